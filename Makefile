@@ -1,0 +1,201 @@
+# make            build/bin/paddle-operator, build/bin/paddlerun and the rest
+# make test       everything that is tested; last line "N passed, N failed"
+# make check      gates: layers, doors, headers, prefixes, banned calls, format, analysers, drift
+# make san        unit and integration tests under ASan+UBSan, threads under TSan
+# make fuzz       every fuzz target for FUZZ_SECONDS (30)
+# make bench      benchmarks, side by side in one run
+# make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
+# make demo-down  removes all of the demo
+# make image      container images as OCI archives in build/images
+# make install    programs, library and header below PREFIX (/usr/local)
+# make packages   installs the Debian packages that all this needs (root or sudo)
+#
+# The table: a folder of code is a row of UNITS; uses_X names the folders whose archives it may
+# call (closed under use), pkgs_X its pkg-config packages or plain -l libraries.  Every x.c of a
+# folder goes into its archive, except x_test.c (a cmocka program), x_fuzz.c (a fuzz target) and
+# the files named in main_X of a program.
+
+UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd \
+         runtime/optim runtime/boot runtime/net runtime/rpc runtime/ckpt runtime/ps runtime/launch \
+         runtime/cmd examples/nn examples/wide_and_deep
+
+uses_common                 :=
+uses_crd                    := common
+uses_operator/api           := common
+uses_operator/plan          := operator/api common
+uses_operator/kube          := operator/api common
+uses_operator/control       := operator/plan operator/kube operator/api common
+uses_operator/cmd           := operator/control operator/plan operator/kube operator/api crd common
+uses_runtime/optim          := common
+uses_runtime/boot           := common
+uses_runtime/net            := common
+uses_runtime/rpc            := common
+uses_runtime/ckpt           := common
+uses_runtime/ps             := runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+uses_runtime/launch         := runtime/boot runtime/net common
+uses_runtime/cmd            := runtime/launch runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+uses_examples/nn            := runtime/optim common
+uses_examples/wide_and_deep := examples/nn runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+
+pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd
+pkgs_operator/kube          := libcurl
+pkgs_runtime/rpc            := grpc libprotobuf-c
+pkgs_runtime/ckpt           := libxxhash
+pkgs_runtime/launch         := libuv
+pkgs_examples/nn            := -ldnnl
+
+PROGRAMS := paddle-operator paddlerun wide_and_deep crdgen
+main_paddle-operator := operator/cmd/main.c
+main_paddlerun       := runtime/cmd/main.c
+main_wide_and_deep   := examples/wide_and_deep/train.c
+main_crdgen          := crd/crdgen.c
+# The start gate runs in other people's pods: static, no library but libc.
+main_paddle-gate     := operator/gate/gate.c
+
+BUILD     ?= build
+CC        := gcc
+PREFIX    ?= /usr/local
+VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+OPT       ?= -O2 -g
+SANITIZER ?=
+WARN := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes \
+        -Wvla -Wformat=2 -Wno-missing-field-initializers
+CFLAGS_ALL := -std=gnu17 $(OPT) $(WARN) -fno-omit-frame-pointer -fstack-protector-strong \
+              -D_GNU_SOURCE -D_FORTIFY_SOURCE=2 -I. -I$(BUILD)/gen -pthread $(CFLAGS)
+LDFLAGS_ALL := -pthread -Wl,--as-needed -Wl,-z,relro,-z,now $(LDFLAGS)
+ifneq ($(SANITIZER),)
+CFLAGS_ALL  := $(filter-out -D_FORTIFY_SOURCE=2,$(CFLAGS_ALL)) -fsanitize=$(SANITIZER) -fno-sanitize-recover=all
+LDFLAGS_ALL += -fsanitize=$(SANITIZER)
+endif
+GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
+
+.PHONY: all tests test unit integration e2e check san fuzz fuzzers bench demo demo-down image \
+        install packages clean manifests docs
+.SECONDARY:
+.SUFFIXES:
+all: $(addprefix $(BUILD)/bin/,$(PROGRAMS) paddle-gate) $(BUILD)/lib/libpaddlert.a
+
+archive = $(BUILD)/lib/$(subst /,-,$(1)).a
+srcs    = $(filter-out %_test.c %_fuzz.c $(foreach p,$(PROGRAMS),$(main_$(p))),$(wildcard $(1)/*.c))
+protos  = $(wildcard $(1)/*.proto)
+gen     = $(patsubst %.proto,$(BUILD)/gen/%.pb-c.c,$(call protos,$(1)))
+objs    = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs,$(1))) \
+          $(patsubst %.proto,$(BUILD)/obj/%.pb-c.o,$(call protos,$(1)))
+libs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),$(p),$(shell pkg-config --libs $(p)))) -lm
+incs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),,$(shell pkg-config --cflags-only-I $(p))))
+group   = -Wl,--start-group $(foreach u,$(1),$(call archive,$(u))) -Wl,--end-group
+
+define unit_rules
+# Generated headers come before the folder that includes them.
+$$(patsubst %.c,$$(BUILD)/obj/%.o,$$(wildcard $(1)/*.c)): | $(call gen,$(1))
+$(call archive,$(1)): $(call objs,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	@ar rcs $$@ $$^
+$$(BUILD)/test/$(1)/%_test: $$(BUILD)/obj/$(1)/%_test.o $(foreach u,$(1) $(uses_$(1)),$(call archive,$(u)))
+	@mkdir -p $$(@D)
+	@echo "  LD    $$@"
+	@$$(CC) -o $$@ $$< $(call group,$(1) $(uses_$(1))) $$(LDFLAGS_ALL) $(call libs,$(1) $(uses_$(1))) -lcmocka
+$$(BUILD)/fuzz/$(1)/%_fuzz: $$(BUILD)/obj/$(1)/%_fuzz.o $(foreach u,$(1) $(uses_$(1)),$(call archive,$(u)))
+	@mkdir -p $$(@D)
+	@echo "  LD    $$@"
+	@clang -o $$@ $$< $(call group,$(1) $(uses_$(1))) $$(LDFLAGS_ALL) -fsanitize=fuzzer $(call libs,$(1) $(uses_$(1)))
+endef
+$(foreach u,$(UNITS),$(eval $(call unit_rules,$(u))))
+
+define program_rules
+$(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/obj/%.o,$(main_$(1))) $(foreach u,$(2) $(uses_$(2)),$(call archive,$(u)))
+	@mkdir -p $$(@D)
+	@echo "  LD    $$@"
+	@$$(CC) -o $$@ $$< $(call group,$(2) $(uses_$(2))) $$(LDFLAGS_ALL) $(call libs,$(2) $(uses_$(2)))
+endef
+$(foreach p,$(PROGRAMS),$(eval $(call program_rules,$(p),$(patsubst %/,%,$(dir $(main_$(p)))))))
+
+$(BUILD)/bin/paddle-gate: $(main_paddle-gate)
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(filter-out -fsanitize=%,$(CFLAGS_ALL)) -Os -static -s -o $@ $<
+
+# The runtime as one library beside its one header, runtime/rt.h.
+RT_UNITS := runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+$(BUILD)/lib/libpaddlert.a: $(foreach u,$(RT_UNITS),$(call objs,$(u)))
+	@mkdir -p $(@D)
+	@rm -f $@
+	@ar rcs $@ $^
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(CFLAGS_ALL) $(GIT_VERSION_FLAG_$(subst /,_,$<)) -MMD -MP -c -o $@ $<
+# Generated code is held to no warning of ours.
+$(BUILD)/obj/%.pb-c.o: $(BUILD)/gen/%.pb-c.c
+	@mkdir -p $(@D)
+	@echo "  CC    $<"
+	@$(CC) $(filter-out -W%,$(CFLAGS_ALL)) -MMD -MP -c -o $@ $<
+$(BUILD)/gen/%.pb-c.c: %.proto
+	@mkdir -p $(@D)
+	@echo "  PROTO $<"
+	@protoc-c --c_out=$(BUILD)/gen $<
+GIT_VERSION_FLAG_common_version.c := $(GIT_VERSION_FLAG)
+
+TEST_SRCS := $(foreach u,$(UNITS),$(wildcard $(u)/*_test.c))
+FUZZ_SRCS := $(foreach u,$(UNITS),$(wildcard $(u)/*_fuzz.c))
+TESTS     := $(patsubst %.c,$(BUILD)/test/%,$(TEST_SRCS))
+FUZZERS   := $(patsubst %.c,$(BUILD)/fuzz/%,$(FUZZ_SRCS))
+tests: $(TESTS)
+fuzzers: $(FUZZERS)
+
+unit: tests
+	@tests/run unit $(TESTS)
+integration: all
+	@tests/run integration
+e2e: all
+	@tests/run e2e
+test: all tests
+	@tests/run all $(TESTS)
+
+check: all
+	@tools/check
+
+ASAN := SANITIZER=address,undefined OPT="-O1 -g" BUILD=$(BUILD)/asan
+TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
+# What has threads.
+TSAN_UNITS := common runtime/rpc runtime/ps
+san:
+	@$(MAKE) --no-print-directory $(ASAN) tests all
+	@$(MAKE) --no-print-directory $(TSAN) tests
+	@tests/run san $(patsubst %.c,$(BUILD)/asan/test/%,$(TEST_SRCS)) \
+	    $(patsubst %.c,$(BUILD)/tsan/test/%,$(foreach u,$(TSAN_UNITS),$(wildcard $(u)/*_test.c)))
+
+FUZZ_SECONDS ?= 30
+fuzz:
+	@$(MAKE) --no-print-directory CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" \
+	    BUILD=$(BUILD)/fuzzing fuzzers
+	@tests/run fuzz $(FUZZ_SECONDS) $(patsubst %.c,$(BUILD)/fuzzing/fuzz/%,$(FUZZ_SRCS))
+
+bench: all
+	@bench/run
+
+demo:
+	@deploy/demo up
+demo-down:
+	@deploy/demo down
+image: all
+	@deploy/local/images
+
+# Committed files that are printed from tables in the code; `make check` compares.
+manifests docs: all
+	@tools/generate
+
+packages:
+	@tools/packages
+
+install: all
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/bin/,paddle-operator paddlerun)
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(BUILD)/lib/libpaddlert.a
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/paddlert runtime/rt.h
+
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,40 @@
+/* A growing byte buffer that must be given a maximum.
+ *
+ * `data` is always terminated by a NUL that is not counted in `len` once anything was added.
+ * Not thread-safe: a buffer belongs to whoever holds it. */
+#pragma once
+
+#include "common/err.h"
+#include "common/mem.h"
+
+#include <stdint.h>
+
+struct co_buf {
+    char *data; /* owned; NULL until something was added */
+    size_t len; /* bytes used */
+    size_t cap; /* bytes allocated */
+    size_t max; /* len never exceeds this */
+};
+
+#define CO_BUF(maximum) ((struct co_buf){.max = (maximum)})
+#define CO_AUTOBUF CO_CLEANUP(co_buf_done)
+
+void co_buf_done(struct co_buf *b);  /* frees; the buffer is empty and usable again */
+void co_buf_clear(struct co_buf *b); /* empties, keeps the memory */
+
+/* All return CO_NORESOURCE, with the buffer unchanged, when max would be exceeded. */
+CO_MUST_CHECK int co_buf_add(struct co_buf *b, const void *data, size_t len, struct co_err *err);
+CO_MUST_CHECK int co_buf_adds(struct co_buf *b, const char *s, struct co_err *err);
+CO_MUST_CHECK int co_buf_addf(struct co_buf *b, struct co_err *err, const char *fmt, ...)
+    CO_PRINTF(3, 4);
+/* Room for `more` bytes at data + len, to be filled by the caller, who then adds to len. */
+CO_MUST_CHECK int co_buf_reserve(struct co_buf *b, size_t more, struct co_err *err);
+
+void co_buf_consume(struct co_buf *b, size_t n); /* drops the first n bytes */
+char *co_buf_take(struct co_buf *b);             /* the caller gets the memory; never NULL */
+
+/* Reads a whole file of at most max bytes. */
+CO_MUST_CHECK int co_file_read(const char *path, size_t max, struct co_buf *ret, struct co_err *err);
+/* Writes path atomically: temporary file in the same directory, fsync, rename. */
+CO_MUST_CHECK int co_file_write(
+    const char *path, const void *data, size_t len, unsigned mode, struct co_err *err);

@@ -1,0 +1,150 @@
+#include "common/err.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    enum co_remedy remedy;
+} codes[] = {
+    [-CO_OK] = {"ok", CO_ANSWER},
+    [-CO_CONFLICT] = {"conflict", CO_RETRY_NOW},
+    [-CO_UNAVAILABLE] = {"unavailable", CO_BACK_OFF},
+    [-CO_TIMEOUT] = {"timeout", CO_BACK_OFF},
+    [-CO_NORESOURCE] = {"no resource", CO_BACK_OFF},
+    [-CO_GONE] = {"gone", CO_REBUILD},
+    [-CO_PEERLOST] = {"peer lost", CO_REBUILD},
+    [-CO_INVALID] = {"invalid", CO_FIX_SPEC},
+    [-CO_UNSUPPORTED] = {"unsupported", CO_FIX_SPEC},
+    [-CO_INTERNAL] = {"internal", CO_STOP},
+    [-CO_PERMISSION] = {"permission", CO_STOP},
+    [-CO_NOMEMORY] = {"no memory", CO_STOP},
+    [-CO_NOTFOUND] = {"not found", CO_ANSWER},
+    [-CO_EXISTS] = {"exists", CO_ANSWER},
+    [-CO_CANCELED] = {"canceled", CO_ANSWER},
+};
+
+static int known(int code) {
+    return code <= 0 && -code < (int)(sizeof(codes) / sizeof(codes[0])) && codes[-code].name;
+}
+
+/* Marks a message that did not fit, so that nobody takes it for the whole. */
+static void mark_cut(char *msg, int would_be) {
+    if (would_be >= CO_ERR_MAX) {
+        memcpy(msg + CO_ERR_MAX - 4, "...", 4);
+    }
+}
+
+/* Messages are one line, whatever a peer or a file put into them. */
+static void one_line(char *msg) {
+    for (char *p = msg; *p; p++) {
+        if ((unsigned char)*p < ' ') {
+            *p = ' ';
+        }
+    }
+}
+
+int co_err_setv(struct co_err *err, int code, const char *fmt, va_list ap) {
+    if (err) {
+        err->code = code;
+        mark_cut(err->msg, vsnprintf(err->msg, sizeof(err->msg), fmt, ap));
+        one_line(err->msg);
+    }
+    return code;
+}
+
+int co_err_set(struct co_err *err, int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    co_err_setv(err, code, fmt, ap);
+    va_end(ap);
+    return code;
+}
+
+int co_err_wrap(struct co_err *err, const char *fmt, ...) {
+    if (!err) {
+        return CO_INTERNAL;
+    }
+    char inner[CO_ERR_MAX];
+    memcpy(inner, err->msg, sizeof(inner));
+    char context[CO_ERR_MAX / 2];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(context, sizeof(context), fmt, ap);
+    va_end(ap);
+    mark_cut(err->msg, snprintf(err->msg, sizeof(err->msg), "%s: %s", context, inner));
+    one_line(err->msg);
+    return err->code;
+}
+
+static int errno_code(int errnum) {
+    switch (errnum) {
+    case ENOENT:
+    case ESRCH:
+        return CO_NOTFOUND;
+    case EEXIST:
+        return CO_EXISTS;
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return CO_PERMISSION;
+    case ENOMEM:
+        return CO_NOMEMORY;
+    case EMFILE:
+    case ENFILE:
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return CO_NORESOURCE;
+    case ETIMEDOUT:
+        return CO_TIMEOUT;
+    case EAGAIN:
+    case ECONNREFUSED:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EADDRINUSE:
+    case EINTR:
+        return CO_UNAVAILABLE;
+    case ECONNRESET:
+    case EPIPE:
+    case ENOTCONN:
+        return CO_PEERLOST;
+    case EINVAL:
+    case EISDIR:
+    case ENOTDIR:
+    case ENAMETOOLONG:
+        return CO_INVALID;
+    case ECANCELED:
+        return CO_CANCELED;
+    default:
+        return CO_INTERNAL;
+    }
+}
+
+int co_err_errno(struct co_err *err, int errnum, const char *fmt, ...) {
+    int code = errno_code(errnum);
+    if (err) {
+        va_list ap;
+        va_start(ap, fmt);
+        co_err_setv(err, code, fmt, ap);
+        va_end(ap);
+        size_t len = strlen(err->msg);
+        char text[128];
+        mark_cut(err->msg, (int)len + snprintf(err->msg + len, sizeof(err->msg) - len, ": %s",
+                                          strerror_r(errnum, text, sizeof(text))));
+    }
+    return code;
+}
+
+const char *co_err_text(const struct co_err *err) {
+    return err && err->code ? err->msg : "unknown error";
+}
+
+enum co_remedy co_code_remedy(int code) {
+    return known(code) ? codes[-code].remedy : CO_STOP;
+}
+
+const char *co_code_name(int code) {
+    return known(code) ? codes[-code].name : "unknown";
+}

@@ -1,0 +1,62 @@
+/* Errors, grouped by what the caller should do about them.
+ *
+ * A fallible function returns 0 or a negative enum co_code and describes the cause once, where
+ * it was detected, in the struct co_err passed last (NULL: the caller does not care).  Callers
+ * add context on the way up with co_err_wrap and log once, where the error is dropped.
+ * Nothing here allocates, locks or logs; a struct co_err belongs to the caller's stack. */
+#pragma once
+
+#include <stdarg.h>
+#include <stddef.h>
+
+enum co_code {
+    CO_OK = 0,
+    /* retry now, with fresh data */
+    CO_CONFLICT = -1,
+    /* back off, then retry */
+    CO_UNAVAILABLE = -2,
+    CO_TIMEOUT = -3,
+    CO_NORESOURCE = -4,
+    /* rebuild what was lost, then go on */
+    CO_GONE = -5,
+    CO_PEERLOST = -6,
+    /* the input must change */
+    CO_INVALID = -7,
+    CO_UNSUPPORTED = -8,
+    /* stop: no retry helps */
+    CO_INTERNAL = -9,
+    CO_PERMISSION = -10,
+    CO_NOMEMORY = -11,
+    /* answers rather than faults */
+    CO_NOTFOUND = -12,
+    CO_EXISTS = -13,
+    CO_CANCELED = -14,
+};
+
+enum co_remedy { CO_RETRY_NOW, CO_BACK_OFF, CO_REBUILD, CO_FIX_SPEC, CO_STOP, CO_ANSWER };
+
+enum { CO_ERR_MAX = 768 };
+
+struct co_err {
+    int code;             /* enum co_code; 0 while nothing was set */
+    char msg[CO_ERR_MAX]; /* one line; always terminated; cut at the end with "..." */
+};
+
+#define CO_MUST_CHECK __attribute__((warn_unused_result))
+#define CO_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+
+/* Sets code and message; returns code, so that `return co_err_set(...)` reads well. */
+int co_err_set(struct co_err *err, int code, const char *fmt, ...) CO_PRINTF(3, 4);
+int co_err_setv(struct co_err *err, int code, const char *fmt, va_list ap) CO_PRINTF(3, 0);
+
+/* Puts "context: " before the message and returns the code already set. */
+int co_err_wrap(struct co_err *err, const char *fmt, ...) CO_PRINTF(2, 3);
+
+/* Translates errno at the door where it arose: message "context: strerror". */
+int co_err_errno(struct co_err *err, int errnum, const char *fmt, ...) CO_PRINTF(3, 4);
+
+/* Never NULL; "unknown error" when nothing was set. */
+const char *co_err_text(const struct co_err *err);
+
+enum co_remedy co_code_remedy(int code);
+const char *co_code_name(int code); /* "conflict", "timeout", ... */

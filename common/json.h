@@ -1,0 +1,55 @@
+/* JSON by jansson, with limits on what comes from outside and getters that name the path in
+ * their error.  The only file that includes jansson.h: others include this one.
+ * A json_t belongs to one thread at a time. */
+#pragma once
+
+#include "common/err.h"
+#include "common/mem.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+static inline void co_json_decref(json_t **j) {
+    if (*j) {
+        json_decref(*j);
+        *j = NULL;
+    }
+}
+#define CO_AUTOJSON CO_CLEANUP(co_json_decref)
+
+/* Parses len bytes; CO_INVALID with line, column and cause.  Duplicate keys: last one wins.
+ * Strings with NUL are kept (as the API server may send them).  Depth is bounded by jansson
+ * (JSON_PARSER_MAX_DEPTH 2048). */
+CO_MUST_CHECK int co_json_parse(const char *text, size_t len, json_t **ret, struct co_err *err);
+
+/* Borrowed value at a path of keys, NULL when absent (or when a step is no object):
+ *     co_json_at(pod, "metadata", "labels", "app.kubernetes.io/name")   */
+#define co_json_at(obj, ...) co_json_atv((obj), (const char *const[]){__VA_ARGS__, NULL})
+json_t *co_json_atv(const json_t *obj, const char *const *keys);
+/* The string there; NULL when absent or no string. */
+#define co_json_str(obj, ...) json_string_value(co_json_at(obj, __VA_ARGS__))
+
+/* Typed getters with a dotted path ("spec.worker.replicas"); no key in it may contain a dot.
+ * CO_NOTFOUND when absent or null, CO_INVALID when of another type or out of range; the
+ * message names the path, the type found and what was expected. */
+CO_MUST_CHECK int co_json_get(const json_t *obj, const char *path, json_type type, json_t **ret,
+    struct co_err *err);
+CO_MUST_CHECK int co_json_get_str(
+    const json_t *obj, const char *path, const char **ret, struct co_err *err);
+CO_MUST_CHECK int co_json_get_i64(const json_t *obj, const char *path, int64_t min, int64_t max,
+    int64_t *ret, struct co_err *err);
+CO_MUST_CHECK int co_json_get_bool(
+    const json_t *obj, const char *path, bool *ret, struct co_err *err);
+
+/* Compact text, keys in insertion order; the caller frees.  Aborts when memory is out. */
+char *co_json_dump(const json_t *j);
+/* Sorted keys, for comparison and hashing. */
+char *co_json_dump_sorted(const json_t *j);
+
+/* Sets obj[key] and takes the value even on failure; aborts when memory is out (building our
+ * own small objects).  value NULL: sets nothing. */
+void co_json_set(json_t *obj, const char *key, json_t *value_own);
+void co_json_append(json_t *arr, json_t *value_own);
+/* json_string of possibly invalid UTF-8: bad bytes become "?". Never NULL. */
+json_t *co_json_string(const char *s);

@@ -1,0 +1,77 @@
+#include "common/mem.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *checked(void *p) {
+    if (!p) {
+        static const char text[] = "out of memory\n";
+        (void)!write(2, text, sizeof(text) - 1);
+        abort();
+    }
+    return p;
+}
+
+void *co_xmalloc(size_t size) {
+    return checked(malloc(size ? size : 1));
+}
+
+void *co_xcalloc(size_t n, size_t size) {
+    return checked(calloc(n ? n : 1, size ? size : 1));
+}
+
+void *co_xrealloc(void *p, size_t n, size_t size) {
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes)) {
+        bytes = SIZE_MAX;
+    }
+    return checked(realloc(p, bytes ? bytes : 1));
+}
+
+char *co_xstrdup(const char *s) {
+    return checked(strdup(s));
+}
+
+char *co_xstrndup(const char *s, size_t n) {
+    return checked(strndup(s, n));
+}
+
+char *co_xasprintf(const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    char *text = NULL;
+    if (vasprintf(&text, fmt, ap) < 0) {
+        text = NULL;
+    }
+    va_end(ap);
+    return checked(text);
+}
+
+int co_try_alloc(
+    size_t n, size_t size, size_t cap, const char *what, void **ret, struct co_err *err) {
+    size_t bytes;
+    if (__builtin_mul_overflow(n, size, &bytes) || bytes > cap) {
+        return co_err_set(
+            err, CO_NORESOURCE, "%s: %zu x %zu bytes exceed the limit of %zu", what, n, size, cap);
+    }
+    void *p = calloc(bytes ? bytes : 1, 1);
+    if (!p) {
+        return co_err_set(err, CO_NOMEMORY, "%s: no memory for %zu bytes", what, bytes);
+    }
+    *ret = p;
+    return 0;
+}
+
+void co_close(int fd) {
+    int saved = errno;
+    (void)close(fd);
+    errno = saved;
+}
+
+int co_streq(const char *a, const char *b) {
+    return a == b || (a && b && strcmp(a, b) == 0);
+}

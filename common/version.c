@@ -1,0 +1,3 @@
+#include "common/version.h"
+
+const char co_version[] = CO_VERSION;
