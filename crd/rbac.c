@@ -1,0 +1,89 @@
+#include "crd/rbac.h"
+
+#include "crd/crd.h"
+#include "crd/out.h"
+
+#include <string.h>
+
+/* The name that earlier versions used too: old and new never lead at the same time. */
+#define LOCK "b2a304f2.paddlepaddle.org"
+
+const struct crd_grant crd_grants[] = {
+    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs", NULL, "get,list,watch,patch",
+        "follow the jobs; patch only to remove the finalizer of earlier versions"},
+    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/status", NULL, "patch,update", "report on the jobs"},
+    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/finalizers", NULL, "update",
+        "own pods of a job where OwnerReferencesPermissionEnforcement is on"},
+    {CRD_SCOPE_CLUSTER, "", "pods", NULL, "create,delete,get,list,patch,watch",
+        "start, follow and clean up pods"},
+    {CRD_SCOPE_CLUSTER, "", "services", NULL, "create,delete,get,list,watch",
+        "names of pods for intranet Service"},
+    {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,get,list,patch,update,watch",
+        "addresses of a job's pods"},
+    {CRD_SCOPE_CLUSTER, "", "events", NULL, "create,patch", "tell the story of a job"},
+    {CRD_SCOPE_CLUSTER, "scheduling.volcano.sh", "podgroups", NULL, "create,delete,get,list,watch",
+        "gang scheduling, with --scheduling=volcano"},
+    {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", NULL, "create",
+        "leader election (create cannot be limited by name)"},
+    {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", LOCK, "get,patch,update",
+        "leader election"},
+    {CRD_SCOPE_OPERATOR, "", "configmaps", LOCK, "get",
+        "wait for an earlier version that still leads"},
+    {CRD_SCOPE_OPERATOR, "", "events", NULL, "create,patch", "tell who leads"},
+    {0},
+};
+
+static const struct {
+    const char *kind;
+    const char *name;
+    const char *namespace;
+} roles[] = {
+    [CRD_SCOPE_CLUSTER] = {"ClusterRole", "paddle-manager-role", NULL},
+    [CRD_SCOPE_OPERATOR] = {"Role", "paddle-leader-election-role", "paddle-system"},
+};
+
+/* key: ["a", "b"] */
+static void print_list(FILE *out, const char *key, const char *items) {
+    fprintf(out, "  %s: [", key);
+    for (const char *separator = "";; separator = ", ") {
+        size_t length = strcspn(items, ",");
+
+        fprintf(out, "%s\"%.*s\"", separator, (int)length, items);
+        if (items[length] == '\0') {
+            break;
+        }
+        items += length + 1;
+    }
+    fprintf(out, "]\n");
+}
+
+static void print_role(FILE *out, enum crd_scope scope) {
+    struct crd_out top = {.file = out};
+
+    crd_out_line(&top, "---");
+    crd_out_line(&top, "apiVersion: rbac.authorization.k8s.io/v1");
+    crd_out_line(&top, "kind: %s", roles[scope].kind);
+    crd_out_line(&top, "metadata:");
+    crd_out_line(&top, "  name: %s", roles[scope].name);
+    if (roles[scope].namespace != NULL) {
+        crd_out_line(&top, "  namespace: %s", roles[scope].namespace);
+    }
+    crd_out_line(&top, "rules:");
+    for (const struct crd_grant *grant = crd_grants; grant->resources != NULL; grant++) {
+        if (grant->scope != scope) {
+            continue;
+        }
+        crd_out_line(&top, "# %s", grant->why);
+        crd_out_line(&top, "- apiGroups: [\"%s\"]", grant->group);
+        print_list(out, "resources", grant->resources);
+        if (grant->names != NULL) {
+            print_list(out, "resourceNames", grant->names);
+        }
+        print_list(out, "verbs", grant->verbs);
+    }
+}
+
+void crd_print_rbac(FILE *out) {
+    print_role(out, CRD_SCOPE_CLUSTER);
+    print_role(out, CRD_SCOPE_OPERATOR);
+}

@@ -1,0 +1,31 @@
+/*
+ * What the operator may do in a cluster: one row a rule, with the reason for it. The roles in
+ * deploy/v1/operator.yaml are printed from here. Add a verb here before using it in the operator.
+ */
+#ifndef CRD_RBAC_H
+#define CRD_RBAC_H
+
+#include <stdio.h>
+
+enum crd_scope {
+    CRD_SCOPE_CLUSTER,  /* wherever jobs are */
+    CRD_SCOPE_OPERATOR, /* the operator's own namespace */
+};
+
+/* Lists are separated by commas without blanks. */
+struct crd_grant {
+    enum crd_scope scope;
+    const char *group; /* "" is the core group */
+    const char *resources;
+    const char *names; /* of the objects; NULL: any */
+    const char *verbs;
+    const char *why;
+};
+
+/* Ends with a row whose resources are NULL. */
+extern const struct crd_grant crd_grants[];
+
+/* A ClusterRole and a Role, each with its "---" before it. */
+void crd_print_rbac(FILE *out);
+
+#endif
