@@ -34,7 +34,8 @@ void co_buf_consume(struct co_buf *b, size_t n); /* drops the first n bytes */
 char *co_buf_take(struct co_buf *b);             /* the caller gets the memory; never NULL */
 
 /* Reads a whole file of at most max bytes. */
-CO_MUST_CHECK int co_file_read(const char *path, size_t max, struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int co_file_read(
+    const char *path, size_t max, struct co_buf *ret, struct co_err *err);
 /* Writes path atomically: temporary file in the same directory, fsync, rename. */
 CO_MUST_CHECK int co_file_write(
     const char *path, const void *data, size_t len, unsigned mode, struct co_err *err);

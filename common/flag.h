@@ -26,9 +26,9 @@ struct co_flag {
     void *value;
     const char *def; /* default, parsed like a given value; NULL means "" / 0 / false */
     const char *help;
-    int64_t min, max;   /* of CO_FLAG_INT; both 0: any */
+    int64_t min, max;    /* of CO_FLAG_INT; both 0: any */
     const char *metavar; /* for help; NULL: by type */
-    bool hidden;        /* accepted, listed only in the reference */
+    bool hidden;         /* accepted, listed only in the reference */
 };
 
 /* Sets every default, then reads argv[1..argc).  *ret_rest: index of the first word that is no

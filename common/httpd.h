@@ -36,8 +36,8 @@ const char *co_http_header(const struct co_http_req *r, const char *name); /* NU
 const char *co_http_body(const struct co_http_req *r, size_t *ret_len);
 
 /* Answers; body is copied; text after the first call for a request is ignored. */
-void co_http_reply(struct co_http_req *r, int status, const char *content_type, const void *body,
-    size_t len);
+void co_http_reply(
+    struct co_http_req *r, int status, const char *content_type, const void *body, size_t len);
 void co_http_replyf(struct co_http_req *r, int status, const char *fmt, ...) CO_PRINTF(3, 4);
 
 /* Keeps the request for a later co_http_reply from the loop's thread.  on_timeout runs after

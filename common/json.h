@@ -33,8 +33,8 @@ json_t *co_json_atv(const json_t *obj, const char *const *keys);
 /* Typed getters with a dotted path ("spec.worker.replicas"); no key in it may contain a dot.
  * CO_NOTFOUND when absent or null, CO_INVALID when of another type or out of range; the
  * message names the path, the type found and what was expected. */
-CO_MUST_CHECK int co_json_get(const json_t *obj, const char *path, json_type type, json_t **ret,
-    struct co_err *err);
+CO_MUST_CHECK int co_json_get(
+    const json_t *obj, const char *path, json_type type, json_t **ret, struct co_err *err);
 CO_MUST_CHECK int co_json_get_str(
     const json_t *obj, const char *path, const char **ret, struct co_err *err);
 CO_MUST_CHECK int co_json_get_i64(const json_t *obj, const char *path, int64_t min, int64_t max,

@@ -12,21 +12,21 @@
 #define CO_CLEANUP(fn) __attribute__((cleanup(fn)))
 
 /* Hands a pointer on: yields its value and clears the variable. */
-#define co_steal_ptr(p) \
-    __extension__({ \
-        __typeof__(p) *co_pp_ = &(p); \
-        __typeof__(p) co_p_ = *co_pp_; \
-        *co_pp_ = NULL; \
-        co_p_; \
+#define co_steal_ptr(p)                                                                            \
+    __extension__({                                                                                \
+        __typeof__(p) *co_pp_ = &(p);                                                              \
+        __typeof__(p) co_p_ = *co_pp_;                                                             \
+        *co_pp_ = NULL;                                                                            \
+        co_p_;                                                                                     \
     })
 
 /* Defines co_cleanup-style function NAMEp(type **) that calls fn(*p) when *p is set. */
-#define CO_DEFINE_CLEANUP(type, fn) \
-    static inline void fn##p(type *p) { \
-        if (*p) { \
-            fn(*p); \
-            *p = NULL; \
-        } \
+#define CO_DEFINE_CLEANUP(type, fn)                                                                \
+    static inline void fn##p(type *p) {                                                            \
+        if (*p) {                                                                                  \
+            fn(*p);                                                                                \
+            *p = NULL;                                                                             \
+        }                                                                                          \
     }
 
 static inline void co_freep(void *p) {

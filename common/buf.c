@@ -1,0 +1,178 @@
+#include "common/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void co_buf_done(struct co_buf *b) {
+    free(b->data);
+    b->data = NULL;
+    b->len = b->cap = 0;
+}
+
+void co_buf_clear(struct co_buf *b) {
+    b->len = 0;
+    if (b->data) {
+        b->data[0] = '\0';
+    }
+}
+
+int co_buf_reserve(struct co_buf *b, size_t more, struct co_err *err) {
+    if (more > b->max || b->len > b->max - more) {
+        return co_err_set(err, CO_NORESOURCE, "buffer limit of %zu bytes reached", b->max);
+    }
+    size_t need = b->len + more + 1;
+    if (need <= b->cap) {
+        return 0;
+    }
+    size_t cap = b->cap ? b->cap : 64;
+    while (cap < need) {
+        cap += cap / 2;
+    }
+    if (cap > b->max + 1) {
+        cap = b->max + 1;
+    }
+    char *p = realloc(b->data, cap);
+    if (!p) {
+        return co_err_set(err, CO_NOMEMORY, "no memory for a buffer of %zu bytes", cap);
+    }
+    b->data = p;
+    b->cap = cap;
+    return 0;
+}
+
+int co_buf_add(struct co_buf *b, const void *data, size_t len, struct co_err *err) {
+    int r = co_buf_reserve(b, len, err);
+    if (r) {
+        return r;
+    }
+    if (len) {
+        memcpy(b->data + b->len, data, len);
+    }
+    b->len += len;
+    b->data[b->len] = '\0';
+    return 0;
+}
+
+int co_buf_adds(struct co_buf *b, const char *s, struct co_err *err) {
+    return co_buf_add(b, s, strlen(s), err);
+}
+
+int co_buf_addf(struct co_buf *b, struct co_err *err, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n < 0) {
+        return co_err_set(err, CO_INVALID, "text cannot be formatted");
+    }
+    int r = co_buf_reserve(b, (size_t)n, err);
+    if (r) {
+        return r;
+    }
+    va_start(ap, fmt);
+    (void)vsnprintf(b->data + b->len, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    b->len += (size_t)n;
+    return 0;
+}
+
+void co_buf_consume(struct co_buf *b, size_t n) {
+    if (n >= b->len) {
+        co_buf_clear(b);
+        return;
+    }
+    memmove(b->data, b->data + n, b->len - n + 1);
+    b->len -= n;
+}
+
+char *co_buf_take(struct co_buf *b) {
+    char *p = b->data ? b->data : co_xstrdup("");
+    *b = CO_BUF(b->max);
+    return p;
+}
+
+int co_file_read(const char *path, size_t max, struct co_buf *ret, struct co_err *err) {
+    CO_AUTOCLOSE int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        return co_err_errno(err, errno, "cannot open %s", path);
+    }
+    CO_AUTOBUF struct co_buf b = CO_BUF(max);
+    for (;;) {
+        size_t room = max - b.len < 65536 ? max - b.len : 65536;
+        /* One byte past the limit tells a file that fits from one that does not. */
+        char extra;
+        if (room == 0) {
+            ssize_t n = read(fd, &extra, 1);
+            if (n > 0) {
+                return co_err_set(err, CO_NORESOURCE, "%s: larger than %zu bytes", path, max);
+            }
+            if (n == 0) {
+                break;
+            }
+            return co_err_errno(err, errno, "cannot read %s", path);
+        }
+        int r = co_buf_reserve(&b, room, err);
+        if (r) {
+            return r;
+        }
+        ssize_t n = read(fd, b.data + b.len, room);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return co_err_errno(err, errno, "cannot read %s", path);
+        }
+        if (n == 0) {
+            break;
+        }
+        b.len += (size_t)n;
+    }
+    int r = co_buf_add(&b, "", 0, err);
+    if (r) {
+        return r;
+    }
+    *ret = b;
+    b = CO_BUF(max);
+    return 0;
+}
+
+static int write_all(int fd, const char *data, size_t len) {
+    while (len) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return -1;
+        }
+        data += n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
+int co_file_write(
+    const char *path, const void *data, size_t len, unsigned mode, struct co_err *err) {
+    CO_AUTOFREE char *tmp = co_xasprintf("%s.tmp.%d", path, (int)getpid());
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
+    if (fd < 0) {
+        return co_err_errno(err, errno, "cannot create %s", tmp);
+    }
+    int failed = write_all(fd, data, len) || fsync(fd) ? errno : 0;
+    if (close(fd) && !failed) {
+        failed = errno;
+    }
+    if (!failed && rename(tmp, path)) {
+        failed = errno;
+    }
+    if (failed) {
+        (void)unlink(tmp);
+        return co_err_errno(err, failed, "cannot write %s", path);
+    }
+    return 0;
+}

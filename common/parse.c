@@ -1,0 +1,152 @@
+#include "common/parse.h"
+
+#include "common/mem.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* What a message quotes is bounded: the value may be a whole file. */
+#define QUOTED "\"%.100s\""
+
+int co_parse_i64(
+    const char *what, const char *s, int64_t min, int64_t max, int64_t *ret, struct co_err *err) {
+    const char *digits = *s == '-' || *s == '+' ? s + 1 : s;
+    char *end = NULL;
+    errno = 0;
+    long long v = isdigit((unsigned char)*digits) ? strtoll(s, &end, 10) : 0;
+    if (!end || *end || errno || v < min || v > max) {
+        if (min == INT64_MIN && max == INT64_MAX) {
+            return co_err_set(err, CO_INVALID, "%s: " QUOTED " is no integer", what, s);
+        }
+        return co_err_set(err, CO_INVALID,
+            "%s: " QUOTED " is no integer from %" PRId64 " to %" PRId64, what, s, min, max);
+    }
+    *ret = v;
+    return 0;
+}
+
+int co_parse_f64(
+    const char *what, const char *s, double min, double max, double *ret, struct co_err *err) {
+    char *end = NULL;
+    double v = *s && !isspace((unsigned char)*s) ? strtod(s, &end) : 0;
+    if (!end || end == s || *end || isnan(v) || v < min || v > max) {
+        return co_err_set(
+            err, CO_INVALID, "%s: " QUOTED " is no number from %g to %g", what, s, min, max);
+    }
+    *ret = v;
+    return 0;
+}
+
+int co_parse_bool(const char *what, const char *s, bool *ret, struct co_err *err) {
+    static const char *const words[2][9] = {
+        {"0", "f", "F", "false", "False", "FALSE", "n", "no", "off"},
+        {"1", "t", "T", "true", "True", "TRUE", "y", "yes", "on"},
+    };
+    for (int v = 0; v < 2; v++) {
+        for (size_t i = 0; i < CO_ARRAY_LEN(words[v]); i++) {
+            if (strcmp(s, words[v][i]) == 0) {
+                *ret = v;
+                return 0;
+            }
+        }
+    }
+    return co_err_set(err, CO_INVALID, "%s: " QUOTED " is neither true nor false", what, s);
+}
+
+int co_parse_duration(const char *what, const char *s, int64_t *ret_ms, struct co_err *err) {
+    static const struct {
+        const char *unit;
+        double ms;
+    } units[] = {{"ms", 1}, {"us", 1e-3}, {"ns", 1e-6}, {"s", 1e3}, {"m", 6e4}, {"h", 3.6e6}};
+    double total = 0;
+    const char *p = *s == '+' ? s + 1 : s;
+    if (strcmp(p, "0") == 0) {
+        *ret_ms = 0;
+        return 0;
+    }
+    do {
+        char *end = NULL;
+        double v = isdigit((unsigned char)*p) || *p == '.' ? strtod(p, &end) : 0;
+        size_t i = 0;
+        while (end && i < CO_ARRAY_LEN(units) &&
+               strncmp(end, units[i].unit, strlen(units[i].unit)) != 0) {
+            i++;
+        }
+        if (!end || i == CO_ARRAY_LEN(units)) {
+            return co_err_set(err, CO_INVALID,
+                "%s: " QUOTED " is no duration (such as 300ms, 15s, 1m30s)", what, s);
+        }
+        total += v * units[i].ms;
+        p = end + strlen(units[i].unit);
+    } while (*p);
+    if (!(total < 9e15)) {
+        return co_err_set(err, CO_INVALID, "%s: " QUOTED " is too long a duration", what, s);
+    }
+    *ret_ms = (int64_t)total;
+    return 0;
+}
+
+static int hostport_invalid(const char *what, const char *s, struct co_err *err) {
+    return co_err_set(err, CO_INVALID,
+        "%s: " QUOTED " is no host:port (an IPv6 address stands in brackets: [::1]:8080)", what, s);
+}
+
+int co_parse_hostport(
+    const char *what, const char *s, struct co_hostport *ret, struct co_err *err) {
+    struct co_hostport hp = {.v6 = *s == '['};
+    const char *host = hp.v6 ? s + 1 : s;
+    const char *end = hp.v6 ? strchr(host, ']') : strrchr(s, ':');
+    const char *colon = end && hp.v6 ? end + 1 : end;
+    if (!end || *colon != ':' || (size_t)(end - host) >= sizeof(hp.host)) {
+        return hostport_invalid(what, s, err);
+    }
+    memcpy(hp.host, host, (size_t)(end - host));
+    struct in6_addr v6;
+    if (hp.v6 ? inet_pton(AF_INET6, hp.host, &v6) != 1 : strpbrk(hp.host, ":[]/ \t") != NULL) {
+        return hostport_invalid(what, s, err);
+    }
+    int64_t port = 0;
+    if (!isdigit((unsigned char)colon[1]) || co_parse_i64(what, colon + 1, 0, 65535, &port, NULL)) {
+        return co_err_set(
+            err, CO_INVALID, "%s: " QUOTED ": the port is no number from 0 to 65535", what, s);
+    }
+    hp.port = (uint16_t)port;
+    *ret = hp;
+    return 0;
+}
+
+void co_hostport_format(const char *host, unsigned port, char *ret_text, size_t size) {
+    bool v6 = strchr(host, ':') != NULL;
+    (void)snprintf(ret_text, size, v6 ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *err) {
+    struct tm tm = {0};
+    const char *p = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
+    if (p && *p == '.') {
+        p++;
+        while (isdigit((unsigned char)*p)) {
+            p++;
+        }
+    }
+    if (!p || strcmp(p, "Z") != 0) {
+        return co_err_set(err, CO_INVALID,
+            "%s: " QUOTED " is no time in UTC such as 2021-02-08T07:43:24Z", what, s);
+    }
+    *ret = timegm(&tm);
+    return 0;
+}
+
+void co_time_format(int64_t seconds, char ret_text[32]) {
+    time_t t = (time_t)seconds;
+    struct tm tm;
+    if (!gmtime_r(&t, &tm) || !strftime(ret_text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm)) {
+        (void)snprintf(ret_text, 32, "1970-01-01T00:00:00Z");
+    }
+}
