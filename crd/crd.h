@@ -6,8 +6,7 @@
  * Knows nothing of what the operator does with a field beyond the sentence that documents it.
  * All data is constant; the functions are pure and may be called from any thread.
  */
-#ifndef CRD_CRD_H
-#define CRD_CRD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -80,5 +79,3 @@ void crd_print_paths(FILE *out);
 
 /* Name of the type in documentation: "integer", "list of strings". Never NULL. */
 const char *crd_type_name(enum crd_type type);
-
-#endif

@@ -2,8 +2,9 @@
  * Prints indented YAML lines: just what the files of this folder need. Knows nothing of fields.
  * A writer is two numbers on the caller's stack; failed writes are left to ferror().
  */
-#ifndef CRD_OUT_H
-#define CRD_OUT_H
+#pragma once
+
+#include "common/err.h"
 
 #include <stdio.h>
 
@@ -13,10 +14,7 @@ struct crd_out {
 };
 
 /* One line at the present depth. */
-__attribute__((format(printf, 2, 3))) void crd_out_line(
-    const struct crd_out *out, const char *format, ...);
+void crd_out_line(const struct crd_out *out, const char *format, ...) CO_PRINTF(2, 3);
 
 /* "key: >-" and text below it, broken at blanks. Text: one paragraph, single blanks. */
 void crd_out_text(const struct crd_out *out, const char *key, const char *text);
-
-#endif

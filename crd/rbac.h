@@ -2,8 +2,7 @@
  * What the operator may do in a cluster: one row a rule, with the reason for it. The roles in
  * deploy/v1/operator.yaml are printed from here. Add a verb here before using it in the operator.
  */
-#ifndef CRD_RBAC_H
-#define CRD_RBAC_H
+#pragma once
 
 #include <stdio.h>
 
@@ -27,5 +26,3 @@ extern const struct crd_grant crd_grants[];
 
 /* A ClusterRole and a Role, each with its "---" before it. */
 void crd_print_rbac(FILE *out);
-
-#endif
