@@ -1,4 +1,5 @@
 # shellcheck shell=bash
+# shellcheck disable=SC2034
 # Shared by the scripts of this folder; sourced, never run.
 set -euo pipefail
 
@@ -29,7 +30,7 @@ die() { echo "error: $*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 # usage: the comment at the head of the script.
-usage() { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
 
 # --- progress ----------------------------------------------------------------
 
