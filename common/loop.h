@@ -9,19 +9,25 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct uv_loop_s;
 struct co_loop;
 struct co_timer;
 struct co_poll;
 struct co_signal;
 
 CO_MUST_CHECK int co_loop_new(struct co_loop **ret, struct co_err *err);
-void co_loop_free(struct co_loop *l); /* closes what is left; callbacks do not run any more */
+/* Frees what is left of timers, polls and signals, too; no callback runs any more, posted work
+ * that did not run is dropped.  Not from a callback; no other thread may post any more. */
+void co_loop_free(struct co_loop *l);
 CO_DEFINE_CLEANUP(struct co_loop *, co_loop_free)
 
-/* Until co_loop_stop, or until nothing is armed. */
+/* Until co_loop_stop, or until nothing is armed (a timer, a poll with events, a signal) and
+ * nothing posted.  A thread that will post does not count: keep something armed for it. */
 void co_loop_run(struct co_loop *l);
-/* One turn: waits at most until the next event.  For tests. */
+/* One turn: waits at most until the next event; does not wait when nothing is armed.  For tests. */
 void co_loop_turn(struct co_loop *l);
+/* After the current turn; called before co_loop_run, that returns at once.  Loop's thread only:
+ * post a function that calls it from elsewhere. */
 void co_loop_stop(struct co_loop *l);
 
 int64_t co_loop_now(const struct co_loop *l); /* monotonic milliseconds, of this turn */
@@ -40,13 +46,18 @@ void co_timer_free(struct co_timer *t); /* NULL allowed; safe inside its own cal
 
 enum { CO_POLL_IN = 1, CO_POLL_OUT = 2 };
 
-/* fd stays the caller's and must stay open until co_poll_free.  events passed to fn is a mask
- * of CO_POLL_*; errors and hang-ups show as both. */
+/* fd stays the caller's, becomes non-blocking and must stay open until co_poll_free; one poll an
+ * fd.  Starts paused.  events passed to fn is a mask of CO_POLL_*; errors show as both, a hang-up
+ * as what was asked for.  Level-triggered. */
 CO_MUST_CHECK int co_poll_new(struct co_loop *l, int fd, void (*fn)(void *arg, int events),
     void *arg, struct co_poll **ret, struct co_err *err);
 void co_poll_set(struct co_poll *p, int events); /* 0 pauses */
 void co_poll_free(struct co_poll *p);            /* NULL allowed; safe inside its own callback */
 
+/* The disposition of before returns when the last one for signo is freed. */
 CO_MUST_CHECK int co_signal_new(struct co_loop *l, int signo, void (*fn)(void *arg, int signo),
     void *arg, struct co_signal **ret, struct co_err *err);
-void co_signal_free(struct co_signal *s);
+void co_signal_free(struct co_signal *s); /* NULL allowed; safe inside its own callback */
+
+/* libuv's loop, for runtime/launch only, which starts child processes on it. */
+struct uv_loop_s *co_loop_uv(struct co_loop *l);

@@ -1,0 +1,397 @@
+#include "common/loop.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <uv.h>
+
+/* What timers, polls and signals have in common.  libuv needs a handle's memory until its close
+ * callback ran, so a freed one stays in no list but lives until then. */
+struct handle {
+    struct handle *prev, *next; /* in co_loop.open */
+    struct co_loop *loop;
+    bool closing;
+    union {
+        uv_handle_t any;
+        uv_timer_t timer;
+        uv_poll_t poll;
+        uv_signal_t signal;
+    } uv;
+};
+
+struct post {
+    struct post *next;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+struct co_loop {
+    uv_loop_t uv;
+    uv_async_t async;
+    struct handle open; /* ring of handles not yet freed */
+    bool running;
+    bool stopped;
+    bool in_timers; /* a timer's callback is running */
+    pthread_mutex_t lock;
+    struct post *first, **last; /* guarded by lock */
+};
+
+struct co_timer {
+    struct handle h;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+struct co_poll {
+    struct handle h;
+    void (*fn)(void *arg, int events);
+    void *arg;
+    int events; /* asked for, CO_POLL_* */
+};
+
+struct co_signal {
+    struct handle h;
+    void (*fn)(void *arg, int signo);
+    void *arg;
+    int signo;
+};
+
+/* libuv leaves a signal at SIG_DFL when its last watcher stops; this keeps what was there. */
+static struct {
+    pthread_mutex_t lock;
+    struct {
+        unsigned users;
+        struct sigaction before;
+    } of[NSIG];
+} dispositions = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void handle_link(struct co_loop *l, struct handle *h) {
+    h->loop = l;
+    h->uv.any.data = h;
+    h->next = &l->open;
+    h->prev = l->open.prev;
+    h->prev->next = h;
+    l->open.prev = h;
+}
+
+static void handle_closed(uv_handle_t *uv) {
+    free(uv->data);
+}
+
+static void handle_free(struct handle *h) {
+    assert(!h->closing);
+    h->closing = true;
+    h->prev->next = h->next;
+    h->next->prev = h->prev;
+    uv_close(&h->uv.any, handle_closed);
+}
+
+/* Runs what was posted until now; what these post waits for the next turn. */
+static bool run_posted(struct co_loop *l) {
+    pthread_mutex_lock(&l->lock);
+    struct post *p = l->first;
+    l->first = NULL;
+    l->last = &l->first;
+    pthread_mutex_unlock(&l->lock);
+    bool any = p != NULL;
+    while (p) {
+        struct post *next = p->next;
+        void (*fn)(void *arg) = p->fn;
+        void *arg = p->arg;
+        free(p);
+        fn(arg);
+        p = next;
+    }
+    return any;
+}
+
+static void on_async(uv_async_t *a) {
+    run_posted(a->data);
+}
+
+int co_loop_new(struct co_loop **ret, struct co_err *err) {
+    struct co_loop *l = co_xcalloc(1, sizeof(*l));
+    int r = uv_loop_init(&l->uv);
+    if (r < 0) {
+        free(l);
+        return co_err_errno(err, -r, "cannot start an event loop");
+    }
+    r = uv_async_init(&l->uv, &l->async, on_async);
+    if (r < 0) {
+        (void)uv_loop_close(&l->uv);
+        free(l);
+        return co_err_errno(err, -r, "cannot start an event loop");
+    }
+    l->async.data = l;
+    uv_unref((uv_handle_t *)&l->async);
+    pthread_mutex_init(&l->lock, NULL);
+    l->last = &l->first;
+    l->open.next = l->open.prev = &l->open;
+    *ret = l;
+    return 0;
+}
+
+static void close_foreign(uv_handle_t *uv, void *arg) {
+    (void)arg;
+    if (!uv_is_closing(uv)) {
+        uv_close(uv, NULL);
+    }
+}
+
+void co_loop_free(struct co_loop *l) {
+    if (!l) {
+        return;
+    }
+    assert(!l->running);
+    while (l->open.next != &l->open) {
+        struct handle *h = l->open.next;
+        if (h->uv.any.type == UV_SIGNAL) {
+            co_signal_free((struct co_signal *)h);
+        } else {
+            handle_free(h);
+        }
+    }
+    uv_walk(&l->uv, close_foreign, NULL);
+    (void)uv_run(&l->uv, UV_RUN_DEFAULT);
+    int r = uv_loop_close(&l->uv);
+    assert(r == 0);
+    (void)r;
+    while (l->first) {
+        struct post *p = l->first;
+        l->first = p->next;
+        free(p);
+    }
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+static void enter(struct co_loop *l) {
+    assert(!l->running);
+    l->running = true;
+}
+
+static void leave(struct co_loop *l) {
+    l->running = false;
+    l->stopped = false;
+}
+
+void co_loop_run(struct co_loop *l) {
+    enter(l);
+    while (!l->stopped) {
+        (void)uv_run(&l->uv, UV_RUN_DEFAULT);
+        /* With nothing armed libuv does not even look at the async handle. */
+        if (!l->stopped && !run_posted(l) && !uv_loop_alive(&l->uv)) {
+            break;
+        }
+    }
+    leave(l);
+}
+
+void co_loop_turn(struct co_loop *l) {
+    enter(l);
+    if (!l->stopped) {
+        bool alive = uv_loop_alive(&l->uv);
+        (void)uv_run(&l->uv, UV_RUN_ONCE);
+        if (!alive) {
+            run_posted(l);
+        }
+    }
+    leave(l);
+}
+
+void co_loop_stop(struct co_loop *l) {
+    l->stopped = true;
+    if (l->running) {
+        uv_stop(&l->uv);
+    }
+}
+
+int64_t co_loop_now(const struct co_loop *l) {
+    return (int64_t)uv_now(&l->uv);
+}
+
+int64_t co_now_ms(void) {
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+int64_t co_wall_seconds(void) {
+    return (int64_t)time(NULL);
+}
+
+void co_loop_post(struct co_loop *l, void (*fn)(void *arg), void *arg) {
+    struct post *p = co_xmalloc(sizeof(*p));
+    *p = (struct post){.fn = fn, .arg = arg};
+    pthread_mutex_lock(&l->lock);
+    *l->last = p;
+    l->last = &p->next;
+    /* Under the lock: the loop may be freed as soon as fn could have run. */
+    (void)uv_async_send(&l->async);
+    pthread_mutex_unlock(&l->lock);
+}
+
+struct uv_loop_s *co_loop_uv(struct co_loop *l) {
+    return &l->uv;
+}
+
+struct co_timer *co_timer_new(struct co_loop *l, void (*fn)(void *arg), void *arg) {
+    struct co_timer *t = co_xcalloc(1, sizeof(*t));
+    t->fn = fn;
+    t->arg = arg;
+    (void)uv_timer_init(&l->uv, &t->h.uv.timer);
+    handle_link(l, &t->h);
+    return t;
+}
+
+static void on_timer(uv_timer_t *uv) {
+    struct co_timer *t = uv->data;
+    struct co_loop *l = t->h.loop;
+    l->in_timers = true;
+    t->fn(t->arg);
+    l->in_timers = false;
+}
+
+void co_timer_start(struct co_timer *t, int64_t delay_ms) {
+    struct co_loop *l = t->h.loop;
+    assert(!t->h.closing);
+    int64_t delay = delay_ms > 0 ? delay_ms : 0;
+    /* libuv counts from the start of the turn, which may be long ago. */
+    int64_t late = co_now_ms() - co_loop_now(l);
+    if (delay > 0 && late > 0 && delay <= INT64_MAX - late) {
+        delay += late;
+    }
+    /* libuv runs due timers until none is left: one that re-arms itself with 0 would keep
+     * everything else waiting for ever. */
+    if (delay == 0 && l->in_timers) {
+        delay = 1;
+    }
+    (void)uv_timer_start(&t->h.uv.timer, on_timer, (uint64_t)delay, 0);
+}
+
+void co_timer_stop(struct co_timer *t) {
+    (void)uv_timer_stop(&t->h.uv.timer);
+}
+
+bool co_timer_armed(const struct co_timer *t) {
+    return uv_is_active(&t->h.uv.any) != 0;
+}
+
+void co_timer_free(struct co_timer *t) {
+    if (t) {
+        handle_free(&t->h);
+    }
+}
+
+int co_poll_new(struct co_loop *l, int fd, void (*fn)(void *arg, int events), void *arg,
+    struct co_poll **ret, struct co_err *err) {
+    struct co_poll *p = co_xcalloc(1, sizeof(*p));
+    p->fn = fn;
+    p->arg = arg;
+    int r = uv_poll_init(&l->uv, &p->h.uv.poll, fd);
+    if (r < 0) {
+        free(p);
+        return co_err_errno(err, -r, "cannot watch file descriptor %d", fd);
+    }
+    handle_link(l, &p->h);
+    *ret = p;
+    return 0;
+}
+
+static void on_poll(uv_poll_t *uv, int status, int uv_events);
+
+static void poll_start(struct co_poll *p) {
+    int events =
+        (p->events & CO_POLL_IN ? UV_READABLE : 0) | (p->events & CO_POLL_OUT ? UV_WRITABLE : 0);
+    if (events) {
+        (void)uv_poll_start(&p->h.uv.poll, events, on_poll);
+    } else {
+        (void)uv_poll_stop(&p->h.uv.poll);
+    }
+}
+
+static void on_poll(uv_poll_t *uv, int status, int uv_events) {
+    struct co_poll *p = uv->data;
+    int events =
+        (uv_events & UV_READABLE ? CO_POLL_IN : 0) | (uv_events & UV_WRITABLE ? CO_POLL_OUT : 0);
+    if (status < 0) {
+        events = CO_POLL_IN | CO_POLL_OUT;
+    }
+    p->fn(p->arg, events);
+    /* libuv disarms a descriptor that has an error; callers see level-triggered events. */
+    if (status < 0 && !p->h.closing) {
+        poll_start(p);
+    }
+}
+
+void co_poll_set(struct co_poll *p, int events) {
+    assert(!p->h.closing);
+    if (p->events != events) {
+        p->events = events;
+        poll_start(p);
+    }
+}
+
+void co_poll_free(struct co_poll *p) {
+    if (p) {
+        handle_free(&p->h);
+    }
+}
+
+static void on_signal(uv_signal_t *uv, int signo) {
+    struct co_signal *s = uv->data;
+    s->fn(s->arg, signo);
+}
+
+static int signal_start(struct co_signal *s) {
+    pthread_mutex_lock(&dispositions.lock);
+    struct sigaction before;
+    int r = sigaction(s->signo, NULL, &before) < 0 ? -errno : 0;
+    if (r == 0) {
+        r = uv_signal_start(&s->h.uv.signal, on_signal, s->signo);
+    }
+    if (r == 0 && dispositions.of[s->signo].users++ == 0) {
+        dispositions.of[s->signo].before = before;
+    }
+    pthread_mutex_unlock(&dispositions.lock);
+    return r;
+}
+
+int co_signal_new(struct co_loop *l, int signo, void (*fn)(void *arg, int signo), void *arg,
+    struct co_signal **ret, struct co_err *err) {
+    if (signo <= 0 || signo >= NSIG) {
+        return co_err_set(err, CO_INVALID, "%d is no signal", signo);
+    }
+    struct co_signal *s = co_xcalloc(1, sizeof(*s));
+    s->fn = fn;
+    s->arg = arg;
+    s->signo = signo;
+    int r = uv_signal_init(&l->uv, &s->h.uv.signal);
+    if (r < 0) {
+        free(s);
+        return co_err_errno(err, -r, "cannot watch signal %d", signo);
+    }
+    handle_link(l, &s->h);
+    r = signal_start(s);
+    if (r < 0) {
+        handle_free(&s->h);
+        return co_err_errno(err, -r, "cannot watch signal %d", signo);
+    }
+    *ret = s;
+    return 0;
+}
+
+void co_signal_free(struct co_signal *s) {
+    if (!s) {
+        return;
+    }
+    pthread_mutex_lock(&dispositions.lock);
+    handle_free(&s->h);
+    if (--dispositions.of[s->signo].users == 0) {
+        (void)sigaction(s->signo, &dispositions.of[s->signo].before, NULL);
+    }
+    pthread_mutex_unlock(&dispositions.lock);
+}
