@@ -1,0 +1,151 @@
+/* Requests to the Kubernetes API: asynchronous, multiplexed over few HTTP/2 connections, in
+ * lanes with budgets of their own, so that a burst of creates delays neither status nor lease.
+ *
+ * Knows verbs, paths and Status errors; knows no kind: group, version and plural are
+ * parameters.  Owned by the loop's thread; nothing here blocks.  A callback runs exactly once,
+ * never inside the call that started the request. */
+#pragma once
+
+#include "common/json.h"
+#include "common/loop.h"
+#include "operator/kube/config.h"
+
+/* What a request is about.  Static rows of the caller; borrowed. */
+struct op_kube_type {
+    const char *group; /* "" is the core group */
+    const char *version;
+    const char *plural;
+    const char *kind; /* may be NULL; not used in paths */
+};
+
+enum op_kube_verb {
+    OP_KUBE_GET,
+    OP_KUBE_LIST,
+    OP_KUBE_WATCH,
+    OP_KUBE_CREATE,
+    OP_KUBE_UPDATE,
+    OP_KUBE_PATCH, /* see op_kube_req.patch */
+    OP_KUBE_DELETE,
+    OP_KUBE_DELETECOLLECTION,
+    OP_KUBE_VERBS,
+};
+const char *op_kube_verb_name(enum op_kube_verb v); /* "get", ... as in RBAC */
+
+enum op_kube_patch { OP_KUBE_PATCH_MERGE, OP_KUBE_PATCH_JSON, OP_KUBE_PATCH_APPLY };
+
+/* Budgets apart from each other: a lane has so many requests in flight and queues the rest. */
+enum op_kube_lane {
+    OP_KUBE_LANE_WORK,   /* pods, services, configmaps */
+    OP_KUBE_LANE_STATUS, /* status writes */
+    OP_KUBE_LANE_EVENTS, /* events: droppable */
+    OP_KUBE_LANE_LEASE,  /* leader election: never waits for the others */
+    OP_KUBE_LANE_LIST,   /* lists of watches */
+    OP_KUBE_LANES,
+};
+
+struct op_kube_reply {
+    int status;             /* HTTP status; 0: there was no answer */
+    json_t *body;           /* parsed; borrowed (json_incref to keep); NULL when none or error */
+    const char *text;       /* the body as it came, NUL-terminated; never NULL */
+    size_t len;             /* of text */
+    const char *reason;     /* Status.reason ("AlreadyExists"); "" when none */
+    const char *message;    /* Status.message, the API server's own words; "" when none */
+    int64_t retry_after_ms; /* what the server asked for; -1: nothing */
+};
+
+/* code: 0 or the enum co_code that the answer translates to; err is set when code is not 0:
+ *   400, 422 CO_INVALID; 401 CO_PERMISSION; 403 CO_PERMISSION, but CO_NORESOURCE for an
+ *   exceeded quota (which passes) ; 404 CO_NOTFOUND; 405, 406, 415 CO_UNSUPPORTED;
+ *   409 CO_EXISTS (AlreadyExists) or CO_CONFLICT; 410 CO_GONE; 413 CO_INVALID;
+ *   429, 500, 502, 503 CO_UNAVAILABLE; 504, deadline CO_TIMEOUT; no connection CO_UNAVAILABLE;
+ *   queue full CO_NORESOURCE; client freed CO_CANCELED; anything else CO_INTERNAL.
+ * CO_TIMEOUT and CO_UNAVAILABLE without an HTTP status leave open whether the server acted. */
+typedef void (*op_kube_done_fn)(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err);
+
+enum { OP_KUBE_PARAMS = 6 };
+
+struct op_kube_param {
+    const char *key; /* NULL ends the list */
+    const char *value;
+};
+
+/* Everything in it is borrowed for the duration of op_kube_do only. */
+struct op_kube_req {
+    enum op_kube_verb verb;
+    enum op_kube_lane lane;
+    const struct op_kube_type *type;
+    const char *ns;          /* NULL: all namespaces, or a cluster-scoped object */
+    const char *name;        /* NULL for create, list, deletecollection */
+    const char *subresource; /* "status", "scale", "eviction"; or NULL */
+    const char *path;        /* instead of type to subresource: "/version" */
+    struct op_kube_param params[OP_KUBE_PARAMS]; /* query; escaped here */
+    json_t *body;                                /* serialised before op_kube_do returns; or NULL */
+    enum op_kube_patch patch;
+    const char *field_manager; /* for apply; NULL: "paddle-operator" */
+    int64_t deadline_ms;       /* from now, queueing included; 0: 30 s */
+    uint64_t flow;             /* requests of one flow (a job) share a turn: a job with many
+                                  requests does not starve the others of its lane */
+    bool keep_text_only;       /* do not parse a good answer */
+    op_kube_done_fn done;      /* NULL: nobody cares */
+    void *arg;
+};
+
+/* What went over the wire, once a request; for metrics. */
+struct op_kube_sample {
+    enum op_kube_verb verb;
+    const char *resource;    /* plural or path, with "/subresource" apart */
+    const char *subresource; /* or NULL */
+    int status;              /* HTTP; 0: none */
+    int code;                /* enum co_code */
+    int64_t ms;              /* from start on the wire to the end */
+    int64_t queued_ms;       /* before that */
+    size_t sent, received;   /* body bytes */
+};
+
+struct op_kube_client_opts {
+    const char *user_agent;        /* NULL: "paddle-operator/<version>" */
+    int lane_limit[OP_KUBE_LANES]; /* in flight; 0: 64, 16, 8, 2, 4 */
+    size_t queue_max;              /* waiting requests a lane; 0: 65536 */
+    size_t queue_max_bytes;        /* bodies of waiting requests, all lanes; 0: 128 MiB */
+    size_t reply_max;              /* bytes of one answer; 0: 64 MiB */
+    void (*sample)(void *arg, const struct op_kube_sample *s); /* or NULL */
+    void *sample_arg;
+};
+
+struct op_kube_client;
+struct op_kube_op; /* a request on its way; valid until its callback has begun or it is canceled */
+
+/* Takes the config, even on failure.  Connects at the first request.  opts NULL: defaults. */
+CO_MUST_CHECK int op_kube_client_new(struct co_loop *loop, struct op_kube_config *config_own,
+    const struct op_kube_client_opts *opts, struct op_kube_client **ret, struct co_err *err);
+/* Cancels what is left; those callbacks do not run.  Watches must be freed before. */
+void op_kube_client_free(struct op_kube_client *c);
+CO_DEFINE_CLEANUP(struct op_kube_client *, op_kube_client_free)
+
+const struct op_kube_config *op_kube_client_config(const struct op_kube_client *c);
+
+/* Starts or queues; wrong arguments come back through the callback too. */
+struct op_kube_op *op_kube_do(struct op_kube_client *c, const struct op_kube_req *req);
+/* The callback does not run any more.  The server may have acted all the same.  NULL allowed. */
+void op_kube_cancel(struct op_kube_op *op);
+
+/* done runs once nothing is queued or in flight (at once, on the next turn, if so already);
+ * watches do not count.  Requests made meanwhile are waited for too. */
+void op_kube_client_drain(struct op_kube_client *c, void (*done)(void *arg), void *arg);
+size_t op_kube_client_pending(const struct op_kube_client *c); /* queued and in flight */
+
+/* Delete in words.  uid, policy ("Background", "Foreground", "Orphan") may be NULL; grace
+ * seconds < 0: the object's own.  The body for op_kube_req; the caller owns it. */
+json_t *op_kube_delete_options(
+    const char *uid, const char *resource_version, const char *policy, int64_t grace_seconds);
+
+/* Fills req->verb, type, ns, name (and a lane by verb and subresource); the rest is zero. */
+struct op_kube_req op_kube_req_for(enum op_kube_verb verb, const struct op_kube_type *type,
+    const char *ns, const char *name, op_kube_done_fn done, void *arg);
+
+/* resourceVersion as a number, for comparing the age of writes and watches of one resource
+ * (the API promises that since 1.35, and etcd has always kept it); 0 when it is none. */
+uint64_t op_kube_version(const char *resource_version);
+/* metadata.resourceVersion of an object; 0 when absent. */
+uint64_t op_kube_object_version(const json_t *object);

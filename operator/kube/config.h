@@ -1,0 +1,71 @@
+/* Where the API server is and who we are to it: kubeconfig files and the in-cluster files.
+ *
+ * Reading is blocking (small files, at start); nothing here opens a connection or runs a
+ * program.  Every error names the file, the field and the cause.  Paths in a kubeconfig are
+ * relative to that file.  Secrets live in struct op_kube_config only and are never logged.
+ * A config belongs to whoever holds it; op_kube_client_new takes it over. */
+#pragma once
+
+#include "common/err.h"
+#include "common/mem.h"
+
+#include <stdbool.h>
+
+/* A credential plugin (client.authentication.k8s.io/v1 or v1beta1). */
+struct op_kube_exec {
+    char *command; /* absolute, or relative with a slash resolved against the file, or in PATH */
+    char **args;   /* NULL-terminated, without the command; never NULL */
+    char **env;    /* "NAME=value", NULL-terminated, added to our own; never NULL */
+    char *api_version;
+    char *install_hint; /* or NULL */
+    char *cluster_json; /* spec.cluster of KUBERNETES_EXEC_INFO when provideClusterInfo, or NULL */
+};
+
+struct op_kube_config {
+    char *source;          /* for messages: "/root/.kube/config: context 'dev'" or "in-cluster" */
+    char *server;          /* "https://host:port[/prefix]", no slash at the end */
+    char *ns;              /* the context's namespace; "default" when it names none */
+    char *ca;              /* PEM text, or NULL: the system's */
+    bool insecure;         /* insecure-skip-tls-verify */
+    char *tls_server_name; /* or NULL */
+    char *proxy_url;       /* or NULL: HTTPS_PROXY and NO_PROXY of the environment decide */
+    /* who we are: any of these, or nothing (anonymous) */
+    char *cert, *key; /* PEM text; both or none */
+    char *token;
+    char *token_file; /* wins over token; read again when it changes */
+    char *username, *password;
+    struct op_kube_exec *exec;
+};
+
+struct op_kube_config_opts {
+    const char
+        *kubeconfig;     /* --kubeconfig: this one file, which must exist; NULL or "": see load */
+    const char *context; /* --context; NULL or "": current-context */
+    /* Root of the in-cluster files; NULL: /var/run/secrets/kubernetes.io/serviceaccount. */
+    const char *serviceaccount_dir;
+};
+
+/* Tries, in this order: opts->kubeconfig; $KUBECONFIG (a colon list, absent files skipped, the
+ * first that names a thing wins); in-cluster (KUBERNETES_SERVICE_HOST set and a token there);
+ * ~/.kube/config.  CO_NOTFOUND, naming all places looked at, when there is none; CO_INVALID;
+ * CO_UNSUPPORTED (auth-provider). */
+CO_MUST_CHECK int op_kube_config_load(
+    const struct op_kube_config_opts *opts, struct op_kube_config **ret, struct co_err *err);
+void op_kube_config_free(struct op_kube_config *cfg); /* wipes the secrets; NULL allowed */
+CO_DEFINE_CLEANUP(struct op_kube_config *, op_kube_config_free)
+
+/* The pieces of load, for tests and the fuzz target: kubeconfig texts are added in order of
+ * precedence, then one context is resolved. */
+struct op_kube_config_set;
+/* How the set reads files that a kubeconfig names; NULL: from disk.  A test passes its own. */
+typedef int (*op_kube_config_read_fn)(
+    void *arg, const char *path, char **ret_text, size_t *ret_len, struct co_err *err);
+
+struct op_kube_config_set *op_kube_config_set_new(op_kube_config_read_fn read, void *arg);
+void op_kube_config_set_free(struct op_kube_config_set *set);
+CO_DEFINE_CLEANUP(struct op_kube_config_set *, op_kube_config_set_free)
+/* path names the text in messages and is what relative paths in it start from. */
+CO_MUST_CHECK int op_kube_config_set_add(struct op_kube_config_set *set, const char *path,
+    const char *text, size_t len, struct co_err *err);
+CO_MUST_CHECK int op_kube_config_set_resolve(struct op_kube_config_set *set, const char *context,
+    struct op_kube_config **ret, struct co_err *err);
