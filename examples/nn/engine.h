@@ -1,0 +1,36 @@
+/* The door to oneDNN: single-precision matrix products on the CPU.  Primitives are made once per
+ * shape and kept (making one costs a hundred times a small product), up to a fixed number, then
+ * the oldest makes room.  Knows nothing of layers, gradients or models.
+ * An engine belongs to one thread; two threads take two engines.  How many threads oneDNN itself
+ * uses inside a product is OMP_NUM_THREADS' business. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+struct nn_engine;
+
+/* c (m, n) = op(a) op(b) [+ bias (n)] [relu], all row-major without gaps.
+ * op(a) is (m, k): a itself, or with a_transposed a stored (k, m).
+ * op(b) is (k, n): b itself, or with b_transposed b stored (n, k). */
+struct nn_product {
+    size_t m, n, k;
+    bool a_transposed, b_transposed;
+    bool bias, relu;
+};
+
+/* The caller owns *ret_e.  CO_INTERNAL when oneDNN cannot start. */
+CO_MUST_CHECK int nn_engine_new(struct nn_engine **ret_e, struct co_err *err);
+void nn_engine_free(struct nn_engine *e); /* NULL is fine */
+CO_DEFINE_CLEANUP(struct nn_engine *, nn_engine_free)
+
+/* Blocks until c is there.  bias is read only with p->bias.  CO_INTERNAL names the shape and what
+ * oneDNN answered; c is then undefined. */
+CO_MUST_CHECK int nn_engine_multiply(struct nn_engine *e, const struct nn_product *p,
+    const float *a, const float *b, const float *bias, float *c, struct co_err *err);
+
+/* How many primitives were made so far: for tests of the cache. */
+size_t nn_engine_made(const struct nn_engine *e);

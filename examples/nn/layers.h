@@ -1,0 +1,42 @@
+/* Layers as functions over plain pointers: forward, and backward from the gradient of the output
+ * to the gradients of weights and input.  No parameters, state or allocation of their own.
+ * Letters: B batch, I inputs, O outputs; matrices row-major; weights (I, O), so that y = x w + b.
+ * Only the linear layers need an engine; each call stays on its thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "examples/nn/engine.h"
+
+/* Added inside both logarithms of the log loss, which bounds it at about 9.2. */
+#define NN_LOG_LOSS_EPSILON 1e-4F
+
+struct nn_linear {
+    size_t batch, in, out;
+    bool relu; /* forward: y = max(x w + b, 0) */
+};
+
+/* y (B, O) = x (B, I) w (I, O) + b (O). */
+CO_MUST_CHECK int nn_linear_forward(struct nn_engine *e, const struct nn_linear *l, const float *x,
+    const float *w, const float *b, float *y, struct co_err *err);
+
+/* From dy (B, O), the gradient before the relu: dw (I, O) and db (O). */
+CO_MUST_CHECK int nn_linear_backward_weights(struct nn_engine *e, const struct nn_linear *l,
+    const float *x, const float *dy, float *dw, float *db, struct co_err *err);
+/* dx (B, I) = dy (B, O) w^T. */
+CO_MUST_CHECK int nn_linear_backward_input(struct nn_engine *e, const struct nn_linear *l,
+    const float *w, const float *dy, float *dx, struct co_err *err);
+
+/* In place: y = max(y, 0); dy = 0 where y, the output of the relu, is 0. */
+void nn_relu_forward(size_t n, float *y);
+void nn_relu_backward(size_t n, const float *y, float *dy);
+
+/* p (n) = 1 / (1 + exp(-z)). */
+void nn_sigmoid_forward(size_t n, const float *z, float *p);
+
+/* Mean over n of -y log(p + eps) - (1 - y) log(1 - p + eps); y is 0 or 1. */
+double nn_log_loss(size_t n, const float *p, const float *y);
+/* The gradient of that mean by z, where p = sigmoid(z): dz (n). */
+void nn_log_loss_backward(size_t n, const float *p, const float *y, float *dz);
