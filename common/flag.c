@@ -1,0 +1,232 @@
+#include "common/flag.h"
+
+#include "common/mem.h"
+#include "common/parse.h"
+
+#include <assert.h>
+#include <float.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { NAME_MAX_ = 64, HELP_COLUMN = 34, HELP_WIDTH = 98 };
+
+static const struct {
+    const char *metavar;
+    const char *zero; /* what def NULL stands for */
+} types[] = {
+    [CO_FLAG_STR] = {"string", ""},
+    [CO_FLAG_INT] = {"int", "0"},
+    [CO_FLAG_FLOAT] = {"number", "0"},
+    [CO_FLAG_BOOL] = {"", "false"},
+    [CO_FLAG_DURATION] = {"duration", "0"},
+};
+
+static int flag_set(const struct co_flag *f, const char *text, struct co_err *err) {
+    char what[NAME_MAX_ + 16];
+    (void)snprintf(what, sizeof(what), "flag \"--%.*s\"", NAME_MAX_, f->name);
+    bool any = f->min == 0 && f->max == 0;
+    switch (f->type) {
+    case CO_FLAG_STR:
+        *(const char **)f->value = text;
+        return 0;
+    case CO_FLAG_INT:
+        return co_parse_i64(
+            what, text, any ? INT64_MIN : f->min, any ? INT64_MAX : f->max, f->value, err);
+    case CO_FLAG_FLOAT:
+        return co_parse_f64(what, text, -DBL_MAX, DBL_MAX, f->value, err);
+    case CO_FLAG_BOOL:
+        return co_parse_bool(what, text, f->value, err);
+    case CO_FLAG_DURATION:
+        return co_parse_duration(what, text, f->value, err);
+    }
+    return co_err_set(err, CO_INTERNAL, "%s has no type", what);
+}
+
+static const char *flag_default(const struct co_flag *f) {
+    return f->def ? f->def : types[f->type].zero;
+}
+
+static size_t min2(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Letters to insert, delete or replace to get from a (la letters) to b; both are cut to what a
+ * name may have. */
+static size_t distance(const char *a, size_t la, const char *b) {
+    size_t lb = strnlen(b, NAME_MAX_);
+    la = min2(la, NAME_MAX_);
+    size_t row[NAME_MAX_ + 1];
+    for (size_t j = 0; j <= lb; j++) {
+        row[j] = j;
+    }
+    for (size_t i = 1; i <= la; i++) {
+        size_t diagonal = row[0];
+        row[0] = i;
+        for (size_t j = 1; j <= lb; j++) {
+            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            row[j] = min2(replaced, min2(row[j], row[j - 1]) + 1);
+        }
+    }
+    return row[lb];
+}
+
+static int unknown(
+    const struct co_flag *flags, size_t n, const char *name, size_t len, struct co_err *err) {
+    const struct co_flag *nearest = NULL;
+    size_t best = len / 3 < 2 ? 2 : len / 3;
+    for (size_t i = 0; i < n; i++) {
+        size_t d = distance(name, len, flags[i].name);
+        if (!flags[i].hidden && (d < best || (d == best && !nearest)) && d < len) {
+            best = d;
+            nearest = &flags[i];
+        }
+    }
+    int shown = (int)min2(len, 100);
+    if (nearest) {
+        return co_err_set(err, CO_INVALID, "unknown flag \"--%.*s\": did you mean \"--%s\"?", shown,
+            name, nearest->name);
+    }
+    return co_err_set(
+        err, CO_INVALID, "unknown flag \"--%.*s\" (--help lists the flags)", shown, name);
+}
+
+static const struct co_flag *find(
+    const struct co_flag *flags, size_t n, const char *name, size_t len) {
+    for (size_t i = 0; i < n; i++) {
+        if (strlen(flags[i].name) == len && memcmp(flags[i].name, name, len) == 0) {
+            return &flags[i];
+        }
+    }
+    return NULL;
+}
+
+/* Reads the flag in argv[*at] and moves *at behind what it used. */
+static int parse_one(const struct co_flag *flags, size_t n, int argc, char *const argv[], int *at,
+    struct co_err *err) {
+    const char *word = argv[(*at)++];
+    const char *name = word + (word[1] == '-' ? 2 : 1);
+    size_t len = strcspn(name, "=");
+    const char *value = name[len] == '=' ? name + len + 1 : NULL;
+    if (len == 0 || name[0] == '-') {
+        return co_err_set(
+            err, CO_INVALID, "\"%.100s\" is no flag: expected --name or --name=value", word);
+    }
+    const struct co_flag *f = find(flags, n, name, len);
+    if (!f && (strcmp(name, "help") == 0 || strcmp(name, "h") == 0)) {
+        return co_err_set(err, CO_CANCELED, "help was asked for");
+    }
+    if (!f) {
+        return unknown(flags, n, name, len, err);
+    }
+    if (!value && f->type == CO_FLAG_BOOL) {
+        value = "true";
+    } else if (!value && *at < argc) {
+        value = argv[(*at)++];
+    } else if (!value) {
+        return co_err_set(err, CO_INVALID, "flag \"--%s\" needs a value", f->name);
+    }
+    return flag_set(f, value, err);
+}
+
+int co_flags_parse(const struct co_flag *flags, size_t n, int argc, char *const argv[],
+    int *ret_rest, struct co_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        int r = flag_set(&flags[i], flag_default(&flags[i]), err);
+        if (r) {
+            co_err_wrap(err, "default");
+            return CO_INTERNAL;
+        }
+    }
+    int at = 1;
+    while (at < argc && argv[at][0] == '-' && argv[at][1]) {
+        if (strcmp(argv[at], "--") == 0) {
+            at++;
+            break;
+        }
+        int r = parse_one(flags, n, argc, argv, &at, err);
+        if (r) {
+            return r;
+        }
+    }
+    *ret_rest = at < argc ? at : argc;
+    return 0;
+}
+
+static const char *metavar(const struct co_flag *f) {
+    return f->metavar ? f->metavar : types[f->type].metavar;
+}
+
+/* Words of text from the help column on, broken before HELP_WIDTH. */
+static void print_wrapped(FILE *out, const char *text) {
+    int column = HELP_COLUMN;
+    while (*text) {
+        int len = (int)strcspn(text, " ");
+        if (column > HELP_COLUMN && column + 1 + len > HELP_WIDTH) {
+            (void)fprintf(out, "\n%*s", HELP_COLUMN, "");
+            column = HELP_COLUMN;
+        } else if (column > HELP_COLUMN) {
+            (void)fputc(' ', out);
+            column++;
+        }
+        (void)fprintf(out, "%.*s", len, text);
+        column += len;
+        text += len;
+        text += strspn(text, " ");
+    }
+    (void)fputc('\n', out);
+}
+
+static void print_flag(FILE *out, const struct co_flag *f) {
+    const char *var = metavar(f);
+    int used = fprintf(out, "  --%s%s%s", f->name, *var ? " " : "", var);
+    if (used + 1 > HELP_COLUMN) {
+        (void)fprintf(out, "\n%*s", HELP_COLUMN, "");
+    } else {
+        (void)fprintf(out, "%*s", HELP_COLUMN - used, "");
+    }
+    bool plain = strcmp(flag_default(f), types[f->type].zero) == 0;
+    bool quote = f->type == CO_FLAG_STR;
+    CO_AUTOFREE char *text = plain ? co_xstrdup(f->help)
+                                   : co_xasprintf("%s (default %s%s%s)", f->help, quote ? "\"" : "",
+                                         f->def, quote ? "\"" : "");
+    print_wrapped(out, text);
+}
+
+void co_flags_help(FILE *out, const char *usage, const struct co_flag *flags, size_t n) {
+    (void)fprintf(out, "%s\n", usage);
+    bool first = true;
+    for (size_t i = 0; i < n; i++) {
+        if (!flags[i].hidden) {
+            (void)fputs(first ? "\nFlags:\n" : "", out);
+            first = false;
+            print_flag(out, &flags[i]);
+        }
+    }
+}
+
+static void print_cell(FILE *out, const char *text) {
+    for (; *text; text++) {
+        if (*text == '|') {
+            (void)fputc('\\', out);
+        }
+        (void)fputc(*text == '\n' ? ' ' : *text, out);
+    }
+}
+
+void co_flags_markdown(FILE *out, const struct co_flag *flags, size_t n) {
+    (void)fputs("| flag | value | default | meaning |\n| --- | --- | --- | --- |\n", out);
+    for (size_t i = 0; i < n; i++) {
+        const struct co_flag *f = &flags[i];
+        (void)fprintf(out, "| `--%s` | ", f->name);
+        print_cell(out, f->type == CO_FLAG_BOOL ? "bool" : metavar(f));
+        if (f->type == CO_FLAG_INT && (f->min || f->max)) {
+            (void)fprintf(out, " %" PRId64 "…%" PRId64, f->min, f->max);
+        }
+        (void)fputs(*flag_default(f) ? " | `" : " | ", out);
+        print_cell(out, flag_default(f));
+        (void)fputs(*flag_default(f) ? "` | " : " | ", out);
+        print_cell(out, f->help);
+        (void)fputs(f->hidden ? " (not in --help) |\n" : " |\n", out);
+    }
+}
