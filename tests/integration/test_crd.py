@@ -338,7 +338,8 @@ def test_operator_manifest_has_the_known_names_and_obeys_pod_security_restricted
         if o["kind"] != "Namespace":
             if "namespace" in o["metadata"]:
                 o["metadata"]["namespace"] = cluster.namespace
-            cluster.ok("create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=o)
+            cluster.ok("apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", "-f", "-",
+                       stdin=o)
     cluster.ok("label", "namespace", cluster.namespace, "pod-security.kubernetes.io/warn-")
 
 
