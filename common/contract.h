@@ -1,0 +1,159 @@
+/* The env contract: every environment variable that the operator writes and the runtime reads,
+ * as one table of rows.
+ *
+ * The operator encodes pods and ConfigMaps from it (operator/plan), the runtime decodes its role
+ * from it (runtime/boot), docs/env.md is printed from it.  A row says who gets the variable, how
+ * it travels, what a value must look like and one sentence on what it means.  The table knows
+ * nothing of Kubernetes objects or of how a process finds its peers.  Read-only data and pure
+ * functions: any thread. */
+#pragma once
+
+#include "common/buf.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+    CO_PORT_BASE = 36000, /* of a job in Service mode, and the first of the range otherwise */
+    CO_PORT_SPAN = 20,    /* ports reserved for a pod: TRAINER_PORTS_NUM */
+    CO_PORT_SLOTS = 1000, /* job ports are CO_PORT_BASE + CO_PORT_SPAN * [0, CO_PORT_SLOTS) */
+    CO_PORT_GLOO = 18,    /* offset of the gloo rendezvous from the job's port */
+};
+
+/* One id a row; the id is also what an encoder or decoder switches on. */
+enum co_var {
+    /* set directly on the first container, in this order */
+    CO_VAR_POD_IP,
+    CO_VAR_TRAINER_ID,
+    CO_VAR_TRAINING_ROLE,
+    CO_VAR_PADDLE_TRAINING_ROLE,
+    CO_VAR_ELASTIC_JOB_ID,
+    CO_VAR_ELASTIC_NP,
+    CO_VAR_ELASTIC_TIMEOUT,
+    /* through the job's ConfigMap */
+    CO_VAR_PORTS_NUM,
+    CO_VAR_PORT,
+    CO_VAR_PSERVERS,
+    CO_VAR_TRAINER_ENDPOINTS,
+    CO_VAR_TRAINERS,
+    CO_VAR_TRAINERS_NUM,
+    CO_VAR_HETER_ENDPOINTS,
+    CO_VAR_WITH_GLOO,
+    CO_VAR_GLOO_RENDEZVOUS,
+    CO_VAR_GLOO_HTTP_ENDPOINT,
+    /* set on the start gate only */
+    CO_VAR_GATE_ADDR,
+    CO_VAR_POD_NAMESPACE,
+    CO_VAR_POD_NAME,
+    CO_VAR_POD_UID,
+    /* never set by this operator; read by the runtime */
+    CO_VAR_ROLE,
+    CO_VAR_CURRENT_ENDPOINT,
+    CO_VAR_RANK_IN_NODE,
+    CO_VAR_LOCAL_RANK,
+    CO_VAR_LOCAL_SIZE,
+    CO_VAR_GLOBAL_RANK,
+    CO_VAR_GLOBAL_SIZE,
+    CO_VAR_MASTER,
+    CO_VAR_NNODES,
+    CO_VAR_JOB_ID,
+    CO_VAR_MASTER_ADDR,
+    CO_VAR_MASTER_PORT,
+    CO_VAR_PSERVER_ID,
+    CO_VAR_HETER_TRAINERS,
+    CO_VAR_COORDINATORS,
+    CO_VAR_SELECTED_GPUS,
+    CO_VAR_SERVER_NUM,
+    CO_VAR_TRAINER_NUM,
+    CO_VAR_ELASTIC_SERVER,
+    CO_VAR_GLOO_FS_PATH,
+    CO_VAR_SYS_JOB_ID,
+    CO_VAR_LAUNCH_BARRIER,
+    CO_VAR_INIT_TRAINER_ID,
+    CO_VAR_INIT_NUM_GRADIENT_SERVERS,
+    CO_VAR_INIT_PSERVERS,
+    CO_VAR_INIT_PORT,
+    CO_VAR_INIT_PORTS_NUM,
+    CO_VAR_INIT_PORTS_NUM_FOR_SPARSE,
+    CO_VAR_INIT_TRAINER_COUNT,
+    CO_VAR_INIT_USE_GPU,
+    CO_VAR_CLUSTER_TRAIN,
+    CO_VAR_COUNT,
+};
+
+enum co_var_via {
+    CO_VIA_ENV,       /* env of the first container */
+    CO_VIA_CONFIGMAP, /* a key of the job's ConfigMap */
+    CO_VIA_GATE,      /* env of the start gate */
+    CO_VIA_USER,      /* the user, another operator or a launcher */
+};
+
+/* When the operator sets it. */
+enum co_var_when {
+    CO_WHEN_NEVER,
+    CO_WHEN_ALWAYS,
+    CO_WHEN_PS,      /* the job has servers */
+    CO_WHEN_WORKER,  /* the job has workers */
+    CO_WHEN_HETER,   /* the job has heter trainers */
+    CO_WHEN_GLOO,    /* withGloo > 0 and at least one server */
+    CO_WHEN_ELASTIC, /* an elastic job */
+};
+
+/* What a value looks like; co_contract_check has the rules. */
+enum co_var_type {
+    CO_TYPE_TEXT,
+    CO_TYPE_INT,       /* decimal, row's min..max */
+    CO_TYPE_BOOL,      /* as co_parse_bool */
+    CO_TYPE_PORT,      /* 1..65535 */
+    CO_TYPE_HOST,      /* a name or an address, IPv6 without brackets */
+    CO_TYPE_HOSTS,     /* hosts joined by commas, by index */
+    CO_TYPE_ENDPOINT,  /* host:port, [IPv6]:port */
+    CO_TYPE_ENDPOINTS, /* endpoints joined by commas, by index, none twice */
+    CO_TYPE_WORD,      /* one of the row's words */
+};
+
+/* Who gets or reads it (mask). */
+enum { CO_FOR_PS = 1, CO_FOR_WORKER = 2, CO_FOR_HETER = 4, CO_FOR_ALL = 7 };
+
+/* Whose environment uses it (mask). */
+enum {
+    CO_GEN_HAND = 1,     /* exported by hand, four shells */
+    CO_GEN_OPERATOR = 2, /* paddle-operator */
+    CO_GEN_LAUNCH = 4,   /* paddle.distributed.launch, fleetrun */
+    CO_GEN_KUBEFLOW = 8, /* kubeflow.org/v1 PaddleJob */
+    CO_GEN_V2 = 16,      /* PADDLE_INIT_* of 0.8 to 0.12 */
+};
+
+struct co_contract_row {
+    const char *name;
+    enum co_var_via via;
+    enum co_var_when when;
+    enum co_var_type type;
+    unsigned roles;           /* CO_FOR_* */
+    unsigned generations;     /* CO_GEN_* */
+    int64_t min, max;         /* of CO_TYPE_INT */
+    const char *const *words; /* of CO_TYPE_WORD, ends with NULL */
+    const char *doc;          /* one sentence */
+};
+
+extern const struct co_contract_row co_contract[CO_VAR_COUNT];
+
+/* Role words as the operator writes them: TRAINING_ROLE. */
+extern const char *const co_contract_role_ps;     /* PSERVER */
+extern const char *const co_contract_role_worker; /* TRAINER */
+extern const char *const co_contract_role_heter;  /* HETER */
+
+/* The row's id, or -1. */
+int co_contract_find(const char *name);
+
+/* CO_INVALID naming the variable, the value and what was expected.  Non-blocking. */
+CO_MUST_CHECK int co_contract_check(enum co_var var, const char *value, struct co_err *err);
+
+/* Calls each with every element of a comma-joined list (index from 0); each returns 0 to go on,
+ * anything else is handed back.  Empty elements are CO_INVALID.  Elements above 255 bytes too. */
+CO_MUST_CHECK int co_contract_list(enum co_var var, const char *value,
+    int (*each)(void *arg, size_t index, const char *element, struct co_err *err), void *arg,
+    struct co_err *err);
+
+/* The reference page. */
+CO_MUST_CHECK int co_contract_markdown(struct co_buf *ret, struct co_err *err);

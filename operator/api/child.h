@@ -1,0 +1,60 @@
+/* What the planner needs to know of a job's pods, Services and ConfigMap: compact projections of
+ * their JSON, made once when a watch delivers it.  Each is one allocation: free() releases all
+ * of it.  Strings are never NULL.  Pure decoding; owned by the store. */
+#pragma once
+
+#include "operator/api/job.h"
+
+enum op_pod_phase {
+    OP_POD_PENDING,
+    OP_POD_RUNNING,
+    OP_POD_SUCCEEDED,
+    OP_POD_FAILED,
+    OP_POD_UNKNOWN
+};
+
+/* What all children have. */
+struct op_child {
+    const char *name, *ns, *uid, *resource_version;
+    const char *owner_uid; /* of the controlling ownerReference; "" when none */
+    const char *owner_job; /* its name when it is a PaddleJob, else "" */
+    bool deleting;
+};
+
+struct op_pod {
+    struct op_child c;
+    const char *ip[2]; /* podIPs in order; "" when unknown */
+    const char *host_ip;
+    /* Why it failed or what it waits for; "" when neither.  A failure is the first container
+     * (init containers first) that terminated with an exit code other than 0. */
+    const char *container, *reason, *message; /* message: its last non-empty line */
+    int32_t exit_code;                        /* -1 when it did not terminate */
+    int32_t index; /* -1 when no label says so and the name does not fit its role */
+    int32_t attempt;
+    int32_t restarts; /* sum over its containers, init containers included */
+    uint8_t role;     /* enum op_role */
+    uint8_t phase;    /* enum op_pod_phase */
+    bool coord;       /* the start gate's init container is running */
+    bool ready;       /* every container and init container is ready */
+};
+
+struct op_service {
+    struct op_child c;
+};
+
+struct op_configmap {
+    struct op_child c;
+    uint64_t hash; /* op_env_hash of its data */
+    uint16_t port; /* its PADDLE_PORT when that is a port, else 0 */
+};
+
+/* NULL when obj has no metadata.name.  obj stays the caller's. */
+struct op_pod *op_pod_decode(const json_t *obj);
+struct op_service *op_service_decode(const json_t *obj);
+struct op_configmap *op_configmap_decode(const json_t *obj);
+
+/* True when a planner would see a difference: resourceVersion alone is none. */
+bool op_pod_differs(const struct op_pod *a, const struct op_pod *b);
+
+/* Of the contract's ConfigMap keys in `data`; other keys and the order do not count. */
+uint64_t op_env_hash(const json_t *data);
