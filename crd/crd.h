@@ -42,15 +42,15 @@ struct crd_rule {
 /* One field. Tables of them end with a row whose name is NULL. */
 struct crd_field {
     const char *name;
-    enum crd_type type;
     const char *doc;                /* one paragraph, as `kubectl explain` shows it */
     const struct crd_field *fields; /* of CRD_OBJECT and CRD_OBJECT_LIST */
     const struct crd_rule *rules;   /* ends with a row whose rule is NULL; NULL: none */
-    bool required;                  /* of the object it is in */
-    bool open;                      /* keeps fields that are not in .fields */
-    bool added;                     /* not in paddle-operator v0.3.5 */
     const char *list_key;           /* list merged by this key; NULL: replaced as a whole */
     const char *anchor;             /* fields shared by several rows: documented once under this */
+    enum crd_type type;
+    bool required; /* of the object it is in */
+    bool open;     /* keeps fields that are not in .fields */
+    bool added;    /* not in paddle-operator v0.3.5 */
 };
 
 /* A column of `kubectl get`; wide ones only with -o wide. Ends with a row whose name is NULL. */

@@ -173,8 +173,13 @@ static void columns_are_status_mode_age_and_then_wide_ones(void **state) {
 
 /* What printing relies on, so that no text breaks the YAML around it. */
 static void assert_one_paragraph(const char *name, const char *text, bool sentence) {
-    size_t length = text != NULL ? strlen(text) : 0;
+    size_t length;
 
+    if (text == NULL) {
+        fail_msg("field '%s' has no text", name);
+        return;
+    }
+    length = strlen(text);
     if (length < 3 || strpbrk(text, "\n\t") != NULL || strstr(text, "  ") != NULL ||
         text[0] == ' ' || text[length - 1] == ' ' || (sentence && text[length - 1] != '.')) {
         fail_msg("field '%s': text must be one paragraph, single blanks: '%s'", name, text);
@@ -191,7 +196,7 @@ static void check_fields(const struct crd_field *field) {
         assert_one_paragraph(field->name, rule->rule, false);
         assert_one_paragraph(field->name, rule->message, false);
     }
-    if (!nested) {
+    if (field->fields == NULL) {
         return;
     }
     /* Documented where it is linked to, unless there is nothing to say. */

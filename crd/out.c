@@ -8,8 +8,8 @@ enum { LINE_MAX_LENGTH = 100, LINE_MIN_TEXT = 40 };
 void crd_out_line(const struct crd_out *out, const char *format, ...) {
     va_list args;
 
-    fprintf(out->file, "%*s", out->depth * 2, "");
     va_start(args, format);
+    fprintf(out->file, "%*s", out->depth * 2, "");
     vfprintf(out->file, format, args);
     va_end(args);
     fputc('\n', out->file);
