@@ -44,6 +44,10 @@ pkgs_runtime/ckpt           := libxxhash
 pkgs_runtime/launch         := libuv
 pkgs_examples/nn            := -ldnnl
 
+# Loops over tensors: vectorised, square roots included (nobody there asks math for errno).
+cflags_runtime/optim        := -O3 -fno-math-errno
+cflags_examples/nn          := -O3 -fno-math-errno
+
 PROGRAMS := paddle-operator paddlerun wide_and_deep crdgen
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/cmd/main.c
@@ -126,7 +130,7 @@ $(BUILD)/lib/libpaddlert.a: $(foreach u,$(RT_UNITS),$(call objs,$(u)))
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	@echo "  CC    $<"
-	@$(CC) $(CFLAGS_ALL) $(GIT_VERSION_FLAG_$(subst /,_,$<)) -MMD -MP -c -o $@ $<
+	@$(CC) $(CFLAGS_ALL) $(cflags_$(patsubst %/,%,$(dir $<))) $(GIT_VERSION_FLAG_$(subst /,_,$<)) -MMD -MP -c -o $@ $<
 # Generated code is held to no warning of ours.
 $(BUILD)/obj/%.pb-c.o: $(BUILD)/gen/%.pb-c.c
 	@mkdir -p $(@D)

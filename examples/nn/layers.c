@@ -3,10 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3")
-#endif
-
 int nn_linear_forward(struct nn_engine *e, const struct nn_linear *l, const float *x,
     const float *w, const float *b, float *y, struct co_err *err) {
     const struct nn_product p = {

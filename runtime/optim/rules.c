@@ -2,11 +2,8 @@
 
 #include "runtime/optim/rules.h"
 
-/* Plain loops over restrict pointers: the compiler vectorises them, square roots included (the
- * arguments are never negative, so that nobody misses errno). */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3", "no-math-errno", "no-trapping-math")
-#endif
+/* Plain loops over restrict pointers, which the compiler vectorises, square roots included: the
+ * folder is built with -fno-math-errno (Makefile), and no argument is negative. */
 
 void rt_optim_sgd(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
     float lr = o->hyper[RT_OPTIM_LR], l2 = o->hyper[RT_OPTIM_L2];
