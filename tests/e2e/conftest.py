@@ -1,0 +1,60 @@
+"""Fixtures: the cluster (once), a namespace for each test, a deadline for each test."""
+import os
+import random
+import re
+import signal
+import sys
+import pathlib
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+import cluster as cluster_module  # noqa: E402
+from cluster import Cluster, Space, say  # noqa: E402
+
+SECONDS = 120       # of a test; @pytest.mark.deadline(n) where it needs more
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "deadline(seconds): the test fails when it takes longer")
+    # Figures and progress are for the reader, whether or not the test passes.
+    cluster_module.live = config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    mark = item.get_closest_marker("deadline")
+    seconds = mark.args[0] if mark else SECONDS
+
+    def over(*_):
+        raise AssertionError(f"the test took longer than {seconds} s")
+
+    signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    c = Cluster()
+    c.up()
+    yield c
+    c.down()
+
+
+@pytest.fixture
+def space(cluster, request):
+    name = re.sub("[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")[:48].strip("-")
+    s = Space(cluster, f"{name}-{random.SystemRandom().randrange(16 ** 4):04x}")
+    yield s
+    s.delete()
+
+
+@pytest.fixture
+def seed():
+    """Random, printed, and the same again with E2E_SEED."""
+    n = int(os.environ.get("E2E_SEED", random.SystemRandom().randrange(10 ** 6)))
+    say(f"\n  seed {n} (again: E2E_SEED={n})")
+    return n

@@ -1,0 +1,90 @@
+"""The operator and the API server die at the worst moments; nothing is doubled, nothing lost."""
+import random
+import threading
+import time
+
+import pytest
+
+from cluster import SERVE, SYSTEM, Follower, make, role, say, wait
+
+JOBS = 50
+
+
+def check_all_complete(space, names, follower, seconds):
+    end = time.monotonic() + seconds
+
+    def left():
+        done = {j["metadata"]["name"]: (j.get("status") or {}).get("phase", "") for j in space.jobs()}
+        assert set(done) == set(names)
+        return {n: p for n, p in done.items() if p != "Completed"}
+
+    wait(f"{len(names)} jobs Completed", max(1, end - time.monotonic()), lambda: not left(),
+         lambda: f"not: {left()}\n" + space.show(next(iter(left()), names[0])))
+    follower.stop()
+    doubled = {n: u for n, u in follower.uids.items() if len(u) > 1}
+    assert doubled == {}, f"pods made more than once: {doubled}"
+    wanted = {f"{n}-{r}-0" for n in names for r in ("ps", "worker")}
+    assert set(follower.uids) == wanted, set(follower.uids) ^ wanted
+    restarted = {p.metadata.name for p in follower.pods.values()
+                 if p.status.container_statuses and p.status.container_statuses[0].restart_count}
+    assert not restarted, restarted
+
+
+@pytest.mark.deadline(200)
+def test_operator_killed_at_random_during_50_job_starts(space, seed):
+    rng = random.Random(seed)
+    follower = Follower(space)
+    names = [f"chaos-{i}" for i in range(JOBS)]
+    kills, over = [], threading.Event()
+
+    def killer():
+        end = time.monotonic() + 150
+        while not over.is_set() and time.monotonic() < end:
+            over.wait(rng.uniform(0.2, 4))
+            p = space.quiet(space.c.operator_pod)
+            if p and not over.is_set():
+                try:
+                    space.c.kill(p)
+                    kills.append(time.monotonic())
+                except AssertionError:      # it had ended meanwhile
+                    pass
+
+    thread = threading.Thread(target=killer, daemon=True)
+    start = time.monotonic()
+    thread.start()
+    try:
+        for n in names:
+            over.wait(rng.uniform(0, 0.6))
+            space.create(make(n, worker=role(f"sleep {rng.uniform(0.5, 3):.1f}", 1), ps=role(SERVE, 1),
+                              cleanPodPolicy="Never", intranet=rng.choice(["PodIP", "Service"])))
+        created = time.monotonic() - start
+        wait("a few kills", 60, lambda: len(kills) >= 5)
+    finally:
+        over.set()
+        thread.join(20)
+    check_all_complete(space, names, follower, 120)
+    say(f"  {JOBS} jobs created in {created:.1f} s, operator killed {len(kills)} times, all complete after "
+        f"{time.monotonic() - start:.1f} s")
+    wait("the operator is ready again", 60, space.c.operator_ready)
+
+
+@pytest.mark.deadline(150)
+def test_api_server_restarted_in_the_middle(space, seed):
+    rng = random.Random(seed)
+    follower = Follower(space)
+    before = space.c.operator_pod()
+    restarts = before.status.container_statuses[0].restart_count
+    names = [f"api-{i}" for i in range(6)]
+    for n in names:
+        space.create(make(n, worker=role("sleep 4", 1), ps=role(SERVE, 1), cleanPodPolicy="Never"))
+    pods = rng.randrange(2 * len(names) + 1)
+    wait(f"{pods} pods made", 30, lambda: len(follower.uids) >= pods)
+    space.c.restart_apiserver()
+    check_all_complete(space, names, follower, 90)
+    # It lived through it, and follows what comes afterwards.
+    after = wait("the operator runs", 20, space.c.operator_pod)
+    assert after.metadata.uid == before.metadata.uid
+    assert after.status.container_statuses[0].restart_count == restarts, space.c.kubectl(
+        "-n", SYSTEM, "logs", after.metadata.name, "--previous", "--tail=20", check=False)
+    space.create(make("later", worker=role("sleep 1", 1)))
+    space.wait_completed("later", 40)

@@ -1,0 +1,176 @@
+"""What happens to a job when something happens to it."""
+import pytest
+
+from cluster import SERVE, Follower, make, role, wait
+
+# Works until somebody ends it: wait_running() is reached for certain.
+WORK = "trap 'exit 0' TERM; echo working; while :; do sleep 0.1; done"
+# Ends well once it has run a little.
+SHORT = "sleep 1; echo done"
+
+
+def test_killed_worker_fails_the_job_and_is_named(space):
+    space.create(make("killed", worker=role(WORK, 2), ps=role(SERVE, 1), cleanPodPolicy="Never"))
+    victim = space.wait_running("killed-worker-1")
+    space.wait_running("killed-worker-0")
+    space.c.kill(victim)
+    space.wait_phase("killed", "Failed", 30)
+    c = wait("condition Failed", 10, lambda: space.condition("killed", "Failed"))
+    assert c["status"] == "True"
+    for word in ("killed-worker-1", "paddle", "137"):
+        assert word in c["message"], c
+    assert (space.job("killed")["status"].get("worker") or {}).get("failed") == 1
+    assert any(e.type == "Warning" and "killed-worker-1" in e.message for e in space.events("killed")), \
+        space.events("killed")
+    # Terminal: nothing is made again, the others are kept as the policy says.
+    assert space.pod("killed-worker-1").status.phase == "Failed"
+
+
+def test_first_cause_is_the_last_line_of_the_termination_message(space):
+    script = "echo 'batch 7: weight is not a number' >/dev/termination-log; exit 3"
+    space.create(make("cause", worker=role(script)))
+    space.wait_phase("cause", "Failed", 40)
+    message = space.condition("cause", "Failed")["message"]
+    for word in ("cause-worker-0", "3", "weight is not a number"):
+        assert word in message, message
+
+
+def test_deleted_pod_comes_back_and_the_job_goes_on(space):
+    # Worker 0 ends well as soon as worker 1 has been seen twice: at its second address.
+    follower = Follower(space)
+    try:
+        space.create(make("again", worker=role("sleep 12; echo done", 2), ps=role(SERVE, 1),
+                          cleanPodPolicy="Never"))
+        old = space.wait_running("again-worker-1")
+        space.c.core.delete_namespaced_pod("again-worker-1", space.name, grace_period_seconds=0)
+        new = wait("another again-worker-1 that runs", 40, lambda: next((
+            p for p in space.pods("again-worker")
+            if p.metadata.name == "again-worker-1" and p.metadata.uid != old.metadata.uid
+            and p.status.phase in ("Running", "Succeeded")), None), lambda: space.show("again"))
+        assert new.status.pod_ip
+        space.wait_completed("again", 60)
+        assert len(follower.uids["again-worker-1"]) == 2
+    finally:
+        follower.stop()
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Starting", "Running", "Completed", "Failed"])
+def test_deleted_job_leaves_nothing(space, phase):
+    name = phase.lower()
+    workers = {
+        "Pending": lambda: role(WORK, 2, nodeSelector={"no": "such-node"}),
+        # Held: running, but never ready.
+        "Starting": lambda: role(WORK, 2, container={"readinessProbe": {
+            "exec": {"command": ["/bin/cat", "/nothing"]}, "periodSeconds": 1}}),
+        "Running": lambda: role(WORK, 2),
+        "Completed": lambda: role(SHORT, 2),
+        "Failed": lambda: role("exit 1", 2),
+    }
+    follower = Follower(space)
+    try:
+        space.create(make(name, worker=workers[phase](), ps=role(SERVE), intranet="Service",
+                          cleanPodPolicy="Never"))
+        space.wait_phase(name, phase, 40)
+        space.delete_job(name)
+        space.wait_gone(name, 40)
+        # Nothing was made for it while it went.
+        assert {n: len(u) for n, u in follower.uids.items() if len(u) != 1} == {}, follower.uids
+    finally:
+        follower.stop()
+
+
+def test_job_created_again_at_once_gets_pods_of_its_own(space):
+    space.create(make("twice", worker=role(WORK, 2)))
+    old = {space.wait_running(f"twice-worker-{i}").metadata.uid for i in (0, 1)}
+    space.delete_job("twice")
+    wait("the old job gone", 20, lambda: not space.job("twice"))
+    uid = space.create(make("twice", worker=role(SHORT, 2)))["metadata"]["uid"]
+    space.wait_completed("twice", 60)
+    for p in space.pods("twice"):
+        assert p.metadata.uid not in old
+        assert p.metadata.owner_references[0].uid == uid
+
+
+def test_quota_that_rejects_a_pod_is_shown_and_outlived(space):
+    space.c.core.create_namespaced_resource_quota(
+        space.name, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}})
+    wait("quota in force", 20, lambda: space.c.core.read_namespaced_resource_quota("q", space.name).status.hard)
+    space.create(make("quota", worker=role(SHORT, 2), cleanPodPolicy="Never"))
+    wait("an event with the API server's words", 20, lambda: any(
+        e.type == "Warning" and "exceeded quota" in e.message for e in space.events("quota")),
+        lambda: space.show("quota"))
+    wait("a condition with them", 20, lambda: any(
+        "exceeded quota" in c.get("message", "")
+        for c in space.job("quota").get("status", {}).get("conditions", [])), lambda: space.show("quota"))
+    assert "exceeded quota" in space.c.kubectl("-n", space.name, "describe", "pdj", "quota")
+    space.c.core.patch_namespaced_resource_quota("q", space.name, {"spec": {"hard": {"pods": "5"}}})
+    space.wait_completed("quota", 80)
+
+
+BAD = {
+    "no template": ({"replicas": 1}, "template"),
+    "no containers": ({"replicas": 1, "template": {"spec": {"containers": []}}}, "containers"),
+    "a name that is none": (role(SHORT, container={"name": "No_Name"}), "No_Name"),
+    "no such field value": (role(SHORT, restartPolicy="Sometimes"), "Sometimes"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_template_is_shown_and_harms_nobody(space, what):
+    worker, word = BAD[what]
+    before = space.c.operator_pod().status.container_statuses[0].restart_count
+    space.create(make("bad", worker=worker))
+    wait("an event that says what is wrong", 20, lambda: any(
+        e.type == "Warning" and word in e.message for e in space.events("bad")), lambda: space.show("bad"))
+    wait("a condition that says so", 20, lambda: any(
+        word in c.get("message", "") for c in space.job("bad").get("status", {}).get("conditions", [])),
+        lambda: space.show("bad"))
+    space.create(make("good", worker=role(SHORT)))
+    space.wait_completed("good", 40)
+    assert space.c.operator_pod().status.container_statuses[0].restart_count == before
+    space.delete_job("bad")
+    space.wait_gone("bad")
+
+
+def test_scaling_up_and_down(space):
+    space.create(make("scaled", worker=role(WORK, 1), intranet="Service"))
+    space.wait_running("scaled-worker-0")
+    for n in (3, 2):
+        space.c.kubectl("-n", space.name, "patch", "pdj", "scaled", "--type=merge", "-p",
+                        f'{{"spec":{{"worker":{{"replicas":{n}}}}}}}')
+        wait(f"{n} workers run", 40, lambda: sorted(
+            p.metadata.name for p in space.pods("scaled") if p.status.phase == "Running" and
+            not p.metadata.deletion_timestamp) == [f"scaled-worker-{i}" for i in range(n)],
+            lambda: space.show("scaled"))
+    space.wait_phase("scaled", "Running", 20)
+
+
+def test_replicas_zero_is_a_job_without_work(space):
+    space.create(make("zero", worker=role(WORK, 0)))
+    space.wait_completed("zero", 20)
+    assert space.pods("zero") == []
+
+
+@pytest.mark.parametrize("policy,kept", [("Always", False), ("Never", True), ("OnFailure", True),
+                                         ("OnCompletion", False)])
+def test_clean_pod_policy_when_completed(space, policy, kept):
+    space.create(make("clean", worker=role(SHORT, 2), cleanPodPolicy=policy))
+    space.wait_completed("clean", 40)
+    if kept:
+        assert len(space.pods("clean")) == 2
+    else:
+        wait("no pods", 20, lambda: not space.pods("clean"))
+    assert space.phase("clean") == "Completed"
+
+
+def test_kubectl_wait_for_succeeded_and_the_columns(space):
+    k = space.c.kubectl
+    space.create(make("columns", worker=role(SHORT, 2), ps=role(SERVE), cleanPodPolicy="Never"))
+    k("-n", space.name, "wait", "--for=condition=Succeeded", "pdj/columns", "--timeout=60s", seconds=70)
+    header, row = k("-n", space.name, "get", "pdj").splitlines()
+    assert header.split() == ["NAME", "STATUS", "MODE", "AGE"]
+    assert row.split()[:3] == ["columns", "Completed", "PS"]
+    assert len(k("-n", space.name, "get", "pdj", "-o", "wide").splitlines()[0].split()) > 4
+    job = space.job("columns")
+    assert job["status"].get("completionTime") and job["status"].get("startTime")
+    assert all(c.get("observedGeneration") == job["metadata"]["generation"] for c in job["status"]["conditions"])
