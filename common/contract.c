@@ -1,0 +1,254 @@
+#include "common/contract.h"
+#include "common/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { ELEMENT_MAX = 255, LIST_BYTES_MAX = 1 << 20 };
+
+int co_contract_find(const char *name) {
+    for (int i = 0; i < CO_VAR_COUNT; i++) {
+        if (strcmp(co_contract[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int co_contract_list(enum co_var var, const char *value,
+    int (*each)(void *arg, size_t index, const char *element, struct co_err *err), void *arg,
+    struct co_err *err) {
+    const char *name = co_contract[var].name;
+    if (strlen(value) > LIST_BYTES_MAX) {
+        return co_err_set(err, CO_INVALID, "%s has more than %d bytes", name, LIST_BYTES_MAX);
+    }
+    const char *p = value;
+    for (size_t i = 0;; i++) {
+        const char *end = strchrnul(p, ',');
+        size_t n = (size_t)(end - p);
+        if (n == 0 || n > ELEMENT_MAX) {
+            return co_err_set(err, CO_INVALID,
+                "%s=\"%s\": element %zu is %s, expected elements joined by commas", name, value, i,
+                n ? "too long" : "empty");
+        }
+        char element[ELEMENT_MAX + 1];
+        memcpy(element, p, n);
+        element[n] = '\0';
+        int r = each(arg, i, element, err);
+        if (r) {
+            return r;
+        }
+        if (!*end) {
+            return 0;
+        }
+        p = end + 1;
+    }
+}
+
+static int check_host(enum co_var var, const char *host, struct co_err *err) {
+    size_t n = strlen(host);
+    bool colons = strchr(host, ':') != NULL;
+    const char *chars = colons ? "0123456789abcdefABCDEF:."
+                               : "-._0123456789abcdefghijklmnopqrstuvwxyz"
+                                 "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    /* A zone (fe80::1%eth0) may follow an IPv6 address. */
+    size_t good = strspn(host, chars);
+    if (n == 0 || n > ELEMENT_MAX || (good != n && !(colons && host[good] == '%'))) {
+        return co_err_set(err, CO_INVALID, "%s: \"%s\" is no host, expected a name or an address",
+            co_contract[var].name, host);
+    }
+    return 0;
+}
+
+static int check_endpoint(enum co_var var, const char *text, struct co_err *err) {
+    struct co_hostport hp;
+    int r = co_parse_hostport(co_contract[var].name, text, &hp, err);
+    if (r) {
+        return r;
+    }
+    if (hp.port == 0) {
+        return co_err_set(err, CO_INVALID, "%s: \"%s\" has port 0, expected 1 to 65535",
+            co_contract[var].name, text);
+    }
+    return check_host(var, hp.host, err);
+}
+
+struct elements {
+    enum co_var var;
+    char **item; /* owned strings, for the search for doubles */
+    size_t n;
+};
+
+static int collect(void *arg, size_t index, const char *element, struct co_err *err) {
+    struct elements *e = arg;
+    (void)index;
+    if (co_contract[e->var].type == CO_TYPE_HOSTS) {
+        return check_host(e->var, element, err);
+    }
+    int r = check_endpoint(e->var, element, err);
+    if (!r) {
+        e->item[e->n++] = co_xstrdup(element);
+    }
+    return r;
+}
+
+static int compare(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static int check_list(enum co_var var, const char *value, struct co_err *err) {
+    size_t commas = 0;
+    for (const char *p = value; (p = strchr(p, ',')); p++) {
+        commas++;
+    }
+    struct elements e = {.var = var};
+    void *items = NULL;
+    int r = co_try_alloc(
+        commas + 1, sizeof(char *), LIST_BYTES_MAX * sizeof(char *), "endpoints", &items, err);
+    if (r) {
+        return r;
+    }
+    e.item = items;
+    r = co_contract_list(var, value, collect, &e, err);
+    if (e.n) {
+        qsort(e.item, e.n, sizeof(*e.item), compare);
+    }
+    for (size_t i = 1; !r && i < e.n; i++) {
+        if (strcmp(e.item[i - 1], e.item[i]) == 0) {
+            r = co_err_set(err, CO_INVALID,
+                "%s has \"%s\" twice, expected a different endpoint for each process",
+                co_contract[var].name, e.item[i]);
+        }
+    }
+    for (size_t i = 0; i < e.n; i++) {
+        free(e.item[i]);
+    }
+    free(items);
+    return r;
+}
+
+static int check_word(enum co_var var, const char *value, struct co_err *err) {
+    const char *const *words = co_contract[var].words;
+    char list[128] = "";
+    size_t n = 0;
+    for (size_t i = 0; words[i]; i++) {
+        if (strcmp(words[i], value) == 0) {
+            return 0;
+        }
+        int w = snprintf(list + n, sizeof(list) - n, "%s%s", i ? ", " : "", words[i]);
+        n = w < 0 || (size_t)w >= sizeof(list) - n ? sizeof(list) - 1 : n + (size_t)w;
+    }
+    return co_err_set(
+        err, CO_INVALID, "%s is \"%s\", expected one of %s", co_contract[var].name, value, list);
+}
+
+int co_contract_check(enum co_var var, const char *value, struct co_err *err) {
+    const struct co_contract_row *row = &co_contract[var];
+    int64_t i;
+    bool b;
+    switch (row->type) {
+    case CO_TYPE_INT:
+        return co_parse_i64(row->name, value, row->min, row->max, &i, err);
+    case CO_TYPE_PORT:
+        return co_parse_i64(row->name, value, 1, 65535, &i, err);
+    case CO_TYPE_BOOL:
+        return co_parse_bool(row->name, value, &b, err);
+    case CO_TYPE_HOST:
+        return check_host(var, value, err);
+    case CO_TYPE_ENDPOINT:
+        return check_endpoint(var, value, err);
+    case CO_TYPE_HOSTS:
+    case CO_TYPE_ENDPOINTS:
+        return check_list(var, value, err);
+    case CO_TYPE_WORD:
+        return check_word(var, value, err);
+    case CO_TYPE_TEXT:
+    default:
+        if (!*value) {
+            return co_err_set(err, CO_INVALID, "%s is empty, expected some text", row->name);
+        }
+        return 0;
+    }
+}
+
+/* ---- the reference page ---------------------------------------------------------------- */
+
+static const char *const type_text[] = {
+    [CO_TYPE_TEXT] = "text",
+    [CO_TYPE_INT] = "integer",
+    [CO_TYPE_BOOL] = "boolean",
+    [CO_TYPE_PORT] = "port",
+    [CO_TYPE_HOST] = "host",
+    [CO_TYPE_HOSTS] = "host,…",
+    [CO_TYPE_ENDPOINT] = "host:port",
+    [CO_TYPE_ENDPOINTS] = "host:port,…",
+    [CO_TYPE_WORD] = "word",
+};
+static const char *const when_text[] = {
+    [CO_WHEN_NEVER] = "",
+    [CO_WHEN_ALWAYS] = "always",
+    [CO_WHEN_PS] = "spec.ps is there",
+    [CO_WHEN_WORKER] = "spec.worker is there",
+    [CO_WHEN_HETER] = "spec.heter is there",
+    [CO_WHEN_GLOO] = "withGloo > 0 and a server",
+    [CO_WHEN_ELASTIC] = "elastic",
+};
+static const struct {
+    enum co_var_via via;
+    const char *title;
+} sections[] = {
+    {CO_VIA_ENV, "Set on the first container of every pod, in this order, after the user's"},
+    {CO_VIA_CONFIGMAP, "In the job's ConfigMap, which all pods but elastic ones take as envFrom"},
+    {CO_VIA_GATE, "Set on the start gate, the init container `coord-paddle`"},
+    {CO_VIA_USER, "Never set by the operator; read when a user, a launcher or another operator "
+                  "sets it"},
+};
+static const struct {
+    unsigned bit;
+    const char *name;
+} generation_text[] = {{CO_GEN_HAND, "by hand"}, {CO_GEN_OPERATOR, "operator"},
+    {CO_GEN_LAUNCH, "launcher"}, {CO_GEN_KUBEFLOW, "kubeflow"}, {CO_GEN_V2, "v2"}};
+
+static int row_markdown(const struct co_contract_row *row, struct co_buf *ret, struct co_err *err) {
+    int r = co_buf_addf(ret, err, "| `%s` | %s", row->name, type_text[row->type]);
+    for (size_t i = 0; !r && row->type == CO_TYPE_WORD && row->words[i]; i++) {
+        r = co_buf_addf(ret, err, "%s%s", i ? ", " : ": ", row->words[i]);
+    }
+    if (!r && row->type == CO_TYPE_INT && (row->min || row->max != INT32_MAX)) {
+        r = row->max == INT32_MAX
+                ? co_buf_addf(ret, err, " from %" PRId64, row->min)
+                : co_buf_addf(ret, err, " %" PRId64 " to %" PRId64, row->min, row->max);
+    }
+    if (!r && row->via != CO_VIA_USER) {
+        r = co_buf_addf(ret, err, " | %s", when_text[row->when]);
+    }
+    const char *sep = " | ";
+    for (size_t i = 0; !r && i < CO_ARRAY_LEN(generation_text); i++) {
+        if (row->generations & generation_text[i].bit) {
+            r = co_buf_addf(ret, err, "%s%s", sep, generation_text[i].name);
+            sep = ", ";
+        }
+    }
+    return r ? r : co_buf_addf(ret, err, " | %s |\n", row->doc);
+}
+
+int co_contract_markdown(struct co_buf *ret, struct co_err *err) {
+    int r = co_buf_adds(ret,
+        "# Environment variables\n\n"
+        "What tells a process its role and its peers. Printed from the table in "
+        "`common/contract_rows.c`, from which the operator writes and the runtime reads.\n",
+        err);
+    for (size_t s = 0; !r && s < CO_ARRAY_LEN(sections); s++) {
+        bool user = sections[s].via == CO_VIA_USER;
+        r = co_buf_addf(ret, err,
+            "\n## %s\n\n| name | value |%s used by | meaning |\n| --- | --- |%s --- | --- |\n",
+            sections[s].title, user ? "" : " when |", user ? "" : " --- |");
+        for (size_t i = 0; !r && i < CO_VAR_COUNT; i++) {
+            if (co_contract[i].via == sections[s].via) {
+                r = row_markdown(&co_contract[i], ret, err);
+            }
+        }
+    }
+    return r;
+}
