@@ -1,0 +1,146 @@
+#include "runtime/net/net.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "common/parse.h"
+
+int64_t rt_net_now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void freeaddrinfop(struct addrinfo **a) {
+    if (*a) {
+        freeaddrinfo(*a);
+    }
+}
+
+static struct addrinfo *resolve(const char *endpoint, int flags) {
+    struct co_hostport hp;
+    if (co_parse_hostport("endpoint", endpoint, &hp, NULL) < 0) {
+        return NULL;
+    }
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", hp.port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    return getaddrinfo(hp.host, port, &hints, &found) == 0 ? found : NULL;
+}
+
+/* A socket on its way to the endpoint's first address; -1 when that failed at once. */
+static int begin_connect(const char *endpoint, bool *ret_done) {
+    CO_CLEANUP(freeaddrinfop) struct addrinfo *a = resolve(endpoint, 0);
+    if (!a) {
+        return -1;
+    }
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    if (connect(fd, a->ai_addr, a->ai_addrlen) == 0) {
+        *ret_done = true;
+    } else if (errno != EINPROGRESS) {
+        co_close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* Reading the error clears it: once a socket. */
+static bool connected(int fd) {
+    int e = 0;
+    socklen_t len = sizeof(e);
+    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 && e == 0;
+}
+
+size_t rt_net_probe(const char *const *endpoints, size_t n, int timeout_ms, bool *ret_reachable) {
+    CO_AUTOFREE struct pollfd *fds = co_xcalloc(n, sizeof(*fds));
+    size_t ok = 0, waiting = 0;
+    for (size_t i = 0; i < n; i++) {
+        ret_reachable[i] = false;
+        fds[i] = (struct pollfd){
+            .fd = begin_connect(endpoints[i], &ret_reachable[i]), .events = POLLOUT};
+        ok += ret_reachable[i];
+        waiting += fds[i].fd >= 0 && !ret_reachable[i];
+    }
+    int64_t end = rt_net_now() + timeout_ms;
+    while (waiting > 0) {
+        int64_t left = end - rt_net_now();
+        int got = left > 0 ? poll(fds, n, (int)left) : 0;
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            break;
+        }
+        for (size_t i = 0; i < n; i++) {
+            if (fds[i].fd >= 0 && fds[i].revents) {
+                if (!ret_reachable[i]) {
+                    waiting--;
+                    ret_reachable[i] = connected(fds[i].fd);
+                    ok += ret_reachable[i];
+                }
+                co_close(fds[i].fd);
+                fds[i].fd = -1;
+            }
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (fds[i].fd >= 0) {
+            co_close(fds[i].fd);
+        }
+    }
+    return ok;
+}
+
+/* Can a socket of this machine have the endpoint's address?  Port 0: whoever may hold the port
+ * is none of our business here. */
+static bool is_local(const char *host) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
+    CO_CLEANUP(freeaddrinfop) struct addrinfo *a = NULL;
+    if (getaddrinfo(host, "0", &hints, &a) != 0) {
+        return false;
+    }
+    CO_AUTOCLOSE int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    return fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0;
+}
+
+/* A machine without IPv6 cannot listen on [::]. */
+static bool has_v6(void) {
+    CO_AUTOCLOSE int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 any = {.sin6_family = AF_INET6};
+    return fd >= 0 && bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0;
+}
+
+int rt_net_listen_address(const char *endpoint, char *ret_text, size_t size, struct co_err *err) {
+    struct co_hostport hp;
+    int rc = co_parse_hostport("endpoint", endpoint, &hp, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const char *host = is_local(hp.host) ? hp.host : has_v6() ? "::" : "0.0.0.0";
+    co_hostport_format(host, hp.port, ret_text, size);
+    return 0;
+}
+
+int rt_net_free_port(uint16_t *ret_port, struct co_err *err) {
+    CO_AUTOCLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) < 0 ||
+        getsockname(fd, (struct sockaddr *)&a, &len) < 0) {
+        return co_err_errno(err, errno, "cannot find a free port");
+    }
+    *ret_port = ntohs(a.sin_port);
+    return 0;
+}

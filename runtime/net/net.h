@@ -1,0 +1,23 @@
+/* Small socket helpers: is an endpoint reachable, what address to listen on.  Knows nothing of
+ * what is spoken there.  Any thread; name resolution blocks as long as the resolver does. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+int64_t rt_net_now(void); /* monotonic milliseconds */
+
+/* Tries to connect to all endpoints ("host:port") at once; ret_reachable[i] tells whether i
+ * accepted within timeout_ms.  Returns the number that did.  Connections are closed again. */
+size_t rt_net_probe(const char *const *endpoints, size_t n, int timeout_ms, bool *ret_reachable);
+
+/* What a server that others reach as `endpoint` listens on: the same address when this machine
+ * has it, else (the name of a Service, an address outside) all addresses of the machine. */
+CO_MUST_CHECK int rt_net_listen_address(
+    const char *endpoint, char *ret_text, size_t size, struct co_err *err);
+
+/* A TCP port of 127.0.0.1 that was free a moment ago. */
+CO_MUST_CHECK int rt_net_free_port(uint16_t *ret_port, struct co_err *err);

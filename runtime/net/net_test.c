@@ -1,0 +1,75 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "common/mem.h"
+#include "runtime/net/net.h"
+
+static int listener(char *ret_endpoint, size_t size) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    assert_int_equal(0, bind(fd, (struct sockaddr *)&a, len));
+    assert_int_equal(0, listen(fd, 8));
+    assert_int_equal(0, getsockname(fd, (struct sockaddr *)&a, &len));
+    (void)snprintf(ret_endpoint, size, "127.0.0.1:%u", ntohs(a.sin_port));
+    return fd;
+}
+
+static void only_listening_endpoints_are_reachable(void **state) {
+    (void)state;
+    char up[32];
+    CO_AUTOCLOSE int fd = listener(up, sizeof(up));
+    const char *endpoints[] = {"127.0.0.1:1", up, "no port", "nohost.invalid:80", "[::1]:1"};
+    bool ok[5];
+    assert_int_equal(1, rt_net_probe(endpoints, 5, 2000, ok));
+    assert_true(ok[1]);
+    assert_false(ok[0] || ok[2] || ok[3] || ok[4]);
+}
+
+/* A listener whose queue is full neither accepts nor refuses. */
+static void a_silent_endpoint_costs_no_more_than_the_timeout(void **state) {
+    (void)state;
+    const char *endpoints[] = {"192.0.2.1:9"}; /* reserved for documentation: nobody answers */
+    bool ok[1];
+    int64_t begin = rt_net_now();
+    assert_int_equal(0, rt_net_probe(endpoints, 1, 200, ok));
+    assert_true(rt_net_now() - begin < 2000);
+}
+
+static void own_addresses_are_listened_on_and_others_replaced(void **state) {
+    (void)state;
+    static const struct {
+        const char *endpoint, *want, *or_want;
+    } rows[] = {
+        {"127.0.0.1:36000", "127.0.0.1:36000", NULL},
+        {"127.0.0.7:36000", "127.0.0.7:36000", NULL},
+        {"192.0.2.1:36000", "[::]:36000", "0.0.0.0:36000"},
+        {"wide-ps-0:36000", "[::]:36000", "0.0.0.0:36000"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char text[300];
+        assert_int_equal(0, rt_net_listen_address(rows[i].endpoint, text, sizeof(text), NULL));
+        assert_true(strcmp(text, rows[i].want) == 0 ||
+                    (rows[i].or_want && strcmp(text, rows[i].or_want) == 0));
+    }
+    char text[300];
+    assert_int_equal(CO_INVALID, rt_net_listen_address("nonsense", text, sizeof(text), NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_listening_endpoints_are_reachable),
+        cmocka_unit_test(a_silent_endpoint_costs_no_more_than_the_timeout),
+        cmocka_unit_test(own_addresses_are_listened_on_and_others_replaced),
+    };
+    return cmocka_run_group_tests_name("net", tests, NULL, NULL);
+}
