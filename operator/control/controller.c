@@ -1,0 +1,463 @@
+#include "operator/control/controller.h"
+
+#include "common/log.h"
+#include "operator/control/round.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+enum {
+    /* One turn of the loop plans for at most this long, so that events are never kept waiting. */
+    TURN_MS = 5,
+    /* A look at a job that failed for its own reasons. */
+    RETRY_MS = 5000,
+    /* A look that took t ms is followed by no other of the same job for this many times t: the
+     * events of a thousand pods are taken in bunches, those of a few pods one by one. */
+    REST_FACTOR = 10,
+};
+
+/* What the controller keeps about an entry; entry->work. */
+struct work {
+    struct op_controller *c;
+    struct op_entry *entry;
+    struct op_round *round;
+    struct co_timer *timer; /* made when first needed */
+    struct work *next;      /* in the queue */
+    bool queued, dirty;
+    int64_t not_before; /* monotonic ms: rest after an expensive look */
+    int64_t wake_ms;    /* when the timer is due; 0: it is not armed */
+    uint16_t host_port; /* held by a live job in Host mode; 0: none */
+};
+
+static const struct op_kube_type job_type = {OP_GROUP, "v1", "paddlejobs", OP_KIND};
+static const struct op_kube_type pod_type = {"", "v1", "pods", "Pod"};
+static const struct op_kube_type service_type = {"", "v1", "services", "Service"};
+static const struct op_kube_type configmap_type = {"", "v1", "configmaps", "ConfigMap"};
+
+static const struct {
+    const struct op_kube_type *type;
+    const char *selector;
+} feeds[OP_STORE_KINDS] = {
+    [OP_STORE_JOBS] = {&job_type, NULL},
+    [OP_STORE_PODS] = {&pod_type, OP_SELECTOR},
+    [OP_STORE_SERVICES] = {&service_type, OP_SELECTOR},
+    [OP_STORE_CONFIGMAPS] = {&configmap_type, OP_SELECTOR},
+};
+
+struct feed {
+    struct op_controller *c;
+    enum op_store_kind kind;
+    struct op_kube_watch *watch;
+};
+
+struct op_controller {
+    struct co_loop *loop;
+    struct op_kube_client *client;
+    struct op_controller_opts opts;
+    struct op_store store;
+    struct op_recorder recorder;
+    struct op_rounds rounds;
+    struct feed feeds[OP_STORE_KINDS];
+    struct work *head, **tail; /* jobs to look at, oldest request first */
+    struct co_timer *turn;
+    bool leading, stopping, synced;
+    size_t busy;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
+    void (*on_change)(void *arg, const char *ns, const char *job);
+    void *on_change_arg;
+};
+
+/* ---- the queue -------------------------------------------------------------------------- */
+
+static void wake_at(struct work *w, int64_t at_ms);
+
+static void enqueue(struct work *w) {
+    struct op_controller *c = w->c;
+    w->dirty = true;
+    if (w->queued || op_round_busy(w->round)) {
+        return;
+    }
+    if (co_now_ms() < w->not_before) {
+        wake_at(w, w->not_before);
+        return;
+    }
+    w->queued = true;
+    w->entry->held = true;
+    w->next = NULL;
+    *c->tail = w;
+    c->tail = &w->next;
+    if (!co_timer_armed(c->turn)) {
+        co_timer_start(c->turn, 0);
+    }
+}
+
+static void wake(void *arg) {
+    struct work *w = arg;
+    w->wake_ms = 0;
+    enqueue(w);
+}
+
+/* The sooner of two wishes wins. */
+static void wake_at(struct work *w, int64_t at_ms) {
+    if (!w->timer) {
+        w->timer = co_timer_new(w->c->loop, wake, w);
+    }
+    if (!w->wake_ms || at_ms < w->wake_ms) {
+        int64_t in = at_ms - co_now_ms();
+        w->wake_ms = at_ms;
+        co_timer_start(w->timer, in > 0 ? in : 0);
+    }
+}
+
+static struct work *work_of(struct op_controller *c, struct op_entry *e) {
+    if (!e->work) {
+        struct work *w = co_xcalloc(1, sizeof(*w));
+        w->c = c;
+        w->entry = e;
+        w->round = op_round_new(&c->rounds, e);
+        e->work = w;
+    }
+    return e->work;
+}
+
+static void entry_changed(void *arg, struct op_entry *e) {
+    enqueue(work_of(arg, e));
+}
+
+static void entry_gone(void *arg, struct op_entry *e) {
+    (void)arg;
+    struct work *w = e->work;
+    if (w) {
+        co_timer_free(w->timer);
+        op_round_free(w->round);
+        free(w);
+        e->work = NULL;
+    }
+}
+
+/* ---- one look --------------------------------------------------------------------------- */
+
+struct ports {
+    const struct work *except;
+    uint16_t *port;
+    size_t n;
+};
+
+static void port_of(void *arg, const char *key, void *value) {
+    struct ports *p = arg;
+    const struct op_entry *e = value;
+    const struct work *w = e->work;
+    (void)key;
+    if (w && w != p->except && w->host_port) {
+        p->port = co_xrealloc(p->port, p->n + 1, sizeof(*p->port));
+        p->port[p->n++] = w->host_port;
+    }
+}
+
+static int by_port(const void *a, const void *b) {
+    return *(const uint16_t *)a - *(const uint16_t *)b;
+}
+
+static void ports_taken(const struct work *w, struct ports *ret) {
+    *ret = (struct ports){.except = w};
+    co_map_each(&w->c->store.entries, port_of, ret);
+    if (ret->n) {
+        qsort(ret->port, ret->n, sizeof(*ret->port), by_port);
+    }
+}
+
+static int entry_decode(const struct op_entry *e, struct op_job **ret, struct co_err *err) {
+    json_t *obj = NULL;
+    int r = co_json_parse(e->text, strlen(e->text), &obj, err);
+    return r ? r : op_job_decode(obj, ret, err);
+}
+
+static double seconds_since(const struct timespec *start) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
+}
+
+static int plan_entry(
+    struct work *w, const struct op_job *job, struct op_plan *ret, struct co_err *err) {
+    struct op_view view;
+    struct ports ports = {0};
+    op_view_init(&view, w->entry);
+    op_round_failures(w->round, &view.seen.failures, &view.seen.n_failures);
+    if (job->intranet == OP_HOST) {
+        ports_taken(w, &ports);
+        view.seen.ports_taken = ports.port;
+        view.seen.n_ports_taken = ports.n;
+    }
+    w->host_port = job->intranet == OP_HOST && !op_phase_terminal(job->phase) && view.seen.configmap
+                       ? view.seen.configmap->port
+                       : 0;
+    int r = op_plan_compute(job, &view.seen, co_wall_seconds(), &w->c->opts.settings, ret, err);
+    free(ports.port);
+    op_view_done(&view);
+    return r;
+}
+
+static void log_phase(const struct op_job *job, const struct op_plan *plan) {
+    if (plan->phase != job->phase) {
+        const char *message = co_json_str(plan->status, "message");
+        co_log_info("phase", CO_S("job", job->name), CO_S("namespace", job->ns),
+            CO_S("from", job->phase ? op_phase_name(job->phase) : "none"),
+            CO_S("to", op_phase_name(plan->phase)), CO_S("message", message ? message : ""));
+    }
+}
+
+/* Begins a round; false when there is nothing to do one for. */
+static bool look(struct work *w) {
+    struct op_controller *c = w->c;
+    struct co_metric *m = c->opts.metrics->row;
+    struct co_err err = {0};
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    OP_AUTOPLAN struct op_plan plan = {0};
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    int r = entry_decode(w->entry, &job, &err);
+    if (!r) {
+        r = plan_entry(w, job, &plan, &err);
+    }
+    double took = seconds_since(&start);
+    w->not_before = co_now_ms() + (int64_t)(took * 1e3 * REST_FACTOR);
+    co_metric_observe(&m[OP_M_RECONCILE_SECONDS], 0, took);
+    co_metric_add(&m[OP_M_RECONCILES], r ? OP_M_ERROR : OP_M_SUCCESS, 1);
+    if (r) {
+        co_metric_add(&m[OP_M_RECONCILE_ERRORS], 0, 1);
+        co_log_error("job cannot be planned", CO_S("job", w->entry->name),
+            CO_S("namespace", w->entry->ns), CO_E(&err));
+        wake_at(w, co_now_ms() + RETRY_MS);
+        return false;
+    }
+    log_phase(job, &plan);
+    c->busy++;
+    op_round_begin(w->round, co_steal_ptr(job), &plan);
+    return true;
+}
+
+static void let_go(struct op_controller *c, struct op_entry *e) {
+    e->held = false;
+    op_store_release(&c->store, e);
+}
+
+static void round_over(void *arg, struct op_entry *e, int64_t wake_ms) {
+    struct op_controller *c = arg;
+    struct work *w = e->work;
+    c->busy--;
+    if (wake_ms) {
+        wake_at(w, wake_ms);
+    }
+    if (w->dirty) {
+        enqueue(w);
+    } else {
+        let_go(c, e);
+    }
+    if (c->stopping && !c->busy && c->stopped) {
+        void (*fn)(void *) = c->stopped;
+        c->stopped = NULL;
+        fn(c->stopped_arg);
+    }
+}
+
+static void serve(struct op_controller *c, struct work *w) {
+    struct op_entry *e = w->entry;
+    w->queued = false;
+    w->dirty = false;
+    if (c->on_change) {
+        c->on_change(c->on_change_arg, e->ns, e->name);
+    }
+    bool act = c->leading && !c->stopping && c->synced && e->text;
+    if (!act || !look(w)) {
+        let_go(c, e);
+    }
+}
+
+static void gauges(struct op_controller *c) {
+    struct co_metric *m = c->opts.metrics->row;
+    co_metric_set(&m[OP_M_JOBS], 0, (double)c->store.n_jobs);
+    co_metric_set(&m[OP_M_PODS], 0, (double)c->store.n_pods);
+    co_metric_set(&m[OP_M_LEADER], 0, c->leading);
+}
+
+static void turn(void *arg) {
+    struct op_controller *c = arg;
+    int64_t end = co_now_ms() + TURN_MS;
+    gauges(c);
+    while (c->head) {
+        struct work *w = c->head;
+        c->head = w->next;
+        if (!c->head) {
+            c->tail = &c->head;
+        }
+        serve(c, w);
+        if (c->head && co_now_ms() >= end) {
+            co_timer_start(c->turn, 0);
+            return;
+        }
+    }
+}
+
+static void enqueue_each(void *arg, const char *key, void *value) {
+    (void)key;
+    enqueue(work_of(arg, value));
+}
+
+/* ---- feeds ------------------------------------------------------------------------------ */
+
+static uint64_t reached(void *arg, enum op_store_kind kind) {
+    const struct op_controller *c = arg;
+    return op_kube_watch_version(c->feeds[kind].watch);
+}
+
+static void feed_begin(void *arg) {
+    struct feed *f = arg;
+    op_store_sync_begin(&f->c->store, f->kind);
+}
+
+static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
+    struct feed *f = arg;
+    if (type == OP_KUBE_DELETED) {
+        op_store_remove(&f->c->store, f->kind, obj);
+    } else {
+        op_store_put(&f->c->store, f->kind, obj, 0);
+    }
+}
+
+static void feed_end(void *arg) {
+    struct feed *f = arg;
+    struct op_controller *c = f->c;
+    op_store_sync_end(&c->store, f->kind, op_kube_watch_version(f->watch));
+    bool all = true;
+    for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        all = all && (&c->feeds[i] == f || op_kube_watch_synced(c->feeds[i].watch));
+    }
+    if (all && !c->synced) {
+        c->synced = true;
+        co_log_info("in sync", CO_I("jobs", c->store.n_jobs), CO_I("pods", c->store.n_pods));
+        co_map_each(&c->store.entries, enqueue_each, c);
+    }
+}
+
+static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
+    struct feed *f = arg;
+    co_metric_add(&f->c->opts.metrics->row[OP_M_WATCH_BREAKS], 0, 1);
+    co_log_warn("watch broke off, going on", CO_S("resource", feeds[f->kind].type->plural),
+        CO_I("retry_ms", retry_ms), CO_E(err));
+}
+
+static const struct op_kube_watch_ops feed_ops = {
+    .sync_begin = feed_begin,
+    .object = feed_object,
+    .sync_end = feed_end,
+    .error = feed_error,
+};
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+struct op_controller *op_controller_new(
+    struct co_loop *loop, struct op_kube_client *client, const struct op_controller_opts *opts) {
+    struct op_controller *c = co_xcalloc(1, sizeof(*c));
+    c->loop = loop;
+    c->client = client;
+    c->opts = *opts;
+    c->tail = &c->head;
+    c->turn = co_timer_new(loop, turn, c);
+    op_store_init(&c->store, entry_changed, entry_gone, c);
+    op_recorder_init(&c->recorder, client, opts->instance);
+    c->rounds = (struct op_rounds){.loop = loop,
+        .client = client,
+        .store = &c->store,
+        .recorder = &c->recorder,
+        .metrics = opts->metrics,
+        .reached = reached,
+        .over = round_over,
+        .arg = c};
+    for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        c->feeds[i] = (struct feed){.c = c, .kind = (enum op_store_kind)i};
+        c->feeds[i].watch =
+            op_kube_watch_new(client, &(struct op_kube_watch_opts){.type = feeds[i].type,
+                                          .ns = opts->ns,
+                                          .label_selector = feeds[i].selector,
+                                          .ops = &feed_ops,
+                                          .arg = &c->feeds[i]});
+    }
+    return c;
+}
+
+void op_controller_free(struct op_controller *c) {
+    if (!c) {
+        return;
+    }
+    for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        op_kube_watch_free(c->feeds[i].watch);
+    }
+    op_store_done(&c->store);
+    co_timer_free(c->turn);
+    free(c);
+}
+
+void op_controller_lead(struct op_controller *c, bool leading) {
+    bool begins = leading && !c->leading;
+    c->leading = leading;
+    gauges(c);
+    if (begins) {
+        co_map_each(&c->store.entries, enqueue_each, c);
+    }
+}
+
+void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *arg) {
+    c->stopping = true;
+    c->stopped = done;
+    c->stopped_arg = arg;
+    if (!c->busy) {
+        c->stopped = NULL;
+        done(arg);
+    }
+}
+
+bool op_controller_synced(const struct op_controller *c) {
+    return c->synced;
+}
+
+/* ---- the gate --------------------------------------------------------------------------- */
+
+void op_controller_on_change(
+    struct op_controller *c, void (*fn)(void *arg, const char *ns, const char *job), void *arg) {
+    c->on_change = fn;
+    c->on_change_arg = arg;
+}
+
+const char *op_controller_job_of(const struct op_controller *c, const char *ns, const char *pod) {
+    const struct op_stored *st = op_store_child(&c->store, OP_STORE_PODS, ns, pod);
+    return st ? st->entry->name : NULL;
+}
+
+int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
+    const char **ret_why) {
+    const struct op_stored *st = op_store_child(&c->store, OP_STORE_PODS, ns, pod);
+    *ret_why = "the operator does not know this pod yet";
+    if (!c->synced || !st || !st->entry->text) {
+        return -1;
+    }
+    if (strcmp(st->child->uid, uid) != 0) {
+        *ret_why = "another pod has this name now";
+        return -2;
+    }
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    if (entry_decode(st->entry, &job, NULL)) {
+        return -1;
+    }
+    if (op_phase_terminal(job->phase) || job->deleting) {
+        *ret_why = "the job is over";
+        return -2;
+    }
+    struct op_view view;
+    op_view_init(&view, st->entry);
+    bool open = op_plan_gate_open(job, &view.seen, &c->opts.settings, uid, ret_why);
+    op_view_done(&view);
+    return open;
+}

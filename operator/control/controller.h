@@ -1,0 +1,45 @@
+/* The one place where plan and API meet.
+ *
+ * Watches fill the store; whatever changes puts its job on a queue; a look at a job computes a
+ * plan, sends all its requests at once, writes the status if a reader would see a difference,
+ * then emits events.  One plan a job at a time.  Follows what exists from the start, acts only
+ * while leading.  Owned by the loop's thread. */
+#pragma once
+
+#include "operator/control/metrics.h"
+#include "operator/control/recorder.h"
+#include "operator/control/store.h"
+#include "operator/kube/client.h"
+#include "operator/kube/watch.h"
+
+struct op_controller_opts {
+    const char *ns; /* NULL: all namespaces */
+    struct op_settings settings;
+    const char *instance; /* who reports events */
+    struct op_metrics *metrics;
+};
+
+struct op_controller;
+
+/* Everything in opts is borrowed for the controller's life.  Watches start at once. */
+struct op_controller *op_controller_new(
+    struct co_loop *loop, struct op_kube_client *client, const struct op_controller_opts *opts);
+void op_controller_free(struct op_controller *c);
+CO_DEFINE_CLEANUP(struct op_controller *, op_controller_free)
+
+/* Acting begins (with every job looked at once) and ends (plans in flight are finished). */
+void op_controller_lead(struct op_controller *c, bool leading);
+/* No new plans from now on; done runs when none is in flight. */
+void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *arg);
+
+bool op_controller_synced(const struct op_controller *c); /* all watches have listed once */
+
+/* The start gate.  Answers for a pod: 1 go, 0 wait (*ret_why: static or valid until the next
+ * call), -1 no such pod, -2 the pod is another one or its job is over. */
+int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
+    const char **ret_why);
+/* fn(arg, ns, job) runs after anything of a job changed. */
+void op_controller_on_change(
+    struct op_controller *c, void (*fn)(void *arg, const char *ns, const char *job), void *arg);
+/* The job that owns a pod, NULL when unknown; valid until the next turn. */
+const char *op_controller_job_of(const struct op_controller *c, const char *ns, const char *pod);

@@ -1,0 +1,169 @@
+#include "operator/control/gate.h"
+
+#include "common/log.h"
+#include "common/parse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    WAITING_MAX = 8192,
+    WAIT_MAX_S = 55,
+    NAME_MAX_BYTES = 254,
+};
+
+struct waiter {
+    struct waiter *next, *prev;
+    struct co_http_req *req;
+    struct op_gate *gate;
+    char *ns, *pod, *uid, *job; /* owned; job NULL: the pod is not known yet */
+};
+
+struct op_gate {
+    struct co_httpd *httpd;
+    struct op_controller *controller;
+    struct op_metrics *metrics;
+    struct waiter *waiters;
+};
+
+static void waiter_free(struct waiter *w) {
+    struct op_gate *g = w->gate;
+    *(w->prev ? &w->prev->next : &g->waiters) = w->next;
+    if (w->next) {
+        w->next->prev = w->prev;
+    }
+    co_metric_add(&g->metrics->row[OP_M_GATE_WAITING], 0, -1);
+    free(w->ns);
+    free(w->pod);
+    free(w->uid);
+    free(w->job);
+    free(w);
+}
+
+/* Answers when there is something final to say; false: it may wait. */
+static bool answer(struct op_gate *g, struct co_http_req *req, const char *ns, const char *pod,
+    const char *uid, bool final) {
+    const char *why = "";
+    int go = op_controller_gate(g->controller, ns, pod, uid, &why);
+    if (go == 1) {
+        co_metric_add(&g->metrics->row[OP_M_GATE_OPENED], 0, 1);
+        co_http_replyf(req, 200, "go\n");
+    } else if (go == -2) {
+        co_http_replyf(req, 410, "%s\n", why);
+    } else if (final) {
+        co_http_replyf(req, go == -1 ? 404 : 202, "%s\n", why);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static void timed_out(void *arg, struct co_http_req *req) {
+    struct waiter *w = arg;
+    (void)answer(w->gate, req, w->ns, w->pod, w->uid, true);
+    waiter_free(w);
+}
+
+static void client_gone(void *arg, struct co_http_req *req) {
+    (void)req;
+    waiter_free(arg);
+}
+
+/* "/gate/v1/a/b/c" -> a, b, c. */
+static bool split(const char *path, char part[3][NAME_MAX_BYTES]) {
+    const char *p = path + strlen("/gate/v1/");
+    for (int i = 0; i < 3; i++) {
+        const char *end = strchrnul(p, '/');
+        size_t n = (size_t)(end - p);
+        if (n == 0 || n >= NAME_MAX_BYTES || (*end == '/') != (i < 2)) {
+            return false;
+        }
+        memcpy(part[i], p, n);
+        part[i][n] = '\0';
+        p = end + 1;
+    }
+    return true;
+}
+
+static void asked(void *arg, struct co_http_req *req) {
+    struct op_gate *g = arg;
+    char part[3][NAME_MAX_BYTES];
+    if (!split(co_http_path(req), part)) {
+        co_http_replyf(req, 400, "expected /gate/v1/<namespace>/<pod>/<uid>\n");
+        return;
+    }
+    const char *text = co_http_query(req, "wait");
+    int64_t wait = 0;
+    if (text && co_parse_i64("wait", text, 0, 3600, &wait, NULL)) {
+        co_http_replyf(req, 400, "wait: expected seconds\n");
+        return;
+    }
+    if (wait > WAIT_MAX_S) {
+        wait = WAIT_MAX_S;
+    }
+    if (answer(g, req, part[0], part[1], part[2], wait == 0)) {
+        return;
+    }
+    struct waiter *w = co_xcalloc(1, sizeof(*w));
+    const char *job = op_controller_job_of(g->controller, part[0], part[1]);
+    *w = (struct waiter){.req = req,
+        .gate = g,
+        .ns = co_xstrdup(part[0]),
+        .pod = co_xstrdup(part[1]),
+        .uid = co_xstrdup(part[2]),
+        .job = job ? co_xstrdup(job) : NULL,
+        .next = g->waiters};
+    if (w->next) {
+        w->next->prev = w;
+    }
+    g->waiters = w;
+    co_metric_add(&g->metrics->row[OP_M_GATE_WAITING], 0, 1);
+    co_http_defer(req, wait * 1000, timed_out, client_gone, w);
+}
+
+static void job_changed(void *arg, const char *ns, const char *job) {
+    struct op_gate *g = arg;
+    struct waiter *next;
+    for (struct waiter *w = g->waiters; w; w = next) {
+        next = w->next;
+        if (strcmp(w->ns, ns) != 0 || (w->job && strcmp(w->job, job) != 0)) {
+            continue;
+        }
+        bool known = w->job != NULL;
+        if (answer(g, w->req, w->ns, w->pod, w->uid, false)) {
+            waiter_free(w);
+        } else if (known) {
+            return; /* all pods of a job wait for the same */
+        }
+    }
+}
+
+static const struct co_http_route routes[] = {{"GET", "/gate/v1/*", asked}};
+
+int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c,
+    struct op_metrics *metrics, struct op_gate **ret, struct co_err *err) {
+    struct op_gate *g = co_xcalloc(1, sizeof(*g));
+    g->controller = c;
+    g->metrics = metrics;
+    struct co_httpd_options options = {.max_connections = WAITING_MAX, .max_body = 1024};
+    int r = co_httpd_open(loop, addr, routes, CO_ARRAY_LEN(routes), g, &options, &g->httpd, err);
+    if (r) {
+        free(g);
+        return co_err_wrap(err, "start gate");
+    }
+    op_controller_on_change(c, job_changed, g);
+    *ret = g;
+    return 0;
+}
+
+void op_gate_close(struct op_gate *g) {
+    if (!g) {
+        return;
+    }
+    op_controller_on_change(g->controller, NULL, NULL);
+    co_httpd_close(g->httpd);
+    while (g->waiters) {
+        waiter_free(g->waiters);
+    }
+    free(g);
+}

@@ -1,0 +1,442 @@
+#include "operator/control/round.h"
+
+#include "common/log.h"
+#include "operator/control/diff.h"
+
+#include <string.h>
+
+enum {
+    BACKOFF_MIN_MS = 1000,
+    BACKOFF_MAX_MS = 30000,
+    /* A create that met its name taken: the watch may be about to tell that it is ours. */
+    EXISTS_GRACE = 3,
+    EXISTS_WAIT_MS = 250,
+    /* Counters alone change often while many pods start; a reader is served by one a second. */
+    STATUS_PACE_MS = 1000,
+    /* After a conflict the watch brings what we missed; this is for a watch that is down. */
+    CONFLICT_WAIT_MS = 1000,
+};
+
+static const struct op_kube_type types[] = {
+    [OP_KIND_JOB] = {OP_GROUP, "v1", "paddlejobs", OP_KIND},
+    [OP_KIND_POD] = {"", "v1", "pods", "Pod"},
+    [OP_KIND_SERVICE] = {"", "v1", "services", "Service"},
+    [OP_KIND_CONFIGMAP] = {"", "v1", "configmaps", "ConfigMap"},
+};
+
+static const enum op_store_kind store_kinds[] = {
+    [OP_KIND_JOB] = OP_STORE_JOBS,
+    [OP_KIND_POD] = OP_STORE_PODS,
+    [OP_KIND_SERVICE] = OP_STORE_SERVICES,
+    [OP_KIND_CONFIGMAP] = OP_STORE_CONFIGMAPS,
+};
+
+/* One request of a plan on its way; the arg of its callback. */
+struct sent {
+    struct op_round *round;
+    size_t index;
+};
+
+struct op_round {
+    struct op_rounds *all;
+    struct op_entry *entry;
+    /* of the plan being carried out */
+    bool busy;
+    struct op_job *job;
+    struct op_plan plan;
+    struct op_outcome *outcomes; /* error texts owned */
+    struct sent *sent;
+    size_t pending;
+    size_t created, rejected;
+    bool conflict, unknown;
+    /* remembered between rounds */
+    struct op_failure *failures; /* names and messages owned */
+    size_t n_failures;
+    size_t window;      /* creates at a time; SIZE_MAX: all */
+    int64_t hold_until; /* monotonic ms: no creates before */
+    int64_t backoff_ms;
+    int64_t status_at; /* monotonic ms of the last status write */
+    char *status_sent; /* phase and reason last written: what pacing must not hold back */
+    struct op_last_warning warning;
+};
+
+struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
+    struct op_round *r = co_xcalloc(1, sizeof(*r));
+    r->all = all;
+    r->entry = e;
+    r->window = SIZE_MAX;
+    r->status_at = INT64_MIN / 2;
+    return r;
+}
+
+static void failure_done(struct op_failure *f) {
+    free((char *)(uintptr_t)f->name);
+    free((char *)(uintptr_t)f->message);
+}
+
+static void plan_clear(struct op_round *r) {
+    for (size_t i = 0; r->outcomes && i < r->plan.n_actions; i++) {
+        free((char *)(uintptr_t)r->outcomes[i].error);
+    }
+    free(co_steal_ptr(r->outcomes));
+    free(co_steal_ptr(r->sent));
+    op_plan_done(&r->plan);
+    op_job_free(co_steal_ptr(r->job));
+}
+
+void op_round_free(struct op_round *r) {
+    if (!r) {
+        return;
+    }
+    plan_clear(r);
+    for (size_t i = 0; i < r->n_failures; i++) {
+        failure_done(&r->failures[i]);
+    }
+    free(r->failures);
+    free(r->status_sent);
+    op_last_warning_done(&r->warning);
+    free(r);
+}
+
+bool op_round_busy(const struct op_round *r) {
+    return r->busy;
+}
+
+/* ---- memory of failures ----------------------------------------------------------------- */
+
+static struct op_failure *failure_find(struct op_round *r, enum op_kind kind, const char *name) {
+    for (size_t i = 0; i < r->n_failures; i++) {
+        if (r->failures[i].kind == kind && strcmp(r->failures[i].name, name) == 0) {
+            return &r->failures[i];
+        }
+    }
+    return NULL;
+}
+
+static void failure_forget(struct op_round *r, enum op_kind kind, const char *name) {
+    struct op_failure *f = failure_find(r, kind, name);
+    if (f) {
+        failure_done(f);
+        *f = r->failures[--r->n_failures];
+    }
+}
+
+static int64_t doubled(int32_t count) {
+    int64_t ms = BACKOFF_MIN_MS;
+    for (int32_t i = 1; i < count && ms < BACKOFF_MAX_MS; i++) {
+        ms *= 2;
+    }
+    return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+}
+
+static struct op_failure *failure_note(
+    struct op_round *r, const struct op_action *a, int code, const char *message) {
+    struct op_failure *f = failure_find(r, a->kind, a->name);
+    if (!f) {
+        r->failures = co_xrealloc(r->failures, r->n_failures + 1, sizeof(*r->failures));
+        f = &r->failures[r->n_failures++];
+        *f = (struct op_failure){.kind = a->kind, .name = co_xstrdup(a->name)};
+    } else {
+        free((char *)(uintptr_t)f->message);
+    }
+    f->code = code;
+    f->message = co_xstrdup(message);
+    f->count++;
+    f->retry_at = co_wall_seconds() + doubled(f->count) / 1000;
+    return f;
+}
+
+/* A failure that something has overtaken (the object is there) is none any more. */
+static void failures_prune(struct op_round *r) {
+    for (size_t i = 0; i < r->n_failures;) {
+        const struct op_failure *f = &r->failures[i];
+        const struct op_stored *st =
+            op_store_child(r->all->store, store_kinds[f->kind], r->entry->ns, f->name);
+        if (f->kind != OP_KIND_JOB && st && st->entry == r->entry && !st->child->deleting) {
+            failure_done(&r->failures[i]);
+            r->failures[i] = r->failures[--r->n_failures];
+        } else {
+            i++;
+        }
+    }
+}
+
+void op_round_failures(struct op_round *r, const struct op_failure **ret, size_t *ret_n) {
+    failures_prune(r);
+    /* Young ones of the "exists" kind stand at the end, where the planner does not see them. */
+    size_t n = r->n_failures;
+    for (size_t i = 0; i < n;) {
+        struct op_failure *f = &r->failures[i];
+        if (f->code == CO_EXISTS && f->count < EXISTS_GRACE) {
+            struct op_failure young = *f;
+            *f = r->failures[--n];
+            r->failures[n] = young;
+        } else {
+            i++;
+        }
+    }
+    *ret = r->failures;
+    *ret_n = n;
+}
+
+/* ---- the end of a round ----------------------------------------------------------------- */
+
+static int64_t sooner(int64_t a, int64_t b) {
+    return !a ? b : !b ? a : a < b ? a : b;
+}
+
+static void round_end(struct op_round *r, int64_t wake_ms) {
+    int64_t now = co_now_ms();
+    if (r->plan.wake_at) {
+        int64_t in = (r->plan.wake_at - co_wall_seconds()) * 1000;
+        wake_ms = sooner(wake_ms, now + (in > 0 ? in : 10));
+    }
+    if (r->hold_until > now) {
+        wake_ms = sooner(wake_ms, r->hold_until);
+    }
+    if (r->conflict) {
+        wake_ms = sooner(wake_ms, now + CONFLICT_WAIT_MS);
+    }
+    if (r->rejected) { /* the status is to tell why, now */
+        wake_ms = now;
+    }
+    plan_clear(r);
+    r->busy = false;
+    r->all->over(r->all->arg, r->entry, wake_ms);
+}
+
+static void emit_action_events(struct op_round *r) {
+    struct op_event *events = NULL;
+    size_t n = 0;
+    op_plan_action_events(&r->plan, r->outcomes, &events, &n);
+    for (size_t i = 0; i < n; i++) {
+        op_recorder_emit(r->all->recorder, r->job, &r->warning, &events[i]);
+    }
+    op_events_free(events, n);
+}
+
+static void emit_plan_events(struct op_round *r) {
+    for (size_t i = 0; i < r->plan.n_events; i++) {
+        op_recorder_emit(r->all->recorder, r->job, &r->warning, &r->plan.events[i]);
+    }
+    if (op_phase_terminal(r->plan.phase) && !op_phase_terminal(r->job->phase)) {
+        op_metrics_finished(r->all->metrics, r->plan.phase);
+    }
+}
+
+static char *essence(const json_t *status) {
+    const char *phase = co_json_str(status, "phase");
+    const char *reason = co_json_str(status, "reason");
+    return co_xasprintf("%s/%s", phase ? phase : "", reason ? reason : "");
+}
+
+static void back_off(struct op_round *r) {
+    r->backoff_ms = r->backoff_ms ? r->backoff_ms * 2 : BACKOFF_MIN_MS;
+    if (r->backoff_ms > BACKOFF_MAX_MS) {
+        r->backoff_ms = BACKOFF_MAX_MS;
+    }
+}
+
+static void status_done(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_round *r = arg;
+    if (!code) {
+        op_store_put(
+            r->all->store, OP_STORE_JOBS, reply->body, r->all->reached(r->all->arg, OP_STORE_JOBS));
+        emit_plan_events(r);
+        round_end(r, 0);
+        return;
+    }
+    free(co_steal_ptr(r->status_sent));
+    if (code == CO_CONFLICT) {
+        r->conflict = true;
+        round_end(r, 0);
+        return;
+    }
+    if (code == CO_NOTFOUND) { /* deleted meanwhile; the watch will tell */
+        round_end(r, 0);
+        return;
+    }
+    co_log_warn("status not written, retrying", CO_S("job", r->job->name),
+        CO_S("namespace", r->job->ns), CO_E(err));
+    back_off(r);
+    round_end(r, co_now_ms() + r->backoff_ms);
+}
+
+/* Only counters differ from what was written a moment ago. */
+static bool status_can_wait(const struct op_round *r, int64_t now) {
+    if (!r->status_sent || now >= r->status_at + STATUS_PACE_MS) {
+        return false;
+    }
+    CO_AUTOFREE char *text = essence(r->plan.status);
+    return strcmp(text, r->status_sent) == 0;
+}
+
+static void status_write(struct op_round *r) {
+    CO_AUTOJSON json_t *diff = op_merge_diff(r->job->status, r->plan.status);
+    if (!r->plan.status_differs || !diff) {
+        emit_plan_events(r);
+        round_end(r, 0);
+        return;
+    }
+    int64_t now = co_now_ms();
+    if (status_can_wait(r, now)) {
+        round_end(r, r->status_at + STATUS_PACE_MS);
+        return;
+    }
+    CO_AUTOJSON json_t *patch = json_pack(
+        "{s:{s:s},s:O}", "metadata", "resourceVersion", r->job->resource_version, "status", diff);
+    struct op_kube_req req = op_kube_req_for(
+        OP_KUBE_PATCH, &types[OP_KIND_JOB], r->entry->ns, r->entry->name, status_done, r);
+    req.subresource = "status";
+    req.lane = OP_KUBE_LANE_STATUS;
+    req.patch = OP_KUBE_PATCH_MERGE;
+    req.body = patch;
+    r->status_at = now;
+    free(r->status_sent);
+    r->status_sent = essence(r->plan.status);
+    (void)op_kube_do(r->all->client, &req);
+}
+
+static void actions_done(struct op_round *r) {
+    emit_action_events(r);
+    int64_t now = co_now_ms();
+    if (r->rejected || r->unknown) {
+        back_off(r);
+        r->hold_until = now + r->backoff_ms;
+        r->window = 1;
+    } else if (r->created) {
+        r->backoff_ms = 0;
+        r->hold_until = 0;
+        r->window = r->window > 512 ? SIZE_MAX : r->window * 2;
+    }
+    if (r->conflict) { /* planned on old facts: so was the status */
+        round_end(r, now + EXISTS_WAIT_MS);
+        return;
+    }
+    status_write(r);
+}
+
+/* ---- requests --------------------------------------------------------------------------- */
+
+static void outcome_error(struct op_round *r, size_t i, const char *text) {
+    r->outcomes[i].error = co_xstrdup(text);
+}
+
+static void create_failed(struct op_round *r, size_t i, int code, const char *message) {
+    const struct op_action *a = &r->plan.actions[i];
+    struct op_failure *f = failure_note(r, a, code, message);
+    if (code == CO_EXISTS && f->count < EXISTS_GRACE) {
+        r->outcomes[i].tried = false;
+        f->retry_at = 0;
+        r->conflict = true;
+        return;
+    }
+    r->rejected += a->verb == OP_CREATE;
+    outcome_error(r, i, message);
+    co_log_warn("request rejected", CO_S("job", r->entry->name), CO_S("namespace", r->entry->ns),
+        CO_S("object", a->name), CO_I("attempt", f->count), CO_S("err", message));
+}
+
+static void action_failed(struct op_round *r, size_t i, int code, const char *message) {
+    const struct op_action *a = &r->plan.actions[i];
+    switch (code) {
+    case CO_CANCELED:
+        r->outcomes[i].tried = false;
+        return;
+    case CO_TIMEOUT:
+    case CO_UNAVAILABLE:
+        /* Nobody knows whether the server acted, or it asks for patience: look again. */
+        r->outcomes[i].tried = false;
+        r->unknown = true;
+        co_log_warn("request without answer, looking again", CO_S("job", r->entry->name),
+            CO_S("namespace", r->entry->ns), CO_S("object", a->name), CO_S("err", message));
+        return;
+    case CO_CONFLICT:
+        r->outcomes[i].tried = false;
+        r->conflict = true;
+        return;
+    case CO_NOTFOUND:
+        if (a->verb != OP_CREATE) {
+            r->conflict = a->verb == OP_PATCH;
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    create_failed(r, i, code, message);
+}
+
+static void action_succeeded(struct op_round *r, size_t i, const struct op_kube_reply *reply) {
+    const struct op_action *a = &r->plan.actions[i];
+    struct op_rounds *all = r->all;
+    failure_forget(r, a->kind, a->name);
+    if (a->verb == OP_DELETE) {
+        op_store_mark_deleting(all->store, store_kinds[a->kind], r->entry->ns, a->name, a->uid);
+    } else if (reply->body) {
+        op_store_put(all->store, store_kinds[a->kind], reply->body,
+            all->reached(all->arg, store_kinds[a->kind]));
+    }
+    r->created += a->verb == OP_CREATE;
+}
+
+static void action_done(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    const struct sent *s = arg;
+    struct op_round *r = s->round;
+    r->outcomes[s->index].tried = true;
+    if (code) {
+        action_failed(r, s->index, code, *reply->message ? reply->message : co_err_text(err));
+    } else {
+        action_succeeded(r, s->index, reply);
+    }
+    if (--r->pending == 0) {
+        actions_done(r);
+    }
+}
+
+static void action_send(struct op_round *r, size_t i) {
+    const struct op_action *a = &r->plan.actions[i];
+    static const enum op_kube_verb verbs[] = {
+        [OP_CREATE] = OP_KUBE_CREATE, [OP_DELETE] = OP_KUBE_DELETE, [OP_PATCH] = OP_KUBE_PATCH};
+    r->sent[i] = (struct sent){.round = r, .index = i};
+    struct op_kube_req req = op_kube_req_for(verbs[a->verb], &types[a->kind], r->entry->ns,
+        a->verb == OP_CREATE ? NULL : a->name, action_done, &r->sent[i]);
+    req.lane = OP_KUBE_LANE_WORK;
+    req.flow = r->entry->born;
+    req.patch = OP_KUBE_PATCH_MERGE;
+    CO_AUTOJSON json_t *options = NULL;
+    if (a->verb == OP_DELETE) {
+        options = op_kube_delete_options(*a->uid ? a->uid : NULL, NULL, "Background", -1);
+    }
+    req.body = options ? options : a->body;
+    co_log_debug("request", CO_S("job", r->entry->name), CO_S("namespace", r->entry->ns),
+        CO_S("verb", op_kube_verb_name(req.verb)), CO_S("object", a->name), CO_S("why", a->why));
+    op_metrics_action(r->all->metrics, a);
+    r->pending++;
+    (void)op_kube_do(r->all->client, &req);
+}
+
+void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *plan_own) {
+    r->busy = true;
+    r->job = job_own;
+    r->plan = *plan_own;
+    *plan_own = (struct op_plan){0};
+    r->outcomes = co_xcalloc(r->plan.n_actions, sizeof(*r->outcomes));
+    r->sent = co_xcalloc(r->plan.n_actions, sizeof(*r->sent));
+    r->pending = 1; /* ours, so that no callback ends the round while it is being sent */
+    r->created = r->rejected = 0;
+    r->conflict = r->unknown = false;
+    size_t room = co_now_ms() < r->hold_until ? 0 : r->window;
+    for (size_t i = 0; i < r->plan.n_actions; i++) {
+        if (r->plan.actions[i].verb == OP_CREATE && room == 0) {
+            continue;
+        }
+        room -= r->plan.actions[i].verb == OP_CREATE && room != SIZE_MAX;
+        action_send(r, i);
+    }
+    if (--r->pending == 0) {
+        actions_done(r);
+    }
+}

@@ -1,0 +1,38 @@
+/* One round of a job: a plan's requests, its status write, its events; and what is remembered of
+ * failed requests until the next round.
+ *
+ * Rejected creates are retried with backoff, first one, then two, then four, ... at a time.  A
+ * request whose fate is unknown is no failure: the job is looked at again.  Owned by the loop's
+ * thread; the controller decides when rounds begin. */
+#pragma once
+
+#include "operator/control/metrics.h"
+#include "operator/control/recorder.h"
+#include "operator/control/store.h"
+#include "operator/kube/client.h"
+
+/* What rounds of all jobs share. */
+struct op_rounds {
+    struct co_loop *loop;
+    struct op_kube_client *client;
+    struct op_store *store;
+    struct op_recorder *recorder;
+    struct op_metrics *metrics;
+    /* Where the watch of a kind stands. */
+    uint64_t (*reached)(void *arg, enum op_store_kind kind);
+    /* The round is over; look again at wake_ms (monotonic; 0: only when something changes). */
+    void (*over)(void *arg, struct op_entry *e, int64_t wake_ms);
+    void *arg;
+};
+
+struct op_round;
+
+/* Of one entry, for as long as it exists. */
+struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e);
+void op_round_free(struct op_round *r); /* requests in flight are forgotten */
+
+bool op_round_busy(const struct op_round *r);
+/* The planner's memory of rejections, as of now. */
+void op_round_failures(struct op_round *r, const struct op_failure **ret, size_t *ret_n);
+/* Carries out a plan; takes job and plan (the plan is zeroed).  Not while busy. */
+void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *plan_own);

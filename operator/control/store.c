@@ -1,0 +1,333 @@
+#include "operator/control/store.h"
+
+#include "operator/kube/client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { KEY_MAX = 600 };
+
+static void child_key(
+    char key[KEY_MAX], enum op_store_kind kind, const char *ns, const char *name) {
+    (void)snprintf(key, KEY_MAX, "%d/%s/%s", (int)kind, ns, name);
+}
+
+static void entry_key(char key[KEY_MAX], const char *ns, const char *name) {
+    (void)snprintf(key, KEY_MAX, "%s/%s", ns, name);
+}
+
+void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entry *e),
+    void (*gone)(void *arg, struct op_entry *e), void *arg) {
+    *s = (struct op_store){.changed = changed, .gone = gone, .arg = arg};
+}
+
+static void stored_free(struct op_stored *st) {
+    free(st->child);
+    free(st);
+}
+
+static void entry_free(struct op_entry *e) {
+    for (size_t i = 0; i < e->n_children; i++) {
+        stored_free(e->children[i]);
+    }
+    free(e->children);
+    free(e->text);
+    free(e->ns);
+    free(e->name);
+    free(e);
+}
+
+static void free_each(void *arg, const char *key, void *value) {
+    struct op_store *s = arg;
+    (void)key;
+    s->gone(s->arg, value);
+    entry_free(value);
+}
+
+void op_store_done(struct op_store *s) {
+    co_map_each(&s->entries, free_each, s);
+    co_map_done(&s->entries);
+    co_map_done(&s->children);
+}
+
+struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name) {
+    char key[KEY_MAX];
+    entry_key(key, ns, name);
+    return co_map_get(&s->entries, key);
+}
+
+struct op_stored *op_store_child(
+    const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name) {
+    char key[KEY_MAX];
+    child_key(key, kind, ns, name);
+    return co_map_get(&s->children, key);
+}
+
+static struct op_entry *entry_need(struct op_store *s, const char *ns, const char *name) {
+    struct op_entry *e = op_store_entry(s, ns, name);
+    if (!e) {
+        char key[KEY_MAX];
+        e = co_xcalloc(1, sizeof(*e));
+        e->ns = co_xstrdup(ns);
+        e->name = co_xstrdup(name);
+        e->born = ++s->born;
+        entry_key(key, ns, name);
+        co_map_set(&s->entries, key, e);
+    }
+    return e;
+}
+
+void op_store_release(struct op_store *s, struct op_entry *e) {
+    if (e->text || e->n_children || e->held) {
+        return;
+    }
+    char key[KEY_MAX];
+    entry_key(key, e->ns, e->name);
+    co_map_remove(&s->entries, key);
+    s->gone(s->arg, e);
+    entry_free(e);
+}
+
+/* The entry may be freed. */
+static void touched(struct op_store *s, struct op_entry *e) {
+    s->changed(s->arg, e);
+    op_store_release(s, e);
+}
+
+/* ---- jobs ------------------------------------------------------------------------------- */
+
+static void job_put(struct op_store *s, const json_t *obj, uint64_t version) {
+    const char *ns = co_json_str(obj, "metadata", "namespace");
+    const char *name = co_json_str(obj, "metadata", "name");
+    struct op_entry *e = entry_need(s, ns ? ns : "", name);
+    e->sync = s->sync[OP_STORE_JOBS];
+    if (e->text && version && version <= e->version) {
+        return;
+    }
+    s->n_jobs += e->text == NULL;
+    free(e->text);
+    /* managedFields are of no use here and often half of the bytes. */
+    CO_AUTOJSON json_t *slim = json_copy((json_t *)(uintptr_t)obj);
+    CO_AUTOJSON json_t *meta = json_copy(json_object_get(obj, "metadata"));
+    json_object_del(meta, "managedFields");
+    co_json_set(slim, "metadata", json_incref(meta));
+    e->text = co_json_dump(slim);
+    e->version = version;
+    touched(s, e);
+}
+
+static void job_gone(struct op_store *s, struct op_entry *e) {
+    if (e->text) {
+        s->n_jobs--;
+        free(co_steal_ptr(e->text));
+        e->version = 0;
+        touched(s, e);
+    }
+}
+
+/* ---- children --------------------------------------------------------------------------- */
+
+static struct op_child *project(enum op_store_kind kind, const json_t *obj) {
+    switch (kind) {
+    case OP_STORE_PODS:
+        return (struct op_child *)op_pod_decode(obj);
+    case OP_STORE_SERVICES:
+        return (struct op_child *)op_service_decode(obj);
+    case OP_STORE_CONFIGMAPS:
+        return (struct op_child *)op_configmap_decode(obj);
+    case OP_STORE_JOBS:
+    default:
+        return NULL;
+    }
+}
+
+/* An entry's name for a child: its owner's, else (a ConfigMap in our way) its own. */
+static const char *entry_name(enum op_store_kind kind, const struct op_child *c) {
+    return *c->owner_job ? c->owner_job : kind == OP_STORE_CONFIGMAPS ? c->name : "";
+}
+
+static void detach(struct op_store *s, struct op_stored *st) {
+    struct op_entry *e = st->entry;
+    for (size_t i = 0; i < e->n_children; i++) {
+        if (e->children[i] == st) {
+            e->children[i] = e->children[--e->n_children];
+            break;
+        }
+    }
+    char key[KEY_MAX];
+    child_key(key, st->kind, st->child->ns, st->child->name);
+    co_map_remove(&s->children, key);
+    s->n_pods -= st->kind == OP_STORE_PODS;
+    stored_free(st);
+}
+
+static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st) {
+    if (e->n_children == e->cap_children) {
+        e->cap_children = e->cap_children ? e->cap_children * 2 : 4;
+        e->children = co_xrealloc(e->children, e->cap_children, sizeof(struct op_stored *));
+    }
+    e->children[e->n_children++] = st;
+    st->entry = e;
+    char key[KEY_MAX];
+    child_key(key, st->kind, st->child->ns, st->child->name);
+    co_map_set(&s->children, key, st);
+    s->n_pods += st->kind == OP_STORE_PODS;
+}
+
+static bool child_differs(const struct op_stored *st, const struct op_child *now) {
+    if (st->kind == OP_STORE_PODS) {
+        return op_pod_differs(st->pod, (const struct op_pod *)now);
+    }
+    return true;
+}
+
+static void child_put(
+    struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t version) {
+    struct op_child *now = project(kind, obj);
+    if (!now) {
+        return;
+    }
+    const char *owner = entry_name(kind, now);
+    struct op_stored *st = op_store_child(s, kind, now->ns, now->name);
+    if (st && strcmp(st->entry->name, owner) != 0) { /* a new object under an old name */
+        struct op_entry *e = st->entry;
+        detach(s, st);
+        touched(s, e);
+        st = NULL;
+    }
+    if (st && version && version <= st->version) {
+        st->sync = s->sync[kind];
+        free(now);
+        return;
+    }
+    if (!*owner) {
+        free(now); /* labelled like ours but nobody's: a create will meet it by name */
+        return;
+    }
+    bool differs = !st || child_differs(st, now);
+    if (st) {
+        free(st->child);
+        st->child = now;
+    } else {
+        st = co_xcalloc(1, sizeof(*st));
+        st->kind = kind;
+        st->child = now;
+        attach(s, entry_need(s, now->ns, owner), st);
+    }
+    st->version = version;
+    st->sync = s->sync[kind];
+    if (differs) {
+        touched(s, st->entry);
+    }
+}
+
+void op_store_put(
+    struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached) {
+    uint64_t version = op_kube_object_version(obj);
+    if (!co_json_str(obj, "metadata", "name") || (reached && version <= reached)) {
+        return; /* the watch has told of this version, and perhaps of later ones */
+    }
+    if (kind == OP_STORE_JOBS) {
+        job_put(s, obj, version);
+    } else {
+        child_put(s, kind, obj, version);
+    }
+}
+
+void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
+    const char *ns = co_json_str(obj, "metadata", "namespace");
+    const char *name = co_json_str(obj, "metadata", "name");
+    if (!ns || !name) {
+        return;
+    }
+    if (kind == OP_STORE_JOBS) {
+        struct op_entry *e = op_store_entry(s, ns, name);
+        if (e) {
+            job_gone(s, e);
+        }
+        return;
+    }
+    struct op_stored *st = op_store_child(s, kind, ns, name);
+    const char *uid = co_json_str(obj, "metadata", "uid");
+    if (st && (!uid || strcmp(uid, st->child->uid) == 0)) {
+        struct op_entry *e = st->entry;
+        detach(s, st);
+        touched(s, e);
+    }
+}
+
+void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const char *ns,
+    const char *name, const char *uid) {
+    struct op_stored *st = op_store_child(s, kind, ns, name);
+    if (st && strcmp(st->child->uid, uid) == 0) {
+        st->child->deleting = true;
+    }
+}
+
+/* ---- syncs ------------------------------------------------------------------------------ */
+
+void op_store_sync_begin(struct op_store *s, enum op_store_kind kind) {
+    s->sync[kind]++;
+}
+
+struct sweep {
+    struct op_store *s;
+    enum op_store_kind kind;
+    uint64_t reached;
+};
+
+static void sweep_job(void *arg, const char *key, void *value) {
+    const struct sweep *w = arg;
+    struct op_entry *e = value;
+    (void)key;
+    if (e->text && e->sync != w->s->sync[OP_STORE_JOBS] && e->version <= w->reached) {
+        job_gone(w->s, e);
+    }
+}
+
+static void sweep_child(void *arg, const char *key, void *value) {
+    const struct sweep *w = arg;
+    struct op_stored *st = value;
+    (void)key;
+    /* A version beyond the list's is our own write: the watch will tell of it. */
+    if (st->kind == w->kind && st->sync != w->s->sync[w->kind] && st->version <= w->reached) {
+        struct op_entry *e = st->entry;
+        detach(w->s, st);
+        touched(w->s, e);
+    }
+}
+
+void op_store_sync_end(struct op_store *s, enum op_store_kind kind, uint64_t reached) {
+    struct sweep w = {.s = s, .kind = kind, .reached = reached};
+    if (kind == OP_STORE_JOBS) {
+        co_map_each(&s->entries, sweep_job, &w);
+    } else {
+        co_map_each(&s->children, sweep_child, &w);
+    }
+}
+
+/* ---- views ------------------------------------------------------------------------------ */
+
+void op_view_init(struct op_view *v, const struct op_entry *e) {
+    *v = (struct op_view){0};
+    v->pods = co_xcalloc(e->n_children, sizeof(struct op_pod *));
+    v->services = co_xcalloc(e->n_children, sizeof(struct op_service *));
+    for (size_t i = 0; i < e->n_children; i++) {
+        const struct op_stored *st = e->children[i];
+        if (st->kind == OP_STORE_PODS) {
+            v->pods[v->seen.n_pods++] = st->pod;
+        } else if (st->kind == OP_STORE_SERVICES) {
+            v->services[v->seen.n_services++] = st->service;
+        } else if (strcmp(st->child->name, e->name) == 0) {
+            v->seen.configmap = st->configmap;
+        }
+    }
+    v->seen.pods = v->pods;
+    v->seen.services = v->services;
+}
+
+void op_view_done(struct op_view *v) {
+    free(v->pods);
+    free(v->services);
+    *v = (struct op_view){0};
+}

@@ -1,0 +1,89 @@
+/* What the API server last told: jobs as text, their children as compact projections, joined by
+ * namespace and owner name in one entry a job.
+ *
+ * Three sources feed it: watches, and the answers to our own writes (so that a plan made right
+ * after a write sees it).  An answer counts only while its watch has not reached it yet; an
+ * older version never replaces a newer one.  Knows nothing of plans or requests.  Owned by the
+ * loop's thread. */
+#pragma once
+
+#include "common/map.h"
+#include "operator/api/child.h"
+#include "operator/plan/plan.h"
+
+enum op_store_kind { OP_STORE_JOBS, OP_STORE_PODS, OP_STORE_SERVICES, OP_STORE_CONFIGMAPS };
+enum { OP_STORE_KINDS = 4 };
+
+/* A child in its entry's list.  Exactly one of the projections is set, by kind. */
+struct op_stored {
+    enum op_store_kind kind;
+    uint32_t sync; /* number of the last sync that reported it */
+    uint64_t version;
+    struct op_entry *entry;
+    union {
+        struct op_child *child; /* the start of each projection */
+        struct op_pod *pod;
+        struct op_service *service;
+        struct op_configmap *configmap;
+    };
+};
+
+/* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
+ * for it (`held`) does. */
+struct op_entry {
+    char *ns, *name; /* owned */
+    char *text;      /* owned: the job's JSON; NULL when there is no such job */
+    uint64_t version;
+    uint32_t sync;
+    struct op_stored **children; /* owned list of owned children, in no order */
+    size_t n_children, cap_children;
+    uint64_t born; /* running number: entries are served in this order */
+    void *work;    /* the controller's; not touched here */
+    bool held;
+};
+
+struct op_store {
+    struct co_map entries;         /* "ns/name" -> struct op_entry */
+    struct co_map children;        /* "kind/ns/name" -> struct op_stored */
+    uint32_t sync[OP_STORE_KINDS]; /* running number of syncs */
+    uint64_t born;
+    /* Called after anything of an entry changed in a way that a plan could see; the entry is
+     * still valid. */
+    void (*changed)(void *arg, struct op_entry *e);
+    /* Called right before an entry is freed. */
+    void (*gone)(void *arg, struct op_entry *e);
+    void *arg;
+    size_t n_jobs, n_pods;
+};
+
+void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entry *e),
+    void (*gone)(void *arg, struct op_entry *e), void *arg);
+void op_store_done(struct op_store *s);
+
+/* An object as the watch (reached: 0) or the answer to a write (reached: where the watch of the
+ * kind stands) has it. */
+void op_store_put(struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached);
+/* The object is no more. */
+void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj);
+/* A delete was accepted: the child counts as deleting from now on, if it is still that uid. */
+void op_store_mark_deleting(
+    struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
+
+/* Mark and sweep around a list; reached: the version the list shows. */
+void op_store_sync_begin(struct op_store *s, enum op_store_kind kind);
+void op_store_sync_end(struct op_store *s, enum op_store_kind kind, uint64_t reached);
+
+struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name);
+struct op_stored *op_store_child(
+    const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name);
+/* Frees the entry when nothing is left of it; to be called when `held` ends. */
+void op_store_release(struct op_store *s, struct op_entry *e);
+
+/* A planner's view of an entry.  The arrays are owned by the caller (op_view_done). */
+struct op_view {
+    struct op_seen seen;
+    const struct op_pod **pods;
+    const struct op_service **services;
+};
+void op_view_init(struct op_view *v, const struct op_entry *e);
+void op_view_done(struct op_view *v);
