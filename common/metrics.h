@@ -20,8 +20,8 @@ struct co_metric {
     const char *const *label_values;
     /* Further labels, the same for all series: "name=\"paddlejob\"". */
     const char *fixed;
-    /* Upper bounds of a histogram, ascending; NULL ends at the first 0 after the first entry;
-     * the +Inf bucket is implied. */
+    /* Upper bounds of a histogram, ascending, at most CO_METRIC_BUCKETS; the +Inf bucket is
+     * implied. */
     const double *bounds;
     size_t n_bounds;
     /* values, by index of the label value */

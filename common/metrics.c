@@ -1,0 +1,226 @@
+#include "common/metrics.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const type_names[] = {
+    [CO_COUNTER] = "counter", [CO_GAUGE] = "gauge", [CO_HISTOGRAM] = "histogram"};
+
+static size_t n_series(const struct co_metric *m) {
+    size_t n = 0;
+    while (m->label && m->label_values[n]) {
+        n++;
+    }
+    assert(n <= CO_METRIC_SERIES);
+    return m->label ? n : 1;
+}
+
+void co_metric_add(struct co_metric *m, size_t label, double v) {
+    assert(label < n_series(m) && m->type != CO_HISTOGRAM);
+    m->value[label] += v;
+}
+
+void co_metric_set(struct co_metric *m, size_t label, double v) {
+    assert(label < n_series(m) && m->type != CO_HISTOGRAM);
+    m->value[label] = v;
+}
+
+void co_metric_observe(struct co_metric *m, size_t label, double v) {
+    assert(label < n_series(m) && m->type == CO_HISTOGRAM && m->n_bounds <= CO_METRIC_BUCKETS);
+    if (!m->hist) {
+        m->hist = co_xcalloc(n_series(m), sizeof(*m->hist));
+    }
+    struct co_histogram *h = &m->hist[label];
+    size_t i = 0;
+    while (i < m->n_bounds && !(v <= m->bounds[i])) {
+        i++;
+    }
+    h->bucket[i]++;
+    h->count++;
+    h->sum += v;
+}
+
+/* Prometheus' words for what is no decimal; the shortest text that reads back the same. */
+static void format_value(double v, char ret_text[32]) {
+    if (isnan(v)) {
+        (void)snprintf(ret_text, 32, "NaN");
+    } else if (isinf(v)) {
+        (void)snprintf(ret_text, 32, v > 0 ? "+Inf" : "-Inf");
+    } else {
+        int precision = 15;
+        do {
+            (void)snprintf(ret_text, 32, "%.*g", precision, v);
+        } while (strtod(ret_text, NULL) != v && ++precision <= 17);
+    }
+}
+
+/* Text with backslash, newline and (in label values) quotes escaped. */
+static int add_escaped(struct co_buf *out, const char *text, bool quotes, struct co_err *err) {
+    int r = 0;
+    for (; *text && r == 0; text++) {
+        if (*text == '\n') {
+            r = co_buf_adds(out, "\\n", err);
+        } else {
+            bool escape = *text == '\\' || (quotes && *text == '"');
+            r = escape ? co_buf_adds(out, "\\", err) : 0;
+            r = r ? r : co_buf_add(out, text, 1, err);
+        }
+    }
+    return r;
+}
+
+/* name + suffix, the labels in braces when there are any, the value. */
+static int add_sample(struct co_buf *out, const struct co_metric *m, const char *suffix,
+    size_t series, const char *le, double v, struct co_err *err) {
+    bool any = m->label || m->fixed || le;
+    int r = co_buf_addf(
+        out, err, "%s%s%s%s", m->name, suffix, any ? "{" : "", m->fixed ? m->fixed : "");
+    if (r == 0 && m->label) {
+        r = co_buf_addf(out, err, "%s%s=\"", m->fixed ? "," : "", m->label);
+        r = r ? r : add_escaped(out, m->label_values[series], true, err);
+        r = r ? r : co_buf_adds(out, "\"", err);
+    }
+    if (r == 0 && le) {
+        r = co_buf_addf(out, err, "%sle=\"%s\"", m->fixed || m->label ? "," : "", le);
+    }
+    char value[32];
+    format_value(v, value);
+    return r ? r : co_buf_addf(out, err, "%s %s\n", any ? "}" : "", value);
+}
+
+static int add_histogram(
+    struct co_buf *out, const struct co_metric *m, size_t series, struct co_err *err) {
+    static const struct co_histogram none;
+    const struct co_histogram *h = m->hist ? &m->hist[series] : &none;
+    uint64_t sum = 0;
+    int r = 0;
+    for (size_t i = 0; i <= m->n_bounds && r == 0; i++) {
+        char le[32];
+        format_value(i < m->n_bounds ? m->bounds[i] : INFINITY, le);
+        sum += h->bucket[i];
+        r = add_sample(out, m, "_bucket", series, le, (double)sum, err);
+    }
+    r = r ? r : add_sample(out, m, "_sum", series, NULL, h->sum, err);
+    return r ? r : add_sample(out, m, "_count", series, NULL, (double)h->count, err);
+}
+
+int co_metrics_render(
+    const struct co_metric *rows, size_t n, struct co_buf *ret, struct co_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        const struct co_metric *m = &rows[i];
+        int r = co_buf_addf(ret, err, "# HELP %s ", m->name);
+        r = r ? r : add_escaped(ret, m->help, false, err);
+        r = r ? r : co_buf_addf(ret, err, "\n# TYPE %s %s\n", m->name, type_names[m->type]);
+        for (size_t s = 0; s < n_series(m) && r == 0; s++) {
+            r = m->type == CO_HISTOGRAM ? add_histogram(ret, m, s, err)
+                                        : add_sample(ret, m, "", s, NULL, m->value[s], err);
+        }
+        if (r) {
+            return r;
+        }
+    }
+    return 0;
+}
+
+int co_metrics_markdown(
+    const struct co_metric *rows, size_t n, struct co_buf *ret, struct co_err *err) {
+    int r =
+        co_buf_adds(ret, "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n", err);
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const struct co_metric *m = &rows[i];
+        r = co_buf_addf(ret, err, "| `%s` | %s | ", m->name, type_names[m->type]);
+        if (r == 0 && m->label) {
+            r = co_buf_addf(ret, err, "%s: ", m->label);
+        }
+        for (size_t s = 0; m->label && s < n_series(m) && r == 0; s++) {
+            r = co_buf_addf(ret, err, "%s`%s`", s ? ", " : "", m->label_values[s]);
+        }
+        if (r == 0 && m->fixed) {
+            r = co_buf_addf(ret, err, "%s`%s`", m->label ? "; " : "", m->fixed);
+        }
+        r = r ? r : co_buf_addf(ret, err, " | %s |\n", m->help);
+    }
+    return r;
+}
+
+/* Field (from 1, as proc(5) counts) of /proc/self/stat behind the name in parentheses. */
+static int read_stat(int field, double *ret, struct co_err *err) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(4096);
+    int r = co_file_read("/proc/self/stat", b.max, &b, err);
+    if (r) {
+        return r;
+    }
+    const char *p = strrchr(b.data, ')');
+    for (int i = 2; p && i < field; i++) {
+        p = strchr(p + 1, ' ');
+    }
+    if (!p) {
+        return co_err_set(err, CO_INTERNAL, "/proc/self/stat has no field %d", field);
+    }
+    *ret = strtod(p, NULL);
+    return 0;
+}
+
+static double seconds(struct timeval tv) {
+    return (double)tv.tv_sec + (double)tv.tv_usec / 1e6;
+}
+
+static double count_fds(void) {
+    DIR *dir = opendir("/proc/self/fd");
+    double n = 0;
+    while (dir && readdir(dir)) {
+        n++;
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return dir ? n - 3 : 0; /* ".", ".." and the directory itself */
+}
+
+int co_metrics_process(struct co_buf *ret, struct co_err *err) {
+    double pages = 0, virtual = 0, started = 0;
+    int r = read_stat(22, &started, err);
+    r = r ? r : read_stat(23, &virtual, err);
+    r = r ? r : read_stat(24, &pages, err);
+    if (r) {
+        return r;
+    }
+    struct rusage use;
+    struct rlimit files;
+    struct timespec boot, wall;
+    (void)getrusage(RUSAGE_SELF, &use);
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    (void)clock_gettime(CLOCK_BOOTTIME, &boot);
+    (void)clock_gettime(CLOCK_REALTIME, &wall);
+    double since_boot = (double)boot.tv_sec + (double)boot.tv_nsec / 1e9;
+    double now = (double)wall.tv_sec + (double)wall.tv_nsec / 1e9;
+    struct co_metric rows[] = {
+        {"process_cpu_seconds_total", "User and system CPU time spent.", CO_COUNTER,
+            .value = {seconds(use.ru_utime) + seconds(use.ru_stime)}},
+        {"process_resident_memory_bytes", "Resident memory size.", CO_GAUGE,
+            .value = {pages * (double)sysconf(_SC_PAGESIZE)}},
+        {"process_virtual_memory_bytes", "Virtual memory size.", CO_GAUGE, .value = {virtual}},
+        {"process_open_fds", "Open file descriptors.", CO_GAUGE, .value = {count_fds()}},
+        {"process_max_fds", "Most file descriptors that may be open.", CO_GAUGE,
+            .value = {(double)files.rlim_cur}},
+        {"process_start_time_seconds", "Start of the process, in seconds since the epoch.",
+            CO_GAUGE, .value = {now - since_boot + started / (double)sysconf(_SC_CLK_TCK)}},
+    };
+    return co_metrics_render(rows, CO_ARRAY_LEN(rows), ret, err);
+}
+
+void co_metrics_done(struct co_metric *rows, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        free(rows[i].hist);
+        rows[i].hist = NULL;
+    }
+}
