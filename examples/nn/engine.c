@@ -1,5 +1,6 @@
 #include "examples/nn/engine.h"
 
+#include <dlfcn.h>
 #include <dnnl.h>
 #include <string.h>
 
@@ -157,8 +158,23 @@ static int product_get(struct nn_engine *e, const struct nn_product *shape, stru
     return 0;
 }
 
+/* oneDNN would take every core there is, which ruins small products and other processes of the
+ * same job.  Its OpenMP library reads the environment before main, so that it has to be asked
+ * through its own function, which belongs to oneDNN's dependencies, not to ours. */
+static void threads_default_to_one(void) {
+    void *symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    void (*set)(int);
+
+    if (symbol && !getenv("OMP_NUM_THREADS")) {
+        memcpy(&set, &symbol, sizeof(set)); /* ISO C has no cast for this */
+        set(1);
+    }
+}
+
 int nn_engine_new(struct nn_engine **ret_e, struct co_err *err) {
     CO_CLEANUP(nn_engine_freep) struct nn_engine *e = co_xcalloc(1, sizeof(*e));
+
+    threads_default_to_one();
     dnnl_status_t status = dnnl_engine_create(&e->cpu, dnnl_cpu, 0);
 
     if (status == dnnl_success) {

@@ -1,8 +1,8 @@
 /* The door to oneDNN: single-precision matrix products on the CPU.  Primitives are made once per
  * shape and kept (making one costs a hundred times a small product), up to a fixed number, then
  * the oldest makes room.  Knows nothing of layers, gradients or models.
- * An engine belongs to one thread; two threads take two engines.  How many threads oneDNN itself
- * uses inside a product is OMP_NUM_THREADS' business. */
+ * An engine belongs to the thread that made it; two threads make two.  oneDNN itself uses one
+ * thread inside a product unless OMP_NUM_THREADS is set. */
 #pragma once
 
 #include <stdbool.h>
