@@ -1,0 +1,11 @@
+/* The lines that users of Paddle look for, in the form of its log: one on stderr, one write(2).
+ * "I1121 08:01:02.123456 12345 server.c:33] text".  Any thread. */
+#pragma once
+
+#include "common/err.h"
+
+#define rt_say_info(...) rt_say('I', __FILE_NAME__, __LINE__, __VA_ARGS__)
+#define rt_say_warn(...) rt_say('W', __FILE_NAME__, __LINE__, __VA_ARGS__)
+#define rt_say_error(...) rt_say('E', __FILE_NAME__, __LINE__, __VA_ARGS__)
+
+void rt_say(char level, const char *file, int line, const char *fmt, ...) CO_PRINTF(4, 5);
