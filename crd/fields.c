@@ -183,7 +183,10 @@ static const struct crd_field condition_fields[] = {
     {.name = "type",
         .type = CRD_STRING,
         .required = true,
-        .doc = "What this is about, as Created, Running, Succeeded or Failed."},
+        .doc =
+            "What this is about: Created (all pods), Running, Completing (workers have succeeded, "
+            "servers may still end), Succeeded, Failed, or Blocked (something must be done "
+            "outside the job, the message says what)."},
     {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
     {.name = "reason",
         .type = CRD_STRING,
