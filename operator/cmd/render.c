@@ -1,0 +1,130 @@
+/* Prints what the operator would create for a job, without a cluster: the planner's own bodies,
+ * with the pods' names in place of addresses that only a cluster would know. */
+#include "operator/cmd/cmd.h"
+#include "operator/cmd/files.h"
+
+#include "common/loop.h"
+#include "common/map.h"
+#include "operator/plan/plan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void print(const json_t *obj) {
+    char *text = json_dumps(obj, JSON_INDENT(2));
+    (void)printf("---\n%s\n", text ? text : "null");
+    free(text);
+}
+
+/* Fills in what an API server would have. */
+static void complete(json_t *obj) {
+    json_t *meta = json_object_get(obj, "metadata");
+    if (!co_json_str(meta, "namespace")) {
+        co_json_set(meta, "namespace", json_string("default"));
+    }
+    if (!co_json_str(meta, "uid")) {
+        const char *name = co_json_str(meta, "name");
+        char uid[40];
+        (void)snprintf(uid, sizeof(uid), "00000000-0000-4000-8000-%012" PRIx64,
+            co_hash_str(name ? name : "") & 0xffffffffffffUL);
+        co_json_set(meta, "uid", json_string(uid));
+    }
+}
+
+/* A pod as a cluster would show it once it has an address: its name. */
+static struct op_pod *named_pod(const struct op_job *job, const json_t *body) {
+    CO_AUTOJSON json_t *pod = json_deep_copy(body);
+    json_t *meta = json_object_get(pod, "metadata");
+    const char *name = co_json_str(meta, "name");
+    co_json_set(meta, "uid", json_string(name));
+    co_json_set(meta, "namespace", json_string(job->ns));
+    co_json_set(pod, "status",
+        json_pack("{s:s,s:s,s:[{s:s}]}", "phase", "Pending", "podIP", name, "podIPs", "ip", name));
+    return op_pod_decode(pod);
+}
+
+static void print_configmap(const struct op_job *job, const struct op_settings *settings,
+    const struct op_pod *const *pods, size_t n) {
+    struct op_seen seen = {.pods = pods, .n_pods = n};
+    json_t *data = op_plan_env(job, &seen, settings);
+    if (data) {
+        CO_AUTOJSON json_t *map = json_pack("{s:s,s:s,s:{s:s,s:s,s:{s:s}},s:o}", "apiVersion", "v1",
+            "kind", "ConfigMap", "metadata", "name", job->name, "namespace", job->ns, "labels",
+            OP_LABEL_NAME, job->name, "data", data);
+        print(map);
+    }
+}
+
+static int render_job(const struct op_job *job, struct co_err *err) {
+    const struct op_settings settings = {.server_grace = OP_SERVER_GRACE_DEFAULT};
+    struct op_seen nothing = {0};
+    OP_AUTOPLAN struct op_plan plan = {0};
+    int r = op_plan_compute(job, &nothing, co_wall_seconds(), &settings, &plan, err);
+    if (r) {
+        return r;
+    }
+    struct op_pod **pods = co_xcalloc(plan.n_actions, sizeof(struct op_pod *));
+    size_t n = 0;
+    for (size_t i = 0; i < plan.n_actions; i++) {
+        const struct op_action *a = &plan.actions[i];
+        if (a->verb != OP_CREATE || a->kind == OP_KIND_CONFIGMAP) {
+            continue;
+        }
+        if (a->kind == OP_KIND_POD) {
+            pods[n++] = named_pod(job, a->body);
+        }
+        print(a->body);
+    }
+    print_configmap(job, &settings, (const struct op_pod *const *)pods, n);
+    for (size_t i = 0; i < n; i++) {
+        free(pods[i]);
+    }
+    free(pods);
+    return 0;
+}
+
+static int render(
+    void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
+    size_t *jobs = arg;
+    if (!op_files_is_job(obj)) {
+        print(obj); /* what stands beside a job goes along with it */
+        return 0;
+    }
+    struct op_problem problem;
+    if (op_job_validate(obj, true, &problem, 1)) {
+        return co_err_set(
+            err, CO_INVALID, "%s:%d: %s", file, co_yaml_line(y, problem.path), problem.message);
+    }
+    complete(obj);
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    int r = op_job_decode(json_incref(obj), &job, err);
+    ++*jobs;
+    return r ? r : render_job(job, err);
+}
+
+int op_cmd_render(int argc, char *argv[]) {
+    struct co_err err = {0};
+    int rest = argc;
+    int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
+    if (r == CO_CANCELED || (!r && rest == argc)) {
+        (void)fprintf(r ? stdout : stderr,
+            "usage: paddle-operator render FILE|DIRECTORY|-...\n\n"
+            "Prints the pods, Services and ConfigMap of each PaddleJob, the pods' names standing "
+            "for their addresses.\nRun them here, without a cluster:\n"
+            "    paddle-operator render job.yaml | paddlerun local\n");
+        return r ? 0 : 2;
+    }
+    size_t jobs = 0;
+    for (; !r && rest < argc; rest++) {
+        r = op_files_read(argv[rest], render, &jobs, &err);
+    }
+    if (!r && !jobs) {
+        r = co_err_set(&err, CO_INVALID, "no PaddleJob found");
+    }
+    if (r) {
+        (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
+        return 1;
+    }
+    return 0;
+}

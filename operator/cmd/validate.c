@@ -1,0 +1,60 @@
+#include "operator/cmd/cmd.h"
+#include "operator/cmd/files.h"
+
+#include "operator/api/job.h"
+
+#include <stdio.h>
+
+struct count {
+    size_t jobs, others, problems;
+};
+
+static int check(
+    void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
+    struct count *n = arg;
+    (void)err;
+    if (!op_files_is_job(obj) && !co_streq(co_json_str(obj, "kind"), OP_KIND)) {
+        n->others++;
+        return 0;
+    }
+    n->jobs++;
+    struct op_problem problems[OP_PROBLEMS_MAX];
+    size_t found = op_job_validate(obj, true, problems, CO_ARRAY_LEN(problems));
+    for (size_t i = 0; i < found; i++) {
+        (void)printf("%s:%d: %s\n", file, co_yaml_line(y, problems[i].path), problems[i].message);
+    }
+    n->problems += found;
+    return 0;
+}
+
+static void summary(const struct count *n) {
+    (void)printf("%zu job%s, %zu problem%s", n->jobs, n->jobs == 1 ? "" : "s", n->problems,
+        n->problems == 1 ? "" : "s");
+    if (n->others) {
+        (void)printf(", %zu other objects not looked at", n->others);
+    }
+    (void)printf("\n");
+}
+
+int op_cmd_validate(int argc, char *argv[]) {
+    struct co_err err = {0};
+    int rest = argc;
+    int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
+    if (r == CO_CANCELED || (!r && rest == argc)) {
+        (void)fprintf(r ? stdout : stderr,
+            "usage: paddle-operator validate FILE|DIRECTORY|-...\n\n"
+            "Checks PaddleJobs and prints file:line: what is wrong.  Ends with 1 when something "
+            "is.\n");
+        return r ? 0 : 2;
+    }
+    struct count n = {0};
+    for (; !r && rest < argc; rest++) {
+        r = op_files_read(argv[rest], check, &n, &err);
+    }
+    if (r) {
+        (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
+        return 1;
+    }
+    summary(&n);
+    return n.problems || !n.jobs;
+}

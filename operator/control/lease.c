@@ -1,0 +1,251 @@
+#include "operator/control/lease.h"
+
+#include "common/log.h"
+#include "common/map.h"
+#include "common/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+static const struct op_kube_type lease_type = {"coordination.k8s.io", "v1", "leases", "Lease"};
+static const struct op_kube_type configmap_type = {"", "v1", "configmaps", "ConfigMap"};
+
+#define LEADER_ANNOTATION "control-plane.alpha.kubernetes.io/leader"
+
+/* One attempt is: [the old lock's ConfigMap ->] the Lease -> create or update.  A step's answer
+ * starts the next; the timer starts the next attempt. */
+struct op_lease {
+    struct co_loop *loop;
+    struct op_kube_client *client;
+    struct op_lease_opts opts;
+    struct co_timer *timer;
+    struct op_kube_op *op; /* in flight */
+    bool leading, releasing;
+    int64_t renewed_at;        /* monotonic ms of the last write of ours that succeeded */
+    int64_t attempt_at;        /* when the attempt in flight began */
+    uint64_t others, old_lock; /* hashes of the records seen */
+    int64_t others_since, old_lock_since; /* when they changed last; monotonic ms */
+    char *holder;                         /* last one logged */
+    json_t *last;                         /* our record as we wrote it last; NULL: read first */
+    void (*done)(void *arg);
+    void *done_arg;
+};
+
+static void attempt(void *arg);
+
+static void set_leading(struct op_lease *l, bool leading) {
+    if (l->leading != leading) {
+        l->leading = leading;
+        co_log_info(
+            leading ? "leading" : "not leading any more", CO_S("identity", l->opts.identity));
+        l->opts.changed(l->opts.arg, leading);
+    }
+}
+
+static void again(struct op_lease *l) {
+    int64_t now = co_now_ms();
+    if (l->leading && now - l->renewed_at >= l->opts.renew_ms) {
+        co_log_error("lease not renewed in time", CO_I("ms", now - l->renewed_at));
+        set_leading(l, false);
+    }
+    if (l->releasing) {
+        if (l->done) {
+            void (*done)(void *) = co_steal_ptr(l->done);
+            done(l->done_arg);
+        }
+        return;
+    }
+    co_timer_start(l->timer, l->opts.retry_ms);
+}
+
+static void say_failure(struct op_lease *l, const char *what, const struct co_err *err) {
+    co_log_warn(what, CO_S("lease", OP_LEASE_NAME), CO_S("namespace", l->opts.ns), CO_E(err));
+}
+
+static void micro_time(char text[40]) {
+    struct timespec ts;
+    struct tm tm;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    gmtime_r(&ts.tv_sec, &tm);
+    size_t n = strftime(text, 40, "%Y-%m-%dT%H:%M:%S", &tm);
+    (void)snprintf(text + n, 40 - n, ".%06ldZ", ts.tv_nsec / 1000);
+}
+
+static void written(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_lease *l = arg;
+    l->op = NULL;
+    co_json_decref(&l->last);
+    if (!code) {
+        l->last = json_incref(reply->body);
+        l->renewed_at = l->attempt_at;
+        set_leading(l, !l->releasing);
+    } else if (code == CO_CONFLICT || code == CO_EXISTS) {
+        set_leading(l, false); /* somebody else wrote it: look before the next step */
+    } else {
+        say_failure(l, "lease not written, retrying", err);
+    }
+    again(l);
+}
+
+/* old: the stored object, NULL when there is none. */
+static void write_lease(struct op_lease *l, const json_t *old) {
+    const char *holder = co_json_str(old, "spec", "holderIdentity");
+    bool ours = co_streq(holder, l->opts.identity);
+    const json_t *changes = co_json_at(old, "spec", "leaseTransitions");
+    const char *since = ours ? co_json_str(old, "spec", "acquireTime") : NULL;
+    char now[40];
+    micro_time(now);
+    CO_AUTOJSON json_t *body = json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:i,s:s,s:s,s:I}}",
+        "apiVersion", "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name", OP_LEASE_NAME,
+        "namespace", l->opts.ns, "spec", "holderIdentity", l->releasing ? "" : l->opts.identity,
+        "leaseDurationSeconds", l->releasing ? 1 : (int)(l->opts.duration_ms / 1000), "acquireTime",
+        since ? since : now, "renewTime", now, "leaseTransitions",
+        json_integer_value(changes) + (old && !ours));
+    const char *version = co_json_str(old, "metadata", "resourceVersion");
+    if (version) {
+        co_json_set(json_object_get(body, "metadata"), "resourceVersion", json_string(version));
+    }
+    struct op_kube_req req = op_kube_req_for(old ? OP_KUBE_UPDATE : OP_KUBE_CREATE, &lease_type,
+        l->opts.ns, old ? OP_LEASE_NAME : NULL, written, l);
+    req.lane = OP_KUBE_LANE_LEASE;
+    req.body = body;
+    req.deadline_ms = l->opts.renew_ms / 2;
+    l->op = op_kube_do(l->client, &req);
+}
+
+/* Notes when a record changed; true when it has been the same for the time it asks for. */
+static bool expired(const json_t *record, uint64_t *hash, int64_t *since, int64_t lasts_ms) {
+    CO_AUTOFREE char *text = co_json_dump_sorted(record);
+    uint64_t h = co_hash_str(text);
+    int64_t now = co_now_ms();
+    if (h != *hash || !*since) {
+        *hash = h;
+        *since = now;
+    }
+    return now - *since >= lasts_ms;
+}
+
+static void say_holder(struct op_lease *l, const char *holder) {
+    if (!co_streq(holder, l->holder)) {
+        free(l->holder);
+        l->holder = co_xstrdup(holder);
+        co_log_info("waiting for the lease", CO_S("holder", holder));
+    }
+}
+
+static void lease_read(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_lease *l = arg;
+    l->op = NULL;
+    if (code && code != CO_NOTFOUND) {
+        say_failure(l, "lease not read, retrying", err);
+        again(l);
+        return;
+    }
+    const json_t *spec = code ? NULL : co_json_at(reply->body, "spec");
+    const char *holder = co_json_str(spec, "holderIdentity");
+    bool ours = co_streq(holder, l->opts.identity);
+    if (l->releasing && !ours) {
+        again(l);
+        return;
+    }
+    if (holder && *holder && !ours) {
+        set_leading(l, false);
+        int64_t seconds = json_integer_value(json_object_get(spec, "leaseDurationSeconds"));
+        if (!expired(spec, &l->others, &l->others_since, (seconds ? seconds : 15) * 1000)) {
+            say_holder(l, holder);
+            again(l);
+            return;
+        }
+    }
+    write_lease(l, code ? NULL : reply->body);
+}
+
+static void read_lease(struct op_lease *l) {
+    struct op_kube_req req =
+        op_kube_req_for(OP_KUBE_GET, &lease_type, l->opts.ns, OP_LEASE_NAME, lease_read, l);
+    req.lane = OP_KUBE_LANE_LEASE;
+    req.deadline_ms = l->opts.renew_ms / 2;
+    l->op = op_kube_do(l->client, &req);
+}
+
+static void old_lock_read(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_lease *l = arg;
+    (void)err;
+    l->op = NULL;
+    const char *text =
+        code ? NULL : co_json_str(reply->body, "metadata", "annotations", LEADER_ANNOTATION);
+    CO_AUTOJSON json_t *record = NULL;
+    if (text && !co_json_parse(text, strlen(text), &record, NULL)) {
+        const char *holder = co_json_str(record, "holderIdentity");
+        int64_t seconds = json_integer_value(json_object_get(record, "leaseDurationSeconds"));
+        if (holder && *holder && seconds > 1 &&
+            !expired(record, &l->old_lock, &l->old_lock_since, seconds * 1000)) {
+            say_holder(l, holder);
+            again(l);
+            return;
+        }
+    }
+    read_lease(l); /* no old operator, or one that has ended */
+}
+
+static void attempt(void *arg) {
+    struct op_lease *l = arg;
+    l->attempt_at = co_now_ms();
+    if (l->leading) {
+        if (l->last) {
+            write_lease(l, l->last);
+        } else {
+            read_lease(l);
+        }
+        return;
+    }
+    struct op_kube_req req =
+        op_kube_req_for(OP_KUBE_GET, &configmap_type, l->opts.ns, OP_LEASE_NAME, old_lock_read, l);
+    req.lane = OP_KUBE_LANE_LEASE;
+    req.deadline_ms = l->opts.renew_ms / 2;
+    l->op = op_kube_do(l->client, &req);
+}
+
+struct op_lease *op_lease_new(
+    struct co_loop *loop, struct op_kube_client *client, const struct op_lease_opts *opts) {
+    struct op_lease *l = co_xcalloc(1, sizeof(*l));
+    l->loop = loop;
+    l->client = client;
+    l->opts = *opts;
+    l->opts.duration_ms = opts->duration_ms ? opts->duration_ms : 15000;
+    l->opts.renew_ms = opts->renew_ms ? opts->renew_ms : 10000;
+    l->opts.retry_ms = opts->retry_ms ? opts->retry_ms : 2000;
+    l->timer = co_timer_new(loop, attempt, l);
+    co_timer_start(l->timer, 0);
+    return l;
+}
+
+void op_lease_release(struct op_lease *l, void (*done)(void *arg), void *arg) {
+    bool held = l->leading;
+    l->releasing = true;
+    l->done = done;
+    l->done_arg = arg;
+    co_timer_stop(l->timer);
+    op_kube_cancel(co_steal_ptr(l->op));
+    if (held) {
+        l->leading = false; /* without telling: the caller has stopped acting */
+        read_lease(l);
+    } else {
+        again(l);
+    }
+}
+
+void op_lease_free(struct op_lease *l) {
+    if (l) {
+        op_kube_cancel(l->op);
+        co_timer_free(l->timer);
+        co_json_decref(&l->last);
+        free(l->holder);
+        free(l);
+    }
+}
