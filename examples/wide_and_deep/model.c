@@ -14,9 +14,6 @@ struct wd_model {
     size_t batch_max;
     struct nn_engine *engine;
     struct nn_distinct *distinct;
-    uint64_t *unique; /* (U) */
-    uint32_t *index;  /* (B, S) */
-    size_t n_unique;
     float *input;                  /* (B, S * E + D) */
     float *hidden[WD_HIDDEN_MAX];  /* (B, hidden[i]) after relu */
     float *dhidden[WD_HIDDEN_MAX]; /* (B, hidden[i]) */
@@ -38,20 +35,30 @@ static int floats_alloc(size_t rows, size_t cols, float **ret, struct co_err *er
 int wd_batch_init(
     const struct wd_config *c, size_t max, struct wd_batch *ret_b, struct co_err *err) {
     CO_CLEANUP(wd_batch_done) struct wd_batch b = {.max = max};
-    void *ids = NULL;
+    void *ids = NULL, *unique = NULL, *index = NULL;
 
     if (max == 0 || max > BATCH_MAX) {
         return co_err_set(
             err, CO_NORESOURCE, "batches of %zu samples, expected 1 to %d", max, BATCH_MAX);
     }
     int rc = co_try_alloc(max, c->slots * sizeof(*b.ids), SCRATCH_MAX, "batch memory", &ids, err);
-    b.ids = ids;
+    if (rc == 0) {
+        rc = co_try_alloc(
+            max, c->slots * sizeof(*b.unique), SCRATCH_MAX, "batch memory", &unique, err);
+    }
+    if (rc == 0) {
+        rc = co_try_alloc(
+            max, c->slots * sizeof(*b.index), SCRATCH_MAX, "batch memory", &index, err);
+    }
     if (rc == 0) {
         rc = floats_alloc(max, c->dense, &b.dense, err);
     }
     if (rc == 0) {
         rc = floats_alloc(max, 1, &b.label, err);
     }
+    b.ids = ids;
+    b.unique = unique;
+    b.index = index;
     if (rc < 0) {
         return rc;
     }
@@ -64,6 +71,8 @@ void wd_batch_done(struct wd_batch *b) {
     free(b->ids);
     free(b->dense);
     free(b->label);
+    free(b->unique);
+    free(b->index);
     memset(b, 0, sizeof(*b));
 }
 
@@ -113,9 +122,6 @@ int wd_model_new(
     if (rc < 0) {
         return rc;
     }
-    /* nn_distinct_new has bounded the product. */
-    m->unique = co_xcalloc(batch_max * c->slots, sizeof(*m->unique));
-    m->index = co_xcalloc(batch_max * c->slots, sizeof(*m->index));
     *ret_m = co_steal_ptr(m);
     return 0;
 }
@@ -126,8 +132,6 @@ void wd_model_free(struct wd_model *m) {
     }
     nn_engine_free(m->engine);
     nn_distinct_free(m->distinct);
-    free(m->unique);
-    free(m->index);
     free(m->input);
     free(m->dembed);
     free(m->logit);
@@ -153,11 +157,9 @@ const float *wd_model_hidden(const struct wd_model *m, size_t i) {
     return m->hidden[i];
 }
 
-const uint64_t *wd_model_lookup(struct wd_model *m, const struct wd_batch *b, size_t *ret_n) {
-    m->n_unique =
-        nn_distinct_find(m->distinct, b->n * m->config.slots, b->ids, m->unique, m->index);
-    *ret_n = m->n_unique;
-    return m->unique;
+void wd_model_lookup(struct wd_model *m, struct wd_batch *b) {
+    b->n_unique =
+        nn_distinct_find(m->distinct, b->n * m->config.slots, b->ids, b->unique, b->index);
 }
 
 /* Layer i of the layout: fc1 is 0, the output n_hidden, the wide part n_hidden + 1. */
@@ -190,7 +192,7 @@ static void input_fill(struct wd_model *m, const struct wd_batch *b, const float
     const struct nn_embed e = {
         .batch = b->n, .slots = c->slots, .width = c->embed, .stride = stride};
 
-    nn_embed_gather(&e, m->index, rows, m->input);
+    nn_embed_gather(&e, b->index, rows, m->input);
     for (size_t i = 0; i < b->n; i++) {
         memcpy(
             m->input + i * stride + width, b->dense + i * c->dense, c->dense * sizeof(*m->input));
@@ -250,12 +252,12 @@ static int hidden_backward(struct wd_model *m, size_t i, size_t batch, const flo
     return rc;
 }
 
-static int embed_backward(
-    struct wd_model *m, size_t batch, const float *params, float *row_grads, struct co_err *err) {
+static int embed_backward(struct wd_model *m, const struct wd_batch *b, const float *params,
+    float *row_grads, struct co_err *err) {
     const struct wd_config *c = &m->config;
     const struct nn_embed e = {
-        .batch = batch, .slots = c->slots, .width = c->embed, .stride = c->slots * c->embed};
-    struct nn_linear l = layer_sizes(m, 0, batch);
+        .batch = b->n, .slots = c->slots, .width = c->embed, .stride = c->slots * c->embed};
+    struct nn_linear l = layer_sizes(m, 0, b->n);
 
     /* The embeddings are the first inputs, so that their weights are the first rows; nobody wants
      * the gradient of the numbers. */
@@ -263,7 +265,7 @@ static int embed_backward(
     int rc = nn_linear_backward_input(
         m->engine, &l, params + weights_at(m, 0), m->dhidden[0], m->dembed, err);
     if (rc == 0) {
-        nn_embed_scatter(&e, m->index, m->dembed, m->n_unique, row_grads);
+        nn_embed_scatter(&e, b->index, m->dembed, b->n_unique, row_grads);
     }
     return rc;
 }
@@ -285,5 +287,5 @@ int wd_model_backward(struct wd_model *m, const struct wd_batch *b, const float 
             rc = weights_backward(m, i, b->n, i ? m->hidden[i - 1] : m->input, dy, grads, err);
         }
     }
-    return rc == 0 ? embed_backward(m, b->n, params, row_grads, err) : rc;
+    return rc == 0 ? embed_backward(m, b, params, row_grads, err) : rc;
 }

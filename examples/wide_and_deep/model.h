@@ -7,7 +7,7 @@
  * The model holds only scratch memory for a batch.  Parameters come in and gradients go out as
  * plain arrays, so that it does not know whether they live here or on parameter servers:
  *
- *     wd_model_lookup    which embedding rows the batch needs: U different ids
+ *     wd_model_lookup    which embedding rows the batch needs: U different ids, kept in it
  *     wd_model_forward   params (P), rows (U, E)  -> predictions (B)
  *     wd_model_backward  params (P)               -> grads (P), row_grads (U, E)
  *
@@ -25,6 +25,11 @@ struct wd_batch {
     uint64_t *ids; /* (B, S) */
     float *dense;  /* (B, D) */
     float *label;  /* (B), 0 or 1 */
+
+    /* What wd_model_lookup has found. */
+    size_t n_unique;  /* U: how many different ids there are */
+    uint64_t *unique; /* (U), in order of first occurrence */
+    uint32_t *index;  /* (B, S): ids[i] = unique[index[i]] */
 };
 
 CO_MUST_CHECK int wd_batch_init(
@@ -42,10 +47,11 @@ CO_DEFINE_CLEANUP(struct wd_model *, wd_model_free)
 
 const struct wd_layout *wd_model_layout(const struct wd_model *m);
 
-/* The different ids of the batch in order of first occurrence; borrowed until the next call. */
-const uint64_t *wd_model_lookup(struct wd_model *m, const struct wd_batch *b, size_t *ret_n);
+/* Finds the different ids of the batch: which embedding rows it needs. */
+void wd_model_lookup(struct wd_model *m, struct wd_batch *b);
 
-/* After the lookup of the same batch.  *ret_p (B) is borrowed until the next call. */
+/* After the lookup of the batch.  rows (U, E) are those of b->unique.  *ret_p (B) is borrowed until
+ * the next call. */
 CO_MUST_CHECK int wd_model_forward(struct wd_model *m, const struct wd_batch *b,
     const float *params, const float *rows, const float **ret_p, struct co_err *err);
 

@@ -103,9 +103,10 @@ static void fixture_close(struct fixture *f) {
 /* Forward and backward; row gradients are spread into table_grads (V, E). Returns the loss. */
 static double pass(struct fixture *f) {
     struct co_err err = {0};
-    size_t n;
-    const uint64_t *ids = wd_model_lookup(f->model, &f->batch, &n);
 
+    wd_model_lookup(f->model, &f->batch);
+    const uint64_t *ids = f->batch.unique;
+    size_t n = f->batch.n_unique;
     for (size_t i = 0; i < n; i++) {
         memcpy(f->rows + i * E, f->table + ids[i] * E, E * sizeof(float));
     }
@@ -237,14 +238,12 @@ static void test_batches_do_not_mix_samples(void **state) {
     memcpy(together, f.p, sizeof(together));
     f.batch.n = 1;
     for (size_t i = 0; i < B; i++) {
-        size_t n;
-
         memmove(f.batch.ids, f.batch.ids + (i ? S : 0), (B - i) * S * sizeof(uint64_t));
         memmove(f.batch.dense, f.batch.dense + (i ? D : 0), (B - i) * D * sizeof(float));
-        const uint64_t *ids = wd_model_lookup(f.model, &f.batch, &n);
-        assert_true(n <= S);
-        for (size_t k = 0; k < n; k++) {
-            memcpy(f.rows + k * E, f.table + ids[k] * E, E * sizeof(float));
+        wd_model_lookup(f.model, &f.batch);
+        assert_true(f.batch.n_unique <= S);
+        for (size_t k = 0; k < f.batch.n_unique; k++) {
+            memcpy(f.rows + k * E, f.table + f.batch.unique[k] * E, E * sizeof(float));
         }
         must(wd_model_forward(f.model, &f.batch, f.params, f.rows, &f.p, &err), &err);
         assert_true(fabs((double)(f.p[0] - together[i])) <= 1e-6);
