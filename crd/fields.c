@@ -183,10 +183,9 @@ static const struct crd_field condition_fields[] = {
     {.name = "type",
         .type = CRD_STRING,
         .required = true,
-        .doc =
-            "What this is about: Created (all pods), Running, Completing (workers have succeeded, "
-            "servers may still end), Succeeded, Failed, or Blocked (something must be done "
-            "outside the job, the message says what)."},
+        .doc = "Created (all pods), Running, Completing (workers have succeeded, servers may still "
+               "end), Succeeded, Failed, or Blocked (something keeps pods from being created, the "
+               "message says what)."},
     {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
     {.name = "reason",
         .type = CRD_STRING,
@@ -216,8 +215,9 @@ static const struct crd_field status_fields[] = {
     {.name = "reason",
         .type = CRD_STRING,
         .added = true,
-        .doc = "Why the job is not running or has failed, in one word for programs, as PodFailed "
-               "or CreateFailed. Absent when there is nothing to say."},
+        .doc = "Why the job is not running or has failed, in one word for programs, as PodFailed, "
+               "OOMKilled, QuotaExceeded, FailedCreate or ImagePullBackOff. Absent when there is "
+               "nothing to say."},
     {.name = "message",
         .type = CRD_STRING,
         .added = true,
@@ -227,17 +227,19 @@ static const struct crd_field status_fields[] = {
         .type = CRD_OBJECT,
         .fields = role_status_fields,
         .anchor = "roleStatus",
-        .doc = "Pods of the parameter servers. Absent while there are none."},
+        .doc = "Pods of the parameter servers. Absent before there are any; kept when they were "
+               "cleaned up."},
     {.name = "worker",
         .type = CRD_OBJECT,
         .fields = role_status_fields,
         .anchor = "roleStatus",
-        .doc = "Pods of the workers. Absent while there are none."},
+        .doc = "Pods of the workers. Absent before there are any; kept when they were cleaned up."},
     {.name = "heter",
         .type = CRD_OBJECT,
         .fields = role_status_fields,
         .anchor = "roleStatus",
-        .doc = "Pods of the heterogeneous workers. Absent while there are none."},
+        .doc = "Pods of the heterogeneous workers. Absent before there are any; kept when they "
+               "were cleaned up."},
     {.name = "readyPS",
         .type = CRD_STRING,
         .added = true,
@@ -254,7 +256,7 @@ static const struct crd_field status_fields[] = {
     {.name = "restarts",
         .type = CRD_INTEGER,
         .added = true,
-        .doc = "Container restarts of the job's present pods, summed up."},
+        .doc = "Container restarts of the job's pods, summed up."},
     {.name = "startTime",
         .type = CRD_TIME,
         .doc = "When the job was first Running. Never changes."},
