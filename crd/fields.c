@@ -141,8 +141,10 @@ static const struct crd_field spec_fields[] = {
         .type = CRD_OBJECT,
         .fields = scheduling_fields,
         .anchor = "schedulingPolicy",
-        .doc = "For gang scheduling by Volcano, used when the operator runs with "
-               "--scheduling=volcano: all pods of the job are placed together or none is."},
+        .doc =
+            "For gang scheduling by Volcano, where all pods of the job are placed together or none "
+            "is. Accepted and kept, but not acted on yet: schedulerName volcano in the templates "
+            "lets Volcano form a group by itself."},
     {0},
 };
 

@@ -21,8 +21,6 @@ const struct crd_grant crd_grants[] = {
     {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,get,list,patch,watch",
         "addresses of a job's pods"},
     {CRD_SCOPE_CLUSTER, "", "events", NULL, "create,patch", "tell the story of a job"},
-    {CRD_SCOPE_CLUSTER, "scheduling.volcano.sh", "podgroups", NULL, "create,delete,get,list,watch",
-        "gang scheduling, with --scheduling=volcano"},
     {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", NULL, "create",
         "leader election (create cannot be limited by name)"},
     {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", LOCK, "get,update", "leader election"},
