@@ -14,7 +14,7 @@ const struct crd_grant crd_grants[] = {
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/status", NULL, "patch", "report on the jobs"},
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/finalizers", NULL, "update",
         "own pods of a job where OwnerReferencesPermissionEnforcement is on"},
-    {CRD_SCOPE_CLUSTER, "", "pods", NULL, "create,delete,get,list,patch,watch",
+    {CRD_SCOPE_CLUSTER, "", "pods", NULL, "create,delete,get,list,watch",
         "start, follow and clean up pods"},
     {CRD_SCOPE_CLUSTER, "", "services", NULL, "create,delete,get,list,watch",
         "names of pods for intranet Service"},
