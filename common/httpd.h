@@ -9,6 +9,7 @@
 struct co_httpd;
 struct co_http_req; /* owned by the server; valid until answered or its close callback ran */
 
+/* The first row that fits is taken.  A path that no row has is answered 404, another method 405. */
 struct co_http_route {
     const char *method; /* "GET"; NULL: any (HEAD is answered through GET's handler) */
     const char *path;   /* exact, or a prefix when it ends with a slash and an asterisk */
@@ -16,17 +17,21 @@ struct co_http_route {
 };
 
 struct co_httpd_options {
-    size_t max_connections; /* 0: 64 */
-    size_t max_body;        /* bytes; 0: 64 KiB */
-    int idle_seconds;       /* 0: 75 */
+    size_t max_connections; /* 0: 64; further ones wait in the kernel's queue */
+    size_t max_body;        /* bytes; 0: 64 KiB; more is answered 413 */
+    int idle_seconds;       /* 0: 75; not counted while a request is deferred */
 };
 
 /* Listens on addr ("0.0.0.0:8080", ":8080" = all families, port 0 = any).  routes must stay
- * valid.  CO_UNAVAILABLE when the address is taken, named in the message. */
+ * valid.  CO_UNAVAILABLE when the address is taken, named in the message.  A host name that is
+ * no address is looked up, blocking. */
 CO_MUST_CHECK int co_httpd_open(struct co_loop *l, const char *addr,
     const struct co_http_route *routes, size_t n_routes, void *arg,
     const struct co_httpd_options *options, struct co_httpd **ret, struct co_err *err);
-void co_httpd_close(struct co_httpd *h); /* pending requests get their connections closed */
+/* Runs on_close of what is deferred and closes all connections; answers already given are sent
+ * as far as the sockets take them.  NULL allowed; from a handler or another callback of this
+ * server it takes effect when that returns. */
+void co_httpd_close(struct co_httpd *h);
 uint16_t co_httpd_port(const struct co_httpd *h);
 
 const char *co_http_path(const struct co_http_req *r);
@@ -35,14 +40,19 @@ const char *co_http_query(const struct co_http_req *r, const char *key);   /* NU
 const char *co_http_header(const struct co_http_req *r, const char *name); /* NULL: absent */
 const char *co_http_body(const struct co_http_req *r, size_t *ret_len);
 
-/* Answers; body is copied; text after the first call for a request is ignored. */
+/* Answers; body is copied; a second answer is ignored.  A deferred request is gone once the
+ * caller returns to the loop.  content_type NULL: plain text.  A handler that neither answers nor
+ * defers gets its client a 500. */
 void co_http_reply(
     struct co_http_req *r, int status, const char *content_type, const void *body, size_t len);
 void co_http_replyf(struct co_http_req *r, int status, const char *fmt, ...) CO_PRINTF(3, 4);
 
-/* Keeps the request for a later co_http_reply from the loop's thread.  on_timeout runs after
- * timeout_ms (it should reply); on_close runs when the client went away first, after which r is
- * gone.  Exactly one of {reply, on_timeout, on_close} ends it. */
+/* From a handler only: keeps the request for a later co_http_reply from the loop's thread.
+ * on_timeout runs after timeout_ms (it should reply; 504 when it does not, or is NULL); on_close
+ * runs when the client went away first or the server is closed, after which r is gone.  Exactly
+ * one of {reply, on_timeout, on_close} ends it.  A client that closes or shuts its side is
+ * noticed at once, unless it had sent more (a pipelined request) before: then only when the time
+ * is over.  Thousands of deferred requests are cheap: a socket, a timer and a few KiB each. */
 void co_http_defer(struct co_http_req *r, int64_t timeout_ms,
     void (*on_timeout)(void *arg, struct co_http_req *r),
     void (*on_close)(void *arg, struct co_http_req *r), void *arg);
