@@ -21,7 +21,7 @@ static struct {
         *gate_addr, *etcd, *kubeconfig, *context, *services, *zap_encoder, *zap_level, *zap_stack,
         *zap_time, *port_range, *lock_ns, *log_format, *log_level;
     bool leader_elect, zap_devel;
-    int64_t prefer_family, server_grace_ms;
+    int64_t prefer_family, server_grace_ms, watch_idle_ms;
 } flag;
 
 static const struct co_flag flags[] = {
@@ -50,6 +50,9 @@ static const struct co_flag flags[] = {
         6},
     {"server-grace", CO_FLAG_DURATION, &flag.server_grace_ms, "30s",
         "time for a job's servers to end by themselves once all workers have succeeded"},
+    {"watch-idle", CO_FLAG_DURATION, &flag.watch_idle_ms, "150s",
+        "a watch that is silent for this long is opened anew; the API server sends a bookmark "
+        "every minute"},
     {"kubeconfig", CO_FLAG_STR, &flag.kubeconfig, "",
         "kubeconfig file; empty: $KUBECONFIG, in-cluster, ~/.kube/config"},
     {"context", CO_FLAG_STR, &flag.context, "", "context of the kubeconfig; empty: its current"},
@@ -316,6 +319,7 @@ static int start(struct op_program *p, struct co_err *err) {
                 .prefer_family = (int)flag.prefer_family,
                 .services_all = *flag.services != '\0',
                 .server_grace = flag.server_grace_ms / 1000},
+            .watch_idle_ms = flag.watch_idle_ms,
             .instance = env_or("POD_NAME", "paddle-operator"),
             .metrics = p->metrics});
     r = open_endpoints(p, err);

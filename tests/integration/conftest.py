@@ -1,0 +1,99 @@
+"""Fixtures: one control plane and one kubelet for all tests, a namespace for each, a deadline for each."""
+import os
+import pathlib
+import random
+import re
+import signal
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+SECONDS = 90
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item):
+    mark = item.get_closest_marker("deadline")
+    seconds = mark.args[0] if mark else SECONDS
+
+    def over(*_):
+        raise AssertionError(f"the test took longer than {seconds} s")
+
+    signal.signal(signal.SIGALRM, over)
+    signal.alarm(seconds)
+    yield
+    signal.alarm(0)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "deadline(seconds): the test fails when it takes longer")
+
+
+@pytest.fixture(scope="session")
+def plane():
+    from rig import ControlPlane
+    p = ControlPlane()
+    yield p
+    p.down()
+
+
+@pytest.fixture(scope="session")
+def kubelet_thread(plane):
+    from rig import Kubelet
+    k = Kubelet(plane)
+    yield k
+    k.stopping = True
+
+
+@pytest.fixture
+def kubelet(kubelet_thread):
+    kubelet_thread.finish = None
+    kubelet_thread.hold = set()
+    return kubelet_thread
+
+
+@pytest.fixture
+def seed():
+    """Random, printed, and the same again with TEST_SEED."""
+    n = int(os.environ.get("TEST_SEED", random.SystemRandom().randrange(10 ** 6)))
+    print(f"seed {n} (again: TEST_SEED={n})")
+    return n
+
+
+@pytest.fixture
+def ns(plane, request):
+    name = re.sub("[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")[:40].strip("-")
+    name = f"{name}-{random.SystemRandom().randrange(16 ** 4):04x}"
+    plane.namespace(name)
+    yield name
+    for j in plane.jobs(name):
+        plane.delete(name, j["metadata"]["name"])
+    plane.core.delete_namespace(name, grace_period_seconds=0)
+
+
+@pytest.fixture
+def operator(plane):
+    """Starts operators; they are gone, and their logs printed on failure, at the end."""
+    from rig import Operator
+    started = []
+
+    def start(*flags, kubeconfig=None, env=None):
+        o = Operator(kubeconfig or plane.kubeconfig, *flags, env=env)
+        started.append(o)
+        return o
+
+    yield start
+    for o in started:
+        print(f"--- operator log (last 60 lines)\n" + "\n".join(o.text().splitlines()[-60:]))
+        o.close()
+
+
+@pytest.fixture
+def proxied_rig(plane, seed, tmp_path):
+    """(proxy, a kubeconfig that leads through it)"""
+    from rig import proxied
+    proxy = plane.proxy(random.Random(seed))
+    yield proxy, proxied(plane, proxy, tmp_path)
+    proxy.close()

@@ -1,0 +1,135 @@
+"""A proxy between operator and API server that does what networks and servers do: refuse, reset, tear, stall, trickle,
+lose answers.  Plain HTTP/1.1 in front, TLS with a client certificate behind, one connection a request."""
+import asyncio
+import re
+import ssl
+import threading
+import time
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Fault:
+    """What to do to requests whose "METHOD path?query" matches; `times` of them, each with `chance`."""
+    match: str
+    do: str                 # status, reset, lose, tear, stall, slow, line
+    times: int = 1 << 30
+    chance: float = 1.0
+    status: int = 503
+    headers: dict = field(default_factory=dict)
+    body: str = '{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":"ServiceUnavailable"}'
+    after: int = 200        # bytes of the answer let through before tear or stall
+    line: str = ""          # for "line": sent as an event in the middle of a watch
+    hits: int = 0
+
+
+class Proxy:
+    def __init__(self, host, port, cert, key, ca, rng):
+        self.target, self.rng = (host, port), rng
+        self.tls = ssl.create_default_context(cafile=ca)
+        self.tls.load_cert_chain(cert, key)
+        self.tls.check_hostname = False
+        self.faults, self.log, self.writers = [], [], set()
+        self.loop = asyncio.new_event_loop()
+        self.port = None
+        ready = threading.Event()
+        threading.Thread(target=self._run, args=(ready,), daemon=True).start()
+        ready.wait(10)
+
+    def _run(self, ready):
+        asyncio.set_event_loop(self.loop)
+        self.server = self.loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0, limit=1 << 24))
+        self.port = self.server.sockets[0].getsockname()[1]
+        ready.set()
+        self.loop.run_forever()
+
+    def close(self):
+        self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def cut(self):
+        """Resets every connection there is."""
+        self.loop.call_soon_threadsafe(lambda: [w.transport.abort() for w in list(self.writers)])
+
+    def requests(self, since=0.0, watches=False):
+        """(time, "METHOD path") of requests, leases left out."""
+        return [r for r in self.log if r[0] >= since and (watches or "watch=" not in r[1]) and "/leases" not in r[1]]
+
+    def _pick(self, line):
+        for f in self.faults:
+            if f.hits < f.times and re.search(f.match, line) and self.rng.random() < f.chance:
+                f.hits += 1
+                return f
+        return None
+
+    async def _serve(self, reader, writer):
+        self.writers.add(writer)
+        try:
+            await self._request(reader, writer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError):
+            writer.transport.abort()
+        finally:
+            self.writers.discard(writer)
+            writer.close()
+
+    async def _request(self, reader, writer):
+        head = await reader.readuntil(b"\r\n\r\n")
+        first, *rest = head.decode("latin-1").split("\r\n")
+        method, path, _ = first.split(" ")
+        headers = [h for h in rest if h and not re.match(r"(?i)(connection|host|upgrade|http2-settings|accept-encoding):", h)]
+        length = next((int(h.split(":")[1]) for h in rest if h.lower().startswith("content-length:")), 0)
+        body = await reader.readexactly(length) if length else b""
+        line = f"{method} {path}"
+        self.log.append((time.monotonic(), line))
+        fault = self._pick(line)
+        if fault and fault.do == "reset":
+            writer.transport.abort()
+            return
+        if fault and fault.do == "status":
+            extra = "".join(f"{k}: {v}\r\n" for k, v in fault.headers.items())
+            writer.write((f"HTTP/1.1 {fault.status} Injected\r\nContent-Type: application/json\r\n{extra}"
+                          f"Content-Length: {len(fault.body)}\r\nConnection: close\r\n\r\n{fault.body}").encode())
+            await writer.drain()
+            return
+        up_reader, up_writer = await asyncio.open_connection(*self.target, ssl=self.tls, limit=1 << 24)
+        self.writers.add(up_writer)
+        try:
+            out = [first, f"Host: {self.target[0]}:{self.target[1]}", "Connection: close", *headers, "", ""]
+            up_writer.write("\r\n".join(out).encode("latin-1") + body)
+            await up_writer.drain()
+            await self._answer(fault, up_reader, writer)
+        finally:
+            self.writers.discard(up_writer)
+            up_writer.close()
+
+    async def _answer(self, fault, reader, writer):
+        sent = 0
+        if fault and fault.do == "lose":         # the server acts, nobody hears of it
+            while await reader.read(65536):
+                pass
+            writer.transport.abort()
+            return
+        while True:
+            data = await reader.read(65536)
+            if not data:
+                break
+            if fault and fault.do in ("tear", "stall") and sent + len(data) > fault.after:
+                writer.write(data[:max(0, fault.after - sent)])
+                await writer.drain()
+                if fault.do == "tear":
+                    writer.transport.abort()
+                    return
+                await asyncio.sleep(600)         # half-open: bytes stop, the connection stays
+            if fault and fault.do == "slow":
+                for i in range(0, len(data), 64):
+                    writer.write(data[i:i + 64])
+                    await writer.drain()
+                    await asyncio.sleep(0.001)
+            else:
+                writer.write(data)
+                await writer.drain()
+            sent += len(data)
+            if fault and fault.do == "line" and sent > len(data):
+                text = fault.line.encode() + b"\n"
+                writer.write(b"%x\r\n%s\r\n" % (len(text), text))
+                await writer.drain()
+                fault = None

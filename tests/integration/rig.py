@@ -1,0 +1,248 @@
+"""A real control plane, operators as processes beside it, and a kubelet's part played by a thread."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import kubernetes
+import yaml
+from kubernetes import client, watch
+from kubernetes.client.rest import ApiException
+
+from proxy import Proxy
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("PADDLE_BIN", ROOT / "build/bin"))
+GROUP = ("batch.paddlepaddle.org", "v1")
+
+
+def wait_for(what, seconds=20, why="", every=0.02):
+    """The first true value of what(); asserts when there is none in time."""
+    end = time.monotonic() + seconds
+    while True:
+        value = what()
+        if value:
+            return value
+        assert time.monotonic() < end, f"not within {seconds} s: {why() if callable(why) else why}"
+        time.sleep(every)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class ControlPlane:
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="pdj", dir="/tmp")
+        self.up()
+        self.kubeconfig = f"{self.dir}/kubeconfig"
+        config = yaml.safe_load(open(self.kubeconfig))
+        self.server = config["clusters"][0]["cluster"]["server"]
+        kubernetes.config.load_kube_config(self.kubeconfig)
+        self.core, self.custom = client.CoreV1Api(), client.CustomObjectsApi()
+        self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
+        self.kubectl("wait", "--for=condition=Established", "crd", f"paddlejobs.{GROUP[0]}", "--timeout=20s")
+
+    def up(self):
+        subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", "0", self.dir],
+                       check=True, capture_output=True, text=True, timeout=900)
+
+    def down(self):
+        subprocess.run([ROOT / "deploy/local/down", self.dir], capture_output=True, timeout=60)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def kill_apiserver(self):
+        pid = int((pathlib.Path(self.dir) / "pid/apiserver").read_text().split()[0])
+        os.kill(pid, signal.SIGKILL)
+
+    def kubectl(self, *args, stdin=None):
+        cache = pathlib.Path(os.environ.get("LOCAL_CLUSTER_CACHE", os.path.expanduser("~/.cache/local-cluster")))
+        program = next(cache.glob("kubernetes-*/kubectl"))
+        p = subprocess.run([program, "--kubeconfig", f"{self.dir}/kubeconfig", *map(str, args)], input=stdin, text=True,
+                           capture_output=True, timeout=60)
+        assert p.returncode == 0, f"kubectl {args}: {p.stderr}"
+        return p.stdout
+
+    def proxy(self, rng):
+        host, port = re.match(r"https://([^:]+):(\d+)", self.server).groups()
+        pki = f"{self.dir}/pki"
+        return Proxy(host, int(port), f"{pki}/admin.crt", f"{pki}/admin.key", f"{pki}/ca.crt", rng)
+
+    # ---- jobs
+
+    def namespace(self, name):
+        self.core.create_namespace({"metadata": {"name": name}})
+        wait_for(lambda: self._has_account(name), why="default ServiceAccount")
+        return name
+
+    def _has_account(self, ns):
+        try:
+            return self.core.read_namespaced_service_account("default", ns)
+        except ApiException:
+            return None
+
+    def create(self, ns, name, ps=1, worker=1, image="x", **spec):
+        roles = {role: {"replicas": n, "template": {"spec": {"containers": [{"name": "paddle", "image": image}]}}}
+                 for role, n in (("ps", ps), ("worker", worker)) if n is not None}
+        body = {"apiVersion": "/".join(GROUP), "kind": "PaddleJob", "metadata": {"name": name}, "spec": {**roles, **spec}}
+        return self.custom.create_namespaced_custom_object(*GROUP, ns, "paddlejobs", body)
+
+    def job(self, ns, name):
+        return self.custom.get_namespaced_custom_object(*GROUP, ns, "paddlejobs", name)
+
+    def jobs(self, ns):
+        return self.custom.list_namespaced_custom_object(*GROUP, ns, "paddlejobs")["items"]
+
+    def patch(self, ns, name, body):
+        return self.custom.patch_namespaced_custom_object(*GROUP, ns, "paddlejobs", name, body)
+
+    def delete(self, ns, name):
+        self.custom.delete_namespaced_custom_object(*GROUP, ns, "paddlejobs", name, propagation_policy="Background")
+
+    def phase(self, ns, name):
+        return self.job(ns, name).get("status", {}).get("phase")
+
+    def wait_phase(self, ns, name, phase, seconds=30):
+        wait_for(lambda: self.phase(ns, name) == phase, seconds,
+                 lambda: f"{name} is {json.dumps(self.job(ns, name).get('status'))[:1500]}, expected {phase}")
+
+    def pods(self, ns):
+        return {p.metadata.name: p for p in self.core.list_namespaced_pod(ns).items}
+
+    def events(self, ns):
+        return [(e.reason, e.message) for e in self.core.list_namespaced_event(ns).items]
+
+
+class Kubelet(threading.Thread):
+    """Plays the nodes: gives pods addresses, runs them, ends them when `finish` says so."""
+
+    def __init__(self, plane):
+        super().__init__(daemon=True)
+        self.plane, self.n, self.created = plane, 0, {}
+        self.hold = set()           # names that stay Pending
+        self.finish = None          # pod -> (exit code, message) or None
+        self.stopping = False
+        self.start()
+
+    def ip(self):
+        self.n += 1
+        return f"10.{self.n >> 16 & 255}.{self.n >> 8 & 255}.{self.n & 255}"
+
+    def run(self):
+        while not self.stopping:
+            try:
+                for event in watch.Watch().stream(self.plane.core.list_pod_for_all_namespaces, timeout_seconds=5):
+                    self.on(event)
+            except Exception:       # the API server may be down: that is what some tests are about
+                time.sleep(0.1)
+
+    def on(self, event):
+        pod = event["object"]
+        key = (pod.metadata.namespace, pod.metadata.name)
+        if event["type"] == "DELETED":
+            return
+        self.created.setdefault(key, set()).add(pod.metadata.uid)
+        if pod.metadata.deletion_timestamp:
+            if pod.metadata.finalizers is None:
+                self.remove(pod)
+        elif pod.status.phase == "Pending" and pod.metadata.name not in self.hold:
+            ip = pod.status.pod_ip or self.ip()
+            if not self.configmap(pod):
+                self.status(pod, "Pending", ip)
+                threading.Timer(0.1, self.again, (pod,)).start()
+            else:
+                self.status(pod, "Running", ip)
+        elif pod.status.phase == "Running":
+            end = self.finish(pod) if self.finish else None
+            if end:
+                self.status(pod, "Failed" if end[0] else "Succeeded", pod.status.pod_ip, end)
+
+    def again(self, pod):
+        try:
+            self.on({"type": "MODIFIED", "object": self.plane.core.read_namespaced_pod(pod.metadata.name, pod.metadata.namespace)})
+        except Exception:
+            pass
+
+    def configmap(self, pod):
+        sources = pod.spec.containers[0].env_from or []
+        try:
+            for s in sources:
+                self.plane.core.read_namespaced_config_map(s.config_map_ref.name, pod.metadata.namespace)
+        except Exception:
+            return False
+        return True
+
+    def remove(self, pod):
+        try:
+            self.plane.core.delete_namespaced_pod(pod.metadata.name, pod.metadata.namespace, grace_period_seconds=0,
+                                                  body=client.V1DeleteOptions(preconditions={"uid": pod.metadata.uid}))
+        except ApiException:
+            pass
+
+    def status(self, pod, phase, ip, end=None):
+        running = phase == "Running"
+        state = {"running": {}} if running else {"waiting": {"reason": "ContainerCreating"}}
+        if end:
+            state = {"terminated": {"exitCode": end[0], "reason": "Error" if end[0] else "Completed", "message": end[1]}}
+        body = {"status": {"phase": phase, "podIP": ip, "podIPs": [{"ip": ip}], "hostIP": "10.250.0.10",
+                           "containerStatuses": [{"name": c.name, "ready": running, "restartCount": 0, "image": c.image,
+                                                  "imageID": "x", "state": state} for c in pod.spec.containers]}}
+        try:
+            self.plane.core.patch_namespaced_pod_status(pod.metadata.name, pod.metadata.namespace, body)
+        except ApiException:
+            pass
+
+    def twice(self, ns):
+        """Names under which more than one pod was ever seen."""
+        return {k: v for k, v in self.created.items() if k[0] == ns and len(v) > 1}
+
+
+class Operator:
+    def __init__(self, kubeconfig, *flags, env=None):
+        self.metrics, self.health = free_port(), free_port()
+        self.log = tempfile.NamedTemporaryFile("w+", suffix=".log", delete=False)
+        self.args = [BIN / "paddle-operator", f"--kubeconfig={kubeconfig}", "--initImage=", "--gate-bind-address=0",
+                     f"--metrics-bind-address=127.0.0.1:{self.metrics}",
+                     f"--health-probe-bind-address=127.0.0.1:{self.health}", *flags]
+        self.env = {**os.environ, **(env or {})}
+        self.start()
+
+    def start(self):
+        self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=self.env)
+
+    def kill(self):
+        self.p.kill()
+        self.p.wait()
+
+    def stop(self, seconds=10):
+        """SIGTERM; the exit code."""
+        self.p.terminate()
+        return self.p.wait(seconds)
+
+    def text(self):
+        return pathlib.Path(self.log.name).read_text(errors="replace")
+
+    def close(self):
+        if self.p.poll() is None:
+            self.kill()
+        os.unlink(self.log.name)
+
+
+def proxied(plane, proxy, directory):
+    """A kubeconfig that leads through the proxy."""
+    path = f"{directory}/proxied.kubeconfig"
+    with open(path, "w") as f:
+        yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "current-context": "p",
+                        "clusters": [{"name": "p", "cluster": {"server": f"http://127.0.0.1:{proxy.port}"}}],
+                        "users": [{"name": "p", "user": {}}],
+                        "contexts": [{"name": "p", "context": {"cluster": "p", "user": "p"}}]}, f)
+    return path

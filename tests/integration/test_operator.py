@@ -1,0 +1,251 @@
+"""The operator against a real API server: what a user does, and what must not happen."""
+import json
+import time
+import urllib.request
+
+import pytest
+from kubernetes.client.rest import ApiException
+
+from rig import wait_for
+
+
+def done(pod):
+    """Workers end at once, servers when asked."""
+    return (0, "") if pod.metadata.labels.get("paddle-res-type") != "ps" else None
+
+
+def refs(pods, ns):
+    return {name: p.metadata.uid for name, p in pods.items()}
+
+
+def test_ps_job_from_create_to_completed(plane, operator, kubelet, ns):
+    operator("--server-grace=1s")
+    plane.create(ns, "j", ps=2, worker=2, withGloo=1)
+    plane.wait_phase(ns, "j", "Running")
+    pods = plane.pods(ns)
+    assert sorted(pods) == ["j-ps-0", "j-ps-1", "j-worker-0", "j-worker-1"]
+    data = plane.core.read_namespaced_config_map("j", ns).data
+    port = data["PADDLE_PORT"]
+    assert data["PADDLE_PSERVERS_IP_PORT_LIST"] == ",".join(f"{pods[f'j-ps-{i}'].status.pod_ip}:{port}" for i in (0, 1))
+    assert data["PADDLE_TRAINERS"] == ",".join(pods[f"j-worker-{i}"].status.pod_ip for i in (0, 1))
+    assert data["PADDLE_TRAINERS_NUM"] == "2" and data["TRAINER_PORTS_NUM"] == "20"
+    assert data["PADDLE_GLOO_HTTP_ENDPOINT"] == f"{pods['j-ps-0'].status.pod_ip}:{int(port) + 18}"
+    kubelet.finish = done
+    for p in pods.values():
+        kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod(p.metadata.name, ns)})
+    plane.wait_phase(ns, "j", "Completed")
+    status = plane.job(ns, "j")["status"]
+    assert status["startTime"] and status["completionTime"] and status["mode"] == "PS"
+    assert status["observedGeneration"] == 1
+    assert {c["type"]: c["status"] for c in status["conditions"]}["Succeeded"] == "True"
+    wait_for(lambda: not plane.pods(ns), 20, "pods cleaned")
+    assert status["worker"]["succeeded"] == 2
+    assert plane.job(ns, "j")["status"]["worker"]["succeeded"] == 2
+    plane.kubectl("-n", ns, "wait", "--for=condition=Succeeded", "pdj/j", "--timeout=5s")
+    assert not kubelet.twice(ns)
+
+
+def test_first_failure_is_named(plane, operator, kubelet, ns):
+    operator()
+    kubelet.finish = lambda p: (37, "lost\nbad data in line 12") if p.metadata.name == "j-worker-1" else None
+    plane.create(ns, "j", ps=1, worker=2)
+    plane.wait_phase(ns, "j", "Failed")
+    status = plane.job(ns, "j")["status"]
+    for part in ("j-worker-1", "paddle", "37", "bad data in line 12"):
+        assert part in status["message"], status["message"]
+    assert any(r == "Failed" and "37" in m for r, m in wait_for(lambda: plane.events(ns)))
+
+
+@pytest.mark.parametrize("policy,phase,kept", [
+    ("Always", "Completed", False), ("Never", "Completed", True), ("OnFailure", "Completed", True),
+    ("OnCompletion", "Completed", False), (None, "Completed", False), ("OnFailed", "Completed", True),
+    ("Always", "Failed", False), ("Never", "Failed", True), ("OnFailure", "Failed", False),
+    ("OnCompletion", "Failed", True), (None, "Failed", True), ("OnFailed", "Failed", True),
+])
+def test_clean_pod_policy(plane, operator, kubelet, ns, policy, phase, kept):
+    operator()
+    kubelet.finish = lambda p: (0 if phase == "Completed" else 1, "")
+    plane.create(ns, "j", ps=None, worker=2, **({"cleanPodPolicy": policy} if policy else {}))
+    plane.wait_phase(ns, "j", phase)
+    if kept:
+        time.sleep(0.5)
+        assert len(plane.pods(ns)) == 2
+    else:
+        wait_for(lambda: not plane.pods(ns), 20, "pods cleaned")
+
+
+def test_service_mode_publishes_names_at_once(plane, operator, kubelet, ns):
+    operator()
+    kubelet.hold = {"j-ps-0", "j-worker-0"}
+    plane.create(ns, "j", intranet="Service", withGloo=1)
+    data = wait_for(lambda: configmap(plane, ns, "j")).data
+    assert data["PADDLE_PSERVERS_IP_PORT_LIST"] == "j-ps-0:36000" and data["PADDLE_PORT"] == "36000"
+    assert data["PADDLE_GLOO_HTTP_ENDPOINT"] == "j-ps-0:36018"
+    services = wait_for(lambda: [s for s in plane.core.list_namespaced_service(ns).items])
+    assert wait_for(lambda: sorted(s.metadata.name for s in plane.core.list_namespaced_service(ns).items) == ["j-ps-0", "j-worker-0"])
+    assert services[0].spec.cluster_ip == "None" and services[0].spec.publish_not_ready_addresses
+    assert [(p.name, p.port) for p in services[0].spec.ports] == [(f"p-{i}", 36000 + i) for i in range(20)]
+
+
+def configmap(plane, ns, name):
+    try:
+        return plane.core.read_namespaced_config_map(name, ns)
+    except ApiException:
+        return None
+
+
+def test_scaling_and_deleted_pods(plane, operator, kubelet, ns):
+    operator()
+    plane.create(ns, "j", ps=1, worker=2)
+    plane.wait_phase(ns, "j", "Running")
+    plane.patch(ns, "j", {"spec": {"worker": {"replicas": 3}}})
+    wait_for(lambda: "j-worker-2" in plane.pods(ns))
+    plane.wait_phase(ns, "j", "Running")
+    assert configmap(plane, ns, "j").data["PADDLE_TRAINERS_NUM"] == "3"
+    plane.patch(ns, "j", {"spec": {"worker": {"replicas": 1}}})
+    wait_for(lambda: sorted(plane.pods(ns)) == ["j-ps-0", "j-worker-0"], 20, lambda: sorted(plane.pods(ns)))
+    before = plane.pods(ns)["j-worker-0"].metadata.uid
+    plane.core.delete_namespaced_pod("j-worker-0", ns, grace_period_seconds=0)
+    wait_for(lambda: plane.pods(ns).get("j-worker-0") and plane.pods(ns)["j-worker-0"].metadata.uid != before)
+    plane.wait_phase(ns, "j", "Running")
+
+
+def test_replicas_zero(plane, operator, kubelet, ns):
+    operator()
+    plane.create(ns, "j", ps=0, worker=1)
+    plane.wait_phase(ns, "j", "Running")
+    kubelet.finish = done
+    pod = plane.core.read_namespaced_pod("j-worker-0", ns)
+    kubelet.on({"type": "MODIFIED", "object": pod})
+    plane.wait_phase(ns, "j", "Completed")
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Running", "Completed"])
+def test_deleted_job_leaves_nothing(plane, operator, kubelet, ns, phase):
+    operator()
+    if phase == "Pending":
+        kubelet.hold = {"j-worker-0"}
+    if phase == "Completed":
+        kubelet.finish = done
+    plane.create(ns, "j", ps=None, worker=1, cleanPodPolicy="Never")
+    plane.wait_phase(ns, "j", phase)
+    created = len(kubelet.created)
+    plane.delete(ns, "j")
+    wait_for(lambda: not plane.pods(ns) and not plane.jobs(ns), 30, "pods gone")
+    assert len(kubelet.created) == created
+
+
+def test_upstreams_finalizer_is_removed(plane, operator, kubelet, ns):
+    plane.create(ns, "j", ps=None, worker=1)
+    plane.patch(ns, "j", {"metadata": {"finalizers": ["finalizers.paddlepaddle.org"]}})
+    plane.delete(ns, "j")
+    operator()
+    wait_for(lambda: not plane.jobs(ns))
+
+
+def test_quota_is_shown_and_waited_for(plane, operator, kubelet, ns):
+    plane.core.create_namespaced_resource_quota(ns, {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}})
+    wait_for(lambda: plane.core.read_namespaced_resource_quota("q", ns).status.hard)
+    operator()
+    plane.create(ns, "j", ps=1, worker=2)
+    status = wait_for(lambda: (lambda s: s if "quota" in json.dumps(s.get("conditions", "")) else None)(
+        plane.job(ns, "j").get("status", {})), 20, lambda: plane.job(ns, "j").get("status"))
+    assert status["reason"]
+    wide = plane.kubectl("-n", ns, "get", "pdj", "-o", "wide")
+    assert status["reason"] in wide
+    assert any("exceeded quota" in m for r, m in wait_for(lambda: [e for e in plane.events(ns) if e[0] == "Create"]))
+    plane.core.patch_namespaced_resource_quota("q", ns, {"spec": {"hard": {"pods": "10"}}})
+    plane.wait_phase(ns, "j", "Running", 60)
+
+
+def test_bad_template_is_a_condition(plane, operator, kubelet, ns):
+    o = operator()
+    plane.custom.create_namespaced_custom_object("batch.paddlepaddle.org", "v1", ns, "paddlejobs", {
+        "apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": {"name": "none"},
+        "spec": {"worker": {"replicas": 1}}})
+    plane.create(ns, "bad", ps=None, worker=1, image="")     # the API server refuses the pod
+    for name in ("none", "bad"):
+        wait_for(lambda: "conditions" in plane.job(ns, name).get("status", {}) and plane.job(ns, name)["status"].get("message"),
+                 20, lambda: plane.job(ns, name).get("status"))
+    assert "template" in plane.job(ns, "none")["status"]["message"]
+    assert o.p.poll() is None
+
+
+def test_foreign_pod_of_our_name_is_not_adopted(plane, operator, kubelet, ns):
+    kubelet.hold = {"j-worker-0"}
+    plane.core.create_namespaced_pod(ns, {"metadata": {"name": "j-worker-0"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
+    operator()
+    plane.create(ns, "j", ps=None, worker=1)
+    wait_for(lambda: "j-worker-0" in plane.job(ns, "j").get("status", {}).get("message", ""), 20,
+             lambda: plane.job(ns, "j").get("status"))
+    assert plane.core.read_namespaced_pod("j-worker-0", ns).metadata.owner_references is None
+    plane.core.delete_namespaced_pod("j-worker-0", ns, grace_period_seconds=0)
+    kubelet.hold = set()
+    plane.wait_phase(ns, "j", "Running", 60)
+
+
+def test_nothing_happens_when_nothing_changes(plane, operator, kubelet, ns, proxied_rig):
+    proxy, config = proxied_rig
+    operator(kubeconfig=config)
+    for i in range(5):
+        plane.create(ns, f"j{i}", ps=1, worker=2)
+    for i in range(5):
+        plane.wait_phase(ns, f"j{i}", "Running")
+    time.sleep(2)                                   # paced counters, events
+    start = time.monotonic()
+    time.sleep(3)
+    assert proxy.requests(since=start) == []
+    # A pod's resourceVersion is no change of a job.
+    plane.core.patch_namespaced_pod("j0-worker-0", ns, {"metadata": {"annotations": {"a": "b"}}})
+    time.sleep(1)
+    assert proxy.requests(since=start) == []
+
+
+def test_requests_of_a_job(plane, operator, kubelet, ns, proxied_rig):
+    proxy, config = proxied_rig
+    operator(kubeconfig=config)
+    start = time.monotonic()
+    plane.create(ns, "j", ps=2, worker=2)
+    plane.wait_phase(ns, "j", "Running")
+    time.sleep(1.5)
+    made = [r for _, r in proxy.requests(since=start) if f"/{ns}/" in r]
+    print("\n".join(made))
+    assert len([r for r in made if r.startswith("POST") and "/pods" in r]) == 4
+    assert len([r for r in made if "/configmaps" in r]) == 1
+    assert len([r for r in made if "/status" in r]) <= 4
+    assert len(made) <= 14
+
+
+def test_two_operators_one_leader(plane, operator, kubelet, ns):
+    plane.core.create_namespace({"metadata": {"name": f"{ns}-lock"}})
+    flags = ["--leader-elect", f"--leader-elect-namespace={ns}-lock"]
+    a = operator(*flags)
+    wait_for(lambda: "msg=leading" in a.text())
+    b = operator(*flags)
+    wait_for(lambda: "waiting for the lease" in b.text())
+    plane.create(ns, "j", ps=1, worker=1)
+    plane.wait_phase(ns, "j", "Running")
+    assert a.stop() == 0
+    wait_for(lambda: "msg=leading" in b.text(), 6)  # released, not expired
+    plane.create(ns, "k", ps=1, worker=1)
+    plane.wait_phase(ns, "k", "Running")
+    assert not kubelet.twice(ns)
+    plane.core.delete_namespace(f"{ns}-lock")
+
+
+def test_probes_and_metrics(plane, operator, ns):
+    o = operator()
+    get = lambda port, path: urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5).read().decode()
+    wait_for(lambda: ready(o), why="readyz")
+    assert get(o.health, "/healthz") == "ok" and get(o.health, "/readyz/check") == "ok"
+    text = get(o.metrics, "/metrics")
+    for name in ("controller_runtime_reconcile_total", "rest_client_requests_total", "process_resident_memory_bytes"):
+        assert name in text
+    assert o.stop() == 0
+
+
+def ready(o):
+    try:
+        return urllib.request.urlopen(f"http://127.0.0.1:{o.health}/readyz", timeout=5).status == 200
+    except OSError:
+        return False
