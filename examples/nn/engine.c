@@ -222,7 +222,7 @@ int nn_engine_multiply(struct nn_engine *e, const struct nn_product *shape, cons
     struct product *p = NULL;
     int rc = product_get(e, shape, &p, err);
 
-    if (rc < 0) {
+    if (rc < 0 || !p) {
         return rc;
     }
     dnnl_status_t status = bind(p->a, a);

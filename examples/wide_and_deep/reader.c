@@ -59,8 +59,7 @@ void wd_reader_free(struct wd_reader *r) {
     free(r);
 }
 
-static int reader_new(const struct wd_config *c, struct wd_share share, struct wd_reader **ret_r,
-    struct co_err *err) {
+static int arguments_check(const struct wd_config *c, struct wd_share share, struct co_err *err) {
     if (c->slots != WD_CRITEO_SLOTS || c->dense != WD_CRITEO_DENSE || c->vocabulary == 0) {
         return co_err_set(err, CO_INVALID,
             "Criteo data has %d slots and %d numbers, the model %zu and %zu", WD_CRITEO_SLOTS,
@@ -70,23 +69,27 @@ static int reader_new(const struct wd_config *c, struct wd_share share, struct w
         return co_err_set(
             err, CO_INVALID, "worker %" PRIu32 " of %" PRIu32, share.index, share.count);
     }
+    return 0;
+}
+
+static struct wd_reader *reader_new(const struct wd_config *c, struct wd_share share) {
     struct wd_reader *r = co_xcalloc(1, sizeof(*r));
+
     r->vocabulary = c->vocabulary;
     r->share = share;
     r->fd = -1;
-    *ret_r = r;
-    return 0;
+    return r;
 }
 
 int wd_reader_open_generated(uint64_t seed, uint64_t begin, uint64_t lines,
     const struct wd_config *c, struct wd_share share, struct wd_reader **ret_r,
     struct co_err *err) {
-    struct wd_reader *r = NULL;
-    int rc = reader_new(c, share, &r, err);
+    int rc = arguments_check(c, share, err);
 
     if (rc < 0) {
         return rc;
     }
+    struct wd_reader *r = reader_new(c, share);
     r->generates = r->by_line = true;
     wd_gen_init(&r->generated.gen, seed);
     r->generated.begin = begin;
@@ -146,6 +149,7 @@ static int directory_list(struct wd_reader *r, const char *path, struct co_err *
 
 /* Contiguous files, the first (files mod workers) workers one more. */
 static void files_share(struct wd_reader *r) {
+    /* arguments_check: count > index >= 0. NOLINTNEXTLINE(clang-analyzer-core.DivideZero) */
     size_t base = r->n_files / r->share.count, more = r->n_files % r->share.count;
     size_t index = r->share.index, first = index * base + (index < more ? index : more);
     size_t kept = base + (index < more), all = r->n_files;
@@ -164,9 +168,8 @@ static void files_share(struct wd_reader *r) {
 
 int wd_reader_open(const char *path, const struct wd_config *c, struct wd_share share,
     struct wd_reader **ret_r, struct co_err *err) {
-    CO_CLEANUP(wd_reader_freep) struct wd_reader *r = NULL;
     struct stat st;
-    int rc = reader_new(c, share, &r, err);
+    int rc = arguments_check(c, share, err);
 
     if (rc < 0) {
         return rc;
@@ -174,6 +177,7 @@ int wd_reader_open(const char *path, const struct wd_config *c, struct wd_share 
     if (stat(path, &st) < 0) {
         return co_err_errno(err, errno, "\"%s\"", path);
     }
+    CO_CLEANUP(wd_reader_freep) struct wd_reader *r = reader_new(c, share);
     if (S_ISDIR(st.st_mode)) {
         rc = directory_list(r, path, err);
     } else {

@@ -6,6 +6,7 @@ static double regularised(const struct rt_optim *o, double w, double g) {
     return g + (double)o->hyper[RT_OPTIM_L2] * w;
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type of every rule */
 void rt_optim_sgd_ref(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
     double lr = o->hyper[RT_OPTIM_LR];
 

@@ -5,6 +5,7 @@
 /* Plain loops over restrict pointers, which the compiler vectorises, square roots included: the
  * folder is built with -fno-math-errno (Makefile), and no argument is negative. */
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): the type of every rule */
 void rt_optim_sgd(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
     float lr = o->hyper[RT_OPTIM_LR], l2 = o->hyper[RT_OPTIM_L2];
     float *restrict wr = w;

@@ -1,0 +1,52 @@
+#include "examples/wide_and_deep/evaluate.h"
+
+#include <errno.h>
+
+static int batch_evaluate(const struct wd_evaluation *e, struct wd_batch *b, float *rows,
+    struct nn_metrics *m, struct co_err *err) {
+    const float *p = NULL;
+
+    wd_model_lookup(e->model, b);
+    int rc = e->rows(e->source, b->unique, b->n_unique, rows, err);
+    if (rc == 0) {
+        rc = wd_model_forward(e->model, b, e->params, rows, &p, err);
+    }
+    if (rc < 0 || !p) {
+        return rc;
+    }
+    nn_metrics_add(m, b->n, p, b->label);
+    for (size_t i = 0; e->predictions && i < b->n; i++) {
+        if (fprintf(e->predictions, "%.6f\n", (double)p[i]) < 0) {
+            return co_err_errno(err, errno, "writing predictions");
+        }
+    }
+    return 0;
+}
+
+int wd_evaluate(const struct wd_evaluation *e, struct wd_reader *r, struct nn_metrics *ret_metrics,
+    struct co_err *err) {
+    CO_CLEANUP(wd_batch_done) struct wd_batch b = {0};
+    CO_AUTOFREE float *rows = NULL;
+    int rc = wd_batch_init(e->config, e->batch, &b, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    /* wd_batch_init has bounded the product. */
+    rows = co_xcalloc(e->batch * e->config->slots * e->config->embed, sizeof(*rows));
+    nn_metrics_clear(ret_metrics);
+    do {
+        rc = wd_reader_next(r, &b, err);
+        if (rc == 0 && b.n) {
+            rc = batch_evaluate(e, &b, rows, ret_metrics, err);
+        }
+    } while (rc == 0 && b.n);
+    return rc;
+}
+
+void wd_metrics_print(FILE *out, const struct nn_metrics *m) {
+    (void)fprintf(out, "TEST ---> loss: %.6f auc: %.6f acc: %.6f mae: %.6f, mse: %.6f rmse: %.6f\n",
+        nn_metrics_loss(m), nn_metrics_auc(m), nn_metrics_accuracy(m), nn_metrics_mae(m),
+        nn_metrics_mse(m), nn_metrics_rmse(m));
+    (void)fflush(out);
+}
