@@ -31,11 +31,12 @@ struct co_kv {
 #define CO_B(k, v) ((struct co_kv){.key = (k), .type = CO_KV_BOOL, .i = (v)})
 #define CO_E(err) ((struct co_kv){.key = "err", .type = CO_KV_STR, .s = co_err_text(err)})
 
+#define CO_KV_END ((struct co_kv){.key = NULL})
 #define co_log(level, msg, ...)                                                                    \
     do {                                                                                           \
         if (co_log_enabled(level)) {                                                               \
             co_log_write(                                                                          \
-                level, msg, (const struct co_kv[]){__VA_ARGS__ __VA_OPT__(, ){.key = NULL}});      \
+                level, msg, (const struct co_kv[]){CO_KV_END, ##__VA_ARGS__, CO_KV_END} + 1);      \
         }                                                                                          \
     } while (0)
 #define co_log_error(...) co_log(CO_LOG_ERROR, __VA_ARGS__)

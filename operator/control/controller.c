@@ -382,7 +382,7 @@ struct op_controller *op_controller_new(
             op_kube_watch_new(client, &(struct op_kube_watch_opts){.type = feeds[i].type,
                                           .ns = opts->ns,
                                           .label_selector = feeds[i].selector,
-                .idle_max_ms = opts->watch_idle_ms,
+                                          .idle_max_ms = opts->watch_idle_ms,
                                           .ops = &feed_ops,
                                           .arg = &c->feeds[i]});
     }

@@ -16,7 +16,7 @@ struct op_controller_opts {
     const char *ns; /* NULL: all namespaces */
     struct op_settings settings;
     int64_t watch_idle_ms; /* 0: the watch's own default */
-    const char *instance; /* who reports events */
+    const char *instance;  /* who reports events */
     struct op_metrics *metrics;
 };
 

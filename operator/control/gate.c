@@ -162,8 +162,10 @@ void op_gate_close(struct op_gate *g) {
     }
     op_controller_on_change(g->controller, NULL, NULL);
     co_httpd_close(g->httpd);
-    while (g->waiters) {
-        waiter_free(g->waiters);
+    struct waiter *next;
+    for (struct waiter *w = g->waiters; w; w = next) {
+        next = w->next;
+        waiter_free(w);
     }
     free(g);
 }

@@ -31,6 +31,17 @@ static const enum op_store_kind store_kinds[] = {
     [OP_KIND_CONFIGMAP] = OP_STORE_CONFIGMAPS,
 };
 
+/* A request that was rejected, kept until it succeeds or is overtaken. */
+struct memory {
+    enum op_verb verb;
+    int code;
+    char *message; /* owned */
+    enum op_kind kind;
+    char *name; /* owned */
+    int32_t count;
+    int64_t retry_at;
+};
+
 /* One request of a plan on its way; the arg of its callback. */
 struct sent {
     struct op_round *round;
@@ -50,10 +61,11 @@ struct op_round {
     size_t created, rejected;
     bool conflict, unknown;
     /* remembered between rounds */
-    struct op_failure *failures; /* names and messages owned */
-    size_t n_failures;
-    size_t window;      /* creates at a time; SIZE_MAX: all */
-    int64_t hold_until; /* monotonic ms: no creates before */
+    struct memory *memory; /* owned */
+    size_t n_memory;
+    struct op_failure *visible; /* what the planner is shown of it; owned, texts borrowed */
+    size_t window;              /* creates at a time; SIZE_MAX: all */
+    int64_t hold_until;         /* monotonic ms: no creates before */
     int64_t backoff_ms;
     int64_t status_at; /* monotonic ms of the last status write */
     char *status_sent; /* phase and reason last written: what pacing must not hold back */
@@ -69,9 +81,9 @@ struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
     return r;
 }
 
-static void failure_done(struct op_failure *f) {
-    free((char *)(uintptr_t)f->name);
-    free((char *)(uintptr_t)f->message);
+static void memory_done(struct memory *m) {
+    free(m->name);
+    free(m->message);
 }
 
 static void plan_clear(struct op_round *r) {
@@ -89,10 +101,11 @@ void op_round_free(struct op_round *r) {
         return;
     }
     plan_clear(r);
-    for (size_t i = 0; i < r->n_failures; i++) {
-        failure_done(&r->failures[i]);
+    for (size_t i = 0; i < r->n_memory; i++) {
+        memory_done(&r->memory[i]);
     }
-    free(r->failures);
+    free(r->memory);
+    free(r->visible);
     free(r->status_sent);
     op_last_warning_done(&r->warning);
     free(r);
@@ -104,21 +117,20 @@ bool op_round_busy(const struct op_round *r) {
 
 /* ---- memory of failures ----------------------------------------------------------------- */
 
-static struct op_failure *failure_find(struct op_round *r, enum op_kind kind, const char *name) {
-    for (size_t i = 0; i < r->n_failures; i++) {
-        if (r->failures[i].kind == kind && strcmp(r->failures[i].name, name) == 0) {
-            return &r->failures[i];
+static struct memory *memory_find(struct op_round *r, const struct op_action *a) {
+    for (size_t i = 0; i < r->n_memory; i++) {
+        struct memory *m = &r->memory[i];
+        if (m->verb == a->verb && m->kind == a->kind && strcmp(m->name, a->name) == 0) {
+            return m;
         }
     }
     return NULL;
 }
 
-static void failure_forget(struct op_round *r, enum op_kind kind, const char *name) {
-    struct op_failure *f = failure_find(r, kind, name);
-    if (f) {
-        failure_done(f);
-        *f = r->failures[--r->n_failures];
-    }
+static void memory_drop(struct op_round *r, struct memory *m) {
+    struct memory dropped = *m;
+    *m = r->memory[--r->n_memory];
+    memory_done(&dropped);
 }
 
 static int64_t doubled(int32_t count) {
@@ -129,53 +141,54 @@ static int64_t doubled(int32_t count) {
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-static struct op_failure *failure_note(
+static struct memory *memory_note(
     struct op_round *r, const struct op_action *a, int code, const char *message) {
-    struct op_failure *f = failure_find(r, a->kind, a->name);
-    if (!f) {
-        r->failures = co_xrealloc(r->failures, r->n_failures + 1, sizeof(*r->failures));
-        f = &r->failures[r->n_failures++];
-        *f = (struct op_failure){.kind = a->kind, .name = co_xstrdup(a->name)};
-    } else {
-        free((char *)(uintptr_t)f->message);
+    struct memory *m = memory_find(r, a);
+    if (!m) {
+        r->memory = co_xrealloc(r->memory, r->n_memory + 1, sizeof(*r->memory));
+        m = &r->memory[r->n_memory++];
+        *m = (struct memory){.verb = a->verb, .kind = a->kind, .name = co_xstrdup(a->name)};
     }
-    f->code = code;
-    f->message = co_xstrdup(message);
-    f->count++;
-    f->retry_at = co_wall_seconds() + doubled(f->count) / 1000;
-    return f;
+    char *copy = co_xstrdup(message);
+    free(m->message);
+    m->message = copy;
+    m->code = code;
+    m->count++;
+    m->retry_at = co_wall_seconds() + doubled(m->count) / 1000;
+    return m;
 }
 
-/* A failure that something has overtaken (the object is there) is none any more. */
-static void failures_prune(struct op_round *r) {
-    for (size_t i = 0; i < r->n_failures;) {
-        const struct op_failure *f = &r->failures[i];
-        const struct op_stored *st =
-            op_store_child(r->all->store, store_kinds[f->kind], r->entry->ns, f->name);
-        if (f->kind != OP_KIND_JOB && st && st->entry == r->entry && !st->child->deleting) {
-            failure_done(&r->failures[i]);
-            r->failures[i] = r->failures[--r->n_failures];
-        } else {
-            i++;
-        }
+/* What was to be made is there, what was to go is gone. */
+static bool overtaken(const struct op_round *r, const struct memory *m) {
+    if (m->kind == OP_KIND_JOB || m->verb == OP_PATCH) {
+        return false;
     }
+    const struct op_stored *st =
+        op_store_child(r->all->store, store_kinds[m->kind], r->entry->ns, m->name);
+    bool there = st && st->entry == r->entry && !st->child->deleting;
+    return there == (m->verb == OP_CREATE);
 }
 
 void op_round_failures(struct op_round *r, const struct op_failure **ret, size_t *ret_n) {
-    failures_prune(r);
-    /* Young ones of the "exists" kind stand at the end, where the planner does not see them. */
-    size_t n = r->n_failures;
-    for (size_t i = 0; i < n;) {
-        struct op_failure *f = &r->failures[i];
-        if (f->code == CO_EXISTS && f->count < EXISTS_GRACE) {
-            struct op_failure young = *f;
-            *f = r->failures[--n];
-            r->failures[n] = young;
-        } else {
-            i++;
+    size_t n = 0;
+    r->visible = co_xrealloc(r->visible, r->n_memory, sizeof(*r->visible));
+    for (size_t i = 0; i < r->n_memory;) {
+        const struct memory *m = &r->memory[i];
+        if (overtaken(r, m)) {
+            memory_drop(r, &r->memory[i]);
+            continue;
+        }
+        i++;
+        if (m->code != CO_EXISTS || m->count >= EXISTS_GRACE) {
+            r->visible[n++] = (struct op_failure){.kind = m->kind,
+                .name = m->name,
+                .code = m->code,
+                .message = m->message,
+                .count = m->count,
+                .retry_at = m->retry_at};
         }
     }
-    *ret = r->failures;
+    *ret = r->visible;
     *ret_n = n;
 }
 
@@ -325,17 +338,16 @@ static void outcome_error(struct op_round *r, size_t i, const char *text) {
 
 static void create_failed(struct op_round *r, size_t i, int code, const char *message) {
     const struct op_action *a = &r->plan.actions[i];
-    struct op_failure *f = failure_note(r, a, code, message);
-    if (code == CO_EXISTS && f->count < EXISTS_GRACE) {
+    const struct memory *m = memory_note(r, a, code, message);
+    if (code == CO_EXISTS && m->count < EXISTS_GRACE) {
         r->outcomes[i].tried = false;
-        f->retry_at = 0;
         r->conflict = true;
         return;
     }
     r->rejected += a->verb == OP_CREATE;
     outcome_error(r, i, message);
     co_log_warn("request rejected", CO_S("job", r->entry->name), CO_S("namespace", r->entry->ns),
-        CO_S("object", a->name), CO_I("attempt", f->count), CO_S("err", message));
+        CO_S("object", a->name), CO_I("attempt", m->count), CO_S("err", message));
 }
 
 static void action_failed(struct op_round *r, size_t i, int code, const char *message) {
@@ -371,7 +383,10 @@ static void action_failed(struct op_round *r, size_t i, int code, const char *me
 static void action_succeeded(struct op_round *r, size_t i, const struct op_kube_reply *reply) {
     const struct op_action *a = &r->plan.actions[i];
     struct op_rounds *all = r->all;
-    failure_forget(r, a->kind, a->name);
+    struct memory *m = memory_find(r, a);
+    if (m) {
+        memory_drop(r, m);
+    }
     if (a->verb == OP_DELETE) {
         op_store_mark_deleting(all->store, store_kinds[a->kind], r->entry->ns, a->name, a->uid);
     } else if (reply->body) {
