@@ -35,7 +35,7 @@ static void only_listening_endpoints_are_reachable(void **state) {
     assert_false(ok[0] || ok[2] || ok[3] || ok[4]);
 }
 
-/* A listener whose queue is full neither accepts nor refuses. */
+
 static void a_silent_endpoint_costs_no_more_than_the_timeout(void **state) {
     (void)state;
     const char *endpoints[] = {"192.0.2.1:9"}; /* reserved for documentation: nobody answers */

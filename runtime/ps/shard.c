@@ -12,8 +12,9 @@ struct parked {
 };
 
 struct item {
-    struct rt_frame *frame; /* NULL: the trainer has finished */
+    struct rt_frame *frame; /* NULL: what follows */
     uint32_t trainer;
+    enum { FINISHED, LEFT } note;
 };
 
 struct rt_shard {
@@ -97,6 +98,14 @@ static void do_step(struct rt_shard *s, uint32_t trainer, const struct rt_frame 
 
 static void handle(struct rt_shard *s, const struct item *it) {
     struct rt_frame *f = it->frame;
+    if (!f && it->note == LEFT) {
+        struct parked *p = &s->parked[it->trainer];
+        if (p->stream) {
+            rt_stream_unref(p->stream);
+            p->stream = NULL;
+        }
+        return;
+    }
     if (!f) {
         s->finished[it->trainer] = true;
         try_step(s);
@@ -172,11 +181,15 @@ static void post(struct rt_shard *s, struct item it) {
 }
 
 void rt_shard_post(struct rt_shard *s, uint32_t trainer, struct rt_frame *f_own) {
-    post(s, (struct item){f_own, trainer});
+    post(s, (struct item){.frame = f_own, .trainer = trainer});
 }
 
 void rt_shard_finished(struct rt_shard *s, uint32_t trainer) {
-    post(s, (struct item){NULL, trainer});
+    post(s, (struct item){.trainer = trainer, .note = FINISHED});
+}
+
+void rt_shard_left(struct rt_shard *s, uint32_t trainer) {
+    post(s, (struct item){.trainer = trainer, .note = LEFT});
 }
 
 static void shard_free(struct rt_shard *s) {

@@ -32,3 +32,5 @@ void rt_shard_stop(struct rt_shard *s);
 void rt_shard_post(struct rt_shard *s, uint32_t trainer, struct rt_frame *f_own);
 /* No more frames come from the trainer, and steps do not wait for it.  Any thread. */
 void rt_shard_finished(struct rt_shard *s, uint32_t trainer);
+/* The trainer's stream is closed: whatever is held of it is let go.  Any thread. */
+void rt_shard_left(struct rt_shard *s, uint32_t trainer);

@@ -55,6 +55,8 @@ void rt_stream_end(struct rt_stream *s);    /* accepted streams: after what is q
 void rt_stream_set_user(struct rt_stream *s, void *user); /* before any other thread knows s */
 void *rt_stream_user(const struct rt_stream *s);
 const char *rt_stream_peer(const struct rt_stream *s); /* "host:port" or the dialled endpoint */
+/* We do not read at the moment, as too many frames wait to be freed. */
+bool rt_stream_paused(struct rt_stream *s);
 struct rt_stream *rt_stream_ref(struct rt_stream *s);
 void rt_stream_unref(struct rt_stream *s);
 

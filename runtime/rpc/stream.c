@@ -248,6 +248,13 @@ static void released(struct rt_frame *f) {
     rt_stream_unref(s);
 }
 
+bool rt_stream_paused(struct rt_stream *s) {
+    pthread_mutex_lock(&s->m);
+    bool paused = s->paused;
+    pthread_mutex_unlock(&s->m);
+    return paused;
+}
+
 static int split(grpc_byte_buffer *b, struct rt_frame **ret_first, struct co_err *err) {
     struct rt_splitter sp;
     rt_splitter_init(&sp, grpc_byte_buffer_length(b));
