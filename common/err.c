@@ -26,7 +26,7 @@ static const struct {
 };
 
 static int known(int code) {
-    return code <= 0 && -code < (int)(sizeof(codes) / sizeof(codes[0])) && codes[-code].name;
+    return code <= 0 && code > -(int)(sizeof(codes) / sizeof(codes[0])) && codes[-code].name;
 }
 
 /* Marks a message that did not fit, so that nobody takes it for the whole. */
