@@ -11,7 +11,7 @@
 #include "examples/wide_and_deep/evaluate.h"
 #include "examples/wide_and_deep/tables.h"
 
-enum { PRINT_EVERY_MS = 1000 };
+enum { PRINT_EVERY_MS = 500 };
 
 CO_DEFINE_CLEANUP(struct rt_client *, rt_client_close)
 

@@ -8,7 +8,7 @@
 #include "runtime/rt.h"
 
 /* Blocks until this worker has finished.  Prints on stdout:
- *     TRAIN ---> pass: 0 loss: 0.52 auc: 0.79 examples/s: 21000      every second, and at the end
+ *     TRAIN ---> pass: 0 loss: 0.52 auc: 0.79 examples/s: 21000      twice a second, at the end
  *                                                                    of a pass
  *     TEST ---> loss: ...                                            first worker, at the end
  * ret_test: those measures, for the first worker when there is test data, else cleared; may be

@@ -1,6 +1,7 @@
 #include "runtime/optim/optim.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -208,14 +209,25 @@ int rt_optim_parse(const char *text, struct rt_optim *ret_o, struct co_err *err)
     return 0;
 }
 
+/* The shortest decimal number that reads back as x. */
+static void shortest_format(float x, char ret_text[24]) {
+    for (int digits = 1; digits <= 9; digits++) {
+        (void)snprintf(ret_text, 24, "%.*g", digits, (double)x);
+        if (strtof(ret_text, NULL) == x) {
+            return;
+        }
+    }
+}
+
 int rt_optim_format(const struct rt_optim *o, char *ret_text, size_t size, struct co_err *err) {
-    char text[256];
+    char text[256], number[24];
     size_t used = strlen(o->rule->name);
 
     memcpy(text, o->rule->name, used);
     for (size_t i = 0; i < o->rule->n_hypers; i++) {
-        int more = snprintf(text + used, sizeof(text) - used, "%c%s=%.9g", i ? ',' : ':',
-            o->rule->hypers[i].name, (double)o->hyper[i]);
+        shortest_format(o->hyper[i], number);
+        int more = snprintf(text + used, sizeof(text) - used, "%c%s=%s", i ? ',' : ':',
+            o->rule->hypers[i].name, number);
         if (more < 0 || (size_t)more >= sizeof(text) - used) {
             return co_err_set(err, CO_INTERNAL, "%s: text too long", o->rule->name);
         }

@@ -281,6 +281,16 @@ static void test_text_form(void **state) {
     }
 }
 
+static void test_text_is_short(void **state) {
+    struct rt_optim o;
+    char text[256];
+
+    (void)state;
+    assert_int_equal(rt_optim_parse("adagrad:lr=0.02,initial=1e-4", &o, NULL), 0);
+    assert_int_equal(rt_optim_format(&o, text, sizeof(text), NULL), 0);
+    assert_string_equal(text, "adagrad:lr=0.02,l2=0,epsilon=1e-06,initial=0.0001");
+}
+
 static void test_every_row_is_complete_and_its_defaults_are_legal(void **state) {
     size_t n_rules;
     const struct rt_optim_rule *rules = rt_optim_rules(&n_rules);
@@ -312,6 +322,7 @@ int main(void) {
         cmocka_unit_test(test_centered_rmsprop_stays_finite_on_constant_gradients),
         cmocka_unit_test(test_adam_survives_a_full_step_counter),
         cmocka_unit_test(test_text_form),
+        cmocka_unit_test(test_text_is_short),
         cmocka_unit_test(test_every_row_is_complete_and_its_defaults_are_legal),
     };
 
