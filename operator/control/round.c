@@ -33,6 +33,7 @@ static const enum op_store_kind store_kinds[] = {
 
 /* A request that was rejected, kept until it succeeds or is overtaken. */
 struct memory {
+    struct memory *next;
     enum op_verb verb;
     int code;
     char *message; /* owned */
@@ -61,7 +62,7 @@ struct op_round {
     size_t created, rejected;
     bool conflict, unknown;
     /* remembered between rounds */
-    struct memory *memory; /* owned */
+    struct memory *memory; /* owned list */
     size_t n_memory;
     struct op_failure *visible; /* what the planner is shown of it; owned, texts borrowed */
     size_t window;              /* creates at a time; SIZE_MAX: all */
@@ -81,9 +82,10 @@ struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
     return r;
 }
 
-static void memory_done(struct memory *m) {
+static void memory_free(struct memory *m) {
     free(m->name);
     free(m->message);
+    free(m);
 }
 
 static void plan_clear(struct op_round *r) {
@@ -101,10 +103,11 @@ void op_round_free(struct op_round *r) {
         return;
     }
     plan_clear(r);
-    for (size_t i = 0; i < r->n_memory; i++) {
-        memory_done(&r->memory[i]);
+    struct memory *next;
+    for (struct memory *m = r->memory; m; m = next) {
+        next = m->next;
+        memory_free(m);
     }
-    free(r->memory);
     free(r->visible);
     free(r->status_sent);
     op_last_warning_done(&r->warning);
@@ -117,20 +120,23 @@ bool op_round_busy(const struct op_round *r) {
 
 /* ---- memory of failures ----------------------------------------------------------------- */
 
-static struct memory *memory_find(struct op_round *r, const struct op_action *a) {
-    for (size_t i = 0; i < r->n_memory; i++) {
-        struct memory *m = &r->memory[i];
-        if (m->verb == a->verb && m->kind == a->kind && strcmp(m->name, a->name) == 0) {
-            return m;
-        }
+/* The link to the memory of an action, or to the end of the list. */
+static struct memory **memory_find(struct op_round *r, const struct op_action *a) {
+    struct memory **link = &r->memory;
+    while (*link && ((*link)->verb != a->verb || (*link)->kind != a->kind ||
+                        strcmp((*link)->name, a->name) != 0)) {
+        link = &(*link)->next;
     }
-    return NULL;
+    return link;
 }
 
-static void memory_drop(struct op_round *r, struct memory *m) {
-    struct memory dropped = *m;
-    *m = r->memory[--r->n_memory];
-    memory_done(&dropped);
+static void memory_drop(struct op_round *r, struct memory **link) {
+    struct memory *m = *link;
+    if (m) {
+        *link = m->next;
+        r->n_memory--;
+        memory_free(m);
+    }
 }
 
 static int64_t doubled(int32_t count) {
@@ -141,17 +147,20 @@ static int64_t doubled(int32_t count) {
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-static struct memory *memory_note(
+static const struct memory *memory_note(
     struct op_round *r, const struct op_action *a, int code, const char *message) {
-    struct memory *m = memory_find(r, a);
+    struct memory **link = memory_find(r, a);
+    struct memory *m = *link;
     if (!m) {
-        r->memory = co_xrealloc(r->memory, r->n_memory + 1, sizeof(*r->memory));
-        m = &r->memory[r->n_memory++];
-        *m = (struct memory){.verb = a->verb, .kind = a->kind, .name = co_xstrdup(a->name)};
+        m = co_xcalloc(1, sizeof(*m));
+        m->verb = a->verb;
+        m->kind = a->kind;
+        m->name = co_xstrdup(a->name);
+        *link = m;
+        r->n_memory++;
     }
-    char *copy = co_xstrdup(message);
     free(m->message);
-    m->message = copy;
+    m->message = co_xstrdup(message);
     m->code = code;
     m->count++;
     m->retry_at = co_wall_seconds() + doubled(m->count) / 1000;
@@ -172,13 +181,13 @@ static bool overtaken(const struct op_round *r, const struct memory *m) {
 void op_round_failures(struct op_round *r, const struct op_failure **ret, size_t *ret_n) {
     size_t n = 0;
     r->visible = co_xrealloc(r->visible, r->n_memory, sizeof(*r->visible));
-    for (size_t i = 0; i < r->n_memory;) {
-        const struct memory *m = &r->memory[i];
+    for (struct memory **link = &r->memory; *link;) {
+        const struct memory *m = *link;
         if (overtaken(r, m)) {
-            memory_drop(r, &r->memory[i]);
+            memory_drop(r, link);
             continue;
         }
-        i++;
+        link = &(*link)->next;
         if (m->code != CO_EXISTS || m->count >= EXISTS_GRACE) {
             r->visible[n++] = (struct op_failure){.kind = m->kind,
                 .name = m->name,
@@ -383,10 +392,7 @@ static void action_failed(struct op_round *r, size_t i, int code, const char *me
 static void action_succeeded(struct op_round *r, size_t i, const struct op_kube_reply *reply) {
     const struct op_action *a = &r->plan.actions[i];
     struct op_rounds *all = r->all;
-    struct memory *m = memory_find(r, a);
-    if (m) {
-        memory_drop(r, m);
-    }
+    memory_drop(r, memory_find(r, a));
     if (a->verb == OP_DELETE) {
         op_store_mark_deleting(all->store, store_kinds[a->kind], r->entry->ns, a->name, a->uid);
     } else if (reply->body) {

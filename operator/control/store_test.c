@@ -1,0 +1,204 @@
+/* clang-format off */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+/* clang-format on */
+#include "operator/control/store.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static size_t changes, ends;
+
+static void changed(void *arg, struct op_entry *e) {
+    (void)arg;
+    (void)e;
+    changes++;
+}
+
+static void gone(void *arg, struct op_entry *e) {
+    (void)arg;
+    (void)e;
+    ends++;
+}
+
+static int setup(void **state) {
+    static struct op_store s;
+    changes = ends = 0;
+    op_store_init(&s, changed, gone, NULL);
+    *state = &s;
+    return 0;
+}
+
+static int teardown(void **state) {
+    op_store_done(*state);
+    return 0;
+}
+
+static json_t *object(const char *name, int version, const char *owner) {
+    json_t *j = json_pack("{s:{s:s,s:s,s:s,s:o}}", "metadata", "name", name, "namespace", "ns",
+        "uid", name, "resourceVersion", json_sprintf("%d", version));
+    if (owner) {
+        co_json_set(json_object_get(j, "metadata"), "ownerReferences",
+            json_pack("[{s:s,s:s,s:s,s:s,s:b}]", "apiVersion", OP_API_VERSION, "kind", OP_KIND,
+                "name", owner, "uid", "u", "controller", 1));
+    }
+    return j;
+}
+
+static void put(struct op_store *s, enum op_store_kind kind, const char *name, int version,
+    const char *owner, uint64_t reached) {
+    CO_AUTOJSON json_t *j = object(name, version, owner);
+    if (kind == OP_STORE_PODS) {
+        co_json_set(j, "status",
+            json_pack(
+                "{s:s,s:o}", "phase", "Pending", "podIP", json_sprintf("10.0.0.%d", version)));
+    }
+    op_store_put(s, kind, j, reached);
+}
+
+static void drop(struct op_store *s, enum op_store_kind kind, const char *name, int version) {
+    CO_AUTOJSON json_t *j = object(name, version, NULL);
+    op_store_remove(s, kind, j);
+}
+
+static uint64_t version_of(const struct op_store *s, const char *pod) {
+    const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", pod);
+    return st ? st->version : 0;
+}
+
+static void children_join_their_job_by_owner(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_PODS, "j-ps-0", 1, "j", 0);
+    struct op_entry *e = op_store_entry(s, "ns", "j");
+    assert_non_null(e);
+    assert_null(e->text);
+    put(s, OP_STORE_JOBS, "j", 2, NULL, 0);
+    assert_ptr_equal(e, op_store_entry(s, "ns", "j"));
+    assert_non_null(e->text);
+    struct op_view v;
+    op_view_init(&v, e);
+    assert_int_equal(1, v.seen.n_pods);
+    op_view_done(&v);
+}
+
+static void an_entry_ends_with_its_last_part(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
+    put(s, OP_STORE_PODS, "j-ps-0", 2, "j", 0);
+    drop(s, OP_STORE_JOBS, "j", 3);
+    assert_non_null(op_store_entry(s, "ns", "j"));
+    drop(s, OP_STORE_PODS, "j-ps-0", 4);
+    assert_null(op_store_entry(s, "ns", "j"));
+    assert_int_equal(1, ends);
+    assert_int_equal(0, s->n_jobs);
+    assert_int_equal(0, s->n_pods);
+}
+
+static void an_older_version_changes_nothing(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_PODS, "p", 5, "j", 0);
+    size_t before = changes;
+    put(s, OP_STORE_PODS, "p", 4, "j", 0);
+    put(s, OP_STORE_PODS, "p", 5, "j", 0);
+    assert_int_equal(before, changes);
+    assert_int_equal(5, version_of(s, "p"));
+}
+
+/* The answer to a create arrives after the watch told of the pod's deletion. */
+static void a_late_answer_raises_no_dead(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_PODS, "p", 5, "j", 0);
+    drop(s, OP_STORE_PODS, "p", 6);
+    put(s, OP_STORE_PODS, "p", 5, "j", 6);
+    assert_int_equal(0, version_of(s, "p"));
+    put(s, OP_STORE_PODS, "p", 7, "j", 6); /* the watch has not reached this one */
+    assert_int_equal(7, version_of(s, "p"));
+}
+
+static void a_sync_sweeps_what_it_did_not_report(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_PODS, "stays", 1, "j", 0);
+    put(s, OP_STORE_PODS, "goes", 2, "j", 0);
+    put(s, OP_STORE_JOBS, "j", 3, NULL, 0);
+    put(s, OP_STORE_JOBS, "k", 4, NULL, 0);
+    op_store_sync_begin(s, OP_STORE_PODS);
+    put(s, OP_STORE_PODS, "stays", 1, "j", 0);
+    put(s, OP_STORE_PODS, "answered", 12, "j", 9); /* ours, made after the list */
+    op_store_sync_end(s, OP_STORE_PODS, 10);
+    assert_int_equal(1, version_of(s, "stays"));
+    assert_int_equal(0, version_of(s, "goes"));
+    assert_int_equal(12, version_of(s, "answered"));
+    op_store_sync_begin(s, OP_STORE_JOBS);
+    put(s, OP_STORE_JOBS, "j", 3, NULL, 0);
+    op_store_sync_end(s, OP_STORE_JOBS, 10);
+    assert_non_null(op_store_entry(s, "ns", "j"));
+    assert_null(op_store_entry(s, "ns", "k"));
+}
+
+static void a_sync_that_breaks_off_drops_nothing(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_PODS, "p", 1, "j", 0);
+    put(s, OP_STORE_PODS, "q", 2, "j", 0);
+    op_store_sync_begin(s, OP_STORE_PODS);
+    put(s, OP_STORE_PODS, "p", 1, "j", 0);
+    op_store_sync_begin(s, OP_STORE_PODS);
+    put(s, OP_STORE_PODS, "p", 1, "j", 0);
+    put(s, OP_STORE_PODS, "q", 2, "j", 0);
+    op_store_sync_end(s, OP_STORE_PODS, 5);
+    assert_int_equal(1, version_of(s, "p"));
+    assert_int_equal(2, version_of(s, "q"));
+}
+
+static void a_name_that_changes_its_owner_moves(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_PODS, "p", 1, "j", 0);
+    put(s, OP_STORE_PODS, "p", 2, "k", 0);
+    assert_null(op_store_entry(s, "ns", "j"));
+    assert_int_equal(1, op_store_entry(s, "ns", "k")->n_children);
+}
+
+static void deleting_is_known_before_the_watch_tells(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_PODS, "p", 1, "j", 0);
+    op_store_mark_deleting(s, OP_STORE_PODS, "ns", "p", "another");
+    assert_false(op_store_child(s, OP_STORE_PODS, "ns", "p")->child->deleting);
+    op_store_mark_deleting(s, OP_STORE_PODS, "ns", "p", "p");
+    assert_true(op_store_child(s, OP_STORE_PODS, "ns", "p")->child->deleting);
+}
+
+static void many_entries_stay_findable(void **state) {
+    struct op_store *s = *state;
+    char name[32];
+    for (int i = 0; i < 5000; i++) {
+        (void)snprintf(name, sizeof(name), "p%d", i);
+        put(s, OP_STORE_PODS, name, i + 1, "j", 0);
+    }
+    assert_int_equal(5000, s->n_pods);
+    for (int i = 0; i < 5000; i += 2) {
+        (void)snprintf(name, sizeof(name), "p%d", i);
+        drop(s, OP_STORE_PODS, name, 9999);
+    }
+    assert_int_equal(2500, op_store_entry(s, "ns", "j")->n_children);
+    assert_int_equal(2, version_of(s, "p1"));
+    assert_int_equal(0, version_of(s, "p2"));
+}
+
+#define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(children_join_their_job_by_owner),
+        TEST(an_entry_ends_with_its_last_part),
+        TEST(an_older_version_changes_nothing),
+        TEST(a_late_answer_raises_no_dead),
+        TEST(a_sync_sweeps_what_it_did_not_report),
+        TEST(a_sync_that_breaks_off_drops_nothing),
+        TEST(a_name_that_changes_its_owner_moves),
+        TEST(deleting_is_known_before_the_watch_tells),
+        TEST(many_entries_stay_findable),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
