@@ -71,8 +71,12 @@ int co_parse_duration(const char *what, const char *s, int64_t *ret_ms, struct c
         return 0;
     }
     do {
+        size_t digits = strspn(p, "0123456789.");
         char *end = NULL;
-        double v = isdigit((unsigned char)*p) || *p == '.' ? strtod(p, &end) : 0;
+        double v = digits ? strtod(p, &end) : 0;
+        if (end != p + digits) {
+            end = NULL; /* an exponent or a second point, which durations do not have */
+        }
         size_t i = 0;
         while (end && i < CO_ARRAY_LEN(units) &&
                strncmp(end, units[i].unit, strlen(units[i].unit)) != 0) {
@@ -88,7 +92,7 @@ int co_parse_duration(const char *what, const char *s, int64_t *ret_ms, struct c
     if (!(total < 9e15)) {
         return co_err_set(err, CO_INVALID, "%s: " QUOTED " is too long a duration", what, s);
     }
-    *ret_ms = (int64_t)total;
+    *ret_ms = (int64_t)(total + 1e-6); /* 1.001s is 1001 ms, whatever its binary form */
     return 0;
 }
 
@@ -126,20 +130,32 @@ void co_hostport_format(const char *host, unsigned port, char *ret_text, size_t 
     (void)snprintf(ret_text, size, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
-int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *err) {
-    struct tm tm = {0};
-    const char *p = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (p && *p == '.') {
-        p++;
-        while (isdigit((unsigned char)*p)) {
-            p++;
+/* Digits where pattern has "0", otherwise the same bytes. */
+static bool has_shape(const char *s, const char *pattern) {
+    for (; *pattern; s++, pattern++) {
+        if (*pattern == '0' ? !isdigit((unsigned char)*s) : *s != *pattern) {
+            return false;
         }
     }
-    if (!p || strcmp(p, "Z") != 0) {
+    return true;
+}
+
+int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *err) {
+    struct tm tm = {0};
+    const char *p = NULL;
+    if (has_shape(s, "0000-00-00T00:00:00")) {
+        p = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
+    }
+    if (p && *p == '.' && isdigit((unsigned char)p[1])) {
+        p += 1 + strspn(p + 1, "0123456789");
+    }
+    int day = tm.tm_mday;
+    time_t t = timegm(&tm); /* makes 1 March of 30 February */
+    if (!p || strcmp(p, "Z") != 0 || tm.tm_mday != day) {
         return co_err_set(err, CO_INVALID,
             "%s: " QUOTED " is no time in UTC such as 2021-02-08T07:43:24Z", what, s);
     }
-    *ret = timegm(&tm);
+    *ret = t;
     return 0;
 }
 
