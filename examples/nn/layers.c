@@ -34,12 +34,6 @@ int nn_linear_backward_input(struct nn_engine *e, const struct nn_linear *l, con
     return nn_engine_multiply(e, &p, dy, w, NULL, dx, err);
 }
 
-void nn_relu_forward(size_t n, float *y) {
-    for (size_t i = 0; i < n; i++) {
-        y[i] = y[i] > 0.0F ? y[i] : 0.0F;
-    }
-}
-
 void nn_relu_backward(size_t n, const float *y, float *dy) {
     const float *restrict out = y;
     float *restrict grad = dy;

@@ -29,8 +29,7 @@ CO_MUST_CHECK int nn_linear_backward_weights(struct nn_engine *e, const struct n
 CO_MUST_CHECK int nn_linear_backward_input(struct nn_engine *e, const struct nn_linear *l,
     const float *w, const float *dy, float *dx, struct co_err *err);
 
-/* In place: y = max(y, 0); dy = 0 where y, the output of the relu, is 0. */
-void nn_relu_forward(size_t n, float *y);
+/* In place: dy = 0 where y, the output of the relu, is 0. */
 void nn_relu_backward(size_t n, const float *y, float *dy);
 
 /* p (n) = 1 / (1 + exp(-z)). */
