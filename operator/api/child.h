@@ -25,9 +25,11 @@ struct op_pod {
     struct op_child c;
     const char *ip[2]; /* podIPs in order; "" when unknown */
     const char *host_ip;
-    /* Why it failed or what it waits for; "" when neither.  A failure is the first container
-     * (init containers first) that terminated with an exit code other than 0. */
+    /* Why it failed, else what it waits for; "" when neither.  A failed pod's cause is the
+     * container that ended first with an exit code other than 0, else the pod's own reason
+     * (Evicted, …). */
     const char *container, *reason, *message; /* message: its last non-empty line */
+    const char *finished;                     /* when that container failed, RFC 3339 */
     int32_t exit_code;                        /* -1 when it did not terminate */
     int32_t index; /* -1 when no label says so and the name does not fit its role */
     int32_t attempt;

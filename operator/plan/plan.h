@@ -100,7 +100,8 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
 void op_events_free(struct op_event *events, size_t n);
 
 /* The start gate's decision for a pod of this job: true when its containers may start.  False
- * for a pod that is not of this job.  *ret_why (static; NULL allowed) says what it waits for. */
+ * for a pod that is not of this job.  pod_uid NULL: decides for all pods of the job, which is one
+ * walk over them as for a single one.  *ret_why (static; NULL allowed) says what it waits for. */
 bool op_plan_gate_open(const struct op_job *job, const struct op_seen *seen,
     const struct op_settings *settings, const char *pod_uid, const char **ret_why);
 

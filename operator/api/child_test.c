@@ -1,0 +1,202 @@
+#include "operator/api/child.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static json_t *parse(const char *text) {
+    CO_AUTOFREE char *copy = co_xstrdup(text);
+    for (char *p = copy; *p; p++) {
+        *p = *p == '\'' ? '"' : *p;
+    }
+    struct co_err err = {0};
+    json_t *j = NULL;
+    if (co_json_parse(copy, strlen(copy), &j, &err)) {
+        fail_msg("%s in %s", err.msg, text);
+    }
+    return j;
+}
+
+static struct op_pod *pod_of(const char *text) {
+    CO_AUTOJSON json_t *j = parse(text);
+    struct op_pod *pod = op_pod_decode(j);
+    assert_non_null(pod);
+    return pod;
+}
+
+#define OWNER                                                                                      \
+    "'ownerReferences':[{'uid':'other'},{'apiVersion':'batch.paddlepaddle.org/v1',"                \
+    "'kind':'PaddleJob','name':'x','uid':'u1','controller':true}]"
+#define META(labels)                                                                               \
+    "'metadata':{'name':'x-worker-3','namespace':'ns','uid':'p1','resourceVersion':'9'," OWNER     \
+    ",'labels':{" labels "}}"
+
+static void a_pod_is_known_by_its_labels(void **state) {
+    (void)state;
+    struct op_pod *pod = pod_of("{" META(
+        "'paddle-res-type':'worker','batch.paddlepaddle.org/index':'3',"
+        "'batch.paddlepaddle.org/attempt':'2'") ",'status':{'phase':'Running','hostIP':'10.0.0.9',"
+                                                "'podIP':'10.1.0.1','podIPs':[{'ip':'10.1.0.1'},{'"
+                                                "ip':'fd00::1'}]}}");
+    assert_string_equal(pod->c.name, "x-worker-3");
+    assert_string_equal(pod->c.ns, "ns");
+    assert_string_equal(pod->c.uid, "p1");
+    assert_string_equal(pod->c.resource_version, "9");
+    assert_string_equal(pod->c.owner_uid, "u1");
+    assert_string_equal(pod->c.owner_job, "x");
+    assert_false(pod->c.deleting);
+    assert_int_equal(pod->role, OP_WORKER);
+    assert_int_equal(pod->index, 3);
+    assert_int_equal(pod->attempt, 2);
+    assert_string_equal(pod->ip[0], "10.1.0.1");
+    assert_string_equal(pod->ip[1], "fd00::1");
+    assert_string_equal(pod->host_ip, "10.0.0.9");
+    free(pod);
+}
+
+static void a_pod_of_upstream_is_known_by_annotation_and_owner(void **state) {
+    (void)state;
+    struct op_pod *pod =
+        pod_of("{'metadata':{'name':'x-ps-1','deletionTimestamp':'2026-01-01T00:00:00Z'," OWNER
+               ",'annotations':{'paddle-resource':'ps'}},'status':{'podIP':'10.1.0.1'}}");
+    assert_int_equal(pod->role, OP_PS);
+    assert_int_equal(pod->index, 1);
+    assert_int_equal(pod->attempt, 0);
+    assert_true(pod->c.deleting);
+    assert_int_equal(pod->phase, OP_POD_UNKNOWN);
+    assert_string_equal(pod->ip[0], "10.1.0.1");
+    free(pod);
+    pod = pod_of("{'metadata':{'name':'x-ps-1'}}");
+    assert_int_equal(pod->role, OP_NO_ROLE);
+    assert_int_equal(pod->index, -1);
+    assert_string_equal(pod->c.owner_uid, "");
+    free(pod);
+    CO_AUTOJSON json_t *nameless = parse("{'metadata':{}}");
+    assert_null(op_pod_decode(nameless));
+}
+
+struct state_row {
+    const char *status;
+    bool ready, coord;
+    int32_t restarts, exit_code;
+    const char *container, *reason, *message;
+};
+
+#define DONE(code, at, reason, message)                                                            \
+    "'state':{'terminated':{'exitCode':" code ",'finishedAt':'" at "','reason':'" reason           \
+    "','message':'" message "'}}"
+#define RUNS "'ready':true,'state':{'running':{}}"
+static const struct state_row states[] = {
+    {"'phase':'Running','containerStatuses':[{'name':'a'," RUNS ",'restartCount':2}],"
+     "'initContainerStatuses':[{'name':'i','ready':true,'restartCount':1," DONE(
+         "0", "t", "", "") "}]",
+        true, false, 3, -1, "", "", ""},
+    {"'phase':'Running','containerStatuses':[{'name':'a'," RUNS "},{'name':'b','ready':false,"
+     "'state':{'running':{}}}]",
+        false, false, 0, -1, "", "", ""},
+    {"'phase':'Pending','initContainerStatuses':[{'name':'coord-paddle','ready':false,"
+     "'state':{'running':{}}}],'containerStatuses':[{'name':'a','ready':false,"
+     "'state':{'waiting':{'reason':'PodInitializing'}}}]",
+        false, true, 0, -1, "", "", ""},
+    {"'phase':'Pending','containerStatuses':[{'name':'a','state':{'waiting':{"
+     "'reason':'ImagePullBackOff','message':'Back-off pulling'}}}]",
+        false, false, 0, -1, "a", "ImagePullBackOff", "Back-off pulling"},
+    {"'phase':'Running','containerStatuses':[{'name':'a','restartCount':4,'lastState':{"
+     "'terminated':{'exitCode':3}},'state':{'waiting':{'reason':'CrashLoopBackOff',"
+     "'message':'back-off'}}}]",
+        false, false, 4, 3, "a", "CrashLoopBackOff", "back-off"},
+    {"'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False',"
+     "'reason':'Unschedulable','message':'0/1 nodes are available'}]",
+        true, false, 0, -1, "", "Unschedulable", "0/1 nodes are available"},
+    /* the one that failed first, not the one that was killed for it */
+    {"'phase':'Failed','containerStatuses':[{'name':'side'," DONE(
+         "137", "2026-01-01T00:00:09Z", "Error", "") "},{'name':'main'," DONE("2",
+         "2026-01-01T00:00:01Z", "Error", "Traceback\\n  ValueError: no data \\n\\n") "}]",
+        false, false, 0, 2, "main", "Error", "ValueError: no data"},
+    {"'phase':'Failed','reason':'Evicted','message':'node was low on memory',"
+     "'containerStatuses':[{'name':'a'," DONE("137", "t", "Error", "") "}]",
+        false, false, 0, 137, "a", "Evicted", "node was low on memory"},
+    {"'phase':'Failed','reason':'DeadlineExceeded'", true, false, 0, -1, "", "DeadlineExceeded",
+        ""},
+};
+
+static void container_states_become_one_cause(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(states); i++) {
+        const struct state_row *row = &states[i];
+        CO_AUTOFREE char *text =
+            co_xasprintf("{'metadata':{'name':'x-ps-0'},'status':{%s}}", row->status);
+        struct op_pod *pod = pod_of(text);
+        if (pod->ready != row->ready || pod->coord != row->coord ||
+            pod->restarts != row->restarts || pod->exit_code != row->exit_code ||
+            strcmp(pod->container, row->container) != 0 || strcmp(pod->reason, row->reason) != 0 ||
+            strcmp(pod->message, row->message) != 0) {
+            fail_msg("row %zu: ready %d coord %d restarts %d code %d \"%s\" \"%s\" \"%s\"", i,
+                pod->ready, pod->coord, (int)pod->restarts, (int)pod->exit_code, pod->container,
+                pod->reason, pod->message);
+        }
+        free(pod);
+    }
+}
+
+static void long_last_words_are_cut_at_a_character(void **state) {
+    (void)state;
+    char words[1001];
+    for (size_t i = 0; i < 1000; i += 2) {
+        memcpy(words + i, "\xc3\xa4", 2);
+    }
+    words[1000] = '\0';
+    CO_AUTOFREE char *text = co_xasprintf(
+        "{'metadata':{'name':'x-ps-0'},'status':{'phase':'Failed','reason':'R','message':'a%s'}}",
+        words);
+    struct op_pod *pod = pod_of(text);
+    assert_int_equal(strlen(pod->message), 399);
+    free(pod);
+}
+
+static void a_version_alone_is_no_difference(void **state) {
+    (void)state;
+    struct op_pod *a = pod_of("{'metadata':{'name':'a','resourceVersion':'1'}}");
+    struct op_pod *b = pod_of("{'metadata':{'name':'a','resourceVersion':'2'}}");
+    struct op_pod *c = pod_of("{'metadata':{'name':'a'},'status':{'podIP':'1.2.3.4'}}");
+    assert_false(op_pod_differs(a, b));
+    assert_true(op_pod_differs(a, c));
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void a_config_map_is_known_by_its_values(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *a = parse("{'metadata':{'name':'x'},'data':{'PADDLE_PORT':'36020',"
+                                  "'PADDLE_TRAINERS_NUM':'2'}}");
+    CO_AUTOJSON json_t *b = parse("{'metadata':{'name':'x'},'data':{'PADDLE_TRAINERS_NUM':'2',"
+                                  "'MINE':'1','PADDLE_PORT':'36020'}}");
+    CO_AUTOJSON json_t *c = parse("{'metadata':{'name':'x'},'data':{'PADDLE_PORT':'x'}}");
+    struct op_configmap *ma = op_configmap_decode(a);
+    struct op_configmap *mb = op_configmap_decode(b);
+    struct op_configmap *mc = op_configmap_decode(c);
+    assert_int_equal(ma->port, 36020);
+    assert_int_equal(mc->port, 0);
+    assert_true(ma->hash == mb->hash); /* the user's own key and the order do not count */
+    assert_true(ma->hash != mc->hash);
+    assert_true(ma->hash == op_env_hash(json_object_get(a, "data")));
+    free(ma);
+    free(mb);
+    free(mc);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pod_is_known_by_its_labels),
+        cmocka_unit_test(a_pod_of_upstream_is_known_by_annotation_and_owner),
+        cmocka_unit_test(container_states_become_one_cause),
+        cmocka_unit_test(long_last_words_are_cut_at_a_character),
+        cmocka_unit_test(a_version_alone_is_no_difference),
+        cmocka_unit_test(a_config_map_is_known_by_its_values),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

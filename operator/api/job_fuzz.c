@@ -1,0 +1,52 @@
+/* Any JSON as a job and as each of its children: nothing crashes, what is validated twice has
+ * the same problems, and a name never leads to a pod beyond the limit without a problem. */
+#include "operator/api/child.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_job(const json_t *obj) {
+    struct op_job *job = NULL;
+    if (op_job_decode(json_incref((json_t *)(uintptr_t)obj), &job, NULL)) {
+        return;
+    }
+    struct op_problem strict[OP_PROBLEMS_MAX];
+    size_t n = op_job_validate(obj, true, strict, OP_PROBLEMS_MAX);
+    if (n < job->n_problems) {
+        abort();
+    }
+    for (size_t i = 0; i < job->n_problems; i++) {
+        if (strncmp(job->problems[i].path, job->problems[i].message, 8) != 0) {
+            abort();
+        }
+    }
+    for (enum op_role r = OP_PS; r < OP_ROLES && job->n_problems == 0; r++) {
+        char name[OP_NAME_MAX + 64];
+        int32_t last = job->role[r].replicas - 1;
+        if (last < 0) {
+            continue;
+        }
+        op_pod_name(job->name, r, last, name, sizeof(name));
+        if (strlen(name) > OP_NAME_MAX || op_pod_name_index(job->name, r, name) != last) {
+            abort();
+        }
+    }
+    op_job_free(job);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    CO_AUTOJSON json_t *obj = NULL;
+    if (co_json_parse((const char *)data, size, &obj, NULL)) {
+        return 0;
+    }
+    check_job(obj);
+    struct op_pod *pod = op_pod_decode(obj);
+    if (pod && op_pod_differs(pod, pod)) {
+        abort();
+    }
+    free(pod);
+    free(op_service_decode(obj));
+    free(op_configmap_decode(obj));
+    return 0;
+}

@@ -1,0 +1,236 @@
+#include "operator/api/job.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* JSON with ' for ". */
+static json_t *parse(const char *text) {
+    CO_AUTOFREE char *copy = co_xstrdup(text);
+    for (char *p = copy; *p; p++) {
+        *p = *p == '\'' ? '"' : *p;
+    }
+    struct co_err err = {0};
+    json_t *j = NULL;
+    if (co_json_parse(copy, strlen(copy), &j, &err)) {
+        fail_msg("%s in %s", err.msg, text);
+    }
+    return j;
+}
+
+static struct op_job *decode(const char *text) {
+    struct op_job *job = NULL;
+    struct co_err err = {0};
+    if (op_job_decode(parse(text), &job, &err)) {
+        fail_msg("%s", err.msg);
+    }
+    return job;
+}
+
+#define TEMPLATE "'template':{'spec':{'containers':[{'name':'c','image':'i'}]}}"
+#define PS_JOB                                                                                     \
+    "{'metadata':{'name':'wide','namespace':'ns','uid':'u1','resourceVersion':'7',"                \
+    "'generation':3,'finalizers':['a/b','finalizers.paddlepaddle.org']},"                          \
+    "'spec':{'cleanPodPolicy':'OnFailed','intranet':'Service','withGloo':1,'elastic':null,"        \
+    "'ps':{'replicas':2," TEMPLATE "},'worker':{'replicas':3," TEMPLATE "}},"                      \
+    "'status':{'phase':'Running'}}"
+
+static void a_job_is_decoded(void **state) {
+    (void)state;
+    struct op_job *job = decode(PS_JOB);
+    assert_string_equal(job->name, "wide");
+    assert_string_equal(job->ns, "ns");
+    assert_string_equal(job->uid, "u1");
+    assert_string_equal(job->resource_version, "7");
+    assert_int_equal(job->generation, 3);
+    assert_true(job->finalizer);
+    assert_int_equal(job->n_finalizers, 2);
+    assert_false(job->deleting);
+    assert_int_equal(job->clean, OP_CLEAN_OTHER);
+    assert_int_equal(job->intranet, OP_SERVICE);
+    assert_int_equal(job->mode, OP_MODE_PS);
+    assert_int_equal(job->success, OP_SUCCESS_WORKERS);
+    assert_false(job->elastic);
+    assert_int_equal(job->gloo, 1);
+    assert_int_equal(job->role[OP_PS].replicas, 2);
+    assert_int_equal(job->role[OP_WORKER].replicas, 3);
+    assert_non_null(job->role[OP_WORKER].tmpl);
+    assert_false(job->role[OP_HETER].present);
+    assert_int_equal(job->phase, OP_PHASE_RUNNING);
+    assert_int_equal(job->n_problems, 0);
+    op_job_free(job);
+}
+
+struct word_row {
+    const char *spec;
+    enum op_clean clean;
+    enum op_intranet intranet;
+    enum op_success success;
+    enum op_mode mode;
+    bool elastic;
+    int32_t gloo;
+};
+
+#define ROLE(name, n) "'" name "':{'replicas':" n "," TEMPLATE "}"
+static const struct word_row words[] = {
+    {"", OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'Always','intranet':'PodIP'", OP_CLEAN_ALWAYS, OP_POD_IP, OP_SUCCESS_WORKERS,
+        OP_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'Never','intranet':'Host','successPolicy':'AllPods'", OP_CLEAN_NEVER,
+        OP_HOST, OP_SUCCESS_ALL, OP_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'OnFailure','intranet':'host'", OP_CLEAN_ON_FAILURE, OP_POD_IP,
+        OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'OnCompletion','successPolicy':'AllWorkers'", OP_CLEAN_ON_COMPLETION,
+        OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false, 0},
+    {"'cleanPodPolicy':'always'", OP_CLEAN_OTHER, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE,
+        false, 0},
+    {ROLE("worker", "1"), OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_SINGLE, false,
+        0},
+    {ROLE("worker", "2") ",'elastic':0,'withGloo':1", OP_CLEAN_DEFAULT, OP_POD_IP,
+        OP_SUCCESS_WORKERS, OP_MODE_COLLECTIVE, true, 0},
+    {ROLE("ps", "0") ",'withGloo':1", OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_PS,
+        false, 0},
+    {ROLE("ps", "1") ",'withGloo':-1", OP_CLEAN_DEFAULT, OP_POD_IP, OP_SUCCESS_WORKERS, OP_MODE_PS,
+        false, 0},
+};
+
+static void words_mean_what_they_meant(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
+        const struct word_row *row = &words[i];
+        CO_AUTOFREE char *text = co_xasprintf("{'metadata':{'name':'x'},'spec':{%s}}", row->spec);
+        struct op_job *job = decode(text);
+        if (job->clean != row->clean || job->intranet != row->intranet ||
+            job->success != row->success || job->mode != row->mode ||
+            job->elastic != row->elastic || job->gloo != row->gloo || job->n_problems) {
+            fail_msg("row %zu: %s", i, row->spec);
+        }
+        op_job_free(job);
+    }
+}
+
+static void what_is_no_job_is_refused(void **state) {
+    (void)state;
+    static const char *const texts[] = {"[]", "{}", "{'metadata':{}}", "{'metadata':{'name':7}}"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
+        struct op_job *job = NULL;
+        struct co_err err = {0};
+        assert_int_equal(op_job_decode(parse(texts[i]), &job, &err), CO_INVALID);
+        assert_null(job);
+    }
+}
+
+struct problem_row {
+    const char *text;
+    const char *path; /* of the first problem; NULL: none */
+    const char *message;
+};
+
+#define JOB(spec) "{'metadata':{'name':'x'},'spec':{" spec "}}"
+#define WORKER(tmpl) JOB("'worker':{'replicas':1,'template':" tmpl "}")
+#define NAMED(name) "{'metadata':{'name':'" name "'},'spec':{" ROLE("worker", "11") "}}"
+static const struct problem_row problems[] = {
+    {JOB(ROLE("worker", "2")), NULL, NULL},
+    {"{'metadata':{'name':'x'}}", NULL, NULL},
+    {JOB("'schedulingPolicy':null,'ps':null"), NULL, NULL},
+    {NAMED("a.b"), "metadata.name", "small letters"},
+    {NAMED("1a"), "metadata.name", "beginning with a letter"},
+    {NAMED("a-"), "metadata.name", "not ending"},
+    {NAMED("Abc"), "metadata.name", "small letters"},
+    /* 53 characters + "-worker-10" = 63 */
+    {NAMED("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), NULL, NULL},
+    {NAMED("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "metadata.name",
+        "has 54 characters, so that pod <name>-worker-10 would have more than 63: use at most 53"},
+    {JOB("'worker':{" TEMPLATE "}"), "spec.worker.replicas", "is missing"},
+    {JOB("'worker':{'replicas':-1," TEMPLATE "}"), "spec.worker.replicas",
+        "is -1: use 0 for no pods"},
+    {JOB("'worker':{'replicas':'2'," TEMPLATE "}"), "spec.worker.replicas", "not an integer"},
+    {JOB("'worker':{'replicas':1000000," TEMPLATE "}"), "spec.worker.replicas", "the most is"},
+    {JOB("'worker':{'replicas':1}"), "spec.worker.template", "is missing"},
+    {WORKER("7"), "spec.worker.template", "no pod template"},
+    {WORKER("{}"), "spec.worker.template", "no pod template"},
+    {WORKER("{'spec':{}}"), "spec.worker.template.spec.containers", "missing or empty"},
+    {WORKER("{'spec':{'containers':[]}}"), "spec.worker.template.spec.containers",
+        "missing or empty"},
+    {WORKER("{'spec':{'containers':{}}}"), "spec.worker.template.spec.containers", "not a list"},
+    {WORKER("{'spec':{'containers':['a']}}"), "spec.worker.template.spec.containers", "no object"},
+    {WORKER("{'spec':{'containers':[{'env':{}}]}}"), "spec.worker.template.spec.containers.0.env",
+        "not a list"},
+    {WORKER("{'spec':{'containers':[{}],'initContainers':{}}}"),
+        "spec.worker.template.spec.initContainers", "not a list"},
+    {WORKER("{'metadata':{'labels':[]},'spec':{'containers':[{}]}}"),
+        "spec.worker.template.metadata.labels", "not an object"},
+    {JOB("'worker':[]"), "spec.worker", "not an object"},
+    {"{'metadata':{'name':'x'},'spec':7}", "spec", "not an object"},
+    {JOB("'cleanPodPolicy':3"), "spec.cleanPodPolicy", "not a string"},
+    {JOB("'elastic':1," ROLE("ps", "1")), "spec.elastic", "needs workers"},
+};
+
+static void problems_name_the_field_and_what_to_do(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(problems); i++) {
+        const struct problem_row *row = &problems[i];
+        struct op_job *job = decode(row->text);
+        if (!row->path) {
+            assert_int_equal(job->n_problems, 0);
+        } else {
+            if (!job->n_problems || strcmp(job->problems[0].path, row->path) != 0 ||
+                strncmp(job->problems[0].message, row->path, strlen(row->path)) != 0 ||
+                !strstr(job->problems[0].message, row->message)) {
+                fail_msg("%s: %s", row->text,
+                    job->n_problems ? job->problems[0].message : "no problem found");
+            }
+        }
+        op_job_free(job);
+    }
+}
+
+static void all_problems_are_found_and_files_are_held_to_kind_and_version(void **state) {
+    (void)state;
+    struct op_problem found[OP_PROBLEMS_MAX];
+    CO_AUTOJSON json_t *j =
+        parse("{'kind':'Job','metadata':{'name':'X'},'spec':{'ps':{'replicas':1},"
+              "'worker':{'replicas':-2,'template':{'spec':{}}}}}");
+    size_t n = op_job_validate(j, true, found, OP_PROBLEMS_MAX);
+    assert_int_equal(n, 6);
+    static const char *const paths[] = {"apiVersion", "kind", "metadata.name", "spec.ps.template",
+        "spec.worker.replicas", "spec.worker.template.spec.containers"};
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(found[i].path, paths[i]);
+    }
+    assert_int_equal(op_job_validate(j, true, found, 2), 2);
+}
+
+static void names_go_there_and_back(void **state) {
+    (void)state;
+    char name[80];
+    op_pod_name("my-ps-job", OP_PS, 12, name, sizeof(name));
+    assert_string_equal(name, "my-ps-job-ps-12");
+    assert_int_equal(op_pod_name_index("my-ps-job", OP_PS, name), 12);
+    assert_int_equal(op_pod_name_index("my-ps-job", OP_WORKER, name), -1);
+    assert_int_equal(op_pod_name_index("my", OP_PS, name), -1);
+    assert_int_equal(op_pod_name_index("my-ps-job", OP_PS, "my-ps-job-ps-012"), -1);
+    assert_int_equal(op_pod_name_index("my-ps-job", OP_PS, "my-ps-job-ps-"), -1);
+    assert_int_equal(op_pod_name_index("j", OP_PS, "j-ps-99999999999999999999"), -1);
+    for (enum op_phase p = OP_PHASE_NONE; p <= OP_PHASE_TERMINATING; p++) {
+        assert_int_equal(op_phase_parse(op_phase_name(p)), p);
+    }
+    assert_int_equal(op_phase_parse("Scaling"), OP_PHASE_NONE);
+    assert_int_equal(op_phase_parse(NULL), OP_PHASE_NONE);
+    assert_int_equal(op_role_parse("master"), OP_NO_ROLE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_is_decoded),
+        cmocka_unit_test(words_mean_what_they_meant),
+        cmocka_unit_test(what_is_no_job_is_refused),
+        cmocka_unit_test(problems_name_the_field_and_what_to_do),
+        cmocka_unit_test(all_problems_are_found_and_files_are_held_to_kind_and_version),
+        cmocka_unit_test(names_go_there_and_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

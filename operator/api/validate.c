@@ -1,0 +1,235 @@
+#include "operator/api/job.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+struct found {
+    struct op_problem *rows;
+    size_t n, max;
+};
+
+/* Message: the path, then the sentence. */
+static void CO_PRINTF(4, 5)
+    add(struct found *f, enum op_problem_code code, const char *path, const char *fmt, ...) {
+    if (f->n == f->max) {
+        return;
+    }
+    struct op_problem *p = &f->rows[f->n++];
+    *p = (struct op_problem){.code = code};
+    int n = snprintf(p->path, sizeof(p->path), "%s", path);
+    n = snprintf(p->message, sizeof(p->message), "%s ", path);
+    if (n < 0 || (size_t)n >= sizeof(p->message)) {
+        return;
+    }
+    va_list ap;
+    va_start(ap, fmt);
+    n = vsnprintf(p->message + n, sizeof(p->message) - (size_t)n, fmt, ap);
+    (void)n; /* a cut message is still one */
+    va_end(ap);
+}
+
+static bool absent(const json_t *j) {
+    return !j || json_is_null(j);
+}
+
+/* ---- names -------------------------------------------------------------------------------- */
+
+static bool is_label(const char *s) {
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789-");
+    return s[n] == '\0' && s[0] >= 'a' && s[0] <= 'z' && s[n - 1] != '-';
+}
+
+static void check_name(struct found *f, const json_t *obj) {
+    const char *name = co_json_str(obj, "metadata", "name");
+    if (!name || !*name) {
+        add(f, OP_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
+        return;
+    }
+    if (!is_label(name)) {
+        add(f, OP_PROBLEM_NAME, "metadata.name",
+            "is \"%.80s\", but pods and Services are named after it: use small letters, digits and "
+            "'-', beginning with a letter and not ending with '-'",
+            name);
+        return;
+    }
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        const json_t *n = co_json_at(obj, "spec", op_role_name(r), "replicas");
+        int64_t replicas = json_integer_value(n);
+        if (replicas < 1 || replicas > OP_REPLICAS_MAX) {
+            continue;
+        }
+        char digits[16];
+        int length = snprintf(digits, sizeof(digits), "%" PRId64, replicas - 1);
+        size_t rest = strlen(op_role_name(r)) + 2 + (size_t)length;
+        if (strlen(name) + rest > OP_NAME_MAX) {
+            add(f, OP_PROBLEM_NAME, "metadata.name",
+                "has %zu characters, so that pod <name>-%s-%s would have more than %d: use at most "
+                "%zu",
+                strlen(name), op_role_name(r), digits, OP_NAME_MAX, OP_NAME_MAX - rest);
+            return;
+        }
+    }
+}
+
+/* ---- roles -------------------------------------------------------------------------------- */
+
+/* What the operator appends to must be of the kind it expects. */
+static const struct {
+    const char *keys[4];
+    json_type type;
+    const char *word;
+} template_parts[] = {
+    {{"metadata"}, JSON_OBJECT, "an object"},
+    {{"metadata", "labels"}, JSON_OBJECT, "an object"},
+    {{"metadata", "annotations"}, JSON_OBJECT, "an object"},
+    {{"spec", "initContainers"}, JSON_ARRAY, "a list"},
+    {{"spec", "affinity"}, JSON_OBJECT, "an object"},
+    {{"spec", "affinity", "podAntiAffinity"}, JSON_OBJECT, "an object"},
+};
+
+static void join(const char *base, const char *const *keys, char *ret, size_t size) {
+    size_t n = (size_t)snprintf(ret, size, "%s", base);
+    for (; *keys && n < size; keys++) {
+        n += (size_t)snprintf(ret + n, size - n, ".%s", *keys);
+    }
+}
+
+static void check_containers(struct found *f, const json_t *tmpl, const char *base) {
+    char path[96];
+    const json_t *spec = json_object_get(tmpl, "spec");
+    const char *const keys[] = {"spec", "containers", NULL};
+    join(base, keys, path, sizeof(path));
+    const json_t *list = json_object_get(spec, "containers");
+    if (absent(list) || (json_is_array(list) && json_array_size(list) == 0)) {
+        add(f, OP_PROBLEM_CONTAINERS, path,
+            "is missing or empty: name at least one container with its image");
+        return;
+    }
+    if (!json_is_array(list)) {
+        add(f, OP_PROBLEM_CONTAINERS, path, "is not a list: write each container as a list item");
+        return;
+    }
+    static const char *const lists[] = {"env", "envFrom", "ports"};
+    const json_t *first = json_array_get(list, 0);
+    if (!json_is_object(first)) {
+        add(f, OP_PROBLEM_CONTAINERS, path, "has a first item that is no object");
+        return;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
+        const json_t *j = json_object_get(first, lists[i]);
+        if (!absent(j) && !json_is_array(j)) {
+            const char *const env[] = {"spec", "containers", "0", lists[i], NULL};
+            join(base, env, path, sizeof(path));
+            add(f, OP_PROBLEM_TEMPLATE, path, "is not a list");
+        }
+    }
+}
+
+static void check_template(struct found *f, const json_t *tmpl, const char *base) {
+    if (absent(tmpl)) {
+        add(f, OP_PROBLEM_TEMPLATE, base,
+            "is missing: describe the role's pods there, as in a Pod's metadata and spec");
+        return;
+    }
+    if (!json_is_object(tmpl) || !json_is_object(json_object_get(tmpl, "spec"))) {
+        add(f, OP_PROBLEM_TEMPLATE, base,
+            "is no pod template: it must be an object with a spec, as in a Pod");
+        return;
+    }
+    check_containers(f, tmpl, base);
+    for (size_t i = 0; i < CO_ARRAY_LEN(template_parts); i++) {
+        const json_t *j = co_json_atv(tmpl, template_parts[i].keys);
+        if (!absent(j) && json_typeof(j) != template_parts[i].type) {
+            char path[96];
+            join(base, template_parts[i].keys, path, sizeof(path));
+            add(f, OP_PROBLEM_TEMPLATE, path, "is not %s", template_parts[i].word);
+        }
+    }
+}
+
+static void check_replicas(struct found *f, const json_t *j, const char *path) {
+    if (absent(j)) {
+        add(f, OP_PROBLEM_REPLICAS, path, "is missing: say how many pods the role has");
+    } else if (!json_is_integer(j)) {
+        add(f, OP_PROBLEM_REPLICAS, path, "is not an integer");
+    } else if (json_integer_value(j) < 0) {
+        add(f, OP_PROBLEM_REPLICAS, path,
+            "is %" JSON_INTEGER_FORMAT ": use 0 for no pods, or leave the role out",
+            json_integer_value(j));
+    } else if (json_integer_value(j) > OP_REPLICAS_MAX) {
+        add(f, OP_PROBLEM_REPLICAS, path, "is %" JSON_INTEGER_FORMAT ": the most is %d",
+            json_integer_value(j), OP_REPLICAS_MAX);
+    }
+}
+
+static void check_role(struct found *f, const json_t *role, const char *name) {
+    char path[64];
+    int n = snprintf(path, sizeof(path), "spec.%s", name);
+    if (absent(role)) {
+        return;
+    }
+    if (!json_is_object(role)) {
+        add(f, OP_PROBLEM_TYPE, path, "is not an object: it needs replicas and a template");
+        return;
+    }
+    n = snprintf(path, sizeof(path), "spec.%s.replicas", name);
+    check_replicas(f, json_object_get(role, "replicas"), path);
+    n = snprintf(path, sizeof(path), "spec.%s.template", name);
+    (void)n; /* the longest fits */
+    check_template(f, json_object_get(role, "template"), path);
+}
+
+/* ---- the rest ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *key;
+    json_type type;
+    const char *word;
+} spec_fields[] = {
+    {"cleanPodPolicy", JSON_STRING, "a string"},
+    {"intranet", JSON_STRING, "a string"},
+    {"successPolicy", JSON_STRING, "a string"},
+    {"withGloo", JSON_INTEGER, "an integer"},
+    {"elastic", JSON_INTEGER, "an integer"},
+    {"schedulingPolicy", JSON_OBJECT, "an object"},
+};
+
+static void check_spec(struct found *f, const json_t *spec) {
+    if (absent(spec)) {
+        return;
+    }
+    if (!json_is_object(spec)) {
+        add(f, OP_PROBLEM_TYPE, "spec", "is not an object");
+        return;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(spec_fields); i++) {
+        const json_t *j = json_object_get(spec, spec_fields[i].key);
+        if (!absent(j) && json_typeof(j) != spec_fields[i].type) {
+            char path[64];
+            int n = snprintf(path, sizeof(path), "spec.%s", spec_fields[i].key);
+            (void)n; /* the longest fits */
+            add(f, OP_PROBLEM_TYPE, path, "is not %s", spec_fields[i].word);
+        }
+    }
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        check_role(f, json_object_get(spec, op_role_name(r)), op_role_name(r));
+    }
+    if (!absent(json_object_get(spec, "elastic")) && absent(json_object_get(spec, "worker"))) {
+        add(f, OP_PROBLEM_ELASTIC, "spec.elastic",
+            "is set, but there is no spec.worker: elastic training needs workers");
+    }
+}
+
+size_t op_job_validate(const json_t *obj, bool strict, struct op_problem *ret, size_t max) {
+    struct found f = {.rows = ret, .max = max};
+    if (strict && !co_streq(co_json_str(obj, "apiVersion"), OP_API_VERSION)) {
+        add(&f, OP_PROBLEM_TYPE, "apiVersion", "is not %s", OP_API_VERSION);
+    }
+    if (strict && !co_streq(co_json_str(obj, "kind"), OP_KIND)) {
+        add(&f, OP_PROBLEM_TYPE, "kind", "is not %s", OP_KIND);
+    }
+    check_name(&f, obj);
+    check_spec(&f, json_object_get(obj, "spec"));
+    return f.n;
+}

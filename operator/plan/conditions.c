@@ -1,0 +1,106 @@
+#include "common/parse.h"
+#include "operator/plan/world.h"
+
+#include <string.h>
+
+enum { MESSAGE_MAX = 640 };
+
+const json_t *op_condition_stored(const struct op_job *job, const char *type) {
+    size_t i;
+    json_t *c;
+    json_array_foreach(json_object_get(job->status, "conditions"), i, c) {
+        if (co_streq(co_json_str(c, "type"), type)) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+bool op_condition_true(const struct op_job *job, const char *type) {
+    return co_streq(co_json_str(op_condition_stored(job, type), "status"), "True") != 0;
+}
+
+struct condition {
+    const char *type;
+    bool is;
+    bool always; /* shown even when it was never true */
+    const char *reason, *message;
+};
+
+static void add(json_t *list, const struct op_world *w, const struct condition *c) {
+    const json_t *stored = op_condition_stored(w->job, c->type);
+    if (!c->is && !c->always && !stored) {
+        return;
+    }
+    const char *status = c->is ? "True" : "False";
+    const char *since = co_json_str(stored, "lastTransitionTime");
+    char text[32];
+    if (!since || !co_streq(co_json_str(stored, "status"), status)) {
+        co_time_format(w->now, text);
+        since = text;
+    }
+    json_t *j = json_object();
+    co_json_set(j, "type", json_string(c->type));
+    co_json_set(j, "status", json_string(status));
+    co_json_set(j, "observedGeneration", json_integer(w->job->generation));
+    co_json_set(j, "lastTransitionTime", json_string(since));
+    co_json_set(j, "reason", co_json_string(c->reason));
+    co_json_set(j, "message", co_json_string(c->message));
+    co_json_append(list, j);
+}
+
+static const char *waiting_reason(const struct op_outlook *o) {
+    return *o->reason ? o->reason : op_phase_name(o->phase);
+}
+
+/* Why it does not run: what is in the way, or where it stands. */
+static struct condition running(const struct op_outlook *o) {
+    struct condition c = {.type = "Running", .always = true};
+    c.is = o->phase == OP_PHASE_RUNNING;
+    c.reason = c.is ? "AllPodsRunning" : waiting_reason(o);
+    c.message = c.is ? "" : o->message;
+    return c;
+}
+
+static struct condition created(const struct op_world *w, const struct op_outlook *o) {
+    struct condition c = {.type = "Created", .always = true};
+    const json_t *stored = op_condition_stored(w->job, c.type);
+    bool was =
+        op_condition_true(w->job, c.type) &&
+        json_integer_value(json_object_get(stored, "observedGeneration")) == w->job->generation;
+    /* A pod that is made anew does not make the job less created. */
+    c.is = o->all_created || was || op_phase_terminal(o->phase);
+    c.reason = c.is ? "PodsCreated" : o->blocked ? o->reason : "Creating";
+    c.message = !c.is && o->blocked ? o->message : "";
+    return c;
+}
+
+/* A job that ends keeps its conditions from before, with those of the end put in. */
+json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o) {
+    json_t *list = json_array();
+    bool completed = o->phase == OP_PHASE_COMPLETED;
+    bool failed = o->phase == OP_PHASE_FAILED;
+    bool all = w->job->success == OP_SUCCESS_ALL || w->job->mode != OP_MODE_PS;
+    const struct condition rows[] = {
+        created(w, o),
+        running(o),
+        {.type = "Completing",
+            .is = o->completing,
+            .reason = o->completing ? "WorkersSucceeded" : waiting_reason(o),
+            .message = o->completing ? "all workers have succeeded, servers may still end" : ""},
+        {.type = "Succeeded",
+            .is = completed,
+            .reason =
+                completed ? (all ? "AllPodsSucceeded" : "AllWorkersSucceeded") : waiting_reason(o),
+            .message = ""},
+        {.type = "Failed", .is = failed, .reason = waiting_reason(o), .message = o->message},
+        {.type = "Blocked",
+            .is = o->blocked,
+            .reason = o->blocked ? o->reason : "Unblocked",
+            .message = o->blocked ? o->message : ""},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        add(list, w, &rows[i]);
+    }
+    return list;
+}

@@ -1,0 +1,242 @@
+#include "common/contract.h"
+#include "common/parse.h"
+#include "operator/plan/world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- ports ---------------------------------------------------------------------------------- */
+
+static bool is_taken(uint16_t port, const uint16_t *taken, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (taken[i] == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken) {
+    uint64_t h = 0xcbf29ce484222325U;
+    for (const char *p = uid; *p; p++) {
+        h = (h ^ (unsigned char)*p) * 0x100000001b3U;
+    }
+    h ^= h >> 32; /* FNV's low bits alone are poor */
+    uint16_t first = 0;
+    for (uint64_t i = 0; i < CO_PORT_SLOTS; i++) {
+        uint16_t port = (uint16_t)(CO_PORT_BASE + CO_PORT_SPAN * ((h + i) % CO_PORT_SLOTS));
+        first = i ? first : port;
+        if (!is_taken(port, taken, n_taken)) {
+            return port;
+        }
+    }
+    return first; /* all are taken: anti-affinity and luck */
+}
+
+/* The port of a live job never changes, hence what its ConfigMap says goes first. */
+static uint16_t job_port(const struct op_world *w) {
+    if (w->job->intranet == OP_SERVICE) {
+        return CO_PORT_BASE;
+    }
+    uint16_t have = w->configmap ? w->configmap->port : 0;
+    if (have >= CO_PORT_BASE && have < CO_PORT_BASE + CO_PORT_SPAN * CO_PORT_SLOTS) {
+        return have;
+    }
+    bool host = w->job->intranet == OP_HOST;
+    return op_plan_port(
+        w->job->uid, host ? w->seen->ports_taken : NULL, host ? w->seen->n_ports_taken : 0);
+}
+
+/* ---- addresses ------------------------------------------------------------------------------ */
+
+static const char *pod_address(const struct op_pod *pod, int family) {
+    for (size_t i = 0; i < 2 && family; i++) {
+        bool v6 = strchr(pod->ip[i], ':') != NULL;
+        if (*pod->ip[i] && v6 == (family == 6)) {
+            return pod->ip[i];
+        }
+    }
+    return pod->ip[0];
+}
+
+static bool has_address(const struct op_slot *slot) {
+    return slot->pod && !slot->pod->c.deleting && *slot->pod->ip[0];
+}
+
+bool op_env_addressed(const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            if (!has_address(&w->slot[r][i])) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void slot_host(
+    const struct op_world *w, enum op_role role, int32_t index, char *ret, size_t size) {
+    if (w->job->intranet == OP_SERVICE) {
+        op_pod_name(w->job->name, role, index, ret, size);
+        return;
+    }
+    const struct op_pod *pod = w->slot[role][index].pod;
+    int n = snprintf(ret, size, "%s", pod_address(pod, w->settings->prefer_family));
+    (void)n; /* an address is far shorter */
+}
+
+/* ---- the ConfigMap's values ----------------------------------------------------------------- */
+
+enum { LIST_MAX = OP_REPLICAS_MAX * 80 };
+
+/* port 0: hosts only. */
+static char *host_list(const struct op_world *w, enum op_role role, uint16_t port) {
+    struct co_buf b = CO_BUF(LIST_MAX);
+    int r = co_buf_adds(&b, "", NULL);
+    for (int32_t i = 0; !r && i < op_world_replicas(w, role); i++) {
+        char host[CO_HOST_MAX];
+        char text[CO_HOST_MAX + 10];
+        slot_host(w, role, i, host, sizeof(host));
+        const char *item = host;
+        if (port) {
+            co_hostport_format(host, port, text, sizeof(text));
+            item = text;
+        }
+        r = i ? co_buf_adds(&b, ",", NULL) : 0;
+        r = r ? r : co_buf_adds(&b, item, NULL);
+    }
+    return co_buf_take(&b);
+}
+
+static bool applies(const struct op_job *job, enum co_var_when when) {
+    switch (when) {
+    case CO_WHEN_ALWAYS:
+        return true;
+    case CO_WHEN_PS:
+        return job->role[OP_PS].present;
+    case CO_WHEN_WORKER:
+        return job->role[OP_WORKER].present;
+    case CO_WHEN_HETER:
+        return job->role[OP_HETER].present;
+    case CO_WHEN_GLOO:
+        return job->gloo > 0;
+    case CO_WHEN_ELASTIC:
+        return job->elastic;
+    case CO_WHEN_NEVER:
+    default:
+        return false;
+    }
+}
+
+static char *number(int64_t n) {
+    return co_xasprintf("%" PRId64, n);
+}
+
+static char *gloo_endpoint(const struct op_world *w, uint16_t port) {
+    char host[CO_HOST_MAX];
+    char text[CO_HOST_MAX + 10];
+    slot_host(w, OP_PS, 0, host, sizeof(host));
+    co_hostport_format(host, (unsigned)port + CO_PORT_GLOO, text, sizeof(text));
+    return co_xstrdup(text);
+}
+
+/* The value of a ConfigMap variable; the caller frees. */
+static char *encode(const struct op_world *w, enum co_var var, uint16_t port) {
+    switch (var) {
+    case CO_VAR_PORTS_NUM:
+        return number(CO_PORT_SPAN);
+    case CO_VAR_PORT:
+        return number(port);
+    case CO_VAR_PSERVERS:
+        return host_list(w, OP_PS, port);
+    case CO_VAR_TRAINER_ENDPOINTS:
+        return host_list(w, OP_WORKER, port);
+    case CO_VAR_TRAINERS:
+        return host_list(w, OP_WORKER, 0);
+    case CO_VAR_TRAINERS_NUM:
+        return number(w->job->role[OP_WORKER].replicas);
+    case CO_VAR_HETER_ENDPOINTS:
+        return host_list(w, OP_HETER, port);
+    case CO_VAR_WITH_GLOO:
+        return number(w->job->gloo);
+    case CO_VAR_GLOO_RENDEZVOUS:
+        return co_xstrdup("3");
+    case CO_VAR_GLOO_HTTP_ENDPOINT:
+        return gloo_endpoint(w, port);
+    default:
+        return co_xstrdup("");
+    }
+}
+
+json_t *op_env_data(const struct op_world *w) {
+    if (w->job->intranet != OP_SERVICE && !op_env_addressed(w)) {
+        return NULL;
+    }
+    uint16_t port = job_port(w);
+    json_t *data = json_object();
+    for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
+        const struct co_contract_row *row = &co_contract[var];
+        if (row->via == CO_VIA_CONFIGMAP && applies(w->job, row->when)) {
+            CO_AUTOFREE char *value = encode(w, var, port);
+            co_json_set(data, row->name, co_json_string(value));
+        }
+    }
+    return data;
+}
+
+/* ---- direct variables ----------------------------------------------------------------------- */
+
+static const char *role_word(enum op_role role) {
+    return role == OP_PS       ? co_contract_role_ps
+           : role == OP_WORKER ? co_contract_role_worker
+                               : co_contract_role_heter;
+}
+
+/* {"name": …, "value": …}, or a field of the pod itself. */
+static json_t *direct(const struct op_job *job, enum co_var var, enum op_role role, int32_t index) {
+    json_t *e = json_object();
+    co_json_set(e, "name", json_string(co_contract[var].name));
+    CO_AUTOFREE char *value = NULL;
+    char name[OP_NAME_MAX + 32];
+    switch (var) {
+    case CO_VAR_POD_IP:
+        if (job->intranet != OP_SERVICE) {
+            co_json_set(
+                e, "valueFrom", json_pack("{s:{s:s}}", "fieldRef", "fieldPath", "status.podIP"));
+            return e;
+        }
+        op_pod_name(job->name, role, index, name, sizeof(name));
+        value = co_xstrdup(name);
+        break;
+    case CO_VAR_TRAINER_ID:
+        value = number(index);
+        break;
+    case CO_VAR_TRAINING_ROLE:
+    case CO_VAR_PADDLE_TRAINING_ROLE:
+        value = co_xstrdup(role_word(role));
+        break;
+    case CO_VAR_ELASTIC_JOB_ID:
+        value = co_xasprintf("%s-%s", job->ns, job->name);
+        break;
+    case CO_VAR_ELASTIC_NP:
+        value = number(job->role[OP_WORKER].replicas);
+        break;
+    case CO_VAR_ELASTIC_TIMEOUT:
+        value = co_xstrdup("60");
+        break;
+    default:
+        value = co_xstrdup("");
+        break;
+    }
+    co_json_set(e, "value", co_json_string(value));
+    return e;
+}
+
+void op_env_direct(const struct op_job *job, enum op_role role, int32_t index, json_t *env) {
+    for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
+        if (co_contract[var].via == CO_VIA_ENV && applies(job, co_contract[var].when)) {
+            co_json_append(env, direct(job, var, role, index));
+        }
+    }
+}

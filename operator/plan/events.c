@@ -1,0 +1,188 @@
+#include "common/buf.h"
+#include "operator/plan/world.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+enum { MESSAGE_MAX = 1000 /* of the API server's 1024 */, NAMES_MAX = 10 };
+
+void op_events_free(struct op_event *events, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        free(events[i].message);
+    }
+    free(events);
+}
+
+/* ---- what was done -------------------------------------------------------------------------- */
+
+/* Upstream's reasons, and the one that it had no use for. */
+static const struct {
+    const char *done, *failed; /* reasons */
+    const char *done_text, *failed_text;
+} verbs[] = {
+    [OP_CREATE] = {"Created", "Create", "created", "create failed"},
+    [OP_DELETE] = {"Deleted", "Delete", "deleted", "delete failed"},
+    [OP_PATCH] = {"Updated", "Update", "updated", "update failed"},
+};
+
+static const struct {
+    const char *one, *many;
+} kinds[] = {
+    [OP_KIND_JOB] = {"PaddleJob", "PaddleJobs"},
+    [OP_KIND_POD] = {"Pod", "Pods"},
+    [OP_KIND_SERVICE] = {"Service", "Services"},
+    [OP_KIND_CONFIGMAP] = {"ConfigMap", "ConfigMaps"},
+};
+
+struct fold {
+    const struct op_plan *plan;
+    const struct op_outcome *outcomes;
+    enum op_verb verb;
+    enum op_kind kind;
+    bool failed;
+};
+
+static bool in_fold(const struct fold *f, size_t i) {
+    const struct op_action *a = &f->plan->actions[i];
+    return f->outcomes[i].tried && a->verb == f->verb && a->kind == f->kind &&
+           (f->outcomes[i].error != NULL) == f->failed;
+}
+
+/* "created 12 Pods: a, b, … (2 more)"; failures end with the first cause. */
+static char *fold_message(const struct fold *f, size_t n, size_t first) {
+    struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
+    const char *text = f->failed ? verbs[f->verb].failed_text : verbs[f->verb].done_text;
+    int r = n == 1 ? co_buf_addf(&b, NULL, "%s %s ", text, kinds[f->kind].one)
+                   : co_buf_addf(&b, NULL, "%s %zu %s: ", text, n, kinds[f->kind].many);
+    size_t named = 0;
+    for (size_t i = first; !r && named < n && named < NAMES_MAX; i++) {
+        if (in_fold(f, i)) {
+            r = co_buf_addf(&b, NULL, "%s%s", named ? ", " : "", f->plan->actions[i].name);
+            named++;
+        }
+    }
+    if (!r && n > NAMES_MAX) {
+        r = co_buf_addf(&b, NULL, ", … (%zu more)", n - NAMES_MAX);
+    }
+    if (!r && f->failed) {
+        r = co_buf_addf(
+            &b, NULL, "%s%s", n == 1 ? ": " : "; the first because: ", f->outcomes[first].error);
+    }
+    (void)r; /* a cause beyond the buffer's maximum is left out */
+    char *message = co_buf_take(&b);
+    size_t end = strlen(message);
+    if (end > MESSAGE_MAX) {
+        end = MESSAGE_MAX;
+        while (((unsigned char)message[end] & 0xC0) == 0x80) {
+            end--;
+        }
+        message[end] = '\0';
+    }
+    return message;
+}
+
+void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *outcomes,
+    struct op_event **ret, size_t *ret_n) {
+    enum { FOLDS = CO_ARRAY_LEN(verbs) * CO_ARRAY_LEN(kinds) * 2 };
+    struct op_event *events = co_xcalloc(FOLDS, sizeof(*events));
+    size_t n_events = 0;
+    for (size_t i = 0; i < FOLDS; i++) {
+        struct fold f = {.plan = plan,
+            .outcomes = outcomes,
+            .kind = (enum op_kind)(i / 2 % CO_ARRAY_LEN(kinds)),
+            .verb = (enum op_verb)(i / 2 / CO_ARRAY_LEN(kinds)),
+            .failed = i % 2};
+        size_t n = 0;
+        size_t first = 0;
+        for (size_t a = plan->n_actions; a-- > 0;) {
+            if (in_fold(&f, a)) {
+                n++;
+                first = a;
+            }
+        }
+        /* That an old finalizer went is nobody's news. */
+        if (n == 0 || (f.kind == OP_KIND_JOB && !f.failed)) {
+            continue;
+        }
+        events[n_events++] = (struct op_event){.warning = f.failed,
+            .reason = f.failed ? verbs[f.verb].failed : verbs[f.verb].done,
+            .message = fold_message(&f, n, first)};
+    }
+    *ret = events;
+    *ret_n = n_events;
+}
+
+/* ---- where the job stands ------------------------------------------------------------------- */
+
+static void add(struct op_plan *plan, bool warning, const char *reason, char *message_own) {
+    plan->events = co_xrealloc(plan->events, plan->n_events + 1, sizeof(*plan->events));
+    plan->events[plan->n_events++] =
+        (struct op_event){.warning = warning, .reason = reason, .message = message_own};
+}
+
+static int64_t wanted(const struct op_world *w) {
+    int64_t n = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        n += op_world_replicas(w, r);
+    }
+    return n;
+}
+
+static char *completed_message(const struct op_world *w) {
+    bool workers = w->job->mode == OP_MODE_PS && w->job->success == OP_SUCCESS_WORKERS;
+    return workers ? co_xstrdup("job completed: all workers have succeeded")
+                   : co_xstrdup("job completed: all pods have succeeded");
+}
+
+static void add_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+    int64_t n = wanted(w);
+    switch (o->phase) {
+    case OP_PHASE_RUNNING:
+        add(plan, false, "Running",
+            n == 1 ? co_xstrdup("its pod is running")
+                   : co_xasprintf("all %" PRId64 " pods are running", n));
+        break;
+    case OP_PHASE_COMPLETED:
+        add(plan, false, "Completed", completed_message(w));
+        break;
+    case OP_PHASE_FAILED:
+        add(plan, true, "Failed", co_xasprintf("job failed: %s", o->message));
+        break;
+    case OP_PHASE_NONE:
+    case OP_PHASE_PENDING:
+    case OP_PHASE_STARTING:
+    case OP_PHASE_TERMINATING:
+    default:
+        break;
+    }
+}
+
+/* Things in the way that no rejected request tells of. */
+static void add_blocked(
+    struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+    const json_t *stored = op_condition_stored(w->job, "Blocked");
+    bool same = op_condition_true(w->job, "Blocked") &&
+                co_streq(co_json_str(stored, "message"), o->message);
+    if (same) {
+        return;
+    }
+    if (w->job->n_problems) {
+        add(plan, true, op_problem_code_name(w->job->problems[0].code), co_xstrdup(o->message));
+    } else if (strcmp(o->reason, "NameTaken") == 0) {
+        add(plan, true, "NameTaken", co_xstrdup(o->message));
+    }
+}
+
+void op_events_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+    if (o->phase != w->job->phase) {
+        add_phase(plan, w, o);
+    }
+    if (o->blocked) {
+        add_blocked(plan, w, o);
+    }
+    if (o->completing && !op_condition_true(w->job, "Completing")) {
+        add(plan, false, "Completing",
+            co_xasprintf("all workers have succeeded; servers have %" PRId64 " s to end",
+                w->settings->server_grace));
+    }
+}

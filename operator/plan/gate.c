@@ -1,0 +1,65 @@
+#include "operator/plan/world.h"
+
+#include <string.h>
+
+static bool is_pod_of(const struct op_world *w, const char *uid) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            if (pod && !pod->c.deleting && strcmp(pod->c.uid, uid) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Elastic pods find each other through etcd: those that are there may start. */
+static bool elastic_addressed(const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            if (pod && !pod->c.deleting && !*pod->ip[0]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* NULL: open. */
+static const char *waits_for(const struct op_world *w, const char *pod_uid) {
+    const struct op_job *job = w->job;
+    if (job->deleting || op_phase_terminal(job->phase)) {
+        return "nothing: the job has ended";
+    }
+    if (job->n_problems) {
+        return "a job that can be carried out";
+    }
+    if (pod_uid && !is_pod_of(w, pod_uid)) {
+        return "being a pod of the job";
+    }
+    if (job->elastic) {
+        return elastic_addressed(w) ? NULL : "addresses";
+    }
+    /* In Service mode, too: a name resolves only when its pod has an address. */
+    if (!op_env_addressed(w)) {
+        return "addresses";
+    }
+    CO_AUTOJSON json_t *env = op_env_data(w);
+    const struct op_configmap *have = w->configmap;
+    bool current = have && !have->c.deleting && env && have->hash == op_env_hash(env);
+    return current ? NULL : "the ConfigMap";
+}
+
+bool op_plan_gate_open(const struct op_job *job, const struct op_seen *seen,
+    const struct op_settings *settings, const char *pod_uid, const char **ret_why) {
+    struct op_world w;
+    op_world_init(&w, job, seen, 0, settings);
+    const char *why = waits_for(&w, pod_uid);
+    op_world_done(&w);
+    if (why && ret_why) {
+        *ret_why = why;
+    }
+    return why == NULL;
+}

@@ -1,0 +1,122 @@
+/* What the pods say about the job as a whole: its phase, whether it is completing, who failed. */
+#include "common/parse.h"
+#include "operator/plan/world.h"
+
+#include <string.h>
+
+/* Of the roles in the mask (bit = role): pods asked for, and those that count as given. */
+struct sums {
+    int64_t wanted, pending, starting, running, failed, succeeded, created;
+};
+
+static struct sums sum_roles(const struct op_world *w, unsigned mask) {
+    struct sums s = {0};
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        if (!(mask & (1U << r))) {
+            continue;
+        }
+        const struct op_counts *c = &w->counts[r];
+        s.wanted += op_world_replicas(w, r);
+        s.pending += c->pending;
+        s.starting += c->starting;
+        s.running += c->running;
+        s.failed += c->failed;
+        s.succeeded += c->succeeded;
+        s.created += c->pods;
+    }
+    return s;
+}
+
+enum { SERVERS = 1U << OP_PS, TRAINERS = 1U << OP_WORKER | 1U << OP_HETER };
+
+/* Workers decide: servers serve for ever. */
+static bool workers_decide(const struct op_world *w) {
+    return w->job->mode == OP_MODE_PS && w->job->success == OP_SUCCESS_WORKERS &&
+           sum_roles(w, TRAINERS).wanted > 0;
+}
+
+/* Since when the workers have been done: as stored, else 0.  Sticky, so that a worker's pod that
+ * is deleted in the servers' grace period does not train again. */
+static int64_t completing_since(const struct op_world *w) {
+    const json_t *c = op_condition_stored(w->job, "Completing");
+    int64_t since = 0;
+    if (!op_condition_true(w->job, "Completing") ||
+        json_integer_value(json_object_get(c, "observedGeneration")) != w->job->generation) {
+        return 0;
+    }
+    const char *text = co_json_str(c, "lastTransitionTime");
+    return text && !co_parse_time("lastTransitionTime", text, &since, NULL) ? since : 0;
+}
+
+/* The pod that failed first, among those of the mask; by time, then by role and index. */
+static const struct op_pod *first_failed(const struct op_world *w, unsigned mask) {
+    const struct op_pod *first = NULL;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r) && (mask & (1U << r)); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            if (!pod || pod->phase != OP_POD_FAILED || pod->c.deleting) {
+                continue;
+            }
+            bool earlier = first && *pod->finished &&
+                           (!*first->finished || strcmp(pod->finished, first->finished) < 0);
+            first = !first || earlier ? pod : first;
+        }
+    }
+    return first;
+}
+
+static enum op_phase phase_of_running(const struct op_world *w) {
+    struct sums all = sum_roles(w, SERVERS | TRAINERS);
+    if (all.starting > 0) {
+        return OP_PHASE_STARTING;
+    }
+    if (all.pending > 0) {
+        return OP_PHASE_PENDING;
+    }
+    if (all.running + all.succeeded == all.wanted) {
+        return OP_PHASE_RUNNING;
+    }
+    enum op_phase stored = w->job->phase;
+    return stored == OP_PHASE_NONE || stored == OP_PHASE_TERMINATING ? OP_PHASE_PENDING : stored;
+}
+
+static void judge_workers(struct op_outlook *o, const struct op_world *w) {
+    struct sums servers = sum_roles(w, SERVERS);
+    int64_t since = completing_since(w);
+    since = since && since <= w->now ? since : w->now;
+    o->grace_until = since + w->settings->server_grace;
+    /* What a server does once training is done is no failure of the training. */
+    bool ended = servers.succeeded + servers.failed == servers.wanted;
+    o->completing = !ended && w->now < o->grace_until;
+    o->phase = o->completing ? phase_of_running(w) : OP_PHASE_COMPLETED;
+}
+
+static void judge(struct op_outlook *o, const struct op_world *w) {
+    struct sums trainers = sum_roles(w, TRAINERS);
+    struct sums all = sum_roles(w, SERVERS | TRAINERS);
+    bool decide = workers_decide(w);
+    if (decide && (trainers.succeeded == trainers.wanted || completing_since(w)) &&
+        trainers.failed == 0) {
+        judge_workers(o, w);
+    } else if (all.failed > 0) {
+        o->phase = OP_PHASE_FAILED;
+        o->failed = first_failed(w, SERVERS | TRAINERS);
+    } else if (all.wanted > 0 && all.succeeded == all.wanted) {
+        o->phase = OP_PHASE_COMPLETED;
+    } else {
+        o->phase = phase_of_running(w);
+    }
+    o->all_created = all.created == all.wanted;
+}
+
+void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_t *env) {
+    *o = (struct op_outlook){.reason = ""};
+    if (w->job->deleting) {
+        o->phase = OP_PHASE_TERMINATING;
+    } else if (op_phase_terminal(w->job->phase)) {
+        o->phase = w->job->phase;
+    } else {
+        judge(o, w);
+    }
+    op_reason_find(o, w, env);
+}

@@ -1,0 +1,268 @@
+#include "operator/plan/plan.h"
+#include "operator/plan/world.h"
+
+#include <string.h>
+
+/* ---- the list of actions -------------------------------------------------------------------- */
+
+struct builder {
+    const struct op_world *w;
+    struct op_plan *plan;
+    size_t cap;
+};
+
+static void wake_by(struct op_plan *plan, int64_t at) {
+    if (at > 0 && (plan->wake_at == 0 || at < plan->wake_at)) {
+        plan->wake_at = at;
+    }
+}
+
+/* True when a rejected action is not due yet; then the plan wakes when it is. */
+static bool held_back(struct builder *b, const struct op_failure *f) {
+    if (!f || f->retry_at <= b->w->now) {
+        return false;
+    }
+    wake_by(b->plan, f->retry_at);
+    return true;
+}
+
+static void add(struct builder *b, enum op_verb verb, enum op_kind kind, const char *name,
+    const char *uid, json_t *body_own, const char *why) {
+    struct op_plan *p = b->plan;
+    if (p->n_actions == b->cap) {
+        b->cap = b->cap ? b->cap * 2 : 8;
+        p->actions = co_xrealloc(p->actions, b->cap, sizeof(*p->actions));
+    }
+    p->actions[p->n_actions++] = (struct op_action){.verb = verb,
+        .kind = kind,
+        .name = co_xstrdup(name),
+        .uid = co_xstrdup(uid),
+        .body = body_own,
+        .why = why};
+}
+
+static void add_delete(
+    struct builder *b, enum op_kind kind, const struct op_child *c, const char *why) {
+    if (!c->deleting) {
+        add(b, OP_DELETE, kind, c->name, c->uid, NULL, why);
+    }
+}
+
+/* ---- a job that lives ----------------------------------------------------------------------- */
+
+static void delete_stale(struct builder *b) {
+    const struct op_world *w = b->w;
+    for (size_t i = 0; i < w->n_stale_pods; i++) {
+        add_delete(b, OP_KIND_POD, &w->stale_pods[i]->c, "beyond replicas");
+    }
+    for (size_t i = 0; i < w->n_stale_services; i++) {
+        add_delete(b, OP_KIND_SERVICE, &w->stale_services[i]->c, "beyond replicas");
+    }
+}
+
+static void publish_env(struct builder *b, const json_t *env) {
+    const struct op_world *w = b->w;
+    const struct op_configmap *have = w->configmap;
+    if (!env || w->configmap_taken || (have && have->c.deleting) ||
+        (have && have->hash == op_env_hash(env)) || held_back(b, w->configmap_failure)) {
+        return;
+    }
+    json_t *data = json_deep_copy((json_t *)(uintptr_t)env);
+    if (have) {
+        add(b, OP_PATCH, OP_KIND_CONFIGMAP, w->job->name, "", op_object_configmap_patch(have, data),
+            "endpoints changed");
+    } else {
+        add(b, OP_CREATE, OP_KIND_CONFIGMAP, w->job->name, "", op_object_configmap(w->job, data),
+            "missing");
+    }
+}
+
+static void create_service(struct builder *b, enum op_role role, int32_t index) {
+    const struct op_slot *s = &b->w->slot[role][index];
+    if (s->service || s->service_taken || held_back(b, s->service_failure)) {
+        return;
+    }
+    char name[OP_NAME_MAX + 1];
+    op_pod_name(b->w->job->name, role, index, name, sizeof(name));
+    add(b, OP_CREATE, OP_KIND_SERVICE, name, "", op_object_service(b->w->job, name), "missing");
+}
+
+static void create_pod(struct builder *b, enum op_role role, int32_t index) {
+    const struct op_slot *s = &b->w->slot[role][index];
+    if (s->pod || s->pod_taken || held_back(b, s->pod_failure)) {
+        return;
+    }
+    char name[OP_NAME_MAX + 1];
+    op_pod_name(b->w->job->name, role, index, name, sizeof(name));
+    add(b, OP_CREATE, OP_KIND_POD, name, "", op_object_pod(b->w->job, role, index, b->w->settings),
+        "missing");
+}
+
+static void each_slot(
+    struct builder *b, void (*fn)(struct builder *b, enum op_role role, int32_t index)) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(b->w, r); i++) {
+            fn(b, r, i);
+        }
+    }
+}
+
+/* Names are known before pods in Service mode, so all of it goes out at once; otherwise the
+ * ConfigMap follows when the last address is known. */
+static void plan_live(struct builder *b, const json_t *env) {
+    delete_stale(b);
+    publish_env(b, env);
+    if (op_world_wants_services(b->w)) {
+        each_slot(b, create_service);
+    }
+    each_slot(b, create_pod);
+}
+
+/* ---- a job that has ended ------------------------------------------------------------------- */
+
+static bool cleans(const struct op_job *job) {
+    /* by policy: on completion, on failure */
+    static const bool table[][2] = {
+        [OP_CLEAN_DEFAULT] = {true, false},
+        [OP_CLEAN_ALWAYS] = {true, true},
+        [OP_CLEAN_NEVER] = {false, false},
+        [OP_CLEAN_ON_FAILURE] = {false, true},
+        [OP_CLEAN_ON_COMPLETION] = {true, false},
+        [OP_CLEAN_OTHER] = {false, false},
+    };
+    return table[job->clean][job->phase == OP_PHASE_FAILED];
+}
+
+static int compare_pods(const void *a, const void *b) {
+    const struct op_pod *x = *(const struct op_pod *const *)a;
+    const struct op_pod *y = *(const struct op_pod *const *)b;
+    if (x->role != y->role) {
+        return x->role < y->role ? -1 : 1;
+    }
+    if (x->index != y->index) {
+        return x->index < y->index ? -1 : 1;
+    }
+    return strcmp(x->c.name, y->c.name);
+}
+
+static int compare_services(const void *a, const void *b) {
+    const struct op_service *x = *(const struct op_service *const *)a;
+    const struct op_service *y = *(const struct op_service *const *)b;
+    return strcmp(x->c.name, y->c.name);
+}
+
+/* Servers that outlived their grace period. */
+static bool outlived(const struct op_job *job, const struct op_pod *pod) {
+    return job->phase == OP_PHASE_COMPLETED && job->success == OP_SUCCESS_WORKERS &&
+           pod->role == OP_PS && pod->phase != OP_POD_SUCCEEDED && pod->phase != OP_POD_FAILED;
+}
+
+static void end_pods(struct builder *b, bool clean) {
+    const struct op_seen *seen = b->w->seen;
+    const struct op_pod **pods = co_xcalloc(seen->n_pods + 1, sizeof(*pods));
+    memcpy(pods, seen->pods, seen->n_pods * sizeof(*pods));
+    qsort(pods, seen->n_pods, sizeof(*pods), compare_pods);
+    for (size_t i = 0; i < seen->n_pods; i++) {
+        if (strcmp(pods[i]->c.owner_uid, b->w->job->uid) != 0) {
+            continue;
+        }
+        if (clean) {
+            add_delete(b, OP_KIND_POD, &pods[i]->c, "cleanPodPolicy");
+        } else if (outlived(b->w->job, pods[i])) {
+            add_delete(b, OP_KIND_POD, &pods[i]->c, "workers are done");
+        }
+    }
+    free(pods);
+}
+
+static void end_services(struct builder *b) {
+    const struct op_seen *seen = b->w->seen;
+    const struct op_service **services = co_xcalloc(seen->n_services + 1, sizeof(*services));
+    memcpy(services, seen->services, seen->n_services * sizeof(*services));
+    qsort(services, seen->n_services, sizeof(*services), compare_services);
+    for (size_t i = 0; i < seen->n_services; i++) {
+        if (strcmp(services[i]->c.owner_uid, b->w->job->uid) == 0) {
+            add_delete(b, OP_KIND_SERVICE, &services[i]->c, "cleanPodPolicy");
+        }
+    }
+    free(services);
+}
+
+/* Only after the end is stored: were a pod deleted before and the status write lost, the next
+ * look would take it for one that somebody deleted, and train again. */
+static void plan_ended(struct builder *b) {
+    bool clean = cleans(b->w->job);
+    if (b->w->seen->n_pods) {
+        end_pods(b, clean);
+    }
+    if (clean && b->w->seen->n_services) {
+        end_services(b);
+    }
+}
+
+/* ---- */
+
+static void plan_actions(struct builder *b, const struct op_outlook *o, const json_t *env) {
+    const struct op_job *job = b->w->job;
+    if (job->finalizer && !held_back(b, b->w->job_failure)) {
+        add(b, OP_PATCH, OP_KIND_JOB, job->name, "", op_object_finalizer_patch(job),
+            "finalizer guards nothing");
+    }
+    if (job->deleting) {
+        return; /* Kubernetes collects what is owned */
+    }
+    if (op_phase_terminal(job->phase)) {
+        plan_ended(b);
+    } else if (!job->n_problems && !o->completing && !op_phase_terminal(o->phase)) {
+        plan_live(b, env);
+    }
+}
+
+int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_t now,
+    const struct op_settings *settings, struct op_plan *ret, struct co_err *err) {
+    if (!*job->uid || !*job->name) {
+        return co_err_set(err, CO_INVALID, "job \"%s\" has no metadata.uid", job->name);
+    }
+    struct op_world w;
+    op_world_init(&w, job, seen, now, settings);
+    CO_AUTOJSON json_t *env = op_env_data(&w);
+    struct op_outlook o;
+    op_outlook_init(&o, &w, env);
+    struct op_plan plan = {.phase = o.phase};
+    struct builder b = {.w = &w, .plan = &plan};
+    plan_actions(&b, &o, env);
+    plan.status = op_status_make(&w, &o, &plan.status_differs);
+    op_events_phase(&plan, &w, &o);
+    if (o.completing) {
+        wake_by(&plan, o.grace_until);
+    }
+    op_world_done(&w);
+    *ret = plan;
+    return 0;
+}
+
+void op_plan_done(struct op_plan *plan) {
+    for (size_t i = 0; i < plan->n_actions; i++) {
+        free(plan->actions[i].name);
+        free(plan->actions[i].uid);
+        json_decref(plan->actions[i].body);
+    }
+    free(plan->actions);
+    json_decref(plan->status);
+    op_events_free(plan->events, plan->n_events);
+    *plan = (struct op_plan){.n_actions = 0};
+}
+
+json_t *op_plan_env(
+    const struct op_job *job, const struct op_seen *seen, const struct op_settings *settings) {
+    struct op_world w;
+    op_world_init(&w, job, seen, 0, settings);
+    json_t *data = op_env_data(&w);
+    op_world_done(&w);
+    return data;
+}
+
+json_t *op_plan_pod(const struct op_job *job, enum op_role role, int32_t index,
+    const struct op_settings *settings) {
+    return op_object_pod(job, role, index, settings);
+}

@@ -1,0 +1,212 @@
+/* One word and one sentence: why a job is not running, or why it has failed. */
+#include "operator/plan/world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static void CO_PRINTF(3, 4) say(struct op_outlook *o, const char *reason, const char *fmt, ...) {
+    o->reason = reason;
+    va_list ap;
+    va_start(ap, fmt);
+    int n = vsnprintf(o->message, sizeof(o->message), fmt, ap);
+    (void)n; /* a cut message is still one */
+    va_end(ap);
+}
+
+/* ---- failures ------------------------------------------------------------------------------- */
+
+/* "pod x-worker-1, container main: exit code 1 (Error): last line" */
+static void say_failed(struct op_outlook *o, const struct op_pod *pod) {
+    bool own_reason = *pod->reason && strcmp(pod->reason, "Error") != 0;
+    char code[48] = "";
+    if (pod->exit_code >= 0) {
+        int n = snprintf(code, sizeof(code), "exit code %" PRId32, pod->exit_code);
+        (void)n; /* fits */
+    }
+    say(o, own_reason ? pod->reason : "PodFailed", "pod %s%s%s: %s%s%s%s%s%s", pod->c.name,
+        *pod->container ? ", container " : "", pod->container, code,
+        *code && *pod->reason ? " (" : "", *code || *pod->reason ? pod->reason : "failed",
+        *code && *pod->reason ? ")" : "", *pod->message ? ": " : "", pod->message);
+}
+
+/* ---- what keeps objects from being created -------------------------------------------------- */
+
+static const char *failure_reason(const struct op_failure *f) {
+    if (f->code == CO_EXISTS) {
+        return "NameTaken";
+    }
+    return strstr(f->message, "exceeded quota") ? "QuotaExceeded" : "FailedCreate";
+}
+
+static const char *const kind_names[] = {
+    [OP_KIND_JOB] = OP_KIND,
+    [OP_KIND_POD] = "Pod",
+    [OP_KIND_SERVICE] = "Service",
+    [OP_KIND_CONFIGMAP] = "ConfigMap",
+};
+
+static void say_create_failed(struct op_outlook *o, const struct op_failure *f) {
+    say(o, failure_reason(f), "%s %s: %s", kind_names[f->kind], f->name, f->message);
+    o->blocked = true;
+}
+
+static void say_taken(
+    struct op_outlook *o, const struct op_world *w, enum op_kind kind, const struct op_child *c) {
+    o->blocked = true;
+    bool predecessor = strcmp(c->owner_job, w->job->name) == 0;
+    if (predecessor && strcmp(c->owner_uid, w->job->uid) != 0) {
+        say(o, "WaitingForPredecessor", "%s %s of the deleted job of the same name is not gone yet",
+            kind_names[kind], c->name);
+    } else if (predecessor) {
+        say(o, "NameTaken", "%s %s has lost the labels that tell its role: delete it",
+            kind_names[kind], c->name);
+    } else {
+        say(o, "NameTaken", "%s %s belongs to somebody else: delete it, or use another job name",
+            kind_names[kind], c->name);
+    }
+}
+
+static bool find_taken(struct op_outlook *o, const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_slot *s = &w->slot[r][i];
+            if (s->pod_taken) {
+                say_taken(o, w, OP_KIND_POD, s->pod_taken);
+                return true;
+            }
+            if (s->service_taken && op_world_wants_services(w)) {
+                say_taken(o, w, OP_KIND_SERVICE, s->service_taken);
+                return true;
+            }
+        }
+    }
+    if (w->configmap_taken) {
+        say_taken(o, w, OP_KIND_CONFIGMAP, w->configmap_taken);
+    }
+    return w->configmap_taken != NULL;
+}
+
+/* A failure counts while its object is still missing. */
+static bool find_create_failed(struct op_outlook *o, const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_slot *s = &w->slot[r][i];
+            if (s->pod_failure && !s->pod) {
+                say_create_failed(o, s->pod_failure);
+                return true;
+            }
+            if (s->service_failure && !s->service && op_world_wants_services(w)) {
+                say_create_failed(o, s->service_failure);
+                return true;
+            }
+        }
+    }
+    if (w->configmap_failure && !w->configmap) {
+        say_create_failed(o, w->configmap_failure);
+        return true;
+    }
+    return false;
+}
+
+/* ---- what pods wait for --------------------------------------------------------------------- */
+
+/* Words of kubelet that take turns or say less than others. */
+static const char *pod_reason(const struct op_world *w, const struct op_pod *pod) {
+    if (strcmp(pod->reason, "ErrImagePull") == 0) {
+        return "ImagePullBackOff";
+    }
+    /* Kubelet's own hold until the ConfigMap exists is how a start without the gate goes. */
+    if (strcmp(pod->reason, "CreateContainerConfigError") == 0 && !w->configmap) {
+        return "";
+    }
+    return pod->reason;
+}
+
+/* The message as stored, when it is about the same pod, container and reason: kubelet words the
+ * same trouble in several ways, and each change would be a write. */
+static const char *stored_message(const struct op_world *w, const char *reason, const char *start) {
+    const char *message = co_json_str(w->job->status, "message");
+    if (co_streq(co_json_str(w->job->status, "reason"), reason) && message &&
+        strncmp(message, start, strlen(start)) == 0) {
+        return message;
+    }
+    return NULL;
+}
+
+static void say_waiting(
+    struct op_outlook *o, const struct op_world *w, const struct op_pod *pod, const char *reason) {
+    char start[256];
+    int n = snprintf(start, sizeof(start), "pod %.80s%s%.80s: ", pod->c.name,
+        *pod->container ? ", container " : "", pod->container);
+    (void)n; /* fits */
+    const char *stored = *pod->container ? stored_message(w, reason, start) : NULL;
+    if (stored) {
+        say(o, reason, "%s", stored);
+    } else if (pod->exit_code >= 0) {
+        say(o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, pod->exit_code);
+    } else {
+        say(o, reason, "%s%s", start, *pod->message ? pod->message : reason);
+    }
+}
+
+static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            bool alive = pod && !pod->c.deleting &&
+                         (pod->phase == OP_POD_PENDING || pod->phase == OP_POD_RUNNING);
+            const char *reason = alive ? pod_reason(w, pod) : "";
+            if (*reason) {
+                say_waiting(o, w, pod, reason);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool waits_at_gate(const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            if (pod && pod->coord && !pod->c.deleting) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- */
+
+static void find_live(struct op_outlook *o, const struct op_world *w, const json_t *env) {
+    const struct op_job *job = w->job;
+    if (o->failed) {
+        say_failed(o, o->failed);
+    } else if (op_phase_terminal(o->phase)) {
+        return;
+    } else if (job->n_problems) {
+        say(o, op_problem_code_name(job->problems[0].code), "%s", job->problems[0].message);
+        o->blocked = true;
+    } else if (o->completing) {
+        say(o, "WorkersSucceeded", "all workers have succeeded, servers may still end");
+    } else if (find_taken(o, w) || find_create_failed(o, w) || find_waiting(o, w)) {
+        return;
+    } else if (!env && waits_at_gate(w)) {
+        say(o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
+    }
+}
+
+void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t *env) {
+    if (w->job->deleting) {
+        return;
+    }
+    if (op_phase_terminal(w->job->phase)) {
+        const char *reason = co_json_str(w->job->status, "reason");
+        const char *message = co_json_str(w->job->status, "message");
+        say(o, reason ? reason : "", "%s", message ? message : "");
+        return;
+    }
+    find_live(o, w, env);
+}

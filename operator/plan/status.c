@@ -1,0 +1,182 @@
+#include "common/parse.h"
+#include "operator/plan/world.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- references to pods --------------------------------------------------------------------- */
+
+static json_t *make_ref(const struct op_job *job, const struct op_pod *pod) {
+    json_t *ref = json_object();
+    co_json_set(ref, "kind", json_string("Pod"));
+    co_json_set(ref, "apiVersion", json_string("v1"));
+    co_json_set(ref, "namespace", co_json_string(job->ns));
+    co_json_set(ref, "name", co_json_string(pod->c.name));
+    co_json_set(ref, "uid", co_json_string(pod->c.uid));
+    co_json_set(ref, "resourceVersion", co_json_string(pod->c.resource_version));
+    return ref;
+}
+
+/* The same pods in the same order?  Their versions do not count: a change of a version alone is
+ * nothing that a user sees, and would be a write for every event of every pod. */
+static bool same_refs(const struct op_world *w, enum op_role role, const json_t *refs) {
+    size_t n = 0;
+    for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
+        const struct op_pod *pod = w->slot[role][i].pod;
+        if (!pod) {
+            continue;
+        }
+        const json_t *ref = json_array_get(refs, n++);
+        if (!co_streq(co_json_str(ref, "uid"), pod->c.uid) ||
+            !co_streq(co_json_str(ref, "name"), pod->c.name)) {
+            return false;
+        }
+    }
+    return n == json_array_size(refs);
+}
+
+static json_t *make_refs(const struct op_world *w, enum op_role role) {
+    json_t *list = json_array();
+    for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
+        if (w->slot[role][i].pod) {
+            co_json_append(list, make_ref(w->job, w->slot[role][i].pod));
+        }
+    }
+    return list;
+}
+
+/* ---- roles ---------------------------------------------------------------------------------- */
+
+static int32_t stored_count(const json_t *role, const char *key) {
+    int64_t n = json_integer_value(json_object_get(role, key));
+    return n < 0 || n > OP_REPLICAS_MAX ? 0 : (int32_t)n;
+}
+
+static int32_t larger(int32_t a, int32_t b) {
+    return a > b ? a : b;
+}
+
+static int32_t alive(const struct op_world *w, enum op_role role) {
+    int32_t n = 0;
+    for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
+        const struct op_pod *pod = w->slot[role][i].pod;
+        n += pod && !pod->c.deleting;
+    }
+    return n;
+}
+
+/* What status.<role> is to say.  A job that has ended remembers the pods that were cleaned. */
+static struct op_counts final_counts(
+    const struct op_world *w, enum op_role role, const json_t *stored, bool *ret_keep_refs) {
+    struct op_counts c = w->counts[role];
+    *ret_keep_refs = false;
+    bool ended = op_phase_terminal(w->job->phase);
+    size_t had = json_array_size(json_object_get(stored, "refs"));
+    if (ended && had > (size_t)alive(w, role)) {
+        *ret_keep_refs = true;
+        c.failed = larger(c.failed, stored_count(stored, "failed"));
+        c.succeeded = larger(c.succeeded, stored_count(stored, "succeeded"));
+        c.pods = larger(c.pods, 1);
+    }
+    return c;
+}
+
+static void set_count(json_t *role, const char *key, int32_t n) {
+    co_json_set(role, key, n ? json_integer(n) : NULL);
+}
+
+static json_t *make_role(const struct op_world *w, enum op_role role, const struct op_counts *c,
+    const json_t *stored, bool keep_refs) {
+    if (c->pods == 0) {
+        return NULL;
+    }
+    json_t *j = json_object();
+    set_count(j, "pending", c->pending);
+    set_count(j, "starting", c->starting);
+    set_count(j, "running", c->running);
+    set_count(j, "failed", c->failed);
+    set_count(j, "succeeded", c->succeeded);
+    json_t *refs = json_object_get(stored, "refs");
+    if (keep_refs || same_refs(w, role, refs)) {
+        co_json_set(j, "refs", json_incref(refs));
+    } else {
+        co_json_set(j, "refs", make_refs(w, role));
+    }
+    return j;
+}
+
+static const char *const ready_keys[] = {
+    [OP_PS] = "readyPS", [OP_WORKER] = "readyWorker", [OP_HETER] = "readyHeter"};
+
+static void set_roles(json_t *status, const struct op_world *w) {
+    int64_t restarts = 0;
+    bool ended = op_phase_terminal(w->job->phase);
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        const json_t *stored = json_object_get(w->job->status, op_role_name(r));
+        bool keep_refs;
+        struct op_counts c = final_counts(w, r, stored, &keep_refs);
+        co_json_set(status, op_role_name(r), make_role(w, r, &c, stored, keep_refs));
+        if (w->job->role[r].present) {
+            CO_AUTOFREE char *ready = co_xasprintf(
+                "%" PRId32 "/%" PRId32, c.running + c.succeeded, op_world_replicas(w, r));
+            co_json_set(status, ready_keys[r], json_string(ready));
+        }
+        restarts += c.restarts;
+    }
+    int64_t had = json_integer_value(json_object_get(w->job->status, "restarts"));
+    co_json_set(status, "restarts", json_integer(ended && had > restarts ? had : restarts));
+}
+
+/* ---- times ---------------------------------------------------------------------------------- */
+
+static void set_time(json_t *status, const struct op_world *w, const char *key, bool reached) {
+    const char *stored = co_json_str(w->job->status, key);
+    char text[32];
+    if (stored && *stored) {
+        co_json_set(status, key, co_json_string(stored));
+    } else if (reached) {
+        co_time_format(w->now, text);
+        co_json_set(status, key, json_string(text));
+    }
+}
+
+/* ---- */
+
+static json_t *deep_copy(const json_t *j) {
+    return j ? json_deep_copy((json_t *)(uintptr_t)j) : json_object();
+}
+
+/* A job that is being deleted keeps what it had, so that its end costs one write, not one for
+ * each pod that goes. */
+static json_t *make_terminating(const struct op_world *w) {
+    json_t *status = deep_copy(w->job->status);
+    co_json_set(status, "phase", json_string(op_phase_name(OP_PHASE_TERMINATING)));
+    co_json_set(status, "mode", json_string(op_mode_name(w->job->mode)));
+    return status;
+}
+
+static json_t *make_live(const struct op_world *w, const struct op_outlook *o) {
+    json_t *status = json_object();
+    co_json_set(status, "phase", json_string(op_phase_name(o->phase)));
+    co_json_set(status, "mode", json_string(op_mode_name(w->job->mode)));
+    if (*o->reason) {
+        co_json_set(status, "reason", co_json_string(o->reason));
+        co_json_set(status, "message", co_json_string(o->message));
+    }
+    set_roles(status, w);
+    set_time(
+        status, w, "startTime", o->phase == OP_PHASE_RUNNING || o->phase == OP_PHASE_COMPLETED);
+    set_time(status, w, "completionTime", op_phase_terminal(o->phase));
+    co_json_set(status, "conditions", op_conditions_make(w, o));
+    co_json_set(status, "observedGeneration", json_integer(w->job->generation));
+    return status;
+}
+
+json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs) {
+    json_t *status = w->job->deleting ? make_terminating(w) : make_live(w, o);
+    /* Without our finalizer and any other the job is gone before its status could be written. */
+    bool vanishes = w->job->deleting && w->job->n_finalizers == (size_t)w->job->finalizer;
+    *ret_differs =
+        !vanishes && (!w->job->status || !json_equal(status, (json_t *)(uintptr_t)w->job->status));
+    return status;
+}

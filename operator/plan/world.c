@@ -1,0 +1,172 @@
+#include "operator/plan/world.h"
+
+#include <string.h>
+
+bool op_world_wants_services(const struct op_world *w) {
+    return w->job->intranet == OP_SERVICE || w->settings->services_all;
+}
+
+static bool is_ours(const struct op_world *w, const struct op_child *c) {
+    return strcmp(c->owner_uid, w->job->uid) == 0;
+}
+
+/* The role and index whose name this is; OP_NO_ROLE when it is no name of this job. */
+static enum op_role slot_of_name(const struct op_world *w, const char *name, int32_t *ret_index) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        int32_t i = op_pod_name_index(w->job->name, r, name);
+        if (i >= 0) {
+            *ret_index = i;
+            return r;
+        }
+    }
+    return OP_NO_ROLE;
+}
+
+static struct op_slot *slot_at(const struct op_world *w, enum op_role role, int32_t index) {
+    return index < op_world_replicas(w, role) ? &w->slot[role][index] : NULL;
+}
+
+static void place_pod(struct op_world *w, const struct op_pod *pod) {
+    int32_t index = 0;
+    enum op_role role = slot_of_name(w, pod->c.name, &index);
+    if (role == OP_NO_ROLE) {
+        return;
+    }
+    struct op_slot *slot = slot_at(w, role, index);
+    if (!is_ours(w, &pod->c)) {
+        if (slot) {
+            slot->pod_taken = &pod->c;
+        }
+        return;
+    }
+    /* Ours by uid, but its labels say something else: somebody edited them. */
+    if (pod->role != role || pod->index != index) {
+        if (slot) {
+            slot->pod_taken = &pod->c;
+        }
+        return;
+    }
+    if (slot) {
+        slot->pod = pod;
+    } else {
+        w->stale_pods[w->n_stale_pods++] = pod;
+    }
+}
+
+static void place_service(struct op_world *w, const struct op_service *service) {
+    int32_t index = 0;
+    enum op_role role = slot_of_name(w, service->c.name, &index);
+    if (role == OP_NO_ROLE) {
+        return;
+    }
+    struct op_slot *slot = slot_at(w, role, index);
+    bool ours = is_ours(w, &service->c);
+    if (slot && ours) {
+        slot->service = service;
+    } else if (slot) {
+        slot->service_taken = &service->c;
+    } else if (ours) {
+        w->stale_services[w->n_stale_services++] = service;
+    }
+}
+
+static void place_failure(struct op_world *w, const struct op_failure *f) {
+    int32_t index = 0;
+    if (f->kind == OP_KIND_JOB) {
+        w->job_failure = f;
+    } else if (f->kind == OP_KIND_CONFIGMAP) {
+        w->configmap_failure = strcmp(f->name, w->job->name) == 0 ? f : w->configmap_failure;
+    } else {
+        enum op_role role = slot_of_name(w, f->name, &index);
+        struct op_slot *slot = role == OP_NO_ROLE ? NULL : slot_at(w, role, index);
+        if (slot && f->kind == OP_KIND_POD) {
+            slot->pod_failure = f;
+        } else if (slot) {
+            slot->service_failure = f;
+        }
+    }
+}
+
+/* Ascending by role and index, whatever order the store had. */
+static int compare_pods(const void *a, const void *b) {
+    const struct op_pod *x = *(const struct op_pod *const *)a;
+    const struct op_pod *y = *(const struct op_pod *const *)b;
+    if (x->role != y->role) {
+        return x->role < y->role ? -1 : 1;
+    }
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+static int compare_services(const void *a, const void *b) {
+    const struct op_service *x = *(const struct op_service *const *)a;
+    const struct op_service *y = *(const struct op_service *const *)b;
+    return strcmp(x->c.name, y->c.name);
+}
+
+static void count_pod(struct op_counts *c, const struct op_pod *pod) {
+    c->pods++;
+    c->restarts = c->restarts > INT32_MAX - pod->restarts ? INT32_MAX : c->restarts + pod->restarts;
+    /* A dying pod ends as Failed or Succeeded because it was told to: it counts for nothing. */
+    if (pod->c.deleting) {
+        return;
+    }
+    switch ((enum op_pod_phase)pod->phase) {
+    case OP_POD_PENDING:
+        *(pod->coord ? &c->starting : &c->pending) += 1;
+        break;
+    case OP_POD_RUNNING:
+        *(pod->ready ? &c->running : &c->starting) += 1;
+        break;
+    case OP_POD_FAILED:
+        c->failed++;
+        break;
+    case OP_POD_SUCCEEDED:
+        c->succeeded++;
+        break;
+    case OP_POD_UNKNOWN:
+    default:
+        break;
+    }
+}
+
+void op_world_init(struct op_world *w, const struct op_job *job, const struct op_seen *seen,
+    int64_t now, const struct op_settings *settings) {
+    *w = (struct op_world){.job = job, .seen = seen, .settings = settings, .now = now};
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        w->slot[r] = co_xcalloc((size_t)op_world_replicas(w, r) + 1, sizeof(struct op_slot));
+    }
+    w->stale_pods = co_xcalloc(seen->n_pods + 1, sizeof(*w->stale_pods));
+    w->stale_services = co_xcalloc(seen->n_services + 1, sizeof(*w->stale_services));
+    for (size_t i = 0; i < seen->n_pods; i++) {
+        place_pod(w, seen->pods[i]);
+    }
+    for (size_t i = 0; i < seen->n_services; i++) {
+        place_service(w, seen->services[i]);
+    }
+    for (size_t i = 0; i < seen->n_failures; i++) {
+        place_failure(w, &seen->failures[i]);
+    }
+    qsort(w->stale_pods, w->n_stale_pods, sizeof(*w->stale_pods), compare_pods);
+    qsort(w->stale_services, w->n_stale_services, sizeof(*w->stale_services), compare_services);
+    if (seen->configmap && is_ours(w, &seen->configmap->c)) {
+        w->configmap = seen->configmap;
+    } else if (seen->configmap) {
+        w->configmap_taken = &seen->configmap->c;
+    }
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            if (w->slot[r][i].pod) {
+                count_pod(&w->counts[r], w->slot[r][i].pod);
+            }
+        }
+    }
+}
+
+void op_world_done(struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        free(w->slot[r]);
+    }
+    free(w->stale_pods);
+    free(w->stale_services);
+    *w = (struct op_world){.job = NULL};
+}

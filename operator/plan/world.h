@@ -1,0 +1,103 @@
+/* What was seen of a job, put in order: a slot for each pod that the spec asks for, what is beyond
+ * that, and what stands in the way.  Built once a plan; borrows job and seen.  Pure. */
+#pragma once
+
+#include "operator/plan/plan.h"
+
+/* One pod that the spec asks for. */
+struct op_slot {
+    const struct op_pod *pod;             /* ours, by uid; NULL when missing; may be dying */
+    const struct op_service *service;     /* likewise */
+    const struct op_child *pod_taken;     /* somebody else's under the name */
+    const struct op_child *service_taken; /* likewise */
+    const struct op_failure *pod_failure;
+    const struct op_failure *service_failure;
+};
+
+struct op_counts {
+    int32_t pending, starting, running, failed, succeeded;
+    int32_t pods; /* ours, dying ones included */
+    int32_t restarts;
+};
+
+struct op_world {
+    const struct op_job *job;
+    const struct op_seen *seen;
+    const struct op_settings *settings;
+    int64_t now;
+    struct op_slot *slot[OP_ROLES]; /* replicas of each */
+    struct op_counts counts[OP_ROLES];
+    /* Ours, but no slot's: beyond replicas, or of a role that was removed. */
+    const struct op_pod **stale_pods;
+    size_t n_stale_pods;
+    const struct op_service **stale_services;
+    size_t n_stale_services;
+    const struct op_configmap *configmap;   /* ours */
+    const struct op_child *configmap_taken; /* somebody else's */
+    const struct op_failure *configmap_failure;
+    const struct op_failure *job_failure;
+};
+
+void op_world_init(struct op_world *w, const struct op_job *job, const struct op_seen *seen,
+    int64_t now, const struct op_settings *settings);
+void op_world_done(struct op_world *w);
+
+static inline int32_t op_world_replicas(const struct op_world *w, enum op_role role) {
+    return w->job->role[role].present ? w->job->role[role].replicas : 0;
+}
+
+/* Every Service that the job is to have: one a pod, in Service mode or when asked for. */
+bool op_world_wants_services(const struct op_world *w);
+
+/* ---- env.c: addresses and the ConfigMap -------------------------------------------------- */
+
+/* Data of the ConfigMap, NULL while an address is missing.  The caller owns it. */
+json_t *op_env_data(const struct op_world *w);
+/* Every pod that is asked for is there, not dying, and has an address. */
+bool op_env_addressed(const struct op_world *w);
+/* Appends the direct variables to a container's env list. */
+void op_env_direct(const struct op_job *job, enum op_role role, int32_t index, json_t *env);
+
+/* ---- objects.c: bodies ------------------------------------------------------------------- */
+
+json_t *op_object_pod(
+    const struct op_job *job, enum op_role role, int32_t index, const struct op_settings *settings);
+json_t *op_object_service(const struct op_job *job, const char *name);
+json_t *op_object_configmap(const struct op_job *job, json_t *data_own);
+json_t *op_object_configmap_patch(const struct op_configmap *have, json_t *data_own);
+json_t *op_object_finalizer_patch(const struct op_job *job);
+
+/* ---- status.c ---------------------------------------------------------------------------- */
+
+/* What the pods say about the job as a whole. */
+struct op_outlook {
+    enum op_phase phase;
+    bool completing; /* workers are done, servers have their grace period */
+    int64_t grace_until;
+    bool all_created;
+    const struct op_pod *failed; /* the pod that failed first */
+    /* Why the job is not running or has failed; "" when there is nothing to say. */
+    const char *reason;
+    char message[640];
+    bool blocked; /* the reason keeps objects from being created */
+};
+
+void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_t *env);
+/* The complete status; *ret_differs: something a user sees is not as stored. */
+json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs);
+
+/* ---- conditions.c ------------------------------------------------------------------------ */
+
+json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o);
+/* A stored condition, NULL when absent. */
+const json_t *op_condition_stored(const struct op_job *job, const char *type);
+bool op_condition_true(const struct op_job *job, const char *type);
+
+/* ---- reason.c ---------------------------------------------------------------------------- */
+
+/* Fills reason, message and blocked of o. */
+void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t *env);
+
+/* ---- events.c ---------------------------------------------------------------------------- */
+
+void op_events_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o);
