@@ -2,14 +2,16 @@
 
 #include "common/mem.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE_MAX_BYTES = 4096 };
+enum { LINE_MAX_BYTES = 4096, BARE_MAX_BYTES = 512 };
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
@@ -41,15 +43,20 @@ int co_log_level_parse(const char *s, enum co_log_level *ret, struct co_err *err
     return co_err_set(err, CO_INVALID, "\"%s\" is no log level (error, warn, info, debug)", s);
 }
 
+/* Nothing is put any more once something did not fit; END bytes are kept for what must end the
+ * line: a quote, a brace, a line feed. */
 struct line {
     char text[LINE_MAX_BYTES];
-    size_t len; /* at most sizeof(text) - 1: room for the line feed */
+    size_t len;
+    bool full;
 };
+enum { END = 3 };
 
+/* All of it or nothing. */
 static void put(struct line *l, const char *s, size_t n) {
-    size_t room = sizeof(l->text) - 1 - l->len;
-    if (n > room) {
-        n = room;
+    if (l->full || n > sizeof(l->text) - END - l->len) {
+        l->full = true;
+        return;
     }
     memcpy(l->text + l->len, s, n);
     l->len += n;
@@ -68,32 +75,56 @@ static CO_PRINTF(2, 3) void putf(struct line *l, const char *fmt, ...) {
     puts_(l, text);
 }
 
+/* Bytes of the UTF-8 character at s; 0 when it is none. */
+static size_t utf8_length(const char *s) {
+    const unsigned char *u = (const unsigned char *)s;
+    size_t n = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : 4;
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    bool overlong = (u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xf0 && u[1] < 0x90);
+    bool no_character = (u[0] == 0xed && u[1] >= 0xa0) || (u[0] == 0xf4 && u[1] >= 0x90);
+    return overlong || no_character || u[0] > 0xf4 ? 0 : n;
+}
+
 static void put_quoted(struct line *l, const char *s) {
     put(l, "\"", 1);
-    for (; *s; s++) {
+    if (l->full) {
+        return;
+    }
+    while (*s) {
         unsigned char c = (unsigned char)*s;
+        size_t n = utf8_length(s);
         if (c == '"' || c == '\\') {
-            char two[2] = {'\\', (char)c};
-            put(l, two, 2);
+            put(l, (const char[]){'\\', *s}, 2);
         } else if (c == '\n') {
             put(l, "\\n", 2);
         } else if (c < 0x20 || c == 0x7f) {
             putf(l, "\\u%04x", c);
         } else {
-            put(l, s, 1);
+            put(l, n ? s : "?", n ? n : 1);
         }
+        s += n ? n : 1;
     }
     put(l, "\"", 1);
+    if (l->full) {
+        l->text[l->len++] = '"'; /* a text that was cut ends all the same */
+    }
 }
 
 static bool is_bare(const char *s) {
-    for (; *s; s++) {
+    const char *start = s;
+    while (*s) {
         unsigned char c = (unsigned char)*s;
-        if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f) {
+        size_t n = utf8_length(s);
+        if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f || n == 0) {
             return false;
         }
+        s += n;
     }
-    return true;
+    return s > start && s - start < BARE_MAX_BYTES;
 }
 
 static void put_value(struct line *l, const struct co_kv *kv) {
@@ -102,7 +133,11 @@ static void put_value(struct line *l, const struct co_kv *kv) {
         putf(l, "%" PRId64, kv->i);
         return;
     case CO_KV_FLOAT:
-        putf(l, "%.6g", kv->f);
+        if (g_format == CO_LOG_JSON && !isfinite(kv->f)) {
+            puts_(l, "null");
+        } else {
+            putf(l, "%.6g", kv->f);
+        }
         return;
     case CO_KV_BOOL:
         puts_(l, kv->i ? "true" : "false");
@@ -112,33 +147,36 @@ static void put_value(struct line *l, const struct co_kv *kv) {
         break;
     }
     const char *s = kv->s ? kv->s : "";
-    if (g_format == CO_LOG_LOGFMT && *s && is_bare(s)) {
+    if (g_format == CO_LOG_LOGFMT && is_bare(s)) {
         puts_(l, s);
     } else {
         put_quoted(l, s);
     }
 }
 
-static void put_key(struct line *l, const char *key) {
+/* A pair of which not even the start fits is left out. */
+static void put_pair(struct line *l, const struct co_kv *kv) {
+    size_t len = l->len;
     if (g_format == CO_LOG_JSON) {
         puts_(l, l->len ? ",\"" : "{\"");
-        puts_(l, key);
+        puts_(l, kv->key);
         puts_(l, "\":");
     } else {
-        if (l->len) {
-            put(l, " ", 1);
-        }
-        puts_(l, key);
-        put(l, "=", 1);
+        puts_(l, l->len ? " " : "");
+        puts_(l, kv->key);
+        puts_(l, "=");
+    }
+    size_t start = l->len;
+    if (!l->full) {
+        put_value(l, kv);
+    }
+    if (l->full && l->len == start) {
+        l->len = len;
     }
 }
 
-static void put_str(struct line *l, const char *key, const char *value) {
-    put_key(l, key);
-    put_value(l, &CO_S(key, value));
-}
-
 void co_log_write(enum co_log_level level, const char *msg, const struct co_kv *kvs) {
+    int saved = errno;
     struct line l = {.len = 0};
     struct timespec ts;
     struct tm tm;
@@ -147,20 +185,16 @@ void co_log_write(enum co_log_level level, const char *msg, const struct co_kv *
     gmtime_r(&ts.tv_sec, &tm);
     size_t n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
     (void)snprintf(when + n, sizeof(when) - n, ".%03dZ", (int)(ts.tv_nsec / 1000000));
-    put_str(&l, "time", when);
-    put_str(&l, "level", level_names[level]);
-    put_str(&l, "msg", msg);
-    for (; kvs->key; kvs++) {
-        put_key(&l, kvs->key);
-        put_value(&l, kvs);
+    put_pair(&l, &CO_S("time", when));
+    put_pair(&l, &CO_S("level", level_names[level]));
+    put_pair(&l, &CO_S("msg", msg));
+    for (; kvs->key && !l.full; kvs++) {
+        put_pair(&l, kvs);
     }
     if (g_format == CO_LOG_JSON) {
-        if (l.len >= sizeof(l.text) - 2) {
-            l.len = sizeof(l.text) - 3; /* a cut line still ends as an object would */
-            put(&l, "\"", 1);
-        }
-        put(&l, "}", 1);
+        l.text[l.len++] = '}';
     }
-    l.text[l.len] = '\n';
-    (void)!write(g_fd, l.text, l.len + 1);
+    l.text[l.len++] = '\n';
+    (void)!write(g_fd, l.text, l.len);
+    errno = saved;
 }
