@@ -17,7 +17,7 @@
 
 UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd \
          runtime/optim runtime/boot runtime/net runtime/rpc runtime/ckpt runtime/ps runtime/launch \
-         runtime/cmd examples/nn examples/wide_and_deep
+         runtime/cmd examples/nn examples/wide_and_deep bench
 
 uses_common                 :=
 uses_crd                    := common
@@ -36,6 +36,7 @@ uses_runtime/launch         := runtime/boot runtime/net common
 uses_runtime/cmd            := runtime/launch runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 uses_examples/nn            := runtime/optim common
 uses_examples/wide_and_deep := examples/nn runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+uses_bench                  := operator/kube common
 
 pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd
 pkgs_operator/kube          := libcurl
@@ -48,11 +49,12 @@ pkgs_examples/nn            := -ldnnl
 cflags_runtime/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
 
-PROGRAMS := paddle-operator paddlerun wide_and_deep crdgen
+PROGRAMS := paddle-operator paddlerun wide_and_deep crdgen creator
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/cmd/main.c
 main_wide_and_deep   := examples/wide_and_deep/train.c
 main_crdgen          := crd/crdgen.c
+main_creator         := bench/creator.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 
@@ -178,7 +180,7 @@ fuzz:
 	@tests/run fuzz $(FUZZ_SECONDS) $(patsubst %.c,$(BUILD)/fuzzing/fuzz/%,$(FUZZ_SRCS))
 
 bench: all
-	@bench/run
+	@tests/run venv && build/venv/bin/python bench/run $(BENCH)
 
 demo:
 	@deploy/demo up

@@ -1,0 +1,103 @@
+"""The start gate's endpoint: containers may start when, and only when, all addresses of their job are known."""
+import concurrent.futures
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+from rig import BIN, free_port, wait_for
+
+
+@pytest.fixture
+def gate(operator):
+    port = free_port()
+    operator("--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{port}")
+    return port
+
+
+def ask(port, ns, pod, uid, wait=0):
+    """(status, body, seconds)"""
+    start = time.monotonic()
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/gate/v1/{ns}/{pod}/{uid}?wait={wait}", timeout=wait + 10) as r:
+            return r.status, r.read().decode(), time.monotonic() - start
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode(), time.monotonic() - start
+
+
+def known(plane, gate, ns, pod):
+    p = wait_for(lambda: plane.pods(ns).get(pod))
+    wait_for(lambda: ask(gate, ns, pod, p.metadata.uid)[0] != 404)
+    return p.metadata.uid
+
+
+def test_init_container_is_ours_and_complete(plane, gate, kubelet, ns):
+    plane.create(ns, "j", ps=None, worker=1)
+    pod = wait_for(lambda: plane.pods(ns).get("j-worker-0"))
+    init, = pod.spec.init_containers
+    assert init.name == "coord-paddle" and init.image == "gate" and init.command == ["/paddle-gate"]
+    env = {e.name: e.value or e.value_from.field_ref.field_path for e in init.env}
+    assert env == {"PADDLE_GATE_ADDR": f"127.0.0.1:{gate}", "POD_NAMESPACE": "metadata.namespace",
+                   "POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}
+    assert init.resources.limits and init.resources.requests
+    assert init.security_context.run_as_non_root and init.security_context.capabilities.drop == ["ALL"]
+
+
+def test_waits_for_the_last_address(plane, gate, kubelet, ns):
+    kubelet.hold = {"j-worker-1"}
+    plane.create(ns, "j", ps=1, worker=2)
+    uids = {n: known(plane, gate, ns, n) for n in ("j-ps-0", "j-worker-0", "j-worker-1")}
+    wait_for(lambda: plane.pods(ns)["j-worker-0"].status.pod_ip)
+    status, why, seconds = ask(gate, ns, "j-worker-0", uids["j-worker-0"], wait=1)
+    assert status == 202 and why.strip() and seconds > 0.9
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        asked = [pool.submit(ask, gate, ns, n, u, 30) for n, u in uids.items()]
+        wait_for(lambda: True)
+        kubelet.hold = set()
+        start = time.monotonic()
+        kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-1", ns)})
+        assert [f.result()[0] for f in asked] == [200, 200, 200]
+        assert time.monotonic() - start < 5
+    assert plane.core.read_namespaced_config_map("j", ns)
+
+
+def test_says_no_to_others(plane, gate, kubelet, ns):
+    plane.create(ns, "j", ps=None, worker=1)
+    uid = known(plane, gate, ns, "j-worker-0")
+    assert ask(gate, ns, "j-worker-0", "another-uid")[0] == 410
+    assert ask(gate, ns, "nobody", uid)[0] == 404
+    for path in ("", "/", "/a", "/a/b", "/a/b/c/d", "//b/c", "/" + "x" * 300 + "/b/c"):
+        try:
+            status = urllib.request.urlopen(f"http://127.0.0.1:{gate}/gate/v1{path}", timeout=5).status
+        except urllib.error.HTTPError as e:
+            status = e.code
+        assert status in (400, 404), path
+
+
+def test_the_program_asks_and_goes(plane, gate, kubelet, ns):
+    """paddle-gate itself against the operator."""
+    kubelet.hold = {"j-worker-0"}
+    plane.create(ns, "j", ps=None, worker=1)
+    uid = known(plane, gate, ns, "j-worker-0")
+    p = subprocess.Popen([BIN / "paddle-gate"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                         env={"PADDLE_GATE_ADDR": f"127.0.0.1:{gate}", "POD_NAMESPACE": ns, "POD_NAME": "j-worker-0", "POD_UID": uid})
+    time.sleep(0.3)
+    assert p.poll() is None
+    kubelet.hold = set()
+    kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-0", ns)})
+    out, _ = p.communicate(timeout=15)
+    assert p.returncode == 0, out
+
+
+def test_a_client_that_leaves_costs_nothing(plane, gate, kubelet, ns):
+    kubelet.hold = {"j-worker-0"}
+    plane.create(ns, "j", ps=None, worker=1)
+    uid = known(plane, gate, ns, "j-worker-0")
+    for _ in range(50):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{gate}/gate/v1/{ns}/j-worker-0/{uid}?wait=30", timeout=0.02)
+        except OSError:
+            pass
+    assert ask(gate, ns, "j-worker-0", uid)[0] == 202
