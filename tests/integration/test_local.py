@@ -1,0 +1,113 @@
+"""Jobs with no cluster: rendered and run here, and by hand in four shells."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from rig import BIN, ROOT, free_port, wait_for
+
+EXPECT = ROOT / "examples/wide_and_deep/expect"
+
+
+def check_expected(text, prefix="{pod}"):
+    """The lines of an `expect` file against output whose lines begin with the pod's name."""
+    for row in EXPECT.read_text().splitlines():
+        if not row.strip() or row.startswith("#"):
+            continue
+        whose, op, rest = row.split(None, 2)
+        number, pattern = (None, rest.strip()) if op == "-" else rest.split(None, 1)
+        lines = [l for l in text.splitlines() if re.match(rf"\S*{whose}\b", l)]
+        hits = [m for m in (re.search(pattern, l) for l in lines) if m]
+        assert hits, f"no line of {whose} matches {pattern!r}:\n" + "\n".join(lines[-20:])
+        if number:
+            value = float(hits[-1].group(1))
+            assert {"<=": value <= float(number), ">=": value >= float(number)}[op], f"{value} is not {op} {number}"
+
+
+def pipeline(path, *flags, seconds=120):
+    rendered = subprocess.run([BIN / "paddle-operator", "render", path], check=True, capture_output=True).stdout
+    return subprocess.run([BIN / "paddlerun", "local", *flags], input=rendered, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=seconds)
+
+
+@pytest.mark.deadline(150)
+@pytest.mark.parametrize("path", ["examples/wide_and_deep/job.yaml", "deploy/examples/wide_and_deep.yaml",
+                                  "deploy/examples/wide_and_deep_service.yaml"])
+def test_wide_and_deep_as_processes(path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    start = time.monotonic()
+    r = pipeline(ROOT / path)
+    text = r.stdout.decode(errors="replace")
+    assert r.returncode == 0, text[-3000:]
+    check_expected(text)
+    print(f"{path}: {time.monotonic() - start:.1f} s")
+
+
+def shells(text):
+    """A job of one worker whose container is a shell script."""
+    return f"""
+apiVersion: batch.paddlepaddle.org/v1
+kind: PaddleJob
+metadata: {{name: sh}}
+spec:
+  worker:
+    replicas: 2
+    template:
+      spec:
+        containers:
+        - name: c
+          image: none
+          command: [sh, -c, {text!r}]
+"""
+
+
+def test_exit_code_of_the_job(tmp_path):
+    f = tmp_path / "j.yaml"
+    f.write_text(shells("test $PADDLE_TRAINER_ID = 0 && exec cat; exit 7"))
+    start = time.monotonic()
+    r = pipeline(f, seconds=60)
+    assert r.returncode == 7, r.stdout.decode()
+    assert b"sh-worker-1" in r.stdout and time.monotonic() - start < 30
+
+
+def test_ctrl_c_ends_all(tmp_path):
+    f = tmp_path / "j.yaml"
+    mark = f"mark-{os.getpid()}-{time.monotonic_ns()}"
+    f.write_text(shells(f"echo up; tail -f /dev/null # {mark}"))
+    rendered = subprocess.run([BIN / "paddle-operator", "render", f], check=True, capture_output=True).stdout
+    (tmp_path / "rendered").write_bytes(rendered)
+    with open(tmp_path / "rendered") as stdin:
+        p = subprocess.Popen([BIN / "paddlerun", "local"], stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    seen = b""
+    while seen.count(b"up") < 2:
+        line = p.stdout.readline()
+        assert line, seen
+        seen += line
+    p.send_signal(signal.SIGINT)
+    p.communicate(timeout=20)
+    assert p.returncode not in (0, None)
+    left = subprocess.run(["pgrep", "-f", mark], capture_output=True, text=True).stdout
+    assert not left, left
+
+
+@pytest.mark.deadline(150)
+def test_the_recipe_by_hand(tmp_path):
+    """Two servers and two trainers with nothing but the variables of the recipe; the trainers come first and wait."""
+    ports = [free_port(), free_port()]
+    base = {"PATH": os.environ["PATH"], "PADDLE_PSERVERS_IP_PORT_LIST": ",".join(f"127.0.0.1:{p}" for p in ports),
+            "PADDLE_TRAINERS_NUM": "2"}
+    start = lambda name, env: subprocess.Popen([BIN / "wide_and_deep", "--lines", "8000"], cwd=tmp_path, env={**base, **env},
+                                               stdout=open(tmp_path / name, "w"), stderr=subprocess.STDOUT)
+    trainers = [start(f"trainer{i}", {"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(i)}) for i in (0, 1)]
+    log = tmp_path / "trainer0"
+    wait_for(lambda: "server not ready, wait 3 sec to retry..." in log.read_text(), 15, lambda: log.read_text())
+    assert f"not ready endpoints:['127.0.0.1:{ports[0]}', '127.0.0.1:{ports[1]}']" in log.read_text()
+    servers = [start(f"server{i}", {"TRAINING_ROLE": "PSERVER", "POD_IP": "127.0.0.1", "PADDLE_PORT": str(ports[i])}) for i in (0, 1)]
+    for p in trainers + servers:
+        assert p.wait(100) == 0, "\n".join((tmp_path / n).read_text()[-1500:] for n in ("trainer0", "trainer1", "server0", "server1"))
+    assert re.search(rf"Server listening on .*:{ports[0]} selected port: {ports[0]}", (tmp_path / "server0").read_text())
+    assert "TRAIN ---> pass: 0" in (tmp_path / "trainer1").read_text()
