@@ -162,7 +162,11 @@ int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *
 void co_time_format(int64_t seconds, char ret_text[32]) {
     time_t t = (time_t)seconds;
     struct tm tm;
-    if (!gmtime_r(&t, &tm) || !strftime(ret_text, 32, "%Y-%m-%dT%H:%M:%SZ", &tm)) {
-        (void)snprintf(ret_text, 32, "1970-01-01T00:00:00Z");
+    if (!gmtime_r(&t, &tm) || tm.tm_year < -1900 || tm.tm_year > 9999 - 1900) {
+        t = 0; /* no time that RFC 3339 could write */
+        (void)gmtime_r(&t, &tm);
     }
+    (void)snprintf(ret_text, 32, "%04u-%02u-%02uT%02u:%02u:%02uZ", (unsigned)(tm.tm_year + 1900),
+        (unsigned)tm.tm_mon + 1u, (unsigned)tm.tm_mday, (unsigned)tm.tm_hour, (unsigned)tm.tm_min,
+        (unsigned)tm.tm_sec);
 }

@@ -1,6 +1,7 @@
 #include "common/yaml_scalar.h"
 
 #include <ctype.h>
+#include <float.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -255,6 +256,9 @@ int co_yaml_scalar_value(const struct co_yaml_scalar *s, json_t **ret, struct co
 
 /* The shortest decimal that is the same number in 32 bits, which is how kubectl writes keys. */
 static char *float_key(double wide) {
+    if (fabs(wide) > (double)FLT_MAX) {
+        return co_xstrdup(wide > 0 ? ".inf" : "-.inf");
+    }
     double f = (double)(float)wide;
     char text[32];
     int precision = 0;
