@@ -1,0 +1,386 @@
+/* Properties of the planner over random worlds: its output does not depend on the order of its
+ * input, repeated plans come to rest, a performed part of a plan does no harm, and all of it
+ * converges to the world that the job asks for. */
+#include "operator/plan/testkit.h"
+
+enum { WORLDS = 1200, CHAOS_ROUNDS = 14, CALM_ROUNDS = 60 };
+
+static const char *const phases[] = {"", "Pending", "Starting", "Running"};
+static const char *const policies[] = {"", "Always", "Never", "OnFailure", "OnCompletion", "Odd"};
+static const char *const intranets[] = {"PodIP", "Service", "Host"};
+
+/* ---- random jobs ---------------------------------------------------------------------------- */
+
+static char *random_job(struct tk_cluster *c) {
+    struct co_buf b = CO_BUF(1 << 14);
+    int r = co_buf_addf(&b, NULL, "'cleanPodPolicy':'%s','intranet':'%s','withGloo':%d",
+        policies[tk_below(c, CO_ARRAY_LEN(policies))],
+        intranets[tk_below(c, CO_ARRAY_LEN(intranets))], tk_below(c, 2));
+    static const char *const roles[] = {"ps", "worker", "heter"};
+    static const int odds[] = {2, 1, 5};
+    for (size_t i = 0; i < 3 && !r; i++) {
+        if (tk_below(c, odds[i]) == 0) {
+            r = co_buf_addf(
+                &b, NULL, ",'%s':{'replicas':%d," TK_TEMPLATE "}", roles[i], tk_below(c, 4));
+        }
+    }
+    if (!r && tk_below(c, 6) == 0) {
+        r = co_buf_adds(&b, ",'successPolicy':'AllPods'", NULL);
+    }
+    if (!r && tk_below(c, 6) == 0) {
+        r = co_buf_adds(&b, ",'elastic':1", NULL);
+    }
+    assert_int_equal(r, 0);
+    CO_AUTOFREE char *spec = co_buf_take(&b);
+    return co_xasprintf(TK_JOB("%s"), spec);
+}
+
+/* ---- random starting worlds ----------------------------------------------------------------- */
+
+static void set_pod_random(struct tk_cluster *c, json_t *pod) {
+    static const char *const states[] = {
+        "{'phase':'Pending'}",
+        "{'phase':'Pending','podIP':'10.0.0.1'}",
+        TK_RUNNING("10.0.0.2"),
+        TK_SUCCEEDED("10.0.0.3"),
+        "{'phase':'Unknown','podIP':'10.0.0.4'}",
+    };
+    co_json_set(pod, "status", tk_json(states[tk_below(c, CO_ARRAY_LEN(states))]));
+}
+
+/* A pod that an earlier pass, or an earlier job of the name, left behind. */
+static void leave_pod(struct tk_cluster *c, enum op_role role, int32_t index, bool foreign) {
+    json_t *pod = op_plan_pod(c->seen_job, role, index, &c->settings);
+    json_t *meta = json_object_get(pod, "metadata");
+    const char *name = co_json_str(meta, "name");
+    tk_stamp(c, pod, true);
+    set_pod_random(c, pod);
+    if (foreign) {
+        co_json_set(json_array_get(json_object_get(meta, "ownerReferences"), 0), "uid",
+            json_string("uid-old"));
+    }
+    if (foreign ? tk_below(c, 2) == 0 : tk_below(c, 8) == 0) {
+        co_json_set(meta, "deletionTimestamp", json_string("2026-01-01T00:00:00Z"));
+    }
+    co_json_set(c->objects[TK_PODS], name, pod);
+}
+
+static void leave_configmap(struct tk_cluster *c, bool foreign) {
+    json_t *cm = tk_json("{'metadata':{'name':'x','namespace':'ns','ownerReferences':[{"
+                         "'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob','name':'x',"
+                         "'uid':'uid-x','controller':true}]},"
+                         "'data':{'PADDLE_PORT':'36040','PADDLE_TRAINERS':'old','MINE':'1'}}");
+    tk_stamp(c, cm, true);
+    if (foreign) {
+        co_json_set(json_array_get(co_json_at(cm, "metadata", "ownerReferences"), 0), "uid",
+            json_string("uid-old"));
+    }
+    co_json_set(c->objects[TK_CONFIGMAPS], "x", cm);
+}
+
+static void random_world(struct tk_cluster *c) {
+    c->settings.gate_image = tk_below(c, 2) ? "gate" : "";
+    c->settings.gate_addr = "gate:1";
+    c->settings.services_all = tk_below(c, 8) == 0;
+    c->settings.server_grace = tk_below(c, 3) ? 30 : 0;
+    if (tk_below(c, 2)) {
+        CO_AUTOFREE char *status =
+            co_xasprintf("{'phase':'%s'}", phases[tk_below(c, CO_ARRAY_LEN(phases))]);
+        co_json_set(c->job, "status", tk_json(status));
+    }
+    if (tk_below(c, 4) == 0) {
+        co_json_set(json_object_get(c->job, "metadata"), "finalizers",
+            tk_json("['finalizers.paddlepaddle.org']"));
+    }
+    tk_look(c);
+    /* Without a template there is nothing to leave behind. */
+    for (enum op_role r = OP_PS; r < OP_ROLES && c->seen_job->n_problems == 0; r++) {
+        for (int32_t i = 0; i < 4 && c->seen_job->role[r].present; i++) {
+            int dice = tk_below(c, 6);
+            if (dice < 3) {
+                leave_pod(c, r, i, dice == 2);
+            }
+        }
+    }
+    if (tk_below(c, 3) == 0) {
+        leave_configmap(c, tk_below(c, 3) == 0);
+    }
+}
+
+/* ---- what happens by itself ----------------------------------------------------------------- */
+
+static bool is_ours(const json_t *obj) {
+    const json_t *owner = json_array_get(co_json_at(obj, "metadata", "ownerReferences"), 0);
+    return co_streq(co_json_str(owner, "uid"), "uid-x") != 0;
+}
+
+static void start_pod(struct tk_cluster *c, json_t *pod, int number) {
+    CO_AUTOFREE char *status = co_xasprintf(TK_RUNNING("10.0.1.%d"), number);
+    bool gated = co_json_at(pod, "spec", "initContainers") != NULL;
+    if (gated) {
+        tk_look(c);
+        const char *uid = co_json_str(pod, "metadata", "uid");
+        if (!op_plan_gate_open(c->seen_job, &c->seen, &c->settings, uid, NULL)) {
+            return;
+        }
+    }
+    co_json_set(pod, "status", tk_json(status));
+}
+
+/* One step of one pod; true when something changed. */
+static bool step_pod(struct tk_cluster *c, const char *name, json_t *pod, bool may_fail) {
+    const char *phase = co_json_str(pod, "status", "phase");
+    int number = 1;
+    for (const char *p = name; *p; p++) {
+        number = (number * 7 + *p) % 250 + 1;
+    }
+    if (co_json_at(pod, "metadata", "deletionTimestamp")) {
+        json_object_del(c->objects[TK_PODS], name);
+        return true;
+    }
+    if (!is_ours(pod)) { /* the garbage collector */
+        co_json_set(json_object_get(pod, "metadata"), "deletionTimestamp", json_string("t"));
+        return true;
+    }
+    if (co_streq(phase, "Pending") && !co_json_at(pod, "status", "podIP")) {
+        CO_AUTOFREE char *status =
+            co_xasprintf("{'phase':'Pending','podIP':'10.0.1.%d','initContainerStatuses':[{'name':'"
+                         "coord-paddle','state':{'running':{}}}]}",
+                number);
+        co_json_set(pod, "status", tk_json(status));
+        return true;
+    }
+    if (co_streq(phase, "Pending") || co_streq(phase, "Unknown")) {
+        start_pod(c, pod, number);
+        return !co_streq(co_json_str(pod, "status", "phase"), phase);
+    }
+    bool server = strstr(name, "-ps-") != NULL;
+    if (co_streq(phase, "Running") && may_fail && tk_below(c, 40) == 0) {
+        co_json_set(pod, "status", tk_json(TK_FAILED("10.0.1.1", "1", "t", "boom")));
+        return true;
+    }
+    /* Training ends only when all of it has run together. */
+    if (co_streq(phase, "Running") && !server &&
+        co_streq(co_json_str(c->job, "status", "phase"), "Running") && tk_below(c, 3) == 0) {
+        co_json_set(pod, "status", tk_json(TK_SUCCEEDED("10.0.1.1")));
+        return true;
+    }
+    return false;
+}
+
+static void step_all(struct tk_cluster *c, bool calm) {
+    CO_AUTOJSON json_t *copy = json_copy(c->objects[TK_PODS]);
+    const char *name;
+    json_t *pod;
+    json_object_foreach(copy, name, pod) {
+        if (calm || tk_below(c, 2)) {
+            if (step_pod(c, name, pod, !calm) && json_object_get(c->objects[TK_PODS], name)) {
+                tk_stamp(c, pod, false);
+            }
+        }
+    }
+    json_t *cm = json_object_get(c->objects[TK_CONFIGMAPS], "x");
+    if (cm && !is_ours(cm)) {
+        json_object_del(c->objects[TK_CONFIGMAPS], "x");
+    }
+}
+
+static void delete_some_pod(struct tk_cluster *c) {
+    const char *name;
+    json_t *pod;
+    json_object_foreach(c->objects[TK_PODS], name, pod) {
+        if (tk_below(c, 5) == 0) {
+            co_json_set(json_object_get(pod, "metadata"), "deletionTimestamp", json_string("t"));
+            return;
+        }
+    }
+}
+
+static void scale(struct tk_cluster *c) {
+    json_t *worker = co_json_at(c->job, "spec", "worker");
+    if (worker) {
+        co_json_set(worker, "replicas", json_integer(tk_below(c, 4)));
+        int64_t generation = json_integer_value(co_json_at(c->job, "metadata", "generation"));
+        co_json_set(
+            json_object_get(c->job, "metadata"), "generation", json_integer(generation + 1));
+    }
+}
+
+/* ---- checks --------------------------------------------------------------------------------- */
+
+static char *plan_text(const struct op_plan *p) {
+    struct co_buf b = CO_BUF(1 << 22);
+    CO_AUTOFREE char *status = co_json_dump(p->status);
+    int r = co_buf_addf(&b, NULL, "%s %d %lld\n", status, p->status_differs, (long long)p->wake_at);
+    for (size_t i = 0; i < p->n_actions && !r; i++) {
+        const struct op_action *a = &p->actions[i];
+        CO_AUTOFREE char *body = a->body ? co_json_dump(a->body) : co_xstrdup("");
+        r = co_buf_addf(&b, NULL, "%d %d %s %s %s\n", a->verb, a->kind, a->name, a->uid, body);
+    }
+    for (size_t i = 0; i < p->n_events && !r; i++) {
+        r = co_buf_addf(&b, NULL, "%s %s\n", p->events[i].reason, p->events[i].message);
+    }
+    assert_int_equal(r, 0);
+    return co_buf_take(&b);
+}
+
+static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
+    bool ended = op_phase_terminal(c->seen_job->phase) || c->seen_job->deleting;
+    for (size_t i = 0; i < plan->n_actions; i++) {
+        const struct op_action *a = &plan->actions[i];
+        if (a->verb == OP_CREATE && ended) {
+            fail_msg("%s is created for a job that has ended", a->name);
+        }
+        json_t *have = a->kind == OP_KIND_JOB
+                           ? NULL
+                           : json_object_get(c->objects[a->kind - OP_KIND_POD], a->name);
+        /* In a world seen as it is, no create meets something, no delete misses it. */
+        if (a->kind != OP_KIND_JOB && (a->verb == OP_CREATE) == (have != NULL)) {
+            fail_msg("action on %s does not fit what is there", a->name);
+        }
+        if (have && !is_ours(have)) {
+            fail_msg("%s of somebody else is touched", a->name);
+        }
+    }
+}
+
+/* Plans twice from differently shuffled views. */
+static void plan_checked(struct tk_cluster *c, struct op_plan *ret) {
+    OP_AUTOPLAN struct op_plan other = {0};
+    tk_plan(c, &other);
+    tk_plan(c, ret);
+    CO_AUTOFREE char *a = plan_text(&other);
+    CO_AUTOFREE char *b = plan_text(ret);
+    assert_string_equal(a, b);
+    check_actions(c, ret);
+}
+
+static void chaos_round(struct tk_cluster *c) {
+    OP_AUTOPLAN struct op_plan plan = {0};
+    plan_checked(c, &plan);
+    bool dies = tk_below(c, 3) == 0; /* in the middle, before the status write */
+    size_t n = dies && plan.n_actions ? (size_t)tk_below(c, (int)plan.n_actions) : plan.n_actions;
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(tk_apply(c, &plan.actions[i]), 0);
+    }
+    if (!dies) {
+        tk_write_status(c, &plan);
+    }
+    step_all(c, false);
+    if (tk_below(c, 8) == 0) {
+        delete_some_pod(c);
+    }
+    if (tk_below(c, 10) == 0) {
+        scale(c);
+    }
+    c->now += tk_below(c, 20);
+}
+
+/* Plans without anything happening in between: must come to rest at once. */
+static void check_rest(struct tk_cluster *c) {
+    for (int i = 0; i < 4; i++) {
+        if (!tk_pass(c)) {
+            return;
+        }
+    }
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(c, &plan);
+    CO_AUTOFREE char *text = plan_text(&plan);
+    if (plan.n_actions || plan.status_differs) {
+        CO_AUTOFREE char *was = co_json_dump(json_object_get(c->job, "status"));
+        fail_msg("does not come to rest: %s\nstored: %s", text, was);
+    }
+}
+
+static bool settled(struct tk_cluster *c) {
+    struct op_plan plan = {0};
+    tk_plan(c, &plan);
+    bool idle = !plan.n_actions && !plan.status_differs && plan.wake_at == 0;
+    enum op_phase phase = plan.phase;
+    op_plan_done(&plan);
+    if (!idle || json_object_size(c->objects[TK_PODS]) != c->seen.n_pods) {
+        return false;
+    }
+    for (size_t i = 0; i < c->seen.n_pods; i++) {
+        const struct op_pod *p = c->pods[i];
+        bool server_runs = p->role == OP_PS && p->phase == OP_POD_RUNNING;
+        bool done = p->phase == OP_POD_SUCCEEDED || p->phase == OP_POD_FAILED || server_runs;
+        if (p->c.deleting || (!done && !op_phase_terminal(phase))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What the job asks for is what there is. */
+static void check_end(struct tk_cluster *c) {
+    const struct op_job *job = c->seen_job;
+    int64_t wanted = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        wanted += job->role[r].present ? job->role[r].replicas : 0;
+    }
+    bool fails = job->phase == OP_PHASE_FAILED;
+    bool cleans = job->clean == OP_CLEAN_ALWAYS ||
+                  (fails ? job->clean == OP_CLEAN_ON_FAILURE
+                         : job->clean == OP_CLEAN_DEFAULT || job->clean == OP_CLEAN_ON_COMPLETION);
+    if (op_phase_terminal(job->phase)) {
+        assert_non_null(co_json_str(job->status, "completionTime"));
+        if (cleans) {
+            assert_int_equal(c->seen.n_pods, 0);
+            assert_int_equal(c->seen.n_services, 0);
+        }
+        return;
+    }
+    /* A job without pods runs for ever; servers without workers, too; AllPods waits for them. */
+    bool endless = wanted == 0 || job->success == OP_SUCCESS_ALL ||
+                   (job->role[OP_PS].replicas > 0 &&
+                       job->role[OP_WORKER].replicas + job->role[OP_HETER].replicas == 0);
+    if (job->n_problems == 0 && !endless) {
+        fail_msg("a job that could end is %s", op_phase_name(job->phase));
+    }
+    if (job->n_problems == 0) {
+        assert_int_equal(job->phase, OP_PHASE_RUNNING);
+        assert_int_equal(c->seen.n_pods, wanted);
+        assert_non_null(c->seen.configmap);
+    }
+}
+
+static void random_worlds_converge(void **state) {
+    (void)state;
+    int ends[OP_PHASE_TERMINATING + 1] = {0};
+    for (uint64_t seed = 1; seed <= WORLDS; seed++) {
+        struct tk_cluster c = {.rng = seed * 0x9E3779B97F4A7C15U};
+        CO_AUTOFREE char *job = random_job(&c);
+        uint64_t rng = c.rng;
+        tk_init(&c, job);
+        c.rng = rng;
+        random_world(&c);
+        for (int i = 0; i < CHAOS_ROUNDS; i++) {
+            chaos_round(&c);
+        }
+        int rounds = 0;
+        while (!settled(&c) && rounds < CALM_ROUNDS) {
+            check_rest(&c);
+            step_all(&c, true);
+            c.now += 10;
+            rounds++;
+        }
+        if (rounds == CALM_ROUNDS) {
+            CO_AUTOFREE char *text = co_json_dump(c.job);
+            fail_msg("world %d does not converge: %s", (int)seed, text);
+        }
+        check_end(&c);
+        ends[c.seen_job->phase]++;
+        tk_done(&c);
+    }
+    print_message("completed %d, failed %d, running %d, pending %d\n", ends[OP_PHASE_COMPLETED],
+        ends[OP_PHASE_FAILED], ends[OP_PHASE_RUNNING], ends[OP_PHASE_PENDING]);
+    assert_true(ends[OP_PHASE_COMPLETED] > WORLDS / 5);
+    assert_true(ends[OP_PHASE_FAILED] > WORLDS / 20);
+    assert_true(ends[OP_PHASE_RUNNING] > WORLDS / 50);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_worlds_converge)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
