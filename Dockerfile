@@ -13,7 +13,9 @@ RUN apt-get update && apt-get install -y --no-install-recommends \
 COPY . /src
 ARG VERSION=unknown
 RUN make -C /src -j"$(nproc)" BUILD=/out VERSION="$VERSION" all \
-    && rm /out/bin/crdgen && find /out/bin -type f -exec strip {} +
+    && find /out/bin -type f -exec strip {} + \
+    && mkdir /out/runtime && cp /out/bin/paddlerun /out/runtime \
+    && for d in /src/examples/*/; do p=/out/bin/$(basename "$d"); [ ! -x "$p" ] || cp "$p" /out/runtime; done
 
 FROM debian:12-slim AS operator
 RUN apt-get update && apt-get install -y --no-install-recommends \
@@ -33,8 +35,8 @@ FROM debian:12-slim AS runtime
 RUN apt-get update && apt-get install -y --no-install-recommends \
       libuv1 libjansson4 libyaml-0-2 libmicrohttpd12 libgrpc29 libprotobuf-c1 libxxhash0 libdnnl2 \
     && rm -rf /var/lib/apt/lists/*
-COPY --from=build /out/bin/ /usr/local/bin/
-RUN rm /usr/local/bin/paddle-operator /usr/local/bin/paddle-gate && mkdir -m 1777 /workspace
+COPY --from=build /out/runtime/ /usr/local/bin/
+RUN mkdir -m 1777 /workspace
 WORKDIR /workspace
 ENTRYPOINT ["/usr/local/bin/paddlerun", "exec", "--"]
 CMD ["/usr/local/bin/wide_and_deep"]
