@@ -119,7 +119,8 @@ struct op_kube_op; /* a request on its way; valid until its callback has begun o
 /* Takes the config, even on failure.  Connects at the first request.  opts NULL: defaults. */
 CO_MUST_CHECK int op_kube_client_new(struct co_loop *loop, struct op_kube_config *config_own,
     const struct op_kube_client_opts *opts, struct op_kube_client **ret, struct co_err *err);
-/* Cancels what is left; those callbacks do not run.  Watches must be freed before. */
+/* Cancels what is left; those callbacks do not run.  Watches must be freed before.  Not inside a
+ * callback of a request; inside that of a drain it is allowed. */
 void op_kube_client_free(struct op_kube_client *c);
 CO_DEFINE_CLEANUP(struct op_kube_client *, op_kube_client_free)
 
@@ -140,7 +141,8 @@ size_t op_kube_client_pending(const struct op_kube_client *c); /* queued and in 
 json_t *op_kube_delete_options(
     const char *uid, const char *resource_version, const char *policy, int64_t grace_seconds);
 
-/* Fills req->verb, type, ns, name (and a lane by verb and subresource); the rest is zero. */
+/* Fills verb, type, ns, name, done, arg and a lane (LIST for lists, else WORK); the rest is
+ * zero. */
 struct op_kube_req op_kube_req_for(enum op_kube_verb verb, const struct op_kube_type *type,
     const char *ns, const char *name, op_kube_done_fn done, void *arg);
 

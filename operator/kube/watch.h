@@ -18,7 +18,7 @@ struct op_kube_watch_ops {
     void (*sync_begin)(void *arg);
     /* The object is borrowed; json_incref to keep.  NULL when raw is set. */
     void (*object)(void *arg, enum op_kube_event type, json_t *object);
-    /* Instead of object: the object's JSON text, unparsed.  len bytes, NUL follows. */
+    /* Instead of object: the object's JSON text, unparsed; not NUL-terminated. */
     void (*raw)(void *arg, enum op_kube_event type, const char *text, size_t len);
     void (*sync_end)(void *arg);
     /* Going on by itself in retry_ms; for the log and a metric.  May be NULL. */

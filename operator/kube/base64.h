@@ -1,0 +1,11 @@
+/* Base64 as kubeconfig files and HTTP headers use it (RFC 4648, padded).  Pure. */
+#pragma once
+
+#include "common/err.h"
+#include "common/mem.h"
+
+/* Strict but for white space, which is skipped.  *ret_data is NUL-terminated and the caller's;
+ * CO_INVALID "not base64". */
+CO_MUST_CHECK int op_kube_base64_decode(
+    const char *text, char **ret_data, size_t *ret_len, struct co_err *err);
+char *op_kube_base64(const void *data, size_t len); /* the caller frees */

@@ -1,0 +1,307 @@
+#include "operator/kube/config.h"
+
+#include "common/buf.h"
+#include "common/yaml.h"
+#include "operator/kube/config_parts.h"
+
+#include <string.h>
+
+enum { TEXT_MAX = 4 << 20 };
+
+struct file {
+    char *path;
+    json_t *doc; /* NULL: an empty file */
+};
+
+struct op_kube_config_set {
+    op_kube_config_read_fn read;
+    void *read_arg;
+    struct file *files; /* first wins */
+    size_t n_files;
+};
+
+static int read_disk(
+    void *arg, const char *path, char **ret_text, size_t *ret_len, struct co_err *err) {
+    (void)arg;
+    CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
+    int rc = co_file_read(path, TEXT_MAX, &b, err);
+    if (!rc) {
+        *ret_len = b.len;
+        *ret_text = co_buf_take(&b);
+    }
+    return rc;
+}
+
+struct op_kube_config_set *op_kube_config_set_new(op_kube_config_read_fn read, void *arg) {
+    struct op_kube_config_set *set = co_xcalloc(1, sizeof(*set));
+    set->read = read ? read : read_disk;
+    set->read_arg = arg;
+    return set;
+}
+
+void op_kube_config_set_free(struct op_kube_config_set *set) {
+    if (!set) {
+        return;
+    }
+    for (size_t i = 0; i < set->n_files; i++) {
+        free(set->files[i].path);
+        json_decref(set->files[i].doc);
+    }
+    free(set->files);
+    free(set);
+}
+
+int op_kube_config_set_add(struct op_kube_config_set *set, const char *path, const char *text,
+    size_t len, struct co_err *err) {
+    CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
+    CO_AUTOJSON json_t *doc = NULL;
+    int rc = co_yaml_open(path, text, len, &y, err);
+    rc = rc ? rc : co_yaml_next(y, &doc, err);
+    if (rc && rc != CO_NOTFOUND) {
+        return rc;
+    }
+    if (doc && !json_is_object(doc)) {
+        return co_err_set(err, CO_INVALID, "%s: not a kubeconfig", path);
+    }
+    const char *kind = co_json_str(doc, "kind");
+    if (kind && *kind && strcmp(kind, "Config") != 0) {
+        return co_err_set(err, CO_INVALID, "%s: kind: \"%s\", expected Config", path, kind);
+    }
+    set->files = co_xrealloc(set->files, set->n_files + 1, sizeof(*set->files));
+    set->files[set->n_files++] = (struct file){co_xstrdup(path), co_steal_ptr(doc)};
+    return 0;
+}
+
+static int find_in(const struct file *f, const char *section, const char *inner, const char *wanted,
+    struct op_kube_entry *ret, struct co_err *err) {
+    const json_t *list = json_object_get(f->doc, section);
+    if (list && !json_is_null(list) && !json_is_array(list)) {
+        return co_err_set(err, CO_INVALID, "%s: %s: not a list", f->path, section);
+    }
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *item = json_array_get(list, i);
+        const char *name = co_json_str(item, "name");
+        if (!name) {
+            return co_err_set(err, CO_INVALID, "%s: %s[%zu]: no name", f->path, section, i);
+        }
+        if (strcmp(name, wanted) != 0) {
+            continue;
+        }
+        *ret = (struct op_kube_entry){f->path, section, i, name, json_object_get(item, inner)};
+        if (ret->value && !json_is_null(ret->value) && !json_is_object(ret->value)) {
+            return op_kube_entry_err(ret, err, CO_INVALID, "%s: not a map", inner);
+        }
+        return 0;
+    }
+    return CO_NOTFOUND;
+}
+
+/* The first file that has it wins, whole: entries are not mixed. */
+static int find(const struct op_kube_config_set *set, const char *section, const char *inner,
+    const char *name, struct op_kube_entry *ret, struct co_err *err) {
+    for (size_t i = 0; i < set->n_files; i++) {
+        int rc = find_in(&set->files[i], section, inner, name, ret, err);
+        if (!rc) {
+            ret->read = set->read;
+            ret->read_arg = set->read_arg;
+        }
+        if (rc != CO_NOTFOUND) {
+            return rc;
+        }
+    }
+    return CO_NOTFOUND;
+}
+
+static int current_context(
+    const struct op_kube_config_set *set, const char **ret, struct co_err *err) {
+    for (size_t i = 0; i < set->n_files; i++) {
+        const char *name = co_json_str(set->files[i].doc, "current-context");
+        if (name && *name) {
+            *ret = name;
+            return 0;
+        }
+    }
+    const char *path = set->n_files ? set->files[0].path : "kubeconfig";
+    return co_err_set(err, CO_INVALID,
+        "%s: current-context: missing; choose one with --context or kubectl config use-context",
+        path);
+}
+
+/* ---- clusters ---- */
+
+static int check_line(
+    const struct op_kube_entry *e, const char *field, const char *s, struct co_err *err) {
+    for (; s && *s; s++) {
+        if ((unsigned char)*s < ' ' || *s == 0x7f) {
+            return op_kube_entry_err(e, err, CO_INVALID, "%s: holds a control character", field);
+        }
+    }
+    return 0;
+}
+
+static int settle_server(
+    const struct op_kube_entry *e, struct op_kube_config *cfg, struct co_err *err) {
+    if (!cfg->server) {
+        return op_kube_entry_err(e, err, CO_INVALID, "server: missing");
+    }
+    if (!strstr(cfg->server, "://")) {
+        CO_AUTOFREE char *bare = cfg->server;
+        bool tls = cfg->ca || cfg->insecure;
+        cfg->server = co_xasprintf("%s://%s", tls ? "https" : "http", bare);
+    }
+    size_t scheme = strcspn(cfg->server, ":");
+    bool known = (scheme == 5 && !strncmp(cfg->server, "https", 5)) ||
+                 (scheme == 4 && !strncmp(cfg->server, "http", 4));
+    const char *host = cfg->server + scheme + strlen("://");
+    if (!known || !*host || *host == '/' || strpbrk(host, "?#@ \"\\")) {
+        return op_kube_entry_err(
+            e, err, CO_INVALID, "server: \"%s\", expected https://host:port", cfg->server);
+    }
+    size_t len = strlen(cfg->server);
+    while (len && cfg->server[len - 1] == '/') {
+        cfg->server[--len] = '\0';
+    }
+    return 0;
+}
+
+static int check_proxy(const struct op_kube_entry *e, const char *url, struct co_err *err) {
+    static const char *const schemes[] = {"http://", "https://", "socks5://"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(schemes); i++) {
+        if (!url || !strncmp(url, schemes[i], strlen(schemes[i]))) {
+            return 0;
+        }
+    }
+    return op_kube_entry_err(
+        e, err, CO_INVALID, "proxy-url: \"%s\", expected http://, https:// or socks5://", url);
+}
+
+static int read_cluster(
+    const struct op_kube_entry *e, struct op_kube_config *cfg, struct co_err *err) {
+    int rc = op_kube_entry_str(e, "server", &cfg->server, err);
+    rc = rc ? rc : op_kube_entry_str(e, "tls-server-name", &cfg->tls_server_name, err);
+    rc = rc ? rc : op_kube_entry_str(e, "proxy-url", &cfg->proxy_url, err);
+    rc = rc ? rc : op_kube_entry_bool(e, "insecure-skip-tls-verify", &cfg->insecure, err);
+    rc = rc ? rc : op_kube_entry_pem(e, "certificate-authority", &cfg->ca, err);
+    rc = rc ? rc : check_line(e, "server", cfg->server, err);
+    rc = rc ? rc : check_line(e, "tls-server-name", cfg->tls_server_name, err);
+    rc = rc ? rc : check_line(e, "proxy-url", cfg->proxy_url, err);
+    rc = rc ? rc : check_proxy(e, cfg->proxy_url, err);
+    rc = rc ? rc : settle_server(e, cfg, err);
+    if (!rc && cfg->insecure && cfg->ca) {
+        rc = op_kube_entry_err(e, err, CO_INVALID,
+            "insecure-skip-tls-verify: true together with certificate-authority; choose one");
+    }
+    return rc;
+}
+
+/* ---- users ---- */
+
+static int refuse(const struct op_kube_entry *e, struct co_err *err) {
+    static const struct {
+        const char *field, *advice;
+    } rows[] = {
+        {"auth-provider", "was removed from Kubernetes 1.26; use an exec credential plugin"},
+        {"as", "impersonation is not supported"},
+        {"as-uid", "impersonation is not supported"},
+        {"as-groups", "impersonation is not supported"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const json_t *j = json_object_get(e->value, rows[i].field);
+        if (j && !json_is_null(j) && !(json_is_string(j) && !json_string_length(j))) {
+            return op_kube_entry_err(
+                e, err, CO_UNSUPPORTED, "%s: %s", rows[i].field, rows[i].advice);
+        }
+    }
+    return 0;
+}
+
+static int read_user(const struct op_kube_entry *e, const struct op_kube_entry *cluster,
+    struct op_kube_config *cfg, struct co_err *err) {
+    CO_AUTOFREE char *token_file = NULL;
+    int rc = refuse(e, err);
+    rc = rc ? rc : op_kube_entry_str(e, "token", &cfg->token, err);
+    rc = rc ? rc : op_kube_entry_str(e, "tokenFile", &token_file, err);
+    rc = rc ? rc : op_kube_entry_str(e, "username", &cfg->username, err);
+    rc = rc ? rc : op_kube_entry_str(e, "password", &cfg->password, err);
+    rc = rc ? rc : op_kube_entry_pem(e, "client-certificate", &cfg->cert, err);
+    rc = rc ? rc : op_kube_entry_pem(e, "client-key", &cfg->key, err);
+    rc = rc ? rc : op_kube_entry_exec(e, cluster, &cfg->exec, err);
+    rc = rc ? rc : check_line(e, "token", cfg->token, err);
+    rc = rc ? rc : check_line(e, "username", cfg->username, err);
+    rc = rc ? rc : check_line(e, "password", cfg->password, err);
+    if (rc) {
+        return rc;
+    }
+    if (!cfg->cert != !cfg->key) {
+        return op_kube_entry_err(e, err, CO_INVALID, "client-%s: given without client-%s",
+            cfg->cert ? "certificate" : "key", cfg->cert ? "key" : "certificate");
+    }
+    cfg->token_file = token_file ? op_kube_entry_path(e, token_file) : NULL;
+    if (cfg->exec && (cfg->token || cfg->token_file || cfg->username)) {
+        return op_kube_entry_err(
+            e, err, CO_INVALID, "exec: together with a token or username; choose one");
+    }
+    return 0;
+}
+
+/* ---- one context ---- */
+
+static int missing(const struct op_kube_entry *context, const char *field, const char *section,
+    const char *name, struct co_err *err) {
+    return op_kube_entry_err(
+        context, err, CO_INVALID, "%s: '%s' is not in %s", field, name, section);
+}
+
+static int resolve_context(const struct op_kube_config_set *set,
+    const struct op_kube_entry *context, struct op_kube_config *cfg, struct co_err *err) {
+    CO_AUTOFREE char *cluster_name = NULL;
+    CO_AUTOFREE char *user_name = NULL;
+    struct op_kube_entry cluster, user;
+    int rc = op_kube_entry_str(context, "cluster", &cluster_name, err);
+    rc = rc ? rc : op_kube_entry_str(context, "user", &user_name, err);
+    rc = rc ? rc : op_kube_entry_str(context, "namespace", &cfg->ns, err);
+    if (rc) {
+        return rc;
+    }
+    if (!cluster_name) {
+        return op_kube_entry_err(context, err, CO_INVALID, "cluster: missing");
+    }
+    rc = find(set, "clusters", "cluster", cluster_name, &cluster, err);
+    if (rc == CO_NOTFOUND) {
+        return missing(context, "cluster", "clusters", cluster_name, err);
+    }
+    rc = rc ? rc : read_cluster(&cluster, cfg, err);
+    if (rc || !user_name) {
+        return rc;
+    }
+    rc = find(set, "users", "user", user_name, &user, err);
+    if (rc == CO_NOTFOUND) {
+        return missing(context, "user", "users", user_name, err);
+    }
+    return rc ? rc : read_user(&user, &cluster, cfg, err);
+}
+
+int op_kube_config_set_resolve(struct op_kube_config_set *set, const char *context,
+    struct op_kube_config **ret, struct co_err *err) {
+    struct op_kube_entry entry;
+    int rc = 0;
+    bool chosen = context && *context;
+    if (!chosen && (rc = current_context(set, &context, err))) {
+        return rc;
+    }
+    rc = find(set, "contexts", "context", context, &entry, err);
+    if (rc == CO_NOTFOUND) {
+        const char *path = set->n_files ? set->files[0].path : "kubeconfig";
+        return co_err_set(err, CO_INVALID, "%s: %s: '%s' is not in contexts", path,
+            chosen ? "--context" : "current-context", context);
+    }
+    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
+    rc = rc ? rc : resolve_context(set, &entry, cfg, err);
+    if (rc) {
+        return rc;
+    }
+    cfg->source = co_xasprintf("%s: context '%s'", entry.path, context);
+    cfg->ns = cfg->ns ? cfg->ns : co_xstrdup("default");
+    *ret = co_steal_ptr(cfg);
+    return 0;
+}

@@ -1,0 +1,153 @@
+#include "common/buf.h"
+#include "common/log.h"
+#include "operator/kube/config.h"
+#include "operator/kube/config_parts.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILE_MAX = 4 << 20 };
+
+static const char serviceaccount[] = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+static void wipe(char *s) {
+    if (s) {
+        explicit_bzero(s, strlen(s));
+        free(s);
+    }
+}
+
+void op_kube_config_free(struct op_kube_config *cfg) {
+    if (!cfg) {
+        return;
+    }
+    char *plain[] = {cfg->source, cfg->server, cfg->ns, cfg->ca, cfg->tls_server_name,
+        cfg->proxy_url, cfg->cert, cfg->token_file, cfg->username};
+    for (size_t i = 0; i < CO_ARRAY_LEN(plain); i++) {
+        free(plain[i]);
+    }
+    wipe(cfg->key);
+    wipe(cfg->token);
+    wipe(cfg->password);
+    op_kube_exec_free(cfg->exec);
+    free(cfg);
+}
+
+static int add_file(struct op_kube_config_set *set, const char *path, struct co_err *err) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(FILE_MAX);
+    int rc = co_file_read(path, FILE_MAX, &b, err);
+    if (!rc) {
+        rc = op_kube_config_set_add(set, path, b.data ? b.data : "", b.len, err);
+    }
+    if (b.data) {
+        explicit_bzero(b.data, b.cap);
+    }
+    return rc;
+}
+
+static bool exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+static int load_one(
+    const char *path, const char *context, struct op_kube_config **ret, struct co_err *err) {
+    CO_CLEANUP(op_kube_config_set_freep)
+    struct op_kube_config_set *set = op_kube_config_set_new(NULL, NULL);
+    int rc = add_file(set, path, err);
+    return rc ? rc : op_kube_config_set_resolve(set, context, ret, err);
+}
+
+/* CO_NOTFOUND when none of the list exists. */
+static int load_list(
+    const char *list, const char *context, struct op_kube_config **ret, struct co_err *err) {
+    CO_CLEANUP(op_kube_config_set_freep)
+    struct op_kube_config_set *set = op_kube_config_set_new(NULL, NULL);
+    size_t found = 0;
+    for (const char *p = list; *p;) {
+        size_t n = strcspn(p, ":");
+        CO_AUTOFREE char *path = co_xstrndup(p, n);
+        p += n + (p[n] == ':');
+        if (!n || !exists(path)) {
+            continue;
+        }
+        int rc = add_file(set, path, err);
+        if (rc) {
+            return rc;
+        }
+        found++;
+    }
+    if (!found) {
+        return co_err_set(err, CO_NOTFOUND, "KUBECONFIG=%s: no such file", list);
+    }
+    return op_kube_config_set_resolve(set, context, ret, err);
+}
+
+static char *read_small(const char *dir, const char *name, struct co_err *err) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    CO_AUTOBUF struct co_buf b = CO_BUF(FILE_MAX);
+    if (co_file_read(path, FILE_MAX, &b, err)) {
+        return NULL;
+    }
+    return co_buf_take(&b);
+}
+
+static int load_in_cluster(const char *dir, struct op_kube_config **ret, struct co_err *err) {
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    const char *port = getenv("KUBERNETES_SERVICE_PORT");
+    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
+    bool v6 = strchr(host, ':') && *host != '[';
+    cfg->ca = read_small(dir, "ca.crt", err);
+    if (!cfg->ca) {
+        co_err_wrap(err, "in-cluster");
+        return err ? err->code : CO_INVALID;
+    }
+    cfg->source = co_xstrdup("in-cluster");
+    cfg->server = co_xasprintf(
+        "https://%s%s%s:%s", v6 ? "[" : "", host, v6 ? "]" : "", port && *port ? port : "443");
+    cfg->token_file = co_xasprintf("%s/token", dir);
+    cfg->ns = read_small(dir, "namespace", NULL);
+    if (cfg->ns) {
+        cfg->ns[strcspn(cfg->ns, "\r\n")] = '\0';
+    }
+    if (!cfg->ns || !*cfg->ns) {
+        free(cfg->ns);
+        cfg->ns = co_xstrdup("default");
+    }
+    *ret = co_steal_ptr(cfg);
+    return 0;
+}
+
+static bool is_in_cluster(const char *dir) {
+    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+    CO_AUTOFREE char *token = co_xasprintf("%s/token", dir);
+    return host && *host && exists(token);
+}
+
+int op_kube_config_load(
+    const struct op_kube_config_opts *opts, struct op_kube_config **ret, struct co_err *err) {
+    const char *list = getenv("KUBECONFIG");
+    const char *home = getenv("HOME");
+    const char *dir = opts->serviceaccount_dir ? opts->serviceaccount_dir : serviceaccount;
+    struct co_err local = {0}; /* codes are needed even when the caller wants no words */
+    err = err ? err : &local;
+    if (opts->kubeconfig && *opts->kubeconfig) {
+        return load_one(opts->kubeconfig, opts->context, ret, err);
+    }
+    if (list && *list) {
+        int rc = load_list(list, opts->context, ret, err);
+        if (rc != CO_NOTFOUND || !is_in_cluster(dir)) {
+            return rc;
+        }
+    }
+    if (is_in_cluster(dir)) {
+        return load_in_cluster(dir, ret, err);
+    }
+    CO_AUTOFREE char *path = co_xasprintf("%s/.kube/config", home ? home : "");
+    if (home && *home && exists(path)) {
+        return load_one(path, opts->context, ret, err);
+    }
+    return co_err_set(err, CO_NOTFOUND,
+        "no cluster: no --kubeconfig, KUBECONFIG is not set, not in a pod (%s/token), no %s", dir,
+        path);
+}

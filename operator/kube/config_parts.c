@@ -1,0 +1,99 @@
+#include "operator/kube/config_parts.h"
+
+#include "operator/kube/base64.h"
+
+#include <stdio.h>
+#include <string.h>
+
+int op_kube_entry_err(
+    const struct op_kube_entry *e, struct co_err *err, int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    co_err_setv(err, code, fmt, ap);
+    va_end(ap);
+    co_err_wrap(err, "%s: %s[%zu] '%s'", e->path, e->section, e->index, e->name);
+    return code;
+}
+
+static const json_t *field_of(const struct op_kube_entry *e, const char *field) {
+    const json_t *j = json_object_get(e->value, field);
+    return json_is_null(j) ? NULL : j;
+}
+
+int op_kube_entry_str(
+    const struct op_kube_entry *e, const char *field, char **ret, struct co_err *err) {
+    const json_t *j = field_of(e, field);
+    if (!j) {
+        return 0;
+    }
+    const char *s = json_string_value(j);
+    if (!s) {
+        return op_kube_entry_err(e, err, CO_INVALID, "%s: not a string", field);
+    }
+    if (strlen(s) != json_string_length(j)) {
+        return op_kube_entry_err(e, err, CO_INVALID, "%s: holds a NUL byte", field);
+    }
+    if (*s) {
+        free(*ret);
+        *ret = co_xstrdup(s);
+    }
+    return 0;
+}
+
+int op_kube_entry_bool(
+    const struct op_kube_entry *e, const char *field, bool *ret, struct co_err *err) {
+    const json_t *j = field_of(e, field);
+    if (j && !json_is_boolean(j)) {
+        return op_kube_entry_err(e, err, CO_INVALID, "%s: not true or false", field);
+    }
+    if (j) {
+        *ret = json_is_true(j);
+    }
+    return 0;
+}
+
+char *op_kube_entry_path(const struct op_kube_entry *e, const char *path) {
+    const char *slash = strrchr(e->path, '/');
+    if (*path == '/' || !slash) {
+        return co_xstrdup(path);
+    }
+    return co_xasprintf("%.*s/%s", (int)(slash - e->path), e->path, path);
+}
+
+static int check_pem(const char *text, size_t len) {
+    return len && strlen(text) == len && strstr(text, "-----BEGIN ");
+}
+
+int op_kube_entry_pem(
+    const struct op_kube_entry *e, const char *field, char **ret, struct co_err *err) {
+    CO_AUTOFREE char *data_field = co_xasprintf("%s-data", field);
+    CO_AUTOFREE char *data = NULL;
+    CO_AUTOFREE char *file = NULL;
+    CO_AUTOFREE char *text = NULL;
+    size_t len = 0;
+    struct co_err cause = {0};
+    int rc = op_kube_entry_str(e, data_field, &data, err);
+    rc = rc ? rc : op_kube_entry_str(e, field, &file, err);
+    if (rc || (!data && !file)) {
+        return rc;
+    }
+    CO_AUTOFREE char *path = file ? op_kube_entry_path(e, file) : NULL;
+    const char *name = data ? data_field : field;
+    if (data) {
+        rc = op_kube_base64_decode(data, &text, &len, &cause);
+        explicit_bzero(data, strlen(data));
+    } else {
+        rc = e->read(e->read_arg, path, &text, &len, &cause);
+    }
+    if (rc) {
+        return op_kube_entry_err(e, err, rc, "%s: %s", name, cause.msg);
+    }
+    if (!check_pem(text, len)) {
+        explicit_bzero(text, len);
+        return op_kube_entry_err(
+            e, err, CO_INVALID, "%s: %s%snot PEM text", name, data ? "" : path, data ? "" : ": ");
+    }
+    free(*ret);
+    *ret = co_steal_ptr(text);
+    return 0;
+}

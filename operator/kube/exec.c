@@ -1,0 +1,275 @@
+#include "operator/kube/exec.h"
+
+#include "common/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { OUTPUT_MAX = 1 << 20, COMPLAINT_MAX = 4096 };
+
+extern char **environ;
+
+struct pipe_end {
+    struct op_kube_exec_run *run;
+    int fd;
+    struct co_poll *poll;
+    struct co_buf text;
+};
+
+struct op_kube_exec_run {
+    const struct op_kube_exec *e;
+    op_kube_exec_fn fn;
+    void *arg;
+    pid_t pid; /* of the program and of its process group */
+    int pidfd;
+    struct co_poll *exit_poll;
+    struct co_timer *deadline;
+    struct pipe_end out, complaint; /* stdout, stderr */
+    int wait_status;
+    bool exited, late, too_long;
+};
+
+static void pipe_end_close(struct pipe_end *p) {
+    co_poll_free(p->poll);
+    p->poll = NULL;
+    co_close(p->fd);
+    p->fd = -1;
+}
+
+static void run_free(struct op_kube_exec_run *r) {
+    if (r->pid > 0 && !r->exited) {
+        kill(-r->pid, SIGKILL);
+        /* SIGKILL ends it at once, whatever it does; not a wait that a program can prolong. */
+        while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+    }
+    co_poll_free(r->exit_poll);
+    co_close(r->pidfd);
+    co_timer_free(r->deadline);
+    struct pipe_end *ends[] = {&r->out, &r->complaint};
+    for (size_t i = 0; i < CO_ARRAY_LEN(ends); i++) {
+        pipe_end_close(ends[i]);
+        if (ends[i]->text.data) {
+            explicit_bzero(ends[i]->text.data, ends[i]->text.cap);
+        }
+        co_buf_done(&ends[i]->text);
+    }
+    free(r);
+}
+
+static int judge(struct op_kube_exec_run *r, struct op_kube_exec_result *ret, struct co_err *err) {
+    const char *said = r->complaint.text.len ? r->complaint.text.data : "";
+    if (r->late) {
+        return co_err_set(err, CO_TIMEOUT, "no answer within %d s", OP_KUBE_EXEC_MS / 1000);
+    }
+    if (r->too_long) {
+        return co_err_set(err, CO_INVALID, "it printed more than %d bytes", OUTPUT_MAX);
+    }
+    if (WIFSIGNALED(r->wait_status)) {
+        return co_err_set(err, CO_UNAVAILABLE, "killed by signal %d", WTERMSIG(r->wait_status));
+    }
+    if (WEXITSTATUS(r->wait_status)) {
+        return co_err_set(err, CO_UNAVAILABLE, "exit code %d%s%.400s", WEXITSTATUS(r->wait_status),
+            *said ? ": " : "", said);
+    }
+    return op_kube_exec_parse(
+        r->e, r->out.text.data ? r->out.text.data : "", r->out.text.len, ret, err);
+}
+
+static void end(struct op_kube_exec_run *r) {
+    struct op_kube_exec_result result = {0};
+    struct co_err err = {0};
+    op_kube_exec_fn fn = r->fn;
+    void *arg = r->arg;
+    int code = judge(r, &result, &err);
+    if (code) {
+        co_err_wrap(&err, "credential plugin \"%s\"", r->e->command);
+    }
+    run_free(r);
+    fn(arg, code, &result, &err);
+    op_kube_exec_result_done(&result);
+}
+
+/* What is in the pipe once the program has gone is all there is to come: a grandchild that
+ * keeps the pipe open is not waited for. */
+static void drain(struct pipe_end *p) {
+    struct op_kube_exec_run *r = p->run;
+    for (;;) {
+        char chunk[4096];
+        ssize_t n = read(p->fd, chunk, sizeof(chunk));
+        if (n > 0) {
+            if (co_buf_add(&p->text, chunk, (size_t)n, NULL) && p == &r->out) {
+                r->too_long = true;
+            }
+            continue;
+        }
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n == 0) {
+            co_poll_set(p->poll, 0);
+        }
+        return;
+    }
+}
+
+static void on_pipe(void *arg, int events) {
+    (void)events;
+    struct pipe_end *p = arg;
+    drain(p);
+    if (p->run->too_long) {
+        end(p->run);
+    }
+}
+
+static void program_ended(void *arg, int events) {
+    (void)events;
+    struct op_kube_exec_run *r = arg;
+    pid_t got = waitpid(r->pid, &r->wait_status, WNOHANG);
+    if (got == 0 || (got < 0 && errno == EINTR)) {
+        return;
+    }
+    r->exited = true;
+    if (got < 0) {
+        r->wait_status = 0; /* reaped by somebody else: what it printed decides */
+    }
+    drain(&r->out);
+    drain(&r->complaint);
+    end(r);
+}
+
+static void on_deadline(void *arg) {
+    struct op_kube_exec_run *r = arg;
+    r->late = true;
+    end(r);
+}
+
+/* Ours, then the plugin's own, then KUBERNETES_EXEC_INFO; a later one of a name wins. */
+static char **environment(const struct op_kube_exec *e, char *info) {
+    size_t n = 0, extra = 0;
+    while (environ[n]) {
+        n++;
+    }
+    while (e->env[extra]) {
+        extra++;
+    }
+    char **env = co_xcalloc(n + extra + 2, sizeof(*env));
+    size_t used = 0;
+    env[used++] = info;
+    for (size_t i = 0; i < extra; i++) {
+        env[used++] = e->env[i];
+    }
+    size_t ours = used;
+    for (size_t i = 0; i < n; i++) {
+        size_t name = strcspn(environ[i], "=") + 1;
+        bool given = false;
+        for (size_t k = 0; k < ours && !given; k++) {
+            given = !strncmp(environ[i], env[k], name);
+        }
+        if (!given) {
+            env[used++] = environ[i];
+        }
+    }
+    return env;
+}
+
+static char **arguments(const struct op_kube_exec *e) {
+    size_t n = 0;
+    while (e->args[n]) {
+        n++;
+    }
+    char **argv = co_xcalloc(n + 2, sizeof(*argv));
+    argv[0] = e->command;
+    memcpy(argv + 1, e->args, n * sizeof(*argv));
+    return argv;
+}
+
+static int spawn(struct op_kube_exec_run *r, int out, int complaint, struct co_err *err) {
+    CO_AUTOFREE char *text = op_kube_exec_info(r->e);
+    CO_AUTOFREE char *info = co_xasprintf("KUBERNETES_EXEC_INFO=%s", text);
+    CO_AUTOFREE char **env = environment(r->e, info);
+    CO_AUTOFREE char **argv = arguments(r->e);
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attr;
+    sigset_t none, all;
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawn_file_actions_init(&files);
+    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&files, out, 1);
+    posix_spawn_file_actions_adddup2(&files, complaint, 2);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(
+        &attr, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setpgroup(&attr, 0);
+    posix_spawnattr_setsigmask(&attr, &none);
+    posix_spawnattr_setsigdefault(&attr, &all);
+    int rc = posix_spawnp(&r->pid, r->e->command, &files, &attr, argv, env);
+    posix_spawnattr_destroy(&attr);
+    posix_spawn_file_actions_destroy(&files);
+    if (rc) {
+        r->pid = 0;
+        const char *hint = r->e->install_hint;
+        return co_err_set(err, rc == ENOENT ? CO_NOTFOUND : CO_INVALID,
+            "credential plugin \"%s\": %s%s%.400s", r->e->command, strerror(rc), hint ? "; " : "",
+            hint ? hint : "");
+    }
+    return 0;
+}
+
+static int open_pipe(struct co_loop *loop, struct op_kube_exec_run *r, struct pipe_end *p,
+    size_t max, int *ret_child, struct co_err *err) {
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC)) {
+        return co_err_errno(err, errno, "pipe");
+    }
+    *p = (struct pipe_end){.run = r, .fd = fds[0], .text = CO_BUF(max)};
+    *ret_child = fds[1];
+    if (fcntl(fds[0], F_SETFL, O_NONBLOCK)) {
+        return co_err_errno(err, errno, "pipe");
+    }
+    int rc = co_poll_new(loop, p->fd, on_pipe, p, &p->poll, err);
+    if (!rc) {
+        co_poll_set(p->poll, CO_POLL_IN);
+    }
+    return rc;
+}
+
+int op_kube_exec_start(struct co_loop *loop, const struct op_kube_exec *e, op_kube_exec_fn fn,
+    void *arg, struct op_kube_exec_run **ret, struct co_err *err) {
+    struct op_kube_exec_run *r = co_xcalloc(1, sizeof(*r));
+    CO_CLEANUP(co_closep) int out = -1;
+    CO_CLEANUP(co_closep) int complaint = -1;
+    *r = (struct op_kube_exec_run){.e = e, .fn = fn, .arg = arg, .pidfd = -1};
+    r->out.fd = r->complaint.fd = -1;
+    int rc = open_pipe(loop, r, &r->out, OUTPUT_MAX, &out, err);
+    rc = rc ? rc : open_pipe(loop, r, &r->complaint, COMPLAINT_MAX, &complaint, err);
+    rc = rc ? rc : spawn(r, out, complaint, err);
+    if (!rc) {
+        r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0); /* CLOEXEC by itself */
+        rc = r->pidfd < 0 ? co_err_errno(err, errno, "pidfd_open") : 0;
+    }
+    rc = rc ? rc : co_poll_new(loop, r->pidfd, program_ended, r, &r->exit_poll, err);
+    if (rc) {
+        run_free(r);
+        return rc;
+    }
+    co_poll_set(r->exit_poll, CO_POLL_IN);
+    r->deadline = co_timer_new(loop, on_deadline, r);
+    co_timer_start(r->deadline, OP_KUBE_EXEC_MS);
+    *ret = r;
+    return 0;
+}
+
+void op_kube_exec_cancel(struct op_kube_exec_run *r) {
+    if (r) {
+        run_free(r);
+    }
+}

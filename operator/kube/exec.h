@@ -1,0 +1,35 @@
+/* Credential plugins: a program that prints an ExecCredential, run without blocking the loop.
+ *
+ * Knows the client.authentication.k8s.io protocol (v1, v1beta1); knows nothing of HTTP.  The
+ * program gets no terminal: interactiveMode Always is refused when the config is read.  Owned
+ * by the loop's thread. */
+#pragma once
+
+#include "common/loop.h"
+#include "operator/kube/config.h"
+
+struct op_kube_exec_result {
+    char *token;      /* or NULL; owned */
+    char *cert, *key; /* PEM, both or none; owned */
+    int64_t expires;  /* seconds since the epoch; 0: none given */
+};
+
+void op_kube_exec_result_done(struct op_kube_exec_result *r); /* wipes */
+
+/* Reads what a plugin printed.  Pure.  CO_INVALID. */
+CO_MUST_CHECK int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t len,
+    struct op_kube_exec_result *ret, struct co_err *err);
+/* KUBERNETES_EXEC_INFO for it; the caller frees. */
+char *op_kube_exec_info(const struct op_kube_exec *e);
+
+struct op_kube_exec_run;
+/* code 0: result is the callee's to take apart (it is done with after the call otherwise). */
+typedef void (*op_kube_exec_fn)(
+    void *arg, int code, struct op_kube_exec_result *result, const struct co_err *err);
+
+/* Starts the program; fn runs once, from the loop, within OP_KUBE_EXEC_MS.  e is borrowed.
+ * CO_NOTFOUND (with the install hint) when there is no such program. */
+enum { OP_KUBE_EXEC_MS = 60 * 1000 };
+CO_MUST_CHECK int op_kube_exec_start(struct co_loop *loop, const struct op_kube_exec *e,
+    op_kube_exec_fn fn, void *arg, struct op_kube_exec_run **ret, struct co_err *err);
+void op_kube_exec_cancel(struct op_kube_exec_run *r); /* kills; fn does not run; NULL allowed */

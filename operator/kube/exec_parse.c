@@ -1,0 +1,77 @@
+#include "common/json.h"
+#include "common/parse.h"
+#include "operator/kube/exec.h"
+
+#include <string.h>
+
+static void wipe(char *s) {
+    if (s) {
+        explicit_bzero(s, strlen(s));
+        free(s);
+    }
+}
+
+void op_kube_exec_result_done(struct op_kube_exec_result *r) {
+    wipe(r->token);
+    wipe(r->cert);
+    wipe(r->key);
+    *r = (struct op_kube_exec_result){0};
+}
+
+static char *copy(const char *s) {
+    return s && *s ? co_xstrdup(s) : NULL;
+}
+
+int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t len,
+    struct op_kube_exec_result *ret, struct co_err *err) {
+    CO_AUTOJSON json_t *j = NULL;
+    int rc = co_json_parse(text, len, &j, err);
+    if (rc) {
+        return co_err_wrap(err, "what it printed");
+    }
+    const char *version = co_json_str(j, "apiVersion");
+    const char *kind = co_json_str(j, "kind");
+    if (!co_streq(kind, "ExecCredential") || !co_streq(version, e->api_version)) {
+        return co_err_set(err, CO_INVALID, "it printed a %s of %s, expected ExecCredential of %s",
+            kind ? kind : "value without kind", version ? version : "no apiVersion",
+            e->api_version);
+    }
+    const char *token = co_json_str(j, "status", "token");
+    const char *cert = co_json_str(j, "status", "clientCertificateData");
+    const char *key = co_json_str(j, "status", "clientKeyData");
+    const char *expires = co_json_str(j, "status", "expirationTimestamp");
+    if (!cert != !key) {
+        return co_err_set(err, CO_INVALID, "it printed status.%s without status.%s",
+            cert ? "clientCertificateData" : "clientKeyData",
+            cert ? "clientKeyData" : "clientCertificateData");
+    }
+    if (!token && !cert) {
+        return co_err_set(
+            err, CO_INVALID, "it printed neither status.token nor status.clientCertificateData");
+    }
+    if (token && strpbrk(token, "\r\n")) {
+        return co_err_set(err, CO_INVALID, "it printed a status.token with a line break");
+    }
+    int64_t at = 0;
+    if (expires && (rc = co_parse_time("status.expirationTimestamp", expires, &at, err))) {
+        return rc;
+    }
+    *ret = (struct op_kube_exec_result){copy(token), copy(cert), copy(key), at};
+    return 0;
+}
+
+char *op_kube_exec_info(const struct op_kube_exec *e) {
+    CO_AUTOJSON json_t *j = json_object();
+    json_t *spec = json_object();
+    co_json_set(j, "kind", json_string("ExecCredential"));
+    co_json_set(j, "apiVersion", co_json_string(e->api_version));
+    if (e->cluster_json) {
+        json_t *cluster = NULL;
+        if (!co_json_parse(e->cluster_json, strlen(e->cluster_json), &cluster, NULL)) {
+            co_json_set(spec, "cluster", cluster);
+        }
+    }
+    co_json_set(spec, "interactive", json_false());
+    co_json_set(j, "spec", spec);
+    return co_json_dump(j);
+}

@@ -1,0 +1,44 @@
+/* Lines out of a byte stream, as a watch sends its events: bounded, no matter how the bytes
+ * were cut on the way.  Pure. */
+#pragma once
+
+#include "common/buf.h"
+
+#include <stdbool.h>
+
+struct op_kube_frame {
+    struct co_buf part; /* a line that is not complete yet */
+};
+
+/* One line without its end, never empty.  Not 0: stop, with that code; the frame may be gone
+ * then. */
+typedef int (*op_kube_frame_fn)(void *arg, const char *line, size_t len);
+
+void op_kube_frame_init(struct op_kube_frame *f, size_t line_max);
+void op_kube_frame_done(struct op_kube_frame *f);
+void op_kube_frame_clear(struct op_kube_frame *f); /* for a new stream */
+
+/* Calls fn for each line that data completes.  CO_NORESOURCE for a line longer than line_max
+ * (err set); else 0 or what fn returned (err untouched). */
+CO_MUST_CHECK int op_kube_frame_feed(struct op_kube_frame *f, const char *data, size_t len,
+    op_kube_frame_fn fn, void *arg, struct co_err *err);
+/* The stream ended: true when it ended inside a line. */
+bool op_kube_frame_torn(const struct op_kube_frame *f);
+
+enum op_kube_frame_type {
+    OP_KUBE_FRAME_ADDED,
+    OP_KUBE_FRAME_MODIFIED,
+    OP_KUBE_FRAME_DELETED,
+    OP_KUBE_FRAME_BOOKMARK,
+    OP_KUBE_FRAME_ERROR,
+};
+
+/* Splits {"type":"ADDED","object":{...}} without parsing the object: *ret_object points into
+ * line.  Falls back on nothing: CO_INVALID when the line is not in the order and spacing that
+ * every API server writes (the caller then parses it whole). */
+CO_MUST_CHECK int op_kube_frame_split(const char *line, size_t len,
+    enum op_kube_frame_type *ret_type, const char **ret_object, size_t *ret_len,
+    struct co_err *err);
+/* The type by its name; CO_INVALID when there is none such. */
+CO_MUST_CHECK int op_kube_frame_type_parse(
+    const char *name, size_t len, enum op_kube_frame_type *ret, struct co_err *err);

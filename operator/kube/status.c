@@ -1,0 +1,84 @@
+#include "operator/kube/status.h"
+
+#include <string.h>
+
+enum { RETRY_MAX_S = 3600 };
+
+static const struct {
+    int http;
+    const char *reason; /* NULL: any */
+    const char *part;   /* of the message; NULL: any */
+    int code;
+} rows[] = {
+    {400, "Expired", NULL, CO_GONE},
+    {400, NULL, NULL, CO_INVALID},
+    {401, NULL, NULL, CO_PERMISSION},
+    /* A quota frees up by itself or by an admin's hand; a missing right does not. */
+    {403, NULL, "exceeded quota", CO_NORESOURCE},
+    /* A namespace that is not yet ready for pods. */
+    {403, NULL, "error looking up service account", CO_UNAVAILABLE},
+    {403, NULL, NULL, CO_PERMISSION},
+    {404, NULL, NULL, CO_NOTFOUND},
+    {405, NULL, NULL, CO_UNSUPPORTED},
+    {406, NULL, NULL, CO_UNSUPPORTED},
+    {408, NULL, NULL, CO_TIMEOUT},
+    {409, "AlreadyExists", NULL, CO_EXISTS},
+    {409, NULL, NULL, CO_CONFLICT},
+    {410, NULL, NULL, CO_GONE},
+    {412, NULL, NULL, CO_CONFLICT},
+    {413, NULL, NULL, CO_INVALID},
+    {415, NULL, NULL, CO_UNSUPPORTED},
+    {422, NULL, NULL, CO_INVALID},
+    {429, NULL, NULL, CO_UNAVAILABLE},
+    {504, NULL, NULL, CO_TIMEOUT},
+};
+
+int op_kube_status_code(int http, const char *reason, const char *message) {
+    if (http >= 200 && http < 300) {
+        return 0;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        if (rows[i].http == http && (!rows[i].reason || !strcmp(rows[i].reason, reason)) &&
+            (!rows[i].part || strstr(message, rows[i].part))) {
+            return rows[i].code;
+        }
+    }
+    return http >= 500 ? CO_UNAVAILABLE : CO_INTERNAL;
+}
+
+int op_kube_status_err(
+    struct co_err *err, const char *what, int http, const json_t *body, const char *text) {
+    const char *reason = co_json_str(body, "reason");
+    const char *message = co_json_str(body, "message");
+    reason = reason ? reason : "";
+    int code = op_kube_status_code(http, reason, message ? message : text);
+    if (message && *message) {
+        return co_err_set(
+            err, code, "%s: %s (%d%s%s)", what, message, http, *reason ? " " : "", reason);
+    }
+    return co_err_set(err, code, "%s: HTTP %d%s%s%s%.200s", what, http, *reason ? " " : "", reason,
+        *text && !body ? ": " : "", body ? "" : text);
+}
+
+int64_t op_kube_status_retry_ms(const json_t *body) {
+    const json_t *seconds = co_json_at(body, "details", "retryAfterSeconds");
+    if (!json_is_integer(seconds) || json_integer_value(seconds) <= 0) {
+        return -1;
+    }
+    int64_t s = json_integer_value(seconds);
+    return (s > RETRY_MAX_S ? RETRY_MAX_S : s) * 1000;
+}
+
+int64_t op_kube_retry_header_ms(const char *value, size_t len) {
+    int64_t s = 0;
+    size_t digits = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (value[i] >= '0' && value[i] <= '9') {
+            s = s > RETRY_MAX_S ? s : s * 10 + (value[i] - '0');
+            digits++;
+        } else if (value[i] != ' ' && value[i] != '\t' && value[i] != '\r' && value[i] != '\n') {
+            return -1;
+        }
+    }
+    return digits ? (s > RETRY_MAX_S ? RETRY_MAX_S : s) * 1000 : -1;
+}

@@ -1,0 +1,568 @@
+#include "operator/kube/transport.h"
+
+#include "common/buf.h"
+#include "common/log.h"
+#include "operator/kube/status.h"
+
+#include <curl/curl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+enum {
+    CONNECT_MS = 10 * 1000,
+    /* Unacknowledged data or unanswered keep-alives for so long: the connection is dead. */
+    USER_TIMEOUT_MS = 20 * 1000,
+    KEEPALIVE_IDLE_S = 15,
+    KEEPALIVE_INTERVAL_S = 5,
+    /* With fewer than this in flight all of it shares one connection. */
+    STREAMS_A_CONNECTION = 100,
+    SPARE_MAX = 64,
+};
+
+/* Connections that share fate: a libcurl multi handle on the loop. */
+struct pool {
+    struct op_kube_transport *t;
+    struct pool *next; /* in t->retired */
+    CURLM *multi;
+    struct co_timer *timer;
+    size_t active;              /* transfers */
+    bool retired;               /* no new transfers; freed with the last one */
+    struct op_kube_xfer *fresh; /* streams with undelivered data */
+};
+
+struct op_kube_transport {
+    struct co_loop *loop;
+    const struct op_kube_config *cfg;
+    char *user_agent;
+    char *base;               /* scheme://host:port/prefix of URLs */
+    char *host_header;        /* with tls-server-name: "Host: ..." */
+    struct curl_slist *route; /* with tls-server-name: CURLOPT_CONNECT_TO */
+    struct pool *requests, *streams;
+    struct pool *retired;
+    struct co_timer *reaper; /* frees retired pools outside of their own callbacks */
+    CURL *spare[SPARE_MAX];
+    size_t n_spare;
+};
+
+struct op_kube_xfer {
+    struct pool *pool;
+    CURL *easy;
+    struct curl_slist *headers;
+    char *url;
+    char *body;
+    struct co_buf reply;
+    size_t received;
+    int64_t retry_after_ms;
+    bool stream;
+    bool too_big;
+    bool is_fresh;
+    struct op_kube_xfer *fresh_prev, *fresh_next;
+    void (*data)(void *arg, const char *data, size_t len);
+    void (*done)(void *arg, const struct op_kube_xfer_result *r);
+    void *arg;
+    char curl_error[CURL_ERROR_SIZE];
+};
+
+/* ---- a pool on the loop ---- */
+
+static void fresh_remove(struct op_kube_xfer *x) {
+    if (!x->is_fresh) {
+        return;
+    }
+    if (x->fresh_prev) {
+        x->fresh_prev->fresh_next = x->fresh_next;
+    } else {
+        x->pool->fresh = x->fresh_next;
+    }
+    if (x->fresh_next) {
+        x->fresh_next->fresh_prev = x->fresh_prev;
+    }
+    x->fresh_prev = x->fresh_next = NULL;
+    x->is_fresh = false;
+}
+
+static void fresh_add(struct op_kube_xfer *x) {
+    if (x->is_fresh) {
+        return;
+    }
+    x->is_fresh = true;
+    x->fresh_next = x->pool->fresh;
+    if (x->fresh_next) {
+        x->fresh_next->fresh_prev = x;
+    }
+    x->pool->fresh = x;
+}
+
+static void xfer_free(struct op_kube_xfer *x) {
+    struct pool *p = x->pool;
+    struct op_kube_transport *t = p->t;
+    fresh_remove(x);
+    curl_multi_remove_handle(p->multi, x->easy);
+    if (t->n_spare < SPARE_MAX) {
+        curl_easy_reset(x->easy);
+        t->spare[t->n_spare++] = x->easy;
+    } else {
+        curl_easy_cleanup(x->easy);
+    }
+    p->active--;
+    if (p->retired && !p->active) {
+        co_timer_start(t->reaper, 0);
+    }
+    curl_slist_free_all(x->headers);
+    co_buf_done(&x->reply);
+    free(x->url);
+    free(x->body);
+    free(x);
+}
+
+static void retire(struct op_kube_transport *t, struct pool **slot) {
+    struct pool *p = *slot;
+    if (!p) {
+        return;
+    }
+    *slot = NULL;
+    p->retired = true;
+    p->next = t->retired;
+    t->retired = p;
+    co_timer_start(t->reaper, 0);
+}
+
+static int translate(CURLcode rc, const struct op_kube_xfer *x) {
+    switch (rc) {
+    case CURLE_OK:
+        return 0;
+    case CURLE_OPERATION_TIMEDOUT:
+        return CO_TIMEOUT;
+    case CURLE_OUT_OF_MEMORY:
+        return CO_NOMEMORY;
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_ISSUER_ERROR:
+        return CO_PERMISSION;
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_UNSUPPORTED_PROTOCOL:
+        return CO_INVALID;
+    case CURLE_WRITE_ERROR:
+        return x->too_big ? CO_NORESOURCE : CO_UNAVAILABLE;
+    default:
+        return CO_UNAVAILABLE;
+    }
+}
+
+static void finish(struct op_kube_xfer *x, CURLcode rc) {
+    struct op_kube_transport *t = x->pool->t;
+    struct co_err err = {0};
+    long status = 0;
+    curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+    int code = translate(rc, x);
+    if (x->too_big) {
+        co_err_set(&err, code, "an answer of more than %zu bytes", x->reply.max);
+    } else if (code) {
+        const char *detail = x->curl_error[0] ? x->curl_error : curl_easy_strerror(rc);
+        co_err_set(&err, code, "%s: %s", t->cfg->server, detail);
+    }
+    /* Nothing at all came: whatever is at the other end of that connection may be gone without
+     * a word, and only new connections tell. */
+    if (code == CO_TIMEOUT && !status && !x->stream && x->pool == t->requests) {
+        retire(t, &t->requests);
+    }
+    struct op_kube_xfer_result r = {
+        .code = code,
+        .status = (int)status,
+        .text = x->reply.data ? x->reply.data : "",
+        .len = x->reply.len,
+        .received = x->received,
+        .retry_after_ms = x->retry_after_ms,
+        .err = &err,
+    };
+    /* The buffer outlives x: done may start the next transfer in its place. */
+    CO_AUTOBUF struct co_buf reply = x->reply;
+    x->reply = CO_BUF(0);
+    void (*done)(void *, const struct op_kube_xfer_result *) = x->done;
+    void *arg = x->arg;
+    xfer_free(x);
+    done(arg, &r);
+}
+
+/* Streams get their data outside of libcurl's own callbacks, where they may do anything. */
+static void deliver(struct op_kube_xfer *x) {
+    fresh_remove(x);
+    CO_AUTOBUF struct co_buf bytes = x->reply;
+    x->reply = CO_BUF(bytes.max);
+    if (bytes.len) {
+        x->data(x->arg, bytes.data, bytes.len);
+    }
+}
+
+static bool delivers(struct op_kube_xfer *x) {
+    long status = 0;
+    curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
+    return x->stream && status >= 200 && status < 300;
+}
+
+static void after_action(struct pool *p) {
+    while (p->fresh) {
+        deliver(p->fresh);
+    }
+    CURLMsg *m;
+    int left;
+    while ((m = curl_multi_info_read(p->multi, &left))) {
+        if (m->msg == CURLMSG_DONE) {
+            struct op_kube_xfer *x = NULL;
+            CURLcode rc = m->data.result;
+            curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
+            finish(x, rc);
+        }
+    }
+}
+
+static void on_timer(void *arg) {
+    struct pool *p = arg;
+    int running;
+    curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
+    after_action(p);
+}
+
+static int timer_changed(CURLM *multi, long timeout_ms, void *arg) {
+    (void)multi;
+    struct pool *p = arg;
+    if (timeout_ms < 0) {
+        co_timer_stop(p->timer);
+    } else {
+        co_timer_start(p->timer, timeout_ms);
+    }
+    return 0;
+}
+
+struct sock {
+    struct pool *pool;
+    struct co_poll *poll;
+    curl_socket_t fd;
+};
+
+static void on_socket(void *arg, int events) {
+    struct sock *s = arg;
+    struct pool *p = s->pool;
+    int mask = ((events & CO_POLL_IN) ? CURL_CSELECT_IN : 0) |
+               ((events & CO_POLL_OUT) ? CURL_CSELECT_OUT : 0);
+    int running;
+    curl_multi_socket_action(p->multi, s->fd, mask, &running);
+    after_action(p);
+}
+
+static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg) {
+    (void)easy;
+    struct pool *p = arg;
+    struct sock *s = socket_arg;
+    if (what == CURL_POLL_REMOVE) {
+        if (s) {
+            co_poll_free(s->poll);
+            free(s);
+            curl_multi_assign(p->multi, fd, NULL);
+        }
+        return 0;
+    }
+    if (!s) {
+        struct co_err err = {0};
+        s = co_xcalloc(1, sizeof(*s));
+        *s = (struct sock){.pool = p, .fd = fd};
+        if (co_poll_new(p->t->loop, fd, on_socket, s, &s->poll, &err)) {
+            co_log_error("cannot watch a socket", CO_E(&err));
+            free(s);
+            return -1;
+        }
+        curl_multi_assign(p->multi, fd, s);
+    }
+    co_poll_set(s->poll,
+        ((what & CURL_POLL_IN) ? CO_POLL_IN : 0) | ((what & CURL_POLL_OUT) ? CO_POLL_OUT : 0));
+    return 0;
+}
+
+static void pool_free(struct pool *p) {
+    if (p) {
+        curl_multi_cleanup(p->multi);
+        co_timer_free(p->timer);
+        free(p);
+    }
+}
+
+static struct pool *pool_new(struct op_kube_transport *t) {
+    struct pool *p = co_xcalloc(1, sizeof(*p));
+    p->t = t;
+    p->multi = curl_multi_init();
+    if (!p->multi) {
+        free(p);
+        return NULL;
+    }
+    p->timer = co_timer_new(t->loop, on_timer, p);
+    curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, socket_changed);
+    curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
+    curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, timer_changed);
+    curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
+    curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
+    curl_multi_setopt(p->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, (long)STREAMS_A_CONNECTION);
+    return p;
+}
+
+static void reap(void *arg) {
+    struct op_kube_transport *t = arg;
+    for (struct pool **at = &t->retired; *at;) {
+        struct pool *p = *at;
+        if (p->active) {
+            at = &p->next;
+            continue;
+        }
+        *at = p->next;
+        pool_free(p);
+    }
+}
+
+void op_kube_transport_distrust_streams(struct op_kube_transport *t) {
+    retire(t, &t->streams);
+}
+
+/* ---- the transport ---- */
+
+/* libcurl takes the name to verify from the URL: with tls-server-name the URL names that, and
+ * the connection is routed to the server; the Host header stays the server's. */
+static int set_server_name(struct op_kube_transport *t, struct co_err *err) {
+    const struct op_kube_config *cfg = t->cfg;
+    if (!cfg->tls_server_name || strncmp(cfg->server, "https://", 8) != 0) {
+        t->base = co_xstrdup(cfg->server);
+        return 0;
+    }
+    const char *authority = cfg->server + 8;
+    size_t n = strcspn(authority, "/");
+    const char *prefix = authority + n;
+    CO_AUTOFREE char *host = co_xstrndup(authority, n);
+    char *bracket = strrchr(host, ']');
+    char *colon = strrchr(bracket ? bracket : host, ':');
+    CO_AUTOFREE char *port = co_xstrdup(colon ? colon + 1 : "443");
+    t->host_header = co_xasprintf("Host: %s", host);
+    if (colon) {
+        *colon = '\0';
+    }
+    CO_AUTOFREE char *route = co_xasprintf("%s:%s:%s:%s", cfg->tls_server_name, port, host, port);
+    t->route = curl_slist_append(NULL, route);
+    t->base = co_xasprintf("https://%s:%s%s", cfg->tls_server_name, port, prefix);
+    return t->route ? 0 : co_err_set(err, CO_NOMEMORY, "no memory for a route");
+}
+
+int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg,
+    const char *user_agent, struct op_kube_transport **ret, struct co_err *err) {
+    static bool initialised;
+    if (!initialised && curl_global_init(CURL_GLOBAL_DEFAULT)) {
+        return co_err_set(err, CO_INTERNAL, "cannot initialise libcurl");
+    }
+    initialised = true;
+    struct op_kube_transport *t = co_xcalloc(1, sizeof(*t));
+    t->loop = loop;
+    t->cfg = cfg;
+    t->user_agent = co_xstrdup(user_agent);
+    t->reaper = co_timer_new(loop, reap, t);
+    int rc = set_server_name(t, err);
+    if (rc) {
+        op_kube_transport_free(t);
+        return rc;
+    }
+    *ret = t;
+    return 0;
+}
+
+void op_kube_transport_free(struct op_kube_transport *t) {
+    if (!t) {
+        return;
+    }
+    pool_free(t->requests);
+    pool_free(t->streams);
+    while (t->retired) {
+        struct pool *p = t->retired;
+        t->retired = p->next;
+        pool_free(p);
+    }
+    while (t->n_spare) {
+        curl_easy_cleanup(t->spare[--t->n_spare]);
+    }
+    co_timer_free(t->reaper);
+    curl_slist_free_all(t->route);
+    free(t->base);
+    free(t->host_header);
+    free(t->user_agent);
+    free(t);
+}
+
+/* ---- a transfer ---- */
+
+static size_t on_body(char *data, size_t size, size_t n, void *arg) {
+    struct op_kube_xfer *x = arg;
+    size_t len = size * n;
+    if (co_buf_add(&x->reply, data, len, NULL)) {
+        x->too_big = true;
+        return 0;
+    }
+    x->received += len;
+    if (delivers(x)) {
+        fresh_add(x);
+    }
+    return len;
+}
+
+static size_t on_header(char *data, size_t size, size_t n, void *arg) {
+    static const char name[] = "retry-after:";
+    struct op_kube_xfer *x = arg;
+    size_t len = size * n;
+    if (len > sizeof(name) - 1 && !strncasecmp(data, name, sizeof(name) - 1)) {
+        x->retry_after_ms =
+            op_kube_retry_header_ms(data + sizeof(name) - 1, len - (sizeof(name) - 1));
+    }
+    return len;
+}
+
+static int on_new_socket(void *arg, curl_socket_t fd, curlsocktype purpose) {
+    (void)arg;
+    (void)purpose;
+    unsigned ms = USER_TIMEOUT_MS;
+    /* Fails on what is no TCP socket, where it does not matter. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
+    return CURL_SOCKOPT_OK;
+}
+
+static void set_blob(CURL *easy, CURLoption option, const char *pem) {
+    if (pem) {
+        struct curl_blob blob = {
+            .data = (void *)(uintptr_t)pem, .len = strlen(pem), .flags = CURL_BLOB_NOCOPY};
+        curl_easy_setopt(easy, option, &blob);
+    }
+}
+
+static void set_security(
+    CURL *e, const struct op_kube_config *cfg, const struct op_kube_xfer_opts *opts) {
+    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, cfg->insecure ? 0L : 1L);
+    curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, cfg->insecure ? 0L : 2L);
+    set_blob(e, CURLOPT_CAINFO_BLOB, cfg->ca);
+    if (opts->cert || cfg->cert) {
+        curl_easy_setopt(e, CURLOPT_SSLCERTTYPE, "PEM");
+        curl_easy_setopt(e, CURLOPT_SSLKEYTYPE, "PEM");
+        set_blob(e, CURLOPT_SSLCERT_BLOB, opts->cert ? opts->cert : cfg->cert);
+        set_blob(e, CURLOPT_SSLKEY_BLOB, opts->cert ? opts->key : cfg->key);
+    }
+    if (cfg->proxy_url) {
+        curl_easy_setopt(e, CURLOPT_PROXY, cfg->proxy_url);
+    }
+}
+
+static void set_connection(CURL *e, struct op_kube_xfer *x, int64_t timeout_ms) {
+    const struct op_kube_transport *t = x->pool->t;
+    curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
+    curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L);
+    curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
+    curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_IDLE_S);
+    curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
+    curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_new_socket);
+    if (t->route) {
+        curl_easy_setopt(e, CURLOPT_CONNECT_TO, t->route);
+    }
+    curl_easy_setopt(e, CURLOPT_PRIVATE, x);
+    curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->curl_error);
+    curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(e, CURLOPT_WRITEDATA, x);
+    curl_easy_setopt(e, CURLOPT_HEADERFUNCTION, on_header);
+    curl_easy_setopt(e, CURLOPT_HEADERDATA, x);
+}
+
+static int add_header(struct op_kube_xfer *x, const char *line, struct co_err *err) {
+    if (!line) {
+        return 0;
+    }
+    struct curl_slist *longer = curl_slist_append(x->headers, line);
+    if (!longer) {
+        return co_err_set(err, CO_NOMEMORY, "no memory for a header");
+    }
+    x->headers = longer;
+    return 0;
+}
+
+static int set_message(
+    CURL *e, struct op_kube_xfer *x, const struct op_kube_xfer_opts *opts, struct co_err *err) {
+    const struct op_kube_transport *t = x->pool->t;
+    CO_AUTOFREE char *type =
+        opts->content_type ? co_xasprintf("Content-Type: %s", opts->content_type) : NULL;
+    int rc = add_header(x, "Accept: application/json", err);
+    rc = rc ? rc : add_header(x, "Expect:", err);
+    rc = rc ? rc : add_header(x, type, err);
+    rc = rc ? rc : add_header(x, t->host_header, err);
+    rc = rc ? rc : add_header(x, opts->authorization, err);
+    if (rc) {
+        return rc;
+    }
+    curl_easy_setopt(e, CURLOPT_HTTPHEADER, x->headers);
+    curl_easy_setopt(e, CURLOPT_USERAGENT, t->user_agent);
+    curl_easy_setopt(e, CURLOPT_URL, x->url);
+    curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
+    if (x->body) {
+        curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)opts->body_len);
+        curl_easy_setopt(e, CURLOPT_POSTFIELDS, x->body);
+    }
+    curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, opts->method);
+    return 0;
+}
+
+static struct pool *pool_for(struct op_kube_transport *t, bool stream) {
+    struct pool **slot = stream ? &t->streams : &t->requests;
+    if (!*slot) {
+        *slot = pool_new(t);
+    }
+    return *slot;
+}
+
+int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *opts,
+    struct op_kube_xfer **ret, struct co_err *err) {
+    CO_AUTOFREE char *body = co_steal_ptr(opts->body_own);
+    struct pool *pool = pool_for(t, opts->stream);
+    CURL *easy = t->n_spare ? t->spare[--t->n_spare] : curl_easy_init();
+    if (!pool || !easy) {
+        curl_easy_cleanup(easy);
+        return co_err_set(err, CO_NOMEMORY, "no memory for a transfer");
+    }
+    struct op_kube_xfer *x = co_xcalloc(1, sizeof(*x));
+    *x = (struct op_kube_xfer){
+        .pool = pool,
+        .easy = easy,
+        .url = co_xasprintf("%s%s", t->base, opts->path),
+        .body = co_steal_ptr(body),
+        .reply = CO_BUF(opts->reply_max),
+        .retry_after_ms = -1,
+        .stream = opts->stream,
+        .data = opts->data,
+        .done = opts->done,
+        .arg = opts->arg,
+    };
+    pool->active++;
+    set_connection(easy, x, opts->timeout_ms);
+    set_security(easy, t->cfg, opts);
+    int rc = set_message(easy, x, opts, err);
+    if (!rc && curl_multi_add_handle(pool->multi, easy)) {
+        rc = co_err_set(err, CO_INTERNAL, "libcurl refuses a transfer");
+    }
+    if (rc) {
+        xfer_free(x);
+        return rc;
+    }
+    *ret = x;
+    return 0;
+}
+
+void op_kube_xfer_cancel(struct op_kube_xfer *x) {
+    if (x) {
+        xfer_free(x);
+    }
+}

@@ -1,0 +1,53 @@
+/* HTTP over libcurl on the loop: the only door to libcurl.
+ *
+ * Two pools of connections: one for requests (multiplexed), one for streams (watches), so that
+ * a burst of the former never delays the latter.  Knows HTTP and TLS; knows no Kubernetes.
+ * Owned by the loop's thread.  Callbacks run from the loop only, never inside a call to this
+ * file; in a callback everything here may be called but op_kube_transport_free. */
+#pragma once
+
+#include "common/loop.h"
+#include "operator/kube/config.h"
+
+struct op_kube_transport;
+struct op_kube_xfer;
+
+struct op_kube_xfer_result {
+    int code;               /* 0: an HTTP answer of whatever status came; else no answer */
+    int status;             /* HTTP status; 0: none */
+    const char *text;       /* body; NUL-terminated, never NULL; empty for a stream's data */
+    size_t len;             /* of text */
+    size_t received;        /* body bytes, streamed ones included */
+    int64_t retry_after_ms; /* of the header; -1: none */
+    const struct co_err *err;
+};
+
+struct op_kube_xfer_opts {
+    const char *method;        /* static */
+    const char *path;          /* beginning with a slash, escaped; copied */
+    const char *authorization; /* whole header line or NULL; copied */
+    const char *content_type;  /* or NULL; copied */
+    const char *cert, *key; /* PEM, instead of the config's; must outlive the transfer; or NULL */
+    char *body_own;         /* or NULL */
+    size_t body_len;
+    int64_t timeout_ms; /* all of it; 0: none (streams) */
+    size_t reply_max;
+    bool stream; /* in the pool of streams; the body of a 2xx goes to data */
+    void (*data)(void *arg, const char *data, size_t len);
+    void (*done)(
+        void *arg, const struct op_kube_xfer_result *r); /* exactly once; x is gone after */
+    void *arg;
+};
+
+/* cfg is borrowed and must outlive the transport. */
+CO_MUST_CHECK int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg,
+    const char *user_agent, struct op_kube_transport **ret, struct co_err *err);
+void op_kube_transport_free(struct op_kube_transport *t); /* all transfers must be gone */
+
+/* Takes body_own even on failure. */
+CO_MUST_CHECK int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *opts,
+    struct op_kube_xfer **ret, struct co_err *err);
+/* done does not run. NULL allowed. */
+void op_kube_xfer_cancel(struct op_kube_xfer *x);
+/* The stream's connection seems dead: no new stream uses it. */
+void op_kube_transport_distrust_streams(struct op_kube_transport *t);

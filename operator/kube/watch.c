@@ -1,0 +1,493 @@
+#include "operator/kube/watch.h"
+
+#include "common/log.h"
+#include "operator/kube/frame.h"
+#include "operator/kube/stream.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum {
+    PAGE = 500,
+    EVENT_MAX = 8 << 20,
+    LIST_DEADLINE_MS = 60 * 1000,
+    BACKOFF_MIN_MS = 200,
+    BACKOFF_MAX_MS = 30 * 1000,
+    IDLE_MAX_MS = 150 * 1000,
+    TIMEOUT_MIN_S = 300,
+    /* A watch that lived so long was a good one: the next trouble starts from the beginning. */
+    HEALTHY_MS = 10 * 1000,
+    /* One that ended in order sooner than this is not opened again at once. */
+    SHORT_MS = 1000,
+};
+
+/* Where a watch is; set_state alone writes it. */
+enum watch_state {
+    WATCH_PAUSED,    /* timer is armed: first turn or backoff; then lists or streams */
+    WATCH_LISTING,   /* a page is on its way */
+    WATCH_STREAMING, /* the stream is open, or being opened; timer bounds its silence */
+};
+
+static const char *const state_names[] = {"paused", "listing", "streaming"};
+
+struct op_kube_watch {
+    struct op_kube_client *c;
+    struct co_loop *loop;
+    struct op_kube_watch_opts opts;
+    char *ns, *label_selector, *field_selector;
+    enum watch_state state;
+    struct op_kube_op *op;
+    struct co_timer *timer;
+    struct op_kube_frame frame;
+    char *version;     /* where the stream goes on from; NULL: list first */
+    char *next_page;   /* continue token of a list that has begun */
+    uint64_t reached;  /* version as a number */
+    unsigned failures; /* in a row */
+    int64_t opened;    /* loop time of the stream's start */
+    int64_t heard;     /* loop time of its last byte */
+    bool synced;
+    int busy;   /* callbacks of the consumer on the stack */
+    bool freed; /* by one of them */
+    struct op_kube_watch_stats stats;
+};
+
+static void set_state(struct op_kube_watch *w, enum watch_state s) {
+    if (w->state != s) {
+        co_log_debug("watch", CO_S("resource", w->opts.type->plural),
+            CO_S("from", state_names[w->state]), CO_S("to", state_names[s]));
+    }
+    w->state = s;
+}
+
+/* ---- the consumer's callbacks: each may free the watch ---- */
+
+static void watch_free(struct op_kube_watch *w) {
+    free(w->ns);
+    free(w->label_selector);
+    free(w->field_selector);
+    free(w->version);
+    free(w->next_page);
+    op_kube_frame_done(&w->frame);
+    free(w);
+}
+
+static void enter(struct op_kube_watch *w) {
+    w->busy++;
+}
+
+/* False when the watch is gone. */
+static bool leave(struct op_kube_watch *w) {
+    w->busy--;
+    if (w->freed && !w->busy) {
+        watch_free(w);
+        return false;
+    }
+    return !w->freed;
+}
+
+void op_kube_watch_free(struct op_kube_watch *w) {
+    if (!w) {
+        return;
+    }
+    op_kube_cancel(w->op);
+    w->op = NULL;
+    co_timer_free(w->timer);
+    w->timer = NULL;
+    w->freed = true;
+    if (!w->busy) {
+        watch_free(w);
+    }
+}
+
+/* ---- pauses ---- */
+
+static uint32_t random_below(uint32_t n) {
+    uint32_t r = 0;
+    (void)!getrandom(&r, sizeof(r), 0); /* 0 spreads less, no more */
+    return n ? r % n : 0;
+}
+
+/* Half to all of the doubled step, so that many operators do not come back together. */
+static int64_t backoff_ms(struct op_kube_watch *w) {
+    unsigned doublings = w->failures < 16 ? w->failures : 16;
+    int64_t ms = w->opts.backoff_min_ms << doublings;
+    ms = ms < w->opts.backoff_max_ms ? ms : w->opts.backoff_max_ms;
+    w->failures++;
+    return ms / 2 + random_below((uint32_t)(ms / 2 + 1));
+}
+
+static void pause_for(struct op_kube_watch *w, int64_t ms) {
+    set_state(w, WATCH_PAUSED);
+    co_timer_start(w->timer, ms);
+}
+
+static void pause_after(struct op_kube_watch *w, const struct co_err *err, int64_t asked_ms) {
+    int64_t ms = backoff_ms(w);
+    ms = asked_ms > ms ? asked_ms : ms;
+    pause_for(w, ms);
+    if (w->opts.ops->error) {
+        w->opts.ops->error(w->opts.arg, err, ms);
+    }
+}
+
+static void forget(struct op_kube_watch *w) {
+    free(w->version);
+    w->version = NULL;
+    free(w->next_page);
+    w->next_page = NULL;
+}
+
+/* ---- listing ---- */
+
+static void begin_list(struct op_kube_watch *w);
+static void begin_stream(struct op_kube_watch *w);
+
+static void reach(struct op_kube_watch *w, const char *version) {
+    if (!version || !*version) {
+        return;
+    }
+    free(w->version);
+    w->version = co_xstrdup(version);
+    w->reached = op_kube_version(version);
+}
+
+static void tell_object(struct op_kube_watch *w, enum op_kube_event type, json_t *object) {
+    const struct op_kube_watch_ops *ops = w->opts.ops;
+    if (ops->raw) {
+        CO_AUTOFREE char *text = co_json_dump(object);
+        ops->raw(w->opts.arg, type, text, strlen(text));
+    } else {
+        ops->object(w->opts.arg, type, object);
+    }
+}
+
+static void list_ended(struct op_kube_watch *w, const char *version) {
+    reach(w, version);
+    w->synced = true;
+    /* Failures are forgotten by a stream that lasts: a list that works and a watch that does
+     * not must not follow each other without a pause. */
+    w->opts.ops->sync_end(w->opts.arg);
+    if (!w->freed && w->opts.ops->progress) {
+        w->opts.ops->progress(w->opts.arg, w->reached);
+    }
+    if (!w->freed) {
+        begin_stream(w);
+    }
+}
+
+static void take_page(struct op_kube_watch *w, json_t *body) {
+    const char *next = co_json_str(body, "metadata", "continue");
+    const char *version = co_json_str(body, "metadata", "resourceVersion");
+    json_t *items = co_json_at(body, "items");
+    struct co_err err = {0};
+    if (!version || (!json_is_array(items) && !json_is_null(items))) {
+        co_err_set(&err, CO_UNAVAILABLE, "list %s: not a list", w->opts.type->plural);
+        forget(w);
+        pause_after(w, &err, -1);
+        return;
+    }
+    if (!w->next_page) {
+        w->opts.ops->sync_begin(w->opts.arg);
+    }
+    size_t n = json_array_size(items);
+    for (size_t i = 0; i < n && !w->freed; i++) {
+        tell_object(w, OP_KUBE_ADDED, json_array_get(items, i));
+    }
+    if (w->freed) {
+        return;
+    }
+    free(w->next_page);
+    w->next_page = next && *next ? co_xstrdup(next) : NULL;
+    if (w->next_page) {
+        begin_list(w);
+    } else {
+        list_ended(w, version);
+    }
+}
+
+static void on_page(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_kube_watch *w = arg;
+    w->op = NULL;
+    enter(w);
+    if (!code) {
+        take_page(w, reply->body);
+    } else if (code == CO_GONE && w->next_page) {
+        /* The snapshot behind the continue token was compacted: from the start, at once. */
+        w->stats.gone++;
+        forget(w);
+        if (w->failures++) {
+            pause_after(w, err, reply->retry_after_ms);
+        } else {
+            begin_list(w);
+        }
+    } else {
+        w->stats.breaks += !reply->status;
+        /* A page that failed for want of a server may be asked for again with its token. */
+        if (co_code_remedy(code) != CO_BACK_OFF) {
+            forget(w);
+        }
+        pause_after(w, err, reply->retry_after_ms);
+    }
+    (void)leave(w);
+}
+
+static void add_param(struct op_kube_req *req, const char *key, const char *value) {
+    for (size_t i = 0; value && i < OP_KUBE_PARAMS; i++) {
+        if (!req->params[i].key) {
+            req->params[i] = (struct op_kube_param){key, value};
+            return;
+        }
+    }
+}
+
+static void begin_list(struct op_kube_watch *w) {
+    char limit[16];
+    snprintf(limit, sizeof(limit), "%d", w->opts.page);
+    struct op_kube_req req = op_kube_req_for(OP_KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
+    req.deadline_ms = LIST_DEADLINE_MS;
+    add_param(&req, "limit", limit);
+    add_param(&req, "labelSelector", w->label_selector);
+    add_param(&req, "fieldSelector", w->field_selector);
+    add_param(&req, "continue", w->next_page);
+    w->stats.lists += !w->next_page;
+    co_timer_stop(w->timer);
+    set_state(w, WATCH_LISTING);
+    w->op = op_kube_do(w->c, &req);
+}
+
+/* ---- streaming ---- */
+
+/* Codes of event handling, beside the errors of the frame. */
+enum { STREAM_FREED = 1, STREAM_OVER = 2 };
+
+static void stop_stream(struct op_kube_watch *w) {
+    op_kube_cancel(w->op);
+    w->op = NULL;
+    co_timer_stop(w->timer);
+    op_kube_frame_clear(&w->frame);
+}
+
+static void expired(struct op_kube_watch *w, const struct co_err *err) {
+    w->stats.gone++;
+    forget(w);
+    /* At once the first time: a watch that was away too long is no fault. */
+    if (w->failures) {
+        pause_after(w, err, -1);
+    } else {
+        w->failures++;
+        begin_list(w);
+    }
+}
+
+static int error_event(struct op_kube_watch *w, const json_t *status) {
+    const json_t *http = co_json_at(status, "code");
+    const char *message = co_json_str(status, "message");
+    bool gone = json_integer_value(http) == 410 ||
+                co_streq(co_json_str(status, "reason"), "Expired") ||
+                co_streq(co_json_str(status, "reason"), "Gone");
+    struct co_err err = {0};
+    co_err_set(&err, gone ? CO_GONE : CO_UNAVAILABLE, "watch %s: %s (%" PRId64 ")",
+        w->opts.type->plural, message ? message : "error without a message",
+        (int64_t)json_integer_value(http));
+    stop_stream(w);
+    if (gone) {
+        expired(w, &err);
+    } else {
+        w->stats.breaks++;
+        pause_after(w, &err, -1);
+    }
+    return STREAM_OVER;
+}
+
+static int object_event(struct op_kube_watch *w, enum op_kube_frame_type type, json_t *object) {
+    static const enum op_kube_event types[] = {
+        [OP_KUBE_FRAME_ADDED] = OP_KUBE_ADDED,
+        [OP_KUBE_FRAME_MODIFIED] = OP_KUBE_MODIFIED,
+        [OP_KUBE_FRAME_DELETED] = OP_KUBE_DELETED,
+    };
+    if (type == OP_KUBE_FRAME_ERROR) {
+        return error_event(w, object);
+    }
+    /* Reached before it is told: what the consumer asks in its callback must be true. */
+    reach(w, co_json_str(object, "metadata", "resourceVersion"));
+    if (type != OP_KUBE_FRAME_BOOKMARK) {
+        tell_object(w, types[type], object);
+    }
+    if (!w->freed && w->opts.ops->progress) {
+        w->opts.ops->progress(w->opts.arg, w->reached);
+    }
+    return w->freed ? STREAM_FREED : 0;
+}
+
+static int on_line(void *arg, const char *line, size_t len) {
+    struct op_kube_watch *w = arg;
+    struct co_err err = {0};
+    enum op_kube_frame_type type;
+    const char *text;
+    size_t text_len;
+    CO_AUTOJSON json_t *parsed = NULL;
+    w->stats.events++;
+    if (!op_kube_frame_split(line, len, &type, &text, &text_len, NULL) &&
+        !co_json_parse(text, text_len, &parsed, NULL)) {
+        return object_event(w, type, parsed);
+    }
+    /* Not as API servers write it: whole, in any order. */
+    int rc = co_json_parse(line, len, &parsed, &err);
+    const char *name = co_json_str(parsed, "type");
+    json_t *object = co_json_at(parsed, "object");
+    if (!rc) {
+        rc = op_kube_frame_type_parse(name ? name : "", name ? strlen(name) : 0, &type, &err);
+    }
+    if (!rc && !json_is_object(object)) {
+        rc = co_err_set(&err, CO_INVALID, "an event without object");
+    }
+    if (!rc) {
+        return object_event(w, type, object);
+    }
+    co_err_wrap(&err, "watch %s", w->opts.type->plural);
+    w->stats.breaks++;
+    stop_stream(w);
+    pause_after(w, &err, -1);
+    return STREAM_OVER;
+}
+
+static void on_data(void *arg, const char *data, size_t len) {
+    struct op_kube_watch *w = arg;
+    struct co_err err = {0};
+    w->heard = co_loop_now(w->loop);
+    w->stats.bytes += len;
+    if (w->heard - w->opened > HEALTHY_MS) {
+        w->failures = 0;
+    }
+    enter(w);
+    int rc = op_kube_frame_feed(&w->frame, data, len, on_line, w, &err);
+    if (rc < 0) {
+        /* An object too big to take: going on behind it would lose it in silence. */
+        co_err_wrap(&err, "watch %s", w->opts.type->plural);
+        w->stats.breaks++;
+        stop_stream(w);
+        forget(w);
+        pause_after(w, &err, -1);
+    }
+    (void)leave(w);
+}
+
+static void on_stream_end(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_kube_watch *w = arg;
+    int64_t lived = co_loop_now(w->loop) - w->opened;
+    bool torn = op_kube_frame_torn(&w->frame);
+    w->op = NULL;
+    stop_stream(w);
+    if (lived > HEALTHY_MS) {
+        w->failures = 0;
+    }
+    enter(w);
+    if (code == CO_GONE) {
+        expired(w, err);
+    } else if (code) {
+        w->stats.breaks++;
+        pause_after(w, err, reply->retry_after_ms);
+    } else if (torn || lived < SHORT_MS) {
+        struct co_err early = {0};
+        co_err_set(&early, CO_UNAVAILABLE, "watch %s: ended after %" PRId64 " ms%s",
+            w->opts.type->plural, lived, torn ? " inside an event" : "");
+        w->stats.breaks++;
+        pause_after(w, &early, -1);
+    } else {
+        begin_stream(w);
+    }
+    (void)leave(w);
+}
+
+static void begin_stream(struct op_kube_watch *w) {
+    char timeout[24];
+    int64_t min_s = w->opts.timeout_min_s;
+    snprintf(timeout, sizeof(timeout), "%" PRId64, min_s + random_below((uint32_t)min_s + 1));
+    struct op_kube_req req =
+        op_kube_req_for(OP_KUBE_WATCH, w->opts.type, w->ns, NULL, on_stream_end, w);
+    add_param(&req, "watch", "true");
+    add_param(&req, "allowWatchBookmarks", "true");
+    add_param(&req, "resourceVersion", w->version);
+    add_param(&req, "timeoutSeconds", timeout);
+    add_param(&req, "labelSelector", w->label_selector);
+    add_param(&req, "fieldSelector", w->field_selector);
+    w->stats.watches++;
+    w->opened = w->heard = co_loop_now(w->loop);
+    set_state(w, WATCH_STREAMING);
+    co_timer_start(w->timer, w->opts.idle_max_ms);
+    w->op = op_kube_stream(w->c, &req, on_data);
+}
+
+static void silence(struct op_kube_watch *w) {
+    int64_t left = w->heard + w->opts.idle_max_ms - co_loop_now(w->loop);
+    if (left > 0) {
+        co_timer_start(w->timer, left);
+        return;
+    }
+    struct co_err err = {0};
+    co_err_set(&err, CO_TIMEOUT, "watch %s: nothing heard for %" PRId64 " s", w->opts.type->plural,
+        w->opts.idle_max_ms / 1000);
+    w->stats.breaks++;
+    stop_stream(w);
+    op_kube_client_distrust_streams(w->c);
+    pause_after(w, &err, -1);
+}
+
+static void on_timer(void *arg) {
+    struct op_kube_watch *w = arg;
+    enter(w);
+    if (w->state == WATCH_STREAMING) {
+        silence(w);
+    } else if (w->version) {
+        begin_stream(w);
+    } else {
+        begin_list(w);
+    }
+    (void)leave(w);
+}
+
+/* ---- life ---- */
+
+static int64_t or_default(int64_t v, int64_t fallback) {
+    return v > 0 ? v : fallback;
+}
+
+static char *copy(const char *s) {
+    return s ? co_xstrdup(s) : NULL;
+}
+
+struct op_kube_watch *op_kube_watch_new(
+    struct op_kube_client *c, const struct op_kube_watch_opts *opts) {
+    struct op_kube_watch *w = co_xcalloc(1, sizeof(*w));
+    w->c = c;
+    w->loop = op_kube_client_loop(c);
+    w->opts = *opts;
+    w->ns = copy(opts->ns);
+    w->label_selector = copy(opts->label_selector);
+    w->field_selector = copy(opts->field_selector);
+    w->opts.page = opts->page > 0 ? opts->page : PAGE;
+    w->opts.backoff_min_ms = or_default(opts->backoff_min_ms, BACKOFF_MIN_MS);
+    w->opts.backoff_max_ms = or_default(opts->backoff_max_ms, BACKOFF_MAX_MS);
+    w->opts.idle_max_ms = or_default(opts->idle_max_ms, IDLE_MAX_MS);
+    w->opts.timeout_min_s = or_default(opts->timeout_min_s, TIMEOUT_MIN_S);
+    op_kube_frame_init(&w->frame, EVENT_MAX);
+    w->timer = co_timer_new(w->loop, on_timer, w);
+    pause_for(w, 0);
+    return w;
+}
+
+bool op_kube_watch_synced(const struct op_kube_watch *w) {
+    return w->synced;
+}
+
+uint64_t op_kube_watch_version(const struct op_kube_watch *w) {
+    return w->reached;
+}
+
+struct op_kube_watch_stats op_kube_watch_stats(const struct op_kube_watch *w) {
+    return w->stats;
+}
