@@ -304,7 +304,8 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
             f->head.shard, s->config.shards);
         refuse(se, f, &err);
     } else if (s->members.all[se->trainer].state == RT_MEMBER_ALIVE) {
-        rt_shard_post(s->shards[f->head.shard], se->trainer, co_steal_ptr(f));
+        struct rt_shard *shard = s->shards[f->head.shard];
+        rt_shard_post(shard, se->trainer, co_steal_ptr(f));
     }
 }
 

@@ -1,0 +1,306 @@
+/* Servers and trainers as threads of one process. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "runtime/ps/client.h"
+#include "runtime/ps/server.h"
+
+enum { SIZE = 1000, DIM = 6, TRAINERS_MAX = 4 };
+
+struct world {
+    struct rt_server *servers[4];
+    uint32_t n_servers, n_trainers;
+    char endpoint[4][32];
+    const char *endpoints[4];
+};
+
+static void world_start(struct world *w, uint32_t servers, uint32_t trainers, uint32_t shards) {
+    memset(w, 0, sizeof(*w));
+    w->n_servers = servers;
+    w->n_trainers = trainers;
+    for (uint32_t i = 0; i < servers; i++) {
+        struct rt_server_config c = {.listen = "127.0.0.1:0",
+            .index = i,
+            .servers = servers,
+            .trainers = trainers,
+            .job = "test",
+            .token = "secret",
+            .lease_ms = 20000,
+            .start_timeout_ms = 20000,
+            .shards = shards,
+            .memory_max = 1 << 30,
+            .quiet = true};
+        assert_int_equal(0, rt_server_start(&c, &w->servers[i], NULL));
+        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w->servers[i]));
+        w->endpoints[i] = w->endpoint[i];
+    }
+}
+
+static void world_end(struct world *w, int want) {
+    for (uint32_t i = 0; i < w->n_servers; i++) {
+        struct co_err err = {0};
+        int rc = rt_server_wait(w->servers[i], &err);
+        if (rc != want) {
+            fail_msg("server %u: %d %s", i, rc, err.msg);
+        }
+        rt_server_stop(w->servers[i]);
+    }
+}
+
+static const struct rt_table_spec specs[] = {
+    {.name = "dense", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=0.1"},
+    {.name = "rows",
+        .kind = RT_SPARSE,
+        .dim = DIM,
+        .optimizer = "adagrad:lr=0.1",
+        .init = "uniform:min=-1,max=1",
+        .seed = 3},
+};
+
+static struct rt_client *enter(
+    struct world *w, uint32_t trainer, enum rt_mode mode, const char *token, struct co_err *err) {
+    struct rt_client_config c = {.trainer = trainer,
+        .trainers = w->n_trainers,
+        .servers = w->n_servers,
+        .endpoints = w->endpoints,
+        .job = "test",
+        .token = token};
+    struct rt_client_options o = {.mode = mode,
+        .call_timeout_ms = 15000,
+        .barrier_timeout_ms = 15000,
+        .start_timeout_ms = 5000};
+    struct rt_client *client = NULL;
+    int rc = rt_client_connect(&c, &o, specs, 2, &client, err);
+    return rc == 0 ? client : NULL;
+}
+
+/* Uses the err of the place where it stands. */
+#define must(e)                                                                                    \
+    do {                                                                                           \
+        if ((e) != 0) {                                                                            \
+            fail_msg("%s: %s", #e, err.msg);                                                       \
+        }                                                                                          \
+    } while (0)
+
+/* A gradient that depends on trainer, step and place. */
+static float pseudo(uint32_t trainer, uint32_t step, uint64_t i) {
+    return (float)((trainer * 7 + step * 13 + i * 5) % 31) / 31.0F - 0.5F;
+}
+
+static void one_trainer_reads_what_it_pushed(void **state) {
+    (void)state;
+    for (uint32_t servers = 1; servers <= 3; servers++) {
+        struct world w;
+        world_start(&w, servers, 1, 2);
+        struct co_err err = {0};
+        struct rt_client *c = enter(&w, 0, RT_ASYNC, "secret", &err);
+        assert_non_null(c);
+        float v[SIZE], g[SIZE];
+        for (int i = 0; i < SIZE; i++) {
+            v[i] = (float)i;
+            g[i] = 10;
+        }
+        must(rt_init_dense(c, 0, v, &err));
+        assert_true(v[999] == 999);
+        must(rt_push_dense(c, 0, g, &err));
+        must(rt_pull_dense(c, 0, v, &err));
+        for (int i = 0; i < SIZE; i++) {
+            assert_true(fabsf(v[i] - ((float)i - 1)) < 1e-4F);
+        }
+        uint64_t ids[5] = {7, UINT64_MAX, 7, 0, 123456789};
+        float rows[5 * DIM], again[5 * DIM], fresh[DIM];
+        must(rt_pull_sparse(c, 1, ids, 5, rows, &err));
+        for (int i = 0; i < 5; i++) {
+            must(rt_table_init_row(&specs[1], ids[i], fresh, &err));
+            assert_memory_equal(fresh, rows + i * DIM, sizeof(fresh));
+        }
+        float grads[5 * DIM];
+        for (int i = 0; i < 5 * DIM; i++) {
+            grads[i] = 0.5F;
+        }
+        must(rt_push_sparse(c, 1, ids, 5, grads, &err));
+        must(rt_pull_sparse(c, 1, ids, 5, again, &err));
+        for (int i = 0; i < 5 * DIM; i++) {
+            /* first step of adagrad: lr * sign, also for the summed gradient of the repeated id */
+            assert_true(fabsf(again[i] - (rows[i] - 0.1F)) < 1e-4F);
+        }
+        struct rt_table_stat st;
+        must(rt_stat(c, 1, &st, &err));
+        assert_int_equal(4, st.rows);
+        must(rt_finish(c, &err));
+        world_end(&w, 0);
+    }
+}
+
+/* ---- sync ---- */
+
+struct trainer {
+    struct world *w;
+    uint32_t index, steps;
+    pthread_t thread;
+    float v[SIZE];
+    float rows[20 * DIM];
+};
+
+static void *train_sync(void *arg) {
+    struct trainer *t = arg;
+    struct co_err err = {0};
+    struct rt_client *c = enter(t->w, t->index, RT_SYNC, "secret", &err);
+    assert_non_null(c);
+    for (int i = 0; i < SIZE; i++) {
+        t->v[i] = (float)i / SIZE;
+    }
+    must(rt_init_dense(c, 0, t->v, &err));
+    uint64_t ids[20];
+    for (uint32_t step = 0; step < t->steps; step++) {
+        float g[SIZE], rg[20 * DIM];
+        for (uint32_t i = 0; i < SIZE; i++) {
+            g[i] = pseudo(t->index, step, i);
+        }
+        for (uint32_t i = 0; i < 20; i++) {
+            ids[i] = i * (t->index + 1); /* some in common, some not */
+            for (uint32_t k = 0; k < DIM; k++) {
+                rg[i * DIM + k] = pseudo(t->index, step, ids[i] * DIM + k);
+            }
+        }
+        must(rt_push_sparse(c, 1, ids, 20, rg, &err));
+        must(rt_exchange_dense(c, 0, g, t->v, &err));
+        must(rt_step(c, &err));
+    }
+    must(rt_barrier(c, &err));
+    for (uint32_t i = 0; i < 20; i++) {
+        ids[i] = i;
+    }
+    must(rt_pull_sparse(c, 1, ids, 20, t->rows, &err));
+    must(rt_finish(c, &err));
+    return NULL;
+}
+
+static float adagrad(float w, float *m, float g) {
+    *m += g * g;
+    return w - 0.1F * g / (sqrtf(*m) + 1e-6F);
+}
+
+/* What one process would compute from the mean of the gradients. */
+static void check_sync(const struct trainer *t, uint32_t trainers, uint32_t steps) {
+    for (uint64_t i = 0; i < SIZE; i++) {
+        float v = (float)i / SIZE;
+        for (uint32_t s = 0; s < steps; s++) {
+            float sum = 0;
+            for (uint32_t k = 0; k < trainers; k++) {
+                sum += pseudo(k, s, i);
+            }
+            v -= 0.1F * sum / (float)trainers;
+        }
+        if (fabsf(v - t->v[i]) > 1e-6F) {
+            fail_msg("value %u: %.8f, expected %.8f", (unsigned)i, t->v[i], v);
+        }
+    }
+    for (uint64_t id = 0; id < 20; id++) {
+        float first[DIM];
+        assert_int_equal(0, rt_table_init_row(&specs[1], id, first, NULL));
+        for (uint64_t k = 0; k < DIM; k++) {
+            float v = first[k], m = 0;
+            for (uint32_t s = 0; s < steps; s++) {
+                float sum = 0;
+                for (uint32_t tr = 0; tr < trainers; tr++) {
+                    if (id % (tr + 1) == 0 && id / (tr + 1) < 20) {
+                        sum += pseudo(tr, s, id * DIM + k);
+                    }
+                }
+                v = sum != 0 ? adagrad(v, &m, sum / (float)trainers) : v;
+            }
+            if (fabsf(v - t->rows[id * DIM + k]) > 1e-5F) {
+                fail_msg("row %u[%u]: %.8f, expected %.8f", (unsigned)id, (unsigned)k,
+                    t->rows[id * DIM + k], v);
+            }
+        }
+    }
+}
+
+static void sync_training_equals_one_process_with_mean_gradients(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t servers, trainers, shards;
+    } rows[] = {{1, 1, 1}, {2, 2, 1}, {3, 4, 2}};
+    for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
+        struct world w;
+        world_start(&w, rows[r].servers, rows[r].trainers, rows[r].shards);
+        struct trainer t[TRAINERS_MAX];
+        for (uint32_t i = 0; i < rows[r].trainers; i++) {
+            t[i] = (struct trainer){.w = &w, .index = i, .steps = 20};
+            assert_int_equal(0, pthread_create(&t[i].thread, NULL, train_sync, &t[i]));
+        }
+        for (uint32_t i = 0; i < rows[r].trainers; i++) {
+            pthread_join(t[i].thread, NULL);
+        }
+        for (uint32_t i = 0; i < rows[r].trainers; i++) {
+            check_sync(&t[i], rows[r].trainers, 20);
+        }
+        world_end(&w, 0);
+    }
+}
+
+static void async_exchange_loses_no_gradient(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 2, 1, 1);
+    struct co_err err = {0};
+    struct rt_client *c = enter(&w, 0, RT_ASYNC, "secret", &err);
+    assert_non_null(c);
+    float v[SIZE] = {0}, g[SIZE];
+    must(rt_init_dense(c, 0, v, &err));
+    for (int i = 0; i < SIZE; i++) {
+        g[i] = -0.01F;
+    }
+    for (int s = 0; s < 1000; s++) {
+        must(rt_exchange_dense(c, 0, g, v, &err));
+    }
+    must(rt_flush(c, &err));
+    must(rt_pull_dense(c, 0, v, &err));
+    for (int i = 0; i < SIZE; i++) {
+        assert_true(fabsf(v[i] - 1) < 1e-3F);
+    }
+    must(rt_finish(c, &err));
+    world_end(&w, 0);
+}
+
+static void foreigners_are_refused_with_the_reason(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 2, 1);
+    struct co_err err = {0};
+    assert_null(enter(&w, 0, RT_ASYNC, "guess", &err));
+    assert_int_equal(CO_PERMISSION, err.code);
+    assert_non_null(strstr(err.msg, "PADDLE_JOB_TOKEN"));
+    struct rt_client *c = enter(&w, 0, RT_ASYNC, "secret", &err);
+    assert_non_null(c);
+    assert_null(enter(&w, 1, RT_SYNC, "secret", &err));
+    assert_non_null(strstr(err.msg, "sync"));
+    assert_null(enter(&w, 5, RT_ASYNC, "secret", &err));
+    assert_non_null(strstr(err.msg, "PADDLE_TRAINERS_NUM"));
+    rt_client_close(c);
+    for (uint32_t i = 0; i < w.n_servers; i++) {
+        rt_server_stop(w.servers[i]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_trainer_reads_what_it_pushed),
+        cmocka_unit_test(sync_training_equals_one_process_with_mean_gradients),
+        cmocka_unit_test(async_exchange_loses_no_gradient),
+        cmocka_unit_test(foreigners_are_refused_with_the_reason),
+    };
+    return cmocka_run_group_tests_name("ps", tests, NULL, NULL);
+}
