@@ -224,12 +224,44 @@ static char *plan_text(const struct op_plan *p) {
     return co_buf_take(&b);
 }
 
+/* All trainers of a job with servers have succeeded. */
+static bool training_is_done(const struct tk_cluster *c) {
+    const struct op_job *job = c->seen_job;
+    int32_t wanted = job->role[OP_WORKER].replicas + job->role[OP_HETER].replicas;
+    for (size_t i = 0; i < c->seen.n_pods; i++) {
+        const struct op_pod *p = c->pods[i];
+        bool counts = p->role != OP_PS && p->phase == OP_POD_SUCCEEDED && !p->c.deleting &&
+                      strcmp(p->c.owner_uid, job->uid) == 0 &&
+                      p->index < job->role[p->role].replicas;
+        wanted -= counts;
+    }
+    return job->mode == OP_MODE_PS && job->success == OP_SUCCESS_WORKERS && wanted == 0;
+}
+
+static bool beyond_replicas(const struct tk_cluster *c, const char *name) {
+    for (size_t i = 0; i < c->seen.n_pods; i++) {
+        const struct op_pod *p = c->pods[i];
+        if (strcmp(p->c.name, name) == 0) {
+            return p->index >= c->seen_job->role[p->role].replicas;
+        }
+    }
+    return false;
+}
+
 static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
-    bool ended = op_phase_terminal(c->seen_job->phase) || c->seen_job->deleting;
+    bool stored_end = op_phase_terminal(c->seen_job->phase);
+    bool trainers = c->seen_job->role[OP_WORKER].replicas + c->seen_job->role[OP_HETER].replicas;
+    bool ended = op_phase_terminal(plan->phase) || c->seen_job->deleting ||
+                 (trainers && training_is_done(c));
     for (size_t i = 0; i < plan->n_actions; i++) {
         const struct op_action *a = &plan->actions[i];
         if (a->verb == OP_CREATE && ended) {
             fail_msg("%s is created for a job that has ended", a->name);
+        }
+        /* Were the status write lost, the pod would be made anew and train again. */
+        if (a->verb == OP_DELETE && a->kind == OP_KIND_POD && !stored_end &&
+            !beyond_replicas(c, a->name)) {
+            fail_msg("%s is deleted before the job's end is stored", a->name);
         }
         json_t *have = a->kind == OP_KIND_JOB
                            ? NULL
