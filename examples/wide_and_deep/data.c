@@ -8,20 +8,34 @@
 
 CO_DEFINE_CLEANUP(FILE *, fclose)
 
+/* DIR/train or DIR/test when there is such a folder, as --generate makes them; else NULL.  The
+ * caller frees. */
+static char *folder_find(const char *dir, const char *name) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    struct stat st;
+
+    if (dir[0] == '\0' || stat(path, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        return NULL;
+    }
+    return co_steal_ptr(path);
+}
+
 int wd_data_open_train(const struct wd_options *o, struct wd_share share, struct wd_reader **ret_r,
     struct co_err *err) {
     if (o->train[0] == '\0') {
         return wd_reader_open_generated(
             (uint64_t)o->seed, 0, (uint64_t)o->lines, &wd_config_criteo, share, ret_r, err);
     }
-    return wd_reader_open(o->train, &wd_config_criteo, share, ret_r, err);
+    CO_AUTOFREE char *folder = folder_find(o->train, "train");
+    return wd_reader_open(folder ? folder : o->train, &wd_config_criteo, share, ret_r, err);
 }
 
 int wd_data_open_test(const struct wd_options *o, struct wd_reader **ret_r, struct co_err *err) {
     const struct wd_share all = {.index = 0, .count = 1};
+    CO_AUTOFREE char *folder = folder_find(o->test[0] != '\0' ? o->test : o->train, "test");
 
-    if (o->test[0] != '\0') {
-        return wd_reader_open(o->test, &wd_config_criteo, all, ret_r, err);
+    if (folder || o->test[0] != '\0') {
+        return wd_reader_open(folder ? folder : o->test, &wd_config_criteo, all, ret_r, err);
     }
     if (o->train[0] != '\0') {
         *ret_r = NULL;

@@ -24,9 +24,10 @@ static const char *log_level;
 
 static const struct co_flag flags[] = {
     {"train", CO_FLAG_STR, &options.train, "",
-        "training data: a Criteo TSV file or a directory of them; empty: generated"},
+        "training data: a Criteo TSV file, a directory of them, or what --generate made; empty: "
+        "generated"},
     {"test", CO_FLAG_STR, &options.test, "",
-        "test data, read by the first worker; empty: generated when the training data is"},
+        "test data, read by the first worker; empty: that of --train, if any"},
     {"batch-size", CO_FLAG_INT, &options.batch_size, "100", "samples a step", .min = 1,
         .max = 1 << 20},
     {"epochs", CO_FLAG_INT, &options.epochs, "1", "passes over the data", .min = 0, .max = 1000000},
