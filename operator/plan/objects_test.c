@@ -1,0 +1,233 @@
+/* Golden pods: the whole body for every mode, and the rules one by one. */
+#include "operator/plan/testkit.h"
+
+static const struct op_settings no_gate = {.gate_image = ""};
+static const struct op_settings with_gate = {.gate_image = "reg/gate:1", .gate_addr = "gate:8090"};
+
+static json_t *pod_of(
+    const char *job_text, enum op_role role, int32_t index, const struct op_settings *settings) {
+    struct op_job *job = NULL;
+    assert_int_equal(op_job_decode(tk_json(job_text), &job, NULL), 0);
+    assert_int_equal(job->n_problems, 0);
+    json_t *pod = op_plan_pod(job, role, index, settings);
+    op_job_free(job);
+    return pod;
+}
+
+static void expect_json(const json_t *have, const char *expected) {
+    CO_AUTOJSON json_t *want = tk_json(expected);
+    CO_AUTOFREE char *a = co_json_dump_sorted(want);
+    CO_AUTOFREE char *b = have ? co_json_dump_sorted(have) : co_xstrdup("absent");
+    assert_string_equal(b, a);
+}
+
+static const json_t *first_container(const json_t *pod) {
+    return json_array_get(co_json_at(pod, "spec", "containers"), 0);
+}
+
+#define META(name, role, index)                                                                    \
+    "'apiVersion':'v1','kind':'Pod','metadata':{'name':'" name "','namespace':'ns','labels':{"     \
+    "'paddle-res-name':'" name "','paddle-res-type':'" role "',"                                   \
+    "'batch.paddlepaddle.org/job-name':'x','batch.paddlepaddle.org/index':'" index "',"            \
+    "'batch.paddlepaddle.org/attempt':'0'},'annotations':{'paddle-resource':'" role "'},"          \
+    "'ownerReferences':[{'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob',"             \
+    "'name':'x','uid':'uid-x','controller':true,'blockOwnerDeletion':true}]}"
+#define FROM_POD "'valueFrom':{'fieldRef':{'fieldPath':'status.podIP'}}"
+#define ENV(pod_ip, id, role)                                                                      \
+    "{'name':'POD_IP'," pod_ip "},{'name':'PADDLE_TRAINER_ID','value':'" id "'},"                  \
+    "{'name':'TRAINING_ROLE','value':'" role "'},{'name':'PADDLE_TRAINING_ROLE','value':'" role    \
+    "'}"
+#define FROM_MAP "'envFrom':[{'configMapRef':{'name':'x'}}]"
+
+static void a_pod_in_pod_ip_mode(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *pod =
+        pod_of(TK_JOB(TK_ROLE("ps", 2) "," TK_ROLE("worker", 2)), OP_PS, 1, &no_gate);
+    expect_json(pod,
+        "{" META("x-ps-1", "ps",
+            "1") ",'spec':{'hostname':'x-ps-1','subdomain':'x-ps-1',"
+                 "'restartPolicy':'Never','containers':[{'name':'main','image':'img','env':[" ENV(
+                     FROM_POD, "1", "PSERVER") "]," FROM_MAP "}]}}");
+}
+
+static void a_pod_in_service_mode(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *pod =
+        pod_of(TK_JOB(TK_ROLE("worker", 11) ",'intranet':'Service'"), OP_WORKER, 10, &no_gate);
+    expect_json(pod,
+        "{" META("x-worker-10", "worker",
+            "10") ",'spec':{'hostname':'x-worker-10',"
+                  "'subdomain':'x-worker-10','restartPolicy':'OnFailure','containers':[{'name':'"
+                  "main',"
+                  "'image':'img','env':[" ENV("'value':'x-worker-10'", "10",
+                      "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
+}
+
+static void an_elastic_pod(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *pod =
+        pod_of(TK_JOB("'elastic':0,'worker':{'replicas':3,'template':{'spec':{"
+                      "'restartPolicy':'Never','containers':[{'name':'main'}]}}}"),
+            OP_WORKER, 0, &no_gate);
+    expect_json(pod, "{" META("x-worker-0", "worker",
+                         "0") ",'spec':{'hostname':'x-worker-0',"
+                              "'subdomain':'x-worker-0','restartPolicy':'OnFailure','containers':[{"
+                              "'name':'main',"
+                              "'env':[" ENV(FROM_POD, "0",
+                                  "TRAINER") ",{'name':'PADDLE_ELASTIC_JOB_ID','value':'ns-x'},"
+                                             "{'name':'PADDLE_ELASTIC_NP','value':'3'},{'name':'"
+                                             "PADDLE_ELASTIC_TIMEOUT',"
+                                             "'value':'60'}]}]}}");
+}
+
+static void what_the_user_wrote_is_kept(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *pod =
+        pod_of(TK_JOB("'intranet':'Service','worker':{'replicas':1,'template':{'metadata':{"
+                      "'name':'mine','labels':{'a':'b','paddle-res-type':'mine'},"
+                      "'annotations':{'c':'d'},'finalizers':['e/f'],'uid':'mine'},'spec':{"
+                      "'newField':{'x':1},'hostname':'mine','restartPolicy':'Always',"
+                      "'initContainers':[{'name':'first'}],'containers':[{'name':'main',"
+                      "'env':[{'name':'POD_IP','value':'mine'}],'envFrom':[{'configMapRef':{"
+                      "'name':'mine'}}],'ports':[{'containerPort':80}]},{'name':'side'}]}}}"),
+            OP_WORKER, 0, &with_gate);
+    const json_t *meta = json_object_get(pod, "metadata");
+    assert_string_equal(co_json_str(meta, "name"), "x-worker-0");
+    assert_string_equal(co_json_str(meta, "labels", "a"), "b");
+    assert_string_equal(co_json_str(meta, "labels", "paddle-res-type"), "worker");
+    assert_string_equal(co_json_str(meta, "annotations", "c"), "d");
+    expect_json(json_object_get(meta, "finalizers"), "['e/f']");
+    assert_null(json_object_get(meta, "uid"));
+    const json_t *spec = json_object_get(pod, "spec");
+    expect_json(json_object_get(spec, "newField"), "{'x':1}");
+    assert_string_equal(co_json_str(spec, "hostname"), "x-worker-0");
+    assert_string_equal(co_json_str(spec, "restartPolicy"), "Always");
+    const json_t *first = first_container(pod);
+    expect_json(json_array_get(json_object_get(first, "env"), 0),
+        "{'name':'POD_IP','value':'mine'}"); /* ours comes later and wins */
+    assert_int_equal(json_array_size(json_object_get(first, "env")), 5);
+    expect_json(json_object_get(first, "envFrom"),
+        "[{'configMapRef':{'name':'mine'}},{'configMapRef':{'name':'x'}}]");
+    expect_json(json_object_get(first, "ports"), "[{'containerPort':80},{'containerPort':36000}]");
+    expect_json(json_array_get(co_json_at(pod, "spec", "containers"), 1), "{'name':'side'}");
+    const json_t *inits = json_object_get(spec, "initContainers");
+    assert_int_equal(json_array_size(inits), 2);
+    assert_string_equal(co_json_str(json_array_get(inits, 1), "name"), "coord-paddle");
+}
+
+static void nulls_are_as_good_as_absent(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *pod = pod_of(
+        TK_JOB("'intranet':'Host','worker':{'replicas':1,'template':{'metadata':null,'spec':{"
+               "'affinity':null,'initContainers':null,'restartPolicy':'','containers':["
+               "{'name':'main','env':null,'envFrom':null,'ports':null}]}}}"),
+        OP_WORKER, 0, &with_gate);
+    assert_int_equal(json_array_size(json_object_get(first_container(pod), "env")), 4);
+    assert_string_equal(co_json_str(pod, "spec", "restartPolicy"), "Never");
+}
+
+static void the_start_gate_fits_quotas_and_restricted_namespaces(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *pod = pod_of(TK_JOB(TK_ROLE("worker", 1)), OP_WORKER, 0, &with_gate);
+    expect_json(co_json_at(pod, "spec", "initContainers"),
+        "[{'name':'coord-paddle','image':'reg/gate:1','imagePullPolicy':'IfNotPresent',"
+        "'command':['/paddle-gate'],'env':[{'name':'PADDLE_GATE_ADDR','value':'gate:8090'},"
+        "{'name':'POD_NAMESPACE','valueFrom':{'fieldRef':{'fieldPath':'metadata.namespace'}}},"
+        "{'name':'POD_NAME','valueFrom':{'fieldRef':{'fieldPath':'metadata.name'}}},"
+        "{'name':'POD_UID','valueFrom':{'fieldRef':{'fieldPath':'metadata.uid'}}}],"
+        "'resources':{'requests':{'cpu':'10m','memory':'10Mi'},"
+        "'limits':{'cpu':'100m','memory':'32Mi'}},"
+        "'securityContext':{'allowPrivilegeEscalation':false,'readOnlyRootFilesystem':true,"
+        "'runAsNonRoot':true,'runAsUser':65532,'capabilities':{'drop':['ALL']},"
+        "'seccompProfile':{'type':'RuntimeDefault'}}}]");
+    static const struct op_settings none[] = {
+        {.gate_image = NULL, .gate_addr = "a:1"}, {.gate_image = "i", .gate_addr = ""}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(none); i++) {
+        CO_AUTOJSON json_t *plain = pod_of(TK_JOB(TK_ROLE("worker", 1)), OP_WORKER, 0, &none[i]);
+        assert_null(co_json_at(plain, "spec", "initContainers"));
+    }
+}
+
+#define APART(roles)                                                                               \
+    "{'podAntiAffinity':{'requiredDuringSchedulingIgnoredDuringExecution':[{'labelSelector':{"     \
+    "'matchLabels':{'batch.paddlepaddle.org/job-name':'x'},'matchExpressions':[{"                  \
+    "'key':'paddle-res-type','operator':'In','values':" roles "}]},"                               \
+    "'topologyKey':'kubernetes.io/hostname'}]}}"
+
+static void host_mode_keeps_those_that_listen_apart(void **state) {
+    (void)state;
+    const char *ps_job = TK_JOB(TK_ROLE("ps", 2) "," TK_ROLE("worker", 2) ",'intranet':'Host'");
+    CO_AUTOJSON json_t *server = pod_of(ps_job, OP_PS, 0, &no_gate);
+    CO_AUTOJSON json_t *trainer = pod_of(ps_job, OP_WORKER, 0, &no_gate);
+    assert_true(json_is_true(co_json_at(server, "spec", "hostNetwork")));
+    assert_string_equal(co_json_str(server, "spec", "dnsPolicy"), "ClusterFirstWithHostNet");
+    expect_json(co_json_at(server, "spec", "affinity"), APART("['ps']"));
+    assert_null(co_json_at(trainer, "spec", "affinity")); /* it listens to nobody */
+    assert_null(json_object_get(first_container(server), "ports"));
+
+    CO_AUTOJSON json_t *worker =
+        pod_of(TK_JOB(TK_ROLE("worker", 2) ",'intranet':'Host'"), OP_WORKER, 1, &no_gate);
+    expect_json(co_json_at(worker, "spec", "affinity"), APART("['worker']"));
+
+    CO_AUTOJSON json_t *own =
+        pod_of(TK_JOB("'intranet':'Host','worker':{'replicas':2,'template':{'spec':{"
+                      "'dnsPolicy':'Default','affinity':{'nodeAffinity':{}},'containers':[{}]}}}"),
+            OP_WORKER, 1, &no_gate);
+    assert_string_equal(co_json_str(own, "spec", "dnsPolicy"), "Default");
+    assert_non_null(co_json_at(own, "spec", "affinity", "nodeAffinity"));
+    assert_non_null(co_json_at(own, "spec", "affinity", "podAntiAffinity"));
+}
+
+struct restart_row {
+    const char *intranet;
+    enum op_role role;
+    const char *policy;
+};
+
+static const struct restart_row restarts[] = {
+    {"Service", OP_WORKER, "OnFailure"},
+    {"Service", OP_PS, "Never"},
+    {"Service", OP_HETER, "Never"},
+    {"PodIP", OP_WORKER, "Never"},
+    {"Host", OP_WORKER, "Never"},
+    {"odd", OP_WORKER, "Never"},
+};
+
+static void the_restart_policy_goes_by_role_and_intranet(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(restarts); i++) {
+        CO_AUTOFREE char *job = co_xasprintf(
+            TK_JOB(TK_ROLE("ps", 1) "," TK_ROLE("worker", 1) "," TK_ROLE("heter", 1) ",'intranet':"
+                                                                                     "'%s'"),
+            restarts[i].intranet);
+        CO_AUTOJSON json_t *pod = pod_of(job, restarts[i].role, 0, &no_gate);
+        assert_string_equal(co_json_str(pod, "spec", "restartPolicy"), restarts[i].policy);
+    }
+}
+
+static void our_labels_are_read_back(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *body = pod_of(TK_JOB(TK_ROLE("heter", 13)), OP_HETER, 12, &no_gate);
+    struct op_pod *pod = op_pod_decode(body);
+    assert_int_equal(pod->role, OP_HETER);
+    assert_int_equal(pod->index, 12);
+    assert_int_equal(pod->attempt, 0);
+    assert_string_equal(pod->c.owner_uid, "uid-x");
+    assert_string_equal(pod->c.owner_job, "x");
+    free(pod);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pod_in_pod_ip_mode),
+        cmocka_unit_test(a_pod_in_service_mode),
+        cmocka_unit_test(an_elastic_pod),
+        cmocka_unit_test(what_the_user_wrote_is_kept),
+        cmocka_unit_test(nulls_are_as_good_as_absent),
+        cmocka_unit_test(the_start_gate_fits_quotas_and_restricted_namespaces),
+        cmocka_unit_test(host_mode_keeps_those_that_listen_apart),
+        cmocka_unit_test(the_restart_policy_goes_by_role_and_intranet),
+        cmocka_unit_test(our_labels_are_read_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
