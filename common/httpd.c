@@ -387,19 +387,31 @@ static enum MHD_Result on_access(void *arg, struct MHD_Connection *conn, const c
 
 /* ---- the server ---- */
 
-/* Binds and listens; 0 or an errno. */
-static int try_listen(const struct sockaddr *addr, socklen_t len, bool dual, int *ret_fd) {
-    CO_AUTOCLOSE int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+static int bind_and_listen(int fd, const struct sockaddr *addr, socklen_t len, bool dual) {
     int on = 1;
     int v6only = !dual;
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        (addr->sa_family == AF_INET6 &&
-            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) ||
-        bind(fd, addr, len) < 0 || listen(fd, BACKLOG) < 0) {
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0) {
         return errno;
     }
+    if (addr->sa_family == AF_INET6 &&
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &v6only, sizeof(v6only)) < 0) {
+        return errno;
+    }
+    return bind(fd, addr, len) < 0 || listen(fd, BACKLOG) < 0 ? errno : 0;
+}
+
+/* 0 or an errno. */
+static int try_listen(const struct sockaddr *addr, socklen_t len, bool dual, int *ret_fd) {
+    int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return errno;
+    }
+    int failed = bind_and_listen(fd, addr, len, dual);
+    if (failed) {
+        co_close(fd);
+        return failed;
+    }
     *ret_fd = fd;
-    fd = -1;
     return 0;
 }
 

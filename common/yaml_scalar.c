@@ -146,7 +146,7 @@ static bool read_float(const char *s, struct resolved *ret) {
 }
 
 static bool read_number(const char *s, size_t len, struct resolved *ret) {
-    char text[512]; /* without underscores, which may stand anywhere but first */
+    char text[512] = ""; /* without underscores, which may stand anywhere but first */
     size_t n = 0;
     bool starts = isdigit((unsigned char)s[0]) || s[0] == '-' || s[0] == '+' ||
                   (s[0] == '.' && isdigit((unsigned char)s[1]));

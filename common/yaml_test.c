@@ -420,14 +420,13 @@ static void bytes_of_copies_are_bounded(void **state) {
     (void)state;
     enum { BIG = 1000 * 1000, COPIES = 100 };
     char *text = co_xmalloc(BIG + 16 + 3 * COPIES);
-    memcpy(text, "[&x ", 4);
-    memset(text + 4, 'a', BIG);
-    size_t len = 4 + BIG;
+    size_t len = (size_t)snprintf(text, BIG, "[&x ");
+    memset(text + len, 'a', BIG);
+    len += BIG;
     for (int i = 0; i < COPIES; i++) {
-        memcpy(text + len, ",*x", 3);
-        len += 3;
+        len += (size_t)snprintf(text + len, 8, ",*x");
     }
-    memcpy(text + len, "]", 2);
+    (void)snprintf(text + len, 8, "]");
     struct co_err err;
     json_t *j = NULL;
     assert_int_equal(read_one(text, &j, &err), CO_NORESOURCE);
