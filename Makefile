@@ -16,7 +16,7 @@
 # the files named in main_X of a program.
 
 UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd \
-         runtime/optim runtime/boot runtime/net runtime/rpc runtime/ckpt runtime/ps runtime/launch \
+         operator/gate runtime/optim runtime/boot runtime/net runtime/rpc runtime/ckpt runtime/ps runtime/launch \
          runtime/cmd examples/nn examples/wide_and_deep bench
 
 uses_common                 :=
@@ -26,6 +26,7 @@ uses_operator/plan          := operator/api common
 uses_operator/kube          := operator/api common
 uses_operator/control       := operator/plan operator/kube operator/api common
 uses_operator/cmd           := operator/control operator/plan operator/kube operator/api crd common
+uses_operator/gate          := common
 uses_runtime/optim          := common
 uses_runtime/boot           := common
 uses_runtime/net            := common
@@ -82,7 +83,7 @@ GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 all: $(addprefix $(BUILD)/bin/,$(PROGRAMS) paddle-gate) $(BUILD)/lib/libpaddlert.a
 
 archive = $(BUILD)/lib/$(subst /,-,$(1)).a
-srcs    = $(filter-out %_test.c %_fuzz.c $(foreach p,$(PROGRAMS),$(main_$(p))),$(wildcard $(1)/*.c))
+srcs    = $(filter-out %_test.c %_fuzz.c $(foreach p,$(PROGRAMS) paddle-gate,$(main_$(p))),$(wildcard $(1)/*.c))
 protos  = $(wildcard $(1)/*.proto)
 gen     = $(patsubst %.proto,$(BUILD)/gen/%.pb-c.c,$(call protos,$(1)))
 objs    = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs,$(1))) \

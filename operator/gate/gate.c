@@ -1,0 +1,329 @@
+/* paddle-gate: the init container that lets a pod's containers start when its job's addresses
+ * are complete.  It asks the operator, who answers the moment that they are; kubelet's own hold
+ * on the missing ConfigMap would be noticed 10 to 15 s later.
+ *
+ *     GET /gate/v1/<namespace>/<pod>/<uid>?wait=25
+ *     200 go · 202 or 204 not yet, the body says why · 404 pod not known yet · 410 give up
+ *
+ * It must not make things worse: without an operator to talk to it lets the pod go after
+ * SILENCE_MAX_MS, and kubelet's hold decides as it would without a gate.  It runs in other
+ * people's pods, so: static, no library but libc, no name resolution, a few pages of memory.
+ * Exit code 0: go; 1: the operator said that this pod shall not start; 143: SIGTERM. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ADDRS_MAX = 8,
+    ANSWER_MAX = 2048,
+    WAIT_S = 25,       /* the operator holds a request that long */
+    CONNECT_MS = 3000, /* for one address */
+    SLACK_MS = 10000,  /* an answer may come that much later than WAIT_S */
+    SILENCE_MAX_MS = 20000,
+    RETRY_MIN_MS = 50,
+    RETRY_MAX_MS = 1000,
+    SAY_EVERY_MS = 30000,
+};
+
+/* Rows of the env contract (common/contract_rows.c). */
+static const char var_addr[] = "PADDLE_GATE_ADDR";
+static const char var_namespace[] = "POD_NAMESPACE";
+static const char var_name[] = "POD_NAME";
+static const char var_uid[] = "POD_UID";
+
+struct addr {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    };
+    socklen_t len;
+    char text[64];
+};
+
+struct gate {
+    struct addr addr[ADDRS_MAX];
+    size_t n_addrs, at;
+    char request[1024];
+    char why[200]; /* what went wrong, or what the operator said last */
+    int64_t silence_max_ms;
+};
+
+enum verdict { GO, WAIT, UNKNOWN, GIVE_UP, NO_ANSWER };
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+__attribute__((format(printf, 1, 2))) static void say(const char *fmt, ...) {
+    char line[512] = "paddle-gate: ";
+    const size_t head = strlen(line);
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(line + head, sizeof(line) - head - 1, fmt, ap);
+    va_end(ap);
+    size_t n = strlen(line);
+    line[n] = '\n';
+    (void)!write(STDOUT_FILENO, line, n + 1);
+}
+
+/* SIGTERM does nothing to a container's first process unless somebody catches it. */
+static void terminated(int signo) {
+    _exit(128 + signo);
+}
+
+/* "10.0.0.1:8082" or "[fd00::1]:8082". */
+static bool parse_addr(const char *s, size_t n, struct addr *ret) {
+    struct addr a = {.len = 0};
+    if (n >= sizeof(a.text)) {
+        return false;
+    }
+    memcpy(a.text, s, n);
+    char host[sizeof(a.text)];
+    memcpy(host, a.text, sizeof(host));
+    char *colon = strrchr(host, ':');
+    char *end = NULL;
+    long port = colon ? strtol(colon + 1, &end, 10) : 0;
+    if (port < 1 || port > 65535 || *end) {
+        return false;
+    }
+    *colon = '\0';
+    bool v6 = host[0] == '[' && colon > host && colon[-1] == ']';
+    if (v6) {
+        colon[-1] = '\0';
+        a.v6.sin6_family = AF_INET6;
+        a.v6.sin6_port = htons((uint16_t)port);
+        a.len = sizeof(a.v6);
+    } else {
+        a.v4.sin_family = AF_INET;
+        a.v4.sin_port = htons((uint16_t)port);
+        a.len = sizeof(a.v4);
+    }
+    void *to = v6 ? (void *)&a.v6.sin6_addr : (void *)&a.v4.sin_addr;
+    if (inet_pton(v6 ? AF_INET6 : AF_INET, v6 ? host + 1 : host, to) != 1) {
+        return false;
+    }
+    *ret = a;
+    return true;
+}
+
+static void parse_addrs(struct gate *g, const char *list) {
+    for (const char *p = list; *p;) {
+        const char *end = strchrnul(p, ',');
+        if (g->n_addrs < ADDRS_MAX && parse_addr(p, (size_t)(end - p), &g->addr[g->n_addrs])) {
+            g->n_addrs++;
+        } else {
+            say("%s: \"%.*s\" is left out, expected at most %d numeric ip:port", var_addr,
+                (int)(end - p > 60 ? 60 : end - p), p, ADDRS_MAX);
+        }
+        p = *end ? end + 1 : end;
+    }
+}
+
+static bool ready(int fd, short events, int64_t deadline) {
+    struct pollfd p = {.fd = fd, .events = events};
+    for (;;) {
+        int64_t left = deadline - now_ms();
+        int r = poll(&p, 1, left > 0 ? (int)left : 0);
+        if (r >= 0 || errno != EINTR) {
+            errno = r == 0 ? ETIMEDOUT : errno;
+            return r > 0;
+        }
+    }
+}
+
+/* Connected socket, or -1 with errno. */
+static int dial(const struct addr *a) {
+    int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    int e = 0;
+    socklen_t len = sizeof(e);
+    if (connect(fd, &a->any, a->len) < 0) {
+        if (errno == EINPROGRESS && ready(fd, POLLOUT, now_ms() + CONNECT_MS)) {
+            e = getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0 ? errno : e;
+        } else {
+            e = errno;
+        }
+    }
+    if (e) {
+        (void)close(fd);
+        errno = e;
+        return -1;
+    }
+    return fd;
+}
+
+/* Bytes of the whole answer once head and Content-Length are there; SIZE_MAX before. */
+static size_t answer_size(const char *buf) {
+    const char *body = strstr(buf, "\r\n\r\n");
+    const char *field = strcasestr(buf, "\r\nContent-Length:");
+    if (!body || !field || field > body) {
+        return SIZE_MAX;
+    }
+    unsigned long n = strtoul(field + strlen("\r\nContent-Length:"), NULL, 10);
+    return (size_t)(body + 4 - buf) + (n < ANSWER_MAX ? n : ANSWER_MAX);
+}
+
+/* Bytes read; 0 with errno when no answer came. */
+static size_t exchange(int fd, const char *request, char buf[ANSWER_MAX + 1]) {
+    size_t len = strlen(request), n = 0;
+    if (send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) { /* fits any socket's buffer */
+        return 0;
+    }
+    int64_t deadline = now_ms() + WAIT_S * 1000 + SLACK_MS;
+    while (n < ANSWER_MAX && n < answer_size(buf)) {
+        if (!ready(fd, POLLIN, deadline)) {
+            return 0;
+        }
+        ssize_t r = recv(fd, buf + n, ANSWER_MAX - n, 0);
+        if (r < 0 && (errno == EAGAIN || errno == EINTR)) {
+            continue;
+        }
+        if (r < 0 || (r == 0 && n == 0)) {
+            errno = r < 0 ? errno : ECONNRESET;
+            return 0;
+        }
+        if (r == 0) {
+            break;
+        }
+        n += (size_t)r;
+        buf[n] = '\0';
+    }
+    return n;
+}
+
+static enum verdict judge(struct gate *g, const char *buf, const char *from) {
+    int status = 0;
+    if (sscanf(buf, "HTTP/1.%*1[01] %3d", &status) != 1) {
+        (void)snprintf(g->why, sizeof(g->why), "%s gives no HTTP answer", from);
+        return NO_ANSWER;
+    }
+    const char *body = strstr(buf, "\r\n\r\n");
+    body = body ? body + 4 : "";
+    size_t n = 0;
+    while ((unsigned char)body[n] >= ' ' && n < sizeof(g->why) - 1) {
+        n++;
+    }
+    (void)snprintf(g->why, sizeof(g->why), "%.*s", (int)n, body);
+    switch (status) {
+    case 200:
+        return GO;
+    case 202:
+    case 204:
+        return WAIT;
+    case 404:
+        return UNKNOWN;
+    case 410:
+        return GIVE_UP;
+    default:
+        (void)snprintf(g->why, sizeof(g->why), "%s answers %d: %.*s", from, status,
+            (int)(n < 100 ? n : 100), body);
+        return NO_ANSWER;
+    }
+}
+
+static enum verdict ask(struct gate *g) {
+    const struct addr *a = &g->addr[g->at];
+    char buf[ANSWER_MAX + 1] = "";
+    int fd = dial(a);
+    size_t n = fd < 0 ? 0 : exchange(fd, g->request, buf);
+    int e = errno;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (n == 0) {
+        (void)snprintf(g->why, sizeof(g->why), "%s: %s", a->text, strerror(e));
+        return NO_ANSWER;
+    }
+    return judge(g, buf, a->text);
+}
+
+static bool pause_ms(int64_t ms) {
+    return poll(NULL, 0, (int)ms) == 0;
+}
+
+/* Asks until there is something final; returns the exit code. */
+static int wait_for_go(struct gate *g) {
+    const int64_t start = now_ms();
+    int64_t answered = start, said = start, retry = RETRY_MIN_MS;
+    for (;;) {
+        const int64_t asked = now_ms();
+        enum verdict v = ask(g);
+        const int64_t now = now_ms();
+        if (v == GO) {
+            say("go, after %.1f s", (double)(now - start) / 1000);
+            return 0;
+        }
+        if (v == GIVE_UP) {
+            say("this pod shall not start: %s", g->why[0] ? g->why : "the operator gave no reason");
+            return 1;
+        }
+        if (v == NO_ANSWER && now - answered >= g->silence_max_ms) {
+            say("no answer from the operator for %.0f s (%s), going on without",
+                (double)(now - answered) / 1000, g->why);
+            return 0;
+        }
+        if (v != NO_ANSWER) {
+            answered = now;
+        }
+        if (now - said >= SAY_EVERY_MS) {
+            said = now;
+            say("%s, %.0f s so far",
+                g->why[0]      ? g->why
+                : v == UNKNOWN ? "not known to the operator"
+                               : "waiting",
+                (double)(now - start) / 1000);
+        }
+        if (v == WAIT && now - asked >= RETRY_MAX_MS) {
+            retry = RETRY_MIN_MS;
+            continue; /* the operator held the request */
+        }
+        g->at = v == WAIT ? g->at : (g->at + 1) % g->n_addrs;
+        if (v != NO_ANSWER || g->at == 0) {
+            (void)pause_ms(retry);
+            retry = retry * 2 < RETRY_MAX_MS ? retry * 2 : RETRY_MAX_MS;
+        }
+    }
+}
+
+int main(void) {
+    struct sigaction sa = {.sa_handler = terminated};
+    (void)sigaction(SIGTERM, &sa, NULL);
+    (void)sigaction(SIGINT, &sa, NULL);
+
+    static struct gate g = {.silence_max_ms = SILENCE_MAX_MS};
+    const char *vars[] = {var_addr, var_namespace, var_name, var_uid};
+    const char *value[4];
+    for (size_t i = 0; i < 4; i++) {
+        value[i] = getenv(vars[i]);
+        if (!value[i] || !*value[i] || strpbrk(value[i], " \r\n")) {
+            say("%s is \"%.60s\", expected a value: going on without the operator", vars[i],
+                value[i] ? value[i] : "");
+            return 0;
+        }
+    }
+    parse_addrs(&g, value[0]);
+    int n = snprintf(g.request, sizeof(g.request),
+        "GET /gate/v1/%s/%s/%s?wait=%d HTTP/1.1\r\nHost: gate\r\nConnection: close\r\n\r\n",
+        value[1], value[2], value[3], WAIT_S);
+    if (g.n_addrs == 0 || n < 0 || (size_t)n >= sizeof(g.request)) {
+        say("no address to ask, or names too long: going on without the operator");
+        return 0;
+    }
+    return wait_for_go(&g);
+}

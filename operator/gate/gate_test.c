@@ -1,0 +1,237 @@
+/* The program is one file without a header: it is included, its main under another name. */
+int gate_main(void);
+#define main gate_main
+#include "operator/gate/gate.c" /* NOLINT(bugprone-suspicious-include) */
+#undef main
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "common/contract.h"
+
+struct result {
+    int code;        /* exit code; -1: killed */
+    char out[4096];  /* what the gate printed */
+    char asked[512]; /* first line of the last request */
+};
+
+static int listen_on(struct sockaddr_in *ret) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *ret = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(*ret);
+    assert_int_equal(bind(fd, (struct sockaddr *)ret, len), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)ret, &len), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    return fd;
+}
+
+/* The gate as a process with this list of addresses. */
+static pid_t start(const char *addrs, int64_t silence_max_ms, int *ret_out) {
+    int out[2];
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        alarm(30);
+        (void)dup2(out[1], STDOUT_FILENO);
+        (void)close_range(STDERR_FILENO + 1, ~0U, 0); /* the listener is the parent's alone */
+        struct sigaction sa = {.sa_handler = terminated};
+        (void)sigaction(SIGTERM, &sa, NULL);
+        struct gate g = {.silence_max_ms = silence_max_ms};
+        parse_addrs(&g, addrs);
+        (void)snprintf(
+            g.request, sizeof(g.request), "GET /gate/v1/ns/pod/uid?wait=25 HTTP/1.1\r\n\r\n");
+        _exit(g.n_addrs ? wait_for_go(&g) : 99);
+    }
+    (void)close(out[1]);
+    *ret_out = out[0];
+    return pid;
+}
+
+/* reply NULL: hangs up without a word. */
+static void serve_one(int listener, const char *reply, struct result *r) {
+    int fd = accept(listener, NULL, NULL);
+    assert_true(fd >= 0);
+    ssize_t n = recv(fd, r->asked, sizeof(r->asked) - 1, 0);
+    assert_true(n > 0);
+    r->asked[strcspn(r->asked, "\r")] = '\0';
+    if (reply) {
+        /* In two parts: an answer need not come at once. */
+        size_t half = strlen(reply) / 2;
+        (void)!send(fd, reply, half, MSG_NOSIGNAL);
+        (void)!send(fd, reply + half, strlen(reply) - half, MSG_NOSIGNAL);
+    }
+    (void)close(fd);
+}
+
+static void finish(pid_t pid, int out, struct result *r) {
+    size_t n = 0;
+    ssize_t got;
+    while ((got = read(out, r->out + n, sizeof(r->out) - 1 - n)) > 0) {
+        n += (size_t)got;
+    }
+    (void)close(out);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    r->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static struct result play(const char *const *replies, size_t n, int64_t silence_max_ms) {
+    struct result r = {0};
+    struct sockaddr_in at;
+    int listener = listen_on(&at);
+    char addrs[64];
+    int out = -1;
+    (void)snprintf(addrs, sizeof(addrs), "127.0.0.1:%u", ntohs(at.sin_port));
+    pid_t pid = start(addrs, silence_max_ms, &out);
+    for (size_t i = 0; i < n; i++) {
+        serve_one(listener, replies[i], &r);
+    }
+    (void)close(listener);
+    finish(pid, out, &r);
+    return r;
+}
+
+#define HTTP(status, length, body)                                                                 \
+    "HTTP/1.1 " status "\r\nContent-Length: " length "\r\nConnection: close\r\n\r\n" body
+
+static void go_lets_the_pod_start(void **state) {
+    (void)state;
+    const char *replies[] = {HTTP("200 OK", "3", "go\n")};
+    struct result r = play(replies, 1, SILENCE_MAX_MS);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "paddle-gate: go, after "));
+    assert_string_equal(r.asked, "GET /gate/v1/ns/pod/uid?wait=25 HTTP/1.1");
+}
+
+static void it_asks_again_until_it_may_go(void **state) {
+    (void)state;
+    const char *replies[] = {HTTP("404 Not Found", "8", "no such\n"),
+        HTTP("202 Accepted", "13", "waits for 3\n"), HTTP("204 No Content", "0", ""), NULL,
+        "HTTP/1.1 500 Oops\r\nContent-Length: 3\r\n\r\nboo", "nonsense",
+        "HTTP/1.0 200 OK\r\n\r\ngo\n"};
+    struct result r = play(replies, sizeof(replies) / sizeof(replies[0]), SILENCE_MAX_MS);
+    assert_int_equal(r.code, 0);
+}
+
+static void gone_means_do_not_start(void **state) {
+    (void)state;
+    const char *replies[] = {HTTP("410 Gone", "16", "the job is over\n")};
+    struct result r = play(replies, 1, SILENCE_MAX_MS);
+    assert_int_equal(r.code, 1);
+    assert_non_null(strstr(r.out, "this pod shall not start: the job is over\n"));
+}
+
+static void without_an_operator_the_pod_goes_on(void **state) {
+    (void)state;
+    struct result r = play(NULL, 0, 200); /* refused */
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "no answer from the operator"));
+    assert_non_null(strstr(r.out, "Connection refused"));
+    const char *broken[] = {"HTTP/1.1 503 No\r\n\r\nlater"};
+    r = play(broken, 1, 200);
+    assert_int_equal(r.code, 0);
+}
+
+static void the_next_address_is_asked_at_once(void **state) {
+    (void)state;
+    struct result r = {0};
+    struct sockaddr_in dead, alive;
+    int listener = listen_on(&dead);
+    (void)close(listener);
+    listener = listen_on(&alive);
+    char addrs[128];
+    int out = -1;
+    (void)snprintf(addrs, sizeof(addrs), "operator:8082,127.0.0.1:%u,127.0.0.1:%u",
+        ntohs(dead.sin_port), ntohs(alive.sin_port));
+    pid_t pid = start(addrs, SILENCE_MAX_MS, &out);
+    serve_one(listener, HTTP("200 OK", "3", "go\n"), &r);
+    (void)close(listener);
+    finish(pid, out, &r);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "\"operator:8082\" is left out"));
+}
+
+static void sigterm_ends_it_while_it_waits(void **state) {
+    (void)state;
+    struct result r = {0};
+    struct sockaddr_in at;
+    int listener = listen_on(&at);
+    char addrs[64];
+    int out = -1;
+    (void)snprintf(addrs, sizeof(addrs), "127.0.0.1:%u", ntohs(at.sin_port));
+    pid_t pid = start(addrs, SILENCE_MAX_MS, &out);
+    int fd = accept(listener, NULL, NULL);
+    char buf[512];
+    assert_true(recv(fd, buf, sizeof(buf), 0) > 0); /* it waits for the answer now */
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    finish(pid, out, &r);
+    (void)close(fd);
+    (void)close(listener);
+    assert_int_equal(r.code, 143);
+}
+
+static void addresses_are_numeric_with_a_port(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {
+        {"10.0.0.1:8082", true},
+        {"[fd00::1]:8082", true},
+        {"[::1]:65535", true},
+        {"10.0.0.1", false},
+        {"10.0.0.1:", false},
+        {"10.0.0.1:0", false},
+        {"10.0.0.1:65536", false},
+        {"10.0.0.1:80x", false},
+        {"fd00::1:8082", false},
+        {"[10.0.0.1]:80", false},
+        {"operator:80", false},
+        {":80", false},
+        {"]:80", false},
+        {"", false},
+        {"1111111111111111111111111111111111111111111111111111111111111111111:80", false},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct addr a;
+        if (parse_addr(rows[i].text, strlen(rows[i].text), &a) != rows[i].good) {
+            fail_msg("\"%s\"", rows[i].text);
+        }
+    }
+}
+
+static void variables_are_rows_of_the_contract(void **state) {
+    (void)state;
+    assert_string_equal(var_addr, co_contract[CO_VAR_GATE_ADDR].name);
+    assert_string_equal(var_namespace, co_contract[CO_VAR_POD_NAMESPACE].name);
+    assert_string_equal(var_name, co_contract[CO_VAR_POD_NAME].name);
+    assert_string_equal(var_uid, co_contract[CO_VAR_POD_UID].name);
+}
+
+static void a_missing_variable_lets_the_pod_go(void **state) {
+    (void)state;
+    (void)unsetenv(var_addr);
+    assert_int_equal(gate_main(), 0);
+}
+
+int main(void) {
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(go_lets_the_pod_start),
+        cmocka_unit_test(it_asks_again_until_it_may_go),
+        cmocka_unit_test(gone_means_do_not_start),
+        cmocka_unit_test(without_an_operator_the_pod_goes_on),
+        cmocka_unit_test(the_next_address_is_asked_at_once),
+        cmocka_unit_test(sigterm_ends_it_while_it_waits),
+        cmocka_unit_test(addresses_are_numeric_with_a_port),
+        cmocka_unit_test(variables_are_rows_of_the_contract),
+        cmocka_unit_test(a_missing_variable_lets_the_pod_go),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
