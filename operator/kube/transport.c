@@ -180,12 +180,13 @@ static void finish(struct op_kube_xfer *x, CURLcode rc) {
         .err = &err,
     };
     /* The buffer outlives x: done may start the next transfer in its place. */
-    CO_AUTOBUF struct co_buf reply = x->reply;
+    struct co_buf reply = x->reply;
     x->reply = CO_BUF(0);
     void (*done)(void *, const struct op_kube_xfer_result *) = x->done;
     void *arg = x->arg;
     xfer_free(x);
     done(arg, &r);
+    co_buf_done(&reply);
 }
 
 /* Streams get their data outside of libcurl's own callbacks, where they may do anything. */
