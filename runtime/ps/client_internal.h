@@ -96,6 +96,10 @@ CO_MUST_CHECK int rt_client_table(struct rt_client *c, uint32_t table, enum rt_t
  * are copied into the frames, NULL: frames without payload. */
 CO_MUST_CHECK int rt_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_t kind,
     const float *values, struct rt_call **ret, struct co_err *err);
+/* client_sparse.c: rows [n][floats] to where their ids live, as a detached call; rows of the
+ * same id are summed. */
+CO_MUST_CHECK int rt_send_rows(struct rt_client *c, uint32_t table, uint8_t kind,
+    const uint64_t *ids, size_t n, const float *rows, size_t floats, struct co_err *err);
 void rt_exchange_free(struct rt_exchange *x);
 /* Copies the answer's floats to out + begin. */
 int rt_dense_take(

@@ -186,24 +186,33 @@ static void fill_push(struct rt_call *call, const struct batch *b, const uint64_
     }
 }
 
-int rt_push_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
-    const float *gradients, struct co_err *err) {
+int rt_send_rows(struct rt_client *c, uint32_t table, uint8_t kind, const uint64_t *ids, size_t n,
+    const float *rows, size_t floats, struct co_err *err) {
     const struct rt_table *t = NULL;
     int rc = check(c, table, n, &t, err);
     if (rc < 0) {
         return rc;
     }
     struct batch b;
-    batch_init(&b, c, ids, (uint32_t)n, t->spec.dim);
+    batch_init(&b, c, ids, (uint32_t)n, floats);
     struct rt_call *call = rt_call_new(c, "push", t, b.begin[c->base[c->n_links]]);
     call->done = rt_call_free;
-    rc = make_parts(c, &b, table, RT_FRAME_PUSH_SPARSE, t->spec.dim, call, err);
+    rc = make_parts(c, &b, table, kind, floats, call, err);
     if (rc == 0) {
-        fill_push(call, &b, ids, gradients, t->spec.dim);
+        fill_push(call, &b, ids, rows, floats);
         rc = rt_call_detach(call, true, err);
     } else {
         rt_call_free(call);
     }
     batch_done(&b);
     return rc;
+}
+
+int rt_push_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
+    const float *gradients, struct co_err *err) {
+    const struct rt_table *t = NULL;
+    int rc = rt_client_table(c, table, RT_SPARSE, &t, err);
+    return rc < 0
+               ? rc
+               : rt_send_rows(c, table, RT_FRAME_PUSH_SPARSE, ids, n, gradients, t->spec.dim, err);
 }

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/mem.h"
@@ -295,11 +296,77 @@ static void foreigners_are_refused_with_the_reason(void **state) {
     }
 }
 
+enum { SAVED = 3000 };
+
+struct saved {
+    uint64_t ids[SAVED];
+    float gradients[SAVED * DIM], rows[SAVED * DIM];
+    float dense[SIZE];
+};
+
+static struct rt_client *open_one(struct world *w, uint32_t servers) {
+    struct co_err err = {0};
+    world_start(w, servers, 1, servers);
+    struct rt_client *c = enter(w, 0, RT_ASYNC, "secret", &err);
+    assert_non_null(c);
+    return c;
+}
+
+static void one_more_push(struct rt_client *c, struct saved *s) {
+    struct co_err err = {0};
+    must(rt_push_sparse(c, 1, s->ids, SAVED, s->gradients, &err));
+    must(rt_push_dense(c, 0, s->gradients, &err));
+    must(rt_pull_sparse(c, 1, s->ids, SAVED, s->rows, &err));
+    must(rt_pull_dense(c, 0, s->dense, &err));
+}
+
+/* What was saved by one server goes on the same way on three, optimizer state included. */
+static void a_checkpoint_fits_any_number_of_servers(void **state) {
+    (void)state;
+    char dir[] = "/tmp/ps_test_XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    CO_AUTOFREE struct saved *a = co_xcalloc(1, sizeof(*a));
+    for (uint32_t i = 0; i < SAVED; i++) {
+        a->ids[i] = i * 977UL;
+        for (uint32_t k = 0; k < DIM; k++) {
+            a->gradients[i * DIM + k] = pseudo(1, 2, i + k);
+        }
+    }
+    CO_AUTOFREE struct saved *b = co_xcalloc(1, sizeof(*b));
+    *b = *a;
+    struct co_err err = {0};
+    struct world w;
+    struct rt_client *c = open_one(&w, 1);
+    one_more_push(c, a);
+    must(rt_save(c, dir, &err));
+    one_more_push(c, a);
+    must(rt_finish(c, &err));
+    world_end(&w, 0);
+
+    c = open_one(&w, 3);
+    must(rt_load(c, dir, &err));
+    one_more_push(c, b);
+    assert_memory_equal(a, b, sizeof(*a));
+    must(rt_save(c, dir, &err));
+    must(rt_finish(c, &err));
+    world_end(&w, 0);
+
+    struct rt_model *m = NULL;
+    must(rt_model_open(dir, &m, &err));
+    rt_model_sparse(m, 1, b->ids, SAVED, b->rows);
+    assert_memory_equal(a->rows, b->rows, sizeof(a->rows));
+    assert_memory_equal(a->dense, rt_model_dense(m, 0), sizeof(a->dense));
+    rt_model_close(m);
+    CO_AUTOFREE char *cmd = co_xasprintf("ls %s | wc -l | grep -qx 3 && rm -r %s", dir, dir);
+    assert_int_equal(0, system(cmd));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_trainer_reads_what_it_pushed),
         cmocka_unit_test(sync_training_equals_one_process_with_mean_gradients),
         cmocka_unit_test(async_exchange_loses_no_gradient),
+        cmocka_unit_test(a_checkpoint_fits_any_number_of_servers),
         cmocka_unit_test(foreigners_are_refused_with_the_reason),
     };
     return cmocka_run_group_tests_name("ps", tests, NULL, NULL);

@@ -1,0 +1,90 @@
+/* Checkpoints on disk: one file a table and a manifest, written last, that names them.
+ *
+ *     dir/MANIFEST                    text; its last line is the hash of all before it
+ *     dir/<table>.<generation>.rtt    head, chunks, tail; each with its own hash
+ *
+ * Files of a new generation stand beside the old ones until the manifest replaces the old one by
+ * a rename; only then the old files go.  Knows rows as bytes: no servers, no optimizers.  One
+ * thread at a time; one writer a directory. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+enum {
+    RT_CKPT_NAME_MAX = 64,
+    RT_CKPT_TABLES_MAX = 256,
+    RT_CKPT_CHUNK_MAX = 64 << 20,
+};
+
+struct rt_ckpt_table {
+    char name[RT_CKPT_NAME_MAX];
+    bool sparse;
+    uint64_t size;  /* dense: values */
+    uint32_t dim;   /* sparse: values a row */
+    uint64_t state; /* optimizer floats: a row's (sparse), all (dense) */
+    uint64_t seed;
+    char optimizer[256]; /* no spaces */
+    char init[128];      /* no spaces */
+    /* filled by the writer: */
+    uint64_t items; /* rows (sparse), floats (dense) */
+    uint64_t bytes; /* of the file */
+    uint64_t hash;  /* of its chunks' hashes */
+    char file[RT_CKPT_NAME_MAX + 32];
+};
+
+/* ---- writing ---- */
+
+struct rt_ckpt_writer;
+
+/* Makes dir when absent. */
+CO_MUST_CHECK int rt_ckpt_create(const char *dir, struct rt_ckpt_writer **ret, struct co_err *err);
+CO_MUST_CHECK int rt_ckpt_begin(
+    struct rt_ckpt_writer *w, const struct rt_ckpt_table *table, struct co_err *err);
+/* Sparse: u64[items] ids, then f32[items][dim + state]; dense: f32[items]; little-endian. */
+CO_MUST_CHECK int rt_ckpt_chunk(
+    struct rt_ckpt_writer *w, uint32_t items, const void *data, size_t bytes, struct co_err *err);
+CO_MUST_CHECK int rt_ckpt_end(struct rt_ckpt_writer *w, struct co_err *err);
+/* The checkpoint now is what is in dir; frees w in any case. */
+CO_MUST_CHECK int rt_ckpt_commit(struct rt_ckpt_writer *w_own, struct co_err *err);
+void rt_ckpt_abort(struct rt_ckpt_writer *w); /* removes what was written; NULL allowed */
+CO_DEFINE_CLEANUP(struct rt_ckpt_writer *, rt_ckpt_abort)
+
+/* ---- reading ---- */
+
+struct rt_ckpt;
+struct rt_ckpt_file;
+
+/* CO_NOTFOUND: no manifest in dir.  CO_INVALID: torn or corrupt, with file and place. */
+CO_MUST_CHECK int rt_ckpt_open(const char *dir, struct rt_ckpt **ret, struct co_err *err);
+void rt_ckpt_close(struct rt_ckpt *c);
+CO_DEFINE_CLEANUP(struct rt_ckpt *, rt_ckpt_close)
+uint32_t rt_ckpt_tables(const struct rt_ckpt *c);
+const struct rt_ckpt_table *rt_ckpt_table(const struct rt_ckpt *c, uint32_t i);
+/* -1: none of that name. */
+int rt_ckpt_find(const struct rt_ckpt *c, const char *name);
+/* Reads every file to its end, as a load would. */
+CO_MUST_CHECK int rt_ckpt_verify(const struct rt_ckpt *c, struct co_err *err);
+
+CO_MUST_CHECK int rt_ckpt_file_open(
+    const struct rt_ckpt *c, uint32_t table, struct rt_ckpt_file **ret, struct co_err *err);
+void rt_ckpt_file_close(struct rt_ckpt_file *f);
+CO_DEFINE_CLEANUP(struct rt_ckpt_file *, rt_ckpt_file_close)
+/* The next chunk, checked; data is valid until the next call.  CO_NOTFOUND: the end, and it is
+ * the right one. */
+CO_MUST_CHECK int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_data,
+    size_t *ret_bytes, struct co_err *err);
+
+/* ---- parts, for tests ---- */
+
+CO_MUST_CHECK int rt_ckpt_manifest_parse(const char *text, size_t len,
+    struct rt_ckpt_table *ret_tables, uint32_t *ret_n, uint64_t *ret_generation,
+    struct co_err *err);
+/* Takes the stream. */
+CO_MUST_CHECK int rt_ckpt_file_from(FILE *stream_own, const char *name,
+    const struct rt_ckpt_table *table, struct rt_ckpt_file **ret, struct co_err *err);

@@ -1,0 +1,45 @@
+/* The bytes of table files and manifest, shared by writer and reader.
+ *
+ * head  (48): "PDLRTCKP" u32 version u32 sparse u64 size u32 dim u32 0 u64 state u64 hash
+ * chunk (24): u32 items u32 bytes u64 hash of the data u64 hash of these 16 bytes; data
+ * tail  (24): u32 ~0 u32 0 u64 hash of all chunk hashes, in order; u64 hash of these 16 bytes
+ */
+#pragma once
+
+#include <endian.h>
+#include <string.h>
+
+#include "runtime/ckpt/ckpt.h"
+
+#define RT_CKPT_MAGIC "PDLRTCKP"
+#define RT_CKPT_TAIL UINT32_MAX
+
+enum { RT_CKPT_VERSION = 1, RT_CKPT_HEAD = 48, RT_CKPT_CHUNK_HEAD = 24 };
+
+static inline void rt_ckpt_put32(unsigned char *p, uint32_t v) {
+    v = htole32(v);
+    memcpy(p, &v, sizeof(v));
+}
+static inline void rt_ckpt_put64(unsigned char *p, uint64_t v) {
+    v = htole64(v);
+    memcpy(p, &v, sizeof(v));
+}
+static inline uint32_t rt_ckpt_get32(const unsigned char *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof(v));
+    return le32toh(v);
+}
+static inline uint64_t rt_ckpt_get64(const unsigned char *p) {
+    uint64_t v;
+    memcpy(&v, p, sizeof(v));
+    return le64toh(v);
+}
+
+uint64_t rt_ckpt_hash(const void *data, size_t len);
+/* Of a sequence: start with 0. */
+uint64_t rt_ckpt_hash_more(uint64_t so_far, uint64_t next);
+void rt_ckpt_head(const struct rt_ckpt_table *t, unsigned char ret_head[RT_CKPT_HEAD]);
+void rt_ckpt_chunk_head(
+    uint32_t items, uint32_t bytes, uint64_t hash, unsigned char ret_head[RT_CKPT_CHUNK_HEAD]);
+/* Bytes of `items` items. */
+uint64_t rt_ckpt_data_bytes(const struct rt_ckpt_table *t, uint32_t items);
