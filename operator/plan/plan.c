@@ -41,9 +41,20 @@ static void add(struct builder *b, enum op_verb verb, enum op_kind kind, const c
         .why = why};
 }
 
+static const struct op_failure *failure_of(
+    const struct op_world *w, enum op_kind kind, const char *name) {
+    for (size_t i = 0; i < w->seen->n_failures; i++) {
+        const struct op_failure *f = &w->seen->failures[i];
+        if (f->kind == kind && strcmp(f->name, name) == 0) {
+            return f;
+        }
+    }
+    return NULL;
+}
+
 static void add_delete(
     struct builder *b, enum op_kind kind, const struct op_child *c, const char *why) {
-    if (!c->deleting) {
+    if (!c->deleting && !held_back(b, failure_of(b->w, kind, c->name))) {
         add(b, OP_DELETE, kind, c->name, c->uid, NULL, why);
     }
 }

@@ -727,6 +727,30 @@ static void a_rejected_create_waits_for_its_turn_and_says_why(void **state) {
     tk_done(&c);
 }
 
+static void a_rejected_delete_waits_for_its_turn(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    rest(&c);
+    run_all(&c);
+    set_replicas(&c, "worker", 1);
+    rest(&c); /* the ConfigMap has followed */
+    json_object_del(co_json_at(c.objects[TK_PODS], "x-worker-1", "metadata"), "deletionTimestamp");
+    c.failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+        .name = "x-worker-1",
+        .message = "denied by a webhook",
+        .count = 1,
+        .retry_at = c.now + 5};
+    c.n_failures = 1;
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(&c, &plan);
+    assert_int_equal(plan.n_actions, 0);
+    assert_int_equal(plan.wake_at, c.now + 5);
+    c.now += 5;
+    expect_actions(&c, "delete Pod x-worker-1");
+    tk_done(&c);
+}
+
 static void what_pods_wait_for_is_shown(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -857,6 +881,7 @@ int main(void) {
         cmocka_unit_test(a_bad_template_is_a_condition_and_an_event),
         cmocka_unit_test(a_dying_predecessors_pods_are_waited_for),
         cmocka_unit_test(a_rejected_create_waits_for_its_turn_and_says_why),
+        cmocka_unit_test(a_rejected_delete_waits_for_its_turn),
         cmocka_unit_test(what_pods_wait_for_is_shown),
         cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),
         cmocka_unit_test(a_job_that_vanishes_with_its_finalizer_gets_no_status),

@@ -287,13 +287,47 @@ static void plan_checked(struct tk_cluster *c, struct op_plan *ret) {
     check_actions(c, ret);
 }
 
+/* The server says no: remembered, as control does, until it is made or overtaken. */
+static void note_failure(struct tk_cluster *c, const struct op_action *a) {
+    static const char *const messages[] = {"exceeded quota: q", "denied by a webhook"};
+    if (c->n_failures == CO_ARRAY_LEN(c->failures)) {
+        return;
+    }
+    c->failures[c->n_failures] = (struct op_failure){.kind = a->kind,
+        .name = c->failure_names[c->n_failures],
+        .code = CO_PERMISSION,
+        .message = messages[tk_below(c, 2)],
+        .count = 1,
+        .retry_at = c->now + 1 + tk_below(c, 30)};
+    (void)snprintf(c->failure_names[c->n_failures], sizeof(c->failure_names[0]), "%s", a->name);
+    c->n_failures++;
+}
+
+/* Control forgets what is long past. */
+static void forget_failures(struct tk_cluster *c) {
+    size_t kept = 0;
+    for (size_t i = 0; i < c->n_failures; i++) {
+        if (c->failures[i].retry_at + 20 > c->now) {
+            c->failures[kept] = c->failures[i];
+            memmove(c->failure_names[kept], c->failure_names[i], sizeof(c->failure_names[0]));
+            c->failures[kept].name = c->failure_names[kept];
+            kept++;
+        }
+    }
+    c->n_failures = kept;
+}
+
 static void chaos_round(struct tk_cluster *c) {
     OP_AUTOPLAN struct op_plan plan = {0};
     plan_checked(c, &plan);
     bool dies = tk_below(c, 3) == 0; /* in the middle, before the status write */
     size_t n = dies && plan.n_actions ? (size_t)tk_below(c, (int)plan.n_actions) : plan.n_actions;
     for (size_t i = 0; i < n; i++) {
-        assert_int_equal(tk_apply(c, &plan.actions[i]), 0);
+        if (tk_below(c, 12) == 0) {
+            note_failure(c, &plan.actions[i]);
+        } else {
+            assert_int_equal(tk_apply(c, &plan.actions[i]), 0);
+        }
     }
     if (!dies) {
         tk_write_status(c, &plan);
@@ -306,6 +340,7 @@ static void chaos_round(struct tk_cluster *c) {
         scale(c);
     }
     c->now += tk_below(c, 20);
+    forget_failures(c);
 }
 
 /* Plans without anything happening in between: must come to rest at once. */
@@ -395,6 +430,7 @@ static void random_worlds_converge(void **state) {
             check_rest(&c);
             step_all(&c, true);
             c.now += 10;
+            forget_failures(&c);
             rounds++;
         }
         if (rounds == CALM_ROUNDS) {

@@ -42,6 +42,7 @@ struct tk_cluster {
     uint64_t version; /* last resourceVersion and uid given */
     uint64_t rng;     /* 0: children are seen in the order of their names */
     struct op_failure failures[64];
+    char failure_names[64][64];
     size_t n_failures;
     /* of the last look */
     struct op_job *seen_job;
