@@ -113,8 +113,7 @@ static void undefer(struct co_http_req *r) {
 }
 
 static void req_free(struct co_http_req *r) {
-    assert(r->state != DEFERRED);
-    co_timer_free(r->timer);
+    assert(r->state != DEFERRED && !r->timer && !r->poll);
     if (r->response) {
         MHD_destroy_response(r->response);
     }
