@@ -1,0 +1,92 @@
+/* Any JSON as {"job": …, "pods": […], "services": […], "configmap": …, "now": n}: whatever was
+ * seen, planning twice gives the same, and no dying or finished job gets anything created. */
+#include "operator/plan/plan.h"
+
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { CHILDREN_MAX = 16 };
+
+struct view {
+    struct op_pod *pods[CHILDREN_MAX];
+    struct op_service *services[CHILDREN_MAX];
+    struct op_configmap *configmap;
+    struct op_seen seen;
+};
+
+static void view_init(struct view *v, const json_t *in) {
+    *v = (struct view){.configmap = NULL};
+    size_t i;
+    json_t *j;
+    json_array_foreach(json_object_get(in, "pods"), i, j) {
+        struct op_pod *pod = v->seen.n_pods < CHILDREN_MAX ? op_pod_decode(j) : NULL;
+        if (pod) {
+            v->pods[v->seen.n_pods++] = pod;
+        }
+    }
+    json_array_foreach(json_object_get(in, "services"), i, j) {
+        struct op_service *s = v->seen.n_services < CHILDREN_MAX ? op_service_decode(j) : NULL;
+        if (s) {
+            v->services[v->seen.n_services++] = s;
+        }
+    }
+    v->configmap = op_configmap_decode(json_object_get(in, "configmap"));
+    v->seen.pods = (const struct op_pod *const *)v->pods;
+    v->seen.services = (const struct op_service *const *)v->services;
+    v->seen.configmap = v->configmap;
+}
+
+static void view_done(struct view *v) {
+    for (size_t i = 0; i < CHILDREN_MAX; i++) {
+        free(v->pods[i]);
+        free(v->services[i]);
+    }
+    free(v->configmap);
+}
+
+static void check(const struct op_job *job, const struct op_plan *p, const struct op_plan *q) {
+    if (p->n_actions != q->n_actions || !json_equal(p->status, q->status)) {
+        abort();
+    }
+    for (size_t i = 0; i < p->n_actions; i++) {
+        bool over = job->deleting || op_phase_terminal(job->phase) || job->n_problems;
+        if (p->actions[i].verb == OP_CREATE && over) {
+            abort();
+        }
+    }
+}
+
+/* A job of thousands takes long and teaches nothing new. */
+static bool is_small(const struct op_job *job) {
+    int64_t n = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        n += job->role[r].replicas;
+    }
+    return n <= 64;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    CO_AUTOJSON json_t *in = NULL;
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    if (co_json_parse((const char *)data, size, &in, NULL)) {
+        return 0;
+    }
+    json_t *obj = json_object_get(in, "job");
+    if (!obj || op_job_decode(json_incref(obj), &job, NULL) || !is_small(job)) {
+        return 0;
+    }
+    struct op_settings settings = {.gate_image = "g", .gate_addr = "g:1", .server_grace = 30};
+    struct view v;
+    view_init(&v, in);
+    int64_t now = json_integer_value(json_object_get(in, "now")) % 4000000000;
+    OP_AUTOPLAN struct op_plan p = {0};
+    OP_AUTOPLAN struct op_plan q = {0};
+    if (!op_plan_compute(job, &v.seen, now, &settings, &p, NULL) &&
+        !op_plan_compute(job, &v.seen, now, &settings, &q, NULL)) {
+        check(job, &p, &q);
+    }
+    (void)op_plan_gate_open(job, &v.seen, &settings, NULL, NULL);
+    view_done(&v);
+    return 0;
+}
