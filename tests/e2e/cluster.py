@@ -311,8 +311,10 @@ def role(script, replicas=1, **pod):
     return {"replicas": replicas, "template": {"spec": {"containers": [container], **pod}}}
 
 
-# A server never ends by itself, as real ones do not.
+# Upstream's servers never end; the project's own end when their workers are done, here sooner
+# than the workers of a test.
 SERVE = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+SERVE_BRIEFLY = "sleep 2"
 
 
 def make(name, worker=None, ps=None, **spec):

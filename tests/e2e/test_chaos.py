@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from cluster import SERVE, SYSTEM, Follower, make, role, say, wait
+from cluster import SERVE_BRIEFLY, SYSTEM, Follower, make, role, say, wait
 
 JOBS = 50
 
@@ -55,7 +55,7 @@ def test_operator_killed_at_random_during_50_job_starts(space, seed):
     try:
         for n in names:
             over.wait(rng.uniform(0, 0.6))
-            space.create(make(n, worker=role(f"sleep {rng.uniform(0.5, 3):.1f}", 1), ps=role(SERVE, 1),
+            space.create(make(n, worker=role(f"sleep {rng.uniform(0.5, 3):.1f}", 1), ps=role(SERVE_BRIEFLY, 1),
                               cleanPodPolicy="Never", intranet=rng.choice(["PodIP", "Service"])))
         created = time.monotonic() - start
         wait("a few kills", 60, lambda: len(kills) >= 5)
@@ -76,7 +76,7 @@ def test_api_server_restarted_in_the_middle(space, seed):
     restarts = before.status.container_statuses[0].restart_count
     names = [f"api-{i}" for i in range(6)]
     for n in names:
-        space.create(make(n, worker=role("sleep 4", 1), ps=role(SERVE, 1), cleanPodPolicy="Never"))
+        space.create(make(n, worker=role("sleep 4", 1), ps=role(SERVE_BRIEFLY, 1), cleanPodPolicy="Never"))
     pods = rng.randrange(2 * len(names) + 1)
     wait(f"{pods} pods made", 30, lambda: len(follower.uids) >= pods)
     space.c.restart_apiserver()

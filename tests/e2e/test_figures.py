@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from cluster import SERVE, Follower, make, role, say, uptime, wait
+from cluster import SERVE, SERVE_BRIEFLY, Follower, make, role, say, uptime, wait
 
 WORK = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 
@@ -34,7 +34,7 @@ def test_start_of_two_and_two(space, intranet):
 def test_requests_of_one_job_and_silence_afterwards(space):
     c = space.c
     _, offset = c.requests()
-    space.create(make("cost", worker=role("sleep 2", 2), ps=role(SERVE, 2), cleanPodPolicy="Never"))
+    space.create(make("cost", worker=role("sleep 2", 2), ps=role(SERVE_BRIEFLY, 2), cleanPodPolicy="Never"))
     space.wait_completed("cost", 60)
     wait("events written", 10, lambda: len(space.events("cost")) >= 2)
 

@@ -1,7 +1,7 @@
 """What happens to a job when something happens to it."""
 import pytest
 
-from cluster import SERVE, Follower, make, role, wait
+from cluster import SERVE, SERVE_BRIEFLY, Follower, make, role, wait
 
 # Works until somebody ends it: wait_running() is reached for certain.
 WORK = "trap 'exit 0' TERM; echo working; while :; do sleep 0.1; done"
@@ -36,10 +36,9 @@ def test_first_cause_is_the_last_line_of_the_termination_message(space):
 
 
 def test_deleted_pod_comes_back_and_the_job_goes_on(space):
-    # Worker 0 ends well as soon as worker 1 has been seen twice: at its second address.
     follower = Follower(space)
     try:
-        space.create(make("again", worker=role("sleep 12; echo done", 2), ps=role(SERVE, 1),
+        space.create(make("again", worker=role("sleep 8; echo done", 2), ps=role(SERVE_BRIEFLY, 1),
                           cleanPodPolicy="Never"))
         old = space.wait_running("again-worker-1")
         space.c.core.delete_namespaced_pod("again-worker-1", space.name, grace_period_seconds=0)
@@ -64,12 +63,12 @@ def test_deleted_job_leaves_nothing(space, phase):
             "exec": {"command": ["/bin/cat", "/nothing"]}, "periodSeconds": 1}}),
         "Running": lambda: role(WORK, 2),
         "Completed": lambda: role(SHORT, 2),
-        "Failed": lambda: role("exit 1", 2),
+        "Failed": lambda: role("exit 1", 2, restartPolicy="Never"),
     }
     follower = Follower(space)
     try:
-        space.create(make(name, worker=workers[phase](), ps=role(SERVE), intranet="Service",
-                          cleanPodPolicy="Never"))
+        space.create(make(name, worker=workers[phase](), ps=role(SERVE_BRIEFLY if phase == "Completed" else SERVE),
+                          intranet="Service", cleanPodPolicy="Never"))
         space.wait_phase(name, phase, 40)
         space.delete_job(name)
         space.wait_gone(name, 40)
@@ -163,9 +162,14 @@ def test_clean_pod_policy_when_completed(space, policy, kept):
     assert space.phase("clean") == "Completed"
 
 
+def test_servers_that_never_end_are_ended_when_all_workers_are_done(space):
+    space.create(make("grace", worker=role(SHORT, 2), ps=role(SERVE), cleanPodPolicy="Never"))
+    space.wait_completed("grace", 60)
+
+
 def test_kubectl_wait_for_succeeded_and_the_columns(space):
     k = space.c.kubectl
-    space.create(make("columns", worker=role(SHORT, 2), ps=role(SERVE), cleanPodPolicy="Never"))
+    space.create(make("columns", worker=role(SHORT, 2), ps=role(SERVE_BRIEFLY), cleanPodPolicy="Never"))
     k("-n", space.name, "wait", "--for=condition=Succeeded", "pdj/columns", "--timeout=60s", seconds=70)
     header, row = k("-n", space.name, "get", "pdj").splitlines()
     assert header.split() == ["NAME", "STATUS", "MODE", "AGE"]

@@ -33,7 +33,8 @@ class Proxy:
         self.loop = asyncio.new_event_loop()
         self.port = None
         ready = threading.Event()
-        threading.Thread(target=self._run, args=(ready,), daemon=True).start()
+        self.thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
+        self.thread.start()
         ready.wait(10)
 
     def _run(self, ready):
@@ -44,7 +45,15 @@ class Proxy:
         self.loop.run_forever()
 
     def close(self):
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        async def end():
+            self.server.close()
+            for task in asyncio.all_tasks():
+                if task is not asyncio.current_task():
+                    task.cancel()
+            await asyncio.sleep(0)
+            self.loop.stop()
+        asyncio.run_coroutine_threadsafe(end(), self.loop)
+        self.thread.join(5)
 
     def cut(self):
         """Resets every connection there is."""
@@ -65,6 +74,8 @@ class Proxy:
         self.writers.add(writer)
         try:
             await self._request(reader, writer)
+        except asyncio.CancelledError:
+            writer.transport.abort()
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ssl.SSLError):
             writer.transport.abort()
         finally:
