@@ -341,6 +341,10 @@ static void start_waiting(struct op_kube_client *c) {
             } else if (pending) {
                 return; /* credential_changed comes */
             } else {
+                /* Not to be taken for an answer about the object. */
+                if (co_code_remedy(err.code) != CO_BACK_OFF) {
+                    err.code = CO_PERMISSION;
+                }
                 fail(op, &err);
             }
         }

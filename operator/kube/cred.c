@@ -34,6 +34,7 @@ struct op_kube_cred {
     bool have;
     unsigned generation;
     int64_t expires;   /* wall seconds; 0: never */
+    int64_t exec_ran;  /* loop time of its last answer */
     int64_t exec_next; /* loop time before which the plugin is not run again */
     struct co_err failure;
 };
@@ -128,7 +129,7 @@ static void on_exec(
         }
         c->have = true;
         c->generation++;
-        c->exec_next = co_loop_now(c->loop) + EXEC_PAUSE_MS;
+        c->exec_ran = co_loop_now(c->loop);
         c->expires = result->expires;
         c->failure.code = 0;
     }
@@ -136,7 +137,9 @@ static void on_exec(
 }
 
 static int ask_plugin(struct op_kube_cred *c, bool *ret_pending, struct co_err *err) {
-    if (c->have && (!c->expires || co_wall_seconds() < c->expires - EXPIRY_MARGIN_S)) {
+    /* However short its life, an answer serves for a moment: no plugin is run in a circle. */
+    if (c->have && (!c->expires || co_wall_seconds() < c->expires - EXPIRY_MARGIN_S ||
+                       co_loop_now(c->loop) - c->exec_ran < EXEC_PAUSE_MS)) {
         return 0;
     }
     if (!c->run && co_loop_now(c->loop) < c->exec_next) {
@@ -182,8 +185,9 @@ bool op_kube_cred_reject(struct op_kube_cred *c, unsigned generation) {
     if (!c->cfg->exec) {
         return false;
     }
-    if (generation == c->generation) {
+    if (c->have && generation == c->generation) {
         c->have = false;
+        c->exec_next = c->exec_ran + EXEC_PAUSE_MS;
     }
     /* Else a newer one is there already, or on its way. */
     return c->have || c->run || co_loop_now(c->loop) >= c->exec_next;

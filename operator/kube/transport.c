@@ -141,11 +141,8 @@ static int translate(CURLcode rc, const struct op_kube_xfer *x) {
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_SSL_ISSUER_ERROR:
-        return CO_PERMISSION;
     case CURLE_SSL_CERTPROBLEM:
-    case CURLE_URL_MALFORMAT:
-    case CURLE_UNSUPPORTED_PROTOCOL:
-        return CO_INVALID;
+        return CO_PERMISSION;
     case CURLE_WRITE_ERROR:
         return x->too_big ? CO_NORESOURCE : CO_UNAVAILABLE;
     default:
