@@ -114,17 +114,18 @@ static bool is_ours(const json_t *obj) {
     return co_streq(co_json_str(owner, "uid"), "uid-x") != 0;
 }
 
-static void start_pod(struct tk_cluster *c, json_t *pod, int number) {
+static bool start_pod(struct tk_cluster *c, json_t *pod, int number) {
     CO_AUTOFREE char *status = co_xasprintf(TK_RUNNING("10.0.1.%d"), number);
     bool gated = co_json_at(pod, "spec", "initContainers") != NULL;
     if (gated) {
         tk_look(c);
         const char *uid = co_json_str(pod, "metadata", "uid");
         if (!op_plan_gate_open(c->seen_job, &c->seen, &c->settings, uid, NULL)) {
-            return;
+            return false;
         }
     }
     co_json_set(pod, "status", tk_json(status));
+    return true;
 }
 
 /* One step of one pod; true when something changed. */
@@ -151,8 +152,7 @@ static bool step_pod(struct tk_cluster *c, const char *name, json_t *pod, bool m
         return true;
     }
     if (co_streq(phase, "Pending") || co_streq(phase, "Unknown")) {
-        start_pod(c, pod, number);
-        return !co_streq(co_json_str(pod, "status", "phase"), phase);
+        return start_pod(c, pod, number);
     }
     bool server = strstr(name, "-ps-") != NULL;
     if (co_streq(phase, "Running") && may_fail && tk_below(c, 40) == 0) {
