@@ -445,8 +445,13 @@ static int listen_on(const char *addr, int *ret_fd, struct co_err *err) {
         return co_err_set(err, CO_INVALID, "cannot listen on %s: %s", addr, gai_strerror(found));
     }
     failed = EADDRNOTAVAIL;
-    for (const struct addrinfo *a = list; a && failed; a = a->ai_next) {
-        failed = try_listen(a->ai_addr, a->ai_addrlen, false, ret_fd);
+    static const int families[] = {AF_INET, AF_INET6}; /* "localhost" is 127.0.0.1 to most */
+    for (size_t i = 0; i < CO_ARRAY_LEN(families); i++) {
+        for (const struct addrinfo *a = list; a && failed; a = a->ai_next) {
+            if (a->ai_family == families[i]) {
+                failed = try_listen(a->ai_addr, a->ai_addrlen, false, ret_fd);
+            }
+        }
     }
     freeaddrinfo(list);
     return failed ? co_err_errno(err, failed, "cannot listen on %s", addr) : 0;

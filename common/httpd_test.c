@@ -473,6 +473,15 @@ static void addresses_are_checked(void **state) {
     assert_null(h);
 }
 
+static void localhost_is_the_ipv4_loopback(void **state) {
+    struct world *w = *state;
+    struct co_err err;
+    co_httpd_close(co_steal_ptr(w->h));
+    assert_int_equal(
+        co_httpd_open(w->l, "localhost:0", routes, CO_ARRAY_LEN(routes), w, NULL, &w->h, &err), 0);
+    expect(w, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n", "200", "hello\n");
+}
+
 static void no_host_listens_on_both_families(void **state) {
     struct world *w = *state;
     struct co_err err;
@@ -544,6 +553,7 @@ int main(void) {
         T(closing_from_a_handler_is_safe),
         T(thousands_of_deferred_requests_are_answered),
         T(addresses_are_checked),
+        T(localhost_is_the_ipv4_loopback),
         T(no_host_listens_on_both_families),
         T(descriptors_close_on_exec_and_none_is_left),
     };

@@ -12,7 +12,7 @@ enum {
     MAX_DEPTH = 200,
     MAX_VALUES = 1000 * 1000,
     MAX_BYTES = 64 * 1024 * 1024,
-    MAX_ANCHORS = 10 * 1000,
+    MAX_ANCHORS = 1000,
 };
 
 struct anchor {
@@ -154,7 +154,7 @@ static struct anchor *find_anchor(struct co_yaml *y, const char *name) {
 static int open_anchor(
     struct co_yaml *y, const yaml_event_t *ev, const yaml_char_t *name, struct co_err *err) {
     if (y->n_anchors == MAX_ANCHORS) {
-        return fail_at(y, ev->start_mark, err, CO_NORESOURCE, "more than 10,000 anchors");
+        return fail_at(y, ev->start_mark, err, CO_NORESOURCE, "more than 1,000 anchors");
     }
     if (y->n_anchors == y->cap_anchors) {
         y->cap_anchors = y->cap_anchors ? y->cap_anchors * 2 : 8;

@@ -433,6 +433,23 @@ static void bytes_of_copies_are_bounded(void **state) {
     free(text);
 }
 
+static void anchors_are_bounded(void **state) {
+    (void)state;
+    static const int rows[][2] = {{1000, 0}, {1001, CO_NORESOURCE}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char *text = co_xcalloc((size_t)rows[i][0], 16);
+        size_t len = 0;
+        for (int k = 0; k < rows[i][0]; k++) {
+            len += (size_t)snprintf(text + len, 16, "- &a%d x\n", k);
+        }
+        struct co_err err;
+        json_t *j = NULL;
+        assert_int_equal(read_one(text, &j, &err), rows[i][1]);
+        json_decref(j);
+        free(text);
+    }
+}
+
 static void depth_is_bounded(void **state) {
     (void)state;
     static const int rows[][2] = {{150, 0}, {250, CO_NORESOURCE}, {100000, CO_NORESOURCE}};
@@ -474,6 +491,7 @@ int main(void) {
         cmocka_unit_test(anchors_end_with_their_document),
         cmocka_unit_test(expansion_of_aliases_is_bounded),
         cmocka_unit_test(bytes_of_copies_are_bounded),
+        cmocka_unit_test(anchors_are_bounded),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(json_that_libyaml_refuses_is_read_all_the_same),
     };
