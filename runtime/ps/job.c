@@ -75,28 +75,19 @@ const char *rt_server_endpoint(const struct rt_job *job, uint32_t i) {
 
 /* ---- server ---- */
 
-/* Waits for the job's end or for a signal that ends the process. */
-static int wait_signals(struct rt_server *s, struct co_err *err) {
-    sigset_t set, old;
-    sigemptyset(&set);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &set, &old);
-    CO_AUTOCLOSE int fd = signalfd(-1, &set, SFD_CLOEXEC);
+/* Waits for the job's end or for one of the signals, which are blocked. */
+static int wait_signals(struct rt_server *s, const sigset_t *signals, struct co_err *err) {
+    CO_AUTOCLOSE int fd = signalfd(-1, signals, SFD_CLOEXEC);
     struct pollfd fds[2] = {
         {.fd = rt_server_fd(s), .events = POLLIN}, {.fd = fd, .events = POLLIN}};
     while (poll(fds, 2, -1) < 0 && errno == EINTR) {
     }
-    int rc;
     if (fds[0].revents) {
-        rc = rt_server_wait(s, err);
-    } else {
-        struct signalfd_siginfo info = {0};
-        (void)!read(fd, &info, sizeof(info));
-        rc = co_err_set(err, CO_CANCELED, "the server was ended by signal %u", info.ssi_signo);
+        return rt_server_wait(s, err);
     }
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return rc;
+    struct signalfd_siginfo info = {0};
+    (void)!read(fd, &info, sizeof(info));
+    return co_err_set(err, CO_CANCELED, "the server was ended by signal %u", info.ssi_signo);
 }
 
 int rt_server_run(
@@ -124,13 +115,20 @@ int rt_server_run(
         .shards = o.shards,
         .memory_max = o.memory_max,
     };
+    sigset_t signals, old;
+    sigemptyset(&signals);
+    if (o.handle_signals) {
+        sigaddset(&signals, SIGTERM);
+        sigaddset(&signals, SIGINT);
+    }
+    pthread_sigmask(SIG_BLOCK, &signals, &old); /* from the first moment: PID 1 has no default */
     struct rt_server *s = NULL;
     rc = rc < 0 ? rc : rt_server_start(&config, &s, err);
-    if (rc < 0) {
-        return rc;
+    if (rc == 0) {
+        rc = o.handle_signals ? wait_signals(s, &signals, err) : rt_server_wait(s, err);
     }
-    rc = o.handle_signals ? wait_signals(s, err) : rt_server_wait(s, err);
     rt_server_stop(s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
 }
 

@@ -30,9 +30,10 @@ struct rt_server {
     struct rt_table *tables;
     uint32_t n_tables;
     struct rt_shard **shards; /* [config.shards], NULL before the first hello */
-    int64_t first_ms;         /* first hello; 0: none yet */
-    int64_t orphan_ms;        /* async: only lost trainers are left since; 0: no */
-    bool over;                /* result is decided */
+    int64_t ticked_ms;
+    int64_t first_ms;  /* first hello; 0: none yet */
+    int64_t orphan_ms; /* async: only lost trainers are left since; 0: no */
+    bool over;         /* result is decided */
     int64_t over_ms;
     bool told; /* fd was written */
     struct co_err result;

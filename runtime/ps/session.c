@@ -9,7 +9,7 @@
 #include "runtime/ps/say.h"
 
 /* Until a connection has said who it is; from the end of the job until nobody is waited for. */
-enum { HELLO_MS = 10000, LINGER_MS = 2000 };
+enum { HELLO_MS = 10000, LINGER_MS = 2000, AWAY_MS = 2000 };
 
 #define say_info(s, ...)                                                                           \
     do {                                                                                           \
@@ -369,10 +369,13 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
 }
 
 static void check_leases(struct rt_server *s, int64_t now) {
+    /* Stopped ourselves for a while?  Then silence says nothing about the others. */
+    bool was_away = s->ticked_ms && now - s->ticked_ms > AWAY_MS;
+    s->ticked_ms = now;
     for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
         struct rt_member *m = &s->members.all[i];
-        if (m->state == RT_MEMBER_ALIVE && rt_stream_paused(m->stream)) {
-            m->heard_ms = now; /* it is us who do not listen */
+        if (m->state == RT_MEMBER_ALIVE && (was_away || rt_stream_paused(m->stream))) {
+            m->heard_ms = now; /* it is us who did not listen */
         }
         if (m->state == RT_MEMBER_ALIVE && now - m->heard_ms > s->config.lease_ms) {
             char cause[96];
