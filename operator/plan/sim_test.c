@@ -3,7 +3,7 @@
  * converges to the world that the job asks for. */
 #include "operator/plan/testkit.h"
 
-enum { WORLDS = 1200, CHAOS_ROUNDS = 14, CALM_ROUNDS = 60 };
+enum { WORLDS = 800, CHAOS_ROUNDS = 14, CALM_ROUNDS = 60 };
 
 static const char *const phases[] = {"", "Pending", "Starting", "Running"};
 static const char *const policies[] = {"", "Always", "Never", "OnFailure", "OnCompletion", "Odd"};

@@ -1,0 +1,352 @@
+/* Golden rows: what changes, what is in the way, deletion, and what events tell. */
+#include "operator/plan/expect.h"
+
+/* ---- changes -------------------------------------------------------------------------------- */
+
+static void scaling_makes_and_removes_and_republishes(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2) ",'intranet':'Service'"));
+    rest(&c);
+    run_all(&c);
+    set_replicas(&c, "worker", 3);
+    expect_actions(&c, "patch ConfigMap x; create Service x-worker-2; create Pod x-worker-2");
+    rest(&c);
+    assert_string_equal(
+        co_json_str(c.objects[TK_CONFIGMAPS], "x", "data", "PADDLE_TRAINERS_NUM"), "3");
+    set_replicas(&c, "worker", 1);
+    expect_actions(&c, "delete Pod x-worker-1; delete Pod x-worker-2; delete Service x-worker-1; "
+                       "delete Service x-worker-2; patch ConfigMap x");
+    expect_status(&c, "mode", "Single");
+    rest(&c);
+    set_replicas(&c, "worker", 0);
+    expect_actions(&c, "delete Pod x-worker-0; delete Service x-worker-0; patch ConfigMap x");
+    json_object_clear(c.objects[TK_PODS]);
+    rest(&c);
+    expect_status(&c, "phase", "Running");
+    tk_done(&c);
+}
+
+static void a_removed_role_is_cleaned_up_with_its_variables(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 1) "," TK_ROLE("heter", 1)));
+    rest(&c);
+    run_all(&c);
+    co_json_set(co_json_at(c.objects[TK_CONFIGMAPS], "x", "data"), "MINE", json_string("1"));
+    json_object_del(json_object_get(c.job, "spec"), "heter");
+    expect_actions(&c, "delete Pod x-heter-0; patch ConfigMap x");
+    rest(&c);
+    json_t *data = co_json_at(c.objects[TK_CONFIGMAPS], "x", "data");
+    assert_null(json_object_get(data, "PADDLE_HETER_ENDPOINTS"));
+    assert_string_equal(co_json_str(data, "MINE"), "1");
+    expect_status(&c, "heter", "");
+    tk_done(&c);
+}
+
+static void a_deleted_pod_comes_back_and_the_config_map_follows(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    c.settings.gate_image = "gate";
+    c.settings.gate_addr = "gate:1";
+    rest(&c);
+    run_all(&c);
+    json_t *pod = json_object_get(c.objects[TK_PODS], "x-worker-0");
+    co_json_set(json_object_get(pod, "metadata"), "deletionTimestamp", json_string("t"));
+    /* Killed by its deletion: that is no failure of the job. */
+    tk_pod_status(&c, "x-worker-0", BROKEN);
+    expect_actions(&c, "");
+    expect_status(&c, "phase", "Running");
+    rest(&c);
+    json_object_del(c.objects[TK_PODS], "x-worker-0");
+    expect_actions(&c, "create Pod x-worker-0");
+    rest(&c);
+    tk_look(&c);
+    const char *why = NULL;
+    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_string_equal(why, "addresses");
+    tk_pod_status(&c, "x-worker-0", "{'phase':'Pending','podIP':'10.0.0.99'}");
+    tk_look(&c);
+    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    assert_string_equal(why, "the ConfigMap");
+    expect_actions(&c, "patch ConfigMap x");
+    rest(&c);
+    assert_string_equal(co_json_str(c.objects[TK_CONFIGMAPS], "x", "data", "PADDLE_TRAINERS"),
+        "10.0.0.99,10.0.0.2");
+    tk_look(&c);
+    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    tk_done(&c);
+}
+
+static void only_what_a_user_sees_is_written(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TWO_TWO));
+    rest(&c);
+    run_all(&c);
+    const char *name;
+    json_t *pod;
+    json_object_foreach(c.objects[TK_PODS], name, pod) {
+        tk_stamp(&c, pod, false);
+    }
+    c.now += 100;
+    assert_false(tk_pass(&c));
+    tk_done(&c);
+}
+
+/* ---- the start gate ------------------------------------------------------------------------- */
+
+static void the_gate_knows_its_pods(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 1)));
+    rest(&c);
+    run_all(&c);
+    tk_look(&c);
+    const char *uid = c.pods[0]->c.uid;
+    const char *why = NULL;
+    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, "stranger", &why));
+    assert_string_equal(why, "being a pod of the job");
+    co_json_set(json_object_get(c.job, "metadata"), "deletionTimestamp", json_string("t"));
+    tk_look(&c);
+    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+    tk_done(&c);
+}
+
+static void elastic_pods_start_when_those_that_are_there_have_addresses(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 3) ",'elastic':1"));
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0", RUNS);
+    tk_look(&c);
+    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    tk_pod_status(&c, "x-worker-1", RUNS);
+    json_object_del(c.objects[TK_PODS], "x-worker-2");
+    tk_look(&c);
+    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    tk_done(&c);
+}
+
+/* ---- what is in the way --------------------------------------------------------------------- */
+
+static void a_bad_template_is_a_condition_and_an_event(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("ps", 1) ",'worker':{'replicas':1}"));
+    expect_actions(&c, "");
+    expect_status(&c, "phase", "Pending");
+    expect_status(&c, "reason", "InvalidTemplate");
+    expect_events(&c, "!InvalidTemplate: spec.worker.template is missing: describe the role's "
+                      "pods there, as in a Pod's metadata and spec");
+    rest(&c);
+    expect_events(&c, "");
+    CO_AUTOJSON json_t *worker = tk_json("{" TK_ROLE("worker", 1) "}");
+    co_json_set(
+        json_object_get(c.job, "spec"), "worker", json_incref(json_object_get(worker, "worker")));
+    expect_actions(&c, "create Pod x-ps-0; create Pod x-worker-0");
+    rest(&c);
+    expect_status(&c, "reason", "");
+    expect_condition(&c, "Blocked", "False Unblocked ");
+    tk_done(&c);
+}
+
+static void a_dying_predecessors_pods_are_waited_for(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    rest(&c);
+    run_all(&c);
+    tk_pod_status(&c, "x-worker-1", BROKEN);
+    co_json_set(json_object_get(c.job, "metadata"), "uid", json_string("uid-new"));
+    json_object_del(c.job, "status");
+    json_object_del(c.objects[TK_PODS], "x-worker-0");
+    expect_actions(&c, "create Pod x-worker-0");
+    expect_status(&c, "phase", "Pending");
+    expect_status(&c, "reason", "WaitingForPredecessor");
+    expect_status(&c, "message",
+        "Pod x-worker-1 of the deleted job of the same name is not gone "
+        "yet");
+    rest(&c);
+    json_object_del(c.objects[TK_PODS], "x-worker-1");
+    json_object_clear(c.objects[TK_CONFIGMAPS]);
+    expect_actions(&c, "create Pod x-worker-1");
+    tk_done(&c);
+}
+
+static void a_rejected_create_waits_for_its_turn_and_says_why(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    c.failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+        .name = "x-worker-1",
+        .code = CO_PERMISSION,
+        .message = "pods \"x-worker-1\" is forbidden: exceeded quota: q",
+        .count = 1,
+        .retry_at = c.now + 5};
+    c.n_failures = 1;
+    expect_actions(&c, "create Pod x-worker-0");
+    expect_status(&c, "reason", "QuotaExceeded");
+    expect_status(
+        &c, "message", "Pod x-worker-1: pods \"x-worker-1\" is forbidden: exceeded quota: q");
+    expect_condition(&c, "Created",
+        "False QuotaExceeded Pod x-worker-1: pods \"x-worker-1\" is forbidden: exceeded quota: q");
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(&c, &plan);
+    assert_int_equal(plan.wake_at, c.now + 5);
+    c.now += 5;
+    expect_actions(&c, "create Pod x-worker-0; create Pod x-worker-1");
+    rest(&c);
+    expect_status(&c, "reason", ""); /* it is there now, whatever control remembers */
+    tk_done(&c);
+}
+
+static void a_rejected_delete_waits_for_its_turn(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    rest(&c);
+    run_all(&c);
+    set_replicas(&c, "worker", 1);
+    rest(&c); /* the ConfigMap has followed */
+    json_object_del(co_json_at(c.objects[TK_PODS], "x-worker-1", "metadata"), "deletionTimestamp");
+    c.failures[0] = (struct op_failure){.kind = OP_KIND_POD,
+        .name = "x-worker-1",
+        .message = "denied by a webhook",
+        .count = 1,
+        .retry_at = c.now + 5};
+    c.n_failures = 1;
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(&c, &plan);
+    assert_int_equal(plan.n_actions, 0);
+    assert_int_equal(plan.wake_at, c.now + 5);
+    c.now += 5;
+    expect_actions(&c, "delete Pod x-worker-1");
+    tk_done(&c);
+}
+
+static void what_pods_wait_for_is_shown(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    rest(&c);
+    static const char *const pull =
+        "{'phase':'Pending','containerStatuses':[{'name':'main','state':{'waiting':{"
+        "'reason':'%s','message':'%s'}}}]}";
+    CO_AUTOFREE char *first = co_xasprintf(pull, "ErrImagePull", "not found");
+    CO_AUTOFREE char *second = co_xasprintf(pull, "ImagePullBackOff", "Back-off");
+    CO_AUTOFREE char *held = co_xasprintf(pull, "CreateContainerConfigError", "no ConfigMap");
+    tk_pod_status(&c, "x-worker-1", held);
+    expect_status(&c, "reason", ""); /* how a start without the gate goes */
+    tk_pod_status(&c, "x-worker-1", first);
+    rest(&c);
+    expect_status(&c, "reason", "ImagePullBackOff");
+    expect_status(&c, "message", "pod x-worker-1, container main: not found");
+    expect_condition(
+        &c, "Running", "False ImagePullBackOff pod x-worker-1, container main: not found");
+    /* Kubelet's two words for one trouble are one write. */
+    tk_pod_status(&c, "x-worker-1", second);
+    assert_false(tk_pass(&c));
+    tk_pod_status(&c, "x-worker-1",
+        "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False',"
+        "'reason':'Unschedulable','message':'0/1 nodes are available: 1 Insufficient cpu.'}]}");
+    expect_status(&c, "message", "pod x-worker-1: 0/1 nodes are available: 1 Insufficient cpu.");
+    tk_pod_status(&c, "x-worker-1", GATED);
+    expect_status(&c, "reason", "WaitingForAddresses");
+    tk_done(&c);
+}
+
+/* ---- deletion ------------------------------------------------------------------------------- */
+
+static void a_dying_job_gets_nothing_but_its_release(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TWO_TWO));
+    rest(&c);
+    run_all(&c);
+    json_t *meta = json_object_get(c.job, "metadata");
+    co_json_set(meta, "deletionTimestamp", json_string("t"));
+    co_json_set(meta, "finalizers", tk_json("['keep/me','finalizers.paddlepaddle.org']"));
+    json_object_clear(c.objects[TK_PODS]);
+    expect_actions(&c, "patch Job x");
+    expect_status(&c, "phase", "Terminating");
+    rest(&c);
+    CO_AUTOFREE char *left = co_json_dump(co_json_at(c.job, "metadata", "finalizers"));
+    assert_string_equal(left, "[\"keep/me\"]");
+    expect_actions(&c, "");
+    expect_status(&c, "readyWorker", "2/2"); /* as it was */
+    tk_done(&c);
+}
+
+static void a_job_that_vanishes_with_its_finalizer_gets_no_status(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TWO_TWO));
+    json_t *meta = json_object_get(c.job, "metadata");
+    co_json_set(meta, "finalizers", tk_json("['finalizers.paddlepaddle.org']"));
+    expect_actions(&c, "patch Job x; create Pod x-ps-0; create Pod x-ps-1; create Pod x-worker-0; "
+                       "create Pod x-worker-1");
+    co_json_set(meta, "deletionTimestamp", json_string("t"));
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(&c, &plan);
+    assert_int_equal(plan.n_actions, 1);
+    assert_false(plan.status_differs);
+    tk_done(&c);
+}
+
+/* ---- events of actions ---------------------------------------------------------------------- */
+
+static void action_events_are_folded_by_kind_verb_and_result(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("ps", 1) "," TK_ROLE("worker", 14)));
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(&c, &plan);
+    struct op_outcome outcomes[15];
+    for (size_t i = 0; i < 15; i++) {
+        outcomes[i] = (struct op_outcome){.tried = i < 14, .error = i == 0 ? "no quota" : NULL};
+    }
+    struct op_event *events;
+    size_t n;
+    op_plan_action_events(&plan, outcomes, &events, &n);
+    assert_int_equal(n, 2);
+    assert_string_equal(events[0].reason, "Created");
+    assert_false(events[0].warning);
+    assert_string_equal(events[0].message,
+        "created 13 Pods: x-worker-0, x-worker-1, x-worker-2, x-worker-3, x-worker-4, x-worker-5, "
+        "x-worker-6, x-worker-7, x-worker-8, x-worker-9, … (3 more)");
+    assert_string_equal(events[1].reason, "Create");
+    assert_true(events[1].warning);
+    assert_string_equal(events[1].message, "create failed Pod x-ps-0: no quota");
+    op_events_free(events, n);
+    for (size_t i = 0; i < 15; i++) {
+        outcomes[i] = (struct op_outcome){.tried = i == 3};
+    }
+    op_plan_action_events(&plan, outcomes, &events, &n);
+    assert_int_equal(n, 1);
+    assert_string_equal(events[0].message, "created Pod x-worker-2");
+    op_events_free(events, n);
+    tk_done(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scaling_makes_and_removes_and_republishes),
+        cmocka_unit_test(a_removed_role_is_cleaned_up_with_its_variables),
+        cmocka_unit_test(a_deleted_pod_comes_back_and_the_config_map_follows),
+        cmocka_unit_test(only_what_a_user_sees_is_written),
+        cmocka_unit_test(the_gate_knows_its_pods),
+        cmocka_unit_test(elastic_pods_start_when_those_that_are_there_have_addresses),
+        cmocka_unit_test(a_bad_template_is_a_condition_and_an_event),
+        cmocka_unit_test(a_dying_predecessors_pods_are_waited_for),
+        cmocka_unit_test(a_rejected_create_waits_for_its_turn_and_says_why),
+        cmocka_unit_test(a_rejected_delete_waits_for_its_turn),
+        cmocka_unit_test(what_pods_wait_for_is_shown),
+        cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),
+        cmocka_unit_test(a_job_that_vanishes_with_its_finalizer_gets_no_status),
+        cmocka_unit_test(action_events_are_folded_by_kind_verb_and_result),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
