@@ -144,10 +144,13 @@ def test_scaling_up_and_down(space):
     space.wait_phase("scaled", "Running", 20)
 
 
-def test_replicas_zero_is_a_job_without_work(space):
-    space.create(make("zero", worker=role(WORK, 0)))
-    space.wait_completed("zero", 20)
+def test_replicas_zero_waits_to_be_scaled_up(space):
+    space.create(make("zero", worker=role(SHORT, 0)))
+    space.wait_phase("zero", "Running", 20)
     assert space.pods("zero") == []
+    space.c.kubectl("-n", space.name, "patch", "pdj", "zero", "--type=merge", "-p",
+                    '{"spec":{"worker":{"replicas":1}}}')
+    space.wait_completed("zero", 40)
 
 
 @pytest.mark.parametrize("policy,kept", [("Always", False), ("Never", True), ("OnFailure", True),
