@@ -255,6 +255,12 @@ static void what_pods_wait_for_is_shown(void **state) {
     expect_status(&c, "message", "pod x-worker-1: 0/1 nodes are available: 1 Insufficient cpu.");
     tk_pod_status(&c, "x-worker-1", GATED);
     expect_status(&c, "reason", "WaitingForAddresses");
+    tk_pod_status(&c, "x-worker-1",
+        "{'phase':'Running','containerStatuses':[{'name':'main','state':{'waiting':{'reason':"
+        "'CrashLoopBackOff','message':'back-off "
+        "10s'}},'lastState':{'terminated':{'exitCode':3}}}]}");
+    expect_status(
+        &c, "message", "pod x-worker-1, container main: exit code 3, kubelet restarts it");
     tk_done(&c);
 }
 

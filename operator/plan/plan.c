@@ -71,6 +71,8 @@ static void delete_stale(struct builder *b) {
     }
 }
 
+/* The ConfigMap follows the endpoints, so that a pod that is made anew reads what is true now.
+ * Pods that are running keep what they started with: a process cannot be told. */
 static void publish_env(struct builder *b, const json_t *env) {
     const struct op_world *w = b->w;
     const struct op_configmap *have = w->configmap;

@@ -143,7 +143,7 @@ static void say_waiting(
     const char *stored = *pod->container ? stored_message(w, reason, start) : NULL;
     if (stored) {
         say(o, reason, "%s", stored);
-    } else if (pod->exit_code >= 0) {
+    } else if (pod->exit_code >= 0 && strcmp(reason, "CrashLoopBackOff") == 0) {
         say(o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, pod->exit_code);
     } else {
         say(o, reason, "%s%s", start, *pod->message ? pod->message : reason);
