@@ -1,0 +1,92 @@
+#include "operator/kube/status.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void test_codes_by_remedy(void **state) {
+    (void)state;
+    static const struct {
+        int http;
+        const char *reason, *message;
+        int code;
+    } rows[] = {
+        {200, "", "", 0},
+        {201, "", "", 0},
+        {400, "BadRequest", "x", CO_INVALID},
+        {401, "Unauthorized", "x", CO_PERMISSION},
+        {403, "Forbidden", "pods is forbidden", CO_PERMISSION},
+        {403, "Forbidden", "pods \"p\" is forbidden: exceeded quota: q, requested: pods=1",
+            CO_NORESOURCE},
+        {404, "NotFound", "x", CO_NOTFOUND},
+        {405, "MethodNotAllowed", "x", CO_UNSUPPORTED},
+        {409, "AlreadyExists", "x", CO_EXISTS},
+        {409, "Conflict", "x", CO_CONFLICT},
+        {410, "Expired", "x", CO_GONE},
+        {410, "Gone", "x", CO_GONE},
+        {413, "RequestEntityTooLarge", "x", CO_INVALID},
+        {422, "Invalid", "x", CO_INVALID},
+        {429, "TooManyRequests", "x", CO_UNAVAILABLE},
+        {500, "InternalError", "x", CO_UNAVAILABLE},
+        {503, "ServiceUnavailable", "x", CO_UNAVAILABLE},
+        {504, "Timeout", "x", CO_TIMEOUT},
+        {302, "", "", CO_INTERNAL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(
+            op_kube_status_code(rows[i].http, rows[i].reason, rows[i].message), rows[i].code);
+    }
+}
+
+static void test_the_servers_own_words_are_kept(void **state) {
+    (void)state;
+    static const char text[] =
+        "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"message\":\"pods \\\"a\\\" already "
+        "exists\",\"details\":{\"retryAfterSeconds\":3}}";
+    CO_AUTOJSON json_t *j = NULL;
+    struct co_err err = {0};
+    assert_int_equal(co_json_parse(text, strlen(text), &j, NULL), 0);
+    assert_int_equal(op_kube_status_err(&err, "create pods d/a", 409, j, text), CO_EXISTS);
+    assert_string_equal(err.msg, "create pods d/a: pods \"a\" already exists (409 AlreadyExists)");
+    assert_int_equal(op_kube_status_retry_ms(j), 3000);
+}
+
+static void test_an_answer_that_is_no_status_speaks_for_itself(void **state) {
+    (void)state;
+    struct co_err err = {0};
+    assert_int_equal(
+        op_kube_status_err(&err, "list pods", 502, NULL, "<h1>Bad\nGateway"), CO_UNAVAILABLE);
+    assert_string_equal(err.msg, "list pods: HTTP 502: <h1>Bad Gateway");
+    assert_int_equal(op_kube_status_retry_ms(NULL), -1);
+}
+
+static void test_retry_after_header(void **state) {
+    (void)state;
+    static const struct {
+        const char *value;
+        int64_t ms;
+    } rows[] = {
+        {" 1\r\n", 1000},
+        {"0", 0},
+        {"30", 30000},
+        {"999999999999999999999", 3600000},
+        {"Wed, 21 Oct 2026 07:28:00 GMT", -1},
+        {"", -1},
+        {"-5", -1},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(op_kube_retry_header_ms(rows[i].value, strlen(rows[i].value)), rows[i].ms);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_codes_by_remedy),
+        cmocka_unit_test(test_the_servers_own_words_are_kept),
+        cmocka_unit_test(test_an_answer_that_is_no_status_speaks_for_itself),
+        cmocka_unit_test(test_retry_after_header),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
