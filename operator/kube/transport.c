@@ -45,6 +45,10 @@ struct op_kube_transport {
     struct co_timer *reaper; /* frees retired pools outside of their own callbacks */
     CURL *spare[SPARE_MAX];
     size_t n_spare;
+    /* The server answers over HTTP/1.1 (or might: a plain connection agrees on nothing before).
+     * Then no transfer may wait for another one's connection: behind a watch, which never ends,
+     * it would wait for ever. */
+    bool one_each;
 };
 
 struct op_kube_xfer {
@@ -150,12 +154,22 @@ static int translate(CURLcode rc, const struct op_kube_xfer *x) {
     }
 }
 
+static void note_protocol(const struct op_kube_xfer *x) {
+    struct op_kube_transport *t = x->pool->t;
+    long version = 0;
+    curl_easy_getinfo(x->easy, CURLINFO_HTTP_VERSION, &version);
+    if (version) {
+        t->one_each = version < CURL_HTTP_VERSION_2_0;
+    }
+}
+
 static void finish(struct op_kube_xfer *x, CURLcode rc) {
     struct op_kube_transport *t = x->pool->t;
     struct co_err err = {0};
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
     int code = translate(rc, x);
+    note_protocol(x);
     if (x->too_big) {
         co_err_set(&err, code, "an answer of more than %zu bytes", x->reply.max);
     } else if (code) {
@@ -458,7 +472,7 @@ static void set_security(
 static void set_connection(CURL *e, struct op_kube_xfer *x, int64_t timeout_ms) {
     const struct op_kube_transport *t = x->pool->t;
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
-    curl_easy_setopt(e, CURLOPT_PIPEWAIT, 1L);
+    curl_easy_setopt(e, CURLOPT_PIPEWAIT, t->one_each ? 0L : 1L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
