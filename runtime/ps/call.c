@@ -234,6 +234,9 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
         co_err_wrap(&err, "server %u (%s)", l->index, l->endpoint);
     } else if (call->take && call->take(call, p, f, &err) < 0) {
         co_err_wrap(&err, "%s: answer of server %u (%s)", call->what, l->index, l->endpoint);
+    } else if (call->keep) {
+        rt_frame_detach(f);
+        p->frame = co_steal_ptr(f);
     }
 
     pthread_mutex_lock(&c->m);

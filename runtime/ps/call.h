@@ -13,7 +13,7 @@
 
 struct rt_part {
     struct rt_call *call;
-    struct rt_frame *frame; /* until it is sent; owned */
+    struct rt_frame *frame; /* owned: until it is sent; with `keep`, then the answer */
     uint32_t server;
     uint32_t slot;
     uint32_t bytes;
@@ -33,6 +33,7 @@ struct rt_call {
     void *arg;
     float *out;
     struct rt_call *next; /* for whoever finishes several */
+    bool keep;            /* answers are kept until the call is freed */
     bool harmless;        /* no answer in time: the client can still be used */
     uint32_t n_parts, left;
     struct co_err err;

@@ -128,30 +128,18 @@ int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_
 static int begin_exchange(
     struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err);
 
-static void exchange_alloc(struct rt_exchange *x, size_t n) {
-    float **all[] = {&x->sum, &x->sending, &x->latest, &x->ready, &x->mine};
-    for (size_t i = 0; i < CO_ARRAY_LEN(all); i++) {
-        *all[i] = co_xmalloc(n * sizeof(float));
-    }
-}
-
 void rt_exchange_free(struct rt_exchange *x) {
     free(x->sum);
     free(x->sending);
-    free(x->latest);
-    free(x->ready);
-    free(x->mine);
-}
-
-static void swap(float **a, float **b) {
-    float *t = *a;
-    *a = *b;
-    *b = t;
+    rt_call_free(x->ready);
+    *x = (struct rt_exchange){0};
 }
 
 /* The lock is held and busy is the caller's: takes what has gathered. */
 static void take_sum(struct rt_client *c, struct rt_exchange *x) {
-    swap(&x->sum, &x->sending);
+    float *t = x->sum;
+    x->sum = x->sending;
+    x->sending = t;
     x->merged = 0;
     pthread_cond_broadcast(&c->changed);
 }
@@ -161,12 +149,11 @@ static void exchanged(struct rt_call *call) {
     struct rt_client *c = call->c;
     uint32_t table = (uint32_t)(call->table - c->tables);
     struct rt_exchange *x = &c->exchanges[table];
-    bool failed = call->err.code != 0;
-    rt_call_free(call);
     pthread_mutex_lock(&c->m);
+    bool failed = call->err.code != 0 || c->failed.code != 0;
+    struct rt_call *old = failed ? call : x->ready;
     if (!failed) {
-        swap(&x->latest, &x->ready);
-        x->fresh = true;
+        x->ready = call;
     }
     x->busy = !failed && x->merged > 0;
     bool again = x->busy;
@@ -175,27 +162,35 @@ static void exchanged(struct rt_call *call) {
     }
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->m);
+    rt_call_free(old);
     if (again) {
         /* Failures are kept by the client. */
         (void)!begin_exchange(c, table, x->sending, NULL);
     }
 }
 
+static int check_size(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    (void)call;
+    return a->head.bytes == (uint64_t)p->n * sizeof(float)
+               ? 0
+               : co_err_set(err, CO_INVALID, "%u bytes for %u values", a->head.bytes, p->n);
+}
+
 /* busy is set: nobody else is here for this table. */
 static int begin_exchange(
     struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err) {
-    struct rt_exchange *x = &c->exchanges[table];
     struct rt_call *call = NULL;
     int rc = rt_dense_call(c, "exchange", table, RT_FRAME_XCHG_DENSE, gradient, &call, err);
     if (rc < 0) {
         pthread_mutex_lock(&c->m);
-        x->busy = false;
+        c->exchanges[table].busy = false;
         pthread_cond_broadcast(&c->changed);
         pthread_mutex_unlock(&c->m);
         return rc;
     }
-    call->take = rt_dense_take;
-    call->out = x->latest;
+    call->take = check_size;
+    call->keep = true;
     call->done = exchanged;
     /* One at a time is window enough. */
     return rt_call_detach(call, false, err);
@@ -232,7 +227,8 @@ static int exchange_async(struct rt_client *c, uint32_t table, const float *grad
     size_t n, struct co_err *err) {
     struct rt_exchange *x = &c->exchanges[table];
     if (!x->sum) {
-        exchange_alloc(x, n);
+        x->sum = co_xmalloc(n * sizeof(float));
+        x->sending = co_xmalloc(n * sizeof(float));
     }
     pthread_mutex_lock(&c->m);
     int rc = await_room(c, table, err);
@@ -241,20 +237,17 @@ static int exchange_async(struct rt_client *c, uint32_t table, const float *grad
         return rc;
     }
     bool send = !x->busy;
-    bool fresh = x->fresh;
+    struct rt_call *fresh = co_steal_ptr(x->ready);
     if (send) {
         x->busy = true;
     } else {
         merge(x, gradient, n);
     }
-    if (fresh) {
-        swap(&x->ready, &x->mine);
-        x->fresh = false;
-    }
     pthread_mutex_unlock(&c->m);
-    if (fresh) {
-        memcpy(w, x->mine, n * sizeof(float));
+    for (uint32_t i = 0; fresh && i < fresh->n_parts; i++) {
+        rt_copy_f32(w + fresh->parts[i].begin, fresh->parts[i].frame->payload, fresh->parts[i].n);
     }
+    rt_call_free(fresh);
     return send ? begin_exchange(c, table, gradient, err) : 0;
 }
 

@@ -32,18 +32,15 @@ struct rt_link {
 };
 
 /* Async exchange of one dense table: at most one is under way, so that the network sets the
- * pace; gradients that come meanwhile are summed.  Buffers [size] change places under c->m and
- * are copied without it. */
+ * pace; gradients that come meanwhile are summed.  Buffers change places under c->m and are
+ * copied without it. */
 struct rt_exchange {
-    float *sum;      /* gradients that wait, summed; under c->m */
-    float *sending;  /* whoever set busy: what was in sum */
-    uint32_t merged; /* gradients in sum */
-    bool busy;       /* an exchange is under way */
-    float *latest;   /* the rpc's thread: the answer on its way in */
-    float *ready;    /* under c->m: the last complete answer */
-    bool fresh;      /* ready is newer than what the trainer has */
-    float *mine;     /* the trainer's thread: copied to its w */
-    float *w;        /* sync: to be refreshed by the step */
+    float *sum;            /* [size] gradients that wait, summed; under c->m */
+    float *sending;        /* [size] whoever set busy: what was in sum */
+    uint32_t merged;       /* gradients in sum */
+    bool busy;             /* an exchange is under way */
+    struct rt_call *ready; /* the last complete exchange that the trainer has not seen */
+    float *w;              /* sync: to be refreshed by the step */
 };
 
 struct rt_client {

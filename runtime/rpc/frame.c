@@ -1,5 +1,6 @@
 #include "runtime/rpc/frame.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -36,6 +37,44 @@ const char *rt_frame_kind_name(uint8_t kind) {
     return kind == RT_FRAME_ERROR ? "error" : k < RT_FRAME_KINDS ? kinds[k].name : "unknown";
 }
 
+/* Freed large frames wait here for the next of their size: training sends the same megabytes
+ * every step, and fresh pages from the kernel cost more than copying them.  Process-wide, as a
+ * frame is made by one thread and freed by another. */
+enum { SPARE_MIN = 64 << 10, SPARE_N = 16, SPARE_BYTES = 64 << 20 };
+
+static struct {
+    pthread_mutex_t m;
+    struct rt_frame *frames[SPARE_N];
+    size_t n, bytes;
+} spare = {.m = PTHREAD_MUTEX_INITIALIZER};
+
+static struct rt_frame *take_spare(size_t size) {
+    struct rt_frame *f = NULL;
+    pthread_mutex_lock(&spare.m);
+    for (size_t i = spare.n; i > 0 && !f; i--) {
+        size_t room = spare.frames[i - 1]->room;
+        if (room >= size && room / 2 <= size) {
+            f = spare.frames[i - 1];
+            spare.frames[i - 1] = spare.frames[--spare.n];
+            spare.bytes -= room;
+        }
+    }
+    pthread_mutex_unlock(&spare.m);
+    return f;
+}
+
+static bool keep_spare(struct rt_frame *f) {
+    bool kept = false;
+    pthread_mutex_lock(&spare.m);
+    if (spare.n < SPARE_N && spare.bytes + f->room <= SPARE_BYTES) {
+        spare.frames[spare.n++] = f;
+        spare.bytes += f->room;
+        kept = true;
+    }
+    pthread_mutex_unlock(&spare.m);
+    return kept;
+}
+
 int rt_frame_new(uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_err *err) {
     if (bytes > RT_FRAME_BYTES_MAX) {
         return co_err_set(err, CO_NORESOURCE, "frame %s of %zu bytes exceeds the limit of %d",
@@ -43,11 +82,14 @@ int rt_frame_new(uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_er
     }
     size_t before = (sizeof(struct rt_frame) + RT_FRAME_HEAD + ALIGN - 1) / ALIGN * ALIGN;
     size_t size = (before + bytes + ALIGN - 1) / ALIGN * ALIGN;
-    struct rt_frame *f = aligned_alloc(ALIGN, size);
+    struct rt_frame *f = size >= SPARE_MIN ? take_spare(size) : NULL;
+    size_t room = f ? f->room : size;
+    f = f ? f : aligned_alloc(ALIGN, size);
     if (!f) {
         return co_err_set(err, CO_NOMEMORY, "no memory for a frame of %zu bytes", bytes);
     }
     memset(f, 0, before);
+    f->room = room;
     f->head.kind = kind;
     f->head.bytes = (uint32_t)bytes;
     f->payload = (unsigned char *)f + before;
@@ -56,11 +98,19 @@ int rt_frame_new(uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_er
     return 0;
 }
 
+void rt_frame_detach(struct rt_frame *f) {
+    if (f->release) {
+        f->release(f);
+        f->release = NULL;
+    }
+}
+
 void rt_frame_free(struct rt_frame *f) {
-    if (f) {
-        if (f->release) {
-            f->release(f);
-        }
+    if (!f) {
+        return;
+    }
+    rt_frame_detach(f);
+    if (f->room < SPARE_MIN || !keep_spare(f)) {
         free(f);
     }
 }

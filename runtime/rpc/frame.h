@@ -64,6 +64,7 @@ struct rt_frame {
     /* Runs when a received frame is freed: gives its place in the stream's window back. */
     void (*release)(struct rt_frame *f);
     void *from;             /* for release */
+    size_t room;            /* bytes allocated */
     unsigned char *payload; /* head.bytes bytes, 32-aligned, inside this allocation */
     unsigned char *wire;    /* RT_FRAME_HEAD bytes directly before payload */
 };
@@ -72,6 +73,8 @@ struct rt_frame {
 CO_MUST_CHECK int rt_frame_new(
     uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_err *err);
 void rt_frame_free(struct rt_frame *f); /* NULL allowed */
+/* For a received frame that is kept for long: it no longer counts in its stream's window. */
+void rt_frame_detach(struct rt_frame *f);
 CO_DEFINE_CLEANUP(struct rt_frame *, rt_frame_free)
 
 /* Writes head into wire; afterwards wire .. payload end is what travels. */
