@@ -1,0 +1,104 @@
+"""Jobs in namespaces with rules, the other ways to start, and what a pod is told."""
+import json
+
+import pytest
+from kubernetes import client
+
+from cluster import DEPLOYMENT, SERVE_BRIEFLY, SHELL, SYSTEM, make, role, say, uptime, wait
+
+SHORT = "sleep 1; echo done"
+
+
+def test_pod_security_restricted(space):
+    """The operator's own pod, and a job whose container obeys: the start gate must, too."""
+    k = space.c.kubectl
+    rule = "pod-security.kubernetes.io/enforce=restricted"
+    out = k("label", "--dry-run=server", "--overwrite", "ns", SYSTEM, rule)
+    assert "Warning" not in out, out
+    k("label", "ns", space.name, rule)
+    space.create(make("strict", worker=role(SHORT, 2, securityContext={
+        "runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+        container={"securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}})))
+    space.wait_completed("strict", 40)
+
+
+def test_quota_that_demands_limits(space):
+    hard = {"requests.cpu": "2", "requests.memory": "1Gi", "limits.cpu": "2", "limits.memory": "1Gi"}
+    space.c.core.create_namespaced_resource_quota(space.name, {"metadata": {"name": "q"}, "spec": {"hard": hard}})
+    wait("quota in force", 20, lambda: space.c.core.read_namespaced_resource_quota("q", space.name).status.hard)
+    limits = {"limits": {"cpu": "200m", "memory": "64Mi"}}
+    space.create(make("limited", worker=role(SHORT, 2, container={"resources": limits})))
+    space.wait_completed("limited", 40)
+
+
+@pytest.mark.parametrize("intranet", ["PodIP", "Service", "Host"])
+def test_what_a_pod_is_told(space, intranet):
+    # Host: its pods never share a node, and there is one.
+    n = 1 if intranet == "Host" else 2
+    ps = None if intranet == "Host" else role(SERVE_BRIEFLY, 2)
+    space.create(make("told", worker=role("env; sleep 1", n), ps=ps, intranet=intranet, withGloo=1,
+                      cleanPodPolicy="Never"))
+    space.wait_completed("told", 60)
+    ips = {p.metadata.name: p.status.pod_ip for p in space.pods("told")}
+    for i in range(n):
+        name = f"told-worker-{i}"
+        log = space.c.core.read_namespaced_pod_log(name, space.name)
+        env = dict(line.split("=", 1) for line in log.splitlines() if "=" in line)
+        assert env["POD_IP"] == (name if intranet == "Service" else ips[name])
+        assert env["PADDLE_TRAINER_ID"] == str(i)
+        assert env["PADDLE_TRAINERS_NUM"] == str(n)
+        assert env["TRAINING_ROLE"] == env["PADDLE_TRAINING_ROLE"] == "TRAINER"
+        port = env["PADDLE_PORT"]
+        hosts = [f"told-worker-{j}" if intranet == "Service" else ips[f"told-worker-{j}"] for j in range(n)]
+        assert env["PADDLE_TRAINER_ENDPOINTS"] == ",".join(f"{h}:{port}" for h in hosts)
+        if ps:
+            hosts = [f"told-ps-{j}" if intranet == "Service" else ips[f"told-ps-{j}"] for j in range(2)]
+            assert env["PADDLE_PSERVERS_IP_PORT_LIST"] == ",".join(f"{h}:{port}" for h in hosts)
+
+
+def args_of_operator(cluster, change):
+    """Changes the arguments of the running operator; returns what puts them back."""
+    k = cluster.kubectl
+    path = "/spec/template/spec/containers/0/args"
+    apps = client.AppsV1Api()
+    before = apps.read_namespaced_deployment(DEPLOYMENT, SYSTEM).spec.template.spec.containers[0].args
+
+    def put(args):
+        k("-n", SYSTEM, "patch", "deployment", DEPLOYMENT, "--type=json", "-p",
+          json.dumps([{"op": "replace", "path": path, "value": args}]))
+        k("-n", SYSTEM, "rollout", "status", f"deployment/{DEPLOYMENT}", "--timeout=60s", seconds=70)
+
+    put(change(before))
+    return lambda: put(before)
+
+
+def test_without_start_gate_kubelet_holds_the_containers(space):
+    restore = args_of_operator(space.c, lambda args: [
+        "--initImage=" if a.startswith("--initImage") else a for a in args])
+    try:
+        begin = uptime()
+        space.create(make("held", worker=role("cat /proc/uptime; sleep 1", 2), cleanPodPolicy="Never"))
+        space.wait_completed("held", 60)
+        pods = space.pods("held")
+        assert all(not p.spec.init_containers for p in pods)
+        started = max(float(space.c.core.read_namespaced_pod_log(p.metadata.name, space.name).split()[0])
+                      for p in pods)
+        say(f"\n  without start gate: created -> all started {started - begin:.2f} s")
+    finally:
+        restore()
+
+
+def test_volumes_and_node_choice_reach_the_pod(space):
+    """What a template says arrives, fields unknown to the operator included."""
+    space.create(make("kept", worker=role(
+        "test -d /data && test -d /dev/shm && echo ok", 1,
+        nodeSelector={"kubernetes.io/os": "linux"}, terminationGracePeriodSeconds=7,
+        volumes=[{"name": "d", "emptyDir": {}}, {"name": "s", "emptyDir": {"medium": "Memory"}}],
+        container={"volumeMounts": [{"name": "d", "mountPath": "/data"}, {"name": "s", "mountPath": "/dev/shm"}],
+                   "env": [{"name": "MINE", "value": "1"}], "imagePullPolicy": "Never", "image": SHELL}),
+        cleanPodPolicy="Never"))
+    space.wait_completed("kept", 40)
+    p = space.pod("kept-worker-0")
+    assert p.spec.termination_grace_period_seconds == 7
+    assert p.spec.node_selector == {"kubernetes.io/os": "linux"}
+    assert p.spec.containers[0].env[0].name == "MINE"
