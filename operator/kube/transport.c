@@ -374,6 +374,7 @@ int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg
     struct op_kube_transport *t = co_xcalloc(1, sizeof(*t));
     t->loop = loop;
     t->cfg = cfg;
+    t->one_each = strncmp(cfg->server, "https:", 6) != 0;
     t->user_agent = co_xstrdup(user_agent);
     t->reaper = co_timer_new(loop, reap, t);
     int rc = set_server_name(t, err);

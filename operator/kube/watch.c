@@ -14,11 +14,11 @@ enum {
     EVENT_MAX = 8 << 20,
     LIST_DEADLINE_MS = 60 * 1000,
     BACKOFF_MIN_MS = 200,
-    BACKOFF_MAX_MS = 30 * 1000,
+    BACKOFF_MAX_MS = 8 * 1000,
     IDLE_MAX_MS = 150 * 1000,
     TIMEOUT_MIN_S = 300,
     /* A watch that lived so long was a good one: the next trouble starts from the beginning. */
-    HEALTHY_MS = 10 * 1000,
+    HEALTHY_MS = 3 * 1000,
     /* One that ended in order sooner than this is not opened again at once. */
     SHORT_MS = 1000,
 };

@@ -37,7 +37,7 @@ struct op_kube_watch_opts {
     void *arg;
     /* For tests; 0 is the default given. */
     int64_t backoff_min_ms; /* 200 */
-    int64_t backoff_max_ms; /* 30 s */
+    int64_t backoff_max_ms; /* 8 s */
     int64_t idle_max_ms;    /* 150 s without a byte (bookmarks come every minute): reconnect */
     int64_t timeout_min_s;  /* 300: a watch asks for this to twice this */
 };

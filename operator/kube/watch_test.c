@@ -1,0 +1,263 @@
+#include "operator/kube/watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "operator/kube/fake_server.h"
+
+static const struct op_kube_type pods = {"", "v1", "pods", "Pod"};
+
+struct world {
+    struct co_loop *loop;
+    struct fake_server server;
+    struct op_kube_client *client;
+    struct op_kube_watch *watch;
+    struct co_timer *deadline;
+    bool late;
+    char free_at; /* the letter of the trace at which the consumer frees the watch */
+    struct co_buf trace;
+};
+
+/* B begin, E end, +a ~a -a objects, !code errors (with ">" when the pause is a second or more). */
+static void note(struct world *w, char letter, const char *text) {
+    assert_int_equal(
+        co_buf_addf(&w->trace, NULL, "%s%c%s", w->trace.len ? " " : "", letter, text), 0);
+    if (letter == w->free_at) {
+        op_kube_watch_free(co_steal_ptr(w->watch));
+    }
+}
+
+static void on_begin(void *arg) {
+    note(arg, 'B', "");
+}
+
+static void on_end(void *arg) {
+    struct world *w = arg;
+    assert_true(op_kube_watch_synced(w->watch));
+    note(w, 'E', "");
+}
+
+static void on_object(void *arg, enum op_kube_event type, json_t *object) {
+    note(arg, "+~-"[type], co_json_str(object, "metadata", "name"));
+}
+
+static void on_raw(void *arg, enum op_kube_event type, const char *text, size_t len) {
+    CO_AUTOJSON json_t *object = NULL;
+    assert_int_equal(co_json_parse(text, len, &object, NULL), 0);
+    on_object(arg, type, object);
+}
+
+static void on_error(void *arg, const struct co_err *err, int64_t retry_ms) {
+    CO_AUTOFREE char *text =
+        co_xasprintf("%s%s", co_code_name(err->code), retry_ms >= 1000 ? ">" : "");
+    note(arg, '!', text);
+}
+
+static const struct op_kube_watch_ops ops = {
+    .sync_begin = on_begin, .object = on_object, .sync_end = on_end, .error = on_error};
+static const struct op_kube_watch_ops raw_ops = {
+    .sync_begin = on_begin, .raw = on_raw, .sync_end = on_end, .error = on_error};
+
+static void on_deadline(void *arg) {
+    struct world *w = arg;
+    w->late = true;
+}
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    w->trace = CO_BUF(4096);
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_true(fake_start(&w->server, w->loop));
+    assert_int_equal(
+        op_kube_client_new(w->loop, fake_config(&w->server), NULL, &w->client, NULL), 0);
+    w->deadline = co_timer_new(w->loop, on_deadline, w);
+    co_timer_start(w->deadline, 20 * 1000);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    op_kube_watch_free(w->watch);
+    op_kube_client_free(w->client);
+    fake_stop(&w->server);
+    co_timer_free(w->deadline);
+    co_loop_free(w->loop);
+    co_buf_done(&w->trace);
+    free(w);
+    return 0;
+}
+
+static void start(struct world *w, const struct op_kube_watch_ops *with, int64_t idle_ms) {
+    const struct op_kube_watch_opts opts = {
+        .type = &pods,
+        .label_selector = "a=b",
+        .ops = with,
+        .arg = w,
+        .page = 2,
+        .backoff_min_ms = 2,
+        .backoff_max_ms = 8,
+        .idle_max_ms = idle_ms,
+    };
+    w->watch = op_kube_watch_new(w->client, &opts);
+}
+
+/* Until the script is used up and the trace says so, or the deadline. */
+static void run(struct world *w, const char *expected) {
+    while (!w->late && !w->server.wrong &&
+           (w->server.served < w->server.n_steps || !w->trace.data ||
+               strcmp(w->trace.data, expected) != 0)) {
+        co_loop_turn(w->loop);
+        if (w->trace.len > strlen(expected)) {
+            break;
+        }
+    }
+    assert_string_equal(w->trace.data ? w->trace.data : "", expected);
+    assert_false(w->server.wrong);
+    assert_int_equal(w->server.served, w->server.n_steps);
+}
+
+#define OBJECT(name, version)                                                                      \
+    "{\"metadata\":{\"name\":\"" name "\",\"resourceVersion\":\"" version "\"}}"
+#define LIST(version, next, items)                                                                 \
+    "{\"kind\":\"PodList\",\"metadata\":{\"resourceVersion\":\"" version "\",\"continue\":\"" next \
+    "\"},\"items\":" items "}"
+#define EVENT(type, name, version) "{\"type\":\"" type "\",\"object\":" OBJECT(name, version) "}\n"
+#define GONE "{\"kind\":\"Status\",\"message\":\"too old\",\"reason\":\"Expired\",\"code\":410}"
+#define EMPTY                                                                                      \
+    { "GET /api/v1/pods?limit=2&labelSelector=a%3Db HTTP", 200, LIST("10", "", "[]") }
+#define HELD(version)                                                                              \
+    { "&resourceVersion=" version "&", 200, "", FAKE_HOLD }
+
+static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
+    (void)state;
+    static const struct {
+        const char *what;
+        struct fake_step steps[6];
+        const char *trace;
+        uint64_t version;
+    } rows[] = {
+        {"pages, events, bookmark, an end in order",
+            {{"?limit=2&", 200, LIST("10", "t/1", "[" OBJECT("a", "3") "," OBJECT("b", "4") "]")},
+                {"&continue=t%2F1 ", 200, LIST("10", "", "[" OBJECT("c", "5") "]")},
+                {"&resourceVersion=10&", 200,
+                    EVENT("ADDED", "d", "11") EVENT("MODIFIED", "d", "12")
+                        EVENT("DELETED", "d", "13") EVENT("BOOKMARK", "", "20"),
+                    FAKE_END},
+                HELD("20")},
+            "B +a +b +c E +d ~d -d !unavailable", 20},
+        {"items that are null", {{NULL, 200, LIST("10", "", "null")}, HELD("10")}, "B E", 10},
+        {"a continue token that has expired",
+            {{NULL, 200, LIST("10", "t", "[" OBJECT("a", "3") "]")}, {"continue=t", 410, GONE},
+                EMPTY, HELD("10")},
+            "B +a B E", 10},
+        {"a page that fails for want of a server is asked for again",
+            {{NULL, 200, LIST("10", "t", "[" OBJECT("a", "3") "]")}, {"continue=t", 503, ""},
+                {"continue=t", 200, LIST("10", "", "[]")}, HELD("10")},
+            "B +a !unavailable E", 10},
+        {"410 as an event",
+            {EMPTY, {NULL, 200, "{\"type\":\"ERROR\",\"object\":" GONE "}\n", FAKE_HOLD},
+                {"?limit", 200, LIST("30", "", "[" OBJECT("a", "3") "]")}, HELD("30")},
+            "B E B +a E", 30},
+        {"410 as the answer",
+            {EMPTY, {"watch=true", 410, GONE}, {"?limit", 200, LIST("30", "", "[]")}, HELD("30")},
+            "B E B E", 30},
+        {"another error as an event",
+            {EMPTY,
+                {NULL, 200,
+                    EVENT("ADDED", "a", "11") "{\"type\":\"ERROR\",\"object\":{\"code\":500}}\n",
+                    FAKE_HOLD},
+                HELD("11")},
+            "B E +a !unavailable", 11},
+        {"a torn line",
+            {EMPTY,
+                {NULL, 200, EVENT("ADDED", "a", "11") "{\"type\":\"ADDED\",\"object\":{\"meta",
+                    FAKE_CUT},
+                HELD("11")},
+            "B E +a !unavailable", 11},
+        {"an end in order inside a line",
+            {EMPTY, {NULL, 200, "{\"type\":\"AD", FAKE_END}, HELD("10")}, "B E !unavailable", 10},
+        {"a line that is no event",
+            {EMPTY, {NULL, 200, "<html>\n" EVENT("ADDED", "a", "11"), FAKE_HOLD}, HELD("10")},
+            "B E !invalid", 10},
+        {"an event in another order",
+            {EMPTY, {NULL, 200, "{\"object\": " OBJECT("a", "11") ", \"type\": \"ADDED\"}\n",
+                        FAKE_HOLD}},
+            "B E +a", 11},
+        {"a reset instead of a list", {{NULL, 0, NULL, FAKE_CUT}, EMPTY, HELD("10")},
+            "!unavailable B E", 10},
+        {"a list cut short", {{NULL, 200, "{\"kind\":\"PodList\",", FAKE_CUT}, EMPTY, HELD("10")},
+            "!unavailable B E", 10},
+        {"a list that is no list", {{NULL, 200, "[]"}, EMPTY, HELD("10")}, "!unavailable B E", 10},
+        {"no right to list", {{NULL, 403, ""}, EMPTY, HELD("10")}, "!permission B E", 10},
+        {"a watch refused for now", {EMPTY, {NULL, 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"}},
+            "B E !unavailable>", 10},
+        {"a list refused for now", {{NULL, 429, "{\"details\":{\"retryAfterSeconds\":2}}"}},
+            "!unavailable>", 0},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        void *s;
+        setup(&s);
+        struct world *w = s;
+        size_t n = 0;
+        while (n < CO_ARRAY_LEN(rows[i].steps) && (rows[i].steps[n].status || n == 0)) {
+            n++;
+        }
+        fake_script(&w->server, rows[i].steps, n);
+        start(w, i % 2 ? &raw_ops : &ops, 0);
+        print_message("%s\n", rows[i].what);
+        run(w, rows[i].trace);
+        assert_int_equal(op_kube_watch_version(w->watch), rows[i].version);
+        teardown(&s);
+    }
+}
+
+/* The connection stands, and nothing comes: not to be told from an idle one but by time. */
+static void test_silence_is_noticed_and_the_connection_not_used_again(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {EMPTY, HELD("10"), HELD("10")};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    start(w, &ops, 100);
+    run(w, "B E !timeout");
+    assert_int_equal(w->server.n_connections, 3);
+    assert_int_equal(op_kube_watch_stats(w->watch).breaks, 1);
+}
+
+static void test_a_watch_may_be_freed_in_each_callback(void **state) {
+    (void)state;
+    static const struct fake_step steps[] = {
+        {NULL, 200, LIST("10", "", "[" OBJECT("a", "3") "," OBJECT("b", "4") "]")},
+        {NULL, 200, EVENT("MODIFIED", "a", "11") EVENT("DELETED", "a", "12") "x\n", FAKE_HOLD}};
+    static const struct {
+        char at;
+        const char *trace;
+    } rows[] = {{'B', "B"}, {'+', "B +a"}, {'E', "B +a +b E"}, {'~', "B +a +b E ~a"},
+        {'-', "B +a +b E ~a -a"}, {'!', "B +a +b E ~a -a !invalid"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        void *s;
+        setup(&s);
+        struct world *w = s;
+        fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+        w->free_at = rows[i].at;
+        start(w, &ops, 0);
+        while (w->watch && !w->late) {
+            co_loop_turn(w->loop);
+        }
+        assert_string_equal(w->trace.data, rows[i].trace);
+        assert_int_equal(op_kube_client_pending(w->client), 0);
+        teardown(&s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_a_server_does_and_what_the_consumer_sees),
+        cmocka_unit_test_setup_teardown(
+            test_silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
+        cmocka_unit_test(test_a_watch_may_be_freed_in_each_callback),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
