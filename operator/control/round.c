@@ -271,6 +271,8 @@ static void status_done(
     }
     free(co_steal_ptr(r->status_sent));
     if (code == CO_CONFLICT) {
+        co_log_debug("status conflict, looking again", CO_S("job", r->job->name),
+            CO_S("namespace", r->job->ns), CO_S("version", r->job->resource_version));
         r->conflict = true;
         round_end(r, 0);
         return;

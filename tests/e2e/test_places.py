@@ -67,6 +67,9 @@ def args_of_operator(cluster, change):
         k("-n", SYSTEM, "patch", "deployment", DEPLOYMENT, "--type=json", "-p",
           json.dumps([{"op": "replace", "path": path, "value": args}]))
         k("-n", SYSTEM, "rollout", "status", f"deployment/{DEPLOYMENT}", "--timeout=60s", seconds=70)
+        # The one before acts until it is gone.
+        wait("one operator", 30, lambda: len(cluster.core.list_namespaced_pod(
+            SYSTEM, label_selector="control-plane=controller-manager").items) == 1)
 
     put(change(before))
     return lambda: put(before)

@@ -86,7 +86,7 @@ def operator(plane):
 
     yield start
     for o in started:
-        print(f"--- operator log (last 60 lines)\n" + "\n".join(o.text().splitlines()[-60:]))
+        print(f"--- operator log (last 60 lines)\n" + "\n".join(o.text().splitlines()[-int(os.environ.get("OPERATOR_LOG_LINES", "60")):]))
         o.close()
 
 

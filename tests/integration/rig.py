@@ -50,7 +50,13 @@ class ControlPlane:
         kubernetes.config.load_kube_config(self.kubeconfig)
         self.core, self.custom = client.CoreV1Api(), client.CustomObjectsApi()
         self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
-        self.kubectl("wait", "--for=condition=Established", "crd", f"paddlejobs.{GROUP[0]}", "--timeout=20s")
+        wait_for(self._served, why="PaddleJobs served")
+
+    def _served(self):
+        try:
+            return self.custom.list_cluster_custom_object(*GROUP, "paddlejobs")
+        except ApiException:
+            return None
 
     def up(self):
         subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", "0", self.dir],
@@ -212,7 +218,7 @@ class Operator:
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log", delete=False)
         self.args = [BIN / "paddle-operator", f"--kubeconfig={kubeconfig}", "--initImage=", "--gate-bind-address=0",
                      f"--metrics-bind-address=127.0.0.1:{self.metrics}",
-                     f"--health-probe-bind-address=127.0.0.1:{self.health}", *flags]
+                     f"--health-probe-bind-address=127.0.0.1:{self.health}", *os.environ.get("PADDLE_OPERATOR_FLAGS", "").split(), *flags]
         self.env = {**os.environ, **(env or {})}
         self.start()
 
