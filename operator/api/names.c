@@ -65,8 +65,7 @@ bool op_phase_terminal(enum op_phase phase) {
 }
 
 void op_pod_name(const char *job, enum op_role role, int32_t index, char *ret, size_t size) {
-    int n = snprintf(ret, size, "%s-%s-%" PRId32, job, op_role_name(role), index);
-    (void)n; /* cut off: the caller knows its size */
+    (void)snprintf(ret, size, "%s-%s-%" PRId32, job, op_role_name(role), index);
 }
 
 int32_t op_pod_name_index(const char *job, enum op_role role, const char *name) {

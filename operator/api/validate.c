@@ -17,15 +17,15 @@ static void CO_PRINTF(4, 5)
     }
     struct op_problem *p = &f->rows[f->n++];
     *p = (struct op_problem){.code = code};
-    int n = snprintf(p->path, sizeof(p->path), "%s", path);
-    n = snprintf(p->message, sizeof(p->message), "%s ", path);
+    (void)snprintf(p->path, sizeof(p->path), "%s", path);
+    int n = snprintf(p->message, sizeof(p->message), "%s ", path);
     if (n < 0 || (size_t)n >= sizeof(p->message)) {
         return;
     }
     va_list ap;
     va_start(ap, fmt);
-    n = vsnprintf(p->message + n, sizeof(p->message) - (size_t)n, fmt, ap);
-    (void)n; /* a cut message is still one */
+    /* A cut message is still one. */
+    (void)vsnprintf(p->message + n, sizeof(p->message) - (size_t)n, fmt, ap);
     va_end(ap);
 }
 
@@ -164,8 +164,8 @@ static void check_replicas(struct found *f, const json_t *j, const char *path) {
 }
 
 static void check_role(struct found *f, const json_t *role, const char *name) {
-    char path[64];
-    int n = snprintf(path, sizeof(path), "spec.%s", name);
+    char path[64]; /* the longest fits */
+    (void)snprintf(path, sizeof(path), "spec.%s", name);
     if (absent(role)) {
         return;
     }
@@ -173,10 +173,9 @@ static void check_role(struct found *f, const json_t *role, const char *name) {
         add(f, OP_PROBLEM_TYPE, path, "is not an object: it needs replicas and a template");
         return;
     }
-    n = snprintf(path, sizeof(path), "spec.%s.replicas", name);
+    (void)snprintf(path, sizeof(path), "spec.%s.replicas", name);
     check_replicas(f, json_object_get(role, "replicas"), path);
-    n = snprintf(path, sizeof(path), "spec.%s.template", name);
-    (void)n; /* the longest fits */
+    (void)snprintf(path, sizeof(path), "spec.%s.template", name);
     check_template(f, json_object_get(role, "template"), path);
 }
 
@@ -207,8 +206,7 @@ static void check_spec(struct found *f, const json_t *spec) {
         const json_t *j = json_object_get(spec, spec_fields[i].key);
         if (!absent(j) && json_typeof(j) != spec_fields[i].type) {
             char path[64];
-            int n = snprintf(path, sizeof(path), "spec.%s", spec_fields[i].key);
-            (void)n; /* the longest fits */
+            (void)snprintf(path, sizeof(path), "spec.%s", spec_fields[i].key);
             add(f, OP_PROBLEM_TYPE, path, "is not %s", spec_fields[i].word);
         }
     }

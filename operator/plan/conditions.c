@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { MESSAGE_MAX = 640 };
-
 const json_t *op_condition_stored(const struct op_job *job, const char *type) {
     size_t i;
     json_t *c;
@@ -80,7 +78,6 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
     json_t *list = json_array();
     bool completed = o->phase == OP_PHASE_COMPLETED;
     bool failed = o->phase == OP_PHASE_FAILED;
-    bool all = w->job->success == OP_SUCCESS_ALL || w->job->mode != OP_MODE_PS;
     const struct condition rows[] = {
         created(w, o),
         running(o),
@@ -90,8 +87,9 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
             .message = o->completing ? "all workers have succeeded, servers may still end" : ""},
         {.type = "Succeeded",
             .is = completed,
-            .reason =
-                completed ? (all ? "AllPodsSucceeded" : "AllWorkersSucceeded") : waiting_reason(o),
+            .reason = completed ? (op_world_workers_decide(w) ? "AllWorkersSucceeded"
+                                                              : "AllPodsSucceeded")
+                                : waiting_reason(o),
             .message = ""},
         {.type = "Failed", .is = failed, .reason = waiting_reason(o), .message = o->message},
         {.type = "Blocked",

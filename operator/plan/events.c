@@ -114,10 +114,9 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
 
 /* ---- where the job stands ------------------------------------------------------------------- */
 
-static void add(struct op_plan *plan, bool warning, const char *reason, char *message_own) {
+static void add(struct op_plan *plan, struct op_event event) {
     plan->events = co_xrealloc(plan->events, plan->n_events + 1, sizeof(*plan->events));
-    plan->events[plan->n_events++] =
-        (struct op_event){.warning = warning, .reason = reason, .message = message_own};
+    plan->events[plan->n_events++] = event;
 }
 
 static int64_t wanted(const struct op_world *w) {
@@ -129,24 +128,31 @@ static int64_t wanted(const struct op_world *w) {
 }
 
 static char *completed_message(const struct op_world *w) {
-    bool workers = w->job->mode == OP_MODE_PS && w->job->success == OP_SUCCESS_WORKERS;
-    return workers ? co_xstrdup("job completed: all workers have succeeded")
-                   : co_xstrdup("job completed: all pods have succeeded");
+    return op_world_workers_decide(w) ? co_xstrdup("job completed: all workers have succeeded")
+                                      : co_xstrdup("job completed: all pods have succeeded");
+}
+
+static char *running_message(const struct op_world *w) {
+    int64_t n = wanted(w);
+    return n == 0   ? co_xstrdup("the job has no pods")
+           : n == 1 ? co_xstrdup("its pod is running")
+                    : co_xasprintf("all %" PRId64 " pods are running", n);
 }
 
 static void add_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
-    int64_t n = wanted(w);
     switch (o->phase) {
     case OP_PHASE_RUNNING:
-        add(plan, false, "Running",
-            n == 1 ? co_xstrdup("its pod is running")
-                   : co_xasprintf("all %" PRId64 " pods are running", n));
+        add(plan, (struct op_event){
+                      .warning = false, .reason = "Running", .message = running_message(w)});
         break;
     case OP_PHASE_COMPLETED:
-        add(plan, false, "Completed", completed_message(w));
+        add(plan, (struct op_event){
+                      .warning = false, .reason = "Completed", .message = completed_message(w)});
         break;
     case OP_PHASE_FAILED:
-        add(plan, true, "Failed", co_xasprintf("job failed: %s", o->message));
+        add(plan, (struct op_event){.warning = true,
+                      .reason = "Failed",
+                      .message = co_xasprintf("job failed: %s", o->message)});
         break;
     case OP_PHASE_NONE:
     case OP_PHASE_PENDING:
@@ -167,9 +173,12 @@ static void add_blocked(
         return;
     }
     if (w->job->n_problems) {
-        add(plan, true, op_problem_code_name(w->job->problems[0].code), co_xstrdup(o->message));
+        add(plan, (struct op_event){.warning = true,
+                      .reason = op_problem_code_name(w->job->problems[0].code),
+                      .message = co_xstrdup(o->message)});
     } else if (strcmp(o->reason, "NameTaken") == 0) {
-        add(plan, true, "NameTaken", co_xstrdup(o->message));
+        add(plan, (struct op_event){
+                      .warning = true, .reason = "NameTaken", .message = co_xstrdup(o->message)});
     }
 }
 
@@ -181,8 +190,10 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
         add_blocked(plan, w, o);
     }
     if (o->completing && !op_condition_true(w->job, "Completing")) {
-        add(plan, false, "Completing",
-            co_xasprintf("all workers have succeeded; servers have %" PRId64 " s to end",
-                w->settings->server_grace));
+        add(plan, (struct op_event){.warning = false,
+                      .reason = "Completing",
+                      .message = co_xasprintf("all workers have succeeded; servers have %" PRId64
+                                              " s to end",
+                          w->settings->server_grace)});
     }
 }

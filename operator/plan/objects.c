@@ -158,8 +158,7 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     json_t *meta = template_metadata(tmpl);
     json_t *labels = need(meta, "labels", json_object);
     set_text(labels, OP_LABEL_ROLE, op_role_name(role));
-    int n = snprintf(text, sizeof(text), "%d", (int)index);
-    (void)n; /* fits */
+    (void)snprintf(text, sizeof(text), "%d", (int)index);
     set_text(labels, OP_LABEL_INDEX, text);
     set_text(labels, OP_LABEL_ATTEMPT, "0");
     set_text(need(meta, "annotations", json_object), OP_ANNOTATION_ROLE, op_role_name(role));

@@ -29,12 +29,6 @@ static struct sums sum_roles(const struct op_world *w, unsigned mask) {
 
 enum { SERVERS = 1U << OP_PS, TRAINERS = 1U << OP_WORKER | 1U << OP_HETER };
 
-/* Workers decide: servers serve for ever. */
-static bool workers_decide(const struct op_world *w) {
-    return w->job->mode == OP_MODE_PS && w->job->success == OP_SUCCESS_WORKERS &&
-           sum_roles(w, TRAINERS).wanted > 0;
-}
-
 /* Since when the workers have been done: as stored, else 0.  Sticky, so that a worker's pod that
  * is deleted in the servers' grace period does not train again. */
 static int64_t completing_since(const struct op_world *w) {
@@ -94,7 +88,7 @@ static void judge_workers(struct op_outlook *o, const struct op_world *w) {
 static void judge(struct op_outlook *o, const struct op_world *w) {
     struct sums trainers = sum_roles(w, TRAINERS);
     struct sums all = sum_roles(w, SERVERS | TRAINERS);
-    bool decide = workers_decide(w);
+    bool decide = op_world_workers_decide(w);
     if (decide && (trainers.succeeded == trainers.wanted || completing_since(w)) &&
         trainers.failed == 0) {
         judge_workers(o, w);

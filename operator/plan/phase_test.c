@@ -189,6 +189,19 @@ static void servers_that_end_by_themselves_end_the_job_at_once(void **state) {
     tk_done(&c);
 }
 
+static void servers_without_workers_end_when_all_have_ended(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("ps", 1) ",'cleanPodPolicy':'Never'"));
+    rest(&c);
+    run_all(&c);
+    tk_pod_status(&c, "x-ps-0", DONE);
+    expect_events(&c, "Completed: job completed: all pods have succeeded");
+    rest(&c);
+    expect_condition(&c, "Succeeded", "True AllPodsSucceeded ");
+    tk_done(&c);
+}
+
 struct clean_row {
     const char *policy;
     bool on_completed, on_failed;
@@ -243,6 +256,7 @@ int main(void) {
         cmocka_unit_test(an_oom_kill_and_an_eviction_are_reasons_of_their_own),
         cmocka_unit_test(servers_have_their_grace_and_are_stopped),
         cmocka_unit_test(servers_that_end_by_themselves_end_the_job_at_once),
+        cmocka_unit_test(servers_without_workers_end_when_all_have_ended),
         cmocka_unit_test(the_clean_policy_decides_what_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,9 +172,9 @@ static bool outlived(const struct op_job *job, const struct op_pod *pod) {
 
 static void end_pods(struct builder *b, bool clean) {
     const struct op_seen *seen = b->w->seen;
-    const struct op_pod **pods = co_xcalloc(seen->n_pods + 1, sizeof(*pods));
-    memcpy(pods, seen->pods, seen->n_pods * sizeof(*pods));
-    qsort(pods, seen->n_pods, sizeof(*pods), compare_pods);
+    const struct op_pod **pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
+    memcpy(pods, seen->pods, seen->n_pods * sizeof(void *));
+    qsort(pods, seen->n_pods, sizeof(void *), compare_pods);
     for (size_t i = 0; i < seen->n_pods; i++) {
         if (strcmp(pods[i]->c.owner_uid, b->w->job->uid) != 0) {
             continue;
@@ -190,9 +190,9 @@ static void end_pods(struct builder *b, bool clean) {
 
 static void end_services(struct builder *b) {
     const struct op_seen *seen = b->w->seen;
-    const struct op_service **services = co_xcalloc(seen->n_services + 1, sizeof(*services));
-    memcpy(services, seen->services, seen->n_services * sizeof(*services));
-    qsort(services, seen->n_services, sizeof(*services), compare_services);
+    const struct op_service **services = co_xcalloc(seen->n_services + 1, sizeof(void *));
+    memcpy(services, seen->services, seen->n_services * sizeof(void *));
+    qsort(services, seen->n_services, sizeof(void *), compare_services);
     for (size_t i = 0; i < seen->n_services; i++) {
         if (strcmp(services[i]->c.owner_uid, b->w->job->uid) == 0) {
             add_delete(b, OP_KIND_SERVICE, &services[i]->c, "cleanPodPolicy");

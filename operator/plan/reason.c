@@ -9,8 +9,7 @@ static void CO_PRINTF(3, 4) say(struct op_outlook *o, const char *reason, const 
     o->reason = reason;
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(o->message, sizeof(o->message), fmt, ap);
-    (void)n; /* a cut message is still one */
+    (void)vsnprintf(o->message, sizeof(o->message), fmt, ap);
     va_end(ap);
 }
 
@@ -21,8 +20,7 @@ static void say_failed(struct op_outlook *o, const struct op_pod *pod) {
     bool own_reason = *pod->reason && strcmp(pod->reason, "Error") != 0;
     char code[48] = "";
     if (pod->exit_code >= 0) {
-        int n = snprintf(code, sizeof(code), "exit code %" PRId32, pod->exit_code);
-        (void)n; /* fits */
+        (void)snprintf(code, sizeof(code), "exit code %" PRId32, pod->exit_code);
     }
     say(o, own_reason ? pod->reason : "PodFailed", "pod %s%s%s: %s%s%s%s%s%s", pod->c.name,
         *pod->container ? ", container " : "", pod->container, code,
@@ -137,9 +135,8 @@ static const char *stored_message(const struct op_world *w, const char *reason, 
 static void say_waiting(
     struct op_outlook *o, const struct op_world *w, const struct op_pod *pod, const char *reason) {
     char start[256];
-    int n = snprintf(start, sizeof(start), "pod %.80s%s%.80s: ", pod->c.name,
+    (void)snprintf(start, sizeof(start), "pod %.80s%s%.80s: ", pod->c.name,
         *pod->container ? ", container " : "", pod->container);
-    (void)n; /* fits */
     const char *stored = *pod->container ? stored_message(w, reason, start) : NULL;
     if (stored) {
         say(o, reason, "%s", stored);
@@ -184,16 +181,18 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
     const struct op_job *job = w->job;
     if (o->failed) {
         say_failed(o, o->failed);
-    } else if (op_phase_terminal(o->phase)) {
         return;
-    } else if (job->n_problems) {
+    }
+    if (op_phase_terminal(o->phase)) {
+        return;
+    }
+    if (job->n_problems) {
         say(o, op_problem_code_name(job->problems[0].code), "%s", job->problems[0].message);
         o->blocked = true;
     } else if (o->completing) {
         say(o, "WorkersSucceeded", "all workers have succeeded, servers may still end");
-    } else if (find_taken(o, w) || find_create_failed(o, w) || find_waiting(o, w)) {
-        return;
-    } else if (!env && waits_at_gate(w)) {
+    } else if (!find_taken(o, w) && !find_create_failed(o, w) && !find_waiting(o, w) && !env &&
+               waits_at_gate(w)) {
         say(o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
     }
 }

@@ -6,6 +6,11 @@ bool op_world_wants_services(const struct op_world *w) {
     return w->job->intranet == OP_SERVICE || w->settings->services_all;
 }
 
+bool op_world_workers_decide(const struct op_world *w) {
+    return w->job->mode == OP_MODE_PS && w->job->success == OP_SUCCESS_WORKERS &&
+           (op_world_replicas(w, OP_WORKER) > 0 || op_world_replicas(w, OP_HETER) > 0);
+}
+
 static bool is_ours(const struct op_world *w, const struct op_child *c) {
     return strcmp(c->owner_uid, w->job->uid) == 0;
 }
@@ -135,8 +140,8 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         w->slot[r] = co_xcalloc((size_t)op_world_replicas(w, r) + 1, sizeof(struct op_slot));
     }
-    w->stale_pods = co_xcalloc(seen->n_pods + 1, sizeof(*w->stale_pods));
-    w->stale_services = co_xcalloc(seen->n_services + 1, sizeof(*w->stale_services));
+    w->stale_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
+    w->stale_services = co_xcalloc(seen->n_services + 1, sizeof(void *));
     for (size_t i = 0; i < seen->n_pods; i++) {
         place_pod(w, seen->pods[i]);
     }
@@ -146,8 +151,8 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     for (size_t i = 0; i < seen->n_failures; i++) {
         place_failure(w, &seen->failures[i]);
     }
-    qsort(w->stale_pods, w->n_stale_pods, sizeof(*w->stale_pods), compare_pods);
-    qsort(w->stale_services, w->n_stale_services, sizeof(*w->stale_services), compare_services);
+    qsort(w->stale_pods, w->n_stale_pods, sizeof(void *), compare_pods);
+    qsort(w->stale_services, w->n_stale_services, sizeof(void *), compare_services);
     if (seen->configmap && is_ours(w, &seen->configmap->c)) {
         w->configmap = seen->configmap;
     } else if (seen->configmap) {

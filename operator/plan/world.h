@@ -49,6 +49,9 @@ static inline int32_t op_world_replicas(const struct op_world *w, enum op_role r
 /* Every Service that the job is to have: one a pod, in Service mode or when asked for. */
 bool op_world_wants_services(const struct op_world *w);
 
+/* The job is done when its trainers are: servers serve for ever. */
+bool op_world_workers_decide(const struct op_world *w);
+
 /* ---- env.c: addresses and the ConfigMap -------------------------------------------------- */
 
 /* Data of the ConfigMap, NULL while an address is missing.  The caller owns it. */
