@@ -1,0 +1,433 @@
+#include "operator/kube/client.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "operator/kube/fake_server.h"
+
+static const struct op_kube_type pods = {"", "v1", "pods", "Pod"};
+
+struct world {
+    struct co_loop *loop;
+    struct fake_server server;
+    struct op_kube_config *cfg;
+    struct op_kube_client_opts opts;
+    struct op_kube_client *client;
+    struct co_timer *deadline;
+    bool late, drained;
+    /* of the last answer */
+    int calls, code, status;
+    int64_t retry_after_ms;
+    char reason[64], message[128], error[CO_ERR_MAX], text[128];
+    bool had_body;
+    struct op_kube_sample sample;
+    size_t samples;
+};
+
+static void on_done(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct world *w = arg;
+    w->calls++;
+    w->code = code;
+    w->status = reply->status;
+    w->retry_after_ms = reply->retry_after_ms;
+    w->had_body = reply->body != NULL;
+    snprintf(w->reason, sizeof(w->reason), "%s", reply->reason);
+    snprintf(w->message, sizeof(w->message), "%s", reply->message);
+    snprintf(w->error, sizeof(w->error), "%s", code ? err->msg : "");
+    snprintf(w->text, sizeof(w->text), "%.100s", reply->text);
+    assert_int_equal(strlen(reply->text), reply->len);
+}
+
+static void on_sample(void *arg, const struct op_kube_sample *s) {
+    struct world *w = arg;
+    w->sample = *s;
+    w->sample.resource = NULL;
+    w->sample.subresource = NULL;
+    w->samples++;
+}
+
+static void on_drained(void *arg) {
+    struct world *w = arg;
+    w->drained = true;
+}
+
+static void on_deadline(void *arg) {
+    struct world *w = arg;
+    w->late = true;
+}
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_true(fake_start(&w->server, w->loop));
+    w->cfg = fake_config(&w->server);
+    w->opts.sample = on_sample;
+    w->opts.sample_arg = w;
+    w->deadline = co_timer_new(w->loop, on_deadline, w);
+    co_timer_start(w->deadline, 20 * 1000);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    op_kube_client_free(w->client);
+    op_kube_config_free(w->cfg);
+    fake_stop(&w->server);
+    co_timer_free(w->deadline);
+    co_loop_free(w->loop);
+    free(w);
+    return 0;
+}
+
+static void begin(struct world *w, const struct fake_step *steps, size_t n) {
+    fake_script(&w->server, steps, n);
+    assert_int_equal(
+        op_kube_client_new(w->loop, co_steal_ptr(w->cfg), &w->opts, &w->client, NULL), 0);
+}
+
+static void until_calls(struct world *w, int calls) {
+    while (w->calls < calls && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->calls, calls);
+}
+
+static void until_served(struct world *w, size_t n) {
+    while (w->server.served < n && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->server.served, n);
+}
+
+static struct op_kube_op *send_name(struct world *w, enum op_kube_lane lane, const char *name) {
+    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, &pods, "d", name, on_done, w);
+    req.lane = lane;
+    return op_kube_do(w->client, &req);
+}
+
+static void test_verbs_become_requests(void **state) {
+    struct world *w = *state;
+    static const struct {
+        enum op_kube_verb verb;
+        enum op_kube_patch patch;
+        const char *name, *subresource;
+        bool body;
+        const char *expect[3];
+    } rows[] = {
+        {OP_KUBE_GET, 0, "x", NULL, false, {"GET /api/v1/namespaces/d/pods/x HTTP"}},
+        {OP_KUBE_CREATE, 0, NULL, NULL, true,
+            {"POST /api/v1/namespaces/d/pods HTTP", "Content-Type: application/json\r\n",
+                "\r\n\r\n{\"a\":1}"}},
+        {OP_KUBE_UPDATE, 0, "x", "status", true, {"PUT /api/v1/namespaces/d/pods/x/status HTTP"}},
+        {OP_KUBE_PATCH, OP_KUBE_PATCH_MERGE, "x", NULL, true,
+            {"PATCH /api/v1/namespaces/d/pods/x HTTP",
+                "Content-Type: application/merge-patch+json\r\n"}},
+        {OP_KUBE_PATCH, OP_KUBE_PATCH_JSON, "x", NULL, true,
+            {"Content-Type: application/json-patch+json\r\n"}},
+        {OP_KUBE_PATCH, OP_KUBE_PATCH_APPLY, "x", NULL, true,
+            {"/pods/x?fieldManager=paddle-operator&force=true HTTP",
+                "Content-Type: application/apply-patch+yaml\r\n"}},
+        {OP_KUBE_DELETE, 0, "x", NULL, true, {"DELETE /api/v1/namespaces/d/pods/x HTTP"}},
+        {OP_KUBE_DELETECOLLECTION, 0, NULL, NULL, false,
+            {"DELETE /api/v1/namespaces/d/pods HTTP", "User-Agent: paddle-operator/"}},
+    };
+    struct fake_step steps[CO_ARRAY_LEN(rows)];
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        steps[i] = (struct fake_step){rows[i].expect[0], 200, "{}", FAKE_KEEP, NULL};
+    }
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOJSON json_t *body = json_pack("{s:i}", "a", 1);
+        struct op_kube_req req =
+            op_kube_req_for(rows[i].verb, &pods, "d", rows[i].name, on_done, w);
+        req.subresource = rows[i].subresource;
+        req.patch = rows[i].patch;
+        req.body = rows[i].body ? body : NULL;
+        (void)op_kube_do(w->client, &req);
+        until_calls(w, (int)i + 1);
+        assert_int_equal(w->code, 0);
+        assert_true(w->had_body);
+        for (size_t k = 1; k < 3 && rows[i].expect[k]; k++) {
+            assert_non_null(strstr(w->server.requests[i], rows[i].expect[k]));
+        }
+        assert_int_equal(w->sample.sent, rows[i].body ? 7 : 0);
+        assert_int_equal(w->sample.received, 2);
+        assert_int_equal(w->sample.status, 200);
+    }
+    assert_false(w->server.wrong);
+}
+
+static void test_a_refusal_carries_the_servers_words(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{NULL, 409,
+        "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"message\":\"pods x exists\","
+        "\"details\":{\"retryAfterSeconds\":2}}"}};
+    begin(w, steps, 1);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    until_calls(w, 1);
+    assert_int_equal(w->code, CO_EXISTS);
+    assert_int_equal(w->status, 409);
+    assert_string_equal(w->reason, "AlreadyExists");
+    assert_string_equal(w->message, "pods x exists");
+    assert_string_equal(w->error, "get pods d/x: pods x exists (409 AlreadyExists)");
+    assert_int_equal(w->retry_after_ms, 2000);
+    assert_false(w->had_body);
+}
+
+static void test_what_is_no_answer_of_an_api_server(void **state) {
+    (void)state;
+    static const struct {
+        struct fake_step step;
+        int code;
+    } rows[] = {
+        {{NULL, 200, "<html>login"}, CO_UNAVAILABLE},
+        {{NULL, 302, ""}, CO_INTERNAL},
+        {{NULL, 502, "<html>bad gateway"}, CO_UNAVAILABLE},
+        {{NULL, 200, "{\"a\":", FAKE_CUT}, CO_UNAVAILABLE},
+        {{NULL, 0, NULL, FAKE_CUT}, CO_UNAVAILABLE},
+        {{NULL, 200, "{\"a\":\"0123456789012345678901234567890123456789\"}"}, CO_NORESOURCE},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        void *s;
+        setup(&s);
+        struct world *w = s;
+        w->opts.reply_max = 40;
+        begin(w, &rows[i].step, 1);
+        (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+        until_calls(w, 1);
+        assert_int_equal(w->code, rows[i].code);
+        assert_true(w->error[0]);
+        teardown(&s);
+    }
+}
+
+static void test_wrong_arguments_come_back_through_the_callback(void **state) {
+    struct world *w = *state;
+    begin(w, NULL, 0);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "..");
+    assert_int_equal(w->calls, 0);
+    until_calls(w, 1);
+    assert_int_equal(w->code, CO_INVALID);
+    assert_string_equal(w->error, "get pods d/..: name \"..\" cannot be part of a path");
+    assert_int_equal(op_kube_client_pending(w->client), 0);
+}
+
+static void test_nobody_listens(void **state) {
+    struct world *w = *state;
+    fake_stop(&w->server);
+    begin(w, NULL, 0);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    until_calls(w, 1);
+    assert_int_equal(w->code, CO_UNAVAILABLE);
+    assert_int_equal(w->status, 0);
+    w->server = (struct fake_server){.fd = -1};
+}
+
+static void test_a_deadline_holds_on_the_wire_and_in_the_queue(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"/pods/a ", 0, NULL, FAKE_HOLD}, {"/pods/c ", 200, "{}"}};
+    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    struct op_kube_req a = op_kube_req_for(OP_KUBE_GET, &pods, "d", "a", on_done, w);
+    a.deadline_ms = 2000;
+    struct op_kube_req b = op_kube_req_for(OP_KUBE_GET, &pods, "d", "b", on_done, w);
+    b.deadline_ms = 20;
+    (void)op_kube_do(w->client, &a);
+    (void)op_kube_do(w->client, &b);
+    until_calls(w, 1);
+    assert_int_equal(w->code, CO_TIMEOUT);
+    assert_non_null(strstr(w->error, "get pods d/b: waited"));
+    until_calls(w, 2);
+    assert_int_equal(w->code, CO_TIMEOUT);
+    assert_non_null(strstr(w->error, "get pods d/a"));
+    /* What swallowed a request without a word is not trusted with the next. */
+    (void)send_name(w, OP_KUBE_LANE_WORK, "c");
+    until_calls(w, 3);
+    assert_int_equal(w->code, 0);
+    assert_int_equal(w->server.n_connections, 2);
+}
+
+static void test_lanes_have_budgets_of_their_own(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"/work", 0, NULL, FAKE_HOLD},
+        {"/work", 0, NULL, FAKE_HOLD}, {"/status", 200, "{}"}, {"/work", 200, "{}"}};
+    struct op_kube_op *work[5];
+    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 2;
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    for (size_t i = 0; i < CO_ARRAY_LEN(work); i++) {
+        work[i] = send_name(w, OP_KUBE_LANE_WORK, "work");
+    }
+    until_served(w, 2);
+    (void)send_name(w, OP_KUBE_LANE_STATUS, "status");
+    until_calls(w, 1);
+    assert_int_equal(w->server.served, 3);
+    assert_int_equal(op_kube_client_pending(w->client), 5);
+    /* A place that falls free is taken. */
+    op_kube_cancel(work[4]);
+    op_kube_cancel(work[3]);
+    op_kube_cancel(work[0]);
+    until_calls(w, 2);
+    op_kube_client_drain(w->client, on_drained, w);
+    co_loop_turn(w->loop);
+    assert_false(w->drained);
+    op_kube_cancel(work[1]);
+    while (!w->drained && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_true(w->drained);
+    assert_int_equal(w->calls, 2);
+    assert_false(w->server.wrong);
+}
+
+static void test_flows_take_turns(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"/big", 200, "{}"}, {"/small", 200, "{}"}, {"/big", 200, "{}"}, {"/big", 200, "{}"}};
+    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    for (size_t i = 0; i < 4; i++) {
+        struct op_kube_req req =
+            op_kube_req_for(OP_KUBE_GET, &pods, "d", i < 3 ? "big" : "small", on_done, w);
+        req.flow = i < 3 ? 7 : 8;
+        (void)op_kube_do(w->client, &req);
+    }
+    until_calls(w, 4);
+    assert_false(w->server.wrong);
+}
+
+static void test_a_queue_has_a_maximum(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
+    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    w->opts.queue_max = 2;
+    begin(w, steps, 1);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "a");
+    until_served(w, 1);
+    for (size_t i = 0; i < 3; i++) {
+        (void)send_name(w, OP_KUBE_LANE_WORK, "b");
+    }
+    until_calls(w, 1);
+    assert_int_equal(w->code, CO_NORESOURCE);
+    assert_int_equal(op_kube_client_pending(w->client), 3);
+}
+
+static void test_a_token_file_is_read_again_when_it_is_refused(void **state) {
+    struct world *w = *state;
+    char path[] = "/tmp/kube-token-XXXXXX";
+    CO_CLEANUP(co_closep) int fd = mkstemp(path);
+    static const struct fake_step steps[] = {{"Authorization: Bearer one\r\n", 200, "{}"},
+        {"Authorization: Bearer one\r\n", 401, "{}"}, {"Authorization: Bearer two\r\n", 200, "{}"},
+        {"Authorization: Bearer two\r\n", 401, "{}"}, {"Authorization: Bearer two\r\n", 401, "{}"}};
+    assert_int_equal(co_file_write(path, "one\n", 4, 0600, NULL), 0);
+    w->cfg->token_file = co_xstrdup(path);
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    until_calls(w, 1);
+    assert_int_equal(co_file_write(path, "two\n", 4, 0600, NULL), 0);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    until_calls(w, 2);
+    assert_int_equal(w->code, 0);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    until_calls(w, 3);
+    assert_int_equal(w->code, CO_PERMISSION);
+    assert_int_equal(w->server.served, 5);
+    assert_false(w->server.wrong);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void test_name_and_password(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"Authorization: Basic dTpwOnE=\r\n", 200, "{}"}};
+    w->cfg->username = co_xstrdup("u");
+    w->cfg->password = co_xstrdup("p:q");
+    begin(w, steps, 1);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    until_calls(w, 1);
+    assert_false(w->server.wrong);
+}
+
+/* A plugin's failure is not an answer about the object, least of all "not found". */
+static void test_requests_fail_with_their_credential(void **state) {
+    struct world *w = *state;
+    struct op_kube_exec *e = co_xcalloc(1, sizeof(*e));
+    e->command = co_xstrdup("no-such-credential-plugin");
+    e->args = co_xcalloc(1, sizeof(*e->args));
+    e->env = co_xcalloc(1, sizeof(*e->env));
+    e->api_version = co_xstrdup("client.authentication.k8s.io/v1");
+    w->cfg->exec = e;
+    begin(w, NULL, 0);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, OP_KUBE_LANE_LEASE, "y");
+    until_calls(w, 2);
+    assert_int_equal(w->code, CO_PERMISSION);
+    assert_non_null(strstr(w->error, "no-such-credential-plugin"));
+}
+
+static void test_a_plugin_is_asked_once_for_many_requests(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"Authorization: Bearer from-plugin\r\n", 200, "{}"},
+        {"Authorization: Bearer from-plugin\r\n", 200, "{}"},
+        {"Authorization: Bearer from-plugin\r\n", 401, "{}"}};
+    struct op_kube_exec *e = co_xcalloc(1, sizeof(*e));
+    e->command = co_xstrdup("sh");
+    e->args = co_xcalloc(3, sizeof(*e->args));
+    e->args[0] = co_xstrdup("-c");
+    e->args[1] = co_xstrdup("printf '{\"kind\":\"ExecCredential\",\"apiVersion\":"
+                            "\"client.authentication.k8s.io/v1\",\"status\":{\"token\":"
+                            "\"from-plugin\"}}'");
+    e->env = co_xcalloc(1, sizeof(*e->env));
+    e->api_version = co_xstrdup("client.authentication.k8s.io/v1");
+    w->cfg->exec = e;
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    (void)send_name(w, OP_KUBE_LANE_STATUS, "y");
+    until_calls(w, 2);
+    assert_int_equal(w->code, 0);
+    /* Refused right after it was made: a plugin is not run in a circle. */
+    (void)send_name(w, OP_KUBE_LANE_STATUS, "y");
+    until_calls(w, 3);
+    assert_int_equal(w->code, CO_PERMISSION);
+    assert_false(w->server.wrong);
+}
+
+static void test_freeing_cancels(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
+    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    begin(w, steps, 1);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "flying");
+    (void)send_name(w, OP_KUBE_LANE_WORK, "waiting");
+    until_served(w, 1);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "..");
+    op_kube_client_free(co_steal_ptr(w->client));
+    co_loop_turn(w->loop);
+    assert_int_equal(w->calls, 0);
+}
+
+#define WORLD_TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(test_verbs_become_requests),
+        WORLD_TEST(test_a_refusal_carries_the_servers_words),
+        cmocka_unit_test(test_what_is_no_answer_of_an_api_server),
+        WORLD_TEST(test_wrong_arguments_come_back_through_the_callback),
+        WORLD_TEST(test_nobody_listens),
+        WORLD_TEST(test_a_deadline_holds_on_the_wire_and_in_the_queue),
+        WORLD_TEST(test_lanes_have_budgets_of_their_own),
+        WORLD_TEST(test_flows_take_turns),
+        WORLD_TEST(test_a_queue_has_a_maximum),
+        WORLD_TEST(test_a_token_file_is_read_again_when_it_is_refused),
+        WORLD_TEST(test_name_and_password),
+        WORLD_TEST(test_requests_fail_with_their_credential),
+        WORLD_TEST(test_a_plugin_is_asked_once_for_many_requests),
+        WORLD_TEST(test_freeing_cancels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
