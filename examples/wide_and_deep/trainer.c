@@ -11,7 +11,9 @@
 #include "examples/wide_and_deep/evaluate.h"
 #include "examples/wide_and_deep/tables.h"
 
-enum { PRINT_EVERY_MS = 500 };
+/* AHEAD: batches whose rows travel while one is computed.  A pull can queue behind a dense
+ * exchange, which takes longer than a small batch. */
+enum { PRINT_EVERY_MS = 500, AHEAD = 4 };
 
 CO_DEFINE_CLEANUP(struct rt_client *, rt_client_close)
 
@@ -39,7 +41,7 @@ struct trainer {
     struct rt_client *client;
     struct wd_model *model;
     struct wd_reader *reader;
-    struct slot slots[2];
+    struct slot slots[AHEAD];
     float *params, *grads; /* (P) */
     float *row_grads;      /* (U, E) */
     float ended;           /* share of workers without data, as last seen */
@@ -126,25 +128,26 @@ static int slot_train(struct trainer *t, struct slot *s, struct co_err *err) {
     return rc;
 }
 
-/* Async: the rows of the next batch travel while this one is computed. */
+/* Async: a slot that was trained on is filled again at once. */
 static int pass_async(struct trainer *t, struct co_err *err) {
-    size_t at = 0;
-    int rc = slot_prepare(t, &t->slots[at], err);
+    int rc = 0;
 
-    while (rc == 0 && t->slots[at].batch.n) {
-        struct slot *now = &t->slots[at], *next = &t->slots[1 - at];
+    for (size_t i = 0; rc == 0 && i < AHEAD; i++) {
+        rc = slot_prepare(t, &t->slots[i], err);
+    }
+    for (size_t at = 0; rc == 0 && t->slots[at].batch.n; at = (at + 1) % AHEAD) {
+        struct slot *s = &t->slots[at];
 
-        rc = slot_wait(now, err);
+        rc = slot_wait(s, err);
         if (rc == 0) {
-            rc = slot_prepare(t, next, err);
-        }
-        if (rc == 0) {
-            rc = slot_train(t, now, err);
+            rc = slot_train(t, s, err);
         }
         if (rc == 0) {
             rc = rt_step(t->client, err);
         }
-        at = 1 - at;
+        if (rc == 0) {
+            rc = slot_prepare(t, s, err);
+        }
     }
     return rc;
 }
@@ -209,17 +212,18 @@ static int memory_init(struct trainer *t, struct co_err *err) {
     size_t batch = (size_t)t->options->batch_size;
     int rc = wd_model_new(t->config, batch, &t->model, err);
 
-    for (size_t i = 0; rc == 0 && i < 2; i++) {
+    for (size_t i = 0; rc == 0 && i < AHEAD; i++) {
         rc = wd_batch_init(t->config, batch, &t->slots[i].batch, err);
     }
     if (rc < 0) {
         return rc;
     }
     /* The model has bounded both products. */
-    size_t rows = batch * t->config->slots * t->config->embed, params;
-    params = wd_model_layout(t->model)->total;
-    t->slots[0].rows = co_xcalloc(rows, sizeof(float));
-    t->slots[1].rows = co_xcalloc(rows, sizeof(float));
+    size_t rows = batch * t->config->slots * t->config->embed;
+    size_t params = wd_model_layout(t->model)->total;
+    for (size_t i = 0; i < AHEAD; i++) {
+        t->slots[i].rows = co_xcalloc(rows, sizeof(float));
+    }
     t->row_grads = co_xcalloc(rows, sizeof(float));
     t->params = co_xcalloc(params, sizeof(float));
     t->grads = co_xcalloc(params, sizeof(float));
@@ -229,7 +233,7 @@ static int memory_init(struct trainer *t, struct co_err *err) {
 static void trainer_done(struct trainer *t) {
     struct co_err ignored;
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < AHEAD; i++) {
         (void)slot_wait(&t->slots[i], &ignored); /* nobody may write to rows after this */
         wd_batch_done(&t->slots[i].batch);
         free(t->slots[i].rows);

@@ -1,0 +1,154 @@
+/* A whole training run in this process, through the runtime's own tables: it learns, saves, and
+ * what was saved predicts the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "examples/wide_and_deep/data.h"
+#include "examples/wide_and_deep/trainer.h"
+
+struct fixture {
+    char dir[64];
+    char *model;
+    struct wd_options options;
+    struct nn_metrics metrics;
+};
+
+static int setup(void **state) {
+    struct fixture *f = co_xcalloc(1, sizeof(*f));
+
+    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/wd_trainer_test.XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    f->model = co_xasprintf("%s/model", f->dir);
+    f->options = (struct wd_options){.train = "",
+        .test = "",
+        .save = "",
+        .load = "",
+        .generate = "",
+        .optimizer = "adagrad:lr=0.02,initial=1e-4",
+        .mode = "sync", /* alone: the same result each time */
+        .batch_size = 100,
+        .epochs = 1,
+        .lines = 6000,
+        .test_lines = 2000,
+        .files = 1,
+        .seed = 1};
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+    char command[128];
+
+    (void)snprintf(command, sizeof(command), "rm -rf %s", f->dir);
+    assert_int_equal(system(command), 0);
+    free(f->model);
+    free(f);
+    return 0;
+}
+
+/* A run in which this process is the only worker; returns the area under the curve. */
+static double train(struct fixture *f) {
+    struct co_err err = {0};
+    struct rt_job *job = NULL;
+
+    if (rt_init(&job, &err) < 0 || wd_train(job, &f->options, &f->metrics, &err) < 0) {
+        fail_msg("%s", co_err_text(&err));
+    }
+    rt_done(job);
+    return nn_metrics_auc(&f->metrics);
+}
+
+static void test_one_pass_learns_what_was_planted(void **state) {
+    struct fixture *f = *state;
+
+    f->options.epochs = 0;
+    double untrained = train(f);
+    f->options.epochs = 1;
+    double trained = train(f);
+    if (untrained < 0.4 || untrained > 0.6 || trained < 0.75) {
+        fail_msg("area under the curve: %g untrained, %g trained", untrained, trained);
+    }
+    assert_int_equal(f->metrics.n, 2000);
+}
+
+/* Async computes with values some steps old, which costs most at the start. */
+static void test_async_learns_too(void **state) {
+    struct fixture *f = *state;
+
+    f->options.mode = "async";
+    f->options.lines = 20000;
+    double trained = train(f);
+    if (trained < 0.75) {
+        fail_msg("area under the curve: %g", trained);
+    }
+}
+
+static void test_the_same_seed_gives_the_same_model(void **state) {
+    struct fixture *f = *state;
+
+    f->options.lines = 1000;
+    double first = train(f);
+    assert_true(train(f) == first);
+    f->options.seed = 2;
+    assert_true(train(f) != first);
+}
+
+/* Another run that only loads must measure exactly what the run that saved measured. */
+static void test_a_saved_model_is_the_trained_one(void **state) {
+    struct fixture *f = *state;
+
+    f->options.save = f->model;
+    double trained = train(f);
+    f->options.load = f->model;
+    f->options.save = "";
+    f->options.epochs = 0;
+    assert_true(train(f) == trained);
+}
+
+static void test_files_give_the_same_model_as_generated_lines(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *train_dir = co_xasprintf("%s/train", f->dir);
+    CO_AUTOFREE char *test_dir = co_xasprintf("%s/test/part-00000.txt", f->dir);
+    struct co_err err = {0};
+    double generated;
+
+    f->options.lines = 1000;
+    generated = train(f);
+    f->options.generate = f->dir;
+    f->options.files = 3;
+    if (wd_data_generate(&f->options, &err) < 0) {
+        fail_msg("%s", co_err_text(&err));
+    }
+    f->options.train = train_dir;
+    f->options.test = test_dir;
+    assert_true(train(f) == generated);
+    f->options.train = f->dir; /* stands for both folders */
+    f->options.test = "";
+    assert_true(train(f) == generated);
+    f->options.train = train_dir; /* nothing to test with */
+    assert_true(train(f) == 0.0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_one_pass_learns_what_was_planted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_async_learns_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_the_same_seed_gives_the_same_model, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_saved_model_is_the_trained_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_files_give_the_same_model_as_generated_lines, setup, teardown),
+    };
+
+    co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
