@@ -34,7 +34,7 @@ uses_runtime/rpc            := common
 uses_runtime/ckpt           := common
 uses_runtime/ps             := runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 uses_runtime/launch         := runtime/boot runtime/net common
-uses_runtime/cmd            := runtime/launch runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+uses_runtime/cmd            := runtime/launch runtime/net runtime/boot common
 uses_examples/nn            := runtime/optim common
 uses_examples/wide_and_deep := examples/nn runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 uses_bench                  := operator/kube common
@@ -94,7 +94,7 @@ group   = -Wl,--start-group $(foreach u,$(1),$(call archive,$(u))) -Wl,--end-gro
 
 define unit_rules
 # Generated headers come before the folder that includes them.
-$$(patsubst %.c,$$(BUILD)/obj/%.o,$$(wildcard $(1)/*.c)): | $(call gen,$(1))
+$$(patsubst %.c,$$(BUILD)/obj/%.o,$$(wildcard $(1)/*.c)): | $(foreach u,$(1) $(uses_$(1)),$(call gen,$(u)))
 $(call archive,$(1)): $(call objs,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@

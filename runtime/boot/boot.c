@@ -61,7 +61,7 @@ static char *list_value(const struct env *e, enum co_var var) {
 }
 
 static int not_set(enum co_var var, const char *because, struct co_err *err) {
-    return co_err_set(err, CO_INVALID, "%s is not set%s; it means: %s", co_contract[var].name,
+    return co_err_set(err, CO_INVALID, "%s is not set%s, expected: %s", co_contract[var].name,
         because, co_contract[var].doc);
 }
 

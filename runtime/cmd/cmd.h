@@ -1,0 +1,20 @@
+/* paddlerun's subcommands: each its own file and its own flags; main.c has the table.
+ * A subcommand gets its own name as argv[0] and returns paddlerun's exit code; 2: the command
+ * line or the environment is wrong, which it has then said in one line on stderr. */
+#pragma once
+
+#include <stddef.h>
+
+#include "common/err.h"
+#include "common/flag.h"
+
+enum { RT_CMD_USAGE = 2 };
+
+int rt_cmd_exec(int argc, char **argv);
+int rt_cmd_local(int argc, char **argv);
+int rt_cmd_info(int argc, char **argv);
+
+/* True, with the index of the first word behind the flags; false, after --help or a message, with
+ * the exit code to return. */
+CO_MUST_CHECK bool rt_cmd_flags(const char *usage, const struct co_flag *flags, size_t n, int argc,
+    char **argv, int *ret_rest, int *ret_code);

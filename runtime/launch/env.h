@@ -1,0 +1,31 @@
+/* A process's environment under construction, and the addresses that stand for pods' names.
+ * Pure; owned by one thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/map.h"
+#include "common/mem.h"
+
+struct rt_env {
+    char **item; /* owned "NAME=value"s, then NULL, once anything was set: an envp */
+    size_t n, cap;
+};
+
+void rt_env_done(struct rt_env *e);
+const char *rt_env_get(const struct rt_env *e, const char *name); /* borrowed; NULL: not set */
+void rt_env_set(struct rt_env *e, const char *name, const char *value);
+void rt_env_remove(struct rt_env *e, const char *name);
+/* Copies "NAME=value"s, without the variables of the env contract: a job started here must not
+ * take itself for a part of another one. */
+void rt_env_inherit(struct rt_env *e, char *const *envp);
+
+/* text with "$(NAME)" replaced as Kubernetes does it: unknown ones stay, "$$" is "$".  The caller
+ * frees. */
+char *rt_env_expand(const struct rt_env *e, const char *text);
+
+/* text with pods' names replaced by their addresses (map: name -> char *), also with a domain
+ * behind the name.  In a variable of the contract that holds hosts or endpoints everywhere, in
+ * others (variable NULL, too) only in front of ":<port>".  The caller frees. */
+char *rt_env_addresses(const char *variable, const char *text, const struct co_map *addresses);

@@ -1,0 +1,132 @@
+#include "runtime/launch/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+
+/* In the child, after fork: only what is safe there. */
+static void put_fd(int from, int to) {
+    if (from == to) {
+        (void)fcntl(to, F_SETFD, 0);
+    } else if (from >= 0) {
+        (void)dup2(from, to);
+    }
+}
+
+__attribute__((noreturn)) static void child(const struct rt_spawn *s, pid_t parent, int report) {
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) {
+        _exit(128 + SIGKILL); /* it died before the line above */
+    }
+    if (s->session) {
+        (void)setsid();
+    } else {
+        (void)setpgid(0, 0);
+        if (s->foreground) { /* SIGTTOU is blocked here */
+            (void)tcsetpgrp(STDIN_FILENO, getpid());
+        }
+    }
+    put_fd(s->in, STDIN_FILENO);
+    put_fd(s->out, STDOUT_FILENO);
+    put_fd(s->err, STDERR_FILENO);
+    if (!s->dir || chdir(s->dir) == 0) {
+        (void)signal(SIGPIPE, SIG_DFL);
+        sigset_t none;
+        sigemptyset(&none);
+        (void)sigprocmask(SIG_SETMASK, &none, NULL);
+        if (s->envp) {
+            environ = (char **)s->envp;
+        }
+        (void)execvp(s->argv[0], s->argv);
+    }
+    int e = errno;
+    (void)!write(report, &e, sizeof(e));
+    _exit(127);
+}
+
+static int failed(const struct rt_spawn *s, int e, struct co_err *err) {
+    const char *what = s->argv[0];
+    if (s->dir && access(s->dir, X_OK) < 0) {
+        what = s->dir;
+    }
+    int code = e == ENOENT ? CO_NOTFOUND : e == EACCES ? CO_PERMISSION : CO_INVALID;
+    return co_err_set(err, code, "cannot start \"%.200s\": \"%.200s\": %s", s->argv[0], what,
+        e == ENOENT ? "no such file, or not in PATH" : strerror(e));
+}
+
+int rt_spawn(const struct rt_spawn *s, pid_t *ret_pid, struct co_err *err) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return co_err_errno(err, errno, "pipe");
+    }
+    CO_AUTOCLOSE int from = ends[0];
+    int to = ends[1];
+    sigset_t all, before;
+    sigfillset(&all);
+    (void)sigprocmask(SIG_SETMASK, &all, &before);
+    const pid_t parent = getpid();
+    pid_t pid = fork();
+    if (pid == 0) {
+        child(s, parent, to);
+    }
+    int e = errno;
+    co_close(to);
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    if (pid < 0) {
+        return co_err_errno(err, e, "fork");
+    }
+    if (!s->session) {
+        (void)setpgid(pid, pid); /* whoever comes first */
+    }
+    ssize_t n;
+    do {
+        n = read(from, &e, sizeof(e));
+    } while (n < 0 && errno == EINTR);
+    if (n == (ssize_t)sizeof(e)) {
+        (void)waitpid(pid, NULL, 0);
+        return failed(s, e, err);
+    }
+    *ret_pid = pid;
+    return 0;
+}
+
+int rt_spawn_exit_code(int code) {
+    return code == CO_NOTFOUND ? 127 : 126;
+}
+
+int rt_exit_code(int status) {
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+void rt_exit_text(int status, char *ret_text, size_t size) {
+    if (WIFSIGNALED(status)) {
+        const char *name = sigabbrev_np(WTERMSIG(status));
+        (void)snprintf(ret_text, size, "killed by SIG%s%s", name ? name : "?",
+            WCOREDUMP(status) ? " (core dumped)" : "");
+    } else {
+        (void)snprintf(ret_text, size, "exit code %d", WEXITSTATUS(status));
+    }
+}
+
+size_t rt_children_kill(int signo) {
+    char path[64];
+    (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());
+    FILE *f = fopen(path, "re");
+    size_t n = 0;
+    int pid = 0;
+    while (f && fscanf(f, "%d", &pid) == 1) {
+        (void)kill(pid, signo);
+        n++;
+    }
+    if (f) {
+        (void)fclose(f);
+    }
+    return n;
+}

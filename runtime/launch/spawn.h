@@ -1,0 +1,37 @@
+/* Starting a process in a group of its own, and saying how it ended.
+ *
+ * What is started dies with its starter: PR_SET_PDEATHSIG, for a starter killed with SIGKILL.
+ * Call from the main thread, without other threads.  Knows nothing of containers or jobs. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+struct rt_spawn {
+    char *const *argv;
+    char *const *envp; /* NULL: this process's */
+    const char *dir;   /* NULL: this process's */
+    int in, out, err;  /* -1: this process's */
+    bool session;      /* of its own, without a terminal; else a process group of its own */
+    bool foreground;   /* that group gets the terminal, if this process has it on stdin */
+};
+
+/* The process leads the group *ret_pid and has no signal blocked.  CO_NOTFOUND, CO_PERMISSION or
+ * another code when the program could not be executed; argv[0] is looked up in the PATH of
+ * envp. */
+CO_MUST_CHECK int rt_spawn(const struct rt_spawn *s, pid_t *ret_pid, struct co_err *err);
+
+/* As shells have it: 127 for CO_NOTFOUND, 126 for other codes of rt_spawn. */
+int rt_spawn_exit_code(int code);
+
+/* From waitpid's status: the exit code, or 128 + signal. */
+int rt_exit_code(int status);
+/* "exit code 3", "killed by SIGKILL" */
+void rt_exit_text(int status, char *ret_text, size_t size);
+
+/* A signal to every child of this process, those included that became its children because
+ * their parents ended (PR_SET_CHILD_SUBREAPER, or as PID 1).  Returns how many there were. */
+size_t rt_children_kill(int signo);
