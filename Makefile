@@ -88,7 +88,9 @@ protos  = $(wildcard $(1)/*.proto)
 gen     = $(patsubst %.proto,$(BUILD)/gen/%.pb-c.c,$(call protos,$(1)))
 objs    = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs,$(1))) \
           $(patsubst %.proto,$(BUILD)/obj/%.pb-c.o,$(call protos,$(1)))
-libs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),$(p),$(shell pkg-config --libs $(p)))) -lm
+# Asked once a package: a hundred times would be seconds before every make.
+pc      = $(if $(PC_$(1)),,$(eval PC_$(1) := $$(shell pkg-config --libs $(1))))$(PC_$(1))
+libs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),$(p),$(call pc,$(p)))) -lm
 incs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),,$(shell pkg-config --cflags-only-I $(p))))
 group   = -Wl,--start-group $(foreach u,$(1),$(call archive,$(u))) -Wl,--end-group
 
