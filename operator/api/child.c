@@ -134,19 +134,28 @@ static void add_restarts(struct op_pod *pod, const json_t *count) {
     pod->restarts = pod->restarts > INT32_MAX - n ? INT32_MAX : pod->restarts + n;
 }
 
+static bool ended_well(const json_t *container_status) {
+    const json_t *code = co_json_at(container_status, "state", "terminated", "exitCode");
+    return json_is_integer(code) && json_integer_value(code) == 0;
+}
+
 static void decode_containers(const json_t *status, struct op_pod *pod) {
     pod->ready = true;
     size_t i;
     json_t *c;
     json_array_foreach(json_object_get(status, "initContainerStatuses"), i, c) {
         pod->ready &= json_is_true(json_object_get(c, "ready"));
-        pod->coord |= co_streq(co_json_str(c, "name"), OP_GATE_CONTAINER) &&
-                      json_is_object(co_json_at(c, "state", "running"));
+        if (co_streq(co_json_str(c, "name"), OP_GATE_CONTAINER)) {
+            pod->coord |= json_is_object(co_json_at(c, "state", "running"));
+            pod->passed |= ended_well(c);
+        }
         add_restarts(pod, json_object_get(c, "restartCount"));
     }
     json_array_foreach(json_object_get(status, "containerStatuses"), i, c) {
-        pod->ready &= json_is_true(json_object_get(c, "ready")) &&
-                      json_is_object(co_json_at(c, "state", "running"));
+        /* One that is done has not gone back to starting: its pod will say Succeeded. */
+        pod->ready &= (json_is_true(json_object_get(c, "ready")) &&
+                          json_is_object(co_json_at(c, "state", "running"))) ||
+                      ended_well(c);
         add_restarts(pod, json_object_get(c, "restartCount"));
     }
 }
@@ -317,7 +326,8 @@ bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {
     }
     return a->c.deleting != b->c.deleting || a->exit_code != b->exit_code || a->index != b->index ||
            a->attempt != b->attempt || a->restarts != b->restarts || a->role != b->role ||
-           a->phase != b->phase || a->coord != b->coord || a->ready != b->ready;
+           a->phase != b->phase || a->coord != b->coord || a->passed != b->passed ||
+           a->ready != b->ready;
 }
 
 /* ---- Services and ConfigMaps ---------------------------------------------------------------- */

@@ -37,7 +37,8 @@ struct op_pod {
     uint8_t role;     /* enum op_role */
     uint8_t phase;    /* enum op_pod_phase */
     bool coord;       /* the start gate's init container is running */
-    bool ready;       /* every container and init container is ready */
+    bool passed;      /* ... has let the pod through */
+    bool ready;       /* every container and init container is ready, or has ended well */
 };
 
 struct op_service {

@@ -83,6 +83,7 @@ struct state_row {
     bool ready, coord;
     int32_t restarts, exit_code;
     const char *container, *reason, *message;
+    bool passed;
 };
 
 #define DONE(code, at, reason, message)                                                            \
@@ -101,6 +102,15 @@ static const struct state_row states[] = {
      "'state':{'running':{}}}],'containerStatuses':[{'name':'a','ready':false,"
      "'state':{'waiting':{'reason':'PodInitializing'}}}]",
         false, true, 0, -1, "", "", ""},
+    /* past the gate */
+    {"'phase':'Pending','initContainerStatuses':[{'name':'coord-paddle','ready':true," DONE(
+         "0", "t", "Completed", "") "}],'containerStatuses':[{'name':'a','ready':false,"
+                                    "'state':{'waiting':{'reason':'PodInitializing'}}}]",
+        false, false, 0, -1, "", "", "", true},
+    /* one container is done, the pod not yet */
+    {"'phase':'Running','containerStatuses':[{'name':'a','ready':false," DONE(
+         "0", "t", "Completed", "") "},{'name':'b'," RUNS "}]",
+        true, false, 0, -1, "", "", ""},
     {"'phase':'Pending','containerStatuses':[{'name':'a','state':{'waiting':{"
      "'reason':'ImagePullBackOff','message':'Back-off pulling'}}}]",
         false, false, 0, -1, "a", "ImagePullBackOff", "Back-off pulling"},
@@ -130,7 +140,7 @@ static void container_states_become_one_cause(void **state) {
         CO_AUTOFREE char *text =
             co_xasprintf("{'metadata':{'name':'x-ps-0'},'status':{%s}}", row->status);
         struct op_pod *pod = pod_of(text);
-        if (pod->ready != row->ready || pod->coord != row->coord ||
+        if (pod->ready != row->ready || pod->coord != row->coord || pod->passed != row->passed ||
             pod->restarts != row->restarts || pod->exit_code != row->exit_code ||
             strcmp(pod->container, row->container) != 0 || strcmp(pod->reason, row->reason) != 0 ||
             strcmp(pod->message, row->message) != 0) {

@@ -17,7 +17,8 @@ static void check_job(const json_t *obj) {
         abort();
     }
     for (size_t i = 0; i < job->n_problems; i++) {
-        if (strncmp(job->problems[i].path, job->problems[i].message, 8) != 0) {
+        if (strncmp(job->problems[i].path, job->problems[i].message,
+                strlen(job->problems[i].path)) != 0) {
             abort();
         }
     }
