@@ -117,7 +117,8 @@ static void count_pod(struct op_counts *c, const struct op_pod *pod) {
     }
     switch ((enum op_pod_phase)pod->phase) {
     case OP_POD_PENDING:
-        *(pod->coord ? &c->starting : &c->pending) += 1;
+        /* Past the gate it starts more than before, not less (upstream: pending again). */
+        *(pod->coord || pod->passed ? &c->starting : &c->pending) += 1;
         break;
     case OP_POD_RUNNING:
         *(pod->ready ? &c->running : &c->starting) += 1;
