@@ -93,7 +93,8 @@ class Cluster:
         self.core = client.CoreV1Api()
         self.objects = client.CustomObjectsApi()
         self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
-        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", f"crd/{PLURAL}.{GROUP}")
+        # Not kubectl wait: it gives up on an object that has no status yet.
+        wait("the CRD served", 30, lambda: "error" not in self.kubectl("get", PLURAL, check=False))
         self.kubectl("apply", "-f", ROOT / "deploy/v1/operator.yaml")
         # Of a cluster that was kept: the operator must be the one just built.
         self.kubectl("-n", SYSTEM, "delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")

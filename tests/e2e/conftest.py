@@ -39,7 +39,12 @@ def pytest_runtest_call(item):
 @pytest.fixture(scope="session")
 def cluster():
     c = Cluster()
-    c.up()
+    try:
+        c.up()
+    except BaseException as e:
+        c.down()
+        # Once, and not as an error of every test.
+        pytest.exit(f"no cluster: {e}", returncode=1)
     yield c
     c.down()
 
