@@ -320,7 +320,7 @@ static void test_a_queue_has_a_maximum(void **state) {
 static void test_a_token_file_is_read_again_when_it_is_refused(void **state) {
     struct world *w = *state;
     char path[] = "/tmp/kube-token-XXXXXX";
-    CO_CLEANUP(co_closep) int fd = mkstemp(path);
+    co_close(mkstemp(path));
     static const struct fake_step steps[] = {{"Authorization: Bearer one\r\n", 200, "{}"},
         {"Authorization: Bearer one\r\n", 401, "{}"}, {"Authorization: Bearer two\r\n", 200, "{}"},
         {"Authorization: Bearer two\r\n", 401, "{}"}, {"Authorization: Bearer two\r\n", 401, "{}"}};

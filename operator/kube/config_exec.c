@@ -127,14 +127,12 @@ int op_kube_entry_exec(const struct op_kube_entry *user, const struct op_kube_en
     rc = rc ? rc : check_protocol(&exec, e->api_version, err);
     rc = rc ? rc : read_list(&exec, "args", "a string", arg_text, &e->args, err);
     rc = rc ? rc : read_list(&exec, "env", "a name and a value", env_text, &e->env, err);
-    if (!rc && !command) {
-        rc = op_kube_entry_err(&exec, err, CO_INVALID, "exec.command: missing");
-    }
-    if (!rc && cluster_info) {
-        rc = describe_cluster(cluster, &e->cluster_json, err);
-    }
+    rc = rc || !cluster_info ? rc : describe_cluster(cluster, &e->cluster_json, err);
     if (rc) {
         return rc;
+    }
+    if (!command) {
+        return op_kube_entry_err(&exec, err, CO_INVALID, "exec.command: missing");
     }
     e->command = strchr(command, '/') ? op_kube_entry_path(&exec, command) : co_steal_ptr(command);
     *ret = co_steal_ptr(e);

@@ -92,8 +92,8 @@ static char *read_small(const char *dir, const char *name, struct co_err *err) {
     return co_buf_take(&b);
 }
 
-static int load_in_cluster(const char *dir, struct op_kube_config **ret, struct co_err *err) {
-    const char *host = getenv("KUBERNETES_SERVICE_HOST");
+static int load_in_cluster(
+    const char *dir, const char *host, struct op_kube_config **ret, struct co_err *err) {
     const char *port = getenv("KUBERNETES_SERVICE_PORT");
     CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     bool v6 = strchr(host, ':') && *host != '[';
@@ -118,10 +118,11 @@ static int load_in_cluster(const char *dir, struct op_kube_config **ret, struct 
     return 0;
 }
 
-static bool is_in_cluster(const char *dir) {
+/* The API server's host when we run in a pod that may talk to it; else NULL. */
+static const char *in_cluster_host(const char *dir) {
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     CO_AUTOFREE char *token = co_xasprintf("%s/token", dir);
-    return host && *host && exists(token);
+    return host && *host && exists(token) ? host : NULL;
 }
 
 int op_kube_config_load(
@@ -129,6 +130,7 @@ int op_kube_config_load(
     const char *list = getenv("KUBECONFIG");
     const char *home = getenv("HOME");
     const char *dir = opts->serviceaccount_dir ? opts->serviceaccount_dir : serviceaccount;
+    const char *host = in_cluster_host(dir);
     struct co_err local = {0}; /* codes are needed even when the caller wants no words */
     err = err ? err : &local;
     if (opts->kubeconfig && *opts->kubeconfig) {
@@ -136,12 +138,12 @@ int op_kube_config_load(
     }
     if (list && *list) {
         int rc = load_list(list, opts->context, ret, err);
-        if (rc != CO_NOTFOUND || !is_in_cluster(dir)) {
+        if (rc != CO_NOTFOUND || !host) {
             return rc;
         }
     }
-    if (is_in_cluster(dir)) {
-        return load_in_cluster(dir, ret, err);
+    if (host) {
+        return load_in_cluster(dir, host, ret, err);
     }
     CO_AUTOFREE char *path = co_xasprintf("%s/.kube/config", home ? home : "");
     if (home && *home && exists(path)) {

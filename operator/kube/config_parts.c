@@ -64,36 +64,53 @@ static int check_pem(const char *text, size_t len) {
     return len && strlen(text) == len && strstr(text, "-----BEGIN ");
 }
 
+static int keep_pem(const struct op_kube_entry *e, const char *field, const char *path,
+    char *text_own, size_t len, char **ret, struct co_err *err) {
+    if (!check_pem(text_own, len)) {
+        explicit_bzero(text_own, len);
+        free(text_own);
+        return op_kube_entry_err(
+            e, err, CO_INVALID, "%s: %s%snot PEM text", field, path, *path ? ": " : "");
+    }
+    free(*ret);
+    *ret = text_own;
+    return 0;
+}
+
+static int pem_from_data(
+    const struct op_kube_entry *e, const char *field, char *data, char **ret, struct co_err *err) {
+    char *text = NULL;
+    size_t len = 0;
+    struct co_err cause = {0};
+    int rc = op_kube_base64_decode(data, &text, &len, &cause);
+    explicit_bzero(data, strlen(data));
+    return rc ? op_kube_entry_err(e, err, rc, "%s: %s", field, cause.msg)
+              : keep_pem(e, field, "", text, len, ret, err);
+}
+
+static int pem_from_file(const struct op_kube_entry *e, const char *field, const char *file,
+    char **ret, struct co_err *err) {
+    CO_AUTOFREE char *path = op_kube_entry_path(e, file);
+    char *text = NULL;
+    size_t len = 0;
+    struct co_err cause = {0};
+    int rc = e->read(e->read_arg, path, &text, &len, &cause);
+    return rc ? op_kube_entry_err(e, err, rc, "%s: %s", field, cause.msg)
+              : keep_pem(e, field, path, text, len, ret, err);
+}
+
 int op_kube_entry_pem(
     const struct op_kube_entry *e, const char *field, char **ret, struct co_err *err) {
     CO_AUTOFREE char *data_field = co_xasprintf("%s-data", field);
     CO_AUTOFREE char *data = NULL;
     CO_AUTOFREE char *file = NULL;
-    CO_AUTOFREE char *text = NULL;
-    size_t len = 0;
-    struct co_err cause = {0};
     int rc = op_kube_entry_str(e, data_field, &data, err);
     rc = rc ? rc : op_kube_entry_str(e, field, &file, err);
-    if (rc || (!data && !file)) {
+    if (rc) {
         return rc;
     }
-    CO_AUTOFREE char *path = file ? op_kube_entry_path(e, file) : NULL;
-    const char *name = data ? data_field : field;
     if (data) {
-        rc = op_kube_base64_decode(data, &text, &len, &cause);
-        explicit_bzero(data, strlen(data));
-    } else {
-        rc = e->read(e->read_arg, path, &text, &len, &cause);
+        return pem_from_data(e, data_field, data, ret, err);
     }
-    if (rc) {
-        return op_kube_entry_err(e, err, rc, "%s: %s", name, cause.msg);
-    }
-    if (!check_pem(text, len)) {
-        explicit_bzero(text, len);
-        return op_kube_entry_err(
-            e, err, CO_INVALID, "%s: %s%snot PEM text", name, data ? "" : path, data ? "" : ": ");
-    }
-    free(*ret);
-    *ret = co_steal_ptr(text);
-    return 0;
+    return file ? pem_from_file(e, field, file, ret, err) : 0;
 }

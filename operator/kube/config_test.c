@@ -40,6 +40,18 @@ static int resolve(const char *first, const char *second, const char *context,
     return rc ? rc : op_kube_config_set_resolve(set, context, ret, err);
 }
 
+/* For what must resolve. */
+static struct op_kube_config *resolved(const char *first, const char *second, const char *context)
+    __attribute__((returns_nonnull));
+static struct op_kube_config *resolved(const char *first, const char *second, const char *context) {
+    struct op_kube_config *cfg = NULL;
+    struct co_err err = {0};
+    (void)resolve(first, second, context, &cfg, &err);
+    assert_string_equal(err.msg, "");
+    assert_non_null(cfg);
+    return cfg;
+}
+
 static const char whole[] =
     "apiVersion: v1\n"
     "kind: Config\n"
@@ -74,9 +86,7 @@ static const char whole[] =
 
 static void test_current_context(void **state) {
     (void)state;
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = NULL;
-    struct co_err err = {0};
-    assert_int_equal(resolve(whole, NULL, NULL, &cfg, &err), 0);
+    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = resolved(whole, NULL, NULL);
     assert_string_equal(cfg->server, "https://[fd00::1]:6443/prefix");
     assert_string_equal(cfg->ns, "team");
     assert_string_equal(cfg->ca, pem);
@@ -90,23 +100,19 @@ static void test_current_context(void **state) {
 
 static void test_a_context_by_name(void **state) {
     (void)state;
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = NULL;
-    assert_int_equal(resolve(whole, NULL, "tok", &cfg, NULL), 0);
+    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = resolved(whole, NULL, "tok");
     assert_string_equal(cfg->token_file, "/k/sub/token");
     assert_string_equal(cfg->token, "t");
     assert_string_equal(cfg->ns, "default");
     assert_true(cfg->insecure);
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *anonymous = NULL;
-    assert_int_equal(resolve(whole, NULL, "nobody", &anonymous, NULL), 0);
+    CO_CLEANUP(op_kube_config_freep)
+    struct op_kube_config *anonymous = resolved(whole, NULL, "nobody");
     assert_null(anonymous->token);
 }
 
 static void test_plugin(void **state) {
     (void)state;
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = NULL;
-    struct co_err err = {0};
-    (void)resolve(whole, NULL, "plug", &cfg, &err);
-    assert_string_equal(err.msg, "");
+    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = resolved(whole, NULL, "plug");
     assert_string_equal(cfg->exec->command, "/k/bin/plug");
     assert_string_equal(cfg->exec->args[1], "b c");
     assert_null(cfg->exec->args[2]);
@@ -125,9 +131,7 @@ static void test_the_first_file_that_names_a_thing_wins(void **state) {
                               "clusters: [{name: c, cluster: {server: 'https://second', "
                               "certificate-authority-data: " PEM64 "}}]\n"
                               "users: [{name: u, user: {token: second, username: mixed}}]\n";
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = NULL;
-    struct co_err err = {0};
-    assert_int_equal(resolve(one, two, NULL, &cfg, &err), 0);
+    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = resolved(one, two, NULL);
     assert_string_equal(cfg->server, "https://second");
     assert_string_equal(cfg->token, "first");
     assert_null(cfg->username);

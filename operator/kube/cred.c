@@ -122,7 +122,9 @@ static void on_exec(
         c->cert = c->key = NULL;
         if (result->cert) {
             struct kept *k = co_xcalloc(1, sizeof(*k));
-            *k = (struct kept){c->kept, co_steal_ptr(result->cert), co_steal_ptr(result->key)};
+            k->next = c->kept;
+            k->cert = co_steal_ptr(result->cert);
+            k->key = co_steal_ptr(result->key);
             c->kept = k;
             c->cert = k->cert;
             c->key = k->key;

@@ -14,8 +14,6 @@
 
 enum { OUTPUT_MAX = 1 << 20, COMPLAINT_MAX = 4096 };
 
-extern char **environ;
-
 struct pipe_end {
     struct op_kube_exec_run *run;
     int fd;

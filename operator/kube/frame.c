@@ -75,7 +75,7 @@ bool op_kube_frame_torn(const struct op_kube_frame *f) {
 int op_kube_frame_type_parse(
     const char *name, size_t len, enum op_kube_frame_type *ret, struct co_err *err) {
     for (size_t i = 0; i < CO_ARRAY_LEN(types); i++) {
-        if (strlen(types[i]) == len && !memcmp(types[i], name, len)) {
+        if (strlen(types[i]) == len && memcmp(types[i], name, len) == 0) {
             *ret = (enum op_kube_frame_type)i;
             return 0;
         }
@@ -92,13 +92,14 @@ int op_kube_frame_split(const char *line, size_t len, enum op_kube_frame_type *r
     const size_t middle_len = sizeof(middle) - 1;
     const char *name = line + head_len;
     const char *quote = NULL;
-    if (len > head_len && !memcmp(line, head, head_len)) {
+    if (len > head_len && memcmp(line, head, head_len) == 0) {
         quote = memchr(name, '"', len - head_len);
     }
     const char *object = quote ? quote + middle_len : NULL;
     const char *end = line + len;
-    if (!quote || (size_t)(end - quote) < middle_len + 3 || memcmp(quote, middle, middle_len) ||
-        *object != '{' || end[-1] != '}' || end[-2] != '}') {
+    if (!quote || (size_t)(end - quote) < middle_len + 3 ||
+        memcmp(quote, middle, middle_len) != 0 || *object != '{' || end[-1] != '}' ||
+        end[-2] != '}') {
         return co_err_set(err, CO_INVALID, "not the usual form of a watch event");
     }
     int rc = op_kube_frame_type_parse(name, (size_t)(quote - name), ret_type, err);

@@ -90,14 +90,14 @@ static void test_split(void **state) {
         {"{\"type\":\"ADDED\",\"object\":{\"a\":{}}}", 0, OP_KUBE_FRAME_ADDED, "{\"a\":{}}"},
         {"{\"type\":\"ERROR\",\"object\":{}}", 0, OP_KUBE_FRAME_ERROR, "{}"},
         {"{\"type\":\"BOOKMARK\",\"object\":{}}", 0, OP_KUBE_FRAME_BOOKMARK, "{}"},
-        {"{\"type\":\"OTHER\",\"object\":{}}", CO_INVALID, 0, NULL},
-        {"{\"type\": \"ADDED\",\"object\":{}}", CO_INVALID, 0, NULL},
-        {"{\"object\":{},\"type\":\"ADDED\"}", CO_INVALID, 0, NULL},
-        {"{\"type\":\"ADDED\",\"object\":{}", CO_INVALID, 0, NULL},
-        {"{\"type\":\"ADDED\",\"object\":", CO_INVALID, 0, NULL},
-        {"{\"type\":\"ADDED\"", CO_INVALID, 0, NULL},
-        {"{\"type\":\"", CO_INVALID, 0, NULL},
-        {"{", CO_INVALID, 0, NULL},
+        {"{\"type\":\"OTHER\",\"object\":{}}", CO_INVALID, 0, ""},
+        {"{\"type\": \"ADDED\",\"object\":{}}", CO_INVALID, 0, ""},
+        {"{\"object\":{},\"type\":\"ADDED\"}", CO_INVALID, 0, ""},
+        {"{\"type\":\"ADDED\",\"object\":{}", CO_INVALID, 0, ""},
+        {"{\"type\":\"ADDED\",\"object\":", CO_INVALID, 0, ""},
+        {"{\"type\":\"ADDED\"", CO_INVALID, 0, ""},
+        {"{\"type\":\"", CO_INVALID, 0, ""},
+        {"{", CO_INVALID, 0, ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         enum op_kube_frame_type type;

@@ -1,0 +1,96 @@
+/* Inside of operator/kube: one request from its making to its end, and the queues it waits in.
+ *
+ * op.c moves requests between lists, request.c makes them, client.c starts and ends them.
+ * Owned by the loop's thread. */
+#pragma once
+
+#include "operator/kube/client.h"
+#include "operator/kube/cred.h"
+#include "operator/kube/transport.h"
+
+/* How late the deadline of a waiting request may be noticed. */
+enum { OP_KUBE_TICK_MS = 500 };
+
+/* Streams wait and fly like requests, without a bound of their own. */
+enum {
+    OP_KUBE_LANE_STREAM = OP_KUBE_LANES,
+    OP_KUBE_ALL_LANES,
+    OP_KUBE_STREAMS_MAX = 1000,
+    OP_KUBE_FLOWS = 64
+};
+
+/* Where an op is; enter, set_state and free alone move it. */
+enum op_kube_op_state {
+    OP_KUBE_OP_WAITING, /* in a queue of its lane, for a free place or a credential */
+    OP_KUBE_OP_FLYING,  /* xfer is on the wire */
+    OP_KUBE_OP_FAILED,  /* in c->failed: its callback comes on the next turn */
+    OP_KUBE_OP_LEAVING, /* in no list */
+};
+
+struct op_kube_op {
+    struct op_kube_client *c;
+    struct op_kube_op *prev, *next; /* in the list of its state */
+    enum op_kube_op_state state;
+    int lane; /* enum op_kube_lane or OP_KUBE_LANE_STREAM */
+    unsigned flow;
+    enum op_kube_verb verb;
+    char *path;        /* with query */
+    char *resource;    /* plural, or the path asked for */
+    char *subresource; /* or NULL */
+    char *what;        /* "create pods default/x", for messages */
+    char *body;
+    size_t body_len;
+    const char *content_type;
+    int64_t created, started, deadline; /* loop time; deadline 0: none */
+    bool keep_text_only, retried;
+    unsigned credential;
+    void (*data)(void *arg, const char *data, size_t len);
+    op_kube_done_fn done;
+    void *arg;
+    struct op_kube_xfer *xfer;
+    struct co_err *err; /* OP_KUBE_OP_FAILED: why */
+};
+
+struct op_kube_op_list {
+    struct op_kube_op *first, *last;
+};
+
+struct op_kube_lane_queue {
+    int limit, flying;
+    size_t waiting;
+    unsigned turn; /* the flow served next */
+    struct op_kube_op_list flows[OP_KUBE_FLOWS];
+};
+
+struct op_kube_client {
+    struct co_loop *loop;
+    struct op_kube_config *cfg;
+    struct op_kube_client_opts opts;
+    struct op_kube_transport *transport;
+    struct op_kube_cred *cred;
+    struct op_kube_lane_queue lanes[OP_KUBE_ALL_LANES];
+    struct op_kube_op_list flying, failed;
+    size_t n_flying, n_failed, n_streams; /* n_streams: in whatever state */
+    size_t waiting, waiting_bytes;
+    struct co_timer *soon; /* pump on the next turn */
+    struct co_timer *tick; /* deadlines of what waits */
+    void (*drained)(void *arg);
+    void *drained_arg;
+};
+
+/* A new op joins a list. */
+void op_kube_op_enter(struct op_kube_op *op, enum op_kube_op_state state);
+void op_kube_op_set_state(struct op_kube_op *op, enum op_kube_op_state state);
+/* Out of its list, off the wire, freed. */
+void op_kube_op_free(struct op_kube_op *op);
+/* The one in turn of a lane, which stays in its queue; NULL: none waits. */
+struct op_kube_op *op_kube_op_next(struct op_kube_lane_queue *lane);
+/* The oldest failed one, in no list any more; NULL: none. */
+struct op_kube_op *op_kube_op_take_failed(struct op_kube_client *c);
+/* It failed before it flew; its callback comes on the next turn. */
+void op_kube_op_fail(struct op_kube_op *op, const struct co_err *err);
+void op_kube_op_free_all(struct op_kube_client *c);
+
+/* Makes and queues; data is a stream's. */
+struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube_req *req, int lane,
+    void (*data)(void *arg, const char *data, size_t len));

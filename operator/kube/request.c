@@ -1,0 +1,107 @@
+#include "common/buf.h"
+#include "operator/kube/op.h"
+#include "operator/kube/path.h"
+
+#include <string.h>
+
+enum {
+    PATH_MAX_BYTES = 16 * 1024,
+    BODY_MAX = 4 << 20, /* the API server takes 3 MiB */
+    DEADLINE_MS = 30 * 1000,
+};
+
+const char *op_kube_verb_name(enum op_kube_verb v) {
+    static const char *const names[OP_KUBE_VERBS] = {
+        "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"};
+    return v < OP_KUBE_VERBS ? names[v] : "?";
+}
+
+static int build_path(struct op_kube_op *op, const struct op_kube_req *req, struct co_err *err) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(PATH_MAX_BYTES);
+    bool first = true;
+    int rc = req->path ? co_buf_adds(&b, req->path, err)
+                       : op_kube_path_add(&b, req->type, req->ns, req->name, req->subresource, err);
+    for (size_t i = 0; !rc && i < OP_KUBE_PARAMS && req->params[i].key; i++) {
+        rc = op_kube_query_add(&b, &first, req->params[i].key, req->params[i].value, err);
+    }
+    if (!rc && req->verb == OP_KUBE_PATCH && req->patch == OP_KUBE_PATCH_APPLY) {
+        const char *who = req->field_manager ? req->field_manager : "paddle-operator";
+        rc = op_kube_query_add(&b, &first, "fieldManager", who, err);
+        rc = rc ? rc : op_kube_query_add(&b, &first, "force", "true", err);
+    }
+    if (!rc) {
+        op->path = co_buf_take(&b);
+    }
+    return rc;
+}
+
+static const char *content_type(const struct op_kube_req *req) {
+    static const char *const patches[] = {
+        [OP_KUBE_PATCH_MERGE] = "application/merge-patch+json",
+        [OP_KUBE_PATCH_JSON] = "application/json-patch+json",
+        [OP_KUBE_PATCH_APPLY] = "application/apply-patch+yaml",
+    };
+    return req->verb == OP_KUBE_PATCH ? patches[req->patch] : "application/json";
+}
+
+static int check_room(const struct op_kube_op *op, struct co_err *err) {
+    const struct op_kube_client *c = op->c;
+    if (c->lanes[op->lane].waiting >= c->opts.queue_max) {
+        return co_err_set(
+            err, CO_NORESOURCE, "%zu requests are waiting already", c->opts.queue_max);
+    }
+    if (op->body_len > BODY_MAX) {
+        return co_err_set(err, CO_INVALID,
+            "a body of %zu bytes; the API server takes no more than 3 MiB", op->body_len);
+    }
+    if (c->waiting_bytes + op->body_len > c->opts.queue_max_bytes) {
+        return co_err_set(
+            err, CO_NORESOURCE, "requests of %zu bytes are waiting already", c->waiting_bytes);
+    }
+    return 0;
+}
+
+static void name_op(struct op_kube_op *op, const struct op_kube_req *req) {
+    op->resource = co_xstrdup(req->path ? req->path : req->type->plural);
+    op->subresource = req->subresource ? co_xstrdup(req->subresource) : NULL;
+    op->what = co_xasprintf("%s %s%s%s%s%s%s%s", op_kube_verb_name(req->verb), op->resource,
+        req->subresource ? "/" : "", req->subresource ? req->subresource : "",
+        req->ns || req->name ? " " : "", req->ns ? req->ns : "", req->ns && req->name ? "/" : "",
+        req->name ? req->name : "");
+}
+
+struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube_req *req, int lane,
+    void (*data)(void *, const char *, size_t)) {
+    struct op_kube_op *op = co_xcalloc(1, sizeof(*op));
+    int64_t now = co_loop_now(c->loop);
+    int64_t ms = req->deadline_ms || lane == OP_KUBE_LANE_STREAM ? req->deadline_ms : DEADLINE_MS;
+    *op = (struct op_kube_op){
+        .c = c,
+        .lane = lane,
+        .flow = (unsigned)(req->flow % OP_KUBE_FLOWS),
+        .verb = req->verb,
+        .content_type = content_type(req),
+        .created = now,
+        .deadline = ms ? now + ms : 0,
+        .keep_text_only = req->keep_text_only,
+        .data = data,
+        .done = req->done,
+        .arg = req->arg,
+    };
+    name_op(op, req);
+    if (req->body) {
+        op->body = co_json_dump(req->body);
+        op->body_len = strlen(op->body);
+    }
+    c->n_streams += lane == OP_KUBE_LANE_STREAM;
+    struct co_err err = {0};
+    op->state = OP_KUBE_OP_LEAVING;
+    int rc = build_path(op, req, &err);
+    rc = rc ? rc : check_room(op, &err);
+    if (rc) {
+        op_kube_op_fail(op, &err);
+    } else {
+        op_kube_op_enter(op, OP_KUBE_OP_WAITING);
+    }
+    return op;
+}
