@@ -152,7 +152,7 @@ static void orphans_are_reaped_while_the_program_runs(void **state) {
     CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 16);
     /* The middle shell ends at once; its child ends as a child of the first process. */
     pid_t pid = start(
-        "(sh -c 'echo $$' &); trap 'exit 0' USR1; while :; do sleep 0.02; done", &plain, &out);
+        "trap 'exit 0' USR1; (sh -c 'echo $$' &); while :; do sleep 0.02; done", &plain, &out);
     read_line(out, line, sizeof(line));
     pid_t orphan = (pid_t)strtol(line, NULL, 10);
     assert_true(orphan > 1);
