@@ -9,7 +9,7 @@
 #include "runtime/ps/options.h"
 #include "runtime/ps/say.h"
 
-enum { TICK_MS = 100 };
+enum { TICK_MS = 100, LEAVE_MS = 500 };
 
 /* ---- callbacks, on the rpc's thread ---- */
 
@@ -54,6 +54,7 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
     if (l->stream == stream) {
         rt_stream_unref(l->stream);
         l->stream = NULL;
+        pthread_cond_broadcast(&c->changed);
     }
     pthread_mutex_unlock(&c->m);
     rt_calls_done(list);
@@ -194,6 +195,33 @@ int rt_client_connect(const struct rt_client_config *config,
     return 0;
 }
 
+/* Tells the servers why, and lets the message go out: they end the streams. */
+static void give_up(struct rt_client *c, const char *why) {
+    Rt__Leave l = RT__LEAVE__INIT;
+    l.why = (char *)(uintptr_t)why;
+    Rt__Control m = RT__CONTROL__INIT;
+    m.body_case = RT__CONTROL__BODY_LEAVE;
+    m.leave = &l;
+    int64_t deadline = rt_net_now() + LEAVE_MS;
+    bool open = false, in_time = true;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        struct rt_frame *f = NULL;
+        if (c->links[i].state == RT_LINK_UP && c->links[i].stream &&
+            rt_control_pack(&m, NULL, &f, NULL) == 0) {
+            (void)!rt_stream_send(c->links[i].stream, f, NULL);
+        }
+    }
+    do {
+        open = false;
+        for (uint32_t i = 0; i < c->n_links; i++) {
+            open = open || (c->links[i].state == RT_LINK_UP && c->links[i].stream);
+        }
+        in_time = !open || rt_client_wait(c, deadline);
+    } while (open && in_time);
+    pthread_mutex_unlock(&c->m);
+}
+
 void rt_client_close(struct rt_client *c) {
     if (!c) {
         return;
@@ -201,10 +229,15 @@ void rt_client_close(struct rt_client *c) {
     struct co_err err = {0};
     co_err_set(&err, CO_CANCELED, "the client was closed");
     pthread_mutex_lock(&c->m);
+    bool finished = c->finished;
     c->leaving = true;
     struct rt_call *list = rt_client_fail(c, &err);
+    err = c->failed;
     pthread_mutex_unlock(&c->m);
     rt_calls_done(list);
+    if (!finished) {
+        give_up(c, co_err_text(&err));
+    }
     client_free(c);
 }
 

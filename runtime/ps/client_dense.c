@@ -226,11 +226,11 @@ static int await_room(struct rt_client *c, uint32_t table, struct co_err *err) {
 static int exchange_async(struct rt_client *c, uint32_t table, const float *gradient, float *w,
     size_t n, struct co_err *err) {
     struct rt_exchange *x = &c->exchanges[table];
+    pthread_mutex_lock(&c->m);
     if (!x->sum) {
         x->sum = co_xmalloc(n * sizeof(float));
         x->sending = co_xmalloc(n * sizeof(float));
     }
-    pthread_mutex_lock(&c->m);
     int rc = await_room(c, table, err);
     if (rc < 0) {
         pthread_mutex_unlock(&c->m);

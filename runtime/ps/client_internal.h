@@ -63,7 +63,8 @@ struct rt_client {
     uint32_t detached;   /* calls */
     uint32_t abandoning; /* threads that give a call up */
     struct co_err failed;
-    bool leaving;
+    bool leaving;  /* what happens to the servers is none of our business any more */
+    bool finished; /* they have been told */
     int64_t ticked_ms;
     struct rt_exchange *exchanges; /* by table */
     uint64_t steps, barriers;

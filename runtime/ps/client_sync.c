@@ -123,6 +123,7 @@ int rt_finish(struct rt_client *c, struct co_err *err) {
         m.body_case = RT__CONTROL__BODY_FINISH;
         m.finish = &f;
         rc = control(c, "finish", &m, c->n_links, c->options.call_timeout_ms, err);
+        c->finished = rc == 0;
     }
     rt_client_close(c);
     return rc;

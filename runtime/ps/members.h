@@ -17,7 +17,7 @@ struct rt_member {
     struct rt_stream *stream; /* counted; ALIVE and FINISHED until it closes */
     int64_t heard_ms;
     char peer[128];
-    char cause[160]; /* LOST: why */
+    char cause[400]; /* LOST: why */
     bool waits;      /* at the barrier, with: */
     struct rt_frame_head barrier;
 };

@@ -226,6 +226,35 @@ static int do_finish(struct rt_session *se, const struct rt_frame *f, struct co_
     return rc;
 }
 
+/* Sync cannot go on without the trainer; async does. */
+static void lose(struct rt_server *s, uint32_t trainer, const char *cause) {
+    struct rt_member *m = &s->members.all[trainer];
+    (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
+    rt_member_set(&s->members, trainer, RT_MEMBER_LOST);
+    char text[640];
+    rt_member_describe(&s->members, trainer, rt_net_now(), text, sizeof(text));
+    if (s->mode == RT_SYNC) {
+        struct co_err err = {0};
+        co_err_set(&err, CO_PEERLOST, "%s", text);
+        rt_server_over(s, &err);
+        return;
+    }
+    rt_say_warn("%s; training goes on without it", text);
+    try_barrier(s);
+    check_end(s);
+}
+
+static int do_leave(struct rt_session *se, const Rt__Leave *l) {
+    struct rt_server *s = se->server;
+    char cause[sizeof(s->members.all[0].cause)];
+    (void)snprintf(cause, sizeof(cause), "gave up: %s", l->why);
+    if (s->members.all[se->trainer].state == RT_MEMBER_ALIVE && !s->over) {
+        lose(s, se->trainer, cause);
+    }
+    rt_stream_end(se->stream);
+    return 0;
+}
+
 static int do_control(struct rt_session *se, const struct rt_frame *f, struct co_err *err) {
     CO_CLEANUP(rt_control_freep) Rt__Control *c = NULL;
     int rc = rt_control_unpack(f, &c, err);
@@ -242,6 +271,8 @@ static int do_control(struct rt_session *se, const struct rt_frame *f, struct co
         return do_barrier(se, f, err);
     case RT__CONTROL__BODY_FINISH:
         return do_finish(se, f, err);
+    case RT__CONTROL__BODY_LEAVE:
+        return do_leave(se, c->leave);
     default:
         return co_err_set(err, CO_INVALID, "control message %d is unknown", (int)c->body_case);
     }
@@ -307,24 +338,6 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
         struct rt_shard *shard = s->shards[f->head.shard];
         rt_shard_post(shard, se->trainer, co_steal_ptr(f));
     }
-}
-
-/* Sync cannot go on without the trainer; async does. */
-static void lose(struct rt_server *s, uint32_t trainer, const char *cause) {
-    struct rt_member *m = &s->members.all[trainer];
-    (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
-    rt_member_set(&s->members, trainer, RT_MEMBER_LOST);
-    char text[512];
-    rt_member_describe(&s->members, trainer, rt_net_now(), text, sizeof(text));
-    if (s->mode == RT_SYNC) {
-        struct co_err err = {0};
-        co_err_set(&err, CO_PEERLOST, "%s", text);
-        rt_server_over(s, &err);
-        return;
-    }
-    rt_say_warn("%s; training goes on without it", text);
-    try_barrier(s);
-    check_end(s);
 }
 
 /* Trainers close after their last answer; those that do not are not waited for. */
@@ -407,7 +420,7 @@ static void check_missing(struct rt_server *s, int64_t now) {
     } else if (s->orphan_ms && now - s->orphan_ms > s->config.lease_ms) {
         for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
             if (s->members.all[i].state == RT_MEMBER_LOST) {
-                char text[512];
+                char text[640];
                 rt_member_describe(&s->members, i, now, text, sizeof(text));
                 co_err_set(
                     &err, CO_PEERLOST, "%s, and did not come back before the others ended", text);

@@ -15,6 +15,25 @@
 
 #include "runtime/rpc/rpc.h"
 
+/* gRPC hands work between threads by atomics that ThreadSanitizer does not see, as the library is
+ * built without it: what goes through gRPC is marked at both doors. */
+#if defined(__SANITIZE_THREAD__)
+#define RT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RT_TSAN 1
+#endif
+#endif
+#ifdef RT_TSAN
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#define RT_HAND_OVER(p) __tsan_release(p)
+#define RT_TAKE_OVER(p) __tsan_acquire(p)
+#else
+#define RT_HAND_OVER(p) ((void)(p))
+#define RT_TAKE_OVER(p) ((void)(p))
+#endif
+
 /* A tag of the completion queue. */
 struct rt_tag {
     void (*fn)(void *arg, bool ok);
@@ -38,7 +57,6 @@ struct rt_rpc {
     size_t n_streams;
 
     /* the accept in progress; the rpc's thread, and listen before it */
-    bool accepting;
     struct rt_tag accept_tag, down_tag;
     grpc_call *accept_call;
     grpc_call_details accept_details;

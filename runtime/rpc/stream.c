@@ -95,6 +95,7 @@ void rt_stream_unref(struct rt_stream *s) {
  * completes it, as failed. */
 static void batch(struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
     rt_stream_ref(s);
+    RT_HAND_OVER(tag);
     grpc_call_error e = grpc_call_start_batch(s->call, ops, n, tag, NULL);
     if (e != GRPC_CALL_OK) {
         /* only a mistake in this file leads here */
@@ -111,6 +112,7 @@ static void receive(struct rt_stream *s) {
 /* ---- sending ---- */
 
 static void slice_sent(void *frame) {
+    RT_TAKE_OVER(frame);
     rt_frame_free(frame);
 }
 
@@ -128,6 +130,7 @@ static grpc_byte_buffer *next_message(struct rt_stream *s) {
         s->queued -= len;
         bytes += len;
         slices[n++] = grpc_slice_new_with_user_data(f->wire, len, slice_sent, f);
+        RT_HAND_OVER(f);
     }
     if (!s->queue) {
         s->queue_end = &s->queue;
