@@ -216,7 +216,7 @@ static enum verdict judge(struct gate *g, const char *buf, const char *from) {
     const char *body = strstr(buf, "\r\n\r\n");
     body = body ? body + 4 : "";
     size_t n = 0;
-    while ((unsigned char)body[n] >= ' ' && n < sizeof(g->why) - 1) {
+    while (n < sizeof(g->why) - 1 && (unsigned char)body[n] >= ' ') {
         n++;
     }
     (void)snprintf(g->why, sizeof(g->why), "%.*s", (int)n, body);

@@ -151,7 +151,7 @@ static int locate(const struct env *e, enum co_var var, const struct rt_endpoint
         return r;
     }
     uint32_t id = UINT32_MAX;
-    r = number(e, CO_VAR_TRAINER_ID, &id, NULL);
+    (void)number(e, CO_VAR_TRAINER_ID, &id, NULL);
     int64_t p = -1;
     int port_bad = port ? co_parse_i64(co_contract[CO_VAR_PORT].name, port, 1, 65535, &p, err) : 0;
     bool by_id = false;
@@ -276,7 +276,7 @@ static int load_ps(const struct env *e, struct rt_topology *t, struct co_err *er
         return r;
     }
     /* Text of the user's that Paddle's parameter servers never look at. */
-    (void)!endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
+    (void)endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
     r = number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
     if (r == CO_NOTFOUND && t->trainers.n) {
         t->n_workers = t->trainers.n;
@@ -341,7 +341,7 @@ static int load_collective(const struct env *e, struct rt_topology *t, struct co
 /* Bad values mean off: Paddle looks at them only when gloo starts, and nothing here uses it. */
 static void load_gloo(const struct env *e, struct rt_gloo *g) {
     uint32_t with = 0, how = 0;
-    (void)!number(e, CO_VAR_WITH_GLOO, &with, NULL);
+    (void)number(e, CO_VAR_WITH_GLOO, &with, NULL);
     g->workers = with == 1 || with == 2;
     g->servers = with == 2;
     CO_AUTOFREE char *rendezvous = value(e, CO_VAR_GLOO_RENDEZVOUS);

@@ -67,14 +67,13 @@ static void stderr_drain(struct first *f) {
 }
 
 static int open_log(const char *path) {
-    CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat st;
-    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0) {
-        return -1; /* a program that wrote its own message knows best */
+    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0)) {
+        co_close(fd); /* a program that wrote its own message knows best */
+        return -1;
     }
-    int r = fd;
-    fd = -1;
-    return r;
+    return fd;
 }
 
 /* The last line is the cause. */

@@ -390,7 +390,7 @@ int rt_local_run(const struct rt_pods *pods, const struct rt_local_options *opti
 }
 
 int rt_local_block(unsigned *ret_block, int *ret_lock, struct co_err *err) {
-    CO_AUTOCLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     for (unsigned block = 0; fd >= 0 && block < BLOCKS; block += RT_PODS_MAX / RT_PODS_BLOCK) {
         struct sockaddr_in a = {.sin_family = AF_INET,
             .sin_port = htons(LOCK_PORT),
@@ -398,9 +398,10 @@ int rt_local_block(unsigned *ret_block, int *ret_lock, struct co_err *err) {
         if (bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0) {
             *ret_block = block;
             *ret_lock = fd;
-            fd = -1;
             return 0;
         }
     }
-    return co_err_errno(err, errno, "no free loopback addresses for a job");
+    int e = errno;
+    co_closep(&fd);
+    return co_err_errno(err, e, "no free loopback addresses for a job");
 }
