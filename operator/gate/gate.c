@@ -215,11 +215,11 @@ static enum verdict judge(struct gate *g, const char *buf, const char *from) {
     }
     const char *body = strstr(buf, "\r\n\r\n");
     body = body ? body + 4 : "";
-    size_t n = 0;
-    while (n < sizeof(g->why) - 1 && (unsigned char)body[n] >= ' ') {
+    int n = 0;
+    for (const char *c = body; n < (int)sizeof(g->why) && (unsigned char)*c >= ' '; c++) {
         n++;
     }
-    (void)snprintf(g->why, sizeof(g->why), "%.*s", (int)n, body);
+    (void)snprintf(g->why, sizeof(g->why), "%.*s", n, body);
     switch (status) {
     case 200:
         return GO;
@@ -231,8 +231,8 @@ static enum verdict judge(struct gate *g, const char *buf, const char *from) {
     case 410:
         return GIVE_UP;
     default:
-        (void)snprintf(g->why, sizeof(g->why), "%s answers %d: %.*s", from, status,
-            (int)(n < 100 ? n : 100), body);
+        (void)snprintf(
+            g->why, sizeof(g->why), "%s answers %d: %.*s", from, status, n < 100 ? n : 100, body);
         return NO_ANSWER;
     }
 }
