@@ -31,11 +31,14 @@ static const struct co_flag flags[] = {
     {"batch-size", CO_FLAG_INT, &options.batch_size, "100", "samples a step", .min = 1,
         .max = 1 << 20},
     {"epochs", CO_FLAG_INT, &options.epochs, "1", "passes over the data", .min = 0, .max = 1000000},
-    {"optimizer", CO_FLAG_STR, &options.optimizer, "adagrad:lr=0.02,initial=1e-4",
-        "rule and its values, as in runtime/optim: sgd, momentum, nesterov, adagrad, adam, "
-        "rmsprop"},
+    {"optimizer", CO_FLAG_STR, &options.optimizer, "",
+        "sgd, momentum, nesterov, adagrad, adam, rmsprop or rmsprop_centered, with values as in "
+        "adam:lr=0.001,beta1=0.9; empty: adagrad, lr 0.005 for the network and 0.05 for "
+        "embeddings"},
+    {"embedding-optimizer", CO_FLAG_STR, &options.embedding_optimizer, "",
+        "the same for embeddings; empty: as --optimizer"},
     {"lr", CO_FLAG_FLOAT, &options.lr, "0",
-        "learning rate, in place of the optimizer's; 0: its own"},
+        "learning rate in place of those of --optimizer; 0: theirs"},
     {"mode", CO_FLAG_STR, &options.mode, "async", "async or sync; the same for all workers"},
     {"save", CO_FLAG_STR, &options.save, "model",
         "directory for the trained model, written by the first worker; empty: not saved"},

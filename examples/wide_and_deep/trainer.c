@@ -15,6 +15,10 @@
  * exchange, which takes longer than a small batch. */
 enum { PRINT_EVERY_MS = 500, AHEAD = 4 };
 
+/* Gradients of all workers together that may wait, summed, for a dense exchange.  Each makes what
+ * the others compute with older by a step, which training stands up to a point (tables.h). */
+enum { MERGE = 4 };
+
 CO_DEFINE_CLEANUP(struct rt_client *, rt_client_close)
 
 /* A batch on its way: its rows may still be travelling. */
@@ -249,7 +253,9 @@ static void trainer_done(struct trainer *t) {
 
 /* Connects, and puts the same first values everywhere: those of a checkpoint, or fresh ones. */
 static int tables_start(struct trainer *t, struct co_err *err) {
-    const struct rt_client_options options = {.mode = t->sync ? RT_SYNC : RT_ASYNC};
+    uint32_t workers = rt_worker_num(t->job);
+    const struct rt_client_options options = {.mode = t->sync ? RT_SYNC : RT_ASYNC,
+        .dense_merge_max = workers < MERGE ? MERGE / workers : 1};
     bool loads = t->options->load[0] != '\0';
     int rc = rt_client_open(t->job, &options, t->tables.specs, WD_TABLES, &t->client, err);
 
@@ -340,7 +346,8 @@ int wd_train(const struct rt_job *job, const struct wd_options *o, struct nn_met
     }
     co_log_info("worker starts", CO_I("worker", share.index), CO_I("workers", share.count),
         CO_I("servers", rt_server_num(job)), CO_S("data", wd_reader_describe(t.reader)),
-        CO_S("optimizer", t.tables.optimizer), CO_S("mode", o->mode),
+        CO_S("optimizer", t.tables.dense_optimizer),
+        CO_S("embedding_optimizer", t.tables.embedding_optimizer), CO_S("mode", o->mode),
         CO_I("batch_size", o->batch_size));
     rc = tables_start(&t, err);
     if (rc == 0) {

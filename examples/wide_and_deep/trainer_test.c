@@ -33,7 +33,8 @@ static int setup(void **state) {
         .save = "",
         .load = "",
         .generate = "",
-        .optimizer = "adagrad:lr=0.02,initial=1e-4",
+        .optimizer = "",
+        .embedding_optimizer = "",
         .mode = "sync", /* alone: the same result each time */
         .batch_size = 100,
         .epochs = 1,
