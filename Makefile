@@ -60,6 +60,8 @@ main_creator         := bench/creator.c
 main_paddle-gate     := operator/gate/gate.c
 
 BUILD     ?= build
+# Before `make packages` there may be none: nothing to link then, and nothing to complain about.
+PKG_CONFIG := $(or $(shell command -v pkg-config),true)
 CC        := gcc
 PREFIX    ?= /usr/local
 VERSION   := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -89,9 +91,9 @@ gen     = $(patsubst %.proto,$(BUILD)/gen/%.pb-c.c,$(call protos,$(1)))
 objs    = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs,$(1))) \
           $(patsubst %.proto,$(BUILD)/obj/%.pb-c.o,$(call protos,$(1)))
 # Asked once a package: a hundred times would be seconds before every make.
-pc      = $(if $(PC_$(1)),,$(eval PC_$(1) := $$(shell pkg-config --libs $(1))))$(PC_$(1))
+pc      = $(if $(PC_$(1)),,$(eval PC_$(1) := $$(shell $(PKG_CONFIG) --libs $(1))))$(PC_$(1))
 libs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),$(p),$(call pc,$(p)))) -lm
-incs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),,$(shell pkg-config --cflags-only-I $(p))))
+incs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),,$(shell $(PKG_CONFIG) --cflags-only-I $(p))))
 group   = -Wl,--start-group $(foreach u,$(1),$(call archive,$(u))) -Wl,--end-group
 
 define unit_rules
@@ -160,7 +162,10 @@ integration: all
 	@tests/run integration
 e2e: all
 	@tests/run e2e
-test: all tests
+# Packages first: what they bring is looked for when make starts.
+test:
+	@tools/packages all
+	@$(MAKE) --no-print-directory -j$$(nproc) all tests
 	@tests/run all $(TESTS)
 
 check: all
