@@ -109,9 +109,13 @@ static int block_of(struct rt_shard_table *st, const struct rt_frame *f,
             st->table->name);
     }
     struct rt_dense_block *b = &st->blocks[f->head.aux];
-    size_t want = f->head.kind == RT_FRAME_RESTORE_DENSE ? b->n + b->n_state
-                  : f->head.bytes > 0                    ? b->n
-                                                         : f->head.count;
+    /* What brings values brings all of them; the rest has no payload (frame.c). */
+    size_t want = b->n;
+    if (f->head.kind == RT_FRAME_RESTORE_DENSE) {
+        want = b->n + b->n_state;
+    } else if (f->head.kind == RT_FRAME_PULL_DENSE || f->head.kind == RT_FRAME_GET_DENSE) {
+        want = f->head.count;
+    }
     if (f->head.count != want) {
         return co_err_set(err, CO_INVALID, "%s: %u values for a chunk of %zu of table '%s'",
             rt_frame_kind_name(f->head.kind), f->head.count, want, st->table->name);

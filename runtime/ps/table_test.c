@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "runtime/ps/shard_tables.h"
 #include "runtime/ps/sparse.h"
 #include "runtime/ps/spec.h"
 
@@ -172,6 +173,83 @@ static void memory_has_a_limit(void **state) {
     assert_non_null(rt_sparse_find(t, 0));
 }
 
+/* Frames whose number of values is not the table's must not reach its memory. */
+static void a_shard_refuses_frames_that_do_not_fit(void **state) {
+    (void)state;
+    static const struct rt_table_spec specs[] = {
+        {.name = "w", .kind = RT_DENSE, .size = 20, .optimizer = "adam"},
+        {.name = "e", .kind = RT_SPARSE, .dim = 2, .optimizer = "sgd"},
+    };
+    static const struct {
+        uint8_t kind;
+        uint16_t table;
+        uint64_t aux;
+        uint32_t count, bytes;
+        int rc;
+    } rows[] = {
+        {RT_FRAME_PUSH_DENSE, 0, 0, 20, 80, 0},
+        {RT_FRAME_PUSH_DENSE, 0, 0, 0, 0, CO_INVALID},
+        {RT_FRAME_XCHG_DENSE, 0, 0, 0, 0, CO_INVALID},
+        {RT_FRAME_PUT_DENSE, 0, 0, 19, 76, CO_INVALID},
+        {RT_FRAME_RESTORE_DENSE, 0, 0, 20, 80, CO_INVALID},
+        {RT_FRAME_PULL_DENSE, 0, 0, 0, 0, 0},
+        {RT_FRAME_PULL_DENSE, 0, 1, 0, 0, CO_INVALID},
+        {RT_FRAME_PULL_DENSE, 1, 0, 0, 0, CO_INVALID},
+        {RT_FRAME_PULL_DENSE, 2, 0, 0, 0, CO_INVALID},
+        {RT_FRAME_PUSH_SPARSE, 1, 0, 1, 16, 0},
+        {RT_FRAME_PUSH_SPARSE, 1, 0, 1, 12, CO_INVALID},
+        {RT_FRAME_RESTORE_SPARSE, 1, 0, 1, 20, CO_INVALID},
+        {RT_FRAME_PULL_SPARSE, 0, 0, 1, 8, CO_INVALID},
+        {RT_FRAME_CONTROL, 0, 0, 0, 0, CO_INVALID},
+    };
+    struct rt_table tables[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(0, rt_table_make(&specs[i], &tables[i], NULL));
+    }
+    struct rt_shard_config config = {.shards = 1,
+        .servers = 1,
+        .trainers = 1,
+        .mode = RT_ASYNC,
+        .tables = tables,
+        .n_tables = 2,
+        .bytes_max = 1 << 20};
+    struct rt_shard_tables t;
+    assert_int_equal(0, rt_shard_tables_init(&t, &config, NULL));
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_frame *f = NULL, *a = NULL;
+        assert_int_equal(0, rt_frame_new(rows[i].kind, rows[i].bytes, &f, NULL));
+        memset(f->payload, 0, rows[i].bytes);
+        f->head.table = rows[i].table;
+        f->head.aux = rows[i].aux;
+        f->head.count = rows[i].count;
+        struct co_err err = {0};
+        if (rt_shard_tables_do(&t, f, &a, &err) != rows[i].rc) {
+            fail_msg("row %zu: '%s'", i, err.msg);
+        }
+        rt_frame_free(f);
+        rt_frame_free(a);
+    }
+    rt_shard_tables_done(&t);
+}
+
+/* The dense part of a server must fit its memory. */
+static void tables_that_do_not_fit_are_refused_by_name(void **state) {
+    (void)state;
+    struct rt_table_spec spec = {.name = "huge", .kind = RT_DENSE, .size = 1 << 20};
+    struct rt_table table;
+    assert_int_equal(0, rt_table_make(&spec, &table, NULL));
+    struct rt_shard_config config = {.shards = 1,
+        .servers = 1,
+        .trainers = 1,
+        .tables = &table,
+        .n_tables = 1,
+        .bytes_max = 1 << 20};
+    struct rt_shard_tables t;
+    struct co_err err = {0};
+    assert_int_equal(CO_NORESOURCE, rt_shard_tables_init(&t, &config, &err));
+    assert_non_null(strstr(err.msg, "'huge'"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specs_are_checked),
@@ -182,6 +260,8 @@ int main(void) {
         cmocka_unit_test(normal_rows_have_their_moments),
         cmocka_unit_test(rows_are_found_again_after_growth),
         cmocka_unit_test(memory_has_a_limit),
+        cmocka_unit_test(a_shard_refuses_frames_that_do_not_fit),
+        cmocka_unit_test(tables_that_do_not_fit_are_refused_by_name),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }
