@@ -1,4 +1,11 @@
-"""Fixtures: the cluster (once), a namespace for each test, a deadline for each test."""
+"""Fixtures: the cluster (once), a namespace for each test, a deadline for each test.
+
+    tests/run e2e                                   all, as root
+    E2E_KEEP=1 build/venv/bin/python -m pytest tests/e2e -k quota
+                                                    some; the cluster stays for the next time
+    E2E_SEED=n                                      the same random moments again
+    deploy/local/down /var/tmp/paddlejob-e2e        the end of a cluster that was kept
+"""
 import os
 import random
 import re
