@@ -234,6 +234,24 @@ static void a_flood_on_stderr_loses_nothing(void **state) {
     assert_non_null(strstr(log.data, "\n300000\nend\n"));
 }
 
+static void signals_are_served_while_nobody_reads_stderr(void **state) {
+    (void)state;
+    CO_AUTOFREE char *path = make_log("");
+    struct rt_first_options options = {.termination_log = path};
+    CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 24);
+    int out = -1;
+    char line[64];
+    pid_t pid = start("echo $$ >&2; exec yes >&2", &options, &out);
+    read_line(out, line, sizeof(line));
+    pid_t program = (pid_t)strtol(line, NULL, 10);
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    while (kill(program, 0) == 0) { /* until it is reaped; the alarm bounds this */
+        (void)sched_yield();
+    }
+    assert_int_equal(finish(pid, out, &rest), 143);
+    (void)unlink(path);
+}
+
 static void a_tail_keeps_whole_last_lines(void **state) {
     (void)state;
     struct rt_tail t = {0};
@@ -263,6 +281,7 @@ int main(void) {
         cmocka_unit_test(the_program_dies_with_a_killed_first_process),
         cmocka_unit_test(the_termination_log_says_why),
         cmocka_unit_test(a_flood_on_stderr_loses_nothing),
+        cmocka_unit_test(signals_are_served_while_nobody_reads_stderr),
         cmocka_unit_test(a_tail_keeps_whole_last_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

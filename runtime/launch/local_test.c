@@ -261,6 +261,22 @@ static void a_flood_loses_nothing_and_keeps_order(void **state) {
     assert_int_equal(next[1], 200001);
 }
 
+static void a_job_ends_on_a_signal_while_nobody_reads(void **state) {
+    (void)state;
+    static const struct script job[] = {{"a", "echo pid $$; exec yes", false}, {NULL}};
+    CO_AUTOBUF struct co_buf out = CO_BUF(1 << 24);
+    int fd = -1;
+    pid_t pid = start(job, &quick, &fd);
+    wait_for(fd, "a | y\n", &out);
+    /* The pipe is full before the signal comes, or soon; both must work. */
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    pid_t pod = (pid_t)strtol(strstr(out.data, "| pid ") + strlen("| pid "), NULL, 10);
+    while (kill(pod, 0) == 0) { /* until it is reaped; the alarm bounds this */
+    }
+    assert_int_equal(finish(pid, fd, &out), 128 + SIGTERM);
+    has(&out, "job test stopped after ");
+}
+
 static void a_line_without_end_comes_in_pieces(void **state) {
     (void)state;
     static const struct script job[] = {
@@ -312,6 +328,7 @@ int main(void) {
         cmocka_unit_test(a_signal_ends_everything),
         cmocka_unit_test(a_killed_launcher_takes_its_pods_along),
         cmocka_unit_test(a_flood_loses_nothing_and_keeps_order),
+        cmocka_unit_test(a_job_ends_on_a_signal_while_nobody_reads),
         cmocka_unit_test(a_line_without_end_comes_in_pieces),
         cmocka_unit_test(a_reader_that_goes_ends_the_job),
         cmocka_unit_test(jobs_beside_each_other_have_different_addresses),
