@@ -61,6 +61,15 @@ static void settle(struct peer *p) {
     }
 }
 
+static bool waiting(const struct pollfd *fds, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (fds[i].fd >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* All at once; who has not answered by then is "no answer". */
 static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n, sizeof(*fds));
@@ -75,16 +84,14 @@ static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
     }
     const int64_t deadline = rt_net_now() + timeout_ms;
     int64_t left = timeout_ms;
-    while (left > 0 && poll(fds, n, (int)left) != 0) {
-        size_t waiting = 0;
+    while (left > 0 && waiting(fds, n) && poll(fds, n, (int)left) != 0) {
         for (size_t i = 0; i < n; i++) {
             if (fds[i].fd >= 0 && fds[i].revents) {
                 settle(&peer[i]);
                 fds[i].fd = -1;
             }
-            waiting += fds[i].fd >= 0;
         }
-        left = waiting ? deadline - rt_net_now() : 0;
+        left = deadline - rt_net_now();
     }
     for (size_t i = 0; i < n; i++) {
         if (!peer[i].state[0]) {

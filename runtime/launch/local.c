@@ -328,8 +328,9 @@ static void prepare(struct local *l) {
 
 static void say_start(struct local *l) {
     const struct rt_pods *p = l->pods;
-    rt_output_say(l->out, "paddlerun: job %s: %zu pod%s on %s to %s", p->job, p->n,
-        p->n == 1 ? "" : "s", p->item[0].address, p->item[p->n - 1].address);
+    const char *first = p->item[0].address, *last = p->item[p->n - 1].address;
+    rt_output_say(l->out, "paddlerun: job %s: %zu pod%s on %s%s%s", p->job, p->n,
+        p->n == 1 ? "" : "s", first, p->n == 1 ? "" : " to ", p->n == 1 ? "" : last);
     for (const char *line = p->notes.data; line && *line;) {
         size_t n = strcspn(line, "\n");
         rt_output_say(l->out, "paddlerun: note: %.*s", (int)n, line);
