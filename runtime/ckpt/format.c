@@ -13,9 +13,11 @@ uint64_t rt_ckpt_hash_more(uint64_t so_far, uint64_t next) {
     return rt_ckpt_hash(both, sizeof(both));
 }
 
+static const unsigned char magic[8] = {'P', 'D', 'L', 'R', 'T', 'C', 'K', 'P'};
+
 void rt_ckpt_head(const struct rt_ckpt_table *t, unsigned char ret_head[RT_CKPT_HEAD]) {
     memset(ret_head, 0, RT_CKPT_HEAD);
-    memcpy(ret_head, RT_CKPT_MAGIC, 8);
+    memcpy(ret_head, magic, sizeof(magic));
     rt_ckpt_put32(ret_head + 8, RT_CKPT_VERSION);
     rt_ckpt_put32(ret_head + 12, t->sparse);
     rt_ckpt_put64(ret_head + 16, t->size);

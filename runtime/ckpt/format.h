@@ -11,7 +11,6 @@
 
 #include "runtime/ckpt/ckpt.h"
 
-#define RT_CKPT_MAGIC "PDLRTCKP"
 #define RT_CKPT_TAIL UINT32_MAX
 
 enum { RT_CKPT_VERSION = 1, RT_CKPT_HEAD = 48, RT_CKPT_CHUNK_HEAD = 24 };

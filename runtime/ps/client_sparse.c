@@ -160,7 +160,7 @@ int rt_pull_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, siz
     float *ret_rows, struct co_err *err) {
     struct rt_call *call = NULL;
     int rc = rt_pull_sparse_start(c, table, ids, n, ret_rows, &call, err);
-    return rc < 0 ? rc : rt_wait(call, err);
+    return rc ? rc : rt_wait(call, err);
 }
 
 /* ---- push ---- */

@@ -173,14 +173,14 @@ static int do_dense(struct rt_shard_tables *t, struct rt_shard_table *st, const 
     switch (f->head.kind) {
     case RT_FRAME_PULL_DENSE:
         st->pulls += b->n;
-        return answer_floats(f, b->w, b->n, NULL, 0, ret, err);
+        return answer_floats(f, b->w, b->n, b->w, 0, ret, err);
     case RT_FRAME_PUSH_DENSE:
         push_block(t, st, b, floats(f, 0));
         return 0;
     case RT_FRAME_XCHG_DENSE:
         push_block(t, st, b, floats(f, 0));
         st->pulls += b->n;
-        return answer_floats(f, b->w, b->n, NULL, 0, ret, err);
+        return answer_floats(f, b->w, b->n, b->w, 0, ret, err);
     case RT_FRAME_PUT_DENSE:
         memcpy(b->w, floats(f, 0), b->n * sizeof(float));
         return 0;

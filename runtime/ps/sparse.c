@@ -108,7 +108,7 @@ static int grow_blocks(struct rt_sparse *t, struct co_err *err) {
     }
     if (t->n_blocks == t->cap_blocks) {
         t->cap_blocks = t->cap_blocks ? t->cap_blocks * 2 : 16;
-        t->blocks = co_xrealloc(t->blocks, t->cap_blocks, sizeof(*t->blocks));
+        t->blocks = co_xrealloc(t->blocks, t->cap_blocks, sizeof(struct block *));
     }
     t->blocks[t->n_blocks++] = fresh;
     t->bytes += size;

@@ -239,7 +239,7 @@ static void complete(struct rt_splitter *sp) {
 
 /* The head is there: makes the frame that the payload goes to. */
 static int begin(struct rt_splitter *sp, struct co_err *err) {
-    struct rt_frame_head h;
+    struct rt_frame_head h = {0};
     int rc = rt_frame_head_read(sp->head, &h, err);
     if (rc < 0) {
         return rc;

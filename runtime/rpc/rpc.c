@@ -230,7 +230,7 @@ static void cancel_all(struct rt_rpc *r) {
     pthread_mutex_lock(&r->m);
     r->closing = true;
     size_t n = 0;
-    struct rt_stream **all = co_xcalloc(r->n_streams, sizeof(*all));
+    struct rt_stream **all = co_xcalloc(r->n_streams, sizeof(struct rt_stream *));
     for (struct rt_stream *s = r->streams; s; s = *rt_stream_next(s)) {
         if (rt_stream_try_ref(s)) {
             all[n++] = s;

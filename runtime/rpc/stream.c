@@ -91,10 +91,8 @@ void rt_stream_unref(struct rt_stream *s) {
     free(s);
 }
 
-/* Starts a batch whose completion holds a reference.  On a call that is over gRPC still
- * completes it, as failed. */
-static void batch(struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
-    rt_stream_ref(s);
+/* On a call that is over gRPC still completes the batch, as failed. */
+static void start_batch(struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
     RT_HAND_OVER(tag);
     grpc_call_error e = grpc_call_start_batch(s->call, ops, n, tag, NULL);
     if (e != GRPC_CALL_OK) {
@@ -102,6 +100,12 @@ static void batch(struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_t
         (void)fprintf(stderr, "grpc_call_start_batch: %s\n", grpc_call_error_to_string(e));
         abort();
     }
+}
+
+/* One whose completion holds a reference. */
+static void batch(struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
+    rt_stream_ref(s);
+    start_batch(s, ops, n, tag);
 }
 
 static void receive(struct rt_stream *s) {
@@ -364,7 +368,6 @@ static void on_closed(void *arg, bool ok) {
         co_err_set(&why, CO_PEERLOST, "connection closed");
     }
     s->rpc->ops->on_close(s->rpc->arg, s, &why);
-    rt_stream_unref(s); /* the batch's */
     rt_stream_unref(s); /* the one it was made with */
 }
 
@@ -423,7 +426,7 @@ void rt_stream_start(struct rt_stream *s) {
     /* The close batch may complete, and the first reference go, while the others start. */
     rt_stream_ref(s);
     batch(s, start, s->channel ? 2 : 1, &s->start_tag);
-    batch(s, &over, 1, &s->close_tag);
+    start_batch(s, &over, 1, &s->close_tag);
     receive(s);
     pump(s);
     rt_stream_unref(s);
