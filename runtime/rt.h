@@ -65,7 +65,9 @@ struct rt_server_options {
  * selected port: <port>" on stderr when trainers can connect.
  * CO_PEERLOST: a trainer was lost; the message says which one, from where, last heard when.
  *     Sync: at once, all other trainers are told.  Async: training goes on; the lost trainer may
- *     come back under its id; when the others have finished it has one more lease to do so.
+ *     come back under its id (what the job did together before, up to its last completed barrier,
+ *     is then behind it: rt_load, rt_init_dense and rt_barrier do not repeat it); when the others
+ *     have finished it has one more lease to do so.
  * CO_TIMEOUT: some trainers never came.  CO_UNAVAILABLE: the address is taken. */
 CO_MUST_CHECK int rt_server_run(
     const struct rt_job *job, const struct rt_server_options *options, struct co_err *err);

@@ -107,7 +107,7 @@ int rt_push_dense(struct rt_client *c, uint32_t table, const float *gradient, st
 }
 
 int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_err *err) {
-    if (c->trainer == 0) {
+    if (c->trainer == 0 && !rt_client_behind(c)) {
         struct rt_call *call = NULL;
         int rc = rt_dense_call(c, "init", table, RT_FRAME_PUT_DENSE, values, &call, err);
         if (rc < 0) {

@@ -68,6 +68,7 @@ struct rt_client {
     int64_t ticked_ms;
     struct rt_exchange *exchanges; /* by table */
     uint64_t steps, barriers;
+    uint64_t barriers_done; /* of the job when this trainer came: those are behind it */
 };
 
 /* call.c; c->m is held.  Ends all calls with *err unless something failed before; the result is
@@ -89,6 +90,10 @@ struct rt_call *rt_client_end_link(
 /* client.c */
 CO_MUST_CHECK int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct rt_table **ret, struct co_err *err);
+
+/* client_sync.c: the job has passed the next barrier already, before this trainer came back:
+ * what trainers prepare together before it has been done. */
+bool rt_client_behind(struct rt_client *c);
 
 /* client_dense.c: a call with one part per chunk of the table, in order; values (size floats)
  * are copied into the frames, NULL: frames without payload. */

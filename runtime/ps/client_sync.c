@@ -98,10 +98,18 @@ static int control(struct rt_client *c, const char *what, const Rt__Control *m, 
     return rt_call_wait(call, timeout_ms, err);
 }
 
+bool rt_client_behind(struct rt_client *c) {
+    return c->barriers < c->barriers_done;
+}
+
 int rt_barrier(struct rt_client *c, struct co_err *err) {
     int rc = rt_flush(c, err);
     if (rc < 0) {
         return rc;
+    }
+    if (rt_client_behind(c)) {
+        c->barriers++;
+        return 0;
     }
     Rt__Barrier b = RT__BARRIER__INIT;
     b.number = ++c->barriers;

@@ -38,6 +38,7 @@ static int take_welcome(
     l->shards = m->welcome->shards;
     l->lease_ms = lease;
     l->state = RT_LINK_UP;
+    call->c->barriers_done = p->server == 0 ? m->welcome->barriers : call->c->barriers_done;
     pthread_mutex_unlock(&call->c->m);
     return 0;
 }

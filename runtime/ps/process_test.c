@@ -373,9 +373,15 @@ static void async_takes_a_killed_trainer_back(void **state) {
         start(j, &j->trainer[i], false, i);
     }
     await_steps(j, 2);
+    int64_t deadline = rt_net_now() + DEADLINE_MS;
+    /* One comes back into the middle of the other's training, waiting for nobody. */
+    assert_int_equal(0, kill(j->trainer[0].pid, SIGKILL));
+    (void)end_of(&j->trainer[0], deadline);
+    start(j, &j->trainer[0], false, 0);
+    await_steps(j, 1);
+    /* Then both. */
     assert_int_equal(0, kill(j->trainer[0].pid, SIGKILL));
     assert_int_equal(0, kill(j->trainer[1].pid, SIGKILL));
-    int64_t deadline = rt_net_now() + DEADLINE_MS;
     (void)end_of(&j->trainer[0], deadline);
     (void)end_of(&j->trainer[1], deadline);
     j->endless = false;

@@ -276,6 +276,34 @@ static void async_exchange_loses_no_gradient(void **state) {
     world_end(&w, 0);
 }
 
+/* A trainer that died and is started again begins from the top of its program; the job does not. */
+static void a_trainer_that_comes_back_finds_what_was_trained(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 2, 1, 1);
+    struct co_err err = {0};
+    float v[SIZE], g[SIZE];
+    for (int life = 0; life < 3; life++) {
+        struct rt_client *c = enter(&w, 0, RT_ASYNC, "secret", &err);
+        assert_non_null(c);
+        for (int i = 0; i < SIZE; i++) {
+            v[i] = 5;
+            g[i] = 10;
+        }
+        must(rt_init_dense(c, 0, v, &err));
+        assert_true(fabsf(v[SIZE - 1] - (5 - (float)life)) < 1e-5F);
+        must(rt_push_dense(c, 0, g, &err));
+        must(rt_flush(c, &err));
+        if (life < 2) {
+            rt_client_close(c);
+        } else {
+            must(rt_barrier(c, &err));
+            must(rt_finish(c, &err));
+        }
+    }
+    world_end(&w, 0);
+}
+
 static void foreigners_are_refused_with_the_reason(void **state) {
     (void)state;
     struct world w;
@@ -367,6 +395,7 @@ int main(void) {
         cmocka_unit_test(sync_training_equals_one_process_with_mean_gradients),
         cmocka_unit_test(async_exchange_loses_no_gradient),
         cmocka_unit_test(a_checkpoint_fits_any_number_of_servers),
+        cmocka_unit_test(a_trainer_that_comes_back_finds_what_was_trained),
         cmocka_unit_test(foreigners_are_refused_with_the_reason),
     };
     return cmocka_run_group_tests_name("ps", tests, NULL, NULL);

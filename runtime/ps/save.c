@@ -274,6 +274,9 @@ static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt
 }
 
 int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
+    if (rt_client_behind(c)) {
+        return 0;
+    }
     CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
     int rc = rt_ckpt_open(dir, &k, err);
     rc = rc < 0 ? rc : rt_ckpt_verify(k, err); /* all of it before any of it is used */

@@ -104,6 +104,7 @@ static int welcome(struct rt_session *se, const struct rt_frame *f, struct co_er
     Rt__Welcome w = RT__WELCOME__INIT;
     w.shards = se->server->config.shards;
     w.lease_ms = (uint64_t)se->server->config.lease_ms;
+    w.barriers = se->server->members.barriers;
     Rt__Control c = RT__CONTROL__INIT;
     c.body_case = RT__CONTROL__BODY_WELCOME;
     c.welcome = &w;
@@ -184,8 +185,15 @@ static void try_barrier(struct rt_server *s) {
     }
 }
 
-static int do_barrier(struct rt_session *se, const struct rt_frame *f, struct co_err *err) {
+static int do_barrier(
+    struct rt_session *se, const struct rt_frame *f, uint64_t number, struct co_err *err) {
     struct rt_member *m = &se->server->members.all[se->trainer];
+    uint64_t next = se->server->members.barriers + 1;
+    if (number != next) {
+        return co_err_set(err, CO_INVALID,
+            "trainer %u is at barrier %llu, the job at %llu: all trainers must call the same ones",
+            se->trainer, (unsigned long long)number, (unsigned long long)next);
+    }
     if (m->waits) {
         return co_err_set(err, CO_INVALID, "trainer %u is at the barrier already", se->trainer);
     }
@@ -268,7 +276,7 @@ static int do_control(struct rt_session *se, const struct rt_frame *f, struct co
     case RT__CONTROL__BODY_HELLO:
         return do_hello(se, f, c->hello, err);
     case RT__CONTROL__BODY_BARRIER:
-        return do_barrier(se, f, err);
+        return do_barrier(se, f, c->barrier->number, err);
     case RT__CONTROL__BODY_FINISH:
         return do_finish(se, f, err);
     case RT__CONTROL__BODY_LEAVE:
