@@ -169,7 +169,7 @@ test:
 	@tests/run all $(TESTS)
 
 check: all
-	@tools/check
+	@BUILD=$(BUILD) tools/check
 
 ASAN := SANITIZER=address,undefined OPT="-O1 -g" BUILD=$(BUILD)/asan
 TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
@@ -178,7 +178,7 @@ TSAN_UNITS := common runtime/rpc runtime/ps
 san:
 	@$(MAKE) --no-print-directory $(ASAN) tests all
 	@$(MAKE) --no-print-directory $(TSAN) tests
-	@tests/run san $(patsubst %.c,$(BUILD)/asan/test/%,$(TEST_SRCS)) \
+	@PADDLE_BIN=$(abspath $(BUILD)/asan/bin) tests/run san $(patsubst %.c,$(BUILD)/asan/test/%,$(TEST_SRCS)) \
 	    $(patsubst %.c,$(BUILD)/tsan/test/%,$(foreach u,$(TSAN_UNITS),$(wildcard $(u)/*_test.c)))
 
 FUZZ_SECONDS ?= 30

@@ -84,6 +84,7 @@ static void sample_mark(struct fixture *f, const struct wd_batch *b, size_t at, 
 
         assert_int_equal(wd_criteo_parse(line, len, 1000001, ids, dense, &label, reason), 0);
         if (memcmp(ids, b->ids + at * WD_CRITEO_SLOTS, sizeof(ids)) == 0 &&
+            /* bit for bit: NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
             memcmp(dense, b->dense + at * WD_CRITEO_DENSE, sizeof(dense)) == 0) {
             f->seen[i]++;
             return;

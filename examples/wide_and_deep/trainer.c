@@ -15,11 +15,10 @@
  * exchange, which takes longer than a small batch. */
 enum { PRINT_EVERY_MS = 500, AHEAD = 4 };
 
-/* Gradients of all workers together that may wait, summed, for a dense exchange.  Each makes what
- * the others compute with older by a step, which training stands up to a point (tables.h). */
-enum { MERGE = 4 };
-
-CO_DEFINE_CLEANUP(struct rt_client *, rt_client_close)
+/* Small batches' gradients are summed here until they are SAMPLES samples, as a dense exchange
+ * costs more than they do; but at most MERGE of all workers together.  Each makes what the others
+ * compute with older by a step, which training stands up to a point (tables.h). */
+enum { MERGE = 4, SAMPLES = 40 };
 
 /* A batch on its way: its rows may still be travelling. */
 struct slot {
@@ -46,9 +45,11 @@ struct trainer {
     struct wd_model *model;
     struct wd_reader *reader;
     struct slot slots[AHEAD];
-    float *params, *grads; /* (P) */
-    float *row_grads;      /* (U, E) */
-    float ended;           /* share of workers without data, as last seen */
+    float *params, *grads;  /* (P) */
+    float *row_grads;       /* (U, E) */
+    float *sum;             /* (P): of gradients that were not exchanged yet */
+    uint32_t merge, merged; /* how many make an exchange, and how many are in sum */
+    float ended;            /* share of workers without data, as last seen */
     struct progress progress;
 };
 
@@ -113,6 +114,33 @@ static int slot_prepare(struct trainer *t, struct slot *s, struct co_err *err) {
         t->client, WD_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique, s->rows, &s->call, err);
 }
 
+static void sum_add(struct trainer *t) {
+    size_t n = wd_model_layout(t->model)->total;
+    float *restrict sum = t->sum;
+    const float *restrict grads = t->grads;
+
+    if (t->merged++ == 0) {
+        memcpy(t->sum, t->grads, n * sizeof(*t->sum));
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        sum[i] += grads[i];
+    }
+}
+
+static int sum_exchange(struct trainer *t, struct co_err *err) {
+    t->merged = 0;
+    return rt_exchange_dense(t->client, WD_TABLE_DENSE, t->sum, t->params, err);
+}
+
+static int dense_exchange(struct trainer *t, struct co_err *err) {
+    if (t->merge <= 1) {
+        return rt_exchange_dense(t->client, WD_TABLE_DENSE, t->grads, t->params, err);
+    }
+    sum_add(t);
+    return t->merged == t->merge ? sum_exchange(t, err) : 0;
+}
+
 /* Forward and backward of a batch whose rows are here; hands the gradients over. */
 static int slot_train(struct trainer *t, struct slot *s, struct co_err *err) {
     const float *p = NULL;
@@ -126,10 +154,7 @@ static int slot_train(struct trainer *t, struct slot *s, struct co_err *err) {
         rc = rt_push_sparse(
             t->client, WD_TABLE_EMBEDDING, s->batch.unique, s->batch.n_unique, t->row_grads, err);
     }
-    if (rc == 0) {
-        rc = rt_exchange_dense(t->client, WD_TABLE_DENSE, t->grads, t->params, err);
-    }
-    return rc;
+    return rc == 0 ? dense_exchange(t, err) : rc;
 }
 
 /* Async: a slot that was trained on is filled again at once. */
@@ -153,7 +178,7 @@ static int pass_async(struct trainer *t, struct co_err *err) {
             rc = slot_prepare(t, s, err);
         }
     }
-    return rc;
+    return rc == 0 && t->merged ? sum_exchange(t, err) : rc;
 }
 
 /* A step of all workers together.  A worker whose data has ended goes on with steps that change
@@ -231,6 +256,7 @@ static int memory_init(struct trainer *t, struct co_err *err) {
     t->row_grads = co_xcalloc(rows, sizeof(float));
     t->params = co_xcalloc(params, sizeof(float));
     t->grads = co_xcalloc(params, sizeof(float));
+    t->sum = co_xcalloc(params, sizeof(float));
     return 0;
 }
 
@@ -248,14 +274,23 @@ static void trainer_done(struct trainer *t) {
     free(t->row_grads);
     free(t->params);
     free(t->grads);
+    free(t->sum);
     memset(t, 0, sizeof(*t));
+}
+
+static uint32_t merge_choose(const struct trainer *t) {
+    uint32_t most = MERGE / rt_worker_num(t->job);
+    uint32_t wanted = (uint32_t)((SAMPLES + t->options->batch_size - 1) / t->options->batch_size);
+
+    most = most > 1 && !t->sync ? most : 1;
+    return wanted < most ? wanted : most;
 }
 
 /* Connects, and puts the same first values everywhere: those of a checkpoint, or fresh ones. */
 static int tables_start(struct trainer *t, struct co_err *err) {
-    uint32_t workers = rt_worker_num(t->job);
-    const struct rt_client_options options = {.mode = t->sync ? RT_SYNC : RT_ASYNC,
-        .dense_merge_max = workers < MERGE ? MERGE / workers : 1};
+    uint32_t most = MERGE / rt_worker_num(t->job) / t->merge;
+    const struct rt_client_options options = {
+        .mode = t->sync ? RT_SYNC : RT_ASYNC, .dense_merge_max = most > 1 ? most : 1};
     bool loads = t->options->load[0] != '\0';
     int rc = rt_client_open(t->job, &options, t->tables.specs, WD_TABLES, &t->client, err);
 
@@ -349,6 +384,7 @@ int wd_train(const struct rt_job *job, const struct wd_options *o, struct nn_met
         CO_S("optimizer", t.tables.dense_optimizer),
         CO_S("embedding_optimizer", t.tables.embedding_optimizer), CO_S("mode", o->mode),
         CO_I("batch_size", o->batch_size));
+    t.merge = merge_choose(&t);
     rc = tables_start(&t, err);
     if (rc == 0) {
         rc = passes_run(&t, err);

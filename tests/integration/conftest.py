@@ -85,9 +85,14 @@ def operator(plane):
         return o
 
     yield start
+    wrong = []
     for o in started:
         print(f"--- operator log (last 60 lines)\n" + "\n".join(o.text().splitlines()[-int(os.environ.get("OPERATOR_LOG_LINES", "60")):]))
-        o.close()
+        try:
+            o.close()
+        except Exception as e:      # the others must go, too
+            wrong.append(f"{type(e).__name__}: {e}")
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.fixture
