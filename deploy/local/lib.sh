@@ -37,7 +37,7 @@ usage() { sed -n '/^# shellcheck/d; 2,/^[^#]/s/^# \{0,1\}//p' "$0"; }
 # busy label log command...: run it with its output in the log, say every few
 # seconds that it goes on, and end the script with the log's tail if it fails.
 busy() {
-  local label=$1 log=$2 pid status=0 began=$SECONDS next=$((SECONDS + 2)); shift 2
+  local label=$1 log=$2 pid last status=0 began=$SECONDS next=$((SECONDS + 2)); shift 2
   # A process group of its own, so that an interrupt ends all of it; without the
   # locks of the scripts, which would outlive them.
   set -m
@@ -49,7 +49,8 @@ busy() {
   while kill -0 "$pid" 2>/dev/null; do
     if ((SECONDS >= next)); then
       next=$((SECONDS + 4))
-      say "$label: $((SECONDS - began)) s, $(wc -l <"$log") lines, last: $(tail -n 1 "$log" | cut -c1-60)"
+      last=$(tail -n 1 "$log" | sed 's/^ *//; s/  */ /g' | cut -c1-60)
+      say "$label: $((SECONDS - began)) s${last:+, line $(wc -l <"$log"): $last}"
     fi
     sleep 0.1
   done
