@@ -220,27 +220,51 @@ class Operator:
                      f"--metrics-bind-address=127.0.0.1:{self.metrics}",
                      f"--health-probe-bind-address=127.0.0.1:{self.health}", *os.environ.get("PADDLE_OPERATOR_FLAGS", "").split(), *flags]
         self.env = {**os.environ, **(env or {})}
+        self.expected = False           # the test itself ended the process
         self.start()
 
     def start(self):
+        self.expected = False
         self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=self.env)
 
     def kill(self):
+        self.expected = True
         self.p.kill()
         self.p.wait()
 
     def stop(self, seconds=10):
         """SIGTERM; the exit code."""
+        self.expected = True
         self.p.terminate()
         return self.p.wait(seconds)
 
     def text(self):
         return pathlib.Path(self.log.name).read_text(errors="replace")
 
+    def rss(self):
+        """KiB."""
+        status = pathlib.Path(f"/proc/{self.p.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+
+    def cpu(self):
+        """Seconds used."""
+        times = pathlib.Path(f"/proc/{self.p.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+
     def close(self):
-        if self.p.poll() is None:
-            self.kill()
-        os.unlink(self.log.name)
+        """Ends it if it runs; it must end with 0, and no sanitizer may have a word to say."""
+        running, code = self.p.poll() is None, self.p.returncode
+        try:
+            if running:
+                code = self.stop(20)
+            report = re.search(r"[^\n]*(?:ERROR: \w*Sanitizer|runtime error:)[\s\S]*", self.text())
+            assert not report, report.group(0)[:6000]
+            assert code == 0 or (self.expected and not running), f"the operator ended with {code}"
+        finally:
+            if self.p.poll() is None:
+                self.p.kill()
+                self.p.wait()
+            os.unlink(self.log.name)
 
 
 def proxied(plane, proxy, directory):
