@@ -119,7 +119,7 @@ static struct places *fill_pull(
     }
     for (uint32_t u = 0; u < b->ids.n_unique; u++) {
         uint32_t row, i = part_of(b, u, &row);
-        rt_put_u64(call->parts[i].frame->payload + row * 8UL, ids[b->ids.first[u]]);
+        co_put_u64(call->parts[i].frame->payload + row * 8UL, ids[b->ids.first[u]]);
         pl->first[call->parts[i].begin + row] = b->ids.first[u];
     }
     return pl;
@@ -171,7 +171,7 @@ static void fill_push(struct rt_call *call, const struct batch *b, const uint64_
         uint32_t row, i = part_of(b, u, &row);
         struct rt_part *p = &call->parts[i];
         uint32_t at = b->ids.first[u];
-        rt_put_u64(p->frame->payload + row * 8UL, ids[at]);
+        co_put_u64(p->frame->payload + row * 8UL, ids[at]);
         /* Rows stand behind the ids; 8 n + 4 dim row keeps them aligned for floats. */
         float *to = (float *)(void *)(p->frame->payload + p->n * 8UL) + row * dim;
         memcpy(to, gradients + at * dim, dim * sizeof(float));

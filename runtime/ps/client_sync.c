@@ -146,10 +146,10 @@ static int take_stat(
     if (a->head.bytes != 32) {
         return co_err_set(err, CO_INVALID, "%u bytes for 4 numbers", a->head.bytes);
     }
-    st->rows += rt_get_u64(a->payload);
-    st->bytes += rt_get_u64(a->payload + 8);
-    st->pulls += rt_get_u64(a->payload + 16);
-    st->pushes += rt_get_u64(a->payload + 24);
+    st->rows += co_get_u64(a->payload);
+    st->bytes += co_get_u64(a->payload + 8);
+    st->pulls += co_get_u64(a->payload + 16);
+    st->pushes += co_get_u64(a->payload + 24);
     return 0;
 }
 

@@ -25,7 +25,7 @@ static int add_rows(struct model_table *m, const struct rt_ckpt_table *saved, ui
     for (uint32_t i = 0; i < n; i++, row += stride) {
         float *to;
         int fresh;
-        int rc = rt_sparse_make(m->rows, rt_get_u64(data + i * 8UL), &to, &fresh, err);
+        int rc = rt_sparse_make(m->rows, co_get_u64(data + i * 8UL), &to, &fresh, err);
         if (rc < 0) {
             return rc;
         }

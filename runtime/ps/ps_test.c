@@ -304,6 +304,90 @@ static void a_trainer_that_comes_back_finds_what_was_trained(void **state) {
     world_end(&w, 0);
 }
 
+/* ---- many threads, large tables ---- */
+
+struct puller {
+    struct rt_client *c;
+    uint64_t base;
+    pthread_t thread;
+    int bad;
+};
+
+/* Each thread has ids of its own; what it reads is what it pushed so far. */
+static void *pull_and_push(void *arg) {
+    struct puller *p = arg;
+    struct co_err err = {0};
+    uint64_t ids[40];
+    float rows[40 * DIM], g[40 * DIM], again[40 * DIM];
+    for (uint32_t i = 0; i < 40; i++) {
+        ids[i] = p->base + i;
+    }
+    for (int round = 0; round < 50; round++) {
+        for (int i = 0; i < 40 * DIM; i++) {
+            g[i] = (float)(round + 1);
+        }
+        p->bad += rt_pull_sparse(p->c, 1, ids, 40, rows, &err) != 0;
+        p->bad += rt_push_sparse(p->c, 1, ids, 40, g, &err) != 0;
+        p->bad += rt_pull_sparse(p->c, 1, ids, 40, again, &err) != 0;
+        for (int i = 0; i < 40 * DIM; i++) {
+            p->bad += !(again[i] < rows[i]);
+        }
+    }
+    return NULL;
+}
+
+static void threads_share_a_client(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 2, 1, 2);
+    struct co_err err = {0};
+    struct rt_client *c = enter(&w, 0, RT_ASYNC, "secret", &err);
+    assert_non_null(c);
+    struct puller p[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        p[i] = (struct puller){.c = c, .base = i * 1000UL};
+        assert_int_equal(0, pthread_create(&p[i].thread, NULL, pull_and_push, &p[i]));
+    }
+    for (int i = 0; i < 3; i++) {
+        pthread_join(p[i].thread, NULL);
+        assert_int_equal(0, p[i].bad);
+    }
+    must(rt_finish(c, &err));
+    world_end(&w, 0);
+}
+
+/* 36 MB: more than a frame may hold, in chunks of 4 MB. */
+static void a_dense_table_may_be_larger_than_a_frame(void **state) {
+    (void)state;
+    enum { LARGE = 9 * 1000 * 1000 };
+    static const struct rt_table_spec large[] = {
+        {.name = "large", .kind = RT_DENSE, .size = LARGE, .optimizer = "sgd:lr=1"}};
+    struct world w;
+    world_start(&w, 1, 1, 1);
+    struct co_err err = {0};
+    struct rt_client_config config = {
+        .trainers = 1, .servers = 1, .endpoints = w.endpoints, .job = "test", .token = "secret"};
+    struct rt_client *c = NULL;
+    must(rt_client_connect(&config, NULL, large, 1, &c, &err));
+    CO_AUTOFREE float *v = co_xcalloc(LARGE, sizeof(*v));
+    CO_AUTOFREE float *g = co_xcalloc(LARGE, sizeof(*g));
+    for (size_t i = 0; i < LARGE; i++) {
+        v[i] = (float)i;
+        g[i] = 1;
+    }
+    must(rt_init_dense(c, 0, v, &err));
+    for (int i = 0; i < 4; i++) {
+        must(rt_exchange_dense(c, 0, g, v, &err));
+    }
+    must(rt_flush(c, &err));
+    must(rt_pull_dense(c, 0, v, &err));
+    for (size_t i = 0; i < LARGE; i += 1111) {
+        assert_true(v[i] == (float)i - 4);
+    }
+    must(rt_finish(c, &err));
+    world_end(&w, 0);
+}
+
 static void foreigners_are_refused_with_the_reason(void **state) {
     (void)state;
     struct world w;
@@ -396,6 +480,8 @@ int main(void) {
         cmocka_unit_test(async_exchange_loses_no_gradient),
         cmocka_unit_test(a_checkpoint_fits_any_number_of_servers),
         cmocka_unit_test(a_trainer_that_comes_back_finds_what_was_trained),
+        cmocka_unit_test(threads_share_a_client),
+        cmocka_unit_test(a_dense_table_may_be_larger_than_a_frame),
         cmocka_unit_test(foreigners_are_refused_with_the_reason),
     };
     return cmocka_run_group_tests_name("ps", tests, NULL, NULL);

@@ -263,7 +263,7 @@ static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt
         }
         CO_AUTOFREE uint64_t *ids = co_xmalloc(n * sizeof(*ids));
         for (uint32_t i = 0; i < n; i++) {
-            ids[i] = rt_get_u64((const unsigned char *)data + i * 8UL);
+            ids[i] = co_get_u64((const unsigned char *)data + i * 8UL);
         }
         const float *rows = (const float *)(const void *)((const char *)data + n * 8UL);
         CO_AUTOFREE float *fitted = refit(t, rt_ckpt_table(k, index), n, rows, &stride);

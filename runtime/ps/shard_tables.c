@@ -198,7 +198,7 @@ static int do_dense(struct rt_shard_tables *t, struct rt_shard_table *st, const 
 /* ---- sparse ---- */
 
 static uint64_t id_at(const struct rt_frame *f, size_t i) {
-    return rt_get_u64(f->payload + i * 8);
+    return co_get_u64(f->payload + i * 8);
 }
 
 static int own(const struct rt_shard_tables *t, uint64_t id, struct co_err *err) {
@@ -315,7 +315,7 @@ static int scan_sparse(struct rt_shard_table *st, const struct rt_frame *f, stru
     for (size_t i = 0; i < n; i++, out += stride * sizeof(float)) {
         uint64_t id;
         const float *row = rt_sparse_row(st->rows, begin + i, &id);
-        rt_put_u64((*ret)->payload + i * 8, id);
+        co_put_u64((*ret)->payload + i * 8, id);
         rt_copy_f32(out, row, stride);
     }
     (*ret)->head.count = (uint32_t)n;
@@ -369,10 +369,10 @@ static int do_stat(const struct rt_shard_table *st, struct rt_frame **ret, struc
     int rc = rt_frame_new(RT_FRAME_STAT | RT_FRAME_ANSWER, 32, ret, err);
     if (rc == 0) {
         (*ret)->head.count = 4;
-        rt_put_u64((*ret)->payload, rows);
-        rt_put_u64((*ret)->payload + 8, bytes);
-        rt_put_u64((*ret)->payload + 16, st->pulls);
-        rt_put_u64((*ret)->payload + 24, st->pushes);
+        co_put_u64((*ret)->payload, rows);
+        co_put_u64((*ret)->payload + 8, bytes);
+        co_put_u64((*ret)->payload + 16, st->pulls);
+        co_put_u64((*ret)->payload + 24, st->pushes);
     }
     return rc;
 }
