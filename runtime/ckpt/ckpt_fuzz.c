@@ -31,7 +31,7 @@ static void file(const uint8_t *data, size_t size, bool repair) {
     rt_ckpt_head(&t, all);
     memcpy(all + RT_CKPT_HEAD, data, size);
     for (size_t at = RT_CKPT_HEAD; repair && at + RT_CKPT_CHUNK_HEAD <= len;) {
-        uint32_t items = rt_ckpt_get32(all + at), bytes = rt_ckpt_get32(all + at + 4);
+        uint32_t items = co_get_u32(all + at), bytes = co_get_u32(all + at + 4);
         size_t left = len - at - RT_CKPT_CHUNK_HEAD;
         uint64_t hash = rt_ckpt_hash(all + at + RT_CKPT_CHUNK_HEAD, bytes < left ? bytes : left);
         rt_ckpt_chunk_head(items, bytes, hash, all + at);

@@ -6,33 +6,14 @@
  */
 #pragma once
 
-#include <endian.h>
 #include <string.h>
 
+#include "common/bytes.h"
 #include "runtime/ckpt/ckpt.h"
 
 #define RT_CKPT_TAIL UINT32_MAX
 
 enum { RT_CKPT_VERSION = 1, RT_CKPT_HEAD = 48, RT_CKPT_CHUNK_HEAD = 24 };
-
-static inline void rt_ckpt_put32(unsigned char *p, uint32_t v) {
-    v = htole32(v);
-    memcpy(p, &v, sizeof(v));
-}
-static inline void rt_ckpt_put64(unsigned char *p, uint64_t v) {
-    v = htole64(v);
-    memcpy(p, &v, sizeof(v));
-}
-static inline uint32_t rt_ckpt_get32(const unsigned char *p) {
-    uint32_t v;
-    memcpy(&v, p, sizeof(v));
-    return le32toh(v);
-}
-static inline uint64_t rt_ckpt_get64(const unsigned char *p) {
-    uint64_t v;
-    memcpy(&v, p, sizeof(v));
-    return le64toh(v);
-}
 
 uint64_t rt_ckpt_hash(const void *data, size_t len);
 /* Of a sequence: start with 0. */

@@ -298,9 +298,9 @@ int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_d
     if (rc < 0) {
         return rc;
     }
-    uint32_t items = rt_ckpt_get32(head), bytes = rt_ckpt_get32(head + 4);
-    uint64_t hash = rt_ckpt_get64(head + 8);
-    if (rt_ckpt_hash(head, 16) != rt_ckpt_get64(head + 16)) {
+    uint32_t items = co_get_u32(head), bytes = co_get_u32(head + 4);
+    uint64_t hash = co_get_u64(head + 8);
+    if (rt_ckpt_hash(head, 16) != co_get_u64(head + 16)) {
         return torn(f, "chunk head is corrupt", err);
     }
     if (items == RT_CKPT_TAIL) {

@@ -119,12 +119,12 @@ void rt_frame_seal(struct rt_frame *f) {
     unsigned char *w = f->wire;
     w[0] = RT_FRAME_VERSION;
     w[1] = f->head.kind;
-    rt_put_u16(w + 2, f->head.table);
-    rt_put_u32(w + 4, f->head.shard);
-    rt_put_u64(w + 8, f->head.seq);
-    rt_put_u64(w + 16, f->head.aux);
-    rt_put_u32(w + 24, f->head.count);
-    rt_put_u32(w + 28, f->head.bytes);
+    co_put_u16(w + 2, f->head.table);
+    co_put_u32(w + 4, f->head.shard);
+    co_put_u64(w + 8, f->head.seq);
+    co_put_u64(w + 16, f->head.aux);
+    co_put_u32(w + 24, f->head.count);
+    co_put_u32(w + 28, f->head.bytes);
 }
 
 static int check_bytes(const struct rt_frame_head *h, struct co_err *err) {
@@ -167,12 +167,12 @@ int rt_frame_head_read(
     }
     struct rt_frame_head h = {
         .kind = wire[1],
-        .table = rt_get_u16(wire + 2),
-        .shard = rt_get_u32(wire + 4),
-        .seq = rt_get_u64(wire + 8),
-        .aux = rt_get_u64(wire + 16),
-        .count = rt_get_u32(wire + 24),
-        .bytes = rt_get_u32(wire + 28),
+        .table = co_get_u16(wire + 2),
+        .shard = co_get_u32(wire + 4),
+        .seq = co_get_u64(wire + 8),
+        .aux = co_get_u64(wire + 16),
+        .count = co_get_u32(wire + 24),
+        .bytes = co_get_u32(wire + 28),
     };
     unsigned k = h.kind & 0x7fU;
     if (h.kind != RT_FRAME_ERROR && (k == 0 || k >= RT_FRAME_KINDS)) {

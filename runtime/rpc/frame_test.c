@@ -17,8 +17,8 @@ static void head(unsigned char *w, int version, int kind, uint32_t count, uint32
     memset(w, 0, RT_FRAME_HEAD);
     w[0] = (unsigned char)version;
     w[1] = (unsigned char)kind;
-    rt_put_u32(w + 24, count);
-    rt_put_u32(w + 28, bytes);
+    co_put_u32(w + 24, count);
+    co_put_u32(w + 28, bytes);
 }
 
 static void heads_are_checked(void **state) {

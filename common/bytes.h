@@ -1,0 +1,37 @@
+/*
+ * Little-endian numbers at any address: what frames on the wire and checkpoint files are made of.
+ * Knows no format.  Pure.
+ */
+#pragma once
+
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline void co_put_u16(unsigned char *p, uint16_t v) {
+    v = htole16(v);
+    memcpy(p, &v, sizeof(v));
+}
+static inline void co_put_u32(unsigned char *p, uint32_t v) {
+    v = htole32(v);
+    memcpy(p, &v, sizeof(v));
+}
+static inline void co_put_u64(unsigned char *p, uint64_t v) {
+    v = htole64(v);
+    memcpy(p, &v, sizeof(v));
+}
+static inline uint16_t co_get_u16(const unsigned char *p) {
+    uint16_t v;
+    memcpy(&v, p, sizeof(v));
+    return le16toh(v);
+}
+static inline uint32_t co_get_u32(const unsigned char *p) {
+    uint32_t v;
+    memcpy(&v, p, sizeof(v));
+    return le32toh(v);
+}
+static inline uint64_t co_get_u64(const unsigned char *p) {
+    uint64_t v;
+    memcpy(&v, p, sizeof(v));
+    return le64toh(v);
+}
