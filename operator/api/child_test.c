@@ -1,27 +1,8 @@
 #include "operator/api/child.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-static json_t *parse(const char *text) {
-    CO_AUTOFREE char *copy = co_xstrdup(text);
-    for (char *p = copy; *p; p++) {
-        *p = *p == '\'' ? '"' : *p;
-    }
-    struct co_err err = {0};
-    json_t *j = NULL;
-    if (co_json_parse(copy, strlen(copy), &j, &err)) {
-        fail_msg("%s in %s", err.msg, text);
-    }
-    return j;
-}
+#include "operator/api/testkit.h"
 
 static struct op_pod *pod_of(const char *text) {
-    CO_AUTOJSON json_t *j = parse(text);
+    CO_AUTOJSON json_t *j = tk_json(text);
     struct op_pod *pod = op_pod_decode(j);
     assert_non_null(pod);
     return pod;
@@ -74,7 +55,7 @@ static void a_pod_of_upstream_is_known_by_annotation_and_owner(void **state) {
     assert_int_equal(pod->index, -1);
     assert_string_equal(pod->c.owner_uid, "");
     free(pod);
-    CO_AUTOJSON json_t *nameless = parse("{'metadata':{}}");
+    CO_AUTOJSON json_t *nameless = tk_json("{'metadata':{}}");
     assert_null(op_pod_decode(nameless));
 }
 
@@ -181,11 +162,11 @@ static void a_version_alone_is_no_difference(void **state) {
 
 static void a_config_map_is_known_by_its_values(void **state) {
     (void)state;
-    CO_AUTOJSON json_t *a = parse("{'metadata':{'name':'x'},'data':{'PADDLE_PORT':'36020',"
-                                  "'PADDLE_TRAINERS_NUM':'2'}}");
-    CO_AUTOJSON json_t *b = parse("{'metadata':{'name':'x'},'data':{'PADDLE_TRAINERS_NUM':'2',"
-                                  "'MINE':'1','PADDLE_PORT':'36020'}}");
-    CO_AUTOJSON json_t *c = parse("{'metadata':{'name':'x'},'data':{'PADDLE_PORT':'x'}}");
+    CO_AUTOJSON json_t *a = tk_json("{'metadata':{'name':'x'},'data':{'PADDLE_PORT':'36020',"
+                                    "'PADDLE_TRAINERS_NUM':'2'}}");
+    CO_AUTOJSON json_t *b = tk_json("{'metadata':{'name':'x'},'data':{'PADDLE_TRAINERS_NUM':'2',"
+                                    "'MINE':'1','PADDLE_PORT':'36020'}}");
+    CO_AUTOJSON json_t *c = tk_json("{'metadata':{'name':'x'},'data':{'PADDLE_PORT':'x'}}");
     struct op_configmap *ma = op_configmap_decode(a);
     struct op_configmap *mb = op_configmap_decode(b);
     struct op_configmap *mc = op_configmap_decode(c);

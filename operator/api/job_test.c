@@ -1,30 +1,10 @@
 #include "operator/api/job.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-/* JSON with ' for ". */
-static json_t *parse(const char *text) {
-    CO_AUTOFREE char *copy = co_xstrdup(text);
-    for (char *p = copy; *p; p++) {
-        *p = *p == '\'' ? '"' : *p;
-    }
-    struct co_err err = {0};
-    json_t *j = NULL;
-    if (co_json_parse(copy, strlen(copy), &j, &err)) {
-        fail_msg("%s in %s", err.msg, text);
-    }
-    return j;
-}
+#include "operator/api/testkit.h"
 
 static struct op_job *decode(const char *text) {
     struct op_job *job = NULL;
     struct co_err err = {0};
-    if (op_job_decode(parse(text), &job, &err)) {
+    if (op_job_decode(tk_json(text), &job, &err)) {
         fail_msg("%s", err.msg);
     }
     return job;
@@ -118,7 +98,7 @@ static void what_is_no_job_is_refused(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
         struct op_job *job = NULL;
         struct co_err err = {0};
-        assert_int_equal(op_job_decode(parse(texts[i]), &job, &err), CO_INVALID);
+        assert_int_equal(op_job_decode(tk_json(texts[i]), &job, &err), CO_INVALID);
         assert_null(job);
     }
 }
@@ -192,8 +172,8 @@ static void all_problems_are_found_and_files_are_held_to_kind_and_version(void *
     (void)state;
     struct op_problem found[OP_PROBLEMS_MAX];
     CO_AUTOJSON json_t *j =
-        parse("{'kind':'Job','metadata':{'name':'X'},'spec':{'ps':{'replicas':1},"
-              "'worker':{'replicas':-2,'template':{'spec':{}}}}}");
+        tk_json("{'kind':'Job','metadata':{'name':'X'},'spec':{'ps':{'replicas':1},"
+                "'worker':{'replicas':-2,'template':{'spec':{}}}}}");
     size_t n = op_job_validate(j, true, found, OP_PROBLEMS_MAX);
     assert_int_equal(n, 6);
     static const char *const paths[] = {"apiVersion", "kind", "metadata.name", "spec.ps.template",

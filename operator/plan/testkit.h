@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/contract.h"
+#include "operator/api/testkit.h"
 #include "operator/plan/plan.h"
 
 #include <setjmp.h>
@@ -12,20 +13,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-
-/* JSON with ' for ". */
-static inline json_t *tk_json(const char *text) {
-    CO_AUTOFREE char *copy = co_xstrdup(text);
-    for (char *p = copy; *p; p++) {
-        *p = *p == '\'' ? '"' : *p;
-    }
-    struct co_err err = {0};
-    json_t *j = NULL;
-    if (co_json_parse(copy, strlen(copy), &j, &err)) {
-        fail_msg("%s in %s", err.msg, text);
-    }
-    return j;
-}
 
 #define TK_TEMPLATE "'template':{'spec':{'containers':[{'name':'main','image':'img'}]}}"
 #define TK_ROLE(name, n) "'" name "':{'replicas':" #n "," TK_TEMPLATE "}"
