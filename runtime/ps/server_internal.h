@@ -1,4 +1,5 @@
-/* What server.c (life) and session.c (conversation with trainers) share. */
+/* What server.c (life), session.c (conversation with trainers) and watch.c (who is still here,
+ * when it is over) share. */
 #pragma once
 
 #include "runtime/ps/members.h"
@@ -39,8 +40,26 @@ struct rt_server {
     struct co_err result;
 };
 
-/* The callbacks of the rpc. */
+/* The callbacks of the rpc; all below is for its thread. */
 extern const struct rt_rpc_ops rt_session_ops;
 
+/* session.c: lets the barrier go when it is full. */
+void rt_server_barrier(struct rt_server *s);
+
+/* watch.c */
+void rt_server_tick(void *arg); /* leases, missing trainers */
+/* The trainer is not here any more.  Sync cannot go on without it; async does. */
+void rt_server_lose(struct rt_server *s, uint32_t trainer, const char *cause);
+/* Is everybody done, or only lost ones missing? */
+void rt_server_check_end(struct rt_server *s);
 /* Decides the result (code 0: success), tells all trainers of a failure, lets the streams end. */
 void rt_server_over(struct rt_server *s, const struct co_err *result);
+/* Wakes rt_server_wait once it is over and trainers have closed. */
+void rt_server_tell(struct rt_server *s);
+
+#define rt_server_say(s, ...)                                                                      \
+    do {                                                                                           \
+        if (!(s)->config.quiet) {                                                                  \
+            rt_say_info(__VA_ARGS__);                                                              \
+        }                                                                                          \
+    } while (0)

@@ -2,21 +2,10 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "runtime/net/net.h"
 #include "runtime/ps/control.h"
 #include "runtime/ps/say.h"
-
-/* Until a connection has said who it is; from the end of the job until nobody is waited for. */
-enum { HELLO_MS = 10000, LINGER_MS = 2000, AWAY_MS = 2000 };
-
-#define say_info(s, ...)                                                                           \
-    do {                                                                                           \
-        if (!(s)->config.quiet) {                                                                  \
-            rt_say_info(__VA_ARGS__);                                                              \
-        }                                                                                          \
-    } while (0)
 
 /* ---- what trainers ask for ---- */
 
@@ -118,13 +107,23 @@ static void join(struct rt_session *se, uint32_t trainer) {
     struct rt_member *m = &s->members.all[trainer];
     bool back = m->state == RT_MEMBER_LOST;
     rt_member_set(&s->members, trainer, RT_MEMBER_ALIVE);
+    if (m->stream) {
+        rt_stream_unref(m->stream); /* of the former life, not yet closed */
+    }
     m->stream = rt_stream_ref(se->stream);
     m->heard_ms = rt_net_now();
     (void)snprintf(m->peer, sizeof(m->peer), "%s", rt_stream_peer(se->stream));
     se->trainer = trainer;
     s->orphan_ms = 0;
-    say_info(s, "trainer %u %s from %s, %u of %u here", trainer, back ? "is back" : "joined",
+    rt_server_say(s, "trainer %u %s from %s, %u of %u here", trainer, back ? "is back" : "joined",
         m->peer, rt_members_in(&s->members, RT_MEMBER_ALIVE), s->config.trainers);
+}
+
+/* The session speaks for its trainer: it is neither lost, nor replaced, nor finished. */
+static bool is_alive(const struct rt_session *se) {
+    const struct rt_member *m =
+        se->trainer == RT_NOBODY ? NULL : &se->server->members.all[se->trainer];
+    return m && m->state == RT_MEMBER_ALIVE && m->stream == se->stream;
 }
 
 static int do_hello(
@@ -173,7 +172,7 @@ static void answer_barrier(struct rt_member *m) {
     m->waits = false;
 }
 
-static void try_barrier(struct rt_server *s) {
+void rt_server_barrier(struct rt_server *s) {
     if (!rt_members_barrier_full(&s->members)) {
         return;
     }
@@ -199,20 +198,8 @@ static int do_barrier(
     }
     m->waits = true;
     m->barrier = f->head;
-    try_barrier(se->server);
+    rt_server_barrier(se->server);
     return 0;
-}
-
-/* All have finished, or only lost ones are missing. */
-static void check_end(struct rt_server *s) {
-    uint32_t done = rt_members_in(&s->members, RT_MEMBER_FINISHED);
-    uint32_t lost = rt_members_in(&s->members, RT_MEMBER_LOST);
-    if (done == s->members.n) {
-        say_info(s, "all %u trainers have finished", done);
-        rt_server_over(s, &(struct co_err){0});
-    } else if (done + lost == s->members.n && !s->orphan_ms) {
-        s->orphan_ms = rt_net_now();
-    }
 }
 
 static int do_finish(struct rt_session *se, const struct rt_frame *f, struct co_err *err) {
@@ -225,39 +212,21 @@ static int do_finish(struct rt_session *se, const struct rt_frame *f, struct co_
     a->head.seq = f->head.seq;
     rc = rt_stream_send(se->stream, a, err);
     rt_member_set(&s->members, se->trainer, RT_MEMBER_FINISHED);
-    say_info(s, "trainer %u has finished", se->trainer);
+    rt_server_say(s, "trainer %u has finished", se->trainer);
     for (uint32_t i = 0; i < s->config.shards; i++) {
         rt_shard_finished(s->shards[i], se->trainer);
     }
-    try_barrier(s);
-    check_end(s);
+    rt_server_barrier(s);
+    rt_server_check_end(s);
     return rc;
-}
-
-/* Sync cannot go on without the trainer; async does. */
-static void lose(struct rt_server *s, uint32_t trainer, const char *cause) {
-    struct rt_member *m = &s->members.all[trainer];
-    (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
-    rt_member_set(&s->members, trainer, RT_MEMBER_LOST);
-    char text[640];
-    rt_member_describe(&s->members, trainer, rt_net_now(), text, sizeof(text));
-    if (s->mode == RT_SYNC) {
-        struct co_err err = {0};
-        co_err_set(&err, CO_PEERLOST, "%s", text);
-        rt_server_over(s, &err);
-        return;
-    }
-    rt_say_warn("%s; training goes on without it", text);
-    try_barrier(s);
-    check_end(s);
 }
 
 static int do_leave(struct rt_session *se, const Rt__Leave *l) {
     struct rt_server *s = se->server;
     char cause[sizeof(s->members.all[0].cause)];
     (void)snprintf(cause, sizeof(cause), "gave up: %s", l->why);
-    if (s->members.all[se->trainer].state == RT_MEMBER_ALIVE && !s->over) {
-        lose(s, se->trainer, cause);
+    if (!s->over) {
+        rt_server_lose(s, se->trainer, cause);
     }
     rt_stream_end(se->stream);
     return 0;
@@ -269,8 +238,8 @@ static int do_control(struct rt_session *se, const struct rt_frame *f, struct co
     if (rc < 0) {
         return rc;
     }
-    if (se->trainer == RT_NOBODY && c->body_case != RT__CONTROL__BODY_HELLO) {
-        return co_err_set(err, CO_INVALID, "hello expected first");
+    if (c->body_case != RT__CONTROL__BODY_HELLO && !is_alive(se)) {
+        return co_err_set(err, CO_INVALID, "this connection is no trainer's (any more)");
     }
     switch (c->body_case) {
     case RT__CONTROL__BODY_HELLO:
@@ -326,7 +295,8 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
     if (se->refused || s->told) {
         return;
     }
-    if (se->trainer != RT_NOBODY) {
+    bool alive = is_alive(se);
+    if (alive) {
         s->members.all[se->trainer].heard_ms = rt_net_now();
     }
     if (f->head.kind == RT_FRAME_CONTROL) {
@@ -342,17 +312,9 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
         co_err_set(&err, CO_INVALID, "%s for shard %u of %u", rt_frame_kind_name(f->head.kind),
             f->head.shard, s->config.shards);
         refuse(se, f, &err);
-    } else if (s->members.all[se->trainer].state == RT_MEMBER_ALIVE) {
+    } else if (alive) {
         struct rt_shard *shard = s->shards[f->head.shard];
         rt_shard_post(shard, se->trainer, co_steal_ptr(f));
-    }
-}
-
-/* Trainers close after their last answer; those that do not are not waited for. */
-static void try_tell(struct rt_server *s) {
-    if (s->over && !s->told && (!s->sessions || rt_net_now() - s->over_ms > LINGER_MS)) {
-        s->told = true;
-        (void)!write(s->fd, &(uint64_t){1}, sizeof(uint64_t));
     }
 }
 
@@ -366,7 +328,7 @@ static void leave(struct rt_session *se, const struct co_err *why) {
         rt_stream_unref(m->stream);
         m->stream = NULL;
         if (m->state == RT_MEMBER_ALIVE && !s->over) {
-            lose(s, se->trainer, co_err_text(why));
+            rt_server_lose(s, se->trainer, co_err_text(why));
         }
     }
 }
@@ -386,86 +348,7 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
         se->next->prev = se->prev;
     }
     free(se);
-    try_tell(s);
+    rt_server_tell(s);
 }
 
-static void check_leases(struct rt_server *s, int64_t now) {
-    /* Stopped ourselves for a while?  Then silence says nothing about the others. */
-    bool was_away = s->ticked_ms && now - s->ticked_ms > AWAY_MS;
-    s->ticked_ms = now;
-    for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
-        struct rt_member *m = &s->members.all[i];
-        if (m->state == RT_MEMBER_ALIVE && (was_away || rt_stream_paused(m->stream))) {
-            m->heard_ms = now; /* it is us who did not listen */
-        }
-        if (m->state == RT_MEMBER_ALIVE && now - m->heard_ms > s->config.lease_ms) {
-            char cause[96];
-            (void)snprintf(cause, sizeof(cause), "no sign of life within its lease of %.1f s",
-                (double)s->config.lease_ms / 1000);
-            struct rt_stream *stream = co_steal_ptr(m->stream);
-            lose(s, i, cause);
-            rt_stream_cancel(stream);
-            rt_stream_unref(stream);
-        }
-    }
-    for (struct rt_session *se = s->sessions; se; se = se->next) {
-        if (se->trainer == RT_NOBODY && now - se->since_ms > HELLO_MS) {
-            rt_stream_cancel(se->stream);
-        }
-    }
-}
-
-static void check_missing(struct rt_server *s, int64_t now) {
-    struct co_err err = {0};
-    char list[128];
-    if (s->first_ms && now - s->first_ms > s->config.start_timeout_ms &&
-        rt_members_in(&s->members, RT_MEMBER_ABSENT) > 0) {
-        rt_members_list(&s->members, RT_MEMBER_ABSENT, list, sizeof(list));
-        co_err_set(&err, CO_TIMEOUT,
-            "trainers %s of %u have not come within %.1f s of the first one", list,
-            s->config.trainers, (double)s->config.start_timeout_ms / 1000);
-        rt_server_over(s, &err);
-    } else if (s->orphan_ms && now - s->orphan_ms > s->config.lease_ms) {
-        for (uint32_t i = 0; i < s->members.n && !s->over; i++) {
-            if (s->members.all[i].state == RT_MEMBER_LOST) {
-                char text[640];
-                rt_member_describe(&s->members, i, now, text, sizeof(text));
-                co_err_set(
-                    &err, CO_PEERLOST, "%s, and did not come back before the others ended", text);
-                rt_server_over(s, &err);
-            }
-        }
-    }
-}
-
-static void on_tick(void *arg) {
-    struct rt_server *s = arg;
-    int64_t now = rt_net_now();
-    if (!s->over) {
-        check_leases(s, now);
-        check_missing(s, now);
-    }
-    try_tell(s);
-}
-
-const struct rt_rpc_ops rt_session_ops = {on_open, on_frame, on_close, on_tick};
-
-void rt_server_over(struct rt_server *s, const struct co_err *result) {
-    if (s->over) {
-        return;
-    }
-    s->over = true;
-    s->over_ms = rt_net_now();
-    s->result = *result;
-    if (result->code == 0) {
-        return;
-    }
-    rt_say_error("%s", co_err_text(result));
-    for (struct rt_session *se = s->sessions; se; se = se->next) {
-        if (se->trainer != RT_NOBODY) {
-            (void)!rt_stream_send(
-                se->stream, rt_frame_error(NULL, result->code, co_err_text(result)), NULL);
-            rt_stream_end(se->stream);
-        }
-    }
-}
+const struct rt_rpc_ops rt_session_ops = {on_open, on_frame, on_close, rt_server_tick};
