@@ -12,9 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
-enum { STOP_MS = 8000 }; /* the manifest gives ten seconds */
+/* The manifest gives ten seconds: what is in flight has the first of them to end in order, giving
+ * the lease back the rest. */
+enum { DRAIN_MS = 6000, RELEASE_MS = 2000, FILES_MAX = 65536 };
 
 static struct {
     const char *namespace_, *scheduling, *init_image, *metrics_addr, *health_addr, *gate_bind,
@@ -84,7 +87,7 @@ struct op_program {
     struct co_httpd *metrics_httpd, *health_httpd;
     struct co_signal *signals[2];
     struct co_timer *stop_timer;
-    bool stopping;
+    bool stopping, drained, late;
     char identity[256], gate_addr[300];
 };
 
@@ -234,6 +237,10 @@ static void stop_now(void *arg) {
 
 static void drained(void *arg) {
     struct op_program *p = arg;
+    if (p->drained) {
+        return;
+    }
+    p->drained = true;
     if (p->lease) {
         op_lease_release(p->lease, stop_now, p);
     } else {
@@ -246,15 +253,29 @@ static void plans_ended(void *arg) {
     op_kube_client_drain(p->client, drained, p);
 }
 
+static void stop_late(void *arg) {
+    struct op_program *p = arg;
+    if (p->late) {
+        stop_now(p);
+        return;
+    }
+    p->late = true;
+    co_timer_start(p->stop_timer, RELEASE_MS);
+    co_log_warn("requests are without an answer, giving them up");
+    op_controller_lead(p->controller, false);
+    drained(p);
+}
+
 static void signaled(void *arg, int signo) {
     struct op_program *p = arg;
     if (p->stopping) {
+        stop_now(p); /* asked twice: somebody waits */
         return;
     }
     p->stopping = true;
     co_log_info("stopping", CO_I("signal", signo));
-    p->stop_timer = co_timer_new(p->loop, stop_now, p);
-    co_timer_start(p->stop_timer, STOP_MS);
+    p->stop_timer = co_timer_new(p->loop, stop_late, p);
+    co_timer_start(p->stop_timer, DRAIN_MS);
     op_controller_stop(p->controller, plans_ended, p);
 }
 
@@ -341,6 +362,15 @@ static void program_done(struct op_program *p) {
     co_loop_free(p->loop);
 }
 
+/* A pod that waits at the gate is a connection, and the usual soft limit is 1024. */
+static void raise_files(void) {
+    struct rlimit files;
+    if (!getrlimit(RLIMIT_NOFILE, &files) && files.rlim_cur < files.rlim_max) {
+        files.rlim_cur = files.rlim_max < FILES_MAX ? files.rlim_max : FILES_MAX;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
+
 static int serve(void) {
     struct co_err err = {0};
     CO_CLEANUP(program_done) struct op_program p = {.metrics = op_metrics_new()};
@@ -380,5 +410,6 @@ int op_cmd_run(int argc, char *argv[]) {
         return 2;
     }
     (void)signal(SIGPIPE, SIG_IGN);
+    raise_files();
     return serve();
 }

@@ -15,6 +15,15 @@ enum {
     /* A look that took t ms is followed by no other of the same job for this many times t: the
      * events of a thousand pods are taken in bunches, those of a few pods one by one. */
     REST_FACTOR = 10,
+    /* At most this: what took long may have been a machine that stood still. */
+    REST_MAX_MS = 5000,
+};
+
+/* What the start gate says to all pods of a job, until something of it changes. */
+struct verdict {
+    bool known, open, over;
+    const char *why; /* static */
+    char uid[64];    /* the job's */
 };
 
 /* What the controller keeps about an entry; entry->work. */
@@ -27,7 +36,9 @@ struct work {
     bool queued, dirty;
     int64_t not_before; /* monotonic ms: rest after an expensive look */
     int64_t wake_ms;    /* when the timer is due; 0: it is not armed */
+    bool looked;        /* once at least: host_port is known */
     uint16_t host_port; /* held by a live job in Host mode; 0: none */
+    struct verdict verdict;
 };
 
 static const struct op_kube_type job_type = {OP_GROUP, "v1", "paddlejobs", OP_KIND};
@@ -68,6 +79,13 @@ struct op_controller {
     void (*on_change)(void *arg, const char *ns, const char *job);
     void *on_change_arg;
 };
+
+static void gauges(struct op_controller *c) {
+    struct co_metric *m = c->opts.metrics->row;
+    co_metric_set(&m[OP_M_JOBS], 0, (double)c->store.n_jobs);
+    co_metric_set(&m[OP_M_PODS], 0, (double)c->store.n_pods);
+    co_metric_set(&m[OP_M_LEADER], 0, c->leading);
+}
 
 /* ---- the queue -------------------------------------------------------------------------- */
 
@@ -123,12 +141,14 @@ static struct work *work_of(struct op_controller *c, struct op_entry *e) {
 }
 
 static void entry_changed(void *arg, struct op_entry *e) {
-    enqueue(work_of(arg, e));
+    struct work *w = work_of(arg, e);
+    w->verdict.known = false;
+    enqueue(w);
 }
 
 static void entry_gone(void *arg, struct op_entry *e) {
-    (void)arg;
     struct work *w = e->work;
+    gauges(arg);
     if (w) {
         co_timer_free(w->timer);
         op_round_free(w->round);
@@ -145,14 +165,29 @@ struct ports {
     size_t n;
 };
 
+/* A job that was not looked at since the start may be one in Host mode. */
+static uint16_t stored_port(const struct op_entry *e) {
+    for (size_t i = 0; i < e->n_children; i++) {
+        const struct op_stored *st = e->children[i];
+        if (st->kind == OP_STORE_CONFIGMAPS && strcmp(st->child->name, e->name) == 0) {
+            return st->configmap->port;
+        }
+    }
+    return 0;
+}
+
 static void port_of(void *arg, const char *key, void *value) {
     struct ports *p = arg;
     const struct op_entry *e = value;
     const struct work *w = e->work;
     (void)key;
-    if (w && w != p->except && w->host_port) {
+    if (w == p->except) {
+        return;
+    }
+    uint16_t port = w && w->looked ? w->host_port : stored_port(e);
+    if (port) {
         p->port = co_xrealloc(p->port, p->n + 1, sizeof(*p->port));
-        p->port[p->n++] = w->host_port;
+        p->port[p->n++] = port;
     }
 }
 
@@ -180,20 +215,31 @@ static double seconds_since(const struct timespec *start) {
     return (double)(now.tv_sec - start->tv_sec) + (double)(now.tv_nsec - start->tv_nsec) / 1e9;
 }
 
+/* Pods get their ports before the ConfigMap can say which they are: kept here until then, so that
+ * no job that is looked at meanwhile gets the same. */
+static void settle_port(
+    struct work *w, const struct op_job *job, struct op_seen *seen, struct ports *ports) {
+    w->looked = true;
+    if (job->intranet != OP_HOST || op_phase_terminal(job->phase)) {
+        w->host_port = 0;
+    } else if (seen->configmap && seen->configmap->port) {
+        w->host_port = seen->configmap->port;
+    } else {
+        ports_taken(w, ports);
+        seen->ports_taken = ports->port;
+        seen->n_ports_taken = ports->n;
+        w->host_port = op_plan_port(job->uid, ports->port, ports->n);
+    }
+}
+
 static int plan_entry(
     struct work *w, const struct op_job *job, struct op_plan *ret, struct co_err *err) {
     struct op_view view;
     struct ports ports = {0};
     op_view_init(&view, w->entry);
-    op_round_failures(w->round, &view.seen.failures, &view.seen.n_failures);
-    if (job->intranet == OP_HOST) {
-        ports_taken(w, &ports);
-        view.seen.ports_taken = ports.port;
-        view.seen.n_ports_taken = ports.n;
-    }
-    w->host_port = job->intranet == OP_HOST && !op_phase_terminal(job->phase) && view.seen.configmap
-                       ? view.seen.configmap->port
-                       : 0;
+    op_round_failures(w->round, job->uid, &view.seen.failures, &view.seen.n_failures);
+    view.seen.creates_max = op_round_room(w->round);
+    settle_port(w, job, &view.seen, &ports);
     int r = op_plan_compute(job, &view.seen, co_wall_seconds(), &w->c->opts.settings, ret, err);
     free(ports.port);
     op_view_done(&view);
@@ -223,7 +269,8 @@ static bool look(struct work *w) {
         r = plan_entry(w, job, &plan, &err);
     }
     double took = seconds_since(&start);
-    w->not_before = co_now_ms() + (int64_t)(took * 1e3 * REST_FACTOR);
+    int64_t rest = (int64_t)(took * 1e3 * REST_FACTOR);
+    w->not_before = co_now_ms() + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
     co_metric_observe(&m[OP_M_RECONCILE_SECONDS], 0, took);
     co_metric_add(&m[OP_M_RECONCILES], r ? OP_M_ERROR : OP_M_SUCCESS, 1);
     if (r) {
@@ -274,13 +321,6 @@ static void serve(struct op_controller *c, struct work *w) {
     if (!act || !look(w)) {
         let_go(c, e);
     }
-}
-
-static void gauges(struct op_controller *c) {
-    struct co_metric *m = c->opts.metrics->row;
-    co_metric_set(&m[OP_M_JOBS], 0, (double)c->store.n_jobs);
-    co_metric_set(&m[OP_M_PODS], 0, (double)c->store.n_pods);
-    co_metric_set(&m[OP_M_LEADER], 0, c->leading);
 }
 
 static void turn(void *arg) {
@@ -401,13 +441,23 @@ void op_controller_free(struct op_controller *c) {
     free(c);
 }
 
+static void abort_each(void *arg, const char *key, void *value) {
+    const struct op_entry *e = value;
+    const struct work *w = e->work;
+    (void)arg;
+    (void)key;
+    if (w) {
+        op_round_abort(w->round);
+    }
+}
+
 void op_controller_lead(struct op_controller *c, bool leading) {
-    bool begins = leading && !c->leading;
+    if (leading == c->leading) {
+        return;
+    }
     c->leading = leading;
     gauges(c);
-    if (begins) {
-        co_map_each(&c->store.entries, enqueue_each, c);
-    }
+    co_map_each(&c->store.entries, leading ? enqueue_each : abort_each, c);
 }
 
 void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *arg) {
@@ -437,6 +487,25 @@ const char *op_controller_job_of(const struct op_controller *c, const char *ns, 
     return st ? st->entry->name : NULL;
 }
 
+static const struct verdict *judge(struct op_controller *c, struct op_entry *e) {
+    struct verdict *v = &work_of(c, e)->verdict;
+    if (v->known) {
+        return v;
+    }
+    *v = (struct verdict){.known = true, .why = "a job that can be read"};
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    if (entry_decode(e, &job, NULL)) {
+        return v;
+    }
+    struct op_view view;
+    op_view_init(&view, e);
+    v->over = op_phase_terminal(job->phase) || job->deleting;
+    v->open = op_plan_gate_open(job, &view.seen, &c->opts.settings, NULL, &v->why);
+    (void)snprintf(v->uid, sizeof(v->uid), "%s", job->uid);
+    op_view_done(&view);
+    return v;
+}
+
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why) {
     const struct op_stored *st = op_store_child(&c->store, OP_STORE_PODS, ns, pod);
@@ -448,17 +517,15 @@ int op_controller_gate(struct op_controller *c, const char *ns, const char *pod,
         *ret_why = "another pod has this name now";
         return -2;
     }
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    if (entry_decode(st->entry, &job, NULL)) {
-        return -1;
-    }
-    if (op_phase_terminal(job->phase) || job->deleting) {
+    const struct verdict *v = judge(c, st->entry);
+    if (v->over) {
         *ret_why = "the job is over";
         return -2;
     }
-    struct op_view view;
-    op_view_init(&view, st->entry);
-    bool open = op_plan_gate_open(job, &view.seen, &c->opts.settings, uid, ret_why);
-    op_view_done(&view);
-    return open;
+    if (st->child->deleting || strcmp(st->child->owner_uid, v->uid) != 0) {
+        *ret_why = "being a pod of the job";
+        return 0;
+    }
+    *ret_why = v->why;
+    return v->open;
 }

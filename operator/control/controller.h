@@ -28,7 +28,8 @@ struct op_controller *op_controller_new(
 void op_controller_free(struct op_controller *c);
 CO_DEFINE_CLEANUP(struct op_controller *, op_controller_free)
 
-/* Acting begins (with every job looked at once) and ends (plans in flight are finished). */
+/* Acting begins (with every job looked at once) and ends (requests that are queued or on the wire
+ * are given up: another may act from now on). */
 void op_controller_lead(struct op_controller *c, bool leading);
 /* No new plans from now on; done runs when none is in flight. */
 void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *arg);

@@ -5,9 +5,11 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum {
     WAITING_MAX = 8192,
+    FILES_SPARE = 200, /* for all but the gate */
     WAIT_MAX_S = 55,
     NAME_MAX_BYTES = 254,
 };
@@ -129,13 +131,23 @@ static void job_changed(void *arg, const char *ns, const char *job) {
         if (strcmp(w->ns, ns) != 0 || (w->job && strcmp(w->job, job) != 0)) {
             continue;
         }
-        bool known = w->job != NULL;
+        if (!w->job) {
+            const char *name = op_controller_job_of(g->controller, w->ns, w->pod);
+            w->job = name ? co_xstrdup(name) : NULL;
+        }
         if (answer(g, w->req, w->ns, w->pod, w->uid, false)) {
             waiter_free(w);
-        } else if (known) {
-            return; /* all pods of a job wait for the same */
         }
     }
+}
+
+/* The API server must stay within reach whoever waits here. */
+static size_t connections_max(void) {
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur > WAITING_MAX + FILES_SPARE) {
+        return WAITING_MAX;
+    }
+    return files.rlim_cur > 2 * FILES_SPARE ? files.rlim_cur - FILES_SPARE : FILES_SPARE;
 }
 
 static const struct co_http_route routes[] = {{"GET", "/gate/v1/*", asked}};
@@ -145,7 +157,7 @@ int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c
     struct op_gate *g = co_xcalloc(1, sizeof(*g));
     g->controller = c;
     g->metrics = metrics;
-    struct co_httpd_options options = {.max_connections = WAITING_MAX, .max_body = 1024};
+    struct co_httpd_options options = {.max_connections = connections_max(), .max_body = 1024};
     int r = co_httpd_open(loop, addr, routes, CO_ARRAY_LEN(routes), g, &options, &g->httpd, err);
     if (r) {
         free(g);

@@ -14,6 +14,8 @@ static const struct op_kube_type configmap_type = {"", "v1", "configmaps", "Conf
 
 #define LEADER_ANNOTATION "control-plane.alpha.kubernetes.io/leader"
 
+enum { SECONDS_DEFAULT = 15, SECONDS_MAX = 3600 }; /* of others' records */
+
 /* One attempt is: [the old lock's ConfigMap ->] the Lease -> create or update.  A step's answer
  * starts the next; the timer starts the next attempt. */
 struct op_lease {
@@ -21,7 +23,8 @@ struct op_lease {
     struct op_kube_client *client;
     struct op_lease_opts opts;
     struct co_timer *timer;
-    struct op_kube_op *op; /* in flight */
+    struct co_timer *expiry; /* armed while leading: the end of it when no renewal succeeds */
+    struct op_kube_op *op;   /* in flight */
     bool leading, releasing;
     int64_t renewed_at;        /* monotonic ms of the last write of ours that succeeded */
     int64_t attempt_at;        /* when the attempt in flight began */
@@ -44,12 +47,15 @@ static void set_leading(struct op_lease *l, bool leading) {
     }
 }
 
-static void again(struct op_lease *l) {
-    int64_t now = co_now_ms();
-    if (l->leading && now - l->renewed_at >= l->opts.renew_ms) {
-        co_log_error("lease not renewed in time", CO_I("ms", now - l->renewed_at));
+static void not_renewed(void *arg) {
+    struct op_lease *l = arg;
+    if (l->leading) {
+        co_log_error("lease not renewed in time", CO_I("ms", co_now_ms() - l->renewed_at));
         set_leading(l, false);
     }
+}
+
+static void again(struct op_lease *l) {
     if (l->releasing) {
         if (l->done) {
             void (*done)(void *) = co_steal_ptr(l->done);
@@ -81,6 +87,9 @@ static void written(
     if (!code) {
         l->last = json_incref(reply->body);
         l->renewed_at = l->attempt_at;
+        /* Whatever an attempt waits for meanwhile. */
+        int64_t left = l->renewed_at + l->opts.renew_ms - co_now_ms();
+        co_timer_start(l->expiry, left > 0 ? left : 0);
         set_leading(l, !l->releasing);
     } else if (code == CO_CONFLICT || code == CO_EXISTS) {
         set_leading(l, false); /* somebody else wrote it: look before the next step */
@@ -117,7 +126,9 @@ static void write_lease(struct op_lease *l, const json_t *old) {
 }
 
 /* Notes when a record changed; true when it has been the same for the time it asks for. */
-static bool expired(const json_t *record, uint64_t *hash, int64_t *since, int64_t lasts_ms) {
+static bool expired(const json_t *record, uint64_t *hash, int64_t *since) {
+    int64_t seconds = json_integer_value(json_object_get(record, "leaseDurationSeconds"));
+    seconds = seconds < 1 ? SECONDS_DEFAULT : seconds > SECONDS_MAX ? SECONDS_MAX : seconds;
     CO_AUTOFREE char *text = co_json_dump_sorted(record);
     uint64_t h = co_hash_str(text);
     int64_t now = co_now_ms();
@@ -125,7 +136,7 @@ static bool expired(const json_t *record, uint64_t *hash, int64_t *since, int64_
         *hash = h;
         *since = now;
     }
-    return now - *since >= lasts_ms;
+    return now - *since >= seconds * 1000;
 }
 
 static void say_holder(struct op_lease *l, const char *holder) {
@@ -154,8 +165,7 @@ static void lease_read(
     }
     if (holder && *holder && !ours) {
         set_leading(l, false);
-        int64_t seconds = json_integer_value(json_object_get(spec, "leaseDurationSeconds"));
-        if (!expired(spec, &l->others, &l->others_since, (seconds ? seconds : 15) * 1000)) {
+        if (!expired(spec, &l->others, &l->others_since)) {
             say_holder(l, holder);
             again(l);
             return;
@@ -175,16 +185,18 @@ static void read_lease(struct op_lease *l) {
 static void old_lock_read(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct op_lease *l = arg;
-    (void)err;
     l->op = NULL;
+    if (code && co_code_remedy(code) == CO_BACK_OFF) { /* nobody knows who holds it */
+        say_failure(l, "old lock not read, retrying", err);
+        again(l);
+        return;
+    }
     const char *text =
         code ? NULL : co_json_str(reply->body, "metadata", "annotations", LEADER_ANNOTATION);
     CO_AUTOJSON json_t *record = NULL;
     if (text && !co_json_parse(text, strlen(text), &record, NULL)) {
         const char *holder = co_json_str(record, "holderIdentity");
-        int64_t seconds = json_integer_value(json_object_get(record, "leaseDurationSeconds"));
-        if (holder && *holder && seconds > 1 &&
-            !expired(record, &l->old_lock, &l->old_lock_since, seconds * 1000)) {
+        if (holder && *holder && !expired(record, &l->old_lock, &l->old_lock_since)) {
             say_holder(l, holder);
             again(l);
             return;
@@ -221,6 +233,7 @@ struct op_lease *op_lease_new(
     l->opts.renew_ms = opts->renew_ms ? opts->renew_ms : 10000;
     l->opts.retry_ms = opts->retry_ms ? opts->retry_ms : 2000;
     l->timer = co_timer_new(loop, attempt, l);
+    l->expiry = co_timer_new(loop, not_renewed, l);
     co_timer_start(l->timer, 0);
     return l;
 }
@@ -244,6 +257,7 @@ void op_lease_free(struct op_lease *l) {
     if (l) {
         op_kube_cancel(l->op);
         co_timer_free(l->timer);
+        co_timer_free(l->expiry);
         co_json_decref(&l->last);
         free(l->holder);
         free(l);

@@ -10,7 +10,12 @@
 
 static const struct op_kube_type events = {"", "v1", "events", "Event"};
 
-enum { MESSAGE_MAX = 1024 }; /* the API's limit */
+enum {
+    MESSAGE_MAX = 1024, /* the API's limit */
+    /* An Event lives for an hour since it was written last; one that may be gone is not counted
+     * up, but made anew. */
+    FOLD_MS = 20 * 60 * 1000,
+};
 
 void op_last_warning_done(struct op_last_warning *w) {
     free(w->name);
@@ -52,10 +57,12 @@ static json_t *event_body(const struct op_recorder *r, const struct op_job *job,
 static bool folded(struct op_recorder *r, const struct op_job *job, struct op_last_warning *last,
     const struct op_event *event) {
     uint64_t hash = co_hash_str(event->reason) * 31 + co_hash_str(event->message);
-    if (!event->warning || !last->name || last->hash != hash) {
+    int64_t at = co_now_ms();
+    if (!event->warning || !last->name || last->hash != hash || at - last->at > FOLD_MS) {
         last->hash = event->warning ? hash : 0;
         return false;
     }
+    last->at = at;
     char now[32];
     co_time_format(co_wall_seconds(), now);
     CO_AUTOJSON json_t *patch =
@@ -88,6 +95,7 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
         free(last->name);
         last->name = co_xstrdup(name);
         last->count = 1;
+        last->at = co_now_ms();
     }
     struct op_kube_req req = op_kube_req_for(OP_KUBE_CREATE, &events, job->ns, NULL, written, NULL);
     req.lane = OP_KUBE_LANE_EVENTS;

@@ -14,6 +14,7 @@ struct op_last_warning {
     uint64_t hash;
     char *name; /* owned: of the Event object */
     int64_t count;
+    int64_t at; /* monotonic ms: when it was told last */
 };
 void op_last_warning_done(struct op_last_warning *w);
 

@@ -15,6 +15,8 @@ enum {
     STATUS_PACE_MS = 1000,
     /* After a conflict the watch brings what we missed; this is for a watch that is down. */
     CONFLICT_WAIT_MS = 1000,
+    /* Creates in one plan: bounds the memory that a job of very many pods takes at a time. */
+    ROOM_MAX = 1024,
 };
 
 static const struct op_kube_type types[] = {
@@ -40,13 +42,14 @@ struct memory {
     enum op_kind kind;
     char *name; /* owned */
     int32_t count;
-    int64_t retry_at;
+    int64_t retry_at; /* monotonic ms: a clock that is set back must not hold it for hours */
 };
 
 /* One request of a plan on its way; the arg of its callback. */
 struct sent {
     struct op_round *round;
     size_t index;
+    struct op_kube_op *op; /* until it is answered */
 };
 
 struct op_round {
@@ -58,10 +61,12 @@ struct op_round {
     struct op_plan plan;
     struct op_outcome *outcomes; /* error texts owned */
     struct sent *sent;
+    struct op_kube_op *status_op;
     size_t pending;
-    size_t created, rejected;
-    bool conflict, unknown;
+    size_t created, rejected; /* creates */
+    bool conflict, unknown, refused;
     /* remembered between rounds */
+    char *uid;             /* owned: the job that all this is about; NULL at first */
     struct memory *memory; /* owned list */
     size_t n_memory;
     struct op_failure *visible; /* what the planner is shown of it; owned, texts borrowed */
@@ -72,15 +77,6 @@ struct op_round {
     char *status_sent; /* phase and reason last written: what pacing must not hold back */
     struct op_last_warning warning;
 };
-
-struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
-    struct op_round *r = co_xcalloc(1, sizeof(*r));
-    r->all = all;
-    r->entry = e;
-    r->window = SIZE_MAX;
-    r->status_at = INT64_MIN / 2;
-    return r;
-}
 
 static void memory_free(struct memory *m) {
     free(m->name);
@@ -98,19 +94,38 @@ static void plan_clear(struct op_round *r) {
     op_job_free(co_steal_ptr(r->job));
 }
 
-void op_round_free(struct op_round *r) {
-    if (!r) {
-        return;
-    }
-    plan_clear(r);
+/* As new. */
+static void forget(struct op_round *r) {
     struct memory *next;
     for (struct memory *m = r->memory; m; m = next) {
         next = m->next;
         memory_free(m);
     }
-    free(r->visible);
-    free(r->status_sent);
+    r->memory = NULL;
+    r->n_memory = 0;
+    r->window = SIZE_MAX;
+    r->hold_until = r->backoff_ms = 0;
+    r->status_at = INT64_MIN / 2;
+    free(co_steal_ptr(r->status_sent));
     op_last_warning_done(&r->warning);
+    free(co_steal_ptr(r->uid));
+}
+
+struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
+    struct op_round *r = co_xcalloc(1, sizeof(*r));
+    r->all = all;
+    r->entry = e;
+    forget(r);
+    return r;
+}
+
+void op_round_free(struct op_round *r) {
+    if (!r) {
+        return;
+    }
+    plan_clear(r);
+    forget(r);
+    free(r->visible);
     free(r);
 }
 
@@ -163,7 +178,7 @@ static const struct memory *memory_note(
     m->message = co_xstrdup(message);
     m->code = code;
     m->count++;
-    m->retry_at = co_wall_seconds() + doubled(m->count) / 1000;
+    m->retry_at = co_now_ms() + doubled(m->count);
     return m;
 }
 
@@ -178,8 +193,15 @@ static bool overtaken(const struct op_round *r, const struct memory *m) {
     return there == (m->verb == OP_CREATE);
 }
 
-void op_round_failures(struct op_round *r, const struct op_failure **ret, size_t *ret_n) {
+void op_round_failures(
+    struct op_round *r, const char *uid, const struct op_failure **ret, size_t *ret_n) {
+    if (!co_streq(r->uid, uid)) {
+        forget(r);
+        r->uid = co_xstrdup(uid);
+    }
     size_t n = 0;
+    int64_t now = co_now_ms();
+    int64_t wall = co_wall_seconds();
     r->visible = co_xrealloc(r->visible, r->n_memory, sizeof(*r->visible));
     for (struct memory **link = &r->memory; *link;) {
         const struct memory *m = *link;
@@ -194,7 +216,7 @@ void op_round_failures(struct op_round *r, const struct op_failure **ret, size_t
                 .code = m->code,
                 .message = m->message,
                 .count = m->count,
-                .retry_at = m->retry_at};
+                .retry_at = m->retry_at > now ? wall + (m->retry_at - now + 999) / 1000 : wall};
         }
     }
     *ret = r->visible;
@@ -219,7 +241,7 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
     if (r->conflict) {
         wake_ms = sooner(wake_ms, now + CONFLICT_WAIT_MS);
     }
-    if (r->rejected) { /* the status is to tell why, now */
+    if (r->refused) { /* the status is to tell why, now, and the planner when it is tried again */
         wake_ms = now;
     }
     plan_clear(r);
@@ -262,6 +284,7 @@ static void back_off(struct op_round *r) {
 static void status_done(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct op_round *r = arg;
+    r->status_op = NULL;
     if (!code) {
         op_store_put(
             r->all->store, OP_STORE_JOBS, reply->body, r->all->reached(r->all->arg, OP_STORE_JOBS));
@@ -319,7 +342,7 @@ static void status_write(struct op_round *r) {
     r->status_at = now;
     free(r->status_sent);
     r->status_sent = essence(r->plan.status);
-    (void)op_kube_do(r->all->client, &req);
+    r->status_op = op_kube_do(r->all->client, &req);
 }
 
 static void actions_done(struct op_round *r) {
@@ -356,6 +379,7 @@ static void create_failed(struct op_round *r, size_t i, int code, const char *me
         return;
     }
     r->rejected += a->verb == OP_CREATE;
+    r->refused = true;
     outcome_error(r, i, message);
     co_log_warn("request rejected", CO_S("job", r->entry->name), CO_S("namespace", r->entry->ns),
         CO_S("object", a->name), CO_I("attempt", m->count), CO_S("err", message));
@@ -406,8 +430,9 @@ static void action_succeeded(struct op_round *r, size_t i, const struct op_kube_
 
 static void action_done(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    const struct sent *s = arg;
+    struct sent *s = arg;
     struct op_round *r = s->round;
+    s->op = NULL;
     r->outcomes[s->index].tried = true;
     if (code) {
         action_failed(r, s->index, code, *reply->message ? reply->message : co_err_text(err));
@@ -438,7 +463,27 @@ static void action_send(struct op_round *r, size_t i) {
         CO_S("verb", op_kube_verb_name(req.verb)), CO_S("object", a->name), CO_S("why", a->why));
     op_metrics_action(r->all->metrics, a);
     r->pending++;
-    (void)op_kube_do(r->all->client, &req);
+    r->sent[i].op = op_kube_do(r->all->client, &req);
+}
+
+size_t op_round_room(const struct op_round *r) {
+    bool held = co_now_ms() < r->hold_until;
+    return held ? 1 : r->window < ROOM_MAX ? r->window : ROOM_MAX;
+}
+
+void op_round_abort(struct op_round *r) {
+    if (!r->busy) {
+        return;
+    }
+    for (size_t i = 0; i < r->plan.n_actions; i++) {
+        op_kube_cancel(r->sent[i].op);
+    }
+    op_kube_cancel(co_steal_ptr(r->status_op));
+    free(co_steal_ptr(r->status_sent));
+    r->pending = 0;
+    plan_clear(r);
+    r->busy = false;
+    r->all->over(r->all->arg, r->entry, 0);
 }
 
 void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *plan_own) {
@@ -450,7 +495,7 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     r->sent = co_xcalloc(r->plan.n_actions, sizeof(*r->sent));
     r->pending = 1; /* ours, so that no callback ends the round while it is being sent */
     r->created = r->rejected = 0;
-    r->conflict = r->unknown = false;
+    r->conflict = r->unknown = r->refused = false;
     size_t room = co_now_ms() < r->hold_until ? 0 : r->window;
     for (size_t i = 0; i < r->plan.n_actions; i++) {
         if (r->plan.actions[i].verb == OP_CREATE && room == 0) {

@@ -32,7 +32,13 @@ struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e);
 void op_round_free(struct op_round *r); /* requests in flight are forgotten */
 
 bool op_round_busy(const struct op_round *r);
-/* The planner's memory of rejections, as of now. */
-void op_round_failures(struct op_round *r, const struct op_failure **ret, size_t *ret_n);
+/* The planner's memory of rejections, as of now.  A job of another uid than last time is another
+ * job: what its predecessor of that name met is forgotten. */
+void op_round_failures(
+    struct op_round *r, const char *uid, const struct op_failure **ret, size_t *ret_n);
+/* How many creates the next round may send; at least 1, so that a plan says what is missing. */
+size_t op_round_room(const struct op_round *r);
 /* Carries out a plan; takes job and plan (the plan is zeroed).  Not while busy. */
 void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *plan_own);
+/* Gives up what is queued or on the wire and ends the round; nothing when not busy. */
+void op_round_abort(struct op_round *r);

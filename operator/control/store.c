@@ -259,8 +259,9 @@ void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *
 void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const char *ns,
     const char *name, const char *uid) {
     struct op_stored *st = op_store_child(s, kind, ns, name);
-    if (st && strcmp(st->child->uid, uid) == 0) {
+    if (st && strcmp(st->child->uid, uid) == 0 && !st->child->deleting) {
         st->child->deleting = true;
+        touched(s, st->entry);
     }
 }
 

@@ -8,7 +8,7 @@
 struct builder {
     const struct op_world *w;
     struct op_plan *plan;
-    size_t cap;
+    size_t cap, creates;
 };
 
 static void wake_by(struct op_plan *plan, int64_t at) {
@@ -29,6 +29,7 @@ static bool held_back(struct builder *b, const struct op_failure *f) {
 static void add(struct builder *b, enum op_verb verb, enum op_kind kind, const char *name,
     const char *uid, json_t *body_own, const char *why) {
     struct op_plan *p = b->plan;
+    b->creates += verb == OP_CREATE;
     if (p->n_actions == b->cap) {
         b->cap = b->cap ? b->cap * 2 : 8;
         p->actions = co_xrealloc(p->actions, b->cap, sizeof(*p->actions));
@@ -90,9 +91,14 @@ static void publish_env(struct builder *b, const json_t *env) {
     }
 }
 
+/* Bodies are large: a job of very many pods is made in parts. */
+static bool is_full(const struct builder *b) {
+    return b->w->seen->creates_max && b->creates >= b->w->seen->creates_max;
+}
+
 static void create_service(struct builder *b, enum op_role role, int32_t index) {
     const struct op_slot *s = &b->w->slot[role][index];
-    if (s->service || s->service_taken || held_back(b, s->service_failure)) {
+    if (s->service || s->service_taken || held_back(b, s->service_failure) || is_full(b)) {
         return;
     }
     char name[OP_NAME_MAX + 1];
@@ -102,7 +108,7 @@ static void create_service(struct builder *b, enum op_role role, int32_t index) 
 
 static void create_pod(struct builder *b, enum op_role role, int32_t index) {
     const struct op_slot *s = &b->w->slot[role][index];
-    if (s->pod || s->pod_taken || held_back(b, s->pod_failure)) {
+    if (s->pod || s->pod_taken || held_back(b, s->pod_failure) || is_full(b)) {
         return;
     }
     char name[OP_NAME_MAX + 1];

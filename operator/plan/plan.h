@@ -52,6 +52,7 @@ struct op_seen {
      * none yet. */
     const uint16_t *ports_taken;
     size_t n_ports_taken;
+    size_t creates_max; /* the plan stops there, a later look goes on; 0: no bound */
 };
 
 struct op_action {

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 class Fault:
     """What to do to requests whose "METHOD path?query" matches; `times` of them, each with `chance`."""
     match: str
-    do: str                 # status, reset, lose, tear, stall, slow, line
+    do: str                 # status, reset, lose, tear, stall, slow, late, line
     times: int = 1 << 30
     chance: float = 1.0
     status: int = 503
     headers: dict = field(default_factory=dict)
     body: str = '{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":"ServiceUnavailable"}'
     after: int = 200        # bytes of the answer let through before tear or stall
+    delay: float = 1.0      # for "late": seconds before the server hears of it
     line: str = ""          # for "line": sent as an event in the middle of a watch
     hits: int = 0
 
@@ -101,6 +102,8 @@ class Proxy:
                           f"Content-Length: {len(fault.body)}\r\nConnection: close\r\n\r\n{fault.body}").encode())
             await writer.drain()
             return
+        if fault and fault.do == "late":
+            await asyncio.sleep(fault.delay)
         up_reader, up_writer = await asyncio.open_connection(*self.target, ssl=self.tls, limit=1 << 24)
         self.writers.add(up_writer)
         try:

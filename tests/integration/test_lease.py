@@ -1,0 +1,154 @@
+"""Who acts: the lease taken away by hand, upstream's lock, an API server that cannot be reached, an end in the middle."""
+import datetime
+import json
+import time
+
+import pytest
+from kubernetes import client
+from kubernetes.client.rest import ApiException
+
+from proxy import Fault
+from rig import wait_for
+
+LOCK = "b2a304f2.paddlepaddle.org"
+RENEW = 10          # seconds without a renewal after which a leader must stand down
+
+
+@pytest.fixture
+def lock(plane, ns):
+    plane.core.create_namespace({"metadata": {"name": f"{ns}-lock"}})
+    yield f"{ns}-lock"
+    plane.core.delete_namespace(f"{ns}-lock")
+
+
+def flags(lock):
+    return ["--leader-elect", f"--leader-elect-namespace={lock}"]
+
+
+def leading(o):
+    return wait_for(lambda: o.text().count("msg=leading"), 20, o.text)
+
+
+def lease(lock):
+    return client.CoordinationV1Api().read_namespaced_lease(LOCK, lock)
+
+
+def now():
+    return datetime.datetime.now(datetime.timezone.utc)
+
+
+def test_stolen_lease_ends_acting_and_comes_back(plane, operator, kubelet, ns, lock):
+    o = operator(*flags(lock))
+    leading(o)
+    client.CoordinationV1Api().patch_namespaced_lease(LOCK, lock, {"spec": {
+        "holderIdentity": "thief", "leaseDurationSeconds": 3, "renewTime": now().isoformat()}})
+    wait_for(lambda: "not leading any more" in o.text(), 5)
+    plane.create(ns, "j", ps=None, worker=1)
+    time.sleep(1)
+    assert not plane.pods(ns) and "status" not in plane.job(ns, "j")
+    wait_for(lambda: o.text().count("msg=leading") == 2, 12)
+    plane.wait_phase(ns, "j", "Running")
+    spec = lease(lock).spec
+    assert spec.holder_identity != "thief" and spec.lease_transitions >= 1
+    assert not kubelet.twice(ns)
+
+
+def test_deleted_lease_is_made_again(plane, operator, kubelet, ns, lock):
+    o = operator(*flags(lock))
+    leading(o)
+    client.CoordinationV1Api().delete_namespaced_lease(LOCK, lock)
+
+    def there():
+        try:
+            return lease(lock).spec.holder_identity
+        except ApiException:
+            return None
+    wait_for(there, 12)
+    plane.create(ns, "j", ps=None, worker=1)
+    plane.wait_phase(ns, "j", "Running")
+
+
+def test_upstreams_lock_is_respected(plane, operator, kubelet, ns, lock):
+    """A ConfigMap's annotation that changes is an operator of old that lives; one that does not, one that is gone."""
+    record = {"holderIdentity": "old", "leaseDurationSeconds": 4, "leaderTransitions": 0}
+    note = "control-plane.alpha.kubernetes.io/leader"
+    body = lambda n: {"metadata": {"name": LOCK, "annotations": {note: json.dumps({**record, "renewTime": n})}}}
+    plane.core.create_namespaced_config_map(lock, body("0"))
+    o = operator(*flags(lock))
+    wait_for(lambda: "waiting for the lease" in o.text() and "holder=old" in o.text())
+    for i in range(3):
+        time.sleep(2)
+        plane.core.patch_namespaced_config_map(LOCK, lock, body(str(i + 1)))
+    assert "msg=leading" not in o.text()
+    wait_for(lambda: "msg=leading" in o.text(), 12)
+
+
+@pytest.mark.parametrize("record", [
+    "", "{", "[]", '{"holderIdentity":1}', '{"holderIdentity":""}'])
+def test_garbage_in_upstreams_lock(plane, operator, ns, lock, record):
+    plane.core.create_namespaced_config_map(
+        lock, {"metadata": {"name": LOCK, "annotations": {"control-plane.alpha.kubernetes.io/leader": record}}})
+    o = operator(*flags(lock))
+    leading(o)
+
+
+def test_partition_ends_acting_within_the_deadline(plane, operator, kubelet, ns, lock, proxied_rig):
+    """Answers stop, connections stay.  Not a request of what was planned before leaves after the end."""
+    proxy, config = proxied_rig
+    o = operator(*flags(lock), kubeconfig=config)
+    leading(o)
+    proxy.faults = [Fault("POST .*/pods", "late", delay=RENEW + 3)]
+    plane.create(ns, "j", ps=None, worker=100)       # more than may be on the wire at a time
+    wait_for(lambda: [r for r in proxy.log if "POST" in r[1] and "/pods" in r[1]])
+    proxy.faults.insert(0, Fault("/leases", "stall", after=0))
+    start = time.monotonic()
+    wait_for(lambda: "not leading any more" in o.text(), RENEW + 8)
+    assert time.monotonic() - start <= RENEW + 0.9
+    end = time.monotonic()
+    time.sleep(5)                                    # the late answers would have come now
+    late = [r for r in proxy.log if r[0] > end and not r[1].startswith("GET")]
+    assert not late, late[:5]
+    proxy.faults = []
+    proxy.cut()
+    wait_for(lambda: o.text().count("msg=leading") == 2, 25)
+    wait_for(lambda: len(plane.pods(ns)) == 100, 30)
+    assert not kubelet.twice(ns)
+
+
+def test_nothing_answers(plane, operator, kubelet, ns, lock, proxied_rig):
+    proxy, config = proxied_rig
+    o = operator(*flags(lock), kubeconfig=config)
+    leading(o)
+    proxy.faults = [Fault(".", "reset")]
+    proxy.cut()
+    start = time.monotonic()
+    wait_for(lambda: "not leading any more" in o.text(), RENEW + 5)
+    assert time.monotonic() - start <= RENEW + 0.9
+    plane.create(ns, "j", ps=None, worker=1)
+    proxy.faults = []
+    plane.wait_phase(ns, "j", "Running")
+    assert o.p.poll() is None
+
+
+def test_lease_is_given_back_although_requests_hang(plane, operator, kubelet, ns, lock, proxied_rig):
+    proxy, config = proxied_rig
+    o = operator(*flags(lock), kubeconfig=config)
+    leading(o)
+    proxy.faults = [Fault("POST .*/pods", "stall", after=0)]
+    plane.create(ns, "j", ps=None, worker=2)
+    wait_for(lambda: proxy.faults[0].hits)
+    assert o.stop(10) == 0
+    assert not lease(lock).spec.holder_identity
+
+
+def test_second_signal_ends_at_once(plane, operator, kubelet, ns, proxied_rig):
+    proxy, config = proxied_rig
+    proxy.faults = [Fault("POST .*/pods", "stall", after=0)]
+    o = operator(kubeconfig=config)
+    plane.create(ns, "j", ps=None, worker=1)
+    wait_for(lambda: proxy.faults[0].hits)
+    o.p.terminate()
+    wait_for(lambda: "msg=stopping" in o.text())
+    start = time.monotonic()
+    assert o.stop() == 0
+    assert time.monotonic() - start < 2
