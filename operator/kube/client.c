@@ -5,31 +5,39 @@
 #include "operator/kube/status.h"
 #include "operator/kube/stream.h"
 
-enum { QUEUE_MAX = 65536 };
+enum {
+    QUEUE_MAX = 65536,
+    RETRY_MS = 1000,    /* after a 429 that names no time */
+    RETRY_MIN_MS = 100, /* after any */
+};
 #define QUEUE_MAX_BYTES ((size_t)128 << 20)
 #define REPLY_MAX ((size_t)64 << 20)
 #define ERROR_REPLY_MAX ((size_t)16 << 20) /* one delivery of a stream */
 
 /* ---- the end of a request ---- */
 
-static void report(struct op_kube_op *op, int code, const struct op_kube_reply *reply,
-    const struct co_err *err, size_t received) {
-    struct op_kube_client *c = op->c;
+static void sample(const struct op_kube_op *op, int status, int code, size_t received) {
+    const struct op_kube_client *c = op->c;
+    int64_t now = co_loop_now(c->loop);
+    struct op_kube_sample s = {
+        .verb = op->verb,
+        .resource = op->resource,
+        .subresource = op->subresource,
+        .status = status,
+        .code = code,
+        .ms = op->started ? now - op->started : 0,
+        .queued_ms = (op->started ? op->started : now) - op->created,
+        .sent = op->started ? op->body_len : 0,
+        .received = received,
+    };
     if (c->opts.sample) {
-        int64_t now = co_loop_now(c->loop);
-        struct op_kube_sample s = {
-            .verb = op->verb,
-            .resource = op->resource,
-            .subresource = op->subresource,
-            .status = reply->status,
-            .code = code,
-            .ms = op->started ? now - op->started : 0,
-            .queued_ms = (op->started ? op->started : now) - op->created,
-            .sent = op->started ? op->body_len : 0,
-            .received = received,
-        };
         c->opts.sample(c->opts.sample_arg, &s);
     }
+}
+
+static void report(struct op_kube_op *op, int code, const struct op_kube_reply *reply,
+    const struct co_err *err, size_t received) {
+    sample(op, reply->status, code, received);
     op_kube_done_fn done = op->done;
     void *arg = op->arg;
     op_kube_op_free(op);
@@ -48,11 +56,37 @@ static bool wants_body(const struct op_kube_op *op, int status) {
     return op->lane == OP_KUBE_LANE_STREAM ? status >= 300 : !op->keep_text_only || status >= 300;
 }
 
+/* The server has too much to do: the lane waits as long as it asks, and comes back with half of
+ * what it had in flight; every good answer adds one again. */
+static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r) {
+    struct op_kube_lane_queue *lane = &op->c->lanes[op->lane];
+    if (r->status >= 200 && r->status < 300 && lane->allowed < lane->limit) {
+        lane->allowed++;
+    }
+    if (r->status != 429 || op->lane == OP_KUBE_LANE_LIST || op->lane == OP_KUBE_LANE_STREAM ||
+        co_streq(op->subresource, "eviction")) {
+        return false;
+    }
+    int64_t now = co_loop_now(op->c->loop);
+    int64_t ms = r->retry_after_ms < 0 ? RETRY_MS : r->retry_after_ms;
+    int64_t until = now + (ms > RETRY_MIN_MS ? ms : RETRY_MIN_MS);
+    if (now >= lane->paused_until) { /* once for all that came back together */
+        lane->allowed = lane->allowed > 1 ? lane->allowed / 2 : 1;
+    }
+    lane->paused_until = until > lane->paused_until ? until : lane->paused_until;
+    return !op->deadline || until < op->deadline;
+}
+
 static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     struct op_kube_op *op = arg;
     op->xfer = NULL;
     if (r->status == 401 && !op->retried && op_kube_cred_reject(op->c->cred, op->credential)) {
         op->retried = true;
+        op_kube_op_set_state(op, OP_KUBE_OP_WAITING);
+        return;
+    }
+    if (sent_back(op, r)) {
+        sample(op, r->status, CO_UNAVAILABLE, r->received);
         op_kube_op_set_state(op, OP_KUBE_OP_WAITING);
         return;
     }
@@ -129,29 +163,42 @@ static void start(struct op_kube_op *op, const struct op_kube_cred_view *cred) {
     }
 }
 
+/* False: the credential is not there yet; pump_soon comes. */
+static bool start_next(struct op_kube_client *c, struct op_kube_lane_queue *lane) {
+    struct op_kube_op *op = op_kube_op_next(lane);
+    struct op_kube_cred_view view = {0};
+    struct co_err err = {0};
+    bool pending;
+    if (op->deadline && op->deadline <= co_loop_now(c->loop)) {
+        co_err_set(&err, CO_TIMEOUT, "waited for its turn until its deadline");
+    } else if (!op_kube_cred_get(c->cred, &view, &pending, &err)) {
+        start(op, &view);
+        return true;
+    } else if (pending) {
+        return false;
+    } else if (co_code_remedy(err.code) != CO_BACK_OFF) {
+        err.code = CO_PERMISSION; /* not to be taken for an answer about the object */
+    }
+    op_kube_op_fail(op, &err);
+    return true;
+}
+
 static void start_waiting(struct op_kube_client *c) {
-    for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
+    int64_t now = co_loop_now(c->loop);
+    int64_t resume = INT64_MAX;
+    bool going = true;
+    for (size_t i = 0; i < OP_KUBE_ALL_LANES && going; i++) {
         struct op_kube_lane_queue *lane = &c->lanes[i];
-        while (lane->waiting && lane->flying < lane->limit) {
-            struct op_kube_op *op = op_kube_op_next(lane);
-            struct op_kube_cred_view view = {0};
-            struct co_err err = {0};
-            bool pending;
-            if (op->deadline && op->deadline <= co_loop_now(c->loop)) {
-                co_err_set(&err, CO_TIMEOUT, "waited for its turn until its deadline");
-                op_kube_op_fail(op, &err);
-            } else if (!op_kube_cred_get(c->cred, &view, &pending, &err)) {
-                start(op, &view);
-            } else if (pending) {
-                return; /* credential_changed comes */
-            } else {
-                /* Not to be taken for an answer about the object. */
-                if (co_code_remedy(err.code) != CO_BACK_OFF) {
-                    err.code = CO_PERMISSION;
-                }
-                op_kube_op_fail(op, &err);
-            }
+        if (lane->waiting && now < lane->paused_until) {
+            resume = lane->paused_until < resume ? lane->paused_until : resume;
+            continue;
         }
+        while (going && lane->waiting && lane->flying < lane->allowed) {
+            going = start_next(c, lane);
+        }
+    }
+    if (resume < INT64_MAX) {
+        co_timer_start(c->resume, resume - now);
     }
 }
 
@@ -170,7 +217,7 @@ static void pump(void *arg) {
     }
 }
 
-static void credential_changed(void *arg) {
+static void pump_soon(void *arg) {
     struct op_kube_client *c = arg;
     co_timer_start(c->soon, 0);
 }
@@ -237,11 +284,12 @@ int op_kube_client_new(struct co_loop *loop, struct op_kube_config *config_own,
     c->opts.reply_max = c->opts.reply_max ? c->opts.reply_max : REPLY_MAX;
     for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
         int wanted = i < OP_KUBE_LANES ? c->opts.lane_limit[i] : 0;
-        c->lanes[i].limit = wanted > 0 ? wanted : limits[i];
+        c->lanes[i].limit = c->lanes[i].allowed = wanted > 0 ? wanted : limits[i];
     }
     c->soon = co_timer_new(loop, pump, c);
     c->tick = co_timer_new(loop, on_tick, c);
-    c->cred = op_kube_cred_new(loop, c->cfg, credential_changed, c);
+    c->resume = co_timer_new(loop, pump_soon, c);
+    c->cred = op_kube_cred_new(loop, c->cfg, pump_soon, c);
     const char *name = c->opts.user_agent ? c->opts.user_agent : agent;
     int rc = op_kube_transport_new(loop, c->cfg, name, &c->transport, err);
     c->opts.user_agent = NULL; /* the caller's memory */
@@ -263,6 +311,7 @@ void op_kube_client_free(struct op_kube_client *c) {
     op_kube_cred_free(c->cred);
     co_timer_free(c->soon);
     co_timer_free(c->tick);
+    co_timer_free(c->resume);
     op_kube_config_free(c->cfg);
     free(c);
 }

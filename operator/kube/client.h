@@ -57,9 +57,10 @@ struct op_kube_reply {
  *   400, 422 CO_INVALID; 401 CO_PERMISSION; 403 CO_PERMISSION, but CO_NORESOURCE for an
  *   exceeded quota (which passes) ; 404 CO_NOTFOUND; 405, 406, 415 CO_UNSUPPORTED;
  *   409 CO_EXISTS (AlreadyExists) or CO_CONFLICT; 410 CO_GONE; 413 CO_INVALID;
- *   429, 500, 502, 503 CO_UNAVAILABLE; 504, deadline CO_TIMEOUT; no connection CO_UNAVAILABLE;
- *   queue full CO_NORESOURCE; client freed CO_CANCELED; anything else CO_INTERNAL.
- * CO_TIMEOUT and CO_UNAVAILABLE without an HTTP status leave open whether the server acted. */
+ *   429, 500, 502, 503 CO_UNAVAILABLE (a 429 only when op_kube_do's patience ends); 504, deadline
+ * CO_TIMEOUT; no connection CO_UNAVAILABLE; queue full CO_NORESOURCE; client freed CO_CANCELED;
+ * anything else CO_INTERNAL. CO_TIMEOUT and CO_UNAVAILABLE without an HTTP status leave open
+ * whether the server acted. */
 typedef void (*op_kube_done_fn)(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err);
 
@@ -126,7 +127,9 @@ CO_DEFINE_CLEANUP(struct op_kube_client *, op_kube_client_free)
 
 const struct op_kube_config *op_kube_client_config(const struct op_kube_client *c);
 
-/* Starts or queues; wrong arguments come back through the callback too. */
+/* Starts or queues; wrong arguments come back through the callback too.
+ * A 429 slows its lane down, and the request is sent again once Retry-After is over, as long as
+ * its deadline allows; so it is for all but lists and evictions, where 429 means something else. */
 struct op_kube_op *op_kube_do(struct op_kube_client *c, const struct op_kube_req *req);
 /* The callback does not run any more.  The server may have acted all the same.  NULL allowed. */
 void op_kube_cancel(struct op_kube_op *op);

@@ -301,6 +301,43 @@ static void test_flows_take_turns(void **state) {
     assert_false(w->server.wrong);
 }
 
+static void test_a_429_is_waited_out(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"},
+        {"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"}, {"/status ", 200, "{}"},
+        {"/pods/", 200, "{}"}, {"/pods/", 200, "{}"}};
+    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 2;
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    (void)send_name(w, OP_KUBE_LANE_WORK, "a");
+    (void)send_name(w, OP_KUBE_LANE_WORK, "b");
+    while (w->samples < 2 && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->sample.status, 429);
+    assert_int_equal(w->calls, 0);
+    /* The other lanes go on, and this one comes back one at a time. */
+    (void)send_name(w, OP_KUBE_LANE_STATUS, "status");
+    until_calls(w, 1);
+    assert_int_equal(w->server.served, 3);
+    until_calls(w, 3);
+    assert_int_equal(w->code, 0);
+    assert_int_equal(w->samples, 5);
+    assert_false(w->server.wrong);
+}
+
+static void test_a_429_is_reported_when_there_is_no_time_to_wait(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{NULL, 429, "{}", FAKE_KEEP, "Retry-After: 7\r\n"}};
+    begin(w, steps, 1);
+    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, &pods, "d", "a", on_done, w);
+    req.deadline_ms = 5000;
+    (void)op_kube_do(w->client, &req);
+    until_calls(w, 1);
+    assert_int_equal(w->code, CO_UNAVAILABLE);
+    assert_int_equal(w->status, 429);
+    assert_int_equal(w->retry_after_ms, 7000);
+}
+
 static void test_a_queue_has_a_maximum(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
@@ -422,6 +459,8 @@ int main(void) {
         WORLD_TEST(test_a_deadline_holds_on_the_wire_and_in_the_queue),
         WORLD_TEST(test_lanes_have_budgets_of_their_own),
         WORLD_TEST(test_flows_take_turns),
+        WORLD_TEST(test_a_429_is_waited_out),
+        WORLD_TEST(test_a_429_is_reported_when_there_is_no_time_to_wait),
         WORLD_TEST(test_a_queue_has_a_maximum),
         WORLD_TEST(test_a_token_file_is_read_again_when_it_is_refused),
         WORLD_TEST(test_name_and_password),

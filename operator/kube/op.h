@@ -57,6 +57,8 @@ struct op_kube_op_list {
 
 struct op_kube_lane_queue {
     int limit, flying;
+    int allowed;          /* at most limit: what the server bears, by its 429s */
+    int64_t paused_until; /* loop time */
     size_t waiting;
     unsigned turn; /* the flow served next */
     struct op_kube_op_list flows[OP_KUBE_FLOWS];
@@ -72,8 +74,9 @@ struct op_kube_client {
     struct op_kube_op_list flying, failed;
     size_t n_flying, n_failed, n_streams; /* n_streams: in whatever state */
     size_t waiting, waiting_bytes;
-    struct co_timer *soon; /* pump on the next turn */
-    struct co_timer *tick; /* deadlines of what waits */
+    struct co_timer *soon;   /* pump on the next turn */
+    struct co_timer *tick;   /* deadlines of what waits */
+    struct co_timer *resume; /* the end of a pause */
     void (*drained)(void *arg);
     void *drained_arg;
 };
