@@ -148,6 +148,7 @@ static void one_trainer_reads_what_it_pushed(void **state) {
 struct trainer {
     struct world *w;
     uint32_t index, steps;
+    bool leaves; /* finishes after its steps, whatever the others do */
     pthread_t thread;
     float v[SIZE];
     float rows[20 * DIM];
@@ -178,11 +179,13 @@ static void *train_sync(void *arg) {
         must(rt_exchange_dense(c, 0, g, t->v, &err));
         must(rt_step(c, &err));
     }
-    must(rt_barrier(c, &err));
-    for (uint32_t i = 0; i < 20; i++) {
-        ids[i] = i;
+    if (!t->leaves) {
+        must(rt_barrier(c, &err));
+        for (uint32_t i = 0; i < 20; i++) {
+            ids[i] = i;
+        }
+        must(rt_pull_sparse(c, 1, ids, 20, t->rows, &err));
     }
-    must(rt_pull_sparse(c, 1, ids, 20, t->rows, &err));
     must(rt_finish(c, &err));
     return NULL;
 }
@@ -250,6 +253,29 @@ static void sync_training_equals_one_process_with_mean_gradients(void **state) {
         }
         world_end(&w, 0);
     }
+}
+
+/* Steps go on without a trainer that has finished, and the mean is over those who are left. */
+static void sync_training_goes_on_when_a_trainer_has_finished(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 2, 2, 2);
+    struct trainer t[2] = {
+        {.w = &w, .index = 0, .steps = 9}, {.w = &w, .index = 1, .steps = 4, .leaves = true}};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(0, pthread_create(&t[i].thread, NULL, train_sync, &t[i]));
+    }
+    for (int i = 0; i < 2; i++) {
+        pthread_join(t[i].thread, NULL);
+    }
+    for (uint64_t i = 0; i < SIZE; i++) {
+        float v = (float)i / SIZE;
+        for (uint32_t s = 0; s < 9; s++) {
+            v -= 0.1F * (s < 4 ? (pseudo(0, s, i) + pseudo(1, s, i)) / 2 : pseudo(0, s, i));
+        }
+        assert_true(fabsf(v - t[0].v[i]) < 1e-6F);
+    }
+    world_end(&w, 0);
 }
 
 static void async_exchange_loses_no_gradient(void **state) {
@@ -477,6 +503,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_trainer_reads_what_it_pushed),
         cmocka_unit_test(sync_training_equals_one_process_with_mean_gradients),
+        cmocka_unit_test(sync_training_goes_on_when_a_trainer_has_finished),
         cmocka_unit_test(async_exchange_loses_no_gradient),
         cmocka_unit_test(a_checkpoint_fits_any_number_of_servers),
         cmocka_unit_test(a_trainer_that_comes_back_finds_what_was_trained),
