@@ -37,23 +37,51 @@ static struct addrinfo *resolve(const char *endpoint, int flags) {
     return getaddrinfo(hp.host, port, &hints, &found) == 0 ? found : NULL;
 }
 
-/* A socket on its way to the endpoint's first address; -1 when that failed at once. */
-static int begin_connect(const char *endpoint, bool *ret_done) {
-    CO_CLEANUP(freeaddrinfop) struct addrinfo *a = resolve(endpoint, 0);
-    if (!a) {
-        return -1;
-    }
+enum { ADDRESSES = 4 };
+
+/* One attempt; attempts of an endpoint stand one after another. */
+struct attempt {
+    size_t endpoint;
+    char address[64];
+};
+
+static void address_text(const struct addrinfo *a, char *ret_text, size_t size) {
+    char host[48], port[8];
+    int rc = getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), port, sizeof(port),
+        NI_NUMERICHOST | NI_NUMERICSERV);
+    (void)snprintf(ret_text, size,
+        rc != 0             ? ""
+        : strchr(host, ':') ? "[%s]:%s"
+                            : "%s:%s",
+        host, port);
+}
+
+/* A socket on its way, writable once that is decided; -1 when it failed at once. */
+static int begin_connect(const struct addrinfo *a) {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    if (connect(fd, a->ai_addr, a->ai_addrlen) == 0) {
-        *ret_done = true;
-    } else if (errno != EINPROGRESS) {
+    if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) {
         co_close(fd);
         return -1;
     }
     return fd;
+}
+
+static size_t begin_all(
+    const char *const *endpoints, size_t n, struct pollfd *fds, struct attempt *attempts) {
+    size_t m = 0;
+    for (size_t i = 0; i < n; i++) {
+        CO_CLEANUP(freeaddrinfop) struct addrinfo *all = resolve(endpoints[i], 0);
+        size_t k = 0;
+        for (struct addrinfo *a = all; a && k < ADDRESSES; a = a->ai_next, k++) {
+            int fd = begin_connect(a);
+            if (fd >= 0) {
+                attempts[m].endpoint = i;
+                address_text(a, attempts[m].address, sizeof(attempts[m].address));
+                fds[m++] = (struct pollfd){.fd = fd, .events = POLLOUT};
+            }
+        }
+    }
+    return m;
 }
 
 /* Reading the error clears it: once a socket. */
@@ -63,39 +91,45 @@ static bool connected(int fd) {
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 && e == 0;
 }
 
-size_t rt_net_probe(const char *const *endpoints, size_t n, int timeout_ms, bool *ret_reachable) {
-    CO_AUTOFREE struct pollfd *fds = co_xcalloc(n, sizeof(*fds));
-    size_t ok = 0, waiting = 0;
-    for (size_t i = 0; i < n; i++) {
-        ret_reachable[i] = false;
-        fds[i] = (struct pollfd){
-            .fd = begin_connect(endpoints[i], &ret_reachable[i]), .events = POLLOUT};
-        ok += ret_reachable[i];
-        waiting += fds[i].fd >= 0 && !ret_reachable[i];
+/* One attempt is decided; the first address of the resolver's order that accepts at that moment
+ * is taken. */
+static size_t decide(struct pollfd *fd, const struct attempt *t, struct rt_net_reached *ret) {
+    size_t more = 0;
+    struct rt_net_reached *r = &ret[t->endpoint];
+    if (!r->ok && connected(fd->fd)) {
+        r->ok = true;
+        (void)snprintf(r->address, sizeof(r->address), "%s", t->address);
+        more = 1;
     }
+    co_close(fd->fd);
+    fd->fd = -1;
+    return more;
+}
+
+size_t rt_net_probe(
+    const char *const *endpoints, size_t n, int timeout_ms, struct rt_net_reached *ret) {
+    CO_AUTOFREE struct pollfd *fds = co_xcalloc(n * ADDRESSES, sizeof(*fds));
+    CO_AUTOFREE struct attempt *attempts = co_xcalloc(n * ADDRESSES, sizeof(*attempts));
+    memset(ret, 0, n * sizeof(*ret));
+    size_t m = begin_all(endpoints, n, fds, attempts), left = m, ok = 0;
     int64_t end = rt_net_now() + timeout_ms;
-    while (waiting > 0) {
-        int64_t left = end - rt_net_now();
-        int got = left > 0 ? poll(fds, n, (int)left) : 0;
+    while (left > 0 && ok < n) {
+        int64_t ms = end - rt_net_now();
+        int got = poll(fds, m, ms > 0 ? (int)ms : 0);
         if (got < 0 && errno == EINTR) {
             continue;
         }
         if (got <= 0) {
             break;
         }
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < m; i++) {
             if (fds[i].fd >= 0 && fds[i].revents) {
-                if (!ret_reachable[i]) {
-                    waiting--;
-                    ret_reachable[i] = connected(fds[i].fd);
-                    ok += ret_reachable[i];
-                }
-                co_close(fds[i].fd);
-                fds[i].fd = -1;
+                ok += decide(&fds[i], &attempts[i], ret);
+                left--;
             }
         }
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < m; i++) {
         if (fds[i].fd >= 0) {
             co_close(fds[i].fd);
         }

@@ -10,9 +10,16 @@
 
 int64_t rt_net_now(void); /* monotonic milliseconds */
 
-/* Tries to connect to all endpoints ("host:port") at once; ret_reachable[i] tells whether i
- * accepted within timeout_ms.  Returns the number that did.  Connections are closed again. */
-size_t rt_net_probe(const char *const *endpoints, size_t n, int timeout_ms, bool *ret_reachable);
+struct rt_net_reached {
+    bool ok;
+    char address[64]; /* numeric "ip:port" that accepted */
+};
+
+/* Tries to connect to all endpoints ("host:port") at once, to each at up to four of its
+ * addresses; ret[i] tells whether i accepted within timeout_ms, and where.  Returns the number
+ * that did.  Connections are closed again. */
+size_t rt_net_probe(
+    const char *const *endpoints, size_t n, int timeout_ms, struct rt_net_reached *ret);
 
 /* What a server that others reach as `endpoint` listens on: the same address when this machine
  * has it, else (the name of a Service, an address outside) all addresses of the machine. */

@@ -30,19 +30,33 @@ static void only_listening_endpoints_are_reachable(void **state) {
     CO_AUTOCLOSE int fd = listener(up, sizeof(up));
     assert_true(fd >= 0);
     const char *endpoints[] = {"127.0.0.1:1", up, "no port", "nohost.invalid:80", "[::1]:1"};
-    bool ok[5];
+    struct rt_net_reached ok[5];
     assert_int_equal(1, rt_net_probe(endpoints, 5, 2000, ok));
-    assert_true(ok[1]);
-    assert_false(ok[0] || ok[2] || ok[3] || ok[4]);
+    assert_true(ok[1].ok);
+    assert_string_equal(up, ok[1].address);
+    assert_false(ok[0].ok || ok[2].ok || ok[3].ok || ok[4].ok);
 }
 
 static void a_silent_endpoint_costs_no_more_than_the_timeout(void **state) {
     (void)state;
     const char *endpoints[] = {"192.0.2.1:9"}; /* reserved for documentation: nobody answers */
-    bool ok[1];
+    struct rt_net_reached ok[1];
     int64_t begin = rt_net_now();
     assert_int_equal(0, rt_net_probe(endpoints, 1, 200, ok));
     assert_true(rt_net_now() - begin < 2000);
+}
+
+/* The name may have an address at which nobody listens. */
+static void a_name_is_reached_at_the_address_that_answers(void **state) {
+    (void)state;
+    char up[32], name[32];
+    CO_AUTOCLOSE int fd = listener(up, sizeof(up));
+    assert_true(fd >= 0);
+    (void)snprintf(name, sizeof(name), "localhost%s", strchr(up, ':'));
+    const char *endpoints[] = {name};
+    struct rt_net_reached ok[1];
+    assert_int_equal(1, rt_net_probe(endpoints, 1, 2000, ok));
+    assert_string_equal(up, ok[0].address);
 }
 
 static void own_addresses_are_listened_on_and_others_replaced(void **state) {
@@ -69,6 +83,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_listening_endpoints_are_reachable),
         cmocka_unit_test(a_silent_endpoint_costs_no_more_than_the_timeout),
+        cmocka_unit_test(a_name_is_reached_at_the_address_that_answers),
         cmocka_unit_test(own_addresses_are_listened_on_and_others_replaced),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);

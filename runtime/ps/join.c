@@ -74,8 +74,10 @@ static int hello_frame(struct rt_link *l, struct rt_frame **ret, struct co_err *
     return rt_control_pack(&m, NULL, ret, err);
 }
 
-/* Connects and sends the hello; *ret_call is to be waited for. */
-static int say_hello(struct rt_link *l, struct rt_call **ret_call, struct co_err *err) {
+/* Connects to the address that just answered (names are the resolver's business, with its search
+ * list and hosts file, not gRPC's) and sends the hello; *ret_call is to be waited for. */
+static int say_hello(
+    struct rt_link *l, const char *address, struct rt_call **ret_call, struct co_err *err) {
     struct rt_client *c = l->c;
     CO_CLEANUP(rt_frame_freep) struct rt_frame *f = NULL;
     int rc = hello_frame(l, &f, err);
@@ -84,7 +86,7 @@ static int say_hello(struct rt_link *l, struct rt_call **ret_call, struct co_err
     }
     /* The lock keeps on_close away until the link knows its stream. */
     pthread_mutex_lock(&c->m);
-    rc = rt_rpc_dial(c->rpc, l->endpoint, l, &l->stream, err);
+    rc = rt_rpc_dial(c->rpc, address, l, &l->stream, err);
     if (rc == 0) {
         l->state = RT_LINK_HELLO;
         l->heard_ms = l->pinged_ms = rt_net_now();
@@ -158,7 +160,7 @@ static void drop_link(struct rt_link *l, const struct co_err *why) {
 static int attempt(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
-    CO_AUTOFREE bool *reachable = co_xcalloc(c->n_links, sizeof(*reachable));
+    CO_AUTOFREE struct rt_net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
     uint32_t n = 0;
     pthread_mutex_lock(&c->m);
@@ -169,13 +171,13 @@ static int attempt(struct rt_client *c, struct co_err *err) {
         }
     }
     pthread_mutex_unlock(&c->m);
-    if (rt_net_probe(endpoints, n, PROBE_MS, reachable) == 0) {
+    if (rt_net_probe(endpoints, n, PROBE_MS, reached) == 0) {
         return 0;
     }
     int rc = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (reachable[i] && rc == 0) {
-            rc = say_hello(&c->links[which[i]], &calls[i], err);
+        if (reached[i].ok && rc == 0) {
+            rc = say_hello(&c->links[which[i]], reached[i].address, &calls[i], err);
         }
     }
     for (uint32_t i = 0; i < n; i++) {
