@@ -280,7 +280,9 @@ static int command(
             pod->name, image, image);
     }
     add_words(rd, pod, args, &w);
-    find_here(rd, &w.item[0]);
+    if (w.item) { /* always; an analyser does not know that a list that is not empty adds words */
+        find_here(rd, &w.item[0]);
+    }
     pod->argv = w.item;
     return 0;
 }
