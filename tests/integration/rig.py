@@ -20,6 +20,7 @@ from proxy import Proxy
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("PADDLE_BIN", ROOT / "build/bin"))
+SANITIZED = "PADDLE_SANITIZED" in os.environ     # memory then says more about the sanitizer
 GROUP = ("batch.paddlepaddle.org", "v1")
 
 

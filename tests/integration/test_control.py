@@ -12,7 +12,7 @@ import pytest
 from kubernetes.client.rest import ApiException
 
 from proxy import Fault
-from rig import GROUP, free_port, wait_for
+from rig import GROUP, SANITIZED, free_port, wait_for
 from test_gate import ask, known
 
 REFUSED = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "a webhook says no",
@@ -230,7 +230,7 @@ def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxi
     create(plane, ns, body(ns, "j", {"worker": worker(100000)}))
     wait_for(lambda: plane.job(ns, "j").get("status", {}).get("message"), 30)
     print(f"RSS {before} KiB before, {o.rss()} KiB after")
-    assert o.rss() < before + 80 * 1024
+    assert SANITIZED or o.rss() < before + 80 * 1024
     assert o.p.poll() is None
 
 
@@ -341,5 +341,5 @@ def test_200_jobs_at_once(plane, operator, kubelet, ns, proxied_rig):
     print(f"RSS {idle} KiB idle, {o.rss()} KiB with {jobs} jobs and {3 * jobs} pods; CPU {o.cpu():.2f} s")
     assert count["POST pods"] == 3 * jobs and count["POST configmaps"] == jobs and "GET pods" not in count
     assert count["PATCH paddlejobs/status"] <= 5 * jobs
-    assert o.rss() < 64 * 1024
+    assert SANITIZED or o.rss() < 64 * 1024
     assert not kubelet.twice(ns)
