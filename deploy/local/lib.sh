@@ -65,8 +65,9 @@ busy() {
 
 apt_install() {
   local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=120)
-  "${apt[@]}" install -y --no-install-recommends "$@" ||
-    { "${apt[@]}" update && "${apt[@]}" install -y --no-install-recommends "$@"; }
+  # Nothing that is there may go for it: Debian's containerd would displace Docker's.
+  "${apt[@]}" install -y --no-remove --no-install-recommends "$@" ||
+    { "${apt[@]}" update && "${apt[@]}" install -y --no-remove --no-install-recommends "$@"; }
 }
 
 # need_packages package...: install these Debian packages.

@@ -101,7 +101,7 @@ class Cluster:
         wait("the operator ready", 60, self.operator_ready, lambda: "\n".join(
             self.kubectl("-n", SYSTEM, *args, check=False)[-3000:] for args in (
                 ("describe", "pods"), ("logs", f"deployment/{DEPLOYMENT}", "--tail=40"))))
-        say(f"  operator: ready after {time.monotonic() - start:.1f} s")
+        say(f"  operator: ready after {time.monotonic() - start:.1f} s, RSS {self.operator_rss() / 1024:.1f} MiB")
 
     def down(self):
         if not os.environ.get("E2E_KEEP"):

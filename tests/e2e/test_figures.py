@@ -63,6 +63,6 @@ def test_memory_of_the_operator(space):
     while {(j.get("status") or {}).get("phase") for j in space.jobs()} != {"Completed"}:
         peak = max(peak, space.c.operator_rss())
         assert time.monotonic() < deadline, space.show("rss-0")
-    say(f"\n  operator RSS: idle {idle / 1024:.1f} MiB, during 10 jobs {peak / 1024:.1f} MiB")
+    say(f"\n  operator RSS: {idle / 1024:.1f} MiB after the tests so far, during 10 jobs {peak / 1024:.1f} MiB")
     # Far below the limit of deploy/v1/operator.yaml.
     assert peak < 100 * 1024
