@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 static const struct op_kube_type events = {"", "v1", "events", "Event"};
 
@@ -24,7 +25,6 @@ void op_last_warning_done(struct op_last_warning *w) {
 
 void op_recorder_init(struct op_recorder *r, struct op_kube_client *client, const char *instance) {
     *r = (struct op_recorder){.client = client, .instance = instance};
-    r->seed = co_hash_str(instance) ^ (uint64_t)co_wall_seconds() << 20 ^ (uint64_t)co_now_ms();
 }
 
 static void written(
@@ -76,6 +76,16 @@ static bool folded(struct op_recorder *r, const struct op_job *job, struct op_la
     return true;
 }
 
+/* Nanoseconds since the epoch, made to grow: names are unique over restarts, and `kubectl
+ * describe`, which sorts by second and then by name, keeps the order of the story. */
+static uint64_t next_number(struct op_recorder *r) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    uint64_t n = (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+    r->last_number = n > r->last_number ? n : r->last_number + 1;
+    return r->last_number;
+}
+
 void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_last_warning *last,
     const struct op_event *event) {
     if (folded(r, job, last, event)) {
@@ -84,8 +94,7 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
     /* 253 characters are allowed: the job's name is at most 63 when it has any children, but
      * the event that says so must not fail for its length. */
     char name[128];
-    (void)snprintf(name, sizeof(name), "%.100s.%016" PRIx64, job->name,
-        (uint64_t)(r->seed + ++r->n * 0x9e3779b97f4a7c15ULL));
+    (void)snprintf(name, sizeof(name), "%.100s.%016" PRIx64, job->name, next_number(r));
     CO_AUTOJSON json_t *body = event_body(r, job, event, name);
     if (!body) {
         co_log_warn("event dropped: not UTF-8", CO_S("job", job->name));

@@ -21,8 +21,7 @@ void op_last_warning_done(struct op_last_warning *w);
 struct op_recorder {
     struct op_kube_client *client;
     const char *instance; /* who reports: the pod's name */
-    uint64_t seed;        /* makes names unique over restarts */
-    uint64_t n;
+    uint64_t last_number; /* of the last event's name */
 };
 
 void op_recorder_init(struct op_recorder *r, struct op_kube_client *client, const char *instance);
