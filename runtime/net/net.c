@@ -49,11 +49,10 @@ static void address_text(const struct addrinfo *a, char *ret_text, size_t size) 
     char host[48], port[8];
     int rc = getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), port, sizeof(port),
         NI_NUMERICHOST | NI_NUMERICSERV);
-    (void)snprintf(ret_text, size,
-        rc != 0             ? ""
-        : strchr(host, ':') ? "[%s]:%s"
-                            : "%s:%s",
-        host, port);
+    ret_text[0] = '\0';
+    if (rc == 0) {
+        (void)snprintf(ret_text, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+    }
 }
 
 /* A socket on its way, writable once that is decided; -1 when it failed at once. */
