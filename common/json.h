@@ -23,6 +23,11 @@ static inline void co_json_decref(json_t **j) {
  * (JSON_PARSER_MAX_DEPTH 2048). */
 CO_MUST_CHECK int co_json_parse(const char *text, size_t len, json_t **ret, struct co_err *err);
 
+/* The same for what another program took for good JSON: where jansson gives up, integers beyond 64
+ * bits become reals, NUL becomes U+FFFD and what lies deeper than 1000 levels null, so that one odd
+ * object does not make a whole list unreadable. */
+CO_MUST_CHECK int co_json_parse_odd(const char *text, size_t len, json_t **ret, struct co_err *err);
+
 /* Borrowed value at a path of keys, NULL when absent (or when a step is no object):
  *     co_json_at(pod, "metadata", "labels", "app.kubernetes.io/name")   */
 #define co_json_at(obj, ...) co_json_atv((obj), (const char *const[]){__VA_ARGS__, NULL})

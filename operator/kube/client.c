@@ -96,7 +96,7 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     if (code) {
         co_err_set(&err, code, "%s: %s", op->what, co_err_text(r->err));
     } else if (r->len && wants_body(op, r->status)) {
-        code = co_json_parse(r->text, r->len, &body, &err);
+        code = co_json_parse_odd(r->text, r->len, &body, &err);
     }
     if (!r->code && (r->status < 200 || r->status > 299)) {
         code = op_kube_status_err(&err, op->what, r->status, body, r->text);

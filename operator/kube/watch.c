@@ -331,11 +331,11 @@ static int on_line(void *arg, const char *line, size_t len) {
     CO_AUTOJSON json_t *parsed = NULL;
     w->stats.events++;
     if (!op_kube_frame_split(line, len, &type, &text, &text_len, NULL) &&
-        !co_json_parse(text, text_len, &parsed, NULL)) {
+        !co_json_parse_odd(text, text_len, &parsed, NULL)) {
         return object_event(w, type, parsed);
     }
     /* Not as API servers write it: whole, in any order. */
-    int rc = co_json_parse(line, len, &parsed, &err);
+    int rc = co_json_parse_odd(line, len, &parsed, &err);
     const char *name = co_json_str(parsed, "type");
     json_t *object = co_json_at(parsed, "object");
     if (!rc) {

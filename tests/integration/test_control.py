@@ -4,6 +4,7 @@ import json
 import random
 import re
 import ssl
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -168,6 +169,7 @@ def test_a_dying_pod_at_the_gate_does_not_hold_up_the_others(plane, operator, ku
 
 # ---- odd objects ----------------------------------------------------------------------------
 
+sys.setrecursionlimit(20000)         # this module's own json has to read the deep ones back
 ODD = {
     "no-template": {"worker": {"replicas": 1}},
     "template-empty": {"worker": {"replicas": 1, "template": {}}},
@@ -185,6 +187,9 @@ ODD = {
     "huge-port": {"worker": worker(1, ports=[{"containerPort": 1e300}])},
     "huge-number": {"worker": worker(1, resources={"limits": {"cpu": 9223372036854775807}})},
     "deep-500": {"worker": worker(1, x="DEEP 500")},
+    "deep-3000": {"worker": worker(1, x="DEEP 3000")},
+    "beyond-64-bits": {"worker": worker(1, x=[99999999999999999999, -10 ** 20, 1e300])},
+    "nul-key": {"worker": worker(1, x={"a\u0000b": 1})},
     "replicas-max": {"worker": worker(2147483647)},
     "replicas-100001": {"worker": worker(100001)},
     "nothing": {},
