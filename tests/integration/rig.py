@@ -234,10 +234,15 @@ class Operator:
         self.p.wait()
 
     def stop(self, seconds=10):
-        """SIGTERM; the exit code."""
+        """SIGTERM, not before it listens to signals; the exit code."""
         self.expected = True
+        wait_for(lambda: self.p.poll() is not None or self.listens(), seconds, "the operator's handlers")
         self.p.terminate()
         return self.p.wait(seconds)
+
+    def listens(self):
+        status = pathlib.Path(f"/proc/{self.p.pid}/status").read_text()
+        return int(re.search(r"SigCgt:\s+(\w+)", status).group(1), 16) >> (signal.SIGTERM - 1) & 1
 
     def text(self):
         return pathlib.Path(self.log.name).read_text(errors="replace")
