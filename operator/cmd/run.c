@@ -18,6 +18,8 @@
 /* The manifest gives ten seconds: what is in flight has the first of them to end in order, giving
  * the lease back the rest. */
 enum { DRAIN_MS = 6000, RELEASE_MS = 2000, FILES_MAX = 65536 };
+/* A list comes in pages that fit, and in memory it is some times as large. */
+enum { REPLY_MAX = 12 << 20 };
 
 static struct {
     const char *namespace_, *scheduling, *init_image, *metrics_addr, *health_addr, *gate_bind,
@@ -314,7 +316,8 @@ static int start_client(struct op_program *p, struct co_err *err) {
         CO_S("config", config->source),
         CO_S("namespace", *flag.namespace_ ? flag.namespace_ : "*"));
     return op_kube_client_new(p->loop, config,
-        &(struct op_kube_client_opts){.sample = op_metrics_sample, .sample_arg = p->metrics},
+        &(struct op_kube_client_opts){
+            .reply_max = REPLY_MAX, .sample = op_metrics_sample, .sample_arg = p->metrics},
         &p->client, err);
 }
 

@@ -223,6 +223,11 @@ static void on_page(
         } else {
             begin_list(w);
         }
+    } else if (code == CO_NORESOURCE && w->opts.page > 1) {
+        /* An answer that is too large to be taken: smaller ones, from now on. */
+        w->opts.page /= 2;
+        forget(w);
+        begin_list(w);
     } else {
         w->stats.breaks += !reply->status;
         /* A page that failed for want of a server may be asked for again with its token. */

@@ -225,6 +225,17 @@ def test_odd_objects_hurt_nobody(plane, operator, kubelet, ns):
     assert o.p.poll() is None
 
 
+def test_lists_larger_than_an_answer_may_be(plane, operator, kubelet, ns):
+    """Twenty jobs of 1 MB are 20 MB in one page: asked for in smaller ones."""
+    for i in range(20):
+        assert not post(plane, ns, json.dumps(body(ns, f"big{i}", {"worker": worker(0, x="y" * 1000000)})))
+    o = operator()
+    plane.create(ns, "j", ps=None, worker=1)
+    plane.wait_phase(ns, "j", "Running", 40)
+    print(f"RSS {o.rss()} KiB with 20 MB of jobs")
+    assert o.rss() < 150 * 1024
+
+
 def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxied_rig):
     proxy, config = proxied_rig
     proxy.faults = [Fault("POST .*/pods", "status", status=403, body=REFUSED)]      # none is really made
