@@ -148,12 +148,11 @@ $(BUILD)/gen/%.pb-c.c: %.proto
 	@echo "  PROTO $<"
 	@protoc-c --c_out=$(BUILD)/gen $<
 GIT_VERSION_FLAG_common_version.c := $(GIT_VERSION_FLAG)
-# Written anew only when the version is another one, so that nothing else is built again.
+# Written when make starts, and only when the version is another one.
+ifneq ($(shell cat $(BUILD)/gen/version 2>/dev/null),$(VERSION))
+$(shell mkdir -p $(BUILD)/gen && echo "$(VERSION)" >$(BUILD)/gen/version)
+endif
 $(BUILD)/obj/common/version.o: $(BUILD)/gen/version
-$(BUILD)/gen/version: FORCE
-	@mkdir -p $(@D)
-	@[ "$$(cat $@ 2>/dev/null)" = "$(VERSION)" ] || echo "$(VERSION)" >$@
-FORCE:
 
 TEST_SRCS := $(foreach u,$(UNITS),$(wildcard $(u)/*_test.c))
 FUZZ_SRCS := $(foreach u,$(UNITS),$(wildcard $(u)/*_fuzz.c))
