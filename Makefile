@@ -212,7 +212,10 @@ packages:
 install: all
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/bin/,paddle-operator paddlerun)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(BUILD)/lib/libpaddlert.a
-	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/paddlert runtime/rt.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/paddlert/runtime runtime/rt.h
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/paddlert/common common/err.h
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' runtime/paddlert.pc.in >$(BUILD)/paddlert.pc
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib/pkgconfig $(BUILD)/paddlert.pc
 
 clean:
 	rm -rf $(BUILD)

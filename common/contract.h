@@ -78,6 +78,14 @@ enum co_var {
     CO_VAR_INIT_TRAINER_COUNT,
     CO_VAR_INIT_USE_GPU,
     CO_VAR_CLUSTER_TRAIN,
+    /* of this project's parameter server, for those who need other bounds */
+    CO_VAR_PS_LEASE,
+    CO_VAR_PS_START_TIMEOUT,
+    CO_VAR_PS_CALL_TIMEOUT,
+    CO_VAR_PS_BARRIER_TIMEOUT,
+    CO_VAR_PS_SHARDS,
+    CO_VAR_RPC_DEADLINE,
+    CO_VAR_JOB_TOKEN,
     CO_VAR_COUNT,
 };
 
@@ -133,6 +141,7 @@ struct co_contract_row {
     unsigned generations;     /* CO_GEN_* */
     int64_t min, max;         /* of CO_TYPE_INT */
     const char *const *words; /* of CO_TYPE_WORD, ends with NULL */
+    bool secret;              /* its value is shown nowhere */
     const char *doc;          /* one sentence */
 };
 

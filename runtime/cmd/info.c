@@ -157,7 +157,8 @@ static void print_variables(void) {
     for (int i = 0; i < CO_VAR_COUNT; i++) {
         const char *value = getenv(co_contract[i].name);
         if (value) {
-            (void)printf("%-12s%s=%s\n", n++ ? "" : "variables", co_contract[i].name, value);
+            (void)printf("%-12s%s=%s\n", n++ ? "" : "variables", co_contract[i].name,
+                co_contract[i].secret ? "(set)" : value);
         }
     }
     if (n == 0) {

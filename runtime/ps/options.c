@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
 
@@ -17,7 +18,8 @@ static int positive(int64_t *ms, const char *name, const char *text, struct co_e
 }
 
 /* A duration ("30s", "1m30s"), when the program did not say one. */
-static int from_env(int64_t *ms, const char *name, int64_t def, struct co_err *err) {
+static int from_env(int64_t *ms, enum co_var var, int64_t def, struct co_err *err) {
+    const char *name = co_contract[var].name;
     const char *text = getenv(name);
     if (*ms > 0) {
         return 0;
@@ -30,12 +32,12 @@ static int from_env(int64_t *ms, const char *name, int64_t def, struct co_err *e
 }
 
 int rt_options_server(struct rt_server_options *o, struct co_err *err) {
-    int rc = from_env(&o->lease_ms, "PADDLE_PS_LEASE", RT_LEASE_MS, err);
-    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, "PADDLE_PS_START_TIMEOUT", RT_START_MS, err);
-    const char *shards = getenv("PADDLE_PS_SHARDS");
+    int rc = from_env(&o->lease_ms, CO_VAR_PS_LEASE, RT_LEASE_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, RT_START_MS, err);
+    const char *shards = getenv(co_contract[CO_VAR_PS_SHARDS].name);
     if (rc == 0 && o->shards == 0 && shards && *shards) {
         int64_t n;
-        rc = co_parse_i64("PADDLE_PS_SHARDS", shards, 1, SHARDS_MAX, &n, err);
+        rc = co_parse_i64(co_contract[CO_VAR_PS_SHARDS].name, shards, 1, SHARDS_MAX, &n, err);
         o->shards = rc == 0 ? (uint32_t)n : 0;
     }
     if (o->shards == 0) {
@@ -52,22 +54,23 @@ int rt_options_server(struct rt_server_options *o, struct co_err *err) {
 
 int rt_options_client(struct rt_client_options *o, struct co_err *err) {
     /* Paddle's own variable, in milliseconds, when ours is not there. */
-    const char *deadline = getenv("FLAGS_rpc_deadline");
+    const char *deadline = getenv(co_contract[CO_VAR_RPC_DEADLINE].name);
     int rc = 0;
-    if (o->call_timeout_ms <= 0 && deadline && *deadline && !getenv("PADDLE_PS_CALL_TIMEOUT")) {
-        rc = co_parse_i64(
-            "FLAGS_rpc_deadline", deadline, 1, INT64_C(1) << 40, &o->call_timeout_ms, err);
+    if (o->call_timeout_ms <= 0 && deadline && *deadline &&
+        !getenv(co_contract[CO_VAR_PS_CALL_TIMEOUT].name)) {
+        rc = co_parse_i64(co_contract[CO_VAR_RPC_DEADLINE].name, deadline, 1, INT64_C(1) << 40,
+            &o->call_timeout_ms, err);
     }
-    rc = rc < 0 ? rc : from_env(&o->call_timeout_ms, "PADDLE_PS_CALL_TIMEOUT", RT_CALL_MS, err);
-    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, "PADDLE_PS_START_TIMEOUT", RT_START_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->call_timeout_ms, CO_VAR_PS_CALL_TIMEOUT, RT_CALL_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, RT_START_MS, err);
     rc = rc < 0 ? rc
-                : from_env(&o->barrier_timeout_ms, "PADDLE_PS_BARRIER_TIMEOUT", RT_BARRIER_MS, err);
-    rc = rc < 0 ? rc : from_env(&o->lease_ms, "PADDLE_PS_LEASE", RT_LEASE_MS, err);
+                : from_env(&o->barrier_timeout_ms, CO_VAR_PS_BARRIER_TIMEOUT, RT_BARRIER_MS, err);
+    rc = rc < 0 ? rc : from_env(&o->lease_ms, CO_VAR_PS_LEASE, RT_LEASE_MS, err);
     o->dense_merge_max = o->dense_merge_max ? o->dense_merge_max : 4;
     return rc;
 }
 
 const char *rt_options_token(void) {
-    const char *token = getenv("PADDLE_JOB_TOKEN");
+    const char *token = getenv(co_contract[CO_VAR_JOB_TOKEN].name);
     return token ? token : "";
 }
