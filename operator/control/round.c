@@ -10,11 +10,12 @@ enum {
     BACKOFF_MAX_MS = 30000,
     /* A create that met its name taken: the watch may be about to tell that it is ours. */
     EXISTS_GRACE = 3,
-    EXISTS_WAIT_MS = 250,
     /* Counters alone change often while many pods start; a reader is served by one a second. */
     STATUS_PACE_MS = 1000,
-    /* After a conflict the watch brings what we missed; this is for a watch that is down. */
-    CONFLICT_WAIT_MS = 1000,
+    /* After a conflict the watch brings what we missed; this is for a watch that is down: twice as
+     * long after each conflict in a row. */
+    CONFLICT_MIN_MS = 250,
+    CONFLICT_DOUBLINGS = 5,
     /* Creates in one plan: bounds the memory that a job of very many pods takes at a time. */
     ROOM_MAX = 1024,
 };
@@ -73,8 +74,9 @@ struct op_round {
     size_t window;              /* creates at a time; SIZE_MAX: all */
     int64_t hold_until;         /* monotonic ms: no creates before */
     int64_t backoff_ms;
-    int64_t status_at; /* monotonic ms of the last status write */
-    char *status_sent; /* phase and reason last written: what pacing must not hold back */
+    unsigned conflicts; /* in a row */
+    int64_t status_at;  /* monotonic ms of the last status write */
+    char *status_sent;  /* phase and reason last written: what pacing must not hold back */
     struct op_last_warning warning;
 };
 
@@ -239,7 +241,11 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
         wake_ms = sooner(wake_ms, r->hold_until);
     }
     if (r->conflict) {
-        wake_ms = sooner(wake_ms, now + CONFLICT_WAIT_MS);
+        unsigned n = r->conflicts < CONFLICT_DOUBLINGS ? r->conflicts : CONFLICT_DOUBLINGS;
+        wake_ms = sooner(wake_ms, now + ((int64_t)CONFLICT_MIN_MS << n));
+        r->conflicts++;
+    } else {
+        r->conflicts = 0;
     }
     if (r->refused) { /* the status is to tell why, now, and the planner when it is tried again */
         wake_ms = now;
@@ -358,7 +364,7 @@ static void actions_done(struct op_round *r) {
         r->window = r->window > 512 ? SIZE_MAX : r->window * 2;
     }
     if (r->conflict) { /* planned on old facts: so was the status */
-        round_end(r, now + EXISTS_WAIT_MS);
+        round_end(r, 0);
         return;
     }
     status_write(r);

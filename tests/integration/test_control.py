@@ -76,9 +76,22 @@ def test_a_job_that_is_rejected_for_ever_is_quiet(plane, operator, kubelet, ns, 
     made = [r for _, r in proxy.requests(since=start) if f"/{ns}/" in r]
     tries = [r for r in made if r.startswith("POST") and "/pods" in r]
     print(len(tries), "tries,", len(made), "requests")
-    assert len(tries) <= 6 + 3 and len(made) <= 30
+    assert len(tries) <= 6 + 5 and len(made) <= 40
     proxy.faults = []
     plane.wait_phase(ns, "j", "Running", 40)
+
+
+def test_conflicts_without_end_are_quiet(plane, operator, kubelet, ns, proxied_rig):
+    proxy, config = proxied_rig
+    operator(kubeconfig=config)
+    conflict = REFUSED.replace("403", "409").replace("Forbidden", "Conflict")
+    proxy.faults = [Fault(f"POST .*/{ns}/pods", "status", status=409, body=conflict)]
+    plane.create(ns, "j", ps=None, worker=1)
+    wait_for(lambda: proxy.faults[0].hits)
+    time.sleep(6)
+    assert proxy.faults[0].hits <= 8
+    proxy.faults = []
+    plane.wait_phase(ns, "j", "Running", 20)
 
 
 def test_a_new_job_does_not_pay_for_the_old_one(plane, operator, kubelet, ns, proxied_rig):
