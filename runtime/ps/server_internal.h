@@ -32,6 +32,7 @@ struct rt_server {
     uint32_t n_tables;
     struct rt_shard **shards; /* [config.shards], NULL before the first hello */
     int64_t ticked_ms;
+    int64_t said_ms;   /* when it was said last who is missing */
     int64_t first_ms;  /* first hello; 0: none yet */
     int64_t orphan_ms; /* async: only lost trainers are left since; 0: no */
     bool over;         /* result is decided */

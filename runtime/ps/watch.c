@@ -9,6 +9,8 @@
 /* Until a connection has said who it is; from the end of the job until nobody is waited for;
  * between two ticks when it is us who were stopped. */
 enum { HELLO_MS = 10000, LINGER_MS = 2000, AWAY_MS = 2000 };
+/* Between two lines about trainers that have not come. */
+enum { SAY_MS = 10000 };
 
 /* All have finished, or only lost ones are missing. */
 void rt_server_check_end(struct rt_server *s) {
@@ -65,6 +67,20 @@ static void check_leases(struct rt_server *s, int64_t now) {
     }
 }
 
+/* Nothing bounds the wait for the first trainer (its pod may be waiting for a node): so it is
+ * not silent. */
+static void say_missing(struct rt_server *s, int64_t now) {
+    char list[128];
+    uint32_t absent = rt_members_in(&s->members, RT_MEMBER_ABSENT);
+    if (s->said_ms && absent > 0 && now - s->said_ms >= SAY_MS) {
+        rt_members_list(&s->members, RT_MEMBER_ABSENT, list, sizeof(list));
+        rt_server_say(s, "waiting for trainers %s of %u", list, s->config.trainers);
+    }
+    if (!s->said_ms || now - s->said_ms >= SAY_MS) {
+        s->said_ms = now;
+    }
+}
+
 static void check_missing(struct rt_server *s, int64_t now) {
     struct co_err err = {0};
     char list[128];
@@ -102,6 +118,7 @@ void rt_server_tick(void *arg) {
     if (!s->over) {
         check_leases(s, now);
         check_missing(s, now);
+        say_missing(s, now);
     }
     rt_server_tell(s);
 }
