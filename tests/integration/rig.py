@@ -60,8 +60,14 @@ class ControlPlane:
             return None
 
     def up(self):
-        subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", "0", self.dir],
-                       check=True, capture_output=True, text=True, timeout=900)
+        """Starts what does not run; once more if that fails, as a process that was killed may linger."""
+        for attempt in (1, 2):
+            p = subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", "0",
+                                self.dir], capture_output=True, text=True, timeout=900)
+            if p.returncode == 0:
+                return
+            print(f"deploy/local/up, attempt {attempt}, ended with {p.returncode}:\n{p.stdout}{p.stderr}")
+        raise AssertionError(f"deploy/local/up: {p.stderr[-2000:]}")
 
     def down(self):
         subprocess.run([ROOT / "deploy/local/down", self.dir], capture_output=True, timeout=60)
