@@ -249,3 +249,37 @@ def ready(o):
         return urllib.request.urlopen(f"http://127.0.0.1:{o.health}/readyz", timeout=5).status == 200
     except OSError:
         return False
+
+
+def test_host_mode_and_heter(plane, operator, kubelet, ns):
+    """Two jobs on the network of their nodes get ports apart; heterogeneous trainers are published, too."""
+    operator()
+    heter = {"replicas": 1, "template": {"spec": {"containers": [{"name": "c", "image": "x"}]}}}
+    for name in ("a", "b"):
+        plane.create(ns, name, ps=1, worker=1, intranet="Host", heter=heter, withGloo=1)
+    for name in ("a", "b"):
+        plane.wait_phase(ns, name, "Running")
+    pods = plane.pods(ns)
+    assert all(p.spec.host_network for p in pods.values()) and len(pods) == 6
+    data = {name: configmap(plane, ns, name).data for name in ("a", "b")}
+    assert data["a"]["PADDLE_PORT"] != data["b"]["PADDLE_PORT"]
+    for name, d in data.items():
+        end = lambda role: f"{pods[f'{name}-{role}-0'].status.pod_ip}:{d['PADDLE_PORT']}"
+        assert d["PADDLE_HETER_ENDPOINTS"] == end("heter")
+        assert d["PADDLE_PSERVERS_IP_PORT_LIST"] == end("ps") and d["PADDLE_TRAINER_ENDPOINTS"] == end("worker")
+        env = {e.name: e.value for e in pods[f"{name}-heter-0"].spec.containers[0].env}
+        assert env["TRAINING_ROLE"] == "HETER" and env["PADDLE_TRAINER_ID"] == "0"
+    status = plane.job(ns, "a")["status"]
+    assert status["readyHeter"] == "1/1" and status["heter"]["running"] == 1
+
+
+def test_single_and_collective_modes(plane, operator, kubelet, ns):
+    operator()
+    plane.create(ns, "one", ps=None, worker=1)
+    plane.create(ns, "many", ps=None, worker=2)
+    plane.wait_phase(ns, "one", "Running")
+    plane.wait_phase(ns, "many", "Running")
+    assert plane.job(ns, "one")["status"]["mode"] == "Single"
+    assert plane.job(ns, "many")["status"]["mode"] == "Collective"
+    table = plane.kubectl("-n", ns, "get", "pdj")
+    assert table.splitlines()[0].split() == ["NAME", "STATUS", "MODE", "AGE"]
