@@ -48,6 +48,7 @@ struct crd_field {
     const char *list_key;           /* list merged by this key; NULL: replaced as a whole */
     const char *anchor;             /* fields shared by several rows: documented once under this */
     enum crd_type type;
+    unsigned max;  /* items of a list, characters of a string; 0: no bound. Rules need one */
     bool required; /* of the object it is in */
     bool open;     /* keeps fields that are not in .fields */
     bool added;    /* not in paddle-operator v0.3.5 */
@@ -68,6 +69,14 @@ extern const struct crd_column crd_columns[];
 
 /* Fields of `template`, kept apart for their length. */
 extern const struct crd_field crd_template_fields[];
+/* Likewise of `status`. */
+extern const struct crd_field crd_status_fields[];
+
+/* Where `kubectl scale` and autoscalers read and write. */
+struct crd_scale {
+    const char *spec_replicas, *status_replicas, *selector; /* JSON paths */
+};
+extern const struct crd_scale crd_scale;
 
 /* The files. Failed writes are left to the caller's ferror(). */
 void crd_print_v1(FILE *out);

@@ -63,6 +63,79 @@ static const struct crd_field scheduling_fields[] = {
     {0},
 };
 
+/* Who owns a job may not change while one of them acts on it. */
+static const struct crd_rule spec_rules[] = {
+    {.rule = "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || "
+             "self.managedBy == oldSelf.managedBy)",
+        .message = "managedBy cannot be changed: create the job anew with the value that you want"},
+    {0},
+};
+
+static const struct crd_rule deadline_rules[] = {
+    {.rule = "self >= 1",
+        .message = "activeDeadlineSeconds must be 1 or more: leave it out for no deadline"},
+    {0},
+};
+
+static const struct crd_rule ttl_rules[] = {
+    {.rule = "self >= 0",
+        .message = "ttlSecondsAfterFinished must not be negative: use 0 for at once, or leave it "
+                   "out to keep the job"},
+    {0},
+};
+
+static const struct crd_rule limit_rules[] = {
+    {.rule = "self >= 0",
+        .message = "backoffLimit must not be negative: use 0 for no restarts, or leave it out"},
+    {0},
+};
+
+static const struct crd_rule action_rules[] = {
+    {.rule = "self in ['Fail', 'Restart', 'Ignore']",
+        .message = "action must be Fail, Restart or Ignore"},
+    {0},
+};
+
+static const struct crd_rule codes_rules[] = {
+    {.rule = "self.matches('^[0-9]{1,3}(-[0-9]{1,3})?(,[0-9]{1,3}(-[0-9]{1,3})?)*$')",
+        .message = "exitCodes must be numbers and ranges joined by commas, as \"3\" or "
+                   "\"1-127,137\""},
+    {0},
+};
+
+static const struct crd_rule role_rules[] = {
+    {.rule = "self in ['ps', 'worker', 'heter']", .message = "role must be ps, worker or heter"},
+    {0},
+};
+
+static const struct crd_field failure_rule_fields[] = {
+    {.name = "action",
+        .type = CRD_STRING,
+        .required = true,
+        .max = 16,
+        .rules = action_rules,
+        .doc = "Fail: the job fails at once. Restart: the group is restarted, counted against "
+               "backoffLimit. Ignore: the group is restarted and nothing is counted."},
+    {.name = "exitCodes",
+        .type = CRD_STRING,
+        .max = 256,
+        .rules = codes_rules,
+        .doc = "Fits a pod whose failed container ended with one of these: numbers and ranges "
+               "joined by commas, as \"3\" or \"1-127,137\" (128 + n: ended by signal n). Default: "
+               "any, also none."},
+    {.name = "reasons",
+        .type = CRD_STRING_LIST,
+        .max = 16,
+        .doc = "Fits a pod that failed for one of these reasons of Kubernetes, as OOMKilled or "
+               "Evicted. Default: any."},
+    {.name = "role",
+        .type = CRD_STRING,
+        .max = 16,
+        .rules = role_rules,
+        .doc = "Fits pods of this role: ps, worker or heter. Default: any."},
+    {0},
+};
+
 static const struct crd_field role_fields[] = {
     {.name = "replicas",
         .type = CRD_INTEGER,
@@ -129,8 +202,59 @@ static const struct crd_field spec_fields[] = {
         .added = true,
         .doc = "When a PS job is Completed. AllWorkers (default): when all workers have succeeded; "
                "the servers then get some time to finish by themselves and are stopped. AllPods: "
-               "when all pods have succeeded, servers included, as paddle-operator v0.3.5 did. Any "
-               "other value means AllWorkers."},
+               "when all pods have succeeded, servers included, as paddle-operator v0.3.5 did. "
+               "Worker0: when worker 0 has succeeded, in any mode; the others then get the same "
+               "time. Any other value means AllWorkers."},
+    {.name = "suspend",
+        .type = CRD_BOOLEAN,
+        .added = true,
+        .doc = "True deletes the job's pods and keeps the job; false again starts it anew, as "
+               "another attempt. A job that is suspended from the beginning creates nothing."},
+    {.name = "activeDeadlineSeconds",
+        .type = CRD_INT64,
+        .added = true,
+        .rules = deadline_rules,
+        .doc = "How long the job may take, restarts included, time in which it is suspended "
+               "excluded. After that it is Failed with reason DeadlineExceeded, and pods that "
+               "still run are deleted, whatever cleanPodPolicy says. Default: for ever."},
+    {.name = "ttlSecondsAfterFinished",
+        .type = CRD_INT32,
+        .added = true,
+        .rules = ttl_rules,
+        .doc = "Seconds after its end when the job itself is deleted, with all that it owns. "
+               "Default: never."},
+    {.name = "backoffLimit",
+        .type = CRD_INT32,
+        .added = true,
+        .rules = limit_rules,
+        .doc = "How often the whole group of pods is restarted because of pods that failed. The "
+               "first restart comes 10 s after the failure, each further one after twice the "
+               "time, at most 6 min; 10 min of Running and it is 10 s again. Pods that their node "
+               "or the scheduler took away (eviction, preemption, node shutdown, deletion) restart "
+               "the group, too, but are not counted. Default, without failurePolicy: a failed pod "
+               "fails the job, a deleted one is made anew, and the others stay, as paddle-operator "
+               "v0.3.5 did."},
+    {.name = "failurePolicy",
+        .type = CRD_OBJECT_LIST,
+        .fields = failure_rule_fields,
+        .anchor = "failurePolicy",
+        .max = 32,
+        .added = true,
+        .doc = "What a failed pod means, by exit code, reason or role: the first rule that fits "
+               "the pod that failed first decides. Where none fits, what backoffLimit says (0 when "
+               "that is absent)."},
+    {.name = "priorityClassName",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "PriorityClass of the job's pods, for templates that name none."},
+    {.name = "managedBy",
+        .type = CRD_STRING,
+        .added = true,
+        .max = 63,
+        .doc = "Name of the controller that looks after this job. Absent or "
+               "batch.paddlepaddle.org/paddle-operator: this operator. Any other value, as "
+               "kueue.x-k8s.io/multikueue: the job is left alone, status included. Cannot be "
+               "changed."},
     {.name = "elastic",
         .type = CRD_INTEGER,
         .doc = "Elastic training of workers. Any number, 0 included, turns it on: pods get "
@@ -148,151 +272,17 @@ static const struct crd_field spec_fields[] = {
     {0},
 };
 
-static const struct crd_field ref_fields[] = {
-    {.name = "apiVersion", .type = CRD_STRING, .doc = "Always v1."},
-    {.name = "kind", .type = CRD_STRING, .doc = "Always Pod."},
-    {.name = "namespace", .type = CRD_STRING, .doc = "Namespace of the pod."},
-    {.name = "name", .type = CRD_STRING, .doc = "Name of the pod."},
-    {.name = "uid", .type = CRD_STRING, .doc = "UID of the pod."},
-    {.name = "resourceVersion",
-        .type = CRD_STRING,
-        .doc = "Version of the pod that was seen when it was listed here."},
-    {.name = "fieldPath", .type = CRD_STRING, .doc = "Not used."},
-    {0},
-};
-
-static const struct crd_field role_status_fields[] = {
-    {.name = "pending", .type = CRD_INTEGER, .doc = "Pods that are not started yet."},
-    {.name = "starting",
-        .type = CRD_INTEGER,
-        .doc = "Pods that wait for their peers, or run but are not ready."},
-    {.name = "running", .type = CRD_INTEGER, .doc = "Pods that run, with all containers ready."},
-    {.name = "failed", .type = CRD_INTEGER, .doc = "Pods that have failed."},
-    {.name = "succeeded", .type = CRD_INTEGER, .doc = "Pods that have succeeded."},
-    {.name = "unknown",
-        .type = CRD_INTEGER,
-        .doc = "Pods whose state is not known, as their node does not answer."},
-    {.name = "refs",
-        .type = CRD_OBJECT_LIST,
-        .fields = ref_fields,
-        .anchor = "ref",
-        .doc = "The pods, ordered by their number."},
-    {0},
-};
-
-/* The shape is that of metav1.Condition, which `kubectl wait` and other tools read. */
-static const struct crd_field condition_fields[] = {
-    {.name = "type",
-        .type = CRD_STRING,
-        .required = true,
-        .doc = "Created (all pods), Running, Completing (workers have succeeded, servers may still "
-               "end), Succeeded, Failed, or Blocked (something keeps pods from being created, the "
-               "message says what)."},
-    {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
-    {.name = "reason",
-        .type = CRD_STRING,
-        .required = true,
-        .doc = "Why, in one word for programs, as PodFailed."},
-    {.name = "message",
-        .type = CRD_STRING,
-        .required = true,
-        .doc = "Why, in one sentence for people. May be empty."},
-    {.name = "lastTransitionTime",
-        .type = CRD_TIME,
-        .required = true,
-        .doc = "When the status of this condition last changed."},
-    {.name = "observedGeneration",
-        .type = CRD_INT64,
-        .doc = "Generation of the job (metadata.generation) that this was judged by."},
-    {0},
-};
-
-static const struct crd_field status_fields[] = {
-    {.name = "phase",
-        .type = CRD_STRING,
-        .doc = "Where the job stands: Pending (pods are being created or wait for a node), "
-               "Starting (pods wait for their peers or are not ready), Running, Completed, Failed "
-               "(both final), or Terminating (the job is being deleted)."},
-    {.name = "mode", .type = CRD_STRING, .doc = "PS, Collective or Single: follows from spec."},
-    {.name = "reason",
-        .type = CRD_STRING,
-        .added = true,
-        .doc = "Why the job is not running or has failed, in one word for programs, as PodFailed, "
-               "OOMKilled, QuotaExceeded, FailedCreate or ImagePullBackOff. Absent when there is "
-               "nothing to say."},
-    {.name = "message",
-        .type = CRD_STRING,
-        .added = true,
-        .doc = "The first cause in one sentence: which pod and container, its exit code and last "
-               "words, or what the API server answered."},
-    {.name = "ps",
-        .type = CRD_OBJECT,
-        .fields = role_status_fields,
-        .anchor = "roleStatus",
-        .doc = "Pods of the parameter servers. Absent before there are any; kept when they were "
-               "cleaned up."},
-    {.name = "worker",
-        .type = CRD_OBJECT,
-        .fields = role_status_fields,
-        .anchor = "roleStatus",
-        .doc = "Pods of the workers. Absent before there are any; kept when they were cleaned up."},
-    {.name = "heter",
-        .type = CRD_OBJECT,
-        .fields = role_status_fields,
-        .anchor = "roleStatus",
-        .doc = "Pods of the heterogeneous workers. Absent before there are any; kept when they "
-               "were cleaned up."},
-    {.name = "readyPS",
-        .type = CRD_STRING,
-        .added = true,
-        .doc = "Parameter servers that run or have succeeded, of those asked for, as 2/2. For "
-               "kubectl get -o wide."},
-    {.name = "readyWorker",
-        .type = CRD_STRING,
-        .added = true,
-        .doc = "Workers that run or have succeeded, of those asked for, as 2/2."},
-    {.name = "readyHeter",
-        .type = CRD_STRING,
-        .added = true,
-        .doc = "Heterogeneous workers that run or have succeeded, of those asked for, as 2/2."},
-    {.name = "restarts",
-        .type = CRD_INTEGER,
-        .added = true,
-        .doc = "Container restarts of the job's pods, summed up."},
-    {.name = "startTime",
-        .type = CRD_TIME,
-        .doc = "When the job was first Running. Never changes."},
-    {.name = "completionTime",
-        .type = CRD_TIME,
-        .doc = "When the job was Completed or Failed. Never changes."},
-    {.name = "conditions",
-        .type = CRD_OBJECT_LIST,
-        .fields = condition_fields,
-        .anchor = "condition",
-        .list_key = "type",
-        .added = true,
-        .doc = "What is true of the job, in the form that kubectl wait understands: kubectl wait "
-               "--for=condition=Succeeded pdj/<name>."},
-    {.name = "observedGeneration",
-        .type = CRD_INTEGER,
-        .doc = "Generation of the job (metadata.generation) that this status was made from. Lower "
-               "than the generation: the operator has not looked at the last change yet."},
-    {.name = "elastic",
-        .type = CRD_STRING,
-        .doc = "State of elastic training: NONE, DOING, DONE or ERROR. Reserved, not set."},
-    {0},
-};
-
 static const struct crd_field job_fields[] = {
     {.name = "spec",
         .type = CRD_OBJECT,
         .fields = spec_fields,
+        .rules = spec_rules,
         .anchor = "spec",
         .doc = "What is to run: for each role (ps, worker, heter) a number of pods and what they "
                "look like, and how they find each other."},
     {.name = "status",
         .type = CRD_OBJECT,
-        .fields = status_fields,
+        .fields = crd_status_fields,
         .anchor = "status",
         .doc = "What the operator has seen. Written by the operator alone."},
     {0},
@@ -309,6 +299,12 @@ const struct crd_field crd_job = {
            "operator creates the pods, follows them, and ends the job when training has ended.",
 };
 
+const struct crd_scale crd_scale = {
+    .spec_replicas = ".spec.worker.replicas",
+    .status_replicas = ".status.worker.replicas",
+    .selector = ".status.selector",
+};
+
 /* NAME STATUS MODE AGE is what users and scripts know: wide ones come after. */
 const struct crd_column crd_columns[] = {
     {"Status", "string", ".status.phase", "Where the job stands.", false},
@@ -316,7 +312,7 @@ const struct crd_column crd_columns[] = {
     {"Age", "date", ".metadata.creationTimestamp", "Time since the job was created.", false},
     {"PS", "string", ".status.readyPS", "Parameter servers ready, of those asked for.", true},
     {"Worker", "string", ".status.readyWorker", "Workers ready, of those asked for.", true},
-    {"Restarts", "integer", ".status.restarts", "Container restarts.", true},
+    {"Restarts", "integer", ".status.restarts", "Restarts of the whole group.", true},
     {"Reason", "string", ".status.reason", "Why the job does not run.", true},
     {"Message", "string", ".status.message", "The first cause in one sentence.", true},
     {0},

@@ -145,6 +145,10 @@ static void print_schema(
     if (types[field->type].format != NULL) {
         crd_out_line(out, "format: %s", types[field->type].format);
     }
+    if (field->max) {
+        crd_out_line(
+            out, "%s: %u", field->type == CRD_STRING ? "maxLength" : "maxItems", field->max);
+    }
     switch (field->type) {
     case CRD_OBJECT:
         print_content(out, field, dialect);
@@ -173,6 +177,15 @@ static void print_schema(
         break;
     }
     print_rules(out, field->rules, dialect);
+}
+
+static void print_subresources(const struct crd_out *out) {
+    crd_out_line(out, "subresources:");
+    crd_out_line(out, "  status: {}");
+    crd_out_line(out, "  scale:");
+    crd_out_line(out, "    specReplicasPath: %s", crd_scale.spec_replicas);
+    crd_out_line(out, "    statusReplicasPath: %s", crd_scale.status_replicas);
+    crd_out_line(out, "    labelSelectorPath: %s", crd_scale.selector);
 }
 
 static void print_columns(const struct crd_out *out, const char *path_key) {
@@ -223,8 +236,7 @@ void crd_print_v1(FILE *file) {
     crd_out_line(&top, "  - name: %s", CRD_VERSION);
     crd_out_line(&version, "served: true");
     crd_out_line(&version, "storage: true");
-    crd_out_line(&version, "subresources:");
-    crd_out_line(&version, "  status: {}");
+    print_subresources(&version);
     print_columns(&version, "jsonPath");
     crd_out_line(&version, "schema:");
     crd_out_line(&version, "  openAPIV3Schema:");
@@ -244,8 +256,7 @@ void crd_print_v1beta1(FILE *file) {
     crd_out_line(&spec, "- name: %s", CRD_VERSION);
     crd_out_line(&spec, "  served: true");
     crd_out_line(&spec, "  storage: true");
-    crd_out_line(&spec, "subresources:");
-    crd_out_line(&spec, "  status: {}");
+    print_subresources(&spec);
     print_columns(&spec, "JSONPath");
     crd_out_line(&spec, "validation:");
     crd_out_line(&spec, "  openAPIV3Schema:");

@@ -1,5 +1,7 @@
 #include "operator/api/job.h"
 
+#include "common/parse.h"
+
 #include <string.h>
 
 /* Words that mean something; any other keeps the row's fallback. */
@@ -19,7 +21,9 @@ static const struct word clean_words[] = {
 static const struct word intranet_words[] = {
     {"Service", OP_SERVICE}, {"Host", OP_HOST}, {NULL, OP_POD_IP}};
 static const struct word success_words[] = {
-    {"AllPods", OP_SUCCESS_ALL}, {NULL, OP_SUCCESS_WORKERS}};
+    {"AllPods", OP_SUCCESS_ALL}, {"Worker0", OP_SUCCESS_WORKER_0}, {NULL, OP_SUCCESS_WORKERS}};
+static const struct word action_words[] = {
+    {"Fail", OP_FAIL}, {"Ignore", OP_IGNORE}, {NULL, OP_RESTART}};
 
 static int word_value(const struct word *rows, const char *text) {
     const struct word *w = rows;
@@ -38,6 +42,14 @@ static int32_t clamp32(const json_t *j, int32_t max) {
     return v < 0 ? 0 : v > max ? max : (int32_t)v;
 }
 
+/* A number, or `absent`; beyond the range: the nearest. */
+static int64_t number(
+    const json_t *obj, const char *key, int64_t absent, int64_t min, int64_t max) {
+    const json_t *j = json_object_get(obj, key);
+    int64_t v = json_integer_value(j);
+    return !json_is_integer(j) ? absent : v < min ? min : v > max ? max : v;
+}
+
 static void decode_roles(struct op_job *job, const json_t *spec) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         const json_t *j = json_object_get(spec, op_role_name(r));
@@ -49,12 +61,75 @@ static void decode_roles(struct op_job *job, const json_t *spec) {
     }
 }
 
+bool op_exit_codes_parse(const char *text, uint64_t ret[4]) {
+    uint64_t set[4] = {0};
+    for (const char *p = text;;) {
+        int64_t range[2];
+        for (int i = 0; i < 2; i++) {
+            size_t n = strspn(p, "0123456789");
+            if (n == 0 || n > 3) {
+                return false;
+            }
+            range[i] = 0;
+            for (const char *end = p + n; p < end; p++) {
+                range[i] = range[i] * 10 + (*p - '0');
+            }
+            if (i == 0 && *p != '-') {
+                range[1] = range[0];
+                break;
+            }
+            p += i == 0;
+        }
+        if (range[0] > range[1] || range[1] > 255) {
+            return false;
+        }
+        for (int64_t code = range[0]; code <= range[1]; code++) {
+            set[code / 64] |= UINT64_C(1) << code % 64;
+        }
+        if (*p != ',') {
+            memcpy(ret, set, *p ? 0 : sizeof(set));
+            return !*p;
+        }
+        p++;
+    }
+}
+
+static void decode_rules(struct op_job *job, const json_t *list) {
+    size_t n = json_array_size(list);
+    n = n < OP_RULES_MAX ? n : OP_RULES_MAX;
+    job->rules = n ? co_xcalloc(n, sizeof(*job->rules)) : NULL;
+    job->n_rules = n;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *j = json_array_get(list, i);
+        const char *codes = co_json_str(j, "exitCodes");
+        const json_t *reasons = json_object_get(j, "reasons");
+        struct op_rule *rule = &job->rules[i];
+        rule->action =
+            (enum op_action_on_failure)word_value(action_words, co_json_str(j, "action"));
+        rule->role = op_role_parse(co_json_str(j, "role"));
+        rule->any_code = !codes || !op_exit_codes_parse(codes, rule->codes);
+        rule->reasons = json_is_array(reasons) ? reasons : NULL;
+    }
+}
+
+static void decode_policy(struct op_job *job, const json_t *spec) {
+    const char *manager = co_json_str(spec, "managedBy");
+    job->suspend = json_is_true(json_object_get(spec, "suspend"));
+    job->elsewhere = manager && *manager && strcmp(manager, OP_MANAGER) != 0;
+    job->deadline = number(spec, "activeDeadlineSeconds", 0, 1, INT32_MAX);
+    job->ttl = (int32_t)number(spec, "ttlSecondsAfterFinished", -1, 0, INT32_MAX);
+    job->backoff_limit = (int32_t)number(spec, "backoffLimit", -1, 0, INT32_MAX);
+    job->priority_class = text_or_empty(co_json_str(spec, "priorityClassName"));
+    decode_rules(job, json_object_get(spec, "failurePolicy"));
+}
+
 static void decode_spec(struct op_job *job, const json_t *spec) {
     job->clean = (enum op_clean)word_value(clean_words, co_json_str(spec, "cleanPodPolicy"));
     job->intranet = (enum op_intranet)word_value(intranet_words, co_json_str(spec, "intranet"));
     job->success = (enum op_success)word_value(success_words, co_json_str(spec, "successPolicy"));
     const json_t *elastic = json_object_get(spec, "elastic");
     job->elastic = elastic && !json_is_null(elastic);
+    decode_policy(job, spec);
     decode_roles(job, spec);
     if (job->role[OP_PS].present) {
         job->mode = OP_MODE_PS;
@@ -71,6 +146,10 @@ static void decode_metadata(struct op_job *job, const json_t *meta) {
     job->uid = text_or_empty(co_json_str(meta, "uid"));
     job->resource_version = text_or_empty(co_json_str(meta, "resourceVersion"));
     job->generation = json_integer_value(json_object_get(meta, "generation"));
+    const char *created = co_json_str(meta, "creationTimestamp");
+    if (!created || co_parse_time("creationTimestamp", created, &job->created, NULL)) {
+        job->created = 0;
+    }
     const json_t *deleted = json_object_get(meta, "deletionTimestamp");
     job->deleting = deleted && !json_is_null(deleted);
     size_t i;
@@ -98,6 +177,7 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     const json_t *status = json_object_get(obj, "status");
     job->status = json_is_object(status) ? status : NULL;
     job->phase = op_phase_parse(co_json_str(job->status, "phase"));
+    job->attempt = (int32_t)number(job->status, "attempt", 0, 0, INT32_MAX - 1);
 
     struct op_problem found[OP_PROBLEMS_MAX];
     job->n_problems = op_job_validate(obj, false, found, OP_PROBLEMS_MAX);
@@ -113,6 +193,7 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
 void op_job_free(struct op_job *job) {
     if (job) {
         json_decref(job->json);
+        free(job->rules);
         free(job->problems);
         free(job);
     }

@@ -24,10 +24,12 @@
 #define OP_ANNOTATION_ROLE "paddle-resource" /* the same, as upstream */
 #define OP_LABEL_JOB OP_GROUP "/job-name"    /* pods, Services, ConfigMap */
 #define OP_LABEL_INDEX OP_GROUP "/index"     /* pods */
-#define OP_LABEL_ATTEMPT OP_GROUP "/attempt" /* pods; "0" until groups restart */
+#define OP_LABEL_ATTEMPT OP_GROUP "/attempt" /* pods, ConfigMap; absent: 0 */
 #define OP_SELECTOR OP_LABEL_NAME            /* labelSelector of the child watches */
 #define OP_FINALIZER "finalizers.paddlepaddle.org" /* upstream's: removed, never added */
 #define OP_GATE_CONTAINER "coord-paddle"
+/* spec.managedBy of our jobs; absent means the same. */
+#define OP_MANAGER OP_GROUP "/paddle-operator"
 
 enum op_role { OP_PS, OP_WORKER, OP_HETER, OP_ROLES, OP_NO_ROLE = OP_ROLES };
 enum op_clean {
@@ -40,7 +42,7 @@ enum op_clean {
 };
 enum op_intranet { OP_POD_IP, OP_SERVICE, OP_HOST };
 enum op_mode { OP_MODE_SINGLE, OP_MODE_COLLECTIVE, OP_MODE_PS };
-enum op_success { OP_SUCCESS_WORKERS, OP_SUCCESS_ALL };
+enum op_success { OP_SUCCESS_WORKERS, OP_SUCCESS_ALL, OP_SUCCESS_WORKER_0 };
 
 /* The order is that of the names in op_phase_name. */
 enum op_phase {
@@ -51,6 +53,9 @@ enum op_phase {
     OP_PHASE_COMPLETED,
     OP_PHASE_FAILED,
     OP_PHASE_TERMINATING,
+    OP_PHASE_RESTARTING, /* all pods anew, until they run */
+    OP_PHASE_SUSPENDED,
+    OP_PHASES
 };
 
 /* What makes a job impossible to carry out. */
@@ -63,12 +68,22 @@ enum op_problem_code {
     OP_PROBLEM_ELASTIC,    /* elastic without workers */
 };
 
-enum { OP_NAME_MAX = 63, OP_REPLICAS_MAX = 100000, OP_PROBLEMS_MAX = 16 };
+enum { OP_NAME_MAX = 63, OP_REPLICAS_MAX = 100000, OP_PROBLEMS_MAX = 16, OP_RULES_MAX = 32 };
 
 struct op_problem {
     enum op_problem_code code;
     char path[96];     /* dotted: "spec.worker.template.spec.containers" */
     char message[256]; /* what is wrong and what to do; starts with the path */
+};
+
+/* What a failed pod means: a row of spec.failurePolicy.  A row fits when all that it names does. */
+enum op_action_on_failure { OP_FAIL, OP_RESTART, OP_IGNORE };
+struct op_rule {
+    enum op_action_on_failure action;
+    enum op_role role;     /* OP_NO_ROLE: any */
+    bool any_code;         /* no exit codes are given */
+    uint64_t codes[4];     /* bit set of 0..255 */
+    const json_t *reasons; /* borrowed from op_job.json; NULL: any */
 };
 
 struct op_role_spec {
@@ -90,10 +105,21 @@ struct op_job {
     enum op_mode mode;
     enum op_success success;
     bool elastic;
-    int32_t gloo; /* 0 off (also without servers), 1, 2, … as given */
+    /* The run policy; absent values leave everything as it is without it. */
+    bool suspend;
+    bool elsewhere;        /* spec.managedBy names another controller */
+    int64_t deadline;      /* activeDeadlineSeconds; 0: none */
+    int32_t ttl;           /* ttlSecondsAfterFinished; -1: none */
+    int32_t backoff_limit; /* -1: absent */
+    struct op_rule *rules; /* owned */
+    size_t n_rules;
+    const char *priority_class; /* borrowed; "" when absent */
+    int32_t gloo;               /* 0 off (also without servers), 1, 2, … as given */
     struct op_role_spec role[OP_ROLES];
     const json_t *status;        /* borrowed; NULL when none is stored */
     enum op_phase phase;         /* stored */
+    int32_t attempt;             /* stored: the number of the present group of pods */
+    int64_t created;             /* creationTimestamp, seconds; 0 when unknown */
     struct op_problem *problems; /* owned */
     size_t n_problems;
 };
@@ -109,6 +135,14 @@ CO_DEFINE_CLEANUP(struct op_job *, op_job_free)
  * were written; 0 means that the job can be carried out.  Also checks kind and apiVersion when
  * strict (files given by a user). */
 size_t op_job_validate(const json_t *obj, bool strict, struct op_problem *ret, size_t max);
+
+/* Pods that fail restart the group, as far as the limit allows. */
+static inline bool op_job_restarts(const struct op_job *job) {
+    return job->backoff_limit >= 0 || job->n_rules > 0;
+}
+
+/* Exit codes as "3" or "1-127,137"; false, and *ret untouched, when it is not that. */
+bool op_exit_codes_parse(const char *text, uint64_t ret[4]);
 
 /* Names of things, and back.  All pure. */
 const char *op_role_name(enum op_role role);  /* "ps", "worker", "heter" */

@@ -44,6 +44,57 @@ static void a_job_is_decoded(void **state) {
     op_job_free(job);
 }
 
+static void the_run_policy_is_decoded(void **state) {
+    (void)state;
+    struct op_job *job = decode(
+        "{'metadata':{'name':'x','creationTimestamp':'1970-01-02T00:00:00Z'},'spec':{"
+        "'suspend':true,'activeDeadlineSeconds':60,'ttlSecondsAfterFinished':0,'backoffLimit':3,"
+        "'priorityClassName':'high','managedBy':'kueue.x-k8s.io/multikueue','failurePolicy':["
+        "{'action':'Fail','exitCodes':'2,10-12'},{'action':'Ignore','reasons':['OOMKilled'],"
+        "'role':'ps'},{'action':'Restart'}]},'status':{'attempt':2}}");
+    assert_true(job->suspend && job->elsewhere && op_job_restarts(job));
+    assert_int_equal(job->deadline, 60);
+    assert_int_equal(job->ttl, 0);
+    assert_int_equal(job->backoff_limit, 3);
+    assert_string_equal(job->priority_class, "high");
+    assert_int_equal(job->created, 86400);
+    assert_int_equal(job->attempt, 2);
+    assert_int_equal(job->n_rules, 3);
+    assert_int_equal(job->rules[0].action, OP_FAIL);
+    assert_int_equal(job->rules[0].role, OP_NO_ROLE);
+    assert_false(job->rules[0].any_code);
+    assert_int_equal(job->rules[0].codes[0], 1 << 2 | 7 << 10);
+    assert_int_equal(job->rules[1].action, OP_IGNORE);
+    assert_int_equal(job->rules[1].role, OP_PS);
+    assert_true(job->rules[1].any_code);
+    assert_int_equal(json_array_size(job->rules[1].reasons), 1);
+    assert_int_equal(job->rules[2].action, OP_RESTART);
+    assert_null(job->rules[2].reasons);
+    assert_int_equal(job->n_problems, 0);
+    op_job_free(job);
+    job = decode("{'metadata':{'name':'x'},'spec':{'managedBy':'" OP_MANAGER "'}}");
+    assert_false(job->suspend || job->elsewhere || op_job_restarts(job));
+    assert_int_equal(job->deadline, 0);
+    assert_int_equal(job->ttl, -1);
+    assert_int_equal(job->backoff_limit, -1);
+    assert_int_equal(job->attempt, 0);
+    op_job_free(job);
+}
+
+static void exit_codes_are_numbers_and_ranges(void **state) {
+    (void)state;
+    static const char *const bad[] = {
+        "", ",", "1,", "-1", "1-", "3-1", "256", "1-256", "1 2", "x", "1-2-3", "0001"};
+    uint64_t set[4];
+    for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
+        if (op_exit_codes_parse(bad[i], set)) {
+            fail_msg("\"%s\" was taken", bad[i]);
+        }
+    }
+    assert_true(op_exit_codes_parse("0-63,65,255", set));
+    assert_true(set[0] == UINT64_MAX && set[1] == 2 && set[2] == 0 && set[3] == UINT64_C(1) << 63);
+}
+
 struct word_row {
     const char *spec;
     enum op_clean clean;
@@ -147,6 +198,20 @@ static const struct problem_row problems[] = {
     {"{'metadata':{'name':'x'},'spec':7}", "spec", "not an object"},
     {JOB("'cleanPodPolicy':3"), "spec.cleanPodPolicy", "not a string"},
     {JOB("'elastic':1," ROLE("ps", "1")), "spec.elastic", "needs workers"},
+    {JOB("'suspend':1"), "spec.suspend", "not true or false"},
+    {JOB("'suspend':false,'backoffLimit':0,'ttlSecondsAfterFinished':0"), NULL, NULL},
+    {JOB("'activeDeadlineSeconds':0"), "spec.activeDeadlineSeconds", "is 0: the least is 1"},
+    {JOB("'ttlSecondsAfterFinished':-1"), "spec.ttlSecondsAfterFinished", "the least is 0"},
+    {JOB("'backoffLimit':-5"), "spec.backoffLimit", "is -5: the least is 0"},
+    {JOB("'failurePolicy':{}"), "spec.failurePolicy", "not a list"},
+    {JOB("'failurePolicy':[{'action':'Retry'}]"), "spec.failurePolicy.0",
+        "Fail, Restart or Ignore"},
+    {JOB("'failurePolicy':[{'action':'Fail'},7]"), "spec.failurePolicy.1", "needs an action"},
+    {JOB("'failurePolicy':[{'action':'Fail','exitCodes':'256'}]"), "spec.failurePolicy.0",
+        "exitCodes"},
+    {JOB("'failurePolicy':[{'action':'Fail','exitCodes':3}]"), "spec.failurePolicy.0", "exitCodes"},
+    {JOB("'failurePolicy':[{'action':'Fail','role':'chief'}]"), "spec.failurePolicy.0", "role"},
+    {JOB("'failurePolicy':[{'action':'Fail','reasons':'x'}]"), "spec.failurePolicy.0", "reasons"},
 };
 
 static void problems_name_the_field_and_what_to_do(void **state) {
@@ -195,7 +260,7 @@ static void names_go_there_and_back(void **state) {
     assert_int_equal(op_pod_name_index("my-ps-job", OP_PS, "my-ps-job-ps-012"), -1);
     assert_int_equal(op_pod_name_index("my-ps-job", OP_PS, "my-ps-job-ps-"), -1);
     assert_int_equal(op_pod_name_index("j", OP_PS, "j-ps-99999999999999999999"), -1);
-    for (enum op_phase p = OP_PHASE_NONE; p <= OP_PHASE_TERMINATING; p++) {
+    for (enum op_phase p = OP_PHASE_NONE; p < OP_PHASES; p++) {
         assert_int_equal(op_phase_parse(op_phase_name(p)), p);
     }
     assert_int_equal(op_phase_parse("Scaling"), OP_PHASE_NONE);
@@ -206,6 +271,8 @@ static void names_go_there_and_back(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_decoded),
+        cmocka_unit_test(the_run_policy_is_decoded),
+        cmocka_unit_test(exit_codes_are_numbers_and_ranges),
         cmocka_unit_test(words_mean_what_they_meant),
         cmocka_unit_test(what_is_no_job_is_refused),
         cmocka_unit_test(problems_name_the_field_and_what_to_do),

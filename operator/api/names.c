@@ -16,6 +16,8 @@ static const char *const phase_names[] = {
     [OP_PHASE_COMPLETED] = "Completed",
     [OP_PHASE_FAILED] = "Failed",
     [OP_PHASE_TERMINATING] = "Terminating",
+    [OP_PHASE_RESTARTING] = "Restarting",
+    [OP_PHASE_SUSPENDED] = "Suspended",
 };
 static const char *const problem_names[] = {
     [OP_PROBLEM_NAME] = "InvalidName",

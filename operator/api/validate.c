@@ -181,18 +181,86 @@ static void check_role(struct found *f, const json_t *role, const char *name) {
 
 /* ---- the rest ------------------------------------------------------------------------------ */
 
-static const struct {
+struct field {
     const char *key;
-    json_type type;
+    json_type type; /* JSON_TRUE: a boolean */
     const char *word;
-} spec_fields[] = {
+    bool bounded; /* not below min */
+    int64_t min;
+};
+
+static const struct field spec_fields[] = {
     {"cleanPodPolicy", JSON_STRING, "a string"},
     {"intranet", JSON_STRING, "a string"},
     {"successPolicy", JSON_STRING, "a string"},
     {"withGloo", JSON_INTEGER, "an integer"},
     {"elastic", JSON_INTEGER, "an integer"},
     {"schedulingPolicy", JSON_OBJECT, "an object"},
+    {"suspend", JSON_TRUE, "true or false"},
+    {"activeDeadlineSeconds", JSON_INTEGER, "an integer", true, 1},
+    {"ttlSecondsAfterFinished", JSON_INTEGER, "an integer", true, 0},
+    {"backoffLimit", JSON_INTEGER, "an integer", true, 0},
+    {"failurePolicy", JSON_ARRAY, "a list"},
+    {"priorityClassName", JSON_STRING, "a string"},
+    {"managedBy", JSON_STRING, "a string"},
 };
+
+static void check_field(struct found *f, const json_t *spec, const struct field *field) {
+    const json_t *j = json_object_get(spec, field->key);
+    char path[64];
+    (void)snprintf(path, sizeof(path), "spec.%s", field->key);
+    if (absent(j)) {
+        return;
+    }
+    bool fits = field->type == JSON_TRUE ? json_is_boolean(j) : json_typeof(j) == field->type;
+    if (!fits) {
+        add(f, OP_PROBLEM_TYPE, path, "is not %s", field->word);
+    } else if (field->bounded && json_integer_value(j) < field->min) {
+        add(f, OP_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the least is %" PRId64,
+            json_integer_value(j), field->min);
+    }
+}
+
+/* ---- failurePolicy ------------------------------------------------------------------------- */
+
+static void check_rule(struct found *f, const json_t *rule, const char *path) {
+    const char *action = co_json_str(rule, "action");
+    const char *role = co_json_str(rule, "role");
+    const json_t *codes = json_object_get(rule, "exitCodes");
+    const json_t *reasons = json_object_get(rule, "reasons");
+    uint64_t set[4];
+    if (!co_streq(action, "Fail") && !co_streq(action, "Restart") && !co_streq(action, "Ignore")) {
+        add(f, OP_PROBLEM_TYPE, path, "needs an action: Fail, Restart or Ignore");
+    }
+    if (!absent(json_object_get(rule, "role")) && op_role_parse(role) == OP_NO_ROLE) {
+        add(f, OP_PROBLEM_TYPE, path, "has a role other than ps, worker and heter");
+    }
+    if (!absent(codes) &&
+        (!json_is_string(codes) || !op_exit_codes_parse(json_string_value(codes), set))) {
+        add(f, OP_PROBLEM_TYPE, path,
+            "has exitCodes that are not numbers from 0 to 255 and ranges joined by commas, as "
+            "\"1-127,137\"");
+    }
+    if (!absent(reasons) && !json_is_array(reasons)) {
+        add(f, OP_PROBLEM_TYPE, path, "has reasons that are not a list");
+    }
+}
+
+static void check_rules(struct found *f, const json_t *list) {
+    size_t i;
+    json_t *rule;
+    if (json_array_size(list) > OP_RULES_MAX) {
+        add(f, OP_PROBLEM_TYPE, "spec.failurePolicy", "has more than %d rules", OP_RULES_MAX);
+        return;
+    }
+    json_array_foreach(list, i, rule) {
+        char path[64];
+        (void)snprintf(path, sizeof(path), "spec.failurePolicy.%zu", i);
+        check_rule(f, rule, path);
+    }
+}
+
+/* ---- the whole ----------------------------------------------------------------------------- */
 
 static void check_spec(struct found *f, const json_t *spec) {
     if (absent(spec)) {
@@ -203,13 +271,9 @@ static void check_spec(struct found *f, const json_t *spec) {
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(spec_fields); i++) {
-        const json_t *j = json_object_get(spec, spec_fields[i].key);
-        if (!absent(j) && json_typeof(j) != spec_fields[i].type) {
-            char path[64];
-            (void)snprintf(path, sizeof(path), "spec.%s", spec_fields[i].key);
-            add(f, OP_PROBLEM_TYPE, path, "is not %s", spec_fields[i].word);
-        }
+        check_field(f, spec, &spec_fields[i]);
     }
+    check_rules(f, json_object_get(spec, "failurePolicy"));
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         check_role(f, json_object_get(spec, op_role_name(r)), op_role_name(r));
     }

@@ -158,6 +158,9 @@ static void add_phase(struct op_plan *plan, const struct op_world *w, const stru
     case OP_PHASE_PENDING:
     case OP_PHASE_STARTING:
     case OP_PHASE_TERMINATING:
+    case OP_PHASE_RESTARTING:
+    case OP_PHASE_SUSPENDED:
+    case OP_PHASES:
     default:
         break;
     }

@@ -230,6 +230,12 @@ REFUSED = {
     "no-replicas": ({"worker": {"template": {"spec": {"containers": []}}}}, ["spec.worker.replicas", "Required value"]),
     "value-number": ({"worker": {"replicas": 1, "template": {"spec": {"containers": [
         {"name": "a", "env": [{"name": "A", "value": 1}]}]}}}}, ["env[0].value", "must be of type string"]),
+    "deadline": ({"activeDeadlineSeconds": 0, "worker": pods()}, ["activeDeadlineSeconds must be 1 or more"]),
+    "ttl": ({"ttlSecondsAfterFinished": -1, "worker": pods()}, ["ttlSecondsAfterFinished must not be negative"]),
+    "limit": ({"backoffLimit": -1, "worker": pods()}, ["backoffLimit must not be negative"]),
+    "action": ({"failurePolicy": [{"action": "Retry"}], "worker": pods()}, ["must be Fail, Restart or Ignore"]),
+    "codes": ({"failurePolicy": [{"action": "Fail", "exitCodes": "1..3"}], "worker": pods()}, ["numbers and ranges"]),
+    "role": ({"failurePolicy": [{"action": "Fail", "role": "chief"}], "worker": pods()}, ["ps, worker or heter"]),
     "quantity": ({"schedulingPolicy": {"minResources": {"cpu": "two"}}, "worker": pods()}, ["minResources"]),
 }
 
@@ -257,6 +263,18 @@ def test_job_of_long_name_scales_as_far_as_its_pods_have_names(cluster):
     cluster.delete(name)
 
 
+def test_the_manager_of_a_job_stays_who_it_is(cluster):
+    cluster.create("mine", {"worker": pods()})
+    cluster.create("theirs", {"worker": pods(), "managedBy": "kueue.x-k8s.io/multikueue"})
+    for name, manager in (("mine", "a/b"), ("theirs", "a/b"), ("theirs", None)):
+        code, _, err = merge(cluster, name, {"spec": {"managedBy": manager}})
+        assert code != 0 and "managedBy cannot be changed" in err
+        assert merge(cluster, name, {"spec": {"suspend": True, "managedBy": cluster.get("pdj", name)["spec"].get("managedBy")}})[0] == 0
+        cluster.ok("patch", "pdj", name, "--type=json", "-p", '[{"op": "remove", "path": "/spec/suspend"}]')
+    cluster.delete("mine")
+    cluster.delete("theirs")
+
+
 def until(what, seconds=10):
     """The API server takes over a changed CRD a moment later."""
     end = time.monotonic() + seconds
@@ -282,13 +300,14 @@ def test_job_from_before_the_rules_can_still_be_reported_on_edited_and_deleted(c
     cluster.delete("old.job")
 
 
-COUNTS = {"pending": 1, "starting": 2, "running": 3, "failed": 4, "succeeded": 5, "unknown": 6, "refs": [
+COUNTS = {"pending": 1, "starting": 2, "running": 3, "failed": 4, "succeeded": 5, "unknown": 6, "replicas": 1, "refs": [
     {"apiVersion": "v1", "kind": "Pod", "namespace": "n", "name": "x-ps-0", "uid": "u", "resourceVersion": "7"}]}
 STATUS = {
     "phase": "Completed", "mode": "PS", "ps": COUNTS, "worker": COUNTS, "heter": COUNTS, "elastic": "NONE",
     "startTime": "2023-01-01T00:00:00Z", "completionTime": "2023-01-01T00:00:01Z", "observedGeneration": 3,
     "reason": "PodFailed", "message": "pod x-worker-0 failed", "readyPS": "2/2", "readyWorker": "1/2",
-    "readyHeter": "0/0", "restarts": 4,
+    "readyHeter": "0/0", "restarts": 4, "attempt": 5, "restartTime": "2023-01-01T00:00:00Z", "backoffSeconds": 20,
+    "activeSince": "2023-01-01T00:00:00Z", "activeSeconds": 7, "containerRestarts": 1, "selector": "a=b",
     "conditions": [{"type": "Succeeded", "status": "True", "reason": "AllWorkersSucceeded", "message": "",
                     "lastTransitionTime": "2023-01-01T00:00:01Z", "observedGeneration": 3}],
 }
@@ -392,7 +411,10 @@ def test_v1beta1_is_the_same_but_for_what_that_version_does_not_know():
         assert old["spec"][key] == new["spec"][key]
     assert old["spec"]["version"] == version["name"] == "v1"
     assert old["spec"]["versions"] == [{"name": "v1", "served": True, "storage": True}]
-    assert old["spec"]["subresources"] == version["subresources"] == {"status": {}}
+    assert old["spec"]["subresources"] == version["subresources"]
+    assert version["subresources"] == {"status": {}, "scale": {
+        "specReplicasPath": ".spec.worker.replicas", "statusReplicasPath": ".status.worker.replicas",
+        "labelSelectorPath": ".status.selector"}}
     assert old["spec"]["validation"]["openAPIV3Schema"] == strip(version["schema"]["openAPIV3Schema"])
     columns = [{("jsonPath" if k == "JSONPath" else k): v for k, v in c.items()}
                for c in old["spec"]["additionalPrinterColumns"]]

@@ -1,0 +1,178 @@
+/* What the operator writes: status. */
+#include "crd/crd.h"
+
+static const struct crd_field ref_fields[] = {
+    {.name = "apiVersion", .type = CRD_STRING, .doc = "Always v1."},
+    {.name = "kind", .type = CRD_STRING, .doc = "Always Pod."},
+    {.name = "namespace", .type = CRD_STRING, .doc = "Namespace of the pod."},
+    {.name = "name", .type = CRD_STRING, .doc = "Name of the pod."},
+    {.name = "uid", .type = CRD_STRING, .doc = "UID of the pod."},
+    {.name = "resourceVersion",
+        .type = CRD_STRING,
+        .doc = "Version of the pod that was seen when it was listed here."},
+    {.name = "fieldPath", .type = CRD_STRING, .doc = "Not used."},
+    {0},
+};
+
+static const struct crd_field role_status_fields[] = {
+    {.name = "pending", .type = CRD_INTEGER, .doc = "Pods that are not started yet."},
+    {.name = "starting",
+        .type = CRD_INTEGER,
+        .doc = "Pods that wait for their peers, or run but are not ready."},
+    {.name = "running", .type = CRD_INTEGER, .doc = "Pods that run, with all containers ready."},
+    {.name = "failed", .type = CRD_INTEGER, .doc = "Pods that have failed."},
+    {.name = "succeeded", .type = CRD_INTEGER, .doc = "Pods that have succeeded."},
+    {.name = "unknown",
+        .type = CRD_INTEGER,
+        .doc = "Pods whose state is not known, as their node does not answer."},
+    {.name = "replicas",
+        .type = CRD_INT32,
+        .added = true,
+        .doc = "Pods that there are, whatever their state. What kubectl scale and autoscalers "
+               "read."},
+    {.name = "refs",
+        .type = CRD_OBJECT_LIST,
+        .fields = ref_fields,
+        .anchor = "ref",
+        .doc = "The pods, ordered by their number. Left out for a job of more than 2000 pods, "
+               "which would not fit into an object: select them by label "
+               "batch.paddlepaddle.org/job-name."},
+    {0},
+};
+
+/* The shape is that of metav1.Condition, which `kubectl wait` and other tools read. */
+static const struct crd_field condition_fields[] = {
+    {.name = "type",
+        .type = CRD_STRING,
+        .required = true,
+        .doc = "Created (all pods), Running, Suspended, Restarting (the message says why), "
+               "Completing (the pods that decide have succeeded, the others may still end), "
+               "Succeeded, Failed, or Blocked (something keeps pods from being created, the "
+               "message says what)."},
+    {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
+    {.name = "reason",
+        .type = CRD_STRING,
+        .required = true,
+        .doc = "Why, in one word for programs, as PodFailed."},
+    {.name = "message",
+        .type = CRD_STRING,
+        .required = true,
+        .doc = "Why, in one sentence for people. May be empty."},
+    {.name = "lastTransitionTime",
+        .type = CRD_TIME,
+        .required = true,
+        .doc = "When the status of this condition last changed."},
+    {.name = "observedGeneration",
+        .type = CRD_INT64,
+        .doc = "Generation of the job (metadata.generation) that this was judged by."},
+    {0},
+};
+
+const struct crd_field crd_status_fields[] = {
+    {.name = "phase",
+        .type = CRD_STRING,
+        .doc =
+            "Where the job stands: Pending (pods are being created or wait for a node), "
+            "Starting (pods wait for their peers or are not ready), Running, Restarting (the whole "
+            "group, until it is Running again), Suspended, Completed, Failed (both final), or "
+            "Terminating (the job is being deleted)."},
+    {.name = "mode", .type = CRD_STRING, .doc = "PS, Collective or Single: follows from spec."},
+    {.name = "reason",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "Why the job is not running or has failed, in one word for programs, as PodFailed, "
+               "OOMKilled, QuotaExceeded, FailedCreate or ImagePullBackOff. Absent when there is "
+               "nothing to say."},
+    {.name = "message",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "The first cause in one sentence: which pod and container, its exit code and last "
+               "words, or what the API server answered."},
+    {.name = "ps",
+        .type = CRD_OBJECT,
+        .fields = role_status_fields,
+        .anchor = "roleStatus",
+        .doc = "Pods of the parameter servers. Absent before there are any; kept when they were "
+               "cleaned up."},
+    {.name = "worker",
+        .type = CRD_OBJECT,
+        .fields = role_status_fields,
+        .anchor = "roleStatus",
+        .doc = "Pods of the workers. Absent before there are any; kept when they were cleaned up."},
+    {.name = "heter",
+        .type = CRD_OBJECT,
+        .fields = role_status_fields,
+        .anchor = "roleStatus",
+        .doc = "Pods of the heterogeneous workers. Absent before there are any; kept when they "
+               "were cleaned up."},
+    {.name = "readyPS",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "Parameter servers that run or have succeeded, of those asked for, as 2/2. For "
+               "kubectl get -o wide."},
+    {.name = "readyWorker",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "Workers that run or have succeeded, of those asked for, as 2/2."},
+    {.name = "readyHeter",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "Heterogeneous workers that run or have succeeded, of those asked for, as 2/2."},
+    {.name = "restarts",
+        .type = CRD_INTEGER,
+        .added = true,
+        .doc = "Restarts of the whole group that count against backoffLimit."},
+    {.name = "attempt",
+        .type = CRD_INT32,
+        .added = true,
+        .doc = "Number of the present group of pods, which carry it as label: one more after each "
+               "restart, counted or not, and each suspension. Absent: 0."},
+    {.name = "restartTime",
+        .type = CRD_TIME,
+        .added = true,
+        .doc = "When the pods of the last restart were (or will be) created at the earliest."},
+    {.name = "backoffSeconds",
+        .type = CRD_INT32,
+        .added = true,
+        .doc = "How long the last restart waited. The next one waits twice as long, unless the "
+               "group was Running for 10 min meanwhile."},
+    {.name = "activeSince",
+        .type = CRD_TIME,
+        .added = true,
+        .doc = "When the job was last resumed. Absent: it was never suspended, or is now."},
+    {.name = "activeSeconds",
+        .type = CRD_INT64,
+        .added = true,
+        .doc = "How long the job was active before that. Counts for activeDeadlineSeconds."},
+    {.name = "containerRestarts",
+        .type = CRD_INTEGER,
+        .added = true,
+        .doc = "Restarts of single containers by kubelet, summed up over the job's pods. Absent: "
+               "none."},
+    {.name = "selector",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "Label selector of the workers, for kubectl scale and autoscalers."},
+    {.name = "startTime",
+        .type = CRD_TIME,
+        .doc = "When the job was first Running. Never changes."},
+    {.name = "completionTime",
+        .type = CRD_TIME,
+        .doc = "When the job was Completed or Failed. Never changes."},
+    {.name = "conditions",
+        .type = CRD_OBJECT_LIST,
+        .fields = condition_fields,
+        .anchor = "condition",
+        .list_key = "type",
+        .added = true,
+        .doc = "What is true of the job, in the form that kubectl wait understands: kubectl wait "
+               "--for=condition=Succeeded pdj/<name>."},
+    {.name = "observedGeneration",
+        .type = CRD_INTEGER,
+        .doc = "Generation of the job (metadata.generation) that this status was made from. Lower "
+               "than the generation: the operator has not looked at the last change yet."},
+    {.name = "elastic",
+        .type = CRD_STRING,
+        .doc = "State of elastic training: NONE, DOING, DONE or ERROR. Reserved, not set."},
+    {0},
+};
