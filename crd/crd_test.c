@@ -56,6 +56,9 @@ static void committed_files_are_those_printed(void **state) {
         {"deploy/v1/crd.yaml", crd_print_v1},
         {"deploy/v1beta1/crd.yaml", crd_print_v1beta1},
         {"docs/api.md", crd_print_docs},
+        {"deploy/charts/paddle-operator/crds/crd.yaml", crd_print_v1},
+        {"deploy/charts/paddle-operator/files/job-rules.yaml", crd_print_job_rules},
+        {"deploy/charts/paddle-operator/files/operator-rules.yaml", crd_print_operator_rules},
     };
 
     (void)state;

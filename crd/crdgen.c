@@ -13,6 +13,9 @@ static const struct {
     {"v1beta1", crd_print_v1beta1, "deploy/v1beta1/crd.yaml"},
     {"docs", crd_print_docs, "docs/api.md"},
     {"rbac", crd_print_rbac, "the roles in deploy/v1/operator.yaml"},
+    {"job-rules", crd_print_job_rules, "deploy/charts/paddle-operator/files/job-rules.yaml"},
+    {"operator-rules", crd_print_operator_rules,
+        "deploy/charts/paddle-operator/files/operator-rules.yaml"},
     {"paths", crd_print_paths, "every field with its type"},
 };
 
@@ -32,7 +35,7 @@ int main(int argc, char **argv) {
     }
     fprintf(stderr, "usage: crdgen FILE, where FILE is one of\n");
     for (size_t i = 0; i < OUTPUTS; i++) {
-        fprintf(stderr, "  %-8s  %s\n", outputs[i].name, outputs[i].help);
+        fprintf(stderr, "  %-14s  %s\n", outputs[i].name, outputs[i].help);
     }
     return 2;
 }

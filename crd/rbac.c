@@ -53,18 +53,9 @@ static void print_list(FILE *out, const char *key, const char *items) {
     fprintf(out, "]\n");
 }
 
-static void print_role(FILE *out, enum crd_scope scope) {
+static void print_rules(FILE *out, enum crd_scope scope) {
     struct crd_out top = {.file = out};
 
-    crd_out_line(&top, "---");
-    crd_out_line(&top, "apiVersion: rbac.authorization.k8s.io/v1");
-    crd_out_line(&top, "kind: %s", roles[scope].kind);
-    crd_out_line(&top, "metadata:");
-    crd_out_line(&top, "  name: %s", roles[scope].name);
-    if (roles[scope].namespace != NULL) {
-        crd_out_line(&top, "  namespace: %s", roles[scope].namespace);
-    }
-    crd_out_line(&top, "rules:");
     for (const struct crd_grant *grant = crd_grants; grant->resources != NULL; grant++) {
         if (grant->scope != scope) {
             continue;
@@ -79,7 +70,30 @@ static void print_role(FILE *out, enum crd_scope scope) {
     }
 }
 
+static void print_role(FILE *out, enum crd_scope scope) {
+    struct crd_out top = {.file = out};
+
+    crd_out_line(&top, "---");
+    crd_out_line(&top, "apiVersion: rbac.authorization.k8s.io/v1");
+    crd_out_line(&top, "kind: %s", roles[scope].kind);
+    crd_out_line(&top, "metadata:");
+    crd_out_line(&top, "  name: %s", roles[scope].name);
+    if (roles[scope].namespace != NULL) {
+        crd_out_line(&top, "  namespace: %s", roles[scope].namespace);
+    }
+    crd_out_line(&top, "rules:");
+    print_rules(out, scope);
+}
+
 void crd_print_rbac(FILE *out) {
     print_role(out, CRD_SCOPE_CLUSTER);
     print_role(out, CRD_SCOPE_OPERATOR);
+}
+
+void crd_print_job_rules(FILE *out) {
+    print_rules(out, CRD_SCOPE_CLUSTER);
+}
+
+void crd_print_operator_rules(FILE *out) {
+    print_rules(out, CRD_SCOPE_OPERATOR);
 }

@@ -1,6 +1,8 @@
 /*
  * What the operator may do in a cluster: one row a rule, with the reason for it. The roles in
- * deploy/v1/operator.yaml are printed from here. Add a verb here before using it in the operator.
+ * deploy/v1/operator.yaml and in the chart are printed from here. Add a verb here before using it in
+ * the operator, and to tests/integration/test_rbac.py what uses it: that test fails where a verb is
+ * used by nothing.
  */
 #pragma once
 
@@ -26,3 +28,7 @@ extern const struct crd_grant crd_grants[];
 
 /* A ClusterRole and a Role, each with its "---" before it. */
 void crd_print_rbac(FILE *out);
+
+/* The rules alone, for the chart: those where jobs are, those of the operator's namespace. */
+void crd_print_job_rules(FILE *out);
+void crd_print_operator_rules(FILE *out);

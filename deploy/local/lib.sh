@@ -6,6 +6,7 @@ set -euo pipefail
 KUBERNETES_VERSION=${KUBERNETES_VERSION:-v1.35.4}
 ETCD_VERSION=${ETCD_VERSION:-v3.6.16}
 COREDNS_VERSION=${COREDNS_VERSION:-v1.14.7}
+HELM_VERSION=${HELM_VERSION:-v3.20.2}
 GO_MINIMUM=1.25                                       # what those versions ask for
 CACHE=${LOCAL_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/local-cluster}
 PAUSE_IMAGE=local-cluster/pause:1
@@ -107,6 +108,7 @@ bin() {
   case $1 in
     etcd)    echo "$CACHE/etcd-$ETCD_VERSION/etcd" ;;
     coredns) echo "$CACHE/coredns-$COREDNS_VERSION/coredns" ;;
+    helm)    echo "$CACHE/helm-$HELM_VERSION/helm" ;;
     *)       echo "$CACHE/kubernetes-$KUBERNETES_VERSION/$1" ;;
   esac
 }

@@ -288,3 +288,12 @@ def proxied(plane, proxy, directory):
                         "users": [{"name": "p", "user": {}}],
                         "contexts": [{"name": "p", "context": {"cluster": "p", "user": "p"}}]}, f)
     return path
+
+
+def account_kubeconfig(plane, ns, account, path):
+    """A kubeconfig of a ServiceAccount, with no more rights than it has."""
+    token = plane.core.create_namespaced_service_account_token(account, ns, {"spec": {"expirationSeconds": 3600}})
+    config = yaml.safe_load(open(plane.kubeconfig))
+    config["users"][0]["user"] = {"token": token.status.token}
+    path.write_text(yaml.safe_dump(config))
+    return str(path)

@@ -1,0 +1,192 @@
+"""What the ways to install render, and that they agree; one of them run with exactly the rights that it brings."""
+import json
+
+import pytest
+import yaml
+
+from install import (ACCOUNT, CHART, DEPLOYMENT, JOB_ROLE, LOCK_ROLE, OF_THE_CLUSTER, ROOT, WAYS, by_name, helm, kustomize,
+                     manager, objects, pod_template, program)
+from rig import account_kubeconfig, wait_for
+
+# What only one of the two renders: Helm makes no namespace and installs the CRD from a folder of its own, and has
+# nothing of upstream's to replace.
+NOT_HELMS = {"Namespace/paddle-system", "CustomResourceDefinition/paddlejobs.batch.paddlepaddle.org",
+             "ConfigMap/paddle-manager-config"}
+EVERY_VALUE = """
+image: {repository: registry.example/paddle/operator, tag: v9, pullPolicy: Always}
+gate: {enabled: true, image: {repository: registry.example/paddle/gate, tag: v9}}
+imagePullSecrets: [{name: pull}]
+replicas: 3
+podDisruptionBudget: {maxUnavailable: 50%}
+resources: {requests: {cpu: "1", memory: 1Gi}, limits: {cpu: "2", memory: 1Gi}}
+nodeSelector: {kubernetes.io/os: linux}
+tolerations: [{key: control, operator: Exists}]
+affinity: {nodeAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}
+topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, whenUnsatisfiable: ScheduleAnyway, labelSelector: {}}]
+priorityClassName: system-cluster-critical
+podLabels: {team: a}
+podAnnotations: {note: "yes"}
+serviceAccount: {name: mine, annotations: {a: b}}
+metrics: {serviceMonitor: {enabled: true, interval: 10s, labels: {release: prometheus}}}
+log: {level: debug, format: json}
+extraArgs: [--prefer-family=6]
+"""
+
+
+def rendered():
+    """name -> objects, of every way."""
+    ways = {f"kustomize {w}": kustomize(w) for w in WAYS}
+    ways |= {f"helm {w}": helm(v) for w, v in WAYS.items()}
+    ways["helm every value"] = objects(program("helm", "template", "x", CHART, "-f", "-", stdin=EVERY_VALUE))
+    return ways
+
+
+# ---- kustomize
+
+def test_cluster_is_the_files_of_v1():
+    files = [o for f in ("crd", "operator") for o in objects((ROOT / f"deploy/v1/{f}.yaml").read_text())]
+    assert by_name(kustomize("cluster")) == by_name(files)
+
+
+def test_another_namespace_reaches_every_object(tmp_path):
+    for way in WAYS:
+        objs = kustomize(way, tmp_path, "team-a")
+        assert "paddle-system" not in json.dumps(objs), way
+        for o in objs:
+            if o["kind"] not in OF_THE_CLUSTER:
+                assert o["metadata"]["namespace"] == "team-a"
+            for s in o.get("subjects", []):
+                assert s == {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": "team-a"}
+
+
+def test_one_namespace_needs_nothing_of_the_cluster():
+    all_, one = by_name(kustomize("cluster")), by_name(kustomize("namespaced"))
+    assert not {k.split("/")[0] for k in one} & OF_THE_CLUSTER
+    assert one[f"Role/{JOB_ROLE}"]["rules"] == all_[f"ClusterRole/{JOB_ROLE}"]["rules"]
+    assert one["RoleBinding/paddle-manager-rolebinding"]["roleRef"]["kind"] == "Role"
+    assert "--namespace=$(POD_NAMESPACE)" in manager(one.values())["args"]
+
+
+def test_high_availability_is_two_that_elect_and_keep_apart():
+    objs = by_name(kustomize("ha"))
+    deployment = objs[f"Deployment/{DEPLOYMENT}"]["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    (term,) = deployment["template"]["spec"]["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+    assert deployment["replicas"] == 2 and "--leader-elect" in manager(objs.values())["args"]
+    budget = objs[f"PodDisruptionBudget/{DEPLOYMENT}"]["spec"]
+    assert budget["maxUnavailable"] == 1
+    for selector in (budget["selector"], term["podAffinityTerm"]["labelSelector"], deployment["selector"],
+                     {"matchLabels": objs["Service/paddle-gate"]["spec"]["selector"]}):
+        assert selector["matchLabels"].items() <= labels.items()
+
+
+# ---- Helm
+
+def test_lint_finds_nothing():
+    program("helm", "lint", "--strict", CHART)
+    program("helm", "lint", "--strict", CHART, "-f", "-", stdin=EVERY_VALUE)
+
+
+def test_crds_of_the_chart_are_those_of_v1():
+    assert objects(program("helm", "show", "crds", CHART)) == objects((ROOT / "deploy/v1/crd.yaml").read_text())
+
+
+def without_helms_labels(o):
+    kept = {k: v for k, v in o["metadata"].get("labels", {}).items()
+            if not k.startswith(("helm.sh/", "app.kubernetes.io/"))}
+    metadata = {k: v for k, v in o["metadata"].items() if k != "labels"} | ({"labels": kept} if kept else {})
+    return {**o, "metadata": metadata}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_chart_renders_what_kustomize_does(way):
+    chart = {k: without_helms_labels(o) for k, o in by_name(helm(WAYS[way])).items()}
+    overlay = {k: o for k, o in by_name(kustomize(way)).items() if k not in NOT_HELMS}
+    assert chart == overlay
+
+
+def test_every_value_arrives():
+    objs = by_name(objects(program("helm", "template", "x", CHART, "-f", "-", stdin=EVERY_VALUE)))
+    text, pod, container = json.dumps(list(objs.values())), pod_template(objs.values()), manager(objs.values())
+    want = yaml.safe_load(EVERY_VALUE)
+    assert set(want) | {"scope", "leaderElection", "rbac"} == set(yaml.safe_load((CHART / "values.yaml").read_text()))
+    assert container["image"] == "registry.example/paddle/operator:v9" and container["imagePullPolicy"] == "Always"
+    assert {"--initImage=registry.example/paddle/gate:v9", "--log-level=debug", "--log-format=json", "--prefer-family=6"
+            } <= set(container["args"])
+    assert container["resources"] == want["resources"]
+    for key in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName"):
+        assert pod["spec"][key] == want[key], key
+    assert pod["metadata"]["annotations"] == want["podAnnotations"]
+    assert pod["metadata"]["labels"] == {"team": "a", "control-plane": "controller-manager",
+                                         "app.kubernetes.io/name": "paddle-operator"}
+    assert pod["spec"]["serviceAccountName"] == "mine" and ACCOUNT not in text
+    assert objs["ServiceAccount/mine"]["metadata"]["annotations"] == {"a": "b"}
+    assert objs[f"PodDisruptionBudget/{DEPLOYMENT}"]["spec"]["maxUnavailable"] == "50%"
+    monitor = objs["ServiceMonitor/paddle-operator"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    assert monitor["spec"]["endpoints"] == [{"port": "metrics", "interval": "10s"}]
+    service = objs["Service/paddle-metrics"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert not monitor["spec"]["selector"]["matchLabels"].items() <= objs["Service/paddle-gate"]["metadata"]["labels"].items()
+
+
+def test_switches_of_the_chart():
+    off = by_name(helm(["gate.enabled=false", "metrics.enabled=false", "leaderElection=false", "serviceAccount.create=false",
+                        "rbac.create=false"]))
+    assert list(off) == [f"Deployment/{DEPLOYMENT}"]
+    container = manager(off.values())
+    assert container["args"] == ["--initImage=", "--gate-bind-address=0", "--metrics-bind-address=0"]
+    assert [p["name"] for p in container["ports"]] == ["probes"]
+    assert off[f"Deployment/{DEPLOYMENT}"]["spec"]["strategy"] == {"type": "Recreate"}
+
+
+@pytest.mark.parametrize("value, word", [
+    ("replica=2", "replica"), ("replicas=two", "replicas"), ("scope=galaxy", "scope"), ("image.pullPolicy=Sometimes", "pullPolicy"),
+    ("extraArgs={oops}", "extraArgs"), ("log.level=loud", "level"), ("image.tag=a b", "tag"), ("resources=none", "resources"),
+    ("metrics.serviceMonitor.interval=soon", "interval"), ("leaderElection=false,replicas=2", "leaderElection")])
+def test_a_wrong_value_is_refused_by_name(value, word):
+    assert word in program("helm", "template", "x", CHART, "--set", value, code=1)
+
+
+# ---- what the API server says
+
+def test_every_rendered_object_is_accepted_and_its_pods_are_restricted(plane, ns):
+    plane.core.patch_namespace(ns, {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}})
+    asked = []
+    for way, objs in rendered().items():
+        pod = {"apiVersion": "v1", "kind": "Pod", **pod_template(objs)}
+        context = manager(objs)["securityContext"]
+        assert context["readOnlyRootFilesystem"] and not context["allowPrivilegeEscalation"], way
+        assert context["capabilities"] == {"drop": ["ALL"]}, way
+        assert pod["spec"]["securityContext"] == {"runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532,
+                                                  "seccompProfile": {"type": "RuntimeDefault"}}, way
+        assert "volumes" not in pod["spec"] and "hostNetwork" not in pod["spec"], way
+        pod["metadata"]["name"] = "operator"
+        pod["spec"] |= {"serviceAccountName": "default", "priorityClassName": ""}
+        asked.append(pod)
+        for o in objs:
+            if o["kind"] not in OF_THE_CLUSTER | {"ServiceMonitor"}:
+                o["metadata"]["namespace"] = ns
+                asked.append(o)
+    # One request after the other, none of them kept: admission sees a pod as it sees that of a Deployment.
+    out = plane.kubectl("-n", ns, "create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(asked))
+    assert len(out.splitlines()) == len(asked)
+
+
+@pytest.mark.parametrize("tool", ["kustomize", "helm"])
+def test_an_install_in_one_namespace_runs_with_what_it_brings(plane, operator, kubelet, ns, tmp_path, tool):
+    """The Deployment's arguments, its account's token; a job beside it runs, one elsewhere is not looked at."""
+    objs = kustomize("namespaced", tmp_path, ns) if tool == "kustomize" else helm(WAYS["namespaced"], ns)
+    plane.kubectl("-n", ns, "apply", "-f", "-", stdin=yaml.safe_dump_all(objs))
+    args = [a.replace("$(POD_NAMESPACE)", ns) for a in manager(objs)["args"] if not a.startswith("--initImage")]
+    o = operator(*args, kubeconfig=account_kubeconfig(plane, ns, ACCOUNT, tmp_path / "kubeconfig"),
+                 env={"POD_NAMESPACE": ns})
+    wait_for(lambda: "msg=leading" in o.text(), 20, o.text)
+    plane.namespace(f"{ns}-other")
+    plane.create(f"{ns}-other", "j", ps=None, worker=1)
+    plane.create(ns, "j")
+    plane.wait_phase(ns, "j", "Running")
+    assert "status" not in plane.job(f"{ns}-other", "j")
+    assert "level=warn" not in o.text() and "level=error" not in o.text(), o.text()
+    plane.delete(f"{ns}-other", "j")
+    plane.core.delete_namespace(f"{ns}-other")
