@@ -15,31 +15,65 @@
 static const char *const type_names[] = {
     [CO_COUNTER] = "counter", [CO_GAUGE] = "gauge", [CO_HISTOGRAM] = "histogram"};
 
-static size_t n_series(const struct co_metric *m) {
+static size_t n_values(const struct co_label *l) {
     size_t n = 0;
-    while (m->label && m->label_values[n]) {
+    while (l->values[n]) {
         n++;
     }
-    assert(n <= CO_METRIC_SERIES);
-    return m->label ? n : 1;
+    return n;
 }
 
-void co_metric_add(struct co_metric *m, size_t label, double v) {
-    assert(label < n_series(m) && m->type != CO_HISTOGRAM);
-    m->value[label] += v;
+static size_t n_labels(const struct co_metric *m) {
+    size_t n = 0;
+    while (n < CO_METRIC_LABELS && m->label[n].name) {
+        n++;
+    }
+    return n;
 }
 
-void co_metric_set(struct co_metric *m, size_t label, double v) {
-    assert(label < n_series(m) && m->type != CO_HISTOGRAM);
-    m->value[label] = v;
+static size_t n_series(const struct co_metric *m) {
+    size_t n = 1;
+    for (size_t l = 0; l < n_labels(m); l++) {
+        n *= n_values(&m->label[l]);
+    }
+    return n;
 }
 
-void co_metric_observe(struct co_metric *m, size_t label, double v) {
-    assert(label < n_series(m) && m->type == CO_HISTOGRAM && m->n_bounds <= CO_METRIC_BUCKETS);
+size_t co_metric_series(const struct co_metric *m, const size_t index[CO_METRIC_LABELS]) {
+    size_t series = 0;
+    for (size_t l = 0; l < n_labels(m); l++) {
+        size_t n = n_values(&m->label[l]);
+        assert(index[l] < n);
+        series = series * n + index[l];
+    }
+    return series;
+}
+
+static double *value_at(struct co_metric *m, size_t series) {
+    assert(series < n_series(m) && m->type != CO_HISTOGRAM);
+    if (!m->value) {
+        m->value = co_xcalloc(n_series(m), sizeof(*m->value));
+    }
+    return &m->value[series];
+}
+
+void co_metric_add(struct co_metric *m, size_t series, double v) {
+    *value_at(m, series) += v;
+}
+
+void co_metric_set(struct co_metric *m, size_t series, double v) {
+    *value_at(m, series) = v;
+}
+
+void co_metric_observe(struct co_metric *m, size_t series, double v) {
+    assert(series < n_series(m) && m->type == CO_HISTOGRAM && m->n_bounds <= CO_METRIC_BUCKETS);
     if (!m->hist) {
         m->hist = co_xcalloc(n_series(m), sizeof(*m->hist));
     }
-    struct co_histogram *h = &m->hist[label];
+    if (!m->hist[series]) {
+        m->hist[series] = co_xcalloc(1, sizeof(struct co_histogram));
+    }
+    struct co_histogram *h = m->hist[series];
     size_t i = 0;
     while (i < m->n_bounds && !(v <= m->bounds[i])) {
         i++;
@@ -78,19 +112,30 @@ static int add_escaped(struct co_buf *out, const char *text, bool quotes, struct
     return r;
 }
 
+/* name="value" of one label of a series. */
+static int add_label(struct co_buf *out, const struct co_metric *m, size_t label, size_t series,
+    const char *separator, struct co_err *err) {
+    for (size_t l = n_labels(m) - 1; l > label; l--) {
+        series /= n_values(&m->label[l]);
+    }
+    const struct co_label *row = &m->label[label];
+    int r = co_buf_addf(out, err, "%s%s=\"", separator, row->name);
+    r = r ? r : add_escaped(out, row->values[series % n_values(row)], true, err);
+    return r ? r : co_buf_adds(out, "\"", err);
+}
+
 /* name + suffix, the labels in braces when there are any, the value. */
 static int add_sample(struct co_buf *out, const struct co_metric *m, const char *suffix,
     size_t series, const char *le, double v, struct co_err *err) {
-    bool any = m->label || m->fixed || le;
+    size_t labels = n_labels(m);
+    bool any = labels || m->fixed || le;
     int r = co_buf_addf(
         out, err, "%s%s%s%s", m->name, suffix, any ? "{" : "", m->fixed ? m->fixed : "");
-    if (r == 0 && m->label) {
-        r = co_buf_addf(out, err, "%s%s=\"", m->fixed ? "," : "", m->label);
-        r = r ? r : add_escaped(out, m->label_values[series], true, err);
-        r = r ? r : co_buf_adds(out, "\"", err);
+    for (size_t l = 0; l < labels && r == 0; l++) {
+        r = add_label(out, m, l, series, m->fixed || l ? "," : "", err);
     }
     if (r == 0 && le) {
-        r = co_buf_addf(out, err, "%sle=\"%s\"", m->fixed || m->label ? "," : "", le);
+        r = co_buf_addf(out, err, "%sle=\"%s\"", m->fixed || labels ? "," : "", le);
     }
     char value[32];
     format_value(v, value);
@@ -100,7 +145,7 @@ static int add_sample(struct co_buf *out, const struct co_metric *m, const char 
 static int add_histogram(
     struct co_buf *out, const struct co_metric *m, size_t series, struct co_err *err) {
     static const struct co_histogram none;
-    const struct co_histogram *h = m->hist ? &m->hist[series] : &none;
+    const struct co_histogram *h = m->hist && m->hist[series] ? m->hist[series] : &none;
     uint64_t sum = 0;
     int r = 0;
     for (size_t i = 0; i <= m->n_bounds && r == 0; i++) {
@@ -113,6 +158,20 @@ static int add_histogram(
     return r ? r : add_sample(out, m, "_count", series, NULL, (double)h->count, err);
 }
 
+static bool happened(const struct co_metric *m, size_t series) {
+    return m->type == CO_HISTOGRAM ? m->hist && m->hist[series] : m->value && m->value[series] > 0;
+}
+
+static int add_series(
+    struct co_buf *out, const struct co_metric *m, size_t series, struct co_err *err) {
+    if (n_labels(m) > 1 && !happened(m, series)) {
+        return 0;
+    }
+    return m->type == CO_HISTOGRAM
+               ? add_histogram(out, m, series, err)
+               : add_sample(out, m, "", series, NULL, m->value ? m->value[series] : 0, err);
+}
+
 int co_metrics_render(
     const struct co_metric *rows, size_t n, struct co_buf *ret, struct co_err *err) {
     for (size_t i = 0; i < n; i++) {
@@ -121,8 +180,7 @@ int co_metrics_render(
         r = r ? r : add_escaped(ret, m->help, false, err);
         r = r ? r : co_buf_addf(ret, err, "\n# TYPE %s %s\n", m->name, type_names[m->type]);
         for (size_t s = 0; s < n_series(m) && r == 0; s++) {
-            r = m->type == CO_HISTOGRAM ? add_histogram(ret, m, s, err)
-                                        : add_sample(ret, m, "", s, NULL, m->value[s], err);
+            r = add_series(ret, m, s, err);
         }
         if (r) {
             return r;
@@ -138,14 +196,14 @@ int co_metrics_markdown(
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct co_metric *m = &rows[i];
         r = co_buf_addf(ret, err, "| `%s` | %s | ", m->name, type_names[m->type]);
-        if (r == 0 && m->label) {
-            r = co_buf_addf(ret, err, "%s: ", m->label);
-        }
-        for (size_t s = 0; m->label && s < n_series(m) && r == 0; s++) {
-            r = co_buf_addf(ret, err, "%s`%s`", s ? ", " : "", m->label_values[s]);
+        for (size_t l = 0; l < n_labels(m) && r == 0; l++) {
+            r = co_buf_addf(ret, err, "%s%s: ", l ? "; " : "", m->label[l].name);
+            for (size_t v = 0; m->label[l].values[v] && r == 0; v++) {
+                r = co_buf_addf(ret, err, "%s`%s`", v ? ", " : "", m->label[l].values[v]);
+            }
         }
         if (r == 0 && m->fixed) {
-            r = co_buf_addf(ret, err, "%s`%s`", m->label ? "; " : "", m->fixed);
+            r = co_buf_addf(ret, err, "%s`%s`", n_labels(m) ? "; " : "", m->fixed);
         }
         r = r ? r : co_buf_addf(ret, err, " | %s |\n", m->help);
     }
@@ -206,22 +264,27 @@ int co_metrics_process(struct co_buf *ret, struct co_err *err) {
     double now = (double)wall.tv_sec + (double)wall.tv_nsec / 1e9;
     struct co_metric rows[] = {
         {"process_cpu_seconds_total", "User and system CPU time spent.", CO_COUNTER,
-            .value = {seconds(use.ru_utime) + seconds(use.ru_stime)}},
+            .value = (double[]){seconds(use.ru_utime) + seconds(use.ru_stime)}},
         {"process_resident_memory_bytes", "Resident memory size.", CO_GAUGE,
-            .value = {pages * (double)sysconf(_SC_PAGESIZE)}},
-        {"process_virtual_memory_bytes", "Virtual memory size.", CO_GAUGE, .value = {virtual}},
-        {"process_open_fds", "Open file descriptors.", CO_GAUGE, .value = {count_fds()}},
+            .value = (double[]){pages * (double)sysconf(_SC_PAGESIZE)}},
+        {"process_virtual_memory_bytes", "Virtual memory size.", CO_GAUGE,
+            .value = (double[]){virtual}},
+        {"process_open_fds", "Open file descriptors.", CO_GAUGE, .value = (double[]){count_fds()}},
         {"process_max_fds", "Most file descriptors that may be open.", CO_GAUGE,
-            .value = {(double)files.rlim_cur}},
+            .value = (double[]){(double)files.rlim_cur}},
         {"process_start_time_seconds", "Start of the process, in seconds since the epoch.",
-            CO_GAUGE, .value = {now - since_boot + started / (double)sysconf(_SC_CLK_TCK)}},
+            CO_GAUGE,
+            .value = (double[]){now - since_boot + started / (double)sysconf(_SC_CLK_TCK)}},
     };
     return co_metrics_render(rows, CO_ARRAY_LEN(rows), ret, err);
 }
 
 void co_metrics_done(struct co_metric *rows, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        free(rows[i].hist);
-        rows[i].hist = NULL;
+        for (size_t s = 0; rows[i].hist && s < n_series(&rows[i]); s++) {
+            free(rows[i].hist[s]);
+        }
+        free(co_steal_ptr(rows[i].hist));
+        free(co_steal_ptr(rows[i].value));
     }
 }

@@ -9,24 +9,29 @@
 
 enum co_metric_type { CO_COUNTER, CO_GAUGE, CO_HISTOGRAM };
 
-enum { CO_METRIC_BUCKETS = 14, CO_METRIC_SERIES = 24 };
+enum { CO_METRIC_BUCKETS = 16, CO_METRIC_LABELS = 3 };
+
+struct co_label {
+    const char *name;          /* NULL ends the list */
+    const char *const *values; /* ends with NULL */
+};
 
 struct co_metric {
     const char *name;
     const char *help;
     enum co_metric_type type;
-    /* One label, or none.  label_values ends with NULL; at most CO_METRIC_SERIES of them. */
-    const char *label;
-    const char *const *label_values;
+    /* None, one or several.  A row with several prints only the series that have happened: most
+     * combinations never do. */
+    struct co_label label[CO_METRIC_LABELS];
     /* Further labels, the same for all series: "name=\"paddlejob\"". */
     const char *fixed;
     /* Upper bounds of a histogram, ascending, at most CO_METRIC_BUCKETS; the +Inf bucket is
      * implied. */
     const double *bounds;
     size_t n_bounds;
-    /* values, by index of the label value */
-    double value[CO_METRIC_SERIES];
-    struct co_histogram *hist; /* by label value; allocated on first use */
+    /* By series; allocated on first use. */
+    double *value;
+    struct co_histogram **hist;
 };
 
 struct co_histogram {
@@ -35,9 +40,13 @@ struct co_histogram {
     uint64_t bucket[CO_METRIC_BUCKETS + 1];
 };
 
-void co_metric_add(struct co_metric *m, size_t label, double v);
-void co_metric_set(struct co_metric *m, size_t label, double v);
-void co_metric_observe(struct co_metric *m, size_t label, double v);
+/* The series of a combination of label values, by their indices; one label's index is the series
+ * itself, and a row without labels has the series 0. */
+size_t co_metric_series(const struct co_metric *m, const size_t index[CO_METRIC_LABELS]);
+
+void co_metric_add(struct co_metric *m, size_t series, double v);
+void co_metric_set(struct co_metric *m, size_t series, double v);
+void co_metric_observe(struct co_metric *m, size_t series, double v);
 CO_MUST_CHECK int co_metrics_render(
     const struct co_metric *rows, size_t n, struct co_buf *ret, struct co_err *err);
 /* A Markdown table, for docs/. */
@@ -45,5 +54,5 @@ CO_MUST_CHECK int co_metrics_markdown(
     const struct co_metric *rows, size_t n, struct co_buf *ret, struct co_err *err);
 /* process_* metrics of this process (CPU seconds, RSS, open fds, start time). */
 CO_MUST_CHECK int co_metrics_process(struct co_buf *ret, struct co_err *err);
-/* Frees histogram memory. */
+/* Frees the values. */
 void co_metrics_done(struct co_metric *rows, size_t n);

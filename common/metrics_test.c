@@ -12,11 +12,11 @@ static const double bounds[] = {0.1, 1, 10};
 
 static struct co_metric rows[] = {
     {"jobs_total", "Jobs\nseen \\ done.", CO_COUNTER},
-    {"results_total", "Results.", CO_COUNTER, .label = "result", .label_values = results,
+    {"results_total", "Results.", CO_COUNTER, .label = {{"result", results}},
         .fixed = "kind=\"x\""},
     {"depth", "Depth.", CO_GAUGE, .fixed = "name=\"paddlejob\""},
-    {"took_seconds", "Time taken.", CO_HISTOGRAM, .label = "result", .label_values = results,
-        .bounds = bounds, .n_bounds = 3},
+    {"took_seconds", "Time taken.", CO_HISTOGRAM, .label = {{"result", results}}, .bounds = bounds,
+        .n_bounds = 3},
     {"plain_seconds", "Time.", CO_HISTOGRAM, .bounds = bounds, .n_bounds = 2},
 };
 enum { N = CO_ARRAY_LEN(rows) };
@@ -69,10 +69,38 @@ static void rows_print_in_prometheus_text(void **state) {
     assert_null(rows[3].hist);
 }
 
+static void several_labels_print_what_has_happened(void **state) {
+    (void)state;
+    static const char *const verbs[] = {"get", "put", NULL};
+    static const char *const codes[] = {"200", "404", "500", NULL};
+    struct co_metric m[] = {
+        {"requests_total", "Requests.", CO_COUNTER, .label = {{"verb", verbs}, {"code", codes}}},
+        {"seconds", "Time.", CO_HISTOGRAM,
+            .label = {{"verb", verbs}, {"result", results}, {"code", codes}}, .bounds = bounds,
+            .n_bounds = 1},
+    };
+    co_metric_add(&m[0], co_metric_series(&m[0], (size_t[3]){1, 2}), 7);
+    co_metric_observe(&m[1], co_metric_series(&m[1], (size_t[3]){1, 0, 1}), 0.5);
+    CO_AUTOBUF struct co_buf b = CO_BUF(65536);
+    struct co_err err;
+    assert_int_equal(co_metrics_render(m, 2, &b, &err), 0);
+    assert_string_equal(b.data,
+        "# HELP requests_total Requests.\n"
+        "# TYPE requests_total counter\n"
+        "requests_total{verb=\"put\",code=\"500\"} 7\n"
+        "# HELP seconds Time.\n"
+        "# TYPE seconds histogram\n"
+        "seconds_bucket{verb=\"put\",result=\"ok\",code=\"404\",le=\"0.1\"} 0\n"
+        "seconds_bucket{verb=\"put\",result=\"ok\",code=\"404\",le=\"+Inf\"} 1\n"
+        "seconds_sum{verb=\"put\",result=\"ok\",code=\"404\"} 0.5\n"
+        "seconds_count{verb=\"put\",result=\"ok\",code=\"404\"} 1\n");
+    co_metrics_done(m, 2);
+}
+
 static void not_a_number_counts_in_the_last_bucket(void **state) {
     (void)state;
     co_metric_observe(&rows[4], 0, NAN);
-    assert_int_equal(rows[4].hist->bucket[2], 1);
+    assert_int_equal(rows[4].hist[0]->bucket[2], 1);
     CO_AUTOBUF struct co_buf b = CO_BUF(65536);
     struct co_err err;
     assert_int_equal(co_metrics_render(&rows[4], 1, &b, &err), 0);
@@ -88,7 +116,7 @@ static void values_print_shortest_and_exact(void **state) {
     } values[] = {{0, "v 0\n"}, {0.1, "v 0.1\n"}, {1.0 / 3, "v 0.3333333333333333\n"},
         {9007199254740993.0, "v 9007199254740992\n"}, {1e300, "v 1e+300\n"}};
     for (size_t i = 0; i < CO_ARRAY_LEN(values); i++) {
-        struct co_metric m = {"v", "V.", CO_GAUGE, .value = {values[i].v}};
+        struct co_metric m = {"v", "V.", CO_GAUGE, .value = (double[]){values[i].v}};
         CO_AUTOBUF struct co_buf b = CO_BUF(1024);
         struct co_err err;
         assert_int_equal(co_metrics_render(&m, 1, &b, &err), 0);
@@ -142,6 +170,7 @@ static void process_metrics_are_plausible(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_print_in_prometheus_text),
+        cmocka_unit_test(several_labels_print_what_has_happened),
         cmocka_unit_test(not_a_number_counts_in_the_last_bucket),
         cmocka_unit_test(values_print_shortest_and_exact),
         cmocka_unit_test(a_full_buffer_is_an_error),

@@ -292,6 +292,8 @@ struct op_pod *op_pod_decode(const json_t *obj) {
     const json_t *status = json_object_get(obj, "status");
     pod.phase = (uint8_t)decode_phase(co_json_str(status, "phase"));
     decode_containers(status, &pod);
+    const char *node = co_json_str(obj, "spec", "nodeName");
+    pod.scheduled = node && *node;
     struct cause c = {.exit_code = -1};
     if (pod.phase == OP_POD_FAILED) {
         c = failure(status);

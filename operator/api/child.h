@@ -38,6 +38,7 @@ struct op_pod {
     uint8_t phase;    /* enum op_pod_phase */
     bool coord;       /* the start gate's init container is running */
     bool passed;      /* ... has let the pod through */
+    bool scheduled;   /* it has a node; nothing that a plan sees */
     bool ready;       /* every container and init container is ready, or has ended well */
 };
 

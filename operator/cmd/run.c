@@ -19,7 +19,7 @@
  * the lease back the rest. */
 enum { DRAIN_MS = 6000, RELEASE_MS = 2000, FILES_MAX = 65536 };
 /* A list comes in pages that fit, and in memory it is some times as large. */
-enum { REPLY_MAX = 12 << 20 };
+enum { REPLY_MAX = 12 << 20, METRICS_MAX = 4 << 20 };
 
 static struct {
     const char *namespace_, *scheduling, *init_image, *metrics_addr, *health_addr, *gate_bind,
@@ -177,8 +177,9 @@ static void find_identity(struct op_program *p) {
 
 static void serve_metrics(void *arg, struct co_http_req *req) {
     const struct op_program *p = arg;
-    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+    CO_AUTOBUF struct co_buf text = CO_BUF(METRICS_MAX);
     struct co_err err = {0};
+    op_controller_gauges(p->controller);
     if (op_metrics_render(p->metrics, &text, &err)) {
         co_http_replyf(req, 500, "%s\n", co_err_text(&err));
         return;
@@ -315,6 +316,7 @@ static int start_client(struct op_program *p, struct co_err *err) {
     co_log_info("paddle-operator", CO_S("version", co_version), CO_S("server", config->server),
         CO_S("config", config->source),
         CO_S("namespace", *flag.namespace_ ? flag.namespace_ : "*"));
+    op_metrics_server(p->metrics, config->server);
     return op_kube_client_new(p->loop, config,
         &(struct op_kube_client_opts){
             .reply_max = REPLY_MAX, .sample = op_metrics_sample, .sample_arg = p->metrics},

@@ -34,6 +34,7 @@ struct work {
     struct co_timer *timer; /* made when first needed */
     struct work *next;      /* in the queue */
     bool queued, dirty;
+    int64_t queued_ms;
     int64_t not_before; /* monotonic ms: rest after an expensive look */
     int64_t wake_ms;    /* when the timer is due; 0: it is not armed */
     bool looked;        /* once at least: host_port is known */
@@ -60,6 +61,9 @@ struct feed {
     struct op_controller *c;
     enum op_store_kind kind;
     struct op_kube_watch *watch;
+    /* A write of ours that the watch has not told of yet. */
+    uint64_t written; /* its version; 0: none */
+    int64_t written_ms;
 };
 
 struct op_controller {
@@ -71,6 +75,7 @@ struct op_controller {
     struct op_rounds rounds;
     struct feed feeds[OP_STORE_KINDS];
     struct work *head, **tail; /* jobs to look at, oldest request first */
+    size_t n_queued;
     struct co_timer *turn;
     bool leading, stopping, synced;
     size_t busy;
@@ -79,13 +84,6 @@ struct op_controller {
     void (*on_change)(void *arg, const char *ns, const char *job);
     void *on_change_arg;
 };
-
-static void gauges(struct op_controller *c) {
-    struct co_metric *m = c->opts.metrics->row;
-    co_metric_set(&m[OP_M_JOBS], 0, (double)c->store.n_jobs);
-    co_metric_set(&m[OP_M_PODS], 0, (double)c->store.n_pods);
-    co_metric_set(&m[OP_M_LEADER], 0, c->leading);
-}
 
 /* ---- the queue -------------------------------------------------------------------------- */
 
@@ -102,6 +100,9 @@ static void enqueue(struct work *w) {
         return;
     }
     w->queued = true;
+    w->queued_ms = co_now_ms();
+    co_metric_add(&c->opts.metrics->row[OP_M_QUEUE_ADDS], 0, 1);
+    c->n_queued++;
     w->entry->held = true;
     w->next = NULL;
     *c->tail = w;
@@ -148,7 +149,7 @@ static void entry_changed(void *arg, struct op_entry *e) {
 
 static void entry_gone(void *arg, struct op_entry *e) {
     struct work *w = e->work;
-    gauges(arg);
+    (void)arg;
     if (w) {
         co_timer_free(w->timer);
         op_round_free(w->round);
@@ -271,10 +272,10 @@ static bool look(struct work *w) {
     double took = seconds_since(&start);
     int64_t rest = (int64_t)(took * 1e3 * REST_FACTOR);
     w->not_before = co_now_ms() + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
-    co_metric_observe(&m[OP_M_RECONCILE_SECONDS], 0, took);
-    co_metric_add(&m[OP_M_RECONCILES], r ? OP_M_ERROR : OP_M_SUCCESS, 1);
+    co_metric_observe(&m[OP_M_PLAN_SECONDS], 0, took);
     if (r) {
-        co_metric_add(&m[OP_M_RECONCILE_ERRORS], 0, 1);
+        co_metric_add(&m[OP_M_RECONCILE_TERMINAL], 0, 1);
+        op_metrics_looked(c->opts.metrics, OP_M_ERROR, (int64_t)(took * 1e3));
         co_log_error("job cannot be planned", CO_S("job", w->entry->name),
             CO_S("namespace", w->entry->ns), CO_E(&err));
         wake_at(w, co_now_ms() + RETRY_MS);
@@ -314,6 +315,9 @@ static void serve(struct op_controller *c, struct work *w) {
     struct op_entry *e = w->entry;
     w->queued = false;
     w->dirty = false;
+    c->n_queued--;
+    co_metric_observe(
+        &c->opts.metrics->row[OP_M_QUEUE_SECONDS], 0, (double)(co_now_ms() - w->queued_ms) / 1e3);
     if (c->on_change) {
         c->on_change(c->on_change_arg, e->ns, e->name);
     }
@@ -326,7 +330,6 @@ static void serve(struct op_controller *c, struct work *w) {
 static void turn(void *arg) {
     struct op_controller *c = arg;
     int64_t end = co_now_ms() + TURN_MS;
-    gauges(c);
     while (c->head) {
         struct work *w = c->head;
         c->head = w->next;
@@ -348,9 +351,30 @@ static void enqueue_each(void *arg, const char *key, void *value) {
 
 /* ---- feeds ------------------------------------------------------------------------------ */
 
-static uint64_t reached(void *arg, enum op_store_kind kind) {
-    const struct op_controller *c = arg;
-    return op_kube_watch_version(c->feeds[kind].watch);
+static void observe_lag(struct feed *f, int64_t ms) {
+    co_metric_observe(&f->c->opts.metrics->row[OP_M_WATCH_LAG], (size_t)f->kind, (double)ms / 1e3);
+}
+
+static void answered(void *arg, enum op_store_kind kind, const json_t *obj) {
+    struct op_controller *c = arg;
+    struct feed *f = &c->feeds[kind];
+    uint64_t reached = op_kube_watch_version(f->watch);
+    uint64_t version = op_kube_object_version(obj);
+    if (version > reached && !f->written) {
+        f->written = version;
+        f->written_ms = co_now_ms();
+    } else if (version && version <= reached) {
+        observe_lag(f, 0);
+    }
+    op_store_put(&c->store, kind, obj, reached);
+}
+
+static void feed_progress(void *arg, uint64_t version) {
+    struct feed *f = arg;
+    if (f->written && version >= f->written) {
+        f->written = 0;
+        observe_lag(f, co_now_ms() - f->written_ms);
+    }
 }
 
 static void feed_begin(void *arg) {
@@ -384,7 +408,7 @@ static void feed_end(void *arg) {
 
 static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
     struct feed *f = arg;
-    co_metric_add(&f->c->opts.metrics->row[OP_M_WATCH_BREAKS], 0, 1);
+    co_metric_add(&f->c->opts.metrics->row[OP_M_WATCH_BREAKS], (size_t)f->kind, 1);
     co_log_warn("watch broke off, going on", CO_S("resource", feeds[f->kind].type->plural),
         CO_I("retry_ms", retry_ms), CO_E(err));
 }
@@ -394,6 +418,7 @@ static const struct op_kube_watch_ops feed_ops = {
     .object = feed_object,
     .sync_end = feed_end,
     .error = feed_error,
+    .progress = feed_progress,
 };
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -413,7 +438,7 @@ struct op_controller *op_controller_new(
         .store = &c->store,
         .recorder = &c->recorder,
         .metrics = opts->metrics,
-        .reached = reached,
+        .answered = answered,
         .over = round_over,
         .arg = c};
     for (size_t i = 0; i < OP_STORE_KINDS; i++) {
@@ -456,7 +481,6 @@ void op_controller_lead(struct op_controller *c, bool leading) {
         return;
     }
     c->leading = leading;
-    gauges(c);
     co_map_each(&c->store.entries, leading ? enqueue_each : abort_each, c);
 }
 
@@ -472,6 +496,58 @@ void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *
 
 bool op_controller_synced(const struct op_controller *c) {
     return c->synced;
+}
+
+/* ---- gauges ----------------------------------------------------------------------------- */
+
+struct survey {
+    int64_t now_ms, unfinished_ms, longest_ms;
+    int64_t oldest; /* creation of the oldest job that waits; seconds, 0: none does */
+    size_t jobs[OP_PHASES];
+};
+
+static void survey_entry(void *arg, const char *key, void *value) {
+    struct survey *s = arg;
+    const struct op_entry *e = value;
+    const struct work *w = e->work;
+    (void)key;
+    if (w && op_round_busy(w->round)) {
+        int64_t age = s->now_ms - op_round_began(w->round);
+        s->unfinished_ms += age;
+        s->longest_ms = age > s->longest_ms ? age : s->longest_ms;
+    }
+    if (!e->text) {
+        return;
+    }
+    s->jobs[e->phase]++;
+    if (e->waits && e->created && (!s->oldest || e->created < s->oldest)) {
+        s->oldest = e->created;
+    }
+}
+
+void op_controller_gauges(const struct op_controller *c) {
+    struct survey s = {.now_ms = co_now_ms()};
+    co_map_each(&c->store.entries, survey_entry, &s);
+    int64_t waits = s.oldest ? co_wall_seconds() - s.oldest : 0;
+    const struct {
+        enum op_metric row;
+        double value;
+    } gauges[] = {
+        {OP_M_PODS, (double)c->store.n_pods},
+        {OP_M_LEADER, c->leading},
+        {OP_M_QUEUE_DEPTH, (double)c->n_queued},
+        {OP_M_WORKERS, (double)c->busy},
+        {OP_M_UNFINISHED_SECONDS, (double)s.unfinished_ms / 1e3},
+        {OP_M_LONGEST_SECONDS, (double)s.longest_ms / 1e3},
+        {OP_M_OLDEST_SECONDS, waits > 0 ? (double)waits : 0},
+    };
+    struct co_metric *m = c->opts.metrics->row;
+    for (size_t i = 0; i < CO_ARRAY_LEN(gauges); i++) {
+        co_metric_set(&m[gauges[i].row], 0, gauges[i].value);
+    }
+    for (size_t p = 0; p < OP_PHASES; p++) {
+        co_metric_set(&m[OP_M_JOBS], p, (double)s.jobs[p]);
+    }
 }
 
 /* ---- the gate --------------------------------------------------------------------------- */

@@ -36,6 +36,9 @@ void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *
 
 bool op_controller_synced(const struct op_controller *c); /* all watches have listed once */
 
+/* Brings the metrics that are no counters up to now. */
+void op_controller_gauges(const struct op_controller *c);
+
 /* The start gate.  Answers for a pod: 1 go, 0 wait (*ret_why: static or valid until the next
  * call), -1 no such pod, -2 the pod is another one or its job is over. */
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,

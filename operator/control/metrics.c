@@ -1,80 +1,182 @@
 #include "operator/control/metrics.h"
 
+#include "common/parse.h"
+
 #include <stdio.h>
 #include <string.h>
 
-static const char *const results[] = {"success", "error", "requeue", NULL};
+static const char *const results[] = {"success", "error", "requeue", "requeue_after", NULL};
 static const char *const verbs[] = {
     "get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", NULL};
+static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", NULL};
 static const char *const codes[] = {"200", "201", "400", "401", "403", "404", "409", "410", "422",
     "429", "500", "503", "504", "other", "none", NULL};
+static const char *const resources[] = {"paddlejobs", "paddlejobs/status", "pods", "services",
+    "configmaps", "events", "leases", "podgroups", "tokenreviews", "subjectaccessreviews", "other",
+    NULL};
+static const char *const feeds[] = {
+    [OP_STORE_JOBS] = "paddlejobs",
+    [OP_STORE_PODS] = "pods",
+    [OP_STORE_SERVICES] = "services",
+    [OP_STORE_CONFIGMAPS] = "configmaps",
+    [OP_STORE_KINDS] = NULL,
+};
 static const char *const directions[] = {"sent", "received", NULL};
 static const char *const actions[] = {"create pod", "create service", "create configmap",
     "delete pod", "delete service", "delete configmap", "patch job", "patch configmap", "other",
     NULL};
-static const char *const ends[] = {"Completed", "Failed", NULL};
+static const char *const stages[] = {"pods_created", "scheduled", "running", "finished", NULL};
+static const char *const causes[] = {"restart", "other", NULL};
 static const double seconds[] = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
 static const double micro[] = {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, .001, .0025, .005, .01, .1};
+/* Some of controller-runtime's and client-go's own bounds, so that quantiles compare. */
+static const double reconcile[] = {
+    .005, .01, .025, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 20, 30, 60};
+static const double queueing[] = {1e-5, 1e-4, .001, .01, .1, 1, 10};
+/* From a start without images to pull to a training of weeks. */
+static const double lifetime[] = {
+    .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 86400, 7 * 86400};
 
 #define CONTROLLER "controller=\"paddlejob\""
+#define QUEUE CONTROLLER ",name=\"paddlejob\""
+#define BOUNDS(array) .bounds = (array), .n_bounds = sizeof(array) / sizeof((array)[0])
 
 static const struct co_metric rows[OP_M_COUNT] = {
+    /* controller-runtime's and client-go's names, which dashboards of earlier versions read. */
     [OP_M_RECONCILES] = {.name = "controller_runtime_reconcile_total",
-        .help = "Looks at a job, by result",
-        .label = "result",
-        .label_values = results,
+        .help = "Looks at a job that ended, by result",
+        .label = {{"result", results}},
         .fixed = CONTROLLER},
     [OP_M_RECONCILE_ERRORS] = {.name = "controller_runtime_reconcile_errors_total",
         .help = "Looks at a job that ended with an error",
         .fixed = CONTROLLER},
-    [OP_M_RECONCILE_SECONDS] = {.name = "controller_runtime_reconcile_time_seconds",
-        .help = "Time of planning a job, requests not included",
-        .type = CO_HISTOGRAM,
-        .bounds = micro,
-        .n_bounds = sizeof(micro) / sizeof(micro[0]),
+    [OP_M_RECONCILE_TERMINAL] = {.name = "controller_runtime_terminal_reconcile_errors_total",
+        .help = "Looks at a job that could not be planned at all",
         .fixed = CONTROLLER},
-    [OP_M_ACTIONS] = {.name = "paddlejob_actions_total",
-        .help = "Creates, deletes and patches that were sent",
-        .label = "action",
-        .label_values = actions},
+    [OP_M_RECONCILE_SECONDS] = {.name = "controller_runtime_reconcile_time_seconds",
+        .help = "Time of a look at a job, the requests it makes included",
+        .type = CO_HISTOGRAM,
+        BOUNDS(reconcile),
+        .fixed = CONTROLLER},
+    [OP_M_WORKERS_MAX] = {.name = "controller_runtime_max_concurrent_reconciles",
+        .help = "Plans made at the same time; their requests overlap without a bound",
+        .type = CO_GAUGE,
+        .fixed = CONTROLLER},
+    [OP_M_WORKERS] = {.name = "controller_runtime_active_workers",
+        .help = "Looks at jobs whose requests are on their way",
+        .type = CO_GAUGE,
+        .fixed = CONTROLLER},
+    [OP_M_QUEUE_DEPTH] = {.name = "workqueue_depth",
+        .help = "Jobs that wait to be looked at",
+        .type = CO_GAUGE,
+        .fixed = QUEUE},
+    [OP_M_QUEUE_ADDS] = {.name = "workqueue_adds_total",
+        .help = "Jobs put on the queue",
+        .fixed = QUEUE},
+    [OP_M_QUEUE_SECONDS] = {.name = "workqueue_queue_duration_seconds",
+        .help = "Time that a job waits to be looked at",
+        .type = CO_HISTOGRAM,
+        BOUNDS(queueing),
+        .fixed = QUEUE},
+    [OP_M_WORK_SECONDS] = {.name = "workqueue_work_duration_seconds",
+        .help = "The same as controller_runtime_reconcile_time_seconds",
+        .type = CO_HISTOGRAM,
+        BOUNDS(queueing),
+        .fixed = QUEUE},
+    [OP_M_UNFINISHED_SECONDS] = {.name = "workqueue_unfinished_work_seconds",
+        .help = "Sum of the ages of looks that have not ended",
+        .type = CO_GAUGE,
+        .fixed = QUEUE},
+    [OP_M_LONGEST_SECONDS] = {.name = "workqueue_longest_running_processor_seconds",
+        .help = "Age of the oldest look that has not ended",
+        .type = CO_GAUGE,
+        .fixed = QUEUE},
+    [OP_M_QUEUE_RETRIES] = {.name = "workqueue_retries_total",
+        .help = "Looks repeated because of an error or a conflict",
+        .fixed = QUEUE},
     [OP_M_REQUESTS] = {.name = "rest_client_requests_total",
         .help = "Requests to the API server, by HTTP status; \"none\" when there was no answer",
-        .label = "code",
-        .label_values = codes},
-    [OP_M_REQUEST_SECONDS] = {.name = "rest_client_request_duration_seconds",
-        .help = "Time of a request from its start on the wire, watches not included",
+        .label = {{"code", codes}, {"method", methods}},
+        .fixed = "host=\"…\""},
+    [OP_M_LEADER] = {.name = "leader_election_master_status",
+        .help = "1 while this process leads",
+        .type = CO_GAUGE,
+        .fixed = "name=\"b2a304f2.paddlepaddle.org\""},
+    /* Our own. */
+    [OP_M_REQUEST_SECONDS] = {.name = "paddlejob_api_request_duration_seconds",
+        .help = "Time of a request from its start on the wire to the end of its answer, watches "
+                "not included",
         .type = CO_HISTOGRAM,
-        .label = "verb",
-        .label_values = verbs,
-        .bounds = seconds,
-        .n_bounds = sizeof(seconds) / sizeof(seconds[0])},
-    [OP_M_REQUEST_BYTES] = {.name = "rest_client_body_bytes_total",
+        .label = {{"verb", verbs}, {"resource", resources}, {"code", codes}},
+        BOUNDS(seconds)},
+    [OP_M_REQUEST_BYTES] = {.name = "paddlejob_api_body_bytes_total",
         .help = "Bytes of bodies of requests and answers",
-        .label = "direction",
-        .label_values = directions},
+        .label = {{"direction", directions}}},
     [OP_M_WATCH_BREAKS] = {.name = "paddlejob_watch_errors_total",
-        .help = "Watches or lists that broke off and went on"},
-    [OP_M_JOBS] = {.name = "paddlejob_jobs", .help = "PaddleJobs that exist", .type = CO_GAUGE},
+        .help = "Watches or lists that broke off and went on",
+        .label = {{"resource", feeds}}},
+    [OP_M_WATCH_LAG] = {.name = "paddlejob_watch_lag_seconds",
+        .help = "Time from the answer to a write of ours until the watch tells of it, 0 when the "
+                "watch was first; one write at a time is followed",
+        .type = CO_HISTOGRAM,
+        .label = {{"resource", feeds}},
+        BOUNDS(seconds)},
+    [OP_M_ACTIONS] = {.name = "paddlejob_actions_total",
+        .help = "Creates, deletes and patches that were sent",
+        .label = {{"action", actions}}},
+    [OP_M_PLAN_SECONDS] = {.name = "paddlejob_plan_seconds",
+        .help = "Time of decoding and planning a job, requests not included",
+        .type = CO_HISTOGRAM,
+        BOUNDS(micro)},
+    [OP_M_JOBS] = {.name = "paddlejob_jobs",
+        .help = "PaddleJobs that exist, by the phase in their status",
+        .type = CO_GAUGE,
+        .label = {{"phase", NULL}}},
     [OP_M_PODS] = {.name = "paddlejob_pods", .help = "Pods of PaddleJobs", .type = CO_GAUGE},
-    [OP_M_FINISHED] = {.name = "paddlejob_finished_total",
-        .help = "Jobs that reached their end while this process led",
-        .label = "phase",
-        .label_values = ends},
+    [OP_M_OLDEST_SECONDS] = {.name = "paddlejob_oldest_waiting_seconds",
+        .help = "Age of the oldest job that has never been Running and has not ended",
+        .type = CO_GAUGE},
+    [OP_M_PHASES] = {.name = "paddlejob_phase_changes_total",
+        .help = "Phases written to the status of a job",
+        .label = {{"phase", NULL}}},
+    [OP_M_STAGE_SECONDS] = {.name = "paddlejob_stage_seconds",
+        .help = "Time of a stage of a job: from its creation until all pods are made, all are "
+                "scheduled, all are running (these three are counted when it is Running for the "
+                "first time), and from then to its end",
+        .type = CO_HISTOGRAM,
+        .label = {{"stage", stages}},
+        BOUNDS(lifetime)},
+    [OP_M_INTERRUPTED_SECONDS] = {.name = "paddlejob_interruption_seconds",
+        .help = "Time from a job's leaving Running without an end until it is Running again; "
+                "cause restart: of the whole group, other: scaled, or a pod was lost",
+        .type = CO_HISTOGRAM,
+        .label = {{"cause", causes}},
+        BOUNDS(lifetime)},
     [OP_M_GATE_OPENED] = {.name = "paddlejob_gate_opened_total",
         .help = "Pods told to start their containers"},
     [OP_M_GATE_WAITING] = {.name = "paddlejob_gate_waiting",
         .help = "Pods waiting at the start gate",
         .type = CO_GAUGE},
-    [OP_M_LEADER] = {.name = "leader_election_master_status",
-        .help = "1 while this process leads",
-        .type = CO_GAUGE,
-        .fixed = "name=\"b2a304f2.paddlepaddle.org\""},
 };
 
 struct op_metrics *op_metrics_new(void) {
     struct op_metrics *m = co_xcalloc(1, sizeof(*m));
     memcpy(m->row, rows, sizeof(rows));
+    for (enum op_phase p = 0; p < OP_PHASES; p++) {
+        m->phases[p] = p == OP_PHASE_NONE ? "None" : op_phase_name(p);
+    }
+    m->row[OP_M_JOBS].label[0].values = m->row[OP_M_PHASES].label[0].values = m->phases;
+    co_metric_set(&m->row[OP_M_WORKERS_MAX], 0, 1);
     return m;
+}
+
+void op_metrics_server(struct op_metrics *m, const char *url) {
+    const char *host = strstr(url, "://");
+    host = host ? host + 3 : url;
+    /* A label's value: what no host has would have to be escaped. */
+    int n = (int)strcspn(host, "/\"\\\n");
+    (void)snprintf(m->host, sizeof(m->host), "host=\"%.*s\"", n < 200 ? n : 200, host);
+    m->row[OP_M_REQUESTS].fixed = m->host;
 }
 
 void op_metrics_free(struct op_metrics *m) {
@@ -95,13 +197,23 @@ static size_t index_of(const char *const *words, size_t n, const char *word) {
 }
 
 void op_metrics_sample(void *arg, const struct op_kube_sample *s) {
+    static const size_t method[OP_KUBE_VERBS] = {0, 0, 0, 1, 2, 3, 4, 4};
     struct op_metrics *m = arg;
-    char code[16];
-    (void)snprintf(code, sizeof(code), "%d", s->status);
-    size_t i = s->status ? index_of(codes, CO_ARRAY_LEN(codes) - 2, code) : CO_ARRAY_LEN(codes) - 2;
-    co_metric_add(&m->row[OP_M_REQUESTS], i, 1);
+    char text[64];
+    (void)snprintf(text, sizeof(text), "%d", s->status);
+    size_t code =
+        s->status ? index_of(codes, CO_ARRAY_LEN(codes) - 2, text) : CO_ARRAY_LEN(codes) - 2;
+    struct co_metric *total = &m->row[OP_M_REQUESTS];
+    co_metric_add(
+        total, co_metric_series(total, (size_t[CO_METRIC_LABELS]){code, method[s->verb]}), 1);
     if (s->verb != OP_KUBE_WATCH) {
-        co_metric_observe(&m->row[OP_M_REQUEST_SECONDS], (size_t)s->verb, (double)s->ms / 1e3);
+        (void)snprintf(text, sizeof(text), "%s%s%s", s->resource, s->subresource ? "/" : "",
+            s->subresource ? s->subresource : "");
+        size_t resource = index_of(resources, CO_ARRAY_LEN(resources) - 1, text);
+        struct co_metric *took = &m->row[OP_M_REQUEST_SECONDS];
+        size_t series = co_metric_series(
+            took, (const size_t[CO_METRIC_LABELS]){(size_t)s->verb, resource, code});
+        co_metric_observe(took, series, (double)s->ms / 1e3);
     }
     co_metric_add(&m->row[OP_M_REQUEST_BYTES], 0, (double)s->sent);
     co_metric_add(&m->row[OP_M_REQUEST_BYTES], 1, (double)s->received);
@@ -115,8 +227,51 @@ void op_metrics_action(struct op_metrics *m, const struct op_action *a) {
     co_metric_add(&m->row[OP_M_ACTIONS], index_of(actions, CO_ARRAY_LEN(actions) - 1, text), 1);
 }
 
-void op_metrics_finished(struct op_metrics *m, enum op_phase phase) {
-    co_metric_add(&m->row[OP_M_FINISHED], phase == OP_PHASE_FAILED, 1);
+void op_metrics_looked(struct op_metrics *m, size_t result, int64_t ms) {
+    co_metric_observe(&m->row[OP_M_RECONCILE_SECONDS], 0, (double)ms / 1e3);
+    co_metric_observe(&m->row[OP_M_WORK_SECONDS], 0, (double)ms / 1e3);
+    co_metric_add(&m->row[OP_M_RECONCILES], result, 1);
+    co_metric_add(&m->row[OP_M_RECONCILE_ERRORS], 0, result == OP_M_ERROR);
+    co_metric_add(&m->row[OP_M_QUEUE_RETRIES], 0, result == OP_M_ERROR || result == OP_M_REQUEUE);
+}
+
+static void observe_stage(struct op_metrics *m, size_t stage, int64_t from, int64_t to) {
+    co_metric_observe(
+        &m->row[OP_M_STAGE_SECONDS], stage, to > from ? (double)(to - from) / 1e3 : 0);
+}
+
+static int64_t status_time(const json_t *status, const char *key) {
+    const char *text = co_json_str(status, key);
+    int64_t at = 0;
+    return text && !co_parse_time(key, text, &at, NULL) ? at : 0;
+}
+
+void op_metrics_phase(struct op_metrics *m, struct op_entry *e, enum op_phase from,
+    enum op_phase to, const json_t *status) {
+    int64_t now = co_now_ms();
+    co_metric_add(&m->row[OP_M_PHASES], to, 1);
+    if (to == OP_PHASE_RUNNING && e->born_ms) {
+        int64_t placed = e->scheduled_ms > e->made_ms ? e->scheduled_ms : e->made_ms;
+        observe_stage(m, 0, e->born_ms, e->made_ms);
+        observe_stage(m, 1, e->made_ms, placed);
+        observe_stage(m, 2, placed, now);
+    }
+    if (to == OP_PHASE_RUNNING && e->left_ms) {
+        co_metric_observe(
+            &m->row[OP_M_INTERRUPTED_SECONDS], !e->restarting, (double)(now - e->left_ms) / 1e3);
+    }
+    if (to == OP_PHASE_RUNNING || to == OP_PHASE_SUSPENDED || op_phase_terminal(to)) {
+        e->born_ms = e->left_ms = 0;
+        e->restarting = false;
+    } else if (from == OP_PHASE_RUNNING) {
+        e->left_ms = now;
+    }
+    e->restarting |= to == OP_PHASE_RESTARTING;
+    int64_t started = status_time(status, "startTime");
+    if (op_phase_terminal(to) && started) {
+        int64_t ended = status_time(status, "completionTime");
+        observe_stage(m, 3, started * 1000, ended * 1000);
+    }
 }
 
 int op_metrics_render(const struct op_metrics *m, struct co_buf *ret, struct co_err *err) {

@@ -3,41 +3,64 @@
 #pragma once
 
 #include "common/metrics.h"
+#include "operator/control/store.h"
 #include "operator/kube/client.h"
-#include "operator/plan/plan.h"
 
 enum op_metric {
     OP_M_RECONCILES,
     OP_M_RECONCILE_ERRORS,
+    OP_M_RECONCILE_TERMINAL,
     OP_M_RECONCILE_SECONDS,
-    OP_M_ACTIONS,
+    OP_M_WORKERS_MAX,
+    OP_M_WORKERS,
+    OP_M_QUEUE_DEPTH,
+    OP_M_QUEUE_ADDS,
+    OP_M_QUEUE_SECONDS,
+    OP_M_WORK_SECONDS,
+    OP_M_UNFINISHED_SECONDS,
+    OP_M_LONGEST_SECONDS,
+    OP_M_QUEUE_RETRIES,
     OP_M_REQUESTS,
+    OP_M_LEADER,
     OP_M_REQUEST_SECONDS,
     OP_M_REQUEST_BYTES,
     OP_M_WATCH_BREAKS,
+    OP_M_WATCH_LAG,
+    OP_M_ACTIONS,
+    OP_M_PLAN_SECONDS,
     OP_M_JOBS,
     OP_M_PODS,
-    OP_M_FINISHED,
+    OP_M_OLDEST_SECONDS,
+    OP_M_PHASES,
+    OP_M_STAGE_SECONDS,
+    OP_M_INTERRUPTED_SECONDS,
     OP_M_GATE_OPENED,
     OP_M_GATE_WAITING,
-    OP_M_LEADER,
     OP_M_COUNT,
 };
 
 /* Label values of OP_M_RECONCILES. */
-enum { OP_M_SUCCESS, OP_M_ERROR, OP_M_REQUEUE };
+enum { OP_M_SUCCESS, OP_M_ERROR, OP_M_REQUEUE, OP_M_REQUEUE_AFTER };
 
 struct op_metrics {
     struct co_metric row[OP_M_COUNT];
+    const char *phases[OP_PHASES + 1];
+    char host[256];
 };
 
 struct op_metrics *op_metrics_new(void);
 void op_metrics_free(struct op_metrics *m);
+/* Whom the requests go to; a label of theirs. */
+void op_metrics_server(struct op_metrics *m, const char *url);
 
 /* For struct op_kube_client_opts.sample; arg is the struct op_metrics. */
 void op_metrics_sample(void *arg, const struct op_kube_sample *s);
 void op_metrics_action(struct op_metrics *m, const struct op_action *a);
-void op_metrics_finished(struct op_metrics *m, enum op_phase phase);
+/* A look at a job has ended. */
+void op_metrics_looked(struct op_metrics *m, size_t result, int64_t ms);
+/* A phase was written to the status of a job. */
+void op_metrics_phase(struct op_metrics *m, struct op_entry *e, enum op_phase from,
+    enum op_phase to, const json_t *status);
 /* Appends the text for /metrics. */
 CO_MUST_CHECK int op_metrics_render(
     const struct op_metrics *m, struct co_buf *ret, struct co_err *err);

@@ -58,6 +58,7 @@ struct op_round {
     struct op_entry *entry;
     /* of the plan being carried out */
     bool busy;
+    int64_t began; /* monotonic ms */
     struct op_job *job;
     struct op_plan plan;
     struct op_outcome *outcomes; /* error texts owned */
@@ -133,6 +134,10 @@ void op_round_free(struct op_round *r) {
 
 bool op_round_busy(const struct op_round *r) {
     return r->busy;
+}
+
+int64_t op_round_began(const struct op_round *r) {
+    return r->began;
 }
 
 /* ---- memory of failures ----------------------------------------------------------------- */
@@ -250,6 +255,12 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
     if (r->refused) { /* the status is to tell why, now, and the planner when it is tried again */
         wake_ms = now;
     }
+    op_metrics_looked(r->all->metrics,
+        r->refused || r->unknown ? OP_M_ERROR
+        : r->conflict            ? OP_M_REQUEUE
+        : wake_ms                ? OP_M_REQUEUE_AFTER
+                                 : OP_M_SUCCESS,
+        now - r->began);
     plan_clear(r);
     r->busy = false;
     r->all->over(r->all->arg, r->entry, wake_ms);
@@ -268,9 +279,6 @@ static void emit_action_events(struct op_round *r) {
 static void emit_plan_events(struct op_round *r) {
     for (size_t i = 0; i < r->plan.n_events; i++) {
         op_recorder_emit(r->all->recorder, r->job, &r->warning, &r->plan.events[i]);
-    }
-    if (op_phase_terminal(r->plan.phase) && !op_phase_terminal(r->job->phase)) {
-        op_metrics_finished(r->all->metrics, r->plan.phase);
     }
 }
 
@@ -292,8 +300,11 @@ static void status_done(
     struct op_round *r = arg;
     r->status_op = NULL;
     if (!code) {
-        op_store_put(
-            r->all->store, OP_STORE_JOBS, reply->body, r->all->reached(r->all->arg, OP_STORE_JOBS));
+        r->all->answered(r->all->arg, OP_STORE_JOBS, reply->body);
+        if (r->plan.phase != r->job->phase) {
+            op_metrics_phase(
+                r->all->metrics, r->entry, r->job->phase, r->plan.phase, r->plan.status);
+        }
         emit_plan_events(r);
         round_end(r, 0);
         return;
@@ -313,6 +324,7 @@ static void status_done(
     co_log_warn("status not written, retrying", CO_S("job", r->job->name),
         CO_S("namespace", r->job->ns), CO_E(err));
     back_off(r);
+    r->unknown = true;
     round_end(r, co_now_ms() + r->backoff_ms);
 }
 
@@ -428,8 +440,7 @@ static void action_succeeded(struct op_round *r, size_t i, const struct op_kube_
     if (a->verb == OP_DELETE) {
         op_store_mark_deleting(all->store, store_kinds[a->kind], r->entry->ns, a->name, a->uid);
     } else if (reply->body) {
-        op_store_put(all->store, store_kinds[a->kind], reply->body,
-            all->reached(all->arg, store_kinds[a->kind]));
+        all->answered(all->arg, store_kinds[a->kind], reply->body);
     }
     r->created += a->verb == OP_CREATE;
 }
@@ -494,6 +505,7 @@ void op_round_abort(struct op_round *r) {
 
 void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *plan_own) {
     r->busy = true;
+    r->began = co_now_ms();
     r->job = job_own;
     r->plan = *plan_own;
     *plan_own = (struct op_plan){0};

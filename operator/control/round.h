@@ -18,8 +18,8 @@ struct op_rounds {
     struct op_store *store;
     struct op_recorder *recorder;
     struct op_metrics *metrics;
-    /* Where the watch of a kind stands. */
-    uint64_t (*reached)(void *arg, enum op_store_kind kind);
+    /* The answer to a write goes to the store. */
+    void (*answered)(void *arg, enum op_store_kind kind, const json_t *obj);
     /* The round is over; look again at wake_ms (monotonic; 0: only when something changes). */
     void (*over)(void *arg, struct op_entry *e, int64_t wake_ms);
     void *arg;
@@ -32,6 +32,7 @@ struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e);
 void op_round_free(struct op_round *r); /* requests in flight are forgotten */
 
 bool op_round_busy(const struct op_round *r);
+int64_t op_round_began(const struct op_round *r); /* monotonic ms; of a busy one */
 /* The planner's memory of rejections, as of now.  A job of another uid than last time is another
  * job: what its predecessor of that name met is forgotten. */
 void op_round_failures(

@@ -1,5 +1,6 @@
 #include "operator/control/store.h"
 
+#include "common/parse.h"
 #include "operator/kube/client.h"
 
 #include <stdio.h>
@@ -96,6 +97,18 @@ static void touched(struct op_store *s, struct op_entry *e) {
 
 /* ---- jobs ------------------------------------------------------------------------------- */
 
+/* When a job was made, on our clock: creationTimestamp has seconds and another machine's clock, so
+ * it counts only for a job that waited for us longer than both could explain. */
+static void note_birth(struct op_entry *e, const json_t *obj) {
+    enum { LATE_S = 3 };
+    const char *text = co_json_str(obj, "metadata", "creationTimestamp");
+    e->created = 0;
+    (void)!(text && co_parse_time("creationTimestamp", text, &e->created, NULL));
+    int64_t age = e->created ? co_wall_seconds() - e->created : 0;
+    e->born_ms = e->phase ? 0 : co_now_ms() - (age >= LATE_S ? age * 1000 : 0);
+    e->left_ms = 0;
+}
+
 static void job_put(struct op_store *s, const json_t *obj, uint64_t version) {
     const char *ns = co_json_str(obj, "metadata", "namespace");
     const char *name = co_json_str(obj, "metadata", "name");
@@ -104,7 +117,12 @@ static void job_put(struct op_store *s, const json_t *obj, uint64_t version) {
     if (e->text && version && version <= e->version) {
         return;
     }
-    s->n_jobs += e->text == NULL;
+    e->phase = (uint8_t)op_phase_parse(co_json_str(obj, "status", "phase"));
+    e->waits = e->phase < OP_PHASE_RUNNING && !co_json_str(obj, "status", "startTime");
+    if (!e->text) {
+        s->n_jobs++;
+        note_birth(e, obj);
+    }
     free(e->text);
     /* managedFields are of no use here and often half of the bytes. */
     CO_AUTOJSON json_t *slim = json_copy((json_t *)(uintptr_t)obj);
@@ -171,7 +189,10 @@ static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st)
     char key[KEY_MAX];
     child_key(key, st->kind, st->child->ns, st->child->name);
     co_map_set(&s->children, key, st);
-    s->n_pods += st->kind == OP_STORE_PODS;
+    if (st->kind == OP_STORE_PODS) {
+        s->n_pods++;
+        e->made_ms = co_now_ms();
+    }
 }
 
 static bool child_differs(const struct op_stored *st, const struct op_child *now) {
@@ -205,6 +226,8 @@ static void child_put(
         return;
     }
     bool differs = !st || child_differs(st, now);
+    bool placed = kind == OP_STORE_PODS && ((const struct op_pod *)now)->scheduled &&
+                  (!st || !st->pod->scheduled);
     if (st) {
         free(st->child);
         st->child = now;
@@ -216,6 +239,9 @@ static void child_put(
     }
     st->version = version;
     st->sync = s->sync[kind];
+    if (placed) {
+        st->entry->scheduled_ms = co_now_ms();
+    }
     if (differs) {
         touched(s, st->entry);
     }

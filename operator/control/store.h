@@ -37,8 +37,17 @@ struct op_entry {
     uint32_t sync;
     struct op_stored **children; /* owned list of owned children, in no order */
     size_t n_children, cap_children;
-    uint64_t born; /* running number: entries are served in this order */
-    void *work;    /* the controller's; not touched here */
+    uint64_t born;   /* running number: entries are served in this order */
+    uint8_t phase;   /* enum op_phase in its status */
+    bool restarting; /* it left Running for a restart of the group */
+    bool waits;      /* it has never been Running and has not ended */
+    /* For metrics.  Monotonic ms, 0: not known. */
+    int64_t born_ms;      /* creation of a job that was new when it was first seen */
+    int64_t made_ms;      /* its last pod appeared */
+    int64_t scheduled_ms; /* its last pod got a node */
+    int64_t left_ms;      /* it left Running without an end */
+    int64_t created;      /* seconds since the epoch */
+    void *work;           /* the controller's; not touched here */
     bool held;
 };
 

@@ -7,6 +7,9 @@
 /* clang-format on */
 #include "operator/control/store.h"
 
+#include "common/loop.h"
+#include "common/parse.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -188,6 +191,33 @@ static void many_entries_stay_findable(void **state) {
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* How long ago a job counts as made, by its status and its age; -1: it is not new. */
+static void only_jobs_without_a_status_are_new(void **state) {
+    struct op_store *s = *state;
+    static const struct {
+        const char *phase;
+        int64_t age_s, expected_s;
+    } rows[] = {{NULL, 0, 0}, {NULL, 1, 0}, {NULL, 60, 60}, {NULL, -60, 0}, {"Pending", 60, -1},
+        {"Running", 0, -1}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char name[16], made[32];
+        (void)snprintf(name, sizeof(name), "j%zu", i);
+        co_time_format(co_wall_seconds() - rows[i].age_s, made);
+        CO_AUTOJSON json_t *j = object(name, 5, NULL);
+        co_json_set(json_object_get(j, "metadata"), "creationTimestamp", json_string(made));
+        if (rows[i].phase) {
+            co_json_set(j, "status", json_pack("{s:s}", "phase", rows[i].phase));
+        }
+        op_store_put(s, OP_STORE_JOBS, j, 0);
+        const struct op_entry *e = op_store_entry(s, "ns", name);
+        if (rows[i].expected_s < 0) {
+            assert_int_equal(e->born_ms, 0);
+        } else {
+            assert_in_range(co_now_ms() - e->born_ms - rows[i].expected_s * 1000 + 2000, 0, 4000);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(children_join_their_job_by_owner),
@@ -199,6 +229,7 @@ int main(void) {
         TEST(a_name_that_changes_its_owner_moves),
         TEST(deleting_is_known_before_the_watch_tells),
         TEST(many_entries_stay_findable),
+        TEST(only_jobs_without_a_status_are_new),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,227 @@
+"""What is counted, and that a real Prometheus reads it: names, alerts and the dashboard."""
+import json
+import re
+import subprocess
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import pytest
+import yaml
+
+from rig import ROOT, free_port, wait_for
+
+MONITORING = ROOT / "deploy/monitoring"
+# What controller-runtime gave paddle-operator, read by its users' dashboards.
+EARLIER = """controller_runtime_reconcile_total controller_runtime_reconcile_errors_total
+controller_runtime_reconcile_time_seconds controller_runtime_max_concurrent_reconciles
+controller_runtime_active_workers workqueue_depth workqueue_adds_total workqueue_queue_duration_seconds
+workqueue_work_duration_seconds workqueue_unfinished_work_seconds workqueue_longest_running_processor_seconds
+workqueue_retries_total rest_client_requests_total process_cpu_seconds_total process_resident_memory_bytes
+process_open_fds process_max_fds process_start_time_seconds""".split()
+
+
+def scrape(port):
+    return urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
+
+
+def value(port, series):
+    """Of a series as it is printed; None when it is not."""
+    m = re.search(rf"^{re.escape(series)} (\S+)$", scrape(port), re.M)
+    return m and float(m.group(1))
+
+
+def exported(text):
+    """Names that an expression may use."""
+    names = set()
+    for name, kind in re.findall(r"^# TYPE (\S+) (\S+)$", text, re.M):
+        names |= {name + s for s in ("_bucket", "_sum", "_count")} if kind == "histogram" else {name}
+    return names
+
+
+def used(expr):
+    """Names of metrics in an expression."""
+    expr = re.sub(r'"[^"]*"|\{[^}]*\}|\[[^]]*\]', " ", expr)
+    expr = re.sub(r"\b(by|on|without|ignoring|group_left|group_right)\s*\([^)]*\)", " ", expr)
+    return {n for n in re.findall(r"[a-zA-Z_:][\w:]*\b(?!\s*\()", expr)} - {"and", "or", "unless", "bool"}
+
+
+def expressions():
+    """(where, expression) of all alerts and panels."""
+    for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"]:
+        for rule in group["rules"]:
+            yield rule["alert"], rule["expr"]
+    for panel in json.loads((MONITORING / "dashboard.json").read_text())["panels"]:
+        for target in panel.get("targets", []):
+            yield panel["title"], re.sub(r"\$(namespace|job)\b", ".*", target["expr"].replace("$__rate_interval", "1m"))
+
+
+def promtool(*args, stdin=None):
+    p = subprocess.run(["promtool", *map(str, args)], input=stdin, text=True, capture_output=True, timeout=60, cwd=MONITORING)
+    assert p.returncode == 0, p.stdout + p.stderr
+
+
+def bind(plane, ns, name):
+    plane.core.create_namespaced_binding(ns, {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}}, _preload_content=False)
+
+
+def test_stages_of_a_job(plane, operator, kubelet, ns):
+    o = operator("--server-grace=1s", f"--namespace={ns}")
+    kubelet.hold = {"j-ps-0", "j-worker-0"}
+    plane.create(ns, "j")
+    wait_for(lambda: len(plane.pods(ns)) == 2)
+    wait_for(lambda: value(o.metrics, 'paddlejob_jobs{phase="Pending"}') == 1)
+    time.sleep(0.5)
+    for name in kubelet.hold:
+        bind(plane, ns, name)
+    time.sleep(0.5)
+    kubelet.hold = set()
+    for p in plane.pods(ns).values():
+        kubelet.on({"type": "MODIFIED", "object": p})
+    plane.wait_phase(ns, "j", "Running")
+    stage = lambda s, what: value(o.metrics, f'paddlejob_stage_seconds_{what}{{stage="{s}"}}')
+    wait_for(lambda: stage("running", "count") == 1)
+    sums = {s: stage(s, "sum") for s in ("pods_created", "scheduled", "running")}
+    assert sums["pods_created"] < 2 and 0.4 < sums["scheduled"] < 4 and 0.4 < sums["running"] < 4, sums
+    assert value(o.metrics, "paddlejob_oldest_waiting_seconds") == 0
+    # A pod that is lost: the job is Running again some time later.
+    plane.core.delete_namespaced_pod("j-worker-0", ns, grace_period_seconds=0)
+    wait_for(lambda: value(o.metrics, 'paddlejob_interruption_seconds_count{cause="other"}') == 1)
+    kubelet.finish = lambda p: (0, "") if p.metadata.name == "j-worker-0" else None
+    kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-0", ns)})
+    plane.wait_phase(ns, "j", "Completed")
+    wait_for(lambda: stage("finished", "count") == 1)
+    assert stage("running", "count") == 1                       # counted once a job
+    assert value(o.metrics, 'paddlejob_phase_changes_total{phase="Completed"}') == 1
+    assert value(o.metrics, 'paddlejob_jobs{phase="Completed"}') == 1
+
+
+def test_restarted_operator_does_not_count_old_jobs_as_new(plane, operator, kubelet, ns):
+    o = operator(f"--namespace={ns}")
+    plane.create(ns, "j")
+    plane.wait_phase(ns, "j", "Running")
+    o.stop()
+    o.start()
+    wait_for(lambda: "in sync" in o.text().split("stopped")[-1])
+    plane.patch(ns, "j", {"spec": {"worker": {"replicas": 2}}})
+    wait_for(lambda: len(plane.pods(ns)) == 3)
+    plane.wait_phase(ns, "j", "Running")
+    assert value(o.metrics, 'paddlejob_stage_seconds_count{stage="running"}') == 0
+
+
+def test_no_label_tells_jobs_apart(plane, operator, kubelet, ns):
+    """Ten jobs later there are as many series as after one."""
+    o = operator(f"--namespace={ns}")
+    series = lambda: sorted(re.findall(r"^([a-z_]+(?:\{[^}]*\})?) ", scrape(o.metrics), re.M))
+    seen = []
+    for i in range(10):
+        plane.create(ns, f"distinct{i}", ps=None, worker=1)
+        plane.wait_phase(ns, f"distinct{i}", "Running")
+        seen.append(series())
+    # Only the API server's answers may bring new ones: a conflict, say.
+    known = set(seen[0])
+    new = [s for s in seen[-1] if s not in known and not s.startswith(("rest_client_", "paddlejob_api_"))]
+    assert not new and ns not in scrape(o.metrics) and "distinct" not in scrape(o.metrics)
+
+
+def test_alert_rules():
+    promtool("check", "rules", "alerts.yaml")
+    promtool("test", "rules", "alerts_test.yaml")
+    wrapped = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
+    assert wrapped["spec"] == yaml.safe_load((MONITORING / "alerts.yaml").read_text())
+    tested = (MONITORING / "alerts_test.yaml").read_text()
+    for group in wrapped["spec"]["groups"]:
+        for rule in group["rules"]:
+            assert tested.count(rule["alert"]) >= 2, f"{rule['alert']} has no test that it fires and one that it does not"
+
+
+class Prometheus:
+    def __init__(self, directory, target, extra=""):
+        self.port = free_port()
+        config = directory / "prometheus.yml"
+        config.write_text(f"""global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
+rule_files: [{MONITORING}/alerts.yaml]
+scrape_configs:
+- job_name: paddle-operator
+  static_configs: [{{targets: ["{target}"], labels: {{namespace: paddle-system}}}}]
+{extra}""")
+        self.log = open(directory / "prometheus.log", "w+")
+        self.p = subprocess.Popen(["prometheus", f"--config.file={config}", f"--storage.tsdb.path={directory}/data",
+                                   f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=warn"],
+                                  stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def get(self, path, **params):
+        """The answer's data; None while it does not answer."""
+        url = f"http://127.0.0.1:{self.port}/api/v1/{path}?{urllib.parse.urlencode(params)}"
+        try:
+            return json.load(urllib.request.urlopen(url, timeout=5))["data"]
+        except urllib.error.HTTPError as e:
+            assert e.code == 503, f"{params}: {e.read().decode()}"      # 503: not ready yet
+            return None
+        except OSError:
+            return None
+
+    def target(self):
+        targets = (self.get("targets") or {}).get("activeTargets", [])
+        return targets[0] if targets and targets[0]["health"] != "unknown" else None
+
+    def close(self):
+        self.p.terminate()
+        self.p.wait(20)
+        self.log.close()
+
+
+@pytest.fixture
+def prometheus(tmp_path):
+    started = []
+
+    def start(target, extra=""):
+        started.append(Prometheus(tmp_path, target, extra))
+        return started[-1]
+
+    yield start
+    for p in started:
+        p.close()
+
+
+def test_a_real_prometheus(plane, operator, kubelet, ns, prometheus):
+    o = operator(f"--namespace={ns}")
+    plane.create(ns, "j")
+    plane.wait_phase(ns, "j", "Running")
+    text = scrape(o.metrics)
+    promtool("check", "metrics", stdin=text)
+    names = exported(text)
+    for name in EARLIER:
+        assert name in names or f"{name}_bucket" in names, f"{name} is not exported"
+    p = prometheus(f"127.0.0.1:{o.metrics}")
+    target = wait_for(p.target, 30, "the target to be scraped")
+    assert target["health"] == "up" and not target["lastError"], target
+    wait_for(lambda: (p.get("query", query="paddlejob_pods") or {}).get("result"), 20, "samples")
+    count = 0
+    for where, expr in expressions():
+        assert used(expr) and used(expr) <= names, f"{where} uses {sorted(used(expr) - names)}, which nobody exports"
+        assert "result" in p.get("query", query=expr), f"{where}: {expr}"
+        count += 1
+    assert count > 30
+    pods = p.get("query", query='max(paddlejob_pods{namespace=~".*",job=~".*"})')["result"]
+    assert pods[0]["value"][1] == "2"
+    rules = [r for g in wait_for(lambda: (lambda d: d["groups"] if d and all(
+        r["health"] != "unknown" for g in d["groups"] for r in g["rules"]) else None)(p.get("rules")), 20) for r in g["rules"]]
+    assert all(r["health"] == "ok" for r in rules), rules
+    # A test's operator leads without a lease: nothing is wrong with it.
+    assert [a["labels"]["alertname"] for a in p.get("alerts")["alerts"] if a["state"] == "firing"] == []
+
+
+def test_watch_lag_is_measured(plane, operator, kubelet, ns):
+    o = operator(f"--namespace={ns}")
+    for i in range(3):
+        plane.create(ns, f"j{i}")
+    for i in range(3):
+        plane.wait_phase(ns, f"j{i}", "Running")
+    for resource in ("paddlejobs", "pods", "configmaps"):
+        count = value(o.metrics, f'paddlejob_watch_lag_seconds_count{{resource="{resource}"}}')
+        total = value(o.metrics, f'paddlejob_watch_lag_seconds_sum{{resource="{resource}"}}')
+        assert count >= 1 and total / count < 1, (resource, count, total)
+    assert value(o.metrics, 'paddlejob_api_request_duration_seconds_count{verb="create",resource="pods",code="201"}') == 6
+    assert value(o.metrics, 'paddlejob_api_request_duration_seconds_count{verb="patch",resource="paddlejobs/status",code="200"}') >= 3
