@@ -46,6 +46,7 @@ enum co_var {
     CO_VAR_POD_NAMESPACE,
     CO_VAR_POD_NAME,
     CO_VAR_POD_UID,
+    CO_VAR_POD_IPS,
     /* never set by this operator; read by the runtime */
     CO_VAR_ROLE,
     CO_VAR_CURRENT_ENDPOINT,

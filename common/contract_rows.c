@@ -179,6 +179,14 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_OPERATOR,
         .doc = "Uid of the pod."},
+    [CO_VAR_POD_IPS] = {.name = "POD_IPS",
+        .via = CO_VIA_GATE,
+        .when = CO_WHEN_ALWAYS,
+        .type = CO_TYPE_HOSTS,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_OPERATOR,
+        .doc = "Addresses of the pod: the start gate tells them to the operator, up to a second "
+               "before kubelet tells the API server."},
 
     [CO_VAR_ROLE] = {.name = "PADDLE_ROLE",
         .via = CO_VIA_USER,

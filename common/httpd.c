@@ -2,6 +2,7 @@
 
 #include "common/buf.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <microhttpd.h>
@@ -270,6 +271,22 @@ const char *co_http_query(const struct co_http_req *r, const char *key) {
 
 const char *co_http_header(const struct co_http_req *r, const char *name) {
     return MHD_lookup_connection_value(r->conn, MHD_HEADER_KIND, name);
+}
+
+void co_http_peer(const struct co_http_req *r, char ret[CO_HTTP_PEER_MAX]) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *addr = info ? info->client_addr : NULL;
+    *ret = '\0';
+    if (addr && addr->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const void *)addr;
+        (void)inet_ntop(AF_INET, &v4->sin_addr, ret, CO_HTTP_PEER_MAX);
+    } else if (addr && addr->sa_family == AF_INET6) {
+        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(v6);
+        (void)inet_ntop(mapped ? AF_INET : AF_INET6, mapped ? v6->s6_addr + 12 : v6->s6_addr, ret,
+            CO_HTTP_PEER_MAX);
+    }
 }
 
 const char *co_http_body(const struct co_http_req *r, size_t *ret_len) {

@@ -6,6 +6,8 @@
 #include "common/loop.h"
 #include "common/parse.h"
 
+enum { CO_HTTP_PEER_MAX = 48 };
+
 struct co_httpd;
 struct co_http_req; /* owned by the server; valid until answered or its close callback ran */
 
@@ -38,6 +40,8 @@ const char *co_http_path(const struct co_http_req *r);
 const char *co_http_method(const struct co_http_req *r);
 const char *co_http_query(const struct co_http_req *r, const char *key);   /* NULL: absent */
 const char *co_http_header(const struct co_http_req *r, const char *name); /* NULL: absent */
+/* The client's numeric address, IPv4 also where it came through an IPv6 socket. */
+void co_http_peer(const struct co_http_req *r, char ret[CO_HTTP_PEER_MAX]);
 const char *co_http_body(const struct co_http_req *r, size_t *ret_len);
 
 /* Answers; body is copied; a second answer is ignored.  A deferred request is gone once the

@@ -44,6 +44,13 @@ static void echo(void *arg, struct co_http_req *r) {
     co_http_reply(r, 201, "text/special", text, strlen(text));
 }
 
+static void peer(void *arg, struct co_http_req *r) {
+    char text[CO_HTTP_PEER_MAX];
+    (void)arg;
+    co_http_peer(r, text);
+    co_http_replyf(r, 200, "%s\n", text);
+}
+
 static void nothing(void *arg, struct co_http_req *r) {
     (void)arg;
     (void)r;
@@ -87,6 +94,7 @@ static const struct co_http_route routes[] = {
     {NULL, "/echo/*", echo},
     {"POST", "/only-post", hello},
     {"PUT", "/only-post", hello},
+    {"GET", "/peer", peer},
     {"GET", "/nothing", nothing},
     {"GET", "/later", later},
     {"GET", "/both", defer_and_answer},
@@ -488,15 +496,15 @@ static void no_host_listens_on_both_families(void **state) {
     co_httpd_close(co_steal_ptr(w->h));
     assert_int_equal(
         co_httpd_open(w->l, ":0", routes, CO_ARRAY_LEN(routes), w, NULL, &w->h, &err), 0);
-    expect(w, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n", "200", "hello\n");
+    expect(w, "GET /peer HTTP/1.1\r\n" CLOSE "\r\n", "200", "127.0.0.1\n");
     struct sockaddr_in6 a = {.sin6_family = AF_INET6,
         .sin6_port = htons(co_httpd_port(w->h)),
         .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, (const struct sockaddr *)&a, sizeof(a)) == 0) {
         assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
-        say(fd, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
-        read_answer(w, fd, "200", "hello\n");
+        say(fd, "GET /peer HTTP/1.1\r\n" CLOSE "\r\n");
+        read_answer(w, fd, "200", "::1\n");
     } else {
         assert_true(errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL || errno == ENETUNREACH);
     }

@@ -582,6 +582,11 @@ static const struct verdict *judge(struct op_controller *c, struct op_entry *e) 
     return v;
 }
 
+void op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
+    const char *ip, const char *second_ip) {
+    op_store_claim(&c->store, ns, pod, uid, ip, second_ip);
+}
+
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why) {
     const struct op_stored *st = op_store_child(&c->store, OP_STORE_PODS, ns, pod);

@@ -43,6 +43,9 @@ void op_controller_gauges(const struct op_controller *c);
  * call), -1 no such pod, -2 the pod is another one or its job is over. */
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why);
+/* The addresses that a pod tells of itself, at once; they count until the API server has some. */
+void op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
+    const char *ip, const char *second_ip);
 /* fn(arg, ns, job) runs after anything of a job changed. */
 void op_controller_on_change(
     struct op_controller *c, void (*fn)(void *arg, const char *ns, const char *job), void *arg);

@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "common/parse.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -87,6 +88,44 @@ static bool split(const char *path, char part[3][NAME_MAX_BYTES]) {
     return true;
 }
 
+enum { IPS_MAX = 2 };
+
+/* One or two addresses joined by a comma, in the form that inet_ntop gives; 0: none, or odd. */
+static size_t parse_ips(const char *text, char ips[IPS_MAX][CO_HTTP_PEER_MAX]) {
+    size_t n = 0;
+    for (const char *p = text, *end; *p; p = *end ? end + 1 : end, n++) {
+        char one[CO_HTTP_PEER_MAX];
+        unsigned char bytes[sizeof(struct in6_addr)];
+        end = strchrnul(p, ',');
+        if (n == IPS_MAX || (size_t)(end - p) >= sizeof(one)) {
+            return 0;
+        }
+        (void)snprintf(one, sizeof(one), "%.*s", (int)(end - p), p);
+        int family = strchr(one, ':') ? AF_INET6 : AF_INET;
+        if (inet_pton(family, one, bytes) != 1 ||
+            !inet_ntop(family, bytes, ips[n], CO_HTTP_PEER_MAX)) {
+            return 0;
+        }
+    }
+    return n;
+}
+
+/* Behind address translation nothing is believed, and kubelet's word is waited for. */
+static void note_ips(struct op_gate *g, const struct co_http_req *req, const char *ns,
+    const char *pod, const char *uid) {
+    const char *text = co_http_query(req, "ips");
+    char ips[IPS_MAX][CO_HTTP_PEER_MAX] = {"", ""};
+    char peer[CO_HTTP_PEER_MAX];
+    size_t n = text ? parse_ips(text, ips) : 0;
+    co_http_peer(req, peer);
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(ips[i], peer) == 0) {
+            op_controller_claim(g->controller, ns, pod, uid, ips[0], ips[1]);
+            return;
+        }
+    }
+}
+
 static void asked(void *arg, struct co_http_req *req) {
     struct op_gate *g = arg;
     char part[3][NAME_MAX_BYTES];
@@ -103,6 +142,7 @@ static void asked(void *arg, struct co_http_req *req) {
     if (wait > WAIT_MAX_S) {
         wait = WAIT_MAX_S;
     }
+    note_ips(g, req, part[0], part[1], part[2]);
     if (answer(g, req, part[0], part[1], part[2], wait == 0)) {
         return;
     }

@@ -1,9 +1,12 @@
-/* The start gate's endpoint: GET /gate/v1/<namespace>/<pod>/<uid>?wait=<seconds>
+/* The start gate's endpoint: GET /gate/v1/<namespace>/<pod>/<uid>?wait=<seconds>&ips=<addresses>
  *
  *   200  go                                 the pod's containers may start
  *   202  not yet, the body says why; ask again
  *   404  the operator does not know the pod (yet); ask again
  *   410  another pod has the name, or the job is over: give up
+ *
+ * ips=<address>,... are the pod's own addresses, believed when the connection comes from one of
+ * them: a pod can speak for itself only.  Kubelet tells the API server up to a second later.
  *
  * A request waits here until its job changes, so that a pod starts when its peers' addresses are
  * complete and not a poll later.  What it tells is not secret; a pod proves itself by its UID.

@@ -23,6 +23,7 @@ void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entr
 }
 
 static void stored_free(struct op_stored *st) {
+    free(st->claim);
     free(st->child);
     free(st);
 }
@@ -195,6 +196,18 @@ static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st)
     }
 }
 
+/* True when a claim goes on standing in for what this version of its pod has not. */
+static bool claim_stands(const struct op_stored *st, struct op_child *now) {
+    struct op_pod *pod = (struct op_pod *)now;
+    if (!st->claim || *pod->ip[0] || strcmp(st->child->uid, now->uid) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(pod->ip); i++) {
+        pod->ip[i] = st->claim->ip[i];
+    }
+    return true;
+}
+
 static bool child_differs(const struct op_stored *st, const struct op_child *now) {
     if (st->kind == OP_STORE_PODS) {
         return op_pod_differs(st->pod, (const struct op_pod *)now);
@@ -225,10 +238,12 @@ static void child_put(
         free(now); /* labelled like ours but nobody's: a create will meet it by name */
         return;
     }
+    bool claimed = st && claim_stands(st, now);
     bool differs = !st || child_differs(st, now);
     bool placed = kind == OP_STORE_PODS && ((const struct op_pod *)now)->scheduled &&
                   (!st || !st->pod->scheduled);
     if (st) {
+        free(claimed ? NULL : co_steal_ptr(st->claim));
         free(st->child);
         st->child = now;
     } else {
@@ -289,6 +304,20 @@ void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const c
         st->child->deleting = true;
         touched(s, st->entry);
     }
+}
+
+void op_store_claim(struct op_store *s, const char *ns, const char *name, const char *uid,
+    const char *ip, const char *second_ip) {
+    struct op_stored *st = op_store_child(s, OP_STORE_PODS, ns, name);
+    if (!st || strcmp(st->child->uid, uid) != 0 || st->child->deleting || *st->pod->ip[0] ||
+        st->pod->phase != OP_POD_PENDING) {
+        return;
+    }
+    st->claim = co_xcalloc(1, sizeof(*st->claim));
+    (void)snprintf(st->claim->ip[0], sizeof(st->claim->ip[0]), "%s", ip);
+    (void)snprintf(st->claim->ip[1], sizeof(st->claim->ip[1]), "%s", second_ip);
+    (void)claim_stands(st, st->child);
+    touched(s, st->entry);
 }
 
 /* ---- syncs ------------------------------------------------------------------------------ */

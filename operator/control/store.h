@@ -14,12 +14,18 @@
 enum op_store_kind { OP_STORE_JOBS, OP_STORE_PODS, OP_STORE_SERVICES, OP_STORE_CONFIGMAPS };
 enum { OP_STORE_KINDS = 4 };
 
+/* Addresses that a pod told before the API server had them. */
+struct op_claim {
+    char ip[2][48];
+};
+
 /* A child in its entry's list.  Exactly one of the projections is set, by kind. */
 struct op_stored {
     enum op_store_kind kind;
     uint32_t sync; /* number of the last sync that reported it */
     uint64_t version;
     struct op_entry *entry;
+    struct op_claim *claim; /* owned; of a pod whose object has no address yet, else NULL */
     union {
         struct op_child *child; /* the start of each projection */
         struct op_pod *pod;
@@ -77,6 +83,11 @@ void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *
 /* A delete was accepted: the child counts as deleting from now on, if it is still that uid. */
 void op_store_mark_deleting(
     struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
+
+/* A pod tells its addresses ("" for no second one): they stand in for the object's own as long as
+ * that has none.  Ignored for another uid, and for a pod that has an address or is not pending. */
+void op_store_claim(struct op_store *s, const char *ns, const char *name, const char *uid,
+    const char *ip, const char *second_ip);
 
 /* Mark and sweep around a list; reached: the version the list shows. */
 void op_store_sync_begin(struct op_store *s, enum op_store_kind kind);

@@ -72,6 +72,44 @@ static uint64_t version_of(const struct op_store *s, const char *pod) {
     return st ? st->version : 0;
 }
 
+/* A pod's version with this address; NULL: none yet. */
+static void put_pod(struct op_store *s, const char *uid, int version, const char *ip) {
+    CO_AUTOJSON json_t *j = object("j-ps-0", version, "j");
+    co_json_set(json_object_get(j, "metadata"), "uid", json_string(uid));
+    co_json_set(j, "status", json_pack("{s:s,s:s*}", "phase", "Pending", "podIP", ip));
+    op_store_put(s, OP_STORE_PODS, j, 0);
+}
+
+static void an_address_that_a_pod_tells_counts_until_its_object_has_one(void **state) {
+    struct op_store *s = *state;
+    put_pod(s, "u1", 1, NULL);
+    const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0");
+    op_store_claim(s, "ns", "j-ps-0", "another", "10.0.0.1", "");
+    op_store_claim(s, "ns", "nobody", "u1", "10.0.0.1", "");
+    assert_string_equal(st->pod->ip[0], "");
+    size_t before = changes;
+    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "fd00::1");
+    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.2", "");
+    assert_int_equal(changes, before + 1);
+    put_pod(s, "u1", 2, NULL);
+    assert_string_equal(st->pod->ip[0], "10.0.0.1");
+    assert_string_equal(st->pod->ip[1], "fd00::1");
+    assert_int_equal(changes, before + 1);
+    put_pod(s, "u1", 3, "10.0.0.3");
+    assert_string_equal(st->pod->ip[0], "10.0.0.3");
+    assert_string_equal(st->pod->ip[1], "");
+    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "");
+    assert_string_equal(st->pod->ip[0], "10.0.0.3");
+}
+
+static void a_new_pod_does_not_inherit_what_the_old_one_told(void **state) {
+    struct op_store *s = *state;
+    put_pod(s, "u1", 1, NULL);
+    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "");
+    put_pod(s, "u2", 2, NULL);
+    assert_string_equal(op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0")->pod->ip[0], "");
+}
+
 static void children_join_their_job_by_owner(void **state) {
     struct op_store *s = *state;
     put(s, OP_STORE_PODS, "j-ps-0", 1, "j", 0);
@@ -221,6 +259,8 @@ static void only_jobs_without_a_status_are_new(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(children_join_their_job_by_owner),
+        TEST(an_address_that_a_pod_tells_counts_until_its_object_has_one),
+        TEST(a_new_pod_does_not_inherit_what_the_old_one_told),
         TEST(an_entry_ends_with_its_last_part),
         TEST(an_older_version_changes_nothing),
         TEST(a_late_answer_raises_no_dead),

@@ -2,8 +2,10 @@
  * are complete.  It asks the operator, who answers the moment that they are; kubelet's own hold
  * on the missing ConfigMap would be noticed 10 to 15 s later.
  *
- *     GET /gate/v1/<namespace>/<pod>/<uid>?wait=25
+ *     GET /gate/v1/<namespace>/<pod>/<uid>?wait=25&ips=10.0.0.1
  *     200 go · 202 or 204 not yet, the body says why · 404 pod not known yet · 410 give up
+ *
+ * By asking, it tells the pod's addresses: kubelet does so up to a second later.
  *
  * It must not make things worse: without an operator to talk to it lets the pod go after
  * SILENCE_MAX_MS, and kubelet's hold decides as it would without a gate.  It runs in other
@@ -41,6 +43,7 @@ static const char var_addr[] = "PADDLE_GATE_ADDR";
 static const char var_namespace[] = "POD_NAMESPACE";
 static const char var_name[] = "POD_NAME";
 static const char var_uid[] = "POD_UID";
+static const char var_ips[] = "POD_IPS";
 
 struct addr {
     union {
@@ -318,9 +321,14 @@ int main(void) {
         }
     }
     parse_addrs(&g, value[0]);
+    const char *ips = getenv(var_ips);
+    if (!ips || ips[strspn(ips, "0123456789abcdefABCDEF.:,")]) {
+        ips = ""; /* kubelet will tell */
+    }
     int n = snprintf(g.request, sizeof(g.request),
-        "GET /gate/v1/%s/%s/%s?wait=%d HTTP/1.1\r\nHost: gate\r\nConnection: close\r\n\r\n",
-        value[1], value[2], value[3], WAIT_S);
+        "GET /gate/v1/%s/%s/%s?wait=%d&ips=%s HTTP/1.1\r\nHost: gate\r\nConnection: "
+        "close\r\n\r\n",
+        value[1], value[2], value[3], WAIT_S, ips);
     if (g.n_addrs == 0 || n < 0 || (size_t)n >= sizeof(g.request)) {
         say("no address to ask, or names too long: going on without the operator");
         return 0;

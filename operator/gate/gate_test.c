@@ -211,6 +211,7 @@ static void variables_are_rows_of_the_contract(void **state) {
     assert_string_equal(var_namespace, co_contract[CO_VAR_POD_NAMESPACE].name);
     assert_string_equal(var_name, co_contract[CO_VAR_POD_NAME].name);
     assert_string_equal(var_uid, co_contract[CO_VAR_POD_UID].name);
+    assert_string_equal(var_ips, co_contract[CO_VAR_POD_IPS].name);
 }
 
 static void a_missing_variable_lets_the_pod_go(void **state) {

@@ -86,6 +86,7 @@ static json_t *gate_container(const struct op_settings *settings) {
     co_json_append(env, field_env(co_contract[CO_VAR_POD_NAMESPACE].name, "metadata.namespace"));
     co_json_append(env, field_env(co_contract[CO_VAR_POD_NAME].name, "metadata.name"));
     co_json_append(env, field_env(co_contract[CO_VAR_POD_UID].name, "metadata.uid"));
+    co_json_append(env, field_env(co_contract[CO_VAR_POD_IPS].name, "status.podIPs"));
     json_t *c = json_object();
     set_text(c, "name", OP_GATE_CONTAINER);
     set_text(c, "image", settings->gate_image);

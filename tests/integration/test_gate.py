@@ -1,10 +1,12 @@
 """The start gate's endpoint: containers may start when, and only when, all addresses of their job are known."""
 import concurrent.futures
+import http.client
 import subprocess
 import time
 import urllib.error
 import urllib.request
 
+import kubernetes
 import pytest
 
 from rig import BIN, free_port, wait_for
@@ -40,7 +42,7 @@ def test_init_container_is_ours_and_complete(plane, gate, kubelet, ns):
     assert init.name == "coord-paddle" and init.image == "gate" and init.command == ["/paddle-gate"]
     env = {e.name: e.value or e.value_from.field_ref.field_path for e in init.env}
     assert env == {"PADDLE_GATE_ADDR": f"127.0.0.1:{gate}", "POD_NAMESPACE": "metadata.namespace",
-                   "POD_NAME": "metadata.name", "POD_UID": "metadata.uid"}
+                   "POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_IPS": "status.podIPs"}
     assert init.resources.limits and init.resources.requests
     assert init.security_context.run_as_non_root and init.security_context.capabilities.drop == ["ALL"]
 
@@ -101,3 +103,40 @@ def test_a_client_that_leaves_costs_nothing(plane, gate, kubelet, ns):
         except OSError:
             pass
     assert ask(gate, ns, "j-worker-0", uid)[0] == 202
+
+
+def tell(port, ns, pod, uid, ips, source):
+    """Asks as the gate of a pod with the address `source`, which tells `ips`."""
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=10, source_address=(source, 0))
+    c.request("GET", f"/gate/v1/{ns}/{pod}/{uid}?wait=3&ips={ips}")
+    r = c.getresponse()
+    return r.status, r.read().decode()
+
+
+def test_a_pod_tells_its_address_before_kubelet_does(plane, gate, kubelet, ns):
+    """The ConfigMap is complete, and the gate open, before the API server has an address."""
+    kubelet.hold = {"j-worker-0", "j-worker-1"}
+    plane.create(ns, "j", ps=None, worker=2)
+    uids = {n: known(plane, gate, ns, n) for n in ("j-worker-0", "j-worker-1")}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        first = pool.submit(tell, gate, ns, "j-worker-0", uids["j-worker-0"], "127.0.1.1", "127.0.1.1")
+        second = pool.submit(tell, gate, ns, "j-worker-1", uids["j-worker-1"], "fd00::7,127.0.1.2", "127.0.1.2")
+        assert first.result() == second.result() == (200, "go\n")
+    data = plane.core.read_namespaced_config_map("j", ns).data
+    hosts = [e.rsplit(":", 1)[0] for e in data["PADDLE_TRAINER_ENDPOINTS"].split(",")]
+    assert hosts == ["127.0.1.1", "[fd00::7]"]
+    assert all(not p.status.pod_ip for p in plane.pods(ns).values())
+
+
+@pytest.mark.parametrize("ips", ["127.0.1.9", "", "x", "127.0.1.1,127.0.1.2,127.0.1.3", "127.0.1.1,x",
+                                 "127.0.1.1" * 40, ",127.0.1.1", "%00", "127.0.1.1%20"])
+def test_a_pod_speaks_for_its_own_address_only(plane, gate, kubelet, ns, ips):
+    kubelet.hold = {"j-worker-0"}
+    plane.create(ns, "j", ps=None, worker=1)
+    uid = known(plane, gate, ns, "j-worker-0")
+    c = http.client.HTTPConnection("127.0.0.1", gate, timeout=10, source_address=("127.0.1.1", 0))
+    c.request("GET", f"/gate/v1/{ns}/j-worker-0/{uid}?wait=0&ips={ips}")
+    assert c.getresponse().status == 202
+    assert ask(gate, ns, "j-worker-0", uid, 1)[0] == 202
+    with pytest.raises(kubernetes.client.ApiException):
+        plane.core.read_namespaced_config_map("j", ns)
