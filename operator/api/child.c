@@ -328,7 +328,7 @@ bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {
     }
     return a->c.deleting != b->c.deleting || a->exit_code != b->exit_code || a->index != b->index ||
            a->attempt != b->attempt || a->restarts != b->restarts || a->role != b->role ||
-           a->phase != b->phase || a->coord != b->coord || a->passed != b->passed ||
+           a->phase != b->phase || a->told != b->told || a->coord != b->coord || a->passed != b->passed ||
            a->ready != b->ready;
 }
 

@@ -36,6 +36,7 @@ struct op_pod {
     int32_t restarts; /* sum over its containers, init containers included */
     uint8_t role;     /* enum op_role */
     uint8_t phase;    /* enum op_pod_phase */
+    bool told;        /* ip is what the pod itself told (control/store), not yet its object's */
     bool coord;       /* the start gate's init container is running */
     bool passed;      /* ... has let the pod through */
     bool scheduled;   /* it has a node; nothing that a plan sees */

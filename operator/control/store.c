@@ -205,6 +205,7 @@ static bool claim_stands(const struct op_stored *st, struct op_child *now) {
     for (size_t i = 0; i < CO_ARRAY_LEN(pod->ip); i++) {
         pod->ip[i] = st->claim->ip[i];
     }
+    pod->told = true;
     return true;
 }
 

@@ -94,8 +94,10 @@ static void an_address_that_a_pod_tells_counts_until_its_object_has_one(void **s
     put_pod(s, "u1", 2, NULL);
     assert_string_equal(st->pod->ip[0], "10.0.0.1");
     assert_string_equal(st->pod->ip[1], "fd00::1");
+    assert_true(st->pod->told);
     assert_int_equal(changes, before + 1);
     put_pod(s, "u1", 3, "10.0.0.3");
+    assert_false(st->pod->told);
     assert_string_equal(st->pod->ip[0], "10.0.0.3");
     assert_string_equal(st->pod->ip[1], "");
     op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "");

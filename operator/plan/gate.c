@@ -27,6 +27,18 @@ static bool elastic_addressed(const struct op_world *w) {
     return true;
 }
 
+/* DNS knows only of addresses that the API server has. */
+static bool resolvable(const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            if (w->slot[r][i].pod->told) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* NULL: open. */
 static const char *waits_for(const struct op_world *w, const char *pod_uid) {
     const struct op_job *job = w->job;
@@ -45,6 +57,9 @@ static const char *waits_for(const struct op_world *w, const char *pod_uid) {
     /* In Service mode, too: a name resolves only when its pod has an address. */
     if (!op_env_addressed(w)) {
         return "addresses";
+    }
+    if (job->intranet == OP_SERVICE && !resolvable(w)) {
+        return "the pods' names";
     }
     CO_AUTOJSON json_t *env = op_env_data(w);
     const struct op_configmap *have = w->configmap;

@@ -128,6 +128,16 @@ def test_a_pod_tells_its_address_before_kubelet_does(plane, gate, kubelet, ns):
     assert all(not p.status.pod_ip for p in plane.pods(ns).values())
 
 
+def test_names_resolve_when_the_api_server_has_the_address(plane, gate, kubelet, ns):
+    kubelet.hold = {"j-worker-0"}
+    plane.create(ns, "j", ps=None, worker=1, intranet="Service")
+    uid = known(plane, gate, ns, "j-worker-0")
+    assert tell(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1") == (202, "the pods' names\n")
+    kubelet.hold = set()
+    kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-0", ns)})
+    assert ask(gate, ns, "j-worker-0", uid, 10)[0] == 200
+
+
 @pytest.mark.parametrize("ips", ["127.0.1.9", "", "x", "127.0.1.1,127.0.1.2,127.0.1.3", "127.0.1.1,x",
                                  "127.0.1.1" * 40, ",127.0.1.1", "%00", "127.0.1.1%20"])
 def test_a_pod_speaks_for_its_own_address_only(plane, gate, kubelet, ns, ips):
