@@ -1,0 +1,231 @@
+#include "operator/api/quantity.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NANO_DIGITS = 9, EXPONENT_MAX = 1000 };
+
+#define NANO ((__int128)1000000000)
+#define AMOUNT_MAX (NANO * INT64_MAX)
+
+static const struct suffix {
+    const char *text;
+    enum op_quantity_style style;
+    int power; /* of 10, or of 2 */
+} suffixes[] = {
+    {"n", OP_DECIMAL_SI, -9},
+    {"u", OP_DECIMAL_SI, -6},
+    {"m", OP_DECIMAL_SI, -3},
+    {"", OP_DECIMAL_SI, 0},
+    {"k", OP_DECIMAL_SI, 3},
+    {"M", OP_DECIMAL_SI, 6},
+    {"G", OP_DECIMAL_SI, 9},
+    {"T", OP_DECIMAL_SI, 12},
+    {"P", OP_DECIMAL_SI, 15},
+    {"E", OP_DECIMAL_SI, 18},
+    {"Ki", OP_BINARY_SI, 10},
+    {"Mi", OP_BINARY_SI, 20},
+    {"Gi", OP_BINARY_SI, 30},
+    {"Ti", OP_BINARY_SI, 40},
+    {"Pi", OP_BINARY_SI, 50},
+    {"Ei", OP_BINARY_SI, 60},
+};
+
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* mantissa * 10^exponent, and whether anything beyond the last digit was dropped. */
+struct decimal {
+    __int128 mantissa;
+    int exponent;
+    bool more;
+};
+
+static void drop_digit(struct decimal *d) {
+    d->more |= d->mantissa % 10 != 0;
+    d->mantissa /= 10;
+    d->exponent++;
+}
+
+static void push_digit(struct decimal *d, int digit, bool fraction) {
+    /* 28 digits: every amount up to the largest, to the billionth. */
+    static const __int128 full = NANO * NANO * NANO * 10;
+    if (d->mantissa < full) {
+        d->mantissa = d->mantissa * 10 + digit;
+        d->exponent -= fraction;
+    } else {
+        d->more |= digit != 0;
+        d->exponent += !fraction;
+    }
+}
+
+/* Multiplies, giving up digits behind the point where there is no room; false: beyond all. */
+static bool multiply(struct decimal *d, __int128 factor) {
+    __int128 product;
+    while (__builtin_mul_overflow(d->mantissa, factor, &product)) {
+        if (d->exponent >= 0) {
+            return false;
+        }
+        drop_digit(d);
+    }
+    d->mantissa = product;
+    return true;
+}
+
+/* Billionths, rounded up, at most the largest amount. */
+static __int128 to_nano(struct decimal d, int power2) {
+    bool fits = multiply(&d, (__int128)1 << power2);
+    d.exponent += NANO_DIGITS;
+    while (fits && d.exponent > 0 && d.mantissa) {
+        d.exponent--;
+        fits = !__builtin_mul_overflow(d.mantissa, (__int128)10, &d.mantissa);
+    }
+    while (d.exponent < 0 && d.mantissa) {
+        drop_digit(&d);
+    }
+    if (!fits || d.mantissa >= AMOUNT_MAX) {
+        return AMOUNT_MAX;
+    }
+    return d.mantissa + d.more;
+}
+
+/* The end of the digits; NULL when there are none. */
+static const char *read_number(const char *s, struct decimal *ret) {
+    bool fraction = false;
+    bool any = false;
+    for (;; s++) {
+        if (*s >= '0' && *s <= '9') {
+            push_digit(ret, *s - '0', fraction);
+            any = true;
+        } else if (*s == '.' && !fraction) {
+            fraction = true;
+        } else {
+            return any ? s : NULL;
+        }
+    }
+}
+
+/* "e3", "E-12": true when s is all of that. */
+static bool read_exponent(const char *s, int *ret) {
+    if (*s != 'e' && *s != 'E') {
+        return false;
+    }
+    bool negative = s[1] == '-';
+    s += 1 + (s[1] == '-' || s[1] == '+');
+    size_t n = strspn(s, "0123456789");
+    if (n == 0 || s[n]) {
+        return false;
+    }
+    int value = 0;
+    for (; *s; s++) {
+        value = value > EXPONENT_MAX ? value : value * 10 + (*s - '0');
+    }
+    *ret = negative ? -value : value;
+    return true;
+}
+
+static bool read_suffix(const char *s, enum op_quantity_style *style, int *ret_power) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(suffixes); i++) {
+        if (strcmp(s, suffixes[i].text) == 0) {
+            *style = suffixes[i].style;
+            *ret_power = suffixes[i].power;
+            return true;
+        }
+    }
+    *style = OP_DECIMAL_EXPONENT;
+    return read_exponent(s, ret_power);
+}
+
+int op_quantity_parse(const char *text, struct op_quantity *ret, struct co_err *err) {
+    struct op_quantity q = {.nano = 0};
+    struct decimal d = {.mantissa = 0};
+    int power = 0;
+    const char *end = read_number(text + (*text == '-' || *text == '+'), &d);
+    if (!end || !read_suffix(end, &q.style, &power)) {
+        return co_err_set(err, CO_INVALID,
+            "\"%.60s\" is no quantity, expected a number and a unit such as 500m, 2 or 1.5Gi",
+            text);
+    }
+    bool binary = q.style == OP_BINARY_SI;
+    d.exponent += binary ? 0 : power;
+    q.nano = to_nano(d, binary ? power : 0);
+    q.nano = *text == '-' ? -q.nano : q.nano;
+    *ret = q;
+    return 0;
+}
+
+int op_quantity_decode(const json_t *j, struct op_quantity *ret, struct co_err *err) {
+    if (json_is_string(j)) {
+        return op_quantity_parse(json_string_value(j), ret, err);
+    }
+    if (!json_is_number(j)) {
+        return co_err_set(err, CO_INVALID, "expected a quantity: a string or a number");
+    }
+    /* Fifteen digits: what a double keeps of a decimal number. */
+    CO_AUTOFREE char *text = json_dumps(j, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    return op_quantity_parse(text ? text : "", ret, err);
+}
+
+/* ---- sums ----------------------------------------------------------------------------------- */
+
+void op_quantity_add(struct op_quantity *sum, const struct op_quantity *q, int64_t times) {
+    /* Of either sign, as far from overflow as the text's room asks for. */
+    static const __int128 most = AMOUNT_MAX * 10000000000;
+    __int128 product, total;
+    sum->style = sum->nano ? sum->style : q->style;
+    bool over = __builtin_mul_overflow(q->nano, times, &product) ||
+                __builtin_add_overflow(sum->nano, product, &total) || total > most || total < -most;
+    sum->nano = !over ? total : (q->nano < 0) == (times < 0) ? most : -most;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
+
+/* In canonical text no factor of the base's step is left in the number. */
+static int take_factors(__int128 *n, int step, int first, int last) {
+    int taken = first;
+    while (*n && *n % step == 0 && taken < last) {
+        *n /= step;
+        taken++;
+    }
+    return taken;
+}
+
+static void put_number(char ret[OP_QUANTITY_TEXT], __int128 n, const char *suffix) {
+    char digits[OP_QUANTITY_TEXT];
+    size_t at = sizeof(digits) - 1;
+    bool negative = n < 0;
+    digits[at] = '\0';
+    do {
+        int d = (int)(n % 10);
+        digits[--at] = (char)('0' + (d < 0 ? -d : d));
+        n /= 10;
+    } while (n);
+    (void)snprintf(ret, OP_QUANTITY_TEXT, "%s%.40s%.8s", negative ? "-" : "", digits + at, suffix);
+}
+
+static void format_binary(__int128 n, char ret[OP_QUANTITY_TEXT]) {
+    static const char *const units[] = {"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"};
+    int power = take_factors(&n, 1024, 0, (int)CO_ARRAY_LEN(units) - 1);
+    put_number(ret, n, units[power]);
+}
+
+static void format_decimal(__int128 nano, bool exponent, char ret[OP_QUANTITY_TEXT]) {
+    static const char *const units[] = {"n", "u", "m", "", "k", "M", "G", "T", "P", "E"};
+    enum { ONE = 3 };
+    int power = nano ? take_factors(&nano, 1000, 0, (int)CO_ARRAY_LEN(units) - 1) : ONE;
+    char e[8] = "";
+    if (exponent && power != ONE) {
+        (void)snprintf(e, sizeof(e), "e%d", 3 * (power - ONE));
+    }
+    put_number(ret, nano, exponent ? e : units[power]);
+}
+
+void op_quantity_format(const struct op_quantity *q, char ret[OP_QUANTITY_TEXT]) {
+    __int128 whole = q->nano / NANO;
+    bool binary =
+        q->style == OP_BINARY_SI && q->nano % NANO == 0 && (whole >= 1024 || whole <= -1024);
+    if (binary) {
+        format_binary(whole, ret);
+    } else {
+        format_decimal(q->nano, q->style == OP_DECIMAL_EXPONENT, ret);
+    }
+}
