@@ -332,13 +332,16 @@ bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {
            a->ready != b->ready;
 }
 
-/* ---- Services and ConfigMaps ---------------------------------------------------------------- */
+/* ---- Services, ConfigMaps and gangs' groups
+ * ---------------------------------------------------------------- */
 
 struct op_service *op_service_decode(const json_t *obj) {
     struct op_service s = {0};
     struct packer p = {.n = 0};
     return put_child(&p, obj, &s.c) ? pack(&p, &s, sizeof(s)) : NULL;
 }
+
+#define HASH_START 0xcbf29ce484222325U
 
 /* FNV-1a. */
 static void hash_text(uint64_t *h, const char *s) {
@@ -348,7 +351,7 @@ static void hash_text(uint64_t *h, const char *s) {
 }
 
 uint64_t op_env_hash(const json_t *data) {
-    uint64_t h = 0xcbf29ce484222325U;
+    uint64_t h = HASH_START;
     for (int i = 0; i < CO_VAR_COUNT; i++) {
         const char *value = NULL;
         if (co_contract[i].via == CO_VIA_CONFIGMAP &&
@@ -371,4 +374,50 @@ struct op_configmap *op_configmap_decode(const json_t *obj) {
     int32_t port = label_number(data, co_contract[CO_VAR_PORT].name);
     m.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
     return pack(&p, &m, sizeof(m));
+}
+
+uint64_t op_podgroup_hash(const json_t *spec) {
+    static const char *const keys[] = {"minMember", "minResources", "podGroups"};
+    uint64_t h = HASH_START;
+    for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
+        const json_t *j = json_object_get(spec, keys[i]);
+        CO_AUTOFREE char *text = j && !json_is_null(j) ? co_json_dump_sorted(j) : NULL;
+        hash_text(&h, text ? text : "");
+    }
+    return h;
+}
+
+/* The conditions by which schedulers say that a group waits, and their status then. */
+static const char *waiting_message(const json_t *status) {
+    static const char *const rows[][2] = {
+        {"Unschedulable", "True"}, {"PodGroupScheduled", "False"}, {"QuotaReserved", "False"}};
+    for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
+        size_t i;
+        json_t *c;
+        json_array_foreach(json_object_get(status, "conditions"), i, c) {
+            if (co_streq(co_json_str(c, "type"), rows[r][0]) &&
+                co_streq(co_json_str(c, "status"), rows[r][1])) {
+                return co_json_str(c, "message");
+            }
+        }
+    }
+    return NULL;
+}
+
+struct op_podgroup *op_podgroup_decode(const json_t *obj) {
+    struct op_podgroup g = {.hash = op_podgroup_hash(json_object_get(obj, "spec"))};
+    struct packer p = {.n = 0};
+    if (!put_child(&p, obj, &g.c)) {
+        return NULL;
+    }
+    const json_t *status = json_object_get(obj, "status");
+    put(&p, offsetof(struct op_podgroup, phase), co_json_str(status, "phase"));
+    put_last_line(&p, offsetof(struct op_podgroup, message), waiting_message(status));
+    return pack(&p, &g, sizeof(g));
+}
+
+bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *b) {
+    return strcmp(a->c.uid, b->c.uid) != 0 || strcmp(a->c.owner_uid, b->c.owner_uid) != 0 ||
+           strcmp(a->phase, b->phase) != 0 || strcmp(a->message, b->message) != 0 ||
+           a->c.deleting != b->c.deleting || a->hash != b->hash;
 }

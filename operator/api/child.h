@@ -53,13 +53,26 @@ struct op_configmap {
     uint16_t port; /* its PADDLE_PORT when that is a port, else 0 */
 };
 
+/* A gang's group, of whatever kind. */
+struct op_podgroup {
+    struct op_child c;
+    const char *phase;
+    const char *message; /* why it waits, in its scheduler's words; "" when it does not say */
+    uint64_t hash;       /* op_podgroup_hash of its spec */
+};
+
 /* NULL when obj has no metadata.name.  obj stays the caller's. */
 struct op_pod *op_pod_decode(const json_t *obj);
 struct op_service *op_service_decode(const json_t *obj);
 struct op_configmap *op_configmap_decode(const json_t *obj);
+struct op_podgroup *op_podgroup_decode(const json_t *obj);
 
 /* True when a planner would see a difference: resourceVersion alone is none. */
 bool op_pod_differs(const struct op_pod *a, const struct op_pod *b);
+bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *b);
 
 /* Of the contract's ConfigMap keys in `data`; other keys and the order do not count. */
 uint64_t op_env_hash(const json_t *data);
+
+/* Of what a group's spec says about its pods; what servers and users add does not count. */
+uint64_t op_podgroup_hash(const json_t *spec);

@@ -6,6 +6,7 @@
 #include "operator/control/controller.h"
 #include "operator/control/gate.h"
 #include "operator/control/lease.h"
+#include "operator/plan/gang.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -63,7 +64,9 @@ static const struct co_flag flags[] = {
     {"context", CO_FLAG_STR, &flag.context, "", "context of the kubeconfig; empty: its current"},
     {"log-level", CO_FLAG_STR, &flag.log_level, "info", "error, warn, info or debug"},
     {"log-format", CO_FLAG_STR, &flag.log_format, "logfmt", "logfmt or json"},
-    {"scheduling", CO_FLAG_STR, &flag.scheduling, "", "volcano: not there yet, refused"},
+    {"scheduling", CO_FLAG_STR, &flag.scheduling, "",
+        "place all pods of a job together or none, by groups of this kind: " OP_GANG_WORDS
+        "; empty: no groups"},
     {"etcd-server", CO_FLAG_STR, &flag.etcd, "", "accepted and ignored, as by 0.3.3 and later"},
     {"zap-devel", CO_FLAG_BOOL, &flag.zap_devel, "true", "accepted and ignored"},
     {"zap-encoder", CO_FLAG_STR, &flag.zap_encoder, "", "json: as --log-format=json"},
@@ -115,11 +118,9 @@ static int setup_log(struct co_err *err) {
 }
 
 static int check_flags(struct co_err *err) {
-    if (*flag.scheduling) {
-        return co_err_set(err, CO_UNSUPPORTED,
-            "flag \"--scheduling\": \"%s\" is not supported yet; set schedulerName in the job's "
-            "templates instead",
-            flag.scheduling);
+    if (*flag.scheduling && !op_gang_find(flag.scheduling)) {
+        return co_err_set(err, CO_INVALID,
+            "flag \"--scheduling\": \"%s\" is none of " OP_GANG_WORDS, flag.scheduling);
     }
     if (*flag.services && strcmp(flag.services, "all") != 0) {
         return co_err_set(
@@ -344,6 +345,7 @@ static int start(struct op_program *p, struct co_err *err) {
                 .gate_addr = p->gate_addr,
                 .prefer_family = (int)flag.prefer_family,
                 .services_all = *flag.services != '\0',
+                .gang = op_gang_find(flag.scheduling),
                 .server_grace = flag.server_grace_ms / 1000},
             .watch_idle_ms = flag.watch_idle_ms,
             .instance = env_or("POD_NAME", "paddle-operator"),

@@ -2,6 +2,7 @@
 
 #include "common/log.h"
 #include "operator/control/round.h"
+#include "operator/plan/gang.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -55,12 +56,14 @@ static const struct {
     [OP_STORE_PODS] = {&pod_type, OP_SELECTOR},
     [OP_STORE_SERVICES] = {&service_type, OP_SELECTOR},
     [OP_STORE_CONFIGMAPS] = {&configmap_type, OP_SELECTOR},
+    [OP_STORE_PODGROUPS] = {NULL, NULL}, /* what the gang's row says; a user's have no labels */
 };
 
 struct feed {
     struct op_controller *c;
     enum op_store_kind kind;
-    struct op_kube_watch *watch;
+    struct op_kube_watch *watch; /* NULL: not asked for */
+    bool absent;                 /* the API server does not know such objects */
     /* A write of ours that the watch has not told of yet. */
     uint64_t written; /* its version; 0: none */
     int64_t written_ms;
@@ -74,6 +77,7 @@ struct op_controller {
     struct op_recorder recorder;
     struct op_rounds rounds;
     struct feed feeds[OP_STORE_KINDS];
+    struct op_kube_type podgroup_type;
     struct work *head, **tail; /* jobs to look at, oldest request first */
     size_t n_queued;
     struct co_timer *turn;
@@ -84,6 +88,13 @@ struct op_controller {
     void (*on_change)(void *arg, const char *ns, const char *job);
     void *on_change_arg;
 };
+
+/* NULL: nobody asked for these. */
+static const struct op_kube_type *feed_type(
+    const struct op_controller *c, enum op_store_kind kind) {
+    bool gang = kind == OP_STORE_PODGROUPS;
+    return !gang ? feeds[kind].type : c->opts.settings.gang ? &c->podgroup_type : NULL;
+}
 
 /* ---- the queue -------------------------------------------------------------------------- */
 
@@ -391,13 +402,11 @@ static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
     }
 }
 
-static void feed_end(void *arg) {
-    struct feed *f = arg;
-    struct op_controller *c = f->c;
-    op_store_sync_end(&c->store, f->kind, op_kube_watch_version(f->watch));
+static void check_synced(struct op_controller *c, const struct feed *ended) {
     bool all = true;
     for (size_t i = 0; i < OP_STORE_KINDS; i++) {
-        all = all && (&c->feeds[i] == f || op_kube_watch_synced(c->feeds[i].watch));
+        const struct feed *f = &c->feeds[i];
+        all = all && (!f->watch || f == ended || f->absent || op_kube_watch_synced(f->watch));
     }
     if (all && !c->synced) {
         c->synced = true;
@@ -406,11 +415,23 @@ static void feed_end(void *arg) {
     }
 }
 
+static void feed_end(void *arg) {
+    struct feed *f = arg;
+    f->absent = false;
+    op_store_sync_end(&f->c->store, f->kind, op_kube_watch_version(f->watch));
+    check_synced(f->c, f);
+}
+
 static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
     struct feed *f = arg;
     co_metric_add(&f->c->opts.metrics->row[OP_M_WATCH_BREAKS], (size_t)f->kind, 1);
-    co_log_warn("watch broke off, going on", CO_S("resource", feeds[f->kind].type->plural),
+    co_log_warn("watch broke off, going on", CO_S("resource", feed_type(f->c, f->kind)->plural),
         CO_I("retry_ms", retry_ms), CO_E(err));
+    /* Jobs that need no gang must not wait until somebody installs its scheduler. */
+    if (f->kind == OP_STORE_PODGROUPS && err->code == CO_NOTFOUND) {
+        f->absent = true;
+        check_synced(f->c, NULL);
+    }
 }
 
 static const struct op_kube_watch_ops feed_ops = {
@@ -429,6 +450,11 @@ struct op_controller *op_controller_new(
     c->loop = loop;
     c->client = client;
     c->opts = *opts;
+    const struct op_gang *gang = opts->settings.gang;
+    if (gang) {
+        c->podgroup_type =
+            (struct op_kube_type){gang->group, gang->version, gang->plural, gang->kind};
+    }
     c->tail = &c->head;
     c->turn = co_timer_new(loop, turn, c);
     op_store_init(&c->store, entry_changed, entry_gone, c);
@@ -438,18 +464,22 @@ struct op_controller *op_controller_new(
         .store = &c->store,
         .recorder = &c->recorder,
         .metrics = opts->metrics,
+        .podgroup_type = feed_type(c, OP_STORE_PODGROUPS),
         .answered = answered,
         .over = round_over,
         .arg = c};
     for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        const struct op_kube_type *type = feed_type(c, (enum op_store_kind)i);
         c->feeds[i] = (struct feed){.c = c, .kind = (enum op_store_kind)i};
-        c->feeds[i].watch =
-            op_kube_watch_new(client, &(struct op_kube_watch_opts){.type = feeds[i].type,
-                                          .ns = opts->ns,
-                                          .label_selector = feeds[i].selector,
-                                          .idle_max_ms = opts->watch_idle_ms,
-                                          .ops = &feed_ops,
-                                          .arg = &c->feeds[i]});
+        if (!type) {
+            continue;
+        }
+        c->feeds[i].watch = op_kube_watch_new(client, &(struct op_kube_watch_opts){.type = type,
+                                                          .ns = opts->ns,
+                                                          .label_selector = feeds[i].selector,
+                                                          .idle_max_ms = opts->watch_idle_ms,
+                                                          .ops = &feed_ops,
+                                                          .arg = &c->feeds[i]});
     }
     return c;
 }

@@ -19,12 +19,13 @@ static const char *const feeds[] = {
     [OP_STORE_PODS] = "pods",
     [OP_STORE_SERVICES] = "services",
     [OP_STORE_CONFIGMAPS] = "configmaps",
+    [OP_STORE_PODGROUPS] = "podgroups",
     [OP_STORE_KINDS] = NULL,
 };
 static const char *const directions[] = {"sent", "received", NULL};
 static const char *const actions[] = {"create pod", "create service", "create configmap",
-    "delete pod", "delete service", "delete configmap", "patch job", "patch configmap", "other",
-    NULL};
+    "create podgroup", "delete pod", "delete service", "delete configmap", "delete podgroup",
+    "patch job", "patch configmap", "patch podgroup", "other", NULL};
 static const char *const stages[] = {"pods_created", "scheduled", "running", "finished", NULL};
 static const char *const causes[] = {"restart", "other", NULL};
 static const double seconds[] = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
@@ -221,7 +222,7 @@ void op_metrics_sample(void *arg, const struct op_kube_sample *s) {
 
 void op_metrics_action(struct op_metrics *m, const struct op_action *a) {
     static const char *const verb[] = {"create", "delete", "patch"};
-    static const char *const kind[] = {"job", "pod", "service", "configmap"};
+    static const char *const kind[] = {"job", "pod", "service", "configmap", "podgroup"};
     char text[32];
     (void)snprintf(text, sizeof(text), "%s %s", verb[a->verb], kind[a->kind]);
     co_metric_add(&m->row[OP_M_ACTIONS], index_of(actions, CO_ARRAY_LEN(actions) - 1, text), 1);

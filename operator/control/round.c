@@ -32,6 +32,7 @@ static const enum op_store_kind store_kinds[] = {
     [OP_KIND_POD] = OP_STORE_PODS,
     [OP_KIND_SERVICE] = OP_STORE_SERVICES,
     [OP_KIND_CONFIGMAP] = OP_STORE_CONFIGMAPS,
+    [OP_KIND_PODGROUP] = OP_STORE_PODGROUPS,
 };
 
 /* A request that was rejected, kept until it succeeds or is overtaken. */
@@ -80,6 +81,10 @@ struct op_round {
     char *status_sent;  /* phase and reason last written: what pacing must not hold back */
     struct op_last_warning warning;
 };
+
+static const struct op_kube_type *type_of(const struct op_round *r, enum op_kind kind) {
+    return kind == OP_KIND_PODGROUP ? r->all->podgroup_type : &types[kind];
+}
 
 static void memory_free(struct memory *m) {
     free(m->name);
@@ -466,7 +471,7 @@ static void action_send(struct op_round *r, size_t i) {
     static const enum op_kube_verb verbs[] = {
         [OP_CREATE] = OP_KUBE_CREATE, [OP_DELETE] = OP_KUBE_DELETE, [OP_PATCH] = OP_KUBE_PATCH};
     r->sent[i] = (struct sent){.round = r, .index = i};
-    struct op_kube_req req = op_kube_req_for(verbs[a->verb], &types[a->kind], r->entry->ns,
+    struct op_kube_req req = op_kube_req_for(verbs[a->verb], type_of(r, a->kind), r->entry->ns,
         a->verb == OP_CREATE ? NULL : a->name, action_done, &r->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = r->entry->born;

@@ -154,15 +154,20 @@ static struct op_child *project(enum op_store_kind kind, const json_t *obj) {
         return (struct op_child *)op_service_decode(obj);
     case OP_STORE_CONFIGMAPS:
         return (struct op_child *)op_configmap_decode(obj);
+    case OP_STORE_PODGROUPS:
+        return (struct op_child *)op_podgroup_decode(obj);
     case OP_STORE_JOBS:
+    case OP_STORE_KINDS:
     default:
         return NULL;
     }
 }
 
-/* An entry's name for a child: its owner's, else (a ConfigMap in our way) its own. */
+/* An entry's name for a child: its owner's, else its own: of a ConfigMap in our way, of a gang's
+ * group that a user made. */
 static const char *entry_name(enum op_store_kind kind, const struct op_child *c) {
-    return *c->owner_job ? c->owner_job : kind == OP_STORE_CONFIGMAPS ? c->name : "";
+    bool by_name = kind == OP_STORE_CONFIGMAPS || (kind == OP_STORE_PODGROUPS && !*c->owner_uid);
+    return *c->owner_job ? c->owner_job : by_name ? c->name : "";
 }
 
 static void detach(struct op_store *s, struct op_stored *st) {
@@ -212,6 +217,9 @@ static bool claim_stands(const struct op_stored *st, struct op_child *now) {
 static bool child_differs(const struct op_stored *st, const struct op_child *now) {
     if (st->kind == OP_STORE_PODS) {
         return op_pod_differs(st->pod, (const struct op_pod *)now);
+    }
+    if (st->kind == OP_STORE_PODGROUPS) {
+        return op_podgroup_differs(st->podgroup, (const struct op_podgroup *)now);
     }
     return true;
 }
@@ -375,8 +383,12 @@ void op_view_init(struct op_view *v, const struct op_entry *e) {
             v->pods[v->seen.n_pods++] = st->pod;
         } else if (st->kind == OP_STORE_SERVICES) {
             v->services[v->seen.n_services++] = st->service;
-        } else if (strcmp(st->child->name, e->name) == 0) {
+        } else if (strcmp(st->child->name, e->name) != 0) {
+            continue;
+        } else if (st->kind == OP_STORE_CONFIGMAPS) {
             v->seen.configmap = st->configmap;
+        } else {
+            v->seen.podgroup = st->podgroup;
         }
     }
     v->seen.pods = v->pods;

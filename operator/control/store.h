@@ -11,8 +11,14 @@
 #include "operator/api/child.h"
 #include "operator/plan/plan.h"
 
-enum op_store_kind { OP_STORE_JOBS, OP_STORE_PODS, OP_STORE_SERVICES, OP_STORE_CONFIGMAPS };
-enum { OP_STORE_KINDS = 4 };
+enum op_store_kind {
+    OP_STORE_JOBS,
+    OP_STORE_PODS,
+    OP_STORE_SERVICES,
+    OP_STORE_CONFIGMAPS,
+    OP_STORE_PODGROUPS,
+    OP_STORE_KINDS
+};
 
 /* Addresses that a pod told before the API server had them. */
 struct op_claim {
@@ -31,6 +37,7 @@ struct op_stored {
         struct op_pod *pod;
         struct op_service *service;
         struct op_configmap *configmap;
+        struct op_podgroup *podgroup;
     };
 };
 

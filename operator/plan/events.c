@@ -32,6 +32,7 @@ static const struct {
     [OP_KIND_POD] = {"Pod", "Pods"},
     [OP_KIND_SERVICE] = {"Service", "Services"},
     [OP_KIND_CONFIGMAP] = {"ConfigMap", "ConfigMaps"},
+    [OP_KIND_PODGROUP] = {"PodGroup", "PodGroups"},
 };
 
 struct fold {
@@ -166,6 +167,12 @@ static void add_phase(struct op_plan *plan, const struct op_world *w, const stru
     }
 }
 
+/* That a gang's scheduler says why is news once: it words it anew with every try. */
+static bool is_refused(const struct op_outlook *o, const json_t *stored) {
+    return strcmp(o->reason, "GangUnschedulable") == 0 &&
+           !co_streq(co_json_str(stored, "reason"), o->reason);
+}
+
 /* Things in the way that no rejected request tells of. */
 static void add_blocked(
     struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
@@ -179,9 +186,9 @@ static void add_blocked(
         add(plan, (struct op_event){.warning = true,
                       .reason = op_problem_code_name(w->job->problems[0].code),
                       .message = co_xstrdup(o->message)});
-    } else if (strcmp(o->reason, "NameTaken") == 0) {
+    } else if (strcmp(o->reason, "NameTaken") == 0 || is_refused(o, stored)) {
         add(plan, (struct op_event){
-                      .warning = true, .reason = "NameTaken", .message = co_xstrdup(o->message)});
+                      .warning = true, .reason = o->reason, .message = co_xstrdup(o->message)});
     }
 }
 

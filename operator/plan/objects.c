@@ -40,7 +40,7 @@ static void set_owner(const struct op_job *job, json_t *meta) {
 }
 
 /* apiVersion, kind and metadata with our two common labels. */
-static json_t *object(
+json_t *op_object_new(
     const struct op_job *job, const char *kind, const char *name, json_t *meta_own) {
     json_t *obj = json_object();
     set_text(obj, "apiVersion", "v1");
@@ -163,7 +163,7 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     set_text(labels, OP_LABEL_INDEX, text);
     set_text(labels, OP_LABEL_ATTEMPT, "0");
     set_text(need(meta, "annotations", json_object), OP_ANNOTATION_ROLE, op_role_name(role));
-    json_t *pod = object(job, "Pod", name, meta);
+    json_t *pod = op_object_new(job, "Pod", name, meta);
 
     json_t *spec = deep_copy(json_object_get(tmpl, "spec"));
     co_json_set(pod, "spec", spec);
@@ -177,6 +177,7 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     }
     apply_intranet(job, role, spec, first);
     apply_restart_policy(job, role, spec);
+    op_gang_mark(job, role, settings, meta, spec);
     if (settings->gate_image && *settings->gate_image && settings->gate_addr &&
         *settings->gate_addr) {
         co_json_append(need(spec, "initContainers", json_array), gate_container(settings));
@@ -192,7 +193,7 @@ json_t *op_object_service(const struct op_job *job, const char *name) {
         CO_AUTOFREE char *port = co_xasprintf("p-%d", i);
         co_json_append(ports, json_pack("{s:s,s:i}", "name", port, "port", CO_PORT_BASE + i));
     }
-    json_t *svc = object(job, "Service", name, json_object());
+    json_t *svc = op_object_new(job, "Service", name, json_object());
     co_json_set(svc, "spec",
         json_pack("{s:s,s:b,s:{s:s},s:o}", "clusterIP", "None", "publishNotReadyAddresses", 1,
             "selector", OP_LABEL_NAME, name, "ports", ports));
@@ -200,7 +201,7 @@ json_t *op_object_service(const struct op_job *job, const char *name) {
 }
 
 json_t *op_object_configmap(const struct op_job *job, json_t *data_own) {
-    json_t *cm = object(job, "ConfigMap", job->name, json_object());
+    json_t *cm = op_object_new(job, "ConfigMap", job->name, json_object());
     co_json_set(cm, "data", data_own);
     return cm;
 }

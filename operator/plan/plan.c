@@ -126,11 +126,45 @@ static void each_slot(
     }
 }
 
+/* The gang's group goes before the pods.  A job that waits for its scheduler has no pods yet, and
+ * so holds nothing. */
+static void plan_gang(struct builder *b, const struct op_gang *gang) {
+    const struct op_world *w = b->w;
+    const struct op_job *job = w->job;
+    const struct op_podgroup *have = w->podgroup;
+    if (w->podgroup_taken || (have && have->c.deleting) || held_back(b, w->podgroup_failure)) {
+        return;
+    }
+    if (!have) {
+        add(b, OP_CREATE, OP_KIND_PODGROUP, job->name, "", op_gang_object(job, gang), "missing");
+    } else if (op_gang_is_outdated(w) && gang->fixed) {
+        add(b, OP_DELETE, OP_KIND_PODGROUP, have->c.name, have->c.uid, NULL, "pods changed");
+    } else if (op_gang_is_outdated(w)) {
+        add(b, OP_PATCH, OP_KIND_PODGROUP, job->name, "", op_gang_patch(job, gang, have),
+            "pods changed");
+    }
+}
+
+/* A group that stays keeps room in its queue. */
+static void end_gang(struct builder *b) {
+    const struct op_world *w = b->w;
+    if (w->podgroup && op_gang_of(w->job, w->settings)) {
+        add_delete(b, OP_KIND_PODGROUP, &w->podgroup->c, "no pods any more");
+    }
+}
+
 /* Names are known before pods in Service mode, so all of it goes out at once; otherwise the
  * ConfigMap follows when the last address is known. */
 static void plan_live(struct builder *b, const json_t *env) {
     delete_stale(b);
     publish_env(b, env);
+    const struct op_gang *gang = op_gang_of(b->w->job, b->w->settings);
+    if (gang) {
+        plan_gang(b, gang);
+    }
+    if (!op_gang_is_open(b->w)) {
+        return;
+    }
     if (op_world_wants_services(b->w)) {
         each_slot(b, create_service);
     }
@@ -211,6 +245,7 @@ static void end_services(struct builder *b) {
  * look would take it for one that somebody deleted, and train again. */
 static void plan_ended(struct builder *b) {
     bool clean = cleans(b->w->job);
+    end_gang(b);
     if (b->w->seen->n_pods) {
         end_pods(b, clean);
     }

@@ -10,7 +10,14 @@
 
 #include "operator/api/child.h"
 
-enum op_kind { OP_KIND_JOB, OP_KIND_POD, OP_KIND_SERVICE, OP_KIND_CONFIGMAP };
+enum op_kind {
+    OP_KIND_JOB,
+    OP_KIND_POD,
+    OP_KIND_SERVICE,
+    OP_KIND_CONFIGMAP,
+    OP_KIND_PODGROUP, /* settings.gang says what that is in the cluster */
+    OP_KINDS
+};
 enum op_verb {
     OP_CREATE, /* body: the object */
     OP_DELETE, /* precondition uid; background propagation */
@@ -18,12 +25,15 @@ enum op_verb {
                 * precondition */
 };
 
+struct op_gang;
+
 struct op_settings {
-    const char *gate_image; /* --initImage; "" or NULL: no start gate */
-    const char *gate_addr;  /* host:port of the gate endpoint; "" or NULL: no start gate */
-    int prefer_family;      /* 0: as the cluster lists them; 4; 6 */
-    bool services_all;      /* a Service for every pod in every intranet mode */
-    int64_t server_grace;   /* seconds for servers to end once workers are done; 0: at once */
+    const char *gate_image;     /* --initImage; "" or NULL: no start gate */
+    const char *gate_addr;      /* host:port of the gate endpoint; "" or NULL: no start gate */
+    int prefer_family;          /* 0: as the cluster lists them; 4; 6 */
+    bool services_all;          /* a Service for every pod in every intranet mode */
+    const struct op_gang *gang; /* operator/plan/gang.h; NULL: pods are placed one by one */
+    int64_t server_grace;       /* seconds for servers to end once workers are done; 0: at once */
 };
 enum { OP_SERVER_GRACE_DEFAULT = 30 };
 
@@ -46,6 +56,7 @@ struct op_seen {
     const struct op_service *const *services;
     size_t n_services;
     const struct op_configmap *configmap; /* the one named as the job; NULL when absent */
+    const struct op_podgroup *podgroup;   /* likewise */
     const struct op_failure *failures;
     size_t n_failures;
     /* Ports held by other live jobs in Host mode, ascending; looked at only when this one has

@@ -42,6 +42,7 @@ static const char *const kind_names[] = {
     [OP_KIND_POD] = "Pod",
     [OP_KIND_SERVICE] = "Service",
     [OP_KIND_CONFIGMAP] = "ConfigMap",
+    [OP_KIND_PODGROUP] = "PodGroup",
 };
 
 static void say_create_failed(struct op_outlook *o, const struct op_failure *f) {
@@ -81,8 +82,13 @@ static bool find_taken(struct op_outlook *o, const struct op_world *w) {
     }
     if (w->configmap_taken) {
         say_taken(o, w, OP_KIND_CONFIGMAP, w->configmap_taken);
+        return true;
     }
-    return w->configmap_taken != NULL;
+    if (w->podgroup_taken && op_gang_of(w->job, w->settings)) {
+        say_taken(o, w, OP_KIND_PODGROUP, w->podgroup_taken);
+        return true;
+    }
+    return false;
 }
 
 /* A failure counts while its object is still missing. */
@@ -102,6 +108,10 @@ static bool find_create_failed(struct op_outlook *o, const struct op_world *w) {
     }
     if (w->configmap_failure && !w->configmap) {
         say_create_failed(o, w->configmap_failure);
+        return true;
+    }
+    if (w->podgroup_failure && !w->podgroup) {
+        say_create_failed(o, w->podgroup_failure);
         return true;
     }
     return false;
@@ -147,6 +157,17 @@ static void say_waiting(
     }
 }
 
+static bool find_gang(struct op_outlook *o, const struct op_world *w) {
+    char text[sizeof(o->message)];
+    if (!op_gang_waits(w, text, sizeof(text))) {
+        return false;
+    }
+    bool refused = w->podgroup && *w->podgroup->message;
+    say(o, refused ? "GangUnschedulable" : "WaitingForGang", "%s", text);
+    o->blocked = true;
+    return true;
+}
+
 static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
@@ -154,6 +175,11 @@ static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
             bool alive = pod && !pod->c.deleting &&
                          (pod->phase == OP_POD_PENDING || pod->phase == OP_POD_RUNNING);
             const char *reason = alive ? pod_reason(w, pod) : "";
+            char text[sizeof(o->message)];
+            if (*reason && op_gang_waits_in_queue(w, pod, text, sizeof(text))) {
+                say(o, "WaitingInQueue", "%s", text);
+                return true;
+            }
             if (*reason) {
                 say_waiting(o, w, pod, reason);
                 return true;
@@ -191,8 +217,8 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
         o->blocked = true;
     } else if (o->completing) {
         say(o, "WorkersSucceeded", "all workers have succeeded, servers may still end");
-    } else if (!find_taken(o, w) && !find_create_failed(o, w) && !find_waiting(o, w) && !env &&
-               waits_at_gate(w)) {
+    } else if (!find_taken(o, w) && !find_create_failed(o, w) && !find_gang(o, w) &&
+               !find_waiting(o, w) && !env && waits_at_gate(w)) {
         say(o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
     }
 }

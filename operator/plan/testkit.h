@@ -23,7 +23,7 @@
 
 struct tk_cluster {
     json_t *job;
-    json_t *objects[3]; /* pods, Services, ConfigMaps by name */
+    json_t *objects[4]; /* pods, Services, ConfigMaps, gangs' groups by name */
     struct op_settings settings;
     int64_t now;
     uint64_t version; /* last resourceVersion and uid given */
@@ -36,10 +36,11 @@ struct tk_cluster {
     struct op_pod *pods[64];
     struct op_service *services[64];
     struct op_configmap *configmap;
+    struct op_podgroup *podgroup;
     struct op_seen seen;
 };
 
-enum { TK_PODS, TK_SERVICES, TK_CONFIGMAPS };
+enum { TK_PODS, TK_SERVICES, TK_CONFIGMAPS, TK_PODGROUPS, TK_KINDS };
 
 static inline uint64_t tk_random(struct tk_cluster *c) {
     c->rng ^= c->rng << 13;
@@ -55,7 +56,7 @@ static inline int tk_below(struct tk_cluster *c, int n) {
 static inline void tk_init(struct tk_cluster *c, const char *job) {
     *c = (struct tk_cluster){.now = 1000000, .settings = {.server_grace = 30}};
     c->job = tk_json(job);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < TK_KINDS; i++) {
         c->objects[i] = json_object();
     }
 }
@@ -66,13 +67,14 @@ static inline void tk_forget(struct tk_cluster *c) {
         free(co_steal_ptr(c->services[i]));
     }
     free(co_steal_ptr(c->configmap));
+    free(co_steal_ptr(c->podgroup));
     op_job_free(co_steal_ptr(c->seen_job));
 }
 
 static inline void tk_done(struct tk_cluster *c) {
     tk_forget(c);
     json_decref(c->job);
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < TK_KINDS; i++) {
         json_decref(c->objects[i]);
     }
 }
@@ -114,6 +116,10 @@ static inline void tk_look(struct tk_cluster *c) {
         c->objects[TK_CONFIGMAPS], json_string_value(co_json_at(c->job, "metadata", "name")));
     c->configmap = j ? op_configmap_decode(j) : NULL;
     c->seen.configmap = c->configmap;
+    j = json_object_get(
+        c->objects[TK_PODGROUPS], json_string_value(co_json_at(c->job, "metadata", "name")));
+    c->podgroup = j ? op_podgroup_decode(j) : NULL;
+    c->seen.podgroup = c->podgroup;
 }
 
 static inline void tk_plan(struct tk_cluster *c, struct op_plan *ret) {
@@ -224,7 +230,7 @@ static inline void tk_pod_status(struct tk_cluster *c, const char *name, const c
 /* "create Pod x-ps-0; delete Service x-ps-1; …"; the caller frees. */
 static inline char *tk_actions(const struct op_plan *plan) {
     static const char *const verbs[] = {"create", "delete", "patch"};
-    static const char *const kinds[] = {"Job", "Pod", "Service", "ConfigMap"};
+    static const char *const kinds[] = {"Job", "Pod", "Service", "ConfigMap", "PodGroup"};
     struct co_buf b = CO_BUF(1 << 16);
     int r = co_buf_adds(&b, "", NULL);
     for (size_t i = 0; i < plan->n_actions && !r; i++) {

@@ -79,6 +79,8 @@ static void place_failure(struct op_world *w, const struct op_failure *f) {
     int32_t index = 0;
     if (f->kind == OP_KIND_JOB) {
         w->job_failure = f;
+    } else if (f->kind == OP_KIND_PODGROUP) {
+        w->podgroup_failure = strcmp(f->name, w->job->name) == 0 ? f : w->podgroup_failure;
     } else if (f->kind == OP_KIND_CONFIGMAP) {
         w->configmap_failure = strcmp(f->name, w->job->name) == 0 ? f : w->configmap_failure;
     } else {
@@ -158,6 +160,12 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
         w->configmap = seen->configmap;
     } else if (seen->configmap) {
         w->configmap_taken = &seen->configmap->c;
+    }
+    /* One that nobody controls is a user's, made for this job. */
+    if (seen->podgroup && (is_ours(w, &seen->podgroup->c) || !*seen->podgroup->c.owner_uid)) {
+        w->podgroup = seen->podgroup;
+    } else if (seen->podgroup) {
+        w->podgroup_taken = &seen->podgroup->c;
     }
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {

@@ -2,7 +2,7 @@
  * that, and what stands in the way.  Built once a plan; borrows job and seen.  Pure. */
 #pragma once
 
-#include "operator/plan/plan.h"
+#include "operator/plan/gang.h"
 
 /* One pod that the spec asks for. */
 struct op_slot {
@@ -35,6 +35,9 @@ struct op_world {
     const struct op_configmap *configmap;   /* ours */
     const struct op_child *configmap_taken; /* somebody else's */
     const struct op_failure *configmap_failure;
+    const struct op_podgroup *podgroup;    /* ours, or a user's */
+    const struct op_child *podgroup_taken; /* somebody else's */
+    const struct op_failure *podgroup_failure;
     const struct op_failure *job_failure;
 };
 
@@ -66,9 +69,32 @@ void op_env_direct(const struct op_job *job, enum op_role role, int32_t index, j
 json_t *op_object_pod(
     const struct op_job *job, enum op_role role, int32_t index, const struct op_settings *settings);
 json_t *op_object_service(const struct op_job *job, const char *name);
+/* An object of ours without a spec: v1, kind, metadata with owner and labels. */
+json_t *op_object_new(
+    const struct op_job *job, const char *kind, const char *name, json_t *meta_own);
 json_t *op_object_configmap(const struct op_job *job, json_t *data_own);
 json_t *op_object_configmap_patch(const struct op_configmap *have, json_t *data_own);
 json_t *op_object_finalizer_patch(const struct op_job *job);
+
+/* ---- gang.c ------------------------------------------------------------------------------ */
+
+/* The gang that the operator forms of this job; NULL: none. */
+const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings);
+json_t *op_gang_object(const struct op_job *job, const struct op_gang *gang);
+json_t *op_gang_patch(
+    const struct op_job *job, const struct op_gang *gang, const struct op_podgroup *have);
+/* Marks a pod's metadata (labels and annotations are there) and spec; for Kueue, too. */
+void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_settings *settings,
+    json_t *meta, json_t *spec);
+/* Pods may be made. */
+bool op_gang_is_open(const struct op_world *w);
+/* Our group does not say what the job asks for now. */
+bool op_gang_is_outdated(const struct op_world *w);
+/* What a group that is not open waits for. */
+bool op_gang_waits(const struct op_world *w, char *ret, size_t size);
+/* The same for a pod in Kueue's hands. */
+bool op_gang_waits_in_queue(
+    const struct op_world *w, const struct op_pod *pod, char *ret, size_t size);
 
 /* ---- status.c ---------------------------------------------------------------------------- */
 

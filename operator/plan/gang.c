@@ -1,0 +1,330 @@
+#include "operator/plan/gang.h"
+#include "operator/api/quantity.h"
+#include "operator/plan/world.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The one pod group of a native Workload. */
+#define NATIVE_GROUP "job"
+#define KUEUE "kueue.x-k8s.io/"
+
+static void set_text(json_t *obj, const char *key, const char *value) {
+    co_json_set(obj, key, co_json_string(value));
+}
+
+static const json_t *policy(const struct op_job *job) {
+    return co_json_at(job->json, "spec", "schedulingPolicy");
+}
+
+static const char *policy_text(const struct op_job *job, const char *key) {
+    const char *text = co_json_str(policy(job), key);
+    return text ? text : "";
+}
+
+/* ---- how many, and how much ----------------------------------------------------------------- */
+
+static int64_t pods_of(const struct op_job *job) {
+    int64_t n = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        n += job->role[r].present ? job->role[r].replicas : 0;
+    }
+    return n;
+}
+
+static int64_t min_pods(const struct op_job *job) {
+    const json_t *given = json_object_get(policy(job), "minAvailable");
+    return json_is_integer(given) ? json_integer_value(given) : pods_of(job);
+}
+
+/* Adds what a container asks for, times replicas; its limits count when it has no requests. */
+static void add_container(json_t *sums, const json_t *container, int32_t replicas) {
+    const json_t *resources = json_object_get(container, "resources");
+    json_t *list = json_object_get(resources, "requests");
+    list = json_is_object(list) ? list : json_object_get(resources, "limits");
+    const char *name;
+    json_t *j;
+    json_object_foreach(list, name, j) {
+        struct op_quantity q, sum = {.nano = 0};
+        char text[OP_QUANTITY_TEXT];
+        /* What is no quantity, the API server will say of the pods. */
+        if (op_quantity_decode(j, &q, NULL)) {
+            continue;
+        }
+        const char *had = co_json_str(sums, name);
+        if (had && op_quantity_parse(had, &sum, NULL)) {
+            continue;
+        }
+        op_quantity_add(&sum, &q, replicas);
+        op_quantity_format(&sum, text);
+        set_text(sums, name, text);
+    }
+}
+
+/* As paddle-operator: of containers, not of init containers. */
+static json_t *min_resources(const struct op_job *job) {
+    json_t *given = json_object_get(policy(job), "minResources");
+    if (json_is_object(given)) {
+        return json_incref(given);
+    }
+    json_t *sums = json_object();
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        size_t i;
+        json_t *c;
+        json_array_foreach(co_json_at(job->role[r].tmpl, "spec", "containers"), i, c) {
+            add_container(sums, c, job->role[r].present ? job->role[r].replicas : 0);
+        }
+    }
+    return sums;
+}
+
+/* ---- the kinds ------------------------------------------------------------------------------ */
+
+static json_t *member_spec(const struct op_job *job) {
+    json_t *spec = json_object();
+    co_json_set(spec, "minMember", json_integer(min_pods(job)));
+    json_t *resources = min_resources(job);
+    co_json_set(spec, "minResources", json_object_size(resources) ? json_incref(resources) : NULL);
+    json_decref(resources);
+    return spec;
+}
+
+static json_t *volcano_spec(const struct op_job *job) {
+    static const char *const keys[][2] = {
+        {"queue", "queue"}, {"priorityClass", "priorityClassName"}};
+    json_t *spec = member_spec(job);
+    co_json_set(spec, "priorityClassName",
+        *job->priority_class ? co_json_string(job->priority_class) : NULL);
+    for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
+        const char *text = policy_text(job, keys[i][0]);
+        co_json_set(spec, keys[i][1], *text ? co_json_string(text) : NULL);
+    }
+    return spec;
+}
+
+static void volcano_mark(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
+    json_t *a = json_object_get(meta, "annotations");
+    (void)spec;
+    set_text(a, "scheduling.k8s.io/group-name", job->name);
+    set_text(a, "volcano.sh/task-spec", op_role_name(role));
+    set_text(a, "volcano.sh/job-name", job->name);
+    set_text(a, "volcano.sh/job-version", "0");
+    set_text(a, "volcano.sh/queue-name", policy_text(job, "queue"));
+}
+
+static void coscheduling_mark(
+    const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
+    (void)role;
+    (void)spec;
+    set_text(json_object_get(meta, "labels"), "scheduling.x-k8s.io/pod-group", job->name);
+}
+
+static json_t *native_spec(const struct op_job *job) {
+    int64_t n = min_pods(job);
+    return json_pack("{s:{s:s,s:s,s:s},s:[{s:s,s:{s:{s:I}}}]}", "controllerRef", "apiGroup",
+        OP_GROUP, "kind", OP_KIND, "name", job->name, "podGroups", "name", NATIVE_GROUP, "policy",
+        "gang", "minCount", (json_int_t)(n > 0 ? n : 1));
+}
+
+static void native_mark(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
+    (void)role;
+    (void)meta;
+    co_json_set(
+        spec, "workloadRef", json_pack("{s:s,s:s}", "name", job->name, "podGroup", NATIVE_GROUP));
+}
+
+static const struct op_gang gangs[] = {
+    {.word = "volcano",
+        .group = "scheduling.volcano.sh",
+        .version = "v1beta1",
+        .plural = "podgroups",
+        .kind = "PodGroup",
+        .scheduler = "volcano",
+        /* Volcano's word for a group that runs in part, or has run, is none for one that waits. */
+        .open = {"Inqueue", "Running", "Unknown", "Completed"},
+        .spec = volcano_spec,
+        .mark = volcano_mark},
+    {.word = "coscheduling",
+        .group = "scheduling.x-k8s.io",
+        .version = "v1alpha1",
+        .plural = "podgroups",
+        .kind = "PodGroup",
+        .spec = member_spec,
+        .mark = coscheduling_mark},
+    {.word = "native",
+        .group = "scheduling.k8s.io",
+        .version = "v1alpha1",
+        .plural = "workloads",
+        .kind = "Workload",
+        .fixed = true,
+        .spec = native_spec,
+        .mark = native_mark},
+    {.word = "kueue",
+        .group = "kueue.x-k8s.io",
+        .version = "v1beta2",
+        .plural = "workloads",
+        .kind = "Workload"},
+};
+
+const struct op_gang *op_gang_find(const char *word) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(gangs); i++) {
+        if (strcmp(gangs[i].word, word) == 0) {
+            return &gangs[i];
+        }
+    }
+    return NULL;
+}
+
+/* A template that names another scheduler takes the whole job out. */
+const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings) {
+    const struct op_gang *gang = settings->gang;
+    for (enum op_role r = OP_PS; r < OP_ROLES && gang && gang->scheduler; r++) {
+        const char *name = co_json_str(job->role[r].tmpl, "spec", "schedulerName");
+        if (name && *name && strcmp(name, gang->scheduler) != 0) {
+            return NULL;
+        }
+    }
+    return gang && gang->spec ? gang : NULL;
+}
+
+/* ---- objects -------------------------------------------------------------------------------- */
+
+json_t *op_gang_object(const struct op_job *job, const struct op_gang *gang) {
+    json_t *obj = op_object_new(job, gang->kind, job->name, json_object());
+    CO_AUTOFREE char *version = co_xasprintf("%s/%s", gang->group, gang->version);
+    set_text(obj, "apiVersion", version);
+    co_json_set(obj, "spec", gang->spec(job));
+    return obj;
+}
+
+json_t *op_gang_patch(
+    const struct op_job *job, const struct op_gang *gang, const struct op_podgroup *have) {
+    json_t *spec = gang->spec(job);
+    /* What is not asked for any more goes. */
+    if (!json_object_get(spec, "minResources")) {
+        co_json_set(spec, "minResources", json_null());
+    }
+    return json_pack("{s:{s:s},s:o}", "metadata", "uid", have->c.uid, "spec", spec);
+}
+
+/* Kueue makes one workload of all pods that name the group, holds them by a gate that its webhook
+ * sets, and has room for them again when all have ended. */
+static void mark_for_kueue(const struct op_job *job, json_t *meta) {
+    static const char *const copied[] = {KUEUE "queue-name", KUEUE "priority-class"};
+    const json_t *from = co_json_at(job->json, "metadata", "labels");
+    const char *queue = co_json_str(from, copied[0]);
+    if (!queue || !*queue) {
+        return;
+    }
+    json_t *labels = json_object_get(meta, "labels");
+    json_t *annotations = json_object_get(meta, "annotations");
+    for (size_t i = 0; i < CO_ARRAY_LEN(copied); i++) {
+        const char *text = co_json_str(from, copied[i]);
+        co_json_set(labels, copied[i], text ? co_json_string(text) : NULL);
+    }
+    char total[24];
+    (void)snprintf(total, sizeof(total), "%" PRId64, pods_of(job));
+    set_text(labels, KUEUE "pod-group-name", job->name);
+    set_text(annotations, KUEUE "pod-group-total-count", total);
+    /* Where a failed pod ends the job nothing will take its place, and the group is over. */
+    if (!op_job_restarts(job)) {
+        set_text(annotations, KUEUE "retriable-in-group", "false");
+    }
+}
+
+void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_settings *settings,
+    json_t *meta, json_t *spec) {
+    const struct op_gang *gang = op_gang_of(job, settings);
+    mark_for_kueue(job, meta);
+    if (!gang) {
+        return;
+    }
+    gang->mark(job, role, meta, spec);
+    if (gang->scheduler) {
+        set_text(spec, "schedulerName", gang->scheduler);
+    }
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+static bool has_live_pods(const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            if (pod && !pod->c.deleting) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool op_gang_is_open(const struct op_world *w) {
+    const struct op_gang *gang = op_gang_of(w->job, w->settings);
+    const struct op_podgroup *have = w->podgroup;
+    /* A pod that is made anew while others run does not wait: its own job may fill the queue. */
+    if (!gang || has_live_pods(w)) {
+        return true;
+    }
+    if (!have || have->c.deleting) {
+        return false;
+    }
+    bool open = !gang->open[0];
+    for (size_t i = 0; i < CO_ARRAY_LEN(gang->open) && gang->open[i]; i++) {
+        open |= strcmp(gang->open[i], have->phase) == 0;
+    }
+    return open;
+}
+
+bool op_gang_is_outdated(const struct op_world *w) {
+    const struct op_gang *gang = op_gang_of(w->job, w->settings);
+    const struct op_podgroup *have = w->podgroup;
+    if (!gang || !have || strcmp(have->c.owner_uid, w->job->uid) != 0) {
+        return false;
+    }
+    CO_AUTOJSON json_t *spec = gang->spec(w->job);
+    return op_podgroup_hash(spec) != have->hash;
+}
+
+/* "4 pods, cpu 1, memory 2Gi" */
+static void say_size(const struct op_job *job, char *ret, size_t size) {
+    CO_AUTOJSON json_t *resources = min_resources(job);
+    size_t n = (size_t)snprintf(ret, size, "%" PRId64 " pods", min_pods(job));
+    const char *name;
+    json_t *j;
+    json_object_foreach(resources, name, j) {
+        CO_AUTOFREE char *number = json_is_integer(j) ? co_json_dump(j) : NULL;
+        const char *text = json_string_value(j);
+        if (n < size && (text || number)) {
+            n += (size_t)snprintf(ret + n, size - n, ", %.63s %.40s", name, text ? text : number);
+        }
+    }
+}
+
+bool op_gang_waits(const struct op_world *w, char *ret, size_t size) {
+    const struct op_gang *gang = op_gang_of(w->job, w->settings);
+    if (op_gang_is_open(w)) {
+        return false;
+    }
+    const char *queue = policy_text(w->job, "queue");
+    const char *message = w->podgroup ? w->podgroup->message : "";
+    char room[256];
+    say_size(w->job, room, sizeof(room));
+    (void)snprintf(ret, size, "%s %s waits for room%s%.80s for %s%s%s", gang->kind, w->job->name,
+        *queue ? " in queue " : "", queue, room, *message ? ": " : "", message);
+    return true;
+}
+
+/* Pods that Kueue holds by its gate say only that they are held. */
+bool op_gang_waits_in_queue(
+    const struct op_world *w, const struct op_pod *pod, char *ret, size_t size) {
+    const char *queue = co_json_str(w->job->json, "metadata", "labels", KUEUE "queue-name");
+    if (!queue || !*queue || strcmp(pod->reason, "SchedulingGated") != 0) {
+        return false;
+    }
+    const char *message = w->podgroup ? w->podgroup->message : "";
+    (void)snprintf(ret, size, "the pods wait until Kueue admits the job to queue %.80s%s%s", queue,
+        *message ? ": " : "", message);
+    return true;
+}

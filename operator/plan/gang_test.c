@@ -1,0 +1,417 @@
+/* Gangs: bodies, marks, and when pods are made. */
+#include "operator/plan/expect.h"
+#include "operator/plan/gang.h"
+
+#define CPU(role, n, resources)                                                                    \
+    "'" role "':{'replicas':" #n ",'template':{'spec':{'containers':[{'name':'main','image':"      \
+    "'img'," resources "}]}}}"
+/* As deploy/examples/wide_and_deep_volcano.yaml. */
+#define EXAMPLE                                                                                    \
+    CPU("ps", 2, "'resources':{'limits':{'cpu':'300m'}}")                                          \
+    "," CPU("worker", 2, "'resources':{'requests':{'cpu':'200m'},'limits':{'cpu':'4'}}")
+
+static void begin(struct tk_cluster *c, const char *job, const char *word) {
+    tk_init(c, job);
+    c->settings.gang = op_gang_find(word);
+    assert_non_null(c->settings.gang);
+}
+
+static void set_group_status(struct tk_cluster *c, const char *status) {
+    json_t *group = json_object_get(c->objects[TK_PODGROUPS], "x");
+    assert_non_null(group);
+    co_json_set(group, "status", tk_json(status));
+    tk_stamp(c, group, false);
+}
+
+/* Sorted text of what stands at a path of the object that a plan would make. */
+static char *body_part(struct tk_cluster *c, enum op_kind kind, const char *const *path) {
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(c, &plan);
+    for (size_t i = 0; i < plan.n_actions; i++) {
+        if (plan.actions[i].kind == kind) {
+            return co_json_dump_sorted(co_json_atv(plan.actions[i].body, path));
+        }
+    }
+    fail_msg("no such object is made");
+    return NULL;
+}
+
+static void expect_part(
+    struct tk_cluster *c, enum op_kind kind, const char *const *path, const char *expected) {
+    CO_AUTOFREE char *have = body_part(c, kind, path);
+    CO_AUTOJSON json_t *j = tk_json(expected);
+    CO_AUTOFREE char *want = co_json_dump_sorted(j);
+    assert_string_equal(have, want);
+}
+
+/* ---- bodies --------------------------------------------------------------------------------- */
+
+static void a_group_says_how_many_and_how_much(void **state) {
+    (void)state;
+    static const struct {
+        const char *word, *job, *spec;
+    } rows[] = {
+        {"volcano", TK_JOB(EXAMPLE ",'schedulingPolicy':{'queue':'default'}"),
+            "{'minMember':4,'minResources':{'cpu':'1'},'queue':'default'}"},
+        {"volcano",
+            TK_JOB(EXAMPLE ",'schedulingPolicy':{'minAvailable':3,'queue':'q','priorityClass':'p',"
+                           "'minResources':{'cpu':2,'memory':'1Gi'}}"),
+            "{'minMember':3,'minResources':{'cpu':2,'memory':'1Gi'},'queue':'q',"
+            "'priorityClassName':'p'}"},
+        {"volcano", TK_JOB(EXAMPLE ",'priorityClassName':'high'"),
+            "{'minMember':4,'minResources':{'cpu':'1'},'priorityClassName':'high'}"},
+        {"volcano", TK_JOB(TWO_TWO), "{'minMember':4}"},
+        /* empty requests are requests; what is no quantity is left to the API server */
+        {"volcano",
+            TK_JOB(CPU("worker", 3,
+                "'resources':{'requests':{},'limits':{'cpu':'1'}}},{'name':'b','image':'i',"
+                "'resources':{'requests':{'cpu':'much','memory':'1.5Gi','nvidia.com/gpu':2}}")),
+            "{'minMember':3,'minResources':{'memory':'4608Mi','nvidia.com/gpu':'6'}}"},
+        {"volcano",
+            TK_JOB("'worker':{'replicas':2,'template':{'spec':{'initContainers':[{'name':'i',"
+                   "'resources':{'requests':{'cpu':'8'}}}],'containers':[{'name':'m','resources':"
+                   "{'requests':{'cpu':'0.1'}}}]}}}"),
+            "{'minMember':2,'minResources':{'cpu':'200m'}}"},
+        {"coscheduling", TK_JOB(EXAMPLE ",'schedulingPolicy':{'queue':'default'}"),
+            "{'minMember':4,'minResources':{'cpu':'1'}}"},
+        {"native", TK_JOB(EXAMPLE),
+            "{'controllerRef':{'apiGroup':'batch.paddlepaddle.org','kind':'PaddleJob','name':'x'},"
+            "'podGroups':[{'name':'job','policy':{'gang':{'minCount':4}}}]}"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        begin(&c, rows[i].job, rows[i].word);
+        expect_actions(&c, "create PodGroup x");
+        expect_part(&c, OP_KIND_PODGROUP, (const char *const[]){"spec", NULL}, rows[i].spec);
+        tk_done(&c);
+    }
+}
+
+static void a_group_is_owned_by_its_job(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(EXAMPLE), "volcano");
+    CO_AUTOFREE char *version =
+        body_part(&c, OP_KIND_PODGROUP, (const char *const[]){"apiVersion", NULL});
+    CO_AUTOFREE char *kind = body_part(&c, OP_KIND_PODGROUP, (const char *const[]){"kind", NULL});
+    assert_string_equal(version, "\"scheduling.volcano.sh/v1beta1\"");
+    assert_string_equal(kind, "\"PodGroup\"");
+    expect_part(&c, OP_KIND_PODGROUP, (const char *const[]){"metadata", NULL},
+        "{'name':'x','namespace':'ns','labels':{'paddle-res-name':'x',"
+        "'batch.paddlepaddle.org/job-name':'x'},'ownerReferences':[{'apiVersion':"
+        "'batch.paddlepaddle.org/v1','kind':'PaddleJob','name':'x','uid':'uid-x',"
+        "'controller':true,'blockOwnerDeletion':true}]}");
+    tk_done(&c);
+}
+
+/* ---- marks ---------------------------------------------------------------------------------- */
+
+struct mark_row {
+    const char *word;     /* of --scheduling; NULL: none */
+    const char *metadata; /* of the job, beside what all have */
+    const char *spec;
+    const char *labels, *annotations; /* of x-worker-0, without those of every pod */
+    const char *scheduler, *workload;
+};
+
+static void drop(json_t *j, const char *const *keys) {
+    for (; *keys; keys++) {
+        json_object_del(j, *keys);
+    }
+}
+
+static void expect_object(const json_t *have, const char *expected) {
+    CO_AUTOJSON json_t *want = tk_json(expected);
+    CO_AUTOFREE char *a = co_json_dump_sorted(have);
+    CO_AUTOFREE char *b = co_json_dump_sorted(want);
+    assert_string_equal(a, b);
+}
+
+static void check_marks(const struct mark_row *row) {
+    static const char *const ours[] = {"paddle-res-name", "paddle-res-type",
+        "batch.paddlepaddle.org/job-name", "batch.paddlepaddle.org/index",
+        "batch.paddlepaddle.org/attempt", "paddle-resource", NULL};
+    CO_AUTOFREE char *job = co_xasprintf("{'metadata':{'name':'x','namespace':'ns','uid':'u'%s},"
+                                         "'spec':{%s}}",
+        row->metadata, row->spec);
+    struct tk_cluster c;
+    tk_init(&c, job);
+    c.settings.gang = row->word ? op_gang_find(row->word) : NULL;
+    tk_look(&c);
+    CO_AUTOJSON json_t *pod = op_plan_pod(c.seen_job, OP_WORKER, 0, &c.settings);
+    json_t *labels = co_json_at(pod, "metadata", "labels");
+    json_t *annotations = co_json_at(pod, "metadata", "annotations");
+    drop(labels, ours);
+    drop(annotations, ours);
+    expect_object(labels, row->labels);
+    expect_object(annotations, row->annotations);
+    const char *scheduler = co_json_str(pod, "spec", "schedulerName");
+    assert_string_equal(scheduler ? scheduler : "", row->scheduler);
+    const json_t *workload = co_json_at(pod, "spec", "workloadRef");
+    if (workload || row->workload) {
+        expect_object(workload, row->workload);
+    }
+    tk_done(&c);
+}
+
+#define NAMED(scheduler)                                                                           \
+    "'worker':{'replicas':2,'template':{'spec':{'schedulerName':'" scheduler                       \
+    "','containers':[{'name':'m'}]}}}"
+
+static void pods_carry_the_marks_of_their_scheduler(void **state) {
+    (void)state;
+    static const struct mark_row rows[] = {
+        {NULL, "", TWO_TWO, "{}", "{}", "", NULL},
+        {"volcano", "", TWO_TWO ",'schedulingPolicy':{'queue':'q'}", "{}",
+            "{'scheduling.k8s.io/group-name':'x','volcano.sh/task-spec':'worker',"
+            "'volcano.sh/job-name':'x','volcano.sh/job-version':'0','volcano.sh/queue-name':'q'}",
+            "volcano", NULL},
+        {"volcano", "", NAMED("volcano"), "{}",
+            "{'scheduling.k8s.io/group-name':'x','volcano.sh/task-spec':'worker',"
+            "'volcano.sh/job-name':'x','volcano.sh/job-version':'0','volcano.sh/queue-name':''}",
+            "volcano", NULL},
+        /* one role that names another scheduler takes all of the job out */
+        {"volcano", "", TK_ROLE("ps", 1) "," NAMED("other"), "{}", "{}", "other", NULL},
+        {"coscheduling", "", NAMED("other"), "{'scheduling.x-k8s.io/pod-group':'x'}", "{}", "other",
+            NULL},
+        {"native", "", TWO_TWO, "{}", "{}", "", "{'name':'x','podGroup':'job'}"},
+        /* Kueue's marks need no flag, only the job's label */
+        {NULL, ",'labels':{'kueue.x-k8s.io/queue-name':'team','kueue.x-k8s.io/priority-class':'p'}",
+            TWO_TWO,
+            "{'kueue.x-k8s.io/queue-name':'team','kueue.x-k8s.io/priority-class':'p',"
+            "'kueue.x-k8s.io/pod-group-name':'x'}",
+            "{'kueue.x-k8s.io/pod-group-total-count':'4',"
+            "'kueue.x-k8s.io/retriable-in-group':'false'}",
+            "", NULL},
+        {"kueue", ",'labels':{'kueue.x-k8s.io/queue-name':'team'}", TWO_TWO ",'backoffLimit':2",
+            "{'kueue.x-k8s.io/queue-name':'team','kueue.x-k8s.io/pod-group-name':'x'}",
+            "{'kueue.x-k8s.io/pod-group-total-count':'4'}", "", NULL},
+        {"kueue", "", TWO_TWO, "{}", "{}", "", NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        check_marks(&rows[i]);
+    }
+}
+
+/* ---- when pods are made --------------------------------------------------------------------- */
+
+#define PODS "create Pod x-ps-0; create Pod x-ps-1; create Pod x-worker-0; create Pod x-worker-1"
+
+static void volcanos_word_lets_pods_in(void **state) {
+    (void)state;
+    static const struct {
+        const char *status;
+        bool open;
+    } rows[] = {
+        {"{}", false},
+        {"{'phase':'Pending'}", false},
+        {"{'phase':'Inqueue'}", true},
+        {"{'phase':'Running'}", true},
+        {"{'phase':'Unknown'}", true},
+        {"{'phase':'Completed'}", true},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        begin(&c, TK_JOB(EXAMPLE), "volcano");
+        rest(&c);
+        set_group_status(&c, rows[i].status);
+        expect_actions(&c, rows[i].open ? PODS : "");
+        tk_done(&c);
+    }
+}
+
+static void other_groups_need_only_exist(void **state) {
+    (void)state;
+    static const char *const words[] = {"coscheduling", "native"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
+        struct tk_cluster c;
+        begin(&c, TK_JOB(EXAMPLE), words[i]);
+        assert_true(tk_pass(&c));
+        expect_actions(&c, PODS);
+        tk_done(&c);
+    }
+}
+
+static void a_waiting_job_says_for_what(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(EXAMPLE ",'schedulingPolicy':{'queue':'team'}"), "volcano");
+    rest(&c);
+    expect_status(&c, "phase", "Pending");
+    expect_status(&c, "reason", "WaitingForGang");
+    expect_status(&c, "message", "PodGroup x waits for room in queue team for 4 pods, cpu 1");
+    expect_events(&c, "");
+    set_group_status(&c, "{'phase':'Pending','conditions':[{'type':'Unschedulable','status':'True',"
+                         "'message':'4/4 tasks in gang unschedulable'}]}");
+    expect_condition(&c, "Blocked",
+        "True GangUnschedulable PodGroup x waits for room in queue team for 4 pods, cpu 1: 4/4 "
+        "tasks "
+        "in gang unschedulable");
+    expect_events(&c,
+        "!GangUnschedulable: PodGroup x waits for room in queue team for 4 pods, cpu 1: "
+        "4/4 tasks in gang unschedulable");
+    rest(&c);
+    expect_events(&c, "");
+    set_group_status(&c, "{'phase':'Inqueue'}");
+    rest(&c);
+    expect_condition(&c, "Blocked", "False Unblocked ");
+    tk_done(&c);
+}
+
+static void a_pod_made_anew_does_not_wait(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(EXAMPLE), "volcano");
+    rest(&c);
+    set_group_status(&c, "{'phase':'Inqueue'}");
+    rest(&c);
+    run_all(&c);
+    json_object_del(c.objects[TK_PODS], "x-worker-1");
+    set_group_status(&c, "{'phase':'Pending'}");
+    expect_actions(&c, "create Pod x-worker-1");
+    tk_done(&c);
+}
+
+static void a_job_in_a_queue_of_kueue_says_so(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c,
+        "{'metadata':{'name':'x','namespace':'ns','uid':'u','labels':{'kueue.x-k8s.io/queue-name':"
+        "'team'}},'spec':{" TK_ROLE("worker", 1) "}}",
+        "kueue");
+    expect_actions(&c, "create Pod x-worker-0");
+    rest(&c);
+    tk_pod_status(&c, "x-worker-0",
+        "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False','reason':"
+        "'SchedulingGated','message':'Scheduling is blocked due to non-empty scheduling gates'}]}");
+    expect_status(&c, "reason", "WaitingInQueue");
+    expect_status(&c, "message", "the pods wait until Kueue admits the job to queue team");
+    co_json_set(c.objects[TK_PODGROUPS], "x",
+        tk_json(
+            "{'metadata':{'name':'x','namespace':'ns','uid':'w'},'status':{'conditions':[{"
+            "'type':'QuotaReserved','status':'False','message':'insufficient unused quota'}]}}"));
+    expect_status(&c, "message",
+        "the pods wait until Kueue admits the job to queue team: insufficient unused quota");
+    expect_actions(&c, "");
+    tk_done(&c);
+}
+
+/* ---- changes and the end -------------------------------------------------------------------- */
+
+static void a_group_follows_its_job(void **state) {
+    (void)state;
+    static const struct {
+        const char *word, *actions;
+    } rows[] = {
+        {"volcano", "patch PodGroup x; create Pod x-worker-2"},
+        {"native", "delete PodGroup x; create Pod x-worker-2"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        begin(&c, TK_JOB(EXAMPLE), rows[i].word);
+        assert_true(tk_pass(&c));
+        set_group_status(&c, "{'phase':'Inqueue'}");
+        rest(&c);
+        set_replicas(&c, "worker", 3);
+        expect_actions(&c, rows[i].actions);
+        rest(&c);
+        json_t *group = json_object_get(c.objects[TK_PODGROUPS], "x");
+        if (i == 0) {
+            expect_object(
+                json_object_get(group, "spec"), "{'minMember':5,'minResources':{'cpu':'1200m'}}");
+        } else {
+            assert_non_null(group);
+        }
+        tk_done(&c);
+    }
+}
+
+static void nothing_to_ask_for_any_more_is_patched_away(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(CPU("worker", 2, "'resources':{'requests':{'cpu':'1'}}")), "volcano");
+    rest(&c);
+    json_t *container =
+        json_array_get(co_json_at(c.job, "spec", "worker", "template", "spec", "containers"), 0);
+    json_object_del(container, "resources");
+    rest(&c);
+    expect_object(co_json_at(c.objects[TK_PODGROUPS], "x", "spec"), "{'minMember':2}");
+    tk_done(&c);
+}
+
+static void a_users_group_is_used_as_it_is(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(EXAMPLE), "volcano");
+    co_json_set(c.objects[TK_PODGROUPS], "x",
+        tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'g'},'spec':{'minMember':1},"
+                "'status':{'phase':'Inqueue'}}"));
+    expect_actions(&c, PODS);
+    tk_done(&c);
+}
+
+static void somebody_elses_group_is_in_the_way(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(EXAMPLE), "volcano");
+    co_json_set(c.objects[TK_PODGROUPS], "x",
+        tk_json(
+            "{'metadata':{'name':'x','namespace':'ns','uid':'g','ownerReferences':[{'kind':"
+            "'Job','name':'y','uid':'other','controller':true}]},'status':{'phase':'Inqueue'}}"));
+    expect_actions(&c, "");
+    expect_status(&c, "reason", "NameTaken");
+    tk_done(&c);
+}
+
+static void the_group_goes_with_the_end(void **state) {
+    (void)state;
+    static const char *const cleans[] = {"", ",'cleanPodPolicy':'Never'"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(cleans); i++) {
+        CO_AUTOFREE char *spec = co_xasprintf(TK_JOB("%s%s"), TK_ROLE("worker", 1), cleans[i]);
+        struct tk_cluster c;
+        begin(&c, spec, "volcano");
+        rest(&c);
+        set_group_status(&c, "{'phase':'Running'}");
+        rest(&c);
+        tk_pod_status(&c, "x-worker-0", DONE);
+        rest(&c);
+        expect_status(&c, "phase", "Completed");
+        assert_int_equal(json_object_size(c.objects[TK_PODGROUPS]), 0);
+        tk_done(&c);
+    }
+}
+
+static void the_words_are_those_of_the_table(void **state) {
+    (void)state;
+    CO_AUTOFREE char *copy = co_xstrdup(OP_GANG_WORDS);
+    char *rest_of = copy;
+    size_t n = 0;
+    for (char *word; (word = strsep(&rest_of, ",")); n++) {
+        word += *word == ' ';
+        assert_non_null(op_gang_find(word));
+        assert_string_equal(op_gang_find(word)->word, word);
+    }
+    assert_int_equal(n, 4);
+    assert_null(op_gang_find(""));
+    assert_null(op_gang_find("nobody"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_group_says_how_many_and_how_much),
+        cmocka_unit_test(a_group_is_owned_by_its_job),
+        cmocka_unit_test(pods_carry_the_marks_of_their_scheduler),
+        cmocka_unit_test(volcanos_word_lets_pods_in),
+        cmocka_unit_test(other_groups_need_only_exist),
+        cmocka_unit_test(a_waiting_job_says_for_what),
+        cmocka_unit_test(a_pod_made_anew_does_not_wait),
+        cmocka_unit_test(a_job_in_a_queue_of_kueue_says_so),
+        cmocka_unit_test(a_group_follows_its_job),
+        cmocka_unit_test(nothing_to_ask_for_any_more_is_patched_away),
+        cmocka_unit_test(a_users_group_is_used_as_it_is),
+        cmocka_unit_test(somebody_elses_group_is_in_the_way),
+        cmocka_unit_test(the_group_goes_with_the_end),
+        cmocka_unit_test(the_words_are_those_of_the_table),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
