@@ -266,9 +266,9 @@ static const struct crd_field spec_fields[] = {
         .fields = scheduling_fields,
         .anchor = "schedulingPolicy",
         .doc =
-            "For gang scheduling by Volcano, where all pods of the job are placed together or none "
-            "is. Accepted and kept, but not acted on yet: schedulerName volcano in the templates "
-            "lets Volcano form a group by itself."},
+            "For gang scheduling, where all pods of the job are placed together or none is: what the "
+            "group says that an operator with --scheduling makes of them. No effect without that "
+            "flag."},
     {0},
 };
 

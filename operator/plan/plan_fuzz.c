@@ -1,6 +1,7 @@
-/* Any JSON as {"job": …, "pods": […], "services": […], "configmap": …, "now": n}: whatever was
- * seen, planning twice gives the same, and no dying or finished job gets anything created. */
-#include "operator/plan/plan.h"
+/* Any JSON as {"job": …, "pods": […], "services": […], "configmap": …, "podgroup": …,
+ * "scheduling": a word of the flag, "now": n}: whatever was seen, planning twice gives the same, and
+ * no dying or finished job gets anything created. */
+#include "operator/plan/gang.h"
 
 #include <string.h>
 
@@ -12,6 +13,7 @@ struct view {
     struct op_pod *pods[CHILDREN_MAX];
     struct op_service *services[CHILDREN_MAX];
     struct op_configmap *configmap;
+    struct op_podgroup *podgroup;
     struct op_seen seen;
 };
 
@@ -35,6 +37,8 @@ static void view_init(struct view *v, const json_t *in) {
     v->seen.pods = (const struct op_pod *const *)v->pods;
     v->seen.services = (const struct op_service *const *)v->services;
     v->seen.configmap = v->configmap;
+    v->podgroup = op_podgroup_decode(json_object_get(in, "podgroup"));
+    v->seen.podgroup = v->podgroup;
 }
 
 static void view_done(struct view *v) {
@@ -43,6 +47,7 @@ static void view_done(struct view *v) {
         free(v->services[i]);
     }
     free(v->configmap);
+    free(v->podgroup);
 }
 
 static void check(const struct op_job *job, const struct op_plan *p, const struct op_plan *q) {
@@ -77,6 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     struct op_settings settings = {.gate_image = "g", .gate_addr = "g:1", .server_grace = 30};
+    const char *word = co_json_str(in, "scheduling");
+    settings.gang = op_gang_find(word ? word : "");
     struct view v;
     view_init(&v, in);
     int64_t now = json_integer_value(json_object_get(in, "now")) % 4000000000;
