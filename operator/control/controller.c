@@ -36,6 +36,7 @@ struct work {
     struct work *next;      /* in the queue */
     bool queued, dirty;
     int64_t queued_ms;
+    bool unwanted;      /* the job is gone or being deleted */
     int64_t not_before; /* monotonic ms: rest after an expensive look */
     int64_t wake_ms;    /* when the timer is due; 0: it is not armed */
     bool looked;        /* once at least: host_port is known */
@@ -154,8 +155,13 @@ static struct work *work_of(struct op_controller *c, struct op_entry *e) {
 
 static void entry_changed(void *arg, struct op_entry *e) {
     struct work *w = work_of(arg, e);
+    bool unwanted = !e->text || e->deleting;
     w->verdict.known = false;
     enqueue(w);
+    if (unwanted && !w->unwanted) { /* what waits in queues would be made for a dying job */
+        op_round_create_nothing(w->round);
+    }
+    w->unwanted = unwanted;
 }
 
 static void entry_gone(void *arg, struct op_entry *e) {
@@ -390,7 +396,7 @@ static void feed_progress(void *arg, uint64_t version) {
 
 static void feed_begin(void *arg) {
     struct feed *f = arg;
-    op_store_sync_begin(&f->c->store, f->kind);
+    op_store_sync_begin(&f->c->store, f->kind, op_kube_watch_version(f->watch) == 0);
 }
 
 static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {

@@ -54,6 +54,13 @@ struct sent {
     struct op_kube_op *op; /* until it is answered */
 };
 
+/* Waits that grow by time, not by how often somebody looks: a failure while one lasts adds nothing.
+ */
+struct backoff {
+    int64_t ms;    /* 0: the last try was good */
+    int64_t until; /* monotonic ms */
+};
+
 struct op_round {
     struct op_rounds *all;
     struct op_entry *entry;
@@ -74,11 +81,11 @@ struct op_round {
     size_t n_memory;
     struct op_failure *visible; /* what the planner is shown of it; owned, texts borrowed */
     size_t window;              /* creates at a time; SIZE_MAX: all */
-    int64_t hold_until;         /* monotonic ms: no creates before */
-    int64_t backoff_ms;
-    unsigned conflicts; /* in a row */
-    int64_t status_at;  /* monotonic ms of the last status write */
-    char *status_sent;  /* phase and reason last written: what pacing must not hold back */
+    struct backoff creates;     /* none before its end */
+    struct backoff status;      /* the next try at its end, or with the next change */
+    unsigned conflicts;         /* in a row */
+    int64_t status_at;          /* monotonic ms of the last status write */
+    char *status_sent;          /* phase and reason last written: what pacing must not hold back */
     struct op_last_warning warning;
 };
 
@@ -112,7 +119,7 @@ static void forget(struct op_round *r) {
     r->memory = NULL;
     r->n_memory = 0;
     r->window = SIZE_MAX;
-    r->hold_until = r->backoff_ms = 0;
+    r->creates = r->status = (struct backoff){0};
     r->status_at = INT64_MIN / 2;
     free(co_steal_ptr(r->status_sent));
     op_last_warning_done(&r->warning);
@@ -247,8 +254,8 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
         int64_t in = (r->plan.wake_at - co_wall_seconds()) * 1000;
         wake_ms = sooner(wake_ms, now + (in > 0 ? in : 10));
     }
-    if (r->hold_until > now) {
-        wake_ms = sooner(wake_ms, r->hold_until);
+    if (r->creates.until > now) {
+        wake_ms = sooner(wake_ms, r->creates.until);
     }
     if (r->conflict) {
         unsigned n = r->conflicts < CONFLICT_DOUBLINGS ? r->conflicts : CONFLICT_DOUBLINGS;
@@ -293,10 +300,12 @@ static char *essence(const json_t *status) {
     return co_xasprintf("%s/%s", phase ? phase : "", reason ? reason : "");
 }
 
-static void back_off(struct op_round *r) {
-    r->backoff_ms = r->backoff_ms ? r->backoff_ms * 2 : BACKOFF_MIN_MS;
-    if (r->backoff_ms > BACKOFF_MAX_MS) {
-        r->backoff_ms = BACKOFF_MAX_MS;
+static void back_off(struct backoff *b) {
+    int64_t now = co_now_ms();
+    if (now >= b->until) {
+        int64_t ms = b->ms ? b->ms * 2 : BACKOFF_MIN_MS;
+        b->ms = ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+        b->until = now + b->ms;
     }
 }
 
@@ -305,6 +314,7 @@ static void status_done(
     struct op_round *r = arg;
     r->status_op = NULL;
     if (!code) {
+        r->status = (struct backoff){0};
         r->all->answered(r->all->arg, OP_STORE_JOBS, reply->body);
         if (r->plan.phase != r->job->phase) {
             op_metrics_phase(
@@ -328,9 +338,9 @@ static void status_done(
     }
     co_log_warn("status not written, retrying", CO_S("job", r->job->name),
         CO_S("namespace", r->job->ns), CO_E(err));
-    back_off(r);
     r->unknown = true;
-    round_end(r, co_now_ms() + r->backoff_ms);
+    back_off(&r->status);
+    round_end(r, r->status.until);
 }
 
 /* Only counters differ from what was written a moment ago. */
@@ -370,14 +380,11 @@ static void status_write(struct op_round *r) {
 
 static void actions_done(struct op_round *r) {
     emit_action_events(r);
-    int64_t now = co_now_ms();
     if (r->rejected || r->unknown) {
-        back_off(r);
-        r->hold_until = now + r->backoff_ms;
+        back_off(&r->creates);
         r->window = 1;
     } else if (r->created) {
-        r->backoff_ms = 0;
-        r->hold_until = 0;
+        r->creates = (struct backoff){0};
         r->window = r->window > 512 ? SIZE_MAX : r->window * 2;
     }
     if (r->conflict) { /* planned on old facts: so was the status */
@@ -489,8 +496,22 @@ static void action_send(struct op_round *r, size_t i) {
 }
 
 size_t op_round_room(const struct op_round *r) {
-    bool held = co_now_ms() < r->hold_until;
+    bool held = co_now_ms() < r->creates.until;
     return held ? 1 : r->window < ROOM_MAX ? r->window : ROOM_MAX;
+}
+
+void op_round_create_nothing(struct op_round *r) {
+    size_t dropped = 0;
+    for (size_t i = 0; r->busy && i < r->plan.n_actions; i++) {
+        if (r->plan.actions[i].verb == OP_CREATE && r->sent[i].op) {
+            op_kube_cancel(co_steal_ptr(r->sent[i].op));
+            dropped++;
+        }
+    }
+    r->pending -= dropped;
+    if (dropped && !r->pending) {
+        actions_done(r);
+    }
 }
 
 void op_round_abort(struct op_round *r) {
@@ -519,7 +540,7 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     r->pending = 1; /* ours, so that no callback ends the round while it is being sent */
     r->created = r->rejected = 0;
     r->conflict = r->unknown = r->refused = false;
-    size_t room = co_now_ms() < r->hold_until ? 0 : r->window;
+    size_t room = co_now_ms() < r->creates.until ? 0 : r->window;
     for (size_t i = 0; i < r->plan.n_actions; i++) {
         if (r->plan.actions[i].verb == OP_CREATE && room == 0) {
             continue;

@@ -42,5 +42,7 @@ void op_round_failures(
 size_t op_round_room(const struct op_round *r);
 /* Carries out a plan; takes job and plan (the plan is zeroed).  Not while busy. */
 void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *plan_own);
+/* Gives up the creates that are queued or on the wire: nobody wants their objects any more. */
+void op_round_create_nothing(struct op_round *r);
 /* Gives up what is queued or on the wire and ends the round; nothing when not busy. */
 void op_round_abort(struct op_round *r);

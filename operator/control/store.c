@@ -131,6 +131,7 @@ static void job_put(struct op_store *s, const json_t *obj, uint64_t version) {
     json_object_del(meta, "managedFields");
     co_json_set(slim, "metadata", json_incref(meta));
     e->text = co_json_dump(slim);
+    e->deleting = co_json_str(meta, "deletionTimestamp") != NULL;
     e->version = version;
     touched(s, e);
 }
@@ -139,6 +140,7 @@ static void job_gone(struct op_store *s, struct op_entry *e) {
     if (e->text) {
         s->n_jobs--;
         free(co_steal_ptr(e->text));
+        e->deleting = false;
         e->version = 0;
         touched(s, e);
     }
@@ -331,8 +333,26 @@ void op_store_claim(struct op_store *s, const char *ns, const char *name, const 
 
 /* ---- syncs ------------------------------------------------------------------------------ */
 
-void op_store_sync_begin(struct op_store *s, enum op_store_kind kind) {
+static void forget_version(void *arg, const char *key, void *value) {
+    (void)arg;
+    (void)key;
+    ((struct op_entry *)value)->version = 0;
+}
+
+static void forget_child_version(void *arg, const char *key, void *value) {
+    const enum op_store_kind *kind = arg;
+    struct op_stored *st = value;
+    (void)key;
+    st->version = st->kind == *kind ? 0 : st->version;
+}
+
+void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, bool anew) {
     s->sync[kind]++;
+    if (anew && kind == OP_STORE_JOBS) {
+        co_map_each(&s->entries, forget_version, NULL);
+    } else if (anew) {
+        co_map_each(&s->children, forget_child_version, &kind);
+    }
 }
 
 struct sweep {

@@ -46,6 +46,7 @@ struct op_stored {
 struct op_entry {
     char *ns, *name; /* owned */
     char *text;      /* owned: the job's JSON; NULL when there is no such job */
+    bool deleting;   /* the job is */
     uint64_t version;
     uint32_t sync;
     struct op_stored **children; /* owned list of owned children, in no order */
@@ -96,8 +97,9 @@ void op_store_mark_deleting(
 void op_store_claim(struct op_store *s, const char *ns, const char *name, const char *uid,
     const char *ip, const char *second_ip);
 
-/* Mark and sweep around a list; reached: the version the list shows. */
-void op_store_sync_begin(struct op_store *s, enum op_store_kind kind);
+/* Mark and sweep around a list; reached: the version the list shows.  anew: versions from before
+ * say nothing about those that come. */
+void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, bool anew);
 void op_store_sync_end(struct op_store *s, enum op_store_kind kind, uint64_t reached);
 
 struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name);

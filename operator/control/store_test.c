@@ -167,14 +167,14 @@ static void a_sync_sweeps_what_it_did_not_report(void **state) {
     put(s, OP_STORE_PODS, "goes", 2, "j", 0);
     put(s, OP_STORE_JOBS, "j", 3, NULL, 0);
     put(s, OP_STORE_JOBS, "k", 4, NULL, 0);
-    op_store_sync_begin(s, OP_STORE_PODS);
+    op_store_sync_begin(s, OP_STORE_PODS, false);
     put(s, OP_STORE_PODS, "stays", 1, "j", 0);
     put(s, OP_STORE_PODS, "answered", 12, "j", 9); /* ours, made after the list */
     op_store_sync_end(s, OP_STORE_PODS, 10);
     assert_int_equal(1, version_of(s, "stays"));
     assert_int_equal(0, version_of(s, "goes"));
     assert_int_equal(12, version_of(s, "answered"));
-    op_store_sync_begin(s, OP_STORE_JOBS);
+    op_store_sync_begin(s, OP_STORE_JOBS, false);
     put(s, OP_STORE_JOBS, "j", 3, NULL, 0);
     op_store_sync_end(s, OP_STORE_JOBS, 10);
     assert_non_null(op_store_entry(s, "ns", "j"));
@@ -185,14 +185,32 @@ static void a_sync_that_breaks_off_drops_nothing(void **state) {
     struct op_store *s = *state;
     put(s, OP_STORE_PODS, "p", 1, "j", 0);
     put(s, OP_STORE_PODS, "q", 2, "j", 0);
-    op_store_sync_begin(s, OP_STORE_PODS);
+    op_store_sync_begin(s, OP_STORE_PODS, false);
     put(s, OP_STORE_PODS, "p", 1, "j", 0);
-    op_store_sync_begin(s, OP_STORE_PODS);
+    op_store_sync_begin(s, OP_STORE_PODS, false);
     put(s, OP_STORE_PODS, "p", 1, "j", 0);
     put(s, OP_STORE_PODS, "q", 2, "j", 0);
     op_store_sync_end(s, OP_STORE_PODS, 5);
     assert_int_equal(1, version_of(s, "p"));
     assert_int_equal(2, version_of(s, "q"));
+}
+
+/* The API server's data was restored from a backup: versions are lower now, and count anew. */
+static void a_sync_anew_believes_older_versions(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_JOBS, "j", 100, NULL, 0);
+    put(s, OP_STORE_PODS, "stays", 101, "j", 0);
+    put(s, OP_STORE_PODS, "goes", 102, "j", 0);
+    op_store_sync_begin(s, OP_STORE_PODS, true);
+    put(s, OP_STORE_PODS, "stays", 7, "j", 0);
+    op_store_sync_end(s, OP_STORE_PODS, 10);
+    assert_int_equal(7, version_of(s, "stays"));
+    assert_int_equal(0, version_of(s, "goes"));
+    assert_int_equal(100, op_store_entry(s, "ns", "j")->version);
+    op_store_sync_begin(s, OP_STORE_JOBS, true);
+    put(s, OP_STORE_JOBS, "j", 6, NULL, 0);
+    op_store_sync_end(s, OP_STORE_JOBS, 10);
+    assert_int_equal(6, op_store_entry(s, "ns", "j")->version);
 }
 
 static void a_name_that_changes_its_owner_moves(void **state) {
@@ -268,6 +286,7 @@ int main(void) {
         TEST(a_late_answer_raises_no_dead),
         TEST(a_sync_sweeps_what_it_did_not_report),
         TEST(a_sync_that_breaks_off_drops_nothing),
+        TEST(a_sync_anew_believes_older_versions),
         TEST(a_name_that_changes_its_owner_moves),
         TEST(deleting_is_known_before_the_watch_tells),
         TEST(many_entries_stay_findable),

@@ -1,18 +1,19 @@
 """A proxy between operator and API server that does what networks and servers do: refuse, reset, tear, stall, trickle,
-lose answers.  Plain HTTP/1.1 in front, TLS with a client certificate behind, one connection a request."""
+lose or repeat answers, serve old lists.  Plain HTTP/1.1 in front, TLS with a client certificate behind, one connection a request."""
 import asyncio
 import re
 import ssl
 import threading
 import time
 from dataclasses import dataclass, field
+from typing import Callable
 
 
 @dataclass
 class Fault:
     """What to do to requests whose "METHOD path?query" matches; `times` of them, each with `chance`."""
     match: str
-    do: str                 # status, reset, lose, tear, stall, slow, late, line
+    do: str                 # status, reset, lose, tear, stall, slow, late, line, double, replay, half, stale
     times: int = 1 << 30
     chance: float = 1.0
     status: int = 503
@@ -24,6 +25,21 @@ class Fault:
     hits: int = 0
 
 
+@dataclass
+class Trap:
+    """Calls fn() before the server hears of the n-th write or after it has acted on it; nothing that came later passes."""
+    n: int
+    after: bool
+    fn: Callable
+    seen: int = 0
+    sprung: bool = False
+
+    def catches(self, method):
+        self.seen += method != "GET" and not self.sprung
+        self.sprung = self.sprung or self.seen == self.n
+        return self.sprung
+
+
 class Proxy:
     def __init__(self, host, port, cert, key, ca, rng):
         self.target, self.rng = (host, port), rng
@@ -31,6 +47,11 @@ class Proxy:
         self.tls.load_cert_chain(cert, key)
         self.tls.check_hostname = False
         self.faults, self.log, self.writers = [], [], set()
+        self.frozen = False     # bytes stop in both directions, connections stay
+        self.limit = 0          # page size of lists instead of the client's
+        self.lists = {}         # path -> the first answer, for "stale"
+        self.trap = None
+        self.names = {}         # time in the log -> name of what a POST makes
         self.loop = asyncio.new_event_loop()
         self.port = None
         ready = threading.Event()
@@ -83,6 +104,10 @@ class Proxy:
             self.writers.discard(writer)
             writer.close()
 
+    async def _thawed(self):
+        while self.frozen:
+            await asyncio.sleep(0.02)
+
     async def _request(self, reader, writer):
         head = await reader.readuntil(b"\r\n\r\n")
         first, *rest = head.decode("latin-1").split("\r\n")
@@ -90,8 +115,22 @@ class Proxy:
         headers = [h for h in rest if h and not re.match(r"(?i)(connection|host|upgrade|http2-settings|accept-encoding):", h)]
         length = next((int(h.split(":")[1]) for h in rest if h.lower().startswith("content-length:")), 0)
         body = await reader.readexactly(length) if length else b""
+        if self.limit:
+            path = re.sub(r"limit=\d+", f"limit={self.limit}", path)
+            first = f"{method} {path} HTTP/1.1"
         line = f"{method} {path}"
-        self.log.append((time.monotonic(), line))
+        now = time.monotonic()
+        self.log.append((now, line))
+        if method == "POST":
+            name = re.search(rb'"name": *"([^"]+)"', body[body.find(b'"metadata"'):])
+            self.names[now] = name.group(1).decode() if name else ""
+        await self._thawed()
+        if self.trap and self.trap.sprung:
+            return writer.transport.abort()
+        caught = self.trap and self.trap.catches(method)
+        if caught and not self.trap.after:
+            self.trap.fn()
+            return writer.transport.abort()
         fault = self._pick(line)
         if fault and fault.do == "reset":
             writer.transport.abort()
@@ -102,6 +141,10 @@ class Proxy:
                           f"Content-Length: {len(fault.body)}\r\nConnection: close\r\n\r\n{fault.body}").encode())
             await writer.drain()
             return
+        if fault and fault.do == "stale" and path in self.lists:
+            writer.write(self.lists[path])
+            await writer.drain()
+            return
         if fault and fault.do == "late":
             await asyncio.sleep(fault.delay)
         up_reader, up_writer = await asyncio.open_connection(*self.target, ssl=self.tls, limit=1 << 24)
@@ -110,13 +153,45 @@ class Proxy:
             out = [first, f"Host: {self.target[0]}:{self.target[1]}", "Connection: close", *headers, "", ""]
             up_writer.write("\r\n".join(out).encode("latin-1") + body)
             await up_writer.drain()
-            await self._answer(fault, up_reader, writer)
+            if caught:
+                await up_reader.read()
+                self.trap.fn()
+                return writer.transport.abort()
+            if fault and fault.do in ("double", "replay", "half"):
+                await self._events(fault, up_reader, writer)
+            else:
+                await self._answer(fault, up_reader, writer, path if "limit=" in path else None)
         finally:
             self.writers.discard(up_writer)
             up_writer.close()
 
-    async def _answer(self, fault, reader, writer):
+    async def _events(self, fault, reader, writer):
+        """A watch whose events come twice, come again after later ones, or end in the middle of one."""
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        if b"chunked" not in head:
+            return writer.write(await reader.read())
+        tail, seen = b"", []
+        while size := int(await reader.readuntil(b"\r\n"), 16):
+            data = tail + (await reader.readexactly(size + 2))[:-2]
+            *lines, tail = data.split(b"\n")
+            for text in lines:
+                text += b"\n"
+                seen = [*seen[-2:], text]
+                if fault.do == "half":
+                    text = text[:len(text) // 2]
+                again = {"double": [text], "replay": seen}.get(fault.do, [])
+                for t in [text, *again]:
+                    await self._thawed()
+                    writer.write(b"%x\r\n%s\r\n" % (len(t), t))
+                await writer.drain()
+                if fault.do == "half":
+                    return writer.write(b"0\r\n\r\n")
+        writer.write(b"0\r\n\r\n")
+
+    async def _answer(self, fault, reader, writer, keep=None):
         sent = 0
+        whole = b""
         if fault and fault.do == "lose":         # the server acts, nobody hears of it
             while await reader.read(65536):
                 pass
@@ -124,6 +199,8 @@ class Proxy:
             return
         while True:
             data = await reader.read(65536)
+            await self._thawed()
+            whole += data if keep else b""
             if not data:
                 break
             if fault and fault.do in ("tear", "stall") and sent + len(data) > fault.after:
@@ -147,3 +224,5 @@ class Proxy:
                 writer.write(b"%x\r\n%s\r\n" % (len(text), text))
                 await writer.drain()
                 fault = None
+        if keep:
+            self.lists.setdefault(keep, whole)

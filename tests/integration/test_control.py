@@ -94,6 +94,38 @@ def test_conflicts_without_end_are_quiet(plane, operator, kubelet, ns, proxied_r
     plane.wait_phase(ns, "j", "Running", 20)
 
 
+def test_creates_that_wait_are_dropped_with_their_job(plane, operator, kubelet, ns, proxied_rig):
+    """The server has asked for patience; meanwhile the job is deleted."""
+    proxy, config = proxied_rig
+    operator(kubeconfig=config)
+    proxy.faults = [Fault(f"POST .*/{ns}/pods", "status", times=64, status=429, headers={"Retry-After": "2"},
+                          body=REFUSED.replace("403", "429"))]
+    plane.create(ns, "j", ps=1, worker=80)
+    wait_for(lambda: proxy.faults[0].hits)
+    plane.delete(ns, "j")
+    wait_for(lambda: not plane.jobs(ns))
+    time.sleep(.3)
+    end = time.monotonic()
+    time.sleep(3)
+    assert [r for _, r in proxy.requests(since=end) if r.startswith("POST") and "/pods" in r] == []
+
+
+def test_failures_while_one_waits_do_not_lengthen_the_wait(plane, operator, kubelet, ns, proxied_rig):
+    """Ten edits in a second of errors are ten looks, and no reason to wait for half a minute afterwards."""
+    proxy, config = proxied_rig
+    operator(kubeconfig=config)
+    plane.create(ns, "j", ps=None, worker=2)
+    plane.wait_phase(ns, "j", "Running")
+    proxy.faults = [Fault("(POST|PATCH|DELETE) ", "status", status=500, body=REFUSED.replace("403", "500"))]
+    for i in range(12):
+        plane.patch(ns, "j", {"spec": {"worker": {"replicas": i % 2}}})
+        time.sleep(.1)
+    plane.patch(ns, "j", {"spec": {"worker": {"replicas": 3}}})
+    proxy.faults = []
+    plane.wait_phase(ns, "j", "Running", 8)
+    wait_for(lambda: len(plane.pods(ns)) == 3, 8)
+
+
 def test_a_new_job_does_not_pay_for_the_old_one(plane, operator, kubelet, ns, proxied_rig):
     """Deleted and made again under its name, while the old one's pods are dying: backoff starts anew, pods are its own."""
     proxy, config = proxied_rig
