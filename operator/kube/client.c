@@ -147,6 +147,7 @@ static void start(struct op_kube_op *op, const struct op_kube_cred_view *cred) {
         .body_own = op->body ? co_xstrndup(op->body, op->body_len) : NULL,
         .body_len = op->body_len,
         .timeout_ms = op->deadline ? op->deadline - now : 0,
+        .silence_ms = op->silence_ms,
         .reply_max = op->lane == OP_KUBE_LANE_STREAM ? ERROR_REPLY_MAX : c->opts.reply_max,
         .stream = op->lane == OP_KUBE_LANE_STREAM,
         .data = op_data,

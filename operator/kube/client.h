@@ -85,6 +85,7 @@ struct op_kube_req {
     enum op_kube_patch patch;
     const char *field_manager; /* for apply; NULL: "paddle-operator" */
     int64_t deadline_ms;       /* from now, queueing included; 0: 30 s */
+    int64_t silence_ms;        /* CO_TIMEOUT when not a byte came for so long; 0: no matter */
     uint64_t flow;             /* requests of one flow (a job) share a turn: a job with many
                                   requests does not starve the others of its lane */
     bool keep_text_only;       /* do not parse a good answer */

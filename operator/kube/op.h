@@ -42,6 +42,7 @@ struct op_kube_op {
     size_t body_len;
     const char *content_type;
     int64_t created, started, deadline; /* loop time; deadline 0: none */
+    int64_t silence_ms;
     bool keep_text_only, retried;
     unsigned credential;
     void (*data)(void *arg, const char *data, size_t len);

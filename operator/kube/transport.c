@@ -176,9 +176,9 @@ static void finish(struct op_kube_xfer *x, CURLcode rc) {
         const char *detail = x->curl_error[0] ? x->curl_error : curl_easy_strerror(rc);
         co_err_set(&err, code, "%s: %s", t->cfg->server, detail);
     }
-    /* Nothing at all came: whatever is at the other end of that connection may be gone without
-     * a word, and only new connections tell. */
-    if (code == CO_TIMEOUT && !status && !x->stream && x->pool == t->requests) {
+    /* Whatever is at the other end of that connection may be gone without a word, and only new
+     * connections tell. */
+    if (code == CO_TIMEOUT && !x->stream && x->pool == t->requests) {
         retire(t, &t->requests);
     }
     struct op_kube_xfer_result r = {
@@ -470,13 +470,15 @@ static void set_security(
     }
 }
 
-static void set_connection(CURL *e, struct op_kube_xfer *x, int64_t timeout_ms) {
+static void set_connection(CURL *e, struct op_kube_xfer *x, const struct op_kube_xfer_opts *opts) {
     const struct op_kube_transport *t = x->pool->t;
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, t->one_each ? 0L : 1L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
-    curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)timeout_ms);
+    curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)opts->timeout_ms);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)((opts->silence_ms + 999) / 1000));
     curl_easy_setopt(e, CURLOPT_TCP_KEEPALIVE, 1L);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_IDLE_S);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
@@ -560,7 +562,7 @@ int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *op
         .arg = opts->arg,
     };
     pool->active++;
-    set_connection(easy, x, opts->timeout_ms);
+    set_connection(easy, x, opts);
     set_security(easy, t->cfg, opts);
     int rc = set_message(easy, x, opts, err);
     if (!rc && curl_multi_add_handle(pool->multi, easy)) {

@@ -31,6 +31,7 @@ struct op_kube_xfer_opts {
     char *body_own;         /* or NULL */
     size_t body_len;
     int64_t timeout_ms; /* all of it; 0: none (streams) */
+    int64_t silence_ms; /* without a byte; rounded up to seconds; 0: none */
     size_t reply_max;
     bool stream; /* in the pool of streams; the body of a 2xx goes to data */
     void (*data)(void *arg, const char *data, size_t len);

@@ -13,6 +13,10 @@ enum {
     PAGE = 500,
     EVENT_MAX = 8 << 20,
     LIST_DEADLINE_MS = 60 * 1000,
+    /* A page of which nothing comes for so long will not come at all. */
+    LIST_IDLE_MS = 10 * 1000,
+    /* So many lists in a row must be behind what was seen before to be believed. */
+    BEHIND_MAX = 3,
     BACKOFF_MIN_MS = 200,
     BACKOFF_MAX_MS = 8 * 1000,
     IDLE_MAX_MS = 150 * 1000,
@@ -45,6 +49,7 @@ struct op_kube_watch {
     char *next_page;   /* continue token of a list that has begun */
     uint64_t reached;  /* version as a number */
     unsigned failures; /* in a row */
+    unsigned behind;   /* lists in a row that were older than what was seen */
     int64_t opened;    /* loop time of the stream's start */
     int64_t heard;     /* loop time of its last byte */
     bool synced;
@@ -177,6 +182,27 @@ static void list_ended(struct op_kube_watch *w, const char *version) {
     }
 }
 
+/* A list older than what was seen: of a server that lags, which passes, or of one whose data was
+ * restored from a backup; then versions begin anew from there.  True: asked for once more. */
+static bool is_behind(struct op_kube_watch *w, const char *version) {
+    uint64_t now = op_kube_version(version);
+    if (!now || now >= w->reached) {
+        w->behind = 0;
+        return false;
+    }
+    struct co_err err = {0};
+    co_err_set(&err, CO_UNAVAILABLE, "list %s: version %" PRIu64 " after %" PRIu64,
+        w->opts.type->plural, now, w->reached);
+    if (++w->behind < BEHIND_MAX) {
+        pause_after(w, &err, -1);
+        return true;
+    }
+    co_log_warn("the API server's data is older than it was: taken as it is now", CO_E(&err));
+    w->behind = 0;
+    w->reached = 0;
+    return false;
+}
+
 static void take_page(struct op_kube_watch *w, json_t *body) {
     const char *next = co_json_str(body, "metadata", "continue");
     const char *version = co_json_str(body, "metadata", "resourceVersion");
@@ -189,6 +215,9 @@ static void take_page(struct op_kube_watch *w, json_t *body) {
         return;
     }
     if (!w->next_page) {
+        if (is_behind(w, version)) {
+            return;
+        }
         w->opts.ops->sync_begin(w->opts.arg);
     }
     size_t n = json_array_size(items);
@@ -253,6 +282,7 @@ static void begin_list(struct op_kube_watch *w) {
     snprintf(limit, sizeof(limit), "%d", w->opts.page);
     struct op_kube_req req = op_kube_req_for(OP_KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
     req.deadline_ms = LIST_DEADLINE_MS;
+    req.silence_ms = w->opts.list_idle_ms;
     add_param(&req, "limit", limit);
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "fieldSelector", w->field_selector);
@@ -307,6 +337,19 @@ static int error_event(struct op_kube_watch *w, const json_t *status) {
     return STREAM_OVER;
 }
 
+/* A stream's versions only grow.  One that goes back repeats what is over, or tells of another
+ * history: a list knows. */
+static int went_back(struct op_kube_watch *w, uint64_t version) {
+    struct co_err err = {0};
+    co_err_set(&err, CO_UNAVAILABLE, "watch %s: version %" PRIu64 " after %" PRIu64,
+        w->opts.type->plural, version, w->reached);
+    stop_stream(w);
+    w->stats.breaks++;
+    forget(w);
+    pause_after(w, &err, -1);
+    return STREAM_OVER;
+}
+
 static int object_event(struct op_kube_watch *w, enum op_kube_frame_type type, json_t *object) {
     static const enum op_kube_event types[] = {
         [OP_KUBE_FRAME_ADDED] = OP_KUBE_ADDED,
@@ -315,6 +358,10 @@ static int object_event(struct op_kube_watch *w, enum op_kube_frame_type type, j
     };
     if (type == OP_KUBE_FRAME_ERROR) {
         return error_event(w, object);
+    }
+    uint64_t version = op_kube_object_version(object);
+    if (version && version < w->reached) {
+        return went_back(w, version);
     }
     /* Reached before it is told: what the consumer asks in its callback must be true. */
     reach(w, co_json_str(object, "metadata", "resourceVersion"));
@@ -439,6 +486,7 @@ static void silence(struct op_kube_watch *w) {
     w->stats.breaks++;
     stop_stream(w);
     op_kube_client_distrust_streams(w->c);
+    forget(w); /* silent may also be a server that has lost the version that was asked for */
     pause_after(w, &err, -1);
 }
 
@@ -478,6 +526,7 @@ struct op_kube_watch *op_kube_watch_new(
     w->opts.backoff_min_ms = or_default(opts->backoff_min_ms, BACKOFF_MIN_MS);
     w->opts.backoff_max_ms = or_default(opts->backoff_max_ms, BACKOFF_MAX_MS);
     w->opts.idle_max_ms = or_default(opts->idle_max_ms, IDLE_MAX_MS);
+    w->opts.list_idle_ms = or_default(opts->list_idle_ms, LIST_IDLE_MS);
     w->opts.timeout_min_s = or_default(opts->timeout_min_s, TIMEOUT_MIN_S);
     op_kube_frame_init(&w->frame, EVENT_MAX);
     w->timer = co_timer_new(w->loop, on_timer, w);

@@ -5,9 +5,10 @@
  * consumer: between sync_begin and sync_end every object that exists is reported once as
  * OP_KUBE_ADDED; what was known before and was not reported by sync_end is gone (mark and
  * sweep).  A sync that breaks off begins again with sync_begin; nothing is to be dropped
- * before sync_end.  Outside a sync the same object may be reported again with the same
- * resourceVersion, never with an older one.
- * Owned by the loop's thread; callbacks run on it, never inside a call to this file. */
+ * before sync_end.  In a sync in which op_kube_watch_version is 0 versions begin anew: the first
+ * one, and one after the API server's data was restored from a backup.  Outside a sync the same
+ * object may be reported again with the same resourceVersion, never with an older one. Owned by the
+ * loop's thread; callbacks run on it, never inside a call to this file. */
 #pragma once
 
 #include "operator/kube/client.h"
@@ -39,6 +40,7 @@ struct op_kube_watch_opts {
     int64_t backoff_min_ms; /* 200 */
     int64_t backoff_max_ms; /* 8 s */
     int64_t idle_max_ms;    /* 150 s without a byte (bookmarks come every minute): reconnect */
+    int64_t list_idle_ms;   /* 10 s without a byte of a page: asked for again, elsewhere */
     int64_t timeout_min_s;  /* 300: a watch asks for this to twice this */
 };
 
@@ -52,7 +54,8 @@ CO_DEFINE_CLEANUP(struct op_kube_watch *, op_kube_watch_free)
 
 /* True once a first sync has ended. */
 bool op_kube_watch_synced(const struct op_kube_watch *w);
-/* The resourceVersion reached: every write up to it has been reported. 0 before the first sync. */
+/* The resourceVersion reached: every write up to it has been reported.  0 before the end of a
+ * first sync. */
 uint64_t op_kube_watch_version(const struct op_kube_watch *w);
 
 struct op_kube_watch_stats {

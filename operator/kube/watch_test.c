@@ -101,6 +101,7 @@ static void start(struct world *w, const struct op_kube_watch_ops *with, int64_t
         .backoff_min_ms = 2,
         .backoff_max_ms = 8,
         .idle_max_ms = idle_ms,
+        .list_idle_ms = 1000,
     };
     w->watch = op_kube_watch_new(w->client, &opts);
 }
@@ -187,6 +188,28 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
             {EMPTY, {NULL, 200, "{\"object\": " OBJECT("a", "11") ", \"type\": \"ADDED\"}\n",
                         FAKE_HOLD}},
             "B E +a", 11},
+        {"a version that goes back inside a stream",
+            {EMPTY,
+                {NULL, 200,
+                    EVENT("ADDED", "a", "11") EVENT("DELETED", "a", "12") EVENT("ADDED", "a", "11"),
+                    FAKE_HOLD},
+                {"?limit", 200, LIST("12", "", "[]")}, HELD("12")},
+            "B E +a -a !unavailable B E", 12},
+        {"the same event twice",
+            {EMPTY, {NULL, 200, EVENT("ADDED", "a", "11") EVENT("ADDED", "a", "11"), FAKE_HOLD}},
+            "B E +a +a", 11},
+        {"a list that lags behind",
+            {{NULL, 200, LIST("20", "", "[]")}, {"watch=true", 410, GONE},
+                {"?limit", 200, LIST("19", "", "[]")},
+                {"?limit", 200, LIST("20", "", "[" OBJECT("a", "20") "]")}, HELD("20")},
+            "B E !unavailable B +a E", 20},
+        {"lists that stay behind: restored from a backup",
+            {{NULL, 200, LIST("20", "", "[]")}, {"watch=true", 410, GONE},
+                {"?limit", 200, LIST("9", "", "[]")}, {"?limit", 200, LIST("9", "", "[]")},
+                {"?limit", 200, LIST("9", "", "[" OBJECT("a", "3") "]")}, HELD("9")},
+            "B E !unavailable !unavailable B +a E", 9},
+        {"a list that does not come", {{NULL, 0, NULL, FAKE_HOLD}, EMPTY, HELD("10")},
+            "!timeout B E", 10},
         {"a reset instead of a list", {{NULL, 0, NULL, FAKE_CUT}, EMPTY, HELD("10")},
             "!unavailable B E", 10},
         {"a list cut short", {{NULL, 200, "{\"kind\":\"PodList\",", FAKE_CUT}, EMPTY, HELD("10")},
@@ -218,10 +241,10 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
 /* The connection stands, and nothing comes: not to be told from an idle one but by time. */
 static void test_silence_is_noticed_and_the_connection_not_used_again(void **state) {
     struct world *w = *state;
-    static const struct fake_step steps[] = {EMPTY, HELD("10"), HELD("10")};
+    static const struct fake_step steps[] = {EMPTY, HELD("10"), EMPTY, HELD("10")};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     start(w, &ops, 100);
-    run(w, "B E !timeout");
+    run(w, "B E !timeout B E");
     assert_int_equal(w->server.n_connections, 3);
     assert_int_equal(op_kube_watch_stats(w->watch).breaks, 1);
 }
