@@ -73,9 +73,45 @@ class ControlPlane:
         subprocess.run([ROOT / "deploy/local/down", self.dir], capture_output=True, timeout=60)
         shutil.rmtree(self.dir, ignore_errors=True)
 
+    def kill(self, what, signo=signal.SIGKILL):
+        """A signal to "apiserver", "etcd" or "controller-manager"."""
+        os.kill(int((pathlib.Path(self.dir) / "pid" / what).read_text().split()[0]), signo)
+
     def kill_apiserver(self):
-        pid = int((pathlib.Path(self.dir) / "pid/apiserver").read_text().split()[0])
-        os.kill(pid, signal.SIGKILL)
+        self.kill("apiserver")
+
+    def etcd(self, path, body):
+        """A call of etcd's JSON gateway."""
+        p = subprocess.run(["curl", "-sS", "--fail", "--unix-socket", f"{self.dir}/etcd.sock", f"http://localhost/v3/{path}",
+                            "-d", json.dumps(body)], capture_output=True, text=True, timeout=20)
+        assert p.returncode == 0, p.stderr + p.stdout
+        return json.loads(p.stdout)
+
+    def compact(self):
+        """Versions of before now are no more."""
+        revision = self.etcd("maintenance/status", {})["header"]["revision"]
+        self.etcd("kv/compaction", {"revision": revision, "physical": True})
+
+    def end(self, *programs):
+        for what in programs:
+            pid = int((pathlib.Path(self.dir) / "pid" / what).read_text().split()[0])
+            self.kill(what)
+            wait_for(lambda: not pathlib.Path(f"/proc/{pid}").exists() or "Z" in pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1][:3],
+                     10, f"{what} ends")
+
+    def back_up(self):
+        """What etcd holds now, for restore."""
+        self.end("controller-manager", "apiserver", "etcd")
+        shutil.rmtree(f"{self.dir}/etcd.saved", ignore_errors=True)
+        shutil.copytree(f"{self.dir}/etcd", f"{self.dir}/etcd.saved")
+        self.up()
+
+    def restore(self):
+        """Back to what back_up saved: versions go on from there, too."""
+        self.end("controller-manager", "apiserver", "etcd")
+        shutil.rmtree(f"{self.dir}/etcd")
+        shutil.copytree(f"{self.dir}/etcd.saved", f"{self.dir}/etcd")
+        self.up()
 
     def kubectl(self, *args, stdin=None):
         cache = pathlib.Path(os.environ.get("LOCAL_CLUSTER_CACHE", os.path.expanduser("~/.cache/local-cluster")))
@@ -143,6 +179,7 @@ class Kubelet(threading.Thread):
         self.plane, self.n, self.created = plane, 0, {}
         self.hold = set()           # names that stay Pending
         self.finish = None          # pod -> (exit code, message) or None
+        self.enders = {}            # namespace -> such a function
         self.stopping = False
         self.start()
 
@@ -175,7 +212,8 @@ class Kubelet(threading.Thread):
             else:
                 self.status(pod, "Running", ip)
         elif pod.status.phase == "Running":
-            end = self.finish(pod) if self.finish else None
+            finish = self.enders.get(pod.metadata.namespace, self.finish)
+            end = finish(pod) if finish else None
             if end:
                 self.status(pod, "Failed" if end[0] else "Succeeded", pod.status.pod_ip, end)
 
