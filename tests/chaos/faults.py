@@ -50,7 +50,7 @@ ROWS = {
     "answers-lost": Row([Fault(WRITES, "lose", chance=.5)]),
     "answers-torn": Row([Fault(".", "tear", chance=.4, after=150)], [(.5, "cut")], blind=True),
     "slow": Row([Fault(".", "slow", chance=.6)], [(.5, "cut")], blind=True),
-    "late": Row([Fault(WRITES, "late", chance=.6, delay=1.5)]),
+    "late": Row([Fault(WRITES, "late", chance=.6, delay=1.5)], blind=True),
     "partition": Row(steps=[(.1, "freeze"), (2.5, "thaw")], blind=True),
     "half-open": Row(steps=[(.1, "freeze"), (3, "cut")], flags=IDLE, blind=True),
     # Lists and watches.
