@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -55,6 +56,7 @@ struct co_httpd {
     const struct co_http_route *routes;
     size_t n_routes;
     void *arg;
+    struct co_httpd_options options;
     size_t max_body;
     uint16_t port;
     struct co_http_req deferred; /* ring */
@@ -485,19 +487,42 @@ static uint16_t port_of(int fd) {
     return ntohs(a.any.sa_family == AF_INET6 ? a.v6.sin6_port : a.v4.sin_port);
 }
 
-static struct MHD_Daemon *start_mhd(struct co_httpd *h, int fd, const struct co_httpd_options *o) {
-    return MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, on_access, h,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h,
-        MHD_OPTION_CONNECTION_LIMIT, o->max_connections ? (unsigned)o->max_connections : 64u,
-        MHD_OPTION_CONNECTION_TIMEOUT, o->idle_seconds ? (unsigned)o->idle_seconds : 75u,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_END);
+#define NOT_A_CERT "not a PEM certificate with its private key"
+
+/* cert NULL: no TLS. */
+static struct MHD_Daemon *start_mhd(struct co_httpd *h, int fd, const char *cert, const char *key) {
+    const struct co_httpd_options *o = &h->options;
+    const struct MHD_OptionItem tls[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)(uintptr_t)cert},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)(uintptr_t)key},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
+    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (cert ? MHD_USE_TLS : 0u);
+    return MHD_start_daemon(flags, 0, NULL, NULL, on_access, h, MHD_OPTION_LISTEN_SOCKET, fd,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_CONNECTION_LIMIT,
+        o->max_connections ? (unsigned)o->max_connections : 64u, MHD_OPTION_CONNECTION_TIMEOUT,
+        o->idle_seconds ? (unsigned)o->idle_seconds : 75u, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)HEADER_BYTES, MHD_OPTION_ARRAY, cert ? tls : none, MHD_OPTION_END);
+}
+
+static int watch_mhd(struct co_httpd *h, struct MHD_Daemon *mhd, struct co_err *err) {
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(mhd, MHD_DAEMON_INFO_EPOLL_FD);
+    struct co_poll *poll = NULL;
+    int r = co_poll_new(h->loop, info->epoll_fd, on_epoll, h, &poll, err);
+    if (r) {
+        return r;
+    }
+    co_poll_free(h->poll);
+    h->poll = poll;
+    h->mhd = mhd;
+    co_poll_set(h->poll, CO_POLL_IN);
+    return 0;
 }
 
 int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_route *routes,
     size_t n_routes, void *arg, const struct co_httpd_options *options, struct co_httpd **ret,
     struct co_err *err) {
-    static const struct co_httpd_options defaults;
-    const struct co_httpd_options *o = options ? options : &defaults;
     CO_AUTOCLOSE int fd = -1;
     int r = listen_on(addr, &fd, err);
     if (r) {
@@ -508,29 +533,31 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
     h->routes = routes;
     h->n_routes = n_routes;
     h->arg = arg;
-    h->max_body = o->max_body ? o->max_body : 64 * 1024;
+    h->options = options ? *options : (struct co_httpd_options){0};
+    h->max_body = h->options.max_body ? h->options.max_body : 64 * 1024;
     h->port = port_of(fd);
     h->deferred.next = h->deferred.prev = &h->deferred;
-    h->mhd = start_mhd(h, fd, o);
-    if (!h->mhd) {
+    const char *cert = co_steal_ptr(h->options.cert);
+    struct MHD_Daemon *mhd = start_mhd(h, fd, cert, co_steal_ptr(h->options.key));
+    if (!mhd) {
         free(h);
-        return co_err_set(err, CO_INTERNAL, "cannot start an HTTP server on %s", addr);
+        return cert ? co_err_set(err, CO_INVALID, NOT_A_CERT)
+                    : co_err_set(err, CO_INTERNAL, "cannot start an HTTP server on %s", addr);
     }
     fd = -1; /* MHD's from here on */
-    const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_EPOLL_FD);
-    r = co_poll_new(l, info->epoll_fd, on_epoll, h, &h->poll, err);
+    r = watch_mhd(h, mhd, err);
     if (r) {
-        MHD_stop_daemon(h->mhd);
+        MHD_stop_daemon(mhd);
         free(h);
         return r;
     }
-    co_poll_set(h->poll, CO_POLL_IN);
     h->timer = co_timer_new(l, on_timer, h);
     *ret = h;
     return 0;
 }
 
-static void httpd_free(struct co_httpd *h) {
+/* Deferred requests end as if their clients had gone; connections are closed. */
+static void close_connections(struct co_httpd *h) {
     h->busy++; /* callbacks may call co_httpd_close again */
     while (h->deferred.next != &h->deferred) {
         client_gone(h->deferred.next);
@@ -538,6 +565,30 @@ static void httpd_free(struct co_httpd *h) {
     for (int i = 0; i < RUNS; i++) {
         (void)MHD_run(h->mhd); /* what was answered just before shall leave */
     }
+    h->busy--;
+}
+
+int co_httpd_secure(struct co_httpd *h, const char *cert, const char *key, struct co_err *err) {
+    assert(h->busy == 0);
+    const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_LISTEN_FD);
+    CO_AUTOCLOSE int fd = fcntl(info->listen_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+        return co_err_errno(err, errno, "cannot go on listening");
+    }
+    struct MHD_Daemon *mhd = start_mhd(h, fd, cert, key);
+    if (!mhd) {
+        return co_err_set(err, CO_INVALID, NOT_A_CERT);
+    }
+    fd = -1;
+    close_connections(h);
+    struct MHD_Daemon *old = h->mhd;
+    int r = watch_mhd(h, mhd, err);
+    MHD_stop_daemon(r ? mhd : old);
+    return r;
+}
+
+static void httpd_free(struct co_httpd *h) {
+    close_connections(h);
     co_poll_free(h->poll);
     co_timer_free(h->timer);
     MHD_stop_daemon(h->mhd);

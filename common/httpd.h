@@ -22,6 +22,7 @@ struct co_httpd_options {
     size_t max_connections; /* 0: 64; further ones wait in the kernel's queue */
     size_t max_body;        /* bytes; 0: 64 KiB; more is answered 413 */
     int idle_seconds;       /* 0: 75; not counted while a request is deferred */
+    const char *cert, *key; /* as co_httpd_secure, from the start; borrowed for the call */
 };
 
 /* Listens on addr ("0.0.0.0:8080", ":8080" = all families, port 0 = any).  routes must stay
@@ -30,6 +31,12 @@ struct co_httpd_options {
 CO_MUST_CHECK int co_httpd_open(struct co_loop *l, const char *addr,
     const struct co_http_route *routes, size_t n_routes, void *arg,
     const struct co_httpd_options *options, struct co_httpd **ret, struct co_err *err);
+/* From now on TLS with this certificate (chain) and key, both PEM; again with new ones when they
+ * are renewed.  Closes the connections there are.  Nothing changes when it fails: CO_INVALID for
+ * what is no certificate with its key.  Not from a callback of this server, nor may those close it
+ * that run in here. */
+CO_MUST_CHECK int co_httpd_secure(
+    struct co_httpd *h, const char *cert, const char *key, struct co_err *err);
 /* Runs on_close of what is deferred and closes all connections; answers already given are sent
  * as far as the sockets take them.  NULL allowed; from a handler or another callback of this
  * server it takes effect when that returns. */

@@ -1,4 +1,5 @@
 #include "operator/cmd/cmd.h"
+#include "operator/cmd/exporter.h"
 
 #include "common/httpd.h"
 #include "common/log.h"
@@ -20,13 +21,13 @@
  * the lease back the rest. */
 enum { DRAIN_MS = 6000, RELEASE_MS = 2000, FILES_MAX = 65536 };
 /* A list comes in pages that fit, and in memory it is some times as large. */
-enum { REPLY_MAX = 12 << 20, METRICS_MAX = 4 << 20 };
+enum { REPLY_MAX = 12 << 20 };
 
 static struct {
     const char *namespace_, *scheduling, *init_image, *metrics_addr, *health_addr, *gate_bind,
         *gate_addr, *etcd, *kubeconfig, *context, *services, *zap_encoder, *zap_level, *zap_stack,
-        *zap_time, *port_range, *lock_ns, *log_format, *log_level;
-    bool leader_elect, zap_devel;
+        *zap_time, *port_range, *lock_ns, *log_format, *log_level, *metrics_cert;
+    bool leader_elect, zap_devel, metrics_secure;
     int64_t prefer_family, server_grace_ms, watch_idle_ms;
 } flag;
 
@@ -42,6 +43,11 @@ static const struct co_flag flags[] = {
         "namespace of the Lease; empty: this pod's"},
     {"metrics-bind-address", CO_FLAG_STR, &flag.metrics_addr, ":8080",
         "address of /metrics; 0: none"},
+    {"metrics-secure", CO_FLAG_BOOL, &flag.metrics_secure, "false",
+        "serve /metrics over TLS, to those whose bearer token the API server lets get this path"},
+    {"metrics-cert-path", CO_FLAG_STR, &flag.metrics_cert, "",
+        "folder of tls.crt and tls.key for --metrics-secure, re-read when they change; empty: a "
+        "certificate of its own, which proves nothing"},
     {"health-probe-bind-address", CO_FLAG_STR, &flag.health_addr, ":8081",
         "address of /healthz and /readyz; 0: none"},
     {"gate-bind-address", CO_FLAG_STR, &flag.gate_bind, ":8082",
@@ -89,7 +95,8 @@ struct op_program {
     struct op_controller *controller;
     struct op_lease *lease;
     struct op_gate *gate;
-    struct co_httpd *metrics_httpd, *health_httpd;
+    struct op_exporter *exporter;
+    struct co_httpd *health_httpd;
     struct co_signal *signals[2];
     struct co_timer *stop_timer;
     bool stopping, drained, late;
@@ -176,18 +183,6 @@ static void find_identity(struct op_program *p) {
 
 /* ---- endpoints -------------------------------------------------------------------------- */
 
-static void serve_metrics(void *arg, struct co_http_req *req) {
-    const struct op_program *p = arg;
-    CO_AUTOBUF struct co_buf text = CO_BUF(METRICS_MAX);
-    struct co_err err = {0};
-    op_controller_gauges(p->controller);
-    if (op_metrics_render(p->metrics, &text, &err)) {
-        co_http_replyf(req, 500, "%s\n", co_err_text(&err));
-        return;
-    }
-    co_http_reply(req, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len);
-}
-
 static void serve_health(void *arg, struct co_http_req *req) {
     (void)arg;
     co_http_replyf(req, 200, "ok");
@@ -204,7 +199,6 @@ static void serve_ready(void *arg, struct co_http_req *req) {
     }
 }
 
-static const struct co_http_route metrics_routes[] = {{"GET", "/metrics", serve_metrics}};
 static const struct co_http_route health_routes[] = {
     {"GET", "/healthz", serve_health},
     {"GET", "/healthz/*", serve_health},
@@ -219,8 +213,14 @@ static bool wanted(const char *addr) {
 static int open_endpoints(struct op_program *p, struct co_err *err) {
     int r = 0;
     if (wanted(flag.metrics_addr)) {
-        r = co_httpd_open(p->loop, flag.metrics_addr, metrics_routes, CO_ARRAY_LEN(metrics_routes),
-            p, NULL, &p->metrics_httpd, err);
+        r = op_exporter_open(p->loop,
+            &(struct op_exporter_opts){.addr = flag.metrics_addr,
+                .secure = flag.metrics_secure,
+                .cert_dir = flag.metrics_cert,
+                .client = p->client,
+                .controller = p->controller,
+                .metrics = p->metrics},
+            &p->exporter, err);
     }
     if (!r && wanted(flag.health_addr)) {
         r = co_httpd_open(p->loop, flag.health_addr, health_routes, CO_ARRAY_LEN(health_routes), p,
@@ -357,7 +357,7 @@ static int start(struct op_program *p, struct co_err *err) {
 static void program_done(struct op_program *p) {
     op_lease_free(p->lease);
     op_gate_close(p->gate);
-    co_httpd_close(p->metrics_httpd);
+    op_exporter_close(p->exporter);
     co_httpd_close(p->health_httpd);
     op_controller_free(p->controller);
     op_kube_client_free(p->client); /* after those whose requests it may hold */

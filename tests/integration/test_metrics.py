@@ -1,6 +1,9 @@
 """What is counted, and that a real Prometheus reads it: names, alerts and the dashboard."""
+import concurrent.futures
 import json
 import re
+import socket
+import ssl
 import subprocess
 import time
 import urllib.error
@@ -10,7 +13,8 @@ import urllib.request
 import pytest
 import yaml
 
-from rig import ROOT, free_port, wait_for
+from proxy import Fault
+from rig import ROOT, SANITIZED, free_port, wait_for
 
 MONITORING = ROOT / "deploy/monitoring"
 # What controller-runtime gave paddle-operator, read by its users' dashboards.
@@ -225,3 +229,134 @@ def test_watch_lag_is_measured(plane, operator, kubelet, ns):
         assert count >= 1 and total / count < 1, (resource, count, total)
     assert value(o.metrics, 'paddlejob_api_request_duration_seconds_count{verb="create",resource="pods",code="201"}') == 6
     assert value(o.metrics, 'paddlejob_api_request_duration_seconds_count{verb="patch",resource="paddlejobs/status",code="200"}') >= 3
+
+
+# ---- over TLS, for those who may
+
+READER = """apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: %(name)s}
+rules:
+- nonResourceURLs: [/metrics]
+  verbs: [get]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: %(name)s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: %(name)s}
+subjects: [{kind: ServiceAccount, name: reader, namespace: %(ns)s}]
+"""
+
+
+@pytest.fixture
+def accounts(plane, ns):
+    """Tokens of two accounts: one may read metrics."""
+    for name in ("reader", "nobody"):
+        plane.core.create_namespaced_service_account(ns, {"metadata": {"name": name}})
+    plane.kubectl("apply", "-f", "-", stdin=READER % {"name": f"metrics-{ns}", "ns": ns})
+    yield {name: plane.kubectl("-n", ns, "create", "token", name).strip() for name in ("reader", "nobody")}
+    plane.kubectl("delete", "clusterrole,clusterrolebinding", f"metrics-{ns}")
+
+
+def https(port, token=None, method="GET"):
+    """(status, body, the server's certificate)"""
+    context = ssl._create_unverified_context()
+    with socket.create_connection(("127.0.0.1", port), 5) as raw, context.wrap_socket(raw) as s:
+        certificate = s.getpeercert(True)
+        auth = f"Authorization: Bearer {token}\r\n" if token else ""
+        s.sendall(f"{method} /metrics HTTP/1.1\r\nHost: x\r\n{auth}Connection: close\r\n\r\n".encode())
+        answer = b"".join(iter(lambda: s.recv(65536), b"")).decode()
+    return int(answer.split()[1]), answer.split("\r\n\r\n", 1)[1], certificate
+
+
+def listening(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    except OSError:
+        return False
+
+
+def reviews(proxy, start):
+    return [r for _, r in proxy.requests(since=start) if "reviews" in r]
+
+
+def test_secure_metrics(plane, operator, ns, accounts, proxied_rig):
+    proxy, config = proxied_rig
+    o = operator("--metrics-secure", f"--namespace={ns}", kubeconfig=config)
+    wait_for(lambda: listening(o.metrics))
+    start = time.monotonic()
+    assert https(o.metrics)[0] == 401 and reviews(proxy, start) == []
+    assert https(o.metrics, "made-up")[0] == 401
+    assert https(o.metrics, accounts["nobody"])[0] == 403
+    status, body, _ = https(o.metrics, accounts["reader"])
+    assert status == 200 and "paddlejob_jobs{" in body
+    asked = len(reviews(proxy, start))
+    assert asked == 5                                       # two each, a made-up token has no user
+    for _ in range(5):
+        assert https(o.metrics, accounts["reader"])[0] == 200
+        assert https(o.metrics, accounts["nobody"])[0] == 403
+    assert len(reviews(proxy, start)) == asked              # the verdicts are kept
+    assert https(o.metrics, accounts["reader"], "HEAD")[0] == 403   # another verb
+    with pytest.raises(OSError):
+        scrape(o.metrics)                                   # no plain HTTP
+    for token in accounts.values():
+        assert token not in o.text() and token[-40:] not in o.text()
+    assert "made-up" not in o.text()
+
+
+def test_secure_metrics_without_an_api_server(plane, operator, ns, accounts, proxied_rig):
+    proxy, config = proxied_rig
+    o = operator("--metrics-secure", f"--namespace={ns}", kubeconfig=config)
+    wait_for(lambda: listening(o.metrics))
+    assert https(o.metrics, accounts["reader"])[0] == 200
+    proxy.faults.append(Fault("reviews", "reset"))
+    assert https(o.metrics, accounts["reader"])[0] == 200   # the verdict is kept
+    assert https(o.metrics, accounts["nobody"])[0] == 500
+
+
+def test_many_made_up_tokens_are_bounded(plane, operator, ns):
+    o = operator("--metrics-secure", f"--namespace={ns}")
+    wait_for(lambda: listening(o.metrics))
+    https(o.metrics, "x")
+    before = o.rss()
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        codes = list(pool.map(lambda i: https(o.metrics, f"t{i}" + "x" * 4000)[0], range(300)))
+    assert set(codes) <= {401, 503} and codes.count(401) > 10, codes
+    assert SANITIZED or o.rss() - before < 6000, (before, o.rss())
+
+
+def certificate(directory, name):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                    "-subj", f"/CN={name}", "-addext", f"subjectAltName=DNS:{name},IP:127.0.0.1", "-keyout", directory / "tls.key",
+                    "-out", directory / "tls.crt"], check=True, capture_output=True)
+    return ssl.PEM_cert_to_DER_cert((directory / "tls.crt").read_text())
+
+
+def test_certificate_files_are_read_again(plane, operator, ns, tmp_path):
+    o = operator("--metrics-secure", f"--metrics-cert-path={tmp_path}", f"--namespace={ns}")
+    assert wait_for(lambda: o.p.poll(), 10) == 1            # there are no files
+    assert "tls.crt" in o.text()
+    first = certificate(tmp_path, "first")
+    o.start()
+    wait_for(lambda: listening(o.metrics))
+    assert https(o.metrics)[2] == first
+    (tmp_path / "tls.key").write_text("broken")
+    wait_for(lambda: "certificate not renewed" in o.text(), 20)
+    assert https(o.metrics)[2] == first
+    second = certificate(tmp_path, "second")
+    wait_for(lambda: https(o.metrics)[2] == second, 20)
+    assert https(o.metrics)[0] == 401
+
+
+def test_prometheus_with_a_token(plane, operator, ns, accounts, prometheus, tmp_path):
+    certificate(tmp_path, "paddle-operator")
+    o = operator("--metrics-secure", f"--metrics-cert-path={tmp_path}", f"--namespace={ns}")
+    wait_for(lambda: listening(o.metrics))
+    (tmp_path / "token").write_text(accounts["reader"])
+    p = prometheus(f"127.0.0.1:{o.metrics}", f"""  scheme: https
+  authorization: {{credentials_file: {tmp_path}/token}}
+  tls_config: {{ca_file: {tmp_path}/tls.crt, server_name: paddle-operator}}
+""")
+    target = wait_for(p.target, 30, "the target to be scraped")
+    assert target["health"] == "up", target

@@ -1,0 +1,9 @@
+/* A certificate of one's own, for an endpoint that nobody gave one: encrypts, proves nothing. */
+#pragma once
+
+#include "common/err.h"
+
+/* A fresh ECDSA P-256 key and a certificate for `name`, signed by itself, for a year; both PEM.
+ * The caller frees both. */
+CO_MUST_CHECK int co_cert_self_signed(
+    const char *name, char **ret_cert, char **ret_key, struct co_err *err);
