@@ -13,6 +13,8 @@ static const struct {
     {"v1beta1", crd_print_v1beta1, "deploy/v1beta1/crd.yaml"},
     {"docs", crd_print_docs, "docs/api.md"},
     {"rbac", crd_print_rbac, "the roles in deploy/v1/operator.yaml"},
+    {"metrics-rbac", crd_print_metrics_rbac,
+        "deploy/kustomize/components/secure-metrics/role.yaml"},
     {"job-rules", crd_print_job_rules, "deploy/charts/paddle-operator/files/job-rules.yaml"},
     {"operator-rules", crd_print_operator_rules,
         "deploy/charts/paddle-operator/files/operator-rules.yaml"},

@@ -266,7 +266,8 @@ static const struct crd_field spec_fields[] = {
         .fields = scheduling_fields,
         .anchor = "schedulingPolicy",
         .doc =
-            "For gang scheduling, where all pods of the job are placed together or none is: what the "
+            "For gang scheduling, where all pods of the job are placed together or none is: what "
+            "the "
             "group says that an operator with --scheduling makes of them. No effect without that "
             "flag."},
     {0},

@@ -26,6 +26,10 @@ const struct crd_grant crd_grants[] = {
     {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", LOCK, "get,update", "leader election"},
     {CRD_SCOPE_OPERATOR, "", "configmaps", LOCK, "get",
         "wait for an earlier version that still leads"},
+    {CRD_SCOPE_METRICS, "authentication.k8s.io", "tokenreviews", NULL, "create",
+        "whose token is that? (metrics)"},
+    {CRD_SCOPE_METRICS, "authorization.k8s.io", "subjectaccessreviews", NULL, "create",
+        "may that user read metrics?"},
     {0},
 };
 
@@ -36,6 +40,7 @@ static const struct {
 } roles[] = {
     [CRD_SCOPE_CLUSTER] = {"ClusterRole", "paddle-manager-role", NULL},
     [CRD_SCOPE_OPERATOR] = {"Role", "paddle-leader-election-role", "paddle-system"},
+    [CRD_SCOPE_METRICS] = {"ClusterRole", "paddle-metrics-review-role", NULL},
 };
 
 /* key: ["a", "b"] */
@@ -88,6 +93,10 @@ static void print_role(FILE *out, enum crd_scope scope) {
 void crd_print_rbac(FILE *out) {
     print_role(out, CRD_SCOPE_CLUSTER);
     print_role(out, CRD_SCOPE_OPERATOR);
+}
+
+void crd_print_metrics_rbac(FILE *out) {
+    print_role(out, CRD_SCOPE_METRICS);
 }
 
 void crd_print_job_rules(FILE *out) {

@@ -1,8 +1,8 @@
 /*
  * What the operator may do in a cluster: one row a rule, with the reason for it. The roles in
- * deploy/v1/operator.yaml and in the chart are printed from here. Add a verb here before using it in
- * the operator, and to tests/integration/test_rbac.py what uses it: that test fails where a verb is
- * used by nothing.
+ * deploy/v1/operator.yaml and in the chart are printed from here. Add a verb here before using it
+ * in the operator, and to tests/integration/test_rbac.py what uses it: that test fails where a verb
+ * is used by nothing.
  */
 #pragma once
 
@@ -11,6 +11,7 @@
 enum crd_scope {
     CRD_SCOPE_CLUSTER,  /* wherever jobs are */
     CRD_SCOPE_OPERATOR, /* the operator's own namespace */
+    CRD_SCOPE_METRICS,  /* the cluster, with --metrics-secure only */
 };
 
 /* Lists are separated by commas without blanks. */
@@ -28,6 +29,9 @@ extern const struct crd_grant crd_grants[];
 
 /* A ClusterRole and a Role, each with its "---" before it. */
 void crd_print_rbac(FILE *out);
+
+/* The ClusterRole that --metrics-secure needs besides. */
+void crd_print_metrics_rbac(FILE *out);
 
 /* The rules alone, for the chart: those where jobs are, those of the operator's namespace. */
 void crd_print_job_rules(FILE *out);

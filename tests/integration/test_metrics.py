@@ -1,6 +1,7 @@
 """What is counted, and that a real Prometheus reads it: names, alerts and the dashboard."""
 import concurrent.futures
 import json
+import os
 import re
 import socket
 import ssl
@@ -13,8 +14,9 @@ import urllib.request
 import pytest
 import yaml
 
+from install import manager, objects, program
 from proxy import Fault
-from rig import ROOT, SANITIZED, free_port, wait_for
+from rig import ROOT, SANITIZED, account_kubeconfig, free_port, wait_for
 
 MONITORING = ROOT / "deploy/monitoring"
 # What controller-runtime gave paddle-operator, read by its users' dashboards.
@@ -277,6 +279,14 @@ def listening(port):
         return False
 
 
+def served(port):
+    """The certificate; None while it is being replaced, which closes connections."""
+    try:
+        return https(port)[2]
+    except OSError:
+        return None
+
+
 def reviews(proxy, start):
     return [r for _, r in proxy.requests(since=start) if "reviews" in r]
 
@@ -340,12 +350,12 @@ def test_certificate_files_are_read_again(plane, operator, ns, tmp_path):
     first = certificate(tmp_path, "first")
     o.start()
     wait_for(lambda: listening(o.metrics))
-    assert https(o.metrics)[2] == first
+    wait_for(lambda: served(o.metrics) == first)
     (tmp_path / "tls.key").write_text("broken")
     wait_for(lambda: "certificate not renewed" in o.text(), 20)
     assert https(o.metrics)[2] == first
     second = certificate(tmp_path, "second")
-    wait_for(lambda: https(o.metrics)[2] == second, 20)
+    wait_for(lambda: served(o.metrics) == second, 20)
     assert https(o.metrics)[0] == 401
 
 
@@ -360,3 +370,29 @@ def test_prometheus_with_a_token(plane, operator, ns, accounts, prometheus, tmp_
 """)
     target = wait_for(p.target, 30, "the target to be scraped")
     assert target["health"] == "up", target
+
+
+def test_the_component_brings_what_it_needs(plane, operator, ns, accounts, tmp_path):
+    """An operator with exactly the rights of the overlay reviews tokens; without the component's it cannot."""
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "resources": [os.path.relpath(ROOT / "deploy/v1", tmp_path.resolve())],
+        "components": [os.path.relpath(ROOT / "deploy/kustomize/components/secure-metrics", tmp_path.resolve())]}))
+    objs = {f"{o['kind']}/{o['metadata']['name']}": o for o in objects(program("kubectl", "kustomize", tmp_path))}
+    args = manager(objs.values())["args"]
+    assert args[-2:] == ["--metrics-secure", "--metrics-bind-address=:8443"]
+    roles = [objs["ClusterRole/paddle-manager-role"], objs["ClusterRole/paddle-metrics-review-role"]]
+    for role in roles:
+        role["metadata"]["name"] += f"-{ns}"
+    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(roles))
+    plane.core.create_namespaced_service_account(ns, {"metadata": {"name": "op"}})
+    bind_role = lambda role: plane.kubectl("create", "clusterrolebinding", role["metadata"]["name"], f"--serviceaccount={ns}:op",
+                                           f"--clusterrole={role['metadata']['name']}")
+    bind_role(roles[0])
+    o = operator("--metrics-secure", f"--namespace={ns}", kubeconfig=account_kubeconfig(plane, ns, "op", tmp_path / "config"))
+    wait_for(lambda: listening(o.metrics))
+    assert https(o.metrics, accounts["reader"])[0] == 500
+    bind_role(roles[1])
+    wait_for(lambda: https(o.metrics, accounts["reader"])[0] == 200, 10)
+    for role in roles:
+        plane.kubectl("delete", "clusterrole,clusterrolebinding", role["metadata"]["name"])
