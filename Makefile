@@ -17,7 +17,7 @@
 
 UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd \
          operator/gate runtime/optim runtime/boot runtime/net runtime/rpc runtime/ckpt runtime/ps runtime/rendezvous \
-         runtime/launch runtime/cmd examples/nn examples/wide_and_deep bench
+         runtime/launch runtime/pserver runtime/cmd examples/nn examples/wide_and_deep bench
 
 uses_common                 :=
 uses_crd                    := common
@@ -34,6 +34,7 @@ uses_runtime/rpc            := common
 uses_runtime/ckpt           := common
 uses_runtime/ps             := runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 uses_runtime/rendezvous     := runtime/net common
+uses_runtime/pserver        := runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 uses_runtime/launch         := runtime/rendezvous runtime/boot runtime/net common
 uses_runtime/cmd            := runtime/launch runtime/rendezvous runtime/net runtime/boot common
 uses_examples/nn            := runtime/optim common
@@ -51,9 +52,10 @@ pkgs_examples/nn            := -ldnnl
 cflags_runtime/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
 
-PROGRAMS := paddle-operator paddlerun wide_and_deep crdgen creator
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen creator
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/cmd/main.c
+main_paddle-pserver  := runtime/pserver/main.c
 main_wide_and_deep   := examples/wide_and_deep/train.c
 main_crdgen          := crd/crdgen.c
 main_creator         := bench/creator.c
@@ -211,7 +213,7 @@ packages:
 	@tools/packages
 
 install: all
-	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/bin/,paddle-operator paddlerun)
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/bin/,paddle-operator paddlerun paddle-pserver)
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(BUILD)/lib/libpaddlert.a
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/paddlert/runtime runtime/rt.h
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/paddlert/common common/err.h

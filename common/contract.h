@@ -17,6 +17,7 @@ enum {
     CO_PORT_BASE = 36000, /* of a job in Service mode, and the first of the range otherwise */
     CO_PORT_SPAN = 20,    /* ports reserved for a pod: TRAINER_PORTS_NUM */
     CO_PORT_SLOTS = 1000, /* job ports are CO_PORT_BASE + CO_PORT_SPAN * [0, CO_PORT_SLOTS) */
+    CO_V2_PORT = 7164,    /* of servers, in every document of 0.8 to 0.12 */
     CO_PORT_GLOO = 18,    /* offset of the gloo rendezvous from the job's port */
 };
 

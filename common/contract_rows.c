@@ -360,6 +360,8 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .type = CO_TYPE_PORT,
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_V2,
+        .min = 1,
+        .max = UINT16_MAX,
         .doc = "First port of every server."},
     [CO_VAR_INIT_PORTS_NUM] = {.name = "PADDLE_INIT_PORTS_NUM",
         .via = CO_VIA_USER,

@@ -5,117 +5,17 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/contract.h"
 #include "common/map.h"
 #include "common/parse.h"
-
-struct env {
-    rt_getenv_fn get;
-    void *arg;
-};
+#include "runtime/boot/read.h"
+#include "runtime/boot/v2.h"
 
 static const char *from_process(void *arg, const char *name) {
     (void)arg;
     return getenv(name);
 }
 
-static bool blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
-/* The value without blanks around it, which Paddle's numbers may have; NULL: not set. */
-static char *value(const struct env *e, enum co_var var) {
-    const char *s = e->get(e->arg, co_contract[var].name);
-    if (!s) {
-        return NULL;
-    }
-    while (blank(*s)) {
-        s++;
-    }
-    size_t n = strlen(s);
-    while (n > 0 && blank(s[n - 1])) {
-        n--;
-    }
-    return co_xstrndup(s, n);
-}
-
-/* A list without blanks around its elements and without a comma at its end.  NULL: not set. */
-static char *list_value(const struct env *e, enum co_var var) {
-    char *s = value(e, var);
-    if (!s) {
-        return NULL;
-    }
-    size_t to = 0;
-    for (size_t i = 0; s[i]; i++) {
-        bool before = blank(s[i]) && (to == 0 || s[to - 1] == ',');
-        size_t next = i + strspn(s + i, " \t\r\n");
-        if (!before && !(blank(s[i]) && s[next] == ',')) {
-            s[to++] = s[i];
-        }
-    }
-    s[to] = '\0';
-    if (to > 1 && s[to - 1] == ',') {
-        s[to - 1] = '\0';
-    }
-    return s;
-}
-
-static int not_set(enum co_var var, const char *because, struct co_err *err) {
-    return co_err_set(err, CO_INVALID, "%s is not set%s, expected: %s", co_contract[var].name,
-        because, co_contract[var].doc);
-}
-
-/* CO_NOTFOUND when not set. */
-static int number(const struct env *e, enum co_var var, uint32_t *ret, struct co_err *err) {
-    CO_AUTOFREE char *s = value(e, var);
-    if (!s) {
-        return CO_NOTFOUND;
-    }
-    const struct co_contract_row *row = &co_contract[var];
-    int64_t v = 0;
-    int r = co_parse_i64(row->name, s, row->min, row->max, &v, err);
-    *ret = r ? *ret : (uint32_t)v;
-    return r;
-}
-
 /* ---- lists ----------------------------------------------------------------------------- */
-
-static void endpoints_done(struct rt_endpoints *l) {
-    for (uint32_t i = 0; i < l->n; i++) {
-        free(l->item[i]);
-    }
-    free(l->item);
-    *l = (struct rt_endpoints){0};
-}
-
-static int collect(void *arg, size_t index, const char *element, struct co_err *err) {
-    struct rt_endpoints *l = arg;
-    (void)index;
-    (void)err;
-    if ((l->n & (l->n - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
-        l->item = co_xrealloc(l->item, l->n ? l->n * 2 : 1, sizeof(*l->item));
-    }
-    l->item[l->n++] = co_xstrdup(element);
-    return 0;
-}
-
-/* Not set and empty are the same here.  Not checked: only split. */
-static int endpoints(const struct env *e, enum co_var var, bool check, struct rt_endpoints *ret,
-    struct co_err *err) {
-    CO_AUTOFREE char *s = list_value(e, var);
-    if (!s || !*s) {
-        return 0;
-    }
-    struct rt_endpoints l = {0};
-    int r = check ? co_contract_check(var, s, err) : 0;
-    r = r ? r : co_contract_list(var, s, collect, &l, err);
-    if (r) {
-        endpoints_done(&l);
-        return r;
-    }
-    *ret = l;
-    return 0;
-}
 
 /* Addresses by value, names without regard to case; brackets do not count. */
 static bool same_host(const char *a, const char *b) {
@@ -137,13 +37,13 @@ static void unbracket(char *host) {
 /* Where this process stands in the list: by POD_IP and PADDLE_PORT.  Or, as paddle-operator
  * 0.3.3 to 0.3.5 give no or another port, at PADDLE_TRAINER_ID when the host there is POD_IP:
  * two of three agree. */
-static int locate(const struct env *e, enum co_var var, const struct rt_endpoints *l,
+static int locate(const struct rt_read *e, enum co_var var, const struct rt_endpoints *l,
     uint32_t *ret_index, struct co_err *err) {
     const char *list = co_contract[var].name;
-    CO_AUTOFREE char *host = value(e, CO_VAR_POD_IP);
-    CO_AUTOFREE char *port = value(e, CO_VAR_PORT);
+    CO_AUTOFREE char *host = rt_read_text(e, CO_VAR_POD_IP);
+    CO_AUTOFREE char *port = rt_read_text(e, CO_VAR_PORT);
     if (!host) {
-        return not_set(CO_VAR_POD_IP, "", err);
+        return rt_read_not_set(CO_VAR_POD_IP, "", err);
     }
     unbracket(host);
     int r = co_contract_check(CO_VAR_POD_IP, host, err);
@@ -151,7 +51,7 @@ static int locate(const struct env *e, enum co_var var, const struct rt_endpoint
         return r;
     }
     uint32_t id = UINT32_MAX;
-    (void)number(e, CO_VAR_TRAINER_ID, &id, NULL);
+    (void)rt_read_number(e, CO_VAR_TRAINER_ID, &id, NULL);
     int64_t p = -1;
     int port_bad = port ? co_parse_i64(co_contract[CO_VAR_PORT].name, port, 1, 65535, &p, err) : 0;
     bool by_id = false;
@@ -171,7 +71,7 @@ static int locate(const struct env *e, enum co_var var, const struct rt_endpoint
         return 0;
     }
     if (!port) {
-        return not_set(CO_VAR_PORT, "", err);
+        return rt_read_not_set(CO_VAR_PORT, "", err);
     }
     return port_bad ? port_bad
                     : co_err_set(err, CO_INVALID,
@@ -203,11 +103,11 @@ static enum rt_role role_of(const char *word) {
 }
 
 /* The first of the three that is set: a launcher writes the second, too. */
-static int ps_role(const struct env *e, enum rt_role *ret, struct co_err *err) {
+static int ps_role(const struct rt_read *e, enum rt_role *ret, struct co_err *err) {
     static const enum co_var vars[] = {
         CO_VAR_TRAINING_ROLE, CO_VAR_ROLE, CO_VAR_PADDLE_TRAINING_ROLE};
     for (size_t i = 0; i < CO_ARRAY_LEN(vars); i++) {
-        CO_AUTOFREE char *word = value(e, vars[i]);
+        CO_AUTOFREE char *word = rt_read_text(e, vars[i]);
         if (word) {
             *ret = role_of(word);
             int r = co_contract_check(vars[i], word, err);
@@ -217,17 +117,17 @@ static int ps_role(const struct env *e, enum rt_role *ret, struct co_err *err) {
                              co_contract[vars[i]].name, word);
         }
     }
-    return not_set(CO_VAR_TRAINING_ROLE, "", err);
+    return rt_read_not_set(CO_VAR_TRAINING_ROLE, "", err);
 }
 
-static int worker_index(const struct env *e, struct rt_topology *t, struct co_err *err) {
+static int worker_index(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
     const char *name = co_contract[CO_VAR_TRAINER_ID].name;
-    int r = number(e, CO_VAR_TRAINER_ID, &t->index, err);
+    int r = rt_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
     if (r == CO_NOTFOUND) {
         if (t->training != RT_TRAINING_PS) {
             return 0; /* 0, as in Paddle */
         }
-        return not_set(CO_VAR_TRAINER_ID, "", err);
+        return rt_read_not_set(CO_VAR_TRAINER_ID, "", err);
     }
     if (!r && t->index >= t->n_workers) {
         const char *of = t->training == RT_TRAINING_PS ? co_contract[CO_VAR_TRAINERS_NUM].name
@@ -238,19 +138,19 @@ static int worker_index(const struct env *e, struct rt_topology *t, struct co_er
     return r;
 }
 
-static int heter_index(const struct env *e, struct rt_topology *t, struct co_err *err) {
+static int heter_index(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
     if (t->heters.n) {
         return locate(e, CO_VAR_HETER_ENDPOINTS, &t->heters, &t->index, err);
     }
-    int r = number(e, CO_VAR_TRAINER_ID, &t->index, err);
-    return r == CO_NOTFOUND ? not_set(CO_VAR_HETER_ENDPOINTS, "", err) : r;
+    int r = rt_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
+    return r == CO_NOTFOUND ? rt_read_not_set(CO_VAR_HETER_ENDPOINTS, "", err) : r;
 }
 
 /* Own endpoint of a process that is not a server: best effort in parameter server jobs, where
  * Paddle does not look at it. */
-static int own_endpoint(const struct env *e, struct rt_topology *t, struct co_err *err) {
+static int own_endpoint(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
     const struct rt_endpoints *l = t->role == RT_ROLE_HETER ? &t->heters : &t->trainers;
-    CO_AUTOFREE char *current = value(e, CO_VAR_CURRENT_ENDPOINT);
+    CO_AUTOFREE char *current = rt_read_text(e, CO_VAR_CURRENT_ENDPOINT);
     if (current && t->role == RT_ROLE_WORKER) {
         int r = co_contract_check(CO_VAR_CURRENT_ENDPOINT, current, err);
         if (!r) {
@@ -269,21 +169,21 @@ static int own_endpoint(const struct env *e, struct rt_topology *t, struct co_er
     return 0;
 }
 
-static int load_ps(const struct env *e, struct rt_topology *t, struct co_err *err) {
+static int load_ps(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
     t->training = RT_TRAINING_PS;
     int r = ps_role(e, &t->role, err);
     if (r) {
         return r;
     }
     /* Text of the user's that Paddle's parameter servers never look at. */
-    (void)endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
-    r = number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
+    (void)rt_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
+    r = rt_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
     if (r == CO_NOTFOUND && t->trainers.n) {
         t->n_workers = t->trainers.n;
         r = 0;
     }
     if (r) {
-        return r == CO_NOTFOUND ? not_set(CO_VAR_TRAINERS_NUM, "", err) : r;
+        return r == CO_NOTFOUND ? rt_read_not_set(CO_VAR_TRAINERS_NUM, "", err) : r;
     }
     switch (t->role) {
     case RT_ROLE_SERVER:
@@ -306,15 +206,15 @@ static int load_ps(const struct env *e, struct rt_topology *t, struct co_err *er
     return r ? r : own_endpoint(e, t, err);
 }
 
-static int load_collective(const struct env *e, struct rt_topology *t, struct co_err *err) {
-    CO_AUTOFREE char *role = value(e, CO_VAR_TRAINING_ROLE);
+static int load_collective(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
+    CO_AUTOFREE char *role = rt_read_text(e, CO_VAR_TRAINING_ROLE);
     if (role && role_of(role) == RT_ROLE_SERVER) {
-        return not_set(CO_VAR_PSERVERS, ", but TRAINING_ROLE is \"PSERVER\"", err);
+        return rt_read_not_set(CO_VAR_PSERVERS, ", but TRAINING_ROLE is \"PSERVER\"", err);
     }
     if (role && role_of(role) == RT_ROLE_HETER) {
         t->role = RT_ROLE_HETER;
     } else {
-        CO_AUTOFREE char *other = value(e, CO_VAR_PADDLE_TRAINING_ROLE);
+        CO_AUTOFREE char *other = rt_read_text(e, CO_VAR_PADDLE_TRAINING_ROLE);
         if (other && role_of(other) != RT_ROLE_WORKER) {
             return co_err_set(err, CO_INVALID,
                 "%s is \"%.100s\", expected \"TRAINER\", as %s is not set",
@@ -322,7 +222,7 @@ static int load_collective(const struct env *e, struct rt_topology *t, struct co
                 co_contract[CO_VAR_PSERVERS].name);
         }
     }
-    int r = endpoints(e, CO_VAR_TRAINER_ENDPOINTS, true, &t->trainers, err);
+    int r = rt_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, true, &t->trainers, err);
     if (r) {
         return r;
     }
@@ -339,26 +239,26 @@ static int load_collective(const struct env *e, struct rt_topology *t, struct co
 /* ---- the rest -------------------------------------------------------------------------- */
 
 /* Bad values mean off: Paddle looks at them only when gloo starts, and nothing here uses it. */
-static void load_gloo(const struct env *e, struct rt_gloo *g) {
+static void load_gloo(const struct rt_read *e, struct rt_gloo *g) {
     uint32_t with = 0, how = 0;
-    (void)number(e, CO_VAR_WITH_GLOO, &with, NULL);
+    (void)rt_read_number(e, CO_VAR_WITH_GLOO, &with, NULL);
     g->workers = with == 1 || with == 2;
     g->servers = with == 2;
-    CO_AUTOFREE char *rendezvous = value(e, CO_VAR_GLOO_RENDEZVOUS);
+    CO_AUTOFREE char *rendezvous = rt_read_text(e, CO_VAR_GLOO_RENDEZVOUS);
     if (rendezvous && !co_contract_check(CO_VAR_GLOO_RENDEZVOUS, rendezvous, NULL)) {
         how = (uint32_t)(rendezvous[0] - '0');
     }
     g->rendezvous = (int)how;
-    CO_AUTOFREE char *http = value(e, CO_VAR_GLOO_HTTP_ENDPOINT);
+    CO_AUTOFREE char *http = rt_read_text(e, CO_VAR_GLOO_HTTP_ENDPOINT);
     if (http && !co_contract_check(CO_VAR_GLOO_HTTP_ENDPOINT, http, NULL)) {
         g->http_endpoint = co_steal_ptr(http);
     }
 }
 
-static char *job_name(const struct env *e) {
+static char *job_name(const struct rt_read *e) {
     static const enum co_var vars[] = {CO_VAR_JOB_ID, CO_VAR_ELASTIC_JOB_ID, CO_VAR_SYS_JOB_ID};
     for (size_t i = 0; i < CO_ARRAY_LEN(vars); i++) {
-        CO_AUTOFREE char *s = value(e, vars[i]);
+        CO_AUTOFREE char *s = rt_read_text(e, vars[i]);
         if (s && *s) {
             return co_steal_ptr(s);
         }
@@ -377,27 +277,29 @@ static uint64_t fingerprint(const struct rt_topology *t) {
 
 /* Others than heter trainers can do with what is no endpoint there. */
 static int heter_endpoints(
-    const struct env *e, bool check, struct rt_endpoints *ret, struct co_err *err) {
-    int r = endpoints(e, CO_VAR_HETER_ENDPOINTS, check, ret, err);
+    const struct rt_read *e, bool check, struct rt_endpoints *ret, struct co_err *err) {
+    int r = rt_read_endpoints(e, CO_VAR_HETER_ENDPOINTS, check, ret, err);
     if (!r && ret->n == 0) {
-        r = endpoints(e, CO_VAR_HETER_TRAINERS, check, ret, err);
+        r = rt_read_endpoints(e, CO_VAR_HETER_TRAINERS, check, ret, err);
     }
     return check ? r : 0;
 }
 
 int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, struct co_err *err) {
-    struct env e = {.get = get ? get : from_process, .arg = arg};
+    struct rt_read e = {.get = get ? get : from_process, .arg = arg};
     CO_CLEANUP(rt_topology_freep) struct rt_topology *t = co_xcalloc(1, sizeof(*t));
-    CO_AUTOFREE char *servers = list_value(&e, CO_VAR_PSERVERS);
-    CO_AUTOFREE char *word = value(&e, CO_VAR_TRAINING_ROLE);
+    CO_AUTOFREE char *servers = rt_read_list(&e, CO_VAR_PSERVERS);
+    CO_AUTOFREE char *word = rt_read_text(&e, CO_VAR_TRAINING_ROLE);
     enum rt_role role = word ? role_of(word) : RT_ROLE_WORKER;
     int r = 0;
     if (role == RT_ROLE_SERVER && servers && !*servers) {
         r = co_contract_check(CO_VAR_PSERVERS, servers, err);
     }
-    r = r ? r : endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err);
+    r = r ? r : rt_read_endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err);
     r = r ? r : heter_endpoints(&e, role == RT_ROLE_HETER, &t->heters, err);
-    if (!r) {
+    if (!r && t->servers.n == 0 && rt_v2_is_set(&e)) {
+        r = rt_v2_load(&e, t, err);
+    } else if (!r) {
         r = t->servers.n ? load_ps(&e, t, err) : load_collective(&e, t, err);
     }
     if (r) {
@@ -412,9 +314,9 @@ int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, stru
 
 void rt_topology_free(struct rt_topology *t) {
     if (t) {
-        endpoints_done(&t->servers);
-        endpoints_done(&t->trainers);
-        endpoints_done(&t->heters);
+        rt_endpoints_done(&t->servers);
+        rt_endpoints_done(&t->trainers);
+        rt_endpoints_done(&t->heters);
         free(t->endpoint);
         free(t->job);
         free(t->gloo.http_endpoint);

@@ -130,6 +130,24 @@ static const struct row rows[] = {
         {"PADDLE_PSERVERS_IP_PORT_LIST=", "TRAINING_ROLE=TRAINER", "PADDLE_TRAINER_ID=0"}, NULL,
         ALONE, WORKER, 0, 1, 0, NULL},
 
+    /* 0.8 to 0.12 */
+    {"v2 trainer",
+        {"PADDLE_INIT_PSERVERS=10.0.0.1,10.0.0.2", "PADDLE_INIT_PORT=8000",
+            "PADDLE_INIT_PORTS_NUM=2", "PADDLE_INIT_PORTS_NUM_FOR_SPARSE=1",
+            "PADDLE_INIT_NUM_GRADIENT_SERVERS=3", "PADDLE_INIT_TRAINER_ID=2"},
+        NULL, PS, WORKER, 2, 3, 6, NULL},
+    {"v2 trainer with defaults", {"PADDLE_INIT_PSERVERS=127.0.0.1"}, NULL, PS, WORKER, 0, 1, 1,
+        NULL},
+    {"v2 without servers", {"PADDLE_INIT_TRAINER_ID=1", "PADDLE_INIT_PSERVERS="}, NULL, ALONE,
+        WORKER, 0, 1, 0, NULL},
+    {"v2 trainer beyond their number", {"PADDLE_INIT_PSERVERS=a", "PADDLE_INIT_TRAINER_ID=1"},
+        "PADDLE_INIT_TRAINER_ID is \"1\", expected less than PADDLE_INIT_NUM_GRADIENT_SERVERS 1",
+        .training = 0},
+    {"v2 ports beyond the last",
+        {"PADDLE_INIT_PSERVERS=a", "PADDLE_INIT_PORT=65535", "PADDLE_INIT_PORTS_NUM=2"},
+        "PADDLE_INIT_PORT is \"65535\", expected room for 2 ports above it", .training = 0},
+    {"v2 host that is none", {"PADDLE_INIT_PSERVERS=a,,b"}, "PADDLE_INIT_PSERVERS", .training = 0},
+
     /* collective */
     {"collective",
         {"PADDLE_TRAINER_ENDPOINTS=10.0.0.3:36020,10.0.0.4:36020", "PADDLE_TRAINER_ID=1",

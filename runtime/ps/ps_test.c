@@ -98,6 +98,45 @@ static float pseudo(uint32_t trainer, uint32_t step, uint64_t i) {
     return (float)((trainer * 7 + step * 13 + i * 5) % 31) / 31.0F - 0.5F;
 }
 
+/* As `paddle pserver` of old: it is told ports and a number of trainers, no list. */
+static void servers_without_a_list_learn_their_place(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 3, 1, 2);
+    for (uint32_t i = 0; i < w.n_servers; i++) {
+        struct rt_server_config c = {.listen = "127.0.0.1:0",
+            .trainers = 1,
+            .token = "secret",
+            .lease_ms = 20000,
+            .start_timeout_ms = 20000,
+            .shards = 1,
+            .memory_max = 1 << 30,
+            .quiet = true};
+        rt_server_stop(w.servers[i]);
+        assert_int_equal(0, rt_server_start(&c, &w.servers[i], NULL));
+        (void)snprintf(w.endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w.servers[i]));
+    }
+    struct co_err err = {0};
+    assert_null(enter(&w, 0, RT_ASYNC, "wrong", &err));
+    assert_int_equal(err.code, CO_PERMISSION);
+    struct rt_client *c = enter(&w, 0, RT_ASYNC, "secret", &err);
+    assert_non_null(c);
+    float v[SIZE], g[SIZE];
+    for (int i = 0; i < SIZE; i++) {
+        v[i] = (float)i;
+        g[i] = 10;
+    }
+    must(rt_init_dense(c, 0, v, &err));
+    must(rt_push_dense(c, 0, g, &err));
+    must(rt_flush(c, &err));
+    must(rt_pull_dense(c, 0, v, &err));
+    for (int i = 0; i < SIZE; i++) {
+        assert_true(v[i] == (float)i - 1);
+    }
+    must(rt_finish(c, &err));
+    world_end(&w, 0);
+}
+
 static void one_trainer_reads_what_it_pushed(void **state) {
     (void)state;
     for (uint32_t servers = 1; servers <= 3; servers++) {
@@ -501,6 +540,7 @@ static void a_checkpoint_fits_any_number_of_servers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(servers_without_a_list_learn_their_place),
         cmocka_unit_test(one_trainer_reads_what_it_pushed),
         cmocka_unit_test(sync_training_equals_one_process_with_mean_gradients),
         cmocka_unit_test(sync_training_goes_on_when_a_trainer_has_finished),

@@ -7,6 +7,8 @@
 #include "runtime/ps/control.h"
 #include "runtime/ps/say.h"
 
+enum { SERVERS_MAX = 65536, JOB_MAX = 1024 };
+
 /* ---- what trainers ask for ---- */
 
 static int same_text(const char *a, const char *b) {
@@ -19,9 +21,27 @@ static int same_text(const char *a, const char *b) {
     return diff == 0;
 }
 
+/* A server that was started without a list has its place, and its job, from the first trainer. */
+static int learn_place(struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
+    struct rt_server_config *c = &s->config;
+    if (h->servers < 1 || h->servers > SERVERS_MAX || h->server >= h->servers ||
+        strlen(h->job) > JOB_MAX) {
+        return co_err_set(
+            err, CO_INVALID, "server %u of %u is no place in a job", h->server, h->servers);
+    }
+    free((char *)(uintptr_t)c->job);
+    c->job = co_xstrdup(h->job);
+    c->index = h->server;
+    c->servers = h->servers;
+    rt_server_say(
+        s, "this is server %u of %u, as trainer %u tells", c->index, c->servers, h->trainer);
+    return 0;
+}
+
 static int check_identity(const struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
     const struct rt_server_config *c = &s->config;
-    if (strcmp(h->job, c->job) != 0) {
+    bool placed = c->servers > 0;
+    if (placed && strcmp(h->job, c->job) != 0) {
         return co_err_set(err, CO_PERMISSION,
             "this server belongs to job '%.160s', not to '%.160s'", c->job, h->job);
     }
@@ -29,7 +49,7 @@ static int check_identity(const struct rt_server *s, const Rt__Hello *h, struct 
         return co_err_set(
             err, CO_PERMISSION, "wrong job token (PADDLE_JOB_TOKEN must be the same everywhere)");
     }
-    if (h->servers != c->servers || h->server != c->index) {
+    if (placed && (h->servers != c->servers || h->server != c->index)) {
         return co_err_set(err, CO_PERMISSION,
             "this is server %u of %u, the trainer's list has it as %u of %u", c->index, c->servers,
             h->server, h->servers);
@@ -148,12 +168,15 @@ static int do_hello(
             "trainer %u %s (from %s)", h->trainer,
             m->state == RT_MEMBER_ALIVE ? "is here already" : "has finished already", m->peer);
     }
-    if (!s->shards) {
+    if (s->config.servers == 0) {
+        rc = learn_place(s, h, err);
+    }
+    if (rc == 0 && !s->shards) {
         rc = make_tables(s, h, co_steal_ptr(tables), err);
         if (rc < 0) {
             rt_server_over(s, err);
         }
-    } else {
+    } else if (rc == 0) {
         rc = check_tables(s, h, tables, err);
     }
     if (rc == 0) {
