@@ -9,16 +9,16 @@
 #define LOCK "b2a304f2.paddlepaddle.org"
 
 const struct crd_grant crd_grants[] = {
-    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs", NULL, "get,list,watch,patch",
+    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs", NULL, "list,patch,watch",
         "follow the jobs; patch only to remove the finalizer of earlier versions"},
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/status", NULL, "patch", "report on the jobs"},
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/finalizers", NULL, "update",
         "own pods of a job where OwnerReferencesPermissionEnforcement is on"},
-    {CRD_SCOPE_CLUSTER, "", "pods", NULL, "create,delete,get,list,watch",
+    {CRD_SCOPE_CLUSTER, "", "pods", NULL, "create,delete,list,watch",
         "start, follow and clean up pods"},
-    {CRD_SCOPE_CLUSTER, "", "services", NULL, "create,delete,get,list,watch",
-        "names of pods for intranet Service"},
-    {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,get,list,patch,watch",
+    {CRD_SCOPE_CLUSTER, "", "services", NULL, "create,delete,get,list,patch,watch",
+        "names of pods; get and patch to take over those of earlier versions"},
+    {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,list,patch,watch",
         "addresses of a job's pods"},
     {CRD_SCOPE_CLUSTER, "", "events", NULL, "create,patch", "tell the story of a job"},
     {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", NULL, "create",

@@ -114,6 +114,23 @@ static void decode_identity(const json_t *obj, const char *owner_job, struct op_
     pod->attempt = attempt < 0 ? 0 : attempt;
 }
 
+/* Earlier versions have pods ask for the names of their peers' Services before they start, in every
+ * mode, for a thousand seconds. */
+static bool asks_names(const json_t *obj, const struct op_pod *pod) {
+    size_t i;
+    json_t *c;
+    if (co_json_str(obj, "metadata", "labels", OP_LABEL_JOB) || pod->passed ||
+        pod->phase != OP_POD_PENDING) {
+        return false;
+    }
+    json_array_foreach(co_json_at(obj, "spec", "initContainers"), i, c) {
+        if (co_streq(co_json_str(c, "name"), OP_GATE_CONTAINER)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum op_pod_phase decode_phase(const char *phase) {
     static const char *const names[] = {
         [OP_POD_PENDING] = "Pending",
@@ -292,6 +309,7 @@ struct op_pod *op_pod_decode(const json_t *obj) {
     const json_t *status = json_object_get(obj, "status");
     pod.phase = (uint8_t)decode_phase(co_json_str(status, "phase"));
     decode_containers(status, &pod);
+    pod.asks_names = asks_names(obj, &pod);
     const char *node = co_json_str(obj, "spec", "nodeName");
     pod.scheduled = node && *node;
     struct cause c = {.exit_code = -1};
@@ -328,15 +346,15 @@ bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {
     }
     return a->c.deleting != b->c.deleting || a->exit_code != b->exit_code || a->index != b->index ||
            a->attempt != b->attempt || a->restarts != b->restarts || a->role != b->role ||
-           a->phase != b->phase || a->told != b->told || a->coord != b->coord || a->passed != b->passed ||
-           a->ready != b->ready;
+           a->phase != b->phase || a->told != b->told || a->coord != b->coord ||
+           a->passed != b->passed || a->ready != b->ready || a->asks_names != b->asks_names;
 }
 
 /* ---- Services, ConfigMaps and gangs' groups
  * ---------------------------------------------------------------- */
 
 struct op_service *op_service_decode(const json_t *obj) {
-    struct op_service s = {0};
+    struct op_service s = {.labelled = co_json_str(obj, "metadata", "labels", OP_LABEL_NAME)};
     struct packer p = {.n = 0};
     return put_child(&p, obj, &s.c) ? pack(&p, &s, sizeof(s)) : NULL;
 }
@@ -350,17 +368,26 @@ static void hash_text(uint64_t *h, const char *s) {
     } while (*s++);
 }
 
-uint64_t op_env_hash(const json_t *data) {
+static uint64_t hash_vars(const json_t *data, bool peers_only) {
     uint64_t h = HASH_START;
     for (int i = 0; i < CO_VAR_COUNT; i++) {
         const char *value = NULL;
-        if (co_contract[i].via == CO_VIA_CONFIGMAP &&
+        bool peers = i >= CO_VAR_PSERVERS && i <= CO_VAR_HETER_ENDPOINTS;
+        if (co_contract[i].via == CO_VIA_CONFIGMAP && (peers || !peers_only) &&
             (value = co_json_str(data, co_contract[i].name))) {
             hash_text(&h, co_contract[i].name);
             hash_text(&h, value);
         }
     }
     return h;
+}
+
+uint64_t op_env_hash(const json_t *data) {
+    return hash_vars(data, false);
+}
+
+uint64_t op_env_peers_hash(const json_t *data) {
+    return hash_vars(data, true);
 }
 
 struct op_configmap *op_configmap_decode(const json_t *obj) {
@@ -371,6 +398,8 @@ struct op_configmap *op_configmap_decode(const json_t *obj) {
     }
     const json_t *data = json_object_get(obj, "data");
     m.hash = op_env_hash(data);
+    m.peers = op_env_peers_hash(data);
+    m.old = !co_json_str(obj, "metadata", "labels", OP_LABEL_JOB);
     int32_t port = label_number(data, co_contract[CO_VAR_PORT].name);
     m.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
     return pack(&p, &m, sizeof(m));

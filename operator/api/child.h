@@ -41,16 +41,20 @@ struct op_pod {
     bool passed;      /* ... has let the pod through */
     bool scheduled;   /* it has a node; nothing that a plan sees */
     bool ready;       /* every container and init container is ready, or has ended well */
+    bool asks_names;  /* of an earlier version, held until its peers' Services have names */
 };
 
 struct op_service {
     struct op_child c;
+    bool labelled; /* false: of an earlier version, and no watch tells of it */
 };
 
 struct op_configmap {
     struct op_child c;
-    uint64_t hash; /* op_env_hash of its data */
-    uint16_t port; /* its PADDLE_PORT when that is a port, else 0 */
+    uint64_t hash;  /* op_env_hash of its data */
+    uint64_t peers; /* op_env_peers_hash of it */
+    uint16_t port;  /* its PADDLE_PORT when that is a port, else 0 */
+    bool old;       /* an earlier version made it */
 };
 
 /* A gang's group, of whatever kind. */
@@ -73,6 +77,8 @@ bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *
 
 /* Of the contract's ConfigMap keys in `data`; other keys and the order do not count. */
 uint64_t op_env_hash(const json_t *data);
+/* Of those among them that name the job's pods. */
+uint64_t op_env_peers_hash(const json_t *data);
 
 /* Of what a group's spec says about its pods; what servers and users add does not count. */
 uint64_t op_podgroup_hash(const json_t *spec);

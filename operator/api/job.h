@@ -18,7 +18,8 @@
 
 /* Labels and annotations.  Every pod, Service and ConfigMap of ours carries OP_LABEL_NAME, which
  * is therefore the selector of all child watches (upstream's pods and ConfigMaps carry it, too,
- * so a running job is taken over; its Services do not and are found by name when needed). */
+ * so a running job is taken over; its Services do not, are found by name when one is to be made,
+ * and get it then). */
 #define OP_LABEL_NAME "paddle-res-name"      /* pod: its name; Service: its pod's; ConfigMap: job */
 #define OP_LABEL_ROLE "paddle-res-type"      /* ps, worker, heter; pods */
 #define OP_ANNOTATION_ROLE "paddle-resource" /* the same, as upstream */

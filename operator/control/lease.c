@@ -26,6 +26,7 @@ struct op_lease {
     struct co_timer *expiry; /* armed while leading: the end of it when no renewal succeeds */
     struct op_kube_op *op;   /* in flight */
     bool leading, releasing;
+    bool old_held;             /* in this attempt: an earlier version holds the old lock */
     int64_t renewed_at;        /* monotonic ms of the last write of ours that succeeded */
     int64_t attempt_at;        /* when the attempt in flight began */
     uint64_t others, old_lock; /* hashes of the records seen */
@@ -171,6 +172,10 @@ static void lease_read(
             return;
         }
     }
+    if (l->old_held) {
+        again(l);
+        return;
+    }
     write_lease(l, code ? NULL : reply->body);
 }
 
@@ -196,18 +201,19 @@ static void old_lock_read(
     CO_AUTOJSON json_t *record = NULL;
     if (text && !co_json_parse(text, strlen(text), &record, NULL)) {
         const char *holder = co_json_str(record, "holderIdentity");
-        if (holder && *holder && !expired(record, &l->old_lock, &l->old_lock_since)) {
+        l->old_held = holder && *holder && !expired(record, &l->old_lock, &l->old_lock_since);
+        if (l->old_held) {
             say_holder(l, holder);
-            again(l);
-            return;
         }
     }
-    read_lease(l); /* no old operator, or one that has ended */
+    /* In any case: an earlier version holds both, and both have to run out. */
+    read_lease(l);
 }
 
 static void attempt(void *arg) {
     struct op_lease *l = arg;
     l->attempt_at = co_now_ms();
+    l->old_held = false;
     if (l->leading) {
         if (l->last) {
             write_lease(l, l->last);

@@ -25,7 +25,7 @@ static const char *const feeds[] = {
 static const char *const directions[] = {"sent", "received", NULL};
 static const char *const actions[] = {"create pod", "create service", "create configmap",
     "create podgroup", "delete pod", "delete service", "delete configmap", "delete podgroup",
-    "patch job", "patch configmap", "patch podgroup", "other", NULL};
+    "patch job", "patch configmap", "patch podgroup", "patch service", "other", NULL};
 static const char *const stages[] = {"pods_created", "scheduled", "running", "finished", NULL};
 static const char *const causes[] = {"restart", "other", NULL};
 static const double seconds[] = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};

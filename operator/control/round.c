@@ -400,6 +400,12 @@ static void outcome_error(struct op_round *r, size_t i, const char *text) {
     r->outcomes[i].error = co_xstrdup(text);
 }
 
+static void settle(struct op_round *r) {
+    if (--r->pending == 0) {
+        actions_done(r);
+    }
+}
+
 static void create_failed(struct op_round *r, size_t i, int code, const char *message) {
     const struct op_action *a = &r->plan.actions[i];
     const struct memory *m = memory_note(r, a, code, message);
@@ -413,6 +419,45 @@ static void create_failed(struct op_round *r, size_t i, int code, const char *me
     outcome_error(r, i, message);
     co_log_warn("request rejected", CO_S("job", r->entry->name), CO_S("namespace", r->entry->ns),
         CO_S("object", a->name), CO_I("attempt", m->count), CO_S("err", message));
+}
+
+/* A Service in the way may be the job's own: an earlier version made it, without the label that
+ * the watch selects by.  Once the store has it the next plan labels it. */
+static void service_looked_at(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct sent *s = arg;
+    struct op_round *r = s->round;
+    (void)err;
+    s->op = NULL;
+    CO_AUTOFREE struct op_service *found = code ? NULL : op_service_decode(reply->body);
+    if (found && !found->labelled && strcmp(found->c.owner_uid, r->job->uid) == 0) {
+        r->outcomes[s->index].tried = false;
+        r->conflict = true;
+        op_store_put(r->all->store, OP_STORE_SERVICES, reply->body, 0);
+    } else if (code == CO_CANCELED) {
+        r->outcomes[s->index].tried = false;
+    } else {
+        CO_AUTOFREE char *text =
+            co_xasprintf("services \"%s\" already exists", r->plan.actions[s->index].name);
+        create_failed(r, s->index, CO_EXISTS, text);
+    }
+    settle(r);
+}
+
+static void service_look_at(struct op_round *r, size_t i) {
+    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, &types[OP_KIND_SERVICE], r->entry->ns,
+        r->plan.actions[i].name, service_looked_at, &r->sent[i]);
+    req.lane = OP_KUBE_LANE_WORK;
+    req.flow = r->entry->born;
+    r->pending++;
+    r->sent[i].op = op_kube_do(r->all->client, &req);
+}
+
+/* No watch will tell that it went. */
+static void service_forget(struct op_round *r, const char *name) {
+    CO_AUTOJSON json_t *gone =
+        json_pack("{s:{s:s,s:s}}", "metadata", "namespace", r->entry->ns, "name", name);
+    op_store_remove(r->all->store, OP_STORE_SERVICES, gone);
 }
 
 static void action_failed(struct op_round *r, size_t i, int code, const char *message) {
@@ -436,6 +481,15 @@ static void action_failed(struct op_round *r, size_t i, int code, const char *me
     case CO_NOTFOUND:
         if (a->verb != OP_CREATE) {
             r->conflict = a->verb == OP_PATCH;
+            if (a->verb == OP_PATCH && a->kind == OP_KIND_SERVICE) {
+                service_forget(r, a->name);
+            }
+            return;
+        }
+        break;
+    case CO_EXISTS:
+        if (a->kind == OP_KIND_SERVICE) {
+            service_look_at(r, i);
             return;
         }
         break;
@@ -468,9 +522,7 @@ static void action_done(
     } else {
         action_succeeded(r, s->index, reply);
     }
-    if (--r->pending == 0) {
-        actions_done(r);
-    }
+    settle(r);
 }
 
 static void action_send(struct op_round *r, size_t i) {
@@ -548,7 +600,5 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
         room -= r->plan.actions[i].verb == OP_CREATE && room != SIZE_MAX;
         action_send(r, i);
     }
-    if (--r->pending == 0) {
-        actions_done(r);
-    }
+    settle(r);
 }

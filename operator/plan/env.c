@@ -75,6 +75,14 @@ bool op_env_addressed(const struct op_world *w) {
     return true;
 }
 
+bool op_env_published(const struct op_world *w, const json_t *env) {
+    const struct op_configmap *have = w->configmap;
+    if (!have || have->c.deleting) {
+        return false;
+    }
+    return have->old ? have->peers == op_env_peers_hash(env) : have->hash == op_env_hash(env);
+}
+
 static void slot_host(
     const struct op_world *w, enum op_role role, int32_t index, char *ret, size_t size) {
     if (w->job->intranet == OP_SERVICE) {

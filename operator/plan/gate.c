@@ -62,9 +62,7 @@ static const char *waits_for(const struct op_world *w, const char *pod_uid) {
         return "the pods' names";
     }
     CO_AUTOJSON json_t *env = op_env_data(w);
-    const struct op_configmap *have = w->configmap;
-    bool current = have && !have->c.deleting && env && have->hash == op_env_hash(env);
-    return current ? NULL : "the ConfigMap";
+    return env && op_env_published(w, env) ? NULL : "the ConfigMap";
 }
 
 bool op_plan_gate_open(const struct op_job *job, const struct op_seen *seen,

@@ -200,6 +200,12 @@ json_t *op_object_service(const struct op_job *job, const char *name) {
     return svc;
 }
 
+/* From here on a watch tells of it. */
+json_t *op_object_service_patch(const struct op_job *job, const struct op_service *have) {
+    return json_pack("{s:{s:s,s:{s:s,s:s}}}", "metadata", "uid", have->c.uid, "labels",
+        OP_LABEL_NAME, have->c.name, OP_LABEL_JOB, job->name);
+}
+
 json_t *op_object_configmap(const struct op_job *job, json_t *data_own) {
     json_t *cm = op_object_new(job, "ConfigMap", job->name, json_object());
     co_json_set(cm, "data", data_own);

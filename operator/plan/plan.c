@@ -77,8 +77,8 @@ static void delete_stale(struct builder *b) {
 static void publish_env(struct builder *b, const json_t *env) {
     const struct op_world *w = b->w;
     const struct op_configmap *have = w->configmap;
-    if (!env || w->configmap_taken || (have && have->c.deleting) ||
-        (have && have->hash == op_env_hash(env)) || held_back(b, w->configmap_failure)) {
+    if (!env || w->configmap_taken || (have && have->c.deleting) || op_env_published(w, env) ||
+        held_back(b, w->configmap_failure)) {
         return;
     }
     json_t *data = json_deep_copy((json_t *)(uintptr_t)env);
@@ -98,7 +98,14 @@ static bool is_full(const struct builder *b) {
 
 static void create_service(struct builder *b, enum op_role role, int32_t index) {
     const struct op_slot *s = &b->w->slot[role][index];
-    if (s->service || s->service_taken || held_back(b, s->service_failure) || is_full(b)) {
+    if (s->service_taken || held_back(b, s->service_failure) || is_full(b)) {
+        return;
+    }
+    if (s->service) {
+        if (!s->service->labelled && !s->service->c.deleting) {
+            add(b, OP_PATCH, OP_KIND_SERVICE, s->service->c.name, "",
+                op_object_service_patch(b->w->job, s->service), "of an earlier version");
+        }
         return;
     }
     char name[OP_NAME_MAX + 1];

@@ -3,7 +3,7 @@
 #include <string.h>
 
 bool op_world_wants_services(const struct op_world *w) {
-    return w->job->intranet == OP_SERVICE || w->settings->services_all;
+    return w->job->intranet == OP_SERVICE || w->settings->services_all || w->names_asked;
 }
 
 bool op_world_workers_decide(const struct op_world *w) {
@@ -171,6 +171,7 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             if (w->slot[r][i].pod) {
                 count_pod(&w->counts[r], w->slot[r][i].pod);
+                w->names_asked |= w->slot[r][i].pod->asks_names;
             }
         }
     }

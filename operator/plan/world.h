@@ -39,6 +39,7 @@ struct op_world {
     const struct op_child *podgroup_taken; /* somebody else's */
     const struct op_failure *podgroup_failure;
     const struct op_failure *job_failure;
+    bool names_asked; /* by a pod of an earlier version */
 };
 
 void op_world_init(struct op_world *w, const struct op_job *job, const struct op_seen *seen,
@@ -49,7 +50,8 @@ static inline int32_t op_world_replicas(const struct op_world *w, enum op_role r
     return w->job->role[role].present ? w->job->role[role].replicas : 0;
 }
 
-/* Every Service that the job is to have: one a pod, in Service mode or when asked for. */
+/* Every Service that the job is to have: one a pod, in Service mode, when asked for, or for pods of
+ * an earlier version that start only when they find them. */
 bool op_world_wants_services(const struct op_world *w);
 
 /* The job is done when its trainers are: servers serve for ever. */
@@ -59,6 +61,10 @@ bool op_world_workers_decide(const struct op_world *w);
 
 /* Data of the ConfigMap, NULL while an address is missing.  The caller owns it. */
 json_t *op_env_data(const struct op_world *w);
+/* True when the ConfigMap says what it should.  One that an earlier version made is right while its
+ * addresses are: the containers of that job have read the rest of it, and those that start again
+ * must read the same. */
+bool op_env_published(const struct op_world *w, const json_t *env);
 /* Every pod that is asked for is there, not dying, and has an address. */
 bool op_env_addressed(const struct op_world *w);
 /* Appends the direct variables to a container's env list. */
@@ -72,6 +78,7 @@ json_t *op_object_service(const struct op_job *job, const char *name);
 /* An object of ours without a spec: v1, kind, metadata with owner and labels. */
 json_t *op_object_new(
     const struct op_job *job, const char *kind, const char *name, json_t *meta_own);
+json_t *op_object_service_patch(const struct op_job *job, const struct op_service *have);
 json_t *op_object_configmap(const struct op_job *job, json_t *data_own);
 json_t *op_object_configmap_patch(const struct op_configmap *have, json_t *data_own);
 json_t *op_object_finalizer_patch(const struct op_job *job);
