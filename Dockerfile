@@ -8,7 +8,7 @@ FROM debian:12-slim AS build
 RUN apt-get update && apt-get install -y --no-install-recommends \
       gcc libc6-dev make pkg-config \
       libcurl4-openssl-dev libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev \
-      libgrpc-dev libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libdnnl-dev \
+      libgrpc-dev libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libgnutls28-dev zlib1g-dev libdnnl-dev \
     && rm -rf /var/lib/apt/lists/*
 COPY . /src
 ARG VERSION=unknown
@@ -33,7 +33,7 @@ ENTRYPOINT ["/paddle-gate"]
 # As root: the volumes of training jobs often want it.  Any user works where a job says so.
 FROM debian:12-slim AS runtime
 RUN apt-get update && apt-get install -y --no-install-recommends \
-      libuv1 libjansson4 libyaml-0-2 libmicrohttpd12 libgrpc29 libprotobuf-c1 libxxhash0 libdnnl2 \
+      libuv1 libjansson4 libyaml-0-2 libmicrohttpd12 libgnutls30 zlib1g libgrpc29 libprotobuf-c1 libxxhash0 libdnnl2 \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/runtime/ /usr/local/bin/
 RUN mkdir -m 1777 /workspace

@@ -39,12 +39,13 @@ uses_runtime/launch         := runtime/rendezvous runtime/boot runtime/net commo
 uses_runtime/cmd            := runtime/launch runtime/rendezvous runtime/net runtime/boot common
 uses_examples/nn            := runtime/optim common
 uses_examples/wide_and_deep := examples/nn runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
-uses_bench                  := operator/kube common
+uses_bench                  := operator/kube runtime/rendezvous common
 
 pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd gnutls
 pkgs_operator/kube          := libcurl
 pkgs_runtime/rpc            := grpc libprotobuf-c
 pkgs_runtime/ckpt           := libxxhash
+pkgs_runtime/rendezvous     := zlib
 pkgs_runtime/launch         := libuv
 pkgs_examples/nn            := -ldnnl
 
@@ -52,13 +53,14 @@ pkgs_examples/nn            := -ldnnl
 cflags_runtime/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen creator
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen creator meet
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/cmd/main.c
 main_paddle-pserver  := runtime/pserver/main.c
 main_wide_and_deep   := examples/wide_and_deep/train.c
 main_crdgen          := crd/crdgen.c
 main_creator         := bench/creator.c
+main_meet            := bench/meet.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 

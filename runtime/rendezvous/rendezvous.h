@@ -37,7 +37,7 @@ struct rt_rdzv_options {
     /* A node that is lost or fails: -1 ends the job on all others; 0 and 1: the others hold, and
      * go on with those who are there within elastic_ms. */
     int level;
-    int max_restart;     /* rounds after the first; one more ends the job */
+    int max_restart;     /* rounds that failures end; one more ends the job */
     int64_t elastic_ms;  /* min_nodes are enough after so long without a newcomer; 0: 30 s */
     int64_t deadline_ms; /* from open or again to met; 0: 15 min */
     int64_t silent_ms;   /* a node or master that is connected and mute this long; 0: 10 s */
@@ -63,7 +63,8 @@ struct rt_rdzv_fns {
     /* No master was named and this node serves: others join with --master endpoint.  NULL: not
      * told. */
     void (*serving)(void *arg, const char *endpoint);
-    /* For the log: who waits for whom, a master that is not there yet.  NULL: not told. */
+    /* For the log: who waits for whom, a master that is not there yet.  May not close.  NULL: not
+     * told. */
     void (*note)(void *arg, bool warn, const char *line);
     void (*met)(void *arg, const struct rt_rdzv_roster *roster);
     void (*changed)(void *arg, const char *why);
@@ -86,8 +87,9 @@ void rt_rdzv_again(struct rt_rdzv *m, const char *value);
 void rt_rdzv_restart(struct rt_rdzv *m, const char *why);
 /* Own workers ended well; stays a member until all nodes' have (all_done): parameter servers. */
 void rt_rdzv_done(struct rt_rdzv *m);
-/* Out of the job: code 0 the workers ended well, else they failed and `why` ("worker 3: exit code
- * 1") is what the others read.  gone runs when they were told, after 1 s at most.  No other
+/* Out of the job: code 0 the workers ended well; < 0 this node was asked to stop (SIGTERM), which
+ * costs the others no restart; else the workers failed.  `why` ("worker 3: exit code 1") is what
+ * the others read.  gone runs when they were told, after 1 s at most; then close.  No other
  * callback follows. */
 void rt_rdzv_leave(struct rt_rdzv *m, int code, const char *why, void (*gone)(void *arg));
 /* Without a word: the others see a lost node.  NULL allowed; safe inside callbacks. */

@@ -1,0 +1,106 @@
+/* Who is in a job, and what each of them is to be told: the rules of a rendezvous without clock,
+ * socket or callback.  A round gathers nodes, deals ranks when all are there and runs; a node that
+ * comes or goes starts the next round, or ends the job where that is not wanted. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/map.h"
+#include "runtime/rendezvous/deal.h"
+
+enum {
+    RT_GROUP_NODES_MAX = 100 * 1000,
+    RT_GROUP_RECONNECT_MS = 400, /* a connection that broke may come back; then its node is lost */
+};
+
+struct rt_group_rules {
+    int min, max;
+    int level; /* < 0: whoever is lost ends the job */
+    int max_restart;
+    bool sort_ip;
+    int64_t elastic_ms, silent_ms;
+};
+
+/* What one node is to be told. */
+enum rt_group_news { RT_NEWS_NONE, RT_NEWS_MET, RT_NEWS_CHANGED, RT_NEWS_ALL_DONE, RT_NEWS_OVER };
+
+enum rt_group_word { RT_WORD_JOIN, RT_WORD_RUN, RT_WORD_STOP, RT_WORD_DONE };
+
+struct rt_group_node {
+    char *name, *id, *host; /* owned; id NULL: started by Paddle's launcher, never heard of again */
+    char *value;            /* owned */
+    int rank;               /* asked for */
+    size_t index;           /* in nodes */
+    size_t place;           /* dealt in the running round */
+    bool in_round;          /* has a place */
+    bool ready;             /* for the round that gathers */
+    bool done;              /* its workers ended well */
+    int64_t deadline;       /* lost then unless heard of before; INT64_MAX: none */
+    bool broken;            /* its connection; else it is mute when the deadline comes */
+    enum rt_group_word word; /* it said last ... */
+    int heard_round;         /* ... and of which round */
+    bool told_over;          /* the caller's, as the next one */
+    void *waiter;            /* the caller's: a request that waits for news */
+};
+
+enum rt_group_phase { RT_GROUP_GATHERING, RT_GROUP_RUNNING, RT_GROUP_OVER };
+
+struct rt_group {
+    struct rt_group_rules rules;
+    struct rt_group_node **nodes; /* owned */
+    size_t n;
+    struct co_map by_name;
+    enum rt_group_phase phase;
+    int round;                     /* that gathers or runs: 1, 2, ... */
+    struct rt_group_node **roster; /* owned; by rank, NULL for who left when its work was done */
+    size_t n_roster;
+    int restarts; /* rounds that a failure ended */
+    bool any_done;
+    int64_t calm_since; /* the last one came or went */
+    char why[512];      /* the round before ended */
+    struct co_err over;
+    size_t working;   /* of the roster, whose work is not done */
+    uint64_t news;    /* counts what may be news for somebody */
+    uint64_t version; /* counts changes of who is here, with what value */
+};
+
+struct rt_group_hello {
+    const char *name, *id, *host, *value;
+    int rank, min, max;
+    enum rt_group_word word;
+    int round; /* that it was in last, 0: none */
+};
+
+void rt_group_init(struct rt_group *g, const struct rt_group_rules *rules);
+void rt_group_done(struct rt_group *g);
+
+/* A node says who and where it is.  A newcomer that does not fit is refused: the error names what
+ * it clashes with. */
+CO_MUST_CHECK int rt_group_hear(struct rt_group *g, const struct rt_group_hello *h, int64_t now,
+    struct rt_group_node **ret, struct co_err *err);
+enum rt_group_news rt_group_news(const struct rt_group *g, const struct rt_group_node *n);
+
+/* It has a request waiting; its connection broke; it was told and should ask again. */
+void rt_group_waits(struct rt_group_node *n);
+void rt_group_broke(struct rt_group_node *n, int64_t now);
+void rt_group_told(const struct rt_group *g, struct rt_group_node *n, int64_t now);
+
+/* It leaves; code 0: its work is done, < 0: it was asked to, else it failed.  The node is gone
+ * afterwards. */
+void rt_group_leave(
+    struct rt_group *g, struct rt_group_node *n, int code, const char *why, int64_t now);
+/* A running round ends because a node wants it. */
+void rt_group_restart(
+    struct rt_group *g, const struct rt_group_node *n, const char *why, int64_t now);
+
+/* Over, for no bad reason (over.code 0): the serving node has done its work. */
+void rt_group_part(struct rt_group *g, const char *why);
+
+/* What is due now; returns when to look again, INT64_MAX: not by itself. */
+int64_t rt_group_tick(struct rt_group *g, int64_t now);
+
+struct rt_group_node *rt_group_find(const struct rt_group *g, const char *name);
+/* "2 of 3 nodes are here, missing: rank 1" */
+void rt_group_story(const struct rt_group *g, struct co_buf *ret);
