@@ -4,6 +4,7 @@
 # make san        unit and integration tests under ASan+UBSan, threads under TSan
 # make fuzz       every fuzz target for FUZZ_SECONDS (30)
 # make bench      benchmarks, side by side in one run
+# make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -53,13 +54,14 @@ pkgs_examples/nn            := -ldnnl
 cflags_runtime/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen creator meet
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/cmd/main.c
 main_paddle-pserver  := runtime/pserver/main.c
 main_wide_and_deep   := examples/wide_and_deep/train.c
 main_crdgen          := crd/crdgen.c
-main_creator         := bench/creator.c
+main_bench-load      := bench/load.c
+main_bench-observer  := bench/observer.c
 main_meet            := bench/meet.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
@@ -83,7 +85,7 @@ LDFLAGS_ALL += -fsanitize=$(SANITIZER)
 endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
-.PHONY: all tests test unit integration e2e check san fuzz fuzzers bench demo demo-down image \
+.PHONY: all tests test unit integration e2e check san fuzz fuzzers bench bench-operator demo demo-down image \
         install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -199,6 +201,9 @@ fuzz:
 
 bench: all
 	@tests/run venv && build/venv/bin/python bench/run $(BENCH)
+bench-operator: all
+	@tests/run venv && build/venv/bin/pip install -q -r bench/requirements.txt
+	@build/venv/bin/python bench/run operator $(BENCH)
 
 demo:
 	@deploy/demo up

@@ -7,6 +7,7 @@ KUBERNETES_VERSION=${KUBERNETES_VERSION:-v1.35.4}
 ETCD_VERSION=${ETCD_VERSION:-v3.6.16}
 COREDNS_VERSION=${COREDNS_VERSION:-v1.14.7}
 HELM_VERSION=${HELM_VERSION:-v3.20.2}
+KWOK_VERSION=${KWOK_VERSION:-v0.7.0}
 GO_MINIMUM=1.25                                       # what those versions ask for
 CACHE=${LOCAL_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/local-cluster}
 PAUSE_IMAGE=local-cluster/pause:1
@@ -109,6 +110,7 @@ bin() {
     etcd)    echo "$CACHE/etcd-$ETCD_VERSION/etcd" ;;
     coredns) echo "$CACHE/coredns-$COREDNS_VERSION/coredns" ;;
     helm)    echo "$CACHE/helm-$HELM_VERSION/helm" ;;
+    kwok)    echo "$CACHE/kwok-$KWOK_VERSION/kwok" ;;
     *)       echo "$CACHE/kubernetes-$KUBERNETES_VERSION/$1" ;;
   esac
 }

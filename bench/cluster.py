@@ -1,0 +1,263 @@
+"""The rig of the operator's benchmark: a control plane with KWOK nodes, and what measures it.
+
+Everything runs on this machine: etcd, kube-apiserver, kube-scheduler, kube-controller-manager and kwok (deploy/local/up
+--kwok), the operator with exactly the rights of deploy/v1/operator.yaml, `bench-load` that makes objects and
+`bench-observer` that writes down when phases change.  No pod has a process, so no start gate asks anybody.
+"""
+import base64
+import collections
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+
+import yaml
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BIN = ROOT / "build/bin"
+NS = "default"
+NODES = 100
+# What a PaddleJob needs; without the endpoint controllers, as for the other operators measured on such a rig.
+CONTROLLERS = "garbage-collector-controller,namespace-controller,node-lifecycle-controller,serviceaccount-controller"
+PROGRAMS = ("etcd", "apiserver", "controller-manager", "scheduler", "kwok")
+USER = "system:serviceaccount:paddle-system:paddle-manager-sa"     # a service account: not exempt from the server's limits
+AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+         "rules": [{"level": "Metadata", "users": [USER]}, {"level": "None"}]}
+
+
+def wait_for(what, seconds, why, every=0.01):
+    end = time.monotonic() + seconds
+    while not what():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {seconds} s: {why() if callable(why) else why}")
+        time.sleep(every)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def cpu_of(pid):
+    """Seconds on a processor, of all threads, those that have ended included."""
+    try:
+        times = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(times[11]) + int(times[12])) / os.sysconf("SC_CLK_TCK")
+    except FileNotFoundError:
+        return 0.0
+
+
+def cpu_of_machine():
+    times = [int(t) for t in open("/proc/stat").readline().split()[1:9]]
+    return (sum(times) - times[3] - times[4]) / os.sysconf("SC_CLK_TCK")
+
+
+class Cluster:
+    def __init__(self):
+        self.dir = tempfile.mkdtemp(prefix="pdb", dir="/tmp")
+        policy, self.audit = f"{self.dir}/audit.yaml", f"{self.dir}/audit.log"
+        pathlib.Path(policy).write_text(json.dumps(AUDIT))
+        args = (f"--audit-policy-file={policy}", f"--audit-log-path={self.audit}", "--audit-log-maxsize=10000")
+        self.run(ROOT / "deploy/local/up", "--control-plane-only", "--kwok", str(NODES), "--controllers", CONTROLLERS, "--port", "0",
+                 *(a for arg in args for a in ("--apiserver-arg", arg)), self.dir)
+        self.admin = f"{self.dir}/kubeconfig"
+        self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml", "-f", ROOT / "deploy/v1/operator.yaml")
+        self.kubectl("wait", "--for=condition=established", "crd/paddlejobs.batch.paddlepaddle.org")
+        self.user = self.kubeconfig_of(USER)
+        self.pids = {p: int(pathlib.Path(f"{self.dir}/pid/{p}").read_text().split()[0]) for p in PROGRAMS}
+
+    @staticmethod
+    def run(*cmd, **kw):
+        p = subprocess.run([str(c) for c in cmd], capture_output=True, text=True, timeout=900, **kw)
+        assert p.returncode == 0, f"{cmd[0]}: {p.stderr[-3000:]}{p.stdout[-500:]}"
+        return p.stdout
+
+    def kubectl(self, *args, stdin=None):
+        cache = pathlib.Path(os.environ.get("LOCAL_CLUSTER_CACHE", os.path.expanduser("~/.cache/local-cluster")))
+        return self.run(next(cache.glob("kubernetes-*/kubectl")), "--kubeconfig", f"{self.dir}/kubeconfig", *args, input=stdin)
+
+    def kubeconfig_of(self, user):
+        """A client certificate in the name of a service account."""
+        pki = f"{self.dir}/pki"
+        self.run("openssl", "req", "-x509", "-CA", f"{pki}/ca.crt", "-CAkey", f"{pki}/ca.key", "-newkey", "ec", "-pkeyopt",
+                 "ec_paramgen_curve:P-256", "-nodes", "-days", "9", "-subj", f"/O=system:serviceaccounts/CN={user}", "-addext",
+                 "basicConstraints=critical,CA:FALSE", "-keyout", f"{pki}/user.key", "-out", f"{pki}/user.crt")
+        config = yaml.safe_load(open(f"{self.dir}/kubeconfig"))
+        for field, file in (("certificate", "crt"), ("key", "key")):
+            config["users"][0]["user"][f"client-{field}-data"] = base64.b64encode(open(f"{pki}/user.{file}", "rb").read()).decode()
+        pathlib.Path(f"{self.dir}/user.kubeconfig").write_text(json.dumps(config))
+        return f"{self.dir}/user.kubeconfig"
+
+    def cpu(self):
+        return sum(map(cpu_of, self.pids.values()))
+
+    def close(self):
+        subprocess.run([ROOT / "deploy/local/down", self.dir], capture_output=True, timeout=60)
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    # ---- what the operator (or the creator in its name) asked for, from the API server's audit log
+
+    def audit_mark(self):
+        return os.path.getsize(self.audit) if os.path.exists(self.audit) else 0
+
+    def requests_since(self, mark):
+        """{"create pods": n, ...}; a watch counts once, when it begins."""
+        kinds = collections.Counter()
+        with open(self.audit) as f:
+            f.seek(mark)
+            for line in f:
+                e = json.loads(line)
+                ref = e.get("objectRef", {})
+                # A watch is logged at its begin and at its end.
+                if e["verb"] == "watch" and e["stage"] != "ResponseStarted":
+                    continue
+                kind = ref.get("resource", "nonresource") + ("/" + ref["subresource"] if "subresource" in ref else "")
+                code = e.get("responseStatus", {}).get("code", 0)
+                kinds[f"{e['verb']} {kind}" + (f" {code}" if code >= 300 else "")] += 1
+        return kinds
+
+
+class Observer:
+    """Follows pods and jobs: phases[kind][name] -> [(seconds, phase), ...]."""
+
+    def __init__(self, cluster):
+        self.phases = {"pod": {}, "job": {}}
+        self.counts = {"pod": collections.Counter(), "job": collections.Counter()}     # of current phases
+        self.synced = threading.Event()
+        self.p = subprocess.Popen([BIN / "bench-observer", f"--kubeconfig={cluster.admin}", f"--namespace={NS}"],
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self.read, daemon=True).start()
+        assert self.synced.wait(30), "the observer is not in sync"
+
+    def read(self):
+        for line in self.p.stdout:
+            at, kind, name, phase = line.split()
+            if kind == "sync":
+                self.synced.set()
+                continue
+            seen = self.phases[kind].setdefault(name, [])
+            if seen:
+                self.counts[kind][seen[-1][1]] -= 1
+            seen.append((float(at), phase))
+            self.counts[kind][phase] += 1
+
+    def wait(self, kind, phase, n, seconds):
+        """Until n objects are in that phase; returns when each of them got there, in order."""
+        wait_for(lambda: self.counts[kind][phase] >= n, seconds, lambda: f"{n} {kind}s {phase}: {dict(self.counts[kind])}")
+        return sorted(seen[-1][0] for seen in list(self.phases[kind].values()) if seen[-1][1] == phase)
+
+    def close(self):
+        self.p.kill()
+        self.p.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Operator:
+    def __init__(self, cluster, *flags):
+        self.metrics = free_port()
+        self.log = open(f"{cluster.dir}/operator.log", "a+")
+        self.begin = time.monotonic()
+        self.cluster, self.offset = cluster, os.path.getsize(self.log.name)
+        self.p = subprocess.Popen([BIN / "paddle-operator", f"--kubeconfig={cluster.user}", "--initImage=", "--gate-bind-address=0",
+                                   f"--metrics-bind-address=127.0.0.1:{self.metrics}", "--health-probe-bind-address=0", *flags],
+                                  stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+
+    def wait_ready(self):
+        """In sync, and its watches have begun."""
+        def synced():
+            assert self.p.poll() is None, f"the operator ended: {self.text()[-2000:]}"
+            return "in sync" in self.text()
+        wait_for(synced, 60, self.text)
+        time.sleep(1)
+
+    def text(self):
+        with open(self.log.name, errors="replace") as f:
+            f.seek(self.offset)
+            return f.read()
+
+    def cpu(self):
+        return cpu_of(self.p.pid)
+
+    def memory(self, field="VmRSS"):
+        """MiB; VmHWM is the peak."""
+        status = pathlib.Path(f"/proc/{self.p.pid}/status").read_text()
+        return int(re.search(rf"{field}:\s+(\d+)", status).group(1)) / 1024
+
+    def wire(self):
+        """Bytes sent and received on its connections, TLS and HTTP included."""
+        out = subprocess.run(["ss", "-tinpHO"], capture_output=True, text=True, check=True).stdout
+        mine = [line for line in out.splitlines() if f"pid={self.p.pid}," in line]
+        return [sum(int(n) for line in mine for n in re.findall(rf"\b{field}:(\d+)", line)) for field in ("bytes_sent", "bytes_received")]
+
+    def close(self):
+        self.p.terminate()
+        try:
+            self.p.wait(15)
+        finally:
+            self.p.kill()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def load(kubeconfig, lines):
+    """Sends requests with all connections full; {"start": monotonic, "seconds": until the last answer}."""
+    p = subprocess.run([BIN / "bench-load", f"--kubeconfig={kubeconfig}"], input="\n".join(lines) + "\n", capture_output=True, text=True,
+                       timeout=1200)
+    assert p.returncode == 0, p.stderr
+    return json.loads(p.stdout)
+
+
+# ---- objects
+
+PLURALS = {"Pod": "api/v1/namespaces/{}/pods", "Service": "api/v1/namespaces/{}/services", "ConfigMap": "api/v1/namespaces/{}/configmaps",
+           "PaddleJob": "apis/batch.paddlepaddle.org/v1/namespaces/{}/paddlejobs"}
+
+
+def post(obj):
+    return f"POST /{PLURALS[obj['kind']].format(NS)} {json.dumps(obj, separators=(',', ':'))}"
+
+
+def job(name, ps, workers, **spec):
+    roles = {role: {"replicas": n, "template": {"spec": {"containers": [{"name": "paddle", "image": "x"}]}}}
+             for role, n in (("ps", ps), ("worker", workers)) if n}
+    return {"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": {"name": name}, "spec": {**roles, **spec}}
+
+
+def children(a_job):
+    """What the operator will make for it, by its own word; without the owner, which is not there."""
+    p = subprocess.run([BIN / "paddle-operator", "render", "-"], input=json.dumps(a_job), capture_output=True, text=True, check=True)
+    objects = [json.loads(part) for part in p.stdout.split("---\n") if part.strip()]
+    for o in objects:
+        o["metadata"].pop("ownerReferences", None)
+    return objects
+
+
+def end_pod(name, phase):
+    """What a kubelet would report at the end of a pod."""
+    code = 0 if phase == "Succeeded" else 1
+    state = {"terminated": {"exitCode": code, "reason": "Completed" if code == 0 else "Error", "finishedAt": "2026-01-01T00:00:00Z"}}
+    status = {"phase": phase, "containerStatuses": [{"name": "paddle", "ready": False, "restartCount": 0, "image": "x", "imageID": "x",
+                                                     "state": state}]}
+    return f"PATCH /api/v1/namespaces/{NS}/pods/{name}/status {json.dumps({'status': status}, separators=(',', ':'))}"

@@ -1,0 +1,147 @@
+/* Sends requests as fast as the API server takes them: with no operator it is the limit that the
+ * operator is measured against in the same run, and beside one it makes jobs and ends pods.
+ *
+ * Standard input has one request a line, "POST|PATCH|DELETE PATH [BODY]".  All are read before the
+ * first is sent; the clock starts then.  Prints one line of JSON. */
+#include "common/flag.h"
+#include "common/log.h"
+#include "operator/kube/client.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+struct line {
+    struct load *load;
+    enum op_kube_verb verb;
+    char *path;   /* owned */
+    json_t *body; /* owned; may be NULL */
+    int64_t ms;   /* from the start to the answer */
+};
+
+struct load {
+    struct co_loop *loop;
+    struct op_kube_client *client;
+    struct line *lines; /* owned */
+    size_t n, done, failed;
+    int64_t start;
+    char first_error[CO_ERR_MAX];
+};
+
+static int line_parse(struct line *l, char *text, struct co_err *err) {
+    static const struct {
+        const char *method;
+        enum op_kube_verb verb;
+    } verbs[] = {{"POST", OP_KUBE_CREATE}, {"PATCH", OP_KUBE_PATCH}, {"DELETE", OP_KUBE_DELETE}};
+    char *rest = text;
+    const char *method = strsep(&rest, " ");
+    const char *path = strsep(&rest, " ");
+    for (size_t i = 0; path && i < CO_ARRAY_LEN(verbs); i++) {
+        if (strcmp(method, verbs[i].method) == 0) {
+            l->verb = verbs[i].verb;
+            l->path = co_xstrdup(path);
+            return rest && *rest ? co_json_parse(rest, strlen(rest), &l->body, err) : 0;
+        }
+    }
+    return co_err_set(
+        err, CO_INVALID, "\"%.40s\": expected POST, PATCH or DELETE, and a path", text);
+}
+
+static int read_lines(struct load *load, struct co_err *err) {
+    CO_AUTOFREE char *text = NULL;
+    size_t cap = 0;
+    size_t room = 0;
+    ssize_t len;
+    while ((len = getline(&text, &cap, stdin)) > 0) {
+        text[strcspn(text, "\n")] = '\0';
+        if (load->n == room) {
+            room = room ? room * 2 : 256;
+            load->lines = co_xrealloc(load->lines, room, sizeof(*load->lines));
+        }
+        load->lines[load->n] = (struct line){.load = load};
+        int r = line_parse(&load->lines[load->n++], text, err);
+        if (r) {
+            return co_err_wrap(err, "line %zu", load->n);
+        }
+    }
+    return 0;
+}
+
+static void answered(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct line *l = arg;
+    struct load *load = l->load;
+    (void)reply;
+    l->ms = co_now_ms() - load->start;
+    if (code && !load->failed++) {
+        (void)snprintf(load->first_error, sizeof(load->first_error), "%s", co_err_text(err));
+    }
+    if (++load->done == load->n) {
+        co_loop_stop(load->loop);
+    }
+}
+
+static void send_all(struct load *load) {
+    load->start = co_now_ms();
+    for (size_t i = 0; i < load->n; i++) {
+        struct line *l = &load->lines[i];
+        struct op_kube_req req = op_kube_req_for(l->verb, NULL, NULL, NULL, answered, l);
+        req.path = l->path;
+        req.body = l->body;
+        req.deadline_ms = 600000;
+        req.keep_text_only = true;
+        (void)op_kube_do(load->client, &req);
+    }
+    co_loop_run(load->loop);
+}
+
+static void print(const struct load *load) {
+    int64_t last = 0;
+    for (size_t i = 0; i < load->n; i++) {
+        last = load->lines[i].ms > last ? load->lines[i].ms : last;
+    }
+    (void)printf("{\"requests\": %zu, \"failed\": %zu, \"start\": %.3f, \"seconds\": %.3f}\n",
+        load->n, load->failed, (double)load->start / 1e3, (double)last / 1e3);
+    if (load->failed) {
+        (void)fprintf(stderr, "load: %s\n", load->first_error);
+    }
+}
+
+static void load_done(struct load *load) {
+    op_kube_client_free(load->client);
+    co_loop_free(load->loop);
+    for (size_t i = 0; i < load->n; i++) {
+        free(load->lines[i].path);
+        json_decref(load->lines[i].body);
+    }
+    free(load->lines);
+}
+
+int main(int argc, char *argv[]) {
+    const char *kubeconfig;
+    const struct co_flag flags[] = {
+        {"kubeconfig", CO_FLAG_STR, &kubeconfig, "", "kubeconfig file"},
+    };
+    struct co_err err = {0};
+    struct load load = {0};
+    struct op_kube_config *config = NULL;
+    int rest;
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &err) ||
+        read_lines(&load, &err) ||
+        op_kube_config_load(
+            &(struct op_kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
+        co_loop_new(&load.loop, &err) ||
+        op_kube_client_new(load.loop, config, NULL, &load.client, &err)) {
+        (void)fprintf(stderr, "load: %s\n", co_err_text(&err));
+        load_done(&load);
+        return 1;
+    }
+    if (load.n) {
+        send_all(&load);
+    }
+    print(&load);
+    load_done(&load);
+    return load.failed != 0;
+}

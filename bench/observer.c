@@ -1,0 +1,94 @@
+/* Writes down when pods and jobs of a namespace change their phase: one line a change,
+ * "SECONDS pod|job NAME PHASE", seconds of CLOCK_MONOTONIC, "gone" at the end of an object.  The
+ * line "SECONDS sync - -" says that both watches have begun.  Runs until it is killed. */
+#include "common/flag.h"
+#include "common/log.h"
+#include "common/map.h"
+#include "operator/kube/watch.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+struct feed {
+    const char *kind;
+    struct op_kube_type type;
+    struct op_kube_watch *watch;
+    struct co_map phases; /* by name; values owned */
+    bool synced;
+};
+
+static struct feed feeds[] = {
+    {.kind = "pod", .type = {"", "v1", "pods", "Pod"}},
+    {.kind = "job", .type = {"batch.paddlepaddle.org", "v1", "paddlejobs", "PaddleJob"}},
+};
+
+static void say(const char *kind, const char *name, const char *phase) {
+    (void)printf("%.3f %s %s %s\n", (double)co_now_ms() / 1e3, kind, name, phase);
+    (void)fflush(stdout);
+}
+
+static void begun(void *arg) {
+    (void)arg;
+}
+
+static void object(void *arg, enum op_kube_event type, json_t *obj) {
+    struct feed *f = arg;
+    const char *name = co_json_str(obj, "metadata", "name");
+    const char *phase = co_json_str(obj, "status", "phase");
+    if (!name) {
+        return;
+    }
+    if (type == OP_KUBE_DELETED) {
+        free(co_map_remove(&f->phases, name));
+        say(f->kind, name, "gone");
+    } else if (!co_streq(co_map_get(&f->phases, name), phase ? phase : "none")) {
+        phase = phase ? phase : "none";
+        free(co_map_set(&f->phases, name, co_xstrdup(phase)));
+        say(f->kind, name, phase);
+    }
+}
+
+static void synced(void *arg) {
+    struct feed *f = arg;
+    f->synced = true;
+    if (feeds[0].synced && feeds[1].synced) {
+        say("sync", "-", "-");
+    }
+}
+
+static void broke(void *arg, const struct co_err *err, int64_t retry_ms) {
+    const struct feed *f = arg;
+    co_log_warn("watch broke off", CO_S("kind", f->kind), CO_I("retry_ms", retry_ms), CO_E(err));
+}
+
+static const struct op_kube_watch_ops ops = {
+    .sync_begin = begun, .object = object, .sync_end = synced, .error = broke};
+
+int main(int argc, char *argv[]) {
+    const char *kubeconfig, *ns;
+    const struct co_flag flags[] = {
+        {"kubeconfig", CO_FLAG_STR, &kubeconfig, "", "kubeconfig file"},
+        {"namespace", CO_FLAG_STR, &ns, "default", "what to look at"},
+    };
+    struct co_err err = {0};
+    struct op_kube_config *config = NULL;
+    struct co_loop *loop = NULL;
+    struct op_kube_client *client = NULL;
+    int rest;
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &err) ||
+        op_kube_config_load(
+            &(struct op_kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
+        co_loop_new(&loop, &err) || op_kube_client_new(loop, config, NULL, &client, &err)) {
+        (void)fprintf(stderr, "observer: %s\n", co_err_text(&err));
+        return 1;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(feeds); i++) {
+        feeds[i].watch = op_kube_watch_new(
+            client, &(struct op_kube_watch_opts){
+                        .type = &feeds[i].type, .ns = ns, .ops = &ops, .arg = &feeds[i]});
+    }
+    co_loop_run(loop); /* for ever */
+    return 1;
+}
