@@ -220,7 +220,13 @@ int64_t co_now_ms(void) {
 }
 
 int64_t co_wall_seconds(void) {
-    return (int64_t)time(NULL);
+    return co_wall_ms() / 1000;
+}
+
+int64_t co_wall_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 void co_loop_post(struct co_loop *l, void (*fn)(void *arg), void *arg) {

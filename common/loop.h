@@ -33,6 +33,7 @@ void co_loop_stop(struct co_loop *l);
 int64_t co_loop_now(const struct co_loop *l); /* monotonic milliseconds, of this turn */
 int64_t co_now_ms(void);                      /* monotonic milliseconds, now; any thread */
 int64_t co_wall_seconds(void);                /* since the epoch; any thread */
+int64_t co_wall_ms(void);                     /* the same clock, finer */
 
 /* Thread-safe: fn(arg) runs on the loop, in order of posting. */
 void co_loop_post(struct co_loop *l, void (*fn)(void *arg), void *arg);

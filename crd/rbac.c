@@ -9,8 +9,9 @@
 #define LOCK "b2a304f2.paddlepaddle.org"
 
 const struct crd_grant crd_grants[] = {
-    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs", NULL, "list,patch,watch",
-        "follow the jobs; patch only to remove the finalizer of earlier versions"},
+    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs", NULL, "delete,list,patch,watch",
+        "follow the jobs; patch only to remove the finalizer of earlier versions, delete only what "
+        "ttlSecondsAfterFinished says"},
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/status", NULL, "patch", "report on the jobs"},
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/finalizers", NULL, "update",
         "own pods of a job where OwnerReferencesPermissionEnforcement is on"},
@@ -18,8 +19,8 @@ const struct crd_grant crd_grants[] = {
         "start, follow and clean up pods"},
     {CRD_SCOPE_CLUSTER, "", "services", NULL, "create,delete,get,list,patch,watch",
         "names of pods; get and patch to take over those of earlier versions"},
-    {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,list,patch,watch",
-        "addresses of a job's pods"},
+    {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,delete,list,patch,watch",
+        "addresses of a job's pods; deleted with the pods when a group is restarted"},
     {CRD_SCOPE_CLUSTER, "", "events", NULL, "create,patch", "tell the story of a job"},
     {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", NULL, "create",
         "leader election (create cannot be limited by name)"},

@@ -99,6 +99,11 @@ static int32_t label_number(const json_t *labels, const char *key) {
     return v;
 }
 
+static int32_t label_attempt(const json_t *labels) {
+    int32_t attempt = label_number(labels, OP_LABEL_ATTEMPT);
+    return attempt < 0 ? 0 : attempt;
+}
+
 static void decode_identity(const json_t *obj, const char *owner_job, struct op_pod *pod) {
     const json_t *labels = co_json_at(obj, "metadata", "labels");
     enum op_role role = op_role_parse(co_json_str(labels, OP_LABEL_ROLE));
@@ -110,8 +115,7 @@ static void decode_identity(const json_t *obj, const char *owner_job, struct op_
     if (pod->index < 0 && role != OP_NO_ROLE && owner_job) {
         pod->index = op_pod_name_index(owner_job, role, co_json_str(obj, "metadata", "name"));
     }
-    int32_t attempt = label_number(labels, OP_LABEL_ATTEMPT);
-    pod->attempt = attempt < 0 ? 0 : attempt;
+    pod->attempt = label_attempt(labels);
 }
 
 /* Earlier versions have pods ask for the names of their peers' Services before they start, in every
@@ -175,6 +179,30 @@ static void decode_containers(const json_t *status, struct op_pod *pod) {
                       ended_well(c);
         add_restarts(pod, json_object_get(c, "restartCount"));
     }
+}
+
+/* Words of kubelet for pods that it refused or stopped because of the node; newer ones also set
+ * the condition. */
+static bool is_nodes_fault(const char *reason) {
+    static const char *const words[] = {"Evicted", "Preempting", "Terminated", "Shutdown",
+        "NodeShutdown", "NodeLost", "NodeAffinity", "UnexpectedAdmissionError"};
+    bool found = reason && strncmp(reason, "OutOf", strlen("OutOf")) == 0; /* OutOfcpu, … */
+    for (size_t i = 0; i < CO_ARRAY_LEN(words) && !found; i++) {
+        found = co_streq(reason, words[i]) != 0;
+    }
+    return found;
+}
+
+static bool is_disrupted(const json_t *status) {
+    size_t i;
+    json_t *c;
+    json_array_foreach(json_object_get(status, "conditions"), i, c) {
+        if (co_streq(co_json_str(c, "type"), "DisruptionTarget") &&
+            co_streq(co_json_str(c, "status"), "True")) {
+            return true;
+        }
+    }
+    return is_nodes_fault(co_json_str(status, "reason"));
 }
 
 struct cause {
@@ -310,6 +338,7 @@ struct op_pod *op_pod_decode(const json_t *obj) {
     pod.phase = (uint8_t)decode_phase(co_json_str(status, "phase"));
     decode_containers(status, &pod);
     pod.asks_names = asks_names(obj, &pod);
+    pod.disrupted = is_disrupted(status);
     const char *node = co_json_str(obj, "spec", "nodeName");
     pod.scheduled = node && *node;
     struct cause c = {.exit_code = -1};
@@ -347,11 +376,11 @@ bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {
     return a->c.deleting != b->c.deleting || a->exit_code != b->exit_code || a->index != b->index ||
            a->attempt != b->attempt || a->restarts != b->restarts || a->role != b->role ||
            a->phase != b->phase || a->told != b->told || a->coord != b->coord ||
-           a->passed != b->passed || a->ready != b->ready || a->asks_names != b->asks_names;
+           a->passed != b->passed || a->ready != b->ready || a->disrupted != b->disrupted ||
+           a->asks_names != b->asks_names;
 }
 
-/* ---- Services, ConfigMaps and gangs' groups
- * ---------------------------------------------------------------- */
+/* ---- Services, ConfigMaps and gangs' groups ------------------------------------------------- */
 
 struct op_service *op_service_decode(const json_t *obj) {
     struct op_service s = {.labelled = co_json_str(obj, "metadata", "labels", OP_LABEL_NAME)};
@@ -400,6 +429,7 @@ struct op_configmap *op_configmap_decode(const json_t *obj) {
     m.hash = op_env_hash(data);
     m.peers = op_env_peers_hash(data);
     m.old = !co_json_str(obj, "metadata", "labels", OP_LABEL_JOB);
+    m.attempt = label_attempt(co_json_at(obj, "metadata", "labels"));
     int32_t port = label_number(data, co_contract[CO_VAR_PORT].name);
     m.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
     return pack(&p, &m, sizeof(m));

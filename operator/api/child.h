@@ -42,6 +42,7 @@ struct op_pod {
     bool scheduled;   /* it has a node; nothing that a plan sees */
     bool ready;       /* every container and init container is ready, or has ended well */
     bool asks_names;  /* of an earlier version, held until its peers' Services have names */
+    bool disrupted;   /* the cluster ends it, for reasons that are not its own */
 };
 
 struct op_service {
@@ -51,10 +52,11 @@ struct op_service {
 
 struct op_configmap {
     struct op_child c;
-    uint64_t hash;  /* op_env_hash of its data */
-    uint64_t peers; /* op_env_peers_hash of it */
-    uint16_t port;  /* its PADDLE_PORT when that is a port, else 0 */
-    bool old;       /* an earlier version made it */
+    uint64_t hash;   /* op_env_hash of its data */
+    uint64_t peers;  /* op_env_peers_hash of it */
+    int32_t attempt; /* of the pods whose addresses it has */
+    uint16_t port;   /* its PADDLE_PORT when that is a port, else 0 */
+    bool old;        /* an earlier version made it */
 };
 
 /* A gang's group, of whatever kind. */

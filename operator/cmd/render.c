@@ -57,7 +57,8 @@ static void print_configmap(const struct op_job *job, const struct op_settings *
 }
 
 static int render_job(const struct op_job *job, struct co_err *err) {
-    const struct op_settings settings = {.server_grace = OP_SERVER_GRACE_DEFAULT};
+    const struct op_settings settings = {
+        .server_grace = OP_SERVER_GRACE_DEFAULT, .restart_backoff = OP_RESTART_BACKOFF_DEFAULT};
     struct op_seen nothing = {0};
     OP_AUTOPLAN struct op_plan plan = {0};
     int r = op_plan_compute(job, &nothing, co_wall_seconds(), &settings, &plan, err);

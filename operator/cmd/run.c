@@ -28,7 +28,7 @@ static struct {
         *gate_addr, *etcd, *kubeconfig, *context, *services, *zap_encoder, *zap_level, *zap_stack,
         *zap_time, *port_range, *lock_ns, *log_format, *log_level, *metrics_cert;
     bool leader_elect, zap_devel, metrics_secure;
-    int64_t prefer_family, server_grace_ms, watch_idle_ms;
+    int64_t prefer_family, server_grace_ms, restart_backoff_ms, watch_idle_ms;
 } flag;
 
 static const struct co_flag flags[] = {
@@ -62,6 +62,9 @@ static const struct co_flag flags[] = {
         6},
     {"server-grace", CO_FLAG_DURATION, &flag.server_grace_ms, "30s",
         "time for a job's servers to end by themselves once all workers have succeeded"},
+    {"restart-backoff", CO_FLAG_DURATION, &flag.restart_backoff_ms, "10s",
+        "time before the first restart of a job's pods (backoffLimit); twice as long before each "
+        "further one, up to 36 times this"},
     {"watch-idle", CO_FLAG_DURATION, &flag.watch_idle_ms, "150s",
         "a watch that is silent for this long is opened anew; the API server sends a bookmark "
         "every minute"},
@@ -346,7 +349,8 @@ static int start(struct op_program *p, struct co_err *err) {
                 .prefer_family = (int)flag.prefer_family,
                 .services_all = *flag.services != '\0',
                 .gang = op_gang_find(flag.scheduling),
-                .server_grace = flag.server_grace_ms / 1000},
+                .server_grace = flag.server_grace_ms / 1000,
+                .restart_backoff = flag.restart_backoff_ms / 1000},
             .watch_idle_ms = flag.watch_idle_ms,
             .instance = env_or("POD_NAME", "paddle-operator"),
             .metrics = p->metrics});

@@ -238,7 +238,7 @@ static double seconds_since(const struct timespec *start) {
 static void settle_port(
     struct work *w, const struct op_job *job, struct op_seen *seen, struct ports *ports) {
     w->looked = true;
-    if (job->intranet != OP_HOST || op_phase_terminal(job->phase)) {
+    if (job->intranet != OP_HOST || job->elsewhere || op_phase_terminal(job->phase)) {
         w->host_port = 0;
     } else if (seen->configmap && seen->configmap->port) {
         w->host_port = seen->configmap->port;

@@ -22,6 +22,7 @@ struct condition {
     const char *type;
     bool is;
     bool always; /* shown even when it was never true */
+    bool keeps;  /* says why it was true when it is not any more */
     const char *reason, *message;
 };
 
@@ -42,8 +43,9 @@ static void add(json_t *list, const struct op_world *w, const struct condition *
     co_json_set(j, "status", json_string(status));
     co_json_set(j, "observedGeneration", json_integer(w->job->generation));
     co_json_set(j, "lastTransitionTime", json_string(since));
-    co_json_set(j, "reason", co_json_string(c->reason));
-    co_json_set(j, "message", co_json_string(c->message));
+    bool keep = c->keeps && !c->is;
+    co_json_set(j, "reason", co_json_string(keep ? co_json_str(stored, "reason") : c->reason));
+    co_json_set(j, "message", co_json_string(keep ? co_json_str(stored, "message") : c->message));
     co_json_append(list, j);
 }
 
@@ -66,10 +68,35 @@ static struct condition created(const struct op_world *w, const struct op_outloo
     bool was =
         op_condition_true(w->job, c.type) &&
         json_integer_value(json_object_get(stored, "observedGeneration")) == w->job->generation;
-    /* A pod that is made anew does not make the job less created. */
-    c.is = o->all_created || was || op_phase_terminal(o->phase);
+    bool anew = o->attempt != w->job->attempt || o->phase == OP_PHASE_SUSPENDED;
+    /* A pod that is made anew does not make the job less created; a group that is, does. */
+    c.is = (!anew && (o->all_created || was)) || op_phase_terminal(o->phase);
     c.reason = c.is ? "PodsCreated" : o->blocked ? o->reason : "Creating";
     c.message = !c.is && o->blocked ? o->message : "";
+    return c;
+}
+
+static struct condition suspended(const struct op_outlook *o) {
+    struct condition c = {.type = "Suspended", .is = o->phase == OP_PHASE_SUSPENDED};
+    c.reason = c.is ? o->reason : "JobResumed";
+    c.message = c.is ? o->message : "";
+    return c;
+}
+
+/* The cause of the last restart, as it was when it was decided upon. */
+static struct condition restarting(const struct op_world *w, const struct op_outlook *o) {
+    struct condition c = {.type = "Restarting", .is = o->restarting, .keeps = true};
+    const json_t *stored = op_condition_stored(w->job, c.type);
+    bool goes_on = op_condition_true(w->job, c.type) && o->attempt == w->job->attempt;
+    c.reason = goes_on ? co_json_str(stored, "reason") : o->reason;
+    c.message = goes_on ? co_json_str(stored, "message") : o->message;
+    return c;
+}
+
+static struct condition completing(const struct op_world *w, const struct op_outlook *o) {
+    struct condition c = {.type = "Completing", .is = o->completing};
+    c.reason = c.is ? op_world_success_text(w)->reason : waiting_reason(o);
+    c.message = c.is ? o->message : "";
     return c;
 }
 
@@ -81,15 +108,12 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
     const struct condition rows[] = {
         created(w, o),
         running(o),
-        {.type = "Completing",
-            .is = o->completing,
-            .reason = o->completing ? "WorkersSucceeded" : waiting_reason(o),
-            .message = o->completing ? "all workers have succeeded, servers may still end" : ""},
+        suspended(o),
+        restarting(w, o),
+        completing(w, o),
         {.type = "Succeeded",
             .is = completed,
-            .reason = completed ? (op_world_workers_decide(w) ? "AllWorkersSucceeded"
-                                                              : "AllPodsSucceeded")
-                                : waiting_reason(o),
+            .reason = completed ? op_world_success_text(w)->reason : waiting_reason(o),
             .message = ""},
         {.type = "Failed", .is = failed, .reason = waiting_reason(o), .message = o->message},
         {.type = "Blocked",

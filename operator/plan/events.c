@@ -129,8 +129,7 @@ static int64_t wanted(const struct op_world *w) {
 }
 
 static char *completed_message(const struct op_world *w) {
-    return op_world_workers_decide(w) ? co_xstrdup("job completed: all workers have succeeded")
-                                      : co_xstrdup("job completed: all pods have succeeded");
+    return co_xasprintf("job completed: %s", op_world_success_text(w)->what);
 }
 
 static char *running_message(const struct op_world *w) {
@@ -155,12 +154,15 @@ static void add_phase(struct op_plan *plan, const struct op_world *w, const stru
                       .reason = "Failed",
                       .message = co_xasprintf("job failed: %s", o->message)});
         break;
+    case OP_PHASE_SUSPENDED:
+        add(plan, (struct op_event){
+                      .warning = false, .reason = "Suspended", .message = co_xstrdup(o->message)});
+        break;
     case OP_PHASE_NONE:
     case OP_PHASE_PENDING:
     case OP_PHASE_STARTING:
     case OP_PHASE_TERMINATING:
     case OP_PHASE_RESTARTING:
-    case OP_PHASE_SUSPENDED:
     case OP_PHASES:
     default:
         break;
@@ -196,14 +198,24 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     if (o->phase != w->job->phase) {
         add_phase(plan, w, o);
     }
+    if (o->restarting && o->attempt != w->job->attempt) {
+        add(plan, (struct op_event){.warning = true,
+                      .reason = "Restarting",
+                      .message = co_xasprintf("in %" PRId64 " s: %s", o->backoff, o->message)});
+    }
+    if (w->job->phase == OP_PHASE_SUSPENDED && o->phase != OP_PHASE_SUSPENDED) {
+        add(plan, (struct op_event){.warning = false,
+                      .reason = "Resumed",
+                      .message = co_xasprintf("attempt %" PRId32 " begins", o->attempt)});
+    }
     if (o->blocked) {
         add_blocked(plan, w, o);
     }
     if (o->completing && !op_condition_true(w->job, "Completing")) {
         add(plan, (struct op_event){.warning = false,
                       .reason = "Completing",
-                      .message = co_xasprintf("all workers have succeeded; servers have %" PRId64
-                                              " s to end",
+                      .message = co_xasprintf("%s; %s have %" PRId64 " s to end",
+                          op_world_success_text(w)->what, op_world_success_text(w)->others,
                           w->settings->server_grace)});
     }
 }

@@ -19,7 +19,7 @@ static bool elastic_addressed(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_pod *pod = w->slot[r][i].pod;
-            if (pod && !pod->c.deleting && !*pod->ip[0]) {
+            if ((pod && !pod->c.deleting && !*pod->ip[0]) || w->slot[r][i].old) {
                 return false;
             }
         }
@@ -44,6 +44,9 @@ static const char *waits_for(const struct op_world *w, const char *pod_uid) {
     const struct op_job *job = w->job;
     if (job->deleting || op_phase_terminal(job->phase)) {
         return "nothing: the job has ended";
+    }
+    if (job->elsewhere || job->suspend) {
+        return "a job that is not suspended";
     }
     if (job->n_problems) {
         return "a job that can be carried out";

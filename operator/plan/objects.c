@@ -1,6 +1,7 @@
 #include "common/contract.h"
 #include "operator/plan/world.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,12 @@ static json_t *need(json_t *obj, const char *key, json_t *(*make)(void)) {
 
 static void set_text(json_t *obj, const char *key, const char *value) {
     co_json_set(obj, key, co_json_string(value));
+}
+
+static void set_number(json_t *obj, const char *key, int32_t n) {
+    char text[16];
+    (void)snprintf(text, sizeof(text), "%" PRId32, n);
+    set_text(obj, key, text);
 }
 
 static json_t *deep_copy(const json_t *j) {
@@ -152,16 +159,14 @@ static void apply_restart_policy(const struct op_job *job, enum op_role role, js
 json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings) {
     char name[OP_NAME_MAX + 1];
-    char text[16];
     op_pod_name(job->name, role, index, name, sizeof(name));
     const json_t *tmpl = job->role[role].tmpl;
 
     json_t *meta = template_metadata(tmpl);
     json_t *labels = need(meta, "labels", json_object);
     set_text(labels, OP_LABEL_ROLE, op_role_name(role));
-    (void)snprintf(text, sizeof(text), "%d", (int)index);
-    set_text(labels, OP_LABEL_INDEX, text);
-    set_text(labels, OP_LABEL_ATTEMPT, "0");
+    set_number(labels, OP_LABEL_INDEX, index);
+    set_number(labels, OP_LABEL_ATTEMPT, job->attempt);
     set_text(need(meta, "annotations", json_object), OP_ANNOTATION_ROLE, op_role_name(role));
     json_t *pod = op_object_new(job, "Pod", name, meta);
 
@@ -169,6 +174,10 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     co_json_set(pod, "spec", spec);
     set_text(spec, "hostname", name);
     set_text(spec, "subdomain", name);
+    if (*job->priority_class && !co_json_str(spec, "priorityClassName") &&
+        !json_object_get(spec, "priority")) {
+        set_text(spec, "priorityClassName", job->priority_class);
+    }
     json_t *first = json_array_get(json_object_get(spec, "containers"), 0);
     op_env_direct(job, role, index, need(first, "env", json_array));
     if (!job->elastic) {
@@ -208,6 +217,7 @@ json_t *op_object_service_patch(const struct op_job *job, const struct op_servic
 
 json_t *op_object_configmap(const struct op_job *job, json_t *data_own) {
     json_t *cm = op_object_new(job, "ConfigMap", job->name, json_object());
+    set_number(co_json_at(cm, "metadata", "labels"), OP_LABEL_ATTEMPT, job->attempt);
     co_json_set(cm, "data", data_own);
     return cm;
 }

@@ -42,11 +42,11 @@ static int64_t completing_since(const struct op_world *w) {
     return text && !co_parse_time("lastTransitionTime", text, &since, NULL) ? since : 0;
 }
 
-/* The pod that failed first, among those of the mask; by time, then by role and index. */
-static const struct op_pod *first_failed(const struct op_world *w, unsigned mask) {
+/* The pod that failed first: by time, then by role and index. */
+static const struct op_pod *first_failed(const struct op_world *w) {
     const struct op_pod *first = NULL;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r) && (mask & (1U << r)); i++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_pod *pod = w->slot[r][i].pod;
             if (!pod || pod->phase != OP_POD_FAILED || pod->c.deleting) {
                 continue;
@@ -71,44 +71,73 @@ static enum op_phase phase_of_running(const struct op_world *w) {
         return OP_PHASE_RUNNING;
     }
     enum op_phase stored = w->job->phase;
-    return stored == OP_PHASE_NONE || stored == OP_PHASE_TERMINATING ? OP_PHASE_PENDING : stored;
+    return stored == OP_PHASE_STARTING || stored == OP_PHASE_RUNNING ? stored : OP_PHASE_PENDING;
 }
 
-static void judge_workers(struct op_outlook *o, const struct op_world *w) {
-    struct sums servers = sum_roles(w, SERVERS);
+/* By the success policy, the job is done. */
+static bool is_decided(const struct op_world *w) {
+    if (!op_world_some_decide(w)) {
+        return false;
+    }
+    if (w->job->success == OP_SUCCESS_WORKER_0) {
+        const struct op_pod *first = w->slot[OP_WORKER][0].pod;
+        bool succeeded = first && first->phase == OP_POD_SUCCEEDED && !first->c.deleting;
+        return succeeded || completing_since(w);
+    }
+    struct sums trainers = sum_roles(w, TRAINERS);
+    return (trainers.succeeded == trainers.wanted || completing_since(w)) && trainers.failed == 0;
+}
+
+/* Those that did not decide have their grace period. */
+static void judge_rest(struct op_outlook *o, const struct op_world *w) {
+    struct sums rest =
+        sum_roles(w, w->job->success == OP_SUCCESS_WORKER_0 ? SERVERS | TRAINERS : SERVERS);
     int64_t since = completing_since(w);
     since = since && since <= w->now ? since : w->now;
-    o->grace_until = since + w->settings->server_grace;
+    int64_t until = since + w->settings->server_grace;
     /* What a server does once training is done is no failure of the training. */
-    bool ended = servers.succeeded + servers.failed == servers.wanted;
-    o->completing = !ended && w->now < o->grace_until;
+    bool ended = rest.succeeded + rest.failed == rest.wanted;
+    o->completing = !ended && w->now < until;
     o->phase = o->completing ? phase_of_running(w) : OP_PHASE_COMPLETED;
+    op_outlook_wake(o, o->completing ? until : 0);
+}
+
+/* A group that is restarted is that until it runs again. */
+static void judge_live(struct op_outlook *o, const struct op_world *w) {
+    o->phase = phase_of_running(w);
+    o->restarting = op_condition_true(w->job, "Restarting") && o->phase != OP_PHASE_RUNNING;
+    if (o->restarting) {
+        o->phase = OP_PHASE_RESTARTING;
+    }
 }
 
 static void judge(struct op_outlook *o, const struct op_world *w) {
-    struct sums trainers = sum_roles(w, TRAINERS);
     struct sums all = sum_roles(w, SERVERS | TRAINERS);
-    bool decide = op_world_workers_decide(w);
-    if (decide && (trainers.succeeded == trainers.wanted || completing_since(w)) &&
-        trainers.failed == 0) {
-        judge_workers(o, w);
+    o->all_created = all.created == all.wanted;
+    op_policy_recall(o, w);
+    if (is_decided(w)) {
+        judge_rest(o, w);
     } else if (all.failed > 0) {
-        o->phase = OP_PHASE_FAILED;
-        o->failed = first_failed(w, SERVERS | TRAINERS);
+        op_policy_failed(o, w, first_failed(w));
     } else if (all.wanted > 0 && all.succeeded == all.wanted) {
         o->phase = OP_PHASE_COMPLETED;
-    } else {
-        o->phase = phase_of_running(w);
+    } else if (w->job->suspend) {
+        op_policy_suspend(o, w);
+    } else if (!op_policy_lost(o, w)) {
+        judge_live(o, w);
     }
-    o->all_created = all.created == all.wanted;
+    if (!op_phase_terminal(o->phase) && !o->completing) {
+        op_policy_deadline(o, w);
+    }
 }
 
 void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_t *env) {
-    *o = (struct op_outlook){.reason = ""};
+    *o = (struct op_outlook){.reason = "", .attempt = w->attempt};
     if (w->job->deleting) {
         o->phase = OP_PHASE_TERMINATING;
     } else if (op_phase_terminal(w->job->phase)) {
         o->phase = w->job->phase;
+        op_policy_recall(o, w);
     } else {
         judge(o, w);
     }

@@ -150,7 +150,7 @@ static void servers_have_their_grace_and_are_stopped(void **state) {
     rest(&c);
     expect_status(&c, "phase", "Running");
     expect_condition(&c, "Completing",
-        "True WorkersSucceeded all workers have succeeded, servers may still end");
+        "True AllWorkersSucceeded all workers have succeeded, servers may still end");
     /* A worker's pod that is deleted now does not train again. */
     json_object_del(c.objects[TK_PODS], "x-worker-1");
     c.now += 29;

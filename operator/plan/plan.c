@@ -1,3 +1,4 @@
+#include "common/parse.h"
 #include "operator/plan/plan.h"
 #include "operator/plan/world.h"
 
@@ -62,6 +63,18 @@ static void add_delete(
 
 /* ---- a job that lives ----------------------------------------------------------------------- */
 
+/* What earlier attempts left: their ConfigMap, too, so that no container of the present one starts
+ * with their addresses, whether the start gate or kubelet holds it. */
+static void delete_old(struct builder *b) {
+    const struct op_world *w = b->w;
+    for (size_t i = 0; i < w->n_old_pods; i++) {
+        add_delete(b, OP_KIND_POD, &w->old_pods[i]->c, "of an earlier attempt");
+    }
+    if (w->old_configmap) {
+        add_delete(b, OP_KIND_CONFIGMAP, &w->old_configmap->c, "of an earlier attempt");
+    }
+}
+
 static void delete_stale(struct builder *b) {
     const struct op_world *w = b->w;
     for (size_t i = 0; i < w->n_stale_pods; i++) {
@@ -77,8 +90,8 @@ static void delete_stale(struct builder *b) {
 static void publish_env(struct builder *b, const json_t *env) {
     const struct op_world *w = b->w;
     const struct op_configmap *have = w->configmap;
-    if (!env || w->configmap_taken || (have && have->c.deleting) || op_env_published(w, env) ||
-        held_back(b, w->configmap_failure)) {
+    if (!env || w->configmap_taken || w->old_configmap || (have && have->c.deleting) ||
+        op_env_published(w, env) || held_back(b, w->configmap_failure)) {
         return;
     }
     json_t *data = json_deep_copy((json_t *)(uintptr_t)env);
@@ -115,7 +128,7 @@ static void create_service(struct builder *b, enum op_role role, int32_t index) 
 
 static void create_pod(struct builder *b, enum op_role role, int32_t index) {
     const struct op_slot *s = &b->w->slot[role][index];
-    if (s->pod || s->pod_taken || held_back(b, s->pod_failure) || is_full(b)) {
+    if (s->pod || s->old || s->pod_taken || held_back(b, s->pod_failure) || is_full(b)) {
         return;
     }
     char name[OP_NAME_MAX + 1];
@@ -162,7 +175,7 @@ static void end_gang(struct builder *b) {
 
 /* Names are known before pods in Service mode, so all of it goes out at once; otherwise the
  * ConfigMap follows when the last address is known. */
-static void plan_live(struct builder *b, const json_t *env) {
+static void plan_live(struct builder *b, const struct op_outlook *o, const json_t *env) {
     delete_stale(b);
     publish_env(b, env);
     const struct op_gang *gang = op_gang_of(b->w->job, b->w->settings);
@@ -175,7 +188,10 @@ static void plan_live(struct builder *b, const json_t *env) {
     if (op_world_wants_services(b->w)) {
         each_slot(b, create_service);
     }
-    each_slot(b, create_pod);
+    /* Without the start gate it is the missing ConfigMap that keeps containers from starting. */
+    if (b->w->now >= o->hold_until && !b->w->old_configmap) {
+        each_slot(b, create_pod);
+    }
 }
 
 /* ---- a job that has ended ------------------------------------------------------------------- */
@@ -211,14 +227,9 @@ static int compare_services(const void *a, const void *b) {
     return strcmp(x->c.name, y->c.name);
 }
 
-/* Servers that outlived their grace period. */
-static bool outlived(const struct op_job *job, const struct op_pod *pod) {
-    return job->phase == OP_PHASE_COMPLETED && job->success == OP_SUCCESS_WORKERS &&
-           pod->role == OP_PS && pod->phase != OP_POD_SUCCEEDED && pod->phase != OP_POD_FAILED;
-}
-
 static void end_pods(struct builder *b, bool clean) {
     const struct op_seen *seen = b->w->seen;
+    bool stop = op_policy_stops_rest(b->w->job);
     const struct op_pod **pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
     memcpy(pods, seen->pods, seen->n_pods * sizeof(void *));
     qsort(pods, seen->n_pods, sizeof(void *), compare_pods);
@@ -228,8 +239,8 @@ static void end_pods(struct builder *b, bool clean) {
         }
         if (clean) {
             add_delete(b, OP_KIND_POD, &pods[i]->c, "cleanPodPolicy");
-        } else if (outlived(b->w->job, pods[i])) {
-            add_delete(b, OP_KIND_POD, &pods[i]->c, "workers are done");
+        } else if (stop && pods[i]->phase != OP_POD_SUCCEEDED && pods[i]->phase != OP_POD_FAILED) {
+            add_delete(b, OP_KIND_POD, &pods[i]->c, "nobody waits for it any more");
         }
     }
     free(pods);
@@ -251,13 +262,24 @@ static void end_services(struct builder *b) {
 /* Only after the end is stored: were a pod deleted before and the status write lost, the next
  * look would take it for one that somebody deleted, and train again. */
 static void plan_ended(struct builder *b) {
-    bool clean = cleans(b->w->job);
+    const struct op_job *job = b->w->job;
+    bool clean = cleans(job);
     end_gang(b);
     if (b->w->seen->n_pods) {
         end_pods(b, clean);
     }
     if (clean && b->w->seen->n_services) {
         end_services(b);
+    }
+    int64_t ended = 0;
+    const char *text = co_json_str(job->status, "completionTime");
+    if (job->ttl < 0 || !text || co_parse_time("completionTime", text, &ended, NULL)) {
+        return;
+    }
+    if (b->w->now < ended + job->ttl) {
+        wake_by(b->plan, ended + job->ttl);
+    } else if (!held_back(b, b->w->job_failure)) {
+        add(b, OP_DELETE, OP_KIND_JOB, job->name, job->uid, NULL, "ttlSecondsAfterFinished");
     }
 }
 
@@ -274,8 +296,18 @@ static void plan_actions(struct builder *b, const struct op_outlook *o, const js
     }
     if (op_phase_terminal(job->phase)) {
         plan_ended(b);
-    } else if (!job->n_problems && !o->completing && !op_phase_terminal(o->phase)) {
-        plan_live(b, env);
+        return;
+    }
+    /* A new attempt, like an end, is stored before anything is done about it: were pods deleted
+     * first and the status write lost, the next look would not know why. */
+    if (o->attempt != job->attempt || o->completing || op_phase_terminal(o->phase)) {
+        return;
+    }
+    delete_old(b);
+    if (o->phase == OP_PHASE_SUSPENDED) {
+        end_gang(b);
+    } else if (!job->n_problems) {
+        plan_live(b, o, env);
     }
 }
 
@@ -283,6 +315,12 @@ int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_
     const struct op_settings *settings, struct op_plan *ret, struct co_err *err) {
     if (!*job->uid || !*job->name) {
         return co_err_set(err, CO_INVALID, "job \"%s\" has no metadata.uid", job->name);
+    }
+    if (job->elsewhere) { /* another controller's: nothing of it is touched */
+        *ret = (struct op_plan){.phase = job->phase,
+            .status =
+                job->status ? json_deep_copy((json_t *)(uintptr_t)job->status) : json_object()};
+        return 0;
     }
     struct op_world w;
     op_world_init(&w, job, seen, now, settings);
@@ -294,9 +332,7 @@ int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_
     plan_actions(&b, &o, env);
     plan.status = op_status_make(&w, &o, &plan.status_differs);
     op_events_phase(&plan, &w, &o);
-    if (o.completing) {
-        wake_by(&plan, o.grace_until);
-    }
+    wake_by(&plan, o.wake_at);
     op_world_done(&w);
     *ret = plan;
     return 0;

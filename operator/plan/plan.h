@@ -1,6 +1,10 @@
 /* What to do about a job: (job, what was seen, now, settings) -> actions, status, events, when
  * to look again.
  *
+ * The pods of a job are those of its present attempt, a number in its status and a label on each.
+ * A restart, and a suspension, is the next number: it is stored first; then, in any order, pods of
+ * earlier attempts and their ConfigMap go and those of the present one come where a name is free.
+ *
  * Pure: no I/O, clock, globals or threads; the output does not depend on the order of the input.
  * Must not know how requests are made.  The caller sends all actions at once (slow start after a
  * rejection is its business), then writes the status if it differs, then emits events.  A
@@ -34,8 +38,9 @@ struct op_settings {
     bool services_all;          /* a Service for every pod in every intranet mode */
     const struct op_gang *gang; /* operator/plan/gang.h; NULL: pods are placed one by one */
     int64_t server_grace;       /* seconds for servers to end once workers are done; 0: at once */
+    int64_t restart_backoff;    /* seconds before the first restart of a group */
 };
-enum { OP_SERVER_GRACE_DEFAULT = 30 };
+enum { OP_SERVER_GRACE_DEFAULT = 30, OP_RESTART_BACKOFF_DEFAULT = 10 };
 
 /* A create, delete or patch that was rejected: control's memory, kept until it succeeds or the
  * object is not wanted any more. */

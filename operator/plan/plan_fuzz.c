@@ -1,6 +1,6 @@
 /* Any JSON as {"job": …, "pods": […], "services": […], "configmap": …, "podgroup": …,
- * "scheduling": a word of the flag, "now": n}: whatever was seen, planning twice gives the same, and
- * no dying or finished job gets anything created. */
+ * "scheduling": a word of the flag, "now": n}: whatever was seen, planning twice gives the same,
+ * and no dying or finished job gets anything created. */
 #include "operator/plan/gang.h"
 
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void CO_PRINTF(3, 4) say(struct op_outlook *o, const char *reason, const char *fmt, ...) {
+void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ...) {
     o->reason = reason;
     va_list ap;
     va_start(ap, fmt);
@@ -13,19 +13,23 @@ static void CO_PRINTF(3, 4) say(struct op_outlook *o, const char *reason, const 
     va_end(ap);
 }
 
+/* Seconds after a restart is due until pods that still end are named. */
+enum { ENDING_LATE = 60 };
+
 /* ---- failures ------------------------------------------------------------------------------- */
 
 /* "pod x-worker-1, container main: exit code 1 (Error): last line" */
-static void say_failed(struct op_outlook *o, const struct op_pod *pod) {
+const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size) {
     bool own_reason = *pod->reason && strcmp(pod->reason, "Error") != 0;
     char code[48] = "";
     if (pod->exit_code >= 0) {
         (void)snprintf(code, sizeof(code), "exit code %" PRId32, pod->exit_code);
     }
-    say(o, own_reason ? pod->reason : "PodFailed", "pod %s%s%s: %s%s%s%s%s%s", pod->c.name,
+    (void)snprintf(ret_text, size, "pod %s%s%s: %s%s%s%s%s%s", pod->c.name,
         *pod->container ? ", container " : "", pod->container, code,
         *code && *pod->reason ? " (" : "", *code || *pod->reason ? pod->reason : "failed",
         *code && *pod->reason ? ")" : "", *pod->message ? ": " : "", pod->message);
+    return own_reason ? pod->reason : "PodFailed";
 }
 
 /* ---- what keeps objects from being created -------------------------------------------------- */
@@ -46,7 +50,7 @@ static const char *const kind_names[] = {
 };
 
 static void say_create_failed(struct op_outlook *o, const struct op_failure *f) {
-    say(o, failure_reason(f), "%s %s: %s", kind_names[f->kind], f->name, f->message);
+    op_reason_say(o, failure_reason(f), "%s %s: %s", kind_names[f->kind], f->name, f->message);
     o->blocked = true;
 }
 
@@ -55,14 +59,15 @@ static void say_taken(
     o->blocked = true;
     bool predecessor = strcmp(c->owner_job, w->job->name) == 0;
     if (predecessor && strcmp(c->owner_uid, w->job->uid) != 0) {
-        say(o, "WaitingForPredecessor", "%s %s of the deleted job of the same name is not gone yet",
-            kind_names[kind], c->name);
+        op_reason_say(o, "WaitingForPredecessor",
+            "%s %s of the deleted job of the same name is not gone yet", kind_names[kind], c->name);
     } else if (predecessor) {
-        say(o, "NameTaken", "%s %s has lost the labels that tell its role: delete it",
+        op_reason_say(o, "NameTaken", "%s %s has lost the labels that tell its role: delete it",
             kind_names[kind], c->name);
     } else {
-        say(o, "NameTaken", "%s %s belongs to somebody else: delete it, or use another job name",
-            kind_names[kind], c->name);
+        op_reason_say(o, "NameTaken",
+            "%s %s belongs to somebody else: delete it, or use another job name", kind_names[kind],
+            c->name);
     }
 }
 
@@ -149,11 +154,12 @@ static void say_waiting(
         *pod->container ? ", container " : "", pod->container);
     const char *stored = *pod->container ? stored_message(w, reason, start) : NULL;
     if (stored) {
-        say(o, reason, "%s", stored);
+        op_reason_say(o, reason, "%s", stored);
     } else if (pod->exit_code >= 0 && strcmp(reason, "CrashLoopBackOff") == 0) {
-        say(o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, pod->exit_code);
+        op_reason_say(
+            o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, pod->exit_code);
     } else {
-        say(o, reason, "%s%s", start, *pod->message ? pod->message : reason);
+        op_reason_say(o, reason, "%s%s", start, *pod->message ? pod->message : reason);
     }
 }
 
@@ -163,7 +169,7 @@ static bool find_gang(struct op_outlook *o, const struct op_world *w) {
         return false;
     }
     bool refused = w->podgroup && *w->podgroup->message;
-    say(o, refused ? "GangUnschedulable" : "WaitingForGang", "%s", text);
+    op_reason_say(o, refused ? "GangUnschedulable" : "WaitingForGang", "%s", text);
     o->blocked = true;
     return true;
 }
@@ -177,7 +183,7 @@ static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
             const char *reason = alive ? pod_reason(w, pod) : "";
             char text[sizeof(o->message)];
             if (*reason && op_gang_waits_in_queue(w, pod, text, sizeof(text))) {
-                say(o, "WaitingInQueue", "%s", text);
+                op_reason_say(o, "WaitingInQueue", "%s", text);
                 return true;
             }
             if (*reason) {
@@ -187,6 +193,22 @@ static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
         }
     }
     return false;
+}
+
+/* That pods of an earlier attempt take their time is worth a word when nothing else is waited for.
+ */
+static bool find_ending(struct op_outlook *o, const struct op_world *w) {
+    int64_t late = o->restart_time + ENDING_LATE;
+    if (!o->restarting || w->n_old_pods == 0) {
+        return false;
+    }
+    if (w->now < late) {
+        op_outlook_wake(o, late);
+        return false;
+    }
+    op_reason_say(o, "WaitingForOldPods", "pod %s of attempt %" PRId32 " has not ended yet",
+        w->old_pods[0]->c.name, w->old_pods[0]->attempt);
+    return true;
 }
 
 static bool waits_at_gate(const struct op_world *w) {
@@ -205,21 +227,25 @@ static bool waits_at_gate(const struct op_world *w) {
 
 static void find_live(struct op_outlook *o, const struct op_world *w, const json_t *env) {
     const struct op_job *job = w->job;
-    if (o->failed) {
-        say_failed(o, o->failed);
-        return;
-    }
-    if (op_phase_terminal(o->phase)) {
+    if (*o->reason || op_phase_terminal(o->phase)) {
         return;
     }
     if (job->n_problems) {
-        say(o, op_problem_code_name(job->problems[0].code), "%s", job->problems[0].message);
+        op_reason_say(
+            o, op_problem_code_name(job->problems[0].code), "%s", job->problems[0].message);
         o->blocked = true;
     } else if (o->completing) {
-        say(o, "WorkersSucceeded", "all workers have succeeded, servers may still end");
-    } else if (!find_taken(o, w) && !find_create_failed(o, w) && !find_gang(o, w) &&
-               !find_waiting(o, w) && !env && waits_at_gate(w)) {
-        say(o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
+        const struct op_success_text *text = op_world_success_text(w);
+        op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
+    } else if (find_taken(o, w) || find_create_failed(o, w) || find_gang(o, w) ||
+               find_ending(o, w) || find_waiting(o, w)) {
+        return;
+    } else if (o->restarting) {
+        const json_t *c = op_condition_stored(job, "Restarting");
+        op_reason_say(o, co_json_str(c, "reason"), "%s", co_json_str(c, "message"));
+    } else if (!env && waits_at_gate(w)) {
+        op_reason_say(
+            o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
     }
 }
 
@@ -230,7 +256,7 @@ void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t
     if (op_phase_terminal(w->job->phase)) {
         const char *reason = co_json_str(w->job->status, "reason");
         const char *message = co_json_str(w->job->status, "message");
-        say(o, reason ? reason : "", "%s", message ? message : "");
+        op_reason_say(o, reason ? reason : "", "%s", message ? message : "");
         return;
     }
     find_live(o, w, env);

@@ -1,13 +1,29 @@
 /* Properties of the planner over random worlds: its output does not depend on the order of its
  * input, repeated plans come to rest, a performed part of a plan does no harm, and all of it
  * converges to the world that the job asks for. */
+#include "common/parse.h"
 #include "operator/plan/testkit.h"
 
-enum { WORLDS = 800, CHAOS_ROUNDS = 14, CALM_ROUNDS = 60 };
+enum { WORLDS = 600, CHAOS_ROUNDS = 20, CALM_ROUNDS = 120, TTL = 50 };
 
 static const char *const phases[] = {"", "Pending", "Starting", "Running"};
 static const char *const policies[] = {"", "Always", "Never", "OnFailure", "OnCompletion", "Odd"};
 static const char *const intranets[] = {"PodIP", "Service", "Host"};
+
+/* What makes a run policy; most jobs have little of it. */
+static const struct {
+    int odds; /* one in so many */
+    const char *text;
+} policy_fields[] = {
+    {4, ",'backoffLimit':2"},
+    {8, ",'failurePolicy':[{'action':'Ignore','exitCodes':'1'}]"},
+    {8, ",'activeDeadlineSeconds':300"},
+    {8, ",'ttlSecondsAfterFinished':50"},
+    {10, ",'suspend':true"},
+    {6, ",'successPolicy':'AllPods'"},
+    {10, ",'successPolicy':'Worker0'"},
+    {6, ",'elastic':1"},
+};
 
 /* ---- random jobs ---------------------------------------------------------------------------- */
 
@@ -24,11 +40,10 @@ static char *random_job(struct tk_cluster *c) {
                 &b, NULL, ",'%s':{'replicas':%d," TK_TEMPLATE "}", roles[i], tk_below(c, 4));
         }
     }
-    if (!r && tk_below(c, 6) == 0) {
-        r = co_buf_adds(&b, ",'successPolicy':'AllPods'", NULL);
-    }
-    if (!r && tk_below(c, 6) == 0) {
-        r = co_buf_adds(&b, ",'elastic':1", NULL);
+    for (size_t i = 0; i < CO_ARRAY_LEN(policy_fields) && !r; i++) {
+        if (tk_below(c, policy_fields[i].odds) == 0) {
+            r = co_buf_adds(&b, policy_fields[i].text, NULL);
+        }
     }
     assert_int_equal(r, 0);
     CO_AUTOFREE char *spec = co_buf_take(&b);
@@ -83,6 +98,9 @@ static void random_world(struct tk_cluster *c) {
     c->settings.gate_addr = "gate:1";
     c->settings.services_all = tk_below(c, 8) == 0;
     c->settings.server_grace = tk_below(c, 3) ? 30 : 0;
+    c->settings.restart_backoff = tk_below(c, 3) ? 10 : 0;
+    co_json_set(json_object_get(c->job, "metadata"), "creationTimestamp",
+        json_string("1970-01-12T13:46:40Z")); /* when the clock begins */
     if (tk_below(c, 2)) {
         CO_AUTOFREE char *status =
             co_xasprintf("{'phase':'%s'}", phases[tk_below(c, CO_ARRAY_LEN(phases))]);
@@ -114,6 +132,25 @@ static bool is_ours(const json_t *obj) {
     return co_streq(co_json_str(owner, "uid"), "uid-x") != 0;
 }
 
+static const char *attempt_of(const json_t *obj) {
+    const char *text = co_json_str(obj, "metadata", "labels", OP_LABEL_ATTEMPT);
+    return text ? text : "0";
+}
+
+/* Kubelet holds a container whose ConfigMap is missing; one that is there is of its attempt. */
+static bool has_its_env(struct tk_cluster *c, const json_t *pod) {
+    const json_t *first = json_array_get(co_json_at(pod, "spec", "containers"), 0);
+    const json_t *cm = json_object_get(c->objects[TK_CONFIGMAPS], "x");
+    if (!json_object_get(first, "envFrom")) {
+        return true;
+    }
+    if (cm && is_ours(cm) && strcmp(attempt_of(cm), attempt_of(pod)) != 0) {
+        fail_msg(
+            "a pod of attempt %s starts with the addresses of %s", attempt_of(pod), attempt_of(cm));
+    }
+    return cm != NULL;
+}
+
 static bool start_pod(struct tk_cluster *c, json_t *pod, int number) {
     CO_AUTOFREE char *status = co_xasprintf(TK_RUNNING("10.0.1.%d"), number);
     bool gated = co_json_at(pod, "spec", "initContainers") != NULL;
@@ -123,6 +160,9 @@ static bool start_pod(struct tk_cluster *c, json_t *pod, int number) {
         if (!op_plan_gate_open(c->seen_job, &c->seen, &c->settings, uid, NULL)) {
             return false;
         }
+    }
+    if (!has_its_env(c, pod)) {
+        return false;
     }
     co_json_set(pod, "status", tk_json(status));
     return true;
@@ -155,7 +195,7 @@ static bool step_pod(struct tk_cluster *c, const char *name, json_t *pod, bool m
         return start_pod(c, pod, number);
     }
     bool server = strstr(name, "-ps-") != NULL;
-    if (co_streq(phase, "Running") && may_fail && tk_below(c, 40) == 0) {
+    if (co_streq(phase, "Running") && may_fail && tk_below(c, 12) == 0) {
         co_json_set(pod, "status", tk_json(TK_FAILED("10.0.1.1", "1", "t", "boom")));
         return true;
     }
@@ -179,6 +219,11 @@ static void step_all(struct tk_cluster *c, bool calm) {
             }
         }
     }
+    if (co_json_at(c->job, "metadata", "deletionTimestamp")) { /* the garbage collector */
+        for (size_t i = 0; i < 3; i++) {
+            json_object_clear(c->objects[i]);
+        }
+    }
     json_t *cm = json_object_get(c->objects[TK_CONFIGMAPS], "x");
     if (cm && !is_ours(cm)) {
         json_object_del(c->objects[TK_CONFIGMAPS], "x");
@@ -196,14 +241,23 @@ static void delete_some_pod(struct tk_cluster *c) {
     }
 }
 
+static void edit(struct tk_cluster *c, json_t *in, const char *key, json_t *value_own) {
+    co_json_set(in, key, value_own);
+    int64_t generation = json_integer_value(co_json_at(c->job, "metadata", "generation"));
+    co_json_set(json_object_get(c->job, "metadata"), "generation", json_integer(generation + 1));
+}
+
 static void scale(struct tk_cluster *c) {
     json_t *worker = co_json_at(c->job, "spec", "worker");
     if (worker) {
-        co_json_set(worker, "replicas", json_integer(tk_below(c, 4)));
-        int64_t generation = json_integer_value(co_json_at(c->job, "metadata", "generation"));
-        co_json_set(
-            json_object_get(c->job, "metadata"), "generation", json_integer(generation + 1));
+        edit(c, worker, "replicas", json_integer(tk_below(c, 4)));
     }
+}
+
+static void toggle_suspend(struct tk_cluster *c) {
+    json_t *spec = json_object_get(c->job, "spec");
+    bool was = json_is_true(json_object_get(spec, "suspend"));
+    edit(c, spec, "suspend", json_boolean(!was));
 }
 
 /* ---- checks --------------------------------------------------------------------------------- */
@@ -238,14 +292,25 @@ static bool training_is_done(const struct tk_cluster *c) {
     return job->mode == OP_MODE_PS && job->success == OP_SUCCESS_WORKERS && wanted == 0;
 }
 
-static bool beyond_replicas(const struct tk_cluster *c, const char *name) {
+/* Beyond replicas, or of another attempt than the one that is stored. */
+static bool may_go(const struct tk_cluster *c, const char *name) {
     for (size_t i = 0; i < c->seen.n_pods; i++) {
         const struct op_pod *p = c->pods[i];
         if (strcmp(p->c.name, name) == 0) {
-            return p->index >= c->seen_job->role[p->role].replicas;
+            return p->index >= c->seen_job->role[p->role].replicas ||
+                   p->attempt != c->seen_job->attempt;
         }
     }
     return false;
+}
+
+static void check_job_deletion(const struct tk_cluster *c) {
+    int64_t ended = 0;
+    const char *text = co_json_str(c->seen_job->status, "completionTime");
+    if (!op_phase_terminal(c->seen_job->phase) || !text ||
+        co_parse_time("completionTime", text, &ended, NULL) || c->now < ended + TTL) {
+        fail_msg("the job is deleted before its time");
+    }
 }
 
 static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
@@ -258,10 +323,19 @@ static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
         if (a->verb == OP_CREATE && ended) {
             fail_msg("%s is created for a job that has ended", a->name);
         }
+        if (a->verb == OP_CREATE && c->seen_job->suspend) {
+            fail_msg("%s is created for a job that is suspended", a->name);
+        }
+        if (a->verb == OP_CREATE && a->kind == OP_KIND_POD &&
+            atoi(attempt_of(a->body)) != c->seen_job->attempt) {
+            fail_msg("%s is created for an attempt that is not stored", a->name);
+        }
+        if (a->verb == OP_DELETE && a->kind == OP_KIND_JOB) {
+            check_job_deletion(c);
+        }
         /* Were the status write lost, the pod would be made anew and train again. */
-        if (a->verb == OP_DELETE && a->kind == OP_KIND_POD && !stored_end &&
-            !beyond_replicas(c, a->name)) {
-            fail_msg("%s is deleted before the job's end is stored", a->name);
+        if (a->verb == OP_DELETE && a->kind == OP_KIND_POD && !stored_end && !may_go(c, a->name)) {
+            fail_msg("%s is deleted before what is to come is stored", a->name);
         }
         json_t *have = a->kind == OP_KIND_JOB
                            ? NULL
@@ -339,6 +413,9 @@ static void chaos_round(struct tk_cluster *c) {
     if (tk_below(c, 10) == 0) {
         scale(c);
     }
+    if (tk_below(c, 12) == 0) {
+        toggle_suspend(c);
+    }
     c->now += tk_below(c, 20);
     forget_failures(c);
 }
@@ -387,6 +464,10 @@ static void check_end(struct tk_cluster *c) {
         wanted += job->role[r].present ? job->role[r].replicas : 0;
     }
     bool fails = job->phase == OP_PHASE_FAILED;
+    if (job->deleting) {
+        assert_int_equal(c->seen.n_pods, 0);
+        return;
+    }
     bool cleans = job->clean == OP_CLEAN_ALWAYS ||
                   (fails ? job->clean == OP_CLEAN_ON_FAILURE
                          : job->clean == OP_CLEAN_DEFAULT || job->clean == OP_CLEAN_ON_COMPLETION);
@@ -398,15 +479,27 @@ static void check_end(struct tk_cluster *c) {
         }
         return;
     }
+    if (job->suspend) {
+        assert_int_equal(job->phase, OP_PHASE_SUSPENDED);
+        assert_int_equal(c->seen.n_pods, 0);
+        assert_null(c->seen.configmap);
+        return;
+    }
+    for (size_t i = 0; i < c->seen.n_pods; i++) {
+        assert_int_equal(c->pods[i]->attempt, job->attempt);
+    }
     /* A job without pods runs for ever; servers without workers, too; AllPods waits for them. */
     bool endless = wanted == 0 || job->success == OP_SUCCESS_ALL ||
+                   (job->success == OP_SUCCESS_WORKER_0 && job->role[OP_WORKER].replicas == 0) ||
                    (job->role[OP_PS].replicas > 0 &&
                        job->role[OP_WORKER].replicas + job->role[OP_HETER].replicas == 0);
     if (job->n_problems == 0 && !endless) {
-        fail_msg("a job that could end is %s", op_phase_name(job->phase));
+        CO_AUTOFREE char *text = co_json_dump(job->json);
+        fail_msg("a job that could end is %s: %s", op_phase_name(job->phase), text);
     }
     if (job->n_problems == 0) {
         assert_int_equal(job->phase, OP_PHASE_RUNNING);
+        assert_true(job->deadline == 0);
         assert_int_equal(c->seen.n_pods, wanted);
         assert_non_null(c->seen.configmap);
     }
@@ -414,7 +507,8 @@ static void check_end(struct tk_cluster *c) {
 
 static void random_worlds_converge(void **state) {
     (void)state;
-    int ends[OP_PHASE_TERMINATING + 1] = {0};
+    int ends[OP_PHASES] = {0};
+    int attempts = 0, restarts = 0;
     for (uint64_t seed = 1; seed <= WORLDS; seed++) {
         struct tk_cluster c = {.rng = seed * 0x9E3779B97F4A7C15U};
         CO_AUTOFREE char *job = random_job(&c);
@@ -424,6 +518,9 @@ static void random_worlds_converge(void **state) {
         random_world(&c);
         for (int i = 0; i < CHAOS_ROUNDS; i++) {
             chaos_round(&c);
+        }
+        if (tk_below(&c, 5)) {
+            edit(&c, json_object_get(c.job, "spec"), "suspend", json_false());
         }
         int rounds = 0;
         while (!settled(&c) && rounds < CALM_ROUNDS) {
@@ -439,13 +536,19 @@ static void random_worlds_converge(void **state) {
         }
         check_end(&c);
         ends[c.seen_job->phase]++;
+        attempts += c.seen_job->attempt;
+        restarts += (int)json_integer_value(co_json_at(c.job, "status", "restarts"));
         tk_done(&c);
     }
-    print_message("completed %d, failed %d, running %d, pending %d\n", ends[OP_PHASE_COMPLETED],
-        ends[OP_PHASE_FAILED], ends[OP_PHASE_RUNNING], ends[OP_PHASE_PENDING]);
+    print_message("completed %d, failed %d, running %d, suspended %d; %d attempts, %d restarts\n",
+        ends[OP_PHASE_COMPLETED], ends[OP_PHASE_FAILED], ends[OP_PHASE_RUNNING],
+        ends[OP_PHASE_SUSPENDED], attempts, restarts);
     assert_true(ends[OP_PHASE_COMPLETED] > WORLDS / 5);
     assert_true(ends[OP_PHASE_FAILED] > WORLDS / 20);
     assert_true(ends[OP_PHASE_RUNNING] > WORLDS / 50);
+    assert_true(ends[OP_PHASE_SUSPENDED] > WORLDS / 50);
+    assert_true(attempts > WORLDS / 2);
+    assert_true(restarts > WORLDS / 50);
 }
 
 int main(void) {

@@ -25,7 +25,8 @@ static void pod_ip_mode_publishes_with_the_last_address(void **state) {
     unsigned port = op_plan_port("uid-x", NULL, 0);
     CO_AUTOFREE char *expected = co_xasprintf(
         "{'apiVersion':'v1','kind':'ConfigMap','metadata':{'name':'x','namespace':'ns','labels':{"
-        "'paddle-res-name':'x','batch.paddlepaddle.org/job-name':'x'},'ownerReferences':[{"
+        "'paddle-res-name':'x','batch.paddlepaddle.org/job-name':'x',"
+        "'batch.paddlepaddle.org/attempt':'0'},'ownerReferences':[{"
         "'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob','name':'x','uid':'uid-x',"
         "'controller':true,'blockOwnerDeletion':true}]},'data':{'TRAINER_PORTS_NUM':'20',"
         "'PADDLE_PORT':'%u','PADDLE_PSERVERS_IP_PORT_LIST':'10.0.0.1:%u,10.0.0.2:%u',"

@@ -4,6 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* A thousand references are some 200 KB; etcd takes objects of 1.5 MB. */
+enum { REFS_MAX = 2000 };
+
 /* ---- references to pods --------------------------------------------------------------------- */
 
 static json_t *make_ref(const struct op_job *job, const struct op_pod *pod) {
@@ -36,6 +39,13 @@ static bool same_refs(const struct op_world *w, enum op_role role, const json_t 
 }
 
 static json_t *make_refs(const struct op_world *w, enum op_role role) {
+    int64_t wanted = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        wanted += op_world_replicas(w, r);
+    }
+    if (wanted > REFS_MAX) {
+        return NULL;
+    }
     json_t *list = json_array();
     for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
         if (w->slot[role][i].pod) {
@@ -67,16 +77,11 @@ static int32_t alive(const struct op_world *w, enum op_role role) {
 
 /* What status.<role> is to say.  A job that has ended remembers the pods that were cleaned. */
 static struct op_counts final_counts(
-    const struct op_world *w, enum op_role role, const json_t *stored, bool *ret_keep_refs) {
+    const struct op_world *w, enum op_role role, const json_t *stored) {
     struct op_counts c = w->counts[role];
-    *ret_keep_refs = false;
-    bool ended = op_phase_terminal(w->job->phase);
-    size_t had = json_array_size(json_object_get(stored, "refs"));
-    if (ended && had > (size_t)alive(w, role)) {
-        *ret_keep_refs = true;
+    if (op_phase_terminal(w->job->phase)) {
         c.failed = larger(c.failed, stored_count(stored, "failed"));
         c.succeeded = larger(c.succeeded, stored_count(stored, "succeeded"));
-        c.pods = larger(c.pods, 1);
     }
     return c;
 }
@@ -85,19 +90,22 @@ static void set_count(json_t *role, const char *key, int32_t n) {
     co_json_set(role, key, n ? json_integer(n) : NULL);
 }
 
-static json_t *make_role(const struct op_world *w, enum op_role role, const struct op_counts *c,
-    const json_t *stored, bool keep_refs) {
-    if (c->pods == 0) {
+static json_t *make_role(const struct op_world *w, enum op_role role, const json_t *stored) {
+    const struct op_counts c = final_counts(w, role, stored);
+    bool ended = op_phase_terminal(w->job->phase);
+    if (c.pods == 0 && !(ended && stored)) {
         return NULL;
     }
     json_t *j = json_object();
-    set_count(j, "pending", c->pending);
-    set_count(j, "starting", c->starting);
-    set_count(j, "running", c->running);
-    set_count(j, "failed", c->failed);
-    set_count(j, "succeeded", c->succeeded);
+    set_count(j, "pending", c.pending);
+    set_count(j, "starting", c.starting);
+    set_count(j, "running", c.running);
+    set_count(j, "failed", c.failed);
+    set_count(j, "succeeded", c.succeeded);
+    set_count(j, "replicas", c.pods);
     json_t *refs = json_object_get(stored, "refs");
-    if (keep_refs || same_refs(w, role, refs)) {
+    bool cleaned = ended && json_array_size(refs) > (size_t)alive(w, role);
+    if (cleaned || (refs && same_refs(w, role, refs))) {
         co_json_set(j, "refs", json_incref(refs));
     } else {
         co_json_set(j, "refs", make_refs(w, role));
@@ -108,23 +116,45 @@ static json_t *make_role(const struct op_world *w, enum op_role role, const stru
 static const char *const ready_keys[] = {
     [OP_PS] = "readyPS", [OP_WORKER] = "readyWorker", [OP_HETER] = "readyHeter"};
 
+/* Ready of those asked for.  A job that has ended keeps what was true at its end: it may be edited,
+ * but nothing comes of it. */
+static void set_ready(json_t *status, const struct op_world *w, enum op_role role) {
+    const char *stored = co_json_str(w->job->status, ready_keys[role]);
+    if (op_phase_terminal(w->job->phase) && stored) {
+        co_json_set(status, ready_keys[role], co_json_string(stored));
+    } else if (w->job->role[role].present) {
+        const struct op_counts *c = &w->counts[role];
+        CO_AUTOFREE char *ready = co_xasprintf(
+            "%" PRId32 "/%" PRId32, c->running + c->succeeded, op_world_replicas(w, role));
+        co_json_set(status, ready_keys[role], json_string(ready));
+    }
+}
+
+static void set_mode(json_t *status, const struct op_world *w) {
+    const char *stored = co_json_str(w->job->status, "mode");
+    bool ended = op_phase_terminal(w->job->phase) && stored;
+    co_json_set(
+        status, "mode", ended ? co_json_string(stored) : json_string(op_mode_name(w->job->mode)));
+}
+
 static void set_roles(json_t *status, const struct op_world *w) {
     int64_t restarts = 0;
-    bool ended = op_phase_terminal(w->job->phase);
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         const json_t *stored = json_object_get(w->job->status, op_role_name(r));
-        bool keep_refs;
-        struct op_counts c = final_counts(w, r, stored, &keep_refs);
-        co_json_set(status, op_role_name(r), make_role(w, r, &c, stored, keep_refs));
-        if (w->job->role[r].present) {
-            CO_AUTOFREE char *ready = co_xasprintf(
-                "%" PRId32 "/%" PRId32, c.running + c.succeeded, op_world_replicas(w, r));
-            co_json_set(status, ready_keys[r], json_string(ready));
-        }
-        restarts += c.restarts;
+        co_json_set(status, op_role_name(r), make_role(w, r, stored));
+        set_ready(status, w, r);
+        restarts += w->counts[r].restarts;
     }
-    int64_t had = json_integer_value(json_object_get(w->job->status, "restarts"));
-    co_json_set(status, "restarts", json_integer(ended && had > restarts ? had : restarts));
+    if (op_phase_terminal(w->job->phase)) {
+        int64_t had = json_integer_value(json_object_get(w->job->status, "containerRestarts"));
+        restarts = had > restarts ? had : restarts;
+    }
+    co_json_set(status, "containerRestarts", restarts ? json_integer(restarts) : NULL);
+    if (w->job->role[OP_WORKER].present) {
+        CO_AUTOFREE char *selector = co_xasprintf(
+            "%s=%s,%s=%s", OP_LABEL_JOB, w->job->name, OP_LABEL_ROLE, op_role_name(OP_WORKER));
+        co_json_set(status, "selector", co_json_string(selector));
+    }
 }
 
 /* ---- times ---------------------------------------------------------------------------------- */
@@ -151,19 +181,20 @@ static json_t *deep_copy(const json_t *j) {
 static json_t *make_terminating(const struct op_world *w) {
     json_t *status = deep_copy(w->job->status);
     co_json_set(status, "phase", json_string(op_phase_name(OP_PHASE_TERMINATING)));
-    co_json_set(status, "mode", json_string(op_mode_name(w->job->mode)));
+    set_mode(status, w);
     return status;
 }
 
 static json_t *make_live(const struct op_world *w, const struct op_outlook *o) {
     json_t *status = json_object();
     co_json_set(status, "phase", json_string(op_phase_name(o->phase)));
-    co_json_set(status, "mode", json_string(op_mode_name(w->job->mode)));
+    set_mode(status, w);
     if (*o->reason) {
         co_json_set(status, "reason", co_json_string(o->reason));
         co_json_set(status, "message", co_json_string(o->message));
     }
     set_roles(status, w);
+    op_policy_remember(status, w, o);
     set_time(
         status, w, "startTime", o->phase == OP_PHASE_RUNNING || o->phase == OP_PHASE_COMPLETED);
     set_time(status, w, "completionTime", op_phase_terminal(o->phase));

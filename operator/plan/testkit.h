@@ -54,7 +54,8 @@ static inline int tk_below(struct tk_cluster *c, int n) {
 }
 
 static inline void tk_init(struct tk_cluster *c, const char *job) {
-    *c = (struct tk_cluster){.now = 1000000, .settings = {.server_grace = 30}};
+    *c = (struct tk_cluster){
+        .now = 1000000, .settings = {.server_grace = 30, .restart_backoff = 10}};
     c->job = tk_json(job);
     for (size_t i = 0; i < TK_KINDS; i++) {
         c->objects[i] = json_object();
@@ -157,6 +158,10 @@ static inline void tk_merge(json_t *into, json_t *patch) {
 
 /* As the API server: 0, or the code of a rejection. */
 static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
+    if (a->kind == OP_KIND_JOB && a->verb == OP_DELETE) {
+        co_json_set(json_object_get(c->job, "metadata"), "deletionTimestamp", json_string("now"));
+        return 0;
+    }
     if (a->kind == OP_KIND_JOB) {
         tk_merge(c->job, a->body);
         tk_stamp(c, c->job, false);

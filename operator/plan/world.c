@@ -6,9 +6,26 @@ bool op_world_wants_services(const struct op_world *w) {
     return w->job->intranet == OP_SERVICE || w->settings->services_all || w->names_asked;
 }
 
-bool op_world_workers_decide(const struct op_world *w) {
-    return w->job->mode == OP_MODE_PS && w->job->success == OP_SUCCESS_WORKERS &&
-           (op_world_replicas(w, OP_WORKER) > 0 || op_world_replicas(w, OP_HETER) > 0);
+bool op_world_some_decide(const struct op_world *w) {
+    int32_t workers = op_world_replicas(w, OP_WORKER);
+    switch (w->job->success) {
+    case OP_SUCCESS_WORKERS: /* servers serve for ever */
+        return w->job->mode == OP_MODE_PS && (workers > 0 || op_world_replicas(w, OP_HETER) > 0);
+    case OP_SUCCESS_WORKER_0:
+        return workers > 0;
+    case OP_SUCCESS_ALL:
+    default:
+        return false;
+    }
+}
+
+const struct op_success_text *op_world_success_text(const struct op_world *w) {
+    static const struct op_success_text texts[] = {
+        [OP_SUCCESS_WORKERS] = {"AllWorkersSucceeded", "all workers have succeeded", "servers"},
+        [OP_SUCCESS_WORKER_0] = {"Worker0Succeeded", "worker 0 has succeeded", "the others"},
+        [OP_SUCCESS_ALL] = {"AllPodsSucceeded", "all pods have succeeded", "none"},
+    };
+    return &texts[op_world_some_decide(w) ? w->job->success : OP_SUCCESS_ALL];
 }
 
 static bool is_ours(const struct op_world *w, const struct op_child *c) {
@@ -31,6 +48,16 @@ static struct op_slot *slot_at(const struct op_world *w, enum op_role role, int3
     return index < op_world_replicas(w, role) ? &w->slot[role][index] : NULL;
 }
 
+/* As stored; where nothing is stored yet (a status that was lost), what the pods say. */
+static int32_t present_attempt(const struct op_world *w) {
+    int32_t attempt = w->job->attempt;
+    for (size_t i = 0; i < w->seen->n_pods && w->job->phase == OP_PHASE_NONE; i++) {
+        const struct op_pod *pod = w->seen->pods[i];
+        attempt = is_ours(w, &pod->c) && pod->attempt > attempt ? pod->attempt : attempt;
+    }
+    return attempt;
+}
+
 static void place_pod(struct op_world *w, const struct op_pod *pod) {
     int32_t index = 0;
     enum op_role role = slot_of_name(w, pod->c.name, &index);
@@ -51,7 +78,12 @@ static void place_pod(struct op_world *w, const struct op_pod *pod) {
         }
         return;
     }
-    if (slot) {
+    if (pod->attempt != w->attempt) {
+        w->old_pods[w->n_old_pods++] = pod;
+        if (slot) {
+            slot->old = pod;
+        }
+    } else if (slot) {
         slot->pod = pod;
     } else {
         w->stale_pods[w->n_stale_pods++] = pod;
@@ -140,9 +172,11 @@ static void count_pod(struct op_counts *c, const struct op_pod *pod) {
 void op_world_init(struct op_world *w, const struct op_job *job, const struct op_seen *seen,
     int64_t now, const struct op_settings *settings) {
     *w = (struct op_world){.job = job, .seen = seen, .settings = settings, .now = now};
+    w->attempt = present_attempt(w);
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         w->slot[r] = co_xcalloc((size_t)op_world_replicas(w, r) + 1, sizeof(struct op_slot));
     }
+    w->old_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
     w->stale_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
     w->stale_services = co_xcalloc(seen->n_services + 1, sizeof(void *));
     for (size_t i = 0; i < seen->n_pods; i++) {
@@ -154,10 +188,12 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     for (size_t i = 0; i < seen->n_failures; i++) {
         place_failure(w, &seen->failures[i]);
     }
+    qsort(w->old_pods, w->n_old_pods, sizeof(void *), compare_pods);
     qsort(w->stale_pods, w->n_stale_pods, sizeof(void *), compare_pods);
     qsort(w->stale_services, w->n_stale_services, sizeof(void *), compare_services);
     if (seen->configmap && is_ours(w, &seen->configmap->c)) {
-        w->configmap = seen->configmap;
+        bool present = seen->configmap->attempt == w->attempt;
+        *(present ? &w->configmap : &w->old_configmap) = seen->configmap;
     } else if (seen->configmap) {
         w->configmap_taken = &seen->configmap->c;
     }
@@ -181,6 +217,7 @@ void op_world_done(struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         free(w->slot[r]);
     }
+    free(w->old_pods);
     free(w->stale_pods);
     free(w->stale_services);
     *w = (struct op_world){.job = NULL};

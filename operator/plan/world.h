@@ -6,7 +6,9 @@
 
 /* One pod that the spec asks for. */
 struct op_slot {
-    const struct op_pod *pod;             /* ours, by uid; NULL when missing; may be dying */
+    const struct op_pod *pod;             /* ours, by uid, of the present attempt; NULL when
+                                           * missing; may be dying */
+    const struct op_pod *old;             /* ours, of another attempt: holds the name */
     const struct op_service *service;     /* likewise */
     const struct op_child *pod_taken;     /* somebody else's under the name */
     const struct op_child *service_taken; /* likewise */
@@ -25,14 +27,19 @@ struct op_world {
     const struct op_seen *seen;
     const struct op_settings *settings;
     int64_t now;
+    int32_t attempt;                /* the present one */
     struct op_slot *slot[OP_ROLES]; /* replicas of each */
     struct op_counts counts[OP_ROLES];
+    /* Ours, of another attempt, whatever their names. */
+    const struct op_pod **old_pods;
+    size_t n_old_pods;
     /* Ours, but no slot's: beyond replicas, or of a role that was removed. */
     const struct op_pod **stale_pods;
     size_t n_stale_pods;
     const struct op_service **stale_services;
     size_t n_stale_services;
-    const struct op_configmap *configmap;   /* ours */
+    const struct op_configmap *configmap; /* ours, of the present attempt */
+    const struct op_configmap *old_configmap;
     const struct op_child *configmap_taken; /* somebody else's */
     const struct op_failure *configmap_failure;
     const struct op_podgroup *podgroup;    /* ours, or a user's */
@@ -54,8 +61,15 @@ static inline int32_t op_world_replicas(const struct op_world *w, enum op_role r
  * an earlier version that start only when they find them. */
 bool op_world_wants_services(const struct op_world *w);
 
-/* The job is done when its trainers are: servers serve for ever. */
-bool op_world_workers_decide(const struct op_world *w);
+/* Some pods decide by their success that the job is done, and the others are stopped. */
+bool op_world_some_decide(const struct op_world *w);
+/* The sentences about that, by success policy. */
+struct op_success_text {
+    const char *reason; /* of Succeeded and Completing */
+    const char *what;   /* "all workers have succeeded" */
+    const char *others; /* "servers" */
+};
+const struct op_success_text *op_world_success_text(const struct op_world *w);
 
 /* ---- env.c: addresses and the ConfigMap -------------------------------------------------- */
 
@@ -108,15 +122,26 @@ bool op_gang_waits_in_queue(
 /* What the pods say about the job as a whole. */
 struct op_outlook {
     enum op_phase phase;
-    bool completing; /* workers are done, servers have their grace period */
-    int64_t grace_until;
+    int32_t attempt; /* other than the stored one: nothing is done before it is stored */
+    bool completing; /* those that decide are done, the others have their grace period */
     bool all_created;
-    const struct op_pod *failed; /* the pod that failed first */
+    bool restarting;    /* and not Running again yet */
+    int64_t hold_until; /* no pods are created before; 0: none is held back */
+    int64_t wake_at;    /* something is due then; 0: nothing */
+    /* What the status is to say of restarts. */
+    int32_t restarts;
+    int64_t restart_time, backoff; /* 0: there was none */
     /* Why the job is not running or has failed; "" when there is nothing to say. */
     const char *reason;
     char message[640];
     bool blocked; /* the reason keeps objects from being created */
 };
+
+static inline void op_outlook_wake(struct op_outlook *o, int64_t at) {
+    if (at > 0 && (o->wake_at == 0 || at < o->wake_at)) {
+        o->wake_at = at;
+    }
+}
 
 void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_t *env);
 /* The complete status; *ret_differs: something a user sees is not as stored. */
@@ -131,8 +156,27 @@ bool op_condition_true(const struct op_job *job, const char *type);
 
 /* ---- reason.c ---------------------------------------------------------------------------- */
 
-/* Fills reason, message and blocked of o. */
+/* Fills reason, message and blocked of o, where nothing has been said yet. */
 void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t *env);
+void CO_PRINTF(3, 4) op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ...);
+/* Why a pod failed: the sentence, and the word, which is borrowed. */
+const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size);
+
+/* ---- policy.c ---------------------------------------------------------------------------- */
+
+/* What a failed pod means: the job fails or its group is restarted. */
+void op_policy_failed(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod);
+/* A pod of the group was taken away while others run: a restart; else false. */
+bool op_policy_lost(struct op_outlook *o, const struct op_world *w);
+void op_policy_suspend(struct op_outlook *o, const struct op_world *w);
+/* The job takes longer than it may: it fails. */
+void op_policy_deadline(struct op_outlook *o, const struct op_world *w);
+/* Puts into a status what restarts, suspension and deadline need to be remembered. */
+void op_policy_remember(json_t *status, const struct op_world *w, const struct op_outlook *o);
+/* Reads what was remembered of restarts into o. */
+void op_policy_recall(struct op_outlook *o, const struct op_world *w);
+/* A job whose pods still run though nobody waits for them any more. */
+bool op_policy_stops_rest(const struct op_job *job);
 
 /* ---- events.c ---------------------------------------------------------------------------- */
 

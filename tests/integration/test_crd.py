@@ -371,13 +371,14 @@ def test_operator_may_do_what_it_needs_and_nothing_else(cluster):
         lock = "leases.coordination.k8s.io/b2a304f2.paddlepaddle.org"
         allowed = [("create", "pods"), ("delete", "pods"), ("watch", "pods"), ("create", "services"), ("create", "configmaps"),
                    ("patch", "paddlejobs.batch.paddlepaddle.org"), ("list", "paddlejobs.batch.paddlepaddle.org"),
+                   ("delete", "paddlejobs.batch.paddlepaddle.org"), ("delete", "configmaps"),
                    ("create", "events")]
         for verb, what in allowed:
             assert can(verb, what), f"cannot {verb} {what}"
         assert can("update", lock, "paddle-system") and can("create", "leases.coordination.k8s.io", "paddle-system")
         assert can("patch", "paddlejobs.batch.paddlepaddle.org", "default", "--subresource=status")
-        denied = [("get", "secrets"), ("list", "secrets"), ("delete", "paddlejobs.batch.paddlepaddle.org"),
-                  ("create", "paddlejobs.batch.paddlepaddle.org"), ("get", "nodes"), ("delete", "configmaps"),
+        denied = [("get", "secrets"), ("list", "secrets"), ("update", "paddlejobs.batch.paddlepaddle.org"),
+                  ("create", "paddlejobs.batch.paddlepaddle.org"), ("get", "nodes"), ("update", "configmaps"),
                   ("create", "serviceaccounts"), ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
                   ("create", "deployments.apps")]
         for verb, what in denied:
