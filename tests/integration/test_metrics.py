@@ -268,6 +268,8 @@ def https(port, token=None, method="GET"):
         auth = f"Authorization: Bearer {token}\r\n" if token else ""
         s.sendall(f"{method} /metrics HTTP/1.1\r\nHost: x\r\n{auth}Connection: close\r\n\r\n".encode())
         answer = b"".join(iter(lambda: s.recv(65536), b"")).decode()
+    if not answer:
+        raise ConnectionResetError("closed without an answer")
     return int(answer.split()[1]), answer.split("\r\n\r\n", 1)[1], certificate
 
 
