@@ -21,7 +21,7 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_HAND | CO_GEN_OPERATOR | CO_GEN_LAUNCH,
         .doc = "Host part of this process's endpoint: the pod's address, in Service mode its "
-               "name. A server finds its index by POD_IP:PADDLE_PORT in "
+               "name, in DNS mode <pod>.<job>. A server finds its index by POD_IP:PADDLE_PORT in "
                "PADDLE_PSERVERS_IP_PORT_LIST."},
     [CO_VAR_TRAINER_ID] = {.name = "PADDLE_TRAINER_ID",
         .via = CO_VIA_ENV,

@@ -185,8 +185,9 @@ static const struct crd_field spec_fields[] = {
         .type = CRD_STRING,
         .doc = "How pods address each other. PodIP (default): by the addresses of the pods, known "
                "once all pods have one. Service: by name, with a headless Service for each pod; "
-               "the addresses may change. Host: pods use the network of their node. Any other "
-               "value means PodIP."},
+               "the addresses may change. DNS: by name, too (<pod>.<job>), with one headless Service "
+               "for the whole job. Host: pods use the network of their node. Any other value "
+               "means PodIP."},
     {.name = "cleanPodPolicy",
         .type = CRD_STRING,
         .doc = "Whether pods (and Services) are deleted when the job has ended: Always, Never, "

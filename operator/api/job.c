@@ -19,7 +19,7 @@ static const struct word clean_words[] = {
     {NULL, OP_CLEAN_OTHER},
 };
 static const struct word intranet_words[] = {
-    {"Service", OP_SERVICE}, {"Host", OP_HOST}, {NULL, OP_POD_IP}};
+    {"Service", OP_SERVICE}, {"Host", OP_HOST}, {"DNS", OP_DNS}, {NULL, OP_POD_IP}};
 static const struct word success_words[] = {
     {"AllPods", OP_SUCCESS_ALL}, {"Worker0", OP_SUCCESS_WORKER_0}, {NULL, OP_SUCCESS_WORKERS}};
 static const struct word action_words[] = {

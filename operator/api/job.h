@@ -41,7 +41,7 @@ enum op_clean {
     OP_CLEAN_ON_COMPLETION,
     OP_CLEAN_OTHER /* any other word: never clean */
 };
-enum op_intranet { OP_POD_IP, OP_SERVICE, OP_HOST };
+enum op_intranet { OP_POD_IP, OP_SERVICE, OP_HOST, OP_DNS };
 enum op_mode { OP_MODE_SINGLE, OP_MODE_COLLECTIVE, OP_MODE_PS };
 enum op_success { OP_SUCCESS_WORKERS, OP_SUCCESS_ALL, OP_SUCCESS_WORKER_0 };
 

@@ -36,7 +36,7 @@ uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken) {
 
 /* The port of a live job never changes, hence what its ConfigMap says goes first. */
 static uint16_t job_port(const struct op_world *w) {
-    if (w->job->intranet == OP_SERVICE) {
+    if (op_job_named(w->job)) {
         return CO_PORT_BASE;
     }
     uint16_t have = w->configmap ? w->configmap->port : 0;
@@ -85,8 +85,8 @@ bool op_env_published(const struct op_world *w, const json_t *env) {
 
 static void slot_host(
     const struct op_world *w, enum op_role role, int32_t index, char *ret, size_t size) {
-    if (w->job->intranet == OP_SERVICE) {
-        op_pod_name(w->job->name, role, index, ret, size);
+    if (op_job_named(w->job)) {
+        op_job_host(w->job, role, index, ret, size);
         return;
     }
     const struct op_pod *pod = w->slot[role][index].pod;
@@ -95,7 +95,7 @@ static void slot_host(
 
 /* ---- the ConfigMap's values ----------------------------------------------------------------- */
 
-enum { LIST_MAX = OP_REPLICAS_MAX * 80 };
+enum { LIST_MAX = OP_REPLICAS_MAX * (2 * OP_NAME_MAX + 10) };
 
 /* port 0: hosts only. */
 static char *host_list(const struct op_world *w, enum op_role role, uint16_t port) {
@@ -176,8 +176,36 @@ static char *encode(const struct op_world *w, enum co_var var, uint16_t port) {
     }
 }
 
+/* ---- a pod's own address -------------------------------------------------------------------- */
+
+/* The downward API tells a pod the first of its addresses.  Where the lists may have the other one,
+ * each pod takes its own from the ConfigMap; elastic pods read no ConfigMap. */
+static bool chooses_address(const struct op_job *job, const struct op_settings *settings) {
+    return settings->prefer_family && !op_job_named(job) && !job->elastic;
+}
+
+/* "POD_IP_PS_0" */
+static char *address_key(enum op_role role, int32_t index) {
+    static const char *const words[] = {
+        [OP_PS] = "PS", [OP_WORKER] = "WORKER", [OP_HETER] = "HETER"};
+    return co_xasprintf("%s_%s_%" PRId32, co_contract[CO_VAR_POD_IP].name, words[role], index);
+}
+
+static void set_addresses(const struct op_world *w, json_t *data) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            CO_AUTOFREE char *key = address_key(r, i);
+            char host[CO_HOST_MAX];
+            slot_host(w, r, i, host, sizeof(host));
+            co_json_set(data, key, co_json_string(host));
+        }
+    }
+}
+
+/* ---- */
+
 json_t *op_env_data(const struct op_world *w) {
-    if (w->job->intranet != OP_SERVICE && !op_env_addressed(w)) {
+    if (!op_job_named(w->job) && !op_env_addressed(w)) {
         return NULL;
     }
     uint16_t port = job_port(w);
@@ -188,6 +216,9 @@ json_t *op_env_data(const struct op_world *w) {
             CO_AUTOFREE char *value = encode(w, var, port);
             co_json_set(data, row->name, co_json_string(value));
         }
+    }
+    if (chooses_address(w->job, w->settings)) {
+        set_addresses(w, data);
     }
     return data;
 }
@@ -201,21 +232,28 @@ static const char *role_word(enum op_role role) {
 }
 
 /* {"name": …, "value": …}, or a field of the pod itself. */
-static json_t *direct(const struct op_job *job, enum co_var var, enum op_role role, int32_t index) {
+static json_t *direct(const struct op_job *job, enum co_var var, enum op_role role, int32_t index,
+    const struct op_settings *settings) {
     json_t *e = json_object();
     co_json_set(e, "name", json_string(co_contract[var].name));
     CO_AUTOFREE char *value = NULL;
-    char name[OP_NAME_MAX + 32];
+    char name[CO_HOST_MAX];
     switch (var) {
     case CO_VAR_POD_IP:
-        if (job->intranet != OP_SERVICE) {
+        if (op_job_named(job)) {
+            op_job_host(job, role, index, name, sizeof(name));
+            value = co_xstrdup(name);
+            break;
+        }
+        if (chooses_address(job, settings)) {
+            value = address_key(role, index);
+            co_json_set(e, "valueFrom",
+                json_pack("{s:{s:s,s:s}}", "configMapKeyRef", "name", job->name, "key", value));
+        } else {
             co_json_set(
                 e, "valueFrom", json_pack("{s:{s:s}}", "fieldRef", "fieldPath", "status.podIP"));
-            return e;
         }
-        op_pod_name(job->name, role, index, name, sizeof(name));
-        value = co_xstrdup(name);
-        break;
+        return e;
     case CO_VAR_TRAINER_ID:
         value = number(index);
         break;
@@ -240,10 +278,11 @@ static json_t *direct(const struct op_job *job, enum co_var var, enum op_role ro
     return e;
 }
 
-void op_env_direct(const struct op_job *job, enum op_role role, int32_t index, json_t *env) {
+void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
+    const struct op_settings *settings, json_t *env) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
         if (co_contract[var].via == CO_VIA_ENV && applies(job, co_contract[var].when)) {
-            co_json_append(env, direct(job, var, role, index));
+            co_json_append(env, direct(job, var, role, index, settings));
         }
     }
 }

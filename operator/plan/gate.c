@@ -61,7 +61,7 @@ static const char *waits_for(const struct op_world *w, const char *pod_uid) {
     if (!op_env_addressed(w)) {
         return "addresses";
     }
-    if (job->intranet == OP_SERVICE && !resolvable(w)) {
+    if (op_job_named(job) && !resolvable(w)) {
         return "the pods' names";
     }
     CO_AUTOJSON json_t *env = op_env_data(w);

@@ -133,7 +133,7 @@ static void keep_apart(const struct op_job *job, enum op_role role, json_t *spec
 
 static void apply_intranet(
     const struct op_job *job, enum op_role role, json_t *spec, json_t *first) {
-    if (job->intranet == OP_SERVICE) {
+    if (op_job_named(job)) {
         co_json_append(
             need(first, "ports", json_array), json_pack("{s:i}", "containerPort", CO_PORT_BASE));
     } else if (job->intranet == OP_HOST) {
@@ -151,7 +151,7 @@ static void apply_restart_policy(const struct op_job *job, enum op_role role, js
     if (job->elastic) {
         set_text(spec, "restartPolicy", "OnFailure");
     } else if (!given || !*given) {
-        bool restart = role == OP_WORKER && job->intranet == OP_SERVICE;
+        bool restart = role == OP_WORKER && op_job_named(job);
         set_text(spec, "restartPolicy", restart ? "OnFailure" : "Never");
     }
 }
@@ -173,13 +173,13 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     json_t *spec = deep_copy(json_object_get(tmpl, "spec"));
     co_json_set(pod, "spec", spec);
     set_text(spec, "hostname", name);
-    set_text(spec, "subdomain", name);
+    set_text(spec, "subdomain", job->intranet == OP_DNS ? job->name : name);
     if (*job->priority_class && !co_json_str(spec, "priorityClassName") &&
         !json_object_get(spec, "priority")) {
         set_text(spec, "priorityClassName", job->priority_class);
     }
     json_t *first = json_array_get(json_object_get(spec, "containers"), 0);
-    op_env_direct(job, role, index, need(first, "env", json_array));
+    op_env_direct(job, role, index, settings, need(first, "env", json_array));
     if (!job->elastic) {
         co_json_append(need(first, "envFrom", json_array),
             json_pack("{s:{s:s}}", "configMapRef", "name", job->name));
@@ -196,7 +196,9 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
 
 /* ---- Services and ConfigMaps ---------------------------------------------------------------- */
 
-json_t *op_object_service(const struct op_job *job, const char *name) {
+/* Names resolve before pods are ready: they are told to each other before they start. */
+static json_t *headless(
+    const struct op_job *job, const char *name, const char *label, const char *value) {
     json_t *ports = json_array();
     for (int i = 0; i < CO_PORT_SPAN; i++) {
         CO_AUTOFREE char *port = co_xasprintf("p-%d", i);
@@ -205,8 +207,16 @@ json_t *op_object_service(const struct op_job *job, const char *name) {
     json_t *svc = op_object_new(job, "Service", name, json_object());
     co_json_set(svc, "spec",
         json_pack("{s:s,s:b,s:{s:s},s:o}", "clusterIP", "None", "publishNotReadyAddresses", 1,
-            "selector", OP_LABEL_NAME, name, "ports", ports));
+            "selector", label, value, "ports", ports));
     return svc;
+}
+
+json_t *op_object_service(const struct op_job *job, const char *name) {
+    return headless(job, name, OP_LABEL_NAME, name);
+}
+
+json_t *op_object_job_service(const struct op_job *job) {
+    return headless(job, job->name, OP_LABEL_JOB, job->name);
 }
 
 /* From here on a watch tells of it. */

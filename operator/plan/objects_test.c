@@ -63,6 +63,37 @@ static void a_pod_in_service_mode(void **state) {
                       "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
 }
 
+static void a_pod_in_dns_mode(void **state) {
+    (void)state;
+    CO_AUTOJSON json_t *pod =
+        pod_of(TK_JOB(TK_ROLE("worker", 3) ",'intranet':'DNS'"), OP_WORKER, 2, &no_gate);
+    expect_json(pod,
+        "{" META("x-worker-2", "worker",
+            "2") ",'spec':{'hostname':'x-worker-2','subdomain':'x','restartPolicy':'OnFailure',"
+                 "'containers':[{'name':'main','image':'img','env':[" ENV("'value':'x-worker-2.x'",
+                     "2", "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
+}
+
+static void a_pod_whose_family_is_chosen(void **state) {
+    (void)state;
+    static const struct op_settings family6 = {.gate_image = "", .prefer_family = 6};
+    CO_AUTOJSON json_t *pod = pod_of(TK_JOB(TK_ROLE("worker", 3)), OP_WORKER, 2, &family6);
+    expect_json(json_array_get(json_object_get(first_container(pod), "env"), 0),
+        "{'name':'POD_IP','valueFrom':{'configMapKeyRef':{'name':'x','key':'POD_IP_WORKER_2'}}}");
+    /* A name has no family, and an elastic pod no ConfigMap. */
+    static const struct {
+        const char *spec, *expected;
+    } rows[] = {{"'intranet':'DNS'", "{'name':'POD_IP','value':'x-worker-2.x'}"},
+        {"'intranet':'Service'", "{'name':'POD_IP','value':'x-worker-2'}"},
+        {"'elastic':1", "{'name':'POD_IP'," FROM_POD "}"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *job = co_xasprintf(TK_JOB(TK_ROLE("worker", 3) ",%s"), rows[i].spec);
+        CO_AUTOJSON json_t *other = pod_of(job, OP_WORKER, 2, &family6);
+        expect_json(
+            json_array_get(json_object_get(first_container(other), "env"), 0), rows[i].expected);
+    }
+}
+
 static void an_elastic_pod(void **state) {
     (void)state;
     CO_AUTOJSON json_t *pod =
@@ -222,6 +253,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_in_pod_ip_mode),
         cmocka_unit_test(a_pod_in_service_mode),
+        cmocka_unit_test(a_pod_in_dns_mode),
+        cmocka_unit_test(a_pod_whose_family_is_chosen),
         cmocka_unit_test(an_elastic_pod),
         cmocka_unit_test(what_the_user_wrote_is_kept),
         cmocka_unit_test(nulls_are_as_good_as_absent),

@@ -126,6 +126,14 @@ static void create_service(struct builder *b, enum op_role role, int32_t index) 
     add(b, OP_CREATE, OP_KIND_SERVICE, name, "", op_object_service(b->w->job, name), "missing");
 }
 
+static void create_job_service(struct builder *b) {
+    const struct op_world *w = b->w;
+    if (!w->service && !w->service_taken && !held_back(b, w->service_failure)) {
+        add(b, OP_CREATE, OP_KIND_SERVICE, w->job->name, "", op_object_job_service(w->job),
+            "missing");
+    }
+}
+
 static void create_pod(struct builder *b, enum op_role role, int32_t index) {
     const struct op_slot *s = &b->w->slot[role][index];
     if (s->pod || s->old || s->pod_taken || held_back(b, s->pod_failure) || is_full(b)) {
@@ -184,6 +192,9 @@ static void plan_live(struct builder *b, const struct op_outlook *o, const json_
     }
     if (!op_gang_is_open(b->w)) {
         return;
+    }
+    if (b->w->job->intranet == OP_DNS) {
+        create_job_service(b);
     }
     if (op_world_wants_services(b->w)) {
         each_slot(b, create_service);

@@ -85,6 +85,10 @@ static bool find_taken(struct op_outlook *o, const struct op_world *w) {
             }
         }
     }
+    if (w->service_taken && w->job->intranet == OP_DNS) {
+        say_taken(o, w, OP_KIND_SERVICE, w->service_taken);
+        return true;
+    }
     if (w->configmap_taken) {
         say_taken(o, w, OP_KIND_CONFIGMAP, w->configmap_taken);
         return true;
@@ -110,6 +114,10 @@ static bool find_create_failed(struct op_outlook *o, const struct op_world *w) {
                 return true;
             }
         }
+    }
+    if (w->service_failure && !w->service && w->job->intranet == OP_DNS) {
+        say_create_failed(o, w->service_failure);
+        return true;
     }
     if (w->configmap_failure && !w->configmap) {
         say_create_failed(o, w->configmap_failure);

@@ -70,6 +70,43 @@ static void service_mode_creates_everything_at_once(void **state) {
     tk_done(&c);
 }
 
+/* Names are known before there is a pod: the ConfigMap goes out with everything else. */
+static void dns_mode_has_one_service_a_job(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("ps", 1) "," TK_ROLE("worker", 2) ",'intranet':'DNS',"
+                                                                 "'withGloo':1"));
+    expect_actions(&c, "create ConfigMap x; create Service x; create Pod x-ps-0; "
+                       "create Pod x-worker-0; create Pod x-worker-1");
+    rest(&c);
+    expect_actions(&c, "");
+    json_t *data = co_json_at(c.objects[TK_CONFIGMAPS], "x", "data");
+    assert_string_equal(co_json_str(data, "PADDLE_PORT"), "36000");
+    assert_string_equal(co_json_str(data, "PADDLE_PSERVERS_IP_PORT_LIST"), "x-ps-0.x:36000");
+    assert_string_equal(co_json_str(data, "PADDLE_TRAINERS"), "x-worker-0.x,x-worker-1.x");
+    assert_string_equal(co_json_str(data, "PADDLE_GLOO_HTTP_ENDPOINT"), "x-ps-0.x:36018");
+    const json_t *spec = co_json_at(c.objects[TK_SERVICES], "x", "spec");
+    assert_string_equal(co_json_str(spec, "clusterIP"), "None");
+    assert_true(json_is_true(json_object_get(spec, "publishNotReadyAddresses")));
+    assert_string_equal(co_json_str(spec, "selector", OP_LABEL_JOB), "x");
+    assert_int_equal(json_object_size(json_object_get(spec, "selector")), 1);
+    /* More pods of the same job are in the Service by their label. */
+    set_replicas(&c, "worker", 3);
+    expect_actions(&c, "patch ConfigMap x; create Pod x-worker-2");
+    tk_done(&c);
+}
+
+static void dns_mode_says_who_has_its_services_name(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 1) ",'intranet':'DNS'"));
+    co_json_set(c.objects[TK_SERVICES], "x",
+        tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'theirs'}}"));
+    expect_status(&c, "reason", "NameTaken");
+    expect_actions(&c, "create ConfigMap x; create Pod x-worker-0");
+    tk_done(&c);
+}
+
 static void services_for_all_modes_when_asked_for(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -124,6 +161,9 @@ static void ipv6_addresses_stand_in_brackets_and_the_family_can_be_chosen(void *
         tk_look(&c);
         CO_AUTOJSON json_t *data = op_plan_env(c.seen_job, &c.seen, &c.settings);
         assert_string_equal(co_json_str(data, "PADDLE_TRAINERS"), rows[i].host);
+        assert_string_equal(
+            rows[i].family ? co_json_str(data, "POD_IP_WORKER_0") : rows[i].host, rows[i].host);
+        assert_int_equal(json_object_get(data, "POD_IP_WORKER_0") != NULL, rows[i].family != 0);
         const char *list = co_json_str(data, "PADDLE_TRAINER_ENDPOINTS");
         assert_memory_equal(list, rows[i].start, strlen(rows[i].start));
     }
@@ -194,6 +234,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pod_ip_mode_publishes_with_the_last_address),
         cmocka_unit_test(service_mode_creates_everything_at_once),
+        cmocka_unit_test(dns_mode_has_one_service_a_job),
+        cmocka_unit_test(dns_mode_says_who_has_its_services_name),
         cmocka_unit_test(services_for_all_modes_when_asked_for),
         cmocka_unit_test(variables_are_there_when_their_role_is),
         cmocka_unit_test(ipv6_addresses_stand_in_brackets_and_the_family_can_be_chosen),

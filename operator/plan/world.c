@@ -1,9 +1,22 @@
 #include "operator/plan/world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool op_world_wants_services(const struct op_world *w) {
     return w->job->intranet == OP_SERVICE || w->settings->services_all || w->names_asked;
+}
+
+bool op_job_named(const struct op_job *job) {
+    return job->intranet == OP_SERVICE || job->intranet == OP_DNS;
+}
+
+void op_job_host(
+    const struct op_job *job, enum op_role role, int32_t index, char *ret, size_t size) {
+    char name[OP_NAME_MAX + 1];
+    op_pod_name(job->name, role, index, name, sizeof(name));
+    bool dns = job->intranet == OP_DNS; /* the pod's subdomain is the job's Service */
+    (void)snprintf(ret, size, "%s%s%s", name, dns ? "." : "", dns ? job->name : "");
 }
 
 bool op_world_some_decide(const struct op_world *w) {
@@ -93,6 +106,14 @@ static void place_pod(struct op_world *w, const struct op_pod *pod) {
 static void place_service(struct op_world *w, const struct op_service *service) {
     int32_t index = 0;
     enum op_role role = slot_of_name(w, service->c.name, &index);
+    if (strcmp(service->c.name, w->job->name) == 0) {
+        if (is_ours(w, &service->c)) {
+            w->service = service;
+        } else {
+            w->service_taken = &service->c;
+        }
+        return;
+    }
     if (role == OP_NO_ROLE) {
         return;
     }
@@ -115,6 +136,8 @@ static void place_failure(struct op_world *w, const struct op_failure *f) {
         w->podgroup_failure = strcmp(f->name, w->job->name) == 0 ? f : w->podgroup_failure;
     } else if (f->kind == OP_KIND_CONFIGMAP) {
         w->configmap_failure = strcmp(f->name, w->job->name) == 0 ? f : w->configmap_failure;
+    } else if (f->kind == OP_KIND_SERVICE && strcmp(f->name, w->job->name) == 0) {
+        w->service_failure = f;
     } else {
         enum op_role role = slot_of_name(w, f->name, &index);
         struct op_slot *slot = role == OP_NO_ROLE ? NULL : slot_at(w, role, index);

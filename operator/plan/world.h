@@ -38,6 +38,10 @@ struct op_world {
     size_t n_stale_pods;
     const struct op_service **stale_services;
     size_t n_stale_services;
+    /* The Service of the whole job, in DNS mode. */
+    const struct op_service *service;     /* ours */
+    const struct op_child *service_taken; /* somebody else's */
+    const struct op_failure *service_failure;
     const struct op_configmap *configmap; /* ours, of the present attempt */
     const struct op_configmap *old_configmap;
     const struct op_child *configmap_taken; /* somebody else's */
@@ -57,9 +61,14 @@ static inline int32_t op_world_replicas(const struct op_world *w, enum op_role r
     return w->job->role[role].present ? w->job->role[role].replicas : 0;
 }
 
-/* Every Service that the job is to have: one a pod, in Service mode, when asked for, or for pods of
+/* A Service for each pod: in Service mode, when asked for, or for pods of
  * an earlier version that start only when they find them. */
 bool op_world_wants_services(const struct op_world *w);
+/* Pods are addressed by names, which are known before there is any pod. */
+bool op_job_named(const struct op_job *job);
+/* Where others reach a pod of such a job; the pod knows itself by the same name. */
+void op_job_host(
+    const struct op_job *job, enum op_role role, int32_t index, char *ret, size_t size);
 
 /* Some pods decide by their success that the job is done, and the others are stopped. */
 bool op_world_some_decide(const struct op_world *w);
@@ -82,13 +91,16 @@ bool op_env_published(const struct op_world *w, const json_t *env);
 /* Every pod that is asked for is there, not dying, and has an address. */
 bool op_env_addressed(const struct op_world *w);
 /* Appends the direct variables to a container's env list. */
-void op_env_direct(const struct op_job *job, enum op_role role, int32_t index, json_t *env);
+void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
+    const struct op_settings *settings, json_t *env);
 
 /* ---- objects.c: bodies ------------------------------------------------------------------- */
 
 json_t *op_object_pod(
     const struct op_job *job, enum op_role role, int32_t index, const struct op_settings *settings);
 json_t *op_object_service(const struct op_job *job, const char *name);
+/* The one Service of a job in DNS mode; selects all pods of the job. */
+json_t *op_object_job_service(const struct op_job *job);
 /* An object of ours without a spec: v1, kind, metadata with owner and labels. */
 json_t *op_object_new(
     const struct op_job *job, const char *kind, const char *name, json_t *meta_own);

@@ -51,6 +51,7 @@ def kubelet_thread(plane):
 def kubelet(kubelet_thread):
     kubelet_thread.finish = None
     kubelet_thread.hold = set()
+    kubelet_thread.family = "4"
     return kubelet_thread
 
 

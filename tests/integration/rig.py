@@ -178,14 +178,17 @@ class Kubelet(threading.Thread):
         super().__init__(daemon=True)
         self.plane, self.n, self.created = plane, 0, {}
         self.hold = set()           # names that stay Pending
+        self.family = "4"           # of the pods' addresses: 4, 6, 46
         self.finish = None          # pod -> (exit code, message) or None
         self.enders = {}            # namespace -> such a function
         self.stopping = False
         self.start()
 
     def ip(self):
+        """A pod's addresses, the first one first, joined by commas."""
         self.n += 1
-        return f"10.{self.n >> 16 & 255}.{self.n >> 8 & 255}.{self.n & 255}"
+        v = {"4": f"10.{self.n >> 16 & 255}.{self.n >> 8 & 255}.{self.n & 255}", "6": f"fd00::{self.n:x}"}
+        return ",".join(v[f] for f in self.family)
 
     def run(self):
         while not self.stopping:
@@ -205,7 +208,7 @@ class Kubelet(threading.Thread):
             if pod.metadata.finalizers is None:
                 self.remove(pod)
         elif pod.status.phase == "Pending" and pod.metadata.name not in self.hold:
-            ip = pod.status.pod_ip or self.ip()
+            ip = ",".join(i.ip for i in pod.status.pod_i_ps or []) or self.ip()
             if not self.configmap(pod):
                 self.status(pod, "Pending", ip)
                 threading.Timer(0.1, self.again, (pod,)).start()
@@ -215,7 +218,7 @@ class Kubelet(threading.Thread):
             finish = self.enders.get(pod.metadata.namespace, self.finish)
             end = finish(pod) if finish else None
             if end:
-                self.status(pod, "Failed" if end[0] else "Succeeded", pod.status.pod_ip, end)
+                self.status(pod, "Failed" if end[0] else "Succeeded", ",".join(i.ip for i in pod.status.pod_i_ps), end)
 
     def again(self, pod):
         try:
@@ -244,7 +247,7 @@ class Kubelet(threading.Thread):
         state = {"running": {}} if running else {"waiting": {"reason": "ContainerCreating"}}
         if end:
             state = {"terminated": {"exitCode": end[0], "reason": "Error" if end[0] else "Completed", "message": end[1]}}
-        body = {"status": {"phase": phase, "podIP": ip, "podIPs": [{"ip": ip}], "hostIP": "10.250.0.10",
+        body = {"status": {"phase": phase, "podIP": ip.split(",")[0], "podIPs": [{"ip": i} for i in ip.split(",")], "hostIP": "10.250.0.10",
                            "containerStatuses": [{"name": c.name, "ready": running, "restartCount": 0, "image": c.image,
                                                   "imageID": "x", "state": state} for c in pod.spec.containers]}}
         try:

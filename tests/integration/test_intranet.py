@@ -1,0 +1,114 @@
+"""How pods reach each other: names, addresses of both families, ports on nodes; and an API server on IPv6."""
+import re
+import subprocess
+
+import pytest
+import yaml
+
+from rig import free_port, wait_for
+from test_operator import configmap
+
+
+def env(pod):
+    return {e.name: e for e in pod.spec.containers[0].env}
+
+
+def test_dns_mode_needs_no_addresses(plane, operator, kubelet, ns):
+    operator()
+    kubelet.hold = {"j-ps-0", "j-worker-0", "j-worker-1"}
+    plane.create(ns, "j", worker=2, intranet="DNS", withGloo=1)
+    data = wait_for(lambda: configmap(plane, ns, "j")).data
+    assert data["PADDLE_PSERVERS_IP_PORT_LIST"] == "j-ps-0.j:36000" and data["PADDLE_PORT"] == "36000"
+    assert data["PADDLE_TRAINER_ENDPOINTS"] == "j-worker-0.j:36000,j-worker-1.j:36000"
+    service, = wait_for(lambda: plane.core.list_namespaced_service(ns).items)
+    assert service.metadata.name == "j" and service.spec.cluster_ip == "None" and service.spec.publish_not_ready_addresses
+    pods = wait_for(lambda: (lambda p: p if len(p) == 3 else None)(plane.pods(ns)))
+    assert not any(p.status.pod_ip for p in pods.values())
+    for name, p in pods.items():
+        assert (p.spec.hostname, p.spec.subdomain, env(p)["POD_IP"].value) == (name, "j", f"{name}.j")
+    kubelet.hold = set()
+    for p in pods.values():
+        kubelet.on({"type": "MODIFIED", "object": p})
+    plane.wait_phase(ns, "j", "Running")
+    # What the cluster's DNS answers from: every pod of the job, by its hostname.
+    hosts = lambda: {e.hostname: e.addresses for s in kubernetes_slices(plane, ns) for e in s.endpoints or []}
+    want = {n: [p.status.pod_ip] for n, p in plane.pods(ns).items()}
+    wait_for(lambda: hosts() == want, 20, lambda: f"{hosts()}, expected {want}")
+    kubelet.finish = lambda p: (0, "")
+    for p in plane.pods(ns).values():
+        kubelet.on({"type": "MODIFIED", "object": p})
+    plane.wait_phase(ns, "j", "Completed")
+    wait_for(lambda: not plane.core.list_namespaced_service(ns).items, 20, "the Service is cleaned up, too")
+
+
+def kubernetes_slices(plane, ns):
+    from kubernetes import client
+    return client.DiscoveryV1Api().list_namespaced_endpoint_slice(ns).items
+
+
+@pytest.mark.parametrize("cluster,prefer,host", [
+    ("4", None, r"10\.\d+\.\d+\.\d+"), ("6", None, r"\[fd00::\w+\]"), ("46", None, r"10\.\d+\.\d+\.\d+"),
+    ("46", "6", r"\[fd00::\w+\]"), ("64", "4", r"10\.\d+\.\d+\.\d+"), ("4", "6", r"10\.\d+\.\d+\.\d+")])
+def test_address_families(plane, operator, kubelet, ns, cluster, prefer, host):
+    """Every list has one family, IPv6 in brackets where a port follows, and each pod knows itself as the lists do."""
+    operator(*([f"--prefer-family={prefer}"] if prefer else []))
+    kubelet.family = cluster
+    plane.create(ns, "j", ps=1, worker=2, withGloo=1)
+    plane.wait_phase(ns, "j", "Running")
+    data = configmap(plane, ns, "j").data
+    port = data["PADDLE_PORT"]
+    assert re.fullmatch(f"{host}:{port}", data["PADDLE_PSERVERS_IP_PORT_LIST"]), data
+    assert re.fullmatch(f"{host}:{port},{host}:{port}", data["PADDLE_TRAINER_ENDPOINTS"]), data
+    assert re.fullmatch(f"{host}:{int(port) + 18}", data["PADDLE_GLOO_HTTP_ENDPOINT"]), data
+    bare = [h.rsplit(":", 1)[0].strip("[]") for h in data["PADDLE_TRAINER_ENDPOINTS"].split(",")]
+    assert data["PADDLE_TRAINERS"] == ",".join(bare)
+    for name, p in plane.pods(ns).items():
+        source = env(p)["POD_IP"].value_from
+        own = data[source.config_map_key_ref.key] if prefer else p.status.pod_ip
+        listed = data["PADDLE_PSERVERS_IP_PORT_LIST" if "-ps-" in name else "PADDLE_TRAINER_ENDPOINTS"].split(",")
+        assert listed[int(name[-1])].rsplit(":", 1)[0].strip("[]") == own, (name, own, listed)
+
+
+def test_host_ports_are_kept_apart_across_restarts(plane, operator, kubelet, ns):
+    """Live jobs never share a port, whichever operator gave it; a job keeps its own."""
+    o = operator()
+    ports = lambda: {m.metadata.name: m.data["PADDLE_PORT"] for m in plane.core.list_namespaced_config_map(ns).items
+                     if "PADDLE_PORT" in (m.data or {})}
+    names = []
+    for round_ in range(2):
+        batch = [f"r{round_}j{i}" for i in range(6)]
+        before = ports()
+        for i, name in enumerate(batch):
+            plane.create(ns, name, ps=None, worker=1, intranet="Host")
+            if i == 3:                          # some have no ConfigMap yet
+                o.kill()
+                o.start()
+        names += batch
+        wait_for(lambda: len(ports()) == len(names), 30, lambda: f"{sorted(ports())}")
+        now = ports()
+        assert len(set(now.values())) == len(names), sorted(now.items(), key=lambda kv: kv[1])
+        assert {k: now[k] for k in before} == before
+    assert not kubelet.twice(ns)
+
+
+@pytest.fixture
+def on_ipv6(plane, tmp_path):
+    """A kubeconfig whose server is on ::1."""
+    port, target = free_port(), plane.server.removeprefix("https://")
+    p = subprocess.Popen(["socat", f"TCP6-LISTEN:{port},bind=[::1],fork,reuseaddr", f"TCP:{target}"], stdin=subprocess.DEVNULL)
+    config = yaml.safe_load(open(plane.kubeconfig))
+    cluster = config["clusters"][0]["cluster"]
+    cluster["server"] = f"https://[::1]:{port}"
+    cluster["tls-server-name"] = "kubernetes.default"
+    (tmp_path / "config").write_text(yaml.safe_dump(config))
+    yield tmp_path / "config"
+    p.terminate()
+    p.wait(10)
+
+
+def test_api_server_on_ipv6(plane, operator, kubelet, ns, on_ipv6):
+    o = operator("--metrics-bind-address=[::1]:0", kubeconfig=on_ipv6)
+    kubelet.family = "6"
+    plane.create(ns, "j")
+    plane.wait_phase(ns, "j", "Running")
+    assert "server=https://[::1]:" in o.text()
