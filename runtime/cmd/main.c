@@ -20,6 +20,7 @@ static const struct {
     const char *name, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
+    {"launch", "start this node's training processes, as fleetrun does", rt_cmd_launch},
     {"exec", "run a program as a container's first process: signals, orphans, exit code",
         rt_cmd_exec},
     {"local", "run a rendered job as processes on this machine", rt_cmd_local},

@@ -150,9 +150,7 @@ bool rt_output_broken(const struct rt_output *o) {
     return o->broken;
 }
 
-/* A description of our own of what fd is; -1 where that is another file position or not to be
- * had: then writes go to fd itself. */
-static int reopen(int fd) {
+int rt_output_reopen(int fd) {
     struct stat st;
     if (fstat(fd, &st) < 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))) {
         return -1;
@@ -166,7 +164,7 @@ int rt_output_open(struct co_loop *loop, const struct rt_output_options *options
     struct rt_output **ret, struct co_err *err) {
     struct rt_output *o = co_xcalloc(1, sizeof(*o));
     *o = (struct rt_output){.options = *options, .queue = CO_BUF(MAX_BYTES)};
-    o->fd = reopen(options->fd);
+    o->fd = rt_output_reopen(options->fd);
     o->own = o->fd >= 0;
     if (o->own && co_poll_new(loop, o->fd, writable, o, &o->poll, NULL)) {
         co_close(o->fd); /* /dev/null cannot be polled, nor does it block */

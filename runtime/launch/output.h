@@ -45,3 +45,7 @@ void rt_output_say(struct rt_output *o, const char *fmt, ...) CO_PRINTF(2, 3);
 
 bool rt_output_full(const struct rt_output *o);   /* do not add now */
 bool rt_output_broken(const struct rt_output *o); /* nobody will ever read it */
+
+/* A non-blocking description of our own of what fd is; -1 where that is another file position or
+ * not to be had: then writes go to fd itself. */
+int rt_output_reopen(int fd);

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 
 #include "common/buf.h"
-#include "runtime/launch/env.h"
+#include "runtime/plan/env.h"
 
 enum { RT_PODS_MAX = 1000, RT_PODS_BLOCK = 200 /* addresses in a block: 127.0.<block>.10... */ };
 

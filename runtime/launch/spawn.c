@@ -33,6 +33,9 @@ __attribute__((noreturn)) static void child(const struct rt_spawn *s, pid_t pare
             (void)tcsetpgrp(STDIN_FILENO, getpid());
         }
     }
+    if (s->cpus) {
+        (void)sched_setaffinity(0, sizeof(*s->cpus), s->cpus);
+    }
     put_fd(s->in, STDIN_FILENO);
     put_fd(s->out, STDOUT_FILENO);
     put_fd(s->err, STDERR_FILENO);

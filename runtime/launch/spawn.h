@@ -4,6 +4,7 @@
  * Call from the main thread, without other threads.  Knows nothing of containers or jobs. */
 #pragma once
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -15,6 +16,7 @@ struct rt_spawn {
     char *const *envp; /* NULL: this process's */
     const char *dir;   /* NULL: this process's */
     int in, out, err;  /* -1: this process's */
+    const cpu_set_t *cpus; /* cores it may use; NULL: this process's */
     bool session;      /* of its own, without a terminal; else a process group of its own */
     bool foreground;   /* that group gets the terminal, if this process has it on stdin */
 };

@@ -1,4 +1,4 @@
-#include "runtime/launch/env.h"
+#include "runtime/plan/env.h"
 
 #include <ctype.h>
 #include <string.h>

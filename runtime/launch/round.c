@@ -1,0 +1,311 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "runtime/launch/launch_internal.h"
+#include "runtime/launch/story.h"
+
+enum { DETAIL_BYTES = 3000 /* of a failed child's log */ };
+
+/* ---- logs -------------------------------------------------------------------------------- */
+
+static void echo_done(void *arg) {
+    struct rt_launch *l = arg;
+    l->echoing = false;
+    rt_launch_try_finish(l);
+}
+
+static void log_lost(void *arg, const struct co_err *err) {
+    struct rt_launch *l = arg;
+    rt_say(&l->say, RT_SAY_WARNING, "%s: the child goes on, what it prints now is lost",
+        co_err_text(err));
+}
+
+static const char *log_path(const struct rt_launch *l, size_t i) {
+    return l->log[i] ? rt_childlog_path(l->log[i]) : "None";
+}
+
+static int make_dirs(const char *path, struct co_err *err) {
+    CO_AUTOFREE char *dir = co_xstrdup(path);
+    for (char *p = dir + 1;; p++) {
+        char c = *p;
+        if (c && c != '/') {
+            continue;
+        }
+        *p = '\0';
+        if (mkdir(dir, 0777) && errno != EEXIST) {
+            return co_err_errno(err, errno, "log_dir \"%.300s\": cannot make \"%.300s\"", path, dir);
+        }
+        *p = c;
+        if (!c) {
+            return 0;
+        }
+    }
+}
+
+/* Without a file a child writes to this process's own output. */
+static void open_log(struct rt_launch *l, size_t i) {
+    const struct rt_options *o = l->options;
+    const char *dir = o->text[RT_OPT_LOG_DIR];
+    if (!*dir) {
+        return;
+    }
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, l->plan.process[i].log);
+    const struct rt_childlog_options options = {.path = path,
+        .overwrite = l->round == 1 && o->number[RT_OPT_LOG_OVERWRITE] == 1,
+        .max_size = o->number[RT_OPT_LOG_MAX_SIZE],
+        .lost = log_lost,
+        .arg = l};
+    struct co_err err = {0};
+    int r = rt_childlog_open(l->loop, &options, &l->log[i], &err);
+    /* fleetrun shows its first worker, the new launchers their first process. */
+    bool first = l->options->format == RT_FORMAT_2_0
+                     ? l->job.mode != RT_MODE_PS && i == 0
+                     : i == 0;
+    if (!r && first) {
+        r = rt_childlog_echo(l->log[i], STDOUT_FILENO, echo_done, l, &err);
+    }
+    if (r) {
+        rt_say(&l->say, RT_SAY_WARNING, "%s", co_err_text(&err));
+    }
+}
+
+static void close_logs(struct rt_launch *l) {
+    for (size_t i = 0; l->log && i < l->plan.n; i++) {
+        rt_childlog_close(l->log[i]);
+    }
+    free(l->log);
+    l->log = NULL;
+}
+
+static void say_if_full(struct rt_launch *l) {
+    struct statvfs v;
+    const char *dir = l->options->text[RT_OPT_LOG_DIR];
+    if (*dir && statvfs(dir, &v) == 0 && v.f_bavail == 0) {
+        rt_say(&l->say, RT_SAY_ERROR,
+            "log_dir \"%s\": no space left on its disk, which may be why", dir);
+    }
+}
+
+void rt_round_show_failed(struct rt_launch *l) {
+    char text[DETAIL_BYTES + 1];
+    size_t n = l->failed < l->plan.n && l->log && l->log[l->failed]
+                   ? rt_childlog_tail(l->log[l->failed], text, sizeof(text))
+                   : 0;
+    if (l->failed < l->plan.n) {
+        rt_story_detail(&l->say, text, n);
+    }
+}
+
+/* ---- processes --------------------------------------------------------------------------- */
+
+static bool counts(const struct rt_launch *l, size_t i) {
+    return l->job.way == RT_WAY_GIVEN || l->plan.process[i].seat != RT_SEAT_SERVER;
+}
+
+void rt_round_stop_servers(struct rt_launch *l) {
+    rt_story_workers_done(&l->say, &l->job, rt_children_running(l->children));
+    if (l->running) {
+        rt_children_stop(l->children, rt_launch_grace(l));
+    }
+}
+
+/* Servers of several nodes serve everybody's workers: they stay until all of those are done. */
+static void workers_done(struct rt_launch *l) {
+    l->completed = true;
+    if (l->job.mode != RT_MODE_PS || l->job.way == RT_WAY_GIVEN) {
+        return; /* the last one has ended */
+    }
+    if (l->rdzv) {
+        rt_rdzv_done(l->rdzv);
+    } else if (l->plan.n_nodes == 1) {
+        rt_round_stop_servers(l);
+    } else if (rt_children_running(l->children)) {
+        rt_say(&l->say, RT_SAY_INFO,
+            "the workers of this node are done; its servers stay for those of other nodes, until "
+            "SIGTERM: a --master would tell when all are done");
+    }
+}
+
+static void failed(struct rt_launch *l, size_t i, int status) {
+    char name[64], how[64], why[160];
+    rt_process_name(&l->plan.process[i], name, sizeof(name));
+    rt_exit_text(status, how, sizeof(how));
+    (void)snprintf(why, sizeof(why), "%s: %s", name, how);
+    rt_children_stop(l->children, rt_launch_grace(l)); /* first of all: the others wait for the one that is gone */
+    rt_story_failed(&l->say, &l->job, &l->plan, i, status, log_path(l, i));
+    say_if_full(l);
+    l->failed = i;
+    if (l->rdzv && l->options->number[RT_OPT_ELASTIC_LEVEL] == 1) {
+        l->code = rt_exit_code(status);
+        rt_rdzv_restart(l->rdzv, why);
+        return;
+    }
+    rt_launch_end(l, rt_exit_code(status), why);
+}
+
+static void ended(void *arg, size_t i, int status) {
+    struct rt_launch *l = arg;
+    if (l->log[i] && rt_childlog_finish(l->log[i])) {
+        l->echoing = true;
+    }
+    if (l->over || l->again || l->completed || l->failed < l->plan.n) {
+        return; /* told to end: how tells nothing */
+    }
+    if (rt_exit_code(status) != 0) {
+        failed(l, i, status);
+    } else if (counts(l, i) && --l->n_left == 0) {
+        workers_done(l);
+    }
+}
+
+static void killing(void *arg, size_t n, bool strays) {
+    const struct rt_launch *l = arg;
+    rt_say(&l->say, RT_SAY_WARNING, "%zu process%s%s did not end after SIGTERM: SIGKILL", n,
+        n == 1 ? "" : "es", strays ? " that left their sessions" : "");
+}
+
+static void empty(void *arg, size_t n_lost) {
+    struct rt_launch *l = arg;
+    l->running = false;
+    if (n_lost) {
+        rt_say(&l->say, RT_SAY_ERROR, "%zu processes did not even end after SIGKILL", n_lost);
+    }
+    if (l->again && !l->over) {
+        rt_rdzv_again(l->rdzv, NULL);
+    } else if (l->failed < l->plan.n && l->rdzv && !l->parting && !l->over) {
+        return; /* the others are being asked to start again: `changed` or `ended` comes */
+    } else {
+        rt_launch_end(l, l->completed ? 0 : l->code, "");
+    }
+}
+
+/* The i-th of n equal shares of this process's cores; at least one core. */
+static void share_cores(size_t i, size_t n, cpu_set_t *ret) {
+    cpu_set_t all;
+    CPU_ZERO(ret);
+    if (sched_getaffinity(0, sizeof(all), &all) < 0) {
+        return;
+    }
+    const size_t count = (size_t)CPU_COUNT(&all);
+    const size_t from = i * count / n, to = (i + 1) * count / n;
+    size_t k = 0;
+    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &all)) {
+            if (k == from || (k > from && k < to)) {
+                CPU_SET(cpu, ret);
+            }
+            k++;
+        }
+    }
+}
+
+/* This process's environment without proxies, which collective libraries stumble over, and with
+ * what the plan sets. */
+static void child_env(const struct rt_process *p, struct rt_env *ret) {
+    static const char *const proxies[] = {"http_proxy", "https_proxy"};
+    for (char *const *e = environ; *e; e++) {
+        size_t len = strcspn(*e, "=");
+        CO_AUTOFREE char *name = co_xstrndup(*e, len);
+        if (len && (*e)[len]) {
+            rt_env_set(ret, name, *e + len + 1);
+        }
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(proxies); i++) {
+        const char *value = rt_env_get(ret, proxies[i]);
+        if (value) {
+            CO_AUTOFREE char *kept = co_xasprintf("%s_original", proxies[i]);
+            rt_env_set(ret, kept, value);
+            rt_env_remove(ret, proxies[i]);
+        }
+    }
+    for (size_t i = 0; i < p->set.n; i++) {
+        size_t len = strcspn(p->set.item[i], "=");
+        CO_AUTOFREE char *name = co_xstrndup(p->set.item[i], len);
+        rt_env_set(ret, name, p->set.item[i] + len + 1);
+    }
+}
+
+static int start_process(struct rt_launch *l, size_t i, int null, struct co_err *err) {
+    open_log(l, i);
+    struct rt_env env = {0};
+    child_env(&l->plan.process[i], &env);
+    cpu_set_t cores;
+    share_cores(i, l->plan.n, &cores);
+    const bool spread = strcmp(l->options->text[RT_OPT_CPU_AFFINITY], "spread") == 0;
+    const int fd = l->log[i] ? rt_childlog_fd(l->log[i]) : -1;
+    const struct rt_spawn s = {.argv = l->plan.command.item,
+        .envp = env.item,
+        .in = null,
+        .out = fd,
+        .err = fd,
+        .cpus = spread ? &cores : NULL,
+        .session = true};
+    int r = rt_children_start(l->children, &s, err);
+    if (l->log[i]) {
+        rt_childlog_started(l->log[i]);
+    }
+    rt_env_done(&env);
+    return r;
+}
+
+static void start_processes(struct rt_launch *l) {
+    CO_AUTOCLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    l->log = co_xcalloc(l->plan.n, sizeof(struct rt_childlog *));
+    l->running = true;
+    struct co_err err = {0};
+    int r = 0;
+    rt_ports_release(&l->ports);
+    for (size_t i = 0; i < l->plan.n && !r; i++) {
+        r = start_process(l, i, null, &err);
+    }
+    if (r) {
+        rt_launch_error(l, rt_spawn_exit_code(r), &err);
+    } else {
+        rt_story_running(&l->say, &l->job, &l->plan);
+    }
+    rt_children_started(l->children);
+}
+
+/* values: of all nodes, by rank. */
+void rt_round_start(struct rt_launch *l, const char *const *values, size_t n, size_t self) {
+    close_logs(l);
+    rt_plan_done(&l->plan);
+    rt_children_clear(l->children);
+    CO_AUTOFREE char *scratch = co_xasprintf("%s/paddlerun-gloo-%s-%d",
+        getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", l->node.pod, ++l->round);
+    struct co_err err = {0};
+    int r = rt_plan_make(&l->job, values, n, self, scratch, &l->plan, &err);
+    l->failed = l->plan.n;
+    l->code = 0;
+    if (r) {
+        rt_launch_error(l, 1, &err);
+        return;
+    }
+    l->completed = l->again = false;
+    for (size_t i = 0; i < l->plan.n; i++) {
+        l->n_left += counts(l, i);
+    }
+    rt_story_run(&l->say, &l->job, &l->plan);
+    const char *dir = l->options->text[RT_OPT_LOG_DIR];
+    if (*dir && make_dirs(dir, &err)) {
+        rt_say(&l->say, RT_SAY_WARNING, "%s", co_err_text(&err));
+    }
+    rt_story_files(&l->say, &l->job, &l->plan, values, n);
+    start_processes(l);
+    if (l->n_left == 0 && !l->over) {
+        workers_done(l); /* servers only: the other nodes' workers decide */
+    }
+}
+
+const struct rt_children_fns rt_round_fns = {.ended = ended, .killing = killing, .empty = empty};
+
+void rt_round_done(struct rt_launch *l) {
+    close_logs(l);
+    rt_plan_done(&l->plan);
+}

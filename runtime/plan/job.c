@@ -1,0 +1,473 @@
+#include "runtime/plan/job.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/contract.h"
+#include "common/json.h"
+#include "common/parse.h"
+
+enum {
+    NODES_MAX = 100000,
+    NOTES_MAX = 1 << 20,
+    PORT_MAX = 65535,
+    LEGACY_PORT = 6170, /* of trainers that were named without a port */
+};
+
+const char *const rt_mode_name[RT_MODE_COUNT] = {
+    [RT_MODE_COLLECTIVE] = "collective", [RT_MODE_PS] = "ps", [RT_MODE_RPC] = "rpc"};
+
+struct env {
+    rt_plan_getenv_fn get;
+    void *arg;
+};
+
+/* "": not set, or empty. */
+static const char *env_get(const struct env *e, enum co_var var) {
+    const char *value = e->get(e->arg, co_contract[var].name);
+    return value ? value : "";
+}
+
+/* The first of the two that was given; an option's newer and its older name. */
+static enum rt_option either(const struct rt_options *o, enum rt_option one, enum rt_option two) {
+    return rt_option_has(o, two) && rt_option_given(o, two) ? two : one;
+}
+
+/* ---- what kind of job -------------------------------------------------------------------- */
+
+static bool any_given(const struct rt_options *o, const enum rt_option *ids, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (rt_option_given(o, ids[i]) && rt_option_has(o, ids[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool asks_for_ps(const struct rt_options *o) {
+    static const enum rt_option ids[] = {RT_OPT_SERVER_NUM, RT_OPT_SERVERS, RT_OPT_TRAINER_NUM,
+        RT_OPT_TRAINERS, RT_OPT_WORKER_NUM, RT_OPT_WORKERS, RT_OPT_HETER_WORKER_NUM,
+        RT_OPT_HETER_WORKERS};
+    return any_given(o, ids, CO_ARRAY_LEN(ids));
+}
+
+/* An environment that is a process's of a job with servers: paddle-operator's pods have it. */
+static bool is_given(const struct rt_options *o, const struct env *e) {
+    const char *mode = o->text[RT_OPT_RUN_MODE];
+    return (!mode || strncmp(mode, "ps", 2) == 0) && !asks_for_ps(o) &&
+           *env_get(e, CO_VAR_PSERVERS) && *env_get(e, CO_VAR_TRAINING_ROLE);
+}
+
+static enum rt_mode mode_of(const struct rt_options *o, bool given) {
+    const char *mode = o->text[RT_OPT_RUN_MODE];
+    if (given || asks_for_ps(o) || (mode && strncmp(mode, "ps", 2) == 0)) {
+        return RT_MODE_PS;
+    }
+    return mode && strcmp(mode, "rpc") == 0 ? RT_MODE_RPC : RT_MODE_COLLECTIVE;
+}
+
+static int parse_nodes(struct rt_job *j, struct co_err *err) {
+    enum rt_option id = either(j->options, RT_OPT_NNODES, RT_OPT_NP);
+    const char *text = j->options->text[id];
+    CO_AUTOFREE char *min = co_xstrndup(text, strcspn(text, ":"));
+    const char *max = strchr(text, ':');
+    int64_t a = 0, b = 0;
+    const char *what = rt_option_rows[id].name;
+    int r = co_parse_i64(what, min, 1, NODES_MAX, &a, err);
+    r = r || !max ? r : co_parse_i64(what, max + 1, a, NODES_MAX, &b, err);
+    j->nodes_min = (int)a;
+    j->nodes_max = (int)(max ? b : a);
+    j->elastic = max;
+    if (!r && j->options->text[RT_OPT_SCRIPT] &&
+        strcmp(j->options->text[RT_OPT_SCRIPT], "run_check") == 0 && j->nodes_max < 2) {
+        j->nodes_min = j->nodes_max = 2; /* as Paddle has it */
+    }
+    return r;
+}
+
+static const char *own_ip(const struct rt_job *j) {
+    const char *host = j->options->text[RT_OPT_HOST];
+    struct in6_addr v6;
+    bool is_v6 = host && inet_pton(AF_INET6, host, &v6) == 1;
+    return host && (is_v6 || strchr(host, '.')) ? host : j->node->ip;
+}
+
+/* ---- hosts ------------------------------------------------------------------------------- */
+
+/* The host of "host:port", "[v6]:port" or "host"; the caller frees. */
+static char *host_of(const char *endpoint) {
+    struct co_hostport hp;
+    if (co_parse_hostport("endpoint", endpoint, &hp, NULL) == 0) {
+        return co_xstrdup(hp.host);
+    }
+    return co_xstrdup(endpoint);
+}
+
+static void distinct_hosts(const struct rt_list *endpoints, struct rt_list *ret) {
+    for (size_t i = 0; i < endpoints->n; i++) {
+        CO_AUTOFREE char *host = host_of(endpoints->item[i]);
+        if (!rt_list_has(ret, host)) {
+            rt_list_add(ret, host);
+        }
+    }
+}
+
+/* This node's place among the hosts: by rank, else by address. */
+static int find_self(struct rt_job *j, const char *what, struct co_err *err) {
+    if (j->rank >= 0 && (size_t)j->rank < j->hosts.n) {
+        return 0;
+    }
+    for (size_t i = 0; i < j->hosts.n; i++) {
+        if (strcmp(j->hosts.item[i], j->ip) == 0) {
+            j->rank = (int)i;
+            return 0;
+        }
+    }
+    CO_AUTOFREE char *list = rt_list_join(&j->hosts, ",");
+    return co_err_set(err, CO_INVALID,
+        "this node's address \"%s\" is not in %s \"%.300s\": expected --host or POD_IP to be one "
+        "of them, or --rank to tell which",
+        j->ip, what, list);
+}
+
+/* ---- ways -------------------------------------------------------------------------------- */
+
+static int way_endpoints(struct rt_job *j, const char *name, const char *text, struct co_err *err) {
+    rt_list_split(&j->endpoints, text);
+    distinct_hosts(&j->endpoints, &j->hosts);
+    CO_AUTOFREE char *list = rt_list_python(j->endpoints.item, j->endpoints.n);
+    int r = co_buf_addf(&j->notes, err, "INFO args reset by env %s\n%s\n", name, list);
+    j->nodes_min = j->nodes_max = (int)j->hosts.n;
+    j->way = j->hosts.n > 1 ? RT_WAY_ENDPOINTS : RT_WAY_ALONE;
+    return r || j->hosts.n < 2 ? r : find_self(j, name, err);
+}
+
+static int way_ips(struct rt_job *j, struct co_err *err) {
+    const char *text = j->options->text[RT_OPT_IPS];
+    rt_list_split(&j->hosts, text);
+    if (j->hosts.n > 1 && rt_list_has(&j->hosts, "127.0.0.1")) {
+        return co_err_set(
+            err, CO_INVALID, "127.0.0.1 in ips is not allowed in multi-nodes: --ips is \"%s\"", text);
+    }
+    if (j->hosts.n == 1) {
+        j->rank = 0;
+    }
+    j->nodes_min = j->nodes_max = (int)j->hosts.n;
+    j->way = RT_WAY_IPS;
+    return find_self(j, "--ips", err);
+}
+
+/* A trainer named by its host alone has the port that Paddle's old launcher gives it. */
+static void complete_ports(struct rt_list *l, size_t n_servers) {
+    for (size_t i = 0; i < l->n; i++) {
+        struct co_hostport hp;
+        if (co_parse_hostport("endpoint", l->item[i], &hp, NULL)) {
+            char text[CO_HOST_MAX + 10];
+            co_hostport_format(
+                l->item[i], (unsigned)(LEGACY_PORT + n_servers + i), text, sizeof(text));
+            free(l->item[i]);
+            l->item[i] = co_xstrdup(text);
+        }
+    }
+}
+
+static int check_count(const struct rt_job *j, enum rt_option number, enum rt_option list,
+    size_t n, struct co_err *err) {
+    const struct rt_options *o = j->options;
+    if (rt_option_given(o, number) && o->number[number] >= 0 && (size_t)o->number[number] != n) {
+        return co_err_set(err, CO_INVALID,
+            "--%s is %s, but --%s has %zu endpoints: expected them to agree",
+            rt_option_rows[number].name, o->text[number], rt_option_rows[list].name, n);
+    }
+    return 0;
+}
+
+static int way_lists(struct rt_job *j, const char *servers, enum rt_option trainers_id,
+    const char *heters, struct co_err *err) {
+    rt_list_split(&j->seats[RT_SEAT_SERVER], servers);
+    rt_list_split(&j->seats[RT_SEAT_TRAINER], j->options->text[trainers_id]);
+    rt_list_split(&j->seats[RT_SEAT_HETER], heters ? heters : "");
+    const size_t n_servers = j->seats[RT_SEAT_SERVER].n, n_trainers = j->seats[RT_SEAT_TRAINER].n;
+    int r = check_count(j, RT_OPT_SERVER_NUM, RT_OPT_SERVERS, n_servers, err);
+    r = r ? r : check_count(j, RT_OPT_WORKER_NUM, trainers_id, n_trainers, err);
+    if (r) {
+        return r;
+    }
+    complete_ports(&j->seats[RT_SEAT_TRAINER], n_servers);
+    for (int s = 0; s < RT_SEAT_COUNT; s++) {
+        distinct_hosts(&j->seats[s], &j->hosts);
+    }
+    if (rt_list_has(&j->hosts, "127.0.0.1")) {
+        j->ip = "127.0.0.1";
+    }
+    j->way = RT_WAY_LISTS;
+    for (int s = 0; s < RT_SEAT_COUNT; s++) {
+        for (size_t i = 0; i < j->seats[s].n; i++) {
+            CO_AUTOFREE char *host = host_of(j->seats[s].item[i]);
+            j->n[s] += strcmp(host, j->ip) == 0;
+        }
+    }
+    if (rt_job_processes(j) == 0) {
+        CO_AUTOFREE char *list = rt_list_join(&j->hosts, ",");
+        return co_err_set(err, CO_INVALID,
+            "no endpoint of --servers and --trainers is on this node, \"%s\": expected --host or "
+            "POD_IP to be one of \"%.300s\"",
+            j->ip, list);
+    }
+    return 0;
+}
+
+static int one_list(const struct rt_options *o, enum rt_option trainers, struct co_err *err) {
+    bool servers = rt_option_has(o, RT_OPT_SERVERS);
+    return co_err_set(err, CO_INVALID,
+        "--%s without --%s: expected both lists, or --server_num and --trainer_num",
+        servers ? "servers" : rt_option_rows[trainers].name,
+        servers ? rt_option_rows[trainers].name : "servers");
+}
+
+/* ---- processes of this node -------------------------------------------------------------- */
+
+/* kubeflow's operator tells servers PADDLE_SERVER_NUM and trainers PADDLE_TRAINER_NUM: who is
+ * told the one is none of the other. */
+static size_t count_of(const struct rt_options *o, enum rt_option mine, enum rt_option other) {
+    if (o->number[mine] >= 0) {
+        return (size_t)o->number[mine];
+    }
+    return o->origin[other] == RT_FROM_ENVIRONMENT && o->number[other] > 0 ? 0 : 1;
+}
+
+static int count_ps(struct rt_job *j, struct co_err *err) {
+    const struct rt_options *o = j->options;
+    enum rt_option trainers = either(o, RT_OPT_TRAINER_NUM, RT_OPT_WORKER_NUM);
+    j->n[RT_SEAT_SERVER] = count_of(o, RT_OPT_SERVER_NUM, trainers);
+    j->n[RT_SEAT_TRAINER] = count_of(o, trainers, RT_OPT_SERVER_NUM);
+    int64_t heters = o->number[RT_OPT_HETER_WORKER_NUM];
+    j->n[RT_SEAT_HETER] = heters > 0 ? (size_t)heters : 0;
+    bool alone = j->way == RT_WAY_ALONE;
+    if (alone && (j->n[RT_SEAT_SERVER] == 0 || j->n[RT_SEAT_TRAINER] == 0)) {
+        return co_err_set(err, CO_INVALID,
+            "%zu servers and %zu trainers on the only node: expected at least one of each",
+            j->n[RT_SEAT_SERVER], j->n[RT_SEAT_TRAINER]);
+    }
+    if (rt_job_processes(j) == 0) {
+        return co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
+    }
+    j->n_ports = rt_job_processes(j) + 1;
+    return 0;
+}
+
+static int select_devices(struct rt_job *j, struct co_err *err) {
+    const struct rt_list *visible = &j->node->visible;
+    struct rt_list asked = {0};
+    rt_list_split(&asked, j->options->text[RT_OPT_DEVICES] ? j->options->text[RT_OPT_DEVICES] : "");
+    int r = 0;
+    for (size_t i = 0; i < (asked.n ? asked.n : visible->n) && !r; i++) {
+        size_t at = 0;
+        while (asked.n && at < visible->n && strcmp(visible->item[at], asked.item[i]) != 0) {
+            at++;
+        }
+        if (asked.n && visible->n && at == visible->n) {
+            CO_AUTOFREE char *list = rt_list_join(visible, ",");
+            r = co_err_set(err, CO_INVALID, "Device not found %s from %s for setting %s",
+                asked.item[i], j->options->text[RT_OPT_DEVICES], list);
+        } else if (asked.n && !visible->n) {
+            rt_list_add(&j->devices, asked.item[i]);
+        } else {
+            rt_list_add_own(&j->devices, co_xasprintf("%zu", asked.n ? at : i));
+        }
+    }
+    rt_list_done(&asked);
+    return r;
+}
+
+static int count_trainers(struct rt_job *j, struct co_err *err) {
+    int r = select_devices(j, err);
+    int64_t asked = j->options->number[RT_OPT_NPROC_PER_NODE];
+    size_t n = asked > 0 ? (size_t)asked : j->devices.n ? j->devices.n : 1;
+    if (!r && j->devices.n && n > j->devices.n) {
+        return co_err_set(err, CO_INVALID,
+            "nproc_per_node is %zu, but there are %zu devices: expected one for each process", n,
+            j->devices.n);
+    }
+    j->n[RT_SEAT_TRAINER] = n;
+    j->n_ports = j->way == RT_WAY_ALONE || j->way == RT_WAY_MEET ? n + 1 : 0;
+    return r;
+}
+
+/* Endpoints in the environment: one a node, whose ports go on, or one a process. */
+static int check_endpoints(struct rt_job *j, const struct env *e, struct co_err *err) {
+    const size_t n = j->n[RT_SEAT_TRAINER];
+    const char *span = env_get(e, CO_VAR_PORTS_NUM);
+    int64_t ports = CO_PORT_SPAN;
+    if (*span && co_parse_i64(co_contract[CO_VAR_PORTS_NUM].name, span, 1, PORT_MAX, &ports, err)) {
+        return err ? err->code : CO_INVALID;
+    }
+    if (j->endpoints.n == j->hosts.n * n || (j->endpoints.n == j->hosts.n && (int64_t)n <= ports)) {
+        return 0;
+    }
+    return co_err_set(err, CO_INVALID,
+        "%zu endpoints in the environment for %zu nodes of %zu processes: expected one a node with "
+        "%zu ports, or one a process",
+        j->endpoints.n, j->hosts.n, n, n);
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+static int plan_ps(struct rt_job *j, struct co_err *err) {
+    const struct rt_options *o = j->options;
+    enum rt_option trainers = either(o, RT_OPT_TRAINERS, RT_OPT_WORKERS);
+    bool has_servers = rt_option_has(o, RT_OPT_SERVERS), has_trainers = rt_option_has(o, trainers);
+    if (has_servers != has_trainers) {
+        return one_list(o, trainers, err);
+    }
+    if (has_servers) {
+        return way_lists(
+            j, o->text[RT_OPT_SERVERS], trainers, o->text[RT_OPT_HETER_WORKERS], err);
+    }
+    return count_ps(j, err);
+}
+
+static int plan_collective(struct rt_job *j, const struct env *e, struct co_err *err) {
+    static const char other[] = "DISTRIBUTED_TRAINER_ENDPOINTS";
+    const char *name = co_contract[CO_VAR_TRAINER_ENDPOINTS].name;
+    const char *endpoints = env_get(e, CO_VAR_TRAINER_ENDPOINTS);
+    if (!*endpoints && e->get(e->arg, other)) {
+        name = other;
+        endpoints = e->get(e->arg, other);
+    }
+    int r = 0;
+    /* An elastic job's nodes come and go; the list in its environment is that of one moment. */
+    if (*endpoints && !j->elastic) {
+        r = way_endpoints(j, name, endpoints, err);
+    } else if (!j->master && rt_option_has(j->options, RT_OPT_IPS) &&
+               rt_option_given(j->options, RT_OPT_IPS)) {
+        r = way_ips(j, err);
+    }
+    r = r ? r : count_trainers(j, err);
+    return r || j->way != RT_WAY_ENDPOINTS ? r : check_endpoints(j, e, err);
+}
+
+static void given(struct rt_job *j, const struct env *e) {
+    const char *role = env_get(e, CO_VAR_TRAINING_ROLE);
+    j->way = RT_WAY_GIVEN;
+    j->n[strcmp(role, "PSERVER") == 0   ? RT_SEAT_SERVER
+            : strncmp(role, "HETER", 5) ? RT_SEAT_TRAINER
+                                        : RT_SEAT_HETER] = 1;
+    j->nodes_min = j->nodes_max = 1;
+}
+
+static const char *master_of(struct rt_job *j, char **held) {
+    const struct rt_options *o = j->options;
+    if (rt_option_has(o, RT_OPT_MASTER)) {
+        return o->text[RT_OPT_MASTER];
+    }
+    if (rt_option_has(o, RT_OPT_ELASTIC_SERVER)) {
+        *held = co_xasprintf("etcd://%s", o->text[RT_OPT_ELASTIC_SERVER]);
+    }
+    return *held;
+}
+
+int rt_job_plan(const struct rt_options *options, const struct rt_node *node,
+    rt_plan_getenv_fn get, void *arg, struct rt_job *ret, struct co_err *err) {
+    const struct env e = {.get = get, .arg = arg};
+    struct rt_job j = {.options = options,
+        .node = node,
+        .format = options->format,
+        .rank = (int)options->number[RT_OPT_RANK],
+        .notes = CO_BUF(NOTES_MAX)};
+    const bool is_process = is_given(options, &e);
+    j.mode = mode_of(options, is_process);
+    j.ip = own_ip(&j);
+    j.master = master_of(&j, &j.held);
+    int r = parse_nodes(&j, err);
+    j.way = j.nodes_max > 1 || j.elastic ? RT_WAY_MEET : RT_WAY_ALONE;
+    if (!r && j.ip != node->ip) {
+        r = co_buf_addf(&j.notes, err, "WARNING Host ip reset to %s\n", j.ip);
+    }
+    if (!r && is_process) {
+        given(&j, &e);
+    } else if (!r) {
+        r = j.mode == RT_MODE_PS           ? plan_ps(&j, err)
+            : j.mode == RT_MODE_COLLECTIVE ? plan_collective(&j, &e, err)
+                                           : count_trainers(&j, err);
+    }
+    if (r) {
+        rt_job_done(&j);
+        return r;
+    }
+    *ret = j;
+    return 0;
+}
+
+void rt_job_done(struct rt_job *j) {
+    rt_list_done(&j->devices);
+    rt_list_done(&j->endpoints);
+    rt_list_done(&j->hosts);
+    for (int s = 0; s < RT_SEAT_COUNT; s++) {
+        rt_list_done(&j->seats[s]);
+    }
+    co_buf_done(&j->notes);
+    free(j->held);
+}
+
+size_t rt_job_processes(const struct rt_job *j) {
+    return j->n[RT_SEAT_SERVER] + j->n[RT_SEAT_TRAINER] + j->n[RT_SEAT_HETER];
+}
+
+/* ---- what the others get to know --------------------------------------------------------- */
+
+static json_t *endpoint(const struct rt_job *j, uint16_t port) {
+    char text[CO_HOST_MAX + 10];
+    co_hostport_format(j->ip, port, text, sizeof(text));
+    return co_json_string(text);
+}
+
+static const uint16_t *add_endpoints(
+    json_t *o, const char *key, const struct rt_job *j, enum rt_seat seat, const uint16_t *ports) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < j->n[seat]; i++) {
+        co_json_append(list, endpoint(j, *ports++));
+    }
+    co_json_set(o, key, list);
+    return ports;
+}
+
+static void add_joined(json_t *o, const struct rt_job *j, const uint16_t *ports) {
+    struct rt_list l = {0};
+    for (size_t i = 0; i < j->n[RT_SEAT_TRAINER]; i++) {
+        char text[CO_HOST_MAX + 10];
+        co_hostport_format(j->ip, ports[i], text, sizeof(text));
+        rt_list_add(&l, text);
+    }
+    CO_AUTOFREE char *joined = rt_list_join(&l, ",");
+    co_json_set(o, "endpoints", co_json_string(joined));
+    rt_list_done(&l);
+}
+
+char *rt_job_value(const struct rt_job *j, const uint16_t *ports) {
+    static const char *const dtypes[] = {
+        [RT_DEVICE_CPU] = "cpu",
+        [RT_DEVICE_GPU] = "gpu",
+        [RT_DEVICE_XPU] = "xpu",
+        [RT_DEVICE_CUSTOM] = "custom_device",
+    };
+    CO_AUTOJSON json_t *o = json_object();
+    co_json_set(o, "name", co_json_string(j->node->pod));
+    co_json_set(o, "rank", json_integer(j->rank));
+    if (j->mode == RT_MODE_PS) {
+        ports = add_endpoints(o, "servers", j, RT_SEAT_SERVER, ports);
+        ports = add_endpoints(o, "trainers", j, RT_SEAT_TRAINER, ports);
+        if (j->n[RT_SEAT_HETER]) { /* Paddle's value has no such list */
+            ports = add_endpoints(o, "heters", j, RT_SEAT_HETER, ports);
+        }
+        co_json_set(o, "dtype", co_json_string(dtypes[j->node->device]));
+        co_json_set(o, "gloo_port", json_integer(*ports));
+    } else {
+        co_json_set(o, "replicas", json_integer((json_int_t)j->n[RT_SEAT_TRAINER]));
+        co_json_set(o, "dtype", co_json_string(dtypes[j->node->device]));
+        co_json_set(o, "candidate", endpoint(j, ports[0]));
+        add_joined(o, j, ports + 1);
+    }
+    return co_json_dump(o);
+}
