@@ -13,17 +13,17 @@ struct rt_childlog {
     struct co_loop *loop;
     struct rt_childlog_options options;
     char *path;
-    int file;  /* -1: the child has it, it alone */
+    int file;            /* -1: the child has it, it alone */
     int64_t start, size; /* bytes before this start's; now, when this process writes */
-    int in, out; /* pipe from the child; -1: none */
+    int in, out;         /* pipe from the child; -1: none */
     struct co_poll *poll;
     struct rt_follow *echo;
     bool lost;
 };
 
 static int open_file(const char *path, bool overwrite, struct co_err *err) {
-    int fd = open(
-        path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (overwrite ? O_TRUNC : 0), 0644);
+    int fd =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (overwrite ? O_TRUNC : 0), 0644);
     if (fd < 0) {
         (void)co_err_errno(err, errno, "cannot write \"%.300s\"", path);
     }

@@ -17,7 +17,7 @@ enum {
 struct rt_follow {
     struct co_loop *loop;
     char *path;
-    int file, out, watch; /* watch: inotify; -1: none to be had */
+    int file, out, watch;                     /* watch: inotify; -1: none to be had */
     bool own_out, finishing, broken, waiting; /* waiting: for the stream */
     struct co_poll *out_poll, *watch_poll;
     struct co_timer *timer;

@@ -228,10 +228,12 @@ static int plan(struct rt_launch *l, struct co_err *err) {
 
 static int dry_run(struct rt_launch *l, struct co_err *err) {
     const char *const values[] = {l->value};
-    int r = rt_plan_make(&l->job, values, l->value ? 1 : 0, 0, "/tmp/paddlerun-gloo", &l->plan, err);
+    int r =
+        rt_plan_make(&l->job, values, l->value ? 1 : 0, 0, "/tmp/paddlerun-gloo", &l->plan, err);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     if (!r && l->job.way == RT_WAY_MEET) {
-        r = co_buf_adds(&b, "# as if this node were alone: the others are known once they meet\n", err);
+        r = co_buf_adds(
+            &b, "# as if this node were alone: the others are known once they meet\n", err);
     }
     r = r ? r : rt_report_plan(&l->plan, &b, err);
     if (!r) {

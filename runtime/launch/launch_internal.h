@@ -32,13 +32,12 @@ struct rt_launch {
     bool completed; /* the workers ended well */
     bool echoing;   /* a log is still being copied to stdout */
     /* The end. */
-    bool over;     /* code is final */
-    bool parting;  /* the others are being told */
+    bool over;    /* code is final */
+    bool parting; /* the others are being told */
     int code;
     size_t failed; /* process whose log is shown at the end; plan.n: none */
     int n_signals, signo;
 };
-
 
 int64_t rt_launch_grace(const struct rt_launch *l);
 /* It is over, with this code, unless it was before: who runs is stopped, the others are told. */

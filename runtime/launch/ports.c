@@ -32,8 +32,7 @@ int rt_ports_range(struct rt_ports_range *ret, struct co_err *err) {
     int64_t first = 0, last = 0;
     if (!colon || co_parse_i64("PORT_RANGE", from, 1, 65535, &first, NULL) ||
         co_parse_i64("PORT_RANGE", colon + 1, first, 65535, &last, NULL)) {
-        return co_err_set(
-            err, CO_INVALID, "PORT_RANGE is \"%.100s\", expected FIRST:LAST", text);
+        return co_err_set(err, CO_INVALID, "PORT_RANGE is \"%.100s\", expected FIRST:LAST", text);
     }
     *ret = (struct rt_ports_range){(uint16_t)first, (uint16_t)last, 0};
     return 0;

@@ -39,7 +39,8 @@ static int make_dirs(const char *path, struct co_err *err) {
         }
         *p = '\0';
         if (mkdir(dir, 0777) && errno != EEXIST) {
-            return co_err_errno(err, errno, "log_dir \"%.300s\": cannot make \"%.300s\"", path, dir);
+            return co_err_errno(
+                err, errno, "log_dir \"%.300s\": cannot make \"%.300s\"", path, dir);
         }
         *p = c;
         if (!c) {
@@ -64,9 +65,7 @@ static void open_log(struct rt_launch *l, size_t i) {
     struct co_err err = {0};
     int r = rt_childlog_open(l->loop, &options, &l->log[i], &err);
     /* fleetrun shows its first worker, the new launchers their first process. */
-    bool first = l->options->format == RT_FORMAT_2_0
-                     ? l->job.mode != RT_MODE_PS && i == 0
-                     : i == 0;
+    bool first = l->options->format == RT_FORMAT_2_0 ? l->job.mode != RT_MODE_PS && i == 0 : i == 0;
     if (!r && first) {
         r = rt_childlog_echo(l->log[i], STDOUT_FILENO, echo_done, l, &err);
     }
@@ -87,8 +86,8 @@ static void say_if_full(struct rt_launch *l) {
     struct statvfs v;
     const char *dir = l->options->text[RT_OPT_LOG_DIR];
     if (*dir && statvfs(dir, &v) == 0 && v.f_bavail == 0) {
-        rt_say(&l->say, RT_SAY_ERROR,
-            "log_dir \"%s\": no space left on its disk, which may be why", dir);
+        rt_say(&l->say, RT_SAY_ERROR, "log_dir \"%s\": no space left on its disk, which may be why",
+            dir);
     }
 }
 
@@ -137,7 +136,8 @@ static void failed(struct rt_launch *l, size_t i, int status) {
     rt_process_name(&l->plan.process[i], name, sizeof(name));
     rt_exit_text(status, how, sizeof(how));
     (void)snprintf(why, sizeof(why), "%s: %s", name, how);
-    rt_children_stop(l->children, rt_launch_grace(l)); /* first of all: the others wait for the one that is gone */
+    rt_children_stop(l->children,
+        rt_launch_grace(l)); /* first of all: the others wait for the one that is gone */
     rt_story_failed(&l->say, &l->job, &l->plan, i, status, log_path(l, i));
     say_if_full(l);
     l->failed = i;

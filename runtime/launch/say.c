@@ -67,8 +67,8 @@ static void put(int fd, const char *data, size_t len) {
     }
 }
 
-static void head(const struct rt_say *s, enum rt_say_level level, const char *where,
-    struct co_buf *b) {
+static void head(
+    const struct rt_say *s, enum rt_say_level level, const char *where, struct co_buf *b) {
     struct timespec now;
     struct tm local;
     char date[32];
@@ -81,8 +81,8 @@ static void head(const struct rt_say *s, enum rt_say_level level, const char *wh
                 : co_buf_addf(b, NULL, "LAUNCH %s %s,%03d ", level_names[level], date, ms));
 }
 
-static void say(const struct rt_say *s, enum rt_say_level level, const char *where,
-    const char *fmt, va_list ap) {
+static void say(const struct rt_say *s, enum rt_say_level level, const char *where, const char *fmt,
+    va_list ap) {
     char *text = NULL;
     if (level < s->level || vasprintf(&text, fmt, ap) < 0) {
         return;

@@ -13,12 +13,12 @@
 
 struct rt_spawn {
     char *const *argv;
-    char *const *envp; /* NULL: this process's */
-    const char *dir;   /* NULL: this process's */
-    int in, out, err;  /* -1: this process's */
+    char *const *envp;     /* NULL: this process's */
+    const char *dir;       /* NULL: this process's */
+    int in, out, err;      /* -1: this process's */
     const cpu_set_t *cpus; /* cores it may use; NULL: this process's */
-    bool session;      /* of its own, without a terminal; else a process group of its own */
-    bool foreground;   /* that group gets the terminal, if this process has it on stdin */
+    bool session;          /* of its own, without a terminal; else a process group of its own */
+    bool foreground;       /* that group gets the terminal, if this process has it on stdin */
 };
 
 /* The process leads the group *ret_pid and has no signal blocked.  CO_NOTFOUND, CO_PERMISSION or

@@ -170,8 +170,8 @@ void rt_story_failed(const struct rt_say *s, const struct rt_job *j, const struc
 
 void rt_story_detail(const struct rt_say *s, const char *text, size_t len) {
     if (!old(s)) {
-        rt_say(s, RT_SAY_INFO,
-            "------------------------- ERROR LOG DETAIL -------------------------");
+        rt_say(
+            s, RT_SAY_INFO, "------------------------- ERROR LOG DETAIL -------------------------");
     }
     rt_say_out(s, text, len);
 }

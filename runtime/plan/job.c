@@ -147,8 +147,8 @@ static int way_ips(struct rt_job *j, struct co_err *err) {
     const char *text = j->options->text[RT_OPT_IPS];
     rt_list_split(&j->hosts, text);
     if (j->hosts.n > 1 && rt_list_has(&j->hosts, "127.0.0.1")) {
-        return co_err_set(
-            err, CO_INVALID, "127.0.0.1 in ips is not allowed in multi-nodes: --ips is \"%s\"", text);
+        return co_err_set(err, CO_INVALID,
+            "127.0.0.1 in ips is not allowed in multi-nodes: --ips is \"%s\"", text);
     }
     if (j->hosts.n == 1) {
         j->rank = 0;
@@ -172,8 +172,8 @@ static void complete_ports(struct rt_list *l, size_t n_servers) {
     }
 }
 
-static int check_count(const struct rt_job *j, enum rt_option number, enum rt_option list,
-    size_t n, struct co_err *err) {
+static int check_count(const struct rt_job *j, enum rt_option number, enum rt_option list, size_t n,
+    struct co_err *err) {
     const struct rt_options *o = j->options;
     if (rt_option_given(o, number) && o->number[number] >= 0 && (size_t)o->number[number] != n) {
         return co_err_set(err, CO_INVALID,
@@ -322,8 +322,7 @@ static int plan_ps(struct rt_job *j, struct co_err *err) {
         return one_list(o, trainers, err);
     }
     if (has_servers) {
-        return way_lists(
-            j, o->text[RT_OPT_SERVERS], trainers, o->text[RT_OPT_HETER_WORKERS], err);
+        return way_lists(j, o->text[RT_OPT_SERVERS], trainers, o->text[RT_OPT_HETER_WORKERS], err);
     }
     return count_ps(j, err);
 }
@@ -351,9 +350,9 @@ static int plan_collective(struct rt_job *j, const struct env *e, struct co_err 
 static void given(struct rt_job *j, const struct env *e) {
     const char *role = env_get(e, CO_VAR_TRAINING_ROLE);
     j->way = RT_WAY_GIVEN;
-    j->n[strcmp(role, "PSERVER") == 0   ? RT_SEAT_SERVER
-            : strncmp(role, "HETER", 5) ? RT_SEAT_TRAINER
-                                        : RT_SEAT_HETER] = 1;
+    j->n[strcmp(role, "PSERVER") == 0 ? RT_SEAT_SERVER
+         : strncmp(role, "HETER", 5)  ? RT_SEAT_TRAINER
+                                      : RT_SEAT_HETER] = 1;
     j->nodes_min = j->nodes_max = 1;
 }
 
@@ -368,8 +367,8 @@ static const char *master_of(struct rt_job *j, char **held) {
     return *held;
 }
 
-int rt_job_plan(const struct rt_options *options, const struct rt_node *node,
-    rt_plan_getenv_fn get, void *arg, struct rt_job *ret, struct co_err *err) {
+int rt_job_plan(const struct rt_options *options, const struct rt_node *node, rt_plan_getenv_fn get,
+    void *arg, struct rt_job *ret, struct co_err *err) {
     const struct env e = {.get = get, .arg = arg};
     struct rt_job j = {.options = options,
         .node = node,

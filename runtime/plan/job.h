@@ -43,18 +43,18 @@ struct rt_job {
     enum rt_way way;
     enum rt_format format;
     int nodes_min, nodes_max;
-    bool elastic;              /* a range was given, even MIN = MAX */
-    int rank;                  /* this node's; -1: as it comes */
-    const char *ip;            /* this node's */
-    const char *master;        /* as given; NULL: none */
-    size_t n[RT_SEAT_COUNT];   /* processes on this node; by its seat for RT_WAY_GIVEN */
-    size_t n_ports;            /* free ports that rt_job_value wants */
-    struct rt_list devices;    /* of the trainers, as FLAGS_selected_* has them */
-    struct rt_list endpoints;  /* of RT_WAY_ENDPOINTS, as given */
-    struct rt_list hosts;      /* of RT_WAY_ENDPOINTS and RT_WAY_IPS, by rank */
+    bool elastic;                        /* a range was given, even MIN = MAX */
+    int rank;                            /* this node's; -1: as it comes */
+    const char *ip;                      /* this node's */
+    const char *master;                  /* as given; NULL: none */
+    size_t n[RT_SEAT_COUNT];             /* processes on this node; by its seat for RT_WAY_GIVEN */
+    size_t n_ports;                      /* free ports that rt_job_value wants */
+    struct rt_list devices;              /* of the trainers, as FLAGS_selected_* has them */
+    struct rt_list endpoints;            /* of RT_WAY_ENDPOINTS, as given */
+    struct rt_list hosts;                /* of RT_WAY_ENDPOINTS and RT_WAY_IPS, by rank */
     struct rt_list seats[RT_SEAT_COUNT]; /* of RT_WAY_LISTS */
-    char *held;                /* what master points to, where it was not given as such */
-    struct co_buf notes;       /* what Paddle's launcher logs about it: lines "LEVEL text" */
+    char *held;                          /* what master points to, where it was not given as such */
+    struct co_buf notes; /* what Paddle's launcher logs about it: lines "LEVEL text" */
 };
 
 extern const char *const rt_mode_name[RT_MODE_COUNT]; /* "collective", "ps", "rpc" */

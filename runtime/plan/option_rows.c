@@ -177,7 +177,8 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
         .type = RT_OPTION_DURATION,
         .def = "15m",
         .verdict = RT_OURS,
-        .help = "how long to wait for all nodes before giving up with the names of those that came"},
+        .help =
+            "how long to wait for all nodes before giving up with the names of those that came"},
     [RT_OPT_LEGACY] = {.name = "legacy",
         .type = RT_OPTION_BOOL,
         .def = "False",

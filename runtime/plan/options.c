@@ -20,8 +20,11 @@ static bool is_option(const struct rt_option_row *row) {
 }
 
 /* How well a row fits the first len letters of word. */
-static enum { NO_FIT, PREFIX, EXACT } fit(
-    const struct rt_option_row *row, const char *word, size_t len, const char **ret_name) {
+static enum {
+    NO_FIT,
+    PREFIX,
+    EXACT
+} fit(const struct rt_option_row *row, const char *word, size_t len, const char **ret_name) {
     int best = NO_FIT;
     for (size_t i = 0; is_option(row) && name_of(row, i); i++) {
         const char *name = name_of(row, i);
@@ -70,8 +73,7 @@ static int bad_word(
         int r = snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", *words);
         n += r > 0 ? (size_t)r : 0;
     }
-    return co_err_set(
-        err, CO_INVALID, "%s is \"%.100s\", expected one of %s", what, text, list);
+    return co_err_set(err, CO_INVALID, "%s is \"%.100s\", expected one of %s", what, text, list);
 }
 
 static int parse_size(const char *what, const char *text, int64_t *ret, struct co_err *err) {
@@ -204,8 +206,8 @@ static int command_line(struct rt_options *o, int argc, char *const argv[], stru
     o->script = argv + at;
     o->n_script = argc - at;
     if (o->n_script == 0) {
-        return co_err_set(err, CO_INVALID,
-            "no training script, expected: [options] SCRIPT [its arguments]");
+        return co_err_set(
+            err, CO_INVALID, "no training script, expected: [options] SCRIPT [its arguments]");
     }
     o->text[RT_OPT_SCRIPT] = o->script[0];
     return 0;
@@ -213,8 +215,7 @@ static int command_line(struct rt_options *o, int argc, char *const argv[], stru
 
 /* ---- the environment --------------------------------------------------------------------- */
 
-static int environment(
-    struct rt_options *o, rt_plan_getenv_fn get, void *arg, struct co_err *err) {
+static int environment(struct rt_options *o, rt_plan_getenv_fn get, void *arg, struct co_err *err) {
     for (int i = 0; i < RT_OPT_COUNT; i++) {
         const struct rt_option_row *row = &rt_option_rows[i];
         const char *value = row->env && row->verdict != RT_REFUSED ? get(arg, row->env) : NULL;
@@ -236,9 +237,9 @@ static int environment(
 static enum rt_format format_of(const struct rt_options *o) {
     const char *compat = o->text[RT_OPT_COMPAT];
     if (compat) {
-        return compat[0] == '3'              ? RT_FORMAT_3
+        return compat[0] == '3'             ? RT_FORMAT_3
                : strcmp(compat, "2.3") == 0 ? RT_FORMAT_2_3
-                                             : RT_FORMAT_2_0;
+                                            : RT_FORMAT_2_0;
     }
     bool legacy = false;
     for (int i = 0; i < RT_OPT_COUNT; i++) {
@@ -321,10 +322,9 @@ static int help_row(struct co_buf *b, const struct rt_option_row *row, struct co
     size_t before = b->len;
     int r = co_buf_addf(b, err, "  --%s %s", row->name, metavar(row));
     size_t used = b->len - before;
-    r = r ? r
-          : used + 1 > HELP_COLUMN
-            ? co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "")
-            : co_buf_addf(b, err, "%*s", (int)(HELP_COLUMN - used), "");
+    r = r                        ? r
+        : used + 1 > HELP_COLUMN ? co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "")
+                                 : co_buf_addf(b, err, "%*s", (int)(HELP_COLUMN - used), "");
     CO_AUTOFREE char *text = row->def && *row->def
                                  ? co_xasprintf("%s (default %s)", row->help, row->def)
                                  : co_xstrdup(row->help);

@@ -104,11 +104,11 @@ struct rt_option_row {
     const char *alias[3]; /* other names; NULL: none */
     const char *env;      /* variable that beats the command line; NULL: none */
     enum rt_option_type type;
-    const char *def;     /* NULL: None */
-    const char *old_def; /* in RT_FORMAT_2_3 and RT_FORMAT_2_0, where it differs */
-    const char *old_name; /* in the configuration block of RT_FORMAT_2_0, where it differs */
-    unsigned formats;     /* mask: whose configuration block has it */
-    int64_t min, max;     /* of RT_OPTION_INT */
+    const char *def;          /* NULL: None */
+    const char *old_def;      /* in RT_FORMAT_2_3 and RT_FORMAT_2_0, where it differs */
+    const char *old_name;     /* in the configuration block of RT_FORMAT_2_0, where it differs */
+    unsigned formats;         /* mask: whose configuration block has it */
+    int64_t min, max;         /* of RT_OPTION_INT */
     const char *const *words; /* the values it may have, ends with NULL; NULL: any */
     enum rt_verdict verdict;
     bool legacy;      /* selects RT_FORMAT_2_0, as it does with Paddle, unless there is a master */

@@ -53,8 +53,8 @@ static int from_lists(const struct rt_job *j, struct rt_plan *p, struct co_err *
         for (size_t i = 0; i < j->seats[s].n && !r; i++) {
             struct co_hostport hp;
             const char *text = j->seats[s].item[i];
-            bool own = co_parse_hostport("endpoint", text, &hp, NULL) == 0 &&
-                       strcmp(hp.host, j->ip) == 0;
+            bool own =
+                co_parse_hostport("endpoint", text, &hp, NULL) == 0 && strcmp(hp.host, j->ip) == 0;
             r = add_endpoint(p, s, text, own, seats[s].key, err);
         }
     }
@@ -121,8 +121,8 @@ static int node_seats(
 }
 
 /* Gloo meets on server 0's host, at the port that its node keeps free. */
-static int node_ps(
-    const struct rt_job *j, struct rt_plan *p, const json_t *o, enum rt_seat seat, bool own, struct co_err *err) {
+static int node_ps(const struct rt_job *j, struct rt_plan *p, const json_t *o, enum rt_seat seat,
+    bool own, struct co_err *err) {
     const bool before = p->endpoints[RT_SEAT_SERVER].n;
     int r = node_seats(p, o, seat, own, err);
     if (r || seat != RT_SEAT_SERVER || before || !p->endpoints[RT_SEAT_SERVER].n) {
@@ -167,9 +167,9 @@ static int from_values(const struct rt_job *j, const char *const *values, size_t
         for (size_t i = 0; i < n && !r; i++) {
             CO_AUTOJSON json_t *o = NULL;
             r = co_json_parse(values[i], strlen(values[i]), &o, err);
-            r = r                          ? r
+            r = r                       ? r
                 : j->mode == RT_MODE_PS ? node_ps(j, p, o, s, i == self, err)
-                                           : node_collective(p, o, i == self, err);
+                                        : node_collective(p, o, i == self, err);
             if (r) {
                 (void)co_err_wrap(err,
                     "node %zu told \"%.200s\", expected what a launcher in mode %s tells", i,
@@ -214,8 +214,7 @@ static char *log_name(const struct rt_job *j, const struct rt_process *p) {
         return co_xasprintf("%s.%s.%s%zu.log", j->options->text[RT_OPT_JOB_ID], j->node->pod,
             j->mode == RT_MODE_PS ? seats[p->seat].log_2_3 : "", p->local);
     }
-    return co_xasprintf(
-        "%s.%zu", seats[p->seat].log, j->mode == RT_MODE_RPC ? p->index : p->local);
+    return co_xasprintf("%s.%zu", seats[p->seat].log, j->mode == RT_MODE_RPC ? p->index : p->local);
 }
 
 static int check(const struct rt_job *j, const struct rt_plan *p, struct co_err *err) {

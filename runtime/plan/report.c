@@ -33,8 +33,7 @@ int rt_report_configuration(const struct rt_job *j, struct co_buf *ret, struct c
     return r;
 }
 
-int rt_report_job(
-    const struct rt_job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err) {
+int rt_report_job(const struct rt_job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err) {
     return co_buf_addf(ret, err, "Job: %s, mode %s, replicas %zu[%d:%d], elastic %s",
         j->options->text[RT_OPT_JOB_ID], rt_mode_name[j->mode],
         n_nodes ? n_nodes : (size_t)j->nodes_max, j->nodes_min, j->nodes_max,
@@ -51,8 +50,7 @@ static int centred(struct co_buf *b, const char *text, struct co_err *err) {
         len = strlen(cut);
     }
     int before = (int)(TABLE_VALUE - len) / 2;
-    return co_buf_addf(
-        b, err, "%*s%s%*s", before, "", text, (int)(TABLE_VALUE - len) - before, "");
+    return co_buf_addf(b, err, "%*s%s%*s", before, "", text, (int)(TABLE_VALUE - len) - before, "");
 }
 
 static int table_row(

@@ -120,16 +120,17 @@ static const char *own_endpoint(const struct place *a) {
 
 static char *own_hostport(const struct place *a, bool port) {
     struct co_hostport hp = {.port = 0};
-    (void)!co_parse_hostport("endpoint", own_endpoint(a), &hp, NULL); /* checked when it was added */
+    (void)!co_parse_hostport(
+        "endpoint", own_endpoint(a), &hp, NULL); /* checked when it was added */
     return port ? number(hp.port) : co_xstrdup(hp.host);
 }
 
 /* All of them for a node's only process. */
 static char *own_devices(const struct place *a) {
     const struct rt_list *d = &a->j->devices;
-    return d->n == 0                        ? NULL
+    return d->n == 0                       ? NULL
            : a->j->n[RT_SEAT_TRAINER] == 1 ? rt_list_join(d, ",")
-                                            : co_xstrdup(d->item[a->p->local]);
+                                           : co_xstrdup(d->item[a->p->local]);
 }
 
 /* Trainers' devices, ":" inside one; nodes are taken for alike. */
@@ -149,17 +150,15 @@ static char *world_devices(const struct place *a) {
 
 static char *backend(const struct rt_job *j) {
     const char *asked = j->options->text[RT_OPT_BACKEND];
-    return strcmp(asked, "auto") != 0              ? co_xstrdup(asked)
+    return strcmp(asked, "auto") != 0            ? co_xstrdup(asked)
            : j->node->device == RT_DEVICE_CUSTOM ? co_xstrdup("xccl")
-           : j->devices.n == 0                     ? co_xstrdup("gloo")
-                                                   : NULL;
+           : j->devices.n == 0                   ? co_xstrdup("gloo")
+                                                 : NULL;
 }
 
 static char *log_dir(const struct rt_job *j) {
     const char *dir = j->options->text[RT_OPT_LOG_DIR];
-    return !*dir         ? NULL
-           : *dir == '/' ? co_xstrdup(dir)
-                         : co_xasprintf("%s/%s", j->node->dir, dir);
+    return !*dir ? NULL : *dir == '/' ? co_xstrdup(dir) : co_xasprintf("%s/%s", j->node->dir, dir);
 }
 
 static char *trainers(const struct place *a) {
@@ -251,7 +250,8 @@ static char *value_of(const struct place *a, enum value v) {
 
 static void selected_name(const struct rt_job *j, char *ret, size_t size) {
     static const char *const names[] = {"cpu", "gpu", "xpu", NULL};
-    const char *alias = j->options->alias[RT_OPT_DEVICES]; /* --xpus tells, where nothing else does */
+    const char *alias =
+        j->options->alias[RT_OPT_DEVICES]; /* --xpus tells, where nothing else does */
     const char *name = j->node->device == RT_DEVICE_CUSTOM   ? j->node->device_name
                        : j->node->device != RT_DEVICE_CPU    ? names[j->node->device]
                        : alias && strcmp(alias, "xpus") == 0 ? "xpu"
