@@ -8,6 +8,7 @@
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
+# make wheel      python -m paddlerun, as a wheel in build/wheel
 # make install    programs, library and header below PREFIX (/usr/local)
 # make packages   installs the Debian packages that all this needs (root or sudo)
 #
@@ -86,8 +87,8 @@ LDFLAGS_ALL += -fsanitize=$(SANITIZER)
 endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
-.PHONY: all tests test unit integration e2e check san fuzz fuzzers bench bench-operator demo demo-down image \
-        install packages clean manifests docs
+.PHONY: all tests test unit integration e2e check san fuzz fuzzers bench bench-operator bench-launch demo demo-down image \
+        wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
 all: $(addprefix $(BUILD)/bin/,$(PROGRAMS) paddle-gate) $(BUILD)/lib/libpaddlert.a
@@ -206,6 +207,9 @@ bench-operator: all
 	@tests/run venv && build/venv/bin/pip install -q -r bench/requirements.txt
 	@build/venv/bin/python bench/run operator $(BENCH)
 
+bench-launch: all
+	@tests/run venv && build/venv/bin/python bench/run launch
+
 demo:
 	@deploy/demo up
 demo-down:
@@ -220,8 +224,12 @@ manifests docs: all
 packages:
 	@tools/packages
 
+wheel:
+	@python/wheel "$(VERSION)" $(BUILD)/wheel
+
 install: all
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/bin $(addprefix $(BUILD)/bin/,paddle-operator paddlerun paddle-pserver)
+	ln -sf paddlerun $(DESTDIR)$(PREFIX)/bin/fleetrun
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/lib $(BUILD)/lib/libpaddlert.a
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/paddlert/runtime runtime/rt.h
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/include/paddlert/common common/err.h

@@ -1,0 +1,1 @@
+"""paddlerun: a launcher for PaddlePaddle's training processes."""
