@@ -13,6 +13,7 @@ enum { RT_CMD_USAGE = 2 };
 int rt_cmd_exec(int argc, char **argv);
 int rt_cmd_local(int argc, char **argv);
 int rt_cmd_launch(int argc, char **argv);
+int rt_cmd_docs(int argc, char **argv);
 int rt_cmd_info(int argc, char **argv);
 
 /* True, with the index of the first word behind the flags; false, after --help or a message, with

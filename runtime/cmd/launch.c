@@ -30,3 +30,13 @@ int rt_cmd_launch(int argc, char **argv) {
     rt_options_done(&o);
     return code;
 }
+
+int rt_cmd_docs(int argc, char **argv) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(HELP_MAX);
+    if (argc != 2 || strcmp(argv[1], "launch") != 0 || rt_options_markdown(&b, NULL)) {
+        (void)fputs("Usage: paddlerun docs launch\n", stderr);
+        return RT_CMD_USAGE;
+    }
+    (void)fputs(b.data, stdout);
+    return 0;
+}

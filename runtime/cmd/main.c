@@ -17,17 +17,19 @@ static int cmd_version(int argc, char **argv) {
 static int cmd_help(int argc, char **argv);
 
 static const struct {
-    const char *name, *summary;
+    const char *name, *alias, *summary;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"launch", "start this node's training processes, as fleetrun does", rt_cmd_launch},
-    {"exec", "run a program as a container's first process: signals, orphans, exit code",
+    {"launch", "fleetrun", "start this node's training processes, as Paddle's launchers do",
+        rt_cmd_launch},
+    {"exec", NULL, "run a program as a container's first process: signals, orphans, exit code",
         rt_cmd_exec},
-    {"local", "run a rendered job as processes on this machine", rt_cmd_local},
-    {"info", "what this process's environment makes of it: role, peers, who is reachable",
+    {"local", NULL, "run a rendered job as processes on this machine", rt_cmd_local},
+    {"info", NULL, "what this process's environment makes of it: role, peers, who is reachable",
         rt_cmd_info},
-    {"version", "print the version", cmd_version},
-    {"help", "print this; COMMAND --help tells a command's flags", cmd_help},
+    {"docs", NULL, "print a reference page", rt_cmd_docs},
+    {"version", NULL, "print the version", cmd_version},
+    {"help", NULL, "print this; COMMAND --help tells a command's flags", cmd_help},
 };
 
 static int cmd_help(int argc, char **argv) {
@@ -47,7 +49,7 @@ static int find(const char *name) {
     base = base ? base + 1 : name;
     base += strspn(base, "-"); /* --version, --help, -h */
     for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
-        if (strcmp(commands[i].name, base) == 0) {
+        if (strcmp(commands[i].name, base) == 0 || co_streq(commands[i].alias, base)) {
             return (int)i;
         }
     }

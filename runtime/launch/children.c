@@ -25,7 +25,7 @@ struct rt_children {
     bool started;
     /* RUNS: nobody was told; TERM: members were told, `timer` is their grace; KILL: members are
      * being killed; STRAYS, STRAYS_KILL: no member is left, others are; EMPTY: nobody is left. */
-    enum { RUNS, TERM, KILL, STRAYS, STRAYS_KILL, EMPTY } stage;
+    enum stage { RUNS, TERM, KILL, STRAYS, STRAYS_KILL, EMPTY } stage;
     struct co_timer *timer;
     int64_t deadline; /* of the timer, while TERM */
     struct co_signal *child;
@@ -39,7 +39,7 @@ static void signal_members(struct rt_children *g, int signo) {
     }
 }
 
-static void set_stage(struct rt_children *g, int stage, int64_t timer_ms) {
+static void set_stage(struct rt_children *g, enum stage stage, int64_t timer_ms) {
     g->stage = stage;
     g->deadline = co_now_ms() + timer_ms;
     co_timer_start(g->timer, timer_ms);

@@ -363,7 +363,7 @@ static int markdown_row(struct co_buf *b, const struct rt_option_row *row, struc
           : co_buf_addf(b, err, " | %s%s%s | %s%s%s | %s | %s%s%s |\n", tick,
                 row->env ? row->env : "", tick, row->def && *row->def ? "`" : "",
                 row->def ? row->def : "", row->def && *row->def ? "`" : "", verdicts[row->verdict],
-                row->help, row->note ? ". " : "", row->note ? row->note : "");
+                row->help, row->note ? "; " : "", row->note ? row->note : "");
     return r;
 }
 
