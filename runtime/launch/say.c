@@ -81,6 +81,7 @@ static void head(
                 : co_buf_addf(b, NULL, "LAUNCH %s %s,%03d ", level_names[level], date, ms));
 }
 
+CO_PRINTF(4, 0)
 static void say(const struct rt_say *s, enum rt_say_level level, const char *where, const char *fmt,
     va_list ap) {
     char *text = NULL;

@@ -19,16 +19,15 @@ static bool is_option(const struct rt_option_row *row) {
     return row->type != RT_OPTION_WORDS;
 }
 
+enum fit { NO_FIT, PREFIX, EXACT };
+
 /* How well a row fits the first len letters of word. */
-static enum {
-    NO_FIT,
-    PREFIX,
-    EXACT
-} fit(const struct rt_option_row *row, const char *word, size_t len, const char **ret_name) {
-    int best = NO_FIT;
+static enum fit fit(
+    const struct rt_option_row *row, const char *word, size_t len, const char **ret_name) {
+    enum fit best = NO_FIT;
     for (size_t i = 0; is_option(row) && name_of(row, i); i++) {
         const char *name = name_of(row, i);
-        int f = strncmp(name, word, len) != 0 ? NO_FIT : name[len] ? PREFIX : EXACT;
+        enum fit f = strncmp(name, word, len) != 0 ? NO_FIT : name[len] ? PREFIX : EXACT;
         if (f > best) {
             best = f;
             *ret_name = name;
@@ -42,7 +41,7 @@ static int find(const char *word, size_t len, const char **ret_name) {
     int found = -1;
     for (int i = 0; i < RT_OPT_COUNT; i++) {
         const char *name = NULL;
-        int f = fit(&rt_option_rows[i], word, len, &name);
+        enum fit f = fit(&rt_option_rows[i], word, len, &name);
         if (f == EXACT) {
             *ret_name = name;
             return i;
@@ -267,7 +266,7 @@ int rt_options_parse(int argc, char *const argv[], rt_plan_getenv_fn get, void *
     o.format = format_of(&o);
     for (int i = 0; i < RT_OPT_COUNT; i++) {
         const char *old = rt_option_rows[i].old_def;
-        if (old && o.format != RT_FORMAT_3 && !rt_option_given(&o, i)) {
+        if (old && o.format != RT_FORMAT_3 && o.origin[i] == RT_FROM_DEFAULT) {
             o.text[i] = old;
         }
     }

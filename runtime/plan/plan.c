@@ -55,7 +55,7 @@ static int from_lists(const struct rt_job *j, struct rt_plan *p, struct co_err *
             const char *text = j->seats[s].item[i];
             bool own =
                 co_parse_hostport("endpoint", text, &hp, NULL) == 0 && strcmp(hp.host, j->ip) == 0;
-            r = add_endpoint(p, s, text, own, seats[s].key, err);
+            r = add_endpoint(p, (enum rt_seat)s, text, own, seats[s].key, err);
         }
     }
     p->n_nodes = j->hosts.n;
@@ -168,7 +168,7 @@ static int from_values(const struct rt_job *j, const char *const *values, size_t
             CO_AUTOJSON json_t *o = NULL;
             r = co_json_parse(values[i], strlen(values[i]), &o, err);
             r = r                       ? r
-                : j->mode == RT_MODE_PS ? node_ps(j, p, o, s, i == self, err)
+                : j->mode == RT_MODE_PS ? node_ps(j, p, o, (enum rt_seat)s, i == self, err)
                                         : node_collective(p, o, i == self, err);
             if (r) {
                 (void)co_err_wrap(err,
@@ -266,7 +266,7 @@ static int endpoints(const struct rt_job *j, const char *const *values, size_t n
     }
     for (int s = 0; s < RT_SEAT_COUNT; s++) {
         if (j->n[s]) {
-            add_process(p, s, j->rank > 0 ? (size_t)j->rank : 0);
+            add_process(p, (enum rt_seat)s, j->rank > 0 ? (size_t)j->rank : 0);
         }
     }
     return 0;

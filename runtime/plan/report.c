@@ -26,7 +26,7 @@ int rt_report_configuration(const struct rt_job *j, struct co_buf *ret, struct c
         const struct rt_option_row *row = &rt_option_rows[i];
         if (row->formats & 1U << j->format) {
             bool old = j->format == RT_FORMAT_2_0 && row->old_name;
-            CO_AUTOFREE char *text = value_text(j, i);
+            CO_AUTOFREE char *text = value_text(j, (enum rt_option)i);
             r = co_buf_addf(ret, err, "%s: %s\n", old ? row->old_name : row->name, text);
         }
     }
