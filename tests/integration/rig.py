@@ -42,14 +42,17 @@ def free_port():
 
 
 class ControlPlane:
-    def __init__(self):
+    def __init__(self, *apiserver_args):
         self.dir = tempfile.mkdtemp(prefix="pdj", dir="/tmp")
+        self.apiserver_args = [a for arg in apiserver_args for a in ("--apiserver-arg", arg)]
         self.up()
         self.kubeconfig = f"{self.dir}/kubeconfig"
         config = yaml.safe_load(open(self.kubeconfig))
         self.server = config["clusters"][0]["cluster"]["server"]
-        kubernetes.config.load_kube_config(self.kubeconfig)
-        self.core, self.custom = client.CoreV1Api(), client.CustomObjectsApi()
+        if not apiserver_args:          # that of all tests is the one that clients find by themselves
+            kubernetes.config.load_kube_config(self.kubeconfig)
+        api = kubernetes.config.new_client_from_config(self.kubeconfig)
+        self.core, self.custom = client.CoreV1Api(api), client.CustomObjectsApi(api)
         self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
         wait_for(self._served, why="PaddleJobs served")
 
@@ -63,7 +66,7 @@ class ControlPlane:
         """Starts what does not run; once more if that fails, as a process that was killed may linger."""
         for attempt in (1, 2):
             p = subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", "0",
-                                self.dir], capture_output=True, text=True, timeout=900)
+                                *self.apiserver_args, self.dir], capture_output=True, text=True, timeout=900)
             if p.returncode == 0:
                 return
             print(f"deploy/local/up, attempt {attempt}, ended with {p.returncode}:\n{p.stdout}{p.stderr}")

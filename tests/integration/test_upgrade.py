@@ -20,10 +20,12 @@ HALF = "waits"                      # its last pod has no address yet
 SECONDS = 3                         # of its lease, 15 in truth
 
 
-def restore(plane, kubelet, ns, without=()):
-    """Makes what upstream left; names in `without` it had not come to yet."""
+def restore(plane, kubelet, ns, without=(), only=None):
+    """Makes what upstream left (only: of that job); names in `without` it had not come to yet."""
     kubelet.hold |= {p["metadata"]["name"] for j in LEFT["jobs"] for p in j["pods"]}     # addresses are upstream's
     for j in LEFT["jobs"]:
+        if only and j["metadata"]["name"] != only:
+            continue
         body = {"apiVersion": "/".join(GROUP), "kind": "PaddleJob", "metadata": j["metadata"], "spec": j["spec"]}
         made = plane.custom.create_namespaced_custom_object(*GROUP, ns, "paddlejobs", body)
         plane.custom.patch_namespaced_custom_object_status(*GROUP, ns, "paddlejobs", j["metadata"]["name"],
