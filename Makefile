@@ -3,6 +3,8 @@
 # make check      gates: layers, doors, headers, prefixes, banned calls, format, analysers, drift
 # make san        unit and integration tests under ASan+UBSan, threads under TSan
 # make fuzz       every fuzz target for FUZZ_SECONDS (30)
+# make chaos      faults by moments; SECONDS, SEED, CELL=fault/moment narrow it
+# make soak       jobs come and go for MINUTES (30): memory and store stay as they are
 # make bench      benchmarks, side by side in one run
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
@@ -87,8 +89,8 @@ LDFLAGS_ALL += -fsanitize=$(SANITIZER)
 endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
-.PHONY: all tests test unit integration e2e check san fuzz fuzzers bench bench-operator bench-launch demo demo-down image \
-        wheel install packages clean manifests docs
+.PHONY: all tests test unit integration e2e check san fuzz fuzzers bench bench-operator bench-launch chaos soak demo demo-down \
+        image wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
 all: $(addprefix $(BUILD)/bin/,$(PROGRAMS) paddle-gate) $(BUILD)/lib/libpaddlert.a
@@ -200,6 +202,14 @@ fuzz:
 	@$(MAKE) --no-print-directory CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" \
 	    BUILD=$(BUILD)/fuzzing fuzzers
 	@tests/run fuzz $(FUZZ_SECONDS) $(patsubst %.c,$(BUILD)/fuzzing/fuzz/%,$(FUZZ_SRCS))
+
+# SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.
+chaos: all
+	@tests/run venv && build/venv/bin/python tests/chaos/chaos.py $(if $(SECONDS),--seconds $(SECONDS)) \
+	    $(if $(SEED),--seed $(SEED)) $(CELL)
+MINUTES ?= 30
+soak: all
+	@tests/run venv && build/venv/bin/python tests/chaos/soak.py --minutes $(MINUTES)
 
 bench: all
 	@tests/run venv && build/venv/bin/python bench/run $(BENCH)

@@ -76,10 +76,10 @@ ROWS = {
     "clock-back": Row(steps=[(.3, "clock_back")]),
     # The control plane.
     "api-killed": Row(steps=[(.2, "kill_apiserver")], plane=True, blind=True),
-    "api-restarted": Row(steps=[(.4, "restart_apiserver")], plane=True, blind=True),
+    "api-restarted": Row(steps=[(.4, "terminate_apiserver"), (2.5, "kill_apiserver")], plane=True, blind=True),
     "api-frozen": Row(steps=[(.2, "freeze_apiserver"), (3, "thaw_apiserver")], plane=True, blind=True),
     "etcd-killed": Row(steps=[(.2, "kill_etcd")], plane=True, blind=True),
     "compaction": Row(steps=[(.2, "cut"), (.2, "freeze"), (1.5, "compact"), (1.6, "thaw"), (1.7, "cut")], plane=True,
                       blind=True),
-    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], plane=True, blind=True),
+    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=IDLE, plane=True, blind=True),
 }

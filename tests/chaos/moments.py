@@ -60,7 +60,7 @@ def again(m):
 def lose_pods(m):
     """One deleted, one evicted, one stuck (its node is lost), let go later."""
     core, ns, name = m.plane.core, m.ns, m.name("j")
-    core.patch_namespaced_pod(f"{name}-worker-2", ns, {"metadata": {"finalizers": ["example.com/held"]}})
+    m.attempt(lambda: core.patch_namespaced_pod(f"{name}-worker-2", ns, {"metadata": {"finalizers": ["example.com/held"]}}))
     m.attempt(lambda: core.delete_namespaced_pod(f"{name}-worker-0", ns, grace_period_seconds=0))
     m.attempt(lambda: core.create_namespaced_pod_eviction(f"{name}-worker-1", ns, {"metadata": {"name": f"{name}-worker-1"}}))
     m.attempt(lambda: core.delete_namespaced_pod(f"{name}-worker-2", ns))
@@ -99,10 +99,11 @@ def edit(m):
 def foreign(m):
     """All names that a job needs are taken by objects that are none of ours."""
     core, ns, name = m.plane.core, m.ns, m.name("j")
-    core.create_namespaced_pod(ns, {"metadata": {"name": f"{name}-worker-0"},
-                                    "spec": {"containers": [{"name": "c", "image": "x"}], "nodeSelector": {"no": "where"}}})
-    core.create_namespaced_config_map(ns, {"metadata": {"name": name}, "data": {"whose": "mine"}})
-    core.create_namespaced_service(ns, {"metadata": {"name": f"{name}-worker-1"}, "spec": {"clusterIP": "None"}})
+    m.attempt(lambda: core.create_namespaced_pod(ns, {"metadata": {"name": f"{name}-worker-0"},
+                                                      "spec": {"containers": [{"name": "c", "image": "x"}]}}))
+    m.attempt(lambda: core.create_namespaced_config_map(ns, {"metadata": {"name": name}, "data": {"whose": "mine"}}))
+    m.attempt(lambda: core.create_namespaced_service(ns, {"metadata": {"name": f"{name}-worker-1"},
+                                                          "spec": {"clusterIP": "None"}}))
     m.create("j", ps=None, worker=2, intranet="Service")
 
 

@@ -1,5 +1,6 @@
 """One round: all moments at once under one fault, then everything that must be true afterwards."""
 import concurrent.futures
+import glob
 import json
 import os
 import pathlib
@@ -21,7 +22,7 @@ from rig import GROUP, SANITIZED, Operator, proxied, wait_for
 CONVERGE = 75       # seconds: the longest backoff is 30
 QUIET = 1.5         # seconds without a request that count as quiet
 RSS_KIB = 64 << 10
-FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketimeMT.so.1"
+FAKETIME = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 LEASE = "b2a304f2.paddlepaddle.org"
 
 
@@ -174,9 +175,8 @@ class Round:
         self.plane.kill("apiserver")
         self.down = True
 
-    def restart_apiserver(self):
+    def terminate_apiserver(self):
         self.plane.kill("apiserver", signal.SIGTERM)
-        self.down = True
 
     def freeze_apiserver(self):
         self.plane.kill("apiserver", signal.SIGSTOP)
@@ -195,8 +195,6 @@ class Round:
         self.plane.back_up()
 
     def restore(self):
-        for m in self.moments:
-            m.history_is_lost = True
         self.history.rewound = True
         self.plane.restore()
 
@@ -206,7 +204,7 @@ class Round:
         env = {}
         if any(step.startswith("clock") for _, step in self.row.steps):
             self.set_clock("+0")
-            env = {"LD_PRELOAD": FAKETIME, "FAKETIME_TIMESTAMP_FILE": str(self.dir / "clock"), "FAKETIME_NO_CACHE": "1",
+            env = {"LD_PRELOAD": glob.glob(FAKETIME)[0], "FAKETIME_TIMESTAMP_FILE": str(self.dir / "clock"), "FAKETIME_NO_CACHE": "1",
                    "FAKETIME_DONT_FAKE_MONOTONIC": "1", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") +
                    ":verify_asan_link_order=0"}
         return Operator(self.config, f"--namespace={self.ns}", "--server-grace=0s",
@@ -344,16 +342,18 @@ class Round:
             self.blame(what.split()[1], what)
         for job, what in self.history.verdict(self.row.blind):
             self.blame(job, what)
-        self.gauges(len(jobs), sum(1 for p in pods.values() if p["metadata"].get("ownerReferences")))
+        self.gauges(jobs, pods)
 
     def gauges(self, jobs, pods):
-        """The store holds what the server holds."""
-        have = {}
+        """The store holds what the server holds, phase by phase."""
+        want = {"paddlejob_pods": len([p for p in pods.values() if controller(p)])}
+        for j in jobs.values():
+            key = f'paddlejob_jobs{{phase="{(j.get("status") or {}).get("phase") or "None"}"}}'
+            want[key] = want.get(key, 0) + 1
         text = urllib.request.urlopen(f"http://127.0.0.1:{self.operators[0].metrics}/metrics", timeout=5).read().decode()
-        for name, want in (("paddlejob_jobs", jobs), ("paddlejob_pods", pods)):
-            have = re.search(rf"^{name} (\d+)", text, re.M)
-            if not have or int(have.group(1)) != want:
-                self.all_wrong(f"the store has {name} {have and have.group(1)}, the server {want}")
+        have = {k: int(v) for k, v in re.findall(r"^(paddlejob_(?:jobs|pods)\S*) (\d+)$", text, re.M) if int(v)}
+        if have != want:
+            self.all_wrong(f"the store has {have}, the server {want}")
 
     def once_more(self):
         """An operator that knows nothing of before finds nothing to do: the one before it missed nothing."""

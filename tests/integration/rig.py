@@ -280,8 +280,9 @@ class Operator:
 
     def kill(self):
         self.expected = True
-        self.p.kill()
-        self.p.wait()
+        p = self.p                      # start() may follow from another thread
+        p.kill()
+        p.wait()
 
     def stop(self, seconds=10):
         """SIGTERM, not before it listens to signals; the exit code."""

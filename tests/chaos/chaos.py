@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the operator's world in every way at every moment, and looks at what is left.
 
-    tests/chaos/run [options] [FAULT[/MOMENT] ...]
+    tests/chaos/chaos.py [options] [FAULT[/MOMENT] ...]
 
       --seed N        the same again; default: random, printed
       --seconds S     stops beginning rounds after S seconds; what is first comes from the seed
@@ -34,7 +34,7 @@ KILL = "kill-at-write"
 class Runner:
     def __init__(self, plane, kubelet, seed, directory, seconds=1e9, at_once=3, say=print):
         self.plane, self.kubelet, self.seed, self.dir, self.say = plane, kubelet, seed, directory, say
-        self.end = time.monotonic() + seconds
+        self.seconds, self.end = seconds, time.monotonic() + seconds
         self.at_once = at_once
         self.patience = 3.0 if SANITIZED else 1.0
         self.cells = {}             # (fault, moment) -> [runs, failures, last trouble]
@@ -80,24 +80,31 @@ class Runner:
                                          self.patience))
 
     def kills(self, only=None):
-        """Every k of every moment, in the seed's order."""
-        with concurrent.futures.ThreadPoolExecutor(self.at_once) as pool:
-            counted = list(pool.map(lambda m: self.killed(m, 0, False), [only] if only else KILLED))
-            runs = [(r.moments[0].row_name, n + 1, after) for r in counted for n in range(r.figures.get("writes", 0))
-                    for after in (False, True)]
-            random.Random(self.seed).shuffle(runs)
-            list(pool.map(lambda run: None if self.late() else self.killed(*run), runs))
+        """Every k of every moment, both in the seed's order."""
+        rng = random.Random(self.seed)
+        for moment in [only] if only else rng.sample(KILLED, len(KILLED)):
+            if self.late():
+                return
+            writes = self.killed(moment, 0, False).figures.get("writes", 0)
+            runs = [(moment, n + 1, after) for n in range(writes) for after in (False, True)]
+            rng.shuffle(runs)
+            with concurrent.futures.ThreadPoolExecutor(self.at_once) as pool:
+                list(pool.map(lambda run: None if self.late() else self.killed(*run), runs))
 
     def matrix(self):
-        names = list(faults.ROWS)
-        random.Random(self.seed).shuffle(names)
+        """All of it in the seed's order; where time is short, some of each kind."""
+        names = random.Random(self.seed).sample(list(faults.ROWS), len(faults.ROWS))
         alone = [n for n in names if faults.ROWS[n].plane]
-        with concurrent.futures.ThreadPoolExecutor(self.at_once) as pool:
-            list(pool.map(self.fault, [n for n in names if n not in alone]))
+        beside = [n for n in names if n not in alone]
+        start = time.monotonic()
+        self.end = start + .2 * self.seconds
         for n in alone:
             self.fault(n)
-        if not self.late():
-            self.kills()
+        self.end = start + .7 * self.seconds
+        with concurrent.futures.ThreadPoolExecutor(self.at_once) as pool:
+            list(pool.map(self.fault, beside))
+        self.end = start + self.seconds
+        self.kills()
 
     def some(self, wanted):
         for w in wanted:

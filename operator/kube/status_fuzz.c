@@ -1,0 +1,34 @@
+/* Two bytes of HTTP status, then whatever a server or a proxy answers: always a code that says what
+ * to do and a text, and never a wait of more than an hour. */
+#include "operator/kube/status.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 2) {
+        return 0;
+    }
+    int http = data[0] << 8 | data[1];
+    if (http >= 200 && http <= 299) {
+        return 0;
+    }
+    CO_AUTOFREE char *text = co_xstrndup((const char *)data + 2, size - 2);
+    size_t len = strlen(text);
+    CO_AUTOJSON json_t *body = NULL;
+    (void)!co_json_parse_odd(text, len, &body, NULL);
+    struct co_err err = {0};
+    int code = op_kube_status_err(&err, "create pods default/x", http, body, text);
+    if (code >= 0 || err.code != code || !err.msg[0]) {
+        abort();
+    }
+    int64_t of_body = op_kube_status_retry_ms(body);
+    int64_t of_header = op_kube_retry_header_ms(text, size - 2);
+    if (of_body < -1 || of_body > 3600 * 1000 || of_header < -1 || of_header > 3600 * 1000) {
+        abort();
+    }
+    return 0;
+}

@@ -1,0 +1,18 @@
+"""The short form of `make chaos`: what of the matrix fits into SECONDS, by a seed; every run another part of it."""
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "chaos"))
+
+SECONDS = 60        # no round begins after that
+
+
+@pytest.mark.deadline(400)
+def test_some_faults_at_all_moments(plane, kubelet, seed, tmp_path):
+    import chaos
+    runner = chaos.Runner(plane, kubelet, seed, tmp_path, SECONDS)
+    runner.matrix()
+    print(runner.table())
+    assert not any(failed for _, failed, _ in runner.cells.values()), "see above"
