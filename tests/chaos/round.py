@@ -236,6 +236,8 @@ class Round:
             self.each(lambda m: m.row.before(m))
             self.break_things()
             self.heal()
+            if self.row.redo:
+                self.each(lambda m: m.row.during(m))
             self.each(lambda m: m.row.after(m))
             self.settle()
             self.look()
