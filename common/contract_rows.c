@@ -61,7 +61,9 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .type = CO_TYPE_TEXT,
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_OPERATOR | CO_GEN_LAUNCH,
-        .doc = "Number of workers when the pod was created; a launcher also takes MIN:MAX."},
+        .doc =
+            "MIN:MAX when the job has both bounds (requests, limits), else the number of workers "
+            "when the pod was created. The number now is PADDLE_TRAINERS_NUM in the ConfigMap."},
     [CO_VAR_ELASTIC_TIMEOUT] = {.name = "PADDLE_ELASTIC_TIMEOUT",
         .via = CO_VIA_ENV,
         .when = CO_WHEN_ELASTIC,

@@ -146,10 +146,14 @@ static const struct crd_field role_fields[] = {
                "is the same as no pods of this role."},
     {.name = "requests",
         .type = CRD_INTEGER,
-        .doc = "Least number of pods for elastic training. Accepted and kept, but not read."},
+        .doc =
+            "Least number of workers of an elastic job: fewer replicas are raised to it. No effect "
+            "in other jobs and roles."},
     {.name = "limits",
         .type = CRD_INTEGER,
-        .doc = "Greatest number of pods for elastic training. Accepted and kept, but not read."},
+        .doc =
+            "Greatest number of workers of an elastic job: more replicas are cut to it. With both, "
+            "PADDLE_ELASTIC_NP is requests:limits. No effect in other jobs and roles."},
     {.name = "template",
         .type = CRD_OBJECT,
         .open = true,
@@ -183,11 +187,12 @@ static const struct crd_field spec_fields[] = {
                "other devices."},
     {.name = "intranet",
         .type = CRD_STRING,
-        .doc = "How pods address each other. PodIP (default): by the addresses of the pods, known "
-               "once all pods have one. Service: by name, with a headless Service for each pod; "
-               "the addresses may change. DNS: by name, too (<pod>.<job>), with one headless Service "
-               "for the whole job. Host: pods use the network of their node. Any other value "
-               "means PodIP."},
+        .doc =
+            "How pods address each other. PodIP (default): by the addresses of the pods, known "
+            "once all pods have one. Service: by name, with a headless Service for each pod; "
+            "the addresses may change. DNS: by name, too (<pod>.<job>), with one headless Service "
+            "for the whole job. Host: pods use the network of their node. Any other value "
+            "means PodIP."},
     {.name = "cleanPodPolicy",
         .type = CRD_STRING,
         .doc = "Whether pods (and Services) are deleted when the job has ended: Always, Never, "

@@ -55,7 +55,12 @@ static void decode_roles(struct op_job *job, const json_t *spec) {
         const json_t *j = json_object_get(spec, op_role_name(r));
         struct op_role_spec *role = &job->role[r];
         role->present = json_is_object(j);
-        role->replicas = clamp32(json_object_get(j, "replicas"), OP_REPLICAS_MAX);
+        role->asked = clamp32(json_object_get(j, "replicas"), OP_REPLICAS_MAX);
+        bool bounded = job->elastic && r == OP_WORKER;
+        role->min = bounded ? (int32_t)number(j, "requests", -1, 0, OP_REPLICAS_MAX) : -1;
+        role->max = bounded ? (int32_t)number(j, "limits", -1, 0, OP_REPLICAS_MAX) : -1;
+        role->replicas = role->max >= 0 && role->asked > role->max ? role->max : role->asked;
+        role->replicas = role->replicas < role->min ? role->min : role->replicas;
         const json_t *tmpl = json_object_get(j, "template");
         role->tmpl = json_is_object(tmpl) ? tmpl : NULL;
     }

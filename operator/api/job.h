@@ -66,7 +66,7 @@ enum op_problem_code {
     OP_PROBLEM_REPLICAS,   /* missing, negative or beyond OP_REPLICAS_MAX */
     OP_PROBLEM_TEMPLATE,   /* no template, or none that a pod can be made of */
     OP_PROBLEM_CONTAINERS, /* no containers */
-    OP_PROBLEM_ELASTIC,    /* elastic without workers */
+    OP_PROBLEM_ELASTIC,    /* elastic without workers, or bounds that nothing is within */
 };
 
 enum { OP_NAME_MAX = 63, OP_REPLICAS_MAX = 100000, OP_PROBLEMS_MAX = 16, OP_RULES_MAX = 32 };
@@ -89,7 +89,9 @@ struct op_rule {
 
 struct op_role_spec {
     bool present;
-    int32_t replicas;   /* 0 when absent or a problem */
+    int32_t replicas;   /* 0 when absent or a problem; of elastic workers within their bounds */
+    int32_t asked;      /* as the spec has it */
+    int32_t min, max;   /* bounds of elastic workers (requests, limits); -1: none */
     const json_t *tmpl; /* borrowed from op_job.json; NULL when missing or no object */
 };
 

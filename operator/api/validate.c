@@ -281,6 +281,14 @@ static void check_spec(struct found *f, const json_t *spec) {
         add(f, OP_PROBLEM_ELASTIC, "spec.elastic",
             "is set, but there is no spec.worker: elastic training needs workers");
     }
+    const json_t *worker = json_object_get(spec, "worker");
+    const json_t *requests = json_object_get(worker, "requests");
+    const json_t *limits = json_object_get(worker, "limits");
+    if (!absent(json_object_get(spec, "elastic")) && json_is_integer(requests) &&
+        json_is_integer(limits) && json_integer_value(requests) > json_integer_value(limits)) {
+        add(f, OP_PROBLEM_ELASTIC, "spec.worker.requests",
+            "is greater than spec.worker.limits: no number of workers is within both");
+    }
 }
 
 size_t op_job_validate(const json_t *obj, bool strict, struct op_problem *ret, size_t max) {

@@ -337,8 +337,37 @@ static void action_events_are_folded_by_kind_verb_and_result(void **state) {
     tk_done(&c);
 }
 
+/* kubectl scale beyond the bounds: the bound is used, said once, and survivors are left alone. */
+static void elastic_workers_stay_within_their_bounds(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(
+        &c, TK_JOB("'elastic':0,'worker':{'replicas':2,'requests':1,'limits':3," TK_TEMPLATE "}"));
+    rest(&c);
+    run_all(&c);
+    expect_status(&c, "phase", "Running");
+    set_replicas(&c, "worker", 10);
+    expect_events(&c, "!ReplicasBounded: spec.worker.replicas is 10, spec.worker.limits allow 3");
+    expect_actions(&c, "create Pod x-worker-2");
+    rest(&c);
+    run_all(&c);
+    expect_condition(&c, "ReplicasBounded",
+        "True OutOfBounds spec.worker.replicas is 10, spec.worker.limits allow 3");
+    expect_events(&c, "");
+    set_replicas(&c, "worker", 0);
+    expect_events(
+        &c, "!ReplicasBounded: spec.worker.replicas is 0, spec.worker.requests ask for 1");
+    expect_actions(&c, "delete Pod x-worker-1; delete Pod x-worker-2; patch ConfigMap x");
+    rest(&c);
+    set_replicas(&c, "worker", 1);
+    rest(&c);
+    expect_condition(&c, "ReplicasBounded", "False WithinBounds ");
+    tk_done(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(elastic_workers_stay_within_their_bounds),
         cmocka_unit_test(scaling_makes_and_removes_and_republishes),
         cmocka_unit_test(a_removed_role_is_cleaned_up_with_its_variables),
         cmocka_unit_test(a_deleted_pod_comes_back_and_the_config_map_follows),

@@ -105,6 +105,8 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
     json_t *list = json_array();
     bool completed = o->phase == OP_PHASE_COMPLETED;
     bool failed = o->phase == OP_PHASE_FAILED;
+    char bound[160];
+    bool bounded = op_world_bound(w, bound, sizeof(bound));
     const struct condition rows[] = {
         created(w, o),
         running(o),
@@ -120,6 +122,10 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
             .is = o->blocked,
             .reason = o->blocked ? o->reason : "Unblocked",
             .message = o->blocked ? o->message : ""},
+        {.type = "ReplicasBounded",
+            .is = bounded,
+            .reason = bounded ? "OutOfBounds" : "WithinBounds",
+            .message = bounded ? bound : ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         add(list, w, &rows[i]);

@@ -231,6 +231,14 @@ static const char *role_word(enum op_role role) {
                                : co_contract_role_heter;
 }
 
+/* With bounds the same in every pod whatever the number is now, so that scaling touches none;
+ * without them the number when the pod was made, as by paddle-operator. */
+static char *elastic_np(const struct op_role_spec *worker) {
+    return worker->min > 0 && worker->max > 0
+               ? co_xasprintf("%" PRId32 ":%" PRId32, worker->min, worker->max)
+               : number(worker->replicas);
+}
+
 /* {"name": …, "value": …}, or a field of the pod itself. */
 static json_t *direct(const struct op_job *job, enum co_var var, enum op_role role, int32_t index,
     const struct op_settings *settings) {
@@ -265,7 +273,7 @@ static json_t *direct(const struct op_job *job, enum co_var var, enum op_role ro
         value = co_xasprintf("%s-%s", job->ns, job->name);
         break;
     case CO_VAR_ELASTIC_NP:
-        value = number(job->role[OP_WORKER].replicas);
+        value = elastic_np(&job->role[OP_WORKER]);
         break;
     case CO_VAR_ELASTIC_TIMEOUT:
         value = co_xstrdup("60");

@@ -1,6 +1,7 @@
 #include "common/buf.h"
 #include "operator/plan/world.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
@@ -11,6 +12,59 @@ void op_events_free(struct op_event *events, size_t n) {
         free(events[i].message);
     }
     free(events);
+}
+
+/* ---- every event ---------------------------------------------------------------------------- */
+
+static const struct event_row {
+    const char *reason;
+    bool warning;
+    const char *when;
+} rows[] = {
+    {"Created", false, "objects of a kind were created; one event for all of a plan"},
+    {"Create", true, "creates were rejected; ends with the API server's words about the first"},
+    {"Deleted", false,
+        "objects of a kind were deleted: beyond replicas, for a restart, by cleanPodPolicy"},
+    {"Delete", true, "deletes were rejected"},
+    {"Updated", false, "the addresses in the ConfigMap, or a group's size, were changed"},
+    {"Update", true, "such a change was rejected"},
+    {"Running", false, "all pods run, for the first time or again"},
+    {"Completing", false,
+        "those who decide have succeeded; the others have their grace period to end"},
+    {"Completed", false, "the job has ended well"},
+    {"Failed", true, "the job has failed; the first cause"},
+    {"Restarting", true, "the whole group starts anew, after so many seconds; the cause"},
+    {"Suspended", false, "spec.suspend: the pods are deleted, the job stays"},
+    {"Resumed", false, "the job starts again after a suspension"},
+    {"ReplicasBounded", true,
+        "an elastic job asks for more workers than limits, or fewer than requests; the bound is "
+        "used"},
+    {"NameTaken", true, "an object that is not the job's stands where one of its own has to be"},
+    {"GangUnschedulable", true, "the scheduler cannot place the group; its words"},
+    {"InvalidName", true, "the name allows no pods: too long, or no DNS label"},
+    {"InvalidSpec", true, "a field of the job means nothing"},
+    {"InvalidReplicas", true, "replicas are missing or out of range"},
+    {"InvalidTemplate", true, "no pod can be made of a template"},
+};
+
+/* Whoever tells an event has a row for it. */
+static struct op_event make(const char *reason, char *message_own) {
+    size_t i = 0;
+    while (i < CO_ARRAY_LEN(rows) && strcmp(rows[i].reason, reason) != 0) {
+        i++;
+    }
+    assert(i < CO_ARRAY_LEN(rows));
+    return (struct op_event){
+        .warning = rows[i].warning, .reason = rows[i].reason, .message = message_own};
+}
+
+int op_events_markdown(struct co_buf *ret, struct co_err *err) {
+    int r = co_buf_adds(ret, "| reason | type | when |\n| --- | --- | --- |\n", err);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
+        r = co_buf_addf(ret, err, "| `%s` | %s | %s |\n", rows[i].reason,
+            rows[i].warning ? "Warning" : "Normal", rows[i].when);
+    }
+    return r;
 }
 
 /* ---- what was done -------------------------------------------------------------------------- */
@@ -105,9 +159,8 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
         if (n == 0 || (f.kind == OP_KIND_JOB && !f.failed)) {
             continue;
         }
-        events[n_events++] = (struct op_event){.warning = f.failed,
-            .reason = f.failed ? verbs[f.verb].failed : verbs[f.verb].done,
-            .message = fold_message(&f, n, first)};
+        events[n_events++] =
+            make(f.failed ? verbs[f.verb].failed : verbs[f.verb].done, fold_message(&f, n, first));
     }
     *ret = events;
     *ret_n = n_events;
@@ -115,9 +168,9 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
 
 /* ---- where the job stands ------------------------------------------------------------------- */
 
-static void add(struct op_plan *plan, struct op_event event) {
+static void add(struct op_plan *plan, const char *reason, char *message_own) {
     plan->events = co_xrealloc(plan->events, plan->n_events + 1, sizeof(*plan->events));
-    plan->events[plan->n_events++] = event;
+    plan->events[plan->n_events++] = make(reason, message_own);
 }
 
 static int64_t wanted(const struct op_world *w) {
@@ -142,21 +195,16 @@ static char *running_message(const struct op_world *w) {
 static void add_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
     switch (o->phase) {
     case OP_PHASE_RUNNING:
-        add(plan, (struct op_event){
-                      .warning = false, .reason = "Running", .message = running_message(w)});
+        add(plan, "Running", running_message(w));
         break;
     case OP_PHASE_COMPLETED:
-        add(plan, (struct op_event){
-                      .warning = false, .reason = "Completed", .message = completed_message(w)});
+        add(plan, "Completed", completed_message(w));
         break;
     case OP_PHASE_FAILED:
-        add(plan, (struct op_event){.warning = true,
-                      .reason = "Failed",
-                      .message = co_xasprintf("job failed: %s", o->message)});
+        add(plan, "Failed", co_xasprintf("job failed: %s", o->message));
         break;
     case OP_PHASE_SUSPENDED:
-        add(plan, (struct op_event){
-                      .warning = false, .reason = "Suspended", .message = co_xstrdup(o->message)});
+        add(plan, "Suspended", co_xstrdup(o->message));
         break;
     case OP_PHASE_NONE:
     case OP_PHASE_PENDING:
@@ -169,6 +217,12 @@ static void add_phase(struct op_plan *plan, const struct op_world *w, const stru
     }
 }
 
+/* The status does not say so yet. */
+static bool is_news(const struct op_world *w, const char *condition, const char *message) {
+    return !op_condition_true(w->job, condition) ||
+           !co_streq(co_json_str(op_condition_stored(w->job, condition), "message"), message);
+}
+
 /* That a gang's scheduler says why is news once: it words it anew with every try. */
 static bool is_refused(const struct op_outlook *o, const json_t *stored) {
     return strcmp(o->reason, "GangUnschedulable") == 0 &&
@@ -178,19 +232,14 @@ static bool is_refused(const struct op_outlook *o, const json_t *stored) {
 /* Things in the way that no rejected request tells of. */
 static void add_blocked(
     struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
-    const json_t *stored = op_condition_stored(w->job, "Blocked");
-    bool same = op_condition_true(w->job, "Blocked") &&
-                co_streq(co_json_str(stored, "message"), o->message);
-    if (same) {
+    if (!is_news(w, "Blocked", o->message)) {
         return;
     }
+    const json_t *stored = op_condition_stored(w->job, "Blocked");
     if (w->job->n_problems) {
-        add(plan, (struct op_event){.warning = true,
-                      .reason = op_problem_code_name(w->job->problems[0].code),
-                      .message = co_xstrdup(o->message)});
+        add(plan, op_problem_code_name(w->job->problems[0].code), co_xstrdup(o->message));
     } else if (strcmp(o->reason, "NameTaken") == 0 || is_refused(o, stored)) {
-        add(plan, (struct op_event){
-                      .warning = true, .reason = o->reason, .message = co_xstrdup(o->message)});
+        add(plan, o->reason, co_xstrdup(o->message));
     }
 }
 
@@ -199,23 +248,22 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
         add_phase(plan, w, o);
     }
     if (o->restarting && o->attempt != w->job->attempt) {
-        add(plan, (struct op_event){.warning = true,
-                      .reason = "Restarting",
-                      .message = co_xasprintf("in %" PRId64 " s: %s", o->backoff, o->message)});
+        add(plan, "Restarting", co_xasprintf("in %" PRId64 " s: %s", o->backoff, o->message));
     }
     if (w->job->phase == OP_PHASE_SUSPENDED && o->phase != OP_PHASE_SUSPENDED) {
-        add(plan, (struct op_event){.warning = false,
-                      .reason = "Resumed",
-                      .message = co_xasprintf("attempt %" PRId32 " begins", o->attempt)});
+        add(plan, "Resumed", co_xasprintf("attempt %" PRId32 " begins", o->attempt));
     }
     if (o->blocked) {
         add_blocked(plan, w, o);
     }
+    char bound[160];
+    if (!w->job->deleting && op_world_bound(w, bound, sizeof(bound)) &&
+        is_news(w, "ReplicasBounded", bound)) {
+        add(plan, "ReplicasBounded", co_xstrdup(bound));
+    }
     if (o->completing && !op_condition_true(w->job, "Completing")) {
-        add(plan, (struct op_event){.warning = false,
-                      .reason = "Completing",
-                      .message = co_xasprintf("%s; %s have %" PRId64 " s to end",
-                          op_world_success_text(w)->what, op_world_success_text(w)->others,
-                          w->settings->server_grace)});
+        add(plan, "Completing",
+            co_xasprintf("%s; %s have %" PRId64 " s to end", op_world_success_text(w)->what,
+                op_world_success_text(w)->others, w->settings->server_grace));
     }
 }

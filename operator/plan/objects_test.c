@@ -111,6 +111,35 @@ static void an_elastic_pod(void **state) {
                                              "'value':'60'}]}]}}");
 }
 
+/* With both bounds every pod has the same words, whatever the number is when it is made. */
+static void elastic_workers_are_told_their_bounds(void **state) {
+    (void)state;
+    static const struct {
+        const char *bounds, *np;
+        int32_t replicas;
+    } rows[] = {
+        {"'requests':2,'limits':8", "2:8", 3},
+        {"'requests':2", "3", 3},
+        {"'limits':8", "3", 3},
+        {"'limits':2", "2", 2},
+        {"'requests':5", "5", 5},
+        {"'requests':4,'limits':4", "4:4", 4},
+        {"'requests':-1,'limits':'x'", "3", 3},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *text = co_xasprintf(
+            TK_JOB("'elastic':0,'worker':{'replicas':3,%s," TK_TEMPLATE "}"), rows[i].bounds);
+        struct op_job *job = NULL;
+        assert_int_equal(op_job_decode(tk_json(text), &job, NULL), 0);
+        assert_int_equal(job->role[OP_WORKER].replicas, rows[i].replicas);
+        CO_AUTOJSON json_t *pod = op_plan_pod(job, OP_WORKER, 0, &no_gate);
+        CO_AUTOFREE char *want =
+            co_xasprintf("{'name':'PADDLE_ELASTIC_NP','value':'%s'}", rows[i].np);
+        expect_json(json_array_get(json_object_get(first_container(pod), "env"), 5), want);
+        op_job_free(job);
+    }
+}
+
 static void what_the_user_wrote_is_kept(void **state) {
     (void)state;
     CO_AUTOJSON json_t *pod =
@@ -256,6 +285,7 @@ int main(void) {
         cmocka_unit_test(a_pod_in_dns_mode),
         cmocka_unit_test(a_pod_whose_family_is_chosen),
         cmocka_unit_test(an_elastic_pod),
+        cmocka_unit_test(elastic_workers_are_told_their_bounds),
         cmocka_unit_test(what_the_user_wrote_is_kept),
         cmocka_unit_test(nulls_are_as_good_as_absent),
         cmocka_unit_test(the_start_gate_fits_quotas_and_restricted_namespaces),

@@ -1,5 +1,6 @@
 #include "operator/plan/world.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,6 +18,14 @@ void op_job_host(
     op_pod_name(job->name, role, index, name, sizeof(name));
     bool dns = job->intranet == OP_DNS; /* the pod's subdomain is the job's Service */
     (void)snprintf(ret, size, "%s%s%s", name, dns ? "." : "", dns ? job->name : "");
+}
+
+bool op_world_bound(const struct op_world *w, char *ret, size_t size) {
+    const struct op_role_spec *r = &w->job->role[OP_WORKER];
+    bool above = r->asked > r->replicas;
+    (void)snprintf(ret, size, "spec.worker.replicas is %" PRId32 ", spec.worker.%s %s %" PRId32,
+        r->asked, above ? "limits" : "requests", above ? "allow" : "ask for", r->replicas);
+    return r->asked != r->replicas;
 }
 
 bool op_world_some_decide(const struct op_world *w) {

@@ -70,6 +70,9 @@ bool op_job_named(const struct op_job *job);
 void op_job_host(
     const struct op_job *job, enum op_role role, int32_t index, char *ret, size_t size);
 
+/* Writes why other replicas are used than were asked for; false when they are not. */
+bool op_world_bound(const struct op_world *w, char *ret, size_t size);
+
 /* Some pods decide by their success that the job is done, and the others are stopped. */
 bool op_world_some_decide(const struct op_world *w);
 /* The sentences about that, by success policy. */
