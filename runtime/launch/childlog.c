@@ -55,9 +55,9 @@ static void put(struct rt_childlog *c, const char *data, size_t len) {
     }
 }
 
-/* Not before the echo has read all of it. */
+/* Not while the echo still reads the one before: of a reader that stands still the log grows. */
 static void rotate(struct rt_childlog *c) {
-    if (c->size < c->options.max_size || (c->echo && !rt_follow_caught_up(c->echo))) {
+    if (c->size < c->options.max_size || (c->echo && rt_follow_behind(c->echo))) {
         return;
     }
     CO_AUTOFREE char *old = co_xasprintf("%s.1", c->path);

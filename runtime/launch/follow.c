@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/launch/output.h"
@@ -18,7 +17,9 @@ struct rt_follow {
     struct co_loop *loop;
     char *path;
     int file, out, watch;                     /* watch: inotify; -1: none to be had */
-    bool own_out, finishing, broken, waiting; /* waiting: for the stream */
+    bool own_out, finishing, broken;
+    bool waiting; /* for the stream */
+    bool behind;  /* file is the old one, there is a new one */
     struct co_poll *out_poll, *watch_poll;
     struct co_timer *timer;
     int64_t at; /* bytes read */
@@ -45,8 +46,14 @@ static bool drain(struct rt_follow *f) {
     return true;
 }
 
+static void reopen(struct rt_follow *f);
+
 static bool fill(struct rt_follow *f) {
     ssize_t n = pread(f->file, f->buf, sizeof(f->buf), f->at);
+    if (n <= 0 && f->behind) {
+        reopen(f);
+        n = pread(f->file, f->buf, sizeof(f->buf), f->at);
+    }
     if (n <= 0) {
         return false;
     }
@@ -128,6 +135,15 @@ static int open_file(struct rt_follow *f, struct co_err *err) {
     return 0;
 }
 
+static void reopen(struct rt_follow *f) {
+    f->behind = false;
+    unwatch(f);
+    f->at = 0;
+    if (open_file(f, NULL)) {
+        f->broken = true;
+    }
+}
+
 int rt_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     void (*done)(void *arg), void *arg, struct rt_follow **ret, struct co_err *err) {
     struct rt_follow *f = co_xcalloc(1, sizeof(*f));
@@ -175,15 +191,11 @@ void rt_follow_finish(struct rt_follow *f) {
     }
 }
 
-bool rt_follow_caught_up(const struct rt_follow *f) {
-    struct stat st;
-    return f->broken || f->file < 0 || fstat(f->file, &st) < 0 || st.st_size <= f->at;
+void rt_follow_again(struct rt_follow *f) {
+    f->behind = true;
+    look(f);
 }
 
-void rt_follow_again(struct rt_follow *f) {
-    unwatch(f);
-    f->at = 0;
-    if (open_file(f, NULL)) {
-        f->broken = true;
-    }
+bool rt_follow_behind(const struct rt_follow *f) {
+    return f->behind;
 }

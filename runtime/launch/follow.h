@@ -19,7 +19,7 @@ void rt_follow_free(struct rt_follow *f); /* NULL allowed */
 
 /* The file does not grow any more. */
 void rt_follow_finish(struct rt_follow *f);
-/* All that is in the file was read. */
-bool rt_follow_caught_up(const struct rt_follow *f);
-/* The file was replaced by a new one of the same name.  Only when caught up. */
+/* The file was renamed, and there is a new one of its name: after the rest of the old one that
+ * follows.  Not again before the new one is being read (rt_follow_behind says no). */
 void rt_follow_again(struct rt_follow *f);
+bool rt_follow_behind(const struct rt_follow *f);

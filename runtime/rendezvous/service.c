@@ -205,13 +205,14 @@ static void put_node(struct rt_service *s, struct co_http_req *r, const char *va
     }
     struct rt_group_node *n = NULL;
     e = rt_group_hear(&s->group, &h, co_now_ms(), &n, &err);
-    if (e && s->group.phase == RT_GROUP_OVER && text) {
+    /* A job that ended well is over with code 0: no error, and no node either. */
+    if (!n && s->group.phase == RT_GROUP_OVER && text) {
         n = rt_group_find(&s->group, name);
         if (n) {
             n->told_over = true;
         }
         say(r, RT_WIRE_OVER, err.code, err.msg);
-    } else if (e) {
+    } else if (e || !n) {
         refuse(s, r, &err);
     } else if (!text) {
         co_http_reply(r, 200, NULL, NULL, 0);

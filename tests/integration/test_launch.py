@@ -1,0 +1,410 @@
+"""paddlerun launch: real child processes under it, in every mode, and what happens when something goes wrong."""
+import glob
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from rig import BIN, ROOT, SANITIZED, free_port, wait_for
+
+LAUNCH = [BIN / "paddlerun", "launch"]
+SECRET = "s3cr3t-do-not-print"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if re.match(r"PADDLE_(?!BIN|SANITIZED)|POD_|TRAINING_|FLAGS_|CUDA_|DISTRIBUTED_", name):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("MY_TOKEN", SECRET)
+    return tmp_path
+
+
+def script(name, text):
+    path = pathlib.Path(name)
+    path.write_text(text)
+    path.chmod(0o755)
+    return f"./{name}"
+
+
+def launch(*words, env=None, seconds=60):
+    return subprocess.run([*LAUNCH, *words], env={**os.environ, **(env or {})}, capture_output=True, text=True,
+                          timeout=seconds)
+
+
+def start(*words, env=None, **more):
+    return subprocess.Popen([*LAUNCH, *words], env={**os.environ, **(env or {})}, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, **more)
+
+
+def log(name, folder="log"):
+    return pathlib.Path(folder, name).read_text()
+
+
+def alive(pid):
+    """A process that has not ended (a zombie has)."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def started(n, folder="log"):
+    """Waits until n children have said their pids."""
+    return wait_for(lambda: (lambda p: len(p) >= n and p)(
+        [int(x) for f in glob.glob(f"{folder}/*log.*") for x in re.findall(r"^pid (\d+)$", log(f, "."), re.M)]))
+
+
+SHOW = """#!/bin/sh
+echo "pid $$"
+echo "rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM args $*"
+echo "to stderr" >&2
+"""
+
+
+# ---- what tools look for ----------------------------------------------------------------------
+
+
+def test_one_node_reads_as_paddles_launcher(folder):
+    r = launch("--nproc_per_node", "2", script("show.sh", SHOW), "a", "--rank", "7")
+    assert r.returncode == 0, r.stderr
+    lines = r.stderr.splitlines()
+    stamp = r"LAUNCH (INFO|WARNING|ERROR) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} "
+    assert all(re.match(stamp, l) for l in lines), r.stderr
+    text = [re.sub(stamp, "", l) for l in lines]
+    assert text[0] == "-----------  Configuration  ----------------------"
+    keys = [l.split(":")[0] for l in text[1:text.index("-" * 50)]]
+    assert keys == sorted(keys) and len(keys) == 30       # 3.3.1's block
+    assert "nproc_per_node: 2" in text and "training_script_args: ['a', '--rank', '7']" in text
+    assert "Job: default, mode collective, replicas 1[1:1], elastic False" in text
+    pod = re.search(r"Run Pod: ([a-z]{6}), replicas 2, status ready", r.stderr).group(1)
+    assert f"Watching Pod: {pod}, replicas 2, status running" in text
+    assert text[-2:] == ["Pod completed", "Exit code 0"]
+    # rank 0 alone is shown; each has its file, with both streams
+    assert "rank 0 of 2 args a --rank 7\nto stderr\n" in r.stdout and "rank 1" not in r.stdout
+    assert "rank 1 of 2 args a --rank 7\nto stderr\n" in log("workerlog.1")
+    assert sorted(os.listdir("log")) == [f"default.{pod}.log", "envlog.0", "envlog.1", "workerlog.0", "workerlog.1"]
+    assert "PADDLE_GLOBAL_RANK=1\n" in log("envlog.1")
+
+
+def test_logs_are_appended_to_and_overwritten_when_asked():
+    show = script("show.sh", SHOW)
+    for _ in range(2):
+        assert launch("--log_dir", "deep/er", show).returncode == 0
+    assert log("workerlog.0", "deep/er").count("rank 0") == 2
+    r = launch("--log_dir", "deep/er", "--log_overwrite", "1", show)
+    assert log("workerlog.0", "deep/er").count("rank 0") == 1 and r.stdout.count("rank 0") == 1
+    r = launch("--log_dir", "", show)                    # Paddle's launcher ends with a traceback here
+    assert "rank 0" in r.stdout and "to stderr" in r.stderr and r.returncode == 0
+
+
+def test_the_old_launchers_words():
+    r = launch("--server_num=1", "--worker_num", "2", script("show.sh", SHOW))
+    assert r.returncode == 0
+    assert r.stdout.startswith("-----------  Configuration Arguments -----------\ngpus: None\n")
+    assert "Run parameter-sever mode. pserver arguments:['--worker_num', '--server_num']" in r.stderr
+    for line in (r"INFO .* launch_utils.py:973\] Local server start 1 processes. First process distributed environment "
+                 r"info \(Only For Debug\): $",
+                 r"^    \|                        Distributed Envs                      Value                    \|$",
+                 r"^    \|                           TRAINING_ROLE                     PSERVER                   \|$",
+                 r"Local worker start 2 processes", r"all workers exit, going to finish parameter server",
+                 r"all parameter server are killed"):
+        assert re.search(line, r.stderr, re.M), line
+    assert sorted(os.listdir("log")) == ["serverlog.0", "workerlog.0", "workerlog.1"]
+    r = launch("--compat", "2.3", "--log_dir", "old", script("show.sh", SHOW))
+    pod = re.search(r"Run Pod: ([a-z]{6}),", r.stderr).group(1)
+    assert sorted(os.listdir("old")) == [f"default.{pod}.0.log", f"default.{pod}.log"]
+    r = launch("--compat", "legacy", "--log_dir", "legacy", "--nproc_per_node", "2", script("show.sh", SHOW))
+    assert re.fullmatch(r"PADDLE_TRAINER_ENDPOINTS: \n127.0.0.1:\d+\n127.0.0.1:\d+\n", log("endpoints.log", "legacy"))
+
+
+def test_dry_run_prints_every_childs_environment():
+    r = launch("--dry-run", "--server_num", "1", "--trainer_num", "2", "train.py")
+    assert r.returncode == 0 and r.stdout.count("    TRAINING_ROLE=TRAINER") == 2
+    assert "\nserver 0, log serverlog.0\n" in r.stdout and "\nworker 1, log workerlog.1\n" in r.stdout
+    assert SECRET not in r.stdout and not os.path.exists("log")
+
+
+def test_other_names(folder):
+    show = script("show.sh", SHOW)
+    os.symlink(BIN / "paddlerun", "fleetrun")
+    r = subprocess.run(["./fleetrun", "--log_dir", "one", show], capture_output=True, text=True, timeout=20)
+    assert "rank 0 of 1" in r.stdout and r.returncode == 0, r.stderr
+    wheel = subprocess.run([ROOT / "python/wheel", "v1.2", "."], capture_output=True, text=True, check=True).stdout.strip()
+    (folder / "who.py").write_text("import sys; print('with', sys.executable)")
+    env = {**os.environ, "PYTHONPATH": wheel, "PATH": f"{BIN}:{os.environ['PATH']}"}
+    r = subprocess.run([sys.executable, "-m", "paddlerun", "--log_dir", "two", "who.py"], env=env, capture_output=True,
+                       text=True, timeout=20)
+    assert r.returncode == 0 and f"with {sys.executable}\n" in r.stdout, r.stderr
+
+
+def test_proxies_are_out_of_the_way():
+    show = script("env.sh", "#!/bin/sh\nenv\n")
+    r = launch(show, env={"http_proxy": "http://p:1", "HTTP_PROXY": "x"})
+    assert "http_proxy_original=http://p:1" in r.stdout and "\nhttp_proxy=" not in r.stdout
+    assert f"MY_TOKEN={SECRET}" in r.stdout              # the child's own printing: it has the whole environment
+
+
+# ---- parameter servers ------------------------------------------------------------------------
+
+PS = """#!/bin/sh
+echo "pid $$"
+echo "$TRAINING_ROLE $PADDLE_TRAINER_ID at $POD_IP:$PADDLE_PORT"
+[ "$TRAINING_ROLE" = PSERVER ] && exec sleep 1000
+exec sleep ${1:-0.3}
+"""
+
+
+@pytest.mark.parametrize("words", [["--run_mode", "ps"], ["--server_num", "2", "--trainer_num", "2"],
+                                   ["--servers=127.0.0.1:8101", "--trainers=127.0.0.1:8102,127.0.0.1:8103"]])
+def test_servers_end_when_workers_are_done(words):
+    r = launch(*words, script("ps.sh", PS))
+    assert r.returncode == 0, r.stderr
+    assert "Pod completed" in r.stderr and "mode ps" in r.stderr
+    assert not any(alive(p) for p in started(2))
+
+
+def pod(role, index, **more):
+    """What paddle-operator gives a pod of a job with one server and two workers."""
+    return {"POD_IP": "127.0.0.1", "PADDLE_PORT": "36000", "PADDLE_TRAINER_ID": str(index), "TRAINING_ROLE": role,
+            "PADDLE_TRAINING_ROLE": role, "TRAINER_PORTS_NUM": "20", "PADDLE_TRAINERS_NUM": "2",
+            "PADDLE_TRAINERS": "127.0.0.2,127.0.0.3", "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:36000",
+            "PADDLE_TRAINER_ENDPOINTS": "127.0.0.2:36000,127.0.0.3:36000", **more}
+
+
+@pytest.mark.parametrize("words", [[], ["--run_mode", "ps"]])
+def test_pods_of_a_job_with_servers(words):
+    """Under Paddle's own launcher these pods wait for each other for ever."""
+    ps = script("ps.sh", PS)
+    server = start(*words, "--log_dir", "s", ps, env=pod("PSERVER", 0))
+    for i in range(2):
+        r = launch(*words, "--log_dir", f"w{i}", ps, env=pod("TRAINER", i, POD_IP=f"127.0.0.{i + 2}"))
+        assert r.returncode == 0 and f"TRAINER {i} at 127.0.0.{i + 2}:36000" in r.stdout, r.stderr
+    assert server.poll() is None                         # the operator ends it, when all workers are done
+    server.send_signal(signal.SIGTERM)
+    out, err = server.communicate(timeout=10)
+    assert "PSERVER 0 at 127.0.0.1:36000" in out and server.returncode == 15, err
+
+
+def test_pods_of_a_collective_job():
+    show = script("env.sh", "#!/bin/sh\nenv | grep ^PADDLE_\n")
+    env = {"POD_IP": "127.0.0.2", "PADDLE_TRAINER_ID": "1", "TRAINER_PORTS_NUM": "20",
+           "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:36000,127.0.0.2:36000", "PADDLE_TRAINERS_NUM": "2"}
+    r = launch("--nproc_per_node", "2", show, env=env)
+    assert r.returncode == 0 and "args reset by env PADDLE_TRAINER_ENDPOINTS\n['127.0.0.1:36000', " in r.stderr
+    for line in ("PADDLE_TRAINER_ID=3", "PADDLE_CURRENT_ENDPOINT=127.0.0.2:36001", "PADDLE_TRAINERS_NUM=4",
+                 "PADDLE_NNODES=2", "PADDLE_MASTER=127.0.0.1:36000"):
+        assert f"{line}\n" in log("workerlog.1")
+
+
+# ---- several nodes ----------------------------------------------------------------------------
+
+
+def nodes(n, *words, each=lambda i: [], more=lambda i: {}):
+    master = f"127.0.0.1:{free_port()}"
+    return [start("--nnodes", str(n), "--master", master, "--log_dir", f"n{i}", *each(i), *words,
+                  env={"POD_IP": f"127.0.0.{i + 1}", **more(i)}) for i in range(n)]
+
+
+def finish(launchers, seconds=30):
+    out = [p.communicate(timeout=seconds) for p in launchers]
+    return [(p.returncode, *o) for p, o in zip(launchers, out)]
+
+
+def test_nodes_meet():
+    show = script("show.sh", SHOW)
+    done = finish(nodes(3, "--nproc_per_node", "2", show, each=lambda i: ["--rank", str(2 - i)]))
+    assert [d[0] for d in done] == [0, 0, 0], done
+    for i in range(3):
+        assert f"rank {2 * (2 - i) + 1} of 6" in log("workerlog.1", f"n{i}")
+
+
+def test_servers_stay_until_all_nodes_workers_are_done():
+    ps = script("ps.sh", PS)
+    begin = time.monotonic()
+    done = finish(nodes(2, ps, "", each=lambda i: ["--server_num", str(1 - i), "--trainer_num", str(i)]))
+    assert [d[0] for d in done] == [0, 0], done
+    assert time.monotonic() - begin < 20
+    done = finish(nodes(2, "--run_mode", "ps", script("slow.sh", PS.replace(
+        "exec sleep ${1:-0.3}", 'exec sleep "$PADDLE_TRAINER_ID.2"'))))
+    assert [d[0] for d in done] == [0, 0], done
+
+
+def test_a_node_that_fails_ends_the_others():
+    bad = script("bad.sh", '#!/bin/sh\necho "pid $$"\n[ "$PADDLE_TRAINER_ID" = 1 ] && { sleep 0.5; exit 7; }\nexec sleep 1000\n')
+    launchers = nodes(2, bad, each=lambda i: ["--rank", str(i)])
+    begin = time.monotonic()
+    done = finish(launchers)
+    assert done[1][0] == 7 and done[0][0] == 1, done
+    assert "worker 1: exit code 7" in done[0][2]         # with its cause
+    assert time.monotonic() - begin < 10
+
+
+# ---- the end ----------------------------------------------------------------------------------
+
+FAIL = """#!/bin/sh
+echo "pid $$"
+if [ "$PADDLE_TRAINER_ID" = 1 ]; then sleep 0.4; echo "the cause"; {how}; fi
+exec sleep 1000
+"""
+
+
+@pytest.mark.parametrize("how,code,said", [("exit 3", 3, "code 3"), ("kill -9 $$", 137, "code -9"),
+                                           ("kill -SEGV $$", 139, "code -11")])
+def test_the_first_failure_decides(how, code, said):
+    p = start("--nproc_per_node", "3", script("fail.sh", FAIL.replace("{how}", how)))
+    pids = started(3)
+    out, err = p.communicate(timeout=20)
+    assert p.returncode == code
+    assert re.search(rf"LAUNCH ERROR .* Container failed !!!\nContainer rank 1 status failed cmd \['./fail.sh'\] {said} "
+                     r"log log/workerlog.1\n", err), err
+    assert "ERROR LOG DETAIL" in err and "the cause" in out
+    assert not any(alive(x) for x in pids)
+    everything = out + err + "".join(pathlib.Path(f).read_text() for f in glob.glob("log/*"))
+    assert SECRET not in everything                      # Paddle's launcher writes the whole environment
+
+
+def test_a_missing_script_is_one_line():
+    r = launch("./nowhere.sh")
+    assert r.returncode == 127 and 'cannot start "./nowhere.sh"' in r.stderr
+
+
+@pytest.mark.parametrize("signo,code", [(signal.SIGTERM, 15), (signal.SIGINT, 2)])
+def test_told_to_stop(signo, code):
+    p = start("--nproc_per_node", "3", script("sleep.sh", '#!/bin/sh\necho "pid $$"\nsleep 1000 &\nwait\n'))
+    pids = started(3)
+    p.send_signal(signo)
+    _, err = p.communicate(timeout=10)
+    assert p.returncode == code
+    assert f"Terminating with signal {code}" in err and f"Exit with signal {code}" in err
+    assert not any(alive(x) for x in pids)
+
+
+STUBBORN = """import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+print("pid", os.getpid(), flush=True)
+time.sleep(1000)
+"""
+
+
+def test_a_child_that_ignores_sigterm_has_a_bound():
+    pathlib.Path("stubborn.py").write_text(STUBBORN)
+    p = start("--nproc_per_node", "2", "--stop_timeout", "0.5s", "stubborn.py")
+    pids = started(2)
+    begin = time.monotonic()
+    p.terminate()
+    _, err = p.communicate(timeout=10)
+    assert time.monotonic() - begin < 5 and p.returncode == 15
+    assert "2 processes did not end after SIGTERM: SIGKILL" in err
+    assert not any(alive(x) for x in pids)
+
+
+def test_signals_are_handed_on():
+    p = start(script("usr1.sh", '#!/bin/sh\ntrap "echo got it; exit 0" USR1\necho "pid $$"\nwhile :; do sleep 0.05; done\n'))
+    started(1)
+    p.send_signal(signal.SIGUSR1)
+    out, _ = p.communicate(timeout=10)
+    assert "got it" in out and p.returncode == 0
+
+
+DAEMON = """import os, sys, time
+print("pid", os.getpid(), flush=True)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        print("pid", os.getpid(), flush=True)
+        time.sleep(1000)
+    os._exit(0)
+os.wait()
+time.sleep(0.3)
+sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.mark.parametrize("code", [0, 5])
+def test_daemons_do_not_stay(code):
+    pathlib.Path("daemon.py").write_text(DAEMON)
+    p = start("daemon.py", str(code))
+    pids = started(2)
+    p.communicate(timeout=15)
+    assert p.returncode == code and not any(alive(x) for x in pids)
+
+
+def test_a_killed_launcher_takes_its_children_along():
+    p = start("--nproc_per_node", "2", script("sleep.sh", '#!/bin/sh\necho "pid $$"\nexec sleep 1000\n'))
+    pids = started(2)
+    p.kill()
+    p.communicate()
+    wait_for(lambda: not any(alive(x) for x in pids), 5)
+
+
+# ---- output -----------------------------------------------------------------------------------
+
+
+def peak(pid):
+    return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) / 1024
+
+
+@pytest.mark.parametrize("words", [[], ["--log_max_size", "20M"]])
+def test_a_flood_is_shown_without_loss(words):
+    """64 MiB at full speed, with a reader that comes late: all of it arrives, and memory stays bounded."""
+    flood = script("flood.sh", '#!/bin/sh\nyes "line of a flood" | head -c 67108864\necho the end\n')
+    p = start(*words, flood)
+    time.sleep(0.3)
+    n, last, most = 0, b"", 0
+    while True:
+        data = os.read(p.stdout.fileno(), 1 << 20)
+        if not data:
+            break
+        n += len(data)
+        last = (last + data)[-64:]
+        try:
+            most = max(most, peak(p.pid))
+        except (FileNotFoundError, AttributeError):
+            pass
+    p.communicate(timeout=20)
+    assert n == 67108864 + len("the end\n") and last.endswith(b"the end\n") and p.returncode == 0
+    assert SANITIZED or most < 12, f"{most} MiB"
+    if words:
+        assert 0 < os.path.getsize("log/workerlog.0") < 48 << 20 and os.path.getsize("log/workerlog.0.1") >= 20 << 20
+
+
+def test_a_reader_that_went_away_does_not_stop_training():
+    p = start(script("talk.sh", '#!/bin/sh\nfor i in 1 2 3 4 5 6; do echo "step $i"; sleep 0.1; done\n'))
+    p.stdout.close()
+    assert p.wait(10) == 0 and "step 6" in log("workerlog.0")
+    p.stderr.close()
+
+
+def test_a_full_disk_is_said():
+    os.mkdir("log")
+    os.symlink("/dev/full", "log/workerlog.0")
+    talk = script("talk.sh", "#!/bin/sh\necho one\necho two\nexit 4\n")
+    r = launch("--log_max_size", "1M", talk)             # written by the launcher: the child goes on
+    assert r.returncode == 4
+    assert r.stderr.count('cannot write "log/workerlog.0": No space left on device') == 1, r.stderr
+    assert launch(talk, seconds=10).returncode == 4      # written by the child
+
+
+def test_a_log_dir_that_cannot_be():
+    pathlib.Path("file").write_text("")
+    r = launch("--log_dir", "file/log", script("show.sh", SHOW))
+    assert r.returncode == 0 and "rank 0 of 1" in r.stdout # the children then share our streams
+    assert 'log_dir "file/log": cannot make "file/log": Not a directory' in r.stderr
+
+
+@pytest.mark.parametrize("words,text", [
+    (["--nnodes", "2", "--master", "nowhere", "t.sh"], "nowhere"),
+    (["--devices", "3", "t.sh"], "Device not found 3"),
+    (["--auto_tuner_json", "x", "t.sh"], "start such a job with Paddle's launcher"),
+    (["--worker-num", "2", "t.sh"], "unknown option --worker-num"),
+])
+def test_errors_are_one_line(words, text):
+    r = launch(*words, env={"CUDA_VISIBLE_DEVICES": "0,1"})
+    assert r.returncode == 2 and text in r.stderr.splitlines()[-1], r.stderr
