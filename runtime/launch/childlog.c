@@ -190,7 +190,7 @@ size_t rt_childlog_tail(const struct rt_childlog *c, char *ret, size_t size) {
     }
     int64_t room = (int64_t)size - 1;
     int64_t from = st.st_size - room > c->start ? st.st_size - room : c->start;
-    ssize_t n = pread(fd, ret, size - 1, from);
+    ssize_t n = S_ISREG(st.st_mode) ? pread(fd, ret, size - 1, from) : 0;
     ret[n > 0 ? n : 0] = '\0';
     return n > 0 ? (size_t)n : 0;
 }

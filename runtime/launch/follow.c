@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "runtime/launch/output.h"
@@ -16,7 +17,7 @@ enum {
 struct rt_follow {
     struct co_loop *loop;
     char *path;
-    int file, out, watch;                     /* watch: inotify; -1: none to be had */
+    int file, out, watch; /* watch: inotify; -1: none to be had */
     bool own_out, finishing, broken;
     bool waiting; /* for the stream */
     bool behind;  /* file is the old one, there is a new one */
@@ -126,9 +127,13 @@ static void unwatch(struct rt_follow *f) {
 }
 
 static int open_file(struct rt_follow *f, struct co_err *err) {
-    f->file = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (f->file < 0) {
+    struct stat st;
+    f->file = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->file < 0 || fstat(f->file, &st) < 0) {
         return co_err_errno(err, errno, "cannot read \"%.300s\"", f->path);
+    }
+    if (!S_ISREG(st.st_mode)) { /* a device may be read without end */
+        return co_err_set(err, CO_INVALID, "\"%.300s\" is no file: it is not shown", f->path);
     }
     watch(f);
     co_timer_start(f->timer, 0); /* what was written before anybody watched */

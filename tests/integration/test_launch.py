@@ -382,14 +382,21 @@ def test_a_reader_that_went_away_does_not_stop_training():
     p.stderr.close()
 
 
+def on_full_disk(*words):
+    """The launcher with a log_dir on a disk of 64 KiB, in a mount namespace of its own."""
+    os.makedirs("log", exist_ok=True)
+    command = ["sh", "-c", 'mount -t tmpfs -o size=64k tmpfs log && exec "$@"', "sh", *LAUNCH, *words]
+    return subprocess.run(["unshare", "-rm", *command], capture_output=True, text=True, timeout=30)
+
+
 def test_a_full_disk_is_said():
-    os.mkdir("log")
-    os.symlink("/dev/full", "log/workerlog.0")
-    talk = script("talk.sh", "#!/bin/sh\necho one\necho two\nexit 4\n")
-    r = launch("--log_max_size", "1M", talk)             # written by the launcher: the child goes on
-    assert r.returncode == 4
-    assert r.stderr.count('cannot write "log/workerlog.0": No space left on device') == 1, r.stderr
-    assert launch(talk, seconds=10).returncode == 4      # written by the child
+    talk = script("talk.sh", "#!/bin/sh\nhead -c 200000 /dev/zero | tr '\\0' x || exit 4\nexit 4\n")
+    r = on_full_disk("--log_max_size", "1G", talk)       # written by the launcher: the child goes on
+    assert r.returncode == 4, r.stderr
+    assert r.stderr.count('cannot write "log/workerlog.0": No space left on device: the child goes on') == 1, r.stderr
+    r = on_full_disk(talk)                               # written by the child, which may fail of it
+    assert r.returncode == 4, r.stderr
+    assert 'log_dir "log": no space left on its disk, which may be why' in r.stderr, r.stderr
 
 
 def test_a_log_dir_that_cannot_be():
