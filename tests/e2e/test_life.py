@@ -26,6 +26,32 @@ def test_killed_worker_fails_the_job_and_is_named(space):
     assert space.pod("killed-worker-1").status.phase == "Failed"
 
 
+def test_killed_worker_restarts_the_group_and_the_job_completes(space):
+    # Ends when it reaches its own address among those of the group: one of the first attempt is not among them.
+    script = ("echo $POD_IP $PADDLE_TRAINERS >/dev/termination-log; case ,$PADDLE_TRAINERS, in *,$POD_IP,*) ;; *) exit 9; esac; "
+              "[ $ATTEMPT = 0 ] && while :; do sleep 0.1; done; sleep 1")
+    env = [{"name": "ATTEMPT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.paddlepaddle.org/attempt']"}}}]
+    follower = Follower(space)
+    try:
+        space.create(make("group", worker=role(script, 2, container={"env": env}), ps=role(SERVE, 1), backoffLimit=1,
+                          cleanPodPolicy="Never"))
+        victim = space.wait_running("group-worker-1")
+        space.wait_running("group-worker-0")
+        space.c.kill(victim)
+        space.wait_phase("group", "Restarting", 20)
+        # The group starts again 10 s after the failure, servers included.
+        space.wait_completed("group", 90)
+        status = space.job("group")["status"]
+        assert status["restarts"] == 1 and status["attempt"] == 1
+        for word in ("restart 1 of 1", "group-worker-1", "137"):
+            assert word in space.condition("group", "Restarting")["message"], status
+        assert {n: len(u) for n, u in follower.uids.items()} == {"group-ps-0": 2, "group-worker-0": 2, "group-worker-1": 2}
+        said = [p.status.container_statuses[0].state.terminated.message.split() for p in space.pods("group-worker")]
+        assert len({peers for _, peers in said}) == 1 and {ip for ip, _ in said} == set(said[0][1].split(",")), said
+    finally:
+        follower.stop()
+
+
 def test_first_cause_is_the_last_line_of_the_termination_message(space):
     script = "echo 'batch 7: weight is not a number' >/dev/termination-log; exit 3"
     space.create(make("cause", worker=role(script)))
