@@ -237,7 +237,9 @@ static const struct crd_field spec_fields[] = {
                "first restart comes 10 s after the failure, each further one after twice the "
                "time, at most 6 min; 10 min of Running and it is 10 s again. Pods that their node "
                "or the scheduler took away (eviction, preemption, node shutdown, deletion) restart "
-               "the group, too, but are not counted. Default, without failurePolicy: a failed pod "
+               "the group, too, but are not counted. With "
+               "no restart left the job fails and pods that still run are deleted. Default, "
+               "without failurePolicy: a failed pod "
                "fails the job, a deleted one is made anew, and the others stay, as paddle-operator "
                "v0.3.5 did."},
     {.name = "failurePolicy",

@@ -26,6 +26,8 @@ static const struct example_row examples[] = {
         "Never"},
     {"deploy/examples/resnet.yaml", "resnet", "Collective", 0, 2, OP_POD_IP, OP_CLEAN_NEVER, false,
         false, "Never"},
+    {"deploy/examples/restart.yaml", "restart", "PS", 1, 2, OP_POD_IP, OP_CLEAN_NEVER, false, false,
+        "Never"},
     {"deploy/examples/simple.yaml", "simple", "Collective", 0, 2, OP_POD_IP, OP_CLEAN_NEVER, false,
         false, "Never"},
     {"deploy/elastic/resnet.yaml", "resnet-elastic", "Collective", 0, 3, OP_POD_IP, OP_CLEAN_NEVER,

@@ -55,7 +55,8 @@ static void check(const struct op_job *job, const struct op_plan *p, const struc
         abort();
     }
     for (size_t i = 0; i < p->n_actions; i++) {
-        bool over = job->deleting || op_phase_terminal(job->phase) || job->n_problems;
+        bool over = job->deleting || op_phase_terminal(job->phase) || job->n_problems ||
+                    job->suspend || job->elsewhere;
         if (p->actions[i].verb == OP_CREATE && over) {
             abort();
         }
@@ -81,7 +82,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!obj || op_job_decode(json_incref(obj), &job, NULL) || !is_small(job)) {
         return 0;
     }
-    struct op_settings settings = {.gate_image = "g", .gate_addr = "g:1", .server_grace = 30};
+    struct op_settings settings = {
+        .gate_image = "g", .gate_addr = "g:1", .server_grace = 30, .restart_backoff = 10};
     const char *word = co_json_str(in, "scheduling");
     settings.gang = op_gang_find(word ? word : "");
     struct view v;
