@@ -361,6 +361,21 @@ static void a_job_that_is_suspended_from_the_beginning_creates_nothing(void **st
     tk_done(&c);
 }
 
+static void a_failure_in_a_suspended_job_costs_no_restart(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster(ONE LIMIT(1) ",'elastic':1");
+    tk_look(&c);
+    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    set_spec(&c, "suspend", json_true());
+    tk_look(&c);
+    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+    tk_pod_status(&c, "x-worker-0", BROKEN);
+    expect_status(&c, "phase", "Suspended");
+    expect_status(&c, "restarts", "0");
+    expect_status(&c, "attempt", "1");
+    tk_done(&c);
+}
+
 static void a_job_that_is_done_is_not_suspended_any_more(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(TWO);
@@ -564,6 +579,7 @@ int main(void) {
         cmocka_unit_test(scaling_and_elastic_jobs_restart_no_group),
         cmocka_unit_test(a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt),
         cmocka_unit_test(a_job_that_is_suspended_from_the_beginning_creates_nothing),
+        cmocka_unit_test(a_failure_in_a_suspended_job_costs_no_restart),
         cmocka_unit_test(a_job_that_is_done_is_not_suspended_any_more),
         cmocka_unit_test(a_deadline_ends_a_job_to_the_second),
         cmocka_unit_test(time_in_suspension_does_not_count),
