@@ -16,63 +16,123 @@ enum {
     /* An Event lives for an hour since it was written last; one that may be gone is not counted
      * up, but made anew. */
     FOLD_MS = 20 * 60 * 1000,
+    FLYING_MAX = 4,
+    WAITING_MAX = 8, /* of one job */
 };
 
-void op_last_warning_done(struct op_last_warning *w) {
+/* An event before its turn. */
+struct op_waiting_event {
+    struct op_waiting_event *next;
+    bool warning;
+    const char *reason;              /* static */
+    char *message;                   /* owned */
+    char *name, *ns, *uid, *version; /* owned: the job's */
+    int64_t since;                   /* seconds */
+    int64_t count;
+};
+
+static void waiting_free(struct op_waiting_event *w) {
+    free(w->message);
     free(w->name);
-    *w = (struct op_last_warning){0};
+    free(w->ns);
+    free(w->uid);
+    free(w->version);
+    free(w);
+}
+
+static void take_out(struct op_recorder *r, struct op_story *s) {
+    for (struct op_story **link = &r->head; *link; link = &(*link)->next) {
+        if (*link == s) {
+            *link = s->next;
+            r->tail = s->next ? r->tail : link;
+            return;
+        }
+    }
+}
+
+static void queue(struct op_recorder *r, struct op_story *s) {
+    s->next = NULL;
+    *r->tail = s;
+    r->tail = &s->next;
+}
+
+void op_story_done(struct op_story *s) {
+    if (s->recorder) {
+        take_out(s->recorder, s);
+    }
+    struct op_waiting_event *next;
+    for (struct op_waiting_event *w = s->first; w; w = next) {
+        next = w->next;
+        waiting_free(w);
+    }
+    free(s->warning);
+    *s = (struct op_story){0};
 }
 
 void op_recorder_init(struct op_recorder *r, struct op_kube_client *client, const char *instance) {
     *r = (struct op_recorder){.client = client, .instance = instance};
+    r->tail = &r->head;
 }
+
+/* ---- sending ---------------------------------------------------------------------------- */
+
+static void pump(struct op_recorder *r);
 
 static void written(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    (void)arg;
+    struct op_recorder *r = arg;
     (void)reply;
     if (code && code != CO_CANCELED) {
         co_log_warn("event dropped", CO_E(err));
     }
+    r->flying--;
+    pump(r);
 }
 
-static json_t *event_body(const struct op_recorder *r, const struct op_job *job,
-    const struct op_event *event, const char *name) {
-    char now[32];
-    co_time_format(co_wall_seconds(), now);
+static json_t *event_body(
+    const struct op_recorder *r, const struct op_waiting_event *w, const char *name) {
+    char first[32], last[32];
+    co_time_format(w->since, first);
+    co_time_format(co_wall_seconds(), last);
     char message[MESSAGE_MAX + 1];
-    (void)snprintf(message, sizeof(message), "%s", event->message);
+    (void)snprintf(message, sizeof(message), "%s", w->message);
     return json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s,s:s},s:s,s:o,s:s,s:{s:s},s:s,s:s,"
-                     "s:i,s:s,s:s}",
-        "apiVersion", "v1", "kind", "Event", "metadata", "name", name, "namespace", job->ns,
-        "involvedObject", "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", job->name,
-        "namespace", job->ns, "uid", job->uid, "resourceVersion", job->resource_version, "reason",
-        event->reason, "message", co_json_string(message), "type",
-        event->warning ? "Warning" : "Normal", "source", "component", "paddlejob-controller",
-        "firstTimestamp", now, "lastTimestamp", now, "count", 1, "reportingComponent",
-        "paddlejob-controller", "reportingInstance", r->instance);
+                     "s:I,s:s,s:s}",
+        "apiVersion", "v1", "kind", "Event", "metadata", "name", name, "namespace", w->ns,
+        "involvedObject", "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", w->name,
+        "namespace", w->ns, "uid", w->uid, "resourceVersion", w->version, "reason", w->reason,
+        "message", co_json_string(message), "type", w->warning ? "Warning" : "Normal", "source",
+        "component", "paddlejob-controller", "firstTimestamp", first, "lastTimestamp", last,
+        "count", (json_int_t)w->count, "reportingComponent", "paddlejob-controller",
+        "reportingInstance", r->instance);
 }
 
-/* True when `event` is the job's last warning once more and was counted there. */
-static bool folded(struct op_recorder *r, const struct op_job *job, struct op_last_warning *last,
-    const struct op_event *event) {
-    uint64_t hash = co_hash_str(event->reason) * 31 + co_hash_str(event->message);
+static void send(
+    struct op_recorder *r, enum op_kube_verb verb, const char *ns, const char *name, json_t *body) {
+    struct op_kube_req req = op_kube_req_for(verb, &events, ns, name, written, r);
+    req.lane = OP_KUBE_LANE_EVENTS;
+    req.patch = OP_KUBE_PATCH_MERGE;
+    req.body = body;
+    req.keep_text_only = true;
+    r->flying++;
+    (void)op_kube_do(r->client, &req);
+}
+
+/* True when the event is the job's last warning once more and was counted there. */
+static bool counted(struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
+    uint64_t hash = co_hash_str(w->reason) * 31 + co_hash_str(w->message);
     int64_t at = co_now_ms();
-    if (!event->warning || !last->name || last->hash != hash || at - last->at > FOLD_MS) {
-        last->hash = event->warning ? hash : 0;
+    if (!w->warning || !s->warning || s->hash != hash || at - s->at > FOLD_MS) {
+        s->hash = w->warning ? hash : 0;
         return false;
     }
-    last->at = at;
+    s->at = at;
+    s->count += w->count;
     char now[32];
     co_time_format(co_wall_seconds(), now);
     CO_AUTOJSON json_t *patch =
-        json_pack("{s:I,s:s}", "count", (json_int_t)++last->count, "lastTimestamp", now);
-    struct op_kube_req req =
-        op_kube_req_for(OP_KUBE_PATCH, &events, job->ns, last->name, written, NULL);
-    req.lane = OP_KUBE_LANE_EVENTS;
-    req.patch = OP_KUBE_PATCH_MERGE;
-    req.body = patch;
-    (void)op_kube_do(r->client, &req);
+        json_pack("{s:I,s:s}", "count", (json_int_t)s->count, "lastTimestamp", now);
+    send(r, OP_KUBE_PATCH, w->ns, s->warning, patch);
     return true;
 }
 
@@ -86,28 +146,91 @@ static uint64_t next_number(struct op_recorder *r) {
     return r->last_number;
 }
 
-void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_last_warning *last,
-    const struct op_event *event) {
-    if (folded(r, job, last, event)) {
+static void tell(struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
+    if (counted(r, s, w)) {
         return;
     }
     /* 253 characters are allowed: the job's name is at most 63 when it has any children, but
      * the event that says so must not fail for its length. */
     char name[128];
-    (void)snprintf(name, sizeof(name), "%.100s.%016" PRIx64, job->name, next_number(r));
-    CO_AUTOJSON json_t *body = event_body(r, job, event, name);
+    (void)snprintf(name, sizeof(name), "%.100s.%016" PRIx64, w->name, next_number(r));
+    CO_AUTOJSON json_t *body = event_body(r, w, name);
     if (!body) {
-        co_log_warn("event dropped: not UTF-8", CO_S("job", job->name));
+        co_log_warn("event dropped: not UTF-8", CO_S("job", w->name));
         return;
     }
-    if (event->warning) {
-        free(last->name);
-        last->name = co_xstrdup(name);
-        last->count = 1;
-        last->at = co_now_ms();
+    if (w->warning) {
+        free(s->warning);
+        s->warning = co_xstrdup(name);
+        s->count = w->count;
+        s->at = co_now_ms();
     }
-    struct op_kube_req req = op_kube_req_for(OP_KUBE_CREATE, &events, job->ns, NULL, written, NULL);
-    req.lane = OP_KUBE_LANE_EVENTS;
-    req.body = body;
-    (void)op_kube_do(r->client, &req);
+    send(r, OP_KUBE_CREATE, w->ns, NULL, body);
+}
+
+static void pump(struct op_recorder *r) {
+    while (r->head && r->flying < FLYING_MAX) {
+        struct op_story *s = r->head;
+        struct op_waiting_event *w = s->first;
+        take_out(r, s);
+        s->first = w->next;
+        s->recorder = --s->n_waiting ? r : NULL;
+        tell(r, s, w);
+        waiting_free(w);
+        if (s->n_waiting) {
+            queue(r, s);
+        }
+    }
+}
+
+/* ---- waiting ---------------------------------------------------------------------------- */
+
+/* The last one that waits takes in the same warning once more, and good news any good news. */
+static bool folded(struct op_waiting_event *last, const struct op_event *event) {
+    if (!last || last->warning != event->warning) {
+        return false;
+    }
+    if (event->warning) {
+        bool same =
+            strcmp(last->reason, event->reason) == 0 && strcmp(last->message, event->message) == 0;
+        last->count += same;
+        return same;
+    }
+    char *both = co_xasprintf("%.*s; %s", MESSAGE_MAX / 2, last->message, event->message);
+    free(last->message);
+    last->message = both;
+    last->reason = event->reason;
+    return true;
+}
+
+void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
+    const struct op_event *event) {
+    struct op_waiting_event **link = &story->first;
+    while (*link && (*link)->next) {
+        link = &(*link)->next;
+    }
+    if (folded(*link, event)) {
+        return;
+    }
+    if (story->n_waiting == WAITING_MAX) {
+        co_log_warn("event dropped: too many of the job are waiting", CO_S("job", job->name),
+            CO_S("namespace", job->ns), CO_S("reason", event->reason));
+        return;
+    }
+    struct op_waiting_event *w = co_xcalloc(1, sizeof(*w));
+    *w = (struct op_waiting_event){.warning = event->warning,
+        .reason = event->reason,
+        .message = co_xstrdup(event->message),
+        .name = co_xstrdup(job->name),
+        .ns = co_xstrdup(job->ns),
+        .uid = co_xstrdup(job->uid),
+        .version = co_xstrdup(job->resource_version),
+        .since = co_wall_seconds(),
+        .count = 1};
+    *(*link ? &(*link)->next : link) = w;
+    if (!story->n_waiting++) {
+        story->recorder = r;
+        queue(r, story);
+    }
+    pump(r);
 }

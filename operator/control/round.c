@@ -2,15 +2,16 @@
 
 #include "common/log.h"
 #include "operator/control/diff.h"
+#include "operator/control/failures.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum {
     BACKOFF_MIN_MS = 1000,
     BACKOFF_MAX_MS = 30000,
-    /* A create that met its name taken: the watch may be about to tell that it is ours. */
-    EXISTS_GRACE = 3,
-    /* Counters alone change often while many pods start; a reader is served by one a second. */
+    /* Counters change often while pods start, and most often right before the phase does: alone
+     * they are written this long after the first change that was not. */
     STATUS_PACE_MS = 1000,
     /* After a conflict the watch brings what we missed; this is for a watch that is down: twice as
      * long after each conflict in a row. */
@@ -33,18 +34,6 @@ static const enum op_store_kind store_kinds[] = {
     [OP_KIND_SERVICE] = OP_STORE_SERVICES,
     [OP_KIND_CONFIGMAP] = OP_STORE_CONFIGMAPS,
     [OP_KIND_PODGROUP] = OP_STORE_PODGROUPS,
-};
-
-/* A request that was rejected, kept until it succeeds or is overtaken. */
-struct memory {
-    struct memory *next;
-    enum op_verb verb;
-    int code;
-    char *message; /* owned */
-    enum op_kind kind;
-    char *name; /* owned */
-    int32_t count;
-    int64_t retry_at; /* monotonic ms: a clock that is set back must not hold it for hours */
 };
 
 /* One request of a plan on its way; the arg of its callback. */
@@ -76,27 +65,18 @@ struct op_round {
     size_t created, rejected; /* creates */
     bool conflict, unknown, refused;
     /* remembered between rounds */
-    char *uid;             /* owned: the job that all this is about; NULL at first */
-    struct memory *memory; /* owned list */
-    size_t n_memory;
-    struct op_failure *visible; /* what the planner is shown of it; owned, texts borrowed */
-    size_t window;              /* creates at a time; SIZE_MAX: all */
-    struct backoff creates;     /* none before its end */
-    struct backoff status;      /* the next try at its end, or with the next change */
-    unsigned conflicts;         /* in a row */
-    int64_t status_at;          /* monotonic ms of the last status write */
-    char *status_sent;          /* phase and reason last written: what pacing must not hold back */
-    struct op_last_warning warning;
+    char *uid; /* owned: the job that all this is about; NULL at first */
+    struct op_failures failures;
+    size_t window;          /* creates at a time; SIZE_MAX: all */
+    struct backoff creates; /* none before its end */
+    struct backoff status;  /* the next try at its end, or with the next change */
+    unsigned conflicts;     /* in a row */
+    int64_t differs_since;  /* monotonic ms: counters are not as stored; 0: they are */
+    struct op_story story;
 };
 
 static const struct op_kube_type *type_of(const struct op_round *r, enum op_kind kind) {
     return kind == OP_KIND_PODGROUP ? r->all->podgroup_type : &types[kind];
-}
-
-static void memory_free(struct memory *m) {
-    free(m->name);
-    free(m->message);
-    free(m);
 }
 
 static void plan_clear(struct op_round *r) {
@@ -111,18 +91,11 @@ static void plan_clear(struct op_round *r) {
 
 /* As new. */
 static void forget(struct op_round *r) {
-    struct memory *next;
-    for (struct memory *m = r->memory; m; m = next) {
-        next = m->next;
-        memory_free(m);
-    }
-    r->memory = NULL;
-    r->n_memory = 0;
+    op_failures_clear(&r->failures);
     r->window = SIZE_MAX;
     r->creates = r->status = (struct backoff){0};
-    r->status_at = INT64_MIN / 2;
-    free(co_steal_ptr(r->status_sent));
-    op_last_warning_done(&r->warning);
+    r->differs_since = 0;
+    op_story_done(&r->story);
     free(co_steal_ptr(r->uid));
 }
 
@@ -140,7 +113,6 @@ void op_round_free(struct op_round *r) {
     }
     plan_clear(r);
     forget(r);
-    free(r->visible);
     free(r);
 }
 
@@ -152,64 +124,18 @@ int64_t op_round_began(const struct op_round *r) {
     return r->began;
 }
 
-/* ---- memory of failures ----------------------------------------------------------------- */
-
-/* The link to the memory of an action, or to the end of the list. */
-static struct memory **memory_find(struct op_round *r, const struct op_action *a) {
-    struct memory **link = &r->memory;
-    while (*link && ((*link)->verb != a->verb || (*link)->kind != a->kind ||
-                        strcmp((*link)->name, a->name) != 0)) {
-        link = &(*link)->next;
-    }
-    return link;
-}
-
-static void memory_drop(struct op_round *r, struct memory **link) {
-    struct memory *m = *link;
-    if (m) {
-        *link = m->next;
-        r->n_memory--;
-        memory_free(m);
-    }
-}
-
-static int64_t doubled(int32_t count) {
-    int64_t ms = BACKOFF_MIN_MS;
-    for (int32_t i = 1; i < count && ms < BACKOFF_MAX_MS; i++) {
-        ms *= 2;
-    }
-    return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
-}
-
-static const struct memory *memory_note(
-    struct op_round *r, const struct op_action *a, int code, const char *message) {
-    struct memory **link = memory_find(r, a);
-    struct memory *m = *link;
-    if (!m) {
-        m = co_xcalloc(1, sizeof(*m));
-        m->verb = a->verb;
-        m->kind = a->kind;
-        m->name = co_xstrdup(a->name);
-        *link = m;
-        r->n_memory++;
-    }
-    free(m->message);
-    m->message = co_xstrdup(message);
-    m->code = code;
-    m->count++;
-    m->retry_at = co_now_ms() + doubled(m->count);
-    return m;
-}
+/* ---- what failed before ----------------------------------------------------------------- */
 
 /* What was to be made is there, what was to go is gone. */
-static bool overtaken(const struct op_round *r, const struct memory *m) {
-    if (m->kind == OP_KIND_JOB || m->verb == OP_PATCH) {
+static bool overtaken(void *arg, enum op_verb verb, enum op_kind kind, const char *name) {
+    const struct op_round *r = arg;
+    if (kind == OP_KIND_JOB || verb == OP_PATCH) {
         return false;
     }
     const struct op_stored *st =
-        op_store_child(r->all->store, store_kinds[m->kind], r->entry->ns, m->name);
+        op_store_child(r->all->store, store_kinds[kind], r->entry->ns, name);
     bool there = st && st->entry == r->entry && !st->child->deleting;
-    return there == (m->verb == OP_CREATE);
+    return there == (verb == OP_CREATE);
 }
 
 void op_round_failures(
@@ -218,28 +144,7 @@ void op_round_failures(
         forget(r);
         r->uid = co_xstrdup(uid);
     }
-    size_t n = 0;
-    int64_t now = co_now_ms();
-    int64_t wall = co_wall_seconds();
-    r->visible = co_xrealloc(r->visible, r->n_memory, sizeof(*r->visible));
-    for (struct memory **link = &r->memory; *link;) {
-        const struct memory *m = *link;
-        if (overtaken(r, m)) {
-            memory_drop(r, link);
-            continue;
-        }
-        link = &(*link)->next;
-        if (m->code != CO_EXISTS || m->count >= EXISTS_GRACE) {
-            r->visible[n++] = (struct op_failure){.kind = m->kind,
-                .name = m->name,
-                .code = m->code,
-                .message = m->message,
-                .count = m->count,
-                .retry_at = m->retry_at > now ? wall + (m->retry_at - now + 999) / 1000 : wall};
-        }
-    }
-    *ret = r->visible;
-    *ret_n = n;
+    op_failures_view(&r->failures, overtaken, r, ret, ret_n);
 }
 
 /* ---- the end of a round ----------------------------------------------------------------- */
@@ -283,21 +188,24 @@ static void emit_action_events(struct op_round *r) {
     size_t n = 0;
     op_plan_action_events(&r->plan, r->outcomes, &events, &n);
     for (size_t i = 0; i < n; i++) {
-        op_recorder_emit(r->all->recorder, r->job, &r->warning, &events[i]);
+        op_recorder_emit(r->all->recorder, r->job, &r->story, &events[i]);
     }
     op_events_free(events, n);
 }
 
 static void emit_plan_events(struct op_round *r) {
     for (size_t i = 0; i < r->plan.n_events; i++) {
-        op_recorder_emit(r->all->recorder, r->job, &r->warning, &r->plan.events[i]);
+        op_recorder_emit(r->all->recorder, r->job, &r->story, &r->plan.events[i]);
     }
 }
 
+/* What a reader is waiting for: where the job stands, and why.  One without a status stands where
+ * a new one does, so that the first write tells of its pods, too, or that they run already. */
 static char *essence(const json_t *status) {
     const char *phase = co_json_str(status, "phase");
     const char *reason = co_json_str(status, "reason");
-    return co_xasprintf("%s/%s", phase ? phase : "", reason ? reason : "");
+    return co_xasprintf("%s/%s/%" PRId64, phase ? phase : op_phase_name(OP_PHASE_PENDING),
+        reason ? reason : "", (int64_t)json_integer_value(json_object_get(status, "restarts")));
 }
 
 static void back_off(struct backoff *b) {
@@ -324,7 +232,6 @@ static void status_done(
         round_end(r, 0);
         return;
     }
-    free(co_steal_ptr(r->status_sent));
     if (code == CO_CONFLICT) {
         co_log_debug("status conflict, looking again", CO_S("job", r->job->name),
             CO_S("namespace", r->job->ns), CO_S("version", r->job->resource_version));
@@ -343,25 +250,29 @@ static void status_done(
     round_end(r, r->status.until);
 }
 
-/* Only counters differ from what was written a moment ago. */
-static bool status_can_wait(const struct op_round *r, int64_t now) {
-    if (!r->status_sent || now >= r->status_at + STATUS_PACE_MS) {
-        return false;
+/* How long a write may wait: not at all for what a reader is waiting for. */
+static int64_t status_patience(struct op_round *r, int64_t now) {
+    CO_AUTOFREE char *stored = essence(r->job->status);
+    CO_AUTOFREE char *wanted = essence(r->plan.status);
+    if (strcmp(stored, wanted) != 0) {
+        return 0;
     }
-    CO_AUTOFREE char *text = essence(r->plan.status);
-    return strcmp(text, r->status_sent) == 0;
+    r->differs_since = r->differs_since ? r->differs_since : now;
+    return r->differs_since + STATUS_PACE_MS - now;
 }
 
 static void status_write(struct op_round *r) {
     CO_AUTOJSON json_t *diff = op_merge_diff(r->job->status, r->plan.status);
     if (!r->plan.status_differs || !diff) {
+        r->differs_since = 0;
         emit_plan_events(r);
         round_end(r, 0);
         return;
     }
     int64_t now = co_now_ms();
-    if (status_can_wait(r, now)) {
-        round_end(r, r->status_at + STATUS_PACE_MS);
+    int64_t patience = status_patience(r, now);
+    if (patience > 0) {
+        round_end(r, now + patience);
         return;
     }
     CO_AUTOJSON json_t *patch = json_pack(
@@ -372,9 +283,7 @@ static void status_write(struct op_round *r) {
     req.lane = OP_KUBE_LANE_STATUS;
     req.patch = OP_KUBE_PATCH_MERGE;
     req.body = patch;
-    r->status_at = now;
-    free(r->status_sent);
-    r->status_sent = essence(r->plan.status);
+    r->differs_since = 0;
     r->status_op = op_kube_do(r->all->client, &req);
 }
 
@@ -387,7 +296,8 @@ static void actions_done(struct op_round *r) {
         r->creates = (struct backoff){0};
         r->window = r->window > 512 ? SIZE_MAX : r->window * 2;
     }
-    if (r->conflict) { /* planned on old facts: so was the status */
+    /* Planned on old facts, or the next part of a job that is made in parts comes at once. */
+    if (r->conflict || r->created == ROOM_MAX) {
         round_end(r, 0);
         return;
     }
@@ -408,8 +318,8 @@ static void settle(struct op_round *r) {
 
 static void create_failed(struct op_round *r, size_t i, int code, const char *message) {
     const struct op_action *a = &r->plan.actions[i];
-    const struct memory *m = memory_note(r, a, code, message);
-    if (code == CO_EXISTS && m->count < EXISTS_GRACE) {
+    int32_t count = op_failures_note(&r->failures, a, code, message);
+    if (code == CO_EXISTS && count < OP_EXISTS_GRACE) {
         r->outcomes[i].tried = false;
         r->conflict = true;
         return;
@@ -418,7 +328,7 @@ static void create_failed(struct op_round *r, size_t i, int code, const char *me
     r->refused = true;
     outcome_error(r, i, message);
     co_log_warn("request rejected", CO_S("job", r->entry->name), CO_S("namespace", r->entry->ns),
-        CO_S("object", a->name), CO_I("attempt", m->count), CO_S("err", message));
+        CO_S("object", a->name), CO_I("attempt", count), CO_S("err", message));
 }
 
 /* A Service in the way may be the job's own: an earlier version made it, without the label that
@@ -502,7 +412,7 @@ static void action_failed(struct op_round *r, size_t i, int code, const char *me
 static void action_succeeded(struct op_round *r, size_t i, const struct op_kube_reply *reply) {
     const struct op_action *a = &r->plan.actions[i];
     struct op_rounds *all = r->all;
-    memory_drop(r, memory_find(r, a));
+    op_failures_forget(&r->failures, a);
     if (a->verb == OP_DELETE) {
         op_store_mark_deleting(all->store, store_kinds[a->kind], r->entry->ns, a->name, a->uid);
     } else if (reply->body) {
@@ -574,7 +484,6 @@ void op_round_abort(struct op_round *r) {
         op_kube_cancel(r->sent[i].op);
     }
     op_kube_cancel(co_steal_ptr(r->status_op));
-    free(co_steal_ptr(r->status_sent));
     r->pending = 0;
     plan_clear(r);
     r->busy = false;

@@ -23,7 +23,8 @@ enum {
     TIMEOUT_MIN_S = 300,
     /* A watch that lived so long was a good one: the next trouble starts from the beginning. */
     HEALTHY_MS = 3 * 1000,
-    /* One that ended in order sooner than this is not opened again at once. */
+    /* One that ended in order sooner than this and told nothing is not opened again at once. (A
+     * server that lets go of a watcher which it finds too slow has told it something.) */
     SHORT_MS = 1000,
 };
 
@@ -53,6 +54,7 @@ struct op_kube_watch {
     int64_t opened;    /* loop time of the stream's start */
     int64_t heard;     /* loop time of its last byte */
     bool synced;
+    bool told;  /* the stream has had an event */
     int busy;   /* callbacks of the consumer on the stack */
     bool freed; /* by one of them */
     struct op_kube_watch_stats stats;
@@ -382,6 +384,7 @@ static int on_line(void *arg, const char *line, size_t len) {
     size_t text_len;
     CO_AUTOJSON json_t *parsed = NULL;
     w->stats.events++;
+    w->told = true;
     if (!op_kube_frame_split(line, len, &type, &text, &text_len, NULL) &&
         !co_json_parse_odd(text, text_len, &parsed, NULL)) {
         return object_event(w, type, parsed);
@@ -443,7 +446,7 @@ static void on_stream_end(
     } else if (code) {
         w->stats.breaks++;
         pause_after(w, err, reply->retry_after_ms);
-    } else if (torn || lived < SHORT_MS) {
+    } else if (torn || (lived < SHORT_MS && !w->told)) {
         struct co_err early = {0};
         co_err_set(&early, CO_UNAVAILABLE, "watch %s: ended after %" PRId64 " ms%s",
             w->opts.type->plural, lived, torn ? " inside an event" : "");
@@ -468,6 +471,7 @@ static void begin_stream(struct op_kube_watch *w) {
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "fieldSelector", w->field_selector);
     w->stats.watches++;
+    w->told = false;
     w->opened = w->heard = co_loop_now(w->loop);
     set_state(w, WATCH_STREAMING);
     co_timer_start(w->timer, w->opts.idle_max_ms);

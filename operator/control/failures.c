@@ -1,0 +1,111 @@
+#include "operator/control/failures.h"
+
+#include "common/loop.h"
+
+#include <string.h>
+
+enum { BACKOFF_MIN_MS = 1000, BACKOFF_MAX_MS = 30000 };
+
+struct op_failed_request {
+    struct op_failed_request *next;
+    enum op_verb verb;
+    enum op_kind kind;
+    int code;
+    int32_t count;
+    char *name, *message; /* owned */
+    int64_t retry_at;     /* monotonic ms: a clock that is set back must not hold it for hours */
+};
+
+static void request_free(struct op_failed_request *m) {
+    free(m->name);
+    free(m->message);
+    free(m);
+}
+
+void op_failures_clear(struct op_failures *f) {
+    struct op_failed_request *next;
+    for (struct op_failed_request *m = f->first; m; m = next) {
+        next = m->next;
+        request_free(m);
+    }
+    free(f->visible);
+    *f = (struct op_failures){0};
+}
+
+/* The link to what is remembered of an action, or to the end of the list. */
+static struct op_failed_request **find(struct op_failures *f, const struct op_action *a) {
+    struct op_failed_request **link = &f->first;
+    while (*link && ((*link)->verb != a->verb || (*link)->kind != a->kind ||
+                        strcmp((*link)->name, a->name) != 0)) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+static void drop(struct op_failures *f, struct op_failed_request **link) {
+    struct op_failed_request *m = *link;
+    if (m) {
+        *link = m->next;
+        f->n--;
+        request_free(m);
+    }
+}
+
+void op_failures_forget(struct op_failures *f, const struct op_action *a) {
+    drop(f, find(f, a));
+}
+
+static int64_t doubled(int32_t count) {
+    int64_t ms = BACKOFF_MIN_MS;
+    for (int32_t i = 1; i < count && ms < BACKOFF_MAX_MS; i++) {
+        ms *= 2;
+    }
+    return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
+}
+
+int32_t op_failures_note(
+    struct op_failures *f, const struct op_action *a, int code, const char *message) {
+    struct op_failed_request **link = find(f, a);
+    struct op_failed_request *m = *link;
+    if (!m) {
+        m = co_xcalloc(1, sizeof(*m));
+        m->verb = a->verb;
+        m->kind = a->kind;
+        m->name = co_xstrdup(a->name);
+        *link = m;
+        f->n++;
+    }
+    free(m->message);
+    m->message = co_xstrdup(message);
+    m->code = code;
+    m->count++;
+    m->retry_at = co_now_ms() + doubled(m->count);
+    return m->count;
+}
+
+void op_failures_view(struct op_failures *f,
+    bool (*overtaken)(void *arg, enum op_verb verb, enum op_kind kind, const char *name), void *arg,
+    const struct op_failure **ret, size_t *ret_n) {
+    size_t n = 0;
+    int64_t now = co_now_ms();
+    int64_t wall = co_wall_seconds();
+    f->visible = co_xrealloc(f->visible, f->n, sizeof(*f->visible));
+    for (struct op_failed_request **link = &f->first; *link;) {
+        const struct op_failed_request *m = *link;
+        if (overtaken(arg, m->verb, m->kind, m->name)) {
+            drop(f, link);
+            continue;
+        }
+        link = &(*link)->next;
+        if (m->code != CO_EXISTS || m->count >= OP_EXISTS_GRACE) {
+            f->visible[n++] = (struct op_failure){.kind = m->kind,
+                .name = m->name,
+                .code = m->code,
+                .message = m->message,
+                .count = m->count,
+                .retry_at = m->retry_at > now ? wall + (m->retry_at - now + 999) / 1000 : wall};
+        }
+    }
+    *ret = f->visible;
+    *ret_n = n;
+}
