@@ -15,8 +15,9 @@ const struct crd_grant crd_grants[] = {
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/status", NULL, "patch", "report on the jobs"},
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/finalizers", NULL, "update",
         "own pods of a job where OwnerReferencesPermissionEnforcement is on"},
-    {CRD_SCOPE_CLUSTER, "", "pods", NULL, "create,delete,list,watch",
-        "start, follow and clean up pods"},
+    {CRD_SCOPE_CLUSTER, "", "pods", NULL, "create,delete,deletecollection,list,watch",
+        "start, follow and clean up pods; deletecollection: those of a job that has ended, at "
+        "once"},
     {CRD_SCOPE_CLUSTER, "", "services", NULL, "create,delete,get,list,patch,watch",
         "names of pods; get and patch to take over those of earlier versions"},
     {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,delete,list,patch,watch",

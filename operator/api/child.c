@@ -104,7 +104,8 @@ static int32_t label_attempt(const json_t *labels) {
     return attempt < 0 ? 0 : attempt;
 }
 
-static void decode_identity(const json_t *obj, const char *owner_job, struct op_pod *pod) {
+static void decode_identity(
+    const json_t *obj, const char *owner_uid, const char *owner_job, struct op_pod *pod) {
     const json_t *labels = co_json_at(obj, "metadata", "labels");
     enum op_role role = op_role_parse(co_json_str(labels, OP_LABEL_ROLE));
     if (role == OP_NO_ROLE) {
@@ -116,6 +117,7 @@ static void decode_identity(const json_t *obj, const char *owner_job, struct op_
         pod->index = op_pod_name_index(owner_job, role, co_json_str(obj, "metadata", "name"));
     }
     pod->attempt = label_attempt(labels);
+    pod->labelled = owner_uid && co_streq(co_json_str(labels, OP_LABEL_UID), owner_uid);
 }
 
 /* Earlier versions have pods ask for the names of their peers' Services before they start, in every
@@ -333,7 +335,7 @@ struct op_pod *op_pod_decode(const json_t *obj) {
         return NULL;
     }
     const char *owner_job = p.ref[p.n - 1].text; /* put_child's last */
-    decode_identity(obj, owner_job, &pod);
+    decode_identity(obj, p.ref[p.n - 2].text, owner_job, &pod);
     const json_t *status = json_object_get(obj, "status");
     pod.phase = (uint8_t)decode_phase(co_json_str(status, "phase"));
     decode_containers(status, &pod);

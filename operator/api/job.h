@@ -24,6 +24,7 @@
 #define OP_LABEL_ROLE "paddle-res-type"      /* ps, worker, heter; pods */
 #define OP_ANNOTATION_ROLE "paddle-resource" /* the same, as upstream */
 #define OP_LABEL_JOB OP_GROUP "/job-name"    /* pods, Services, ConfigMap */
+#define OP_LABEL_UID OP_GROUP "/job-uid"     /* pods: the job's; they are deleted together by it */
 #define OP_LABEL_INDEX OP_GROUP "/index"     /* pods */
 #define OP_LABEL_ATTEMPT OP_GROUP "/attempt" /* pods, ConfigMap; absent: 0 */
 #define OP_SELECTOR OP_LABEL_NAME            /* labelSelector of the child watches */

@@ -1,5 +1,7 @@
 #include "operator/control/diff.h"
 
+#include <string.h>
+
 static json_t *borrowed(const json_t *j) {
     return json_incref((json_t *)(uintptr_t)j);
 }
@@ -30,4 +32,38 @@ json_t *op_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-
         return NULL;
     }
     return patch;
+}
+
+/* The same conditions for the same reasons; what their messages count does not matter. */
+static bool same_conditions(const json_t *a, const json_t *b) {
+    static const char *const keys[] = {"type", "status", "reason"};
+    bool same = json_array_size(a) == json_array_size(b);
+    for (size_t i = 0; same && i < json_array_size(a) * CO_ARRAY_LEN(keys); i++) {
+        const char *key = keys[i % CO_ARRAY_LEN(keys)];
+        size_t at = i / CO_ARRAY_LEN(keys);
+        same = co_streq(co_json_str(json_array_get(a, at), key),
+                   co_json_str(json_array_get(b, at), key)) != 0;
+    }
+    return same;
+}
+
+bool op_status_can_wait(const json_t *stored, const json_t *wanted, const json_t *diff) {
+    static const char *const counters[] = {"ps", "worker", "heter", "readyPS", "readyWorker",
+        "readyHeter", "containerRestarts", "message"};
+    if (!stored) {
+        return co_streq(co_json_str(wanted, "phase"), "Pending") && !co_json_str(wanted, "reason");
+    }
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)diff, key, value) {
+        bool counter =
+            strcmp(key, "conditions") == 0 && same_conditions(json_object_get(stored, key), value);
+        for (size_t i = 0; !counter && i < CO_ARRAY_LEN(counters); i++) {
+            counter = strcmp(key, counters[i]) == 0;
+        }
+        if (!counter) {
+            return false;
+        }
+    }
+    return true;
 }

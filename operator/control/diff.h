@@ -6,3 +6,8 @@
 /* NULL when nothing differs.  Lists are replaced whole; a key that is gone becomes null; a null
  * in `to` counts as absent.  The caller owns the result. */
 json_t *op_merge_diff(const json_t *from, const json_t *to);
+
+/* Nothing differs that somebody is waiting for: not where the job stands, nor why, nor what later
+ * plans rely on.  The first status of a job that waits for its pods can wait, too: it will tell of
+ * them then, or that they run already.  stored may be NULL; diff is op_merge_diff's. */
+bool op_status_can_wait(const json_t *stored, const json_t *wanted, const json_t *diff);

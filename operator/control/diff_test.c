@@ -37,7 +37,50 @@ static void smallest_patch(void **state) {
     }
 }
 
+#define RUNS(message)                                                                              \
+    "'conditions':[{'type':'Running','status':'False','reason':'Pending','message':'" message "'}" \
+                                                                                              "]"
+
+static const struct {
+    const char *stored, *wanted;
+    bool can_wait;
+} writes[] = {
+    {NULL, "{'phase':'Pending','mode':'PS'}", true},
+    {NULL, "{'phase':'Pending','reason':'NameTaken'}", false},
+    {NULL, "{'phase':'Running'}", false},
+    {"{'phase':'Pending','ps':{'pending':1}}", "{'phase':'Pending','ps':{'running':1}}", true},
+    {"{'phase':'Pending','ps':{'pending':1}}", "{'phase':'Running','ps':{'running':1}}", false},
+    {"{'phase':'Pending'}", "{'phase':'Pending','message':'1 of 2','readyWorker':'1/2'}", true},
+    {"{'phase':'Pending'," RUNS("1") "}", "{'phase':'Pending'," RUNS("2") "}", true},
+    {"{'phase':'Pending'," RUNS("1") "}", "{'phase':'Pending','conditions':[]}", false},
+    {"{'phase':'Running','restarts':1}", "{'phase':'Running','restarts':2}", false},
+    {"{'phase':'Running'}", "{'phase':'Running','attempt':1}", false},
+};
+
+static json_t *quoted(const char *text) {
+    CO_AUTOFREE char *copy = co_xstrdup(text ? text : "null");
+    for (char *p = copy; *p; p++) {
+        *p = *p == '\'' ? '"' : *p;
+    }
+    return json_loads(copy, JSON_DECODE_ANY, NULL);
+}
+
+static void what_may_wait_is_what_nobody_waits_for(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(writes); i++) {
+        CO_AUTOJSON json_t *stored = writes[i].stored ? quoted(writes[i].stored) : NULL;
+        CO_AUTOJSON json_t *wanted = quoted(writes[i].wanted);
+        CO_AUTOJSON json_t *diff = op_merge_diff(stored, wanted);
+        if (op_status_can_wait(stored, wanted, diff) != writes[i].can_wait) {
+            fail_msg("row %zu: %s -> %s", i, writes[i].stored, writes[i].wanted);
+        }
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(smallest_patch)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(smallest_patch),
+        cmocka_unit_test(what_may_wait_is_what_nobody_waits_for),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

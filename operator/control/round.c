@@ -3,8 +3,8 @@
 #include "common/log.h"
 #include "operator/control/diff.h"
 #include "operator/control/failures.h"
+#include "operator/control/sweep.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 enum {
@@ -60,10 +60,11 @@ struct op_round {
     struct op_plan plan;
     struct op_outcome *outcomes; /* error texts owned */
     struct sent *sent;
-    struct op_kube_op *status_op;
+    struct op_kube_op *status_op, *sweep_op;
     size_t pending;
     size_t created, rejected; /* creates */
     bool conflict, unknown, refused;
+    bool sweeps; /* one request stands for all deletes of pods */
     /* remembered between rounds */
     char *uid; /* owned: the job that all this is about; NULL at first */
     struct op_failures failures;
@@ -71,7 +72,7 @@ struct op_round {
     struct backoff creates; /* none before its end */
     struct backoff status;  /* the next try at its end, or with the next change */
     unsigned conflicts;     /* in a row */
-    int64_t differs_since;  /* monotonic ms: counters are not as stored; 0: they are */
+    int64_t differs_since;  /* monotonic ms: the status is not as stored; 0: it is */
     struct op_story story;
 };
 
@@ -199,15 +200,6 @@ static void emit_plan_events(struct op_round *r) {
     }
 }
 
-/* What a reader is waiting for: where the job stands, and why.  One without a status stands where
- * a new one does, so that the first write tells of its pods, too, or that they run already. */
-static char *essence(const json_t *status) {
-    const char *phase = co_json_str(status, "phase");
-    const char *reason = co_json_str(status, "reason");
-    return co_xasprintf("%s/%s/%" PRId64, phase ? phase : op_phase_name(OP_PHASE_PENDING),
-        reason ? reason : "", (int64_t)json_integer_value(json_object_get(status, "restarts")));
-}
-
 static void back_off(struct backoff *b) {
     int64_t now = co_now_ms();
     if (now >= b->until) {
@@ -250,17 +242,6 @@ static void status_done(
     round_end(r, r->status.until);
 }
 
-/* How long a write may wait: not at all for what a reader is waiting for. */
-static int64_t status_patience(struct op_round *r, int64_t now) {
-    CO_AUTOFREE char *stored = essence(r->job->status);
-    CO_AUTOFREE char *wanted = essence(r->plan.status);
-    if (strcmp(stored, wanted) != 0) {
-        return 0;
-    }
-    r->differs_since = r->differs_since ? r->differs_since : now;
-    return r->differs_since + STATUS_PACE_MS - now;
-}
-
 static void status_write(struct op_round *r) {
     CO_AUTOJSON json_t *diff = op_merge_diff(r->job->status, r->plan.status);
     if (!r->plan.status_differs || !diff) {
@@ -270,9 +251,10 @@ static void status_write(struct op_round *r) {
         return;
     }
     int64_t now = co_now_ms();
-    int64_t patience = status_patience(r, now);
-    if (patience > 0) {
-        round_end(r, now + patience);
+    r->differs_since = r->differs_since ? r->differs_since : now;
+    if (op_status_can_wait(r->job->status, r->plan.status, diff) &&
+        now < r->differs_since + STATUS_PACE_MS) {
+        round_end(r, r->differs_since + STATUS_PACE_MS);
         return;
     }
     CO_AUTOJSON json_t *patch = json_pack(
@@ -435,6 +417,40 @@ static void action_done(
     settle(r);
 }
 
+static bool in_sweep(const struct op_round *r, size_t i) {
+    const struct op_action *a = &r->plan.actions[i];
+    return r->sweeps && a->verb == OP_DELETE && a->kind == OP_KIND_POD;
+}
+
+static void swept(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_round *r = arg;
+    r->sweep_op = NULL;
+    if (code == CO_PERMISSION) { /* rights of an earlier version: one by one, then */
+        co_log_warn("pods cannot be deleted together, going on one by one", CO_E(err));
+        r->all->cannot_sweep = true;
+        r->conflict = true;
+    } else if (!code) {
+        op_sweep_take(r->all->store, r->entry->ns, reply->body);
+    }
+    for (size_t i = 0; i < r->plan.n_actions && !r->conflict; i++) {
+        const struct op_action *a = &r->plan.actions[i];
+        if (!in_sweep(r, i)) {
+            continue;
+        }
+        const struct op_stored *st =
+            op_store_child(r->all->store, OP_STORE_PODS, r->entry->ns, a->name);
+        r->outcomes[i].tried =
+            code || !st || st->child->deleting || strcmp(st->child->uid, a->uid) != 0;
+        if (code) {
+            action_failed(r, i, code, *reply->message ? reply->message : co_err_text(err));
+        } else if (r->outcomes[i].tried) {
+            op_failures_forget(&r->failures, a);
+        }
+    }
+    settle(r);
+}
+
 static void action_send(struct op_round *r, size_t i) {
     const struct op_action *a = &r->plan.actions[i];
     static const enum op_kube_verb verbs[] = {
@@ -484,6 +500,7 @@ void op_round_abort(struct op_round *r) {
         op_kube_cancel(r->sent[i].op);
     }
     op_kube_cancel(co_steal_ptr(r->status_op));
+    op_kube_cancel(co_steal_ptr(r->sweep_op));
     r->pending = 0;
     plan_clear(r);
     r->busy = false;
@@ -502,8 +519,13 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     r->created = r->rejected = 0;
     r->conflict = r->unknown = r->refused = false;
     size_t room = co_now_ms() < r->creates.until ? 0 : r->window;
+    r->sweeps = !r->all->cannot_sweep && op_sweep_fits(r->all->store, r->entry, r->job, &r->plan);
+    if (r->sweeps) {
+        r->pending++;
+        r->sweep_op = op_sweep_send(r->all->client, r->entry, r->job, swept, r);
+    }
     for (size_t i = 0; i < r->plan.n_actions; i++) {
-        if (r->plan.actions[i].verb == OP_CREATE && room == 0) {
+        if ((r->plan.actions[i].verb == OP_CREATE && room == 0) || in_sweep(r, i)) {
             continue;
         }
         room -= r->plan.actions[i].verb == OP_CREATE && room != SIZE_MAX;

@@ -19,6 +19,7 @@ struct op_rounds {
     struct op_recorder *recorder;
     struct op_metrics *metrics;
     const struct op_kube_type *podgroup_type; /* borrowed; NULL when there are no gangs */
+    bool cannot_sweep;                        /* the API server forbids to delete pods together */
     /* The answer to a write goes to the store. */
     void (*answered)(void *arg, enum op_store_kind kind, const json_t *obj);
     /* The round is over; look again at wake_ms (monotonic; 0: only when something changes). */

@@ -11,6 +11,8 @@ enum {
     RETRY_MIN_MS = 100, /* after any */
 };
 #define QUEUE_MAX_BYTES ((size_t)128 << 20)
+#define METADATA_LIST                                                                              \
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 #define REPLY_MAX ((size_t)64 << 20)
 #define ERROR_REPLY_MAX ((size_t)16 << 20) /* one delivery of a stream */
 
@@ -140,6 +142,7 @@ static void start(struct op_kube_op *op, const struct op_kube_cred_view *cred) {
         .method = method(op),
         .path = op->path,
         .authorization = cred->authorization,
+        .accept = op->metadata_only ? METADATA_LIST : "application/json",
         .content_type = op->body ? op->content_type : NULL,
         .cert = cred->cert,
         .key = cred->key,

@@ -88,6 +88,7 @@ struct op_kube_req {
     int64_t silence_ms;        /* CO_TIMEOUT when not a byte came for so long; 0: no matter */
     uint64_t flow;             /* requests of one flow (a job) share a turn: a job with many
                                   requests does not starve the others of its lane */
+    bool metadata_only;        /* the answer has metadata of objects and nothing else */
     bool keep_text_only;       /* do not parse a good answer */
     op_kube_done_fn done;      /* NULL: nobody cares */
     void *arg;

@@ -43,7 +43,7 @@ struct op_kube_op {
     const char *content_type;
     int64_t created, started, deadline; /* loop time; deadline 0: none */
     int64_t silence_ms;
-    bool keep_text_only, retried;
+    bool metadata_only, keep_text_only, retried;
     unsigned credential;
     void (*data)(void *arg, const char *data, size_t len);
     op_kube_done_fn done;

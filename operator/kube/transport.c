@@ -511,7 +511,8 @@ static int set_message(
     const struct op_kube_transport *t = x->pool->t;
     CO_AUTOFREE char *type =
         opts->content_type ? co_xasprintf("Content-Type: %s", opts->content_type) : NULL;
-    int rc = add_header(x, "Accept: application/json", err);
+    CO_AUTOFREE char *accept = co_xasprintf("Accept: %s", opts->accept);
+    int rc = add_header(x, accept, err);
     rc = rc ? rc : add_header(x, "Expect:", err);
     rc = rc ? rc : add_header(x, type, err);
     rc = rc ? rc : add_header(x, t->host_header, err);

@@ -26,6 +26,7 @@ struct op_kube_xfer_opts {
     const char *method;        /* static */
     const char *path;          /* beginning with a slash, escaped; copied */
     const char *authorization; /* whole header line or NULL; copied */
+    const char *accept;        /* copied */
     const char *content_type;  /* or NULL; copied */
     const char *cert, *key; /* PEM, instead of the config's; must outlive the transfer; or NULL */
     char *body_own;         /* or NULL */

@@ -130,7 +130,8 @@ static void expect_object(const json_t *have, const char *expected) {
 static void check_marks(const struct mark_row *row) {
     static const char *const ours[] = {"paddle-res-name", "paddle-res-type",
         "batch.paddlepaddle.org/job-name", "batch.paddlepaddle.org/index",
-        "batch.paddlepaddle.org/attempt", "paddle-resource", NULL};
+        "batch.paddlepaddle.org/attempt", "batch.paddlepaddle.org/job-uid", "paddle-resource",
+        NULL};
     CO_AUTOFREE char *job = co_xasprintf("{'metadata':{'name':'x','namespace':'ns','uid':'u'%s},"
                                          "'spec':{%s}}",
         row->metadata, row->spec);
