@@ -29,6 +29,7 @@ ASKED_BY_ADMISSION = {("paddlejobs/finalizers", "update"): ("pods", "create")}
 # Name -> roles and spec.
 JOBS = {
     "ends": dict(ps=None, worker=1, intranet="Service", cleanPodPolicy="Always", ttlSecondsAfterFinished=1),
+    "ends-many": dict(ps=None, worker=8, cleanPodPolicy="Always"),      # enough pods to be deleted together
     "grows": dict(ps=None, worker=1),
     "rejected": dict(ps=None, worker=1, image=" "),     # the same event again and again: it is counted up
 }
