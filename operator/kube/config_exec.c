@@ -1,4 +1,4 @@
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 #include "operator/kube/config_parts.h"
 
 #include <string.h>
@@ -95,7 +95,7 @@ static int describe_cluster(
         co_json_set(j, same[i], v ? json_deep_copy(v) : NULL);
     }
     if (ca) {
-        CO_AUTOFREE char *text = op_kube_base64(ca, strlen(ca));
+        CO_AUTOFREE char *text = co_base64(ca, strlen(ca));
         co_json_set(j, "certificate-authority-data", json_string(text));
     }
     size_t i;

@@ -1,6 +1,6 @@
 #include "operator/kube/config_parts.h"
 
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static int pem_from_data(
     char *text = NULL;
     size_t len = 0;
     struct co_err cause = {0};
-    int rc = op_kube_base64_decode(data, &text, &len, &cause);
+    int rc = co_base64_decode(data, &text, &len, &cause);
     explicit_bzero(data, strlen(data));
     return rc ? op_kube_entry_err(e, err, rc, "%s: %s", field, cause.msg)
               : keep_pem(e, field, "", text, len, ret, err);

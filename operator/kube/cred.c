@@ -2,7 +2,7 @@
 
 #include "common/buf.h"
 #include "common/log.h"
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 #include "operator/kube/exec.h"
 
 #include <string.h>
@@ -77,7 +77,7 @@ static void set_bearer(struct op_kube_cred *c, const char *token) {
 static void set_basic(struct op_kube_cred *c) {
     CO_AUTOFREE char *plain =
         co_xasprintf("%s:%s", c->cfg->username, c->cfg->password ? c->cfg->password : "");
-    CO_AUTOFREE char *text = op_kube_base64(plain, strlen(plain));
+    CO_AUTOFREE char *text = co_base64(plain, strlen(plain));
     c->authorization = co_xasprintf("Authorization: Basic %s", text);
     explicit_bzero(plain, strlen(plain));
     explicit_bzero(text, strlen(text));

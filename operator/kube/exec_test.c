@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "common/json.h"
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 
 #define V1 "client.authentication.k8s.io/v1"
 #define CREDENTIAL(status)                                                                         \
@@ -174,18 +174,18 @@ static void test_base64(void **state) {
     static const char *const wrong[] = {
         "Y", "YQ", "YQ=", "YQ=a", "Y===", "====", "Y*==", "YQ==YQ=="};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        CO_AUTOFREE char *text = op_kube_base64(rows[i].plain, strlen(rows[i].plain));
+        CO_AUTOFREE char *text = co_base64(rows[i].plain, strlen(rows[i].plain));
         CO_AUTOFREE char *plain = NULL;
         size_t len;
         assert_string_equal(text, rows[i].text);
-        assert_int_equal(op_kube_base64_decode(text, &plain, &len, NULL), 0);
+        assert_int_equal(co_base64_decode(text, &plain, &len, NULL), 0);
         assert_int_equal(len, strlen(rows[i].plain));
         assert_string_equal(plain, rows[i].plain);
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(wrong); i++) {
         char *plain;
         size_t len;
-        assert_int_equal(op_kube_base64_decode(wrong[i], &plain, &len, NULL), CO_INVALID);
+        assert_int_equal(co_base64_decode(wrong[i], &plain, &len, NULL), CO_INVALID);
     }
 }
 

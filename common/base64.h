@@ -6,6 +6,6 @@
 
 /* Strict but for white space, which is skipped.  *ret_data is NUL-terminated and the caller's;
  * CO_INVALID "not base64". */
-CO_MUST_CHECK int op_kube_base64_decode(
+CO_MUST_CHECK int co_base64_decode(
     const char *text, char **ret_data, size_t *ret_len, struct co_err *err);
-char *op_kube_base64(const void *data, size_t len); /* the caller frees */
+char *co_base64(const void *data, size_t len); /* the caller frees */

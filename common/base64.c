@@ -1,4 +1,4 @@
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -9,7 +9,7 @@ static int not_base64(struct co_err *err) {
     return co_err_set(err, CO_INVALID, "not base64");
 }
 
-int op_kube_base64_decode(const char *text, char **ret_data, size_t *ret_len, struct co_err *err) {
+int co_base64_decode(const char *text, char **ret_data, size_t *ret_len, struct co_err *err) {
     size_t used = 0, digits = 0, padding = 0;
     uint32_t v = 0;
     CO_AUTOFREE char *data = co_xmalloc(strlen(text) / 4 * 3 + 4);
@@ -43,7 +43,7 @@ int op_kube_base64_decode(const char *text, char **ret_data, size_t *ret_len, st
     return 0;
 }
 
-char *op_kube_base64(const void *data, size_t len) {
+char *co_base64(const void *data, size_t len) {
     const unsigned char *in = data;
     char *text = co_xmalloc((len + 2) / 3 * 4 + 1);
     size_t used = 0;

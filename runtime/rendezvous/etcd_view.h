@@ -1,0 +1,92 @@
+/* What an etcd holds of a job, and what follows from it for one node.  Pure.
+ *
+ * Paddle's keys, so that its launchers and ours see one another:
+ *
+ *     /paddle/{job}/heartbeat/{name}     a node is alive (lease)
+ *     /{job}/info/{name}/{rank}          its value (ours: lease)
+ *
+ * and ours, all JSON:
+ *
+ *     /paddlerun/{job}/node/{name}       {"id", "host", "ready": the round it is ready for} (lease)
+ *     /paddlerun/{job}/round             {"round", "restarts", "nodes": [name by rank]}
+ *     /paddlerun/{job}/again             {"round", "why"}: that round shall end
+ *     /paddlerun/{job}/done/{name}       {"round"}: its workers ended well (10 minutes)
+ *     /paddlerun/{job}/why/{name}        {"round", "code", "why"}: its last words (10 minutes)
+ *
+ * One node (the first of ours) writes the next round by compare-and-swap when all are ready. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/json.h"
+#include "common/map.h"
+#include "runtime/rendezvous/internal.h"
+
+struct rt_etcd_node {
+    char *name; /* owned, as all strings here */
+    char *host, *id, *value;
+    int rank;
+    int ready; /* ours: for this round */
+    bool ours, beats;
+    int64_t value_mod; /* revision of its value; 0: none */
+    int64_t created;   /* revision at which it came */
+};
+
+struct rt_etcd_view {
+    char *prefix_beat, *prefix_info, *prefix_ours;
+    int64_t revision;
+    struct rt_etcd_node *nodes;
+    size_t n;
+    struct co_map by_name; /* -> index + 1 */
+    int round, restarts;   /* 0: there was none */
+    int64_t round_mod;
+    json_t *roster; /* names by rank; NULL: none */
+    json_t *again;  /* NULL: not asked for this round */
+    json_t *done;   /* name -> document, of this round */
+    json_t *why;    /* name -> document, of this round */
+};
+
+void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id);
+void rt_etcd_view_done(struct rt_etcd_view *v);
+/* The answer to a transaction of three ranges: heartbeats, infos, ours.  Anything may be in it. */
+CO_MUST_CHECK int rt_etcd_view_read(
+    struct rt_etcd_view *v, const json_t *answer, struct co_err *err);
+struct rt_etcd_node *rt_etcd_view_find(const struct rt_etcd_view *v, const char *name);
+/* Changes when somebody comes, goes or becomes ready. */
+uint64_t rt_etcd_view_hash(const struct rt_etcd_view *v);
+
+enum rt_etcd_next {
+    RT_ETCD_WAIT,     /* look again when something changes, or at `at` */
+    RT_ETCD_REGISTER, /* write own keys, ready for view.round + 1 */
+    RT_ETCD_PROPOSE,  /* write the next round */
+    RT_ETCD_MET,
+    RT_ETCD_CHANGED,
+    RT_ETCD_ALL_DONE,
+    RT_ETCD_END
+};
+
+struct rt_etcd_self {
+    const struct rt_rdzv_options *o;
+    const char *id;
+    enum rt_rdzv_state state;
+    int round; /* met last */
+    int64_t now;
+    int64_t calm_since; /* the view's hash changed last */
+    int64_t since;      /* in this state */
+    bool done;          /* own work is */
+    bool beat_deleted;  /* own heartbeat was deleted by somebody */
+};
+
+struct rt_etcd_decision {
+    enum rt_etcd_next next;
+    int64_t at; /* INT64_MAX: not by time */
+    int code;   /* of END */
+    char why[CO_ERR_MAX];
+    size_t *order; /* of PROPOSE and MET: indexes of nodes by rank; owned */
+    size_t n;
+    int restarts; /* of PROPOSE */
+};
+
+void rt_etcd_decide(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *ret);
