@@ -98,6 +98,22 @@ static void tell_down(struct co_conn *c) {
 
 /* ---- bytes ---- */
 
+/* -EPROTO, with the reason in c->err. */
+static ssize_t tls_failed(struct co_conn *c, ssize_t n) {
+    const char *why = n == GNUTLS_E_FATAL_ALERT_RECEIVED
+                          ? gnutls_alert_get_name(gnutls_alert_get(c->tls))
+                          : gnutls_strerror((int)n);
+    return co_err_set(&c->err, CO_UNAVAILABLE, "TLS with %s: %s", c->host, why) ? -EPROTO : 0;
+}
+
+static void io_failed(struct co_conn *c, ssize_t n, const char *doing) {
+    if (n != -EPROTO) {
+        (void)co_err_errno(&c->err, (int)-n, "%s %s", doing, c->host);
+        c->err.code = CO_UNAVAILABLE;
+    }
+    tell_down(c);
+}
+
 static ssize_t raw_read(struct co_conn *c, void *data, size_t len) {
     if (!c->tls) {
         ssize_t n = recv(c->fd, data, len, 0);
@@ -110,7 +126,10 @@ static ssize_t raw_read(struct co_conn *c, void *data, size_t len) {
     if (n == GNUTLS_E_PREMATURE_TERMINATION) {
         return 0;
     }
-    return n < 0 && !gnutls_error_is_fatal((int)n) ? -EAGAIN : n < 0 ? -ECONNRESET : n;
+    if (n < 0) {
+        return gnutls_error_is_fatal((int)n) ? tls_failed(c, n) : -EAGAIN;
+    }
+    return n;
 }
 
 static ssize_t raw_write(struct co_conn *c, const void *data, size_t len) {
@@ -119,7 +138,10 @@ static ssize_t raw_write(struct co_conn *c, const void *data, size_t len) {
         return n < 0 ? -errno : n;
     }
     ssize_t n = gnutls_record_send(c->tls, data, len);
-    return n == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED ? -EAGAIN : n < 0 ? -ECONNRESET : n;
+    if (n == GNUTLS_E_AGAIN || n == GNUTLS_E_INTERRUPTED) {
+        return -EAGAIN;
+    }
+    return n < 0 ? tls_failed(c, n) : n;
 }
 
 static void set_events(struct co_conn *c) {
@@ -134,9 +156,7 @@ static bool flush(struct co_conn *c) {
             break;
         }
         if (n < 0) {
-            (void)co_err_errno(&c->err, (int)-n, "sending to %s", c->host);
-            c->err.code = CO_UNAVAILABLE;
-            tell_down(c);
+            io_failed(c, n, "sending to");
             return false;
         }
         co_buf_consume(&c->out, (size_t)n);
@@ -152,14 +172,13 @@ static void receive(struct co_conn *c) {
         if (n == -EAGAIN || n == -EINTR) {
             return;
         }
-        if (n <= 0) {
-            if (n == 0) {
-                (void)co_err_set(&c->err, CO_UNAVAILABLE, "%s closed the connection", c->host);
-            } else {
-                (void)co_err_errno(&c->err, (int)-n, "reading from %s", c->host);
-                c->err.code = CO_UNAVAILABLE;
-            }
+        if (n == 0) {
+            (void)co_err_set(&c->err, CO_UNAVAILABLE, "%s closed the connection", c->host);
             tell_down(c);
+            return;
+        }
+        if (n < 0) {
+            io_failed(c, n, "reading from");
             return;
         }
         c->busy = true;
@@ -207,16 +226,14 @@ static void shake_hands(struct co_conn *c) {
             (const char *)why.data);
         gnutls_free(why.data);
     } else {
-        (void)co_err_set(&c->err, CO_UNAVAILABLE, "no TLS with %s: %s", c->host,
-            r == GNUTLS_E_FATAL_ALERT_RECEIVED ? gnutls_alert_get_name(gnutls_alert_get(c->tls))
-                                               : gnutls_strerror(r));
+        (void)tls_failed(c, r);
     }
     tell_down(c);
 }
 
 static int start_tls(struct co_conn *c) {
     unsigned char ip[sizeof(struct in6_addr)];
-    if (gnutls_init(&c->tls, GNUTLS_CLIENT | GNUTLS_NONBLOCK) < 0 ||
+    if (gnutls_init(&c->tls, GNUTLS_CLIENT | GNUTLS_NONBLOCK | GNUTLS_FORCE_CLIENT_CERT) < 0 ||
         gnutls_priority_set_direct(c->tls, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2", NULL) <
             0 ||
         gnutls_credentials_set(c->tls, GNUTLS_CRD_CERTIFICATE, c->creds) < 0) {

@@ -1,0 +1,568 @@
+"""Nodes meet, lose one another and part: over our key-value service, beside Paddle's, and by a real etcd."""
+import contextlib
+import http.client
+import http.server
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from rig import BIN, ROOT, free_port, wait_for
+
+MEET = BIN / "meet"
+
+
+class Node:
+    """One node as a process that trains nothing; `lines` are (seconds, text)."""
+    def __init__(self, name, master, *flags, nnodes="2", prefix=(), **options):
+        args = [*prefix, MEET, "--name", name, "--nnodes", nnodes, "--value", json.dumps({"name": name})]
+        if master:
+            args += ["--master", master]
+        for k, v in options.items():
+            args += ["--" + k.replace("_", "-"), str(v)]
+        self.name, self.lines = name, []
+        self.p = subprocess.Popen([*map(str, args), *flags], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.p.stdout:
+            self.lines.append((time.monotonic(), line.rstrip("\n")))
+
+    def text(self):
+        return "\n".join(f"{self.name}: {l}" for _, l in self.lines)
+
+    def say(self, letter):
+        self.p.stdin.write(letter)
+        self.p.stdin.flush()
+
+    def find(self, pattern, nth=1):
+        hits = [(t, re.search(pattern, l)) for t, l in list(self.lines) if re.search(pattern, l)]
+        return hits[nth - 1] if len(hits) >= nth else None
+
+    def wait(self, pattern, seconds=10, nth=1):
+        """The moment and the match of the nth line that matches."""
+        return wait_for(lambda: self.find(pattern, nth), seconds, lambda: f"{pattern!r} in:\n{self.text()}")
+
+    def met(self, round=1, seconds=10):
+        m = self.wait(rf"^met round {round} rank (\d+) of (\d+)", seconds)[1]
+        return int(m[1]), int(m[2])
+
+    def roster(self, round=1):
+        self.met(round)
+        rank, n = self.met(round)
+        lines = [l for _, l in self.lines]
+        at = next(i for i, l in enumerate(lines) if l.startswith(f"met round {round} "))
+        wait_for(lambda: len(self.lines) > at + n, 2)
+        return [l.split(" ", 3)[3] for _, l in self.lines[at + 1:at + 1 + n]]
+
+
+@pytest.fixture
+def nodes():
+    with contextlib.ExitStack() as all:
+        def start(*args, **kw):
+            n = Node(*args, **kw)
+            all.callback(lambda: (n.p.kill(), n.p.wait()))
+            return n
+        yield start
+
+
+class Etcd:
+    def __init__(self, directory, *flags, scheme="http"):
+        subprocess.run([ROOT / "deploy/local/build", "etcd"], check=True, capture_output=True, timeout=900)
+        self.bin = subprocess.run(["bash", "-c", f". {ROOT}/deploy/local/lib.sh; bin etcd"], check=True,
+                                  capture_output=True, text=True).stdout.strip()
+        self.dir, self.flags, self.scheme = directory, flags, scheme
+        self.port, self.peer = free_port(), free_port()
+        self.url = f"etcd://127.0.0.1:{self.port}"
+        self.up()
+
+    def up(self):
+        mine, peer = f"{self.scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer}"
+        self.p = subprocess.Popen(
+            [self.bin, "--data-dir", f"{self.dir}/etcd", "--listen-client-urls", mine, "--advertise-client-urls", mine,
+             "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}",
+             "--unsafe-no-fsync", "--log-level", "error", *self.flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        wait_for(self._serves, 30, why="etcd serves")
+
+    def _serves(self):
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", self.port), 1).close()
+            return self.scheme == "https" or self.call("maintenance/status", {}, check=False) is not None
+
+    def call(self, path, body, token=None, check=True):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
+        c.request("POST", f"/v3/{path}", json.dumps(body), {"Authorization": token} if token else {})
+        r = c.getresponse()
+        text = r.read()
+        assert r.status == 200 or not check, text
+        return json.loads(text) if r.status == 200 else None
+
+    def down(self):
+        self.p.kill()
+        self.p.wait()
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory):
+    e = Etcd(tmp_path_factory.mktemp("etcd"))
+    yield e
+    e.down()
+
+
+@pytest.fixture(params=["kv", "etcd"])
+def way(request):
+    """(master, options): both ways to meet have to keep the same promises."""
+    if request.param == "kv":
+        return f"127.0.0.1:{free_port()}", {}
+    e = request.getfixturevalue("etcd")
+    return e.url, {"job": f"j{free_port()}", "silent_ms": 2000}
+
+
+# ---- who gets which rank ----
+
+def test_all_nodes_agree_on_the_ranks(nodes, way):
+    master, o = way
+    all = [nodes(n, master, nnodes="3", **o) for n in ("cc", "aa", "bb")]
+    rosters = [n.roster() for n in all]
+    assert rosters[0] == rosters[1] == rosters[2] and len(rosters[0]) == 3
+    assert [r[:2] for r in rosters[0][1:]] == sorted(r[:2] for r in rosters[0][1:])
+    assert sorted(n.met()[0] for n in all) == [0, 1, 2]
+
+
+def test_a_rank_that_was_asked_for_is_given(nodes, way):
+    master, o = way
+    all = [nodes(n, master, nnodes="3", rank=r, **o) for n, r in (("cc", 1), ("aa", 2), ("bb", 0))]
+    assert [n.met()[0] for n in all] == [1, 2, 0]
+
+
+@pytest.mark.parametrize("first, second, why", [
+    (dict(rank=0), dict(rank=0), "rank 0 is asked for by node aa and by node bb"),
+    (dict(rank=0), dict(rank=2), "node bb asks for rank 2 in a job of 2 nodes"),
+    (dict(rank=0), dict(), "node aa asks for rank 0 and node bb for none"),
+    (dict(), dict(nnodes="3"), "node bb was started with --nnodes 3:3, the job with 2:2"),
+    (dict(rank=0), dict(name="aa", rank=1), "the name aa is taken by node aa"),
+])
+def test_who_does_not_fit_is_told_what_it_clashes_with(nodes, first, second, why):
+    master = f"127.0.0.1:{free_port()}"
+    a = nodes("aa", master, **first)
+    wait_for(lambda: listens(master), 5)
+    second = dict(second)
+    b = nodes(second.pop("name", "bb"), master, **second)
+    b.wait(f"^ended .*{re.escape(why)}")
+    assert b.p.wait(5) == 1
+    a.wait("^warning refused: ")         # whose fault it is stands in both logs
+    nodes("cc", master, **({"rank": 1} if "rank" in first else {})).met()
+    a.met()
+
+
+@pytest.mark.parametrize("ranks", [(0, 0), (0, 5), (0, -1)])
+def test_ranks_that_clash_end_all_nodes_of_an_etcd(nodes, etcd, ranks):
+    o = {"job": f"j{free_port()}", "silent_ms": 2000}
+    for n in [nodes(n, etcd.url, rank=r, **o) for n, r in zip(("aa", "bb"), ranks)]:
+        n.wait("^ended (exists|invalid): .*(rank|--rank)")
+
+
+def listens(master):
+    host, port = master.rsplit(":", 1)
+    with contextlib.suppress(OSError):
+        socket.create_connection((host.strip("[]"), int(port)), 1).close()
+        return True
+
+
+@pytest.mark.parametrize("master", ["localhost:{}", "[::1]:{}", "127.0.0.7:{}"])
+def test_the_master_may_be_a_name_or_any_address_of_this_machine(nodes, master):
+    if "::1" in master and not os.path.exists("/proc/net/if_inet6"):
+        master = "127.0.0.8:{}"          # a machine without IPv6
+    master = master.format(free_port())
+    a, b = nodes("aa", master), nodes("bb", master)
+    assert {a.met()[0], b.met()[0]} == {0, 1}
+
+
+def test_without_a_master_the_first_node_says_where_it_serves(nodes):
+    a = nodes("zz", None, host="127.0.0.1")
+    endpoint = a.wait(r"^serving (\S+)")[1][1]
+    assert nodes("bb", endpoint).met() == (1, 2) and a.met() == (0, 2)
+
+
+def test_a_late_master_is_found_soon(nodes):
+    master = f"127.0.0.9:{free_port()}"
+    holder = socket.create_server(("127.0.0.9", int(master.rsplit(":", 1)[1])))    # is no master
+    a = nodes("aa", master)
+    time.sleep(1)
+    holder.close()
+    begin = time.monotonic()
+    b = nodes("bb", master)
+    b.met()
+    assert a.wait("^met")[0] - begin < 4      # a connection that the holder had taken ends first
+
+
+# ---- somebody is missing ----
+
+def test_the_deadline_names_who_is_missing(nodes):
+    master = f"127.0.0.1:{free_port()}"
+    a = nodes("aa", master, nnodes="3", rank=0, deadline_ms=1500, silent_ms=800)
+    b = nodes("bb", master, nnodes="3", rank=2, deadline_ms=1500, silent_ms=800)
+    a.wait("^ended timeout: .*not meet within 1.5 s: 2 of 3 nodes are here, missing: rank 1", 5)
+    b.wait("^ended (timeout|peer lost|unavailable|peerlost).*", 5)
+
+
+def test_a_master_that_never_comes(nodes):
+    n = nodes("aa", "192.0.2.1:9", deadline_ms=1200, host="127.0.0.1")
+    n.wait("^ended timeout: .*within 1.2 s: ", 5)
+    n = nodes("aa", "no-such-host.invalid:9", deadline_ms=1200)
+    n.wait("^ended timeout: .*cannot find host no-such-host.invalid", 8)
+
+
+def test_an_etcd_that_never_comes(nodes):
+    n = nodes("aa", f"etcd://etcd-svc.invalid:{free_port()}", deadline_ms=1500)
+    n.wait("^ended timeout: .*cannot find host etcd-svc.invalid", 8)      # the name is whole
+
+
+# ---- somebody is lost ----
+
+def three(nodes, way, **more):
+    master, o = way
+    all = [nodes("aa", master, nnodes="3", rank=0, **o, **more)]
+    if not master.startswith("etcd"):
+        wait_for(lambda: listens(master), 5)      # aa serves
+    all += [nodes(n, master, nnodes="3", rank=r, **o, **more) for n, r in (("bb", 1), ("cc", 2))]
+    for n in all:
+        n.met()
+    return all
+
+
+def limit(way, kv):
+    return kv if not way[0].startswith("etcd") else 7      # a lease of 2 s, counted by etcd in its way
+
+
+def test_a_killed_node_is_known_to_all(nodes, way):
+    a, b, c = three(nodes, way)
+    begin = time.monotonic()
+    b.p.kill()
+    for n in (a, c):
+        t, _ = n.wait(r"^ended peer.?lost: node bb \(rank 1.* is gone", 10)
+        assert t - begin <= limit(way, 1)
+
+
+def test_a_failed_node_is_known_to_all_with_its_reason(nodes, way):
+    a, b, c = three(nodes, way)
+    begin = time.monotonic()
+    b.say("f")
+    for n in (a, c):
+        t, _ = n.wait(r"^ended peer.?lost: node bb \(rank 1.* failed: worker 0: exit code 3", 5)
+        assert t - begin <= 1
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_master_that_dies_or_hangs_ends_all(nodes, sign):
+    a, b, c = three(nodes, (f"127.0.0.1:{free_port()}", {"silent_ms": 1000}))
+    begin = time.monotonic()
+    a.p.send_signal(sign)
+    for n in (b, c):
+        t, _ = n.wait(r"^ended peer.?lost: the master at 127.0.0.1:\d+ is gone: ", 10)
+        assert t - begin <= (1 if sign == signal.SIGKILL else 5)
+
+
+def test_a_node_that_hangs_is_lost(nodes, way):
+    way[1]["silent_ms"] = 2000
+    a, b, c = three(nodes, way)
+    b.p.send_signal(signal.SIGSTOP)
+    for n in (a, c):
+        n.wait(r"^ended peer.?lost: node bb \(rank 1.*(has not been heard of for 2.0 s|is gone)", 10)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_node_lost_while_gathering_is_replaced(nodes, sign):
+    master = f"127.0.0.1:{free_port()}"
+    a = nodes("aa", master, rank=0, nnodes="3", silent_ms=1000)
+    wait_for(lambda: listens(master), 5)
+    b = nodes("bb", master, rank=1, nnodes="3", silent_ms=1000)
+    time.sleep(0.3)
+    b.p.send_signal(sign)
+    time.sleep(0.7 if sign == signal.SIGKILL else 2)
+    c = nodes("cc", master, rank=1, nnodes="3", silent_ms=1000)
+    d = nodes("dd", master, rank=2, nnodes="3", silent_ms=1000)
+    assert [n.met()[0] for n in (a, c, d)] == [0, 1, 2]
+
+
+def test_one_node_too_many(nodes, way):
+    a, b, c = three(nodes, way)
+    d = nodes("dd", way[0], nnodes="3", **way[1])
+    d.wait("^ended .*(one too many|is late|asks for rank)", 8)
+    assert d.p.wait(5) == 1
+    assert all(n.p.poll() is None and not n.find("^(ended|changed)") for n in (a, b, c))
+
+
+def test_all_done_comes_when_all_are(nodes, way):
+    a, b, c = three(nodes, way)
+    for n in (a, c):
+        n.say("d")
+    time.sleep(0.3)
+    assert not a.find("all done")
+    b.say("d")
+    for n in (a, b, c):
+        n.wait("^all done")
+    a.say("l")
+    a.wait("^gone")
+    time.sleep(1)
+    assert not b.find("^ended") and not c.find("^ended")
+
+
+def test_who_has_done_its_work_is_not_missed(nodes, way):
+    a, b, c = three(nodes, way)
+    for n in (b, a):
+        n.say("l")
+        n.wait("^gone", 3)
+        assert n.p.wait(3) == 0
+    time.sleep(1)
+    assert not c.find("^(ended|changed)")
+
+
+# ---- elastic ----
+
+def test_scale_out_and_in(nodes, way):
+    master, o = way
+    e = dict(nnodes="1:3", level=1, restarts=1, elastic_ms=600, **o)
+    a = nodes("aa", master, **e)
+    assert a.met(1) == (0, 1)
+    b = nodes("bb", master, **e)
+    a.wait(r"^changed node bb .*came")
+    assert a.met(2) == (0, 2) and b.met(2) == (1, 2)
+    c = nodes("cc", master, **e)
+    assert [n.met(3) for n in (a, b, c)] == [(0, 3), (1, 3), (2, 3)]
+    b.say("s")
+    for i, n in enumerate((a, c)):
+        n.wait("^changed node bb .*left: SIGTERM")
+        assert n.met(4) == (i, 2)
+    c.say("f")                                   # a failure costs a restart: the only one
+    a.wait("^changed node cc .*failed: worker 0: exit code 3")
+    assert a.met(5) == (0, 1)
+    b = nodes("dd", master, **e)
+    assert a.met(6)[1] == b.met(6)[1] == 2
+    b.say("f")
+    a.wait("^ended .*failed: .*no restart is left")
+
+
+def test_a_replaced_node_joins_again(nodes, way):
+    master, o = way
+    e = dict(nnodes="2", level=0, **o)
+    a = nodes("aa", master, rank=0, **e)
+    if not master.startswith("etcd"):
+        wait_for(lambda: listens(master), 5)      # aa serves
+    b = nodes("bb", master, rank=1, **e)
+    a.met(), b.met()
+    b.p.kill()
+    a.wait("^changed node bb", 8)
+    b = nodes("bb", master, rank=1, **e)
+    assert b.met(2, 12) == (1, 2) and a.met(2) == (0, 2)
+
+
+def test_a_restart_is_everybodys(nodes, way):
+    master, o = way
+    all = [nodes(n, master, level=1, restarts=1, **o) for n in ("aa", "bb")]
+    for n in all:
+        n.met()
+    all[1].say("r")
+    for n in all:
+        n.wait("^changed node bb.* starts again: worker 0: exit code 1")
+        n.met(2)
+    all[0].say("r")
+    for n in all:
+        n.wait("^ended .*no restart is left")
+
+
+def test_the_master_returns(nodes):
+    master = f"127.0.0.1:{free_port()}"
+    e = dict(level=1, nnodes="3")
+    a = nodes("aa", master, rank=0, **e)
+    wait_for(lambda: listens(master), 5)
+    b, c = nodes("bb", master, rank=1, host="127.0.0.2", **e), nodes("cc", master, rank=2, **e)
+    for n in (a, b, c):
+        n.met()
+    a.p.kill()
+    for n in (b, c):
+        n.wait("^changed the master at .* is gone")
+    d = nodes("dd", master, rank=0, **e)
+    assert [n.wait(r"^met round \d+ rank (\d)", 10, nth)[1][1] for n, nth in ((b, 2), (c, 2), (d, 1))] == ["1", "2", "0"]
+
+
+# ---- etcd itself ----
+
+def test_etcd_dies_and_returns(nodes, tmp_path):
+    e = Etcd(tmp_path)
+    try:
+        o = dict(job="j", silent_ms=4000)
+        a = nodes("aa", e.url, **o)
+        time.sleep(0.5)
+        e.down()                                 # while nodes gather
+        a.wait("^warning master not ready: etcd", 8)
+        e.up()
+        b = nodes("bb", e.url, **o)
+        a.met(), b.met()
+        e.down()                                 # while they run: nothing has to end
+        time.sleep(1)
+        e.up()
+        time.sleep(1)
+        assert not a.find("^(ended|changed)") and not b.find("^(ended|changed)")
+        b.say("f")
+        a.wait("^ended peer.?lost: node bb .*exit code 3", 15)
+    finally:
+        e.down()
+
+
+def test_etcd_with_users(nodes, tmp_path):
+    e = Etcd(tmp_path)
+    try:
+        e.call("auth/user/add", {"name": "root", "password": "secret"})
+        e.call("auth/role/add", {"name": "root"})
+        e.call("auth/user/grant", {"user": "root", "role": "root"})
+        e.call("auth/enable", {})
+        a, b = nodes("aa", e.url, user="root:secret"), nodes("bb", e.url, user="root:secret")
+        a.met(), b.met()
+        c = nodes("cc", e.url, user="root:wrong")
+        c.wait("^ended permission.*authentication failed", 5)
+        assert "wrong" not in c.text().replace("wrong user", "")
+        nodes("dd", e.url).wait("^ended permission", 5)
+    finally:
+        e.down()
+
+
+def certificates(directory):
+    def openssl(*args):
+        subprocess.run(["openssl", *args], check=True, capture_output=True, cwd=directory)
+    for ca in ("ca", "other"):
+        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{ca}.key", "-out", f"{ca}.crt", "-days", "2",
+                "-subj", f"/CN={ca}")
+    for who, san in (("server", "IP:127.0.0.1"), ("client", "DNS:client")):
+        openssl("req", "-newkey", "rsa:2048", "-nodes", "-keyout", f"{who}.key", "-out", f"{who}.csr", "-subj", f"/CN={who}")
+        (directory / "ext").write_text(f"subjectAltName={san}\n")
+        openssl("x509", "-req", "-in", f"{who}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
+                "-extfile", "ext", "-out", f"{who}.crt")
+
+
+def test_etcd_with_tls(nodes, tmp_path):
+    certificates(tmp_path)
+    e = Etcd(tmp_path, "--cert-file", f"{tmp_path}/server.crt", "--key-file", f"{tmp_path}/server.key", "--client-cert-auth",
+             "--trusted-ca-file", f"{tmp_path}/ca.crt", scheme="https")
+    try:
+        url = e.url.replace("etcd:", "etcds:")
+        files = dict(ca=tmp_path / "ca.crt", cert=tmp_path / "client.crt", key=tmp_path / "client.key")
+        a, b = nodes("aa", url, **files), nodes("bb", url, **files)
+        a.met(), b.met()
+        bad = nodes("cc", url, deadline_ms=1500, **{**files, "ca": tmp_path / "other.crt"})
+        bad.wait("^ended .*certificate of 127.0.0.1 is not good", 5)
+        none = nodes("dd", url, ca=tmp_path / "no-such-file")
+        none.wait("^ended .*no CA certificate in .*no-such-file|no-such-file", 5)
+    finally:
+        e.down()
+
+
+# ---- beside Paddle's launcher ----
+
+class PaddlesService(http.server.BaseHTTPRequestHandler):
+    """Speaks as the service in Paddle's launcher was recorded to: HTTP/1.0, one request at a time, values by prefix."""
+    def _answer(self, status, body=b""):
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", "application/json; charset=utf8")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        hits = {k: v for k, v in self.server.kv.items() if k.startswith(self.path)}
+        self._answer(200 if hits else 404, json.dumps(hits).encode() if hits else b"")
+
+    def do_POST(self):
+        self.server.kv[self.path] = self.rfile.read(int(self.headers["Content-Length"] or 0)).decode()
+        self._answer(200)
+
+    def log_message(self, *_):
+        pass
+
+
+def test_beside_a_service_of_paddles(nodes):
+    server = http.server.HTTPServer(("127.0.0.1", 0), PaddlesService)
+    server.kv = {"/healthy": "ok"}
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        master = f"127.0.0.1:{server.server_port}"
+        a, b = nodes("zz", master, nnodes="3"), nodes("bb", master, nnodes="3")
+        a.wait("^note the master is Paddle's launcher")
+        server.kv["/default/info/aaaaaa/-1"] = '{"paddle": 0}'
+        assert a.roster() == b.roster() == ['{"paddle": 0}', '{"name": "bb"}', '{"name": "zz"}']
+        assert (a.met()[0], b.met()[0]) == (2, 1) and "unwatched" in a.text()
+        a.say("l")
+        a.wait("^gone")
+        more = [nodes(n, master, nnodes="3", job="other") for n in ("cc", "dd", "ee", "ff")]
+        ends = [n.wait("^(met|ended resource|ended no ?resource: 4 nodes came to a job of 3)", 8) for n in more]
+        assert any(e[1][0].startswith("ended") for e in ends)
+    finally:
+        server.shutdown()
+
+
+def test_paddles_launcher_finds_what_it_expects(nodes):
+    port = free_port()
+    master = f"127.0.0.1:{port}"
+    a = nodes("zz", master, nnodes="3")
+    wait_for(lambda: listens(master), 5)
+
+    def ask(method, path, body=None, headers=None):
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+        c.request(method, path, body, headers or {})
+        r = c.getresponse()
+        text = r.read()
+        return r.status, json.loads(text) if text.startswith(b"{") else text
+
+    assert ask("GET", "/healthy") == (200, {"/healthy": "ok"})
+    assert ask("GET", "/nothing") == (404, b"")
+    assert ask("DELETE", "/nothing") == (404, b"")
+    assert ask("PUT", "/some/key", "v") == ask("POST", "/some/other", "w") == (200, b"")
+    assert ask("GET", "/some") == (200, {"/some/key": "v", "/some/other": "w"})
+    assert ask("DELETE", "/some/key") == (200, b"") and ask("GET", "/some") == (200, {"/some/other": "w"})
+    with socket.create_connection(("127.0.0.1", port)) as s:       # a client of HTTP/1.0
+        s.sendall(b"GET /healthy HTTP/1.0\r\n\r\n")
+        assert s.makefile("rb").read().endswith(b'{"/healthy":"ok"}')
+    assert ask("POST", "/default/info/pppppp/-1", '{"name": "pppppp"}') == (200, b"")
+    assert ask("POST", "/default/info/pppppp/-1", '{"name": "pppppp"}') == (200, b"")      # posted again each round
+    b = nodes("bb", master, nnodes="3")
+    listing = wait_for(lambda: (lambda l: l if len(l) == 3 else None)(ask("GET", "/default/info")[1]), 5)
+    assert sorted(listing) == ["/default/info/aaaaaa/-1", "/default/info/bb/-1", "/default/info/pppppp/-1"]
+    assert a.met()[0] == 0 and b.met()[0] == 1
+    assert b.roster() == [listing[k] for k in sorted(listing)]
+    status, text = ask("POST", "/default/info/qqqqqq/-1", "{}")    # one too many does not spoil the others' count
+    assert status == 409 and b"one too many" in text and len(ask("GET", "/default/info")[1]) == 3
+
+
+@pytest.mark.parametrize("path, body, headers, status", [
+    ("/default/info/x/notanumber", "{}", {}, 400),
+    ("/default/info/x/y/0", "{}", {}, 400),
+    ("/default/info/x/0", "a\0b", {}, 400),
+    ("/default/info/x/0", "{}", {"Paddlerun": "2 what"}, 400),
+    ("/default/info/x/0", "v" * 70000, {}, 413),
+])
+def test_nonsense_is_refused(nodes, path, body, headers, status):
+    port = free_port()
+    nodes("zz", f"127.0.0.1:{port}")
+    wait_for(lambda: listens(f"127.0.0.1:{port}"), 5)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    c.request("POST", path, body, headers)
+    assert c.getresponse().status == status
+
+
+def test_a_thousand_nodes_meet():
+    run = [MEET, "--simulate", "1000", "--port", str(free_port())]
+    if os.geteuid() == 0 and shutil.which("unshare"):          # a loopback of its own: its bytes are ours
+        run = ["unshare", "-n", "sh", "-c", 'ip link set lo up; exec "$@"', "sh", *run]
+    p = subprocess.run(run, capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stdout + p.stderr
+    row = json.loads(p.stdout)
+    print(row)
+    assert row["seconds"] < 20 and (run[0] == MEET or row["bytes_a_node"] < 60 * 1000)
