@@ -21,7 +21,7 @@
 
 UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd \
          operator/gate runtime/optim runtime/boot runtime/net runtime/rpc runtime/ckpt runtime/ps runtime/rendezvous \
-         runtime/plan runtime/launch runtime/pserver runtime/cmd examples/nn examples/wide_and_deep bench
+         runtime/plan runtime/launch runtime/pserver runtime/cluster runtime/cmd examples/nn examples/wide_and_deep bench
 
 uses_common                 :=
 uses_crd                    := common
@@ -41,7 +41,8 @@ uses_runtime/rendezvous     := runtime/net common
 uses_runtime/pserver        := runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 uses_runtime/plan           := common
 uses_runtime/launch         := runtime/plan runtime/rendezvous runtime/boot runtime/net common
-uses_runtime/cmd            := runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/boot common
+uses_runtime/cluster        := runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/boot common
+uses_runtime/cmd            := runtime/cluster runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/boot common
 uses_examples/nn            := runtime/optim common
 uses_examples/wide_and_deep := examples/nn runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 uses_bench                  := operator/kube runtime/rendezvous common

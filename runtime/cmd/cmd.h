@@ -15,6 +15,9 @@ int rt_cmd_local(int argc, char **argv);
 int rt_cmd_launch(int argc, char **argv);
 int rt_cmd_docs(int argc, char **argv);
 int rt_cmd_info(int argc, char **argv);
+int rt_cmd_cluster_train(int argc, char **argv);
+int rt_cmd_pserver(int argc, char **argv);
+int rt_cmd_train(int argc, char **argv);
 
 /* True, with the index of the first word behind the flags; false, after --help or a message, with
  * the exit code to return. */

@@ -27,6 +27,12 @@ static const struct {
     {"local", NULL, "run a rendered job as processes on this machine", rt_cmd_local},
     {"info", NULL, "what this process's environment makes of it: role, peers, who is reachable",
         rt_cmd_info},
+    {"cluster_train", NULL, "a server and a trainer on every host of a conf.py, by ssh",
+        rt_cmd_cluster_train},
+    {"pserver", NULL, "parameter server of 0.8 to 0.12: ports and a number of trainers",
+        rt_cmd_pserver},
+    {"train", NULL, "a training program, told its place by the flags of `paddle train`",
+        rt_cmd_train},
     {"docs", NULL, "print a reference page", rt_cmd_docs},
     {"version", NULL, "print the version", cmd_version},
     {"help", NULL, "print this; COMMAND --help tells a command's flags", cmd_help},
@@ -37,7 +43,7 @@ static int cmd_help(int argc, char **argv) {
     (void)argv;
     (void)puts("Usage: paddlerun COMMAND [flags] [words]\n\nCommands:");
     for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
-        (void)printf("  %-8s %s\n", commands[i].name, commands[i].summary);
+        (void)printf("  %-14s %s\n", commands[i].name, commands[i].summary);
     }
     (void)puts("\nAs a container's first process, words that are no command are run as "
                "`paddlerun exec --` would.");
