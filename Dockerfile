@@ -2,41 +2,60 @@
 #   docker build --target operator -t paddlejob/operator:dev .
 #   docker build --target gate     -t paddlejob/gate:dev .
 #   docker build --target runtime  -t paddlejob/runtime:dev .
-# deploy/local/images makes the same three; what they hold and how they start stands in both.
+# For both architectures, "docker buildx build --platform linux/amd64,linux/arm64": programs are cross-compiled, and no
+# stage runs what it made, so no emulation is needed.
+#
+# An image holds programs and the libraries that they load: no shell, no package manager. deploy/local/images makes the
+# same three; what they hold and how they start stands in both. `make image-test` builds these for real.
+ARG BASE=debian:12-slim
 
-FROM debian:12-slim AS build
-RUN apt-get update && apt-get install -y --no-install-recommends \
-      gcc libc6-dev make pkg-config \
-      libcurl4-openssl-dev libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev \
-      libgrpc-dev libprotobuf-c-dev protobuf-c-compiler libxxhash-dev libgnutls28-dev zlib1g-dev libdnnl-dev \
-    && rm -rf /var/lib/apt/lists/*
+FROM --platform=$BUILDPLATFORM $BASE AS control
+ARG TARGETARCH
+COPY deploy/image /image
+RUN /image/compiler "$TARGETARCH" libcurl4-openssl-dev libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev
 COPY . /src
 ARG VERSION=unknown
-RUN make -C /src -j"$(nproc)" BUILD=/out VERSION="$VERSION" all \
-    && find /out/bin -type f -exec strip {} + \
-    && mkdir /out/runtime && cp /out/bin/paddlerun /out/runtime \
-    && for d in /src/examples/*/; do p=/out/bin/$(basename "$d"); [ ! -x "$p" ] || cp "$p" /out/runtime; done
+RUN /image/make "$TARGETARCH" paddle-operator paddle-gate \
+    && /image/root "$TARGETARCH" /root/operator /out/bin/paddle-operator:/manager
 
-FROM debian:12-slim AS operator
-RUN apt-get update && apt-get install -y --no-install-recommends \
-      libcurl4 libuv1 libjansson4 libyaml-0-2 libmicrohttpd12 \
-    && rm -rf /var/lib/apt/lists/*
-COPY --from=build /out/bin/paddle-operator /manager
+FROM scratch AS operator
+ARG VERSION=unknown
+LABEL org.opencontainers.image.title="paddle-operator" \
+      org.opencontainers.image.description="Runs PaddleJobs (batch.paddlepaddle.org/v1) on Kubernetes" \
+      org.opencontainers.image.version="$VERSION"
+COPY --from=control /root/operator/ /
 USER 65532:65532
 ENTRYPOINT ["/manager"]
 
+# Static: nothing else is in it.
 FROM scratch AS gate
-COPY --from=build /out/bin/paddle-gate /paddle-gate
+ARG VERSION=unknown
+LABEL org.opencontainers.image.title="paddle-gate" \
+      org.opencontainers.image.description="Holds the containers of a PaddleJob's pod until all addresses are known" \
+      org.opencontainers.image.version="$VERSION"
+COPY --from=control /out/bin/paddle-gate /paddle-gate
 USER 65532:65532
 ENTRYPOINT ["/paddle-gate"]
 
+FROM --platform=$BUILDPLATFORM $BASE AS training
+ARG TARGETARCH
+COPY deploy/image /image
+RUN /image/compiler "$TARGETARCH" libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev libgrpc-dev libprotobuf-c-dev \
+      libxxhash-dev libdnnl-dev protobuf-c-compiler:native
+COPY . /src
+ARG VERSION=unknown
+RUN /image/make "$TARGETARCH" paddlerun wide_and_deep \
+    && /image/root "$TARGETARCH" /root/runtime /out/bin/paddlerun:/usr/local/bin/paddlerun \
+         /out/bin/wide_and_deep:/usr/local/bin/wide_and_deep \
+    && mkdir -m 1777 /root/runtime/workspace
+
 # As root: the volumes of training jobs often want it.  Any user works where a job says so.
-FROM debian:12-slim AS runtime
-RUN apt-get update && apt-get install -y --no-install-recommends \
-      libuv1 libjansson4 libyaml-0-2 libmicrohttpd12 libgnutls30 zlib1g libgrpc29 libprotobuf-c1 libxxhash0 libdnnl2 \
-    && rm -rf /var/lib/apt/lists/*
-COPY --from=build /out/runtime/ /usr/local/bin/
-RUN mkdir -m 1777 /workspace
+FROM scratch AS runtime
+ARG VERSION=unknown
+LABEL org.opencontainers.image.title="paddlejob runtime" \
+      org.opencontainers.image.description="paddlerun and wide_and_deep, for the containers of PaddleJobs" \
+      org.opencontainers.image.version="$VERSION"
+COPY --from=training /root/runtime/ /
 WORKDIR /workspace
 ENTRYPOINT ["/usr/local/bin/paddlerun", "exec", "--"]
 CMD ["/usr/local/bin/wide_and_deep"]

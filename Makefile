@@ -114,7 +114,7 @@ $$(patsubst %.c,$$(BUILD)/obj/%.o,$$(wildcard $(1)/*.c)): | $(foreach u,$(1) $(u
 $(call archive,$(1)): $(call objs,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	@ar rcs $$@ $$^
+	@$(AR) rcs $$@ $$^
 $$(BUILD)/test/$(1)/%_test: $$(BUILD)/obj/$(1)/%_test.o $(foreach u,$(1) $(uses_$(1)),$(call archive,$(u)))
 	@mkdir -p $$(@D)
 	@echo "  LD    $$@"
@@ -144,7 +144,7 @@ RT_UNITS := runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime
 $(BUILD)/lib/libpaddlert.a: $(foreach u,$(RT_UNITS),$(call objs,$(u)))
 	@mkdir -p $(@D)
 	@rm -f $@
-	@ar rcs $@ $^
+	@$(AR) rcs $@ $^
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)

@@ -1,5 +1,6 @@
 """What the ways to install render, and that they agree; one of them run with exactly the rights that it brings."""
 import json
+import os
 
 import pytest
 import yaml
@@ -78,6 +79,22 @@ def test_high_availability_is_two_that_elect_and_keep_apart():
     for selector in (budget["selector"], term["podAffinityTerm"]["labelSelector"], deployment["selector"],
                      {"matchLabels": objs["Service/paddle-gate"]["spec"]["selector"]}):
         assert selector["matchLabels"].items() <= labels.items()
+
+
+def test_ways_combine_as_the_document_says(tmp_path):
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "team-a",
+        "resources": [os.path.relpath(ROOT / "deploy/kustomize/namespaced", tmp_path.resolve())],
+        "components": [os.path.relpath(ROOT / "deploy/kustomize/components/ha", tmp_path.resolve())],
+        "images": [{"name": "paddlejob/operator", "newName": "r/operator", "newTag": "t"}],
+        "patches": [{"target": {"kind": "Deployment", "name": DEPLOYMENT}, "patch": yaml.safe_dump([
+            {"op": "replace", "path": "/spec/template/spec/containers/0/args/1", "value": "--initImage=r/gate:t"}])}]}))
+    objs = by_name(objects(program("kubectl", "kustomize", tmp_path)))
+    assert not {k.split("/")[0] for k in objs} & OF_THE_CLUSTER
+    assert objs[f"Deployment/{DEPLOYMENT}"]["spec"]["replicas"] == 2
+    assert objs[f"PodDisruptionBudget/{DEPLOYMENT}"]["metadata"]["namespace"] == "team-a"
+    assert manager(objs.values())["image"] == "r/operator:t"
+    assert manager(objs.values())["args"] == ["--leader-elect", "--initImage=r/gate:t", "--namespace=$(POD_NAMESPACE)"]
 
 
 # ---- Helm

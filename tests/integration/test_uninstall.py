@@ -1,0 +1,109 @@
+"""Nothing that is deleted hangs, in whatever order: the operator, the CRD, the namespace of a job that runs.
+
+Pods of jobs that go with their CRD are collected by Kubernetes, which looks for kinds every 30 s: not waited for here.
+"""
+import itertools
+
+import pytest
+from kubernetes import client
+from kubernetes.client.rest import ApiException
+
+from rig import ROOT, ControlPlane, Kubelet, wait_for
+from test_upgrade import restore
+
+CRD = "paddlejobs.batch.paddlepaddle.org"
+
+
+@pytest.fixture(scope="module")
+def own():
+    """A control plane whose CRD may go: (plane, kubelet)."""
+    plane = ControlPlane("--v=1")
+    kubelet = Kubelet(plane)
+    yield plane, kubelet
+    kubelet.stopping = True
+    plane.down()
+
+
+@pytest.fixture
+def crd(own):
+    plane, _ = own
+    plane.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
+    wait_for(plane._served, why="PaddleJobs served")
+    return client.ApiextensionsV1Api(plane.core.api_client)
+
+
+def gone(ask, *args):
+    try:
+        ask(*args)
+    except ApiException as e:
+        return e.status == 404
+    return False
+
+
+@pytest.mark.parametrize("order", itertools.permutations(["operator", "crd", "namespace"]), ids="-".join)
+def test_any_order(own, crd, operator, order):
+    plane, kubelet = own
+    ns = "goes-" + "-".join(order)
+    plane.namespace(ns)
+    o = operator(kubeconfig=plane.kubeconfig)
+    plane.create(ns, "j", ps=1, worker=2)
+    plane.create(ns, "s", ps=None, worker=2, intranet="Service")
+    plane.wait_phase(ns, "j", "Running")
+    plane.wait_phase(ns, "s", "Running")
+    delete = {"operator": o.kill, "namespace": lambda: plane.core.delete_namespace(ns),
+              "crd": lambda: crd.delete_custom_resource_definition(CRD)}
+    for what in order:
+        delete[what]()
+    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), 30, "the CRD is still there")
+    wait_for(lambda: gone(plane.core.read_namespace, ns), 30, lambda: str(plane.core.read_namespace(ns).status))
+    assert not kubelet.twice(ns)
+
+
+def test_the_operator_waits_for_a_crd_that_is_gone_and_goes_on_when_it_is_back(own, crd, operator):
+    plane, kubelet = own
+    plane.namespace("back")
+    o = operator(kubeconfig=plane.kubeconfig)
+    plane.create("back", "j", ps=None, worker=1)
+    plane.wait_phase("back", "j", "Running")
+    crd.delete_custom_resource_definition(CRD)
+    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), 30, "the CRD is still there")
+    wait_for(lambda: "watch broke off" in o.text(), 20, o.text)
+    lines = o.text().count("\n")
+    plane.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
+    wait_for(plane._served, why="PaddleJobs served")
+    plane.create("back", "k", ps=None, worker=1)
+    plane.wait_phase("back", "k", "Running")
+    assert o.p.poll() is None and o.text().count("\n") - lines < 40, o.text()
+
+
+def test_once_taken_over_jobs_of_upstream_need_no_operator_to_go(own, crd, operator):
+    """Their finalizer would hold them up for ever."""
+    plane, kubelet = own
+    plane.namespace("old")
+    restore(plane, kubelet, "old")
+    kubelet.hold = set()
+    o = operator(kubeconfig=plane.kubeconfig)
+    wait_for(lambda: not any(j["metadata"].get("finalizers") for j in plane.jobs("old")), 20, o.text)
+    o.kill()
+    crd.delete_custom_resource_definition(CRD)
+    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), 30, "the CRD is still there")
+
+
+def test_deleting_the_operators_files_leaves_jobs_that_the_next_one_follows(own, crd, operator):
+    plane, kubelet = own
+    plane.namespace("stays")
+    plane.kubectl("apply", "-f", ROOT / "deploy/v1/operator.yaml")
+    o = operator(kubeconfig=plane.kubeconfig)
+    plane.create("stays", "j", ps=None, worker=2)
+    plane.wait_phase("stays", "j", "Running")
+    o.stop()
+    plane.kubectl("delete", "-f", ROOT / "deploy/v1/operator.yaml", "--timeout=40s")
+    before = {n: p.metadata.uid for n, p in plane.pods("stays").items()}
+    assert len(before) == 2 and plane.phase("stays", "j") == "Running"
+    kubelet.finish = lambda pod: (0, "") if pod.metadata.namespace == "stays" else None
+    for pod in plane.pods("stays").values():
+        kubelet.again(pod)
+    operator(kubeconfig=plane.kubeconfig)
+    plane.wait_phase("stays", "j", "Completed")
+    assert not kubelet.twice("stays")
+    kubelet.finish = None
