@@ -26,7 +26,7 @@ enum { REPLY_MAX = 12 << 20 };
 static struct {
     const char *namespace_, *scheduling, *init_image, *metrics_addr, *health_addr, *gate_bind,
         *gate_addr, *etcd, *kubeconfig, *context, *services, *zap_encoder, *zap_level, *zap_stack,
-        *zap_time, *port_range, *lock_ns, *log_format, *log_level, *metrics_cert;
+        *zap_time, *port_range, *lock_ns, *log_format, *log_level, *metrics_cert, *shard;
     bool leader_elect, zap_devel, metrics_secure;
     int64_t prefer_family, server_grace_ms, restart_backoff_ms, watch_idle_ms;
 } flag;
@@ -39,6 +39,9 @@ static const struct co_flag flags[] = {
         "known; empty: none, kubelet holds the containers and looks every 10 to 15 s"},
     {"leader-elect", CO_FLAG_BOOL, &flag.leader_elect, "false",
         "act only while holding the Lease " OP_LEASE_NAME},
+    {"shard", CO_FLAG_STR, &flag.shard, "",
+        "i/N: one of N operators that share the namespaces, i from 0; needs --leader-elect and, of "
+        "all N, the same --leader-elect-namespace"},
     {"leader-elect-namespace", CO_FLAG_STR, &flag.lock_ns, "",
         "namespace of the Lease; empty: this pod's"},
     {"metrics-bind-address", CO_FLAG_STR, &flag.metrics_addr, ":8080",
@@ -103,7 +106,9 @@ struct op_program {
     struct co_signal *signals[2];
     struct co_timer *stop_timer;
     bool stopping, drained, late;
-    char identity[256], gate_addr[300];
+    struct op_shard_id shard_id;
+    struct op_shard *shard;
+    char identity[256], gate_addr[300], lease_name[64];
 };
 
 /* ---- flags ------------------------------------------------------------------------------ */
@@ -155,6 +160,9 @@ static void find_gate_addr(struct op_program *p, uint16_t port) {
     if (*flag.gate_addr) {
         (void)snprintf(p->gate_addr, sizeof(p->gate_addr), "%s", flag.gate_addr);
         return;
+    }
+    if (p->shard_id.count) {
+        service = ""; /* it leads to any of the shards, and the others do not know the pod */
     }
     if (*service) {
         int64_t service_port = port;
@@ -288,9 +296,17 @@ static void signaled(void *arg, int signo) {
 
 /* ---- start ------------------------------------------------------------------------------ */
 
+static void shard_admitted(void *arg) {
+    struct op_program *p = arg;
+    op_controller_lead(p->controller, true);
+}
+
 static void leading_changed(void *arg, bool leading) {
     struct op_program *p = arg;
-    op_controller_lead(p->controller, leading);
+    if (p->shard) {
+        op_shard_leased(p->shard, leading);
+    }
+    op_controller_lead(p->controller, leading && !p->shard);
 }
 
 static int start_lease(struct op_program *p, struct co_err *err) {
@@ -303,9 +319,18 @@ static int start_lease(struct op_program *p, struct co_err *err) {
         return co_err_set(
             err, CO_INVALID, "--leader-elect outside a cluster needs --leader-elect-namespace");
     }
+    if (p->shard_id.count) {
+        op_shard_lease(&p->shard_id, p->lease_name, sizeof(p->lease_name));
+        p->shard = op_shard_new(p->loop, p->client,
+            &(struct op_shard_opts){
+                .ns = ns, .id = p->shard_id, .admitted = shard_admitted, .arg = p});
+    }
     p->lease = op_lease_new(p->loop, p->client,
-        &(struct op_lease_opts){
-            .ns = ns, .identity = p->identity, .changed = leading_changed, .arg = p});
+        &(struct op_lease_opts){.ns = ns,
+            .name = p->shard ? p->lease_name : NULL,
+            .identity = p->identity,
+            .changed = leading_changed,
+            .arg = p});
     return 0;
 }
 
@@ -329,7 +354,12 @@ static int start_client(struct op_program *p, struct co_err *err) {
 
 static int start(struct op_program *p, struct co_err *err) {
     struct co_hostport gate = {0};
-    int r = start_client(p, err);
+    int r = *flag.shard ? op_shard_parse(flag.shard, &p->shard_id, err) : 0;
+    if (!r && *flag.shard && !flag.leader_elect) {
+        r = co_err_set(err, CO_INVALID,
+            "--shard needs --leader-elect: leases keep two from having the same jobs");
+    }
+    r = r ? r : start_client(p, err);
     if (!r && wanted(flag.gate_bind)) {
         r = co_parse_hostport("--gate-bind-address", flag.gate_bind, &gate, err);
         find_gate_addr(p, gate.port);
@@ -344,6 +374,7 @@ static int start(struct op_program *p, struct co_err *err) {
     find_identity(p);
     p->controller = op_controller_new(p->loop, p->client,
         &(struct op_controller_opts){.ns = *flag.namespace_ ? flag.namespace_ : NULL,
+            .shard = p->shard_id,
             .settings = {.gate_image = flag.init_image,
                 .gate_addr = p->gate_addr,
                 .prefer_family = (int)flag.prefer_family,
@@ -360,6 +391,7 @@ static int start(struct op_program *p, struct co_err *err) {
 
 static void program_done(struct op_program *p) {
     op_lease_free(p->lease);
+    op_shard_free(p->shard);
     op_gate_close(p->gate);
     op_exporter_close(p->exporter);
     co_httpd_close(p->health_httpd);

@@ -401,6 +401,10 @@ static void feed_begin(void *arg) {
 
 static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
     struct feed *f = arg;
+    const char *ns = co_json_str(obj, "metadata", "namespace");
+    if (!op_shard_has(&f->c->opts.shard, ns ? ns : "")) {
+        return; /* the API server cannot leave them out */
+    }
     if (type == OP_KUBE_DELETED) {
         op_store_remove(&f->c->store, f->kind, obj);
     } else {

@@ -8,12 +8,14 @@
 
 #include "operator/control/metrics.h"
 #include "operator/control/recorder.h"
+#include "operator/control/shard.h"
 #include "operator/control/store.h"
 #include "operator/kube/client.h"
 #include "operator/kube/watch.h"
 
 struct op_controller_opts {
-    const char *ns; /* NULL: all namespaces */
+    const char *ns;           /* NULL: all namespaces */
+    struct op_shard_id shard; /* of these, its own only */
     struct op_settings settings;
     int64_t watch_idle_ms; /* 0: the watch's own default */
     const char *instance;  /* who reports events */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-static const struct op_kube_type lease_type = {"coordination.k8s.io", "v1", "leases", "Lease"};
+const struct op_kube_type op_lease_type = {"coordination.k8s.io", "v1", "leases", "Lease"};
 static const struct op_kube_type configmap_type = {"", "v1", "configmaps", "ConfigMap"};
 
 #define LEADER_ANNOTATION "control-plane.alpha.kubernetes.io/leader"
@@ -68,10 +68,10 @@ static void again(struct op_lease *l) {
 }
 
 static void say_failure(struct op_lease *l, const char *what, const struct co_err *err) {
-    co_log_warn(what, CO_S("lease", OP_LEASE_NAME), CO_S("namespace", l->opts.ns), CO_E(err));
+    co_log_warn(what, CO_S("lease", l->opts.name), CO_S("namespace", l->opts.ns), CO_E(err));
 }
 
-static void micro_time(char text[40]) {
+void op_lease_time(char text[40]) {
     struct timespec ts;
     struct tm tm;
     clock_gettime(CLOCK_REALTIME, &ts);
@@ -107,9 +107,9 @@ static void write_lease(struct op_lease *l, const json_t *old) {
     const json_t *changes = co_json_at(old, "spec", "leaseTransitions");
     const char *since = ours ? co_json_str(old, "spec", "acquireTime") : NULL;
     char now[40];
-    micro_time(now);
+    op_lease_time(now);
     CO_AUTOJSON json_t *body = json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:i,s:s,s:s,s:I}}",
-        "apiVersion", "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name", OP_LEASE_NAME,
+        "apiVersion", "coordination.k8s.io/v1", "kind", "Lease", "metadata", "name", l->opts.name,
         "namespace", l->opts.ns, "spec", "holderIdentity", l->releasing ? "" : l->opts.identity,
         "leaseDurationSeconds", l->releasing ? 1 : (int)(l->opts.duration_ms / 1000), "acquireTime",
         since ? since : now, "renewTime", now, "leaseTransitions",
@@ -118,16 +118,15 @@ static void write_lease(struct op_lease *l, const json_t *old) {
     if (version) {
         co_json_set(json_object_get(body, "metadata"), "resourceVersion", json_string(version));
     }
-    struct op_kube_req req = op_kube_req_for(old ? OP_KUBE_UPDATE : OP_KUBE_CREATE, &lease_type,
-        l->opts.ns, old ? OP_LEASE_NAME : NULL, written, l);
+    struct op_kube_req req = op_kube_req_for(old ? OP_KUBE_UPDATE : OP_KUBE_CREATE, &op_lease_type,
+        l->opts.ns, old ? l->opts.name : NULL, written, l);
     req.lane = OP_KUBE_LANE_LEASE;
     req.body = body;
     req.deadline_ms = l->opts.renew_ms / 2;
     l->op = op_kube_do(l->client, &req);
 }
 
-/* Notes when a record changed; true when it has been the same for the time it asks for. */
-static bool expired(const json_t *record, uint64_t *hash, int64_t *since) {
+bool op_lease_expired(const json_t *record, uint64_t *hash, int64_t *since) {
     int64_t seconds = json_integer_value(json_object_get(record, "leaseDurationSeconds"));
     seconds = seconds < 1 ? SECONDS_DEFAULT : seconds > SECONDS_MAX ? SECONDS_MAX : seconds;
     CO_AUTOFREE char *text = co_json_dump_sorted(record);
@@ -166,7 +165,7 @@ static void lease_read(
     }
     if (holder && *holder && !ours) {
         set_leading(l, false);
-        if (!expired(spec, &l->others, &l->others_since)) {
+        if (!op_lease_expired(spec, &l->others, &l->others_since)) {
             say_holder(l, holder);
             again(l);
             return;
@@ -181,7 +180,7 @@ static void lease_read(
 
 static void read_lease(struct op_lease *l) {
     struct op_kube_req req =
-        op_kube_req_for(OP_KUBE_GET, &lease_type, l->opts.ns, OP_LEASE_NAME, lease_read, l);
+        op_kube_req_for(OP_KUBE_GET, &op_lease_type, l->opts.ns, l->opts.name, lease_read, l);
     req.lane = OP_KUBE_LANE_LEASE;
     req.deadline_ms = l->opts.renew_ms / 2;
     l->op = op_kube_do(l->client, &req);
@@ -201,7 +200,8 @@ static void old_lock_read(
     CO_AUTOJSON json_t *record = NULL;
     if (text && !co_json_parse(text, strlen(text), &record, NULL)) {
         const char *holder = co_json_str(record, "holderIdentity");
-        l->old_held = holder && *holder && !expired(record, &l->old_lock, &l->old_lock_since);
+        l->old_held =
+            holder && *holder && !op_lease_expired(record, &l->old_lock, &l->old_lock_since);
         if (l->old_held) {
             say_holder(l, holder);
         }
@@ -235,6 +235,7 @@ struct op_lease *op_lease_new(
     l->loop = loop;
     l->client = client;
     l->opts = *opts;
+    l->opts.name = opts->name ? opts->name : OP_LEASE_NAME;
     l->opts.duration_ms = opts->duration_ms ? opts->duration_ms : 15000;
     l->opts.renew_ms = opts->renew_ms ? opts->renew_ms : 10000;
     l->opts.retry_ms = opts->retry_ms ? opts->retry_ms : 2000;

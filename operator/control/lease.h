@@ -13,6 +13,7 @@
 
 struct op_lease_opts {
     const char *ns;       /* where the lock lives */
+    const char *name;     /* of the Lease; NULL: OP_LEASE_NAME */
     const char *identity; /* unique: "<pod>_<random>" */
     int64_t duration_ms;  /* others may take over after this; 0: 15 s */
     int64_t renew_ms;     /* given up when no renewal succeeded for this; 0: 10 s */
@@ -23,6 +24,13 @@ struct op_lease_opts {
 };
 
 struct op_lease;
+
+/* For others who read leases. */
+extern const struct op_kube_type op_lease_type;
+/* Notes when a record (a Lease's spec) changed; true when it has been the same for the time it asks
+ * for.  hash and since are the reader's memory of it, 0 at first. */
+bool op_lease_expired(const json_t *record, uint64_t *hash, int64_t *since);
+void op_lease_time(char ret_text[40]); /* now, as leases have it */
 
 /* opts' strings are borrowed for the lease's life. */
 struct op_lease *op_lease_new(

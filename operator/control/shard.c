@@ -1,0 +1,220 @@
+#include "operator/control/shard.h"
+
+#include "common/log.h"
+#include "common/map.h"
+#include "common/parse.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LAYOUT OP_LEASE_NAME "-shards"
+
+enum { NAME_BYTES = 64, RETRY_MS = 2000, LAYOUT_SECONDS = 3600 };
+
+/* What is known of another operator's lease. */
+struct peer {
+    uint64_t hash;
+    int64_t since;
+};
+
+/* Admission is: the layout -> [each lease of the layout in force, the one without shards] -> the
+ * layout, written.  A step's answer starts the next; the timer starts the next attempt. */
+struct op_shard {
+    struct co_loop *loop;
+    struct op_kube_client *client;
+    struct op_shard_opts opts;
+    struct co_timer *timer;
+    struct op_kube_op *op;
+    json_t *layout;                       /* as read; NULL: there is none */
+    unsigned in_force;                    /* its N; 0: none */
+    unsigned next;                        /* peer to look at */
+    struct peer peers[OP_SHARDS_MAX + 1]; /* the last: the operator without shards */
+    unsigned peers_of;                    /* the N that peers is about */
+    bool waiting;                         /* that was said */
+};
+
+int op_shard_parse(const char *text, struct op_shard_id *ret, struct co_err *err) {
+    const char *slash = strchr(text, '/');
+    CO_AUTOFREE char *left = co_xstrndup(text, slash ? (size_t)(slash - text) : 0);
+    int64_t index = 0;
+    int64_t count = 0;
+    if (!slash || co_parse_i64("N", slash + 1, 1, OP_SHARDS_MAX, &count, NULL) ||
+        co_parse_i64("i", left, 0, count - 1, &index, NULL)) {
+        return co_err_set(err, CO_INVALID,
+            "\"%s\" is no shard: expected i/N, i from 0 to N-1, N up to %d", text, OP_SHARDS_MAX);
+    }
+    *ret = (struct op_shard_id){(unsigned)index, (unsigned)count};
+    return 0;
+}
+
+bool op_shard_has(const struct op_shard_id *id, const char *ns) {
+    uint64_t h = co_hash_str(ns);
+    h ^= h >> 32; /* FNV's low bits alone are poor */
+    return id->count == 0 || h % id->count == id->index;
+}
+
+void op_shard_lease(const struct op_shard_id *id, char *ret, size_t size) {
+    (void)snprintf(ret, size, "%s-%u-of-%u", OP_LEASE_NAME, id->index, id->count);
+}
+
+static void again(struct op_shard *s) {
+    co_timer_start(s->timer, s->opts.retry_ms);
+}
+
+static void say_failure(struct op_shard *s, const char *what, const struct co_err *err) {
+    co_log_warn(what, CO_S("lease", LAYOUT), CO_S("namespace", s->opts.ns), CO_E(err));
+    again(s);
+}
+
+static void send(struct op_shard *s, struct op_kube_req *req) {
+    req->lane = OP_KUBE_LANE_LEASE;
+    req->deadline_ms = s->opts.retry_ms * 2;
+    s->op = op_kube_do(s->client, req);
+}
+
+/* ---- the record that says which N is in force --------------------------------------------- */
+
+static void layout_written(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_shard *s = arg;
+    (void)reply;
+    s->op = NULL;
+    if (code == CO_CONFLICT || code == CO_EXISTS) {
+        co_timer_start(s->timer, 0); /* another shard wrote it: look again */
+    } else if (code) {
+        say_failure(s, "shards' layout not written, retrying", err);
+    } else {
+        co_log_info("shard admitted", CO_I("shard", s->opts.id.index), CO_I("of", s->opts.id.count),
+            CO_I("before", s->in_force));
+        s->waiting = false;
+        s->opts.admitted(s->opts.arg);
+    }
+}
+
+static void write_layout(struct op_shard *s) {
+    char count[16];
+    char now[40];
+    (void)snprintf(count, sizeof(count), "%u", s->opts.id.count);
+    op_lease_time(now);
+    CO_AUTOJSON json_t *body =
+        json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:i,s:s}}", "apiVersion", "coordination.k8s.io/v1",
+            "kind", "Lease", "metadata", "name", LAYOUT, "namespace", s->opts.ns, "spec",
+            "holderIdentity", count, "leaseDurationSeconds", LAYOUT_SECONDS, "renewTime", now);
+    const char *version = co_json_str(s->layout, "metadata", "resourceVersion");
+    if (version) {
+        co_json_set(json_object_get(body, "metadata"), "resourceVersion", json_string(version));
+    }
+    struct op_kube_req req = op_kube_req_for(s->layout ? OP_KUBE_UPDATE : OP_KUBE_CREATE,
+        &op_lease_type, s->opts.ns, s->layout ? LAYOUT : NULL, layout_written, s);
+    req.body = body;
+    send(s, &req);
+}
+
+/* ---- those who may still act -------------------------------------------------------------- */
+
+static void look_at_peer(struct op_shard *s);
+
+static void peer_read(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_shard *s = arg;
+    s->op = NULL;
+    if (code && code != CO_NOTFOUND) {
+        say_failure(s, "lease of another shard not read, retrying", err);
+        return;
+    }
+    const json_t *spec = code ? NULL : co_json_at(reply->body, "spec");
+    const char *holder = co_json_str(spec, "holderIdentity");
+    struct peer *p = &s->peers[s->next];
+    if (holder && *holder && !op_lease_expired(spec, &p->hash, &p->since)) {
+        if (!s->waiting) {
+            s->waiting = true;
+            co_log_info("waiting for an operator of another layout", CO_S("holder", holder),
+                CO_I("shards", s->next == OP_SHARDS_MAX ? 0 : s->in_force));
+        }
+        again(s);
+        return;
+    }
+    s->next++;
+    look_at_peer(s);
+}
+
+/* From s->next on; the operator without shards comes last. */
+static void look_at_peer(struct op_shard *s) {
+    if (s->next > OP_SHARDS_MAX) {
+        write_layout(s);
+        return;
+    }
+    if (s->next >= s->in_force) {
+        s->next = OP_SHARDS_MAX;
+    }
+    char name[NAME_BYTES] = OP_LEASE_NAME;
+    if (s->next < OP_SHARDS_MAX) {
+        op_shard_lease(&(struct op_shard_id){s->next, s->in_force}, name, sizeof(name));
+    }
+    struct op_kube_req req =
+        op_kube_req_for(OP_KUBE_GET, &op_lease_type, s->opts.ns, name, peer_read, s);
+    send(s, &req);
+}
+
+static void layout_read(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_shard *s = arg;
+    s->op = NULL;
+    if (code && code != CO_NOTFOUND) {
+        say_failure(s, "shards' layout not read, retrying", err);
+        return;
+    }
+    co_json_decref(&s->layout);
+    s->layout = code ? NULL : json_incref(reply->body);
+    const char *text = co_json_str(s->layout, "spec", "holderIdentity");
+    int64_t count = 0;
+    if (s->layout && co_parse_i64("layout", text ? text : "", 1, OP_SHARDS_MAX, &count, NULL)) {
+        co_log_warn("shards' layout is none, taking it for nobody's", CO_S("lease", LAYOUT));
+        count = 0;
+    }
+    s->in_force = (unsigned)count;
+    if (s->peers_of != s->in_force) {
+        memset(s->peers, 0, sizeof(s->peers));
+        s->peers_of = s->in_force;
+    }
+    /* Within one layout the shards' own leases keep them apart. */
+    s->next = s->in_force == s->opts.id.count ? OP_SHARDS_MAX : 0;
+    look_at_peer(s);
+}
+
+static void seek(void *arg) {
+    struct op_shard *s = arg;
+    struct op_kube_req req =
+        op_kube_req_for(OP_KUBE_GET, &op_lease_type, s->opts.ns, LAYOUT, layout_read, s);
+    send(s, &req);
+}
+
+/* ---- life --------------------------------------------------------------------------------- */
+
+void op_shard_leased(struct op_shard *s, bool leased) {
+    op_kube_cancel(co_steal_ptr(s->op));
+    co_timer_stop(s->timer);
+    if (leased) {
+        co_timer_start(s->timer, 0);
+    }
+}
+
+struct op_shard *op_shard_new(
+    struct co_loop *loop, struct op_kube_client *client, const struct op_shard_opts *opts) {
+    struct op_shard *s = co_xcalloc(1, sizeof(*s));
+    s->loop = loop;
+    s->client = client;
+    s->opts = *opts;
+    s->opts.retry_ms = opts->retry_ms ? opts->retry_ms : RETRY_MS;
+    s->timer = co_timer_new(loop, seek, s);
+    return s;
+}
+
+void op_shard_free(struct op_shard *s) {
+    if (s) {
+        op_kube_cancel(s->op);
+        co_timer_free(s->timer);
+        co_json_decref(&s->layout);
+        free(s);
+    }
+}

@@ -1,0 +1,130 @@
+"""Operators that share the jobs by namespace, and what happens when there are to be more or fewer of them."""
+import re
+
+import pytest
+
+from rig import wait_for
+
+
+def shard(ns, count):
+    """FNV-1a, folded, as the operator has it."""
+    h = 14695981039346656037
+    for b in ns.encode():
+        h = (h ^ b) * 1099511628211 % 2 ** 64
+    return (h ^ h >> 32) % count
+
+
+@pytest.fixture
+def spaces(plane, ns):
+    """Namespaces such that every shard of two and of three has one, and one for the leases."""
+    names, i = [], 0
+    while len({shard(n, 2) for n in names}) < 2 or len({shard(n, 3) for n in names}) < 3:
+        names.append(plane.namespace(f"{ns[:40]}-{i}"))
+        i += 1
+    plane.core.create_namespace({"metadata": {"name": f"{ns[:40]}-lock"}})
+    yield names, f"{ns[:40]}-lock"
+    for n in [*names, f"{ns[:40]}-lock"]:
+        plane.core.delete_namespace(n, grace_period_seconds=0)
+
+
+@pytest.fixture
+def start(operator, spaces):
+    flags = ["--leader-elect", f"--leader-elect-namespace={spaces[1]}"]
+    return lambda i, n: operator(*flags, f"--shard={i}/{n}")
+
+
+def admitted(o):
+    """Times of admission."""
+    return re.findall(r'^time=(\S+) .*msg="shard admitted"', o.text(), re.M)
+
+
+def acts(o):
+    """(time, namespace) of what it did."""
+    return re.findall(r"^time=(\S+) .*msg=phase .*namespace=(\S+)", o.text(), re.M)
+
+
+def run_jobs(plane, names, job):
+    for n in names:
+        plane.create(n, job, ps=None, worker=1)
+    for n in names:
+        plane.wait_phase(n, job, "Running")
+
+
+def own(operators, names):
+    """Each did something in its own namespaces and nothing in others."""
+    count = len(operators)
+    for i, o in enumerate(operators):
+        seen = {n for _, n in acts(o) if n in names}
+        assert seen == {n for n in names if shard(n, count) == i}, (i, count, seen)
+
+
+@pytest.mark.deadline(150)
+def test_layouts_follow_each_other(plane, kubelet, spaces, start):
+    names, _ = spaces
+    two = [start(i, 2) for i in range(2)]
+    run_jobs(plane, names, "a")
+    own(two, names)
+    three = [start(i, 3) for i in range(3)]
+    for o in three:
+        wait_for(lambda o=o: "waiting for an operator of another layout" in o.text())
+    run_jobs(plane, names, "b")
+    two[0].stop()                       # gives its lease back: the other one still has half of the jobs
+    for n in names:
+        plane.create(n, "c", ps=None, worker=1)
+    for n in names:
+        if shard(n, 2) == 1:
+            plane.wait_phase(n, "c", "Running")
+    assert not any(admitted(o) for o in three)
+    two[1].kill()                       # its lease has to run out
+    for n in names:
+        plane.wait_phase(n, "c", "Running", 40)
+    run_jobs(plane, names, "d")
+    own(three, names)
+    last = max(t for o in two for t, _ in acts(o))
+    assert all(min(admitted(o)) > last for o in three)
+    two[0].start()                      # one of the old layout comes back late
+    wait_for(lambda: two[0].text().count("msg=leading") == 2)
+    wait_for(lambda: "waiting for an operator of another layout" in two[0].text())
+    run_jobs(plane, names, "e")
+    assert len(admitted(two[0])) == 1
+    for n in names:
+        assert not kubelet.twice(n)
+
+
+def test_an_operator_without_shards_is_waited_for(plane, kubelet, operator, spaces, start):
+    names, lock = spaces
+    whole = operator("--leader-elect", f"--leader-elect-namespace={lock}")
+    run_jobs(plane, names[:1], "a")
+    only = start(0, 1)
+    wait_for(lambda: "waiting for an operator of another layout" in only.text())
+    assert not admitted(only)
+    whole.stop()
+    wait_for(lambda: admitted(only), 10)
+    run_jobs(plane, names, "b")
+
+
+def test_layouts_that_start_together_exclude_each_other(plane, kubelet, spaces, start):
+    names, _ = spaces
+    layouts = {2: [], 3: []}
+    for i in range(3):
+        for n in layouts:
+            if i < n:
+                layouts[n].append(start(i, n))
+    in_force = lambda: {n for n, os in layouts.items() if any(admitted(o) for o in os)}
+    wait_for(in_force)
+    first, = in_force()
+    run_jobs(plane, names, "a")
+    assert in_force() == {first}
+    own(layouts[first], names)
+    for o in layouts[first]:
+        o.stop()
+    run_jobs(plane, names, "b")
+    assert in_force() == {2, 3}
+
+
+@pytest.mark.parametrize("flags,words", [
+    (["--shard=2/2", "--leader-elect"], "expected i/N"), (["--shard=0/2"], "--shard needs --leader-elect")])
+def test_flags(plane, operator, flags, words):
+    o = operator(*flags)
+    assert wait_for(lambda: o.p.poll(), 10) == 1 and words in o.text()
+    o.expected = True
