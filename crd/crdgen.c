@@ -15,6 +15,7 @@ static const struct {
     {"rbac", crd_print_rbac, "the roles in deploy/v1/operator.yaml"},
     {"metrics-rbac", crd_print_metrics_rbac,
         "deploy/kustomize/components/secure-metrics/role.yaml"},
+    {"shards-rbac", crd_print_shards_rbac, "deploy/kustomize/components/shards/role.yaml"},
     {"job-rules", crd_print_job_rules, "deploy/charts/paddle-operator/files/job-rules.yaml"},
     {"operator-rules", crd_print_operator_rules,
         "deploy/charts/paddle-operator/files/operator-rules.yaml"},

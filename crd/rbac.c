@@ -28,6 +28,8 @@ const struct crd_grant crd_grants[] = {
     {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", LOCK, "get,update", "leader election"},
     {CRD_SCOPE_OPERATOR, "", "configmaps", LOCK, "get",
         "wait for an earlier version that still leads"},
+    {CRD_SCOPE_SHARDS, "coordination.k8s.io", "leases", NULL, "get,update",
+        "the leases of shards, whose names follow their number"},
     {CRD_SCOPE_METRICS, "authentication.k8s.io", "tokenreviews", NULL, "create",
         "whose token is that? (metrics)"},
     {CRD_SCOPE_METRICS, "authorization.k8s.io", "subjectaccessreviews", NULL, "create",
@@ -42,6 +44,7 @@ static const struct {
 } roles[] = {
     [CRD_SCOPE_CLUSTER] = {"ClusterRole", "paddle-manager-role", NULL},
     [CRD_SCOPE_OPERATOR] = {"Role", "paddle-leader-election-role", "paddle-system"},
+    [CRD_SCOPE_SHARDS] = {"Role", "paddle-shards-role", "paddle-system"},
     [CRD_SCOPE_METRICS] = {"ClusterRole", "paddle-metrics-review-role", NULL},
 };
 
@@ -99,6 +102,10 @@ void crd_print_rbac(FILE *out) {
 
 void crd_print_metrics_rbac(FILE *out) {
     print_role(out, CRD_SCOPE_METRICS);
+}
+
+void crd_print_shards_rbac(FILE *out) {
+    print_role(out, CRD_SCOPE_SHARDS);
 }
 
 void crd_print_job_rules(FILE *out) {

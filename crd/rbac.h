@@ -11,6 +11,7 @@
 enum crd_scope {
     CRD_SCOPE_CLUSTER,  /* wherever jobs are */
     CRD_SCOPE_OPERATOR, /* the operator's own namespace */
+    CRD_SCOPE_SHARDS,   /* the operator's own namespace, with --shard only */
     CRD_SCOPE_METRICS,  /* the cluster, with --metrics-secure only */
 };
 
@@ -30,8 +31,9 @@ extern const struct crd_grant crd_grants[];
 /* A ClusterRole and a Role, each with its "---" before it. */
 void crd_print_rbac(FILE *out);
 
-/* The ClusterRole that --metrics-secure needs besides. */
+/* The roles that --metrics-secure and --shard need besides. */
 void crd_print_metrics_rbac(FILE *out);
+void crd_print_shards_rbac(FILE *out);
 
 /* The rules alone, for the chart: those where jobs are, those of the operator's namespace. */
 void crd_print_job_rules(FILE *out);

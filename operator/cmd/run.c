@@ -26,7 +26,7 @@ enum { REPLY_MAX = 12 << 20 };
 static struct {
     const char *namespace_, *scheduling, *init_image, *metrics_addr, *health_addr, *gate_bind,
         *gate_addr, *etcd, *kubeconfig, *context, *services, *zap_encoder, *zap_level, *zap_stack,
-        *zap_time, *port_range, *lock_ns, *log_format, *log_level, *metrics_cert, *shard;
+        *zap_time, *port_range, *lock_ns, *log_format, *log_level, *metrics_cert, *shard, *selector;
     bool leader_elect, zap_devel, metrics_secure;
     int64_t prefer_family, server_grace_ms, restart_backoff_ms, watch_idle_ms;
 } flag;
@@ -39,6 +39,9 @@ static const struct co_flag flags[] = {
         "known; empty: none, kubelet holds the containers and looks every 10 to 15 s"},
     {"leader-elect", CO_FLAG_BOOL, &flag.leader_elect, "false",
         "act only while holding the Lease " OP_LEASE_NAME},
+    {"selector", CO_FLAG_STR, &flag.selector, "",
+        "label selector of jobs: all others are left alone; operators with different ones need "
+        "different --leader-elect-namespace"},
     {"shard", CO_FLAG_STR, &flag.shard, "",
         "i/N: one of N operators that share the namespaces, i from 0; needs --leader-elect and, of "
         "all N, the same --leader-elect-namespace"},
@@ -374,6 +377,7 @@ static int start(struct op_program *p, struct co_err *err) {
     find_identity(p);
     p->controller = op_controller_new(p->loop, p->client,
         &(struct op_controller_opts){.ns = *flag.namespace_ ? flag.namespace_ : NULL,
+            .selector = *flag.selector ? flag.selector : NULL,
             .shard = p->shard_id,
             .settings = {.gate_image = flag.init_image,
                 .gate_addr = p->gate_addr,

@@ -1,5 +1,6 @@
 #include "operator/control/controller.h"
 
+#include "common/contract.h"
 #include "common/log.h"
 #include "operator/control/round.h"
 #include "operator/plan/gang.h"
@@ -194,6 +195,11 @@ static uint16_t stored_port(const struct op_entry *e) {
     return 0;
 }
 
+static void ports_add(struct ports *p, uint16_t port) {
+    p->port = co_xrealloc(p->port, p->n + 1, sizeof(*p->port));
+    p->port[p->n++] = port;
+}
+
 static void port_of(void *arg, const char *key, void *value) {
     struct ports *p = arg;
     const struct op_entry *e = value;
@@ -204,8 +210,7 @@ static void port_of(void *arg, const char *key, void *value) {
     }
     uint16_t port = w && w->looked ? w->host_port : stored_port(e);
     if (port) {
-        p->port = co_xrealloc(p->port, p->n + 1, sizeof(*p->port));
-        p->port[p->n++] = port;
+        ports_add(p, port);
     }
 }
 
@@ -216,6 +221,13 @@ static int by_port(const void *a, const void *b) {
 static void ports_taken(const struct work *w, struct ports *ret) {
     *ret = (struct ports){.except = w};
     co_map_each(&w->c->store.entries, port_of, ret);
+    /* The jobs of other shards are not known here: each shard has ports of its own. */
+    const struct op_shard_id *id = &w->c->opts.shard;
+    for (unsigned slot = 0; id->count > 1 && slot < CO_PORT_SLOTS; slot++) {
+        if (slot % id->count != id->index) {
+            ports_add(ret, (uint16_t)(CO_PORT_BASE + CO_PORT_SPAN * slot));
+        }
+    }
     if (ret->n) {
         qsort(ret->port, ret->n, sizeof(*ret->port), by_port);
     }
@@ -484,12 +496,13 @@ struct op_controller *op_controller_new(
         if (!type) {
             continue;
         }
-        c->feeds[i].watch = op_kube_watch_new(client, &(struct op_kube_watch_opts){.type = type,
-                                                          .ns = opts->ns,
-                                                          .label_selector = feeds[i].selector,
-                                                          .idle_max_ms = opts->watch_idle_ms,
-                                                          .ops = &feed_ops,
-                                                          .arg = &c->feeds[i]});
+        c->feeds[i].watch = op_kube_watch_new(
+            client, &(struct op_kube_watch_opts){.type = type,
+                        .ns = opts->ns,
+                        .label_selector = i == OP_STORE_JOBS ? opts->selector : feeds[i].selector,
+                        .idle_max_ms = opts->watch_idle_ms,
+                        .ops = &feed_ops,
+                        .arg = &c->feeds[i]});
     }
     return c;
 }

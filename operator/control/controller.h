@@ -15,6 +15,7 @@
 
 struct op_controller_opts {
     const char *ns;           /* NULL: all namespaces */
+    const char *selector;     /* of jobs, by their labels; NULL: all */
     struct op_shard_id shard; /* of these, its own only */
     struct op_settings settings;
     int64_t watch_idle_ms; /* 0: the watch's own default */

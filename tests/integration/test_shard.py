@@ -1,9 +1,12 @@
 """Operators that share the jobs by namespace, and what happens when there are to be more or fewer of them."""
+import os
 import re
 
 import pytest
+import yaml
 
-from rig import wait_for
+from install import objects, program
+from rig import ROOT, wait_for
 
 
 def shard(ns, count):
@@ -120,6 +123,36 @@ def test_layouts_that_start_together_exclude_each_other(plane, kubelet, spaces, 
         o.stop()
     run_jobs(plane, names, "b")
     assert in_force() == {2, 3}
+
+
+def test_jobs_by_label(plane, kubelet, operator, ns):
+    """A job that changes its label changes its operator; its pods stay."""
+    gold, rest = operator("--selector=tier=gold", f"--namespace={ns}"), operator("--selector=tier!=gold", f"--namespace={ns}")
+    plane.create(ns, "a", ps=None, worker=1)
+    plane.wait_phase(ns, "a", "Running")
+    assert not acts(gold) and acts(rest)
+    before = len(acts(rest))
+    plane.patch(ns, "a", {"metadata": {"labels": {"tier": "gold"}}})
+    plane.patch(ns, "a", {"spec": {"worker": {"replicas": 2}}})
+    wait_for(lambda: len(plane.pods(ns)) == 2)
+    plane.wait_phase(ns, "a", "Running")
+    wait_for(lambda: acts(gold))
+    assert len(acts(rest)) == before and not kubelet.twice(ns)
+
+
+def test_the_component_is_a_set_of_shards(plane, tmp_path):
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "paddle-system",
+        "resources": [os.path.relpath(ROOT / "deploy/v1", tmp_path.resolve())],
+        "components": [os.path.relpath(ROOT / "deploy/kustomize/components/shards", tmp_path.resolve())]}))
+    objs = objects(program("kubectl", "kustomize", tmp_path))
+    shards, = [o for o in objs if o["kind"] == "StatefulSet"]
+    assert not [o for o in objs if o["kind"] == "Deployment"]
+    pod = shards["spec"]["template"]["spec"]["containers"][0]
+    env = {e["name"]: e for e in pod["env"]}
+    assert "--shard=$(SHARD)/$(SHARDS)" in pod["args"] and env["SHARDS"]["value"] == str(shards["spec"]["replicas"])
+    shards["metadata"]["namespace"] = "default"
+    plane.kubectl("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(shards))
 
 
 @pytest.mark.parametrize("flags,words", [
