@@ -8,6 +8,12 @@ ETCD_VERSION=${ETCD_VERSION:-v3.6.16}
 COREDNS_VERSION=${COREDNS_VERSION:-v1.14.7}
 HELM_VERSION=${HELM_VERSION:-v3.20.2}
 KWOK_VERSION=${KWOK_VERSION:-v0.7.0}
+# Gang schedulers.  Volcano and scheduler-plugins are made of the scheduler of GANG_KUBERNETES_VERSION.
+VOLCANO_VERSION=${VOLCANO_VERSION:-v1.14.1}
+VOLCANO_APIS_VERSION=${VOLCANO_APIS_VERSION:-v1.14.0}
+SCHEDULER_PLUGINS_VERSION=${SCHEDULER_PLUGINS_VERSION:-v0.34.7}
+GANG_KUBERNETES_VERSION=${GANG_KUBERNETES_VERSION:-v1.34.1}
+KUEUE_VERSION=${KUEUE_VERSION:-v0.16.2}
 GO_MINIMUM=1.25                                       # what those versions ask for
 CACHE=${LOCAL_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/local-cluster}
 PAUSE_IMAGE=local-cluster/pause:1
@@ -111,6 +117,9 @@ bin() {
     coredns) echo "$CACHE/coredns-$COREDNS_VERSION/coredns" ;;
     helm)    echo "$CACHE/helm-$HELM_VERSION/helm" ;;
     kwok)    echo "$CACHE/kwok-$KWOK_VERSION/kwok" ;;
+    vc-*)    echo "$CACHE/volcano-$VOLCANO_VERSION/$1" ;;
+    kueue)   echo "$CACHE/kueue-$KUEUE_VERSION/kueue" ;;
+    coscheduler) echo "$CACHE/scheduler-plugins-$SCHEDULER_PLUGINS_VERSION/coscheduler" ;;
     *)       echo "$CACHE/kubernetes-$KUBERNETES_VERSION/$1" ;;
   esac
 }

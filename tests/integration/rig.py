@@ -42,9 +42,11 @@ def free_port():
 
 
 class ControlPlane:
-    def __init__(self, *apiserver_args):
+    def __init__(self, *apiserver_args, up=()):
+        """up: more options of deploy/local/up."""
         self.dir = tempfile.mkdtemp(prefix="pdj", dir="/tmp")
         self.apiserver_args = [a for arg in apiserver_args for a in ("--apiserver-arg", arg)]
+        self.up_args = up
         self.up()
         self.kubeconfig = f"{self.dir}/kubeconfig"
         config = yaml.safe_load(open(self.kubeconfig))
@@ -66,7 +68,7 @@ class ControlPlane:
         """Starts what does not run; once more if that fails, as a process that was killed may linger."""
         for attempt in (1, 2):
             p = subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", "0",
-                                *self.apiserver_args, self.dir], capture_output=True, text=True, timeout=900)
+                                *self.apiserver_args, *self.up_args, self.dir], capture_output=True, text=True, timeout=900)
             if p.returncode == 0:
                 return
             print(f"deploy/local/up, attempt {attempt}, ended with {p.returncode}:\n{p.stdout}{p.stderr}")

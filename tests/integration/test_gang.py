@@ -1,0 +1,204 @@
+"""All pods of a job are placed or none is: with the real schedulers."""
+import random
+
+import pytest
+import yaml
+
+from gang import GangPlane
+from rig import ROOT, Operator, wait_for
+
+POD_GROUP = ("scheduling.volcano.sh", "v1beta1", "podgroups")
+SECONDS = 40
+
+
+@pytest.fixture(scope="module")
+def gangs():
+    p = GangPlane()
+    yield p
+    p.down()
+
+
+@pytest.fixture(scope="module")
+def volcano(gangs):
+    gangs.volcano()
+
+
+@pytest.fixture(scope="module")
+def kueue(gangs):
+    gangs.kueue()
+
+
+@pytest.fixture(scope="module")
+def coscheduling(gangs):
+    gangs.coscheduling()
+
+
+@pytest.fixture
+def place(gangs, request):
+    """A namespace with an operator for it alone."""
+    started = []
+
+    def begin(scheduling, **labels):
+        word = f"{scheduling}-{random.SystemRandom().randrange(16 ** 4):04x}"
+        ns = gangs.namespace(word)
+        if labels:
+            gangs.core.patch_namespace(ns, {"metadata": {"labels": labels}})
+        started.append((ns, Operator(gangs.kubeconfig, f"--namespace={ns}", f"--scheduling={scheduling}")))
+        return ns
+
+    yield begin
+    for ns, o in started:
+        print("\n".join(o.text().splitlines()[-40:]))
+        o.close()
+        # The nodes' room is the next test's at once, not when the garbage collector has come to it.
+        gangs.core.delete_collection_namespaced_pod(ns, grace_period_seconds=0)
+        gangs.core.delete_namespace(ns, grace_period_seconds=0)
+        wait_for(lambda: not gangs.pods(ns), 30, "pods gone")
+    gangs.nodes.enders.clear()
+
+
+def workers(n, cpu, scheduler=None):
+    spec = {"containers": [{"name": "paddle", "image": "x", "resources": {"requests": {"cpu": cpu}}}]}
+    if scheduler:
+        spec["schedulerName"] = scheduler
+    return {"replicas": n, "template": {"spec": spec}}
+
+
+def create(gangs, ns, name, worker, labels=None, **spec):
+    body = {"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob",
+            "metadata": {"name": name, "labels": labels or {}}, "spec": {"worker": worker, **spec}}
+    gangs.custom.create_namespaced_custom_object("batch.paddlepaddle.org", "v1", ns, "paddlejobs", body)
+
+
+def waiting(gangs, ns, name, reason, words):
+    """Until its status says so; the message."""
+    def says():
+        s = gangs.job(ns, name).get("status", {})
+        return s if s.get("reason") == reason and words in s.get("message", "") else None
+    return wait_for(says, SECONDS, lambda: gangs.job(ns, name).get("status"))["message"]
+
+
+def end_first(gangs, ns):
+    gangs.nodes.enders[ns] = lambda pod: (0, "") if pod.metadata.name.startswith("first-") else None
+    for p in gangs.core.list_namespaced_pod(ns).items:
+        gangs.nodes.on({"type": "MODIFIED", "object": p})
+
+
+# ---- Volcano --------------------------------------------------------------------------------
+
+def test_volcanos_example_runs_unchanged(gangs, volcano, place):
+    ns = place("volcano")
+    gangs.kubectl("-n", ns, "apply", "-f", ROOT / "deploy/examples/wide_and_deep_volcano.yaml")
+    name = "wide-ande-deep-volcano"
+    group = wait_for(lambda: gangs.get(ns, *POD_GROUP, name), 10, "PodGroup made")
+    assert {k: group["spec"][k] for k in ("minMember", "minResources", "queue")} == {
+        "minMember": 4, "minResources": {"cpu": "1"}, "queue": "default"}
+    gangs.wait_phase(ns, name, "Running", SECONDS)
+    pods = gangs.pods(ns)
+    assert len(pods) == 4
+    for p in pods.values():
+        assert p.spec.scheduler_name == "volcano" and p.spec.node_name
+        mine = {k: v for k, v in p.metadata.annotations.items() if "volcano" in k or k.startswith("scheduling")}
+        assert mine == {"scheduling.k8s.io/group-name": name, "volcano.sh/job-name": name, "volcano.sh/job-version": "0",
+                        "volcano.sh/task-spec": p.metadata.annotations["paddle-resource"], "volcano.sh/queue-name": "default"}
+    wait_for(lambda: gangs.get(ns, *POD_GROUP, name)["status"]["phase"] == "Running", 10, "Volcano sees them run")
+    # What waited while the group was not in.
+    assert not [e for e in gangs.events(ns) if e[0] in ("NameTaken", "Create")]
+
+
+def test_volcano_lets_no_pod_be_made_without_room(gangs, volcano, place):
+    ns = place("volcano")
+    create(gangs, ns, "first", workers(2, "1500m"))
+    gangs.wait_phase(ns, "first", "Running", SECONDS)
+    create(gangs, ns, "second", workers(2, "1500m"), schedulingPolicy={"queue": "default"})
+    message = waiting(gangs, ns, "second", "WaitingForGang", "PodGroup second waits for room")
+    assert message == "PodGroup second waits for room in queue default for 2 pods, cpu 3"
+    assert [p for p in gangs.pods(ns) if p.startswith("second")] == []
+    conditions = {c["type"]: c for c in gangs.job(ns, "second")["status"]["conditions"]}
+    assert (conditions["Blocked"]["status"], conditions["Blocked"]["message"]) == ("True", message)
+    end_first(gangs, ns)
+    gangs.wait_phase(ns, "first", "Completed", SECONDS)
+    wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 10, "the group of a job that has ended is deleted")
+    gangs.wait_phase(ns, "second", "Running", SECONDS)
+
+
+def test_volcanos_own_user_group_is_used(gangs, volcano, place):
+    ns = place("volcano")
+    gangs.kubectl("-n", ns, "apply", "-f", "-", stdin=yaml.safe_dump({
+        "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "first"},
+        "spec": {"minMember": 1}}))
+    create(gangs, ns, "first", workers(2, "100m"))
+    gangs.wait_phase(ns, "first", "Running", SECONDS)
+    assert gangs.get(ns, *POD_GROUP, "first")["spec"]["minMember"] == 1
+    end_first(gangs, ns)
+    wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 20, "deleted at the end")
+
+
+# ---- schedulers that look at pods -------------------------------------------------------------
+
+KINDS = {
+    "coscheduling": ("coscheduler", ("scheduling.x-k8s.io", "v1alpha1", "podgroups"),
+                     {"minMember": 2, "minResources": {"cpu": "3"}}),
+    "native": (None, ("scheduling.k8s.io", "v1alpha1", "workloads"),
+               {"controllerRef": {"apiGroup": "batch.paddlepaddle.org", "kind": "PaddleJob", "name": "second"},
+                "podGroups": [{"name": "job", "policy": {"gang": {"minCount": 2}}}]}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_pod_is_placed_where_only_one_of_two_fits(gangs, place, kind, request):
+    scheduler, resource, spec = KINDS[kind]
+    if scheduler:
+        request.getfixturevalue(kind)
+    ns = place(kind)
+    create(gangs, ns, "first", workers(1, "1500m", scheduler))
+    gangs.wait_phase(ns, "first", "Running", SECONDS)
+    create(gangs, ns, "second", workers(2, "1500m", scheduler))
+    waiting(gangs, ns, "second", "Unschedulable", "pod second-worker-")
+    assert gangs.get(ns, *resource, "second")["spec"] == spec
+    assert not any(p.spec.node_name for n, p in gangs.pods(ns).items() if n.startswith("second"))
+    end_first(gangs, ns)
+    gangs.wait_phase(ns, "first", "Completed", SECONDS)
+    wait_for(lambda: not gangs.get(ns, *resource, "first"), 10, "the group of a job that has ended is deleted")
+    gangs.wait_phase(ns, "second", "Running", SECONDS)
+
+
+# ---- Kueue ----------------------------------------------------------------------------------
+
+QUOTA = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: any}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: all}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu]
+    flavors: [{name: any, resources: [{name: cpu, nominalQuota: "1"}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: team, namespace: NS}
+spec: {clusterQueue: all}
+"""
+
+
+def test_kueue_lets_the_second_job_in_when_the_first_ends(gangs, kueue, place):
+    ns = place("kueue", queued="yes")
+    gangs.kubectl("apply", "-f", "-", stdin=QUOTA.replace("NS", ns))
+    label = {"kueue.x-k8s.io/queue-name": "team"}
+    create(gangs, ns, "first", workers(2, "500m"), label)
+    gangs.wait_phase(ns, "first", "Running", SECONDS)
+    create(gangs, ns, "second", workers(2, "500m"), label)
+    message = waiting(gangs, ns, "second", "WaitingInQueue", "insufficient")
+    print(message)
+    assert message.startswith("the pods wait until Kueue admits the job to queue team: ")
+    assert not any(p.spec.node_name for n, p in gangs.pods(ns).items() if n.startswith("second"))
+    end_first(gangs, ns)
+    gangs.wait_phase(ns, "first", "Completed", SECONDS)
+    gangs.wait_phase(ns, "second", "Running", SECONDS)
+    # Kueue lets go of the pods that were cleaned.
+    wait_for(lambda: not any(n.startswith("first") for n in gangs.pods(ns)), 20, "pods of first gone")
