@@ -1,4 +1,4 @@
-/* crdgen FILE: prints one of the files that follow from the tables of this folder. */
+/* crdgen FILE [WORD]: prints one of the files that follow from the tables of this folder. */
 #include "crd/crd.h"
 #include "crd/rbac.h"
 
@@ -8,6 +8,7 @@ static const struct {
     const char *name;
     void (*print)(FILE *out);
     const char *help;
+    bool (*print_word)(FILE *out, const char *word); /* instead of print */
 } outputs[] = {
     {"v1", crd_print_v1, "deploy/v1/crd.yaml"},
     {"v1beta1", crd_print_v1beta1, "deploy/v1beta1/crd.yaml"},
@@ -19,17 +20,25 @@ static const struct {
     {"job-rules", crd_print_job_rules, "deploy/charts/paddle-operator/files/job-rules.yaml"},
     {"operator-rules", crd_print_operator_rules,
         "deploy/charts/paddle-operator/files/operator-rules.yaml"},
+    {"gang", NULL, "WORD: deploy/kustomize/components/WORD/kustomization.yaml", crd_print_gang},
+    {"gang-rules", NULL, "WORD: deploy/charts/paddle-operator/files/WORD-rules.yaml",
+        crd_print_gang_rules},
     {"paths", crd_print_paths, "every field with its type"},
 };
 
 enum { OUTPUTS = sizeof(outputs) / sizeof(outputs[0]) };
 
 int main(int argc, char **argv) {
-    for (size_t i = 0; argc == 2 && i < OUTPUTS; i++) {
-        if (strcmp(argv[1], outputs[i].name) != 0) {
+    for (size_t i = 0; argc > 1 && i < OUTPUTS; i++) {
+        if (strcmp(argv[1], outputs[i].name) != 0 || argc != (outputs[i].print ? 2 : 3)) {
             continue;
         }
-        outputs[i].print(stdout);
+        if (outputs[i].print) {
+            outputs[i].print(stdout);
+        } else if (!outputs[i].print_word(stdout, argv[2])) {
+            fprintf(stderr, "crdgen: %s is no word of --scheduling\n", argv[2]);
+            return 2;
+        }
         if (fflush(stdout) != 0 || ferror(stdout) != 0) {
             perror("crdgen: cannot write");
             return 1;

@@ -34,6 +34,14 @@ const struct crd_grant crd_grants[] = {
         "whose token is that? (metrics)"},
     {CRD_SCOPE_METRICS, "authorization.k8s.io", "subjectaccessreviews", NULL, "create",
         "may that user read metrics?"},
+    {CRD_SCOPE_VOLCANO, "scheduling.volcano.sh", "podgroups", NULL,
+        "create,delete,list,patch,watch", "one group a job"},
+    {CRD_SCOPE_COSCHEDULING, "scheduling.x-k8s.io", "podgroups", NULL,
+        "create,delete,list,patch,watch", "one group a job"},
+    {CRD_SCOPE_NATIVE, "scheduling.k8s.io", "workloads", NULL, "create,delete,list,watch",
+        "one group a job; its spec cannot be changed"},
+    {CRD_SCOPE_KUEUE, "kueue.x-k8s.io", "workloads", NULL, "list,watch",
+        "say what a job in a queue waits for"},
     {0},
 };
 
@@ -48,9 +56,20 @@ static const struct {
     [CRD_SCOPE_METRICS] = {"ClusterRole", "paddle-metrics-review-role", NULL},
 };
 
+/* Words of --scheduling. */
+static const struct {
+    const char *word;
+    enum crd_scope scope;
+} gangs[] = {
+    {"volcano", CRD_SCOPE_VOLCANO},
+    {"coscheduling", CRD_SCOPE_COSCHEDULING},
+    {"native", CRD_SCOPE_NATIVE},
+    {"kueue", CRD_SCOPE_KUEUE},
+};
+
 /* key: ["a", "b"] */
 static void print_list(FILE *out, const char *key, const char *items) {
-    fprintf(out, "  %s: [", key);
+    fprintf(out, "%s: [", key);
     for (const char *separator = "";; separator = ", ") {
         size_t length = strcspn(items, ",");
 
@@ -72,11 +91,11 @@ static void print_rules(FILE *out, enum crd_scope scope) {
         }
         crd_out_line(&top, "# %s", grant->why);
         crd_out_line(&top, "- apiGroups: [\"%s\"]", grant->group);
-        print_list(out, "resources", grant->resources);
+        print_list(out, "  resources", grant->resources);
         if (grant->names != NULL) {
-            print_list(out, "resourceNames", grant->names);
+            print_list(out, "  resourceNames", grant->names);
         }
-        print_list(out, "verbs", grant->verbs);
+        print_list(out, "  verbs", grant->verbs);
     }
 }
 
@@ -114,4 +133,55 @@ void crd_print_job_rules(FILE *out) {
 
 void crd_print_operator_rules(FILE *out) {
     print_rules(out, CRD_SCOPE_OPERATOR);
+}
+
+static const struct crd_grant *gang_grant(const char *word) {
+    for (size_t i = 0; i < sizeof(gangs) / sizeof(gangs[0]); i++) {
+        for (const struct crd_grant *g = crd_grants;
+             g->resources != NULL && strcmp(gangs[i].word, word) == 0; g++) {
+            if (g->scope == gangs[i].scope) {
+                return g;
+            }
+        }
+    }
+    return NULL;
+}
+
+bool crd_print_gang(FILE *out, const char *word) {
+    const struct crd_grant *grant = gang_grant(word);
+    struct crd_out top = {.file = out};
+
+    if (grant == NULL) {
+        return false;
+    }
+    crd_out_line(&top,
+        "# --scheduling=%s and the rights that it needs. Printed by `crdgen gang %s`:", word, word);
+    crd_out_line(&top, "# change the rows in crd/rbac.c.");
+    crd_out_line(&top, "apiVersion: kustomize.config.k8s.io/v1alpha1");
+    crd_out_line(&top, "kind: Component");
+    crd_out_line(&top, "patches:");
+    crd_out_line(&top, "- target: {kind: Deployment, name: paddle-controller-manager}");
+    crd_out_line(&top, "  patch: |");
+    crd_out_line(&top, "    - op: add");
+    crd_out_line(&top, "      path: /spec/template/spec/containers/0/args/-");
+    crd_out_line(&top, "      value: --scheduling=%s", word);
+    crd_out_line(&top, "- target: {kind: ClusterRole|Role, name: paddle-manager-role}");
+    crd_out_line(&top, "  patch: |");
+    crd_out_line(&top, "    # %s", grant->why);
+    crd_out_line(&top, "    - op: add");
+    crd_out_line(&top, "      path: /rules/-");
+    crd_out_line(&top, "      value:");
+    crd_out_line(&top, "        apiGroups: [\"%s\"]", grant->group);
+    print_list(out, "        resources", grant->resources);
+    print_list(out, "        verbs", grant->verbs);
+    return true;
+}
+
+bool crd_print_gang_rules(FILE *out, const char *word) {
+    const struct crd_grant *grant = gang_grant(word);
+
+    if (grant != NULL) {
+        print_rules(out, grant->scope);
+    }
+    return grant != NULL;
 }

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdio.h>
 
 enum crd_scope {
@@ -13,6 +14,11 @@ enum crd_scope {
     CRD_SCOPE_OPERATOR, /* the operator's own namespace */
     CRD_SCOPE_SHARDS,   /* the operator's own namespace, with --shard only */
     CRD_SCOPE_METRICS,  /* the cluster, with --metrics-secure only */
+    /* wherever jobs are, with --scheduling of that word only */
+    CRD_SCOPE_VOLCANO,
+    CRD_SCOPE_COSCHEDULING,
+    CRD_SCOPE_NATIVE,
+    CRD_SCOPE_KUEUE,
 };
 
 /* Lists are separated by commas without blanks. */
@@ -34,6 +40,11 @@ void crd_print_rbac(FILE *out);
 /* The roles that --metrics-secure and --shard need besides. */
 void crd_print_metrics_rbac(FILE *out);
 void crd_print_shards_rbac(FILE *out);
+
+/* For a word of --scheduling: the kustomize component that sets the flag and adds its rules, and
+ * those rules alone.  False: there is no such word. */
+bool crd_print_gang(FILE *out, const char *word);
+bool crd_print_gang_rules(FILE *out, const char *word);
 
 /* The rules alone, for the chart: those where jobs are, those of the operator's namespace. */
 void crd_print_job_rules(FILE *out);

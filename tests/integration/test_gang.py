@@ -5,7 +5,8 @@ import pytest
 import yaml
 
 from gang import GangPlane
-from rig import ROOT, Operator, wait_for
+from install import ACCOUNT, helm
+from rig import ROOT, Operator, account_kubeconfig, wait_for
 
 POD_GROUP = ("scheduling.volcano.sh", "v1beta1", "podgroups")
 SECONDS = 40
@@ -34,16 +35,19 @@ def coscheduling(gangs):
 
 
 @pytest.fixture
-def place(gangs, request):
-    """A namespace with an operator for it alone."""
+def place(gangs, tmp_path):
+    """A namespace with an operator for it alone, which has the rights of an installation for that scheduler."""
     started = []
 
     def begin(scheduling, **labels):
-        word = f"{scheduling}-{random.SystemRandom().randrange(16 ** 4):04x}"
-        ns = gangs.namespace(word)
+        ns = gangs.namespace(f"{scheduling}-{random.SystemRandom().randrange(16 ** 4):04x}")
         if labels:
             gangs.core.patch_namespace(ns, {"metadata": {"labels": labels}})
-        started.append((ns, Operator(gangs.kubeconfig, f"--namespace={ns}", f"--scheduling={scheduling}")))
+        rights = [o for o in helm(["scope=namespace", f"scheduling={scheduling}"], ns)
+                  if o["kind"] in ("ServiceAccount", "Role", "RoleBinding")]
+        gangs.kubectl("-n", ns, "apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
+        account = account_kubeconfig(gangs, ns, ACCOUNT, tmp_path / ns)
+        started.append((ns, Operator(account, f"--namespace={ns}", f"--scheduling={scheduling}")))
         return ns
 
     yield begin

@@ -30,8 +30,12 @@ podAnnotations: {note: "yes"}
 serviceAccount: {name: mine, annotations: {a: b}}
 metrics: {serviceMonitor: {enabled: true, interval: 10s, labels: {release: prometheus}}}
 log: {level: debug, format: json}
+scheduling: volcano
 extraArgs: [--prefer-family=6]
 """
+
+
+GANGS = ["volcano", "coscheduling", "native", "kueue"]
 
 
 def rendered():
@@ -122,13 +126,30 @@ def test_chart_renders_what_kustomize_does(way):
     assert chart == overlay
 
 
+@pytest.mark.parametrize("word", GANGS)
+def test_a_scheduler_of_gangs_is_a_component_and_a_value(word, tmp_path):
+    """The flag, and the rights to its groups, which are nobody's otherwise."""
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
+        "resources": [os.path.relpath(ROOT / "deploy/kustomize/namespaced", tmp_path.resolve())],
+        "components": [os.path.relpath(ROOT / "deploy/kustomize/components" / word, tmp_path.resolve())]}))
+    overlay = by_name(objects(program("kubectl", "kustomize", tmp_path)))
+    chart = by_name(helm(["scope=namespace", f"scheduling={word}"]))
+    plain = by_name(kustomize("namespaced"))[f"Role/{JOB_ROLE}"]["rules"]
+    rules = overlay[f"Role/{JOB_ROLE}"]["rules"]
+    assert rules == chart[f"Role/{JOB_ROLE}"]["rules"] and rules[:-1] == plain
+    assert f"--scheduling={word}" in manager(overlay.values())["args"]
+    assert manager(overlay.values())["args"] == manager(chart.values())["args"]
+
+
 def test_every_value_arrives():
     objs = by_name(objects(program("helm", "template", "x", CHART, "-f", "-", stdin=EVERY_VALUE)))
     text, pod, container = json.dumps(list(objs.values())), pod_template(objs.values()), manager(objs.values())
     want = yaml.safe_load(EVERY_VALUE)
     assert set(want) | {"scope", "leaderElection", "rbac"} == set(yaml.safe_load((CHART / "values.yaml").read_text()))
     assert container["image"] == "registry.example/paddle/operator:v9" and container["imagePullPolicy"] == "Always"
-    assert {"--initImage=registry.example/paddle/gate:v9", "--log-level=debug", "--log-format=json", "--prefer-family=6"
+    assert {"--initImage=registry.example/paddle/gate:v9", "--log-level=debug", "--log-format=json", "--prefer-family=6",
+             "--scheduling=volcano"
             } <= set(container["args"])
     assert container["resources"] == want["resources"]
     for key in ("imagePullSecrets", "nodeSelector", "tolerations", "affinity", "topologySpreadConstraints", "priorityClassName"):
