@@ -444,15 +444,27 @@ static void feed_end(void *arg) {
     check_synced(f->c, f);
 }
 
+/* Jobs that need no gang must not wait until somebody installs its scheduler.  What comes with
+ * Kubernetes itself does not come later. */
+static void no_such_groups(struct feed *f) {
+    struct op_controller *c = f->c;
+    f->absent = true;
+    if (c->opts.settings.gang->optional && !c->synced) {
+        co_log_warn("the API server has no such groups: pods are placed one by one",
+            CO_S("resource", c->podgroup_type.plural), CO_S("group", c->podgroup_type.group));
+        op_kube_watch_free(co_steal_ptr(f->watch));
+        c->opts.settings.gang = NULL;
+    }
+    check_synced(c, NULL);
+}
+
 static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
     struct feed *f = arg;
     co_metric_add(&f->c->opts.metrics->row[OP_M_WATCH_BREAKS], (size_t)f->kind, 1);
     co_log_warn("watch broke off, going on", CO_S("resource", feed_type(f->c, f->kind)->plural),
         CO_I("retry_ms", retry_ms), CO_E(err));
-    /* Jobs that need no gang must not wait until somebody installs its scheduler. */
     if (f->kind == OP_STORE_PODGROUPS && err->code == CO_NOTFOUND) {
-        f->absent = true;
-        check_synced(f->c, NULL);
+        no_such_groups(f);
     }
 }
 

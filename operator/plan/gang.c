@@ -158,6 +158,7 @@ static const struct op_gang gangs[] = {
         .plural = "workloads",
         .kind = "Workload",
         .fixed = true,
+        .optional = true,
         .spec = native_spec,
         .mark = native_mark},
     {.word = "kueue",

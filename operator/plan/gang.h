@@ -16,7 +16,8 @@ struct op_gang {
     /* Phases of the group in which pods may be made, up to the first NULL; none: as soon as it
      * exists. */
     const char *open[5];
-    bool fixed; /* its spec cannot be changed: it is made anew */
+    bool fixed;    /* its spec cannot be changed: it is made anew */
+    bool optional; /* without such objects in the cluster pods are placed one by one */
     json_t *(*spec)(const struct op_job *job);
     void (*mark)(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec);
 };

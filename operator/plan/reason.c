@@ -54,6 +54,17 @@ static void say_create_failed(struct op_outlook *o, const struct op_failure *f) 
     o->blocked = true;
 }
 
+/* "404 page not found" helps nobody. */
+static void say_group_failed(
+    struct op_outlook *o, const struct op_gang *gang, const struct op_failure *f) {
+    say_create_failed(o, f);
+    if (f->code == CO_NOTFOUND) {
+        op_reason_say(o, o->reason,
+            "%s %s: the API server has no %s.%s: is the scheduler for --scheduling=%s installed?",
+            gang->kind, f->name, gang->plural, gang->group, gang->word);
+    }
+}
+
 static void say_taken(
     struct op_outlook *o, const struct op_world *w, enum op_kind kind, const struct op_child *c) {
     o->blocked = true;
@@ -123,8 +134,9 @@ static bool find_create_failed(struct op_outlook *o, const struct op_world *w) {
         say_create_failed(o, w->configmap_failure);
         return true;
     }
-    if (w->podgroup_failure && !w->podgroup) {
-        say_create_failed(o, w->podgroup_failure);
+    const struct op_gang *gang = op_gang_of(w->job, w->settings);
+    if (gang && w->podgroup_failure && !w->podgroup) {
+        say_group_failed(o, gang, w->podgroup_failure);
         return true;
     }
     return false;

@@ -167,6 +167,23 @@ def test_no_pod_is_placed_where_only_one_of_two_fits(gangs, place, kind, request
     gangs.wait_phase(ns, "second", "Running", SECONDS)
 
 
+def test_where_the_api_server_has_no_such_groups(plane, operator, kubelet, ns):
+    """Not a gang plane: native falls back, any other word keeps those jobs waiting that need it, and says why."""
+    operator("--scheduling=native", f"--namespace={ns}")
+    plane.create(ns, "j", ps=None, worker=2)
+    plane.wait_phase(ns, "j", "Running")
+    plane.namespace(f"{ns}-v")
+    operator("--scheduling=volcano", f"--namespace={ns}-v")
+    create(plane, f"{ns}-v", "elsewhere", workers(1, "1", "other"))
+    plane.wait_phase(f"{ns}-v", "elsewhere", "Running")
+    plane.create(f"{ns}-v", "j", ps=None, worker=1)
+    message = waiting(plane, f"{ns}-v", "j", "FailedCreate", "PodGroup j")
+    assert message == ("PodGroup j: the API server has no podgroups.scheduling.volcano.sh: is the scheduler for "
+                       "--scheduling=volcano installed?")
+    assert "j-worker-0" not in plane.pods(f"{ns}-v")
+    plane.core.delete_namespace(f"{ns}-v", grace_period_seconds=0)
+
+
 # ---- Kueue ----------------------------------------------------------------------------------
 
 QUOTA = """
