@@ -25,17 +25,32 @@ static const char *policy_text(const struct op_job *job, const char *key) {
 
 /* ---- how many, and how much ----------------------------------------------------------------- */
 
-static int64_t pods_of(const struct op_job *job) {
+static int32_t replicas(const struct op_job *job, enum op_role role) {
+    return job->role[role].present ? job->role[role].replicas : 0;
+}
+
+static int64_t all_pods(const struct op_job *job) {
     int64_t n = 0;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        n += job->role[r].present ? job->role[r].replicas : 0;
+        n += replicas(job, r);
     }
     return n;
 }
 
+/* Elastic workers can begin as few as their lower bound says. */
+static int32_t needed(const struct op_job *job, enum op_role role) {
+    int32_t n = replicas(job, role);
+    int32_t min = job->role[role].min;
+    return min >= 0 && min < n ? min : n;
+}
+
 static int64_t min_pods(const struct op_job *job) {
     const json_t *given = json_object_get(policy(job), "minAvailable");
-    return json_is_integer(given) ? json_integer_value(given) : pods_of(job);
+    int64_t n = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        n += needed(job, r);
+    }
+    return json_is_integer(given) ? json_integer_value(given) : n;
 }
 
 /* Adds what a container asks for, times replicas; its limits count when it has no requests. */
@@ -73,7 +88,7 @@ static json_t *min_resources(const struct op_job *job) {
         size_t i;
         json_t *c;
         json_array_foreach(co_json_at(job->role[r].tmpl, "spec", "containers"), i, c) {
-            add_container(sums, c, job->role[r].present ? job->role[r].replicas : 0);
+            add_container(sums, c, needed(job, r));
         }
     }
     return sums;
@@ -225,7 +240,7 @@ static void mark_for_kueue(const struct op_job *job, json_t *meta) {
         co_json_set(labels, copied[i], text ? co_json_string(text) : NULL);
     }
     char total[24];
-    (void)snprintf(total, sizeof(total), "%" PRId64, pods_of(job));
+    (void)snprintf(total, sizeof(total), "%" PRId64, all_pods(job));
     set_text(labels, KUEUE "pod-group-name", job->name);
     set_text(annotations, KUEUE "pod-group-total-count", total);
     /* Where a failed pod ends the job nothing will take its place, and the group is over. */

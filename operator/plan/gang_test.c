@@ -72,6 +72,11 @@ static void a_group_says_how_many_and_how_much(void **state) {
                    "'resources':{'requests':{'cpu':'8'}}}],'containers':[{'name':'m','resources':"
                    "{'requests':{'cpu':'0.1'}}}]}}}"),
             "{'minMember':2,'minResources':{'cpu':'200m'}}"},
+        /* elastic workers: as many as they can begin with */
+        {"volcano",
+            TK_JOB("'elastic':1,'worker':{'replicas':4,'requests':2,'limits':8,'template':{'spec':"
+                   "{'containers':[{'name':'m','resources':{'requests':{'cpu':1}}}]}}}"),
+            "{'minMember':2,'minResources':{'cpu':'2'}}"},
         {"coscheduling", TK_JOB(EXAMPLE ",'schedulingPolicy':{'queue':'default'}"),
             "{'minMember':4,'minResources':{'cpu':'1'}}"},
         {"native", TK_JOB(EXAMPLE),
