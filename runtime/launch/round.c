@@ -288,6 +288,7 @@ void rt_round_start(struct rt_launch *l, const char *const *values, size_t n, si
         return;
     }
     l->completed = l->again = false;
+    l->n_left = 0;
     for (size_t i = 0; i < l->plan.n; i++) {
         l->n_left += counts(l, i);
     }

@@ -246,6 +246,29 @@ def test_a_node_that_fails_ends_the_others():
     assert time.monotonic() - begin < 10
 
 
+def test_all_start_again_when_a_worker_fails():
+    once = script("once.sh", '#!/bin/sh\necho "rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"\n'
+                             '[ "$PADDLE_TRAINER_ID" = 1 ] && mkdir failed 2>/dev/null && exit 9\nexec sleep 0.5\n')
+    done = finish(nodes(2, "--elastic_level", "1", once, each=lambda i: ["--rank", str(i)]))
+    assert [d[0] for d in done] == [0, 0], done
+    for i in range(2):
+        assert log("workerlog.0", f"n{i}") == f"rank {i} of 2\n" * 2
+        assert "nodes changed, starting again" in done[i][2] and "Pod completed" in done[i][2], done[i][2]
+
+
+def test_a_node_more_gets_everybody_new_ranks():
+    master = f"127.0.0.1:{free_port()}"
+    words = ["--nnodes", "1:2", "--elastic_timeout", "1", "--elastic_level", "1", "--master", master]
+    talk = script("talk.sh", '#!/bin/sh\necho "pid $$ rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"\n'
+                             '[ "$PADDLE_TRAINERS_NUM" = 2 ] || exec sleep 1000\n')
+    first = start(*words, "--log_dir", "n0", talk, env={"POD_IP": "127.0.0.1"})
+    wait_for(lambda: "of 1" in "".join(log(f, ".") for f in glob.glob("n0/workerlog.0")))
+    second = start(*words, "--log_dir", "n1", talk, env={"POD_IP": "127.0.0.2"})
+    done = finish([first, second])
+    assert [d[0] for d in done] == [0, 0], done
+    assert "of 2" in log("workerlog.0", "n0") and "of 2" in log("workerlog.0", "n1")
+
+
 # ---- the end ----------------------------------------------------------------------------------
 
 FAIL = """#!/bin/sh
