@@ -33,6 +33,7 @@ static const struct {
         rt_cmd_pserver},
     {"train", NULL, "a training program, told its place by the flags of `paddle train`",
         rt_cmd_train},
+    {"mpi", "k8s", "a node of a job that mpirun, srun or plain Kubernetes started", rt_cmd_mpi},
     {"docs", NULL, "print a reference page", rt_cmd_docs},
     {"version", NULL, "print the version", cmd_version},
     {"help", NULL, "print this; COMMAND --help tells a command's flags", cmd_help},

@@ -10,18 +10,23 @@
 #include "common/mem.h"
 #include "runtime/cmd/cmd.h"
 
-/* The server is a program of its own, beside this one: it maps libraries that no launcher needs. */
-int rt_cmd_pserver(int argc, char **argv) {
-    char path[PATH_MAX] = "";
-    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 32);
-    char *slash = n > 0 ? strrchr(path, '/') : NULL;
-    (void)argc;
-    if (slash) {
-        (void)strcpy(slash + 1, "paddle-pserver");
-        (void)execv(path, argv);
+void rt_cmd_beside(const char *program, char *ret, size_t size) {
+    char self[PATH_MAX] = "";
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    const char *slash = n > 0 ? strrchr(self, '/') : NULL;
+    (void)snprintf(ret, size, "%.*s/%s", slash ? (int)(slash - self) : 0, self, program);
+    if (!slash || access(ret, X_OK) < 0) {
+        (void)snprintf(ret, size, "%s", program);
     }
-    (void)execvp("paddle-pserver", argv);
-    (void)fprintf(stderr, "paddlerun pserver: cannot start paddle-pserver: %s\n", strerror(errno));
+}
+
+/* The server is a program of its own: it maps libraries that no launcher needs. */
+int rt_cmd_pserver(int argc, char **argv) {
+    char path[PATH_MAX + 64];
+    (void)argc;
+    rt_cmd_beside("paddle-pserver", path, sizeof(path));
+    (void)execvp(path, argv);
+    (void)fprintf(stderr, "paddlerun pserver: cannot start %s: %s\n", path, strerror(errno));
     return errno == ENOENT ? 127 : 126;
 }
 

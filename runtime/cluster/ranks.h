@@ -1,0 +1,42 @@
+/* This process's place among those that a batch system started, from what that system tells each
+ * of them: Open MPI, MPICH and its kin, Slurm, an indexed Job or a StatefulSet of Kubernetes.
+ * Pure, but for reading a file of hosts. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+enum { RT_RANKS_MAX = 100000, RT_NAMES_MAX = 10000 };
+
+struct rt_rank {
+    const char *by; /* static: "Open MPI", ... */
+    uint32_t rank, size;
+    uint32_t local; /* among those on this host */
+};
+
+typedef const char *(*rt_rank_getenv_fn)(void *arg, const char *name);
+
+/* get NULL: the process's environment.  hostname: a StatefulSet's pod has its rank at the end of
+ * it.  size: for systems that do not tell it; 0: not said.  CO_NOTFOUND: none of them started this
+ * process; CO_INVALID names the variable. */
+CO_MUST_CHECK int rt_rank_find(rt_rank_getenv_fn get, void *arg, const char *hostname,
+    uint32_t size, struct rt_rank *ret, struct co_err *err);
+
+struct rt_names {
+    char **item; /* owned strings */
+    size_t n;
+};
+void rt_names_done(struct rt_names *l);
+
+/* Hosts of a machine file: one a line, "host", "host slots=4", "host:4"; comments; each once. */
+CO_MUST_CHECK int rt_machines_read(
+    const char *name, const char *text, struct rt_names *ret, struct co_err *err);
+/* Slurm's "a[01-03,7],b": each host once, in order. */
+CO_MUST_CHECK int rt_nodelist_read(
+    const char *name, const char *text, struct rt_names *ret, struct co_err *err);
+/* Pods of a StatefulSet or an indexed Job: the own full name with every other rank in it. */
+CO_MUST_CHECK int rt_pods_name(
+    const char *fqdn, uint32_t rank, uint32_t size, struct rt_names *ret, struct co_err *err);
