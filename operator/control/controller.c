@@ -373,6 +373,15 @@ static void turn(void *arg) {
     }
 }
 
+/* After a start somebody waits for those that have nothing yet. */
+static void enqueue_new(void *arg, const char *key, void *value) {
+    struct op_entry *e = value;
+    (void)key;
+    if (!e->n_children) {
+        enqueue(work_of(arg, e));
+    }
+}
+
 static void enqueue_each(void *arg, const char *key, void *value) {
     (void)key;
     enqueue(work_of(arg, value));
@@ -433,6 +442,7 @@ static void check_synced(struct op_controller *c, const struct feed *ended) {
     if (all && !c->synced) {
         c->synced = true;
         co_log_info("in sync", CO_I("jobs", c->store.n_jobs), CO_I("pods", c->store.n_pods));
+        co_map_each(&c->store.entries, enqueue_new, c);
         co_map_each(&c->store.entries, enqueue_each, c);
     }
 }

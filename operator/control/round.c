@@ -18,7 +18,7 @@ enum {
     CONFLICT_MIN_MS = 250,
     CONFLICT_DOUBLINGS = 5,
     /* Creates in one plan: bounds the memory that a job of very many pods takes at a time. */
-    ROOM_MAX = 1024,
+    ROOM_MAX = 256,
 };
 
 static const struct op_kube_type types[] = {
@@ -471,6 +471,7 @@ static void action_send(struct op_round *r, size_t i) {
     op_metrics_action(r->all->metrics, a);
     r->pending++;
     r->sent[i].op = op_kube_do(r->all->client, &req);
+    json_decref(co_steal_ptr(r->plan.actions[i].body)); /* its text is on the way */
 }
 
 size_t op_round_room(const struct op_round *r) {

@@ -4,6 +4,7 @@
 #include "operator/kube/op.h"
 #include "operator/kube/status.h"
 #include "operator/kube/stream.h"
+#include "operator/kube/text.h"
 
 enum {
     QUEUE_MAX = 65536,
@@ -98,7 +99,7 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     if (code) {
         co_err_set(&err, code, "%s: %s", op->what, co_err_text(r->err));
     } else if (r->len && wants_body(op, r->status)) {
-        code = co_json_parse_odd(r->text, r->len, &body, &err);
+        code = op_kube_text_parse(r->text, r->len, &body, &err);
     }
     if (!r->code && (r->status < 200 || r->status > 299)) {
         code = op_kube_status_err(&err, op->what, r->status, body, r->text);

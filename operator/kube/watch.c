@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "operator/kube/frame.h"
 #include "operator/kube/stream.h"
+#include "operator/kube/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <sys/random.h>
 
 enum {
-    PAGE = 500,
+    PAGE = 1000,
     EVENT_MAX = 8 << 20,
     LIST_DEADLINE_MS = 60 * 1000,
     /* A page of which nothing comes for so long will not come at all. */
@@ -205,15 +206,48 @@ static bool is_behind(struct op_kube_watch *w, const char *version) {
     return false;
 }
 
-static void take_page(struct op_kube_watch *w, json_t *body) {
-    const char *next = co_json_str(body, "metadata", "continue");
-    const char *version = co_json_str(body, "metadata", "resourceVersion");
-    json_t *items = co_json_at(body, "items");
+/* A page's items, parsed and told one after the other. */
+static int tell_items(struct op_kube_watch *w, const json_t *rest, const char *at, const char *end,
+    struct co_err *err) {
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(rest, "items"), i, item) {
+        tell_object(w, OP_KUBE_ADDED, item);
+        if (w->freed) {
+            return 0;
+        }
+    }
+    while (!w->freed) {
+        CO_AUTOJSON json_t *next = NULL;
+        int r = op_kube_text_item(&at, end, &next, err);
+        if (r) {
+            return r == CO_GONE ? 0 : r;
+        }
+        tell_object(w, OP_KUBE_ADDED, next);
+    }
+    return 0;
+}
+
+static void break_off(struct op_kube_watch *w, const char *why) {
     struct co_err err = {0};
+    co_err_set(&err, CO_UNAVAILABLE, "list %s: %s", w->opts.type->plural, why);
+    forget(w);
+    pause_after(w, &err, -1);
+}
+
+static void take_page(struct op_kube_watch *w, const struct op_kube_reply *reply) {
+    CO_AUTOJSON json_t *rest = NULL;
+    const char *at, *end;
+    struct co_err err = {0};
+    if (op_kube_text_list(reply->text, reply->len, &rest, &at, &end, &err)) {
+        break_off(w, co_err_text(&err));
+        return;
+    }
+    const char *next = co_json_str(rest, "metadata", "continue");
+    const char *version = co_json_str(rest, "metadata", "resourceVersion");
+    const json_t *items = json_object_get(rest, "items");
     if (!version || (!json_is_array(items) && !json_is_null(items))) {
-        co_err_set(&err, CO_UNAVAILABLE, "list %s: not a list", w->opts.type->plural);
-        forget(w);
-        pause_after(w, &err, -1);
+        break_off(w, "not a list");
         return;
     }
     if (!w->next_page) {
@@ -222,11 +256,12 @@ static void take_page(struct op_kube_watch *w, json_t *body) {
         }
         w->opts.ops->sync_begin(w->opts.arg);
     }
-    size_t n = json_array_size(items);
-    for (size_t i = 0; i < n && !w->freed; i++) {
-        tell_object(w, OP_KUBE_ADDED, json_array_get(items, i));
-    }
+    int r = tell_items(w, rest, at, end, &err);
     if (w->freed) {
+        return;
+    }
+    if (r) {
+        break_off(w, co_err_text(&err));
         return;
     }
     free(w->next_page);
@@ -244,7 +279,7 @@ static void on_page(
     w->op = NULL;
     enter(w);
     if (!code) {
-        take_page(w, reply->body);
+        take_page(w, reply);
     } else if (code == CO_GONE && w->next_page) {
         /* The snapshot behind the continue token was compacted: from the start, at once. */
         w->stats.gone++;
@@ -285,6 +320,7 @@ static void begin_list(struct op_kube_watch *w) {
     struct op_kube_req req = op_kube_req_for(OP_KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
     req.deadline_ms = LIST_DEADLINE_MS;
     req.silence_ms = w->opts.list_idle_ms;
+    req.keep_text_only = true; /* parsed item by item */
     add_param(&req, "limit", limit);
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "fieldSelector", w->field_selector);
@@ -386,11 +422,11 @@ static int on_line(void *arg, const char *line, size_t len) {
     w->stats.events++;
     w->told = true;
     if (!op_kube_frame_split(line, len, &type, &text, &text_len, NULL) &&
-        !co_json_parse_odd(text, text_len, &parsed, NULL)) {
+        !op_kube_text_parse(text, text_len, &parsed, NULL)) {
         return object_event(w, type, parsed);
     }
     /* Not as API servers write it: whole, in any order. */
-    int rc = co_json_parse_odd(line, len, &parsed, &err);
+    int rc = op_kube_text_parse(line, len, &parsed, &err);
     const char *name = co_json_str(parsed, "type");
     json_t *object = co_json_at(parsed, "object");
     if (!rc) {

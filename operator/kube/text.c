@@ -1,0 +1,124 @@
+#include "operator/kube/text.h"
+
+#include <string.h>
+
+#define MANAGED "\"managedFields\":["
+#define ITEMS "\"items\":["
+
+/* Behind the string that begins at `at`; NULL: it does not end. */
+static const char *skip_string(const char *at, const char *end) {
+    for (at++; at < end && *at != '"'; at++) {
+        at += *at == '\\' && end - at > 1;
+    }
+    return at < end ? at + 1 : NULL;
+}
+
+/* Behind the object or list that begins at `at`; NULL: it does not end. */
+static const char *skip_nest(const char *at, const char *end) {
+    size_t depth = 0;
+    while (at < end) {
+        if (*at == '"') {
+            at = skip_string(at, end);
+            if (!at) {
+                return NULL;
+            }
+            continue;
+        }
+        depth += *at == '{' || *at == '[';
+        if (*at == '}' || *at == ']') {
+            if (--depth == 0) {
+                return at + 1;
+            }
+        }
+        at++;
+    }
+    return NULL;
+}
+
+/* Copies without managedFields and one comma beside each; returns the new length. */
+static size_t slim(const char *text, size_t len, char *ret) {
+    const char *end = text + len;
+    const char *at = text;
+    char *out = ret;
+    const char *found;
+    while ((found = memmem(at, (size_t)(end - at), MANAGED, sizeof(MANAGED) - 1))) {
+        const char *behind = skip_nest(found + sizeof(MANAGED) - 2, end);
+        /* Behind a backslash it stands inside of a string. */
+        if (!behind || found == text || found[-1] == '\\') {
+            behind = ++found;
+        }
+        memcpy(out, at, (size_t)(found - at));
+        out += found - at;
+        if (behind != found) {
+            if (behind < end && *behind == ',') {
+                behind++;
+            } else if (out > ret && out[-1] == ',') {
+                out--;
+            }
+        }
+        at = behind;
+    }
+    memcpy(out, at, (size_t)(end - at));
+    return (size_t)(out + (end - at) - ret);
+}
+
+int op_kube_text_parse(const char *text, size_t len, json_t **ret, struct co_err *err) {
+    if (!memmem(text, len, MANAGED, sizeof(MANAGED) - 1)) {
+        return co_json_parse_odd(text, len, ret, err);
+    }
+    CO_AUTOFREE char *copy = co_xmalloc(len);
+    return co_json_parse_odd(copy, slim(text, len, copy), ret, err);
+}
+
+/* Where a key of the outermost object has its value; NULL when there is none. */
+static const char *find_items(const char *text, const char *end) {
+    const char *at = text;
+    size_t depth = 0;
+    while (at && at < end) {
+        if (*at == '"') {
+            bool here = depth == 1 && (size_t)(end - at) >= sizeof(ITEMS) - 1 &&
+                        memcmp(at, ITEMS, sizeof(ITEMS) - 1) == 0;
+            if (here) {
+                return at + sizeof(ITEMS) - 2;
+            }
+            at = skip_string(at, end);
+            continue;
+        }
+        depth += *at == '{' || *at == '[';
+        depth -= (*at == '}' || *at == ']') && depth;
+        at++;
+    }
+    return NULL;
+}
+
+int op_kube_text_list(const char *text, size_t len, json_t **ret_rest, const char **ret_items,
+    const char **ret_end, struct co_err *err) {
+    const char *end = text + len;
+    const char *items = find_items(text, end);
+    const char *behind = items ? skip_nest(items, end) : NULL;
+    if (!behind) { /* items: null, or no list at all */
+        *ret_items = *ret_end = end;
+        return op_kube_text_parse(text, len, ret_rest, err);
+    }
+    CO_AUTOFREE char *rest =
+        co_xasprintf("%.*s[]%.*s", (int)(items - text), text, (int)(end - behind), behind);
+    int r = co_json_parse_odd(rest, strlen(rest), ret_rest, err);
+    if (!r) {
+        *ret_items = items + 1;
+        *ret_end = behind - 1;
+    }
+    return r;
+}
+
+int op_kube_text_item(const char **at, const char *end, json_t **ret, struct co_err *err) {
+    const char *p = *at;
+    while (p < end && *p != '{') {
+        p++;
+    }
+    const char *behind = p < end ? skip_nest(p, end) : NULL;
+    if (!behind) {
+        return co_err_set(err, CO_GONE, "no more items");
+    }
+    *at = behind;
+    return op_kube_text_parse(p, (size_t)(behind - p), ret, err);
+}
