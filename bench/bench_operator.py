@@ -48,7 +48,7 @@ def bare(jobs):
         c.kubectl("create", "clusterrolebinding", "bench", "--clusterrole=cluster-admin", "--serviceaccount=paddle-system:paddle-manager-sa")
         window = Window(c)
         made = load(c.user, lines)
-        running = o.wait("pod", "Running", pods, 30 + pods / 20)
+        running = o.wait("pod", "Running", pods, 120 + pods / 5)
         return {"created_s": made["seconds"], "running_s": running[-1] - made["start"], **window.done()}
 
 
@@ -63,7 +63,7 @@ def start(c, o, op, jobs, pods):
     """Creates jobs and waits until all of them run."""
     window = Window(c, op)
     made = load(c.admin, [post(j) for j in jobs])
-    running = o.wait("pod", "Running", pods, 30 + pods / 20)[-1]
+    running = o.wait("pod", "Running", pods, 120 + pods / 5)[-1]
     status = o.wait("job", "Running", len(jobs), 120)
     born = {name: seen[0][0] for name, seen in o.phases["job"].items()}
     wait = [next(t for t, p in seen if p == "Running") - born[name] for name, seen in o.phases["job"].items()]

@@ -52,8 +52,7 @@ static int read_lines(struct load *load, struct co_err *err) {
     CO_AUTOFREE char *text = NULL;
     size_t cap = 0;
     size_t room = 0;
-    ssize_t len;
-    while ((len = getline(&text, &cap, stdin)) > 0) {
+    while (getline(&text, &cap, stdin) > 0) {
         text[strcspn(text, "\n")] = '\0';
         if (load->n == room) {
             room = room ? room * 2 : 256;

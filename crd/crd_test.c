@@ -101,9 +101,10 @@ static void no_grant_is_wider_than_named_kinds_and_verbs(void **state) {
     (void)state;
     for (const struct crd_grant *grant = crd_grants; grant->resources != NULL; grant++) {
         assert_true(strlen(grant->why) > 0);
-        /* By label, in the namespace of a job that has ended; decisions.md says why that is safe. */
-        assert_true(!strstr(grant->verbs, "deletecollection") ||
-                    strcmp(grant->resources, "pods") == 0);
+        /* By label, in the namespace of a job that has ended; decisions.md says why that is safe.
+         */
+        assert_true(
+            !strstr(grant->verbs, "deletecollection") || strcmp(grant->resources, "pods") == 0);
         for (size_t i = 0; i < CO_ARRAY_LEN(forbidden); i++) {
             assert_null(strstr(grant->resources, forbidden[i]));
             assert_null(strstr(grant->verbs, forbidden[i]));

@@ -39,7 +39,7 @@ static void smallest_patch(void **state) {
 
 #define RUNS(message)                                                                              \
     "'conditions':[{'type':'Running','status':'False','reason':'Pending','message':'" message "'}" \
-                                                                                              "]"
+    "]"
 
 static const struct {
     const char *stored, *wanted;
