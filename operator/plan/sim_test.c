@@ -318,6 +318,7 @@ static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
     bool trainers = c->seen_job->role[OP_WORKER].replicas + c->seen_job->role[OP_HETER].replicas;
     bool ended = op_phase_terminal(plan->phase) || c->seen_job->deleting ||
                  (trainers && training_is_done(c));
+    CO_AUTOFREE char *attempt = co_xasprintf("%d", (int)c->seen_job->attempt);
     for (size_t i = 0; i < plan->n_actions; i++) {
         const struct op_action *a = &plan->actions[i];
         if (a->verb == OP_CREATE && ended) {
@@ -327,7 +328,7 @@ static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
             fail_msg("%s is created for a job that is suspended", a->name);
         }
         if (a->verb == OP_CREATE && a->kind == OP_KIND_POD &&
-            atoi(attempt_of(a->body)) != c->seen_job->attempt) {
+            strcmp(attempt_of(a->body), attempt) != 0) {
             fail_msg("%s is created for an attempt that is not stored", a->name);
         }
         if (a->verb == OP_DELETE && a->kind == OP_KIND_JOB) {
