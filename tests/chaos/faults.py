@@ -82,5 +82,5 @@ ROWS = {
     "etcd-killed": Row(steps=[(.2, "kill_etcd")], plane=True, blind=True),
     "compaction": Row(steps=[(.2, "cut"), (.2, "freeze"), (1.5, "compact"), (1.6, "thaw"), (1.7, "cut")], plane=True,
                       blind=True),
-    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=IDLE, redo=True, plane=True, blind=True),
+    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=["--watch-idle=8s"], redo=True, plane=True, blind=True),
 }

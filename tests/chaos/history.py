@@ -168,12 +168,12 @@ def lies(job, pods):
     if want and status.get("phase") != want:
         return f"phase {status.get('phase')}, its pods say {want}"
     for r in ROLES:
-        said = {k: v for k, v in (status.get(r) or {}).items() if isinstance(v, int) and v}
+        said = {k: v for k, v in (status.get(r) or {}).items() if isinstance(v, int) and v and k != "replicas"}
         if said != n[r]:
             return f"{r}: status says {said}, its pods {n[r]}"
         ready = f"{n[r].get('running', 0) + n[r].get('succeeded', 0)}/{wanted(job, r)}"
         key = "ready" + {"ps": "PS", "worker": "Worker", "heter": "Heter"}[r]
-        if job["spec"].get(r) and status.get(key) != ready:
+        if job["spec"].get(r) and status.get(key) != ready and not job["spec"].get("suspend"):
             return f"{key} {status.get(key)}, its pods say {ready}"
     return None
 
@@ -181,6 +181,8 @@ def lies(job, pods):
 def missing(job, others):
     """The ConfigMap or Service that a running job has not; others: (kind, name) -> uid of the controller."""
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    if job["spec"].get("suspend"):
+        return None
     want = [("ConfigMap", name)]
     if job["spec"].get("intranet") == "Service":
         want += [("Service", f"{name}-{r}-{i}") for r in ROLES for i in range(wanted(job, r))]

@@ -7,7 +7,7 @@ from proxy import Trap
 from rig import wait_for
 from round import Round
 
-MOMENTS = ("start", "finish", "fail", "scale", "delete", "again", "pods-lost")
+MOMENTS = ("start", "finish", "fail", "scale", "delete", "again", "pods-lost", "restart", "suspend", "resume", "ttl")
 
 
 class Killed(Round):

@@ -20,6 +20,7 @@ class Row:
     ends: dict          # job -> phase, or None for "no such job"
     pods: dict = field(default_factory=dict)        # job -> names of its live pods at the end, where it matters
     says: str = ""                                  # in the status' message at the end
+    status: dict = field(default_factory=dict)      # of it, at the end
     after: Callable = NOTHING                       # once the fault is over, before the end is looked at
 
 
@@ -35,7 +36,14 @@ def running(*names, **spec):
 
 def end(m, name, code=0, message="", only=None):
     """The pods of a job end (only: the one of that name)."""
-    m.ends[name] = lambda pod: (code, message) if only in (None, pod) else None
+    m.ends[name] = lambda pod: (code, message) if only in (None, pod.metadata.name) else None
+    m.poke()
+
+
+def end_one(m):
+    """A pod of the first group fails; those of the next run."""
+    first = {p.metadata.uid for p in m.call(lambda: m.plane.core.list_namespaced_pod(m.ns)).items}
+    m.ends["j"] = lambda pod: (3, "lost") if pod.metadata.uid in first and pod.metadata.name.endswith("-1") else None
     m.poke()
 
 
@@ -43,6 +51,15 @@ def start(m):
     m.create("ps", ps=1, worker=2)
     m.create("svc", ps=None, worker=2, intranet="Service")
     m.create("host", ps=None, worker=2, intranet="Host")
+
+
+def suspended(m):
+    m.create("j", ps=1, worker=2, suspend=True)
+    m.wait("j", "Suspended")
+
+
+def suspend(m, on):
+    m.patch("j", {"spec": {"suspend": on}})
 
 
 def scale(m):
@@ -160,6 +177,15 @@ ROWS = {
     "pods-lost": Row(running("j", ps=None, worker=3), lose_pods, {"j": "Running"},
                      {"j": ["worker-0", "worker-1", "worker-2"]}, after=let_go),
     "edit": Row(running("j", ps=1, worker=2), edit, {"j": "Running"}, {"j": ["ps-0", "worker-0", "worker-1"]}),
+    "restart": Row(running("j", ps=1, worker=2, backoffLimit=3), end_one, {"j": "Running"},
+                   {"j": ["ps-0", "worker-0", "worker-1"]}, status={"restarts": 1, "attempt": 1}),
+    "spent": Row(running("j", ps=None, worker=3, backoffLimit=0), lambda m: end(m, "j", 3, "lost", f"{m.name('j')}-worker-1"),
+                 {"j": "Failed"}, {"j": ["worker-1"]}, says="lost"),
+    "suspend": Row(running("j", ps=1, worker=2), lambda m: suspend(m, True), {"j": "Suspended"}, {"j": []}),
+    "resume": Row(suspended, lambda m: suspend(m, False), {"j": "Running"}, {"j": ["ps-0", "worker-0", "worker-1"]}),
+    "deadline": Row(NOTHING, lambda m: m.create("j", ps=None, worker=2, activeDeadlineSeconds=2), {"j": "Failed"}, {"j": []},
+                    status={"reason": "DeadlineExceeded"}),
+    "ttl": Row(running("j", ps=None, worker=2, ttlSecondsAfterFinished=1), lambda m: end(m, "j"), {"j": None}),
     "foreign": Row(NOTHING, foreign, {"j": "Running"}, {"j": ["worker-0", "worker-1"]}, after=still_foreign),
     "garbage": Row(NOTHING, garbage, {"good": "Running"}, {"good": ["worker-0", "worker-1"]}),
 }

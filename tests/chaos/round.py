@@ -86,7 +86,7 @@ class Moment:
     def end_of(self, pod):
         for job, fn in self.ends.items():
             if re.fullmatch(f"{re.escape(self.name(job))}-(ps|worker|heter)-\\d+", pod.metadata.name):
-                return fn(pod.metadata.name)
+                return fn(pod)
         return None
 
     # ---- the end
@@ -105,6 +105,9 @@ class Moment:
             state = have.get("status") or {}
             if state.get("phase") != phase:
                 return f"{job} is {json.dumps(state)[:500]}, not {phase}"
+            wrong = {k: state.get(k) for k, v in self.row.status.items() if state.get(k) != v}
+            if wrong:
+                return f"{job} says {wrong}, not {self.row.status}"
             if self.row.says not in state.get("message", ""):
                 return f"{job} says {state.get('message')!r}, not {self.row.says!r}"
             if phase not in FINAL:
@@ -207,7 +210,7 @@ class Round:
             env = {"LD_PRELOAD": glob.glob(FAKETIME)[0], "FAKETIME_TIMESTAMP_FILE": str(self.dir / "clock"), "FAKETIME_NO_CACHE": "1",
                    "FAKETIME_DONT_FAKE_MONOTONIC": "1", "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") +
                    ":verify_asan_link_order=0"}
-        return Operator(self.config, f"--namespace={self.ns}", "--server-grace=0s",
+        return Operator(self.config, f"--namespace={self.ns}", "--server-grace=0s", "--restart-backoff=1s",
                         *(f.format(ns=self.ns) for f in self.row.flags), env=env)
 
     def end_of(self, pod):
@@ -354,6 +357,7 @@ class Round:
             want[key] = want.get(key, 0) + 1
         text = urllib.request.urlopen(f"http://127.0.0.1:{self.operators[0].metrics}/metrics", timeout=5).read().decode()
         have = {k: int(v) for k, v in re.findall(r"^(paddlejob_(?:jobs|pods)\S*) (\d+)$", text, re.M) if int(v)}
+        want = {k: v for k, v in want.items() if v}
         if have != want:
             self.all_wrong(f"the store has {have}, the server {want}")
 
