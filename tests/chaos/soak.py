@@ -75,7 +75,8 @@ class Nodes:
             self.n += 1
             status["podIP"] = f"10.{self.n >> 16 & 255}.{self.n >> 8 & 255}.{self.n & 255}"
             status["podIPs"] = [{"ip": status["podIP"]}]
-        self.core.patch_namespaced_pod_status(meta["name"], NS, {"status": status}, _preload_content=False)
+        self.core.patch_namespaced_pod_status(meta["name"], NS, {"metadata": {"uid": meta["uid"]}, "status": status},
+                                              _preload_content=False)
 
 
 def slope(samples):

@@ -8,6 +8,8 @@ from proxy import Fault
 from rig import wait_for
 
 JOBS = 6
+
+
 def converge(plane, kubelet, ns, seconds=45):
     """All jobs end Completed; no pod was ever doubled; what is left is what should be."""
     for i in range(JOBS):
