@@ -103,15 +103,16 @@ class History:
             if len(others) > 1:
                 self.wrong.append((job, f"two live pods for {place[1]} {place[2]}: {sorted(others.values())}"))
 
-    def verdict(self, blind):
-        """All that was wrong, as (job name, what).  blind: the operator could not know of a deletion at once."""
+    def verdict(self, blind, patience):
+        """All that was wrong, as (job name, what).  blind: the operator could not know of a deletion at once; else it has
+        that many seconds."""
         with self.lock:
             wrong = list(self.wrong)
             for owner, job, at, name, when in self.made.values():
                 end = self.final.get(owner)
                 if end and at > end and not self.rewound:
                     wrong.append((job, f"pod {name} was made for a job that had ended ({at} after {end})"))
-                if owner in self.dying and when > self.dying[owner] + 1 and not blind:
+                if owner in self.dying and when > self.dying[owner] + patience and not blind:
                     wrong.append((job, f"pod {name} was made for a job that was being deleted"))
             return wrong
 

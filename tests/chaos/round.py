@@ -345,7 +345,7 @@ class Round:
         jobs, pods, _ = self.world()
         for what in orphans(self.plane, self.ns, jobs.values()):
             self.blame(what.split()[1], what)
-        for job, what in self.history.verdict(self.row.blind):
+        for job, what in self.history.verdict(self.row.blind, self.patience):
             self.blame(job, what)
         self.gauges(jobs, pods)
 

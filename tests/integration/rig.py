@@ -252,7 +252,9 @@ class Kubelet(threading.Thread):
         state = {"running": {}} if running else {"waiting": {"reason": "ContainerCreating"}}
         if end:
             state = {"terminated": {"exitCode": end[0], "reason": "Error" if end[0] else "Completed", "message": end[1]}}
-        body = {"status": {"phase": phase, "podIP": ip.split(",")[0], "podIPs": [{"ip": i} for i in ip.split(",")], "hostIP": "10.250.0.10",
+        # With the uid: not about another pod that has the name by now.
+        body = {"metadata": {"uid": pod.metadata.uid},
+                "status": {"phase": phase, "podIP": ip.split(",")[0], "podIPs": [{"ip": i} for i in ip.split(",")], "hostIP": "10.250.0.10",
                            "containerStatuses": [{"name": c.name, "ready": running, "restartCount": 0, "image": c.image,
                                                   "imageID": "x", "state": state} for c in pod.spec.containers]}}
         try:
