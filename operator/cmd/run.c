@@ -324,6 +324,7 @@ static int start_lease(struct op_program *p, struct co_err *err) {
     }
     if (p->shard_id.count) {
         op_shard_lease(&p->shard_id, p->lease_name, sizeof(p->lease_name));
+        op_metrics_lease(p->metrics, p->lease_name);
         p->shard = op_shard_new(p->loop, p->client,
             &(struct op_shard_opts){
                 .ns = ns, .id = p->shard_id, .admitted = shard_admitted, .arg = p});

@@ -187,6 +187,11 @@ void op_metrics_free(struct op_metrics *m) {
     }
 }
 
+void op_metrics_lease(struct op_metrics *m, const char *name) {
+    (void)snprintf(m->lease, sizeof(m->lease), "name=\"%s\"", name);
+    m->row[OP_M_LEADER].fixed = m->lease;
+}
+
 /* Index of a word, or that of the last one. */
 static size_t index_of(const char *const *words, size_t n, const char *word) {
     for (size_t i = 0; i < n; i++) {

@@ -45,13 +45,17 @@ enum { OP_M_SUCCESS, OP_M_ERROR, OP_M_REQUEUE, OP_M_REQUEUE_AFTER };
 struct op_metrics {
     struct co_metric row[OP_M_COUNT];
     const char *phases[OP_PHASES + 1];
-    char host[256];
+    char host[256], lease[96];
 };
 
 struct op_metrics *op_metrics_new(void);
 void op_metrics_free(struct op_metrics *m);
 /* Whom the requests go to; a label of theirs. */
 void op_metrics_server(struct op_metrics *m, const char *url);
+
+/* The lease that this process may hold, when it is a shard's; a label of
+ * leader_election_master_status. */
+void op_metrics_lease(struct op_metrics *m, const char *name);
 
 /* For struct op_kube_client_opts.sample; arg is the struct op_metrics. */
 void op_metrics_sample(void *arg, const struct op_kube_sample *s);

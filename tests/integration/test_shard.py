@@ -7,6 +7,7 @@ import yaml
 
 from install import objects, program
 from rig import ROOT, wait_for
+from test_metrics import scrape
 
 
 def shard(ns, count):
@@ -117,6 +118,8 @@ def test_layouts_that_start_together_exclude_each_other(plane, kubelet, spaces, 
     wait_for(in_force)
     first, = in_force()
     run_jobs(plane, names, "a")
+    for i, o in enumerate(layouts[first]):
+        assert f'leader_election_master_status{{name="b2a304f2.paddlepaddle.org-{i}-of-{first}"}} 1' in scrape(o.metrics)
     assert in_force() == {first}
     own(layouts[first], names)
     for o in layouts[first]:
