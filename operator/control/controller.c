@@ -17,6 +17,9 @@ enum {
     /* A look that took t ms is followed by no other of the same job for this many times t: the
      * events of a thousand pods are taken in bunches, those of a few pods one by one. */
     REST_FACTOR = 10,
+    /* So many jobs are given their first pods at a time: the first jobs run first, and what waits
+     * for its turn on the wire has a bound, in memory and in time. */
+    BEGINNING_MAX = 64,
     /* At most this: what took long may have been a machine that stood still. */
     REST_MAX_MS = 5000,
 };
@@ -36,6 +39,7 @@ struct work {
     struct co_timer *timer; /* made when first needed */
     struct work *next;      /* in the queue */
     bool queued, dirty;
+    bool beginning; /* the round gives it its first pods */
     int64_t queued_ms;
     bool unwanted;      /* the job is gone or being deleted */
     int64_t not_before; /* monotonic ms: rest after an expensive look */
@@ -71,6 +75,10 @@ struct feed {
     int64_t written_ms;
 };
 
+struct queue {
+    struct work *head, **tail;
+};
+
 struct op_controller {
     struct co_loop *loop;
     struct op_kube_client *client;
@@ -80,8 +88,9 @@ struct op_controller {
     struct op_rounds rounds;
     struct feed feeds[OP_STORE_KINDS];
     struct op_kube_type podgroup_type;
-    struct work *head, **tail; /* jobs to look at, oldest request first */
-    size_t n_queued;
+    /* Jobs to look at, oldest request first: those that have nothing yet, and those that have. */
+    struct queue fresh, begun;
+    size_t n_queued, beginning;
     struct co_timer *turn;
     bool leading, stopping, synced;
     size_t busy;
@@ -118,8 +127,9 @@ static void enqueue(struct work *w) {
     c->n_queued++;
     w->entry->held = true;
     w->next = NULL;
-    *c->tail = w;
-    c->tail = &w->next;
+    struct queue *q = w->entry->n_children ? &c->begun : &c->fresh;
+    *q->tail = w;
+    q->tail = &w->next;
     if (!co_timer_armed(c->turn)) {
         co_timer_start(c->turn, 0);
     }
@@ -312,6 +322,8 @@ static bool look(struct work *w) {
     }
     log_phase(job, &plan);
     c->busy++;
+    w->beginning = !w->entry->n_children;
+    c->beginning += w->beginning;
     op_round_begin(w->round, co_steal_ptr(job), &plan);
     return true;
 }
@@ -325,6 +337,11 @@ static void round_over(void *arg, struct op_entry *e, int64_t wake_ms) {
     struct op_controller *c = arg;
     struct work *w = e->work;
     c->busy--;
+    c->beginning -= w->beginning;
+    w->beginning = false;
+    if (c->fresh.head && !co_timer_armed(c->turn)) {
+        co_timer_start(c->turn, 0);
+    }
     if (wake_ms) {
         wake_at(w, wake_ms);
     }
@@ -356,29 +373,28 @@ static void serve(struct op_controller *c, struct work *w) {
     }
 }
 
+/* The next one in turn; NULL: none, or none that may begin yet. */
+static struct work *dequeue(struct op_controller *c) {
+    bool may_begin = c->fresh.head && c->beginning < BEGINNING_MAX;
+    struct queue *q = may_begin ? &c->fresh : &c->begun;
+    struct work *w = q->head;
+    if (w) {
+        q->head = w->next;
+        q->tail = q->head ? q->tail : &q->head;
+    }
+    return w;
+}
+
 static void turn(void *arg) {
     struct op_controller *c = arg;
     int64_t end = co_now_ms() + TURN_MS;
-    while (c->head) {
-        struct work *w = c->head;
-        c->head = w->next;
-        if (!c->head) {
-            c->tail = &c->head;
-        }
+    struct work *w;
+    while ((w = dequeue(c))) {
         serve(c, w);
-        if (c->head && co_now_ms() >= end) {
+        if (co_now_ms() >= end) {
             co_timer_start(c->turn, 0);
             return;
         }
-    }
-}
-
-/* After a start somebody waits for those that have nothing yet. */
-static void enqueue_new(void *arg, const char *key, void *value) {
-    struct op_entry *e = value;
-    (void)key;
-    if (!e->n_children) {
-        enqueue(work_of(arg, e));
     }
 }
 
@@ -442,7 +458,6 @@ static void check_synced(struct op_controller *c, const struct feed *ended) {
     if (all && !c->synced) {
         c->synced = true;
         co_log_info("in sync", CO_I("jobs", c->store.n_jobs), CO_I("pods", c->store.n_pods));
-        co_map_each(&c->store.entries, enqueue_new, c);
         co_map_each(&c->store.entries, enqueue_each, c);
     }
 }
@@ -499,7 +514,8 @@ struct op_controller *op_controller_new(
         c->podgroup_type =
             (struct op_kube_type){gang->group, gang->version, gang->plural, gang->kind};
     }
-    c->tail = &c->head;
+    c->fresh.tail = &c->fresh.head;
+    c->begun.tail = &c->begun.head;
     c->turn = co_timer_new(loop, turn, c);
     op_store_init(&c->store, entry_changed, entry_gone, c);
     op_recorder_init(&c->recorder, client, opts->instance);
