@@ -247,6 +247,30 @@ static void many_entries_stay_findable(void **state) {
     assert_int_equal(0, version_of(s, "p2"));
 }
 
+/* Whose a gang's group is: its owner's, a user's (nobody's: by name), or another controller's. */
+static void groups_of_others_are_not_kept(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_PODGROUPS, "a", 1, "a", 0);
+    put(s, OP_STORE_PODGROUPS, "b", 2, NULL, 0);
+    CO_AUTOJSON json_t *other = object("c", 3, "c");
+    json_t *owner = json_array_get(co_json_at(other, "metadata", "ownerReferences"), 0);
+    co_json_set(owner, "kind", json_string("Job"));
+    op_store_put(s, OP_STORE_PODGROUPS, other, 0);
+    assert_non_null(op_store_entry(s, "ns", "a"));
+    assert_non_null(op_store_entry(s, "ns", "b"));
+    assert_null(op_store_entry(s, "ns", "c"));
+    struct op_view view;
+    op_view_init(&view, op_store_entry(s, "ns", "b"));
+    assert_non_null(view.seen.podgroup);
+    assert_null(view.seen.configmap);
+    op_view_done(&view);
+
+    /* Schedulers write their groups often; only what a plan sees counts. */
+    size_t before = changes;
+    put(s, OP_STORE_PODGROUPS, "a", 4, "a", 0);
+    assert_int_equal(changes, before);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* How long ago a job counts as made, by its status and its age; -1: it is not new. */
@@ -291,6 +315,7 @@ int main(void) {
         TEST(deleting_is_known_before_the_watch_tells),
         TEST(many_entries_stay_findable),
         TEST(only_jobs_without_a_status_are_new),
+        TEST(groups_of_others_are_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,7 +306,8 @@ bool op_gang_is_outdated(const struct op_world *w) {
 /* "4 pods, cpu 1, memory 2Gi" */
 static void say_size(const struct op_job *job, char *ret, size_t size) {
     CO_AUTOJSON json_t *resources = min_resources(job);
-    size_t n = (size_t)snprintf(ret, size, "%" PRId64 " pods", min_pods(job));
+    int64_t pods = min_pods(job);
+    size_t n = (size_t)snprintf(ret, size, "%" PRId64 " pod%s", pods, pods == 1 ? "" : "s");
     const char *name;
     json_t *j;
     json_object_foreach(resources, name, j) {

@@ -387,6 +387,21 @@ static void the_group_goes_with_the_end(void **state) {
     }
 }
 
+static void a_suspended_job_has_no_group(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(TK_ROLE("worker", 1)), "volcano");
+    rest(&c);
+    set_group_status(&c, "{'phase':'Inqueue'}");
+    rest(&c);
+    run_all(&c);
+    co_json_set(json_object_get(c.job, "spec"), "suspend", json_true());
+    assert_true(tk_pass(&c));
+    assert_true(tk_pass(&c));
+    assert_int_equal(json_object_size(c.objects[TK_PODGROUPS]), 0);
+    tk_done(&c);
+}
+
 static void the_words_are_those_of_the_table(void **state) {
     (void)state;
     CO_AUTOFREE char *copy = co_xstrdup(OP_GANG_WORDS);
@@ -417,6 +432,7 @@ int main(void) {
         cmocka_unit_test(a_users_group_is_used_as_it_is),
         cmocka_unit_test(somebody_elses_group_is_in_the_way),
         cmocka_unit_test(the_group_goes_with_the_end),
+        cmocka_unit_test(a_suspended_job_has_no_group),
         cmocka_unit_test(the_words_are_those_of_the_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
