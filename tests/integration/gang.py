@@ -1,11 +1,14 @@
 """A control plane with schedulers that place gangs: kube-scheduler, and as they are released Volcano, Kueue and
 scheduler-plugins' coscheduling, as processes beside it; and nodes that a thread plays."""
 import base64
+import contextlib
 import datetime
 import os
 import pathlib
 import signal
 import subprocess
+import threading
+import time
 
 import yaml
 
@@ -71,10 +74,17 @@ class Nodes(Kubelet):
             plane.core.create_node({"metadata": {"name": f"n{i}"}})
         self.beat(plane)
         super().__init__(plane)
+        threading.Thread(target=self.beats, daemon=True).start()
+
+    def beats(self):
+        while not self.stopping:
+            time.sleep(5)
+            with contextlib.suppress(Exception):
+                self.beat(self.plane)
 
     @staticmethod
     def beat(plane):
-        """Nodes are ready as long as they say so."""
+        """Nodes are ready as long as they say so; after 40 s without a word they are not."""
         size = {"cpu": str(CPUS), "memory": "8Gi", "pods": "110"}
         now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         for i in range(NODES):
