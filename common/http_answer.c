@@ -144,7 +144,11 @@ static int add_body(struct co_http_answer *a, const char *data, size_t n, struct
         a->data(a->arg, data, n);
         return 0;
     }
-    return co_buf_add(&a->body, data, n, err) ? co_err_wrap(err, "body of an HTTP answer") : 0;
+    int r = co_buf_add(&a->body, data, n, err);
+    if (r) {
+        (void)co_err_wrap(err, "body of an HTTP answer");
+    }
+    return r;
 }
 
 static int feed_body(
@@ -167,7 +171,8 @@ static int feed_line(
     *ret_used = end ? (size_t)(end - data) + 1 : len;
     int r = co_buf_add(&a->line, data, end ? (size_t)(end - data) : len, err);
     if (r) {
-        return co_err_wrap(err, "line of an HTTP answer");
+        (void)co_err_wrap(err, "line of an HTTP answer");
+        return r;
     }
     if (!end) {
         return 0;

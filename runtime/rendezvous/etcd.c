@@ -38,7 +38,7 @@ struct etcd {
     bool tls;
     char *lease, *memo; /* decimal; NULL: none */
     int64_t refresh_at; /* the lease */
-    bool registered, look, watching, revoked;
+    bool registered, look, watching;
     unsigned say;
     int code;  /* of leaving */
     char *why; /* of leaving or starting again; owned */
@@ -50,10 +50,12 @@ struct etcd {
     json_t *proposal; /* the next round */
     int64_t retry_ms, noted_at;
     struct co_err last;
+    struct co_err over; /* told when the lease is given back: others may wait for that */
     void (*then)(struct etcd *w, const json_t *answer); /* of the request on its way */
 };
 
 static void step(struct etcd *w);
+static void finish(struct etcd *w);
 
 static const char *story(void *way) {
     const struct etcd *w = way;
@@ -70,8 +72,8 @@ static int64_t ttl_seconds(const struct etcd *w) {
 static void trouble(struct etcd *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
-    if (w->m->state == RT_RDZV_LEAVING) {
-        rt_rdzv_gone(w->m);
+    if (w->m->state == RT_RDZV_LEAVING || w->over.code) {
+        finish(w);
         return;
     }
     w->retry_ms = w->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : w->retry_ms * 2;
@@ -265,10 +267,19 @@ static void on_refreshed(struct etcd *w, const json_t *answer) {
     step(w);
 }
 
+/* Nothing is left to do. */
+static void finish(struct etcd *w) {
+    if (w->m->state == RT_RDZV_LEAVING) {
+        rt_rdzv_gone(w->m);
+    } else {
+        rt_rdzv_end(w->m, w->over.code, w->over.msg);
+    }
+}
+
 static void on_revoked(struct etcd *w, const json_t *answer) {
     (void)answer;
-    w->revoked = true;
-    rt_rdzv_gone(w->m);
+    free(co_steal_ptr(w->lease));
+    finish(w);
 }
 
 /* ---- own keys ---- */
@@ -413,8 +424,14 @@ static bool act(struct etcd *w, const struct rt_etcd_decision *d) {
         rt_rdzv_all_done(w->m);
         return false;
     case RT_ETCD_END:
-        rt_rdzv_end(w->m, d->code, d->why);
-        return false;
+        (void)co_err_set(&w->over, d->code, "%s", d->why);
+        if (w->m->state == RT_RDZV_MET) { /* or the others would take this node for the cause */
+            w->code = 0;
+            free(w->why);
+            w->why = co_xstrdup(d->why);
+            w->say |= SAY_WHY;
+        }
+        return true;
     }
     return true;
 }
@@ -515,25 +532,31 @@ static void rest(struct etcd *w) {
 
 static void step(struct etcd *w) {
     int64_t now = co_now_ms();
-    bool leaving = w->m->state == RT_RDZV_LEAVING;
+    bool leaving = w->m->state == RT_RDZV_LEAVING, over = w->over.code != 0;
+    if (!w->watching && !co_timer_armed(w->watch_timer) && w->have_view &&
+        w->m->state < RT_RDZV_LEAVING) {
+        watch(w);
+    }
     if (co_httpc_busy(w->http) || w->m->state == RT_RDZV_ENDED) {
         return;
     }
     if (w->m->options.user && !w->token) {
         authenticate(w);
+    } else if (over && !w->lease) {
+        finish(w);
     } else if (!w->lease && !leaving) {
         grant(w, ttl_seconds(w), on_lease);
-    } else if (w->lease && now >= w->refresh_at) {
+    } else if (!over && w->lease && now >= w->refresh_at) {
         call(w, "/v3/lease/keepalive", lease_body(w->lease), on_refreshed);
     } else if (w->say && !w->memo) {
         grant(w, MEMO_SECONDS, on_memo);
     } else if (w->say) {
         say(w);
-    } else if (leaving) {
-        if (w->lease && !w->revoked) {
+    } else if (leaving || over) {
+        if (w->lease) {
             call(w, "/v3/lease/revoke", lease_body(w->lease), on_revoked);
         } else {
-            rt_rdzv_gone(w->m);
+            finish(w);
         }
     } else if (!w->have_view) {
         look(w);
@@ -545,9 +568,6 @@ static void step(struct etcd *w) {
         look(w);
     } else {
         rest(w);
-    }
-    if (!w->watching && !co_timer_armed(w->watch_timer) && !leaving && w->have_view) {
-        watch(w);
     }
 }
 

@@ -57,7 +57,7 @@ static void missing_why(
     int64_t code = json_integer_value(co_json_at(words, "code"));
     const char *why = co_json_str(words, "why");
     b->any = true;
-    b->failed = b->failed || code >= 0;
+    b->failed = code >= 0;
     if (words) {
         (void)snprintf(b->why, sizeof(b->why), "node %.200s (rank %zu) %s: %.300s", name, rank,
             code < 0 ? "left" : "failed", why ? why : "");
@@ -67,15 +67,35 @@ static void missing_why(
     }
 }
 
-static void find_broken(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct broken *b) {
-    size_t size = json_array_size(v->roster);
-    for (size_t i = 0; i < size && !b->any; i++) {
+/* The first cause is the least: who had a reason of its own, by time; who went without a word; who
+ * ended because another one was lost. */
+static int64_t cause(const struct rt_etcd_view *v, const char *name) {
+    const json_t *words = json_object_get(v->why, name);
+    if (!words) {
+        return INT64_MAX - 1;
+    }
+    bool own = json_integer_value(co_json_at(words, "code")) != 0;
+    return own ? json_integer_value(co_json_at(words, "revision")) : INT64_MAX;
+}
+
+static void find_missing(const struct rt_etcd_view *v, struct broken *b) {
+    int64_t first = 0;
+    for (size_t i = 0; i < json_array_size(v->roster); i++) {
         const char *name = json_string_value(json_array_get(v->roster, i));
-        if (name && !rt_etcd_view_find(v, name) && !json_object_get(v->done, name)) {
+        if (!name || rt_etcd_view_find(v, name) || json_object_get(v->done, name)) {
+            continue;
+        }
+        int64_t this = cause(v, name);
+        if (!b->any || this < first) {
+            first = this;
             missing_why(v, name, i, b);
         }
     }
+}
+
+static void find_broken(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct broken *b) {
+    find_missing(v, b);
     if (!b->any && v->again) {
         b->any = b->failed = true;
         const char *why = co_json_str(v->again, "why");
@@ -169,6 +189,28 @@ static bool one_too_many(
     return true;
 }
 
+/* Who came before is right. */
+static bool clashes(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    const struct rt_etcd_node *me = rt_etcd_view_find(v, self->o->name);
+    CO_AUTOFREE struct rt_deal_node *before = co_xcalloc(v->n, sizeof(*before));
+    const struct rt_deal_node mine = {self->o->name, self->o->rank, self->o->value};
+    const struct rt_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
+    struct co_err err = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < v->n; i++) {
+        const struct rt_etcd_node *other = &v->nodes[i];
+        if (other->value_mod && by_created(&other, &me) < 0) {
+            before[n++] = (struct rt_deal_node){other->name, other->rank, other->value};
+        }
+    }
+    int r = rt_deal_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
+    if (r) {
+        set(d, RT_ETCD_END, r, "%s", err.msg);
+    }
+    return r != 0;
+}
+
 static void met(
     const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
     size_t size = json_array_size(v->roster);
@@ -200,8 +242,8 @@ static void propose(
         nodes[i] = (struct rt_deal_node){n->name, n->rank, n->value};
     }
     int r = rt_deal(nodes, v->n, &rule, order, &err);
-    if (r) {
-        set(d, RT_ETCD_END, r, "%s", err.msg);
+    if (r) { /* the later one of ours will see it and go */
+        set(d, RT_ETCD_WAIT, 0, "%s", err.msg);
         return;
     }
     for (size_t i = 0; i < v->n; i++) {
@@ -259,7 +301,7 @@ static void decide_meeting(
         return;
     }
     bool in_roster = place_in(v, self->o->name) >= 0;
-    if (mine && one_too_many(v, self, d)) {
+    if (mine && (one_too_many(v, self, d) || clashes(v, self, d))) {
         return;
     }
     if (mine && in_roster && v->round > self->round && me->ready == v->round) {

@@ -77,7 +77,8 @@ static int read_pair(const json_t *kv, struct pair *ret, struct co_err *err) {
     r = r ? r : co_base64_decode(value ? value : "", &p.value, &len, err);
     if (r) {
         pair_done(&p);
-        return co_err_wrap(err, "etcd's answer");
+        (void)co_err_wrap(err, "etcd's answer");
+        return r;
     }
     *ret = p;
     return 0;
@@ -124,6 +125,7 @@ static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
     } else if (strncmp(key, "done/", 5) == 0) {
         co_json_set(v->done, key + 5, json_incref(doc));
     } else if (strncmp(key, "why/", 4) == 0) {
+        co_json_set(doc, "revision", json_integer(p->modified));
         co_json_set(v->why, key + 4, json_incref(doc));
     } else if (strncmp(key, "node/", 5) == 0 && key[5]) {
         struct rt_etcd_node *n = node(v, key + 5, p->created);

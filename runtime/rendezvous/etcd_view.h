@@ -11,7 +11,8 @@
  *     /paddlerun/{job}/round             {"round", "restarts", "nodes": [name by rank]}
  *     /paddlerun/{job}/again             {"round", "why"}: that round shall end
  *     /paddlerun/{job}/done/{name}       {"round"}: its workers ended well (10 minutes)
- *     /paddlerun/{job}/why/{name}        {"round", "code", "why"}: its last words (10 minutes)
+ *     /paddlerun/{job}/why/{name}        {"round", "code", "why"}: its last words (10 minutes);
+ *                                         code < 0: asked to stop, 0: as another one was lost
  *
  * One node (the first of ours) writes the next round by compare-and-swap when all are ready. */
 #pragma once

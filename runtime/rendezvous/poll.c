@@ -78,7 +78,8 @@ int rt_poll_parse(const char *body, size_t len, struct rt_poll_round *round, str
         r = co_err_set(err, CO_INVALID, "not an object");
     }
     if (r) {
-        return co_err_wrap(err, "the master's list of nodes");
+        (void)co_err_wrap(err, "the master's list of nodes");
+        return r;
     }
     size_t size = json_object_size(o->all);
     CO_AUTOFREE struct rt_deal_node *nodes = co_xcalloc(size + 1, sizeof(*nodes));

@@ -88,7 +88,8 @@ int rt_wire_pack(const struct rt_wire_peer *peers, size_t n, struct co_buf *ret,
         int r = co_buf_add(&raw, peers[i].name, strlen(peers[i].name) + 1, err);
         r = r ? r : co_buf_add(&raw, peers[i].value, strlen(peers[i].value) + 1, err);
         if (r) {
-            return co_err_wrap(err, "values of %zu nodes", n);
+            (void)co_err_wrap(err, "values of %zu nodes", n);
+            return r;
         }
     }
     uLongf len = compressBound((uLong)raw.len);
