@@ -212,7 +212,7 @@ static int simulate(size_t n, int64_t port) {
     co_loop_free(l);
     free(nodes);
     printf("{\"nodes\": %zu, \"seconds\": %.3f, \"bytes\": %ld, \"bytes_a_node\": %ld}\n", n,
-        (double)ms / 1000, bytes, bytes / (long)n);
+        (double)ms / 1000, bytes, n ? bytes / (long)n : 0);
     return bad;
 }
 

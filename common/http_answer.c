@@ -85,17 +85,16 @@ static void headers_end(struct co_http_answer *a) {
         a->has_length = a->chunked = false;
         return;
     }
-    if (a->status == 204 || a->status == 304) {
+    bool bare = a->status == 204 || a->status == 304;
+    if (bare || (!a->chunked && a->has_length && a->left == 0)) {
         finish(a);
     } else if (a->chunked) {
         a->state = CHUNK_SIZE;
-    } else if (!a->has_length) {
+    } else if (a->has_length) {
+        a->state = LENGTH;
+    } else {
         a->close = true;
         a->state = UNTIL_CLOSE;
-    } else if (a->left == 0) {
-        finish(a);
-    } else {
-        a->state = LENGTH;
     }
 }
 

@@ -558,13 +558,11 @@ static void step(struct etcd *w) {
         } else {
             finish(w);
         }
-    } else if (!w->have_view) {
-        look(w);
-    } else if (!w->registered && w->m->state != RT_RDZV_CHANGED) {
+    } else if (w->have_view && !w->registered && w->m->state != RT_RDZV_CHANGED) {
         register_node(w);
-    } else if (w->proposal) {
+    } else if (w->have_view && w->proposal) {
         propose(w);
-    } else if (w->look || now >= w->look_at) {
+    } else if (!w->have_view || w->look || now >= w->look_at) {
         look(w);
     } else {
         rest(w);

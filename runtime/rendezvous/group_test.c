@@ -21,7 +21,7 @@ struct world {
     struct co_err err;
 };
 
-static struct rt_group_hello hello(const struct world *w, char *name) {
+static struct rt_group_hello hello(const struct world *w, const char *name) {
     return (struct rt_group_hello){.name = name,
         .id = name,
         .host = "h",
