@@ -4,10 +4,10 @@
  * fulfilled, so that an etcd that dies and returns needs no rule of its own. */
 #include "runtime/rendezvous/internal.h"
 
-#include "common/base64.h"
 #include "common/buf.h"
 #include "common/httpc.h"
 #include "common/parse.h"
+#include "runtime/rendezvous/etcd_json.h"
 #include "runtime/rendezvous/etcd_view.h"
 
 #include <stdio.h>
@@ -156,48 +156,6 @@ static void call(struct etcd *w, const char *path, json_t *body_own,
                                .arg = w});
 }
 
-static json_t *b64(const char *s) {
-    CO_AUTOFREE char *text = co_base64(s, strlen(s));
-    return json_string(text);
-}
-
-static json_t *b64_own(char *s) {
-    CO_AUTOFREE char *mine = s;
-    return b64(mine);
-}
-
-/* All keys that begin with it: up to the prefix with its last byte one higher. */
-static json_t *range(const char *prefix) {
-    json_t *r = json_object();
-    CO_AUTOFREE char *end = co_xstrdup(prefix);
-    end[strlen(end) - 1]++;
-    co_json_set(r, "key", b64(prefix));
-    co_json_set(r, "range_end", b64(end));
-    return r;
-}
-
-static json_t *request(const char *kind, json_t *body_own) {
-    json_t *r = json_object();
-    co_json_set(r, kind, body_own);
-    return r;
-}
-
-static json_t *put(char *key_own, const char *value, const char *lease) {
-    json_t *r = json_object();
-    co_json_set(r, "key", b64_own(key_own));
-    co_json_set(r, "value", b64(value));
-    if (lease) {
-        co_json_set(r, "lease", json_string(lease));
-    }
-    return request("request_put", r);
-}
-
-static json_t *put_json(char *key_own, json_t *value_own, const char *lease) {
-    CO_AUTOJSON json_t *value = value_own;
-    CO_AUTOFREE char *text = co_json_dump(value);
-    return put(key_own, text, lease);
-}
-
 static void transact(struct etcd *w, json_t *ops_own, json_t *compare_own,
     void (*then)(struct etcd *w, const json_t *answer)) {
     json_t *body = json_object();
@@ -303,10 +261,11 @@ static void register_node(struct etcd *w) {
     co_json_set(doc, "id", json_string(w->id));
     co_json_set(doc, "host", co_json_string(o->host ? o->host : ""));
     co_json_set(doc, "ready", json_integer(joins ? w->view.round + 1 : w->view.round));
-    co_json_append(ops, put(co_xasprintf("%s%s", w->view.prefix_beat, o->name), o->name, w->lease));
-    co_json_append(ops,
-        put(co_xasprintf("%s%s/%d", w->view.prefix_info, o->name, o->rank), o->value, w->lease));
-    co_json_append(ops, put_json(ours(w, "node/", o->name), doc, w->lease));
+    co_json_append(
+        ops, rt_etcd_put(co_xasprintf("%s%s", w->view.prefix_beat, o->name), o->name, w->lease));
+    co_json_append(ops, rt_etcd_put(co_xasprintf("%s%s/%d", w->view.prefix_info, o->name, o->rank),
+                            o->value, w->lease));
+    co_json_append(ops, rt_etcd_put_json(ours(w, "node/", o->name), doc, w->lease));
     w->self.beat_deleted = false;
     transact(w, ops, NULL, on_registered);
 }
@@ -329,22 +288,24 @@ static void say(struct etcd *w) {
     const char *why = w->why ? w->why : "";
     json_t *ops = json_array();
     if (w->say & SAY_DONE) {
-        co_json_append(ops, put_json(ours(w, "done/", o->name), document(w->self.round), w->memo));
+        co_json_append(
+            ops, rt_etcd_put_json(ours(w, "done/", o->name), document(w->self.round), w->memo));
     }
     if (w->say & SAY_AGAIN) {
         json_t *doc = document(w->self.round);
         CO_AUTOFREE char *text = co_xasprintf("node %s starts again: %s", o->name, why);
         co_json_set(doc, "why", co_json_string(text));
-        co_json_append(ops, put_json(ours(w, "again", ""), doc, w->memo));
+        co_json_append(ops, rt_etcd_put_json(ours(w, "again", ""), doc, w->memo));
     }
     if (w->say & SAY_WHY) {
         json_t *doc = document(w->self.round);
         co_json_set(doc, "code", json_integer(w->code));
         co_json_set(doc, "why", co_json_string(why));
-        co_json_append(ops, put_json(ours(w, "why/", o->name), doc, w->memo));
+        co_json_append(ops, rt_etcd_put_json(ours(w, "why/", o->name), doc, w->memo));
     }
     if (w->say & SAY_STATUS) { /* Paddle's nodes do not start again when it is "completed" */
-        co_json_append(ops, put(co_xasprintf("/paddle/%s", o->job_id), "completed", w->memo));
+        co_json_append(
+            ops, rt_etcd_put(co_xasprintf("/paddle/%s", o->job_id), "completed", w->memo));
     }
     transact(w, ops, NULL, on_said);
 }
@@ -359,15 +320,9 @@ static void on_proposed(struct etcd *w, const json_t *answer) {
 
 static void propose(struct etcd *w) {
     CO_AUTOFREE char *key = ours(w, "round", "");
-    CO_AUTOFREE char *revision = co_xasprintf("%lld", (long long)w->view.round_mod);
-    json_t *compare = json_object(), *all = json_array(), *ops = json_array();
-    co_json_set(compare, "key", b64(key));
-    co_json_set(compare, "target", json_string("MOD"));
-    co_json_set(compare, "result", json_string("EQUAL"));
-    co_json_set(compare, "mod_revision", json_string(revision));
-    co_json_append(all, compare);
-    co_json_append(ops, put_json(co_xstrdup(key), co_steal_ptr(w->proposal), NULL));
-    transact(w, ops, all, on_proposed);
+    json_t *ops = json_array();
+    co_json_append(ops, rt_etcd_put_json(co_xstrdup(key), co_steal_ptr(w->proposal), NULL));
+    transact(w, ops, rt_etcd_unchanged(key, w->view.round_mod), on_proposed);
 }
 
 static void keep_proposal(struct etcd *w, const struct rt_etcd_decision *d) {
@@ -471,7 +426,7 @@ static void look(struct etcd *w) {
     json_t *ops = json_array();
     w->look = false;
     for (size_t i = 0; i < CO_ARRAY_LEN(prefixes); i++) {
-        co_json_append(ops, request("request_range", range(prefixes[i])));
+        co_json_append(ops, rt_etcd_request("request_range", rt_etcd_range(prefixes[i])));
     }
     transact(w, ops, NULL, on_look);
 }
@@ -501,7 +456,7 @@ static void watch(struct etcd *w) {
     CO_AUTOBUF struct co_buf body = CO_BUF(64 * 1024);
     CO_AUTOFREE char *header = auth_header(w);
     for (size_t i = 0; i < CO_ARRAY_LEN(prefixes); i++) {
-        CO_AUTOJSON json_t *create = request("create_request", range(prefixes[i]));
+        CO_AUTOJSON json_t *create = rt_etcd_request("create_request", rt_etcd_range(prefixes[i]));
         CO_AUTOFREE char *text = co_json_dump(create);
         (void)!co_buf_addf(&body, NULL, "%s\n", text);
     }

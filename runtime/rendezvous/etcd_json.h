@@ -1,0 +1,17 @@
+/* Requests of etcd's JSON gateway: keys and values in base64, numbers of 64 bits as strings.  Pure;
+ * the caller owns what is returned. */
+#pragma once
+
+#include <stdint.h>
+
+#include "common/json.h"
+
+/* {kind: body} */
+json_t *rt_etcd_request(const char *kind, json_t *body_own);
+/* All keys that begin with it. */
+json_t *rt_etcd_range(const char *prefix);
+/* An operation of a transaction; lease NULL: none. */
+json_t *rt_etcd_put(char *key_own, const char *value, const char *lease);
+json_t *rt_etcd_put_json(char *key_own, json_t *value_own, const char *lease);
+/* The condition of a transaction that key was written last at that revision; 0: never. */
+json_t *rt_etcd_unchanged(const char *key, int64_t revision);
