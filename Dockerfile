@@ -44,8 +44,9 @@ RUN /image/compiler "$TARGETARCH" libuv1-dev libjansson-dev libyaml-dev libmicro
       libxxhash-dev libdnnl-dev protobuf-c-compiler:native
 COPY . /src
 ARG VERSION=unknown
-RUN /image/make "$TARGETARCH" paddlerun wide_and_deep \
+RUN /image/make "$TARGETARCH" paddlerun paddle-pserver wide_and_deep \
     && /image/root "$TARGETARCH" /root/runtime /out/bin/paddlerun:/usr/local/bin/paddlerun \
+         /out/bin/paddle-pserver:/usr/local/bin/paddle-pserver \
          /out/bin/wide_and_deep:/usr/local/bin/wide_and_deep \
     && mkdir -m 1777 /root/runtime/workspace
 
