@@ -349,6 +349,7 @@ def test_lists_of_several_pages_survive_a_lost_token(plane, operator, kubelet, n
         list(pool.map(make, range(510)))
     gone = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired", "code": 410,
                        "message": "The provided continue parameter is too old"})
+    proxy.limit = 500
     proxy.faults = [Fault("configmaps.*continue=", "status", times=1, status=410, body=gone)]
     o = operator(kubeconfig=config)
     plane.create(ns, "j", ps=None, worker=1)
