@@ -31,20 +31,11 @@ static void out(const struct rt_say *s, const char *text) {
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
-static void notes(const struct rt_say *s, const char *text) {
-    while (text && *text) {
-        static const char warning[] = "WARNING ", info[] = "INFO ";
-        bool warn = strncmp(text, warning, sizeof(warning) - 1) == 0;
-        text += warn ? sizeof(warning) - 1 : sizeof(info) - 1;
-        /* A note ends where the next one begins. */
-        const char *end = text;
-        do {
-            end += strcspn(end, "\n");
-            end += *end == '\n';
-        } while (*end && strncmp(end, warning, sizeof(warning) - 1) != 0 &&
-                 strncmp(end, info, sizeof(info) - 1) != 0);
-        rt_say(s, warn ? RT_SAY_WARNING : RT_SAY_INFO, "%.*s", (int)(end - text - 1), text);
-        text = end;
+static void notes(const struct rt_say *s, const struct rt_list *l) {
+    for (size_t i = 0; i < l->n; i++) {
+        const char *text = strchr(l->item[i], ' ') + 1;
+        bool warn = l->item[i][0] == 'W';
+        rt_say(s, warn ? RT_SAY_WARNING : RT_SAY_INFO, "%s", text);
     }
 }
 
@@ -73,7 +64,7 @@ static void old_mode(const struct rt_say *s, const struct rt_job *j) {
 void rt_story_begin(const struct rt_say *s, const struct rt_job *j) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     (void)!rt_report_configuration(j, &b, NULL);
-    notes(s, j->notes.data);
+    notes(s, &j->notes);
     if (old(s)) {
         out(s, "-----------  Configuration Arguments -----------\n");
         out(s, b.data);

@@ -10,7 +10,6 @@
 
 enum {
     NODES_MAX = 100000,
-    NOTES_MAX = 1 << 20,
     PORT_MAX = 65535,
     LEGACY_PORT = 6170, /* of trainers that were named without a port */
 };
@@ -137,10 +136,10 @@ static int way_endpoints(struct rt_job *j, const char *name, const char *text, s
     rt_list_split(&j->endpoints, text);
     distinct_hosts(&j->endpoints, &j->hosts);
     CO_AUTOFREE char *list = rt_list_python(j->endpoints.item, j->endpoints.n);
-    int r = co_buf_addf(&j->notes, err, "INFO args reset by env %s\n%s\n", name, list);
+    rt_list_add_own(&j->notes, co_xasprintf("INFO args reset by env %s\n%s", name, list));
     j->nodes_min = j->nodes_max = (int)j->hosts.n;
     j->way = j->hosts.n > 1 ? RT_WAY_ENDPOINTS : RT_WAY_ALONE;
-    return r || j->hosts.n < 2 ? r : find_self(j, name, err);
+    return j->hosts.n < 2 ? 0 : find_self(j, name, err);
 }
 
 static int way_ips(struct rt_job *j, struct co_err *err) {
@@ -373,16 +372,15 @@ int rt_job_plan(const struct rt_options *options, const struct rt_node *node, rt
     struct rt_job j = {.options = options,
         .node = node,
         .format = options->format,
-        .rank = (int)options->number[RT_OPT_RANK],
-        .notes = CO_BUF(NOTES_MAX)};
+        .rank = (int)options->number[RT_OPT_RANK]};
     const bool is_process = is_given(options, &e);
     j.mode = mode_of(options, is_process);
     j.ip = own_ip(&j);
     j.master = master_of(&j, &j.held);
     int r = parse_nodes(&j, err);
     j.way = j.nodes_max > 1 || j.elastic ? RT_WAY_MEET : RT_WAY_ALONE;
-    if (!r && j.ip != node->ip) {
-        r = co_buf_addf(&j.notes, err, "WARNING Host ip reset to %s\n", j.ip);
+    if (j.ip != node->ip) {
+        rt_list_add_own(&j.notes, co_xasprintf("WARNING Host ip reset to %s", j.ip));
     }
     if (!r && is_process) {
         given(&j, &e);
@@ -406,7 +404,7 @@ void rt_job_done(struct rt_job *j) {
     for (int s = 0; s < RT_SEAT_COUNT; s++) {
         rt_list_done(&j->seats[s]);
     }
-    co_buf_done(&j->notes);
+    rt_list_done(&j->notes);
     free(j->held);
 }
 

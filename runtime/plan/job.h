@@ -54,7 +54,7 @@ struct rt_job {
     struct rt_list hosts;                /* of RT_WAY_ENDPOINTS and RT_WAY_IPS, by rank */
     struct rt_list seats[RT_SEAT_COUNT]; /* of RT_WAY_LISTS */
     char *held;                          /* what master points to, where it was not given as such */
-    struct co_buf notes; /* what Paddle's launcher logs about it: lines "LEVEL text" */
+    struct rt_list notes; /* for the log, as Paddle's launcher says it: "LEVEL text" */
 };
 
 extern const char *const rt_mode_name[RT_MODE_COUNT]; /* "collective", "ps", "rpc" */
