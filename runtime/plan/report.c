@@ -62,7 +62,7 @@ static int table_row(
 
 static int table_rule(struct co_buf *b, int width, char c, struct co_err *err) {
     char line[256];
-    size_t n = (size_t)(width + 2 + TABLE_VALUE);
+    size_t n = (size_t)width + 2 + TABLE_VALUE;
     n = n < sizeof(line) ? n : sizeof(line) - 1;
     memset(line, c, n);
     line[n] = '\0';
