@@ -6,6 +6,7 @@
 #include "runtime/launch/children.h"
 #include "runtime/launch/node.h"
 #include "runtime/launch/ports.h"
+#include "runtime/launch/quiet.h"
 #include "runtime/launch/say.h"
 #include "runtime/rendezvous/rendezvous.h"
 #include "runtime/plan/plan.h"
@@ -25,12 +26,14 @@ struct rt_launch {
     /* One round: from the nodes' meeting to the end of the processes. */
     struct rt_plan plan;
     struct rt_childlog **log; /* of plan.process[i]; NULL: its output is this process's */
+    struct rt_quiet *quiet;   /* watches this node's servers for workers of others; or NULL */
     int round;
-    size_t n_left;  /* processes whose end ends this node's work: workers, or all */
-    bool running;   /* processes exist */
-    bool again;     /* another round follows */
-    bool completed; /* the workers ended well */
-    bool echoing;   /* a log is still being copied to stdout */
+    size_t n_workers; /* of this node */
+    size_t n_left;    /* processes whose end ends this node's work: workers, or all */
+    bool running;     /* processes exist */
+    bool again;       /* another round follows */
+    bool completed;   /* the workers ended well */
+    bool echoing;     /* a log is still being copied to stdout */
     /* The end. */
     bool over;    /* code is final */
     bool parting; /* the others are being told */

@@ -7,10 +7,14 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "common/parse.h"
 #include "runtime/launch/launch_internal.h"
 #include "runtime/launch/story.h"
 
-enum { DETAIL_BYTES = 3000 /* of a failed child's log */ };
+enum {
+    DETAIL_BYTES = 3000, /* of a failed child's log */
+    QUIET_MS = 5000,     /* servers whom nobody was connected to for so long are not needed */
+};
 
 /* ---- logs -------------------------------------------------------------------------------- */
 
@@ -114,8 +118,31 @@ void rt_round_stop_servers(struct rt_launch *l) {
     }
 }
 
+static void nobody_connected(void *arg) {
+    struct rt_launch *l = arg;
+    rt_say(&l->say, RT_SAY_INFO,
+        "no worker has been connected to the servers of this node for %d s", QUIET_MS / 1000);
+    rt_round_stop_servers(l);
+}
+
+/* Launchers that were given lists do not meet: what is left is to look who is connected. */
+static void watch_connections(struct rt_launch *l, bool used) {
+    CO_AUTOFREE uint16_t *ports = co_xcalloc(l->plan.n, sizeof(*ports));
+    size_t n = 0;
+    for (size_t i = 0; i < l->plan.n; i++) {
+        const struct rt_process *p = &l->plan.process[i];
+        struct co_hostport hp;
+        const char *endpoint = l->plan.endpoints[p->seat].item[p->index];
+        if (p->seat == RT_SEAT_SERVER && co_parse_hostport("server", endpoint, &hp, NULL) == 0) {
+            ports[n++] = hp.port;
+        }
+    }
+    l->quiet = rt_quiet_new(l->loop, ports, n, QUIET_MS, used, nobody_connected, l);
+}
+
 /* Servers of several nodes serve everybody's workers: they stay until all of those are done. */
 static void workers_done(struct rt_launch *l) {
+    const bool had_workers = l->n_workers > 0;
     l->completed = true;
     if (l->job.mode != RT_MODE_PS || l->job.way == RT_WAY_GIVEN) {
         return; /* the last one has ended */
@@ -125,9 +152,7 @@ static void workers_done(struct rt_launch *l) {
     } else if (l->plan.n_nodes == 1) {
         rt_round_stop_servers(l);
     } else if (rt_children_running(l->children)) {
-        rt_say(&l->say, RT_SAY_INFO,
-            "the workers of this node are done; its servers stay for those of other nodes, until "
-            "SIGTERM: a --master would tell when all are done");
+        watch_connections(l, had_workers);
     }
 }
 
@@ -292,6 +317,7 @@ void rt_round_start(struct rt_launch *l, const char *const *values, size_t n, si
     for (size_t i = 0; i < l->plan.n; i++) {
         l->n_left += counts(l, i);
     }
+    l->n_workers = l->n_left;
     rt_story_run(&l->say, &l->job, &l->plan);
     const char *dir = l->options->text[RT_OPT_LOG_DIR];
     if (*dir && make_dirs(dir, &err)) {
@@ -307,6 +333,7 @@ void rt_round_start(struct rt_launch *l, const char *const *values, size_t n, si
 const struct rt_children_fns rt_round_fns = {.ended = ended, .killing = killing, .empty = empty};
 
 void rt_round_done(struct rt_launch *l) {
+    rt_quiet_free(l->quiet);
     close_logs(l);
     rt_plan_done(&l->plan);
 }

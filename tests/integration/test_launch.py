@@ -246,6 +246,31 @@ def test_a_node_that_fails_ends_the_others():
     assert time.monotonic() - begin < 10
 
 
+LISTS = """import os, socket, sys, time
+s = socket.socket()
+if os.environ["TRAINING_ROLE"] == "PSERVER":
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    s.bind((os.environ["POD_IP"], int(os.environ["PADDLE_PORT"])))
+    s.listen()
+    kept = []
+    while True:
+        kept.append(s.accept())
+time.sleep(1)
+all = [socket.create_connection(e.rsplit(":", 1)) for e in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")]
+time.sleep(int(os.environ["PADDLE_TRAINER_ID"]) * 2)
+"""
+
+
+def test_servers_of_lists_end_when_nobody_is_connected():
+    """Launchers that were given all addresses do not meet; Paddle's wait for ever here."""
+    pathlib.Path("lists.py").write_text(LISTS)
+    a, b = free_port(), free_port()
+    words = [f"--servers=127.0.0.2:{a},127.0.0.3:{b}", "--trainers=127.0.0.2:1,127.0.0.3:1", "lists.py"]
+    done = finish([start("--log_dir", f"n{i}", *words, env={"POD_IP": f"127.0.0.{i}"}) for i in (2, 3)], 60)
+    assert [d[0] for d in done] == [0, 0], done
+    assert "no worker has been connected to the servers of this node for 5 s" in done[0][2]
+
+
 def test_all_start_again_when_a_worker_fails():
     once = script("once.sh", '#!/bin/sh\necho "rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"\n'
                              '[ "$PADDLE_TRAINER_ID" = 1 ] && mkdir failed 2>/dev/null && exit 9\nexec sleep 0.5\n')
