@@ -571,15 +571,15 @@ static void close_connections(struct co_httpd *h) {
 int co_httpd_secure(struct co_httpd *h, const char *cert, const char *key, struct co_err *err) {
     assert(h->busy == 0);
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_LISTEN_FD);
-    CO_AUTOCLOSE int fd = fcntl(info->listen_fd, F_DUPFD_CLOEXEC, 0);
+    int fd = fcntl(info->listen_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
         return co_err_errno(err, errno, "cannot go on listening");
     }
     struct MHD_Daemon *mhd = start_mhd(h, fd, cert, key);
     if (!mhd) {
+        co_close(fd);
         return co_err_set(err, CO_INVALID, NOT_A_CERT);
     }
-    fd = -1;
     close_connections(h);
     struct MHD_Daemon *old = h->mhd;
     int r = watch_mhd(h, mhd, err);

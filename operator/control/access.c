@@ -65,8 +65,10 @@ void op_access_free(struct op_access *a) {
     if (!a) {
         return;
     }
-    while (a->reviews) {
-        review_free(a->reviews);
+    struct review *next;
+    for (struct review *v = a->reviews; v; v = next) {
+        next = v->next;
+        review_free(v);
     }
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
         free(a->verdicts[i].key);
