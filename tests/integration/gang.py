@@ -1,5 +1,5 @@
-"""A control plane with schedulers that place gangs: kube-scheduler, and as they are released Volcano, Kueue and
-scheduler-plugins' coscheduling, as processes beside it; and nodes that a thread plays."""
+"""A control plane with schedulers that place gangs: kube-scheduler, and as they are released Volcano and Kueue, as
+processes beside it; and nodes that a thread plays.  Of scheduler-plugins there is the CRD alone."""
 import base64
 import contextlib
 import datetime
@@ -58,12 +58,12 @@ class Program:
         self.p.wait()
 
 
-def program(name):
-    """The path of a program of deploy/local/build; built when it is not there."""
+def program(name, output=None):
+    """The path of what deploy/local/build makes; built when it is not there."""
     cache = pathlib.Path(os.environ.get("LOCAL_CLUSTER_CACHE", pathlib.Path(
         os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "local-cluster"))
     subprocess.run([ROOT / "deploy/local/build", name], check=True, timeout=1800, stdin=subprocess.DEVNULL)
-    return max(cache.glob(f"*/{name}"))
+    return max(cache.glob(output or f"*/{name}"))
 
 
 class Nodes(Kubelet):
@@ -141,19 +141,6 @@ class GangPlane(ControlPlane):
     def queue_open(self):
         q = self.custom.get_cluster_custom_object("scheduling.volcano.sh", "v1beta1", "queues", "default")
         return q.get("status", {}).get("state") == "Open"
-
-    def coscheduling(self):
-        scheduler = program("coscheduler")
-        self.install(scheduler.parent / "manifests/crd.yaml")
-        conf = pathlib.Path(self.dir) / "conf/coscheduler.yaml"
-        name = {"name": "Coscheduling"}
-        conf.write_text(yaml.safe_dump({
-            "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-            "leaderElection": {"leaderElect": False}, "clientConnection": {"kubeconfig": self.kubeconfig},
-            "profiles": [{"schedulerName": "coscheduler", "pluginConfig": [{**name, "args": {"permitWaitingTimeSeconds": 3}}],
-                          "plugins": {"multiPoint": {"enabled": [name]},
-                                      "queueSort": {"enabled": [name], "disabled": [{"name": "*"}]}}}]}))
-        self.run("coscheduler", scheduler, "--config", conf, "--secure-port=0").alive()
 
     def kueue(self):
         controller = program("kueue")

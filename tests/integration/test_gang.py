@@ -4,7 +4,7 @@ import random
 import pytest
 import yaml
 
-from gang import GangPlane
+from gang import GangPlane, program
 from install import ACCOUNT, helm
 from rig import ROOT, Operator, account_kubeconfig, wait_for
 
@@ -27,11 +27,6 @@ def volcano(gangs):
 @pytest.fixture(scope="module")
 def kueue(gangs):
     gangs.kueue()
-
-
-@pytest.fixture(scope="module")
-def coscheduling(gangs):
-    gangs.coscheduling()
 
 
 @pytest.fixture
@@ -106,8 +101,11 @@ def test_volcanos_example_runs_unchanged(gangs, volcano, place):
         assert mine == {"scheduling.k8s.io/group-name": name, "volcano.sh/job-name": name, "volcano.sh/job-version": "0",
                         "volcano.sh/task-spec": p.metadata.annotations["paddle-resource"], "volcano.sh/queue-name": "default"}
     wait_for(lambda: gangs.get(ns, *POD_GROUP, name)["status"]["phase"] == "Running", 10, "Volcano sees them run")
-    # What waited while the group was not in.
-    assert not [e for e in gangs.events(ns) if e[0] in ("NameTaken", "Create")]
+    # The group follows, and a pod that joins is not held back by it.
+    gangs.patch(ns, name, {"spec": {"worker": {"replicas": 3}}})
+    wait_for(lambda: gangs.get(ns, *POD_GROUP, name)["spec"] == {**group["spec"], "minMember": 5, "minResources": {"cpu": "1200m"}},
+             10, lambda: gangs.get(ns, *POD_GROUP, name)["spec"])
+    wait_for(lambda: gangs.job(ns, name)["status"]["readyWorker"] == "3/3", SECONDS, "the third worker runs")
 
 
 def test_volcano_lets_no_pod_be_made_without_room(gangs, volcano, place):
@@ -138,33 +136,49 @@ def test_volcanos_own_user_group_is_used(gangs, volcano, place):
     wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 20, "deleted at the end")
 
 
-# ---- schedulers that look at pods -------------------------------------------------------------
+# ---- groups beside pods -----------------------------------------------------------------------
 
-KINDS = {
-    "coscheduling": ("coscheduler", ("scheduling.x-k8s.io", "v1alpha1", "podgroups"),
-                     {"minMember": 2, "minResources": {"cpu": "3"}}),
-    "native": (None, ("scheduling.k8s.io", "v1alpha1", "workloads"),
-               {"controllerRef": {"apiGroup": "batch.paddlepaddle.org", "kind": "PaddleJob", "name": "second"},
-                "podGroups": [{"name": "job", "policy": {"gang": {"minCount": 2}}}]}),
-}
+NATIVE = ("scheduling.k8s.io", "v1alpha1", "workloads")
+COSCHEDULING = ("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_pod_is_placed_where_only_one_of_two_fits(gangs, place, kind, request):
-    scheduler, resource, spec = KINDS[kind]
-    if scheduler:
-        request.getfixturevalue(kind)
-    ns = place(kind)
-    create(gangs, ns, "first", workers(1, "1500m", scheduler))
+def test_kube_scheduler_places_no_pod_where_one_of_two_fits(gangs, place):
+    ns = place("native")
+    create(gangs, ns, "first", workers(1, "1500m"))
     gangs.wait_phase(ns, "first", "Running", SECONDS)
-    create(gangs, ns, "second", workers(2, "1500m", scheduler))
+    create(gangs, ns, "second", workers(2, "1500m"))
     waiting(gangs, ns, "second", "Unschedulable", "pod second-worker-")
-    assert gangs.get(ns, *resource, "second")["spec"] == spec
+    assert gangs.get(ns, *NATIVE, "second")["spec"] == {
+        "controllerRef": {"apiGroup": "batch.paddlepaddle.org", "kind": "PaddleJob", "name": "second"},
+        "podGroups": [{"name": "job", "policy": {"gang": {"minCount": 2}}}]}
     assert not any(p.spec.node_name for n, p in gangs.pods(ns).items() if n.startswith("second"))
     end_first(gangs, ns)
     gangs.wait_phase(ns, "first", "Completed", SECONDS)
-    wait_for(lambda: not gangs.get(ns, *resource, "first"), 10, "the group of a job that has ended is deleted")
+    wait_for(lambda: not gangs.get(ns, *NATIVE, "first"), 10, "the group of a job that has ended is deleted")
     gangs.wait_phase(ns, "second", "Running", SECONDS)
+    # What cannot be changed is made anew.
+    gangs.patch(ns, "second", {"spec": {"worker": {"replicas": 1}}})
+
+    def minimum():
+        load = gangs.get(ns, *NATIVE, "second")
+        return load and load["spec"]["podGroups"][0]["policy"]["gang"]["minCount"]
+    wait_for(lambda: minimum() == 1, 10, "the group of one worker")
+    wait_for(lambda: gangs.job(ns, "second")["status"]["readyWorker"] == "1/1", SECONDS, "the other worker gone")
+
+
+def test_coschedulings_group_and_label(gangs, place):
+    """The CRD as it is released; its scheduler is not here, so pods are placed one by one."""
+    gangs.install(program("coscheduling", "scheduler-plugins-*/manifests/crd.yaml"))
+    ns = place("coscheduling")
+    create(gangs, ns, "first", workers(2, "500m"))
+    gangs.wait_phase(ns, "first", "Running", SECONDS)
+    assert gangs.get(ns, *COSCHEDULING, "first")["spec"] == {"minMember": 2, "minResources": {"cpu": "1"}}
+    assert {p.metadata.labels["scheduling.x-k8s.io/pod-group"] for p in gangs.pods(ns).values()} == {"first"}
+    gangs.patch(ns, "first", {"spec": {"worker": {"replicas": 3}}})
+    wait_for(lambda: gangs.get(ns, *COSCHEDULING, "first")["spec"] == {"minMember": 3, "minResources": {"cpu": "1500m"}}, 10,
+             "the group follows")
+    end_first(gangs, ns)
+    wait_for(lambda: not gangs.get(ns, *COSCHEDULING, "first"), 20, "deleted at the end")
 
 
 def test_where_the_api_server_has_no_such_groups(plane, operator, kubelet, ns):
