@@ -79,8 +79,8 @@ static void a_group_is_restarted_as_a_whole(void **state) {
     expect_status(&c, "phase", "Running");
     expect_status(&c, "reason", "");
     expect_condition(&c, "Restarting", "False PodFailed restart 1 of 2: " NO_DATA);
-    assert_string_equal(
-        co_json_str(c.objects[TK_CONFIGMAPS], "x", "metadata", "labels", OP_LABEL_ATTEMPT), "1");
+    const json_t *cm = json_object_get(c.objects[TK_CONFIGMAPS], "x");
+    assert_string_equal(co_json_str(cm, "metadata", "labels", OP_LABEL_ATTEMPT), "1");
     tk_done(&c);
 }
 
