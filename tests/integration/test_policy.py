@@ -42,7 +42,8 @@ class Story(threading.Thread):
         self.start()
 
     def run(self):
-        for e in self.w.stream(self.plane.custom.list_namespaced_custom_object, *GROUP, self.ns, "paddlejobs"):
+        for e in self.w.stream(self.plane.custom.list_namespaced_custom_object, *GROUP, self.ns, "paddlejobs",
+                               timeout_seconds=60):
             self.lines.append(e["object"].get("status", {}).get("phase"))
 
     def phases(self):
@@ -71,9 +72,9 @@ def test_a_failed_pod_restarts_the_whole_group_until_the_budget_is_spent(plane, 
     # What still runs is stopped; what failed is kept, as cleanPodPolicy says.
     wait_for(lambda: sorted(plane.pods(ns)) == ["j-ps-0"], why=lambda: sorted(plane.pods(ns)))
     assert all(len(seen) == 2 for key, seen in kubelet.created.items() if key[0] == ns)
-    assert story.phases() in (["Pending", "Running", "Restarting", "Running", "Failed"],
-                              ["Pending", "Starting", "Running", "Restarting", "Running", "Failed"]), story.lines
     story.w.stop()
+    phases = story.phases()     # before it runs, some are passed too fast to be worth a line
+    assert phases[-4:] == ["Running", "Restarting", "Running", "Failed"] and set(phases[:-4]) <= {"Pending", "Starting"}, story.lines
 
 
 @pytest.mark.parametrize("rules,code,restarts,phase,reason", [
