@@ -10,6 +10,7 @@
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
+# make image-test the Dockerfile built for real, amd64 and arm64, with buildah on a debootstrap base (root; minutes)
 # make wheel      python -m paddlerun, as a wheel in build/wheel
 # make install    programs, library and header below PREFIX (/usr/local)
 # make packages   installs the Debian packages that all this needs (root or sudo)
@@ -91,7 +92,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests test unit integration e2e check san fuzz fuzzers bench bench-operator bench-launch chaos soak demo demo-down \
-        image wheel install packages clean manifests docs
+        image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
 all: $(addprefix $(BUILD)/bin/,$(PROGRAMS) paddle-gate) $(BUILD)/lib/libpaddlert.a
@@ -227,6 +228,8 @@ demo-down:
 	@deploy/demo down
 image: all
 	@deploy/local/images
+image-test:
+	@deploy/image/test
 
 # Committed files that are printed from tables in the code; `make check` compares.
 manifests docs: all

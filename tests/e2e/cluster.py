@@ -187,7 +187,7 @@ class Space:
             lambda: cluster.core.read_namespaced_service_account("default", name)))
 
     def delete(self):
-        self.c.core.delete_namespace(self.name, grace_period_seconds=0)
+        self.quiet(lambda: self.c.core.delete_namespace(self.name, grace_period_seconds=0))
 
     @staticmethod
     def quiet(ask):

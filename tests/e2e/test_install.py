@@ -1,0 +1,69 @@
+"""Other ways to install, with real pods: Helm over what kubectl applied, and an operator of one namespace."""
+import json
+
+import pytest
+import yaml
+
+from cluster import CACHE, DEPLOYMENT, ROOT, SERVE, STATE, SYSTEM, make, role, sh, wait
+
+SHORT = "sleep 1; echo done"
+
+
+def uids(space, job):
+    return {p.metadata.name: (p.metadata.uid, p.status.container_statuses[0].restart_count) for p in space.pods(job)}
+
+
+def helm(*args):
+    return sh(next(CACHE.glob("helm-*/helm")), "--kubeconfig", STATE / "kubeconfig", *args, seconds=100)
+
+
+@pytest.mark.deadline(240)
+def test_helm_takes_over_what_kubectl_applied_and_goes_without_a_trace(space):
+    c, k = space.c, space.c.kubectl
+    space.create(make("long", worker=role(SERVE, 2)))
+    space.wait_phase("long", "Running", 40)
+    before = uids(space, "long")
+    try:
+        helm("install", "paddle-operator", ROOT / "deploy/charts/paddle-operator", "-n", SYSTEM, "--take-ownership",
+             "--skip-crds", "--set", "replicas=2", "--wait", "--timeout", "60s")
+        assert json.loads(k("-n", SYSTEM, "get", "deployment", DEPLOYMENT, "-o", "json"))["status"]["readyReplicas"] == 2
+        space.create(make("short", worker=role(SHORT, 2)))
+        space.wait_completed("short", 60)
+        helm("upgrade", "paddle-operator", ROOT / "deploy/charts/paddle-operator", "-n", SYSTEM, "--wait", "--timeout", "60s")
+        helm("uninstall", "paddle-operator", "-n", SYSTEM, "--wait", "--timeout", "60s")
+        assert DEPLOYMENT not in k("-n", SYSTEM, "get", "deployments")
+        assert space.phase("long") == "Running" and uids(space, "long") == before
+    finally:
+        k("apply", "-f", ROOT / "deploy/v1/operator.yaml")
+        wait("the operator ready", 60, c.operator_ready)
+    c.kill(space.wait_running("long-worker-0"), signal="TERM")
+    c.kill(space.wait_running("long-worker-1"), signal="TERM")
+    space.wait_completed("long", 40)
+
+
+@pytest.mark.deadline(180)
+def test_an_operator_of_one_namespace_goes_with_it(space):
+    """No other operator runs; the namespace is deleted with operator, lease, gate and a job that runs."""
+    c, k = space.c, space.c.kubectl
+    overlay = ROOT / "build" / space.name
+    overlay.mkdir(parents=True)
+    (overlay / "kustomization.yaml").write_text(yaml.safe_dump({
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": space.name,
+        "resources": ["../../deploy/kustomize/namespaced"]}))
+    k("-n", SYSTEM, "scale", "deployment", DEPLOYMENT, "--replicas=0")
+    try:
+        wait("no operator", 30, lambda: not c.operator_pod())
+        k("apply", "-k", overlay)
+        k("-n", space.name, "rollout", "status", f"deployment/{DEPLOYMENT}", "--timeout=60s", seconds=70)
+        space.create(make("short", worker=role(SHORT, 2)))
+        space.wait_completed("short", 60)
+        space.create(make("long", worker=role(SERVE, 1)))
+        space.wait_phase("long", "Running", 40)
+        space.delete()
+        wait("the namespace gone", 60, lambda: "NotFound" in k("get", "namespace", space.name, check=False))
+    finally:
+        k("-n", SYSTEM, "scale", "deployment", DEPLOYMENT, "--replicas=1")
+        for f in overlay.iterdir():
+            f.unlink()
+        overlay.rmdir()
+        wait("the operator ready", 60, c.operator_ready)
