@@ -26,24 +26,36 @@ rules:
 # Admission asks for these, the operator never: (resource, verb) -> the request that is refused without it.
 ASKED_BY_ADMISSION = {("paddlejobs/finalizers", "update"): ("pods", "create")}
 
-# Name -> roles and spec.
+# Name -> roles and spec, and below the resources whose rights a job is for: an operator that lacks one gets those alone.
 JOBS = {
     "ends": dict(ps=None, worker=1, intranet="Service", cleanPodPolicy="Always", ttlSecondsAfterFinished=1),
     "ends-many": dict(ps=None, worker=8, cleanPodPolicy="Always"),      # enough pods to be deleted together
-    "grows": dict(ps=None, worker=1),
+    "swept": dict(ps=None, worker=8, cleanPodPolicy="Always"),      # as many as go with one request
+    "scaled": dict(ps=None, worker=1),
+    "restarts": dict(ps=None, worker=1, backoffLimit=1),
     "rejected": dict(ps=None, worker=1, image=" "),     # the same event again and again: it is counted up
 }
 UPSTREAMS = "service"       # a job of upstream's, with finalizer and Services to take over
+FOR = {
+    "paddlejobs": ["ends", UPSTREAMS], "paddlejobs/status": ["scaled"], "paddlejobs/finalizers": ["scaled"],
+    "pods": ["swept", "scaled"], "services": ["ends", UPSTREAMS], "configmaps": ["scaled", "restarts"], "events": ["rejected"],
+}
 
 
 def drive(plane, namespaces):
     """What happens to those jobs after their start, wherever they have come to it; called again and again."""
     jobs = plane.custom.list_cluster_custom_object("batch.paddlepaddle.org", "v1", "paddlejobs")["items"]
     for j in jobs:
-        ns, name = j["metadata"]["namespace"], j["metadata"]["name"]
-        running = j.get("status", {}).get("phase") == "Running"
-        if ns in namespaces and name == "grows" and running and j["spec"]["worker"]["replicas"] == 1:
-            plane.patch(ns, name, {"spec": {"worker": {"replicas": 2}}})
+        ns, name, n = j["metadata"]["namespace"], j["metadata"]["name"], j["spec"].get("worker", {}).get("replicas")
+        ready = j.get("status", {}).get("readyWorker")
+        # One more, then none of it: a pod and an address come and go.
+        if ns in namespaces and name == "scaled" and ready == f"{n}/{n}" and j["metadata"]["generation"] < 3:
+            plane.patch(ns, name, {"spec": {"worker": {"replicas": 3 - n}}})
+
+
+def ends(pod):
+    """What the containers of JOBS end with."""
+    return {"ends": (0, ""), "swept": (0, ""), "restarts": (1, "no data")}.get(pod.metadata.name.split("-")[0])
 
 
 @functools.cache
@@ -79,7 +91,7 @@ class Audited:
         self.plane = ControlPlane(f"--audit-policy-file={policy}", f"--audit-log-path={self.log}",
                                   "--enable-admission-plugins=OwnerReferencesPermissionEnforcement")
         self.kubelet = Kubelet(self.plane)
-        self.kubelet.finish = lambda pod: (0, "") if pod.metadata.name.startswith("ends-") else None
+        self.kubelet.finish = ends
         self.operators = []
 
     def close(self):
@@ -104,11 +116,13 @@ class Audited:
                     o["rules"] = [r for r in o["rules"] if r["verbs"]]
                 objs.append(o)
         self.plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump_all(objs))
-        for ns in namespaces:
+        for ns, lacks in namespaces.items():
             wait_for(lambda: self.plane._has_account(ns), why="default ServiceAccount")
-            restore(self.plane, self.kubelet, ns, only=UPSTREAMS)
-            for name, spec in JOBS.items():
-                self.plane.create(ns, name, **spec)
+            wanted = FOR.get(lacks[2], []) if lacks else [*JOBS, UPSTREAMS]
+            if UPSTREAMS in wanted:
+                restore(self.plane, self.kubelet, ns, only=UPSTREAMS)
+            for name in JOBS.keys() & set(wanted):
+                self.plane.create(ns, name, **JOBS[name])
             kubeconfig = account_kubeconfig(self.plane, ns, ACCOUNT, self.directory / ns)
             self.operators.append(Operator(kubeconfig, "--leader-elect", f"--leader-elect-namespace={ns}", f"--namespace={ns}"))
 
