@@ -203,6 +203,17 @@ def test_pods_of_a_collective_job():
         assert f"{line}\n" in log("workerlog.1")
 
 
+def test_pods_of_kubeflows_operator():
+    """Masters are told a number of servers, workers one of trainers: neither has any of the other."""
+    ps = script("ps.sh", PS)
+    common = {"PADDLE_MASTER": f"127.0.0.1:{free_port()}", "PADDLE_NNODES": "2", "PADDLE_JOB_ID": "j"}
+    done = finish([start("--log_dir", "m", ps, env={**common, "POD_IP": "127.0.0.1", "PADDLE_SERVER_NUM": "1"}),
+                   start("--log_dir", "w", ps, env={**common, "POD_IP": "127.0.0.2", "PADDLE_TRAINER_NUM": "1"})])
+    assert [d[0] for d in done] == [0, 0], done
+    assert [f for f in sorted(os.listdir("m")) if "erlog" in f] == ["serverlog.0"]
+    assert [f for f in sorted(os.listdir("w")) if "erlog" in f] == ["workerlog.0"]
+
+
 # ---- several nodes ----------------------------------------------------------------------------
 
 
@@ -390,6 +401,13 @@ def test_a_killed_launcher_takes_its_children_along():
     p.kill()
     p.communicate()
     wait_for(lambda: not any(alive(x) for x in pids), 5)
+
+
+def test_children_share_the_cores():
+    cores = script("cores.sh", "#!/bin/sh\ngrep Cpus_allowed_list /proc/self/status\n")
+    r = launch("--nproc_per_node", "2", "--cpu_affinity", "spread", cores)
+    shares = [log(f"workerlog.{i}").split(":")[1].strip() for i in range(2)]
+    assert r.returncode == 0 and (shares[0] != shares[1] or len(os.sched_getaffinity(0)) == 1), shares
 
 
 # ---- output -----------------------------------------------------------------------------------
