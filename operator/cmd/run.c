@@ -10,6 +10,7 @@
 #include "operator/plan/gang.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 enum { DRAIN_MS = 6000, RELEASE_MS = 2000, FILES_MAX = 65536 };
 /* A list comes in pages that fit, and in memory it is some times as large. */
 enum { REPLY_MAX = 12 << 20 };
+enum { LARGE = 128 * 1024 };
 
 static struct {
     const char *namespace_, *scheduling, *init_image, *metrics_addr, *health_addr, *gate_bind,
@@ -458,6 +460,9 @@ int op_cmd_run(int argc, char *argv[]) {
         return 2;
     }
     (void)signal(SIGPIPE, SIG_IGN);
+    /* A list's text goes back to the system when it is freed: left alone, malloc would learn from
+     * it to keep such sizes. */
+    (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     raise_files();
     return serve();
 }

@@ -20,6 +20,8 @@ enum {
     /* With fewer than this in flight all of it shares one connection. */
     STREAMS_A_CONNECTION = 100,
     SPARE_MAX = 64,
+    /* libcurl's least; its own 64 KiB a request in flight were most of the operator's heap. */
+    UPLOAD_BUFFER = 16 * 1024,
 };
 
 /* Connections that share fate: a libcurl multi handle on the loop. */
@@ -475,6 +477,7 @@ static void set_connection(CURL *e, struct op_kube_xfer *x, const struct op_kube
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, t->one_each ? 0L : 1L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)opts->timeout_ms);
     curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
