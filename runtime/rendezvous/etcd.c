@@ -326,12 +326,17 @@ static void propose(struct etcd *w) {
 }
 
 static void keep_proposal(struct etcd *w, const struct rt_etcd_decision *d) {
-    json_t *nodes = json_array(), *doc = document(w->view.round + 1);
+    json_t *nodes = json_array(), *paddles = json_array(), *doc = document(w->view.round + 1);
     for (size_t i = 0; i < d->n; i++) {
-        co_json_append(nodes, co_json_string(w->view.nodes[d->order[i]].name));
+        const struct rt_etcd_node *n = &w->view.nodes[d->order[i]];
+        co_json_append(nodes, co_json_string(n->name));
+        if (!n->ours) {
+            co_json_append(paddles, co_json_string(n->name));
+        }
     }
     co_json_set(doc, "restarts", json_integer(d->restarts));
     co_json_set(doc, "nodes", nodes);
+    co_json_set(doc, "paddles", paddles);
     co_json_decref(&w->proposal);
     w->proposal = doc;
 }
@@ -428,6 +433,7 @@ static void look(struct etcd *w) {
     for (size_t i = 0; i < CO_ARRAY_LEN(prefixes); i++) {
         co_json_append(ops, rt_etcd_request("request_range", rt_etcd_range(prefixes[i])));
     }
+    co_json_append(ops, rt_etcd_request("request_range", rt_etcd_one(w->view.key_status)));
     transact(w, ops, NULL, on_look);
 }
 

@@ -78,11 +78,21 @@ static int64_t cause(const struct rt_etcd_view *v, const char *name) {
     return own ? json_integer_value(co_json_at(words, "revision")) : INT64_MAX;
 }
 
+/* Paddle's launcher says that it is done with the status alone. */
+static bool left_well(const struct rt_etcd_view *v, const char *name) {
+    for (size_t i = 0; v->completed && i < json_array_size(v->paddles); i++) {
+        if (co_streq(json_string_value(json_array_get(v->paddles, i)), name)) {
+            return true;
+        }
+    }
+    return json_object_get(v->done, name) != NULL;
+}
+
 static void find_missing(const struct rt_etcd_view *v, struct broken *b) {
     int64_t first = 0;
     for (size_t i = 0; i < json_array_size(v->roster); i++) {
         const char *name = json_string_value(json_array_get(v->roster, i));
-        if (!name || rt_etcd_view_find(v, name) || json_object_get(v->done, name)) {
+        if (!name || rt_etcd_view_find(v, name) || left_well(v, name)) {
             continue;
         }
         int64_t this = cause(v, name);

@@ -24,6 +24,12 @@ json_t *rt_etcd_range(const char *prefix) {
     return r;
 }
 
+json_t *rt_etcd_one(const char *key) {
+    json_t *r = json_object();
+    co_json_set(r, "key", base64_of(key));
+    return r;
+}
+
 json_t *rt_etcd_request(const char *kind, json_t *body_own) {
     json_t *r = json_object();
     co_json_set(r, kind, body_own);

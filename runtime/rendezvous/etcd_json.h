@@ -8,8 +8,9 @@
 
 /* {kind: body} */
 json_t *rt_etcd_request(const char *kind, json_t *body_own);
-/* All keys that begin with it. */
+/* All keys that begin with it; one key. */
 json_t *rt_etcd_range(const char *prefix);
+json_t *rt_etcd_one(const char *key);
 /* An operation of a transaction; lease NULL: none. */
 json_t *rt_etcd_put(char *key_own, const char *value, const char *lease);
 json_t *rt_etcd_put_json(char *key_own, json_t *value_own, const char *lease);

@@ -10,7 +10,7 @@
 
 /* One key of an etcd; revisions count from 1 in the order of the rows. */
 struct key {
-    enum { BEAT, INFO, OURS } range;
+    enum { BEAT, INFO, OURS, STATUS } range;
     const char *key, *value;
 };
 
@@ -122,6 +122,16 @@ static const struct row rows[] = {
             {OURS, "/paddlerun/j/done/a", "{\"round\": 1}"},
             {OURS, "/paddlerun/j/done/b", "{\"round\": 1}"}},
         2, 2, -1, 3, RT_RDZV_MET, 1, 0, 0, true, RT_ETCD_ALL_DONE, ""},
+    {"Paddle's node is done and gone",
+        {NODE("b", "1", 1),
+            {OURS, "/paddlerun/j/round",
+                "{\"round\": 1, \"restarts\": 0, \"nodes\": [\"a\", \"b\"], \"paddles\": [\"a\"]}"},
+            {STATUS, "/paddle/j", "completed"}},
+        2, 2, -1, 3, RT_RDZV_MET, 1, 0, 0, false, RT_ETCD_WAIT, ""},
+    {"a node of ours is not done by Paddle's word",
+        {NODE("b", "1", 1), ROUND(1, 0, "\"a\", \"b\""), {STATUS, "/paddle/j", "completed"}}, 2, 2,
+        -1, 3, RT_RDZV_MET, 1, 0, 0, false, RT_ETCD_END,
+        "node a (rank 0) is gone: its lease in etcd ended"},
     {"a newcomer", {NODE("b", "1", 1), ROUND(1, 0, "\"b\""), NODE("c", "3", 2)}, 1, 3, 1, 3,
         RT_RDZV_MET, 1, 0, 0, false, RT_ETCD_CHANGED, "node c at h came"},
     {"a newcomer to a job that is not elastic",
@@ -144,7 +154,7 @@ static json_t *answer_of(const struct key *keys) {
     json_t *answer = json_object(), *header = json_object(), *responses = json_array();
     co_json_set(header, "revision", json_string("99"));
     co_json_set(answer, "header", header);
-    for (int range = BEAT; range <= OURS; range++) {
+    for (int range = BEAT; range <= STATUS; range++) {
         json_t *response = json_object(), *r = json_object(), *kvs = json_array();
         for (int i = 0; i < KEYS && keys[i].key; i++) {
             char revision[12];
@@ -217,10 +227,10 @@ static void test_answers_that_are_none(void **state) {
     static const char *const rows_of_text[] = {"{}", "{\"header\": {\"revision\": \"1\"}}",
         "{\"header\": {\"revision\": \"1\"}, \"responses\": [{}, {}]}",
         "{\"header\": {\"revision\": \"1\"}, \"responses\": [{\"response_range\": {\"kvs\": "
-        "[{}]}}, {}, {}]}",
+        "[{}]}}, {}, {}, {}]}",
         "{\"header\": {\"revision\": \"1\"}, \"responses\": [{\"response_range\": {\"kvs\": "
         "[{\"key\": \"%\"}]}}, "
-        "{}, {}]}"};
+        "{}, {}, {}]}"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows_of_text); i++) {
         struct rt_etcd_view v;
         CO_AUTOJSON json_t *answer = NULL;

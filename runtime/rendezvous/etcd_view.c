@@ -13,6 +13,7 @@ void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id) {
         .prefix_beat = co_xasprintf("/paddle/%s/heartbeat/", job_id),
         .prefix_info = co_xasprintf("/%s/info/", job_id),
         .prefix_ours = co_xasprintf("/paddlerun/%s/", job_id),
+        .key_status = co_xasprintf("/paddle/%s", job_id),
     };
 }
 
@@ -27,6 +28,8 @@ static void clear(struct rt_etcd_view *v) {
     free(v->nodes);
     co_map_done(&v->by_name);
     co_json_decref(&v->roster);
+    co_json_decref(&v->paddles);
+    v->completed = false;
     co_json_decref(&v->again);
     co_json_decref(&v->done);
     co_json_decref(&v->why);
@@ -41,6 +44,7 @@ void rt_etcd_view_done(struct rt_etcd_view *v) {
     free(v->prefix_beat);
     free(v->prefix_info);
     free(v->prefix_ours);
+    free(v->key_status);
 }
 
 struct rt_etcd_node *rt_etcd_view_find(const struct rt_etcd_view *v, const char *name) {
@@ -110,6 +114,7 @@ static void read_round(struct rt_etcd_view *v, const json_t *doc, int64_t modifi
     v->restarts = (int)restarts;
     v->round_mod = modified;
     v->roster = json_incref(nodes);
+    v->paddles = json_incref(co_json_at(doc, "paddles"));
 }
 
 static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
@@ -158,12 +163,26 @@ static void read_info(struct rt_etcd_view *v, const struct pair *p) {
     }
 }
 
+static void read_beat(struct rt_etcd_view *v, const struct pair *p) {
+    const char *name = p->key + strlen(v->prefix_beat);
+    struct rt_etcd_node *n = *name ? node(v, name, p->created) : NULL;
+    if (n) {
+        n->beats = true;
+    }
+}
+
+static void read_status(struct rt_etcd_view *v, const struct pair *p) {
+    v->completed = strcmp(p->value, "completed") == 0;
+}
+
 static int read_all(
     struct rt_etcd_view *v, const json_t *answer, size_t index, struct co_err *err) {
-    const char *const prefixes[] = {v->prefix_beat, v->prefix_info, v->prefix_ours};
+    static void (*const readers[])(struct rt_etcd_view * v, const struct pair *p) = {
+        read_beat, read_info, read_ours, read_status};
+    const char *const prefixes[] = {v->prefix_beat, v->prefix_info, v->prefix_ours, v->key_status};
     const json_t *range = json_array_get(co_json_at(answer, "responses"), index);
     const json_t *kvs = co_json_at(range, "response_range", "kvs");
-    size_t i;
+    size_t i, len = strlen(prefixes[index]);
     json_t *kv;
     json_array_foreach(kvs, i, kv) {
         struct pair p = {0};
@@ -171,18 +190,8 @@ static int read_all(
         if (r) {
             return r;
         }
-        size_t len = strlen(prefixes[index]);
-        if (strncmp(p.key, prefixes[index], len) == 0 && p.key[len]) {
-            if (index == 0) {
-                struct rt_etcd_node *n = node(v, p.key + len, p.created);
-                if (n) {
-                    n->beats = true;
-                }
-            } else if (index == 1) {
-                read_info(v, &p);
-            } else {
-                read_ours(v, &p);
-            }
+        if (strncmp(p.key, prefixes[index], len) == 0) {
+            readers[index](v, &p);
         }
         pair_done(&p);
     }
@@ -205,7 +214,7 @@ static void drop_other_rounds(json_t *docs, int round) {
 }
 
 int rt_etcd_view_read(struct rt_etcd_view *v, const json_t *answer, struct co_err *err) {
-    static const size_t order[] = {0, 2, 1}; /* who is alive first, then values */
+    static const size_t order[] = {0, 2, 1, 3}; /* who is alive first, then values */
     clear(v);
     v->done = json_object();
     v->why = json_object();

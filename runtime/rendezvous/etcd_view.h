@@ -4,12 +4,13 @@
  *
  *     /paddle/{job}/heartbeat/{name}     a node is alive (lease)
  *     /{job}/info/{name}/{rank}          its value (ours: lease)
+ *     /paddle/{job}                      "completed": the work of a node is done (10 minutes)
  *
  * and ours, all JSON:
  *
  *     /paddlerun/{job}/node/{name}       {"id", "host", "ready": the round it is ready for} (lease)
- *     /paddlerun/{job}/round             {"round", "restarts", "nodes": [name by rank]}
- *     /paddlerun/{job}/again             {"round", "why"}: that round shall end
+ *     /paddlerun/{job}/round             {"round", "restarts", "nodes": [name by rank], "paddles":
+ * [name]} /paddlerun/{job}/again             {"round", "why"}: that round shall end
  *     /paddlerun/{job}/done/{name}       {"round"}: its workers ended well (10 minutes)
  *     /paddlerun/{job}/why/{name}        {"round", "code", "why"}: its last words (10 minutes);
  *                                         code < 0: asked to stop, 0: as another one was lost
@@ -35,22 +36,25 @@ struct rt_etcd_node {
 };
 
 struct rt_etcd_view {
-    char *prefix_beat, *prefix_info, *prefix_ours;
+    char *prefix_beat, *prefix_info, *prefix_ours, *key_status;
     int64_t revision;
     struct rt_etcd_node *nodes;
     size_t n;
     struct co_map by_name; /* -> index + 1 */
     int round, restarts;   /* 0: there was none */
     int64_t round_mod;
-    json_t *roster; /* names by rank; NULL: none */
-    json_t *again;  /* NULL: not asked for this round */
-    json_t *done;   /* name -> document, of this round */
-    json_t *why;    /* name -> document, of this round */
+    json_t *roster;  /* names by rank; NULL: none */
+    json_t *paddles; /* those of them that Paddle's launcher started */
+    bool completed;
+    json_t *again; /* NULL: not asked for this round */
+    json_t *done;  /* name -> document, of this round */
+    json_t *why;   /* name -> document, of this round */
 };
 
 void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id);
 void rt_etcd_view_done(struct rt_etcd_view *v);
-/* The answer to a transaction of three ranges: heartbeats, infos, ours.  Anything may be in it. */
+/* The answer to a transaction of four ranges: heartbeats, infos, ours, the status.  Anything may be
+ * in it. */
 CO_MUST_CHECK int rt_etcd_view_read(
     struct rt_etcd_view *v, const json_t *answer, struct co_err *err);
 struct rt_etcd_node *rt_etcd_view_find(const struct rt_etcd_view *v, const char *name);

@@ -374,7 +374,7 @@ def test_a_restart_is_everybodys(nodes, way):
         n.met()
     all[1].say("r")
     for n in all:
-        n.wait("^changed node bb.* starts again: worker 0: exit code 1")
+        n.wait("^changed node (bb|aaaaaa) .*starts again: worker 0: exit code 1")
         n.met(2)
     all[0].say("r")
     for n in all:
