@@ -1,6 +1,6 @@
 /* Namespace, name, subresource, key and value, NUL between them: whatever they hold, each stays one
  * segment or one parameter; and base64 gives back what it was given. */
-#include "operator/kube/base64.h"
+#include "common/base64.h"
 #include "operator/kube/path.h"
 
 #include <stdint.h>
@@ -39,16 +39,15 @@ static void check_path(const char *part[5]) {
 }
 
 static void check_base64(const uint8_t *data, size_t size) {
-    CO_AUTOFREE char *text = op_kube_base64(data, size);
+    CO_AUTOFREE char *text = co_base64(data, size);
     CO_AUTOFREE char *back = NULL;
     CO_AUTOFREE char *any = NULL;
     CO_AUTOFREE char *raw = co_xstrndup((const char *)data, size);
     size_t len = 0;
-    if (op_kube_base64_decode(text, &back, &len, NULL) || len != size ||
-        memcmp(back, data, size) != 0) {
+    if (co_base64_decode(text, &back, &len, NULL) || len != size || memcmp(back, data, size) != 0) {
         abort();
     }
-    if (!op_kube_base64_decode(raw, &any, &len, NULL) && len > size) {
+    if (!co_base64_decode(raw, &any, &len, NULL) && len > size) {
         abort();
     }
 }

@@ -165,6 +165,7 @@ ROWS = {
     "start": Row(NOTHING, start, {"ps": "Running", "svc": "Running", "host": "Running"},
                  {"ps": ["ps-0", "worker-0", "worker-1"], "svc": ["worker-0", "worker-1"]}),
     "finish": Row(running("j", ps=1, worker=2), lambda m: end(m, "j"), {"j": "Completed"}, {"j": []}),
+    "finish-many": Row(running("j", ps=None, worker=9), lambda m: end(m, "j"), {"j": "Completed"}, {"j": []}),
     "keep": Row(running("j", ps=None, worker=2, cleanPodPolicy="Never"), lambda m: end(m, "j"), {"j": "Completed"},
                 {"j": ["worker-0", "worker-1"]}),
     "fail": Row(running("j", ps=None, worker=3, cleanPodPolicy="Always"),
