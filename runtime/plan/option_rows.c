@@ -216,7 +216,9 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
         .formats = NEW,
         .verdict = RT_BETTER,
         .help = "where nodes meet: host:port, served by the first node that can, or "
-                "etcd://host:port",
+                "etcd://host:port (etcds: TLS; PADDLE_ETCD_USER has name:password, PADDLE_ETCD_CA, "
+                "_CERT "
+                "and _KEY have files)",
         .note = "names and IPv6 work; waiting has a bound; duplicate and surplus nodes are named"},
     [RT_OPT_MAX_RESTART] = {.name = "max_restart",
         .env = "PADDLE_MAX_RESTART",
