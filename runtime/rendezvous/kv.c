@@ -43,6 +43,7 @@ struct kv {
     int64_t lost_since; /* the master does not answer any more; 0: it does */
     int64_t noted_at;
     int64_t until;      /* settling */
+    char heard[320];    /* what the master said last of who is missing */
     struct co_err last; /* why there is no master, or what it is waiting for */
     struct co_err over;
 };
@@ -146,6 +147,10 @@ static void say_not_ready(struct kv *w) {
 static void no_answer(struct kv *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
+    if (w->heard[0]) {
+        (void)co_err_set(
+            &w->last, why->code, "%s; then the master was lost: %s", w->heard, why->msg);
+    }
     if (meeting(w)) {
         say_not_ready(w);
     } else if (w->word != RT_WORD_STOP) {
@@ -206,12 +211,14 @@ static void paddle_serves(struct kv *w) {
 static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a) {
     switch (a->kind) {
     case RT_WIRE_WAIT:
-        (void)co_err_set(&w->last, CO_TIMEOUT, "%s", a->text);
+        (void)snprintf(w->heard, sizeof(w->heard), "%.300s", a->text);
+        (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->heard);
         ask(w);
         return;
     case RT_WIRE_MET: {
         w->round = a->round;
         w->word = RT_WORD_RUN;
+        w->heard[0] = '\0';
         CO_AUTOFREE struct rt_rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
         for (size_t i = 0; i < a->n; i++) {
             peers[i] = (struct rt_rdzv_peer){a->peers[i].name, a->peers[i].value};
