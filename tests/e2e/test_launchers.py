@@ -1,0 +1,57 @@
+"""Paddle's launchers inside pods, by ours: jobs with servers, collective jobs, and nodes that meet without an operator."""
+import re
+
+import pytest
+
+from cluster import make, wait
+from test_plain import apply, logs, pod
+
+SHOW = ["/usr/local/bin/paddlerun", "info", "--timeout=0"]       # the image has no shell
+
+
+def role(n, *command):
+    container = {"name": "paddle", "image": "paddlejob/runtime:dev", "imagePullPolicy": "IfNotPresent", "command": list(command)}
+    return {"replicas": n, "template": {"spec": {"containers": [container]}}}
+
+
+def of(space, name):
+    return space.c.core.read_namespaced_pod_log(name, space.name)
+
+
+def roles(texts):
+    return sorted(m for text in texts for m in re.findall(r"^role +(.*)$", text, re.M))
+
+
+@pytest.mark.deadline(120)
+def test_a_job_with_servers_under_the_launcher(space):
+    """The FleetX quick start's program under `launch` in every pod; Paddle's own launcher waits for ever there."""
+    words = ["paddlerun", "launch", "--log_dir=", "/usr/local/bin/wide_and_deep", "--lines=4000", "--test-lines=500", "--save="]
+    space.create(make("ps", ps=role(1, *words), worker=role(2, *words), cleanPodPolicy="Never"))
+    space.wait_completed("ps", 100)
+    assert "TRAIN --->" in of(space, "ps-worker-0") and "TRAIN --->" in of(space, "ps-worker-1")
+
+
+@pytest.mark.deadline(120)
+def test_a_collective_job_under_the_launcher(space):
+    """Each pod's launcher has two processes; all four know each other by the operator's list alone."""
+    words = ["paddlerun", "launch", "--nproc_per_node=2", "--log_dir=", *SHOW]
+    space.create(make("coll", worker=role(2, *words), cleanPodPolicy="Never"))
+    space.wait_completed("coll", 100)
+    assert roles(of(space, f"coll-worker-{i}") for i in range(2)) == [f"worker {i} of 4" for i in range(4)]
+
+
+@pytest.mark.deadline(120)
+def test_nodes_of_a_plain_job_meet(space):
+    """No operator: --master names the first pod of an indexed Job."""
+    template = pod("meet", restartPolicy="Never")
+    template["spec"]["containers"][0]["command"] = [
+        "paddlerun", "launch", "--master=meet-0.meet:36777", "--nnodes=3", "--log_dir=", *SHOW]
+    apply(space, "Job", "batch/v1", "meet", {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimit": 0, "template": template})
+    batch = space.c.kubectl
+
+    def done():
+        return batch("-n", space.name, "get", "job", "meet", "-o", "jsonpath={.status.conditions[*].type}").split()
+
+    wait("the Job ends", 100, done, lambda: str(logs(space, "meet")))
+    assert "Complete" in done(), logs(space, "meet")
+    assert roles(logs(space, "meet").values()) == [f"worker {i} of 3" for i in range(3)], logs(space, "meet")
