@@ -3,6 +3,7 @@ processes beside it; and nodes that a thread plays.  Of scheduler-plugins there 
 import base64
 import contextlib
 import datetime
+import json
 import os
 import pathlib
 import signal
@@ -101,6 +102,10 @@ class Nodes(Kubelet):
             self.remove(pod)
 
 
+def established(crd):
+    return any(c["type"] == "Established" and c["status"] == "True" for c in crd.get("status", {}).get("conditions") or [])
+
+
 class GangPlane(ControlPlane):
     def __init__(self):
         super().__init__(*NATIVE, up=["--scheduler", "--scheduler-arg", NATIVE_SCHEDULER])
@@ -120,7 +125,9 @@ class GangPlane(ControlPlane):
     def install(self, *files):
         """CRDs; server-side, as some are too large for an annotation."""
         self.kubectl("apply", "--server-side", *[a for f in files for a in ("-f", f)])
-        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", *[a for f in files for a in ("-f", f)])
+        # `kubectl wait` fails on one that has no conditions yet.
+        wait_for(lambda: all(map(established, json.loads(self.kubectl("get", "crd", "-o", "json"))["items"])), 30,
+                 "every CRD is established")
 
     # ---- what is installed
 

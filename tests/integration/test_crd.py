@@ -83,7 +83,9 @@ def cluster():
                     f"crd-{os.getpid()}")
         code, _, err = c.run("apply", "-f", str(CRD))
         assert code == 0, err
-        c.ok("wait", "--for=condition=Established", f"crd/{NAME}", "--timeout=20s")
+        end = time.monotonic() + 20         # `kubectl wait` fails on a CRD that has no conditions yet
+        while ("Established", "True") not in [(i["type"], i["status"]) for i in c.get("crd", NAME).get("status", {}).get("conditions") or []]:
+            assert time.monotonic() < end, "the CRD is not established"
         c.ok("create", "namespace", c.namespace)
         yield c
         c.run("delete", "namespace", c.namespace, "--wait=false")
