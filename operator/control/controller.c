@@ -433,7 +433,20 @@ static void feed_progress(void *arg, uint64_t version) {
 
 static void feed_begin(void *arg) {
     struct feed *f = arg;
-    op_store_sync_begin(&f->c->store, f->kind, op_kube_watch_version(f->watch) == 0);
+    bool anew = op_kube_watch_version(f->watch) == 0;
+    f->written = anew ? 0 : f->written;
+    op_store_sync_begin(&f->c->store, f->kind, anew);
+}
+
+/* The other kinds may never find out: their versions may have grown beyond what they saw. */
+static void feed_went_back(void *arg) {
+    const struct feed *f = arg;
+    for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        struct op_kube_watch *other = f->c->feeds[i].watch;
+        if (other && other != f->watch) {
+            op_kube_watch_anew(other);
+        }
+    }
 }
 
 static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
@@ -499,6 +512,7 @@ static const struct op_kube_watch_ops feed_ops = {
     .sync_end = feed_end,
     .error = feed_error,
     .progress = feed_progress,
+    .went_back = feed_went_back,
 };
 
 /* ---- life ------------------------------------------------------------------------------- */

@@ -51,7 +51,7 @@ struct op_kube_watch {
     char *next_page;   /* continue token of a list that has begun */
     uint64_t reached;  /* version as a number */
     unsigned failures; /* in a row */
-    unsigned behind;   /* lists in a row that were older than what was seen */
+    unsigned behind;   /* lists since the last believed one that were older than what was seen */
     int64_t opened;    /* loop time of the stream's start */
     int64_t heard;     /* loop time of its last byte */
     bool synced;
@@ -186,23 +186,28 @@ static void list_ended(struct op_kube_watch *w, const char *version) {
 }
 
 /* A list older than what was seen: of a server that lags, which passes, or of one whose data was
- * restored from a backup; then versions begin anew from there.  True: asked for once more. */
+ * restored from a backup.  True: asked for once more.  Once one was older the list that is believed
+ * begins versions anew, even if it is not older itself: meanwhile those of another history may have
+ * grown beyond what was seen. */
 static bool is_behind(struct op_kube_watch *w, const char *version) {
     uint64_t now = op_kube_version(version);
-    if (!now || now >= w->reached) {
-        w->behind = 0;
-        return false;
-    }
     struct co_err err = {0};
-    co_err_set(&err, CO_UNAVAILABLE, "list %s: version %" PRIu64 " after %" PRIu64,
-        w->opts.type->plural, now, w->reached);
-    if (++w->behind < BEHIND_MAX) {
+    if (now && now < w->reached && ++w->behind < BEHIND_MAX) {
+        co_err_set(&err, CO_UNAVAILABLE, "list %s: version %" PRIu64 " after %" PRIu64,
+            w->opts.type->plural, now, w->reached);
         pause_after(w, &err, -1);
         return true;
     }
-    co_log_warn("the API server's data is older than it was: taken as it is now", CO_E(&err));
-    w->behind = 0;
-    w->reached = 0;
+    if (w->behind) {
+        co_log_warn("the API server's data went back: taken as it is now",
+            CO_S("resource", w->opts.type->plural), CO_I("version", now),
+            CO_I("after", w->reached));
+        w->behind = 0;
+        w->reached = 0;
+        if (w->opts.ops->went_back) {
+            w->opts.ops->went_back(w->opts.arg);
+        }
+    }
     return false;
 }
 
@@ -251,7 +256,7 @@ static void take_page(struct op_kube_watch *w, const struct op_kube_reply *reply
         return;
     }
     if (!w->next_page) {
-        if (is_behind(w, version)) {
+        if (is_behind(w, version) || w->freed) {
             return;
         }
         w->opts.ops->sync_begin(w->opts.arg);
@@ -526,6 +531,7 @@ static void silence(struct op_kube_watch *w) {
     w->stats.breaks++;
     stop_stream(w);
     op_kube_client_distrust_streams(w->c);
+    w->failures = 0; /* that was pause enough */
     forget(w); /* silent may also be a server that has lost the version that was asked for */
     pause_after(w, &err, -1);
 }
@@ -572,6 +578,14 @@ struct op_kube_watch *op_kube_watch_new(
     w->timer = co_timer_new(w->loop, on_timer, w);
     pause_for(w, 0);
     return w;
+}
+
+void op_kube_watch_anew(struct op_kube_watch *w) {
+    stop_stream(w);
+    forget(w);
+    w->behind = 0;
+    w->reached = 0;
+    pause_for(w, backoff_ms(w));
 }
 
 bool op_kube_watch_synced(const struct op_kube_watch *w) {

@@ -26,6 +26,8 @@ struct op_kube_watch_ops {
     void (*error)(void *arg, const struct co_err *err, int64_t retry_ms);
     /* The feed has reached this resourceVersion (bookmark or event).  May be NULL. */
     void (*progress)(void *arg, uint64_t version);
+    /* Found out that versions went back; a sync anew begins next.  May be NULL. */
+    void (*went_back)(void *arg);
 };
 
 struct op_kube_watch_opts {
@@ -52,10 +54,14 @@ struct op_kube_watch *op_kube_watch_new(
 void op_kube_watch_free(struct op_kube_watch *w); /* NULL allowed; safe inside a callback */
 CO_DEFINE_CLEANUP(struct op_kube_watch *, op_kube_watch_free)
 
+/* Lists anew, soon: another watch of this API server has found out that versions went back.  Not
+ * from a callback of this watch. */
+void op_kube_watch_anew(struct op_kube_watch *w);
+
 /* True once a first sync has ended. */
 bool op_kube_watch_synced(const struct op_kube_watch *w);
 /* The resourceVersion reached: every write up to it has been reported.  0 before the end of a
- * first sync. */
+ * first sync, or of one anew. */
 uint64_t op_kube_watch_version(const struct op_kube_watch *w);
 
 struct op_kube_watch_stats {

@@ -21,7 +21,7 @@ struct world {
     struct co_buf trace;
 };
 
-/* B begin, E end, +a ~a -a objects, !code errors (with ">" when the pause is a second or more). */
+/* B begin, A begin anew, E end, +a ~a -a objects, !code errors (with ">" when the pause is a second or more). */
 static void note(struct world *w, char letter, const char *text) {
     assert_int_equal(
         co_buf_addf(&w->trace, NULL, "%s%c%s", w->trace.len ? " " : "", letter, text), 0);
@@ -31,7 +31,9 @@ static void note(struct world *w, char letter, const char *text) {
 }
 
 static void on_begin(void *arg) {
-    note(arg, 'B', "");
+    struct world *w = arg;
+    bool anew = op_kube_watch_synced(w->watch) && !op_kube_watch_version(w->watch);
+    note(w, anew ? 'A' : 'B', "");
 }
 
 static void on_end(void *arg) {
@@ -201,16 +203,16 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
         {"the same event twice",
             {EMPTY, {NULL, 200, EVENT("ADDED", "a", "11") EVENT("ADDED", "a", "11"), FAKE_HOLD}},
             "B E +a +a", 11},
-        {"a list that lags behind",
+        {"a list that lags behind, or the first of another history",
             {{NULL, 200, LIST("20", "", "[]")}, {"watch=true", 410, GONE},
                 {"?limit", 200, LIST("19", "", "[]")},
                 {"?limit", 200, LIST("20", "", "[" OBJECT("a", "20") "]")}, HELD("20")},
-            "B E !unavailable B +a E", 20},
+            "B E !unavailable A +a E", 20},
         {"lists that stay behind: restored from a backup",
             {{NULL, 200, LIST("20", "", "[]")}, {"watch=true", 410, GONE},
                 {"?limit", 200, LIST("9", "", "[]")}, {"?limit", 200, LIST("9", "", "[]")},
                 {"?limit", 200, LIST("9", "", "[" OBJECT("a", "3") "]")}, HELD("9")},
-            "B E !unavailable !unavailable B +a E", 9},
+            "B E !unavailable !unavailable A +a E", 9},
         {"a list that does not come", {{NULL, 0, NULL, FAKE_HOLD}, EMPTY, HELD("10")},
             "!timeout B E", 10},
         {"a reset instead of a list", {{NULL, 0, NULL, FAKE_CUT}, EMPTY, HELD("10")},
@@ -252,6 +254,20 @@ static void test_silence_is_noticed_and_the_connection_not_used_again(void **sta
     assert_int_equal(op_kube_watch_stats(w->watch).breaks, 1);
 }
 
+/* What is restored is the server's data, not a kind's. */
+static void test_another_watch_found_out_that_versions_went_back(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {EMPTY, HELD("10"),
+        {"?limit", 200, LIST("5", "", "[" OBJECT("a", "3") "]")}, HELD("5")};
+    fake_script(&w->server, steps, 2);
+    start(w, &ops, 0);
+    run(w, "B E");
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    op_kube_watch_anew(w->watch);
+    run(w, "B E A +a E");
+    assert_int_equal(op_kube_watch_version(w->watch), 5);
+}
+
 static void test_a_watch_may_be_freed_in_each_callback(void **state) {
     (void)state;
     static const struct fake_step steps[] = {
@@ -283,6 +299,8 @@ int main(void) {
         cmocka_unit_test(test_what_a_server_does_and_what_the_consumer_sees),
         cmocka_unit_test_setup_teardown(
             test_silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_another_watch_found_out_that_versions_went_back, setup, teardown),
         cmocka_unit_test(test_a_watch_may_be_freed_in_each_callback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -73,7 +73,7 @@ class Runner:
     def fault(self, name, only=None):
         if self.late():
             return
-        names = [only] if only else list(moments.ROWS)
+        names = [only] if only else [n for n in moments.ROWS if n not in faults.ROWS[name].without]
         self.guarded(name, Round(self.plane, self.kubelet, name, faults.ROWS[name], names, self.seed, self.dir, self.patience))
 
     def killed(self, moment, n, after):
@@ -94,7 +94,7 @@ class Runner:
 
     def matrix(self):
         """All of it in the seed's order; where time is short, some of each kind."""
-        names = [n for n in faults.ROWS if not faults.ROWS[n].asked]
+        names = list(faults.ROWS)
         random.Random(self.seed).shuffle(names)
         alone = [n for n in names if faults.ROWS[n].plane]
         beside = [n for n in names if n not in alone]

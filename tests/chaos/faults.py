@@ -22,7 +22,7 @@ class Row:
     limit: int = 0                                  # page size that the proxy makes of the operator's
     blind: bool = False                             # the operator hears of changes late
     redo: bool = False                              # what was done is undone by it: done again afterwards
-    asked: bool = False                             # only when asked for by name
+    without: list = field(default_factory=list)     # moments that mean nothing under it
     plane: bool = False                             # breaks the control plane itself: nothing runs beside it
     seconds: float = 3.5
 
@@ -83,6 +83,7 @@ ROWS = {
     "etcd-killed": Row(steps=[(.2, "kill_etcd")], plane=True, blind=True),
     "compaction": Row(steps=[(.2, "cut"), (.2, "freeze"), (1.5, "compact"), (1.6, "thaw"), (1.7, "cut")], plane=True,
                       blind=True),
-    # Open: jobs are not seen anew within CONVERGE.
-    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=["--watch-idle=8s"], redo=True, asked=True, plane=True, blind=True),
+    # Names that others took were free again: they may be the operator's by now.
+    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=["--watch-idle=8s"], redo=True, without=["foreign"],
+                    plane=True, blind=True),
 }
