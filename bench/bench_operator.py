@@ -11,7 +11,7 @@ import time
 from cluster import NS, Cluster, Observer, Operator, children, cpu_of_machine, end_pod, job, load, post
 from report import table
 
-TAIL = 2        # seconds that every window goes on after its end, for what comes late
+TAIL = 7        # seconds that every window goes on after its end, for what comes late: events are gathered for five
 
 
 class Window:
@@ -143,7 +143,7 @@ def fail(workers):
         op.wait_ready()
         load(c.admin, [post(job("bad", 0, workers)), post(job("good", 0, workers))])
         o.wait("job", "Running", 2, 60)
-        time.sleep(2)
+        time.sleep(TAIL)
         window = Window(c, op)
         load(c.admin, [end_pod("bad-worker-7", "Failed")])
         failed = o.wait("job", "Failed", 1, 60)[-1]

@@ -532,7 +532,7 @@ struct op_controller *op_controller_new(
     c->begun.tail = &c->begun.head;
     c->turn = co_timer_new(loop, turn, c);
     op_store_init(&c->store, entry_changed, entry_gone, c);
-    op_recorder_init(&c->recorder, client, opts->instance);
+    op_recorder_init(&c->recorder, loop, client, opts->instance);
     c->rounds = (struct op_rounds){.loop = loop,
         .client = client,
         .store = &c->store,
@@ -567,6 +567,7 @@ void op_controller_free(struct op_controller *c) {
         op_kube_watch_free(c->feeds[i].watch);
     }
     op_store_done(&c->store);
+    op_recorder_done(&c->recorder);
     co_timer_free(c->turn);
     free(c);
 }

@@ -17,13 +17,15 @@ enum {
      * up, but made anew. */
     FOLD_MS = 20 * 60 * 1000,
     FLYING_MAX = 4,
+    /* Longer than pods take to run that find their image on the node, and short for people. */
+    GATHER_MS = 5000,
     WAITING_MAX = 8, /* of one job */
 };
 
 /* An event before its turn. */
 struct op_waiting_event {
     struct op_waiting_event *next;
-    bool warning;
+    bool warning, deed;
     const char *reason;              /* static */
     char *message;                   /* owned */
     char *name, *ns, *uid, *version; /* owned: the job's */
@@ -40,25 +42,32 @@ static void waiting_free(struct op_waiting_event *w) {
     free(w);
 }
 
-static void take_out(struct op_recorder *r, struct op_story *s) {
-    for (struct op_story **link = &r->head; *link; link = &(*link)->next) {
+static void take_out(struct op_story *s) {
+    struct op_stories *q = s->queue;
+    for (struct op_story **link = &q->head; *link; link = &(*link)->next) {
         if (*link == s) {
             *link = s->next;
-            r->tail = s->next ? r->tail : link;
-            return;
+            q->tail = s->next ? q->tail : link;
+            break;
         }
     }
+    s->queue = NULL;
 }
 
-static void queue(struct op_recorder *r, struct op_story *s) {
+/* From the queue that it is in, if any. */
+static void move(struct op_story *s, struct op_stories *q) {
+    if (s->queue) {
+        take_out(s);
+    }
+    s->queue = q;
     s->next = NULL;
-    *r->tail = s;
-    r->tail = &s->next;
+    *q->tail = s;
+    q->tail = &s->next;
 }
 
 void op_story_done(struct op_story *s) {
-    if (s->recorder) {
-        take_out(s->recorder, s);
+    if (s->queue) {
+        take_out(s);
     }
     struct op_waiting_event *next;
     for (struct op_waiting_event *w = s->first; w; w = next) {
@@ -69,14 +78,34 @@ void op_story_done(struct op_story *s) {
     *s = (struct op_story){0};
 }
 
-void op_recorder_init(struct op_recorder *r, struct op_kube_client *client, const char *instance) {
+static void pump(struct op_recorder *r);
+
+/* The first of those that gather is due, and perhaps more. */
+static void gathered(void *arg) {
+    struct op_recorder *r = arg;
+    int64_t now = co_now_ms();
+    while (r->gathering.head && r->gathering.head->due <= now) {
+        move(r->gathering.head, &r->telling);
+    }
+    if (r->gathering.head) {
+        co_timer_start(r->timer, r->gathering.head->due - now);
+    }
+    pump(r);
+}
+
+void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
+    const char *instance) {
     *r = (struct op_recorder){.client = client, .instance = instance};
-    r->tail = &r->head;
+    r->gathering.tail = &r->gathering.head;
+    r->telling.tail = &r->telling.head;
+    r->timer = co_timer_new(loop, gathered, r);
+}
+
+void op_recorder_done(struct op_recorder *r) {
+    co_timer_free(r->timer);
 }
 
 /* ---- sending ---------------------------------------------------------------------------- */
-
-static void pump(struct op_recorder *r);
 
 static void written(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
@@ -169,23 +198,23 @@ static void tell(struct op_recorder *r, struct op_story *s, const struct op_wait
 }
 
 static void pump(struct op_recorder *r) {
-    while (r->head && r->flying < FLYING_MAX) {
-        struct op_story *s = r->head;
+    while (r->telling.head && r->flying < FLYING_MAX) {
+        struct op_story *s = r->telling.head;
         struct op_waiting_event *w = s->first;
-        take_out(r, s);
+        take_out(s);
         s->first = w->next;
-        s->recorder = --s->n_waiting ? r : NULL;
+        if (--s->n_waiting) {
+            move(s, &r->telling);
+        }
         tell(r, s, w);
         waiting_free(w);
-        if (s->n_waiting) {
-            queue(r, s);
-        }
     }
 }
 
 /* ---- waiting ---------------------------------------------------------------------------- */
 
-/* The last one that waits takes in the same warning once more, and good news any good news. */
+/* The last one that waits takes in the same warning once more, and what was done goes with the good
+ * news before or after it; where the job stood is never lost among it. */
 static bool folded(struct op_waiting_event *last, const struct op_event *event) {
     if (!last || last->warning != event->warning) {
         return false;
@@ -196,10 +225,14 @@ static bool folded(struct op_waiting_event *last, const struct op_event *event) 
         last->count += same;
         return same;
     }
+    if (!last->deed && !event->deed) {
+        return false;
+    }
     char *both = co_xasprintf("%.*s; %s", MESSAGE_MAX / 2, last->message, event->message);
     free(last->message);
     last->message = both;
-    last->reason = event->reason;
+    last->reason = event->deed ? last->reason : event->reason;
+    last->deed = last->deed && event->deed;
     return true;
 }
 
@@ -219,6 +252,7 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
     }
     struct op_waiting_event *w = co_xcalloc(1, sizeof(*w));
     *w = (struct op_waiting_event){.warning = event->warning,
+        .deed = event->deed,
         .reason = event->reason,
         .message = co_xstrdup(event->message),
         .name = co_xstrdup(job->name),
@@ -228,9 +262,15 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
         .since = co_wall_seconds(),
         .count = 1};
     *(*link ? &(*link)->next : link) = w;
-    if (!story->n_waiting++) {
-        story->recorder = r;
-        queue(r, story);
+    story->n_waiting++;
+    if (w->warning && story->queue != &r->telling) {
+        move(story, &r->telling);
+    } else if (!story->queue) {
+        story->due = co_now_ms() + GATHER_MS;
+        move(story, &r->gathering);
+        if (!co_timer_armed(r->timer)) {
+            co_timer_start(r->timer, GATHER_MS);
+        }
     }
     pump(r);
 }

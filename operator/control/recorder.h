@@ -1,8 +1,9 @@
 /* Events about jobs, in the client's lane of their own, few at a time and never in anybody's way.
  *
- * Those that wait for their turn are folded: what a job does while nobody could be told becomes
- * one event ("created 3 Pods: ...; all 3 pods are running"), and a warning that repeats itself is
- * counted up where it stands.  Owned by the loop's thread. */
+ * Good news is gathered for a few seconds: what was done meanwhile and where the job stands then
+ * become one event ("created 3 Pods: ...; created ConfigMap x; all 3 pods are running").  A warning
+ * goes at once, after the good news before it; one that repeats itself is counted up where it
+ * stands.  Owned by the loop's thread. */
 #pragma once
 
 #include "operator/kube/client.h"
@@ -12,8 +13,9 @@ struct op_waiting_event;
 
 /* What is told and to be told of one job; zeroed = nothing. */
 struct op_story {
-    struct op_recorder *recorder;   /* while something waits */
-    struct op_story *next;          /* in the recorder's queue */
+    struct op_stories *queue;       /* while something waits: the one it is in */
+    struct op_story *next;          /* in the queue */
+    int64_t due;                    /* monotonic ms: the end of gathering */
     struct op_waiting_event *first; /* owned list, oldest first */
     size_t n_waiting;
     /* of the last warning, which the next one may repeat */
@@ -23,15 +25,23 @@ struct op_story {
 };
 void op_story_done(struct op_story *s); /* what waits is not told any more; zeroed */
 
+struct op_stories {
+    struct op_story *head, **tail;
+};
+
 struct op_recorder {
     struct op_kube_client *client;
     const char *instance; /* borrowed */
     uint64_t last_number;
-    struct op_story *head, **tail; /* with something to tell, in turn */
+    struct op_stories gathering; /* by when they are due */
+    struct op_stories telling;   /* in turn */
+    struct co_timer *timer;      /* the first of those that gather is due */
     size_t flying;
 };
 
-void op_recorder_init(struct op_recorder *r, struct op_kube_client *client, const char *instance);
+void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
+    const char *instance);
+void op_recorder_done(struct op_recorder *r); /* after all stories */
 /* Nothing of job and event is kept. */
 void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
     const struct op_event *event);

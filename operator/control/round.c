@@ -12,7 +12,7 @@ enum {
     BACKOFF_MAX_MS = 30000,
     /* Counters change often while pods start, and most often right before the phase does: alone
      * they are written this long after the first change that was not. */
-    STATUS_PACE_MS = 1000,
+    STATUS_PACE_MS = 2000,
     /* After a conflict the watch brings what we missed; this is for a watch that is down: twice as
      * long after each conflict in a row. */
     CONFLICT_MIN_MS = 250,

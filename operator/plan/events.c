@@ -159,8 +159,9 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
         if (n == 0 || (f.kind == OP_KIND_JOB && !f.failed)) {
             continue;
         }
-        events[n_events++] =
+        events[n_events] =
             make(f.failed ? verbs[f.verb].failed : verbs[f.verb].done, fold_message(&f, n, first));
+        events[n_events++].deed = !f.failed;
     }
     *ret = events;
     *ret_n = n_events;

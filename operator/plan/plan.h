@@ -83,6 +83,7 @@ struct op_action {
 
 struct op_event {
     bool warning;
+    bool deed; /* a request that was done; good news about where the job stands take it in */
     const char *reason; /* static */
     char *message;      /* owned */
 };

@@ -191,7 +191,7 @@ def test_nothing_happens_when_nothing_changes(plane, operator, kubelet, ns, prox
         plane.create(ns, f"j{i}", ps=1, worker=2)
     for i in range(5):
         plane.wait_phase(ns, f"j{i}", "Running")
-    time.sleep(2)                                   # paced counters, events
+    time.sleep(7)                                   # paced counters, gathered events
     start = time.monotonic()
     time.sleep(3)
     assert proxy.requests(since=start) == []
