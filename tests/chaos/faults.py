@@ -83,7 +83,7 @@ ROWS = {
     "etcd-killed": Row(steps=[(.2, "kill_etcd")], plane=True, blind=True),
     "compaction": Row(steps=[(.2, "cut"), (.2, "freeze"), (1.5, "compact"), (1.6, "thaw"), (1.7, "cut")], plane=True,
                       blind=True),
-    # Names that others took were free again: they may be the operator's by now.
-    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=["--watch-idle=8s"], redo=True, without=["foreign"],
+    # Names that others took were free again, so they may be the operator's by now; restarts are counted in what was lost.
+    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=["--watch-idle=8s"], redo=True, without=["foreign", "restart"],
                     plane=True, blind=True),
 }

@@ -29,6 +29,7 @@ NS = "soak"
 SLOPE_MAX = 30          # KiB a minute: a leak of a hundred bytes a job would be as much
 LIFE = (1, 6)           # seconds that a job runs
 FATES = ("succeed", "fail", "scale", "delete")
+HANDS = 8               # requests of ours at a time: one after the other they would set the pace
 
 
 class Nodes:
@@ -37,7 +38,7 @@ class Nodes:
     def __init__(self, plane):
         self.core, self.n, self.work = plane.core, 0, queue.SimpleQueue()
         self.pods = {}              # job name -> {pod name: pod}
-        for _ in range(4):
+        for _ in range(HANDS):
             threading.Thread(target=self.serve, daemon=True).start()
         self.feed = Feed(lambda **k: self.core.list_namespaced_pod(NS, _preload_content=False, **k), self.on)
 
@@ -91,16 +92,34 @@ class Soak:
     def __init__(self, plane, operator, seed):
         self.plane, self.operator, self.rng = plane, operator, random.Random(seed)
         self.nodes = Nodes(plane)
-        self.agenda, self.count, self.fates = [], 0, collections.Counter()
-        self.samples, self.drift, self.late = [], [], 0
+        self.agenda, self.count, self.fates, self.alive = [], 0, collections.Counter(), set()
+        self.samples, self.drift, self.late, self.wrong = [], [], 0, []
+        self.lock, self.hands = threading.Lock(), threading.Semaphore(HANDS)
 
     def later(self, seconds, fn, *args):
-        heapq.heappush(self.agenda, (time.monotonic() + seconds, self.rng.random(), fn, args))
+        with self.lock:
+            heapq.heappush(self.agenda, (time.monotonic() + seconds, self.rng.random(), fn, args))
+
+    def do(self, fn, *args):
+        """By the first hand that is free."""
+        def run():
+            try:
+                fn(*args)
+            except Exception as e:
+                self.wrong.append(e)
+            finally:
+                self.hands.release()
+        self.hands.acquire()
+        threading.Thread(target=run, daemon=True).start()
 
     def begin(self):
         name, fate = f"j{self.count}", self.rng.choice(FATES)
         self.count += 1
         self.fates[fate] += 1
+        self.alive.add(name)
+        self.do(self.create, name, fate)
+
+    def create(self, name, fate):
         self.plane.create(NS, name, ps=self.rng.choice([None, 1]), worker=self.rng.randrange(1, 4),
                           cleanPodPolicy=self.rng.choice(["Always", "Never", "OnFailure", "OnCompletion"]),
                           intranet=self.rng.choice(["PodIP", "PodIP", "Service", "Host"]))
@@ -116,11 +135,18 @@ class Soak:
     def leave(self, name):
         self.plane.delete(NS, name)
         self.nodes.pods.pop(name, None)
+        self.alive.discard(name)
+
+    def due(self):
+        with self.lock:
+            if self.agenda and self.agenda[0][0] <= time.monotonic():
+                return heapq.heappop(self.agenda)[2:]
+        return None
 
     def tick(self):
-        while self.agenda and self.agenda[0][0] <= time.monotonic():
-            _, _, fn, args = heapq.heappop(self.agenda)
-            fn(*args)
+        assert not self.wrong, self.wrong
+        while due := self.due():
+            self.do(due[0], *due[1])
 
     def gauges(self):
         text = urllib.request.urlopen(f"http://127.0.0.1:{self.operator.metrics}/metrics", timeout=10).read().decode()
@@ -174,7 +200,7 @@ class Soak:
               f"slope {slope(kept):+.1f} KiB/min  CPU {self.operator.cpu():.1f} s  drift {len(self.drift)}", flush=True)
 
     def drain(self):
-        while self.agenda:
+        while self.alive:
             self.tick()
             time.sleep(.02)
         wait_for(lambda: not self.server(), 120, "everything deleted", .5)
