@@ -55,6 +55,7 @@ struct op_kube_watch {
     int64_t opened;    /* loop time of the stream's start */
     int64_t heard;     /* loop time of its last byte */
     bool synced;
+    bool anew;  /* another watch found that versions went back: the next list begins them anew */
     bool told;  /* the stream has had an event */
     int busy;   /* callbacks of the consumer on the stack */
     bool freed; /* by one of them */
@@ -198,15 +199,17 @@ static bool is_behind(struct op_kube_watch *w, const char *version) {
         pause_after(w, &err, -1);
         return true;
     }
-    if (w->behind) {
+    bool found = w->behind && !w->anew;
+    if (w->behind || w->anew) {
         co_log_warn("the API server's data went back: taken as it is now",
             CO_S("resource", w->opts.type->plural), CO_I("version", now),
             CO_I("after", w->reached));
         w->behind = 0;
+        w->anew = false;
         w->reached = 0;
-        if (w->opts.ops->went_back) {
-            w->opts.ops->went_back(w->opts.arg);
-        }
+    }
+    if (found && w->opts.ops->went_back) {
+        w->opts.ops->went_back(w->opts.arg);
     }
     return false;
 }
@@ -583,8 +586,7 @@ struct op_kube_watch *op_kube_watch_new(
 void op_kube_watch_anew(struct op_kube_watch *w) {
     stop_stream(w);
     forget(w);
-    w->behind = 0;
-    w->reached = 0;
+    w->anew = true; /* what was reached still guards against lists of a server that lags */
     pause_for(w, backoff_ms(w));
 }
 

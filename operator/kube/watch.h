@@ -61,7 +61,7 @@ void op_kube_watch_anew(struct op_kube_watch *w);
 /* True once a first sync has ended. */
 bool op_kube_watch_synced(const struct op_kube_watch *w);
 /* The resourceVersion reached: every write up to it has been reported.  0 before the end of a
- * first sync, or of one anew. */
+ * first sync, and in one anew. */
 uint64_t op_kube_watch_version(const struct op_kube_watch *w);
 
 struct op_kube_watch_stats {

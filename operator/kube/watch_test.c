@@ -258,14 +258,15 @@ static void test_silence_is_noticed_and_the_connection_not_used_again(void **sta
 static void test_another_watch_found_out_that_versions_went_back(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, HELD("10"),
-        {"?limit", 200, LIST("5", "", "[" OBJECT("a", "3") "]")}, HELD("5")};
+        {"?limit", 200, LIST("5", "", "[]")},
+        {"?limit", 200, LIST("11", "", "[" OBJECT("a", "3") "]")}, HELD("11")};
     fake_script(&w->server, steps, 2);
     start(w, &ops, 0);
     run(w, "B E");
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     op_kube_watch_anew(w->watch);
-    run(w, "B E A +a E");
-    assert_int_equal(op_kube_watch_version(w->watch), 5);
+    run(w, "B E !unavailable A +a E");
+    assert_int_equal(op_kube_watch_version(w->watch), 11);
 }
 
 static void test_a_watch_may_be_freed_in_each_callback(void **state) {
