@@ -1,17 +1,14 @@
 /* The one place where plan and API meet.
  *
- * Watches fill the store; whatever changes puts its job on a queue; a look at a job computes a
- * plan, sends all its requests at once, writes the status if a reader would see a difference,
- * then emits events.  One plan a job at a time.  Follows what exists from the start, acts only
- * while leading.  Owned by the loop's thread. */
+ * Feeds fill the store; whatever changes puts its job on the queue; a look at a job computes a
+ * plan, and a round carries it out: sends all its requests at once, writes the status if a reader
+ * would see a difference, then emits events.  One plan a job at a time.  Follows what exists from
+ * the start, acts only while leading.  Owned by the loop's thread. */
 #pragma once
 
 #include "operator/control/metrics.h"
-#include "operator/control/recorder.h"
 #include "operator/control/shard.h"
-#include "operator/control/store.h"
 #include "operator/kube/client.h"
-#include "operator/kube/watch.h"
 
 struct op_controller_opts {
     const char *ns;           /* NULL: all namespaces */

@@ -21,13 +21,6 @@ enum {
     ROOM_MAX = 256,
 };
 
-static const struct op_kube_type types[] = {
-    [OP_KIND_JOB] = {OP_GROUP, "v1", "paddlejobs", OP_KIND},
-    [OP_KIND_POD] = {"", "v1", "pods", "Pod"},
-    [OP_KIND_SERVICE] = {"", "v1", "services", "Service"},
-    [OP_KIND_CONFIGMAP] = {"", "v1", "configmaps", "ConfigMap"},
-};
-
 static const enum op_store_kind store_kinds[] = {
     [OP_KIND_JOB] = OP_STORE_JOBS,
     [OP_KIND_POD] = OP_STORE_PODS,
@@ -77,7 +70,7 @@ struct op_round {
 };
 
 static const struct op_kube_type *type_of(const struct op_round *r, enum op_kind kind) {
-    return kind == OP_KIND_PODGROUP ? r->all->podgroup_type : &types[kind];
+    return op_feeds_type(r->all->feeds, store_kinds[kind]);
 }
 
 static void plan_clear(struct op_round *r) {
@@ -209,17 +202,27 @@ static void back_off(struct backoff *b) {
     }
 }
 
+static void phase_written(struct op_round *r) {
+    const struct op_job *job = r->job;
+    const struct op_plan *plan = &r->plan;
+    if (plan->phase == job->phase) {
+        return;
+    }
+    const char *message = co_json_str(plan->status, "message");
+    co_log_info("phase", CO_S("job", job->name), CO_S("namespace", job->ns),
+        CO_S("from", job->phase ? op_phase_name(job->phase) : "none"),
+        CO_S("to", op_phase_name(plan->phase)), CO_S("message", message ? message : ""));
+    op_metrics_phase(r->all->metrics, r->entry, job->phase, plan->phase, plan->status);
+}
+
 static void status_done(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct op_round *r = arg;
     r->status_op = NULL;
     if (!code) {
         r->status = (struct backoff){0};
-        r->all->answered(r->all->arg, OP_STORE_JOBS, reply->body);
-        if (r->plan.phase != r->job->phase) {
-            op_metrics_phase(
-                r->all->metrics, r->entry, r->job->phase, r->plan.phase, r->plan.status);
-        }
+        op_feeds_answered(r->all->feeds, OP_STORE_JOBS, reply->body);
+        phase_written(r);
         emit_plan_events(r);
         round_end(r, 0);
         return;
@@ -260,7 +263,7 @@ static void status_write(struct op_round *r) {
     CO_AUTOJSON json_t *patch = json_pack(
         "{s:{s:s},s:O}", "metadata", "resourceVersion", r->job->resource_version, "status", diff);
     struct op_kube_req req = op_kube_req_for(
-        OP_KUBE_PATCH, &types[OP_KIND_JOB], r->entry->ns, r->entry->name, status_done, r);
+        OP_KUBE_PATCH, type_of(r, OP_KIND_JOB), r->entry->ns, r->entry->name, status_done, r);
     req.subresource = "status";
     req.lane = OP_KUBE_LANE_STATUS;
     req.patch = OP_KUBE_PATCH_MERGE;
@@ -337,7 +340,7 @@ static void service_looked_at(
 }
 
 static void service_look_at(struct op_round *r, size_t i) {
-    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, &types[OP_KIND_SERVICE], r->entry->ns,
+    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, type_of(r, OP_KIND_SERVICE), r->entry->ns,
         r->plan.actions[i].name, service_looked_at, &r->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = r->entry->born;
@@ -398,7 +401,7 @@ static void action_succeeded(struct op_round *r, size_t i, const struct op_kube_
     if (a->verb == OP_DELETE) {
         op_store_mark_deleting(all->store, store_kinds[a->kind], r->entry->ns, a->name, a->uid);
     } else if (reply->body) {
-        all->answered(all->arg, store_kinds[a->kind], reply->body);
+        op_feeds_answered(all->feeds, store_kinds[a->kind], reply->body);
     }
     r->created += a->verb == OP_CREATE;
 }

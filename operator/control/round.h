@@ -6,6 +6,7 @@
  * thread; the controller decides when rounds begin. */
 #pragma once
 
+#include "operator/control/feeds.h"
 #include "operator/control/metrics.h"
 #include "operator/control/recorder.h"
 #include "operator/control/store.h"
@@ -13,15 +14,12 @@
 
 /* What rounds of all jobs share. */
 struct op_rounds {
-    struct co_loop *loop;
     struct op_kube_client *client;
     struct op_store *store;
+    struct op_feeds *feeds; /* where the answers to writes go */
     struct op_recorder *recorder;
     struct op_metrics *metrics;
-    const struct op_kube_type *podgroup_type; /* borrowed; NULL when there are no gangs */
-    bool cannot_sweep;                        /* the API server forbids to delete pods together */
-    /* The answer to a write goes to the store. */
-    void (*answered)(void *arg, enum op_store_kind kind, const json_t *obj);
+    bool cannot_sweep; /* the API server forbids to delete pods together */
     /* The round is over; look again at wake_ms (monotonic; 0: only when something changes). */
     void (*over)(void *arg, struct op_entry *e, int64_t wake_ms);
     void *arg;

@@ -61,8 +61,11 @@ struct op_entry {
     int64_t scheduled_ms; /* its last pod got a node */
     int64_t left_ms;      /* it left Running without an end */
     int64_t created;      /* seconds since the epoch */
-    void *work;           /* the controller's; not touched here */
-    bool held;
+    /* In Host mode; ports.c settles it. */
+    bool port_known; /* it was looked at once at least */
+    uint16_t port;   /* held by a live job; 0: none */
+    void *work;      /* the controller's; not touched here */
+    bool held;       /* the queue's */
 };
 
 struct op_store {
@@ -107,12 +110,3 @@ struct op_stored *op_store_child(
     const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name);
 /* Frees the entry when nothing is left of it; to be called when `held` ends. */
 void op_store_release(struct op_store *s, struct op_entry *e);
-
-/* A planner's view of an entry.  The arrays are owned by the caller (op_view_done). */
-struct op_view {
-    struct op_seen seen;
-    const struct op_pod **pods;
-    const struct op_service **services;
-};
-void op_view_init(struct op_view *v, const struct op_entry *e);
-void op_view_done(struct op_view *v);

@@ -9,6 +9,7 @@
 
 #include "common/loop.h"
 #include "common/parse.h"
+#include "operator/control/view.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,192 @@
+#include "operator/control/feeds.h"
+
+#include "common/log.h"
+#include "operator/kube/watch.h"
+
+static const struct {
+    struct op_kube_type type;
+    const char *selector;
+} rows[OP_STORE_KINDS] = {
+    [OP_STORE_JOBS] = {{OP_GROUP, "v1", "paddlejobs", OP_KIND}, NULL},
+    [OP_STORE_PODS] = {{"", "v1", "pods", "Pod"}, OP_SELECTOR},
+    [OP_STORE_SERVICES] = {{"", "v1", "services", "Service"}, OP_SELECTOR},
+    [OP_STORE_CONFIGMAPS] = {{"", "v1", "configmaps", "ConfigMap"}, OP_SELECTOR},
+    [OP_STORE_PODGROUPS] = {{0}, NULL}, /* what the gang's row says; a user's have no labels */
+};
+
+struct feed {
+    struct op_feeds *all;
+    enum op_store_kind kind;
+    struct op_kube_watch *watch; /* NULL: not asked for */
+    bool absent;                 /* the API server does not know such objects */
+    /* A write of ours that the watch has not told of yet. */
+    uint64_t written; /* its version; 0: none */
+    int64_t written_ms;
+};
+
+struct op_feeds {
+    struct op_feeds_opts opts;
+    struct op_kube_type group; /* of the gang */
+    struct feed feed[OP_STORE_KINDS];
+    bool synced;
+};
+
+const struct op_kube_type *op_feeds_type(const struct op_feeds *f, enum op_store_kind kind) {
+    return kind == OP_STORE_PODGROUPS ? &f->group : &rows[kind].type;
+}
+
+bool op_feeds_synced(const struct op_feeds *f) {
+    return f->synced;
+}
+
+/* ---- how far behind the watch is -------------------------------------------------------- */
+
+static void observe_lag(struct feed *f, int64_t ms) {
+    struct co_metric *m = f->all->opts.metrics->row;
+    co_metric_observe(&m[OP_M_WATCH_LAG], (size_t)f->kind, (double)ms / 1e3);
+}
+
+void op_feeds_answered(struct op_feeds *all, enum op_store_kind kind, const json_t *obj) {
+    struct feed *f = &all->feed[kind];
+    uint64_t reached = op_kube_watch_version(f->watch);
+    uint64_t version = op_kube_object_version(obj);
+    if (version > reached && !f->written) {
+        f->written = version;
+        f->written_ms = co_now_ms();
+    } else if (version && version <= reached) {
+        observe_lag(f, 0);
+    }
+    op_store_put(all->opts.store, kind, obj, reached);
+}
+
+static void feed_progress(void *arg, uint64_t version) {
+    struct feed *f = arg;
+    if (f->written && version >= f->written) {
+        f->written = 0;
+        observe_lag(f, co_now_ms() - f->written_ms);
+    }
+}
+
+/* ---- what the watches tell -------------------------------------------------------------- */
+
+static void feed_begin(void *arg) {
+    struct feed *f = arg;
+    bool anew = op_kube_watch_version(f->watch) == 0;
+    f->written = anew ? 0 : f->written;
+    op_store_sync_begin(f->all->opts.store, f->kind, anew);
+}
+
+/* The other kinds may never find out: their versions may have grown beyond what they saw. */
+static void feed_went_back(void *arg) {
+    const struct feed *f = arg;
+    for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        struct op_kube_watch *other = f->all->feed[i].watch;
+        if (other && other != f->watch) {
+            op_kube_watch_anew(other);
+        }
+    }
+}
+
+static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
+    struct feed *f = arg;
+    const char *ns = co_json_str(obj, "metadata", "namespace");
+    if (!op_shard_has(&f->all->opts.shard, ns ? ns : "")) {
+        return; /* the API server cannot leave them out */
+    }
+    if (type == OP_KUBE_DELETED) {
+        op_store_remove(f->all->opts.store, f->kind, obj);
+    } else {
+        op_store_put(f->all->opts.store, f->kind, obj, 0);
+    }
+}
+
+static void check_synced(struct op_feeds *all, const struct feed *ended) {
+    bool done = true;
+    for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        const struct feed *f = &all->feed[i];
+        done = done && (!f->watch || f == ended || f->absent || op_kube_watch_synced(f->watch));
+    }
+    if (done && !all->synced) {
+        const struct op_store *s = all->opts.store;
+        all->synced = true;
+        co_log_info("in sync", CO_I("jobs", s->n_jobs), CO_I("pods", s->n_pods));
+        all->opts.synced(all->opts.arg);
+    }
+}
+
+static void feed_end(void *arg) {
+    struct feed *f = arg;
+    f->absent = false;
+    op_store_sync_end(f->all->opts.store, f->kind, op_kube_watch_version(f->watch));
+    check_synced(f->all, f);
+}
+
+/* Jobs that need no gang must not wait until somebody installs its scheduler.  What comes with
+ * Kubernetes itself does not come later. */
+static void no_such_groups(struct feed *f) {
+    struct op_feeds *all = f->all;
+    f->absent = true;
+    if (all->opts.gang->optional && !all->synced) {
+        co_log_warn("the API server has no such groups: pods are placed one by one",
+            CO_S("resource", all->group.plural), CO_S("group", all->group.group));
+        op_kube_watch_free(co_steal_ptr(f->watch));
+        all->opts.no_groups(all->opts.arg);
+    }
+    check_synced(all, NULL);
+}
+
+static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
+    struct feed *f = arg;
+    co_metric_add(&f->all->opts.metrics->row[OP_M_WATCH_BREAKS], (size_t)f->kind, 1);
+    co_log_warn("watch broke off, going on",
+        CO_S("resource", op_feeds_type(f->all, f->kind)->plural), CO_I("retry_ms", retry_ms),
+        CO_E(err));
+    if (f->kind == OP_STORE_PODGROUPS && err->code == CO_NOTFOUND) {
+        no_such_groups(f);
+    }
+}
+
+static const struct op_kube_watch_ops feed_ops = {
+    .sync_begin = feed_begin,
+    .object = feed_object,
+    .sync_end = feed_end,
+    .error = feed_error,
+    .progress = feed_progress,
+    .went_back = feed_went_back,
+};
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+struct op_feeds *op_feeds_new(struct op_kube_client *client, const struct op_feeds_opts *opts) {
+    struct op_feeds *all = co_xcalloc(1, sizeof(*all));
+    const struct op_gang *g = opts->gang;
+    all->opts = *opts;
+    if (g) {
+        all->group = (struct op_kube_type){g->group, g->version, g->plural, g->kind};
+    }
+    for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        struct feed *f = &all->feed[i];
+        *f = (struct feed){.all = all, .kind = (enum op_store_kind)i};
+        if (f->kind == OP_STORE_PODGROUPS && !g) {
+            continue;
+        }
+        f->watch = op_kube_watch_new(
+            client, &(struct op_kube_watch_opts){.type = op_feeds_type(all, f->kind),
+                        .ns = opts->ns,
+                        .label_selector = i == OP_STORE_JOBS ? opts->selector : rows[i].selector,
+                        .idle_max_ms = opts->idle_ms,
+                        .ops = &feed_ops,
+                        .arg = f});
+    }
+    return all;
+}
+
+void op_feeds_free(struct op_feeds *all) {
+    if (!all) {
+        return;
+    }
+    for (size_t i = 0; i < OP_STORE_KINDS; i++) {
+        op_kube_watch_free(all->feed[i].watch);
+    }
+    free(all);
+}

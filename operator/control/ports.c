@@ -1,0 +1,80 @@
+#include "operator/control/ports.h"
+
+#include "common/contract.h"
+
+#include <string.h>
+
+struct taken {
+    const struct op_entry *except;
+    uint16_t *port;
+    size_t n;
+};
+
+/* A job that was not looked at since the start may be one in Host mode. */
+static uint16_t stored_port(const struct op_entry *e) {
+    for (size_t i = 0; i < e->n_children; i++) {
+        const struct op_stored *st = e->children[i];
+        if (st->kind == OP_STORE_CONFIGMAPS && strcmp(st->child->name, e->name) == 0) {
+            return st->configmap->port;
+        }
+    }
+    return 0;
+}
+
+static void add(struct taken *t, uint16_t port) {
+    t->port = co_xrealloc(t->port, t->n + 1, sizeof(*t->port));
+    t->port[t->n++] = port;
+}
+
+static void add_of_entry(void *arg, const char *key, void *value) {
+    struct taken *t = arg;
+    const struct op_entry *e = value;
+    (void)key;
+    if (e == t->except) {
+        return;
+    }
+    uint16_t port = e->port_known ? e->port : stored_port(e);
+    if (port) {
+        add(t, port);
+    }
+}
+
+static int by_port(const void *a, const void *b) {
+    return *(const uint16_t *)a - *(const uint16_t *)b;
+}
+
+static struct taken taken_by_others(
+    const struct op_store *s, const struct op_entry *e, const struct op_shard_id *shard) {
+    struct taken t = {.except = e};
+    co_map_each(&s->entries, add_of_entry, &t);
+    /* The jobs of other shards are not known here: each shard has ports of its own. */
+    for (unsigned slot = 0; shard->count > 1 && slot < CO_PORT_SLOTS; slot++) {
+        if (slot % shard->count != shard->index) {
+            add(&t, (uint16_t)(CO_PORT_BASE + CO_PORT_SPAN * slot));
+        }
+    }
+    if (t.n) {
+        qsort(t.port, t.n, sizeof(*t.port), by_port);
+    }
+    return t;
+}
+
+/* Pods get their ports before the ConfigMap can say which they are: kept here until then, so that
+ * no job that is looked at meanwhile gets the same. */
+uint16_t *op_ports_settle(const struct op_store *s, struct op_entry *e,
+    const struct op_shard_id *shard, const struct op_job *job, struct op_seen *seen) {
+    e->port_known = true;
+    if (job->intranet != OP_HOST || job->elsewhere || op_phase_terminal(job->phase)) {
+        e->port = 0;
+        return NULL;
+    }
+    if (seen->configmap && seen->configmap->port) {
+        e->port = seen->configmap->port;
+        return NULL;
+    }
+    struct taken t = taken_by_others(s, e, shard);
+    seen->ports_taken = t.port;
+    seen->n_ports_taken = t.n;
+    e->port = op_plan_port(job->uid, t.port, t.n);
+    return t.port;
+}

@@ -1,0 +1,178 @@
+#include "operator/control/queue.h"
+
+enum {
+    /* One turn of the loop plans for at most this long, so that events are never kept waiting. */
+    TURN_MS = 5,
+    /* A look that took t ms is followed by no other of the same job for this many times t: the
+     * events of a thousand pods are taken in bunches, those of a few pods one by one. */
+    REST_FACTOR = 10,
+    /* At most this: what took long may have been a machine that stood still. */
+    REST_MAX_MS = 5000,
+    /* So many jobs are given their first pods at a time: the first jobs run first, and what waits
+     * for its turn on the wire has a bound, in memory and in time. */
+    BEGINNING_MAX = 64,
+};
+
+struct line {
+    struct op_queued *head, **tail;
+};
+
+struct op_queue {
+    struct co_loop *loop;
+    struct op_queue_opts opts;
+    struct co_timer *turn;
+    /* Oldest request first: the jobs that have nothing yet, and those that have. */
+    struct line fresh, begun;
+    size_t waiting, busy, beginning;
+};
+
+static void arm(struct op_queue *q) {
+    if (!co_timer_armed(q->turn)) {
+        co_timer_start(q->turn, 0);
+    }
+}
+
+void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e) {
+    *ret = (struct op_queued){.queue = q, .entry = e};
+}
+
+void op_queue_leave(struct op_queued *place) {
+    co_timer_free(co_steal_ptr(place->timer));
+}
+
+void op_queue_ask(struct op_queued *place) {
+    struct op_queue *q = place->queue;
+    place->dirty = true;
+    if (place->queued || place->busy) {
+        return;
+    }
+    if (co_now_ms() < place->not_before) {
+        op_queue_ask_at(place, place->not_before);
+        return;
+    }
+    place->queued = true;
+    place->queued_ms = co_now_ms();
+    co_metric_add(&q->opts.metrics->row[OP_M_QUEUE_ADDS], 0, 1);
+    q->waiting++;
+    place->entry->held = true;
+    place->next = NULL;
+    struct line *l = place->entry->n_children ? &q->begun : &q->fresh;
+    *l->tail = place;
+    l->tail = &place->next;
+    arm(q);
+}
+
+static void wake(void *arg) {
+    struct op_queued *place = arg;
+    place->wake_ms = 0;
+    op_queue_ask(place);
+}
+
+void op_queue_ask_at(struct op_queued *place, int64_t at_ms) {
+    if (!place->timer) {
+        place->timer = co_timer_new(place->queue->loop, wake, place);
+    }
+    if (!place->wake_ms || at_ms < place->wake_ms) {
+        int64_t in = at_ms - co_now_ms();
+        place->wake_ms = at_ms;
+        co_timer_start(place->timer, in > 0 ? in : 0);
+    }
+}
+
+void op_queue_rest(struct op_queued *place, double took_seconds) {
+    int64_t rest = (int64_t)(took_seconds * 1e3 * REST_FACTOR);
+    place->not_before = co_now_ms() + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
+}
+
+static void let_go(struct op_queue *q, struct op_entry *e) {
+    e->held = false;
+    op_store_release(q->opts.store, e);
+}
+
+void op_queue_begin(struct op_queued *place) {
+    struct op_queue *q = place->queue;
+    place->busy = true;
+    place->beginning = !place->entry->n_children;
+    q->busy++;
+    q->beginning += place->beginning;
+}
+
+void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
+    struct op_queue *q = place->queue;
+    q->busy--;
+    q->beginning -= place->beginning;
+    place->busy = place->beginning = false;
+    if (q->fresh.head) { /* it may have waited for this one's end */
+        arm(q);
+    }
+    if (ask_at_ms) {
+        op_queue_ask_at(place, ask_at_ms);
+    }
+    if (place->dirty) {
+        op_queue_ask(place);
+    } else {
+        let_go(q, place->entry);
+    }
+}
+
+/* The next one in turn; NULL: none, or none that may begin yet. */
+static struct op_queued *take(struct op_queue *q) {
+    bool may_begin = q->fresh.head && q->beginning < BEGINNING_MAX;
+    struct line *l = may_begin ? &q->fresh : &q->begun;
+    struct op_queued *place = l->head;
+    if (place) {
+        l->head = place->next;
+        l->tail = l->head ? l->tail : &l->head;
+    }
+    return place;
+}
+
+static void serve(struct op_queue *q, struct op_queued *place) {
+    struct op_entry *e = place->entry;
+    place->queued = false;
+    place->dirty = false;
+    q->waiting--;
+    co_metric_observe(&q->opts.metrics->row[OP_M_QUEUE_SECONDS], 0,
+        (double)(co_now_ms() - place->queued_ms) / 1e3);
+    if (!q->opts.serve(q->opts.arg, e)) {
+        let_go(q, e);
+    }
+}
+
+static void turn(void *arg) {
+    struct op_queue *q = arg;
+    int64_t end = co_now_ms() + TURN_MS;
+    struct op_queued *place;
+    while ((place = take(q))) {
+        serve(q, place);
+        if (co_now_ms() >= end) {
+            co_timer_start(q->turn, 0);
+            return;
+        }
+    }
+}
+
+struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *opts) {
+    struct op_queue *q = co_xcalloc(1, sizeof(*q));
+    q->loop = loop;
+    q->opts = *opts;
+    q->fresh.tail = &q->fresh.head;
+    q->begun.tail = &q->begun.head;
+    q->turn = co_timer_new(loop, turn, q);
+    return q;
+}
+
+void op_queue_free(struct op_queue *q) {
+    if (q) {
+        co_timer_free(q->turn);
+        free(q);
+    }
+}
+
+size_t op_queue_waiting(const struct op_queue *q) {
+    return q->waiting;
+}
+
+size_t op_queue_busy(const struct op_queue *q) {
+    return q->busy;
+}

@@ -1,0 +1,42 @@
+#include "operator/control/verdict.h"
+
+#include "operator/control/view.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void find_out(
+    struct op_verdict *v, const struct op_entry *e, const struct op_settings *settings) {
+    *v = (struct op_verdict){.known = true, .why = "a job that can be read"};
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    if (op_view_job(e, &job, NULL)) {
+        return;
+    }
+    struct op_view view;
+    op_view_init(&view, e);
+    v->over = op_phase_terminal(job->phase) || job->deleting;
+    v->open = op_plan_gate_open(job, &view.seen, settings, NULL, &v->why);
+    (void)snprintf(v->uid, sizeof(v->uid), "%s", job->uid);
+    op_view_done(&view);
+}
+
+int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char *uid,
+    const struct op_settings *settings, const char **ret_why) {
+    if (strcmp(pod->child->uid, uid) != 0) {
+        *ret_why = "another pod has this name now";
+        return -2;
+    }
+    if (!v->known) {
+        find_out(v, pod->entry, settings);
+    }
+    if (v->over) {
+        *ret_why = "the job is over";
+        return -2;
+    }
+    if (pod->child->deleting || strcmp(pod->child->owner_uid, v->uid) != 0) {
+        *ret_why = "being a pod of the job";
+        return 0;
+    }
+    *ret_why = v->why;
+    return v->open;
+}

@@ -1,0 +1,17 @@
+/* What the start gate says to the pods of a job.  All pods of a job are told the same, so it is
+ * found out once and kept until something of the job changes.  Owned by the loop's thread. */
+#pragma once
+
+#include "operator/control/store.h"
+
+/* An entry's; zeroed: to be found out. */
+struct op_verdict {
+    bool known, open, over;
+    const char *why; /* static */
+    char uid[64];    /* the job's */
+};
+
+/* For a pod of the verdict's entry, whose job exists: 1 go, 0 wait (*ret_why: static), -2 it is
+ * another pod than the one of that uid, or its job is over. */
+int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char *uid,
+    const struct op_settings *settings, const char **ret_why);

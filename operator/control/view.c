@@ -1,0 +1,37 @@
+#include "operator/control/view.h"
+
+#include <string.h>
+
+void op_view_init(struct op_view *v, const struct op_entry *e) {
+    *v = (struct op_view){0};
+    v->pods = co_xcalloc(e->n_children, sizeof(struct op_pod *));
+    v->services = co_xcalloc(e->n_children, sizeof(struct op_service *));
+    for (size_t i = 0; i < e->n_children; i++) {
+        const struct op_stored *st = e->children[i];
+        if (st->kind == OP_STORE_PODS) {
+            v->pods[v->seen.n_pods++] = st->pod;
+        } else if (st->kind == OP_STORE_SERVICES) {
+            v->services[v->seen.n_services++] = st->service;
+        } else if (strcmp(st->child->name, e->name) != 0) {
+            continue;
+        } else if (st->kind == OP_STORE_CONFIGMAPS) {
+            v->seen.configmap = st->configmap;
+        } else {
+            v->seen.podgroup = st->podgroup;
+        }
+    }
+    v->seen.pods = v->pods;
+    v->seen.services = v->services;
+}
+
+void op_view_done(struct op_view *v) {
+    free(v->pods);
+    free(v->services);
+    *v = (struct op_view){0};
+}
+
+int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *err) {
+    json_t *obj = NULL;
+    int r = co_json_parse(e->text, strlen(e->text), &obj, err);
+    return r ? r : op_job_decode(obj, ret, err);
+}
