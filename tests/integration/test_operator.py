@@ -213,6 +213,10 @@ def test_requests_of_a_job(plane, operator, kubelet, ns, proxied_rig):
     assert len([r for r in made if r.startswith("POST") and "/pods" in r]) == 4
     assert len([r for r in made if "/configmaps" in r]) == 1
     assert len([r for r in made if "/status" in r]) <= 4
+    wait_for(lambda: any(r == "Running" for r, _ in plane.events(ns)))
+    told = plane.events(ns)
+    assert len(told) <= 2, told                     # one, unless the pods took longer than good news is gathered
+    assert all(any(word in m for _, m in told) for word in ("created 4 Pods", "created ConfigMap j", "all 4 pods are running")), told
     assert len(made) <= 14
 
 
