@@ -130,10 +130,11 @@ static void a_hosts_script_has_all_of_it_quoted(void **state) {
         .ready_ms = 1000,
         .stop_ms = 1000};
     CO_AUTOFREE char *script = rt_cluster_run_script(&c, &o, "/w s", 1, "10.0.0.1,10.0.0.2");
-    static const char *const parts[] = {"cd '/w s' || exit 97\n", "echo 1 >nodefile\n",
+    static const char train[] =
         "run train 'paddle' train '--num_gradient_servers=2' '--nics=e'\\''0' '--port=255' "
         "'--ports_num=2' '--ports_num_for_sparse=2' '--comment=paddle_process_by_paddle' "
-        "'--pservers=10.0.0.1,10.0.0.2' '--config=a b.py' '--trainer_id=1'\n",
+        "'--pservers=10.0.0.1,10.0.0.2' '--config=a b.py' '--trainer_id=1'\n";
+    static const char *const parts[] = {"cd '/w s' || exit 97\n", "echo 1 >nodefile\n", train,
         "run server 'paddle' pserver '--num_gradient_servers=2' '--nics=e'\\''0' '--port=255' ",
         "until listens 00FF && listens 0102;"};
     for (size_t i = 0; i < CO_ARRAY_LEN(parts); i++) {
