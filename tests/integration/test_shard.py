@@ -43,7 +43,7 @@ def admitted(o):
 
 
 def acts(o):
-    """(time, namespace) of what it did."""
+    """(time, namespace) of the phases it wrote."""
     return re.findall(r"^time=(\S+) .*msg=phase .*namespace=(\S+)", o.text(), re.M)
 
 
@@ -139,7 +139,7 @@ def test_jobs_by_label(plane, kubelet, operator, ns):
     plane.patch(ns, "a", {"spec": {"worker": {"replicas": 2}}})
     wait_for(lambda: len(plane.pods(ns)) == 2)
     plane.wait_phase(ns, "a", "Running")
-    wait_for(lambda: acts(gold))
+    wait_for(lambda: 'paddlejob_actions_total{action="create pod"} 1' in scrape(gold.metrics))
     assert len(acts(rest)) == before and not kubelet.twice(ns)
 
 
