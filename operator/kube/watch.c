@@ -535,7 +535,7 @@ static void silence(struct op_kube_watch *w) {
     stop_stream(w);
     op_kube_client_distrust_streams(w->c);
     w->failures = 0; /* that was pause enough */
-    forget(w); /* silent may also be a server that has lost the version that was asked for */
+    forget(w);       /* silent may also be a server that has lost the version that was asked for */
     pause_after(w, &err, -1);
 }
 

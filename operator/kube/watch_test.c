@@ -21,7 +21,8 @@ struct world {
     struct co_buf trace;
 };
 
-/* B begin, A begin anew, E end, +a ~a -a objects, !code errors (with ">" when the pause is a second or more). */
+/* B begin, A begin anew, E end, +a ~a -a objects, !code errors (with ">" when the pause is a second
+ * or more). */
 static void note(struct world *w, char letter, const char *text) {
     assert_int_equal(
         co_buf_addf(&w->trace, NULL, "%s%c%s", w->trace.len ? " " : "", letter, text), 0);
