@@ -102,9 +102,10 @@ static int plan_entry(struct op_controller *c, struct op_entry *e, const struct 
     op_view_init(&view, e);
     op_round_failures(w->round, job->uid, &view.seen.failures, &view.seen.n_failures);
     view.seen.creates_max = op_round_room(w->round);
-    CO_AUTOFREE uint16_t *taken = op_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
+    uint16_t *taken = op_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = op_plan_compute(job, &view.seen, co_wall_seconds(), &c->opts.settings, ret, err);
     op_view_done(&view);
+    free(taken);
     return r;
 }
 
