@@ -23,10 +23,13 @@ static const char *from_list(void *arg, const char *name) {
     return NULL;
 }
 
+/* Options point into argv: it stays until the next call. */
 static int parse(
     const char *const *words, const char *const *env, struct rt_options *ret, struct co_err *err) {
+    static const char *argv[WORDS_MAX + 2];
     int argc = 1;
-    const char *argv[WORDS_MAX + 2] = {"launch"};
+    memset(argv, 0, sizeof(argv));
+    argv[0] = "launch";
     for (; argc <= WORDS_MAX && words[argc - 1]; argc++) {
         argv[argc] = words[argc - 1];
     }
