@@ -128,7 +128,7 @@ static int prepare(struct co_buf *servers, struct co_err *err) {
 int rt_cmd_mpi(int argc, char **argv) {
     CO_AUTOBUF struct co_buf servers = CO_BUF(HOSTS_MAX);
     struct co_err err = {0};
-    char pserver[PATH_MAX + 64];
+    static char pserver[PATH_MAX + 64]; /* what the static node points to stays */
     int rest = 0, code = 0;
     if (!rt_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
