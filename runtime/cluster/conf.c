@@ -121,9 +121,10 @@ int rt_conf_decode(
         r = number_read(name, values, numbers[i].key, numbers[i].def, numbers[i].min,
             numbers[i].max, numbers[i].to, err);
     }
-    if (!r && c.root_dir[0] != '/') {
-        r = co_err_set(err, CO_INVALID, "%s: ROOT_DIR is \"%.100s\", expected an absolute path",
-            name, c.root_dir);
+    const char *root = c.root_dir ? c.root_dir : "";
+    if (!r && *root != '/') {
+        r = co_err_set(
+            err, CO_INVALID, "%s: ROOT_DIR is \"%.100s\", expected an absolute path", name, root);
     }
     if (r) {
         rt_conf_done(&c);
