@@ -80,7 +80,7 @@ class Hosts:
         for p in pids:
             try:
                 found.append(pathlib.Path(f"/proc/{p}/cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
-            except FileNotFoundError:
+            except (FileNotFoundError, ProcessLookupError):
                 pass
         return [c for c in found if c and not c.startswith(("sshd:", "/usr/sbin/sshd"))]
 
