@@ -22,6 +22,12 @@ static char *copy(const char *s) {
     return s && *s ? co_xstrdup(s) : NULL;
 }
 
+/* An empty value is none. */
+static const char *given(const json_t *j, const char *key) {
+    const char *s = co_json_str(j, "status", key);
+    return s && *s ? s : NULL;
+}
+
 int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t len,
     struct op_kube_exec_result *ret, struct co_err *err) {
     CO_AUTOJSON json_t *j = NULL;
@@ -36,9 +42,9 @@ int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t le
             kind ? kind : "value without kind", version ? version : "no apiVersion",
             e->api_version);
     }
-    const char *token = co_json_str(j, "status", "token");
-    const char *cert = co_json_str(j, "status", "clientCertificateData");
-    const char *key = co_json_str(j, "status", "clientKeyData");
+    const char *token = given(j, "token");
+    const char *cert = given(j, "clientCertificateData");
+    const char *key = given(j, "clientKeyData");
     const char *expires = co_json_str(j, "status", "expirationTimestamp");
     if (!cert != !key) {
         return co_err_set(err, CO_INVALID, "it printed status.%s without status.%s",

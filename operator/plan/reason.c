@@ -245,6 +245,12 @@ static bool waits_at_gate(const struct op_world *w) {
 
 /* ---- */
 
+/* A stored status is anybody's: what is absent reads as "". */
+static const char *text_of(const json_t *stored, const char *key) {
+    const char *text = co_json_str(stored, key);
+    return text ? text : "";
+}
+
 static void find_live(struct op_outlook *o, const struct op_world *w, const json_t *env) {
     const struct op_job *job = w->job;
     if (*o->reason || op_phase_terminal(o->phase)) {
@@ -262,7 +268,7 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");
-        op_reason_say(o, co_json_str(c, "reason"), "%s", co_json_str(c, "message"));
+        op_reason_say(o, text_of(c, "reason"), "%s", text_of(c, "message"));
     } else if (!env && waits_at_gate(w)) {
         op_reason_say(
             o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
@@ -274,9 +280,8 @@ void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t
         return;
     }
     if (op_phase_terminal(w->job->phase)) {
-        const char *reason = co_json_str(w->job->status, "reason");
-        const char *message = co_json_str(w->job->status, "message");
-        op_reason_say(o, reason ? reason : "", "%s", message ? message : "");
+        op_reason_say(
+            o, text_of(w->job->status, "reason"), "%s", text_of(w->job->status, "message"));
         return;
     }
     find_live(o, w, env);
