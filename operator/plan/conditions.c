@@ -88,8 +88,10 @@ static struct condition restarting(const struct op_world *w, const struct op_out
     struct condition c = {.type = "Restarting", .is = o->restarting, .keeps = true};
     const json_t *stored = op_condition_stored(w->job, c.type);
     bool goes_on = op_condition_true(w->job, c.type) && o->attempt == w->job->attempt;
-    c.reason = goes_on ? co_json_str(stored, "reason") : o->reason;
-    c.message = goes_on ? co_json_str(stored, "message") : o->message;
+    const char *reason = goes_on ? co_json_str(stored, "reason") : NULL;
+    const char *message = goes_on ? co_json_str(stored, "message") : NULL;
+    c.reason = reason ? reason : o->reason;
+    c.message = message ? message : o->message;
     return c;
 }
 
