@@ -141,6 +141,7 @@ void co_json_append(json_t *arr, json_t *value_own) {
 }
 
 json_t *co_json_string(const char *s) {
+    s = s ? s : "";
     json_t *j = json_string(s);
     if (j) {
         return j;

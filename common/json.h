@@ -56,5 +56,5 @@ char *co_json_dump_sorted(const json_t *j);
  * own small objects).  value NULL: sets nothing. */
 void co_json_set(json_t *obj, const char *key, json_t *value_own);
 void co_json_append(json_t *arr, json_t *value_own);
-/* json_string of possibly invalid UTF-8: bad bytes become "?". Never NULL. */
+/* json_string of possibly invalid UTF-8: bad bytes become "?"; NULL is "".  Never NULL. */
 json_t *co_json_string(const char *s);
