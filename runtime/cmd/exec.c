@@ -2,6 +2,7 @@
 
 #include "runtime/cmd/cmd.h"
 #include "runtime/launch/first.h"
+#include "runtime/launch/termination.h"
 
 int rt_cmd_exec(int argc, char **argv) {
     struct rt_first_options options = {0};
@@ -15,7 +16,7 @@ int rt_cmd_exec(int argc, char **argv) {
         {.name = "termination-log",
             .type = CO_FLAG_STR,
             .value = &options.termination_log,
-            .def = "/dev/termination-log",
+            .def = RT_TERMINATION_LOG,
             .help = "file that gets the last lines of stderr when the program fails, if it is "
                     "there and empty"},
     };

@@ -4,6 +4,7 @@
 #include "common/mem.h"
 #include "runtime/cmd/cmd.h"
 #include "runtime/launch/launch.h"
+#include "runtime/launch/termination.h"
 
 enum { HELP_MAX = 1 << 20 };
 
@@ -24,6 +25,7 @@ int rt_cmd_launch(int argc, char **argv) {
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun launch: error: %s\n", co_err_text(&err));
+        rt_termination_write(RT_TERMINATION_LOG, "", co_err_text(&err));
         return RT_CMD_USAGE;
     }
     int code = rt_launch_run(&o, argc, argv);

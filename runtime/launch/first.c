@@ -10,13 +10,13 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/mem.h"
 #include "runtime/launch/spawn.h"
 #include "runtime/launch/tail.h"
+#include "runtime/launch/termination.h"
 #include "runtime/net/net.h"
 
 enum {
@@ -66,31 +66,11 @@ static void stderr_drain(struct first *f) {
     }
 }
 
-static int open_log(const char *path) {
-    int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    struct stat st;
-    if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > 0)) {
-        co_close(fd); /* a program that wrote its own message knows best */
-        return -1;
-    }
-    return fd;
-}
-
-/* The last line is the cause. */
-static void write_log(const char *path, const char *lines, const char *last) {
-    CO_AUTOCLOSE int fd = open_log(path);
-    char text[RT_TAIL_MAX + 128];
-    int n = snprintf(text, sizeof(text), "%s%s%s\n", lines, *lines && *last ? "\n" : "", last);
-    if (fd >= 0 && n > 0) {
-        (void)!write(fd, text, (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1);
-    }
-}
-
 static void explain(struct first *f, const char *path) {
     const char *lines = rt_tail_text(&f->tail);
     char how[64];
     rt_exit_text(f->status, how, sizeof(how));
-    write_log(path, lines, WIFSIGNALED(f->status) || !*lines ? how : "");
+    rt_termination_write(path, lines, WIFSIGNALED(f->status) || !*lines ? how : "");
 }
 
 /* ---- children and signals ---------------------------------------------------------------- */
@@ -210,16 +190,15 @@ void rt_first_run(
     char *const argv[], const struct rt_first_options *options, int *ret_code, struct co_err *err) {
     struct co_err own = {0};
     err = err ? err : &own;
-    const char *log = options->termination_log ? options->termination_log : "/dev/termination-log";
-    CO_AUTOCLOSE int fd = open_log(log);
+    const char *log = options->termination_log ? options->termination_log : RT_TERMINATION_LOG;
     struct first f = {.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
         .signals = -1,
         .stderr_in = -1};
     const bool terminal = tcgetpgrp(STDIN_FILENO) == getpgrp();
-    int r = start(&f, argv, fd >= 0, err);
+    int r = start(&f, argv, rt_termination_wanted(log), err);
     if (r) {
         *ret_code = rt_spawn_exit_code(r);
-        write_log(log, co_err_text(err), "");
+        rt_termination_write(log, "", co_err_text(err));
     } else {
         loop(&f);
         *ret_code = rt_exit_code(f.status);

@@ -12,7 +12,7 @@
 
 struct rt_first_options {
     int64_t grace_ms;            /* SIGTERM -> SIGKILL for those left behind; 0: 5 s */
-    const char *termination_log; /* NULL: /dev/termination-log; used when it is there and empty */
+    const char *termination_log; /* NULL: RT_TERMINATION_LOG; used when it is there and empty */
 };
 
 /* Blocks until the program and its children are gone.  *ret_code: its exit code, 128 + signal

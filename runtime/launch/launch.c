@@ -7,6 +7,8 @@
 
 #include "runtime/launch/launch_internal.h"
 #include "runtime/launch/story.h"
+#include "runtime/launch/tail.h"
+#include "runtime/launch/termination.h"
 #include "runtime/plan/report.h"
 
 enum {
@@ -42,6 +44,7 @@ void rt_launch_end(struct rt_launch *l, int code, const char *why) {
         l->over = true;
         l->again = false;
         l->code = code;
+        (void)snprintf(l->why, sizeof(l->why), "%s", why);
     }
     if (l->running) {
         rt_children_stop(l->children, rt_launch_grace(l));
@@ -269,6 +272,17 @@ static int run(struct rt_launch *l, struct co_err *err) {
     return r;
 }
 
+/* For whoever only sees the container's end. */
+static void explain(const struct rt_launch *l) {
+    char log[RT_TAIL_MAX + 1];
+    struct rt_tail tail = {0};
+    rt_tail_add(&tail, log, rt_round_failed_tail(l, log, sizeof(log)));
+    const char *lines = rt_tail_text(&tail);
+    const char *last = rt_tail_last_line(&tail);
+    CO_AUTOFREE char *cause = co_xasprintf("%s%s%s", l->why, *last ? ": " : "", last);
+    rt_termination_write(l->options->text[RT_OPT_TERMINATION_LOG], lines, cause);
+}
+
 int rt_launch_run(const struct rt_options *o, int argc, char *const argv[]) {
     struct rt_launch l = {.options = o, .argc = argc, .argv = argv};
     struct co_err err = {0};
@@ -282,6 +296,10 @@ int rt_launch_run(const struct rt_options *o, int argc, char *const argv[]) {
     if (r) {
         rt_say(&l.say, RT_SAY_ERROR, "%s", co_err_text(&err));
         l.code = usage || r == CO_INVALID ? USAGE : 1;
+        (void)snprintf(l.why, sizeof(l.why), "%s", co_err_text(&err));
+    }
+    if (l.code && !l.signo) {
+        explain(&l);
     }
     rt_rdzv_close(l.rdzv);
     rt_children_free(l.children);

@@ -38,6 +38,7 @@ struct rt_launch {
     bool over;    /* code is final */
     bool parting; /* the others are being told */
     int code;
+    char why[CO_ERR_MAX]; /* of the code, where it is not 0 */
     size_t failed; /* process whose log is shown at the end; plan.n: none */
     int n_signals, signo;
 };
@@ -57,4 +58,6 @@ void rt_round_start(struct rt_launch *l, const char *const *values, size_t n, si
 void rt_round_stop_servers(struct rt_launch *l);
 /* The failed process's last lines, when all else was said. */
 void rt_round_show_failed(struct rt_launch *l);
+/* Its last bytes, at most size - 1; how many: 0 where no process failed or it has no log. */
+size_t rt_round_failed_tail(const struct rt_launch *l, char *ret, size_t size);
 void rt_round_done(struct rt_launch *l);

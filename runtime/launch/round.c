@@ -95,11 +95,15 @@ static void say_if_full(struct rt_launch *l) {
     }
 }
 
+size_t rt_round_failed_tail(const struct rt_launch *l, char *ret, size_t size) {
+    return l->failed < l->plan.n && l->log && l->log[l->failed]
+               ? rt_childlog_tail(l->log[l->failed], ret, size)
+               : 0;
+}
+
 void rt_round_show_failed(struct rt_launch *l) {
     char text[DETAIL_BYTES + 1];
-    size_t n = l->failed < l->plan.n && l->log && l->log[l->failed]
-                   ? rt_childlog_tail(l->log[l->failed], text, sizeof(text))
-                   : 0;
+    size_t n = rt_round_failed_tail(l, text, sizeof(text));
     if (l->failed < l->plan.n) {
         rt_story_detail(&l->say, text, n);
     }

@@ -299,6 +299,11 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
         .verdict = RT_OURS,
         .help = "time between SIGTERM and SIGKILL for children; the default fits into "
                 "Kubernetes' 30 s"},
+    [RT_OPT_TERMINATION_LOG] = {.name = "termination_log",
+        .def = "/dev/termination-log",
+        .verdict = RT_OURS,
+        .help = "file that gets the last lines of the failed child and the cause, if it is there "
+                "and empty: Kubernetes shows them in the pod's status"},
     [RT_OPT_TRAINER_NUM] = {.name = "trainer_num",
         .env = "PADDLE_TRAINER_NUM",
         .type = RT_OPTION_INT,

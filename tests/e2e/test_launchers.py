@@ -41,6 +41,18 @@ def test_a_collective_job_under_the_launcher(space):
 
 
 @pytest.mark.deadline(120)
+@pytest.mark.parametrize("words, cause", [
+    (["/no/such/program"], 'cannot start "/no/such/program": .*no such file, or not in PATH'),
+    (["/usr/local/bin/paddlerun", "info", "--no-such-flag"], "worker 0: exit code 2: .*--no-such-flag"),
+])
+def test_a_failed_launcher_says_why_in_the_jobs_status(space, words, cause):
+    space.create(make("why", worker=role(1, "paddlerun", "launch", *words)))
+    space.wait_phase("why", "Failed", 100, never=("Completed",))
+    message = space.job("why")["status"]["message"]
+    assert re.search(cause, message), message
+
+
+@pytest.mark.deadline(120)
 def test_nodes_of_a_plain_job_meet(space):
     """No operator: --master names the first pod of an indexed Job."""
     template = pod("meet", restartPolicy="Never")

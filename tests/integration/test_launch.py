@@ -144,6 +144,38 @@ def test_other_names(folder):
     assert r.returncode == 0 and f"with {sys.executable}\n" in r.stdout, r.stderr
 
 
+@pytest.mark.parametrize("words, code, message", [
+    (["ok.sh"], 0, ""),
+    (["--nproc_per_node=2", "fail.sh"], 3, r"about to fail\nValueError: no such data\nworker 1: exit code 3: ValueError: no such data\n"),
+    (["--nproc_per_node=2", "--log_dir=", "fail.sh"], 3, r"worker 1: exit code 3\n"),
+    (["killed.sh"], 137, r"worker 0: killed by SIGKILL\n"),
+    (["/no/such/program"], 127, r'cannot start "/no/such/program": .*no such file, or not in PATH\n'),
+    (["--master=192.0.2.1:9", "--nnodes=2", "--host=127.0.0.1", "--join_timeout=300ms", "ok.sh"], 1,
+     r"the job's nodes did not meet within 0.3 s: .*\n"),
+])
+def test_the_termination_log_names_the_cause(folder, words, code, message):
+    """The file that Kubernetes shows; a job's status has its last line."""
+    script("ok.sh", SHOW)
+    script("fail.sh", "#!/bin/sh\n[ $PADDLE_TRAINER_ID = 1 ] || exec sleep 60\necho about to fail\n"
+                      "echo ValueError: no such data >&2\nexit 3\n")
+    script("killed.sh", "#!/bin/sh\nkill -9 $$\n")
+    words[-1] = words[-1] if words[-1].startswith("/") else f"./{words[-1]}"
+    why = folder / "termination-log"
+    why.touch()
+    assert launch(f"--termination_log={why}", *words).returncode == code
+    assert re.fullmatch(message, why.read_text()), why.read_text()
+
+
+def test_a_launcher_that_was_told_to_stop_leaves_no_cause(folder):
+    why = folder / "termination-log"
+    why.touch()
+    p = start(f"--termination_log={why}", script("stay.sh", "#!/bin/sh\necho pid $$\nexec sleep 60\n"))
+    started(1)
+    p.terminate()
+    p.communicate(timeout=20)
+    assert p.returncode == 15 and why.read_text() == ""
+
+
 def test_proxies_are_out_of_the_way():
     show = script("env.sh", "#!/bin/sh\nenv\n")
     r = launch(show, env={"http_proxy": "http://p:1", "HTTP_PROXY": "x"})
