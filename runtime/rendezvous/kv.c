@@ -21,7 +21,7 @@ enum {
     LOOKUP_MS = 1000,
     NOTE_MS = 5000, /* between two lines that say the same, as Paddle's launcher does */
     POLL_MS = 200,  /* of a service of Paddle's */
-    SETTLE_MS = 500,
+    SETTLE_MS = 1000,
     SETTLE_TICK_MS = 5,
 };
 
@@ -455,9 +455,7 @@ static void settle_and_go(struct kv *w) {
 static void on_left(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
     (void)r;
-    if (w->m->state != RT_RDZV_LEAVING) {
-        ask(w); /* it was a restart: the answer comes as everybody's */
-    } else if (w->service) {
+    if (w->service) {
         char text[CO_HOST_MAX + 80];
         (void)snprintf(text, sizeof(text), "the master at %s has done its work", w->master_text);
         if (w->over.code == 0) {
@@ -484,8 +482,8 @@ static void part(struct kv *w, bool restart, int code, const char *why) {
                                .headers = header,
                                .body = why,
                                .len = strlen(why),
-                               .timeout_ms = ANSWER_MS,
-                               .done = on_left,
+                               .timeout_ms = ANSWER_MS + (restart ? w->m->options.silent_ms : 0),
+                               .done = restart ? on_answer : on_left,
                                .arg = w});
 }
 

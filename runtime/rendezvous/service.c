@@ -181,6 +181,21 @@ static void refuse(struct rt_service *s, struct co_http_req *r, const struct co_
     }
 }
 
+/* Keeps the request until there is news for its node; the node waits no more by its former one. */
+static void attend(struct rt_service *s, struct rt_group_node *n, struct co_http_req *r) {
+    struct co_http_req *former = n->waiter;
+    if (former) {
+        say(former, RT_WIRE_WAIT, s->group.round, "asked again");
+    }
+    n->waiter = r;
+    co_http_defer(r, s->group.rules.silent_ms / BEATS, on_beat, on_gone, s);
+    rt_group_waits(n);
+    enum rt_group_news news = rt_group_news(&s->group, n);
+    if (news != RT_NEWS_NONE) {
+        tell(s, n, news, r);
+    }
+}
+
 static void put_node(struct rt_service *s, struct co_http_req *r, const char *value) {
     char name[CO_HOST_MAX];
     struct rt_wire_hello said = {0};
@@ -217,16 +232,7 @@ static void put_node(struct rt_service *s, struct co_http_req *r, const char *va
     } else if (!text) {
         co_http_reply(r, 200, NULL, NULL, 0);
     } else {
-        struct co_http_req *former = n->waiter;
-        if (former) {
-            say(former, RT_WIRE_WAIT, s->group.round, "asked again");
-        }
-        n->waiter = r;
-        co_http_defer(r, s->group.rules.silent_ms / BEATS, on_beat, on_gone, s);
-        enum rt_group_news news = rt_group_news(&s->group, n);
-        if (news != RT_NEWS_NONE) {
-            tell(s, n, news, r);
-        }
+        attend(s, n, r);
     }
     publish(s);
 }
@@ -317,14 +323,15 @@ static void leave_node(struct rt_service *s, struct co_http_req *r) {
     const char *why = co_http_body(r, &len);
     if (said.restart) {
         rt_group_restart(&s->group, n, why, co_now_ms());
+        attend(s, n, r); /* what comes of it is the answer: who asks must not find the master gone */
     } else {
         struct co_http_req *former = n->waiter;
         rt_group_leave(&s->group, n, said.code, why, co_now_ms());
         if (former) {
             say(former, RT_WIRE_WAIT, s->group.round, "left");
         }
+        co_http_reply(r, 200, NULL, NULL, 0);
     }
-    co_http_reply(r, 200, NULL, NULL, 0);
     publish(s);
 }
 

@@ -7,7 +7,8 @@
  *
  * Paddle's server stores it and answers nothing; ours answers when there is news, at the latest
  * after some seconds, in a line "paddlerun ..."; the ranks follow deflated.  A node that leaves
- * deletes its key, the reason in the body. */
+ * deletes its key, the reason in the body; the same with another word asks for a new round, and is
+ * answered as a POST is. */
 #pragma once
 
 #include "common/buf.h"

@@ -381,6 +381,25 @@ def test_a_restart_is_everybodys(nodes, way):
         n.wait("^ended .*no restart is left")
 
 
+def test_who_asks_for_a_restart_is_answered_what_comes_of_it(nodes):
+    """The master may be gone before that node could ask again; its waiting request ended when it asked for this."""
+    port = free_port()
+    a = nodes("aa", f"127.0.0.1:{port}", level=1, restarts=0)
+    wait_for(lambda: listens(f"127.0.0.1:{port}"), 5)
+
+    def ask(method, word, number):
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        c.request(method, "/default/info/bb/-1", "worker 0: exit code 1", {"Paddlerun": f"1 b0b {word} {number} 2:2 -"})
+        return c
+
+    assert ask("POST", "join", 0).getresponse().read().startswith(b"paddlerun met 1 ")
+    waiting = ask("POST", "run", 1)
+    answer = ask("DELETE", "restart", 0).getresponse().read()
+    assert re.match(rb"paddlerun over -\d+ node bb .*starts again: worker 0: exit code 1, and restarts are not allowed\n", answer)
+    a.wait("^ended .*restarts are not allowed")
+    waiting.close()
+
+
 def test_the_master_returns(nodes):
     master = f"127.0.0.1:{free_port()}"
     e = dict(level=1, nnodes="3")
