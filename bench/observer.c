@@ -28,8 +28,9 @@ static void say(const char *kind, const char *name, const char *phase) {
     (void)fflush(stdout);
 }
 
-static void begun(void *arg) {
+static void begun(void *arg, uint64_t upto) {
     (void)arg;
+    (void)upto;
 }
 
 static void object(void *arg, enum op_kube_event type, json_t *obj) {

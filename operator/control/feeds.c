@@ -19,6 +19,8 @@ struct feed {
     enum op_store_kind kind;
     struct op_kube_watch *watch; /* NULL: not asked for */
     bool absent;                 /* the API server does not know such objects */
+    bool listing;                /* inside a sync */
+    bool other;                  /* in this one the data turned out to be another */
     /* A write of ours that the watch has not told of yet. */
     uint64_t written; /* its version; 0: none */
     int64_t written_ms;
@@ -56,6 +58,7 @@ void op_feeds_answered(struct op_feeds *all, enum op_store_kind kind, const json
     } else if (version && version <= reached) {
         observe_lag(f, 0);
     }
+    op_kube_watch_expect(f->watch, version);
     op_store_put(all->opts.store, kind, obj, reached);
 }
 
@@ -69,20 +72,21 @@ static void feed_progress(void *arg, uint64_t version) {
 
 /* ---- what the watches tell -------------------------------------------------------------- */
 
-static void feed_begin(void *arg) {
+static void feed_begin(void *arg, uint64_t upto) {
     struct feed *f = arg;
-    bool anew = op_kube_watch_version(f->watch) == 0;
-    f->written = anew ? 0 : f->written;
-    op_store_sync_begin(f->all->opts.store, f->kind, anew);
+    f->listing = true;
+    f->other = false;
+    f->written = upto == UINT64_MAX ? 0 : f->written;
+    op_store_sync_begin(f->all->opts.store, f->kind, upto);
 }
 
-/* The other kinds may never find out: their versions may have grown beyond what they saw. */
+/* The other kinds may never find out: their streams go on where those of the data before ended. */
 static void feed_went_back(void *arg) {
     const struct feed *f = arg;
     for (size_t i = 0; i < OP_STORE_KINDS; i++) {
         struct op_kube_watch *other = f->all->feed[i].watch;
         if (other && other != f->watch) {
-            op_kube_watch_anew(other);
+            op_kube_watch_relist(other);
         }
     }
 }
@@ -93,7 +97,9 @@ static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
     if (!op_shard_has(&f->all->opts.shard, ns ? ns : "")) {
         return; /* the API server cannot leave them out */
     }
-    if (type == OP_KUBE_DELETED) {
+    if (f->listing) {
+        f->other = op_store_list(f->all->opts.store, f->kind, obj) || f->other;
+    } else if (type == OP_KUBE_DELETED) {
         op_store_remove(f->all->opts.store, f->kind, obj);
     } else {
         op_store_put(f->all->opts.store, f->kind, obj, 0);
@@ -116,8 +122,13 @@ static void check_synced(struct op_feeds *all, const struct feed *ended) {
 
 static void feed_end(void *arg) {
     struct feed *f = arg;
-    f->absent = false;
-    op_store_sync_end(f->all->opts.store, f->kind, op_kube_watch_version(f->watch));
+    f->absent = f->listing = false;
+    op_store_sync_end(f->all->opts.store, f->kind);
+    if (f->other) {
+        co_log_warn("the API server's data is another: all kinds are listed",
+            CO_S("resource", op_feeds_type(f->all, f->kind)->plural));
+        feed_went_back(f);
+    }
     check_synced(f->all, f);
 }
 

@@ -110,12 +110,27 @@ static void note_birth(struct op_entry *e, const json_t *obj) {
     e->left_ms = 0;
 }
 
-static void job_put(struct op_store *s, const json_t *obj, uint64_t version) {
+/* managedFields are of no use here and often half of the bytes. */
+static char *slim_text(const json_t *obj) {
+    CO_AUTOJSON json_t *slim = json_copy((json_t *)(uintptr_t)obj);
+    CO_AUTOJSON json_t *meta = json_copy(json_object_get(obj, "metadata"));
+    json_object_del(meta, "managedFields");
+    co_json_set(slim, "metadata", json_incref(meta));
+    return co_json_dump(slim);
+}
+
+/* decided: whatever the version, see op_store_sync_begin. */
+static void job_put(struct op_store *s, const json_t *obj, uint64_t version, bool decided) {
     const char *ns = co_json_str(obj, "metadata", "namespace");
     const char *name = co_json_str(obj, "metadata", "name");
     struct op_entry *e = entry_need(s, ns ? ns : "", name);
     e->sync = s->sync[OP_STORE_JOBS];
-    if (e->text && version && version <= e->version) {
+    if (e->text && version && version <= e->version && !decided) {
+        return;
+    }
+    CO_AUTOFREE char *text = slim_text(obj);
+    if (co_streq(text, e->text)) {
+        e->version = version;
         return;
     }
     e->phase = (uint8_t)op_phase_parse(co_json_str(obj, "status", "phase"));
@@ -125,13 +140,8 @@ static void job_put(struct op_store *s, const json_t *obj, uint64_t version) {
         note_birth(e, obj);
     }
     free(e->text);
-    /* managedFields are of no use here and often half of the bytes. */
-    CO_AUTOJSON json_t *slim = json_copy((json_t *)(uintptr_t)obj);
-    CO_AUTOJSON json_t *meta = json_copy(json_object_get(obj, "metadata"));
-    json_object_del(meta, "managedFields");
-    co_json_set(slim, "metadata", json_incref(meta));
-    e->text = co_json_dump(slim);
-    e->deleting = co_json_str(meta, "deletionTimestamp") != NULL;
+    e->text = co_steal_ptr(text);
+    e->deleting = co_json_str(obj, "metadata", "deletionTimestamp") != NULL;
     e->version = version;
     touched(s, e);
 }
@@ -226,8 +236,8 @@ static bool child_differs(const struct op_stored *st, const struct op_child *now
     return true;
 }
 
-static void child_put(
-    struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t version) {
+static void child_put(struct op_store *s, enum op_store_kind kind, const json_t *obj,
+    uint64_t version, bool decided) {
     struct op_child *now = project(kind, obj);
     if (!now) {
         return;
@@ -240,7 +250,7 @@ static void child_put(
         touched(s, e);
         st = NULL;
     }
-    if (st && version && version <= st->version) {
+    if (st && version && version <= st->version && !decided) {
         st->sync = s->sync[kind];
         free(now);
         return;
@@ -273,17 +283,24 @@ static void child_put(
     }
 }
 
-void op_store_put(
-    struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached) {
+static void put(
+    struct op_store *s, enum op_store_kind kind, const json_t *obj, bool decided) {
     uint64_t version = op_kube_object_version(obj);
-    if (!co_json_str(obj, "metadata", "name") || (reached && version <= reached)) {
-        return; /* the watch has told of this version, and perhaps of later ones */
+    if (!co_json_str(obj, "metadata", "name")) {
+        return;
     }
     if (kind == OP_STORE_JOBS) {
-        job_put(s, obj, version);
+        job_put(s, obj, version, decided);
     } else {
-        child_put(s, kind, obj, version);
+        child_put(s, kind, obj, version, decided);
     }
+}
+
+void op_store_put(
+    struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached) {
+    if (!reached || op_kube_object_version(obj) > reached) {
+        put(s, kind, obj, false);
+    } /* else the watch has told of this version, and perhaps of later ones */
 }
 
 void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
@@ -333,39 +350,40 @@ void op_store_claim(struct op_store *s, const char *ns, const char *name, const 
 
 /* ---- syncs ------------------------------------------------------------------------------ */
 
-static void forget_version(void *arg, const char *key, void *value) {
-    (void)arg;
-    (void)key;
-    ((struct op_entry *)value)->version = 0;
-}
-
-static void forget_child_version(void *arg, const char *key, void *value) {
-    const enum op_store_kind *kind = arg;
-    struct op_stored *st = value;
-    (void)key;
-    st->version = st->kind == *kind ? 0 : st->version;
-}
-
-void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, bool anew) {
+void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t upto) {
     s->sync[kind]++;
-    if (anew && kind == OP_STORE_JOBS) {
-        co_map_each(&s->entries, forget_version, NULL);
-    } else if (anew) {
-        co_map_each(&s->children, forget_child_version, &kind);
+    s->upto[kind] = upto;
+}
+
+static uint64_t known_version(
+    const struct op_store *s, enum op_store_kind kind, const json_t *obj) {
+    const char *ns = co_json_str(obj, "metadata", "namespace");
+    const char *name = co_json_str(obj, "metadata", "name");
+    if (kind == OP_STORE_JOBS) {
+        const struct op_entry *e = op_store_entry(s, ns ? ns : "", name ? name : "");
+        return e && e->text ? e->version : 0;
     }
+    const struct op_stored *st = op_store_child(s, kind, ns ? ns : "", name ? name : "");
+    return st ? st->version : 0;
+}
+
+bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
+    uint64_t known = known_version(s, kind, obj), upto = s->upto[kind];
+    put(s, kind, obj, known <= upto);
+    return upto != UINT64_MAX && known <= upto && op_kube_object_version(obj) < known;
 }
 
 struct sweep {
     struct op_store *s;
     enum op_store_kind kind;
-    uint64_t reached;
 };
 
 static void sweep_job(void *arg, const char *key, void *value) {
     const struct sweep *w = arg;
     struct op_entry *e = value;
     (void)key;
-    if (e->text && e->sync != w->s->sync[OP_STORE_JOBS] && e->version <= w->reached) {
+    if (e->text && e->sync != w->s->sync[OP_STORE_JOBS] &&
+        e->version <= w->s->upto[OP_STORE_JOBS]) {
         job_gone(w->s, e);
     }
 }
@@ -374,16 +392,16 @@ static void sweep_child(void *arg, const char *key, void *value) {
     const struct sweep *w = arg;
     struct op_stored *st = value;
     (void)key;
-    /* A version beyond the list's is our own write: the watch will tell of it. */
-    if (st->kind == w->kind && st->sync != w->s->sync[w->kind] && st->version <= w->reached) {
+    if (st->kind == w->kind && st->sync != w->s->sync[w->kind] &&
+        st->version <= w->s->upto[w->kind]) {
         struct op_entry *e = st->entry;
         detach(w->s, st);
         touched(w->s, e);
     }
 }
 
-void op_store_sync_end(struct op_store *s, enum op_store_kind kind, uint64_t reached) {
-    struct sweep w = {.s = s, .kind = kind, .reached = reached};
+void op_store_sync_end(struct op_store *s, enum op_store_kind kind) {
+    struct sweep w = {.s = s, .kind = kind};
     if (kind == OP_STORE_JOBS) {
         co_map_each(&s->entries, sweep_job, &w);
     } else {

@@ -1,10 +1,11 @@
 /* What the API server last told: jobs as text, their children as compact projections, joined by
  * namespace and owner name in one entry a job.
  *
- * Three sources feed it: watches, and the answers to our own writes (so that a plan made right
- * after a write sees it).  An answer counts only while its watch has not reached it yet; an
- * older version never replaces a newer one.  Knows nothing of plans or requests.  Owned by the
- * loop's thread. */
+ * Three sources feed it: lists, watches, and the answers to our own writes (so that a plan made
+ * right after a write sees it).  An older version never replaces a newer one, with one exception: a
+ * list is the truth about all versions up to its own, so that data restored from a backup is
+ * believed.  An answer counts only while its watch has not reached it yet.  Knows nothing of plans
+ * or requests.  Owned by the loop's thread. */
 #pragma once
 
 #include "common/map.h"
@@ -72,6 +73,7 @@ struct op_store {
     struct co_map entries;         /* "ns/name" -> struct op_entry */
     struct co_map children;        /* "kind/ns/name" -> struct op_stored */
     uint32_t sync[OP_STORE_KINDS]; /* running number of syncs */
+    uint64_t upto[OP_STORE_KINDS]; /* what the list of the last one decides */
     uint64_t born;
     /* Called after anything of an entry changed in a way that a plan could see; the entry is
      * still valid. */
@@ -100,10 +102,14 @@ void op_store_mark_deleting(
 void op_store_claim(struct op_store *s, const char *ns, const char *name, const char *uid,
     const char *ip, const char *second_ip);
 
-/* Mark and sweep around a list; reached: the version the list shows.  anew: versions from before
- * say nothing about those that come. */
-void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, bool anew);
-void op_store_sync_end(struct op_store *s, enum op_store_kind kind, uint64_t reached);
+/* Mark and sweep around a list.  It decides about all that is known in versions up to `upto`, its
+ * own (UINT64_MAX: versions from before say nothing about those that come); what is beyond is an
+ * answer to a write of ours, which the list could not see. */
+void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t upto);
+/* An object of the list.  True when something newer was known that the list should have shown: the
+ * API server's data is another one now. */
+bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj);
+void op_store_sync_end(struct op_store *s, enum op_store_kind kind);
 
 struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name);
 struct op_stored *op_store_child(

@@ -52,15 +52,29 @@ static json_t *object(const char *name, int version, const char *owner) {
     return j;
 }
 
-static void put(struct op_store *s, enum op_store_kind kind, const char *name, int version,
-    const char *owner, uint64_t reached) {
-    CO_AUTOJSON json_t *j = object(name, version, owner);
+/* A pod's address tells its version. */
+static json_t *pod_or_job(
+    enum op_store_kind kind, const char *name, int version, const char *owner) {
+    json_t *j = object(name, version, owner);
     if (kind == OP_STORE_PODS) {
         co_json_set(j, "status",
             json_pack(
                 "{s:s,s:o}", "phase", "Pending", "podIP", json_sprintf("10.0.0.%d", version)));
     }
+    return j;
+}
+
+static void put(struct op_store *s, enum op_store_kind kind, const char *name, int version,
+    const char *owner, uint64_t reached) {
+    CO_AUTOJSON json_t *j = pod_or_job(kind, name, version, owner);
     op_store_put(s, kind, j, reached);
+}
+
+/* As put, in a list. */
+static bool list(struct op_store *s, enum op_store_kind kind, const char *name, int version,
+    const char *owner) {
+    CO_AUTOJSON json_t *j = pod_or_job(kind, name, version, owner);
+    return op_store_list(s, kind, j);
 }
 
 static void drop(struct op_store *s, enum op_store_kind kind, const char *name, int version) {
@@ -168,16 +182,20 @@ static void a_sync_sweeps_what_it_did_not_report(void **state) {
     put(s, OP_STORE_PODS, "goes", 2, "j", 0);
     put(s, OP_STORE_JOBS, "j", 3, NULL, 0);
     put(s, OP_STORE_JOBS, "k", 4, NULL, 0);
-    op_store_sync_begin(s, OP_STORE_PODS, false);
-    put(s, OP_STORE_PODS, "stays", 1, "j", 0);
+    op_store_sync_begin(s, OP_STORE_PODS, 10);
+    size_t before = changes;
+    assert_false(list(s, OP_STORE_PODS, "stays", 1, "j"));
+    assert_int_equal(before, changes);
     put(s, OP_STORE_PODS, "answered", 12, "j", 9); /* ours, made after the list */
-    op_store_sync_end(s, OP_STORE_PODS, 10);
+    op_store_sync_end(s, OP_STORE_PODS);
     assert_int_equal(1, version_of(s, "stays"));
     assert_int_equal(0, version_of(s, "goes"));
     assert_int_equal(12, version_of(s, "answered"));
-    op_store_sync_begin(s, OP_STORE_JOBS, false);
-    put(s, OP_STORE_JOBS, "j", 3, NULL, 0);
-    op_store_sync_end(s, OP_STORE_JOBS, 10);
+    op_store_sync_begin(s, OP_STORE_JOBS, 10);
+    before = changes;
+    assert_false(list(s, OP_STORE_JOBS, "j", 3, NULL));
+    assert_int_equal(before, changes);
+    op_store_sync_end(s, OP_STORE_JOBS);
     assert_non_null(op_store_entry(s, "ns", "j"));
     assert_null(op_store_entry(s, "ns", "k"));
 }
@@ -186,32 +204,51 @@ static void a_sync_that_breaks_off_drops_nothing(void **state) {
     struct op_store *s = *state;
     put(s, OP_STORE_PODS, "p", 1, "j", 0);
     put(s, OP_STORE_PODS, "q", 2, "j", 0);
-    op_store_sync_begin(s, OP_STORE_PODS, false);
-    put(s, OP_STORE_PODS, "p", 1, "j", 0);
-    op_store_sync_begin(s, OP_STORE_PODS, false);
-    put(s, OP_STORE_PODS, "p", 1, "j", 0);
-    put(s, OP_STORE_PODS, "q", 2, "j", 0);
-    op_store_sync_end(s, OP_STORE_PODS, 5);
+    op_store_sync_begin(s, OP_STORE_PODS, 5);
+    list(s, OP_STORE_PODS, "p", 1, "j");
+    op_store_sync_begin(s, OP_STORE_PODS, 6);
+    list(s, OP_STORE_PODS, "p", 1, "j");
+    list(s, OP_STORE_PODS, "q", 2, "j");
+    op_store_sync_end(s, OP_STORE_PODS);
     assert_int_equal(1, version_of(s, "p"));
     assert_int_equal(2, version_of(s, "q"));
 }
 
-/* The API server's data was restored from a backup: versions are lower now, and count anew. */
-static void a_sync_anew_believes_older_versions(void **state) {
-    struct op_store *s = *state;
-    put(s, OP_STORE_JOBS, "j", 100, NULL, 0);
-    put(s, OP_STORE_PODS, "stays", 101, "j", 0);
-    put(s, OP_STORE_PODS, "goes", 102, "j", 0);
-    op_store_sync_begin(s, OP_STORE_PODS, true);
-    put(s, OP_STORE_PODS, "stays", 7, "j", 0);
-    op_store_sync_end(s, OP_STORE_PODS, 10);
-    assert_int_equal(7, version_of(s, "stays"));
-    assert_int_equal(0, version_of(s, "goes"));
-    assert_int_equal(100, op_store_entry(s, "ns", "j")->version);
-    op_store_sync_begin(s, OP_STORE_JOBS, true);
-    put(s, OP_STORE_JOBS, "j", 6, NULL, 0);
-    op_store_sync_end(s, OP_STORE_JOBS, 10);
-    assert_int_equal(6, op_store_entry(s, "ns", "j")->version);
+/* The API server's data was restored from a backup: what a list shows counts, older or not, but for
+ * what was answered since. */
+static void a_list_decides_up_to_its_version(void **state) {
+    static const struct {
+        const char *what;
+        int known, listed, after; /* versions; 0: none */
+        uint64_t upto;
+        bool other;
+    } rows[] = {
+        {"a change that is new", 5, 7, 7, 10, false},
+        {"a change that never was", 9, 7, 7, 10, true},
+        {"a write of ours that the list was too early for", 12, 7, 12, 10, false},
+        {"a write of ours that the list shows", 10, 10, 10, 10, false},
+        {"an object that is gone", 10, 0, 0, 10, false},
+        {"a write of ours that made an object", 12, 0, 12, 10, false},
+        {"versions begin anew", 100, 7, 7, UINT64_MAX, false},
+        {"an object of before", 100, 0, 0, UINT64_MAX, false},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        static const enum op_store_kind kinds[] = {OP_STORE_PODS, OP_STORE_JOBS};
+        for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
+            struct op_store *s = *state;
+            const char *owner = kinds[k] == OP_STORE_PODS ? "j" : NULL;
+            print_message("%s\n", rows[i].what);
+            put(s, kinds[k], "o", rows[i].known, owner, 0);
+            op_store_sync_begin(s, kinds[k], rows[i].upto);
+            if (rows[i].listed) {
+                assert_int_equal(rows[i].other, list(s, kinds[k], "o", rows[i].listed, owner));
+            }
+            op_store_sync_end(s, kinds[k]);
+            const struct op_entry *e = op_store_entry(s, "ns", "o");
+            assert_int_equal(rows[i].after, owner ? version_of(s, "o") : e ? e->version : 0);
+            drop(s, kinds[k], "o", 1000);
+        }
+    }
 }
 
 static void a_name_that_changes_its_owner_moves(void **state) {
@@ -311,7 +348,7 @@ int main(void) {
         TEST(a_late_answer_raises_no_dead),
         TEST(a_sync_sweeps_what_it_did_not_report),
         TEST(a_sync_that_breaks_off_drops_nothing),
-        TEST(a_sync_anew_believes_older_versions),
+        TEST(a_list_decides_up_to_its_version),
         TEST(a_name_that_changes_its_owner_moves),
         TEST(deleting_is_known_before_the_watch_tells),
         TEST(many_entries_stay_findable),

@@ -50,12 +50,13 @@ struct op_kube_watch {
     char *version;     /* where the stream goes on from; NULL: list first */
     char *next_page;   /* continue token of a list that has begun */
     uint64_t reached;  /* version as a number */
+    uint64_t expected; /* version of the last write that was answered */
+    uint64_t floor;    /* what the list that is on its way must show at least */
     unsigned failures; /* in a row */
-    unsigned behind;   /* lists since the last believed one that were older than what was seen */
+    unsigned behind;   /* lists since the last believed one that were older than that */
     int64_t opened;    /* loop time of the stream's start */
     int64_t heard;     /* loop time of its last byte */
     bool synced;
-    bool anew;  /* another watch found that versions went back: the next list begins them anew */
     bool told;  /* the stream has had an event */
     int busy;   /* callbacks of the consumer on the stack */
     bool freed; /* by one of them */
@@ -186,29 +187,27 @@ static void list_ended(struct op_kube_watch *w, const char *version) {
     }
 }
 
-/* A list older than what was seen: of a server that lags, which passes, or of one whose data was
- * restored from a backup.  True: asked for once more.  Once one was older the list that is believed
- * begins versions anew, even if it is not older itself: meanwhile those of another history may have
- * grown beyond what was seen. */
-static bool is_behind(struct op_kube_watch *w, const char *version) {
-    uint64_t now = op_kube_version(version);
+/* A list older than what was known when it was asked for: of a server that lags, which passes, or
+ * of one whose data was restored from a backup.  True: asked for once more. */
+static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *upto) {
+    uint64_t now = *upto = op_kube_version(version);
     struct co_err err = {0};
-    if (now && now < w->reached && ++w->behind < BEHIND_MAX) {
+    if (!now || now >= w->floor) {
+        w->behind = 0;
+        return false;
+    }
+    if (++w->behind < BEHIND_MAX) {
         co_err_set(&err, CO_UNAVAILABLE, "list %s: version %" PRIu64 " after %" PRIu64,
-            w->opts.type->plural, now, w->reached);
+            w->opts.type->plural, now, w->floor);
         pause_after(w, &err, -1);
         return true;
     }
-    bool found = w->behind && !w->anew;
-    if (w->behind || w->anew) {
-        co_log_warn("the API server's data went back: taken as it is now",
-            CO_S("resource", w->opts.type->plural), CO_I("version", now),
-            CO_I("after", w->reached));
-        w->behind = 0;
-        w->anew = false;
-        w->reached = 0;
-    }
-    if (found && w->opts.ops->went_back) {
+    co_log_warn("the API server's data went back: taken as it is now",
+        CO_S("resource", w->opts.type->plural), CO_I("version", now), CO_I("after", w->floor));
+    w->behind = 0;
+    w->reached = w->expected = 0;
+    *upto = UINT64_MAX;
+    if (w->opts.ops->went_back) {
         w->opts.ops->went_back(w->opts.arg);
     }
     return false;
@@ -259,10 +258,11 @@ static void take_page(struct op_kube_watch *w, const struct op_kube_reply *reply
         return;
     }
     if (!w->next_page) {
-        if (is_behind(w, version) || w->freed) {
+        uint64_t upto;
+        if (is_behind(w, version, &upto) || w->freed) {
             return;
         }
-        w->opts.ops->sync_begin(w->opts.arg);
+        w->opts.ops->sync_begin(w->opts.arg, upto);
     }
     int r = tell_items(w, rest, at, end, &err);
     if (w->freed) {
@@ -333,7 +333,10 @@ static void begin_list(struct op_kube_watch *w) {
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "fieldSelector", w->field_selector);
     add_param(&req, "continue", w->next_page);
-    w->stats.lists += !w->next_page;
+    if (!w->next_page) {
+        w->stats.lists++;
+        w->floor = w->expected > w->reached ? w->expected : w->reached;
+    }
     co_timer_stop(w->timer);
     set_state(w, WATCH_LISTING);
     w->op = op_kube_do(w->c, &req);
@@ -583,10 +586,13 @@ struct op_kube_watch *op_kube_watch_new(
     return w;
 }
 
-void op_kube_watch_anew(struct op_kube_watch *w) {
+void op_kube_watch_expect(struct op_kube_watch *w, uint64_t version) {
+    w->expected = version > w->expected ? version : w->expected;
+}
+
+void op_kube_watch_relist(struct op_kube_watch *w) {
     stop_stream(w);
     forget(w);
-    w->anew = true; /* what was reached still guards against lists of a server that lags */
     pause_for(w, backoff_ms(w));
 }
 

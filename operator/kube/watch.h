@@ -5,10 +5,9 @@
  * consumer: between sync_begin and sync_end every object that exists is reported once as
  * OP_KUBE_ADDED; what was known before and was not reported by sync_end is gone (mark and
  * sweep).  A sync that breaks off begins again with sync_begin; nothing is to be dropped
- * before sync_end.  In a sync in which op_kube_watch_version is 0 versions begin anew: the first
- * one, and one after the API server's data was restored from a backup.  Outside a sync the same
- * object may be reported again with the same resourceVersion, never with an older one. Owned by the
- * loop's thread; callbacks run on it, never inside a call to this file. */
+ * before sync_end.  Outside a sync the same object may be reported again with the same
+ * resourceVersion, never with an older one.  Owned by the loop's thread; callbacks run on it, never
+ * inside a call to this file. */
 #pragma once
 
 #include "operator/kube/client.h"
@@ -16,7 +15,9 @@
 enum op_kube_event { OP_KUBE_ADDED, OP_KUBE_MODIFIED, OP_KUBE_DELETED };
 
 struct op_kube_watch_ops {
-    void (*sync_begin)(void *arg);
+    /* upto: the list shows all writes up to this version.  UINT64_MAX: versions begin anew, the API
+     * server's data was restored from a backup; op_kube_watch_version is 0 until sync_end. */
+    void (*sync_begin)(void *arg, uint64_t upto);
     /* The object is borrowed; json_incref to keep.  NULL when raw is set. */
     void (*object)(void *arg, enum op_kube_event type, json_t *object);
     /* Instead of object: the object's JSON text, unparsed; not NUL-terminated. */
@@ -26,7 +27,7 @@ struct op_kube_watch_ops {
     void (*error)(void *arg, const struct co_err *err, int64_t retry_ms);
     /* The feed has reached this resourceVersion (bookmark or event).  May be NULL. */
     void (*progress)(void *arg, uint64_t version);
-    /* Found out that versions went back; a sync anew begins next.  May be NULL. */
+    /* Lists stay behind what was known; a sync anew begins next.  May be NULL. */
     void (*went_back)(void *arg);
 };
 
@@ -54,9 +55,13 @@ struct op_kube_watch *op_kube_watch_new(
 void op_kube_watch_free(struct op_kube_watch *w); /* NULL allowed; safe inside a callback */
 CO_DEFINE_CLEANUP(struct op_kube_watch *, op_kube_watch_free)
 
-/* Lists anew, soon: another watch of this API server has found out that versions went back.  Not
- * from a callback of this watch. */
-void op_kube_watch_anew(struct op_kube_watch *w);
+/* A write was answered with this version: a list that is begun from now on and does not show it is
+ * behind. */
+void op_kube_watch_expect(struct op_kube_watch *w, uint64_t version);
+
+/* Lists again, soon: the API server's data is another one than the watch goes by.  Not from a
+ * callback of this watch. */
+void op_kube_watch_relist(struct op_kube_watch *w);
 
 /* True once a first sync has ended. */
 bool op_kube_watch_synced(const struct op_kube_watch *w);

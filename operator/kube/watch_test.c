@@ -31,9 +31,10 @@ static void note(struct world *w, char letter, const char *text) {
     }
 }
 
-static void on_begin(void *arg) {
+static void on_begin(void *arg, uint64_t upto) {
     struct world *w = arg;
-    bool anew = op_kube_watch_synced(w->watch) && !op_kube_watch_version(w->watch);
+    bool anew = upto == UINT64_MAX;
+    assert_true(!anew || !op_kube_watch_version(w->watch));
     note(w, anew ? 'A' : 'B', "");
 }
 
@@ -208,7 +209,7 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
             {{NULL, 200, LIST("20", "", "[]")}, {"watch=true", 410, GONE},
                 {"?limit", 200, LIST("19", "", "[]")},
                 {"?limit", 200, LIST("20", "", "[" OBJECT("a", "20") "]")}, HELD("20")},
-            "B E !unavailable A +a E", 20},
+            "B E !unavailable B +a E", 20},
         {"lists that stay behind: restored from a backup",
             {{NULL, 200, LIST("20", "", "[]")}, {"watch=true", 410, GONE},
                 {"?limit", 200, LIST("9", "", "[]")}, {"?limit", 200, LIST("9", "", "[]")},
@@ -256,7 +257,7 @@ static void test_silence_is_noticed_and_the_connection_not_used_again(void **sta
 }
 
 /* What is restored is the server's data, not a kind's. */
-static void test_another_watch_found_out_that_versions_went_back(void **state) {
+static void test_another_watch_found_out_that_the_data_is_another(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, HELD("10"),
         {"?limit", 200, LIST("5", "", "[]")},
@@ -265,9 +266,24 @@ static void test_another_watch_found_out_that_versions_went_back(void **state) {
     start(w, &ops, 0);
     run(w, "B E");
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    op_kube_watch_anew(w->watch);
-    run(w, "B E !unavailable A +a E");
+    op_kube_watch_relist(w->watch);
+    run(w, "B E !unavailable B +a E");
     assert_int_equal(op_kube_watch_version(w->watch), 11);
+}
+
+/* The world went back to before a write of ours, which no event had told of yet. */
+static void test_a_list_shows_what_was_answered_before_it_began(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {EMPTY, {"watch=true", 410, GONE},
+        {"?limit", 200, LIST("14", "", "[]")},
+        {"?limit", 200, LIST("15", "", "[" OBJECT("a", "15") "]")}, HELD("15")};
+    fake_script(&w->server, steps, 1);
+    start(w, &ops, 0);
+    run(w, "B E");
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    op_kube_watch_expect(w->watch, 15);
+    op_kube_watch_expect(w->watch, 13);
+    run(w, "B E !unavailable B +a E");
 }
 
 static void test_a_watch_may_be_freed_in_each_callback(void **state) {
@@ -302,7 +318,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             test_silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            test_another_watch_found_out_that_versions_went_back, setup, teardown),
+            test_another_watch_found_out_that_the_data_is_another, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_list_shows_what_was_answered_before_it_began, setup, teardown),
         cmocka_unit_test(test_a_watch_may_be_freed_in_each_callback),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

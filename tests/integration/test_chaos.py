@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: what of the matrix fits into SECONDS, by a seed; every run another part of it."""
+"""The short form of `make chaos`: what of the matrix fits into SECONDS, by a seed; TEST_SEED=random: another part of it."""
 import pathlib
 import sys
 
