@@ -179,11 +179,9 @@ struct op_controller *op_controller_new(
                                         .synced = feeds_synced,
                                         .no_groups = feeds_no_groups,
                                         .arg = c});
-    c->rounds = (struct op_rounds){.client = client,
-        .store = &c->store,
-        .feeds = c->feeds,
+    c->rounds = (struct op_rounds){
+        .api = {.client = client, .store = &c->store, .feeds = c->feeds, .metrics = opts->metrics},
         .recorder = &c->recorder,
-        .metrics = opts->metrics,
         .over = round_over,
         .arg = c};
     return c;

@@ -2,10 +2,6 @@
 
 #include "common/log.h"
 #include "operator/control/diff.h"
-#include "operator/control/failures.h"
-#include "operator/control/sweep.h"
-
-#include <string.h>
 
 enum {
     BACKOFF_MIN_MS = 1000,
@@ -19,21 +15,6 @@ enum {
     CONFLICT_DOUBLINGS = 5,
     /* Creates in one plan: bounds the memory that a job of very many pods takes at a time. */
     ROOM_MAX = 256,
-};
-
-static const enum op_store_kind store_kinds[] = {
-    [OP_KIND_JOB] = OP_STORE_JOBS,
-    [OP_KIND_POD] = OP_STORE_PODS,
-    [OP_KIND_SERVICE] = OP_STORE_SERVICES,
-    [OP_KIND_CONFIGMAP] = OP_STORE_CONFIGMAPS,
-    [OP_KIND_PODGROUP] = OP_STORE_PODGROUPS,
-};
-
-/* One request of a plan on its way; the arg of its callback. */
-struct sent {
-    struct op_round *round;
-    size_t index;
-    struct op_kube_op *op; /* until it is answered */
 };
 
 /* Waits that grow by time, not by how often somebody looks: a failure while one lasts adds nothing.
@@ -51,13 +32,9 @@ struct op_round {
     int64_t began; /* monotonic ms */
     struct op_job *job;
     struct op_plan plan;
-    struct op_outcome *outcomes; /* error texts owned */
-    struct sent *sent;
-    struct op_kube_op *status_op, *sweep_op;
-    size_t pending;
-    size_t created, rejected; /* creates */
-    bool conflict, unknown, refused;
-    bool sweeps; /* one request stands for all deletes of pods */
+    struct op_requests *requests;
+    struct op_tally tally; /* of the requests and the status write */
+    struct op_kube_op *status_op;
     /* remembered between rounds */
     char *uid; /* owned: the job that all this is about; NULL at first */
     struct op_failures failures;
@@ -69,16 +46,8 @@ struct op_round {
     struct op_story story;
 };
 
-static const struct op_kube_type *type_of(const struct op_round *r, enum op_kind kind) {
-    return op_feeds_type(r->all->feeds, store_kinds[kind]);
-}
-
 static void plan_clear(struct op_round *r) {
-    for (size_t i = 0; r->outcomes && i < r->plan.n_actions; i++) {
-        free((char *)(uintptr_t)r->outcomes[i].error);
-    }
-    free(co_steal_ptr(r->outcomes));
-    free(co_steal_ptr(r->sent));
+    op_requests_free(co_steal_ptr(r->requests));
     op_plan_done(&r->plan);
     op_job_free(co_steal_ptr(r->job));
 }
@@ -127,7 +96,7 @@ static bool overtaken(void *arg, enum op_verb verb, enum op_kind kind, const cha
         return false;
     }
     const struct op_stored *st =
-        op_store_child(r->all->store, store_kinds[kind], r->entry->ns, name);
+        op_store_child(r->all->api.store, op_stored_kinds[kind], r->entry->ns, name);
     bool there = st && st->entry == r->entry && !st->child->deleting;
     return there == (verb == OP_CREATE);
 }
@@ -156,31 +125,31 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
     if (r->creates.until > now) {
         wake_ms = sooner(wake_ms, r->creates.until);
     }
-    if (r->conflict) {
+    if (r->tally.conflict) {
         unsigned n = r->conflicts < CONFLICT_DOUBLINGS ? r->conflicts : CONFLICT_DOUBLINGS;
         wake_ms = sooner(wake_ms, now + ((int64_t)CONFLICT_MIN_MS << n));
         r->conflicts++;
     } else {
         r->conflicts = 0;
     }
-    if (r->refused) { /* the status is to tell why, now, and the planner when it is tried again */
-        wake_ms = now;
+    if (r->tally.refused) {
+        wake_ms = now; /* the status is to tell why, now, and the planner when it is tried again */
     }
-    op_metrics_looked(r->all->metrics,
-        r->refused || r->unknown ? OP_M_ERROR
-        : r->conflict            ? OP_M_REQUEUE
-        : wake_ms                ? OP_M_REQUEUE_AFTER
-                                 : OP_M_SUCCESS,
+    op_metrics_looked(r->all->api.metrics,
+        r->tally.refused || r->tally.unknown ? OP_M_ERROR
+        : r->tally.conflict                  ? OP_M_REQUEUE
+        : wake_ms                            ? OP_M_REQUEUE_AFTER
+                                             : OP_M_SUCCESS,
         now - r->began);
     plan_clear(r);
     r->busy = false;
     r->all->over(r->all->arg, r->entry, wake_ms);
 }
 
-static void emit_action_events(struct op_round *r) {
+static void emit_action_events(struct op_round *r, const struct op_outcome *outcomes) {
     struct op_event *events = NULL;
     size_t n = 0;
-    op_plan_action_events(&r->plan, r->outcomes, &events, &n);
+    op_plan_action_events(&r->plan, outcomes, &events, &n);
     for (size_t i = 0; i < n; i++) {
         op_recorder_emit(r->all->recorder, r->job, &r->story, &events[i]);
     }
@@ -212,7 +181,7 @@ static void phase_written(struct op_round *r) {
     co_log_info("phase", CO_S("job", job->name), CO_S("namespace", job->ns),
         CO_S("from", job->phase ? op_phase_name(job->phase) : "none"),
         CO_S("to", op_phase_name(plan->phase)), CO_S("message", message ? message : ""));
-    op_metrics_phase(r->all->metrics, r->entry, job->phase, plan->phase, plan->status);
+    op_metrics_phase(r->all->api.metrics, r->entry, job->phase, plan->phase, plan->status);
 }
 
 static void status_done(
@@ -221,7 +190,7 @@ static void status_done(
     r->status_op = NULL;
     if (!code) {
         r->status = (struct backoff){0};
-        op_feeds_answered(r->all->feeds, OP_STORE_JOBS, reply->body);
+        op_feeds_answered(r->all->api.feeds, OP_STORE_JOBS, reply->body);
         phase_written(r);
         emit_plan_events(r);
         round_end(r, 0);
@@ -230,7 +199,7 @@ static void status_done(
     if (code == CO_CONFLICT) {
         co_log_debug("status conflict, looking again", CO_S("job", r->job->name),
             CO_S("namespace", r->job->ns), CO_S("version", r->job->resource_version));
-        r->conflict = true;
+        r->tally.conflict = true;
         round_end(r, 0);
         return;
     }
@@ -240,7 +209,7 @@ static void status_done(
     }
     co_log_warn("status not written, retrying", CO_S("job", r->job->name),
         CO_S("namespace", r->job->ns), CO_E(err));
-    r->unknown = true;
+    r->tally.unknown = true;
     back_off(&r->status);
     round_end(r, r->status.until);
 }
@@ -262,220 +231,38 @@ static void status_write(struct op_round *r) {
     }
     CO_AUTOJSON json_t *patch = json_pack(
         "{s:{s:s},s:O}", "metadata", "resourceVersion", r->job->resource_version, "status", diff);
-    struct op_kube_req req = op_kube_req_for(
-        OP_KUBE_PATCH, type_of(r, OP_KIND_JOB), r->entry->ns, r->entry->name, status_done, r);
+    struct op_kube_req req =
+        op_kube_req_for(OP_KUBE_PATCH, op_feeds_type(r->all->api.feeds, OP_STORE_JOBS),
+            r->entry->ns, r->entry->name, status_done, r);
     req.subresource = "status";
     req.lane = OP_KUBE_LANE_STATUS;
     req.patch = OP_KUBE_PATCH_MERGE;
     req.body = patch;
     r->differs_since = 0;
-    r->status_op = op_kube_do(r->all->client, &req);
+    r->status_op = op_kube_do(r->all->api.client, &req);
 }
 
-static void actions_done(struct op_round *r) {
-    emit_action_events(r);
-    if (r->rejected || r->unknown) {
+static void actions_done(
+    void *arg, const struct op_tally *tally, const struct op_outcome *outcomes) {
+    struct op_round *r = arg;
+    r->tally = *tally;
+    emit_action_events(r, outcomes);
+    if (r->tally.rejected || r->tally.unknown) {
         back_off(&r->creates);
         r->window = 1;
-    } else if (r->created) {
+    } else if (r->tally.created) {
         r->creates = (struct backoff){0};
         r->window = r->window > 512 ? SIZE_MAX : r->window * 2;
     }
     /* Planned on old facts, or the next part of a job that is made in parts comes at once. */
-    if (r->conflict || r->created == ROOM_MAX) {
+    if (r->tally.conflict || r->tally.created == ROOM_MAX) {
         round_end(r, 0);
         return;
     }
     status_write(r);
 }
 
-/* ---- requests --------------------------------------------------------------------------- */
-
-static void outcome_error(struct op_round *r, size_t i, const char *text) {
-    r->outcomes[i].error = co_xstrdup(text);
-}
-
-static void settle(struct op_round *r) {
-    if (--r->pending == 0) {
-        actions_done(r);
-    }
-}
-
-static void create_failed(struct op_round *r, size_t i, int code, const char *message) {
-    const struct op_action *a = &r->plan.actions[i];
-    int32_t count = op_failures_note(&r->failures, a, code, message);
-    if (code == CO_EXISTS && count < OP_EXISTS_GRACE) {
-        r->outcomes[i].tried = false;
-        r->conflict = true;
-        return;
-    }
-    r->rejected += a->verb == OP_CREATE;
-    r->refused = true;
-    outcome_error(r, i, message);
-    co_log_warn("request rejected", CO_S("job", r->entry->name), CO_S("namespace", r->entry->ns),
-        CO_S("object", a->name), CO_I("attempt", count), CO_S("err", message));
-}
-
-/* A Service in the way may be the job's own: an earlier version made it, without the label that
- * the watch selects by.  Once the store has it the next plan labels it. */
-static void service_looked_at(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct sent *s = arg;
-    struct op_round *r = s->round;
-    (void)err;
-    s->op = NULL;
-    CO_AUTOFREE struct op_service *found = code ? NULL : op_service_decode(reply->body);
-    if (found && !found->labelled && strcmp(found->c.owner_uid, r->job->uid) == 0) {
-        r->outcomes[s->index].tried = false;
-        r->conflict = true;
-        op_store_put(r->all->store, OP_STORE_SERVICES, reply->body, 0);
-    } else if (code == CO_CANCELED) {
-        r->outcomes[s->index].tried = false;
-    } else {
-        CO_AUTOFREE char *text =
-            co_xasprintf("services \"%s\" already exists", r->plan.actions[s->index].name);
-        create_failed(r, s->index, CO_EXISTS, text);
-    }
-    settle(r);
-}
-
-static void service_look_at(struct op_round *r, size_t i) {
-    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, type_of(r, OP_KIND_SERVICE), r->entry->ns,
-        r->plan.actions[i].name, service_looked_at, &r->sent[i]);
-    req.lane = OP_KUBE_LANE_WORK;
-    req.flow = r->entry->born;
-    r->pending++;
-    r->sent[i].op = op_kube_do(r->all->client, &req);
-}
-
-/* No watch will tell that it went. */
-static void service_forget(struct op_round *r, const char *name) {
-    CO_AUTOJSON json_t *gone =
-        json_pack("{s:{s:s,s:s}}", "metadata", "namespace", r->entry->ns, "name", name);
-    op_store_remove(r->all->store, OP_STORE_SERVICES, gone);
-}
-
-static void action_failed(struct op_round *r, size_t i, int code, const char *message) {
-    const struct op_action *a = &r->plan.actions[i];
-    switch (code) {
-    case CO_CANCELED:
-        r->outcomes[i].tried = false;
-        return;
-    case CO_TIMEOUT:
-    case CO_UNAVAILABLE:
-        /* Nobody knows whether the server acted, or it asks for patience: look again. */
-        r->outcomes[i].tried = false;
-        r->unknown = true;
-        co_log_warn("request without answer, looking again", CO_S("job", r->entry->name),
-            CO_S("namespace", r->entry->ns), CO_S("object", a->name), CO_S("err", message));
-        return;
-    case CO_CONFLICT:
-        r->outcomes[i].tried = false;
-        r->conflict = true;
-        return;
-    case CO_NOTFOUND:
-        if (a->verb != OP_CREATE) {
-            r->conflict = a->verb == OP_PATCH;
-            if (a->verb == OP_PATCH && a->kind == OP_KIND_SERVICE) {
-                service_forget(r, a->name);
-            }
-            return;
-        }
-        break;
-    case CO_EXISTS:
-        if (a->kind == OP_KIND_SERVICE) {
-            service_look_at(r, i);
-            return;
-        }
-        break;
-    default:
-        break;
-    }
-    create_failed(r, i, code, message);
-}
-
-static void action_succeeded(struct op_round *r, size_t i, const struct op_kube_reply *reply) {
-    const struct op_action *a = &r->plan.actions[i];
-    struct op_rounds *all = r->all;
-    op_failures_forget(&r->failures, a);
-    if (a->verb == OP_DELETE) {
-        op_store_mark_deleting(all->store, store_kinds[a->kind], r->entry->ns, a->name, a->uid);
-    } else if (reply->body) {
-        op_feeds_answered(all->feeds, store_kinds[a->kind], reply->body);
-    }
-    r->created += a->verb == OP_CREATE;
-}
-
-static void action_done(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct sent *s = arg;
-    struct op_round *r = s->round;
-    s->op = NULL;
-    r->outcomes[s->index].tried = true;
-    if (code) {
-        action_failed(r, s->index, code, *reply->message ? reply->message : co_err_text(err));
-    } else {
-        action_succeeded(r, s->index, reply);
-    }
-    settle(r);
-}
-
-static bool in_sweep(const struct op_round *r, size_t i) {
-    const struct op_action *a = &r->plan.actions[i];
-    return r->sweeps && a->verb == OP_DELETE && a->kind == OP_KIND_POD;
-}
-
-static void swept(
-    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_round *r = arg;
-    r->sweep_op = NULL;
-    if (code == CO_PERMISSION) { /* rights of an earlier version: one by one, then */
-        co_log_warn("pods cannot be deleted together, going on one by one", CO_E(err));
-        r->all->cannot_sweep = true;
-        r->conflict = true;
-    } else if (!code) {
-        op_sweep_take(r->all->store, r->entry->ns, reply->body);
-    }
-    for (size_t i = 0; i < r->plan.n_actions && !r->conflict; i++) {
-        const struct op_action *a = &r->plan.actions[i];
-        if (!in_sweep(r, i)) {
-            continue;
-        }
-        const struct op_stored *st =
-            op_store_child(r->all->store, OP_STORE_PODS, r->entry->ns, a->name);
-        r->outcomes[i].tried =
-            code || !st || st->child->deleting || strcmp(st->child->uid, a->uid) != 0;
-        if (code) {
-            action_failed(r, i, code, *reply->message ? reply->message : co_err_text(err));
-        } else if (r->outcomes[i].tried) {
-            op_failures_forget(&r->failures, a);
-        }
-    }
-    settle(r);
-}
-
-static void action_send(struct op_round *r, size_t i) {
-    const struct op_action *a = &r->plan.actions[i];
-    static const enum op_kube_verb verbs[] = {
-        [OP_CREATE] = OP_KUBE_CREATE, [OP_DELETE] = OP_KUBE_DELETE, [OP_PATCH] = OP_KUBE_PATCH};
-    r->sent[i] = (struct sent){.round = r, .index = i};
-    struct op_kube_req req = op_kube_req_for(verbs[a->verb], type_of(r, a->kind), r->entry->ns,
-        a->verb == OP_CREATE ? NULL : a->name, action_done, &r->sent[i]);
-    req.lane = OP_KUBE_LANE_WORK;
-    req.flow = r->entry->born;
-    req.patch = OP_KUBE_PATCH_MERGE;
-    CO_AUTOJSON json_t *options = NULL;
-    if (a->verb == OP_DELETE) {
-        options = op_kube_delete_options(*a->uid ? a->uid : NULL, NULL, "Background", -1);
-    }
-    req.body = options ? options : a->body;
-    co_log_debug("request", CO_S("job", r->entry->name), CO_S("namespace", r->entry->ns),
-        CO_S("verb", op_kube_verb_name(req.verb)), CO_S("object", a->name), CO_S("why", a->why));
-    op_metrics_action(r->all->metrics, a);
-    r->pending++;
-    r->sent[i].op = op_kube_do(r->all->client, &req);
-    json_decref(co_steal_ptr(r->plan.actions[i].body)); /* its text is on the way */
-}
+/* ---- the beginning, and an early end ---------------------------------------------------- */
 
 size_t op_round_room(const struct op_round *r) {
     bool held = co_now_ms() < r->creates.until;
@@ -483,16 +270,8 @@ size_t op_round_room(const struct op_round *r) {
 }
 
 void op_round_create_nothing(struct op_round *r) {
-    size_t dropped = 0;
-    for (size_t i = 0; r->busy && i < r->plan.n_actions; i++) {
-        if (r->plan.actions[i].verb == OP_CREATE && r->sent[i].op) {
-            op_kube_cancel(co_steal_ptr(r->sent[i].op));
-            dropped++;
-        }
-    }
-    r->pending -= dropped;
-    if (dropped && !r->pending) {
-        actions_done(r);
+    if (r->busy) {
+        op_requests_cancel_creates(r->requests);
     }
 }
 
@@ -500,12 +279,8 @@ void op_round_abort(struct op_round *r) {
     if (!r->busy) {
         return;
     }
-    for (size_t i = 0; i < r->plan.n_actions; i++) {
-        op_kube_cancel(r->sent[i].op);
-    }
+    op_requests_cancel(r->requests);
     op_kube_cancel(co_steal_ptr(r->status_op));
-    op_kube_cancel(co_steal_ptr(r->sweep_op));
-    r->pending = 0;
     plan_clear(r);
     r->busy = false;
     r->all->over(r->all->arg, r->entry, 0);
@@ -517,23 +292,13 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     r->job = job_own;
     r->plan = *plan_own;
     *plan_own = (struct op_plan){0};
-    r->outcomes = co_xcalloc(r->plan.n_actions, sizeof(*r->outcomes));
-    r->sent = co_xcalloc(r->plan.n_actions, sizeof(*r->sent));
-    r->pending = 1; /* ours, so that no callback ends the round while it is being sent */
-    r->created = r->rejected = 0;
-    r->conflict = r->unknown = r->refused = false;
-    size_t room = co_now_ms() < r->creates.until ? 0 : r->window;
-    r->sweeps = !r->all->cannot_sweep && op_sweep_fits(r->all->store, r->entry, r->job, &r->plan);
-    if (r->sweeps) {
-        r->pending++;
-        r->sweep_op = op_sweep_send(r->all->client, r->entry, r->job, swept, r);
-    }
-    for (size_t i = 0; i < r->plan.n_actions; i++) {
-        if ((r->plan.actions[i].verb == OP_CREATE && room == 0) || in_sweep(r, i)) {
-            continue;
-        }
-        room -= r->plan.actions[i].verb == OP_CREATE && room != SIZE_MAX;
-        action_send(r, i);
-    }
-    settle(r);
+    r->tally = (struct op_tally){0};
+    r->requests = op_requests_new(&(struct op_requests_opts){.api = &r->all->api,
+        .entry = r->entry,
+        .job = r->job,
+        .plan = &r->plan,
+        .failures = &r->failures,
+        .done = actions_done,
+        .arg = r});
+    op_requests_send(r->requests, co_now_ms() < r->creates.until ? 0 : r->window);
 }

@@ -6,20 +6,13 @@
  * thread; the controller decides when rounds begin. */
 #pragma once
 
-#include "operator/control/feeds.h"
-#include "operator/control/metrics.h"
 #include "operator/control/recorder.h"
-#include "operator/control/store.h"
-#include "operator/kube/client.h"
+#include "operator/control/requests.h"
 
 /* What rounds of all jobs share. */
 struct op_rounds {
-    struct op_kube_client *client;
-    struct op_store *store;
-    struct op_feeds *feeds; /* where the answers to writes go */
+    struct op_apiserver api;
     struct op_recorder *recorder;
-    struct op_metrics *metrics;
-    bool cannot_sweep; /* the API server forbids to delete pods together */
     /* The round is over; look again at wake_ms (monotonic; 0: only when something changes). */
     void (*over)(void *arg, struct op_entry *e, int64_t wake_ms);
     void *arg;

@@ -11,8 +11,6 @@ enum {
 /* At a time: it bounds the answer and how long the request takes.  The rest is the next round's. */
 #define MOST "500"
 
-static const struct op_kube_type pods = {"", "v1", "pods", "Pod"};
-
 static bool is_labelled(const struct op_stored *st, const struct op_job *job) {
     return st && st->kind == OP_STORE_PODS && st->pod->labelled && !st->child->deleting &&
            strcmp(st->child->owner_uid, job->uid) == 0;
@@ -38,13 +36,13 @@ bool op_sweep_fits(const struct op_store *s, const struct op_entry *e, const str
     return op_phase_terminal(job->phase) && wanted >= FEW && wanted == left;
 }
 
-struct op_kube_op *op_sweep_send(struct op_kube_client *client, const struct op_entry *e,
-    const struct op_job *job, op_kube_done_fn done, void *arg) {
+struct op_kube_op *op_sweep_send(struct op_kube_client *client, const struct op_kube_type *pods,
+    const struct op_entry *e, const struct op_job *job, op_kube_done_fn done, void *arg) {
     char selector[256];
     (void)snprintf(selector, sizeof(selector), OP_SELECTOR "," OP_LABEL_UID "=%.128s", job->uid);
     CO_AUTOJSON json_t *options = op_kube_delete_options(NULL, NULL, "Background", -1);
     struct op_kube_req req =
-        op_kube_req_for(OP_KUBE_DELETECOLLECTION, &pods, e->ns, NULL, done, arg);
+        op_kube_req_for(OP_KUBE_DELETECOLLECTION, pods, e->ns, NULL, done, arg);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = e->born;
     req.params[0] = (struct op_kube_param){"labelSelector", selector};

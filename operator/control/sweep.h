@@ -13,7 +13,7 @@
  * all pods of the namespace. */
 bool op_sweep_fits(const struct op_store *s, const struct op_entry *e, const struct op_job *job,
     const struct op_plan *plan);
-struct op_kube_op *op_sweep_send(struct op_kube_client *client, const struct op_entry *e,
-    const struct op_job *job, op_kube_done_fn done, void *arg);
+struct op_kube_op *op_sweep_send(struct op_kube_client *client, const struct op_kube_type *pods,
+    const struct op_entry *e, const struct op_job *job, op_kube_done_fn done, void *arg);
 /* The answer: what it lists counts as deleting from now on. */
 void op_sweep_take(struct op_store *s, const char *ns, const json_t *list);

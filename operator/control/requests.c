@@ -1,0 +1,290 @@
+#include "operator/control/requests.h"
+
+#include "common/log.h"
+#include "operator/control/sweep.h"
+
+#include <string.h>
+
+const enum op_store_kind op_stored_kinds[OP_KINDS] = {
+    [OP_KIND_JOB] = OP_STORE_JOBS,
+    [OP_KIND_POD] = OP_STORE_PODS,
+    [OP_KIND_SERVICE] = OP_STORE_SERVICES,
+    [OP_KIND_CONFIGMAP] = OP_STORE_CONFIGMAPS,
+    [OP_KIND_PODGROUP] = OP_STORE_PODGROUPS,
+};
+
+/* One of them on its way; the arg of its callback. */
+struct sent {
+    struct op_requests *all;
+    size_t index;
+    struct op_kube_op *op; /* until it is answered */
+};
+
+struct op_requests {
+    struct op_requests_opts opts;
+    struct op_outcome *outcomes; /* error texts owned */
+    struct sent *sent;
+    struct op_kube_op *sweep_op;
+    bool sweeps; /* one request stands for all deletes of pods */
+    size_t pending;
+    struct op_tally tally;
+};
+
+static const struct op_kube_type *type_of(const struct op_requests *q, enum op_kind kind) {
+    return op_feeds_type(q->opts.api->feeds, op_stored_kinds[kind]);
+}
+
+/* ---- answers ---------------------------------------------------------------------------- */
+
+static void finish(struct op_requests *q) {
+    q->opts.done(q->opts.arg, &q->tally, q->outcomes);
+}
+
+static void settle(struct op_requests *q) {
+    if (--q->pending == 0) {
+        finish(q);
+    }
+}
+
+static void action_refused(struct op_requests *q, size_t i, int code, const char *message) {
+    const struct op_action *a = &q->opts.plan->actions[i];
+    int32_t count = op_failures_note(q->opts.failures, a, code, message);
+    if (code == CO_EXISTS && count < OP_EXISTS_GRACE) {
+        q->outcomes[i].tried = false;
+        q->tally.conflict = true;
+        return;
+    }
+    q->tally.rejected += a->verb == OP_CREATE;
+    q->tally.refused = true;
+    q->outcomes[i].error = co_xstrdup(message);
+    co_log_warn("request rejected", CO_S("job", q->opts.entry->name),
+        CO_S("namespace", q->opts.entry->ns), CO_S("object", a->name), CO_I("attempt", count),
+        CO_S("err", message));
+}
+
+/* A Service in the way may be the job's own: an earlier version made it, without the label that
+ * the watch selects by.  Once the store has it the next plan labels it. */
+static void service_looked_at(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct sent *s = arg;
+    struct op_requests *q = s->all;
+    (void)err;
+    s->op = NULL;
+    CO_AUTOFREE struct op_service *found = code ? NULL : op_service_decode(reply->body);
+    if (found && !found->labelled && strcmp(found->c.owner_uid, q->opts.job->uid) == 0) {
+        q->outcomes[s->index].tried = false;
+        q->tally.conflict = true;
+        op_store_put(q->opts.api->store, OP_STORE_SERVICES, reply->body, 0);
+    } else if (code == CO_CANCELED) {
+        q->outcomes[s->index].tried = false;
+    } else {
+        CO_AUTOFREE char *text =
+            co_xasprintf("services \"%s\" already exists", q->opts.plan->actions[s->index].name);
+        action_refused(q, s->index, CO_EXISTS, text);
+    }
+    settle(q);
+}
+
+static void service_look_at(struct op_requests *q, size_t i) {
+    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, type_of(q, OP_KIND_SERVICE),
+        q->opts.entry->ns, q->opts.plan->actions[i].name, service_looked_at, &q->sent[i]);
+    req.lane = OP_KUBE_LANE_WORK;
+    req.flow = q->opts.entry->born;
+    q->pending++;
+    q->sent[i].op = op_kube_do(q->opts.api->client, &req);
+}
+
+/* No watch will tell that it went. */
+static void service_forget(struct op_requests *q, const char *name) {
+    CO_AUTOJSON json_t *gone =
+        json_pack("{s:{s:s,s:s}}", "metadata", "namespace", q->opts.entry->ns, "name", name);
+    op_store_remove(q->opts.api->store, OP_STORE_SERVICES, gone);
+}
+
+static void action_failed(struct op_requests *q, size_t i, int code, const char *message) {
+    const struct op_action *a = &q->opts.plan->actions[i];
+    switch (code) {
+    case CO_CANCELED:
+        q->outcomes[i].tried = false;
+        return;
+    case CO_TIMEOUT:
+    case CO_UNAVAILABLE:
+        /* Nobody knows whether the server acted, or it asks for patience: look again. */
+        q->outcomes[i].tried = false;
+        q->tally.unknown = true;
+        co_log_warn("request without answer, looking again", CO_S("job", q->opts.entry->name),
+            CO_S("namespace", q->opts.entry->ns), CO_S("object", a->name), CO_S("err", message));
+        return;
+    case CO_CONFLICT:
+        q->outcomes[i].tried = false;
+        q->tally.conflict = true;
+        return;
+    case CO_NOTFOUND:
+        if (a->verb != OP_CREATE) {
+            q->tally.conflict |= a->verb == OP_PATCH;
+            if (a->verb == OP_PATCH && a->kind == OP_KIND_SERVICE) {
+                service_forget(q, a->name);
+            }
+            return;
+        }
+        break;
+    case CO_EXISTS:
+        if (a->kind == OP_KIND_SERVICE) {
+            service_look_at(q, i);
+            return;
+        }
+        break;
+    default:
+        break;
+    }
+    action_refused(q, i, code, message);
+}
+
+static void action_succeeded(struct op_requests *q, size_t i, const struct op_kube_reply *reply) {
+    const struct op_action *a = &q->opts.plan->actions[i];
+    const struct op_apiserver *api = q->opts.api;
+    op_failures_forget(q->opts.failures, a);
+    if (a->verb == OP_DELETE) {
+        op_store_mark_deleting(
+            api->store, op_stored_kinds[a->kind], q->opts.entry->ns, a->name, a->uid);
+    } else if (reply->body) {
+        op_feeds_answered(api->feeds, op_stored_kinds[a->kind], reply->body);
+    }
+    q->tally.created += a->verb == OP_CREATE;
+}
+
+static void action_done(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct sent *s = arg;
+    struct op_requests *q = s->all;
+    s->op = NULL;
+    q->outcomes[s->index].tried = true;
+    if (code) {
+        action_failed(q, s->index, code, *reply->message ? reply->message : co_err_text(err));
+    } else {
+        action_succeeded(q, s->index, reply);
+    }
+    settle(q);
+}
+
+static bool in_sweep(const struct op_requests *q, size_t i) {
+    const struct op_action *a = &q->opts.plan->actions[i];
+    return q->sweeps && a->verb == OP_DELETE && a->kind == OP_KIND_POD;
+}
+
+static void swept(
+    void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
+    struct op_requests *q = arg;
+    q->sweep_op = NULL;
+    if (code == CO_PERMISSION) { /* rights of an earlier version: one by one, then */
+        co_log_warn("pods cannot be deleted together, going on one by one", CO_E(err));
+        q->opts.api->cannot_sweep = true;
+        q->tally.conflict = true;
+    } else if (!code) {
+        op_sweep_take(q->opts.api->store, q->opts.entry->ns, reply->body);
+    }
+    for (size_t i = 0; i < q->opts.plan->n_actions && !q->tally.conflict; i++) {
+        const struct op_action *a = &q->opts.plan->actions[i];
+        if (!in_sweep(q, i)) {
+            continue;
+        }
+        const struct op_stored *st =
+            op_store_child(q->opts.api->store, OP_STORE_PODS, q->opts.entry->ns, a->name);
+        q->outcomes[i].tried =
+            code || !st || st->child->deleting || strcmp(st->child->uid, a->uid) != 0;
+        if (code) {
+            action_failed(q, i, code, *reply->message ? reply->message : co_err_text(err));
+        } else if (q->outcomes[i].tried) {
+            op_failures_forget(q->opts.failures, a);
+        }
+    }
+    settle(q);
+}
+
+static void action_send(struct op_requests *q, size_t i) {
+    const struct op_action *a = &q->opts.plan->actions[i];
+    static const enum op_kube_verb verbs[] = {
+        [OP_CREATE] = OP_KUBE_CREATE, [OP_DELETE] = OP_KUBE_DELETE, [OP_PATCH] = OP_KUBE_PATCH};
+    q->sent[i] = (struct sent){.all = q, .index = i};
+    struct op_kube_req req = op_kube_req_for(verbs[a->verb], type_of(q, a->kind), q->opts.entry->ns,
+        a->verb == OP_CREATE ? NULL : a->name, action_done, &q->sent[i]);
+    req.lane = OP_KUBE_LANE_WORK;
+    req.flow = q->opts.entry->born;
+    req.patch = OP_KUBE_PATCH_MERGE;
+    CO_AUTOJSON json_t *options = NULL;
+    if (a->verb == OP_DELETE) {
+        options = op_kube_delete_options(*a->uid ? a->uid : NULL, NULL, "Background", -1);
+    }
+    req.body = options ? options : a->body;
+    co_log_debug("request", CO_S("job", q->opts.entry->name), CO_S("namespace", q->opts.entry->ns),
+        CO_S("verb", op_kube_verb_name(req.verb)), CO_S("object", a->name), CO_S("why", a->why));
+    op_metrics_action(q->opts.api->metrics, a);
+    q->pending++;
+    q->sent[i].op = op_kube_do(q->opts.api->client, &req);
+    json_decref(co_steal_ptr(q->opts.plan->actions[i].body)); /* its text is on the way */
+}
+
+/* ---- life ------------------------------------------------------------------------------- */
+
+struct op_requests *op_requests_new(const struct op_requests_opts *opts) {
+    struct op_requests *q = co_xcalloc(1, sizeof(*q));
+    q->opts = *opts;
+    q->outcomes = co_xcalloc(opts->plan->n_actions, sizeof(*q->outcomes));
+    q->sent = co_xcalloc(opts->plan->n_actions, sizeof(*q->sent));
+    return q;
+}
+
+void op_requests_free(struct op_requests *q) {
+    if (!q) {
+        return;
+    }
+    for (size_t i = 0; i < q->opts.plan->n_actions; i++) {
+        free((char *)(uintptr_t)q->outcomes[i].error);
+    }
+    free(q->outcomes);
+    free(q->sent);
+    free(q);
+}
+
+void op_requests_send(struct op_requests *q, size_t room) {
+    struct op_apiserver *api = q->opts.api;
+    const struct op_plan *plan = q->opts.plan;
+    q->pending = 1; /* ours, so that no callback ends it while it is being sent */
+    q->sweeps = !api->cannot_sweep && op_sweep_fits(api->store, q->opts.entry, q->opts.job, plan);
+    if (q->sweeps) {
+        q->pending++;
+        q->sweep_op = op_sweep_send(
+            api->client, type_of(q, OP_KIND_POD), q->opts.entry, q->opts.job, swept, q);
+    }
+    for (size_t i = 0; i < plan->n_actions; i++) {
+        bool creates = plan->actions[i].verb == OP_CREATE;
+        if ((creates && room == 0) || in_sweep(q, i)) {
+            continue;
+        }
+        room -= creates;
+        action_send(q, i);
+    }
+    settle(q);
+}
+
+void op_requests_cancel_creates(struct op_requests *q) {
+    size_t dropped = 0;
+    for (size_t i = 0; i < q->opts.plan->n_actions; i++) {
+        if (q->opts.plan->actions[i].verb == OP_CREATE && q->sent[i].op) {
+            op_kube_cancel(co_steal_ptr(q->sent[i].op));
+            dropped++;
+        }
+    }
+    q->pending -= dropped;
+    if (dropped && !q->pending) {
+        finish(q);
+    }
+}
+
+void op_requests_cancel(struct op_requests *q) {
+    for (size_t i = 0; i < q->opts.plan->n_actions; i++) {
+        op_kube_cancel(co_steal_ptr(q->sent[i].op));
+    }
+    op_kube_cancel(co_steal_ptr(q->sweep_op));
+    q->pending = 0;
+}

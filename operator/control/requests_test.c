@@ -1,0 +1,313 @@
+#include "operator/control/requests.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "operator/kube/fake_server.h"
+
+enum { WATCHES = 4 }; /* of the feeds; they are kept waiting for their lists */
+
+struct world {
+    struct co_loop *loop;
+    struct fake_server server;
+    struct op_kube_client *client;
+    struct op_metrics *metrics;
+    struct op_store store;
+    struct op_feeds *feeds;
+    struct op_apiserver api;
+    struct co_timer *deadline;
+    bool late;
+    struct op_failures failures;
+    struct op_action action[2];
+    struct op_plan plan;
+    struct op_job job;
+    /* of the last plan */
+    bool done;
+    struct op_tally tally;
+    bool tried[2];
+    char error[2][128];
+};
+
+static void ignore(void *arg, struct op_entry *e) {
+    (void)arg;
+    (void)e;
+}
+
+static void ignore_event(void *arg) {
+    (void)arg;
+}
+
+static void on_deadline(void *arg) {
+    struct world *w = arg;
+    w->late = true;
+}
+
+static void on_done(void *arg, const struct op_tally *tally, const struct op_outcome *outcomes) {
+    struct world *w = arg;
+    assert_false(w->done);
+    w->done = true;
+    w->tally = *tally;
+    for (size_t i = 0; i < w->plan.n_actions; i++) {
+        w->tried[i] = outcomes[i].tried;
+        (void)snprintf(
+            w->error[i], sizeof(w->error[i]), "%s", outcomes[i].error ? outcomes[i].error : "");
+    }
+}
+
+static void put_pod(struct world *w, const char *name) {
+    CO_AUTOJSON json_t *pod =
+        json_pack("{s:{s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata", "name", name,
+            "namespace", "ns", "uid", "p", "resourceVersion", "1", "ownerReferences", "apiVersion",
+            OP_API_VERSION, "kind", OP_KIND, "name", "x", "uid", "u", "controller", 1);
+    op_store_put(&w->store, OP_STORE_PODS, pod, 0);
+}
+
+/* The server plays `steps` once the feeds have asked for their lists. */
+static void begin(struct world *w, const struct fake_step *steps, size_t n) {
+    static struct fake_step script[WATCHES + 8];
+    assert_true(n <= 8);
+    for (size_t i = 0; i < WATCHES; i++) {
+        script[i] = (struct fake_step){"GET ", 0, NULL, FAKE_HOLD, NULL};
+    }
+    memcpy(script + WATCHES, steps, n * sizeof(*steps));
+    fake_script(&w->server, script, WATCHES + n);
+    /* One request after the other, so that the answers come in the order of the plan. */
+    const struct op_kube_client_opts opts = {.lane_limit = {[OP_KUBE_LANE_WORK] = 1}};
+    assert_int_equal(
+        op_kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
+    w->feeds = op_feeds_new(w->client, &(struct op_feeds_opts){.store = &w->store,
+                                           .metrics = w->metrics,
+                                           .shard = {.index = 0, .count = 1},
+                                           .synced = ignore_event,
+                                           .no_groups = ignore_event});
+    w->api = (struct op_apiserver){
+        .client = w->client, .store = &w->store, .feeds = w->feeds, .metrics = w->metrics};
+    while (w->server.served < WATCHES && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->server.served, WATCHES);
+}
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_true(fake_start(&w->server, w->loop));
+    w->deadline = co_timer_new(w->loop, on_deadline, w);
+    co_timer_start(w->deadline, 60 * 1000);
+    w->metrics = op_metrics_new();
+    op_store_init(&w->store, ignore, ignore, NULL);
+    w->job = (struct op_job){.uid = "u", .phase = OP_PHASE_RUNNING};
+    w->plan = (struct op_plan){.actions = w->action};
+    put_pod(w, "x-ps-0");
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    op_failures_clear(&w->failures);
+    op_feeds_free(w->feeds);
+    op_kube_client_free(w->client);
+    op_store_done(&w->store);
+    op_metrics_free(w->metrics);
+    assert_false(w->server.wrong);
+    fake_stop(&w->server);
+    co_timer_free(w->deadline);
+    co_loop_free(w->loop);
+    free(w);
+    return 0;
+}
+
+static struct op_requests *start(struct world *w, size_t room) {
+    w->done = false;
+    memset(w->tried, 0, sizeof(w->tried));
+    struct op_requests *q = op_requests_new(&(struct op_requests_opts){.api = &w->api,
+        .entry = op_store_entry(&w->store, "ns", "x"),
+        .job = &w->job,
+        .plan = &w->plan,
+        .failures = &w->failures,
+        .done = on_done,
+        .arg = w});
+    op_requests_send(q, room);
+    return q;
+}
+
+static void carry_out(struct world *w, size_t room) {
+    struct op_requests *q = start(w, room);
+    while (!w->done && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_true(w->done);
+    op_requests_free(q);
+}
+
+static struct op_action action(enum op_verb verb, enum op_kind kind, const char *name) {
+    return (struct op_action){.verb = verb,
+        .kind = kind,
+        .name = (char *)(uintptr_t)name,
+        .uid = (char *)(uintptr_t) "p",
+        .body = verb == OP_DELETE ? NULL : json_pack("{s:{s:s}}", "metadata", "name", name),
+        .why = "missing"};
+}
+
+/* ---- one answer ------------------------------------------------------------------------- */
+
+#define STATUS(reason) "{\"kind\":\"Status\",\"reason\":\"" reason "\",\"message\":\"no\"}"
+
+static const struct {
+    const char *what;
+    enum op_verb verb;
+    enum op_kind kind;
+    struct fake_step step;
+    bool tried;
+    const char *error;
+    struct op_tally tally;
+} answers[] = {
+    {"created", OP_CREATE, OP_KIND_POD, {"POST /api/v1/namespaces/ns/pods", 201, "{}"}, true, "",
+        {.created = 1}},
+    {"create refused", OP_CREATE, OP_KIND_POD, {"POST", 422, STATUS("Invalid")}, true, "no",
+        {.rejected = 1, .refused = true}},
+    {"the name is taken, perhaps by ours", OP_CREATE, OP_KIND_POD,
+        {"POST", 409, STATUS("AlreadyExists")}, false, "", {.conflict = true}},
+    {"no word", OP_CREATE, OP_KIND_POD, {"POST", 504, STATUS("Timeout")}, false, "",
+        {.unknown = true}},
+    {"deleted", OP_DELETE, OP_KIND_POD, {"\"uid\":\"p\"", 200, "{}"}, true, "", {0}},
+    {"deleted by another", OP_DELETE, OP_KIND_POD, {"DELETE", 404, STATUS("NotFound")}, true, "",
+        {0}},
+    {"delete of its successor", OP_DELETE, OP_KIND_POD, {"DELETE", 409, STATUS("Conflict")}, false,
+        "", {.conflict = true}},
+    {"delete refused", OP_DELETE, OP_KIND_POD, {"DELETE", 403, STATUS("Forbidden")}, true, "no",
+        {.refused = true}},
+    {"patched", OP_PATCH, OP_KIND_CONFIGMAP,
+        {"PATCH /api/v1/namespaces/ns/configmaps/x-ps-0", 200, "{}"}, true, "", {0}},
+    {"patch of what is gone", OP_PATCH, OP_KIND_CONFIGMAP, {"PATCH", 404, STATUS("NotFound")}, true,
+        "", {.conflict = true}},
+    {"patch refused", OP_PATCH, OP_KIND_CONFIGMAP, {"PATCH", 422, STATUS("Invalid")}, true, "no",
+        {.refused = true}},
+};
+
+static bool same_tally(const struct op_tally *a, const struct op_tally *b) {
+    return a->created == b->created && a->rejected == b->rejected && a->conflict == b->conflict &&
+           a->unknown == b->unknown && a->refused == b->refused;
+}
+
+static void an_answer_is_judged_by_verb_and_status(void **state) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(answers); i++) {
+        struct world *w = *state;
+        begin(w, &answers[i].step, 1);
+        w->action[0] = action(answers[i].verb, answers[i].kind, "x-ps-0");
+        w->plan.n_actions = 1;
+        carry_out(w, SIZE_MAX);
+        if (w->tried[0] != answers[i].tried || strcmp(w->error[0], answers[i].error) != 0 ||
+            !same_tally(&w->tally, &answers[i].tally)) {
+            fail_msg("%s: tried %d, error \"%s\", created %zu, rejected %zu, conflict %d, unknown "
+                     "%d, refused %d",
+                answers[i].what, w->tried[0], w->error[0], w->tally.created, w->tally.rejected,
+                w->tally.conflict, w->tally.unknown, w->tally.refused);
+        }
+        teardown(state);
+        setup(state);
+    }
+}
+
+/* ---- what is remembered, and what is not sent ------------------------------------------- */
+
+static void a_taken_name_counts_when_it_stays_taken(void **state) {
+    struct world *w = *state;
+    const struct fake_step taken = {"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL};
+    const struct fake_step steps[] = {taken, taken, taken};
+    begin(w, steps, OP_EXISTS_GRACE);
+    w->plan.n_actions = 1;
+    for (int i = 1; i <= OP_EXISTS_GRACE; i++) {
+        w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+        carry_out(w, SIZE_MAX);
+        assert_int_equal(w->tally.conflict, i < OP_EXISTS_GRACE);
+        assert_int_equal(w->tally.refused, i == OP_EXISTS_GRACE);
+    }
+}
+
+static void creates_beyond_the_room_are_not_tried(void **state) {
+    struct world *w = *state;
+    const struct fake_step steps[] = {{"DELETE", 200, "{}", FAKE_KEEP, NULL}};
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    w->action[1] = action(OP_DELETE, OP_KIND_POD, "x-ps-0");
+    w->plan.n_actions = 2;
+    carry_out(w, 0);
+    assert_false(w->tried[0]);
+    assert_true(w->tried[1]);
+    assert_true(op_store_child(&w->store, OP_STORE_PODS, "ns", "x-ps-0")->child->deleting);
+    json_decref(w->action[0].body);
+}
+
+static void one_that_is_gone_does_not_hide_a_conflict(void **state) {
+    struct world *w = *state;
+    const struct fake_step steps[] = {{"PATCH", 409, STATUS("Conflict"), FAKE_KEEP, NULL},
+        {"DELETE", 404, STATUS("NotFound"), FAKE_KEEP, NULL}};
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    w->action[0] = action(OP_PATCH, OP_KIND_CONFIGMAP, "x");
+    w->action[1] = action(OP_DELETE, OP_KIND_POD, "x-ps-0");
+    w->plan.n_actions = 2;
+    carry_out(w, SIZE_MAX);
+    assert_true(w->tally.conflict);
+}
+
+static void canceled_creates_are_not_waited_for(void **state) {
+    struct world *w = *state;
+    const struct fake_step steps[] = {{"", 0, NULL, FAKE_HOLD, NULL}};
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    w->plan.n_actions = 1;
+    struct op_requests *q = start(w, SIZE_MAX);
+    assert_false(w->done);
+    op_requests_cancel_creates(q);
+    assert_true(w->done);
+    assert_int_equal(w->tally.created, 0);
+    op_requests_free(q);
+}
+
+static void a_service_in_the_way_may_be_the_jobs_own(void **state) {
+#define SERVICE(uid)                                                                               \
+    "{\"metadata\":{\"name\":\"x-ps-0\",\"namespace\":\"ns\",\"uid\":\"s\",\"resourceVersion\":"   \
+    "\"5\",\"ownerReferences\":[{\"apiVersion\":\"" OP_API_VERSION "\",\"kind\":\"" OP_KIND        \
+    "\",\"name\":\"x\",\"uid\":\"" uid "\",\"controller\":true}]}}"
+    static const struct {
+        const char *found;
+        bool stored;
+        int32_t noted;
+    } rows[] = {
+        {SERVICE("u"), true, 0},
+        {SERVICE("another"), false, 1},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct world *w = *state;
+        const struct fake_step steps[] = {{"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL},
+            {"GET /api/v1/namespaces/ns/services/x-ps-0", 200, rows[i].found, FAKE_KEEP, NULL}};
+        begin(w, steps, CO_ARRAY_LEN(steps));
+        w->action[0] = action(OP_CREATE, OP_KIND_SERVICE, "x-ps-0");
+        w->plan.n_actions = 1;
+        carry_out(w, SIZE_MAX);
+        assert_true(w->tally.conflict);
+        assert_false(w->tried[0]);
+        bool stored = op_store_child(&w->store, OP_STORE_SERVICES, "ns", "x-ps-0") != NULL;
+        assert_int_equal(stored, rows[i].stored);
+        assert_int_equal(w->failures.n, rows[i].noted);
+        teardown(state);
+        setup(state);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(an_answer_is_judged_by_verb_and_status, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_taken_name_counts_when_it_stays_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(creates_beyond_the_room_are_not_tried, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_that_is_gone_does_not_hide_a_conflict, setup, teardown),
+        cmocka_unit_test_setup_teardown(canceled_creates_are_not_waited_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_service_in_the_way_may_be_the_jobs_own, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
