@@ -283,8 +283,7 @@ static void child_put(struct op_store *s, enum op_store_kind kind, const json_t 
     }
 }
 
-static void put(
-    struct op_store *s, enum op_store_kind kind, const json_t *obj, bool decided) {
+static void put(struct op_store *s, enum op_store_kind kind, const json_t *obj, bool decided) {
     uint64_t version = op_kube_object_version(obj);
     if (!co_json_str(obj, "metadata", "name")) {
         return;

@@ -71,8 +71,8 @@ static void put(struct op_store *s, enum op_store_kind kind, const char *name, i
 }
 
 /* As put, in a list. */
-static bool list(struct op_store *s, enum op_store_kind kind, const char *name, int version,
-    const char *owner) {
+static bool list(
+    struct op_store *s, enum op_store_kind kind, const char *name, int version, const char *owner) {
     CO_AUTOJSON json_t *j = pod_or_job(kind, name, version, owner);
     return op_store_list(s, kind, j);
 }

@@ -39,7 +39,7 @@ struct rt_launch {
     bool parting; /* the others are being told */
     int code;
     char why[CO_ERR_MAX]; /* of the code, where it is not 0 */
-    size_t failed; /* process whose log is shown at the end; plan.n: none */
+    size_t failed;        /* process whose log is shown at the end; plan.n: none */
     int n_signals, signo;
 };
 

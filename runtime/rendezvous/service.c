@@ -323,7 +323,8 @@ static void leave_node(struct rt_service *s, struct co_http_req *r) {
     const char *why = co_http_body(r, &len);
     if (said.restart) {
         rt_group_restart(&s->group, n, why, co_now_ms());
-        attend(s, n, r); /* what comes of it is the answer: who asks must not find the master gone */
+        attend(
+            s, n, r); /* what comes of it is the answer: who asks must not find the master gone */
     } else {
         struct co_http_req *former = n->waiter;
         rt_group_leave(&s->group, n, said.code, why, co_now_ms());
