@@ -1,0 +1,233 @@
+#include "operator/control/queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { BEGINNERS = 64, MANY = 70 };
+
+struct world {
+    struct co_loop *loop;
+    struct op_store store;
+    struct op_metrics *metrics;
+    struct op_queue *queue;
+    struct op_queued place[MANY];
+    size_t n, freed;
+    bool looks_go_on;  /* each look that is served goes on until the test ends it */
+    char served[1024]; /* names, each with a space behind it */
+    size_t n_served;
+};
+
+static void ignore(void *arg, struct op_entry *e) {
+    (void)arg;
+    (void)e;
+}
+
+static void on_gone(void *arg, struct op_entry *e) {
+    struct world *w = arg;
+    op_queue_leave(e->work);
+    w->freed++;
+}
+
+static bool on_serve(void *arg, struct op_entry *e) {
+    struct world *w = arg;
+    size_t n = strlen(w->served);
+    (void)snprintf(w->served + n, sizeof(w->served) - n, "%s ", e->name);
+    w->n_served++;
+    if (w->looks_go_on) {
+        op_queue_begin(e->work);
+    }
+    return w->looks_go_on;
+}
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    w->metrics = op_metrics_new();
+    op_store_init(&w->store, ignore, on_gone, w);
+    w->queue = op_queue_new(
+        w->loop, &(struct op_queue_opts){
+                     .store = &w->store, .metrics = w->metrics, .serve = on_serve, .arg = w});
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    op_store_done(&w->store);
+    op_queue_free(w->queue);
+    op_metrics_free(w->metrics);
+    co_loop_free(w->loop);
+    free(w);
+    return 0;
+}
+
+static void put(struct world *w, enum op_store_kind kind, const char *name, const char *owner) {
+    CO_AUTOJSON json_t *j = json_pack("{s:{s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata",
+        "name", name, "namespace", "ns", "uid", name, "resourceVersion", "1", "ownerReferences",
+        "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", owner, "uid", "u", "controller", 1);
+    op_store_put(&w->store, kind, j, 0);
+}
+
+/* A job of the store, with its place in the queue. */
+static struct op_queued *job(struct world *w, const char *name, bool has_pods) {
+    put(w, OP_STORE_JOBS, name, "nobody");
+    if (has_pods) {
+        CO_AUTOFREE char *pod = co_xasprintf("%s-ps-0", name);
+        put(w, OP_STORE_PODS, pod, name);
+    }
+    struct op_entry *e = op_store_entry(&w->store, "ns", name);
+    struct op_queued *place = &w->place[w->n++];
+    op_queue_join(w->queue, place, e);
+    e->work = place;
+    return place;
+}
+
+static void nothing(void *arg) {
+    (void)arg;
+}
+
+/* Until all who may have had their turn. */
+static void settle(struct world *w) {
+    size_t before;
+    do {
+        before = w->n_served;
+        for (int i = 0; i < 3; i++) {
+            co_loop_post(w->loop, nothing, NULL);
+            co_loop_turn(w->loop);
+        }
+    } while (w->n_served > before);
+}
+
+static void an_entry_waits_once_however_often_it_is_asked_for(void **state) {
+    struct world *w = *state;
+    struct op_queued *a = job(w, "a", true);
+    op_queue_ask(a);
+    op_queue_ask(a);
+    op_queue_ask(a);
+    assert_int_equal(op_queue_waiting(w->queue), 1);
+    settle(w);
+    assert_string_equal(w->served, "a ");
+    assert_int_equal(op_queue_waiting(w->queue), 0);
+}
+
+static void oldest_request_first_and_those_that_have_nothing_before_others(void **state) {
+    struct world *w = *state;
+    struct op_queued *a = job(w, "a", true), *b = job(w, "b", false), *c = job(w, "c", true),
+                     *d = job(w, "d", false);
+    op_queue_ask(c);
+    op_queue_ask(d);
+    op_queue_ask(a);
+    op_queue_ask(b);
+    settle(w);
+    assert_string_equal(w->served, "d b c a ");
+}
+
+static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
+    struct world *w = *state;
+    w->looks_go_on = true;
+    struct op_queued *begun = NULL;
+    for (int i = 0; i < MANY; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "j%d", i);
+        begun = job(w, name, i == MANY - 1);
+        op_queue_ask(begun);
+    }
+    settle(w);
+    assert_int_equal(w->n_served, BEGINNERS + 1);
+    assert_true(begun->busy);
+    assert_int_equal(op_queue_busy(w->queue), BEGINNERS + 1);
+    op_queue_end(&w->place[0], 0);
+    settle(w);
+    assert_int_equal(w->n_served, BEGINNERS + 2);
+    op_queue_end(begun, 0); /* makes no room: it had its pods */
+    settle(w);
+    assert_int_equal(w->n_served, BEGINNERS + 2);
+}
+
+static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
+    struct world *w = *state;
+    struct op_queued *a = job(w, "a", true);
+    w->looks_go_on = true;
+    op_queue_ask(a);
+    settle(w);
+    op_queue_ask(a);
+    op_queue_ask(a);
+    settle(w);
+    assert_string_equal(w->served, "a ");
+    op_queue_end(a, 0);
+    settle(w);
+    assert_string_equal(w->served, "a a ");
+    op_queue_end(a, 0);
+    settle(w);
+    assert_string_equal(w->served, "a a ");
+}
+
+static void an_entry_stays_in_the_store_until_its_look_is_over(void **state) {
+    struct world *w = *state;
+    struct op_queued *a = job(w, "a", false);
+    w->looks_go_on = true;
+    op_queue_ask(a);
+    settle(w);
+    CO_AUTOJSON json_t *gone =
+        json_pack("{s:{s:s,s:s}}", "metadata", "name", "a", "namespace", "ns");
+    op_store_remove(&w->store, OP_STORE_JOBS, gone);
+    assert_int_equal(w->freed, 0);
+    op_queue_end(a, 0);
+    assert_int_equal(w->freed, 1);
+    assert_null(op_store_entry(&w->store, "ns", "a"));
+}
+
+static void the_sooner_of_two_wishes_wins(void **state) {
+    struct world *w = *state;
+    static const int64_t rows[][2] = {{0, 3600 * 1000}, {3600 * 1000, 0}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "j%zu", i);
+        struct op_queued *place = job(w, name, true);
+        int64_t now = co_now_ms();
+        op_queue_ask_at(place, now + rows[i][0]);
+        op_queue_ask_at(place, now + rows[i][1]);
+        while (w->n_served == i) {
+            co_loop_turn(w->loop);
+        }
+    }
+    assert_string_equal(w->served, "j0 j1 ");
+}
+
+static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **state) {
+    struct world *w = *state;
+    static const struct {
+        double took_seconds;
+        int64_t rest_ms;
+    } rows[] = {{0, 0}, {0.1, 1000}, {0.3, 3000}, {1000, 5000}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "j%zu", i);
+        struct op_queued *place = job(w, name, true);
+        int64_t before = co_now_ms();
+        op_queue_rest(place, rows[i].took_seconds);
+        assert_in_range(place->not_before, before + rows[i].rest_ms, co_now_ms() + rows[i].rest_ms);
+        op_queue_ask(place);
+        assert_true(
+            place->queued ? co_now_ms() >= place->not_before : place->wake_ms == place->not_before);
+    }
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(an_entry_waits_once_however_often_it_is_asked_for),
+        T(oldest_request_first_and_those_that_have_nothing_before_others),
+        T(so_many_begin_at_a_time_and_hold_nobody_else_up),
+        T(what_is_asked_for_during_a_look_comes_after_it),
+        T(an_entry_stays_in_the_store_until_its_look_is_over),
+        T(the_sooner_of_two_wishes_wins),
+        T(a_look_is_followed_by_a_rest_as_long_as_it_was_expensive),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,218 @@
+#include "operator/control/recorder.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "operator/kube/fake_server.h"
+
+/* A warning goes at once, with what was gathered before it: so tests need not wait for that. */
+
+struct world {
+    struct co_loop *loop;
+    struct fake_server server;
+    struct op_kube_client *client;
+    struct op_recorder recorder;
+    struct op_story story;
+    struct co_timer *deadline;
+    bool late;
+};
+
+static const struct op_job job = {.name = "x", .ns = "ns", .uid = "u", .resource_version = "7"};
+
+static void on_deadline(void *arg) {
+    struct world *w = arg;
+    w->late = true;
+}
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_true(fake_start(&w->server, w->loop));
+    w->deadline = co_timer_new(w->loop, on_deadline, w);
+    co_timer_start(w->deadline, 60 * 1000);
+    /* One after the other, so that they arrive in the order in which they are told. */
+    const struct op_kube_client_opts opts = {.lane_limit = {[OP_KUBE_LANE_EVENTS] = 1}};
+    assert_int_equal(
+        op_kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
+    op_recorder_init(&w->recorder, w->loop, w->client, "me");
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    op_story_done(&w->story);
+    op_recorder_done(&w->recorder);
+    op_kube_client_free(w->client);
+    fake_stop(&w->server);
+    co_timer_free(w->deadline);
+    co_loop_free(w->loop);
+    free(w);
+    return 0;
+}
+
+static void emit(
+    struct world *w, bool warning, bool deed, const char *reason, const char *message) {
+    op_recorder_emit(&w->recorder, &job, &w->story,
+        &(struct op_event){.warning = warning,
+            .deed = deed,
+            .reason = reason,
+            .message = (char *)(uintptr_t)message});
+}
+
+static void until_told(struct world *w, size_t n) {
+    while (w->recorder.flying && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_false(w->late);
+    assert_false(w->server.wrong);
+    assert_int_equal(w->server.served, n);
+}
+
+#define ANSWER 201, "{}", FAKE_KEEP, NULL
+
+static void an_event_names_its_job(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"POST /api/v1/namespaces/ns/events HTTP", ANSWER},
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    emit(w, true, false, "InvalidTemplate", "no image");
+    until_told(w, CO_ARRAY_LEN(steps));
+    static const char *const parts[] = {"\"involvedObject\":{", "\"uid\":\"u\"",
+        "\"resourceVersion\":\"7\"", "\"reason\":\"InvalidTemplate\"", "\"message\":\"no image\"",
+        "\"type\":\"Warning\"", "\"count\":1", "\"reportingInstance\":\"me\""};
+    for (size_t i = 0; i < CO_ARRAY_LEN(parts); i++) {
+        if (!strstr(w->server.requests[0], parts[i])) {
+            fail_msg("no %s in %s", parts[i], w->server.requests[0]);
+        }
+    }
+}
+
+static void good_news_is_gathered_into_one_event(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"\"message\":\"created Pod a; created ConfigMap x; all run\"", ANSWER},
+        {"\"type\":\"Warning\"", ANSWER},
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    emit(w, false, true, "Created", "created Pod a");
+    emit(w, false, true, "Created", "created ConfigMap x");
+    emit(w, false, false, "Running", "all run");
+    assert_int_equal(w->recorder.flying, 0);
+    emit(w, true, false, "Failed", "no");
+    until_told(w, CO_ARRAY_LEN(steps));
+    assert_non_null(strstr(w->server.requests[0], "\"reason\":\"Running\""));
+    assert_non_null(strstr(w->server.requests[0], "\"type\":\"Normal\""));
+}
+
+static void where_the_job_stood_is_never_lost(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"\"message\":\"all run; deleted Pod a\"", ANSWER},
+        {"\"message\":\"all done\"", ANSWER},
+        {"\"type\":\"Warning\"", ANSWER},
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    emit(w, false, false, "Running", "all run");
+    emit(w, false, true, "Deleted", "deleted Pod a");
+    emit(w, false, false, "Completed", "all done");
+    emit(w, true, false, "Failed", "no");
+    until_told(w, CO_ARRAY_LEN(steps));
+    assert_non_null(strstr(w->server.requests[0], "\"reason\":\"Running\""));
+}
+
+static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"POST ", ANSWER}, {"\"count\":2", ANSWER}, {"\"count\":3", ANSWER},
+        {"POST ", ANSWER}, /* another message */
+        {"POST ", ANSWER}, /* the first one once more: no longer the last */
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    emit(w, true, false, "Rejected", "quota");
+    emit(w, true, false, "Rejected", "quota");
+    emit(w, true, false, "Rejected", "quota");
+    emit(w, true, false, "Rejected", "webhook");
+    until_told(w, 4);
+    emit(w, true, false, "Rejected", "quota");
+    until_told(w, 5);
+    assert_non_null(strstr(w->server.requests[1], "PATCH /api/v1/namespaces/ns/events/x."));
+}
+
+static void a_warning_that_waits_is_counted_there(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"POST ", ANSWER}, {"POST ", ANSWER},
+        {"POST ", ANSWER}, {"POST ", ANSWER}, {"\"count\":2", ANSWER}};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    static const char *const messages[] = {"1", "2", "3", "4", "quota", "quota"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(messages); i++) {
+        emit(w, true, false, "Rejected", messages[i]);
+    }
+    assert_int_equal(w->story.n_waiting, 1);
+    until_told(w, CO_ARRAY_LEN(steps));
+}
+
+static void names_keep_the_order_of_the_story(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"POST ", ANSWER}, {"POST ", ANSWER}};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    emit(w, true, false, "Failed", "1");
+    emit(w, true, false, "Failed", "2");
+    until_told(w, CO_ARRAY_LEN(steps));
+    const char *name[2];
+    for (size_t i = 0; i < 2; i++) {
+        name[i] = strstr(w->server.requests[i], "\"name\":\"x.");
+        assert_non_null(name[i]);
+    }
+    assert_true(strncmp(name[0], name[1], strlen("\"name\":\"x.0123456789abcdef")) < 0);
+}
+
+static void what_waits_for_a_job_has_a_bound(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"POST ", 0, NULL, FAKE_HOLD, NULL}};
+    enum { FLYING = 4, WAITING = 8 };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    for (int i = 0; i < FLYING + WAITING + 5; i++) {
+        char text[8];
+        (void)snprintf(text, sizeof(text), "%d", i);
+        emit(w, true, false, "Failed", text);
+    }
+    assert_int_equal(w->recorder.flying, FLYING);
+    assert_int_equal(w->story.n_waiting, WAITING);
+    op_story_done(&w->story);
+    assert_null(w->recorder.telling.head);
+    assert_null(w->recorder.gathering.head);
+}
+
+static void what_is_no_text_is_left_out(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"\"message\":\"fine\"", ANSWER}};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    const struct op_job odd = {.name = "\xff", .ns = "ns", .uid = "u", .resource_version = "7"};
+    struct op_story story = {0};
+    op_recorder_emit(&w->recorder, &odd, &story,
+        &(struct op_event){.warning = true, .reason = "Failed", .message = (char[]){"no"}});
+    emit(w, true, false, "Failed", "fine");
+    until_told(w, CO_ARRAY_LEN(steps));
+    op_story_done(&story);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(an_event_names_its_job),
+        T(good_news_is_gathered_into_one_event),
+        T(where_the_job_stood_is_never_lost),
+        T(a_warning_that_repeats_itself_is_counted_where_it_stands),
+        T(a_warning_that_waits_is_counted_there),
+        T(names_keep_the_order_of_the_story),
+        T(what_waits_for_a_job_has_a_bound),
+        T(what_is_no_text_is_left_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,102 @@
+#include "operator/control/verdict.h"
+
+#include "operator/api/testkit.h"
+
+static const struct op_settings settings = {0};
+
+static void ignore(void *arg, struct op_entry *e) {
+    (void)arg;
+    (void)e;
+}
+
+static int setup(void **state) {
+    static struct op_store s;
+    op_store_init(&s, ignore, ignore, NULL);
+    *state = &s;
+    return 0;
+}
+
+static int teardown(void **state) {
+    op_store_done(*state);
+    return 0;
+}
+
+#define JOB(more, spec)                                                                            \
+    "{'apiVersion':'" OP_API_VERSION "','kind':'" OP_KIND "','metadata':{'name':'x','namespace':"  \
+    "'ns','uid':'u','resourceVersion':'1'" more "},'spec':{" spec "}}"
+#define WORKER                                                                                     \
+    "'worker':{'replicas':1,'template':{'spec':{'containers':[{'name':'main','image':'i'}]}}}"
+#define OWNER(uid)                                                                                 \
+    "'ownerReferences':[{'apiVersion':'" OP_API_VERSION "','kind':'" OP_KIND "','name':'x','uid':" \
+    "'" uid "','controller':true}]"
+#define POD(owner, more)                                                                           \
+    "{'metadata':{'name':'x-worker-0','namespace':'ns','uid':'p','resourceVersion':'1'," OWNER(    \
+        owner) more "}}"
+
+static void put(struct op_store *s, enum op_store_kind kind, const char *text) {
+    CO_AUTOJSON json_t *j = tk_json(text);
+    op_store_put(s, kind, j, 0);
+}
+
+static int ask(const struct op_store *s, struct op_verdict *v, const char *uid, const char **why) {
+    return op_verdict_for(
+        v, op_store_child(s, OP_STORE_PODS, "ns", "x-worker-0"), uid, &settings, why);
+}
+
+static void a_pod_is_told_what_its_job_is_waiting_for(void **state) {
+    static const struct {
+        const char *what, *job, *pod, *uid;
+        int answer;
+        const char *why;
+    } rows[] = {
+        {"another pod of that name", JOB("", WORKER), POD("u", ""), "p-before", -2,
+            "another pod has this name now"},
+        {"the job is over",
+            "{'apiVersion':'" OP_API_VERSION "','kind':'" OP_KIND "','metadata':{"
+            "'name':'x','namespace':'ns','uid':'u','resourceVersion':'1'},'spec':{" WORKER
+            "},'status':{'phase':'Completed'}}",
+            POD("u", ""), "p", -2, "the job is over"},
+        {"the job is being deleted", JOB(",'deletionTimestamp':'2026-01-01T00:00:00Z'", WORKER),
+            POD("u", ""), "p", -2, "the job is over"},
+        {"the pod is", JOB("", WORKER), POD("u", ",'deletionTimestamp':'2026-01-01T00:00:00Z'"),
+            "p", 0, "being a pod of the job"},
+        {"a pod of the job's predecessor", JOB("", WORKER), POD("u-before", ""), "p", 0,
+            "being a pod of the job"},
+        {"no address yet", JOB("", WORKER), POD("u", ""), "p", 0, NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const char *why = NULL;
+        struct op_verdict v = {0};
+        put(*state, OP_STORE_JOBS, rows[i].job);
+        put(*state, OP_STORE_PODS, rows[i].pod);
+        int answer = ask(*state, &v, rows[i].uid, &why);
+        if (answer != rows[i].answer || !why || (rows[i].why && strcmp(why, rows[i].why) != 0)) {
+            fail_msg("%s: %d, %s", rows[i].what, answer, why ? why : "no reason");
+        }
+        teardown(state);
+        setup(state);
+    }
+}
+
+static void it_is_kept_until_it_is_forgotten(void **state) {
+    struct op_verdict v = {0};
+    const char *why = NULL;
+    put(*state, OP_STORE_JOBS, JOB("", WORKER));
+    put(*state, OP_STORE_PODS, POD("u", ""));
+    assert_int_equal(ask(*state, &v, "p", &why), 0);
+    assert_true(v.known);
+    v.open = true;
+    assert_int_equal(ask(*state, &v, "p", &why), 1);
+    v = (struct op_verdict){0};
+    assert_int_equal(ask(*state, &v, "p", &why), 0);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(a_pod_is_told_what_its_job_is_waiting_for),
+        T(it_is_kept_until_it_is_forgotten),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
