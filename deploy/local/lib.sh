@@ -8,11 +8,11 @@ ETCD_VERSION=${ETCD_VERSION:-v3.6.16}
 COREDNS_VERSION=${COREDNS_VERSION:-v1.14.7}
 HELM_VERSION=${HELM_VERSION:-v3.20.2}
 KWOK_VERSION=${KWOK_VERSION:-v0.7.0}
-# Gang schedulers.  Volcano is made of parts of kube-scheduler, of its own release's version.
+# Gang schedulers.  Volcano and scheduler-plugins are made of parts of kube-scheduler, of the minor version they are released for.
 VOLCANO_VERSION=${VOLCANO_VERSION:-v1.14.1}
 VOLCANO_APIS_VERSION=${VOLCANO_APIS_VERSION:-v1.14.0}
+GANG_KUBERNETES_VERSION=${GANG_KUBERNETES_VERSION:-v1.34.1}
 SCHEDULER_PLUGINS_VERSION=${SCHEDULER_PLUGINS_VERSION:-v0.34.7}
-VOLCANO_KUBERNETES_VERSION=${VOLCANO_KUBERNETES_VERSION:-v1.34.1}
 KUEUE_VERSION=${KUEUE_VERSION:-v0.16.2}
 GO_MINIMUM=1.25                                       # what those versions ask for
 CACHE=${LOCAL_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/local-cluster}
@@ -119,7 +119,7 @@ bin() {
     kwok)    echo "$CACHE/kwok-$KWOK_VERSION/kwok" ;;
     vc-*)    echo "$CACHE/volcano-$VOLCANO_VERSION/$1" ;;
     kueue)   echo "$CACHE/kueue-$KUEUE_VERSION/kueue" ;;
-    coscheduling) echo "$CACHE/scheduler-plugins-$SCHEDULER_PLUGINS_VERSION/manifests/crd.yaml" ;;
+    coscheduling) echo "$CACHE/scheduler-plugins-$SCHEDULER_PLUGINS_VERSION/coscheduling" ;;
     *)       echo "$CACHE/kubernetes-$KUBERNETES_VERSION/$1" ;;
   esac
 }

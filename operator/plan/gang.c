@@ -165,6 +165,8 @@ static const struct op_gang gangs[] = {
         .version = "v1alpha1",
         .plural = "podgroups",
         .kind = "PodGroup",
+        .mates = {"cannot find enough sibling pods", "optimistic rejection in PostFilter",
+            "rejection in Unreserve", "failed recently"},
         .spec = member_spec,
         .mark = coscheduling_mark},
     {.word = "native",
@@ -344,4 +346,13 @@ bool op_gang_waits_in_queue(
     (void)snprintf(ret, size, "the pods wait until Kueue admits the job to queue %.80s%s%s", queue,
         *message ? ": " : "", message);
     return true;
+}
+
+bool op_gang_blames_mates(const struct op_world *w, const struct op_pod *pod) {
+    const struct op_gang *gang = op_gang_of(w->job, w->settings);
+    bool found = false;
+    for (size_t i = 0; gang && i < CO_ARRAY_LEN(gang->mates) && gang->mates[i] && !found; i++) {
+        found = strstr(pod->message, gang->mates[i]);
+    }
+    return found;
 }

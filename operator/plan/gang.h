@@ -16,6 +16,9 @@ struct op_gang {
     /* Phases of the group in which pods may be made, up to the first NULL; none: as soon as it
      * exists. */
     const char *open[5];
+    /* What the scheduler says of a pod when another pod of its group is the cause, up to the first
+     * NULL. */
+    const char *mates[5];
     bool fixed;    /* its spec cannot be changed: it is made anew */
     bool optional; /* without such objects in the cluster pods are placed one by one */
     json_t *(*spec)(const struct op_job *job);

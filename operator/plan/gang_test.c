@@ -302,6 +302,36 @@ static void a_job_in_a_queue_of_kueue_says_so(void **state) {
     tk_done(&c);
 }
 
+#define UNPLACED(words)                                                                            \
+    "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False','reason':"           \
+    "'Unschedulable','message':'" words "'}]}"
+
+static void the_pod_that_knows_why_speaks(void **state) {
+    (void)state;
+    static const struct {
+        const char *word, *first, *second, *message;
+    } rows[] = {
+        {"coscheduling", UNPLACED("optimistic rejection in PostFilter"), UNPLACED("no room"),
+            "pod x-worker-1: no room"},
+        {"coscheduling", UNPLACED("no room"), UNPLACED("podGroup ns/x failed recently"),
+            "pod x-worker-0: no room"},
+        {"coscheduling", UNPLACED("rejection in Unreserve"), UNPLACED("podGroup failed recently"),
+            "pod x-worker-0: rejection in Unreserve"},
+        {"native", UNPLACED("rejection in Unreserve"), UNPLACED("no room"),
+            "pod x-worker-0: rejection in Unreserve"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        begin(&c, TK_JOB(TK_ROLE("worker", 2)), rows[i].word);
+        rest(&c);
+        tk_pod_status(&c, "x-worker-0", rows[i].first);
+        tk_pod_status(&c, "x-worker-1", rows[i].second);
+        expect_status(&c, "reason", "Unschedulable");
+        expect_status(&c, "message", rows[i].message);
+        tk_done(&c);
+    }
+}
+
 /* ---- changes and the end -------------------------------------------------------------------- */
 
 static void a_group_follows_its_job(void **state) {
@@ -427,6 +457,7 @@ int main(void) {
         cmocka_unit_test(a_waiting_job_says_for_what),
         cmocka_unit_test(a_pod_made_anew_does_not_wait),
         cmocka_unit_test(a_job_in_a_queue_of_kueue_says_so),
+        cmocka_unit_test(the_pod_that_knows_why_speaks),
         cmocka_unit_test(a_group_follows_its_job),
         cmocka_unit_test(nothing_to_ask_for_any_more_is_patched_away),
         cmocka_unit_test(a_users_group_is_used_as_it_is),

@@ -194,25 +194,38 @@ static bool find_gang(struct op_outlook *o, const struct op_world *w) {
     return true;
 }
 
-static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
+/* The first pod that waits; one that waits for its mates only if there is no other. */
+static const struct op_pod *first_waiting(const struct op_world *w) {
+    const struct op_pod *first = NULL;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_pod *pod = w->slot[r][i].pod;
-            bool alive = pod && !pod->c.deleting &&
-                         (pod->phase == OP_POD_PENDING || pod->phase == OP_POD_RUNNING);
-            const char *reason = alive ? pod_reason(w, pod) : "";
-            char text[sizeof(o->message)];
-            if (*reason && op_gang_waits_in_queue(w, pod, text, sizeof(text))) {
-                op_reason_say(o, "WaitingInQueue", "%s", text);
-                return true;
+            if (!pod || pod->c.deleting ||
+                (pod->phase != OP_POD_PENDING && pod->phase != OP_POD_RUNNING) ||
+                !*pod_reason(w, pod)) {
+                continue;
             }
-            if (*reason) {
-                say_waiting(o, w, pod, reason);
-                return true;
+            if (!op_gang_blames_mates(w, pod)) {
+                return pod;
             }
+            first = first ? first : pod;
         }
     }
-    return false;
+    return first;
+}
+
+static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
+    const struct op_pod *pod = first_waiting(w);
+    char text[sizeof(o->message)];
+    if (!pod) {
+        return false;
+    }
+    if (op_gang_waits_in_queue(w, pod, text, sizeof(text))) {
+        op_reason_say(o, "WaitingInQueue", "%s", text);
+    } else {
+        say_waiting(o, w, pod, pod_reason(w, pod));
+    }
+    return true;
 }
 
 /* That pods of an earlier attempt take their time is worth a word when nothing else is waited for.

@@ -128,7 +128,9 @@ bool op_gang_is_open(const struct op_world *w);
 bool op_gang_is_outdated(const struct op_world *w);
 /* What a group that is not open waits for. */
 bool op_gang_waits(const struct op_world *w, char *ret, size_t size);
-/* The same for a pod in Kueue's hands. */
+/* The scheduler says of the pod only that its group is not complete: another pod knows why. */
+bool op_gang_blames_mates(const struct op_world *w, const struct op_pod *pod);
+/* What a group that is not open waits for, of a pod in Kueue's hands. */
 bool op_gang_waits_in_queue(
     const struct op_world *w, const struct op_pod *pod, char *ret, size_t size);
 

@@ -1,5 +1,5 @@
-"""A control plane with schedulers that place gangs: kube-scheduler, and as they are released Volcano and Kueue, as
-processes beside it; and nodes that a thread plays.  Of scheduler-plugins there is the CRD alone."""
+"""A control plane with schedulers that place gangs: kube-scheduler, and as they are released Volcano, scheduler-plugins
+and Kueue, as processes beside it; and nodes that a thread plays."""
 import base64
 import contextlib
 import datetime
@@ -37,6 +37,16 @@ tiers:
   - name: nodeorder
   - name: binpack
 """
+# As scheduler-plugins ships it, under a name of its own: a second scheduler beside kube-scheduler.
+SECOND = "scheduler-plugins-scheduler"
+COSCHEDULING = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+    "leaderElection": {"leaderElect": False},
+    "profiles": [{
+        "schedulerName": SECOND,
+        "plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]},
+                    "queueSort": {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "*"}]}},
+        "pluginConfig": [{"name": "Coscheduling", "args": {"permitWaitingTimeSeconds": 10}}]}]}
 QUEUE = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"},
          "spec": {"weight": 1, "reclaimable": True}}
 
@@ -148,6 +158,15 @@ class GangPlane(ControlPlane):
     def queue_open(self):
         q = self.custom.get_cluster_custom_object("scheduling.volcano.sh", "v1beta1", "queues", "default")
         return q.get("status", {}).get("state") == "Open"
+
+    def coscheduling(self):
+        scheduler = program("coscheduling")
+        self.install(scheduler.parent / "manifests/crd.yaml")
+        conf = pathlib.Path(self.dir) / "conf/coscheduling.yaml"
+        conf.write_text(yaml.safe_dump({**COSCHEDULING, "clientConnection": {"kubeconfig": self.kubeconfig}}))
+        s = self.run("coscheduling", scheduler, "--config", conf, "--secure-port=0")
+        wait_for(lambda: s.alive() and "Starting Kubernetes Scheduler" in s.log.read_text(), 30,
+                 lambda: s.log.read_text()[-2000:])
 
     def kueue(self):
         controller = program("kueue")

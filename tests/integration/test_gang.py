@@ -4,7 +4,7 @@ import random
 import pytest
 import yaml
 
-from gang import GangPlane, program
+from gang import SECOND, GangPlane
 from install import ACCOUNT, helm
 from rig import ROOT, Operator, account_kubeconfig, wait_for
 
@@ -22,6 +22,11 @@ def gangs():
 @pytest.fixture(scope="module")
 def volcano(gangs):
     gangs.volcano()
+
+
+@pytest.fixture(scope="module")
+def coscheduling(gangs):
+    gangs.coscheduling()
 
 
 @pytest.fixture(scope="module")
@@ -166,19 +171,45 @@ def test_kube_scheduler_places_no_pod_where_one_of_two_fits(gangs, place):
     wait_for(lambda: gangs.job(ns, "second")["status"]["readyWorker"] == "1/1", SECONDS, "the other worker gone")
 
 
-def test_coschedulings_group_and_label(gangs, place):
-    """The CRD as it is released; its scheduler is not here, so pods are placed one by one."""
-    gangs.install(program("coscheduling", "scheduler-plugins-*/manifests/crd.yaml"))
+def test_coscheduling_places_a_gang_that_fits(gangs, coscheduling, place):
     ns = place("coscheduling")
-    create(gangs, ns, "first", workers(2, "500m"))
+    create(gangs, ns, "first", workers(2, "500m", SECOND))
     gangs.wait_phase(ns, "first", "Running", SECONDS)
     assert gangs.get(ns, *COSCHEDULING, "first")["spec"] == {"minMember": 2, "minResources": {"cpu": "1"}}
-    assert {p.metadata.labels["scheduling.x-k8s.io/pod-group"] for p in gangs.pods(ns).values()} == {"first"}
+    for p in gangs.pods(ns).values():
+        assert (p.metadata.labels["scheduling.x-k8s.io/pod-group"], p.spec.scheduler_name) == ("first", SECOND)
+    # The group follows, and a pod that joins is placed beside those that run.
     gangs.patch(ns, "first", {"spec": {"worker": {"replicas": 3}}})
     wait_for(lambda: gangs.get(ns, *COSCHEDULING, "first")["spec"] == {"minMember": 3, "minResources": {"cpu": "1500m"}}, 10,
              "the group follows")
+    wait_for(lambda: gangs.job(ns, "first")["status"]["readyWorker"] == "3/3", SECONDS, "the third worker runs")
     end_first(gangs, ns)
     wait_for(lambda: not gangs.get(ns, *COSCHEDULING, "first"), 20, "deleted at the end")
+
+
+def test_coscheduling_places_no_pod_where_one_of_two_fits(gangs, coscheduling, place):
+    """The sum would fit, 3 of 3.4 CPUs: that no node has room for the second pod is known when the first has its place."""
+    ns = place("coscheduling")
+    create(gangs, ns, "first", workers(1, "600m", SECOND))
+    gangs.wait_phase(ns, "first", "Running", SECONDS)
+    create(gangs, ns, "second", workers(2, "1500m", SECOND))
+    # Of the other pod the scheduler says only that it was turned away with this one.
+    waiting(gangs, ns, "second", "Unschedulable", "Insufficient cpu")
+    assert not any(p.spec.node_name for n, p in gangs.pods(ns).items() if n.startswith("second"))
+    end_first(gangs, ns)
+    gangs.wait_phase(ns, "first", "Completed", SECONDS)
+    gangs.wait_phase(ns, "second", "Running", SECONDS)
+
+
+def test_coscheduling_says_what_the_cluster_lacks(gangs, coscheduling, place):
+    """The sum does not fit: known before any pod is looked at, by minResources."""
+    ns = place("coscheduling")
+    create(gangs, ns, "second", workers(3, "1500m", SECOND))
+    waiting(gangs, ns, "second", "Unschedulable", "resource gap")
+    assert not any(p.spec.node_name for p in gangs.pods(ns).values())
+    # The scheduler looks at a group again when that changes.
+    gangs.patch(ns, "second", {"spec": {"worker": {"replicas": 2}}})
+    gangs.wait_phase(ns, "second", "Running", SECONDS)
 
 
 def test_where_the_api_server_has_no_such_groups(plane, operator, kubelet, ns):
