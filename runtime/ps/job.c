@@ -75,6 +75,17 @@ const char *rt_server_endpoint(const struct rt_job *job, uint32_t i) {
 
 /* ---- server ---- */
 
+/* What does not depend on whether the server is one of the job's or a worker's own. */
+static struct rt_server_config common_config(
+    const struct rt_job *job, const struct rt_server_options *o) {
+    return (struct rt_server_config){.job = job->identity,
+        .token = rt_options_token(),
+        .lease_ms = o->lease_ms,
+        .start_timeout_ms = o->start_timeout_ms,
+        .shards = o->shards,
+        .memory_max = o->memory_max};
+}
+
 /* Waits for the job's end or for one of the signals, which are blocked. */
 static int wait_signals(struct rt_server *s, const sigset_t *signals, struct co_err *err) {
     CO_AUTOCLOSE int fd = signalfd(-1, signals, SFD_CLOEXEC);
@@ -102,19 +113,12 @@ int rt_server_run(
     }
     const char *endpoint = t->servers.n > t->index ? t->servers.item[t->index] : "";
     rc = rc < 0 ? rc : rt_net_listen_address(endpoint, listen, sizeof(listen), err);
-    struct rt_server_config config = {
-        .listen = listen,
-        .endpoint = endpoint,
-        .index = t->index,
-        .servers = t->servers.n,
-        .trainers = t->n_workers,
-        .job = job->identity,
-        .token = rt_options_token(),
-        .lease_ms = o.lease_ms,
-        .start_timeout_ms = o.start_timeout_ms,
-        .shards = o.shards,
-        .memory_max = o.memory_max,
-    };
+    struct rt_server_config config = common_config(job, &o);
+    config.listen = listen;
+    config.endpoint = endpoint;
+    config.index = t->index;
+    config.servers = t->servers.n;
+    config.trainers = t->n_workers;
     sigset_t signals, old;
     sigemptyset(&signals);
     if (o.handle_signals) {
@@ -139,18 +143,10 @@ static int open_own(const struct rt_job *job, const struct rt_client_options *op
     const struct rt_table_spec *specs, size_t n_specs, struct rt_client **ret, struct co_err *err) {
     struct rt_server_options o = {0};
     int rc = rt_options_server(&o, err);
-    struct rt_server_config sc = {
-        .listen = "127.0.0.1:0",
-        .servers = 1,
-        .trainers = 1,
-        .job = job->identity,
-        .token = rt_options_token(),
-        .lease_ms = o.lease_ms,
-        .start_timeout_ms = o.start_timeout_ms,
-        .shards = o.shards,
-        .memory_max = o.memory_max,
-        .quiet = true,
-    };
+    struct rt_server_config sc = common_config(job, &o);
+    sc.listen = "127.0.0.1:0";
+    sc.servers = sc.trainers = 1;
+    sc.quiet = true;
     struct rt_server *own = NULL;
     rc = rc < 0 ? rc : rt_server_start(&sc, &own, err);
     if (rc < 0) {

@@ -9,38 +9,23 @@
 import os
 import random
 import re
-import signal
 import sys
 import pathlib
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path[:0] = [str(p) for p in pathlib.Path(__file__).parents[:2]]
 
 import cluster as cluster_module  # noqa: E402
 from cluster import Cluster, Space, say  # noqa: E402
 
-SECONDS = 120       # of a test; @pytest.mark.deadline(n) where it needs more
+from deadline import Deadline  # noqa: E402
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "deadline(seconds): the test fails when it takes longer")
+    config.pluginmanager.register(Deadline(120))
     # Figures and progress are for the reader, whether or not the test passes.
     cluster_module.live = config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item):
-    mark = item.get_closest_marker("deadline")
-    seconds = mark.args[0] if mark else SECONDS
-
-    def over(*_):
-        raise AssertionError(f"the test took longer than {seconds} s")
-
-    signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
-    yield
-    signal.alarm(0)
 
 
 @pytest.fixture(scope="session")

@@ -3,32 +3,17 @@ import os
 import pathlib
 import random
 import re
-import signal
 import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent))
+sys.path[:0] = [str(p) for p in pathlib.Path(__file__).parents[:2]]
 
-SECONDS = 90
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_call(item):
-    mark = item.get_closest_marker("deadline")
-    seconds = mark.args[0] if mark else SECONDS
-
-    def over(*_):
-        raise AssertionError(f"the test took longer than {seconds} s")
-
-    signal.signal(signal.SIGALRM, over)
-    signal.alarm(seconds)
-    yield
-    signal.alarm(0)
+from deadline import Deadline  # noqa: E402
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "deadline(seconds): the test fails when it takes longer")
+    config.pluginmanager.register(Deadline(90))
 
 
 @pytest.fixture(scope="session")

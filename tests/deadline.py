@@ -1,0 +1,27 @@
+"""A deadline for each test, as a plugin that a folder's conftest.py registers with its own default."""
+import signal
+
+import pytest
+
+
+class Deadline:
+    """A test fails when it takes longer than `seconds`; `@pytest.mark.deadline(n)` gives it n."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def pytest_configure(self, config):
+        config.addinivalue_line("markers", "deadline(seconds): the test fails when it takes longer")
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item):
+        mark = item.get_closest_marker("deadline")
+        seconds = mark.args[0] if mark else self.seconds
+
+        def over(*_):
+            raise AssertionError(f"the test took longer than {seconds} s")
+
+        signal.signal(signal.SIGALRM, over)
+        signal.alarm(seconds)
+        yield
+        signal.alarm(0)
