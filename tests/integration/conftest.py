@@ -19,7 +19,8 @@ def pytest_configure(config):
 @pytest.fixture(scope="session")
 def plane():
     from rig import ControlPlane
-    p = ControlPlane()
+    # Autoscalers are looked at every 15 s otherwise.
+    p = ControlPlane(up=["--controller-manager-arg", "--horizontal-pod-autoscaler-sync-period=1s"])
     yield p
     p.down()
 

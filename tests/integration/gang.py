@@ -191,14 +191,6 @@ class GangPlane(ControlPlane):
                  lambda: k.log.read_text()[-2000:])
         self.kubectl("apply", "-f", "-", stdin=self.webhooks(controller.parent / "manifests/manifests.yaml", port))
 
-    def certificate(self, directory):
-        """Of a server on loopback, signed as the API server's own."""
-        pathlib.Path(directory).mkdir()
-        subprocess.run(["openssl", "req", "-x509", "-CA", f"{self.dir}/pki/ca.crt", "-CAkey", f"{self.dir}/pki/ca.key",
-                        "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=webhook",
-                        "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE",
-                        "-keyout", f"{directory}/tls.key", "-out", f"{directory}/tls.crt"], check=True, capture_output=True)
-
     def webhooks(self, path, port):
         """Kueue's own, for its objects and pods, led to its process; in namespaces labelled for it."""
         ca = base64.b64encode(pathlib.Path(f"{self.dir}/pki/ca.crt").read_bytes()).decode()

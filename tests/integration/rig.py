@@ -133,6 +133,14 @@ class ControlPlane:
         pki = f"{self.dir}/pki"
         return Proxy(host, int(port), f"{pki}/admin.crt", f"{pki}/admin.key", f"{pki}/ca.crt", rng)
 
+    def certificate(self, directory):
+        """Of a server on loopback, signed as the API server's own."""
+        pathlib.Path(directory).mkdir()
+        subprocess.run(["openssl", "req", "-x509", "-CA", f"{self.dir}/pki/ca.crt", "-CAkey", f"{self.dir}/pki/ca.key",
+                        "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=loopback",
+                        "-addext", "subjectAltName=IP:127.0.0.1", "-addext", "basicConstraints=critical,CA:FALSE",
+                        "-keyout", f"{directory}/tls.key", "-out", f"{directory}/tls.crt"], check=True, capture_output=True)
+
     # ---- jobs
 
     def namespace(self, name):
