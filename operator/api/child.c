@@ -1,5 +1,6 @@
 #include "operator/api/child.h"
 #include "common/contract.h"
+#include "common/parse.h"
 
 #include <string.h>
 
@@ -69,6 +70,10 @@ static bool put_child(struct packer *p, const json_t *obj, struct op_child *chil
     }
     const json_t *deleted = json_object_get(meta, "deletionTimestamp");
     child->deleting = deleted && !json_is_null(deleted);
+    const char *created = co_json_str(meta, "creationTimestamp");
+    if (!created || co_parse_time("creationTimestamp", created, &child->created, NULL)) {
+        child->created = 0;
+    }
     put(p, offsetof(struct op_child, name), name);
     put(p, offsetof(struct op_child, ns), co_json_str(meta, "namespace"));
     put(p, offsetof(struct op_child, uid), co_json_str(meta, "uid"));

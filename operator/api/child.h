@@ -18,6 +18,7 @@ struct op_child {
     const char *name, *ns, *uid, *resource_version;
     const char *owner_uid; /* of the controlling ownerReference; "" when none */
     const char *owner_job; /* its name when it is a PaddleJob, else "" */
+    int64_t created;       /* creationTimestamp, seconds; 0 when unknown */
     bool deleting;
 };
 

@@ -153,26 +153,34 @@ static void a_bad_template_is_a_condition_and_an_event(void **state) {
     tk_done(&c);
 }
 
-static void a_dying_predecessors_pods_are_waited_for(void **state) {
+static void set_created(json_t *obj, const char *when) {
+    co_json_set(json_object_get(obj, "metadata"), "creationTimestamp", json_string(when));
+}
+
+static void a_predecessors_pods_are_deleted_and_waited_for(void **state) {
     (void)state;
     struct tk_cluster c;
-    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 3)));
     rest(&c);
     run_all(&c);
     tk_pod_status(&c, "x-worker-1", BROKEN);
     co_json_set(json_object_get(c.job, "metadata"), "uid", json_string("uid-new"));
+    set_created(c.job, "2026-01-01T00:00:09Z");
     json_object_del(c.job, "status");
     json_object_del(c.objects[TK_PODS], "x-worker-0");
-    expect_actions(&c, "create Pod x-worker-0");
+    set_created(json_object_get(c.objects[TK_PODS], "x-worker-1"), "2026-01-01T00:00:08Z");
+    /* As old as the job: perhaps of the job that follows, which is not known yet. */
+    set_created(json_object_get(c.objects[TK_PODS], "x-worker-2"), "2026-01-01T00:00:09Z");
+    set_created(json_object_get(c.objects[TK_CONFIGMAPS], "x"), "2026-01-01T00:00:01Z");
+    expect_actions(&c, "delete Pod x-worker-1; delete ConfigMap x; create Pod x-worker-0");
     expect_status(&c, "phase", "Pending");
     expect_status(&c, "reason", "WaitingForPredecessor");
     expect_status(&c, "message",
         "Pod x-worker-1 of the deleted job of the same name is not gone "
         "yet");
     rest(&c);
-    json_object_del(c.objects[TK_PODS], "x-worker-1");
-    json_object_clear(c.objects[TK_CONFIGMAPS]);
-    expect_actions(&c, "create Pod x-worker-1");
+    json_object_del(c.objects[TK_PODS], "x-worker-2");
+    expect_actions(&c, "create Pod x-worker-2");
     tk_done(&c);
 }
 
@@ -375,7 +383,7 @@ int main(void) {
         cmocka_unit_test(the_gate_knows_its_pods),
         cmocka_unit_test(elastic_pods_start_when_those_that_are_there_have_addresses),
         cmocka_unit_test(a_bad_template_is_a_condition_and_an_event),
-        cmocka_unit_test(a_dying_predecessors_pods_are_waited_for),
+        cmocka_unit_test(a_predecessors_pods_are_deleted_and_waited_for),
         cmocka_unit_test(a_rejected_create_waits_for_its_turn_and_says_why),
         cmocka_unit_test(a_rejected_delete_waits_for_its_turn),
         cmocka_unit_test(what_pods_wait_for_is_shown),

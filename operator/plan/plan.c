@@ -75,6 +75,31 @@ static void delete_old(struct builder *b) {
     }
 }
 
+static void delete_predecessors(struct builder *b) {
+    const struct op_world *w = b->w;
+    const struct op_seen *seen = w->seen;
+    static const char why[] = "of the deleted job of the same name";
+    for (size_t i = 0; i < seen->n_pods; i++) {
+        if (op_world_is_predecessors(w, &seen->pods[i]->c)) {
+            add_delete(b, OP_KIND_POD, &seen->pods[i]->c, why);
+        }
+    }
+    for (size_t i = 0; i < seen->n_services; i++) {
+        if (op_world_is_predecessors(w, &seen->services[i]->c)) {
+            add_delete(b, OP_KIND_SERVICE, &seen->services[i]->c, why);
+        }
+    }
+    const struct {
+        enum op_kind kind;
+        const struct op_child *taken;
+    } rows[] = {{OP_KIND_CONFIGMAP, w->configmap_taken}, {OP_KIND_PODGROUP, w->podgroup_taken}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        if (rows[i].taken && op_world_is_predecessors(w, rows[i].taken)) {
+            add_delete(b, rows[i].kind, rows[i].taken, why);
+        }
+    }
+}
+
 static void delete_stale(struct builder *b) {
     const struct op_world *w = b->w;
     for (size_t i = 0; i < w->n_stale_pods; i++) {
@@ -184,6 +209,7 @@ static void end_gang(struct builder *b) {
 /* Names are known before pods in Service mode, so all of it goes out at once; otherwise the
  * ConfigMap follows when the last address is known. */
 static void plan_live(struct builder *b, const struct op_outlook *o, const json_t *env) {
+    delete_predecessors(b);
     delete_stale(b);
     publish_env(b, env);
     const struct op_gang *gang = op_gang_of(b->w->job, b->w->settings);

@@ -54,6 +54,11 @@ static bool is_ours(const struct op_world *w, const struct op_child *c) {
     return strcmp(c->owner_uid, w->job->uid) == 0;
 }
 
+bool op_world_is_predecessors(const struct op_world *w, const struct op_child *c) {
+    return strcmp(c->owner_job, w->job->name) == 0 && !is_ours(w, c) && c->created &&
+           c->created < w->job->created;
+}
+
 /* The role and index whose name this is; OP_NO_ROLE when it is no name of this job. */
 static enum op_role slot_of_name(const struct op_world *w, const char *name, int32_t *ret_index) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {

@@ -3,6 +3,7 @@ import concurrent.futures
 import json
 import random
 import re
+import signal
 import ssl
 import sys
 import time
@@ -62,6 +63,24 @@ def test_a_rejected_delete_or_patch_is_tried_again(plane, operator, kubelet, ns,
         plane.core.patch_namespaced_config_map("j", ns, {"data": {"PADDLE_TRAINERS_NUM": "77"}})
         wait_for(lambda: plane.core.read_namespaced_config_map("j", ns).data["PADDLE_TRAINERS_NUM"] == "2", 20)
     assert proxy.faults[0].hits == 2
+
+
+def test_a_predecessors_objects_need_no_garbage_collector(plane, operator, kubelet, ns):
+    """It may be stuck, as after an outage of the API server."""
+    operator()
+    plane.create(ns, "j", ps=1, worker=2, intranet="Service")
+    plane.wait_phase(ns, "j", "Running")
+    plane.kill("controller-manager", signal.SIGSTOP)
+    try:
+        time.sleep(1.1)         # who was first is told by times of whole seconds
+        plane.delete(ns, "j")
+        wait_for(lambda: not plane.jobs(ns), 10)
+        uid = plane.create(ns, "j", ps=None, worker=2)["metadata"]["uid"]
+        plane.wait_phase(ns, "j", "Running")
+        wait_for(lambda: sorted(plane.pods(ns)) == ["j-worker-0", "j-worker-1"], 20, lambda: sorted(plane.pods(ns)))
+        assert {p.metadata.owner_references[0].uid for p in plane.pods(ns).values()} == {uid}
+    finally:
+        plane.kill("controller-manager", signal.SIGCONT)
 
 
 def test_a_job_that_is_rejected_for_ever_is_quiet(plane, operator, kubelet, ns, proxied_rig):
