@@ -1,7 +1,8 @@
 /* Nodes that meet and train nothing, to measure and to break rendezvous.
  *
  *     meet [option value]...      one node; prints a line an event, ends when it is over
- *     meet --simulate N           N nodes and their master in one process: seconds and bytes
+ *     meet --simulate N           N nodes and their master in one process: seconds and bytes; with
+ *                                 --hold-ms, what it costs then that they watch one another
  *
  * Commands on stdin, a letter a line: d done, r restart, l leave well, f fail, s asked to stop. */
 #include "common/loop.h"
@@ -176,7 +177,28 @@ static void options_of(size_t i, size_t n, int64_t master_port, struct rt_rdzv_o
         .level = -1};
 }
 
-static int simulate(size_t n, int64_t port) {
+static double cpu_seconds(void) {
+    struct rusage u;
+    (void)getrusage(RUSAGE_SELF, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void stop(void *arg) {
+    co_loop_stop(arg);
+}
+
+/* CPU seconds a second, of all nodes and the master together. */
+static double hold(struct co_loop *l, int64_t ms) {
+    struct co_timer *t = co_timer_new(l, stop, l);
+    const double before = cpu_seconds();
+    co_timer_start(t, ms);
+    co_loop_run(l);
+    co_timer_free(t);
+    return ms > 0 ? (cpu_seconds() - before) * 1000 / (double)ms : 0;
+}
+
+static int simulate(size_t n, int64_t port, int64_t hold_ms) {
     static const struct rt_rdzv_fns fns = {.met = sim_met, .ended = on_ended};
     struct sim sim = {.n = n};
     struct node *nodes = co_xcalloc(n, sizeof(*nodes));
@@ -204,6 +226,7 @@ static int simulate(size_t n, int64_t port) {
     co_loop_run(l);
     int64_t ms = co_now_ms() - begin;
     bytes = loopback_bytes() - bytes;
+    const double cpu = hold(l, hold_ms);
     int bad = sim.met != n;
     for (size_t i = 0; i < n; i++) {
         bad |= nodes[i].code;
@@ -211,8 +234,9 @@ static int simulate(size_t n, int64_t port) {
     }
     co_loop_free(l);
     free(nodes);
-    printf("{\"nodes\": %zu, \"seconds\": %.3f, \"bytes\": %ld, \"bytes_a_node\": %ld}\n", n,
-        (double)ms / 1000, bytes, n ? bytes / (long)n : 0);
+    printf("{\"nodes\": %zu, \"seconds\": %.3f, \"bytes\": %ld, \"bytes_a_node\": %ld, "
+           "\"watching_cpus\": %.3f}\n",
+        n, (double)ms / 1000, bytes, n ? bytes / (long)n : 0, cpu);
     return bad;
 }
 
@@ -224,7 +248,7 @@ int main(int argc, char **argv) {
         .level = -1,
         .max_restart = 3};
     const char *nnodes = "2";
-    int64_t rank = -1, level = -1, restarts = 3, count = 0, port = 36543, min, max;
+    int64_t rank = -1, level = -1, restarts = 3, count = 0, port = 36543, hold_ms = 0, min, max;
     const struct {
         const char *name;
         const char **text;
@@ -248,6 +272,7 @@ int main(int argc, char **argv) {
         {"--silent-ms", NULL, &o.silent_ms},
         {"--simulate", NULL, &count},
         {"--port", NULL, &port},
+        {"--hold-ms", NULL, &hold_ms},
     };
     for (int i = 1; i < argc; i += 2) {
         size_t k = 0;
@@ -265,7 +290,7 @@ int main(int argc, char **argv) {
         }
     }
     if (count > 0) {
-        return simulate((size_t)count, port);
+        return simulate((size_t)count, port, hold_ms);
     }
     o.rank = (int)rank;
     o.level = (int)level;

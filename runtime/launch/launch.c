@@ -141,6 +141,7 @@ static int meet(struct rt_launch *l, struct co_err *err) {
         .max_restart = (int)o->number[RT_OPT_MAX_RESTART],
         .elastic_ms = o->number[RT_OPT_ELASTIC_TIMEOUT] * 1000,
         .deadline_ms = o->number[RT_OPT_JOIN_TIMEOUT],
+        .silent_ms = o->number[RT_OPT_SILENT_TIMEOUT],
         .user = getenv("PADDLE_ETCD_USER"),
         .ca_file = getenv("PADDLE_ETCD_CA"),
         .cert_file = getenv("PADDLE_ETCD_CERT"),

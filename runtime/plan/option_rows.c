@@ -279,6 +279,13 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
         .help = "endpoints of all parameter servers; with --trainers: no rendezvous",
         .note = "hosts are compared as a whole; one of the two lists alone is an error, and not "
                 "ignored"},
+    [RT_OPT_SILENT_TIMEOUT] = {.name = "silent_timeout",
+        .type = RT_OPTION_DURATION,
+        .def = "10s",
+        .verdict = RT_OURS,
+        .help =
+            "a node, or the master, that is connected and says nothing for so long is lost; the "
+            "others are told of it after a second"},
     [RT_OPT_SORT_IP] = {.name = "sort_ip",
         .env = "PADDLE_SORT_IP",
         .type = RT_OPTION_BOOL,

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { LISTED = 8 }; /* names or ranks in a line */
-
 static void node_free(struct rt_group_node *n) {
     free(n->name);
     free(n->id);
@@ -36,8 +34,7 @@ static bool elastic(const struct rt_group *g) {
     return g->rules.min < g->rules.max;
 }
 
-/* "node abc (rank 1, 10.0.0.7)" */
-static void who(const struct rt_group_node *n, char *ret, size_t size) {
+void rt_group_who(const struct rt_group_node *n, char *ret, size_t size) {
     CO_AUTOJSON json_t *value = NULL;
     const char *host = n->host;
     if (!host && co_json_parse(n->value, strlen(n->value), &value, NULL) == 0) {
@@ -76,6 +73,7 @@ static void end_round(struct rt_group *g, const char *why, bool failed, int64_t 
     for (size_t i = 0; i < g->n; i++) {
         g->nodes[i]->ready = g->nodes[i]->id == NULL;
         g->nodes[i]->in_round = false;
+        g->nodes[i]->mute = false;
     }
     g->n_roster = 0;
 }
@@ -98,7 +96,7 @@ static void lose(
     struct rt_group *g, struct rt_group_node *n, const char *why, bool failed, int64_t now) {
     char text[640];
     size_t len;
-    who(n, text, sizeof(text));
+    rt_group_who(n, text, sizeof(text));
     len = strlen(text);
     (void)snprintf(text + len, sizeof(text) - len, " %s", why);
     bool matters = n->in_round && !n->done && g->phase == RT_GROUP_RUNNING;
@@ -145,6 +143,7 @@ static void begin_round(struct rt_group *g) {
         n->place = i;
         n->in_round = true;
         n->done = false;
+        n->mutes_seen = g->mutes;
     }
     g->working = g->n;
     g->any_done = false;
@@ -165,10 +164,10 @@ static int64_t may_begin(const struct rt_group *g) {
     return g->n == (size_t)g->rules.max ? INT64_MIN : g->calm_since + g->rules.elastic_ms;
 }
 
-int64_t rt_group_tick(struct rt_group *g, int64_t now) {
+int64_t rt_group_tick(struct rt_group *g, int64_t heard, int64_t now) {
     for (size_t i = 0; i < g->n;) {
         struct rt_group_node *n = g->nodes[i];
-        if (n->deadline > now) {
+        if (n->deadline > heard) {
             i++;
             continue;
         }
@@ -182,6 +181,8 @@ int64_t rt_group_tick(struct rt_group *g, int64_t now) {
         begin_round(g);
         next = INT64_MAX;
     }
+    int64_t mute = rt_group_judge(g, heard);
+    next = mute < next ? mute : next;
     for (size_t i = 0; i < g->n; i++) {
         next = g->nodes[i]->deadline < next ? g->nodes[i]->deadline : next;
     }
@@ -202,14 +203,14 @@ static struct rt_group_node *replaced(const struct rt_group *g, const struct rt_
 static int refuse_too_many(
     const struct rt_group *g, const struct rt_group_hello *h, struct co_err *err) {
     char names[256] = "";
-    for (size_t i = 0; i < g->n && i < LISTED; i++) {
+    for (size_t i = 0; i < g->n && i < RT_GROUP_LISTED; i++) {
         size_t len = strlen(names);
         (void)snprintf(
             names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", g->nodes[i]->name);
     }
     return co_err_set(err, CO_NORESOURCE,
         "node %s is one too many: the job has its %zu node%s (%s%s)", h->name, g->n,
-        g->n == 1 ? "" : "s", names, g->n > LISTED ? ", ..." : "");
+        g->n == 1 ? "" : "s", names, g->n > RT_GROUP_LISTED ? ", ..." : "");
 }
 
 static int may_join(const struct rt_group *g, const struct rt_group_hello *h, struct co_err *err) {
@@ -221,7 +222,7 @@ static int may_join(const struct rt_group *g, const struct rt_group_hello *h, st
     struct rt_group_node *same = rt_group_find(g, h->name);
     if (same) {
         char text[320];
-        who(same, text, sizeof(text));
+        rt_group_who(same, text, sizeof(text));
         return co_err_set(err, CO_EXISTS, "the name %s is taken by %s", h->name, text);
     }
     CO_AUTOFREE struct rt_deal_node *nodes = as_deal(g);
@@ -251,7 +252,8 @@ static struct rt_group_node *add_node(struct rt_group *g, const struct rt_group_
     n->value = co_xstrdup(h->value);
     n->rank = h->rank;
     n->index = g->n;
-    n->deadline = INT64_MAX;
+    n->deadline = n->mute_at = INT64_MAX;
+    n->patience_ms = RT_GROUP_PATIENCE_MS;
     if ((g->n & (g->n - 1)) == 0) { /* room for 1, 2, 4, ... */
         g->nodes = co_xrealloc(g->nodes, g->n ? g->n * 2 : 1, sizeof(struct rt_group_node *));
     }
@@ -303,7 +305,7 @@ int rt_group_hear(struct rt_group *g, const struct rt_group_hello *h, int64_t no
     }
     n->word = h->word;
     n->heard_round = h->round;
-    rt_group_waits(n);
+    rt_group_waits(g, n);
     if (h->word == RT_WORD_JOIN && !n->in_round) {
         join(g, n, h->value, now);
     } else if (h->word == RT_WORD_DONE && n->in_round && h->round == g->round && !n->done) {
@@ -329,22 +331,11 @@ enum rt_group_news rt_group_news(const struct rt_group *g, const struct rt_group
         if (!running || n->heard_round != g->round) {
             return RT_NEWS_CHANGED;
         }
-        return n->word == RT_WORD_DONE && !g->working ? RT_NEWS_ALL_DONE : RT_NEWS_NONE;
+        if (n->word == RT_WORD_DONE && !g->working) {
+            return RT_NEWS_ALL_DONE;
+        }
+        return n->mutes_seen != g->mutes ? RT_NEWS_MUTE : RT_NEWS_NONE;
     }
-}
-
-void rt_group_waits(struct rt_group_node *n) {
-    n->broken = false;
-    n->deadline = INT64_MAX;
-}
-
-void rt_group_broke(struct rt_group_node *n, int64_t now) {
-    n->broken = true;
-    n->deadline = now + RT_GROUP_RECONNECT_MS;
-}
-
-void rt_group_told(const struct rt_group *g, struct rt_group_node *n, int64_t now) {
-    n->deadline = now + g->rules.silent_ms;
 }
 
 void rt_group_leave(
@@ -372,7 +363,7 @@ void rt_group_restart(
         return;
     }
     char text[640];
-    who(n, text, sizeof(text));
+    rt_group_who(n, text, sizeof(text));
     size_t len = strlen(text);
     (void)snprintf(text + len, sizeof(text) - len, " starts again: %.300s", why);
     end_round(g, text, true, now);
@@ -394,14 +385,14 @@ void rt_group_story(const struct rt_group *g, struct co_buf *ret) {
     (void)!co_buf_addf(ret, NULL, "%zu of %s%d nodes are here%s", g->n,
         elastic(g) ? "at least " : "", g->rules.min, ranks ? ", missing: rank" : ":");
     int listed = 0;
-    for (int i = 0; ranks && i < g->rules.max && listed <= LISTED; i++) {
+    for (int i = 0; ranks && i < g->rules.max && listed <= RT_GROUP_LISTED; i++) {
         if (!rank_taken(g, i)) {
-            (void)!co_buf_addf(ret, NULL, listed++ == LISTED ? " ..." : " %d", i);
+            (void)!co_buf_addf(ret, NULL, listed++ == RT_GROUP_LISTED ? " ..." : " %d", i);
         }
     }
-    for (size_t i = 0; !ranks && i < g->n && listed <= LISTED; i++) {
+    for (size_t i = 0; !ranks && i < g->n && listed <= RT_GROUP_LISTED; i++) {
         const struct rt_group_node *n = g->nodes[i];
-        (void)!co_buf_addf(ret, NULL, listed++ == LISTED ? " ..." : " %s%s%s%s", n->name,
+        (void)!co_buf_addf(ret, NULL, listed++ == RT_GROUP_LISTED ? " ..." : " %s%s%s%s", n->name,
             n->host ? " (" : "", n->host ? n->host : "", n->host ? ")" : "");
     }
 }

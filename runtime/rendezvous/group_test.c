@@ -183,7 +183,7 @@ static void test_stories(void **state) {
         for (char *s = strtok_r(text, " ", &save); s; s = strtok_r(NULL, " ", &save)) {
             if (!expect(&w, s, row->what)) {
                 act(&w, s);
-                (void)rt_group_tick(&w.g, w.now);
+                (void)rt_group_tick(&w.g, w.now, w.now);
                 w.now += 100;
             }
         }
@@ -201,12 +201,79 @@ static void test_the_next_look_is_in_time(void **state) {
     const struct rt_group_rules rules = {ELASTIC, .level = 1};
     rt_group_init(&w.g, &rules);
     say(&w, 'a', RT_WORD_JOIN, 0);
-    assert_int_equal(rt_group_tick(&w.g, w.now), 1000 + 30000);
+    assert_int_equal(rt_group_tick(&w.g, w.now, w.now), 1000 + 30000);
     rt_group_told(&w.g, node(&w, 'a'), w.now);
-    assert_int_equal(rt_group_tick(&w.g, w.now), 1000 + 10000);
+    assert_int_equal(rt_group_tick(&w.g, w.now, w.now), 1000 + 10000);
     rt_group_broke(node(&w, 'a'), w.now);
-    assert_int_equal(rt_group_tick(&w.g, w.now), 1000 + RT_GROUP_RECONNECT_MS);
+    assert_int_equal(rt_group_tick(&w.g, w.now, w.now), 1000 + RT_GROUP_RECONNECT_MS);
     rt_group_done(&w.g);
+}
+
+static void test_mute_is_told_and_costs_nothing(void **state) {
+    (void)state;
+    enum { PATIENCE = RT_GROUP_PATIENCE_MS };
+    struct world w = {.now = 1000};
+    const struct rt_group_rules rules = {.min = 3, .max = 3, .level = -1, .silent_ms = 10000};
+    rt_group_init(&w.g, &rules);
+    for (const char *s = "abc"; *s; s++) {
+        say(&w, *s, RT_WORD_JOIN, 0);
+    }
+    (void)rt_group_tick(&w.g, w.now, w.now);
+    for (const char *s = "abc"; *s; s++) {
+        rt_group_told(&w.g, node(&w, *s), w.now);
+        say(&w, *s, RT_WORD_RUN, 1);
+    }
+    const struct {
+        int64_t after, heard; /* ms since b was told */
+        bool again;           /* first, b says something */
+        size_t mute;
+        bool news; /* for the others */
+        int64_t next;
+    } steps[] = {
+        {PATIENCE - 1, PATIENCE - 1, false, 0, false, PATIENCE},
+        {PATIENCE, PATIENCE, false, 1, true, 10000}, {9999, 9999, false, 1, false, 10000},
+        {9999, 9999, true, 0, true, INT64_MAX - 1000},
+        {0, 0, false, 0, false, 2 * PATIENCE}, /* told once more; now patience is longer */
+        {20000, 2 * PATIENCE - 1, false, 0, false, 2 * PATIENCE}, /* not yet listened to */
+        {20000, 20000, true, 0, false, INT64_MAX - 1000},         /* and it had said something */
+    };
+    const struct rt_group_node *a = node(&w, 'a');
+    rt_group_told(&w.g, node(&w, 'b'), 1000);
+    for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
+        if (steps[i].again) {
+            say(&w, 'b', RT_WORD_RUN, 1);
+        } else if (steps[i].after == 0) {
+            rt_group_told(&w.g, node(&w, 'b'), 1000);
+        }
+        CO_AUTOBUF struct co_buf text = CO_BUF(4096);
+        int64_t next = rt_group_tick(&w.g, 1000 + steps[i].heard, 1000 + steps[i].after);
+        size_t mute = rt_group_mute_story(&w.g, &text);
+        bool news = rt_group_news(&w.g, a) == RT_NEWS_MUTE;
+        if (next != 1000 + steps[i].next || mute != steps[i].mute || news != steps[i].news) {
+            fail_msg("step %zu: next %lld, %zu mute, news %d: %s", i, (long long)next - 1000, mute,
+                news, text.data);
+        }
+        assert_string_equal(text.data, mute ? "not heard of for a second: node b (rank 1, h); "
+                                              "lost after 10 s"
+                                            : "all nodes are heard of again");
+        rt_group_told(&w.g, node(&w, 'a'), 1000);
+        rt_group_waits(&w.g, node(&w, 'a'));
+    }
+    (void)rt_group_tick(&w.g, 1000, 1000);
+    assert_int_equal(w.g.phase, RT_GROUP_RUNNING);
+    rt_group_done(&w.g);
+}
+
+static void test_beats_are_slower_where_there_are_many(void **state) {
+    (void)state;
+    static const struct {
+        size_t n;
+        int64_t silent_ms, beat_ms;
+    } beats[] = {{2, 10000, 250}, {1000, 10000, 250}, {4000, 10000, 1000}, {100000, 10000, 2500},
+        {2, 400, 100}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(beats); i++) {
+        assert_int_equal(rt_group_beat_ms(beats[i].n, beats[i].silent_ms), beats[i].beat_ms);
+    }
 }
 
 static void test_the_story_so_far(void **state) {
@@ -231,6 +298,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stories),
         cmocka_unit_test(test_the_next_look_is_in_time),
+        cmocka_unit_test(test_mute_is_told_and_costs_nothing),
+        cmocka_unit_test(test_beats_are_slower_where_there_are_many),
         cmocka_unit_test(test_the_story_so_far),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

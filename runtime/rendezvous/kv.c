@@ -41,6 +41,8 @@ struct kv {
     bool paddle;        /* the master is Paddle's */
     bool alone;         /* the master has done its work: nobody watches */
     int64_t lost_since; /* the master does not answer any more; 0: it does */
+    bool mute;          /* it is late with an answer */
+    int64_t beat_ms, patience_ms;
     int64_t noted_at;
     int64_t until;      /* settling */
     char heard[320];    /* what the master said last of who is missing */
@@ -208,8 +210,38 @@ static void paddle_serves(struct kv *w) {
 
 /* ---- a service of ours ---- */
 
+static void master_mute(struct kv *w) {
+    char line[CO_HOST_MAX + 120];
+    (void)snprintf(line, sizeof(line),
+        "not heard of for a second: the master at %s; lost after %.3g s", w->master_text,
+        (double)(w->m->options.silent_ms + ANSWER_MS) / 1000);
+    w->mute = true;
+    w->patience_ms *= 2;
+    rt_rdzv_note(w->m, true, line);
+}
+
+static void master_heard(struct kv *w) {
+    w->lost_since = 0;
+    if (w->mute) {
+        w->mute = false;
+        rt_rdzv_note(w->m, false, "the master is heard of again");
+    }
+}
+
+/* While it answers in beats. */
+static void watch_master(struct kv *w) {
+    const bool running = w->word == RT_WORD_RUN || w->word == RT_WORD_DONE;
+    if (running && !w->service && !w->mute) {
+        later(w, w->beat_ms + w->patience_ms, master_mute);
+    }
+}
+
 static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a) {
     switch (a->kind) {
+    case RT_WIRE_MUTE:
+        rt_rdzv_note(w->m, a->round > 0, a->text);
+        ask(w);
+        return;
     case RT_WIRE_WAIT:
         (void)snprintf(w->heard, sizeof(w->heard), "%.300s", a->text);
         (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->heard);
@@ -218,6 +250,7 @@ static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a) {
     case RT_WIRE_MET: {
         w->round = a->round;
         w->word = RT_WORD_RUN;
+        w->beat_ms = rt_group_beat_ms(a->n, w->m->options.silent_ms);
         w->heard[0] = '\0';
         CO_AUTOFREE struct rt_rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
         for (size_t i = 0; i < a->n; i++) {
@@ -262,6 +295,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
     struct rt_wire_answer a = {0};
     struct co_err err = {0};
+    co_timer_stop(w->timer);
     if (r->code) {
         no_answer(w, r->err);
         return;
@@ -276,7 +310,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
             r->status == 200 && r->len == 0 ? " that can serve an elastic job" : "");
         no_answer(w, &err);
     } else {
-        w->lost_since = 0;
+        master_heard(w);
         on_answer_of_ours(w, &a);
         rt_wire_answer_done(&a);
     }
@@ -298,6 +332,7 @@ static void ask(struct kv *w) {
                                .timeout_ms = o->silent_ms + ANSWER_MS,
                                .done = on_answer,
                                .arg = w});
+    watch_master(w);
 }
 
 /* ---- who serves ---- */
@@ -396,6 +431,7 @@ static int kv_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
     (void)!getrandom(&id, sizeof(id), 0);
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->timer = co_timer_new(m->loop, on_timer, w);
+    w->patience_ms = RT_GROUP_PATIENCE_MS;
     w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* not in the first moment */
     if (!m->options.master) {
         r = serve(w, 0, err);

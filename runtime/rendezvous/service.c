@@ -13,7 +13,8 @@
 enum {
     KEYS_MAX = 4096, /* that belong to no node */
     SPARE_FDS = 256,
-    BEATS = 4, /* answers in the time after which a node is mute */
+    BEATS = 4, /* answers in the time after which a node that gathers is lost */
+    LISTEN_MS = 20,
 };
 
 struct rt_service {
@@ -26,6 +27,9 @@ struct rt_service {
     void (*note)(void *arg, bool warn, const char *line);
     void *arg;
     uint64_t published; /* group.news that all who wait know of */
+    int64_t due;        /* the timer's moment */
+    int64_t listening;  /* since then; 0: not */
+    int64_t heard;      /* all that was said until then is known */
     /* Answers that many get, and what they were made of. */
     struct co_buf packed;
     size_t raw;
@@ -89,6 +93,12 @@ static void tell(
     case RT_NEWS_MET:
         say_met(s, n, r);
         return;
+    case RT_NEWS_MUTE: {
+        CO_AUTOBUF struct co_buf b = CO_BUF(4096);
+        size_t n_mute = rt_group_mute_story(g, &b);
+        say(r, RT_WIRE_MUTE, (int)n_mute, b.data ? b.data : "");
+        return;
+    }
     case RT_NEWS_CHANGED:
         say(r, RT_WIRE_CHANGED, g->round, g->why[0] ? g->why : "the master is another one now");
         return;
@@ -109,11 +119,21 @@ static void tell(
     }
 }
 
-/* After whatever may have changed the group. */
-static void publish(struct rt_service *s) {
+static void look_at(struct rt_service *s, int64_t due, int64_t now) {
+    s->due = due;
+    if (s->listening) {
+        return; /* the timer runs, and is followed by another look */
+    }
+    if (due == INT64_MAX) {
+        co_timer_stop(s->timer);
+    } else {
+        co_timer_start(s->timer, due > now ? due - now : 0);
+    }
+}
+
+static void look(struct rt_service *s, int64_t now) {
     struct rt_group *g = &s->group;
-    int64_t now = co_now_ms();
-    int64_t next = rt_group_tick(g, now);
+    int64_t next = rt_group_tick(g, s->heard, now);
     if (s->published != g->news) {
         s->published = g->news;
         for (size_t i = 0; i < g->n; i++) {
@@ -123,17 +143,34 @@ static void publish(struct rt_service *s) {
                 tell(s, n, news, n->waiter);
             }
         }
-        next = rt_group_tick(g, now);
+        next = rt_group_tick(g, s->heard, now);
     }
-    if (next == INT64_MAX) {
-        co_timer_stop(s->timer);
-    } else {
-        co_timer_start(s->timer, next - now);
+    look_at(s, next, now);
+}
+
+/* After whatever may have changed the group.  Mostly nothing has: a thousand nodes beat. */
+static void publish(struct rt_service *s) {
+    int64_t now = co_now_ms();
+    if (s->group.phase == RT_GROUP_GATHERING || s->published != s->group.news) {
+        look(s, now);
+    } else if (s->due > now + RT_GROUP_RECONNECT_MS) {
+        look_at(
+            s, now + RT_GROUP_RECONNECT_MS, now); /* nobody is due earlier by what he just did */
     }
 }
 
+/* Somebody should have been heard of by now.  If it is this process that was late, what he said
+ * lies in a socket: it is read before anybody is judged. */
 static void on_timer(void *arg) {
-    publish(arg);
+    struct rt_service *s = arg;
+    if (!s->listening) {
+        s->listening = co_now_ms();
+        co_timer_start(s->timer, LISTEN_MS);
+        return;
+    }
+    s->heard = s->listening;
+    s->listening = 0;
+    look(s, co_now_ms());
 }
 
 static struct rt_group_node *node_of(struct rt_service *s, const struct co_http_req *r) {
@@ -188,8 +225,12 @@ static void attend(struct rt_service *s, struct rt_group_node *n, struct co_http
         say(former, RT_WIRE_WAIT, s->group.round, "asked again");
     }
     n->waiter = r;
-    co_http_defer(r, s->group.rules.silent_ms / BEATS, on_beat, on_gone, s);
-    rt_group_waits(n);
+    const int64_t silent = s->group.rules.silent_ms;
+    const int64_t beat = s->group.phase == RT_GROUP_RUNNING
+                             ? rt_group_beat_ms(s->group.n_roster, silent)
+                             : silent / BEATS;
+    co_http_defer(r, beat, on_beat, on_gone, s);
+    rt_group_waits(&s->group, n);
     enum rt_group_news news = rt_group_news(&s->group, n);
     if (news != RT_NEWS_NONE) {
         tell(s, n, news, r);

@@ -11,6 +11,7 @@ static const char *const words[] = {[RT_WORD_JOIN] = "join",
 static const char *const parting[] = {"leave", "restart"};
 static const char *const kinds[] = {[RT_WIRE_WAIT] = "wait",
     [RT_WIRE_MET] = "met",
+    [RT_WIRE_MUTE] = "mute",
     [RT_WIRE_CHANGED] = "changed",
     [RT_WIRE_DONE] = "done",
     [RT_WIRE_OVER] = "over",

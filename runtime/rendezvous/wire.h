@@ -40,6 +40,7 @@ CO_MUST_CHECK int rt_wire_key_parse(
 enum rt_wire_kind {
     RT_WIRE_WAIT,
     RT_WIRE_MET,
+    RT_WIRE_MUTE,
     RT_WIRE_CHANGED,
     RT_WIRE_DONE,
     RT_WIRE_OVER,
@@ -52,8 +53,8 @@ struct rt_wire_peer {
 
 struct rt_wire_answer {
     enum rt_wire_kind kind;
-    int round;
-    int code; /* of OVER and REFUSED: enum co_code */
+    int round; /* of MUTE: how many nodes are */
+    int code;  /* of OVER and REFUSED: enum co_code */
     size_t self, n;
     struct rt_wire_peer *peers; /* owned, into raw */
     char *raw;                  /* owned */

@@ -289,6 +289,26 @@ def test_a_node_that_fails_ends_the_others():
     assert time.monotonic() - begin < 10
 
 
+def test_a_node_that_stands_still_is_named_at_once_and_lost_later():
+    """As a machine without power or network: the launcher and all its children are stopped."""
+    stay = script("stay.sh", '#!/bin/sh\necho "pid $$"\nexec sleep 1000\n')
+    going, stopped = nodes(2, "--silent_timeout=4s", stay, each=lambda i: ["--rank", str(i)])
+    started(1, "n0")
+    pids = started(1, "n1") + [stopped.pid]
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        code, _, err = finish([going], 60)[0]
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        stopped.communicate(timeout=60)
+    assert code == 1
+    who = r"(the master at 127.0.0.1:|node \w+ \(rank 1, 127.0.0.2\))"      # whoever was first serves
+    assert re.search(rf"WARNING .* not heard of for a second: .*{who}", err), err
+    assert re.search(rf"ERROR .*{who}.* (has not been heard of for 4.0 s|is gone: .* does not answer within 6.0 s)", err), err
+
+
 LISTS = """import os, socket, sys, time
 s = socket.socket()
 if os.environ["TRAINING_ROLE"] == "PSERVER":

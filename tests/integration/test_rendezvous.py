@@ -281,6 +281,47 @@ def test_a_node_that_hangs_is_lost(nodes, way):
         n.wait(r"^ended peer.?lost: node bb \(rank 1.*(has not been heard of for 2.0 s|is gone)", 10)
 
 
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_a_mute_node_is_known_long_before_it_is_lost(nodes, stopped):
+    """Known within a second; acted upon only after silent_ms, here never: a busy machine must not end a job."""
+    all = three(nodes, (f"127.0.0.1:{free_port()}", {"silent_ms": 300 * 1000}))
+    mute, others = all[stopped], all[:stopped] + all[stopped + 1:]
+    who = "the master at" if stopped == 0 else r"node bb \(rank 1, 127.0.0.1\)"
+    for turn in (1, 2):                      # the second time with twice the patience
+        begin = time.monotonic()
+        mute.p.send_signal(signal.SIGSTOP)
+        known = [n.wait(f"^warning not heard of for a second: .*{who}.*; lost after 30[02] s", 60, turn)[0] - begin for n in others]
+        print(f"known to the others after {', '.join(f'{s:.2f}' for s in known)} s")
+        mute.p.send_signal(signal.SIGCONT)
+        for n in others:
+            n.wait("^note (all nodes are|the master is) heard of again", 60, turn)
+    for n in all:
+        n.say("d")
+    for n in all:
+        n.wait("^all done", 60)
+    assert not any(n.find("^(ended|changed)") for n in all)
+
+
+def test_a_master_that_was_stopped_reads_before_it_judges(nodes):
+    """What a node says while the master stands still counts, although its time is over when the master goes on."""
+    port = free_port()
+    a = nodes("aa", f"127.0.0.1:{port}", silent_ms=3000)
+    wait_for(lambda: listens(f"127.0.0.1:{port}"), 5)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+
+    def ask(word):
+        c.request("POST", "/default/info/bb/-1", "{}", {"Paddlerun": f"1 b0b {word} 1 2:2 -"})
+
+    ask("join")
+    assert c.getresponse().read().startswith(b"paddlerun met 1 ")
+    a.p.send_signal(signal.SIGSTOP)
+    ask("run")
+    time.sleep(3.5)                      # it is told to be heard of within 3 s
+    a.p.send_signal(signal.SIGCONT)
+    assert c.getresponse().read().startswith((b"paddlerun wait 1 ", b"paddlerun mute 0 "))
+    assert not a.find("^ended")
+
+
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_node_lost_while_gathering_is_replaced(nodes, sign):
     master = f"127.0.0.1:{free_port()}"
