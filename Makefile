@@ -3,6 +3,7 @@
 # make check      gates: layers, doors, headers, prefixes, banned calls, format, analysers, drift
 # make san        unit and integration tests under ASan+UBSan, threads under TSan
 # make fuzz       every fuzz target for FUZZ_SECONDS (30)
+# make paddle-test  real Paddle (two wheels from PyPI, once) under the launcher; PADDLE_PYTHON=A:B: those interpreters instead
 # make chaos      faults by moments; SECONDS, SEED, CELL=fault/moment narrow it
 # make soak       jobs come and go for MINUTES (30): memory and store stay as they are
 # make bench      benchmarks, side by side in one run
@@ -91,7 +92,7 @@ LDFLAGS_ALL += -fsanitize=$(SANITIZER)
 endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
-.PHONY: all tests test unit integration e2e check san fuzz fuzzers bench bench-operator bench-launch chaos soak demo demo-down \
+.PHONY: all tests test unit integration e2e paddle-test check san fuzz fuzzers bench bench-operator bench-launch chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -180,6 +181,8 @@ integration: all
 	@tests/run integration
 e2e: all
 	@tests/run e2e
+paddle-test: all
+	@tests/run paddle
 # Packages first: what they bring is looked for when make starts.
 test:
 	@tools/packages all

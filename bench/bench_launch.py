@@ -1,7 +1,8 @@
 """paddlerun launch beside Paddle's own launcher, on this machine in the same run.
 
-Paddle's is run when PADDLE_PYTHON names a Python that has it (pip install paddlepaddle==3.3.1); else its column says why
-there is none."""
+Paddle's are those of the Pythons that PADDLE_PYTHON names, joined by ":" (build/paddle-* of `make paddle-test` without it); where
+there is none the table says so."""
+import contextlib
 import json
 import os
 import pathlib
@@ -12,87 +13,199 @@ import subprocess
 import tempfile
 import time
 
-from cluster import BIN, free_port
+from cluster import BIN, ROOT, free_port
 from report import table
 
 FLOOD = 1 << 30
+CROWD = 1000
+NEVER = 10          # seconds after which something is taken not to come
+CROWD_SECONDS = 60  # the same, for a thousand nodes that meet
 
-# What the children write, with the monotonic clock beside it: the same clock as ours.
+# What children write, with the monotonic clock beside it: the same clock as ours.
 CHILD = """import os, signal, sys, time
-say = lambda *w: print(*w, "%.6f" % time.monotonic(), flush=True)
-signal.signal(signal.SIGTERM, lambda *_: (say("told"), sys.exit(143)))
-say("first", os.getpid())
-if sys.argv[1:] == ["fail"] and os.environ["PADDLE_TRAINER_ID"] == "1":
+def told(*_):
+    print("told %.6f" % time.monotonic(), flush=True)
+    os._exit(143)
+signal.signal(signal.SIGTERM, told)
+print("first", os.getpid(), flush=True)
+if os.environ["PADDLE_TRAINER_ID"] == "1" and sys.argv[1:] == ["fail"]:
     time.sleep(2)
-    say("fails")
+    print("fails %.6f" % time.monotonic(), flush=True)
     os._exit(3)
-time.sleep(1000 if sys.argv[1:] != ["done"] else 0)
+time.sleep(1000)
 """
 # The first line of a shell comes at once: what is measured is the launcher, not Python's start.
-QUICK = "#!/bin/sh\necho first\nexec sleep ${1:-1000}\n"
+QUICK = "#!/bin/sh\necho first $$\nexec sleep ${1:-1000}\n"
+# The service that Paddle's launcher runs on its first node.
+SERVICE = """import sys, time
+from paddle.distributed.launch.utils.kv_server import KVServer
+KVServer(int(sys.argv[1])).start()
+time.sleep(1000)
+"""
 
 
 class Launcher:
-    def __init__(self, name, command):
-        self.name, self.command = name, command
+    def __init__(self, name, command, python=None):
+        self.name, self.command, self.python = name, command, python
 
     def start(self, folder, *words, host=None):
         env = {**os.environ, **({"POD_IP": host} if host else {})}
         return subprocess.Popen([*self.command, "--log_dir", folder, *words], env=env, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)
 
+    def two(self, folder, *words, apart=0):
+        """Two nodes; the later one starts so many seconds after the other: (both, when it did)."""
+        master = f"127.0.0.1:{free_port()}"
+        nodes = []
+        for i in range(2):
+            time.sleep(apart * i)
+            begin = time.monotonic()
+            nodes.append(self.start(folder / f"n{i}", "--nnodes", "2", "--master", master, "--rank", str(i), *words,
+                                    host=f"127.0.0.{i + 1}"))
+        return nodes, begin
 
-def line(folder, pattern, seconds=30):
+
+def found(folder, pattern):
+    return [m for f in pathlib.Path(folder).glob("workerlog.*") for m in re.findall(pattern, f.read_text(), re.M)]
+
+
+def wait(folder, pattern, seconds=30):
     """Waits for a line in one of the logs: (its match, when it was seen)."""
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        for f in pathlib.Path(folder).glob("workerlog.*"):
-            m = re.search(pattern, f.read_text(), re.M)
-            if m:
-                return m, time.monotonic()
+    while not (hits := found(folder, pattern)):
+        assert time.monotonic() < end, f"no line {pattern!r} in {folder}"
         time.sleep(0.0005)
-    raise AssertionError(f"no line {pattern!r} in {folder}")
+    return hits[0], time.monotonic()
 
 
-def told(folder):
-    return [float(t) for f in pathlib.Path(folder).glob("workerlog.*") for t in re.findall(r"^told (\S+)$", f.read_text(), re.M)]
+def first(folder):
+    return wait(folder, r"^first (\d+)$")
+
+
+def since(folder, begin):
+    """Seconds until the first of a folder's children was told to stop; NEVER when none was."""
+    with contextlib.suppress(AssertionError):
+        wait(folder, r"^told (\S+)$", NEVER)
+    return min((float(t) - begin for t in found(folder, r"^told (\S+)$")), default=NEVER)
 
 
 def rss(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) / 1024
 
 
-def once(launcher, folder):
-    """One run of every scenario: seconds, MiB, and the exit code after a failure."""
-    out = {}
+def running(folder):
+    """The children of all launchers below a folder that have not ended (a zombie has)."""
+    pids = [int(p) for f in folder.rglob("workerlog.*") for p in re.findall(r"^first (\d+)$", f.read_text(), re.M)]
+    stat = lambda p: pathlib.Path(f"/proc/{p}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    return [p for p in pids if pathlib.Path(f"/proc/{p}").exists() and stat(p) != "Z"]
+
+
+def scripts(folder):
     quick, child = folder / "quick.sh", folder / "child.py"
     quick.write_text(QUICK)
     quick.chmod(0o755)
     child.write_text(CHILD)
+    return quick, child
 
+
+# ---- scenarios: each takes a launcher and an empty folder, and gives figures by name ------------
+
+
+def one_node(launcher, folder):
+    quick, _ = scripts(folder)
     begin = time.monotonic()
-    p = launcher.start(folder / "a", quick)
-    out["first"] = line(folder / "a", "^first")[1] - begin
+    p = launcher.start(folder / "n0", "--nproc_per_node", "2", quick)
+    out = {"first": first(folder / "n0")[1] - begin}
+    while len(running(folder)) < 2:
+        time.sleep(0.001)
     out["rss"] = rss(p.pid)
     begin = time.monotonic()
     p.send_signal(signal.SIGTERM)
     p.wait(60)
-    out["stop"] = time.monotonic() - begin
+    return {**out, "stop": time.monotonic() - begin, "left": len(running(folder))}
 
-    p = launcher.start(folder / "b", "--nproc_per_node", "2", child, "fail")
-    failed = float(line(folder / "b", r"^fails (\S+)$")[0].group(1))
-    out["code"] = p.wait(60) % 256
-    out["gone"] = time.monotonic() - failed
-    out["told"] = min(told(folder / "b"), default=float("nan")) - failed
 
-    master = f"127.0.0.1:{free_port()}"
-    p = launcher.start(folder / "c0", "--nnodes", "2", "--master", master, "--rank", "0", quick, "0", host="127.0.0.1")
-    time.sleep(0.5)
-    begin = time.monotonic()
-    q = launcher.start(folder / "c1", "--nnodes", "2", "--master", master, "--rank", "1", quick, "0", host="127.0.0.2")
-    out["meet"] = max(line(folder / "c0", "^first")[1], line(folder / "c1", "^first")[1]) - begin
-    p.wait(60), q.wait(60)
+def child_fails(launcher, folder):
+    _, child = scripts(folder)
+    p = launcher.start(folder / "n0", "--nproc_per_node", "2", child, "fail")
+    failed = float(wait(folder / "n0", r"^fails (\S+)$")[0])
+    code = p.wait(60) % 256
+    return {"gone": time.monotonic() - failed, "code": code, "told": since(folder / "n0", failed)}
+
+
+def meet(launcher, folder):
+    quick, _ = scripts(folder)
+    nodes, begin = launcher.two(folder, quick, "0", apart=0.5)
+    out = {"meet": max(first(folder / f"n{i}")[1] for i in range(2)) - begin}
+    for p in nodes:
+        p.wait(60)
     return out
+
+
+def node_fails(launcher, folder):
+    _, child = scripts(folder)
+    launcher.two(folder, child, "fail")
+    return {"node": since(folder / "n0", float(wait(folder / "n1", r"^fails (\S+)$")[0]))}
+
+
+def node_dies(launcher, folder):
+    """As a machine does: launcher and children at once."""
+    _, child = scripts(folder)
+    nodes, _ = launcher.two(folder, child)
+    first(folder / "n0")
+    pid = int(first(folder / "n1")[0])
+    begin = time.monotonic()
+    nodes[1].kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    return {"death": since(folder / "n0", begin)}
+
+
+SCENARIOS = [one_node, child_fails, meet, node_fails, node_dies]
+
+
+def once(launcher):
+    out = {}
+    for scenario in SCENARIOS:
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            started, start = [], launcher.start
+            launcher.start = lambda *a, **kw: started.append(start(*a, **kw)) or started[-1]
+            try:
+                out |= scenario(launcher, folder)
+            finally:
+                launcher.start = start
+                for p in started:
+                    p.kill()
+                    p.wait()
+                for pid in running(folder):
+                    os.kill(pid, signal.SIGKILL)
+    return out
+
+
+# ---- a thousand nodes ---------------------------------------------------------------------------
+
+
+def crowd(nodes, service=None):
+    """So many nodes of ours and their master, on a loopback of its own where that is allowed: then its bytes are theirs.  The
+    master is one of them, or Paddle's service, which a Python is named for."""
+    port = str(free_port())
+    meet = [str(BIN / "meet"), "--simulate", str(nodes), "--port", port]
+    command = 'ip link set lo up; shift; exec "$@"'
+    if service:
+        # One shell for both, so that they share the loopback and end together.
+        command = 'ip link set lo up 2>/dev/null; "$1" -c "$SERVICE" "$PORT" & trap "kill -9 $!" EXIT; shift; ' \
+                  'until (exec 3<>/dev/tcp/127.0.0.1/$PORT) 2>/dev/null; do sleep 0.1; done; "$@"'
+    alone = ["unshare", "-n"] if os.geteuid() == 0 else []
+    p = subprocess.Popen([*alone, "bash", "-c", command, "bash", service or "-", *meet], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL, env={**os.environ, "SERVICE": SERVICE, "PORT": port}, start_new_session=True)
+    try:
+        out = json.loads(re.search(rb"^{.*}$", p.communicate(timeout=CROWD_SECONDS)[0], re.M)[0])
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        p.communicate()
+        out = {"nodes": nodes, "seconds": CROWD_SECONDS}
+    return out | {"alone": bool(alone)}
 
 
 def flood(folder):
@@ -112,51 +225,76 @@ def flood(folder):
     return {"seconds": time.monotonic() - begin, "rss": peak}
 
 
-def crowd(nodes):
-    """So many nodes and their master in one process, on a loopback of its own where that is allowed: then its bytes are theirs."""
-    args = [str(BIN / "meet"), "--simulate", str(nodes), "--port", str(free_port())]
-    alone = ["unshare", "-n", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"] if os.geteuid() == 0 else []
-    out = json.loads(subprocess.run([*alone, *args], check=True, capture_output=True, timeout=120).stdout)
-    return out | {"alone": bool(alone)}
+def paddles():
+    """Paddle's launchers, and why there is none."""
+    named = os.environ.get("PADDLE_PYTHON")
+    pythons = named.split(":") if named else [str(p) for p in sorted((ROOT / "build").glob("paddle-*/bin/python"))]
+    out = []
+    for python in pythons:
+        ask = "import importlib.metadata as m; print(m.version('paddlepaddle'))"
+        r = subprocess.run([python, "-c", ask], capture_output=True, text=True)
+        if r.returncode:
+            return [], f"{python} has no paddlepaddle: {r.stderr.strip().splitlines()[-1]}"
+        out.append(Launcher(f"Paddle {r.stdout.strip()}", [python, "-m", "paddle.distributed.launch"], python))
+    return out, None if out else "no Python that has it: `make paddle-test` makes two, PADDLE_PYTHON names others"
 
 
-def paddle():
-    python = os.environ.get("PADDLE_PYTHON")
-    if not python:
-        return None, "PADDLE_PYTHON is not set: it names a Python that has paddlepaddle"
-    r = subprocess.run([python, "-c", "from paddle.version import full_version as v; print(v)"], capture_output=True,
-                       text=True)
-    if r.returncode:
-        return None, f"{python} has no paddlepaddle: {r.stderr.strip().splitlines()[-1]}"
-    return Launcher(f"Paddle {r.stdout.strip().splitlines()[-1]}", [python, "-m", "paddle.distributed.launch"]), None
+def ms(seconds):
+    return f"{seconds * 1000:.1f}"
+
+
+def told_ms(seconds):
+    return ms(seconds) if seconds < NEVER else "never"
+
+
+def mib(x):
+    return f"{x:.1f}"
+
+
+# What is shown, the bar of it, its figure, and how it is written.
+ROWS = [
+    ("exec -> child's first line, ms", "10", "first", ms),
+    ("2 nodes: the later one starts -> both run, ms", "50", "meet", ms),
+    ("launcher's resident memory, MiB", "6", "rss", mib),
+    ("a child fails -> the other is told, ms", "100", "told", told_ms),
+    ("a child fails -> launcher gone, ms", "100", "gone", ms),
+    ("... its exit code (the child's: 3)", "3", "code", str),
+    ("a node's child fails -> the other node is told, ms", "1000", "node", told_ms),
+    ("a node dies -> the other node is told, ms", "1000", "death", told_ms),
+    ("SIGTERM -> all gone, ms", "50", "stop", ms),
+    ("... children that are left", "0", "left", str),
+]
 
 
 def run(_only, runs):
-    other, why = paddle()
-    launchers = [Launcher("paddlerun", [BIN / "paddlerun", "launch"])] + ([other] if other else [])
-    result = {"runs": {}}
-    for launcher in launchers:
-        result["runs"][launcher.name] = []
-        for _ in range(runs):
-            with tempfile.TemporaryDirectory() as folder:
-                result["runs"][launcher.name].append(once(launcher, pathlib.Path(folder)))
+    others, why = paddles()
+    launchers = [Launcher("paddlerun", [BIN / "paddlerun", "launch"]), *others]
+    names = [l.name for l in launchers]
+    result = {"runs": {n: [] for n in names}, "crowd": {}}
+    for _ in range(runs):               # in turn, so that all have the same neighbours
+        for launcher in launchers:
+            result["runs"][launcher.name].append(once(launcher))
     with tempfile.TemporaryDirectory() as folder:
         result["flood"] = flood(pathlib.Path(folder))
-    result["crowd"] = min((crowd(1000) for _ in range(runs)), key=lambda c: c["seconds"])
-    ms = lambda seconds: f"{seconds * 1000:.1f}"
-    rows = [("exec -> child's first line, ms", "first", ms), ("resident memory, MiB", "rss", lambda x: f"{x:.1f}"),
-            ("SIGTERM -> launcher gone, ms", "stop", ms), ("a child fails -> the other is told, ms", "told", ms),
-            ("a child fails -> launcher gone, ms", "gone", ms), ("... its exit code (the child's: 3)", "code", str),
-            ("2 nodes: the later one starts -> both run, ms", "meet", ms)]
-    names = list(result["runs"])
-    table(f"launch: median (best) of {runs}", ["", *names],
-          [[text, *(f"{show(statistics.median(v))} ({show(min(v))})" if key != "code" else show(v[-1])
-                    for v in ([r[key] for r in result["runs"][n]] for n in names))] for text, key, show in rows])
+    result["crowd"][launchers[0].name] = min((crowd(CROWD) for _ in range(runs)), key=lambda c: c["seconds"])
+    for launcher in others[-1:]:        # the service is the same in all
+        result["crowd"][launcher.name] = crowd(CROWD, launcher.python)
+    small = crowd(CROWD // 4)
+
+    def cell(name, key, show):
+        values = [r[key] for r in result["runs"][name]]
+        return f"{show(statistics.median(values))} ({show(min(values))})" if show is not str else " ".join(map(show, values))
+
+    rows = [[text, bar, *(cell(n, key, show) for n in names)] for text, bar, key, show in ROWS]
+    met = lambda c: "-" if not c else f"{c['seconds']:.2f}" if c["seconds"] < CROWD_SECONDS else f"not in {CROWD_SECONDS}"
+    size = lambda c: f"{c['bytes_a_node'] / 1024:.1f}" if c and c["alone"] and "bytes_a_node" in c else "-"
+    rows.append([f"{CROWD} of our nodes meet by the launcher's service, s", "1", *(met(result["crowd"].get(n)) for n in names)])
+    rows.append(["... bytes a node, KiB", "", *(size(result["crowd"].get(n)) for n in names)])
+    table(f"launch: median (best) of {runs}; the thousand nodes: once with Paddle's service", ["", "bar", *names], rows)
+    if small["alone"]:
+        print(f"  {CROWD // 4} nodes meet in {small['seconds']:.2f} s, {size(small)} KiB a node: linear in nodes, for each")
     f = result["flood"]
     print(f"  1 GiB of a child's output, shown without loss: {f['seconds']:.2f} s, launcher at {f['rss']:.1f} MiB")
-    c = result["crowd"]
-    print(f"  1,000 nodes and their master in one process meet: best {c['seconds']:.2f} s" +
-          (f", {c['bytes_a_node'] / 1024:.1f} KiB a node" if c["alone"] else ""))
     if why:
         print(f"  skipped beside it: Paddle's launcher: {why}")
         result["skipped"] = why

@@ -1,0 +1,105 @@
+"""Collective training by the commands of Paddle's documents; the program behind them is ours."""
+import re
+import subprocess
+import sys
+
+import pytest
+
+from nodes import BIN, PROGRAMS, ROOT, free_port
+
+NEW, OLD = "3.3.1", "2.6.2"
+SUMS = r"^rank \d+ of \d+ sums .*$"
+
+
+def sums(size):
+    """What programs/allreduce.py prints, in all processes together."""
+    return [f"rank {i} of {size} sums {[size, size * (size - 1) // 2, int('1' * size)]}" for i in range(size)]
+
+
+@pytest.mark.parametrize("version", [NEW, OLD])
+def test_processes_of_one_node(nodes, version):
+    n = nodes.ours(version, "--nproc_per_node", "3", PROGRAMS / "allreduce.py")
+    nodes.finish()
+    nodes.expect(SUMS, sums(3))
+    assert "Pod completed" in n.said() and "rank 0 of 3" in n.said(), nodes.story()
+
+
+def test_two_nodes_with_our_master(nodes):
+    master = f"127.0.0.1:{free_port()}"
+    for i in range(2):
+        nodes.ours(NEW, "--nnodes", "2", "--master", master, "--rank", str(i), "--nproc_per_node", "2",
+                   PROGRAMS / "allreduce.py", ip=f"127.0.0.{i + 1}")
+    nodes.finish()
+    nodes.expect(SUMS, sums(4))
+
+
+def test_the_second_node_runs_the_command_that_the_first_prints(nodes):
+    demo = PROGRAMS / "allreduce.py"
+    first = nodes.ours(NEW, "--nnodes=2", demo, ip="127.0.0.1")
+    printed = nodes.wait(lambda: re.search(r"^-{80}\npaddlerun launch (--master \S+) (.*)\n-{80}$", first.said(), re.M), "the command")
+    assert printed[2] == f"--log_dir n0 --nnodes=2 {demo}"
+    nodes.ours(NEW, *printed[1].split(), *printed[2].split()[2:], ip="127.0.0.2")
+    nodes.finish()
+    nodes.expect(SUMS, sums(2))
+
+
+def test_run_check(nodes):
+    """Paddle's own test of a setup, a ResNet18 over two nodes."""
+    master = f"127.0.0.1:{free_port()}"
+    for i in range(2):
+        nodes.ours(NEW, "--master", master, "--rank", str(i), "run_check", ip=f"127.0.0.{i + 1}")
+    nodes.finish()
+    nodes.expect("^Prepare distributed training with .*$", ["Prepare distributed training with 2 nodes 1 cards"] * 2)
+    nodes.expect("^Distributed training completed$", ["Distributed training completed"] * 2)
+
+
+def trained(nodes, size):
+    """All have the same weights although each had its own data."""
+    done = nodes.lines(r"^worker (\d+) of (\d+) weights (.*)$")
+    assert [(d[0], d[1]) for d in done] == [(str(i), str(size)) for i in range(size)], nodes.story()
+    assert len({d[2] for d in done}) == 1, done
+    assert len(nodes.lines(r"^\[Epoch 0, batch \d\] loss: ")) == 10, nodes.story()
+
+
+def test_the_collective_quick_start_by_fleetrun(nodes, tmp_path):
+    """`fleetrun --gpus=0,1 train_fleet_dygraph.py`, without the devices that no wheel for CPUs can use."""
+    (tmp_path / "fleetrun").symlink_to(BIN / "paddlerun")
+    nodes.ours(NEW, "--nproc_per_node=2", PROGRAMS / "train_fleet_dygraph.py", command=[tmp_path / "fleetrun"])
+    nodes.finish()
+    trained(nodes, 2)
+
+
+def test_pods_of_a_collective_job_by_python_m(nodes, tmp_path):
+    """`python -m paddlerun launch train_fleet.py` in two pods, with what paddle-operator gives them."""
+    wheel = subprocess.run([sys.executable, ROOT / "python/wheel", "v1.2", tmp_path], capture_output=True, text=True,
+                           check=True).stdout.strip()
+    ports = [free_port(), free_port()]
+    endpoints = ",".join(f"127.0.0.{i + 1}:{p}" for i, p in enumerate(ports))
+    for i in range(2):
+        env = {"PADDLE_TRAINER_ID": str(i), "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINING_ROLE": "TRAINER",
+               "PADDLE_TRAINER_ENDPOINTS": endpoints, "PADDLE_TRAINERS": "127.0.0.1,127.0.0.2", "PADDLE_TRAINERS_NUM": "2",
+               "TRAINER_PORTS_NUM": "20", "PADDLE_PORT": str(ports[i]), "PYTHONPATH": wheel, "PATH": f"{BIN}:/usr/bin:/bin"}
+        nodes.ours(NEW, PROGRAMS / "train_fleet_dygraph.py", ip=f"127.0.0.{i + 1}", env=env,
+                   command=[nodes.python(NEW), "-m", "paddlerun", "launch"])
+    nodes.finish()
+    trained(nodes, 2)
+
+
+def test_a_process_that_fails_ends_its_job_with_its_code(nodes):
+    """Paddle's own launcher: 241, for the process that it ended itself."""
+    master = f"127.0.0.1:{free_port()}"
+    both = [nodes.ours(NEW, "--nnodes", "2", "--master", master, "--rank", str(i), PROGRAMS / "fails.py", ip=f"127.0.0.{i + 1}")
+            for i in range(2)]
+    nodes.finish([1, 3])
+    assert "worker 1: exit code 3" in both[0].said() and "the cause" in both[1].said(), nodes.story()
+
+
+def test_a_node_more_restarts_training_with_more_processes(nodes):
+    """Elastic without an etcd; the first node trains alone until the second comes."""
+    words = ["--master", f"127.0.0.1:{free_port()}", "--nnodes", "1:2", "--elastic_level", "1", "--elastic_timeout", "1",
+             PROGRAMS / "elastic.py", "2"]
+    first = nodes.ours(NEW, *words, ip="127.0.0.1")
+    nodes.wait(lambda: "step of 1: 1" in first.log("workerlog.0"), "the first node trains alone")
+    second = nodes.ours(NEW, *words, ip="127.0.0.2")
+    nodes.finish()
+    assert all("step of 2: 2" in n.log("workerlog.0") for n in (first, second)), nodes.story()

@@ -1,0 +1,65 @@
+"""Parameter servers and rpc of Paddle 2.6.2, the last whose wheel for CPUs has them."""
+import pytest
+
+from nodes import PROGRAMS, free_port
+
+VERSION = "2.6.2"
+TRAINED = r"^worker \d of \d, servers \d: trained$"
+
+
+def trained(nodes, workers, servers):
+    nodes.expect(TRAINED, [f"worker {i} of {workers}, servers {servers}: trained" for i in range(workers)])
+    assert len(nodes.lines("^TRAIN ---> pass: 0 loss: ")) == 20 * workers, nodes.story()
+
+
+def test_the_quick_start(nodes):
+    """The document's own command, on a machine without devices; its lines are those of the launcher of then."""
+    n = nodes.ours(VERSION, "--server_num=1", "--worker_num=2", "--gpus=0,1", PROGRAMS / "wide_and_deep.py")
+    nodes.finish()
+    trained(nodes, 2, 1)
+    assert "Run parameter-sever mode. pserver arguments:['--worker_num', '--server_num']" in n.said(), nodes.story()
+    assert "all parameter server are killed" in n.said(), nodes.story()
+
+
+def test_servers_end_when_the_workers_of_two_nodes_are_done(nodes):
+    """Under Paddle's own launcher they never do."""
+    master = f"127.0.0.1:{free_port()}"
+    for i in range(2):
+        nodes.ours(VERSION, "--run_mode", "ps", "--nnodes", "2", "--master", master, "--rank", str(i), PROGRAMS / "wide_and_deep.py",
+                   ip=f"127.0.0.{i + 1}")
+    nodes.finish()
+    trained(nodes, 2, 2)
+
+
+def pod(role, index, ip, server):
+    """What paddle-operator gives a pod of a job with one server and two workers."""
+    port = server.split(":")[1]
+    return {"PADDLE_PORT": port, "PADDLE_TRAINER_ID": str(index), "TRAINING_ROLE": role, "PADDLE_TRAINING_ROLE": role,
+            "TRAINER_PORTS_NUM": "20", "PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINERS": "127.0.0.2,127.0.0.3",
+            "PADDLE_PSERVERS_IP_PORT_LIST": server, "PADDLE_TRAINER_ENDPOINTS": f"127.0.0.2:{port},127.0.0.3:{port}"}
+
+
+def test_pods_of_a_job_with_servers(nodes):
+    """Under Paddle's own launcher nothing ever starts: it takes them for four nodes."""
+    server = f"127.0.0.1:{free_port()}"
+    first = nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip="127.0.0.1", env=pod("PSERVER", 0, "127.0.0.1", server))
+    workers = [nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip=f"127.0.0.{i + 2}",
+                          env=pod("TRAINER", i, f"127.0.0.{i + 2}", server)) for i in range(2)]
+    nodes.finish(nodes=workers)
+    for i, w in enumerate(workers):
+        assert f"worker {i} of 2, servers 1: trained" in w.said(), nodes.story()
+    first.p.terminate()                                  # the operator, when all workers are done
+    nodes.finish([15], nodes=[first])
+
+
+@pytest.mark.parametrize("more", [[], ["--nnodes", "2"]])
+def test_rpc(nodes, more):
+    if more:
+        more += ["--master", f"127.0.0.1:{free_port()}"]
+    for i in range(len(more) // 4 + 1):
+        nodes.ours(VERSION, "--run_mode", "rpc", "--nproc_per_node", "2", *more, *(["--rank", str(i)] if more else []),
+                   PROGRAMS / "rpc.py", ip=f"127.0.0.{i + 1}")
+    nodes.finish()
+    size = 2 * len(nodes.list)
+    heard = [(42 + 2 * i, i) for i in range(size)]
+    nodes.expect(r"^rank \d of \d heard .*$", [f"rank {i} of {size} heard {heard}" for i in range(size)])
