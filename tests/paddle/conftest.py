@@ -1,10 +1,12 @@
 """Real Paddle under our launcher, and beside its own. `make paddle-test` installs what is needed."""
 import os
 import re
+import subprocess
+import time
 
 import pytest
 
-from nodes import Nodes, wheels
+from nodes import ROOT, Nodes, free_port, listens, wheels
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +26,24 @@ def nodes(all_wheels, tmp_path, monkeypatch):
     yield all
     for n in all.list:
         n.end()
+
+
+@pytest.fixture
+def etcd(tmp_path):
+    """--master of an etcd that runs as long as the test."""
+    subprocess.run([ROOT / "deploy/local/build", "etcd"], check=True, capture_output=True, timeout=900)
+    program = subprocess.run(["bash", "-c", f". {ROOT}/deploy/local/lib.sh; bin etcd"], check=True, capture_output=True,
+                             text=True).stdout.strip()
+    client, peer = free_port(), free_port()
+    mine, its_own = f"http://127.0.0.1:{client}", f"http://127.0.0.1:{peer}"
+    p = subprocess.Popen([program, "--data-dir", tmp_path / "etcd", "--listen-client-urls", mine, "--advertise-client-urls", mine,
+                          "--listen-peer-urls", its_own, "--initial-advertise-peer-urls", its_own, "--initial-cluster",
+                          f"default={its_own}", "--unsafe-no-fsync", "--log-level", "error"],
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    end = time.monotonic() + 60
+    while not listens(client):
+        assert time.monotonic() < end and p.poll() is None, "etcd does not serve"
+        time.sleep(0.05)
+    yield f"etcd://127.0.0.1:{client}"
+    p.kill()
+    p.wait()

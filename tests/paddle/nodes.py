@@ -2,6 +2,7 @@
 import contextlib
 import os
 import pathlib
+import random
 import re
 import socket
 import subprocess
@@ -11,23 +12,30 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("PADDLE_BIN", ROOT / "build/bin"))
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 # No test is about time. Every process imports Paddle first: a second alone, and a minute on a machine that does much else.
-SECONDS = 180
+SECONDS = 300
 TAIL = 25
 
 
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Of those that the kernel gives to no client: Paddle's launcher listens seconds later."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with socket.socket() as s, contextlib.suppress(OSError):
+            s.bind(("127.0.0.1", port))
+            return port
+
+
+def listens(port):
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+        return True
 
 
 def wheels():
     """Version -> interpreter, for each of PADDLE_PYTHON's, a list as PATH is one."""
     ask = "import importlib.metadata as m; print(m.version('paddlepaddle'))"
-    run = lambda python: subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=60)
     found = {}
     for python in filter(None, os.environ.get("PADDLE_PYTHON", "").split(":")):
-        r = run(python)
+        r = subprocess.run([python, "-c", ask], capture_output=True, text=True, timeout=60)
         assert r.returncode == 0, f"PADDLE_PYTHON: {python} has no paddlepaddle: {r.stderr.strip().splitlines()[-1]}"
         found[r.stdout.strip()] = python
     return found
@@ -67,24 +75,23 @@ class Nodes:
     def __init__(self, all_wheels):
         self.wheels, self.list = all_wheels, []
 
-    def _start(self, command, words, ip, log_dir, env):
-        log_dir = log_dir or f"n{len(self.list)}"
-        words = ["--log_dir", log_dir, *words]
-        self.list.append(Node([*command, *words], {**({"POD_IP": ip} if ip else {}), **env}, log_dir))
+    def _start(self, command, words, ip, env):
+        log_dir = f"n{len(self.list)}"
+        self.list.append(Node([*command, "--log_dir", log_dir, *words], {**({"POD_IP": ip} if ip else {}), **env}, log_dir))
         return self.list[-1]
 
     def python(self, version):
         assert version in self.wheels, f"PADDLE_PYTHON names no Python with paddlepaddle {version}, but {self.wheels or 'none'}"
         return self.wheels[version]
 
-    def ours(self, version, *words, ip=None, log_dir=None, env={}, command=(BIN / "paddlerun", "launch")):
-        return self._start(command, words, ip, log_dir, {"PADDLERUN_PYTHON": self.python(version), **env})
+    def ours(self, version, *words, ip=None, env={}, command=(BIN / "paddlerun", "launch")):
+        return self._start(command, words, ip, {"PADDLERUN_PYTHON": self.python(version), **env})
 
-    def paddles(self, version, *words, ip=None, log_dir=None, env={}):
-        return self._start([self.python(version), "-m", "paddle.distributed.launch"], words, ip, log_dir, env)
+    def paddles(self, version, *words, ip=None, env={}):
+        return self._start([self.python(version), "-m", "paddle.distributed.launch"], words, ip, env)
 
     def story(self):
-        files = [f for n in self.list for f in [n.out, *sorted(n.log_dir.glob("*log.*"))] if f.exists()]
+        files = [f for n in self.list for f in [n.out, *sorted(n.log_dir.glob("*erlog.*"))] if f.exists()]
         return "\n".join(f"---- {f}, its end\n" + "\n".join(text(f).splitlines()[-TAIL:]) for f in files)
 
     def wait(self, what, why, seconds=SECONDS):

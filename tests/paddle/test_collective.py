@@ -36,7 +36,8 @@ def test_two_nodes_with_our_master(nodes):
 def test_the_second_node_runs_the_command_that_the_first_prints(nodes):
     demo = PROGRAMS / "allreduce.py"
     first = nodes.ours(NEW, "--nnodes=2", demo, ip="127.0.0.1")
-    printed = nodes.wait(lambda: re.search(r"^-{80}\npaddlerun launch (--master \S+) (.*)\n-{80}$", first.said(), re.M), "the command")
+    command = re.compile(r"^-{80}\npaddlerun launch (--master \S+) (.*)\n-{80}$", re.M)
+    printed = nodes.wait(lambda: command.search(first.said()), "the command is printed")
     assert printed[2] == f"--log_dir n0 --nnodes=2 {demo}"
     nodes.ours(NEW, *printed[1].split(), *printed[2].split()[2:], ip="127.0.0.2")
     nodes.finish()
@@ -94,9 +95,11 @@ def test_a_process_that_fails_ends_its_job_with_its_code(nodes):
     assert "worker 1: exit code 3" in both[0].said() and "the cause" in both[1].said(), nodes.story()
 
 
-def test_a_node_more_restarts_training_with_more_processes(nodes):
-    """Elastic without an etcd; the first node trains alone until the second comes."""
-    words = ["--master", f"127.0.0.1:{free_port()}", "--nnodes", "1:2", "--elastic_level", "1", "--elastic_timeout", "1",
+@pytest.mark.parametrize("master", ["its own", "etcd"])
+def test_a_node_more_restarts_training_with_more_processes(nodes, request, master):
+    """The first node trains alone until the second comes; Paddle's own launcher wants an etcd for that."""
+    master = request.getfixturevalue("etcd") if master == "etcd" else f"127.0.0.1:{free_port()}"
+    words = ["--master", master, "--job_id", "j", "--nnodes", "1:2", "--elastic_level", "1", "--elastic_timeout", "1",
              PROGRAMS / "elastic.py", "2"]
     first = nodes.ours(NEW, *words, ip="127.0.0.1")
     nodes.wait(lambda: "step of 1: 1" in first.log("workerlog.0"), "the first node trains alone")

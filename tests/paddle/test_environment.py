@@ -11,6 +11,8 @@ ONLY_ONE = {
     "CUSTOM_DEVICE_ROOT": "set by importing Paddle, which its launcher does and ours does not",
     "OMP_NUM_THREADS": "the same",
     "PADDLE_AUTO_CLUSTER": "new in 3.x, which ours imitates also under an older Paddle",
+    "PADDLE_HETER_TRAINER_IP_PORT_LIST": "empty; of 2.0, whose launcher ours imitates there",
+    "PADDLE_COORDINATOR_ENDPOINTS": "empty; what that launcher became in newer Paddles, for federated training",
     "PADDLERUN_PYTHON": "given to ours by this test",
 }
 

@@ -25,13 +25,13 @@ def test_servers_end_when_the_workers_of_two_nodes_are_done(nodes):
     """Under Paddle's own launcher they never do."""
     master = f"127.0.0.1:{free_port()}"
     for i in range(2):
-        nodes.ours(VERSION, "--run_mode", "ps", "--nnodes", "2", "--master", master, "--rank", str(i), PROGRAMS / "wide_and_deep.py",
-                   ip=f"127.0.0.{i + 1}")
+        nodes.ours(VERSION, "--run_mode", "ps", "--nnodes", "2", "--master", master, "--rank", str(i),
+                   PROGRAMS / "wide_and_deep.py", ip=f"127.0.0.{i + 1}")
     nodes.finish()
     trained(nodes, 2, 2)
 
 
-def pod(role, index, ip, server):
+def pod(role, index, server):
     """What paddle-operator gives a pod of a job with one server and two workers."""
     port = server.split(":")[1]
     return {"PADDLE_PORT": port, "PADDLE_TRAINER_ID": str(index), "TRAINING_ROLE": role, "PADDLE_TRAINING_ROLE": role,
@@ -42,9 +42,9 @@ def pod(role, index, ip, server):
 def test_pods_of_a_job_with_servers(nodes):
     """Under Paddle's own launcher nothing ever starts: it takes them for four nodes."""
     server = f"127.0.0.1:{free_port()}"
-    first = nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip="127.0.0.1", env=pod("PSERVER", 0, "127.0.0.1", server))
+    first = nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip="127.0.0.1", env=pod("PSERVER", 0, server))
     workers = [nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip=f"127.0.0.{i + 2}",
-                          env=pod("TRAINER", i, f"127.0.0.{i + 2}", server)) for i in range(2)]
+                          env=pod("TRAINER", i, server)) for i in range(2)]
     nodes.finish(nodes=workers)
     for i, w in enumerate(workers):
         assert f"worker {i} of 2, servers 1: trained" in w.said(), nodes.story()

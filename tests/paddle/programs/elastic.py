@@ -14,7 +14,7 @@ while True:
     t = paddle.to_tensor([1.0])
     if size > 1:        # alone there is no group
         dist.all_reduce(t)
-    print(f"step of {size}: {round(float(t))}", flush=True)
+    print(f"step of {size}: {round(t.item())}", flush=True)
     if size == int(sys.argv[1]):
         break
     time.sleep(0.1)
