@@ -176,6 +176,7 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
         return co_err_set(err, CO_INVALID, "metadata.name is missing, expected the job's name");
     }
     struct op_job *job = co_xcalloc(1, sizeof(*job));
+    job->owners = 1;
     job->name = name;
     decode_metadata(job, meta);
     decode_spec(job, json_object_get(obj, "spec"));
@@ -195,8 +196,13 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     return 0;
 }
 
+struct op_job *op_job_share(struct op_job *job) {
+    job->owners++;
+    return job;
+}
+
 void op_job_free(struct op_job *job) {
-    if (job) {
+    if (job && --job->owners == 0) {
         json_decref(job->json);
         free(job->rules);
         free(job->problems);

@@ -96,8 +96,10 @@ struct op_role_spec {
     const json_t *tmpl; /* borrowed from op_job.json; NULL when missing or no object */
 };
 
+/* Not written to after it was decoded. */
 struct op_job {
-    json_t *json; /* owned: the whole object */
+    unsigned owners; /* op_job_share */
+    json_t *json;    /* owned: the whole object */
     /* borrowed from json; never NULL, "" when absent */
     const char *name, *ns, *uid, *resource_version;
     int64_t generation;
@@ -132,7 +134,9 @@ struct op_job {
  * object, no metadata.name.  kind and apiVersion are not looked at (watch items lack neither,
  * list items both). */
 CO_MUST_CHECK int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err);
+/* One owner less; the last one's call frees.  NULL allowed. */
 void op_job_free(struct op_job *job);
+struct op_job *op_job_share(struct op_job *job); /* one owner more */
 CO_DEFINE_CLEANUP(struct op_job *, op_job_free)
 
 /* Writes at most max problems of a job's JSON, in order of the document, and returns how many

@@ -37,6 +37,11 @@ static void check_job(const json_t *obj) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    CO_AUTOFREE struct op_pod *read = NULL;
+    struct co_err err = {0};
+    if (op_pod_read((const char *)data, size, &read, &err) && !err.code) {
+        abort();
+    }
     CO_AUTOJSON json_t *obj = NULL;
     if (co_json_parse((const char *)data, size, &obj, NULL)) {
         return 0;

@@ -48,10 +48,8 @@ static void observe_lag(struct feed *f, int64_t ms) {
     co_metric_observe(&m[OP_M_WATCH_LAG], (size_t)f->kind, (double)ms / 1e3);
 }
 
-void op_feeds_answered(struct op_feeds *all, enum op_store_kind kind, const json_t *obj) {
-    struct feed *f = &all->feed[kind];
+static void note_answer(struct feed *f, uint64_t version) {
     uint64_t reached = op_kube_watch_version(f->watch);
-    uint64_t version = op_kube_object_version(obj);
     if (version > reached && !f->written) {
         f->written = version;
         f->written_ms = co_now_ms();
@@ -59,7 +57,19 @@ void op_feeds_answered(struct op_feeds *all, enum op_store_kind kind, const json
         observe_lag(f, 0);
     }
     op_kube_watch_expect(f->watch, version);
-    op_store_put(all->opts.store, kind, obj, reached);
+}
+
+void op_feeds_answered(
+    struct op_feeds *all, enum op_store_kind kind, const struct op_kube_reply *reply) {
+    struct feed *f = &all->feed[kind];
+    struct op_pod *pod = NULL;
+    if (reply->body) {
+        note_answer(f, op_kube_object_version(reply->body));
+        op_store_put(all->opts.store, kind, reply->body, op_kube_watch_version(f->watch));
+    } else if (kind == OP_STORE_PODS && !op_pod_read(reply->text, reply->len, &pod, NULL)) {
+        note_answer(f, op_kube_version(pod->c.resource_version));
+        op_store_put_child(all->opts.store, kind, &pod->c, op_kube_watch_version(f->watch));
+    }
 }
 
 static void feed_progress(void *arg, uint64_t version) {
@@ -91,19 +101,43 @@ static void feed_went_back(void *arg) {
     }
 }
 
+/* The API server cannot leave the others out. */
+static bool is_ours(const struct feed *f, const char *ns) {
+    return op_shard_has(&f->all->opts.shard, ns ? ns : "");
+}
+
 static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
     struct feed *f = arg;
-    const char *ns = co_json_str(obj, "metadata", "namespace");
-    if (!op_shard_has(&f->all->opts.shard, ns ? ns : "")) {
-        return; /* the API server cannot leave them out */
+    struct op_store *s = f->all->opts.store;
+    if (!is_ours(f, co_json_str(obj, "metadata", "namespace"))) {
+        return;
     }
     if (f->listing) {
-        f->other = op_store_list(f->all->opts.store, f->kind, obj) || f->other;
+        f->other = op_store_list(s, f->kind, obj) || f->other;
     } else if (type == OP_KUBE_DELETED) {
-        op_store_remove(f->all->opts.store, f->kind, obj);
+        op_store_remove(s, f->kind, obj);
     } else {
-        op_store_put(f->all->opts.store, f->kind, obj, 0);
+        op_store_put(s, f->kind, obj, 0);
     }
+}
+
+static int feed_pod(
+    void *arg, enum op_kube_event type, const char *text, size_t len, struct co_err *err) {
+    struct feed *f = arg;
+    struct op_store *s = f->all->opts.store;
+    CO_AUTOFREE struct op_pod *pod = NULL;
+    int r = op_pod_read(text, len, &pod, err);
+    if (r || !is_ours(f, pod->c.ns)) {
+        return r;
+    }
+    if (f->listing) {
+        f->other = op_store_list_child(s, f->kind, &co_steal_ptr(pod)->c) || f->other;
+    } else if (type == OP_KUBE_DELETED) {
+        op_store_remove_child(s, f->kind, pod->c.ns, pod->c.name, pod->c.uid);
+    } else {
+        op_store_put_child(s, f->kind, &co_steal_ptr(pod)->c, 0);
+    }
+    return 0;
 }
 
 static void check_synced(struct op_feeds *all, const struct feed *ended) {
@@ -157,14 +191,13 @@ static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
     }
 }
 
-static const struct op_kube_watch_ops feed_ops = {
-    .sync_begin = feed_begin,
-    .object = feed_object,
-    .sync_end = feed_end,
-    .error = feed_error,
-    .progress = feed_progress,
-    .went_back = feed_went_back,
-};
+#define FEED_OPS(how)                                                                              \
+    {                                                                                              \
+        .sync_begin = feed_begin, how, .sync_end = feed_end, .error = feed_error,                  \
+        .progress = feed_progress, .went_back = feed_went_back                                     \
+    }
+static const struct op_kube_watch_ops feed_ops = FEED_OPS(.object = feed_object);
+static const struct op_kube_watch_ops pod_ops = FEED_OPS(.raw = feed_pod);
 
 /* ---- life ------------------------------------------------------------------------------- */
 
@@ -186,7 +219,7 @@ struct op_feeds *op_feeds_new(struct op_kube_client *client, const struct op_fee
                         .ns = opts->ns,
                         .label_selector = i == OP_STORE_JOBS ? opts->selector : rows[i].selector,
                         .idle_max_ms = opts->idle_ms,
-                        .ops = &feed_ops,
+                        .ops = i == OP_STORE_PODS ? &pod_ops : &feed_ops,
                         .arg = f});
     }
     return all;

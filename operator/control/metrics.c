@@ -126,7 +126,7 @@ static const struct co_metric rows[OP_M_COUNT] = {
         .help = "Creates, deletes and patches that were sent",
         .label = {{"action", actions}}},
     [OP_M_PLAN_SECONDS] = {.name = "paddlejob_plan_seconds",
-        .help = "Time of decoding and planning a job, requests not included",
+        .help = "Processor time of decoding and planning a job",
         .type = CO_HISTOGRAM,
         BOUNDS(micro)},
     [OP_M_JOBS] = {.name = "paddlejob_jobs",

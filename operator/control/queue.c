@@ -5,8 +5,7 @@ enum {
     TURN_MS = 5,
     /* A look that took t ms is followed by no other of the same job for this many times t: the
      * events of a thousand pods are taken in bunches, those of a few pods one by one. */
-    REST_FACTOR = 10,
-    /* At most this: what took long may have been a machine that stood still. */
+    REST_FACTOR = 50,
     REST_MAX_MS = 5000,
     /* So many jobs are given their first pods at a time: the first jobs run first, and what waits
      * for its turn on the wire has a bound, in memory and in time. */

@@ -94,13 +94,6 @@ static void service_look_at(struct op_requests *q, size_t i) {
     q->sent[i].op = op_kube_do(q->opts.api->client, &req);
 }
 
-/* No watch will tell that it went. */
-static void service_forget(struct op_requests *q, const char *name) {
-    CO_AUTOJSON json_t *gone =
-        json_pack("{s:{s:s,s:s}}", "metadata", "namespace", q->opts.entry->ns, "name", name);
-    op_store_remove(q->opts.api->store, OP_STORE_SERVICES, gone);
-}
-
 static void action_failed(struct op_requests *q, size_t i, int code, const char *message) {
     const struct op_action *a = &q->opts.plan->actions[i];
     switch (code) {
@@ -122,8 +115,10 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
     case CO_NOTFOUND:
         if (a->verb != OP_CREATE) {
             q->tally.conflict |= a->verb == OP_PATCH;
-            if (a->verb == OP_PATCH && a->kind == OP_KIND_SERVICE) {
-                service_forget(q, a->name);
+            if (a->verb == OP_PATCH &&
+                a->kind == OP_KIND_SERVICE) { /* no watch tells that it went */
+                op_store_remove_child(
+                    q->opts.api->store, OP_STORE_SERVICES, q->opts.entry->ns, a->name, NULL);
             }
             return;
         }
@@ -147,8 +142,8 @@ static void action_succeeded(struct op_requests *q, size_t i, const struct op_ku
     if (a->verb == OP_DELETE) {
         op_store_mark_deleting(
             api->store, op_stored_kinds[a->kind], q->opts.entry->ns, a->name, a->uid);
-    } else if (reply->body) {
-        op_feeds_answered(api->feeds, op_stored_kinds[a->kind], reply->body);
+    } else {
+        op_feeds_answered(api->feeds, op_stored_kinds[a->kind], reply);
     }
     q->tally.created += a->verb == OP_CREATE;
 }
@@ -211,6 +206,7 @@ static void action_send(struct op_requests *q, size_t i) {
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = q->opts.entry->born;
     req.patch = OP_KUBE_PATCH_MERGE;
+    req.keep_text_only = a->kind == OP_KIND_POD;
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == OP_DELETE) {
         options = op_kube_delete_options(*a->uid ? a->uid : NULL, NULL, "Background", -1);

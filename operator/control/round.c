@@ -190,7 +190,7 @@ static void status_done(
     r->status_op = NULL;
     if (!code) {
         r->status = (struct backoff){0};
-        op_feeds_answered(r->all->api.feeds, OP_STORE_JOBS, reply->body);
+        op_feeds_answered(r->all->api.feeds, OP_STORE_JOBS, reply);
         phase_written(r);
         emit_plan_events(r);
         round_end(r, 0);

@@ -141,6 +141,7 @@ static void job_put(struct op_store *s, const json_t *obj, uint64_t version, boo
     }
     free(e->text);
     e->text = co_steal_ptr(text);
+    e->edition = ++s->editions;
     e->deleting = co_json_str(obj, "metadata", "deletionTimestamp") != NULL;
     e->version = version;
     touched(s, e);
@@ -236,12 +237,9 @@ static bool child_differs(const struct op_stored *st, const struct op_child *now
     return true;
 }
 
-static void child_put(struct op_store *s, enum op_store_kind kind, const json_t *obj,
-    uint64_t version, bool decided) {
-    struct op_child *now = project(kind, obj);
-    if (!now) {
-        return;
-    }
+static void child_put(
+    struct op_store *s, enum op_store_kind kind, struct op_child *now, bool decided) {
+    uint64_t version = op_kube_version(now->resource_version);
     const char *owner = entry_name(kind, now);
     struct op_stored *st = op_store_child(s, kind, now->ns, now->name);
     if (st && strcmp(st->entry->name, owner) != 0) { /* a new object under an old name */
@@ -283,44 +281,48 @@ static void child_put(struct op_store *s, enum op_store_kind kind, const json_t 
     }
 }
 
-static void put(struct op_store *s, enum op_store_kind kind, const json_t *obj, bool decided) {
-    uint64_t version = op_kube_object_version(obj);
-    if (!co_json_str(obj, "metadata", "name")) {
-        return;
-    }
-    if (kind == OP_STORE_JOBS) {
-        job_put(s, obj, version, decided);
+void op_store_put_child(
+    struct op_store *s, enum op_store_kind kind, struct op_child *child_own, uint64_t reached) {
+    if (!reached || op_kube_version(child_own->resource_version) > reached) {
+        child_put(s, kind, child_own, false);
     } else {
-        child_put(s, kind, obj, version, decided);
+        free(child_own); /* the watch has told of this version, and perhaps of later ones */
     }
 }
 
 void op_store_put(
     struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached) {
-    if (!reached || op_kube_object_version(obj) > reached) {
-        put(s, kind, obj, false);
-    } /* else the watch has told of this version, and perhaps of later ones */
+    uint64_t version = op_kube_object_version(obj);
+    struct op_child *child = project(kind, obj);
+    if (child) {
+        op_store_put_child(s, kind, child, reached);
+    } else if (kind == OP_STORE_JOBS && co_json_str(obj, "metadata", "name") &&
+               (!reached || version > reached)) {
+        job_put(s, obj, version, false);
+    }
+}
+
+void op_store_remove_child(struct op_store *s, enum op_store_kind kind, const char *ns,
+    const char *name, const char *uid) {
+    struct op_stored *st = op_store_child(s, kind, ns, name);
+    if (st && (!uid || strcmp(uid, st->child->uid) == 0)) {
+        struct op_entry *e = st->entry;
+        detach(s, st);
+        touched(s, e);
+    }
 }
 
 void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
     const char *ns = co_json_str(obj, "metadata", "namespace");
     const char *name = co_json_str(obj, "metadata", "name");
+    struct op_entry *e = NULL;
     if (!ns || !name) {
         return;
     }
-    if (kind == OP_STORE_JOBS) {
-        struct op_entry *e = op_store_entry(s, ns, name);
-        if (e) {
-            job_gone(s, e);
-        }
-        return;
-    }
-    struct op_stored *st = op_store_child(s, kind, ns, name);
-    const char *uid = co_json_str(obj, "metadata", "uid");
-    if (st && (!uid || strcmp(uid, st->child->uid) == 0)) {
-        struct op_entry *e = st->entry;
-        detach(s, st);
-        touched(s, e);
+    if (kind != OP_STORE_JOBS) {
+        op_store_remove_child(s, kind, ns, name, co_json_str(obj, "metadata", "uid"));
+    } else if ((e = op_store_entry(s, ns, name))) {
+        job_gone(s, e);
     }
 }
 
@@ -354,22 +356,31 @@ void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t u
     s->upto[kind] = upto;
 }
 
-static uint64_t known_version(
-    const struct op_store *s, enum op_store_kind kind, const json_t *obj) {
-    const char *ns = co_json_str(obj, "metadata", "namespace");
-    const char *name = co_json_str(obj, "metadata", "name");
-    if (kind == OP_STORE_JOBS) {
-        const struct op_entry *e = op_store_entry(s, ns ? ns : "", name ? name : "");
-        return e && e->text ? e->version : 0;
-    }
-    const struct op_stored *st = op_store_child(s, kind, ns ? ns : "", name ? name : "");
-    return st ? st->version : 0;
+/* True when a list that shows this version lacks what it should have shown. */
+static bool lacks(uint64_t upto, uint64_t known, uint64_t version) {
+    return upto != UINT64_MAX && known <= upto && version < known;
+}
+
+bool op_store_list_child(struct op_store *s, enum op_store_kind kind, struct op_child *child_own) {
+    const struct op_stored *st = op_store_child(s, kind, child_own->ns, child_own->name);
+    uint64_t known = st ? st->version : 0, upto = s->upto[kind];
+    bool lack = lacks(upto, known, op_kube_version(child_own->resource_version));
+    child_put(s, kind, child_own, known <= upto);
+    return lack;
 }
 
 bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
-    uint64_t known = known_version(s, kind, obj), upto = s->upto[kind];
-    put(s, kind, obj, known <= upto);
-    return upto != UINT64_MAX && known <= upto && op_kube_object_version(obj) < known;
+    const char *ns = co_json_str(obj, "metadata", "namespace");
+    const char *name = co_json_str(obj, "metadata", "name");
+    struct op_child *child = project(kind, obj);
+    if (child || kind != OP_STORE_JOBS || !name) {
+        return child && op_store_list_child(s, kind, child);
+    }
+    const struct op_entry *e = op_store_entry(s, ns ? ns : "", name);
+    uint64_t version = op_kube_object_version(obj);
+    uint64_t known = e && e->text ? e->version : 0, upto = s->upto[kind];
+    job_put(s, obj, version, known <= upto);
+    return lacks(upto, known, version);
 }
 
 struct sweep {

@@ -49,6 +49,7 @@ struct op_entry {
     char *text;      /* owned: the job's JSON; NULL when there is no such job */
     bool deleting;   /* the job is */
     uint64_t version;
+    uint64_t edition; /* of text: a running number of the store's */
     uint32_t sync;
     struct op_stored **children; /* owned list of owned children, in no order */
     size_t n_children, cap_children;
@@ -74,7 +75,7 @@ struct op_store {
     struct co_map children;        /* "kind/ns/name" -> struct op_stored */
     uint32_t sync[OP_STORE_KINDS]; /* running number of syncs */
     uint64_t upto[OP_STORE_KINDS]; /* what the list of the last one decides */
-    uint64_t born;
+    uint64_t born, editions;
     /* Called after anything of an entry changed in a way that a plan could see; the entry is
      * still valid. */
     void (*changed)(void *arg, struct op_entry *e);
@@ -93,6 +94,11 @@ void op_store_done(struct op_store *s);
 void op_store_put(struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached);
 /* The object is no more. */
 void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj);
+/* The same of a child that is decoded already; uid NULL: whatever it was. */
+void op_store_put_child(
+    struct op_store *s, enum op_store_kind kind, struct op_child *child_own, uint64_t reached);
+void op_store_remove_child(
+    struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
 /* A delete was accepted: the child counts as deleting from now on, if it is still that uid. */
 void op_store_mark_deleting(
     struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
@@ -109,6 +115,7 @@ void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t u
 /* An object of the list.  True when something newer was known that the list should have shown: the
  * API server's data is another one now. */
 bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj);
+bool op_store_list_child(struct op_store *s, enum op_store_kind kind, struct op_child *child_own);
 void op_store_sync_end(struct op_store *s, enum op_store_kind kind);
 
 struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name);

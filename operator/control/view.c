@@ -35,3 +35,21 @@ int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *er
     int r = co_json_parse(e->text, strlen(e->text), &obj, err);
     return r ? r : op_job_decode(obj, ret, err);
 }
+
+int op_view_job_again(
+    struct op_view_memo *m, const struct op_entry *e, struct op_job **ret, struct co_err *err) {
+    if (!m->job || m->edition != e->edition) {
+        op_view_memo_done(m);
+        int r = op_view_job(e, &m->job, err);
+        if (r) {
+            return r;
+        }
+        m->edition = e->edition;
+    }
+    *ret = op_job_share(m->job);
+    return 0;
+}
+
+void op_view_memo_done(struct op_view_memo *m) {
+    op_job_free(co_steal_ptr(m->job));
+}

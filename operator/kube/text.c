@@ -3,7 +3,6 @@
 #include <string.h>
 
 #define MANAGED "\"managedFields\":["
-#define ITEMS "\"items\":["
 
 /* Behind the string that begins at `at`; NULL: it does not end. */
 static const char *skip_string(const char *at, const char *end) {
@@ -70,32 +69,50 @@ int op_kube_text_parse(const char *text, size_t len, json_t **ret, struct co_err
     return co_json_parse_odd(copy, slim(text, len, copy), ret, err);
 }
 
-/* Where a key of the outermost object has its value; NULL when there is none. */
-static const char *find_items(const char *text, const char *end) {
-    const char *at = text;
+/* Where a key of the object that begins at `at` has its value, as API servers write it: without
+ * spaces, nothing escaped in the key.  NULL when there is none. */
+static const char *find_value(const char *at, const char *end, const char *key) {
+    size_t n = strlen(key);
     size_t depth = 0;
     while (at && at < end) {
         if (*at == '"') {
-            bool here = depth == 1 && (size_t)(end - at) >= sizeof(ITEMS) - 1 &&
-                        memcmp(at, ITEMS, sizeof(ITEMS) - 1) == 0;
+            bool here = depth == 1 && (size_t)(end - at) > n + 3 && memcmp(at + 1, key, n) == 0 &&
+                        memcmp(at + 1 + n, "\":", 2) == 0;
             if (here) {
-                return at + sizeof(ITEMS) - 2;
+                return at + n + 3;
             }
             at = skip_string(at, end);
             continue;
         }
         depth += *at == '{' || *at == '[';
-        depth -= (*at == '}' || *at == ']') && depth;
+        if ((*at == '}' || *at == ']') && (!depth || --depth == 0)) {
+            return NULL;
+        }
         at++;
     }
     return NULL;
 }
 
+bool op_kube_text_version(const char *text, size_t len, char ret[OP_KUBE_VERSION_SIZE]) {
+    const char *end = text + len;
+    const char *meta = find_value(text, end, "metadata");
+    const char *at = meta ? find_value(meta, end, "resourceVersion") : NULL;
+    size_t n = 0;
+    if (!at || *at++ != '"') {
+        return false;
+    }
+    while (at < end && n + 1 < OP_KUBE_VERSION_SIZE && *at >= '0' && *at <= '9') {
+        ret[n++] = *at++;
+    }
+    ret[n] = '\0';
+    return n && at < end && *at == '"';
+}
+
 int op_kube_text_list(const char *text, size_t len, json_t **ret_rest, const char **ret_items,
     const char **ret_end, struct co_err *err) {
     const char *end = text + len;
-    const char *items = find_items(text, end);
-    const char *behind = items ? skip_nest(items, end) : NULL;
+    const char *items = find_value(text, end, "items");
+    const char *behind = items && *items == '[' ? skip_nest(items, end) : NULL;
     if (!behind) { /* items: null, or no list at all */
         *ret_items = *ret_end = end;
         return op_kube_text_parse(text, len, ret_rest, err);
@@ -110,15 +127,17 @@ int op_kube_text_list(const char *text, size_t len, json_t **ret_rest, const cha
     return r;
 }
 
-int op_kube_text_item(const char **at, const char *end, json_t **ret, struct co_err *err) {
+int op_kube_text_item(const char **at, const char *end, const char **ret, size_t *ret_len) {
     const char *p = *at;
     while (p < end && *p != '{') {
         p++;
     }
     const char *behind = p < end ? skip_nest(p, end) : NULL;
     if (!behind) {
-        return co_err_set(err, CO_GONE, "no more items");
+        return CO_GONE;
     }
     *at = behind;
-    return op_kube_text_parse(p, (size_t)(behind - p), ret, err);
+    *ret = p;
+    *ret_len = (size_t)(behind - p);
+    return 0;
 }

@@ -63,11 +63,10 @@ static void lists_come_apart(void **state) {
         CO_AUTOBUF struct co_buf items = CO_BUF(200);
         int r = op_kube_text_list(rows[i].text, strlen(rows[i].text), &rest, &at, &end, NULL);
         CO_AUTOFREE char *have = r ? NULL : co_json_dump(rest);
-        json_t *item = NULL;
-        while (!r && !op_kube_text_item(&at, end, &item, NULL)) {
-            CO_AUTOFREE char *text = co_json_dump(item);
-            assert_int_equal(co_buf_addf(&items, NULL, "%s ", text), 0);
-            json_decref(item);
+        const char *item;
+        size_t len;
+        while (!r && !op_kube_text_item(&at, end, &item, &len)) {
+            assert_int_equal(co_buf_addf(&items, NULL, "%.*s ", (int)len, item), 0);
         }
         if (!co_streq(have, rows[i].rest) ||
             strcmp(items.data ? items.data : "", rows[i].items) != 0) {
@@ -76,10 +75,42 @@ static void lists_come_apart(void **state) {
     }
 }
 
+static void versions_are_found_without_parsing(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *version; /* NULL: the text has to be parsed */
+    } rows[] = {
+        {"{\"metadata\":{\"name\":\"x\",\"resourceVersion\":\"123\"},\"spec\":{}}", "123"},
+        {"{\"spec\":{\"metadata\":{\"resourceVersion\":\"1\"}},\"metadata\":{\"a\":{"
+         "\"resourceVersion\":\"2\"},\"resourceVersion\":\"3\"}}",
+            "3"},
+        {"{\"a\":\"\\\"metadata\\\":{\",\"metadata\":{\"resourceVersion\":\"4\"}}", "4"},
+        {"{\"metadata\":{},\"resourceVersion\":\"5\"}", NULL},
+        {"{\"metadata\":{\"resourceVersion\":\"\"}}", NULL},
+        {"{\"metadata\":{\"resourceVersion\":\"6a\"}}", NULL},
+        {"{\"metadata\":{\"resourceVersion\":6}}", NULL},
+        {"{\"metadata\":{\"resourceVersion\":\"123456789012345678901234567890\"}}", NULL},
+        {"{\"metadata\": {\"resourceVersion\":\"7\"}}", "7"},
+        {"{\"metadata\":{\"resourceVersion\":\"8", NULL},
+        {"{\"metadata\":{\"resourceVersion\":", NULL},
+        {"{\"metadata", NULL},
+        {"}", NULL},
+        {"", NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char have[OP_KUBE_VERSION_SIZE] = "";
+        bool found = op_kube_text_version(rows[i].text, strlen(rows[i].text), have);
+        if (!co_streq(found ? have : NULL, rows[i].version)) {
+            fail_msg("row %zu: %s, expected %s", i, have, rows[i].version);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_lose_their_managed_fields),
         cmocka_unit_test(lists_come_apart),
+        cmocka_unit_test(versions_are_found_without_parsing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -163,14 +163,23 @@ static void reach(struct op_kube_watch *w, const char *version) {
     w->reached = op_kube_version(version);
 }
 
-static void tell_object(struct op_kube_watch *w, enum op_kube_event type, json_t *object) {
+/* An object as it was read: parsed, or its text for a consumer that wants that. */
+struct told {
+    json_t *object;
+    const char *text; /* NULL: object is there */
+    size_t len;
+};
+
+static int tell(
+    struct op_kube_watch *w, enum op_kube_event type, const struct told *t, struct co_err *err) {
     const struct op_kube_watch_ops *ops = w->opts.ops;
-    if (ops->raw) {
-        CO_AUTOFREE char *text = co_json_dump(object);
-        ops->raw(w->opts.arg, type, text, strlen(text));
-    } else {
-        ops->object(w->opts.arg, type, object);
+    if (!ops->raw) {
+        ops->object(w->opts.arg, type, t->object);
+        return 0;
     }
+    CO_AUTOFREE char *written = t->text ? NULL : co_json_dump(t->object);
+    return ops->raw(
+        w->opts.arg, type, t->text ? t->text : written, t->text ? t->len : strlen(written), err);
 }
 
 static void list_ended(struct op_kube_watch *w, const char *version) {
@@ -213,26 +222,28 @@ static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *up
     return false;
 }
 
-/* A page's items, parsed and told one after the other. */
+/* A page's items, told one after the other. */
 static int tell_items(struct op_kube_watch *w, const json_t *rest, const char *at, const char *end,
     struct co_err *err) {
     size_t i;
     json_t *item;
+    int r = 0;
     json_array_foreach(json_object_get(rest, "items"), i, item) {
-        tell_object(w, OP_KUBE_ADDED, item);
-        if (w->freed) {
-            return 0;
+        r = tell(w, OP_KUBE_ADDED, &(struct told){.object = item}, err);
+        if (r || w->freed) {
+            return r;
         }
     }
-    while (!w->freed) {
-        CO_AUTOJSON json_t *next = NULL;
-        int r = op_kube_text_item(&at, end, &next, err);
-        if (r) {
-            return r == CO_GONE ? 0 : r;
+    struct told t = {0};
+    while (!r && !w->freed && !op_kube_text_item(&at, end, &t.text, &t.len)) {
+        CO_AUTOJSON json_t *parsed = NULL;
+        if (!w->opts.ops->raw) {
+            r = op_kube_text_parse(t.text, t.len, &parsed, err);
         }
-        tell_object(w, OP_KUBE_ADDED, next);
+        t.object = parsed;
+        r = r ? r : tell(w, OP_KUBE_ADDED, &t, err);
     }
-    return 0;
+    return r;
 }
 
 static void break_off(struct op_kube_watch *w, const char *why) {
@@ -399,23 +410,37 @@ static int went_back(struct op_kube_watch *w, uint64_t version) {
     return STREAM_OVER;
 }
 
-static int object_event(struct op_kube_watch *w, enum op_kube_frame_type type, json_t *object) {
+static int bad_line(struct op_kube_watch *w, struct co_err *err) {
+    co_err_wrap(err, "watch %s", w->opts.type->plural);
+    w->stats.breaks++;
+    stop_stream(w);
+    pause_after(w, err, -1);
+    return STREAM_OVER;
+}
+
+static bool is_of_object(enum op_kube_frame_type type) {
+    return type != OP_KUBE_FRAME_BOOKMARK && type != OP_KUBE_FRAME_ERROR;
+}
+
+/* Of an object, or a bookmark. */
+static int version_event(struct op_kube_watch *w, enum op_kube_frame_type type, const char *version,
+    const struct told *t) {
     static const enum op_kube_event types[] = {
         [OP_KUBE_FRAME_ADDED] = OP_KUBE_ADDED,
         [OP_KUBE_FRAME_MODIFIED] = OP_KUBE_MODIFIED,
         [OP_KUBE_FRAME_DELETED] = OP_KUBE_DELETED,
     };
-    if (type == OP_KUBE_FRAME_ERROR) {
-        return error_event(w, object);
-    }
-    uint64_t version = op_kube_object_version(object);
-    if (version && version < w->reached) {
-        return went_back(w, version);
+    struct co_err err = {0};
+    uint64_t number = op_kube_version(version);
+    if (number && number < w->reached) {
+        return went_back(w, number);
     }
     /* Reached before it is told: what the consumer asks in its callback must be true. */
-    reach(w, co_json_str(object, "metadata", "resourceVersion"));
-    if (type != OP_KUBE_FRAME_BOOKMARK) {
-        tell_object(w, types[type], object);
+    reach(w, version);
+    int r = is_of_object(type) ? tell(w, types[type], t, &err) : 0;
+    if (r && !w->freed) {
+        forget(w); /* going on behind it would lose it in silence */
+        return bad_line(w, &err);
     }
     if (!w->freed && w->opts.ops->progress) {
         w->opts.ops->progress(w->opts.arg, w->reached);
@@ -423,18 +448,30 @@ static int object_event(struct op_kube_watch *w, enum op_kube_frame_type type, j
     return w->freed ? STREAM_FREED : 0;
 }
 
+static int parsed_event(struct op_kube_watch *w, enum op_kube_frame_type type, json_t *object) {
+    return type == OP_KUBE_FRAME_ERROR
+               ? error_event(w, object)
+               : version_event(w, type, co_json_str(object, "metadata", "resourceVersion"),
+                     &(struct told){.object = object});
+}
+
 static int on_line(void *arg, const char *line, size_t len) {
     struct op_kube_watch *w = arg;
     struct co_err err = {0};
     enum op_kube_frame_type type;
-    const char *text;
-    size_t text_len;
+    struct told t = {0};
+    char version[OP_KUBE_VERSION_SIZE];
     CO_AUTOJSON json_t *parsed = NULL;
     w->stats.events++;
     w->told = true;
-    if (!op_kube_frame_split(line, len, &type, &text, &text_len, NULL) &&
-        !op_kube_text_parse(text, text_len, &parsed, NULL)) {
-        return object_event(w, type, parsed);
+    if (!op_kube_frame_split(line, len, &type, &t.text, &t.len, NULL)) {
+        if (w->opts.ops->raw && is_of_object(type) &&
+            op_kube_text_version(t.text, t.len, version)) {
+            return version_event(w, type, version, &t);
+        }
+        if (!op_kube_text_parse(t.text, t.len, &parsed, NULL)) {
+            return parsed_event(w, type, parsed);
+        }
     }
     /* Not as API servers write it: whole, in any order. */
     int rc = op_kube_text_parse(line, len, &parsed, &err);
@@ -446,14 +483,7 @@ static int on_line(void *arg, const char *line, size_t len) {
     if (!rc && !json_is_object(object)) {
         rc = co_err_set(&err, CO_INVALID, "an event without object");
     }
-    if (!rc) {
-        return object_event(w, type, object);
-    }
-    co_err_wrap(&err, "watch %s", w->opts.type->plural);
-    w->stats.breaks++;
-    stop_stream(w);
-    pause_after(w, &err, -1);
-    return STREAM_OVER;
+    return rc ? bad_line(w, &err) : parsed_event(w, type, object);
 }
 
 static void on_data(void *arg, const char *data, size_t len) {

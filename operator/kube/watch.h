@@ -20,8 +20,10 @@ struct op_kube_watch_ops {
     void (*sync_begin)(void *arg, uint64_t upto);
     /* The object is borrowed; json_incref to keep.  NULL when raw is set. */
     void (*object)(void *arg, enum op_kube_event type, json_t *object);
-    /* Instead of object: the object's JSON text, unparsed; not NUL-terminated. */
-    void (*raw)(void *arg, enum op_kube_event type, const char *text, size_t len);
+    /* Instead of object: the object's JSON text, unparsed and not NUL-terminated.  A code with err
+     * set: it cannot be read, and the feed breaks off as it does over what is no JSON. */
+    int (*raw)(
+        void *arg, enum op_kube_event type, const char *text, size_t len, struct co_err *err);
     void (*sync_end)(void *arg);
     /* Going on by itself in retry_ms; for the log and a metric.  May be NULL. */
     void (*error)(void *arg, const struct co_err *err, int64_t retry_ms);

@@ -48,10 +48,14 @@ static void on_object(void *arg, enum op_kube_event type, json_t *object) {
     note(arg, "+~-"[type], co_json_str(object, "metadata", "name"));
 }
 
-static void on_raw(void *arg, enum op_kube_event type, const char *text, size_t len) {
+static int on_raw(
+    void *arg, enum op_kube_event type, const char *text, size_t len, struct co_err *err) {
     CO_AUTOJSON json_t *object = NULL;
-    assert_int_equal(co_json_parse(text, len, &object, NULL), 0);
-    on_object(arg, type, object);
+    int r = co_json_parse(text, len, &object, err);
+    if (!r) {
+        on_object(arg, type, object);
+    }
+    return r;
 }
 
 static void on_error(void *arg, const struct co_err *err, int64_t retry_ms) {

@@ -1,0 +1,411 @@
+#include "common/jdoc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- reading ---------------------------------------------------------------------------- */
+
+enum { NONE = UINT32_MAX };
+
+struct reader {
+    struct co_jdoc *doc;
+    char *begin, *at; /* a NUL follows the last byte */
+    const char *unread;
+    size_t unread_len;
+    uint32_t open; /* the innermost list or object that is not closed; its size names the outer */
+    const char *fault;
+};
+
+static bool fail(struct reader *r, const char *what) {
+    r->fault = what;
+    return false;
+}
+
+static uint32_t add(struct reader *r, enum co_jtype type, const char *text) {
+    struct co_jdoc *d = r->doc;
+    if (d->n == d->cap) {
+        d->cap *= 2;
+        d->node = co_xrealloc(d->node, d->cap, sizeof(*d->node));
+    }
+    d->node[d->n] = (struct co_jnode){.text = text, .size = 1, .type = (uint8_t)type};
+    return (uint32_t)d->n++;
+}
+
+static void skip_space(struct reader *r) {
+    while (*r->at == ' ' || *r->at == '\n' || *r->at == '\r' || *r->at == '\t') {
+        r->at++;
+    }
+}
+
+static int hex4(const char *s) {
+    int v = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = s[i];
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
+        if (digit < 0) {
+            return -1;
+        }
+        v = v * 16 + digit;
+    }
+    return v;
+}
+
+static char *put_utf8(char *out, uint32_t c) {
+    if (c < 0x80) {
+        *out++ = (char)c;
+    } else if (c < 0x800) {
+        *out++ = (char)(0xC0 | c >> 6);
+        *out++ = (char)(0x80 | (c & 0x3F));
+    } else if (c < 0x10000) {
+        *out++ = (char)(0xE0 | c >> 12);
+        *out++ = (char)(0x80 | (c >> 6 & 0x3F));
+        *out++ = (char)(0x80 | (c & 0x3F));
+    } else {
+        *out++ = (char)(0xF0 | c >> 18);
+        *out++ = (char)(0x80 | (c >> 12 & 0x3F));
+        *out++ = (char)(0x80 | (c >> 6 & 0x3F));
+        *out++ = (char)(0x80 | (c & 0x3F));
+    }
+    return out;
+}
+
+static bool is_low_half(int c) {
+    return c >= 0xDC00 && c <= 0xDFFF;
+}
+
+/* What stands behind a backslash, written to *out; it is never longer than the escape. */
+static bool unescape(struct reader *r, char **out) {
+    static const char from[] = "\"\\/bfnrt";
+    static const char to[] = "\"\\/\b\f\n\r\t";
+    const char *simple = *r->at ? strchr(from, *r->at) : NULL;
+    if (simple) {
+        *(*out)++ = to[simple - from];
+        r->at++;
+        return true;
+    }
+    int c = *r->at == 'u' ? hex4(r->at + 1) : -1;
+    if (c < 0) {
+        return fail(r, "bad escape");
+    }
+    r->at += 5;
+    uint32_t point = (uint32_t)c;
+    if (c >= 0xD800 && c <= 0xDFFF) {
+        int low = r->at[0] == '\\' && r->at[1] == 'u' ? hex4(r->at + 2) : -1;
+        bool pair = c <= 0xDBFF && is_low_half(low);
+        point = pair ? 0x10000 + ((uint32_t)(c - 0xD800) << 10) + (uint32_t)(low - 0xDC00) : 0xFFFD;
+        r->at += pair ? 6 : 0;
+    }
+    *out = put_utf8(*out, point ? point : 0xFFFD); /* a NUL would end the string */
+    return true;
+}
+
+/* Bytes of the UTF-8 character that begins at s, 0 when it is none (RFC 3629: no longer form than
+ * needed, no halves of pairs, nothing beyond U+10FFFF). */
+static size_t utf8_len(const unsigned char *s) {
+    size_t n = s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    bool bad = n && ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
+                        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F));
+    return bad ? 0 : n;
+}
+
+/* To the end of what needs no second look: neither quote, escape, control nor beyond ASCII. */
+static char *plain_end(char *s) {
+    while ((signed char)*s >= ' ' && *s != '"' && *s != '\\') {
+        s++;
+    }
+    return s;
+}
+
+/* at stands on the opening quote; the string is unescaped where it stands and ended by a NUL. */
+static bool read_string(struct reader *r, const char **ret) {
+    char *start = ++r->at;
+    char *out = start;
+    for (;;) {
+        char *end = plain_end(r->at);
+        size_t n = (size_t)(end - r->at);
+        if (!n && (unsigned char)*end >= 0x80) {
+            n = utf8_len((const unsigned char *)end);
+            if (!n) {
+                return fail(r, "not UTF-8");
+            }
+        }
+        if (n) {
+            if (out != r->at) {
+                memmove(out, r->at, n);
+            }
+            out += n;
+            r->at += n;
+            continue;
+        }
+        if (*end == '"') {
+            break;
+        }
+        if (*end != '\\') {
+            return fail(r, "a string that does not end, or with a control character");
+        }
+        r->at++;
+        if (!unescape(r, &out)) {
+            return false;
+        }
+    }
+    r->at++;
+    *out = '\0';
+    *ret = start;
+    return true;
+}
+
+static const char *digits(const char *s) {
+    while (*s >= '0' && *s <= '9') {
+        s++;
+    }
+    return s;
+}
+
+static bool read_number(struct reader *r) {
+    const char *s = r->at + (*r->at == '-');
+    const char *end = *s == '0' ? s + 1 : digits(s);
+    if (end > s && *end == '.') {
+        s = end + 1;
+        end = digits(s);
+    }
+    if (end > s && (*end == 'e' || *end == 'E')) {
+        s = end + 1;
+        s += *s == '+' || *s == '-';
+        end = digits(s);
+    }
+    if (end == s) {
+        return fail(r, "no value");
+    }
+    add(r, CO_J_NUMBER, r->at);
+    r->at += end - r->at;
+    return true;
+}
+
+static bool read_word(struct reader *r) {
+    static const struct {
+        const char *word;
+        enum co_jtype type;
+    } words[] = {{"null", CO_J_NULL}, {"false", CO_J_FALSE}, {"true", CO_J_TRUE}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
+        size_t n = strlen(words[i].word);
+        if (strncmp(r->at, words[i].word, n) == 0) {
+            add(r, words[i].type, NULL);
+            r->at += n;
+            return true;
+        }
+    }
+    return read_number(r);
+}
+
+static void open_nest(struct reader *r, enum co_jtype type) {
+    uint32_t i = add(r, type, NULL);
+    r->doc->node[i].size = r->open;
+    r->open = i;
+    r->at++;
+}
+
+static void close_nest(struct reader *r) {
+    struct co_jnode *n = &r->doc->node[r->open];
+    uint32_t outer = n->size;
+    n->size = (uint32_t)(r->doc->n - r->open);
+    r->open = outer;
+    r->at++;
+}
+
+/* Behind a value that nobody reads. */
+static bool skip_value(struct reader *r) {
+    size_t depth = 0;
+    do {
+        char c = *r->at;
+        if (c == '"') {
+            for (r->at++; *r->at && *r->at != '"'; r->at++) {
+                r->at += *r->at == '\\' && r->at[1];
+            }
+            if (!*r->at) {
+                break;
+            }
+        } else if (c == '{' || c == '[') {
+            depth++;
+        } else if (depth && (c == '}' || c == ']')) {
+            depth--;
+        } else if (!depth) {
+            r->at += strcspn(r->at, ",}]"); /* a number or a word */
+            return true;
+        }
+        r->at += *r->at != '\0';
+    } while (*r->at && depth);
+    return depth || !*r->at ? fail(r, "a value that does not end") : true;
+}
+
+/* From a key to its value: *ret_value says whether there is one to be read. */
+static bool read_key(struct reader *r, bool *ret_value) {
+    skip_space(r);
+    const char *key = NULL;
+    if (*r->at != '"') {
+        return fail(r, "no key");
+    }
+    if (!read_string(r, &key)) {
+        return false;
+    }
+    bool keep = !r->unread || strcmp(key, r->unread) != 0;
+    if (keep) {
+        add(r, CO_J_STRING, key);
+    }
+    skip_space(r);
+    if (*r->at != ':') {
+        return fail(r, "no colon behind a key");
+    }
+    r->at++;
+    skip_space(r);
+    *ret_value = keep;
+    return keep || skip_value(r);
+}
+
+/* One value, or the opening of one.  *ret_inside: what it contains comes next. */
+static bool read_value(struct reader *r, bool *ret_inside) {
+    const char *text = NULL;
+    skip_space(r);
+    *ret_inside = *r->at == '{' || *r->at == '[';
+    if (*ret_inside) {
+        open_nest(r, *r->at == '{' ? CO_J_OBJECT : CO_J_LIST);
+        return true;
+    }
+    if (*r->at != '"') {
+        return read_word(r);
+    }
+    if (!read_string(r, &text)) {
+        return false;
+    }
+    add(r, CO_J_STRING, text);
+    return true;
+}
+
+static bool in_object(const struct reader *r) {
+    return r->doc->node[r->open].type == CO_J_OBJECT;
+}
+
+/* Closes all that ends here.  True: another item or member comes, or the whole is read. */
+static bool read_ends(struct reader *r) {
+    for (;;) {
+        skip_space(r);
+        if (r->open == NONE) {
+            return true;
+        }
+        if (*r->at == ',') {
+            r->at++;
+            return true;
+        }
+        if (*r->at != (in_object(r) ? '}' : ']')) {
+            return fail(r, "no comma, and no end");
+        }
+        close_nest(r);
+    }
+}
+
+static bool read_all(struct reader *r) {
+    do {
+        bool inside = false;
+        bool value = true;
+        if (r->open != NONE && in_object(r) && !read_key(r, &value)) {
+            return false;
+        }
+        if (value && !read_value(r, &inside)) {
+            return false;
+        }
+        skip_space(r);
+        bool empty = inside && *r->at == (in_object(r) ? '}' : ']');
+        if ((!inside || empty) && !read_ends(r)) {
+            return false;
+        }
+    } while (r->open != NONE);
+    return true;
+}
+
+int co_jdoc_read(
+    const char *text, size_t len, const char *unread, struct co_jdoc *ret, struct co_err *err) {
+    enum { BYTES_A_NODE = 20, NODES_MIN = 16 };
+    if (len >= UINT32_MAX) {
+        return co_err_set(err, CO_NORESOURCE, "a text of %zu bytes", len);
+    }
+    struct co_jdoc doc = {.text = co_xstrndup(text, len), .cap = NODES_MIN + len / BYTES_A_NODE};
+    doc.node = co_xrealloc(NULL, doc.cap, sizeof(*doc.node));
+    struct reader r = {
+        .doc = &doc, .begin = doc.text, .at = doc.text, .unread = unread, .open = NONE};
+    bool good = strlen(doc.text) == len ? read_all(&r) : fail(&r, "a NUL");
+    if (good && r.at != doc.text + len) {
+        good = fail(&r, "more behind the end");
+    }
+    if (!good) {
+        int rc = co_err_set(err, CO_INVALID, "byte %td: %s", r.at - r.begin, r.fault);
+        co_jdoc_done(&doc);
+        return rc;
+    }
+    *ret = doc;
+    return 0;
+}
+
+void co_jdoc_done(struct co_jdoc *d) {
+    free(d->text);
+    free(d->node);
+    *d = (struct co_jdoc){0};
+}
+
+/* ---- looking ---------------------------------------------------------------------------- */
+
+bool co_jnode_is(const struct co_jnode *n, enum co_jtype type) {
+    return n && n->type == type;
+}
+
+const struct co_jnode *co_jnode_get(const struct co_jnode *object, const char *key) {
+    const struct co_jnode *found = NULL;
+    if (!co_jnode_is(object, CO_J_OBJECT)) {
+        return NULL;
+    }
+    const struct co_jnode *end = object + object->size;
+    for (const struct co_jnode *k = object + 1; k < end; k += 1 + k[1].size) {
+        found = strcmp(k->text, key) == 0 ? k + 1 : found;
+    }
+    return found;
+}
+
+const struct co_jnode *co_jnode_atv(const struct co_jnode *object, const char *const *keys) {
+    for (; object && *keys; keys++) {
+        object = co_jnode_get(object, *keys);
+    }
+    return object;
+}
+
+const char *co_jnode_text(const struct co_jnode *n) {
+    return co_jnode_is(n, CO_J_STRING) ? n->text : NULL;
+}
+
+bool co_jnode_int(const struct co_jnode *n, int64_t *ret) {
+    if (!co_jnode_is(n, CO_J_NUMBER)) {
+        return false;
+    }
+    char *end;
+    errno = 0;
+    long long v = strtoll(n->text, &end, 10);
+    if (errno || *end == '.' || *end == 'e' || *end == 'E') {
+        return false;
+    }
+    *ret = v;
+    return true;
+}
+
+const struct co_jnode *co_jnode_next(const struct co_jnode *list, const struct co_jnode *item) {
+    if (!co_jnode_is(list, CO_J_LIST)) {
+        return NULL;
+    }
+    const struct co_jnode *next = item ? item + item->size : list + 1;
+    return next < list + list->size ? next : NULL;
+}

@@ -1,0 +1,90 @@
+#include "operator/api/pack.h"
+#include "common/parse.h"
+
+#include <string.h>
+
+enum { MESSAGE_MAX = 400 };
+
+void op_pack_put_n(struct op_packer *p, size_t offset, const char *text, size_t len) {
+    p->ref[p->n].offset = offset;
+    p->ref[p->n].text = text ? text : "";
+    p->ref[p->n++].len = len;
+}
+
+void op_pack_put(struct op_packer *p, size_t offset, const char *text) {
+    op_pack_put_n(p, offset, text, text ? strlen(text) : 0);
+}
+
+void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text) {
+    size_t end = text ? strlen(text) : 0;
+    while (end > 0 && (unsigned char)text[end - 1] <= ' ') {
+        end--;
+    }
+    size_t start = end;
+    while (start > 0 && text[start - 1] != '\n' && text[start - 1] != '\r') {
+        start--;
+    }
+    while (start < end && (unsigned char)text[start] <= ' ') {
+        start++;
+    }
+    size_t len = end - start;
+    if (len > MESSAGE_MAX) {
+        len = MESSAGE_MAX;
+        while (len > 0 && ((unsigned char)text[start + len] & 0xC0) == 0x80) {
+            len--;
+        }
+    }
+    op_pack_put_n(p, offset, text ? text + start : "", len);
+}
+
+bool op_pack_put_meta(struct op_packer *p, const struct op_meta *m, struct op_child *child) {
+    if (!m->name || !*m->name) {
+        return false;
+    }
+    child->deleting = m->deleting;
+    if (!m->created || co_parse_time("creationTimestamp", m->created, &child->created, NULL)) {
+        child->created = 0;
+    }
+    op_pack_put(p, offsetof(struct op_child, name), m->name);
+    op_pack_put(p, offsetof(struct op_child, ns), m->ns);
+    op_pack_put(p, offsetof(struct op_child, uid), m->uid);
+    op_pack_put(p, offsetof(struct op_child, resource_version), m->version);
+    op_pack_put(p, offsetof(struct op_child, owner_uid), m->owner_uid);
+    op_pack_put(p, offsetof(struct op_child, owner_job), m->owner_job);
+    return true;
+}
+
+void *op_pack(const struct op_packer *p, const void *proto, size_t size) {
+    size_t total = size;
+    for (size_t i = 0; i < p->n; i++) {
+        total += p->ref[i].len + 1;
+    }
+    char *mem = co_xmalloc(total);
+    memcpy(mem, proto, size);
+    char *at = mem + size;
+    for (size_t i = 0; i < p->n; i++) {
+        size_t len = p->ref[i].len;
+        memcpy(at, p->ref[i].text, len);
+        at[len] = '\0';
+        memcpy(mem + p->ref[i].offset, &at, sizeof(at)); /* a pointer may stand anywhere */
+        at += len + 1;
+    }
+    return mem;
+}
+
+int32_t op_label_number(const char *text) {
+    size_t n = text ? strlen(text) : 0;
+    if (n == 0 || n > 9 || strspn(text, "0123456789") != n) {
+        return -1;
+    }
+    int32_t v = 0;
+    for (; *text; text++) {
+        v = v * 10 + (*text - '0');
+    }
+    return v;
+}
+
+int32_t op_label_attempt(const char *text) {
+    int32_t attempt = op_label_number(text);
+    return attempt < 0 ? 0 : attempt;
+}

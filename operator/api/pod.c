@@ -1,0 +1,303 @@
+#include "common/jdoc.h"
+#include "operator/api/child.h"
+#include "operator/api/pack.h"
+
+#include <string.h>
+
+enum { REASON_MAX = 80 };
+
+/* 0 when it is none. */
+static int64_t number(const struct co_jnode *n) {
+    int64_t v = 0;
+    return co_jnode_int(n, &v) ? v : 0;
+}
+
+static int32_t small(const struct co_jnode *n) {
+    int64_t v = number(n);
+    return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
+}
+
+static void decode_identity(
+    const struct co_jnode *obj, const char *owner_uid, const char *owner_job, struct op_pod *pod) {
+    const struct co_jnode *labels = co_jnode_at(obj, "metadata", "labels");
+    enum op_role role = op_role_parse(co_jnode_str(labels, OP_LABEL_ROLE));
+    if (role == OP_NO_ROLE) {
+        role = op_role_parse(co_jnode_str(obj, "metadata", "annotations", OP_ANNOTATION_ROLE));
+    }
+    pod->role = (uint8_t)role;
+    pod->index = op_label_number(co_jnode_str(labels, OP_LABEL_INDEX));
+    if (pod->index < 0 && role != OP_NO_ROLE && owner_job) {
+        pod->index = op_pod_name_index(owner_job, role, co_jnode_str(obj, "metadata", "name"));
+    }
+    pod->attempt = op_label_attempt(co_jnode_str(labels, OP_LABEL_ATTEMPT));
+    pod->labelled = owner_uid && co_streq(co_jnode_str(labels, OP_LABEL_UID), owner_uid);
+}
+
+/* Earlier versions have pods ask for the names of their peers' Services before they start, in every
+ * mode, for a thousand seconds. */
+static bool asks_names(const struct co_jnode *obj, const struct op_pod *pod) {
+    if (co_jnode_str(obj, "metadata", "labels", OP_LABEL_JOB) || pod->passed ||
+        pod->phase != OP_POD_PENDING) {
+        return false;
+    }
+    co_jnode_each(c, co_jnode_at(obj, "spec", "initContainers")) {
+        if (co_streq(co_jnode_str(c, "name"), OP_GATE_CONTAINER)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum op_pod_phase decode_phase(const char *phase) {
+    static const char *const names[] = {
+        [OP_POD_PENDING] = "Pending",
+        [OP_POD_RUNNING] = "Running",
+        [OP_POD_SUCCEEDED] = "Succeeded",
+        [OP_POD_FAILED] = "Failed",
+    };
+    for (size_t i = 0; phase && i < CO_ARRAY_LEN(names); i++) {
+        if (strcmp(phase, names[i]) == 0) {
+            return (enum op_pod_phase)i;
+        }
+    }
+    return OP_POD_UNKNOWN;
+}
+
+static void add_restarts(struct op_pod *pod, const struct co_jnode *count) {
+    int32_t n = small(count);
+    pod->restarts = pod->restarts > INT32_MAX - n ? INT32_MAX : pod->restarts + n;
+}
+
+static bool ended_well(const struct co_jnode *container_status) {
+    const struct co_jnode *code = co_jnode_at(container_status, "state", "terminated", "exitCode");
+    int64_t v;
+    return co_jnode_int(code, &v) && v == 0;
+}
+
+static void decode_containers(const struct co_jnode *status, struct op_pod *pod) {
+    pod->ready = true;
+    co_jnode_each(c, co_jnode_get(status, "initContainerStatuses")) {
+        pod->ready &= co_jnode_is(co_jnode_get(c, "ready"), CO_J_TRUE);
+        if (co_streq(co_jnode_str(c, "name"), OP_GATE_CONTAINER)) {
+            pod->coord |= co_jnode_is(co_jnode_at(c, "state", "running"), CO_J_OBJECT);
+            pod->passed |= ended_well(c);
+        }
+        add_restarts(pod, co_jnode_get(c, "restartCount"));
+    }
+    co_jnode_each(c, co_jnode_get(status, "containerStatuses")) {
+        /* One that is done has not gone back to starting: its pod will say Succeeded. */
+        pod->ready &= (co_jnode_is(co_jnode_get(c, "ready"), CO_J_TRUE) &&
+                          co_jnode_is(co_jnode_at(c, "state", "running"), CO_J_OBJECT)) ||
+                      ended_well(c);
+        add_restarts(pod, co_jnode_get(c, "restartCount"));
+    }
+}
+
+/* Words of kubelet for pods that it refused or stopped because of the node; newer ones also set
+ * the condition. */
+static bool is_nodes_fault(const char *reason) {
+    static const char *const words[] = {"Evicted", "Preempting", "Terminated", "Shutdown",
+        "NodeShutdown", "NodeLost", "NodeAffinity", "UnexpectedAdmissionError"};
+    bool found = reason && strncmp(reason, "OutOf", strlen("OutOf")) == 0; /* OutOfcpu, … */
+    for (size_t i = 0; i < CO_ARRAY_LEN(words) && !found; i++) {
+        found = co_streq(reason, words[i]) != 0;
+    }
+    return found;
+}
+
+static bool is_disrupted(const struct co_jnode *status) {
+    co_jnode_each(c, co_jnode_get(status, "conditions")) {
+        if (co_streq(co_jnode_str(c, "type"), "DisruptionTarget") &&
+            co_streq(co_jnode_str(c, "status"), "True")) {
+            return true;
+        }
+    }
+    return is_nodes_fault(co_jnode_str(status, "reason"));
+}
+
+struct cause {
+    const char *container, *reason, *message, *finished;
+    int32_t exit_code;
+};
+
+static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
+
+/* The container that failed first; containers that are killed because of it end later. */
+static struct cause failed_container(const struct co_jnode *status) {
+    struct cause first = {.exit_code = -1};
+    for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
+        co_jnode_each(c, co_jnode_get(status, status_lists[l])) {
+            const struct co_jnode *t = co_jnode_at(c, "state", "terminated");
+            int64_t code = number(co_jnode_get(t, "exitCode"));
+            const char *finished = co_jnode_str(t, "finishedAt");
+            if (!t || code == 0 ||
+                (first.container &&
+                    !(finished && first.finished && strcmp(finished, first.finished) < 0))) {
+                continue;
+            }
+            first = (struct cause){.container = co_jnode_str(c, "name"),
+                .reason = co_jnode_str(t, "reason"),
+                .message = co_jnode_str(t, "message"),
+                .finished = finished,
+                .exit_code = code < 0 || code > 255 ? 255 : (int32_t)code};
+        }
+    }
+    return first;
+}
+
+static struct cause failure(const struct co_jnode *status) {
+    struct cause c = failed_container(status);
+    const char *reason = co_jnode_str(status, "reason");
+    /* An evicted pod's containers are killed: the eviction is the cause. */
+    if (reason && *reason) {
+        c.reason = reason;
+        c.message = co_jnode_str(status, "message");
+    }
+    return c;
+}
+
+static bool is_passing(const char *reason) {
+    return co_streq(reason, "ContainerCreating") || co_streq(reason, "PodInitializing");
+}
+
+static struct cause waiting(const struct co_jnode *status) {
+    for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
+        co_jnode_each(c, co_jnode_get(status, status_lists[l])) {
+            const struct co_jnode *w = co_jnode_at(c, "state", "waiting");
+            const char *reason = co_jnode_str(w, "reason");
+            if (!reason || !*reason || is_passing(reason)) {
+                continue;
+            }
+            const struct co_jnode *code = co_jnode_at(c, "lastState", "terminated", "exitCode");
+            return (struct cause){.container = co_jnode_str(c, "name"),
+                .reason = reason,
+                .message = co_jnode_str(w, "message"),
+                .exit_code = code ? small(code) : -1};
+        }
+    }
+    co_jnode_each(c, co_jnode_get(status, "conditions")) {
+        if (co_streq(co_jnode_str(c, "type"), "PodScheduled") &&
+            co_streq(co_jnode_str(c, "status"), "False")) {
+            return (struct cause){.reason = co_jnode_str(c, "reason"),
+                .message = co_jnode_str(c, "message"),
+                .exit_code = -1};
+        }
+    }
+    return (struct cause){.exit_code = -1};
+}
+
+static void put_cause(struct op_packer *p, const struct cause *c) {
+    op_pack_put(p, offsetof(struct op_pod, container), c->container);
+    op_pack_put_n(p, offsetof(struct op_pod, reason), c->reason,
+        c->reason ? strnlen(c->reason, REASON_MAX) : 0);
+    op_pack_put(p, offsetof(struct op_pod, finished), c->finished);
+    op_pack_put_last_line(p, offsetof(struct op_pod, message), c->message);
+}
+
+/* podIPs; older servers and fakes say only podIP. */
+static void put_addresses(struct op_packer *p, const struct co_jnode *status) {
+    const struct co_jnode *ips = co_jnode_get(status, "podIPs");
+    const struct co_jnode *first = co_jnode_next(ips, NULL);
+    const struct co_jnode *second = first ? co_jnode_next(ips, first) : NULL;
+    const char *ip[2] = {co_jnode_str(first, "ip"), co_jnode_str(second, "ip")};
+    if (!ip[0]) {
+        ip[0] = co_jnode_str(status, "podIP");
+    }
+    op_pack_put(p, offsetof(struct op_pod, ip[0]), ip[0]);
+    op_pack_put(p, offsetof(struct op_pod, ip[1]), ip[1]);
+    op_pack_put(p, offsetof(struct op_pod, host_ip), co_jnode_str(status, "hostIP"));
+}
+
+static struct op_meta decode_meta(const struct co_jnode *meta) {
+    const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
+    struct op_meta m = {.name = co_jnode_str(meta, "name"),
+        .ns = co_jnode_str(meta, "namespace"),
+        .uid = co_jnode_str(meta, "uid"),
+        .version = co_jnode_str(meta, "resourceVersion"),
+        .created = co_jnode_str(meta, "creationTimestamp"),
+        .deleting = deleted && !co_jnode_is(deleted, CO_J_NULL)};
+    co_jnode_each(o, co_jnode_get(meta, "ownerReferences")) {
+        if (co_jnode_is(co_jnode_get(o, "controller"), CO_J_TRUE)) {
+            m.owner_uid = co_jnode_str(o, "uid");
+            if (co_streq(co_jnode_str(o, "kind"), OP_KIND) &&
+                co_streq(co_jnode_str(o, "apiVersion"), OP_API_VERSION)) {
+                m.owner_job = co_jnode_str(o, "name");
+            }
+            break;
+        }
+    }
+    return m;
+}
+
+static struct op_pod *decode(const struct co_jnode *obj) {
+    struct op_pod pod = {.exit_code = -1};
+    struct op_packer p = {.n = 0};
+    struct op_meta meta = decode_meta(co_jnode_get(obj, "metadata"));
+    if (!op_pack_put_meta(&p, &meta, &pod.c)) {
+        return NULL;
+    }
+    decode_identity(obj, meta.owner_uid, meta.owner_job, &pod);
+    const struct co_jnode *status = co_jnode_get(obj, "status");
+    pod.phase = (uint8_t)decode_phase(co_jnode_str(status, "phase"));
+    decode_containers(status, &pod);
+    pod.asks_names = asks_names(obj, &pod);
+    pod.disrupted = is_disrupted(status);
+    const char *node = co_jnode_str(obj, "spec", "nodeName");
+    pod.scheduled = node && *node;
+    struct cause c = {.exit_code = -1};
+    if (pod.phase == OP_POD_FAILED) {
+        c = failure(status);
+    } else if (pod.phase != OP_POD_SUCCEEDED) {
+        c = waiting(status);
+    }
+    pod.exit_code = c.exit_code;
+    put_cause(&p, &c);
+    put_addresses(&p, status);
+    return op_pack(&p, &pod, sizeof(pod));
+}
+
+int op_pod_read(const char *text, size_t len, struct op_pod **ret, struct co_err *err) {
+    CO_AUTOJDOC struct co_jdoc doc = {0};
+    int r = co_jdoc_read(text, len, "managedFields", &doc, err);
+    if (!r) {
+        *ret = decode(doc.node);
+        r = *ret ? 0 : co_err_set(err, CO_INVALID, "no metadata.name");
+    }
+    if (r) {
+        co_err_wrap(err, "pod");
+    }
+    return r;
+}
+
+struct op_pod *op_pod_decode(const json_t *obj) {
+    struct op_pod *pod = NULL;
+    CO_AUTOFREE char *text = co_json_dump(obj);
+    return op_pod_read(text, strlen(text), &pod, NULL) ? NULL : pod;
+}
+
+bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {
+    const char *const texts[][2] = {
+        {a->c.name, b->c.name},
+        {a->c.ns, b->c.ns},
+        {a->c.uid, b->c.uid},
+        {a->c.owner_uid, b->c.owner_uid},
+        {a->c.owner_job, b->c.owner_job},
+        {a->ip[0], b->ip[0]},
+        {a->ip[1], b->ip[1]},
+        {a->host_ip, b->host_ip},
+        {a->container, b->container},
+        {a->reason, b->reason},
+        {a->message, b->message},
+        {a->finished, b->finished},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
+        if (strcmp(texts[i][0], texts[i][1]) != 0) {
+            return true;
+        }
+    }
+    return a->c.deleting != b->c.deleting || a->exit_code != b->exit_code || a->index != b->index ||
+           a->attempt != b->attempt || a->restarts != b->restarts || a->role != b->role ||
+           a->phase != b->phase || a->told != b->told || a->coord != b->coord ||
+           a->passed != b->passed || a->ready != b->ready || a->disrupted != b->disrupted ||
+           a->asks_names != b->asks_names;
+}

@@ -1,0 +1,49 @@
+#include "operator/api/testkit.h"
+#include "operator/control/view.h"
+
+static void on_entry(void *arg, struct op_entry *e) {
+    (void)arg;
+    (void)e;
+}
+
+static void put(struct op_store *s, const char *version, const char *phase) {
+    CO_AUTOFREE char *text =
+        co_xasprintf("{'metadata':{'name':'x','namespace':'ns','uid':'u','resourceVersion':'%s'},"
+                     "'spec':{},'status':{'phase':'%s'}}",
+            version, phase);
+    CO_AUTOJSON json_t *j = tk_json(text);
+    op_store_put(s, OP_STORE_JOBS, j, 0);
+}
+
+static void a_job_is_parsed_once_a_text(void **state) {
+    (void)state;
+    struct op_store s;
+    struct op_view_memo memo = {0};
+    struct op_job *job[4];
+    op_store_init(&s, on_entry, on_entry, NULL);
+    put(&s, "1", "Pending");
+    const struct op_entry *e = op_store_entry(&s, "ns", "x");
+    assert_int_equal(op_view_job_again(&memo, e, &job[0], NULL), 0);
+    assert_int_equal(op_view_job_again(&memo, e, &job[1], NULL), 0);
+    assert_ptr_equal(job[0], job[1]);
+    put(&s, "2", "Running");
+    assert_int_equal(op_view_job_again(&memo, e, &job[2], NULL), 0);
+    assert_int_equal(job[0]->phase, OP_PHASE_PENDING);
+    assert_int_equal(job[2]->phase, OP_PHASE_RUNNING);
+    /* The entry of another job may stand where this one stood. */
+    CO_AUTOJSON json_t *gone = tk_json("{'metadata':{'name':'x','namespace':'ns'}}");
+    op_store_remove(&s, OP_STORE_JOBS, gone);
+    put(&s, "3", "Failed");
+    assert_int_equal(op_view_job_again(&memo, op_store_entry(&s, "ns", "x"), &job[3], NULL), 0);
+    assert_int_equal(job[3]->phase, OP_PHASE_FAILED);
+    for (size_t i = 0; i < CO_ARRAY_LEN(job); i++) {
+        op_job_free(job[i]);
+    }
+    op_view_memo_done(&memo);
+    op_store_done(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_job_is_parsed_once_a_text)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
