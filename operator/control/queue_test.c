@@ -203,7 +203,7 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
     static const struct {
         double took_seconds;
         int64_t rest_ms;
-    } rows[] = {{0, 0}, {0.1, 1000}, {0.3, 3000}, {1000, 5000}};
+    } rows[] = {{0, 0}, {0.001, 50}, {0.06, 3000}, {1000, 5000}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         char name[8];
         (void)snprintf(name, sizeof(name), "j%zu", i);
