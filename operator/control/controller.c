@@ -7,6 +7,7 @@
 #include "operator/control/round.h"
 #include "operator/control/verdict.h"
 #include "operator/control/view.h"
+#include "operator/kube/clock.h"
 
 #include <string.h>
 #include <time.h>
@@ -105,7 +106,7 @@ static int plan_entry(struct op_controller *c, struct op_entry *e, const struct 
     op_round_failures(w->round, job->uid, &view.seen.failures, &view.seen.n_failures);
     view.seen.creates_max = op_round_room(w->round);
     uint16_t *taken = op_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
-    int r = op_plan_compute(job, &view.seen, co_wall_seconds(), &c->opts.settings, ret, err);
+    int r = op_plan_compute(job, &view.seen, op_kube_clock_seconds(), &c->opts.settings, ret, err);
     op_view_done(&view);
     free(taken);
     return r;
@@ -262,7 +263,7 @@ static void survey_entry(void *arg, const char *key, void *value) {
 void op_controller_gauges(const struct op_controller *c) {
     struct survey s = {.now_ms = co_now_ms()};
     co_map_each(&c->store.entries, survey_entry, &s);
-    int64_t waits = s.oldest ? co_wall_seconds() - s.oldest : 0;
+    int64_t waits = s.oldest ? op_kube_clock_seconds() - s.oldest : 0;
     const struct {
         enum op_metric row;
         double value;

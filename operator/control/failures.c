@@ -1,6 +1,7 @@
 #include "operator/control/failures.h"
 
 #include "common/loop.h"
+#include "operator/kube/clock.h"
 
 #include <string.h>
 
@@ -88,7 +89,7 @@ void op_failures_view(struct op_failures *f,
     const struct op_failure **ret, size_t *ret_n) {
     size_t n = 0;
     int64_t now = co_now_ms();
-    int64_t wall = co_wall_seconds();
+    int64_t wall = op_kube_clock_seconds();
     f->visible = co_xrealloc(f->visible, f->n, sizeof(*f->visible));
     for (struct op_failed_request **link = &f->first; *link;) {
         const struct op_failed_request *m = *link;

@@ -3,6 +3,7 @@
 #include "common/log.h"
 #include "common/map.h"
 #include "common/parse.h"
+#include "operator/kube/clock.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -122,7 +123,7 @@ static json_t *event_body(
     const struct op_recorder *r, const struct op_waiting_event *w, const char *name) {
     char first[32], last[32];
     co_time_format(w->since, first);
-    co_time_format(co_wall_seconds(), last);
+    co_time_format(op_kube_clock_seconds(), last);
     char message[MESSAGE_MAX + 1];
     (void)snprintf(message, sizeof(message), "%s", w->message);
     return json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s,s:s},s:s,s:o,s:s,s:{s:s},s:s,s:s,"
@@ -158,7 +159,7 @@ static bool counted(struct op_recorder *r, struct op_story *s, const struct op_w
     s->at = at;
     s->count += w->count;
     char now[32];
-    co_time_format(co_wall_seconds(), now);
+    co_time_format(op_kube_clock_seconds(), now);
     CO_AUTOJSON json_t *patch =
         json_pack("{s:I,s:s}", "count", (json_int_t)s->count, "lastTimestamp", now);
     send(r, OP_KUBE_PATCH, w->ns, s->warning, patch);
@@ -259,7 +260,7 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
         .ns = co_xstrdup(job->ns),
         .uid = co_xstrdup(job->uid),
         .version = co_xstrdup(job->resource_version),
-        .since = co_wall_seconds(),
+        .since = op_kube_clock_seconds(),
         .count = 1};
     *(*link ? &(*link)->next : link) = w;
     story->n_waiting++;

@@ -2,6 +2,7 @@
 
 #include "common/log.h"
 #include "operator/control/diff.h"
+#include "operator/kube/clock.h"
 
 enum {
     BACKOFF_MIN_MS = 1000,
@@ -119,7 +120,7 @@ static int64_t sooner(int64_t a, int64_t b) {
 static void round_end(struct op_round *r, int64_t wake_ms) {
     int64_t now = co_now_ms();
     if (r->plan.wake_at) {
-        int64_t in = r->plan.wake_at * 1000 - co_wall_ms();
+        int64_t in = r->plan.wake_at * 1000 - op_kube_clock_ms();
         wake_ms = sooner(wake_ms, now + (in > 0 ? in : 10));
     }
     if (r->creates.until > now) {

@@ -2,6 +2,7 @@
 
 #include "common/parse.h"
 #include "operator/kube/client.h"
+#include "operator/kube/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -105,7 +106,7 @@ static void note_birth(struct op_entry *e, const json_t *obj) {
     const char *text = co_json_str(obj, "metadata", "creationTimestamp");
     e->created = 0;
     (void)!(text && co_parse_time("creationTimestamp", text, &e->created, NULL));
-    int64_t age = e->created ? co_wall_seconds() - e->created : 0;
+    int64_t age = e->created ? op_kube_clock_seconds() - e->created : 0;
     e->born_ms = e->phase ? 0 : co_now_ms() - (age >= LATE_S ? age * 1000 : 0);
     e->left_ms = 0;
 }

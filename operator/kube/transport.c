@@ -2,11 +2,13 @@
 
 #include "common/buf.h"
 #include "common/log.h"
+#include "operator/kube/clock.h"
 #include "operator/kube/status.h"
 
 #include <curl/curl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -426,13 +428,27 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg) {
     return len;
 }
 
+/* The value behind a header's name, NULL when it is another header. */
+static const char *header_value(const char *data, size_t len, const char *name) {
+    size_t n = strlen(name);
+    return len > n && !strncasecmp(data, name, n) ? data + n : NULL;
+}
+
 static size_t on_header(char *data, size_t size, size_t n, void *arg) {
-    static const char name[] = "retry-after:";
     struct op_kube_xfer *x = arg;
     size_t len = size * n;
-    if (len > sizeof(name) - 1 && !strncasecmp(data, name, sizeof(name) - 1)) {
-        x->retry_after_ms =
-            op_kube_retry_header_ms(data + sizeof(name) - 1, len - (sizeof(name) - 1));
+    const char *value = header_value(data, len, "retry-after:");
+    if (value) {
+        x->retry_after_ms = op_kube_retry_header_ms(value, (size_t)(data + len - value));
+    }
+    value = header_value(data, len, "date:");
+    if (value) {
+        char text[64]; /* of "Sat, 21 Nov 2026 22:43:57 GMT" */
+        snprintf(text, sizeof(text), "%.*s", (int)(data + len - value), value);
+        time_t stamp = curl_getdate(text, NULL);
+        if (stamp > 0) {
+            op_kube_clock_heard(stamp);
+        }
     }
     return len;
 }

@@ -1,0 +1,49 @@
+#include "operator/kube/clock.h"
+
+#include "common/loop.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* What the stamps heard one after another leave, all against this moment. */
+static void test_what_replies_say_is_believed(void **state) {
+    (void)state;
+    static const struct {
+        const char *what;
+        int64_t stamps[12], expected; /* seconds from now; 0 ends the stamps */
+    } rows[] = {
+        {"the server's clock is another", {-3600}, -3600},
+        {"a slower reply changes nothing", {500, 498}, 500},
+        {"a faster one is the better", {500, 501}, 501},
+        {"some very slow ones, too", {500, 100, 100, 100, 100, 100, 100, 100, 500, 100}, 500},
+        {"a clock that was set back", {500, 100, 100, 100, 100, 100, 100, 100, 101}, 101},
+        {"a clock that was set forward", {500, 9000}, 9000},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        op_kube_clock_forget();
+        int64_t now = co_wall_seconds();
+        for (const int64_t *s = rows[i].stamps; *s; s++) {
+            op_kube_clock_heard(now + *s);
+        }
+        print_message("%s\n", rows[i].what);
+        assert_in_range(op_kube_clock_seconds() - (now + rows[i].expected), 0, 5);
+    }
+}
+
+static void test_before_any_reply_it_is_this_machines_clock(void **state) {
+    (void)state;
+    op_kube_clock_forget();
+    int64_t wall = co_wall_seconds();
+    assert_in_range(op_kube_clock_seconds() - wall, 0, 5);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_replies_say_is_believed),
+        cmocka_unit_test(test_before_any_reply_it_is_this_machines_clock),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
