@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("PADDLE_BIN", ROOT / "build/bin"))
 SANITIZED = "PADDLE_SANITIZED" in os.environ     # memory then says more about the sanitizer
 GROUP = ("batch.paddlepaddle.org", "v1")
+NODE = {"4": "10.250.0.10", "6": "fd00:250::10"}    # the address of every node
 
 
 def wait_for(what, seconds=20, why="", every=0.02):
@@ -264,7 +265,7 @@ class Kubelet(threading.Thread):
             state = {"terminated": {"exitCode": end[0], "reason": "Error" if end[0] else "Completed", "message": end[1]}}
         # With the uid: not about another pod that has the name by now.
         body = {"metadata": {"uid": pod.metadata.uid},
-                "status": {"phase": phase, "podIP": ip.split(",")[0], "podIPs": [{"ip": i} for i in ip.split(",")], "hostIP": "10.250.0.10",
+                "status": {"phase": phase, "podIP": ip.split(",")[0], "podIPs": [{"ip": i} for i in ip.split(",")], "hostIP": NODE[self.family[0]],
                            "containerStatuses": [{"name": c.name, "ready": running, "restartCount": 0, "image": c.image,
                                                   "imageID": "x", "state": state} for c in pod.spec.containers]}}
         try:

@@ -1,11 +1,10 @@
-"""How pods reach each other: names, addresses of both families, ports on nodes; and an API server on IPv6."""
+"""How pods reach each other: names, addresses of both families, ports on nodes; and a cluster of IPv6 alone."""
 import re
-import subprocess
 
 import pytest
-import yaml
 
-from rig import free_port, wait_for
+from kubernetes import client
+from rig import ControlPlane, Kubelet, wait_for
 from test_operator import configmap
 
 
@@ -42,7 +41,6 @@ def test_dns_mode_needs_no_addresses(plane, operator, kubelet, ns):
 
 
 def kubernetes_slices(plane, ns):
-    from kubernetes import client
     return client.DiscoveryV1Api().list_namespaced_endpoint_slice(ns).items
 
 
@@ -91,24 +89,46 @@ def test_host_ports_are_kept_apart_across_restarts(plane, operator, kubelet, ns)
     assert not kubelet.twice(ns)
 
 
-@pytest.fixture
-def on_ipv6(plane, tmp_path):
-    """A kubeconfig whose server is on ::1."""
-    port, target = free_port(), plane.server.removeprefix("https://")
-    p = subprocess.Popen(["socat", f"TCP6-LISTEN:{port},bind=[::1],fork,reuseaddr", f"TCP:{target}"], stdin=subprocess.DEVNULL)
-    config = yaml.safe_load(open(plane.kubeconfig))
-    cluster = config["clusters"][0]["cluster"]
-    cluster["server"] = f"https://[::1]:{port}"
-    cluster["tls-server-name"] = "kubernetes.default"
-    (tmp_path / "config").write_text(yaml.safe_dump(config))
-    yield tmp_path / "config"
-    p.terminate()
-    p.wait(10)
+@pytest.fixture(scope="module")
+def plane6():
+    """A cluster that knows IPv6 alone: API server, Services, pods, nodes."""
+    p = ControlPlane("--v=1", up=["--ipv6"])
+    k = Kubelet(p)
+    k.family = "6"
+    yield p
+    k.stopping = True
+    p.down()
 
 
-def test_api_server_on_ipv6(plane, operator, kubelet, ns, on_ipv6):
-    o = operator("--metrics-bind-address=[::1]:0", kubeconfig=on_ipv6)
-    kubelet.family = "6"
-    plane.create(ns, "j")
-    plane.wait_phase(ns, "j", "Running")
+POD6 = r"\[fd00::\w+\]"
+
+
+@pytest.mark.parametrize("intranet,server,trainer", [
+    ("PodIP", POD6, POD6),
+    ("Service", "j-ps-0", "j-worker-[01]"),
+    ("DNS", r"j-ps-0\.j", r"j-worker-[01]\.j"),
+    # In the play the pods of hosts have addresses of their own.
+    ("Host", POD6, POD6)])
+def test_cluster_of_ipv6_alone(plane6, operator, intranet, server, trainer):
+    ns = plane6.namespace(intranet.lower())
+    o = operator(f"--namespace={ns}", kubeconfig=plane6.kubeconfig)
+    plane6.create(ns, "j", ps=1, worker=2, intranet=intranet, withGloo=1)
+    plane6.wait_phase(ns, "j", "Running")
     assert "server=https://[::1]:" in o.text()
+    data = configmap(plane6, ns, "j").data
+    port = data["PADDLE_PORT"]
+    assert re.fullmatch(f"{server}:{port}", data["PADDLE_PSERVERS_IP_PORT_LIST"]), data
+    assert re.fullmatch(f"{trainer}:{port},{trainer}:{port}", data["PADDLE_TRAINER_ENDPOINTS"]), data
+    assert re.fullmatch(f"{server}:{int(port) + 18}", data["PADDLE_GLOO_HTTP_ENDPOINT"]), data
+    services = plane6.core.list_namespaced_service(ns).items
+    assert len(services) == {"Service": 3, "DNS": 1}.get(intranet, 0)
+    for s in services:
+        assert s.spec.ip_families == ["IPv6"] and (s.spec.cluster_ip == "None" or s.spec.cluster_ip.startswith("fd00:10:96:")), s.spec
+    # What the cluster's DNS and proxies answer from.
+    if services:
+        addresses = {p.status.pod_ip for p in plane6.pods(ns).values()}
+        slices = client.DiscoveryV1Api(plane6.core.api_client)
+        found = lambda: slices.list_namespaced_endpoint_slice(ns).items
+        wait_for(lambda: {a for s in found() for e in s.endpoints or [] for a in e.addresses} == addresses, 30,
+                 lambda: f"{found()}, expected {addresses}")
+        assert {s.address_type for s in found()} == {"IPv6"}
