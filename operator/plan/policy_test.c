@@ -255,6 +255,43 @@ static void what_a_failure_means(void **state) {
     }
 }
 
+/* What kubelet 1.35 says of a pod whose template restarts its containers in place (KEP-5532): the
+ * container that asked for it has ended, all are gone, the gate runs anew, all run. */
+static void containers_that_restart_in_place_restart_no_group(void **state) {
+    (void)state;
+#define INIT(state) "'initContainerStatuses':[{'name':'coord-paddle'," state "}],"
+#define MAIN(state) "'containerStatuses':[{'name':'main'," state "}]}"
+#define GONE(code)                                                                                 \
+    "'restartCount':1,'state':{'waiting':{'reason':'RestartingAllContainers'}},'lastState':{"      \
+    "'terminated':{'exitCode':" code ",'reason':'RestartingAllContainers'}}"
+#define STATUS(phase) "{'phase':'" phase "','podIP':'10.0.0.1',"
+    static const struct {
+        const char *status, *phase, *reason, *container_restarts;
+    } rows[] = {
+        {STATUS("Running") INIT("'ready':true,'state':{'terminated':{'exitCode':0}}")
+                MAIN("'state':{'terminated':{'exitCode':42,'reason':'Error'}}"),
+            "Starting", "", ""},
+        {STATUS("Running") INIT(GONE("137")) MAIN(GONE("137")), "Starting",
+            "RestartingAllContainers", "2"},
+        {STATUS("Pending") INIT("'restartCount':1,'state':{'running':{}}") MAIN(GONE("137")),
+            "Starting", "RestartingAllContainers", "2"},
+        {STATUS("Running") INIT("'restartCount':1,'ready':true,'state':{'terminated':{'exitCode':0}"
+                                "}") MAIN("'restartCount':1,'ready':true,'state':{'running':{}}"),
+            "Running", "", "2"},
+    };
+    struct tk_cluster c = running_cluster(TWO LIMIT(1));
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        tk_pod_status(&c, "x-worker-0", rows[i].status);
+        expect_actions(&c, "");
+        expect_status(&c, "phase", rows[i].phase);
+        expect_status(&c, "reason", rows[i].reason);
+        expect_status(&c, "containerRestarts", rows[i].container_restarts);
+        expect_status(&c, "restarts", "0");
+        rest(&c);
+    }
+    tk_done(&c);
+}
+
 /* ---- pods that are taken away --------------------------------------------------------------- */
 
 static void mark_deleted(struct tk_cluster *c, const char *name) {
@@ -575,6 +612,7 @@ int main(void) {
         cmocka_unit_test(old_pods_that_do_not_end_are_named),
         cmocka_unit_test(a_lost_status_does_not_end_an_attempt),
         cmocka_unit_test(what_a_failure_means),
+        cmocka_unit_test(containers_that_restart_in_place_restart_no_group),
         cmocka_unit_test(a_pod_that_is_deleted_while_others_run_restarts_the_group),
         cmocka_unit_test(scaling_and_elastic_jobs_restart_no_group),
         cmocka_unit_test(a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt),

@@ -52,6 +52,23 @@ def test_killed_worker_restarts_the_group_and_the_job_completes(space):
         follower.stop()
 
 
+def test_containers_that_their_template_restarts_in_place_are_no_failure(space):
+    """restartPolicyRules (Kubernetes 1.35); the second time the container finds what the first has left."""
+    script = "[ -e /scratch/again ] && { sleep 1; exit 0; }; : >/scratch/again; exit 42"
+    rules = {"restartPolicy": "Never", "volumeMounts": [{"name": "scratch", "mountPath": "/scratch"}], "restartPolicyRules": [
+        {"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]}
+    follower = Follower(space)
+    try:
+        space.create(make("inplace", worker=role(script, 2, container=rules, volumes=[{"name": "scratch", "emptyDir": {}}]),
+                          ps=role(SERVE, 1), backoffLimit=1, cleanPodPolicy="Never"))
+        space.wait_phase("inplace", "Completed", 60, never=("Failed", "Restarting"))
+        status = space.job("inplace")["status"]
+        assert (status["restarts"], status["containerRestarts"], status.get("attempt", 0)) == (0, 2, 0), status
+        assert {n: len(u) for n, u in follower.uids.items()} == {f"inplace-{n}": 1 for n in ("ps-0", "worker-0", "worker-1")}
+    finally:
+        follower.stop()
+
+
 def test_first_cause_is_the_last_line_of_the_termination_message(space):
     script = "echo 'batch 7: weight is not a number' >/dev/termination-log; exit 3"
     space.create(make("cause", worker=role(script)))
