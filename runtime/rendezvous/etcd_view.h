@@ -9,8 +9,9 @@
  * and ours, all JSON:
  *
  *     /paddlerun/{job}/node/{name}       {"id", "host", "ready": the round it is ready for} (lease)
- *     /paddlerun/{job}/round             {"round", "restarts", "nodes": [name by rank], "paddles":
- * [name]} /paddlerun/{job}/again             {"round", "why"}: that round shall end
+ *     /paddlerun/{job}/round             {"round", "restarts", "nodes": [name by rank],
+ *                                         "paddles": [name]}
+ *     /paddlerun/{job}/again             {"round", "why"}: that round shall end
  *     /paddlerun/{job}/done/{name}       {"round"}: its workers ended well (10 minutes)
  *     /paddlerun/{job}/why/{name}        {"round", "code", "why"}: its last words (10 minutes);
  *                                         code < 0: asked to stop, 0: as another one was lost
