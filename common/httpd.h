@@ -25,9 +25,7 @@ struct co_httpd_options {
     const char *cert, *key; /* as co_httpd_secure, from the start; borrowed for the call */
 };
 
-/* Listens on addr ("0.0.0.0:8080", ":8080" = all families, port 0 = any).  routes must stay
- * valid.  CO_UNAVAILABLE when the address is taken, named in the message.  A host name that is
- * no address is looked up, blocking. */
+/* Listens on addr, see co_listen.  routes must stay valid. */
 CO_MUST_CHECK int co_httpd_open(struct co_loop *l, const char *addr,
     const struct co_http_route *routes, size_t n_routes, void *arg,
     const struct co_httpd_options *options, struct co_httpd **ret, struct co_err *err);

@@ -467,30 +467,7 @@ static void thousands_of_deferred_requests_are_answered(void **state) {
     free(fds);
 }
 
-static void addresses_are_checked(void **state) {
-    struct world *w = *state;
-    struct co_httpd *h = NULL;
-    struct co_err err;
-    char taken[64];
-    (void)snprintf(taken, sizeof(taken), "127.0.0.1:%u", co_httpd_port(w->h));
-    assert_int_equal(co_httpd_open(w->l, taken, routes, 1, w, NULL, &h, &err), CO_UNAVAILABLE);
-    assert_non_null(strstr(err.msg, taken));
-    assert_int_equal(co_httpd_open(w->l, "8080", routes, 1, w, NULL, &h, &err), CO_INVALID);
-    assert_int_equal(co_httpd_open(w->l, "[::1:0", routes, 1, w, NULL, &h, &err), CO_INVALID);
-    assert_true(co_httpd_open(w->l, "192.0.2.1:0", routes, 1, w, NULL, &h, &err) < 0);
-    assert_null(h);
-}
-
-static void localhost_is_the_ipv4_loopback(void **state) {
-    struct world *w = *state;
-    struct co_err err;
-    co_httpd_close(co_steal_ptr(w->h));
-    assert_int_equal(
-        co_httpd_open(w->l, "localhost:0", routes, CO_ARRAY_LEN(routes), w, NULL, &w->h, &err), 0);
-    expect(w, "GET /hello HTTP/1.1\r\n" CLOSE "\r\n", "200", "hello\n");
-}
-
-static void no_host_listens_on_both_families(void **state) {
+static void a_peer_is_named_by_its_own_family(void **state) {
     struct world *w = *state;
     struct co_err err;
     co_httpd_close(co_steal_ptr(w->h));
@@ -560,9 +537,7 @@ int main(void) {
         T(closing_ends_what_is_deferred_and_sends_what_was_answered),
         T(closing_from_a_handler_is_safe),
         T(thousands_of_deferred_requests_are_answered),
-        T(addresses_are_checked),
-        T(localhost_is_the_ipv4_loopback),
-        T(no_host_listens_on_both_families),
+        T(a_peer_is_named_by_its_own_family),
         T(descriptors_close_on_exec_and_none_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

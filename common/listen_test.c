@@ -1,0 +1,112 @@
+#include "common/listen.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <cmocka.h>
+
+static int open_at(const char *addr) {
+    struct co_err err = {0};
+    int fd = -1;
+    if (co_listen(addr, &fd, &err)) {
+        fail_msg("%s", err.msg);
+    }
+    assert_int_not_equal(co_listen_port(fd), 0);
+    return fd;
+}
+
+/* 0 or an errno. */
+static int dial(const char *ip, uint16_t port) {
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+    bool is_v4 = inet_pton(AF_INET, ip, &v4.sin_addr) == 1;
+    CO_AUTOCLOSE int fd = socket(is_v4 ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (!is_v4) {
+        assert_int_equal(inet_pton(AF_INET6, ip, &v6.sin6_addr), 1);
+    }
+    const struct sockaddr *a = is_v4 ? (const void *)&v4 : (const void *)&v6;
+    return connect(fd, a, is_v4 ? sizeof(v4) : sizeof(v6)) < 0 ? errno : 0;
+}
+
+static bool has_ipv6(void) {
+    CO_AUTOCLOSE int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    return fd >= 0 && bind(fd, (const struct sockaddr *)&a, sizeof(a)) == 0;
+}
+
+static void it_listens_where_it_was_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *addr;
+        bool v4, v6;
+    } rows[] = {
+        {"127.0.0.1:0", true, false},
+        {"localhost:0", true, false},
+        {"[::1]:0", false, true},
+        {":0", true, true},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        if (!rows[i].v4 && !has_ipv6()) {
+            continue; /* nowhere to listen */
+        }
+        CO_AUTOCLOSE int fd = open_at(rows[i].addr);
+        int v4 = dial("127.0.0.1", co_listen_port(fd));
+        int v6 = dial("::1", co_listen_port(fd));
+        if ((v4 == 0) != rows[i].v4 || (has_ipv6() && (v6 == 0) != rows[i].v6)) {
+            fail_msg("%s: %s, %s", rows[i].addr, strerror(v4), strerror(v6));
+        }
+    }
+}
+
+static void what_is_no_address_is_named(void **state) {
+    (void)state;
+    CO_AUTOCLOSE int fd = open_at("127.0.0.1:0");
+    char taken[64];
+    (void)snprintf(taken, sizeof(taken), "127.0.0.1:%u", co_listen_port(fd));
+    const struct {
+        const char *addr;
+        int code;
+    } rows[] = {
+        {taken, CO_UNAVAILABLE},
+        {"8080", CO_INVALID},
+        {"[::1:0", CO_INVALID},
+        {"127.0.0.1:70000", CO_INVALID},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct co_err err = {0};
+        int other = -1;
+        int r = co_listen(rows[i].addr, &other, &err);
+        if (r != rows[i].code || !strstr(err.msg, rows[i].addr) || other != -1) {
+            fail_msg("%s: %d, %s", rows[i].addr, r, err.msg);
+        }
+    }
+    struct co_err err = {0};
+    int other = -1;
+    assert_true(co_listen("192.0.2.1:0", &other, &err) < 0); /* nobody has it (RFC 5737) */
+}
+
+static void it_does_not_block_and_is_not_inherited(void **state) {
+    (void)state;
+    CO_AUTOCLOSE int fd = open_at(":0");
+    assert_true(fcntl(fd, F_GETFL) & O_NONBLOCK);
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    assert_int_equal(accept(fd, NULL, NULL), -1);
+    assert_int_equal(errno, EAGAIN);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_listens_where_it_was_told),
+        cmocka_unit_test(what_is_no_address_is_named),
+        cmocka_unit_test(it_does_not_block_and_is_not_inherited),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
