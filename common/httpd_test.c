@@ -100,8 +100,7 @@ static const struct co_http_route routes[] = {
     {"GET", "/both", defer_and_answer},
 };
 
-static const struct co_httpd_options options = {
-    .max_connections = 4096, .max_body = 100, .idle_seconds = 1};
+static const struct co_httpd_options options = {.max_connections = 4096, .max_body = 100};
 
 static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
@@ -310,6 +309,11 @@ static void a_connection_serves_many_requests(void **state) {
 
 static void an_idle_connection_is_closed(void **state) {
     struct world *w = *state;
+    static const struct co_httpd_options hasty = {.idle_seconds = 1};
+    co_httpd_close(co_steal_ptr(w->h));
+    assert_int_equal(
+        co_httpd_open(w->l, "127.0.0.1:0", routes, CO_ARRAY_LEN(routes), w, &hasty, &w->h, NULL),
+        0);
     int fd = dial(co_httpd_port(w->h));
     struct co_buf b = CO_BUF(4096);
     say(fd, "GET /hel");
