@@ -1,11 +1,11 @@
 #include "operator/kube/transport.h"
 
 #include "common/buf.h"
-#include "common/log.h"
 #include "operator/kube/clock.h"
+#include "operator/kube/endpoint.h"
+#include "operator/kube/multi.h"
 #include "operator/kube/status.h"
 
-#include <curl/curl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -26,12 +26,11 @@ enum {
     UPLOAD_BUFFER = 16 * 1024,
 };
 
-/* Connections that share fate: a libcurl multi handle on the loop. */
+/* Connections that share fate. */
 struct pool {
     struct op_kube_transport *t;
     struct pool *next; /* in t->retired */
-    CURLM *multi;
-    struct co_timer *timer;
+    struct op_kube_multi multi;
     size_t active;              /* transfers */
     bool retired;               /* no new transfers; freed with the last one */
     struct op_kube_xfer *fresh; /* streams with undelivered data */
@@ -39,11 +38,8 @@ struct pool {
 
 struct op_kube_transport {
     struct co_loop *loop;
-    const struct op_kube_config *cfg;
+    struct op_kube_endpoint endpoint;
     char *user_agent;
-    char *base;               /* scheme://host:port/prefix of URLs */
-    char *host_header;        /* with tls-server-name: "Host: ..." */
-    struct curl_slist *route; /* with tls-server-name: CURLOPT_CONNECT_TO */
     struct pool *requests, *streams;
     struct pool *retired;
     struct co_timer *reaper; /* frees retired pools outside of their own callbacks */
@@ -74,7 +70,7 @@ struct op_kube_xfer {
     char curl_error[CURL_ERROR_SIZE];
 };
 
-/* ---- a pool on the loop ---- */
+/* ---- a pool ---- */
 
 static void fresh_remove(struct op_kube_xfer *x) {
     if (!x->is_fresh) {
@@ -108,7 +104,7 @@ static void xfer_free(struct op_kube_xfer *x) {
     struct pool *p = x->pool;
     struct op_kube_transport *t = p->t;
     fresh_remove(x);
-    curl_multi_remove_handle(p->multi, x->easy);
+    curl_multi_remove_handle(p->multi.curl, x->easy);
     if (t->n_spare < SPARE_MAX) {
         curl_easy_reset(x->easy);
         t->spare[t->n_spare++] = x->easy;
@@ -178,7 +174,7 @@ static void finish(struct op_kube_xfer *x, CURLcode rc) {
         co_err_set(&err, code, "an answer of more than %zu bytes", x->reply.max);
     } else if (code) {
         const char *detail = x->curl_error[0] ? x->curl_error : curl_easy_strerror(rc);
-        co_err_set(&err, code, "%s: %s", t->cfg->server, detail);
+        co_err_set(&err, code, "%s: %s", t->endpoint.cfg->server, detail);
     }
     /* Whatever is at the other end of that connection may be gone without a word, and only new
      * connections tell. */
@@ -220,13 +216,14 @@ static bool delivers(struct op_kube_xfer *x) {
     return x->stream && status >= 200 && status < 300;
 }
 
-static void after_action(struct pool *p) {
+static void after_action(void *arg) {
+    struct pool *p = arg;
     while (p->fresh) {
         deliver(p->fresh);
     }
     CURLMsg *m;
     int left;
-    while ((m = curl_multi_info_read(p->multi, &left))) {
+    while ((m = curl_multi_info_read(p->multi.curl, &left))) {
         if (m->msg == CURLMSG_DONE) {
             struct op_kube_xfer *x = NULL;
             CURLcode rc = m->data.result;
@@ -236,72 +233,9 @@ static void after_action(struct pool *p) {
     }
 }
 
-static void on_timer(void *arg) {
-    struct pool *p = arg;
-    int running;
-    curl_multi_socket_action(p->multi, CURL_SOCKET_TIMEOUT, 0, &running);
-    after_action(p);
-}
-
-static int timer_changed(CURLM *multi, long timeout_ms, void *arg) {
-    (void)multi;
-    struct pool *p = arg;
-    if (timeout_ms < 0) {
-        co_timer_stop(p->timer);
-    } else {
-        co_timer_start(p->timer, timeout_ms);
-    }
-    return 0;
-}
-
-struct sock {
-    struct pool *pool;
-    struct co_poll *poll;
-    curl_socket_t fd;
-};
-
-static void on_socket(void *arg, int events) {
-    struct sock *s = arg;
-    struct pool *p = s->pool;
-    int mask = ((events & CO_POLL_IN) ? CURL_CSELECT_IN : 0) |
-               ((events & CO_POLL_OUT) ? CURL_CSELECT_OUT : 0);
-    int running;
-    curl_multi_socket_action(p->multi, s->fd, mask, &running);
-    after_action(p);
-}
-
-static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg) {
-    (void)easy;
-    struct pool *p = arg;
-    struct sock *s = socket_arg;
-    if (what == CURL_POLL_REMOVE) {
-        if (s) {
-            co_poll_free(s->poll);
-            free(s);
-            curl_multi_assign(p->multi, fd, NULL);
-        }
-        return 0;
-    }
-    if (!s) {
-        struct co_err err = {0};
-        s = co_xcalloc(1, sizeof(*s));
-        *s = (struct sock){.pool = p, .fd = fd};
-        if (co_poll_new(p->t->loop, fd, on_socket, s, &s->poll, &err)) {
-            co_log_error("cannot watch a socket", CO_E(&err));
-            free(s);
-            return -1;
-        }
-        curl_multi_assign(p->multi, fd, s);
-    }
-    co_poll_set(s->poll,
-        ((what & CURL_POLL_IN) ? CO_POLL_IN : 0) | ((what & CURL_POLL_OUT) ? CO_POLL_OUT : 0));
-    return 0;
-}
-
 static void pool_free(struct pool *p) {
     if (p) {
-        curl_multi_cleanup(p->multi);
-        co_timer_free(p->timer);
+        op_kube_multi_done(&p->multi);
         free(p);
     }
 }
@@ -309,18 +243,10 @@ static void pool_free(struct pool *p) {
 static struct pool *pool_new(struct op_kube_transport *t) {
     struct pool *p = co_xcalloc(1, sizeof(*p));
     p->t = t;
-    p->multi = curl_multi_init();
-    if (!p->multi) {
+    if (!op_kube_multi_init(&p->multi, t->loop, STREAMS_A_CONNECTION, after_action, p)) {
         free(p);
         return NULL;
     }
-    p->timer = co_timer_new(t->loop, on_timer, p);
-    curl_multi_setopt(p->multi, CURLMOPT_SOCKETFUNCTION, socket_changed);
-    curl_multi_setopt(p->multi, CURLMOPT_SOCKETDATA, p);
-    curl_multi_setopt(p->multi, CURLMOPT_TIMERFUNCTION, timer_changed);
-    curl_multi_setopt(p->multi, CURLMOPT_TIMERDATA, p);
-    curl_multi_setopt(p->multi, CURLMOPT_PIPELINING, (long)CURLPIPE_MULTIPLEX);
-    curl_multi_setopt(p->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, (long)STREAMS_A_CONNECTION);
     return p;
 }
 
@@ -343,31 +269,6 @@ void op_kube_transport_distrust_streams(struct op_kube_transport *t) {
 
 /* ---- the transport ---- */
 
-/* libcurl takes the name to verify from the URL: with tls-server-name the URL names that, and
- * the connection is routed to the server; the Host header stays the server's. */
-static int set_server_name(struct op_kube_transport *t, struct co_err *err) {
-    const struct op_kube_config *cfg = t->cfg;
-    if (!cfg->tls_server_name || strncmp(cfg->server, "https://", 8) != 0) {
-        t->base = co_xstrdup(cfg->server);
-        return 0;
-    }
-    const char *authority = cfg->server + 8;
-    size_t n = strcspn(authority, "/");
-    const char *prefix = authority + n;
-    CO_AUTOFREE char *host = co_xstrndup(authority, n);
-    char *bracket = strrchr(host, ']');
-    char *colon = strrchr(bracket ? bracket : host, ':');
-    CO_AUTOFREE char *port = co_xstrdup(colon ? colon + 1 : "443");
-    t->host_header = co_xasprintf("Host: %s", host);
-    if (colon) {
-        *colon = '\0';
-    }
-    CO_AUTOFREE char *route = co_xasprintf("%s:%s:%s:%s", cfg->tls_server_name, port, host, port);
-    t->route = curl_slist_append(NULL, route);
-    t->base = co_xasprintf("https://%s:%s%s", cfg->tls_server_name, port, prefix);
-    return t->route ? 0 : co_err_set(err, CO_NOMEMORY, "no memory for a route");
-}
-
 int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg,
     const char *user_agent, struct op_kube_transport **ret, struct co_err *err) {
     static bool initialised;
@@ -377,11 +278,10 @@ int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg
     initialised = true;
     struct op_kube_transport *t = co_xcalloc(1, sizeof(*t));
     t->loop = loop;
-    t->cfg = cfg;
     t->one_each = strncmp(cfg->server, "https:", 6) != 0;
     t->user_agent = co_xstrdup(user_agent);
     t->reaper = co_timer_new(loop, reap, t);
-    int rc = set_server_name(t, err);
+    int rc = op_kube_endpoint_init(&t->endpoint, cfg, err);
     if (rc) {
         op_kube_transport_free(t);
         return rc;
@@ -405,9 +305,7 @@ void op_kube_transport_free(struct op_kube_transport *t) {
         curl_easy_cleanup(t->spare[--t->n_spare]);
     }
     co_timer_free(t->reaper);
-    curl_slist_free_all(t->route);
-    free(t->base);
-    free(t->host_header);
+    op_kube_endpoint_done(&t->endpoint);
     free(t->user_agent);
     free(t);
 }
@@ -462,32 +360,6 @@ static int on_new_socket(void *arg, curl_socket_t fd, curlsocktype purpose) {
     return CURL_SOCKOPT_OK;
 }
 
-static void set_blob(CURL *easy, CURLoption option, const char *pem) {
-    if (pem) {
-        struct curl_blob blob = {
-            .data = (void *)(uintptr_t)pem, .len = strlen(pem), .flags = CURL_BLOB_NOCOPY};
-        curl_easy_setopt(easy, option, &blob);
-    }
-}
-
-static void set_security(
-    CURL *e, const struct op_kube_config *cfg, const struct op_kube_xfer_opts *opts) {
-    curl_easy_setopt(e, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(e, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-    curl_easy_setopt(e, CURLOPT_SSL_VERIFYPEER, cfg->insecure ? 0L : 1L);
-    curl_easy_setopt(e, CURLOPT_SSL_VERIFYHOST, cfg->insecure ? 0L : 2L);
-    set_blob(e, CURLOPT_CAINFO_BLOB, cfg->ca);
-    if (opts->cert || cfg->cert) {
-        curl_easy_setopt(e, CURLOPT_SSLCERTTYPE, "PEM");
-        curl_easy_setopt(e, CURLOPT_SSLKEYTYPE, "PEM");
-        set_blob(e, CURLOPT_SSLCERT_BLOB, opts->cert ? opts->cert : cfg->cert);
-        set_blob(e, CURLOPT_SSLKEY_BLOB, opts->cert ? opts->key : cfg->key);
-    }
-    if (cfg->proxy_url) {
-        curl_easy_setopt(e, CURLOPT_PROXY, cfg->proxy_url);
-    }
-}
-
 static void set_connection(CURL *e, struct op_kube_xfer *x, const struct op_kube_xfer_opts *opts) {
     const struct op_kube_transport *t = x->pool->t;
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
@@ -502,9 +374,6 @@ static void set_connection(CURL *e, struct op_kube_xfer *x, const struct op_kube
     curl_easy_setopt(e, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_IDLE_S);
     curl_easy_setopt(e, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);
     curl_easy_setopt(e, CURLOPT_SOCKOPTFUNCTION, on_new_socket);
-    if (t->route) {
-        curl_easy_setopt(e, CURLOPT_CONNECT_TO, t->route);
-    }
     curl_easy_setopt(e, CURLOPT_PRIVATE, x);
     curl_easy_setopt(e, CURLOPT_ERRORBUFFER, x->curl_error);
     curl_easy_setopt(e, CURLOPT_WRITEFUNCTION, on_body);
@@ -534,7 +403,7 @@ static int set_message(
     int rc = add_header(x, accept, err);
     rc = rc ? rc : add_header(x, "Expect:", err);
     rc = rc ? rc : add_header(x, type, err);
-    rc = rc ? rc : add_header(x, t->host_header, err);
+    rc = rc ? rc : add_header(x, t->endpoint.host_header, err);
     rc = rc ? rc : add_header(x, opts->authorization, err);
     if (rc) {
         return rc;
@@ -572,7 +441,7 @@ int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *op
     *x = (struct op_kube_xfer){
         .pool = pool,
         .easy = easy,
-        .url = co_xasprintf("%s%s", t->base, opts->path),
+        .url = co_xasprintf("%s%s", t->endpoint.base, opts->path),
         .body = co_steal_ptr(body),
         .reply = CO_BUF(opts->reply_max),
         .retry_after_ms = -1,
@@ -583,9 +452,9 @@ int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *op
     };
     pool->active++;
     set_connection(easy, x, opts);
-    set_security(easy, t->cfg, opts);
+    op_kube_endpoint_apply(&t->endpoint, easy, opts->cert, opts->key);
     int rc = set_message(easy, x, opts, err);
-    if (!rc && curl_multi_add_handle(pool->multi, easy)) {
+    if (!rc && curl_multi_add_handle(pool->multi.curl, easy)) {
         rc = co_err_set(err, CO_INTERNAL, "libcurl refuses a transfer");
     }
     if (rc) {

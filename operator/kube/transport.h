@@ -1,4 +1,4 @@
-/* HTTP over libcurl on the loop: the only door to libcurl.
+/* HTTP over libcurl on the loop; of libcurl itself only multi.h and endpoint.h know beside it.
  *
  * Two pools of connections: one for requests (multiplexed), one for streams (watches), so that
  * a burst of the former never delays the latter.  Knows HTTP and TLS; knows no Kubernetes.

@@ -1,0 +1,98 @@
+#include "operator/kube/multi.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "operator/kube/fake_server.h"
+
+struct world {
+    struct co_loop *loop;
+    struct fake_server server;
+    struct op_kube_multi multi;
+    CURL *easy;
+    bool ended;
+    CURLcode result;
+    size_t received;
+};
+
+static void on_acted(void *arg) {
+    struct world *w = arg;
+    CURLMsg *m;
+    int left;
+    while ((m = curl_multi_info_read(w->multi.curl, &left))) {
+        w->ended = true;
+        w->result = m->data.result;
+    }
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *arg) {
+    struct world *w = arg;
+    (void)data;
+    w->received += size * n;
+    return size * n;
+}
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_true(fake_start(&w->server, w->loop));
+    assert_true(op_kube_multi_init(&w->multi, w->loop, 100, on_acted, w));
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    curl_multi_remove_handle(w->multi.curl, w->easy);
+    curl_easy_cleanup(w->easy);
+    op_kube_multi_done(&w->multi);
+    fake_stop(&w->server);
+    co_loop_free(w->loop);
+    free(w);
+    return 0;
+}
+
+static void transfer(struct world *w, const struct fake_step *step, long timeout_ms) {
+    char url[64];
+    (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/", w->server.port);
+    fake_script(&w->server, step, 1);
+    w->easy = curl_easy_init();
+    curl_easy_setopt(w->easy, CURLOPT_URL, url);
+    curl_easy_setopt(w->easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(w->easy, CURLOPT_TIMEOUT_MS, timeout_ms);
+    curl_easy_setopt(w->easy, CURLOPT_WRITEFUNCTION, on_body);
+    curl_easy_setopt(w->easy, CURLOPT_WRITEDATA, w);
+    assert_int_equal(curl_multi_add_handle(w->multi.curl, w->easy), CURLM_OK);
+    while (!w->ended) {
+        co_loop_turn(w->loop);
+    }
+}
+
+static void the_loop_carries_a_transfer_to_its_end(void **state) {
+    struct world *w = *state;
+    static const struct fake_step step = {"GET / HTTP/1.1", 200, "hello", FAKE_KEEP, NULL};
+    transfer(w, &step, 100 * 1000);
+    assert_int_equal(w->result, CURLE_OK);
+    assert_int_equal(w->received, 5);
+}
+
+static void a_deadline_comes_although_no_byte_does(void **state) {
+    struct world *w = *state;
+    static const struct fake_step step = {"GET /", 0, NULL, FAKE_HOLD, NULL};
+    transfer(w, &step, 200);
+    assert_int_equal(w->result, CURLE_OPERATION_TIMEDOUT);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(the_loop_carries_a_transfer_to_its_end),
+        T(a_deadline_comes_although_no_byte_does),
+    };
+    (void)alarm(120);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
