@@ -23,6 +23,7 @@ struct rt_children {
     struct member *member;
     size_t n, n_running;
     bool started;
+    bool leaves_nothing;
     /* RUNS: nobody was told; TERM: members were told, `timer` is their grace; KILL: members are
      * being killed; STRAYS, STRAYS_KILL: no member is left, others are; EMPTY: nobody is left. */
     enum stage { RUNS, TERM, KILL, STRAYS, STRAYS_KILL, EMPTY } stage;
@@ -85,6 +86,9 @@ static void time_is_up(void *arg) {
 static void after_members(struct rt_children *g) {
     if (alone()) {
         finish(g, 0);
+    } else if (g->stage < STRAYS && g->leaves_nothing) {
+        set_stage(g, STRAYS_KILL, LOST_MS);
+        (void)rt_children_kill(SIGKILL);
     } else if (g->stage < STRAYS) {
         set_stage(g, STRAYS, STRAYS_MS);
         (void)rt_children_kill(SIGTERM);
@@ -110,7 +114,7 @@ static void child_changed(void *arg, int signo) {
         if (m) {
             m->running = false;
             g->n_running--;
-            (void)kill(-pid, SIGTERM);
+            (void)kill(-pid, g->leaves_nothing ? SIGKILL : SIGTERM);
             g->fns.ended(g->arg, (size_t)(m - g->member), status);
         } else if (g->stage == STRAYS_KILL) {
             (void)rt_children_kill(SIGKILL); /* its children are ours now */
@@ -144,6 +148,10 @@ void rt_children_free(struct rt_children *g) {
     co_signal_free(g->child);
     free(g->member);
     free(g);
+}
+
+void rt_children_leave_nothing(struct rt_children *g) {
+    g->leaves_nothing = true;
 }
 
 int rt_children_start(struct rt_children *g, const struct rt_spawn *spawn, struct co_err *err) {

@@ -29,6 +29,8 @@ CO_MUST_CHECK int rt_children_new(struct co_loop *l, const struct rt_children_fn
 void rt_children_free(struct rt_children *g); /* NULL allowed; kills who is left */
 CO_DEFINE_CLEANUP(struct rt_children *, rt_children_free)
 
+/* As in a container: what a member leaves behind when it ends gets SIGKILL at once. */
+void rt_children_leave_nothing(struct rt_children *g);
 CO_MUST_CHECK int rt_children_start(
     struct rt_children *g, const struct rt_spawn *spawn, struct co_err *err);
 /* After the last rt_children_start: without a running member, empty comes by itself. */

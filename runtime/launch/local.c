@@ -8,14 +8,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/loop.h"
+#include "runtime/launch/children.h"
 #include "runtime/launch/output.h"
-#include "runtime/launch/spawn.h"
 #include "runtime/launch/tail.h"
 
 enum {
@@ -34,10 +32,6 @@ struct member {
     const struct rt_pod *pod;
     struct rt_source source;
     struct rt_tail tail;
-    pid_t pid;
-    bool running;
-    bool ours; /* told to stop: how it ends tells nothing */
-    int status;
     int fd; /* its stdout and stderr; -1: ended */
     struct co_poll *poll;
 };
@@ -47,16 +41,18 @@ struct local {
     const struct rt_local_options *options;
     struct co_loop *loop;
     struct rt_output *out;
+    struct rt_children *children;
     struct member *member;
-    size_t n_running, n_open;
+    size_t n_open; /* pipes */
     size_t n_workers_left;
     bool servers_only; /* a job of servers has them for its workers */
     int64_t start;
-    int code;          /* of the job; meaning has it once `over` */
-    bool over;         /* the job's result is known */
-    const char *ended; /* "completed", "failed", ... */
-    enum { GOING, GRACE, TERMINATING, KILLING } stage;
-    struct co_timer *timer;
+    int code;               /* of the job; meaning has it once `over` */
+    bool over;              /* the job's result is known */
+    const char *ended;      /* "completed", "failed", ... */
+    bool stopping;          /* all have been told to end */
+    bool gone;              /* all have */
+    struct co_timer *timer; /* the servers' grace, then that of a pipe that a stranger holds */
 };
 
 static void stop_all(struct local *l);
@@ -73,7 +69,7 @@ static void close_stream(struct member *m) {
 }
 
 static void finish_if_done(struct local *l) {
-    if (l->n_running == 0 && l->n_open == 0) {
+    if (l->gone && l->n_open == 0) {
         co_loop_stop(l->loop);
     }
 }
@@ -124,19 +120,8 @@ static void output_changed(void *arg) {
 
 /* ---- the end ---------------------------------------------------------------------------- */
 
-static void kill_running(struct local *l, int signo) {
-    for (size_t i = 0; i < l->pods->n; i++) {
-        struct member *m = &l->member[i];
-        if (m->running) {
-            m->ours = true;
-            (void)kill(-m->pid, signo);
-        }
-    }
-}
-
 /* Nobody runs, yet somebody holds a pipe: what is in it counts, then it does not. */
-static void strays(struct local *l) {
-    (void)rt_children_kill(SIGKILL);
+static void strangers(struct local *l) {
     for (size_t i = 0; i < l->pods->n; i++) {
         read_all(&l->member[i]);
     }
@@ -149,15 +134,10 @@ static void strays(struct local *l) {
 
 static void time_is_up(void *arg) {
     struct local *l = arg;
-    if (l->stage == GRACE) {
-        stop_all(l);
-    } else if (l->n_running) {
-        l->stage = KILLING;
-        rt_output_say(l->out, "paddlerun: %zu did not end after SIGTERM: SIGKILL", l->n_running);
-        kill_running(l, SIGKILL);
-        co_timer_start(l->timer, STRAY_MS);
+    if (l->gone) {
+        strangers(l);
     } else {
-        strays(l);
+        stop_all(l);
     }
 }
 
@@ -166,77 +146,67 @@ static int64_t grace(const struct local *l) {
 }
 
 static void stop_all(struct local *l) {
-    if (l->stage < TERMINATING) {
-        l->stage = TERMINATING;
-        kill_running(l, SIGTERM);
-        co_timer_start(l->timer, grace(l));
-    }
+    l->stopping = true;
+    rt_children_stop(l->children, grace(l));
 }
 
 static void workers_done(struct local *l) {
     int64_t ms = l->options->server_grace_ms ? l->options->server_grace_ms : SERVER_GRACE_MS;
     l->over = true;
     l->ended = "completed";
-    if (l->n_running) {
-        l->stage = GRACE;
+    if (rt_children_running(l->children)) {
         rt_output_say(l->out, "paddlerun: all workers have succeeded, servers have %.1f s to end",
             (double)ms / 1000);
         co_timer_start(l->timer, ms);
     }
 }
 
-static void pod_failed(struct local *l, struct member *m) {
+static void pod_failed(struct local *l, struct member *m, int status) {
     char how[64];
-    rt_exit_text(m->status, how, sizeof(how));
+    rt_exit_text(status, how, sizeof(how));
     const char *last = rt_tail_last_line(&m->tail);
     rt_output_say(
         l->out, "paddlerun: pod %s failed: %s%s%.500s", m->pod->name, how, *last ? ": " : "", last);
     l->over = true;
     l->ended = "failed";
-    l->code = rt_exit_code(m->status);
+    l->code = rt_exit_code(status);
     stop_all(l);
 }
 
-static void ended(struct local *l, struct member *m, int status) {
-    m->running = false;
-    m->status = status;
-    l->n_running--;
-    (void)kill(-m->pid, SIGKILL); /* a container does not outlive its first process */
+static void on_ended(void *arg, size_t i, int status) {
+    struct local *l = arg;
+    struct member *m = &l->member[i];
     read_all(m);
     bool counts = !m->pod->server || l->servers_only;
     if (!l->over && rt_exit_code(status) != 0) {
-        pod_failed(l, m);
+        pod_failed(l, m, status);
     } else if (!l->over && counts && --l->n_workers_left == 0) {
         workers_done(l);
     }
-    if (l->n_running == 0) { /* strays hold pipes, at most */
-        (void)rt_children_kill(SIGKILL);
-        co_timer_start(l->timer, STRAY_MS);
+}
+
+static void on_killing(void *arg, size_t n, bool strays) {
+    struct local *l = arg;
+    if (!strays) {
+        rt_output_say(l->out, "paddlerun: %zu did not end after SIGTERM: SIGKILL", n);
     }
 }
 
-static void child_changed(void *arg, int signo) {
+static void on_empty(void *arg, size_t n_lost) {
     struct local *l = arg;
-    (void)signo;
-    int status;
-    pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        for (size_t i = 0; i < l->pods->n; i++) {
-            if (l->member[i].running && l->member[i].pid == pid) {
-                ended(l, &l->member[i], status);
-                break;
-            }
-        }
-    }
+    (void)n_lost;
+    l->gone = true;
+    co_timer_start(l->timer, STRAY_MS);
     finish_if_done(l);
 }
 
+static const struct rt_children_fns children_fns = {
+    .ended = on_ended, .killing = on_killing, .empty = on_empty};
+
 static void told_to_stop(void *arg, int signo) {
     struct local *l = arg;
-    if (l->stage >= TERMINATING) {
-        l->stage = KILLING;
-        kill_running(l, SIGKILL);
-        co_timer_start(l->timer, STRAY_MS);
+    if (l->stopping) {
+        rt_children_stop(l->children, 0);
         return;
     }
     rt_output_say(l->out, "paddlerun: stopping (SIG%s; once more to kill)", sigabbrev_np(signo));
@@ -261,15 +231,13 @@ static int start_pod(struct local *l, struct member *m, int null, struct co_err 
         .out = ends[1],
         .err = ends[1],
         .session = true};
-    int r = rt_spawn(&s, &m->pid, err);
+    int r = rt_children_start(l->children, &s, err);
     co_close(ends[1]);
     if (r) {
         co_close(ends[0]);
         return co_err_wrap(err, "pod \"%s\"", m->pod->name);
     }
-    m->running = true;
     m->fd = ends[0];
-    l->n_running++;
     l->n_open++;
     r = co_poll_new(l->loop, m->fd, readable, m, &m->poll, err);
     if (!r) {
@@ -292,9 +260,7 @@ static void start_pods(struct local *l) {
             break;
         }
     }
-    if (l->n_running == 0) {
-        co_loop_stop(l->loop);
-    }
+    rt_children_started(l->children);
 }
 
 static size_t widest(const struct rt_pods *pods) {
@@ -322,8 +288,6 @@ static void prepare(struct local *l) {
     l->servers_only = l->n_workers_left == 0;
     l->n_workers_left = l->servers_only ? l->pods->n : l->n_workers_left;
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGCHLD, SIG_DFL);
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
 static void say_start(struct local *l) {
@@ -344,8 +308,6 @@ static void end(struct local *l) {
             close_stream(&l->member[i]);
         }
     }
-    while (rt_children_kill(SIGKILL) && waitpid(-1, NULL, 0) > 0) {
-    }
     rt_output_say(l->out, "job %s %s %s %.1fs", l->pods->job, l->ended,
         strcmp(l->ended, "completed") == 0 ? "in" : "after",
         (double)(co_now_ms() - l->start) / 1000);
@@ -354,17 +316,19 @@ static void end(struct local *l) {
 static int run(struct local *l, struct co_err *err) {
     static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
     struct co_signal *s = NULL; /* all go with the loop */
-    int r = co_signal_new(l->loop, SIGCHLD, child_changed, l, &s, err);
+    int r = rt_children_new(l->loop, &children_fns, l, &l->children, err);
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(stops); i++) {
         r = co_signal_new(l->loop, stops[i], told_to_stop, l, &s, err);
     }
     if (!r) {
+        rt_children_leave_nothing(l->children);
         l->timer = co_timer_new(l->loop, time_is_up, l);
         say_start(l);
         start_pods(l);
         co_loop_run(l->loop);
         end(l);
     }
+    rt_children_free(l->children);
     return r;
 }
 
