@@ -196,6 +196,15 @@ static void swept(
     settle(q);
 }
 
+/* The server takes from the path what a body of its own kinds leaves out. */
+static void leave_out_what_the_path_says(const struct op_kube_type *type, json_t *body) {
+    if (!*type->group) {
+        json_object_del(body, "apiVersion");
+        json_object_del(body, "kind");
+        json_object_del(json_object_get(body, "metadata"), "namespace");
+    }
+}
+
 static void action_send(struct op_requests *q, size_t i) {
     const struct op_action *a = &q->opts.plan->actions[i];
     static const enum op_kube_verb verbs[] = {
@@ -210,6 +219,9 @@ static void action_send(struct op_requests *q, size_t i) {
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == OP_DELETE) {
         options = op_kube_delete_options(*a->uid ? a->uid : NULL, NULL, "Background", -1);
+    }
+    if (a->verb == OP_CREATE) {
+        leave_out_what_the_path_says(req.type, a->body);
     }
     req.body = options ? options : a->body;
     co_log_debug("request", CO_S("job", q->opts.entry->name), CO_S("namespace", q->opts.entry->ns),
