@@ -20,6 +20,8 @@ static const struct {
     {"job-rules", crd_print_job_rules, "deploy/charts/paddle-operator/files/job-rules.yaml"},
     {"operator-rules", crd_print_operator_rules,
         "deploy/charts/paddle-operator/files/operator-rules.yaml"},
+    {"shards-rules", crd_print_shards_rules,
+        "deploy/charts/paddle-operator/files/shards-rules.yaml"},
     {"gang", NULL, "WORD: deploy/kustomize/components/WORD/kustomization.yaml", crd_print_gang},
     {"gang-rules", NULL, "WORD: deploy/charts/paddle-operator/files/WORD-rules.yaml",
         crd_print_gang_rules},

@@ -135,6 +135,10 @@ void crd_print_operator_rules(FILE *out) {
     print_rules(out, CRD_SCOPE_OPERATOR);
 }
 
+void crd_print_shards_rules(FILE *out) {
+    print_rules(out, CRD_SCOPE_SHARDS);
+}
+
 static const struct crd_grant *gang_grant(const char *word) {
     for (size_t i = 0; i < sizeof(gangs) / sizeof(gangs[0]); i++) {
         for (const struct crd_grant *g = crd_grants;

@@ -49,3 +49,4 @@ bool crd_print_gang_rules(FILE *out, const char *word);
 /* The rules alone, for the chart: those where jobs are, those of the operator's namespace. */
 void crd_print_job_rules(FILE *out);
 void crd_print_operator_rules(FILE *out);
+void crd_print_shards_rules(FILE *out);

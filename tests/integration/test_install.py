@@ -146,7 +146,7 @@ def test_every_value_arrives():
     objs = by_name(objects(program("helm", "template", "x", CHART, "-f", "-", stdin=EVERY_VALUE)))
     text, pod, container = json.dumps(list(objs.values())), pod_template(objs.values()), manager(objs.values())
     want = yaml.safe_load(EVERY_VALUE)
-    assert set(want) | {"scope", "leaderElection", "rbac"} == set(yaml.safe_load((CHART / "values.yaml").read_text()))
+    assert set(want) | {"scope", "leaderElection", "rbac", "shards"} == set(yaml.safe_load((CHART / "values.yaml").read_text()))
     assert container["image"] == "registry.example/paddle/operator:v9" and container["imagePullPolicy"] == "Always"
     assert {"--initImage=registry.example/paddle/gate:v9", "--log-level=debug", "--log-format=json", "--prefer-family=6",
              "--scheduling=volcano"
@@ -181,7 +181,8 @@ def test_switches_of_the_chart():
 @pytest.mark.parametrize("value, word", [
     ("replica=2", "replica"), ("replicas=two", "replicas"), ("scope=galaxy", "scope"), ("image.pullPolicy=Sometimes", "pullPolicy"),
     ("extraArgs={oops}", "extraArgs"), ("log.level=loud", "level"), ("image.tag=a b", "tag"), ("resources=none", "resources"),
-    ("metrics.serviceMonitor.interval=soon", "interval"), ("leaderElection=false,replicas=2", "leaderElection")])
+    ("metrics.serviceMonitor.interval=soon", "interval"), ("leaderElection=false,replicas=2", "leaderElection"),
+    ("shards=65", "shards"), ("shards=2,scope=namespace", "scope")])
 def test_a_wrong_value_is_refused_by_name(value, word):
     assert word in program("helm", "template", "x", CHART, "--set", value, code=1)
 

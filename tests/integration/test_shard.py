@@ -5,8 +5,9 @@ import re
 import pytest
 import yaml
 
-from install import objects, program
+from install import by_name, helm, objects, program
 from rig import ROOT, wait_for
+from test_install import NOT_HELMS, without_helms_labels
 from test_metrics import scrape
 
 
@@ -156,6 +157,10 @@ def test_the_component_is_a_set_of_shards(plane, tmp_path):
     assert "--shard=$(SHARD)/$(SHARDS)" in pod["args"] and env["SHARDS"]["value"] == str(shards["spec"]["replicas"])
     shards["metadata"]["namespace"] = "default"
     plane.kubectl("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_dump(shards))
+    # The chart's, with one value.
+    chart = {k: without_helms_labels(o) for k, o in by_name(helm(["shards=2"])).items()}
+    shards["metadata"]["namespace"] = "paddle-system"
+    assert chart == {k: o for k, o in by_name(objs).items() if k not in NOT_HELMS}
 
 
 @pytest.mark.parametrize("flags,words", [
