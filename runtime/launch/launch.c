@@ -35,7 +35,7 @@ static void parted(void *arg) {
 static void part(struct rt_launch *l, int code, const char *why) {
     if (l->rdzv && !l->parting) {
         l->parting = true;
-        rt_rdzv_leave(l->rdzv, code, why, parted);
+        rt_rdzv_leave(l->rdzv, l->signo ? -1 : code, why, parted);
     }
 }
 
@@ -137,9 +137,9 @@ static int meet(struct rt_launch *l, struct co_err *err) {
         .sort_ip = o->number[RT_OPT_SORT_IP] == 1,
         .min_nodes = l->job.nodes_min,
         .max_nodes = l->job.nodes_max,
-        .level = (int)o->number[RT_OPT_ELASTIC_LEVEL],
+        .level = l->job.level,
         .max_restart = (int)o->number[RT_OPT_MAX_RESTART],
-        .elastic_ms = o->number[RT_OPT_ELASTIC_TIMEOUT] * 1000,
+        .elastic_ms = l->job.elastic_ms,
         .deadline_ms = o->number[RT_OPT_JOIN_TIMEOUT],
         .silent_ms = o->number[RT_OPT_SILENT_TIMEOUT],
         .user = getenv("PADDLE_ETCD_USER"),

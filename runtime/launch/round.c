@@ -170,7 +170,7 @@ static void failed(struct rt_launch *l, size_t i, int status) {
     rt_story_failed(&l->say, &l->job, &l->plan, i, status, log_path(l, i));
     say_if_full(l);
     l->failed = i;
-    if (l->rdzv && l->options->number[RT_OPT_ELASTIC_LEVEL] == 1) {
+    if (l->rdzv && l->job.level == 1) {
         l->code = rt_exit_code(status);
         rt_rdzv_restart(l->rdzv, why);
         return;

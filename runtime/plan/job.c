@@ -11,6 +11,7 @@
 enum {
     NODES_MAX = 100000,
     PORT_MAX = 65535,
+    POD_ELASTIC_MS = 5000,
     LEGACY_PORT = 6170, /* of trainers that were named without a port */
 };
 
@@ -66,13 +67,23 @@ static enum rt_mode mode_of(const struct rt_options *o, bool given) {
     return mode && strcmp(mode, "rpc") == 0 ? RT_MODE_RPC : RT_MODE_COLLECTIVE;
 }
 
-static int parse_nodes(struct rt_job *j, struct co_err *err) {
+/* A pod that the operator made for an elastic job, and whose command leaves the rest to it. */
+static bool is_elastic_pod(const struct rt_options *o, const struct env *e) {
+    return *env_get(e, CO_VAR_ELASTIC_JOB_ID) && *env_get(e, CO_VAR_ELASTIC_NP) &&
+           !rt_option_given(o, RT_OPT_NNODES) && !rt_option_given(o, RT_OPT_NP);
+}
+
+static int parse_nodes(struct rt_job *j, const struct env *e, struct co_err *err) {
     enum rt_option id = either(j->options, RT_OPT_NNODES, RT_OPT_NP);
     const char *text = j->options->text[id];
+    const char *what = rt_option_rows[id].name;
+    if (is_elastic_pod(j->options, e)) {
+        text = env_get(e, CO_VAR_ELASTIC_NP);
+        what = co_contract[CO_VAR_ELASTIC_NP].name;
+    }
     CO_AUTOFREE char *min = co_xstrndup(text, strcspn(text, ":"));
     const char *max = strchr(text, ':');
     int64_t a = 0, b = 0;
-    const char *what = rt_option_rows[id].name;
     int r = co_parse_i64(what, min, 1, NODES_MAX, &a, err);
     r = r || !max ? r : co_parse_i64(what, max + 1, a, NODES_MAX, &b, err);
     j->nodes_min = (int)a;
@@ -355,15 +366,49 @@ static void given(struct rt_job *j, const struct env *e) {
     j->nodes_min = j->nodes_max = 1;
 }
 
-static const char *master_of(struct rt_job *j, char **held) {
+/* Pods with names are counted by them: where worker 3 is "j-worker-3" or "j-worker-3.j", the first
+ * of all, which no scaling removes, is "j-worker-0" or "j-worker-0.j".  NULL: it has no name. */
+static char *first_worker(const struct env *e) {
+    const char *name = env_get(e, CO_VAR_POD_IP);
+    CO_AUTOFREE char *own = co_xasprintf("-worker-%s", env_get(e, CO_VAR_TRAINER_ID));
+    const size_t pod = strcspn(name, "."), tail = strlen(own);
+    if (pod <= tail || strncmp(name + pod - tail, own, tail) != 0) {
+        return NULL;
+    }
+    return co_xasprintf("%.*s-worker-0%s:%d", (int)(pod - tail), name, name + pod, CO_PORT_BASE);
+}
+
+static int find_master(struct rt_job *j, const struct env *e, struct co_err *err) {
     const struct rt_options *o = j->options;
     if (rt_option_has(o, RT_OPT_MASTER)) {
-        return o->text[RT_OPT_MASTER];
+        j->master = o->text[RT_OPT_MASTER];
+        return 0;
     }
     if (rt_option_has(o, RT_OPT_ELASTIC_SERVER)) {
-        *held = co_xasprintf("etcd://%s", o->text[RT_OPT_ELASTIC_SERVER]);
+        j->held = co_xasprintf("etcd://%s", o->text[RT_OPT_ELASTIC_SERVER]);
+    } else if (is_elastic_pod(o, e)) {
+        j->held = first_worker(e);
+        if (!j->held) {
+            return co_err_set(err, CO_INVALID,
+                "a pod of an elastic job without a name (POD_IP is \"%.60s\"): expected "
+                "spec.intranet Service or DNS, where all meet at worker 0, or --master",
+                env_get(e, CO_VAR_POD_IP));
+        }
     }
-    return *held;
+    j->master = j->held;
+    return 0;
+}
+
+/* The operator lets pods start when all there are have addresses: who is not here soon after that
+ * will not be for long.  What fails starts again inside the pods, which keep their places. */
+static void set_elastic(struct rt_job *j, const struct env *e) {
+    const struct rt_options *o = j->options;
+    j->level = (int)o->number[RT_OPT_ELASTIC_LEVEL];
+    j->elastic_ms = o->number[RT_OPT_ELASTIC_TIMEOUT] * 1000;
+    if (is_elastic_pod(o, e)) {
+        j->level = rt_option_given(o, RT_OPT_ELASTIC_LEVEL) ? j->level : 1;
+        j->elastic_ms = j->elastic_ms < POD_ELASTIC_MS ? j->elastic_ms : POD_ELASTIC_MS;
+    }
 }
 
 int rt_job_plan(const struct rt_options *options, const struct rt_node *node, rt_plan_getenv_fn get,
@@ -376,8 +421,9 @@ int rt_job_plan(const struct rt_options *options, const struct rt_node *node, rt
     const bool is_process = is_given(options, &e);
     j.mode = mode_of(options, is_process);
     j.ip = own_ip(&j);
-    j.master = master_of(&j, &j.held);
-    int r = parse_nodes(&j, err);
+    set_elastic(&j, &e);
+    int r = find_master(&j, &e, err);
+    r = r ? r : parse_nodes(&j, &e, err);
     j.way = j.nodes_max > 1 || j.elastic ? RT_WAY_MEET : RT_WAY_ALONE;
     if (j.ip != node->ip) {
         rt_list_add_own(&j.notes, co_xasprintf("WARNING Host ip reset to %s", j.ip));

@@ -43,7 +43,9 @@ struct rt_job {
     enum rt_way way;
     enum rt_format format;
     int nodes_min, nodes_max;
-    bool elastic;                        /* a range was given, even MIN = MAX */
+    bool elastic; /* a range was given, even MIN = MAX */
+    int level;    /* --elastic_level, or what a pod of an elastic job needs */
+    int64_t elastic_ms;
     int rank;                            /* this node's; -1: as it comes */
     const char *ip;                      /* this node's */
     const char *master;                  /* as given; NULL: none */

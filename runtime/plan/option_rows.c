@@ -231,7 +231,10 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
         .env = "PADDLE_NNODES",
         .def = "1",
         .formats = NEW,
-        .help = "number of nodes: N, or MIN:MAX for an elastic job"},
+        .verdict = RT_BETTER,
+        .help = "number of nodes: N, or MIN:MAX for an elastic job",
+        .note = "not given, in a pod of an elastic job: PADDLE_ELASTIC_NP, with worker 0 as master "
+                "(spec.intranet Service or DNS) and --elastic_level 1"},
     [RT_OPT_NP] = {.name = "np", .legacy = true, .help = "the same as --nnodes"},
     [RT_OPT_NPROC_PER_NODE] = {.name = "nproc_per_node",
         .env = "PADDLE_NPROC_PER_NODE",

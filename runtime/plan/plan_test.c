@@ -203,10 +203,49 @@ static void what_kind_of_job_it_is(void **state) {
     }
 }
 
+static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
+    (void)state;
+#define ELASTIC_POD "PADDLE_ELASTIC_JOB_ID=ns-j", "PADDLE_ELASTIC_TIMEOUT=60", "PADDLE_TRAINER_ID=2"
+    static const struct {
+        const char *words[3], *env[6], *master;
+        int min, max, level;
+        int64_t elastic_ms;
+    } rows[] = {
+        {{0}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4", "POD_IP=j-worker-2"}, "j-worker-0:36000", 1, 4,
+            1, 5000},
+        {{0}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=j-worker-2.j"}, "j-worker-0.j:36000", 3,
+            3, 1, 5000},
+        /* a job's name may look like a worker's */
+        {{0}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=a-worker-21-worker-2"},
+            "a-worker-21-worker-0:36000", 3, 3, 1, 5000},
+        /* what the command says goes first */
+        {{"--master=a:1", "--elastic_level=0"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "a:1", 1, 4,
+            0, 5000},
+        {{"--elastic_server=e:2379"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "etcd://e:2379", 1, 4,
+            1, 5000},
+        {{"--nnodes=2:3", "--master=a:1"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "a:1", 2, 3, -1,
+            60000},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
+        const struct rt_job *j = &l.job;
+        if (r || j->way != RT_WAY_MEET || strcmp(j->master, rows[i].master) != 0 || j->rank != 2 ||
+            j->nodes_min != rows[i].min || j->nodes_max != rows[i].max ||
+            j->level != rows[i].level || j->elastic_ms != rows[i].elastic_ms) {
+            fail_msg("row %zu: %s: way %d at %s, nodes %d:%d, level %d", i, err.msg, (int)j->way,
+                j->master, j->nodes_min, j->nodes_max, j->level);
+        }
+        launch_done(&l);
+    }
+}
+
 static void what_cannot_be_is_said(void **state) {
     (void)state;
     static const struct {
-        const char *words[8], *env[3], *visible, *text;
+        const char *words[8], *env[4], *visible, *text;
     } rows[] = {
         {{"--nnodes", "x"}, {0}, NULL, "nnodes: \"x\""},
         {{"--nnodes", "4:2"}, {0}, NULL, "nnodes: \"2\""},
@@ -227,6 +266,10 @@ static void what_cannot_be_is_said(void **state) {
             "2 endpoints in the environment for 2 nodes of 3 processes"},
         {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.3:1,10.0.0.2:1"}, NULL,
             "\"10.0.0.1\" is not in PADDLE_TRAINER_ENDPOINTS"},
+        {{0}, {"PADDLE_ELASTIC_JOB_ID=j", "PADDLE_ELASTIC_NP=1:4", "POD_IP=10.0.0.1"}, NULL,
+            "a pod of an elastic job without a name (POD_IP is \"10.0.0.1\")"},
+        {{0}, {"PADDLE_ELASTIC_JOB_ID=j", "PADDLE_ELASTIC_NP=x", "POD_IP=j-worker-0"}, NULL,
+            "a pod of an elastic job without a name"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct launch l;
@@ -373,6 +416,7 @@ int main(void) {
         cmocka_unit_test(children_get_what_paddle_gives_them),
         cmocka_unit_test(a_node_tells_what_paddles_nodes_tell),
         cmocka_unit_test(what_kind_of_job_it_is),
+        cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(a_bad_value_names_its_node),
         cmocka_unit_test(gloo_meets_where_server_0_is),

@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from cluster import make, wait
+from cluster import SHELL, make, wait
 from test_plain import apply, logs, pod
 
 SHOW = ["/usr/local/bin/paddlerun", "info", "--timeout=0"]       # the image has no shell
@@ -50,6 +50,50 @@ def test_a_failed_launcher_says_why_in_the_jobs_status(space, words, cause):
     space.wait_phase("why", "Failed", 100, never=("Completed",))
     message = space.job("why")["status"]["message"]
     assert re.search(cause, message), message
+
+
+# A worker that trains until it was one of three and is alone again.
+TRAIN = """
+trap 'echo saved by $PADDLE_TRAINER_ID; exit 0' TERM
+echo rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM
+echo $PADDLE_TRAINERS_NUM >> /sh/seen
+until /sh/busybox grep -q 3 /sh/seen && [ $PADDLE_TRAINERS_NUM = 1 ]; do /sh/busybox sleep 0.1; done
+echo trained
+"""
+
+
+@pytest.mark.deadline(240)
+@pytest.mark.parametrize("intranet", ["Service", "DNS"])
+def test_an_elastic_job_follows_kubectl_scale(space, intranet):
+    """No etcd: the pods' launchers meet at worker 0, and the operator says by making and deleting pods who belongs to them."""
+    worker = role(2, "paddlerun", "launch", "--log_dir=", "/sh/busybox", "sh", "-c", TRAIN)
+    spec = worker["template"]["spec"]
+    mount = {"name": "sh", "mountPath": "/sh"}
+    spec["volumes"] = [{"name": "sh", "emptyDir": {}}]
+    spec["containers"][0]["volumeMounts"] = [mount]
+    spec["initContainers"] = [{"name": "shell", "image": SHELL, "imagePullPolicy": "IfNotPresent", "volumeMounts": [mount],
+                               "command": ["/bin/busybox", "cp", "/bin/busybox", "/sh/busybox"]}]
+    spec["terminationGracePeriodSeconds"] = 20
+    worker.update(requests=1, limits=3)
+    space.create(make("el", worker=worker, elastic=1, intranet=intranet, cleanPodPolicy="Never"))
+
+    def says(i, line):
+        def ask():                       # a container that has not started has no log, which is an error of kubectl
+            return space.c.kubectl("-n", space.name, "logs", f"el-worker-{i}", check=False)
+        wait(f"worker {i} says {line!r}", 100, lambda: line in ask(), lambda: ask() + space.show("el"))
+
+    for i in range(2):
+        says(i, f"rank {i} of 2")
+    space.c.kubectl("-n", space.name, "scale", "pdj/el", "--replicas=3")
+    for i in range(3):
+        says(i, f"rank {i} of 3")
+    uid = space.pod("el-worker-0").metadata.uid
+    space.c.kubectl("-n", space.name, "scale", "pdj/el", "--replicas=1")
+    says(0, "rank 0 of 1")
+    space.wait_completed("el", 60)
+    pod_0 = space.pod("el-worker-0")
+    assert pod_0.metadata.uid == uid and pod_0.status.container_statuses[0].restart_count == 0
+    assert "saved by 0" in of(space, "el-worker-0") and "trained" in of(space, "el-worker-0")
 
 
 @pytest.mark.deadline(120)

@@ -357,6 +357,47 @@ def test_a_node_more_gets_everybody_new_ranks():
     assert "of 2" in log("workerlog.0", "n0") and "of 2" in log("workerlog.0", "n1")
 
 
+SAVES = """#!/bin/sh
+trap 'echo "saved by $PADDLE_TRAINER_ID"; exit 0' TERM
+echo "pid $$"
+echo "rank $PADDLE_TRAINER_ID of $PADDLE_TRAINERS_NUM"
+while [ ! -e end ]; do sleep 0.05; done
+"""
+
+
+def test_pods_of_an_elastic_job_follow_its_scale():
+    """As the operator makes and deletes them; a pod that is asked to go costs nobody a restart, of which there is none here."""
+    master = f"127.0.0.1:{free_port()}"
+    saves = script("saves.sh", SAVES)
+
+    def pod(i):
+        env = {"PADDLE_ELASTIC_JOB_ID": "ns-j", "PADDLE_ELASTIC_NP": "1:3", "PADDLE_ELASTIC_TIMEOUT": "1",
+               "PADDLE_TRAINER_ID": str(i), "POD_IP": f"127.0.0.{i + 1}"}
+        return start("--master", master, "--max_restart=0", "--log_dir", f"n{i}", saves, env=env)
+
+    def runs(i, n, text=""):
+        return wait_for(lambda: glob.glob(f"n{i}/workerlog.0") and log("workerlog.0", f"n{i}").endswith(f"rank {i} of {n}\n"), 60,
+                        lambda: [log(f, ".") for f in glob.glob("n*/workerlog.0")])
+
+    pods = [pod(0)]
+    runs(0, 1)
+    for n in (2, 3):
+        pods.append(pod(n - 1))
+        for i in range(n):
+            runs(i, n)
+    gone = pods.pop()
+    gone.terminate()
+    _, err = gone.communicate(timeout=60)
+    assert gone.returncode == 15, err
+    for i in range(2):
+        runs(i, 2)
+    assert "saved by 1" in log("workerlog.0", "n1") and "saved by 2" in log("workerlog.0", "n2")
+    pathlib.Path("end").touch()
+    done = finish(pods, 60)
+    assert [d[0] for d in done] == [0, 0], done
+    assert "left: told to stop by SIGTERM" in done[0][2]
+
+
 # ---- the end ----------------------------------------------------------------------------------
 
 FAIL = """#!/bin/sh
