@@ -111,8 +111,9 @@ void rt_round_show_failed(struct rt_launch *l) {
 
 /* ---- processes --------------------------------------------------------------------------- */
 
+/* Servers and heterogeneous workers serve the trainers, and end with them. */
 static bool counts(const struct rt_launch *l, size_t i) {
-    return l->job.way == RT_WAY_GIVEN || l->plan.process[i].seat != RT_SEAT_SERVER;
+    return l->job.way == RT_WAY_GIVEN || l->plan.process[i].seat == RT_SEAT_TRAINER;
 }
 
 void rt_round_stop_servers(struct rt_launch *l) {
@@ -137,7 +138,7 @@ static void watch_connections(struct rt_launch *l, bool used) {
         const struct rt_process *p = &l->plan.process[i];
         struct co_hostport hp;
         const char *endpoint = l->plan.endpoints[p->seat].item[p->index];
-        if (p->seat == RT_SEAT_SERVER && co_parse_hostport("server", endpoint, &hp, NULL) == 0) {
+        if (p->seat != RT_SEAT_TRAINER && co_parse_hostport("server", endpoint, &hp, NULL) == 0) {
             ports[n++] = hp.port;
         }
     }

@@ -183,6 +183,9 @@ void rt_story_end(const struct rt_say *s, const struct rt_job *j, bool completed
         }
         rt_say(s, RT_SAY_INFO, "Exit code %d", code);
     } else if (completed && j->mode == RT_MODE_PS) {
+        if (j->n[RT_SEAT_HETER]) {
+            rt_say_at(s, RT_SAY_INFO, "launch_utils.py:920", "all heter_worker are killed");
+        }
         rt_say_at(s, RT_SAY_INFO, "launch_utils.py:926", "all parameter server are killed");
     } else if (completed) {
         rt_say_at(s, RT_SAY_INFO, "launch.py:436", "Local processes completed.");

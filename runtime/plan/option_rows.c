@@ -135,7 +135,7 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
         .help = "port of gloo's rendezvous on server 0's host, with --servers and --trainers"},
     [RT_OPT_HETER_DEVICES] = {.name = "heter_devices",
         .legacy = true,
-        .help = "handed to heterogeneous workers as HETER_DEVICE_TYPE"},
+        .help = "handed to heterogeneous workers as HETER_DEVICE_TYPE; one kind of them, no \";\""},
     [RT_OPT_HETER_WORKER_NUM] = {.name = "heter_worker_num",
         .type = RT_OPTION_INT,
         .max = 1024,

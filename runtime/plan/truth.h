@@ -1,7 +1,8 @@
 /* What Paddle 3.3.1's launcher gave its children, recorded by running it: command line, machine,
  * the ports it found, what the nodes told one another; and the variables it set, sorted.  Left
  * out: OMP_NUM_THREADS and CUSTOM_DEVICE_ROOT, which importing Paddle sets, and
- * PADDLE_BACKUP_ENV_PATH, a dump of the whole environment that this launcher does not write. */
+ * PADDLE_BACKUP_ENV_PATH, a dump of the whole environment that this launcher does not write.
+ * Added: PADDLE_HETER_TRAINER_IP_PORT_LIST beside 3.3.1's names for it; programs of 2.0 read it. */
 #pragma once
 
 #include <stddef.h>
@@ -195,6 +196,88 @@ static const struct rt_truth {
                   "POD_IP=127.0.0.3\n"
                   "POD_NAME=jjnuvu\n"
                   "TRAINING_ROLE=TRAINER\n"},
+    {.name = "heterogeneous workers: a server",
+        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=1",
+            "--heter_devices=cpu"},
+        .ip = "127.0.0.1",
+        .pod = "unused",
+        .ports = {39565, 34449, 37367, 54325, 49103},
+        .scratch = "/tmp/tmpd7un4406",
+        .expect = "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+                  "PADDLE_COORDINATOR_ENDPOINTS=\n"
+                  "PADDLE_GLOO_FS_PATH=/tmp/tmpd7un4406\n"
+                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:49103\n"
+                  "PADDLE_GLOO_RENDEZVOUS=3\n"
+                  "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+                  "PADDLE_PORT=39565\n"
+                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:39565\n"
+                  "PADDLE_TRAINERS_NUM=2\n"
+                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:34449,127.0.0.1:37367\n"
+                  "PADDLE_WITH_GLOO=0\n"
+                  "POD_IP=127.0.0.1\n"
+                  "TRAINING_ROLE=PSERVER\n"},
+    {.name = "heterogeneous workers: a trainer",
+        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=1",
+            "--heter_devices=cpu"},
+        .ip = "127.0.0.1",
+        .pod = "unused",
+        .ports = {39565, 34449, 37367, 54325, 49103},
+        .scratch = "/tmp/tmpd7un4406",
+        .process = 2,
+        .expect = "CUDA_VISIBLE_DEVICES=0\n"
+                  "FLAGS_selected_gpus=0\n"
+                  "FLAGS_selected_xpus=0\n"
+                  "HETER_DEVICE_TYPE=cpu\n"
+                  "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+                  "PADDLE_COORDINATOR_ENDPOINTS=\n"
+                  "PADDLE_GLOO_FS_PATH=/tmp/tmpd7un4406\n"
+                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:49103\n"
+                  "PADDLE_GLOO_RENDEZVOUS=3\n"
+                  "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+                  "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+                  "PADDLE_PORT=37367\n"
+                  "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=\n"
+                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:39565\n"
+                  "PADDLE_STAGE_TRAINERS_NUM=[2, 1]\n"
+                  "PADDLE_TRAINERS_NUM=2\n"
+                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:34449,127.0.0.1:37367\n"
+                  "PADDLE_TRAINER_ID=1\n"
+                  "PADDLE_WITH_GLOO=0\n"
+                  "POD_IP=127.0.0.1\n"
+                  "STAGE_ID=1\n"
+                  "STAGE_NUM=2\n"
+                  "TRAINING_ROLE=TRAINER\n"
+                  "XPU_VISIBLE_DEVICES=0\n"},
+    {.name = "heterogeneous workers: a worker",
+        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=1",
+            "--heter_devices=cpu"},
+        .ip = "127.0.0.1",
+        .pod = "unused",
+        .ports = {39565, 34449, 37367, 54325, 49103},
+        .scratch = "/tmp/tmpd7un4406",
+        .process = 3,
+        .expect = "CUDA_VISIBLE_DEVICES=0\n"
+                  "FLAGS_selected_gpus=0\n"
+                  "FLAGS_selected_xpus=0\n"
+                  "HETER_DEVICE_TYPE=cpu\n"
+                  "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+                  "PADDLE_GLOO_FS_PATH=/tmp/tmpd7un4406\n"
+                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:49103\n"
+                  "PADDLE_GLOO_RENDEZVOUS=3\n"
+                  "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+                  "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=\n"
+                  "PADDLE_PORT=54325\n"
+                  "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:34449,127.0.0.1:37367\n"
+                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:39565\n"
+                  "PADDLE_STAGE_TRAINERS_NUM=[2, 1]\n"
+                  "PADDLE_TRAINERS_NUM=2\n"
+                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:34449,127.0.0.1:37367\n"
+                  "PADDLE_WITH_GLOO=0\n"
+                  "POD_IP=127.0.0.1\n"
+                  "STAGE_ID=2\n"
+                  "STAGE_NUM=2\n"
+                  "TRAINING_ROLE=HETER_TRAINER\n"
+                  "XPU_VISIBLE_DEVICES=0\n"},
     {.name = "two nodes: the first",
         .words = {"--master", "127.0.0.2:8790", "--nnodes", "2", "--nproc_per_node", "2"},
         .ip = "127.0.0.2",

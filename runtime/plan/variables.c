@@ -31,6 +31,13 @@ enum value {
     V_SERVERS,
     V_TRAINERS,
     V_HETERS,
+    V_ALL_HETERS,
+    V_NEXT_STAGE,
+    V_PREVIOUS_STAGE,
+    V_STAGE,
+    V_N_STAGES,
+    V_OF_STAGES,
+    V_COORDINATORS,
     V_ENDPOINT,
     V_PORT,
     V_IP,
@@ -47,6 +54,7 @@ enum value {
     V_BACKEND,
     V_XCCL,
     V_AUTO_CLUSTER,
+    V_TRAINER_DEVICE,
     V_HETER_DEVICE,
     V_POD,
     V_LOG_DIR,
@@ -70,7 +78,14 @@ static const struct {
     {"PADDLE_PSERVERS_IP_PORT_LIST", PS, BOTH, V_SERVERS},
     {"PADDLE_TRAINERS_NUM", EVERY, BOTH, V_N_TRAINERS},
     {"PADDLE_TRAINER_ENDPOINTS", COLLECTIVE | PS, BOTH, V_TRAINERS},
-    {"PADDLE_HETER_TRAINER_IP_PORT_LIST", PS, OLD, V_HETERS},
+    {"PADDLE_HETER_TRAINER_IP_PORT_LIST", PS, OLD, V_HETERS}, /* until 2.1; then these: */
+    {"PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST", PS, OLD, V_ALL_HETERS},
+    {"PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, OLD, V_NEXT_STAGE},
+    {"PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, OLD, V_PREVIOUS_STAGE},
+    {"PADDLE_STAGE_TRAINERS_NUM", TRAINER | HETER, OLD, V_OF_STAGES},
+    {"STAGE_ID", TRAINER | HETER, OLD, V_STAGE},
+    {"STAGE_NUM", TRAINER | HETER, OLD, V_N_STAGES},
+    {"PADDLE_COORDINATOR_ENDPOINTS", SERVER | TRAINER, OLD, V_COORDINATORS},
     {"PADDLE_PORT", PS, BOTH, V_PORT},
     {"POD_IP", PS, BOTH, V_IP},
     {"PADDLE_ROLE", PS, NEW, V_ROLE},
@@ -80,10 +95,10 @@ static const struct {
     {"PADDLE_WORLD_DEVICE_IDS", COLLECTIVE, OLD, V_WORLD_DEVICES},
     {NULL, COLLECTIVE, BOTH, V_DEVICE},
     {"FLAGS_selected_accelerators", COLLECTIVE, OLD, V_DEVICE},
-    {"FLAGS_selected_gpus", TRAINER, OLD, V_ZERO},
-    {"FLAGS_selected_xpus", TRAINER, OLD, V_ZERO},
-    {"CUDA_VISIBLE_DEVICES", TRAINER, OLD, V_OLD_VISIBLE},
-    {"XPU_VISIBLE_DEVICES", TRAINER, OLD, V_OLD_VISIBLE},
+    {"FLAGS_selected_gpus", TRAINER | HETER, OLD, V_ZERO},
+    {"FLAGS_selected_xpus", TRAINER | HETER, OLD, V_ZERO},
+    {"CUDA_VISIBLE_DEVICES", TRAINER | HETER, OLD, V_OLD_VISIBLE},
+    {"XPU_VISIBLE_DEVICES", TRAINER | HETER, OLD, V_OLD_VISIBLE},
     {"PADDLE_DISTRI_BACKEND", COLLECTIVE, BOTH, V_BACKEND},
     {"PADDLE_XCCL_BACKEND", COLLECTIVE, BOTH, V_XCCL},
     {"PADDLE_AUTO_CLUSTER", COLLECTIVE, NEW, V_AUTO_CLUSTER},
@@ -94,6 +109,7 @@ static const struct {
     {"PADDLE_GLOO_FS_PATH", PS, BOTH, V_GLOO_PATH},
     {"PADDLE_GLOO_FS_PATH", COLLECTIVE, OLD, V_GLOO_PATH},
     {"PADDLE_GLOO_HTTP_ENDPOINT", PS, BOTH, V_GLOO_ENDPOINT},
+    {"HETER_DEVICE_TYPE", TRAINER, OLD, V_TRAINER_DEVICE},
     {"HETER_DEVICE_TYPE", HETER, BOTH, V_HETER_DEVICE},
     {"POD_NAME", EVERY, NEW, V_POD},
     {"PADDLE_LOG_DIR", EVERY, NEW, V_LOG_DIR},
@@ -176,6 +192,33 @@ static char *old_visible(const struct place *a) {
     return co_xstrdup(d->n ? d->item[a->p->local % d->n] : "0");
 }
 
+/* A job with heterogeneous workers has two stages: its trainers, and those.  NULL: it has none. */
+static char *of_stages(const struct place *a, enum value v) {
+    const struct rt_list *trainers = &a->plan->endpoints[RT_SEAT_TRAINER];
+    const struct rt_list *heters = &a->plan->endpoints[RT_SEAT_HETER];
+    const bool first = a->p->seat == RT_SEAT_TRAINER;
+    static const struct rt_list nobody;
+    if (heters->n == 0) {
+        return NULL;
+    }
+    switch (v) {
+    case V_NEXT_STAGE:
+        return rt_list_join(first ? heters : &nobody, ",");
+    case V_PREVIOUS_STAGE:
+        return rt_list_join(first ? &nobody : trainers, ",");
+    case V_STAGE:
+        return co_xstrdup(first ? "1" : "2");
+    case V_N_STAGES:
+        return co_xstrdup("2");
+    case V_OF_STAGES:
+        return co_xasprintf("[%zu, %zu]", trainers->n, heters->n);
+    case V_TRAINER_DEVICE:
+        return co_xstrdup("cpu");
+    default:
+        return rt_list_join(heters, ",");
+    }
+}
+
 /* The caller frees; NULL: the variable is not set. */
 static char *value_of(const struct place *a, enum value v) {
     static const char *const roles[] = {
@@ -204,6 +247,16 @@ static char *value_of(const struct place *a, enum value v) {
         return trainers(a);
     case V_HETERS:
         return rt_list_join(&plan->endpoints[RT_SEAT_HETER], ",");
+    case V_ALL_HETERS:
+    case V_NEXT_STAGE:
+    case V_PREVIOUS_STAGE:
+    case V_STAGE:
+    case V_N_STAGES:
+    case V_OF_STAGES:
+    case V_TRAINER_DEVICE:
+        return of_stages(a, v);
+    case V_COORDINATORS: /* of federated training, which nobody starts here */
+        return co_xstrdup("");
     case V_ENDPOINT:
         return co_xstrdup(own_endpoint(a));
     case V_PORT:

@@ -124,6 +124,18 @@ def test_the_old_launchers_words():
     assert re.fullmatch(r"PADDLE_TRAINER_ENDPOINTS: \n127.0.0.1:\d+\n127.0.0.1:\d+\n", log("endpoints.log", "legacy"))
 
 
+def test_heterogeneous_workers_end_with_the_trainers():
+    """They serve, as servers do; the trainers are the first stage, they the second."""
+    serve = script("serve.sh", '#!/bin/sh\n[ "$TRAINING_ROLE" = TRAINER ] || exec sleep 1000\n'
+                               'echo "stage $STAGE_ID of $STAGE_NUM, next $PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST"\n')
+    r = launch("--server_num=1", "--worker_num=2", "--heter_worker_num=1", "--heter_devices=cpu", serve)
+    assert r.returncode == 0, r.stderr
+    assert re.fullmatch(r"stage 1 of 2, next 127.0.0.1:\d+\n", log("workerlog.1"))
+    assert sorted(os.listdir("log")) == ["heterlog.0", "serverlog.0", "workerlog.0", "workerlog.1"]
+    assert re.search(r"Local heter_worker start 1 processes(.*\n)*.*all heter_worker are killed\n.*all parameter server are killed",
+                     r.stderr), r.stderr
+
+
 def test_dry_run_prints_every_childs_environment():
     r = launch("--dry-run", "--server_num", "1", "--trainer_num", "2", "train.py")
     assert r.returncode == 0 and r.stdout.count("    TRAINING_ROLE=TRAINER") == 2
