@@ -8,6 +8,7 @@
 # make soak       jobs come and go for MINUTES (30): memory and store stay as they are
 # make bench      benchmarks, side by side in one run
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
+# make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -223,7 +224,7 @@ bench-operator: all
 	@build/venv/bin/python bench/run operator $(BENCH)
 
 bench-launch: all
-	@tests/run venv && build/venv/bin/python bench/run launch
+	@tests/run venv && build/venv/bin/python bench/run launch $(BENCH)
 
 demo:
 	@deploy/demo up

@@ -46,12 +46,13 @@ time.sleep(1000)
 
 class Launcher:
     def __init__(self, name, command, python=None):
-        self.name, self.command, self.python = name, command, python
+        self.name, self.command, self.python, self.started = name, command, python, []
 
     def start(self, folder, *words, host=None):
         env = {**os.environ, **({"POD_IP": host} if host else {})}
-        return subprocess.Popen([*self.command, "--log_dir", folder, *words], env=env, stdout=subprocess.DEVNULL,
-                                stderr=subprocess.DEVNULL)
+        self.started.append(subprocess.Popen([*self.command, "--log_dir", folder, *words], env=env, stdout=subprocess.DEVNULL,
+                                             stderr=subprocess.DEVNULL))
+        return self.started[-1]
 
     def two(self, folder, *words, apart=0):
         """Two nodes; the later one starts so many seconds after the other: (both, when it did)."""
@@ -69,7 +70,7 @@ def found(folder, pattern):
     return [m for f in pathlib.Path(folder).glob("workerlog.*") for m in re.findall(pattern, f.read_text(), re.M)]
 
 
-def wait(folder, pattern, seconds=30):
+def wait(folder, pattern, seconds=60):
     """Waits for a line in one of the logs: (its match, when it was seen)."""
     end = time.monotonic() + seconds
     while not (hits := found(folder, pattern)):
@@ -169,13 +170,13 @@ def once(launcher):
     for scenario in SCENARIOS:
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            started, start = [], launcher.start
-            launcher.start = lambda *a, **kw: started.append(start(*a, **kw)) or started[-1]
             try:
                 out |= scenario(launcher, folder)
+            except AssertionError as e:
+                print(f"  {launcher.name}, {scenario.__name__}: {e}", flush=True)
             finally:
-                launcher.start = start
-                for p in started:
+                while launcher.started:
+                    p = launcher.started.pop()
                     p.kill()
                     p.wait()
                 for pid in running(folder):
@@ -194,7 +195,7 @@ def crowd(nodes, service=None):
     command = 'ip link set lo up; shift; exec "$@"'
     if service:
         # One shell for both, so that they share the loopback and end together.
-        command = 'ip link set lo up 2>/dev/null; "$1" -c "$SERVICE" "$PORT" & trap "kill -9 $!" EXIT; shift; ' \
+        command = 'ip link set lo up; "$1" -c "$SERVICE" "$PORT" & trap "kill -9 $!" EXIT; shift; ' \
                   'until (exec 3<>/dev/tcp/127.0.0.1/$PORT) 2>/dev/null; do sleep 0.1; done; "$@"'
     alone = ["unshare", "-n"] if os.geteuid() == 0 else []
     p = subprocess.Popen([*alone, "bash", "-c", command, "bash", service or "-", *meet], stdout=subprocess.PIPE,
@@ -282,7 +283,9 @@ def run(_only, runs):
     small = crowd(CROWD // 4)
 
     def cell(name, key, show):
-        values = [r[key] for r in result["runs"][name]]
+        values = [r[key] for r in result["runs"][name] if key in r]
+        if not values:
+            return "-"
         return f"{show(statistics.median(values))} ({show(min(values))})" if show is not str else " ".join(map(show, values))
 
     rows = [[text, bar, *(cell(n, key, show) for n in names)] for text, bar, key, show in ROWS]
