@@ -8,7 +8,7 @@ import collections
 import statistics
 import time
 
-from cluster import NS, Cluster, Observer, Operator, children, cpu_of_machine, end_pod, job, load, post
+from cluster import NS, Cluster, Observer, Operator, children, cpu_of_machine, delete_pod, end_pod, job, load, post
 from report import table
 
 TAIL = 7        # seconds that every window goes on after its end, for what comes late: events are gathered for five
@@ -40,8 +40,8 @@ def percentile(values, p):
     return sorted(values)[min(len(values) - 1, int(len(values) * p / 100))]
 
 
-def bare(jobs):
-    """The limit: what the operator would make of the jobs, and the jobs themselves, by a plain creator in its name."""
+def bare(jobs, cleans=False):
+    """The limit: what the operator would make of the jobs, and the jobs themselves, by a plain creator in its name; and their end."""
     lines = [post(o) for j in jobs for o in [j, *children(j)]] if len(jobs) == 1 else many_lines(jobs)
     pods = sum('"kind":"Pod"' in line for line in lines)
     with Cluster() as c, Observer(c) as o:
@@ -49,7 +49,12 @@ def bare(jobs):
         window = Window(c)
         made = load(c.user, lines)
         running = o.wait("pod", "Running", pods, 120 + pods / 5)
-        return {"created_s": made["seconds"], "running_s": running[-1] - made["start"], **window.done()}
+        out = {"created_s": made["seconds"], "running_s": running[-1] - made["start"], **window.done()}
+        if cleans:
+            names = list(o.phases["pod"])
+            ended = load(c.user, [end_pod(n, "Succeeded") for n in names] + [delete_pod(n) for n in names])
+            out["cleaned_s"] = o.wait("pod", "gone", pods, 60 + pods / 5)[-1] - ended["start"]
+        return out
 
 
 def many_lines(jobs):
@@ -92,7 +97,7 @@ def big(workers, intranet=None, flags=()):
 
 def many(n, idle_s=0):
     jobs = [job(f"j{i:05}", 1, 2) for i in range(n)]
-    limit = bare(jobs)
+    limit = bare(jobs, cleans=True)
     out = {}
     with Cluster() as c, Observer(c) as o:
         with Operator(c) as op:
@@ -104,7 +109,7 @@ def many(n, idle_s=0):
                 out["idle"] = idle(c, op, idle_s)
         if idle_s:
             out["restart"] = restart(c, o)
-        out["succeed"] = succeed(c, o, [name for name in o.phases["pod"] if not name.startswith("new")], n)
+        out["succeed"] = {**succeed(c, o, [name for name in o.phases["pod"] if not name.startswith("new")], n), "limit": limit}
     return out
 
 
@@ -206,6 +211,7 @@ ROWS = [
     ("life:100", "succeed", "... pods cleaned after the last", "cleaned_lag_s", 0.6, "s"),
     ("life:100", "succeed", "... requests", "requests", 10, ""),
     ("many:100", "succeed", "100 jobs succeed: pods cleaned", "cleaned_s", 3, "s"),
+    ("many:100", "succeed", "... against the limit", over_limit("cleaned_s"), None, "x"),
     ("life:100", "fail", "one of 100 workers fails: job Failed after", "status_lag_s", 0.02, "s"),
     ("life:100", "fail", "... requests", "requests", 3, ""),
     ("many:10000", "run", "10,000 jobs, 30,000 pods: all Running", "status_s", None, "s"),

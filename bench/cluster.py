@@ -261,3 +261,7 @@ def end_pod(name, phase):
     status = {"phase": phase, "containerStatuses": [{"name": "paddle", "ready": False, "restartCount": 0, "image": "x", "imageID": "x",
                                                      "state": state}]}
     return f"PATCH /api/v1/namespaces/{NS}/pods/{name}/status {json.dumps({'status': status}, separators=(',', ':'))}"
+
+
+def delete_pod(name):
+    return f"DELETE /api/v1/namespaces/{NS}/pods/{name}"

@@ -53,6 +53,7 @@ struct op_kube_watch {
     uint64_t expected; /* version of the last write that was answered */
     uint64_t floor;    /* what the list that is on its way must show at least */
     unsigned failures; /* in a row */
+    unsigned shed;     /* streams in a row of which the server let go soon */
     unsigned behind;   /* lists since the last believed one that were older than that */
     int64_t opened;    /* loop time of the stream's start */
     int64_t heard;     /* loop time of its last byte */
@@ -140,6 +141,17 @@ static void pause_after(struct op_kube_watch *w, const struct co_err *err, int64
     if (w->opts.ops->error) {
         w->opts.ops->error(w->opts.arg, err, ms);
     }
+}
+
+/* The API server lets go of watchers when it has no time to serve them, ours and its own
+ * scheduler's alike.  To come back at once is more work for it, and the next end is near; what is
+ * missed meanwhile comes in one piece.  Short, as somebody may be waiting for a last event. */
+static int64_t shed_ms(struct op_kube_watch *w) {
+    unsigned doublings = w->shed < 16 ? w->shed : 16;
+    int64_t ms = (w->opts.backoff_min_ms / 4) << doublings;
+    int64_t most = w->opts.backoff_max_ms / 10;
+    w->shed++;
+    return ms < most ? ms : most;
 }
 
 static void forget(struct op_kube_watch *w) {
@@ -515,7 +527,7 @@ static void on_stream_end(
     w->op = NULL;
     stop_stream(w);
     if (lived > HEALTHY_MS) {
-        w->failures = 0;
+        w->failures = w->shed = 0;
     }
     enter(w);
     if (code == CO_GONE) {
@@ -529,6 +541,8 @@ static void on_stream_end(
             w->opts.type->plural, lived, torn ? " inside an event" : "");
         w->stats.breaks++;
         pause_after(w, &early, -1);
+    } else if (lived < HEALTHY_MS) {
+        pause_for(w, shed_ms(w));
     } else {
         begin_stream(w);
     }

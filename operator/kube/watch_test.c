@@ -249,6 +249,27 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
     }
 }
 
+static void test_a_server_that_lets_go_again_and_again_is_given_time(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {EMPTY,
+        {"&resourceVersion=10&", 200, EVENT("ADDED", "a", "11"), FAKE_END},
+        {"&resourceVersion=11&", 200, EVENT("ADDED", "b", "12"), FAKE_END},
+        {"&resourceVersion=12&", 200, EVENT("ADDED", "c", "13"), FAKE_END}, HELD("13")};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    const struct op_kube_watch_opts opts = {.type = &pods,
+        .label_selector = "a=b",
+        .ops = &ops,
+        .arg = w,
+        .page = 2,
+        .backoff_min_ms = 80,
+        .backoff_max_ms = 400};
+    int64_t begun = co_now_ms();
+    w->watch = op_kube_watch_new(w->client, &opts);
+    run(w, "B E +a +b +c");
+    assert_true(co_now_ms() - begun >= 20 + 40 + 40);
+    assert_int_equal(op_kube_watch_stats(w->watch).breaks, 0);
+}
+
 /* The connection stands, and nothing comes: not to be told from an idle one but by time. */
 static void test_silence_is_noticed_and_the_connection_not_used_again(void **state) {
     struct world *w = *state;
@@ -319,6 +340,8 @@ static void test_a_watch_may_be_freed_in_each_callback(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_server_does_and_what_the_consumer_sees),
+        cmocka_unit_test_setup_teardown(
+            test_a_server_that_lets_go_again_and_again_is_given_time, setup, teardown),
         cmocka_unit_test_setup_teardown(
             test_silence_is_noticed_and_the_connection_not_used_again, setup, teardown),
         cmocka_unit_test_setup_teardown(
