@@ -50,8 +50,10 @@ class Launcher:
 
     def start(self, folder, *words, host=None):
         env = {**os.environ, **({"POD_IP": host} if host else {})}
-        self.started.append(subprocess.Popen([*self.command, "--log_dir", folder, *words], env=env, stdout=subprocess.DEVNULL,
-                                             stderr=subprocess.DEVNULL))
+        folder.mkdir(exist_ok=True)
+        with open(folder / "launcher.err", "w") as err:
+            self.started.append(subprocess.Popen([*self.command, "--log_dir", folder, *words], env=env,
+                                                 stdout=subprocess.DEVNULL, stderr=err))
         return self.started[-1]
 
     def two(self, folder, *words, apart=0):
@@ -162,7 +164,25 @@ def node_dies(launcher, folder):
     return {"death": since(folder / "n0", begin)}
 
 
-SCENARIOS = [one_node, child_fails, meet, node_fails, node_dies]
+def node_stands_still(launcher, folder):
+    """As a machine without network or power: what the other node's launcher says, long before it acts."""
+    _, child = scripts(folder)
+    nodes, _ = launcher.two(folder, child)
+    first(folder / "n0")
+    pids = [nodes[1].pid, int(first(folder / "n1")[0][0])]
+    begin = time.monotonic()
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    said, named = folder / "n0/launcher.err", NEVER
+    while named == NEVER and time.monotonic() - begin < NEVER:
+        named = time.monotonic() - begin if "not heard of" in said.read_text() else NEVER
+        time.sleep(0.0005)
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    return {"mute": named}
+
+
+SCENARIOS = [one_node, child_fails, meet, node_fails, node_dies, node_stands_still]
 
 
 def once(launcher):
@@ -262,6 +282,7 @@ ROWS = [
     ("... its exit code (the child's: 3)", "3", "code", str),
     ("a node's child fails -> the other node is told, ms", "1000", "node", told_ms),
     ("a node dies -> the other node is told, ms", "1000", "death", told_ms),
+    ("a node stands still -> the other's log names it, ms", "1000", "mute", told_ms),
     ("SIGTERM -> all gone, ms", "50", "stop", ms),
     ("... children that are left", "0", "left", str),
 ]
