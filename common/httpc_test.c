@@ -32,7 +32,7 @@ struct world {
     /* of the last result */
     int done, code, status;
     char body[256], err[CO_ERR_MAX], pieces[256];
-    enum { KEEPS, FREES_WHEN_DONE, FREES_ON_DATA, CANCELS_ON_DATA } does;
+    enum doing { KEEPS, FREES_WHEN_DONE, FREES_ON_DATA, CANCELS_ON_DATA } does;
 };
 
 static void hang_up(struct line *l) {
@@ -273,7 +273,7 @@ static void a_stream_comes_in_pieces_and_has_no_deadline(void **state) {
 
 static void callbacks_may_free_or_cancel(void **state) {
     static const struct {
-        int does;
+        enum doing does;
         bool streamed;
         int done;
     } rows[] = {{FREES_WHEN_DONE, false, 1}, {FREES_ON_DATA, true, 0}, {CANCELS_ON_DATA, true, 0}};
