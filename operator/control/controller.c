@@ -9,11 +9,14 @@
 #include "operator/control/view.h"
 #include "operator/kube/clock.h"
 
+#include <malloc.h>
 #include <string.h>
 #include <time.h>
 
-/* A look at a job that failed for its own reasons. */
-enum { RETRY_MS = 5000 };
+enum {
+    RETRY_MS = 5000, /* a look at a job that failed for its own reasons */
+    CALM_MS = 8000   /* without a look: events have been told, too */
+};
 
 /* What the controller keeps about an entry; entry->work. */
 struct work {
@@ -31,6 +34,7 @@ struct op_controller {
     struct op_recorder recorder;
     struct op_rounds rounds;
     struct op_view_memo memo;
+    struct co_timer *calm;
     bool leading, stopping;
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -89,6 +93,14 @@ static void feeds_no_groups(void *arg) {
     c->opts.settings.gang = NULL;
 }
 
+/* What a burst needed lies between what stays; it is of no use until the next one. */
+static void on_calm(void *arg) {
+    struct op_controller *c = arg;
+    op_view_memo_done(&c->memo);
+    op_kube_client_shrink(c->rounds.api.client);
+    (void)malloc_trim(0);
+}
+
 /* ---- one look --------------------------------------------------------------------------- */
 
 /* Of this thread on a processor: a look is not slow because others were given the machine. */
@@ -120,6 +132,7 @@ static bool look(struct op_controller *c, struct op_entry *e) {
     CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
     OP_AUTOPLAN struct op_plan plan = {0};
     double start = cpu_seconds();
+    co_timer_start(c->calm, CALM_MS);
     int r = op_view_job_again(&c->memo, e, &job, &err);
     if (!r) {
         r = plan_entry(c, e, job, &plan, &err);
@@ -168,6 +181,7 @@ struct op_controller *op_controller_new(
     c->opts = *opts;
     op_store_init(&c->store, entry_changed, entry_gone, c);
     op_recorder_init(&c->recorder, loop, client, opts->instance);
+    c->calm = co_timer_new(loop, on_calm, c);
     c->queue = op_queue_new(
         loop, &(struct op_queue_opts){
                   .store = &c->store, .metrics = opts->metrics, .serve = serve, .arg = c});
@@ -197,6 +211,7 @@ void op_controller_free(struct op_controller *c) {
     op_recorder_done(&c->recorder);
     op_feeds_free(c->feeds);
     op_view_memo_done(&c->memo);
+    co_timer_free(c->calm);
     op_queue_free(c->queue);
     free(c);
 }

@@ -329,6 +329,10 @@ struct co_loop *op_kube_client_loop(const struct op_kube_client *c) {
     return c->loop;
 }
 
+void op_kube_client_shrink(struct op_kube_client *c) {
+    op_kube_transport_shrink(c->transport);
+}
+
 void op_kube_client_distrust_streams(struct op_kube_client *c) {
     op_kube_transport_distrust_streams(c->transport);
 }

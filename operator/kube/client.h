@@ -140,6 +140,8 @@ void op_kube_cancel(struct op_kube_op *op);
  * watches do not count.  Requests made meanwhile are waited for too. */
 void op_kube_client_drain(struct op_kube_client *c, void (*done)(void *arg), void *arg);
 size_t op_kube_client_pending(const struct op_kube_client *c); /* queued and in flight */
+/* Gives back memory that only many requests at once are faster with. */
+void op_kube_client_shrink(struct op_kube_client *c);
 
 /* Delete in words.  uid, policy ("Background", "Foreground", "Orphan") may be NULL; grace
  * seconds < 0: the object's own.  The body for op_kube_req; the caller owns it. */

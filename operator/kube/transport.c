@@ -263,6 +263,12 @@ static void reap(void *arg) {
     }
 }
 
+void op_kube_transport_shrink(struct op_kube_transport *t) {
+    while (t->n_spare) {
+        curl_easy_cleanup(t->spare[--t->n_spare]);
+    }
+}
+
 void op_kube_transport_distrust_streams(struct op_kube_transport *t) {
     retire(t, &t->streams);
 }
@@ -301,9 +307,7 @@ void op_kube_transport_free(struct op_kube_transport *t) {
         t->retired = p->next;
         pool_free(p);
     }
-    while (t->n_spare) {
-        curl_easy_cleanup(t->spare[--t->n_spare]);
-    }
+    op_kube_transport_shrink(t);
     co_timer_free(t->reaper);
     op_kube_endpoint_done(&t->endpoint);
     free(t->user_agent);

@@ -51,5 +51,7 @@ CO_MUST_CHECK int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube
     struct op_kube_xfer **ret, struct co_err *err);
 /* done does not run. NULL allowed. */
 void op_kube_xfer_cancel(struct op_kube_xfer *x);
+/* Gives back what transfers to come would use again: some 40 KB each, buffers included. */
+void op_kube_transport_shrink(struct op_kube_transport *t);
 /* The stream's connection seems dead: no new stream uses it. */
 void op_kube_transport_distrust_streams(struct op_kube_transport *t);
