@@ -145,6 +145,7 @@ static void until_done(struct world *w, int n) {
 }
 
 #define OK_HI "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
+static const char ok_hi_and_more[] = OK_HI "more than was asked for";
 enum { LONG_MS = 100 * 1000 };
 
 static void a_request_has_all_that_it_was_given(void **state) {
@@ -198,8 +199,8 @@ static void an_answer_is_taken_or_told_what_is_wrong(void **state) {
 static void a_connection_is_kept_unless_the_answer_says_otherwise(void **state) {
     struct world *w = *state;
     static const char *const answers[] = {OK_HI, OK_HI,
-        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", OK_HI,
-        OK_HI "more than was asked for", OK_HI};
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n", OK_HI, ok_hi_and_more,
+        OK_HI};
     static const size_t connections[] = {1, 1, 1, 2, 2, 3};
     play(w, answers, CO_ARRAY_LEN(answers));
     for (int i = 0; i < (int)CO_ARRAY_LEN(answers); i++) {

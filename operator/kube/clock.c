@@ -19,15 +19,15 @@ static _Atomic int slow; /* in a row */
 void op_kube_clock_heard(int64_t stamp) {
     int64_t bound = stamp * 1000 - co_now_ms();
     int64_t offset = atomic_load(&offset_ms);
-    if (offset == UNKNOWN || bound > offset) {
-        atomic_store(&offset_ms, bound);
-        atomic_store(&slow, 0);
-    } else if (bound > offset - SLACK_MS) {
-        atomic_store(&slow, 0);
-    } else if (atomic_fetch_add(&slow, 1) + 1 >= SLOW_IN_A_ROW) {
-        atomic_store(&offset_ms, bound);
-        atomic_store(&slow, 0);
+    bool better = offset == UNKNOWN || bound > offset;
+    bool late = !better && bound <= offset - SLACK_MS;
+    if (late && atomic_fetch_add(&slow, 1) + 1 < SLOW_IN_A_ROW) {
+        return;
     }
+    if (better || late) {
+        atomic_store(&offset_ms, bound);
+    }
+    atomic_store(&slow, 0);
 }
 
 int64_t op_kube_clock_ms(void) {
