@@ -55,6 +55,12 @@ const char *co_http_header(const struct co_http_req *r, const char *name) {
     return MHD_lookup_connection_value(r->conn, MHD_HEADER_KIND, name);
 }
 
+uint64_t co_http_conn(const struct co_http_req *r) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return (uintptr_t)info->socket_context;
+}
+
 void co_http_peer(const struct co_http_req *r, char ret[CO_HTTP_PEER_MAX]) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);

@@ -170,6 +170,17 @@ static void on_completed(
     }
 }
 
+static void on_connection(void *arg, struct MHD_Connection *conn, void **number,
+    enum MHD_ConnectionNotificationCode what) {
+    struct co_httpd *h = arg;
+    (void)conn;
+    if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        *number = (void *)(uintptr_t)++h->connections; /* never a pointer */
+    } else if (h->options.disconnected && !h->closing) {
+        h->options.disconnected(h->arg, (uintptr_t)*number);
+    }
+}
+
 /* ---- the server ---- */
 
 #define NOT_A_CERT "not a PEM certificate with its private key"
@@ -185,10 +196,11 @@ static struct MHD_Daemon *start_mhd(struct co_httpd *h, int fd, const char *cert
     const struct MHD_OptionItem none[] = {{MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (cert ? MHD_USE_TLS : 0u);
     return MHD_start_daemon(flags, 0, NULL, NULL, on_access, h, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_CONNECTION_LIMIT,
-        o->max_connections ? (unsigned)o->max_connections : 64u, MHD_OPTION_CONNECTION_TIMEOUT,
-        o->idle_seconds ? (unsigned)o->idle_seconds : 75u, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADER_BYTES, MHD_OPTION_ARRAY, cert ? tls : none, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        h, MHD_OPTION_CONNECTION_LIMIT, o->max_connections ? (unsigned)o->max_connections : 64u,
+        MHD_OPTION_CONNECTION_TIMEOUT, o->idle_seconds ? (unsigned)o->idle_seconds : 75u,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_ARRAY,
+        cert ? tls : none, MHD_OPTION_END);
 }
 
 static int watch_mhd(struct co_httpd *h, struct MHD_Daemon *mhd, struct co_err *err) {

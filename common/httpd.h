@@ -22,6 +22,9 @@ struct co_httpd_options {
     size_t max_connections; /* 0: 64; further ones wait in the kernel's queue */
     size_t max_body;        /* bytes; 0: 64 KiB; more is answered 413 */
     int idle_seconds;       /* 0: 75; not counted while a request is deferred */
+    /* A connection has ended, also one that no request is on; may do no more than take note and
+     * start timers.  NULL: nobody wants to know. */
+    void (*disconnected)(void *arg, uint64_t conn);
     const char *cert, *key; /* as co_httpd_secure, from the start; borrowed for the call */
 };
 
@@ -47,6 +50,8 @@ const char *co_http_query(const struct co_http_req *r, const char *key);   /* NU
 const char *co_http_header(const struct co_http_req *r, const char *name); /* NULL: absent */
 /* The client's numeric address, IPv4 also where it came through an IPv6 socket. */
 void co_http_peer(const struct co_http_req *r, char ret[CO_HTTP_PEER_MAX]);
+/* The number of the request's connection, from 1; no other ever has the same. */
+uint64_t co_http_conn(const struct co_http_req *r);
 const char *co_http_body(const struct co_http_req *r, size_t *ret_len);
 
 /* Answers; body is copied; a second answer is ignored.  A deferred request is gone once the

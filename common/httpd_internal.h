@@ -47,6 +47,7 @@ struct co_httpd {
     size_t max_body;
     uint16_t port;
     struct co_http_req deferred; /* ring */
+    uint64_t connections;        /* so far */
     int busy;                    /* callbacks on the stack */
     bool closing;
     bool resumed; /* since MHD last ran */

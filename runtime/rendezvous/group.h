@@ -58,6 +58,7 @@ struct rt_group_node {
     int heard_round;         /* ... and of which round */
     bool told_over;          /* the caller's, as the next one */
     void *waiter;            /* the caller's: a request that waits for news */
+    uint64_t conn;           /* the caller's: the connection it was on last */
 };
 
 enum rt_group_phase { RT_GROUP_GATHERING, RT_GROUP_RUNNING, RT_GROUP_OVER };

@@ -148,14 +148,20 @@ static void look(struct rt_service *s, int64_t now) {
     look_at(s, next, now);
 }
 
+/* Nobody is due earlier by what he just did. */
+static void look_in_time(struct rt_service *s, int64_t now) {
+    if (s->due > now + RT_GROUP_RECONNECT_MS) {
+        look_at(s, now + RT_GROUP_RECONNECT_MS, now);
+    }
+}
+
 /* After whatever may have changed the group.  Mostly nothing has: a thousand nodes beat. */
 static void publish(struct rt_service *s) {
     int64_t now = co_now_ms();
     if (s->group.phase == RT_GROUP_GATHERING || s->published != s->group.news) {
         look(s, now);
-    } else if (s->due > now + RT_GROUP_RECONNECT_MS) {
-        look_at(
-            s, now + RT_GROUP_RECONNECT_MS, now); /* nobody is due earlier by what he just did */
+    } else {
+        look_in_time(s, now);
     }
 }
 
@@ -201,6 +207,20 @@ static void on_gone(void *arg, struct co_http_req *r) {
     }
 }
 
+/* A node that ends between an answer and its next question has no request that could tell. */
+static void on_disconnected(void *arg, uint64_t conn) {
+    struct rt_service *s = arg;
+    for (size_t i = 0; i < s->group.n; i++) {
+        struct rt_group_node *n = s->group.nodes[i];
+        if (n->conn == conn && !n->waiter) {
+            int64_t now = co_now_ms();
+            rt_group_broke(n, now);
+            look_in_time(s, now);
+            return;
+        }
+    }
+}
+
 /* ---- requests ---- */
 
 static bool is_node(const struct rt_service *s, const char *path) {
@@ -225,6 +245,7 @@ static void attend(struct rt_service *s, struct rt_group_node *n, struct co_http
         say(former, RT_WIRE_WAIT, s->group.round, "asked again");
     }
     n->waiter = r;
+    n->conn = co_http_conn(r);
     const int64_t silent = s->group.rules.silent_ms;
     const int64_t beat = s->group.phase == RT_GROUP_RUNNING
                              ? rt_group_beat_ms(s->group.n_roster, silent)
@@ -412,6 +433,7 @@ int rt_service_open(struct co_loop *l, uint16_t port, const struct rt_service_op
     size_t connections = 2 * (size_t)options->rules.max + SPARE_FDS;
     struct co_httpd_options http = {.max_connections = connections,
         .max_body = RT_RDZV_VALUE_MAX,
+        .disconnected = on_disconnected,
         .idle_seconds = (int)(options->rules.silent_ms / 1000) + 5};
     char address[16];
     (void)snprintf(address, sizeof(address), ":%u", port);

@@ -302,6 +302,19 @@ def test_a_mute_node_is_known_long_before_it_is_lost(nodes, stopped):
     assert not any(n.find("^(ended|changed)") for n in all)
 
 
+def test_a_node_that_dies_between_an_answer_and_its_next_question_is_gone(nodes):
+    """It has no request at the master then, only a connection; without that it would be mute, and lost much later."""
+    port = free_port()
+    a = nodes("aa", f"127.0.0.1:{port}")
+    wait_for(lambda: listens(f"127.0.0.1:{port}"), 5)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    for word, answer in (("join", b"paddlerun met 1 "), ("run", (b"paddlerun wait 1 ", b"paddlerun mute "))):
+        c.request("POST", "/default/info/bb/-1", "{}", {"Paddlerun": f"1 b0b {word} 1 2:2 -"})
+        assert c.getresponse().read().startswith(answer)
+    c.close()
+    a.wait("^ended .*: node bb .*is gone: its launcher ended without a word", 30)
+
+
 def test_a_master_that_was_stopped_reads_before_it_judges(nodes):
     """What a node says while the master stands still counts, although its time is over when the master goes on."""
     port = free_port()
@@ -433,7 +446,8 @@ def test_who_asks_for_a_restart_is_answered_what_comes_of_it(nodes):
         c.request(method, "/default/info/bb/-1", "worker 0: exit code 1", {"Paddlerun": f"1 b0b {word} {number} 2:2 -"})
         return c
 
-    assert ask("POST", "join", 0).getresponse().read().startswith(b"paddlerun met 1 ")
+    joined = ask("POST", "join", 0)
+    assert joined.getresponse().read().startswith(b"paddlerun met 1 ")
     waiting = ask("POST", "run", 1)
     answer = ask("DELETE", "restart", 0).getresponse().read()
     assert re.match(rb"paddlerun over -\d+ node bb .*starts again: worker 0: exit code 1, and restarts are not allowed\n", answer)
