@@ -24,11 +24,13 @@ struct world {
     struct co_http_req *kept[KEPT];
     size_t n_kept;
     int timeouts, closes;
+    uint64_t conn, disconnected; /* of the last hello; the last that ended */
     bool answer_on_timeout, close_in_handler;
 };
 
 static void hello(void *arg, struct co_http_req *r) {
-    (void)arg;
+    struct world *w = arg;
+    w->conn = co_http_conn(r);
     co_http_replyf(r, 200, "hello\n");
     co_http_replyf(r, 500, "ignored\n");
 }
@@ -100,7 +102,13 @@ static const struct co_http_route routes[] = {
     {"GET", "/both", defer_and_answer},
 };
 
-static const struct co_httpd_options options = {.max_connections = 4096, .max_body = 100};
+static void on_disconnected(void *arg, uint64_t conn) {
+    struct world *w = arg;
+    w->disconnected = conn;
+}
+
+static const struct co_httpd_options options = {
+    .max_connections = 4096, .max_body = 100, .disconnected = on_disconnected};
 
 static int setup(void **state) {
     struct world *w = co_xcalloc(1, sizeof(*w));
@@ -390,6 +398,22 @@ static void a_client_that_goes_away_is_noticed(void **state) {
     assert_int_equal(w->timeouts, 0);
 }
 
+static void a_connection_that_ends_without_a_request_is_told(void **state) {
+    struct world *w = *state;
+    for (int i = 0; i < 2; i++) {
+        int fd = dial(co_httpd_port(w->h));
+        say(fd, "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n");
+        CO_AUTOBUF struct co_buf b = CO_BUF(4096);
+        assert_true(receive(w, fd, &b));
+        uint64_t conn = w->conn;
+        assert_true(conn > w->disconnected); /* another one than before */
+        close(fd);
+        while (w->disconnected != conn) {
+            co_loop_turn(w->l);
+        }
+    }
+}
+
 static void set_true(void *arg) {
     *(bool *)arg = true;
 }
@@ -537,6 +561,7 @@ int main(void) {
         T(a_deferred_request_is_answered_later),
         T(a_deferred_request_times_out),
         T(a_client_that_goes_away_is_noticed),
+        T(a_connection_that_ends_without_a_request_is_told),
         T(a_pipelined_request_waits_for_the_deferred_one),
         T(closing_ends_what_is_deferred_and_sends_what_was_answered),
         T(closing_from_a_handler_is_safe),
