@@ -11,6 +11,7 @@ import time
 from cluster import NS, Cluster, Observer, Operator, children, cpu_of_machine, delete_pod, end_pod, job, load, post
 from report import table
 
+CALM = 5        # more of them until memory that a burst needed has gone back
 TAIL = 7        # seconds that every window goes on after its end, for what comes late: events are gathered for five
 
 
@@ -104,9 +105,11 @@ def many(n, idle_s=0):
             op.wait_ready()
             empty = op.memory()
             out["run"] = {**start(c, o, op, jobs, 3 * n), "limit": limit}
-            out["run"]["kib_a_pod"] = (op.memory() - empty) * 1024 / (3 * n)
             if idle_s:
                 out["idle"] = idle(c, op, idle_s)
+            else:
+                time.sleep(CALM)
+            out["run"]["kib_a_pod"] = (op.memory() - empty) * 1024 / (3 * n)
         if idle_s:
             out["restart"] = restart(c, o)
         out["succeed"] = {**succeed(c, o, [name for name in o.phases["pod"] if not name.startswith("new")], n), "limit": limit}

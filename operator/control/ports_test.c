@@ -121,7 +121,7 @@ static void shards_choose_from_parts_of_their_own(void **state) {
 static void the_planner_sees_the_ports_of_others_in_order(void **state) {
     struct op_store *s = *state;
     for (int i = 0; i < 5; i++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
         (void)settle(s, put_job(s, name), &alone, &host);
     }
