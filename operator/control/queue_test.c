@@ -131,7 +131,7 @@ static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
     w->looks_go_on = true;
     struct op_queued *begun = NULL;
     for (int i = 0; i < MANY; i++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
         begun = job(w, name, i == MANY - 1);
         op_queue_ask(begun);
@@ -185,7 +185,7 @@ static void the_sooner_of_two_wishes_wins(void **state) {
     struct world *w = *state;
     static const int64_t rows[][2] = {{0, 3600 * 1000}, {3600 * 1000, 0}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "j%zu", i);
         struct op_queued *place = job(w, name, true);
         int64_t now = co_now_ms();
@@ -205,7 +205,7 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
         int64_t rest_ms;
     } rows[] = {{0, 0}, {0.001, 50}, {0.06, 3000}, {1000, 5000}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "j%zu", i);
         struct op_queued *place = job(w, name, true);
         int64_t before = co_now_ms();

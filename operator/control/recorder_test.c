@@ -177,7 +177,7 @@ static void what_waits_for_a_job_has_a_bound(void **state) {
     enum { FLYING = 4, WAITING = 8 };
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     for (int i = 0; i < FLYING + WAITING + 5; i++) {
-        char text[8];
+        char text[16];
         (void)snprintf(text, sizeof(text), "%d", i);
         emit(w, true, false, "Failed", text);
     }
