@@ -100,8 +100,8 @@ def test_scaling_and_deleted_pods(plane, operator, kubelet, ns):
     plane.wait_phase(ns, "j", "Running")
     plane.patch(ns, "j", {"spec": {"worker": {"replicas": 3}}})
     wait_for(lambda: "j-worker-2" in plane.pods(ns))
+    wait_for(lambda: configmap(plane, ns, "j").data["PADDLE_TRAINERS_NUM"] == "3", 20)
     plane.wait_phase(ns, "j", "Running")
-    assert configmap(plane, ns, "j").data["PADDLE_TRAINERS_NUM"] == "3"
     plane.patch(ns, "j", {"spec": {"worker": {"replicas": 1}}})
     wait_for(lambda: sorted(plane.pods(ns)) == ["j-ps-0", "j-worker-0"], 20, lambda: sorted(plane.pods(ns)))
     before = plane.pods(ns)["j-worker-0"].metadata.uid
