@@ -15,7 +15,6 @@
 
 enum {
     RETRY_MS = 5000, /* a look at a job that failed for its own reasons */
-    TIDY_MS = 2000,  /* while there is work */
     CALM_MS = 8000   /* without a look: events have been told, too */
 };
 
@@ -35,8 +34,7 @@ struct op_controller {
     struct op_recorder recorder;
     struct op_rounds rounds;
     struct op_view_memo memo;
-    struct co_timer *tidy;
-    int64_t looked; /* when, last */
+    struct co_timer *calm;
     bool leading, stopping;
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -95,16 +93,11 @@ static void feeds_no_groups(void *arg) {
     c->opts.settings.gang = NULL;
 }
 
-/* What a burst needs for a moment lies between what stays, so that pages of it do not come back to
- * malloc's end by themselves.  Once it is over, transfers to come are of no use either. */
-static void on_tidy(void *arg) {
+/* What a burst needed lies between what stays; it is of no use until the next one. */
+static void on_calm(void *arg) {
     struct op_controller *c = arg;
-    if (co_now_ms() - c->looked >= CALM_MS) {
-        op_view_memo_done(&c->memo);
-        op_kube_client_shrink(c->rounds.api.client);
-    } else {
-        co_timer_start(c->tidy, TIDY_MS);
-    }
+    op_view_memo_done(&c->memo);
+    op_kube_client_shrink(c->rounds.api.client);
     (void)malloc_trim(0);
 }
 
@@ -139,10 +132,7 @@ static bool look(struct op_controller *c, struct op_entry *e) {
     CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
     OP_AUTOPLAN struct op_plan plan = {0};
     double start = cpu_seconds();
-    if (co_now_ms() - c->looked >= CALM_MS) {
-        co_timer_start(c->tidy, TIDY_MS);
-    }
-    c->looked = co_now_ms();
+    co_timer_start(c->calm, CALM_MS);
     int r = op_view_job_again(&c->memo, e, &job, &err);
     if (!r) {
         r = plan_entry(c, e, job, &plan, &err);
@@ -191,8 +181,7 @@ struct op_controller *op_controller_new(
     c->opts = *opts;
     op_store_init(&c->store, entry_changed, entry_gone, c);
     op_recorder_init(&c->recorder, loop, client, opts->instance);
-    c->tidy = co_timer_new(loop, on_tidy, c);
-    c->looked = INT64_MIN / 2;
+    c->calm = co_timer_new(loop, on_calm, c);
     c->queue = op_queue_new(
         loop, &(struct op_queue_opts){
                   .store = &c->store, .metrics = opts->metrics, .serve = serve, .arg = c});
@@ -222,7 +211,7 @@ void op_controller_free(struct op_controller *c) {
     op_recorder_done(&c->recorder);
     op_feeds_free(c->feeds);
     op_view_memo_done(&c->memo);
-    co_timer_free(c->tidy);
+    co_timer_free(c->calm);
     op_queue_free(c->queue);
     free(c);
 }
