@@ -168,14 +168,15 @@ static int way_ips(struct rt_job *j, struct co_err *err) {
     return find_self(j, "--ips", err);
 }
 
-/* A trainer named by its host alone has the port that Paddle's old launcher gives it. */
-static void complete_ports(struct rt_list *l, size_t n_servers) {
+/* A trainer named by its host alone has the port that Paddle's old launcher gives it, which counts
+ * on from the n_before endpoints of other seats. */
+static void complete_ports(struct rt_list *l, size_t n_before) {
     for (size_t i = 0; i < l->n; i++) {
         struct co_hostport hp;
         if (co_parse_hostport("endpoint", l->item[i], &hp, NULL)) {
             char text[CO_HOST_MAX + 10];
             co_hostport_format(
-                l->item[i], (unsigned)(LEGACY_PORT + n_servers + i), text, sizeof(text));
+                l->item[i], (unsigned)(LEGACY_PORT + n_before + i), text, sizeof(text));
             free(l->item[i]);
             l->item[i] = co_xstrdup(text);
         }
@@ -193,18 +194,40 @@ static int check_count(const struct rt_job *j, enum rt_option number, enum rt_op
     return 0;
 }
 
-static int way_lists(struct rt_job *j, const char *servers, enum rt_option trainers_id,
-    const char *heters, struct co_err *err) {
+/* Both of --heter_workers and --heter_worker_num, or none; stage by stage. */
+static int list_heters(struct rt_job *j, struct co_err *err) {
+    const struct rt_options *o = j->options;
+    struct rt_stages counts = {0};
+    int r = 0;
+    if (rt_option_has(o, RT_OPT_HETER_WORKERS)) {
+        r = rt_stages_parse_endpoints("--heter_workers", o->text[RT_OPT_HETER_WORKERS], &j->stages,
+            &j->seats[RT_SEAT_HETER], err);
+    }
+    if (!r && rt_option_has(o, RT_OPT_HETER_WORKER_NUM)) {
+        r = rt_stages_parse("--heter_worker_num", o->text[RT_OPT_HETER_WORKER_NUM], &counts, err);
+        if (!r && !rt_stages_equal(&counts, &j->stages)) {
+            r = co_err_set(err, CO_INVALID,
+                "--heter_worker_num is \"%.100s\", --heter_workers \"%.300s\": expected them to "
+                "agree in every stage",
+                o->text[RT_OPT_HETER_WORKER_NUM], o->text[RT_OPT_HETER_WORKERS]);
+        }
+    }
+    return r;
+}
+
+static int way_lists(
+    struct rt_job *j, const char *servers, enum rt_option trainers_id, struct co_err *err) {
     rt_list_split(&j->seats[RT_SEAT_SERVER], servers);
     rt_list_split(&j->seats[RT_SEAT_TRAINER], j->options->text[trainers_id]);
-    rt_list_split(&j->seats[RT_SEAT_HETER], heters ? heters : "");
     const size_t n_servers = j->seats[RT_SEAT_SERVER].n, n_trainers = j->seats[RT_SEAT_TRAINER].n;
     int r = check_count(j, RT_OPT_SERVER_NUM, RT_OPT_SERVERS, n_servers, err);
     r = r ? r : check_count(j, RT_OPT_WORKER_NUM, trainers_id, n_trainers, err);
+    r = r ? r : list_heters(j, err);
     if (r) {
         return r;
     }
     complete_ports(&j->seats[RT_SEAT_TRAINER], n_servers);
+    complete_ports(&j->seats[RT_SEAT_HETER], n_servers + n_trainers);
     for (int s = 0; s < RT_SEAT_COUNT; s++) {
         distinct_hosts(&j->seats[s], &j->hosts);
     }
@@ -252,8 +275,14 @@ static int count_ps(struct rt_job *j, struct co_err *err) {
     enum rt_option trainers = either(o, RT_OPT_TRAINER_NUM, RT_OPT_WORKER_NUM);
     j->n[RT_SEAT_SERVER] = count_of(o, RT_OPT_SERVER_NUM, trainers);
     j->n[RT_SEAT_TRAINER] = count_of(o, trainers, RT_OPT_SERVER_NUM);
-    int64_t heters = o->number[RT_OPT_HETER_WORKER_NUM];
-    j->n[RT_SEAT_HETER] = heters > 0 ? (size_t)heters : 0;
+    if (rt_option_has(o, RT_OPT_HETER_WORKER_NUM)) {
+        int r = rt_stages_parse(
+            "--heter_worker_num", o->text[RT_OPT_HETER_WORKER_NUM], &j->stages, err);
+        if (r) {
+            return r;
+        }
+    }
+    j->n[RT_SEAT_HETER] = rt_stages_workers(&j->stages);
     bool alone = j->way == RT_WAY_ALONE;
     if (alone && (j->n[RT_SEAT_SERVER] == 0 || j->n[RT_SEAT_TRAINER] == 0)) {
         return co_err_set(err, CO_INVALID,
@@ -326,13 +355,21 @@ static int check_endpoints(struct rt_job *j, const struct env *e, struct co_err 
 
 static int plan_ps(struct rt_job *j, struct co_err *err) {
     const struct rt_options *o = j->options;
+    if (rt_option_has(o, RT_OPT_HETER_DEVICES)) {
+        rt_list_split_at(&j->heter_devices, o->text[RT_OPT_HETER_DEVICES], ';');
+    }
     enum rt_option trainers = either(o, RT_OPT_TRAINERS, RT_OPT_WORKERS);
     bool has_servers = rt_option_has(o, RT_OPT_SERVERS), has_trainers = rt_option_has(o, trainers);
     if (has_servers != has_trainers) {
         return one_list(o, trainers, err);
     }
     if (has_servers) {
-        return way_lists(j, o->text[RT_OPT_SERVERS], trainers, o->text[RT_OPT_HETER_WORKERS], err);
+        return way_lists(j, o->text[RT_OPT_SERVERS], trainers, err);
+    }
+    if (rt_option_has(o, RT_OPT_HETER_WORKERS)) {
+        return co_err_set(err, CO_INVALID,
+            "--heter_workers without --servers and --trainers: expected all three lists, or "
+            "--heter_worker_num");
     }
     return count_ps(j, err);
 }
@@ -447,6 +484,7 @@ void rt_job_done(struct rt_job *j) {
     rt_list_done(&j->devices);
     rt_list_done(&j->endpoints);
     rt_list_done(&j->hosts);
+    rt_list_done(&j->heter_devices);
     for (int s = 0; s < RT_SEAT_COUNT; s++) {
         rt_list_done(&j->seats[s]);
     }
@@ -466,14 +504,12 @@ static json_t *endpoint(const struct rt_job *j, uint16_t port) {
     return co_json_string(text);
 }
 
-static const uint16_t *add_endpoints(
-    json_t *o, const char *key, const struct rt_job *j, enum rt_seat seat, const uint16_t *ports) {
+static json_t *endpoints(const struct rt_job *j, size_t n, const uint16_t **ports) {
     json_t *list = json_array();
-    for (size_t i = 0; i < j->n[seat]; i++) {
-        co_json_append(list, endpoint(j, *ports++));
+    for (size_t i = 0; i < n; i++) {
+        co_json_append(list, endpoint(j, *(*ports)++));
     }
-    co_json_set(o, key, list);
-    return ports;
+    return list;
 }
 
 static void add_joined(json_t *o, const struct rt_job *j, const uint16_t *ports) {
@@ -499,10 +535,14 @@ char *rt_job_value(const struct rt_job *j, const uint16_t *ports) {
     co_json_set(o, "name", co_json_string(j->node->pod));
     co_json_set(o, "rank", json_integer(j->rank));
     if (j->mode == RT_MODE_PS) {
-        ports = add_endpoints(o, "servers", j, RT_SEAT_SERVER, ports);
-        ports = add_endpoints(o, "trainers", j, RT_SEAT_TRAINER, ports);
-        if (j->n[RT_SEAT_HETER]) { /* Paddle's value has no such list */
-            ports = add_endpoints(o, "heters", j, RT_SEAT_HETER, ports);
+        co_json_set(o, "servers", endpoints(j, j->n[RT_SEAT_SERVER], &ports));
+        co_json_set(o, "trainers", endpoints(j, j->n[RT_SEAT_TRAINER], &ports));
+        if (j->n[RT_SEAT_HETER]) { /* by stage; Paddle's value has no such list */
+            json_t *stages = json_array();
+            for (size_t i = 0; i < j->stages.n; i++) {
+                co_json_append(stages, endpoints(j, j->stages.size[i], &ports));
+            }
+            co_json_set(o, "heters", stages);
         }
         co_json_set(o, "dtype", co_json_string(dtypes[j->node->device]));
         co_json_set(o, "gloo_port", json_integer(*ports));

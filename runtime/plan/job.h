@@ -7,6 +7,7 @@
 
 #include "runtime/plan/list.h"
 #include "runtime/plan/options.h"
+#include "runtime/plan/stages.h"
 
 enum rt_mode { RT_MODE_COLLECTIVE, RT_MODE_PS, RT_MODE_RPC, RT_MODE_COUNT };
 
@@ -50,6 +51,9 @@ struct rt_job {
     const char *ip;                      /* this node's */
     const char *master;                  /* as given; NULL: none */
     size_t n[RT_SEAT_COUNT];             /* processes on this node; by its seat for RT_WAY_GIVEN */
+    struct rt_stages stages;             /* of RT_SEAT_HETER: of RT_WAY_LISTS the job's, else this
+                                          * node's */
+    struct rt_list heter_devices;        /* by stage; none: not told */
     size_t n_ports;                      /* free ports that rt_job_value wants */
     struct rt_list devices;              /* of the trainers, as FLAGS_selected_* has them */
     struct rt_list endpoints;            /* of RT_WAY_ENDPOINTS, as given */

@@ -28,8 +28,13 @@ void rt_list_add(struct rt_list *l, const char *text) {
 }
 
 void rt_list_split(struct rt_list *l, const char *text) {
+    rt_list_split_at(l, text, ',');
+}
+
+void rt_list_split_at(struct rt_list *l, const char *text, char between) {
+    const char end[] = {between, '\0'};
     for (const char *p = text; *p;) {
-        size_t len = strcspn(p, ","), skip = strspn(p, " ");
+        size_t len = strcspn(p, end), skip = strspn(p, " ");
         size_t from = skip < len ? skip : len, to = len;
         while (to > from && p[to - 1] == ' ') {
             to--;
@@ -37,7 +42,7 @@ void rt_list_split(struct rt_list *l, const char *text) {
         if (to > from) {
             rt_list_add_own(l, co_xstrndup(p + from, to - from));
         }
-        p += len + (p[len] == ',');
+        p += len + (p[len] == between);
     }
 }
 

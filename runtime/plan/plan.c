@@ -58,6 +58,7 @@ static int from_lists(const struct rt_job *j, struct rt_plan *p, struct co_err *
             r = add_endpoint(p, (enum rt_seat)s, text, own, seats[s].key, err);
         }
     }
+    p->stages = j->stages;
     p->n_nodes = j->hosts.n;
     return r;
 }
@@ -107,12 +108,8 @@ static int from_endpoints(const struct rt_job *j, struct rt_plan *p, struct co_e
 /* ---- from what the nodes told ------------------------------------------------------------ */
 
 static int node_seats(
-    struct rt_plan *p, const json_t *o, enum rt_seat seat, bool own, struct co_err *err) {
-    json_t *list = NULL;
-    int r = co_json_get(o, seats[seat].key, JSON_ARRAY, &list, err);
-    if (r == CO_NOTFOUND && seat == RT_SEAT_HETER) {
-        return 0;
-    }
+    struct rt_plan *p, const json_t *list, enum rt_seat seat, bool own, struct co_err *err) {
+    int r = 0;
     for (size_t i = 0; i < json_array_size(list) && !r; i++) {
         const char *text = json_string_value(json_array_get(list, i));
         r = add_endpoint(p, seat, text ? text : "", own, seats[seat].key, err);
@@ -120,11 +117,33 @@ static int node_seats(
     return r;
 }
 
+/* Heterogeneous workers are told by stage, where there are some. */
+static int node_stage(
+    struct rt_plan *p, const json_t *o, size_t stage, bool own, struct co_err *err) {
+    json_t *stages = NULL;
+    int r = co_json_get(o, seats[RT_SEAT_HETER].key, JSON_ARRAY, &stages, err);
+    if (r) {
+        return r == CO_NOTFOUND ? 0 : r;
+    }
+    const size_t n = json_array_size(stages);
+    if (n > RT_STAGES_MAX) {
+        return co_err_set(
+            err, CO_INVALID, "%zu stages, expected at most %d", n, (int)RT_STAGES_MAX);
+    }
+    p->stages.n = n > p->stages.n ? n : p->stages.n;
+    const size_t before = p->endpoints[RT_SEAT_HETER].n;
+    r = node_seats(p, json_array_get(stages, stage), RT_SEAT_HETER, own, err);
+    p->stages.size[stage] += p->endpoints[RT_SEAT_HETER].n - before;
+    return r;
+}
+
 /* Gloo meets on server 0's host, at the port that its node keeps free. */
 static int node_ps(const struct rt_job *j, struct rt_plan *p, const json_t *o, enum rt_seat seat,
     bool own, struct co_err *err) {
     const bool before = p->endpoints[RT_SEAT_SERVER].n;
-    int r = node_seats(p, o, seat, own, err);
+    json_t *list = NULL;
+    int r = co_json_get(o, seats[seat].key, JSON_ARRAY, &list, err);
+    r = r ? r : node_seats(p, list, seat, own, err);
     if (r || seat != RT_SEAT_SERVER || before || !p->endpoints[RT_SEAT_SERVER].n) {
         return r;
     }
@@ -161,15 +180,18 @@ static int node_collective(struct rt_plan *p, const json_t *o, bool own, struct 
 
 static int from_values(const struct rt_job *j, const char *const *values, size_t n, size_t self,
     struct rt_plan *p, struct co_err *err) {
-    const int last = j->mode == RT_MODE_PS ? RT_SEAT_COUNT : 1;
+    /* Turn by turn, because indices go through all nodes: servers, trainers, then stages. */
+    size_t turns = j->mode == RT_MODE_PS ? RT_SEAT_HETER + 1 : 1;
     int r = 0;
-    for (int s = 0; s < last; s++) {
+    for (size_t turn = 0; turn < turns; turn++) {
         for (size_t i = 0; i < n && !r; i++) {
+            const bool own = i == self;
             CO_AUTOJSON json_t *o = NULL;
             r = co_json_parse(values[i], strlen(values[i]), &o, err);
             r = r                       ? r
-                : j->mode == RT_MODE_PS ? node_ps(j, p, o, (enum rt_seat)s, i == self, err)
-                                        : node_collective(p, o, i == self, err);
+                : j->mode != RT_MODE_PS ? node_collective(p, o, own, err)
+                : turn < RT_SEAT_HETER  ? node_ps(j, p, o, (enum rt_seat)turn, own, err)
+                                        : node_stage(p, o, turn - RT_SEAT_HETER, own, err);
             if (r) {
                 (void)co_err_wrap(err,
                     "node %zu told \"%.200s\", expected what a launcher in mode %s tells", i,
@@ -177,6 +199,7 @@ static int from_values(const struct rt_job *j, const char *const *values, size_t
                 r = CO_INVALID;
             }
         }
+        turns = p->stages.n ? RT_SEAT_HETER + p->stages.n : turns;
     }
     p->n_nodes = n;
     p->node = self;
@@ -223,6 +246,19 @@ static int check(const struct rt_job *j, const struct rt_plan *p, struct co_err 
     }
     if (j->mode == RT_MODE_PS && p->endpoints[RT_SEAT_TRAINER].n == 0) {
         return co_err_set(err, CO_INVALID, "no node of the job has a trainer");
+    }
+    for (size_t i = 0; i < p->stages.n && p->endpoints[RT_SEAT_HETER].n; i++) {
+        if (p->stages.size[i] == 0) {
+            return co_err_set(err, CO_INVALID,
+                "stage %zu has no worker: expected heterogeneous workers in every stage",
+                i + RT_STAGE_FIRST);
+        }
+        if (j->heter_devices.n && i >= j->heter_devices.n) {
+            return co_err_set(err, CO_INVALID,
+                "--heter_devices is \"%.100s\", but there is a stage %zu: expected a device for "
+                "each, \"cpu;gpu\"",
+                j->options->text[RT_OPT_HETER_DEVICES], i + RT_STAGE_FIRST);
+        }
     }
     return 0;
 }

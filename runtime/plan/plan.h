@@ -17,6 +17,7 @@ struct rt_plan {
     size_t n;
     struct rt_list command;                  /* of all of them */
     struct rt_list endpoints[RT_SEAT_COUNT]; /* of the whole job, by index */
+    struct rt_stages stages;                 /* of the whole job */
     char *master, *gloo;                     /* endpoints; NULL: none */
     size_t node, n_nodes;
 };

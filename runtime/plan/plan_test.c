@@ -160,6 +160,13 @@ static void what_kind_of_job_it_is(void **state) {
         {{"--server_num=1", "--worker_num=2"}, {0}, RT_MODE_PS, RT_WAY_ALONE, 1, 1, 1, 2, 0},
         {{"--server_num=1", "--worker_num=2", "--heter_worker_num=1"}, {0}, RT_MODE_PS,
             RT_WAY_ALONE, 1, 1, 1, 2, 1},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=2; 1"}, {0}, RT_MODE_PS,
+            RT_WAY_ALONE, 1, 1, 1, 2, 3},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=0"}, {0}, RT_MODE_PS,
+            RT_WAY_ALONE, 1, 1, 1, 2, 0},
+        {{"--servers=10.0.0.2:1", "--workers=10.0.0.2:2", "--heter_worker_num=1;2",
+             "--heter_workers=10.0.0.2:3;10.0.0.1:3,10.0.0.1"},
+            {0}, RT_MODE_PS, RT_WAY_LISTS, 1, 1, 0, 0, 2},
         {{"--nnodes", "2", "--server_num", "0", "--trainer_num", "2"}, {0}, RT_MODE_PS, RT_WAY_MEET,
             2, 2, 0, 2, 0},
         {{"--servers=127.0.0.1:1", "--workers=127.0.0.1:2,127.0.0.1:3"}, {0}, RT_MODE_PS,
@@ -260,6 +267,19 @@ static void what_cannot_be_is_said(void **state) {
             "no endpoint of --servers and --trainers is on this node"},
         {{"--servers=10.0.0.1:1", "--trainers=10.0.0.1:2", "--server_num=2"}, {0}, NULL,
             "--server_num is 2, but --servers has 1"},
+        {{"--server_num=1", "--heter_worker_num=2;;1"}, {0}, NULL,
+            "--heter_worker_num is \"2;;1\": a stage between \";\" is empty"},
+        {{"--server_num=1", "--heter_worker_num=2;x"}, {0}, NULL, "--heter_worker_num: \"x\""},
+        {{"--server_num=1", "--heter_worker_num=;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;"
+                            ";;;;;;;;;;;;;"},
+            {0}, NULL, "--heter_worker_num has 65 stages, expected at most 64"},
+        {{"--server_num=1", "--worker_num=1", "--heter_workers=10.0.0.1:3"}, {0}, NULL,
+            "--heter_workers without --servers and --trainers"},
+        {{"--servers=10.0.0.1:1", "--workers=10.0.0.1:2", "--heter_worker_num=1;1",
+             "--heter_workers=10.0.0.1:3,10.0.0.1:4"},
+            {0}, NULL, "expected them to agree in every stage"},
+        {{"--servers=10.0.0.1:1", "--workers=10.0.0.1:2", "--heter_worker_num=1"}, {0}, NULL,
+            "expected them to agree in every stage"},
         {{"--server_num", "0"}, {0}, NULL, "0 servers and 1 trainers on the only node"},
         {{"--nproc_per_node=3"},
             {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:1,10.0.0.2:1", "TRAINER_PORTS_NUM=2"}, NULL,
@@ -298,6 +318,60 @@ static void a_bad_value_names_its_node(void **state) {
         const char *const values[] = {good, bad[i]};
         assert_int_equal(rt_plan_make(&l.job, values, 2, 0, "", &l.plan, &err), CO_INVALID);
         assert_non_null(strstr(err.msg, "node 1 told"));
+        launch_done(&l);
+    }
+}
+
+/* Each tells its part of every stage, or nothing; indices go stage by stage. */
+static void stages_go_through_all_nodes(void **state) {
+    (void)state;
+#define NODE(servers, more)                                                                        \
+    "{\"servers\":[" servers "],\"trainers\":[\"a:2\"],\"gloo_port\":3" more "}"
+    static const struct {
+        const char *devices, *values[3], *all, *expect, *text;
+    } rows[] = {
+        {"--heter_devices=cpu;gpu",
+            {NODE("\"a:1\"", ",\"heters\":[[\"a:4\"],[\"a:5\"]]"), NODE("", ""),
+                NODE("", ",\"heters\":[[],[\"c:6\",\"c:7\"]]")},
+            "a:4,a:5,c:6,c:7", "3 of 3: a:4 <- -> on gpu, [3, 1, 3]", NULL},
+        {"--heter_devices=cpu",
+            {NODE("\"a:1\"", ",\"heters\":[[\"a:4\"]]"), NODE("", ""),
+                NODE("", ",\"heters\":[[\"c:6\"]]")},
+            "a:4,c:6", "2 of 2: a:2,a:2,a:2 <- -> on cpu, [3, 2]", NULL},
+        {"--heter_devices=cpu",
+            {NODE("\"a:1\"", ",\"heters\":[[\"a:4\"]]"), NODE("", ""),
+                NODE("", ",\"heters\":[[],[\"c:6\"]]")},
+            NULL, NULL, "--heter_devices is \"cpu\", but there is a stage 3"},
+        {"--heter_devices=cpu;gpu",
+            {NODE("\"a:1\"", ""), NODE("", ""), NODE("", ",\"heters\":[[],[\"c:6\"]]")}, NULL, NULL,
+            "stage 2 has no worker"},
+        {"--heter_devices=cpu",
+            {NODE("\"a:1\"", ""), NODE("", ",\"heters\":\"c:6\""), NODE("", "")}, NULL, NULL,
+            "node 1 told"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const char *const words[] = {"--nnodes=3", "--server_num=0", "--trainer_num=1",
+            "--master=m:1", rows[i].devices, NULL};
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
+        int r = rt_plan_make(&l.job, rows[i].values, 3, 2, "", &l.plan, &err);
+        if (rows[i].text) {
+            assert_int_equal(r, CO_INVALID);
+            assert_non_null(strstr(err.msg, rows[i].text));
+        } else {
+            assert_int_equal(r, 0);
+            const struct rt_env *e = &l.plan.process[1].set; /* the node's first such worker */
+            CO_AUTOFREE char *text = co_xasprintf("%s of %s: %s <- ->%s on %s, %s",
+                rt_env_get(e, "STAGE_ID"), rt_env_get(e, "STAGE_NUM"),
+                rt_env_get(e, "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST"),
+                rt_env_get(e, "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST"),
+                rt_env_get(e, "HETER_DEVICE_TYPE"), rt_env_get(e, "PADDLE_STAGE_TRAINERS_NUM"));
+            assert_string_equal(text, rows[i].expect);
+            assert_string_equal(
+                rt_env_get(e, "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST"), rows[i].all);
+        }
         launch_done(&l);
     }
 }
@@ -419,6 +493,7 @@ int main(void) {
         cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(a_bad_value_names_its_node),
+        cmocka_unit_test(stages_go_through_all_nodes),
         cmocka_unit_test(gloo_meets_where_server_0_is),
         cmocka_unit_test(logs_are_where_tools_look),
         cmocka_unit_test(the_old_launchers_words),

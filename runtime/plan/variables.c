@@ -54,8 +54,7 @@ enum value {
     V_BACKEND,
     V_XCCL,
     V_AUTO_CLUSTER,
-    V_TRAINER_DEVICE,
-    V_HETER_DEVICE,
+    V_STAGE_DEVICE,
     V_POD,
     V_LOG_DIR,
 };
@@ -78,13 +77,13 @@ static const struct {
     {"PADDLE_PSERVERS_IP_PORT_LIST", PS, BOTH, V_SERVERS},
     {"PADDLE_TRAINERS_NUM", EVERY, BOTH, V_N_TRAINERS},
     {"PADDLE_TRAINER_ENDPOINTS", COLLECTIVE | PS, BOTH, V_TRAINERS},
-    {"PADDLE_HETER_TRAINER_IP_PORT_LIST", PS, OLD, V_HETERS}, /* until 2.1; then these: */
-    {"PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST", PS, OLD, V_ALL_HETERS},
-    {"PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, OLD, V_NEXT_STAGE},
-    {"PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, OLD, V_PREVIOUS_STAGE},
-    {"PADDLE_STAGE_TRAINERS_NUM", TRAINER | HETER, OLD, V_OF_STAGES},
-    {"STAGE_ID", TRAINER | HETER, OLD, V_STAGE},
-    {"STAGE_NUM", TRAINER | HETER, OLD, V_N_STAGES},
+    {"PADDLE_HETER_TRAINER_IP_PORT_LIST", PS, BOTH, V_HETERS}, /* until 2.1; then these: */
+    {"PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST", PS, BOTH, V_ALL_HETERS},
+    {"PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, BOTH, V_NEXT_STAGE},
+    {"PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, BOTH, V_PREVIOUS_STAGE},
+    {"PADDLE_STAGE_TRAINERS_NUM", TRAINER | HETER, BOTH, V_OF_STAGES},
+    {"STAGE_ID", TRAINER | HETER, BOTH, V_STAGE},
+    {"STAGE_NUM", TRAINER | HETER, BOTH, V_N_STAGES},
     {"PADDLE_COORDINATOR_ENDPOINTS", SERVER | TRAINER, OLD, V_COORDINATORS},
     {"PADDLE_PORT", PS, BOTH, V_PORT},
     {"POD_IP", PS, BOTH, V_IP},
@@ -109,8 +108,7 @@ static const struct {
     {"PADDLE_GLOO_FS_PATH", PS, BOTH, V_GLOO_PATH},
     {"PADDLE_GLOO_FS_PATH", COLLECTIVE, OLD, V_GLOO_PATH},
     {"PADDLE_GLOO_HTTP_ENDPOINT", PS, BOTH, V_GLOO_ENDPOINT},
-    {"HETER_DEVICE_TYPE", TRAINER, OLD, V_TRAINER_DEVICE},
-    {"HETER_DEVICE_TYPE", HETER, BOTH, V_HETER_DEVICE},
+    {"HETER_DEVICE_TYPE", TRAINER | HETER, BOTH, V_STAGE_DEVICE},
     {"POD_NAME", EVERY, NEW, V_POD},
     {"PADDLE_LOG_DIR", EVERY, NEW, V_LOG_DIR},
 };
@@ -192,30 +190,52 @@ static char *old_visible(const struct place *a) {
     return co_xstrdup(d->n ? d->item[a->p->local % d->n] : "0");
 }
 
-/* A job with heterogeneous workers has two stages: its trainers, and those.  NULL: it has none. */
+/* Endpoints of stage `id`, which is 1 for the trainers; "" for none. */
+static char *stage_endpoints(const struct rt_plan *plan, size_t id) {
+    struct rt_list part = {0};
+    if (id >= RT_STAGE_FIRST && id < plan->stages.n + RT_STAGE_FIRST) {
+        part = rt_stages_part(&plan->stages, &plan->endpoints[RT_SEAT_HETER], id - RT_STAGE_FIRST);
+    }
+    return rt_list_join(id == 1 ? &plan->endpoints[RT_SEAT_TRAINER] : &part, ",");
+}
+
+/* As Python prints it. */
+static char *stage_sizes(const struct rt_plan *plan) {
+    struct rt_list sizes = {0};
+    rt_list_add_own(&sizes, number(plan->endpoints[RT_SEAT_TRAINER].n));
+    for (size_t i = 0; i < plan->stages.n; i++) {
+        rt_list_add_own(&sizes, number(plan->stages.size[i]));
+    }
+    CO_AUTOFREE char *joined = rt_list_join(&sizes, ", ");
+    rt_list_done(&sizes);
+    return co_xasprintf("[%s]", joined);
+}
+
+/* Of a job with heterogeneous workers; NULL: it has none. */
 static char *of_stages(const struct place *a, enum value v) {
-    const struct rt_list *trainers = &a->plan->endpoints[RT_SEAT_TRAINER];
-    const struct rt_list *heters = &a->plan->endpoints[RT_SEAT_HETER];
-    const bool first = a->p->seat == RT_SEAT_TRAINER;
-    static const struct rt_list nobody;
-    if (heters->n == 0) {
+    const struct rt_plan *plan = a->plan;
+    if (plan->endpoints[RT_SEAT_HETER].n == 0) {
         return NULL;
     }
+    const size_t stage = a->p->seat == RT_SEAT_HETER ? rt_stages_of(&plan->stages, a->p->index) : 0;
+    const size_t id = a->p->seat == RT_SEAT_HETER ? stage + RT_STAGE_FIRST : 1;
     switch (v) {
     case V_NEXT_STAGE:
-        return rt_list_join(first ? heters : &nobody, ",");
+        return stage_endpoints(plan, id + 1);
     case V_PREVIOUS_STAGE:
-        return rt_list_join(first ? &nobody : trainers, ",");
+        return stage_endpoints(plan, id - 1);
     case V_STAGE:
-        return co_xstrdup(first ? "1" : "2");
+        return number(id);
     case V_N_STAGES:
-        return co_xstrdup("2");
+        return number(plan->stages.n + 1);
     case V_OF_STAGES:
-        return co_xasprintf("[%zu, %zu]", trainers->n, heters->n);
-    case V_TRAINER_DEVICE:
-        return co_xstrdup("cpu");
+        return stage_sizes(plan);
+    case V_STAGE_DEVICE:
+        return id == 1                 ? co_xstrdup("cpu")
+               : a->j->heter_devices.n ? co_xstrdup(a->j->heter_devices.item[stage])
+                                       : NULL;
     default:
-        return rt_list_join(heters, ",");
+        return rt_list_join(&plan->endpoints[RT_SEAT_HETER], ",");
     }
 }
 
@@ -245,15 +265,17 @@ static char *value_of(const struct place *a, enum value v) {
         return rt_list_join(&plan->endpoints[RT_SEAT_SERVER], ",");
     case V_TRAINERS:
         return trainers(a);
-    case V_HETERS:
-        return rt_list_join(&plan->endpoints[RT_SEAT_HETER], ",");
+    case V_HETERS: /* the launcher of 2.0 always has it */
+        return plan->endpoints[RT_SEAT_HETER].n || a->j->format == RT_FORMAT_2_0
+                   ? rt_list_join(&plan->endpoints[RT_SEAT_HETER], ",")
+                   : NULL;
     case V_ALL_HETERS:
     case V_NEXT_STAGE:
     case V_PREVIOUS_STAGE:
     case V_STAGE:
     case V_N_STAGES:
     case V_OF_STAGES:
-    case V_TRAINER_DEVICE:
+    case V_STAGE_DEVICE:
         return of_stages(a, v);
     case V_COORDINATORS: /* of federated training, which nobody starts here */
         return co_xstrdup("");
@@ -291,8 +313,6 @@ static char *value_of(const struct place *a, enum value v) {
         return a->j->node->device == RT_DEVICE_CUSTOM ? copy(a->j->node->device_name) : NULL;
     case V_AUTO_CLUSTER:
         return copy(o->text[RT_OPT_AUTO_CLUSTER_CONFIG]);
-    case V_HETER_DEVICE:
-        return copy(o->text[RT_OPT_HETER_DEVICES]);
     case V_POD:
         return copy(a->j->node->pod);
     case V_LOG_DIR:

@@ -125,15 +125,20 @@ def test_the_old_launchers_words():
 
 
 def test_heterogeneous_workers_end_with_the_trainers():
-    """They serve, as servers do; the trainers are the first stage, they the second."""
-    serve = script("serve.sh", '#!/bin/sh\n[ "$TRAINING_ROLE" = TRAINER ] || exec sleep 1000\n'
-                               'echo "stage $STAGE_ID of $STAGE_NUM, next $PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST"\n')
-    r = launch("--server_num=1", "--worker_num=2", "--heter_worker_num=1", "--heter_devices=cpu", serve)
+    """They serve, as servers do; the trainers are the first stage, they the ones behind it."""
+    serve = script("serve.sh", '#!/bin/sh\necho "stage $STAGE_ID of $STAGE_NUM, $HETER_DEVICE_TYPE, '
+                               'next <$PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST>"\n'
+                               '[ "$TRAINING_ROLE" != TRAINER ] || until [ -s log/heterlog.2 ]; do sleep 0.02; done\n'
+                               '[ "$TRAINING_ROLE" = TRAINER ] || exec sleep 1000\n')
+    r = launch("--server_num=1", "--worker_num=2", "--heter_worker_num=2;1", "--heter_devices=cpu;gpu", serve)
     assert r.returncode == 0, r.stderr
-    assert re.fullmatch(r"stage 1 of 2, next 127.0.0.1:\d+\n", log("workerlog.1"))
-    assert sorted(os.listdir("log")) == ["heterlog.0", "serverlog.0", "workerlog.0", "workerlog.1"]
-    assert re.search(r"Local heter_worker start 1 processes(.*\n)*.*all heter_worker are killed\n.*all parameter server are killed",
+    assert re.fullmatch(r"stage 1 of 3, cpu, next <127.0.0.1:\d+,127.0.0.1:\d+>\n", log("workerlog.1"))
+    assert log("heterlog.2") == "stage 3 of 3, gpu, next <>\n"
+    assert sorted(os.listdir("log")) == ["heterlog.0", "heterlog.1", "heterlog.2", "serverlog.0", "workerlog.0", "workerlog.1"]
+    assert re.search(r"Local heter_worker start 3 processes(.*\n)*.*all heter_worker are killed\n.*all parameter server are killed",
                      r.stderr), r.stderr
+    r = launch("--server_num=1", "--worker_num=1", "--heter_worker_num=1;1", "--heter_devices=cpu", serve)
+    assert r.returncode != 0 and '--heter_devices is "cpu", but there is a stage 3' in r.stderr
 
 
 def test_dry_run_prints_every_childs_environment():
