@@ -20,7 +20,7 @@ enum {
     ACK_MS = 10 * 1000, /* data that the other machine does not acknowledge so long: it is dead */
 };
 
-enum conn_state { LOOKING_UP, CONNECTING, SHAKING_HANDS, UP };
+enum conn_state { LOOKING_UP, CONNECTING, SHAKING_HANDS, UP, DOWN };
 
 struct co_conn {
     struct co_loop *loop;
@@ -88,9 +88,16 @@ static bool leave(struct co_conn *c) {
     return false;
 }
 
-static void tell_down(struct co_conn *c) {
+/* From here on nothing is sent or received. */
+static void take_down(struct co_conn *c) {
+    c->state = DOWN;
+    co_lookup_cancel(co_steal_ptr(c->lookup));
     drop_socket(c);
     co_timer_stop(c->timer);
+}
+
+static void tell_down(struct co_conn *c) {
+    take_down(c);
     c->busy = true;
     c->fns->down(c->arg, &c->err);
     (void)leave(c);
@@ -183,7 +190,7 @@ static void receive(struct co_conn *c) {
         }
         c->busy = true;
         c->fns->data(c->arg, data, (size_t)n);
-        if (leave(c)) {
+        if (leave(c) || c->state == DOWN) {
             return;
         }
     }
@@ -200,7 +207,7 @@ static void up(struct co_conn *c) {
     co_timer_stop(c->timer);
     c->busy = true;
     c->fns->up(c->arg);
-    if (!leave(c)) {
+    if (!leave(c) && c->state == UP) {
         (void)flush(c);
     }
 }
@@ -318,7 +325,9 @@ static void try_next(struct co_conn *c) {
 
 static void on_timer(void *arg) {
     struct co_conn *c = arg;
-    if (c->state == UP) {
+    if (c->state == DOWN) {
+        tell_down(c);
+    } else if (c->state == UP) {
         receive(c);
     } else {
         (void)co_err_set(&c->err, CO_UNAVAILABLE, "%s port %u does not answer", c->host, c->port);
@@ -385,11 +394,14 @@ int co_conn_open(struct co_loop *l, const char *host, uint16_t port, const struc
 }
 
 void co_conn_send(struct co_conn *c, const void *data, size_t len) {
-    if (c->state == UP && c->fd < 0) {
-        return; /* down, and told so */
+    if (c->state == DOWN) {
+        return;
     }
     if (co_buf_add(&c->out, data, len, NULL)) {
-        (void)shutdown(c->fd, SHUT_RDWR); /* the reader finds out */
+        (void)co_err_set(&c->err, CO_NORESOURCE, "more than %d MiB wait to be sent to %s port %u",
+            OUT_MAX >> 20, c->host, c->port);
+        take_down(c);
+        co_timer_start(c->timer, 0); /* tells, when the caller has returned */
         return;
     }
     if (c->state == UP) {

@@ -17,7 +17,8 @@ struct co_conn_fns {
     void (*up)(void *arg);
     void (*data)(void *arg, const char *data, size_t len);
     /* Not after co_conn_close.  CO_UNAVAILABLE (refused, reset, closed by the server), CO_NOTFOUND
-     * (no such host), CO_PERMISSION (certificate).  The connection is of no further use. */
+     * (no such host), CO_PERMISSION (certificate), CO_NORESOURCE (co_conn_send).  The connection is
+     * of no further use. */
     void (*down)(void *arg, const struct co_err *err);
 };
 
@@ -25,7 +26,8 @@ struct co_conn_fns {
 CO_MUST_CHECK int co_conn_open(struct co_loop *l, const char *host, uint16_t port,
     const struct co_conn_tls *tls, const struct co_conn_fns *fns, void *arg, struct co_conn **ret,
     struct co_err *err);
-/* Any time, also before `up`; at most 4 MiB wait to be sent, more brings the connection down. */
+/* Any time, also before `up`; at most 4 MiB wait to be sent, more brings the connection down at
+ * once, and is told as `down` in the loop's next turn. */
 void co_conn_send(struct co_conn *c, const void *data, size_t len);
 void co_conn_close(struct co_conn *c); /* NULL allowed; safe inside its callbacks */
 

@@ -23,13 +23,25 @@ struct world {
     struct co_err err;
     char got[1024];
     size_t n_got;
-    bool close_when_up;
+    bool close_when_up, flood_when_up;
     char files[2][64]; /* certificates: the server's, a stranger's */
 };
+
+/* More than may wait. */
+static void flood(struct world *w) {
+    enum { PIECE = 1 << 20, PIECES = 5 };
+    CO_AUTOFREE char *piece = co_xcalloc(1, PIECE);
+    for (int i = 0; i < PIECES; i++) {
+        co_conn_send(w->conn, piece, PIECE);
+    }
+}
 
 static void on_up(void *arg) {
     struct world *w = arg;
     w->ups++;
+    if (w->flood_when_up) {
+        flood(w);
+    }
     if (w->close_when_up) {
         co_conn_close(co_steal_ptr(w->conn));
     }
@@ -160,22 +172,45 @@ static void it_may_be_closed_at_any_time(void **state) {
     assert_int_equal(w->downs, 0);
 }
 
+/* Told at once with the cause, wherever the connection stands: not when TCP or the caller gives up.
+ */
 static void what_waits_to_be_sent_has_a_bound(void **state) {
     struct world *w = *state;
-    enum { PIECE = 1 << 20, PIECES = 5 };
+    static const struct {
+        const char *when, *host;
+        bool up;
+    } rows[] = {
+        {"before its address is known", "127.0.0.1", false},
+        {"before its name is known", "localhost", false},
+        {"when it is up, and nobody reads", "127.0.0.1", true},
+    };
     CO_AUTOCLOSE int listening = -1;
-    CO_AUTOFREE char *piece = co_xcalloc(1, PIECE);
     assert_int_equal(co_listen("127.0.0.1:0", &listening, NULL), 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        open_to(w, rows[i].host, co_listen_port(listening), NULL);
+        while (rows[i].up && !w->ups) {
+            co_loop_turn(w->loop);
+        }
+        flood(w);
+        assert_int_equal(w->downs, 0);
+        until_down(w);
+        if (w->err.code != CO_NORESOURCE ||
+            !strstr(w->err.msg, "more than 4 MiB wait to be sent to") || w->ups != rows[i].up) {
+            fail_msg("%s: %d %s, ups %d", rows[i].when, w->err.code, w->err.msg, w->ups);
+        }
+    }
+}
+
+/* Also from the callback that says it is up: what follows there must not touch the socket. */
+static void too_much_may_be_sent_when_it_comes_up(void **state) {
+    struct world *w = *state;
+    CO_AUTOCLOSE int listening = -1;
+    assert_int_equal(co_listen("127.0.0.1:0", &listening, NULL), 0);
+    w->flood_when_up = true;
     open_to(w, "127.0.0.1", co_listen_port(listening), NULL);
-    while (!w->ups) {
-        co_loop_turn(w->loop);
-    }
-    for (int i = 0; i < PIECES; i++) { /* nobody reads */
-        co_conn_send(w->conn, piece, PIECE);
-    }
     until_down(w);
-    assert_int_equal(w->err.code, CO_UNAVAILABLE);
-    assert_null(strstr(w->err.msg, "timed out")); /* at once, not when TCP gives up */
+    assert_int_equal(w->ups, 1);
+    assert_int_equal(w->err.code, CO_NORESOURCE);
 }
 
 /* ---- TLS -------------------------------------------------------------------------------- */
@@ -288,6 +323,7 @@ int main(void) {
         T(all_addresses_of_a_name_are_tried),
         T(it_may_be_closed_at_any_time),
         T(what_waits_to_be_sent_has_a_bound),
+        T(too_much_may_be_sent_when_it_comes_up),
         T(a_server_is_believed_by_its_certificate),
         T(a_server_without_tls_is_no_server_with_it),
         T(files_that_are_none_are_named),
