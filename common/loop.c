@@ -366,6 +366,11 @@ static int signal_start(struct co_signal *s) {
     return r;
 }
 
+bool co_signal_ignored(int signo) {
+    struct sigaction a;
+    return sigaction(signo, NULL, &a) == 0 && a.sa_handler == SIG_IGN;
+}
+
 int co_signal_new(struct co_loop *l, int signo, void (*fn)(void *arg, int signo), void *arg,
     struct co_signal **ret, struct co_err *err) {
     if (signo <= 0 || signo >= NSIG) {

@@ -60,6 +60,8 @@ void co_poll_free(struct co_poll *p);            /* NULL allowed; safe inside it
 CO_MUST_CHECK int co_signal_new(struct co_loop *l, int signo, void (*fn)(void *arg, int signo),
     void *arg, struct co_signal **ret, struct co_err *err);
 void co_signal_free(struct co_signal *s); /* NULL allowed; safe inside its own callback */
+/* Ignored now, as nohup leaves SIGHUP: whoever was started so must not end by it. */
+bool co_signal_ignored(int signo);
 
 /* libuv's loop, for runtime/launch only, which starts child processes on it. */
 struct uv_loop_s *co_loop_uv(struct co_loop *l);

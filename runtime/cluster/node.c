@@ -116,7 +116,8 @@ static int run(struct node *n, struct co_err *err) {
     struct co_signal *s[CO_ARRAY_LEN(signals)] = {NULL};
     int r = 0;
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(signals); i++) {
-        r = co_signal_new(n->loop, signals[i], interrupted, n, &s[i], err);
+        bool nohup = signals[i] == SIGHUP && co_signal_ignored(SIGHUP);
+        r = nohup ? 0 : co_signal_new(n->loop, signals[i], interrupted, n, &s[i], err);
     }
     set_environment(n->what);
     n->has_server = n->what->rank.local == 0;

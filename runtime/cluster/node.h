@@ -17,6 +17,6 @@ struct rt_cluster_node {
     char *const *argv;   /* the training program */
 };
 
-/* Blocks.  SIGTERM, SIGINT and SIGHUP stop both; *ret_code is then 128 + signal. */
+/* Blocks.  SIGTERM, SIGINT and (but for nohup) SIGHUP stop both; *ret_code is then 128 + signal. */
 CO_MUST_CHECK int rt_cluster_node_run(
     const struct rt_cluster_node *n, int *ret_code, struct co_err *err);

@@ -356,7 +356,8 @@ static int go(struct cluster *c, struct co_err *err) {
     struct co_signal *s[CO_ARRAY_LEN(signals)] = {NULL};
     int r = 0;
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(signals); i++) {
-        r = co_signal_new(c->loop, signals[i].signo, signals[i].fn, c, &s[i], err);
+        bool nohup = signals[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
+        r = nohup ? 0 : co_signal_new(c->loop, signals[i].signo, signals[i].fn, c, &s[i], err);
     }
     r = r ? r : start_all(c, err);
     if (!r) {

@@ -7,7 +7,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 65536 };
+enum {
+    READ_BYTES = 65536,
+    LAST_READS = 16, /* of a pipe whose child has ended: all that a pipe holds, and more */
+};
 
 struct rt_childlog {
     struct co_loop *loop;
@@ -101,6 +104,12 @@ static void readable(void *arg, int events) {
     (void)take_some(arg);
 }
 
+/* What the child has left in the pipe; a stranger who holds it may write for ever. */
+static void take_last(struct rt_childlog *c) {
+    for (int i = 0; i < LAST_READS && c->in >= 0 && take_some(c); i++) {
+    }
+}
+
 static int open_pipe(struct rt_childlog *c, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
@@ -145,6 +154,7 @@ void rt_childlog_close(struct rt_childlog *c) {
     }
     rt_follow_free(c->echo);
     c->echo = NULL;
+    take_last(c);
     if (c->in >= 0) {
         end_pipe(c);
     }
@@ -174,8 +184,7 @@ int rt_childlog_echo(
 }
 
 bool rt_childlog_finish(struct rt_childlog *c) {
-    while (c->in >= 0 && take_some(c)) { /* the child is gone: what is in the pipe is all */
-    }
+    take_last(c);
     if (c->echo) {
         rt_follow_finish(c->echo);
     }

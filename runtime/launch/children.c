@@ -49,6 +49,10 @@ static void set_stage(struct rt_children *g, enum stage stage, int64_t timer_ms)
 static void finish(struct rt_children *g, size_t n_lost) {
     co_timer_stop(g->timer);
     g->stage = EMPTY;
+    for (size_t i = 0; i < g->n; i++) { /* who ends later yet is nobody's */
+        g->member[i].running = false;
+    }
+    g->n_running = 0;
     g->fns.empty(g->arg, n_lost);
 }
 
@@ -73,7 +77,6 @@ static void time_is_up(void *arg) {
         break;
     case KILL:
     case STRAYS_KILL:
-        g->n_running = 0;
         finish(g, rt_children_kill(SIGKILL));
         break;
     case RUNS:

@@ -4,6 +4,9 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -155,6 +158,65 @@ static void nothing_is_left_behind(void **state) {
     }
 }
 
+/* A process whose end its parent is not told of, as of one that hangs in the kernel: a tracer is
+ * told first.  The tracer is a child of this process, too. */
+static void hold(pid_t victim) {
+    int ready[2];
+    char c = 0;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        c = ptrace(PTRACE_SEIZE, victim, NULL, NULL) == 0 ? 'y' : 'n';
+        (void)!write(ready[1], &c, 1);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    assert_int_equal(c, 'y');
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+}
+
+static int be_held(void) {
+    pid_t pid = getpid();
+    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    (void)!write(STDOUT_FILENO, &pid, sizeof(pid));
+    return pause();
+}
+
+static bool has_children(void) {
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* Who is given up and ends after all is nobody's any more. */
+static void who_could_not_be_killed_is_not_told_of_later(void **state) {
+    struct world *w = *state;
+    static const char *const argv[] = {"/proc/self/exe", "held", NULL};
+    struct rt_spawn s = program(argv);
+    int out[2];
+    pid_t victim = 0;
+    assert_int_equal(pipe(out), 0);
+    s.out = out[1];
+    assert_int_equal(rt_children_start(w->children, &s, NULL), 0);
+    assert_int_equal(read(out[0], &victim, sizeof(victim)), sizeof(victim));
+    hold(victim);
+    rt_children_stop(w->children, 0);
+    rt_children_started(w->children);
+    co_loop_run(w->loop);
+    assert_true(w->empty);
+    assert_int_equal(w->lost, 2);
+    while (has_children()) { /* the tracer was killed, which lets go */
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->n_ended, 0);
+    assert_int_equal(rt_children_running(w->children), 0);
+    (void)close(out[0]);
+    (void)close(out[1]);
+}
+
 static void a_group_can_be_used_again(void **state) {
     struct world *w = *state;
     for (int i = 0; i < 2; i++) {
@@ -169,12 +231,16 @@ static void a_group_can_be_used_again(void **state) {
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "held") == 0) {
+        return be_held();
+    }
     const struct CMUnitTest tests[] = {
         T(each_end_is_told_with_its_number),
         T(nobody_at_all_is_empty_too),
         T(who_does_not_obey_is_killed),
         T(nothing_is_left_behind),
+        T(who_could_not_be_killed_is_not_told_of_later),
         T(a_group_can_be_used_again),
     };
     (void)alarm(150);

@@ -199,7 +199,8 @@ static int take_signals(struct rt_launch *l, struct co_err *err) {
     int r = 0;
     (void)signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
-        r = co_signal_new(l->loop, rows[i].signo, rows[i].fn, l, &s, err);
+        bool nohup = rows[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
+        r = nohup ? 0 : co_signal_new(l->loop, rows[i].signo, rows[i].fn, l, &s, err);
     }
     return r;
 }

@@ -21,6 +21,7 @@ enum {
     SERVER_GRACE_MS = 30000,
     STRAY_MS = 1000, /* for the end of a pipe that a stranger still holds */
     READ_BYTES = 16384,
+    LAST_READS = 64, /* of a pipe whose member has ended: all that a pipe holds, and more */
     LOCK_PORT = 35999,
     BLOCKS = 250,
 };
@@ -89,9 +90,12 @@ static bool read_some(struct member *m) {
     return false;
 }
 
-/* All that is there, unless nobody takes it. */
-static void read_all(struct member *m) {
-    while (m->fd >= 0 && !rt_output_full(m->local->out) && read_some(m)) {
+/* What its member has left there, unless nobody takes it; a stranger may write for ever. */
+static void read_last(struct member *m) {
+    for (int i = 0; i < LAST_READS && m->fd >= 0 && !rt_output_full(m->local->out); i++) {
+        if (!read_some(m)) {
+            return;
+        }
     }
 }
 
@@ -123,7 +127,7 @@ static void output_changed(void *arg) {
 /* Nobody runs, yet somebody holds a pipe: what is in it counts, then it does not. */
 static void strangers(struct local *l) {
     for (size_t i = 0; i < l->pods->n; i++) {
-        read_all(&l->member[i]);
+        read_last(&l->member[i]);
     }
     if (rt_output_full(l->out)) {
         co_timer_start(l->timer, STRAY_MS);
@@ -176,7 +180,7 @@ static void pod_failed(struct local *l, struct member *m, int status) {
 static void on_ended(void *arg, size_t i, int status) {
     struct local *l = arg;
     struct member *m = &l->member[i];
-    read_all(m);
+    read_last(m);
     bool counts = !m->pod->server || l->servers_only;
     if (!l->over && rt_exit_code(status) != 0) {
         pod_failed(l, m, status);
@@ -318,7 +322,8 @@ static int run(struct local *l, struct co_err *err) {
     struct co_signal *s = NULL; /* all go with the loop */
     int r = rt_children_new(l->loop, &children_fns, l, &l->children, err);
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(stops); i++) {
-        r = co_signal_new(l->loop, stops[i], told_to_stop, l, &s, err);
+        bool nohup = stops[i] == SIGHUP && co_signal_ignored(SIGHUP);
+        r = nohup ? 0 : co_signal_new(l->loop, stops[i], told_to_stop, l, &s, err);
     }
     if (!r) {
         rt_children_leave_nothing(l->children);

@@ -50,7 +50,7 @@ static pid_t start(const struct script *job, const struct rt_local_options *opti
         argv[pods.n][2] = (char *)job[pods.n].text;
         argv[pods.n][3] = NULL;
         p->argv = argv[pods.n];
-        rt_env_inherit(&p->env, environ);
+        rt_env_inherit(&p->env, environ, false);
     }
     struct rt_local_options o = *options;
     o.out = out[1];
@@ -218,6 +218,19 @@ static void a_signal_ends_everything(void **state) {
     }
 }
 
+static void nohup_holds(void **state) {
+    (void)state;
+    static const struct script job[] = {{"a", "echo up; sleep 0.3; exit 4", false}, {NULL}};
+    CO_AUTOBUF struct co_buf out = CO_BUF(1 << 20);
+    int fd = -1;
+    (void)signal(SIGHUP, SIG_IGN);
+    pid_t pid = start(job, &quick, &fd);
+    (void)signal(SIGHUP, SIG_DFL);
+    wait_for(fd, "a | up", &out);
+    assert_int_equal(kill(pid, SIGHUP), 0);
+    assert_int_equal(finish(pid, fd, &out), 4);
+}
+
 static void a_killed_launcher_takes_its_pods_along(void **state) {
     (void)state;
     static const struct script job[] = {{"a", STAYS, false}, {"b", STAYS, false}, {NULL}};
@@ -326,6 +339,7 @@ int main(void) {
         cmocka_unit_test(a_program_that_is_not_there_fails_the_job),
         cmocka_unit_test(servers_alone_are_a_job),
         cmocka_unit_test(a_signal_ends_everything),
+        cmocka_unit_test(nohup_holds),
         cmocka_unit_test(a_killed_launcher_takes_its_pods_along),
         cmocka_unit_test(a_flood_loses_nothing_and_keeps_order),
         cmocka_unit_test(a_job_ends_on_a_signal_while_nobody_reads),

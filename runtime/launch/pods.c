@@ -170,7 +170,7 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rt_pod *p
 
 static int environment(struct reader *rd, const json_t *obj, const json_t *container,
     struct rt_pod *pod, struct co_err *err) {
-    rt_env_inherit(&pod->env, rd->options->envp);
+    rt_env_inherit(&pod->env, rd->options->envp, false);
     const char *path = rt_env_get(&pod->env, "PATH");
     CO_AUTOFREE char *search =
         co_xasprintf("%s:%s", rd->options->bin_dir, path ? path : "/usr/local/bin:/usr/bin:/bin");

@@ -53,6 +53,14 @@ static int make_dirs(const char *path, struct co_err *err) {
     }
 }
 
+/* A job's id may have slashes, and begins the names of files. */
+static int make_log_dirs(const struct rt_launch *l, struct co_err *err) {
+    const char *dir = l->options->text[RT_OPT_LOG_DIR];
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, l->options->text[RT_OPT_JOB_ID]);
+    *strrchr(path, '/') = '\0';
+    return *dir ? make_dirs(path, err) : 0;
+}
+
 /* Without a file a child writes to this process's own output. */
 static void open_log(struct rt_launch *l, size_t i) {
     const struct rt_options *o = l->options;
@@ -239,13 +247,7 @@ static void share_cores(size_t i, size_t n, cpu_set_t *ret) {
  * what the plan sets. */
 static void child_env(const struct rt_process *p, struct rt_env *ret) {
     static const char *const proxies[] = {"http_proxy", "https_proxy"};
-    for (char *const *e = environ; *e; e++) {
-        size_t len = strcspn(*e, "=");
-        CO_AUTOFREE char *name = co_xstrndup(*e, len);
-        if (len && (*e)[len]) {
-            rt_env_set(ret, name, *e + len + 1);
-        }
-    }
+    rt_env_inherit(ret, environ, true);
     for (size_t i = 0; i < CO_ARRAY_LEN(proxies); i++) {
         const char *value = rt_env_get(ret, proxies[i]);
         if (value) {
@@ -324,8 +326,7 @@ void rt_round_start(struct rt_launch *l, const char *const *values, size_t n, si
     }
     l->n_workers = l->n_left;
     rt_story_run(&l->say, &l->job, &l->plan);
-    const char *dir = l->options->text[RT_OPT_LOG_DIR];
-    if (*dir && make_dirs(dir, &err)) {
+    if (make_log_dirs(l, &err)) {
         rt_say(&l->say, RT_SAY_WARNING, "%s", co_err_text(&err));
     }
     rt_story_files(&l->say, &l->job, &l->plan, values, n);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,17 @@ static void put_fd(int from, int to) {
         (void)fcntl(to, F_SETFD, 0);
     } else if (from >= 0) {
         (void)dup2(from, to);
+    }
+}
+
+/* Handlers are the parent's until execve: a signal that came since fork must not run one here,
+ * which would tell the parent's event loop of it. */
+static void forget_handlers(void) {
+    for (int signo = 1; signo < NSIG; signo++) {
+        struct sigaction a;
+        if (sigaction(signo, NULL, &a) == 0 && a.sa_handler != SIG_IGN && a.sa_handler != SIG_DFL) {
+            (void)signal(signo, SIG_DFL);
+        }
     }
 }
 
@@ -41,6 +53,7 @@ __attribute__((noreturn)) static void child(const struct rt_spawn *s, pid_t pare
     put_fd(s->err, STDERR_FILENO);
     if (!s->dir || chdir(s->dir) == 0) {
         (void)signal(SIGPIPE, SIG_DFL);
+        forget_handlers();
         sigset_t none;
         sigemptyset(&none);
         (void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -54,14 +67,33 @@ __attribute__((noreturn)) static void child(const struct rt_spawn *s, pid_t pare
     _exit(127);
 }
 
+/* What execve's errno leaves to be guessed. */
+static const char *why_not(const char *what, int e) {
+    struct stat st;
+    if (!strchr(what, '/')) {
+        return e == ENOENT ? "not in PATH (if it is in this folder: ./ before its name)"
+                           : strerror(e);
+    }
+    if (stat(what, &st) < 0) {
+        return strerror(e);
+    }
+    if (e == ENOENT) {
+        return "the program that its first line (#!) names is not there";
+    }
+    return e != EACCES            ? strerror(e)
+           : S_ISDIR(st.st_mode)  ? "is a directory"
+           : !(st.st_mode & 0111) ? "is not executable (chmod +x)"
+                                  : strerror(e);
+}
+
 static int failed(const struct rt_spawn *s, int e, struct co_err *err) {
     const char *what = s->argv[0];
     if (s->dir && access(s->dir, X_OK) < 0) {
         what = s->dir;
     }
     int code = e == ENOENT ? CO_NOTFOUND : e == EACCES ? CO_PERMISSION : CO_INVALID;
-    return co_err_set(err, code, "cannot start \"%.200s\": \"%.200s\": %s", s->argv[0], what,
-        e == ENOENT ? "no such file, or not in PATH" : strerror(e));
+    return co_err_set(
+        err, code, "cannot start \"%.200s\": \"%.200s\": %s", s->argv[0], what, why_not(what, e));
 }
 
 int rt_spawn(const struct rt_spawn *s, pid_t *ret_pid, struct co_err *err) {

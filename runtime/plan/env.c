@@ -31,20 +31,24 @@ const char *rt_env_get(const struct rt_env *e, const char *name) {
     return i < e->n ? e->item[i] + strlen(name) + 1 : NULL;
 }
 
-void rt_env_set(struct rt_env *e, const char *name, const char *value) {
-    char *text = co_xasprintf("%s=%s", name, value);
-    size_t i = find(e, name);
-    if (i < e->n) {
-        free(e->item[i]);
-        e->item[i] = text;
-        return;
-    }
+static void append_own(struct rt_env *e, char *text) {
     if (e->n + 2 > e->cap) {
         e->cap = e->cap ? e->cap * 2 : 64;
         e->item = co_xrealloc(e->item, e->cap, sizeof(*e->item));
     }
     e->item[e->n++] = text;
     e->item[e->n] = NULL;
+}
+
+void rt_env_set(struct rt_env *e, const char *name, const char *value) {
+    char *text = co_xasprintf("%s=%s", name, value);
+    size_t i = find(e, name);
+    if (i < e->n) {
+        free(e->item[i]);
+        e->item[i] = text;
+    } else {
+        append_own(e, text);
+    }
 }
 
 void rt_env_remove(struct rt_env *e, const char *name) {
@@ -56,12 +60,16 @@ void rt_env_remove(struct rt_env *e, const char *name) {
     }
 }
 
-void rt_env_inherit(struct rt_env *e, char *const *envp) {
+static bool of_contract(const char *text, size_t len) {
+    CO_AUTOFREE char *name = co_xstrndup(text, len);
+    return co_contract_find(name) >= 0;
+}
+
+void rt_env_inherit(struct rt_env *e, char *const *envp, bool contract) {
     for (; *envp; envp++) {
         size_t len = strcspn(*envp, "=");
-        CO_AUTOFREE char *name = co_xstrndup(*envp, len);
-        if (len && (*envp)[len] && co_contract_find(name) < 0) {
-            rt_env_set(e, name, *envp + len + 1);
+        if (len && (*envp)[len] && (contract || !of_contract(*envp, len))) {
+            append_own(e, co_xstrdup(*envp));
         }
     }
 }

@@ -17,9 +17,11 @@ void rt_env_done(struct rt_env *e);
 const char *rt_env_get(const struct rt_env *e, const char *name); /* borrowed; NULL: not set */
 void rt_env_set(struct rt_env *e, const char *name, const char *value);
 void rt_env_remove(struct rt_env *e, const char *name);
-/* Copies "NAME=value"s, without the variables of the env contract: a job started here must not
- * take itself for a part of another one. */
-void rt_env_inherit(struct rt_env *e, char *const *envp);
+/* Copies "NAME=value"s into one that is empty.  contract false: without the variables of the env
+ * contract, as a job started here must not take itself for a part of another one.  Nothing is
+ * looked for in what is there: a pod of a namespace of thousands of Services has a variable or
+ * seven of each. */
+void rt_env_inherit(struct rt_env *e, char *const *envp, bool contract);
 
 /* text with "$(NAME)" replaced as Kubernetes does it: unknown ones stay, "$$" is "$".  The caller
  * frees. */

@@ -157,6 +157,13 @@ static int unknown(const char *word, size_t len, bool several, struct co_err *er
         (int)(len < 100 ? len : 100), word);
 }
 
+/* As argparse sees it: "-1" and words with a blank are values; "--nnodes" behind --log_dir says
+ * that a value was forgotten. */
+static bool looks_like_option(const char *word) {
+    return word[0] == '-' && word[1] && word[1 + strspn(word + 1, "0123456789.")] &&
+           !strchr(word, ' ');
+}
+
 /* Reads the option in argv[*at] and moves *at behind what it used. */
 static int take_option(
     struct rt_options *o, int argc, char *const argv[], int *at, struct co_err *err) {
@@ -174,6 +181,10 @@ static int take_option(
         value = "true";
     } else if (!value && *at == argc) {
         return co_err_set(err, CO_INVALID, "%s needs a value", what);
+    } else if (!value && looks_like_option(argv[*at])) {
+        return co_err_set(err, CO_INVALID,
+            "%s needs a value, but \"%.60s\" follows; a value that begins so: %s=%.60s", what,
+            argv[*at], what, argv[*at]);
     } else if (!value) {
         value = argv[(*at)++];
     }

@@ -60,6 +60,11 @@ static void values_and_where_they_come_from(void **state) {
         {{"--stop_timeout", "3", "t.py"}, {0}, RT_OPT_STOP_TIMEOUT, "3", 3000, RT_FORMAT_3},
         {{"--stop_timeout", "300ms", "t.py"}, {0}, RT_OPT_STOP_TIMEOUT, "300ms", 300, RT_FORMAT_3},
         {{"--log_max_size", "64M", "t.py"}, {0}, RT_OPT_LOG_MAX_SIZE, "64M", 64 << 20, RT_FORMAT_3},
+        /* words that begin with a dash and are values all the same */
+        {{"--rank", "-1", "t.py"}, {0}, RT_OPT_RANK, "-1", -1, RT_FORMAT_3},
+        {{"--log_dir=-x", "t.py"}, {0}, RT_OPT_LOG_DIR, "-x", -1, RT_FORMAT_3},
+        {{"--log_dir", "-a b", "t.py"}, {0}, RT_OPT_LOG_DIR, "-a b", -1, RT_FORMAT_3},
+        {{"--log_dir", "-", "t.py"}, {0}, RT_OPT_LOG_DIR, "-", -1, RT_FORMAT_3},
         /* what is behind the script is the script's */
         {{"t.py", "--rank", "7"}, {0}, RT_OPT_RANK, "-1", -1, RT_FORMAT_3},
         /* the environment beats the command line; the trainer's id beats both */
@@ -103,6 +108,9 @@ static void errors_name_option_value_and_what_was_expected(void **state) {
     } rows[] = {
         {{0}, {0}, CO_INVALID, "no training script"},
         {{"--rank"}, {0}, CO_INVALID, "--rank needs a value"},
+        {{"--log_dir", "--rank", "1", "t.py"}, {0}, CO_INVALID,
+            "--log_dir needs a value, but \"--rank\" follows"},
+        {{"--log_dir", "-x", "t.py"}, {0}, CO_INVALID, "--log_dir=-x"},
         {{"--rank", "x", "t.py"}, {0}, CO_INVALID, "--rank: \"x\" is no integer"},
         {{"--rank=-2", "t.py"}, {0}, CO_INVALID, "--rank: \"-2\""},
         {{"t.py"}, {"PADDLE_RANK=x"}, CO_INVALID, "PADDLE_RANK: \"x\""},

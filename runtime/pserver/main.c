@@ -91,7 +91,10 @@ static int wait_all(struct instances *all, int signals, int *ret_signal, struct 
     fds[all->n] = (struct pollfd){.fd = signals, .events = POLLIN};
     int result = 0;
     while (all->running) {
-        if (poll(fds, all->n + 1, -1) < 0 && errno != EINTR) {
+        if (poll(fds, all->n + 1, -1) < 0) {
+            if (errno == EINTR) {
+                continue; /* revents are those of the turn before */
+            }
             return co_err_errno(err, errno, "poll");
         }
         if (fds[all->n].revents) {

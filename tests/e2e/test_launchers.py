@@ -42,7 +42,7 @@ def test_a_collective_job_under_the_launcher(space):
 
 @pytest.mark.deadline(120)
 @pytest.mark.parametrize("words, cause", [
-    (["/no/such/program"], 'cannot start "/no/such/program": .*no such file, or not in PATH'),
+    (["/no/such/program"], 'cannot start "/no/such/program": .*No such file or directory'),
     (["/usr/local/bin/paddlerun", "info", "--no-such-flag"], "worker 0: exit code 2: .*--no-such-flag"),
 ])
 def test_a_failed_launcher_says_why_in_the_jobs_status(space, words, cause):

@@ -104,6 +104,13 @@ def test_logs_are_appended_to_and_overwritten_when_asked():
     assert "rank 0" in r.stdout and "to stderr" in r.stderr and r.returncode == 0
 
 
+@pytest.mark.parametrize("compat", ["3", "2.3"])
+def test_a_jobs_id_may_have_slashes(compat):
+    r = launch("--compat", compat, "--job_id", "team/job", script("show.sh", SHOW))
+    assert r.returncode == 0 and "WARNING" not in r.stderr, r.stderr
+    assert any(f.startswith("job.") for f in os.listdir("log/team"))
+
+
 def test_the_old_launchers_words():
     r = launch("--server_num=1", "--worker_num", "2", script("show.sh", SHOW))
     assert r.returncode == 0
@@ -166,7 +173,7 @@ def test_other_names(folder):
     (["--nproc_per_node=2", "fail.sh"], 3, r"about to fail\nValueError: no such data\nworker 1: exit code 3: ValueError: no such data\n"),
     (["--nproc_per_node=2", "--log_dir=", "fail.sh"], 3, r"worker 1: exit code 3\n"),
     (["killed.sh"], 137, r"worker 0: killed by SIGKILL\n"),
-    (["/no/such/program"], 127, r'cannot start "/no/such/program": .*no such file, or not in PATH\n'),
+    (["/no/such/program"], 127, r'cannot start "/no/such/program": .*No such file or directory\n'),
     (["--master=192.0.2.1:9", "--nnodes=2", "--host=127.0.0.1", "--join_timeout=300ms", "ok.sh"], 1,
      r"the job's nodes did not meet within 0.3 s: .*\n"),
 ])
@@ -464,6 +471,17 @@ def test_told_to_stop(signo, code):
     assert not any(alive(x) for x in pids)
 
 
+def test_nohup_holds():
+    """What was started to outlive its terminal does."""
+    p = start(script("stay.sh", '#!/bin/sh\necho "pid $$"\nuntil [ -e go ]; do sleep 0.05; done\n'),
+              preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    started(1)
+    p.send_signal(signal.SIGHUP)
+    pathlib.Path("go").touch()
+    _, err = p.communicate(timeout=30)
+    assert p.returncode == 0 and "Terminating" not in err, err
+
+
 STUBBORN = """import os, signal, sys, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("pid", os.getpid(), flush=True)
@@ -596,6 +614,7 @@ def test_a_log_dir_that_cannot_be():
     (["--devices", "3", "t.sh"], "Device not found 3"),
     (["--auto_tuner_json", "x", "t.sh"], "start such a job with Paddle's launcher"),
     (["--worker-num", "2", "t.sh"], "unknown option --worker-num"),
+    (["--log_dir", "--nnodes", "2", "t.sh"], '--log_dir needs a value, but "--nnodes" follows'),
 ])
 def test_errors_are_one_line(words, text):
     r = launch(*words, env={"CUDA_VISIBLE_DEVICES": "0,1"})

@@ -1,0 +1,133 @@
+#include "runtime/launch/spawn.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/mem.h"
+
+static struct rt_spawn program(const char *const *argv) {
+    return (struct rt_spawn){.argv = (char *const *)(uintptr_t)argv,
+        .envp = environ,
+        .in = -1,
+        .out = -1,
+        .err = -1,
+        .session = true};
+}
+
+static void put(const char *dir, const char *name, const char *text, mode_t mode) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    FILE *f = fopen(path, "we");
+    assert_non_null(f);
+    assert_true(fputs(text, f) >= 0);
+    assert_int_equal(fclose(f), 0);
+    assert_int_equal(chmod(path, mode), 0);
+}
+
+static void what_cannot_be_started_says_why(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *text;
+        int code, exit_code;
+    } rows[] = {
+        {"./missing", "No such file or directory", CO_NOTFOUND, 127},
+        {"./windows.sh", "(#!) names is not there", CO_NOTFOUND, 127},
+        {"no-such-word", "not in PATH (if it is in this folder: ./", CO_NOTFOUND, 127},
+        {"./plain.sh", "is not executable (chmod +x)", CO_PERMISSION, 126},
+        {"./folder", "is a directory", CO_PERMISSION, 126},
+        {"./plain.sh/below", "Not a directory", CO_INVALID, 126},
+    };
+    char dir[] = "/tmp/rt-spawn-test-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    put(dir, "windows.sh", "#!/bin/sh\r\nexit 0\r\n", 0755);
+    put(dir, "plain.sh", "#!/bin/sh\n", 0644);
+    CO_AUTOFREE char *folder = co_xasprintf("%s/folder", dir);
+    assert_int_equal(mkdir(folder, 0755), 0);
+    assert_int_equal(chdir(dir), 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const char *const argv[] = {rows[i].path, NULL};
+        const struct rt_spawn s = program(argv);
+        struct co_err err = {0};
+        pid_t pid = 0;
+        int r = rt_spawn(&s, &pid, &err);
+        if (r != rows[i].code || !strstr(err.msg, rows[i].text)) {
+            fail_msg("%s: %d %s", rows[i].path, r, err.msg);
+        }
+        assert_int_equal(rt_spawn_exit_code(r), rows[i].exit_code);
+    }
+    assert_int_equal(unlink("windows.sh") | unlink("plain.sh") | rmdir("folder"), 0);
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* Of the process that runs handlers: whoever else does was forked from it. */
+static pid_t own;
+static volatile sig_atomic_t *strange; /* shared with the children */
+
+static void on_signal(int signo) {
+    (void)signo;
+    *strange += getpid() != own;
+}
+
+/* Until it is killed. */
+static pid_t flood(pid_t group) {
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)signal(SIGUSR1, SIG_IGN);
+        while (kill(-group, SIGUSR1) == 0) {
+        }
+        _exit(0);
+    }
+    return pid;
+}
+
+/* A signal for the whole group, as Ctrl-C is one, between fork and setsid. */
+static void no_handler_runs_in_a_child(void **state) {
+    (void)state;
+    enum { CHILDREN = 200 };
+    strange =
+        mmap(NULL, sizeof(*strange), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(strange, MAP_FAILED);
+    pid_t tester = fork();
+    assert_true(tester >= 0);
+    if (tester == 0) {
+        static const char *const argv[] = {"/bin/true", NULL};
+        const struct rt_spawn s = program(argv);
+        own = getpid();
+        (void)setpgid(0, 0);
+        (void)signal(SIGUSR1, on_signal);
+        pid_t flooder = flood(own), pid = 0;
+        for (int i = 0; i < CHILDREN; i++) {
+            if (rt_spawn(&s, &pid, NULL) == 0) {
+                while (waitpid(pid, NULL, 0) < 0) { /* EINTR */
+                }
+            }
+        }
+        (void)kill(flooder, SIGKILL);
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(tester, &status, 0), tester);
+    assert_int_equal(status, 0);
+    assert_int_equal(*strange, 0);
+    (void)munmap((void *)(uintptr_t)strange, sizeof(*strange));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_started_says_why),
+        cmocka_unit_test(no_handler_runs_in_a_child),
+    };
+    (void)alarm(150);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
