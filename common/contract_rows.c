@@ -314,8 +314,10 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .type = CO_TYPE_ENDPOINTS,
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_LAUNCH,
-        .doc = "Endpoints of etcd for elastic training; without it the Service "
-               "paddle-elastic-etcd of the job's namespace is used."},
+        .doc = "Endpoint of etcd for elastic training. Without it pods that have names "
+               "(spec.intranet Service or DNS) meet at worker 0; others in the Service "
+               "paddle-elastic-etcd of their namespace, if it was there before them: Kubernetes "
+               "tells PADDLE_ELASTIC_ETCD_SERVICE_HOST and _PORT."},
     [CO_VAR_GLOO_FS_PATH] = {.name = "PADDLE_GLOO_FS_PATH",
         .via = CO_VIA_USER,
         .type = CO_TYPE_TEXT,

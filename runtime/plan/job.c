@@ -415,6 +415,17 @@ static char *first_worker(const struct env *e) {
     return co_xasprintf("%.*s-worker-0%s:%d", (int)(pod - tail), name, name + pod, CO_PORT_BASE);
 }
 
+/* What Kubernetes tells pods of the Service paddle-elastic-etcd in their namespace; NULL: there was
+ * none when this one started. */
+static char *elastic_etcd(const struct env *e) {
+    const char *host = e->get(e->arg, "PADDLE_ELASTIC_ETCD_SERVICE_HOST");
+    const char *port = e->get(e->arg, "PADDLE_ELASTIC_ETCD_SERVICE_PORT");
+    if (!host || !*host || !port || !*port) {
+        return NULL;
+    }
+    return co_xasprintf(strchr(host, ':') ? "etcd://[%s]:%s" : "etcd://%s:%s", host, port);
+}
+
 static int find_master(struct rt_job *j, const struct env *e, struct co_err *err) {
     const struct rt_options *o = j->options;
     if (rt_option_has(o, RT_OPT_MASTER)) {
@@ -425,10 +436,12 @@ static int find_master(struct rt_job *j, const struct env *e, struct co_err *err
         j->held = co_xasprintf("etcd://%s", o->text[RT_OPT_ELASTIC_SERVER]);
     } else if (is_elastic_pod(o, e)) {
         j->held = first_worker(e);
+        j->held = j->held ? j->held : elastic_etcd(e);
         if (!j->held) {
             return co_err_set(err, CO_INVALID,
                 "a pod of an elastic job without a name (POD_IP is \"%.60s\"): expected "
-                "spec.intranet Service or DNS, where all meet at worker 0, or --master",
+                "spec.intranet Service or DNS, where all meet at worker 0, a Service "
+                "paddle-elastic-etcd in the namespace, or --master",
                 env_get(e, CO_VAR_POD_IP));
         }
     }

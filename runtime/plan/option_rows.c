@@ -233,8 +233,9 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
         .formats = NEW,
         .verdict = RT_BETTER,
         .help = "number of nodes: N, or MIN:MAX for an elastic job",
-        .note = "not given, in a pod of an elastic job: PADDLE_ELASTIC_NP, with worker 0 as master "
-                "(spec.intranet Service or DNS) and --elastic_level 1"},
+        .note = "not given, in a pod of an elastic job: PADDLE_ELASTIC_NP, --elastic_level 1, and "
+                "worker 0 as master (spec.intranet Service or DNS), else the etcd of the Service "
+                "paddle-elastic-etcd"},
     [RT_OPT_NP] = {.name = "np", .legacy = true, .help = "the same as --nnodes"},
     [RT_OPT_NPROC_PER_NODE] = {.name = "nproc_per_node",
         .env = "PADDLE_NPROC_PER_NODE",

@@ -214,7 +214,7 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
     (void)state;
 #define ELASTIC_POD "PADDLE_ELASTIC_JOB_ID=ns-j", "PADDLE_ELASTIC_TIMEOUT=60", "PADDLE_TRAINER_ID=2"
     static const struct {
-        const char *words[3], *env[6], *master;
+        const char *words[3], *env[8], *master;
         int min, max, level;
         int64_t elastic_ms;
     } rows[] = {
@@ -225,6 +225,25 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
         /* a job's name may look like a worker's */
         {{0}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=a-worker-21-worker-2"},
             "a-worker-21-worker-0:36000", 3, 3, 1, 5000},
+        /* pods without names meet in the namespace's etcd; those with names need none */
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4", "POD_IP=10.0.0.3",
+                "PADDLE_ELASTIC_ETCD_SERVICE_HOST=10.96.0.7",
+                "PADDLE_ELASTIC_ETCD_SERVICE_PORT=2379"},
+            "etcd://10.96.0.7:2379", 1, 4, 1, 5000},
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4", "POD_IP=fd00::3",
+                "PADDLE_ELASTIC_ETCD_SERVICE_HOST=fd00::7",
+                "PADDLE_ELASTIC_ETCD_SERVICE_PORT=2379"},
+            "etcd://[fd00::7]:2379", 1, 4, 1, 5000},
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=j-worker-2",
+                "PADDLE_ELASTIC_ETCD_SERVICE_HOST=10.96.0.7",
+                "PADDLE_ELASTIC_ETCD_SERVICE_PORT=2379"},
+            "j-worker-0:36000", 3, 3, 1, 5000},
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=j-worker-2", "PADDLE_ELASTIC_SERVER=e:1"},
+            "etcd://e:1", 3, 3, 1, 5000},
         /* what the command says goes first */
         {{"--master=a:1", "--elastic_level=0"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "a:1", 1, 4,
             0, 5000},
