@@ -66,6 +66,20 @@ uint64_t op_env_peers_hash(const json_t *data) {
     return hash_vars(data, true);
 }
 
+/* "POD_IP_WORKER_0" */
+bool op_env_own_ips(const json_t *data) {
+    const char *pod_ip = co_contract[CO_VAR_POD_IP].name;
+    size_t n = strlen(pod_ip);
+    const char *key;
+    json_t *j;
+    json_object_foreach((json_t *)(uintptr_t)data, key, j) {
+        if (strncmp(key, pod_ip, n) == 0 && key[n] == '_') {
+            return true;
+        }
+    }
+    return false;
+}
+
 struct op_configmap *op_configmap_decode(const json_t *obj) {
     struct op_configmap m = {0};
     struct op_packer p = {.n = 0};
@@ -76,6 +90,7 @@ struct op_configmap *op_configmap_decode(const json_t *obj) {
     m.hash = op_env_hash(data);
     m.peers = op_env_peers_hash(data);
     m.old = !co_json_str(obj, "metadata", "labels", OP_LABEL_JOB);
+    m.own_ips = op_env_own_ips(data);
     m.attempt = op_label_attempt(co_json_str(obj, "metadata", "labels", OP_LABEL_ATTEMPT));
     int32_t port = op_label_number(co_json_str(data, co_contract[CO_VAR_PORT].name));
     m.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;

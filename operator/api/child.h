@@ -59,6 +59,7 @@ struct op_configmap {
     int32_t attempt; /* of the pods whose addresses it has */
     uint16_t port;   /* its PADDLE_PORT when that is a port, else 0 */
     bool old;        /* an earlier version made it */
+    bool own_ips;    /* op_env_own_ips of it */
 };
 
 /* A gang's group, of whatever kind. */
@@ -87,6 +88,9 @@ bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *
 uint64_t op_env_hash(const json_t *data);
 /* Of those among them that name the job's pods. */
 uint64_t op_env_peers_hash(const json_t *data);
+
+/* It has each pod's own address, POD_IP_<role>_<index>: with --prefer-family. */
+bool op_env_own_ips(const json_t *data);
 
 /* Of what a group's spec says about its pods; what servers and users add does not count. */
 uint64_t op_podgroup_hash(const json_t *spec);

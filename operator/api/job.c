@@ -117,10 +117,13 @@ static void decode_rules(struct op_job *job, const json_t *list) {
     }
 }
 
+bool op_managed_elsewhere(const json_t *obj) {
+    const char *manager = co_json_str(obj, "spec", "managedBy");
+    return manager && *manager && strcmp(manager, OP_MANAGER) != 0;
+}
+
 static void decode_policy(struct op_job *job, const json_t *spec) {
-    const char *manager = co_json_str(spec, "managedBy");
     job->suspend = json_is_true(json_object_get(spec, "suspend"));
-    job->elsewhere = manager && *manager && strcmp(manager, OP_MANAGER) != 0;
     job->deadline = number(spec, "activeDeadlineSeconds", 0, 1, INT32_MAX);
     job->ttl = (int32_t)number(spec, "ttlSecondsAfterFinished", -1, 0, INT32_MAX);
     job->backoff_limit = (int32_t)number(spec, "backoffLimit", -1, 0, INT32_MAX);
@@ -180,6 +183,7 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     job->name = name;
     decode_metadata(job, meta);
     decode_spec(job, json_object_get(obj, "spec"));
+    job->elsewhere = op_managed_elsewhere(obj);
     const json_t *status = json_object_get(obj, "status");
     job->status = json_is_object(status) ? status : NULL;
     job->phase = op_phase_parse(co_json_str(job->status, "phase"));

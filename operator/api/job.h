@@ -70,12 +70,18 @@ enum op_problem_code {
     OP_PROBLEM_ELASTIC,    /* elastic without workers, or bounds that nothing is within */
 };
 
-enum { OP_NAME_MAX = 63, OP_REPLICAS_MAX = 100000, OP_PROBLEMS_MAX = 16, OP_RULES_MAX = 32 };
+enum {
+    OP_NAME_MAX = 63,
+    OP_REPLICAS_MAX = 100000,
+    OP_PROBLEMS_MAX = 16,
+    OP_RULES_MAX = 32,
+    OP_PATH_MAX = 128, /* of the longest field that is named, with its end */
+};
 
 struct op_problem {
     enum op_problem_code code;
-    char path[96];     /* dotted: "spec.worker.template.spec.containers" */
-    char message[256]; /* what is wrong and what to do; starts with the path */
+    char path[OP_PATH_MAX]; /* dotted: "spec.worker.template.spec.containers" */
+    char message[256];      /* what is wrong and what to do; starts with the path */
 };
 
 /* What a failed pod means: a row of spec.failurePolicy.  A row fits when all that it names does. */
@@ -148,6 +154,9 @@ size_t op_job_validate(const json_t *obj, bool strict, struct op_problem *ret, s
 static inline bool op_job_restarts(const struct op_job *job) {
     return job->backoff_limit >= 0 || job->n_rules > 0;
 }
+
+/* spec.managedBy of a job's JSON names another controller. */
+bool op_managed_elsewhere(const json_t *obj);
 
 /* Exit codes as "3" or "1-127,137"; false, and *ret untouched, when it is not that. */
 bool op_exit_codes_parse(const char *text, uint64_t ret[4]);

@@ -175,6 +175,10 @@ static const struct problem_row problems[] = {
     {NAMED("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), NULL, NULL},
     {NAMED("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"), "metadata.name",
         "has 54 characters, so that pod <name>-worker-10 would have more than 63: use at most 53"},
+    /* Elastic workers are raised to requests. */
+    {"{'metadata':{'name':'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa'},'spec':{"
+     "'elastic':1,'worker':{'replicas':1,'requests':101," TEMPLATE "}}}",
+        "metadata.name", "so that pod <name>-worker-100 would have more than 63"},
     {JOB("'worker':{" TEMPLATE "}"), "spec.worker.replicas", "is missing"},
     {JOB("'worker':{'replicas':-1," TEMPLATE "}"), "spec.worker.replicas",
         "is -1: use 0 for no pods"},
@@ -194,6 +198,11 @@ static const struct problem_row problems[] = {
         "spec.worker.template.spec.initContainers", "not a list"},
     {WORKER("{'metadata':{'labels':[]},'spec':{'containers':[{}]}}"),
         "spec.worker.template.metadata.labels", "not an object"},
+    {WORKER("{'spec':{'containers':[{}],'affinity':{'podAntiAffinity':{"
+            "'requiredDuringSchedulingIgnoredDuringExecution':7}}}}"),
+        "spec.worker.template.spec.affinity.podAntiAffinity."
+        "requiredDuringSchedulingIgnoredDuringExecution",
+        "not a list"},
     {JOB("'worker':[]"), "spec.worker", "not an object"},
     {"{'metadata':{'name':'x'},'spec':7}", "spec", "not an object"},
     {JOB("'cleanPodPolicy':3"), "spec.cleanPodPolicy", "not a string"},

@@ -40,6 +40,15 @@ static bool is_label(const char *s) {
     return s[n] == '\0' && s[0] >= 'a' && s[0] <= 'z' && s[n - 1] != '-';
 }
 
+/* Elastic workers are raised to their lower bound. */
+static int64_t most_replicas(const json_t *spec, enum op_role role) {
+    const json_t *j = json_object_get(spec, op_role_name(role));
+    int64_t replicas = json_integer_value(json_object_get(j, "replicas"));
+    int64_t least = json_integer_value(json_object_get(j, "requests"));
+    bool raised = role == OP_WORKER && !absent(json_object_get(spec, "elastic"));
+    return raised && least > replicas ? least : replicas;
+}
+
 static void check_name(struct found *f, const json_t *obj) {
     const char *name = co_json_str(obj, "metadata", "name");
     if (!name || !*name) {
@@ -54,8 +63,7 @@ static void check_name(struct found *f, const json_t *obj) {
         return;
     }
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        const json_t *n = co_json_at(obj, "spec", op_role_name(r), "replicas");
-        int64_t replicas = json_integer_value(n);
+        int64_t replicas = most_replicas(json_object_get(obj, "spec"), r);
         if (replicas < 1 || replicas > OP_REPLICAS_MAX) {
             continue;
         }
@@ -76,7 +84,7 @@ static void check_name(struct found *f, const json_t *obj) {
 
 /* What the operator appends to must be of the kind it expects. */
 static const struct {
-    const char *keys[4];
+    const char *keys[5];
     json_type type;
     const char *word;
 } template_parts[] = {
@@ -86,6 +94,8 @@ static const struct {
     {{"spec", "initContainers"}, JSON_ARRAY, "a list"},
     {{"spec", "affinity"}, JSON_OBJECT, "an object"},
     {{"spec", "affinity", "podAntiAffinity"}, JSON_OBJECT, "an object"},
+    {{"spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"},
+        JSON_ARRAY, "a list"},
 };
 
 static void join(const char *base, const char *const *keys, char *ret, size_t size) {
@@ -96,7 +106,7 @@ static void join(const char *base, const char *const *keys, char *ret, size_t si
 }
 
 static void check_containers(struct found *f, const json_t *tmpl, const char *base) {
-    char path[96];
+    char path[OP_PATH_MAX];
     const json_t *spec = json_object_get(tmpl, "spec");
     const char *const keys[] = {"spec", "containers", NULL};
     join(base, keys, path, sizeof(path));
@@ -141,7 +151,7 @@ static void check_template(struct found *f, const json_t *tmpl, const char *base
     for (size_t i = 0; i < CO_ARRAY_LEN(template_parts); i++) {
         const json_t *j = co_json_atv(tmpl, template_parts[i].keys);
         if (!absent(j) && json_typeof(j) != template_parts[i].type) {
-            char path[96];
+            char path[OP_PATH_MAX];
             join(base, template_parts[i].keys, path, sizeof(path));
             add(f, OP_PROBLEM_TEMPLATE, path, "is not %s", template_parts[i].word);
         }

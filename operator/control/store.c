@@ -135,7 +135,8 @@ static void job_put(struct op_store *s, const json_t *obj, uint64_t version, boo
         return;
     }
     e->phase = (uint8_t)op_phase_parse(co_json_str(obj, "status", "phase"));
-    e->waits = e->phase < OP_PHASE_RUNNING && !co_json_str(obj, "status", "startTime");
+    e->waits = e->phase < OP_PHASE_RUNNING && !co_json_str(obj, "status", "startTime") &&
+               !op_managed_elsewhere(obj);
     if (!e->text) {
         s->n_jobs++;
         note_birth(e, obj);

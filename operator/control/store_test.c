@@ -309,6 +309,25 @@ static void groups_of_others_are_not_kept(void **state) {
     assert_int_equal(changes, before);
 }
 
+/* For paddlejob_oldest_waiting_seconds. */
+static void who_waits(void **state) {
+    struct op_store *s = *state;
+    static const struct {
+        const char *spec, *status;
+        bool waits;
+    } rows[] = {{"{}", "{}", true}, {"{}", "{\"phase\":\"Starting\"}", true},
+        {"{}", "{\"phase\":\"Starting\",\"startTime\":\"t\"}", false},
+        {"{}", "{\"phase\":\"Failed\"}", false}, {"{\"managedBy\":\"" OP_MANAGER "\"}", "{}", true},
+        {"{\"managedBy\":\"kueue.x-k8s.io/multikueue\"}", "{}", false}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOJSON json_t *job = object("x", (int)i + 1, NULL);
+        co_json_set(job, "spec", json_loads(rows[i].spec, 0, NULL));
+        co_json_set(job, "status", json_loads(rows[i].status, 0, NULL));
+        op_store_put(s, OP_STORE_JOBS, job, 0);
+        assert_int_equal(op_store_entry(s, "ns", "x")->waits, rows[i].waits);
+    }
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* How long ago a job counts as made, by its status and its age; -1: it is not new. */
@@ -340,6 +359,7 @@ static void only_jobs_without_a_status_are_new(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(who_waits),
         TEST(children_join_their_job_by_owner),
         TEST(an_address_that_a_pod_tells_counts_until_its_object_has_one),
         TEST(a_new_pod_does_not_inherit_what_the_old_one_told),

@@ -8,9 +8,10 @@
 
 /* ---- ports ---------------------------------------------------------------------------------- */
 
+/* A port stands for CO_PORT_SPAN of them; earlier versions' begin anywhere. */
 static bool is_taken(uint16_t port, const uint16_t *taken, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        if (taken[i] == port) {
+        if (taken[i] < port + CO_PORT_SPAN && port < taken[i] + CO_PORT_SPAN) {
             return true;
         }
     }
@@ -80,7 +81,11 @@ bool op_env_published(const struct op_world *w, const json_t *env) {
     if (!have || have->c.deleting) {
         return false;
     }
-    return have->old ? have->peers == op_env_peers_hash(env) : have->hash == op_env_hash(env);
+    if (have->old) {
+        return have->peers == op_env_peers_hash(env);
+    }
+    /* Pods that are made since --prefer-family is set read their own addresses there, too. */
+    return have->hash == op_env_hash(env) && (have->own_ips || !op_env_own_ips(env));
 }
 
 static void slot_host(

@@ -195,6 +195,26 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     return pod;
 }
 
+/* What a tree takes in memory, roughly.  Bounded by the nesting of what a parser accepted. */
+static size_t tree_bytes(const json_t *j) { /* NOLINT(misc-no-recursion) */
+    enum { VALUE = 100 };
+    size_t n = VALUE + (json_is_string(j) ? json_string_length(j) : 0);
+    const char *key;
+    size_t i;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)j, key, v) {
+        n += strlen(key) + tree_bytes(v);
+    }
+    json_array_foreach(j, i, v) {
+        n += tree_bytes(v);
+    }
+    return n;
+}
+
+size_t op_object_pod_bytes(const struct op_job *job, enum op_role role) {
+    return tree_bytes(job->role[role].tmpl);
+}
+
 /* ---- Services and ConfigMaps ---------------------------------------------------------------- */
 
 /* Names resolve before pods are ready: they are told to each other before they start. */

@@ -6,10 +6,15 @@
 
 /* ---- the list of actions -------------------------------------------------------------------- */
 
+/* Of all the bodies of pods in a plan, roughly.  Templates are the users': some are large. */
+enum { PODS_MAX_BYTES = 16 << 20 };
+
 struct builder {
     const struct op_world *w;
     struct op_plan *plan;
     size_t cap, creates;
+    size_t bytes;               /* of the pods' bodies */
+    size_t pod_bytes[OP_ROLES]; /* of one; 0: not measured yet */
 };
 
 static void wake_by(struct op_plan *plan, int64_t at) {
@@ -129,9 +134,10 @@ static void publish_env(struct builder *b, const json_t *env) {
     }
 }
 
-/* Bodies are large: a job of very many pods is made in parts. */
+/* Bodies are large: a job of very many pods, or of very large ones, is made in parts. */
 static bool is_full(const struct builder *b) {
-    return b->w->seen->creates_max && b->creates >= b->w->seen->creates_max;
+    size_t most = b->w->seen->creates_max;
+    return most && (b->creates >= most || b->bytes >= PODS_MAX_BYTES);
 }
 
 static void create_service(struct builder *b, enum op_role role, int32_t index) {
@@ -166,6 +172,9 @@ static void create_pod(struct builder *b, enum op_role role, int32_t index) {
     }
     char name[OP_NAME_MAX + 1];
     op_pod_name(b->w->job->name, role, index, name, sizeof(name));
+    size_t *bytes = &b->pod_bytes[role];
+    *bytes = *bytes ? *bytes : op_object_pod_bytes(b->w->job, role);
+    b->bytes += *bytes;
     add(b, OP_CREATE, OP_KIND_POD, name, "", op_object_pod(b->w->job, role, index, b->w->settings),
         "missing");
 }

@@ -46,6 +46,7 @@ enum { OP_SERVER_GRACE_DEFAULT = 30, OP_RESTART_BACKOFF_DEFAULT = 10 };
 /* A create, delete or patch that was rejected: control's memory, kept until it succeeds or the
  * object is not wanted any more. */
 struct op_failure {
+    enum op_verb verb;
     enum op_kind kind;
     const char *name;
     int code;            /* enum co_code: CO_EXISTS means that the name is taken */
@@ -69,7 +70,8 @@ struct op_seen {
      * none yet. */
     const uint16_t *ports_taken;
     size_t n_ports_taken;
-    size_t creates_max; /* the plan stops there, a later look goes on; 0: no bound */
+    /* The plan stops there, where pods are large earlier; a later look goes on.  0: no bound */
+    size_t creates_max;
 };
 
 struct op_action {

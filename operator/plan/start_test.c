@@ -44,6 +44,29 @@ static void pod_ip_mode_publishes_with_the_last_address(void **state) {
     tk_done(&c);
 }
 
+static void large_pods_are_made_in_parts(void **state) {
+    (void)state;
+    enum { BYTES = 6 << 20 }; /* of which three are beyond what a plan holds */
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 8)));
+    CO_AUTOFREE char *large = co_xmalloc(BYTES + 1);
+    memset(large, 'x', BYTES);
+    large[BYTES] = '\0';
+    json_t *spec = co_json_at(c.job, "spec", "worker", "template", "spec");
+    co_json_set(
+        json_array_get(json_object_get(spec, "containers"), 0), "args", json_pack("[s]", large));
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(&c, &plan);
+    assert_int_equal(plan.n_actions, 8); /* without a bound */
+    c.creates_max = 100;
+    expect_actions(&c, "create Pod x-worker-0; create Pod x-worker-1; create Pod x-worker-2");
+    (void)tk_pass(&c);
+    expect_actions(&c, "create Pod x-worker-3; create Pod x-worker-4; create Pod x-worker-5");
+    rest(&c);
+    assert_int_equal(json_object_size(c.objects[TK_PODS]), 8);
+    tk_done(&c);
+}
+
 static void service_mode_creates_everything_at_once(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -170,6 +193,25 @@ static void ipv6_addresses_stand_in_brackets_and_the_family_can_be_chosen(void *
     tk_done(&c);
 }
 
+static void a_family_that_is_chosen_later_reaches_pods_that_are_made_anew(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 1) ",'intranet':'Host'"));
+    rest(&c);
+    run_all(&c);
+    expect_actions(&c, "");
+    c.settings.prefer_family = 4; /* the one that it has */
+    expect_actions(&c, "patch ConfigMap x");
+    rest(&c);
+    const json_t *map = json_object_get(c.objects[TK_CONFIGMAPS], "x");
+    assert_string_equal(co_json_str(map, "data", "POD_IP_WORKER_0"), "10.0.0.1");
+    c.settings.prefer_family = 0;
+    expect_actions(&c, "");
+    set_replicas(&c, "worker", 0);
+    rest(&c);
+    tk_done(&c);
+}
+
 static void every_value_passes_the_contract(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -204,6 +246,14 @@ static void ports_are_spread_and_keep_out_of_each_others_way(void **state) {
         }
         taken[n++] = port;
     }
+    /* Earlier versions took any port: twenty from there are theirs. */
+    uint16_t first = op_plan_port("u", NULL, 0);
+    for (int off = -(CO_PORT_SPAN - 1); off < CO_PORT_SPAN; off++) {
+        uint16_t theirs = (uint16_t)(first + off);
+        assert_int_not_equal(op_plan_port("u", &theirs, 1), first);
+    }
+    uint16_t beside[] = {(uint16_t)(first - CO_PORT_SPAN), (uint16_t)(first + CO_PORT_SPAN)};
+    assert_int_equal(op_plan_port("u", beside, 2), first);
     assert_int_equal(op_plan_port("u", NULL, 0), op_plan_port("u", NULL, 0));
 }
 
@@ -233,12 +283,14 @@ static void a_live_jobs_port_stays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pod_ip_mode_publishes_with_the_last_address),
+        cmocka_unit_test(large_pods_are_made_in_parts),
         cmocka_unit_test(service_mode_creates_everything_at_once),
         cmocka_unit_test(dns_mode_has_one_service_a_job),
         cmocka_unit_test(dns_mode_says_who_has_its_services_name),
         cmocka_unit_test(services_for_all_modes_when_asked_for),
         cmocka_unit_test(variables_are_there_when_their_role_is),
         cmocka_unit_test(ipv6_addresses_stand_in_brackets_and_the_family_can_be_chosen),
+        cmocka_unit_test(a_family_that_is_chosen_later_reaches_pods_that_are_made_anew),
         cmocka_unit_test(every_value_passes_the_contract),
         cmocka_unit_test(ports_are_spread_and_keep_out_of_each_others_way),
         cmocka_unit_test(a_live_jobs_port_stays),

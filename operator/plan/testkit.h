@@ -25,6 +25,7 @@ struct tk_cluster {
     json_t *job;
     json_t *objects[4]; /* pods, Services, ConfigMaps, gangs' groups by name */
     struct op_settings settings;
+    size_t creates_max;
     int64_t now;
     uint64_t version; /* last resourceVersion and uid given */
     uint64_t rng;     /* 0: children are seen in the order of their names */
@@ -95,6 +96,7 @@ static inline void tk_look(struct tk_cluster *c) {
     }
     c->seen = (struct op_seen){.pods = (const struct op_pod *const *)c->pods,
         .services = (const struct op_service *const *)c->services,
+        .creates_max = c->creates_max,
         .failures = c->failures,
         .n_failures = c->n_failures};
     const char *name;

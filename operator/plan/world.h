@@ -106,6 +106,8 @@ void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
 
 json_t *op_object_pod(
     const struct op_job *job, enum op_role role, int32_t index, const struct op_settings *settings);
+/* What a pod's body takes in memory, roughly. */
+size_t op_object_pod_bytes(const struct op_job *job, enum op_role role);
 json_t *op_object_service(const struct op_job *job, const char *name);
 /* The one Service of a job in DNS mode; selects all pods of the job. */
 json_t *op_object_job_service(const struct op_job *job);

@@ -256,6 +256,9 @@ ODD = {
     "nul-key": {"worker": worker(1, x={"a\u0000b": 1})},
     "replicas-max": {"worker": worker(2147483647)},
     "replicas-100001": {"worker": worker(100001)},
+    "anti-affinity-number": {"intranet": "Host", "worker": {"replicas": 1, "template": {"spec": {
+        "containers": [{"name": "c", "image": "x"}],
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": 7}}}}}},
     "nothing": {},
     "elastic-odd": {"elastic": 7, "worker": worker(0)},
     "all-null": {"ps": None, "worker": None, "heter": None, "elastic": None, "withGloo": None, "schedulingPolicy": None},
