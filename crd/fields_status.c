@@ -47,8 +47,9 @@ static const struct crd_field condition_fields[] = {
         .required = true,
         .doc = "Created (all pods), Running, Suspended, Restarting (the message says why), "
                "Completing (the pods that decide have succeeded, the others may still end), "
-               "Succeeded, Failed, or Blocked (something keeps pods from being created, the "
-               "message says what)."},
+               "Succeeded, Failed, Blocked (something keeps pods from being created, the message "
+               "says what), or ReplicasBounded (an elastic job has other workers than replicas "
+               "asks for)."},
     {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
     {.name = "reason",
         .type = CRD_STRING,
@@ -81,8 +82,9 @@ const struct crd_field crd_status_fields[] = {
         .type = CRD_STRING,
         .added = true,
         .doc = "Why the job is not running or has failed, in one word for programs, as PodFailed, "
-               "OOMKilled, QuotaExceeded, FailedCreate or ImagePullBackOff. Absent when there is "
-               "nothing to say."},
+               "OOMKilled, QuotaExceeded, FailedCreate (FailedDelete, FailedUpdate: other requests "
+               "that the API server refuses) or ImagePullBackOff. Absent when there is nothing to "
+               "say."},
     {.name = "message",
         .type = CRD_STRING,
         .added = true,

@@ -99,7 +99,8 @@ void op_failures_view(struct op_failures *f,
         }
         link = &(*link)->next;
         if (m->code != CO_EXISTS || m->count >= OP_EXISTS_GRACE) {
-            f->visible[n++] = (struct op_failure){.kind = m->kind,
+            f->visible[n++] = (struct op_failure){.verb = m->verb,
+                .kind = m->kind,
                 .name = m->name,
                 .code = m->code,
                 .message = m->message,

@@ -46,8 +46,11 @@ static void settle(struct op_requests *q) {
     }
 }
 
-static void action_refused(struct op_requests *q, size_t i, int code, const char *message) {
+/* The API server may repeat all of an object that it refuses: what is kept of that is bounded. */
+static void action_refused(struct op_requests *q, size_t i, int code, const char *said) {
+    enum { MESSAGE_MAX = 1000 };
     const struct op_action *a = &q->opts.plan->actions[i];
+    CO_AUTOFREE char *message = co_xstrndup(said, MESSAGE_MAX);
     int32_t count = op_failures_note(q->opts.failures, a, code, message);
     if (code == CO_EXISTS && count < OP_EXISTS_GRACE) {
         q->outcomes[i].tried = false;
@@ -56,10 +59,10 @@ static void action_refused(struct op_requests *q, size_t i, int code, const char
     }
     q->tally.rejected += a->verb == OP_CREATE;
     q->tally.refused = true;
-    q->outcomes[i].error = co_xstrdup(message);
     co_log_warn("request rejected", CO_S("job", q->opts.entry->name),
         CO_S("namespace", q->opts.entry->ns), CO_S("object", a->name), CO_I("attempt", count),
         CO_S("err", message));
+    q->outcomes[i].error = co_steal_ptr(message);
 }
 
 /* A Service in the way may be the job's own: an earlier version made it, without the label that

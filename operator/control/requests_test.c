@@ -29,6 +29,7 @@ struct world {
     struct op_tally tally;
     bool tried[2];
     char error[2][128];
+    size_t error_len; /* of the last */
 };
 
 static void ignore(void *arg, struct op_entry *e) {
@@ -51,6 +52,7 @@ static void on_done(void *arg, const struct op_tally *tally, const struct op_out
     w->done = true;
     w->tally = *tally;
     for (size_t i = 0; i < w->plan.n_actions; i++) {
+        w->error_len = outcomes[i].error ? strlen(outcomes[i].error) : 0;
         w->tried[i] = outcomes[i].tried;
         (void)snprintf(
             w->error[i], sizeof(w->error[i]), "%s", outcomes[i].error ? outcomes[i].error : "");
@@ -229,6 +231,20 @@ static void a_taken_name_counts_when_it_stays_taken(void **state) {
     }
 }
 
+static void of_a_long_refusal_only_the_beginning_is_kept(void **state) {
+    struct world *w = *state;
+    char words[4000];
+    memset(words, 'x', sizeof(words) - 1);
+    words[sizeof(words) - 1] = '\0';
+    CO_AUTOFREE char *refusal =
+        co_xasprintf("{\"kind\":\"Status\",\"reason\":\"Invalid\",\"message\":\"%s\"}", words);
+    begin(w, &(struct fake_step){"POST", 422, refusal}, 1);
+    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    w->plan.n_actions = 1;
+    carry_out(w, 1);
+    assert_in_range(w->error_len, 500, 1000);
+}
+
 static void creates_beyond_the_room_are_not_tried(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {{"DELETE", 200, "{}", FAKE_KEEP, NULL}};
@@ -304,6 +320,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_is_judged_by_verb_and_status, setup, teardown),
         cmocka_unit_test_setup_teardown(a_taken_name_counts_when_it_stays_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            of_a_long_refusal_only_the_beginning_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(creates_beyond_the_room_are_not_tried, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_gone_does_not_hide_a_conflict, setup, teardown),
         cmocka_unit_test_setup_teardown(canceled_creates_are_not_waited_for, setup, teardown),

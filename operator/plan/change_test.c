@@ -235,6 +235,45 @@ static void a_rejected_delete_waits_for_its_turn(void **state) {
     tk_done(&c);
 }
 
+static void fail_request(
+    struct tk_cluster *c, enum op_verb verb, enum op_kind kind, const char *name) {
+    c->failures[0] = (struct op_failure){.verb = verb,
+        .kind = kind,
+        .name = name,
+        .code = CO_PERMISSION,
+        .message = "denied by a webhook",
+        .count = 1,
+        .retry_at = c->now + 5};
+    c->n_failures = 1;
+}
+
+static void what_is_refused_is_named_by_its_verb(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2) ",'backoffLimit':3"));
+    rest(&c);
+    run_all(&c);
+    tk_pod_status(&c, "x-worker-1", TK_RUNNING("10.0.0.9"));
+    expect_actions(&c, "patch ConfigMap x");
+    fail_request(&c, OP_PATCH, OP_KIND_CONFIGMAP, "x");
+    expect_status(&c, "phase", "Running");
+    expect_status(&c, "reason", "FailedUpdate");
+    expect_status(&c, "message", "ConfigMap x: denied by a webhook");
+    expect_condition(&c, "Blocked", "absent");
+    c.n_failures = 0;
+    rest(&c);
+    fail_request(&c, OP_PATCH, OP_KIND_CONFIGMAP, "x");
+    expect_status(&c, "reason", ""); /* it says what it should by now */
+    c.n_failures = 0;
+    tk_pod_status(&c, "x-worker-1", BROKEN);
+    (void)tk_pass(&c);
+    expect_actions(&c, "delete Pod x-worker-0; delete Pod x-worker-1; delete ConfigMap x");
+    fail_request(&c, OP_DELETE, OP_KIND_POD, "x-worker-0");
+    expect_status(&c, "reason", "FailedDelete");
+    expect_status(&c, "message", "Pod x-worker-0: denied by a webhook");
+    tk_done(&c);
+}
+
 static void what_pods_wait_for_is_shown(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -386,6 +425,7 @@ int main(void) {
         cmocka_unit_test(a_predecessors_pods_are_deleted_and_waited_for),
         cmocka_unit_test(a_rejected_create_waits_for_its_turn_and_says_why),
         cmocka_unit_test(a_rejected_delete_waits_for_its_turn),
+        cmocka_unit_test(what_is_refused_is_named_by_its_verb),
         cmocka_unit_test(what_pods_wait_for_is_shown),
         cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),
         cmocka_unit_test(a_job_that_vanishes_with_its_finalizer_gets_no_status),

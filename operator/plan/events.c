@@ -251,7 +251,8 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     if (o->restarting && o->attempt != w->job->attempt) {
         add(plan, "Restarting", co_xasprintf("in %" PRId64 " s: %s", o->backoff, o->message));
     }
-    if (w->job->phase == OP_PHASE_SUSPENDED && o->phase != OP_PHASE_SUSPENDED) {
+    bool goes_on = !w->job->deleting && !op_phase_terminal(o->phase);
+    if (w->job->phase == OP_PHASE_SUSPENDED && o->phase != OP_PHASE_SUSPENDED && goes_on) {
         add(plan, "Resumed", co_xasprintf("attempt %" PRId32 " begins", o->attempt));
     }
     if (o->blocked) {

@@ -396,6 +396,11 @@ static void somebody_elses_group_is_in_the_way(void **state) {
             "'Job','name':'y','uid':'other','controller':true}]},'status':{'phase':'Inqueue'}}"));
     expect_actions(&c, "");
     expect_status(&c, "reason", "NameTaken");
+    expect_status(
+        &c, "message", "PodGroup x belongs to somebody else: delete it, or use another job name");
+    c.settings.gang = op_gang_find("native"); /* whose groups have another kind */
+    expect_status(
+        &c, "message", "Workload x belongs to somebody else: delete it, or use another job name");
     tk_done(&c);
 }
 

@@ -369,6 +369,10 @@ static void a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt(void **stat
     rest(&c);
     expect_actions(&c, "");
     assert_int_equal(wakes_at(&c), 0);
+    json_t *meta = json_object_get(c.job, "metadata");
+    co_json_set(meta, "deletionTimestamp", json_string("t"));
+    expect_events(&c, "");
+    json_object_del(meta, "deletionTimestamp");
     set_spec(&c, "suspend", json_false());
     expect_actions(&c, "create Pod x-worker-0; create Pod x-worker-1");
     expect_events(&c, "Resumed: attempt 1 begins");

@@ -35,29 +35,35 @@ const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t si
 /* ---- what keeps objects from being created -------------------------------------------------- */
 
 static const char *failure_reason(const struct op_failure *f) {
+    static const char *const reasons[] = {
+        [OP_CREATE] = "FailedCreate", [OP_DELETE] = "FailedDelete", [OP_PATCH] = "FailedUpdate"};
     if (f->code == CO_EXISTS) {
         return "NameTaken";
     }
-    return strstr(f->message, "exceeded quota") ? "QuotaExceeded" : "FailedCreate";
+    return strstr(f->message, "exceeded quota") ? "QuotaExceeded" : reasons[f->verb];
 }
 
-static const char *const kind_names[] = {
-    [OP_KIND_JOB] = OP_KIND,
-    [OP_KIND_POD] = "Pod",
-    [OP_KIND_SERVICE] = "Service",
-    [OP_KIND_CONFIGMAP] = "ConfigMap",
-    [OP_KIND_PODGROUP] = "PodGroup",
-};
+static const char *kind_name(const struct op_world *w, enum op_kind kind) {
+    static const char *const names[] = {
+        [OP_KIND_JOB] = OP_KIND,
+        [OP_KIND_POD] = "Pod",
+        [OP_KIND_SERVICE] = "Service",
+        [OP_KIND_CONFIGMAP] = "ConfigMap",
+        [OP_KIND_PODGROUP] = "PodGroup",
+    };
+    const struct op_gang *gang = kind == OP_KIND_PODGROUP ? w->settings->gang : NULL;
+    return gang ? gang->kind : names[kind];
+}
 
-static void say_create_failed(struct op_outlook *o, const struct op_failure *f) {
-    op_reason_say(o, failure_reason(f), "%s %s: %s", kind_names[f->kind], f->name, f->message);
-    o->blocked = true;
+static void say_failed(struct op_outlook *o, const struct op_world *w, const struct op_failure *f) {
+    op_reason_say(o, failure_reason(f), "%s %s: %s", kind_name(w, f->kind), f->name, f->message);
+    o->blocked = f->verb != OP_PATCH;
 }
 
 /* "404 page not found" helps nobody. */
-static void say_group_failed(
-    struct op_outlook *o, const struct op_gang *gang, const struct op_failure *f) {
-    say_create_failed(o, f);
+static void say_group_failed(struct op_outlook *o, const struct op_world *w,
+    const struct op_gang *gang, const struct op_failure *f) {
+    say_failed(o, w, f);
     if (f->code == CO_NOTFOUND) {
         op_reason_say(o, o->reason,
             "%s %s: the API server has no %s.%s: is the scheduler for --scheduling=%s installed?",
@@ -71,14 +77,15 @@ static void say_taken(
     bool predecessor = strcmp(c->owner_job, w->job->name) == 0;
     if (predecessor && strcmp(c->owner_uid, w->job->uid) != 0) {
         op_reason_say(o, "WaitingForPredecessor",
-            "%s %s of the deleted job of the same name is not gone yet", kind_names[kind], c->name);
+            "%s %s of the deleted job of the same name is not gone yet", kind_name(w, kind),
+            c->name);
     } else if (predecessor) {
         op_reason_say(o, "NameTaken", "%s %s has lost the labels that tell its role: delete it",
-            kind_names[kind], c->name);
+            kind_name(w, kind), c->name);
     } else {
         op_reason_say(o, "NameTaken",
-            "%s %s belongs to somebody else: delete it, or use another job name", kind_names[kind],
-            c->name);
+            "%s %s belongs to somebody else: delete it, or use another job name",
+            kind_name(w, kind), c->name);
     }
 }
 
@@ -111,32 +118,33 @@ static bool find_taken(struct op_outlook *o, const struct op_world *w) {
     return false;
 }
 
-/* A failure counts while its object is still missing. */
-static bool find_create_failed(struct op_outlook *o, const struct op_world *w) {
+/* A failure counts while what was to be done is not: the object is missing, one of an earlier
+ * attempt is still there, or the ConfigMap says what is not true any more. */
+static bool find_failed(struct op_outlook *o, const struct op_world *w, const json_t *env) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_slot *s = &w->slot[r][i];
             if (s->pod_failure && !s->pod) {
-                say_create_failed(o, s->pod_failure);
+                say_failed(o, w, s->pod_failure);
                 return true;
             }
             if (s->service_failure && !s->service && op_world_wants_services(w)) {
-                say_create_failed(o, s->service_failure);
+                say_failed(o, w, s->service_failure);
                 return true;
             }
         }
     }
     if (w->service_failure && !w->service && w->job->intranet == OP_DNS) {
-        say_create_failed(o, w->service_failure);
+        say_failed(o, w, w->service_failure);
         return true;
     }
-    if (w->configmap_failure && !w->configmap) {
-        say_create_failed(o, w->configmap_failure);
+    if (w->configmap_failure && !(w->configmap && (!env || op_env_published(w, env)))) {
+        say_failed(o, w, w->configmap_failure);
         return true;
     }
     const struct op_gang *gang = op_gang_of(w->job, w->settings);
     if (gang && w->podgroup_failure && !w->podgroup) {
-        say_group_failed(o, gang, w->podgroup_failure);
+        say_group_failed(o, w, gang, w->podgroup_failure);
         return true;
     }
     return false;
@@ -276,8 +284,8 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
     } else if (o->completing) {
         const struct op_success_text *text = op_world_success_text(w);
         op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
-    } else if (find_taken(o, w) || find_create_failed(o, w) || find_gang(o, w) ||
-               find_ending(o, w) || find_waiting(o, w)) {
+    } else if (find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) || find_ending(o, w) ||
+               find_waiting(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");
