@@ -15,12 +15,6 @@ enum {
     EXPIRY_MARGIN_S = 10,
 };
 
-/* A plugin's certificate stays valid for transfers begun with it: kept until the end. */
-struct kept {
-    struct kept *next;
-    char *cert, *key;
-};
-
 struct op_kube_cred {
     struct co_loop *loop;
     const struct op_kube_config *cfg;
@@ -29,8 +23,7 @@ struct op_kube_cred {
     char *authorization;
     int64_t token_read; /* loop time; 0: never */
     struct op_kube_exec_run *run;
-    struct kept *kept; /* newest first */
-    const char *cert, *key;
+    char *cert, *key; /* owned: of a plugin */
     bool have;
     unsigned generation;
     int64_t expires;   /* wall seconds; 0: never */
@@ -58,13 +51,8 @@ void op_kube_cred_free(struct op_kube_cred *c) {
         return;
     }
     op_kube_exec_cancel(c->run);
-    while (c->kept) {
-        struct kept *k = c->kept;
-        c->kept = k->next;
-        wipe(k->cert);
-        wipe(k->key);
-        free(k);
-    }
+    wipe(c->cert);
+    wipe(c->key);
     wipe(c->authorization);
     free(c);
 }
@@ -119,16 +107,10 @@ static void on_exec(
         c->exec_next = co_loop_now(c->loop) + EXEC_PAUSE_MS;
     } else {
         set_bearer(c, result->token);
-        c->cert = c->key = NULL;
-        if (result->cert) {
-            struct kept *k = co_xcalloc(1, sizeof(*k));
-            k->next = c->kept;
-            k->cert = co_steal_ptr(result->cert);
-            k->key = co_steal_ptr(result->key);
-            c->kept = k;
-            c->cert = k->cert;
-            c->key = k->key;
-        }
+        wipe(c->cert);
+        wipe(c->key);
+        c->cert = co_steal_ptr(result->cert);
+        c->key = co_steal_ptr(result->key);
         c->have = true;
         c->generation++;
         c->exec_ran = co_loop_now(c->loop);

@@ -14,8 +14,9 @@ struct op_kube_cred *op_kube_cred_new(
 void op_kube_cred_free(struct op_kube_cred *c); /* NULL allowed */
 
 struct op_kube_cred_view {
-    const char *authorization; /* "Authorization: Bearer ..." or NULL; valid until the next call */
-    const char *cert, *key;    /* of a plugin; or NULL; stay valid while the credential lives */
+    /* Valid until the next turn. */
+    const char *authorization; /* "Authorization: Bearer ..." or NULL */
+    const char *cert, *key;    /* of a plugin; or NULL */
     unsigned generation;       /* for reject */
 };
 

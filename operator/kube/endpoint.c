@@ -38,10 +38,13 @@ void op_kube_endpoint_done(struct op_kube_endpoint *e) {
     *e = (struct op_kube_endpoint){0};
 }
 
-static void set_blob(CURL *easy, CURLoption option, const char *pem) {
+/* own: what there is instead of the configuration's, which outlives all transfers. */
+static void set_blob(CURL *easy, CURLoption option, const char *own, const char *pem) {
+    pem = own ? own : pem;
     if (pem) {
-        struct curl_blob blob = {
-            .data = (void *)(uintptr_t)pem, .len = strlen(pem), .flags = CURL_BLOB_NOCOPY};
+        struct curl_blob blob = {.data = (void *)(uintptr_t)pem,
+            .len = strlen(pem),
+            .flags = own ? CURL_BLOB_COPY : CURL_BLOB_NOCOPY};
         curl_easy_setopt(easy, option, &blob);
     }
 }
@@ -53,12 +56,12 @@ void op_kube_endpoint_apply(
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, cfg->insecure ? 0L : 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, cfg->insecure ? 0L : 2L);
-    set_blob(easy, CURLOPT_CAINFO_BLOB, cfg->ca);
+    set_blob(easy, CURLOPT_CAINFO_BLOB, NULL, cfg->ca);
     if (cert || cfg->cert) {
         curl_easy_setopt(easy, CURLOPT_SSLCERTTYPE, "PEM");
         curl_easy_setopt(easy, CURLOPT_SSLKEYTYPE, "PEM");
-        set_blob(easy, CURLOPT_SSLCERT_BLOB, cert ? cert : cfg->cert);
-        set_blob(easy, CURLOPT_SSLKEY_BLOB, cert ? key : cfg->key);
+        set_blob(easy, CURLOPT_SSLCERT_BLOB, cert, cfg->cert);
+        set_blob(easy, CURLOPT_SSLKEY_BLOB, cert ? key : NULL, cfg->key);
     }
     if (cfg->proxy_url) {
         curl_easy_setopt(easy, CURLOPT_PROXY, cfg->proxy_url);

@@ -19,6 +19,6 @@ CO_MUST_CHECK int op_kube_endpoint_init(
 void op_kube_endpoint_done(struct op_kube_endpoint *e);
 
 /* Sets what of it is not in the URL and the headers.  cert, key: PEM, instead of the
- * configuration's, or NULL; they must outlive the transfer. */
+ * configuration's, or NULL; copied. */
 void op_kube_endpoint_apply(
     const struct op_kube_endpoint *e, CURL *easy, const char *cert, const char *key);

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OUTPUT_MAX = 1 << 20, COMPLAINT_MAX = 4096 };
+enum { OUTPUT_MAX = 1 << 20, COMPLAINT_MAX = 4096, TURN_MAX = 64 * 1024 /* a pipe holds that */ };
 
 struct pipe_end {
     struct op_kube_exec_run *run;
@@ -96,13 +96,14 @@ static void end(struct op_kube_exec_run *r) {
 }
 
 /* What is in the pipe once the program has gone is all there is to come: a grandchild that
- * keeps the pipe open is not waited for. */
+ * keeps the pipe open is not waited for.  Who writes faster than this reads holds nobody up. */
 static void drain(struct pipe_end *p) {
     struct op_kube_exec_run *r = p->run;
-    for (;;) {
+    for (size_t got = 0; got < TURN_MAX;) {
         char chunk[4096];
         ssize_t n = read(p->fd, chunk, sizeof(chunk));
         if (n > 0) {
+            got += (size_t)n;
             if (co_buf_add(&p->text, chunk, (size_t)n, NULL) && p == &r->out) {
                 r->too_long = true;
             }

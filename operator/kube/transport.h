@@ -28,8 +28,8 @@ struct op_kube_xfer_opts {
     const char *authorization; /* whole header line or NULL; copied */
     const char *accept;        /* copied */
     const char *content_type;  /* or NULL; copied */
-    const char *cert, *key; /* PEM, instead of the config's; must outlive the transfer; or NULL */
-    char *body_own;         /* or NULL */
+    const char *cert, *key;    /* PEM, instead of the config's; copied; or NULL */
+    char *body_own;            /* or NULL */
     size_t body_len;
     int64_t timeout_ms; /* all of it; 0: none (streams) */
     int64_t silence_ms; /* without a byte; rounded up to seconds; 0: none */

@@ -114,6 +114,31 @@ def test_plugin_with_expiry(plane, operator, kubelet, ns, account, tmp_path):
     assert o.p.poll() is None and "level=error" not in o.text()
 
 
+def test_plugin_with_certificates(plane, operator, kubelet, ns, tmp_path):
+    """The one before is forgotten when a new one comes, watches that it opened or not."""
+    pki = pathlib.Path(plane.dir) / PKI
+    pem = {"clientCertificateData": (pki / "admin.crt").read_text(), "clientKeyData": (pki / "admin.key").read_text()}
+    (tmp_path / "pem").write_text(json.dumps(pem)[1:-1])
+    plugin = tmp_path / "plugin"
+    plugin.write_text(PLUGIN.format(dir=tmp_path, seconds=3).replace('"token":"%s"', "%s").replace("/token", "/pem"))
+    plugin.chmod(0o755)
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "args": ["one"],
+                     "env": [{"name": "EXTRA", "value": "yes"}], "interactiveMode": "Never"}}
+    o = works(plane, operator, ns, config(plane, tmp_path / "k", user))
+    runs = lambda: len((tmp_path / "runs").read_text().split())
+    n = 0
+
+    def again():
+        nonlocal n
+        n += 1
+        plane.create(ns, f"k{n}", ps=None, worker=0)
+        return runs() >= 3
+    wait_for(again, 40, "certificates are renewed", every=1)
+    plane.create(ns, "k", ps=None, worker=1)
+    plane.wait_phase(ns, "k", "Running")
+    assert o.p.poll() is None and "level=error" not in o.text()
+
+
 def test_plugin_that_fails_is_named_and_run_again(plane, operator, kubelet, ns, account, tmp_path):
     plugin = tmp_path / "plugin"
     plugin.write_text("#!/bin/sh\necho 'not logged in' >&2\nexit 3\n")
