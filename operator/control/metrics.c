@@ -33,6 +33,7 @@ static const double micro[] = {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, .001, .00
 /* Some of controller-runtime's and client-go's own bounds, so that quantiles compare. */
 static const double reconcile[] = {
     .005, .01, .025, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 20, 30, 60};
+static const double client[] = {.005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60};
 static const double queueing[] = {1e-5, 1e-4, .001, .01, .1, 1, 10};
 /* From a start without images to pull to a training of weeks. */
 static const double lifetime[] = {
@@ -98,6 +99,12 @@ static const struct co_metric rows[OP_M_COUNT] = {
     [OP_M_REQUESTS] = {.name = "rest_client_requests_total",
         .help = "Requests to the API server, by HTTP status; \"none\" when there was no answer",
         .label = {{"code", codes}, {"method", methods}},
+        .fixed = "host=\"…\""},
+    [OP_M_CLIENT_SECONDS] = {.name = "rest_client_request_duration_seconds",
+        .help = "The same as paddlejob_api_request_duration_seconds, by method alone",
+        .type = CO_HISTOGRAM,
+        .label = {{"verb", methods}},
+        BOUNDS(client),
         .fixed = "host=\"…\""},
     [OP_M_LEADER] = {.name = "leader_election_master_status",
         .help = "1 while this process leads",
@@ -177,7 +184,7 @@ void op_metrics_server(struct op_metrics *m, const char *url) {
     /* A label's value: what no host has would have to be escaped. */
     int n = (int)strcspn(host, "/\"\\\n");
     (void)snprintf(m->host, sizeof(m->host), "host=\"%.*s\"", n < 200 ? n : 200, host);
-    m->row[OP_M_REQUESTS].fixed = m->host;
+    m->row[OP_M_REQUESTS].fixed = m->row[OP_M_CLIENT_SECONDS].fixed = m->host;
 }
 
 void op_metrics_free(struct op_metrics *m) {
@@ -220,6 +227,7 @@ void op_metrics_sample(void *arg, const struct op_kube_sample *s) {
         size_t series = co_metric_series(
             took, (const size_t[CO_METRIC_LABELS]){(size_t)s->verb, resource, code});
         co_metric_observe(took, series, (double)s->ms / 1e3);
+        co_metric_observe(&m->row[OP_M_CLIENT_SECONDS], method[s->verb], (double)s->ms / 1e3);
     }
     co_metric_add(&m->row[OP_M_REQUEST_BYTES], 0, (double)s->sent);
     co_metric_add(&m->row[OP_M_REQUEST_BYTES], 1, (double)s->received);

@@ -102,6 +102,7 @@ static json_t *make_role(const struct op_world *w, enum op_role role, const json
     set_count(j, "running", c.running);
     set_count(j, "failed", c.failed);
     set_count(j, "succeeded", c.succeeded);
+    set_count(j, "unknown", c.unknown);
     set_count(j, "replicas", c.pods);
     json_t *refs = json_object_get(stored, "refs");
     bool cleaned = ended && json_array_size(refs) > (size_t)alive(w, role);

@@ -202,6 +202,7 @@ static void count_pod(struct op_counts *c, const struct op_pod *pod) {
         break;
     case OP_POD_UNKNOWN:
     default:
+        c->unknown++;
         break;
     }
 }

@@ -17,7 +17,7 @@ struct op_slot {
 };
 
 struct op_counts {
-    int32_t pending, starting, running, failed, succeeded;
+    int32_t pending, starting, running, failed, succeeded, unknown;
     int32_t pods; /* ours, dying ones included */
     int32_t restarts;
 };

@@ -237,13 +237,20 @@ def test_two_operators_one_leader(plane, operator, kubelet, ns):
     plane.core.delete_namespace(f"{ns}-lock")
 
 
+# As paddle-operator 0.3.5 takes them: with one dash or two, the value behind "=" or a space.
+FLAGS_OF_BEFORE = ("-zap-devel=false", "--zap-encoder=console", "--zap-log-level", "2", "--zap-stacktrace-level=error",
+                   "--zap-time-encoding=iso8601", "-etcd-server", "http://etcd:2379", "--scheduling=", "--initImage=")
+
+
 def test_probes_and_metrics(plane, operator, ns):
-    o = operator()
+    o = operator(*FLAGS_OF_BEFORE)
     get = lambda port, path: urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5).read().decode()
     wait_for(lambda: ready(o), why="readyz")
     assert get(o.health, "/healthz") == "ok" and get(o.health, "/readyz/check") == "ok"
+    assert get(o.health, "/healthz/health") == "ok"
     text = get(o.metrics, "/metrics")
-    for name in ("controller_runtime_reconcile_total", "rest_client_requests_total", "process_resident_memory_bytes"):
+    for name in ("controller_runtime_reconcile_total", "rest_client_requests_total",
+                 "rest_client_request_duration_seconds_bucket", "process_resident_memory_bytes"):
         assert name in text
     assert o.stop() == 0
 
