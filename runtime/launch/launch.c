@@ -74,6 +74,10 @@ static void serving(void *arg, const char *endpoint) {
     CO_AUTOFREE char *text = co_xasprintf(
         "Copy the following command to other nodes to run.\n%s%s\n%s", rule, command, rule);
     rt_say_out(&l->say, text, strlen(text));
+    if (l->options->origin[RT_OPT_RANK] == RT_FROM_COMMAND_LINE && l->job.rank >= 0) {
+        rt_say(&l->say, RT_SAY_WARNING,
+            "--rank set in the command may not compatible in auto mode: give each node its own");
+    }
 }
 
 static void note(void *arg, bool warn, const char *line) {
@@ -128,7 +132,7 @@ static int meet(struct rt_launch *l, struct co_err *err) {
         .all_done = all_done,
         .ended = rdzv_ended};
     const struct rt_options *o = l->options;
-    const struct rt_rdzv_options options = {.job_id = o->text[RT_OPT_JOB_ID],
+    const struct rt_rdzv_options options = {.job_id = l->job.id,
         .master = l->job.master,
         .host = l->job.ip,
         .name = l->node.pod,

@@ -56,7 +56,7 @@ static int make_dirs(const char *path, struct co_err *err) {
 /* A job's id may have slashes, and begins the names of files. */
 static int make_log_dirs(const struct rt_launch *l, struct co_err *err) {
     const char *dir = l->options->text[RT_OPT_LOG_DIR];
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, l->options->text[RT_OPT_JOB_ID]);
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, l->job.id);
     *strrchr(path, '/') = '\0';
     return *dir ? make_dirs(path, err) : 0;
 }

@@ -236,8 +236,7 @@ static void pod_file(
         (void)!co_buf_addf(&b, NULL, "%s%s", i ? ", " : "[", values[i]);
     }
     (void)!co_buf_adds(&b, n ? "]\n" : "[]\n", NULL);
-    CO_AUTOFREE char *name =
-        co_xasprintf("%s.%s.log", j->options->text[RT_OPT_JOB_ID], j->node->pod);
+    CO_AUTOFREE char *name = co_xasprintf("%s.%s.log", j->id, j->node->pod);
     put_file(s, j, name, true, b.data);
 }
 

@@ -13,6 +13,7 @@ enum {
     PORT_MAX = 65535,
     POD_ELASTIC_MS = 5000,
     LEGACY_PORT = 6170, /* of trainers that were named without a port */
+    HOSTS_PORT = 6768,  /* of the master, where the environment names hosts alone */
 };
 
 const char *const rt_mode_name[RT_MODE_COUNT] = {
@@ -71,6 +72,12 @@ static enum rt_mode mode_of(const struct rt_options *o, bool given) {
 static bool is_elastic_pod(const struct rt_options *o, const struct env *e) {
     return *env_get(e, CO_VAR_ELASTIC_JOB_ID) && *env_get(e, CO_VAR_ELASTIC_NP) &&
            !rt_option_given(o, RT_OPT_NNODES) && !rt_option_given(o, RT_OPT_NP);
+}
+
+/* Jobs that share an etcd are kept apart by it. */
+static const char *job_id(const struct rt_options *o, const struct env *e) {
+    const char *elastic = env_get(e, CO_VAR_ELASTIC_JOB_ID);
+    return *elastic && !rt_option_given(o, RT_OPT_JOB_ID) ? elastic : o->text[RT_OPT_JOB_ID];
 }
 
 static int parse_nodes(struct rt_job *j, const struct env *e, struct co_err *err) {
@@ -141,7 +148,29 @@ static int find_self(struct rt_job *j, const char *what, struct co_err *err) {
         j->ip, what, list);
 }
 
+static bool has_port(const char *endpoint) {
+    struct co_hostport hp;
+    return co_parse_hostport("endpoint", endpoint, &hp, NULL) == 0;
+}
+
 /* ---- ways -------------------------------------------------------------------------------- */
+
+/* Hosts alone: their nodes meet at the first. */
+static int way_hosts(struct rt_job *j, const char *name, struct co_err *err) {
+    char text[CO_HOST_MAX + 10];
+    for (size_t i = 0; i < j->endpoints.n; i++) {
+        if (has_port(j->endpoints.item[i])) {
+            return co_err_set(err, CO_INVALID,
+                "%s has \"%.100s\" and \"%.100s\", expected a port for all or for none", name,
+                j->endpoints.item[0], j->endpoints.item[i]);
+        }
+    }
+    co_hostport_format(j->hosts.item[0], HOSTS_PORT, text, sizeof(text));
+    free(j->held);
+    j->master = j->held = co_xstrdup(text);
+    j->way = RT_WAY_MEET;
+    return 0;
+}
 
 static int way_endpoints(struct rt_job *j, const char *name, const char *text, struct co_err *err) {
     rt_list_split(&j->endpoints, text);
@@ -150,7 +179,10 @@ static int way_endpoints(struct rt_job *j, const char *name, const char *text, s
     rt_list_add_own(&j->notes, co_xasprintf("INFO args reset by env %s\n%s", name, list));
     j->nodes_min = j->nodes_max = (int)j->hosts.n;
     j->way = j->hosts.n > 1 ? RT_WAY_ENDPOINTS : RT_WAY_ALONE;
-    return j->hosts.n < 2 ? 0 : find_self(j, name, err);
+    if (j->hosts.n < 2) {
+        return 0;
+    }
+    return has_port(j->endpoints.item[0]) ? find_self(j, name, err) : way_hosts(j, name, err);
 }
 
 static int way_ips(struct rt_job *j, struct co_err *err) {
@@ -172,8 +204,7 @@ static int way_ips(struct rt_job *j, struct co_err *err) {
  * on from the n_before endpoints of other seats. */
 static void complete_ports(struct rt_list *l, size_t n_before) {
     for (size_t i = 0; i < l->n; i++) {
-        struct co_hostport hp;
-        if (co_parse_hostport("endpoint", l->item[i], &hp, NULL)) {
+        if (!has_port(l->item[i])) {
             char text[CO_HOST_MAX + 10];
             co_hostport_format(
                 l->item[i], (unsigned)(LEGACY_PORT + n_before + i), text, sizeof(text));
@@ -461,12 +492,29 @@ static void set_elastic(struct rt_job *j, const struct env *e) {
     }
 }
 
+/* What Paddle's launcher says of the options themselves. */
+static void add_notes(struct rt_job *j) {
+    const struct rt_options *o = j->options;
+    if (co_streq(o->text[RT_OPT_SCRIPT], "run_check")) {
+        rt_list_add(&j->notes, "INFO Paddle Distributed Test begin...");
+    }
+    if (j->ip != j->node->ip) {
+        rt_list_add_own(&j->notes, co_xasprintf("WARNING Host ip reset to %s", j->ip));
+    }
+    if (j->master && strncmp(j->master, "etcd", 4) == 0 &&
+        strcmp(j->id, rt_option_rows[RT_OPT_JOB_ID].def) == 0) {
+        rt_list_add(
+            &j->notes, "WARNING Using default job name may cause conflict, add --job_id in args");
+    }
+}
+
 int rt_job_plan(const struct rt_options *options, const struct rt_node *node, rt_plan_getenv_fn get,
     void *arg, struct rt_job *ret, struct co_err *err) {
     const struct env e = {.get = get, .arg = arg};
     struct rt_job j = {.options = options,
         .node = node,
         .format = options->format,
+        .id = job_id(options, &e),
         .rank = (int)options->number[RT_OPT_RANK]};
     const bool is_process = is_given(options, &e);
     j.mode = mode_of(options, is_process);
@@ -475,9 +523,7 @@ int rt_job_plan(const struct rt_options *options, const struct rt_node *node, rt
     int r = find_master(&j, &e, err);
     r = r ? r : parse_nodes(&j, &e, err);
     j.way = j.nodes_max > 1 || j.elastic ? RT_WAY_MEET : RT_WAY_ALONE;
-    if (j.ip != node->ip) {
-        rt_list_add_own(&j.notes, co_xasprintf("WARNING Host ip reset to %s", j.ip));
-    }
+    add_notes(&j);
     if (!r && is_process) {
         given(&j, &e);
     } else if (!r) {

@@ -43,6 +43,7 @@ struct rt_job {
     enum rt_mode mode;
     enum rt_way way;
     enum rt_format format;
+    const char *id; /* --job_id, or what the operator calls the elastic job of this pod */
     int nodes_min, nodes_max;
     bool elastic; /* a range was given, even MIN = MAX */
     int level;    /* --elastic_level, or what a pod of an elastic job needs */

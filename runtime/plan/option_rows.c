@@ -172,7 +172,10 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
         .env = "PADDLE_JOB_ID",
         .def = "default",
         .formats = NEW,
-        .help = "the job's name, in logs and at the master"},
+        .verdict = RT_BETTER,
+        .help = "the job's name, in logs and at the master",
+        .note = "not given, in a pod of an elastic job: PADDLE_ELASTIC_JOB_ID, so that jobs that "
+                "share an etcd do not meet"},
     [RT_OPT_JOIN_TIMEOUT] = {.name = "join_timeout",
         .type = RT_OPTION_DURATION,
         .def = "15m",

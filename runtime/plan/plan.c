@@ -234,7 +234,7 @@ static void command(const struct rt_job *j, struct rt_list *ret) {
 
 static char *log_name(const struct rt_job *j, const struct rt_process *p) {
     if (j->format == RT_FORMAT_2_3) {
-        return co_xasprintf("%s.%s.%s%zu.log", j->options->text[RT_OPT_JOB_ID], j->node->pod,
+        return co_xasprintf("%s.%s.%s%zu.log", j->id, j->node->pod,
             j->mode == RT_MODE_PS ? seats[p->seat].log_2_3 : "", p->local);
     }
     return co_xasprintf("%s.%zu", seats[p->seat].log, j->mode == RT_MODE_RPC ? p->index : p->local);

@@ -187,6 +187,8 @@ static void what_kind_of_job_it_is(void **state) {
             1, 0},
         {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000", "PADDLE_TRAINER_ID=1"},
             RT_MODE_COLLECTIVE, RT_WAY_ENDPOINTS, 2, 2, 0, 1, 0},
+        {{0}, {"DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.9,10.0.0.1,10.0.0.9"}, RT_MODE_COLLECTIVE,
+            RT_WAY_MEET, 2, 2, 0, 1, 0},
         {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000"}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1,
             0, 1, 0},
         {{"--nnodes=1:2", "--master=etcd://e:1"},
@@ -206,6 +208,39 @@ static void what_kind_of_job_it_is(void **state) {
             fail_msg("row %zu: %s: mode %d way %d nodes %d:%d seats %zu %zu %zu", i, err.msg,
                 (int)j->mode, (int)j->way, j->nodes_min, j->nodes_max, j->n[0], j->n[1], j->n[2]);
         }
+        launch_done(&l);
+    }
+}
+
+static void a_job_has_the_id_that_keeps_it_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[3], *env[3], *id, *notes;
+    } rows[] = {
+        {{0}, {0}, "default", "[]"},
+        {{"--job_id=a/b"}, {0}, "a/b", "[]"},
+        {{"--master=etcd://e:1"}, {0}, "default",
+            "['WARNING Using default job name may cause conflict, add --job_id in args']"},
+        {{"--master=etcd://e:1"}, {"PADDLE_ELASTIC_JOB_ID=ns-j"}, "ns-j", "[]"},
+        {{"--master=etcd://e:1"}, {"PADDLE_ELASTIC_JOB_ID="}, "default",
+            "['WARNING Using default job name may cause conflict, add --job_id in args']"},
+        /* what the user says goes first */
+        {{"--job_id=mine"}, {"PADDLE_ELASTIC_JOB_ID=ns-j"}, "mine", "[]"},
+        {{0}, {"PADDLE_ELASTIC_JOB_ID=ns-j", "PADDLE_JOB_ID=theirs"}, "theirs", "[]"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
+        CO_AUTOFREE char *notes = rt_list_python(l.job.notes.item, l.job.notes.n);
+        if (r || strcmp(l.job.id, rows[i].id) != 0 || strcmp(notes, rows[i].notes) != 0) {
+            fail_msg("row %zu: %s: id \"%s\", notes %s", i, err.msg, r ? "" : l.job.id, notes);
+        }
+        CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
+        CO_AUTOFREE char *line = co_xasprintf("\njob_id: %s\n", rows[i].id);
+        assert_int_equal(rt_report_configuration(&l.job, &b, NULL), 0);
+        assert_non_null(strstr(b.data, line));
         launch_done(&l);
     }
 }
@@ -303,6 +338,8 @@ static void what_cannot_be_is_said(void **state) {
         {{"--nproc_per_node=3"},
             {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:1,10.0.0.2:1", "TRAINER_PORTS_NUM=2"}, NULL,
             "2 endpoints in the environment for 2 nodes of 3 processes"},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.3,10.0.0.2:1"}, NULL,
+            "has \"10.0.0.3\" and \"10.0.0.2:1\", expected a port for all or for none"},
         {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.3:1,10.0.0.2:1"}, NULL,
             "\"10.0.0.1\" is not in PADDLE_TRAINER_ENDPOINTS"},
         {{0}, {"PADDLE_ELASTIC_JOB_ID=j", "PADDLE_ELASTIC_NP=1:4", "POD_IP=10.0.0.1"}, NULL,
@@ -509,6 +546,7 @@ int main(void) {
         cmocka_unit_test(children_get_what_paddle_gives_them),
         cmocka_unit_test(a_node_tells_what_paddles_nodes_tell),
         cmocka_unit_test(what_kind_of_job_it_is),
+        cmocka_unit_test(a_job_has_the_id_that_keeps_it_apart),
         cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(a_bad_value_names_its_node),

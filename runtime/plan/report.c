@@ -14,6 +14,9 @@ static char *value_text(const struct rt_job *j, enum rt_option id) {
     if (id == RT_OPT_RUN_MODE && j->format != RT_FORMAT_2_0) {
         return co_xstrdup(rt_mode_name[j->mode]);
     }
+    if (id == RT_OPT_JOB_ID) {
+        return co_xstrdup(j->id);
+    }
     if (id == RT_OPT_NNODES && j->way == RT_WAY_ENDPOINTS) {
         return co_xasprintf("%d", j->nodes_max);
     }
@@ -34,9 +37,8 @@ int rt_report_configuration(const struct rt_job *j, struct co_buf *ret, struct c
 }
 
 int rt_report_job(const struct rt_job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err) {
-    return co_buf_addf(ret, err, "Job: %s, mode %s, replicas %zu[%d:%d], elastic %s",
-        j->options->text[RT_OPT_JOB_ID], rt_mode_name[j->mode],
-        n_nodes ? n_nodes : (size_t)j->nodes_max, j->nodes_min, j->nodes_max,
+    return co_buf_addf(ret, err, "Job: %s, mode %s, replicas %zu[%d:%d], elastic %s", j->id,
+        rt_mode_name[j->mode], n_nodes ? n_nodes : (size_t)j->nodes_max, j->nodes_min, j->nodes_max,
         j->elastic ? "True" : "False");
 }
 
