@@ -8,12 +8,13 @@
 #include "common/parse.h"
 
 static const struct {
-    const char *by, *rank, *size, *local;
+    const char *by, *rank, *size, *local, *here;
 } systems[] = {
-    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
-    {"MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
-    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
-    {"an indexed Job", "JOB_COMPLETION_INDEX", NULL, NULL},
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL},
+    {"an indexed Job", "JOB_COMPLETION_INDEX", NULL, NULL, NULL},
 };
 
 static const char *from_process(void *arg, const char *name) {
@@ -61,6 +62,9 @@ int rt_rank_find(rt_rank_getenv_fn get, void *arg, const char *hostname, uint32_
         if (!r && systems[i].local) {
             r = number(systems[i].local, get(arg, systems[i].local), 0, &found.local, err);
         }
+        if (!r && systems[i].here) {
+            r = number(systems[i].here, get(arg, systems[i].here), 1, &found.here, err);
+        }
         r = r ? r : check(systems[i].rank, &found, err);
         if (!r) {
             *ret = found;
@@ -79,6 +83,17 @@ int rt_rank_find(rt_rank_getenv_fn get, void *arg, const char *hostname, uint32_
         *ret = found;
     }
     return r;
+}
+
+int rt_rank_check_hosts(const struct rt_rank *r, size_t hosts, struct co_err *err) {
+    size_t elsewhere = r->size > r->here ? r->size - r->here : 0;
+    if (r->here && hosts > elsewhere + 1) {
+        return co_err_set(err, CO_INVALID,
+            "%u of %u processes are on this host, so of %zu hosts some have none, expected one on "
+            "each (mpirun --map-by node, or slots=1 in the list)",
+            r->here, r->size, hosts);
+    }
+    return 0;
 }
 
 /* ---- hosts ------------------------------------------------------------------------------ */

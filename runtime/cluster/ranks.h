@@ -15,6 +15,7 @@ struct rt_rank {
     const char *by; /* static: "Open MPI", ... */
     uint32_t rank, size;
     uint32_t local; /* among those on this host */
+    uint32_t here;  /* how many are on this host; 0: not told */
 };
 
 typedef const char *(*rt_rank_getenv_fn)(void *arg, const char *name);
@@ -24,6 +25,10 @@ typedef const char *(*rt_rank_getenv_fn)(void *arg, const char *name);
  * process; CO_INVALID names the variable. */
 CO_MUST_CHECK int rt_rank_find(rt_rank_getenv_fn get, void *arg, const char *hostname,
     uint32_t size, struct rt_rank *ret, struct co_err *err);
+
+/* Every host's server is started by its first rank: CO_INVALID when so many hosts cannot all have
+ * one, as so many ranks are on this. */
+CO_MUST_CHECK int rt_rank_check_hosts(const struct rt_rank *r, size_t hosts, struct co_err *err);
 
 struct rt_names {
     char **item; /* owned strings */

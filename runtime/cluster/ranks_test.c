@@ -21,15 +21,17 @@ static const char *get(void *arg, const char *name) {
 }
 
 static const struct {
-    const char *env[4], *hostname;
+    const char *env[5], *hostname;
     uint32_t size;
-    const char *error; /* NULL: by, rank, size and local follow */
+    const char *error; /* NULL: by, rank, size, local and here follow */
     const char *by;
-    uint32_t rank, of, local;
+    uint32_t rank, of, local, here;
 } rank_rows[] = {
-    {{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1"}, "h", 0,
-        NULL, "Open MPI", 1, 4, 1},
-    {{"PMI_RANK=2", "PMI_SIZE=3", "MPI_LOCALRANKID=0"}, "h", 0, NULL, "MPI", 2, 3, 0},
+    {{"OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_RANK=1",
+         "OMPI_COMM_WORLD_LOCAL_SIZE=2"},
+        "h", 0, NULL, "Open MPI", 1, 4, 1, 2},
+    {{"PMI_RANK=2", "PMI_SIZE=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=1"}, "h", 0, NULL, "MPI", 2,
+        3, 0, 1},
     {{"SLURM_PROCID=0", "SLURM_NTASKS=1"}, "h", 0, NULL, "Slurm", 0, 1, 0},
     {{"JOB_COMPLETION_INDEX=3"}, "j-3-x7k2p", 5, NULL, "an indexed Job", 3, 5, 0},
     {{NULL}, "web-2", 3, NULL, "a StatefulSet", 2, 3, 0},
@@ -50,12 +52,39 @@ static void every_system_tells_the_rank_its_own_way(void **state) {
         struct co_err err = {0};
         int rc = rt_rank_find(get, (void *)(uintptr_t)rank_rows[i].env, rank_rows[i].hostname,
             rank_rows[i].size, &r, &err);
-        if (rank_rows[i].error
-                ? !rc || !strstr(err.msg, rank_rows[i].error)
-                : rc || strcmp(r.by, rank_rows[i].by) != 0 || r.rank != rank_rows[i].rank ||
-                      r.size != rank_rows[i].of || r.local != rank_rows[i].local) {
+        if (rank_rows[i].error ? !rc || !strstr(err.msg, rank_rows[i].error)
+                               : rc || strcmp(r.by, rank_rows[i].by) != 0 ||
+                                     r.rank != rank_rows[i].rank || r.size != rank_rows[i].of ||
+                                     r.local != rank_rows[i].local || r.here != rank_rows[i].here) {
             fail_msg(
                 "row %zu: %s %u of %u, local %u: %s", i, r.by, r.rank, r.size, r.local, err.msg);
+        }
+    }
+}
+
+static const struct {
+    uint32_t size, here;
+    size_t hosts;
+    bool fits;
+} spread_rows[] = {
+    {3, 1, 3, true},
+    {3, 2, 2, true},
+    {3, 3, 1, true},
+    {3, 0, 3, true},
+    {4, 2, 3, true},
+    {3, 2, 3, false},
+    {3, 3, 2, false},
+    {2, 1, 3, false},
+    {2, 9, 2, false},
+};
+
+static void a_host_without_a_rank_is_named_before_anybody_waits_for_it(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(spread_rows); i++) {
+        struct rt_rank r = {.by = "MPI", .size = spread_rows[i].size, .here = spread_rows[i].here};
+        struct co_err err = {0};
+        if ((rt_rank_check_hosts(&r, spread_rows[i].hosts, &err) == 0) != spread_rows[i].fits) {
+            fail_msg("row %zu: %s", i, err.msg);
         }
     }
 }
@@ -113,6 +142,7 @@ static void hosts_are_listed_once_each(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_system_tells_the_rank_its_own_way),
+        cmocka_unit_test(a_host_without_a_rank_is_named_before_anybody_waits_for_it),
         cmocka_unit_test(hosts_are_listed_once_each),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

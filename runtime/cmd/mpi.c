@@ -85,7 +85,6 @@ static void full_name(const char *host, char *ret, size_t len) {
 static int find_hosts(
     const struct rt_rank *rank, const char *host, struct rt_names *ret, struct co_err *err) {
     const char *nodelist = getenv("SLURM_JOB_NODELIST");
-    const char *local = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
     bool pods = strcmp(rank->by, "an indexed Job") == 0 || strcmp(rank->by, "a StatefulSet") == 0;
     if (access(machines, F_OK) == 0) {
         CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
@@ -100,7 +99,7 @@ static int find_hosts(
     if (strcmp(rank->by, "Slurm") == 0 && nodelist) {
         return rt_nodelist_read("SLURM_JOB_NODELIST", nodelist, ret, err);
     }
-    if (rank->size == 1 || (local && strtoul(local, NULL, 10) == rank->size)) {
+    if (rank->size == 1 || rank->here == rank->size) {
         return rt_machines_read("this host", "127.0.0.1", ret, err);
     }
     return co_err_set(err, CO_INVALID,
@@ -118,6 +117,7 @@ static int prepare(struct co_buf *servers, struct co_err *err) {
     (void)snprintf(first, sizeof(first), "%.*s", (int)strcspn(own, "."), own);
     int r = rt_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err);
     r = r ? r : find_hosts(&node.rank, own, &names, err);
+    r = r ? r : rt_rank_check_hosts(&node.rank, names.n, err);
     for (size_t i = 0; !r && i < names.n; i++) {
         r = co_buf_addf(servers, err, "%s%s", i ? "," : "", names.item[i]);
     }

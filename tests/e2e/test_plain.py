@@ -6,7 +6,7 @@ import pytest
 
 from cluster import wait
 
-WORDS = ["mpi", "--size=2", "--port=7164", "--ports_num=1", "--ports_num_for_sparse=1", "--",
+WORDS = ["k8s", "--size=2", "--port=7164", "--ports_num=1", "--ports_num_for_sparse=1", "--",
          "wide_and_deep", "--mode=sync", "--lines=4000", "--test-lines=500", "--save="]
 
 
@@ -34,23 +34,37 @@ def log(space, pod, previous):
         return ""
 
 
-def logs(space, name):
-    pods = space.c.core.list_namespaced_pod(space.name, label_selector=f"app={name}").items
+def logs(space, name, label="app"):
+    pods = space.c.core.list_namespaced_pod(space.name, label_selector=f"{label}={name}").items
     return {p.metadata.name: log(space, p.metadata.name, True) + log(space, p.metadata.name, False) for p in pods}
+
+
+def completed(space, name, seconds=100):
+    """Until the Job has ended, well; what its pods said."""
+    def conditions():
+        job = kubernetes.client.BatchV1Api(space.c.core.api_client).read_namespaced_job(name, space.name)
+        return {c.type for c in job.status.conditions or []}
+
+    wait(f"the Job {name} has ended", seconds, lambda: conditions() & {"Complete", "Failed"}, lambda: str(logs(space, name, "job-name")))
+    assert "Complete" in conditions(), logs(space, name, "job-name")
+    return logs(space, name, "job-name")
+
+
+@pytest.mark.deadline(120)
+def test_a_job_of_one_pod_trains(space):
+    """`paddle train` of 0.10, on one node and without servers."""
+    template = pod("one", restartPolicy="Never")
+    template["spec"]["containers"][0]["command"] = ["paddlerun", "train", "--config=/usr/local/bin/wide_and_deep", "--save_dir=./output",
+                                                    "--trainer_count=4", "--num_passes=5", "--use_gpu=0"]
+    apply(space, "Job", "batch/v1", "one", {"backoffLimit": 0, "template": template})
+    assert "TEST --->" in str(completed(space, "one")), logs(space, "one")
 
 
 @pytest.mark.deadline(120)
 def test_an_indexed_job_trains_and_completes(space):
     apply(space, "Job", "batch/v1", "plain", {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 0,
                                               "template": pod("plain", restartPolicy="Never")})
-
-    def conditions():
-        job = kubernetes.client.BatchV1Api(space.c.core.api_client).read_namespaced_job("plain", space.name)
-        return {c.type for c in job.status.conditions or []}
-
-    wait("the Job is complete", 100, lambda: conditions() & {"Complete", "Failed"}, lambda: str(logs(space, "plain")))
-    assert "Complete" in conditions(), logs(space, "plain")
-    text = logs(space, "plain")
+    text = completed(space, "plain")
     assert len(text) == 2 and all("all 2 trainers have finished" in t and "TRAIN --->" in t for t in text.values()), text
 
 

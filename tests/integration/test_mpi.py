@@ -34,6 +34,13 @@ def test_trains_under(launcher, tmp_path):
     assert (tmp_path / "model").exists()
 
 
+def test_a_host_without_a_rank_is_named(tmp_path):
+    """Open MPI fills the first host's cores unless told otherwise: the others' servers would be waited for for ever."""
+    (tmp_path / "hosts").write_text("127.0.0.1\n127.0.0.2\n")
+    code, out = run([*LAUNCHERS["openmpi"], "-n", "2", *paddlerun("--machines=hosts", "--", "true")], tmp_path)
+    assert code == 2 and "2 of 2 processes are on this host, so of 2 hosts some have none" in out, out
+
+
 def test_the_first_failures_code_is_the_jobs(tmp_path):
     script = '[ "$PADDLE_INIT_TRAINER_ID" = 1 ] && exit 7; sleep 60'
     port = free_port()

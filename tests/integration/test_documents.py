@@ -1,0 +1,121 @@
+"""The commands of Paddle's documents with our programs in them, as they stand there, on this machine; docs/documents.md.
+
+tests/e2e/test_documents.py has the same inside pods, tests/paddle with real Paddle in the processes.
+"""
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from rig import BIN, ROOT, free_port, wait_for
+
+TRAIN_FLEET = ROOT / "tests/programs/train_fleet.py"
+SMALL = ["--lines=4000", "--test-lines=500"]
+
+
+class Shells:
+    """Commands in one directory, each with a log, and with nothing of this process's environment but the PATH."""
+
+    def __init__(self, home):
+        self.home, self.list = home, []
+
+    def start(self, *command, **env):
+        log = self.home / f"shell{len(self.list)}"
+        env = {"PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": os.environ.get("PYTHONPATH", ""), **env}
+        p = subprocess.Popen([str(c) for c in command], cwd=self.home, env=env, stdout=log.open("w"), stderr=subprocess.STDOUT)
+        self.list.append((p, log))
+        return log
+
+    def finish(self, seconds=80):
+        """All end well; what they said, in their order."""
+        for p, log in self.list:
+            assert p.wait(seconds) == 0, self.story()
+        return [log.read_text() for _, log in self.list]
+
+    def story(self):
+        return "\n".join(f"-- {log.name}\n{log.read_text()[-2000:]}" for _, log in self.list)
+
+    def kill(self):
+        for p, _ in self.list:
+            p.kill()
+            p.wait()
+
+
+@pytest.fixture
+def shells(tmp_path):
+    s = Shells(tmp_path)
+    yield s
+    s.kill()
+
+
+def fitted(texts, size):
+    """Every process of train_fleet.py has ended with the weights of all."""
+    ends = [m for text in texts for m in re.findall(r"^worker (\d+) of (\d+) weights 3.0000 1.0000$", text, re.M)]
+    assert sorted(ends) == sorted((str(i), str(size)) for i in range(size)), texts
+
+
+def workerlogs(home):
+    return [f.read_text() for f in home.rglob("workerlog.*")]
+
+
+def test_pserver_and_trainers_by_hand(shells):
+    """0.10: `paddle pserver` on every node, then the trainers, which are told by PADDLE_INIT_*."""
+    port = free_port()
+    flags = [f"--port={port}", "--ports_num=1", "--ports_num_for_sparse=1", "--num_gradient_servers=2"]
+    server = shells.start("paddlerun", "pserver", *flags, "--nics=lo")
+    wait_for(lambda: "Waiting parameterServer[1]" in server.read_text(), why=shells.story)
+    for i in range(2):
+        shells.start("wide_and_deep", "--mode=sync", *SMALL, f"--save=model{i}", PADDLE_INIT_USE_GPU="False", PADDLE_INIT_TRAINER_COUNT="1",
+                     PADDLE_INIT_PORT=str(port), PADDLE_INIT_PORTS_NUM="1", PADDLE_INIT_PORTS_NUM_FOR_SPARSE="1",
+                     PADDLE_INIT_NUM_GRADIENT_SERVERS="2", PADDLE_INIT_TRAINER_ID=str(i), PADDLE_INIT_PSERVERS="127.0.0.1")
+    server, *trainers = shells.finish()
+    assert "all 2 trainers have finished" in server and all("TRAIN --->" in t for t in trainers), shells.story()
+
+
+def test_paddle_train_alone(shells):
+    """0.10 on one node: `paddle train`, without any server."""
+    (shells.home / "train.sh").write_text(f'#!/bin/sh\nexec wide_and_deep {" ".join(SMALL)} --save="$PADDLE_INIT_SAVE_DIR/pass-00000"\n')
+    (shells.home / "train.sh").chmod(0o755)
+    shells.start("paddlerun", "train", "--config=train.sh", "--save_dir=./output", "--trainer_count=4", "--num_passes=5", "--use_gpu=0")
+    assert "TEST --->" in shells.finish()[0] and (shells.home / "output/pass-00000").exists(), shells.story()
+
+
+@pytest.mark.parametrize("module", [False, True])
+def test_the_collective_quick_start(shells, module):
+    """2.0: `python3 -m paddle.distributed.launch --gpus=0,1 train.py`; our module's name stands for Paddle's."""
+    words = ["paddlerun", "launch"]
+    if module:
+        wheel = subprocess.run([ROOT / "python/wheel", "v1.2", shells.home], capture_output=True, text=True, check=True).stdout.strip()
+        words = [sys.executable, "-m", "paddlerun"]
+    shells.start(*words, "--gpus=0,1", TRAIN_FLEET, **({"PYTHONPATH": wheel} if module else {}))
+    shells.finish()
+    fitted(workerlogs(shells.home), 2)
+
+
+def test_the_collective_quick_start_on_several_nodes(shells):
+    """`--ips="xx,yy" --gpus 0,1,…`, the same words on every node."""
+    for i in range(2):
+        (shells.home / f"n{i}").mkdir()
+        shells.start("env", "-C", f"n{i}", "paddlerun", "launch", "--ips=127.0.0.2,127.0.0.3", "--gpus", "0,1,2,3", TRAIN_FLEET,
+                     POD_IP=f"127.0.0.{i + 2}")
+    shells.finish()
+    fitted(workerlogs(shells.home), 8)
+
+
+def test_the_quick_start_with_servers(shells):
+    """2.0: `--server_num=1 --worker_num=2 --gpus=0,1 train.py`."""
+    shells.start("paddlerun", "launch", "--server_num=1", "--worker_num=2", "--gpus=0,1", BIN / "wide_and_deep", *SMALL)
+    text = shells.finish()[0]
+    assert "all parameter server are killed" in text, text
+    assert sum("TRAIN --->" in log for log in workerlogs(shells.home)) == 2, shells.story()
+
+
+def test_the_printed_command_starts_the_other_node(shells):
+    """2.3: `--nnodes=2 demo.py` on one node prints what is to be run on the other."""
+    first = shells.start("paddlerun", "launch", "--nnodes=2", "--log_dir=n0", TRAIN_FLEET, POD_IP="127.0.0.2")
+    printed = wait_for(lambda: re.search(r"^-{80}\n(paddlerun launch .*)\n-{80}$", first.read_text(), re.M), 20, shells.story)[1]
+    shells.start(*printed.replace("--log_dir=n0", "--log_dir=n1").split(), POD_IP="127.0.0.3")
+    shells.finish()
+    fitted(workerlogs(shells.home), 2)
