@@ -26,7 +26,7 @@
 #define OP_LABEL_JOB OP_GROUP "/job-name"    /* pods, Services, ConfigMap */
 #define OP_LABEL_UID OP_GROUP "/job-uid"     /* pods: the job's; they are deleted together by it */
 #define OP_LABEL_INDEX OP_GROUP "/index"     /* pods */
-#define OP_LABEL_ATTEMPT OP_GROUP "/attempt" /* pods, ConfigMap; absent: 0 */
+#define OP_LABEL_ATTEMPT OP_GROUP "/attempt" /* pods but those of attempt 0; ConfigMap */
 #define OP_SELECTOR OP_LABEL_NAME            /* labelSelector of the child watches */
 #define OP_FINALIZER "finalizers.paddlepaddle.org" /* upstream's: removed, never added */
 #define OP_GATE_CONTAINER "coord-paddle"
@@ -128,7 +128,9 @@ struct op_job {
     const char *priority_class; /* borrowed; "" when absent */
     int32_t gloo;               /* 0 off (also without servers), 1, 2, … as given */
     struct op_role_spec role[OP_ROLES];
-    const json_t *status;        /* borrowed; NULL when none is stored */
+    const json_t *status;       /* borrowed; NULL when none is stored */
+    const char **ref[OP_ROLES]; /* owned lists: uids that status.<role>.refs names; "": none */
+    size_t n_refs[OP_ROLES];
     enum op_phase phase;         /* stored */
     int32_t attempt;             /* stored: the number of the present group of pods */
     int64_t created;             /* creationTimestamp, seconds; 0 when unknown */

@@ -6,6 +6,9 @@ enum {
     /* A look that took t ms is followed by no other of the same job for this many times t: the
      * events of a thousand pods are taken in bunches, those of a few pods one by one. */
     REST_FACTOR = 50,
+    /* Nor sooner than a millisecond for so many children, however cheap it was: 0.1 s for a
+     * thousand pods, which nobody sees. */
+    CHILDREN_A_MS = 10,
     REST_MAX_MS = 5000,
     /* So many jobs are given their first pods at a time: the first jobs run first, and what waits
      * for its turn on the wire has a bound, in memory and in time. */
@@ -79,7 +82,9 @@ void op_queue_ask_at(struct op_queued *place, int64_t at_ms) {
 }
 
 void op_queue_rest(struct op_queued *place, double took_seconds) {
+    int64_t least = (int64_t)(place->entry->n_children / CHILDREN_A_MS);
     int64_t rest = (int64_t)(took_seconds * 1e3 * REST_FACTOR);
+    rest = rest > least ? rest : least;
     place->not_before = co_now_ms() + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
 }
 

@@ -45,7 +45,8 @@ void op_queue_leave(struct op_queued *place); /* right before the entry is freed
 void op_queue_ask(struct op_queued *place);
 /* Asks at a time (monotonic ms); the sooner of two wishes wins. */
 void op_queue_ask_at(struct op_queued *place, int64_t at_ms);
-/* What the look that is being taken has cost: the next one comes no sooner than that allows. */
+/* What the look that is being taken has cost: the next one comes no sooner than that, and the
+ * entry's number of children, allow. */
 void op_queue_rest(struct op_queued *place, double took_seconds);
 /* The look goes on after serve has returned, until op_queue_end; that may free the entry. */
 void op_queue_begin(struct op_queued *place);

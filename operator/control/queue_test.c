@@ -217,6 +217,17 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
     }
 }
 
+static void the_more_children_the_longer_the_rest(void **state) {
+    struct world *w = *state;
+    struct op_queued *place = job(w, "j", true);
+    size_t n = place->entry->n_children;
+    int64_t before = co_now_ms();
+    place->entry->n_children = 1000;
+    op_queue_rest(place, 0.0001);
+    place->entry->n_children = n;
+    assert_in_range(place->not_before, before + 100, co_now_ms() + 100);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -228,6 +239,7 @@ int main(void) {
         T(an_entry_stays_in_the_store_until_its_look_is_over),
         T(the_sooner_of_two_wishes_wins),
         T(a_look_is_followed_by_a_rest_as_long_as_it_was_expensive),
+        T(the_more_children_the_longer_the_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

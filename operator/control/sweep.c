@@ -20,6 +20,9 @@ bool op_sweep_fits(const struct op_store *s, const struct op_entry *e, const str
     const struct op_plan *plan) {
     size_t left = 0;
     size_t wanted = 0;
+    if (!op_phase_terminal(job->phase)) {
+        return false;
+    }
     for (size_t i = 0; i < e->n_children; i++) {
         left += is_labelled(e->children[i], job);
     }
@@ -33,7 +36,7 @@ bool op_sweep_fits(const struct op_store *s, const struct op_entry *e, const str
         }
         wanted++;
     }
-    return op_phase_terminal(job->phase) && wanted >= FEW && wanted == left;
+    return wanted >= FEW && wanted == left;
 }
 
 struct op_kube_op *op_sweep_send(struct op_kube_client *client, const struct op_kube_type *pods,

@@ -166,7 +166,9 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     json_t *labels = need(meta, "labels", json_object);
     set_text(labels, OP_LABEL_ROLE, op_role_name(role));
     set_number(labels, OP_LABEL_INDEX, index);
-    set_number(labels, OP_LABEL_ATTEMPT, job->attempt);
+    if (job->attempt) { /* absent is 0, and most jobs have one attempt */
+        set_number(labels, OP_LABEL_ATTEMPT, job->attempt);
+    }
     set_text(labels, OP_LABEL_UID, job->uid);
     set_text(need(meta, "annotations", json_object), OP_ANNOTATION_ROLE, op_role_name(role));
     json_t *pod = op_object_new(job, "Pod", name, meta);

@@ -29,7 +29,7 @@ static const json_t *first_container(const json_t *pod) {
     "'apiVersion':'v1','kind':'Pod','metadata':{'name':'" name "','namespace':'ns','labels':{"     \
     "'paddle-res-name':'" name "','paddle-res-type':'" role "',"                                   \
     "'batch.paddlepaddle.org/job-name':'x','batch.paddlepaddle.org/index':'" index "',"            \
-    "'batch.paddlepaddle.org/job-uid':'uid-x','batch.paddlepaddle.org/attempt':'0'},"              \
+    "'batch.paddlepaddle.org/job-uid':'uid-x'},"                                                   \
     "'annotations':{'paddle-resource':'" role "'},"                                                \
     "'ownerReferences':[{'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob',"             \
     "'name':'x','uid':'uid-x','controller':true,'blockOwnerDeletion':true}]}"

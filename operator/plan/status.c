@@ -22,20 +22,18 @@ static json_t *make_ref(const struct op_job *job, const struct op_pod *pod) {
 
 /* The same pods in the same order?  Their versions do not count: a change of a version alone is
  * nothing that a user sees, and would be a write for every event of every pod. */
-static bool same_refs(const struct op_world *w, enum op_role role, const json_t *refs) {
+static bool same_refs(const struct op_world *w, enum op_role role) {
     size_t n = 0;
     for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
         const struct op_pod *pod = w->slot[role][i].pod;
         if (!pod) {
             continue;
         }
-        const json_t *ref = json_array_get(refs, n++);
-        if (!co_streq(co_json_str(ref, "uid"), pod->c.uid) ||
-            !co_streq(co_json_str(ref, "name"), pod->c.name)) {
+        if (n == w->job->n_refs[role] || strcmp(w->job->ref[role][n++], pod->c.uid) != 0) {
             return false;
         }
     }
-    return n == json_array_size(refs);
+    return n == w->job->n_refs[role];
 }
 
 static json_t *make_refs(const struct op_world *w, enum op_role role) {
@@ -106,7 +104,7 @@ static json_t *make_role(const struct op_world *w, enum op_role role, const json
     set_count(j, "replicas", c.pods);
     json_t *refs = json_object_get(stored, "refs");
     bool cleaned = ended && json_array_size(refs) > (size_t)alive(w, role);
-    if (cleaned || (refs && same_refs(w, role, refs))) {
+    if (cleaned || (refs && same_refs(w, role))) {
         co_json_set(j, "refs", json_incref(refs));
     } else {
         co_json_set(j, "refs", make_refs(w, role));

@@ -86,8 +86,9 @@ static int32_t present_attempt(const struct op_world *w) {
 }
 
 static void place_pod(struct op_world *w, const struct op_pod *pod) {
-    int32_t index = 0;
-    enum op_role role = slot_of_name(w, pod->c.name, &index);
+    enum op_role role = (enum op_role)pod->role; /* as it is but for edited labels */
+    int32_t index = role == OP_NO_ROLE ? -1 : op_pod_name_index(w->job->name, role, pod->c.name);
+    role = index < 0 ? slot_of_name(w, pod->c.name, &index) : role;
     if (role == OP_NO_ROLE) {
         return;
     }

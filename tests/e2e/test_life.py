@@ -29,7 +29,7 @@ def test_killed_worker_fails_the_job_and_is_named(space):
 def test_killed_worker_restarts_the_group_and_the_job_completes(space):
     # Ends when it reaches its own address among those of the group: one of the first attempt is not among them.
     script = ("echo $POD_IP $PADDLE_TRAINERS >/dev/termination-log; case ,$PADDLE_TRAINERS, in *,$POD_IP,*) ;; *) exit 9; esac; "
-              "[ $ATTEMPT = 0 ] && while :; do sleep 0.1; done; sleep 1")
+              "[ ${ATTEMPT:-0} = 0 ] && while :; do sleep 0.1; done; sleep 1")
     env = [{"name": "ATTEMPT", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['batch.paddlepaddle.org/attempt']"}}}]
     follower = Follower(space)
     try:
