@@ -7,6 +7,7 @@
 #include "common/parse.h"
 #include "runtime/rendezvous/etcd_client.h"
 #include "runtime/rendezvous/etcd_write.h"
+#include "runtime/rendezvous/neighbour.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,8 @@ enum {
     RETRY_MAX_MS = 2000,
     NOTE_MS = 5000,
     MEMO_SECONDS = 600, /* how long last words are kept, as Paddle's status */
-    BEATS = 3,          /* refreshes of a lease in its time */
+    LINE_MAX = 4096,
+    BEATS = 3, /* refreshes of a lease in its time */
 };
 
 struct etcd {
@@ -38,6 +40,10 @@ struct etcd {
     uint64_t hash;
     int64_t look_at;
     json_t *proposal; /* the next round */
+    struct rt_neighbour *neighbour;
+    char *watched;                  /* the neighbour's name; NULL: there is none */
+    char *mute_told, *mute_telling; /* who is mute, as etcd was told and is being told */
+    size_t mute;                    /* nodes that are, as the log was told */
     int64_t retry_ms, noted_at;
     struct co_err last;
     struct co_err over; /* told when the lease is given back: others may wait for that */
@@ -158,7 +164,8 @@ static void on_registered(void *arg, const json_t *answer) {
 
 static void register_node(struct etcd *w) {
     bool joins = w->m->state == RT_RDZV_MEETING;
-    json_t *ops = rt_etcd_write_node(&w->view, &w->m->options, w->id, joins, w->lease);
+    json_t *ops = rt_etcd_write_node(
+        &w->view, &w->m->options, w->id, rt_neighbour_port(w->neighbour), joins, w->lease);
     w->self.beat_deleted = false;
     rt_etcd_transact(w->client, ops, NULL, on_registered);
 }
@@ -175,6 +182,74 @@ static void say(struct etcd *w) {
     const struct rt_etcd_words words = {w->say, w->self.round, w->code, w->why};
     rt_etcd_transact(
         w->client, rt_etcd_write_words(&w->view, &w->m->options, &words, w->memo), NULL, on_said);
+}
+
+/* ---- the neighbour ---- */
+
+static void on_neighbour(void *arg) {
+    struct etcd *w = arg;
+    co_timer_start(w->timer, 0);
+}
+
+/* While workers run: whose is the turn may change with every look. */
+static void watch_neighbour(struct etcd *w) {
+    const struct rt_etcd_node *n =
+        w->m->state == RT_RDZV_MET ? rt_etcd_view_neighbour(&w->view, w->m->options.name) : NULL;
+    rt_neighbour_watch(w->neighbour, n ? n->host : NULL, n ? n->port : 0, n ? n->id : NULL);
+    free(w->watched);
+    w->watched = n ? co_xstrdup(n->name) : NULL;
+}
+
+static const char *mute_neighbour(const struct etcd *w) {
+    return rt_neighbour_state(w->neighbour) == RT_NEIGHBOUR_MUTE ? w->watched : NULL;
+}
+
+/* Dead before its lease is; NULL: it is not. */
+static const struct rt_etcd_node *gone_neighbour(const struct etcd *w) {
+    return rt_neighbour_state(w->neighbour) == RT_NEIGHBOUR_GONE && w->watched
+               ? rt_etcd_view_find(&w->view, w->watched)
+               : NULL;
+}
+
+static void on_mute_told(void *arg, const json_t *answer) {
+    struct etcd *w = arg;
+    (void)answer;
+    free(w->mute_told);
+    w->mute_told = co_steal_ptr(w->mute_telling);
+    answered(w);
+}
+
+static void tell_mute(struct etcd *w) {
+    const char *now = mute_neighbour(w), *before = w->mute_told;
+    free(w->mute_telling);
+    w->mute_telling = before ? NULL : co_xstrdup(now); /* one after the other */
+    rt_etcd_transact(w->client,
+        rt_etcd_write_mute(&w->view, before ? before : now, !before, w->lease), NULL, on_mute_told);
+}
+
+static void on_gone_told(void *arg, const json_t *answer) {
+    struct etcd *w = arg;
+    (void)answer; /* where it has written meanwhile it is asked again */
+    w->look = true;
+    answered(w);
+}
+
+static void tell_gone(struct etcd *w, const struct rt_etcd_node *n) {
+    json_t *ops = rt_etcd_write_gone(&w->view, n, w->memo);
+    json_t *unchanged = rt_etcd_node_unchanged(&w->view, n);
+    rt_neighbour_watch(w->neighbour, NULL, 0, NULL);
+    rt_etcd_transact(w->client, ops, unchanged, on_gone_told);
+}
+
+static void note_mute(struct etcd *w) {
+    CO_AUTOBUF struct co_buf line = CO_BUF(LINE_MAX);
+    size_t n = w->m->state == RT_RDZV_MET ? rt_etcd_view_mute_story(&w->view, w->m->options.name,
+                                                w->m->options.silent_ms, &line)
+                                          : 0;
+    if (n != w->mute && line.len) {
+        rt_rdzv_note(w->m, n > 0, line.data);
+    }
+    w->mute = n;
 }
 
 /* ---- the next round ---- */
@@ -272,6 +347,8 @@ static void on_look(void *arg, const json_t *answer) {
         w->registered = w->registered && w->m->state == RT_RDZV_CHANGED; /* written again */
     }
     w->look_at = d.at;
+    watch_neighbour(w);
+    note_mute(w);
     bool go_on = act(w, &d);
     free(d.order);
     if (go_on) {
@@ -336,7 +413,7 @@ static void step(struct etcd *w) {
         rt_etcd_grant(w->client, ttl_seconds(w), on_lease);
     } else if (!over && w->lease && now >= w->refresh_at) {
         rt_etcd_keep_alive(w->client, w->lease, on_refreshed);
-    } else if (w->say && !w->memo) {
+    } else if ((w->say || gone_neighbour(w)) && !w->memo) {
         rt_etcd_grant(w->client, MEMO_SECONDS, on_memo);
     } else if (w->say) {
         say(w);
@@ -346,6 +423,10 @@ static void step(struct etcd *w) {
         } else {
             finish(w);
         }
+    } else if (gone_neighbour(w)) {
+        tell_gone(w, gone_neighbour(w));
+    } else if (!co_streq(mute_neighbour(w), w->mute_told)) {
+        tell_mute(w);
     } else if (w->have_view && !w->registered && w->m->state != RT_RDZV_CHANGED) {
         register_node(w);
     } else if (w->have_view && w->proposal) {
@@ -368,6 +449,10 @@ static void etcd_free(void *way) {
     rt_etcd_client_free(w->client);
     co_timer_free(w->timer);
     co_timer_free(w->watch_timer);
+    rt_neighbour_free(w->neighbour);
+    free(w->watched);
+    free(w->mute_told);
+    free(w->mute_telling);
     rt_etcd_view_done(&w->view);
     co_json_decref(&w->proposal);
     free(w->lease);
@@ -407,6 +492,11 @@ static int etcd_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->watch_timer = co_timer_new(m->loop, on_watch_timer, w);
     rt_etcd_view_init(&w->view, o->job_id);
+    r = rt_neighbour_new(m->loop, w->id, on_neighbour, w, &w->neighbour, err);
+    if (r) {
+        etcd_free(w);
+        return r;
+    }
     co_timer_start(w->timer, 0);
     *ret = w;
     return 0;
@@ -443,6 +533,7 @@ static void etcd_leave(void *way, int code, const char *why) {
     w->code = code;
     rt_etcd_client_cancel(w->client);
     co_timer_stop(w->watch_timer);
+    rt_neighbour_watch(w->neighbour, NULL, 0, NULL);
     etcd_say(w,
         !w->self.round ? 0
         : code         ? RT_ETCD_SAY_WHY

@@ -60,7 +60,10 @@ static void missing_why(
     b->failed = code >= 0;
     if (words) {
         (void)snprintf(b->why, sizeof(b->why), "node %.200s (rank %zu) %s: %.300s", name, rank,
-            code < 0 ? "left" : "failed", why ? why : "");
+            code < 0                                  ? "left"
+            : json_is_true(co_json_at(words, "gone")) ? "is gone"
+                                                      : "failed",
+            why ? why : "");
     } else {
         (void)snprintf(b->why, sizeof(b->why),
             "node %.200s (rank %zu) is gone: its lease in etcd ended", name, rank);

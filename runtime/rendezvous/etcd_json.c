@@ -52,6 +52,11 @@ json_t *rt_etcd_put_json(char *key_own, json_t *value_own, const char *lease) {
     return rt_etcd_put(key_own, text, lease);
 }
 
+json_t *rt_etcd_delete(char *key_own) {
+    CO_AUTOFREE char *key = key_own;
+    return rt_etcd_request("request_delete_range", rt_etcd_one(key));
+}
+
 json_t *rt_etcd_unchanged(const char *key, int64_t revision) {
     CO_AUTOFREE char *text = co_xasprintf("%lld", (long long)revision);
     json_t *compare = json_object(), *all = json_array();

@@ -14,5 +14,6 @@ json_t *rt_etcd_one(const char *key);
 /* An operation of a transaction; lease NULL: none. */
 json_t *rt_etcd_put(char *key_own, const char *value, const char *lease);
 json_t *rt_etcd_put_json(char *key_own, json_t *value_own, const char *lease);
+json_t *rt_etcd_delete(char *key_own);
 /* The condition of a transaction that key was written last at that revision; 0: never. */
 json_t *rt_etcd_unchanged(const char *key, int64_t revision);

@@ -99,6 +99,11 @@ static const struct row rows[] = {
         {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\""),
             {OURS, "/paddlerun/j/why/a", "{\"round\": 1, \"code\": 3, \"why\": \"oom\"}"}},
         2, 2, -1, 3, RT_RDZV_MET, 1, 0, 0, false, RT_ETCD_END, "node a (rank 1) failed: oom"},
+    {"found dead by another",
+        {NODE("b", "1", 1), ROUND(1, 0, "\"b\", \"a\""),
+            {OURS, "/paddlerun/j/why/a",
+                "{\"round\": 1, \"code\": 1, \"why\": \"no word\", \"gone\": true}"}},
+        2, 2, -1, 3, RT_RDZV_MET, 1, 0, 0, false, RT_ETCD_END, "node a (rank 1) is gone: no word"},
     {"the cause, not who ended for it",
         {NODE("b", "1", 1), ROUND(1, 0, "\"c\", \"b\", \"a\""),
             {OURS, "/paddlerun/j/why/c", "{\"round\": 1, \"code\": 0, \"why\": \"a is gone\"}"}},
@@ -222,6 +227,54 @@ static void test_decisions(void **state) {
     }
 }
 
+#define AT(name, port)                                                                             \
+    {                                                                                              \
+        OURS, "/paddlerun/j/node/" name,                                                           \
+            "{\"id\": \"" name "\", \"host\": \"h" name "\", \"ready\": 1, \"port\": " #port "}"   \
+    }
+#define MUTE(name, round)                                                                          \
+    { OURS, "/paddlerun/j/mute/" name, "{\"round\": " #round "}" }
+
+/* This node is "b", always; the roster is a b c d. */
+static void test_neighbours(void **state) {
+    (void)state;
+    static const struct {
+        const char *what;
+        struct key keys[KEYS];
+        const char *neighbour, *mute;
+        size_t n_mute;
+    } cases[] = {
+        {"the next one", {AT("a", 1), AT("b", 2), AT("c", 3), AT("d", 4)}, "c",
+            "all nodes are heard of again", 0},
+        {"who is gone, done or has no port is passed over",
+            {AT("a", 1), AT("b", 2), AT("c", 0), AT("d", 4),
+                {OURS, "/paddlerun/j/done/d", "{\"round\": 1}"}},
+            "a", "all nodes are heard of again", 0},
+        {"nobody but Paddle's", {PADDLES("a"), AT("b", 2), PADDLES("c")}, NULL,
+            "all nodes are heard of again", 0},
+        {"mute: of this round, here, and not this node",
+            {AT("a", 1), AT("b", 2), AT("d", 4), MUTE("a", 1), MUTE("b", 1), MUTE("c", 1),
+                MUTE("d", 0)},
+            "d", "not heard of for a second: node a (rank 0, ha); lost after 10 s", 1},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(cases); i++) {
+        struct key keys[KEYS] = {ROUND(1, 0, "\"a\", \"b\", \"c\", \"d\"")};
+        memcpy(keys + 1, cases[i].keys, sizeof(keys) - sizeof(keys[0]));
+        CO_CLEANUP(rt_etcd_view_done) struct rt_etcd_view v;
+        CO_AUTOJSON json_t *answer = answer_of(keys);
+        CO_AUTOBUF struct co_buf line = CO_BUF(1000);
+        rt_etcd_view_init(&v, "j");
+        assert_int_equal(rt_etcd_view_read(&v, answer, NULL), 0);
+        const struct rt_etcd_node *n = rt_etcd_view_neighbour(&v, "b");
+        size_t n_mute = rt_etcd_view_mute_story(&v, "b", 10000, &line);
+        if (!co_streq(n ? n->name : NULL, cases[i].neighbour) || n_mute != cases[i].n_mute ||
+            strcmp(line.data, cases[i].mute) != 0) {
+            fail_msg(
+                "%s: %s, %zu \"%s\"", cases[i].what, n ? n->name : "nobody", n_mute, line.data);
+        }
+    }
+}
+
 static void test_answers_that_are_none(void **state) {
     (void)state;
     static const char *const rows_of_text[] = {"{}", "{\"header\": {\"revision\": \"1\"}}",
@@ -244,7 +297,7 @@ static void test_answers_that_are_none(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_decisions), cmocka_unit_test(test_answers_that_are_none)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_decisions),
+        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_answers_that_are_none)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 
 #include "common/base64.h"
 #include "common/parse.h"
+#include "runtime/rendezvous/group.h"
 #include "runtime/rendezvous/wire.h"
 
 #include <string.h>
@@ -33,6 +34,7 @@ static void clear(struct rt_etcd_view *v) {
     co_json_decref(&v->again);
     co_json_decref(&v->done);
     co_json_decref(&v->why);
+    co_json_decref(&v->mute);
     v->nodes = NULL;
     v->n = 0;
     v->round = v->restarts = 0;
@@ -129,16 +131,21 @@ static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
         v->again = json_incref(doc);
     } else if (strncmp(key, "done/", 5) == 0) {
         co_json_set(v->done, key + 5, json_incref(doc));
+    } else if (strncmp(key, "mute/", 5) == 0) {
+        co_json_set(v->mute, key + 5, json_incref(doc));
     } else if (strncmp(key, "why/", 4) == 0) {
         co_json_set(doc, "revision", json_integer(p->modified));
         co_json_set(v->why, key + 4, json_incref(doc));
     } else if (strncmp(key, "node/", 5) == 0 && key[5]) {
         struct rt_etcd_node *n = node(v, key + 5, p->created);
         const char *host = co_json_str(doc, "host"), *id = co_json_str(doc, "id");
-        int64_t ready = 0;
+        int64_t ready = 0, port = 0;
         if (n && !n->ours) {
             (void)!co_json_get_i64(doc, "ready", 0, INT32_MAX, &ready, NULL);
+            (void)!co_json_get_i64(doc, "port", 0, UINT16_MAX, &port, NULL);
             n->ours = true;
+            n->port = (uint16_t)port;
+            n->key_mod = p->modified;
             n->created = p->created;
             n->ready = (int)ready;
             n->host = host ? co_xstrdup(host) : NULL;
@@ -218,6 +225,7 @@ int rt_etcd_view_read(struct rt_etcd_view *v, const json_t *answer, struct co_er
     clear(v);
     v->done = json_object();
     v->why = json_object();
+    v->mute = json_object();
     const json_t *header = co_json_at(answer, "header");
     v->revision = number_at(header, "revision");
     if (!v->revision || json_array_size(co_json_at(answer, "responses")) != CO_ARRAY_LEN(order)) {
@@ -231,10 +239,49 @@ int rt_etcd_view_read(struct rt_etcd_view *v, const json_t *answer, struct co_er
     }
     drop_other_rounds(v->done, v->round);
     drop_other_rounds(v->why, v->round);
+    drop_other_rounds(v->mute, v->round);
     if (v->again && !of_round(v->again, v->round)) {
         co_json_decref(&v->again);
     }
     return 0;
+}
+
+static const char *name_at(const struct rt_etcd_view *v, size_t rank) {
+    const char *name = json_string_value(json_array_get(v->roster, rank));
+    return name ? name : "";
+}
+
+const struct rt_etcd_node *rt_etcd_view_neighbour(const struct rt_etcd_view *v, const char *name) {
+    const size_t n = json_array_size(v->roster);
+    size_t own = 0;
+    while (own < n && strcmp(name_at(v, own), name) != 0) {
+        own++;
+    }
+    for (size_t i = 1; own < n && i < n; i++) {
+        const char *other = name_at(v, (own + i) % n);
+        const struct rt_etcd_node *node = rt_etcd_view_find(v, other);
+        if (node && node->ours && node->port && node->host && *node->host && node->id &&
+            !json_object_get(v->done, other)) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+size_t rt_etcd_view_mute_story(
+    const struct rt_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret) {
+    size_t n = 0;
+    for (size_t rank = 0; rank < json_array_size(v->roster); rank++) {
+        const char *name = name_at(v, rank);
+        const struct rt_etcd_node *node = rt_etcd_view_find(v, name);
+        if (node && strcmp(name, self) != 0 && json_object_get(v->mute, name)) {
+            CO_AUTOFREE char *who = co_xasprintf(
+                "node %.200s (rank %zu, %.200s)", name, rank, node->host ? node->host : "");
+            rt_group_mute_add(ret, n++, who);
+        }
+    }
+    rt_group_mute_end(ret, n, silent_ms);
+    return n;
 }
 
 uint64_t rt_etcd_view_hash(const struct rt_etcd_view *v) {

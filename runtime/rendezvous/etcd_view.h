@@ -8,13 +8,17 @@
  *
  * and ours, all JSON:
  *
- *     /paddlerun/{job}/node/{name}       {"id", "host", "ready": the round it is ready for} (lease)
+ *     /paddlerun/{job}/node/{name}       {"id", "host", "port": where it answers (neighbour.h),
+ *                                         "ready": the round it is ready for} (lease)
  *     /paddlerun/{job}/round             {"round", "restarts", "nodes": [name by rank],
  *                                         "paddles": [name]}
  *     /paddlerun/{job}/again             {"round", "why"}: that round shall end
  *     /paddlerun/{job}/done/{name}       {"round"}: its workers ended well (10 minutes)
  *     /paddlerun/{job}/why/{name}        {"round", "code", "why"}: its last words (10 minutes);
- *                                         code < 0: asked to stop, 0: as another one was lost
+ *                                         code < 0: asked to stop, 0: as another one was lost;
+ *                                         with "gone" those of the node that found it dead
+ *     /paddlerun/{job}/mute/{name}       {"round"}: another node does not hear of it (that one's
+ *                                         lease)
  *
  * One node (the first of ours) writes the next round by compare-and-swap when all are ready. */
 #pragma once
@@ -22,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/json.h"
 #include "common/map.h"
 #include "runtime/rendezvous/internal.h"
@@ -32,6 +37,8 @@ struct rt_etcd_node {
     int rank;
     int ready; /* ours: for this round */
     bool ours, beats;
+    uint16_t port;     /* ours: where it answers; 0: nowhere */
+    int64_t key_mod;   /* ours: revision of its own key */
     int64_t value_mod; /* revision of its value; 0: none */
     int64_t created;   /* revision at which it came */
 };
@@ -50,6 +57,7 @@ struct rt_etcd_view {
     json_t *again; /* NULL: not asked for this round */
     json_t *done;  /* name -> document, of this round */
     json_t *why;   /* name -> document, of this round */
+    json_t *mute;  /* name -> document, of this round */
 };
 
 void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id);
@@ -59,6 +67,13 @@ void rt_etcd_view_done(struct rt_etcd_view *v);
 CO_MUST_CHECK int rt_etcd_view_read(
     struct rt_etcd_view *v, const json_t *answer, struct co_err *err);
 struct rt_etcd_node *rt_etcd_view_find(const struct rt_etcd_view *v, const char *name);
+/* Whom `name` should ask for signs of life: of those that run, the next one of ours behind it in
+ * the roster.  NULL: there is nobody. */
+const struct rt_etcd_node *rt_etcd_view_neighbour(const struct rt_etcd_view *v, const char *name);
+/* "not heard of for a second: node b (rank 1, 10.0.0.7); ...", without `self`; returns how many
+ * are mute. */
+size_t rt_etcd_view_mute_story(
+    const struct rt_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret);
 /* Changes when somebody comes, goes or becomes ready. */
 uint64_t rt_etcd_view_hash(const struct rt_etcd_view *v);
 

@@ -8,10 +8,11 @@ static char *ours(const struct rt_etcd_view *v, const char *what, const char *na
 
 /* The key of ours only where no other node of the name holds it. */
 json_t *rt_etcd_write_node(const struct rt_etcd_view *v, const struct rt_rdzv_options *o,
-    const char *id, bool joins, const char *lease) {
+    const char *id, uint16_t port, bool joins, const char *lease) {
     json_t *doc = json_object(), *ops = json_array();
     co_json_set(doc, "id", json_string(id));
     co_json_set(doc, "host", co_json_string(o->host ? o->host : ""));
+    co_json_set(doc, "port", json_integer(port));
     co_json_set(doc, "ready", json_integer(joins ? v->round + 1 : v->round));
     co_json_append(ops, rt_etcd_put(co_xasprintf("%s%s", v->prefix_beat, o->name), o->name, lease));
     co_json_append(ops,
@@ -24,6 +25,33 @@ static json_t *document(int round) {
     json_t *doc = json_object();
     co_json_set(doc, "round", json_integer(round));
     return doc;
+}
+
+json_t *rt_etcd_write_mute(
+    const struct rt_etcd_view *v, const char *name, bool mute, const char *lease) {
+    json_t *ops = json_array();
+    char *key = ours(v, "mute/", name);
+    co_json_append(
+        ops, mute ? rt_etcd_put_json(key, document(v->round), lease) : rt_etcd_delete(key));
+    return ops;
+}
+
+json_t *rt_etcd_write_gone(
+    const struct rt_etcd_view *v, const struct rt_etcd_node *n, const char *memo) {
+    json_t *ops = json_array(), *doc = document(v->round);
+    co_json_set(doc, "code", json_integer(1));
+    co_json_set(doc, "why", json_string("its launcher ended without a word"));
+    co_json_set(doc, "gone", json_true());
+    co_json_append(ops, rt_etcd_put_json(ours(v, "why/", n->name), doc, memo));
+    co_json_append(ops, rt_etcd_delete(co_xasprintf("%s%s", v->prefix_beat, n->name)));
+    co_json_append(ops, rt_etcd_delete(co_xasprintf("%s%s/%d", v->prefix_info, n->name, n->rank)));
+    co_json_append(ops, rt_etcd_delete(ours(v, "node/", n->name)));
+    return ops;
+}
+
+json_t *rt_etcd_node_unchanged(const struct rt_etcd_view *v, const struct rt_etcd_node *n) {
+    CO_AUTOFREE char *key = ours(v, "node/", n->name);
+    return rt_etcd_unchanged(key, n->key_mod);
 }
 
 json_t *rt_etcd_write_words(const struct rt_etcd_view *v, const struct rt_rdzv_options *o,

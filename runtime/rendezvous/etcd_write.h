@@ -4,9 +4,19 @@
 
 #include "runtime/rendezvous/etcd_view.h"
 
-/* Its own keys: it is alive, what its value is, and (joins) that it is ready for the next round. */
+/* Its own keys: it is alive, where it answers, what its value is, and (joins) that it is ready for
+ * the next round. */
 json_t *rt_etcd_write_node(const struct rt_etcd_view *v, const struct rt_rdzv_options *o,
-    const char *id, bool joins, const char *lease);
+    const char *id, uint16_t port, bool joins, const char *lease);
+
+/* That a node is mute, or no more. */
+json_t *rt_etcd_write_mute(
+    const struct rt_etcd_view *v, const char *name, bool mute, const char *lease);
+/* Another node is dead: its keys go before their lease ends, and words stand in for its last ones.
+ * Where that node has not written anything since. */
+json_t *rt_etcd_write_gone(
+    const struct rt_etcd_view *v, const struct rt_etcd_node *n, const char *memo);
+json_t *rt_etcd_node_unchanged(const struct rt_etcd_view *v, const struct rt_etcd_node *n);
 
 /* What a node says at some time; bits. */
 enum {

@@ -27,6 +27,13 @@ static void expect(json_t *ops_own, const char *text) {
     json_t *op;
     json_array_foreach(ops, i, op) {
         const json_t *put = json_object_get(op, "request_put");
+        const json_t *gone = json_object_get(op, "request_delete_range");
+        if (gone) {
+            assert_null(json_object_get(gone, "range_end"));
+            add_text(&b, json_object_get(gone, "key"));
+            assert_int_equal(co_buf_adds(&b, " deleted\n", NULL), 0);
+            continue;
+        }
         assert_non_null(put);
         const char *lease = co_json_str(put, "lease");
         add_text(&b, json_object_get(put, "key"));
@@ -53,11 +60,11 @@ static void a_node_is_there_as_long_as_its_lease(void **state) {
     } rows[] = {{true, "4"}, {false, "3"}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_CLEANUP(rt_etcd_view_done) struct rt_etcd_view v = view_of_round(3);
-        CO_AUTOFREE char *text =
-            co_xasprintf("/paddle/j/heartbeat/b=b L\n/j/info/b/-1={} L\n"
-                         "/paddlerun/j/node/b={\"id\":\"1\",\"host\":\"h\",\"ready\":%s} L\n",
-                rows[i].ready);
-        expect(rt_etcd_write_node(&v, &me, "1", rows[i].joins, "L"), text);
+        CO_AUTOFREE char *text = co_xasprintf(
+            "/paddle/j/heartbeat/b=b L\n/j/info/b/-1={} L\n"
+            "/paddlerun/j/node/b={\"id\":\"1\",\"host\":\"h\",\"port\":7,\"ready\":%s} L\n",
+            rows[i].ready);
+        expect(rt_etcd_write_node(&v, &me, "1", 7, rows[i].joins, "L"), text);
     }
 }
 
@@ -80,6 +87,20 @@ static void last_words_are_of_the_round_that_was_met(void **state) {
         CO_CLEANUP(rt_etcd_view_done) struct rt_etcd_view v = view_of_round(9);
         expect(rt_etcd_write_words(&v, &me, &rows[i].words, "M"), rows[i].text);
     }
+}
+
+static void a_dead_nodes_keys_go_before_its_lease_ends(void **state) {
+    (void)state;
+    CO_CLEANUP(rt_etcd_view_done) struct rt_etcd_view v = view_of_round(3);
+    const struct rt_etcd_node n = {.name = (char *)"c", .rank = 2, .key_mod = 12};
+    expect(rt_etcd_write_gone(&v, &n, "M"),
+        "/paddlerun/j/why/c={\"round\":3,\"code\":1,\"why\":\"its launcher ended without a word\","
+        "\"gone\":true} M\n/paddle/j/heartbeat/c deleted\n/j/info/c/2 deleted\n"
+        "/paddlerun/j/node/c deleted\n");
+    CO_AUTOJSON json_t *compare = rt_etcd_node_unchanged(&v, &n);
+    assert_string_equal(co_json_str(json_array_get(compare, 0), "mod_revision"), "12");
+    expect(rt_etcd_write_mute(&v, "c", true, "L"), "/paddlerun/j/mute/c={\"round\":3} L\n");
+    expect(rt_etcd_write_mute(&v, "c", false, "L"), "/paddlerun/j/mute/c deleted\n");
 }
 
 static void a_round_names_its_nodes_by_rank_and_outlives_them(void **state) {
@@ -119,6 +140,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_node_is_there_as_long_as_its_lease),
         cmocka_unit_test(last_words_are_of_the_round_that_was_met),
+        cmocka_unit_test(a_dead_nodes_keys_go_before_its_lease_ends),
         cmocka_unit_test(a_round_names_its_nodes_by_rank_and_outlives_them),
         cmocka_unit_test(all_is_read_in_the_order_that_the_view_expects),
     };

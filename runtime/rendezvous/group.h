@@ -106,7 +106,10 @@ void rt_group_told(const struct rt_group *g, struct rt_group_node *n, int64_t no
 /* How long a request may wait in a group of n: slower beats in a large one, and in one that has
  * little time. */
 int64_t rt_group_beat_ms(size_t n, int64_t silent_ms);
-/* "not heard of for 0.9 s: node b (rank 1, 10.0.0.7)"; returns how many are mute. */
+/* A line of who is mute: its n-th, from 0; then its end, where n of none says that all are well. */
+void rt_group_mute_add(struct co_buf *line, size_t n, const char *who);
+void rt_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms);
+/* "not heard of for a second: node b (rank 1, 10.0.0.7); ..."; returns how many are mute. */
 size_t rt_group_mute_story(const struct rt_group *g, struct co_buf *ret);
 
 /* It leaves; code 0: its work is done, < 0: it was asked to, else it failed.  The node is gone

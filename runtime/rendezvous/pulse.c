@@ -57,24 +57,30 @@ int64_t rt_group_judge(struct rt_group *g, int64_t heard) {
     return next;
 }
 
+void rt_group_mute_add(struct co_buf *line, size_t n, const char *who) {
+    if (n < RT_GROUP_LISTED) {
+        (void)!co_buf_addf(line, NULL, "%s%s", n ? ", " : "not heard of for a second: ", who);
+    }
+}
+
+void rt_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms) {
+    if (n) {
+        (void)!co_buf_addf(line, NULL, "%s; lost after %.3g s", n > RT_GROUP_LISTED ? ", ..." : "",
+            (double)silent_ms / 1000);
+    } else {
+        (void)!co_buf_adds(line, "all nodes are heard of again", NULL);
+    }
+}
+
 size_t rt_group_mute_story(const struct rt_group *g, struct co_buf *ret) {
     size_t n = 0;
     for (size_t i = 0; i < g->n; i++) {
-        if (!g->nodes[i]->mute) {
-            continue;
+        if (g->nodes[i]->mute) {
+            char who[300];
+            rt_group_who(g->nodes[i], who, sizeof(who));
+            rt_group_mute_add(ret, n++, who);
         }
-        char who[300];
-        rt_group_who(g->nodes[i], who, sizeof(who));
-        if (n < RT_GROUP_LISTED) {
-            (void)!co_buf_addf(ret, NULL, "%s%s", n ? ", " : "not heard of for a second: ", who);
-        }
-        n++;
     }
-    if (n) {
-        (void)!co_buf_addf(ret, NULL, "%s; lost after %.3g s", n > RT_GROUP_LISTED ? ", ..." : "",
-            (double)g->rules.silent_ms / 1000);
-    } else {
-        (void)!co_buf_adds(ret, "all nodes are heard of again", NULL);
-    }
+    rt_group_mute_end(ret, n, g->rules.silent_ms);
     return n;
 }
