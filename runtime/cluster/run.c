@@ -250,8 +250,27 @@ static void lost(struct cluster *c, struct rt_ssh_session *s, int status) {
     end(c, 1);
 }
 
+static void gone(struct cluster *c, struct rt_ssh_session *s) {
+    s->state = RT_SESSION_GONE;
+    c->n_gone++;
+    if (c->stopping && c->n_gone == c->conf->n_hosts) {
+        co_loop_stop(c->loop);
+    }
+}
+
+static void not_started(struct cluster *c, struct rt_ssh_session *s, const char *why) {
+    say("node %zu (%s): %s", s->index, s->host->name, why);
+    gone(c, s);
+    end(c, 1);
+}
+
+/* The host has all that it was sent, and tar has ended: 1 says that a file was changing. */
 static void copied(struct cluster *c, struct rt_ssh_session *s) {
     struct co_err err = {0};
+    if (WIFEXITED(s->tar_status) && WEXITSTATUS(s->tar_status) > 1) {
+        not_started(c, s, "the package could not be read whole, tar told why");
+        return;
+    }
     c->n_copied++;
     if (c->n_copied == c->conf->n_hosts) {
         say("copied to all %zu hosts, %.1f s", c->n_copied,
@@ -259,29 +278,32 @@ static void copied(struct cluster *c, struct rt_ssh_session *s) {
         wait_for(c, c->options->ready_ms, no_server);
     }
     if (start_job(c, s, &err)) {
-        say("node %zu (%s): %s", s->index, s->host->name, co_err_text(&err));
-        s->state = RT_SESSION_GONE;
-        c->n_gone++;
-        end(c, 1);
+        not_started(c, s, co_err_text(&err));
     }
 }
 
 static void ssh_ended(struct cluster *c, struct rt_ssh_session *s, int status) {
     rt_ssh_session_drain(s);
     if (s->state == RT_SESSION_COPYING && status == 0 && !c->stopping) {
-        copied(c, s);
+        s->received = true;
         return;
     }
     bool expected = s->leaving || c->killed;
-    c->n_gone++;
     if (!expected && !c->stopping) {
         lost(c, s, status);
     } else if (c->failing && c->due == stop_all) {
         stop_all(c); /* it will not tell its last lines any more */
     }
-    s->state = RT_SESSION_GONE;
-    if (c->stopping && c->n_gone == c->conf->n_hosts) {
-        co_loop_stop(c->loop);
+    gone(c, s);
+}
+
+/* Both processes that copy have ended, in whatever order. */
+static void copy_ended(struct cluster *c, struct rt_ssh_session *s) {
+    s->received = false;
+    if (c->stopping) {
+        gone(c, s);
+    } else {
+        copied(c, s);
     }
 }
 
@@ -292,9 +314,12 @@ static void child_ended(void *arg, int signo) {
     (void)signo;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
         for (size_t i = 0; i < c->conf->n_hosts; i++) {
-            if (rt_ssh_session_reaped(&c->session[i], pid)) {
-                ssh_ended(c, &c->session[i], status);
-                break;
+            struct rt_ssh_session *s = &c->session[i];
+            if (rt_ssh_session_reaped(s, pid, status)) {
+                ssh_ended(c, s, status);
+            }
+            if (s->received && !s->tar) {
+                copy_ended(c, s);
             }
         }
     }

@@ -135,9 +135,10 @@ void rt_ssh_session_tell(struct rt_ssh_session *s, const char *line) {
     }
 }
 
-bool rt_ssh_session_reaped(struct rt_ssh_session *s, pid_t pid) {
+bool rt_ssh_session_reaped(struct rt_ssh_session *s, pid_t pid, int status) {
     if (pid == s->tar) {
         s->tar = 0;
+        s->tar_status = status;
     }
     if (pid != s->pid) {
         return false;

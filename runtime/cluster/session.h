@@ -27,7 +27,9 @@ struct rt_ssh_session {
     const struct rt_host *host;
     enum rt_session_state state;
     bool server_ended, leaving; /* leaving: it was told to stop */
+    bool received;              /* the host has what tar sent; tar may not have ended yet */
     pid_t pid, tar;             /* 0: none */
+    int tar_status;             /* waitpid's, once tar has ended */
     int in;                     /* to the host; -1: closed */
     struct {
         int fd;
@@ -53,6 +55,6 @@ CO_MUST_CHECK int rt_ssh_session_start(struct rt_ssh_session *s,
     const struct rt_cluster_options *options, const char *script, int from, struct co_err *err);
 void rt_ssh_session_tell(struct rt_ssh_session *s, const char *line);
 /* Takes note of a child that was reaped; true when it was this session's ssh. */
-bool rt_ssh_session_reaped(struct rt_ssh_session *s, pid_t pid);
+bool rt_ssh_session_reaped(struct rt_ssh_session *s, pid_t pid, int status);
 /* All that is still in the pipes. */
 void rt_ssh_session_drain(struct rt_ssh_session *s);

@@ -25,10 +25,11 @@ enum {
 };
 
 struct first {
-    pid_t child;  /* the program, leader of its group; stays valid as a group after its end */
-    bool running; /* it is */
-    bool alone;   /* no children left */
-    int status;   /* of the program, once it has ended */
+    pid_t child;   /* the program, leader of its group; stays valid as a group after its end */
+    bool running;  /* it is */
+    bool alone;    /* no children left */
+    bool terminal; /* its group was given ours */
+    int status;    /* of the program, once it has ended */
     int64_t grace_ms, deadline;
     enum { ALL_RUN, TERM_SENT, KILL_SENT } stage;
     int signals;   /* signalfd */
@@ -82,11 +83,38 @@ static void kill_left(struct first *f, int signo) {
     }
 }
 
+static void take_terminal_back(const struct first *f) {
+    if (tcgetpgrp(STDIN_FILENO) == f->child) { /* behind `bg` it is a shell's */
+        (void)tcsetpgrp(STDIN_FILENO, getpgrp());
+    }
+}
+
+/* Ctrl-Z (or a read behind `bg`) stopped the program, and its shell waits for this process to stop.
+ * Without a shell that could go on with it the kernel lets SIGTSTP stop nobody. */
+static void stop_too(const struct first *f) {
+    sigset_t tstp, before;
+    sigemptyset(&tstp);
+    sigaddset(&tstp, SIGTSTP);
+    take_terminal_back(f);
+    (void)kill(0, SIGTSTP);
+    (void)sigprocmask(SIG_UNBLOCK, &tstp, &before); /* until SIGCONT */
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    if (tcgetpgrp(STDIN_FILENO) == getpgrp()) { /* not where it was told to go on behind */
+        (void)tcsetpgrp(STDIN_FILENO, f->child);
+    }
+    (void)kill(-f->child, SIGCONT);
+}
+
 static void reap(struct first *f) {
     int status;
     pid_t pid;
-    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        if (pid == f->child) {
+    while ((pid = waitpid(-1, &status, WNOHANG | (f->terminal ? WUNTRACED : 0))) > 0) {
+        if (WIFSTOPPED(status)) {
+            int signo = WSTOPSIG(status);
+            if (pid == f->child && (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU)) {
+                stop_too(f);
+            }
+        } else if (pid == f->child) {
             f->status = status;
             f->running = false;
             f->stage = TERM_SENT;
@@ -172,11 +200,8 @@ static int start(struct first *f, char *const argv[], bool with_pipe, struct co_
     if (getpid() != 1) {
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
-    struct rt_spawn s = {.argv = argv,
-        .in = -1,
-        .out = -1,
-        .err = ends[1],
-        .foreground = tcgetpgrp(STDIN_FILENO) == getpgrp()};
+    struct rt_spawn s = {
+        .argv = argv, .in = -1, .out = -1, .err = ends[1], .foreground = f->terminal};
     r = rt_spawn(&s, &f->child, err);
     if (ends[1] >= 0) {
         co_close(ends[1]);
@@ -193,8 +218,8 @@ void rt_first_run(
     const char *log = options->termination_log ? options->termination_log : RT_TERMINATION_LOG;
     struct first f = {.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
         .signals = -1,
-        .stderr_in = -1};
-    const bool terminal = tcgetpgrp(STDIN_FILENO) == getpgrp();
+        .stderr_in = -1,
+        .terminal = tcgetpgrp(STDIN_FILENO) == getpgrp()};
     int r = start(&f, argv, rt_termination_wanted(log), err);
     if (r) {
         *ret_code = rt_spawn_exit_code(r);
@@ -206,8 +231,8 @@ void rt_first_run(
             explain(&f, log);
         }
     }
-    if (terminal) {
-        (void)tcsetpgrp(STDIN_FILENO, getpgrp());
+    if (f.terminal) {
+        take_terminal_back(&f);
     }
     co_closep(&f.stderr_in);
     co_closep(&f.signals);

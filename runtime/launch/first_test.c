@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
+#include <pty.h>
 #include <setjmp.h>
 #include <sched.h>
 #include <signal.h>
@@ -176,6 +177,57 @@ static void the_program_dies_with_a_killed_first_process(void **state) {
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
+/* A shell with job control and one job, a first process; 0 when the job stopped and went on. */
+static int be_shell(void) {
+    char *argv[] = {"/bin/sh", "-c", "echo up; read word; exit 7", NULL};
+    int code = -1, status = 0;
+    (void)alarm(50);
+    (void)signal(SIGTTOU, SIG_IGN);
+    pid_t job = fork();
+    (void)setpgid(job, job);
+    if (job == 0) {
+        (void)tcsetpgrp(STDIN_FILENO, getpid());
+        rt_first_run(argv, &plain, &code, NULL);
+        return code;
+    }
+    if (job < 0 || waitpid(job, &status, WUNTRACED) != job || !WIFSTOPPED(status)) {
+        return 1;
+    }
+    (void)tcsetpgrp(STDIN_FILENO, job);
+    (void)kill(-job, SIGCONT);
+    (void)!write(STDOUT_FILENO, "stopped\n", 8);
+    return waitpid(job, &status, 0) == job && WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 2;
+}
+
+static void read_until(int fd, const char *text) {
+    char seen[4096] = "";
+    size_t n = 0;
+    while (!strstr(seen, text)) {
+        ssize_t got = read(fd, seen + n, sizeof(seen) - 1 - n);
+        assert_true(got > 0);
+        n += (size_t)got;
+        seen[n] = '\0';
+    }
+}
+
+static void ctrl_z_stops_and_fg_goes_on(void **state) {
+    (void)state;
+    int terminal = -1, status = 0;
+    (void)fflush(NULL);
+    pid_t shell = forkpty(&terminal, NULL, NULL, NULL);
+    assert_true(shell >= 0);
+    if (shell == 0) {
+        _exit(be_shell());
+    }
+    read_until(terminal, "up");
+    assert_int_equal(write(terminal, "\x1a", 1), 1);
+    read_until(terminal, "stopped");
+    assert_int_equal(write(terminal, "word\n", 5), 5);
+    assert_int_equal(waitpid(shell, &status, 0), shell);
+    assert_int_equal(status, 0);
+    (void)close(terminal);
+}
+
 static char *make_log(const char *content) {
     char *path = co_xstrdup("/tmp/rt-first-test-XXXXXX");
     int fd = mkostemp(path, O_CLOEXEC);
@@ -279,6 +331,7 @@ int main(void) {
         cmocka_unit_test(nobody_is_left_behind),
         cmocka_unit_test(orphans_are_reaped_while_the_program_runs),
         cmocka_unit_test(the_program_dies_with_a_killed_first_process),
+        cmocka_unit_test(ctrl_z_stops_and_fg_goes_on),
         cmocka_unit_test(the_termination_log_says_why),
         cmocka_unit_test(a_flood_on_stderr_loses_nothing),
         cmocka_unit_test(signals_are_served_while_nobody_reads_stderr),

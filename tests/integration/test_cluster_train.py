@@ -248,6 +248,18 @@ def test_a_host_that_is_not_there(hosts, package, tmp_path):
     nothing_left(hosts)
 
 
+def test_a_package_that_cannot_be_read_whole_is_not_started(hosts, package, tmp_path, monkeypatch):
+    """tar leaves out what it cannot read, and says so with its exit code alone."""
+    (tmp_path / "bin").mkdir()
+    tar = tmp_path / "bin/tar"
+    tar.write_text(f"#!/bin/sh\n{shutil.which('tar')} \"$@\"\nsleep 0.2\nexit 2\n")
+    tar.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    code, out = run(hosts, package, SAYS)
+    assert code == 1 and "the package could not be read whole" in out and "trainer has finished" not in out, out
+    nothing_left(hosts)
+
+
 @pytest.mark.parametrize("words, text", [
     (["--config=x"], "--job_workspace or --job_dispatch_package should be set"),
     (["-j", "/a", "-p", "/tmp", "--config=x"], "expected one of them"),
