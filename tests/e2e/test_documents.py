@@ -1,9 +1,11 @@
 """Paddle's documents inside pods: three of them are hosts with an sshd (deploy/hosts), where each document's commands run
 as they stand there, with our programs in them.  docs/documents.md says which test is which document's."""
+import contextlib
 import os
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import sys
 
@@ -23,7 +25,7 @@ class Hosts(Space):
     """The pods of deploy/hosts/hosts.yaml, made as docs/cluster.md says."""
 
     def __init__(self, cluster, home):
-        sh(LOCAL / "images", "--bin", BUILD / "bin", "--out", BUILD / "images", "--into", STATE, "hosts", seconds=180)
+        sh(LOCAL / "images", "--bin", BUILD / "bin", "--out", BUILD / "images", "--into", STATE, "hosts", seconds=300)
         super().__init__(cluster, f"hosts-{random.SystemRandom().randrange(16 ** 4):04x}")
         key = home / "key"
         sh("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key)
@@ -40,21 +42,25 @@ class Hosts(Space):
     def kubectl(self, *args, **more):
         return self.c.kubectl("-n", self.name, *args, **more)
 
-    def processes(self, i):
-        """Command lines in the pod, but those of its sshd."""
-        ours = os.readlink(f"/proc/{self.c.pid(self.pod(f'host-{i}'))}/ns/pid")
-        found = []
+    def processes(self):
+        """{pid: command line} of all three, but those of their sshds."""
+        ours = {os.readlink(f"/proc/{self.c.pid(self.pod(f'host-{i}'))}/ns/pid") for i in range(3)}
+        found = {}
         for p in pathlib.Path("/proc").glob("[0-9]*"):
             try:
-                if os.readlink(p / "ns/pid") == ours:
-                    found.append((p / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip())
+                if os.readlink(p / "ns/pid") in ours:
+                    found[int(p.name)] = (p / "cmdline").read_bytes().replace(b"\0", b" ").decode().strip()
             except OSError:                     # it has ended
                 pass
-        return sorted(c for c in found if c and not c.startswith(("sshd:", "/usr/sbin/sshd")))
+        return {pid: c for pid, c in found.items() if c and not c.startswith(("sshd:", "/usr/sbin/sshd"))}
 
     def nothing_left(self):
-        wait("nothing left on the hosts", 60, lambda: not any(self.processes(i) for i in range(3)),
-             lambda: str([self.processes(i) for i in range(3)]))
+        wait("nothing left on the hosts", 60, lambda: not self.processes(), lambda: str(self.processes()))
+
+    def kill_left(self):
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def on(self, i, script):
         """What a shell on a host prints."""
@@ -100,6 +106,7 @@ def shells(hosts, tmp_path):
     for p, _ in s.list:
         p.kill()
         p.wait()
+    hosts.kill_left()                           # of a test that failed: kubectl's end ends nothing there
 
 
 def fitted(text, size):
@@ -146,8 +153,7 @@ def test_a_deleted_job_stops_on_every_host(hosts):
     """Ctrl-C of a pod."""
     text = re.sub(r"exec wide_and_deep.*", "exec sleep 1000", (HOSTS / "cluster_train.yaml").read_text())
     hosts.kubectl("create", "-f", "-", stdin=text)
-    wait("all trainers run", 60, lambda: all(any("sleep 1000" in c for c in hosts.processes(i)) for i in range(3)),
-         lambda: str([hosts.processes(i) for i in range(3)]))
+    wait("all trainers run", 60, lambda: sum(c == "sleep 1000" for c in hosts.processes().values()) == 3, lambda: str(hosts.processes()))
     hosts.kubectl("delete", "-f", HOSTS / "cluster_train.yaml")
     hosts.nothing_left()
 
