@@ -200,7 +200,7 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     const json_t *status = json_object_get(obj, "status");
     job->status = json_is_object(status) ? status : NULL;
     job->phase = op_phase_parse(co_json_str(job->status, "phase"));
-    job->attempt = (int32_t)number(job->status, "attempt", 0, 0, INT32_MAX - 1);
+    job->attempt = (int32_t)number(job->status, "attempt", 0, 0, OP_ATTEMPT_MAX);
 
     decode_refs(job);
     struct op_problem found[OP_PROBLEMS_MAX];

@@ -75,7 +75,8 @@ enum {
     OP_REPLICAS_MAX = 100000,
     OP_PROBLEMS_MAX = 16,
     OP_RULES_MAX = 32,
-    OP_PATH_MAX = 128, /* of the longest field that is named, with its end */
+    OP_ATTEMPT_MAX = 999999998, /* a label's value has nine digits */
+    OP_PATH_MAX = 128,          /* of the longest field that is named, with its end */
 };
 
 struct op_problem {

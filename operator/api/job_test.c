@@ -1,5 +1,9 @@
 #include "operator/api/job.h"
+#include "operator/api/pack.h"
 #include "operator/api/testkit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
 
 static struct op_job *decode(const char *text) {
     struct op_job *job = NULL;
@@ -71,6 +75,13 @@ static void the_run_policy_is_decoded(void **state) {
     assert_int_equal(job->rules[2].action, OP_RESTART);
     assert_null(job->rules[2].reasons);
     assert_int_equal(job->n_problems, 0);
+    op_job_free(job);
+    /* What is stored may be anybody's: a number that no label reads back makes and deletes pods
+     * for ever. */
+    job = decode("{'metadata':{'name':'x'},'status':{'attempt':2000000000}}");
+    char label[16];
+    (void)snprintf(label, sizeof(label), "%" PRId32, job->attempt + 1);
+    assert_int_equal(op_label_attempt(label), job->attempt + 1);
     op_job_free(job);
     job = decode("{'metadata':{'name':'x'},'spec':{'managedBy':'" OP_MANAGER "'}}");
     assert_false(job->suspend || job->elsewhere || op_job_restarts(job));

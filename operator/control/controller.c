@@ -153,15 +153,20 @@ static bool look(struct op_controller *c, struct op_entry *e) {
     return true;
 }
 
+/* What gathers goes along with what is in flight. */
+static void end_if_idle(struct op_controller *c) {
+    if (c->stopping && c->stopped && !op_queue_busy(c->queue)) {
+        void (*fn)(void *) = co_steal_ptr(c->stopped);
+        op_recorder_flush(&c->recorder);
+        fn(c->stopped_arg);
+    }
+}
+
 static void round_over(void *arg, struct op_entry *e, int64_t wake_ms) {
     struct op_controller *c = arg;
     struct work *w = e->work;
     op_queue_end(&w->place, wake_ms);
-    if (c->stopping && !op_queue_busy(c->queue) && c->stopped) {
-        void (*fn)(void *) = c->stopped;
-        c->stopped = NULL;
-        fn(c->stopped_arg);
-    }
+    end_if_idle(c);
 }
 
 static bool serve(void *arg, struct op_entry *e) {
@@ -238,10 +243,7 @@ void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *
     c->stopping = true;
     c->stopped = done;
     c->stopped_arg = arg;
-    if (!op_queue_busy(c->queue)) {
-        c->stopped = NULL;
-        done(arg);
-    }
+    end_if_idle(c);
 }
 
 bool op_controller_synced(const struct op_controller *c) {

@@ -212,6 +212,13 @@ static void pump(struct op_recorder *r) {
     }
 }
 
+void op_recorder_flush(struct op_recorder *r) {
+    while (r->gathering.head) {
+        move(r->gathering.head, &r->telling);
+    }
+    pump(r);
+}
+
 /* ---- waiting ---------------------------------------------------------------------------- */
 
 /* The last one that waits takes in the same warning once more, and what was done goes with the good

@@ -42,6 +42,8 @@ struct op_recorder {
 void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
     const char *instance);
 void op_recorder_done(struct op_recorder *r); /* after all stories */
+/* What gathers is told now. */
+void op_recorder_flush(struct op_recorder *r);
 /* Nothing of job and event is kept. */
 void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
     const struct op_event *event);

@@ -109,6 +109,17 @@ static void good_news_is_gathered_into_one_event(void **state) {
     assert_non_null(strstr(w->server.requests[0], "\"type\":\"Normal\""));
 }
 
+static void what_gathers_is_told_at_the_end(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"\"message\":\"all done\"", ANSWER}};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    op_recorder_flush(&w->recorder); /* nothing does */
+    emit(w, false, false, "Completed", "all done");
+    assert_int_equal(w->recorder.flying, 0);
+    op_recorder_flush(&w->recorder);
+    until_told(w, CO_ARRAY_LEN(steps));
+}
+
 static void where_the_job_stood_is_never_lost(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
@@ -207,6 +218,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(an_event_names_its_job),
         T(good_news_is_gathered_into_one_event),
+        T(what_gathers_is_told_at_the_end),
         T(where_the_job_stood_is_never_lost),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
         T(a_warning_that_waits_is_counted_there),

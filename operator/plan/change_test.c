@@ -247,6 +247,23 @@ static void fail_request(
     c->n_failures = 1;
 }
 
+static void conditions_of_others_stay(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 1)));
+    rest(&c);
+    json_t *list = co_json_at(c.job, "status", "conditions");
+    assert_int_equal(
+        json_array_insert_new(list, 0,
+            tk_json("{'type':'Audited','status':'True','reason':'Seen','message':'by whom'}")),
+        0);
+    run_all(&c);
+    expect_condition(&c, "Running", "True AllPodsRunning ");
+    expect_condition(&c, "Audited", "True Seen by whom");
+    assert_int_equal(json_array_size(co_json_at(c.job, "status", "conditions")), 3);
+    tk_done(&c);
+}
+
 static void what_is_refused_is_named_by_its_verb(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -425,6 +442,7 @@ int main(void) {
         cmocka_unit_test(a_predecessors_pods_are_deleted_and_waited_for),
         cmocka_unit_test(a_rejected_create_waits_for_its_turn_and_says_why),
         cmocka_unit_test(a_rejected_delete_waits_for_its_turn),
+        cmocka_unit_test(conditions_of_others_stay),
         cmocka_unit_test(what_is_refused_is_named_by_its_verb),
         cmocka_unit_test(what_pods_wait_for_is_shown),
         cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),

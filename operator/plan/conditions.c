@@ -102,6 +102,23 @@ static struct condition completing(const struct op_world *w, const struct op_out
     return c;
 }
 
+/* Other controllers may report in the same list. */
+static void keep_others(
+    json_t *list, const struct op_job *job, const struct condition *ours, size_t n_ours) {
+    size_t i;
+    json_t *c;
+    json_array_foreach(json_object_get(job->status, "conditions"), i, c) {
+        const char *type = co_json_str(c, "type");
+        size_t k = 0;
+        while (k < n_ours && !co_streq(ours[k].type, type)) {
+            k++;
+        }
+        if (type && k == n_ours) {
+            co_json_append(list, json_incref(c));
+        }
+    }
+}
+
 /* A job that ends keeps its conditions from before, with those of the end put in. */
 json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o) {
     json_t *list = json_array();
@@ -132,5 +149,6 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         add(list, w, &rows[i]);
     }
+    keep_others(list, w->job, rows, CO_ARRAY_LEN(rows));
     return list;
 }
