@@ -50,7 +50,7 @@ uses_examples/nn            := runtime/optim common
 uses_examples/wide_and_deep := examples/nn runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 uses_bench                  := operator/kube runtime/rendezvous common
 
-pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd gnutls
+pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd gnutls zlib
 pkgs_operator/kube          := libcurl
 pkgs_runtime/rpc            := grpc libprotobuf-c
 pkgs_runtime/ckpt           := libxxhash

@@ -4,13 +4,6 @@
 
 #include <string.h>
 
-struct co_map_node {
-    struct co_map_node *next;
-    uint64_t hash;
-    void *value;
-    char key[];
-};
-
 uint64_t co_hash(const void *data, size_t len) {
     const unsigned char *p = data;
     uint64_t h = 14695981039346656037ULL;
@@ -24,95 +17,151 @@ uint64_t co_hash_str(const char *s) {
     return co_hash(s, strlen(s));
 }
 
-/* The link that points to the key's node, or to the end of its chain. */
-static struct co_map_node **find(const struct co_map *m, const char *key, uint64_t hash) {
-    struct co_map_node **link = &m->buckets[hash & (m->n_buckets - 1)];
-    while (*link && ((*link)->hash != hash || strcmp((*link)->key, key) != 0)) {
-        link = &(*link)->next;
-    }
-    return link;
+/* ---- an index --------------------------------------------------------------------------- */
+
+static struct co_link **bucket_of(const struct co_index *x, uint64_t hash) {
+    return &x->buckets[hash & (x->n_buckets - 1)];
 }
 
-static void grow(struct co_map *m) {
-    struct co_map bigger = {.n_buckets = m->n_buckets ? m->n_buckets * 2 : 16};
-    bigger.buckets = co_xcalloc(bigger.n_buckets, sizeof(struct co_map_node *));
-    for (size_t i = 0; i < m->n_buckets; i++) {
-        struct co_map_node *next;
-        for (struct co_map_node *n = m->buckets[i]; n; n = next) {
-            next = n->next;
-            struct co_map_node **head = &bigger.buckets[n->hash & (bigger.n_buckets - 1)];
-            n->next = *head;
-            *head = n;
-        }
-    }
-    free(m->buckets);
-    bigger.len = m->len;
-    *m = bigger;
+static void put(const struct co_index *x, struct co_link *l) {
+    struct co_link **head = bucket_of(x, l->hash);
+    l->next = *head;
+    *head = l;
 }
 
-void co_map_done(struct co_map *m) {
-    for (size_t i = 0; i < m->n_buckets; i++) {
-        struct co_map_node *next;
-        for (struct co_map_node *n = m->buckets[i]; n; n = next) {
-            next = n->next;
-            free(n);
+static void grow(struct co_index *x) {
+    struct co_index bigger = {.n_buckets = x->n_buckets ? x->n_buckets * 2 : 16, .len = x->len};
+    bigger.buckets = co_xcalloc(bigger.n_buckets, sizeof(struct co_link *));
+    for (size_t i = 0; i < x->n_buckets; i++) {
+        struct co_link *next;
+        for (struct co_link *l = x->buckets[i]; l; l = next) {
+            next = l->next;
+            put(&bigger, l);
         }
     }
-    free(m->buckets);
-    *m = (struct co_map){0};
+    free(x->buckets);
+    *x = bigger;
+}
+
+void co_index_add(struct co_index *x, struct co_link *l, uint64_t hash) {
+    if (x->len >= x->n_buckets) {
+        grow(x);
+    }
+    l->hash = hash;
+    put(x, l);
+    x->len++;
+}
+
+void co_index_remove(struct co_index *x, const struct co_link *l) {
+    struct co_link **at = bucket_of(x, l->hash);
+    while (*at != l) {
+        at = &(*at)->next;
+    }
+    *at = l->next;
+    x->len--;
+}
+
+static struct co_link *with_hash(struct co_link *l, uint64_t hash) {
+    while (l && l->hash != hash) {
+        l = l->next;
+    }
+    return l;
+}
+
+struct co_link *co_index_first(const struct co_index *x, uint64_t hash) {
+    return x->n_buckets ? with_hash(*bucket_of(x, hash), hash) : NULL;
+}
+
+struct co_link *co_index_next(const struct co_link *l) {
+    return with_hash(l->next, l->hash);
+}
+
+void co_index_each(const struct co_index *x, void (*fn)(void *arg, struct co_link *l), void *arg) {
+    for (size_t i = 0; i < x->n_buckets; i++) {
+        struct co_link *next;
+        for (struct co_link *l = x->buckets[i]; l; l = next) {
+            next = l->next;
+            fn(arg, l);
+        }
+    }
+}
+
+void co_index_done(struct co_index *x) {
+    free(x->buckets);
+    *x = (struct co_index){0};
+}
+
+/* ---- a map ------------------------------------------------------------------------------ */
+
+struct node {
+    struct co_link link; /* first */
+    void *value;
+    char key[];
+};
+
+static struct node *find(const struct co_map *m, const char *key, uint64_t hash) {
+    struct co_link *l = co_index_first(&m->nodes, hash);
+    while (l && strcmp(((struct node *)l)->key, key) != 0) {
+        l = co_index_next(l);
+    }
+    return (struct node *)l;
 }
 
 void *co_map_get(const struct co_map *m, const char *key) {
-    if (!m->n_buckets) {
-        return NULL;
-    }
-    struct co_map_node *n = *find(m, key, co_hash_str(key));
+    const struct node *n = find(m, key, co_hash_str(key));
     return n ? n->value : NULL;
 }
 
 void *co_map_set(struct co_map *m, const char *key, void *value) {
-    if (m->len >= m->n_buckets) {
-        grow(m);
-    }
     uint64_t hash = co_hash_str(key);
-    struct co_map_node **link = find(m, key, hash);
-    if (*link) {
-        void *old = (*link)->value;
-        (*link)->value = value;
+    struct node *n = find(m, key, hash);
+    if (n) {
+        void *old = n->value;
+        n->value = value;
         return old;
     }
     size_t len = strlen(key) + 1;
-    struct co_map_node *n = co_xmalloc(sizeof(*n) + len);
-    *n = (struct co_map_node){.hash = hash, .value = value};
+    n = co_xmalloc(sizeof(*n) + len);
+    n->value = value;
     memcpy(n->key, key, len);
-    *link = n;
-    m->len++;
+    co_index_add(&m->nodes, &n->link, hash);
     return NULL;
 }
 
 void *co_map_remove(struct co_map *m, const char *key) {
-    if (!m->n_buckets) {
-        return NULL;
-    }
-    struct co_map_node **link = find(m, key, co_hash_str(key));
-    struct co_map_node *n = *link;
+    struct node *n = find(m, key, co_hash_str(key));
     if (!n) {
         return NULL;
     }
     void *value = n->value;
-    *link = n->next;
+    co_index_remove(&m->nodes, &n->link);
     free(n);
-    m->len--;
     return value;
+}
+
+struct visit {
+    void (*fn)(void *arg, const char *key, void *value);
+    void *arg;
+};
+
+static void visit_node(void *arg, struct co_link *l) {
+    const struct visit *v = arg;
+    const struct node *n = (const struct node *)l;
+    v->fn(v->arg, n->key, n->value);
 }
 
 void co_map_each(
     const struct co_map *m, void (*fn)(void *arg, const char *key, void *value), void *arg) {
-    for (size_t i = 0; i < m->n_buckets; i++) {
-        struct co_map_node *next;
-        for (struct co_map_node *n = m->buckets[i]; n; n = next) {
-            next = n->next;
-            fn(arg, n->key, n->value);
-        }
-    }
+    struct visit v = {fn, arg};
+    co_index_each(&m->nodes, visit_node, &v);
+}
+
+static void free_node(void *arg, struct co_link *l) {
+    (void)arg;
+    free(l);
+}
+
+void co_map_done(struct co_map *m) {
+    co_index_each(&m->nodes, free_node, NULL);
+    co_index_done(&m->nodes);
 }

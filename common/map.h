@@ -1,16 +1,31 @@
-/* A hash map from strings to pointers.  Keys are copied, values are the caller's.
- * Not thread-safe.  Removing during co_map_each is allowed for the current key only. */
+/* Hash maps.  Not thread-safe.  Removing during an each is allowed for the current one only. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-struct co_map_node;
-
-struct co_map {
-    struct co_map_node **buckets; /* owned */
-    size_t n_buckets;             /* 0 or a power of two */
+/* Of things that have their links in themselves and know their keys: no memory but the table's. */
+struct co_link {
+    struct co_link *next;
+    uint64_t hash; /* of the key */
+};
+struct co_index {
+    struct co_link **buckets; /* owned */
+    size_t n_buckets;         /* 0 or a power of two */
     size_t len;
+};
+
+void co_index_done(struct co_index *x); /* zeroed = empty */
+void co_index_add(struct co_index *x, struct co_link *l, uint64_t hash);
+void co_index_remove(struct co_index *x, const struct co_link *l); /* it is in */
+/* Those of a hash, which other keys may share: the first, and the one after; NULL: no more. */
+struct co_link *co_index_first(const struct co_index *x, uint64_t hash);
+struct co_link *co_index_next(const struct co_link *l);
+void co_index_each(const struct co_index *x, void (*fn)(void *arg, struct co_link *l), void *arg);
+
+/* From strings to pointers.  Keys are copied, values are the caller's. */
+struct co_map {
+    struct co_index nodes; /* .len of them */
 };
 
 void co_map_done(struct co_map *m); /* frees the keys, not the values; zeroed = empty */

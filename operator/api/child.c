@@ -29,10 +29,10 @@ static bool put_child(struct op_packer *p, const json_t *obj, struct op_child *c
     return op_pack_put_meta(p, &m, child);
 }
 
-struct op_service *op_service_decode(const json_t *obj) {
+struct op_service *op_service_decode(struct co_slab *slab, const json_t *obj) {
     struct op_service s = {.labelled = co_json_str(obj, "metadata", "labels", OP_LABEL_NAME)};
     struct op_packer p = {.n = 0};
-    return put_child(&p, obj, &s.c) ? op_pack(&p, &s, sizeof(s)) : NULL;
+    return put_child(&p, obj, &s.c) ? op_pack(&p, slab, &s, sizeof(s)) : NULL;
 }
 
 #define HASH_START 0xcbf29ce484222325U
@@ -80,7 +80,7 @@ bool op_env_own_ips(const json_t *data) {
     return false;
 }
 
-struct op_configmap *op_configmap_decode(const json_t *obj) {
+struct op_configmap *op_configmap_decode(struct co_slab *slab, const json_t *obj) {
     struct op_configmap m = {0};
     struct op_packer p = {.n = 0};
     if (!put_child(&p, obj, &m.c)) {
@@ -94,7 +94,7 @@ struct op_configmap *op_configmap_decode(const json_t *obj) {
     m.attempt = op_label_attempt(co_json_str(obj, "metadata", "labels", OP_LABEL_ATTEMPT));
     int32_t port = op_label_number(co_json_str(data, co_contract[CO_VAR_PORT].name));
     m.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
-    return op_pack(&p, &m, sizeof(m));
+    return op_pack(&p, slab, &m, sizeof(m));
 }
 
 uint64_t op_podgroup_hash(const json_t *spec) {
@@ -125,7 +125,7 @@ static const char *waiting_message(const json_t *status) {
     return NULL;
 }
 
-struct op_podgroup *op_podgroup_decode(const json_t *obj) {
+struct op_podgroup *op_podgroup_decode(struct co_slab *slab, const json_t *obj) {
     struct op_podgroup g = {.hash = op_podgroup_hash(json_object_get(obj, "spec"))};
     struct op_packer p = {.n = 0};
     if (!put_child(&p, obj, &g.c)) {
@@ -134,7 +134,7 @@ struct op_podgroup *op_podgroup_decode(const json_t *obj) {
     const json_t *status = json_object_get(obj, "status");
     op_pack_put(&p, offsetof(struct op_podgroup, phase), co_json_str(status, "phase"));
     op_pack_put_last_line(&p, offsetof(struct op_podgroup, message), waiting_message(status));
-    return op_pack(&p, &g, sizeof(g));
+    return op_pack(&p, slab, &g, sizeof(g));
 }
 
 bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *b) {

@@ -1,8 +1,10 @@
 /* What the planner needs to know of a job's pods, Services and ConfigMap: compact projections of
- * their JSON, made once when a watch delivers it.  Each is one allocation: free() releases all
- * of it.  Strings are never NULL.  Pure decoding; owned by the store. */
+ * their JSON, made once when a watch delivers it.  Each is one block, of the slab that was given or
+ * of malloc when that is NULL: op_child_free releases all of it.  Strings are never NULL.  Pure
+ * decoding; owned by the store. */
 #pragma once
 
+#include "common/slab.h"
 #include "operator/api/job.h"
 
 enum op_pod_phase {
@@ -20,7 +22,10 @@ struct op_child {
     const char *owner_job; /* its name when it is a PaddleJob, else "" */
     int64_t created;       /* creationTimestamp, seconds; 0 when unknown */
     bool deleting;
+    uint32_t size; /* of the block */
 };
+/* Of any kind; NULL allowed. */
+void op_child_free(struct co_slab *slab, struct op_child *child);
 
 struct op_pod {
     struct op_child c;
@@ -73,12 +78,12 @@ struct op_podgroup {
 /* Pods come by the thousand, so they are read from their text, at a twentieth of what a tree costs.
  * CO_INVALID when it is no JSON or has no metadata.name. */
 CO_MUST_CHECK int op_pod_read(
-    const char *text, size_t len, struct op_pod **ret, struct co_err *err);
+    struct co_slab *slab, const char *text, size_t len, struct op_pod **ret, struct co_err *err);
 /* The rest from a tree, which stays the caller's; NULL when it has no metadata.name. */
-struct op_pod *op_pod_decode(const json_t *obj);
-struct op_service *op_service_decode(const json_t *obj);
-struct op_configmap *op_configmap_decode(const json_t *obj);
-struct op_podgroup *op_podgroup_decode(const json_t *obj);
+struct op_pod *op_pod_decode(struct co_slab *slab, const json_t *obj);
+struct op_service *op_service_decode(struct co_slab *slab, const json_t *obj);
+struct op_configmap *op_configmap_decode(struct co_slab *slab, const json_t *obj);
+struct op_podgroup *op_podgroup_decode(struct co_slab *slab, const json_t *obj);
 
 /* True when a planner would see a difference: resourceVersion alone is none. */
 bool op_pod_differs(const struct op_pod *a, const struct op_pod *b);

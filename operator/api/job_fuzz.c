@@ -39,7 +39,7 @@ static void check_job(const json_t *obj) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_AUTOFREE struct op_pod *read = NULL;
     struct co_err err = {0};
-    if (op_pod_read((const char *)data, size, &read, &err) && !err.code) {
+    if (op_pod_read(NULL, (const char *)data, size, &read, &err) && !err.code) {
         abort();
     }
     CO_AUTOJSON json_t *obj = NULL;
@@ -47,12 +47,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     check_job(obj);
-    struct op_pod *pod = op_pod_decode(obj);
+    struct op_pod *pod = op_pod_decode(NULL, obj);
     if (pod && op_pod_differs(pod, pod)) {
         abort();
     }
     free(pod);
-    free(op_service_decode(obj));
-    free(op_configmap_decode(obj));
+    free(op_service_decode(NULL, obj));
+    free(op_configmap_decode(NULL, obj));
     return 0;
 }

@@ -54,22 +54,35 @@ bool op_pack_put_meta(struct op_packer *p, const struct op_meta *m, struct op_ch
     return true;
 }
 
-void *op_pack(const struct op_packer *p, const void *proto, size_t size) {
+void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto, size_t size) {
+    static const char empty[] = "";
     size_t total = size;
     for (size_t i = 0; i < p->n; i++) {
-        total += p->ref[i].len + 1;
+        total += p->ref[i].len ? p->ref[i].len + 1 : 0;
     }
-    char *mem = co_xmalloc(total);
+    char *mem = slab ? co_slab_alloc(slab, total) : co_xmalloc(total);
     memcpy(mem, proto, size);
+    ((struct op_child *)(void *)mem)->size = (uint32_t)total;
     char *at = mem + size;
     for (size_t i = 0; i < p->n; i++) {
         size_t len = p->ref[i].len;
-        memcpy(at, p->ref[i].text, len);
-        at[len] = '\0';
-        memcpy(mem + p->ref[i].offset, &at, sizeof(at)); /* a pointer may stand anywhere */
-        at += len + 1;
+        const char *text = len ? at : empty;
+        memcpy(mem + p->ref[i].offset, &text, sizeof(text)); /* a pointer may stand anywhere */
+        if (len) {
+            memcpy(at, p->ref[i].text, len);
+            at[len] = '\0';
+            at += len + 1;
+        }
     }
     return mem;
+}
+
+void op_child_free(struct co_slab *slab, struct op_child *child) {
+    if (slab && child) {
+        co_slab_free(slab, child, child->size);
+    } else {
+        free(child);
+    }
 }
 
 int32_t op_label_number(const char *text) {

@@ -19,8 +19,8 @@ void op_pack_put(struct op_packer *p, size_t offset, const char *text);
 void op_pack_put_n(struct op_packer *p, size_t offset, const char *text, size_t len);
 /* Its last line that says something, cut at a character's start. */
 void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text);
-/* A copy of proto with all that was put. */
-void *op_pack(const struct op_packer *p, const void *proto, size_t size);
+/* A copy of proto, which begins with a struct op_child, with all that was put. */
+void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto, size_t size);
 
 /* What an object's metadata says; NULL where it says nothing. */
 struct op_meta {

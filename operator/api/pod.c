@@ -229,7 +229,7 @@ static struct op_meta decode_meta(const struct co_jnode *meta) {
     return m;
 }
 
-static struct op_pod *decode(const struct co_jnode *obj) {
+static struct op_pod *decode(struct co_slab *slab, const struct co_jnode *obj) {
     struct op_pod pod = {.exit_code = -1};
     struct op_packer p = {.n = 0};
     struct op_meta meta = decode_meta(co_jnode_get(obj, "metadata"));
@@ -253,14 +253,15 @@ static struct op_pod *decode(const struct co_jnode *obj) {
     pod.exit_code = c.exit_code;
     put_cause(&p, &c);
     put_addresses(&p, status);
-    return op_pack(&p, &pod, sizeof(pod));
+    return op_pack(&p, slab, &pod, sizeof(pod));
 }
 
-int op_pod_read(const char *text, size_t len, struct op_pod **ret, struct co_err *err) {
+int op_pod_read(
+    struct co_slab *slab, const char *text, size_t len, struct op_pod **ret, struct co_err *err) {
     CO_AUTOJDOC struct co_jdoc doc = {0};
     int r = co_jdoc_read(text, len, "managedFields", &doc, err);
     if (!r) {
-        *ret = decode(doc.node);
+        *ret = decode(slab, doc.node);
         r = *ret ? 0 : co_err_set(err, CO_INVALID, "no metadata.name");
     }
     if (r) {
@@ -269,10 +270,10 @@ int op_pod_read(const char *text, size_t len, struct op_pod **ret, struct co_err
     return r;
 }
 
-struct op_pod *op_pod_decode(const json_t *obj) {
+struct op_pod *op_pod_decode(struct co_slab *slab, const json_t *obj) {
     struct op_pod *pod = NULL;
     CO_AUTOFREE char *text = co_json_dump(obj);
-    return op_pod_read(text, strlen(text), &pod, NULL) ? NULL : pod;
+    return op_pod_read(slab, text, strlen(text), &pod, NULL) ? NULL : pod;
 }
 
 bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {

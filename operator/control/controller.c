@@ -14,8 +14,9 @@
 #include <time.h>
 
 enum {
-    RETRY_MS = 5000, /* a look at a job that failed for its own reasons */
-    CALM_MS = 8000   /* without a look: events have been told, too */
+    RETRY_MS = 5000,        /* a look at a job that failed for its own reasons */
+    CALM_MS = 8000,         /* without a look: events have been told, too */
+    CALM_MAX_MS = 60 * 1000 /* where there is always a look */
 };
 
 /* What the controller keeps about an entry; entry->work. */
@@ -35,6 +36,7 @@ struct op_controller {
     struct op_rounds rounds;
     struct op_view_memo memo;
     struct co_timer *calm;
+    int64_t calm_by; /* monotonic ms */
     bool leading, stopping;
     void (*stopped)(void *arg);
     void *stopped_arg;
@@ -57,7 +59,7 @@ static struct work *work_of(struct op_controller *c, struct op_entry *e) {
 static void entry_changed(void *arg, struct op_entry *e) {
     struct op_controller *c = arg;
     struct work *w = work_of(c, e);
-    bool unwanted = !e->text || e->deleting;
+    bool unwanted = !op_entry_has_job(e) || e->deleting;
     w->verdict = (struct op_verdict){0};
     op_queue_ask(&w->place);
     if (unwanted && !w->unwanted) { /* what waits in queues would be made for a dying job */
@@ -66,7 +68,8 @@ static void entry_changed(void *arg, struct op_entry *e) {
     w->unwanted = unwanted;
 }
 
-static void entry_gone(void *arg, struct op_entry *e) {
+/* Of an entry that is about to be freed, or that needs none for now. */
+static void work_free(void *arg, struct op_entry *e) {
     struct work *w = e->work;
     (void)arg;
     if (w) {
@@ -77,15 +80,14 @@ static void entry_gone(void *arg, struct op_entry *e) {
     }
 }
 
-static void ask_each(void *arg, const char *key, void *value) {
+static void ask_each(void *arg, struct op_entry *e) {
     struct op_controller *c = arg;
-    (void)key;
-    op_queue_ask(&work_of(c, value)->place);
+    op_queue_ask(&work_of(c, e)->place);
 }
 
 static void feeds_synced(void *arg) {
     struct op_controller *c = arg;
-    co_map_each(&c->store.entries, ask_each, c);
+    op_store_each(&c->store, ask_each, c);
 }
 
 static void feeds_no_groups(void *arg) {
@@ -93,12 +95,28 @@ static void feeds_no_groups(void *arg) {
     c->opts.settings.gang = NULL;
 }
 
+static void let_rest(void *arg, struct op_entry *e) {
+    const struct work *w = e->work;
+    if (w && op_queue_left_alone(&w->place) && op_round_is_blank(w->round)) {
+        work_free(arg, e);
+    }
+}
+
 /* What a burst needed lies between what stays; it is of no use until the next one. */
 static void on_calm(void *arg) {
     struct op_controller *c = arg;
+    op_store_each(&c->store, let_rest, c);
     op_view_memo_done(&c->memo);
     op_kube_client_shrink(c->rounds.api.client);
     (void)malloc_trim(0);
+}
+
+static void calm_later(struct op_controller *c) {
+    int64_t now = co_now_ms();
+    if (!co_timer_armed(c->calm)) {
+        c->calm_by = now + CALM_MAX_MS;
+    }
+    co_timer_start(c->calm, now + CALM_MS < c->calm_by ? CALM_MS : c->calm_by - now);
 }
 
 /* ---- one look --------------------------------------------------------------------------- */
@@ -132,7 +150,7 @@ static bool look(struct op_controller *c, struct op_entry *e) {
     CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
     OP_AUTOPLAN struct op_plan plan = {0};
     double start = cpu_seconds();
-    co_timer_start(c->calm, CALM_MS);
+    calm_later(c);
     int r = op_view_job_again(&c->memo, e, &job, &err);
     if (!r) {
         r = plan_entry(c, e, job, &plan, &err);
@@ -174,7 +192,7 @@ static bool serve(void *arg, struct op_entry *e) {
     if (c->on_change) {
         c->on_change(c->on_change_arg, e->ns, e->name);
     }
-    bool act = c->leading && !c->stopping && op_feeds_synced(c->feeds) && e->text;
+    bool act = c->leading && !c->stopping && op_feeds_synced(c->feeds) && op_entry_has_job(e);
     return act && look(c, e);
 }
 
@@ -184,7 +202,7 @@ struct op_controller *op_controller_new(
     struct co_loop *loop, struct op_kube_client *client, const struct op_controller_opts *opts) {
     struct op_controller *c = co_xcalloc(1, sizeof(*c));
     c->opts = *opts;
-    op_store_init(&c->store, entry_changed, entry_gone, c);
+    op_store_init(&c->store, entry_changed, work_free, c);
     op_recorder_init(&c->recorder, loop, client, opts->instance);
     c->calm = co_timer_new(loop, on_calm, c);
     c->queue = op_queue_new(
@@ -221,11 +239,9 @@ void op_controller_free(struct op_controller *c) {
     free(c);
 }
 
-static void abort_each(void *arg, const char *key, void *value) {
-    const struct op_entry *e = value;
+static void abort_each(void *arg, struct op_entry *e) {
     const struct work *w = e->work;
     (void)arg;
-    (void)key;
     if (w) {
         op_round_abort(w->round);
     }
@@ -236,7 +252,7 @@ void op_controller_lead(struct op_controller *c, bool leading) {
         return;
     }
     c->leading = leading;
-    co_map_each(&c->store.entries, leading ? ask_each : abort_each, c);
+    op_store_each(&c->store, leading ? ask_each : abort_each, c);
 }
 
 void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *arg) {
@@ -258,17 +274,15 @@ struct survey {
     size_t jobs[OP_PHASES];
 };
 
-static void survey_entry(void *arg, const char *key, void *value) {
+static void survey_entry(void *arg, struct op_entry *e) {
     struct survey *s = arg;
-    const struct op_entry *e = value;
     const struct work *w = e->work;
-    (void)key;
     if (w && op_round_busy(w->round)) {
         int64_t age = s->now_ms - op_round_began(w->round);
         s->unfinished_ms += age;
         s->longest_ms = age > s->longest_ms ? age : s->longest_ms;
     }
-    if (!e->text) {
+    if (!op_entry_has_job(e)) {
         return;
     }
     s->jobs[e->phase]++;
@@ -279,7 +293,7 @@ static void survey_entry(void *arg, const char *key, void *value) {
 
 void op_controller_gauges(const struct op_controller *c) {
     struct survey s = {.now_ms = co_now_ms()};
-    co_map_each(&c->store.entries, survey_entry, &s);
+    op_store_each(&c->store, survey_entry, &s);
     int64_t waits = s.oldest ? op_kube_clock_seconds() - s.oldest : 0;
     const struct {
         enum op_metric row;
@@ -323,7 +337,7 @@ void op_controller_claim(struct op_controller *c, const char *ns, const char *po
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why) {
     const struct op_stored *st = op_store_child(&c->store, OP_STORE_PODS, ns, pod);
-    if (!op_feeds_synced(c->feeds) || !st || !st->entry->text) {
+    if (!op_feeds_synced(c->feeds) || !st || !op_entry_has_job(st->entry)) {
         *ret_why = "the operator does not know this pod yet";
         return -1;
     }

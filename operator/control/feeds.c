@@ -66,7 +66,8 @@ void op_feeds_answered(
     if (reply->body) {
         note_answer(f, op_kube_object_version(reply->body));
         op_store_put(all->opts.store, kind, reply->body, op_kube_watch_version(f->watch));
-    } else if (kind == OP_STORE_PODS && !op_pod_read(reply->text, reply->len, &pod, NULL)) {
+    } else if (kind == OP_STORE_PODS &&
+               !op_pod_read(&all->opts.store->slab, reply->text, reply->len, &pod, NULL)) {
         note_answer(f, op_kube_version(pod->c.resource_version));
         op_store_put_child(all->opts.store, kind, &pod->c, op_kube_watch_version(f->watch));
     }
@@ -125,17 +126,21 @@ static int feed_pod(
     void *arg, enum op_kube_event type, const char *text, size_t len, struct co_err *err) {
     struct feed *f = arg;
     struct op_store *s = f->all->opts.store;
-    CO_AUTOFREE struct op_pod *pod = NULL;
-    int r = op_pod_read(text, len, &pod, err);
-    if (r || !is_ours(f, pod->c.ns)) {
+    struct op_pod *pod = NULL;
+    int r = op_pod_read(&s->slab, text, len, &pod, err);
+    if (r) {
         return r;
     }
-    if (f->listing) {
-        f->other = op_store_list_child(s, f->kind, &co_steal_ptr(pod)->c) || f->other;
-    } else if (type == OP_KUBE_DELETED) {
-        op_store_remove_child(s, f->kind, pod->c.ns, pod->c.name, pod->c.uid);
+    bool ours = is_ours(f, pod->c.ns);
+    if (ours && f->listing) {
+        f->other = op_store_list_child(s, f->kind, &pod->c) || f->other;
+    } else if (ours && type != OP_KUBE_DELETED) {
+        op_store_put_child(s, f->kind, &pod->c, 0);
     } else {
-        op_store_put_child(s, f->kind, &co_steal_ptr(pod)->c, 0);
+        if (ours) {
+            op_store_remove_child(s, f->kind, pod->c.ns, pod->c.name, pod->c.uid);
+        }
+        op_child_free(&s->slab, &pod->c);
     }
     return 0;
 }

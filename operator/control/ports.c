@@ -12,8 +12,7 @@ struct taken {
 
 /* A job that was not looked at since the start may be one in Host mode. */
 static uint16_t stored_port(const struct op_entry *e) {
-    for (size_t i = 0; i < e->n_children; i++) {
-        const struct op_stored *st = e->children[i];
+    for (const struct op_stored *st = e->children; st; st = st->next) {
         if (st->kind == OP_STORE_CONFIGMAPS && strcmp(st->child->name, e->name) == 0) {
             return st->configmap->port;
         }
@@ -26,10 +25,8 @@ static void add(struct taken *t, uint16_t port) {
     t->port[t->n++] = port;
 }
 
-static void add_of_entry(void *arg, const char *key, void *value) {
+static void add_of_entry(void *arg, struct op_entry *e) {
     struct taken *t = arg;
-    const struct op_entry *e = value;
-    (void)key;
     if (e == t->except) {
         return;
     }
@@ -46,7 +43,7 @@ static int by_port(const void *a, const void *b) {
 static struct taken taken_by_others(
     const struct op_store *s, const struct op_entry *e, const struct op_shard_id *shard) {
     struct taken t = {.except = e};
-    co_map_each(&s->entries, add_of_entry, &t);
+    op_store_each(s, add_of_entry, &t);
     /* The jobs of other shards are not known here: each shard has ports of its own. */
     for (unsigned slot = 0; shard->count > 1 && slot < CO_PORT_SLOTS; slot++) {
         if (slot % shard->count != shard->index) {

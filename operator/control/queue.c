@@ -67,6 +67,7 @@ void op_queue_ask(struct op_queued *place) {
 static void wake(void *arg) {
     struct op_queued *place = arg;
     place->wake_ms = 0;
+    co_timer_free(co_steal_ptr(place->timer)); /* hundreds of bytes, and few jobs have one */
     op_queue_ask(place);
 }
 
@@ -79,6 +80,10 @@ void op_queue_ask_at(struct op_queued *place, int64_t at_ms) {
         place->wake_ms = at_ms;
         co_timer_start(place->timer, in > 0 ? in : 0);
     }
+}
+
+bool op_queue_left_alone(const struct op_queued *place) {
+    return !place->queued && !place->busy && !place->timer && co_now_ms() >= place->not_before;
 }
 
 void op_queue_rest(struct op_queued *place, double took_seconds) {

@@ -13,19 +13,19 @@
 
 struct op_queue;
 
-/* An entry's place, to be kept as long as the entry is.  All of it is queue.c's. */
+/* An entry's place, to be kept as long as the entry is not left alone.  All of it is queue.c's. */
 struct op_queued {
     struct op_queue *queue;
     struct op_entry *entry;
     struct op_queued *next;
-    struct co_timer *timer; /* made when first needed */
+    struct co_timer *timer; /* while it is armed */
     bool queued;
     bool dirty;     /* asked for since the last look began */
     bool busy;      /* the look goes on: until op_queue_end */
     bool beginning; /* and the job gets its first pods */
     int64_t queued_ms;
     int64_t not_before; /* monotonic ms: rest after an expensive look */
-    int64_t wake_ms;    /* when the timer is due; 0: it is not armed */
+    int64_t wake_ms;    /* when the timer is due; 0: never */
 };
 
 struct op_queue_opts {
@@ -40,7 +40,9 @@ struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *
 void op_queue_free(struct op_queue *q); /* all have left */
 
 void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e);
-void op_queue_leave(struct op_queued *place); /* right before the entry is freed */
+void op_queue_leave(struct op_queued *place); /* the entry is left alone, or about to be freed */
+/* Nobody has asked for it: to leave and to join again makes no difference. */
+bool op_queue_left_alone(const struct op_queued *place);
 
 void op_queue_ask(struct op_queued *place);
 /* Asks at a time (monotonic ms); the sooner of two wishes wins. */

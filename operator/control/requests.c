@@ -73,7 +73,7 @@ static void service_looked_at(
     struct op_requests *q = s->all;
     (void)err;
     s->op = NULL;
-    CO_AUTOFREE struct op_service *found = code ? NULL : op_service_decode(reply->body);
+    CO_AUTOFREE struct op_service *found = code ? NULL : op_service_decode(NULL, reply->body);
     if (found && !found->labelled && strcmp(found->c.owner_uid, q->opts.job->uid) == 0) {
         q->outcomes[s->index].tried = false;
         q->tally.conflict = true;

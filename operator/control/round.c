@@ -71,6 +71,11 @@ struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
     return r;
 }
 
+bool op_round_is_blank(const struct op_round *r) {
+    return !r->busy && !r->failures.n && r->window == SIZE_MAX && !r->creates.ms && !r->status.ms &&
+           !r->conflicts && !r->differs_since && !r->story.first && !r->story.warning;
+}
+
 void op_round_free(struct op_round *r) {
     if (!r) {
         return;

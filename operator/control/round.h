@@ -22,6 +22,8 @@ struct op_round;
 
 /* Of one entry, for as long as it exists. */
 struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e);
+/* Nothing is done or remembered: a new one would do as well. */
+bool op_round_is_blank(const struct op_round *r);
 void op_round_free(struct op_round *r); /* requests in flight are forgotten */
 
 bool op_round_busy(const struct op_round *r);

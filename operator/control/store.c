@@ -1,21 +1,21 @@
 #include "operator/control/store.h"
 
 #include "common/parse.h"
+#include "operator/control/jobtext.h"
 #include "operator/kube/client.h"
 #include "operator/kube/clock.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { KEY_MAX = 600 };
+/* ---- both indexes ----------------------------------------------------------------------- */
 
-static void child_key(
-    char key[KEY_MAX], enum op_store_kind kind, const char *ns, const char *name) {
-    (void)snprintf(key, KEY_MAX, "%d/%s/%s", (int)kind, ns, name);
+static uint64_t entry_hash(const char *ns, const char *name) {
+    return co_hash_str(ns) * 31 + co_hash_str(name);
 }
 
-static void entry_key(char key[KEY_MAX], const char *ns, const char *name) {
-    (void)snprintf(key, KEY_MAX, "%s/%s", ns, name);
+static uint64_t child_hash(enum op_store_kind kind, const char *ns, const char *name) {
+    return entry_hash(ns, name) * 31 + kind;
 }
 
 void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entry *e),
@@ -23,72 +23,103 @@ void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entr
     *s = (struct op_store){.changed = changed, .gone = gone, .arg = arg};
 }
 
-static void stored_free(struct op_stored *st) {
+static size_t entry_size(const struct op_entry *e) {
+    return sizeof(*e) + strlen(e->ns) + strlen(e->name) + 2;
+}
+
+static void drop_job(struct op_store *s, struct op_entry *e) {
+    co_slab_free(&s->slab, e->job.data, e->job.size);
+    e->job = (struct co_squeezed){0};
+}
+
+static void stored_free(struct op_store *s, struct op_stored *st) {
     free(st->claim);
-    free(st->child);
-    free(st);
+    op_child_free(&s->slab, st->child);
+    co_slab_free(&s->slab, st, sizeof(*st));
 }
 
-static void entry_free(struct op_entry *e) {
-    for (size_t i = 0; i < e->n_children; i++) {
-        stored_free(e->children[i]);
+static void entry_free(struct op_store *s, struct op_entry *e) {
+    struct op_stored *next;
+    for (struct op_stored *st = e->children; st; st = next) {
+        next = st->next;
+        stored_free(s, st);
     }
-    free(e->children);
-    free(e->text);
-    free(e->ns);
-    free(e->name);
-    free(e);
+    drop_job(s, e);
+    co_slab_free(&s->slab, e, entry_size(e));
 }
 
-static void free_each(void *arg, const char *key, void *value) {
+static void free_each(void *arg, struct op_entry *e) {
     struct op_store *s = arg;
-    (void)key;
-    s->gone(s->arg, value);
-    entry_free(value);
+    s->gone(s->arg, e);
+    entry_free(s, e);
 }
 
 void op_store_done(struct op_store *s) {
-    co_map_each(&s->entries, free_each, s);
-    co_map_done(&s->entries);
-    co_map_done(&s->children);
+    op_store_each(s, free_each, s);
+    co_index_done(&s->entries);
+    co_index_done(&s->children);
+    co_slab_done(&s->slab);
+}
+
+struct visit {
+    void (*fn)(void *arg, struct op_entry *e);
+    void *arg;
+};
+
+static void visit_entry(void *arg, struct co_link *l) {
+    const struct visit *v = arg;
+    v->fn(v->arg, (struct op_entry *)l);
+}
+
+void op_store_each(const struct op_store *s, void (*fn)(void *arg, struct op_entry *e), void *arg) {
+    struct visit v = {fn, arg};
+    co_index_each(&s->entries, visit_entry, &v);
 }
 
 struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name) {
-    char key[KEY_MAX];
-    entry_key(key, ns, name);
-    return co_map_get(&s->entries, key);
+    struct co_link *l = co_index_first(&s->entries, entry_hash(ns, name));
+    for (; l; l = co_index_next(l)) {
+        struct op_entry *e = (struct op_entry *)l;
+        if (strcmp(e->name, name) == 0 && strcmp(e->ns, ns) == 0) {
+            return e;
+        }
+    }
+    return NULL;
 }
 
 struct op_stored *op_store_child(
     const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name) {
-    char key[KEY_MAX];
-    child_key(key, kind, ns, name);
-    return co_map_get(&s->children, key);
+    struct co_link *l = co_index_first(&s->children, child_hash(kind, ns, name));
+    for (; l; l = co_index_next(l)) {
+        struct op_stored *st = (struct op_stored *)l;
+        if (st->kind == kind && strcmp(st->child->name, name) == 0 &&
+            strcmp(st->child->ns, ns) == 0) {
+            return st;
+        }
+    }
+    return NULL;
 }
 
 static struct op_entry *entry_need(struct op_store *s, const char *ns, const char *name) {
     struct op_entry *e = op_store_entry(s, ns, name);
     if (!e) {
-        char key[KEY_MAX];
-        e = co_xcalloc(1, sizeof(*e));
-        e->ns = co_xstrdup(ns);
-        e->name = co_xstrdup(name);
-        e->born = ++s->born;
-        entry_key(key, ns, name);
-        co_map_set(&s->entries, key, e);
+        struct op_entry proto = {.ns = ns, .name = name, .born = ++s->born};
+        e = co_slab_alloc(&s->slab, entry_size(&proto));
+        *e = proto;
+        e->ns = memcpy((char *)(e + 1), ns, strlen(ns) + 1);
+        e->name = memcpy((char *)(e + 1) + strlen(ns) + 1, name, strlen(name) + 1);
+        co_index_add(&s->entries, &e->link, entry_hash(ns, name));
     }
     return e;
 }
 
 void op_store_release(struct op_store *s, struct op_entry *e) {
-    if (e->text || e->n_children || e->held) {
+    if (op_entry_has_job(e) || e->n_children || e->held) {
         return;
     }
-    char key[KEY_MAX];
-    entry_key(key, e->ns, e->name);
-    co_map_remove(&s->entries, key);
+    co_index_remove(&s->entries, &e->link);
     s->gone(s->arg, e);
-    entry_free(e);
+    entry_free(s, e);
 }
 
 /* The entry may be freed. */
@@ -111,38 +142,30 @@ static void note_birth(struct op_entry *e, const json_t *obj) {
     e->left_ms = 0;
 }
 
-/* managedFields are of no use here and often half of the bytes. */
-static char *slim_text(const json_t *obj) {
-    CO_AUTOJSON json_t *slim = json_copy((json_t *)(uintptr_t)obj);
-    CO_AUTOJSON json_t *meta = json_copy(json_object_get(obj, "metadata"));
-    json_object_del(meta, "managedFields");
-    co_json_set(slim, "metadata", json_incref(meta));
-    return co_json_dump(slim);
-}
-
 /* decided: whatever the version, see op_store_sync_begin. */
 static void job_put(struct op_store *s, const json_t *obj, uint64_t version, bool decided) {
     const char *ns = co_json_str(obj, "metadata", "namespace");
     const char *name = co_json_str(obj, "metadata", "name");
     struct op_entry *e = entry_need(s, ns ? ns : "", name);
     e->sync = s->sync[OP_STORE_JOBS];
-    if (e->text && version && version <= e->version && !decided) {
+    if (op_entry_has_job(e) && version && version <= e->version && !decided) {
         return;
     }
-    CO_AUTOFREE char *text = slim_text(obj);
-    if (co_streq(text, e->text)) {
+    struct co_squeezed job = op_jobtext_keep(&s->slab, obj);
+    if (co_squeezed_same(&job, &e->job)) {
+        co_slab_free(&s->slab, job.data, job.size);
         e->version = version;
         return;
     }
     e->phase = (uint8_t)op_phase_parse(co_json_str(obj, "status", "phase"));
     e->waits = e->phase < OP_PHASE_RUNNING && !co_json_str(obj, "status", "startTime") &&
                !op_managed_elsewhere(obj);
-    if (!e->text) {
+    if (!op_entry_has_job(e)) {
         s->n_jobs++;
         note_birth(e, obj);
     }
-    free(e->text);
-    e->text = co_steal_ptr(text);
+    drop_job(s, e);
+    e->job = job;
     e->edition = ++s->editions;
     e->deleting = co_json_str(obj, "metadata", "deletionTimestamp") != NULL;
     e->version = version;
@@ -150,9 +173,9 @@ static void job_put(struct op_store *s, const json_t *obj, uint64_t version, boo
 }
 
 static void job_gone(struct op_store *s, struct op_entry *e) {
-    if (e->text) {
+    if (op_entry_has_job(e)) {
         s->n_jobs--;
-        free(co_steal_ptr(e->text));
+        drop_job(s, e);
         e->deleting = false;
         e->version = 0;
         touched(s, e);
@@ -161,16 +184,16 @@ static void job_gone(struct op_store *s, struct op_entry *e) {
 
 /* ---- children --------------------------------------------------------------------------- */
 
-static struct op_child *project(enum op_store_kind kind, const json_t *obj) {
+static struct op_child *project(struct co_slab *slab, enum op_store_kind kind, const json_t *obj) {
     switch (kind) {
     case OP_STORE_PODS:
-        return (struct op_child *)op_pod_decode(obj);
+        return (struct op_child *)op_pod_decode(slab, obj);
     case OP_STORE_SERVICES:
-        return (struct op_child *)op_service_decode(obj);
+        return (struct op_child *)op_service_decode(slab, obj);
     case OP_STORE_CONFIGMAPS:
-        return (struct op_child *)op_configmap_decode(obj);
+        return (struct op_child *)op_configmap_decode(slab, obj);
     case OP_STORE_PODGROUPS:
-        return (struct op_child *)op_podgroup_decode(obj);
+        return (struct op_child *)op_podgroup_decode(slab, obj);
     case OP_STORE_JOBS:
     case OP_STORE_KINDS:
     default:
@@ -187,29 +210,23 @@ static const char *entry_name(enum op_store_kind kind, const struct op_child *c)
 
 static void detach(struct op_store *s, struct op_stored *st) {
     struct op_entry *e = st->entry;
-    for (size_t i = 0; i < e->n_children; i++) {
-        if (e->children[i] == st) {
-            e->children[i] = e->children[--e->n_children];
-            break;
-        }
+    struct op_stored **at = &e->children;
+    while (*at != st) {
+        at = &(*at)->next;
     }
-    char key[KEY_MAX];
-    child_key(key, st->kind, st->child->ns, st->child->name);
-    co_map_remove(&s->children, key);
+    *at = st->next;
+    e->n_children--;
+    co_index_remove(&s->children, &st->link);
     s->n_pods -= st->kind == OP_STORE_PODS;
-    stored_free(st);
+    stored_free(s, st);
 }
 
 static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st) {
-    if (e->n_children == e->cap_children) {
-        e->cap_children = e->cap_children ? e->cap_children * 2 : 4;
-        e->children = co_xrealloc(e->children, e->cap_children, sizeof(struct op_stored *));
-    }
-    e->children[e->n_children++] = st;
     st->entry = e;
-    char key[KEY_MAX];
-    child_key(key, st->kind, st->child->ns, st->child->name);
-    co_map_set(&s->children, key, st);
+    st->next = e->children;
+    e->children = st;
+    e->n_children++;
+    co_index_add(&s->children, &st->link, child_hash(st->kind, st->child->ns, st->child->name));
     if (st->kind == OP_STORE_PODS) {
         s->n_pods++;
         e->made_ms = co_now_ms();
@@ -252,11 +269,12 @@ static void child_put(
     }
     if (st && version && version <= st->version && !decided) {
         st->sync = s->sync[kind];
-        free(now);
+        op_child_free(&s->slab, now);
         return;
     }
     if (!*owner) {
-        free(now); /* labelled like ours but nobody's: a create will meet it by name */
+        op_child_free(
+            &s->slab, now); /* labelled like ours but nobody's: a create will meet it by name */
         return;
     }
     bool claimed = st && claim_stands(st, now);
@@ -265,12 +283,11 @@ static void child_put(
                   (!st || !st->pod->scheduled);
     if (st) {
         free(claimed ? NULL : co_steal_ptr(st->claim));
-        free(st->child);
+        op_child_free(&s->slab, st->child);
         st->child = now;
     } else {
-        st = co_xcalloc(1, sizeof(*st));
-        st->kind = kind;
-        st->child = now;
+        st = co_slab_alloc(&s->slab, sizeof(*st));
+        *st = (struct op_stored){.kind = kind, .child = now};
         attach(s, entry_need(s, now->ns, owner), st);
     }
     st->version = version;
@@ -288,14 +305,15 @@ void op_store_put_child(
     if (!reached || op_kube_version(child_own->resource_version) > reached) {
         child_put(s, kind, child_own, false);
     } else {
-        free(child_own); /* the watch has told of this version, and perhaps of later ones */
+        op_child_free(&s->slab,
+            child_own); /* the watch has told of this version, and perhaps of later ones */
     }
 }
 
 void op_store_put(
     struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached) {
     uint64_t version = op_kube_object_version(obj);
-    struct op_child *child = project(kind, obj);
+    struct op_child *child = project(&s->slab, kind, obj);
     if (child) {
         op_store_put_child(s, kind, child, reached);
     } else if (kind == OP_STORE_JOBS && co_json_str(obj, "metadata", "name") &&
@@ -374,13 +392,13 @@ bool op_store_list_child(struct op_store *s, enum op_store_kind kind, struct op_
 bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
     const char *ns = co_json_str(obj, "metadata", "namespace");
     const char *name = co_json_str(obj, "metadata", "name");
-    struct op_child *child = project(kind, obj);
+    struct op_child *child = project(&s->slab, kind, obj);
     if (child || kind != OP_STORE_JOBS || !name) {
         return child && op_store_list_child(s, kind, child);
     }
     const struct op_entry *e = op_store_entry(s, ns ? ns : "", name);
     uint64_t version = op_kube_object_version(obj);
-    uint64_t known = e && e->text ? e->version : 0, upto = s->upto[kind];
+    uint64_t known = e && op_entry_has_job(e) ? e->version : 0, upto = s->upto[kind];
     job_put(s, obj, version, known <= upto);
     return lacks(upto, known, version);
 }
@@ -390,20 +408,17 @@ struct sweep {
     enum op_store_kind kind;
 };
 
-static void sweep_job(void *arg, const char *key, void *value) {
+static void sweep_job(void *arg, struct op_entry *e) {
     const struct sweep *w = arg;
-    struct op_entry *e = value;
-    (void)key;
-    if (e->text && e->sync != w->s->sync[OP_STORE_JOBS] &&
+    if (op_entry_has_job(e) && e->sync != w->s->sync[OP_STORE_JOBS] &&
         e->version <= w->s->upto[OP_STORE_JOBS]) {
         job_gone(w->s, e);
     }
 }
 
-static void sweep_child(void *arg, const char *key, void *value) {
+static void sweep_child(void *arg, struct co_link *l) {
     const struct sweep *w = arg;
-    struct op_stored *st = value;
-    (void)key;
+    struct op_stored *st = (struct op_stored *)l;
     if (st->kind == w->kind && st->sync != w->s->sync[w->kind] &&
         st->version <= w->s->upto[w->kind]) {
         struct op_entry *e = st->entry;
@@ -415,8 +430,8 @@ static void sweep_child(void *arg, const char *key, void *value) {
 void op_store_sync_end(struct op_store *s, enum op_store_kind kind) {
     struct sweep w = {.s = s, .kind = kind};
     if (kind == OP_STORE_JOBS) {
-        co_map_each(&s->entries, sweep_job, &w);
+        op_store_each(s, sweep_job, &w);
     } else {
-        co_map_each(&s->children, sweep_child, &w);
+        co_index_each(&s->children, sweep_child, &w);
     }
 }

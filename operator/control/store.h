@@ -9,6 +9,7 @@
 #pragma once
 
 #include "common/map.h"
+#include "common/squeeze.h"
 #include "operator/api/child.h"
 #include "operator/plan/plan.h"
 
@@ -28,10 +29,12 @@ struct op_claim {
 
 /* A child in its entry's list.  Exactly one of the projections is set, by kind. */
 struct op_stored {
-    enum op_store_kind kind;
-    uint32_t sync; /* number of the last sync that reported it */
-    uint64_t version;
+    struct co_link link; /* in op_store.children, by kind and names; first */
+    struct op_stored *next;
     struct op_entry *entry;
+    uint64_t version;
+    uint32_t sync; /* number of the last sync that reported it */
+    enum op_store_kind kind;
     struct op_claim *claim; /* owned; of a pod whose object has no address yet, else NULL */
     union {
         struct op_child *child; /* the start of each projection */
@@ -45,14 +48,15 @@ struct op_stored {
 /* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
  * for it (`held`) does. */
 struct op_entry {
-    char *ns, *name; /* owned */
-    char *text;      /* owned: the job's JSON; NULL when there is no such job */
-    bool deleting;   /* the job is */
+    struct co_link link;    /* in op_store.entries, by its names; first */
+    const char *ns, *name;  /* behind the struct */
+    struct co_squeezed job; /* its JSON, in the store's slab; none: there is no such job */
+    bool deleting;          /* the job is */
     uint64_t version;
-    uint64_t edition; /* of text: a running number of the store's */
+    uint64_t edition; /* of the job: a running number of the store's */
     uint32_t sync;
-    struct op_stored **children; /* owned list of owned children, in no order */
-    size_t n_children, cap_children;
+    struct op_stored *children; /* owned list, in no order */
+    size_t n_children;
     uint64_t born;   /* running number: entries are served in this order */
     uint8_t phase;   /* enum op_phase in its status */
     bool restarting; /* it left Running for a restart of the group */
@@ -71,8 +75,8 @@ struct op_entry {
 };
 
 struct op_store {
-    struct co_map entries;         /* "ns/name" -> struct op_entry */
-    struct co_map children;        /* "kind/ns/name" -> struct op_stored */
+    struct co_slab slab; /* has all of it: what stays lies apart from what comes and goes */
+    struct co_index entries, children;
     uint32_t sync[OP_STORE_KINDS]; /* running number of syncs */
     uint64_t upto[OP_STORE_KINDS]; /* what the list of the last one decides */
     uint64_t born, editions;
@@ -84,6 +88,10 @@ struct op_store {
     void *arg;
     size_t n_jobs, n_pods;
 };
+
+static inline bool op_entry_has_job(const struct op_entry *e) {
+    return e->job.data;
+}
 
 void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entry *e),
     void (*gone)(void *arg, struct op_entry *e), void *arg);
@@ -121,5 +129,6 @@ void op_store_sync_end(struct op_store *s, enum op_store_kind kind);
 struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name);
 struct op_stored *op_store_child(
     const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name);
+void op_store_each(const struct op_store *s, void (*fn)(void *arg, struct op_entry *e), void *arg);
 /* Frees the entry when nothing is left of it; to be called when `held` ends. */
 void op_store_release(struct op_store *s, struct op_entry *e);

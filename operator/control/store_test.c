@@ -132,10 +132,10 @@ static void children_join_their_job_by_owner(void **state) {
     put(s, OP_STORE_PODS, "j-ps-0", 1, "j", 0);
     struct op_entry *e = op_store_entry(s, "ns", "j");
     assert_non_null(e);
-    assert_null(e->text);
+    assert_false(op_entry_has_job(e));
     put(s, OP_STORE_JOBS, "j", 2, NULL, 0);
     assert_ptr_equal(e, op_store_entry(s, "ns", "j"));
-    assert_non_null(e->text);
+    assert_true(op_entry_has_job(e));
     struct op_view v;
     op_view_init(&v, e);
     assert_int_equal(1, v.seen.n_pods);

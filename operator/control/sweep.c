@@ -23,8 +23,8 @@ bool op_sweep_fits(const struct op_store *s, const struct op_entry *e, const str
     if (!op_phase_terminal(job->phase)) {
         return false;
     }
-    for (size_t i = 0; i < e->n_children; i++) {
-        left += is_labelled(e->children[i], job);
+    for (const struct op_stored *st = e->children; st; st = st->next) {
+        left += is_labelled(st, job);
     }
     for (size_t i = 0; i < plan->n_actions; i++) {
         const struct op_action *a = &plan->actions[i];

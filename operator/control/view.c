@@ -1,13 +1,14 @@
 #include "operator/control/view.h"
 
+#include "operator/control/jobtext.h"
+
 #include <string.h>
 
 void op_view_init(struct op_view *v, const struct op_entry *e) {
     *v = (struct op_view){0};
     v->pods = co_xcalloc(e->n_children, sizeof(struct op_pod *));
     v->services = co_xcalloc(e->n_children, sizeof(struct op_service *));
-    for (size_t i = 0; i < e->n_children; i++) {
-        const struct op_stored *st = e->children[i];
+    for (const struct op_stored *st = e->children; st; st = st->next) {
         if (st->kind == OP_STORE_PODS) {
             v->pods[v->seen.n_pods++] = st->pod;
         } else if (st->kind == OP_STORE_SERVICES) {
@@ -32,7 +33,8 @@ void op_view_done(struct op_view *v) {
 
 int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *err) {
     json_t *obj = NULL;
-    int r = co_json_parse(e->text, strlen(e->text), &obj, err);
+    CO_AUTOFREE char *text = op_jobtext_read(&e->job);
+    int r = co_json_parse(text, strlen(text), &obj, err);
     return r ? r : op_job_decode(obj, ret, err);
 }
 

@@ -301,7 +301,7 @@ static void put_node(struct rt_service *s, struct co_http_req *r, const char *va
 
 static void put_key(struct rt_service *s, struct co_http_req *r, const char *value) {
     const char *path = co_http_path(r);
-    if (s->keys.len >= KEYS_MAX && !co_map_get(&s->keys, path)) {
+    if (s->keys.nodes.len >= KEYS_MAX && !co_map_get(&s->keys, path)) {
         co_http_replyf(r, 507, "no more than %d keys\n", KEYS_MAX);
         return;
     }

@@ -1,0 +1,78 @@
+#include "common/squeeze.h"
+
+#include "common/mem.h"
+
+#include <assert.h>
+#include <stdint.h>
+#include <string.h>
+#include <zlib.h>
+
+enum {
+    LEVEL = 1,
+    WINDOW = -15, /* 32 KiB; negative: neither head nor checksum */
+    MEMORY = 5,   /* of tables, in zlib's words: 16 KiB */
+};
+
+static void *get(void *arg, uInt n, uInt size) {
+    (void)arg;
+    return co_xcalloc(n, size);
+}
+
+static void put(void *arg, void *p) {
+    (void)arg;
+    free(p);
+}
+
+/* zlib reads through pointers that could write. */
+static Bytef *bytes(const void *p) {
+    return (Bytef *)(uintptr_t)p;
+}
+
+struct co_squeezed co_squeeze(
+    struct co_slab *slab, const char *text, size_t len, const char *like) {
+    z_stream z = {.zalloc = get, .zfree = put};
+    size_t size = len;
+    CO_AUTOFREE char *small = NULL;
+    if (len <= CO_SQUEEZE_MAX &&
+        deflateInit2(&z, LEVEL, Z_DEFLATED, WINDOW, MEMORY, Z_DEFAULT_STRATEGY) == Z_OK) {
+        small = co_xmalloc(len);
+        (void)deflateSetDictionary(&z, bytes(like), (uInt)strlen(like));
+        z.next_in = bytes(text);
+        z.avail_in = (uInt)len;
+        z.next_out = (Bytef *)small;
+        z.avail_out = (uInt)len;
+        size = deflate(&z, Z_FINISH) == Z_STREAM_END ? len - z.avail_out : len;
+        (void)deflateEnd(&z);
+    }
+    struct co_squeezed s = {co_slab_alloc(slab, size), size, len};
+    memcpy(s.data, size < len ? small : text, size);
+    return s;
+}
+
+char *co_unsqueeze(const struct co_squeezed *s, const char *like) {
+    char *text = co_xmalloc(s->len + 1);
+    text[s->len] = '\0';
+    if (s->size == s->len) {
+        memcpy(text, s->data, s->len);
+        return text;
+    }
+    z_stream z = {.zalloc = get,
+        .zfree = put,
+        .next_in = bytes(s->data),
+        .avail_in = (uInt)s->size,
+        .next_out = (Bytef *)text,
+        .avail_out = (uInt)s->len};
+    int r = inflateInit2(&z, WINDOW);
+    assert(r == Z_OK);
+    (void)inflateSetDictionary(&z, bytes(like), (uInt)strlen(like));
+    r = inflate(&z, Z_FINISH);
+    assert(r == Z_STREAM_END && z.avail_out == 0);
+    (void)r;
+    (void)inflateEnd(&z);
+    return text;
+}
+
+bool co_squeezed_same(const struct co_squeezed *a, const struct co_squeezed *b) {
+    return a->data && b->data && a->len == b->len && a->size == b->size &&
+           memcmp(a->data, b->data, a->size) == 0;
+}

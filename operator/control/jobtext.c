@@ -1,0 +1,51 @@
+#include "operator/control/jobtext.h"
+
+#include <string.h>
+
+/* What jobs mostly say, so that of each only the rest is kept.  What is nearest to the end is the
+ * cheapest to refer to.  In no file and on no wire: may change at any time. */
+#define POD_TEMPLATE                                                                               \
+    "\"template\":{\"metadata\":{\"annotations\":{},\"labels\":{}},\"spec\":{\"containers\":[{"    \
+    "\"args\":[\"\"],\"command\":[\"sh\",\"-c\"],\"env\":[{\"name\":\"\",\"value\":\"\"}],"        \
+    "\"image\":\"\",\"imagePullPolicy\":\"IfNotPresent\",\"name\":\"paddle\",\"resources\":{"      \
+    "\"limits\":{\"cpu\":\"\",\"memory\":\"Gi\",\"nvidia.com/gpu\":\"1\"},\"requests\":{}},"       \
+    "\"volumeMounts\":[{\"mountPath\":\"/\",\"name\":\"\"}]}],\"nodeSelector\":{},"                \
+    "\"restartPolicy\":\"Never\",\"volumes\":[{\"emptyDir\":{\"medium\":\"Memory\"},\"name\":"     \
+    "\"\"}]}}"
+#define REF                                                                                        \
+    "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"name\":\"-worker-\",\"namespace\":\"default\","     \
+    "\"resourceVersion\":\"\",\"uid\":\"\"}"
+#define CONDITION(type, reason)                                                                    \
+    "{\"lastTransitionTime\":\"202\",\"message\":\"\",\"observedGeneration\":1,\"reason\":"        \
+    "\"" reason "\",\"status\":\"True\",\"type\":\"" type "\"}"
+
+static const char like[] =
+    "{\"apiVersion\":\"batch.paddlepaddle.org/v1\",\"kind\":\"PaddleJob\",\"metadata\":{"
+    "\"annotations\":{},\"creationTimestamp\":\"202\",\"generation\":1,\"labels\":{},\"name\":\"\","
+    "\"namespace\":\"default\",\"resourceVersion\":\"\",\"uid\":\"\"},\"spec\":{"
+    "\"cleanPodPolicy\":\"Never\",\"intranet\":\"PodIP\",\"ps\":{\"replicas\":1," POD_TEMPLATE "},"
+    "\"withGloo\":1,\"worker\":{\"replicas\":2,\"template\":{\"spec\":{\"containers\":[{\"image\":"
+    "\"\",\"name\":\"paddle\"}]}}}},\"status\":{\"completionTime\":\"202\",\"conditions\":"
+    "[" CONDITION("Failed", "PodFailed") "," CONDITION("Created", "PodsCreated") "," CONDITION(
+        "Running", "AllPodsRunning") "],\"message\":\"\",\"mode\":\"Collective\",\"mode\":\"PS\","
+                                     "\"observedGeneration\":1,\"phase\":\"Pending\",\"phase\":"
+                                     "\"Running\",\"ps\":{\"refs\":[" REF "],"
+                                     "\"replicas\":1,\"running\":1},\"readyPS\":\"1/"
+                                     "1\",\"readyWorker\":\"2/2\",\"restarts\":0,"
+                                     "\"selector\":\"batch.paddlepaddle.org/"
+                                     "job-name=,paddle-res-type=worker\",\"startTime\":\"202\","
+                                     "\"worker\":{\"refs\":[" REF "," REF
+                                     "],\"replicas\":2,\"running\":2}}}";
+
+struct co_squeezed op_jobtext_keep(struct co_slab *slab, const json_t *obj) {
+    CO_AUTOJSON json_t *slim = json_copy((json_t *)(uintptr_t)obj);
+    CO_AUTOJSON json_t *meta = json_copy(json_object_get(obj, "metadata"));
+    json_object_del(meta, "managedFields");
+    co_json_set(slim, "metadata", json_incref(meta));
+    CO_AUTOFREE char *text = co_json_dump(slim);
+    return co_squeeze(slab, text, strlen(text), like);
+}
+
+char *op_jobtext_read(const struct co_squeezed *kept) {
+    return co_unsqueeze(kept, like);
+}
