@@ -1,6 +1,7 @@
 """Paddle's documents inside pods: three of them are hosts with an sshd (deploy/hosts), where each document's commands run
 as they stand there, with our programs in them.  docs/documents.md says which test is which document's."""
 import contextlib
+import json
 import os
 import pathlib
 import random
@@ -17,7 +18,7 @@ from test_plain import completed
 
 HOSTS = ROOT / "deploy/hosts"
 TRAIN_FLEET = ROOT / "tests/programs/train_fleet.py"
-pytestmark = pytest.mark.deadline(400)      # seconds each, on a machine that has them to itself
+pytestmark = pytest.mark.deadline(400)      # seconds: far beyond what any takes
 SMALL = "--lines=1200 --test-lines=200"
 
 
@@ -32,7 +33,8 @@ class Hosts(Space):
         self.kubectl("create", "secret", "generic", "paddle-ssh", f"--from-file=id_ed25519={key}",
                      f"--from-file=authorized_keys={key}.pub", f"--from-file=config={HOSTS / 'ssh_config'}")
         self.kubectl("create", "-f", HOSTS / "hosts.yaml")
-        self.kubectl("rollout", "status", "statefulset/host", "--timeout=150s", seconds=160)
+        ready = ("get", "statefulset", "host", "-o", "jsonpath={.status.readyReplicas}")
+        wait("three hosts ready", 150, lambda: self.kubectl(*ready) == "3", lambda: self.kubectl("describe", "pods")[-6000:])
         self.ip = [self.pod(f"host-{i}").status.pod_ip for i in range(3)]
         self.wheel = sh(sys.executable, ROOT / "python/wheel", "v1.2", home).strip()
         for i in range(3):
@@ -185,6 +187,18 @@ def test_pserver_and_trainers_by_hand(hosts, shells):
                         f"PADDLE_INIT_TRAINER_ID={i} PADDLE_INIT_PSERVERS={hosts.ip[0]},{hosts.ip[1]}; wide_and_deep --mode=sync {SMALL} --save=")
     said = shells.finish()
     assert all("all 2 trainers have finished" in s for s in said[:2]) and all("TRAIN --->" in s for s in said[2:]), shells.story()
+
+
+def test_a_job_of_one_pod(hosts):
+    """Kubernetes on one node: a Job whose shell runs `paddle train`, without servers."""
+    script = (f"printf '#!/bin/sh\\nexec wide_and_deep {SMALL} --save=$PADDLE_INIT_SAVE_DIR/pass-00000\\n' >train.sh; chmod +x train.sh; "
+              "paddlerun train --config=./train.sh --save_dir=./output --trainer_count=4 --num_passes=5 --use_gpu=0; ls output")
+    container = {"name": "paddle", "image": "paddlejob/hosts:dev", "imagePullPolicy": "IfNotPresent", "command": ["sh", "-ec", script]}
+    hosts.kubectl("create", "-f", "-", stdin=json.dumps({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "one"},
+        "spec": {"backoffLimit": 0, "template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}}))
+    out, = completed(hosts, "one").values()
+    assert "TEST --->" in out and out.endswith("\npass-00000\n"), out
 
 
 # ---- 1.x --------------------------------------------------------------------------------------

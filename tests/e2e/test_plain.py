@@ -51,16 +51,6 @@ def completed(space, name, seconds=100):
 
 
 @pytest.mark.deadline(120)
-def test_a_job_of_one_pod_trains(space):
-    """`paddle train` of 0.10, on one node and without servers."""
-    template = pod("one", restartPolicy="Never")
-    template["spec"]["containers"][0]["command"] = ["paddlerun", "train", "--config=/usr/local/bin/wide_and_deep", "--save_dir=./output",
-                                                    "--trainer_count=4", "--num_passes=5", "--use_gpu=0"]
-    apply(space, "Job", "batch/v1", "one", {"backoffLimit": 0, "template": template})
-    assert "TEST --->" in str(completed(space, "one")), logs(space, "one")
-
-
-@pytest.mark.deadline(120)
 def test_an_indexed_job_trains_and_completes(space):
     apply(space, "Job", "batch/v1", "plain", {"completions": 2, "parallelism": 2, "completionMode": "Indexed", "backoffLimit": 0,
                                               "template": pod("plain", restartPolicy="Never")})
