@@ -1,4 +1,5 @@
 /* paddlerun: one binary, many commands.  Only wiring here. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -63,7 +64,18 @@ static int find(const char *name) {
     return strcmp(base, "h") == 0 ? find("help") : -1;
 }
 
+/* A standard stream that was closed would be the first file that is opened, and what is said to
+ * the user would go into it. */
+static void hold_streams(void) {
+    int fd;
+    do {
+        fd = open("/dev/null", O_RDWR);
+    } while (fd >= 0 && fd <= STDERR_FILENO);
+    co_closep(&fd);
+}
+
 int main(int argc, char **argv) {
+    hold_streams();
     int as = argc > 0 ? find(argv[0]) : -1; /* under a command's name */
     if (as >= 0) {
         return commands[as].run(argc, argv);

@@ -199,9 +199,10 @@ static void put_file(const struct rt_say *s, const struct rt_job *j, const char 
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", j->options->text[RT_OPT_LOG_DIR], name);
     CO_AUTOCLOSE int fd =
         open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0644);
-    size_t len = strlen(text);
-    if (fd < 0 || write(fd, text, len) != (ssize_t)len) {
-        rt_say(s, RT_SAY_WARNING, "cannot write %s: %s", path, strerror(errno));
+    ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
+    if (n < 0 || (size_t)n < strlen(text)) {
+        rt_say(s, RT_SAY_WARNING, "cannot write %s: %s", path,
+            n < 0 ? strerror(errno) : "no space left for the whole");
     }
 }
 

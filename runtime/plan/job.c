@@ -485,7 +485,8 @@ static int find_master(struct rt_job *j, const struct env *e, struct co_err *err
 static void set_elastic(struct rt_job *j, const struct env *e) {
     const struct rt_options *o = j->options;
     j->level = (int)o->number[RT_OPT_ELASTIC_LEVEL];
-    j->elastic_ms = o->number[RT_OPT_ELASTIC_TIMEOUT] * 1000;
+    const int64_t seconds = o->number[RT_OPT_ELASTIC_TIMEOUT];
+    j->elastic_ms = seconds ? seconds * 1000 : 1; /* 0 would be the rendezvous' own choice */
     if (is_elastic_pod(o, e)) {
         j->level = rt_option_given(o, RT_OPT_ELASTIC_LEVEL) ? j->level : 1;
         j->elastic_ms = j->elastic_ms < POD_ELASTIC_MS ? j->elastic_ms : POD_ELASTIC_MS;

@@ -179,6 +179,7 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
     [RT_OPT_JOIN_TIMEOUT] = {.name = "join_timeout",
         .type = RT_OPTION_DURATION,
         .def = "15m",
+        .min = 1,
         .verdict = RT_OURS,
         .help =
             "how long to wait for all nodes before giving up with the names of those that came"},
@@ -289,6 +290,7 @@ const struct rt_option_row rt_option_rows[RT_OPT_COUNT] = {
     [RT_OPT_SILENT_TIMEOUT] = {.name = "silent_timeout",
         .type = RT_OPTION_DURATION,
         .def = "10s",
+        .min = 1,
         .verdict = RT_OURS,
         .help =
             "a node, or the master, that is connected and says nothing for so long is lost; the "

@@ -123,6 +123,10 @@ static int set(struct rt_options *o, int id, const char *what, const char *text,
         break;
     case RT_OPTION_DURATION:
         r = parse_duration(what, text, &number, err);
+        if (!r && number < row->min) {
+            r = co_err_set(
+                err, CO_INVALID, "%s is \"%.100s\", expected more than no time", what, text);
+        }
         break;
     case RT_OPTION_SIZE:
         r = parse_size(what, text, &number, err);

@@ -110,7 +110,7 @@ struct rt_option_row {
     const char *old_def;      /* in RT_FORMAT_2_3 and RT_FORMAT_2_0, where it differs */
     const char *old_name;     /* in the configuration block of RT_FORMAT_2_0, where it differs */
     unsigned formats;         /* mask: whose configuration block has it */
-    int64_t min, max;         /* of RT_OPTION_INT */
+    int64_t min, max;         /* of RT_OPTION_INT; min of RT_OPTION_DURATION, too */
     const char *const *words; /* the values it may have, ends with NULL; NULL: any */
     enum rt_verdict verdict;
     bool legacy;      /* selects RT_FORMAT_2_0, as it does with Paddle, unless there is a master */

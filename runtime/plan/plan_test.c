@@ -286,6 +286,8 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
             1, 5000},
         {{"--nnodes=2:3", "--master=a:1"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "a:1", 2, 3, -1,
             60000},
+        {{"--master=a:1", "--nnodes=2:3"}, {"PADDLE_TRAINER_ID=2", "PADDLE_ELASTIC_TIMEOUT=0"},
+            "a:1", 2, 3, -1, 1},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct launch l;

@@ -27,6 +27,7 @@ struct rt_etcd_client {
     /* of the request on its way */
     rt_etcd_then_fn then;
     bool asks_token;
+    const char *wants; /* what its answer must have, or asking again would go on without a pause */
 };
 
 struct rt_etcd_client *rt_etcd_client_new(
@@ -105,9 +106,13 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         refused(c, answer, r->status);
         return;
     }
+    if (c->wants && !co_json_str(answer, c->wants)) {
+        (void)co_err_set(&err, CO_INVALID, "%s answers without \"%s\"", c->opts.server, c->wants);
+        failed(c, RT_ETCD_TROUBLE, &err);
+        return;
+    }
     if (c->asks_token) {
-        const char *token = co_json_str(answer, "token");
-        c->token = token ? co_xstrdup(token) : NULL;
+        c->token = co_xstrdup(co_json_str(answer, "token"));
     }
     c->then(c->opts.arg, answer);
 }
@@ -122,6 +127,7 @@ static void call(
     CO_AUTOFREE char *text = co_json_dump(body), *header = auth_header(c);
     c->then = then;
     c->asks_token = false;
+    c->wants = NULL;
     co_httpc_send(c->http, &(struct co_httpc_request){.method = "POST",
                                .path = path,
                                .headers = header,
@@ -155,6 +161,7 @@ void rt_etcd_authenticate(struct rt_etcd_client *c, rt_etcd_then_fn then) {
     co_json_set(body, "password", co_json_string(colon ? colon + 1 : ""));
     call(c, "/v3/auth/authenticate", body, then);
     c->asks_token = true;
+    c->wants = "token";
 }
 
 /* ---- leases ---- */
@@ -163,6 +170,7 @@ void rt_etcd_grant(struct rt_etcd_client *c, int64_t seconds, rt_etcd_then_fn th
     json_t *body = json_object();
     co_json_set(body, "TTL", json_integer(seconds));
     call(c, "/v3/lease/grant", body, then);
+    c->wants = "ID";
 }
 
 static json_t *lease_body(const char *lease) {

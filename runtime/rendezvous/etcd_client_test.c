@@ -136,6 +136,7 @@ static void requests_say_what_they_are_about(void **state) {
     rt_etcd_transact(w.client, json_array(), json_string("c"), on_answer);
     until_answered(&w);
     assert_string_equal(w.body, "{\"compare\":\"c\",\"success\":[]}");
+    w.answer = "{\"ID\":\"12\"}";
     rt_etcd_grant(w.client, 7, on_answer);
     until_answered(&w);
     assert_string_equal(w.path, "/v3/lease/grant");
@@ -152,6 +153,26 @@ static void requests_say_what_they_are_about(void **state) {
     end(&w);
 }
 
+/* Who asked would ask again at once, and so for ever. */
+static void an_answer_without_what_was_asked_for_is_none(void **state) {
+    (void)state;
+    static const char *const texts[] = {"answers without \"token\"", "answers without \"ID\""};
+    for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
+        struct world w;
+        begin(&w, "ann:secret");
+        if (i == 0) {
+            rt_etcd_authenticate(w.client, on_answer);
+        } else {
+            rt_etcd_grant(w.client, 7, on_answer);
+        }
+        until_answered(&w);
+        assert_int_equal(w.answers, 0);
+        assert_int_equal(w.how, RT_ETCD_TROUBLE);
+        assert_non_null(strstr(w.err.msg, texts[i]));
+        end(&w);
+    }
+}
+
 static void a_token_goes_with_every_request_until_it_expires(void **state) {
     (void)state;
     struct world w;
@@ -163,6 +184,7 @@ static void a_token_goes_with_every_request_until_it_expires(void **state) {
     assert_string_equal(w.body, "{\"name\":\"ann\",\"password\":\"secret\"}");
     assert_string_equal(w.token, "");
     assert_false(rt_etcd_client_lacks_token(w.client));
+    w.answer = "{\"ID\":\"12\"}";
     rt_etcd_grant(w.client, 7, on_answer);
     until_answered(&w);
     assert_string_equal(w.token, "t1");
@@ -240,6 +262,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(refusals_are_told_apart),
         cmocka_unit_test(requests_say_what_they_are_about),
+        cmocka_unit_test(an_answer_without_what_was_asked_for_is_none),
         cmocka_unit_test(a_token_goes_with_every_request_until_it_expires),
         cmocka_unit_test(a_wrong_password_is_no_passing_trouble),
         cmocka_unit_test(leases_are_read_from_answers),

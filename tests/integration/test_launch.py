@@ -471,6 +471,15 @@ def test_told_to_stop(signo, code):
     assert not any(alive(x) for x in pids)
 
 
+@pytest.mark.parametrize("closed", [(0, 1, 2), (1,), (2,)])
+def test_closed_streams_are_nobodys(closed):
+    """As of a daemon that closed all it had: its first files would be its stdout and stderr."""
+    r = subprocess.run([*LAUNCH, "--servers=127.0.0.1:7001", "--trainers=127.0.0.1:7002", script("show.sh", SHOW)],
+                       preexec_fn=lambda: [os.close(fd) for fd in closed], timeout=30)
+    assert r.returncode == 0
+    assert log("workerlog.0").endswith("rank 0 of 1 args \nto stderr\n")
+
+
 def test_nohup_holds():
     """What was started to outlive its terminal does."""
     p = start(script("stay.sh", '#!/bin/sh\necho "pid $$"\nuntil [ -e go ]; do sleep 0.05; done\n'),
