@@ -1,6 +1,7 @@
 #include "operator/api/child.h"
 #include "common/contract.h"
 #include "operator/api/pack.h"
+#include "operator/api/quantity.h"
 
 #include <string.h>
 
@@ -97,11 +98,30 @@ struct op_configmap *op_configmap_decode(struct co_slab *slab, const json_t *obj
     return op_pack(&p, slab, &m, sizeof(m));
 }
 
+/* Whoever reads a group and writes it back writes "1000m" as "1": that is no change. */
+static json_t *canonical(const json_t *resources) {
+    json_t *same = json_object();
+    const char *name;
+    json_t *j;
+    json_object_foreach((json_t *)(uintptr_t)resources, name, j) {
+        struct op_quantity q;
+        char text[OP_QUANTITY_TEXT];
+        bool good = !op_quantity_decode(j, &q, NULL);
+        if (good) {
+            op_quantity_format(&q, text);
+        }
+        co_json_set(same, name, good ? json_string(text) : json_incref(j));
+    }
+    return same;
+}
+
 uint64_t op_podgroup_hash(const json_t *spec) {
     static const char *const keys[] = {"minMember", "minResources", "podGroups"};
+    CO_AUTOJSON json_t *resources = canonical(json_object_get(spec, keys[1]));
     uint64_t h = HASH_START;
     for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
         const json_t *j = json_object_get(spec, keys[i]);
+        j = i == 1 && json_is_object(j) ? resources : j;
         CO_AUTOFREE char *text = j && !json_is_null(j) ? co_json_dump_sorted(j) : NULL;
         hash_text(&h, text ? text : "");
     }

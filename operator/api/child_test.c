@@ -180,6 +180,28 @@ static void a_config_map_is_known_by_its_values(void **state) {
     free(mc);
 }
 
+static void a_group_is_known_by_its_amounts(void **state) {
+    (void)state;
+    static const struct {
+        const char *a, *b;
+        bool same;
+    } rows[] = {
+        {"{'minResources':{'cpu':'1000m','memory':'1024Mi'}}",
+            "{'minResources':{'memory':'1Gi','cpu':1},'queue':'default'}", true},
+        {"{'minResources':{'cpu':'1'}}", "{'minResources':{'cpu':'2'}}", false},
+        {"{'minResources':{'cpu':'odd'}}", "{'minResources':{'cpu':'ood'}}", false},
+        {"{'minMember':1}", "{'minMember':2}", false},
+        {"{'minMember':1,'minResources':null}", "{'minMember':1}", true},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOJSON json_t *a = tk_json(rows[i].a);
+        CO_AUTOJSON json_t *b = tk_json(rows[i].b);
+        if ((op_podgroup_hash(a) == op_podgroup_hash(b)) != rows[i].same) {
+            fail_msg("%s, %s", rows[i].a, rows[i].b);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_is_known_by_its_labels),
@@ -188,6 +210,7 @@ int main(void) {
         cmocka_unit_test(long_last_words_are_cut_at_a_character),
         cmocka_unit_test(a_version_alone_is_no_difference),
         cmocka_unit_test(a_config_map_is_known_by_its_values),
+        cmocka_unit_test(a_group_is_known_by_its_amounts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

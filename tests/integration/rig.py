@@ -313,10 +313,10 @@ class Operator:
     def text(self):
         return pathlib.Path(self.log.name).read_text(errors="replace")
 
-    def rss(self):
-        """KiB."""
+    def rss(self, row="VmRSS"):
+        """KiB; VmHWM: the most that it ever was."""
         status = pathlib.Path(f"/proc/{self.p.pid}/status").read_text()
-        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+        return int(re.search(rf"{row}:\s+(\d+)", status).group(1))
 
     def cpu(self):
         """Seconds used."""
