@@ -32,6 +32,7 @@ struct op_controller {
     struct op_store store;
     struct op_queue *queue;
     struct op_feeds *feeds;
+    struct op_load load;
     struct op_recorder recorder;
     struct op_rounds rounds;
     struct op_view_memo memo;
@@ -203,11 +204,13 @@ struct op_controller *op_controller_new(
     struct op_controller *c = co_xcalloc(1, sizeof(*c));
     c->opts = *opts;
     op_store_init(&c->store, entry_changed, work_free, c);
-    op_recorder_init(&c->recorder, loop, client, opts->instance);
+    op_recorder_init(&c->recorder, loop, client, opts->instance, &c->load);
     c->calm = co_timer_new(loop, on_calm, c);
-    c->queue = op_queue_new(
-        loop, &(struct op_queue_opts){
-                  .store = &c->store, .metrics = opts->metrics, .serve = serve, .arg = c});
+    c->queue = op_queue_new(loop, &(struct op_queue_opts){.store = &c->store,
+                                      .metrics = opts->metrics,
+                                      .load = &c->load,
+                                      .serve = serve,
+                                      .arg = c});
     c->feeds = op_feeds_new(client, &(struct op_feeds_opts){.ns = opts->ns,
                                         .selector = opts->selector,
                                         .shard = opts->shard,
@@ -218,8 +221,11 @@ struct op_controller *op_controller_new(
                                         .synced = feeds_synced,
                                         .no_groups = feeds_no_groups,
                                         .arg = c});
-    c->rounds = (struct op_rounds){
-        .api = {.client = client, .store = &c->store, .feeds = c->feeds, .metrics = opts->metrics},
+    c->rounds = (struct op_rounds){.api = {.client = client,
+                                       .store = &c->store,
+                                       .feeds = c->feeds,
+                                       .metrics = opts->metrics,
+                                       .load = &c->load},
         .recorder = &c->recorder,
         .over = round_over,
         .arg = c};

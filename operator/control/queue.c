@@ -10,9 +10,17 @@ enum {
      * thousand pods, which nobody sees. */
     CHILDREN_A_MS = 10,
     REST_MAX_MS = 5000,
-    /* So many jobs are given their first pods at a time: the first jobs run first, and what waits
-     * for its turn on the wire has a bound, in memory and in time. */
+    /* So many jobs are given their first pods at a time: as many as the API server answers no later
+     * than one.  More would wait for each other there and keep the scheduler and kubelets waiting,
+     * so that the first jobs run with the last ones; and what waits here has a bound in memory. */
+    BEGINNING_MIN = 4,
+    BEGINNING_FIRST = 8, /* as long as nothing is known */
     BEGINNING_MAX = 64,
+    /* While the API server has much to do, so many begun jobs go on to Running before the next one
+     * begins: those who place pods and run them have their share of it, too, and the first jobs run
+     * first.  Nobody waits longer than this for one that takes its time. */
+    STARTING_MAX = 32,
+    STARTING_MS = 3000,
 };
 
 struct line {
@@ -26,6 +34,9 @@ struct op_queue {
     /* Oldest request first: the jobs that have nothing yet, and those that have. */
     struct line fresh, begun;
     size_t waiting, busy, beginning;
+    struct op_queued *starting[STARTING_MAX]; /* in no order */
+    size_t n_starting;
+    struct co_timer *later; /* one of them has had its time */
 };
 
 static void arm(struct op_queue *q) {
@@ -38,7 +49,19 @@ void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e
     *ret = (struct op_queued){.queue = q, .entry = e};
 }
 
+/* Those that run, or have had their time, make room. */
+static void prune(struct op_queue *q, const struct op_queued *leaving) {
+    int64_t now = co_now_ms();
+    for (size_t i = q->n_starting; i-- > 0;) {
+        const struct op_queued *p = q->starting[i];
+        if (p == leaving || !p->entry->waits || now >= p->starting_until) {
+            q->starting[i] = q->starting[--q->n_starting];
+        }
+    }
+}
+
 void op_queue_leave(struct op_queued *place) {
+    prune(place->queue, place);
     co_timer_free(co_steal_ptr(place->timer));
 }
 
@@ -104,6 +127,10 @@ void op_queue_begin(struct op_queued *place) {
     place->beginning = !place->entry->n_children;
     q->busy++;
     q->beginning += place->beginning;
+    if (place->beginning && !place->starting_until && q->n_starting < STARTING_MAX) {
+        place->starting_until = co_now_ms() + STARTING_MS;
+        q->starting[q->n_starting++] = place;
+    }
 }
 
 void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
@@ -124,10 +151,27 @@ void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
     }
 }
 
+/* The first of those that have nothing yet may begin. */
+static bool may_begin(struct op_queue *q) {
+    int64_t now = co_now_ms();
+    const struct op_load *load = q->opts.load;
+    if (!q->fresh.head ||
+        q->beginning >= op_load_share(load, now, BEGINNING_MIN, BEGINNING_FIRST, BEGINNING_MAX)) {
+        return false;
+    }
+    prune(q, NULL);
+    if (q->n_starting < STARTING_MAX || op_load_is_quiet(load, now)) {
+        return true;
+    }
+    if (!co_timer_armed(q->later)) {
+        co_timer_start(q->later, STARTING_MS / 10);
+    }
+    return false;
+}
+
 /* The next one in turn; NULL: none, or none that may begin yet. */
 static struct op_queued *take(struct op_queue *q) {
-    bool may_begin = q->fresh.head && q->beginning < BEGINNING_MAX;
-    struct line *l = may_begin ? &q->fresh : &q->begun;
+    struct line *l = may_begin(q) ? &q->fresh : &q->begun;
     struct op_queued *place = l->head;
     if (place) {
         l->head = place->next;
@@ -168,12 +212,14 @@ struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *
     q->fresh.tail = &q->fresh.head;
     q->begun.tail = &q->begun.head;
     q->turn = co_timer_new(loop, turn, q);
+    q->later = co_timer_new(loop, turn, q);
     return q;
 }
 
 void op_queue_free(struct op_queue *q) {
     if (q) {
         co_timer_free(q->turn);
+        co_timer_free(q->later);
         free(q);
     }
 }

@@ -2,12 +2,13 @@
  *
  * Whoever sees a change asks for the job; an entry waits in the queue once, however often it is
  * asked for, and oldest request first.  Jobs that have nothing yet go before the others, so many
- * at a time; a look that was expensive is followed by a rest.  One look a job at a time: what is
- * asked for meanwhile comes after it.  An entry that waits or is looked at stays in the store.
- * Owned by the loop's thread. */
+ * at a time, which the API server's load decides; a look that was expensive is followed by a rest.
+ * One look a job at a time: what is asked for meanwhile comes after it.  An entry that waits or is
+ * looked at stays in the store. Owned by the loop's thread. */
 #pragma once
 
 #include "common/loop.h"
+#include "operator/control/load.h"
 #include "operator/control/metrics.h"
 #include "operator/control/store.h"
 
@@ -20,9 +21,10 @@ struct op_queued {
     struct op_queued *next;
     struct co_timer *timer; /* while it is armed */
     bool queued;
-    bool dirty;     /* asked for since the last look began */
-    bool busy;      /* the look goes on: until op_queue_end */
-    bool beginning; /* and the job gets its first pods */
+    bool dirty;             /* asked for since the last look began */
+    bool busy;              /* the look goes on: until op_queue_end */
+    bool beginning;         /* and the job gets its first pods */
+    int64_t starting_until; /* monotonic ms: no later does its start keep others; 0: not begun */
     int64_t queued_ms;
     int64_t not_before; /* monotonic ms: rest after an expensive look */
     int64_t wake_ms;    /* when the timer is due; 0: never */
@@ -31,6 +33,7 @@ struct op_queued {
 struct op_queue_opts {
     struct op_store *store;
     struct op_metrics *metrics;
+    const struct op_load *load;
     /* An entry's turn.  true: op_queue_begin was called, and op_queue_end was or will be. */
     bool (*serve)(void *arg, struct op_entry *e);
     void *arg;

@@ -7,12 +7,13 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { BEGINNERS = 64, MANY = 70 };
+enum { BEGINNERS = 64, BEGINNERS_MIN = 4, STARTERS = 32, MANY = 70 };
 
 struct world {
     struct co_loop *loop;
     struct op_store store;
     struct op_metrics *metrics;
+    struct op_load load;
     struct op_queue *queue;
     struct op_queued place[MANY];
     size_t n, freed;
@@ -48,9 +49,11 @@ static int setup(void **state) {
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
     w->metrics = op_metrics_new();
     op_store_init(&w->store, ignore, on_gone, w);
-    w->queue = op_queue_new(
-        w->loop, &(struct op_queue_opts){
-                     .store = &w->store, .metrics = w->metrics, .serve = on_serve, .arg = w});
+    w->queue = op_queue_new(w->loop, &(struct op_queue_opts){.store = &w->store,
+                                         .metrics = w->metrics,
+                                         .load = &w->load,
+                                         .serve = on_serve,
+                                         .arg = w});
     *state = w;
     return 0;
 }
@@ -126,17 +129,28 @@ static void oldest_request_first_and_those_that_have_nothing_before_others(void 
     assert_string_equal(w->served, "d b c a ");
 }
 
-static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
-    struct world *w = *state;
-    w->looks_go_on = true;
-    struct op_queued *begun = NULL;
+static void load_is(struct world *w, double ratio) {
+    w->load = (struct op_load){.ratio = ratio, .noted_ms = co_now_ms()};
+}
+
+/* Returns the last one, which alone has a pod. */
+static struct op_queued *ask_many(struct world *w) {
+    struct op_queued *last = NULL;
     for (int i = 0; i < MANY; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
-        begun = job(w, name, i == MANY - 1);
-        op_queue_ask(begun);
+        last = job(w, name, i == MANY - 1);
+        op_queue_ask(last);
     }
     settle(w);
+    return last;
+}
+
+static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
+    struct world *w = *state;
+    w->looks_go_on = true;
+    load_is(w, 1);
+    struct op_queued *begun = ask_many(w);
     assert_int_equal(w->n_served, BEGINNERS + 1);
     assert_true(begun->busy);
     assert_int_equal(op_queue_busy(w->queue), BEGINNERS + 1);
@@ -146,6 +160,50 @@ static void so_many_begin_at_a_time_and_hold_nobody_else_up(void **state) {
     op_queue_end(begun, 0); /* makes no room: it had its pods */
     settle(w);
     assert_int_equal(w->n_served, BEGINNERS + 2);
+}
+
+static void few_begin_at_a_time_when_the_server_is_busy(void **state) {
+    struct world *w = *state;
+    w->looks_go_on = true;
+    load_is(w, 1000);
+    ask_many(w);
+    assert_int_equal(w->n_served, BEGINNERS_MIN + 1);
+}
+
+static void then_begun_jobs_run_before_the_next_ones_begin(void **state) {
+    struct world *w = *state;
+    load_is(w, 1000);
+    w->looks_go_on = true;
+    ask_many(w);
+    for (size_t i = 0; i < STARTERS; i++) {
+        op_queue_end(&w->place[i], 0);
+        load_is(w, 1000);
+        settle(w);
+    }
+    assert_int_equal(w->n_served, STARTERS + 1);
+    w->place[0].entry->waits = false; /* it runs */
+    op_queue_ask(&w->place[0]);
+    settle(w);
+    assert_int_equal(w->n_served, STARTERS + 2);
+    for (size_t i = 1; i < MANY; i++) { /* they take their time */
+        w->place[i].starting_until = w->place[i].starting_until ? 1 : 0;
+    }
+    op_queue_end(&w->place[STARTERS], 0);
+    load_is(w, 1000);
+    settle(w);
+    assert_int_equal(w->n_served, STARTERS + 2 + BEGINNERS_MIN);
+}
+
+static void nobody_is_kept_when_the_server_has_time(void **state) {
+    struct world *w = *state;
+    load_is(w, 1);
+    w->looks_go_on = true;
+    ask_many(w);
+    for (size_t i = 0; i < MANY - BEGINNERS; i++) {
+        op_queue_end(&w->place[i], 0);
+    }
+    settle(w);
+    assert_int_equal(w->n_served, MANY);
 }
 
 static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
@@ -235,6 +293,9 @@ int main(void) {
         T(an_entry_waits_once_however_often_it_is_asked_for),
         T(oldest_request_first_and_those_that_have_nothing_before_others),
         T(so_many_begin_at_a_time_and_hold_nobody_else_up),
+        T(few_begin_at_a_time_when_the_server_is_busy),
+        T(then_begun_jobs_run_before_the_next_ones_begin),
+        T(nobody_is_kept_when_the_server_has_time),
         T(what_is_asked_for_during_a_look_comes_after_it),
         T(an_entry_stays_in_the_store_until_its_look_is_over),
         T(the_sooner_of_two_wishes_wins),

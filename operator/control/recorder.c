@@ -20,7 +20,8 @@ enum {
     FLYING_MAX = 4,
     /* Longer than pods take to run that find their image on the node, and short for people. */
     GATHER_MS = 5000,
-    WAITING_MAX = 8, /* of one job */
+    GATHER_MAX_MS = 20000, /* when the API server has much to do */
+    WAITING_MAX = 8,       /* of one job */
 };
 
 /* An event before its turn. */
@@ -95,8 +96,8 @@ static void gathered(void *arg) {
 }
 
 void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
-    const char *instance) {
-    *r = (struct op_recorder){.client = client, .instance = instance};
+    const char *instance, const struct op_load *load) {
+    *r = (struct op_recorder){.client = client, .instance = instance, .load = load};
     r->gathering.tail = &r->gathering.head;
     r->telling.tail = &r->telling.head;
     r->timer = co_timer_new(loop, gathered, r);
@@ -274,10 +275,12 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
     if (w->warning && story->queue != &r->telling) {
         move(story, &r->telling);
     } else if (!story->queue) {
-        story->due = co_now_ms() + GATHER_MS;
+        int64_t now = co_now_ms();
+        int64_t in = op_load_stretch(r->load, now, GATHER_MS, GATHER_MAX_MS);
+        story->due = now + in;
         move(story, &r->gathering);
         if (!co_timer_armed(r->timer)) {
-            co_timer_start(r->timer, GATHER_MS);
+            co_timer_start(r->timer, in);
         }
     }
     pump(r);

@@ -6,6 +6,7 @@
  * stands.  Owned by the loop's thread. */
 #pragma once
 
+#include "operator/control/load.h"
 #include "operator/kube/client.h"
 #include "operator/plan/plan.h"
 
@@ -31,7 +32,8 @@ struct op_stories {
 
 struct op_recorder {
     struct op_kube_client *client;
-    const char *instance; /* borrowed */
+    const char *instance;       /* borrowed */
+    const struct op_load *load; /* borrowed */
     uint64_t last_number;
     struct op_stories gathering; /* by when they are due */
     struct op_stories telling;   /* in turn */
@@ -40,7 +42,7 @@ struct op_recorder {
 };
 
 void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
-    const char *instance);
+    const char *instance, const struct op_load *load);
 void op_recorder_done(struct op_recorder *r); /* after all stories */
 /* What gathers is told now. */
 void op_recorder_flush(struct op_recorder *r);

@@ -15,6 +15,7 @@ struct world {
     struct fake_server server;
     struct op_kube_client *client;
     struct op_recorder recorder;
+    struct op_load load;
     struct op_story story;
     struct co_timer *deadline;
     bool late;
@@ -37,7 +38,7 @@ static int setup(void **state) {
     const struct op_kube_client_opts opts = {.lane_limit = {[OP_KUBE_LANE_EVENTS] = 1}};
     assert_int_equal(
         op_kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
-    op_recorder_init(&w->recorder, w->loop, w->client, "me");
+    op_recorder_init(&w->recorder, w->loop, w->client, "me", &w->load);
     *state = w;
     return 0;
 }

@@ -18,6 +18,7 @@ struct sent {
     struct op_requests *all;
     size_t index;
     struct op_kube_op *op; /* until it is answered */
+    int64_t since;         /* monotonic ms */
 };
 
 struct op_requests {
@@ -149,6 +150,10 @@ static void action_succeeded(struct op_requests *q, size_t i, const struct op_ku
         op_feeds_answered(api->feeds, op_stored_kinds[a->kind], reply);
     }
     q->tally.created += a->verb == OP_CREATE;
+    if (a->verb == OP_CREATE && a->kind == OP_KIND_POD) {
+        int64_t now = co_now_ms();
+        op_load_note(api->load, OP_LOAD_CREATE, now - q->sent[i].since, now);
+    }
 }
 
 static void action_done(
@@ -212,7 +217,7 @@ static void action_send(struct op_requests *q, size_t i) {
     const struct op_action *a = &q->opts.plan->actions[i];
     static const enum op_kube_verb verbs[] = {
         [OP_CREATE] = OP_KUBE_CREATE, [OP_DELETE] = OP_KUBE_DELETE, [OP_PATCH] = OP_KUBE_PATCH};
-    q->sent[i] = (struct sent){.all = q, .index = i};
+    q->sent[i] = (struct sent){.all = q, .index = i, .since = co_now_ms()};
     struct op_kube_req req = op_kube_req_for(verbs[a->verb], type_of(q, a->kind), q->opts.entry->ns,
         a->verb == OP_CREATE ? NULL : a->name, action_done, &q->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;

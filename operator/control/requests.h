@@ -8,6 +8,7 @@
 
 #include "operator/control/failures.h"
 #include "operator/control/feeds.h"
+#include "operator/control/load.h"
 #include "operator/control/metrics.h"
 #include "operator/control/store.h"
 #include "operator/kube/client.h"
@@ -18,6 +19,7 @@ struct op_apiserver {
     struct op_store *store;
     struct op_feeds *feeds; /* where the answers to writes go */
     struct op_metrics *metrics;
+    struct op_load *load;
     bool cannot_sweep; /* it forbids to delete pods together */
 };
 

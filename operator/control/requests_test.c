@@ -15,6 +15,7 @@ struct world {
     struct fake_server server;
     struct op_kube_client *client;
     struct op_metrics *metrics;
+    struct op_load load;
     struct op_store store;
     struct op_feeds *feeds;
     struct op_apiserver api;
@@ -85,8 +86,11 @@ static void begin(struct world *w, const struct fake_step *steps, size_t n) {
                                            .shard = {.index = 0, .count = 1},
                                            .synced = ignore_event,
                                            .no_groups = ignore_event});
-    w->api = (struct op_apiserver){
-        .client = w->client, .store = &w->store, .feeds = w->feeds, .metrics = w->metrics};
+    w->api = (struct op_apiserver){.client = w->client,
+        .store = &w->store,
+        .feeds = w->feeds,
+        .metrics = w->metrics,
+        .load = &w->load};
     while (w->server.served < WATCHES && !w->late) {
         co_loop_turn(w->loop);
     }

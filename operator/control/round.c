@@ -10,6 +10,7 @@ enum {
     /* Counters change often while pods start, and most often right before the phase does: alone
      * they are written this long after the first change that was not. */
     STATUS_PACE_MS = 2000,
+    STATUS_PACE_MAX_MS = 16000, /* when the API server has much to do */
     /* After a conflict the watch brings what we missed; this is for a watch that is down: twice as
      * long after each conflict in a row. */
     CONFLICT_MIN_MS = 250,
@@ -36,6 +37,7 @@ struct op_round {
     struct op_requests *requests;
     struct op_tally tally; /* of the requests and the status write */
     struct op_kube_op *status_op;
+    int64_t status_sent; /* monotonic ms */
     /* remembered between rounds */
     char *uid; /* owned: the job that all this is about; NULL at first */
     struct op_failures failures;
@@ -195,6 +197,8 @@ static void status_done(
     struct op_round *r = arg;
     r->status_op = NULL;
     if (!code) {
+        int64_t now = co_now_ms();
+        op_load_note(r->all->api.load, OP_LOAD_STATUS, now - r->status_sent, now);
         r->status = (struct backoff){0};
         op_feeds_answered(r->all->api.feeds, OP_STORE_JOBS, reply);
         phase_written(r);
@@ -230,9 +234,10 @@ static void status_write(struct op_round *r) {
     }
     int64_t now = co_now_ms();
     r->differs_since = r->differs_since ? r->differs_since : now;
-    if (op_status_can_wait(r->job->status, r->plan.status, diff) &&
-        now < r->differs_since + STATUS_PACE_MS) {
-        round_end(r, r->differs_since + STATUS_PACE_MS);
+    int64_t due = r->differs_since +
+                  op_load_stretch(r->all->api.load, now, STATUS_PACE_MS, STATUS_PACE_MAX_MS);
+    if (op_status_can_wait(r->job->status, r->plan.status, diff) && now < due) {
+        round_end(r, due);
         return;
     }
     CO_AUTOJSON json_t *patch = json_pack(
@@ -245,6 +250,7 @@ static void status_write(struct op_round *r) {
     req.patch = OP_KUBE_PATCH_MERGE;
     req.body = patch;
     r->differs_since = 0;
+    r->status_sent = now;
     r->status_op = op_kube_do(r->all->api.client, &req);
 }
 

@@ -1,0 +1,55 @@
+#include "operator/control/load.h"
+
+enum {
+    MEMORY = 8,           /* answers that the ratio remembers, about */
+    STALE_MS = 10 * 1000, /* without an answer nothing is known */
+    QUIET = 2,            /* a ratio that no load is needed for */
+    /* What a server with time takes.  An operator may start in the middle of a burst, and would
+     * learn from its first answers that being slow is normal. */
+    TYPICAL_MS = 10,
+    /* Servers move, and get webhooks: the best answer grows, e times in so long. */
+    AGE_MS = 10 * 1000 * 1000,
+    AGE_STEP_MS = 60 * 1000, /* with each answer at most: silence teaches nothing */
+};
+
+static bool is_stale(const struct op_load *l, int64_t now) {
+    return !l->noted_ms || now - l->noted_ms > STALE_MS;
+}
+
+static void grow_old(struct op_load *l, int64_t now) {
+    int64_t ms = l->noted_ms ? now - l->noted_ms : 0;
+    double by = 1 + (double)(ms < AGE_STEP_MS ? ms : AGE_STEP_MS) / AGE_MS;
+    for (enum op_load_kind k = 0; k < OP_LOAD_KINDS; k++) {
+        l->best_ms[k] = l->best_ms[k] > 0 ? l->best_ms[k] * by : TYPICAL_MS;
+    }
+}
+
+void op_load_note(struct op_load *l, enum op_load_kind kind, int64_t took_ms, int64_t now) {
+    double took = took_ms > 1 ? (double)took_ms : 1; /* clocks tick in ms */
+    double *best = &l->best_ms[kind];
+    if (is_stale(l, now)) {
+        l->ratio = 1;
+    }
+    grow_old(l, now);
+    *best = *best < took ? *best : took;
+    l->ratio += (took / *best - l->ratio) / MEMORY;
+    l->noted_ms = now;
+}
+
+double op_load_ratio(const struct op_load *l, int64_t now) {
+    return is_stale(l, now) ? 1 : l->ratio;
+}
+
+bool op_load_is_quiet(const struct op_load *l, int64_t now) {
+    return op_load_ratio(l, now) <= QUIET;
+}
+
+int64_t op_load_stretch(const struct op_load *l, int64_t now, int64_t ms, int64_t most_ms) {
+    double longer = (double)ms * op_load_ratio(l, now) / QUIET;
+    return longer < (double)ms ? ms : longer > (double)most_ms ? most_ms : (int64_t)longer;
+}
+
+size_t op_load_share(const struct op_load *l, int64_t now, size_t least, size_t few, size_t many) {
+    size_t share = (size_t)((double)many / op_load_ratio(l, now));
+    return is_stale(l, now) ? few : share < least ? least : share;
+}
