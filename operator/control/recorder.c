@@ -20,7 +20,7 @@ enum {
     FLYING_MAX = 4,
     /* Longer than pods take to run that find their image on the node, and short for people. */
     GATHER_MS = 5000,
-    GATHER_MAX_MS = 20000, /* when the API server has much to do */
+    GATHER_MAX_MS = 10000, /* when the API server has much to do */
     WAITING_MAX = 8,       /* of one job */
 };
 

@@ -10,7 +10,7 @@ enum {
     /* Counters change often while pods start, and most often right before the phase does: alone
      * they are written this long after the first change that was not. */
     STATUS_PACE_MS = 2000,
-    STATUS_PACE_MAX_MS = 16000, /* when the API server has much to do */
+    STATUS_PACE_MAX_MS = 6000, /* when the API server has much to do */
     /* After a conflict the watch brings what we missed; this is for a watch that is down: twice as
      * long after each conflict in a row. */
     CONFLICT_MIN_MS = 250,

@@ -344,8 +344,9 @@ def test_edits_of_everything_while_running(plane, operator, kubelet, ns, seed, p
             plane.patch(ns, "j", {"spec": rng.choice(edits)()})
         except ApiException as e:
             assert e.status == 422, e
-        if rng.random() < .2 and plane.pods(ns):
-            name = rng.choice(sorted(plane.pods(ns)))
+        pods = sorted(plane.pods(ns)) if rng.random() < .2 else []
+        if pods:
+            name = rng.choice(pods)
             try:
                 plane.core.delete_namespaced_pod(name, ns, grace_period_seconds=0)
             except ApiException:
