@@ -12,7 +12,7 @@ from cluster import NS, Cluster, Observer, Operator, children, cpu_of_machine, d
 from report import table
 
 CALM = 5        # more of them until memory that a burst needed has gone back
-TAIL = 7        # seconds that every window goes on after its end, for what comes late: events are gathered for five
+TAIL = 11       # seconds that every window goes on after its end, for what comes late: under load events are gathered for ten
 
 
 class Window:
