@@ -7,13 +7,19 @@
 
 #include "common/parse.h"
 
+/* The first that tells a rank; strict: and the one on this host. */
 static const struct {
     const char *by, *rank, *size, *local, *here;
+    bool strict;
 } systems[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    {"MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"},
+    /* mpirun of MPICH and its kin.  In a job of Slurm's its helpers are what srun starts, and the
+     * ranks have their SLURM_PROCID. */
+    {"MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .strict = true},
+    /* srun --mpi=pmi2 tells PMI_RANK, too. */
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL},
+    {"MPI", "PMI_RANK", "PMI_SIZE", NULL, NULL},
     {"an indexed Job", "JOB_COMPLETION_INDEX", NULL, NULL, NULL},
 };
 
@@ -52,7 +58,7 @@ int rt_rank_find(rt_rank_getenv_fn get, void *arg, const char *hostname, uint32_
     for (size_t i = 0; i < CO_ARRAY_LEN(systems); i++) {
         const char *rank = get(arg, systems[i].rank);
         struct rt_rank found = {.by = systems[i].by, .size = size};
-        if (!rank) {
+        if (!rank || (systems[i].strict && !get(arg, systems[i].local))) {
             continue;
         }
         int r = number(systems[i].rank, rank, 0, &found.rank, err);

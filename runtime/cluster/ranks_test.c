@@ -21,7 +21,7 @@ static const char *get(void *arg, const char *name) {
 }
 
 static const struct {
-    const char *env[5], *hostname;
+    const char *env[6], *hostname;
     uint32_t size;
     const char *error; /* NULL: by, rank, size, local and here follow */
     const char *by;
@@ -33,6 +33,12 @@ static const struct {
     {{"PMI_RANK=2", "PMI_SIZE=3", "MPI_LOCALRANKID=0", "MPI_LOCALNRANKS=1"}, "h", 0, NULL, "MPI", 2,
         3, 0, 1},
     {{"SLURM_PROCID=0", "SLURM_NTASKS=1"}, "h", 0, NULL, "Slurm", 0, 1, 0},
+    /* srun --mpi=pmi2; mpirun in a job of Slurm's; something that knows no more than PMI */
+    {{"PMI_RANK=1", "PMI_SIZE=4", "SLURM_PROCID=1", "SLURM_NTASKS=4", "SLURM_LOCALID=1"}, "h", 0,
+        NULL, "Slurm", 1, 4, 1},
+    {{"PMI_RANK=3", "PMI_SIZE=4", "MPI_LOCALRANKID=1", "SLURM_PROCID=1", "SLURM_NTASKS=2"}, "h", 0,
+        NULL, "MPI", 3, 4, 1},
+    {{"PMI_RANK=1", "PMI_SIZE=2"}, "h", 0, NULL, "MPI", 1, 2, 0},
     {{"JOB_COMPLETION_INDEX=3"}, "j-3-x7k2p", 5, NULL, "an indexed Job", 3, 5, 0},
     {{NULL}, "web-2", 3, NULL, "a StatefulSet", 2, 3, 0},
     {{"OMPI_COMM_WORLD_RANK=4", "OMPI_COMM_WORLD_SIZE=4"}, "h", 0,

@@ -84,7 +84,9 @@ static void full_name(const char *host, char *ret, size_t len) {
 
 static int find_hosts(
     const struct rt_rank *rank, const char *host, struct rt_names *ret, struct co_err *err) {
-    const char *nodelist = getenv("SLURM_JOB_NODELIST");
+    /* What srun started may be on a part of the job's nodes. */
+    const char *name = getenv("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+    const char *nodelist = getenv(name);
     bool pods = strcmp(rank->by, "an indexed Job") == 0 || strcmp(rank->by, "a StatefulSet") == 0;
     if (access(machines, F_OK) == 0) {
         CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
@@ -97,7 +99,7 @@ static int find_hosts(
         return rt_pods_name(fqdn, rank->rank, rank->size, ret, err);
     }
     if (strcmp(rank->by, "Slurm") == 0 && nodelist) {
-        return rt_nodelist_read("SLURM_JOB_NODELIST", nodelist, ret, err);
+        return rt_nodelist_read(name, nodelist, ret, err);
     }
     if (rank->size == 1 || rank->here == rank->size) {
         return rt_machines_read("this host", "127.0.0.1", ret, err);
