@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -90,12 +91,8 @@ static int options_check(struct co_err *err) {
 
 /* A job's environment without the job: rt_init then finds a worker alone. */
 static void environment_forget(void) {
-    static const char *const names[] = {"TRAINING_ROLE", "PADDLE_TRAINING_ROLE",
-        "PADDLE_PSERVERS_IP_PORT_LIST", "PADDLE_TRAINERS_NUM", "PADDLE_TRAINER_ID",
-        "PADDLE_TRAINER_ENDPOINTS"};
-
-    for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
-        (void)unsetenv(names[i]);
+    for (size_t i = 0; i < CO_VAR_COUNT; i++) {
+        (void)unsetenv(co_contract[i].name);
     }
 }
 

@@ -94,6 +94,18 @@ def test_ctrl_c_ends_all(tmp_path):
     assert not left, left
 
 
+@pytest.mark.parametrize("env", [
+    {"TRAINING_ROLE": "TRAINER", "PADDLE_PSERVERS_IP_PORT_LIST": "127.0.0.1:9", "PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINER_ID": "1"},
+    {"PADDLE_INIT_PSERVERS": "127.0.0.1", "PADDLE_INIT_PORT": "9"},
+    {"PADDLE_TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ENDPOINTS": "127.0.0.1:9,127.0.0.1:10", "PADDLE_TRAINER_ID": "1"},
+])
+def test_local_training_is_no_jobs(env, tmp_path):
+    """--local in a job's environment, of whatever age, waits for nobody."""
+    r = subprocess.run([BIN / "wide_and_deep", "--local", "--lines", "200", "--test-lines", "100", "--save", ""], cwd=tmp_path,
+                       env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True, timeout=60)
+    assert r.returncode == 0 and "TRAIN ---> pass: 0" in r.stdout + r.stderr, r.stderr
+
+
 @pytest.mark.deadline(150)
 def test_the_recipe_by_hand(tmp_path):
     """Two servers and two trainers with nothing but the variables of the recipe; the trainers come first and wait."""
