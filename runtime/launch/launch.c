@@ -226,11 +226,28 @@ static int hold_ports(struct rt_launch *l, struct co_err *err) {
     return r;
 }
 
+/* Where other nodes are, as far as the options tell; where they tell only that there are some, any
+ * place beyond this machine's networks.  NULL: there are none.  The caller frees. */
+static char *others(const struct rt_options *o) {
+    static const enum rt_option ids[] = {RT_OPT_MASTER, RT_OPT_ELASTIC_SERVER, RT_OPT_IPS,
+        RT_OPT_SERVERS, RT_OPT_TRAINERS, RT_OPT_WORKERS};
+    for (size_t i = 0; i < CO_ARRAY_LEN(ids); i++) {
+        if (rt_option_has(o, ids[i]) && rt_option_given(o, ids[i])) {
+            const char *text = o->text[ids[i]];
+            return co_xasprintf(
+                "%.*s%s", (int)strcspn(text, ","), text, ids[i] == RT_OPT_IPS ? ":1" : "");
+        }
+    }
+    bool several = strcmp(o->text[RT_OPT_NNODES], "1") != 0 || rt_option_has(o, RT_OPT_NP);
+    return several ? co_xstrdup("198.51.100.1:9") : NULL; /* of RFC 5737: nobody's */
+}
+
 static int plan(struct rt_launch *l, struct co_err *err) {
     const struct rt_options *o = l->options;
     /* Asking a resolver may take seconds: only where the address counts. */
     const char *host = o->text[RT_OPT_HOST];
-    rt_node_look(o->text[RT_OPT_MASTER], !(host && strchr(host, '.')), &l->node);
+    CO_AUTOFREE char *elsewhere = others(o);
+    rt_node_look(elsewhere, !(host && strchr(host, '.')), &l->node);
     int r = rt_job_plan(o, &l->node, from_environ, NULL, &l->job, err);
     return r ? r : hold_ports(l, err);
 }

@@ -110,12 +110,12 @@ static char *of_name(void) {
     return text ? text : co_xstrdup("127.0.0.1");
 }
 
-/* The address from which this machine would talk to the master: a name that stands for
- * 127.0.1.1 in /etc/hosts is of no use to others.  NULL: not to be found. */
-static char *towards(const char *master) {
-    const char *scheme = strstr(master, "://");
+/* The address from which this machine would talk to others: a name that stands for 127.0.1.1 in
+ * /etc/hosts is of no use to them.  NULL: not to be found. */
+static char *towards(const char *others) {
+    const char *scheme = strstr(others, "://");
     struct co_hostport hp;
-    if (co_parse_hostport("--master", scheme ? scheme + 3 : master, &hp, NULL)) {
+    if (co_parse_hostport("other nodes", scheme ? scheme + 3 : others, &hp, NULL)) {
         return NULL;
     }
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *a = NULL;
@@ -136,10 +136,10 @@ static char *towards(const char *master) {
     return text;
 }
 
-static char *address(const char *master) {
+static char *address(const char *others) {
     char *own = of_name();
-    if (strncmp(own, "127.", 4) == 0 && master) {
-        char *better = towards(master);
+    if (strncmp(own, "127.", 4) == 0 && others) {
+        char *better = towards(others);
         if (better) {
             free(own);
             return better;
@@ -186,10 +186,10 @@ static char *pod_name(void) {
     return name;
 }
 
-void rt_node_look(const char *master, bool wants_address, struct rt_node *ret) {
+void rt_node_look(const char *others, bool wants_address, struct rt_node *ret) {
     char dir[PATH_MAX];
     *ret = (struct rt_node){.device = RT_DEVICE_CPU};
-    ret->ip = wants_address ? address(master) : co_xstrdup("127.0.0.1");
+    ret->ip = wants_address ? address(others) : co_xstrdup("127.0.0.1");
     ret->pod = pod_name();
     ret->python = python();
     ret->dir = co_xstrdup(getcwd(dir, sizeof(dir)) ? dir : "");

@@ -3,6 +3,7 @@
 
 #include "runtime/plan/job.h"
 
-/* master: where other nodes are, for choosing among this machine's addresses; NULL: none. */
-void rt_node_look(const char *master, bool wants_address, struct rt_node *ret);
+/* others: host:port of another node, or URL, for choosing among this machine's addresses where its
+ * name does not tell; nothing is sent there.  NULL: there is none. */
+void rt_node_look(const char *others, bool wants_address, struct rt_node *ret);
 void rt_node_done(struct rt_node *n);

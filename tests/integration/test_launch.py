@@ -471,6 +471,21 @@ def test_told_to_stop(signo, code):
     assert not any(alive(x) for x in pids)
 
 
+@pytest.mark.parametrize("words, said", [
+    (["--nnodes", "2", "--join_timeout", "300ms"], "paddlerun launch --master 10.88.99.7:"),
+    (["--ips", "10.88.99.6,10.88.99.7", "--dry_run"], "PADDLE_CURRENT_ENDPOINT=10.88.99.7:6070"),
+    (["--servers", "10.88.99.6:1", "--workers", "10.88.99.7:2", "--dry_run"], "TRAINING_ROLE=TRAINER"),
+    (["--dry_run"], "PADDLE_CURRENT_ENDPOINT=127.0."),
+])
+def test_a_machine_whose_name_is_loopbacks_tells_others_a_better_address(words, said):
+    """Debian's /etc/hosts has 127.0.1.1 for the machine's own name."""
+    prepare = ("hostname localhost; ip link set lo up; ip link add d0 type veth peer name d1; ip link set d1 up; "
+               "ip addr add 10.88.99.7/24 dev d0; ip link set d0 up; ip route add default dev d0; exec \"$@\"")
+    r = subprocess.run(["unshare", "--net", "--uts", "sh", "-ec", prepare, "sh", *LAUNCH, *words, script("show.sh", SHOW)],
+                       capture_output=True, text=True, timeout=60)
+    assert said in r.stdout, r.stdout + r.stderr
+
+
 @pytest.mark.parametrize("closed", [(0, 1, 2), (1,), (2,)])
 def test_closed_streams_are_nobodys(closed):
     """As of a daemon that closed all it had: its first files would be its stdout and stderr."""
