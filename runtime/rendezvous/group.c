@@ -358,8 +358,8 @@ void rt_group_part(struct rt_group *g, const char *why) {
 }
 
 void rt_group_restart(
-    struct rt_group *g, const struct rt_group_node *n, const char *why, int64_t now) {
-    if (g->phase != RT_GROUP_RUNNING || !n->in_round) {
+    struct rt_group *g, const struct rt_group_node *n, int round, const char *why, int64_t now) {
+    if (g->phase != RT_GROUP_RUNNING || !n->in_round || round != g->round) {
         return;
     }
     char text[640];

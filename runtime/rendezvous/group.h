@@ -116,9 +116,9 @@ size_t rt_group_mute_story(const struct rt_group *g, struct co_buf *ret);
  * afterwards. */
 void rt_group_leave(
     struct rt_group *g, struct rt_group_node *n, int code, const char *why, int64_t now);
-/* A running round ends because a node wants it. */
+/* That round ends because a node wants it; if it has ended already, it was heard before. */
 void rt_group_restart(
-    struct rt_group *g, const struct rt_group_node *n, const char *why, int64_t now);
+    struct rt_group *g, const struct rt_group_node *n, int round, const char *why, int64_t now);
 
 /* Over, for no bad reason (over.code 0): the serving node has done its work. */
 void rt_group_part(struct rt_group *g, const char *why);

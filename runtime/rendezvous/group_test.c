@@ -101,7 +101,7 @@ static void act(struct world *w, const char *step) {
         rt_group_leave(&w->g, node(w, step[1]), 1, "exit code 1", w->now);
         break;
     case '@':
-        rt_group_restart(&w->g, node(w, step[1]), "exit code 1", w->now);
+        rt_group_restart(&w->g, node(w, step[1]), w->g.round, "exit code 1", w->now);
         break;
     case '>':
         w->now += 60 * 1000;

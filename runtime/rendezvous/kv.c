@@ -37,9 +37,10 @@ struct kv {
     void (*next)(struct kv *w);
     char id[RT_WIRE_ID + 1];
     enum rt_group_word word;
-    int round;          /* met last */
-    bool paddle;        /* the master is Paddle's */
-    bool alone;         /* the master has done its work: nobody watches */
+    char *restart; /* why the round shall end, until that was answered; owned; NULL: it need not */
+    int round;     /* met last */
+    bool paddle;   /* the master is Paddle's */
+    bool alone;    /* the master has done its work: nobody watches */
     int64_t lost_since; /* the master does not answer any more; 0: it does */
     bool mute;          /* it is late with an answer */
     int64_t beat_ms, patience_ms;
@@ -47,10 +48,12 @@ struct kv {
     int64_t until;      /* settling */
     char heard[320];    /* what the master said last of who is missing */
     struct co_err last; /* why there is no master, or what it is waiting for */
+    bool down;          /* the former */
     struct co_err over;
 };
 
 static void ask(struct kv *w);
+static void part(struct kv *w, bool restart, int code, const char *why);
 static void find_master(struct kv *w);
 
 static void later(struct kv *w, int64_t ms, void (*next)(struct kv *w)) {
@@ -64,7 +67,11 @@ static void on_timer(void *arg) {
 }
 
 static const char *story(void *way) {
-    const struct kv *w = way;
+    struct kv *w = way;
+    if (w->down) {
+        w->down = false;
+        (void)co_err_wrap(&w->last, "the master at %s is not there", w->master_text);
+    }
     return w->last.msg[0] ? w->last.msg : "nothing was heard of the master";
 }
 
@@ -149,6 +156,7 @@ static void say_not_ready(struct kv *w) {
 static void no_answer(struct kv *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
+    w->down = !w->heard[0];
     if (w->heard[0]) {
         (void)co_err_set(
             &w->last, why->code, "%s; then the master was lost: %s", w->heard, why->msg);
@@ -236,7 +244,11 @@ static void watch_master(struct kv *w) {
     }
 }
 
-static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a) {
+static void nobody_starts_again(struct kv *w) {
+    end(w, CO_PEERLOST, "no other node would start again: nobody watches this job");
+}
+
+static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a, bool restart) {
     switch (a->kind) {
     case RT_WIRE_MUTE:
         rt_rdzv_note(w->m, a->round > 0, a->text);
@@ -245,6 +257,7 @@ static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a) {
     case RT_WIRE_WAIT:
         (void)snprintf(w->heard, sizeof(w->heard), "%.300s", a->text);
         (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->heard);
+        w->down = false;
         ask(w);
         return;
     case RT_WIRE_MET: {
@@ -278,7 +291,9 @@ static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a) {
         if (a->code == 0 && !meeting(w)) {
             w->alone = true;
             rt_rdzv_note(w->m, false, a->text);
-            if (w->word == RT_WORD_DONE) {
+            if (restart) {
+                nobody_starts_again(w);
+            } else if (w->word == RT_WORD_DONE) {
                 rt_rdzv_all_done(w->m);
             }
             return;
@@ -310,14 +325,19 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
             r->status == 200 && r->len == 0 ? " that can serve an elastic job" : "");
         no_answer(w, &err);
     } else {
+        CO_AUTOFREE char *restart = co_steal_ptr(w->restart); /* it was heard */
         master_heard(w);
-        on_answer_of_ours(w, &a);
+        on_answer_of_ours(w, &a, restart != NULL);
         rt_wire_answer_done(&a);
     }
 }
 
 static void ask(struct kv *w) {
     const struct rt_rdzv_options *o = &w->m->options;
+    if (w->restart) { /* the master may not have heard it: it knows by the round */
+        part(w, true, 0, w->restart);
+        return;
+    }
     CO_AUTOFREE char *path = key_path(w);
     char text[RT_WIRE_TEXT], header[RT_WIRE_TEXT + 32];
     struct rt_wire_hello h = hello(w);
@@ -420,6 +440,7 @@ static void kv_free(void *way) {
     co_httpc_free(w->http);
     co_timer_free(w->timer);
     rt_service_close(w->service);
+    free(w->restart);
     free(w);
 }
 
@@ -455,6 +476,7 @@ static int kv_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
 static void kv_again(void *way) {
     struct kv *w = way;
     w->word = RT_WORD_JOIN;
+    free(co_steal_ptr(w->restart)); /* it ended with the master that was lost */
     w->lost_since = 0;
     if (w->service) {
         ask(w);
@@ -526,10 +548,12 @@ static void part(struct kv *w, bool restart, int code, const char *why) {
 static void kv_restart(void *way, const char *why) {
     struct kv *w = way;
     if (w->paddle || w->alone) {
-        end(w, CO_PEERLOST, "no other node would start again: nobody watches this job");
+        nobody_starts_again(w);
         return;
     }
-    part(w, true, 0, why);
+    free(w->restart);
+    w->restart = co_xstrdup(why);
+    ask(w);
 }
 
 static void kv_leave(void *way, int code, const char *why) {

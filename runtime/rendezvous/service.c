@@ -384,7 +384,7 @@ static void leave_node(struct rt_service *s, struct co_http_req *r) {
     size_t len;
     const char *why = co_http_body(r, &len);
     if (said.restart) {
-        rt_group_restart(&s->group, n, why, co_now_ms());
+        rt_group_restart(&s->group, n, said.round, why, co_now_ms());
         attend(
             s, n, r); /* what comes of it is the answer: who asks must not find the master gone */
     } else {

@@ -28,8 +28,8 @@ static int find(const char *const *list, size_t n, const char *word) {
 
 void rt_wire_hello_format(const struct rt_wire_hello *h, bool leave, char *ret_text) {
     (void)snprintf(ret_text, RT_WIRE_TEXT, "1 %s %s %d %d:%d %s", h->id,
-        leave ? parting[h->restart] : words[h->word], leave ? h->code : h->round, h->min, h->max,
-        h->host[0] ? h->host : "-");
+        leave ? parting[h->restart] : words[h->word], leave && !h->restart ? h->code : h->round,
+        h->min, h->max, h->host[0] ? h->host : "-");
 }
 
 int rt_wire_hello_parse(
@@ -51,8 +51,9 @@ int rt_wire_hello_parse(
     }
     h.word = leave ? RT_WORD_STOP : (enum rt_group_word)w;
     h.restart = leave && w == 1;
-    h.round = leave ? 0 : (int)n;
-    h.code = leave ? (int)n : 0;
+    const bool code = leave && !h.restart;
+    h.round = code ? 0 : (int)n;
+    h.code = code ? (int)n : 0;
     h.min = (int)lo;
     h.max = (int)hi;
     *ret = h;

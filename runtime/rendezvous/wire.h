@@ -23,7 +23,7 @@ struct rt_wire_hello {
     char id[RT_WIRE_ID + 1];
     char host[CO_HOST_MAX];
     enum rt_group_word word; /* of a POST */
-    bool restart;            /* of a DELETE: another round shall begin; else it leaves with code */
+    bool restart; /* of a DELETE: the round shall end and another begin; else it leaves with code */
     int round, min, max, code;
 };
 

@@ -47,8 +47,10 @@ static void test_hellos(void **state) {
     assert_int_equal(rt_wire_hello_parse("1 a leave -1 2:2 h", true, &h, NULL), 0);
     assert_int_equal(h.code, -1);
     assert_false(h.restart);
-    assert_int_equal(rt_wire_hello_parse("1 a restart 0 2:2 h", true, &h, NULL), 0);
+    assert_int_equal(rt_wire_hello_parse("1 a restart 7 2:2 h", true, &h, NULL), 0);
     assert_true(h.restart);
+    assert_int_equal(h.round, 7);
+    assert_int_equal(h.code, 0);
 }
 
 static void test_keys(void **state) {

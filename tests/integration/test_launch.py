@@ -11,6 +11,7 @@ import time
 import pytest
 
 from rig import BIN, ROOT, SANITIZED, free_port, wait_for
+from wire import Wire
 
 LAUNCH = [BIN / "paddlerun", "launch"]
 SECRET = "s3cr3t-do-not-print"
@@ -429,6 +430,53 @@ def test_pods_of_an_elastic_job_follow_its_scale():
     done = finish(pods, 60)
     assert [d[0] for d in done] == [0, 0], done
     assert "left: told to stop by SIGTERM" in done[0][2]
+
+
+def test_worker_0_of_an_elastic_job_is_replaced():
+    """Where all meet, by its address: without it the others hold, say why, and go on when it is there again, or end."""
+    port, saves = free_port(), script("saves.sh", SAVES)
+    wire = Wire(port)                    # an address of another machine: nobody else can serve there
+
+    def pod(i, folder, *more):
+        env = {"PADDLE_ELASTIC_JOB_ID": "ns-j", "PADDLE_ELASTIC_NP": "1:3", "PADDLE_ELASTIC_TIMEOUT": "1",
+               "PADDLE_TRAINER_ID": str(i), "POD_IP": f"127.0.0.{i + 1}"}
+        return start("--master", wire.address if i else f"127.0.0.1:{port}", "--max_restart=0", "--log_dir", folder, *more, saves, env=env)
+
+    def run(folders):
+        for i, f in enumerate(folders):
+            wait_for(lambda: glob.glob(f"{f}/workerlog.0") and log("workerlog.0", f).endswith(f"rank {i} of {len(folders)}\n"), 60,
+                     lambda: [log(f, ".") for f in glob.glob("n*/workerlog.0")])
+
+    pods = [pod(0, "n0"), pod(1, "n1"), pod(2, "n2", "--join_timeout", "60s")]
+    run(["n0", "n1", "n2"])
+    pods[0].kill()
+    pods[0].communicate()
+    for i in (1, 2):
+        wait_for(lambda: f"saved by {i}" in log("workerlog.0", f"n{i}"), 60)
+    pods[0] = pod(0, "n0-again")
+    run(["n0-again", "n1", "n2"])
+    pods[0].kill()
+    pods[0].communicate()
+    pods[1].terminate()                  # does not wait for it
+    _, err = pods[1].communicate(timeout=60)
+    assert pods[1].returncode == 15 and re.search(r"the master at \S+ is gone", err), err
+    pods[2].terminate()
+    pods[2].communicate(timeout=60)
+    wire.close()
+
+
+def test_worker_0_that_does_not_return_is_waited_for_so_long():
+    port, saves = free_port(), script("saves.sh", SAVES)
+    wire = Wire(port)
+    words = ["--nnodes", "1:2", "--elastic_timeout", "1", "--elastic_level", "1", "--join_timeout", "12s"]
+    first = start(*words, "--master", f"127.0.0.1:{port}", "--log_dir", "n0", saves, env={"POD_IP": "127.0.0.1"})
+    second = start(*words, "--master", wire.address, "--log_dir", "n1", saves, env={"POD_IP": "127.0.0.2"})
+    wait_for(lambda: "of 2\n" in "".join(log(f, ".") for f in glob.glob("n1/workerlog.0")), 60)
+    first.kill()
+    first.communicate()
+    _, err = second.communicate(timeout=80)
+    assert second.returncode and f"did not meet within 12 s: the master at {wire.address} is not there: " in err, err
+    wire.close()
 
 
 # ---- the end ----------------------------------------------------------------------------------

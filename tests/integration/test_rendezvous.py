@@ -15,6 +15,7 @@ import time
 import pytest
 
 from rig import BIN, ROOT, free_port, wait_for
+from wire import Wire
 
 MEET = BIN / "meet"
 
@@ -451,6 +452,33 @@ def test_a_restart_is_everybodys(nodes, way):
         n.wait("^ended .*no restart is left")
 
 
+@pytest.mark.parametrize("lost", ["request", "answer"])
+def test_a_restart_that_was_lost_on_the_wire_is_asked_for_again(nodes, lost):
+    """Until it is answered; that it was heard twice costs one restart, of which there is no more."""
+    port, cuts = free_port(), []
+
+    def cut(data):
+        if b" restart " in data and not cuts:
+            cuts.append(lost)
+            return lost
+
+    wire = Wire(port, cut)
+    a = nodes("aa", f"127.0.0.1:{port}", rank=0, level=1, restarts=1)
+    wait_for(lambda: listens(f"127.0.0.1:{port}"), 5)
+    b = nodes("bb", wire.address, rank=1, level=1, restarts=1)
+    a.met(), b.met()
+    b.say("r")
+    for n in (a, b):
+        n.wait("^changed node bb .*starts again: worker 0: exit code 1", 60)
+        n.met(2, 60)
+    assert cuts == [lost]
+    for n in (a, b):
+        n.say("d")
+    for n in (a, b):
+        n.wait("^all done", 60)
+    wire.close()
+
+
 def test_who_asks_for_a_restart_is_answered_what_comes_of_it(nodes):
     """The master may be gone before that node could ask again; its waiting request ended when it asked for this."""
     port = free_port()
@@ -465,7 +493,7 @@ def test_who_asks_for_a_restart_is_answered_what_comes_of_it(nodes):
     joined = ask("POST", "join", 0)
     assert joined.getresponse().read().startswith(b"paddlerun met 1 ")
     waiting = ask("POST", "run", 1)
-    answer = ask("DELETE", "restart", 0).getresponse().read()
+    answer = ask("DELETE", "restart", 1).getresponse().read()
     assert re.match(rb"paddlerun over -\d+ node bb .*starts again: worker 0: exit code 1, and restarts are not allowed\n", answer)
     a.wait("^ended .*restarts are not allowed")
     waiting.close()
