@@ -21,7 +21,7 @@
 
 static const char like[] =
     "{\"apiVersion\":\"batch.paddlepaddle.org/v1\",\"kind\":\"PaddleJob\",\"metadata\":{"
-    "\"annotations\":{},\"creationTimestamp\":\"202\",\"generation\":1,\"labels\":{},\"name\":\"\","
+    "\"creationTimestamp\":\"202\",\"generation\":1,\"labels\":{},\"name\":\"\","
     "\"namespace\":\"default\",\"resourceVersion\":\"\",\"uid\":\"\"},\"spec\":{"
     "\"cleanPodPolicy\":\"Never\",\"intranet\":\"PodIP\",\"ps\":{\"replicas\":1," POD_TEMPLATE "},"
     "\"withGloo\":1,\"worker\":{\"replicas\":2,\"template\":{\"spec\":{\"containers\":[{\"image\":"
@@ -41,6 +41,7 @@ struct co_squeezed op_jobtext_keep(struct co_slab *slab, const json_t *obj) {
     CO_AUTOJSON json_t *slim = json_copy((json_t *)(uintptr_t)obj);
     CO_AUTOJSON json_t *meta = json_copy(json_object_get(obj, "metadata"));
     json_object_del(meta, "managedFields");
+    json_object_del(meta, "annotations");
     co_json_set(slim, "metadata", json_incref(meta));
     CO_AUTOFREE char *text = co_json_dump(slim);
     return co_squeeze(slab, text, strlen(text), like);

@@ -309,6 +309,22 @@ static void groups_of_others_are_not_kept(void **state) {
     assert_int_equal(changes, before);
 }
 
+static void of_a_job_what_is_of_use_is_kept(void **state) {
+    struct op_store *s = *state;
+    CO_AUTOJSON json_t *obj = object("x", 1, NULL);
+    json_t *meta = json_object_get(obj, "metadata");
+    co_json_set(meta, "managedFields", json_pack("[{s:s}]", "manager", "kubectl"));
+    co_json_set(meta, "annotations", json_pack("{s:s}", "a", "b"));
+    co_json_set(meta, "labels", json_pack("{s:s}", "kueue.x-k8s.io/queue-name", "q"));
+    co_json_set(meta, "finalizers", json_pack("[s]", OP_FINALIZER));
+    op_store_put(s, OP_STORE_JOBS, obj, 0);
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    assert_int_equal(op_view_job(op_store_entry(s, "ns", "x"), &job, NULL), 0);
+    json_object_del(meta, "managedFields");
+    json_object_del(meta, "annotations");
+    assert_true(json_equal(job->json, obj));
+}
+
 /* For paddlejob_oldest_waiting_seconds. */
 static void who_waits(void **state) {
     struct op_store *s = *state;
@@ -359,6 +375,7 @@ static void only_jobs_without_a_status_are_new(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        TEST(of_a_job_what_is_of_use_is_kept),
         TEST(who_waits),
         TEST(children_join_their_job_by_owner),
         TEST(an_address_that_a_pod_tells_counts_until_its_object_has_one),
