@@ -142,7 +142,6 @@ static void send(
     struct op_recorder *r, enum op_kube_verb verb, const char *ns, const char *name, json_t *body) {
     struct op_kube_req req = op_kube_req_for(verb, &events, ns, name, written, r);
     req.lane = OP_KUBE_LANE_EVENTS;
-    req.patch = OP_KUBE_PATCH_MERGE;
     req.body = body;
     req.keep_text_only = true;
     r->flying++;

@@ -222,11 +222,10 @@ static void action_send(struct op_requests *q, size_t i) {
         a->verb == OP_CREATE ? NULL : a->name, action_done, &q->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = q->opts.entry->born;
-    req.patch = OP_KUBE_PATCH_MERGE;
     req.keep_text_only = a->kind == OP_KIND_POD;
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == OP_DELETE) {
-        options = op_kube_delete_options(*a->uid ? a->uid : NULL, NULL, "Background", -1);
+        options = op_kube_delete_options(*a->uid ? a->uid : NULL);
     }
     if (a->verb == OP_CREATE) {
         leave_out_what_the_path_says(req.type, a->body);

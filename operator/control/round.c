@@ -247,7 +247,6 @@ static void status_write(struct op_round *r) {
             r->entry->ns, r->entry->name, status_done, r);
     req.subresource = "status";
     req.lane = OP_KUBE_LANE_STATUS;
-    req.patch = OP_KUBE_PATCH_MERGE;
     req.body = patch;
     r->differs_since = 0;
     r->status_sent = now;

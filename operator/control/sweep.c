@@ -43,7 +43,7 @@ struct op_kube_op *op_sweep_send(struct op_kube_client *client, const struct op_
     const struct op_entry *e, const struct op_job *job, op_kube_done_fn done, void *arg) {
     char selector[256];
     (void)snprintf(selector, sizeof(selector), OP_SELECTOR "," OP_LABEL_UID "=%.128s", job->uid);
-    CO_AUTOJSON json_t *options = op_kube_delete_options(NULL, NULL, "Background", -1);
+    CO_AUTOJSON json_t *options = op_kube_delete_options(NULL);
     struct op_kube_req req =
         op_kube_req_for(OP_KUBE_DELETECOLLECTION, pods, e->ns, NULL, done, arg);
     req.lane = OP_KUBE_LANE_WORK;

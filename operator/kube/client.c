@@ -66,8 +66,7 @@ static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r
     if (r->status >= 200 && r->status < 300 && lane->allowed < lane->limit) {
         lane->allowed++;
     }
-    if (r->status != 429 || op->lane == OP_KUBE_LANE_LIST || op->lane == OP_KUBE_LANE_STREAM ||
-        co_streq(op->subresource, "eviction")) {
+    if (r->status != 429 || op->lane == OP_KUBE_LANE_LIST || op->lane == OP_KUBE_LANE_STREAM) {
         return false;
     }
     int64_t now = co_loop_now(op->c->loop);
@@ -319,10 +318,6 @@ void op_kube_client_free(struct op_kube_client *c) {
     co_timer_free(c->resume);
     op_kube_config_free(c->cfg);
     free(c);
-}
-
-const struct op_kube_config *op_kube_client_config(const struct op_kube_client *c) {
-    return c->cfg;
 }
 
 struct co_loop *op_kube_client_loop(const struct op_kube_client *c) {

@@ -24,14 +24,12 @@ enum op_kube_verb {
     OP_KUBE_WATCH,
     OP_KUBE_CREATE,
     OP_KUBE_UPDATE,
-    OP_KUBE_PATCH, /* see op_kube_req.patch */
+    OP_KUBE_PATCH, /* the body is a JSON merge patch */
     OP_KUBE_DELETE,
     OP_KUBE_DELETECOLLECTION,
     OP_KUBE_VERBS,
 };
 const char *op_kube_verb_name(enum op_kube_verb v); /* "get", ... as in RBAC */
-
-enum op_kube_patch { OP_KUBE_PATCH_MERGE, OP_KUBE_PATCH_JSON, OP_KUBE_PATCH_APPLY };
 
 /* Budgets apart from each other: a lane has so many requests in flight and queues the rest. */
 enum op_kube_lane {
@@ -78,19 +76,17 @@ struct op_kube_req {
     const struct op_kube_type *type;
     const char *ns;          /* NULL: all namespaces, or a cluster-scoped object */
     const char *name;        /* NULL for create, list, deletecollection */
-    const char *subresource; /* "status", "scale", "eviction"; or NULL */
+    const char *subresource; /* "status"; or NULL */
     const char *path;        /* instead of type to subresource: "/version" */
     struct op_kube_param params[OP_KUBE_PARAMS]; /* query; escaped here */
     json_t *body;                                /* serialised before op_kube_do returns; or NULL */
-    enum op_kube_patch patch;
-    const char *field_manager; /* for apply; NULL: "paddle-operator" */
-    int64_t deadline_ms;       /* from now, queueing included; 0: 30 s */
-    int64_t silence_ms;        /* CO_TIMEOUT when not a byte came for so long; 0: no matter */
-    uint64_t flow;             /* requests of one flow (a job) share a turn: a job with many
-                                  requests does not starve the others of its lane */
-    bool metadata_only;        /* the answer has metadata of objects and nothing else */
-    bool keep_text_only;       /* do not parse a good answer */
-    op_kube_done_fn done;      /* NULL: nobody cares */
+    int64_t deadline_ms;                         /* from now, queueing included; 0: 30 s */
+    int64_t silence_ms;   /* CO_TIMEOUT when not a byte came for so long; 0: no matter */
+    uint64_t flow;        /* requests of one flow (a job) share a turn: a job with many
+                             requests does not starve the others of its lane */
+    bool metadata_only;   /* the answer has metadata of objects and nothing else */
+    bool keep_text_only;  /* do not parse a good answer */
+    op_kube_done_fn done; /* NULL: nobody cares */
     void *arg;
 };
 
@@ -127,11 +123,9 @@ CO_MUST_CHECK int op_kube_client_new(struct co_loop *loop, struct op_kube_config
 void op_kube_client_free(struct op_kube_client *c);
 CO_DEFINE_CLEANUP(struct op_kube_client *, op_kube_client_free)
 
-const struct op_kube_config *op_kube_client_config(const struct op_kube_client *c);
-
 /* Starts or queues; wrong arguments come back through the callback too.
  * A 429 slows its lane down, and the request is sent again once Retry-After is over, as long as
- * its deadline allows; so it is for all but lists and evictions, where 429 means something else. */
+ * its deadline allows; so it is for all but lists, which their watch asks for again. */
 struct op_kube_op *op_kube_do(struct op_kube_client *c, const struct op_kube_req *req);
 /* The callback does not run any more.  The server may have acted all the same.  NULL allowed. */
 void op_kube_cancel(struct op_kube_op *op);
@@ -143,10 +137,9 @@ size_t op_kube_client_pending(const struct op_kube_client *c); /* queued and in 
 /* Gives back memory that only many requests at once are faster with. */
 void op_kube_client_shrink(struct op_kube_client *c);
 
-/* Delete in words.  uid, policy ("Background", "Foreground", "Orphan") may be NULL; grace
- * seconds < 0: the object's own.  The body for op_kube_req; the caller owns it. */
-json_t *op_kube_delete_options(
-    const char *uid, const char *resource_version, const char *policy, int64_t grace_seconds);
+/* The body of a delete: what the object owns goes afterwards.  uid: the precondition; NULL: none.
+ * The caller owns it. */
+json_t *op_kube_delete_options(const char *uid);
 
 /* Fills verb, type, ns, name, done, arg and a lane (LIST for lists, else WORK); the rest is
  * zero. */

@@ -114,26 +114,20 @@ static void test_verbs_become_requests(void **state) {
     struct world *w = *state;
     static const struct {
         enum op_kube_verb verb;
-        enum op_kube_patch patch;
         const char *name, *subresource;
         bool body;
         const char *expect[3];
     } rows[] = {
-        {OP_KUBE_GET, 0, "x", NULL, false, {"GET /api/v1/namespaces/d/pods/x HTTP"}},
-        {OP_KUBE_CREATE, 0, NULL, NULL, true,
+        {OP_KUBE_GET, "x", NULL, false, {"GET /api/v1/namespaces/d/pods/x HTTP"}},
+        {OP_KUBE_CREATE, NULL, NULL, true,
             {"POST /api/v1/namespaces/d/pods HTTP", "Content-Type: application/json\r\n",
                 "\r\n\r\n{\"a\":1}"}},
-        {OP_KUBE_UPDATE, 0, "x", "status", true, {"PUT /api/v1/namespaces/d/pods/x/status HTTP"}},
-        {OP_KUBE_PATCH, OP_KUBE_PATCH_MERGE, "x", NULL, true,
+        {OP_KUBE_UPDATE, "x", "status", true, {"PUT /api/v1/namespaces/d/pods/x/status HTTP"}},
+        {OP_KUBE_PATCH, "x", NULL, true,
             {"PATCH /api/v1/namespaces/d/pods/x HTTP",
                 "Content-Type: application/merge-patch+json\r\n"}},
-        {OP_KUBE_PATCH, OP_KUBE_PATCH_JSON, "x", NULL, true,
-            {"Content-Type: application/json-patch+json\r\n"}},
-        {OP_KUBE_PATCH, OP_KUBE_PATCH_APPLY, "x", NULL, true,
-            {"/pods/x?fieldManager=paddle-operator&force=true HTTP",
-                "Content-Type: application/apply-patch+yaml\r\n"}},
-        {OP_KUBE_DELETE, 0, "x", NULL, true, {"DELETE /api/v1/namespaces/d/pods/x HTTP"}},
-        {OP_KUBE_DELETECOLLECTION, 0, NULL, NULL, false,
+        {OP_KUBE_DELETE, "x", NULL, true, {"DELETE /api/v1/namespaces/d/pods/x HTTP"}},
+        {OP_KUBE_DELETECOLLECTION, NULL, NULL, false,
             {"DELETE /api/v1/namespaces/d/pods HTTP", "User-Agent: paddle-operator/"}},
     };
     struct fake_step steps[CO_ARRAY_LEN(rows)];
@@ -146,7 +140,6 @@ static void test_verbs_become_requests(void **state) {
         struct op_kube_req req =
             op_kube_req_for(rows[i].verb, &pods, "d", rows[i].name, on_done, w);
         req.subresource = rows[i].subresource;
-        req.patch = rows[i].patch;
         req.body = rows[i].body ? body : NULL;
         (void)op_kube_do(w->client, &req);
         until_calls(w, (int)i + 1);

@@ -2,22 +2,16 @@
 #include "common/parse.h"
 #include "operator/kube/client.h"
 
-json_t *op_kube_delete_options(
-    const char *uid, const char *resource_version, const char *policy, int64_t grace_seconds) {
+json_t *op_kube_delete_options(const char *uid) {
     json_t *o = json_object();
     co_json_set(o, "kind", json_string("DeleteOptions"));
     co_json_set(o, "apiVersion", json_string("v1"));
-    if (uid || resource_version) {
+    if (uid) {
         json_t *p = json_object();
-        co_json_set(p, "uid", uid ? co_json_string(uid) : NULL);
-        co_json_set(
-            p, "resourceVersion", resource_version ? co_json_string(resource_version) : NULL);
+        co_json_set(p, "uid", co_json_string(uid));
         co_json_set(o, "preconditions", p);
     }
-    co_json_set(o, "propagationPolicy", policy ? co_json_string(policy) : NULL);
-    if (grace_seconds >= 0) {
-        co_json_set(o, "gracePeriodSeconds", json_integer(grace_seconds));
-    }
+    co_json_set(o, "propagationPolicy", json_string("Background"));
     return o;
 }
 

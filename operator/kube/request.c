@@ -24,24 +24,10 @@ static int build_path(struct op_kube_op *op, const struct op_kube_req *req, stru
     for (size_t i = 0; !rc && i < OP_KUBE_PARAMS && req->params[i].key; i++) {
         rc = op_kube_query_add(&b, &first, req->params[i].key, req->params[i].value, err);
     }
-    if (!rc && req->verb == OP_KUBE_PATCH && req->patch == OP_KUBE_PATCH_APPLY) {
-        const char *who = req->field_manager ? req->field_manager : "paddle-operator";
-        rc = op_kube_query_add(&b, &first, "fieldManager", who, err);
-        rc = rc ? rc : op_kube_query_add(&b, &first, "force", "true", err);
-    }
     if (!rc) {
         op->path = co_buf_take(&b);
     }
     return rc;
-}
-
-static const char *content_type(const struct op_kube_req *req) {
-    static const char *const patches[] = {
-        [OP_KUBE_PATCH_MERGE] = "application/merge-patch+json",
-        [OP_KUBE_PATCH_JSON] = "application/json-patch+json",
-        [OP_KUBE_PATCH_APPLY] = "application/apply-patch+yaml",
-    };
-    return req->verb == OP_KUBE_PATCH ? patches[req->patch] : "application/json";
 }
 
 static int check_room(const struct op_kube_op *op, struct co_err *err) {
@@ -80,7 +66,8 @@ struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube
         .lane = lane,
         .flow = (unsigned)(req->flow % OP_KUBE_FLOWS),
         .verb = req->verb,
-        .content_type = content_type(req),
+        .content_type =
+            req->verb == OP_KUBE_PATCH ? "application/merge-patch+json" : "application/json",
         .created = now,
         .deadline = ms ? now + ms : 0,
         .silence_ms = req->silence_ms,

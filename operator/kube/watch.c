@@ -42,7 +42,7 @@ struct op_kube_watch {
     struct op_kube_client *c;
     struct co_loop *loop;
     struct op_kube_watch_opts opts;
-    char *ns, *label_selector, *field_selector;
+    char *ns, *label_selector;
     enum watch_state state;
     struct op_kube_op *op;
     struct co_timer *timer;
@@ -77,7 +77,6 @@ static void set_state(struct op_kube_watch *w, enum watch_state s) {
 static void watch_free(struct op_kube_watch *w) {
     free(w->ns);
     free(w->label_selector);
-    free(w->field_selector);
     free(w->version);
     free(w->next_page);
     op_kube_frame_done(&w->frame);
@@ -354,7 +353,6 @@ static void begin_list(struct op_kube_watch *w) {
     req.keep_text_only = true; /* parsed item by item */
     add_param(&req, "limit", limit);
     add_param(&req, "labelSelector", w->label_selector);
-    add_param(&req, "fieldSelector", w->field_selector);
     add_param(&req, "continue", w->next_page);
     if (!w->next_page) {
         w->stats.lists++;
@@ -560,7 +558,6 @@ static void begin_stream(struct op_kube_watch *w) {
     add_param(&req, "resourceVersion", w->version);
     add_param(&req, "timeoutSeconds", timeout);
     add_param(&req, "labelSelector", w->label_selector);
-    add_param(&req, "fieldSelector", w->field_selector);
     w->stats.watches++;
     w->told = false;
     w->opened = w->heard = co_loop_now(w->loop);
@@ -617,7 +614,6 @@ struct op_kube_watch *op_kube_watch_new(
     w->opts = *opts;
     w->ns = copy(opts->ns);
     w->label_selector = copy(opts->label_selector);
-    w->field_selector = copy(opts->field_selector);
     w->opts.page = opts->page > 0 ? opts->page : PAGE;
     w->opts.backoff_min_ms = or_default(opts->backoff_min_ms, BACKOFF_MIN_MS);
     w->opts.backoff_max_ms = or_default(opts->backoff_max_ms, BACKOFF_MAX_MS);

@@ -37,7 +37,6 @@ struct op_kube_watch_opts {
     const struct op_kube_type *type;     /* borrowed, static */
     const char *ns;                      /* NULL: all namespaces; copied */
     const char *label_selector;          /* or NULL; copied */
-    const char *field_selector;          /* or NULL; copied */
     int page;                            /* objects a page; 0: 1000 */
     const struct op_kube_watch_ops *ops; /* borrowed, static */
     void *arg;
