@@ -21,6 +21,9 @@ enum {
      * first.  Nobody waits longer than this for one that takes its time. */
     STARTING_MAX = 32,
     STARTING_MS = 3000,
+    /* So many looks go on at a time: each keeps a job's tree, and a plan, until its status is
+     * written; what waits here costs nothing and is planned with what was seen meanwhile. */
+    BUSY_MAX = 96,
 };
 
 struct line {
@@ -138,7 +141,7 @@ void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
     q->busy--;
     q->beginning -= place->beginning;
     place->busy = place->beginning = false;
-    if (q->fresh.head) { /* it may have waited for this one's end */
+    if (q->waiting) { /* for this one's end, perhaps */
         arm(q);
     }
     if (ask_at_ms) {
@@ -171,6 +174,9 @@ static bool may_begin(struct op_queue *q) {
 
 /* The next one in turn; NULL: none, or none that may begin yet. */
 static struct op_queued *take(struct op_queue *q) {
+    if (q->busy >= BUSY_MAX) {
+        return NULL;
+    }
     struct line *l = may_begin(q) ? &q->fresh : &q->begun;
     struct op_queued *place = l->head;
     if (place) {

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { BEGINNERS = 64, BEGINNERS_MIN = 4, STARTERS = 32, MANY = 70 };
+enum { BEGINNERS = 64, BEGINNERS_MIN = 4, STARTERS = 32, MANY = 70, LOOKS = 96, PLACES = 100 };
 
 struct world {
     struct co_loop *loop;
@@ -15,7 +15,7 @@ struct world {
     struct op_metrics *metrics;
     struct op_load load;
     struct op_queue *queue;
-    struct op_queued place[MANY];
+    struct op_queued place[PLACES];
     size_t n, freed;
     bool looks_go_on;  /* each look that is served goes on until the test ends it */
     char served[1024]; /* names, each with a space behind it */
@@ -206,6 +206,23 @@ static void nobody_is_kept_when_the_server_has_time(void **state) {
     assert_int_equal(w->n_served, MANY);
 }
 
+static void so_many_looks_go_on_at_a_time(void **state) {
+    struct world *w = *state;
+    w->looks_go_on = true;
+    for (int i = 0; i < PLACES; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "j%d", i);
+        op_queue_ask(job(w, name, true));
+    }
+    settle(w);
+    assert_int_equal(op_queue_busy(w->queue), LOOKS);
+    assert_int_equal(op_queue_waiting(w->queue), PLACES - LOOKS);
+    op_queue_end(&w->place[LOOKS - 1], 0);
+    settle(w);
+    assert_int_equal(op_queue_busy(w->queue), LOOKS);
+    assert_true(w->place[LOOKS].busy);
+}
+
 static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
     struct world *w = *state;
     struct op_queued *a = job(w, "a", true);
@@ -296,6 +313,8 @@ int main(void) {
         T(few_begin_at_a_time_when_the_server_is_busy),
         T(then_begun_jobs_run_before_the_next_ones_begin),
         T(nobody_is_kept_when_the_server_has_time),
+
+        T(so_many_looks_go_on_at_a_time),
         T(what_is_asked_for_during_a_look_comes_after_it),
         T(an_entry_stays_in_the_store_until_its_look_is_over),
         T(the_sooner_of_two_wishes_wins),
