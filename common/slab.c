@@ -9,6 +9,18 @@
 
 enum { PAGE = 4096, REGION_PAGES = 256 };
 
+/* gcc's word for AddressSanitizer, and clang's. */
+#if defined(__SANITIZE_ADDRESS__)
+#define WATCHED true
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define WATCHED true
+#endif
+#endif
+#ifndef WATCHED
+#define WATCHED false
+#endif
+
 struct block {
     struct block *next;
 };
@@ -30,11 +42,7 @@ static bool is_full(const struct co_slab_page *p) {
 }
 
 static bool from_malloc(size_t size) {
-#ifdef __SANITIZE_ADDRESS__
-    return true;
-#else
-    return size > CO_SLAB_MAX;
-#endif
+    return WATCHED || size > CO_SLAB_MAX;
 }
 
 static size_t row_of(size_t size) {

@@ -14,9 +14,9 @@
 #include <time.h>
 
 enum {
-    RETRY_MS = 5000,        /* a look at a job that failed for its own reasons */
-    CALM_MS = 8000,         /* without a look: events have been told, too */
-    CALM_MAX_MS = 60 * 1000 /* where there is always a look */
+    RETRY_MS = 5000,     /* a look at a job that failed for its own reasons */
+    CALM_MS = 8000,      /* without a look: events have been told, too */
+    CALM_MAX_MS = 10000, /* where there is always a look */
 };
 
 /* What the controller keeps about an entry; entry->work. */
