@@ -85,7 +85,8 @@ class Shells:
 
     def start(self, i, script):
         out = self.home / f"shell{len(self.list)}"
-        script = f"mkdir -p {self.dir}; cd {self.dir}; {script}"
+        # One stream: kubectl does not keep two in order.
+        script = f"exec 2>&1; mkdir -p {self.dir}; cd {self.dir}; {script}"
         p = subprocess.Popen([CACHE / "kubernetes-v1.35.4/kubectl", "--kubeconfig", STATE / "kubeconfig", "-n", self.hosts.name, "exec",
                               f"host-{i}", "--", "sh", "-ec", script], stdout=out.open("w"), stderr=subprocess.STDOUT)
         self.list.append((p, out))
