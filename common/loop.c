@@ -34,7 +34,11 @@ struct co_loop {
     struct handle open; /* ring of handles not yet freed */
     bool running;
     bool stopped;
-    bool in_timers; /* a timer's callback is running */
+    /* Timers without a delay, oldest first: no need of libuv's heap, and of a wait of 1 ms for one
+     * that is armed by another. */
+    uv_idle_t idle; /* active while there are some */
+    struct co_timer *soon_first, *soon_last;
+    unsigned turn;
     pthread_mutex_t lock;
     struct post *first, **last; /* guarded by lock */
 };
@@ -43,6 +47,9 @@ struct co_timer {
     struct handle h;
     void (*fn)(void *arg);
     void *arg;
+    struct co_timer *soon_prev, *soon_next;
+    bool soon;     /* in co_loop.soon_* */
+    unsigned turn; /* in which it got there */
 };
 
 struct co_poll {
@@ -125,6 +132,8 @@ int co_loop_new(struct co_loop **ret, struct co_err *err) {
         free(l);
         return co_err_errno(err, -r, "cannot start an event loop");
     }
+    (void)uv_idle_init(&l->uv, &l->idle);
+    l->idle.data = l;
     l->async.data = l;
     uv_unref((uv_handle_t *)&l->async);
     pthread_mutex_init(&l->lock, NULL);
@@ -253,41 +262,73 @@ struct co_timer *co_timer_new(struct co_loop *l, void (*fn)(void *arg), void *ar
     return t;
 }
 
+static void soon_add(struct co_timer *t) {
+    struct co_loop *l = t->h.loop;
+    t->soon = true;
+    t->turn = l->turn;
+    t->soon_next = NULL;
+    t->soon_prev = l->soon_last;
+    *(l->soon_last ? &l->soon_last->soon_next : &l->soon_first) = t;
+    l->soon_last = t;
+}
+
+static void soon_remove(struct co_timer *t) {
+    struct co_loop *l = t->h.loop;
+    if (t->soon) {
+        *(t->soon_prev ? &t->soon_prev->soon_next : &l->soon_first) = t->soon_next;
+        *(t->soon_next ? &t->soon_next->soon_prev : &l->soon_last) = t->soon_prev;
+        t->soon = false;
+    }
+}
+
+/* Those that are armed meanwhile have their turn behind the next look at descriptors. */
+static void run_soon(uv_idle_t *uv) {
+    struct co_loop *l = uv->data;
+    struct co_timer *t;
+    l->turn++;
+    while ((t = l->soon_first) && t->turn != l->turn) {
+        soon_remove(t);
+        t->fn(t->arg);
+    }
+    if (!l->soon_first) {
+        (void)uv_idle_stop(&l->idle);
+    }
+}
+
 static void on_timer(uv_timer_t *uv) {
     struct co_timer *t = uv->data;
-    struct co_loop *l = t->h.loop;
-    l->in_timers = true;
     t->fn(t->arg);
-    l->in_timers = false;
 }
 
 void co_timer_start(struct co_timer *t, int64_t delay_ms) {
     struct co_loop *l = t->h.loop;
     assert(!t->h.closing);
-    int64_t delay = delay_ms > 0 ? delay_ms : 0;
+    co_timer_stop(t);
+    if (delay_ms <= 0) {
+        soon_add(t);
+        (void)uv_idle_start(&l->idle, run_soon);
+        return;
+    }
     /* libuv counts from the start of the turn, which may be long ago. */
     int64_t late = co_now_ms() - co_loop_now(l);
-    if (delay > 0 && late > 0 && delay <= INT64_MAX - late) {
-        delay += late;
+    if (late > 0 && delay_ms <= INT64_MAX - late) {
+        delay_ms += late;
     }
-    /* libuv runs due timers until none is left: one that re-arms itself with 0 would keep
-     * everything else waiting for ever. */
-    if (delay == 0 && l->in_timers) {
-        delay = 1;
-    }
-    (void)uv_timer_start(&t->h.uv.timer, on_timer, (uint64_t)delay, 0);
+    (void)uv_timer_start(&t->h.uv.timer, on_timer, (uint64_t)delay_ms, 0);
 }
 
 void co_timer_stop(struct co_timer *t) {
+    soon_remove(t);
     (void)uv_timer_stop(&t->h.uv.timer);
 }
 
 bool co_timer_armed(const struct co_timer *t) {
-    return uv_is_active(&t->h.uv.any) != 0;
+    return t->soon || uv_is_active(&t->h.uv.any) != 0;
 }
 
 void co_timer_free(struct co_timer *t) {
     if (t) {
+        soon_remove(t);
         handle_free(&t->h);
     }
 }

@@ -39,7 +39,8 @@ int64_t co_wall_ms(void);                     /* the same clock, finer */
 void co_loop_post(struct co_loop *l, void (*fn)(void *arg), void *arg);
 
 /* One-shot timers; re-arming replaces.  Free stops.  A delay counts from the call; 0 (or less) is
- * the next turn, or 1 ms from inside a timer's callback, so that nothing starves. */
+ * at once after this callback; what is armed so by one armed so has its turn behind the descriptors
+ * that are ready, so that nothing starves. */
 struct co_timer *co_timer_new(struct co_loop *l, void (*fn)(void *arg), void *arg);
 void co_timer_start(struct co_timer *t, int64_t delay_ms);
 void co_timer_stop(struct co_timer *t);
