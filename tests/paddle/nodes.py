@@ -90,6 +90,11 @@ class Nodes:
     def paddles(self, version, *words, ip=None, env={}):
         return self._start([self.python(version), "-m", "paddle.distributed.launch"], words, ip, env)
 
+    def program(self, command, env):
+        """Another program than a launcher; what it says is in said()."""
+        self.list.append(Node(command, env, f"n{len(self.list)}"))
+        return self.list[-1]
+
     def story(self):
         files = [f for n in self.list for f in [n.out, *sorted(n.log_dir.glob("*erlog.*"))] if f.exists()]
         return "\n".join(f"---- {f}, its end\n" + "\n".join(text(f).splitlines()[-TAIL:]) for f in files)

@@ -1,7 +1,7 @@
 """Parameter servers and rpc of Paddle 2.6.2, the last whose wheel for CPUs has them."""
 import pytest
 
-from nodes import PROGRAMS, free_port
+from nodes import BIN, PROGRAMS, free_port
 
 VERSION = "2.6.2"
 TRAINED = r"^worker \d of \d, servers \d: trained$"
@@ -50,6 +50,37 @@ def test_pods_of_a_job_with_servers(nodes):
         assert f"worker {i} of 2, servers 1: trained" in w.said(), nodes.story()
     first.p.terminate()                                  # the operator, when all workers are done
     nodes.finish([15], nodes=[first])
+
+
+def by_hand(nodes, role, ip, port, env):
+    """One process as the document of PaddleRec starts it, with what 2.6.2 asks for beyond that: a trainer's address."""
+    env = {"TRAINING_ROLE": role, "POD_IP": ip, "PADDLE_PORT": str(port), "PADDLE_TRAINERS_NUM": "2", **env}
+    return nodes.program([BIN / "paddlerun", "exec", "--", nodes.python(VERSION), "-u", PROGRAMS / "wide_and_deep.py"], env)
+
+
+def test_servers_and_trainers_by_hand(nodes):
+    """Two servers and two trainers, each told its part by variables; paddlerun is the first process of each."""
+    port, other = free_port(), free_port()
+    lists = {"PADDLE_PSERVERS_IP_PORT_LIST": f"127.0.0.1:{port},127.0.0.2:{port}",
+             "PADDLE_TRAINER_ENDPOINTS": f"127.0.0.1:{other},127.0.0.2:{other}"}
+    servers = [by_hand(nodes, "PSERVER", f"127.0.0.{i + 1}", port, lists) for i in range(2)]
+    workers = [by_hand(nodes, "TRAINER", f"127.0.0.{i + 1}", other, {**lists, "PADDLE_TRAINER_ID": str(i)}) for i in range(2)]
+    nodes.finish(nodes=workers)
+    for i, w in enumerate(workers):
+        assert f"worker {i} of 2, servers 2: trained" in w.said(), nodes.story()
+    for s in servers:                                    # Ctrl-C in the document
+        s.p.terminate()
+    nodes.finish([143, 143], nodes=servers)
+
+
+def test_mpirun_starts_the_launchers(nodes):
+    """One a node, which meet at the first; each starts a server and a trainer."""
+    words = ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "-n", "2", BIN / "paddlerun", "launch", "--run_mode", "ps",
+             "--nnodes", "2", "--master", f"127.0.0.1:{free_port()}", "--log_dir", "", PROGRAMS / "wide_and_deep.py"]
+    job = nodes.program(words, {"PADDLERUN_PYTHON": nodes.python(VERSION), "POD_IP": "127.0.0.1"})
+    nodes.finish()
+    for i in range(2):
+        assert f"worker {i} of 2, servers 2: trained" in job.said(), nodes.story()
 
 
 @pytest.mark.parametrize("more", [[], ["--nnodes", "2"]])
