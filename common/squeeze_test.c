@@ -17,8 +17,8 @@ static const char like[] = "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\"
 static char *repeated(const char *part, size_t n) {
     size_t len = strlen(part);
     char *text = co_xcalloc(n * len + 1, 1);
-    for (size_t i = 0; i < n; i++) {
-        memcpy(text + i * len, part, len);
+    for (size_t i = 0; i < n * len; i++) {
+        text[i] = part[i % len];
     }
     return text;
 }

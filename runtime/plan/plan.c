@@ -272,7 +272,7 @@ static int complete(const struct rt_job *j, struct rt_plan *p, struct co_err *er
     if (!p->master && p->endpoints[RT_SEAT_TRAINER].n && j->mode != RT_MODE_PS) {
         p->master = co_xstrdup(p->endpoints[RT_SEAT_TRAINER].item[0]);
     }
-    if (!p->gloo && j->mode == RT_MODE_PS) {
+    if (!p->gloo && j->mode == RT_MODE_PS && p->endpoints[RT_SEAT_SERVER].n) {
         const struct rt_options *o = j->options;
         int64_t http = o->number[RT_OPT_HTTP_PORT];
         struct co_hostport hp = {.port = 0};
