@@ -3,7 +3,7 @@
     tests/run e2e                                   all, as root
     E2E_KEEP=1 build/venv/bin/python -m pytest tests/e2e -k quota
                                                     some; the cluster stays for the next time
-    E2E_SEED=n                                      the same random moments again
+    TEST_SEED=n                                     those random moments instead of the usual ones; random: any
     deploy/local/down /var/tmp/paddlejob-e2e        the end of a cluster that was kept
 """
 import os
@@ -51,7 +51,8 @@ def space(cluster, request):
 
 @pytest.fixture
 def seed():
-    """Random, printed, and the same again with E2E_SEED."""
-    n = int(os.environ.get("E2E_SEED", random.SystemRandom().randrange(10 ** 6)))
-    say(f"\n  seed {n} (again: E2E_SEED={n})")
+    """The same in every run; TEST_SEED=random looks elsewhere, a number again."""
+    asked = os.environ.get("TEST_SEED", "1")
+    n = random.SystemRandom().randrange(10 ** 6) if asked == "random" else int(asked)
+    say(f"\n  seed {n} (again: TEST_SEED={n})")
     return n
