@@ -35,7 +35,7 @@ def test_requests_of_one_job_and_silence_afterwards(space):
     _, offset = c.requests()
     space.create(make("cost", worker=role("sleep 2", 2), ps=role(SERVE_BRIEFLY, 2), cleanPodPolicy="Never"))
     space.wait_completed("cost", 60)
-    wait("events written", 10, lambda: len(space.events("cost")) >= 2)
+    wait("the last event", 30, lambda: any(e.reason == "Completed" for e in space.events("cost")))
 
     def mine():
         rows, end = c.requests(offset)
