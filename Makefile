@@ -55,7 +55,6 @@ pkgs_operator/kube          := libcurl
 pkgs_runtime/rpc            := grpc libprotobuf-c
 pkgs_runtime/ckpt           := libxxhash
 pkgs_runtime/rendezvous     := zlib
-pkgs_runtime/launch         := libuv
 pkgs_examples/nn            := -ldnnl
 
 # Loops over tensors: vectorised, square roots included (nobody there asks math for errno).

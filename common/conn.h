@@ -1,5 +1,5 @@
 /* A TCP connection to a server on the loop, plain or with TLS (by GnuTLS, in no other file).
- * Names are looked up in libuv's threads; all addresses of a name are tried in turn.  Callbacks
+ * Names are looked up in threads; all addresses of a name are tried in turn.  Callbacks
  * never run inside co_conn_open. */
 #pragma once
 
@@ -32,7 +32,8 @@ void co_conn_send(struct co_conn *c, const void *data, size_t len);
 void co_conn_close(struct co_conn *c); /* NULL allowed; safe inside its callbacks */
 
 /* Looks a name up: fn once, with CO_NOTFOUND or a list that is valid until it returns.  A numeric
- * address needs no thread. */
+ * address needs no thread; the thread of another is not waited for, neither by co_lookup_cancel nor
+ * at the process's end. */
 struct addrinfo;
 struct co_lookup;
 struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t port,

@@ -1,79 +1,117 @@
 #include "common/conn.h"
 
 #include <netdb.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
-#include <uv.h>
+#include <sys/eventfd.h>
 
+/* getaddrinfo cannot be cut short, and a resolver that does not answer holds it for half a minute:
+ * it runs in a thread of its own, which a loop that ends does not wait for. */
 struct co_lookup {
-    uv_getaddrinfo_t uv;
-    struct co_timer *now; /* for a numeric address, which is known already */
+    atomic_int owners; /* the loop's side and the thread */
+    char *host, port[8];
+    int done; /* an eventfd: list and status are there */
     struct addrinfo *list;
-    char *host;
+    int status; /* getaddrinfo's */
+    /* the loop's side */
+    struct co_poll *poll; /* of done */
+    struct co_timer *now; /* of what is known already: a numeric address, no thread to be had */
     void (*fn)(void *arg, const struct addrinfo *list, const struct co_err *err);
     void *arg;
 };
 
-static void lookup_free(struct co_lookup *q) {
-    co_timer_free(q->now);
+static void disown(struct co_lookup *q) {
+    if (atomic_fetch_sub(&q->owners, 1) > 1) {
+        return;
+    }
     if (q->list) {
         freeaddrinfo(q->list);
     }
+    co_closep(&q->done);
     free(q->host);
     free(q);
 }
 
-static void tell(struct co_lookup *q, const struct addrinfo *list, const char *why) {
-    struct co_err err = {0};
-    if (!list) {
-        (void)co_err_set(&err, CO_NOTFOUND, "cannot find host %s: %s", q->host, why);
-    }
-    if (q->fn) {
-        q->fn(q->arg, list, &err);
-    }
+static int ask(struct co_lookup *q, int flags) {
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
+    return getaddrinfo(q->host, q->port, &hints, &q->list);
 }
 
-static void on_numeric(void *arg) {
+static void *thread(void *arg) {
     struct co_lookup *q = arg;
-    tell(q, q->list, "");
-    lookup_free(q);
+    q->status = ask(q, AI_ADDRCONFIG);
+    (void)eventfd_write(q->done, 1);
+    disown(q);
+    return NULL;
 }
 
-static void on_found(uv_getaddrinfo_t *uv, int status, struct addrinfo *list) {
-    struct co_lookup *q = uv->data;
-    tell(q, status == 0 ? list : NULL, status ? uv_strerror(status) : "no address");
-    uv_freeaddrinfo(list);
-    lookup_free(q);
+/* Signals are for the loop's thread. */
+static int start_thread(struct co_lookup *q) {
+    pthread_attr_t detached;
+    pthread_t id;
+    sigset_t all, before;
+    sigfillset(&all);
+    (void)pthread_attr_init(&detached);
+    (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    atomic_store(&q->owners, 2);
+    int r = pthread_create(&id, &detached, thread, q);
+    if (r) {
+        atomic_store(&q->owners, 1);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    (void)pthread_attr_destroy(&detached);
+    return r;
+}
+
+static void tell(void *arg) {
+    struct co_lookup *q = arg;
+    struct co_err err = {0};
+    if (!q->list) {
+        (void)co_err_set(
+            &err, CO_NOTFOUND, "cannot find host %s: %s", q->host, gai_strerror(q->status));
+    }
+    q->fn(q->arg, q->list, &err);
+    co_lookup_cancel(q);
+}
+
+static void on_done(void *arg, int events) {
+    struct co_lookup *q = arg;
+    eventfd_t n;
+    (void)events;
+    (void)eventfd_read(q->done, &n);
+    tell(q);
 }
 
 struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t port,
     void (*fn)(void *arg, const struct addrinfo *list, const struct co_err *err), void *arg) {
     struct co_lookup *q = co_xcalloc(1, sizeof(*q));
+    atomic_init(&q->owners, 1);
     q->fn = fn;
     q->arg = arg;
-    q->uv.data = q;
     q->host = co_xstrdup(host);
-    char text[8];
-    (void)snprintf(text, sizeof(text), "%u", port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
-    bool numeric = getaddrinfo(host, text, &hints, &q->list) == 0;
-    hints.ai_flags = AI_ADDRCONFIG;
-    if (!numeric && uv_getaddrinfo(co_loop_uv(l), &q->uv, on_found, host, text, &hints) == 0) {
-        return q;
+    (void)snprintf(q->port, sizeof(q->port), "%u", port);
+    q->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (ask(q, AI_NUMERICHOST)) {
+        q->status = EAI_AGAIN; /* what stays where no thread can be had */
+        if (q->done >= 0 && co_poll_new(l, q->done, on_done, q, &q->poll, NULL) == 0) {
+            co_poll_set(q->poll, CO_POLL_IN);
+            if (start_thread(q) == 0) {
+                return q;
+            }
+        }
     }
-    q->now = co_timer_new(l, on_numeric, q);
+    q->now = co_timer_new(l, tell, q);
     co_timer_start(q->now, 0);
     return q;
 }
 
 void co_lookup_cancel(struct co_lookup *q) {
-    if (!q) {
-        return;
+    if (q) {
+        co_timer_free(q->now);
+        co_poll_free(q->poll);
+        disown(q);
     }
-    if (q->now) {
-        lookup_free(q);
-        return;
-    }
-    q->fn = NULL; /* libuv tells the end of its request in any case */
-    (void)uv_cancel((uv_req_t *)&q->uv);
 }

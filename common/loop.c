@@ -249,10 +249,6 @@ void co_loop_post(struct co_loop *l, void (*fn)(void *arg), void *arg) {
     pthread_mutex_unlock(&l->lock);
 }
 
-struct uv_loop_s *co_loop_uv(struct co_loop *l) {
-    return &l->uv;
-}
-
 struct co_timer *co_timer_new(struct co_loop *l, void (*fn)(void *arg), void *arg) {
     struct co_timer *t = co_xcalloc(1, sizeof(*t));
     t->fn = fn;

@@ -1,5 +1,5 @@
 /* The event loop: timers, file descriptors, signals, work posted from other threads.  By libuv,
- * which no other file of common/ or operator/ sees.  Everything here belongs to the thread that
+ * which no other file sees.  Everything here belongs to the thread that
  * runs the loop, except co_loop_post.  Callbacks never run inside the call that armed them. */
 #pragma once
 
@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct uv_loop_s;
 struct co_loop;
 struct co_timer;
 struct co_poll;
@@ -63,6 +62,3 @@ CO_MUST_CHECK int co_signal_new(struct co_loop *l, int signo, void (*fn)(void *a
 void co_signal_free(struct co_signal *s); /* NULL allowed; safe inside its own callback */
 /* Ignored now, as nohup leaves SIGHUP: whoever was started so must not end by it. */
 bool co_signal_ignored(int signo);
-
-/* libuv's loop, for runtime/launch only, which starts child processes on it. */
-struct uv_loop_s *co_loop_uv(struct co_loop *l);

@@ -1,0 +1,108 @@
+#include "common/conn.h"
+
+#include <netdb.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* This program's resolver: it knows "there", and tells of "slow" when it is let. */
+static sem_t let, freed;
+
+int getaddrinfo(const char *restrict host, const char *restrict port,
+    const struct addrinfo *restrict hints, struct addrinfo **restrict ret) {
+    (void)port;
+    bool slow = strcmp(host, "slow") == 0;
+    if (hints->ai_flags & AI_NUMERICHOST || (!slow && strcmp(host, "there") != 0)) {
+        return EAI_NONAME;
+    }
+    if (slow) {
+        (void)sem_wait(&let);
+    }
+    *ret = co_xcalloc(1, sizeof(**ret));
+    return 0;
+}
+
+void freeaddrinfo(struct addrinfo *list) {
+    free(list);
+    (void)sem_post(&freed);
+}
+
+struct told {
+    struct co_loop *loop;
+    int n;
+    bool found;
+    struct co_err err;
+};
+
+static void on_lookup(void *arg, const struct addrinfo *list, const struct co_err *err) {
+    struct told *t = arg;
+    t->n++;
+    t->found = list != NULL;
+    t->err = *err;
+    co_loop_stop(t->loop);
+}
+
+static void a_name_is_told_of_once(void **state) {
+    (void)state;
+    static const struct {
+        const char *host, *error; /* NULL: found */
+    } rows[] = {
+        {"there", NULL},
+        {"nowhere", "cannot find host nowhere: Name or service not known"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct told t = {.n = 0};
+        assert_int_equal(co_loop_new(&t.loop, NULL), 0);
+        (void)co_lookup_start(t.loop, rows[i].host, 80, on_lookup, &t);
+        assert_int_equal(t.n, 0);
+        co_loop_run(t.loop);
+        co_loop_free(t.loop);
+        assert_int_equal(t.n, 1);
+        assert_int_equal(t.found, rows[i].error == NULL);
+        assert_string_equal(t.err.msg, rows[i].error ? rows[i].error : "");
+    }
+    assert_int_equal(sem_wait(&freed), 0);
+}
+
+/* A program that is told to stop stops at once, however long the resolver takes. */
+static void a_loop_that_ends_leaves_the_resolver_alone(void **state) {
+    (void)state;
+    struct told t = {.n = 0};
+    assert_int_equal(co_loop_new(&t.loop, NULL), 0);
+    struct co_lookup *q = co_lookup_start(t.loop, "slow", 80, on_lookup, &t);
+    co_lookup_cancel(q);
+    co_loop_free(t.loop);
+    assert_int_equal(sem_trywait(&freed), -1);
+    assert_int_equal(sem_post(&let), 0);
+    assert_int_equal(sem_wait(&freed), 0); /* by its thread */
+    assert_int_equal(t.n, 0);
+}
+
+static void a_lookup_given_up_when_it_is_known_is_not_told(void **state) {
+    (void)state;
+    struct told t = {.n = 0};
+    assert_int_equal(co_loop_new(&t.loop, NULL), 0);
+    struct co_lookup *q = co_lookup_start(t.loop, "slow", 80, on_lookup, &t);
+    assert_int_equal(sem_post(&let), 0);
+    co_lookup_cancel(q);
+    co_loop_turn(t.loop);
+    co_loop_free(t.loop);
+    assert_int_equal(sem_wait(&freed), 0);
+    assert_int_equal(t.n, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_name_is_told_of_once),
+        cmocka_unit_test(a_loop_that_ends_leaves_the_resolver_alone),
+        cmocka_unit_test(a_lookup_given_up_when_it_is_known_is_not_told),
+    };
+    (void)alarm(60);
+    assert_int_equal(sem_init(&let, 0, 0) | sem_init(&freed, 0, 0), 0);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
