@@ -116,7 +116,12 @@ static int names_add(
     struct rt_names *l, const char *name, const char *text, size_t len, struct co_err *err) {
     static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:";
     CO_AUTOFREE char *host = co_xstrndup(text, len);
-    if (!*host || len > CO_HOST_MAX - 1 || *host == '-' || strspn(host, good) != len) {
+    if (len > CO_HOST_MAX - 1) {
+        return co_err_set(err, CO_INVALID,
+            "%s: \"%.60s...\" is no host: %zu characters, expected at most %d", name, host, len,
+            CO_HOST_MAX - 1);
+    }
+    if (!*host || *host == '-' || strspn(host, good) != len) {
         return co_err_set(err, CO_INVALID, "%s: \"%.60s\" is no host", name, host);
     }
     for (size_t i = 0; i < l->n; i++) {
@@ -166,7 +171,7 @@ int rt_machines_read(const char *name, const char *text, struct rt_names *ret, s
 /* "01-03": every number with the leading zeros of the first. */
 static int add_range(struct rt_names *l, const char *name, const char *prefix, size_t n_prefix,
     const char *range, size_t len, struct co_err *err) {
-    char text[64], host[CO_HOST_MAX];
+    char text[64];
     int from = 0, to = 0, used = 0, width = 0;
     (void)snprintf(text, sizeof(text), "%.*s", (int)len, range);
     if (len < sizeof(text) && sscanf(text, "%9d%n-%9d%n", &from, &width, &to, &used) == 1) {
@@ -178,8 +183,8 @@ static int add_range(struct rt_names *l, const char *name, const char *prefix, s
     }
     int r = 0;
     for (int i = from; !r && i <= to; i++) {
-        int n = snprintf(host, sizeof(host), "%.*s%0*d", (int)n_prefix, prefix, width, i);
-        r = names_add(l, name, host, (size_t)n < sizeof(host) ? (size_t)n : sizeof(host) - 1, err);
+        CO_AUTOFREE char *host = co_xasprintf("%.*s%0*d", (int)n_prefix, prefix, width, i);
+        r = names_add(l, name, host, strlen(host), err);
     }
     return r;
 }
@@ -214,7 +219,7 @@ int rt_nodelist_read(const char *name, const char *text, struct rt_names *ret, s
 
 int rt_pods_name(
     const char *fqdn, uint32_t rank, uint32_t size, struct rt_names *ret, struct co_err *err) {
-    char number[16], host[CO_HOST_MAX];
+    char number[16];
     struct rt_names l = {.n = 0};
     int n = snprintf(number, sizeof(number), "-%u", rank);
     size_t first = strcspn(fqdn, ".");
@@ -225,10 +230,8 @@ int rt_pods_name(
     }
     int r = 0;
     for (uint32_t i = 0; !r && i < size; i++) {
-        n = snprintf(host, sizeof(host), "%.*s-%u%s", (int)(at - fqdn), fqdn, i, fqdn + first);
-        r = (size_t)n < sizeof(host)
-                ? names_add(&l, "host name", host, (size_t)n, err)
-                : co_err_set(err, CO_INVALID, "the host name \"%.100s\" is too long", fqdn);
+        CO_AUTOFREE char *host = co_xasprintf("%.*s-%u%s", (int)(at - fqdn), fqdn, i, fqdn + first);
+        r = names_add(&l, "host name", host, strlen(host), err);
     }
     return finish(&l, r, ret);
 }

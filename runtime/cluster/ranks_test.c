@@ -100,6 +100,13 @@ static int pods(const char *name, const char *text, struct rt_names *ret, struct
     return rt_pods_name(text, 1, 3, ret, err);
 }
 
+/* 248 characters. */
+#define LONG                                                                                       \
+    "n123456789012345678901234567890.n123456789012345678901234567890."                             \
+    "n123456789012345678901234567890.n123456789012345678901234567890."                             \
+    "n123456789012345678901234567890.n123456789012345678901234567890."                             \
+    "n123456789012345678901234567890.n12345678901234567890123"
+
 static const struct {
     int (*read)(const char *name, const char *text, struct rt_names *ret, struct co_err *err);
     const char *text, *hosts, *error;
@@ -125,6 +132,13 @@ static const struct {
     {pods, "web-1", "web-0 web-1 web-2", NULL},
     {pods, "web-11.x", NULL, "does not end with the rank 1"},
     {pods, "-1", NULL, "does not end with the rank 1"},
+    /* A name is taken whole or refused. */
+    {rt_machines_read, LONG "1234567", LONG "1234567", NULL},
+    {rt_machines_read, LONG "12345678", NULL, "256 characters, expected at most 255"},
+    {rt_nodelist_read, LONG "123456[7-8]", LONG "1234567 " LONG "1234568", NULL},
+    {rt_nodelist_read, LONG "123456[9-10]", NULL, "256 characters, expected at most 255"},
+    {pods, "web-1." LONG "1", "web-0." LONG "1 web-1." LONG "1 web-2." LONG "1", NULL},
+    {pods, "web-1." LONG "12", NULL, "256 characters, expected at most 255"},
 };
 
 static void hosts_are_listed_once_each(void **state) {

@@ -71,15 +71,14 @@ static const struct co_flag flags[] = {
 };
 
 /* The name by which other pods find this one: with the headless Service behind it. */
-static void full_name(const char *host, char *ret, size_t len) {
+static char *full_name(const char *host) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_CANONNAME}, *a = NULL;
-    (void)snprintf(ret, len, "%s", host);
-    if (getaddrinfo(host, NULL, &hints, &a) == 0 && a) {
-        if (a->ai_canonname) {
-            (void)snprintf(ret, len, "%s", a->ai_canonname);
-        }
+    bool found = getaddrinfo(host, NULL, &hints, &a) == 0 && a;
+    char *name = co_xstrdup(found && a->ai_canonname ? a->ai_canonname : host);
+    if (found) {
         freeaddrinfo(a);
     }
+    return name;
 }
 
 static int find_hosts(
@@ -94,8 +93,7 @@ static int find_hosts(
         return r ? r : rt_machines_read(machines, text.data ? text.data : "", ret, err);
     }
     if (pods) {
-        char fqdn[NI_MAXHOST];
-        full_name(host, fqdn, sizeof(fqdn));
+        CO_AUTOFREE char *fqdn = full_name(host);
         return rt_pods_name(fqdn, rank->rank, rank->size, ret, err);
     }
     if (strcmp(rank->by, "Slurm") == 0 && nodelist) {
@@ -115,8 +113,7 @@ static int prepare(struct co_buf *servers, struct co_err *err) {
     struct rt_names names = {.n = 0};
     (void)gethostname(host, sizeof(host) - 1);
     const char *own = hostname_given && *hostname_given ? hostname_given : host;
-    char first[HOST_NAME_MAX + 1];
-    (void)snprintf(first, sizeof(first), "%.*s", (int)strcspn(own, "."), own);
+    CO_AUTOFREE char *first = co_xstrndup(own, strcspn(own, "."));
     int r = rt_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err);
     r = r ? r : find_hosts(&node.rank, own, &names, err);
     r = r ? r : rt_rank_check_hosts(&node.rank, names.n, err);
