@@ -72,6 +72,18 @@ static void watch(struct world *w) {
     rt_neighbour_watch(w->one, "127.0.0.1", co_httpd_port(w->other), "bb");
 }
 
+static void watch_until_heard(struct world *w) {
+    watch(w);
+    until(w, RT_NEIGHBOUR_HEARD);
+}
+
+static void watch_until_mute(struct world *w) {
+    watch_until_heard(w);
+    w->mute = true;
+    until(w, RT_NEIGHBOUR_MUTE);
+    w->mute = false;
+}
+
 static void two_of_them_hear_each_other(void **state) {
     struct world *w = *state;
     rt_neighbour_watch(w->one, "127.0.0.1", rt_neighbour_port(w->one), "aa");
@@ -84,27 +96,21 @@ static void two_of_them_hear_each_other(void **state) {
 
 static void who_is_late_is_mute_until_it_answers(void **state) {
     struct world *w = *state;
-    watch(w);
-    until(w, RT_NEIGHBOUR_HEARD);
-    w->mute = true;
-    until(w, RT_NEIGHBOUR_MUTE);
-    w->mute = false;
+    watch_until_mute(w);
     until(w, RT_NEIGHBOUR_HEARD);
     assert_true(w->changes >= 3);
 }
 
 static void who_ends_is_gone(void **state) {
     struct world *w = *state;
-    watch(w);
-    until(w, RT_NEIGHBOUR_HEARD);
+    watch_until_heard(w);
     co_httpd_close(co_steal_ptr(w->other));
     until(w, RT_NEIGHBOUR_GONE);
 }
 
 static void another_process_at_its_port_is_not_it(void **state) {
     struct world *w = *state;
-    watch(w);
-    until(w, RT_NEIGHBOUR_HEARD);
+    watch_until_heard(w);
     w->name = "cc";
     until(w, RT_NEIGHBOUR_GONE);
 }
@@ -125,11 +131,7 @@ static void who_never_answered_is_not_judged(void **state) {
 /* Many things can be between here and a machine that was cut off. */
 static void who_is_mute_is_left_to_its_lease(void **state) {
     struct world *w = *state;
-    watch(w);
-    until(w, RT_NEIGHBOUR_HEARD);
-    w->mute = true;
-    until(w, RT_NEIGHBOUR_MUTE);
-    w->mute = false;
+    watch_until_mute(w);
     w->name = "cc";
     until_asked(w, 8);
     assert_int_equal(rt_neighbour_state(w->one), RT_NEIGHBOUR_MUTE);
