@@ -227,15 +227,15 @@ static int start_job(struct cluster *c, struct rt_ssh_session *s, struct co_err 
 
 static int start_copy(struct cluster *c, struct rt_ssh_session *s, struct co_err *err) {
     CO_AUTOFREE char *script = rt_cluster_receive_script(c->dir);
-    char *const argv[] = {(char *)"tar", (char *)"-C", (char *)(uintptr_t)c->options->package,
-        (char *)"-cf", (char *)"-", (char *)".", NULL};
+    const char *const argv[] = {"tar", "-C", c->options->package, "-cf", "-", ".", NULL};
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
     }
     CO_AUTOCLOSE int from = ends[0];
     CO_AUTOCLOSE int to = ends[1];
-    struct rt_spawn tar = {.argv = argv, .in = -1, .out = to, .err = -1, .session = true};
+    struct rt_spawn tar = rt_spawn_session(argv);
+    tar.out = to;
     int r = rt_spawn(&tar, &s->tar, err);
     return r ? r : rt_ssh_session_start(s, c->options, script, from, err);
 }
@@ -402,6 +402,7 @@ int rt_cluster_run(const struct rt_conf *conf, const struct rt_cluster_options *
     struct cluster c = {.conf = conf, .options = options, .start = co_now_ms()};
     time_t now = time(NULL);
     struct tm tm;
+    rt_files_raise();
     int r = co_loop_new(&loop, err);
     if (r) {
         return r;

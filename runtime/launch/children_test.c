@@ -64,18 +64,9 @@ static int teardown(void **state) {
     return 0;
 }
 
-static struct rt_spawn program(const char *const *argv) {
-    return (struct rt_spawn){.argv = (char *const *)(uintptr_t)argv,
-        .envp = environ,
-        .in = -1,
-        .out = -1,
-        .err = -1,
-        .session = true};
-}
-
 static void start(struct world *w, const char *script) {
     const char *const argv[] = {"/bin/sh", "-c", script, NULL};
-    const struct rt_spawn s = program(argv);
+    const struct rt_spawn s = rt_spawn_session(argv);
     assert_int_equal(rt_children_start(w->children, &s, NULL), 0);
 }
 
@@ -103,7 +94,7 @@ static void each_end_is_told_with_its_number(void **state) {
 static void nobody_at_all_is_empty_too(void **state) {
     struct world *w = *state;
     const char *const argv[] = {"/nonexistent/program", NULL};
-    const struct rt_spawn s = program(argv);
+    const struct rt_spawn s = rt_spawn_session(argv);
     assert_int_equal(rt_children_start(w->children, &s, NULL), CO_NOTFOUND);
     run(w);
     assert_int_equal(w->n_ended, 0);
@@ -115,7 +106,7 @@ static void who_does_not_obey_is_killed(void **state) {
     char c;
     assert_int_equal(pipe(ready), 0);
     const char *const argv[] = {"/bin/sh", "-c", "trap '' TERM; echo; exec sleep 100", NULL};
-    struct rt_spawn s = program(argv);
+    struct rt_spawn s = rt_spawn_session(argv);
     s.out = ready[1];
     assert_int_equal(rt_children_start(w->children, &s, NULL), 0);
     assert_int_equal(read(ready[0], &c, 1), 1);
@@ -144,7 +135,7 @@ static void nothing_is_left_behind(void **state) {
         assert_int_equal(pipe(ready), 0);
         const char *const argv[] = {"/bin/sh", "-c",
             "setsid sh -c 'trap \"\" TERM; echo; exec sleep 100' & read -r ready", NULL};
-        struct rt_spawn s = program(argv);
+        struct rt_spawn s = rt_spawn_session(argv);
         s.in = ready[0];
         s.out = ready[1];
         assert_int_equal(rt_children_start(w->children, &s, NULL), 0);
@@ -195,7 +186,7 @@ static bool has_children(void) {
 static void who_could_not_be_killed_is_not_told_of_later(void **state) {
     struct world *w = *state;
     static const char *const argv[] = {"/proc/self/exe", "held", NULL};
-    struct rt_spawn s = program(argv);
+    struct rt_spawn s = rt_spawn_session(argv);
     int out[2];
     pid_t victim = 0;
     assert_int_equal(pipe(out), 0);

@@ -309,6 +309,7 @@ static void explain(const struct rt_launch *l) {
 int rt_launch_run(const struct rt_options *o, int argc, char *const argv[]) {
     struct rt_launch l = {.options = o, .argc = argc, .argv = argv};
     struct co_err err = {0};
+    rt_files_raise();
     rt_say_open(o, &l.say);
     rt_say_out(&l.say, o->notes.data ? o->notes.data : "", o->notes.len);
     int r = plan(&l, &err);

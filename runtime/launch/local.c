@@ -340,6 +340,7 @@ static int run(struct local *l, struct co_err *err) {
 int rt_local_run(const struct rt_pods *pods, const struct rt_local_options *options, int *ret_code,
     struct co_err *err) {
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    rt_files_raise();
     int r = co_loop_new(&loop, err);
     if (r) {
         return r;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -83,17 +84,34 @@ static int take_port(unsigned port) {
     return fd;
 }
 
-static bool hold_one(struct rt_ports *p, unsigned port, bool must) {
+/* 0, or why not: most often somebody has it. */
+static int hold_one(struct rt_ports *p, unsigned port, bool must) {
     int lock = take_lock(port);
     int bound = lock >= 0 || must ? take_port(port) : -1;
     if (bound < 0 && !must) {
+        int e = errno;
         co_closep(&lock);
-        return false;
+        return e;
     }
     p->port[p->n] = (uint16_t)port;
     p->bound[p->n] = bound;
     p->lock[p->n++] = lock;
-    return true;
+    return 0;
+}
+
+static int too_few(
+    const struct rt_ports_range *r, size_t got, size_t n, int e, struct co_err *err) {
+    struct rlimit files = {0};
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    if (e == EMFILE || e == ENFILE) {
+        return co_err_set(err, CO_NORESOURCE,
+            "%zu ports take %zu open files until the processes start: %s after %zu ports (ulimit "
+            "-n "
+            "is %llu), expected a higher hard limit",
+            n, 2 * n, strerror(e), got, (unsigned long long)files.rlim_cur);
+    }
+    return co_err_set(
+        err, CO_NORESOURCE, "%zu free ports in %u to %u, expected %zu", got, r->first, r->last, n);
 }
 
 int rt_ports_hold(
@@ -110,14 +128,14 @@ int rt_ports_hold(
     struct rt_ports p = {.port = co_xcalloc(n + 1, sizeof(*p.port)),
         .bound = co_xcalloc(n + 1, sizeof(*p.bound)),
         .lock = co_xcalloc(n + 1, sizeof(*p.lock))};
-    for (unsigned tried = 0; p.n < n && tried < span; tried++) {
-        (void)hold_one(&p, r.first + (at + tried) % span, r.fixed);
+    int e = 0;
+    for (unsigned tried = 0; p.n < n && tried < span && e != EMFILE && e != ENFILE; tried++) {
+        e = hold_one(&p, r.first + (at + tried) % span, r.fixed);
     }
     if (p.n < n) {
         size_t got = p.n;
         rt_ports_done(&p);
-        return co_err_set(err, CO_NORESOURCE, "%zu free ports in %u to %u, expected %zu", got,
-            r.first, r.last, n);
+        return too_few(&r, got, n, e, err);
     }
     *ret = p;
     return 0;

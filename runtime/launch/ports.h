@@ -3,7 +3,8 @@
  * A port is taken from PORT_RANGE outside the kernel's range for outgoing connections where there
  * are any, so that no client gets it by chance; other launchers of this machine (of this network
  * namespace) see the abstract socket that stands for it until this process ends; and until
- * rt_ports_release it is bound, so that nobody else gets it while nodes still meet. */
+ * rt_ports_release it is bound, so that nobody else gets it while nodes still meet: two open files
+ * a port until then, one after it. */
 #pragma once
 
 #include <stddef.h>

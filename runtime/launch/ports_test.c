@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -75,11 +77,31 @@ static void fixed_ports_are_taken_as_they_are(void **state) {
     rt_ports_done(&p);
 }
 
+static void too_few_open_files_are_said(void **state) {
+    (void)state;
+    struct rt_ports_range range = {40000, 60000, 0};
+    struct rt_ports p;
+    struct co_err err = {0};
+    struct rlimit before, few;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 40;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    int r = rt_ports_hold(&range, 30, &p, &err);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(r, CO_NORESOURCE);
+    assert_non_null(strstr(err.msg, "30 ports take 60 open files"));
+    assert_non_null(strstr(err.msg, "ulimit -n is 40"));
+    assert_int_equal(rt_ports_hold(&range, 30, &p, &err), 0); /* those were given back */
+    rt_ports_done(&p);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ports_are_held_until_released_and_locked_until_done),
         cmocka_unit_test(ranges),
         cmocka_unit_test(fixed_ports_are_taken_as_they_are),
+        cmocka_unit_test(too_few_open_files_are_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

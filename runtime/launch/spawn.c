@@ -3,14 +3,29 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/mem.h"
+
+/* Of open files, before rt_files_raise; 0: it was not called.  A limit is the process's, and so is
+ * this. */
+static struct rlimit files_before;
+
+void rt_files_raise(void) {
+    struct rlimit files;
+    if (!files_before.rlim_cur && getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files_before = files;
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+}
 
 /* In the child, after fork: only what is safe there. */
 static void put_fd(int from, int to) {
@@ -51,6 +66,9 @@ __attribute__((noreturn)) static void child(const struct rt_spawn *s, pid_t pare
     put_fd(s->in, STDIN_FILENO);
     put_fd(s->out, STDOUT_FILENO);
     put_fd(s->err, STDERR_FILENO);
+    if (files_before.rlim_cur) {
+        (void)setrlimit(RLIMIT_NOFILE, &files_before);
+    }
     if (!s->dir || chdir(s->dir) == 0) {
         (void)signal(SIGPIPE, SIG_DFL);
         forget_handlers();
@@ -94,6 +112,12 @@ static int failed(const struct rt_spawn *s, int e, struct co_err *err) {
     int code = e == ENOENT ? CO_NOTFOUND : e == EACCES ? CO_PERMISSION : CO_INVALID;
     return co_err_set(
         err, code, "cannot start \"%.200s\": \"%.200s\": %s", s->argv[0], what, why_not(what, e));
+}
+
+struct rt_spawn rt_spawn_session(const char *const *argv) {
+    /* execvp's argv is not const, by POSIX only for old callers. */
+    return (struct rt_spawn){
+        .argv = (char *const *)(uintptr_t)argv, .in = -1, .out = -1, .err = -1, .session = true};
 }
 
 int rt_spawn(const struct rt_spawn *s, pid_t *ret_pid, struct co_err *err) {

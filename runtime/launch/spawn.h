@@ -1,7 +1,8 @@
 /* Starting a process in a group of its own, and saying how it ended.
  *
  * What is started dies with its starter: PR_SET_PDEATHSIG, for a starter killed with SIGKILL.
- * Call from the main thread, without other threads.  Knows nothing of containers or jobs. */
+ * Call from the main thread: the kernel takes the end of the thread that forked for the starter's.
+ * Knows nothing of containers or jobs. */
 #pragma once
 
 #include <sched.h>
@@ -21,10 +22,18 @@ struct rt_spawn {
     bool foreground;       /* that group gets the terminal, if this process has it on stdin */
 };
 
+/* A session of its own; all else is this process's. */
+struct rt_spawn rt_spawn_session(const char *const *argv);
+
 /* The process leads the group *ret_pid and has no signal blocked.  CO_NOTFOUND, CO_PERMISSION or
  * another code when the program could not be executed; argv[0] is looked up in the PATH of
  * envp. */
 CO_MUST_CHECK int rt_spawn(const struct rt_spawn *s, pid_t *ret_pid, struct co_err *err);
+
+/* Lifts the soft limit of open files to the hard one: a job of a thousand processes takes more than
+ * the usual 1024.  What rt_spawn starts has the limit of before, as programs that call select need
+ * it. */
+void rt_files_raise(void);
 
 /* As shells have it: 127 for CO_NOTFOUND, 126 for other codes of rt_spawn. */
 int rt_spawn_exit_code(int code);

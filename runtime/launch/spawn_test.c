@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,15 +15,6 @@
 #include <cmocka.h>
 
 #include "common/mem.h"
-
-static struct rt_spawn program(const char *const *argv) {
-    return (struct rt_spawn){.argv = (char *const *)(uintptr_t)argv,
-        .envp = environ,
-        .in = -1,
-        .out = -1,
-        .err = -1,
-        .session = true};
-}
 
 static void put(const char *dir, const char *name, const char *text, mode_t mode) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
@@ -55,7 +47,7 @@ static void what_cannot_be_started_says_why(void **state) {
     assert_int_equal(chdir(dir), 0);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const char *const argv[] = {rows[i].path, NULL};
-        const struct rt_spawn s = program(argv);
+        const struct rt_spawn s = rt_spawn_session(argv);
         struct co_err err = {0};
         pid_t pid = 0;
         int r = rt_spawn(&s, &pid, &err);
@@ -102,7 +94,7 @@ static void no_handler_runs_in_a_child(void **state) {
     assert_true(tester >= 0);
     if (tester == 0) {
         static const char *const argv[] = {"/bin/true", NULL};
-        const struct rt_spawn s = program(argv);
+        const struct rt_spawn s = rt_spawn_session(argv);
         own = getpid();
         (void)setpgid(0, 0);
         (void)signal(SIGUSR1, on_signal);
@@ -125,10 +117,31 @@ static void no_handler_runs_in_a_child(void **state) {
     (void)close(strange[0]);
 }
 
+/* select in a child would write beyond its fd_set. */
+static void a_raised_limit_of_open_files_is_this_processs_alone(void **state) {
+    (void)state;
+    struct rlimit files;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    files.rlim_cur = 61;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &files), 0);
+    rt_files_raise();
+    rt_files_raise(); /* changes nothing more */
+    const char *const argv[] = {"/bin/sh", "-c", "test $(ulimit -Sn) = 61", NULL};
+    const struct rt_spawn s = rt_spawn_session(argv);
+    pid_t pid = 0;
+    int status = 1;
+    assert_int_equal(rt_spawn(&s, &pid, NULL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &files), 0);
+    assert_int_equal(files.rlim_cur, files.rlim_max);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_started_says_why),
         cmocka_unit_test(no_handler_runs_in_a_child),
+        cmocka_unit_test(a_raised_limit_of_open_files_is_this_processs_alone),
     };
     (void)alarm(150);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 
 enum {
     KEYS_MAX = 4096, /* that belong to no node */
@@ -419,15 +418,6 @@ static const struct co_http_route routes[] = {
 
 /* ---- the service ---- */
 
-static void raise_limit(size_t connections) {
-    struct rlimit limit;
-    rlim_t want = connections + SPARE_FDS;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < want) {
-        limit.rlim_cur = want < limit.rlim_max ? want : limit.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &limit);
-    }
-}
-
 int rt_service_open(struct co_loop *l, uint16_t port, const struct rt_service_options *options,
     struct rt_service **ret, struct co_err *err) {
     size_t connections = 2 * (size_t)options->rules.max + SPARE_FDS;
@@ -437,7 +427,6 @@ int rt_service_open(struct co_loop *l, uint16_t port, const struct rt_service_op
         .idle_seconds = (int)(options->rules.silent_ms / 1000) + 5};
     char address[16];
     (void)snprintf(address, sizeof(address), ":%u", port);
-    raise_limit(connections);
     struct rt_service *s = co_xcalloc(1, sizeof(*s));
     int r = co_httpd_open(l, address, routes, CO_ARRAY_LEN(routes), s, &http, &s->http, err);
     if (r) {

@@ -16,7 +16,7 @@ struct rt_service_options {
 };
 
 /* Listens on all addresses, as Paddle's does; port 0: any.  CO_UNAVAILABLE, CO_EXISTS: taken.
- * May raise the soft limit of open files. */
+ * A connection a node is an open file. */
 CO_MUST_CHECK int rt_service_open(struct co_loop *l, uint16_t port,
     const struct rt_service_options *options, struct rt_service **ret, struct co_err *err);
 uint16_t rt_service_port(const struct rt_service *s);

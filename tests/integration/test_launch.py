@@ -681,6 +681,20 @@ def test_a_log_dir_that_cannot_be():
     assert 'log_dir "file/log": cannot make "file/log": Not a directory' in r.stderr
 
 
+def test_many_children_with_few_open_files():
+    """The launcher takes what the hard limit allows; its children have the limit that it was started with."""
+    words = ["--nproc_per_node", "40", script("limit.sh", "#!/bin/sh\nulimit -n\n")]
+    r = limited("-Sn 64", *words)
+    assert r.returncode == 0 and {log(f"workerlog.{i}") for i in range(40)} == {"64\n"}, r.stderr
+    r = limited("-n 64", *words)
+    assert r.returncode == 2 and "41 ports take 82 open files" in r.stderr.splitlines()[-1], r.stderr
+
+
+def limited(limit, *words):
+    return subprocess.run(["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", *LAUNCH, *words], capture_output=True,
+                          text=True, timeout=60)
+
+
 @pytest.mark.parametrize("words,text", [
     (["--nnodes", "2", "--master", "nowhere", "t.sh"], "nowhere"),
     (["--devices", "3", "t.sh"], "Device not found 3"),
