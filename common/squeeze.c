@@ -9,8 +9,8 @@
 
 enum {
     LEVEL = 1,
-    WINDOW = -15, /* 32 KiB; negative: neither head nor checksum */
-    MEMORY = 5,   /* of tables, in zlib's words: 16 KiB */
+    WINDOW = -13, /* 8 KiB; negative: neither head nor checksum */
+    MEMORY = 4,   /* of tables, in zlib's words: 8 KiB */
 };
 
 static void *get(void *arg, uInt n, uInt size) {

@@ -117,8 +117,7 @@ static void decode_rules(struct op_job *job, const json_t *list) {
     }
 }
 
-bool op_managed_elsewhere(const json_t *obj) {
-    const char *manager = co_json_str(obj, "spec", "managedBy");
+bool op_managed_elsewhere(const char *manager) {
     return manager && *manager && strcmp(manager, OP_MANAGER) != 0;
 }
 
@@ -196,7 +195,7 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     job->name = name;
     decode_metadata(job, meta);
     decode_spec(job, json_object_get(obj, "spec"));
-    job->elsewhere = op_managed_elsewhere(obj);
+    job->elsewhere = op_managed_elsewhere(co_json_str(obj, "spec", "managedBy"));
     const json_t *status = json_object_get(obj, "status");
     job->status = json_is_object(status) ? status : NULL;
     job->phase = op_phase_parse(co_json_str(job->status, "phase"));

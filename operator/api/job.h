@@ -158,8 +158,8 @@ static inline bool op_job_restarts(const struct op_job *job) {
     return job->backoff_limit >= 0 || job->n_rules > 0;
 }
 
-/* spec.managedBy of a job's JSON names another controller. */
-bool op_managed_elsewhere(const json_t *obj);
+/* This spec.managedBy (or NULL) names another controller. */
+bool op_managed_elsewhere(const char *manager);
 
 /* Exit codes as "3" or "1-127,137"; false, and *ret untouched, when it is not that. */
 bool op_exit_codes_parse(const char *text, uint64_t ret[4]);

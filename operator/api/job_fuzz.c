@@ -1,16 +1,28 @@
 /* Any JSON as a job and as each of its children: nothing crashes, what is validated twice has
- * the same problems, and a name never leads to a pod beyond the limit without a problem. */
+ * the same problems, its head is the same without a tree, and a name never leads to a pod beyond
+ * the limit without a problem. */
 #include "operator/api/child.h"
+#include "operator/api/head.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void check_job(const json_t *obj) {
+static void check_head(const char *text, size_t len, const struct op_job *job) {
+    OP_AUTOHEAD struct op_job_head h = {.name = NULL};
+    if (op_job_head_read(text, len, &h, NULL) || strcmp(h.name, job->name) != 0 ||
+        strcmp(h.ns, job->ns) != 0 || h.created != job->created || h.phase != job->phase ||
+        h.deleting != job->deleting || h.elsewhere != job->elsewhere) {
+        abort();
+    }
+}
+
+static void check_job(const json_t *obj, const char *text, size_t len) {
     struct op_job *job = NULL;
     if (op_job_decode(json_incref((json_t *)(uintptr_t)obj), &job, NULL)) {
         return;
     }
+    check_head(text, len, job);
     struct op_problem strict[OP_PROBLEMS_MAX];
     size_t n = op_job_validate(obj, true, strict, OP_PROBLEMS_MAX);
     if (n < job->n_problems) {
@@ -46,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (co_json_parse((const char *)data, size, &obj, NULL)) {
         return 0;
     }
-    check_job(obj);
+    check_job(obj, (const char *)data, size);
     struct op_pod *pod = op_pod_decode(NULL, obj);
     if (pod && op_pod_differs(pod, pod)) {
         abort();

@@ -63,6 +63,7 @@ void op_feeds_answered(
     struct op_feeds *all, enum op_store_kind kind, const struct op_kube_reply *reply) {
     struct feed *f = &all->feed[kind];
     struct op_pod *pod = NULL;
+    OP_AUTOHEAD struct op_job_head h = {.name = NULL};
     if (reply->body) {
         note_answer(f, op_kube_object_version(reply->body));
         op_store_put(all->opts.store, kind, reply->body, op_kube_watch_version(f->watch));
@@ -70,6 +71,10 @@ void op_feeds_answered(
                !op_pod_read(&all->opts.store->slab, reply->text, reply->len, &pod, NULL)) {
         note_answer(f, op_kube_version(pod->c.resource_version));
         op_store_put_child(all->opts.store, kind, &pod->c, op_kube_watch_version(f->watch));
+    } else if (kind == OP_STORE_JOBS && !op_job_head_read(reply->text, reply->len, &h, NULL)) {
+        note_answer(f, op_kube_version(h.version));
+        op_store_put_job(
+            all->opts.store, &h, reply->text, reply->len, op_kube_watch_version(f->watch));
     }
 }
 
@@ -145,6 +150,25 @@ static int feed_pod(
     return 0;
 }
 
+static int feed_job(
+    void *arg, enum op_kube_event type, const char *text, size_t len, struct co_err *err) {
+    struct feed *f = arg;
+    struct op_store *s = f->all->opts.store;
+    OP_AUTOHEAD struct op_job_head h = {.name = NULL};
+    int r = op_job_head_read(text, len, &h, err);
+    if (r || !is_ours(f, h.ns)) {
+        return r;
+    }
+    if (f->listing) {
+        f->other = op_store_list_job(s, &h, text, len) || f->other;
+    } else if (type == OP_KUBE_DELETED) {
+        op_store_remove_job(s, h.ns, h.name);
+    } else {
+        op_store_put_job(s, &h, text, len, 0);
+    }
+    return 0;
+}
+
 static void check_synced(struct op_feeds *all, const struct feed *ended) {
     bool done = true;
     for (size_t i = 0; i < OP_STORE_KINDS; i++) {
@@ -202,6 +226,7 @@ static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
         .progress = feed_progress, .went_back = feed_went_back                                     \
     }
 static const struct op_kube_watch_ops feed_ops = FEED_OPS(.object = feed_object);
+static const struct op_kube_watch_ops job_ops = FEED_OPS(.raw = feed_job);
 static const struct op_kube_watch_ops pod_ops = FEED_OPS(.raw = feed_pod);
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -224,7 +249,9 @@ struct op_feeds *op_feeds_new(struct op_kube_client *client, const struct op_fee
                         .ns = opts->ns,
                         .label_selector = i == OP_STORE_JOBS ? opts->selector : rows[i].selector,
                         .idle_max_ms = opts->idle_ms,
-                        .ops = i == OP_STORE_PODS ? &pod_ops : &feed_ops,
+                        .ops = i == OP_STORE_PODS   ? &pod_ops
+                               : i == OP_STORE_JOBS ? &job_ops
+                                                    : &feed_ops,
                         .arg = f});
     }
     return all;

@@ -1,6 +1,6 @@
 #include "operator/control/jobtext.h"
 
-#include <string.h>
+#include "operator/kube/text.h"
 
 /* What jobs mostly say, so that of each only the rest is kept.  What is nearest to the end is the
  * cheapest to refer to.  In no file and on no wire: may change at any time. */
@@ -21,7 +21,7 @@
 
 static const char like[] =
     "{\"apiVersion\":\"batch.paddlepaddle.org/v1\",\"kind\":\"PaddleJob\",\"metadata\":{"
-    "\"creationTimestamp\":\"202\",\"generation\":1,\"labels\":{},\"name\":\"\","
+    "\"annotations\":{},\"creationTimestamp\":\"202\",\"generation\":1,\"labels\":{},\"name\":\"\","
     "\"namespace\":\"default\",\"resourceVersion\":\"\",\"uid\":\"\"},\"spec\":{"
     "\"cleanPodPolicy\":\"Never\",\"intranet\":\"PodIP\",\"ps\":{\"replicas\":1," POD_TEMPLATE "},"
     "\"withGloo\":1,\"worker\":{\"replicas\":2,\"template\":{\"spec\":{\"containers\":[{\"image\":"
@@ -37,14 +37,10 @@ static const char like[] =
                                      "\"worker\":{\"refs\":[" REF "," REF
                                      "],\"replicas\":2,\"running\":2}}}";
 
-struct co_squeezed op_jobtext_keep(struct co_slab *slab, const json_t *obj) {
-    CO_AUTOJSON json_t *slim = json_copy((json_t *)(uintptr_t)obj);
-    CO_AUTOJSON json_t *meta = json_copy(json_object_get(obj, "metadata"));
-    json_object_del(meta, "managedFields");
-    json_object_del(meta, "annotations");
-    co_json_set(slim, "metadata", json_incref(meta));
-    CO_AUTOFREE char *text = co_json_dump(slim);
-    return co_squeeze(slab, text, strlen(text), like);
+struct co_squeezed op_jobtext_keep(struct co_slab *slab, const char *text, size_t len) {
+    size_t n;
+    CO_AUTOFREE char *slim = op_kube_text_slim(text, len, &n);
+    return co_squeeze(slab, slim, n, like);
 }
 
 char *op_jobtext_read(const struct co_squeezed *kept) {

@@ -1,7 +1,7 @@
 #include "operator/control/ports.h"
 
 #include "common/contract.h"
-#include "operator/api/testkit.h"
+#include "operator/control/testkit.h"
 
 static const struct op_shard_id alone = {.index = 0, .count = 1};
 
@@ -25,7 +25,7 @@ static int teardown(void **state) {
 static struct op_entry *put_job(struct op_store *s, const char *name) {
     CO_AUTOJSON json_t *j = json_pack("{s:{s:s,s:s,s:s,s:s}}", "metadata", "name", name,
         "namespace", "ns", "uid", name, "resourceVersion", "1");
-    op_store_put(s, OP_STORE_JOBS, j, 0);
+    tk_put(s, OP_STORE_JOBS, j, 0);
     return op_store_entry(s, "ns", name);
 }
 
@@ -34,7 +34,7 @@ static void put_configmap(struct op_store *s, const char *name, const char *port
         "metadata", "name", name, "namespace", "ns", "uid", "c", "resourceVersion", "1",
         "ownerReferences", "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", name, "uid", name,
         "controller", 1, "data", co_contract[CO_VAR_PORT].name, port);
-    op_store_put(s, OP_STORE_CONFIGMAPS, j, 0);
+    tk_put(s, OP_STORE_CONFIGMAPS, j, 0);
 }
 
 static uint16_t settle(const struct op_store *s, struct op_entry *e,

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "operator/control/testkit.h"
+
 enum { BEGINNERS = 64, BEGINNERS_MIN = 4, STARTERS = 32, MANY = 70, LOOKS = 96, PLACES = 100 };
 
 struct world {
@@ -72,7 +74,7 @@ static void put(struct world *w, enum op_store_kind kind, const char *name, cons
     CO_AUTOJSON json_t *j = json_pack("{s:{s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata",
         "name", name, "namespace", "ns", "uid", name, "resourceVersion", "1", "ownerReferences",
         "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", owner, "uid", "u", "controller", 1);
-    op_store_put(&w->store, kind, j, 0);
+    tk_put(&w->store, kind, j, 0);
 }
 
 /* A job of the store, with its place in the queue. */
@@ -249,7 +251,7 @@ static void an_entry_stays_in_the_store_until_its_look_is_over(void **state) {
     settle(w);
     CO_AUTOJSON json_t *gone =
         json_pack("{s:{s:s,s:s}}", "metadata", "name", "a", "namespace", "ns");
-    op_store_remove(&w->store, OP_STORE_JOBS, gone);
+    tk_remove(&w->store, OP_STORE_JOBS, gone);
     assert_int_equal(w->freed, 0);
     op_queue_end(a, 0);
     assert_int_equal(w->freed, 1);

@@ -1,6 +1,5 @@
 #include "operator/control/store.h"
 
-#include "common/parse.h"
 #include "operator/control/jobtext.h"
 #include "operator/kube/client.h"
 #include "operator/kube/clock.h"
@@ -132,42 +131,39 @@ static void touched(struct op_store *s, struct op_entry *e) {
 
 /* When a job was made, on our clock: creationTimestamp has seconds and another machine's clock, so
  * it counts only for a job that waited for us longer than both could explain. */
-static void note_birth(struct op_entry *e, const json_t *obj) {
+static void note_birth(struct op_entry *e, const struct op_job_head *h) {
     enum { LATE_S = 3 };
-    const char *text = co_json_str(obj, "metadata", "creationTimestamp");
-    e->created = 0;
-    (void)!(text && co_parse_time("creationTimestamp", text, &e->created, NULL));
+    e->created = h->created;
     int64_t age = e->created ? op_kube_clock_seconds() - e->created : 0;
     e->born_ms = e->phase ? 0 : co_now_ms() - (age >= LATE_S ? age * 1000 : 0);
     e->left_ms = 0;
 }
 
 /* decided: whatever the version, see op_store_sync_begin. */
-static void job_put(struct op_store *s, const json_t *obj, uint64_t version, bool decided) {
-    const char *ns = co_json_str(obj, "metadata", "namespace");
-    const char *name = co_json_str(obj, "metadata", "name");
-    struct op_entry *e = entry_need(s, ns ? ns : "", name);
+static void job_put(
+    struct op_store *s, const struct op_job_head *h, const char *text, size_t len, bool decided) {
+    uint64_t version = op_kube_version(h->version);
+    struct op_entry *e = entry_need(s, h->ns, h->name);
     e->sync = s->sync[OP_STORE_JOBS];
     if (op_entry_has_job(e) && version && version <= e->version && !decided) {
         return;
     }
-    struct co_squeezed job = op_jobtext_keep(&s->slab, obj);
+    struct co_squeezed job = op_jobtext_keep(&s->slab, text, len);
     if (co_squeezed_same(&job, &e->job)) {
         co_slab_free(&s->slab, job.data, job.size);
         e->version = version;
         return;
     }
-    e->phase = (uint8_t)op_phase_parse(co_json_str(obj, "status", "phase"));
-    e->waits = e->phase < OP_PHASE_RUNNING && !co_json_str(obj, "status", "startTime") &&
-               !op_managed_elsewhere(obj);
+    e->phase = (uint8_t)h->phase;
+    e->waits = e->phase < OP_PHASE_RUNNING && !h->started && !h->elsewhere;
     if (!op_entry_has_job(e)) {
         s->n_jobs++;
-        note_birth(e, obj);
+        note_birth(e, h);
     }
     drop_job(s, e);
     e->job = job;
     e->edition = ++s->editions;
-    e->deleting = co_json_str(obj, "metadata", "deletionTimestamp") != NULL;
+    e->deleting = h->deleting;
     e->version = version;
     touched(s, e);
 }
@@ -310,15 +306,18 @@ void op_store_put_child(
     }
 }
 
+void op_store_put_job(struct op_store *s, const struct op_job_head *h, const char *text, size_t len,
+    uint64_t reached) {
+    if (!reached || op_kube_version(h->version) > reached) {
+        job_put(s, h, text, len, false);
+    }
+}
+
 void op_store_put(
     struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached) {
-    uint64_t version = op_kube_object_version(obj);
     struct op_child *child = project(&s->slab, kind, obj);
     if (child) {
         op_store_put_child(s, kind, child, reached);
-    } else if (kind == OP_STORE_JOBS && co_json_str(obj, "metadata", "name") &&
-               (!reached || version > reached)) {
-        job_put(s, obj, version, false);
     }
 }
 
@@ -335,13 +334,14 @@ void op_store_remove_child(struct op_store *s, enum op_store_kind kind, const ch
 void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
     const char *ns = co_json_str(obj, "metadata", "namespace");
     const char *name = co_json_str(obj, "metadata", "name");
-    struct op_entry *e = NULL;
-    if (!ns || !name) {
-        return;
-    }
-    if (kind != OP_STORE_JOBS) {
+    if (ns && name) {
         op_store_remove_child(s, kind, ns, name, co_json_str(obj, "metadata", "uid"));
-    } else if ((e = op_store_entry(s, ns, name))) {
+    }
+}
+
+void op_store_remove_job(struct op_store *s, const char *ns, const char *name) {
+    struct op_entry *e = op_store_entry(s, ns, name);
+    if (e) {
         job_gone(s, e);
     }
 }
@@ -390,17 +390,17 @@ bool op_store_list_child(struct op_store *s, enum op_store_kind kind, struct op_
 }
 
 bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
-    const char *ns = co_json_str(obj, "metadata", "namespace");
-    const char *name = co_json_str(obj, "metadata", "name");
     struct op_child *child = project(&s->slab, kind, obj);
-    if (child || kind != OP_STORE_JOBS || !name) {
-        return child && op_store_list_child(s, kind, child);
-    }
-    const struct op_entry *e = op_store_entry(s, ns ? ns : "", name);
-    uint64_t version = op_kube_object_version(obj);
-    uint64_t known = e && op_entry_has_job(e) ? e->version : 0, upto = s->upto[kind];
-    job_put(s, obj, version, known <= upto);
-    return lacks(upto, known, version);
+    return child && op_store_list_child(s, kind, child);
+}
+
+bool op_store_list_job(
+    struct op_store *s, const struct op_job_head *h, const char *text, size_t len) {
+    const struct op_entry *e = op_store_entry(s, h->ns, h->name);
+    uint64_t known = e && op_entry_has_job(e) ? e->version : 0, upto = s->upto[OP_STORE_JOBS];
+    bool lack = lacks(upto, known, op_kube_version(h->version));
+    job_put(s, h, text, len, known <= upto);
+    return lack;
 }
 
 struct sweep {

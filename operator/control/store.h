@@ -11,6 +11,7 @@
 #include "common/map.h"
 #include "common/squeeze.h"
 #include "operator/api/child.h"
+#include "operator/api/head.h"
 #include "operator/plan/plan.h"
 
 enum op_store_kind {
@@ -97,11 +98,15 @@ void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entr
     void (*gone)(void *arg, struct op_entry *e), void *arg);
 void op_store_done(struct op_store *s);
 
-/* An object as the watch (reached: 0) or the answer to a write (reached: where the watch of the
- * kind stands) has it. */
+/* A child as the watch (reached: 0) or the answer to a write (reached: where the watch of the kind
+ * stands) has it. */
 void op_store_put(struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached);
-/* The object is no more. */
+/* The child is no more. */
 void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj);
+/* The same of a job; h is the text's. */
+void op_store_put_job(struct op_store *s, const struct op_job_head *h, const char *text, size_t len,
+    uint64_t reached);
+void op_store_remove_job(struct op_store *s, const char *ns, const char *name);
 /* The same of a child that is decoded already; uid NULL: whatever it was. */
 void op_store_put_child(
     struct op_store *s, enum op_store_kind kind, struct op_child *child_own, uint64_t reached);
@@ -123,6 +128,8 @@ void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t u
 /* An object of the list.  True when something newer was known that the list should have shown: the
  * API server's data is another one now. */
 bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj);
+bool op_store_list_job(
+    struct op_store *s, const struct op_job_head *h, const char *text, size_t len);
 bool op_store_list_child(struct op_store *s, enum op_store_kind kind, struct op_child *child_own);
 void op_store_sync_end(struct op_store *s, enum op_store_kind kind);
 

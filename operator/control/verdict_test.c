@@ -1,6 +1,6 @@
 #include "operator/control/verdict.h"
 
-#include "operator/api/testkit.h"
+#include "operator/control/testkit.h"
 
 static const struct op_settings settings = {0};
 
@@ -35,7 +35,7 @@ static int teardown(void **state) {
 
 static void put(struct op_store *s, enum op_store_kind kind, const char *text) {
     CO_AUTOJSON json_t *j = tk_json(text);
-    op_store_put(s, kind, j, 0);
+    tk_put(s, kind, j, 0);
 }
 
 static int ask(const struct op_store *s, struct op_verdict *v, const char *uid, const char **why) {

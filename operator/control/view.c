@@ -34,7 +34,7 @@ void op_view_done(struct op_view *v) {
 int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *err) {
     json_t *obj = NULL;
     CO_AUTOFREE char *text = op_jobtext_read(&e->job);
-    int r = co_json_parse(text, strlen(text), &obj, err);
+    int r = co_json_parse_odd(text, e->job.len, &obj, err);
     return r ? r : op_job_decode(obj, ret, err);
 }
 

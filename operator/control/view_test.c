@@ -1,4 +1,4 @@
-#include "operator/api/testkit.h"
+#include "operator/control/testkit.h"
 #include "operator/control/view.h"
 
 static void on_entry(void *arg, struct op_entry *e) {
@@ -12,7 +12,7 @@ static void put(struct op_store *s, const char *version, const char *phase) {
                      "'spec':{},'status':{'phase':'%s'}}",
             version, phase);
     CO_AUTOJSON json_t *j = tk_json(text);
-    op_store_put(s, OP_STORE_JOBS, j, 0);
+    tk_put(s, OP_STORE_JOBS, j, 0);
 }
 
 static void a_job_is_parsed_once_a_text(void **state) {
@@ -32,7 +32,7 @@ static void a_job_is_parsed_once_a_text(void **state) {
     assert_int_equal(job[2]->phase, OP_PHASE_RUNNING);
     /* The entry of another job may stand where this one stood. */
     CO_AUTOJSON json_t *gone = tk_json("{'metadata':{'name':'x','namespace':'ns'}}");
-    op_store_remove(&s, OP_STORE_JOBS, gone);
+    tk_remove(&s, OP_STORE_JOBS, gone);
     put(&s, "3", "Failed");
     assert_int_equal(op_view_job_again(&memo, op_store_entry(&s, "ns", "x"), &job[3], NULL), 0);
     assert_int_equal(job[3]->phase, OP_PHASE_FAILED);

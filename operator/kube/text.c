@@ -108,6 +108,21 @@ bool op_kube_text_version(const char *text, size_t len, char ret[OP_KUBE_VERSION
     return n && at < end && *at == '"';
 }
 
+char *op_kube_text_slim(const char *text, size_t len, size_t *ret_len) {
+    char *copy = co_xmalloc(len);
+    char *end = copy + slim(text, len, copy);
+    const char *meta = find_value(copy, end, "metadata");
+    const char *notes = meta ? find_value(meta, end, "annotations") : NULL;
+    const char *behind = notes && *notes == '{' ? skip_nest(notes, end) : NULL;
+    if (behind) {
+        char *rest = copy + (notes - copy) + 1;
+        memmove(rest, behind - 1, (size_t)(end - behind) + 1);
+        end -= behind - 1 - rest;
+    }
+    *ret_len = (size_t)(end - copy);
+    return copy;
+}
+
 int op_kube_text_list(const char *text, size_t len, json_t **ret_rest, const char **ret_items,
     const char **ret_end, struct co_err *err) {
     const char *end = text + len;

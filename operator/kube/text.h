@@ -9,6 +9,10 @@
 CO_MUST_CHECK int op_kube_text_parse(
     const char *text, size_t len, json_t **ret, struct co_err *err);
 
+/* A copy of an object's text, to be freed, without managedFields and with its annotations empty,
+ * one of which is the whole object once more where kubectl has applied it. */
+char *op_kube_text_slim(const char *text, size_t len, size_t *ret_len);
+
 /* A list, item by item.  *ret_rest is the list without its items; the caller owns it.  *ret_items
  * and *ret_end enclose them, for op_kube_text_item; where they were not found, they are in
  * *ret_rest. */

@@ -42,6 +42,34 @@ static void objects_lose_their_managed_fields(void **state) {
     }
 }
 
+static void what_is_kept_has_no_annotations(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *kept;
+    } rows[] = {
+        {"{\"metadata\":{\"annotations\":{\"a\":\"}\"},\"managedFields\":[1],\"name\":\"x\"},\"s\":"
+         "1}",
+            "{\"metadata\":{\"annotations\":{},\"name\":\"x\"},\"s\":1}"},
+        {"{\"spec\":{\"annotations\":{\"a\":1}},\"metadata\":{\"annotations\":{}}}",
+            "{\"spec\":{\"annotations\":{\"a\":1}},\"metadata\":{\"annotations\":{}}}"},
+        {"{\"metadata\":{\"labels\":{\"annotations\":{\"a\":1}},\"annotations\":null}}",
+            "{\"metadata\":{\"labels\":{\"annotations\":{\"a\":1}},\"annotations\":null}}"},
+        {"{\"metadata\":{\"annotations\":{\"a\":1}", "{\"metadata\":{\"annotations\":{}"},
+        {"{\"metadata\":{\"annotations\":{\"a\":1", "{\"metadata\":{\"annotations\":{\"a\":1"},
+        {"{\"metadata\":{\"annotations\":", "{\"metadata\":{\"annotations\":"},
+        {"", ""},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        size_t len = strlen(rows[i].text), n;
+        CO_AUTOFREE char *text = co_xmalloc(len);
+        memcpy(text, rows[i].text, len);
+        CO_AUTOFREE char *have = op_kube_text_slim(text, len, &n);
+        if (n != strlen(rows[i].kept) || memcmp(have, rows[i].kept, n) != 0) {
+            fail_msg("row %zu: %.*s, expected %s", i, (int)n, have, rows[i].kept);
+        }
+    }
+}
+
 static void lists_come_apart(void **state) {
     (void)state;
     static const struct {
@@ -109,6 +137,7 @@ static void versions_are_found_without_parsing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_lose_their_managed_fields),
+        cmocka_unit_test(what_is_kept_has_no_annotations),
         cmocka_unit_test(lists_come_apart),
         cmocka_unit_test(versions_are_found_without_parsing),
     };

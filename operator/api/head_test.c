@@ -1,0 +1,53 @@
+#include "operator/api/head.h"
+#include "operator/api/testkit.h"
+
+#include "common/json.h"
+
+static const struct {
+    const char *text; /* with ' for " */
+    const char *want; /* ns name version created phase started elsewhere deleting; NULL: refused */
+} rows[] = {
+    {"{'metadata':{'name':'x','namespace':'n','resourceVersion':'7',"
+     "'creationTimestamp':'1970-01-01T00:01:40Z'},'status':{'phase':'Running','startTime':'t'}}",
+        "n x 7 100 Running 1 0 0"},
+    {"{'metadata':{'deletionTimestamp':'t','name':'x'}}", " x - 0  0 0 1"},
+    {"{'metadata':{'deletionTimestamp':null,'name':'x','creationTimestamp':'soon'},'status':[]}",
+        " x - 0  0 0 0"},
+    {"{'metadata':{'name':'x','managedFields':[{'phase':{'deletionTimestamp':'t'}}]}}",
+        " x - 0  0 0 0"},
+    {"{'metadata':{'name':'x'},'spec':{'metadata':{'name':'y'},'status':{'phase':'Failed'},"
+     "'managedBy':'other'}}",
+        " x - 0  0 1 0"},
+    {"{'metadata':{'name':''}}", NULL},
+    {"{'metadata':{'name':7}}", NULL},
+    {"[]", NULL},
+    {"{'metadata':{'name':'x'}", NULL},
+};
+
+static void rows_are_read(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *text = co_xstrdup(rows[i].text);
+        for (char *p = text; *p; p++) {
+            *p = *p == '\'' ? '"' : *p;
+        }
+        struct co_err err = {0};
+        OP_AUTOHEAD struct op_job_head h = {.name = NULL};
+        int r = op_job_head_read(text, strlen(text), &h, &err);
+        if (!rows[i].want) {
+            assert_int_equal(r, CO_INVALID);
+            assert_non_null(strstr(co_err_text(&err), "job"));
+            continue;
+        }
+        assert_int_equal(r, 0);
+        CO_AUTOFREE char *have =
+            co_xasprintf("%s %s %s %d %s %d %d %d", h.ns, h.name, h.version ? h.version : "-",
+                (int)h.created, op_phase_name(h.phase), h.started, h.elsewhere, h.deleting);
+        assert_string_equal(have, rows[i].want);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows_are_read)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
