@@ -10,6 +10,7 @@
 
 #include "runtime/plan/report.h"
 #include "runtime/plan/truth.h"
+#include "runtime/plan/truth_stages.h"
 
 enum { WORDS_MAX = 14, TEXT_MAX = 1 << 20 };
 
@@ -69,46 +70,63 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static char *sorted(const struct rt_env *e) {
-    qsort(e->item, e->n, sizeof(*e->item), by_text);
+/* The lines of a list, in order. */
+static char *sorted(char **lines, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    for (size_t i = 0; i < e->n; i++) {
-        assert_int_equal(co_buf_addf(&b, NULL, "%s\n", e->item[i]), 0);
+    qsort(lines, n, sizeof(*lines), by_text);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(co_buf_addf(&b, NULL, "%s\n", lines[i]), 0);
     }
     return co_buf_take(&b);
+}
+
+static char *truth_text(const struct rt_truth *t) {
+    CO_AUTOFREE char *both = co_xasprintf("%s%s", t->all ? t->all : "", t->expect);
+    struct rt_list lines = {0};
+    both[strlen(both) - 1] = '\0';
+    rt_list_split_at(&lines, both, '\n');
+    char *text = sorted(lines.item, lines.n);
+    rt_list_done(&lines);
+    return text;
+}
+
+static void check_truth(const struct rt_truth *t) {
+    struct launch l;
+    struct co_err err = {0};
+    launch_init(&l, t->ip, t->pod);
+    int r = launch_job(&l, t->words, NULL, t->visible, &err);
+    size_t n = 0;
+    while (t->values[n]) {
+        n++;
+    }
+    if (!r && l.job.n_ports && !n) {
+        l.value = rt_job_value(&l.job, t->ports);
+    }
+    const char *const own[] = {l.value};
+    const size_t n_own = l.value ? 1 : 0;
+    r = r ? r
+          : rt_plan_make(
+                &l.job, n ? t->values : own, n ? n : n_own, t->self, t->scratch, &l.plan, &err);
+    if (r) {
+        fail_msg("%s: %s", t->name, err.msg);
+    }
+    assert_true(t->process < l.plan.n);
+    struct rt_env *set = &l.plan.process[t->process].set;
+    CO_AUTOFREE char *text = sorted(set->item, set->n);
+    CO_AUTOFREE char *expect = truth_text(t);
+    if (strcmp(text, expect) != 0) {
+        fail_msg("%s:\n%s\nexpected\n%s", t->name, text, expect);
+    }
+    launch_done(&l);
 }
 
 static void children_get_what_paddle_gives_them(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(rt_truths); i++) {
-        const struct rt_truth *t = &rt_truths[i];
-        struct launch l;
-        struct co_err err = {0};
-        launch_init(&l, t->ip, t->pod);
-        int r = launch_job(&l, t->words, NULL, t->visible, &err);
-        size_t n = 0;
-        while (t->values[n]) {
-            n++;
-        }
-        if (!r && l.job.n_ports && !n) {
-            l.value = rt_job_value(&l.job, t->ports);
-        }
-        const char *const own[] = {l.value};
-        r = r ? r
-              : rt_plan_make(&l.job, n ? t->values : own,
-                    n         ? n
-                    : l.value ? 1
-                              : 0,
-                    t->self, t->scratch, &l.plan, &err);
-        if (r) {
-            fail_msg("%s: %s", t->name, err.msg);
-        }
-        assert_true(t->process < l.plan.n);
-        CO_AUTOFREE char *text = sorted(&l.plan.process[t->process].set);
-        if (strcmp(text, t->expect) != 0) {
-            fail_msg("%s:\n%s\nexpected\n%s", t->name, text, t->expect);
-        }
-        launch_done(&l);
+        check_truth(&rt_truths[i]);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(rt_truths_stages); i++) {
+        check_truth(&rt_truths_stages[i]);
     }
 }
 

@@ -1,23 +1,61 @@
-/* What Paddle's launcher (3.3.1's, 2.6.2's where there are several stages of heterogeneous
- * workers) gave its children, recorded by running it: command line, machine,
- * the ports it found, what the nodes told one another; and the variables it set, sorted.  Left
+/* What the launcher of Paddle 3.3.1 gave its children, recorded by running it: command line,
+ * machine, the ports it found, what the nodes told one another; and the variables it set.  Left
  * out: OMP_NUM_THREADS and CUSTOM_DEVICE_ROOT, which importing Paddle sets, and
- * PADDLE_BACKUP_ENV_PATH, a dump of the whole environment that this launcher does not write.
- * Added: PADDLE_HETER_TRAINER_IP_PORT_LIST beside 3.3.1's names for it; programs of 2.0 read it. */
+ * PADDLE_BACKUP_ENV_PATH, a dump of the whole environment that this launcher does not write. Added:
+ * PADDLE_HETER_TRAINER_IP_PORT_LIST beside 3.3.1's names for it; programs of 2.0 read it. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-static const struct rt_truth {
+struct rt_truth {
     const char *name;
     const char *words[12]; /* before the script */
     const char *visible, *ip, *pod, *scratch;
     uint16_t ports[8];
     const char *values[4]; /* none: this node's own */
     size_t self, process;
-    const char *expect;
-} rt_truths[] = {
+    const char *all; /* lines of every recorded child of the command; NULL: only one was recorded */
+    const char *expect; /* of this child */
+};
+
+static const char servers[] = "PADDLE_GLOO_FS_PATH=/tmp/tmposidj65h\n"
+                              "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:57221\n"
+                              "PADDLE_GLOO_RENDEZVOUS=3\n"
+                              "PADDLE_LOG_DIR=/d/log\n"
+                              "PADDLE_NNODES=1\n"
+                              "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:57218\n"
+                              "PADDLE_TRAINERS_NUM=2\n"
+                              "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:57219,127.0.0.1:57220\n"
+                              "PADDLE_WITH_GLOO=1\n"
+                              "POD_IP=127.0.0.1\n"
+                              "POD_NAME=nykogd\n";
+
+static const char lists[] =
+    "PADDLE_GLOO_FS_PATH=/tmp/tmpqlzj7on6\n"
+    "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.2:6767\n"
+    "PADDLE_GLOO_RENDEZVOUS=3\n"
+    "PADDLE_LOG_DIR=/d/log\n"
+    "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.2:8000,127.0.0.3:8000\n"
+    "PADDLE_TRAINERS_NUM=3\n"
+    "PADDLE_TRAINER_ENDPOINTS=127.0.0.2:8001,127.0.0.3:8001,127.0.0.3:8002\n"
+    "PADDLE_WITH_GLOO=1\n"
+    "POD_IP=127.0.0.3\n"
+    "POD_NAME=jjnuvu\n";
+
+static const char heterogeneous_workers[] =
+    "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+    "PADDLE_GLOO_FS_PATH=/tmp/tmpd7un4406\n"
+    "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:49103\n"
+    "PADDLE_GLOO_RENDEZVOUS=3\n"
+    "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+    "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:39565\n"
+    "PADDLE_TRAINERS_NUM=2\n"
+    "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:34449,127.0.0.1:37367\n"
+    "PADDLE_WITH_GLOO=0\n"
+    "POD_IP=127.0.0.1\n";
+
+static const struct rt_truth rt_truths[] = {
     {.name = "one node",
         .words = {"--nproc_per_node", "2"},
         .ip = "127.0.0.1",
@@ -43,43 +81,23 @@ static const struct rt_truth {
         .words = {"--run_mode", "ps", "--server_num", "1", "--trainer_num", "2"},
         .ip = "127.0.0.1",
         .pod = "nykogd",
-        .ports = {57218, 57219, 57220, 57221},
         .scratch = "/tmp/tmposidj65h",
-        .expect = "PADDLE_GLOO_FS_PATH=/tmp/tmposidj65h\n"
-                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:57221\n"
-                  "PADDLE_GLOO_RENDEZVOUS=3\n"
-                  "PADDLE_LOG_DIR=/d/log\n"
-                  "PADDLE_NNODES=1\n"
-                  "PADDLE_PORT=57218\n"
-                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:57218\n"
+        .ports = {57218, 57219, 57220, 57221},
+        .all = servers,
+        .expect = "PADDLE_PORT=57218\n"
                   "PADDLE_ROLE=PSERVER\n"
-                  "PADDLE_TRAINERS_NUM=2\n"
-                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:57219,127.0.0.1:57220\n"
-                  "PADDLE_WITH_GLOO=1\n"
-                  "POD_IP=127.0.0.1\n"
-                  "POD_NAME=nykogd\n"
                   "TRAINING_ROLE=PSERVER\n"},
     {.name = "servers: a trainer",
         .words = {"--run_mode", "ps", "--server_num", "1", "--trainer_num", "2"},
         .ip = "127.0.0.1",
         .pod = "nykogd",
-        .ports = {57218, 57219, 57220, 57221},
         .scratch = "/tmp/tmposidj65h",
+        .ports = {57218, 57219, 57220, 57221},
         .process = 2,
-        .expect = "PADDLE_GLOO_FS_PATH=/tmp/tmposidj65h\n"
-                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:57221\n"
-                  "PADDLE_GLOO_RENDEZVOUS=3\n"
-                  "PADDLE_LOG_DIR=/d/log\n"
-                  "PADDLE_NNODES=1\n"
-                  "PADDLE_PORT=57220\n"
-                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:57218\n"
+        .all = servers,
+        .expect = "PADDLE_PORT=57220\n"
                   "PADDLE_ROLE=TRAINER\n"
-                  "PADDLE_TRAINERS_NUM=2\n"
-                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:57219,127.0.0.1:57220\n"
                   "PADDLE_TRAINER_ID=1\n"
-                  "PADDLE_WITH_GLOO=1\n"
-                  "POD_IP=127.0.0.1\n"
-                  "POD_NAME=nykogd\n"
                   "TRAINING_ROLE=TRAINER\n"},
     {.name = "rpc",
         .words = {"--run_mode", "rpc", "--nproc_per_node", "2"},
@@ -163,18 +181,9 @@ static const struct rt_truth {
         .ip = "127.0.0.3",
         .pod = "jjnuvu",
         .scratch = "/tmp/tmpqlzj7on6",
-        .expect = "PADDLE_GLOO_FS_PATH=/tmp/tmpqlzj7on6\n"
-                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.2:6767\n"
-                  "PADDLE_GLOO_RENDEZVOUS=3\n"
-                  "PADDLE_LOG_DIR=/d/log\n"
-                  "PADDLE_PORT=8000\n"
-                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.2:8000,127.0.0.3:8000\n"
+        .all = lists,
+        .expect = "PADDLE_PORT=8000\n"
                   "PADDLE_ROLE=PSERVER\n"
-                  "PADDLE_TRAINERS_NUM=3\n"
-                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.2:8001,127.0.0.3:8001,127.0.0.3:8002\n"
-                  "PADDLE_WITH_GLOO=1\n"
-                  "POD_IP=127.0.0.3\n"
-                  "POD_NAME=jjnuvu\n"
                   "TRAINING_ROLE=PSERVER\n"},
     {.name = "lists: a trainer",
         .words = {"--servers", "127.0.0.2:8000,127.0.0.3:8000", "--trainers",
@@ -183,68 +192,41 @@ static const struct rt_truth {
         .pod = "jjnuvu",
         .scratch = "/tmp/tmpqlzj7on6",
         .process = 2,
-        .expect = "PADDLE_GLOO_FS_PATH=/tmp/tmpqlzj7on6\n"
-                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.2:6767\n"
-                  "PADDLE_GLOO_RENDEZVOUS=3\n"
-                  "PADDLE_LOG_DIR=/d/log\n"
-                  "PADDLE_PORT=8002\n"
-                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.2:8000,127.0.0.3:8000\n"
+        .all = lists,
+        .expect = "PADDLE_PORT=8002\n"
                   "PADDLE_ROLE=TRAINER\n"
-                  "PADDLE_TRAINERS_NUM=3\n"
-                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.2:8001,127.0.0.3:8001,127.0.0.3:8002\n"
                   "PADDLE_TRAINER_ID=2\n"
-                  "PADDLE_WITH_GLOO=1\n"
-                  "POD_IP=127.0.0.3\n"
-                  "POD_NAME=jjnuvu\n"
                   "TRAINING_ROLE=TRAINER\n"},
     {.name = "heterogeneous workers: a server",
         .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=1",
             "--heter_devices=cpu"},
         .ip = "127.0.0.1",
         .pod = "unused",
-        .ports = {39565, 34449, 37367, 54325, 49103},
         .scratch = "/tmp/tmpd7un4406",
-        .expect = "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
-                  "PADDLE_COORDINATOR_ENDPOINTS=\n"
-                  "PADDLE_GLOO_FS_PATH=/tmp/tmpd7un4406\n"
-                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:49103\n"
-                  "PADDLE_GLOO_RENDEZVOUS=3\n"
-                  "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
+        .ports = {39565, 34449, 37367, 54325, 49103},
+        .all = heterogeneous_workers,
+        .expect = "PADDLE_COORDINATOR_ENDPOINTS=\n"
                   "PADDLE_PORT=39565\n"
-                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:39565\n"
-                  "PADDLE_TRAINERS_NUM=2\n"
-                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:34449,127.0.0.1:37367\n"
-                  "PADDLE_WITH_GLOO=0\n"
-                  "POD_IP=127.0.0.1\n"
                   "TRAINING_ROLE=PSERVER\n"},
     {.name = "heterogeneous workers: a trainer",
         .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=1",
             "--heter_devices=cpu"},
         .ip = "127.0.0.1",
         .pod = "unused",
-        .ports = {39565, 34449, 37367, 54325, 49103},
         .scratch = "/tmp/tmpd7un4406",
+        .ports = {39565, 34449, 37367, 54325, 49103},
         .process = 2,
+        .all = heterogeneous_workers,
         .expect = "CUDA_VISIBLE_DEVICES=0\n"
                   "FLAGS_selected_gpus=0\n"
                   "FLAGS_selected_xpus=0\n"
                   "HETER_DEVICE_TYPE=cpu\n"
-                  "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
                   "PADDLE_COORDINATOR_ENDPOINTS=\n"
-                  "PADDLE_GLOO_FS_PATH=/tmp/tmpd7un4406\n"
-                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:49103\n"
-                  "PADDLE_GLOO_RENDEZVOUS=3\n"
-                  "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
                   "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
                   "PADDLE_PORT=37367\n"
                   "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=\n"
-                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:39565\n"
                   "PADDLE_STAGE_TRAINERS_NUM=[2, 1]\n"
-                  "PADDLE_TRAINERS_NUM=2\n"
-                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:34449,127.0.0.1:37367\n"
                   "PADDLE_TRAINER_ID=1\n"
-                  "PADDLE_WITH_GLOO=0\n"
-                  "POD_IP=127.0.0.1\n"
                   "STAGE_ID=1\n"
                   "STAGE_NUM=2\n"
                   "TRAINING_ROLE=TRAINER\n"
@@ -254,281 +236,22 @@ static const struct rt_truth {
             "--heter_devices=cpu"},
         .ip = "127.0.0.1",
         .pod = "unused",
-        .ports = {39565, 34449, 37367, 54325, 49103},
         .scratch = "/tmp/tmpd7un4406",
+        .ports = {39565, 34449, 37367, 54325, 49103},
         .process = 3,
+        .all = heterogeneous_workers,
         .expect = "CUDA_VISIBLE_DEVICES=0\n"
                   "FLAGS_selected_gpus=0\n"
                   "FLAGS_selected_xpus=0\n"
                   "HETER_DEVICE_TYPE=cpu\n"
-                  "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
-                  "PADDLE_GLOO_FS_PATH=/tmp/tmpd7un4406\n"
-                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:49103\n"
-                  "PADDLE_GLOO_RENDEZVOUS=3\n"
-                  "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:54325\n"
                   "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=\n"
                   "PADDLE_PORT=54325\n"
                   "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:34449,127.0.0.1:37367\n"
-                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:39565\n"
                   "PADDLE_STAGE_TRAINERS_NUM=[2, 1]\n"
-                  "PADDLE_TRAINERS_NUM=2\n"
-                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:34449,127.0.0.1:37367\n"
-                  "PADDLE_WITH_GLOO=0\n"
-                  "POD_IP=127.0.0.1\n"
                   "STAGE_ID=2\n"
                   "STAGE_NUM=2\n"
                   "TRAINING_ROLE=HETER_TRAINER\n"
                   "XPU_VISIBLE_DEVICES=0\n"},
-    {.name = "three stages: a trainer",
-        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=2;1",
-            "--heter_devices=cpu;gpu"},
-        .ip = "127.0.0.1",
-        .pod = "unused",
-        .ports = {35035, 40681, 55711, 33571, 33275, 55463, 46051},
-        .scratch = "/tmp/tmp8c6tpnoi",
-        .process = 2,
-        .expect =
-            "CUDA_VISIBLE_DEVICES=0\n"
-            "FLAGS_selected_gpus=0\n"
-            "FLAGS_selected_xpus=0\n"
-            "HETER_DEVICE_TYPE=cpu\n"
-            "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275,127.0.0.1:"
-            "55463\n"
-            "PADDLE_COORDINATOR_ENDPOINTS=\n"
-            "PADDLE_GLOO_FS_PATH=/tmp/tmp8c6tpnoi\n"
-            "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:46051\n"
-            "PADDLE_GLOO_RENDEZVOUS=3\n"
-            "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275,127.0.0.1:55463\n"
-            "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275\n"
-            "PADDLE_PORT=55711\n"
-            "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=\n"
-            "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:35035\n"
-            "PADDLE_STAGE_TRAINERS_NUM=[2, 2, 1]\n"
-            "PADDLE_TRAINERS_NUM=2\n"
-            "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:40681,127.0.0.1:55711\n"
-            "PADDLE_TRAINER_ID=1\n"
-            "PADDLE_WITH_GLOO=0\n"
-            "POD_IP=127.0.0.1\n"
-            "STAGE_ID=1\n"
-            "STAGE_NUM=3\n"
-            "TRAINING_ROLE=TRAINER\n"
-            "XPU_VISIBLE_DEVICES=0\n"},
-    {.name = "three stages: a worker of the second",
-        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=2;1",
-            "--heter_devices=cpu;gpu"},
-        .ip = "127.0.0.1",
-        .pod = "unused",
-        .ports = {35035, 40681, 55711, 33571, 33275, 55463, 46051},
-        .scratch = "/tmp/tmp8c6tpnoi",
-        .process = 4,
-        .expect =
-            "CUDA_VISIBLE_DEVICES=0\n"
-            "FLAGS_selected_gpus=0\n"
-            "FLAGS_selected_xpus=0\n"
-            "HETER_DEVICE_TYPE=cpu\n"
-            "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275,127.0.0.1:"
-            "55463\n"
-            "PADDLE_GLOO_FS_PATH=/tmp/tmp8c6tpnoi\n"
-            "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:46051\n"
-            "PADDLE_GLOO_RENDEZVOUS=3\n"
-            "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275,127.0.0.1:55463\n"
-            "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:55463\n"
-            "PADDLE_PORT=33275\n"
-            "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:40681,127.0.0.1:55711\n"
-            "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:35035\n"
-            "PADDLE_STAGE_TRAINERS_NUM=[2, 2, 1]\n"
-            "PADDLE_TRAINERS_NUM=2\n"
-            "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:40681,127.0.0.1:55711\n"
-            "PADDLE_WITH_GLOO=0\n"
-            "POD_IP=127.0.0.1\n"
-            "STAGE_ID=2\n"
-            "STAGE_NUM=3\n"
-            "TRAINING_ROLE=HETER_TRAINER\n"
-            "XPU_VISIBLE_DEVICES=0\n"},
-    {.name = "three stages: the worker of the third",
-        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=2;1",
-            "--heter_devices=cpu;gpu"},
-        .ip = "127.0.0.1",
-        .pod = "unused",
-        .ports = {35035, 40681, 55711, 33571, 33275, 55463, 46051},
-        .scratch = "/tmp/tmp8c6tpnoi",
-        .process = 5,
-        .expect =
-            "CUDA_VISIBLE_DEVICES=0\n"
-            "FLAGS_selected_gpus=0\n"
-            "FLAGS_selected_xpus=0\n"
-            "HETER_DEVICE_TYPE=gpu\n"
-            "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275,127.0.0.1:"
-            "55463\n"
-            "PADDLE_GLOO_FS_PATH=/tmp/tmp8c6tpnoi\n"
-            "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:46051\n"
-            "PADDLE_GLOO_RENDEZVOUS=3\n"
-            "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275,127.0.0.1:55463\n"
-            "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=\n"
-            "PADDLE_PORT=55463\n"
-            "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275\n"
-            "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:35035\n"
-            "PADDLE_STAGE_TRAINERS_NUM=[2, 2, 1]\n"
-            "PADDLE_TRAINERS_NUM=2\n"
-            "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:40681,127.0.0.1:55711\n"
-            "PADDLE_WITH_GLOO=0\n"
-            "POD_IP=127.0.0.1\n"
-            "STAGE_ID=3\n"
-            "STAGE_NUM=3\n"
-            "TRAINING_ROLE=HETER_TRAINER\n"
-            "XPU_VISIBLE_DEVICES=0\n"},
-    {.name = "four stages: a worker of the third",
-        .words = {"--server_num=1", "--worker_num=1", "--heter_worker_num=1;2;1",
-            "--heter_devices=cpu;gpu;xpu"},
-        .ip = "127.0.0.1",
-        .pod = "unused",
-        .ports = {53801, 54503, 48403, 59569, 42513, 44447, 40533},
-        .scratch = "/tmp/tmp6ir9ysxx",
-        .process = 4,
-        .expect = "CUDA_VISIBLE_DEVICES=0\n"
-                  "FLAGS_selected_gpus=0\n"
-                  "FLAGS_selected_xpus=0\n"
-                  "HETER_DEVICE_TYPE=gpu\n"
-                  "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:48403,127.0.0.1:59569,127.0.0.1:"
-                  "42513,127.0.0.1:44447\n"
-                  "PADDLE_GLOO_FS_PATH=/tmp/tmp6ir9ysxx\n"
-                  "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.1:40533\n"
-                  "PADDLE_GLOO_RENDEZVOUS=3\n"
-                  "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:48403,127.0.0.1:59569,127.0.0.1:"
-                  "42513,127.0.0.1:44447\n"
-                  "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:44447\n"
-                  "PADDLE_PORT=42513\n"
-                  "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:48403\n"
-                  "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:53801\n"
-                  "PADDLE_STAGE_TRAINERS_NUM=[1, 1, 2, 1]\n"
-                  "PADDLE_TRAINERS_NUM=1\n"
-                  "PADDLE_TRAINER_ENDPOINTS=127.0.0.1:54503\n"
-                  "PADDLE_WITH_GLOO=0\n"
-                  "POD_IP=127.0.0.1\n"
-                  "STAGE_ID=3\n"
-                  "STAGE_NUM=4\n"
-                  "TRAINING_ROLE=HETER_TRAINER\n"
-                  "XPU_VISIBLE_DEVICES=0\n"},
-    {.name = "stages of lists: a server",
-        .words = {"--servers=127.0.0.2:8000,127.0.0.3:8000",
-            "--workers=127.0.0.2:8001,127.0.0.3:8001",
-            "--heter_workers=127.0.0.2:8002,127.0.0.3:8002;127.0.0.3:8003",
-            "--heter_devices=cpu;gpu", "--http_port=7300"},
-        .ip = "127.0.0.2",
-        .pod = "unused",
-        .scratch = "/tmp/tmpe19cyr47",
-        .expect =
-            "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002,127.0.0.3:8003\n"
-            "PADDLE_COORDINATOR_ENDPOINTS=\n"
-            "PADDLE_GLOO_FS_PATH=/tmp/tmpe19cyr47\n"
-            "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.2:7300\n"
-            "PADDLE_GLOO_RENDEZVOUS=3\n"
-            "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002,127.0.0.3:8003\n"
-            "PADDLE_PORT=8000\n"
-            "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.2:8000,127.0.0.3:8000\n"
-            "PADDLE_TRAINERS_NUM=2\n"
-            "PADDLE_TRAINER_ENDPOINTS=127.0.0.2:8001,127.0.0.3:8001\n"
-            "PADDLE_WITH_GLOO=0\n"
-            "POD_IP=127.0.0.2\n"
-            "TRAINING_ROLE=PSERVER\n"},
-    {.name = "stages of lists: a trainer",
-        .words = {"--servers=127.0.0.2:8000,127.0.0.3:8000",
-            "--workers=127.0.0.2:8001,127.0.0.3:8001",
-            "--heter_workers=127.0.0.2:8002,127.0.0.3:8002;127.0.0.3:8003",
-            "--heter_devices=cpu;gpu", "--http_port=7300"},
-        .ip = "127.0.0.3",
-        .pod = "unused",
-        .scratch = "/tmp/tmpth257b6h",
-        .process = 1,
-        .expect =
-            "CUDA_VISIBLE_DEVICES=0\n"
-            "FLAGS_selected_gpus=0\n"
-            "FLAGS_selected_xpus=0\n"
-            "HETER_DEVICE_TYPE=cpu\n"
-            "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002,127.0.0.3:8003\n"
-            "PADDLE_COORDINATOR_ENDPOINTS=\n"
-            "PADDLE_GLOO_FS_PATH=/tmp/tmpth257b6h\n"
-            "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.2:7300\n"
-            "PADDLE_GLOO_RENDEZVOUS=3\n"
-            "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002,127.0.0.3:8003\n"
-            "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002\n"
-            "PADDLE_PORT=8001\n"
-            "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=\n"
-            "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.2:8000,127.0.0.3:8000\n"
-            "PADDLE_STAGE_TRAINERS_NUM=[2, 2, 1]\n"
-            "PADDLE_TRAINERS_NUM=2\n"
-            "PADDLE_TRAINER_ENDPOINTS=127.0.0.2:8001,127.0.0.3:8001\n"
-            "PADDLE_TRAINER_ID=1\n"
-            "PADDLE_WITH_GLOO=0\n"
-            "POD_IP=127.0.0.3\n"
-            "STAGE_ID=1\n"
-            "STAGE_NUM=3\n"
-            "TRAINING_ROLE=TRAINER\n"
-            "XPU_VISIBLE_DEVICES=0\n"},
-    {.name = "stages of lists: a worker of the second",
-        .words = {"--servers=127.0.0.2:8000,127.0.0.3:8000",
-            "--workers=127.0.0.2:8001,127.0.0.3:8001",
-            "--heter_workers=127.0.0.2:8002,127.0.0.3:8002;127.0.0.3:8003",
-            "--heter_devices=cpu;gpu", "--http_port=7300"},
-        .ip = "127.0.0.3",
-        .pod = "unused",
-        .scratch = "/tmp/tmpth257b6h",
-        .process = 2,
-        .expect =
-            "CUDA_VISIBLE_DEVICES=0\n"
-            "FLAGS_selected_gpus=0\n"
-            "FLAGS_selected_xpus=0\n"
-            "HETER_DEVICE_TYPE=cpu\n"
-            "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002,127.0.0.3:8003\n"
-            "PADDLE_GLOO_FS_PATH=/tmp/tmpth257b6h\n"
-            "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.2:7300\n"
-            "PADDLE_GLOO_RENDEZVOUS=3\n"
-            "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002,127.0.0.3:8003\n"
-            "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.3:8003\n"
-            "PADDLE_PORT=8002\n"
-            "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8001,127.0.0.3:8001\n"
-            "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.2:8000,127.0.0.3:8000\n"
-            "PADDLE_STAGE_TRAINERS_NUM=[2, 2, 1]\n"
-            "PADDLE_TRAINERS_NUM=2\n"
-            "PADDLE_TRAINER_ENDPOINTS=127.0.0.2:8001,127.0.0.3:8001\n"
-            "PADDLE_WITH_GLOO=0\n"
-            "POD_IP=127.0.0.3\n"
-            "STAGE_ID=2\n"
-            "STAGE_NUM=3\n"
-            "TRAINING_ROLE=HETER_TRAINER\n"
-            "XPU_VISIBLE_DEVICES=0\n"},
-    {.name = "stages of lists: the worker of the third",
-        .words = {"--servers=127.0.0.2:8000,127.0.0.3:8000",
-            "--workers=127.0.0.2:8001,127.0.0.3:8001",
-            "--heter_workers=127.0.0.2:8002,127.0.0.3:8002;127.0.0.3:8003",
-            "--heter_devices=cpu;gpu", "--http_port=7300"},
-        .ip = "127.0.0.3",
-        .pod = "unused",
-        .scratch = "/tmp/tmpth257b6h",
-        .process = 3,
-        .expect =
-            "CUDA_VISIBLE_DEVICES=0\n"
-            "FLAGS_selected_gpus=0\n"
-            "FLAGS_selected_xpus=0\n"
-            "HETER_DEVICE_TYPE=gpu\n"
-            "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002,127.0.0.3:8003\n"
-            "PADDLE_GLOO_FS_PATH=/tmp/tmpth257b6h\n"
-            "PADDLE_GLOO_HTTP_ENDPOINT=127.0.0.2:7300\n"
-            "PADDLE_GLOO_RENDEZVOUS=3\n"
-            "PADDLE_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002,127.0.0.3:8003\n"
-            "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=\n"
-            "PADDLE_PORT=8003\n"
-            "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST=127.0.0.2:8002,127.0.0.3:8002\n"
-            "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.2:8000,127.0.0.3:8000\n"
-            "PADDLE_STAGE_TRAINERS_NUM=[2, 2, 1]\n"
-            "PADDLE_TRAINERS_NUM=2\n"
-            "PADDLE_TRAINER_ENDPOINTS=127.0.0.2:8001,127.0.0.3:8001\n"
-            "PADDLE_WITH_GLOO=0\n"
-            "POD_IP=127.0.0.3\n"
-            "STAGE_ID=3\n"
-            "STAGE_NUM=3\n"
-            "TRAINING_ROLE=HETER_TRAINER\n"
-            "XPU_VISIBLE_DEVICES=0\n"},
     {.name = "two nodes: the first",
         .words = {"--master", "127.0.0.2:8790", "--nnodes", "2", "--nproc_per_node", "2"},
         .ip = "127.0.0.2",
