@@ -10,6 +10,7 @@
 #include "runtime/launch/tail.h"
 #include "runtime/launch/termination.h"
 #include "runtime/plan/report.h"
+#include "runtime/plan/value.h"
 
 enum {
     USAGE = 2,

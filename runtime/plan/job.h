@@ -72,7 +72,3 @@ CO_MUST_CHECK int rt_job_plan(const struct rt_options *options, const struct rt_
 void rt_job_done(struct rt_job *j);
 
 size_t rt_job_processes(const struct rt_job *j);
-
-/* What this node tells the others: the JSON object that Paddle's launchers exchange; ports are
- * n_ports of them.  The caller frees. */
-char *rt_job_value(const struct rt_job *j, const uint16_t *ports);

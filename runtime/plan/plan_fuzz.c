@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "runtime/plan/report.h"
+#include "runtime/plan/value.h"
 
 enum { WORDS_MAX = 32, PORTS_MAX = 4096, TEXT_MAX = 1 << 26 };
 

@@ -11,6 +11,7 @@
 #include "runtime/plan/report.h"
 #include "runtime/plan/truth.h"
 #include "runtime/plan/truth_stages.h"
+#include "runtime/plan/value.h"
 
 enum { WORDS_MAX = 14, TEXT_MAX = 1 << 20 };
 
