@@ -70,6 +70,8 @@ class Cluster:
         self.admin = f"{self.dir}/kubeconfig"
         self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml", "-f", ROOT / "deploy/v1/operator.yaml")
         self.kubectl("wait", "--for=condition=established", "crd/paddlejobs.batch.paddlepaddle.org")
+        # For two seconds after that the API server lets every create of a job wait, so that its peers hear of the definition.
+        self.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(job("first", 0, 1)))
         self.user = self.kubeconfig_of(USER)
         self.pids = {p: int(pathlib.Path(f"{self.dir}/pid/{p}").read_text().split()[0]) for p in PROGRAMS}
 
