@@ -30,6 +30,13 @@ static const struct crd_field role_status_fields[] = {
         .added = true,
         .doc = "Pods that there are, whatever their state. What kubectl scale and autoscalers "
                "read."},
+    {.name = "completedIndexes",
+        .type = CRD_STRING,
+        .added = true,
+        .doc =
+            "Numbers of the pods that have succeeded, as 0-3,5. They stay succeeded, and are not "
+            "made anew, when their pods are deleted; a restart of the group begins without "
+            "them."},
     {.name = "refs",
         .type = CRD_OBJECT_LIST,
         .fields = ref_fields,

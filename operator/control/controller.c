@@ -134,7 +134,7 @@ static int plan_entry(struct op_controller *c, struct op_entry *e, const struct 
     const struct work *w = e->work;
     struct op_view view;
     op_view_init(&view, e);
-    op_round_failures(w->round, job->uid, &view.seen.failures, &view.seen.n_failures);
+    op_round_recall(w->round, job->uid, &view.seen);
     view.seen.creates_max = op_round_room(w->round);
     uint16_t *taken = op_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = op_plan_compute(job, &view.seen, op_kube_clock_seconds(), &c->opts.settings, ret, err);

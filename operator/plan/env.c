@@ -61,8 +61,12 @@ static const char *pod_address(const struct op_pod *pod, int family) {
     return pod->ip[0];
 }
 
+/* Nobody will answer for a pod that has succeeded and is gone: its name stands for an address, so
+ * that those who start again are not kept from it, and reach no stranger who has the address now.
+ */
 static bool has_address(const struct op_slot *slot) {
-    return slot->pod && !slot->pod->c.deleting && *slot->pod->ip[0];
+    const struct op_pod *pod = slot->pod;
+    return pod ? *pod->ip[0] && (!pod->c.deleting || op_slot_succeeded(slot)) : slot->done;
 }
 
 bool op_env_addressed(const struct op_world *w) {
@@ -90,11 +94,11 @@ bool op_env_published(const struct op_world *w, const json_t *env) {
 
 static void slot_host(
     const struct op_world *w, enum op_role role, int32_t index, char *ret, size_t size) {
-    if (op_job_named(w->job)) {
+    const struct op_pod *pod = w->slot[role][index].pod;
+    if (op_job_named(w->job) || !pod) {
         op_job_host(w->job, role, index, ret, size);
         return;
     }
-    const struct op_pod *pod = w->slot[role][index].pod;
     (void)snprintf(ret, size, "%s", pod_address(pod, w->settings->prefer_family));
 }
 

@@ -31,7 +31,7 @@ static bool elastic_addressed(const struct op_world *w) {
 static bool resolvable(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            if (w->slot[r][i].pod->told) {
+            if (w->slot[r][i].pod && w->slot[r][i].pod->told) {
                 return false;
             }
         }

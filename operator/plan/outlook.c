@@ -22,7 +22,7 @@ static struct sums sum_roles(const struct op_world *w, unsigned mask) {
         s.running += c->running;
         s.failed += c->failed;
         s.succeeded += c->succeeded;
-        s.created += c->pods;
+        s.created += c->pods + c->gone;
     }
     return s;
 }
@@ -80,9 +80,7 @@ static bool is_decided(const struct op_world *w) {
         return false;
     }
     if (w->job->success == OP_SUCCESS_WORKER_0) {
-        const struct op_pod *first = w->slot[OP_WORKER][0].pod;
-        bool succeeded = first && first->phase == OP_POD_SUCCEEDED && !first->c.deleting;
-        return succeeded || completing_since(w);
+        return op_slot_succeeded(&w->slot[OP_WORKER][0]) || completing_since(w);
     }
     struct sums trainers = sum_roles(w, TRAINERS);
     return (trainers.succeeded == trainers.wanted || completing_since(w)) && trainers.failed == 0;

@@ -167,7 +167,7 @@ static void create_job_service(struct builder *b) {
 
 static void create_pod(struct builder *b, enum op_role role, int32_t index) {
     const struct op_slot *s = &b->w->slot[role][index];
-    if (s->pod || s->old || s->pod_taken || held_back(b, s->pod_failure) || is_full(b)) {
+    if (s->pod || s->done || s->old || s->pod_taken || held_back(b, s->pod_failure) || is_full(b)) {
         return;
     }
     char name[OP_NAME_MAX + 1];

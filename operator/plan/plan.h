@@ -66,6 +66,10 @@ struct op_seen {
     const struct op_podgroup *podgroup;   /* likewise */
     const struct op_failure *failures;
     size_t n_failures;
+    /* completedIndexes of the last plan's status, which may not be stored yet; NULL: none.  They
+     * count in the attempt that they are of. */
+    const char *done[OP_ROLES];
+    int32_t done_attempt;
     /* Ports held by other live jobs in Host mode, ascending; looked at only when this one has
      * none yet. */
     const uint16_t *ports_taken;

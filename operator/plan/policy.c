@@ -129,9 +129,11 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
 static bool has_started(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
-            if (pod &&
-                (pod->passed || (pod->phase != OP_POD_PENDING && pod->phase != OP_POD_UNKNOWN))) {
+            const struct op_slot *s = &w->slot[r][i];
+            const struct op_pod *pod = s->pod;
+            bool began = pod && (pod->passed ||
+                                    (pod->phase != OP_POD_PENDING && pod->phase != OP_POD_UNKNOWN));
+            if (began || s->done) {
                 return true;
             }
         }
@@ -155,7 +157,7 @@ bool op_policy_lost(struct op_outlook *o, const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_slot *s = &w->slot[r][i];
-            bool gone = !s->pod && !s->old && complete;
+            bool gone = !s->pod && !s->old && !s->done && complete;
             if (!gone && !(s->pod && s->pod->c.deleting && s->pod->phase != OP_POD_SUCCEEDED)) {
                 continue;
             }

@@ -313,6 +313,20 @@ static void check_job_deletion(const struct tk_cluster *c) {
     }
 }
 
+/* As is stored. */
+static bool has_succeeded(const struct tk_cluster *c, const char *name) {
+    bool found = false;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        const char *text = co_json_str(c->seen_job->status, op_role_name(r), "completedIndexes");
+        int32_t index = op_pod_name_index("x", r, name);
+        int32_t first, last;
+        while (text && *text && op_range_take(&text, 5, &first, &last)) {
+            found |= first <= index && index <= last;
+        }
+    }
+    return found;
+}
+
 static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
     bool stored_end = op_phase_terminal(c->seen_job->phase);
     bool trainers = c->seen_job->role[OP_WORKER].replicas + c->seen_job->role[OP_HETER].replicas;
@@ -326,6 +340,9 @@ static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
         }
         if (a->verb == OP_CREATE && c->seen_job->suspend) {
             fail_msg("%s is created for a job that is suspended", a->name);
+        }
+        if (a->verb == OP_CREATE && a->kind == OP_KIND_POD && has_succeeded(c, a->name)) {
+            fail_msg("%s is created, but has succeeded", a->name);
         }
         if (a->verb == OP_CREATE && a->kind == OP_KIND_POD &&
             strcmp(attempt_of(a->body), attempt) != 0) {
@@ -486,8 +503,13 @@ static void check_end(struct tk_cluster *c) {
         assert_null(c->seen.configmap);
         return;
     }
+    int64_t gone = 0; /* have succeeded, and were deleted */
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        gone += json_integer_value(co_json_at(job->status, op_role_name(r), "succeeded"));
+    }
     for (size_t i = 0; i < c->seen.n_pods; i++) {
         assert_int_equal(c->pods[i]->attempt, job->attempt);
+        gone -= c->pods[i]->phase == OP_POD_SUCCEEDED;
     }
     /* A job without pods runs for ever; servers without workers, too; AllPods waits for them. */
     bool endless = wanted == 0 || job->success == OP_SUCCESS_ALL ||
@@ -501,7 +523,7 @@ static void check_end(struct tk_cluster *c) {
     if (job->n_problems == 0) {
         assert_int_equal(job->phase, OP_PHASE_RUNNING);
         assert_true(job->deadline == 0);
-        assert_int_equal(c->seen.n_pods, wanted);
+        assert_int_equal(c->seen.n_pods + (size_t)gone, wanted);
         assert_non_null(c->seen.configmap);
     }
 }

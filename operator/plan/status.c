@@ -88,10 +88,41 @@ static void set_count(json_t *role, const char *key, int32_t n) {
     co_json_set(role, key, n ? json_integer(n) : NULL);
 }
 
-static json_t *make_role(const struct op_world *w, enum op_role role, const json_t *stored) {
+/* "0-3,5", as an indexed Job's; NULL when there is none. */
+static json_t *make_indexes(const struct op_world *w, enum op_role role) {
+    struct co_buf b = CO_BUF(OP_REPLICAS_MAX * 8);
+    int r = 0;
+    int32_t n = op_world_replicas(w, role);
+    for (int32_t i = 0; i < n && !r; i++) {
+        int32_t first = i;
+        while (i < n && op_slot_succeeded(&w->slot[role][i])) {
+            i++;
+        }
+        if (i > first) {
+            r = co_buf_addf(&b, NULL, "%s%" PRId32, b.len ? "," : "", first);
+        }
+        if (!r && i > first + 1) {
+            r = co_buf_addf(&b, NULL, "-%" PRId32, i - 1);
+        }
+    }
+    CO_AUTOFREE char *text = b.len ? co_buf_take(&b) : NULL;
+    return text ? json_string(text) : NULL;
+}
+
+/* Pods of the attempt that begins have done nothing yet. */
+static json_t *completed_indexes(
+    const struct op_world *w, const struct op_outlook *o, enum op_role role, const json_t *stored) {
+    if (op_phase_terminal(w->job->phase)) {
+        return json_incref(json_object_get(stored, "completedIndexes"));
+    }
+    return o->attempt == w->attempt ? make_indexes(w, role) : NULL;
+}
+
+static json_t *make_role(
+    const struct op_world *w, const struct op_outlook *o, enum op_role role, const json_t *stored) {
     const struct op_counts c = final_counts(w, role, stored);
     bool ended = op_phase_terminal(w->job->phase);
-    if (c.pods == 0 && !(ended && stored)) {
+    if (c.pods == 0 && c.gone == 0 && !(ended && stored)) {
         return NULL;
     }
     json_t *j = json_object();
@@ -102,6 +133,7 @@ static json_t *make_role(const struct op_world *w, enum op_role role, const json
     set_count(j, "succeeded", c.succeeded);
     set_count(j, "unknown", c.unknown);
     set_count(j, "replicas", c.pods);
+    co_json_set(j, "completedIndexes", completed_indexes(w, o, role, stored));
     json_t *refs = json_object_get(stored, "refs");
     bool cleaned = ended && json_array_size(refs) > (size_t)alive(w, role);
     if (cleaned || (refs && same_refs(w, role))) {
@@ -136,11 +168,11 @@ static void set_mode(json_t *status, const struct op_world *w) {
         status, "mode", ended ? co_json_string(stored) : json_string(op_mode_name(w->job->mode)));
 }
 
-static void set_roles(json_t *status, const struct op_world *w) {
+static void set_roles(json_t *status, const struct op_world *w, const struct op_outlook *o) {
     int64_t restarts = 0;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         const json_t *stored = json_object_get(w->job->status, op_role_name(r));
-        co_json_set(status, op_role_name(r), make_role(w, r, stored));
+        co_json_set(status, op_role_name(r), make_role(w, o, r, stored));
         set_ready(status, w, r);
         restarts += w->counts[r].restarts;
     }
@@ -192,7 +224,7 @@ static json_t *make_live(const struct op_world *w, const struct op_outlook *o) {
         co_json_set(status, "reason", co_json_string(o->reason));
         co_json_set(status, "message", co_json_string(o->message));
     }
-    set_roles(status, w);
+    set_roles(status, w, o);
     op_policy_remember(status, w, o);
     set_time(
         status, w, "startTime", o->phase == OP_PHASE_RUNNING || o->phase == OP_PHASE_COMPLETED);

@@ -26,6 +26,8 @@ struct tk_cluster {
     json_t *objects[4]; /* pods, Services, ConfigMaps, gangs' groups by name */
     struct op_settings settings;
     size_t creates_max;
+    const char *done[OP_ROLES];
+    int32_t done_attempt;
     int64_t now;
     uint64_t version; /* last resourceVersion and uid given */
     uint64_t rng;     /* 0: children are seen in the order of their names */
@@ -97,8 +99,10 @@ static inline void tk_look(struct tk_cluster *c) {
     c->seen = (struct op_seen){.pods = (const struct op_pod *const *)c->pods,
         .services = (const struct op_service *const *)c->services,
         .creates_max = c->creates_max,
+        .done_attempt = c->done_attempt,
         .failures = c->failures,
         .n_failures = c->n_failures};
+    memcpy(c->seen.done, c->done, sizeof(c->done));
     const char *name;
     json_t *j;
     json_object_foreach(c->objects[TK_PODS], name, j) {

@@ -180,7 +180,14 @@ static int compare_services(const void *a, const void *b) {
     return strcmp(x->c.name, y->c.name);
 }
 
-static void count_pod(struct op_counts *c, const struct op_pod *pod) {
+static void count_slot(struct op_counts *c, const struct op_slot *slot) {
+    const struct op_pod *pod = slot->pod;
+    bool succeeded = op_slot_succeeded(slot);
+    c->succeeded += succeeded;
+    c->gone += succeeded && !pod;
+    if (!pod) {
+        return;
+    }
     c->pods++;
     c->restarts = c->restarts > INT32_MAX - pod->restarts ? INT32_MAX : c->restarts + pod->restarts;
     /* A dying pod ends as Failed or Succeeded because it was told to: it counts for nothing. */
@@ -199,12 +206,22 @@ static void count_pod(struct op_counts *c, const struct op_pod *pod) {
         c->failed++;
         break;
     case OP_POD_SUCCEEDED:
-        c->succeeded++;
         break;
     case OP_POD_UNKNOWN:
     default:
         c->unknown++;
         break;
+    }
+}
+
+/* Text as op_status_make writes it, of a status that anybody may have edited. */
+static void recall_done(struct op_world *w, enum op_role role, const char *text) {
+    int32_t first, last;
+    int32_t n = op_world_replicas(w, role);
+    while (text && *text && op_range_take(&text, 5, &first, &last)) {
+        for (int32_t i = first; i <= last && i < n; i++) {
+            w->slot[role][i].done = true;
+        }
     }
 }
 
@@ -214,6 +231,12 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     w->attempt = present_attempt(w);
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         w->slot[r] = co_xcalloc((size_t)op_world_replicas(w, r) + 1, sizeof(struct op_slot));
+        if (w->attempt == job->attempt) {
+            recall_done(w, r, co_json_str(job->status, op_role_name(r), "completedIndexes"));
+        }
+        if (w->attempt == seen->done_attempt) {
+            recall_done(w, r, seen->done[r]);
+        }
     }
     w->old_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
     w->stale_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
@@ -244,10 +267,9 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     }
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            if (w->slot[r][i].pod) {
-                count_pod(&w->counts[r], w->slot[r][i].pod);
-                w->names_asked |= w->slot[r][i].pod->asks_names;
-            }
+            const struct op_slot *slot = &w->slot[r][i];
+            count_slot(&w->counts[r], slot);
+            w->names_asked |= slot->pod && slot->pod->asks_names;
         }
     }
 }

@@ -14,11 +14,19 @@ struct op_slot {
     const struct op_child *service_taken; /* likewise */
     const struct op_failure *pod_failure;
     const struct op_failure *service_failure;
+    bool done; /* a pod of this attempt has succeeded here, as was remembered */
 };
+
+/* A pod that has succeeded stays that when it is deleted: by whom, and how soon, is not the
+ * training's affair.  One that ends well only after it was deleted was told to end. */
+static inline bool op_slot_succeeded(const struct op_slot *s) {
+    return s->pod ? s->pod->phase == OP_POD_SUCCEEDED && (s->done || !s->pod->c.deleting) : s->done;
+}
 
 struct op_counts {
     int32_t pending, starting, running, failed, succeeded, unknown;
     int32_t pods; /* ours, dying ones included */
+    int32_t gone; /* have succeeded and are not there any more */
     int32_t restarts;
 };
 

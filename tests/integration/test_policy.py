@@ -116,6 +116,26 @@ def test_without_a_policy_a_failed_pod_fails_the_job_and_the_others_stay(plane, 
     assert uids(plane, ns) == before
 
 
+def test_a_worker_that_has_succeeded_is_not_trained_again(plane, operator, kubelet, ns):
+    """Nor after a restart of the operator, which has only the status to go by."""
+    o = operator(FAST)
+    plane.create(ns, "j", ps=None, worker=3, backoffLimit=0, cleanPodPolicy="Never")
+    plane.wait_phase(ns, "j", "Running")
+    wait_for(lambda: status(plane, ns)["readyWorker"] == "3/3", 20)
+    end(plane, kubelet, ns, "j-worker-1", 0)
+    wait_for(lambda: status(plane, ns)["worker"].get("completedIndexes") == "1", 20, lambda: status(plane, ns))
+    o.kill()
+    plane.core.delete_namespaced_pod("j-worker-1", ns, grace_period_seconds=0)
+    o.start()
+    wait_for(lambda: status(plane, ns)["worker"]["replicas"] == 2, 20, lambda: status(plane, ns))
+    for name in ("j-worker-0", "j-worker-2"):
+        end(plane, kubelet, ns, name, 0)
+    plane.wait_phase(ns, "j", "Completed")
+    s = status(plane, ns)
+    assert (s["worker"]["succeeded"], s["readyWorker"], s["restarts"], s.get("attempt")) == (3, "3/3", 0, None)
+    assert not kubelet.twice(ns)
+
+
 def test_a_restart_survives_an_operator_that_is_killed_all_the_time(plane, operator, kubelet, ns, seed):
     import random
     rng = random.Random(seed)

@@ -1,0 +1,109 @@
+#include "operator/control/round.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "operator/api/testkit.h"
+
+/* Rounds without a request: plans that do nothing, and whose status can wait. */
+
+struct world {
+    struct op_store store;
+    struct op_metrics *metrics;
+    struct op_load load;
+    struct op_rounds rounds;
+    struct op_round *round;
+    int64_t wake_ms;
+    int over;
+};
+
+static void on_over(void *arg, struct op_entry *e, int64_t wake_ms) {
+    struct world *w = arg;
+    (void)e;
+    w->wake_ms = wake_ms;
+    w->over++;
+}
+
+static void ignore(void *arg, struct op_entry *e) {
+    (void)arg;
+    (void)e;
+}
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    op_store_init(&w->store, ignore, ignore, w);
+    CO_AUTOJSON json_t *job = tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'u',"
+                                      "'resourceVersion':'1'}}");
+    op_store_put(&w->store, OP_STORE_JOBS, job, 0);
+    w->metrics = op_metrics_new();
+    w->rounds =
+        (struct op_rounds){.api = {.store = &w->store, .metrics = w->metrics, .load = &w->load},
+            .over = on_over,
+            .arg = w};
+    w->round = op_round_new(&w->rounds, op_store_entry(&w->store, "ns", "x"));
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    op_round_free(w->round);
+    op_store_done(&w->store);
+    op_metrics_free(w->metrics);
+    free(w);
+    return 0;
+}
+
+/* A plan whose status differs from the job's by counters alone. */
+static void carry_out(struct world *w, const char *status) {
+    struct op_job *job = NULL;
+    json_t *obj = tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'u'},'status':{"
+                          "'phase':'Running','attempt':3}}");
+    assert_int_equal(op_job_decode(obj, &job, NULL), 0);
+    struct op_plan plan = {
+        .phase = OP_PHASE_RUNNING, .status = tk_json(status), .status_differs = true};
+    w->over = 0;
+    op_round_begin(w->round, job, &plan);
+    assert_int_equal(w->over, 1);
+    assert_true(w->wake_ms > 0); /* it waits to be written */
+}
+
+static void what_is_known_of_done_pods_is_recalled_before_it_is_stored(void **state) {
+    struct world *w = *state;
+    struct op_seen seen = {0};
+    op_round_recall(w->round, "u", &seen);
+    assert_null(seen.done[OP_WORKER]);
+    carry_out(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'0,2'}}");
+    op_round_recall(w->round, "u", &seen);
+    assert_string_equal(seen.done[OP_WORKER], "0,2");
+    assert_null(seen.done[OP_PS]);
+    assert_int_equal(seen.done_attempt, 3);
+    /* The next plan knows better. */
+    carry_out(w, "{'phase':'Running','attempt':3,'ps':{'completedIndexes':'1'}}");
+    op_round_recall(w->round, "u", &seen);
+    assert_null(seen.done[OP_WORKER]);
+    assert_string_equal(seen.done[OP_PS], "1");
+    /* Another job of the name knows nothing. */
+    op_round_recall(w->round, "v", &seen);
+    assert_null(seen.done[OP_PS]);
+}
+
+static void a_round_that_waits_to_write_is_not_forgotten(void **state) {
+    struct world *w = *state;
+    assert_true(op_round_is_blank(w->round));
+    carry_out(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'0'}}");
+    assert_false(op_round_is_blank(w->round));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(
+            what_is_known_of_done_pods_is_recalled_before_it_is_stored, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_round_that_waits_to_write_is_not_forgotten, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

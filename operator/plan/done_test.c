@@ -1,0 +1,262 @@
+/* Pods that have succeeded stay that when they are deleted, until their group begins anew. */
+#include "operator/plan/expect.h"
+
+#define FOUR TK_ROLE("worker", 4)
+
+static void gone(struct tk_cluster *c, const char *name) {
+    assert_int_equal(json_object_del(c->objects[TK_PODS], name), 0);
+}
+
+/* All run, some have ended well, and the status says so. */
+static void begin(struct tk_cluster *c, const char *job, const char *const *done) {
+    tk_init(c, job);
+    rest(c);
+    run_all(c);
+    for (; *done; done++) {
+        tk_pod_status(c, *done, DONE);
+    }
+    rest(c);
+}
+
+struct row {
+    const char *spec;
+    const char *done[5]; /* have succeeded, and are deleted */
+    const char *phase, *actions;
+};
+
+static const struct row rows[] = {
+    {FOUR, {"x-worker-1"}, "Running", "patch ConfigMap x"},
+    {FOUR ",'intranet':'Service'", {"x-worker-1"}, "Running", ""},
+    {FOUR ",'backoffLimit':3", {"x-worker-0", "x-worker-3"}, "Running", "patch ConfigMap x"},
+    {FOUR ",'elastic':1", {"x-worker-1"}, "Running", "patch ConfigMap x"},
+    {TWO_TWO, {"x-worker-0"}, "Running", "patch ConfigMap x"},
+    {TWO_TWO ",'successPolicy':'AllPods'", {"x-worker-0", "x-worker-1"}, "Running",
+        "patch ConfigMap x"},
+};
+
+static void what_has_succeeded_is_not_made_anew(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        CO_AUTOFREE char *job = co_xasprintf(TK_JOB("%s"), rows[i].spec);
+        begin(&c, job, rows[i].done);
+        for (const char *const *name = rows[i].done; *name; name++) {
+            gone(&c, *name);
+        }
+        expect_actions(&c, rows[i].actions);
+        expect_status(&c, "phase", rows[i].phase);
+        expect_condition(&c, "Created", "True PodsCreated ");
+        rest(&c);
+        expect_actions(&c, "");
+        expect_status(&c, "phase", rows[i].phase);
+        tk_done(&c);
+    }
+}
+
+static void the_job_ends_when_the_last_has(void **state) {
+    (void)state;
+    static const char *const first[] = {"x-worker-0", "x-worker-2", "x-worker-3", NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(FOUR), first);
+    expect_status(&c, "worker.completedIndexes", "0,2-3");
+    for (size_t i = 0; first[i]; i++) {
+        gone(&c, first[i]);
+    }
+    rest(&c);
+    expect_status(&c, "worker.completedIndexes", "0,2-3");
+    expect_status(&c, "worker.succeeded", "3");
+    expect_status(&c, "worker.replicas", "1");
+    expect_status(&c, "readyWorker", "4/4");
+    tk_pod_status(&c, "x-worker-1", DONE);
+    rest(&c);
+    expect_status(&c, "phase", "Completed");
+    expect_status(&c, "worker.completedIndexes", "0-3");
+    expect_status(&c, "worker.succeeded", "4");
+    tk_done(&c);
+}
+
+static void a_role_that_is_all_gone_is_remembered(void **state) {
+    (void)state;
+    static const char *const servers[] = {"x-ps-0", "x-ps-1", NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(TWO_TWO ",'successPolicy':'AllPods'"), servers);
+    gone(&c, "x-ps-0");
+    gone(&c, "x-ps-1");
+    rest(&c);
+    expect_status(&c, "ps.completedIndexes", "0-1");
+    expect_status(&c, "phase", "Running");
+    expect_actions(&c, "");
+    tk_done(&c);
+}
+
+static void worker_0_decides_though_it_is_gone(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(TK_ROLE("worker", 2) ",'successPolicy':'Worker0'"), none);
+    gone(&c, "x-worker-0");
+    c.done[OP_WORKER] = "0";
+    expect_condition(&c, "Completing",
+        "True Worker0Succeeded worker 0 has succeeded, the others may "
+        "still end");
+    expect_actions(&c, "");
+    tk_done(&c);
+}
+
+/* What the last plan knew counts, stored or not; in its own attempt. */
+static void what_is_not_stored_yet_counts(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(FOUR), none);
+    gone(&c, "x-worker-2");
+    c.done[OP_WORKER] = "2";
+    c.done_attempt = 1;
+    expect_actions(&c, "create Pod x-worker-2");
+    c.done_attempt = 0;
+    expect_actions(&c, "patch ConfigMap x");
+    expect_status(&c, "worker.completedIndexes", "2");
+    tk_done(&c);
+}
+
+struct dying_row {
+    bool remembered;
+    const char *status, *indexes;
+};
+
+static const struct dying_row dying_rows[] = {
+    {false, DONE, ""},  /* told to end, it ended well */
+    {true, DONE, "1"},  /* it had ended before */
+    {true, RUNS, ""},   /* it is there and runs: that is the truth */
+    {true, BROKEN, ""}, /* likewise */
+};
+
+static void a_pod_that_is_there_speaks_for_itself(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    for (size_t i = 0; i < CO_ARRAY_LEN(dying_rows); i++) {
+        const struct dying_row *row = &dying_rows[i];
+        struct tk_cluster c;
+        begin(&c, TK_JOB(FOUR), none);
+        tk_pod_status(&c, "x-worker-1", row->status);
+        co_json_set(co_json_at(c.objects[TK_PODS], "x-worker-1", "metadata"), "deletionTimestamp",
+            json_string("2026-01-01T00:00:00Z"));
+        c.done[OP_WORKER] = row->remembered ? "1" : NULL;
+        expect_status(&c, "worker.completedIndexes", row->indexes);
+        tk_done(&c);
+    }
+}
+
+static void a_new_attempt_begins_without_them(void **state) {
+    (void)state;
+    static const char *const done[] = {"x-worker-0", NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(FOUR ",'backoffLimit':3"), done);
+    gone(&c, "x-worker-0");
+    rest(&c);
+    tk_pod_status(&c, "x-worker-1", BROKEN);
+    expect_status(&c, "attempt", "1");
+    expect_status(&c, "worker.completedIndexes", "");
+    (void)tk_pass(&c);
+    static const char *const others[] = {"x-worker-1", "x-worker-2", "x-worker-3"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(others); i++) {
+        gone(&c, others[i]);
+    }
+    (void)tk_pass(&c);
+    (void)tk_pass(&c);
+    c.now += 60;
+    expect_actions(&c,
+        "create Pod x-worker-0; create Pod x-worker-1; create Pod x-worker-2; create "
+        "Pod x-worker-3");
+    tk_done(&c);
+}
+
+static void a_worker_lost_beside_one_that_is_done_restarts_the_group(void **state) {
+    (void)state;
+    static const char *const done[] = {"x-worker-0", NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(TK_ROLE("worker", 2) ",'backoffLimit':3"), done);
+    gone(&c, "x-worker-0");
+    rest(&c);
+    gone(&c, "x-worker-1");
+    expect_status(&c, "phase", "Restarting");
+    expect_status(&c, "message", "restart that is not counted: pod x-worker-1 was deleted");
+    tk_done(&c);
+}
+
+static void scaling_forgets_what_it_takes_away(void **state) {
+    (void)state;
+    static const char *const done[] = {"x-worker-3", NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(FOUR), done);
+    set_replicas(&c, "worker", 3);
+    expect_status(&c, "worker.completedIndexes", "");
+    (void)tk_pass(&c);
+    gone(&c, "x-worker-3");
+    set_replicas(&c, "worker", 4);
+    expect_actions(&c, "create Pod x-worker-3");
+    tk_done(&c);
+}
+
+/* Who starts again finds all addresses: of whom nobody will answer, the name. */
+static void those_who_start_again_are_not_kept(void **state) {
+    (void)state;
+    static const char *const done[] = {"x-worker-0", NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(TWO_TWO), done);
+    gone(&c, "x-worker-0");
+    gone(&c, "x-worker-1");
+    rest(&c);
+    expect_status(&c, "worker.pending", "1");
+    tk_pod_status(&c, "x-worker-1", GATED);
+    tk_look(&c);
+    const char *why = NULL;
+    const char *uid = co_json_str(c.objects[TK_PODS], "x-worker-1", "metadata", "uid");
+    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_string_equal(why, "addresses");
+    tk_pod_status(&c, "x-worker-1", TK_RUNNING("10.0.0.9"));
+    rest(&c);
+    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_string_equal(co_json_str(c.objects[TK_CONFIGMAPS], "x", "data", "PADDLE_TRAINERS"),
+        "x-worker-0,10.0.0.9");
+    tk_done(&c);
+}
+
+static void text_of_anybody_is_read_as_far_as_it_means_something(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    static const char *const texts[][2] = {{"1", "1"}, {"0-99999", "0-3"}, {"2,x", "2"},
+        {"3-1", ""}, {"-1", ""}, {"7", ""}, {"0,4294967297", "0"}, {"", ""}, {"2,", ""},
+        {"1,1-2", "1-2"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
+        struct tk_cluster c;
+        begin(&c, TK_JOB(FOUR), none);
+        CO_AUTOFREE char *status =
+            co_xasprintf("{'phase':'Running','worker':{'completedIndexes':'%s'}}", texts[i][0]);
+        co_json_set(c.job, "status", tk_json(status));
+        for (int p = 0; p < 4; p++) {
+            char name[32];
+            (void)snprintf(name, sizeof(name), "x-worker-%d", p);
+            gone(&c, name);
+        }
+        expect_status(&c, "worker.completedIndexes", texts[i][1]);
+        tk_done(&c);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_has_succeeded_is_not_made_anew),
+        cmocka_unit_test(the_job_ends_when_the_last_has),
+        cmocka_unit_test(a_role_that_is_all_gone_is_remembered),
+        cmocka_unit_test(worker_0_decides_though_it_is_gone),
+        cmocka_unit_test(what_is_not_stored_yet_counts),
+        cmocka_unit_test(a_pod_that_is_there_speaks_for_itself),
+        cmocka_unit_test(a_new_attempt_begins_without_them),
+        cmocka_unit_test(a_worker_lost_beside_one_that_is_done_restarts_the_group),
+        cmocka_unit_test(scaling_forgets_what_it_takes_away),
+        cmocka_unit_test(those_who_start_again_are_not_kept),
+        cmocka_unit_test(text_of_anybody_is_read_as_far_as_it_means_something),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
