@@ -1,5 +1,7 @@
 #include "common/jdoc.h"
 
+#include "common/utf8.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,20 +105,6 @@ static bool unescape(struct reader *r, char **out) {
     return true;
 }
 
-/* Bytes of the UTF-8 character that begins at s, 0 when it is none (RFC 3629: no longer form than
- * needed, no halves of pairs, nothing beyond U+10FFFF). */
-static size_t utf8_len(const unsigned char *s) {
-    size_t n = s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : s[0] < 0xF5 ? 4 : 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    bool bad = n && ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-                        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F));
-    return bad ? 0 : n;
-}
-
 /* To the end of what needs no second look: neither quote, escape, control nor beyond ASCII. */
 static char *plain_end(char *s) {
     while ((signed char)*s >= ' ' && *s != '"' && *s != '\\') {
@@ -133,7 +121,7 @@ static bool read_string(struct reader *r, const char **ret) {
         char *end = plain_end(r->at);
         size_t n = (size_t)(end - r->at);
         if (!n && (unsigned char)*end >= 0x80) {
-            n = utf8_len((const unsigned char *)end);
+            n = co_utf8_len(end, 4); /* the NUL behind the text ends one that is cut */
             if (!n) {
                 return fail(r, "not UTF-8");
             }

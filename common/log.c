@@ -1,6 +1,7 @@
 #include "common/log.h"
 
 #include "common/mem.h"
+#include "common/utf8.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -75,20 +76,6 @@ static CO_PRINTF(2, 3) void putf(struct line *l, const char *fmt, ...) {
     puts_(l, text);
 }
 
-/* Bytes of the UTF-8 character at s; 0 when it is none. */
-static size_t utf8_length(const char *s) {
-    const unsigned char *u = (const unsigned char *)s;
-    size_t n = u[0] < 0x80 ? 1 : u[0] < 0xc2 ? 0 : u[0] < 0xe0 ? 2 : u[0] < 0xf0 ? 3 : 4;
-    for (size_t i = 1; i < n; i++) {
-        if ((u[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    bool overlong = (u[0] == 0xe0 && u[1] < 0xa0) || (u[0] == 0xf0 && u[1] < 0x90);
-    bool no_character = (u[0] == 0xed && u[1] >= 0xa0) || (u[0] == 0xf4 && u[1] >= 0x90);
-    return overlong || no_character || u[0] > 0xf4 ? 0 : n;
-}
-
 static void put_quoted(struct line *l, const char *s) {
     put(l, "\"", 1);
     if (l->full) {
@@ -96,7 +83,7 @@ static void put_quoted(struct line *l, const char *s) {
     }
     while (*s) {
         unsigned char c = (unsigned char)*s;
-        size_t n = utf8_length(s);
+        size_t n = co_utf8_len(s, 4);
         if (c == '"' || c == '\\') {
             put(l, (const char[]){'\\', *s}, 2);
         } else if (c == '\n') {
@@ -118,7 +105,7 @@ static bool is_bare(const char *s) {
     const char *start = s;
     while (*s) {
         unsigned char c = (unsigned char)*s;
-        size_t n = utf8_length(s);
+        size_t n = co_utf8_len(s, 4);
         if (c <= ' ' || c == '"' || c == '=' || c == '\\' || c == 0x7f || n == 0) {
             return false;
         }

@@ -4,6 +4,7 @@
  * decoding; owned by the store. */
 #pragma once
 
+#include "common/proto.h"
 #include "common/slab.h"
 #include "operator/api/job.h"
 
@@ -75,6 +76,8 @@ struct op_podgroup {
     uint64_t hash;       /* op_podgroup_hash of its spec */
 };
 
+/* What of a pod is read, for those who have it in protobuf. */
+extern const struct co_proto_message op_pod_proto;
 /* Pods come by the thousand, so they are read from their text, at a twentieth of what a tree costs.
  * CO_INVALID when it is no JSON or has no metadata.name. */
 CO_MUST_CHECK int op_pod_read(

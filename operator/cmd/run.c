@@ -24,11 +24,14 @@ enum { DRAIN_MS = 6000, RELEASE_MS = 2000, FILES_MAX = 65536 };
 /* A list comes in pages that fit, and in memory it is some times as large. */
 enum { REPLY_MAX = 12 << 20 };
 enum { LARGE = 128 * 1024 };
+#define PROTO_TYPE "application/vnd.kubernetes.protobuf"
+#define JSON_TYPE "application/json"
 
 static struct {
     const char *namespace_, *scheduling, *init_image, *metrics_addr, *health_addr, *gate_bind,
         *gate_addr, *etcd, *kubeconfig, *context, *services, *zap_encoder, *zap_level, *zap_stack,
-        *zap_time, *port_range, *lock_ns, *log_format, *log_level, *metrics_cert, *shard, *selector;
+        *zap_time, *port_range, *lock_ns, *log_format, *log_level, *metrics_cert, *shard, *selector,
+        *content_type;
     bool leader_elect, zap_devel, metrics_secure;
     int64_t prefer_family, server_grace_ms, restart_backoff_ms, watch_idle_ms;
 } flag;
@@ -79,6 +82,9 @@ static const struct co_flag flags[] = {
     {"kubeconfig", CO_FLAG_STR, &flag.kubeconfig, "",
         "kubeconfig file; empty: $KUBECONFIG, in-cluster, ~/.kube/config"},
     {"context", CO_FLAG_STR, &flag.context, "", "context of the kubeconfig; empty: its current"},
+    {"kube-api-content-type", CO_FLAG_STR, &flag.content_type, PROTO_TYPE,
+        "form in which the API server is asked for pods: " PROTO_TYPE ", or " JSON_TYPE
+        ", which costs it and the operator more"},
     {"log-level", CO_FLAG_STR, &flag.log_level, "info", "error, warn, info or debug"},
     {"log-format", CO_FLAG_STR, &flag.log_format, "logfmt", "logfmt or json"},
     {"scheduling", CO_FLAG_STR, &flag.scheduling, "",
@@ -138,6 +144,11 @@ static int setup_log(struct co_err *err) {
 }
 
 static int check_flags(struct co_err *err) {
+    if (!co_streq(flag.content_type, PROTO_TYPE) && !co_streq(flag.content_type, JSON_TYPE)) {
+        return co_err_set(err, CO_INVALID,
+            "flag \"--kube-api-content-type\": \"%s\" is neither " PROTO_TYPE " nor " JSON_TYPE,
+            flag.content_type);
+    }
     if (*flag.scheduling && !op_gang_find(flag.scheduling)) {
         return co_err_set(err, CO_INVALID,
             "flag \"--scheduling\": \"%s\" is none of " OP_GANG_WORDS, flag.scheduling);
@@ -353,8 +364,10 @@ static int start_client(struct op_program *p, struct co_err *err) {
         CO_S("namespace", *flag.namespace_ ? flag.namespace_ : "*"));
     op_metrics_server(p->metrics, config->server);
     return op_kube_client_new(p->loop, config,
-        &(struct op_kube_client_opts){
-            .reply_max = REPLY_MAX, .sample = op_metrics_sample, .sample_arg = p->metrics},
+        &(struct op_kube_client_opts){.reply_max = REPLY_MAX,
+            .json_only = co_streq(flag.content_type, JSON_TYPE),
+            .sample = op_metrics_sample,
+            .sample_arg = p->metrics},
         &p->client, err);
 }
 

@@ -8,7 +8,7 @@ static const struct {
     const char *selector;
 } rows[OP_STORE_KINDS] = {
     [OP_STORE_JOBS] = {{OP_GROUP, "v1", "paddlejobs", OP_KIND}, NULL},
-    [OP_STORE_PODS] = {{"", "v1", "pods", "Pod"}, OP_SELECTOR},
+    [OP_STORE_PODS] = {{"", "v1", "pods", "Pod", &op_pod_proto}, OP_SELECTOR},
     [OP_STORE_SERVICES] = {{"", "v1", "services", "Service"}, OP_SELECTOR},
     [OP_STORE_CONFIGMAPS] = {{"", "v1", "configmaps", "ConfigMap"}, OP_SELECTOR},
     [OP_STORE_PODGROUPS] = {{0}, NULL}, /* what the gang's row says; a user's have no labels */

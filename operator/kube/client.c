@@ -14,6 +14,7 @@ enum {
 #define QUEUE_MAX_BYTES ((size_t)128 << 20)
 #define METADATA_LIST                                                                              \
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+#define PROTO OP_KUBE_PROTO_TYPE ",application/json"
 #define REPLY_MAX ((size_t)64 << 20)
 #define ERROR_REPLY_MAX ((size_t)16 << 20) /* one delivery of a stream */
 
@@ -79,6 +80,24 @@ static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r
     return !op->deadline || until < op->deadline;
 }
 
+struct text {
+    const char *data; /* NUL-terminated */
+    size_t len;
+};
+
+/* An answer in protobuf becomes JSON, in `json`. */
+static int as_json(
+    const struct op_kube_op *op, struct text *t, struct co_buf *json, struct co_err *err) {
+    int r = 0;
+    if (op->proto && op_kube_proto_is(t->data, t->len)) {
+        r = op_kube_proto_json(op->proto, t->data, t->len, json, err);
+        *t = r ? (struct text){"", 0} : (struct text){json->data, json->len};
+    } else if (op->events.part.len) {
+        r = co_err_set(err, CO_UNAVAILABLE, "ended inside an event");
+    }
+    return r;
+}
+
 static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     struct op_kube_op *op = arg;
     op->xfer = NULL;
@@ -94,16 +113,22 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     }
     struct co_err err = {0};
     CO_AUTOJSON json_t *body = NULL;
+    CO_AUTOBUF struct co_buf json = CO_BUF(op->c->opts.reply_max);
+    struct text text = {r->text, r->len};
     int code = r->code;
     if (code) {
         co_err_set(&err, code, "%s: %s", op->what, co_err_text(r->err));
-    } else if (r->len && wants_body(op, r->status)) {
-        code = op_kube_text_parse(r->text, r->len, &body, &err);
+    } else {
+        code = as_json(op, &text, &json, &err);
+    }
+    if (!code && text.len && wants_body(op, r->status)) {
+        code = op_kube_text_parse(text.data, text.len, &body, &err);
     }
     if (!r->code && (r->status < 200 || r->status > 299)) {
-        code = op_kube_status_err(&err, op->what, r->status, body, r->text);
+        code = op_kube_status_err(&err, op->what, r->status, body, text.data);
     } else if (!r->code && code) {
-        code = CO_UNAVAILABLE; /* a proxy's page, or cut short: not the API server's doing */
+        /* A proxy's page, or cut short: not the API server's doing. */
+        code = code == CO_NORESOURCE ? code : CO_UNAVAILABLE;
         err.code = code;
         co_err_wrap(&err, "%s: HTTP %d", op->what, r->status);
     }
@@ -113,8 +138,8 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     struct op_kube_reply reply = {
         .status = r->status,
         .body = code ? NULL : body,
-        .text = r->text,
-        .len = r->len,
+        .text = text.data,
+        .len = text.len,
         .reason = code && reason ? reason : "",
         .message = message ? message : "",
         .retry_after_ms = retry_ms,
@@ -124,7 +149,18 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
 
 static void op_data(void *arg, const char *data, size_t len) {
     struct op_kube_op *op = arg;
-    op->data(op->arg, data, len);
+    if (!op->proto || !op_kube_proto_stream_is(&op->events, data, len)) {
+        op->data(op->arg, data, len);
+        return;
+    }
+    CO_AUTOBUF struct co_buf lines = CO_BUF(op->c->opts.reply_max);
+    struct co_err err = {0};
+    if (!op_kube_proto_feed(&op->events, op->proto, OP_KUBE_EVENT_MAX, data, len, &lines, &err)) {
+        op->data(op->arg, lines.len ? lines.data : "", lines.len);
+        return;
+    }
+    op_kube_xfer_cancel(co_steal_ptr(op->xfer));
+    op_kube_op_fail(op, &err);
 }
 
 /* ---- starting ---- */
@@ -142,7 +178,9 @@ static void start(struct op_kube_op *op, const struct op_kube_cred_view *cred) {
         .method = method(op),
         .path = op->path,
         .authorization = cred->authorization,
-        .accept = op->metadata_only ? METADATA_LIST : "application/json",
+        .accept = op->metadata_only ? METADATA_LIST
+                  : op->proto       ? PROTO
+                                    : "application/json",
         .content_type = op->body ? op->content_type : NULL,
         .cert = cred->cert,
         .key = cred->key,

@@ -8,6 +8,7 @@
 
 #include "common/json.h"
 #include "common/loop.h"
+#include "common/proto.h"
 #include "operator/kube/config.h"
 
 /* What a request is about.  Static rows of the caller; borrowed. */
@@ -16,6 +17,9 @@ struct op_kube_type {
     const char *version;
     const char *plural;
     const char *kind; /* may be NULL; not used in paths */
+    /* Asked for in protobuf, of which these fields are read (into JSON texts); NULL: in JSON, as
+     * are custom resources, which API servers have in nothing else. */
+    const struct co_proto_message *proto;
 };
 
 enum op_kube_verb {
@@ -44,7 +48,7 @@ enum op_kube_lane {
 struct op_kube_reply {
     int status;             /* HTTP status; 0: there was no answer */
     json_t *body;           /* parsed; borrowed (json_incref to keep); NULL when none or error */
-    const char *text;       /* the body as it came, NUL-terminated; never NULL */
+    const char *text;       /* the body, NUL-terminated; never NULL */
     size_t len;             /* of text */
     const char *reason;     /* Status.reason ("AlreadyExists"); "" when none */
     const char *message;    /* Status.message, the API server's own words; "" when none */
@@ -108,6 +112,7 @@ struct op_kube_client_opts {
     size_t queue_max;              /* waiting requests a lane; 0: 65536 */
     size_t queue_max_bytes;        /* bodies of waiting requests, all lanes; 0: 128 MiB */
     size_t reply_max;              /* bytes of one answer; 0: 64 MiB */
+    bool json_only;                /* nothing is asked for in protobuf */
     void (*sample)(void *arg, const struct op_kube_sample *s); /* or NULL */
     void *sample_arg;
 };

@@ -1,11 +1,13 @@
 /* For tests only: an HTTP/1.1 server on the test's own loop that follows a script, so that every
  * fault comes at a known place.  A request takes the next step of the script, whatever its
- * connection.  Not thread-safe; everything static. */
+ * connection.  Bodies are JSON, and come in protobuf where the request asks for that.
+ * Not thread-safe; everything static. */
 #pragma once
 
 #include "common/buf.h"
 #include "common/loop.h"
 #include "operator/kube/config.h"
+#include "operator/kube/fake_proto.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -59,17 +61,24 @@ static inline void fake_close(struct fake_connection *c) {
 }
 
 static inline void fake_send(struct fake_connection *c, const struct fake_step *step) {
-    CO_AUTOBUF struct co_buf b = CO_BUF((size_t)64 << 20);
+    CO_AUTOBUF struct co_buf b = CO_BUF((size_t)64 << 20), proto = CO_BUF((size_t)64 << 20);
     bool chunked = step->then != FAKE_KEEP;
-    size_t len = step->body ? strlen(step->body) : 0;
+    const char *body = step->body ? step->body : "";
+    size_t len = strlen(body);
+    if (strstr(c->s->requests[c->s->served - 1], "vnd.kubernetes.protobuf")) {
+        fake_proto(&proto, body);
+        body = proto.len ? proto.data : "";
+        len = proto.len;
+    }
     int rc = co_buf_addf(&b, NULL, "HTTP/1.1 %d Fake\r\nContent-Type: application/json\r\n%s",
         step->status, step->header ? step->header : "");
     rc |= chunked ? co_buf_adds(&b, "Transfer-Encoding: chunked\r\n\r\n", NULL)
                   : co_buf_addf(&b, NULL, "Content-Length: %zu\r\n\r\n", len);
     if (chunked && len) {
-        rc |= co_buf_addf(&b, NULL, "%zx\r\n%s\r\n", len, step->body);
+        rc |= co_buf_addf(&b, NULL, "%zx\r\n", len) || co_buf_add(&b, body, len, NULL) ||
+              co_buf_adds(&b, "\r\n", NULL);
     } else if (len) {
-        rc |= co_buf_add(&b, step->body, len, NULL);
+        rc |= co_buf_add(&b, body, len, NULL);
     }
     rc |= step->then == FAKE_END ? co_buf_adds(&b, "0\r\n\r\n", NULL) : 0;
     c->s->wrong |= rc != 0 || write(c->fd, b.data, b.len) != (ssize_t)b.len;

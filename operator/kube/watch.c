@@ -12,7 +12,6 @@
 
 enum {
     PAGE = 1000,
-    EVENT_MAX = 8 << 20,
     LIST_DEADLINE_MS = 60 * 1000,
     /* A page of which nothing comes for so long will not come at all. */
     LIST_IDLE_MS = 10 * 1000,
@@ -531,6 +530,9 @@ static void on_stream_end(
     if (code == CO_GONE) {
         expired(w, err);
     } else if (code) {
+        if (code == CO_INVALID || code == CO_NORESOURCE) {
+            forget(w); /* an event that cannot be read: a list says what there is */
+        }
         w->stats.breaks++;
         pause_after(w, err, reply->retry_after_ms);
     } else if (torn || (lived < SHORT_MS && !w->told)) {
@@ -620,7 +622,7 @@ struct op_kube_watch *op_kube_watch_new(
     w->opts.idle_max_ms = or_default(opts->idle_max_ms, IDLE_MAX_MS);
     w->opts.list_idle_ms = or_default(opts->list_idle_ms, LIST_IDLE_MS);
     w->opts.timeout_min_s = or_default(opts->timeout_min_s, TIMEOUT_MIN_S);
-    op_kube_frame_init(&w->frame, EVENT_MAX);
+    op_kube_frame_init(&w->frame, OP_KUBE_EVENT_MAX);
     w->timer = co_timer_new(w->loop, on_timer, w);
     pause_for(w, 0);
     return w;

@@ -1,12 +1,43 @@
 """A proxy between operator and API server that does what networks and servers do: refuse, reset, tear, stall, trickle,
 lose or repeat answers, serve old lists.  Plain HTTP/1.1 in front, TLS with a client certificate behind, one connection a request."""
 import asyncio
+import json
 import re
 import ssl
 import threading
 import time
 from dataclasses import dataclass, field
 from typing import Callable
+
+
+def split(data, framed):
+    """Events of a watch, and the rest: lines of JSON, or frames of protobuf behind their length."""
+    if not framed:
+        *lines, tail = data.split(b"\n")
+        return [line + b"\n" for line in lines], tail
+    events = []
+    while len(data) >= 4 and len(data) >= (n := 4 + int.from_bytes(data[:4], "big")):
+        events.append(data[:n])
+        data = data[n:]
+    return events, data
+
+
+def frame(line):
+    """An event that is an error, as protobuf; anything else becomes a frame that is none."""
+    def field(number, value):
+        data = value.encode() if isinstance(value, str) else value
+        size = len(data)
+        assert size < 1 << 14
+        return bytes([number << 3 | 2, *([size] if size < 128 else [size & 127 | 128, size >> 7])]) + data
+    try:
+        event = json.loads(line)
+        o = event["object"]
+        status = field(3, o.get("message", "")) + field(4, o.get("reason", "")) + bytes([6 << 3, o["code"] & 127 | 128, o["code"] >> 7])
+        unknown = b"k8s\0" + field(1, field(1, "v1") + field(2, "Status")) + field(2, status)
+        data = field(1, event["type"]) + field(2, field(1, unknown))
+    except ValueError:
+        data = line.encode()
+    return len(data).to_bytes(4, "big") + data
 
 
 @dataclass
@@ -171,12 +202,10 @@ class Proxy:
         writer.write(head)
         if b"chunked" not in head:
             return writer.write(await reader.read())
-        tail, seen = b"", []
+        tail, seen, framed = b"", [], b"protobuf" in head
         while size := int(await reader.readuntil(b"\r\n"), 16):
-            data = tail + (await reader.readexactly(size + 2))[:-2]
-            *lines, tail = data.split(b"\n")
-            for text in lines:
-                text += b"\n"
+            events, tail = split(tail + (await reader.readexactly(size + 2))[:-2], framed)
+            for text in events:
                 seen = [*seen[-2:], text]
                 if fault.do == "half":
                     text = text[:len(text) // 2]
@@ -190,7 +219,7 @@ class Proxy:
         writer.write(b"0\r\n\r\n")
 
     async def _answer(self, fault, reader, writer, keep=None):
-        sent = 0
+        sent, framed = 0, False
         whole = b""
         if fault and fault.do == "lose":         # the server acts, nobody hears of it
             while await reader.read(65536):
@@ -218,9 +247,10 @@ class Proxy:
             else:
                 writer.write(data)
                 await writer.drain()
+            framed = framed or not sent and b"protobuf" in data
             sent += len(data)
             if fault and fault.do == "line" and sent > len(data):
-                text = fault.line.encode() + b"\n"
+                text = frame(fault.line) if framed else fault.line.encode() + b"\n"
                 writer.write(b"%x\r\n%s\r\n" % (len(text), text))
                 await writer.drain()
                 fault = None

@@ -45,8 +45,9 @@ def test_ps_job_from_create_to_completed(plane, operator, kubelet, ns):
     assert not kubelet.twice(ns)
 
 
-def test_first_failure_is_named(plane, operator, kubelet, ns):
-    operator()
+@pytest.mark.parametrize("form", ["vnd.kubernetes.protobuf", "json"])
+def test_first_failure_is_named(plane, operator, kubelet, ns, form):
+    operator(f"--kube-api-content-type=application/{form}")
     kubelet.finish = lambda p: (37, "lost\nbad data in line 12") if p.metadata.name == "j-worker-1" else None
     plane.create(ns, "j", ps=1, worker=2)
     plane.wait_phase(ns, "j", "Failed")

@@ -1,0 +1,65 @@
+/* Messages of Protocol Buffers, read by a table of the fields that somebody wants and written as
+ * the JSON that they have in the API: what the table does not name is stepped over.
+ *
+ * For servers that speak both and for which JSON is the dearer one.  Takes fields in any order and
+ * any number; of what may stand once the last counts.  Pure. */
+#pragma once
+
+#include "common/buf.h"
+
+#include <stdbool.h>
+
+enum co_proto_kind {
+    CO_PROTO_STRING, /* left out when empty, as Go's omitempty has it */
+    CO_PROTO_INT,    /* int32, int64, uint32 */
+    CO_PROTO_BOOL,
+    CO_PROTO_TIME,     /* {seconds = 1}, as RFC 3339; null when it has none */
+    CO_PROTO_MAP,      /* of strings to strings */
+    CO_PROTO_MESSAGE,  /* by its own table */
+    CO_PROTO_MESSAGES, /* a list of such */
+};
+
+struct co_proto_field {
+    uint32_t number;
+    const char *name;
+    enum co_proto_kind kind;
+    const struct co_proto_message *message; /* of the last two kinds */
+};
+
+/* Tables must not contain themselves. */
+struct co_proto_message {
+    const struct co_proto_field *fields;
+    size_t n;
+};
+/* A table and its rows. */
+#define CO_PROTO_TABLE(table, ...)                                                                 \
+    static const struct co_proto_field table##_fields[] = {__VA_ARGS__};                           \
+    static const struct co_proto_message table = {table##_fields, CO_ARRAY_LEN(table##_fields)}
+
+/* Adds one JSON object, its members in the table's order.  Bytes that are no UTF-8 become U+FFFD.
+ * CO_INVALID: not protobuf, or a field of another kind; CO_NORESOURCE: more than out may take.  out
+ * then ends somewhere. */
+CO_MUST_CHECK int co_proto_json(const struct co_proto_message *message, const char *data,
+    size_t len, struct co_buf *out, struct co_err *err);
+/* The same without braces, behind members that are there; *first: there are none yet. */
+CO_MUST_CHECK int co_proto_members(const struct co_proto_message *message, const char *data,
+    size_t len, bool *first, struct co_buf *out, struct co_err *err);
+/* Adds a JSON string, in quotes. */
+CO_MUST_CHECK int co_proto_string(
+    const char *data, size_t len, struct co_buf *out, struct co_err *err);
+
+/* The bytes of a field: those of the last one with this number; *ret NULL when there is none. */
+CO_MUST_CHECK int co_proto_bytes(const char *data, size_t len, uint32_t number, const char **ret,
+    size_t *ret_len, struct co_err *err);
+
+/* A message's fields, one after the other. */
+struct co_proto_value {
+    uint32_t number;
+    uint8_t wire;     /* 0 varint, 1 eight bytes, 2 bytes, 5 four bytes */
+    uint64_t varint;  /* of wire 0 */
+    const char *data; /* of the others, where they stand */
+    size_t len;
+};
+/* The next field, and *at moves behind it; CO_GONE at the end. */
+CO_MUST_CHECK int co_proto_next(
+    const char **at, const char *end, struct co_proto_value *ret, struct co_err *err);

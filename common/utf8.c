@@ -1,0 +1,22 @@
+#include "common/utf8.h"
+
+#include <stdbool.h>
+
+size_t co_utf8_len(const char *s, size_t left) {
+    const unsigned char *u = (const unsigned char *)s;
+    if (u[0] < 0x80) {
+        return 1;
+    }
+    size_t n = u[0] < 0xC2 ? 0 : u[0] < 0xE0 ? 2 : u[0] < 0xF0 ? 3 : u[0] < 0xF5 ? 4 : 0;
+    if (n > left) {
+        return 0;
+    }
+    for (size_t i = 1; i < n; i++) {
+        if ((u[i] & 0xC0) != 0x80) {
+            return 0;
+        }
+    }
+    bool bad = n && ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] > 0x9F) ||
+                        (u[0] == 0xF0 && u[1] < 0x90) || (u[0] == 0xF4 && u[1] > 0x8F));
+    return bad ? 0 : n;
+}

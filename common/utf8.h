@@ -1,0 +1,8 @@
+/* UTF-8 of RFC 3629: no longer form than needed, no halves of pairs, nothing beyond U+10FFFF. */
+#pragma once
+
+#include <stddef.h>
+
+/* Bytes of the character that begins at s, ASCII included; 0 when it is none, or longer than
+ * `left`, which is at least 1. */
+size_t co_utf8_len(const char *s, size_t left);

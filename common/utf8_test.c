@@ -1,0 +1,49 @@
+#include "common/utf8.h"
+
+#include "common/mem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void characters_have_their_length_and_others_none(void **state) {
+    (void)state;
+    static const struct {
+        const char *s;
+        size_t left, len;
+    } rows[] = {
+        {"a", 1, 1},
+        {"", 1, 1}, /* NUL is a character; who ends at it looks first */
+        {"\x7f", 1, 1},
+        {"\x80", 4, 0},
+        {"\xc1\xbf", 4, 0}, /* longer than needed */
+        {"\xc2\x80", 2, 2},
+        {"\xc2\x80", 1, 0}, /* cut */
+        {"\xc2z", 4, 0},
+        {"\xe0\x9f\xbf", 4, 0},
+        {"\xe0\xa0\x80", 3, 3},
+        {"\xe2\x82\xac", 2, 0},
+        {"\xed\x9f\xbf", 4, 3},
+        {"\xed\xa0\x80", 4, 0}, /* half of a pair */
+        {"\xf0\x8f\xbf\xbf", 4, 0},
+        {"\xf0\x9f\x98\x80", 4, 4},
+        {"\xf0\x9f\x98", 4, 0}, /* the NUL ends it */
+        {"\xf4\x8f\xbf\xbf", 4, 4},
+        {"\xf4\x90\x80\x80", 4, 0},
+        {"\xf5\x80\x80\x80", 4, 0},
+        {"\xff", 4, 0},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(co_utf8_len(rows[i].s, rows[i].left), rows[i].len);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(characters_have_their_length_and_others_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

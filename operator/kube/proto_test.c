@@ -1,0 +1,151 @@
+#include "operator/kube/proto.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "operator/kube/fake_proto.h"
+
+enum { EVENT_MAX = 1000 };
+
+#define BYTES(s) s, sizeof(s) - 1
+#define POD(name, version)                                                                         \
+    "{\"metadata\":{\"name\":\"" name "\",\"resourceVersion\":\"" version "\"}}"
+
+static void answers_are_the_json_that_they_would_have_been(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *expected;
+    } rows[] = {
+        {POD("a", "3"), "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\","
+                        "\"resourceVersion\":\"3\"}}"},
+        {"{\"metadata\":{}}", "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{}}"},
+        {"{\"items\":[" POD("a", "3") "," POD("b", "4") "],\"metadata\":{\"resourceVersion\":\"9\","
+                                                        "\"continue\":\"t\"}}",
+            "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"9\","
+            "\"continue\":\"t\"},\"items\":[" POD("a", "3") "," POD("b", "4") "]}"},
+        {"{\"items\":[]}",
+            "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{},\"items\":[]}"},
+        {"{\"message\":\"no\",\"reason\":\"Conflict\",\"details\":{\"retryAfterSeconds\":2},"
+         "\"code\":409}",
+            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"message\":\"no\",\"reason\":\"Conflict\","
+            "\"details\":{\"retryAfterSeconds\":2},\"code\":409}"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf proto = CO_BUF(4096), out = CO_BUF(4096);
+        fake_proto(&proto, rows[i].json);
+        assert_true(op_kube_proto_is(proto.data, proto.len));
+        assert_int_equal(op_kube_proto_json(&fake_object, proto.data, proto.len, &out, NULL), 0);
+        assert_string_equal(out.data, rows[i].expected);
+    }
+}
+
+static void what_is_no_object_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *data;
+        size_t len;
+    } rows[] = {
+        {BYTES("")},
+        {BYTES("{\"kind\":\"Pod\"}")},
+        {BYTES("k8s\0")},
+        {BYTES("k8s\0\x0a")},
+        {BYTES("k8s\0\x0a\x02\x0a\x00\x12\x00")},                /* no kind */
+        {BYTES("k8s\0\x0a\x05\x12\x03Pod")},                     /* no content */
+        {BYTES("k8s\0\x0a\x05\x12\x03Pod\x12\x02\x0a\x07")},     /* content that is cut */
+        {BYTES("k8s\0\x0a\x09\x12\x07PodList\x12\x02\x12\x07")}, /* in a list */
+        {BYTES("k8s\0\x0a\x09\x12\x07PodList\x12\x04\x12\x02\x0a\x07")},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf out = CO_BUF(4096);
+        assert_int_equal(
+            op_kube_proto_json(&fake_object, rows[i].data, rows[i].len, &out, NULL), CO_INVALID);
+    }
+}
+
+#define EVENT(type, name) "{\"type\":\"" type "\",\"object\":" POD(name, "3") "}\n"
+#define LINE(type, name)                                                                           \
+    "{\"type\":\"" type "\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{"     \
+    "\"name\":\"" name "\",\"resourceVersion\":\"3\"}}}\n"
+
+/* Wherever it is cut in three, the lines are the same. */
+static void events_are_lines_however_they_come(void **state) {
+    (void)state;
+    static const char expected[] = LINE("ADDED", "a") LINE("DELETED", "bcd");
+    CO_AUTOBUF struct co_buf all = CO_BUF(4096);
+    fake_proto(&all, EVENT("ADDED", "a") EVENT("DELETED", "bcd"));
+    for (size_t one = 0; one <= all.len; one++) {
+        for (size_t two = one; two <= all.len; two++) {
+            const size_t cuts[] = {0, one, two, all.len};
+            CO_AUTOBUF struct co_buf out = CO_BUF(4096);
+            struct op_kube_proto_stream s = {0};
+            for (size_t i = 0; i < 3; i++) {
+                const char *piece = all.data + cuts[i];
+                size_t len = cuts[i + 1] - cuts[i];
+                assert_true(op_kube_proto_stream_is(&s, piece, len) || !cuts[i + 1]);
+                assert_int_equal(
+                    op_kube_proto_feed(&s, &fake_object, EVENT_MAX, piece, len, &out, NULL), 0);
+            }
+            assert_string_equal(out.data, expected);
+            assert_int_equal(s.part.len, 0);
+            op_kube_proto_stream_done(&s);
+        }
+    }
+}
+
+static void a_stream_of_json_is_none(void **state) {
+    (void)state;
+    struct op_kube_proto_stream s = {0};
+    assert_false(op_kube_proto_stream_is(&s, "", 0));
+    assert_false(op_kube_proto_stream_is(&s, "{", 1));
+    assert_false(op_kube_proto_stream_is(&s, "\0", 1)); /* the first byte decides */
+}
+
+static void events_that_cannot_be_read_end_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *data;
+        size_t len;
+        int code;
+    } rows[] = {
+        {BYTES("\0\0\x03\xe9"), CO_NORESOURCE},
+        {BYTES("\xff\xff\xff\xff"), CO_NORESOURCE},
+        {BYTES("\0\0\0\0"), CO_INVALID}, /* without type and object */
+        {BYTES("\0\0\0\x02\x0a\x09"), CO_INVALID},
+        {BYTES("\0\0\0\x07\x0a\x05"
+               "ADDED"),
+            CO_INVALID},
+        {BYTES("\0\0\0\x0f\x0a\x05"
+               "ADDED\x12\x06\x0a\x04k8s\0"),
+            CO_INVALID},
+        {BYTES("\0\0\x03\xe8"), 0}, /* not whole yet */
+        {BYTES("\0"), 0},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        for (size_t cut = 0; cut <= rows[i].len; cut++) {
+            CO_AUTOBUF struct co_buf out = CO_BUF(4096);
+            struct op_kube_proto_stream s = {0};
+            int r = op_kube_proto_feed(&s, &fake_object, EVENT_MAX, rows[i].data, cut, &out, NULL);
+            r = r ? r
+                  : op_kube_proto_feed(&s, &fake_object, EVENT_MAX, rows[i].data + cut,
+                        rows[i].len - cut, &out, NULL);
+            /* A length alone is looked at once its event goes on. */
+            r = r ? r : op_kube_proto_feed(&s, &fake_object, EVENT_MAX, "", 0, &out, NULL);
+            assert_int_equal(r, rows[i].code);
+            op_kube_proto_stream_done(&s);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_are_the_json_that_they_would_have_been),
+        cmocka_unit_test(what_is_no_object_is_refused),
+        cmocka_unit_test(events_are_lines_however_they_come),
+        cmocka_unit_test(a_stream_of_json_is_none),
+        cmocka_unit_test(events_that_cannot_be_read_end_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
