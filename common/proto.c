@@ -159,7 +159,8 @@ static int write_value(const struct co_proto_field *f, const struct co_proto_val
     case CO_PROTO_STRING:
         return co_proto_string(v->data, v->len, out, err);
     case CO_PROTO_INT:
-        return co_buf_addf(out, err, "%" PRId64, (int64_t)v->varint);
+        return v->varint < 10 ? co_buf_add(out, &"0123456789"[v->varint], 1, err)
+                              : co_buf_addf(out, err, "%" PRId64, (int64_t)v->varint);
     case CO_PROTO_BOOL:
         return co_buf_adds(out, v->varint ? "true" : "false", err);
     case CO_PROTO_TIME:
@@ -173,56 +174,87 @@ static int write_value(const struct co_proto_field *f, const struct co_proto_val
     return bad(err, "a kind that no table has");
 }
 
+/* ---- objects: one pass over the message ---- */
+
 static uint8_t wire_of(const struct co_proto_field *f) {
     return f->kind == CO_PROTO_INT || f->kind == CO_PROTO_BOOL ? WIRE_VARINT : WIRE_BYTES;
 }
 
-/* One of a kind; *first turns false with the first member written. */
-static int write_one(const struct co_proto_field *f, const char *at, const char *end, bool *first,
-    struct co_buf *out, struct co_err *err) {
-    struct co_proto_value v;
-    bool found;
-    int r = find_last(at, end, f->number, wire_of(f), &v, &found, err);
-    if (r || !found || (f->kind == CO_PROTO_STRING && !v.len)) {
-        return r;
-    }
-    r = co_buf_addf(out, err, "%s\"%s\":", *first ? "" : ",", f->name);
-    *first = false;
-    return r ? r : write_value(f, &v, out, err);
+static bool is_many(const struct co_proto_field *f) {
+    return f->kind == CO_PROTO_MESSAGES || f->kind == CO_PROTO_MAP;
 }
 
-static int write_many(const struct co_proto_field *f, const char *at, const char *end, bool *first,
-    struct co_buf *out, struct co_err *err) {
-    const char *brackets = f->kind == CO_PROTO_MAP ? "{}" : "[]";
-    struct co_proto_value v;
-    bool any = false;
-    int r;
-    while (!(r = find(&at, end, f->number, wire_of(f), &v, err))) {
-        r = any ? co_buf_add(out, ",", 1, err)
-                : co_buf_addf(out, err, "%s\"%s\":%c", *first ? "" : ",", f->name, brackets[0]);
-        r = r ? r : write_value(f, &v, out, err);
-        if (r) {
-            return r;
+static const struct co_proto_field *row_of(
+    const struct co_proto_message *message, uint32_t number) {
+    for (size_t i = 0; i < message->n; i++) {
+        if (message->fields[i].number == number) {
+            return &message->fields[i];
         }
-        any = true;
-        *first = false;
     }
-    if (r != CO_GONE) {
-        return r;
+    return NULL;
+}
+
+struct object {
+    struct co_buf *out;
+    const struct co_proto_field *open; /* the list or map that is being written */
+    uint64_t seen;                     /* lists and maps that were begun, by their rows */
+    bool first;
+};
+
+static int close_list(struct object *o, struct co_err *err) {
+    const struct co_proto_field *f = o->open;
+    o->open = NULL;
+    return f ? co_buf_add(o->out, f->kind == CO_PROTO_MAP ? "}" : "]", 1, err) : 0;
+}
+
+static int write_key(struct object *o, const char *name, const char *bracket, struct co_err *err) {
+    const char *comma = o->first ? "\"" : ",\"";
+    o->first = false;
+    int r = co_buf_adds(o->out, comma, err);
+    r = r ? r : co_buf_adds(o->out, name, err);
+    r = r ? r : co_buf_adds(o->out, "\":", err);
+    return r ? r : co_buf_adds(o->out, bracket, err);
+}
+
+/* Up to where the value is to be written. */
+static int begin_member(struct object *o, const struct co_proto_message *message,
+    const struct co_proto_field *f, struct co_err *err) {
+    if (f == o->open) {
+        return co_buf_add(o->out, ",", 1, err);
     }
-    return any ? co_buf_add(out, brackets + 1, 1, err) : 0;
+    int r = close_list(o, err);
+    if (r || !is_many(f)) {
+        return r ? r : write_key(o, f->name, "", err);
+    }
+    uint64_t bit = (uint64_t)1 << (f - message->fields);
+    if (o->seen & bit) {
+        return bad(err, "a list in two pieces");
+    }
+    o->seen |= bit;
+    o->open = f;
+    return write_key(o, f->name, f->kind == CO_PROTO_MAP ? "{" : "[", err);
 }
 
 int co_proto_members(const struct co_proto_message *message, const char *data, size_t len,
     bool *first, struct co_buf *out, struct co_err *err) {
     const char *end = data + len;
-    int r = 0;
-    for (size_t i = 0; !r && i < message->n; i++) {
-        const struct co_proto_field *f = &message->fields[i];
-        bool many = f->kind == CO_PROTO_MESSAGES || f->kind == CO_PROTO_MAP;
-        r = (many ? write_many : write_one)(f, data, end, first, out, err);
+    struct object o = {.out = out, .first = *first};
+    struct co_proto_value v;
+    int r;
+    while (!(r = co_proto_next(&data, end, &v, err))) {
+        const struct co_proto_field *f = row_of(message, v.number);
+        if (!f || (f->kind == CO_PROTO_STRING && v.wire == WIRE_BYTES && !v.len)) {
+            continue;
+        }
+        r = v.wire == wire_of(f) ? begin_member(&o, message, f, err)
+                                 : bad(err, "a field of another kind than its table says");
+        r = r ? r : write_value(f, &v, out, err);
+        if (r) {
+            return r;
+        }
     }
-    return r;
+    *first = o.first;
+    return r == CO_GONE ? close_list(&o, err) : r;
 }
 
 int co_proto_json(const struct co_proto_message *message, const char *data, size_t len,

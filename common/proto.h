@@ -1,8 +1,8 @@
 /* Messages of Protocol Buffers, read by a table of the fields that somebody wants and written as
  * the JSON that they have in the API: what the table does not name is stepped over.
  *
- * For servers that speak both and for which JSON is the dearer one.  Takes fields in any order and
- * any number; of what may stand once the last counts.  Pure. */
+ * For servers that speak both and for which JSON is the dearer one.  Members come in the order of
+ * the wire; a field that stands twice is a doubled key, of which readers take the last.  Pure. */
 #pragma once
 
 #include "common/buf.h"
@@ -26,7 +26,7 @@ struct co_proto_field {
     const struct co_proto_message *message; /* of the last two kinds */
 };
 
-/* Tables must not contain themselves. */
+/* At most 64 rows; a table must not contain itself. */
 struct co_proto_message {
     const struct co_proto_field *fields;
     size_t n;
@@ -36,9 +36,9 @@ struct co_proto_message {
     static const struct co_proto_field table##_fields[] = {__VA_ARGS__};                           \
     static const struct co_proto_message table = {table##_fields, CO_ARRAY_LEN(table##_fields)}
 
-/* Adds one JSON object, its members in the table's order.  Bytes that are no UTF-8 become U+FFFD.
- * CO_INVALID: not protobuf, or a field of another kind; CO_NORESOURCE: more than out may take.  out
- * then ends somewhere. */
+/* Adds one JSON object.  Bytes that are no UTF-8 become U+FFFD.  CO_INVALID: not protobuf, a field
+ * of another kind, or a list with other fields between its items, which nobody writes;
+ * CO_NORESOURCE: more than out may take.  out then ends somewhere. */
 CO_MUST_CHECK int co_proto_json(const struct co_proto_message *message, const char *data,
     size_t len, struct co_buf *out, struct co_err *err);
 /* The same without braces, behind members that are there; *first: there are none yet. */

