@@ -29,14 +29,16 @@ static bool read_varint(const char **at, const char *end, uint64_t *ret) {
 
 int co_proto_next(
     const char **at, const char *end, struct co_proto_value *ret, struct co_err *err) {
-    uint64_t tag;
+    uint64_t tag = 0;
+    *ret = (struct co_proto_value){0};
     if (*at >= end) {
         return CO_GONE;
     }
     if (!read_varint(at, end, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX) {
         return bad(err, "no field number");
     }
-    *ret = (struct co_proto_value){.number = (uint32_t)(tag >> 3), .wire = tag & 7};
+    ret->number = (uint32_t)(tag >> 3);
+    ret->wire = tag & 7;
     uint64_t len = 0;
     switch (ret->wire) {
     case WIRE_VARINT:
