@@ -11,8 +11,9 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { PAGE = 4096, HEAD = 64, BLOCKS = 5000 };
+enum { PAGE = 4096, HEAD = 64, BLOCKS = 5000, REGION_PAGES = 256 };
 
 /* Pages in use, by what the system was asked for and what is left of it. */
 static size_t pages(const struct co_slab *s) {
@@ -102,11 +103,38 @@ static void what_is_given_back_is_taken_first(void **state) {
     co_slab_done(&s);
 }
 
+static size_t resident(const struct co_slab *s) {
+    size_t n = 0;
+    for (size_t i = 0; i < s->n_regions; i++) {
+        unsigned char in[REGION_PAGES];
+        assert_int_equal(mincore(s->region[i], sizeof(in) * PAGE, in), 0);
+        for (size_t k = 0; k < sizeof(in); k++) {
+            n += in[k] & 1;
+        }
+    }
+    return n;
+}
+
+static void pages_that_have_emptied_are_the_systems(void **state) {
+    (void)state;
+    struct co_slab s = {0};
+    static struct held held[BLOCKS];
+    for (size_t k = 0; k < BLOCKS; k++) {
+        fill(&held[k], &s, 100, k);
+    }
+    for (size_t k = 0; k < BLOCKS; k++) {
+        co_slab_free(&s, held[k].block, 100);
+    }
+    assert_in_range(resident(&s), 0, 1);
+    co_slab_done(&s);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_block_touches_another),
         cmocka_unit_test(blocks_lie_close_together),
         cmocka_unit_test(what_is_given_back_is_taken_first),
+        cmocka_unit_test(pages_that_have_emptied_are_the_systems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
