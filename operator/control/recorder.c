@@ -27,7 +27,7 @@ enum {
 /* An event before its turn. */
 struct op_waiting_event {
     struct op_waiting_event *next;
-    bool warning, deed;
+    bool warning, deed, state;
     const char *reason;              /* static */
     char *message;                   /* owned */
     char *name, *ns, *uid, *version; /* owned: the job's */
@@ -221,6 +221,14 @@ void op_recorder_flush(struct op_recorder *r) {
 
 /* ---- waiting ---------------------------------------------------------------------------- */
 
+static struct op_waiting_event *last_of(const struct op_story *s) {
+    struct op_waiting_event *w = s->first;
+    while (w && w->next) {
+        w = w->next;
+    }
+    return w;
+}
+
 /* The last one that waits takes in the same warning once more, and what was done goes with the good
  * news before or after it; where the job stood is never lost among it. */
 static bool folded(struct op_waiting_event *last, const struct op_event *event) {
@@ -241,26 +249,48 @@ static bool folded(struct op_waiting_event *last, const struct op_event *event) 
     last->message = both;
     last->reason = event->deed ? last->reason : event->reason;
     last->deed = last->deed && event->deed;
+    last->state = last->state || event->state;
+    return true;
+}
+
+/* What was done can be seen in what there is, what was refused comes again, but how the job ended
+ * is told once. */
+static int rank(bool deed, bool state) {
+    return deed ? 0 : state ? 2 : 1;
+}
+
+/* Makes room for one more: the oldest of those that matter least goes.  False: all matter more. */
+static bool make_room(struct op_story *s, const struct op_job *job, const struct op_event *event) {
+    struct op_waiting_event **least = NULL;
+    int lowest = rank(event->deed, event->state) + 1;
+    for (struct op_waiting_event **link = &s->first; *link; link = &(*link)->next) {
+        if (rank((*link)->deed, (*link)->state) < lowest) {
+            lowest = rank((*link)->deed, (*link)->state);
+            least = link;
+        }
+    }
+    struct op_waiting_event *w = least ? *least : NULL;
+    co_log_warn("event dropped: too many of the job are waiting", CO_S("job", job->name),
+        CO_S("namespace", job->ns), CO_S("reason", w ? w->reason : event->reason));
+    if (!w) {
+        return false;
+    }
+    *least = w->next;
+    s->n_waiting--;
+    waiting_free(w);
     return true;
 }
 
 void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
     const struct op_event *event) {
-    struct op_waiting_event **link = &story->first;
-    while (*link && (*link)->next) {
-        link = &(*link)->next;
-    }
-    if (folded(*link, event)) {
-        return;
-    }
-    if (story->n_waiting == WAITING_MAX) {
-        co_log_warn("event dropped: too many of the job are waiting", CO_S("job", job->name),
-            CO_S("namespace", job->ns), CO_S("reason", event->reason));
+    if (folded(last_of(story), event) ||
+        (story->n_waiting == WAITING_MAX && !make_room(story, job, event))) {
         return;
     }
     struct op_waiting_event *w = co_xcalloc(1, sizeof(*w));
     *w = (struct op_waiting_event){.warning = event->warning,
         .deed = event->deed,
+        .state = event->state,
         .reason = event->reason,
         .message = co_xstrdup(event->message),
         .name = co_xstrdup(job->name),
@@ -269,7 +299,8 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
         .version = co_xstrdup(job->resource_version),
         .since = op_kube_clock_seconds(),
         .count = 1};
-    *(*link ? &(*link)->next : link) = w;
+    struct op_waiting_event *last = last_of(story);
+    *(last ? &last->next : &story->first) = w;
     story->n_waiting++;
     if (w->warning && story->queue != &r->telling) {
         move(story, &r->telling);

@@ -200,6 +200,53 @@ static void what_waits_for_a_job_has_a_bound(void **state) {
     assert_null(w->recorder.gathering.head);
 }
 
+struct flood_row {
+    const char *events; /* nine: something was (d)one, (r)efused, where the job (s)tands */
+    const char *kept;   /* the eight that are told, by number */
+};
+
+/* Eight wait: which one goes for the ninth? */
+static void of_too_many_the_least_goes(void **state) {
+    struct world *w = *state;
+    static const struct flood_row rows[] = {
+        {"rrrrrrrrs", "12345678"},
+        {"rrrrrrrrr", "12345678"},
+        {"sssssssss", "12345678"},
+        {"ssssssssr", "01234567"},
+        {"srrrrrrrr", "02345678"},
+        {"sdrsrsrss", "02345678"},
+        {"srdrsrsrr", "01345678"},
+        {"srsrsrsrd", "01234567"},
+    };
+    enum { ALL = CO_ARRAY_LEN(rows) * 8 };
+    struct fake_step steps[ALL];
+    char expected[ALL][32];
+    for (size_t i = 0; i < ALL; i++) {
+        (void)snprintf(
+            expected[i], sizeof(expected[i]), "\"message\":\"%c\"", rows[i / 8].kept[i % 8]);
+        steps[i] = (struct fake_step){expected[i], ANSWER};
+    }
+    fake_script(&w->server, steps, ALL);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        w->recorder.flying = 4; /* nothing is told meanwhile */
+        for (size_t n = 0; n < 9; n++) {
+            char kind = rows[i].events[n];
+            char text[2] = {(char)('0' + n), '\0'};
+            op_recorder_emit(&w->recorder, &job, &w->story,
+                &(struct op_event){.warning = kind != 'd',
+                    .deed = kind == 'd',
+                    .state = kind == 's',
+                    .reason = "Odd",
+                    .message = text});
+        }
+        assert_int_equal(w->story.n_waiting, 8);
+        w->recorder.flying = 0;
+        op_recorder_flush(&w->recorder);
+        until_told(w, (i + 1) * 8);
+        op_story_done(&w->story);
+    }
+}
+
 static void what_is_no_text_is_left_out(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"\"message\":\"fine\"", ANSWER}};
@@ -225,6 +272,7 @@ int main(void) {
         T(a_warning_that_waits_is_counted_there),
         T(names_keep_the_order_of_the_story),
         T(what_waits_for_a_job_has_a_bound),
+        T(of_too_many_the_least_goes),
         T(what_is_no_text_is_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

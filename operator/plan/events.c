@@ -171,7 +171,8 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
 
 static void add(struct op_plan *plan, const char *reason, char *message_own) {
     plan->events = co_xrealloc(plan->events, plan->n_events + 1, sizeof(*plan->events));
-    plan->events[plan->n_events++] = make(reason, message_own);
+    plan->events[plan->n_events] = make(reason, message_own);
+    plan->events[plan->n_events++].state = true;
 }
 
 static int64_t wanted(const struct op_world *w) {

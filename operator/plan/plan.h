@@ -89,7 +89,8 @@ struct op_action {
 
 struct op_event {
     bool warning;
-    bool deed; /* a request that was done; good news about where the job stands take it in */
+    bool deed;  /* a request that was done; good news about where the job stands take it in */
+    bool state; /* where the job stands: the last to be dropped */
     const char *reason; /* static */
     char *message;      /* owned */
 };
