@@ -79,16 +79,6 @@ static const struct {
     [OP_PATCH] = {"Updated", "Update", "updated", "update failed"},
 };
 
-static const struct {
-    const char *one, *many;
-} kinds[] = {
-    [OP_KIND_JOB] = {"PaddleJob", "PaddleJobs"},
-    [OP_KIND_POD] = {"Pod", "Pods"},
-    [OP_KIND_SERVICE] = {"Service", "Services"},
-    [OP_KIND_CONFIGMAP] = {"ConfigMap", "ConfigMaps"},
-    [OP_KIND_PODGROUP] = {"PodGroup", "PodGroups"},
-};
-
 struct fold {
     const struct op_plan *plan;
     const struct op_outcome *outcomes;
@@ -107,8 +97,9 @@ static bool in_fold(const struct fold *f, size_t i) {
 static char *fold_message(const struct fold *f, size_t n, size_t first) {
     struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
     const char *text = f->failed ? verbs[f->verb].failed_text : verbs[f->verb].done_text;
-    int r = n == 1 ? co_buf_addf(&b, NULL, "%s %s ", text, kinds[f->kind].one)
-                   : co_buf_addf(&b, NULL, "%s %zu %s: ", text, n, kinds[f->kind].many);
+    const char *kind = op_kind_name(f->kind, f->plan->gang);
+    int r = n == 1 ? co_buf_addf(&b, NULL, "%s %s ", text, kind)
+                   : co_buf_addf(&b, NULL, "%s %zu %ss: ", text, n, kind);
     size_t named = 0;
     for (size_t i = first; !r && named < n && named < NAMES_MAX; i++) {
         if (in_fold(f, i)) {
@@ -138,14 +129,14 @@ static char *fold_message(const struct fold *f, size_t n, size_t first) {
 
 void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *outcomes,
     struct op_event **ret, size_t *ret_n) {
-    enum { FOLDS = CO_ARRAY_LEN(verbs) * CO_ARRAY_LEN(kinds) * 2 };
+    enum { FOLDS = CO_ARRAY_LEN(verbs) * OP_KINDS * 2 };
     struct op_event *events = co_xcalloc(FOLDS, sizeof(*events));
     size_t n_events = 0;
     for (size_t i = 0; i < FOLDS; i++) {
         struct fold f = {.plan = plan,
             .outcomes = outcomes,
-            .kind = (enum op_kind)(i / 2 % CO_ARRAY_LEN(kinds)),
-            .verb = (enum op_verb)(i / 2 / CO_ARRAY_LEN(kinds)),
+            .kind = (enum op_kind)(i / 2 % OP_KINDS),
+            .verb = (enum op_verb)(i / 2 / OP_KINDS),
             .failed = i % 2};
         size_t n = 0;
         size_t first = 0;

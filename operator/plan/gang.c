@@ -194,6 +194,17 @@ const struct op_gang *op_gang_find(const char *word) {
     return NULL;
 }
 
+const char *op_kind_name(enum op_kind kind, const struct op_gang *gang) {
+    static const char *const names[] = {
+        [OP_KIND_JOB] = OP_KIND,
+        [OP_KIND_POD] = "Pod",
+        [OP_KIND_SERVICE] = "Service",
+        [OP_KIND_CONFIGMAP] = "ConfigMap",
+        [OP_KIND_PODGROUP] = "PodGroup",
+    };
+    return kind == OP_KIND_PODGROUP && gang ? gang->kind : names[kind];
+}
+
 /* A template that names another scheduler takes the whole job out. */
 const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings) {
     const struct op_gang *gang = settings->gang;

@@ -27,5 +27,7 @@ struct op_gang {
 
 /* The row of a word; NULL: there is none. */
 const struct op_gang *op_gang_find(const char *word);
+/* "Pod"; a gang's group is called what it is there.  gang: NULL allowed. */
+const char *op_kind_name(enum op_kind kind, const struct op_gang *gang);
 /* "volcano, coscheduling, …" for messages and help. */
 #define OP_GANG_WORDS "volcano, coscheduling, native, kueue"

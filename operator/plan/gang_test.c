@@ -332,6 +332,30 @@ static void the_pod_that_knows_why_speaks(void **state) {
     }
 }
 
+static void events_call_a_group_what_it_is(void **state) {
+    (void)state;
+    static const char *const rows[][3] = {
+        {"volcano", "created PodGroup x", "create failed PodGroup x: no"},
+        {"coscheduling", "created PodGroup x", "create failed PodGroup x: no"},
+        {"native", "created Workload x", "create failed Workload x: no"}};
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        bool fails = i % 2;
+        begin(&c, TK_JOB(EXAMPLE), rows[i / 2][0]);
+        OP_AUTOPLAN struct op_plan plan = {0};
+        tk_plan(&c, &plan);
+        assert_int_equal(plan.n_actions, 1);
+        const struct op_outcome outcome = {.tried = true, .error = fails ? "no" : NULL};
+        struct op_event *events;
+        size_t n;
+        op_plan_action_events(&plan, &outcome, &events, &n);
+        assert_int_equal(n, 1);
+        assert_string_equal(events[0].message, rows[i / 2][1 + fails]);
+        op_events_free(events, n);
+        tk_done(&c);
+    }
+}
+
 /* ---- changes and the end -------------------------------------------------------------------- */
 
 static void a_group_follows_its_job(void **state) {
@@ -463,6 +487,7 @@ int main(void) {
         cmocka_unit_test(a_pod_made_anew_does_not_wait),
         cmocka_unit_test(a_job_in_a_queue_of_kueue_says_so),
         cmocka_unit_test(the_pod_that_knows_why_speaks),
+        cmocka_unit_test(events_call_a_group_what_it_is),
         cmocka_unit_test(a_group_follows_its_job),
         cmocka_unit_test(nothing_to_ask_for_any_more_is_patched_away),
         cmocka_unit_test(a_users_group_is_used_as_it_is),

@@ -373,7 +373,7 @@ int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_
     CO_AUTOJSON json_t *env = op_env_data(&w);
     struct op_outlook o;
     op_outlook_init(&o, &w, env);
-    struct op_plan plan = {.phase = o.phase};
+    struct op_plan plan = {.phase = o.phase, .gang = settings->gang};
     struct builder b = {.w = &w, .plan = &plan};
     plan_actions(&b, &o, env);
     plan.status = op_status_make(&w, &o, &plan.status_differs);

@@ -101,7 +101,8 @@ struct op_plan {
     json_t *status;      /* owned; complete; for the status subresource */
     bool status_differs; /* it must be written */
     enum op_phase phase;
-    struct op_event *events; /* to emit after the status write */
+    const struct op_gang *gang; /* as in the settings: what a group is called */
+    struct op_event *events;    /* to emit after the status write */
     size_t n_events;
     int64_t wake_at; /* seconds; look again then; 0: not needed */
 };

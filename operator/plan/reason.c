@@ -44,15 +44,7 @@ static const char *failure_reason(const struct op_failure *f) {
 }
 
 static const char *kind_name(const struct op_world *w, enum op_kind kind) {
-    static const char *const names[] = {
-        [OP_KIND_JOB] = OP_KIND,
-        [OP_KIND_POD] = "Pod",
-        [OP_KIND_SERVICE] = "Service",
-        [OP_KIND_CONFIGMAP] = "ConfigMap",
-        [OP_KIND_PODGROUP] = "PodGroup",
-    };
-    const struct op_gang *gang = kind == OP_KIND_PODGROUP ? w->settings->gang : NULL;
-    return gang ? gang->kind : names[kind];
+    return op_kind_name(kind, w->settings->gang);
 }
 
 static void say_failed(struct op_outlook *o, const struct op_world *w, const struct op_failure *f) {
