@@ -55,8 +55,8 @@ static const struct crd_field condition_fields[] = {
         .doc = "Created (all pods), Running, Suspended, Restarting (the message says why), "
                "Completing (the pods that decide have succeeded, the others may still end), "
                "Succeeded, Failed, Blocked (something keeps pods from being created, the message "
-               "says what), or ReplicasBounded (an elastic job has other workers than replicas "
-               "asks for)."},
+               "says what), ReplicasBounded (an elastic job has other workers than replicas asks "
+               "for), or SchedulingPolicyIgnored (the scheduler has no word for a part of it)."},
     {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
     {.name = "reason",
         .type = CRD_STRING,

@@ -153,12 +153,16 @@ struct op_podgroup *op_podgroup_decode(struct co_slab *slab, const json_t *obj) 
     }
     const json_t *status = json_object_get(obj, "status");
     op_pack_put(&p, offsetof(struct op_podgroup, phase), co_json_str(status, "phase"));
+    op_pack_put(&p, offsetof(struct op_podgroup, queue), co_json_str(obj, "spec", "queue"));
+    op_pack_put(
+        &p, offsetof(struct op_podgroup, priority), co_json_str(obj, "spec", "priorityClassName"));
     op_pack_put_last_line(&p, offsetof(struct op_podgroup, message), waiting_message(status));
     return op_pack(&p, slab, &g, sizeof(g));
 }
 
 bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *b) {
     return strcmp(a->c.uid, b->c.uid) != 0 || strcmp(a->c.owner_uid, b->c.owner_uid) != 0 ||
+           strcmp(a->queue, b->queue) != 0 || strcmp(a->priority, b->priority) != 0 ||
            strcmp(a->phase, b->phase) != 0 || strcmp(a->message, b->message) != 0 ||
            a->c.deleting != b->c.deleting || a->hash != b->hash;
 }

@@ -72,6 +72,7 @@ struct op_configmap {
 struct op_podgroup {
     struct op_child c;
     const char *phase;
+    const char *queue, *priority; /* of its spec; "" when it has none */
     const char *message; /* why it waits, in its scheduler's words; "" when it does not say */
     uint64_t hash;       /* op_podgroup_hash of its spec */
 };

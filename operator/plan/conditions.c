@@ -125,7 +125,9 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
     bool completed = o->phase == OP_PHASE_COMPLETED;
     bool failed = o->phase == OP_PHASE_FAILED;
     char bound[160];
+    char ignored[160];
     bool bounded = op_world_bound(w, bound, sizeof(bound));
+    bool ignores = op_gang_ignores(w, ignored, sizeof(ignored));
     const struct condition rows[] = {
         created(w, o),
         running(o),
@@ -145,6 +147,10 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
             .is = bounded,
             .reason = bounded ? "OutOfBounds" : "WithinBounds",
             .message = bounded ? bound : ""},
+        {.type = "SchedulingPolicyIgnored",
+            .is = ignores,
+            .reason = ignores ? "NotFollowed" : "Followed",
+            .message = ignores ? ignored : ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         add(list, w, &rows[i]);

@@ -39,6 +39,8 @@ static const struct event_row {
     {"ReplicasBounded", true,
         "an elastic job asks for more workers than limits, or fewer than requests; the bound is "
         "used"},
+    {"SchedulingPolicyIgnored", true,
+        "a part of schedulingPolicy means nothing to the scheduler, or the group is a user's own"},
     {"NameTaken", true, "an object that is not the job's stands where one of its own has to be"},
     {"GangUnschedulable", true, "the scheduler cannot place the group; its words"},
     {"InvalidName", true, "the name allows no pods: too long, or no DNS label"},
@@ -254,6 +256,11 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     if (!w->job->deleting && op_world_bound(w, bound, sizeof(bound)) &&
         is_news(w, "ReplicasBounded", bound)) {
         add(plan, "ReplicasBounded", co_xstrdup(bound));
+    }
+    char ignored[160];
+    if (goes_on && op_gang_ignores(w, ignored, sizeof(ignored)) &&
+        is_news(w, "SchedulingPolicyIgnored", ignored)) {
+        add(plan, "SchedulingPolicyIgnored", co_xstrdup(ignored));
     }
     if (o->completing && !op_condition_true(w->job, "Completing")) {
         add(plan, "Completing",

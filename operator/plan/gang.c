@@ -167,6 +167,7 @@ static const struct op_gang gangs[] = {
         .kind = "PodGroup",
         .mates = {"cannot find enough sibling pods", "optimistic rejection in PostFilter",
             "rejection in Unreserve", "failed recently"},
+        .ignores = {"queue", "priorityClass"},
         .spec = member_spec,
         .mark = coscheduling_mark},
     {.word = "native",
@@ -174,6 +175,7 @@ static const struct op_gang gangs[] = {
         .version = "v1alpha1",
         .plural = "workloads",
         .kind = "Workload",
+        .ignores = {"queue", "priorityClass", "minResources"},
         .fixed = true,
         .optional = true,
         .spec = native_spec,
@@ -182,7 +184,8 @@ static const struct op_gang gangs[] = {
         .group = "kueue.x-k8s.io",
         .version = "v1beta2",
         .plural = "workloads",
-        .kind = "Workload"},
+        .kind = "Workload",
+        .ignores = {"queue", "priorityClass", "minResources", "minAvailable"}},
 };
 
 const struct op_gang *op_gang_find(const char *word) {
@@ -306,14 +309,52 @@ bool op_gang_is_open(const struct op_world *w) {
     return open;
 }
 
+/* Asked for since the status was written last.  Only then: at any other time it is an administrator
+ * who has moved the group, or a webhook that sends all of a namespace to one queue. */
+static bool is_moved(const struct op_world *w, const json_t *spec) {
+    const struct op_podgroup *have = w->podgroup;
+    const char *queue = co_json_str(spec, "queue");
+    const char *priority = co_json_str(spec, "priorityClassName");
+    int64_t observed = json_integer_value(json_object_get(w->job->status, "observedGeneration"));
+    bool edited = observed && observed != w->job->generation;
+    return (edited || w->podgroup_failure) &&
+           ((queue && strcmp(queue, have->queue) != 0) ||
+               (priority && strcmp(priority, have->priority) != 0));
+}
+
+static bool is_users(const struct op_world *w) {
+    return w->podgroup && strcmp(w->podgroup->c.owner_uid, w->job->uid) != 0;
+}
+
+bool op_gang_ignores(const struct op_world *w, char *ret, size_t size) {
+    const struct op_gang *gang = w->settings->gang;
+    if (!gang || !json_object_size(policy(w->job))) {
+        return false;
+    }
+    if (op_gang_of(w->job, w->settings) && is_users(w)) {
+        (void)snprintf(ret, size, "schedulingPolicy: %s %s was not made by the operator",
+            gang->kind, w->job->name);
+        return true;
+    }
+    size_t i = 0;
+    while (i < CO_ARRAY_LEN(gang->ignores) && gang->ignores[i] &&
+           !json_object_get(policy(w->job), gang->ignores[i])) {
+        i++;
+    }
+    const char *key = i < CO_ARRAY_LEN(gang->ignores) ? gang->ignores[i] : NULL;
+    (void)snprintf(ret, size, "schedulingPolicy.%s means nothing to --scheduling=%s",
+        key ? key : "", gang->word);
+    return key;
+}
+
 bool op_gang_is_outdated(const struct op_world *w) {
     const struct op_gang *gang = op_gang_of(w->job, w->settings);
     const struct op_podgroup *have = w->podgroup;
-    if (!gang || !have || strcmp(have->c.owner_uid, w->job->uid) != 0) {
+    if (!gang || !have || is_users(w)) {
         return false;
     }
     CO_AUTOJSON json_t *spec = gang->spec(w->job);
-    return op_podgroup_hash(spec) != have->hash;
+    return op_podgroup_hash(spec) != have->hash || is_moved(w, spec);
 }
 
 /* "4 pods, cpu 1, memory 2Gi" */

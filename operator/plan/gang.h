@@ -19,6 +19,8 @@ struct op_gang {
     /* What the scheduler says of a pod when another pod of its group is the cause, up to the first
      * NULL. */
     const char *mates[5];
+    /* What of schedulingPolicy means nothing to it, up to the first NULL. */
+    const char *ignores[5];
     bool fixed;    /* its spec cannot be changed: it is made anew */
     bool optional; /* without such objects in the cluster pods are placed one by one */
     json_t *(*spec)(const struct op_job *job);

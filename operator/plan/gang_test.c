@@ -386,6 +386,97 @@ static void a_group_follows_its_job(void **state) {
     }
 }
 
+static void edit_policy(struct tk_cluster *c, const char *policy) {
+    co_json_set(json_object_get(c->job, "spec"), "schedulingPolicy", tk_json(policy));
+    set_replicas(c, "ps", 2); /* a generation more */
+}
+
+/* A user's change is carried over once; what others change of the group stays. */
+static void a_group_is_moved_when_the_job_says_so(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy, *patch, *spec;
+    } rows[] = {
+        {"{'queue':'b'}", "patch PodGroup x",
+            "{'minMember':4,'minResources':{'cpu':'1'},'queue':'b'}"},
+        {"{'queue':'a','priorityClass':'p'}", "patch PodGroup x",
+            "{'minMember':4,'minResources':{'cpu':'1'},'queue':'a','priorityClassName':'p'}"},
+        {"{'queue':'a','minAvailable':3}", "patch PodGroup x",
+            "{'minMember':3,'minResources':{'cpu':'1'},'queue':'a'}"},
+        {"{'queue':'a'}", "", "{'minMember':4,'minResources':{'cpu':'1'},'queue':'a'}"},
+        /* that it is not asked for any more, is no wish */
+        {"{}", "", "{'minMember':4,'minResources':{'cpu':'1'},'queue':'a'}"},
+    };
+    static const char *const phases[] = {"{'phase':'Pending'}", "{'phase':'Inqueue'}"};
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        begin(&c, TK_JOB(EXAMPLE ",'schedulingPolicy':{'queue':'a'}"), "volcano");
+        assert_true(tk_pass(&c));
+        set_group_status(&c, phases[i % 2]);
+        rest(&c);
+        edit_policy(&c, rows[i / 2].policy);
+        expect_actions(&c, rows[i / 2].patch);
+        rest(&c);
+        json_t *spec = co_json_at(c.objects[TK_PODGROUPS], "x", "spec");
+        expect_object(spec, rows[i / 2].spec);
+        co_json_set(spec, "queue", json_string("of an administrator"));
+        expect_actions(&c, "");
+        tk_done(&c);
+    }
+}
+
+static void a_move_that_was_refused_is_tried_again(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(EXAMPLE ",'schedulingPolicy':{'queue':'a'}"), "volcano");
+    rest(&c);
+    edit_policy(&c, "{'queue':'b'}");
+    c.failures[c.n_failures++] = (struct op_failure){.verb = OP_PATCH,
+        .kind = OP_KIND_PODGROUP,
+        .name = "x",
+        .code = CO_PERMISSION,
+        .message = "queue b is closed",
+        .retry_at = c.now + 5};
+    rest(&c);
+    expect_actions(&c, "");
+    c.now += 5;
+    expect_actions(&c, "patch PodGroup x");
+    tk_done(&c);
+}
+
+static void what_no_scheduler_follows_is_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *word, *policy, *message;
+    } rows[] = {
+        {"volcano", "{'queue':'q','priorityClass':'p','minAvailable':1}", NULL},
+        {"coscheduling", "{'minAvailable':1,'minResources':{'cpu':1}}", NULL},
+        {"coscheduling", "{'queue':'q'}",
+            "schedulingPolicy.queue means nothing to --scheduling=coscheduling"},
+        {"native", "{'minAvailable':1,'minResources':{'cpu':1}}",
+            "schedulingPolicy.minResources means nothing to --scheduling=native"},
+        {"kueue", "{'minAvailable':1}",
+            "schedulingPolicy.minAvailable means nothing to --scheduling=kueue"},
+        {"kueue", "{}", NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        CO_AUTOFREE char *job =
+            co_xasprintf(TK_JOB(EXAMPLE ",'schedulingPolicy':%s"), rows[i].policy);
+        begin(&c, job, rows[i].word);
+        const char *message = rows[i].message;
+        CO_AUTOFREE char *event = co_xasprintf(
+            "%s%s", message ? "!SchedulingPolicyIgnored: " : "", message ? message : "");
+        CO_AUTOFREE char *condition =
+            message ? co_xasprintf("True NotFollowed %s", message) : co_xstrdup("absent");
+        expect_events(&c, event);
+        expect_condition(&c, "SchedulingPolicyIgnored", condition);
+        rest(&c);
+        expect_events(&c, "");
+        tk_done(&c);
+    }
+}
+
 static void nothing_to_ask_for_any_more_is_patched_away(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -406,6 +497,11 @@ static void a_users_group_is_used_as_it_is(void **state) {
     co_json_set(c.objects[TK_PODGROUPS], "x",
         tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'g'},'spec':{'minMember':1},"
                 "'status':{'phase':'Inqueue'}}"));
+    expect_actions(&c, PODS);
+    expect_condition(&c, "SchedulingPolicyIgnored", "absent");
+    edit_policy(&c, "{'minAvailable':2}");
+    expect_condition(&c, "SchedulingPolicyIgnored",
+        "True NotFollowed schedulingPolicy: PodGroup x was not made by the operator");
     expect_actions(&c, PODS);
     tk_done(&c);
 }
@@ -489,6 +585,9 @@ int main(void) {
         cmocka_unit_test(the_pod_that_knows_why_speaks),
         cmocka_unit_test(events_call_a_group_what_it_is),
         cmocka_unit_test(a_group_follows_its_job),
+        cmocka_unit_test(a_group_is_moved_when_the_job_says_so),
+        cmocka_unit_test(a_move_that_was_refused_is_tried_again),
+        cmocka_unit_test(what_no_scheduler_follows_is_said),
         cmocka_unit_test(nothing_to_ask_for_any_more_is_patched_away),
         cmocka_unit_test(a_users_group_is_used_as_it_is),
         cmocka_unit_test(somebody_elses_group_is_in_the_way),

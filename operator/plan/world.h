@@ -141,6 +141,8 @@ void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_s
 bool op_gang_is_open(const struct op_world *w);
 /* Our group does not say what the job asks for now. */
 bool op_gang_is_outdated(const struct op_world *w);
+/* Writes what of schedulingPolicy comes to nothing, and why; false when all of it is followed. */
+bool op_gang_ignores(const struct op_world *w, char *ret, size_t size);
 /* What a group that is not open waits for. */
 bool op_gang_waits(const struct op_world *w, char *ret, size_t size);
 /* The scheduler says of the pod only that its group is not complete: another pod knows why. */
