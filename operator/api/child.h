@@ -46,7 +46,7 @@ struct op_pod {
     bool told;        /* ip is what the pod itself told (control/store), not yet its object's */
     bool coord;       /* the start gate's init container is running */
     bool passed;      /* ... has let the pod through */
-    bool labelled;    /* OP_LABEL_UID says whose it is; nothing that a plan sees */
+    bool labelled;    /* labels say whose it is, and its index; nothing that a plan sees */
     bool scheduled;   /* it has a node; nothing that a plan sees */
     bool ready;       /* every container and init container is ready, or has ended well */
     bool asks_names;  /* of an earlier version, held until its peers' Services have names */

@@ -26,11 +26,12 @@ static void decode_identity(
     }
     pod->role = (uint8_t)role;
     pod->index = op_label_number(co_jnode_str(labels, OP_LABEL_INDEX));
+    pod->labelled =
+        pod->index >= 0 && owner_uid && co_streq(co_jnode_str(labels, OP_LABEL_UID), owner_uid);
     if (pod->index < 0 && role != OP_NO_ROLE && owner_job) {
         pod->index = op_pod_name_index(owner_job, role, co_jnode_str(obj, "metadata", "name"));
     }
     pod->attempt = op_label_attempt(co_jnode_str(labels, OP_LABEL_ATTEMPT));
-    pod->labelled = owner_uid && co_streq(co_jnode_str(labels, OP_LABEL_UID), owner_uid);
 }
 
 /* Earlier versions have pods ask for the names of their peers' Services before they start, in every

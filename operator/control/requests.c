@@ -25,8 +25,8 @@ struct op_requests {
     struct op_requests_opts opts;
     struct op_outcome *outcomes; /* error texts owned */
     struct sent *sent;
-    struct op_kube_op *sweep_op;
-    bool sweeps; /* one request stands for all deletes of pods */
+    struct op_sweep sweep; /* its requests stand for all deletes of pods */
+    struct sent swept[OP_SWEEP_PARTS];
     size_t pending;
     struct op_tally tally;
 };
@@ -172,15 +172,19 @@ static void action_done(
 
 static bool in_sweep(const struct op_requests *q, size_t i) {
     const struct op_action *a = &q->opts.plan->actions[i];
-    return q->sweeps && a->verb == OP_DELETE && a->kind == OP_KIND_POD;
+    return q->sweep.parts && a->verb == OP_DELETE && a->kind == OP_KIND_POD;
 }
 
+/* One part of a sweep is answered. */
 static void swept(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_requests *q = arg;
-    q->sweep_op = NULL;
+    struct sent *s = arg;
+    struct op_requests *q = s->all;
+    s->op = NULL;
     if (code == CO_PERMISSION) { /* rights of an earlier version: one by one, then */
-        co_log_warn("pods cannot be deleted together, going on one by one", CO_E(err));
+        if (!q->opts.api->cannot_sweep) {
+            co_log_warn("pods cannot be deleted together, going on one by one", CO_E(err));
+        }
         q->opts.api->cannot_sweep = true;
         q->tally.conflict = true;
     } else if (!code) {
@@ -193,15 +197,26 @@ static void swept(
         }
         const struct op_stored *st =
             op_store_child(q->opts.api->store, OP_STORE_PODS, q->opts.entry->ns, a->name);
-        q->outcomes[i].tried =
-            code || !st || st->child->deleting || strcmp(st->child->uid, a->uid) != 0;
-        if (code) {
-            action_failed(q, i, code, *reply->message ? reply->message : co_err_text(err));
-        } else if (q->outcomes[i].tried) {
+        if (st && op_sweep_part(&q->sweep, st->pod->index) != s->index) {
+            continue;
+        }
+        bool gone = !st || st->child->deleting || strcmp(st->child->uid, a->uid) != 0;
+        q->outcomes[i].tried = code || gone;
+        if (gone) {
             op_failures_forget(q->opts.failures, a);
+        } else if (code) {
+            action_failed(q, i, code, *reply->message ? reply->message : co_err_text(err));
         }
     }
     settle(q);
+}
+
+static void sweep_send(struct op_requests *q, size_t part) {
+    const struct op_requests_opts *o = &q->opts;
+    q->pending++;
+    q->swept[part] = (struct sent){.all = q, .index = part};
+    q->swept[part].op = op_sweep_send(&q->sweep, part, o->api->client, type_of(q, OP_KIND_POD),
+        o->entry, o->job, swept, &q->swept[part]);
 }
 
 /* The server takes from the path what a body of its own kinds leaves out. */
@@ -265,11 +280,11 @@ void op_requests_send(struct op_requests *q, size_t room) {
     struct op_apiserver *api = q->opts.api;
     const struct op_plan *plan = q->opts.plan;
     q->pending = 1; /* ours, so that no callback ends it while it is being sent */
-    q->sweeps = !api->cannot_sweep && op_sweep_fits(api->store, q->opts.entry, q->opts.job, plan);
-    if (q->sweeps) {
-        q->pending++;
-        q->sweep_op = op_sweep_send(
-            api->client, type_of(q, OP_KIND_POD), q->opts.entry, q->opts.job, swept, q);
+    if (!api->cannot_sweep) {
+        q->sweep = op_sweep_of(api->store, q->opts.entry, q->opts.job, plan);
+    }
+    for (size_t part = 0; part < q->sweep.parts; part++) {
+        sweep_send(q, part);
     }
     for (size_t i = 0; i < plan->n_actions; i++) {
         bool creates = plan->actions[i].verb == OP_CREATE;
@@ -300,6 +315,8 @@ void op_requests_cancel(struct op_requests *q) {
     for (size_t i = 0; i < q->opts.plan->n_actions; i++) {
         op_kube_cancel(co_steal_ptr(q->sent[i].op));
     }
-    op_kube_cancel(co_steal_ptr(q->sweep_op));
+    for (size_t part = 0; part < q->sweep.parts; part++) {
+        op_kube_cancel(co_steal_ptr(q->swept[part].op));
+    }
     q->pending = 0;
 }

@@ -8,7 +8,10 @@
 
 #include "operator/kube/fake_server.h"
 
-enum { WATCHES = 4 }; /* of the feeds; they are kept waiting for their lists */
+enum {
+    WATCHES = 4, /* of the feeds; they are kept waiting for their lists */
+    ACTIONS = 50,
+};
 
 struct world {
     struct co_loop *loop;
@@ -22,14 +25,14 @@ struct world {
     struct co_timer *deadline;
     bool late;
     struct op_failures failures;
-    struct op_action action[2];
+    struct op_action action[ACTIONS];
     struct op_plan plan;
     struct op_job job;
     /* of the last plan */
     bool done;
     struct op_tally tally;
-    bool tried[2];
-    char error[2][128];
+    bool tried[ACTIONS];
+    char error[ACTIONS][128];
     size_t error_len; /* of the last */
 };
 
@@ -320,6 +323,77 @@ static void a_service_in_the_way_may_be_the_jobs_own(void **state) {
     }
 }
 
+/* ---- pods deleted together --------------------------------------------------------------- */
+
+static const char *name_of(int i) {
+    static char names[ACTIONS][16];
+    (void)snprintf(names[i], sizeof(names[i]), "x-worker-%d", i);
+    return names[i];
+}
+
+/* Fifty pods of a job that has ended, and a plan that deletes them. */
+static void plan_sweep(struct world *w) {
+    w->job.phase = OP_PHASE_COMPLETED;
+    w->plan.n_actions = ACTIONS;
+    for (int i = 0; i < ACTIONS; i++) {
+        CO_AUTOJSON json_t *pod =
+            json_pack("{s:{s:s,s:s,s:s,s:s,s:{s:s,s:o},s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata",
+                "name", name_of(i), "namespace", "ns", "uid", "p", "resourceVersion", "1", "labels",
+                OP_LABEL_UID, "u", OP_LABEL_INDEX, json_sprintf("%d", i), "ownerReferences",
+                "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", "x", "uid", "u",
+                "controller", 1);
+        op_store_put(&w->store, OP_STORE_PODS, pod, 0);
+        w->action[i] = action(OP_DELETE, OP_KIND_POD, name_of(i));
+    }
+}
+
+/* What the API server answers: pods below end are going, and the last one. */
+static char *deleted_below(int end) {
+    CO_AUTOJSON json_t *items = json_array();
+    for (int i = 0; i < ACTIONS; i++) {
+        if (i < end || i == ACTIONS - 1) {
+            json_array_append_new(
+                items, json_pack("{s:{s:s,s:s}}", "metadata", "name", name_of(i), "uid", "p"));
+        }
+    }
+    CO_AUTOJSON json_t *list = json_pack("{s:O}", "items", items);
+    return json_dumps(list, 0);
+}
+
+static void each_part_of_a_sweep_is_judged_by_its_own_answer(void **state) {
+    static const struct {
+        const char *what;
+        struct fake_step second;
+        bool tried; /* those of the second part */
+        struct op_tally tally;
+    } rows[] = {
+        {"refused", {"index%3E24", 422, STATUS("Invalid"), FAKE_KEEP, NULL}, true,
+            {.refused = true}},
+        {"no right", {"index%3E24", 403, STATUS("Forbidden"), FAKE_KEEP, NULL}, false,
+            {.conflict = true}},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct world *w = *state;
+        plan_sweep(w);
+        CO_AUTOFREE char *answer = deleted_below(24); /* pod 24 was not there for it */
+        const struct fake_step steps[] = {
+            {"index%3C25", 200, answer, FAKE_KEEP, NULL}, rows[i].second};
+        begin(w, steps, CO_ARRAY_LEN(steps));
+        carry_out(w, SIZE_MAX);
+        for (int k = 0; k < ACTIONS; k++) {
+            if (w->tried[k] != (k < 24 || (k > 24 && rows[i].tried))) {
+                fail_msg("%s: pod %d", rows[i].what, k);
+            }
+            bool refused = rows[i].tried && k > 24 && k < ACTIONS - 1;
+            assert_string_equal(w->error[k], refused ? "no" : "");
+        }
+        assert_true(same_tally(&w->tally, &rows[i].tally));
+        assert_int_equal(w->api.cannot_sweep, rows[i].tally.conflict);
+        teardown(state);
+        setup(state);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_is_judged_by_verb_and_status, setup, teardown),
@@ -330,6 +404,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(one_that_is_gone_does_not_hide_a_conflict, setup, teardown),
         cmocka_unit_test_setup_teardown(canceled_creates_are_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_service_in_the_way_may_be_the_jobs_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            each_part_of_a_sweep_is_judged_by_its_own_answer, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

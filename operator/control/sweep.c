@@ -5,6 +5,7 @@
 
 enum {
     FEW = 8,
+    PODS_A_PART = 25,
     DEADLINE_MS = 60 * 1000,
 };
 
@@ -16,12 +17,13 @@ static bool is_labelled(const struct op_stored *st, const struct op_job *job) {
            strcmp(st->child->owner_uid, job->uid) == 0;
 }
 
-bool op_sweep_fits(const struct op_store *s, const struct op_entry *e, const struct op_job *job,
-    const struct op_plan *plan) {
+struct op_sweep op_sweep_of(const struct op_store *s, const struct op_entry *e,
+    const struct op_job *job, const struct op_plan *plan) {
     size_t left = 0;
     size_t wanted = 0;
+    int32_t last = 0;
     if (!op_phase_terminal(job->phase)) {
-        return false;
+        return (struct op_sweep){0};
     }
     for (const struct op_stored *st = e->children; st; st = st->next) {
         left += is_labelled(st, job);
@@ -31,18 +33,44 @@ bool op_sweep_fits(const struct op_store *s, const struct op_entry *e, const str
         if (a->verb != OP_DELETE || a->kind != OP_KIND_POD) {
             continue;
         }
-        if (!is_labelled(op_store_child(s, OP_STORE_PODS, e->ns, a->name), job)) {
-            return false;
+        const struct op_stored *st = op_store_child(s, OP_STORE_PODS, e->ns, a->name);
+        if (!is_labelled(st, job)) {
+            return (struct op_sweep){0};
         }
+        last = st->pod->index > last ? st->pod->index : last;
         wanted++;
     }
-    return wanted >= FEW && wanted == left;
+    if (wanted < FEW || wanted != left) {
+        return (struct op_sweep){0};
+    }
+    size_t parts = wanted / PODS_A_PART;
+    parts = parts < 1 ? 1 : parts > OP_SWEEP_PARTS ? OP_SWEEP_PARTS : parts;
+    return (struct op_sweep){.parts = parts, .step = last / (int32_t)parts + 1};
 }
 
-struct op_kube_op *op_sweep_send(struct op_kube_client *client, const struct op_kube_type *pods,
-    const struct op_entry *e, const struct op_job *job, op_kube_done_fn done, void *arg) {
-    char selector[256];
-    (void)snprintf(selector, sizeof(selector), OP_SELECTOR "," OP_LABEL_UID "=%.128s", job->uid);
+size_t op_sweep_part(const struct op_sweep *sweep, int32_t index) {
+    size_t part = (size_t)(index / sweep->step);
+    return part < sweep->parts ? part : sweep->parts - 1;
+}
+
+/* Below the first part and above the last one there is no bound. */
+char *op_sweep_selector(const struct op_sweep *sweep, size_t part, const char *uid) {
+    char from[64] = "";
+    char to[64] = "";
+    if (part > 0) {
+        (void)snprintf(
+            from, sizeof(from), "," OP_LABEL_INDEX ">%d", (int32_t)part * sweep->step - 1);
+    }
+    if (part + 1 < sweep->parts) {
+        (void)snprintf(to, sizeof(to), "," OP_LABEL_INDEX "<%d", (int32_t)(part + 1) * sweep->step);
+    }
+    return co_xasprintf(OP_SELECTOR "," OP_LABEL_UID "=%s%s%s", uid, from, to);
+}
+
+struct op_kube_op *op_sweep_send(const struct op_sweep *sweep, size_t part,
+    struct op_kube_client *client, const struct op_kube_type *pods, const struct op_entry *e,
+    const struct op_job *job, op_kube_done_fn done, void *arg) {
+    CO_AUTOFREE char *selector = op_sweep_selector(sweep, part, job->uid);
     CO_AUTOJSON json_t *options = op_kube_delete_options(NULL);
     struct op_kube_req req =
         op_kube_req_for(OP_KUBE_DELETECOLLECTION, pods, e->ns, NULL, done, arg);
