@@ -176,19 +176,6 @@ static void decode_metadata(struct op_job *job, const json_t *meta) {
     }
 }
 
-/* A thousand of them are compared at every look, and change once or twice in a job's life. */
-static void decode_refs(struct op_job *job) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        const json_t *refs = co_json_at(job->status, op_role_name(r), "refs");
-        size_t n = json_array_size(refs);
-        job->ref[r] = n ? co_xcalloc(n, sizeof(*job->ref[r])) : NULL;
-        job->n_refs[r] = n;
-        for (size_t i = 0; i < n; i++) {
-            job->ref[r][i] = text_or_empty(co_json_str(json_array_get(refs, i), "uid"));
-        }
-    }
-}
-
 int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     CO_AUTOJSON json_t *obj = obj_own;
     if (!json_is_object(obj)) {
@@ -210,7 +197,6 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     job->phase = op_phase_parse(co_json_str(job->status, "phase"));
     job->attempt = (int32_t)number(job->status, "attempt", 0, 0, OP_ATTEMPT_MAX);
 
-    decode_refs(job);
     struct op_problem found[OP_PROBLEMS_MAX];
     job->n_problems = op_job_validate(obj, false, found, OP_PROBLEMS_MAX);
     if (job->n_problems) {
@@ -230,9 +216,6 @@ struct op_job *op_job_share(struct op_job *job) {
 void op_job_free(struct op_job *job) {
     if (job && --job->owners == 0) {
         json_decref(job->json);
-        for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-            free(job->ref[r]);
-        }
         free(job->rules);
         free(job->problems);
         free(job);

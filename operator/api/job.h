@@ -129,9 +129,7 @@ struct op_job {
     const char *priority_class; /* borrowed; "" when absent */
     int32_t gloo;               /* 0 off (also without servers), 1, 2, … as given */
     struct op_role_spec role[OP_ROLES];
-    const json_t *status;       /* borrowed; NULL when none is stored */
-    const char **ref[OP_ROLES]; /* owned lists: uids that status.<role>.refs names; "": none */
-    size_t n_refs[OP_ROLES];
+    const json_t *status;        /* borrowed; NULL when none is stored */
     enum op_phase phase;         /* stored */
     int32_t attempt;             /* stored: the number of the present group of pods */
     int64_t created;             /* creationTimestamp, seconds; 0 when unknown */

@@ -46,9 +46,7 @@ struct op_round {
     struct backoff status;  /* the next try at its end, or with the next change */
     unsigned conflicts;     /* in a row */
     int64_t differs_since;  /* monotonic ms: the status is not as stored; 0: it is */
-    /* What the last plan knew of pods that have succeeded: it counts before it is stored. */
-    char *done[OP_ROLES]; /* owned */
-    int32_t done_attempt;
+    json_t *draft; /* owned: for the next plan, of a status that is not stored yet; or NULL */
     struct op_story story;
 };
 
@@ -64,9 +62,7 @@ static void forget(struct op_round *r) {
     r->window = SIZE_MAX;
     r->creates = r->status = (struct backoff){0};
     r->differs_since = 0;
-    for (enum op_role role = OP_PS; role < OP_ROLES; role++) {
-        free(co_steal_ptr(r->done[role]));
-    }
+    co_json_decref(&r->draft);
     op_story_done(&r->story);
     free(co_steal_ptr(r->uid));
 }
@@ -121,10 +117,7 @@ void op_round_recall(struct op_round *r, const char *uid, struct op_seen *seen) 
         r->uid = co_xstrdup(uid);
     }
     op_failures_view(&r->failures, overtaken, r, &seen->failures, &seen->n_failures);
-    for (enum op_role role = OP_PS; role < OP_ROLES; role++) {
-        seen->done[role] = r->done[role];
-    }
-    seen->done_attempt = r->done_attempt;
+    seen->draft = r->draft;
 }
 
 /* ---- the end of a round ----------------------------------------------------------------- */
@@ -233,18 +226,10 @@ static void status_done(
     round_end(r, r->status.until);
 }
 
-static void remember_done(struct op_round *r) {
-    for (enum op_role role = OP_PS; role < OP_ROLES; role++) {
-        const char *text = co_json_str(r->plan.status, op_role_name(role), "completedIndexes");
-        free(r->done[role]);
-        r->done[role] = text ? co_xstrdup(text) : NULL;
-    }
-    r->done_attempt = (int32_t)json_integer_value(json_object_get(r->plan.status, "attempt"));
-}
-
 static void status_write(struct op_round *r) {
-    remember_done(r);
     CO_AUTOJSON json_t *diff = op_merge_diff(r->job->status, r->plan.status);
+    co_json_decref(&r->draft);
+    r->draft = diff ? op_status_draft(r->plan.status) : NULL;
     if (!r->plan.status_differs || !diff) {
         r->differs_since = 0;
         emit_plan_events(r);

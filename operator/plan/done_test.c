@@ -18,6 +18,13 @@ static void begin(struct tk_cluster *c, const char *job, const char *const *done
     rest(c);
 }
 
+/* What the last plan said of the workers, and nobody has stored. */
+static void draft(struct tk_cluster *c, const char *indexes, int attempt) {
+    json_decref(c->draft);
+    c->draft =
+        json_pack("{s:i,s:{s:s}}", "attempt", attempt, "worker", "completedIndexes", indexes);
+}
+
 struct row {
     const char *spec;
     const char *done[5]; /* have succeeded, and are deleted */
@@ -95,7 +102,7 @@ static void worker_0_decides_though_it_is_gone(void **state) {
     struct tk_cluster c;
     begin(&c, TK_JOB(TK_ROLE("worker", 2) ",'successPolicy':'Worker0'"), none);
     gone(&c, "x-worker-0");
-    c.done[OP_WORKER] = "0";
+    draft(&c, "0", 0);
     expect_condition(&c, "Completing",
         "True Worker0Succeeded worker 0 has succeeded, the others may "
         "still end");
@@ -110,10 +117,9 @@ static void what_is_not_stored_yet_counts(void **state) {
     struct tk_cluster c;
     begin(&c, TK_JOB(FOUR), none);
     gone(&c, "x-worker-2");
-    c.done[OP_WORKER] = "2";
-    c.done_attempt = 1;
+    draft(&c, "2", 1);
     expect_actions(&c, "create Pod x-worker-2");
-    c.done_attempt = 0;
+    draft(&c, "2", 0);
     expect_actions(&c, "patch ConfigMap x");
     expect_status(&c, "worker.completedIndexes", "2");
     tk_done(&c);
@@ -141,7 +147,7 @@ static void a_pod_that_is_there_speaks_for_itself(void **state) {
         tk_pod_status(&c, "x-worker-1", row->status);
         co_json_set(co_json_at(c.objects[TK_PODS], "x-worker-1", "metadata"), "deletionTimestamp",
             json_string("2026-01-01T00:00:00Z"));
-        c.done[OP_WORKER] = row->remembered ? "1" : NULL;
+        draft(&c, row->remembered ? "1" : "", 0);
         expect_status(&c, "worker.completedIndexes", row->indexes);
         tk_done(&c);
     }
@@ -244,6 +250,27 @@ static void text_of_anybody_is_read_as_far_as_it_means_something(void **state) {
     }
 }
 
+static void long_references_are_used_again_while_they_are_true(void **state) {
+    (void)state;
+    enum { MANY = 32 };
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 32)));
+    (void)tk_pass(&c);
+    OP_AUTOPLAN struct op_plan first = {0};
+    tk_plan(&c, &first);
+    const json_t *refs = co_json_at(first.status, "worker", "refs");
+    assert_int_equal(json_array_size(refs), MANY);
+    c.draft = op_status_draft(first.status);
+    OP_AUTOPLAN struct op_plan second = {0};
+    tk_plan(&c, &second);
+    assert_ptr_equal(co_json_at(second.status, "worker", "refs"), refs);
+    gone(&c, "x-worker-7");
+    OP_AUTOPLAN struct op_plan third = {0};
+    tk_plan(&c, &third);
+    assert_int_equal(json_array_size(co_json_at(third.status, "worker", "refs")), MANY - 1);
+    tk_done(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_has_succeeded_is_not_made_anew),
@@ -256,6 +283,7 @@ int main(void) {
         cmocka_unit_test(a_worker_lost_beside_one_that_is_done_restarts_the_group),
         cmocka_unit_test(scaling_forgets_what_it_takes_away),
         cmocka_unit_test(those_who_start_again_are_not_kept),
+        cmocka_unit_test(long_references_are_used_again_while_they_are_true),
         cmocka_unit_test(text_of_anybody_is_read_as_far_as_it_means_something),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,10 +66,8 @@ struct op_seen {
     const struct op_podgroup *podgroup;   /* likewise */
     const struct op_failure *failures;
     size_t n_failures;
-    /* completedIndexes of the last plan's status, which may not be stored yet; NULL: none.  They
-     * count in the attempt that they are of. */
-    const char *done[OP_ROLES];
-    int32_t done_attempt;
+    /* Of the last plan's status, when it is not stored yet (op_status_draft); NULL: nothing. */
+    const json_t *draft;
     /* Ports held by other live jobs in Host mode, ascending; looked at only when this one has
      * none yet. */
     const uint16_t *ports_taken;
@@ -110,6 +108,10 @@ struct op_plan {
 /* CO_INVALID only when the job has no uid or name (never from a server). */
 CO_MUST_CHECK int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_t now,
     const struct op_settings *settings, struct op_plan *ret, struct co_err *err);
+/* What the next plan needs to know of a plan's status if it is not stored by then: the attempt, and
+ * of each role completedIndexes, which count in that attempt, and long refs, which are used again
+ * while they are true.  NULL: nothing.  The caller owns it. */
+json_t *op_status_draft(const json_t *status);
 void op_plan_done(struct op_plan *plan); /* zeroes it */
 #define OP_AUTOPLAN CO_CLEANUP(op_plan_done)
 

@@ -28,18 +28,15 @@ static json_t *make_ref(json_t *common, const struct op_pod *pod) {
 
 /* The same pods in the same order?  Their versions do not count: a change of a version alone is
  * nothing that a user sees, and would be a write for every event of every pod. */
-static bool same_refs(const struct op_world *w, enum op_role role) {
+static bool same_refs(const struct op_world *w, enum op_role role, const json_t *refs) {
     size_t n = 0;
     for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
         const struct op_pod *pod = w->slot[role][i].pod;
-        if (!pod) {
-            continue;
-        }
-        if (n == w->job->n_refs[role] || strcmp(w->job->ref[role][n++], pod->c.uid) != 0) {
+        if (pod && !co_streq(co_json_str(json_array_get(refs, n++), "uid"), pod->c.uid)) {
             return false;
         }
     }
-    return n == w->job->n_refs[role];
+    return n == json_array_size(refs);
 }
 
 static json_t *make_refs(const struct op_world *w, enum op_role role) {
@@ -142,9 +139,12 @@ static json_t *make_role(
     set_count(j, "replicas", c.pods);
     co_json_set(j, "completedIndexes", completed_indexes(w, o, role, stored));
     json_t *refs = json_object_get(stored, "refs");
+    json_t *drafted = co_json_at(w->seen->draft, op_role_name(role), "refs");
     bool cleaned = ended && json_array_size(refs) > (size_t)alive(w, role);
-    if (cleaned || (refs && same_refs(w, role))) {
+    if (cleaned || (refs && same_refs(w, role, refs))) {
         co_json_set(j, "refs", json_incref(refs));
+    } else if (drafted && same_refs(w, role, drafted)) {
+        co_json_set(j, "refs", json_incref(drafted));
     } else {
         co_json_set(j, "refs", make_refs(w, role));
     }
@@ -248,4 +248,24 @@ json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, boo
     *ret_differs =
         !vanishes && (!w->job->status || !json_equal(status, (json_t *)(uintptr_t)w->job->status));
     return status;
+}
+
+json_t *op_status_draft(const json_t *status) {
+    enum { REFS_MIN = 32 }; /* fewer are made anew as fast */
+    json_t *draft = json_object();
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        json_t *role = json_object();
+        json_t *refs = co_json_at(status, op_role_name(r), "refs");
+        co_json_set(role, "completedIndexes",
+            json_incref(co_json_at(status, op_role_name(r), "completedIndexes")));
+        co_json_set(role, "refs", json_array_size(refs) < REFS_MIN ? NULL : json_incref(refs));
+        co_json_set(draft, op_role_name(r), json_object_size(role) ? json_incref(role) : NULL);
+        json_decref(role);
+    }
+    if (json_object_size(draft)) {
+        co_json_set(draft, "attempt", json_incref(json_object_get(status, "attempt")));
+        return draft;
+    }
+    json_decref(draft);
+    return NULL;
 }

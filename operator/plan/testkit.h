@@ -26,8 +26,7 @@ struct tk_cluster {
     json_t *objects[4]; /* pods, Services, ConfigMaps, gangs' groups by name */
     struct op_settings settings;
     size_t creates_max;
-    const char *done[OP_ROLES];
-    int32_t done_attempt;
+    json_t *draft; /* owned */
     int64_t now;
     uint64_t version; /* last resourceVersion and uid given */
     uint64_t rng;     /* 0: children are seen in the order of their names */
@@ -78,6 +77,7 @@ static inline void tk_forget(struct tk_cluster *c) {
 static inline void tk_done(struct tk_cluster *c) {
     tk_forget(c);
     json_decref(c->job);
+    json_decref(c->draft);
     for (size_t i = 0; i < TK_KINDS; i++) {
         json_decref(c->objects[i]);
     }
@@ -99,10 +99,9 @@ static inline void tk_look(struct tk_cluster *c) {
     c->seen = (struct op_seen){.pods = (const struct op_pod *const *)c->pods,
         .services = (const struct op_service *const *)c->services,
         .creates_max = c->creates_max,
-        .done_attempt = c->done_attempt,
+        .draft = c->draft,
         .failures = c->failures,
         .n_failures = c->n_failures};
-    memcpy(c->seen.done, c->done, sizeof(c->done));
     const char *name;
     json_t *j;
     json_object_foreach(c->objects[TK_PODS], name, j) {

@@ -234,8 +234,8 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
         if (w->attempt == job->attempt) {
             recall_done(w, r, co_json_str(job->status, op_role_name(r), "completedIndexes"));
         }
-        if (w->attempt == seen->done_attempt) {
-            recall_done(w, r, seen->done[r]);
+        if (w->attempt == json_integer_value(json_object_get(seen->draft, "attempt"))) {
+            recall_done(w, r, co_json_str(seen->draft, op_role_name(r), "completedIndexes"));
         }
     }
     w->old_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
