@@ -346,6 +346,7 @@ static int start_lease(struct op_program *p, struct co_err *err) {
         &(struct op_lease_opts){.ns = ns,
             .name = p->shard ? p->lease_name : NULL,
             .identity = p->identity,
+            .metrics = p->metrics,
             .changed = leading_changed,
             .arg = p});
     return 0;

@@ -348,5 +348,14 @@ int op_controller_gate(struct op_controller *c, const char *ns, const char *pod,
         return -1;
     }
     struct op_verdict *v = &work_of(c, st->entry)->verdict;
-    return op_verdict_for(v, st, uid, &c->opts.settings, ret_why);
+    int go = op_verdict_for(v, st, uid, &c->opts.settings, ret_why);
+    if (go == 0 && !c->leading) { /* who leads hears the pod's addresses first, and of each pod */
+        *ret_why = "this operator does not lead";
+        go = -1;
+    }
+    return go;
+}
+
+bool op_controller_leads(const struct op_controller *c) {
+    return c->leading;
 }

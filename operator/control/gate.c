@@ -143,7 +143,9 @@ static void asked(void *arg, struct co_http_req *req) {
         wait = WAIT_MAX_S;
     }
     note_ips(g, req, part[0], part[1], part[2]);
-    if (answer(g, req, part[0], part[1], part[2], wait == 0)) {
+    /* A Service leads to the standby, too: the gate is sent on to its next address at once. */
+    bool final = wait == 0 || !op_controller_leads(g->controller);
+    if (answer(g, req, part[0], part[1], part[2], final)) {
         return;
     }
     struct waiter *w = co_xcalloc(1, sizeof(*w));

@@ -85,6 +85,7 @@ static void written(
     struct op_lease *l = arg;
     l->op = NULL;
     co_json_decref(&l->last);
+    co_metric_add(&l->opts.metrics->row[OP_M_LEADER_SLOW], 0, code && l->leading);
     if (!code) {
         l->last = json_incref(reply->body);
         l->renewed_at = l->attempt_at;

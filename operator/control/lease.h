@@ -7,6 +7,7 @@
 #pragma once
 
 #include "common/loop.h"
+#include "operator/control/metrics.h"
 #include "operator/kube/client.h"
 
 #define OP_LEASE_NAME "b2a304f2.paddlepaddle.org"
@@ -18,6 +19,7 @@ struct op_lease_opts {
     int64_t duration_ms;  /* others may take over after this; 0: 15 s */
     int64_t renew_ms;     /* given up when no renewal succeeded for this; 0: 10 s */
     int64_t retry_ms;     /* between attempts; 0: 2 s */
+    struct op_metrics *metrics;
     /* true: this process leads now; false: it does not any more and must stop acting at once. */
     void (*changed)(void *arg, bool leading);
     void *arg;

@@ -34,6 +34,8 @@ static const double micro[] = {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, .001, .00
 static const double reconcile[] = {
     .005, .01, .025, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 20, 30, 60};
 static const double client[] = {.005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60};
+static const double sizes[] = {
+    64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216};
 static const double queueing[] = {1e-5, 1e-4, .001, .01, .1, 1, 10};
 /* From a start without images to pull to a training of weeks. */
 static const double lifetime[] = {
@@ -106,9 +108,24 @@ static const struct co_metric rows[OP_M_COUNT] = {
         .label = {{"verb", methods}},
         BOUNDS(client),
         .fixed = "host=\"…\""},
+    [OP_M_CLIENT_SENT] = {.name = "rest_client_request_size_bytes",
+        .help = "Size of a request's body, watches not included",
+        .type = CO_HISTOGRAM,
+        .label = {{"verb", methods}},
+        BOUNDS(sizes),
+        .fixed = "host=\"…\""},
+    [OP_M_CLIENT_RECEIVED] = {.name = "rest_client_response_size_bytes",
+        .help = "Size of an answer's body, watches not included",
+        .type = CO_HISTOGRAM,
+        .label = {{"verb", methods}},
+        BOUNDS(sizes),
+        .fixed = "host=\"…\""},
     [OP_M_LEADER] = {.name = "leader_election_master_status",
         .help = "1 while this process leads",
         .type = CO_GAUGE,
+        .fixed = "name=\"b2a304f2.paddlepaddle.org\""},
+    [OP_M_LEADER_SLOW] = {.name = "leader_election_slowpath_total",
+        .help = "Renewals whose write failed, so that the lease is read before the next",
         .fixed = "name=\"b2a304f2.paddlepaddle.org\""},
     /* Our own. */
     [OP_M_REQUEST_SECONDS] = {.name = "paddlejob_api_request_duration_seconds",
@@ -184,7 +201,11 @@ void op_metrics_server(struct op_metrics *m, const char *url) {
     /* A label's value: what no host has would have to be escaped. */
     int n = (int)strcspn(host, "/\"\\\n");
     (void)snprintf(m->host, sizeof(m->host), "host=\"%.*s\"", n < 200 ? n : 200, host);
-    m->row[OP_M_REQUESTS].fixed = m->row[OP_M_CLIENT_SECONDS].fixed = m->host;
+    static const enum op_metric hosted[] = {
+        OP_M_REQUESTS, OP_M_CLIENT_SECONDS, OP_M_CLIENT_SENT, OP_M_CLIENT_RECEIVED};
+    for (size_t i = 0; i < CO_ARRAY_LEN(hosted); i++) {
+        m->row[hosted[i]].fixed = m->host;
+    }
 }
 
 void op_metrics_free(struct op_metrics *m) {
@@ -196,7 +217,7 @@ void op_metrics_free(struct op_metrics *m) {
 
 void op_metrics_lease(struct op_metrics *m, const char *name) {
     (void)snprintf(m->lease, sizeof(m->lease), "name=\"%s\"", name);
-    m->row[OP_M_LEADER].fixed = m->lease;
+    m->row[OP_M_LEADER].fixed = m->row[OP_M_LEADER_SLOW].fixed = m->lease;
 }
 
 /* Index of a word, or that of the last one. */
@@ -228,6 +249,8 @@ void op_metrics_sample(void *arg, const struct op_kube_sample *s) {
             took, (const size_t[CO_METRIC_LABELS]){(size_t)s->verb, resource, code});
         co_metric_observe(took, series, (double)s->ms / 1e3);
         co_metric_observe(&m->row[OP_M_CLIENT_SECONDS], method[s->verb], (double)s->ms / 1e3);
+        co_metric_observe(&m->row[OP_M_CLIENT_SENT], method[s->verb], (double)s->sent);
+        co_metric_observe(&m->row[OP_M_CLIENT_RECEIVED], method[s->verb], (double)s->received);
     }
     co_metric_add(&m->row[OP_M_REQUEST_BYTES], 0, (double)s->sent);
     co_metric_add(&m->row[OP_M_REQUEST_BYTES], 1, (double)s->received);

@@ -22,7 +22,10 @@ enum op_metric {
     OP_M_QUEUE_RETRIES,
     OP_M_REQUESTS,
     OP_M_CLIENT_SECONDS,
+    OP_M_CLIENT_SENT,
+    OP_M_CLIENT_RECEIVED,
     OP_M_LEADER,
+    OP_M_LEADER_SLOW,
     OP_M_REQUEST_SECONDS,
     OP_M_REQUEST_BYTES,
     OP_M_WATCH_BREAKS,
@@ -54,8 +57,7 @@ void op_metrics_free(struct op_metrics *m);
 /* Whom the requests go to; a label of theirs. */
 void op_metrics_server(struct op_metrics *m, const char *url);
 
-/* The lease that this process may hold, when it is a shard's; a label of
- * leader_election_master_status. */
+/* The lease that this process may hold, when it is a shard's; a label of leader_election_*. */
 void op_metrics_lease(struct op_metrics *m, const char *name);
 
 /* For struct op_kube_client_opts.sample; arg is the struct op_metrics. */

@@ -78,6 +78,26 @@ def test_says_no_to_others(plane, gate, kubelet, ns):
         assert status in (400, 404), path
 
 
+def test_a_standby_sends_on_at_once(plane, operator, kubelet, ns):
+    """It says go when it sees that the leader has published, and keeps nobody waiting for that."""
+    ports = [free_port(), free_port()]
+    pair = []
+    for port in ports:
+        pair.append(operator("--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{ports[0]}",
+                             "--leader-elect", f"--leader-elect-namespace={ns}"))
+        wait_for(lambda: "msg=leading" in pair[0].text(), 20, pair[0].text)
+    kubelet.hold = {"j-worker-0"}
+    plane.create(ns, "j", ps=None, worker=1)
+    uid = known(plane, ports[0], ns, "j-worker-0")
+    wait_for(lambda: "does not lead" in ask(ports[1], ns, "j-worker-0", uid)[1], 20)
+    status, why, seconds = ask(ports[1], ns, "j-worker-0", uid, wait=50)
+    assert status == 404 and "does not lead" in why and seconds < 40
+    kubelet.hold = set()
+    kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-0", ns)})
+    assert ask(ports[0], ns, "j-worker-0", uid, wait=30)[0] == 200
+    wait_for(lambda: ask(ports[1], ns, "j-worker-0", uid)[0] == 200, 20)
+
+
 def test_the_program_asks_and_goes(plane, gate, kubelet, ns):
     """paddle-gate itself against the operator."""
     kubelet.hold = {"j-worker-0"}

@@ -9,6 +9,7 @@ from kubernetes.client.rest import ApiException
 
 from proxy import Fault
 from rig import wait_for
+from test_metrics import value
 
 LOCK = "b2a304f2.paddlepaddle.org"
 RENEW = 10          # seconds without a renewal after which a leader must stand down
@@ -43,6 +44,7 @@ def test_stolen_lease_ends_acting_and_comes_back(plane, operator, kubelet, ns, l
     client.CoordinationV1Api().patch_namespaced_lease(LOCK, lock, {"spec": {
         "holderIdentity": "thief", "leaseDurationSeconds": 3, "renewTime": now().isoformat()}})
     wait_for(lambda: "not leading any more" in o.text(), 5)
+    assert value(o.metrics, f'leader_election_slowpath_total{{name="{LOCK}"}}') >= 1
     plane.create(ns, "j", ps=None, worker=1)
     time.sleep(1)
     assert not plane.pods(ns) and "status" not in plane.job(ns, "j")
