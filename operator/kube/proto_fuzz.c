@@ -48,8 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     int a = feed(text, size - 1, size, &whole);
     int b = feed(text, size - 1, (size_t)data[0] + 1, &cut);
-    if (!a != !b ||
-        (!a && (whole.len != cut.len || (whole.len && memcmp(whole.data, cut.data, whole.len))))) {
+    if (!a != !b || (!a && (whole.len != cut.len ||
+                               (whole.len && memcmp(whole.data, cut.data, whole.len) != 0)))) {
         __builtin_trap();
     }
     for (char *line = whole.data, *end; !a && line && (end = strchr(line, '\n')); line = end + 1) {

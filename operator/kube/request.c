@@ -68,7 +68,7 @@ struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube
         .verb = req->verb,
         .content_type =
             req->verb == OP_KUBE_PATCH ? "application/merge-patch+json" : "application/json",
-        .proto = req->type && !c->opts.json_only ? req->type->proto : NULL,
+        .proto = req->path || c->opts.json_only ? NULL : req->type->proto,
         .created = now,
         .deadline = ms ? now + ms : 0,
         .silence_ms = req->silence_ms,
