@@ -26,8 +26,9 @@ def test_start_of_two_and_two(space, intranet):
     say(f"\n  {intranet}: created -> last address {last - begin:.2f} s -> all started "
         f"{max(started) - begin:.2f} s (after the last address {max(started) - last:.2f} s)")
     if intranet == "PodIP":
-        # About 0: the gate tells the address before kubelet does.  Without the gate, 10 to 15 s.
-        assert max(started) - last <= 1
+        # 0.1 s where the machine is quiet, as the gate tells the address before kubelet does; another of kubelet's looks,
+        # once a second, where it is not.  Without the gate, 10 to 15 s.
+        assert max(started) - last <= 5
 
 
 def test_requests_of_one_job_and_silence_afterwards(space):
