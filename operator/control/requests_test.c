@@ -326,7 +326,7 @@ static void a_service_in_the_way_may_be_the_jobs_own(void **state) {
 /* ---- pods deleted together --------------------------------------------------------------- */
 
 static const char *name_of(int i) {
-    static char names[ACTIONS][16];
+    static char names[ACTIONS][32];
     (void)snprintf(names[i], sizeof(names[i]), "x-worker-%d", i);
     return names[i];
 }
