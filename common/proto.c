@@ -66,25 +66,19 @@ int co_proto_next(
     return 0;
 }
 
-/* The next field with this number and of this wire; CO_GONE: no more. */
-static int find(const char **at, const char *end, uint32_t number, uint8_t wire,
-    struct co_proto_value *ret, struct co_err *err) {
-    int r;
-    while (!(r = co_proto_next(at, end, ret, err))) {
-        if (ret->number == number) {
-            return ret->wire == wire ? 0 : bad(err, "a field of another kind than its table says");
-        }
-    }
-    return r;
-}
-
-/* The last one; false in *ret_found when there is none. */
+/* The last field with this number, of this wire; false in *ret_found when there is none. */
 static int find_last(const char *at, const char *end, uint32_t number, uint8_t wire,
     struct co_proto_value *ret, bool *ret_found, struct co_err *err) {
     struct co_proto_value v;
     int r;
     *ret_found = false;
-    while (!(r = find(&at, end, number, wire, &v, err))) {
+    while (!(r = co_proto_next(&at, end, &v, err))) {
+        if (v.number != number) {
+            continue;
+        }
+        if (v.wire != wire) {
+            return bad(err, "a field of another kind than its table says");
+        }
         *ret = v;
         *ret_found = true;
     }

@@ -77,11 +77,11 @@ static int write_object(const struct co_proto_message *table, struct bytes raw, 
 int op_kube_proto_json(const struct co_proto_message *table, const char *data, size_t len,
     struct co_buf *out, struct co_err *err) {
     enum { TYPE = 1, RAW = 2, API_VERSION = 1, KIND = 2 };
-    struct bytes all = {data + sizeof(magic), len - sizeof(magic)};
-    struct bytes type, raw, version, kind;
     if (!op_kube_proto_is(data, len)) {
         return co_err_set(err, CO_INVALID, "protobuf: no \"k8s\" at the beginning");
     }
+    const struct bytes all = {data + sizeof(magic), len - sizeof(magic)};
+    struct bytes type, raw, version, kind;
     int r = field(all, TYPE, &type, err);
     r = r ? r : field(all, RAW, &raw, err);
     r = r ? r : field(type, API_VERSION, &version, err);
