@@ -22,6 +22,13 @@ static const char three_stages[] =
     "STAGE_NUM=3\n"
     "XPU_VISIBLE_DEVICES=0\n";
 
+/* How that launcher was called, and what the machine gave it. */
+#define THREE_STAGES_RUN                                                                           \
+    .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=2;1",                        \
+        "--heter_devices=cpu;gpu"},                                                                \
+    .ip = "127.0.0.1", .pod = "unused", .scratch = "/tmp/tmp8c6tpnoi",                             \
+    .ports = {35035, 40681, 55711, 33571, 33275, 55463, 46051}, .all = three_stages
+
 #define STAGES_OF_LISTS_WORDS                                                                      \
     {                                                                                              \
         "--servers=127.0.0.2:8000,127.0.0.3:8000", "--workers=127.0.0.2:8001,127.0.0.3:8001",      \
@@ -41,14 +48,8 @@ static const char stages_of_lists[] =
 
 static const struct rt_truth rt_truths_stages[] = {
     {.name = "three stages: a trainer",
-        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=2;1",
-            "--heter_devices=cpu;gpu"},
-        .ip = "127.0.0.1",
-        .pod = "unused",
-        .scratch = "/tmp/tmp8c6tpnoi",
-        .ports = {35035, 40681, 55711, 33571, 33275, 55463, 46051},
+        THREE_STAGES_RUN,
         .process = 2,
-        .all = three_stages,
         .expect = "HETER_DEVICE_TYPE=cpu\n"
                   "PADDLE_COORDINATOR_ENDPOINTS=\n"
                   "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:33571,127.0.0.1:33275\n"
@@ -58,14 +59,8 @@ static const struct rt_truth rt_truths_stages[] = {
                   "STAGE_ID=1\n"
                   "TRAINING_ROLE=TRAINER\n"},
     {.name = "three stages: a worker of the second",
-        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=2;1",
-            "--heter_devices=cpu;gpu"},
-        .ip = "127.0.0.1",
-        .pod = "unused",
-        .scratch = "/tmp/tmp8c6tpnoi",
-        .ports = {35035, 40681, 55711, 33571, 33275, 55463, 46051},
+        THREE_STAGES_RUN,
         .process = 4,
-        .all = three_stages,
         .expect = "HETER_DEVICE_TYPE=cpu\n"
                   "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=127.0.0.1:55463\n"
                   "PADDLE_PORT=33275\n"
@@ -73,14 +68,8 @@ static const struct rt_truth rt_truths_stages[] = {
                   "STAGE_ID=2\n"
                   "TRAINING_ROLE=HETER_TRAINER\n"},
     {.name = "three stages: the worker of the third",
-        .words = {"--server_num=1", "--worker_num=2", "--heter_worker_num=2;1",
-            "--heter_devices=cpu;gpu"},
-        .ip = "127.0.0.1",
-        .pod = "unused",
-        .scratch = "/tmp/tmp8c6tpnoi",
-        .ports = {35035, 40681, 55711, 33571, 33275, 55463, 46051},
+        THREE_STAGES_RUN,
         .process = 5,
-        .all = three_stages,
         .expect = "HETER_DEVICE_TYPE=gpu\n"
                   "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST=\n"
                   "PADDLE_PORT=55463\n"
