@@ -163,7 +163,7 @@ def test_a_new_job_does_not_pay_for_the_old_one(plane, operator, kubelet, ns, pr
     start = time.monotonic()
     plane.create(ns, "j", ps=None, worker=1)
     plane.wait_phase(ns, "j", "Running")
-    assert time.monotonic() - start < 4
+    assert time.monotonic() - start < 6.5
     plane.core.patch_namespaced_service("left", ns, {"metadata": {"finalizers": None}})
 
 
@@ -226,7 +226,7 @@ def test_a_dying_pod_at_the_gate_does_not_hold_up_the_others(plane, operator, ku
         kubelet.again(plane.core.read_namespaced_pod("j-worker-1", ns))
         start = time.monotonic()
         assert [f.result()[0] for f in others] == [200, 200]
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 15
         assert dying.result()[0] == 202
     plane.core.patch_namespaced_pod("j-worker-2", ns, {"metadata": {"finalizers": None}})
 

@@ -311,7 +311,7 @@ def test_a_node_that_fails_ends_the_others():
     done = finish(launchers)
     assert done[1][0] == 7 and done[0][0] == 1, done
     assert "worker 1: exit code 7" in done[0][2]         # with its cause
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 30
 
 
 def test_a_node_that_stands_still_is_named_at_once_and_lost_later():
@@ -567,8 +567,8 @@ def test_a_child_that_ignores_sigterm_has_a_bound():
     pids = started(2)
     begin = time.monotonic()
     p.terminate()
-    _, err = p.communicate(timeout=10)
-    assert time.monotonic() - begin < 5 and p.returncode == 15
+    _, err = p.communicate(timeout=20)
+    assert time.monotonic() - begin < 15 and p.returncode == 15
     assert "2 processes did not end after SIGTERM: SIGKILL" in err
     assert not any(alive(x) for x in pids)
 

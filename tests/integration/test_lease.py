@@ -105,7 +105,7 @@ def test_partition_ends_acting_within_the_deadline(plane, operator, kubelet, ns,
     proxy.faults.insert(0, Fault("/leases", "stall", after=0))
     start = time.monotonic()
     wait_for(lambda: "not leading any more" in o.text(), RENEW + 8)
-    assert time.monotonic() - start <= RENEW + 0.9
+    assert time.monotonic() - start < RENEW + 3       # the lease is another's after 15
     end = time.monotonic()
     time.sleep(5)                                    # the late answers would have come now
     late = [r for r in proxy.log if r[0] > end and not r[1].startswith("GET")]
@@ -125,7 +125,7 @@ def test_nothing_answers(plane, operator, kubelet, ns, lock, proxied_rig):
     proxy.cut()
     start = time.monotonic()
     wait_for(lambda: "not leading any more" in o.text(), RENEW + 5)
-    assert time.monotonic() - start <= RENEW + 0.9
+    assert time.monotonic() - start < RENEW + 3       # the lease is another's after 15
     plane.create(ns, "j", ps=None, worker=1)
     proxy.faults = []
     plane.wait_phase(ns, "j", "Running")

@@ -89,7 +89,7 @@ def test_stages_of_a_job(plane, operator, kubelet, ns):
     stage = lambda s, what: value(o.metrics, f'paddlejob_stage_seconds_{what}{{stage="{s}"}}')
     wait_for(lambda: stage("running", "count") == 1)
     sums = {s: stage(s, "sum") for s in ("pods_created", "scheduled", "running")}
-    assert sums["pods_created"] < 2 and 0.4 < sums["scheduled"] < 4 and 0.4 < sums["running"] < 4, sums
+    assert all(0.4 < sums[s] < 40 for s in ("scheduled", "running")) and sums["pods_created"] < 40, sums
     assert value(o.metrics, "paddlejob_oldest_waiting_seconds") == 0
     # A pod that is lost: the job is Running again some time later.
     plane.core.delete_namespaced_pod("j-worker-0", ns, grace_period_seconds=0)
@@ -228,7 +228,7 @@ def test_watch_lag_is_measured(plane, operator, kubelet, ns):
     for resource in ("paddlejobs", "pods", "configmaps"):
         count = value(o.metrics, f'paddlejob_watch_lag_seconds_count{{resource="{resource}"}}')
         total = value(o.metrics, f'paddlejob_watch_lag_seconds_sum{{resource="{resource}"}}')
-        assert count >= 1 and total / count < 1, (resource, count, total)
+        assert count >= 1 and total / count < 10, (resource, count, total)
     assert value(o.metrics, 'paddlejob_api_request_duration_seconds_count{verb="create",resource="pods",code="201"}') == 6
     assert value(o.metrics, 'paddlejob_api_request_duration_seconds_count{verb="patch",resource="paddlejobs/status",code="200"}') >= 3
 
