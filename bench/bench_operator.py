@@ -70,7 +70,7 @@ def start(c, o, op, jobs, pods):
     window = Window(c, op)
     made = load(c.admin, [post(j) for j in jobs])
     running = o.wait("pod", "Running", pods, 120 + pods / 5)[-1]
-    status = o.wait("job", "Running", len(jobs), 120)
+    status = o.wait("job", "Running", len(jobs), 120 + pods / 50)
     born = {name: seen[0][0] for name, seen in o.phases["job"].items()}
     wait = [next(t for t, p in seen if p == "Running") - born[name] for name, seen in o.phases["job"].items()]
     created = max(seen[0][0] for seen in o.phases["pod"].values())
@@ -96,9 +96,9 @@ def big(workers, intranet=None, flags=()):
         return {"run": {**start(c, o, op, [the_job], workers), "limit": limit}}
 
 
-def many(n, idle_s=0):
+def many(n, idle_s=0, cleans=True):
     jobs = [job(f"j{i:05}", 1, 2) for i in range(n)]
-    limit = bare(jobs, cleans=True)
+    limit = bare(jobs, cleans)
     out = {}
     with Cluster() as c, Observer(c) as o:
         with Operator(c) as op:
@@ -112,7 +112,8 @@ def many(n, idle_s=0):
             out["run"]["kib_a_pod"] = (op.memory() - empty) * 1024 / (3 * n)
         if idle_s:
             out["restart"] = restart(c, o)
-        out["succeed"] = {**succeed(c, o, [name for name in o.phases["pod"] if not name.startswith("new")], n), "limit": limit}
+        if cleans:
+            out["succeed"] = {**succeed(c, o, [name for name in o.phases["pod"] if not name.startswith("new")], n), "limit": limit}
     return out
 
 
@@ -183,7 +184,7 @@ SCENARIOS = {
     "many:300": (many, {"n": 300}, True),
     "many:1000": (many, {"n": 1000, "idle_s": 60}, True),
     "big:3000": (big, {"workers": 3000}, False),
-    "many:10000": (many, {"n": 10000, "idle_s": 60}, False),
+    "many:10000": (many, {"n": 10000, "idle_s": 60, "cleans": False}, False),
 }
 
 
