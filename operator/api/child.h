@@ -47,7 +47,7 @@ struct op_pod {
     bool coord;       /* the start gate's init container is running */
     bool passed;      /* ... has let the pod through */
     bool labelled;    /* labels say whose it is, and its index; nothing that a plan sees */
-    bool scheduled;   /* it has a node; nothing that a plan sees */
+    bool scheduled;   /* it has a node; that alone is no difference to a plan */
     bool ready;       /* every container and init container is ready, or has ended well */
     bool asks_names;  /* of an earlier version, held until its peers' Services have names */
     bool disrupted;   /* the cluster ends it, for reasons that are not its own */

@@ -1,5 +1,4 @@
 #include "operator/plan/gang.h"
-#include "operator/api/quantity.h"
 #include "operator/plan/world.h"
 
 #include <inttypes.h>
@@ -14,105 +13,30 @@ static void set_text(json_t *obj, const char *key, const char *value) {
     co_json_set(obj, key, co_json_string(value));
 }
 
-static const json_t *policy(const struct op_job *job) {
-    return co_json_at(job->json, "spec", "schedulingPolicy");
-}
-
 static const char *policy_text(const struct op_job *job, const char *key) {
-    const char *text = co_json_str(policy(job), key);
+    const char *text = co_json_str(op_gang_policy(job), key);
     return text ? text : "";
-}
-
-/* ---- how many, and how much ----------------------------------------------------------------- */
-
-static int32_t replicas(const struct op_job *job, enum op_role role) {
-    return job->role[role].present ? job->role[role].replicas : 0;
-}
-
-static int64_t all_pods(const struct op_job *job) {
-    int64_t n = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        n += replicas(job, r);
-    }
-    return n;
-}
-
-/* Elastic workers can begin as few as their lower bound says. */
-static int32_t needed(const struct op_job *job, enum op_role role) {
-    int32_t n = replicas(job, role);
-    int32_t min = job->role[role].min;
-    return min >= 0 && min < n ? min : n;
-}
-
-static int64_t min_pods(const struct op_job *job) {
-    const json_t *given = json_object_get(policy(job), "minAvailable");
-    int64_t n = 0;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        n += needed(job, r);
-    }
-    return json_is_integer(given) ? json_integer_value(given) : n;
-}
-
-/* Adds what a container asks for, times replicas; its limits count when it has no requests. */
-static void add_container(json_t *sums, const json_t *container, int32_t replicas) {
-    const json_t *resources = json_object_get(container, "resources");
-    json_t *list = json_object_get(resources, "requests");
-    list = json_is_object(list) ? list : json_object_get(resources, "limits");
-    const char *name;
-    json_t *j;
-    json_object_foreach(list, name, j) {
-        struct op_quantity q, sum = {.nano = 0};
-        char text[OP_QUANTITY_TEXT];
-        /* What is no quantity, the API server will say of the pods. */
-        if (op_quantity_decode(j, &q, NULL)) {
-            continue;
-        }
-        const char *had = co_json_str(sums, name);
-        if (had && op_quantity_parse(had, &sum, NULL)) {
-            continue;
-        }
-        op_quantity_add(&sum, &q, replicas);
-        op_quantity_format(&sum, text);
-        set_text(sums, name, text);
-    }
-}
-
-/* As paddle-operator: of containers, not of init containers. */
-static json_t *min_resources(const struct op_job *job) {
-    json_t *given = json_object_get(policy(job), "minResources");
-    if (json_is_object(given)) {
-        return json_incref(given);
-    }
-    json_t *sums = json_object();
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        size_t i;
-        json_t *c;
-        json_array_foreach(co_json_at(job->role[r].tmpl, "spec", "containers"), i, c) {
-            add_container(sums, c, needed(job, r));
-        }
-    }
-    return sums;
 }
 
 /* ---- the kinds ------------------------------------------------------------------------------ */
 
-static json_t *member_spec(const struct op_job *job) {
+static json_t *member_spec(const struct op_world *w) {
     json_t *spec = json_object();
-    co_json_set(spec, "minMember", json_integer(min_pods(job)));
-    json_t *resources = min_resources(job);
+    co_json_set(spec, "minMember", json_integer(op_gang_members(w)));
+    json_t *resources = op_gang_resources(w);
     co_json_set(spec, "minResources", json_object_size(resources) ? json_incref(resources) : NULL);
     json_decref(resources);
     return spec;
 }
 
-static json_t *volcano_spec(const struct op_job *job) {
+static json_t *volcano_spec(const struct op_world *w) {
     static const char *const keys[][2] = {
         {"queue", "queue"}, {"priorityClass", "priorityClassName"}};
-    json_t *spec = member_spec(job);
+    json_t *spec = member_spec(w);
     co_json_set(spec, "priorityClassName",
-        *job->priority_class ? co_json_string(job->priority_class) : NULL);
+        *w->job->priority_class ? co_json_string(w->job->priority_class) : NULL);
     for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
-        const char *text = policy_text(job, keys[i][0]);
+        const char *text = policy_text(w->job, keys[i][0]);
         co_json_set(spec, keys[i][1], *text ? co_json_string(text) : NULL);
     }
     return spec;
@@ -135,11 +59,11 @@ static void coscheduling_mark(
     set_text(json_object_get(meta, "labels"), "scheduling.x-k8s.io/pod-group", job->name);
 }
 
-static json_t *native_spec(const struct op_job *job) {
-    int64_t n = min_pods(job);
+static json_t *native_spec(const struct op_world *w) {
+    int64_t n = op_gang_members(w);
     return json_pack("{s:{s:s,s:s,s:s},s:[{s:s,s:{s:{s:I}}}]}", "controllerRef", "apiGroup",
-        OP_GROUP, "kind", OP_KIND, "name", job->name, "podGroups", "name", NATIVE_GROUP, "policy",
-        "gang", "minCount", (json_int_t)(n > 0 ? n : 1));
+        OP_GROUP, "kind", OP_KIND, "name", w->job->name, "podGroups", "name", NATIVE_GROUP,
+        "policy", "gang", "minCount", (json_int_t)(n > 0 ? n : 1));
 }
 
 static void native_mark(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
@@ -156,6 +80,7 @@ static const struct op_gang gangs[] = {
         .plural = "podgroups",
         .kind = "PodGroup",
         .scheduler = "volcano",
+        .counts_succeeded = true,
         /* Volcano's word for a group that runs in part, or has run, is none for one that waits. */
         .open = {"Inqueue", "Running", "Unknown", "Completed"},
         .spec = volcano_spec,
@@ -222,22 +147,22 @@ const struct op_gang *op_gang_of(const struct op_job *job, const struct op_setti
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
-json_t *op_gang_object(const struct op_job *job, const struct op_gang *gang) {
-    json_t *obj = op_object_new(job, gang->kind, job->name, json_object());
+json_t *op_gang_object(const struct op_world *w) {
+    const struct op_gang *gang = w->settings->gang;
+    json_t *obj = op_object_new(w->job, gang->kind, w->job->name, json_object());
     CO_AUTOFREE char *version = co_xasprintf("%s/%s", gang->group, gang->version);
     set_text(obj, "apiVersion", version);
-    co_json_set(obj, "spec", gang->spec(job));
+    co_json_set(obj, "spec", gang->spec(w));
     return obj;
 }
 
-json_t *op_gang_patch(
-    const struct op_job *job, const struct op_gang *gang, const struct op_podgroup *have) {
-    json_t *spec = gang->spec(job);
+json_t *op_gang_patch(const struct op_world *w) {
+    json_t *spec = w->settings->gang->spec(w);
     /* What is not asked for any more goes. */
     if (!json_object_get(spec, "minResources")) {
         co_json_set(spec, "minResources", json_null());
     }
-    return json_pack("{s:{s:s},s:o}", "metadata", "uid", have->c.uid, "spec", spec);
+    return json_pack("{s:{s:s},s:o}", "metadata", "uid", w->podgroup->c.uid, "spec", spec);
 }
 
 /* Kueue makes one workload of all pods that name the group, holds them by a gate that its webhook
@@ -256,7 +181,11 @@ static void mark_for_kueue(const struct op_job *job, json_t *meta) {
         co_json_set(labels, copied[i], text ? co_json_string(text) : NULL);
     }
     char total[24];
-    (void)snprintf(total, sizeof(total), "%" PRId64, all_pods(job));
+    int64_t n = 0;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        n += job->role[r].present ? job->role[r].replicas : 0;
+    }
+    (void)snprintf(total, sizeof(total), "%" PRId64, n);
     set_text(labels, KUEUE "pod-group-name", job->name);
     set_text(annotations, KUEUE "pod-group-total-count", total);
     /* Where a failed pod ends the job nothing will take its place, and the group is over. */
@@ -284,7 +213,7 @@ static bool has_live_pods(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_pod *pod = w->slot[r][i].pod;
-            if (pod && !pod->c.deleting) {
+            if (pod && !pod->c.deleting && pod->phase != OP_POD_SUCCEEDED) {
                 return true;
             }
         }
@@ -328,7 +257,7 @@ static bool is_users(const struct op_world *w) {
 
 bool op_gang_ignores(const struct op_world *w, char *ret, size_t size) {
     const struct op_gang *gang = w->settings->gang;
-    if (!gang || !json_object_size(policy(w->job))) {
+    if (!gang || !json_object_size(op_gang_policy(w->job))) {
         return false;
     }
     if (op_gang_of(w->job, w->settings) && is_users(w)) {
@@ -338,7 +267,7 @@ bool op_gang_ignores(const struct op_world *w, char *ret, size_t size) {
     }
     size_t i = 0;
     while (i < CO_ARRAY_LEN(gang->ignores) && gang->ignores[i] &&
-           !json_object_get(policy(w->job), gang->ignores[i])) {
+           !json_object_get(op_gang_policy(w->job), gang->ignores[i])) {
         i++;
     }
     const char *key = i < CO_ARRAY_LEN(gang->ignores) ? gang->ignores[i] : NULL;
@@ -353,14 +282,14 @@ bool op_gang_is_outdated(const struct op_world *w) {
     if (!gang || !have || is_users(w)) {
         return false;
     }
-    CO_AUTOJSON json_t *spec = gang->spec(w->job);
-    return op_podgroup_hash(spec) != have->hash || is_moved(w, spec);
+    CO_AUTOJSON json_t *spec = gang->spec(w);
+    return (op_gang_size_matters(w) && op_podgroup_hash(spec) != have->hash) || is_moved(w, spec);
 }
 
 /* "4 pods, cpu 1, memory 2Gi" */
-static void say_size(const struct op_job *job, char *ret, size_t size) {
-    CO_AUTOJSON json_t *resources = min_resources(job);
-    int64_t pods = min_pods(job);
+static void say_size(const struct op_world *w, char *ret, size_t size) {
+    CO_AUTOJSON json_t *resources = op_gang_resources(w);
+    int64_t pods = op_gang_members(w);
     size_t n = (size_t)snprintf(ret, size, "%" PRId64 " pod%s", pods, pods == 1 ? "" : "s");
     const char *name;
     json_t *j;
@@ -381,7 +310,7 @@ bool op_gang_waits(const struct op_world *w, char *ret, size_t size) {
     const char *queue = policy_text(w->job, "queue");
     const char *message = w->podgroup ? w->podgroup->message : "";
     char room[256];
-    say_size(w->job, room, sizeof(room));
+    say_size(w, room, sizeof(room));
     (void)snprintf(ret, size, "%s %s waits for room%s%.80s for %s%s%s", gang->kind, w->job->name,
         *queue ? " in queue " : "", queue, room, *message ? ": " : "", message);
     return true;

@@ -9,6 +9,8 @@
 
 #include "operator/plan/plan.h"
 
+struct op_world;
+
 struct op_gang {
     const char *word; /* of --scheduling */
     const char *group, *version, *plural, *kind;
@@ -21,11 +23,16 @@ struct op_gang {
     const char *mates[5];
     /* What of schedulingPolicy means nothing to it, up to the first NULL. */
     const char *ignores[5];
-    bool fixed;    /* its spec cannot be changed: it is made anew */
-    bool optional; /* without such objects in the cluster pods are placed one by one */
-    json_t *(*spec)(const struct op_job *job);
+    bool counts_succeeded; /* a pod that has succeeded is a member for as long as it is there */
+    bool fixed;            /* its spec cannot be changed: it is made anew */
+    bool optional;         /* without such objects in the cluster pods are placed one by one */
+    json_t *(*spec)(const struct op_world *w);
     void (*mark)(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec);
 };
+
+static inline const json_t *op_gang_policy(const struct op_job *job) {
+    return co_json_at(job->json, "spec", "schedulingPolicy");
+}
 
 /* The row of a word; NULL: there is none. */
 const struct op_gang *op_gang_find(const char *word);
@@ -33,3 +40,14 @@ const struct op_gang *op_gang_find(const char *word);
 const char *op_kind_name(enum op_kind kind, const struct op_gang *gang);
 /* "volcano, coscheduling, …" for messages and help. */
 #define OP_GANG_WORDS "volcano, coscheduling, native, kueue"
+
+/* ---- gang_size.c: of the gang in the settings ------------------------------------------------ */
+
+/* So many pods are placed together: those that are still to end, as far as schedulingPolicy and
+ * elastic workers ask for them. */
+int64_t op_gang_members(const struct op_world *w);
+/* What they need in sum, by name; an object, the caller owns it. */
+json_t *op_gang_resources(const struct op_world *w);
+/* Some pod needs a place.  If not, a group that is larger than what is left keeps nobody waiting,
+ * and to say so at each success would be a request each. */
+bool op_gang_size_matters(const struct op_world *w);

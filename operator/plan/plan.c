@@ -198,12 +198,11 @@ static void plan_gang(struct builder *b, const struct op_gang *gang) {
         return;
     }
     if (!have) {
-        add(b, OP_CREATE, OP_KIND_PODGROUP, job->name, "", op_gang_object(job, gang), "missing");
+        add(b, OP_CREATE, OP_KIND_PODGROUP, job->name, "", op_gang_object(w), "missing");
     } else if (op_gang_is_outdated(w) && gang->fixed) {
         add(b, OP_DELETE, OP_KIND_PODGROUP, have->c.name, have->c.uid, NULL, "pods changed");
     } else if (op_gang_is_outdated(w)) {
-        add(b, OP_PATCH, OP_KIND_PODGROUP, job->name, "", op_gang_patch(job, gang, have),
-            "pods changed");
+        add(b, OP_PATCH, OP_KIND_PODGROUP, job->name, "", op_gang_patch(w), "pods changed");
     }
 }
 

@@ -131,9 +131,8 @@ json_t *op_object_finalizer_patch(const struct op_job *job);
 
 /* The gang that the operator forms of this job; NULL: none. */
 const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings);
-json_t *op_gang_object(const struct op_job *job, const struct op_gang *gang);
-json_t *op_gang_patch(
-    const struct op_job *job, const struct op_gang *gang, const struct op_podgroup *have);
+json_t *op_gang_object(const struct op_world *w);
+json_t *op_gang_patch(const struct op_world *w);
 /* Marks a pod's metadata (labels and annotations are there) and spec; for Kueue, too. */
 void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_settings *settings,
     json_t *meta, json_t *spec);

@@ -82,10 +82,21 @@ def waiting(gangs, ns, name, reason, words):
     return wait_for(says, SECONDS, lambda: gangs.job(ns, name).get("status"))["message"]
 
 
-def end_first(gangs, ns):
-    gangs.nodes.enders[ns] = lambda pod: (0, "") if pod.metadata.name.startswith("first-") else None
+def end(gangs, ns, *starts):
+    """Pods whose names begin so end well."""
+    gangs.nodes.enders[ns] = lambda pod: (0, "") if pod.metadata.name.startswith(starts) else None
     for p in gangs.core.list_namespaced_pod(ns).items:
         gangs.nodes.on({"type": "MODIFIED", "object": p})
+
+
+def end_first(gangs, ns):
+    end(gangs, ns, "first-")
+
+
+def lose(gangs, ns, *names):
+    """As with their node: at once, and nobody asks them to end."""
+    for name in names:
+        gangs.core.delete_namespaced_pod(name, ns, grace_period_seconds=0)
 
 
 # ---- Volcano --------------------------------------------------------------------------------
@@ -225,6 +236,46 @@ def test_where_the_api_server_has_no_such_groups(plane, operator, kubelet, ns):
                        "--scheduling=volcano installed?")
     assert "j-worker-0" not in plane.pods(f"{ns}-v")
     plane.core.delete_namespace(f"{ns}-v", grace_period_seconds=0)
+
+
+SIZES = {
+    "volcano": (POD_GROUP, lambda spec: spec["minMember"]),
+    "coscheduling": (COSCHEDULING, lambda spec: spec["minMember"]),
+    "native": (NATIVE, lambda spec: spec["podGroups"][0]["policy"]["gang"]["minCount"])}
+
+
+@pytest.mark.parametrize("scheduling", SIZES)
+def test_those_that_are_left_are_placed_without_those_that_are_done(gangs, place, request, scheduling):
+    """Of a group of four only two will ever be there again: were it told four, they would wait for ever."""
+    if scheduling != "native":
+        request.getfixturevalue(scheduling)
+    kind, members = SIZES[scheduling]
+
+    def size():
+        group = gangs.get(ns, *kind, "first")
+        return group and members(group["spec"])
+
+    def placed(*names):
+        """New pods of these names run."""
+        before = {n: p.metadata.uid for n, p in gangs.pods(ns).items()}
+        lose(gangs, ns, *names)
+        wait_for(lambda: all((p := gangs.pods(ns).get(n)) and p.metadata.uid != before[n] and p.status.phase == "Running"
+                             for n in names), SECONDS, lambda: gangs.job(ns, "first")["status"])
+
+    ns = place(scheduling)
+    create(gangs, ns, "first", workers(4, "100m", SECOND if scheduling == "coscheduling" else None))
+    gangs.wait_phase(ns, "first", "Running", SECONDS)
+    end(gangs, ns, "first-worker-0", "first-worker-1")
+    wait_for(lambda: gangs.job(ns, "first")["status"]["worker"].get("completedIndexes") == "0-1", SECONDS, "two have succeeded")
+    lose(gangs, ns, "first-worker-0", "first-worker-1")
+    wait_for(lambda: gangs.job(ns, "first")["status"]["worker"]["replicas"] == 2, SECONDS, "and are gone")
+    assert size() == 4                      # nobody needs a place: no request
+    placed("first-worker-3")                # beside one that runs
+    wait_for(lambda: size() == 2, SECONDS, size)
+    placed("first-worker-2", "first-worker-3")
+    assert size() == 2
+    end(gangs, ns, "first-worker-2", "first-worker-3")
+    gangs.wait_phase(ns, "first", "Completed", SECONDS)
 
 
 # ---- Kueue ----------------------------------------------------------------------------------
