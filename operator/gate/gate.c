@@ -29,8 +29,10 @@
 enum {
     ADDRS_MAX = 8,
     ANSWER_MAX = 2048,
+    TRIES_MAX = 16,
     WAIT_S = 25,       /* the operator holds a request that long */
-    CONNECT_MS = 3000, /* for one address */
+    CONNECT_MS = 3000, /* for all tries of one question */
+    STAGGER_MS = 250,  /* then one more try joins those under way, as in RFC 8305 */
     SLACK_MS = 10000,  /* an answer may come that much later than WAIT_S */
     SILENCE_MAX_MS = 20000,
     RETRY_MIN_MS = 50,
@@ -136,8 +138,8 @@ static void parse_addrs(struct gate *g, const char *list) {
     }
 }
 
-static bool ready(int fd, short events, int64_t deadline) {
-    struct pollfd p = {.fd = fd, .events = events};
+static bool readable(int fd, int64_t deadline) {
+    struct pollfd p = {.fd = fd, .events = POLLIN};
     for (;;) {
         int64_t left = deadline - now_ms();
         int r = poll(&p, 1, left > 0 ? (int)left : 0);
@@ -148,26 +150,102 @@ static bool ready(int fd, short events, int64_t deadline) {
     }
 }
 
-/* Connected socket, or -1 with errno. */
-static int dial(const struct addr *a) {
-    int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return -1;
+static void no_answer(struct gate *g, const struct addr *from, int e) {
+    (void)snprintf(g->why, sizeof(g->why), "%s: %s", from->text, strerror(e));
+}
+
+/* A socket on its way, or -1 with errno. */
+static int set_out(const struct addr *to) {
+    int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd < 0 || connect(fd, &to->any, to->len) == 0 || errno == EINPROGRESS) {
+        return fd;
     }
-    int e = 0;
-    socklen_t len = sizeof(e);
-    if (connect(fd, &a->any, a->len) < 0) {
-        if (errno == EINPROGRESS && ready(fd, POLLOUT, now_ms() + CONNECT_MS)) {
-            e = getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0 ? errno : e;
-        } else {
-            e = errno;
+    int e = errno;
+    (void)close(fd);
+    errno = e;
+    return -1;
+}
+
+struct race {
+    struct pollfd try[TRIES_MAX]; /* fd -1: it has failed */
+    size_t n, under_way;
+};
+
+/* Index of the address that a try of the race goes to. */
+static size_t goes_to(const struct gate *g, size_t i) {
+    return (g->at + i) % g->n_addrs;
+}
+
+static void failed(struct gate *g, struct race *r, size_t i, int e) {
+    no_answer(g, &g->addr[goes_to(g, i)], e);
+    (void)close(r->try[i].fd);
+    r->try[i].fd = -1;
+    r->under_way--;
+}
+
+static void one_more(struct gate *g, struct race *r) {
+    const struct addr *to = &g->addr[goes_to(g, r->n)];
+    int fd = set_out(to);
+    if (fd < 0) {
+        no_answer(g, to, errno);
+    } else {
+        r->under_way++;
+    }
+    r->try[r->n++] = (struct pollfd){.fd = fd, .events = POLLOUT};
+}
+
+/* The try that has come through, waited for until then; r->n: none has. */
+static size_t through(struct gate *g, struct race *r, int64_t until) {
+    int64_t left = until - now_ms();
+    int some = r->under_way ? poll(r->try, r->n, left > 0 ? (int)left : 0) : 0;
+    for (size_t i = 0; some > 0 && i < r->n; i++) {
+        int e = 0;
+        socklen_t len = sizeof(e);
+        if (r->try[i].fd < 0 || !r->try[i].revents) {
+            continue;
+        }
+        e = getsockopt(r->try[i].fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0 ? errno : e;
+        if (!e) {
+            return i;
+        }
+        failed(g, r, i, e);
+    }
+    return r->n;
+}
+
+/* A connected socket, and g->at is its address; or -1, and g->why says why.
+ *
+ * It is a race: until one has come through, a try sets out every STAGGER_MS, each to the next
+ * address and from a port of its own.  The first packet decides where a node's rules for Services
+ * lead a connection, for good.  For a moment after the operator's pod was replaced that is the one
+ * which has gone; whoever comes later is led to the new one. */
+static int dial(struct gate *g) {
+    struct race r = {.n = 0};
+    const int64_t start = now_ms(), end = start + CONNECT_MS;
+    int64_t next = start;
+    size_t won = 0;
+    for (int64_t now = start; won == r.n && now < end; now = now_ms()) {
+        if (!r.under_way && r.n >= g->n_addrs) {
+            break; /* all addresses say no */
+        }
+        if (r.n < TRIES_MAX && (!r.under_way || now >= next)) {
+            one_more(g, &r);
+            next = now + STAGGER_MS;
+        }
+        won = through(g, &r, r.n < TRIES_MAX ? next : end);
+    }
+    int fd = won < r.n ? r.try[won].fd : -1;
+    if (fd >= 0 && won > 0) {
+        say("connected to %s, %.1f s after the first of %zu tries, to %s",
+            g->addr[goes_to(g, won)].text, (double)(now_ms() - start) / 1000, r.n,
+            g->addr[g->at].text);
+    }
+    for (size_t i = 0; i < r.n; i++) {
+        if (i != won && r.try[i].fd >= 0) {
+            failed(g, &r, i, ETIMEDOUT);
         }
     }
-    if (e) {
-        (void)close(fd);
-        errno = e;
-        return -1;
-    }
+    g->at = fd >= 0 ? goes_to(g, won) : g->at;
     return fd;
 }
 
@@ -190,7 +268,7 @@ static size_t exchange(int fd, const char *request, char buf[ANSWER_MAX + 1]) {
     }
     int64_t deadline = now_ms() + WAIT_S * 1000 + SLACK_MS;
     while (n < ANSWER_MAX && n < answer_size(buf)) {
-        if (!ready(fd, POLLIN, deadline)) {
+        if (!readable(fd, deadline)) {
             return 0;
         }
         ssize_t r = recv(fd, buf + n, ANSWER_MAX - n, 0);
@@ -241,19 +319,20 @@ static enum verdict judge(struct gate *g, const char *buf, const char *from) {
 }
 
 static enum verdict ask(struct gate *g) {
-    const struct addr *a = &g->addr[g->at];
     char buf[ANSWER_MAX + 1] = "";
-    int fd = dial(a);
-    size_t n = fd < 0 ? 0 : exchange(fd, g->request, buf);
-    int e = errno;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    if (n == 0) {
-        (void)snprintf(g->why, sizeof(g->why), "%s: %s", a->text, strerror(e));
+    int fd = dial(g);
+    if (fd < 0) {
         return NO_ANSWER;
     }
-    return judge(g, buf, a->text);
+    const struct addr *from = &g->addr[g->at];
+    size_t n = exchange(fd, g->request, buf);
+    int e = errno;
+    (void)close(fd);
+    if (n == 0) {
+        no_answer(g, from, e);
+        return NO_ANSWER;
+    }
+    return judge(g, buf, from->text);
 }
 
 static bool pause_ms(int64_t ms) {
@@ -297,10 +376,8 @@ static int wait_for_go(struct gate *g) {
             continue; /* the operator held the request */
         }
         g->at = v == WAIT ? g->at : (g->at + 1) % g->n_addrs;
-        if (v != NO_ANSWER || g->at == 0) {
-            (void)pause_ms(retry);
-            retry = retry * 2 < RETRY_MAX_MS ? retry * 2 : RETRY_MAX_MS;
-        }
+        (void)pause_ms(retry);
+        retry = retry * 2 < RETRY_MAX_MS ? retry * 2 : RETRY_MAX_MS;
     }
 }
 

@@ -54,10 +54,14 @@ static pid_t start(const char *addrs, int64_t silence_max_ms, int *ret_out) {
 
 /* reply NULL: hangs up without a word. */
 static void serve_one(int listener, const char *reply, struct result *r) {
-    int fd = accept(listener, NULL, NULL);
-    assert_true(fd >= 0);
-    ssize_t n = recv(fd, r->asked, sizeof(r->asked) - 1, 0);
-    assert_true(n > 0);
+    int fd = -1;
+    for (ssize_t n = 0; n <= 0;) { /* a try that came second asks nothing */
+        (void)close(fd);
+        fd = accept(listener, NULL, NULL);
+        assert_true(fd >= 0);
+        memset(r->asked, 0, sizeof(r->asked));
+        n = recv(fd, r->asked, sizeof(r->asked) - 1, 0);
+    }
     r->asked[strcspn(r->asked, "\r")] = '\0';
     if (reply) {
         /* In two parts: an answer need not come at once. */
@@ -156,6 +160,59 @@ static void the_next_address_is_asked_at_once(void **state) {
     assert_non_null(strstr(r.out, "\"operator:8082\" is left out"));
 }
 
+/* Its queue has room for one connection, the one returned: whose comes later gets no answer. */
+static int fill(int listener, const struct sockaddr_in *at) {
+    assert_int_equal(listen(listener, 0), 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)at, sizeof(*at)), 0);
+    return fd;
+}
+
+/* Connections of this machine that wait for a first answer from there. */
+static int under_way(const struct sockaddr_in *to) {
+    enum { SYN_SENT = 2 }; /* include/net/tcp_states.h */
+    FILE *f = fopen("/proc/net/tcp", "re");
+    assert_non_null(f);
+    char line[256];
+    int n = 0;
+    while (fgets(line, sizeof(line), f)) {
+        unsigned port = 0, state = 0;
+        if (sscanf(line, "%*s %*8[0-9A-F]:%*4[0-9A-F] %*8[0-9A-F]:%4x %2x", &port, &state) == 2) {
+            n += port == ntohs(to->sin_port) && state == SYN_SENT;
+        }
+    }
+    (void)fclose(f);
+    return n;
+}
+
+static void a_connection_that_hangs_gets_company(void **state) {
+    (void)state;
+    struct result r = {0};
+    struct sockaddr_in at[2];
+    int listener[2], first[2], out = -1;
+    char addrs[64];
+    for (int i = 0; i < 2; i++) {
+        listener[i] = listen_on(&at[i]);
+        first[i] = fill(listener[i], &at[i]);
+    }
+    (void)snprintf(addrs, sizeof(addrs), "127.0.0.1:%u,127.0.0.1:%u", ntohs(at[0].sin_port),
+        ntohs(at[1].sin_port));
+    pid_t pid = start(addrs, SILENCE_MAX_MS, &out);
+    while (under_way(&at[0]) < 2 || under_way(&at[1]) < 2) {
+        assert_int_equal(waitpid(pid, NULL, WNOHANG), 0); /* it has not given up */
+        (void)pause_ms(10);
+    }
+    (void)close(first[1]);
+    serve_one(listener[1], HTTP("200 OK", "3", "go\n"), &r);
+    finish(pid, out, &r);
+    for (int i = 0; i < 2; i++) {
+        (void)close(listener[i]);
+    }
+    (void)close(first[0]);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "paddle-gate: go, after "));
+}
+
 static void sigterm_ends_it_while_it_waits(void **state) {
     (void)state;
     struct result r = {0};
@@ -229,6 +286,7 @@ int main(void) {
         cmocka_unit_test(gone_means_do_not_start),
         cmocka_unit_test(without_an_operator_the_pod_goes_on),
         cmocka_unit_test(the_next_address_is_asked_at_once),
+        cmocka_unit_test(a_connection_that_hangs_gets_company),
         cmocka_unit_test(sigterm_ends_it_while_it_waits),
         cmocka_unit_test(addresses_are_numeric_with_a_port),
         cmocka_unit_test(variables_are_rows_of_the_contract),
