@@ -89,7 +89,7 @@ static void send_all(struct load *load) {
         req.path = l->path;
         req.body = l->body;
         req.deadline_ms = 600000;
-        req.keep_text_only = true;
+        req.answer = OP_KUBE_TEXT;
         (void)op_kube_do(load->client, &req);
     }
     co_loop_run(load->loop);

@@ -8,7 +8,7 @@
 
 /* ---- reading ---------------------------------------------------------------------------- */
 
-enum { NONE = UINT32_MAX };
+enum { NONE = UINT32_MAX, NODES_MIN = 16 };
 
 struct reader {
     struct co_jdoc *doc;
@@ -24,14 +24,21 @@ static bool fail(struct reader *r, const char *what) {
     return false;
 }
 
-static uint32_t add(struct reader *r, enum co_jtype type, const char *text) {
-    struct co_jdoc *d = r->doc;
+uint32_t co_jdoc_add(struct co_jdoc *d, enum co_jtype type, const char *text) {
     if (d->n == d->cap) {
-        d->cap *= 2;
+        d->cap = d->cap ? d->cap * 2 : NODES_MIN;
         d->node = co_xrealloc(d->node, d->cap, sizeof(*d->node));
     }
     d->node[d->n] = (struct co_jnode){.text = text, .size = 1, .type = (uint8_t)type};
     return (uint32_t)d->n++;
+}
+
+void co_jdoc_end(struct co_jdoc *d, uint32_t nest) {
+    d->node[nest].size = (uint32_t)(d->n - nest);
+}
+
+static uint32_t add(struct reader *r, enum co_jtype type, const char *text) {
+    return co_jdoc_add(r->doc, type, text);
 }
 
 static void skip_space(struct reader *r) {
@@ -202,9 +209,8 @@ static void open_nest(struct reader *r, enum co_jtype type) {
 }
 
 static void close_nest(struct reader *r) {
-    struct co_jnode *n = &r->doc->node[r->open];
-    uint32_t outer = n->size;
-    n->size = (uint32_t)(r->doc->n - r->open);
+    uint32_t outer = r->doc->node[r->open].size;
+    co_jdoc_end(r->doc, r->open);
     r->open = outer;
     r->at++;
 }
@@ -320,7 +326,7 @@ static bool read_all(struct reader *r) {
 
 int co_jdoc_read(
     const char *text, size_t len, const char *unread, struct co_jdoc *ret, struct co_err *err) {
-    enum { BYTES_A_NODE = 20, NODES_MIN = 16 };
+    enum { BYTES_A_NODE = 20 };
     if (len >= UINT32_MAX) {
         return co_err_set(err, CO_NORESOURCE, "a text of %zu bytes", len);
     }

@@ -43,6 +43,11 @@ CO_MUST_CHECK int co_jdoc_read(
 void co_jdoc_done(struct co_jdoc *d);
 #define CO_AUTOJDOC CO_CLEANUP(co_jdoc_done)
 
+/* For readers of other forms: adds a value, or a key before its value, and returns its place; text
+ * lives as long as the document.  A list or object has what was added since, once it has ended. */
+uint32_t co_jdoc_add(struct co_jdoc *d, enum co_jtype type, const char *text);
+void co_jdoc_end(struct co_jdoc *d, uint32_t nest);
+
 /* All take NULL, and any type, for a value that is absent.  The last of doubled keys wins. */
 const struct co_jnode *co_jnode_get(const struct co_jnode *object, const char *key);
 const struct co_jnode *co_jnode_atv(const struct co_jnode *object, const char *const *keys);

@@ -4,6 +4,7 @@
 #include "common/utf8.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WIRE_VARINT = 0, WIRE_EIGHT = 1, WIRE_BYTES = 2, WIRE_FOUR = 5 };
@@ -95,82 +96,104 @@ int co_proto_bytes(const char *data, size_t len, uint32_t number, const char **r
     return r;
 }
 
-/* ---- JSON ------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------ */
 
-static bool is_plain(char c) {
-    return (signed char)c >= ' ' && c != '"' && c != '\\';
+/* No field takes more of it than so many times its bytes: a byte that is no character becomes three
+ * and a NUL, a time of four bytes twenty and a NUL. */
+enum { ROOM_A_BYTE = 8, LEN_MAX = UINT32_MAX / 16 };
+
+struct out {
+    struct co_jdoc *doc;
+    char *room; /* in its text */
+};
+
+static void put(struct out *o, const char *data, size_t len) {
+    memcpy(o->room, data, len);
+    o->room += len;
 }
 
-int co_proto_string(const char *data, size_t len, struct co_buf *out, struct co_err *err) {
+static void add_string(struct out *o, const char *data, size_t len) {
     const char *end = data + len;
-    int r = co_buf_add(out, "\"", 1, err);
-    while (!r && data < end) {
+    (void)co_jdoc_add(o->doc, CO_J_STRING, o->room);
+    while (data < end) {
         const char *run = data;
-        while (data < end && is_plain(*data)) {
+        while (data < end && (signed char)*data > 0) {
             data++;
         }
-        r = co_buf_add(out, run, (size_t)(data - run), err);
-        if (r || data == end) {
+        put(o, run, (size_t)(data - run));
+        if (data == end) {
             break;
         }
         size_t n = co_utf8_len(data, (size_t)(end - data));
         if (n > 1) {
-            r = co_buf_add(out, data, n, err);
-        } else if (!n) {
-            r = co_buf_adds(out, "\xEF\xBF\xBD", err);
+            put(o, data, n);
+        } else { /* a NUL would end the string */
+            put(o, "\xEF\xBF\xBD", 3);
             n = 1;
-        } else {
-            r = co_buf_addf(out, err, "\\u%04x", (unsigned)*data);
         }
         data += n;
     }
-    return r ? r : co_buf_add(out, "\"", 1, err);
+    *o->room++ = '\0';
 }
 
-static int write_time(const char *data, size_t len, struct co_buf *out, struct co_err *err) {
+static void add_number(struct out *o, int64_t v) {
+    char text[24];
+    int n = snprintf(text, sizeof(text), "%" PRId64, v);
+    (void)co_jdoc_add(o->doc, CO_J_NUMBER, o->room);
+    put(o, text, (size_t)n + 1);
+}
+
+static int add_time(struct out *o, const char *data, size_t len, struct co_err *err) {
     struct co_proto_value seconds;
     bool found;
     int r = find_last(data, data + len, 1, WIRE_VARINT, &seconds, &found, err);
-    if (r || !found) {
-        return r ? r : co_buf_adds(out, "null", err);
+    if (!r && found) {
+        char text[32];
+        co_time_format((int64_t)seconds.varint, text);
+        add_string(o, text, strlen(text));
+    } else if (!r) {
+        (void)co_jdoc_add(o->doc, CO_J_NULL, NULL);
     }
-    char text[32];
-    co_time_format((int64_t)seconds.varint, text);
-    return co_buf_addf(out, err, "\"%s\"", text);
+    return r;
 }
 
-static int write_entry(const char *data, size_t len, struct co_buf *out, struct co_err *err) {
+static int add_entry(struct out *o, const char *data, size_t len, struct co_err *err) {
     const char *key, *value;
     size_t key_len, value_len;
     int r = co_proto_bytes(data, len, 1, &key, &key_len, err);
     r = r ? r : co_proto_bytes(data, len, 2, &value, &value_len, err);
-    r = r ? r : co_proto_string(key ? key : "", key_len, out, err);
-    r = r ? r : co_buf_add(out, ":", 1, err);
-    return r ? r : co_proto_string(value ? value : "", value_len, out, err);
+    if (!r) {
+        add_string(o, key, key_len);
+        add_string(o, value, value_len);
+    }
+    return r;
 }
 
-static int write_value(const struct co_proto_field *f, const struct co_proto_value *v,
-    struct co_buf *out, struct co_err *err) {
+static int add_message(struct out *o, const struct co_proto_message *message, const char *data,
+    size_t len, struct co_err *err);
+
+static int add_value(struct out *o, const struct co_proto_field *f, const struct co_proto_value *v,
+    struct co_err *err) {
     switch (f->kind) {
     case CO_PROTO_STRING:
-        return co_proto_string(v->data, v->len, out, err);
+        add_string(o, v->data, v->len);
+        return 0;
     case CO_PROTO_INT:
-        return v->varint < 10 ? co_buf_add(out, &"0123456789"[v->varint], 1, err)
-                              : co_buf_addf(out, err, "%" PRId64, (int64_t)v->varint);
+        add_number(o, (int64_t)v->varint);
+        return 0;
     case CO_PROTO_BOOL:
-        return co_buf_adds(out, v->varint ? "true" : "false", err);
+        (void)co_jdoc_add(o->doc, v->varint ? CO_J_TRUE : CO_J_FALSE, NULL);
+        return 0;
     case CO_PROTO_TIME:
-        return write_time(v->data, v->len, out, err);
+        return add_time(o, v->data, v->len, err);
     case CO_PROTO_MESSAGE:
     case CO_PROTO_MESSAGES:
-        return co_proto_json(f->message, v->data, v->len, out, err);
+        return add_message(o, f->message, v->data, v->len, err);
     case CO_PROTO_MAP:
-        return write_entry(v->data, v->len, out, err);
+        return add_entry(o, v->data, v->len, err);
     }
     return bad(err, "a kind that no table has");
 }
-
-/* ---- objects: one pass over the message ---- */
 
 static uint8_t wire_of(const struct co_proto_field *f) {
     return f->kind == CO_PROTO_INT || f->kind == CO_PROTO_BOOL ? WIRE_VARINT : WIRE_BYTES;
@@ -190,51 +213,46 @@ static const struct co_proto_field *row_of(
     return NULL;
 }
 
-struct object {
-    struct co_buf *out;
-    const struct co_proto_field *open; /* the list or map that is being written */
-    uint64_t seen;                     /* lists and maps that were begun, by their rows */
-    bool first;
+/* The list or map that the next fields may go on. */
+struct many {
+    const struct co_proto_field *field; /* NULL: none */
+    uint32_t node;
+    uint64_t seen; /* those that were begun, by their rows */
 };
 
-static int close_list(struct object *o, struct co_err *err) {
-    const struct co_proto_field *f = o->open;
-    o->open = NULL;
-    return f ? co_buf_add(o->out, f->kind == CO_PROTO_MAP ? "}" : "]", 1, err) : 0;
+static void end_many(struct out *o, struct many *m) {
+    if (m->field) {
+        co_jdoc_end(o->doc, m->node);
+        m->field = NULL;
+    }
 }
 
-static int write_key(struct object *o, const char *name, const char *bracket, struct co_err *err) {
-    const char *comma = o->first ? "\"" : ",\"";
-    o->first = false;
-    int r = co_buf_adds(o->out, comma, err);
-    r = r ? r : co_buf_adds(o->out, name, err);
-    r = r ? r : co_buf_adds(o->out, "\":", err);
-    return r ? r : co_buf_adds(o->out, bracket, err);
+/* Up to where the value is to be added. */
+static int begin_member(struct out *o, const struct co_proto_message *message,
+    const struct co_proto_field *f, struct many *m, struct co_err *err) {
+    if (f == m->field) {
+        return 0;
+    }
+    end_many(o, m);
+    (void)co_jdoc_add(o->doc, CO_J_STRING, f->name);
+    if (is_many(f)) {
+        uint64_t bit = (uint64_t)1 << (f - message->fields);
+        if (m->seen & bit) {
+            return bad(err, "a list in two pieces");
+        }
+        m->seen |= bit;
+        m->field = f;
+        m->node = co_jdoc_add(o->doc, f->kind == CO_PROTO_MAP ? CO_J_OBJECT : CO_J_LIST, NULL);
+    }
+    return 0;
 }
 
-/* Up to where the value is to be written. */
-static int begin_member(struct object *o, const struct co_proto_message *message,
-    const struct co_proto_field *f, struct co_err *err) {
-    if (f == o->open) {
-        return co_buf_add(o->out, ",", 1, err);
-    }
-    int r = close_list(o, err);
-    if (r || !is_many(f)) {
-        return r ? r : write_key(o, f->name, "", err);
-    }
-    uint64_t bit = (uint64_t)1 << (f - message->fields);
-    if (o->seen & bit) {
-        return bad(err, "a list in two pieces");
-    }
-    o->seen |= bit;
-    o->open = f;
-    return write_key(o, f->name, f->kind == CO_PROTO_MAP ? "{" : "[", err);
-}
-
-int co_proto_members(const struct co_proto_message *message, const char *data, size_t len,
-    bool *first, struct co_buf *out, struct co_err *err) {
+/* One pass; as deep as the tables are. */
+static int add_message(struct out *o, const struct co_proto_message *message, const char *data,
+    size_t len, struct co_err *err) {
     const char *end = data + len;
-    struct object o = {.out = out, .first = *first};
+    uint32_t self = co_jdoc_add(o->doc, CO_J_OBJECT, NULL);
+    struct many many = {.field = NULL};
     struct co_proto_value v;
     int r;
     while (!(r = co_proto_next(&data, end, &v, err))) {
@@ -242,21 +260,30 @@ int co_proto_members(const struct co_proto_message *message, const char *data, s
         if (!f || (f->kind == CO_PROTO_STRING && v.wire == WIRE_BYTES && !v.len)) {
             continue;
         }
-        r = v.wire == wire_of(f) ? begin_member(&o, message, f, err)
+        r = v.wire == wire_of(f) ? begin_member(o, message, f, &many, err)
                                  : bad(err, "a field of another kind than its table says");
-        r = r ? r : write_value(f, &v, out, err);
+        r = r ? r : add_value(o, f, &v, err);
         if (r) {
             return r;
         }
     }
-    *first = o.first;
-    return r == CO_GONE ? close_list(&o, err) : r;
+    end_many(o, &many);
+    co_jdoc_end(o->doc, self);
+    return r == CO_GONE ? 0 : r;
 }
 
-int co_proto_json(const struct co_proto_message *message, const char *data, size_t len,
-    struct co_buf *out, struct co_err *err) {
-    bool first = true;
-    int r = co_buf_add(out, "{", 1, err);
-    r = r ? r : co_proto_members(message, data, len, &first, out, err);
-    return r ? r : co_buf_add(out, "}", 1, err);
+int co_proto_read(const struct co_proto_message *message, const char *data, size_t len,
+    struct co_jdoc *ret, struct co_err *err) {
+    if (len > LEN_MAX) {
+        return co_err_set(err, CO_NORESOURCE, "protobuf: a message of %zu bytes", len);
+    }
+    struct co_jdoc doc = {.text = co_xmalloc(len * ROOM_A_BYTE + 1)};
+    struct out o = {.doc = &doc, .room = doc.text};
+    int r = add_message(&o, message, data, len, err);
+    if (r) {
+        co_jdoc_done(&doc);
+    } else {
+        *ret = doc;
+    }
+    return r;
 }

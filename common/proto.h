@@ -1,13 +1,11 @@
-/* Messages of Protocol Buffers, read by a table of the fields that somebody wants and written as
- * the JSON that they have in the API: what the table does not name is stepped over.
+/* Messages of Protocol Buffers, read by a table of the fields that somebody wants into the nodes
+ * that their JSON would be: what the table does not name is stepped over.
  *
  * For servers that speak both and for which JSON is the dearer one.  Members come in the order of
  * the wire; a field that stands twice is a doubled key, of which readers take the last.  Pure. */
 #pragma once
 
-#include "common/buf.h"
-
-#include <stdbool.h>
+#include "common/jdoc.h"
 
 enum co_proto_kind {
     CO_PROTO_STRING, /* left out when empty, as Go's omitempty has it */
@@ -36,17 +34,11 @@ struct co_proto_message {
     static const struct co_proto_field table##_fields[] = {__VA_ARGS__};                           \
     static const struct co_proto_message table = {table##_fields, CO_ARRAY_LEN(table##_fields)}
 
-/* Adds one JSON object.  Bytes that are no UTF-8 become U+FFFD.  CO_INVALID: not protobuf, a field
- * of another kind, or a list with other fields between its items, which nobody writes;
- * CO_NORESOURCE: more than out may take.  out then ends somewhere. */
-CO_MUST_CHECK int co_proto_json(const struct co_proto_message *message, const char *data,
-    size_t len, struct co_buf *out, struct co_err *err);
-/* The same without braces, behind members that are there; *first: there are none yet. */
-CO_MUST_CHECK int co_proto_members(const struct co_proto_message *message, const char *data,
-    size_t len, bool *first, struct co_buf *out, struct co_err *err);
-/* Adds a JSON string, in quotes. */
-CO_MUST_CHECK int co_proto_string(
-    const char *data, size_t len, struct co_buf *out, struct co_err *err);
+/* One object; its strings are copies.  Bytes that are no UTF-8, and NUL, become U+FFFD. CO_INVALID:
+ * not protobuf, a field of another kind, or a list with other fields between its items, which
+ * nobody writes; CO_NORESOURCE: too long for a document.  done with doc after success only. */
+CO_MUST_CHECK int co_proto_read(const struct co_proto_message *message, const char *data,
+    size_t len, struct co_jdoc *ret, struct co_err *err);
 
 /* The bytes of a field: those of the last one with this number; *ret NULL when there is none. */
 CO_MUST_CHECK int co_proto_bytes(const char *data, size_t len, uint32_t number, const char **ret,

@@ -79,11 +79,10 @@ struct op_podgroup {
 
 /* What of a pod is read, for those who have it in protobuf. */
 extern const struct co_proto_message op_pod_proto;
-/* Pods come by the thousand, so they are read from their text, at a twentieth of what a tree costs.
- * CO_INVALID when it is no JSON or has no metadata.name. */
+/* Pods come by the thousand, so they are read without a tree.  CO_INVALID: no metadata.name. */
 CO_MUST_CHECK int op_pod_read(
-    struct co_slab *slab, const char *text, size_t len, struct op_pod **ret, struct co_err *err);
-/* The rest from a tree, which stays the caller's; NULL when it has no metadata.name. */
+    struct co_slab *slab, const struct co_jnode *obj, struct op_pod **ret, struct co_err *err);
+/* All from a tree, which stays the caller's; NULL when it has no metadata.name. */
 struct op_pod *op_pod_decode(struct co_slab *slab, const json_t *obj);
 struct op_service *op_service_decode(struct co_slab *slab, const json_t *obj);
 struct op_configmap *op_configmap_decode(struct co_slab *slab, const json_t *obj);

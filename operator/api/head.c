@@ -2,14 +2,10 @@
 
 #include "common/parse.h"
 
-int op_job_head_read(const char *text, size_t len, struct op_job_head *ret, struct co_err *err) {
+int op_job_head_read(const struct co_jnode *job, struct op_job_head *ret, struct co_err *err) {
     struct op_job_head h = {.ns = ""};
-    int r = co_jdoc_read(text, len, "managedFields", &h.doc, err);
-    if (r) {
-        return co_err_wrap(err, "job");
-    }
-    const struct co_jnode *meta = co_jnode_get(h.doc.node, "metadata");
-    const struct co_jnode *status = co_jnode_get(h.doc.node, "status");
+    const struct co_jnode *meta = co_jnode_get(job, "metadata");
+    const struct co_jnode *status = co_jnode_get(job, "status");
     const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
     const char *ns = co_jnode_str(meta, "namespace");
     const char *created = co_jnode_str(meta, "creationTimestamp");
@@ -21,17 +17,11 @@ int op_job_head_read(const char *text, size_t len, struct op_job_head *ret, stru
     }
     h.phase = op_phase_parse(co_jnode_str(status, "phase"));
     h.started = co_jnode_str(status, "startTime") != NULL;
-    h.elsewhere = op_managed_elsewhere(co_jnode_str(h.doc.node, "spec", "managedBy"));
+    h.elsewhere = op_managed_elsewhere(co_jnode_str(job, "spec", "managedBy"));
     h.deleting = deleted && !co_jnode_is(deleted, CO_J_NULL);
     if (!h.name || !*h.name) {
-        op_job_head_done(&h);
         return co_err_set(err, CO_INVALID, "job: no metadata.name");
     }
     *ret = h;
     return 0;
-}
-
-void op_job_head_done(struct op_job_head *h) {
-    co_jdoc_done(&h->doc);
-    *h = (struct op_job_head){.name = NULL};
 }

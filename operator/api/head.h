@@ -1,13 +1,12 @@
-/* What is asked of a job's text at every event, read without the tree that a plan needs: the text
- * of a job with a thousand pods is 200 KB.  Pure. */
+/* What is asked of a job at every event, read without the tree that a plan needs: the text of a job
+ * with a thousand pods is 200 KB.  Pure. */
 #pragma once
 
 #include "common/jdoc.h"
 #include "operator/api/job.h"
 
-struct op_job_head {
-    struct co_jdoc doc; /* owned; the strings are in it */
-    const char *ns;     /* "" when absent */
+struct op_job_head { /* the strings are the nodes' */
+    const char *ns;  /* "" when absent */
     const char *name;
     const char *version; /* or NULL */
     int64_t created;     /* creationTimestamp, seconds; 0 when unknown */
@@ -17,8 +16,6 @@ struct op_job_head {
     bool deleting;
 };
 
-/* CO_INVALID for what is no JSON, or has no name. */
+/* CO_INVALID when it has no name. */
 CO_MUST_CHECK int op_job_head_read(
-    const char *text, size_t len, struct op_job_head *ret, struct co_err *err);
-void op_job_head_done(struct op_job_head *h);
-#define OP_AUTOHEAD CO_CLEANUP(op_job_head_done)
+    const struct co_jnode *job, struct op_job_head *ret, struct co_err *err);

@@ -9,10 +9,11 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_head(const char *text, size_t len, const struct op_job *job) {
-    OP_AUTOHEAD struct op_job_head h = {.name = NULL};
-    if (op_job_head_read(text, len, &h, NULL) || strcmp(h.name, job->name) != 0 ||
-        strcmp(h.ns, job->ns) != 0 || h.created != job->created || h.phase != job->phase ||
-        h.deleting != job->deleting || h.elsewhere != job->elsewhere) {
+    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
+    struct op_job_head h;
+    if (co_jdoc_read(text, len, NULL, &doc, NULL) || op_job_head_read(doc.node, &h, NULL) ||
+        strcmp(h.name, job->name) != 0 || strcmp(h.ns, job->ns) != 0 || h.created != job->created ||
+        h.phase != job->phase || h.deleting != job->deleting || h.elsewhere != job->elsewhere) {
         abort();
     }
 }
@@ -50,8 +51,10 @@ static void check_job(const json_t *obj, const char *text, size_t len) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_AUTOFREE struct op_pod *read = NULL;
+    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     struct co_err err = {0};
-    if (op_pod_read(NULL, (const char *)data, size, &read, &err) && !err.code) {
+    if (!co_jdoc_read((const char *)data, size, NULL, &doc, NULL) &&
+        op_pod_read(NULL, doc.node, &read, &err) && !err.code) {
         abort();
     }
     CO_AUTOJSON json_t *obj = NULL;

@@ -258,23 +258,15 @@ static struct op_pod *decode(struct co_slab *slab, const struct co_jnode *obj) {
 }
 
 int op_pod_read(
-    struct co_slab *slab, const char *text, size_t len, struct op_pod **ret, struct co_err *err) {
-    CO_AUTOJDOC struct co_jdoc doc = {0};
-    int r = co_jdoc_read(text, len, "managedFields", &doc, err);
-    if (!r) {
-        *ret = decode(slab, doc.node);
-        r = *ret ? 0 : co_err_set(err, CO_INVALID, "no metadata.name");
-    }
-    if (r) {
-        co_err_wrap(err, "pod");
-    }
-    return r;
+    struct co_slab *slab, const struct co_jnode *obj, struct op_pod **ret, struct co_err *err) {
+    *ret = decode(slab, obj);
+    return *ret ? 0 : co_err_set(err, CO_INVALID, "pod: no metadata.name");
 }
 
 struct op_pod *op_pod_decode(struct co_slab *slab, const json_t *obj) {
-    struct op_pod *pod = NULL;
+    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     CO_AUTOFREE char *text = co_json_dump(obj);
-    return op_pod_read(slab, text, strlen(text), &pod, NULL) ? NULL : pod;
+    return co_jdoc_read(text, strlen(text), NULL, &doc, NULL) ? NULL : decode(slab, doc.node);
 }
 
 bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {

@@ -63,15 +63,15 @@ void op_feeds_answered(
     struct op_feeds *all, enum op_store_kind kind, const struct op_kube_reply *reply) {
     struct feed *f = &all->feed[kind];
     struct op_pod *pod = NULL;
-    OP_AUTOHEAD struct op_job_head h = {.name = NULL};
+    struct op_job_head h;
     if (reply->body) {
         note_answer(f, op_kube_object_version(reply->body));
         op_store_put(all->opts.store, kind, reply->body, op_kube_watch_version(f->watch));
     } else if (kind == OP_STORE_PODS &&
-               !op_pod_read(&all->opts.store->slab, reply->text, reply->len, &pod, NULL)) {
+               !op_pod_read(&all->opts.store->slab, reply->nodes, &pod, NULL)) {
         note_answer(f, op_kube_version(pod->c.resource_version));
         op_store_put_child(all->opts.store, kind, &pod->c, op_kube_watch_version(f->watch));
-    } else if (kind == OP_STORE_JOBS && !op_job_head_read(reply->text, reply->len, &h, NULL)) {
+    } else if (kind == OP_STORE_JOBS && !op_job_head_read(reply->nodes, &h, NULL)) {
         note_answer(f, op_kube_version(h.version));
         op_store_put_job(
             all->opts.store, &h, reply->text, reply->len, op_kube_watch_version(f->watch));
@@ -127,12 +127,14 @@ static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
     }
 }
 
-static int feed_pod(
-    void *arg, enum op_kube_event type, const char *text, size_t len, struct co_err *err) {
+static int feed_pod(void *arg, enum op_kube_event type, const struct co_jnode *object,
+    const char *text, size_t len, struct co_err *err) {
     struct feed *f = arg;
     struct op_store *s = f->all->opts.store;
     struct op_pod *pod = NULL;
-    int r = op_pod_read(&s->slab, text, len, &pod, err);
+    (void)text;
+    (void)len;
+    int r = op_pod_read(&s->slab, object, &pod, err);
     if (r) {
         return r;
     }
@@ -150,12 +152,12 @@ static int feed_pod(
     return 0;
 }
 
-static int feed_job(
-    void *arg, enum op_kube_event type, const char *text, size_t len, struct co_err *err) {
+static int feed_job(void *arg, enum op_kube_event type, const struct co_jnode *object,
+    const char *text, size_t len, struct co_err *err) {
     struct feed *f = arg;
     struct op_store *s = f->all->opts.store;
-    OP_AUTOHEAD struct op_job_head h = {.name = NULL};
-    int r = op_job_head_read(text, len, &h, err);
+    struct op_job_head h;
+    int r = op_job_head_read(object, &h, err);
     if (r || !is_ours(f, h.ns)) {
         return r;
     }
@@ -226,8 +228,8 @@ static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
         .progress = feed_progress, .went_back = feed_went_back                                     \
     }
 static const struct op_kube_watch_ops feed_ops = FEED_OPS(.object = feed_object);
-static const struct op_kube_watch_ops job_ops = FEED_OPS(.raw = feed_job);
-static const struct op_kube_watch_ops pod_ops = FEED_OPS(.raw = feed_pod);
+static const struct op_kube_watch_ops job_ops = FEED_OPS(.nodes = feed_job);
+static const struct op_kube_watch_ops pod_ops = FEED_OPS(.nodes = feed_pod);
 
 /* ---- life ------------------------------------------------------------------------------- */
 

@@ -88,6 +88,7 @@ static struct op_queued *job(struct world *w, const char *name, bool has_pods) {
     struct op_queued *place = &w->place[w->n++];
     op_queue_join(w->queue, place, e);
     e->work = place;
+    e->turned = false;
     return place;
 }
 
@@ -280,7 +281,7 @@ static void a_look_is_followed_by_a_rest_as_long_as_it_was_expensive(void **stat
     static const struct {
         double took_seconds;
         int64_t rest_ms;
-    } rows[] = {{0, 0}, {0.001, 50}, {0.06, 3000}, {1000, 5000}};
+    } rows[] = {{0, 0}, {0.001, 100}, {0.03, 3000}, {1000, 5000}};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%zu", i);
@@ -302,7 +303,24 @@ static void the_more_children_the_longer_the_rest(void **state) {
     place->entry->n_children = 1000;
     op_queue_rest(place, 0.0001);
     place->entry->n_children = n;
-    assert_in_range(place->not_before, before + 100, co_now_ms() + 100);
+    assert_in_range(place->not_before, before + 200, co_now_ms() + 200);
+}
+
+static void nobody_rests_when_the_job_may_go_on(void **state) {
+    struct world *w = *state;
+    struct op_queued *place = job(w, "a", true);
+    settle(w);
+    op_queue_ask(place);
+    settle(w);
+    op_queue_rest(place, 10);
+    op_queue_ask(place);
+    assert_false(place->queued);
+    place->entry->turned = true;
+    op_queue_ask(place);
+    assert_true(place->queued);
+    settle(w);
+    assert_string_equal(w->served, "a a ");
+    assert_false(place->entry->turned);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -322,6 +340,7 @@ int main(void) {
         T(the_sooner_of_two_wishes_wins),
         T(a_look_is_followed_by_a_rest_as_long_as_it_was_expensive),
         T(the_more_children_the_longer_the_rest),
+        T(nobody_rests_when_the_job_may_go_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,7 +143,7 @@ static void send(
     struct op_kube_req req = op_kube_req_for(verb, &events, ns, name, written, r);
     req.lane = OP_KUBE_LANE_EVENTS;
     req.body = body;
-    req.keep_text_only = true;
+    req.answer = OP_KUBE_TEXT;
     r->flying++;
     (void)op_kube_do(r->client, &req);
 }

@@ -237,7 +237,7 @@ static void action_send(struct op_requests *q, size_t i) {
         a->verb == OP_CREATE ? NULL : a->name, action_done, &q->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = q->opts.entry->born;
-    req.keep_text_only = a->kind == OP_KIND_POD || a->kind == OP_KIND_JOB;
+    req.answer = a->kind == OP_KIND_POD || a->kind == OP_KIND_JOB ? OP_KUBE_NODES : OP_KUBE_TREE;
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == OP_DELETE) {
         options = op_kube_delete_options(*a->uid ? a->uid : NULL);

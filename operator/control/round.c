@@ -251,7 +251,7 @@ static void status_write(struct op_round *r) {
             r->entry->ns, r->entry->name, status_done, r);
     req.subresource = "status";
     req.lane = OP_KUBE_LANE_STATUS;
-    req.keep_text_only = true;
+    req.answer = OP_KUBE_NODES;
     req.body = patch;
     r->differs_since = 0;
     r->status_sent = now;

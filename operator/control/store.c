@@ -204,6 +204,25 @@ static const char *entry_name(enum op_store_kind kind, const struct op_child *c)
     return *c->owner_job ? c->owner_job : by_name ? c->name : "";
 }
 
+static void count(struct op_entry *e, enum op_stand stand, int by) {
+    bool none = !e->pods[stand];
+    e->pods[stand] += (uint32_t)by;
+    e->turned = e->turned || none != !e->pods[stand];
+}
+
+/* by: 1, or -1 for one that is gone. */
+static void count_pod(struct op_entry *e, const struct op_pod *pod, int by) {
+    bool running = pod->phase == OP_POD_RUNNING && pod->ready;
+    if (!*pod->ip[0]) {
+        count(e, OP_STAND_UNKNOWN, by);
+    }
+    if (running || pod->phase == OP_POD_FAILED) {
+        count(e, running ? OP_STAND_RUNNING : OP_STAND_FAILED, by);
+    } else if (pod->phase == OP_POD_PENDING || pod->phase == OP_POD_RUNNING) {
+        count(e, OP_STAND_COMING, by);
+    }
+}
+
 static void detach(struct op_store *s, struct op_stored *st) {
     struct op_entry *e = st->entry;
     struct op_stored **at = &e->children;
@@ -213,7 +232,10 @@ static void detach(struct op_store *s, struct op_stored *st) {
     *at = st->next;
     e->n_children--;
     co_index_remove(&s->children, &st->link);
-    s->n_pods -= st->kind == OP_STORE_PODS;
+    if (st->kind == OP_STORE_PODS) {
+        s->n_pods--;
+        count_pod(e, st->pod, -1);
+    }
     stored_free(s, st);
 }
 
@@ -225,6 +247,7 @@ static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st)
     co_index_add(&s->children, &st->link, child_hash(st->kind, st->child->ns, st->child->name));
     if (st->kind == OP_STORE_PODS) {
         s->n_pods++;
+        count_pod(e, st->pod, 1);
         e->made_ms = co_now_ms();
     }
 }
@@ -278,6 +301,10 @@ static void child_put(
     bool placed = kind == OP_STORE_PODS && ((const struct op_pod *)now)->scheduled &&
                   (!st || !st->pod->scheduled);
     if (st) {
+        if (kind == OP_STORE_PODS) {
+            count_pod(st->entry, (const struct op_pod *)now, 1);
+            count_pod(st->entry, st->pod, -1);
+        }
         free(claimed ? NULL : co_steal_ptr(st->claim));
         op_child_free(&s->slab, st->child);
         st->child = now;
@@ -365,7 +392,9 @@ void op_store_claim(struct op_store *s, const char *ns, const char *name, const 
     st->claim = co_xcalloc(1, sizeof(*st->claim));
     (void)snprintf(st->claim->ip[0], sizeof(st->claim->ip[0]), "%s", ip);
     (void)snprintf(st->claim->ip[1], sizeof(st->claim->ip[1]), "%s", second_ip);
-    (void)claim_stands(st, st->child);
+    if (claim_stands(st, st->child) && *ip) {
+        count(st->entry, OP_STAND_UNKNOWN, -1);
+    }
     touched(s, st->entry);
 }
 

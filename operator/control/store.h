@@ -46,6 +46,15 @@ struct op_stored {
     };
 };
 
+/* Where pods stand on a job's way. */
+enum op_stand {
+    OP_STAND_UNKNOWN, /* of no known address */
+    OP_STAND_COMING,
+    OP_STAND_RUNNING,
+    OP_STAND_FAILED,
+    OP_STANDS
+};
+
 /* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
  * for it (`held`) does. */
 struct op_entry {
@@ -58,6 +67,8 @@ struct op_entry {
     uint32_t sync;
     struct op_stored *children; /* owned list, in no order */
     size_t n_children;
+    uint32_t pods[OP_STANDS]; /* a pod without an address stands in two places */
+    bool turned;     /* the first or the last of its pods has come to one; the queue's to clear */
     uint64_t born;   /* running number: entries are served in this order */
     uint8_t phase;   /* enum op_phase in its status */
     bool restarting; /* it left Running for a restart of the group */

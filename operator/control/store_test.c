@@ -120,6 +120,62 @@ static void an_address_that_a_pod_tells_counts_until_its_object_has_one(void **s
     assert_string_equal(st->pod->ip[0], "10.0.0.3");
 }
 
+/* j's pods as their steps say: w0 or w1, where it stands, whether that turns the job. */
+static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
+    struct op_store *s = *state;
+    static const struct {
+        const char *pod, *phase; /* NULL: gone */
+        bool address, ready, turned;
+    } steps[] = {
+        {"w0", "Pending", false, false, true},
+        {"w1", "Pending", false, false, false},
+        {"w0", "Pending", true, false, false},
+        {"w1", "Pending", true, false, true}, /* all have one */
+        {"w0", "Running", true, false, false},
+        {"w0", "Running", true, true, true},
+        {"w0", "Running", true, true, false},
+        {"w1", "Running", true, true, true},
+        {"w1", "Running", true, false, true},
+        {"w1", "Running", true, true, true},
+        {"w1", "Succeeded", true, false, false},
+        {"w0", "Failed", true, false, true},
+        {"w1", "Failed", true, false, false},
+        {"w1", NULL, false, false, false},
+        {"w0", NULL, false, false, true},
+    };
+    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
+    struct op_entry *e = op_store_entry(s, "ns", "j");
+    for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
+        CO_AUTOJSON json_t *j = object(steps[i].pod, (int)i + 2, "j");
+        e->turned = false;
+        if (steps[i].phase) {
+            co_json_set(j, "status",
+                json_pack("{s:s,s:s*,s:[{s:b,s:{s:{}}}]}", "phase", steps[i].phase, "podIP",
+                    steps[i].address ? "10.0.0.1" : NULL, "containerStatuses", "ready",
+                    (int)steps[i].ready, "state", "running"));
+            tk_put(s, OP_STORE_PODS, j, 0);
+        } else {
+            tk_remove(s, OP_STORE_PODS, j);
+        }
+        if (e->turned != steps[i].turned) {
+            fail_msg("step %zu", i);
+        }
+    }
+}
+
+static void an_address_that_is_told_is_one(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
+    put_pod(s, "u1", 1, NULL);
+    struct op_entry *e = op_store_entry(s, "ns", "j");
+    e->turned = false;
+    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "");
+    assert_true(e->turned);
+    e->turned = false;
+    put_pod(s, "u1", 2, "10.0.0.1");
+    assert_false(e->turned);
+}
+
 static void a_new_pod_does_not_inherit_what_the_old_one_told(void **state) {
     struct op_store *s = *state;
     put_pod(s, "u1", 1, NULL);
@@ -381,6 +437,8 @@ int main(void) {
         TEST(children_join_their_job_by_owner),
         TEST(an_address_that_a_pod_tells_counts_until_its_object_has_one),
         TEST(a_new_pod_does_not_inherit_what_the_old_one_told),
+        TEST(the_first_and_the_last_of_the_pods_turn_their_job),
+        TEST(an_address_that_is_told_is_one),
         TEST(an_entry_ends_with_its_last_part),
         TEST(an_older_version_changes_nothing),
         TEST(a_late_answer_raises_no_dead),

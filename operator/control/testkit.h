@@ -6,17 +6,19 @@
 
 struct tk_text {
     struct op_job_head head;
+    struct co_jdoc doc;
     char *text;
 };
 
 static inline struct tk_text tk_text(const json_t *job) {
     struct tk_text t = {.text = co_json_dump(job)};
-    assert_int_equal(op_job_head_read(t.text, strlen(t.text), &t.head, NULL), 0);
+    assert_int_equal(co_jdoc_read(t.text, strlen(t.text), NULL, &t.doc, NULL), 0);
+    assert_int_equal(op_job_head_read(t.doc.node, &t.head, NULL), 0);
     return t;
 }
 
 static inline void tk_text_done(struct tk_text *t) {
-    op_job_head_done(&t->head);
+    co_jdoc_done(&t->doc);
     free(t->text);
 }
 

@@ -1,10 +1,10 @@
 #include "operator/kube/client.h"
 
 #include "common/version.h"
+#include "operator/kube/item.h"
 #include "operator/kube/op.h"
 #include "operator/kube/status.h"
 #include "operator/kube/stream.h"
-#include "operator/kube/text.h"
 
 enum {
     QUEUE_MAX = 65536,
@@ -56,10 +56,6 @@ static void report_failure(struct op_kube_op *op, const struct co_err *err) {
     report(op, copy.code, &reply, &copy, 0);
 }
 
-static bool wants_body(const struct op_kube_op *op, int status) {
-    return op->lane == OP_KUBE_LANE_STREAM ? status >= 300 : !op->keep_text_only || status >= 300;
-}
-
 /* The server has too much to do: the lane waits as long as it asks, and comes back with half of
  * what it had in flight; every good answer adds one again. */
 static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r) {
@@ -80,22 +76,22 @@ static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r
     return !op->deadline || until < op->deadline;
 }
 
-struct text {
-    const char *data; /* NUL-terminated */
-    size_t len;
-};
-
-/* An answer in protobuf becomes JSON, in `json`. */
-static int as_json(
-    const struct op_kube_op *op, struct text *t, struct co_buf *json, struct co_err *err) {
-    int r = 0;
-    if (op->proto && op_kube_proto_is(t->data, t->len)) {
-        r = op_kube_proto_json(op->proto, t->data, t->len, json, err);
-        *t = r ? (struct text){"", 0} : (struct text){json->data, json->len};
-    } else if (op->events.part.len) {
-        r = co_err_set(err, CO_UNAVAILABLE, "ended inside an event");
+static int read_answer(const struct op_kube_op *op, const struct op_kube_xfer_result *r,
+    struct op_kube_item *ret, struct co_err *err) {
+    bool good = r->status < 300;
+    bool nodes = good && op->answer == OP_KUBE_NODES;
+    struct co_jdoc doc = {.text = NULL};
+    if (!r->len || (good && (op->answer == OP_KUBE_TEXT || op->lane == OP_KUBE_LANE_STREAM))) {
+        return 0;
     }
-    return r;
+    if (!op->proto || !op_kube_proto_is(r->text, r->len)) {
+        return op_kube_item_json(r->text, r->len, nodes, ret, err);
+    }
+    int code = op_kube_proto_read(op->proto, r->text, r->len, &doc, err);
+    if (!code) {
+        *ret = op_kube_item_proto(&doc, nodes);
+    }
+    return code;
 }
 
 static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
@@ -112,20 +108,16 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
         return;
     }
     struct co_err err = {0};
-    CO_AUTOJSON json_t *body = NULL;
-    CO_AUTOBUF struct co_buf json = CO_BUF(op->c->opts.reply_max);
-    struct text text = {r->text, r->len};
+    OP_AUTOITEM struct op_kube_item answer = {.tree = NULL};
     int code = r->code;
     if (code) {
         co_err_set(&err, code, "%s: %s", op->what, co_err_text(r->err));
     } else {
-        code = as_json(op, &text, &json, &err);
+        code = read_answer(op, r, &answer, &err);
     }
-    if (!code && text.len && wants_body(op, r->status)) {
-        code = op_kube_text_parse(text.data, text.len, &body, &err);
-    }
+    const json_t *body = answer.tree;
     if (!r->code && (r->status < 200 || r->status > 299)) {
-        code = op_kube_status_err(&err, op->what, r->status, body, text.data);
+        code = op_kube_status_err(&err, op->what, r->status, body, r->text);
     } else if (!r->code && code) {
         /* A proxy's page, or cut short: not the API server's doing. */
         code = code == CO_NORESOURCE ? code : CO_UNAVAILABLE;
@@ -137,9 +129,10 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     int64_t retry_ms = r->retry_after_ms >= 0 ? r->retry_after_ms : op_kube_status_retry_ms(body);
     struct op_kube_reply reply = {
         .status = r->status,
-        .body = code ? NULL : body,
-        .text = text.data,
-        .len = text.len,
+        .body = code ? NULL : answer.tree,
+        .nodes = code ? NULL : answer.doc.node,
+        .text = r->text,
+        .len = r->len,
         .reason = code && reason ? reason : "",
         .message = message ? message : "",
         .retry_after_ms = retry_ms,
@@ -149,18 +142,7 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
 
 static void op_data(void *arg, const char *data, size_t len) {
     struct op_kube_op *op = arg;
-    if (!op->proto || !op_kube_proto_stream_is(&op->events, data, len)) {
-        op->data(op->arg, data, len);
-        return;
-    }
-    CO_AUTOBUF struct co_buf lines = CO_BUF(op->c->opts.reply_max);
-    struct co_err err = {0};
-    if (!op_kube_proto_feed(&op->events, op->proto, OP_KUBE_EVENT_MAX, data, len, &lines, &err)) {
-        op->data(op->arg, lines.len ? lines.data : "", lines.len);
-        return;
-    }
-    op_kube_xfer_cancel(co_steal_ptr(op->xfer));
-    op_kube_op_fail(op, &err);
+    op->data(op->arg, data, len);
 }
 
 /* ---- starting ---- */

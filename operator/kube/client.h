@@ -17,8 +17,8 @@ struct op_kube_type {
     const char *version;
     const char *plural;
     const char *kind; /* may be NULL; not used in paths */
-    /* Asked for in protobuf, of which these fields are read (into JSON texts); NULL: in JSON, as
-     * are custom resources, which API servers have in nothing else. */
+    /* Asked for in protobuf, of which these fields are read; NULL: in JSON, as are custom
+     * resources, which API servers have in nothing else. */
     const struct co_proto_message *proto;
 };
 
@@ -46,13 +46,14 @@ enum op_kube_lane {
 };
 
 struct op_kube_reply {
-    int status;             /* HTTP status; 0: there was no answer */
-    json_t *body;           /* parsed; borrowed (json_incref to keep); NULL when none or error */
-    const char *text;       /* the body, NUL-terminated; never NULL */
-    size_t len;             /* of text */
-    const char *reason;     /* Status.reason ("AlreadyExists"); "" when none */
-    const char *message;    /* Status.message, the API server's own words; "" when none */
-    int64_t retry_after_ms; /* what the server asked for; -1: nothing */
+    int status;   /* HTTP status; 0: there was no answer */
+    json_t *body; /* parsed; borrowed (json_incref to keep); NULL when none or error */
+    const struct co_jnode *nodes; /* instead of body, where the request asked for them; borrowed */
+    const char *text;             /* the answer as it came, NUL-terminated; never NULL */
+    size_t len;                   /* of text */
+    const char *reason;           /* Status.reason ("AlreadyExists"); "" when none */
+    const char *message;          /* Status.message, the API server's own words; "" when none */
+    int64_t retry_after_ms;       /* what the server asked for; -1: nothing */
 };
 
 /* code: 0 or the enum co_code that the answer translates to; err is set when code is not 0:
@@ -73,6 +74,13 @@ struct op_kube_param {
     const char *value;
 };
 
+/* How a good answer is read: a list in protobuf without its items. */
+enum op_kube_answer {
+    OP_KUBE_TREE,
+    OP_KUBE_NODES, /* for what comes often; managedFields are left out */
+    OP_KUBE_TEXT,  /* not at all */
+};
+
 /* Everything in it is borrowed for the duration of op_kube_do only. */
 struct op_kube_req {
     enum op_kube_verb verb;
@@ -85,11 +93,11 @@ struct op_kube_req {
     struct op_kube_param params[OP_KUBE_PARAMS]; /* query; escaped here */
     json_t *body;                                /* serialised before op_kube_do returns; or NULL */
     int64_t deadline_ms;                         /* from now, queueing included; 0: 30 s */
-    int64_t silence_ms;   /* CO_TIMEOUT when not a byte came for so long; 0: no matter */
-    uint64_t flow;        /* requests of one flow (a job) share a turn: a job with many
-                             requests does not starve the others of its lane */
-    bool metadata_only;   /* the answer has metadata of objects and nothing else */
-    bool keep_text_only;  /* do not parse a good answer */
+    int64_t silence_ms; /* CO_TIMEOUT when not a byte came for so long; 0: no matter */
+    uint64_t flow;      /* requests of one flow (a job) share a turn: a job with many
+                           requests does not starve the others of its lane */
+    bool metadata_only; /* the answer has metadata of objects and nothing else */
+    enum op_kube_answer answer;
     op_kube_done_fn done; /* NULL: nobody cares */
     void *arg;
 };

@@ -94,7 +94,6 @@ void op_kube_op_free(struct op_kube_op *op) {
     if (c->waiting || c->drained) {
         co_timer_start(c->soon, 0);
     }
-    op_kube_proto_stream_done(&op->events);
     free(op->path);
     free(op->resource);
     free(op->subresource);

@@ -6,7 +6,6 @@
 
 #include "operator/kube/client.h"
 #include "operator/kube/cred.h"
-#include "operator/kube/proto.h"
 #include "operator/kube/transport.h"
 
 /* How late the deadline of a waiting request may be noticed. */
@@ -43,10 +42,10 @@ struct op_kube_op {
     size_t body_len;
     const char *content_type;
     const struct co_proto_message *proto; /* asks for protobuf, read by this; NULL: for JSON */
-    struct op_kube_proto_stream events;   /* of a stream */
     int64_t created, started, deadline;   /* loop time; deadline 0: none */
     int64_t silence_ms;
-    bool metadata_only, keep_text_only, retried;
+    bool metadata_only, retried;
+    enum op_kube_answer answer;
     unsigned credential;
     void (*data)(void *arg, const char *data, size_t len);
     op_kube_done_fn done;

@@ -18,6 +18,7 @@ CO_PROTO_TABLE(status_details, {1, "name", CO_PROTO_STRING}, {2, "group", CO_PRO
 CO_PROTO_TABLE(status, {1, "metadata", CO_PROTO_MESSAGE, &list_meta},
     {2, "status", CO_PROTO_STRING}, {3, "message", CO_PROTO_STRING}, {4, "reason", CO_PROTO_STRING},
     {5, "details", CO_PROTO_MESSAGE, &status_details}, {6, "code", CO_PROTO_INT});
+CO_PROTO_TABLE(list, {1, "metadata", CO_PROTO_MESSAGE, &list_meta});
 
 /* ---- objects ---- */
 
@@ -43,64 +44,94 @@ bool op_kube_proto_is(const char *text, size_t len) {
     return len >= sizeof(magic) && memcmp(text, magic, sizeof(magic)) == 0;
 }
 
-/* In the order in which API servers write it, which readers of texts go by. */
-static int write_list(const struct co_proto_message *table, struct bytes raw, struct co_buf *out,
-    struct co_err *err) {
-    enum { METADATA = 1, ITEMS = 2 };
-    struct bytes meta;
-    const char *at = raw.data;
-    const char *end = at + raw.len;
-    struct co_proto_value v;
-    bool first = true;
-    int r = field(raw, METADATA, &meta, err);
-    r = r ? r : co_buf_adds(out, ",\"metadata\":", err);
-    r = r ? r : co_proto_json(&list_meta, meta.data ? meta.data : "", meta.len, out, err);
-    r = r ? r : co_buf_adds(out, ",\"items\":[", err);
-    while (!r && !(r = co_proto_next(&at, end, &v, err))) {
-        if (v.number != ITEMS || !v.data) {
-            continue;
-        }
-        r = first ? 0 : co_buf_add(out, ",", 1, err);
-        r = r ? r : co_proto_json(table, v.data, v.len, out, err);
-        first = false;
-    }
-    return r == CO_GONE ? co_buf_adds(out, "]}", err) : r;
-}
+/* What "k8s" stands before. */
+struct unknown {
+    struct bytes kind, raw;
+};
 
-static int write_object(const struct co_proto_message *table, struct bytes raw, struct co_buf *out,
-    struct co_err *err) {
-    bool first = false;
-    int r = co_proto_members(table, raw.data, raw.len, &first, out, err);
-    return r ? r : co_buf_add(out, "}", 1, err);
-}
-
-int op_kube_proto_json(const struct co_proto_message *table, const char *data, size_t len,
-    struct co_buf *out, struct co_err *err) {
-    enum { TYPE = 1, RAW = 2, API_VERSION = 1, KIND = 2 };
+static int open_unknown(const char *data, size_t len, struct unknown *ret, struct co_err *err) {
+    enum { TYPE = 1, RAW = 2, KIND = 2 };
     if (!op_kube_proto_is(data, len)) {
         return co_err_set(err, CO_INVALID, "protobuf: no \"k8s\" at the beginning");
     }
     const struct bytes all = {data + sizeof(magic), len - sizeof(magic)};
-    struct bytes type, raw, version, kind;
+    struct bytes type;
     int r = field(all, TYPE, &type, err);
-    r = r ? r : field(all, RAW, &raw, err);
-    r = r ? r : field(type, API_VERSION, &version, err);
-    r = r ? r : field(type, KIND, &kind, err);
-    if (r || !raw.data || !kind.data) {
-        return r ? r : co_err_set(err, CO_INVALID, "protobuf: an object without kind or content");
+    r = r ? r : field(all, RAW, &ret->raw, err);
+    r = r ? r : field(type, KIND, &ret->kind, err);
+    if (!r && (!ret->raw.data || !ret->kind.data)) {
+        r = co_err_set(err, CO_INVALID, "protobuf: an object without kind or content");
     }
-    r = co_buf_adds(out, "{\"kind\":", err);
-    r = r ? r : co_proto_string(kind.data, kind.len, out, err);
-    r = r ? r : co_buf_adds(out, ",\"apiVersion\":", err);
-    r = r ? r : co_proto_string(version.data ? version.data : "", version.len, out, err);
+    return r;
+}
+
+static bool is_list(const struct unknown *u) {
+    return ends_with(u->kind, "List");
+}
+
+int op_kube_proto_read(const struct co_proto_message *table, const char *data, size_t len,
+    struct co_jdoc *ret, struct co_err *err) {
+    struct unknown u = {.kind = {NULL, 0}};
+    int r = open_unknown(data, len, &u, err);
     if (r) {
         return r;
     }
-    if (is(kind, "Status")) {
-        return write_object(&status, raw, out, err);
+    table = is(u.kind, "Status") ? &status : is_list(&u) ? &list : table;
+    return co_proto_read(table, u.raw.data, u.raw.len, ret, err);
+}
+
+int op_kube_proto_items(
+    const char *data, size_t len, const char **ret_at, const char **ret_end, struct co_err *err) {
+    struct unknown u = {.kind = {NULL, 0}};
+    int r = open_unknown(data, len, &u, err);
+    if (!r) {
+        *ret_at = u.raw.data;
+        *ret_end = u.raw.data + (is_list(&u) ? u.raw.len : 0);
     }
-    return ends_with(kind, "List") ? write_list(table, raw, out, err)
-                                   : write_object(table, raw, out, err);
+    return r;
+}
+
+int op_kube_proto_item(
+    const char **at, const char *end, const char **ret, size_t *ret_len, struct co_err *err) {
+    enum { ITEMS = 2 };
+    struct co_proto_value v;
+    int r;
+    do {
+        r = co_proto_next(at, end, &v, err);
+    } while (!r && (v.number != ITEMS || !v.data));
+    *ret = v.data;
+    *ret_len = v.len;
+    return r;
+}
+
+json_t *op_kube_proto_tree(const struct co_jnode *n) { /* as deep as the tables are */
+    int64_t number = 0;
+    json_t *nest;
+    switch ((enum co_jtype)n->type) {
+    case CO_J_STRING:
+        return co_json_string(n->text);
+    case CO_J_NUMBER:
+        (void)co_jnode_int(n, &number);
+        return json_integer(number);
+    case CO_J_TRUE:
+    case CO_J_FALSE:
+        return json_boolean(n->type == CO_J_TRUE);
+    case CO_J_LIST:
+        nest = json_array();
+        co_jnode_each(item, n) {
+            co_json_append(nest, op_kube_proto_tree(item));
+        }
+        return nest;
+    case CO_J_OBJECT:
+        nest = json_object();
+        for (const struct co_jnode *key = n + 1; key < n + n->size; key += 1 + key[1].size) {
+            co_json_set(nest, key->text, op_kube_proto_tree(key + 1));
+        }
+        return nest;
+    case CO_J_NULL:
+    default:
+        return json_null();
+    }
 }
 
 /* ---- watches ---- */
@@ -115,10 +146,10 @@ bool op_kube_proto_stream_is(struct op_kube_proto_stream *s, const char *data, s
 
 void op_kube_proto_stream_done(struct op_kube_proto_stream *s) {
     co_buf_done(&s->part);
+    *s = (struct op_kube_proto_stream){.begun = false};
 }
 
-static int write_event(const struct co_proto_message *table, struct bytes event, struct co_buf *out,
-    struct co_err *err) {
+static int tell(struct bytes event, op_kube_proto_fn fn, void *arg, struct co_err *err) {
     enum { TYPE = 1, OBJECT = 2, RAW = 1 };
     struct bytes type, object, raw;
     int r = field(event, TYPE, &type, err);
@@ -127,11 +158,7 @@ static int write_event(const struct co_proto_message *table, struct bytes event,
     if (r || !type.data || !raw.data) {
         return r ? r : co_err_set(err, CO_INVALID, "protobuf: an event without type or object");
     }
-    r = co_buf_adds(out, "{\"type\":", err);
-    r = r ? r : co_proto_string(type.data, type.len, out, err);
-    r = r ? r : co_buf_adds(out, ",\"object\":", err);
-    r = r ? r : op_kube_proto_json(table, raw.data, raw.len, out, err);
-    return r ? r : co_buf_adds(out, "}\n", err);
+    return fn(arg, type.data, type.len, raw.data, raw.len, err);
 }
 
 static size_t length_of(const char *four) {
@@ -144,56 +171,53 @@ static int too_long(size_t n, size_t event_max, struct co_err *err) {
         err, CO_NORESOURCE, "an event of %zu bytes; at most %zu are taken", n, event_max);
 }
 
-/* Whole events at *at. */
-static int take_events(const struct co_proto_message *table, size_t event_max, const char **at,
-    const char *end, struct co_buf *out, struct co_err *err) {
-    while (end - *at >= LENGTH_SIZE) {
-        size_t n = length_of(*at);
-        if (n > event_max) {
-            return too_long(n, event_max, err);
-        }
-        if ((size_t)(end - *at) < LENGTH_SIZE + n) {
-            break;
-        }
-        int r = write_event(table, (struct bytes){*at + LENGTH_SIZE, n}, out, err);
-        if (r) {
-            return r;
-        }
-        *at += LENGTH_SIZE + n;
-    }
-    return 0;
-}
-
-/* The event that has begun, from the bytes that came since. */
-static int fill_part(
-    struct co_buf *part, size_t event_max, const char **data, const char *end, struct co_err *err) {
-    int r = 0;
-    part->max = LENGTH_SIZE + event_max;
-    while (!r && part->len && *data < end) {
-        size_t whole = LENGTH_SIZE + (part->len < LENGTH_SIZE ? 0 : length_of(part->data));
-        size_t left = (size_t)(end - *data);
-        if (part->len == whole) {
-            break;
-        }
-        size_t n = whole - part->len < left ? whole - part->len : left;
-        r = whole > part->max ? too_long(whole - LENGTH_SIZE, event_max, err)
-                              : co_buf_add(part, *data, n, err);
-        *data += n;
-    }
+/* Of the bytes at *data those that are missing to so many. */
+static int fill(
+    struct co_buf *part, size_t whole, const char **data, const char *end, struct co_err *err) {
+    size_t missing = whole > part->len ? whole - part->len : 0;
+    size_t left = (size_t)(end - *data);
+    size_t n = missing < left ? missing : left;
+    int r = n ? co_buf_add(part, *data, n, err) : 0;
+    *data += n;
     return r;
 }
 
-int op_kube_proto_feed(struct op_kube_proto_stream *s, const struct co_proto_message *table,
-    size_t event_max, const char *data, size_t len, struct co_buf *out, struct co_err *err) {
+/* The event that has begun. */
+static int fill_part(
+    struct co_buf *part, size_t event_max, const char **data, const char *end, struct co_err *err) {
+    part->max = LENGTH_SIZE + event_max;
+    int r = part->len ? fill(part, LENGTH_SIZE, data, end, err) : 0;
+    if (r || part->len < LENGTH_SIZE) {
+        return r;
+    }
+    size_t n = length_of(part->data);
+    return n > event_max ? too_long(n, event_max, err)
+                         : fill(part, LENGTH_SIZE + n, data, end, err);
+}
+
+static bool is_whole(const char *data, size_t len) {
+    return len >= LENGTH_SIZE && len - LENGTH_SIZE >= length_of(data);
+}
+
+int op_kube_proto_feed(struct op_kube_proto_stream *s, size_t event_max, const char *data,
+    size_t len, op_kube_proto_fn fn, void *arg, struct co_err *err) {
     const char *end = data + len;
     int r = fill_part(&s->part, event_max, &data, end, err);
-    if (!r && s->part.len) {
-        const char *at = s->part.data;
-        r = take_events(table, event_max, &at, at + s->part.len, out, err);
-        if (at == s->part.data + s->part.len) {
-            co_buf_done(&s->part); /* a large one's room is not kept */
-        }
+    if (!r && is_whole(s->part.data, s->part.len)) {
+        CO_AUTOBUF struct co_buf whole = s->part; /* fn may do away with the stream */
+        s->part = CO_BUF(whole.max);
+        r = tell((struct bytes){whole.data + LENGTH_SIZE, whole.len - LENGTH_SIZE}, fn, arg, err);
     }
-    r = r ? r : take_events(table, event_max, &data, end, out, err);
+    while (!r && end - data >= LENGTH_SIZE) {
+        size_t n = length_of(data);
+        if (n > event_max) {
+            return too_long(n, event_max, err);
+        }
+        if (!is_whole(data, (size_t)(end - data))) {
+            break;
+        }
+        r = tell((struct bytes){data + LENGTH_SIZE, n}, fn, arg, err);
+        data += LENGTH_SIZE + n;
+    }
     return r || data == end ? r : co_buf_add(&s->part, data, (size_t)(end - data), err);
 }

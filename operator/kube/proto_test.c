@@ -14,30 +14,48 @@ enum { EVENT_MAX = 1000 };
 #define POD(name, version)                                                                         \
     "{\"metadata\":{\"name\":\"" name "\",\"resourceVersion\":\"" version "\"}}"
 
-static void answers_are_the_json_that_they_would_have_been(void **state) {
+/* An object's tree, then its items'. */
+static int read_all(const char *data, size_t len, struct co_buf *out, struct co_err *err) {
+    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
+    const char *at, *end, *item;
+    size_t n;
+    int r = op_kube_proto_read(&fake_object, data, len, &doc, err);
+    r = r ? r : op_kube_proto_items(data, len, &at, &end, err);
+    if (r) {
+        return r;
+    }
+    CO_AUTOJSON json_t *tree = op_kube_proto_tree(doc.node);
+    CO_AUTOFREE char *text = co_json_dump(tree);
+    r = co_buf_adds(out, text, err);
+    while (!r && !(r = op_kube_proto_item(&at, end, &item, &n, err))) {
+        CO_AUTOJDOC struct co_jdoc part = {.text = NULL};
+        r = co_proto_read(&fake_object, item, n, &part, err);
+        r = r ? r : co_buf_addf(out, err, " %s", co_jnode_str(part.node, "metadata", "name"));
+    }
+    return r == CO_GONE ? 0 : r;
+}
+
+static void answers_are_the_nodes_of_their_json(void **state) {
     (void)state;
     static const struct {
         const char *json, *expected;
     } rows[] = {
-        {POD("a", "3"), "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{\"name\":\"a\","
-                        "\"resourceVersion\":\"3\"}}"},
-        {"{\"metadata\":{}}", "{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{}}"},
+        {POD("a", "3"), POD("a", "3")},
+        {"{\"metadata\":{}}", "{\"metadata\":{}}"},
         {"{\"items\":[" POD("a", "3") "," POD("b", "4") "],\"metadata\":{\"resourceVersion\":\"9\","
                                                         "\"continue\":\"t\"}}",
-            "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"9\","
-            "\"continue\":\"t\"},\"items\":[" POD("a", "3") "," POD("b", "4") "]}"},
-        {"{\"items\":[]}",
-            "{\"kind\":\"PodList\",\"apiVersion\":\"v1\",\"metadata\":{},\"items\":[]}"},
+            "{\"metadata\":{\"resourceVersion\":\"9\",\"continue\":\"t\"}} a b"},
+        {"{\"items\":[]}", "{\"metadata\":{}}"},
         {"{\"message\":\"no\",\"reason\":\"Conflict\",\"details\":{\"retryAfterSeconds\":2},"
          "\"code\":409}",
-            "{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"message\":\"no\",\"reason\":\"Conflict\","
-            "\"details\":{\"retryAfterSeconds\":2},\"code\":409}"},
+            "{\"message\":\"no\",\"reason\":\"Conflict\",\"details\":{\"retryAfterSeconds\":2},"
+            "\"code\":409}"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf proto = CO_BUF(4096), out = CO_BUF(4096);
         fake_proto(&proto, rows[i].json);
         assert_true(op_kube_proto_is(proto.data, proto.len));
-        assert_int_equal(op_kube_proto_json(&fake_object, proto.data, proto.len, &out, NULL), 0);
+        assert_int_equal(read_all(proto.data, proto.len, &out, NULL), 0);
         assert_string_equal(out.data, rows[i].expected);
     }
 }
@@ -60,20 +78,25 @@ static void what_is_no_object_is_refused(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOBUF struct co_buf out = CO_BUF(4096);
-        assert_int_equal(
-            op_kube_proto_json(&fake_object, rows[i].data, rows[i].len, &out, NULL), CO_INVALID);
+        assert_int_equal(read_all(rows[i].data, rows[i].len, &out, NULL), CO_INVALID);
     }
 }
 
 #define EVENT(type, name) "{\"type\":\"" type "\",\"object\":" POD(name, "3") "}\n"
-#define LINE(type, name)                                                                           \
-    "{\"type\":\"" type "\",\"object\":{\"kind\":\"Pod\",\"apiVersion\":\"v1\",\"metadata\":{"     \
-    "\"name\":\"" name "\",\"resourceVersion\":\"3\"}}}\n"
 
-/* Wherever it is cut in three, the lines are the same. */
-static void events_are_lines_however_they_come(void **state) {
+static int on_event(void *arg, const char *type, size_t type_len, const char *object, size_t len,
+    struct co_err *err) {
+    struct co_buf *out = arg;
+    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
+    int r = op_kube_proto_read(&fake_object, object, len, &doc, err);
+    return r ? r
+             : co_buf_addf(out, err, "%.*s %s ", (int)type_len, type,
+                   co_jnode_str(doc.node, "metadata", "name"));
+}
+
+/* Wherever it is cut in three, the events are the same. */
+static void events_are_told_however_they_come(void **state) {
     (void)state;
-    static const char expected[] = LINE("ADDED", "a") LINE("DELETED", "bcd");
     CO_AUTOBUF struct co_buf all = CO_BUF(4096);
     fake_proto(&all, EVENT("ADDED", "a") EVENT("DELETED", "bcd"));
     for (size_t one = 0; one <= all.len; one++) {
@@ -86,12 +109,40 @@ static void events_are_lines_however_they_come(void **state) {
                 size_t len = cuts[i + 1] - cuts[i];
                 assert_true(op_kube_proto_stream_is(&s, piece, len) || !cuts[i + 1]);
                 assert_int_equal(
-                    op_kube_proto_feed(&s, &fake_object, EVENT_MAX, piece, len, &out, NULL), 0);
+                    op_kube_proto_feed(&s, EVENT_MAX, piece, len, on_event, &out, NULL), 0);
             }
-            assert_string_equal(out.data, expected);
+            assert_string_equal(out.data, "ADDED a DELETED bcd ");
             assert_int_equal(s.part.len, 0);
             op_kube_proto_stream_done(&s);
         }
+    }
+}
+
+static int and_away(void *arg, const char *type, size_t type_len, const char *object, size_t len,
+    struct co_err *err) {
+    (void)type;
+    (void)type_len;
+    (void)object;
+    (void)len;
+    (void)err;
+    op_kube_proto_stream_done(arg);
+    return 7;
+}
+
+/* What is behind the event that ended it is not told. */
+static void a_stream_may_be_done_away_with_in_its_event(void **state) {
+    (void)state;
+    CO_AUTOBUF struct co_buf all = CO_BUF(4096);
+    fake_proto(&all, EVENT("ADDED", "a") EVENT("DELETED", "bcd"));
+    for (size_t cut = 0; cut <= all.len; cut++) {
+        struct op_kube_proto_stream s = {0};
+        int r = op_kube_proto_feed(&s, EVENT_MAX, all.data, cut, and_away, &s, NULL);
+        if (!r) {
+            r = op_kube_proto_feed(
+                &s, EVENT_MAX, all.data + cut, all.len - cut, and_away, &s, NULL);
+        }
+        assert_int_equal(r, 7);
+        assert_null(s.part.data);
     }
 }
 
@@ -127,12 +178,10 @@ static void events_that_cannot_be_read_end_it(void **state) {
         for (size_t cut = 0; cut <= rows[i].len; cut++) {
             CO_AUTOBUF struct co_buf out = CO_BUF(4096);
             struct op_kube_proto_stream s = {0};
-            int r = op_kube_proto_feed(&s, &fake_object, EVENT_MAX, rows[i].data, cut, &out, NULL);
+            int r = op_kube_proto_feed(&s, EVENT_MAX, rows[i].data, cut, on_event, &out, NULL);
             r = r ? r
-                  : op_kube_proto_feed(&s, &fake_object, EVENT_MAX, rows[i].data + cut,
-                        rows[i].len - cut, &out, NULL);
-            /* A length alone is looked at once its event goes on. */
-            r = r ? r : op_kube_proto_feed(&s, &fake_object, EVENT_MAX, "", 0, &out, NULL);
+                  : op_kube_proto_feed(
+                        &s, EVENT_MAX, rows[i].data + cut, rows[i].len - cut, on_event, &out, NULL);
             assert_int_equal(r, rows[i].code);
             op_kube_proto_stream_done(&s);
         }
@@ -141,9 +190,10 @@ static void events_that_cannot_be_read_end_it(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_are_the_json_that_they_would_have_been),
+        cmocka_unit_test(answers_are_the_nodes_of_their_json),
         cmocka_unit_test(what_is_no_object_is_refused),
-        cmocka_unit_test(events_are_lines_however_they_come),
+        cmocka_unit_test(events_are_told_however_they_come),
+        cmocka_unit_test(a_stream_may_be_done_away_with_in_its_event),
         cmocka_unit_test(a_stream_of_json_is_none),
         cmocka_unit_test(events_that_cannot_be_read_end_it),
     };

@@ -73,7 +73,7 @@ struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube
         .deadline = ms ? now + ms : 0,
         .silence_ms = req->silence_ms,
         .metadata_only = req->metadata_only,
-        .keep_text_only = req->keep_text_only,
+        .answer = req->answer,
         .data = data,
         .done = req->done,
         .arg = req->arg,

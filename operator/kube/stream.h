@@ -9,10 +9,9 @@
 /* Of one event: more ends the stream. */
 enum { OP_KUBE_EVENT_MAX = 8 << 20 };
 
-/* done reports the end: code 0 when the server ended the stream in order,
- * CO_INVALID or CO_NORESOURCE also when what it told in protobuf cannot be read.  req->deadline_ms
- * bounds all of it; 0: no bound.  data and done never run inside a call to this folder's
- * functions, and op_kube_cancel is allowed in both. */
+/* done reports the end: code 0 when the server ended the stream in order.  req->deadline_ms bounds
+ * all of it; 0: no bound.  data and done never run inside a call to this folder's functions, and
+ * op_kube_cancel is allowed in both. */
 struct op_kube_op *op_kube_stream(struct op_kube_client *c, const struct op_kube_req *req,
     void (*data)(void *arg, const char *data, size_t len));
 /* For timers beside the client's. */

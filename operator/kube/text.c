@@ -93,21 +93,6 @@ static const char *find_value(const char *at, const char *end, const char *key) 
     return NULL;
 }
 
-bool op_kube_text_version(const char *text, size_t len, char ret[OP_KUBE_VERSION_SIZE]) {
-    const char *end = text + len;
-    const char *meta = find_value(text, end, "metadata");
-    const char *at = meta ? find_value(meta, end, "resourceVersion") : NULL;
-    size_t n = 0;
-    if (!at || *at++ != '"') {
-        return false;
-    }
-    while (at < end && n + 1 < OP_KUBE_VERSION_SIZE && *at >= '0' && *at <= '9') {
-        ret[n++] = *at++;
-    }
-    ret[n] = '\0';
-    return n && at < end && *at == '"';
-}
-
 char *op_kube_text_slim(const char *text, size_t len, size_t *ret_len) {
     char *copy = co_xmalloc(len);
     char *end = copy + slim(text, len, copy);

@@ -21,8 +21,3 @@ CO_MUST_CHECK int op_kube_text_list(const char *text, size_t len, json_t **ret_r
 /* The next item's text, and *at moves behind it.  CO_GONE after the last one. */
 CO_MUST_CHECK int op_kube_text_item(
     const char **at, const char *end, const char **ret, size_t *ret_len);
-
-/* An object's metadata.resourceVersion when it is a number; false also when it stands in an unusual
- * way: parse the text, then. */
-enum { OP_KUBE_VERSION_SIZE = 24 };
-bool op_kube_text_version(const char *text, size_t len, char ret[OP_KUBE_VERSION_SIZE]);

@@ -103,43 +103,11 @@ static void lists_come_apart(void **state) {
     }
 }
 
-static void versions_are_found_without_parsing(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *version; /* NULL: the text has to be parsed */
-    } rows[] = {
-        {"{\"metadata\":{\"name\":\"x\",\"resourceVersion\":\"123\"},\"spec\":{}}", "123"},
-        {"{\"spec\":{\"metadata\":{\"resourceVersion\":\"1\"}},\"metadata\":{\"a\":{"
-         "\"resourceVersion\":\"2\"},\"resourceVersion\":\"3\"}}",
-            "3"},
-        {"{\"a\":\"\\\"metadata\\\":{\",\"metadata\":{\"resourceVersion\":\"4\"}}", "4"},
-        {"{\"metadata\":{},\"resourceVersion\":\"5\"}", NULL},
-        {"{\"metadata\":{\"resourceVersion\":\"\"}}", NULL},
-        {"{\"metadata\":{\"resourceVersion\":\"6a\"}}", NULL},
-        {"{\"metadata\":{\"resourceVersion\":6}}", NULL},
-        {"{\"metadata\":{\"resourceVersion\":\"123456789012345678901234567890\"}}", NULL},
-        {"{\"metadata\": {\"resourceVersion\":\"7\"}}", "7"},
-        {"{\"metadata\":{\"resourceVersion\":\"8", NULL},
-        {"{\"metadata\":{\"resourceVersion\":", NULL},
-        {"{\"metadata", NULL},
-        {"}", NULL},
-        {"", NULL},
-    };
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        char have[OP_KUBE_VERSION_SIZE] = "";
-        bool found = op_kube_text_version(rows[i].text, strlen(rows[i].text), have);
-        if (!co_streq(found ? have : NULL, rows[i].version)) {
-            fail_msg("row %zu: %s, expected %s", i, have, rows[i].version);
-        }
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(objects_lose_their_managed_fields),
         cmocka_unit_test(what_is_kept_has_no_annotations),
         cmocka_unit_test(lists_come_apart),
-        cmocka_unit_test(versions_are_found_without_parsing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

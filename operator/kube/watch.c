@@ -2,6 +2,7 @@
 
 #include "common/log.h"
 #include "operator/kube/frame.h"
+#include "operator/kube/item.h"
 #include "operator/kube/stream.h"
 #include "operator/kube/text.h"
 
@@ -45,17 +46,18 @@ struct op_kube_watch {
     enum watch_state state;
     struct op_kube_op *op;
     struct co_timer *timer;
-    struct op_kube_frame frame;
-    char *version;     /* where the stream goes on from; NULL: list first */
-    char *next_page;   /* continue token of a list that has begun */
-    uint64_t reached;  /* version as a number */
-    uint64_t expected; /* version of the last write that was answered */
-    uint64_t floor;    /* what the list that is on its way must show at least */
-    unsigned failures; /* in a row */
-    unsigned shed;     /* streams in a row of which the server let go soon */
-    unsigned behind;   /* lists since the last believed one that were older than that */
-    int64_t opened;    /* loop time of the stream's start */
-    int64_t heard;     /* loop time of its last byte */
+    struct op_kube_frame frame;         /* of a stream in JSON */
+    struct op_kube_proto_stream events; /* of one in protobuf */
+    char *version;                      /* where the stream goes on from; NULL: list first */
+    char *next_page;                    /* continue token of a list that has begun */
+    uint64_t reached;                   /* version as a number */
+    uint64_t expected;                  /* version of the last write that was answered */
+    uint64_t floor;                     /* what the list that is on its way must show at least */
+    unsigned failures;                  /* in a row */
+    unsigned shed;                      /* streams in a row of which the server let go soon */
+    unsigned behind; /* lists since the last believed one that were older than that */
+    int64_t opened;  /* loop time of the stream's start */
+    int64_t heard;   /* loop time of its last byte */
     bool synced;
     bool told;  /* the stream has had an event */
     int busy;   /* callbacks of the consumer on the stack */
@@ -79,6 +81,7 @@ static void watch_free(struct op_kube_watch *w) {
     free(w->version);
     free(w->next_page);
     op_kube_frame_done(&w->frame);
+    op_kube_proto_stream_done(&w->events);
     free(w);
 }
 
@@ -173,23 +176,18 @@ static void reach(struct op_kube_watch *w, const char *version) {
     w->reached = op_kube_version(version);
 }
 
-/* An object as it was read: parsed, or its text for a consumer that wants that. */
-struct told {
-    json_t *object;
-    const char *text; /* NULL: object is there */
-    size_t len;
-};
+static bool wants_nodes(const struct op_kube_watch *w) {
+    return w->opts.ops->nodes;
+}
 
-static int tell(
-    struct op_kube_watch *w, enum op_kube_event type, const struct told *t, struct co_err *err) {
+static int tell(struct op_kube_watch *w, enum op_kube_event type, const struct op_kube_item *item,
+    struct co_err *err) {
     const struct op_kube_watch_ops *ops = w->opts.ops;
-    if (!ops->raw) {
-        ops->object(w->opts.arg, type, t->object);
-        return 0;
+    if (wants_nodes(w)) {
+        return ops->nodes(w->opts.arg, type, item->doc.node, item->text, item->len, err);
     }
-    CO_AUTOFREE char *written = t->text ? NULL : co_json_dump(t->object);
-    return ops->raw(
-        w->opts.arg, type, t->text ? t->text : written, t->text ? t->len : strlen(written), err);
+    ops->object(w->opts.arg, type, item->tree);
+    return 0;
 }
 
 static void list_ended(struct op_kube_watch *w, const char *version) {
@@ -232,28 +230,15 @@ static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *up
     return false;
 }
 
-/* A page's items, told one after the other. */
-static int tell_items(struct op_kube_watch *w, const json_t *rest, const char *at, const char *end,
-    struct co_err *err) {
-    size_t i;
-    json_t *item;
+/* The items, one after the other. */
+static int tell_items(struct op_kube_watch *w, struct op_kube_page *p, struct co_err *err) {
     int r = 0;
-    json_array_foreach(json_object_get(rest, "items"), i, item) {
-        r = tell(w, OP_KUBE_ADDED, &(struct told){.object = item}, err);
-        if (r || w->freed) {
-            return r;
-        }
+    while (!r && !w->freed) {
+        OP_AUTOITEM struct op_kube_item item = {.tree = NULL};
+        r = op_kube_page_next(p, wants_nodes(w), &item, err);
+        r = r ? r : tell(w, OP_KUBE_ADDED, &item, err);
     }
-    struct told t = {0};
-    while (!r && !w->freed && !op_kube_text_item(&at, end, &t.text, &t.len)) {
-        CO_AUTOJSON json_t *parsed = NULL;
-        if (!w->opts.ops->raw) {
-            r = op_kube_text_parse(t.text, t.len, &parsed, err);
-        }
-        t.object = parsed;
-        r = r ? r : tell(w, OP_KUBE_ADDED, &t, err);
-    }
-    return r;
+    return r == CO_GONE ? 0 : r;
 }
 
 static void break_off(struct op_kube_watch *w, const char *why) {
@@ -264,20 +249,14 @@ static void break_off(struct op_kube_watch *w, const char *why) {
 }
 
 static void take_page(struct op_kube_watch *w, const struct op_kube_reply *reply) {
-    CO_AUTOJSON json_t *rest = NULL;
-    const char *at, *end;
+    OP_AUTOPAGE struct op_kube_page page = {.rest = NULL};
     struct co_err err = {0};
-    if (op_kube_text_list(reply->text, reply->len, &rest, &at, &end, &err)) {
+    if (op_kube_page_open(reply->text, reply->len, w->opts.type->proto, &page, &err)) {
         break_off(w, co_err_text(&err));
         return;
     }
-    const char *next = co_json_str(rest, "metadata", "continue");
-    const char *version = co_json_str(rest, "metadata", "resourceVersion");
-    const json_t *items = json_object_get(rest, "items");
-    if (!version || (!json_is_array(items) && !json_is_null(items))) {
-        break_off(w, "not a list");
-        return;
-    }
+    const char *next = co_json_str(page.rest, "metadata", "continue");
+    const char *version = co_json_str(page.rest, "metadata", "resourceVersion");
     if (!w->next_page) {
         uint64_t upto;
         if (is_behind(w, version, &upto) || w->freed) {
@@ -285,7 +264,7 @@ static void take_page(struct op_kube_watch *w, const struct op_kube_reply *reply
         }
         w->opts.ops->sync_begin(w->opts.arg, upto);
     }
-    int r = tell_items(w, rest, at, end, &err);
+    int r = tell_items(w, &page, &err);
     if (w->freed) {
         return;
     }
@@ -349,7 +328,7 @@ static void begin_list(struct op_kube_watch *w) {
     struct op_kube_req req = op_kube_req_for(OP_KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
     req.deadline_ms = LIST_DEADLINE_MS;
     req.silence_ms = w->opts.list_idle_ms;
-    req.keep_text_only = true; /* parsed item by item */
+    req.answer = OP_KUBE_TEXT; /* read item by item */
     add_param(&req, "limit", limit);
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "continue", w->next_page);
@@ -372,6 +351,7 @@ static void stop_stream(struct op_kube_watch *w) {
     w->op = NULL;
     co_timer_stop(w->timer);
     op_kube_frame_clear(&w->frame);
+    op_kube_proto_stream_done(&w->events);
 }
 
 static void expired(struct op_kube_watch *w, const struct co_err *err) {
@@ -427,26 +407,23 @@ static int bad_line(struct op_kube_watch *w, struct co_err *err) {
     return STREAM_OVER;
 }
 
-static bool is_of_object(enum op_kube_frame_type type) {
-    return type != OP_KUBE_FRAME_BOOKMARK && type != OP_KUBE_FRAME_ERROR;
-}
-
 /* Of an object, or a bookmark. */
-static int version_event(struct op_kube_watch *w, enum op_kube_frame_type type, const char *version,
-    const struct told *t) {
+static int version_event(
+    struct op_kube_watch *w, enum op_kube_frame_type type, const struct op_kube_item *item) {
     static const enum op_kube_event types[] = {
         [OP_KUBE_FRAME_ADDED] = OP_KUBE_ADDED,
         [OP_KUBE_FRAME_MODIFIED] = OP_KUBE_MODIFIED,
         [OP_KUBE_FRAME_DELETED] = OP_KUBE_DELETED,
     };
     struct co_err err = {0};
+    const char *version = op_kube_item_version(item);
     uint64_t number = op_kube_version(version);
     if (number && number < w->reached) {
         return went_back(w, number);
     }
     /* Reached before it is told: what the consumer asks in its callback must be true. */
     reach(w, version);
-    int r = is_of_object(type) ? tell(w, types[type], t, &err) : 0;
+    int r = type == OP_KUBE_FRAME_BOOKMARK ? 0 : tell(w, types[type], item, &err);
     if (r && !w->freed) {
         forget(w); /* going on behind it would lose it in silence */
         return bad_line(w, &err);
@@ -457,42 +434,56 @@ static int version_event(struct op_kube_watch *w, enum op_kube_frame_type type, 
     return w->freed ? STREAM_FREED : 0;
 }
 
-static int parsed_event(struct op_kube_watch *w, enum op_kube_frame_type type, json_t *object) {
-    return type == OP_KUBE_FRAME_ERROR
-               ? error_event(w, object)
-               : version_event(w, type, co_json_str(object, "metadata", "resourceVersion"),
-                     &(struct told){.object = object});
+/* Not as API servers write it: whole, in any order. */
+static int odd_line(struct op_kube_watch *w, const char *line, size_t len) {
+    struct co_err err = {0};
+    CO_AUTOJSON json_t *parsed = NULL;
+    OP_AUTOITEM struct op_kube_item item = {.tree = NULL};
+    enum op_kube_frame_type type = OP_KUBE_FRAME_ERROR;
+    int r = op_kube_text_parse(line, len, &parsed, &err);
+    const char *name = co_json_str(parsed, "type");
+    json_t *object = co_json_at(parsed, "object");
+    r = r ? r : op_kube_frame_type_parse(name ? name : "", name ? strlen(name) : 0, &type, &err);
+    if (!r && !json_is_object(object)) {
+        r = co_err_set(&err, CO_INVALID, "an event without object");
+    }
+    if (!r && type == OP_KUBE_FRAME_ERROR) {
+        return error_event(w, object);
+    }
+    r = r ? r : op_kube_item_tree(object, wants_nodes(w), &item, &err);
+    return r ? bad_line(w, &err) : version_event(w, type, &item);
 }
 
 static int on_line(void *arg, const char *line, size_t len) {
     struct op_kube_watch *w = arg;
-    struct co_err err = {0};
     enum op_kube_frame_type type;
-    struct told t = {0};
-    char version[OP_KUBE_VERSION_SIZE];
-    CO_AUTOJSON json_t *parsed = NULL;
+    const char *text;
+    size_t n;
+    OP_AUTOITEM struct op_kube_item item = {.tree = NULL};
     w->stats.events++;
     w->told = true;
-    if (!op_kube_frame_split(line, len, &type, &t.text, &t.len, NULL)) {
-        if (w->opts.ops->raw && is_of_object(type) &&
-            op_kube_text_version(t.text, t.len, version)) {
-            return version_event(w, type, version, &t);
-        }
-        if (!op_kube_text_parse(t.text, t.len, &parsed, NULL)) {
-            return parsed_event(w, type, parsed);
-        }
+    if (op_kube_frame_split(line, len, &type, &text, &n, NULL) || type == OP_KUBE_FRAME_ERROR ||
+        op_kube_item_json(text, n, wants_nodes(w), &item, NULL)) {
+        return odd_line(w, line, len);
     }
-    /* Not as API servers write it: whole, in any order. */
-    int rc = op_kube_text_parse(line, len, &parsed, &err);
-    const char *name = co_json_str(parsed, "type");
-    json_t *object = co_json_at(parsed, "object");
-    if (!rc) {
-        rc = op_kube_frame_type_parse(name ? name : "", name ? strlen(name) : 0, &type, &err);
+    return version_event(w, type, &item);
+}
+
+static int on_event(void *arg, const char *name, size_t name_len, const char *object, size_t len,
+    struct co_err *err) {
+    struct op_kube_watch *w = arg;
+    enum op_kube_frame_type type;
+    struct co_jdoc doc = {.text = NULL};
+    w->stats.events++;
+    w->told = true;
+    int r = op_kube_frame_type_parse(name, name_len, &type, err);
+    r = r ? r : op_kube_proto_read(w->opts.type->proto, object, len, &doc, err);
+    if (r) {
+        return r;
     }
-    if (!rc && !json_is_object(object)) {
-        rc = co_err_set(&err, CO_INVALID, "an event without object");
-    }
-    return rc ? bad_line(w, &err) : parsed_event(w, type, object);
+    bool nodes = wants_nodes(w) && type != OP_KUBE_FRAME_ERROR;
+    OP_AUTOITEM struct op_kube_item item = op_kube_item_proto(&doc, nodes);
+    return type == OP_KUBE_FRAME_ERROR ? error_event(w, item.tree) : version_event(w, type, &item);
 }
 
 static void on_data(void *arg, const char *data, size_t len) {
@@ -504,9 +495,11 @@ static void on_data(void *arg, const char *data, size_t len) {
         w->failures = 0;
     }
     enter(w);
-    int rc = op_kube_frame_feed(&w->frame, data, len, on_line, w, &err);
+    bool proto = w->opts.type->proto && op_kube_proto_stream_is(&w->events, data, len);
+    int rc = proto ? op_kube_proto_feed(&w->events, OP_KUBE_EVENT_MAX, data, len, on_event, w, &err)
+                   : op_kube_frame_feed(&w->frame, data, len, on_line, w, &err);
     if (rc < 0) {
-        /* An object too big to take: going on behind it would lose it in silence. */
+        /* An event that cannot be taken: going on behind it would lose it in silence. */
         co_err_wrap(&err, "watch %s", w->opts.type->plural);
         w->stats.breaks++;
         stop_stream(w);
@@ -520,7 +513,7 @@ static void on_stream_end(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct op_kube_watch *w = arg;
     int64_t lived = co_loop_now(w->loop) - w->opened;
-    bool torn = op_kube_frame_torn(&w->frame);
+    bool torn = op_kube_frame_torn(&w->frame) || w->events.part.len;
     w->op = NULL;
     stop_stream(w);
     if (lived > HEALTHY_MS) {
@@ -530,9 +523,6 @@ static void on_stream_end(
     if (code == CO_GONE) {
         expired(w, err);
     } else if (code) {
-        if (code == CO_INVALID || code == CO_NORESOURCE) {
-            forget(w); /* an event that cannot be read: a list says what there is */
-        }
         w->stats.breaks++;
         pause_after(w, err, reply->retry_after_ms);
     } else if (torn || (lived < SHORT_MS && !w->told)) {

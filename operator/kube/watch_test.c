@@ -50,14 +50,14 @@ static void on_object(void *arg, enum op_kube_event type, json_t *object) {
     note(arg, "+~-"[type], co_json_str(object, "metadata", "name"));
 }
 
-static int on_raw(
-    void *arg, enum op_kube_event type, const char *text, size_t len, struct co_err *err) {
-    CO_AUTOJSON json_t *object = NULL;
-    int r = co_json_parse(text, len, &object, err);
-    if (!r) {
-        on_object(arg, type, object);
-    }
-    return r;
+static int on_nodes(void *arg, enum op_kube_event type, const struct co_jnode *object,
+    const char *text, size_t len, struct co_err *err) {
+    const struct world *w = arg;
+    CO_AUTOFREE char *copy = co_xstrndup(text, len);
+    (void)err;
+    assert_true(w->proto ? !*text : strstr(copy, "\"metadata\"") != NULL);
+    note(arg, "+~-"[type], co_jnode_str(object, "metadata", "name"));
+    return 0;
 }
 
 static void on_error(void *arg, const struct co_err *err, int64_t retry_ms) {
@@ -68,8 +68,8 @@ static void on_error(void *arg, const struct co_err *err, int64_t retry_ms) {
 
 static const struct op_kube_watch_ops ops = {
     .sync_begin = on_begin, .object = on_object, .sync_end = on_end, .error = on_error};
-static const struct op_kube_watch_ops raw_ops = {
-    .sync_begin = on_begin, .raw = on_raw, .sync_end = on_end, .error = on_error};
+static const struct op_kube_watch_ops nodes_ops = {
+    .sync_begin = on_begin, .nodes = on_nodes, .sync_end = on_end, .error = on_error};
 
 static void on_deadline(void *arg) {
     struct world *w = arg;
@@ -236,9 +236,9 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
         {"a list refused for now", {{NULL, 429, "{\"details\":{\"retryAfterSeconds\":2}}"}},
             "!unavailable>", 0},
     };
-    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
-        size_t k = i / 2;
-        bool proto = i % 2;
+    for (size_t i = 0; i < 4 * CO_ARRAY_LEN(rows); i++) {
+        size_t k = i / 4;
+        bool proto = i % 2, nodes = i % 4 / 2;
         void *s;
         if (proto && rows[k].json_only) {
             continue;
@@ -251,8 +251,9 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
             n++;
         }
         fake_script(&w->server, rows[k].steps, n);
-        start(w, k % 2 ? &raw_ops : &ops, 0);
-        print_message("%s%s\n", rows[k].what, proto ? ", in protobuf" : "");
+        start(w, nodes ? &nodes_ops : &ops, 0);
+        print_message(
+            "%s%s%s\n", rows[k].what, proto ? ", in protobuf" : "", nodes ? ", as nodes" : "");
         run(w, rows[k].trace);
         assert_int_equal(op_kube_watch_version(w->watch), rows[k].version);
         teardown(&s);
@@ -268,9 +269,9 @@ static void test_events_in_protobuf_that_cannot_be_read(void **state) {
         const char *trace;
     } rows[] = {
         {"longer than allowed",
-            {EMPTY, {NULL, 200, EVENT("ADDED", "a", "11") "no length", FAKE_HOLD}, EMPTY,
-                HELD("10")},
-            "B E !no resource B E"},
+            {EMPTY, {NULL, 200, EVENT("ADDED", "a", "11") "no length", FAKE_HOLD},
+                {"?limit", 200, LIST("11", "", "[]")}, HELD("11")},
+            "B E +a !no resource B E"},
         {"an end in order inside one",
             {EMPTY, {NULL, 200, EVENT("ADDED", "a", "11") "no", FAKE_END}, HELD("11")},
             "B E +a !unavailable"},
