@@ -48,7 +48,7 @@ uses_runtime/cluster        := runtime/launch runtime/plan runtime/rendezvous ru
 uses_runtime/cmd            := runtime/cluster runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/boot common
 uses_examples/nn            := runtime/optim common
 uses_examples/wide_and_deep := examples/nn runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
-uses_bench                  := operator/kube runtime/rendezvous common
+uses_bench                  := operator/api operator/kube runtime/rendezvous common
 
 pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd gnutls zlib
 pkgs_operator/kube          := libcurl

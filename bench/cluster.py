@@ -4,7 +4,6 @@ Everything runs on this machine: etcd, kube-apiserver, kube-scheduler, kube-cont
 --kwok), the operator with exactly the rights of deploy/v1/operator.yaml, `bench-load` that makes objects and
 `bench-observer` that writes down when phases change.  No pod has a process, so no start gate asks anybody.
 """
-import base64
 import collections
 import json
 import os
@@ -72,7 +71,7 @@ class Cluster:
         self.kubectl("wait", "--for=condition=established", "crd/paddlejobs.batch.paddlepaddle.org")
         # For two seconds after that the API server lets every create of a job wait, so that its peers hear of the definition.
         self.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(job("first", 0, 1)))
-        self.user = self.kubeconfig_of(USER)
+        self.user = self.kubeconfig_of_operator()
         self.pids = {p: int(pathlib.Path(f"{self.dir}/pid/{p}").read_text().split()[0]) for p in PROGRAMS}
 
     @staticmethod
@@ -85,15 +84,11 @@ class Cluster:
         cache = pathlib.Path(os.environ.get("LOCAL_CLUSTER_CACHE", os.path.expanduser("~/.cache/local-cluster")))
         return self.run(next(cache.glob("kubernetes-*/kubectl")), "--kubeconfig", f"{self.dir}/kubeconfig", *args, input=stdin)
 
-    def kubeconfig_of(self, user):
-        """A client certificate in the name of a service account."""
-        pki = f"{self.dir}/pki"
-        self.run("openssl", "req", "-x509", "-CA", f"{pki}/ca.crt", "-CAkey", f"{pki}/ca.key", "-newkey", "ec", "-pkeyopt",
-                 "ec_paramgen_curve:P-256", "-nodes", "-days", "9", "-subj", f"/O=system:serviceaccounts/CN={user}", "-addext",
-                 "basicConstraints=critical,CA:FALSE", "-keyout", f"{pki}/user.key", "-out", f"{pki}/user.crt")
+    def kubeconfig_of_operator(self):
+        """By a token, as in a pod: the API server remembers its check.  A client certificate is verified with each request."""
         config = yaml.safe_load(open(f"{self.dir}/kubeconfig"))
-        for field, file in (("certificate", "crt"), ("key", "key")):
-            config["users"][0]["user"][f"client-{field}-data"] = base64.b64encode(open(f"{pki}/user.{file}", "rb").read()).decode()
+        token = self.kubectl("create", "token", "paddle-manager-sa", "--namespace", "paddle-system", "--duration", "24h").strip()
+        config["users"][0]["user"] = {"token": token}
         pathlib.Path(f"{self.dir}/user.kubeconfig").write_text(json.dumps(config))
         return f"{self.dir}/user.kubeconfig"
 

@@ -4,6 +4,7 @@
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/map.h"
+#include "operator/api/child.h"
 #include "operator/kube/watch.h"
 
 #include <signal.h>
@@ -19,7 +20,9 @@ struct feed {
 };
 
 static struct feed feeds[] = {
-    {.kind = "pod", .type = {"", "v1", "pods", "Pod"}},
+    /* In protobuf, as its scheduler and controllers ask for them: what only we asked for in another
+     * form would be work for the API server that is measured. */
+    {.kind = "pod", .type = {"", "v1", "pods", "Pod", &op_pod_proto}},
     {.kind = "job", .type = {"batch.paddlepaddle.org", "v1", "paddlejobs", "PaddleJob"}},
 };
 
