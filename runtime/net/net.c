@@ -165,15 +165,3 @@ int rt_net_listen_address(const char *endpoint, char *ret_text, size_t size, str
     co_hostport_format(host, hp.port, ret_text, size);
     return 0;
 }
-
-int rt_net_free_port(uint16_t *ret_port, struct co_err *err) {
-    CO_AUTOCLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t len = sizeof(a);
-    if (fd < 0 || bind(fd, (struct sockaddr *)&a, len) < 0 ||
-        getsockname(fd, (struct sockaddr *)&a, &len) < 0) {
-        return co_err_errno(err, errno, "cannot find a free port");
-    }
-    *ret_port = ntohs(a.sin_port);
-    return 0;
-}

@@ -26,5 +26,3 @@ size_t rt_net_probe(
 CO_MUST_CHECK int rt_net_listen_address(
     const char *endpoint, char *ret_text, size_t size, struct co_err *err);
 
-/* A TCP port of 127.0.0.1 that was free a moment ago. */
-CO_MUST_CHECK int rt_net_free_port(uint16_t *ret_port, struct co_err *err);

@@ -142,8 +142,6 @@ def main():
     directory = tempfile.mkdtemp(prefix="chaos-")
     print(f"seed {args.seed}, files in {directory}")
     plane = ControlPlane()
-    plane.end("controller-manager")     # its collector would hear of PaddleJobs half a minute later
-    plane.up()
     kubelet = Kubelet(plane)
     runner = Runner(plane, kubelet, args.seed, directory, args.seconds, args.at_once,
                     lambda text: print(text, flush=True))

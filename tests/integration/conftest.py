@@ -1,4 +1,5 @@
 """Fixtures: one control plane and one kubelet for all tests, a namespace for each, a deadline for each."""
+import contextlib
 import os
 import pathlib
 import random
@@ -6,6 +7,7 @@ import re
 import sys
 
 import pytest
+from kubernetes.client.rest import ApiException
 
 sys.path[:0] = [str(p) for p in pathlib.Path(__file__).parents[:2]]
 
@@ -13,7 +15,7 @@ from deadline import Deadline  # noqa: E402
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(Deadline(90))
+    config.pluginmanager.register(Deadline(180))
 
 
 @pytest.fixture(scope="session")
@@ -57,7 +59,8 @@ def ns(plane, request):
     plane.namespace(name)
     yield name
     for j in plane.jobs(name):
-        plane.delete(name, j["metadata"]["name"])
+        with contextlib.suppress(ApiException):     # it goes by itself meanwhile
+            plane.delete(name, j["metadata"]["name"])
     plane.core.delete_namespace(name, grace_period_seconds=0)
 
 
@@ -70,6 +73,7 @@ def operator(plane):
     def start(*flags, kubeconfig=None, env=None):
         o = Operator(kubeconfig or plane.kubeconfig, *flags, env=env)
         started.append(o)
+        o.started()
         return o
 
     yield start

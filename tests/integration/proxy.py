@@ -88,7 +88,7 @@ class Proxy:
         ready = threading.Event()
         self.thread = threading.Thread(target=self._run, args=(ready,), daemon=True)
         self.thread.start()
-        ready.wait(10)
+        ready.wait(60)
 
     def _run(self, ready):
         asyncio.set_event_loop(self.loop)

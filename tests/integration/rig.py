@@ -1,7 +1,10 @@
 """A real control plane, operators as processes beside it, and a kubelet's part played by a thread."""
+import contextlib
+import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
@@ -10,6 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 
 import kubernetes
 import yaml
@@ -25,8 +29,8 @@ GROUP = ("batch.paddlepaddle.org", "v1")
 NODE = {"4": "10.250.0.10", "6": "fd00:250::10"}    # the address of every node
 
 
-def wait_for(what, seconds=20, why="", every=0.02):
-    """The first true value of what(); asserts when there is none in time."""
+def wait_for(what, seconds=40, why="", every=0.02):
+    """The first true value of what(); asserts when there is none in time: "never", on a machine that has much else to do."""
     end = time.monotonic() + seconds
     while True:
         value = what()
@@ -36,16 +40,56 @@ def wait_for(what, seconds=20, why="", every=0.02):
         time.sleep(every)
 
 
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+class Ports:
+    """Ports that stay free until somebody listens on them: below those that the kernel gives to outgoing connections and above
+    those of well-known services, and no other process of these tests has them, whoever's session it is."""
+    FIRST, LAST, BLOCK = 11000, 19999, 150
+
+    def __init__(self):
+        self.held, self.block, self.lock = [], iter(()), threading.Lock()
+
+    def claim(self):
+        """A block of ports that is nobody else's until this process ends: a name that only one can bind."""
+        blocks = list(range(self.FIRST, self.LAST, self.BLOCK))
+        random.SystemRandom().shuffle(blocks)
+        for first in blocks:
+            s = socket.socket(socket.AF_UNIX)
+            with contextlib.suppress(OSError):
+                s.bind(f"\0paddlejob-tests-ports-{first}")
+                self.held.append(s)
+                return iter(range(first, first + self.BLOCK))
+            s.close()
+        raise AssertionError(f"all ports from {self.FIRST} to {self.LAST} are claimed by tests that run")
+
+    def next(self):
+        with self.lock:
+            while True:
+                for port in self.block:
+                    with contextlib.suppress(OSError), socket.socket() as s:
+                        s.bind(("", port))
+                        return port
+                self.block = self.claim()
+
+
+free_port = Ports().next
+
+
+def listens(port, host="127.0.0.1"):
+    with contextlib.suppress(OSError), socket.create_connection((host, port), 10):
+        return True
+    return False
+
+
+def fetch(port, path="/metrics"):
+    """What 127.0.0.1 answers to a GET: urllib's errors for what is no 200."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as r:
+        return r.read().decode()
 
 
 class ControlPlane:
     def __init__(self, *apiserver_args, up=()):
         """up: more options of deploy/local/up."""
-        self.dir = tempfile.mkdtemp(prefix="pdj", dir="/tmp")
+        self.dir, self.port = tempfile.mkdtemp(prefix="pdj", dir="/tmp"), free_port()
         self.apiserver_args = [a for arg in apiserver_args for a in ("--apiserver-arg", arg)]
         self.up_args = up
         self.up()
@@ -60,6 +104,8 @@ class ControlPlane:
         self.core, self.custom = client.CoreV1Api(api), client.CustomObjectsApi(api)
         self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
         wait_for(self._served, why="PaddleJobs served")
+        self.end("controller-manager")      # its collector knows the kinds that it finds when it starts, others half a minute later
+        self.up()
 
     def _served(self):
         try:
@@ -70,7 +116,7 @@ class ControlPlane:
     def up(self):
         """Starts what does not run; once more if that fails, as a process that was killed may linger."""
         for attempt in (1, 2):
-            p = subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", "0",
+            p = subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", str(self.port),
                                 *self.apiserver_args, *self.up_args, self.dir], capture_output=True, text=True, timeout=900)
             if p.returncode == 0:
                 return
@@ -176,9 +222,15 @@ class ControlPlane:
     def phase(self, ns, name):
         return self.job(ns, name).get("status", {}).get("phase")
 
-    def wait_phase(self, ns, name, phase, seconds=30):
-        wait_for(lambda: self.phase(ns, name) == phase, seconds,
-                 lambda: f"{name} is {json.dumps(self.job(ns, name).get('status'))[:1500]}, expected {phase}")
+    def wait_phase(self, ns, name, phase, seconds=60):
+        """The status that says so: the next one may say something else."""
+        seen = {}
+
+        def there():
+            seen.update(status=self.job(ns, name).get("status", {}))
+            return seen["status"].get("phase") == phase
+        wait_for(there, seconds, lambda: f"{name} is {json.dumps(seen['status'])[:1500]}, expected {phase}")
+        return seen["status"]
 
     def pods(self, ns):
         return {p.metadata.name: p for p in self.core.list_namespaced_pod(ns).items}
@@ -186,13 +238,18 @@ class ControlPlane:
     def events(self, ns):
         return [(e.reason, e.message) for e in self.core.list_namespaced_event(ns).items]
 
+    def wait_event(self, ns, reason, *words):
+        """Its message: an event is written after the status that it tells of, good news some seconds after."""
+        return wait_for(lambda: next((m for r, m in self.events(ns) if r == reason and all(w in m for w in words)), None),
+                        why=lambda: f"no event {reason} with {words} in {self.events(ns)}")
+
 
 class Kubelet(threading.Thread):
     """Plays the nodes: gives pods addresses, runs them, ends them when `finish` says so."""
 
     def __init__(self, plane):
         super().__init__(daemon=True)
-        self.plane, self.n, self.created = plane, 0, {}
+        self.plane, self.n, self.created = plane, itertools.count(1), {}
         self.hold = set()           # names that stay Pending
         self.family = "4"           # of the pods' addresses: 4, 6, 46
         self.finish = None          # pod -> (exit code, message) or None
@@ -202,8 +259,8 @@ class Kubelet(threading.Thread):
 
     def ip(self):
         """A pod's addresses, the first one first, joined by commas."""
-        self.n += 1
-        v = {"4": f"10.{self.n >> 16 & 255}.{self.n >> 8 & 255}.{self.n & 255}", "6": f"fd00::{self.n:x}"}
+        n = next(self.n)
+        v = {"4": f"10.{n >> 16 & 255}.{n >> 8 & 255}.{n & 255}", "6": f"fd00::{n:x}"}
         return ",".join(v[f] for f in self.family)
 
     def run(self):
@@ -215,7 +272,10 @@ class Kubelet(threading.Thread):
                 time.sleep(0.1)
 
     def on(self, event):
+        """Acts on what the pod was then.  Others do, too (a test, again()): who has seen an old state changes nothing, as the
+        newer one comes as an event of its own."""
         pod = event["object"]
+        version = pod.metadata.resource_version
         key = (pod.metadata.namespace, pod.metadata.name)
         if event["type"] == "DELETED":
             return
@@ -226,21 +286,25 @@ class Kubelet(threading.Thread):
         elif pod.status.phase == "Pending" and pod.metadata.name not in self.hold:
             ip = ",".join(i.ip for i in pod.status.pod_i_ps or []) or self.ip()
             if not self.configmap(pod):
-                self.status(pod, "Pending", ip)
+                self.status(pod, "Pending", ip, version=version)
                 threading.Timer(0.1, self.again, (pod,)).start()
             else:
-                self.status(pod, "Running", ip)
+                self.status(pod, "Running", ip, version=version)
         elif pod.status.phase == "Running":
             finish = self.enders.get(pod.metadata.namespace, self.finish)
             end = finish(pod) if finish else None
             if end:
-                self.status(pod, "Failed" if end[0] else "Succeeded", ",".join(i.ip for i in pod.status.pod_i_ps), end)
+                self.status(pod, "Failed" if end[0] else "Succeeded", ",".join(i.ip for i in pod.status.pod_i_ps), end,
+                            version)
 
     def again(self, pod):
-        try:
+        with contextlib.suppress(Exception):
             self.on({"type": "MODIFIED", "object": self.plane.core.read_namespaced_pod(pod.metadata.name, pod.metadata.namespace)})
-        except Exception:
-            pass
+
+    def look(self, ns):
+        """At all pods, now: what holds or ends them may be new."""
+        for pod in self.plane.pods(ns).values():
+            self.on({"type": "MODIFIED", "object": pod})
 
     def configmap(self, pod):
         sources = pod.spec.containers[0].env_from or []
@@ -258,13 +322,13 @@ class Kubelet(threading.Thread):
         except ApiException:
             pass
 
-    def status(self, pod, phase, ip, end=None):
+    def status(self, pod, phase, ip, end=None, version=None):
         running = phase == "Running"
         state = {"running": {}} if running else {"waiting": {"reason": "ContainerCreating"}}
         if end:
             state = {"terminated": {"exitCode": end[0], "reason": "Error" if end[0] else "Completed", "message": end[1]}}
         # With the uid: not about another pod that has the name by now.
-        body = {"metadata": {"uid": pod.metadata.uid},
+        body = {"metadata": {"uid": pod.metadata.uid, **({"resourceVersion": version} if version else {})},
                 "status": {"phase": phase, "podIP": ip.split(",")[0], "podIPs": [{"ip": i} for i in ip.split(",")], "hostIP": NODE[self.family[0]],
                            "containerStatuses": [{"name": c.name, "ready": running, "restartCount": 0, "image": c.image,
                                                   "imageID": "x", "state": state} for c in pod.spec.containers]}}
@@ -275,7 +339,11 @@ class Kubelet(threading.Thread):
 
     def twice(self, ns):
         """Names under which more than one pod was ever seen."""
-        return {k: v for k, v in self.created.items() if k[0] == ns and len(v) > 1}
+        return {k: v for k, v in self.seen(ns).items() if len(v) > 1}
+
+    def seen(self, ns):
+        """(namespace, name) -> uids of the pods so far."""
+        return {k: set(v) for k, v in list(self.created.items()) if k[0] == ns}
 
 
 class Operator:
@@ -293,20 +361,30 @@ class Operator:
         self.expected = False
         self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=self.env)
 
+    def started(self):
+        """Once it serves, or has ended: what a test asks of it from then on is answered."""
+        wait_for(lambda: self.p.poll() is not None or self.serves(), why=self.text)
+
+    def serves(self):
+        try:
+            return fetch(self.health, "/healthz")
+        except OSError:
+            return None
+
     def kill(self):
         self.expected = True
         p = self.p                      # start() may follow from another thread
         p.kill()
         p.wait()
 
-    def stop(self, seconds=10):
+    def stop(self, seconds=30):
         """SIGTERM, not before it listens to signals; the exit code."""
         self.expected = True
-        wait_for(lambda: self.p.poll() is not None or self.listens(), seconds, "the operator's handlers")
+        wait_for(lambda: self.p.poll() is not None or self.handles_sigterm(), seconds, "the operator's handlers")
         self.p.terminate()
         return self.p.wait(seconds)
 
-    def listens(self):
+    def handles_sigterm(self):
         status = pathlib.Path(f"/proc/{self.p.pid}/status").read_text()
         return int(re.search(r"SigCgt:\s+(\w+)", status).group(1), 16) >> (signal.SIGTERM - 1) & 1
 
@@ -328,7 +406,7 @@ class Operator:
         running, code = self.p.poll() is None, self.p.returncode
         try:
             if running:
-                code = self.stop(20)
+                code = self.stop()
             report = re.search(r"[^\n]*(?:ERROR: \w*Sanitizer|runtime error:)[\s\S]*", self.text())
             assert not report, report.group(0)[:6000]
             assert code == 0 or (self.expected and not running), f"the operator ended with {code}"

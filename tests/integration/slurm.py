@@ -64,13 +64,13 @@ class Slurm:
             self.start(f"slurmd-{i}", "slurmd", "-D", "-N", f"127.0.0.{i}")
         wait_for(lambda: self.run(["sinfo", "-h", "-o", "%T %D"])[1].split() == ["idle", "2"], 120, self.story)
 
-    def run(self, words, seconds=70, **kw):
+    def run(self, words, seconds=150, **kw):
         """(exit code, output). A job that lasts too long is taken away, or the next one would wait for it."""
         try:
             p = subprocess.run([str(w) for w in words], env=self.env, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                timeout=seconds, **kw)
         except subprocess.TimeoutExpired:
-            subprocess.run(["scancel", f"--user={self.user}"], env=self.env, timeout=10)
+            subprocess.run(["scancel", f"--user={self.user}"], env=self.env, timeout=60)
             raise AssertionError(f"{words[0]} took longer than {seconds} s\n{self.story()}") from None
         return p.returncode, p.stdout + p.stderr
 

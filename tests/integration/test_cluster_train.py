@@ -1,4 +1,5 @@
 """cluster_train over real sshds, one in each of a few network namespaces: `paddle.py` of seed documents, without its hangs."""
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -90,7 +91,8 @@ class Hosts:
             p.wait()
         for i in range(self.n):
             for pid in subprocess.run(["ip", "netns", "pids", self.ns(i)], capture_output=True, text=True).stdout.split():
-                os.kill(int(pid), signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
             subprocess.run(["ip", "netns", "del", self.ns(i)], capture_output=True)
             subprocess.run(["ip", "link", "del", f"pjct{i}h"], capture_output=True)
         subprocess.run(["ip", "link", "del", self.bridge], capture_output=True)
@@ -137,7 +139,7 @@ def package(tmp_path):
 
 def run(hosts, package, script, *words, **values):
     p = hosts.start("-p", package(script), "--config=train.sh", *OPTIONS, *words, conf=hosts.conf(**values))
-    out, _ = p.communicate(timeout=80)
+    out, _ = p.communicate(timeout=150)
     return p.returncode, out
 
 
@@ -151,7 +153,7 @@ def finish(p, seconds):
 
 
 def nothing_left(hosts):
-    wait_for(lambda: not any(hosts.processes(i) for i in range(hosts.n)), 30)
+    wait_for(lambda: not any(hosts.processes(i) for i in range(hosts.n)), 60)
 
 
 def test_trains_on_all_hosts_and_exits(hosts, package):
@@ -179,7 +181,7 @@ def test_a_workspace_that_is_there_is_used_as_it_is(hosts, package):
         (d / "data").write_text("kept")
         (d / "train.py").write_text("import os; print('python', os.environ['PADDLE_INIT_TRAINER_ID'], os.environ['PADDLE_INIT_PSERVERS'])\n")
     p = hosts.start(f"--job_workspace={hosts.home}/root/ws", "--config=./train.py", "--server-grace=100ms", conf=hosts.conf(PADDLE_PORT=7300))
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=150)
     assert p.returncode == 0, out
     for i in range(3):
         d = hosts.home / f"root{i}/ws"
@@ -190,33 +192,33 @@ def test_a_workspace_that_is_there_is_used_as_it_is(hosts, package):
 
 def test_a_failed_trainer_ends_the_job_with_its_name_and_last_lines(hosts, package):
     start = time.monotonic()
-    code, out = run(hosts, package, SAYS + '[ $PADDLE_INIT_TRAINER_ID = 1 ] && { echo "no data here"; exit 9; }\nsleep 100\n')
+    code, out = run(hosts, package, SAYS + '[ $PADDLE_INIT_TRAINER_ID = 1 ] && { echo "no data here"; exit 9; }\nsleep 1000\n')
     assert code == 9, out
     assert f"node 1 ({hosts.ip(1)}): the trainer ended with exit code 9" in out and "no data here" in out, out
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 120
     nothing_left(hosts)
 
 
 @pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_every_host(hosts, package, signo):
-    p = hosts.start("-p", package("sleep 100\n"), "--config=train.sh", conf=hosts.conf())
-    wait_for(lambda: all(any("sleep 100" in c for c in hosts.processes(i)) for i in range(3)), 30)
+    p = hosts.start("-p", package("sleep 1000\n"), "--config=train.sh", conf=hosts.conf())
+    wait_for(lambda: all(any("sleep 1000" in c for c in hosts.processes(i)) for i in range(3)), 60)
     p.send_signal(signo)
-    out = finish(p, 30)
+    out = finish(p, 60)
     assert p.returncode == 128 + signo, out
     nothing_left(hosts)
 
 
 def test_a_killed_launcher_leaves_nothing_behind(hosts, package):
-    p = hosts.start("-p", package("sleep 100\n"), "--config=train.sh", conf=hosts.conf())
-    wait_for(lambda: all(any("sleep 100" in c for c in hosts.processes(i)) for i in range(3)), 30)
+    p = hosts.start("-p", package("sleep 1000\n"), "--config=train.sh", conf=hosts.conf())
+    wait_for(lambda: all(any("sleep 1000" in c for c in hosts.processes(i)) for i in range(3)), 60)
     p.kill()
-    p.communicate(timeout=10)
+    p.communicate(timeout=60)
     nothing_left(hosts)
 
 
 def test_others_processes_are_not_touched(hosts, package):
-    other = subprocess.Popen(["ip", "netns", "exec", hosts.ns(0), "bash", "-c", "exec -a paddle_process_by_paddle sleep 60"])
+    other = subprocess.Popen(["ip", "netns", "exec", hosts.ns(0), "bash", "-c", "exec -a paddle_process_by_paddle sleep 600"])
     try:
         code, out = run(hosts, package, "exit 3\n")
         assert code == 3, out
@@ -243,7 +245,7 @@ def test_a_host_that_is_not_there(hosts, package, tmp_path):
     conf = tmp_path / "hosts.yaml"
     conf.write_text(f"HOSTS: [root@{hosts.ip(0)}:2200, root@{hosts.ip(1)}:9]\nROOT_DIR: {tmp_path}/root\n")
     p = hosts.start("-p", package(SAYS), "--config=train.sh", conf=conf)
-    out, _ = p.communicate(timeout=60)
+    out, _ = p.communicate(timeout=150)
     assert p.returncode == 1 and f"node 1 ({hosts.ip(1)}): the package was not copied" in out and "refused" in out, out
     nothing_left(hosts)
 
@@ -269,5 +271,5 @@ def test_a_package_that_cannot_be_read_whole_is_not_started(hosts, package, tmp_
 ])
 def test_wrong_words(hosts, words, text):
     p = hosts.start(*words, conf=hosts.conf())
-    out, _ = p.communicate(timeout=10)
+    out, _ = p.communicate(timeout=60)
     assert p.returncode == 2 and text in out and out.count("\n") == 1, out

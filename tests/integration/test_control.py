@@ -14,7 +14,7 @@ import pytest
 from kubernetes.client.rest import ApiException
 
 from proxy import Fault
-from rig import GROUP, SANITIZED, free_port, wait_for
+from rig import GROUP, SANITIZED, fetch, free_port, wait_for
 from test_gate import ask, known
 
 REFUSED = json.dumps({"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "a webhook says no",
@@ -58,10 +58,10 @@ def test_a_rejected_delete_or_patch_is_tried_again(plane, operator, kubelet, ns,
     plane.wait_phase(ns, "j", "Running")
     if what.startswith("DELETE"):
         plane.patch(ns, "j", {"spec": {"worker": {"replicas": 1}}})
-        wait_for(lambda: sorted(plane.pods(ns)) == ["j-worker-0"], 20)
+        wait_for(lambda: sorted(plane.pods(ns)) == ["j-worker-0"])
     else:
         plane.core.patch_namespaced_config_map("j", ns, {"data": {"PADDLE_TRAINERS_NUM": "77"}})
-        wait_for(lambda: plane.core.read_namespaced_config_map("j", ns).data["PADDLE_TRAINERS_NUM"] == "2", 20)
+        wait_for(lambda: plane.core.read_namespaced_config_map("j", ns).data["PADDLE_TRAINERS_NUM"] == "2")
     assert proxy.faults[0].hits == 2
 
 
@@ -74,10 +74,10 @@ def test_a_predecessors_objects_need_no_garbage_collector(plane, operator, kubel
     try:
         time.sleep(1.1)         # who was first is told by times of whole seconds
         plane.delete(ns, "j")
-        wait_for(lambda: not plane.jobs(ns), 10)
+        wait_for(lambda: not plane.jobs(ns))
         uid = plane.create(ns, "j", ps=None, worker=2)["metadata"]["uid"]
         plane.wait_phase(ns, "j", "Running")
-        wait_for(lambda: sorted(plane.pods(ns)) == ["j-worker-0", "j-worker-1"], 20, lambda: sorted(plane.pods(ns)))
+        wait_for(lambda: sorted(plane.pods(ns)) == ["j-worker-0", "j-worker-1"], why=lambda: sorted(plane.pods(ns)))
         assert {p.metadata.owner_references[0].uid for p in plane.pods(ns).values()} == {uid}
     finally:
         plane.kill("controller-manager", signal.SIGCONT)
@@ -90,14 +90,14 @@ def test_a_job_that_is_rejected_for_ever_is_quiet(plane, operator, kubelet, ns, 
     proxy.faults = [Fault(f"POST .*/{ns}/pods", "status", status=422, body=REFUSED.replace("403", "422"))]
     start = time.monotonic()
     plane.create(ns, "j", ps=1, worker=5)
-    wait_for(lambda: "webhook" in plane.job(ns, "j").get("status", {}).get("message", ""), 10)
+    wait_for(lambda: "webhook" in plane.job(ns, "j").get("status", {}).get("message", ""))
     time.sleep(max(0, 8 - (time.monotonic() - start)))
     made = [r for _, r in proxy.requests(since=start) if f"/{ns}/" in r]
     tries = [r for r in made if r.startswith("POST") and "/pods" in r]
     print(len(tries), "tries,", len(made), "requests")
-    assert len(tries) <= 6 + 5 and len(made) <= 40
+    assert len(tries) <= 6 + 5 and len(made) <= 40      # the fifth try comes after 31 s; without a backoff there are hundreds
     proxy.faults = []
-    plane.wait_phase(ns, "j", "Running", 40)
+    plane.wait_phase(ns, "j", "Running")
 
 
 def test_conflicts_without_end_are_quiet(plane, operator, kubelet, ns, proxied_rig):
@@ -110,19 +110,19 @@ def test_conflicts_without_end_are_quiet(plane, operator, kubelet, ns, proxied_r
     time.sleep(6)
     assert proxy.faults[0].hits <= 8
     proxy.faults = []
-    plane.wait_phase(ns, "j", "Running", 20)
+    plane.wait_phase(ns, "j", "Running")
 
 
 def test_creates_that_wait_are_dropped_with_their_job(plane, operator, kubelet, ns, proxied_rig):
     """The server has asked for patience; meanwhile the job is deleted."""
     proxy, config = proxied_rig
-    operator(kubeconfig=config)
+    o = operator(f"--namespace={ns}", kubeconfig=config)
     proxy.faults = [Fault(f"POST .*/{ns}/pods", "status", times=64, status=429, headers={"Retry-After": "2"},
                           body=REFUSED.replace("403", "429"))]
     plane.create(ns, "j", ps=1, worker=80)
     wait_for(lambda: proxy.faults[0].hits)
     plane.delete(ns, "j")
-    wait_for(lambda: not plane.jobs(ns))
+    wait_for(lambda: metric(o.metrics, "paddlejob_jobs{") == 0)      # it has heard of that
     time.sleep(.3)
     end = time.monotonic()
     time.sleep(3)
@@ -141,8 +141,8 @@ def test_failures_while_one_waits_do_not_lengthen_the_wait(plane, operator, kube
         time.sleep(.1)
     plane.patch(ns, "j", {"spec": {"worker": {"replicas": 3}}})
     proxy.faults = []
-    plane.wait_phase(ns, "j", "Running", 8)
-    wait_for(lambda: len(plane.pods(ns)) == 3, 8)
+    wait_for(lambda: len(plane.pods(ns)) == 3, 20)      # counted one by one, those failures would be a wait of 30 s
+    plane.wait_phase(ns, "j", "Running")
 
 
 def test_a_new_job_does_not_pay_for_the_old_one(plane, operator, kubelet, ns, proxied_rig):
@@ -156,14 +156,14 @@ def test_a_new_job_does_not_pay_for_the_old_one(plane, operator, kubelet, ns, pr
         "name": "left", "labels": {"paddle-res-name": "left"}, "finalizers": ["example.com/held"], "ownerReferences": [
             {"apiVersion": "/".join(GROUP), "kind": "PaddleJob", "name": "j", "uid": uid, "controller": True}]},
         "spec": {"clusterIP": "None"}})
-    wait_for(lambda: proxy.faults[0].hits >= 4, 20)         # 1 + 2 + 4 s: the next one would be 8 s away
+    wait_for(lambda: proxy.faults[0].hits >= 5)             # 1 + 2 + 4 + 8 s: the next one would be 16 s away
     proxy.faults = []
     plane.delete(ns, "j")
     wait_for(lambda: not plane.jobs(ns))
     start = time.monotonic()
     plane.create(ns, "j", ps=None, worker=1)
     plane.wait_phase(ns, "j", "Running")
-    assert time.monotonic() - start < 6.5
+    assert time.monotonic() - start < 14
     plane.core.patch_namespaced_service("left", ns, {"metadata": {"finalizers": None}})
 
 
@@ -177,13 +177,13 @@ def test_the_same_name_while_old_pods_are_dying(plane, operator, kubelet, ns):
     plane.delete(ns, "j")
     wait_for(lambda: not plane.jobs(ns))
     uid = plane.create(ns, "j", ps=1, worker=1)["metadata"]["uid"]
-    wait_for(lambda: plane.job(ns, "j").get("status"), 10)
+    wait_for(lambda: plane.job(ns, "j").get("status"))
     time.sleep(1)
     assert {n: p.metadata.uid for n, p in plane.pods(ns).items()} == old
     wait_for(lambda: all(p.metadata.deletion_timestamp for p in plane.pods(ns).values()))
     for n in old:
         plane.core.patch_namespaced_pod(n, ns, {"metadata": {"finalizers": None}})
-    plane.wait_phase(ns, "j", "Running", 40)
+    plane.wait_phase(ns, "j", "Running")
     pods = plane.pods(ns)
     assert all(p.metadata.owner_references[0].uid == uid for p in pods.values()) and not set(old.values()) & {
         p.metadata.uid for p in pods.values()}
@@ -198,11 +198,10 @@ def test_foreground_deletion(plane, operator, kubelet, ns, phase):
         kubelet.finish = lambda p: (int(phase == "Failed"), "")
     plane.create(ns, "j", ps=None, worker=2, cleanPodPolicy="Never")
     plane.wait_phase(ns, "j", phase)
-    wait_for(lambda: len([k for k in kubelet.created if k[0] == ns]) == 2)
-    created = {k: set(v) for k, v in kubelet.created.items() if k[0] == ns}
+    created = wait_for(lambda: (lambda seen: len(seen) == 2 and seen)(kubelet.seen(ns)))
     plane.custom.delete_namespaced_custom_object(*GROUP, ns, "paddlejobs", "j", propagation_policy="Foreground")
     wait_for(lambda: not plane.pods(ns) and not plane.jobs(ns), 30, "all gone")
-    assert {k: v for k, v in kubelet.created.items() if k[0] == ns} == created, "a pod was made for a dying job"
+    assert kubelet.seen(ns) == created, "a pod was made for a dying job"
 
 
 # ---- the start gate -------------------------------------------------------------------------
@@ -281,7 +280,7 @@ def test_odd_objects_hurt_nobody(plane, operator, kubelet, ns):
     plane.create(ns, "good", ps=1, worker=1)
     plane.wait_phase(ns, "good", "Running")
     for name in taken:
-        wait_for(lambda: plane.job(ns, name).get("status"), 20, name)
+        wait_for(lambda: plane.job(ns, name).get("status"), 60, name)
     for name in taken:
         status = plane.job(ns, name)["status"]
         print(f"{name}: {status.get('phase')} {status.get('reason')} {status.get('message', '')[:140]}")
@@ -299,7 +298,7 @@ def test_lists_larger_than_an_answer_may_be(plane, operator, kubelet, ns):
         assert not post(plane, ns, json.dumps(body(ns, f"big{i}", {"worker": worker(0, x="y" * 1000000)})))
     o = operator()
     plane.create(ns, "j", ps=None, worker=1)
-    plane.wait_phase(ns, "j", "Running", 40)
+    plane.wait_phase(ns, "j", "Running")
     print(f"RSS {o.rss()} KiB with 20 MB of jobs")
     assert o.rss() < 150 * 1024
 
@@ -314,7 +313,7 @@ def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxi
     create(plane, ns, body(ns, "j", {"worker": worker(100000)}))
     create(plane, ns, body(ns, "large", {"worker": worker(256, args=["x" * 1000000])}))
     for name in ("j", "large"):
-        wait_for(lambda: plane.job(ns, name).get("status", {}).get("message"), 30, name)
+        wait_for(lambda: plane.job(ns, name).get("status", {}).get("message"), 60, name)
     most = o.rss("VmHWM")
     print(f"RSS {before} KiB before, {most} KiB at most")
     assert SANITIZED or most < before + 120 * 1024
@@ -390,8 +389,7 @@ def test_lists_of_several_pages_survive_a_lost_token(plane, operator, kubelet, n
 # ---- many -----------------------------------------------------------------------------------
 
 def metric(port, name):
-    text = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5).read().decode()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if line.startswith(name) and not line.startswith("#"))
+    return sum(float(line.rsplit(" ", 1)[1]) for line in fetch(port).splitlines() if line.startswith(name) and not line.startswith("#"))
 
 
 class Everything:

@@ -14,11 +14,13 @@ import time
 import pytest
 import yaml
 
+from rig import free_port
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CRD = ROOT / "deploy/v1/crd.yaml"
 NAME = "paddlejobs.batch.paddlepaddle.org"
 EXAMPLES = sorted((ROOT / "deploy/examples").glob("*.yaml")) + [ROOT / "deploy/elastic/resnet.yaml"]
-SECONDS = 30
+SECONDS = 60
 
 
 class Cluster:
@@ -75,7 +77,7 @@ def cluster():
     kubeconfig, state = os.environ.get("CRD_TEST_KUBECONFIG"), None
     if not kubeconfig:
         state = tempfile.mkdtemp(prefix="crd", dir="/tmp")
-        subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--port", "0", state], check=True, timeout=900)
+        subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--port", str(free_port()), state], check=True, timeout=900)
         kubeconfig = f"{state}/kubeconfig"
     try:
         kubectl = bin_dir()
@@ -83,7 +85,7 @@ def cluster():
                     f"crd-{os.getpid()}")
         code, _, err = c.run("apply", "-f", str(CRD))
         assert code == 0, err
-        end = time.monotonic() + 20         # `kubectl wait` fails on a CRD that has no conditions yet
+        end = time.monotonic() + SECONDS         # `kubectl wait` fails on a CRD that has no conditions yet
         while ("Established", "True") not in [(i["type"], i["status"]) for i in c.get("crd", NAME).get("status", {}).get("conditions") or []]:
             assert time.monotonic() < end, "the CRD is not established"
         c.ok("create", "namespace", c.namespace)
@@ -277,7 +279,7 @@ def test_the_manager_of_a_job_stays_who_it_is(cluster):
     cluster.delete("theirs")
 
 
-def until(what, seconds=10):
+def until(what, seconds=SECONDS):
     """The API server takes over a changed CRD a moment later."""
     end = time.monotonic() + seconds
     while not what():
@@ -324,7 +326,7 @@ def test_status_is_written_by_its_own_door_and_comes_back_whole(cluster):
     stored = cluster.get("pdj", "status")
     assert stored["status"] == STATUS
     assert stored["spec"]["worker"]["replicas"] == 1
-    cluster.ok("wait", "--for=condition=Succeeded", "pdj/status", "--timeout=5s")
+    cluster.ok("wait", "--for=condition=Succeeded", "pdj/status", "--timeout=30s")
     row = cluster.ok("get", "pdj", "status", "-o", "wide", "--no-headers").split(None, 8)
     assert row[:3] == ["status", "Completed", "PS"]
     assert row[4:] and row[4:8] == ["2/2", "1/2", "4", "PodFailed"] and row[8].strip() == "pod x-worker-0 failed"

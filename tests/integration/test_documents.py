@@ -28,7 +28,7 @@ class Shells:
         self.list.append((p, log))
         return log
 
-    def finish(self, seconds=80):
+    def finish(self, seconds=150):
         """All end well; what they said, in their order."""
         for p, log in self.list:
             assert p.wait(seconds) == 0, self.story()
@@ -115,7 +115,7 @@ def test_the_quick_start_with_servers(shells):
 def test_the_printed_command_starts_the_other_node(shells):
     """2.3: `--nnodes=2 demo.py` on one node prints what is to be run on the other."""
     first = shells.start("paddlerun", "launch", "--nnodes=2", "--log_dir=n0", TRAIN_FLEET, POD_IP="127.0.0.2")
-    printed = wait_for(lambda: re.search(r"^-{80}\n(paddlerun launch .*)\n-{80}$", first.read_text(), re.M), 20, shells.story)[1]
+    printed = wait_for(lambda: re.search(r"^-{80}\n(paddlerun launch .*)\n-{80}$", first.read_text(), re.M), why=shells.story)[1]
     shells.start(*printed.replace("--log_dir=n0", "--log_dir=n1").split(), POD_IP="127.0.0.3")
     shells.finish()
     fitted(workerlogs(shells.home), 2)

@@ -33,7 +33,7 @@ def test_scale_within_bounds_leaves_survivors_alone(plane, operator, kubelet, ns
     scale(plane, ns, 9)
     wait_for(lambda: len(names(plane, ns)) == 4)
     plane.wait_phase(ns, "j", "Running")
-    wait_for(lambda: configmap(plane, ns, "j").data["PADDLE_TRAINERS_NUM"] == "4", 10, "the number now")
+    wait_for(lambda: configmap(plane, ns, "j").data["PADDLE_TRAINERS_NUM"] == "4", why="the number now")
     assert before.items() <= names(plane, ns).items()
     assert {np(p) for p in plane.pods(ns).values()} == {"1:4"}      # the same words in old and new pods
     told = wait_for(lambda: [m for r, m in plane.events(ns) if r == "ReplicasBounded"])
@@ -56,6 +56,6 @@ def test_scale_within_bounds_leaves_survivors_alone(plane, operator, kubelet, ns
 def test_bounds_that_contradict_each_other_are_said(plane, operator, ns):
     operator()
     job(plane, ns, 2, requests=5, limits=4)
-    wait_for(lambda: "greater than spec.worker.limits" in (plane.job(ns, "j").get("status") or {}).get("message", ""), 10,
-             lambda: plane.job(ns, "j").get("status"))
+    wait_for(lambda: "greater than spec.worker.limits" in (plane.job(ns, "j").get("status") or {}).get("message", ""),
+             why=lambda: plane.job(ns, "j").get("status"))
     assert not plane.pods(ns)

@@ -24,7 +24,7 @@ spec:
 
 
 def call(*args, stdin=""):
-    p = subprocess.run([BIN / "paddle-operator", *map(str, args)], input=stdin, capture_output=True, text=True, timeout=20)
+    p = subprocess.run([BIN / "paddle-operator", *map(str, args)], input=stdin, capture_output=True, text=True, timeout=60)
     assert p.returncode in (0, 1, 2), (p.returncode, p.stderr)
     return p.returncode, p.stdout, p.stderr
 

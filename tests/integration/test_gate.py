@@ -20,16 +20,13 @@ def gate(operator):
 
 
 def ask(port, ns, pod, uid, wait=0):
-    """(status, body, seconds); 0 for a status while nobody listens"""
+    """(status, body, seconds)"""
     start = time.monotonic()
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/gate/v1/{ns}/{pod}/{uid}?wait={wait}", timeout=wait + 10) as r:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/gate/v1/{ns}/{pod}/{uid}?wait={wait}", timeout=wait + 60) as r:
             return r.status, r.read().decode(), time.monotonic() - start
     except urllib.error.HTTPError as e:
         return e.code, e.read().decode(), time.monotonic() - start
-    except urllib.error.URLError as e:
-        assert isinstance(e.reason, ConnectionRefusedError), e
-        return 0, str(e.reason), time.monotonic() - start
 
 
 def known(plane, gate, ns, pod):
@@ -59,10 +56,9 @@ def test_waits_for_the_last_address(plane, gate, kubelet, ns):
     assert status == 202 and why.strip() and seconds > 0.9
     with concurrent.futures.ThreadPoolExecutor() as pool:
         asked = [pool.submit(ask, gate, ns, n, u, 30) for n, u in uids.items()]
-        wait_for(lambda: True)
         kubelet.hold = set()
         start = time.monotonic()
-        kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-1", ns)})
+        kubelet.look(ns)
         assert [f.result()[0] for f in asked] == [200, 200, 200]
         assert time.monotonic() - start < 15
     assert plane.core.read_namespaced_config_map("j", ns)
@@ -75,7 +71,7 @@ def test_says_no_to_others(plane, gate, kubelet, ns):
     assert ask(gate, ns, "nobody", uid)[0] == 404
     for path in ("", "/", "/a", "/a/b", "/a/b/c/d", "//b/c", "/" + "x" * 300 + "/b/c"):
         try:
-            status = urllib.request.urlopen(f"http://127.0.0.1:{gate}/gate/v1{path}", timeout=5).status
+            status = urllib.request.urlopen(f"http://127.0.0.1:{gate}/gate/v1{path}", timeout=60).status
         except urllib.error.HTTPError as e:
             status = e.code
         assert status in (400, 404), path
@@ -88,17 +84,17 @@ def test_a_standby_sends_on_at_once(plane, operator, kubelet, ns):
     for port in ports:
         pair.append(operator("--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{ports[0]}",
                              "--leader-elect", f"--leader-elect-namespace={ns}"))
-        wait_for(lambda: "msg=leading" in pair[0].text(), 20, pair[0].text)
+        wait_for(lambda: "msg=leading" in pair[0].text(), why=pair[0].text)
     kubelet.hold = {"j-worker-0"}
     plane.create(ns, "j", ps=None, worker=1)
     uid = known(plane, ports[0], ns, "j-worker-0")
-    wait_for(lambda: "does not lead" in ask(ports[1], ns, "j-worker-0", uid)[1], 20)
+    wait_for(lambda: "does not lead" in ask(ports[1], ns, "j-worker-0", uid)[1])
     status, why, seconds = ask(ports[1], ns, "j-worker-0", uid, wait=50)
     assert status == 404 and "does not lead" in why and seconds < 40
     kubelet.hold = set()
-    kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-0", ns)})
+    kubelet.look(ns)
     assert ask(ports[0], ns, "j-worker-0", uid, wait=30)[0] == 200
-    wait_for(lambda: ask(ports[1], ns, "j-worker-0", uid)[0] == 200, 20)
+    wait_for(lambda: ask(ports[1], ns, "j-worker-0", uid)[0] == 200)
 
 
 def test_the_program_asks_and_goes(plane, gate, kubelet, ns):
@@ -111,8 +107,8 @@ def test_the_program_asks_and_goes(plane, gate, kubelet, ns):
     time.sleep(0.3)
     assert p.poll() is None
     kubelet.hold = set()
-    kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-0", ns)})
-    out, _ = p.communicate(timeout=15)
+    kubelet.look(ns)
+    out, _ = p.communicate(timeout=60)
     assert p.returncode == 0, out
 
 
@@ -128,10 +124,10 @@ def test_a_client_that_leaves_costs_nothing(plane, gate, kubelet, ns):
     assert ask(gate, ns, "j-worker-0", uid)[0] == 202
 
 
-def tell(port, ns, pod, uid, ips, source):
+def tell(port, ns, pod, uid, ips, source, wait=30):
     """Asks as the gate of a pod with the address `source`, which tells `ips`."""
-    c = http.client.HTTPConnection("127.0.0.1", port, timeout=10, source_address=(source, 0))
-    c.request("GET", f"/gate/v1/{ns}/{pod}/{uid}?wait=3&ips={ips}")
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=wait + 60, source_address=(source, 0))
+    c.request("GET", f"/gate/v1/{ns}/{pod}/{uid}?wait={wait}&ips={ips}")
     r = c.getresponse()
     return r.status, r.read().decode()
 
@@ -155,10 +151,10 @@ def test_names_resolve_when_the_api_server_has_the_address(plane, gate, kubelet,
     kubelet.hold = {"j-worker-0"}
     plane.create(ns, "j", ps=None, worker=1, intranet="Service")
     uid = known(plane, gate, ns, "j-worker-0")
-    assert tell(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1") == (202, "the pods' names\n")
+    wait_for(lambda: tell(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1", 1) == (202, "the pods' names\n"))
     kubelet.hold = set()
-    kubelet.on({"type": "MODIFIED", "object": plane.core.read_namespaced_pod("j-worker-0", ns)})
-    assert ask(gate, ns, "j-worker-0", uid, 10)[0] == 200
+    kubelet.look(ns)
+    assert ask(gate, ns, "j-worker-0", uid, 30)[0] == 200
 
 
 @pytest.mark.parametrize("ips", ["127.0.1.9", "", "x", "127.0.1.1,127.0.1.2,127.0.1.3", "127.0.1.1,x",
@@ -167,7 +163,7 @@ def test_a_pod_speaks_for_its_own_address_only(plane, gate, kubelet, ns, ips):
     kubelet.hold = {"j-worker-0"}
     plane.create(ns, "j", ps=None, worker=1)
     uid = known(plane, gate, ns, "j-worker-0")
-    c = http.client.HTTPConnection("127.0.0.1", gate, timeout=10, source_address=("127.0.1.1", 0))
+    c = http.client.HTTPConnection("127.0.0.1", gate, timeout=60, source_address=("127.0.1.1", 0))
     c.request("GET", f"/gate/v1/{ns}/j-worker-0/{uid}?wait=0&ips={ips}")
     assert c.getresponse().status == 202
     assert ask(gate, ns, "j-worker-0", uid, 1)[0] == 202

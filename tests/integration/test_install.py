@@ -220,7 +220,7 @@ def test_an_install_in_one_namespace_runs_with_what_it_brings(plane, operator, k
     args = [a.replace("$(POD_NAMESPACE)", ns) for a in manager(objs)["args"] if not a.startswith("--initImage")]
     o = operator(*args, kubeconfig=account_kubeconfig(plane, ns, ACCOUNT, tmp_path / "kubeconfig"),
                  env={"POD_NAMESPACE": ns})
-    wait_for(lambda: "msg=leading" in o.text(), 20, o.text)
+    wait_for(lambda: "msg=leading" in o.text(), why=o.text)
     plane.namespace(f"{ns}-other")
     plane.create(f"{ns}-other", "j", ps=None, worker=1)
     plane.create(ns, "j")

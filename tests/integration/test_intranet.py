@@ -27,18 +27,16 @@ def test_dns_mode_needs_no_addresses(plane, operator, kubelet, ns):
     for name, p in pods.items():
         assert (p.spec.hostname, p.spec.subdomain, env(p)["POD_IP"].value) == (name, "j", f"{name}.j")
     kubelet.hold = set()
-    for p in pods.values():
-        kubelet.on({"type": "MODIFIED", "object": p})
+    kubelet.look(ns)
     plane.wait_phase(ns, "j", "Running")
     # What the cluster's DNS answers from: every pod of the job, by its hostname.
     hosts = lambda: {e.get("hostname"): e["addresses"] for s in slices(plane, ns) for e in s["endpoints"] or []}
     want = {n: [p.status.pod_ip] for n, p in plane.pods(ns).items()}
-    wait_for(lambda: hosts() == want, 20, lambda: f"{hosts()}, expected {want}")
+    wait_for(lambda: hosts() == want, why=lambda: f"{hosts()}, expected {want}")
     kubelet.finish = lambda p: (0, "")
-    for p in plane.pods(ns).values():
-        kubelet.on({"type": "MODIFIED", "object": p})
+    kubelet.look(ns)
     plane.wait_phase(ns, "j", "Completed")
-    wait_for(lambda: not plane.core.list_namespaced_service(ns).items, 20, "the Service is cleaned up, too")
+    wait_for(lambda: not plane.core.list_namespaced_service(ns).items, why="the Service is cleaned up, too")
 
 
 def slices(plane, ns):
@@ -85,7 +83,7 @@ def test_host_ports_are_kept_apart_across_restarts(plane, operator, kubelet, ns)
                 o.kill()
                 o.start()
         names += batch
-        wait_for(lambda: len(ports()) == len(names), 30, lambda: f"{sorted(ports())}")
+        wait_for(lambda: len(ports()) == len(names), why=lambda: f"{sorted(ports())}")
         now = ports()
         assert len(set(now.values())) == len(names), sorted(now.items(), key=lambda kv: kv[1])
         assert {k: now[k] for k in before} == before
@@ -131,6 +129,6 @@ def test_cluster_of_ipv6_alone(plane6, operator, intranet, server, trainer):
     if services:
         addresses = {p.status.pod_ip for p in plane6.pods(ns).values()}
         found = lambda: slices(plane6, ns)
-        wait_for(lambda: {a for s in found() for e in s["endpoints"] or [] for a in e["addresses"]} == addresses, 30,
-                 lambda: f"{found()}, expected {addresses}")
+        wait_for(lambda: {a for s in found() for e in s["endpoints"] or [] for a in e["addresses"]} == addresses,
+                 why=lambda: f"{found()}, expected {addresses}")
         assert {s["addressType"] for s in found()} == {"IPv6"}

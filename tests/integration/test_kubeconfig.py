@@ -53,7 +53,7 @@ def config(plane, path, user, cluster=None, drop=()):
 
 def works(plane, operator, ns, path, *flags, env=None):
     o = operator(f"--namespace={ns}", *flags, kubeconfig=path, env=env)
-    wait_for(lambda: "in sync" in o.text(), 20, o.text)
+    wait_for(lambda: "in sync" in o.text(), why=o.text)
     plane.create(ns, "j", ps=None, worker=1)
     plane.wait_phase(ns, "j", "Running")
     assert "level=warn" not in o.text() and "level=error" not in o.text(), o.text()
@@ -74,7 +74,7 @@ def test_token_file_is_read_again(plane, operator, kubelet, ns, account, tmp_pat
     wait_for(lambda: plane.core.create_namespaced_service_account(ns, {"metadata": {"name": "op"}}))
     file.write_text(account())
     plane.create(ns, "k", ps=None, worker=1)
-    plane.wait_phase(ns, "k", "Running", 80)
+    plane.wait_phase(ns, "k", "Running", 120)
     assert o.p.poll() is None
 
 
@@ -95,12 +95,13 @@ def test_plugin_with_expiry(plane, operator, kubelet, ns, account, tmp_path):
     (tmp_path / "token").write_text(account())
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "./plugin", "args": ["one"],
                      "env": [{"name": "EXTRA", "value": "yes"}], "interactiveMode": "Never", "provideClusterInfo": True}}
+    start = time.monotonic()
     o = works(plane, operator, ns, config(plane, tmp_path / "k", user))
     info = json.loads((tmp_path / "info").read_text().splitlines()[0])
     assert info["kind"] == "ExecCredential" and info["spec"]["cluster"]["server"] == plane.server
     assert info["spec"]["interactive"] is False
     first = len((tmp_path / "runs").read_text().split())
-    assert first <= 2, "the plugin was run for every request"
+    assert first <= 2 + (time.monotonic() - start) // 10, "the plugin was run for every request"
     n = 0
 
     def again():                                    # a request asks for a credential; one lasts 10 s at least
@@ -108,7 +109,7 @@ def test_plugin_with_expiry(plane, operator, kubelet, ns, account, tmp_path):
         n += 1
         plane.create(ns, f"k{n}", ps=None, worker=0)
         return len((tmp_path / "runs").read_text().split()) > first
-    wait_for(again, 20, "an expired credential is used", every=1)
+    wait_for(again, 60, "an expired credential is used", every=1)
     plane.create(ns, "k", ps=None, worker=1)
     plane.wait_phase(ns, "k", "Running")
     assert o.p.poll() is None and "level=error" not in o.text()
@@ -133,7 +134,7 @@ def test_plugin_with_certificates(plane, operator, kubelet, ns, tmp_path):
         n += 1
         plane.create(ns, f"k{n}", ps=None, worker=0)
         return runs() >= 3
-    wait_for(again, 40, "certificates are renewed", every=1)
+    wait_for(again, 90, "certificates are renewed", every=1)
     plane.create(ns, "k", ps=None, worker=1)
     plane.wait_phase(ns, "k", "Running")
     assert o.p.poll() is None and "level=error" not in o.text()
@@ -145,12 +146,12 @@ def test_plugin_that_fails_is_named_and_run_again(plane, operator, kubelet, ns, 
     plugin.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin), "interactiveMode": "Never"}}
     o = operator(f"--namespace={ns}", kubeconfig=config(plane, tmp_path / "k", user))
-    line = wait_for(lambda: [l for l in o.text().splitlines() if "not logged in" in l and str(plugin) in l], 10, o.text)[0]
+    line = wait_for(lambda: [l for l in o.text().splitlines() if "not logged in" in l and str(plugin) in l], why=o.text)[0]
     assert "3" in line
     (tmp_path / "token").write_text(account())
     plugin.write_text(PLUGIN.format(dir=tmp_path, seconds=600).replace('[ "$EXTRA" = yes ] && [ "$1" = one ] || exit 9\n', ""))
     plane.create(ns, "j", ps=None, worker=1)
-    plane.wait_phase(ns, "j", "Running", 40)
+    plane.wait_phase(ns, "j", "Running")
 
 
 def test_certificates_inline_and_relative(plane, operator, kubelet, ns, tmp_path):
@@ -174,7 +175,7 @@ def test_server_name_and_insecure(plane, operator, kubelet, ns, account, tmp_pat
     if not listening:
         other = {"tls-server-name": "elsewhere.example"}
     o = operator(f"--namespace={ns}", kubeconfig=config(plane, tmp_path / "k", user, other))
-    wait_for(lambda: "certificate" in o.text().lower() or "subject" in o.text().lower(), 10, o.text)
+    wait_for(lambda: "certificate" in o.text().lower() or "subject" in o.text().lower(), why=o.text)
     assert "in sync" not in o.text()
     o.kill()
     works(plane, operator, ns, config(plane, tmp_path / "n", user, {**other, "tls-server-name": "kubernetes.default.svc"})).kill()
@@ -201,7 +202,7 @@ def test_context_is_chosen(plane, operator, kubelet, ns, tmp_path):
     (tmp_path / "k").write_text(yaml.safe_dump(c))
     works(plane, operator, ns, str(tmp_path / "k"), f"--context={good}").kill()
     dead = operator(kubeconfig=str(tmp_path / "k"))
-    wait_for(lambda: "127.0.0.1:1" in dead.text().partition("\n")[2], 10)
+    wait_for(lambda: "127.0.0.1:1" in dead.text().partition("\n")[2])
     assert dead.p.poll() is None                     # an API server that is away is no reason to end
 
 
@@ -245,7 +246,7 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path, name):
     if text is not None:
         path.write_text(text)
     p = subprocess.run([BIN / "paddle-operator", f"--kubeconfig={path}", "--metrics-bind-address=0",
-                        "--health-probe-bind-address=0", "--gate-bind-address=0"], capture_output=True, text=True, timeout=10)
+                        "--health-probe-bind-address=0", "--gate-bind-address=0"], capture_output=True, text=True, timeout=60)
     lines = p.stderr.strip().splitlines()
     assert p.returncode == 1 and len(lines) == 1, (p.returncode, lines)
     for word in [str(path), *words]:
@@ -257,5 +258,5 @@ def test_kubeconfig_of_the_environment(plane, operator, kubelet, ns, tmp_path):
     env = {"KUBECONFIG": f"{tmp_path}/absent:{plane.kubeconfig}"}
     works(plane, operator, ns, "", env=env)
     p = subprocess.run([BIN / "paddle-operator"], env={"KUBECONFIG": f"{tmp_path}/absent", "HOME": str(tmp_path)},
-                       capture_output=True, text=True, timeout=10)
+                       capture_output=True, text=True, timeout=60)
     assert p.returncode == 1 and "absent" in p.stderr and len(p.stderr.strip().splitlines()) == 1

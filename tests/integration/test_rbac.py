@@ -153,7 +153,7 @@ def audited(tmp_path_factory):
     a.close()
 
 
-@pytest.mark.deadline(120)
+@pytest.mark.deadline(240)
 def test_no_right_is_missing_and_none_is_unused(audited):
     audited.install({"all": None})
     unused = [r for r in RIGHTS if r[2:] not in ASKED_BY_ADMISSION]
@@ -163,7 +163,7 @@ def test_no_right_is_missing_and_none_is_unused(audited):
         done = [r for r in audited.requests().get("all", []) if r["code"] and r["code"] != 403]
         unused[:] = [r for r in unused if not any(allows(r, q) for q in done)]
         return not unused
-    wait_for(used, 60, lambda: f"used by nothing: {', '.join(map(right_id, unused))}; take it out of crd/rbac.c, or add to "
+    wait_for(used, 180, lambda: f"used by nothing: {', '.join(map(right_id, unused))}; take it out of crd/rbac.c, or add to "
                                f"JOBS what uses it", every=0.3)
     log = audited.operators[-1].text()
     assert not [r for r in audited.requests()["all"] if r["code"] == 403]
@@ -184,7 +184,7 @@ def refused(audited):
                 found[lacking[ns]] = [r for r in requests if r["code"] == 403]
         return all(found.get(r) for r in RIGHTS)
     try:
-        wait_for(all_met, 120, every=0.5)
+        wait_for(all_met, 300, every=0.5)
     except AssertionError:
         pass                            # the tests say which
     return found

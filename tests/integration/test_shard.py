@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from install import by_name, helm, objects, program
-from rig import ROOT, wait_for
+from rig import ROOT, fetch, wait_for
 from test_install import NOT_HELMS, without_helms_labels
-from test_metrics import scrape
 
 
 def shard(ns, count):
@@ -59,11 +58,11 @@ def own(operators, names):
     """Each did something in its own namespaces and nothing in others."""
     count = len(operators)
     for i, o in enumerate(operators):
-        seen = {n for _, n in acts(o) if n in names}
-        assert seen == {n for n in names if shard(n, count) == i}, (i, count, seen)
+        seen = lambda: {n for _, n in acts(o) if n in names}      # logged when the API server's answer is there
+        wait_for(lambda: seen() == {n for n in names if shard(n, count) == i}, why=lambda: (i, count, seen()))
 
 
-@pytest.mark.deadline(150)
+@pytest.mark.deadline(300)
 def test_layouts_follow_each_other(plane, kubelet, spaces, start):
     names, _ = spaces
     two = [start(i, 2) for i in range(2)]
@@ -82,7 +81,7 @@ def test_layouts_follow_each_other(plane, kubelet, spaces, start):
     assert not any(admitted(o) for o in three)
     two[1].kill()                       # its lease has to run out
     for n in names:
-        plane.wait_phase(n, "c", "Running", 40)
+        plane.wait_phase(n, "c", "Running")
     run_jobs(plane, names, "d")
     own(three, names)
     last = max(t for o in two for t, _ in acts(o))
@@ -104,7 +103,7 @@ def test_an_operator_without_shards_is_waited_for(plane, kubelet, operator, spac
     wait_for(lambda: "waiting for an operator of another layout" in only.text())
     assert not admitted(only)
     whole.stop()
-    wait_for(lambda: admitted(only), 10)
+    wait_for(lambda: admitted(only))
     run_jobs(plane, names, "b")
 
 
@@ -120,7 +119,7 @@ def test_layouts_that_start_together_exclude_each_other(plane, kubelet, spaces, 
     first, = in_force()
     run_jobs(plane, names, "a")
     for i, o in enumerate(layouts[first]):
-        assert f'leader_election_master_status{{name="b2a304f2.paddlepaddle.org-{i}-of-{first}"}} 1' in scrape(o.metrics)
+        assert f'leader_election_master_status{{name="b2a304f2.paddlepaddle.org-{i}-of-{first}"}} 1' in fetch(o.metrics)
     assert in_force() == {first}
     own(layouts[first], names)
     for o in layouts[first]:
@@ -134,13 +133,14 @@ def test_jobs_by_label(plane, kubelet, operator, ns):
     gold, rest = operator("--selector=tier=gold", f"--namespace={ns}"), operator("--selector=tier!=gold", f"--namespace={ns}")
     plane.create(ns, "a", ps=None, worker=1)
     plane.wait_phase(ns, "a", "Running")
+    wait_for(lambda: "to=Running" in rest.text())
     assert not acts(gold) and acts(rest)
     before = len(acts(rest))
     plane.patch(ns, "a", {"metadata": {"labels": {"tier": "gold"}}})
     plane.patch(ns, "a", {"spec": {"worker": {"replicas": 2}}})
     wait_for(lambda: len(plane.pods(ns)) == 2)
     plane.wait_phase(ns, "a", "Running")
-    wait_for(lambda: 'paddlejob_actions_total{action="create pod"} 1' in scrape(gold.metrics))
+    wait_for(lambda: 'paddlejob_actions_total{action="create pod"} 1' in fetch(gold.metrics))
     assert len(acts(rest)) == before and not kubelet.twice(ns)
 
 

@@ -2,12 +2,11 @@
 import json
 import re
 import time
-import urllib.request
 
 import pytest
 import yaml
 
-from rig import GROUP, wait_for
+from rig import GROUP, fetch, wait_for
 
 SECRET, TOKEN = "hunter2-of-the-tenant", "token-of-the-operator"
 ODD = ["%s%s%n%n", "../../../../api/v1/namespaces/kube-system/secrets", "a\nlevel=error msg=forged", "\u202e\u0007\x1b[31m", "x" * 3000]
@@ -42,7 +41,7 @@ def test_a_foreign_pod_that_claims_our_job_from_another_namespace_is_left_alone(
     plane.patch(ns, "j", {"spec": {"worker": {"replicas": 1}}})
     wait_for(lambda: sorted(plane.pods(ns)) == ["j-worker-0"])
     kubelet.finish = lambda p: (0, "")
-    kubelet.again(plane.core.read_namespaced_pod("j-worker-0", ns))
+    kubelet.look(ns)
     plane.wait_phase(ns, "j", "Completed")
     time.sleep(.5)
     assert [r for _, r in proxy.log if f"/namespaces/{other}/" in r] == []
@@ -63,7 +62,7 @@ def test_odd_owners_and_statuses_are_only_text(plane, operator, kubelet, ns, pro
     plane.create(ns, "good", ps=1, worker=1)
     plane.wait_phase(ns, "good", "Running")
     for i in range(len(ODD)):
-        wait_for(lambda: plane.job(ns, f"j{i}")["status"].get("mode"), 10, f"j{i}")
+        wait_for(lambda: plane.job(ns, f"j{i}")["status"].get("mode"), why=f"j{i}")
     strange = [r for _, r in proxy.log if not PATH.fullmatch(r)]
     assert not strange, strange
     forged = [line for line in o.text().splitlines() if not line.startswith("time=") or "\x1b" in line]
@@ -90,10 +89,9 @@ def test_no_secret_in_a_log_an_event_a_status_or_a_metric(plane, operator, kubel
     plane.wait_phase(ns, "good", "Running")
     wait_for(lambda: plane.job(ns, "bad").get("status", {}).get("message"))
     kubelet.finish = lambda p: (3, "it failed")
-    kubelet.again(plane.core.read_namespaced_pod("good-worker-0", ns))
+    kubelet.look(ns)
     plane.wait_phase(ns, "good", "Failed")
-    metrics = urllib.request.urlopen(f"http://127.0.0.1:{o.metrics}/metrics", timeout=5).read().decode()
-    told = {"log": o.text(), "events": json.dumps(plane.events(ns)), "metrics": metrics,
+    told = {"log": o.text(), "events": json.dumps(plane.events(ns)), "metrics": fetch(o.metrics),
             "status": json.dumps([j.get("status") for j in plane.jobs(ns)])}
     for where, text in told.items():
         assert SECRET not in text and TOKEN not in text, where

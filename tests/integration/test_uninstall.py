@@ -12,6 +12,7 @@ from rig import ROOT, ControlPlane, Kubelet, wait_for
 from test_upgrade import restore
 
 CRD = "paddlejobs.batch.paddlepaddle.org"
+SECONDS = 90        # the namespace controller tries again when a kind goes while it looks, later each time
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +55,8 @@ def test_any_order(own, crd, operator, order):
               "crd": lambda: crd.delete_custom_resource_definition(CRD)}
     for what in order:
         delete[what]()
-    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), 30, "the CRD is still there")
-    wait_for(lambda: gone(plane.core.read_namespace, ns), 30, lambda: str(plane.core.read_namespace(ns).status))
+    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), SECONDS, "the CRD is still there")
+    wait_for(lambda: gone(plane.core.read_namespace, ns), SECONDS, lambda: str(plane.core.read_namespace(ns).status))
     assert not kubelet.twice(ns)
 
 
@@ -66,8 +67,8 @@ def test_the_operator_waits_for_a_crd_that_is_gone_and_goes_on_when_it_is_back(o
     plane.create("back", "j", ps=None, worker=1)
     plane.wait_phase("back", "j", "Running")
     crd.delete_custom_resource_definition(CRD)
-    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), 30, "the CRD is still there")
-    wait_for(lambda: "watch broke off" in o.text(), 20, o.text)
+    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), SECONDS, "the CRD is still there")
+    wait_for(lambda: "watch broke off" in o.text(), why=o.text)
     lines = o.text().count("\n")
     plane.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml")
     wait_for(plane._served, why="PaddleJobs served")
@@ -83,10 +84,10 @@ def test_once_taken_over_jobs_of_upstream_need_no_operator_to_go(own, crd, opera
     restore(plane, kubelet, "old")
     kubelet.hold = set()
     o = operator(kubeconfig=plane.kubeconfig)
-    wait_for(lambda: not any(j["metadata"].get("finalizers") for j in plane.jobs("old")), 20, o.text)
+    wait_for(lambda: not any(j["metadata"].get("finalizers") for j in plane.jobs("old")), why=o.text)
     o.kill()
     crd.delete_custom_resource_definition(CRD)
-    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), 30, "the CRD is still there")
+    wait_for(lambda: gone(crd.read_custom_resource_definition, CRD), SECONDS, "the CRD is still there")
 
 
 def test_deleting_the_operators_files_leaves_jobs_that_the_next_one_follows(own, crd, operator):
@@ -97,12 +98,11 @@ def test_deleting_the_operators_files_leaves_jobs_that_the_next_one_follows(own,
     plane.create("stays", "j", ps=None, worker=2)
     plane.wait_phase("stays", "j", "Running")
     o.stop()
-    plane.kubectl("delete", "-f", ROOT / "deploy/v1/operator.yaml", "--timeout=40s")
+    plane.kubectl("delete", "-f", ROOT / "deploy/v1/operator.yaml", "--timeout=50s")
     before = {n: p.metadata.uid for n, p in plane.pods("stays").items()}
     assert len(before) == 2 and plane.phase("stays", "j") == "Running"
     kubelet.finish = lambda pod: (0, "") if pod.metadata.namespace == "stays" else None
-    for pod in plane.pods("stays").values():
-        kubelet.again(pod)
+    kubelet.look("stays")
     operator(kubeconfig=plane.kubeconfig)
     plane.wait_phase("stays", "j", "Completed")
     assert not kubelet.twice("stays")
