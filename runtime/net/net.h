@@ -25,4 +25,3 @@ size_t rt_net_probe(
  * has it, else (the name of a Service, an address outside) all addresses of the machine. */
 CO_MUST_CHECK int rt_net_listen_address(
     const char *endpoint, char *ret_text, size_t size, struct co_err *err);
-

@@ -340,8 +340,15 @@ if os.environ["TRAINING_ROLE"] == "PSERVER":
     kept = []
     while True:
         kept.append(s.accept())
-time.sleep(1)
-all = [socket.create_connection(e.rsplit(":", 1)) for e in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")]
+
+def connect(endpoint):
+    while True:
+        try:
+            return socket.create_connection(endpoint.rsplit(":", 1))
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+
+all = [connect(e) for e in os.environ["PADDLE_PSERVERS_IP_PORT_LIST"].split(",")]
 time.sleep(int(os.environ["PADDLE_TRAINER_ID"]) * 2)
 """
 
