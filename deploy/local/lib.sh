@@ -137,10 +137,13 @@ running() {
 
 # start name command...: run in the background unless it already runs.
 start() {
-  local name=$1 pid; shift
+  local name=$1 pid fd; shift
   running "$name" && return 0
-  # The locks of the scripts must not live on in what they start.
-  setsid "$@" >>"$STATE/log/$name.log" 2>&1 </dev/null 8>&- 9>&- &
+  # No lock may live on in what outlives the script: neither its own nor one of who called it.
+  (
+    for fd in /proc/self/fd/*; do fd=${fd##*/}; ((fd <= 2)) || exec {fd}>&-; done
+    exec setsid "$@"
+  ) >>"$STATE/log/$name.log" 2>&1 </dev/null &
   pid=$!
   echo "$pid $(start_time "$pid")" >"$STATE/pid/$name"
 }
