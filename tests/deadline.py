@@ -5,10 +5,10 @@ import pytest
 
 
 class Deadline:
-    """A test fails when it takes longer than `seconds`; `@pytest.mark.deadline(n)` gives it n."""
+    """A test fails when it takes longer than `seconds`; `@pytest.mark.deadline(n)` gives it n.  Both times `slow`."""
 
-    def __init__(self, seconds):
-        self.seconds = seconds
+    def __init__(self, seconds, slow=1):
+        self.seconds, self.slow = seconds, slow
 
     def pytest_configure(self, config):
         config.addinivalue_line("markers", "deadline(seconds): the test fails when it takes longer")
@@ -16,7 +16,7 @@ class Deadline:
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item):
         mark = item.get_closest_marker("deadline")
-        seconds = mark.args[0] if mark else self.seconds
+        seconds = (mark.args[0] if mark else self.seconds) * self.slow
 
         def over(*_):
             raise AssertionError(f"the test took longer than {seconds} s")

@@ -25,6 +25,8 @@ BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 # Beside a demo or another cluster: names and networks of its own.
 NETWORKS = {"LOCAL_CLUSTER_BRIDGE": "pje2e", "LOCAL_CLUSTER_NODE_NET": "10.252.0",
             "LOCAL_CLUSTER_POD_NET": "10.246", "LOCAL_CLUSTER_SERVICE_CIDR": "10.98.0.0/16"}
+# Seconds in these tests are those of a quiet machine; on any other the same may take so many times as long.
+SLOW = 3
 SHELL = "paddlejob-e2e/shell:dev"
 GROUP, VERSION, PLURAL = "batch.paddlepaddle.org", "v1", "paddlejobs"
 SYSTEM, DEPLOYMENT = "paddle-system", "paddle-controller-manager"
@@ -49,23 +51,26 @@ def say(line):
 
 
 def sh(*cmd, seconds=60, stdin=None, check=True):
-    """Output of a command; its last lines in the error if it fails."""
-    r = subprocess.run([str(c) for c in cmd], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                       text=True, errors="replace", timeout=seconds, env={**os.environ, **NETWORKS})
+    """Output of a command; an AssertionError with its last lines if it fails or does not end."""
+    try:
+        r = subprocess.run([str(c) for c in cmd], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                           text=True, errors="replace", timeout=SLOW * seconds, env={**os.environ, **NETWORKS})
+    except subprocess.TimeoutExpired as e:
+        raise AssertionError(f"{e}\n{(e.stdout or b'')[-3000:]}") from None
     if check and r.returncode:
         raise AssertionError(f"{' '.join(map(str, cmd))}: exit {r.returncode}\n" + r.stdout[-3000:])
     return r.stdout
 
 
 def wait(what, seconds, ask, show=None):
-    """What ask() returns as soon as it is true; an AssertionError after so many seconds."""
-    end = time.monotonic() + seconds
+    """What ask() returns as soon as it is true; an AssertionError after so many seconds of a quiet machine."""
+    end = time.monotonic() + SLOW * seconds
     while True:
         got = ask()
         if got:
             return got
         if time.monotonic() > end:
-            raise AssertionError(f"not after {seconds} s: {what}" + (f"\n{show()}" if show else f"; last: {got!r}"))
+            raise AssertionError(f"not after {SLOW * seconds} s: {what}" + (f"\n{show()}" if show else f"; last: {got!r}"))
         time.sleep(0.1)
 
 
@@ -80,7 +85,7 @@ class Cluster:
         start = time.monotonic()
         say("  local cluster: programs (the first time takes minutes)")
         with live():
-            subprocess.run([LOCAL / "build"], check=True, timeout=1200, stdin=subprocess.DEVNULL)
+            subprocess.run([LOCAL / "build"], check=True, timeout=SLOW * 400, stdin=subprocess.DEVNULL)
         self.up_command = [LOCAL / "up", "--max-pods", "250", "--restart-backoff", "1",
                            "--apiserver-arg", f"--audit-policy-file={policy}",
                            "--apiserver-arg", f"--audit-log-path={STATE}.audit", STATE]
@@ -136,17 +141,21 @@ class Cluster:
         return sh("ctr", "-a", STATE / "node0/containerd.sock", "-n", "k8s.io", *args)
 
     def kill(self, pod, container=None, signal="KILL"):
-        """Signals process 1 of a container (the first where no name is given)."""
+        """Signals process 1 of a container (the first where no name is given); returns its id."""
         s = next(s for s in pod.status.container_statuses if container in (None, s.name))
         self.ctr("tasks", "kill", "--signal", signal, s.container_id.split("//")[1])
+        return s.container_id
 
     def pid(self, pod):
         ident = pod.status.container_statuses[0].container_id.split("//")[1]
         return int(re.search(rf"^{ident}\s+(\d+)", self.ctr("tasks", "ls"), re.M).group(1))
 
+    def operator_pods(self):
+        return self.core.list_namespaced_pod(SYSTEM, label_selector="control-plane=controller-manager").items
+
     def operator_pod(self):
         """The operator's pod that runs, or None."""
-        for p in self.core.list_namespaced_pod(SYSTEM, label_selector="control-plane=controller-manager").items:
+        for p in self.operator_pods():
             s = (p.status.container_statuses or [None])[0]
             if not p.metadata.deletion_timestamp and s and s.state.running:
                 return p
@@ -202,6 +211,9 @@ class Space:
     def create(self, job):
         return self.c.objects.create_namespaced_custom_object(GROUP, VERSION, self.name, PLURAL, job)
 
+    def status(self, name):
+        return (self.job(name) or {}).get("status") or {}
+
     def job(self, name):
         return self.quiet(lambda: self.c.objects.get_namespaced_custom_object(GROUP, VERSION, self.name, PLURAL, name))
 
@@ -212,13 +224,10 @@ class Space:
         self.c.objects.delete_namespaced_custom_object(GROUP, VERSION, self.name, PLURAL, name)
 
     def phase(self, name):
-        return ((self.job(name) or {}).get("status") or {}).get("phase", "")
+        return self.status(name).get("phase", "")
 
     def condition(self, name, kind):
-        for c in ((self.job(name) or {}).get("status") or {}).get("conditions", []):
-            if c["type"] == kind:
-                return c
-        return None
+        return next((c for c in self.status(name).get("conditions", []) if c["type"] == kind), None)
 
     def pods(self, job=""):
         return [p for p in self.c.core.list_namespaced_pod(self.name).items
@@ -247,6 +256,12 @@ class Space:
             return p if p and p.status.phase == "Running" and not p.metadata.deletion_timestamp else None
         return wait(f"pod {pod} Running", seconds, ask, lambda: self.show(pod.rsplit("-", 2)[0]))
 
+    def wait_said(self, pod, pattern, seconds=60):
+        """Until a line of the pod's log, which begins after the pod runs, is like this; the match."""
+        def log():
+            return self.quiet(lambda: self.c.core.read_namespaced_pod_log(pod, self.name)) or ""
+        return wait(f"pod {pod} says {pattern!r}", seconds, lambda: re.search(pattern, log(), re.M), log)
+
     def wait_gone(self, job, seconds=60):
         """Until nothing of the job is left."""
         def left():
@@ -273,7 +288,8 @@ def uptime():
 
 
 class Follower(threading.Thread):
-    """Remembers every pod that ever was in a namespace: {name: [uid, ...]}, and when it got its address."""
+    """Remembers every pod that ever was in a namespace: {name: [uid, ...]}, and when it got its address.
+    What it has is complete after stop()."""
 
     def __init__(self, space):
         super().__init__(daemon=True)
@@ -281,27 +297,31 @@ class Follower(threading.Thread):
         self.uids, self.pods, self.address_at = {}, {}, {}
         self.start()
 
+    def note(self, p):
+        seen = self.uids.setdefault(p.metadata.name, [])
+        if p.metadata.uid not in seen:
+            seen.append(p.metadata.uid)
+        self.pods[p.metadata.uid] = p
+        if p.status.pod_ip:
+            self.address_at.setdefault(p.metadata.name, uptime())
+
     def run(self):
-        api = client.CoreV1Api()
+        api, version = client.CoreV1Api(), None
         while not self.ended:
             try:
-                for e in watch.Watch().stream(api.list_namespaced_pod, self.space.name, timeout_seconds=5):
-                    p = e["object"]
-                    seen = self.uids.setdefault(p.metadata.name, [])
-                    if p.metadata.uid not in seen:
-                        seen.append(p.metadata.uid)
-                    self.pods[p.metadata.uid] = p
-                    if p.status.pod_ip:
-                        self.address_at.setdefault(p.metadata.name, uptime())
-                    if self.ended:
-                        return
-            except Exception:           # the API server may be away: look again
-                if not self.ended:
-                    time.sleep(0.1)
+                for e in watch.Watch().stream(api.list_namespaced_pod, self.space.name, timeout_seconds=2,
+                                              resource_version=version):
+                    self.note(e["object"])
+                    version = e["object"].metadata.resource_version
+            except Exception:           # the API server may be away: look again, from what there is now
+                version = None
+                time.sleep(0.1)
 
     def stop(self):
         self.ended = True
-        self.join(10)
+        self.join()
+        for p in self.space.pods():     # made since the last look
+            self.note(p)
 
 
 def role(script, replicas=1, **pod):

@@ -17,13 +17,13 @@ import pytest
 sys.path[:0] = [str(p) for p in pathlib.Path(__file__).parents[:2]]
 
 import cluster as cluster_module  # noqa: E402
-from cluster import Cluster, Space, say  # noqa: E402
+from cluster import SLOW, Cluster, Space, say  # noqa: E402
 
 from deadline import Deadline  # noqa: E402
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(Deadline(120))
+    config.pluginmanager.register(Deadline(120, SLOW))
     # Figures and progress are for the reader, whether or not the test passes.
     cluster_module.live = config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled
 

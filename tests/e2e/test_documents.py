@@ -13,7 +13,7 @@ import sys
 import pytest
 import yaml
 
-from cluster import BUILD, CACHE, LOCAL, ROOT, STATE, Space, sh, wait
+from cluster import BUILD, CACHE, LOCAL, ROOT, SLOW, STATE, Space, sh, wait
 from test_plain import completed
 
 HOSTS = ROOT / "deploy/hosts"
@@ -94,7 +94,7 @@ class Shells:
 
     def finish(self, seconds=100):
         for p, _ in self.list:
-            assert p.wait(seconds) == 0, self.story()
+            assert p.wait(SLOW * seconds) == 0, self.story()
         self.hosts.nothing_left()
         return [out.read_text() for _, out in self.list]
 
@@ -262,13 +262,14 @@ def test_an_elastic_job_by_an_etcd(hosts, shells):
     hosts.kubectl("cp", next(CACHE.glob("etcd-*/etcd")), "host-2:/tmp/etcd")
     hosts.on(2, f"rm -rf /tmp/e; (setsid /tmp/etcd --data-dir=/tmp/e --listen-client-urls=http://0.0.0.0:2379 --advertise-client-urls=http://{hosts.ip[2]}:2379 "
                 ">/tmp/etcd.log 2>&1 </dev/null &)")
+    wait("etcd serves", 30, lambda: "ready to serve client requests" in hosts.on(2, "cat /tmp/etcd.log"), lambda: hosts.on(2, "cat /tmp/etcd.log"))
     words = (f"cat >node.sh <<'E'\n{ELASTIC}E\nchmod +x node.sh; paddlerun launch --log_dir= --master etcd://{hosts.ip[2]}:2379 --job_id demo --nnodes 1:2 "
              "--elastic_level 1 --elastic_timeout 1 ./node.sh")
     first = shells.start(0, words)
     wait("the first node trains alone", 60, lambda: re.search("^alone$", first.read_text(), re.M), shells.story)
     shells.start(1, words)
     for p, _ in shells.list:
-        assert p.wait(100) == 0, shells.story()
+        assert p.wait(SLOW * 100) == 0, shells.story()
     hosts.on(2, "pid=$(cat /proc/[0-9]*/stat | sed -n 's/^\\([0-9]*\\) (etcd).*/\\1/p'); kill -9 $pid; rm -rf /tmp/e /tmp/etcd")
     fitted("\n".join(shells.finish()), 2)
 

@@ -28,7 +28,8 @@ def test_every_example_is_known():
 def test_example_completes(space, file):
     job = create(space, file)
     k = space.c.kubectl
-    k("-n", space.name, "wait", "--for=condition=Succeeded", f"pdj/{job}", "--timeout=110s", seconds=115)
+    space.wait_completed(job, 110)
+    k("-n", space.name, "wait", "--for=condition=Succeeded", f"pdj/{job}")
     row = k("-n", space.name, "get", "pdj", "--no-headers").split()
     assert row[:2] == [job, "Completed"], row
     wide = k("-n", space.name, "get", "pdj", "-o", "wide")

@@ -1,5 +1,6 @@
 """What the operator costs and how fast a job starts.  Printed always; asserted where promised."""
 import collections
+import re
 import time
 
 import pytest
@@ -7,6 +8,10 @@ import pytest
 from cluster import SERVE, SERVE_BRIEFLY, SYSTEM, Follower, make, role, say, uptime, wait
 
 WORK = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+
+
+def gate_of(space, pod):
+    return space.c.core.read_namespaced_pod_log(pod, space.name, container="coord-paddle")
 
 
 @pytest.mark.parametrize("intranet", ["PodIP", "Service"])
@@ -20,15 +25,14 @@ def test_start_of_two_and_two(space, intranet):
     wait("4 containers started", 40, lambda: len([
         p for p in space.pods(job) if p.status.phase == "Running"]) == 4, lambda: space.show(job))
     space.wait_phase(job, "Running", 20)
-    started = [float(space.c.core.read_namespaced_pod_log(n, space.name).split()[0]) for n in follower.uids]
     follower.stop()
+    started = [float(space.wait_said(n, r"^(\S+) \S+$")[1]) for n in follower.uids]
     last = max(follower.address_at.values())
     say(f"\n  {intranet}: created -> last address {last - begin:.2f} s -> all started "
         f"{max(started) - begin:.2f} s (after the last address {max(started) - last:.2f} s)")
-    if intranet == "PodIP":
-        # 0.1 s where the machine is quiet, as the gate tells the address before kubelet does; another of kubelet's looks,
-        # once a second, where it is not.  Without the gate, 10 to 15 s.
-        assert max(started) - last <= 5
+    # How long it took is the benchmarks' to judge; that the operator said go, and nobody waited for kubelet's hold, is ours.
+    for n in follower.uids:
+        assert re.search("^paddle-gate: go, after", gate_of(space, n), re.M), gate_of(space, n)
 
 
 def test_requests_of_one_job_and_silence_afterwards(space):
@@ -46,12 +50,21 @@ def test_requests_of_one_job_and_silence_afterwards(space):
     say("\n  requests of a job 2+2: " + ", ".join(f"{n} {v} {r}" for (v, r), n in sorted(rows.items())) +
         f"; in all {sum(rows.values())}")
     assert rows[("create", "pods")] == 4, rows
-    # Quiet: nothing but watches and the lease.  Ten seconds are long enough for any loop to show.
-    until = time.monotonic() + 10
-    wait("ten seconds to pass", 12, lambda: time.monotonic() > until)
-    rest = [r for r in c.requests(end)[0] if r[1] != "leases" and r[0] != "watch" and
-            r[3] in ("", SYSTEM, space.name)]       # namespaces of other tests are still being deleted
-    assert rest == [], rest
+    # Then quiet: nothing but watches and the lease.  Ten seconds are long enough for any loop to show; they begin when the
+    # last of what the end of the job brings has been done, which a loaded machine does late.
+    since, rest = time.monotonic(), []
+
+    def quiet():
+        nonlocal since, end
+        rows, end = c.requests(end)
+        some = [r for r in rows if r[1] != "leases" and r[0] != "watch" and
+                r[3] in ("", SYSTEM, space.name)]   # namespaces of other tests are still being deleted
+        if some:
+            since = time.monotonic()
+            rest.extend(some)
+        return time.monotonic() - since >= 10
+
+    wait("ten seconds without a request", 30, quiet, lambda: str(rest))
 
 
 def test_memory_of_the_operator(space):
@@ -59,10 +72,13 @@ def test_memory_of_the_operator(space):
     for i in range(10):
         space.create(make(f"rss-{i}", worker=role("sleep 1", 2)))
     peak = idle
-    deadline = time.monotonic() + 60
-    while {(j.get("status") or {}).get("phase") for j in space.jobs()} != {"Completed"}:
+
+    def completed():
+        nonlocal peak
         peak = max(peak, space.c.operator_rss())
-        assert time.monotonic() < deadline, space.show("rss-0")
+        return {(j.get("status") or {}).get("phase") for j in space.jobs()} == {"Completed"}
+
+    wait("10 jobs Completed", 60, completed, lambda: space.show("rss-0"))
     say(f"\n  operator RSS: {idle / 1024:.1f} MiB after the tests so far, during 10 jobs {peak / 1024:.1f} MiB")
     # Far below the limit of deploy/v1/operator.yaml.
     assert peak < 100 * 1024

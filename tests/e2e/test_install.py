@@ -4,7 +4,7 @@ import json
 import pytest
 import yaml
 
-from cluster import CACHE, DEPLOYMENT, ROOT, SERVE, STATE, SYSTEM, make, role, sh, wait
+from cluster import CACHE, DEPLOYMENT, ROOT, SERVE, SLOW, STATE, SYSTEM, make, role, sh, wait
 
 SHORT = "sleep 1; echo done"
 
@@ -14,7 +14,8 @@ def uids(space, job):
 
 
 def helm(*args):
-    return sh(next(CACHE.glob("helm-*/helm")), "--kubeconfig", STATE / "kubeconfig", *args, seconds=100)
+    return sh(next(CACHE.glob("helm-*/helm")), "--kubeconfig", STATE / "kubeconfig", *args, "--wait",
+              f"--timeout={60 * SLOW}s", seconds=70)
 
 
 @pytest.mark.deadline(240)
@@ -25,12 +26,13 @@ def test_helm_takes_over_what_kubectl_applied_and_goes_without_a_trace(space):
     before = uids(space, "long")
     try:
         helm("install", "paddle-operator", ROOT / "deploy/charts/paddle-operator", "-n", SYSTEM, "--take-ownership",
-             "--skip-crds", "--set", "replicas=2", "--wait", "--timeout", "60s")
-        assert json.loads(k("-n", SYSTEM, "get", "deployment", DEPLOYMENT, "-o", "json"))["status"]["readyReplicas"] == 2
+             "--skip-crds", "--set", "replicas=2")
+        wait("two operators ready", 60, lambda: json.loads(k("-n", SYSTEM, "get", "deployment", DEPLOYMENT, "-o", "json"))
+             ["status"].get("readyReplicas") == 2)
         space.create(make("short", worker=role(SHORT, 2)))
         space.wait_completed("short", 60)
-        helm("upgrade", "paddle-operator", ROOT / "deploy/charts/paddle-operator", "-n", SYSTEM, "--wait", "--timeout", "60s")
-        helm("uninstall", "paddle-operator", "-n", SYSTEM, "--wait", "--timeout", "60s")
+        helm("upgrade", "paddle-operator", ROOT / "deploy/charts/paddle-operator", "-n", SYSTEM)
+        helm("uninstall", "paddle-operator", "-n", SYSTEM)
         assert DEPLOYMENT not in k("-n", SYSTEM, "get", "deployments")
         assert space.phase("long") == "Running" and uids(space, "long") == before
     finally:
@@ -52,9 +54,9 @@ def test_an_operator_of_one_namespace_goes_with_it(space):
         "resources": ["../../deploy/kustomize/namespaced"]}))
     k("-n", SYSTEM, "scale", "deployment", DEPLOYMENT, "--replicas=0")
     try:
-        wait("no operator", 30, lambda: not c.operator_pod())
+        wait("no operator", 60, lambda: not c.operator_pods())
         k("apply", "-k", overlay)
-        k("-n", space.name, "rollout", "status", f"deployment/{DEPLOYMENT}", "--timeout=60s", seconds=70)
+        k("-n", space.name, "rollout", "status", f"deployment/{DEPLOYMENT}", f"--timeout={60 * SLOW}s", seconds=70)
         space.create(make("short", worker=role(SHORT, 2)))
         space.wait_completed("short", 60)
         space.create(make("long", worker=role(SERVE, 1)))

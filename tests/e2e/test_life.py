@@ -1,7 +1,7 @@
 """What happens to a job when something happens to it."""
 import pytest
 
-from cluster import SERVE, SERVE_BRIEFLY, Follower, make, role, wait
+from cluster import SERVE, SERVE_BRIEFLY, SLOW, Follower, make, role, wait
 
 # Works until somebody ends it: wait_running() is reached for certain.
 WORK = "trap 'exit 0' TERM; echo working; while :; do sleep 0.1; done"
@@ -20,8 +20,8 @@ def test_killed_worker_fails_the_job_and_is_named(space):
     for word in ("killed-worker-1", "paddle", "137"):
         assert word in c["message"], c
     assert (space.job("killed")["status"].get("worker") or {}).get("failed") == 1
-    assert any(e.type == "Warning" and "killed-worker-1" in e.message for e in space.events("killed")), \
-        space.events("killed")
+    wait("an event that names it", 30, lambda: any(
+        e.type == "Warning" and "killed-worker-1" in e.message for e in space.events("killed")), lambda: space.show("killed"))
     # Terminal: nothing is made again, the others are kept as the policy says.
     assert space.pod("killed-worker-1").status.phase == "Failed"
 
@@ -38,9 +38,10 @@ def test_killed_worker_restarts_the_group_and_the_job_completes(space):
         victim = space.wait_running("group-worker-1")
         space.wait_running("group-worker-0")
         space.c.kill(victim)
-        space.wait_phase("group", "Restarting", 20)
+        wait("a restart", 20, lambda: space.condition("group", "Restarting"), lambda: space.show("group"))
         # The group starts again 10 s after the failure, servers included.
         space.wait_completed("group", 90)
+        follower.stop()
         status = space.job("group")["status"]
         assert status["restarts"] == 1 and status["attempt"] == 1
         for word in ("restart 1 of 1", "group-worker-1", "137"):
@@ -64,6 +65,7 @@ def test_containers_that_their_template_restarts_in_place_are_no_failure(space):
         space.wait_phase("inplace", "Completed", 60, never=("Failed", "Restarting"))
         status = space.job("inplace")["status"]
         assert (status["restarts"], status["containerRestarts"], status.get("attempt", 0)) == (0, 2, 0), status
+        follower.stop()
         assert {n: len(u) for n, u in follower.uids.items()} == {f"inplace-{n}": 1 for n in ("ps-0", "worker-0", "worker-1")}
     finally:
         follower.stop()
@@ -81,16 +83,19 @@ def test_first_cause_is_the_last_line_of_the_termination_message(space):
 def test_deleted_pod_comes_back_and_the_job_goes_on(space):
     follower = Follower(space)
     try:
-        space.create(make("again", worker=role("sleep 8; echo done", 2), ps=role(SERVE_BRIEFLY, 1),
-                          cleanPodPolicy="Never"))
+        space.create(make("again", worker=role(WORK, 2), ps=role(SERVE_BRIEFLY, 1), cleanPodPolicy="Never"))
         old = space.wait_running("again-worker-1")
         space.c.core.delete_namespaced_pod("again-worker-1", space.name, grace_period_seconds=0)
         new = wait("another again-worker-1 that runs", 40, lambda: next((
             p for p in space.pods("again-worker")
             if p.metadata.name == "again-worker-1" and p.metadata.uid != old.metadata.uid
-            and p.status.phase in ("Running", "Succeeded")), None), lambda: space.show("again"))
+            and p.status.phase == "Running"), None), lambda: space.show("again"))
         assert new.status.pod_ip
+        for i in (0, 1):
+            space.wait_said(f"again-worker-{i}", "^working$")       # from here on it heeds the signal
+            space.c.kill(space.wait_running(f"again-worker-{i}"), signal="TERM")
         space.wait_completed("again", 60)
+        follower.stop()
         assert len(follower.uids["again-worker-1"]) == 2
     finally:
         follower.stop()
@@ -115,6 +120,7 @@ def test_deleted_job_leaves_nothing(space, phase):
         space.wait_phase(name, phase, 40)
         space.delete_job(name)
         space.wait_gone(name, 40)
+        follower.stop()
         # Nothing was made for it while it went.
         assert {n: len(u) for n, u in follower.uids.items() if len(u) != 1} == {}, follower.uids
     finally:
@@ -143,7 +149,7 @@ def test_quota_that_rejects_a_pod_is_shown_and_outlived(space):
         lambda: space.show("quota"))
     wait("a condition with them", 20, lambda: any(
         "exceeded quota" in c.get("message", "")
-        for c in space.job("quota").get("status", {}).get("conditions", [])), lambda: space.show("quota"))
+        for c in space.status("quota").get("conditions", [])), lambda: space.show("quota"))
     assert "exceeded quota" in space.c.kubectl("-n", space.name, "describe", "pdj", "quota")
     space.c.core.patch_namespaced_resource_quota("q", space.name, {"spec": {"hard": {"pods": "5"}}})
     space.wait_completed("quota", 80)
@@ -160,13 +166,12 @@ BAD = {
 @pytest.mark.parametrize("what", BAD)
 def test_bad_template_is_shown_and_harms_nobody(space, what):
     worker, word = BAD[what]
-    before = space.c.operator_pod().status.container_statuses[0].restart_count
+    before = wait("the operator ready", 60, space.c.operator_ready).status.container_statuses[0].restart_count
     space.create(make("bad", worker=worker))
     wait("an event that says what is wrong", 20, lambda: any(
         e.type == "Warning" and word in e.message for e in space.events("bad")), lambda: space.show("bad"))
     wait("a condition that says so", 20, lambda: any(
-        word in c.get("message", "") for c in space.job("bad").get("status", {}).get("conditions", [])),
-        lambda: space.show("bad"))
+        word in c.get("message", "") for c in space.status("bad").get("conditions", [])), lambda: space.show("bad"))
     space.create(make("good", worker=role(SHORT)))
     space.wait_completed("good", 40)
     assert space.c.operator_pod().status.container_statuses[0].restart_count == before
@@ -216,7 +221,7 @@ def test_servers_that_never_end_are_ended_when_all_workers_are_done(space):
 def test_kubectl_wait_for_succeeded_and_the_columns(space):
     k = space.c.kubectl
     space.create(make("columns", worker=role(SHORT, 2), ps=role(SERVE_BRIEFLY), cleanPodPolicy="Never"))
-    k("-n", space.name, "wait", "--for=condition=Succeeded", "pdj/columns", "--timeout=60s", seconds=70)
+    k("-n", space.name, "wait", "--for=condition=Succeeded", "pdj/columns", f"--timeout={60 * SLOW}s", seconds=70)
     header, row = k("-n", space.name, "get", "pdj").splitlines()
     assert header.split() == ["NAME", "STATUS", "MODE", "AGE"]
     assert row.split()[:3] == ["columns", "Completed", "PS"]

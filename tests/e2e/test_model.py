@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from cluster import BUILD, make
+from cluster import BUILD, SLOW, make
 
 
 def auc(labels, scores):
@@ -32,7 +32,7 @@ def test_real_input_trained_in_pods_predicts_outside(space, tmp_path):
     disk.chmod(0o777)
     program = BUILD / "bin/wide_and_deep"
     subprocess.run([program, "--generate", disk / "data", "--lines", "30000", "--test-lines", "4000", "--seed", "11"],
-                   check=True, capture_output=True, timeout=60)
+                   check=True, capture_output=True, timeout=SLOW * 60)
     container = {"name": "paddle", "image": "paddlejob/runtime:dev", "imagePullPolicy": "IfNotPresent",
                  "command": ["paddlerun", "exec", "--", "wide_and_deep"],
                  "args": ["--train", "/disk/data/train", "--test", "/disk/data/test", "--save", "/disk/model"],
@@ -44,7 +44,7 @@ def test_real_input_trained_in_pods_predicts_outside(space, tmp_path):
     assert (disk / "model/MANIFEST").exists()
     test = sorted((disk / "data/test").iterdir())
     out = subprocess.run([program, "--predict", "--load", disk / "model", "--test", disk / "data/test", "--log-level", "error"],
-                         check=True, capture_output=True, text=True, timeout=60).stdout
+                         check=True, capture_output=True, text=True, timeout=SLOW * 60).stdout
     scores = [float(x) for x in re.findall(r"^([0-9.e+-]+)$", out, re.M)]
     labels = [int(line[0]) for f in test for line in f.read_text().splitlines()]
     assert len(scores) == len(labels) == 4000

@@ -4,7 +4,7 @@ import json
 import pytest
 from kubernetes import client
 
-from cluster import DEPLOYMENT, SERVE_BRIEFLY, SHELL, SYSTEM, make, role, say, uptime, wait
+from cluster import DEPLOYMENT, SERVE_BRIEFLY, SHELL, SLOW, SYSTEM, make, role, say, uptime, wait
 
 SHORT = "sleep 1; echo done"
 
@@ -66,10 +66,9 @@ def args_of_operator(cluster, change):
     def put(args):
         k("-n", SYSTEM, "patch", "deployment", DEPLOYMENT, "--type=json", "-p",
           json.dumps([{"op": "replace", "path": path, "value": args}]))
-        k("-n", SYSTEM, "rollout", "status", f"deployment/{DEPLOYMENT}", "--timeout=60s", seconds=70)
+        k("-n", SYSTEM, "rollout", "status", f"deployment/{DEPLOYMENT}", f"--timeout={60 * SLOW}s", seconds=70)
         # The one before acts until it is gone.
-        wait("one operator", 30, lambda: len(cluster.core.list_namespaced_pod(
-            SYSTEM, label_selector="control-plane=controller-manager").items) == 1)
+        wait("one operator", 30, lambda: len(cluster.operator_pods()) == 1)
 
     put(change(before))
     return lambda: put(before)
