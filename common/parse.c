@@ -140,18 +140,34 @@ static bool has_shape(const char *s, const char *pattern) {
     return true;
 }
 
+static int decimal(const char *s, size_t n) {
+    int v = 0;
+    for (size_t i = 0; i < n; i++) {
+        v = v * 10 + (s[i] - '0');
+    }
+    return v;
+}
+
 int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *err) {
+    static const char shape[] = "0000-00-00T00:00:00";
     struct tm tm = {0};
     const char *p = NULL;
-    if (has_shape(s, "0000-00-00T00:00:00")) {
-        p = strptime(s, "%Y-%m-%dT%H:%M:%S", &tm);
+    if (has_shape(s, shape)) {
+        tm = (struct tm){.tm_year = decimal(s, 4) - 1900,
+            .tm_mon = decimal(s + 5, 2) - 1,
+            .tm_mday = decimal(s + 8, 2),
+            .tm_hour = decimal(s + 11, 2),
+            .tm_min = decimal(s + 14, 2),
+            .tm_sec = decimal(s + 17, 2)};
+        bool clock = tm.tm_hour < 24 && tm.tm_min < 60 && tm.tm_sec <= 60; /* a leap second */
+        p = clock ? s + sizeof(shape) - 1 : NULL;
     }
     if (p && *p == '.' && isdigit((unsigned char)p[1])) {
         p += 1 + strspn(p + 1, "0123456789");
     }
-    int day = tm.tm_mday;
+    int day = tm.tm_mday, month = tm.tm_mon;
     time_t t = timegm(&tm); /* makes 1 March of 30 February */
-    if (!p || strcmp(p, "Z") != 0 || tm.tm_mday != day) {
+    if (!p || strcmp(p, "Z") != 0 || tm.tm_mday != day || tm.tm_mon != month) {
         return co_err_set(err, CO_INVALID,
             "%s: " QUOTED " is no time in UTC such as 2021-02-08T07:43:24Z", what, s);
     }
@@ -159,6 +175,13 @@ int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *
     return 0;
 }
 
+static void put_decimal(char *at, size_t n, int v) {
+    for (; n > 0; v /= 10) {
+        at[--n] = (char)('0' + v % 10);
+    }
+}
+
+/* Not by printf: each pod's event has some. */
 void co_time_format(int64_t seconds, char ret_text[32]) {
     time_t t = (time_t)seconds;
     struct tm tm;
@@ -166,7 +189,12 @@ void co_time_format(int64_t seconds, char ret_text[32]) {
         t = 0; /* no time that RFC 3339 could write */
         (void)gmtime_r(&t, &tm);
     }
-    (void)snprintf(ret_text, 32, "%04u-%02u-%02uT%02u:%02u:%02uZ", (unsigned)(tm.tm_year + 1900),
-        (unsigned)tm.tm_mon + 1u, (unsigned)tm.tm_mday, (unsigned)tm.tm_hour, (unsigned)tm.tm_min,
-        (unsigned)tm.tm_sec);
+    static const char form[] = "0000-00-00T00:00:00Z";
+    memcpy(ret_text, form, sizeof(form));
+    put_decimal(ret_text, 4, tm.tm_year + 1900);
+    put_decimal(ret_text + 5, 2, tm.tm_mon + 1);
+    put_decimal(ret_text + 8, 2, tm.tm_mday);
+    put_decimal(ret_text + 11, 2, tm.tm_hour);
+    put_decimal(ret_text + 14, 2, tm.tm_min);
+    put_decimal(ret_text + 17, 2, tm.tm_sec);
 }

@@ -100,7 +100,7 @@ int co_proto_bytes(const char *data, size_t len, uint32_t number, const char **r
 
 /* No field takes more of it than so many times its bytes: a byte that is no character becomes three
  * and a NUL, a time of four bytes twenty and a NUL. */
-enum { ROOM_A_BYTE = 8, LEN_MAX = UINT32_MAX / 16 };
+enum { ROOM_A_BYTE = 8, BYTES_A_NODE = 20, LEN_MAX = UINT32_MAX / 16 };
 
 struct out {
     struct co_jdoc *doc;
@@ -277,7 +277,8 @@ int co_proto_read(const struct co_proto_message *message, const char *data, size
     if (len > LEN_MAX) {
         return co_err_set(err, CO_NORESOURCE, "protobuf: a message of %zu bytes", len);
     }
-    struct co_jdoc doc = {.text = co_xmalloc(len * ROOM_A_BYTE + 1)};
+    struct co_jdoc doc = {.text = co_xmalloc(len * ROOM_A_BYTE + 1), .cap = 1 + len / BYTES_A_NODE};
+    doc.node = co_xrealloc(NULL, doc.cap, sizeof(*doc.node));
     struct out o = {.doc = &doc, .room = doc.text};
     int r = add_message(&o, message, data, len, err);
     if (r) {

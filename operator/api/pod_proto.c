@@ -15,7 +15,8 @@ CO_PROTO_TABLE(
     spec, {10, "nodeName", CO_PROTO_STRING}, {20, "initContainers", CO_PROTO_MESSAGES, &container});
 
 CO_PROTO_TABLE(waiting, {1, "reason", CO_PROTO_STRING}, {2, "message", CO_PROTO_STRING});
-CO_PROTO_TABLE(running, {1, "startedAt", CO_PROTO_TIME});
+/* That it is there says all. */
+static const struct co_proto_message running = {NULL, 0};
 CO_PROTO_TABLE(terminated, {1, "exitCode", CO_PROTO_INT}, {3, "reason", CO_PROTO_STRING},
     {4, "message", CO_PROTO_STRING}, {6, "finishedAt", CO_PROTO_TIME});
 CO_PROTO_TABLE(state, {1, "waiting", CO_PROTO_MESSAGE, &waiting},

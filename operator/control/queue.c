@@ -7,9 +7,9 @@ enum {
      * the job may go on: the events of a thousand pods are taken in bunches, those of a few pods
      * one by one. */
     REST_FACTOR = 100,
-    /* Nor sooner than a millisecond for so many children, however cheap it was: 0.2 s for a
-     * thousand pods, in which only counters change. */
-    CHILDREN_A_MS = 5,
+    /* Nor sooner than a millisecond for so many children, however cheap it was: half a second for
+     * a thousand pods, in which only counters change. */
+    CHILDREN_A_MS = 2,
     REST_MAX_MS = 5000,
     /* So many jobs are given their first pods at a time: as many as the API server answers no later
      * than one.  More would wait for each other there and keep the scheduler and kubelets waiting,

@@ -303,7 +303,7 @@ static void the_more_children_the_longer_the_rest(void **state) {
     place->entry->n_children = 1000;
     op_queue_rest(place, 0.0001);
     place->entry->n_children = n;
-    assert_in_range(place->not_before, before + 200, co_now_ms() + 200);
+    assert_in_range(place->not_before, before + 500, co_now_ms() + 500);
 }
 
 static void nobody_rests_when_the_job_may_go_on(void **state) {

@@ -26,13 +26,17 @@ static json_t *make_ref(json_t *common, const struct op_pod *pod) {
     return ref;
 }
 
+static bool is_ref_of(const json_t *ref, const struct op_pod *pod) {
+    return co_streq(json_string_value(json_object_get(ref, "uid")), pod->c.uid);
+}
+
 /* The same pods in the same order?  Their versions do not count: a change of a version alone is
  * nothing that a user sees, and would be a write for every event of every pod. */
 static bool same_refs(const struct op_world *w, enum op_role role, const json_t *refs) {
     size_t n = 0;
     for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
         const struct op_pod *pod = w->slot[role][i].pod;
-        if (pod && !co_streq(co_json_str(json_array_get(refs, n++), "uid"), pod->c.uid)) {
+        if (pod && !is_ref_of(json_array_get(refs, n++), pod)) {
             return false;
         }
     }
