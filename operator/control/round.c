@@ -240,7 +240,8 @@ static void status_write(struct op_round *r) {
     r->differs_since = r->differs_since ? r->differs_since : now;
     int64_t due = r->differs_since +
                   op_load_stretch(r->all->api.load, now, STATUS_PACE_MS, STATUS_PACE_MAX_MS);
-    if (op_status_can_wait(r->job->status, r->plan.status, diff) && now < due) {
+    if (!r->plan.status_urgent && op_status_can_wait(r->job->status, r->plan.status, diff) &&
+        now < due) {
         round_end(r, due);
         return;
     }

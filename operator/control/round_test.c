@@ -6,11 +6,20 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "operator/api/testkit.h"
+#include "operator/control/testkit.h"
+#include "operator/kube/fake_server.h"
 
-/* Rounds without a request: plans that do nothing, and whose status can wait. */
+/* Plans that do nothing, and whose status can wait; with the one that cannot there is a server. */
+
+enum { WATCHES = 4 /* of the feeds; they are kept waiting for their lists */ };
 
 struct world {
+    struct co_loop *loop;
+    struct fake_server server;
+    struct op_kube_client *client;
+    struct op_feeds *feeds;
+    struct co_timer *deadline;
+    bool late;
     struct op_store store;
     struct op_metrics *metrics;
     struct op_load load;
@@ -37,7 +46,7 @@ static int setup(void **state) {
     op_store_init(&w->store, ignore, ignore, w);
     CO_AUTOJSON json_t *job = tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'u',"
                                       "'resourceVersion':'1'}}");
-    op_store_put(&w->store, OP_STORE_JOBS, job, 0);
+    tk_put(&w->store, OP_STORE_JOBS, job, 0);
     w->metrics = op_metrics_new();
     w->rounds =
         (struct op_rounds){.api = {.store = &w->store, .metrics = w->metrics, .load = &w->load},
@@ -48,9 +57,54 @@ static int setup(void **state) {
     return 0;
 }
 
+static void on_deadline(void *arg) {
+    struct world *w = arg;
+    w->late = true;
+}
+
+static void ignore_event(void *arg) {
+    (void)arg;
+}
+
+/* The server plays one step once the feeds have asked for their lists. */
+static void serve(struct world *w, struct fake_step step) {
+    static struct fake_step script[WATCHES + 1];
+    for (size_t i = 0; i < WATCHES; i++) {
+        script[i] = (struct fake_step){"GET ", 0, NULL, FAKE_HOLD, NULL};
+    }
+    script[WATCHES] = step;
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_true(fake_start(&w->server, w->loop));
+    fake_script(&w->server, script, CO_ARRAY_LEN(script));
+    w->deadline = co_timer_new(w->loop, on_deadline, w);
+    co_timer_start(w->deadline, 60 * 1000);
+    const struct op_kube_client_opts opts = {0};
+    assert_int_equal(
+        op_kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
+    w->feeds = op_feeds_new(w->client, &(struct op_feeds_opts){.store = &w->store,
+                                           .metrics = w->metrics,
+                                           .shard = {.index = 0, .count = 1},
+                                           .synced = ignore_event,
+                                           .no_groups = ignore_event});
+    w->rounds.api.client = w->client;
+    w->rounds.api.feeds = w->feeds;
+    while (w->server.served < WATCHES && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->server.served, WATCHES);
+}
+
 static int teardown(void **state) {
     struct world *w = *state;
     op_round_free(w->round);
+    if (w->loop) {
+        op_feeds_free(w->feeds);
+        op_kube_client_free(w->client);
+        assert_false(w->server.wrong);
+        fake_stop(&w->server);
+        co_timer_free(w->deadline);
+        co_loop_free(w->loop);
+    }
     op_store_done(&w->store);
     op_metrics_free(w->metrics);
     free(w);
@@ -58,15 +112,21 @@ static int teardown(void **state) {
 }
 
 /* A plan whose status differs from the job's by counters alone. */
-static void carry_out(struct world *w, const char *status) {
+static void begin(struct world *w, const char *status, bool urgent) {
     struct op_job *job = NULL;
     json_t *obj = tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'u'},'status':{"
                           "'phase':'Running','attempt':3}}");
     assert_int_equal(op_job_decode(obj, &job, NULL), 0);
-    struct op_plan plan = {
-        .phase = OP_PHASE_RUNNING, .status = tk_json(status), .status_differs = true};
+    struct op_plan plan = {.phase = OP_PHASE_RUNNING,
+        .status = tk_json(status),
+        .status_differs = true,
+        .status_urgent = urgent};
     w->over = 0;
     op_round_begin(w->round, job, &plan);
+}
+
+static void carry_out(struct world *w, const char *status) {
+    begin(w, status, false);
     assert_int_equal(w->over, 1);
     assert_true(w->wake_ms > 0); /* it waits to be written */
 }
@@ -100,12 +160,28 @@ static void a_round_that_waits_to_write_is_not_forgotten(void **state) {
     assert_false(op_round_is_blank(w->round));
 }
 
+static void what_is_urgent_does_not_wait(void **state) {
+    struct world *w = *state;
+    serve(w, (struct fake_step){"\"completedIndexes\":\"2\"", 200,
+                 "{\"metadata\":{\"name\":\"x\",\"namespace\":\"ns\",\"uid\":\"u\","
+                 "\"resourceVersion\":\"2\"}}",
+                 FAKE_KEEP, NULL});
+    begin(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'2'}}", true);
+    assert_int_equal(w->over, 0); /* the write is on its way */
+    while (!w->over && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->over, 1);
+    assert_int_equal(w->server.served, WATCHES + 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             what_is_known_of_done_pods_is_recalled_before_it_is_stored, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_round_that_waits_to_write_is_not_forgotten, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_urgent_does_not_wait, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

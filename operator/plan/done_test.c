@@ -125,6 +125,33 @@ static void what_is_not_stored_yet_counts(void **state) {
     tk_done(&c);
 }
 
+static bool is_urgent(struct tk_cluster *c) {
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(c, &plan);
+    assert_true(plan.status_differs);
+    return plan.status_urgent;
+}
+
+/* While the pod is there anybody can see it; once it goes, only who has seen it knows. */
+static void what_nobody_else_can_know_is_written_at_once(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(FOUR), none);
+    tk_pod_status(&c, "x-worker-2", DONE);
+    draft(&c, "2", 0);
+    assert_false(is_urgent(&c));
+    json_t *meta = co_json_at(c.objects[TK_PODS], "x-worker-2", "metadata");
+    co_json_set(meta, "deletionTimestamp", json_string("2026-01-01T00:00:00Z"));
+    assert_true(is_urgent(&c));
+    gone(&c, "x-worker-2");
+    assert_true(is_urgent(&c));
+    rest(&c);
+    gone(&c, "x-worker-0"); /* which made no difference to what is known of the other */
+    assert_false(is_urgent(&c));
+    tk_done(&c);
+}
+
 struct dying_row {
     bool remembered;
     const char *status, *indexes;
@@ -188,6 +215,46 @@ static void a_worker_lost_beside_one_that_is_done_restarts_the_group(void **stat
     expect_status(&c, "phase", "Restarting");
     expect_status(&c, "message", "restart that is not counted: pod x-worker-1 was deleted");
     tk_done(&c);
+}
+
+/* Whatever a suspended job still has: what begins when it is resumed is all of it. */
+static void a_suspended_job_begins_anew(void **state) {
+    (void)state;
+    static const char *const done[] = {"x-worker-0", NULL};
+    static const char *const pods[] = {"x-worker-0", "x-worker-1", "x-worker-2", "x-worker-3"};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(FOUR), done);
+    for (size_t i = 0; i < CO_ARRAY_LEN(pods); i++) {
+        gone(&c, pods[i]);
+    }
+    json_object_clear(c.objects[TK_CONFIGMAPS]);
+    co_json_set(json_object_get(c.job, "spec"), "suspend", json_true());
+    rest(&c);
+    expect_status(&c, "attempt", "1");
+    expect_status(&c, "worker.completedIndexes", "");
+    json_object_del(json_object_get(c.job, "spec"), "suspend");
+    expect_actions(&c,
+        "create Pod x-worker-0; create Pod x-worker-1; create Pod x-worker-2; create "
+        "Pod x-worker-3");
+    tk_done(&c);
+}
+
+/* Scaled in and done in one look: nobody deleted them while the job lived. */
+static void workers_beyond_replicas_stop_with_the_end(void **state) {
+    (void)state;
+    static const char *const done[] = {"x-worker-0", "x-worker-1", NULL};
+    static const char *const policies[] = {"AllWorkers", "AllPods"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(policies); i++) {
+        CO_AUTOFREE char *job = co_xasprintf(
+            TK_JOB(FOUR ",'elastic':1,'cleanPodPolicy':'Never','successPolicy':'%s'"), policies[i]);
+        struct tk_cluster c;
+        begin(&c, job, done);
+        set_replicas(&c, "worker", 2);
+        assert_true(tk_pass(&c));
+        expect_status(&c, "phase", "Completed");
+        expect_actions(&c, "delete Pod x-worker-2; delete Pod x-worker-3");
+        tk_done(&c);
+    }
 }
 
 static void scaling_forgets_what_it_takes_away(void **state) {
@@ -278,9 +345,12 @@ int main(void) {
         cmocka_unit_test(a_role_that_is_all_gone_is_remembered),
         cmocka_unit_test(worker_0_decides_though_it_is_gone),
         cmocka_unit_test(what_is_not_stored_yet_counts),
+        cmocka_unit_test(what_nobody_else_can_know_is_written_at_once),
         cmocka_unit_test(a_pod_that_is_there_speaks_for_itself),
         cmocka_unit_test(a_new_attempt_begins_without_them),
         cmocka_unit_test(a_worker_lost_beside_one_that_is_done_restarts_the_group),
+        cmocka_unit_test(a_suspended_job_begins_anew),
+        cmocka_unit_test(workers_beyond_replicas_stop_with_the_end),
         cmocka_unit_test(scaling_forgets_what_it_takes_away),
         cmocka_unit_test(those_who_start_again_are_not_kept),
         cmocka_unit_test(long_references_are_used_again_while_they_are_true),

@@ -376,6 +376,7 @@ int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_
     struct builder b = {.w = &w, .plan = &plan};
     plan_actions(&b, &o, env);
     plan.status = op_status_make(&w, &o, &plan.status_differs);
+    plan.status_urgent = op_status_is_urgent(&w);
     op_events_phase(&plan, &w, &o);
     wake_by(&plan, o.wake_at);
     op_world_done(&w);

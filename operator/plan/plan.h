@@ -98,6 +98,7 @@ struct op_plan {
     size_t n_actions;
     json_t *status;      /* owned; complete; for the status subresource */
     bool status_differs; /* it must be written */
+    bool status_urgent;  /* ... at once: it has what nobody can find out again */
     enum op_phase phase;
     const struct op_gang *gang; /* as in the settings: what a group is called */
     struct op_event *events;    /* to emit after the status write */

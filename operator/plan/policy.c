@@ -173,10 +173,8 @@ bool op_policy_lost(struct op_outlook *o, const struct op_world *w) {
 }
 
 bool op_policy_stops_rest(const struct op_job *job) {
-    if (job->phase == OP_PHASE_COMPLETED) {
-        return job->success != OP_SUCCESS_ALL;
-    }
-    return op_job_restarts(job) || co_streq(co_json_str(job->status, "reason"), "DeadlineExceeded");
+    return job->phase == OP_PHASE_COMPLETED || op_job_restarts(job) ||
+           co_streq(co_json_str(job->status, "reason"), "DeadlineExceeded");
 }
 
 /* ---- suspension and deadline ---------------------------------------------------------------- */
@@ -198,10 +196,13 @@ static struct active recall_active(const struct op_world *w) {
         .since = stored_time(w->job->status, "activeSince")};
 }
 
-/* Of the present attempt. */
+/* Of the present attempt, those that have succeeded and are gone included. */
 static bool has_pods(const struct op_world *w) {
-    return w->counts[OP_PS].pods + w->counts[OP_WORKER].pods + w->counts[OP_HETER].pods > 0 ||
-           w->n_stale_pods > 0;
+    int64_t n = (int64_t)w->n_stale_pods;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        n += w->counts[r].pods + w->counts[r].gone;
+    }
+    return n > 0;
 }
 
 /* Pods whose create was on its way while the suspension was stored are of the old attempt, too. */

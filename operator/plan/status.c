@@ -245,6 +245,19 @@ static json_t *make_live(const struct op_world *w, const struct op_outlook *o) {
     return status;
 }
 
+/* While its pod is there anybody can see that it has succeeded. */
+bool op_status_is_urgent(const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_slot *s = &w->slot[r][i];
+            if (op_slot_succeeded(s) && !s->stored && (!s->pod || s->pod->c.deleting)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs) {
     json_t *status = w->job->deleting ? make_terminating(w) : make_live(w, o);
     /* Without our finalizer and any other the job is gone before its status could be written. */

@@ -215,12 +215,13 @@ static void count_slot(struct op_counts *c, const struct op_slot *slot) {
 }
 
 /* Text as op_status_make writes it, of a status that anybody may have edited. */
-static void recall_done(struct op_world *w, enum op_role role, const char *text) {
+static void recall_done(struct op_world *w, enum op_role role, const char *text, bool stored) {
     int32_t first, last;
     int32_t n = op_world_replicas(w, role);
     while (text && *text && op_range_take(&text, 5, &first, &last)) {
         for (int32_t i = first; i <= last && i < n; i++) {
             w->slot[role][i].done = true;
+            w->slot[role][i].stored |= stored;
         }
     }
 }
@@ -232,10 +233,10 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         w->slot[r] = co_xcalloc((size_t)op_world_replicas(w, r) + 1, sizeof(struct op_slot));
         if (w->attempt == job->attempt) {
-            recall_done(w, r, co_json_str(job->status, op_role_name(r), "completedIndexes"));
+            recall_done(w, r, co_json_str(job->status, op_role_name(r), "completedIndexes"), true);
         }
         if (w->attempt == json_integer_value(json_object_get(seen->draft, "attempt"))) {
-            recall_done(w, r, co_json_str(seen->draft, op_role_name(r), "completedIndexes"));
+            recall_done(w, r, co_json_str(seen->draft, op_role_name(r), "completedIndexes"), false);
         }
     }
     w->old_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));

@@ -14,7 +14,8 @@ struct op_slot {
     const struct op_child *service_taken; /* likewise */
     const struct op_failure *pod_failure;
     const struct op_failure *service_failure;
-    bool done; /* a pod of this attempt has succeeded here, as was remembered */
+    bool done;   /* a pod of this attempt has succeeded here, as was remembered */
+    bool stored; /* ... by the job's status */
 };
 
 /* A pod that has succeeded stays that when it is deleted: by whom, and how soon, is not the
@@ -177,6 +178,8 @@ static inline void op_outlook_wake(struct op_outlook *o, int64_t at) {
 }
 
 void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_t *env);
+/* A pod that has succeeded goes or is gone, and the job's status does not say yet that it has. */
+bool op_status_is_urgent(const struct op_world *w);
 /* The complete status; *ret_differs: something a user sees is not as stored. */
 json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs);
 
