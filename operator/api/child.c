@@ -145,6 +145,11 @@ static const char *waiting_message(const json_t *status) {
     return NULL;
 }
 
+const struct op_wish op_wishes[OP_WISHES] = {
+    [OP_WISH_QUEUE] = {"queue", "queue", OP_GROUP "/queue"},
+    [OP_WISH_PRIORITY] = {"priorityClass", "priorityClassName", OP_GROUP "/priority-class"},
+};
+
 struct op_podgroup *op_podgroup_decode(struct co_slab *slab, const json_t *obj) {
     struct op_podgroup g = {.hash = op_podgroup_hash(json_object_get(obj, "spec"))};
     struct op_packer p = {.n = 0};
@@ -153,16 +158,23 @@ struct op_podgroup *op_podgroup_decode(struct co_slab *slab, const json_t *obj) 
     }
     const json_t *status = json_object_get(obj, "status");
     op_pack_put(&p, offsetof(struct op_podgroup, phase), co_json_str(status, "phase"));
-    op_pack_put(&p, offsetof(struct op_podgroup, queue), co_json_str(obj, "spec", "queue"));
-    op_pack_put(
-        &p, offsetof(struct op_podgroup, priority), co_json_str(obj, "spec", "priorityClassName"));
+    for (size_t i = 0; i < OP_WISHES; i++) {
+        op_pack_put(&p, offsetof(struct op_podgroup, has) + i * sizeof(char *),
+            co_json_str(obj, "spec", op_wishes[i].spec));
+        op_pack_put(&p, offsetof(struct op_podgroup, asked) + i * sizeof(char *),
+            co_json_str(obj, "metadata", "annotations", op_wishes[i].annotation));
+    }
     op_pack_put_last_line(&p, offsetof(struct op_podgroup, message), waiting_message(status));
     return op_pack(&p, slab, &g, sizeof(g));
 }
 
 bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *b) {
+    for (size_t i = 0; i < OP_WISHES; i++) {
+        if (strcmp(a->has[i], b->has[i]) != 0 || strcmp(a->asked[i], b->asked[i]) != 0) {
+            return true;
+        }
+    }
     return strcmp(a->c.uid, b->c.uid) != 0 || strcmp(a->c.owner_uid, b->c.owner_uid) != 0 ||
-           strcmp(a->queue, b->queue) != 0 || strcmp(a->priority, b->priority) != 0 ||
            strcmp(a->phase, b->phase) != 0 || strcmp(a->message, b->message) != 0 ||
            a->c.deleting != b->c.deleting || a->hash != b->hash;
 }

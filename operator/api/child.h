@@ -68,11 +68,19 @@ struct op_configmap {
     bool own_ips;    /* op_env_own_ips of it */
 };
 
+/* What schedulingPolicy asks for beside a size, what that is called in a group's spec, and the
+ * annotation of the group with what was asked for last: what is there may be somebody else's. */
+struct op_wish {
+    const char *policy, *spec, *annotation;
+};
+enum { OP_WISH_QUEUE, OP_WISH_PRIORITY, OP_WISHES };
+extern const struct op_wish op_wishes[OP_WISHES];
+
 /* A gang's group, of whatever kind. */
 struct op_podgroup {
     struct op_child c;
     const char *phase;
-    const char *queue, *priority; /* of its spec; "" when it has none */
+    const char *has[OP_WISHES], *asked[OP_WISHES]; /* its spec, its annotations; "" when absent */
     const char *message; /* why it waits, in its scheduler's words; "" when it does not say */
     uint64_t hash;       /* op_podgroup_hash of its spec */
 };

@@ -30,14 +30,11 @@ static json_t *member_spec(const struct op_world *w) {
 }
 
 static json_t *volcano_spec(const struct op_world *w) {
-    static const char *const keys[][2] = {
-        {"queue", "queue"}, {"priorityClass", "priorityClassName"}};
     json_t *spec = member_spec(w);
-    co_json_set(spec, "priorityClassName",
-        *w->job->priority_class ? co_json_string(w->job->priority_class) : NULL);
-    for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
-        const char *text = policy_text(w->job, keys[i][0]);
-        co_json_set(spec, keys[i][1], *text ? co_json_string(text) : NULL);
+    for (size_t i = 0; i < OP_WISHES; i++) {
+        const char *text = policy_text(w->job, op_wishes[i].policy);
+        text = !*text && i == OP_WISH_PRIORITY ? w->job->priority_class : text;
+        co_json_set(spec, op_wishes[i].spec, *text ? co_json_string(text) : NULL);
     }
     return spec;
 }
@@ -147,22 +144,59 @@ const struct op_gang *op_gang_of(const struct op_job *job, const struct op_setti
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
+static const char *wanted(const json_t *spec, size_t wish) {
+    const char *text = co_json_str(spec, op_wishes[wish].spec);
+    return text ? text : "";
+}
+
+/* The job asks for something else since its status was written last, or a patch that said so
+ * failed.  Only then: at any other time it is an administrator who has moved the group, or a
+ * webhook that sends all of a namespace to one queue.  What is asked for no more is taken back if
+ * it is what we asked for. */
+static bool is_moved(const struct op_world *w, const json_t *spec, size_t wish) {
+    const char *asked = w->podgroup->asked[wish], *has = w->podgroup->has[wish];
+    const char *want = wanted(spec, wish);
+    int64_t observed = json_integer_value(json_object_get(w->job->status, "observedGeneration"));
+    bool edited = observed && observed != w->job->generation;
+    return (edited || w->podgroup_failure) && strcmp(want, asked) != 0 &&
+           (*want ? strcmp(want, has) != 0 : strcmp(asked, has) == 0);
+}
+
 json_t *op_gang_object(const struct op_world *w) {
     const struct op_gang *gang = w->settings->gang;
-    json_t *obj = op_object_new(w->job, gang->kind, w->job->name, json_object());
+    json_t *spec = gang->spec(w);
+    json_t *meta = json_object(), *notes = json_object();
+    for (size_t i = 0; i < OP_WISHES; i++) {
+        const char *want = wanted(spec, i);
+        co_json_set(notes, op_wishes[i].annotation, *want ? co_json_string(want) : NULL);
+    }
+    co_json_set(meta, "annotations", json_object_size(notes) ? json_incref(notes) : NULL);
+    json_decref(notes);
+    json_t *obj = op_object_new(w->job, gang->kind, w->job->name, meta);
     CO_AUTOFREE char *version = co_xasprintf("%s/%s", gang->group, gang->version);
     set_text(obj, "apiVersion", version);
-    co_json_set(obj, "spec", gang->spec(w));
+    co_json_set(obj, "spec", spec);
     return obj;
 }
 
+/* What is not asked for any more goes; what others have changed stays. */
 json_t *op_gang_patch(const struct op_world *w) {
     json_t *spec = w->settings->gang->spec(w);
-    /* What is not asked for any more goes. */
+    json_t *notes = json_object();
+    for (size_t i = 0; i < OP_WISHES; i++) {
+        const struct op_wish *wish = &op_wishes[i];
+        bool moved = is_moved(w, spec, i);
+        json_t *value = *wanted(spec, i) ? co_json_string(wanted(spec, i)) : json_null();
+        (void)json_object_del(spec, wish->spec);
+        co_json_set(spec, wish->spec, moved ? json_incref(value) : NULL);
+        co_json_set(notes, wish->annotation, moved ? json_incref(value) : NULL);
+        json_decref(value);
+    }
     if (!json_object_get(spec, "minResources")) {
         co_json_set(spec, "minResources", json_null());
     }
-    return json_pack("{s:{s:s},s:o}", "metadata", "uid", w->podgroup->c.uid, "spec", spec);
+    return json_pack("{s:{s:s,s:o},s:o}", "metadata", "uid", w->podgroup->c.uid, "annotations",
+        notes, "spec", spec);
 }
 
 /* Kueue makes one workload of all pods that name the group, holds them by a gate that its webhook
@@ -238,19 +272,6 @@ bool op_gang_is_open(const struct op_world *w) {
     return open;
 }
 
-/* Asked for since the status was written last.  Only then: at any other time it is an administrator
- * who has moved the group, or a webhook that sends all of a namespace to one queue. */
-static bool is_moved(const struct op_world *w, const json_t *spec) {
-    const struct op_podgroup *have = w->podgroup;
-    const char *queue = co_json_str(spec, "queue");
-    const char *priority = co_json_str(spec, "priorityClassName");
-    int64_t observed = json_integer_value(json_object_get(w->job->status, "observedGeneration"));
-    bool edited = observed && observed != w->job->generation;
-    return (edited || w->podgroup_failure) &&
-           ((queue && strcmp(queue, have->queue) != 0) ||
-               (priority && strcmp(priority, have->priority) != 0));
-}
-
 static bool is_users(const struct op_world *w) {
     return w->podgroup && strcmp(w->podgroup->c.owner_uid, w->job->uid) != 0;
 }
@@ -283,7 +304,11 @@ bool op_gang_is_outdated(const struct op_world *w) {
         return false;
     }
     CO_AUTOJSON json_t *spec = gang->spec(w);
-    return (op_gang_size_matters(w) && op_podgroup_hash(spec) != have->hash) || is_moved(w, spec);
+    bool outdated = op_gang_size_matters(w) && op_podgroup_hash(spec) != have->hash;
+    for (size_t i = 0; i < OP_WISHES; i++) {
+        outdated |= is_moved(w, spec, i);
+    }
+    return outdated;
 }
 
 /* "4 pods, cpu 1, memory 2Gi" */

@@ -404,8 +404,7 @@ static void a_group_is_moved_when_the_job_says_so(void **state) {
         {"{'queue':'a','minAvailable':3}", "patch PodGroup x",
             "{'minMember':3,'minResources':{'cpu':'1'},'queue':'a'}"},
         {"{'queue':'a'}", "", "{'minMember':4,'minResources':{'cpu':'1'},'queue':'a'}"},
-        /* that it is not asked for any more, is no wish */
-        {"{}", "", "{'minMember':4,'minResources':{'cpu':'1'},'queue':'a'}"},
+        {"{}", "patch PodGroup x", "{'minMember':4,'minResources':{'cpu':'1'}}"},
     };
     static const char *const phases[] = {"{'phase':'Pending'}", "{'phase':'Inqueue'}"};
     for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
@@ -423,6 +422,54 @@ static void a_group_is_moved_when_the_job_says_so(void **state) {
         expect_actions(&c, "");
         tk_done(&c);
     }
+}
+
+/* An edit carries over what it changed, and takes back what was asked for: nothing else. */
+static void a_group_stays_where_others_have_put_it(void **state) {
+    (void)state;
+    static const struct {
+        const char *before, *queue, *after; /* policy, where others put the group, policy */
+        int workers;
+        const char *spec;
+    } rows[] = {
+        {"{}", "z", "{}", 3, "{'minMember':5,'minResources':{'cpu':'1200m'},'queue':'z'}"},
+        {"{'queue':'a'}", "z", "{'queue':'a'}", 3,
+            "{'minMember':5,'minResources':{'cpu':'1200m'},'queue':'z'}"},
+        {"{'queue':'a'}", "z", "{}", 2, "{'minMember':4,'minResources':{'cpu':'1'},'queue':'z'}"},
+        {"{'queue':'a'}", "z", "{'queue':'b'}", 2,
+            "{'minMember':4,'minResources':{'cpu':'1'},'queue':'b'}"},
+        {"{'queue':'a'}", "b", "{'queue':'b'}", 2,
+            "{'minMember':4,'minResources':{'cpu':'1'},'queue':'b'}"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        CO_AUTOFREE char *job =
+            co_xasprintf(TK_JOB(EXAMPLE ",'schedulingPolicy':%s"), rows[i].before);
+        begin(&c, job, "volcano");
+        rest(&c);
+        json_t *spec = co_json_at(c.objects[TK_PODGROUPS], "x", "spec");
+        co_json_set(spec, "queue", json_string(rows[i].queue));
+        edit_policy(&c, rows[i].after);
+        set_replicas(&c, "worker", rows[i].workers);
+        rest(&c);
+        expect_object(co_json_at(c.objects[TK_PODGROUPS], "x", "spec"), rows[i].spec);
+        tk_done(&c);
+    }
+}
+
+/* Who asked for its queue is not known: nobody takes it back, but a new one is followed. */
+static void a_group_of_an_earlier_version_is_moved_too(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    begin(&c, TK_JOB(EXAMPLE ",'schedulingPolicy':{'queue':'a'}"), "volcano");
+    rest(&c);
+    json_object_del(co_json_at(c.objects[TK_PODGROUPS], "x", "metadata"), "annotations");
+    edit_policy(&c, "{}");
+    expect_actions(&c, "");
+    rest(&c);
+    edit_policy(&c, "{'queue':'b'}");
+    expect_actions(&c, "patch PodGroup x");
+    tk_done(&c);
 }
 
 static void a_move_that_was_refused_is_tried_again(void **state) {
@@ -586,6 +633,8 @@ int main(void) {
         cmocka_unit_test(events_call_a_group_what_it_is),
         cmocka_unit_test(a_group_follows_its_job),
         cmocka_unit_test(a_group_is_moved_when_the_job_says_so),
+        cmocka_unit_test(a_group_stays_where_others_have_put_it),
+        cmocka_unit_test(a_group_of_an_earlier_version_is_moved_too),
         cmocka_unit_test(a_move_that_was_refused_is_tried_again),
         cmocka_unit_test(what_no_scheduler_follows_is_said),
         cmocka_unit_test(nothing_to_ask_for_any_more_is_patched_away),

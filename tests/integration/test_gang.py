@@ -4,7 +4,7 @@ import random
 import pytest
 import yaml
 
-from gang import SECOND, GangPlane
+from gang import QUEUE, SECOND, GangPlane
 from install import ACCOUNT, helm
 from rig import ROOT, Operator, account_kubeconfig, wait_for
 
@@ -138,6 +138,38 @@ def test_volcano_lets_no_pod_be_made_without_room(gangs, volcano, place):
     gangs.wait_phase(ns, "first", "Completed", SECONDS)
     wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 10, "the group of a job that has ended is deleted")
     gangs.wait_phase(ns, "second", "Running", SECONDS)
+
+
+def test_volcano_follows_a_job_to_another_queue(gangs, volcano, place):
+    """Out of one with no room, then as it runs, then to none of its own."""
+    ns = place("volcano")
+    narrow, wide = f"{ns}-narrow", f"{ns}-wide"
+    gangs.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(
+        {**QUEUE, "metadata": {"name": name}, "spec": {"weight": 1, **more}}
+        for name, more in ((narrow, {"capability": {"cpu": "1"}}), (wide, {}))))
+
+    def group():
+        return gangs.get(ns, *POD_GROUP, "first")
+
+    def allocated(name):
+        queue = gangs.custom.get_cluster_custom_object("scheduling.volcano.sh", "v1beta1", "queues", name)
+        return queue.get("status", {}).get("allocated", {}).get("cpu", "0")
+
+    create(gangs, ns, "first", workers(2, "1"), schedulingPolicy={"queue": narrow})
+    waiting(gangs, ns, "first", "WaitingForGang", f"in queue {narrow} for 2 pods, cpu 2")
+    assert not gangs.pods(ns)
+    gangs.patch(ns, "first", {"spec": {"schedulingPolicy": {"queue": "default"}}})
+    gangs.wait_phase(ns, "first", "Running", SECONDS)
+    wait_for(lambda: allocated("default") == "2", SECONDS, lambda: allocated("default"))
+    before = {n: p.metadata.uid for n, p in gangs.pods(ns).items()}
+    gangs.patch(ns, "first", {"spec": {"schedulingPolicy": {"queue": wide}}})
+    wait_for(lambda: allocated(wide) == "2", SECONDS, lambda: (group(), allocated(wide)))
+    assert group()["spec"]["queue"] == wide
+    # Volcano's CRD says what it is without: default.
+    gangs.patch(ns, "first", {"spec": {"schedulingPolicy": {"queue": None}}})
+    wait_for(lambda: allocated("default") == "2", SECONDS, lambda: (group(), allocated("default")))
+    assert group()["spec"]["queue"] == "default"
+    assert {n: p.metadata.uid for n, p in gangs.pods(ns).items() if p.status.phase == "Running"} == before
 
 
 def test_volcanos_own_user_group_is_used(gangs, volcano, place):
