@@ -41,6 +41,10 @@ static void smallest_patch(void **state) {
     "'conditions':[{'type':'Running','status':'False','reason':'Pending','message':'" message "'}" \
     "]"
 
+#define COMPLETES(status)                                                                          \
+    "'conditions':[{'type':'Running','status':'False','reason':'Pending','message':''},{'type':"   \
+    "'Completing','status':'" status "'}]"
+
 static const struct {
     const char *stored, *wanted;
     bool can_wait;
@@ -53,6 +57,16 @@ static const struct {
     {"{'phase':'Pending'}", "{'phase':'Pending','message':'1 of 2','readyWorker':'1/2'}", true},
     {"{'phase':'Pending'," RUNS("1") "}", "{'phase':'Pending'," RUNS("2") "}", true},
     {"{'phase':'Pending'," RUNS("1") "}", "{'phase':'Pending','conditions':[]}", false},
+    {"{'phase':'Running'," RUNS("") "}",
+        "{'phase':'Running','reason':'Done'," COMPLETES("True") "}", true},
+    {"{'phase':'Running'," COMPLETES("False") "}",
+        "{'phase':'Running','reason':'Done'," COMPLETES("True") "}", true},
+    {"{'phase':'Running','reason':'Done'," COMPLETES("True") "}",
+        "{'phase':'Running'," COMPLETES("False") "}", false},
+    {"{'phase':'Running','reason':'Done'," COMPLETES("True") "}",
+        "{'phase':'Running'," RUNS("") "}", false},
+    {"{'phase':'Running'," RUNS("") "}", "{'phase':'Completed'," COMPLETES("True") "}", false},
+    {"{'phase':'Running'}", "{'phase':'Running','reason':'NameTaken'}", false},
     {"{'phase':'Running','restarts':1}", "{'phase':'Running','restarts':2}", false},
     {"{'phase':'Running'}", "{'phase':'Running','attempt':1}", false},
 };

@@ -3,15 +3,31 @@
 
 #include <string.h>
 
-const json_t *op_condition_stored(const struct op_job *job, const char *type) {
+static json_t *find(const json_t *status, const char *type) {
     size_t i;
     json_t *c;
-    json_array_foreach(json_object_get(job->status, "conditions"), i, c) {
+    json_array_foreach(json_object_get(status, "conditions"), i, c) {
         if (co_streq(co_json_str(c, "type"), type)) {
             return c;
         }
     }
     return NULL;
+}
+
+const json_t *op_condition_stored(const struct op_job *job, const char *type) {
+    return find(job->status, type);
+}
+
+const json_t *op_condition_known(const struct op_world *w, const char *type) {
+    const json_t *draft = w->seen->draft;
+    bool same = w->attempt == json_integer_value(json_object_get(draft, "attempt"));
+    const json_t *drafted = same ? find(draft, type) : NULL;
+    return drafted ? drafted : find(w->job->status, type);
+}
+
+json_t *op_conditions_draft(const json_t *status) {
+    json_t *c = find(status, "Completing");
+    return co_streq(co_json_str(c, "status"), "True") ? json_pack("[O]", c) : NULL;
 }
 
 bool op_condition_true(const struct op_job *job, const char *type) {
@@ -32,9 +48,10 @@ static void add(json_t *list, const struct op_world *w, const struct condition *
         return;
     }
     const char *status = c->is ? "True" : "False";
-    const char *since = co_json_str(stored, "lastTransitionTime");
+    const json_t *known = op_condition_known(w, c->type);
+    const char *since = co_json_str(known, "lastTransitionTime");
     char text[32];
-    if (!since || !co_streq(co_json_str(stored, "status"), status)) {
+    if (!since || !co_streq(co_json_str(known, "status"), status)) {
         co_time_format(w->now, text);
         since = text;
     }

@@ -338,6 +338,36 @@ static void long_references_are_used_again_while_they_are_true(void **state) {
     tk_done(&c);
 }
 
+/* As long as nobody has stored it: the servers' time begins when the workers are done, all the
+ * same. */
+static void that_workers_are_done_is_remembered(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TWO_TWO));
+    rest(&c);
+    run_all(&c);
+    tk_pod_status(&c, "x-worker-0", DONE);
+    tk_pod_status(&c, "x-worker-1", DONE);
+    OP_AUTOPLAN struct op_plan first = {0};
+    tk_plan(&c, &first);
+    c.draft = op_status_draft(first.status);
+    int64_t until = first.wake_at;
+    c.now += 2;
+    gone(&c, "x-worker-1"); /* and does not train again */
+    OP_AUTOPLAN struct op_plan second = {0};
+    tk_plan(&c, &second);
+    assert_int_equal(second.wake_at, until);
+    assert_int_equal(second.n_actions, 0);
+    json_t *was = json_object_get(first.status, "conditions");
+    json_t *is = json_object_get(second.status, "conditions");
+    size_t last = json_array_size(was) - 1;
+    assert_string_equal(co_json_str(json_array_get(was, last), "type"), "Completing");
+    assert_true(json_equal(json_array_get(is, last), json_array_get(was, last)));
+    c.now = until;
+    expect_status(&c, "phase", "Completed");
+    tk_done(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_has_succeeded_is_not_made_anew),
@@ -354,6 +384,7 @@ int main(void) {
         cmocka_unit_test(scaling_forgets_what_it_takes_away),
         cmocka_unit_test(those_who_start_again_are_not_kept),
         cmocka_unit_test(long_references_are_used_again_while_they_are_true),
+        cmocka_unit_test(that_workers_are_done_is_remembered),
         cmocka_unit_test(text_of_anybody_is_read_as_far_as_it_means_something),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,12 +29,12 @@ static struct sums sum_roles(const struct op_world *w, unsigned mask) {
 
 enum { SERVERS = 1U << OP_PS, TRAINERS = 1U << OP_WORKER | 1U << OP_HETER };
 
-/* Since when the workers have been done: as stored, else 0.  Sticky, so that a worker's pod that
+/* Since when the workers have been done, else 0.  Sticky, so that a worker's pod that
  * is deleted in the servers' grace period does not train again. */
 static int64_t completing_since(const struct op_world *w) {
-    const json_t *c = op_condition_stored(w->job, "Completing");
+    const json_t *c = op_condition_known(w, "Completing");
     int64_t since = 0;
-    if (!op_condition_true(w->job, "Completing") ||
+    if (!co_streq(co_json_str(c, "status"), "True") ||
         json_integer_value(json_object_get(c, "observedGeneration")) != w->job->generation) {
         return 0;
     }

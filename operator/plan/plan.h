@@ -109,9 +109,10 @@ struct op_plan {
 /* CO_INVALID only when the job has no uid or name (never from a server). */
 CO_MUST_CHECK int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_t now,
     const struct op_settings *settings, struct op_plan *ret, struct co_err *err);
-/* What the next plan needs to know of a plan's status if it is not stored by then: the attempt, and
- * of each role completedIndexes, which count in that attempt, and long refs, which are used again
- * while they are true.  NULL: nothing.  The caller owns it. */
+/* What the next plan needs to know of a plan's status if it is not stored by then: the attempt,
+ * since when the workers have been done, and of each role completedIndexes, which count in that
+ * attempt, and long refs, which are used again while they are true.  NULL: nothing.  The caller
+ * owns it. */
 json_t *op_status_draft(const json_t *status);
 void op_plan_done(struct op_plan *plan); /* zeroes it */
 #define OP_AUTOPLAN CO_CLEANUP(op_plan_done)

@@ -279,6 +279,7 @@ json_t *op_status_draft(const json_t *status) {
         co_json_set(draft, op_role_name(r), json_object_size(role) ? json_incref(role) : NULL);
         json_decref(role);
     }
+    co_json_set(draft, "conditions", op_conditions_draft(status));
     if (json_object_size(draft)) {
         co_json_set(draft, "attempt", json_incref(json_object_get(status, "attempt")));
         return draft;

@@ -189,6 +189,10 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
 /* A stored condition, NULL when absent. */
 const json_t *op_condition_stored(const struct op_job *job, const char *type);
 bool op_condition_true(const struct op_job *job, const char *type);
+/* As in the status that waits to be written, else as stored. */
+const json_t *op_condition_known(const struct op_world *w, const char *type);
+/* Of those of a status, what op_status_draft keeps; NULL: nothing.  The caller owns it. */
+json_t *op_conditions_draft(const json_t *status);
 
 /* ---- reason.c ---------------------------------------------------------------------------- */
 
