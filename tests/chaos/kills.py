@@ -29,7 +29,7 @@ class Killed(Round):
                 while not self.proxy.trap.sprung and time.monotonic() < end:
                     time.sleep(.02)
                 if self.proxy.trap.sprung:
-                    wait_for(lambda: o.p.poll() is not None, 10)
+                    wait_for(lambda: o.p.poll() is not None, 30)
                     self.figures["hits"] = 1
                 self.proxy.trap.sprung, self.proxy.trap.n = False, 0
                 if o.p.poll() is not None:

@@ -7,9 +7,7 @@ import pathlib
 import random
 import re
 import signal
-import subprocess
 import time
-import urllib.request
 
 import urllib3
 from kubernetes import client
@@ -17,7 +15,7 @@ from kubernetes.client.rest import ApiException
 
 import moments
 from history import FINAL, History, controller, lies, missing, orphans
-from rig import GROUP, SANITIZED, Operator, proxied, wait_for
+from rig import SANITIZED, Operator, fetch, proxied, wait_for
 
 CONVERGE = 75       # seconds: the longest backoff is 30
 QUIET = 1.5         # seconds without a request that count as quiet
@@ -342,24 +340,32 @@ class Round:
             self.figures["rss"] = max(peak, self.figures.get("rss", 0))
             if peak > RSS_KIB and not SANITIZED:
                 self.all_wrong(f"{peak} KiB at most")
-        jobs, pods, _ = self.world()
+        jobs, *_ = self.world()
         for what in orphans(self.plane, self.ns, jobs.values()):
             self.blame(what.split()[1], what)
         for job, what in self.history.verdict(self.row.blind, self.patience):
             self.blame(job, what)
-        self.gauges(jobs, pods)
+        self.gauges()
 
-    def gauges(self, jobs, pods):
-        """The store holds what the server holds, phase by phase."""
+    def gauges(self):
+        """The store holds what the server holds, phase by phase; what has drifted stays so, what is late does not."""
+        end = time.monotonic() + 5 * self.patience
+        held, there = self.held_and_there()
+        while held != there and time.monotonic() < end:
+            time.sleep(.2)
+            held, there = self.held_and_there()
+        if held != there:
+            self.all_wrong(f"the store has {held}, the server {there}")
+
+    def held_and_there(self):
+        jobs, pods, _ = self.world()
         want = {"paddlejob_pods": len([p for p in pods.values() if controller(p)])}
         for j in jobs.values():
             key = f'paddlejob_jobs{{phase="{(j.get("status") or {}).get("phase") or "None"}"}}'
             want[key] = want.get(key, 0) + 1
-        text = urllib.request.urlopen(f"http://127.0.0.1:{self.operators[0].metrics}/metrics", timeout=5).read().decode()
+        text = fetch(self.operators[0].metrics)
         have = {k: int(v) for k, v in re.findall(r"^(paddlejob_(?:jobs|pods)\S*) (\d+)$", text, re.M) if int(v)}
-        want = {k: v for k, v in want.items() if v}
-        if have != want:
-            self.all_wrong(f"the store has {have}, the server {want}")
+        return have, {k: v for k, v in want.items() if v}
 
     def once_more(self):
         """An operator that knows nothing of before finds nothing to do: the one before it missed nothing."""

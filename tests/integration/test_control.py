@@ -264,7 +264,7 @@ ODD = {
 }
 
 
-@pytest.mark.deadline(240)
+@pytest.mark.deadline(400)
 def test_odd_objects_hurt_nobody(plane, operator, kubelet, ns):
     """Whatever the API server takes: the operator lives, says something about each, and serves the others."""
     taken = []
@@ -288,7 +288,7 @@ def test_odd_objects_hurt_nobody(plane, operator, kubelet, ns):
     o.kill()
     o.start()                                       # a list with all of them in it
     plane.create(ns, "good2", ps=1, worker=1)
-    plane.wait_phase(ns, "good2", "Running", 90)    # a pod of 10,000 variables costs the test's own kubelet seconds
+    plane.wait_phase(ns, "good2", "Running", 150)    # a pod of 10,000 variables costs the test's own kubelet seconds
     assert o.p.poll() is None
 
 
@@ -320,7 +320,7 @@ def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxi
     assert o.p.poll() is None
 
 
-@pytest.mark.deadline(120)
+@pytest.mark.deadline(240)
 def test_edits_of_everything_while_running(plane, operator, kubelet, ns, seed, proxied_rig):
     """Every field is changed at any time: no crash, no doubled pod, and quiet in the end."""
     proxy, config = proxied_rig
@@ -356,12 +356,12 @@ def test_edits_of_everything_while_running(plane, operator, kubelet, ns, seed, p
     def settled():
         return sorted(n for n, p in plane.pods(ns).items() if not p.metadata.deletion_timestamp) == [
             "j-ps-0", "j-worker-0", "j-worker-1"] and plane.phase(ns, "j") == "Running"
-    wait_for(settled, 45, lambda: (sorted(plane.pods(ns)), plane.job(ns, "j").get("status")))
+    wait_for(settled, 90, lambda: (sorted(plane.pods(ns)), plane.job(ns, "j").get("status")))
 
     def lately():
         return [r for _, r in proxy.requests(since=time.monotonic() - 2) if f"/{ns}/" in r]
     time.sleep(2)
-    wait_for(lambda: not lately(), 30, lately)      # good news is gathered for five seconds
+    wait_for(lambda: not lately(), 60, lately)      # good news is gathered for five seconds
     assert o.p.poll() is None
 
 
@@ -397,7 +397,7 @@ class Everything:
         return True
 
 
-@pytest.mark.deadline(150)
+@pytest.mark.deadline(500)
 def test_200_jobs_at_once(plane, operator, kubelet, ns, proxied_rig):
     """Pods start when all are there: by eight hands, one request a pod, so that the nodes' part is not what is measured."""
     proxy, config = proxied_rig
@@ -410,12 +410,12 @@ def test_200_jobs_at_once(plane, operator, kubelet, ns, proxied_rig):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: plane.create(ns, f"j{i}", ps=1, worker=2), range(jobs)))
     made = time.monotonic() - start
-    wait_for(lambda: metric(o.metrics, "paddlejob_pods") == 3 * jobs, 60)
+    wait_for(lambda: metric(o.metrics, "paddlejob_pods") == 3 * jobs, 200)
     pods = time.monotonic() - start
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda p: kubelet.status(p, "Running", kubelet.ip()), plane.pods(ns).values()))
     started = time.monotonic() - start
-    wait_for(lambda: all(j.get("status", {}).get("phase") == "Running" for j in plane.jobs(ns)), 90, every=0.5)
+    wait_for(lambda: all(j.get("status", {}).get("phase") == "Running" for j in plane.jobs(ns)), 200, every=0.5)
     running = time.monotonic() - start
     count = {}
     for _, r in proxy.requests(since=start):
