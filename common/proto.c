@@ -163,8 +163,8 @@ static int add_entry(struct out *o, const char *data, size_t len, struct co_err 
     int r = co_proto_bytes(data, len, 1, &key, &key_len, err);
     r = r ? r : co_proto_bytes(data, len, 2, &value, &value_len, err);
     if (!r) {
-        add_string(o, key, key_len);
-        add_string(o, value, value_len);
+        add_string(o, key ? key : "", key_len);
+        add_string(o, value ? value : "", value_len);
     }
     return r;
 }
