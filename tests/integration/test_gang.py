@@ -105,7 +105,7 @@ def test_volcanos_example_runs_unchanged(gangs, volcano, place):
     ns = place("volcano")
     gangs.kubectl("-n", ns, "apply", "-f", ROOT / "deploy/examples/wide_and_deep_volcano.yaml")
     name = "wide-ande-deep-volcano"
-    group = wait_for(lambda: gangs.get(ns, *POD_GROUP, name), 10, "PodGroup made")
+    group = wait_for(lambda: gangs.get(ns, *POD_GROUP, name), 40, "PodGroup made")
     assert {k: group["spec"][k] for k in ("minMember", "minResources", "queue")} == {
         "minMember": 4, "minResources": {"cpu": "1"}, "queue": "default"}
     gangs.wait_phase(ns, name, "Running", SECONDS)
@@ -116,7 +116,7 @@ def test_volcanos_example_runs_unchanged(gangs, volcano, place):
         mine = {k: v for k, v in p.metadata.annotations.items() if "volcano" in k or k.startswith("scheduling")}
         assert mine == {"scheduling.k8s.io/group-name": name, "volcano.sh/job-name": name, "volcano.sh/job-version": "0",
                         "volcano.sh/task-spec": p.metadata.annotations["paddle-resource"], "volcano.sh/queue-name": "default"}
-    wait_for(lambda: gangs.get(ns, *POD_GROUP, name)["status"]["phase"] == "Running", 10, "Volcano sees them run")
+    wait_for(lambda: gangs.get(ns, *POD_GROUP, name)["status"]["phase"] == "Running", 40, "Volcano sees them run")
     # The group follows, and a pod that joins is not held back by it.
     gangs.patch(ns, name, {"spec": {"worker": {"replicas": 3}}})
     wait_for(lambda: gangs.get(ns, *POD_GROUP, name)["spec"] == {**group["spec"], "minMember": 5, "minResources": {"cpu": "1200m"}},
@@ -136,7 +136,7 @@ def test_volcano_lets_no_pod_be_made_without_room(gangs, volcano, place):
     assert (conditions["Blocked"]["status"], conditions["Blocked"]["message"]) == ("True", message)
     end_first(gangs, ns)
     gangs.wait_phase(ns, "first", "Completed", SECONDS)
-    wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 10, "the group of a job that has ended is deleted")
+    wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 40, "the group of a job that has ended is deleted")
     gangs.wait_phase(ns, "second", "Running", SECONDS)
 
 
@@ -181,7 +181,7 @@ def test_volcanos_own_user_group_is_used(gangs, volcano, place):
     gangs.wait_phase(ns, "first", "Running", SECONDS)
     assert gangs.get(ns, *POD_GROUP, "first")["spec"]["minMember"] == 1
     end_first(gangs, ns)
-    wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 20, "deleted at the end")
+    wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 40, "deleted at the end")
 
 
 # ---- groups beside pods -----------------------------------------------------------------------
@@ -202,7 +202,7 @@ def test_kube_scheduler_places_no_pod_where_one_of_two_fits(gangs, place):
     assert not any(p.spec.node_name for n, p in gangs.pods(ns).items() if n.startswith("second"))
     end_first(gangs, ns)
     gangs.wait_phase(ns, "first", "Completed", SECONDS)
-    wait_for(lambda: not gangs.get(ns, *NATIVE, "first"), 10, "the group of a job that has ended is deleted")
+    wait_for(lambda: not gangs.get(ns, *NATIVE, "first"), 40, "the group of a job that has ended is deleted")
     gangs.wait_phase(ns, "second", "Running", SECONDS)
     # What cannot be changed is made anew.
     gangs.patch(ns, "second", {"spec": {"worker": {"replicas": 1}}})
@@ -210,7 +210,7 @@ def test_kube_scheduler_places_no_pod_where_one_of_two_fits(gangs, place):
     def minimum():
         load = gangs.get(ns, *NATIVE, "second")
         return load and load["spec"]["podGroups"][0]["policy"]["gang"]["minCount"]
-    wait_for(lambda: minimum() == 1, 10, "the group of one worker")
+    wait_for(lambda: minimum() == 1, 40, "the group of one worker")
     wait_for(lambda: gangs.job(ns, "second")["status"]["readyWorker"] == "1/1", SECONDS, "the other worker gone")
 
 
@@ -223,11 +223,11 @@ def test_coscheduling_places_a_gang_that_fits(gangs, coscheduling, place):
         assert (p.metadata.labels["scheduling.x-k8s.io/pod-group"], p.spec.scheduler_name) == ("first", SECOND)
     # The group follows, and a pod that joins is placed beside those that run.
     gangs.patch(ns, "first", {"spec": {"worker": {"replicas": 3}}})
-    wait_for(lambda: gangs.get(ns, *COSCHEDULING, "first")["spec"] == {"minMember": 3, "minResources": {"cpu": "1500m"}}, 10,
+    wait_for(lambda: gangs.get(ns, *COSCHEDULING, "first")["spec"] == {"minMember": 3, "minResources": {"cpu": "1500m"}}, 40,
              "the group follows")
     wait_for(lambda: gangs.job(ns, "first")["status"]["readyWorker"] == "3/3", SECONDS, "the third worker runs")
     end_first(gangs, ns)
-    wait_for(lambda: not gangs.get(ns, *COSCHEDULING, "first"), 20, "deleted at the end")
+    wait_for(lambda: not gangs.get(ns, *COSCHEDULING, "first"), 40, "deleted at the end")
 
 
 def test_coscheduling_places_no_pod_where_one_of_two_fits(gangs, coscheduling, place):
@@ -348,4 +348,4 @@ def test_kueue_lets_the_second_job_in_when_the_first_ends(gangs, kueue, place):
     gangs.wait_phase(ns, "first", "Completed", SECONDS)
     gangs.wait_phase(ns, "second", "Running", SECONDS)
     # Kueue lets go of the pods that were cleaned.
-    wait_for(lambda: not any(n.startswith("first") for n in gangs.pods(ns)), 20, "pods of first gone")
+    wait_for(lambda: not any(n.startswith("first") for n in gangs.pods(ns)), 40, "pods of first gone")
