@@ -3,14 +3,27 @@
 #include <inttypes.h>
 #include <string.h>
 
-int co_json_parse(const char *text, size_t len, json_t **ret, struct co_err *err) {
+int co_json_load(
+    const char *text, size_t len, json_t **ret, enum json_error_code *ret_why, struct co_err *err) {
+    /* jansson passes over one that stands behind a number. */
+    const char *nul = len ? memchr(text, '\0', len) : NULL;
+    if (nul) {
+        *ret_why = json_error_invalid_syntax;
+        return co_err_set(err, CO_INVALID, "byte %zu: a NUL, expected JSON", (size_t)(nul - text));
+    }
     json_error_t e;
     json_t *j = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &e);
     if (!j) {
+        *ret_why = json_error_code(&e);
         return co_err_set(err, CO_INVALID, "line %d, column %d: %s", e.line, e.column, e.text);
     }
     *ret = j;
     return 0;
+}
+
+int co_json_parse(const char *text, size_t len, json_t **ret, struct co_err *err) {
+    enum json_error_code why;
+    return co_json_load(text, len, ret, &why, err);
 }
 
 json_t *co_json_atv(const json_t *obj, const char *const *keys) {

@@ -18,9 +18,12 @@ static inline void co_json_decref(json_t **j) {
 }
 #define CO_AUTOJSON CO_CLEANUP(co_json_decref)
 
-/* Parses len bytes; CO_INVALID with line, column and cause.  Duplicate keys: last one wins.
- * Strings with NUL are kept (as the API server may send them).  Depth is bounded by jansson
- * (JSON_PARSER_MAX_DEPTH 2048). */
+/* Parses len bytes; CO_INVALID with line, column and cause, and then *ret_why is jansson's code of
+ * it.  Duplicate keys: last one wins.  Strings with NUL are kept (as the API server may send them).
+ * Depth is bounded by jansson (JSON_PARSER_MAX_DEPTH 2048). */
+CO_MUST_CHECK int co_json_load(
+    const char *text, size_t len, json_t **ret, enum json_error_code *ret_why, struct co_err *err);
+/* The same, for who need not know the code. */
 CO_MUST_CHECK int co_json_parse(const char *text, size_t len, json_t **ret, struct co_err *err);
 
 /* The same for what another program took for good JSON: where jansson gives up, integers beyond 64

@@ -90,17 +90,17 @@ static bool is_odd(enum json_error_code code) {
 }
 
 int co_json_parse_odd(const char *text, size_t len, json_t **ret, struct co_err *err) {
-    json_error_t e;
-    json_t *j = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &e);
-    if (j) {
-        *ret = j;
+    enum json_error_code why;
+    struct co_err first = {0};
+    int r = co_json_load(text, len, ret, &why, &first);
+    if (!r) {
         return 0;
     }
-    if (!is_odd(json_error_code(&e))) {
-        return co_err_set(err, CO_INVALID, "line %d, column %d: %s", e.line, e.column, e.text);
+    if (!is_odd(why)) {
+        return co_err_set(err, r, "%s", co_err_text(&first));
     }
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    int r = co_buf_reserve(&b, 2 * len, err);
+    r = co_buf_reserve(&b, 2 * len, err);
     if (r) {
         return r;
     }

@@ -43,6 +43,8 @@ static void texts_are_parsed_or_refused_with_their_place(void **state) {
     }
     json_t *j = NULL;
     assert_int_equal(co_json_parse(NULL, 0, &j, NULL), CO_INVALID);
+    assert_int_equal(co_json_parse("1\0", 2, &j, NULL), CO_INVALID);
+    assert_int_equal(co_json_parse_odd("[1\0]", 4, &j, NULL), CO_INVALID);
 }
 
 static void only_the_given_length_is_read(void **state) {
