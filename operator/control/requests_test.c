@@ -6,12 +6,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "operator/kube/fake_server.h"
+#include "operator/control/fake_feeds.h"
 
-enum {
-    WATCHES = 4, /* of the feeds; they are kept waiting for their lists */
-    ACTIONS = 50,
-};
+enum { ACTIONS = 50 };
 
 struct world {
     struct co_loop *loop;
@@ -39,10 +36,6 @@ struct world {
 static void ignore(void *arg, struct op_entry *e) {
     (void)arg;
     (void)e;
-}
-
-static void ignore_event(void *arg) {
-    (void)arg;
 }
 
 static void on_deadline(void *arg) {
@@ -73,31 +66,14 @@ static void put_pod(struct world *w, const char *name) {
 
 /* The server plays `steps` once the feeds have asked for their lists. */
 static void begin(struct world *w, const struct fake_step *steps, size_t n) {
-    static struct fake_step script[WATCHES + 8];
-    assert_true(n <= 8);
-    for (size_t i = 0; i < WATCHES; i++) {
-        script[i] = (struct fake_step){"GET ", 0, NULL, FAKE_HOLD, NULL};
-    }
-    memcpy(script + WATCHES, steps, n * sizeof(*steps));
-    fake_script(&w->server, script, WATCHES + n);
     /* One request after the other, so that the answers come in the order of the plan. */
     const struct op_kube_client_opts opts = {.lane_limit = {[OP_KUBE_LANE_WORK] = 1}};
-    assert_int_equal(
-        op_kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
-    w->feeds = op_feeds_new(w->client, &(struct op_feeds_opts){.store = &w->store,
-                                           .metrics = w->metrics,
-                                           .shard = {.index = 0, .count = 1},
-                                           .synced = ignore_event,
-                                           .no_groups = ignore_event});
+    fake_feeds(&w->server, steps, n, &opts, &w->store, w->metrics, &w->late, &w->client, &w->feeds);
     w->api = (struct op_apiserver){.client = w->client,
         .store = &w->store,
         .feeds = w->feeds,
         .metrics = w->metrics,
         .load = &w->load};
-    while (w->server.served < WATCHES && !w->late) {
-        co_loop_turn(w->loop);
-    }
-    assert_int_equal(w->server.served, WATCHES);
 }
 
 static int setup(void **state) {

@@ -6,12 +6,10 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "operator/control/fake_feeds.h"
 #include "operator/control/testkit.h"
-#include "operator/kube/fake_server.h"
 
 /* Plans that do nothing, and whose status can wait; with the one that cannot there is a server. */
-
-enum { WATCHES = 4 /* of the feeds; they are kept waiting for their lists */ };
 
 struct world {
     struct co_loop *loop;
@@ -62,36 +60,16 @@ static void on_deadline(void *arg) {
     w->late = true;
 }
 
-static void ignore_event(void *arg) {
-    (void)arg;
-}
-
 /* The server plays one step once the feeds have asked for their lists. */
 static void serve(struct world *w, struct fake_step step) {
-    static struct fake_step script[WATCHES + 1];
-    for (size_t i = 0; i < WATCHES; i++) {
-        script[i] = (struct fake_step){"GET ", 0, NULL, FAKE_HOLD, NULL};
-    }
-    script[WATCHES] = step;
+    const struct op_kube_client_opts opts = {0};
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
     assert_true(fake_start(&w->server, w->loop));
-    fake_script(&w->server, script, CO_ARRAY_LEN(script));
     w->deadline = co_timer_new(w->loop, on_deadline, w);
     co_timer_start(w->deadline, 60 * 1000);
-    const struct op_kube_client_opts opts = {0};
-    assert_int_equal(
-        op_kube_client_new(w->loop, fake_config(&w->server), &opts, &w->client, NULL), 0);
-    w->feeds = op_feeds_new(w->client, &(struct op_feeds_opts){.store = &w->store,
-                                           .metrics = w->metrics,
-                                           .shard = {.index = 0, .count = 1},
-                                           .synced = ignore_event,
-                                           .no_groups = ignore_event});
+    fake_feeds(&w->server, &step, 1, &opts, &w->store, w->metrics, &w->late, &w->client, &w->feeds);
     w->rounds.api.client = w->client;
     w->rounds.api.feeds = w->feeds;
-    while (w->server.served < WATCHES && !w->late) {
-        co_loop_turn(w->loop);
-    }
-    assert_int_equal(w->server.served, WATCHES);
 }
 
 static int teardown(void **state) {
@@ -172,7 +150,7 @@ static void what_is_urgent_does_not_wait(void **state) {
         co_loop_turn(w->loop);
     }
     assert_int_equal(w->over, 1);
-    assert_int_equal(w->server.served, WATCHES + 1);
+    assert_int_equal(w->server.served, FAKE_WATCHES + 1);
 }
 
 int main(void) {

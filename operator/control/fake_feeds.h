@@ -1,0 +1,38 @@
+/* For tests: a client and feeds whose lists a scripted server keeps waiting, so that what it plays
+ * behind them answers the test alone. */
+#pragma once
+
+#include "operator/api/testkit.h"
+#include "operator/control/feeds.h"
+#include "operator/kube/fake_server.h"
+
+enum { FAKE_WATCHES = 4 /* of the feeds */, FAKE_STEPS_MAX = 8 };
+
+static inline void fake_feeds_ignore(void *arg) {
+    (void)arg;
+}
+
+/* The server plays `steps` once the feeds have asked for their lists; *late ends the wait for that.
+ * The caller frees both. */
+static inline void fake_feeds(struct fake_server *server, const struct fake_step *steps, size_t n,
+    const struct op_kube_client_opts *opts, struct op_store *store, struct op_metrics *metrics,
+    const bool *late, struct op_kube_client **ret_client, struct op_feeds **ret_feeds) {
+    static struct fake_step script[FAKE_WATCHES + FAKE_STEPS_MAX];
+    assert_true(n <= FAKE_STEPS_MAX);
+    for (size_t i = 0; i < FAKE_WATCHES; i++) {
+        script[i] = (struct fake_step){"GET ", 0, NULL, FAKE_HOLD, NULL};
+    }
+    memcpy(script + FAKE_WATCHES, steps, n * sizeof(*steps));
+    fake_script(server, script, FAKE_WATCHES + n);
+    assert_int_equal(
+        op_kube_client_new(server->loop, fake_config(server), opts, ret_client, NULL), 0);
+    *ret_feeds = op_feeds_new(*ret_client, &(struct op_feeds_opts){.store = store,
+                                               .metrics = metrics,
+                                               .shard = {.index = 0, .count = 1},
+                                               .synced = fake_feeds_ignore,
+                                               .no_groups = fake_feeds_ignore});
+    while (server->served < FAKE_WATCHES && !*late) {
+        co_loop_turn(server->loop);
+    }
+    assert_int_equal(server->served, FAKE_WATCHES);
+}
