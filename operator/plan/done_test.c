@@ -300,7 +300,7 @@ static void text_of_anybody_is_read_as_far_as_it_means_something(void **state) {
     static const char *const none[] = {NULL};
     static const char *const texts[][2] = {{"1", "1"}, {"0-99999", "0-3"}, {"2,x", "2"},
         {"3-1", ""}, {"-1", ""}, {"7", ""}, {"0,4294967297", "0"}, {"", ""}, {"2,", ""},
-        {"1,1-2", "1-2"}};
+        {"1,1-2", "1-2"}, {"2,0-1", "2"}, {"2,0-3", "2-3"}};
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
         struct tk_cluster c;
         begin(&c, TK_JOB(FOUR), none);

@@ -214,12 +214,13 @@ static void count_slot(struct op_counts *c, const struct op_slot *slot) {
     }
 }
 
-/* Text as op_status_make writes it, of a status that anybody may have edited. */
+/* Text as op_status_make writes it, of a status that anybody may have edited: numbers only ascend,
+ * or a megabyte of ranges over all pods would take a minute of each look. */
 static void recall_done(struct op_world *w, enum op_role role, const char *text, bool stored) {
     int32_t first, last;
-    int32_t n = op_world_replicas(w, role);
+    int32_t i = 0, n = op_world_replicas(w, role);
     while (text && *text && op_range_take(&text, 5, &first, &last)) {
-        for (int32_t i = first; i <= last && i < n; i++) {
+        for (i = first > i ? first : i; i <= last && i < n; i++) {
             w->slot[role][i].done = true;
             w->slot[role][i].stored |= stored;
         }
