@@ -228,8 +228,9 @@ static void status_done(
 
 static void status_write(struct op_round *r) {
     CO_AUTOJSON json_t *diff = op_merge_diff(r->job->status, r->plan.status);
-    co_json_decref(&r->draft);
-    r->draft = diff ? op_status_draft(r->plan.status) : NULL;
+    if (!diff) {
+        co_json_decref(&r->draft);
+    }
     if (!r->plan.status_differs || !diff) {
         r->differs_since = 0;
         emit_plan_events(r);
@@ -309,6 +310,9 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     r->job = job_own;
     r->plan = *plan_own;
     *plan_own = (struct op_plan){0};
+    /* Now, for a round may end before its status is written. */
+    co_json_decref(&r->draft);
+    r->draft = op_status_draft(r->plan.status);
     r->tally = (struct op_tally){0};
     r->requests = op_requests_new(&(struct op_requests_opts){.api = &r->all->api,
         .entry = r->entry,

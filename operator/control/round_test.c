@@ -23,6 +23,7 @@ struct world {
     struct op_load load;
     struct op_rounds rounds;
     struct op_round *round;
+    struct op_plan plan; /* of the round that begins next */
     int64_t wake_ms;
     int over;
 };
@@ -95,12 +96,19 @@ static void begin(struct world *w, const char *status, bool urgent) {
     json_t *obj = tk_json("{'metadata':{'name':'x','namespace':'ns','uid':'u'},'status':{"
                           "'phase':'Running','attempt':3}}");
     assert_int_equal(op_job_decode(obj, &job, NULL), 0);
-    struct op_plan plan = {.phase = OP_PHASE_RUNNING,
-        .status = tk_json(status),
-        .status_differs = true,
-        .status_urgent = urgent};
+    w->plan.phase = OP_PHASE_RUNNING;
+    w->plan.status = tk_json(status);
+    w->plan.status_differs = true;
+    w->plan.status_urgent = urgent;
     w->over = 0;
-    op_round_begin(w->round, job, &plan);
+    op_round_begin(w->round, job, &w->plan);
+}
+
+static void await(struct world *w) {
+    while (!w->over && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->over, 1);
 }
 
 static void carry_out(struct world *w, const char *status) {
@@ -131,6 +139,26 @@ static void what_is_known_of_done_pods_is_recalled_before_it_is_stored(void **st
     assert_null(seen.draft);
 }
 
+static void a_round_that_ends_before_its_write_has_seen_what_it_saw(void **state) {
+    struct world *w = *state;
+    struct op_seen seen = {0};
+    serve(w, (struct fake_step){
+                 "PATCH ", 409, "{\"kind\":\"Status\",\"reason\":\"Conflict\"}", FAKE_KEEP, NULL});
+    w->plan.actions = co_xcalloc(1, sizeof(*w->plan.actions));
+    w->plan.n_actions = 1;
+    w->plan.actions[0] = (struct op_action){.verb = OP_PATCH,
+        .kind = OP_KIND_CONFIGMAP,
+        .name = co_xstrdup("x"),
+        .uid = co_xstrdup(""),
+        .body = json_object()};
+    op_round_recall(w->round, "u", &seen);
+    begin(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'2'}}", true);
+    await(w);
+    assert_int_equal(w->server.served, FAKE_WATCHES + 1); /* no status write */
+    op_round_recall(w->round, "u", &seen);
+    assert_draft(&seen, "{'worker':{'completedIndexes':'2'},'attempt':3}");
+}
+
 static void a_round_that_waits_to_write_is_not_forgotten(void **state) {
     struct world *w = *state;
     assert_true(op_round_is_blank(w->round));
@@ -146,10 +174,7 @@ static void what_is_urgent_does_not_wait(void **state) {
                  FAKE_KEEP, NULL});
     begin(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'2'}}", true);
     assert_int_equal(w->over, 0); /* the write is on its way */
-    while (!w->over && !w->late) {
-        co_loop_turn(w->loop);
-    }
-    assert_int_equal(w->over, 1);
+    await(w);
     assert_int_equal(w->server.served, FAKE_WATCHES + 1);
 }
 
@@ -157,6 +182,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
             what_is_known_of_done_pods_is_recalled_before_it_is_stored, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_round_that_ends_before_its_write_has_seen_what_it_saw, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_round_that_waits_to_write_is_not_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_urgent_does_not_wait, setup, teardown),
