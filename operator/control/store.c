@@ -250,6 +250,7 @@ static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st)
         count_pod(e, st->pod, 1);
         e->made_ms = co_now_ms();
     }
+    e->turned = e->turned || st->kind == OP_STORE_CONFIGMAPS; /* start gates wait for it */
 }
 
 /* True when a claim goes on standing in for what this version of its pod has not. */

@@ -68,7 +68,8 @@ struct op_entry {
     struct op_stored *children; /* owned list, in no order */
     size_t n_children;
     uint32_t pods[OP_STANDS]; /* a pod without an address stands in two places */
-    bool turned;     /* the first or the last of its pods has come to one; the queue's to clear */
+    bool turned;     /* the first or the last of its pods has come to one, or its ConfigMap is
+                      * there; the queue's to clear */
     uint64_t born;   /* running number: entries are served in this order */
     uint8_t phase;   /* enum op_phase in its status */
     bool restarting; /* it left Running for a restart of the group */

@@ -163,6 +163,19 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
     }
 }
 
+/* What start gates wait for must not wait for the rest after the look that made it. */
+static void a_new_configmap_turns_its_job(void **state) {
+    struct op_store *s = *state;
+    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
+    struct op_entry *e = op_store_entry(s, "ns", "j");
+    assert_false(e->turned);
+    put(s, OP_STORE_CONFIGMAPS, "j", 2, "j", 0);
+    assert_true(e->turned);
+    e->turned = false;
+    put(s, OP_STORE_CONFIGMAPS, "j", 3, "j", 0);
+    assert_false(e->turned);
+}
+
 static void an_address_that_is_told_is_one(void **state) {
     struct op_store *s = *state;
     put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
@@ -438,6 +451,7 @@ int main(void) {
         TEST(an_address_that_a_pod_tells_counts_until_its_object_has_one),
         TEST(a_new_pod_does_not_inherit_what_the_old_one_told),
         TEST(the_first_and_the_last_of_the_pods_turn_their_job),
+        TEST(a_new_configmap_turns_its_job),
         TEST(an_address_that_is_told_is_one),
         TEST(an_entry_ends_with_its_last_part),
         TEST(an_older_version_changes_nothing),
