@@ -1,4 +1,5 @@
-"""The operator on a cluster of KWOK nodes, each scenario next to a bare creator of the same objects in the same run.
+"""The operator on a cluster of KWOK nodes, each scenario next to a bare creator of the same objects in the same run, and
+where they are asked for next to operators of other projects.
 
 SCENARIOS says what is done, ROWS what is read off and which bar it must meet.  Every measurement begins with a fresh
 cluster.  Times are those at which a watch of pods and jobs told of a change; requests are what the API server's audit
@@ -6,9 +7,11 @@ log counted; bytes are those of the operator's connections; CPU and memory come 
 """
 import collections
 import statistics
+import subprocess
 import time
 
-from cluster import NS, Cluster, Observer, Operator, children, cpu_of_machine, delete_pod, end_pod, job, load, post
+from cluster import Cluster, Observer, Operator, children, cpu_of_machine, delete_pod, end_pod, load, post
+from products import OURS, PEERS, ROOT, job
 from report import table
 
 CALM = 5        # more of them until memory that a burst needed has gone back
@@ -33,8 +36,11 @@ class Window:
         kinds = self.cluster.requests_since(self.mark)
         # What neither of them used: the benchmark's own programs, and whoever shares the machine.
         others = used.pop("all") - used["cpu_s"] - used["control_plane_cpu_s"]
-        return {**used, "other_cores": others / used["s"], "kinds": dict(kinds), "requests": sum(kinds.values()),
-                "beside_pods": sum(n for k, n in kinds.items() if k != "create pods")}
+        figures = {**used, "other_cores": others / used["s"], "kinds": dict(kinds), "requests": sum(kinds.values()),
+                   "beside_pods": sum(n for k, n in kinds.items() if k != "create pods")}
+        if self.operator and self.operator.of is OURS:      # Go's programs send their token once a connection
+            figures["token_mb"] = figures["requests"] * self.cluster.header / 1e6
+        return figures
 
 
 def percentile(values, p):
@@ -46,16 +52,23 @@ def bare(jobs, cleans=False):
     lines = [post(o) for j in jobs for o in [j, *children(j)]] if len(jobs) == 1 else many_lines(jobs)
     pods = sum('"kind":"Pod"' in line for line in lines)
     with Cluster() as c, Observer(c) as o:
-        c.kubectl("create", "clusterrolebinding", "bench", "--clusterrole=cluster-admin", "--serviceaccount=paddle-system:paddle-manager-sa")
+        c.allow_all()
         window = Window(c)
         made = load(c.user, lines)
         running = o.wait("pod", "Running", pods, 120 + pods / 5)
-        out = {"created_s": made["seconds"], "running_s": running[-1] - made["start"], **window.done()}
+        until_running = c.cpu() - window.begin["control_plane_cpu_s"]
+        out = {"created_s": made["seconds"], "running_s": running[-1] - made["start"], "until_running_cpu_s": until_running,
+               **window.done()}
         if cleans:
             names = list(o.phases["pod"])
             ended = load(c.user, [end_pod(n, "Succeeded") for n in names] + [delete_pod(n) for n in names])
             out["cleaned_s"] = o.wait("pod", "gone", pods, 60 + pods / 5)[-1] - ended["start"]
         return out
+
+
+def limit_of(of, jobs, cleans=False):
+    """It stands beside our figures; run() puts it beside a peer's."""
+    return {"limit": bare(jobs, cleans)} if of is OURS else {}
 
 
 def many_lines(jobs):
@@ -81,6 +94,16 @@ def start(c, o, op, jobs, pods):
             "requests_a_job": used["requests"] / len(jobs)}
 
 
+def settle(c, seconds):
+    """That long, and on until nothing was asked for two seconds: upstream's operator writes statuses for a while."""
+    time.sleep(seconds)
+    for _ in range(20):
+        mark = c.audit_mark()
+        time.sleep(2)
+        if c.audit_mark() == mark:
+            break
+
+
 def idle(c, op, seconds):
     time.sleep(5)       # what is left of the scenario before
     return Window(c, op).done(seconds)
@@ -88,23 +111,23 @@ def idle(c, op, seconds):
 
 # ---- scenarios: each takes its row's parameters and returns {name: figures}
 
-def big(workers, intranet=None, flags=()):
-    the_job = job("big", 0, workers, **({"intranet": intranet} if intranet else {}))
-    limit = bare([the_job])
-    with Cluster() as c, Observer(c) as o, Operator(c, *flags) as op:
+def big(workers, of=OURS, flags=(), **spec):
+    the_job = of.job("big", 0, workers, **spec)
+    limit = limit_of(of, [the_job])
+    with Cluster(of) as c, Observer(c, of) as o, Operator(c, *flags, of=of) as op:
         op.wait_ready()
-        return {"run": {**start(c, o, op, [the_job], workers), "limit": limit}}
+        return {"run": {**start(c, o, op, [the_job], workers), **limit}}
 
 
-def many(n, idle_s=0, cleans=True):
-    jobs = [job(f"j{i:05}", 1, 2) for i in range(n)]
-    limit = bare(jobs, cleans)
+def many(n, idle_s=0, cleans=True, of=OURS):
+    jobs = [of.job(f"j{i:05}", 1, 2) for i in range(n)]
+    limit = limit_of(of, jobs, cleans)
     out = {}
-    with Cluster() as c, Observer(c) as o:
-        with Operator(c) as op:
+    with Cluster(of) as c, Observer(c, of) as o:
+        with Operator(c, of=of) as op:
             op.wait_ready()
             empty = op.memory()
-            out["run"] = {**start(c, o, op, jobs, 3 * n), "limit": limit}
+            out["run"] = {**start(c, o, op, jobs, 3 * n), **limit}
             if idle_s:
                 out["idle"] = idle(c, op, idle_s)
             else:
@@ -113,7 +136,7 @@ def many(n, idle_s=0, cleans=True):
         if idle_s:
             out["restart"] = restart(c, o)
         if cleans:
-            out["succeed"] = {**succeed(c, o, [name for name in o.phases["pod"] if not name.startswith("new")], n), "limit": limit}
+            out["succeed"] = {**succeed(c, o, of, [name for name in o.phases["pod"] if not name.startswith("new")], n), **limit}
     return out
 
 
@@ -132,11 +155,11 @@ def restart(c, o):
         return {"first_pod_s": first - op.begin, "peak_mib": op.memory("VmHWM"), **used}
 
 
-def succeed(c, o, pods, n):
+def succeed(c, o, of, pods, n):
     """All pods of all jobs succeed; with the default policy they are then cleaned."""
-    with Operator(c) as op:
+    with Operator(c, of=of) as op:
         op.wait_ready()
-        time.sleep(2)
+        settle(c, 0)
         window = Window(c, op)
         ended = load(c.admin, [end_pod(p, "Succeeded") for p in pods])
         status = o.wait("job", "Completed", n, 120)[-1]
@@ -145,20 +168,21 @@ def succeed(c, o, pods, n):
         return {"status_lag_s": status - last, "cleaned_lag_s": gone - last, "cleaned_s": gone - ended["start"], **window.done()}
 
 
-def fail(workers):
+def fail(workers, of=OURS):
     """One of many workers fails; then all workers of another job succeed."""
     out = {}
-    with Cluster() as c, Observer(c) as o, Operator(c) as op:
+    with Cluster(of) as c, Observer(c, of) as o, Operator(c, of=of) as op:
         op.wait_ready()
-        load(c.admin, [post(job("bad", 0, workers)), post(job("good", 0, workers))])
-        o.wait("job", "Running", 2, 60)
-        time.sleep(TAIL)
+        load(c.admin, [post(of.job("bad", 0, workers)), post(of.job("good", 0, workers))])
+        o.wait("job", "Running", 2, 120)
+        settle(c, TAIL)
         window = Window(c, op)
         load(c.admin, [end_pod("bad-worker-7", "Failed")])
         failed = o.wait("job", "Failed", 1, 60)[-1]
         at = o.phases["pod"]["bad-worker-7"][-1][0]
         status = c.kubectl("get", "pdj", "bad", "-o", "jsonpath={.status.message}")
         out["fail"] = {"status_lag_s": failed - at, "cause": status, **window.done()}
+        settle(c, 0)
         out["succeed"] = one_succeeds(c, o, op, "good", workers)
     return out
 
@@ -186,23 +210,42 @@ SCENARIOS = {
     "big:3000": (big, {"workers": 3000}, False),
     "many:10000": (many, {"n": 10000, "idle_s": 60, "cleans": False}, False),
 }
+SCENARIOS |= {f"{peer}/{name}": (SCENARIOS[name][0], {**SCENARIOS[name][1], "of": product}, False)
+              for peer, product in PEERS.items() for name in product.scenarios}
+# The machine on which bars in seconds were set: a bare creator's 1,000 pods until all of them ran there.
+ELSEWHERE = {"running_s": 4.03, "until_running_cpu_s": 7.4}
 
 
-def over_limit(key, limit_key=None):
-    return lambda m: m[key] / m["limit"][limit_key or key]
+class OverLimit:
+    """A figure that is read off against the bare creator's."""
+
+    def __init__(self, key, limit_key=None):
+        self.key, self.limit_key = key, limit_key or key
+
+    def limit(self, m):
+        return m["limit"][self.limit_key]
+
+    def __call__(self, m):
+        return m[self.key] / self.limit(m)
 
 
+# What a start of one big job is measured by: what, figure, bar for 1,000 workers, unit
+START = [
+    ("workers, PodIP: all pods Running, against the limit", OverLimit("running_s"), 1.2, "x"),
+    ("... job Running in its status after the last pod", "status_lag_s", 0.2, "s"),
+    ("... requests beside the pods", "beside_pods", 15, ""),
+    ("... bytes sent", "sent_mb", 1.2, "MB"),
+    ("... of that, the token that each request shows", "token_mb", None, "MB"),
+    ("... operator CPU", "cpu_s", 0.4, "s"),
+    ("... control-plane CPU, against the limit", OverLimit("control_plane_cpu_s"), 1.2, "x"),
+]
 # scenario, part, what, figure, bar (the largest good value; None: no bar), unit
 ROWS = [
-    ("big:1000", "run", "1,000 workers, PodIP: all pods Running, against the limit", over_limit("running_s"), 1.2, "x"),
-    ("big:1000", "run", "... job Running in its status after the last pod", "status_lag_s", 0.2, "s"),
-    ("big:1000", "run", "... requests beside the pods", "beside_pods", 15, ""),
-    ("big:1000", "run", "... bytes sent", "sent_mb", 1.2, "MB"),
-    ("big:1000", "run", "... operator CPU", "cpu_s", 0.4, "s"),
-    ("big:1000", "run", "... control-plane CPU, against the limit", over_limit("control_plane_cpu_s"), 1.2, "x"),
-    ("service:1000", "run", "1,000 workers, Service: all pods Running, against the limit", over_limit("running_s"), 1.2, "x"),
+    *(("big:100", "run", what.replace("workers", "100 workers"), figure, None, unit) for what, figure, _, unit in START),
+    *(("big:1000", "run", what.replace("workers", "1,000 workers"), figure, bar, unit) for what, figure, bar, unit in START),
+    ("service:1000", "run", "1,000 workers, Service: all pods Running, against the limit", OverLimit("running_s"), 1.2, "x"),
     ("gate:1000", "run", "1,000 workers with the start gate's container: bytes sent", "sent_mb", None, "MB"),
-    ("many:1000", "run", "1,000 jobs of 1 + 2: all Running, against the limit", over_limit("status_s", "running_s"), 1.3, "x"),
+    ("many:1000", "run", "1,000 jobs of 1 + 2: all Running, against the limit", OverLimit("status_s", "running_s"), 1.3, "x"),
     ("many:1000", "run", "... p50 create to Running, of the whole run", lambda m: m["p50_s"] / m["status_s"], 0.5, "x"),
     ("many:1000", "run", "... requests a job, pods included", "requests_a_job", 8, ""),
     ("many:1000", "run", "... operator peak RSS", "peak_mib", 20, "MiB"),
@@ -215,7 +258,7 @@ ROWS = [
     ("life:100", "succeed", "... pods cleaned after the last", "cleaned_lag_s", 0.6, "s"),
     ("life:100", "succeed", "... requests", "requests", 10, ""),
     ("many:100", "succeed", "100 jobs succeed: pods cleaned", "cleaned_s", 3, "s"),
-    ("many:100", "succeed", "... against the limit", over_limit("cleaned_s"), None, "x"),
+    ("many:100", "succeed", "... against the limit", OverLimit("cleaned_s"), None, "x"),
     ("life:100", "fail", "one of 100 workers fails: job Failed after", "status_lag_s", 0.02, "s"),
     ("life:100", "fail", "... requests", "requests", 3, ""),
     ("many:10000", "run", "10,000 jobs, 30,000 pods: all Running", "status_s", None, "s"),
@@ -223,8 +266,15 @@ ROWS = [
 ]
 
 
-def run(names, runs):
+def run(names, runs, peers, auth):
+    """peers: each scenario also with the peers that know it."""
+    Cluster.auth = auth
     names = names or [n for n, (_, _, default) in SCENARIOS.items() if default]
+    if peers:
+        names = [n for name in names for n in [name, *(f"{p}/{name}" for p in PEERS if name in PEERS[p].scenarios)]]
+    components = {n.split("/")[0] for n in names if "/" in n}
+    if components:
+        subprocess.run([ROOT / "deploy/local/build", *sorted(components)], check=True)
     out = collections.defaultdict(list)
     for i in range(runs):
         for name in names:
@@ -232,9 +282,21 @@ def run(names, runs):
             began = time.monotonic()
             out[name].append(fn(**args))
             print(f"  run {i + 1} of {runs}, {name}: {time.monotonic() - began:.0f} s", flush=True)
+    out = dict(out)
+    for name in out:
+        lend_limit(out, name)
     print_bars(out)
     print_growth(out)
-    return dict(out)
+    return out
+
+
+def lend_limit(out, name):
+    """What a peer is measured against is our limit of the same run."""
+    ours = out.get(name.split("/")[-1]) if "/" in name else None
+    for mine, theirs in zip(ours or [], out[name]):
+        for part in theirs.keys() & mine.keys():
+            if "limit" in mine[part]:
+                theirs[part]["limit"] = mine[part]["limit"]
 
 
 def figure(out, scenario, part, what):
@@ -242,14 +304,44 @@ def figure(out, scenario, part, what):
     return statistics.median(what(r[part]) if callable(what) else r[part][what] for r in out[scenario])
 
 
+def cell(out, scenario, part, what, text):
+    """The figure in its text; "-" where there is none: not run, or nothing that a peer does."""
+    try:
+        return text.format(figure(out, scenario, part, what)).strip()
+    except KeyError:
+        return "-"
+
+
+def slower(out):
+    """How many times the processor time of those other bars the bare creator took here in this run; None where it was not run."""
+    if "big:1000" not in out:
+        return None
+    here = {k: figure(out, "big:1000", "run", lambda m: m["limit"][k]) for k in ELSEWHERE}
+    ratio = here["until_running_cpu_s"] / ELSEWHERE["until_running_cpu_s"]
+    print(f"\nmachine: a bare creator's 1,000 pods are all Running after {here['running_s']:.3g} s and {here['until_running_cpu_s']:.3g} s "
+          f"of control-plane CPU;\n  where the bars were set {ELSEWHERE['running_s']} s and {ELSEWHERE['until_running_cpu_s']} s: "
+          f"the same work takes {ratio:.2f} times the processor here")
+    return ratio
+
+
 def print_bars(out):
+    ratio = slower(out)
+    peers = {p: product.program().parent.name for p, product in PEERS.items() if any(n.startswith(p + "/") for n in out)}
     rows = []
     for scenario, part, label, what, bar, unit in ROWS:
-        if scenario in out:
-            value = figure(out, scenario, part, what)
-            verdict = "" if bar is None else "yes" if round(value, 3) <= bar else "NO"
-            rows.append([label, f"{value:.3g} {unit}", "" if bar is None else f"{bar} {unit}", verdict])
-    table("operator: medians", ["", "measured", "bar", "met"], rows)
+        if not any(n.split("/")[-1] == scenario for n in out):
+            continue
+        text = "{:.3g} " + unit
+        met = scaled = ""
+        if bar is not None and scenario in out:
+            met = "yes" if round(figure(out, scenario, part, what), 3) <= bar else "NO"
+        if bar is not None and unit == "s" and ratio:
+            scaled = text.format(bar * ratio)
+        limit = cell(out, scenario, part, what.limit, "{:.3g} s") if isinstance(what, OverLimit) else ""
+        rows.append([label, cell(out, scenario, part, what, text), "" if bar is None else f"{bar} {unit}", met, scaled, limit,
+                     *(cell(out, f"{p}/{scenario}", part, what, text) for p in peers)])
+    table("operator: medians", ["", "measured", "bar", "met", f"bar x {ratio:.2f}, for this machine" if ratio else "", "limit",
+                                *peers.values()], rows)
 
 
 def print_growth(out):
@@ -260,7 +352,7 @@ def print_growth(out):
                ("received MB", "received_mb", "{:.1f}"), ("CPU s", "cpu_s", "{:.2f}"), ("control plane s", "control_plane_cpu_s", "{:.1f}"),
                ("limit's", lambda m: m["limit"]["control_plane_cpu_s"], "{:.1f}"), ("peak MiB", "peak_mib", "{:.1f}"),
                ("other cores", "other_cores", "{:.2f}")]
-    rows = [[name] + [fmt.format(figure(out, name, "run", what)) for _, what, fmt in columns] for name in out if "run" in out[name][0]]
+    rows = [[name] + [cell(out, name, "run", what, text) for _, what, text in columns] for name in out if "run" in out[name][0]]
     if rows:
         table("growth", [""] + [c[0] for c in columns], rows)
     for name in out:

@@ -18,12 +18,11 @@ import time
 
 import yaml
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-BIN = ROOT / "build/bin"
+import hpack
+from products import BIN, CONTROLLERS, OURS, ROOT, cached
+
 NS = "default"
 NODES = 100
-# What a PaddleJob needs; without the endpoint controllers, as for the other operators measured on such a rig.
-CONTROLLERS = "garbage-collector-controller,namespace-controller,node-lifecycle-controller,serviceaccount-controller"
 PROGRAMS = ("etcd", "apiserver", "controller-manager", "scheduler", "kwok")
 USER = "system:serviceaccount:paddle-system:paddle-manager-sa"     # a service account: not exempt from the server's limits
 AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
@@ -59,19 +58,26 @@ def cpu_of_machine():
 
 
 class Cluster:
-    def __init__(self):
+    auth = "token"      # as in a pod, or "certificate"
+
+    def __init__(self, of=OURS):
         self.dir = tempfile.mkdtemp(prefix="pdb", dir="/tmp")
         policy, self.audit = f"{self.dir}/audit.yaml", f"{self.dir}/audit.log"
         pathlib.Path(policy).write_text(json.dumps(AUDIT))
         args = (f"--audit-policy-file={policy}", f"--audit-log-path={self.audit}", "--audit-log-maxsize=10000")
         self.run(ROOT / "deploy/local/up", "--control-plane-only", "--kwok", str(NODES), "--controllers", CONTROLLERS, "--port", "0",
-                 *(a for arg in args for a in ("--apiserver-arg", arg)), self.dir)
+                 *of.up(), *(a for arg in args for a in ("--apiserver-arg", arg)), self.dir)
         self.admin = f"{self.dir}/kubeconfig"
-        self.kubectl("apply", "-f", ROOT / "deploy/v1/crd.yaml", "-f", ROOT / "deploy/v1/operator.yaml")
-        self.kubectl("wait", "--for=condition=established", "crd/paddlejobs.batch.paddlepaddle.org")
+        crds = [a for crd in of.crds() for a in ("-f", crd)]
+        self.kubectl("create", *crds, "-f", ROOT / "deploy/v1/operator.yaml")
+        self.kubectl("wait", "--for=condition=established", *crds)
+        if of is not OURS:
+            self.allow_all()
         # For two seconds after that the API server lets every create of a job wait, so that its peers hear of the definition.
-        self.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(job("first", 0, 1)))
-        self.user = self.kubeconfig_of_operator()
+        self.kubectl("create", "--dry-run=server", "-f", "-", stdin=json.dumps(of.job("first", 0, 1)))
+        self.header = 0     # bytes that its token takes in each request
+        self.user = f"{self.dir}/user.kubeconfig"
+        self.write_kubeconfig(self.by_token() if self.auth == "token" else self.by_certificate())
         self.pids = {p: int(pathlib.Path(f"{self.dir}/pid/{p}").read_text().split()[0]) for p in PROGRAMS}
 
     @staticmethod
@@ -81,16 +87,34 @@ class Cluster:
         return p.stdout
 
     def kubectl(self, *args, stdin=None):
-        cache = pathlib.Path(os.environ.get("LOCAL_CLUSTER_CACHE", os.path.expanduser("~/.cache/local-cluster")))
-        return self.run(next(cache.glob("kubernetes-*/kubectl")), "--kubeconfig", f"{self.dir}/kubeconfig", *args, input=stdin)
+        return self.run(*self.kubectl_command(*args), input=stdin)
 
-    def kubeconfig_of_operator(self):
-        """By a token, as in a pod: the API server remembers its check.  A client certificate is verified with each request."""
-        config = yaml.safe_load(open(f"{self.dir}/kubeconfig"))
+    def kubectl_command(self, *args):
+        return [cached("kubernetes", "kubectl"), "--kubeconfig", f"{self.dir}/kubeconfig", *args]
+
+    def allow_all(self):
+        """Whoever acts in the operator's name may do everything."""
+        self.kubectl("create", "clusterrolebinding", "bench", "--clusterrole=cluster-admin",
+                     "--serviceaccount=paddle-system:paddle-manager-sa")
+
+    def write_kubeconfig(self, user):
+        config = yaml.safe_load(open(self.admin))
+        config["users"][0]["user"] = user
+        pathlib.Path(self.user).write_text(json.dumps(config))
+
+    def by_token(self):
+        """The API server remembers its check.  A client certificate is verified with each request."""
         token = self.kubectl("create", "token", "paddle-manager-sa", "--namespace", "paddle-system", "--duration", "24h").strip()
-        config["users"][0]["user"] = {"token": token}
-        pathlib.Path(f"{self.dir}/user.kubeconfig").write_text(json.dumps(config))
-        return f"{self.dir}/user.kubeconfig"
+        self.header = hpack.authorization(token)
+        return {"token": token}
+
+    def by_certificate(self):
+        pki = f"{self.dir}/pki"
+        self.run("openssl", "req", "-x509", "-CA", f"{pki}/ca.crt", "-CAkey", f"{pki}/ca.key", "-newkey", "ec", "-pkeyopt",
+                 "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", f"/O=system:serviceaccounts/CN={USER}",
+                 "-addext", "basicConstraints=critical,CA:FALSE", "-addext", "extendedKeyUsage=clientAuth",
+                 "-keyout", f"{pki}/user.key", "-out", f"{pki}/user.crt")
+        return {"client-certificate": f"{pki}/user.crt", "client-key": f"{pki}/user.key"}
 
     def cpu(self):
         return sum(map(cpu_of, self.pids.values()))
@@ -130,7 +154,7 @@ class Cluster:
 class Observer:
     """Follows pods and jobs: phases[kind][name] -> [(seconds, phase), ...]."""
 
-    def __init__(self, cluster):
+    def __init__(self, cluster, of=OURS):
         self.phases = {"pod": {}, "job": {}}
         self.counts = {"pod": collections.Counter(), "job": collections.Counter()}     # of current phases
         self.synced = threading.Event()
@@ -138,6 +162,7 @@ class Observer:
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self.read, daemon=True).start()
         assert self.synced.wait(30), "the observer is not in sync"
+        self.follower = self.follow(cluster, *of.follow) if of.follow else None
 
     def read(self):
         for line in self.p.stdout:
@@ -145,11 +170,26 @@ class Observer:
             if kind == "sync":
                 self.synced.set()
                 continue
-            seen = self.phases[kind].setdefault(name, [])
-            if seen:
-                self.counts[kind][seen[-1][1]] -= 1
-            seen.append((float(at), phase))
-            self.counts[kind][phase] += 1
+            self.note(float(at), kind, name, phase)
+
+    def note(self, at, kind, name, phase):
+        seen = self.phases[kind].setdefault(name, [])
+        if seen:
+            self.counts[kind][seen[-1][1]] -= 1
+        seen.append((at, phase))
+        self.counts[kind][phase] += 1
+
+    def follow(self, cluster, resource, ready):
+        """Jobs that are no PaddleJobs: Running as soon as all their roles are ready."""
+        def read():
+            for line in p.stdout:
+                name, *roles = line.split()
+                self.note(time.monotonic(), "job", name, "Running" if roles and set(roles) == {"1"} else "none")
+        line = "{.metadata.name} %s{\"\\n\"}" % ready
+        p = subprocess.Popen(cluster.kubectl_command("get", resource, "--watch", "-o", f"jsonpath={line}"),
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=read, daemon=True).start()
+        return p
 
     def wait(self, kind, phase, n, seconds):
         """Until n objects are in that phase; returns when each of them got there, in order."""
@@ -157,8 +197,9 @@ class Observer:
         return sorted(seen[-1][0] for seen in list(self.phases[kind].values()) if seen[-1][1] == phase)
 
     def close(self):
-        self.p.kill()
-        self.p.wait()
+        for p in filter(None, (self.p, self.follower)):
+            p.kill()
+            p.wait()
 
     def __enter__(self):
         return self
@@ -168,20 +209,19 @@ class Observer:
 
 
 class Operator:
-    def __init__(self, cluster, *flags):
-        self.metrics = free_port()
+    def __init__(self, cluster, *flags, of=OURS):
+        self.of = of
         self.log = open(f"{cluster.dir}/operator.log", "a+")
         self.begin = time.monotonic()
         self.cluster, self.offset = cluster, os.path.getsize(self.log.name)
-        self.p = subprocess.Popen([BIN / "paddle-operator", f"--kubeconfig={cluster.user}", "--initImage=", "--gate-bind-address=0",
-                                   f"--metrics-bind-address=127.0.0.1:{self.metrics}", "--health-probe-bind-address=0", *flags],
+        self.p = subprocess.Popen([of.program(), f"--kubeconfig={cluster.user}", *of.flags(cluster.dir, free_port()), *flags],
                                   stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
     def wait_ready(self):
         """In sync, and its watches have begun."""
         def synced():
             assert self.p.poll() is None, f"the operator ended: {self.text()[-2000:]}"
-            return "in sync" in self.text()
+            return self.of.ready in self.text()
         wait_for(synced, 60, self.text)
         time.sleep(1)
 
@@ -207,7 +247,7 @@ class Operator:
     def close(self):
         self.p.terminate()
         try:
-            self.p.wait(15)
+            self.p.wait(60)
         finally:
             self.p.kill()
 
@@ -229,17 +269,12 @@ def load(kubeconfig, lines):
 # ---- objects
 
 PLURALS = {"Pod": "api/v1/namespaces/{}/pods", "Service": "api/v1/namespaces/{}/services", "ConfigMap": "api/v1/namespaces/{}/configmaps",
-           "PaddleJob": "apis/batch.paddlepaddle.org/v1/namespaces/{}/paddlejobs"}
+           "PaddleJob": "apis/batch.paddlepaddle.org/v1/namespaces/{}/paddlejobs",
+           "JobSet": "apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"}
 
 
 def post(obj):
     return f"POST /{PLURALS[obj['kind']].format(NS)} {json.dumps(obj, separators=(',', ':'))}"
-
-
-def job(name, ps, workers, **spec):
-    roles = {role: {"replicas": n, "template": {"spec": {"containers": [{"name": "paddle", "image": "x"}]}}}
-             for role, n in (("ps", ps), ("worker", workers)) if n}
-    return {"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": {"name": name}, "spec": {**roles, **spec}}
 
 
 def children(a_job):

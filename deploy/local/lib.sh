@@ -14,6 +14,9 @@ VOLCANO_APIS_VERSION=${VOLCANO_APIS_VERSION:-v1.14.0}
 GANG_KUBERNETES_VERSION=${GANG_KUBERNETES_VERSION:-v1.34.1}
 SCHEDULER_PLUGINS_VERSION=${SCHEDULER_PLUGINS_VERSION:-v0.34.7}
 KUEUE_VERSION=${KUEUE_VERSION:-v0.16.2}
+# Operators that `make bench-operator` runs beside ours.
+PADDLE_OPERATOR_VERSION=${PADDLE_OPERATOR_VERSION:-v0.3.5}
+JOBSET_VERSION=${JOBSET_VERSION:-v0.12.0}
 GO_MINIMUM=1.25                                       # what those versions ask for
 CACHE=${LOCAL_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/local-cluster}
 PAUSE_IMAGE=local-cluster/pause:1
@@ -120,6 +123,8 @@ bin() {
     vc-*)    echo "$CACHE/volcano-$VOLCANO_VERSION/$1" ;;
     kueue)   echo "$CACHE/kueue-$KUEUE_VERSION/kueue" ;;
     coscheduling) echo "$CACHE/scheduler-plugins-$SCHEDULER_PLUGINS_VERSION/coscheduling" ;;
+    paddle-operator) echo "$CACHE/paddle-operator-$PADDLE_OPERATOR_VERSION/paddle-operator" ;;
+    jobset)  echo "$CACHE/jobset-$JOBSET_VERSION/jobset" ;;
     *)       echo "$CACHE/kubernetes-$KUBERNETES_VERSION/$1" ;;
   esac
 }
