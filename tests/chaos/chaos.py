@@ -113,6 +113,10 @@ class Runner:
             fault, _, moment = w.partition("/")
             self.kills(moment or None) if fault == KILL else self.fault(fault, moment or None)
 
+    def bad(self):
+        """"fault/moment: its last trouble" of every cell that failed."""
+        return [f"{f}/{m}: {trouble[:700]}" for (f, m), (_, failed, trouble) in self.cells.items() if failed]
+
     def table(self):
         """Fault by moment: runs, and failures where there are any."""
         columns = [m for m in moments.ROWS if any(c[1] == m for c in self.cells)]
