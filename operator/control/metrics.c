@@ -161,6 +161,10 @@ static const struct co_metric rows[OP_M_COUNT] = {
     [OP_M_OLDEST_SECONDS] = {.name = "paddlejob_oldest_waiting_seconds",
         .help = "Age of the oldest job that has never been Running and has not ended",
         .type = CO_GAUGE},
+    [OP_M_STATUS_WAITING] = {.name = "paddlejob_status_waiting",
+        .help =
+            "Jobs whose status is to be written once there is more to say, seconds later at most",
+        .type = CO_GAUGE},
     [OP_M_PHASES] = {.name = "paddlejob_phase_changes_total",
         .help = "Phases written to the status of a job",
         .label = {{"phase", NULL}}},

@@ -56,12 +56,18 @@ static void plan_clear(struct op_round *r) {
     op_job_free(co_steal_ptr(r->job));
 }
 
+static void set_differs_since(struct op_round *r, int64_t since) {
+    co_metric_add(&r->all->api.metrics->row[OP_M_STATUS_WAITING], 0,
+        (double)((since != 0) - (r->differs_since != 0)));
+    r->differs_since = since;
+}
+
 /* As new. */
 static void forget(struct op_round *r) {
     op_failures_clear(&r->failures);
     r->window = SIZE_MAX;
     r->creates = r->status = (struct backoff){0};
-    r->differs_since = 0;
+    set_differs_since(r, 0);
     co_json_decref(&r->draft);
     op_story_done(&r->story);
     free(co_steal_ptr(r->uid));
@@ -232,13 +238,13 @@ static void status_write(struct op_round *r) {
         co_json_decref(&r->draft);
     }
     if (!r->plan.status_differs || !diff) {
-        r->differs_since = 0;
+        set_differs_since(r, 0);
         emit_plan_events(r);
         round_end(r, 0);
         return;
     }
     int64_t now = co_now_ms();
-    r->differs_since = r->differs_since ? r->differs_since : now;
+    set_differs_since(r, r->differs_since ? r->differs_since : now);
     int64_t due = r->differs_since +
                   op_load_stretch(r->all->api.load, now, STATUS_PACE_MS, STATUS_PACE_MAX_MS);
     if (!r->plan.status_urgent && op_status_can_wait(r->job->status, r->plan.status, diff) &&
@@ -255,7 +261,7 @@ static void status_write(struct op_round *r) {
     req.lane = OP_KUBE_LANE_STATUS;
     req.answer = OP_KUBE_NODES;
     req.body = patch;
-    r->differs_since = 0;
+    set_differs_since(r, 0);
     r->status_sent = now;
     r->status_op = op_kube_do(r->all->api.client, &req);
 }

@@ -159,11 +159,24 @@ static void a_round_that_ends_before_its_write_has_seen_what_it_saw(void **state
     assert_draft(&seen, "{'worker':{'completedIndexes':'2'},'attempt':3}");
 }
 
+static void assert_waiting(struct world *w, const char *sample) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(1024);
+    struct co_err err;
+    assert_int_equal(co_metrics_render(&w->metrics->row[OP_M_STATUS_WAITING], 1, &text, &err), 0);
+    assert_non_null(strstr(text.data, sample));
+}
+
 static void a_round_that_waits_to_write_is_not_forgotten(void **state) {
     struct world *w = *state;
     assert_true(op_round_is_blank(w->round));
-    carry_out(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'0'}}");
-    assert_false(op_round_is_blank(w->round));
+    for (int i = 0; i < 2; i++) {
+        carry_out(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'0'}}");
+        assert_false(op_round_is_blank(w->round));
+        assert_waiting(w, "paddlejob_status_waiting 1\n");
+    }
+    struct op_seen seen = {0};
+    op_round_recall(w->round, "of another job", &seen);
+    assert_waiting(w, "paddlejob_status_waiting 0\n");
 }
 
 static void what_is_urgent_does_not_wait(void **state) {

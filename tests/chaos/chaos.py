@@ -36,8 +36,7 @@ class Runner:
         self.plane, self.kubelet, self.seed, self.dir, self.say = plane, kubelet, seed, directory, say
         self.seconds, self.end = seconds, time.monotonic() + seconds
         self.at_once = at_once
-        # Sanitizers and neighbours take their time.
-        self.patience = max(3.0 if SANITIZED else 2.0, os.getloadavg()[0] / os.cpu_count() / 4)
+        self.patience = 3.0 if SANITIZED else 2.0
         self.cells = {}             # (fault, moment) -> [runs, failures, last trouble]
         self.rss = 0
 

@@ -35,16 +35,16 @@ IDLE = ["--watch-idle=2s"]
 
 ROWS = {
     "none": Row(),
-    # Answers.
+    # Answers.  A watch that was cut comes back when it is answered: seconds, now and then.
     "429": Row([answer(WRITES, 429, "TooManyRequests", .5, headers={"Retry-After": "1"}),
-                answer("GET ", 429, "TooManyRequests", .5, headers={"Retry-After": "1"})], [(.5, "cut")]),
-    "500": Row([answer(".", 500, "InternalError", .4)], [(.5, "cut")]),
-    "503": Row([Fault(".", "status", chance=.4, status=503, body="no upstream")], [(.5, "cut")]),
-    "504": Row([answer(".", 504, "Timeout", .4)], [(.5, "cut")]),
+                answer("GET ", 429, "TooManyRequests", .5, headers={"Retry-After": "1"})], [(.5, "cut")], blind=True),
+    "500": Row([answer(".", 500, "InternalError", .4)], [(.5, "cut")], blind=True),
+    "503": Row([Fault(".", "status", chance=.4, status=503, body="no upstream")], [(.5, "cut")], blind=True),
+    "504": Row([answer(".", 504, "Timeout", .4)], [(.5, "cut")], blind=True),
     "409-status": Row([answer("PATCH .*/status", 409, "Conflict", .7)]),
     "409-all": Row([answer(WRITES, 409, "Conflict", .6)]),
     "403": Row([answer(WRITES, 403, "Forbidden", .5)]),
-    "401": Row([answer(".", 401, "Unauthorized", .4)], [(.5, "cut")]),
+    "401": Row([answer(".", 401, "Unauthorized", .4)], [(.5, "cut")], blind=True),
     "garbage-answers": Row([Fault(".", "status", chance=.4, status=200, body="<html>who are you?</html>")], [(.5, "cut")],
                            blind=True),
     # Connections.

@@ -1,4 +1,5 @@
 """What really happened in a namespace: every event of its pods and jobs, and what must never be among them."""
+import datetime
 import json
 import threading
 import time
@@ -17,6 +18,11 @@ def controller(obj):
     """The uid of the controlling owner, or None."""
     owners = obj["metadata"].get("ownerReferences") or []
     return next((o["uid"] for o in owners if o.get("controller")), None)
+
+
+def made_at(meta):
+    """By the server's clock, in whole seconds: when we hear of it says more about us."""
+    return datetime.datetime.fromisoformat(meta["creationTimestamp"].replace("Z", "+00:00")).timestamp()
 
 
 def rank(pod):
@@ -69,7 +75,7 @@ class History:
         self.wrong = []             # (job name, what)
         self.lock = threading.Lock()
         self.alive = {}             # (job uid, role, index) -> {pod uid: name}
-        self.made = {}              # pod uid -> (job uid, job name, version of its creation, pod name, time)
+        self.made = {}              # pod uid -> (job uid, job name, version of its creation, pod name, the server's time of it)
         self.final = {}             # job uid -> version in which its status became final
         self.dying = {}             # job uid -> time when it was first seen being deleted
         self.rewound = False        # versions of before mean nothing any more
@@ -84,7 +90,7 @@ class History:
             if job.get("status", {}).get("phase") in FINAL:
                 self.final.setdefault(meta["uid"], version(job))
             if meta.get("deletionTimestamp") or kind in ("DELETED", "GONE"):
-                self.dying.setdefault(meta["uid"], time.monotonic())
+                self.dying.setdefault(meta["uid"], time.time())
 
     def on_pod(self, kind, pod):
         meta, owner = pod["metadata"], controller(pod)
@@ -98,7 +104,7 @@ class History:
                 others.pop(meta["uid"], None)
                 return
             if kind == "ADDED" and meta["uid"] not in self.made:
-                self.made[meta["uid"]] = (owner, job, version(pod), meta["name"], time.monotonic())
+                self.made[meta["uid"]] = (owner, job, version(pod), meta["name"], made_at(meta))
             others[meta["uid"]] = meta["name"]
             if len(others) > 1:
                 self.wrong.append((job, f"two live pods for {place[1]} {place[2]}: {sorted(others.values())}"))

@@ -123,7 +123,7 @@ class Moment:
 class Round:
     def __init__(self, plane, kubelet, fault_name, row, names, seed, directory, patience=1.0):
         self.plane, self.kubelet, self.fault_name, self.row = plane, kubelet, fault_name, row
-        self.seed, self.patience = seed, patience
+        self.seed, self.least_patience = seed, patience
         self.ns = f"chaos-{fault_name}-{random.SystemRandom().randrange(16 ** 4):04x}"
         self.dir = pathlib.Path(directory) / self.ns
         self.dir.mkdir(parents=True)
@@ -132,6 +132,11 @@ class Round:
         self.moments = [Moment(self, n) for n in names]
         self.operators, self.clock, self.down = [], None, False
         self.figures = {}
+
+    @property
+    def patience(self):
+        """By the load as it is: neighbours come and go."""
+        return max(self.least_patience, os.getloadavg()[0] / os.cpu_count() / 3)
 
     # ---- steps of the rows in faults.ROWS
 
@@ -318,15 +323,20 @@ class Round:
         return found
 
     def quiet(self):
-        """False: requests do not end."""
+        """False: requests do not end, or are put off for ever."""
         end = time.monotonic() + 40 * self.patience
         while time.monotonic() < end:
             since = time.monotonic()
             time.sleep(QUIET)
-            self.noise = self.acts(since)
+            self.noise = self.acts(since) or self.put_off()
             if not self.noise:
                 return True
         return False
+
+    def put_off(self):
+        """Status writes that wait for more to say: an operator that is killed now leaves them to the next one."""
+        text = "".join(fetch(o.metrics) for o in self.operators if o.p.poll() is None)
+        return re.findall(r"^paddlejob_status_waiting [1-9].*$", text, re.M)
 
     def look(self):
         if not self.quiet():

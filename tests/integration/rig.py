@@ -17,7 +17,7 @@ import urllib.request
 
 import kubernetes
 import yaml
-from kubernetes import client, watch
+from kubernetes import client
 from kubernetes.client.rest import ApiException
 
 from proxy import Proxy
@@ -244,6 +244,20 @@ class ControlPlane:
                         why=lambda: f"no event {reason} with {words} in {self.events(ns)}")
 
 
+class Seen:
+    """An object as the API server told it, read like one of the client's models (pod.metadata.deletion_timestamp), each of
+    which takes milliseconds to make: the nodes of many pods are to be no slower than the operator."""
+
+    def __init__(self, fields):
+        self._fields = fields
+
+    def __getattr__(self, name):
+        value = self._fields.get(re.sub("_(.)", lambda m: m[1].upper(), name))
+        if isinstance(value, dict) and name not in ("labels", "annotations"):
+            return Seen(value)
+        return [Seen(v) if isinstance(v, dict) else v for v in value] if isinstance(value, list) else value
+
+
 class Kubelet(threading.Thread):
     """Plays the nodes: gives pods addresses, runs them, ends them when `finish` says so."""
 
@@ -255,6 +269,7 @@ class Kubelet(threading.Thread):
         self.finish = None          # pod -> (exit code, message) or None
         self.enders = {}            # namespace -> such a function
         self.stopping = False
+        self.waiting, self.waits = set(), {}    # uids of pods that wait for a ConfigMap; uid -> for how long, in seconds
         self.start()
 
     def ip(self):
@@ -266,8 +281,9 @@ class Kubelet(threading.Thread):
     def run(self):
         while not self.stopping:
             try:
-                for event in watch.Watch().stream(self.plane.core.list_pod_for_all_namespaces, timeout_seconds=5):
-                    self.on(event)
+                for line in self.plane.core.list_pod_for_all_namespaces(watch=True, timeout_seconds=5, _preload_content=False):
+                    event = json.loads(line)
+                    self.on({**event, "object": Seen(event["object"])})
             except Exception:       # the API server may be down: that is what some tests are about
                 time.sleep(0.1)
 
@@ -287,7 +303,7 @@ class Kubelet(threading.Thread):
             ip = ",".join(i.ip for i in pod.status.pod_i_ps or []) or self.ip()
             if not self.configmap(pod):
                 self.status(pod, "Pending", ip, version=version)
-                threading.Timer(0.1, self.again, (pod,)).start()
+                self.later(pod)
             else:
                 self.status(pod, "Running", ip, version=version)
         elif pod.status.phase == "Running":
@@ -297,9 +313,19 @@ class Kubelet(threading.Thread):
                 self.status(pod, "Failed" if end[0] else "Succeeded", ",".join(i.ip for i in pod.status.pod_i_ps), end,
                             version)
 
+    def later(self, pod):
+        """Once a pod at a time, however many events there are: those that wait are not to keep others waiting."""
+        uid = pod.metadata.uid
+        if uid not in self.waiting:
+            self.waits[uid] = min(2 * self.waits.get(uid, .05), 1)
+            self.waiting.add(uid)
+            threading.Timer(self.waits[uid], self.again, (pod,)).start()
+
     def again(self, pod):
+        self.waiting.discard(pod.metadata.uid)
         with contextlib.suppress(Exception):
-            self.on({"type": "MODIFIED", "object": self.plane.core.read_namespaced_pod(pod.metadata.name, pod.metadata.namespace)})
+            answer = self.plane.core.read_namespaced_pod(pod.metadata.name, pod.metadata.namespace, _preload_content=False)
+            self.on({"type": "MODIFIED", "object": Seen(json.loads(answer.data))})
 
     def look(self, ns):
         """At all pods, now: what holds or ends them may be new."""
@@ -310,7 +336,7 @@ class Kubelet(threading.Thread):
         sources = pod.spec.containers[0].env_from or []
         try:
             for s in sources:
-                self.plane.core.read_namespaced_config_map(s.config_map_ref.name, pod.metadata.namespace)
+                self.plane.core.read_namespaced_config_map(s.config_map_ref.name, pod.metadata.namespace, _preload_content=False).data
         except Exception:
             return False
         return True
@@ -318,7 +344,7 @@ class Kubelet(threading.Thread):
     def remove(self, pod):
         try:
             self.plane.core.delete_namespaced_pod(pod.metadata.name, pod.metadata.namespace, grace_period_seconds=0,
-                                                  body=client.V1DeleteOptions(preconditions={"uid": pod.metadata.uid}))
+                                                  body={"preconditions": {"uid": pod.metadata.uid}}, _preload_content=False).data
         except ApiException:
             pass
 
@@ -333,7 +359,7 @@ class Kubelet(threading.Thread):
                            "containerStatuses": [{"name": c.name, "ready": running, "restartCount": 0, "image": c.image,
                                                   "imageID": "x", "state": state} for c in pod.spec.containers]}}
         try:
-            self.plane.core.patch_namespaced_pod_status(pod.metadata.name, pod.metadata.namespace, body)
+            self.plane.core.patch_namespaced_pod_status(pod.metadata.name, pod.metadata.namespace, body, _preload_content=False).data
         except ApiException:
             pass
 
