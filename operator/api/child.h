@@ -44,6 +44,7 @@ struct op_pod {
     uint8_t role;     /* enum op_role */
     uint8_t phase;    /* enum op_pod_phase */
     bool told;        /* ip is what the pod itself told (control/store), not yet its object's */
+    bool ended;       /* it had succeeded before it was deleted (control/store) */
     bool coord;       /* the start gate's init container is running */
     bool passed;      /* ... has let the pod through */
     bool labelled;    /* labels say whose it is, and its index; nothing that a plan sees */

@@ -139,6 +139,7 @@ static int plan_entry(struct op_controller *c, struct op_entry *e, const struct 
     uint16_t *taken = op_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = op_plan_compute(job, &view.seen, op_kube_clock_seconds(), &c->opts.settings, ret, err);
     op_view_done(&view);
+    op_store_looked(&c->store, e);
     free(taken);
     return r;
 }
@@ -193,8 +194,11 @@ static bool serve(void *arg, struct op_entry *e) {
     if (c->on_change) {
         c->on_change(c->on_change_arg, e->ns, e->name);
     }
-    bool act = c->leading && !c->stopping && op_feeds_synced(c->feeds) && op_entry_has_job(e);
-    return act && look(c, e);
+    if (c->leading && !c->stopping && op_feeds_synced(c->feeds) && op_entry_has_job(e)) {
+        return look(c, e);
+    }
+    op_store_looked(&c->store, e); /* by another operator, if at all */
+    return false;
 }
 
 /* ---- life ------------------------------------------------------------------------------- */

@@ -37,12 +37,17 @@ static void stored_free(struct op_store *s, struct op_stored *st) {
     co_slab_free(&s->slab, st, sizeof(*st));
 }
 
-static void entry_free(struct op_store *s, struct op_entry *e) {
+static void free_list(struct op_store *s, struct op_stored *list) {
     struct op_stored *next;
-    for (struct op_stored *st = e->children; st; st = next) {
+    for (struct op_stored *st = list; st; st = next) {
         next = st->next;
         stored_free(s, st);
     }
+}
+
+static void entry_free(struct op_store *s, struct op_entry *e) {
+    free_list(s, e->children);
+    free_list(s, e->ended);
     drop_job(s, e);
     co_slab_free(&s->slab, e, entry_size(e));
 }
@@ -223,7 +228,7 @@ static void count_pod(struct op_entry *e, const struct op_pod *pod, int by) {
     }
 }
 
-static void detach(struct op_store *s, struct op_stored *st) {
+static void take_out(struct op_store *s, struct op_stored *st) {
     struct op_entry *e = st->entry;
     struct op_stored **at = &e->children;
     while (*at != st) {
@@ -236,7 +241,30 @@ static void detach(struct op_store *s, struct op_stored *st) {
         s->n_pods--;
         count_pod(e, st->pod, -1);
     }
+}
+
+static void detach(struct op_store *s, struct op_stored *st) {
+    take_out(s, st);
     stored_free(s, st);
+}
+
+/* As detach, of what a watch says is no more. */
+static void lose(struct op_store *s, struct op_stored *st) {
+    struct op_entry *e = st->entry;
+    bool counts = st->kind == OP_STORE_PODS && st->pod->ended && op_entry_has_job(e) &&
+                  !op_phase_terminal((enum op_phase)e->phase);
+    take_out(s, st);
+    if (counts) {
+        st->next = e->ended;
+        e->ended = st;
+    } else {
+        stored_free(s, st);
+    }
+}
+
+void op_store_looked(struct op_store *s, struct op_entry *e) {
+    free_list(s, e->ended);
+    e->ended = NULL;
 }
 
 static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st) {
@@ -264,6 +292,13 @@ static bool claim_stands(const struct op_stored *st, struct op_child *now) {
     }
     pod->told = true;
     return true;
+}
+
+/* By st, its version of before or NULL.  One that ends well only after it was deleted was told to
+ * end. */
+static bool has_ended(const struct op_stored *st, const struct op_pod *now) {
+    bool before = st && st->pod->ended && strcmp(st->child->uid, now->c.uid) == 0;
+    return now->phase == OP_POD_SUCCEEDED && (before || !now->c.deleting);
 }
 
 static bool child_differs(const struct op_stored *st, const struct op_child *now) {
@@ -296,6 +331,10 @@ static void child_put(
         op_child_free(
             &s->slab, now); /* labelled like ours but nobody's: a create will meet it by name */
         return;
+    }
+    if (kind == OP_STORE_PODS) {
+        struct op_pod *pod = (struct op_pod *)now;
+        pod->ended = has_ended(st, pod);
     }
     bool claimed = st && claim_stands(st, now);
     bool differs = !st || child_differs(st, now);
@@ -354,7 +393,7 @@ void op_store_remove_child(struct op_store *s, enum op_store_kind kind, const ch
     struct op_stored *st = op_store_child(s, kind, ns, name);
     if (st && (!uid || strcmp(uid, st->child->uid) == 0)) {
         struct op_entry *e = st->entry;
-        detach(s, st);
+        lose(s, st);
         touched(s, e);
     }
 }

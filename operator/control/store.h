@@ -67,6 +67,7 @@ struct op_entry {
     uint32_t sync;
     struct op_stored *children; /* owned list, in no order */
     size_t n_children;
+    struct op_stored *ended;  /* owned list: pods that are gone, see op_store_looked */
     uint32_t pods[OP_STANDS]; /* a pod without an address stands in two places */
     bool turned;     /* the first or the last of its pods has come to one, or its ConfigMap is
                       * there; the queue's to clear */
@@ -124,6 +125,9 @@ void op_store_put_child(
     struct op_store *s, enum op_store_kind kind, struct op_child *child_own, uint64_t reached);
 void op_store_remove_child(
     struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
+/* A look has seen what the entry shows.  Until then a pod that had succeeded before it was deleted,
+ * and is gone, is kept in `ended`: nobody else knows that it has. */
+void op_store_looked(struct op_store *s, struct op_entry *e);
 /* A delete was accepted: the child counts as deleting from now on, if it is still that uid. */
 void op_store_mark_deleting(
     struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);

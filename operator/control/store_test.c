@@ -197,6 +197,54 @@ static void a_new_pod_does_not_inherit_what_the_old_one_told(void **state) {
     assert_string_equal(op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0")->pod->ip[0], "");
 }
 
+/* j-ps-0 as a watch tells of it, up to its end. */
+static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **state) {
+    struct op_store *s = *state;
+    static const struct {
+        struct {
+            const char *uid, *phase;
+            bool deleting;
+        } steps[4];
+        const char *job; /* its phase */
+        bool kept;
+    } rows[] = {
+        {{{"a", "Running", false}, {"a", "Succeeded", false}, {"a", "Succeeded", true}}, "Running",
+            true},
+        {{{"a", "Succeeded", false}}, "Running", true},
+        {{{"a", "Succeeded", false}}, "Completed", false},
+        {{{"a", "Failed", false}}, "Running", false},
+        {{{"a", "Running", false}, {"a", "Running", true}, {"a", "Succeeded", true}}, "Running",
+            false},
+        {{{"a", "Succeeded", false}, {"b", "Succeeded", true}}, "Running", false},
+    };
+    int version = 1;
+    for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
+        CO_AUTOJSON json_t *job = object("j", version++, NULL);
+        co_json_set(job, "status", json_pack("{s:s}", "phase", rows[r].job));
+        tk_put(s, OP_STORE_JOBS, job, 0);
+        for (size_t i = 0; rows[r].steps[i].uid; i++) {
+            CO_AUTOJSON json_t *j = object("j-ps-0", version++, "j");
+            json_t *meta = json_object_get(j, "metadata");
+            co_json_set(meta, "uid", json_string(rows[r].steps[i].uid));
+            co_json_set(meta, "deletionTimestamp",
+                rows[r].steps[i].deleting ? json_string("2026-01-01T00:00:00Z") : NULL);
+            co_json_set(j, "status", json_pack("{s:s}", "phase", rows[r].steps[i].phase));
+            tk_put(s, OP_STORE_PODS, j, 0);
+        }
+        op_store_remove_child(s, OP_STORE_PODS, "ns", "j-ps-0", NULL);
+        struct op_entry *e = op_store_entry(s, "ns", "j");
+        struct op_view v;
+        op_view_init(&v, e);
+        if (v.seen.n_pods || v.seen.n_ended != rows[r].kept) {
+            fail_msg("row %zu", r);
+        }
+        op_view_done(&v);
+        op_store_looked(s, e);
+        assert_null(e->ended);
+    }
+    assert_int_equal(s->n_pods, 0);
+}
+
 static void children_join_their_job_by_owner(void **state) {
     struct op_store *s = *state;
     put(s, OP_STORE_PODS, "j-ps-0", 1, "j", 0);
@@ -447,6 +495,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(of_a_job_what_is_of_use_is_kept),
         TEST(who_waits),
+        TEST(what_had_succeeded_before_it_was_deleted_is_kept_for_a_look),
         TEST(children_join_their_job_by_owner),
         TEST(an_address_that_a_pod_tells_counts_until_its_object_has_one),
         TEST(a_new_pod_does_not_inherit_what_the_old_one_told),

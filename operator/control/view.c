@@ -21,6 +21,15 @@ void op_view_init(struct op_view *v, const struct op_entry *e) {
             v->seen.podgroup = st->podgroup;
         }
     }
+    size_t n = 0;
+    for (const struct op_stored *st = e->ended; st; st = st->next) {
+        n++;
+    }
+    v->ended = co_xcalloc(n, sizeof(struct op_pod *));
+    for (const struct op_stored *st = e->ended; st; st = st->next) {
+        v->ended[v->seen.n_ended++] = st->pod;
+    }
+    v->seen.ended = v->ended;
     v->seen.pods = v->pods;
     v->seen.services = v->services;
 }
@@ -28,6 +37,7 @@ void op_view_init(struct op_view *v, const struct op_entry *e) {
 void op_view_done(struct op_view *v) {
     free(v->pods);
     free(v->services);
+    free(v->ended);
     *v = (struct op_view){0};
 }
 

@@ -8,6 +8,7 @@ struct op_view {
     struct op_seen seen;
     const struct op_pod **pods;
     const struct op_service **services;
+    const struct op_pod **ended;
 };
 void op_view_init(struct op_view *v, const struct op_entry *e);
 void op_view_done(struct op_view *v);

@@ -125,6 +125,50 @@ static void what_is_not_stored_yet_counts(void **state) {
     tk_done(&c);
 }
 
+/* Or goes: between two looks a watch may tell all of it. */
+static void what_ended_since_the_last_look_counts(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(FOUR), none);
+    tk_pod_status(&c, "x-worker-2", DONE);
+    struct op_pod *pod = op_pod_decode(NULL, json_object_get(c.objects[TK_PODS], "x-worker-2"));
+    gone(&c, "x-worker-2");
+    for (int attempt = 0; attempt < 2; attempt++) {
+        OP_AUTOPLAN struct op_plan plan = {0};
+        tk_look(&c);
+        pod->attempt = attempt;
+        c.seen.ended = (const struct op_pod *const *)&pod;
+        c.seen.n_ended = 1;
+        assert_int_equal(op_plan_compute(c.seen_job, &c.seen, c.now, &c.settings, &plan, NULL), 0);
+        const char *indexes = co_json_str(plan.status, "worker", "completedIndexes");
+        assert_true(attempt ? !indexes : co_streq(indexes, "2"));
+        assert_int_equal(plan.status_urgent, !attempt);
+        assert_int_equal(plan.actions[0].verb, attempt ? OP_CREATE : OP_PATCH);
+    }
+    op_child_free(NULL, &pod->c);
+    tk_done(&c);
+}
+
+static void what_had_ended_before_it_was_deleted_counts(void **state) {
+    (void)state;
+    static const char *const none[] = {NULL};
+    struct tk_cluster c;
+    begin(&c, TK_JOB(FOUR), none);
+    tk_pod_status(&c, "x-worker-2", DONE);
+    co_json_set(co_json_at(json_object_get(c.objects[TK_PODS], "x-worker-2"), "metadata"),
+        "deletionTimestamp", json_string("2026-01-01T00:00:00Z"));
+    expect_status(&c, "worker.completedIndexes", "");
+    for (size_t i = 0; i < c.seen.n_pods; i++) {
+        c.pods[i]->ended = strcmp(c.pods[i]->c.name, "x-worker-2") == 0;
+    }
+    OP_AUTOPLAN struct op_plan plan = {0};
+    assert_int_equal(op_plan_compute(c.seen_job, &c.seen, c.now, &c.settings, &plan, NULL), 0);
+    assert_string_equal(co_json_str(plan.status, "worker", "completedIndexes"), "2");
+    assert_true(plan.status_urgent);
+    tk_done(&c);
+}
+
 static bool is_urgent(struct tk_cluster *c) {
     OP_AUTOPLAN struct op_plan plan = {0};
     tk_plan(c, &plan);
@@ -375,6 +419,8 @@ int main(void) {
         cmocka_unit_test(a_role_that_is_all_gone_is_remembered),
         cmocka_unit_test(worker_0_decides_though_it_is_gone),
         cmocka_unit_test(what_is_not_stored_yet_counts),
+        cmocka_unit_test(what_ended_since_the_last_look_counts),
+        cmocka_unit_test(what_had_ended_before_it_was_deleted_counts),
         cmocka_unit_test(what_nobody_else_can_know_is_written_at_once),
         cmocka_unit_test(a_pod_that_is_there_speaks_for_itself),
         cmocka_unit_test(a_new_attempt_begins_without_them),

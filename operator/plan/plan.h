@@ -66,6 +66,9 @@ struct op_seen {
     const struct op_podgroup *podgroup;   /* likewise */
     const struct op_failure *failures;
     size_t n_failures;
+    /* Gone since the last look, and had succeeded before they were deleted. */
+    const struct op_pod *const *ended;
+    size_t n_ended;
     /* Of the last plan's status, when it is not stored yet (op_status_draft); NULL: nothing. */
     const json_t *draft;
     /* Ports held by other live jobs in Host mode, ascending; looked at only when this one has

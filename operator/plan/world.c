@@ -227,6 +227,15 @@ static void recall_done(struct op_world *w, enum op_role role, const char *text,
     }
 }
 
+static void note_ended(struct op_world *w, const struct op_pod *pod) {
+    enum op_role role = (enum op_role)pod->role;
+    struct op_slot *slot =
+        role == OP_NO_ROLE || pod->index < 0 ? NULL : slot_at(w, role, pod->index);
+    if (slot && is_ours(w, &pod->c) && pod->attempt == w->attempt) {
+        slot->done = true;
+    }
+}
+
 void op_world_init(struct op_world *w, const struct op_job *job, const struct op_seen *seen,
     int64_t now, const struct op_settings *settings) {
     *w = (struct op_world){.job = job, .seen = seen, .settings = settings, .now = now};
@@ -239,6 +248,9 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
         if (w->attempt == json_integer_value(json_object_get(seen->draft, "attempt"))) {
             recall_done(w, r, co_json_str(seen->draft, op_role_name(r), "completedIndexes"), false);
         }
+    }
+    for (size_t i = 0; i < seen->n_ended; i++) {
+        note_ended(w, seen->ended[i]);
     }
     w->old_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
     w->stale_pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));

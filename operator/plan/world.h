@@ -14,14 +14,16 @@ struct op_slot {
     const struct op_child *service_taken; /* likewise */
     const struct op_failure *pod_failure;
     const struct op_failure *service_failure;
-    bool done;   /* a pod of this attempt has succeeded here, as was remembered */
+    bool done;   /* a pod of this attempt has succeeded here, as was remembered, or is gone since */
     bool stored; /* ... by the job's status */
 };
 
 /* A pod that has succeeded stays that when it is deleted: by whom, and how soon, is not the
  * training's affair.  One that ends well only after it was deleted was told to end. */
 static inline bool op_slot_succeeded(const struct op_slot *s) {
-    return s->pod ? s->pod->phase == OP_POD_SUCCEEDED && (s->done || !s->pod->c.deleting) : s->done;
+    const struct op_pod *pod = s->pod;
+    return pod ? pod->phase == OP_POD_SUCCEEDED && (s->done || pod->ended || !pod->c.deleting)
+               : s->done;
 }
 
 struct op_counts {

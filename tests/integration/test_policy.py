@@ -1,6 +1,8 @@
 """The run policy against a real API server: restarts of a group, suspension, deadline, time to live, scale."""
 import datetime
 import json
+import os
+import signal
 import threading
 import time
 
@@ -134,6 +136,23 @@ def test_a_worker_that_has_succeeded_is_not_trained_again(plane, operator, kubel
     plane.wait_phase(ns, "j", "Completed")
     s = status(plane, ns)
     assert (s["worker"]["succeeded"], s["readyWorker"], s["restarts"], s.get("attempt")) == (3, "3/3", 0, None)
+    assert not kubelet.twice(ns)
+
+
+def test_a_worker_that_ends_and_is_deleted_between_two_looks_is_not_trained_again(plane, operator, kubelet, ns):
+    """The watch tells both at once, so that no look at the job has seen the pod succeed."""
+    o = operator(FAST)
+    plane.create(ns, "j", ps=None, worker=2)
+    plane.wait_phase(ns, "j", "Running")
+    os.kill(o.p.pid, signal.SIGSTOP)
+    end(plane, kubelet, ns, "j-worker-1", 0)
+    plane.core.delete_namespaced_pod("j-worker-1", ns, grace_period_seconds=0)
+    wait_for(lambda: "j-worker-1" not in plane.pods(ns))
+    os.kill(o.p.pid, signal.SIGCONT)
+    wait_for(lambda: status(plane, ns)["worker"].get("replicas") == 1, why=lambda: status(plane, ns))
+    assert status(plane, ns)["worker"].get("completedIndexes") == "1"
+    end(plane, kubelet, ns, "j-worker-0", 0)
+    plane.wait_phase(ns, "j", "Completed")
     assert not kubelet.twice(ns)
 
 
