@@ -5,8 +5,9 @@
 #include "operator/api/testkit.h"
 #include "operator/control/feeds.h"
 #include "operator/kube/fake_server.h"
+#include "operator/plan/gang.h"
 
-enum { FAKE_WATCHES = 4 /* of the feeds */, FAKE_STEPS_MAX = 8 };
+enum { FAKE_WATCHES = 5 /* of the feeds */, FAKE_STEPS_MAX = 8 };
 
 static inline void fake_feeds_ignore(void *arg) {
     (void)arg;
@@ -18,6 +19,8 @@ static inline void fake_feeds(struct fake_server *server, const struct fake_step
     const struct op_kube_client_opts *opts, struct op_store *store, struct op_metrics *metrics,
     const bool *late, struct op_kube_client **ret_client, struct op_feeds **ret_feeds) {
     static struct fake_step script[FAKE_WATCHES + FAKE_STEPS_MAX];
+    struct op_kube_client_opts all_at_once = *opts;
+    all_at_once.lane_limit[OP_KUBE_LANE_LIST] = FAKE_WATCHES;
     assert_true(n <= FAKE_STEPS_MAX);
     for (size_t i = 0; i < FAKE_WATCHES; i++) {
         script[i] = (struct fake_step){"GET ", 0, NULL, FAKE_HOLD, NULL};
@@ -25,9 +28,10 @@ static inline void fake_feeds(struct fake_server *server, const struct fake_step
     memcpy(script + FAKE_WATCHES, steps, n * sizeof(*steps));
     fake_script(server, script, FAKE_WATCHES + n);
     assert_int_equal(
-        op_kube_client_new(server->loop, fake_config(server), opts, ret_client, NULL), 0);
+        op_kube_client_new(server->loop, fake_config(server), &all_at_once, ret_client, NULL), 0);
     *ret_feeds = op_feeds_new(*ret_client, &(struct op_feeds_opts){.store = store,
                                                .metrics = metrics,
+                                               .gang = op_gang_find("volcano"),
                                                .shard = {.index = 0, .count = 1},
                                                .synced = fake_feeds_ignore,
                                                .no_groups = fake_feeds_ignore});

@@ -109,6 +109,11 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
         /* Nobody knows whether the server acted, or it asks for patience: look again. */
         q->outcomes[i].tried = false;
         q->tally.unknown = true;
+        /* The status that is written next says that the job's edit was seen, and who moves a group
+         * goes by that. */
+        if (a->verb == OP_PATCH && a->kind == OP_KIND_PODGROUP) {
+            (void)op_failures_note(q->opts.failures, a, code, message);
+        }
         co_log_warn("request without answer, looking again", CO_S("job", q->opts.entry->name),
             CO_S("namespace", q->opts.entry->ns), CO_S("object", a->name), CO_S("err", message));
         return;

@@ -254,6 +254,20 @@ static void one_that_is_gone_does_not_hide_a_conflict(void **state) {
     assert_true(w->tally.conflict);
 }
 
+/* Whether a group was moved is asked only as long as the edit, or a failure, is remembered. */
+static void a_patch_of_a_group_without_an_answer_is_remembered(void **state) {
+    struct world *w = *state;
+    const struct fake_step steps[] = {{"configmaps/x", 504, STATUS("Timeout"), FAKE_KEEP, NULL},
+        {"podgroups/x", 504, STATUS("Timeout"), FAKE_KEEP, NULL}};
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    w->action[0] = action(OP_PATCH, OP_KIND_CONFIGMAP, "x");
+    w->action[1] = action(OP_PATCH, OP_KIND_PODGROUP, "x");
+    w->plan.n_actions = 2;
+    carry_out(w, SIZE_MAX);
+    assert_true(w->tally.unknown);
+    assert_int_equal(w->failures.n, 1);
+}
+
 static void canceled_creates_are_not_waited_for(void **state) {
     struct world *w = *state;
     const struct fake_step steps[] = {{"", 0, NULL, FAKE_HOLD, NULL}};
@@ -378,6 +392,8 @@ int main(void) {
             of_a_long_refusal_only_the_beginning_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(creates_beyond_the_room_are_not_tried, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_gone_does_not_hide_a_conflict, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_patch_of_a_group_without_an_answer_is_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(canceled_creates_are_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_service_in_the_way_may_be_the_jobs_own, setup, teardown),
         cmocka_unit_test_setup_teardown(
