@@ -27,13 +27,28 @@ static int timer_changed(CURLM *curl, long timeout_ms, void *arg) {
 struct sock {
     struct op_kube_multi *multi;
     struct co_poll *poll;
+    struct co_timer *rest; /* armed: not to be read now */
     curl_socket_t fd;
+    int wanted; /* CO_POLL_*, by libcurl */
 };
+
+static void sock_poll(struct sock *s) {
+    int now = co_timer_armed(s->rest) ? s->wanted & ~CO_POLL_IN : s->wanted;
+    co_poll_set(s->poll, now);
+}
+
+static void on_rested(void *arg) {
+    sock_poll(arg);
+}
 
 static void on_socket(void *arg, int events) {
     struct sock *s = arg;
     int mask = ((events & CO_POLL_IN) ? CURL_CSELECT_IN : 0) |
                ((events & CO_POLL_OUT) ? CURL_CSELECT_OUT : 0);
+    if ((events & CO_POLL_IN) && s->multi->rest_ms) {
+        co_timer_start(s->rest, s->multi->rest_ms);
+        sock_poll(s);
+    }
     act(s->multi, s->fd, mask);
 }
 
@@ -44,6 +59,7 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *arg, voi
     if (what == CURL_POLL_REMOVE) {
         if (s) {
             co_poll_free(s->poll);
+            co_timer_free(s->rest);
             free(s);
             curl_multi_assign(m->curl, fd, NULL);
         }
@@ -58,10 +74,12 @@ static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *arg, voi
             free(s);
             return -1;
         }
+        s->rest = co_timer_new(m->loop, on_rested, s);
         curl_multi_assign(m->curl, fd, s);
     }
-    co_poll_set(s->poll,
-        ((what & CURL_POLL_IN) ? CO_POLL_IN : 0) | ((what & CURL_POLL_OUT) ? CO_POLL_OUT : 0));
+    s->wanted =
+        ((what & CURL_POLL_IN) ? CO_POLL_IN : 0) | ((what & CURL_POLL_OUT) ? CO_POLL_OUT : 0);
+    sock_poll(s);
     return 0;
 }
 

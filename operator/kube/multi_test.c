@@ -16,6 +16,7 @@ struct world {
     bool ended;
     CURLcode result;
     char body[64];
+    int64_t turn_ms, read_ms; /* monotonic: before the turn that read the last of it, and then */
 };
 
 static void on_acted(void *arg) {
@@ -33,6 +34,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg) {
     size_t have = strlen(w->body);
     assert_true(have + size * n < sizeof(w->body));
     memcpy(w->body + have, data, size * n);
+    w->read_ms = co_now_ms();
     return size * n;
 }
 
@@ -56,7 +58,7 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void transfer(struct world *w, const struct fake_step *step, long timeout_ms) {
+static void begin(struct world *w, const struct fake_step *step, long timeout_ms) {
     char url[64];
     (void)snprintf(url, sizeof(url), "http://127.0.0.1:%u/", w->server.port);
     fake_script(&w->server, step, 1);
@@ -67,6 +69,10 @@ static void transfer(struct world *w, const struct fake_step *step, long timeout
     curl_easy_setopt(w->easy, CURLOPT_WRITEFUNCTION, on_body);
     curl_easy_setopt(w->easy, CURLOPT_WRITEDATA, w);
     assert_int_equal(curl_multi_add_handle(w->multi.curl, w->easy), CURLM_OK);
+}
+
+static void transfer(struct world *w, const struct fake_step *step, long timeout_ms) {
+    begin(w, step, timeout_ms);
     while (!w->ended) {
         co_loop_turn(w->loop);
     }
@@ -87,12 +93,46 @@ static void a_deadline_comes_although_no_byte_does(void **state) {
     assert_int_equal(w->result, CURLE_OPERATION_TIMEDOUT);
 }
 
+static void read_until(struct world *w, const char *body) {
+    while (strcmp(w->body, body) != 0) {
+        w->turn_ms = co_now_ms();
+        co_loop_turn(w->loop);
+    }
+}
+
+static void send_chunk(const struct world *w, const char *chunk) {
+    size_t len = strlen(chunk);
+    assert_int_equal(write(w->server.connections[0].fd, chunk, len), len);
+}
+
+static void a_socket_that_was_read_rests(void **state) {
+    struct world *w = *state;
+    enum { REST_MS = 100 };
+    static const struct fake_step step = {"GET /", 200, "a", FAKE_HOLD, NULL};
+    w->multi.rest_ms = REST_MS;
+    begin(w, &step, 100 * 1000);
+    read_until(w, "a");
+    int64_t first = w->turn_ms;
+    send_chunk(w, "1\r\nb\r\n");
+    send_chunk(w, "1\r\nc\r\n");
+    read_until(w, "abc");
+    assert_true(w->read_ms - first >= REST_MS - 1); /* both clocks cut to milliseconds */
+    /* Nor for ever: the end is read, too, and without a rest once there is to be none. */
+    w->multi.rest_ms = 0;
+    send_chunk(w, "0\r\n\r\n");
+    while (!w->ended) {
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->result, CURLE_OK);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(the_loop_carries_a_transfer_to_its_end),
         T(a_deadline_comes_although_no_byte_does),
+        T(a_socket_that_was_read_rests),
     };
     (void)alarm(120);
     return cmocka_run_group_tests(tests, NULL, NULL);
