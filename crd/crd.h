@@ -51,6 +51,7 @@ struct crd_field {
     unsigned max;  /* items of a list, characters of a string; 0: no bound. Rules need one */
     bool required; /* of the object it is in */
     bool open;     /* keeps fields that are not in .fields */
+    bool opaque;   /* the API server looks at nothing in it: .fields say what we write */
     bool added;    /* not in paddle-operator v0.3.5 */
 };
 

@@ -199,6 +199,7 @@ static void check_fields(const struct crd_field *field) {
     assert_one_paragraph(field->name, field->doc, true);
     assert_true(nested == (field->fields != NULL));
     assert_true(nested || !field->open);
+    assert_true(nested || !field->opaque);
     for (const struct crd_rule *rule = field->rules; rule != NULL && rule->rule != NULL; rule++) {
         assert_one_paragraph(field->name, rule->rule, false);
         assert_one_paragraph(field->name, rule->message, false);
@@ -236,6 +237,23 @@ static void template_keeps_unknown_fields_at_every_level(void **state) {
     assert_null(strstr(v1beta1, "x-kubernetes-"));
 }
 
+/* Only the operator writes them, and by the thousand. */
+static void references_are_not_looked_at(void **state) {
+    static const char open[] = "x-kubernetes-preserve-unknown-fields: true\n";
+    CO_AUTOFREE char *v1 = printed(crd_print_v1);
+    size_t roles = 0;
+
+    (void)state;
+    for (const char *at = v1; (at = strstr(at, " refs:\n")) != NULL; roles++) {
+        at = strstr(at, "batch.paddlepaddle.org/job-name.\n");
+        assert_non_null(at);
+        at += strcspn(at, "\n");
+        at += strspn(at, "\n ");
+        assert_memory_equal(at, open, strlen(open));
+    }
+    assert_int_equal(roles, 3);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(committed_files_are_those_printed),
@@ -246,6 +264,7 @@ int main(void) {
         cmocka_unit_test(columns_are_status_mode_age_and_then_wide_ones),
         cmocka_unit_test(every_field_is_well_formed_and_documented),
         cmocka_unit_test(template_keeps_unknown_fields_at_every_level),
+        cmocka_unit_test(references_are_not_looked_at),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,6 +141,10 @@ static void print_quantity_map(const struct crd_out *out, const struct dialect *
 static void print_schema(
     const struct crd_out *out, const struct crd_field *field, const struct dialect *dialect) {
     crd_out_text(out, "description", field->doc);
+    if (field->opaque && dialect->extensions) {
+        crd_out_line(out, "x-kubernetes-preserve-unknown-fields: true");
+        return;
+    }
     crd_out_line(out, "type: %s", types[field->type].type);
     if (types[field->type].format != NULL) {
         crd_out_line(out, "format: %s", types[field->type].format);
