@@ -590,6 +590,26 @@ static void the_scale_subresource_finds_its_fields(void **state) {
     tk_done(&c);
 }
 
+/* The API server does not look at them. */
+static void references_that_are_none_are_made_anew(void **state) {
+    static const char *const rows[] = {
+        "'none'", "7", "{'uid':'u'}", "['a',1]", "[{'uid':['u']},null]", "null"};
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c = running_cluster(TWO);
+        json_t *role = co_json_at(c.job, "status", "worker");
+        json_t *wanted = json_incref(json_object_get(role, "refs"));
+        CO_AUTOFREE char *text = co_xasprintf("{'refs':%s}", rows[i]);
+        CO_AUTOJSON json_t *odd = tk_json(text);
+        co_json_set(role, "refs", json_incref(json_object_get(odd, "refs")));
+        OP_AUTOPLAN struct op_plan plan = {0};
+        tk_plan(&c, &plan);
+        assert_true(json_equal(co_json_at(plan.status, "worker", "refs"), wanted));
+        json_decref(wanted);
+        tk_done(&c);
+    }
+}
+
 static void references_are_left_out_where_they_would_not_fit(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(TWO);
@@ -632,6 +652,7 @@ int main(void) {
         cmocka_unit_test(what_is_edited_after_the_end_changes_nothing),
         cmocka_unit_test(a_job_of_another_controller_is_left_alone),
         cmocka_unit_test(the_scale_subresource_finds_its_fields),
+        cmocka_unit_test(references_that_are_none_are_made_anew),
         cmocka_unit_test(references_are_left_out_where_they_would_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
