@@ -5,7 +5,9 @@ Everything runs on this machine: etcd, kube-apiserver, kube-scheduler, kube-cont
 `bench-observer` that writes down when phases change.  No pod has a process, so no start gate asks anybody.
 """
 import collections
+import datetime
 import json
+import math
 import os
 import pathlib
 import re
@@ -134,20 +136,30 @@ class Cluster:
     def audit_mark(self):
         return os.path.getsize(self.audit) if os.path.exists(self.audit) else 0
 
-    def requests_since(self, mark):
-        """{"create pods": n, ...}; a watch counts once, when it begins."""
-        kinds = collections.Counter()
+    def audited(self, mark):
         with open(self.audit) as f:
             f.seek(mark)
             for line in f:
                 e = json.loads(line)
-                ref = e.get("objectRef", {})
-                # A watch is logged at its begin and at its end.
-                if e["verb"] == "watch" and e["stage"] != "ResponseStarted":
-                    continue
-                kind = ref.get("resource", "nonresource") + ("/" + ref["subresource"] if "subresource" in ref else "")
-                code = e.get("responseStatus", {}).get("code", 0)
-                kinds[f"{e['verb']} {kind}" + (f" {code}" if code >= 300 else "")] += 1
+                yield e, e.get("objectRef", {})
+
+    def status_received(self, mark, until):
+        """When the API server received the last write of a status before that; both CLOCK_MONOTONIC.  NaN: there was none."""
+        ahead = time.time() - time.monotonic()
+        times = (datetime.datetime.fromisoformat(e["requestReceivedTimestamp"]).timestamp() - ahead for e, ref in self.audited(mark)
+                 if ref.get("subresource") == "status")
+        return max((t for t in times if t < until), default=math.nan)
+
+    def requests_since(self, mark):
+        """{"create pods": n, ...}; a watch counts once, when it begins."""
+        kinds = collections.Counter()
+        for e, ref in self.audited(mark):
+            # A watch is logged at its begin and at its end.
+            if e["verb"] == "watch" and e["stage"] != "ResponseStarted":
+                continue
+            kind = ref.get("resource", "nonresource") + ("/" + ref["subresource"] if "subresource" in ref else "")
+            code = e.get("responseStatus", {}).get("code", 0)
+            kinds[f"{e['verb']} {kind}" + (f" {code}" if code >= 300 else "")] += 1
         return kinds
 
 
