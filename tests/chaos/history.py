@@ -84,6 +84,10 @@ class History:
         jobs = lambda **k: custom.list_namespaced_custom_object(*GROUP, ns, "paddlejobs", _preload_content=False, **k)
         self.feeds = [Feed(jobs, self.on_job), Feed(pods, self.on_pod)]
 
+    def job(self, name):
+        """As it was told last, or None."""
+        return next((j for j in list(self.feeds[0].known.values()) if j["metadata"]["name"] == name), None)
+
     def on_job(self, kind, job):
         meta = job["metadata"]
         with self.lock:

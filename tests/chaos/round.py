@@ -72,8 +72,8 @@ class Moment:
         return wait_for(what, seconds * self.round.patience, why, .1)
 
     def wait(self, job, phase):
-        self.until(lambda: (self.job(job) or {}).get("status", {}).get("phase") == phase, 30,
-                   lambda: f"{job} is {json.dumps((self.job(job) or {}).get('status'))[:600]}, expected {phase}")
+        status = lambda: (self.round.history.job(self.name(job)) or {}).get("status", {})
+        self.until(lambda: status().get("phase") == phase, 30, lambda: f"{job} is {json.dumps(status())[:600]}, expected {phase}")
 
     def poke(self):
         """The nodes look at the moment's pods again: what ends them may be new."""
@@ -297,7 +297,7 @@ class Round:
                 for m in left:
                     m.wrong.append(f"not within {CONVERGE} s: {why[m]}")
                 break
-            time.sleep(.15)
+            time.sleep(.3)
         self.figures["settled"] = time.monotonic() - self.healed
 
     def all_wrong(self, what):

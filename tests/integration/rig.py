@@ -1,4 +1,5 @@
 """A real control plane, operators as processes beside it, and a kubelet's part played by a thread."""
+import concurrent.futures
 import contextlib
 import itertools
 import json
@@ -269,6 +270,7 @@ class Kubelet(threading.Thread):
         self.finish = None          # pod -> (exit code, message) or None
         self.enders = {}            # namespace -> such a function
         self.stopping = False
+        self.newest, self.pool = {}, concurrent.futures.ThreadPoolExecutor(6)   # uid -> an event that nobody has acted on
         self.waiting, self.waits = set(), {}    # uids of pods that wait for a ConfigMap; uid -> for how long, in seconds
         self.start()
 
@@ -283,19 +285,30 @@ class Kubelet(threading.Thread):
             try:
                 for line in self.plane.core.list_pod_for_all_namespaces(watch=True, timeout_seconds=5, _preload_content=False):
                     event = json.loads(line)
-                    self.on({**event, "object": Seen(event["object"])})
+                    self.see({**event, "object": Seen(event["object"])})
             except Exception:       # the API server may be down: that is what some tests are about
                 time.sleep(0.1)
+
+    def see(self, event):
+        """Acts on a pod's newest event, many pods at a time: nodes do not wait for one another either."""
+        meta = event["object"].metadata
+        self.created.setdefault((meta.namespace, meta.name), set()).add(meta.uid)
+        self.newest[meta.uid] = event
+        self.pool.submit(self.act, meta.uid)
+
+    def act(self, uid):
+        event = self.newest.pop(uid, None)
+        if event:
+            with contextlib.suppress(Exception):
+                self.on(event)
 
     def on(self, event):
         """Acts on what the pod was then.  Others do, too (a test, again()): who has seen an old state changes nothing, as the
         newer one comes as an event of its own."""
         pod = event["object"]
         version = pod.metadata.resource_version
-        key = (pod.metadata.namespace, pod.metadata.name)
         if event["type"] == "DELETED":
             return
-        self.created.setdefault(key, set()).add(pod.metadata.uid)
         if pod.metadata.deletion_timestamp:
             if pod.metadata.finalizers is None:
                 self.remove(pod)
