@@ -253,7 +253,7 @@ class Seen:
         self._fields = fields
 
     def __getattr__(self, name):
-        value = self._fields.get(re.sub("_(.)", lambda m: m[1].upper(), name))
+        value = self._fields.get(re.sub("_(ip$|.)", lambda m: m[1].upper(), name))
         if isinstance(value, dict) and name not in ("labels", "annotations"):
             return Seen(value)
         return [Seen(v) if isinstance(v, dict) else v for v in value] if isinstance(value, list) else value
