@@ -350,12 +350,21 @@ class Round:
             self.figures["rss"] = max(peak, self.figures.get("rss", 0))
             if peak > RSS_KIB and not SANITIZED:
                 self.all_wrong(f"{peak} KiB at most")
-        jobs, *_ = self.world()
-        for what in orphans(self.plane, self.ns, jobs.values()):
+        for what in self.left_over():
             self.blame(what.split()[1], what)
         for job, what in self.history.verdict(self.row.blind, self.patience):
             self.blame(job, what)
         self.gauges()
+
+    def left_over(self):
+        """Once the garbage collector has had its time, which it needs after an API server that was away."""
+        end = time.monotonic() + CONVERGE * self.patience
+        while True:
+            jobs, *_ = self.world()
+            found = orphans(self.plane, self.ns, jobs.values())
+            if not found or time.monotonic() > end:
+                return found
+            time.sleep(.3)
 
     def gauges(self):
         """The store holds what the server holds, phase by phase; what has drifted stays so, what is late does not."""
