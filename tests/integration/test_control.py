@@ -200,7 +200,7 @@ def test_foreground_deletion(plane, operator, kubelet, ns, phase):
     plane.wait_phase(ns, "j", phase)
     created = wait_for(lambda: (lambda seen: len(seen) == 2 and seen)(kubelet.seen(ns)))
     plane.custom.delete_namespaced_custom_object(*GROUP, ns, "paddlejobs", "j", propagation_policy="Foreground")
-    wait_for(lambda: not plane.pods(ns) and not plane.jobs(ns), why="all gone")
+    wait_for(lambda: not plane.pods(ns) and not plane.jobs(ns), 30, "all gone")
     assert kubelet.seen(ns) == created, "a pod was made for a dying job"
 
 

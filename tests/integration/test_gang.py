@@ -57,8 +57,7 @@ def place(gangs, tmp_path):
         # The nodes' room is the next test's at once, not when the garbage collector has come to it.
         gangs.core.delete_collection_namespaced_pod(ns, grace_period_seconds=0)
         gangs.core.delete_namespace(ns, grace_period_seconds=0)
-        # A queue takes its finalizers away when it has come to it.
-        wait_for(lambda: not gangs.pods(ns), 3 * SECONDS, lambda: f"left: {[(n, p.metadata.finalizers) for n, p in gangs.pods(ns).items()]}")
+        wait_for(lambda: not gangs.pods(ns), 30, lambda: f"left: {[(n, p.metadata.finalizers) for n, p in gangs.pods(ns).items()]}")
     gangs.nodes.enders.clear()
 
 
