@@ -7,7 +7,7 @@
 #include "operator/kube/fake_server.h"
 #include "operator/plan/gang.h"
 
-enum { FAKE_WATCHES = 5 /* of the feeds */, FAKE_STEPS_MAX = 8 };
+enum { FAKE_WATCHES = 5 /* of the feeds */, FAKE_STEPS_MAX = 300 };
 
 static inline void fake_feeds_ignore(void *arg) {
     (void)arg;

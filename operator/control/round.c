@@ -8,7 +8,8 @@ enum {
     BACKOFF_MIN_MS = 1000,
     BACKOFF_MAX_MS = 30000,
     /* Counters change often while pods start, and most often right before the phase does: alone
-     * they are written this long after the first change that was not. */
+     * they are written this long after the first change that was not.  So is what the next plan is
+     * about to know better. */
     STATUS_PACE_MS = 2000,
     STATUS_PACE_MAX_MS = 6000, /* when the API server has much to do */
     /* After a conflict the watch brings what we missed; this is for a watch that is down: twice as
@@ -232,6 +233,16 @@ static void status_done(
     round_end(r, r->status.until);
 }
 
+/* The next plan comes at once, or with what the watch tells, and knows more: this one was made on
+ * old facts, or with a part of the pods of a job that is made in several. */
+static bool is_halfway(const struct op_round *r) {
+    return r->tally.conflict || r->tally.created == ROOM_MAX;
+}
+
+/* Also when requests met conflicts, which may be so for minutes: old are facts about children then,
+ * so counts are of a moment ago, as ever.  Nothing that is stored before it is done (an end, an
+ * attempt) has requests about children beside it, and what was thought of the job itself is
+ * checked by its version. */
 static void status_write(struct op_round *r) {
     CO_AUTOJSON json_t *diff = op_merge_diff(r->job->status, r->plan.status);
     if (!diff) {
@@ -247,8 +258,9 @@ static void status_write(struct op_round *r) {
     set_differs_since(r, r->differs_since ? r->differs_since : now);
     int64_t due = r->differs_since +
                   op_load_stretch(r->all->api.load, now, STATUS_PACE_MS, STATUS_PACE_MAX_MS);
-    if (!r->plan.status_urgent && op_status_can_wait(r->job->status, r->plan.status, diff) &&
-        now < due) {
+    bool waits = is_halfway(r) || (!r->plan.status_urgent &&
+                                      op_status_can_wait(r->job->status, r->plan.status, diff));
+    if (waits && now < due) {
         round_end(r, due);
         return;
     }
@@ -277,11 +289,6 @@ static void actions_done(
     } else if (r->tally.created) {
         r->creates = (struct backoff){0};
         r->window = r->window > 512 ? SIZE_MAX : r->window * 2;
-    }
-    /* Planned on old facts, or the next part of a job that is made in parts comes at once. */
-    if (r->tally.conflict || r->tally.created == ROOM_MAX) {
-        round_end(r, 0);
-        return;
     }
     status_write(r);
 }

@@ -9,7 +9,9 @@
 #include "operator/control/fake_feeds.h"
 #include "operator/control/testkit.h"
 
-/* Plans that do nothing, and whose status can wait; with the one that cannot there is a server. */
+/* Plans whose status can wait, and that do nothing; for the others there is a server. */
+
+enum { PACE_MS = 2000 /* counters wait that long */, PART = 256 /* creates a plan */ };
 
 struct world {
     struct co_loop *loop;
@@ -21,6 +23,7 @@ struct world {
     struct op_store store;
     struct op_metrics *metrics;
     struct op_load load;
+    struct op_recorder recorder;
     struct op_rounds rounds;
     struct op_round *round;
     struct op_plan plan; /* of the round that begins next */
@@ -61,14 +64,16 @@ static void on_deadline(void *arg) {
     w->late = true;
 }
 
-/* The server plays one step once the feeds have asked for their lists. */
-static void serve(struct world *w, struct fake_step step) {
-    const struct op_kube_client_opts opts = {0};
+/* The server plays the steps once the feeds have asked for their lists. */
+static void serve(struct world *w, const struct fake_step *steps, size_t n) {
+    const struct op_kube_client_opts opts = {.lane_limit = {[OP_KUBE_LANE_WORK] = 8}};
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
     assert_true(fake_start(&w->server, w->loop));
     w->deadline = co_timer_new(w->loop, on_deadline, w);
     co_timer_start(w->deadline, 60 * 1000);
-    fake_feeds(&w->server, &step, 1, &opts, &w->store, w->metrics, &w->late, &w->client, &w->feeds);
+    fake_feeds(&w->server, steps, n, &opts, &w->store, w->metrics, &w->late, &w->client, &w->feeds);
+    op_recorder_init(&w->recorder, w->loop, w->client, "test", &w->load);
+    w->rounds.recorder = &w->recorder;
     w->rounds.api.client = w->client;
     w->rounds.api.feeds = w->feeds;
 }
@@ -77,6 +82,7 @@ static int teardown(void **state) {
     struct world *w = *state;
     op_round_free(w->round);
     if (w->loop) {
+        op_recorder_done(&w->recorder);
         op_feeds_free(w->feeds);
         op_kube_client_free(w->client);
         assert_false(w->server.wrong);
@@ -139,21 +145,39 @@ static void what_is_known_of_done_pods_is_recalled_before_it_is_stored(void **st
     assert_null(seen.draft);
 }
 
+/* Of the plan of the next round. */
+static void plan_actions(struct world *w, size_t n, enum op_verb verb, enum op_kind kind) {
+    w->plan.actions = co_xcalloc(n, sizeof(*w->plan.actions));
+    w->plan.n_actions = n;
+    for (size_t i = 0; i < n; i++) {
+        w->plan.actions[i] = (struct op_action){.verb = verb,
+            .kind = kind,
+            .name = co_xasprintf("x-ps-%zu", i),
+            .uid = co_xstrdup(""),
+            .body = json_object()};
+    }
+}
+
+static const struct fake_step conflict = {
+    "PATCH ", 409, "{\"kind\":\"Status\",\"reason\":\"Conflict\"}", FAKE_KEEP, NULL};
+static const struct fake_step written = {"\"completedIndexes\":\"2\"", 200,
+    "{\"metadata\":{\"name\":\"x\",\"namespace\":\"ns\",\"uid\":\"u\",\"resourceVersion\":\"2\"}}",
+    FAKE_KEEP, NULL};
+static const char one_is_done[] =
+    "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'2'}}";
+
+static void meet_a_conflict(struct world *w) {
+    plan_actions(w, 1, OP_PATCH, OP_KIND_CONFIGMAP);
+    begin(w, one_is_done, true);
+    await(w);
+}
+
 static void a_round_that_ends_before_its_write_has_seen_what_it_saw(void **state) {
     struct world *w = *state;
     struct op_seen seen = {0};
-    serve(w, (struct fake_step){
-                 "PATCH ", 409, "{\"kind\":\"Status\",\"reason\":\"Conflict\"}", FAKE_KEEP, NULL});
-    w->plan.actions = co_xcalloc(1, sizeof(*w->plan.actions));
-    w->plan.n_actions = 1;
-    w->plan.actions[0] = (struct op_action){.verb = OP_PATCH,
-        .kind = OP_KIND_CONFIGMAP,
-        .name = co_xstrdup("x"),
-        .uid = co_xstrdup(""),
-        .body = json_object()};
+    serve(w, &conflict, 1);
     op_round_recall(w->round, "u", &seen);
-    begin(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'2'}}", true);
-    await(w);
+    meet_a_conflict(w);
     assert_int_equal(w->server.served, FAKE_WATCHES + 1); /* no status write */
     op_round_recall(w->round, "u", &seen);
     assert_draft(&seen, "{'worker':{'completedIndexes':'2'},'attempt':3}");
@@ -181,14 +205,53 @@ static void a_round_that_waits_to_write_is_not_forgotten(void **state) {
 
 static void what_is_urgent_does_not_wait(void **state) {
     struct world *w = *state;
-    serve(w, (struct fake_step){"\"completedIndexes\":\"2\"", 200,
-                 "{\"metadata\":{\"name\":\"x\",\"namespace\":\"ns\",\"uid\":\"u\","
-                 "\"resourceVersion\":\"2\"}}",
-                 FAKE_KEEP, NULL});
-    begin(w, "{'phase':'Running','attempt':3,'worker':{'completedIndexes':'2'}}", true);
+    serve(w, &written, 1);
+    begin(w, one_is_done, true);
     assert_int_equal(w->over, 0); /* the write is on its way */
     await(w);
     assert_int_equal(w->server.served, FAKE_WATCHES + 1);
+}
+
+static void on_time(void *arg) {
+    *(bool *)arg = true;
+}
+
+static void pass(struct world *w, int64_t ms) {
+    bool passed = false;
+    struct co_timer *timer = co_timer_new(w->loop, on_time, &passed);
+    co_timer_start(timer, ms);
+    while (!passed && !w->late) {
+        co_loop_turn(w->loop);
+    }
+    co_timer_free(timer);
+}
+
+static void conflicts_put_a_status_off_but_not_for_ever(void **state) {
+    struct world *w = *state;
+    const struct fake_step steps[] = {conflict, conflict, written};
+    serve(w, steps, CO_ARRAY_LEN(steps));
+    meet_a_conflict(w);
+    assert_int_equal(w->server.served, FAKE_WATCHES + 1);
+    assert_waiting(w, "paddlejob_status_waiting 1\n");
+    pass(w, PACE_MS);
+    meet_a_conflict(w);
+    assert_int_equal(w->server.served, FAKE_WATCHES + 3);
+    assert_waiting(w, "paddlejob_status_waiting 0\n");
+}
+
+static void a_job_made_in_parts_has_waited_for_its_status_since_the_first(void **state) {
+    struct world *w = *state;
+    static struct fake_step steps[PART];
+    for (size_t i = 0; i < PART; i++) {
+        steps[i] = (struct fake_step){"POST ", 201, "{}", FAKE_KEEP, NULL};
+    }
+    serve(w, steps, PART);
+    plan_actions(w, PART, OP_CREATE, OP_KIND_POD);
+    begin(w, one_is_done, false);
+    int64_t began = co_now_ms();
+    await(w);
+    assert_waiting(w, "paddlejob_status_waiting 1\n");
+    assert_true(w->wake_ms >= began + PACE_MS);
 }
 
 int main(void) {
@@ -200,6 +263,10 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             a_round_that_waits_to_write_is_not_forgotten, setup, teardown),
         cmocka_unit_test_setup_teardown(what_is_urgent_does_not_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            conflicts_put_a_status_off_but_not_for_ever, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_job_made_in_parts_has_waited_for_its_status_since_the_first, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,7 +32,7 @@ struct fake_step {
     const char *header; /* one more, with \r\n, or NULL */
 };
 
-enum { FAKE_CONNECTIONS = 64, FAKE_REQUESTS = 256 };
+enum { FAKE_CONNECTIONS = 64, FAKE_REQUESTS = 512 };
 
 struct fake_server {
     struct co_loop *loop;
