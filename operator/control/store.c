@@ -218,8 +218,12 @@ static void count(struct op_entry *e, enum op_stand stand, int by) {
 /* by: 1, or -1 for one that is gone. */
 static void count_pod(struct op_entry *e, const struct op_pod *pod, int by) {
     bool running = pod->phase == OP_POD_RUNNING && pod->ready;
-    if (!*pod->ip[0]) {
+    bool unknown = !*pod->ip[0];
+    if (unknown) {
         count(e, OP_STAND_UNKNOWN, by);
+    }
+    if (unknown || pod->told) {
+        count(e, OP_STAND_NAMELESS, by);
     }
     if (running || pod->phase == OP_POD_FAILED) {
         count(e, running ? OP_STAND_RUNNING : OP_STAND_FAILED, by);

@@ -48,7 +48,8 @@ struct op_stored {
 
 /* Where pods stand on a job's way. */
 enum op_stand {
-    OP_STAND_UNKNOWN, /* of no known address */
+    OP_STAND_UNKNOWN,  /* of no known address */
+    OP_STAND_NAMELESS, /* of none that the API server has: names, for which gates wait, lack it */
     OP_STAND_COMING,
     OP_STAND_RUNNING,
     OP_STAND_FAILED,
@@ -68,7 +69,7 @@ struct op_entry {
     struct op_stored *children; /* owned list, in no order */
     size_t n_children;
     struct op_stored *ended;  /* owned list: pods that are gone, see op_store_looked */
-    uint32_t pods[OP_STANDS]; /* a pod without an address stands in two places */
+    uint32_t pods[OP_STANDS]; /* a pod without an address stands in three places */
     bool turned;     /* the first or the last of its pods has come to one, or its ConfigMap is
                       * there; the queue's to clear */
     uint64_t born;   /* running number: entries are served in this order */

@@ -176,17 +176,42 @@ static void a_new_configmap_turns_its_job(void **state) {
     assert_false(e->turned);
 }
 
-static void an_address_that_is_told_is_one(void **state) {
+/* With the address that it tells a pod can be in a list, with the one that the API server has it
+ * can be found by its name. */
+static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(void **state) {
     struct op_store *s = *state;
+    static const struct {
+        const char *pod, *told, *there;
+        bool turned;
+    } steps[] = {
+        {"w0", NULL, NULL, true},
+        {"w1", NULL, NULL, false},
+        {"w0", "10.0.0.1", NULL, false},
+        {"w0", NULL, "10.0.0.1", false},
+        {"w1", "10.0.0.2", NULL, true},
+        {"w1", NULL, NULL, false}, /* another version */
+        {"w1", NULL, "10.0.0.2", true},
+        {"w1", NULL, "10.0.0.2", false},
+        {"w2", NULL, NULL, true},
+        {"w2", NULL, "10.0.0.3", true},
+    };
     put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
-    put_pod(s, "u1", 1, NULL);
     struct op_entry *e = op_store_entry(s, "ns", "j");
-    e->turned = false;
-    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "");
-    assert_true(e->turned);
-    e->turned = false;
-    put_pod(s, "u1", 2, "10.0.0.1");
-    assert_false(e->turned);
+    for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
+        e->turned = false;
+        if (steps[i].told) {
+            op_store_claim(s, "ns", steps[i].pod, steps[i].pod, steps[i].told, "");
+        } else {
+            CO_AUTOJSON json_t *j = object(steps[i].pod, (int)i + 2, "j");
+            co_json_set(json_object_get(j, "metadata"), "uid", json_string(steps[i].pod));
+            co_json_set(
+                j, "status", json_pack("{s:s,s:s*}", "phase", "Pending", "podIP", steps[i].there));
+            tk_put(s, OP_STORE_PODS, j, 0);
+        }
+        if (e->turned != steps[i].turned) {
+            fail_msg("step %zu", i);
+        }
+    }
 }
 
 static void a_new_pod_does_not_inherit_what_the_old_one_told(void **state) {
@@ -501,7 +526,7 @@ int main(void) {
         TEST(a_new_pod_does_not_inherit_what_the_old_one_told),
         TEST(the_first_and_the_last_of_the_pods_turn_their_job),
         TEST(a_new_configmap_turns_its_job),
-        TEST(an_address_that_is_told_is_one),
+        TEST(the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there),
         TEST(an_entry_ends_with_its_last_part),
         TEST(an_older_version_changes_nothing),
         TEST(a_late_answer_raises_no_dead),
