@@ -98,6 +98,15 @@ static void service_look_at(struct op_requests *q, size_t i) {
     q->sent[i].op = op_kube_do(q->opts.api->client, &req);
 }
 
+/* The status that is written next may say that the job's edit was seen, and who moves a group goes
+ * by that. */
+static void remember_group_patch(
+    struct op_requests *q, const struct op_action *a, int code, const char *message) {
+    if (a->verb == OP_PATCH && a->kind == OP_KIND_PODGROUP) {
+        (void)op_failures_note(q->opts.failures, a, code, message);
+    }
+}
+
 static void action_failed(struct op_requests *q, size_t i, int code, const char *message) {
     const struct op_action *a = &q->opts.plan->actions[i];
     switch (code) {
@@ -109,17 +118,14 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
         /* Nobody knows whether the server acted, or it asks for patience: look again. */
         q->outcomes[i].tried = false;
         q->tally.unknown = true;
-        /* The status that is written next says that the job's edit was seen, and who moves a group
-         * goes by that. */
-        if (a->verb == OP_PATCH && a->kind == OP_KIND_PODGROUP) {
-            (void)op_failures_note(q->opts.failures, a, code, message);
-        }
+        remember_group_patch(q, a, code, message);
         co_log_warn("request without answer, looking again", CO_S("job", q->opts.entry->name),
             CO_S("namespace", q->opts.entry->ns), CO_S("object", a->name), CO_S("err", message));
         return;
     case CO_CONFLICT:
         q->outcomes[i].tried = false;
         q->tally.conflict = true;
+        remember_group_patch(q, a, code, message);
         return;
     case CO_NOTFOUND:
         if (a->verb != OP_CREATE) {

@@ -255,17 +255,31 @@ static void one_that_is_gone_does_not_hide_a_conflict(void **state) {
 }
 
 /* Whether a group was moved is asked only as long as the edit, or a failure, is remembered. */
-static void a_patch_of_a_group_without_an_answer_is_remembered(void **state) {
-    struct world *w = *state;
-    const struct fake_step steps[] = {{"configmaps/x", 504, STATUS("Timeout"), FAKE_KEEP, NULL},
-        {"podgroups/x", 504, STATUS("Timeout"), FAKE_KEEP, NULL}};
-    begin(w, steps, CO_ARRAY_LEN(steps));
-    w->action[0] = action(OP_PATCH, OP_KIND_CONFIGMAP, "x");
-    w->action[1] = action(OP_PATCH, OP_KIND_PODGROUP, "x");
-    w->plan.n_actions = 2;
-    carry_out(w, SIZE_MAX);
-    assert_true(w->tally.unknown);
-    assert_int_equal(w->failures.n, 1);
+static void a_patch_of_a_group_that_was_not_taken_is_remembered(void **state) {
+    static const struct {
+        int status;
+        const char *body;
+        bool unknown, conflict;
+    } rows[] = {
+        {504, STATUS("Timeout"), true, false},
+        {409, STATUS("Conflict"), false, true},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct world *w = *state;
+        const struct fake_step steps[] = {
+            {"configmaps/x", rows[i].status, rows[i].body, FAKE_KEEP, NULL},
+            {"podgroups/x", rows[i].status, rows[i].body, FAKE_KEEP, NULL}};
+        begin(w, steps, CO_ARRAY_LEN(steps));
+        w->action[0] = action(OP_PATCH, OP_KIND_CONFIGMAP, "x");
+        w->action[1] = action(OP_PATCH, OP_KIND_PODGROUP, "x");
+        w->plan.n_actions = 2;
+        carry_out(w, SIZE_MAX);
+        assert_int_equal(w->tally.unknown, rows[i].unknown);
+        assert_int_equal(w->tally.conflict, rows[i].conflict);
+        assert_int_equal(w->failures.n, 1);
+        teardown(state);
+        setup(state);
+    }
 }
 
 static void canceled_creates_are_not_waited_for(void **state) {
@@ -393,7 +407,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(creates_beyond_the_room_are_not_tried, setup, teardown),
         cmocka_unit_test_setup_teardown(one_that_is_gone_does_not_hide_a_conflict, setup, teardown),
         cmocka_unit_test_setup_teardown(
-            a_patch_of_a_group_without_an_answer_is_remembered, setup, teardown),
+            a_patch_of_a_group_that_was_not_taken_is_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(canceled_creates_are_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_service_in_the_way_may_be_the_jobs_own, setup, teardown),
         cmocka_unit_test_setup_teardown(
