@@ -112,6 +112,16 @@ static const struct state_row states[] = {
         false, false, 0, 137, "a", "Evicted", "node was low on memory"},
     {"'phase':'Failed','reason':'DeadlineExceeded'", true, false, 0, -1, "", "DeadlineExceeded",
         ""},
+    /* a sidecar is told to end once the others have: its code is nobody's failure */
+    {"'phase':'Failed','initContainerStatuses':[{'name':'proxy'," DONE("143",
+         "2026-01-01T00:00:01Z", "Error", "") "}],"
+                                              "'containerStatuses':[{'name':'main'," DONE(
+                                                  "3", "2026-01-01T00:00:01Z", "Error", "") "}]",
+        false, false, 0, 3, "main", "Error", ""},
+    {"'phase':'Failed','initContainerStatuses':[{'name':'load'," DONE("4", "2026-01-01T00:00:01Z",
+         "Error", "") "}],'containerStatuses':[{'name':'main','ready':false,'state':{'waiting':{"
+                      "'reason':'PodInitializing'}}}]",
+        false, false, 0, 4, "load", "Error", ""},
 };
 
 static void container_states_become_one_cause(void **state) {

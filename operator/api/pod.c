@@ -121,33 +121,34 @@ struct cause {
     int32_t exit_code;
 };
 
-static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
-
-/* The container that failed first; containers that are killed because of it end later. */
-static struct cause failed_container(const struct co_jnode *status) {
+/* The one of the list that failed first; containers that are killed because of it end later. */
+static struct cause failed_container(const struct co_jnode *list) {
     struct cause first = {.exit_code = -1};
-    for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
-        co_jnode_each(c, co_jnode_get(status, status_lists[l])) {
-            const struct co_jnode *t = co_jnode_at(c, "state", "terminated");
-            int64_t code = number(co_jnode_get(t, "exitCode"));
-            const char *finished = co_jnode_str(t, "finishedAt");
-            if (!t || code == 0 ||
-                (first.container &&
-                    !(finished && first.finished && strcmp(finished, first.finished) < 0))) {
-                continue;
-            }
-            first = (struct cause){.container = co_jnode_str(c, "name"),
-                .reason = co_jnode_str(t, "reason"),
-                .message = co_jnode_str(t, "message"),
-                .finished = finished,
-                .exit_code = code < 0 || code > 255 ? 255 : (int32_t)code};
+    co_jnode_each(c, list) {
+        const struct co_jnode *t = co_jnode_at(c, "state", "terminated");
+        int64_t code = number(co_jnode_get(t, "exitCode"));
+        const char *finished = co_jnode_str(t, "finishedAt");
+        if (!t || code == 0 ||
+            (first.container &&
+                !(finished && first.finished && strcmp(finished, first.finished) < 0))) {
+            continue;
         }
+        first = (struct cause){.container = co_jnode_str(c, "name"),
+            .reason = co_jnode_str(t, "reason"),
+            .message = co_jnode_str(t, "message"),
+            .finished = finished,
+            .exit_code = code < 0 || code > 255 ? 255 : (int32_t)code};
     }
     return first;
 }
 
+/* Before init containers: where one of those fails no other has begun, and a sidecar among them
+ * ends because the pod does. */
 static struct cause failure(const struct co_jnode *status) {
-    struct cause c = failed_container(status);
+    struct cause c = failed_container(co_jnode_get(status, "containerStatuses"));
+    if (c.exit_code < 0) {
+        c = failed_container(co_jnode_get(status, "initContainerStatuses"));
+    }
     const char *reason = co_jnode_str(status, "reason");
     /* An evicted pod's containers are killed: the eviction is the cause. */
     if (reason && *reason) {
@@ -162,6 +163,7 @@ static bool is_passing(const char *reason) {
 }
 
 static struct cause waiting(const struct co_jnode *status) {
+    static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
     for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
         co_jnode_each(c, co_jnode_get(status, status_lists[l])) {
             const struct co_jnode *w = co_jnode_at(c, "state", "waiting");
