@@ -149,6 +149,21 @@ static void an_oom_kill_and_an_eviction_are_reasons_of_their_own(void **state) {
     tk_done(&c);
 }
 
+static void the_deadline_of_a_pod_is_not_the_jobs(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    rest(&c);
+    run_all(&c);
+    tk_pod_status(
+        &c, "x-worker-0", "{'phase':'Failed','reason':'DeadlineExceeded','message':'too long'}");
+    expect_status(&c, "reason", "PodFailed");
+    expect_status(&c, "message", "pod x-worker-0: DeadlineExceeded: too long");
+    rest(&c);
+    assert_int_equal(json_object_size(c.objects[TK_PODS]), 2);
+    tk_done(&c);
+}
+
 /* ---- the end -------------------------------------------------------------------------------- */
 
 static void servers_have_their_grace_and_are_stopped(void **state) {
@@ -268,6 +283,7 @@ int main(void) {
         cmocka_unit_test(times_are_set_when_the_phase_is_reached),
         cmocka_unit_test(a_failure_names_its_first_cause),
         cmocka_unit_test(an_oom_kill_and_an_eviction_are_reasons_of_their_own),
+        cmocka_unit_test(the_deadline_of_a_pod_is_not_the_jobs),
         cmocka_unit_test(servers_have_their_grace_and_are_stopped),
         cmocka_unit_test(servers_that_end_by_themselves_end_the_job_at_once),
         cmocka_unit_test(servers_without_workers_end_when_all_have_ended),

@@ -20,7 +20,9 @@ enum { ENDING_LATE = 60 };
 
 /* "pod x-worker-1, container main: exit code 1 (Error): last line" */
 const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size) {
-    bool own_reason = *pod->reason && strcmp(pod->reason, "Error") != 0;
+    /* DeadlineExceeded is what kubelet calls a pod's own deadline, too: here it is the job's. */
+    bool own_reason = *pod->reason && strcmp(pod->reason, "Error") != 0 &&
+                      strcmp(pod->reason, "DeadlineExceeded") != 0;
     char code[48] = "";
     if (pod->exit_code >= 0) {
         (void)snprintf(code, sizeof(code), "exit code %" PRId32, pod->exit_code);
