@@ -13,10 +13,9 @@ static const struct {
     {400, "Expired", NULL, CO_GONE},
     {400, NULL, NULL, CO_INVALID},
     {401, NULL, NULL, CO_PERMISSION},
-    /* A quota frees up by itself or by an admin's hand; a missing right does not. */
+    /* These pass by themselves or by an admin's hand; a missing right does not. */
     {403, NULL, "exceeded quota", CO_NORESOURCE},
-    /* A namespace that is not yet ready for pods. */
-    {403, NULL, "error looking up service account", CO_UNAVAILABLE},
+    {403, NULL, "error looking up service account", CO_NORESOURCE},
     {403, NULL, NULL, CO_PERMISSION},
     {404, NULL, NULL, CO_NOTFOUND},
     {405, NULL, NULL, CO_UNSUPPORTED},
@@ -30,6 +29,7 @@ static const struct {
     {415, NULL, NULL, CO_UNSUPPORTED},
     {422, NULL, NULL, CO_INVALID},
     {429, NULL, NULL, CO_UNAVAILABLE},
+    {500, NULL, "failed calling webhook", CO_NORESOURCE},
     {504, NULL, NULL, CO_TIMEOUT},
 };
 

@@ -20,6 +20,11 @@ static void test_codes_by_remedy(void **state) {
         {403, "Forbidden", "pods is forbidden", CO_PERMISSION},
         {403, "Forbidden", "pods \"p\" is forbidden: exceeded quota: q, requested: pods=1",
             CO_NORESOURCE},
+        {403, "Forbidden",
+            "pods \"p\" is forbidden: error looking up service account d/x: serviceaccount \"x\" "
+            "not "
+            "found",
+            CO_NORESOURCE},
         {404, "NotFound", "x", CO_NOTFOUND},
         {405, "MethodNotAllowed", "x", CO_UNSUPPORTED},
         {409, "AlreadyExists", "x", CO_EXISTS},
@@ -30,6 +35,10 @@ static void test_codes_by_remedy(void **state) {
         {422, "Invalid", "x", CO_INVALID},
         {429, "TooManyRequests", "x", CO_UNAVAILABLE},
         {500, "InternalError", "x", CO_UNAVAILABLE},
+        {500, "InternalError",
+            "Internal error occurred: failed calling webhook \"x\": failed to call webhook: no "
+            "service",
+            CO_NORESOURCE},
         {503, "ServiceUnavailable", "x", CO_UNAVAILABLE},
         {504, "Timeout", "x", CO_TIMEOUT},
         {302, "", "", CO_INTERNAL},

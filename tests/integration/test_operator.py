@@ -3,6 +3,7 @@ import json
 import time
 
 import pytest
+from kubernetes import client
 from kubernetes.client.rest import ApiException
 
 from rig import fetch, wait_for
@@ -151,6 +152,42 @@ def test_quota_is_shown_and_waited_for(plane, operator, kubelet, ns):
     plane.wait_event(ns, "Create", "exceeded quota")
     plane.core.patch_namespaced_resource_quota("q", ns, {"spec": {"hard": {"pods": "10"}}})
     plane.wait_phase(ns, "j", "Running", 60)
+
+
+def test_a_missing_account_is_shown_and_waited_for(plane, operator, kubelet, ns):
+    operator()
+    template = {"spec": {"serviceAccountName": "trainer", "containers": [{"name": "paddle", "image": "x"}]}}
+    plane.create(ns, "j", ps=None, worker=None, heter={"replicas": 1, "template": template})
+    wait_for(lambda: 'serviceaccount "trainer" not found' in (plane.job(ns, "j").get("status") or {}).get("message", ""),
+             why=lambda: plane.job(ns, "j").get("status"))
+    plane.wait_event(ns, "Create", 'serviceaccount "trainer" not found')
+    plane.core.create_namespaced_service_account(ns, {"metadata": {"name": "trainer"}})
+    plane.wait_phase(ns, "j", "Running")
+
+
+def test_a_webhook_that_does_not_answer_is_shown_and_waited_for(plane, operator, kubelet, ns):
+    admission = client.AdmissionregistrationV1Api(plane.core.api_client)
+    admission.create_mutating_webhook_configuration({"metadata": {"name": ns}, "webhooks": [{
+        "name": "sidecars.example.com", "admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail",
+        "clientConfig": {"url": "https://127.0.0.1:1/mutate"},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ns}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"], "operations": ["CREATE"]}]}]})
+
+    def refuses():
+        try:
+            plane.core.create_namespaced_pod(ns, {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "x"}]}},
+                                             dry_run="All")
+        except ApiException as e:
+            return "sidecars.example.com" in e.body
+    try:
+        wait_for(refuses)
+        operator()
+        plane.create(ns, "j", ps=None, worker=2)
+        wait_for(lambda: "sidecars.example.com" in (plane.job(ns, "j").get("status") or {}).get("message", ""),
+                 why=lambda: plane.job(ns, "j").get("status"))
+    finally:
+        admission.delete_mutating_webhook_configuration(ns)
+    plane.wait_phase(ns, "j", "Running")
 
 
 def test_bad_template_is_a_condition(plane, operator, kubelet, ns):
