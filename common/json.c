@@ -126,19 +126,12 @@ int co_json_get_bool(const json_t *obj, const char *path, bool *ret, struct co_e
     return r;
 }
 
-static char *dumped(char *text) {
+char *co_json_dump_sorted(const json_t *j) {
+    char *text = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
     if (!text) {
         abort(); /* only when memory is out: the tree is ours and acyclic */
     }
     return text;
-}
-
-char *co_json_dump(const json_t *j) {
-    return dumped(json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY));
-}
-
-char *co_json_dump_sorted(const json_t *j) {
-    return dumped(json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS));
 }
 
 void co_json_set(json_t *obj, const char *key, json_t *value_own) {

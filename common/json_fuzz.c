@@ -35,10 +35,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         get_all(j, (const char *)data);
     }
     CO_AUTOFREE char *plain = co_json_dump(j);
+    CO_AUTOFREE char *theirs = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY);
     CO_AUTOFREE char *sorted = co_json_dump_sorted(j);
     CO_AUTOJSON json_t *again = NULL;
-    if (strlen(plain) != strlen(sorted) || co_json_parse(sorted, strlen(sorted), &again, &err) ||
-        !json_equal(j, again)) {
+    if (!theirs || strcmp(plain, theirs) != 0 || strlen(plain) != strlen(sorted) ||
+        co_json_parse(sorted, strlen(sorted), &again, &err) || !json_equal(j, again)) {
         abort();
     }
     return 0;

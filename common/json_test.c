@@ -160,6 +160,21 @@ static void dumps_are_compact_in_order_or_sorted(void **state) {
     assert_string_equal(scalar, "\"x\"");
 }
 
+/* Ours against the library's. */
+static void a_dump_has_the_bytes_of_jansson(void **state) {
+    (void)state;
+    static const char *const rows[] = {"{}", "[]", "[[],{}]", "{\"\":{\"a\":[]}}", "null", "true",
+        "false", "[0,-1,9223372036854775807,-9223372036854775808]", "[0.1,1e300,-0.0,1.0,3e-7]",
+        "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\u0000\\u001f\\u007f\\u0080\\u20ac\\ud83d\\ude00\"",
+        "{\"a\\u0001\\\"\":[1,{\"b\":\"c\"},\"\",null]}"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOJSON json_t *j = parse(rows[i]);
+        CO_AUTOFREE char *ours = co_json_dump(j);
+        CO_AUTOFREE char *theirs = json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY);
+        assert_string_equal(ours, theirs);
+    }
+}
+
 static void setting_takes_the_value_and_null_sets_nothing(void **state) {
     (void)state;
     CO_AUTOJSON json_t *j = json_object();
@@ -193,6 +208,7 @@ int main(void) {
         cmocka_unit_test(typed_getters_set_their_result_only_on_success),
         cmocka_unit_test(a_path_step_longer_than_any_key_is_absent),
         cmocka_unit_test(dumps_are_compact_in_order_or_sorted),
+        cmocka_unit_test(a_dump_has_the_bytes_of_jansson),
         cmocka_unit_test(setting_takes_the_value_and_null_sets_nothing),
         cmocka_unit_test(strings_that_are_no_utf8_become_question_marks),
     };

@@ -1,0 +1,137 @@
+/* jansson's own writer keeps a table of the containers that it is in, by their printed addresses,
+ * against trees that contain themselves.  Ours never do: a tenth of that work for the same bytes.
+ */
+#include "common/buf.h"
+#include "common/json.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { USUAL = 2000 }; /* bytes, of a pod */
+
+static void need(struct co_buf *out, size_t more) {
+    if (out->cap - out->len <= more && co_buf_reserve(out, more, NULL)) {
+        abort(); /* memory is out */
+    }
+}
+
+static void put(struct co_buf *out, char c) {
+    need(out, 1);
+    out->data[out->len++] = c;
+}
+
+static void add(struct co_buf *out, const char *data, size_t len) {
+    need(out, len);
+    memcpy(out->data + out->len, data, len);
+    out->len += len;
+}
+
+static void add_escaped(struct co_buf *out, unsigned char c) {
+    static const char named[] = {['"'] = '"',
+        ['\\'] = '\\',
+        ['\b'] = 'b',
+        ['\f'] = 'f',
+        ['\n'] = 'n',
+        ['\r'] = 'r',
+        ['\t'] = 't'};
+    char text[8];
+    int n = named[c] ? snprintf(text, sizeof(text), "\\%c", named[c])
+                     : snprintf(text, sizeof(text), "\\u%04X", (unsigned)c);
+    add(out, text, (size_t)n);
+}
+
+static void add_string(struct co_buf *out, const char *s, size_t len) {
+    const char *end = s + len;
+    put(out, '"');
+    while (s < end) {
+        const char *run = s;
+        while (s < end && (unsigned char)*s >= ' ' && *s != '"' && *s != '\\') {
+            s++;
+        }
+        add(out, run, (size_t)(s - run));
+        if (s < end) {
+            add_escaped(out, (unsigned char)*s++);
+        }
+    }
+    put(out, '"');
+}
+
+static void add_value(struct co_buf *out, const json_t *j);
+
+static void add_object(struct co_buf *out, json_t *j) { /* NOLINT(misc-no-recursion) */
+    char before = '{';
+    for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
+        put(out, before);
+        add_string(out, json_object_iter_key(i), json_object_iter_key_len(i));
+        put(out, ':');
+        add_value(out, json_object_iter_value(i));
+        before = ',';
+    }
+    if (before == '{') {
+        put(out, before);
+    }
+    put(out, '}');
+}
+
+static void add_array(struct co_buf *out, const json_t *j) { /* NOLINT(misc-no-recursion) */
+    char before = '[';
+    for (size_t i = 0; i < json_array_size(j); i++) {
+        put(out, before);
+        add_value(out, json_array_get(j, i));
+        before = ',';
+    }
+    if (before == '[') {
+        put(out, before);
+    }
+    put(out, ']');
+}
+
+/* The digits of a fraction are jansson's to choose. */
+static void add_real(struct co_buf *out, const json_t *j) {
+    CO_AUTOFREE char *text = json_dumps(j, JSON_ENCODE_ANY);
+    if (!text) {
+        abort();
+    }
+    add(out, text, strlen(text));
+}
+
+/* As deep as what a parser accepted. */
+static void add_value(struct co_buf *out, const json_t *j) { /* NOLINT(misc-no-recursion) */
+    char number[24];
+    switch (json_typeof(j)) {
+    case JSON_OBJECT:
+        add_object(out, (json_t *)(uintptr_t)j);
+        return;
+    case JSON_ARRAY:
+        add_array(out, j);
+        return;
+    case JSON_STRING:
+        add_string(out, json_string_value(j), json_string_length(j));
+        return;
+    case JSON_INTEGER:
+        add(out, number,
+            (size_t)snprintf(
+                number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(j)));
+        return;
+    case JSON_REAL:
+        add_real(out, j);
+        return;
+    case JSON_TRUE:
+        add(out, "true", 4);
+        return;
+    case JSON_FALSE:
+        add(out, "false", 5);
+        return;
+    case JSON_NULL:
+        add(out, "null", 4);
+        return;
+    }
+}
+
+char *co_json_dump(const json_t *j) {
+    struct co_buf out = CO_BUF(SIZE_MAX / 2);
+    need(&out, USUAL);
+    add_value(&out, j);
+    put(&out, '\0');
+    return co_xrealloc(out.data, out.len, 1); /* many of them may wait for their turn */
+}
