@@ -295,11 +295,36 @@ static json_t *direct(const struct op_job *job, enum co_var var, enum op_role ro
     return e;
 }
 
+static bool is_direct(const struct op_job *job, enum co_var var) {
+    return co_contract[var].via == CO_VIA_ENV && applies(job, co_contract[var].when);
+}
+
 void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings, json_t *env) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
-        if (co_contract[var].via == CO_VIA_ENV && applies(job, co_contract[var].when)) {
+        if (is_direct(job, var)) {
             co_json_append(env, direct(job, var, role, index, settings));
+        }
+    }
+}
+
+/* Its value is another one in each pod of a role. */
+static bool tells_index(
+    const struct op_job *job, enum co_var var, const struct op_settings *settings) {
+    return var == CO_VAR_TRAINER_ID ||
+           (var == CO_VAR_POD_IP && (op_job_named(job) || chooses_address(job, settings)));
+}
+
+void op_env_direct_again(const struct op_job *job, enum op_role role, int32_t index,
+    const struct op_settings *settings, json_t *env) {
+    size_t at = json_array_size(env);
+    for (enum co_var var = CO_VAR_COUNT; var-- > 0;) {
+        if (!is_direct(job, var)) {
+            continue;
+        }
+        at--;
+        if (tells_index(job, var, settings)) {
+            (void)json_array_set_new(env, at, direct(job, var, role, index, settings));
         }
     }
 }

@@ -197,6 +197,33 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     return pod;
 }
 
+/* The member in a copy of its own, whose members are still the original's. */
+static json_t *own(json_t *obj, const char *key) {
+    co_json_set(obj, key, json_copy(json_object_get(obj, key)));
+    return json_object_get(obj, key);
+}
+
+json_t *op_object_pod_like(const json_t *like, const struct op_job *job, enum op_role role,
+    int32_t index, const struct op_settings *settings) {
+    char name[OP_NAME_MAX + 1];
+    op_pod_name(job->name, role, index, name, sizeof(name));
+    json_t *pod = json_copy((json_t *)(uintptr_t)like);
+    json_t *meta = own(pod, "metadata");
+    json_t *labels = own(meta, "labels");
+    json_t *spec = own(pod, "spec");
+    json_t *list = own(spec, "containers");
+    (void)json_array_set_new(list, 0, json_copy(json_array_get(list, 0)));
+    set_text(meta, "name", name);
+    set_text(labels, OP_LABEL_NAME, name);
+    set_number(labels, OP_LABEL_INDEX, index);
+    set_text(spec, "hostname", name);
+    if (job->intranet != OP_DNS) {
+        set_text(spec, "subdomain", name);
+    }
+    op_env_direct_again(job, role, index, settings, own(json_array_get(list, 0), "env"));
+    return pod;
+}
+
 /* What a tree takes in memory, roughly.  Bounded by the nesting of what a parser accepted. */
 static size_t tree_bytes(const json_t *j) { /* NOLINT(misc-no-recursion) */
     enum { VALUE = 100 };

@@ -13,8 +13,9 @@ struct builder {
     const struct op_world *w;
     struct op_plan *plan;
     size_t cap, creates;
-    size_t bytes;               /* of the pods' bodies */
-    size_t pod_bytes[OP_ROLES]; /* of one; 0: not measured yet */
+    size_t bytes;                /* of the pods' bodies */
+    size_t pod_bytes[OP_ROLES];  /* of one; 0: not measured yet */
+    const json_t *pod[OP_ROLES]; /* an action's: the others are made after it; NULL: none yet */
 };
 
 static void wake_by(struct op_plan *plan, int64_t at) {
@@ -171,12 +172,15 @@ static void create_pod(struct builder *b, enum op_role role, int32_t index) {
         return;
     }
     char name[OP_NAME_MAX + 1];
-    op_pod_name(b->w->job->name, role, index, name, sizeof(name));
+    const struct op_job *job = b->w->job;
+    op_pod_name(job->name, role, index, name, sizeof(name));
     size_t *bytes = &b->pod_bytes[role];
-    *bytes = *bytes ? *bytes : op_object_pod_bytes(b->w->job, role);
+    *bytes = *bytes ? *bytes : op_object_pod_bytes(job, role);
     b->bytes += *bytes;
-    add(b, OP_CREATE, OP_KIND_POD, name, "", op_object_pod(b->w->job, role, index, b->w->settings),
-        "missing");
+    json_t *body = b->pod[role] ? op_object_pod_like(b->pod[role], job, role, index, b->w->settings)
+                                : op_object_pod(job, role, index, b->w->settings);
+    b->pod[role] = body;
+    add(b, OP_CREATE, OP_KIND_POD, name, "", body, "missing");
 }
 
 static void each_slot(

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "common/contract.h"
+#include "operator/api/pack.h"
 #include "operator/api/testkit.h"
 #include "operator/plan/plan.h"
 
@@ -128,12 +129,30 @@ static inline void tk_look(struct tk_cluster *c) {
     c->seen.podgroup = c->podgroup;
 }
 
+/* Pods of a plan share what is the same in them: each must be, byte for byte, the one that is made
+ * alone. */
+static inline void tk_check_bodies(const struct tk_cluster *c, const struct op_plan *plan) {
+    for (size_t i = 0; i < plan->n_actions; i++) {
+        const struct op_action *a = &plan->actions[i];
+        if (a->verb == OP_CREATE && a->kind == OP_KIND_POD) {
+            const json_t *labels = co_json_at(a->body, "metadata", "labels");
+            enum op_role role = op_role_parse(co_json_str(labels, OP_LABEL_ROLE));
+            int32_t index = op_label_number(co_json_str(labels, OP_LABEL_INDEX));
+            CO_AUTOJSON json_t *alone = op_plan_pod(c->seen_job, role, index, &c->settings);
+            CO_AUTOFREE char *have = co_json_dump(a->body);
+            CO_AUTOFREE char *want = co_json_dump(alone);
+            assert_string_equal(have, want);
+        }
+    }
+}
+
 static inline void tk_plan(struct tk_cluster *c, struct op_plan *ret) {
     tk_look(c);
     struct co_err err = {0};
     if (op_plan_compute(c->seen_job, &c->seen, c->now, &c->settings, ret, &err)) {
         fail_msg("%s", err.msg);
     }
+    tk_check_bodies(c, ret);
 }
 
 static inline void tk_stamp(struct tk_cluster *c, json_t *obj, bool uid) {

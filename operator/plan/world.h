@@ -112,11 +112,17 @@ bool op_env_addressed(const struct op_world *w);
 /* Appends the direct variables to a container's env list. */
 void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings, json_t *env);
+/* The list ends in those of another pod of the role: now they are this one's. */
+void op_env_direct_again(const struct op_job *job, enum op_role role, int32_t index,
+    const struct op_settings *settings, json_t *env);
 
 /* ---- objects.c: bodies ------------------------------------------------------------------- */
 
 json_t *op_object_pod(
     const struct op_job *job, enum op_role role, int32_t index, const struct op_settings *settings);
+/* The same from that of another index: what does not tell the index is shared between them. */
+json_t *op_object_pod_like(const json_t *like, const struct op_job *job, enum op_role role,
+    int32_t index, const struct op_settings *settings);
 /* What a pod's body takes in memory, roughly. */
 size_t op_object_pod_bytes(const struct op_job *job, enum op_role role);
 json_t *op_object_service(const struct op_job *job, const char *name);
