@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -113,6 +114,18 @@ static void strings_compare_with_null(void **state) {
     assert_false(co_streq("a", "b"));
 }
 
+static size_t in_use(void) {
+    return mallinfo2().uordblks;
+}
+
+static void a_trim_takes_and_gives_back_the_same(void **state) {
+    (void)state;
+    co_mem_trim();
+    size_t before = in_use();
+    co_mem_trim();
+    assert_int_equal(in_use(), before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(cleanup_runs_at_the_end_of_the_scope_unless_stolen),
@@ -121,6 +134,7 @@ int main(void) {
         cmocka_unit_test(sizes_from_outside_are_capped),
         cmocka_unit_test(an_overflowing_control_allocation_aborts),
         cmocka_unit_test(strings_compare_with_null),
+        cmocka_unit_test(a_trim_takes_and_gives_back_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,6 @@
 #include "operator/control/view.h"
 #include "operator/kube/clock.h"
 
-#include <malloc.h>
 #include <string.h>
 #include <time.h>
 
@@ -109,7 +108,7 @@ static void on_calm(void *arg) {
     op_store_each(&c->store, let_rest, c);
     op_view_memo_done(&c->memo);
     op_kube_client_shrink(c->rounds.api.client);
-    (void)malloc_trim(0);
+    co_mem_trim();
 }
 
 static void calm_later(struct op_controller *c) {
