@@ -15,7 +15,7 @@ from products import OURS, PEERS, ROOT, job
 from report import table
 
 CALM = 5        # more of them until memory that a burst needed has gone back
-TAIL = 11       # seconds that every window goes on after its end, for what comes late: under load events are gathered for ten
+TAIL = 11       # seconds that every window goes on after its end, for what comes late
 
 
 class Window:
@@ -32,6 +32,8 @@ class Window:
 
     def done(self, tail=TAIL):
         time.sleep(tail)
+        if self.operator:
+            self.operator.wait_told()
         used = {k: v - self.begin[k] for k, v in self.now().items()}
         kinds = self.cluster.requests_since(self.mark)
         # What neither of them used: the benchmark's own programs, and whoever shares the machine.

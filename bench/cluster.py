@@ -17,6 +17,7 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.request
 
 import yaml
 
@@ -226,7 +227,8 @@ class Operator:
         self.log = open(f"{cluster.dir}/operator.log", "a+")
         self.begin = time.monotonic()
         self.cluster, self.offset = cluster, os.path.getsize(self.log.name)
-        self.p = subprocess.Popen([of.program(), f"--kubeconfig={cluster.user}", *of.flags(cluster.dir, free_port()), *flags],
+        self.port = free_port()
+        self.p = subprocess.Popen([of.program(), f"--kubeconfig={cluster.user}", *of.flags(cluster.dir, self.port), *flags],
                                   stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
 
     def wait_ready(self):
@@ -236,6 +238,14 @@ class Operator:
             return self.of.ready in self.text()
         wait_for(synced, 60, self.text)
         time.sleep(1)
+
+    def wait_told(self):
+        """Until no event waits for the load to end: those of what was measured are counted with it.  Peers keep none back that long."""
+        def told():
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=30) as reply:
+                return b"\npaddlejob_events_waiting 0\n" in reply.read()
+        if self.of is OURS:
+            wait_for(told, 120, "events wait", every=1)
 
     def text(self):
         with open(self.log.name, errors="replace") as f:

@@ -14,7 +14,7 @@
 
 enum {
     RETRY_MS = 5000,     /* a look at a job that failed for its own reasons */
-    CALM_MS = 8000,      /* without a look: events have been told, too */
+    CALM_MS = 8000,      /* without a look: most often events have been told, too */
     CALM_MAX_MS = 10000, /* where there is always a look */
 };
 
@@ -102,6 +102,14 @@ static void let_rest(void *arg, struct op_entry *e) {
     }
 }
 
+static void calm_later(struct op_controller *c) {
+    int64_t now = co_now_ms();
+    if (!co_timer_armed(c->calm)) {
+        c->calm_by = now + CALM_MAX_MS;
+    }
+    co_timer_start(c->calm, now + CALM_MS < c->calm_by ? CALM_MS : c->calm_by - now);
+}
+
 /* What a burst needed lies between what stays; it is of no use until the next one. */
 static void on_calm(void *arg) {
     struct op_controller *c = arg;
@@ -109,14 +117,9 @@ static void on_calm(void *arg) {
     op_view_memo_done(&c->memo);
     op_kube_client_shrink(c->rounds.api.client);
     co_mem_trim();
-}
-
-static void calm_later(struct op_controller *c) {
-    int64_t now = co_now_ms();
-    if (!co_timer_armed(c->calm)) {
-        c->calm_by = now + CALM_MAX_MS;
+    if (op_recorder_waiting(&c->recorder)) { /* until then their jobs are not left alone */
+        calm_later(c);
     }
-    co_timer_start(c->calm, now + CALM_MS < c->calm_by ? CALM_MS : c->calm_by - now);
 }
 
 /* ---- one look --------------------------------------------------------------------------- */
@@ -315,6 +318,7 @@ void op_controller_gauges(const struct op_controller *c) {
         {OP_M_UNFINISHED_SECONDS, (double)s.unfinished_ms / 1e3},
         {OP_M_LONGEST_SECONDS, (double)s.longest_ms / 1e3},
         {OP_M_OLDEST_SECONDS, waits > 0 ? (double)waits : 0},
+        {OP_M_EVENTS_WAITING, (double)op_recorder_waiting(&c->recorder)},
     };
     struct co_metric *m = c->opts.metrics->row;
     for (size_t i = 0; i < CO_ARRAY_LEN(gauges); i++) {

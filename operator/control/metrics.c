@@ -165,6 +165,10 @@ static const struct co_metric rows[OP_M_COUNT] = {
         .help =
             "Jobs whose status is to be written once there is more to say, seconds later at most",
         .type = CO_GAUGE},
+    [OP_M_EVENTS_WAITING] = {.name = "paddlejob_events_waiting",
+        .help = "Events that are not written yet: good news gathers for five seconds, up to thirty "
+                "while the API server has much to do",
+        .type = CO_GAUGE},
     [OP_M_PHASES] = {.name = "paddlejob_phase_changes_total",
         .help = "Phases written to the status of a job",
         .label = {{"phase", NULL}}},

@@ -20,8 +20,11 @@ enum {
     FLYING_MAX = 4,
     /* Longer than pods take to run that find their image on the node, and short for people. */
     GATHER_MS = 5000,
-    GATHER_MAX_MS = 10000, /* when the API server has much to do */
-    WAITING_MAX = 8,       /* of one job */
+    /* An event takes the API server as long as a pod does.  So while it has much to do events wait
+     * on, but none for longer than this after it has gathered. */
+    HOLD_MAX_MS = 25000,
+    HOLD_MS = 500,   /* then it is asked once more whether there still is much to do */
+    WAITING_MAX = 8, /* of one job */
 };
 
 /* An event before its turn. */
@@ -31,7 +34,7 @@ struct op_waiting_event {
     const char *reason;              /* static */
     char *message;                   /* owned */
     char *name, *ns, *uid, *version; /* owned: the job's */
-    int64_t since;                   /* seconds */
+    int64_t since, until;            /* seconds: when the first and the last of it happened */
     int64_t count;
 };
 
@@ -86,11 +89,13 @@ static void pump(struct op_recorder *r);
 static void gathered(void *arg) {
     struct op_recorder *r = arg;
     int64_t now = co_now_ms();
-    while (r->gathering.head && r->gathering.head->due <= now) {
+    int64_t held = op_load_is_quiet(r->load, now) ? 0 : HOLD_MAX_MS;
+    while (r->gathering.head && r->gathering.head->due + held <= now) {
         move(r->gathering.head, &r->telling);
     }
     if (r->gathering.head) {
-        co_timer_start(r->timer, r->gathering.head->due - now);
+        int64_t in = r->gathering.head->due - now;
+        co_timer_start(r->timer, in > 0 ? in : HOLD_MS);
     }
     pump(r);
 }
@@ -124,7 +129,7 @@ static json_t *event_body(
     const struct op_recorder *r, const struct op_waiting_event *w, const char *name) {
     char first[32], last[32];
     co_time_format(w->since, first);
-    co_time_format(op_kube_clock_seconds(), last);
+    co_time_format(w->until, last);
     char message[MESSAGE_MAX + 1];
     (void)snprintf(message, sizeof(message), "%s", w->message);
     return json_pack("{s:s,s:s,s:{s:s,s:s},s:{s:s,s:s,s:s,s:s,s:s,s:s},s:s,s:o,s:s,s:{s:s},s:s,s:s,"
@@ -219,6 +224,17 @@ void op_recorder_flush(struct op_recorder *r) {
     pump(r);
 }
 
+size_t op_recorder_waiting(const struct op_recorder *r) {
+    const struct op_story *const heads[] = {r->gathering.head, r->telling.head};
+    size_t n = r->flying;
+    for (size_t i = 0; i < CO_ARRAY_LEN(heads); i++) {
+        for (const struct op_story *s = heads[i]; s; s = s->next) {
+            n += s->n_waiting;
+        }
+    }
+    return n;
+}
+
 /* ---- waiting ---------------------------------------------------------------------------- */
 
 static struct op_waiting_event *last_of(const struct op_story *s) {
@@ -239,6 +255,7 @@ static bool folded(struct op_waiting_event *last, const struct op_event *event) 
         bool same =
             strcmp(last->reason, event->reason) == 0 && strcmp(last->message, event->message) == 0;
         last->count += same;
+        last->until = same ? op_kube_clock_seconds() : last->until;
         return same;
     }
     if (!last->deed && !event->deed) {
@@ -247,6 +264,7 @@ static bool folded(struct op_waiting_event *last, const struct op_event *event) 
     char *both = co_xasprintf("%.*s; %s", MESSAGE_MAX / 2, last->message, event->message);
     free(last->message);
     last->message = both;
+    last->until = op_kube_clock_seconds();
     last->reason = event->deed ? last->reason : event->reason;
     last->deed = last->deed && event->deed;
     last->state = last->state || event->state;
@@ -288,6 +306,7 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
         return;
     }
     struct op_waiting_event *w = co_xcalloc(1, sizeof(*w));
+    int64_t now = op_kube_clock_seconds();
     *w = (struct op_waiting_event){.warning = event->warning,
         .deed = event->deed,
         .state = event->state,
@@ -297,7 +316,8 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
         .ns = co_xstrdup(job->ns),
         .uid = co_xstrdup(job->uid),
         .version = co_xstrdup(job->resource_version),
-        .since = op_kube_clock_seconds(),
+        .since = now,
+        .until = now,
         .count = 1};
     struct op_waiting_event *last = last_of(story);
     *(last ? &last->next : &story->first) = w;
@@ -305,12 +325,10 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
     if (w->warning && story->queue != &r->telling) {
         move(story, &r->telling);
     } else if (!story->queue) {
-        int64_t now = co_now_ms();
-        int64_t in = op_load_stretch(r->load, now, GATHER_MS, GATHER_MAX_MS);
-        story->due = now + in;
+        story->due = co_now_ms() + GATHER_MS;
         move(story, &r->gathering);
         if (!co_timer_armed(r->timer)) {
-            co_timer_start(r->timer, in);
+            co_timer_start(r->timer, GATHER_MS);
         }
     }
     pump(r);

@@ -1,8 +1,8 @@
 /* Events about jobs, in the client's lane of their own, few at a time and never in anybody's way.
  *
  * Good news is gathered for a few seconds: what was done meanwhile and where the job stands then
- * become one event ("created 3 Pods: ...; created ConfigMap x; all 3 pods are running").  A warning
- * goes at once, after the good news before it; one that repeats itself is counted up where it
+ * become one event ("created 3 Pods: ...; created ConfigMap x; all 3 pods are running").  It waits on
+ * while the API server has much to do, for half a minute at most in all.  A warning goes at once, after the good news before it; one that repeats itself is counted up where it
  * stands.  Owned by the loop's thread. */
 #pragma once
 
@@ -46,6 +46,8 @@ void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kub
 void op_recorder_done(struct op_recorder *r); /* after all stories */
 /* What gathers is told now. */
 void op_recorder_flush(struct op_recorder *r);
+/* Events that gather, wait for their turn or are on the way. */
+size_t op_recorder_waiting(const struct op_recorder *r);
 /* Nothing of job and event is kept. */
 void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
     const struct op_event *event);

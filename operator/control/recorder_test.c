@@ -121,6 +121,50 @@ static void what_gathers_is_told_at_the_end(void **state) {
     until_told(w, CO_ARRAY_LEN(steps));
 }
 
+static void on_time(void *arg) {
+    bool *passed = arg;
+    *passed = true;
+}
+
+/* As if it had gathered for five seconds, and so much longer. */
+static void has_gathered(struct world *w, int64_t late_ms) {
+    bool passed = false;
+    struct co_timer *after = co_timer_new(w->loop, on_time, &passed);
+    w->story.due = co_now_ms() - late_ms;
+    co_timer_start(w->recorder.timer, 0);
+    co_timer_start(after, 1);
+    while (!passed) {
+        co_loop_turn(w->loop);
+    }
+    co_timer_free(after);
+}
+
+static void what_has_gathered_waits_while_there_is_load(void **state) {
+    struct world *w = *state;
+    static const struct {
+        double ratio;
+        int64_t late_ms;
+        bool told;
+    } rows[] = {{1, 0, true}, {2, 0, true}, {3, 0, false}, {100, 24000, false}, {100, 25000, true},
+        {3, 25000, true}};
+    static const struct fake_step steps[] = {
+        {"all run", ANSWER}, {"all run", ANSWER}, {"all run", ANSWER}, {"all run", ANSWER}};
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    size_t told = 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        w->load = (struct op_load){.ratio = rows[i].ratio, .noted_ms = co_now_ms()};
+        emit(w, false, false, "Running", "all run");
+        assert_int_equal(op_recorder_waiting(&w->recorder), 1);
+        has_gathered(w, rows[i].late_ms);
+        told += rows[i].told;
+        until_told(w, told);
+        assert_int_equal(op_recorder_waiting(&w->recorder), !rows[i].told);
+        assert_int_equal(co_timer_armed(w->recorder.timer), !rows[i].told);
+        op_story_done(&w->story);
+        co_timer_stop(w->recorder.timer);
+    }
+}
+
 static void where_the_job_stood_is_never_lost(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
@@ -267,6 +311,7 @@ int main(void) {
         T(an_event_names_its_job),
         T(good_news_is_gathered_into_one_event),
         T(what_gathers_is_told_at_the_end),
+        T(what_has_gathered_waits_while_there_is_load),
         T(where_the_job_stood_is_never_lost),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
         T(a_warning_that_waits_is_counted_there),

@@ -40,7 +40,7 @@ def test_requests_of_one_job_and_silence_afterwards(space):
     _, offset = c.requests()
     space.create(make("cost", worker=role("sleep 2", 2), ps=role(SERVE_BRIEFLY, 2), cleanPodPolicy="Never"))
     space.wait_completed("cost", 60)
-    wait("the last event", 30, lambda: any(e.reason == "Completed" for e in space.events("cost")))
+    wait("the last event", 90, lambda: any(e.reason == "Completed" for e in space.events("cost")))
 
     def mine():
         rows, end = c.requests(offset)

@@ -240,8 +240,8 @@ class ControlPlane:
         return [(e.reason, e.message) for e in self.core.list_namespaced_event(ns).items]
 
     def wait_event(self, ns, reason, *words):
-        """Its message: an event is written after the status that it tells of, good news some seconds after."""
-        return wait_for(lambda: next((m for r, m in self.events(ns) if r == reason and all(w in m for w in words)), None),
+        """Its message: an event is written after the status that it tells of, good news some seconds after, half a minute under load."""
+        return wait_for(lambda: next((m for r, m in self.events(ns) if r == reason and all(w in m for w in words)), None), 80,
                         why=lambda: f"no event {reason} with {words} in {self.events(ns)}")
 
 

@@ -36,12 +36,11 @@ def test_scale_within_bounds_leaves_survivors_alone(plane, operator, kubelet, ns
     wait_for(lambda: configmap(plane, ns, "j").data["PADDLE_TRAINERS_NUM"] == "4", why="the number now")
     assert before.items() <= names(plane, ns).items()
     assert {np(p) for p in plane.pods(ns).values()} == {"1:4"}      # the same words in old and new pods
-    told = wait_for(lambda: [m for r, m in plane.events(ns) if r == "ReplicasBounded"])
-    assert told == ["spec.worker.replicas is 9, spec.worker.limits allow 4"]
+    assert plane.wait_event(ns, "ReplicasBounded") == "spec.worker.replicas is 9, spec.worker.limits allow 4"
     scale(plane, ns, 0)
     wait_for(lambda: sorted(names(plane, ns)) == ["j-worker-0"])
     assert names(plane, ns)["j-worker-0"] == before["j-worker-0"]
-    wait_for(lambda: len([1 for r, _ in plane.events(ns) if r == "ReplicasBounded"]) == 2)
+    plane.wait_event(ns, "ReplicasBounded", "is 0, spec.worker.requests ask for 1")
     conditions = {c["type"]: c for c in plane.job(ns, "j")["status"]["conditions"]}
     assert conditions["ReplicasBounded"]["message"] == "spec.worker.replicas is 0, spec.worker.requests ask for 1"
     scale(plane, ns, 2)

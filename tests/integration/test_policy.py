@@ -187,7 +187,8 @@ def test_suspend_and_resume(plane, operator, kubelet, ns):
     after = uids(plane, ns)
     assert after.keys() == before.keys() and not set(after.values()) & set(before.values())
     assert status(plane, ns)["restarts"] == 0 and status(plane, ns)["attempt"] == 1
-    wait_for(lambda: {"Suspended", "Resumed"} <= {r for r, _ in plane.events(ns)})
+    plane.wait_event(ns, "Suspended")
+    plane.wait_event(ns, "Resumed")
 
 
 def test_a_job_that_is_suspended_from_the_beginning_creates_nothing(plane, operator, kubelet, ns):
