@@ -52,6 +52,7 @@ struct crd_field {
     bool required; /* of the object it is in */
     bool open;     /* keeps fields that are not in .fields */
     bool opaque;   /* the API server looks at nothing in it: .fields say what we write */
+    bool atomic;   /* has one writer: which of them wrote which part is not kept */
     bool added;    /* not in paddle-operator v0.3.5 */
 };
 

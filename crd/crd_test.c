@@ -200,6 +200,7 @@ static void check_fields(const struct crd_field *field) {
     assert_true(nested == (field->fields != NULL));
     assert_true(nested || !field->open);
     assert_true(nested || !field->opaque);
+    assert_true(field->type == CRD_OBJECT || !field->atomic);
     for (const struct crd_rule *rule = field->rules; rule != NULL && rule->rule != NULL; rule++) {
         assert_one_paragraph(field->name, rule->rule, false);
         assert_one_paragraph(field->name, rule->message, false);

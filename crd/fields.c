@@ -293,6 +293,7 @@ static const struct crd_field job_fields[] = {
         .type = CRD_OBJECT,
         .fields = crd_status_fields,
         .anchor = "status",
+        .atomic = true,
         .doc = "What the operator has seen. Written by the operator alone."},
     {0},
 };

@@ -108,6 +108,9 @@ static void print_content(
     if (field->open && dialect->extensions) {
         crd_out_line(out, "x-kubernetes-preserve-unknown-fields: true");
     }
+    if (field->atomic && dialect->extensions) {
+        crd_out_line(out, "x-kubernetes-map-type: atomic");
+    }
 }
 
 static void print_list(
