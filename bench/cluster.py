@@ -68,12 +68,21 @@ class Cluster:
         policy, self.audit = f"{self.dir}/audit.yaml", f"{self.dir}/audit.log"
         pathlib.Path(policy).write_text(json.dumps(AUDIT))
         args = (f"--audit-policy-file={policy}", f"--audit-log-path={self.audit}", "--audit-log-maxsize=10000")
-        self.run(ROOT / "deploy/local/up", "--control-plane-only", "--kwok", str(NODES), "--controllers", CONTROLLERS, "--port", "0",
-                 *of.up(), *(a for arg in args for a in ("--apiserver-arg", arg)), self.dir)
+        up = [ROOT / "deploy/local/up", "--control-plane-only", "--port", "0", self.dir]
+        self.run(*up, *(a for arg in args for a in ("--apiserver-arg", arg)))
         self.admin = f"{self.dir}/kubeconfig"
+        # Before the garbage collector, as where an operator is installed: of kinds that come later it hears within half a minute, and
+        # then asks for each owner that it has met, in the middle of a measurement.
         crds = [a for crd in of.crds() for a in ("-f", crd)]
-        self.kubectl("create", *crds, "-f", ROOT / "deploy/v1/operator.yaml")
-        self.kubectl("wait", "--for=condition=established", *crds)
+        self.kubectl("create", *crds)
+        # kubectl wait gives up on one that has no conditions yet.
+        established = "{range .items[*]}{.status.conditions[?(@.type=='Established')].status}{end}"
+        wait_for(lambda: self.kubectl("get", "crd", "-o", f"jsonpath={established}") == "True" * len(of.crds()), 60, "not established", 0.2)
+        self.run(*up, "--kwok", str(NODES), "--controllers", CONTROLLERS, *of.up())
+        # Nor are the events that greet the nodes to be among those of a measurement.
+        wait_for(lambda: self.kubectl("get", "events", "-A", "--field-selector=reason=RegisteredNode", "-o", "name").count("event/") == NODES,
+                 60, "nodes are not registered", 0.5)
+        self.kubectl("create", "-f", ROOT / "deploy/v1/operator.yaml")
         if of is not OURS:
             self.allow_all()
         # For two seconds after that the API server lets every create of a job wait, so that its peers hear of the definition.
