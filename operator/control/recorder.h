@@ -1,9 +1,10 @@
 /* Events about jobs, in the client's lane of their own, few at a time and never in anybody's way.
  *
  * Good news is gathered for a few seconds: what was done meanwhile and where the job stands then
- * become one event ("created 3 Pods: ...; created ConfigMap x; all 3 pods are running").  It waits on
- * while the API server has much to do, for half a minute at most in all.  A warning goes at once, after the good news before it; one that repeats itself is counted up where it
- * stands.  Owned by the loop's thread. */
+ * become one event ("created 3 Pods: ...; created ConfigMap x; all 3 pods are running").  It waits
+ * on while the API server has much to do, for half a minute at most in all.  A warning goes at
+ * once, after the good news before it; one that repeats itself is counted up where it stands. Owned
+ * by the loop's thread. */
 #pragma once
 
 #include "operator/control/load.h"
