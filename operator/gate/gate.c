@@ -2,13 +2,15 @@
  * are complete.  It asks the operator, who answers the moment that they are; kubelet's own hold
  * on the missing ConfigMap would be noticed 10 to 15 s later.
  *
- *     GET /gate/v1/<namespace>/<pod>/<uid>?wait=25&ips=10.0.0.1
+ *     GET /gate/v1/<namespace>/<pod>/<uid>?wait=10&ips=10.0.0.1
  *     200 go · 202 or 204 not yet, the body says why · 404 pod not known yet · 410 give up
  *
  * By asking, it tells the pod's addresses: kubelet does so up to a second later.
  *
  * It must not make things worse: without an operator to talk to it lets the pod go after
- * SILENCE_MAX_MS, and kubelet's hold decides as it would without a gate.  It runs in other
+ * SILENCE_MAX_MS, and kubelet's hold decides as it would without a gate.  An operator that takes
+ * connections and says nothing (stopped, or behind a broken network) is noticed ANSWER_MS after it
+ * was asked: an answer, if only that there is no news, is due every WAIT_S.  It runs in other
  * people's pods, so: static, no library but libc, no name resolution, a few pages of memory.
  * Exit code 0: go; 1: the operator said that this pod shall not start; 143: SIGTERM. */
 #include <arpa/inet.h>
@@ -30,15 +32,17 @@ enum {
     ADDRS_MAX = 8,
     ANSWER_MAX = 2048,
     TRIES_MAX = 16,
-    WAIT_S = 25,       /* the operator holds a request that long */
-    CONNECT_MS = 3000, /* for all tries of one question */
-    STAGGER_MS = 250,  /* then one more try joins those under way, as in RFC 8305 */
-    SLACK_MS = 10000,  /* an answer may come that much later than WAIT_S */
+    WAIT_S = 10,                      /* the operator holds a request that long */
+    CONNECT_MS = 3000,                /* for all tries of one question */
+    STAGGER_MS = 250,                 /* then one more try joins those under way, as in RFC 8305 */
+    ANSWER_MS = WAIT_S * 1000 + 5000, /* then it is no use to wait on */
     SILENCE_MAX_MS = 20000,
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
     SAY_EVERY_MS = 30000,
 };
+
+_Static_assert(ANSWER_MS < SILENCE_MAX_MS, "there is time to ask another address");
 
 /* Rows of the env contract (common/contract_rows.c). */
 static const char var_addr[] = "PADDLE_GATE_ADDR";
@@ -62,7 +66,7 @@ struct gate {
     size_t n_addrs, at;
     char request[1024];
     char why[200]; /* what went wrong, or what the operator said last */
-    int64_t silence_max_ms;
+    int64_t answer_ms, silence_max_ms;
 };
 
 enum verdict { GO, WAIT, UNKNOWN, GIVE_UP, NO_ANSWER };
@@ -261,12 +265,12 @@ static size_t answer_size(const char *buf) {
 }
 
 /* Bytes read; 0 with errno when no answer came. */
-static size_t exchange(int fd, const char *request, char buf[ANSWER_MAX + 1]) {
-    size_t len = strlen(request), n = 0;
-    if (send(fd, request, len, MSG_NOSIGNAL) != (ssize_t)len) { /* fits any socket's buffer */
+static size_t exchange(const struct gate *g, int fd, char buf[ANSWER_MAX + 1]) {
+    size_t len = strlen(g->request), n = 0;
+    if (send(fd, g->request, len, MSG_NOSIGNAL) != (ssize_t)len) { /* fits any socket's buffer */
         return 0;
     }
-    int64_t deadline = now_ms() + WAIT_S * 1000 + SLACK_MS;
+    int64_t deadline = now_ms() + g->answer_ms;
     while (n < ANSWER_MAX && n < answer_size(buf)) {
         if (!readable(fd, deadline)) {
             return 0;
@@ -325,7 +329,7 @@ static enum verdict ask(struct gate *g) {
         return NO_ANSWER;
     }
     const struct addr *from = &g->addr[g->at];
-    size_t n = exchange(fd, g->request, buf);
+    size_t n = exchange(g, fd, buf);
     int e = errno;
     (void)close(fd);
     if (n == 0) {
@@ -386,7 +390,7 @@ int main(void) {
     (void)sigaction(SIGTERM, &sa, NULL);
     (void)sigaction(SIGINT, &sa, NULL);
 
-    static struct gate g = {.silence_max_ms = SILENCE_MAX_MS};
+    static struct gate g = {.answer_ms = ANSWER_MS, .silence_max_ms = SILENCE_MAX_MS};
     const char *vars[] = {var_addr, var_namespace, var_name, var_uid};
     const char *value[4];
     for (size_t i = 0; i < 4; i++) {

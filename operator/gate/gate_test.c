@@ -30,7 +30,8 @@ static int listen_on(struct sockaddr_in *ret) {
 }
 
 /* The gate as a process with this list of addresses. */
-static pid_t start(const char *addrs, int64_t silence_max_ms, int *ret_out) {
+static pid_t start_with(
+    const char *addrs, int64_t answer_ms, int64_t silence_max_ms, int *ret_out) {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     pid_t pid = fork();
@@ -41,15 +42,19 @@ static pid_t start(const char *addrs, int64_t silence_max_ms, int *ret_out) {
         (void)close_range(STDERR_FILENO + 1, ~0U, 0); /* the listener is the parent's alone */
         struct sigaction sa = {.sa_handler = terminated};
         (void)sigaction(SIGTERM, &sa, NULL);
-        struct gate g = {.silence_max_ms = silence_max_ms};
+        struct gate g = {.answer_ms = answer_ms, .silence_max_ms = silence_max_ms};
         parse_addrs(&g, addrs);
         (void)snprintf(
-            g.request, sizeof(g.request), "GET /gate/v1/ns/pod/uid?wait=25 HTTP/1.1\r\n\r\n");
+            g.request, sizeof(g.request), "GET /gate/v1/ns/pod/uid?wait=10 HTTP/1.1\r\n\r\n");
         _exit(g.n_addrs ? wait_for_go(&g) : 99);
     }
     (void)close(out[1]);
     *ret_out = out[0];
     return pid;
+}
+
+static pid_t start(const char *addrs, int64_t silence_max_ms, int *ret_out) {
+    return start_with(addrs, ANSWER_MS, silence_max_ms, ret_out);
 }
 
 /* reply NULL: hangs up without a word. */
@@ -114,7 +119,7 @@ static void go_lets_the_pod_start(void **state) {
     struct result r = play(replies, 1, SILENCE_MAX_MS);
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.out, "paddle-gate: go, after "));
-    assert_string_equal(r.asked, "GET /gate/v1/ns/pod/uid?wait=25 HTTP/1.1");
+    assert_string_equal(r.asked, "GET /gate/v1/ns/pod/uid?wait=10 HTTP/1.1");
 }
 
 static void it_asks_again_until_it_may_go(void **state) {
@@ -163,6 +168,24 @@ static void the_next_address_is_asked_at_once(void **state) {
     finish(pid, out, &r);
     assert_int_equal(r.code, 0);
     assert_non_null(strstr(r.out, "\"operator:8082\" is left out"));
+}
+
+/* The kernel takes connections for a process that is stopped. */
+static void a_mute_operator_does_not_keep_the_gate_from_the_next(void **state) {
+    (void)state;
+    struct result r = {0};
+    struct sockaddr_in mute, alive;
+    int stopped = listen_on(&mute), listener = listen_on(&alive), out = -1;
+    char addrs[64];
+    (void)snprintf(addrs, sizeof(addrs), "127.0.0.1:%u,127.0.0.1:%u", ntohs(mute.sin_port),
+        ntohs(alive.sin_port));
+    pid_t pid = start_with(addrs, 3000, SILENCE_MAX_MS, &out);
+    serve_one(listener, HTTP("200 OK", "3", "go\n"), &r);
+    (void)close(listener);
+    (void)close(stopped);
+    finish(pid, out, &r);
+    assert_int_equal(r.code, 0);
+    assert_non_null(strstr(r.out, "paddle-gate: go, after "));
 }
 
 /* Its queue has room for one connection, the one returned: whose comes later gets no answer. */
@@ -291,6 +314,7 @@ int main(void) {
         cmocka_unit_test(gone_means_do_not_start),
         cmocka_unit_test(without_an_operator_the_pod_goes_on),
         cmocka_unit_test(the_next_address_is_asked_at_once),
+        cmocka_unit_test(a_mute_operator_does_not_keep_the_gate_from_the_next),
         cmocka_unit_test(a_connection_that_hangs_gets_company),
         cmocka_unit_test(sigterm_ends_it_while_it_waits),
         cmocka_unit_test(addresses_are_numeric_with_a_port),
