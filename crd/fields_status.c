@@ -59,7 +59,9 @@ static const struct crd_field condition_fields[] = {
                "Completing (the pods that decide have succeeded, the others may still end), "
                "Succeeded, Failed, Blocked (something keeps pods from being created, the message "
                "says what), ReplicasBounded (an elastic job has other workers than replicas asks "
-               "for), or SchedulingPolicyIgnored (the scheduler has no word for a part of it)."},
+               "for), SchedulingPolicyIgnored (the scheduler has no word for a part of it), or "
+               "UnknownValue (a field has a word that means nothing, the message says what it is "
+               "taken for)."},
     {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
     {.name = "reason",
         .type = CRD_STRING,

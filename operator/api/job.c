@@ -1,37 +1,9 @@
 #include "operator/api/job.h"
 
 #include "common/parse.h"
+#include "operator/api/words.h"
 
 #include <string.h>
-
-/* Words that mean something; any other keeps the row's fallback. */
-struct word {
-    const char *text;
-    int value;
-};
-
-static const struct word clean_words[] = {
-    {"", OP_CLEAN_DEFAULT},
-    {"Always", OP_CLEAN_ALWAYS},
-    {"Never", OP_CLEAN_NEVER},
-    {"OnFailure", OP_CLEAN_ON_FAILURE},
-    {"OnCompletion", OP_CLEAN_ON_COMPLETION},
-    {NULL, OP_CLEAN_OTHER},
-};
-static const struct word intranet_words[] = {
-    {"Service", OP_SERVICE}, {"Host", OP_HOST}, {"DNS", OP_DNS}, {NULL, OP_POD_IP}};
-static const struct word success_words[] = {
-    {"AllPods", OP_SUCCESS_ALL}, {"Worker0", OP_SUCCESS_WORKER_0}, {NULL, OP_SUCCESS_WORKERS}};
-static const struct word action_words[] = {
-    {"Fail", OP_FAIL}, {"Ignore", OP_IGNORE}, {NULL, OP_RESTART}};
-
-static int word_value(const struct word *rows, const char *text) {
-    const struct word *w = rows;
-    while (w->text && strcmp(w->text, text ? text : "") != 0) {
-        w++;
-    }
-    return w->value;
-}
 
 static const char *text_or_empty(const char *s) {
     return s ? s : "";
@@ -118,8 +90,10 @@ static void decode_rules(struct op_job *job, const json_t *list) {
         const char *codes = co_json_str(j, "exitCodes");
         const json_t *reasons = json_object_get(j, "reasons");
         struct op_rule *rule = &job->rules[i];
-        rule->action =
-            (enum op_action_on_failure)word_value(action_words, co_json_str(j, "action"));
+        const char *action = co_json_str(j, "action");
+        rule->action = co_streq(action, "Fail")     ? OP_FAIL
+                       : co_streq(action, "Ignore") ? OP_IGNORE
+                                                    : OP_RESTART;
         rule->role = op_role_parse(co_json_str(j, "role"));
         rule->any_code = !codes || !op_exit_codes_parse(codes, rule->codes);
         rule->reasons = json_is_array(reasons) ? reasons : NULL;
@@ -140,9 +114,9 @@ static void decode_policy(struct op_job *job, const json_t *spec) {
 }
 
 static void decode_spec(struct op_job *job, const json_t *spec) {
-    job->clean = (enum op_clean)word_value(clean_words, co_json_str(spec, "cleanPodPolicy"));
-    job->intranet = (enum op_intranet)word_value(intranet_words, co_json_str(spec, "intranet"));
-    job->success = (enum op_success)word_value(success_words, co_json_str(spec, "successPolicy"));
+    job->clean = (enum op_clean)op_word_value(OP_WORD_CLEAN, spec);
+    job->intranet = (enum op_intranet)op_word_value(OP_WORD_INTRANET, spec);
+    job->success = (enum op_success)op_word_value(OP_WORD_SUCCESS, spec);
     const json_t *elastic = json_object_get(spec, "elastic");
     job->elastic = elastic && !json_is_null(elastic);
     decode_policy(job, spec);

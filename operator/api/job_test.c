@@ -1,6 +1,7 @@
 #include "operator/api/job.h"
 #include "operator/api/pack.h"
 #include "operator/api/testkit.h"
+#include "operator/api/words.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,6 +47,54 @@ static void a_job_is_decoded(void **state) {
     assert_int_equal(job->phase, OP_PHASE_RUNNING);
     assert_int_equal(job->n_problems, 0);
     op_job_free(job);
+}
+
+static void a_word_that_means_nothing_is_named(void **state) {
+    (void)state;
+    static const struct {
+        enum op_word_field field;
+        const char *spec, *said; /* NULL: nothing */
+    } rows[] = {
+        {OP_WORD_CLEAN, "{'cleanPodPolicy':'OnFailed'}",
+            "spec.cleanPodPolicy is \"OnFailed\", expected Always, Never, OnFailure or "
+            "OnCompletion: taken for Never"},
+        {OP_WORD_INTRANET, "{'intranet':'Hots'}",
+            "spec.intranet is \"Hots\", expected PodIP, Service, DNS or Host: taken for PodIP"},
+        {OP_WORD_SUCCESS, "{'successPolicy':'AllWorker'}",
+            "spec.successPolicy is \"AllWorker\", expected AllWorkers, AllPods or Worker0: taken "
+            "for "
+            "AllWorkers"},
+        {OP_WORD_INTRANET, "{'intranet':'DNS','cleanPodPolicy':'x'}", NULL},
+        {OP_WORD_INTRANET, "{'intranet':''}", NULL},
+        {OP_WORD_INTRANET, "{'intranet':7}", NULL}, /* a problem */
+        {OP_WORD_CLEAN, "{}", NULL},
+        {OP_WORD_CLEAN, "7", NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOJSON json_t *spec = tk_json(rows[i].spec);
+        char said[160] = "";
+        bool odd = op_word_is_odd(rows[i].field, spec, said, sizeof(said));
+        if (odd != (rows[i].said != NULL) || (odd && strcmp(said, rows[i].said) != 0)) {
+            fail_msg("%s: %s", rows[i].spec, said);
+        }
+    }
+}
+
+/* However long the word is, what is said about it fits. */
+static void what_is_said_of_a_word_is_bounded(void **state) {
+    (void)state;
+    char word[4000], said[160];
+    memset(word, 'x', sizeof(word) - 1);
+    word[sizeof(word) - 1] = '\0';
+    CO_AUTOJSON json_t *spec =
+        json_pack("{s:s,s:s,s:s}", "cleanPodPolicy", word, "intranet", word, "successPolicy", word);
+    for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
+        assert_true(op_word_is_odd(f, spec, said, sizeof(said)));
+        assert_non_null(strstr(said, ": taken for "));
+        assert_true(strlen(said) < sizeof(said) - 1);
+        assert_true(op_word_is_odd(f, spec, said, 50));
+        assert_int_equal(strlen(said), 49);
+    }
 }
 
 static void the_run_policy_is_decoded(void **state) {
@@ -292,6 +341,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_is_decoded),
         cmocka_unit_test(the_run_policy_is_decoded),
+        cmocka_unit_test(a_word_that_means_nothing_is_named),
+        cmocka_unit_test(what_is_said_of_a_word_is_bounded),
         cmocka_unit_test(exit_codes_are_numbers_and_ranges),
         cmocka_unit_test(words_mean_what_they_meant),
         cmocka_unit_test(what_is_no_job_is_refused),

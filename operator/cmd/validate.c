@@ -2,11 +2,12 @@
 #include "operator/cmd/files.h"
 
 #include "operator/api/job.h"
+#include "operator/api/words.h"
 
 #include <stdio.h>
 
 struct count {
-    size_t jobs, others, problems;
+    size_t jobs, others, problems, odd;
 };
 
 static int check(
@@ -24,12 +25,22 @@ static int check(
         (void)printf("%s:%d: %s\n", file, co_yaml_line(y, problems[i].path), problems[i].message);
     }
     n->problems += found;
+    for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
+        char odd[160];
+        if (op_word_is_odd(f, json_object_get(obj, "spec"), odd, sizeof(odd))) {
+            (void)printf("%s:%d: %s\n", file, co_yaml_line(y, op_word_path(f)), odd);
+            n->odd++;
+        }
+    }
     return 0;
 }
 
 static void summary(const struct count *n) {
     (void)printf("%zu job%s, %zu problem%s", n->jobs, n->jobs == 1 ? "" : "s", n->problems,
         n->problems == 1 ? "" : "s");
+    if (n->odd) { /* the operator carries such a job out, as upstream's does */
+        (void)printf(", %zu unknown value%s", n->odd, n->odd == 1 ? "" : "s");
+    }
     if (n->others) {
         (void)printf(", %zu other objects not looked at", n->others);
     }
@@ -43,8 +54,8 @@ int op_cmd_validate(int argc, char *argv[]) {
     if (r == CO_CANCELED || (!r && rest == argc)) {
         (void)fprintf(r ? stdout : stderr,
             "usage: paddle-operator validate FILE|DIRECTORY|-...\n\n"
-            "Checks PaddleJobs and prints file:line: what is wrong.  Ends with 1 when something "
-            "is.\n");
+            "Checks PaddleJobs and prints file:line: what is wrong, and which words are taken for "
+            "others.\nEnds with 1 when something is wrong.\n");
         return r ? 0 : 2;
     }
     struct count n = {0};

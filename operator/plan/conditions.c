@@ -143,8 +143,10 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
     bool failed = o->phase == OP_PHASE_FAILED;
     char bound[160];
     char ignored[160];
+    char words[OP_WORDS_MAX];
     bool bounded = op_world_bound(w, bound, sizeof(bound));
     bool ignores = op_gang_ignores(w, ignored, sizeof(ignored));
+    bool odd = op_world_words(w, words, sizeof(words));
     const struct condition rows[] = {
         created(w, o),
         running(o),
@@ -168,6 +170,10 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
             .is = ignores,
             .reason = ignores ? "NotFollowed" : "Followed",
             .message = ignores ? ignored : ""},
+        {.type = "UnknownValue",
+            .is = odd,
+            .reason = odd ? "TakenForAnother" : "AllKnown",
+            .message = odd ? words : ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         add(list, w, &rows[i]);

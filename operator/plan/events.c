@@ -41,6 +41,9 @@ static const struct event_row {
         "used"},
     {"SchedulingPolicyIgnored", true,
         "a part of schedulingPolicy means nothing to the scheduler, or the group is a user's own"},
+    {"UnknownValue", true,
+        "a field of the spec has a word that means nothing; what was expected, and which one it is "
+        "taken for"},
     {"NameTaken", true, "an object that is not the job's stands where one of its own has to be"},
     {"GangUnschedulable", true, "the scheduler cannot place the group; its words"},
     {"InvalidName", true, "the name allows no pods: too long, or no DNS label"},
@@ -261,6 +264,10 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     if (goes_on && op_gang_ignores(w, ignored, sizeof(ignored)) &&
         is_news(w, "SchedulingPolicyIgnored", ignored)) {
         add(plan, "SchedulingPolicyIgnored", co_xstrdup(ignored));
+    }
+    char words[OP_WORDS_MAX];
+    if (goes_on && op_world_words(w, words, sizeof(words)) && is_news(w, "UnknownValue", words)) {
+        add(plan, "UnknownValue", co_xstrdup(words));
     }
     if (o->completing && !op_condition_true(w->job, "Completing")) {
         add(plan, "Completing",

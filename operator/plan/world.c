@@ -1,5 +1,7 @@
 #include "operator/plan/world.h"
 
+#include "operator/api/words.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +28,18 @@ bool op_world_bound(const struct op_world *w, char *ret, size_t size) {
     (void)snprintf(ret, size, "spec.worker.replicas is %" PRId32 ", spec.worker.%s %s %" PRId32,
         r->asked, above ? "limits" : "requests", above ? "allow" : "ask for", r->replicas);
     return r->asked != r->replicas;
+}
+
+bool op_world_words(const struct op_world *w, char *ret, size_t size) {
+    const json_t *spec = json_object_get(w->job->json, "spec");
+    size_t n = 0;
+    for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
+        char odd[160];
+        if (n < size && op_word_is_odd(f, spec, odd, sizeof(odd))) {
+            n += (size_t)snprintf(ret + n, size - n, "%s%s", n ? "; " : "", odd);
+        }
+    }
+    return n > 0;
 }
 
 bool op_world_some_decide(const struct op_world *w) {

@@ -89,6 +89,10 @@ void op_job_host(
 /* Writes why other replicas are used than were asked for; false when they are not. */
 bool op_world_bound(const struct op_world *w, char *ret, size_t size);
 
+/* Writes which words of the spec mean nothing, and what they are taken for; false when all do. */
+enum { OP_WORDS_MAX = 480 };
+bool op_world_words(const struct op_world *w, char *ret, size_t size);
+
 /* Some pods decide by their success that the job is done, and the others are stopped. */
 bool op_world_some_decide(const struct op_world *w);
 /* The sentences about that, by success policy. */

@@ -113,6 +113,21 @@ def test_validate_names_line_and_field(tmp_path, body, line, word):
     assert re.search(rf"^{re.escape(str(f))}:{line}: .*{word}", r.stdout, re.M), r.stdout
 
 
+def test_validate_names_a_word_that_means_nothing(tmp_path):
+    f = tmp_path / "job.yaml"
+    f.write_text("""apiVersion: batch.paddlepaddle.org/v1
+kind: PaddleJob
+metadata: {name: j}
+spec:
+  intranet: Hots
+  worker: {replicas: 1, template: {spec: {containers: [{name: c, image: i}]}}}
+""")
+    r = run(BIN / "paddle-operator", "validate", f)
+    assert r.stdout.splitlines() == [f'{f}:5: spec.intranet is "Hots", expected PodIP, Service, DNS or Host: taken for PodIP',
+                                     "1 job, 0 problems, 1 unknown value"]
+    assert r.returncode == 0, "such a job is carried out"
+
+
 def test_validate_accepts_every_example():
     r = run(BIN / "paddle-operator", "validate", ROOT / "deploy/examples", ROOT / "deploy/elastic")
     assert r.returncode == 0, r.stdout

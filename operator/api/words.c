@@ -1,0 +1,85 @@
+#include "operator/api/words.h"
+
+#include "operator/api/job.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Any other word, at the end of the rows, is taken for the one that is named there. */
+struct word {
+    const char *text;
+    int value;
+    const char *taken_for;
+};
+
+static const struct word clean_words[] = {
+    {"", OP_CLEAN_DEFAULT},
+    {"Always", OP_CLEAN_ALWAYS},
+    {"Never", OP_CLEAN_NEVER},
+    {"OnFailure", OP_CLEAN_ON_FAILURE},
+    {"OnCompletion", OP_CLEAN_ON_COMPLETION},
+    {NULL, OP_CLEAN_OTHER, "Never"},
+};
+static const struct word intranet_words[] = {
+    {"", OP_POD_IP},
+    {"PodIP", OP_POD_IP},
+    {"Service", OP_SERVICE},
+    {"DNS", OP_DNS},
+    {"Host", OP_HOST},
+    {NULL, OP_POD_IP, "PodIP"},
+};
+static const struct word success_words[] = {
+    {"", OP_SUCCESS_WORKERS},
+    {"AllWorkers", OP_SUCCESS_WORKERS},
+    {"AllPods", OP_SUCCESS_ALL},
+    {"Worker0", OP_SUCCESS_WORKER_0},
+    {NULL, OP_SUCCESS_WORKERS, "AllWorkers"},
+};
+
+static const struct {
+    const char *path;
+    const struct word *words;
+} fields[OP_WORD_FIELDS] = {
+    [OP_WORD_CLEAN] = {"spec.cleanPodPolicy", clean_words},
+    [OP_WORD_INTRANET] = {"spec.intranet", intranet_words},
+    [OP_WORD_SUCCESS] = {"spec.successPolicy", success_words},
+};
+
+static const char *text_of(enum op_word_field field, const json_t *spec) {
+    const char *text = co_json_str(spec, fields[field].path + strlen("spec."));
+    return text ? text : "";
+}
+
+static const struct word *find(enum op_word_field field, const char *text) {
+    const struct word *w = fields[field].words;
+    while (w->text && strcmp(w->text, text) != 0) {
+        w++;
+    }
+    return w;
+}
+
+int op_word_value(enum op_word_field field, const json_t *spec) {
+    return find(field, text_of(field, spec))->value;
+}
+
+const char *op_word_path(enum op_word_field field) {
+    return fields[field].path;
+}
+
+bool op_word_is_odd(enum op_word_field field, const json_t *spec, char *ret, size_t size) {
+    const char *path = fields[field].path, *text = text_of(field, spec);
+    const struct word *taken = find(field, text);
+    if (taken->text) {
+        return false;
+    }
+    size_t n = (size_t)snprintf(ret, size, "%s is \"%.40s\", expected", path, text);
+    const struct word *first = fields[field].words + 1; /* behind "" */
+    for (const struct word *w = first; w->text && n < size; w++) {
+        const char *joint = w == first ? "" : w[1].text ? "," : " or";
+        n += (size_t)snprintf(ret + n, size - n, "%s %s", joint, w->text);
+    }
+    if (n < size) {
+        (void)snprintf(ret + n, size - n, ": taken for %s", taken->taken_for);
+    }
+    return true;
+}
