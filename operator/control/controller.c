@@ -141,7 +141,6 @@ static int plan_entry(struct op_controller *c, struct op_entry *e, const struct 
     uint16_t *taken = op_ports_settle(&c->store, e, &c->opts.shard, job, &view.seen);
     int r = op_plan_compute(job, &view.seen, op_kube_clock_seconds(), &c->opts.settings, ret, err);
     op_view_done(&view);
-    op_store_looked(&c->store, e);
     free(taken);
     return r;
 }
@@ -170,6 +169,7 @@ static bool look(struct op_controller *c, struct op_entry *e) {
         op_queue_ask_at(&w->place, co_now_ms() + RETRY_MS);
         return false;
     }
+    op_store_looked(&c->store, e); /* not before: what no plan has counted is still to be seen */
     op_queue_begin(&w->place);
     op_round_begin(w->round, co_steal_ptr(job), &plan);
     return true;
