@@ -112,6 +112,10 @@ static const struct state_row states[] = {
         false, false, 0, 137, "a", "Evicted", "node was low on memory"},
     {"'phase':'Failed','reason':'DeadlineExceeded'", true, false, 0, -1, "", "DeadlineExceeded",
         ""},
+    /* one has failed, the pod goes on with the other */
+    {"'phase':'Running','containerStatuses':[{'name':'a','ready':false," DONE(
+         "1", "t", "Error", "no data") "},{'name':'b'," RUNS "}]",
+        false, false, 0, 1, "a", "Error", "no data"},
     /* a sidecar is told to end once the others have: its code is nobody's failure */
     {"'phase':'Failed','initContainerStatuses':[{'name':'proxy'," DONE("143",
          "2026-01-01T00:00:01Z", "Error", "") "}],"

@@ -178,6 +178,11 @@ static struct cause waiting(const struct co_jnode *status) {
                 .exit_code = code ? small(code) : -1};
         }
     }
+    /* The pod goes on with its others, for ever or until this one is restarted. */
+    struct cause ended = failed_container(co_jnode_get(status, "containerStatuses"));
+    if (ended.exit_code >= 0) {
+        return ended;
+    }
     co_jnode_each(c, co_jnode_get(status, "conditions")) {
         if (co_streq(co_jnode_str(c, "type"), "PodScheduled") &&
             co_streq(co_jnode_str(c, "status"), "False")) {

@@ -325,6 +325,13 @@ static void what_pods_wait_for_is_shown(void **state) {
         "10s'}},'lastState':{'terminated':{'exitCode':3}}}]}");
     expect_status(
         &c, "message", "pod x-worker-1, container main: exit code 3, kubelet restarts it");
+    /* A sidecar keeps the pod from failing. */
+    tk_pod_status(&c, "x-worker-1",
+        "{'phase':'Running','containerStatuses':[{'name':'main','state':{'terminated':{'exitCode':"
+        "3,'reason':'Error','message':'no data','finishedAt':'2026-01-01T00:00:01Z'}}},"
+        "{'name':'proxy','ready':true,'state':{'running':{}}}]}");
+    expect_status(&c, "reason", "ContainerFailed");
+    expect_status(&c, "message", "pod x-worker-1, container main: exit code 3 (Error): no data");
     tk_done(&c);
 }
 

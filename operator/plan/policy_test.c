@@ -270,8 +270,8 @@ static void containers_that_restart_in_place_restart_no_group(void **state) {
         const char *status, *phase, *reason, *container_restarts;
     } rows[] = {
         {STATUS("Running") INIT("'ready':true,'state':{'terminated':{'exitCode':0}}")
-                MAIN("'state':{'terminated':{'exitCode':42,'reason':'Error'}}"),
-            "Starting", "", ""},
+                MAIN("'state':{'terminated':{'exitCode':42,'reason':'Error','finishedAt':'t'}}"),
+            "Starting", "ContainerFailed", ""},
         {STATUS("Running") INIT(GONE("137")) MAIN(GONE("137")), "Starting",
             "RestartingAllContainers", "2"},
         {STATUS("Pending") INIT("'restartCount':1,'state':{'running':{}}") MAIN(GONE("137")),

@@ -180,6 +180,10 @@ static void say_waiting(
     } else if (pod->exit_code >= 0 && strcmp(reason, "CrashLoopBackOff") == 0) {
         op_reason_say(
             o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, pod->exit_code);
+    } else if (*pod->finished) {
+        char text[sizeof(o->message)];
+        (void)op_reason_of_pod(pod, text, sizeof(text));
+        op_reason_say(o, strcmp(reason, "Error") == 0 ? "ContainerFailed" : reason, "%s", text);
     } else {
         op_reason_say(o, reason, "%s%s", start, *pod->message ? pod->message : reason);
     }
