@@ -141,9 +141,11 @@ static const struct crd_field role_fields[] = {
         .type = CRD_INTEGER,
         .required = true,
         .rules = replicas_rules,
-        .doc = "Number of pods of this role, called <job>-<role>-0 and up. May be changed while "
-               "the job runs: missing pods are created, those with the highest numbers deleted. 0 "
-               "is the same as no pods of this role."},
+        .doc =
+            "Number of pods of this role, called <job>-<role>-0 and up. May be changed while "
+            "the job runs: missing pods are created, those with the highest numbers deleted; the "
+            "others keep the addresses that they began with, so a job that is not elastic is "
+            "better suspended, changed and resumed. 0 is the same as no pods of this role."},
     {.name = "requests",
         .type = CRD_INTEGER,
         .doc =
