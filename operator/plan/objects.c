@@ -166,6 +166,7 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     json_t *labels = need(meta, "labels", json_object);
     set_text(labels, OP_LABEL_ROLE, op_role_name(role));
     set_number(labels, OP_LABEL_INDEX, index);
+    (void)json_object_del(labels, OP_LABEL_ATTEMPT);
     if (job->attempt) { /* absent is 0, and most jobs have one attempt */
         set_number(labels, OP_LABEL_ATTEMPT, job->attempt);
     }

@@ -269,7 +269,12 @@ static void the_restart_policy_goes_by_role_and_intranet(void **state) {
 
 static void our_labels_are_read_back(void **state) {
     (void)state;
-    CO_AUTOJSON json_t *body = pod_of(TK_JOB(TK_ROLE("heter", 13)), OP_HETER, 12, &no_gate);
+    /* Whatever the template says, copied from a pod perhaps. */
+    CO_AUTOJSON json_t *body =
+        pod_of(TK_JOB("'heter':{'replicas':13,'template':{'metadata':{'labels':{"
+                      "'batch.paddlepaddle.org/attempt':'5','batch.paddlepaddle.org/index':'3',"
+                      "'paddle-res-type':'ps'}},'spec':{'containers':[{'name':'main'}]}}}"),
+            OP_HETER, 12, &no_gate);
     struct op_pod *pod = op_pod_decode(NULL, body);
     assert_int_equal(pod->role, OP_HETER);
     assert_int_equal(pod->index, 12);
