@@ -54,6 +54,8 @@ struct op_kube_transport {
      * Then no transfer may wait for another one's connection: behind a watch, which never ends,
      * it would wait for ever. */
     bool one_each;
+    char date[64]; /* the last answer's, "Sat, 21 Nov 2026 22:43:57 GMT"; "" before the first */
+    time_t stamp;  /* it is that, or -1 */
 };
 
 struct op_kube_xfer {
@@ -347,6 +349,19 @@ static const char *header_value(const char *data, size_t len, const char *name) 
     return len > n && !strncasecmp(data, name, n) ? data + n : NULL;
 }
 
+/* In a burst many answers are of one second. */
+static void hear_date(struct op_kube_transport *t, const char *value, size_t len) {
+    char text[sizeof(t->date)];
+    snprintf(text, sizeof(text), "%.*s", (int)len, value);
+    if (strcmp(text, t->date) != 0) {
+        memcpy(t->date, text, sizeof(text));
+        t->stamp = curl_getdate(text, NULL);
+    }
+    if (t->stamp > 0) {
+        op_kube_clock_heard(t->stamp);
+    }
+}
+
 static size_t on_header(char *data, size_t size, size_t n, void *arg) {
     struct op_kube_xfer *x = arg;
     size_t len = size * n;
@@ -356,12 +371,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg) {
     }
     value = header_value(data, len, "date:");
     if (value) {
-        char text[64]; /* of "Sat, 21 Nov 2026 22:43:57 GMT" */
-        snprintf(text, sizeof(text), "%.*s", (int)(data + len - value), value);
-        time_t stamp = curl_getdate(text, NULL);
-        if (stamp > 0) {
-            op_kube_clock_heard(stamp);
-        }
+        hear_date(x->pool->t, value, (size_t)(data + len - value));
     }
     return len;
 }
