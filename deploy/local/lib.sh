@@ -15,7 +15,9 @@ GANG_KUBERNETES_VERSION=${GANG_KUBERNETES_VERSION:-v1.34.1}
 SCHEDULER_PLUGINS_VERSION=${SCHEDULER_PLUGINS_VERSION:-v0.34.7}
 KUEUE_VERSION=${KUEUE_VERSION:-v0.16.2}
 # Operators that `make bench-operator` runs beside ours.
-PADDLE_OPERATOR_VERSION=${PADDLE_OPERATOR_VERSION:-v0.3.5}
+# Upstream's: its version, and the checksums of that version's module and go.mod, which the public list does not have.
+PADDLE_OPERATOR=${PADDLE_OPERATOR:-v0.3.5 h1:s00/ugf95Hq0UjDhGgbBYRbSYRXAw3eFUxEvFJ2o0xo= h1:fT5XI8qFr6IqhUC7Pl3AonzEpyhKLFlri+KxWjgTOCA=}
+read -r PADDLE_OPERATOR_VERSION PADDLE_OPERATOR_SUM PADDLE_OPERATOR_MOD_SUM <<<"$PADDLE_OPERATOR"
 JOBSET_VERSION=${JOBSET_VERSION:-v0.12.0}
 GO_MINIMUM=1.25                                       # what those versions ask for
 CACHE=${LOCAL_CLUSTER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/local-cluster}
