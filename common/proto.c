@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { WIRE_VARINT = 0, WIRE_EIGHT = 1, WIRE_BYTES = 2, WIRE_FOUR = 5 };
@@ -100,7 +101,10 @@ int co_proto_bytes(const char *data, size_t len, uint32_t number, const char **r
 
 /* No field takes more of it than so many times its bytes: a byte that is no character becomes three
  * and a NUL, a time of four bytes twenty and a NUL. */
-enum { ROOM_A_BYTE = 8, BYTES_A_NODE = 20, LEN_MAX = UINT32_MAX / 16 };
+enum { ROOM_A_BYTE = 8, BYTES_A_NODE = 20 };
+/* As long as an answer may be.  Of the room for that, half a GiB of addresses, only the pages that
+ * are written take memory. */
+enum { LEN_MAX = 64 << 20 };
 
 struct out {
     struct co_jdoc *doc;
@@ -275,12 +279,15 @@ static int add_message(struct out *o, const struct co_proto_message *message, co
 int co_proto_read(const struct co_proto_message *message, const char *data, size_t len,
     struct co_jdoc *ret, struct co_err *err) {
     if (len > LEN_MAX) {
-        return co_err_set(err, CO_NORESOURCE, "protobuf: a message of %zu bytes", len);
+        return co_err_set(err, CO_NORESOURCE,
+            "protobuf: a message of %zu bytes, expected at most %d", len, LEN_MAX);
     }
-    struct co_jdoc doc = {.text = co_xmalloc(len * ROOM_A_BYTE + 1), .cap = 1 + len / BYTES_A_NODE};
-    doc.node = co_xrealloc(NULL, doc.cap, sizeof(*doc.node));
+    struct co_jdoc doc = {.text = malloc(len * ROOM_A_BYTE + 1), .cap = 1 + len / BYTES_A_NODE};
+    doc.node = malloc(doc.cap * sizeof(*doc.node));
     struct out o = {.doc = &doc, .room = doc.text};
-    int r = add_message(&o, message, data, len, err);
+    int r = doc.text && doc.node ? add_message(&o, message, data, len, err)
+                                 : co_err_set(err, CO_NOMEMORY,
+                                       "protobuf: no memory for a message of %zu bytes", len);
     if (r) {
         co_jdoc_done(&doc);
     } else {

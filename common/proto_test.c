@@ -162,6 +162,16 @@ static void there_is_room_for_whatever_comes(void **state) {
     }
 }
 
+/* No answer is that long; room for it is not even asked for. */
+static void a_message_has_a_longest_length(void **state) {
+    (void)state;
+    enum { LONGEST = 64 << 20 };
+    CO_AUTOFREE char *zeros = co_xcalloc(LONGEST + 1, 1);
+    struct co_jdoc doc;
+    assert_int_equal(co_proto_read(&outer, zeros, LONGEST, &doc, NULL), CO_INVALID);
+    assert_int_equal(co_proto_read(&outer, zeros, LONGEST + 1, &doc, NULL), CO_NORESOURCE);
+}
+
 static void a_field_s_bytes_are_the_last_ones(void **state) {
     (void)state;
     static const char data[] = "\x12\x02hi\x08\x01\x12\x01y";
@@ -180,6 +190,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_become_the_nodes_of_their_table),
         cmocka_unit_test(there_is_room_for_whatever_comes),
+        cmocka_unit_test(a_message_has_a_longest_length),
         cmocka_unit_test(a_field_s_bytes_are_the_last_ones),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
