@@ -223,7 +223,7 @@ def test_nothing_happens_when_nothing_changes(plane, operator, kubelet, ns, prox
         plane.create(ns, f"j{i}", ps=1, worker=2)
     for i in range(5):
         plane.wait_phase(ns, f"j{i}", "Running")
-    wait_for(lambda: sum(r == "Running" for r, _ in plane.events(ns)) == 5, why=lambda: plane.events(ns))  # the last to be told
+    wait_for(lambda: sum(r == "Running" for r, _ in plane.events(ns)) == 5, 80, lambda: plane.events(ns))  # the last to be told
     start = time.monotonic()
     time.sleep(3)
     assert proxy.requests(since=start) == []
