@@ -161,14 +161,16 @@ class Soak:
         return {k: v for k, v in want.items() if v}
 
     def compare(self):
-        """A pause until both say the same; what they say when they do not within half a minute."""
-        end = time.monotonic() + 30
+        """A pause until both say the same; what they say when neither has said anything new for half a minute, or after five."""
+        said, since, end = None, 0, time.monotonic() + 300
         while True:
-            have, want = self.gauges(), self.server()
-            if have == want:
+            now, says = time.monotonic(), (self.gauges(), self.server())
+            if says[0] == says[1]:
                 return
-            if time.monotonic() > end:
-                self.drift.append(f"the store has {have}, the server {want}")
+            if says != said:
+                said, since = says, now
+            if now > min(since + 30, end):
+                self.drift.append(f"the store has {says[0]}, the server {says[1]}")
                 print("DRIFT", self.drift[-1], flush=True)
                 return
             time.sleep(.3)
