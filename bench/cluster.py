@@ -75,9 +75,7 @@ class Cluster:
         # then asks for each owner that it has met, in the middle of a measurement.
         crds = [a for crd in of.crds() for a in ("-f", crd)]
         self.kubectl("create", *crds)
-        # kubectl wait gives up on one that has no conditions yet.
-        established = "{range .items[*]}{.status.conditions[?(@.type=='Established')].status}{end}"
-        wait_for(lambda: self.kubectl("get", "crd", "-o", f"jsonpath={established}") == "True" * len(of.crds()), 60, "not established", 0.2)
+        wait_for(lambda: self.established() == len(of.crds()), 60, "not established", 0.2)
         self.run(*up, "--kwok", str(NODES), "--controllers", CONTROLLERS, *of.up())
         # Nor are the events that greet the nodes to be among those of a measurement.
         wait_for(lambda: self.kubectl("get", "events", "-A", "--field-selector=reason=RegisteredNode", "-o", "name").count("event/") == NODES,
@@ -91,6 +89,11 @@ class Cluster:
         self.user = f"{self.dir}/user.kubeconfig"
         self.write_kubeconfig(self.by_token() if self.auth == "token" else self.by_certificate())
         self.pids = {p: int(pathlib.Path(f"{self.dir}/pid/{p}").read_text().split()[0]) for p in PROGRAMS}
+
+    def established(self):
+        """Definitions that are.  One that is new has no conditions, on which kubectl's own wait and jsonpath give up."""
+        all_of = json.loads(self.kubectl("get", "crd", "-o", "json"))["items"]
+        return sum(c["type"] == "Established" and c["status"] == "True" for crd in all_of for c in crd["status"]["conditions"] or ())
 
     @staticmethod
     def run(*cmd, **kw):

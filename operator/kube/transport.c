@@ -22,7 +22,7 @@ enum {
     /* With fewer than this in flight all of it shares one connection. */
     STREAMS_A_CONNECTION = 100,
     SPARE_MAX = 64,
-    /* In a burst a connection is read every so often (docs/scale.md: what that saves).  Of the
+    /* In a burst a connection is read every so often (docs/measured.md: what that saves).  Of the
      * requests' connections only while so many are in flight: a list alone must not wait. */
     REST_MS = 30,
     BURST = 8,
