@@ -24,7 +24,7 @@ enum {
     SPARE_MAX = 64,
     /* In a burst a connection is read every so often (docs/measured.md: what that saves).  Of the
      * requests' connections only while so many are in flight: a list alone must not wait. */
-    REST_MS = 30,
+    REST_MS = 15,
     BURST = 8,
     /* libcurl's least; its own 64 KiB a request in flight were most of the operator's heap. */
     UPLOAD_BUFFER = 16 * 1024,
