@@ -36,7 +36,8 @@ struct co_proto_message {
 
 /* One object; its strings are copies.  Bytes that are no UTF-8, and NUL, become U+FFFD. CO_INVALID:
  * not protobuf, a field of another kind, or a list with other fields between its items, which
- * nobody writes; CO_NORESOURCE: too long for a document.  done with doc after success only. */
+ * nobody writes; CO_NORESOURCE: too long for a document; CO_NOMEMORY.  done with doc after success
+ * only. */
 CO_MUST_CHECK int co_proto_read(const struct co_proto_message *message, const char *data,
     size_t len, struct co_jdoc *ret, struct co_err *err);
 

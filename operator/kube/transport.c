@@ -354,7 +354,7 @@ static void hear_date(struct op_kube_transport *t, const char *value, size_t len
     char text[sizeof(t->date)];
     snprintf(text, sizeof(text), "%.*s", (int)len, value);
     if (strcmp(text, t->date) != 0) {
-        memcpy(t->date, text, sizeof(text));
+        memcpy(t->date, text, strlen(text) + 1);
         t->stamp = curl_getdate(text, NULL);
     }
     if (t->stamp > 0) {
