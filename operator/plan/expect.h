@@ -102,3 +102,21 @@ static inline void set_replicas(struct tk_cluster *c, const char *role, int n) {
     int64_t g = json_integer_value(co_json_at(c->job, "metadata", "generation"));
     co_json_set(json_object_get(c->job, "metadata"), "generation", json_integer(g + 1));
 }
+
+static inline void set_spec(struct tk_cluster *c, const char *key, json_t *value_own) {
+    co_json_set(json_object_get(c->job, "spec"), key, value_own);
+    int64_t g = json_integer_value(co_json_at(c->job, "metadata", "generation"));
+    co_json_set(json_object_get(c->job, "metadata"), "generation", json_integer(g + 1));
+}
+
+/* What has a deletion timestamp goes. */
+static inline void bury(struct tk_cluster *c) {
+    CO_AUTOJSON json_t *all = json_copy(c->objects[TK_PODS]);
+    const char *name;
+    json_t *pod;
+    json_object_foreach(all, name, pod) {
+        if (co_json_at(pod, "metadata", "deletionTimestamp")) {
+            json_object_del(c->objects[TK_PODS], name);
+        }
+    }
+}

@@ -29,6 +29,9 @@ void op_policy_recall(struct op_outlook *o, const struct op_world *w) {
     o->restarts = (int32_t)stored_number(w, "restarts");
     o->backoff = stored_number(w, "backoffSeconds");
     o->restart_time = stored_time(w->job->status, "restartTime");
+    bool resumes = w->job->phase == OP_PHASE_SUSPENDED;
+    int64_t resumed = resumes ? w->now : stored_time(w->job->status, "activeSince");
+    o->due = o->restart_time > resumed ? o->restart_time : resumed;
     /* Farther away than it was put: the clock was set back. */
     if (o->restart_time > w->now && o->restart_time - w->now <= o->backoff) {
         o->hold_until = o->restart_time;
@@ -205,9 +208,11 @@ static bool has_pods(const struct op_world *w) {
     return n > 0;
 }
 
-/* Pods whose create was on its way while the suspension was stored are of the old attempt, too. */
+/* Pods whose create was on its way while the suspension was stored are of the old attempt, too.  A
+ * restart waits no longer: who resumes the job wants it now. */
 void op_policy_suspend(struct op_outlook *o, const struct op_world *w) {
     o->phase = OP_PHASE_SUSPENDED;
+    o->restart_time = o->restart_time < w->now ? o->restart_time : w->now;
     if (has_pods(w) || w->configmap) {
         begin_attempt(o, w, OP_PHASE_SUSPENDED);
     }

@@ -17,18 +17,6 @@ static struct tk_cluster running_cluster(const char *spec) {
     return c;
 }
 
-/* What has a deletion timestamp goes. */
-static void bury(struct tk_cluster *c) {
-    CO_AUTOJSON json_t *all = json_copy(c->objects[TK_PODS]);
-    const char *name;
-    json_t *pod;
-    json_object_foreach(all, name, pod) {
-        if (co_json_at(pod, "metadata", "deletionTimestamp")) {
-            json_object_del(c->objects[TK_PODS], name);
-        }
-    }
-}
-
 static int64_t wakes_at(struct tk_cluster *c) {
     OP_AUTOPLAN struct op_plan plan = {0};
     tk_plan(c, &plan);
@@ -347,12 +335,6 @@ static void scaling_and_elastic_jobs_restart_no_group(void **state) {
 }
 
 /* ---- suspension ----------------------------------------------------------------------------- */
-
-static void set_spec(struct tk_cluster *c, const char *key, json_t *value_own) {
-    co_json_set(json_object_get(c->job, "spec"), key, value_own);
-    int64_t g = json_integer_value(co_json_at(c->job, "metadata", "generation"));
-    co_json_set(json_object_get(c->job, "metadata"), "generation", json_integer(g + 1));
-}
 
 static void a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt(void **state) {
     (void)state;

@@ -13,7 +13,7 @@ void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ..
     va_end(ap);
 }
 
-/* Seconds after a restart is due until pods that still end are named. */
+/* Seconds after a new attempt is due until pods that still end are named. */
 enum { ENDING_LATE = 60 };
 
 /* ---- failures ------------------------------------------------------------------------------- */
@@ -237,8 +237,8 @@ static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
 /* That pods of an earlier attempt take their time is worth a word when nothing else is waited for.
  */
 static bool find_ending(struct op_outlook *o, const struct op_world *w) {
-    int64_t late = o->restart_time + ENDING_LATE;
-    if (!o->restarting || w->n_old_pods == 0) {
+    int64_t late = o->due + ENDING_LATE;
+    if (!o->due || o->phase == OP_PHASE_RUNNING || w->n_old_pods == 0) {
         return false;
     }
     if (w->now < late) {

@@ -173,6 +173,7 @@ struct op_outlook {
     bool all_created;
     bool restarting;    /* and not Running again yet */
     int64_t hold_until; /* no pods are created before; 0: none is held back */
+    int64_t due;        /* since then there should be pods of a later attempt; 0: of the first */
     int64_t wake_at;    /* something is due then; 0: nothing */
     /* What the status is to say of restarts. */
     int32_t restarts;

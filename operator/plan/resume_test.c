@@ -1,0 +1,61 @@
+/* Golden rows of a suspension and its end where something else goes on: a restart, pods that do not
+ * go. */
+#include "operator/plan/expect.h"
+
+static struct tk_cluster running_cluster(const char *spec) {
+    struct tk_cluster c;
+    CO_AUTOFREE char *job = co_xasprintf(TK_JOB(TK_ROLE("worker", 1) ",%s"), spec);
+    tk_init(&c, job);
+    rest(&c);
+    run_all(&c);
+    return c;
+}
+
+static void suspend(struct tk_cluster *c, bool on) {
+    set_spec(c, "suspend", json_boolean(on));
+    rest(c);
+}
+
+static void a_suspension_ends_the_wait_for_a_restart(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster("'backoffLimit':3");
+    tk_pod_status(&c, "x-worker-0", BROKEN);
+    rest(&c);
+    bury(&c);
+    c.now += 3;
+    expect_actions(&c, ""); /* 7 s to wait */
+    suspend(&c, true);
+    expect_status(&c, "restartTime", "1970-01-12T13:46:43Z");
+    c.now += 2;
+    set_spec(&c, "suspend", json_false());
+    expect_actions(&c, "create Pod x-worker-0");
+    expect_status(&c, "restartTime", "1970-01-12T13:46:43Z");
+    expect_status(&c, "backoffSeconds", "10");
+    tk_done(&c);
+}
+
+static void a_resumed_job_says_whom_it_waits_for(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster("'elastic':1");
+    suspend(&c, true);
+    c.now += 500;
+    suspend(&c, false);
+    expect_actions(&c, ""); /* the old pod has the name */
+    expect_status(&c, "phase", "Pending");
+    expect_status(&c, "reason", "");
+    c.now += 60;
+    expect_status(&c, "reason", "WaitingForOldPods");
+    expect_status(&c, "message", "pod x-worker-0 of attempt 0 has not ended yet");
+    bury(&c);
+    expect_status(&c, "reason", "");
+    expect_actions(&c, "create Pod x-worker-0");
+    tk_done(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_suspension_ends_the_wait_for_a_restart),
+        cmocka_unit_test(a_resumed_job_says_whom_it_waits_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
