@@ -91,10 +91,14 @@ void op_queue_ask(struct op_queued *place) {
     arm(q);
 }
 
-static void wake(void *arg) {
-    struct op_queued *place = arg;
+static void forget_wish(struct op_queued *place) {
     place->wake_ms = 0;
     co_timer_free(co_steal_ptr(place->timer)); /* hundreds of bytes, and few jobs have one */
+}
+
+static void wake(void *arg) {
+    struct op_queued *place = arg;
+    forget_wish(place);
     op_queue_ask(place);
 }
 
@@ -193,6 +197,7 @@ static void serve(struct op_queue *q, struct op_queued *place) {
     place->dirty = false;
     e->turned = false;
     q->waiting--;
+    forget_wish(place); /* what was due then is seen now, and the look says when the next is */
     co_metric_observe(&q->opts.metrics->row[OP_M_QUEUE_SECONDS], 0,
         (double)(co_now_ms() - place->queued_ms) / 1e3);
     if (!q->opts.serve(q->opts.arg, e)) {

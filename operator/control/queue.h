@@ -49,7 +49,7 @@ void op_queue_leave(struct op_queued *place); /* the entry is left alone, or abo
 bool op_queue_left_alone(const struct op_queued *place);
 
 void op_queue_ask(struct op_queued *place);
-/* Asks at a time (monotonic ms); the sooner of two wishes wins. */
+/* Asks at a time (monotonic ms); the sooner of two wishes wins, and a look before fulfils it. */
 void op_queue_ask_at(struct op_queued *place, int64_t at_ms);
 /* What the look that is being taken has cost: the next one comes no sooner than that, and the
  * entry's number of children, allow. */

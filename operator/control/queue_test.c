@@ -120,6 +120,17 @@ static void an_entry_waits_once_however_often_it_is_asked_for(void **state) {
     assert_int_equal(op_queue_waiting(w->queue), 0);
 }
 
+static void a_look_takes_the_place_of_one_that_was_to_come(void **state) {
+    struct world *w = *state;
+    struct op_queued *a = job(w, "a", true);
+    op_queue_ask_at(a, co_now_ms() + 60000);
+    assert_false(op_queue_left_alone(a));
+    op_queue_ask(a);
+    settle(w);
+    assert_string_equal(w->served, "a ");
+    assert_true(op_queue_left_alone(a));
+}
+
 static void oldest_request_first_and_those_that_have_nothing_before_others(void **state) {
     struct world *w = *state;
     struct op_queued *a = job(w, "a", true), *b = job(w, "b", false), *c = job(w, "c", true),
@@ -328,6 +339,7 @@ static void nobody_rests_when_the_job_may_go_on(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(an_entry_waits_once_however_often_it_is_asked_for),
+        T(a_look_takes_the_place_of_one_that_was_to_come),
         T(oldest_request_first_and_those_that_have_nothing_before_others),
         T(so_many_begin_at_a_time_and_hold_nobody_else_up),
         T(few_begin_at_a_time_when_the_server_is_busy),

@@ -13,8 +13,10 @@ void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ..
     va_end(ap);
 }
 
-/* Seconds after a new attempt is due until pods that still end are named. */
-enum { ENDING_LATE = 60 };
+enum {
+    ENDING_LATE = 60, /* seconds after a new attempt is due until pods that still end are named */
+    SILENT_LATE = 60, /* after a pod's creation until it should have an address */
+};
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
@@ -250,6 +252,38 @@ static bool find_ending(struct op_outlook *o, const struct op_world *w) {
     return true;
 }
 
+static const char *scheduler_of(const struct op_world *w, enum op_role role) {
+    const struct op_gang *gang = op_gang_of(w->job, w->settings);
+    const char *name = gang && gang->scheduler
+                           ? gang->scheduler
+                           : co_json_str(w->job->role[role].tmpl, "spec", "schedulerName");
+    return name && *name ? name : "default-scheduler";
+}
+
+/* A scheduler that does not run says nothing, and what a volume waits for is told by events alone.
+ */
+static bool find_silent(struct op_outlook *o, const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            if (!pod || pod->c.deleting || pod->phase != OP_POD_PENDING || *pod->ip[0] ||
+                !pod->c.created) {
+                continue;
+            }
+            if (w->now < pod->c.created + SILENT_LATE) {
+                op_outlook_wake(o, pod->c.created + SILENT_LATE);
+                continue;
+            }
+            op_reason_say(o, "NoAddress",
+                "pod %s has no address %d s after it was created, and nobody says why: does "
+                "scheduler \"%.80s\" run, are its volumes there, is its node well?",
+                pod->c.name, SILENT_LATE, scheduler_of(w, r));
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool waits_at_gate(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
@@ -283,7 +317,7 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
         const struct op_success_text *text = op_world_success_text(w);
         op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
     } else if (find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) || find_ending(o, w) ||
-               find_waiting(o, w)) {
+               find_waiting(o, w) || find_silent(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");

@@ -1,0 +1,60 @@
+/* Golden rows of jobs that stand still though nobody says why. */
+#include "operator/plan/expect.h"
+
+static void create(struct tk_cluster *c, const char *name, const char *when) {
+    co_json_set(
+        co_json_at(c->objects[TK_PODS], name, "metadata"), "creationTimestamp", json_string(when));
+}
+
+static int64_t wakes_at(struct tk_cluster *c) {
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(c, &plan);
+    return plan.wake_at;
+}
+
+#define MINUTE_OVER(pod, scheduler)                                                                \
+    "pod " pod " has no address 60 s after it was created, and nobody says why: does scheduler "   \
+    "\"" scheduler "\" run, are its volumes there, is its node well?"
+
+/* The clusters' clock begins at 1000000 s, 1970-01-12T13:46:40Z. */
+static void a_pod_of_which_nobody_says_a_word_is_named(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(
+        &c, TK_JOB(TK_ROLE("ps", 1) ",'worker':{'replicas':1,'template':{'spec':{"
+                                    "'schedulerName':'volcano','containers':[{'name':'main'}]}}}"));
+    rest(&c);
+    assert_int_equal(wakes_at(&c), 0);
+    create(&c, "x-ps-0", "1970-01-12T13:46:40Z");
+    create(&c, "x-worker-0", "1970-01-12T13:46:41Z");
+    tk_pod_status(&c, "x-ps-0", GATED);
+    expect_status(&c, "reason", "WaitingForAddresses");
+    assert_int_equal(wakes_at(&c), 1000060);
+    tk_pod_status(&c, "x-ps-0", "{'phase':'Pending','podIP':'10.0.0.1'}");
+    assert_int_equal(wakes_at(&c), 1000061);
+    c.now = 1000060;
+    expect_status(&c, "reason", "");
+    c.now = 1000061;
+    expect_status(&c, "reason", "NoAddress");
+    expect_status(&c, "message", MINUTE_OVER("x-worker-0", "volcano"));
+    rest(&c);
+    assert_int_equal(wakes_at(&c), 0);
+    /* Who says something is believed. */
+    tk_pod_status(&c, "x-worker-0",
+        "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False',"
+        "'reason':'Unschedulable','message':'no nodes'}]}");
+    expect_status(&c, "reason", "Unschedulable");
+    tk_pod_status(&c, "x-worker-0", RUNS);
+    tk_pod_status(&c, "x-ps-0", "{'phase':'Pending'}");
+    expect_status(&c, "message", MINUTE_OVER("x-ps-0", "default-scheduler"));
+    tk_pod_status(&c, "x-ps-0", RUNS);
+    expect_status(&c, "reason", "");
+    tk_done(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pod_of_which_nobody_says_a_word_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
