@@ -14,6 +14,7 @@ static bool put_child(struct op_packer *p, const json_t *obj, struct op_child *c
         .uid = co_json_str(meta, "uid"),
         .version = co_json_str(meta, "resourceVersion"),
         .created = co_json_str(meta, "creationTimestamp"),
+        .deleted = co_json_str(meta, "deletionTimestamp"),
         .deleting = deleted && !json_is_null(deleted)};
     size_t i;
     json_t *o;

@@ -21,7 +21,9 @@ struct op_child {
     const char *name, *ns, *uid, *resource_version;
     const char *owner_uid; /* of the controlling ownerReference; "" when none */
     const char *owner_job; /* its name when it is a PaddleJob, else "" */
-    int64_t created;       /* creationTimestamp, seconds; 0 when unknown */
+    /* Seconds: creationTimestamp; of one that is being deleted deletionTimestamp, when its grace
+     * period is over.  0 when unknown. */
+    int64_t at;
     bool deleting;
     uint32_t size; /* of the block */
 };

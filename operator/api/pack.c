@@ -42,8 +42,9 @@ bool op_pack_put_meta(struct op_packer *p, const struct op_meta *m, struct op_ch
         return false;
     }
     child->deleting = m->deleting;
-    if (!m->created || co_parse_time("creationTimestamp", m->created, &child->created, NULL)) {
-        child->created = 0;
+    const char *at = m->deleting ? m->deleted : m->created;
+    if (!at || co_parse_time("metadata", at, &child->at, NULL)) {
+        child->at = 0;
     }
     op_pack_put(p, offsetof(struct op_child, name), m->name);
     op_pack_put(p, offsetof(struct op_child, ns), m->ns);

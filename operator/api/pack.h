@@ -26,7 +26,7 @@ void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto
 struct op_meta {
     const char *name, *ns, *uid, *version;
     const char *owner_uid, *owner_job; /* as in struct op_child */
-    const char *created;
+    const char *created, *deleted;     /* timestamps */
     bool deleting;
 };
 

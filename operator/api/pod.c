@@ -223,6 +223,7 @@ static struct op_meta decode_meta(const struct co_jnode *meta) {
         .uid = co_jnode_str(meta, "uid"),
         .version = co_jnode_str(meta, "resourceVersion"),
         .created = co_jnode_str(meta, "creationTimestamp"),
+        .deleted = co_jnode_str(meta, "deletionTimestamp"),
         .deleting = deleted && !co_jnode_is(deleted, CO_J_NULL)};
     co_jnode_each(o, co_jnode_get(meta, "ownerReferences")) {
         if (co_jnode_is(co_jnode_get(o, "controller"), CO_J_TRUE)) {

@@ -422,6 +422,7 @@ void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const c
     struct op_stored *st = op_store_child(s, kind, ns, name);
     if (st && strcmp(st->child->uid, uid) == 0 && !st->child->deleting) {
         st->child->deleting = true;
+        st->child->at = 0; /* the watch will tell */
         touched(s, st->entry);
     }
 }

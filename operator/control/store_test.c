@@ -404,11 +404,21 @@ static void a_name_that_changes_its_owner_moves(void **state) {
 
 static void deleting_is_known_before_the_watch_tells(void **state) {
     struct op_store *s = *state;
-    put(s, OP_STORE_PODS, "p", 1, "j", 0);
+    CO_AUTOJSON json_t *j = object("p", 1, "j");
+    json_t *meta = json_object_get(j, "metadata");
+    co_json_set(meta, "creationTimestamp", json_string("1970-01-02T00:00:00Z"));
+    tk_put(s, OP_STORE_PODS, j, 0);
+    const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", "p");
     op_store_mark_deleting(s, OP_STORE_PODS, "ns", "p", "another");
-    assert_false(op_store_child(s, OP_STORE_PODS, "ns", "p")->child->deleting);
+    assert_false(st->child->deleting);
+    assert_int_equal(st->child->at, 86400);
     op_store_mark_deleting(s, OP_STORE_PODS, "ns", "p", "p");
-    assert_true(op_store_child(s, OP_STORE_PODS, "ns", "p")->child->deleting);
+    assert_true(st->child->deleting);
+    assert_int_equal(st->child->at, 0);
+    co_json_set(meta, "resourceVersion", json_string("2"));
+    co_json_set(meta, "deletionTimestamp", json_string("1970-01-03T00:00:00Z"));
+    tk_put(s, OP_STORE_PODS, j, 0);
+    assert_int_equal(st->child->at, 2 * 86400);
 }
 
 static void many_entries_stay_findable(void **state) {

@@ -13,10 +13,9 @@ void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ..
     va_end(ap);
 }
 
-enum {
-    ENDING_LATE = 60, /* seconds after a new attempt is due until pods that still end are named */
-    SILENT_LATE = 60, /* after a pod's creation until it should have an address */
-};
+/* Seconds until those are named who keep a job from going on without a word: pods that still end
+ * when a new attempt is due, or after their grace period, and those that do not get an address. */
+enum { LATE = 60 };
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
@@ -239,7 +238,7 @@ static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
 /* That pods of an earlier attempt take their time is worth a word when nothing else is waited for.
  */
 static bool find_ending(struct op_outlook *o, const struct op_world *w) {
-    int64_t late = o->due + ENDING_LATE;
+    int64_t late = o->due + LATE;
     if (!o->due || o->phase == OP_PHASE_RUNNING || w->n_old_pods == 0) {
         return false;
     }
@@ -260,25 +259,34 @@ static const char *scheduler_of(const struct op_world *w, enum op_role role) {
     return name && *name ? name : "default-scheduler";
 }
 
-/* A scheduler that does not run says nothing, and what a volume waits for is told by events alone.
- */
-static bool find_silent(struct op_outlook *o, const struct op_world *w) {
+static void say_late(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
+    if (pod->c.deleting) {
+        op_reason_say(o, "WaitingForOldPods",
+            "pod %s should have ended %d s ago, and its successor waits: is its node lost, or does "
+            "a finalizer keep it?",
+            pod->c.name, LATE);
+        return;
+    }
+    op_reason_say(o, "NoAddress",
+        "pod %s has no address %d s after it was created, and nobody says why: does scheduler "
+        "\"%.80s\" run, are its volumes there, is its node well?",
+        pod->c.name, LATE, scheduler_of(w, (enum op_role)pod->role));
+}
+
+/* A scheduler that does not run says nothing, what a volume waits for is told by events alone, and
+ * a node that is lost ends no pod. */
+static bool find_late(struct op_outlook *o, const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_pod *pod = w->slot[r][i].pod;
-            if (!pod || pod->c.deleting || pod->phase != OP_POD_PENDING || *pod->ip[0] ||
-                !pod->c.created) {
-                continue;
+            bool waits = pod && pod->c.at &&
+                         (pod->c.deleting ? !op_slot_succeeded(&w->slot[r][i])
+                                          : pod->phase == OP_POD_PENDING && !*pod->ip[0]);
+            if (waits && w->now >= pod->c.at + LATE) {
+                say_late(o, w, pod);
+                return true;
             }
-            if (w->now < pod->c.created + SILENT_LATE) {
-                op_outlook_wake(o, pod->c.created + SILENT_LATE);
-                continue;
-            }
-            op_reason_say(o, "NoAddress",
-                "pod %s has no address %d s after it was created, and nobody says why: does "
-                "scheduler \"%.80s\" run, are its volumes there, is its node well?",
-                pod->c.name, SILENT_LATE, scheduler_of(w, r));
-            return true;
+            op_outlook_wake(o, waits ? pod->c.at + LATE : 0);
         }
     }
     return false;
@@ -317,7 +325,7 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
         const struct op_success_text *text = op_world_success_text(w);
         op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
     } else if (find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) || find_ending(o, w) ||
-               find_waiting(o, w) || find_silent(o, w)) {
+               find_waiting(o, w) || find_late(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");

@@ -52,9 +52,39 @@ static void a_pod_of_which_nobody_says_a_word_is_named(void **state) {
     tk_done(&c);
 }
 
+static void a_pod_that_does_not_go_is_named(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    rest(&c);
+    run_all(&c);
+    json_t *meta = co_json_at(c.objects[TK_PODS], "x-worker-1", "metadata");
+    co_json_set(meta, "deletionTimestamp", json_string("1970-01-12T13:47:10Z")); /* 30 s to end */
+    assert_int_equal(wakes_at(&c), 1000090);
+    c.now = 1000089;
+    expect_status(&c, "reason", "");
+    c.now = 1000090;
+    expect_status(&c, "reason", "WaitingForOldPods");
+    expect_status(&c, "message",
+        "pod x-worker-1 should have ended 60 s ago, and its successor waits: is its node lost, or "
+        "does a finalizer keep it?");
+    rest(&c);
+    assert_int_equal(wakes_at(&c), 0);
+    /* It had succeeded: nobody waits for it. */
+    json_object_del(meta, "deletionTimestamp");
+    tk_pod_status(&c, "x-worker-1", DONE);
+    rest(&c);
+    co_json_set(meta, "deletionTimestamp", json_string("1970-01-12T13:47:10Z"));
+    expect_status(&c, "reason", "");
+    bury(&c);
+    expect_status(&c, "reason", "");
+    tk_done(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_of_which_nobody_says_a_word_is_named),
+        cmocka_unit_test(a_pod_that_does_not_go_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,8 +69,8 @@ static bool is_ours(const struct op_world *w, const struct op_child *c) {
 }
 
 bool op_world_is_predecessors(const struct op_world *w, const struct op_child *c) {
-    return strcmp(c->owner_job, w->job->name) == 0 && !is_ours(w, c) && c->created &&
-           c->created < w->job->created;
+    return strcmp(c->owner_job, w->job->name) == 0 && !is_ours(w, c) && !c->deleting && c->at &&
+           c->at < w->job->created;
 }
 
 /* The role and index whose name this is; OP_NO_ROLE when it is no name of this job. */

@@ -77,9 +77,9 @@ static inline int32_t op_world_replicas(const struct op_world *w, enum op_role r
 bool op_world_wants_services(const struct op_world *w);
 /* Pods are addressed by names, which are known before there is any pod. */
 bool op_job_named(const struct op_job *job);
-/* Of the deleted job of the same name: the garbage collector may be late, or stuck.  Only what is
- * older than the job can be: with a view of jobs that lags behind the pods', the owner that differs
- * may be the one to come. */
+/* Of the deleted job of the same name, and still to be deleted: the garbage collector may be late,
+ * or stuck.  Only what is older than the job can be: with a view of jobs that lags behind the
+ * pods', the owner that differs may be the one to come. */
 bool op_world_is_predecessors(const struct op_world *w, const struct op_child *c);
 
 /* Where others reach a pod of such a job; the pod knows itself by the same name. */
