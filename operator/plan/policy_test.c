@@ -314,6 +314,33 @@ static void a_pod_that_is_deleted_while_others_run_restarts_the_group(void **sta
     }
 }
 
+/* Nobody has lost a pod that was told to go, wanted again or not. */
+static void a_pod_that_still_ends_when_it_is_wanted_again_is_made_anew(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster(TK_ROLE("ps", 1) "," TK_ROLE("worker", 3) LIMIT(3));
+    tk_pod_status(&c, "x-worker-0", DONE);
+    rest(&c);
+    json_object_del(c.objects[TK_PODS], "x-worker-0");
+    rest(&c);
+    set_replicas(&c, "worker", 2);
+    rest(&c);
+    set_replicas(&c, "worker", 3);
+    expect_status(&c, "phase", "Running");
+    rest(&c);
+    expect_status(&c, "attempt", "");
+    co_json_set(co_json_at(c.objects[TK_PODS], "x-worker-2", "metadata"), "deletionTimestamp",
+        json_string("1970-01-12T13:45:40Z"));
+    expect_status(&c, "reason", "WaitingForOldPods");
+    bury(&c);
+    expect_actions(&c, "create Pod x-worker-2");
+    rest(&c);
+    run_all(&c);
+    expect_status(&c, "attempt", "");
+    mark_deleted(&c, "x-worker-2");
+    expect_status(&c, "phase", "Restarting");
+    tk_done(&c);
+}
+
 static void scaling_and_elastic_jobs_restart_no_group(void **state) {
     (void)state;
     struct tk_cluster c = running_cluster(TWO LIMIT(3));
@@ -621,6 +648,7 @@ int main(void) {
         cmocka_unit_test(what_a_failure_means),
         cmocka_unit_test(containers_that_restart_in_place_restart_no_group),
         cmocka_unit_test(a_pod_that_is_deleted_while_others_run_restarts_the_group),
+        cmocka_unit_test(a_pod_that_still_ends_when_it_is_wanted_again_is_made_anew),
         cmocka_unit_test(scaling_and_elastic_jobs_restart_no_group),
         cmocka_unit_test(a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt),
         cmocka_unit_test(a_job_that_is_suspended_from_the_beginning_creates_nothing),

@@ -278,10 +278,11 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
 static bool find_late(struct op_outlook *o, const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
+            const struct op_slot *s = &w->slot[r][i];
+            const struct op_pod *pod = s->pod ? s->pod : s->old;
             bool waits = pod && pod->c.at &&
-                         (pod->c.deleting ? !op_slot_succeeded(&w->slot[r][i])
-                                          : pod->phase == OP_POD_PENDING && !*pod->ip[0]);
+                         (pod->c.deleting ? !op_slot_succeeded(s)
+                                          : s->pod && pod->phase == OP_POD_PENDING && !*pod->ip[0]);
             if (waits && w->now >= pod->c.at + LATE) {
                 say_late(o, w, pod);
                 return true;

@@ -178,6 +178,24 @@ static void place_failure(struct op_world *w, const struct op_failure *f) {
     }
 }
 
+/* Where the loss of a pod restarts its group: one that ends, and that the stored status does not
+ * count, went when fewer were asked for.  Wanted again, it is made anew, but was not lost. */
+static void let_go(struct op_world *w, enum op_role role) {
+    int64_t counted =
+        json_integer_value(co_json_at(w->job->status, op_role_name(role), "replicas"));
+    int32_t n = op_job_restarts(w->job) && !w->job->elastic ? op_world_replicas(w, role) : 0;
+    for (int32_t i = 0; i < n; i++) {
+        counted += w->slot[role][i].done && !w->slot[role][i].pod;
+    }
+    for (int32_t i = 0; i < n; i++) {
+        struct op_slot *s = &w->slot[role][i];
+        if (i >= counted && s->pod && s->pod->c.deleting && s->pod->phase != OP_POD_SUCCEEDED) {
+            s->old = s->pod;
+            s->pod = NULL;
+        }
+    }
+}
+
 /* Ascending by role and index, whatever order the store had. */
 static int compare_pods(const void *a, const void *b) {
     const struct op_pod *x = *(const struct op_pod *const *)a;
@@ -271,6 +289,9 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     w->stale_services = co_xcalloc(seen->n_services + 1, sizeof(void *));
     for (size_t i = 0; i < seen->n_pods; i++) {
         place_pod(w, seen->pods[i]);
+    }
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        let_go(w, r);
     }
     for (size_t i = 0; i < seen->n_services; i++) {
         place_service(w, seen->services[i]);

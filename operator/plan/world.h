@@ -8,7 +8,8 @@
 struct op_slot {
     const struct op_pod *pod;             /* ours, by uid, of the present attempt; NULL when
                                            * missing; may be dying */
-    const struct op_pod *old;             /* ours, of another attempt: holds the name */
+    const struct op_pod *old;             /* ours, of another attempt, or told to go when fewer were
+                                           * asked for: holds the name */
     const struct op_service *service;     /* likewise */
     const struct op_child *pod_taken;     /* somebody else's under the name */
     const struct op_child *service_taken; /* likewise */
