@@ -433,6 +433,11 @@ static void elastic_workers_stay_within_their_bounds(void **state) {
     set_replicas(&c, "worker", 1);
     rest(&c);
     expect_condition(&c, "ReplicasBounded", "False WithinBounds ");
+    tk_pod_status(&c, "x-worker-0", DONE);
+    rest(&c);
+    expect_status(&c, "phase", "Completed");
+    set_replicas(&c, "worker", 10);
+    expect_events(&c, "");
     tk_done(&c);
 }
 

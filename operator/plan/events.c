@@ -256,7 +256,7 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
         add_blocked(plan, w, o);
     }
     char bound[160];
-    if (!w->job->deleting && op_world_bound(w, bound, sizeof(bound)) &&
+    if (goes_on && op_world_bound(w, bound, sizeof(bound)) &&
         is_news(w, "ReplicasBounded", bound)) {
         add(plan, "ReplicasBounded", co_xstrdup(bound));
     }
