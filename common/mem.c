@@ -52,24 +52,37 @@ char *co_xasprintf(const char *fmt, ...) {
     return checked(text);
 }
 
-/* glibc keeps the last blocks that a thread gave back, seven of each size, and each of them keeps
- * its page: a quarter of what stays after a burst.  No call empties that cache.  So all of it is
- * taken, then as much again, which comes from where malloc has gaps; that goes back first and fills
- * the cache, and what was in it before becomes free. */
-void co_mem_trim(void) {
+struct held {
+    struct held *next;
+};
+
+/* A set is as much as glibc's cache holds.  The first one empties it, the others come from where
+ * malloc has gaps; the last one goes back first and fills the cache, so the others become free. */
+static void exchange_cache(size_t sets) {
     enum { SIZES = 64, KEPT = 7, STEP = 16, LEAST = 24 };
-    void *block[2][SIZES][KEPT];
-    for (size_t turn = 0; turn < 2; turn++) {
-        for (size_t i = 0; i < SIZES * KEPT; i++) {
-            block[turn][i / KEPT][i % KEPT] = co_xmalloc(LEAST + STEP * (i / KEPT));
-        }
+    struct held *all = NULL;
+    for (size_t i = 0; i < sets * SIZES * KEPT; i++) {
+        struct held *h = co_xmalloc(LEAST + STEP * (i / KEPT % SIZES));
+        h->next = all;
+        all = h;
     }
-    for (size_t turn = 2; turn > 0; turn--) {
-        for (size_t i = 0; i < SIZES * KEPT; i++) {
-            free(block[turn - 1][i / KEPT][i % KEPT]);
-        }
+    while (all) {
+        struct held *h = all;
+        all = h->next;
+        free(h);
     }
     (void)malloc_trim(0);
+}
+
+/* glibc keeps the last blocks that a thread gave back, seven of each size, and each of them keeps
+ * its page: a quarter of what stays after a burst.  No call empties that cache.  So first it gets a
+ * set that is taken when all small gaps are used up, whose blocks lie side by side.  What it had is
+ * free then, and so a second exchange finds gaps only between blocks that keep their pages anyway.
+ */
+void co_mem_trim(void) {
+    enum { SETS_UNTIL_SMALL_GAPS_END = 8 };
+    exchange_cache(SETS_UNTIL_SMALL_GAPS_END);
+    exchange_cache(2);
 }
 
 int co_try_alloc(

@@ -47,7 +47,7 @@ void *co_xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull))
 void *co_xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *co_xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *co_xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
-/* Gives pages that a burst needed back to the system; for after it, costs a tenth of a ms. */
+/* Gives pages that a burst needed back to the system; for after it, costs two ms. */
 void co_mem_trim(void);
 char *co_xasprintf(const char *fmt, ...) __attribute__((malloc, returns_nonnull)) CO_PRINTF(1, 2);
 
