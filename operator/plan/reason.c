@@ -262,13 +262,13 @@ static const char *scheduler_of(const struct op_world *w, enum op_role role) {
 static void say_late(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
     if (pod->c.deleting) {
         op_reason_say(o, "WaitingForOldPods",
-            "pod %s should have ended %d s ago, and its successor waits: is its node lost, or does "
-            "a finalizer keep it?",
+            "pod %s should have ended over %d s ago, and its successor waits: is its node lost, or "
+            "does a finalizer keep it?",
             pod->c.name, LATE);
         return;
     }
     op_reason_say(o, "NoAddress",
-        "pod %s has no address %d s after it was created, and nobody says why: does scheduler "
+        "pod %s has no address over %d s after it was created, and nobody says why: does scheduler "
         "\"%.80s\" run, are its volumes there, is its node well?",
         pod->c.name, LATE, scheduler_of(w, (enum op_role)pod->role));
 }

@@ -13,7 +13,8 @@ static int64_t wakes_at(struct tk_cluster *c) {
 }
 
 #define MINUTE_OVER(pod, scheduler)                                                                \
-    "pod " pod " has no address 60 s after it was created, and nobody says why: does scheduler "   \
+    "pod " pod                                                                                     \
+    " has no address over 60 s after it was created, and nobody says why: does scheduler "         \
     "\"" scheduler "\" run, are its volumes there, is its node well?"
 
 /* The clusters' clock begins at 1000000 s, 1970-01-12T13:46:40Z. */
@@ -66,8 +67,8 @@ static void a_pod_that_does_not_go_is_named(void **state) {
     c.now = 1000090;
     expect_status(&c, "reason", "WaitingForOldPods");
     expect_status(&c, "message",
-        "pod x-worker-1 should have ended 60 s ago, and its successor waits: is its node lost, or "
-        "does a finalizer keep it?");
+        "pod x-worker-1 should have ended over 60 s ago, and its successor waits: is its node "
+        "lost, or does a finalizer keep it?");
     rest(&c);
     assert_int_equal(wakes_at(&c), 0);
     /* It had succeeded: nobody waits for it. */
