@@ -1,6 +1,7 @@
 #include "common/utf8.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 size_t co_utf8_len(const char *s, size_t left) {
     const unsigned char *u = (const unsigned char *)s;
@@ -19,4 +20,15 @@ size_t co_utf8_len(const char *s, size_t left) {
     bool bad = n && ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] > 0x9F) ||
                         (u[0] == 0xF0 && u[1] < 0x90) || (u[0] == 0xF4 && u[1] > 0x8F));
     return bad ? 0 : n;
+}
+
+void co_utf8_trim(char *s) {
+    size_t n = strlen(s), at = n;
+    while (at > 0 && n - at < 3 && ((unsigned char)s[at - 1] & 0xC0) == 0x80) {
+        at--;
+    }
+    at -= at > 0;
+    if (n > 0 && co_utf8_len(s + at, n - at) != n - at) {
+        s[at] = '\0';
+    }
 }

@@ -6,3 +6,5 @@
 /* Bytes of the character that begins at s, ASCII included; 0 when it is none, or longer than
  * `left`, which is at least 1. */
 size_t co_utf8_len(const char *s, size_t left);
+/* Takes a character that was cut off its end. */
+void co_utf8_trim(char *s);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
 
@@ -41,9 +42,23 @@ static void characters_have_their_length_and_others_none(void **state) {
     }
 }
 
+static void what_was_cut_goes(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {{"", ""}, {"a", "a"}, {"\xe2\x82\xac", "\xe2\x82\xac"},
+        {"a\xe2\x82", "a"}, {"a\xe2", "a"}, {"\xe2\x82", ""}, {"a\xf0\x9f\x98", "a"},
+        {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"}, {"\xe2\x82\xac\xe2", "\xe2\x82\xac"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char text[8];
+        (void)snprintf(text, sizeof(text), "%s", rows[i][0]);
+        co_utf8_trim(text);
+        assert_string_equal(text, rows[i][1]);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_have_their_length_and_others_none),
+        cmocka_unit_test(what_was_cut_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

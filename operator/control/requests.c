@@ -1,6 +1,7 @@
 #include "operator/control/requests.h"
 
 #include "common/log.h"
+#include "common/utf8.h"
 #include "operator/control/sweep.h"
 
 #include <string.h>
@@ -52,6 +53,7 @@ static void action_refused(struct op_requests *q, size_t i, int code, const char
     enum { MESSAGE_MAX = 1000 };
     const struct op_action *a = &q->opts.plan->actions[i];
     CO_AUTOFREE char *message = co_xstrndup(said, MESSAGE_MAX);
+    co_utf8_trim(message);
     int32_t count = op_failures_note(q->opts.failures, a, code, message);
     if (code == CO_EXISTS && count < OP_EXISTS_GRACE) {
         q->outcomes[i].tried = false;

@@ -291,6 +291,22 @@ static void what_is_refused_is_named_by_its_verb(void **state) {
     tk_done(&c);
 }
 
+/* 900 bytes of it: cut inside of a character the status would be nothing but question marks. */
+static void a_long_message_of_any_language_is_cut_at_a_character(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    char message[901] = "";
+    for (size_t i = 0; i < 300; i++) {
+        memcpy(message + 3 * i, "\u914d", 4);
+    }
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 1)));
+    fail_request(&c, OP_CREATE, OP_KIND_POD, "x-worker-0");
+    c.failures[0].message = message;
+    CO_AUTOFREE char *expected = co_xasprintf("Pod x-worker-0: %.621s", message);
+    expect_status(&c, "message", expected);
+    tk_done(&c);
+}
+
 static void what_pods_wait_for_is_shown(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -484,6 +500,7 @@ int main(void) {
         cmocka_unit_test(a_rejected_delete_waits_for_its_turn),
         cmocka_unit_test(conditions_of_others_stay),
         cmocka_unit_test(what_is_refused_is_named_by_its_verb),
+        cmocka_unit_test(a_long_message_of_any_language_is_cut_at_a_character),
         cmocka_unit_test(what_pods_wait_for_is_shown),
         cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),
         cmocka_unit_test(a_job_that_vanishes_with_its_finalizer_gets_no_status),

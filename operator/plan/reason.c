@@ -1,4 +1,5 @@
 /* One word and one sentence: why a job is not running, or why it has failed. */
+#include "common/utf8.h"
 #include "operator/plan/world.h"
 
 #include <inttypes.h>
@@ -11,6 +12,7 @@ void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ..
     va_start(ap, fmt);
     (void)vsnprintf(o->message, sizeof(o->message), fmt, ap);
     va_end(ap);
+    co_utf8_trim(o->message);
 }
 
 /* Seconds until those are named who keep a job from going on without a word: pods that still end
