@@ -30,30 +30,34 @@ struct op_child {
 /* Of any kind; NULL allowed. */
 void op_child_free(struct co_slab *slab, struct op_child *child);
 
+/* Why a pod failed, else what it waits for; "" when neither.  A failed pod's cause is the container
+ * that ended first with an exit code other than 0, else the pod's own reason (Evicted, …). */
+struct op_cause {
+    const char *container, *reason, *message; /* message: its last non-empty line */
+    const char *finished;                     /* when that container failed, RFC 3339 */
+    int32_t exit_code;                        /* -1 when it did not terminate */
+};
+
+/* There are as many of it as of pods: kept small. */
 struct op_pod {
     struct op_child c;
     const char *ip[2]; /* podIPs in order; "" when unknown */
     const char *host_ip;
-    /* Why it failed, else what it waits for; "" when neither.  A failed pod's cause is the
-     * container that ended first with an exit code other than 0, else the pod's own reason
-     * (Evicted, …). */
-    const char *container, *reason, *message; /* message: its last non-empty line */
-    const char *finished;                     /* when that container failed, RFC 3339 */
-    int32_t exit_code;                        /* -1 when it did not terminate */
-    int32_t index; /* -1 when no label says so and the name does not fit its role */
+    const struct op_cause *cause; /* in its block; most pods have none, and share an empty one */
+    int32_t index;                /* -1 when no label says so and the name does not fit its role */
     int32_t attempt;
-    int32_t restarts; /* sum over its containers, init containers included */
-    uint8_t role;     /* enum op_role */
-    uint8_t phase;    /* enum op_pod_phase */
-    bool told;        /* ip is what the pod itself told (control/store), not yet its object's */
-    bool ended;       /* it had succeeded before it was deleted (control/store) */
-    bool coord;       /* the start gate's init container is running */
-    bool passed;      /* ... has let the pod through */
-    bool labelled;    /* labels say whose it is, and its index; nothing that a plan sees */
-    bool scheduled;   /* it has a node; that alone is no difference to a plan */
-    bool ready;       /* every container and init container is ready, or has ended well */
-    bool asks_names;  /* of an earlier version, held until its peers' Services have names */
-    bool disrupted;   /* the cluster ends it, for reasons that are not its own */
+    int32_t restarts;    /* sum over its containers, init containers included */
+    uint8_t role;        /* enum op_role */
+    uint8_t phase;       /* enum op_pod_phase */
+    bool told : 1;       /* ip is what the pod itself told (control/store), not yet its object's */
+    bool ended : 1;      /* it had succeeded before it was deleted (control/store) */
+    bool coord : 1;      /* the start gate's init container is running */
+    bool passed : 1;     /* ... has let the pod through */
+    bool labelled : 1;   /* labels say whose it is, and its index; nothing that a plan sees */
+    bool scheduled : 1;  /* it has a node; that alone is no difference to a plan */
+    bool ready : 1;      /* every container and init container is ready, or has ended well */
+    bool asks_names : 1; /* of an earlier version, held until its peers' Services have names */
+    bool disrupted : 1;  /* the cluster ends it, for reasons that are not its own */
 };
 
 struct op_service {

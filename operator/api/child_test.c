@@ -136,12 +136,13 @@ static void container_states_become_one_cause(void **state) {
             co_xasprintf("{'metadata':{'name':'x-ps-0'},'status':{%s}}", row->status);
         struct op_pod *pod = pod_of(text);
         if (pod->ready != row->ready || pod->coord != row->coord || pod->passed != row->passed ||
-            pod->restarts != row->restarts || pod->exit_code != row->exit_code ||
-            strcmp(pod->container, row->container) != 0 || strcmp(pod->reason, row->reason) != 0 ||
-            strcmp(pod->message, row->message) != 0) {
+            pod->restarts != row->restarts || pod->cause->exit_code != row->exit_code ||
+            strcmp(pod->cause->container, row->container) != 0 ||
+            strcmp(pod->cause->reason, row->reason) != 0 ||
+            strcmp(pod->cause->message, row->message) != 0) {
             fail_msg("row %zu: ready %d coord %d restarts %d code %d \"%s\" \"%s\" \"%s\"", i,
-                pod->ready, pod->coord, (int)pod->restarts, (int)pod->exit_code, pod->container,
-                pod->reason, pod->message);
+                pod->ready, pod->coord, (int)pod->restarts, (int)pod->cause->exit_code,
+                pod->cause->container, pod->cause->reason, pod->cause->message);
         }
         free(pod);
     }
@@ -158,7 +159,23 @@ static void long_last_words_are_cut_at_a_character(void **state) {
         "{'metadata':{'name':'x-ps-0'},'status':{'phase':'Failed','reason':'R','message':'a%s'}}",
         words);
     struct op_pod *pod = pod_of(text);
-    assert_int_equal(strlen(pod->message), 399);
+    assert_int_equal(strlen(pod->cause->message), 399);
+    free(pod);
+}
+
+/* There may be a hundred thousand of it. */
+static void a_usual_pod_takes_a_quarter_of_a_kibibyte(void **state) {
+    (void)state;
+    struct op_pod *pod =
+        pod_of("{'metadata':{'name':'j00000-worker-0','namespace':'default',"
+               "'uid':'d0f3b0a4-7d3b-4f6e-9d3c-1f2e3d4c5b6a','resourceVersion':'1234567',"
+               "'ownerReferences':[{'apiVersion':'batch.paddlepaddle.org/v1','kind':'PaddleJob',"
+               "'name':'j00000','uid':'a1f3b0a4-7d3b-4f6e-9d3c-1f2e3d4c5b6a','controller':true}]},"
+               "'status':{'phase':'Running','hostIP':'10.0.12.34','podIP':'10.12.34.56',"
+               "'containerStatuses':[{'name':'paddle','ready':true,'state':{'running':{}}}]}}");
+    assert_in_range(pod->c.size, 1, 256);
+    assert_int_equal(pod->cause->exit_code, -1);
+    assert_string_equal(pod->cause->reason, "");
     free(pod);
 }
 
@@ -222,6 +239,7 @@ int main(void) {
         cmocka_unit_test(a_pod_of_upstream_is_known_by_annotation_and_owner),
         cmocka_unit_test(container_states_become_one_cause),
         cmocka_unit_test(long_last_words_are_cut_at_a_character),
+        cmocka_unit_test(a_usual_pod_takes_a_quarter_of_a_kibibyte),
         cmocka_unit_test(a_version_alone_is_no_difference),
         cmocka_unit_test(a_config_map_is_known_by_its_values),
         cmocka_unit_test(a_group_is_known_by_its_amounts),

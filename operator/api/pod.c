@@ -116,14 +116,9 @@ static bool is_disrupted(const struct co_jnode *status) {
     return is_nodes_fault(co_jnode_str(status, "reason"));
 }
 
-struct cause {
-    const char *container, *reason, *message, *finished;
-    int32_t exit_code;
-};
-
 /* The one of the list that failed first; containers that are killed because of it end later. */
-static struct cause failed_container(const struct co_jnode *list) {
-    struct cause first = {.exit_code = -1};
+static struct op_cause failed_container(const struct co_jnode *list) {
+    struct op_cause first = {.exit_code = -1};
     co_jnode_each(c, list) {
         const struct co_jnode *t = co_jnode_at(c, "state", "terminated");
         int64_t code = number(co_jnode_get(t, "exitCode"));
@@ -133,7 +128,7 @@ static struct cause failed_container(const struct co_jnode *list) {
                 !(finished && first.finished && strcmp(finished, first.finished) < 0))) {
             continue;
         }
-        first = (struct cause){.container = co_jnode_str(c, "name"),
+        first = (struct op_cause){.container = co_jnode_str(c, "name"),
             .reason = co_jnode_str(t, "reason"),
             .message = co_jnode_str(t, "message"),
             .finished = finished,
@@ -144,8 +139,8 @@ static struct cause failed_container(const struct co_jnode *list) {
 
 /* Before init containers: where one of those fails no other has begun, and a sidecar among them
  * ends because the pod does. */
-static struct cause failure(const struct co_jnode *status) {
-    struct cause c = failed_container(co_jnode_get(status, "containerStatuses"));
+static struct op_cause failure(const struct co_jnode *status) {
+    struct op_cause c = failed_container(co_jnode_get(status, "containerStatuses"));
     if (c.exit_code < 0) {
         c = failed_container(co_jnode_get(status, "initContainerStatuses"));
     }
@@ -162,7 +157,7 @@ static bool is_passing(const char *reason) {
     return co_streq(reason, "ContainerCreating") || co_streq(reason, "PodInitializing");
 }
 
-static struct cause waiting(const struct co_jnode *status) {
+static struct op_cause waiting(const struct co_jnode *status) {
     static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
     for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
         co_jnode_each(c, co_jnode_get(status, status_lists[l])) {
@@ -172,34 +167,58 @@ static struct cause waiting(const struct co_jnode *status) {
                 continue;
             }
             const struct co_jnode *code = co_jnode_at(c, "lastState", "terminated", "exitCode");
-            return (struct cause){.container = co_jnode_str(c, "name"),
+            return (struct op_cause){.container = co_jnode_str(c, "name"),
                 .reason = reason,
                 .message = co_jnode_str(w, "message"),
                 .exit_code = code ? small(code) : -1};
         }
     }
     /* The pod goes on with its others, for ever or until this one is restarted. */
-    struct cause ended = failed_container(co_jnode_get(status, "containerStatuses"));
+    struct op_cause ended = failed_container(co_jnode_get(status, "containerStatuses"));
     if (ended.exit_code >= 0) {
         return ended;
     }
     co_jnode_each(c, co_jnode_get(status, "conditions")) {
         if (co_streq(co_jnode_str(c, "type"), "PodScheduled") &&
             co_streq(co_jnode_str(c, "status"), "False")) {
-            return (struct cause){.reason = co_jnode_str(c, "reason"),
+            return (struct op_cause){.reason = co_jnode_str(c, "reason"),
                 .message = co_jnode_str(c, "message"),
                 .exit_code = -1};
         }
     }
-    return (struct cause){.exit_code = -1};
+    return (struct op_cause){.exit_code = -1};
 }
 
-static void put_cause(struct op_packer *p, const struct cause *c) {
-    op_pack_put(p, offsetof(struct op_pod, container), c->container);
-    op_pack_put_n(p, offsetof(struct op_pod, reason), c->reason,
+/* As it is packed. */
+struct pod_with_cause {
+    struct op_pod pod;
+    struct op_cause cause;
+};
+
+static bool is_none(const struct op_cause *c) {
+    return c->exit_code < 0 && !c->container && !c->reason && !c->message;
+}
+
+static void put_cause(struct op_packer *p, const struct op_cause *c) {
+    op_pack_put(p, offsetof(struct pod_with_cause, cause.container), c->container);
+    op_pack_put_n(p, offsetof(struct pod_with_cause, cause.reason), c->reason,
         c->reason ? strnlen(c->reason, REASON_MAX) : 0);
-    op_pack_put(p, offsetof(struct op_pod, finished), c->finished);
-    op_pack_put_last_line(p, offsetof(struct op_pod, message), c->message);
+    op_pack_put(p, offsetof(struct pod_with_cause, cause.finished), c->finished);
+    op_pack_put_last_line(p, offsetof(struct pod_with_cause, cause.message), c->message);
+}
+
+static struct op_pod *pack(struct op_packer *p, struct co_slab *slab, const struct op_pod *pod,
+    const struct op_cause *cause) {
+    static const struct op_cause none = {"", "", "", "", -1};
+    struct pod_with_cause all = {.pod = *pod, .cause.exit_code = cause->exit_code};
+    if (is_none(cause)) {
+        all.pod.cause = &none;
+        return op_pack(p, slab, &all, sizeof(all.pod));
+    }
+    put_cause(p, cause);
+    struct pod_with_cause *packed = op_pack(p, slab, &all, sizeof(all));
+    packed->pod.cause = &packed->cause;
+    return &packed->pod;
 }
 
 /* podIPs; older servers and fakes say only podIP. */
@@ -239,7 +258,7 @@ static struct op_meta decode_meta(const struct co_jnode *meta) {
 }
 
 static struct op_pod *decode(struct co_slab *slab, const struct co_jnode *obj) {
-    struct op_pod pod = {.exit_code = -1};
+    struct op_pod pod = {.index = -1};
     struct op_packer p = {.n = 0};
     struct op_meta meta = decode_meta(co_jnode_get(obj, "metadata"));
     if (!op_pack_put_meta(&p, &meta, &pod.c)) {
@@ -253,16 +272,14 @@ static struct op_pod *decode(struct co_slab *slab, const struct co_jnode *obj) {
     pod.disrupted = is_disrupted(status);
     const char *node = co_jnode_str(obj, "spec", "nodeName");
     pod.scheduled = node && *node;
-    struct cause c = {.exit_code = -1};
+    struct op_cause c = {.exit_code = -1};
     if (pod.phase == OP_POD_FAILED) {
         c = failure(status);
     } else if (pod.phase != OP_POD_SUCCEEDED) {
         c = waiting(status);
     }
-    pod.exit_code = c.exit_code;
-    put_cause(&p, &c);
     put_addresses(&p, status);
-    return op_pack(&p, slab, &pod, sizeof(pod));
+    return pack(&p, slab, &pod, &c);
 }
 
 int op_pod_read(
@@ -287,19 +304,19 @@ bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {
         {a->ip[0], b->ip[0]},
         {a->ip[1], b->ip[1]},
         {a->host_ip, b->host_ip},
-        {a->container, b->container},
-        {a->reason, b->reason},
-        {a->message, b->message},
-        {a->finished, b->finished},
+        {a->cause->container, b->cause->container},
+        {a->cause->reason, b->cause->reason},
+        {a->cause->message, b->cause->message},
+        {a->cause->finished, b->cause->finished},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(texts); i++) {
         if (strcmp(texts[i][0], texts[i][1]) != 0) {
             return true;
         }
     }
-    return a->c.deleting != b->c.deleting || a->exit_code != b->exit_code || a->index != b->index ||
-           a->attempt != b->attempt || a->restarts != b->restarts || a->role != b->role ||
-           a->phase != b->phase || a->told != b->told || a->coord != b->coord ||
-           a->passed != b->passed || a->ready != b->ready || a->disrupted != b->disrupted ||
-           a->asks_names != b->asks_names;
+    return a->c.deleting != b->c.deleting || a->cause->exit_code != b->cause->exit_code ||
+           a->index != b->index || a->attempt != b->attempt || a->restarts != b->restarts ||
+           a->role != b->role || a->phase != b->phase || a->told != b->told ||
+           a->coord != b->coord || a->passed != b->passed || a->ready != b->ready ||
+           a->disrupted != b->disrupted || a->asks_names != b->asks_names;
 }

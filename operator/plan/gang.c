@@ -345,7 +345,7 @@ bool op_gang_waits(const struct op_world *w, char *ret, size_t size) {
 bool op_gang_waits_in_queue(
     const struct op_world *w, const struct op_pod *pod, char *ret, size_t size) {
     const char *queue = co_json_str(w->job->json, "metadata", "labels", KUEUE "queue-name");
-    if (!queue || !*queue || strcmp(pod->reason, "SchedulingGated") != 0) {
+    if (!queue || !*queue || strcmp(pod->cause->reason, "SchedulingGated") != 0) {
         return false;
     }
     const char *message = w->podgroup ? w->podgroup->message : "";
@@ -358,7 +358,7 @@ bool op_gang_blames_mates(const struct op_world *w, const struct op_pod *pod) {
     const struct op_gang *gang = op_gang_of(w->job, w->settings);
     bool found = false;
     for (size_t i = 0; gang && i < CO_ARRAY_LEN(gang->mates) && gang->mates[i] && !found; i++) {
-        found = strstr(pod->message, gang->mates[i]);
+        found = strstr(pod->cause->message, gang->mates[i]);
     }
     return found;
 }

@@ -51,8 +51,9 @@ static const struct op_pod *first_failed(const struct op_world *w) {
             if (!pod || pod->phase != OP_POD_FAILED || pod->c.deleting) {
                 continue;
             }
-            bool earlier = first && *pod->finished &&
-                           (!*first->finished || strcmp(pod->finished, first->finished) < 0);
+            bool earlier = first && *pod->cause->finished &&
+                           (!*first->cause->finished ||
+                               strcmp(pod->cause->finished, first->cause->finished) < 0);
             first = !first || earlier ? pod : first;
         }
     }

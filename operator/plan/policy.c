@@ -88,10 +88,10 @@ static bool names_reason(const json_t *reasons, const char *reason) {
 }
 
 static bool rule_fits(const struct op_rule *rule, const struct op_pod *pod) {
-    int32_t code = pod->exit_code;
+    int32_t code = pod->cause->exit_code;
     bool coded = code >= 0 && code <= 255 && (rule->codes[code / 64] >> (code % 64) & 1);
     return (rule->role == OP_NO_ROLE || rule->role == pod->role) && (rule->any_code || coded) &&
-           (!rule->reasons || names_reason(rule->reasons, pod->reason));
+           (!rule->reasons || names_reason(rule->reasons, pod->cause->reason));
 }
 
 /* The number of the rule that decides, or n_rules. */

@@ -23,18 +23,19 @@ enum { LATE = 60 };
 
 /* "pod x-worker-1, container main: exit code 1 (Error): last line" */
 const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size) {
+    const struct op_cause *cause = pod->cause;
     /* DeadlineExceeded is what kubelet calls a pod's own deadline, too: here it is the job's. */
-    bool own_reason = *pod->reason && strcmp(pod->reason, "Error") != 0 &&
-                      strcmp(pod->reason, "DeadlineExceeded") != 0;
+    bool own_reason = *cause->reason && strcmp(cause->reason, "Error") != 0 &&
+                      strcmp(cause->reason, "DeadlineExceeded") != 0;
     char code[48] = "";
-    if (pod->exit_code >= 0) {
-        (void)snprintf(code, sizeof(code), "exit code %" PRId32, pod->exit_code);
+    if (cause->exit_code >= 0) {
+        (void)snprintf(code, sizeof(code), "exit code %" PRId32, cause->exit_code);
     }
     (void)snprintf(ret_text, size, "pod %s%s%s: %s%s%s%s%s%s", pod->c.name,
-        *pod->container ? ", container " : "", pod->container, code,
-        *code && *pod->reason ? " (" : "", *code || *pod->reason ? pod->reason : "failed",
-        *code && *pod->reason ? ")" : "", *pod->message ? ": " : "", pod->message);
-    return own_reason ? pod->reason : "PodFailed";
+        *cause->container ? ", container " : "", cause->container, code,
+        *code && *cause->reason ? " (" : "", *code || *cause->reason ? cause->reason : "failed",
+        *code && *cause->reason ? ")" : "", *cause->message ? ": " : "", cause->message);
+    return own_reason ? cause->reason : "PodFailed";
 }
 
 /* ---- what keeps objects from being created -------------------------------------------------- */
@@ -151,14 +152,14 @@ static bool find_failed(struct op_outlook *o, const struct op_world *w, const js
 
 /* Words of kubelet that take turns or say less than others. */
 static const char *pod_reason(const struct op_world *w, const struct op_pod *pod) {
-    if (strcmp(pod->reason, "ErrImagePull") == 0) {
+    if (strcmp(pod->cause->reason, "ErrImagePull") == 0) {
         return "ImagePullBackOff";
     }
     /* Kubelet's own hold until the ConfigMap exists is how a start without the gate goes. */
-    if (strcmp(pod->reason, "CreateContainerConfigError") == 0 && !w->configmap) {
+    if (strcmp(pod->cause->reason, "CreateContainerConfigError") == 0 && !w->configmap) {
         return "";
     }
-    return pod->reason;
+    return pod->cause->reason;
 }
 
 /* The message as stored, when it is about the same pod, container and reason: kubelet words the
@@ -174,21 +175,22 @@ static const char *stored_message(const struct op_world *w, const char *reason, 
 
 static void say_waiting(
     struct op_outlook *o, const struct op_world *w, const struct op_pod *pod, const char *reason) {
+    const struct op_cause *cause = pod->cause;
     char start[256];
     (void)snprintf(start, sizeof(start), "pod %.80s%s%.80s: ", pod->c.name,
-        *pod->container ? ", container " : "", pod->container);
-    const char *stored = *pod->container ? stored_message(w, reason, start) : NULL;
+        *cause->container ? ", container " : "", cause->container);
+    const char *stored = *cause->container ? stored_message(w, reason, start) : NULL;
     if (stored) {
         op_reason_say(o, reason, "%s", stored);
-    } else if (pod->exit_code >= 0 && strcmp(reason, "CrashLoopBackOff") == 0) {
+    } else if (cause->exit_code >= 0 && strcmp(reason, "CrashLoopBackOff") == 0) {
         op_reason_say(
-            o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, pod->exit_code);
-    } else if (*pod->finished) {
+            o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, cause->exit_code);
+    } else if (*cause->finished) {
         char text[sizeof(o->message)];
         (void)op_reason_of_pod(pod, text, sizeof(text));
         op_reason_say(o, strcmp(reason, "Error") == 0 ? "ContainerFailed" : reason, "%s", text);
     } else {
-        op_reason_say(o, reason, "%s%s", start, *pod->message ? pod->message : reason);
+        op_reason_say(o, reason, "%s%s", start, *cause->message ? cause->message : reason);
     }
 }
 
