@@ -79,12 +79,13 @@ int main(int argc, char *argv[]) {
     struct op_kube_config *config = NULL;
     struct co_loop *loop = NULL;
     struct op_kube_client *client = NULL;
+    struct op_kube_client_opts opts = {.at_once = true};
     int rest;
     (void)signal(SIGPIPE, SIG_IGN);
     if (co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &err) ||
         op_kube_config_load(
             &(struct op_kube_config_opts){.kubeconfig = kubeconfig}, &config, &err) ||
-        co_loop_new(&loop, &err) || op_kube_client_new(loop, config, NULL, &client, &err)) {
+        co_loop_new(&loop, &err) || op_kube_client_new(loop, config, &opts, &client, &err)) {
         (void)fprintf(stderr, "observer: %s\n", co_err_text(&err));
         return 1;
     }

@@ -315,7 +315,7 @@ int op_kube_client_new(struct co_loop *loop, struct op_kube_config *config_own,
     c->resume = co_timer_new(loop, pump_soon, c);
     c->cred = op_kube_cred_new(loop, c->cfg, pump_soon, c);
     const char *name = c->opts.user_agent ? c->opts.user_agent : agent;
-    int rc = op_kube_transport_new(loop, c->cfg, name, &c->transport, err);
+    int rc = op_kube_transport_new(loop, c->cfg, name, !c->opts.at_once, &c->transport, err);
     c->opts.user_agent = NULL; /* the caller's memory */
     if (rc) {
         op_kube_client_free(c);

@@ -121,6 +121,7 @@ struct op_kube_client_opts {
     size_t queue_max_bytes;        /* bodies of waiting requests, all lanes; 0: 128 MiB */
     size_t reply_max;              /* bytes of one answer; 0: 64 MiB */
     bool json_only;                /* nothing is asked for in protobuf */
+    bool at_once;                  /* what comes in a burst, too: for who measures when it came */
     void (*sample)(void *arg, const struct op_kube_sample *s); /* or NULL */
     void *sample_arg;
 };

@@ -28,6 +28,7 @@ struct sock {
     struct op_kube_multi *multi;
     struct co_poll *poll;
     struct co_timer *rest; /* armed: not to be read now */
+    int64_t read_ms;       /* when it was last; 0: never */
     curl_socket_t fd;
     int wanted; /* CO_POLL_*, by libcurl */
 };
@@ -41,13 +42,23 @@ static void on_rested(void *arg) {
     sock_poll(arg);
 }
 
+/* One event and what it brings about are no burst yet. */
+static void read_again(struct sock *s, int64_t rest_ms) {
+    int64_t now = co_now_ms();
+    bool burst = now - s->read_ms < 2 * rest_ms;
+    s->read_ms = now;
+    if (burst) {
+        co_timer_start(s->rest, rest_ms);
+        sock_poll(s);
+    }
+}
+
 static void on_socket(void *arg, int events) {
     struct sock *s = arg;
     int mask = ((events & CO_POLL_IN) ? CURL_CSELECT_IN : 0) |
                ((events & CO_POLL_OUT) ? CURL_CSELECT_OUT : 0);
-    if ((events & CO_POLL_IN) && s->multi->rest_ms) {
-        co_timer_start(s->rest, s->multi->rest_ms);
-        sock_poll(s);
+    if (events & CO_POLL_IN) {
+        read_again(s, s->multi->rest_ms);
     }
     act(s->multi, s->fd, mask);
 }

@@ -2,8 +2,8 @@
  * libcurl has something to do.  Knows nothing of what they are for.  Owned by the loop's thread.
  *
  * Each event of a socket costs work for every transfer on it, however little has come.  With
- * rest_ms a socket that was read is left alone for so long: the first bytes after silence are read
- * at once, those of a burst together. */
+ * rest_ms a socket that was read twice within two rests is left alone for one: what comes after
+ * silence is read at once, a burst together. */
 #pragma once
 
 #include "common/loop.h"
@@ -14,7 +14,7 @@ struct op_kube_multi {
     CURLM *curl;
     struct co_loop *loop;
     struct co_timer *timer;
-    int64_t rest_ms;          /* between two readings of a socket; the owner's to change */
+    int64_t rest_ms;          /* between readings of a socket in a burst; the owner's to change */
     void (*acted)(void *arg); /* libcurl has worked: bytes may have come, transfers ended */
     void *arg;
 };

@@ -24,7 +24,7 @@ enum {
     SPARE_MAX = 64,
     /* In a burst a connection is read every so often (docs/measured.md: what that saves).  Of the
      * requests' connections only while so many are in flight: a list alone must not wait. */
-    REST_MS = 15,
+    REST_MS = 30,
     BURST = 8,
     /* libcurl's least; its own 64 KiB a request in flight were most of the operator's heap. */
     UPLOAD_BUFFER = 16 * 1024,
@@ -45,6 +45,7 @@ struct op_kube_transport {
     struct co_loop *loop;
     struct op_kube_endpoint endpoint;
     char *user_agent;
+    int64_t rest_ms; /* in a burst */
     struct pool *requests, *streams;
     struct pool *retired;
     struct co_timer *reaper; /* frees retired pools outside of their own callbacks */
@@ -109,7 +110,7 @@ static void fresh_add(struct op_kube_xfer *x) {
 
 static void count(struct pool *p, int more) {
     p->active += (size_t)more;
-    p->multi.rest_ms = p->streams || p->active >= BURST ? REST_MS : 0;
+    p->multi.rest_ms = p->streams || p->active >= BURST ? p->t->rest_ms : 0;
 }
 
 static void xfer_free(struct op_kube_xfer *x) {
@@ -289,7 +290,7 @@ void op_kube_transport_distrust_streams(struct op_kube_transport *t) {
 /* ---- the transport ---- */
 
 int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg,
-    const char *user_agent, struct op_kube_transport **ret, struct co_err *err) {
+    const char *user_agent, bool rests, struct op_kube_transport **ret, struct co_err *err) {
     static bool initialised;
     if (!initialised && curl_global_init(CURL_GLOBAL_DEFAULT)) {
         return co_err_set(err, CO_INTERNAL, "cannot initialise libcurl");
@@ -297,6 +298,7 @@ int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg
     initialised = true;
     struct op_kube_transport *t = co_xcalloc(1, sizeof(*t));
     t->loop = loop;
+    t->rest_ms = rests ? REST_MS : 0;
     t->one_each = strncmp(cfg->server, "https:", 6) != 0;
     t->user_agent = co_xstrdup(user_agent);
     t->reaper = co_timer_new(loop, reap, t);

@@ -41,9 +41,10 @@ struct op_kube_xfer_opts {
     void *arg;
 };
 
-/* cfg is borrowed and must outlive the transport. */
+/* cfg is borrowed and must outlive the transport.  rests: in a burst a connection is read every
+ * so often (multi.h). */
 CO_MUST_CHECK int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg,
-    const char *user_agent, struct op_kube_transport **ret, struct co_err *err);
+    const char *user_agent, bool rests, struct op_kube_transport **ret, struct co_err *err);
 void op_kube_transport_free(struct op_kube_transport *t); /* all transfers must be gone */
 
 /* Takes body_own even on failure. */
