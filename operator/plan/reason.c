@@ -271,9 +271,16 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
             pod->c.name, LATE);
         return;
     }
+    if (pod->scheduled) {
+        op_reason_say(o, "NoAddress",
+            "pod %s has a node but no address over %d s after it was created: its image is being "
+            "pulled, a volume is not there, or its node is not well",
+            pod->c.name, LATE);
+        return;
+    }
     op_reason_say(o, "NoAddress",
-        "pod %s has no address over %d s after it was created, and nobody says why: does scheduler "
-        "\"%.80s\" run, are its volumes there, is its node well?",
+        "pod %s has no node over %d s after it was created, and nobody says why: does scheduler "
+        "\"%.80s\" run?",
         pod->c.name, LATE, scheduler_of(w, (enum op_role)pod->role));
 }
 
