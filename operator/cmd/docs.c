@@ -23,19 +23,11 @@ static int docs_metrics(struct co_buf *b, struct co_err *err) {
     return r;
 }
 
-static int docs_env(struct co_buf *b, struct co_err *err) {
-    return co_contract_markdown(b, err);
-}
-
-static int docs_events(struct co_buf *b, struct co_err *err) {
-    return op_events_markdown(b, err);
-}
-
 static const struct {
     const char *name;
     int (*print)(struct co_buf *b, struct co_err *err);
-} pages[] = {
-    {"flags", docs_flags}, {"metrics", docs_metrics}, {"env", docs_env}, {"events", docs_events}};
+} pages[] = {{"flags", docs_flags}, {"metrics", docs_metrics}, {"env", co_contract_markdown},
+    {"events", op_events_markdown}, {"reasons", op_reasons_markdown}};
 
 int op_cmd_docs(int argc, char *argv[]) {
     for (size_t i = 0; argc == 2 && i < CO_ARRAY_LEN(pages); i++) {
@@ -50,6 +42,6 @@ int op_cmd_docs(int argc, char *argv[]) {
             return 0;
         }
     }
-    (void)fprintf(stderr, "usage: paddle-operator docs flags|metrics|env|events\n");
+    (void)fprintf(stderr, "usage: paddle-operator docs flags|metrics|env|events|reasons\n");
     return 2;
 }

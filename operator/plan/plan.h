@@ -134,6 +134,8 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
 void op_events_free(struct op_event *events, size_t n);
 /* A Markdown table of all events, for docs/. */
 CO_MUST_CHECK int op_events_markdown(struct co_buf *ret, struct co_err *err);
+/* ... of all reasons that status.reason has and Kubernetes has not. */
+CO_MUST_CHECK int op_reasons_markdown(struct co_buf *ret, struct co_err *err);
 
 /* The start gate's decision for a pod of this job: true when its containers may start.  False
  * for a pod that is not of this job.  pod_uid NULL: decides for all pods of the job, which is one

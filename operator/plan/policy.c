@@ -67,10 +67,10 @@ static void restart(struct op_outlook *o, const struct op_world *w, bool counted
     o->backoff = next < most ? next : most;
     o->restart_time = w->now + o->backoff;
     if (counted) {
-        op_reason_say(o, reason, "restart %" PRId32 " of %" PRId32 ": %s", o->restarts,
+        op_reason_quote(o, reason, "restart %" PRId32 " of %" PRId32 ": %s", o->restarts,
             w->job->backoff_limit, cause);
     } else {
-        op_reason_say(o, reason, "restart that is not counted: %s", cause);
+        op_reason_quote(o, reason, "restart that is not counted: %s", cause);
     }
 }
 
@@ -113,7 +113,7 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
                                                            : OP_RESTART;
     o->phase = OP_PHASE_FAILED;
     if (!op_job_restarts(job)) {
-        op_reason_say(o, reason, "%s", cause);
+        op_reason_quote(o, reason, "%s", cause);
     } else if (action == OP_FAIL) {
         op_reason_say(o, "FailurePolicy", "rule %zu of failurePolicy: %s", rule + 1, cause);
     } else if (action == OP_IGNORE) {

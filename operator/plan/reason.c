@@ -1,22 +1,13 @@
 /* One word and one sentence: why a job is not running, or why it has failed. */
-#include "common/utf8.h"
 #include "operator/plan/world.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ...) {
-    o->reason = reason;
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(o->message, sizeof(o->message), fmt, ap);
-    va_end(ap);
-    co_utf8_trim(o->message);
-}
-
 /* Seconds until those are named who keep a job from going on without a word: pods that still end
- * when a new attempt is due, or after their grace period, and those that do not get an address. */
+ * when a new attempt is due, or after their grace period, and those that get no address or do not
+ * become ready. */
 enum { LATE = 60 };
 
 /* ---- failures ------------------------------------------------------------------------------- */
@@ -181,16 +172,16 @@ static void say_waiting(
         *cause->container ? ", container " : "", cause->container);
     const char *stored = *cause->container ? stored_message(w, reason, start) : NULL;
     if (stored) {
-        op_reason_say(o, reason, "%s", stored);
+        op_reason_quote(o, reason, "%s", stored);
     } else if (cause->exit_code >= 0 && strcmp(reason, "CrashLoopBackOff") == 0) {
-        op_reason_say(
+        op_reason_quote(
             o, reason, "%sexit code %" PRId32 ", kubelet restarts it", start, cause->exit_code);
     } else if (*cause->finished) {
         char text[sizeof(o->message)];
         (void)op_reason_of_pod(pod, text, sizeof(text));
-        op_reason_say(o, strcmp(reason, "Error") == 0 ? "ContainerFailed" : reason, "%s", text);
+        op_reason_quote(o, strcmp(reason, "Error") == 0 ? "ContainerFailed" : reason, "%s", text);
     } else {
-        op_reason_say(o, reason, "%s%s", start, *cause->message ? cause->message : reason);
+        op_reason_quote(o, reason, "%s%s", start, *cause->message ? cause->message : reason);
     }
 }
 
@@ -271,6 +262,13 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
             pod->c.name, LATE);
         return;
     }
+    if (pod->phase == OP_POD_RUNNING) {
+        op_reason_say(o, "NotReady",
+            "pod %s runs but is not ready over %d s after it was created: does a readiness or "
+            "startup probe of it fail?",
+            pod->c.name, LATE);
+        return;
+    }
     if (pod->scheduled) {
         op_reason_say(o, "NoAddress",
             "pod %s has a node but no address over %d s after it was created: its image is being "
@@ -284,16 +282,22 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
         pod->c.name, LATE, scheduler_of(w, (enum op_role)pod->role));
 }
 
-/* A scheduler that does not run says nothing, what a volume waits for is told by events alone, and
- * a node that is lost ends no pod. */
+/* A scheduler that does not run says nothing, what a volume waits for and why a probe fails is told
+ * by events alone, and a node that is lost ends no pod. */
+static bool waits_silently(const struct op_slot *s, const struct op_pod *pod) {
+    if (pod->c.deleting) {
+        return !op_slot_succeeded(s);
+    }
+    return s->pod && ((pod->phase == OP_POD_PENDING && !*pod->ip[0]) ||
+                         (pod->phase == OP_POD_RUNNING && !pod->ready));
+}
+
 static bool find_late(struct op_outlook *o, const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_slot *s = &w->slot[r][i];
             const struct op_pod *pod = s->pod ? s->pod : s->old;
-            bool waits = pod && pod->c.at &&
-                         (pod->c.deleting ? !op_slot_succeeded(s)
-                                          : s->pod && pod->phase == OP_POD_PENDING && !*pod->ip[0]);
+            bool waits = pod && pod->c.at && waits_silently(s, pod);
             if (waits && w->now >= pod->c.at + LATE) {
                 say_late(o, w, pod);
                 return true;
@@ -341,7 +345,7 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");
-        op_reason_say(o, text_of(c, "reason"), "%s", text_of(c, "message"));
+        op_reason_quote(o, text_of(c, "reason"), "%s", text_of(c, "message"));
     } else if (!env && waits_at_gate(w)) {
         op_reason_say(
             o, "WaitingForAddresses", "pods wait until all pods of the job have an address");
@@ -353,7 +357,7 @@ void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t
         return;
     }
     if (op_phase_terminal(w->job->phase)) {
-        op_reason_say(
+        op_reason_quote(
             o, text_of(w->job->status, "reason"), "%s", text_of(w->job->status, "message"));
         return;
     }

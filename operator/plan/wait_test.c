@@ -57,6 +57,35 @@ static void a_pod_of_which_nobody_says_a_word_is_named(void **state) {
     tk_done(&c);
 }
 
+#define NOT_READY                                                                                  \
+    "{'phase':'Running','podIP':'10.0.0.9','containerStatuses':[{'name':'main','ready':false,"     \
+    "'state':{'running':{'startedAt':'1970-01-12T13:46:50Z'}}}]}"
+
+/* Why a probe fails is told by events alone. */
+static void a_pod_that_does_not_become_ready_is_named(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    rest(&c);
+    create(&c, "x-worker-0", "1970-01-12T13:46:40Z");
+    create(&c, "x-worker-1", "1970-01-12T13:46:40Z");
+    run_all(&c);
+    assert_int_equal(wakes_at(&c), 0);
+    tk_pod_status(&c, "x-worker-1", NOT_READY);
+    assert_int_equal(wakes_at(&c), 1000060);
+    expect_status(&c, "reason", "");
+    c.now = 1000060;
+    expect_status(&c, "reason", "NotReady");
+    expect_status(&c, "message",
+        "pod x-worker-1 runs but is not ready over 60 s after it was created: does a readiness or "
+        "startup probe of it fail?");
+    rest(&c);
+    assert_int_equal(wakes_at(&c), 0);
+    tk_pod_status(&c, "x-worker-1", RUNS);
+    expect_status(&c, "reason", "");
+    tk_done(&c);
+}
+
 static void a_pod_that_does_not_go_is_named(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -89,6 +118,7 @@ static void a_pod_that_does_not_go_is_named(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_of_which_nobody_says_a_word_is_named),
+        cmocka_unit_test(a_pod_that_does_not_become_ready_is_named),
         cmocka_unit_test(a_pod_that_does_not_go_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -212,9 +212,16 @@ json_t *op_conditions_draft(const json_t *status);
 
 /* Fills reason, message and blocked of o, where nothing has been said yet. */
 void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t *env);
-void CO_PRINTF(3, 4) op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ...);
 /* Why a pod failed: the sentence, and the word, which is borrowed. */
 const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size);
+
+/* ---- reason_table.c ---------------------------------------------------------------------- */
+
+/* Sets reason and message.  The reason is one of the table. */
+void CO_PRINTF(3, 4) op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ...);
+/* ... or a word of Kubernetes, or of the stored status. */
+void CO_PRINTF(3, 4)
+    op_reason_quote(struct op_outlook *o, const char *reason, const char *fmt, ...);
 
 /* ---- policy.c ---------------------------------------------------------------------------- */
 
