@@ -14,6 +14,8 @@ const enum op_store_kind op_stored_kinds[OP_KINDS] = {
     [OP_KIND_PODGROUP] = OP_STORE_PODGROUPS,
 };
 
+enum { WARNED_MAX = 4 };
+
 /* One of them on its way; the arg of its callback. */
 struct sent {
     struct op_requests *all;
@@ -25,6 +27,7 @@ struct sent {
 struct op_requests {
     struct op_requests_opts opts;
     struct op_outcome *outcomes; /* error texts owned */
+    char *warned[WARNED_MAX];    /* owned; what they were warned of, each text once */
     struct sent *sent;
     struct op_sweep sweep; /* its requests stand for all deletes of pods */
     struct sent swept[OP_SWEEP_PARTS];
@@ -152,6 +155,19 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
     action_refused(q, i, code, message);
 }
 
+/* Pods of a role are warned of in the same words. */
+static const char *keep_warnings(struct op_requests *q, const char *warnings) {
+    for (size_t i = 0; i < WARNED_MAX && *warnings; i++) {
+        if (!q->warned[i]) {
+            q->warned[i] = co_xstrdup(warnings);
+        }
+        if (strcmp(q->warned[i], warnings) == 0) {
+            return q->warned[i];
+        }
+    }
+    return NULL;
+}
+
 static void action_succeeded(struct op_requests *q, size_t i, const struct op_kube_reply *reply) {
     const struct op_action *a = &q->opts.plan->actions[i];
     const struct op_apiserver *api = q->opts.api;
@@ -162,7 +178,10 @@ static void action_succeeded(struct op_requests *q, size_t i, const struct op_ku
     } else {
         op_feeds_answered(api->feeds, op_stored_kinds[a->kind], reply);
     }
-    q->tally.created += a->verb == OP_CREATE;
+    if (a->verb == OP_CREATE) {
+        q->tally.created++;
+        q->outcomes[i].warnings = keep_warnings(q, reply->warnings);
+    }
     if (a->verb == OP_CREATE && a->kind == OP_KIND_POD) {
         int64_t now = co_now_ms();
         op_load_note(api->load, OP_LOAD_CREATE, now - q->sent[i].since, now);
@@ -283,6 +302,9 @@ void op_requests_free(struct op_requests *q) {
     }
     for (size_t i = 0; i < q->opts.plan->n_actions; i++) {
         free((char *)(uintptr_t)q->outcomes[i].error);
+    }
+    for (size_t i = 0; i < WARNED_MAX; i++) {
+        free(q->warned[i]);
     }
     free(q->outcomes);
     free(q->sent);

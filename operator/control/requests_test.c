@@ -30,6 +30,7 @@ struct world {
     struct op_tally tally;
     bool tried[ACTIONS];
     char error[ACTIONS][128];
+    char warnings[ACTIONS][128];
     size_t error_len; /* of the last */
 };
 
@@ -53,6 +54,8 @@ static void on_done(void *arg, const struct op_tally *tally, const struct op_out
         w->tried[i] = outcomes[i].tried;
         (void)snprintf(
             w->error[i], sizeof(w->error[i]), "%s", outcomes[i].error ? outcomes[i].error : "");
+        (void)snprintf(w->warnings[i], sizeof(w->warnings[i]), "%s",
+            outcomes[i].warnings ? outcomes[i].warnings : "");
     }
 }
 
@@ -399,6 +402,27 @@ static void each_part_of_a_sweep_is_judged_by_its_own_answer(void **state) {
     }
 }
 
+static void warnings_of_creates_are_kept(void **state) {
+    static const char *const warned[] = {NULL, "a", "a", "b", "c", "d", "e"};
+    static const char header[] = "Warning: 299 - \"unknown field \\\"%s\\\"\"\r\n";
+    struct world *w = *state;
+    struct fake_step steps[CO_ARRAY_LEN(warned)];
+    char headers[CO_ARRAY_LEN(warned)][64];
+    for (size_t i = 0; i < CO_ARRAY_LEN(warned); i++) {
+        (void)snprintf(headers[i], sizeof(headers[i]), header, warned[i] ? warned[i] : "");
+        steps[i] = (struct fake_step){"POST", 201, "{}", FAKE_KEEP, warned[i] ? headers[i] : NULL};
+        w->action[i] = action(OP_CREATE, OP_KIND_POD, "x-ps-0");
+    }
+    w->plan.n_actions = CO_ARRAY_LEN(warned);
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    carry_out(w, SIZE_MAX);
+    assert_string_equal(w->warnings[0], "");
+    assert_string_equal(w->warnings[1], "unknown field \"a\"");
+    assert_string_equal(w->warnings[2], w->warnings[1]);
+    assert_string_equal(w->warnings[6], ""); /* one text too many */
+    assert_string_equal(w->warnings[3], "unknown field \"b\"");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_is_judged_by_verb_and_status, setup, teardown),
@@ -411,6 +435,7 @@ int main(void) {
             a_patch_of_a_group_that_was_not_taken_is_remembered, setup, teardown),
         cmocka_unit_test_setup_teardown(canceled_creates_are_not_waited_for, setup, teardown),
         cmocka_unit_test_setup_teardown(a_service_in_the_way_may_be_the_jobs_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(warnings_of_creates_are_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(
             each_part_of_a_sweep_is_judged_by_its_own_answer, setup, teardown),
     };

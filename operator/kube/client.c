@@ -52,7 +52,8 @@ static void report(struct op_kube_op *op, int code, const struct op_kube_reply *
 
 static void report_failure(struct op_kube_op *op, const struct co_err *err) {
     struct co_err copy = *err; /* the original goes with op */
-    struct op_kube_reply reply = {.text = "", .reason = "", .message = "", .retry_after_ms = -1};
+    struct op_kube_reply reply = {
+        .text = "", .reason = "", .message = "", .warnings = "", .retry_after_ms = -1};
     report(op, copy.code, &reply, &copy, 0);
 }
 
@@ -135,6 +136,7 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
         .len = r->len,
         .reason = code && reason ? reason : "",
         .message = message ? message : "",
+        .warnings = r->warnings,
         .retry_after_ms = retry_ms,
     };
     report(op, code, &reply, &err, r->received);

@@ -53,6 +53,7 @@ struct op_kube_reply {
     size_t len;                   /* of text */
     const char *reason;           /* Status.reason ("AlreadyExists"); "" when none */
     const char *message;          /* Status.message, the API server's own words; "" when none */
+    const char *warnings;         /* what it says though it did as asked; "" when none */
     int64_t retry_after_ms;       /* what the server asked for; -1: nothing */
 };
 

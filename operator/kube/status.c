@@ -1,5 +1,8 @@
 #include "operator/kube/status.h"
 
+#include "common/utf8.h"
+
+#include <stdio.h>
 #include <string.h>
 
 enum { RETRY_MAX_S = 3600 };
@@ -81,4 +84,59 @@ int64_t op_kube_retry_header_ms(const char *value, size_t len) {
         }
     }
     return digits ? (s > RETRY_MAX_S ? RETRY_MAX_S : s) * 1000 : -1;
+}
+
+/* ---- warnings ------------------------------------------------------------------------------- */
+
+static const char *skip(const char *at, const char *end, const char *set) {
+    while (at < end && strchr(set, *at) && *at) {
+        at++;
+    }
+    return at;
+}
+
+static const char *skip_word(const char *at, const char *end) {
+    while (at < end && *at != ' ' && *at != '"' && *at != ',') {
+        at++;
+    }
+    return skip(at, end, " ");
+}
+
+/* Behind the quoted string at `at`, whose text goes to ret; NULL when there is none. */
+static const char *read_quoted(const char *at, const char *end, char *ret, size_t size) {
+    size_t n = 0;
+    if (at == end || *at != '"') {
+        return NULL;
+    }
+    for (at++; at < end && *at != '"'; at++) {
+        at += *at == '\\' && at + 1 < end;
+        if (n + 1 < size) {
+            ret[n++] = (unsigned char)*at < ' ' ? ' ' : *at;
+        }
+    }
+    ret[n] = '\0';
+    co_utf8_trim(ret);
+    return at < end ? at + 1 : NULL;
+}
+
+/* 299 - "text" ["date"], ... */
+void op_kube_warnings_add(char texts[OP_KUBE_WARNINGS_MAX], const char *value, size_t len) {
+    const char *end = value + len;
+    const char *at = skip(value, end, " \t");
+    while (at < end) {
+        size_t n = strlen(texts);
+        const char *join = n ? "; " : "";
+        char text[OP_KUBE_WARNINGS_MAX];
+        char date[2];
+        at = skip_word(skip_word(at, end), end);
+        at = read_quoted(at, end, text, sizeof(text));
+        if (!at) {
+            return;
+        }
+        if (n + strlen(join) + strlen(text) < OP_KUBE_WARNINGS_MAX) {
+            (void)snprintf(texts + n, OP_KUBE_WARNINGS_MAX - n, "%s%s", join, text);
+        }
+        const char *dated = read_quoted(skip(at, end, " "), end, date, sizeof(date));
+        at = skip(dated ? dated : at, end, " \t,\r\n");
+    }
 }

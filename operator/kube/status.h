@@ -1,5 +1,5 @@
-/* Answers of the API server that are no success: HTTP status and Kubernetes Status to codes by
- * remedy and one readable line.  Pure. */
+/* Answers of the API server: HTTP status and Kubernetes Status of one that is no success to codes
+ * by remedy and one readable line, and what its headers say.  Pure. */
 #pragma once
 
 #include "common/json.h"
@@ -17,3 +17,8 @@ int op_kube_status_err(
 int64_t op_kube_status_retry_ms(const json_t *body);
 /* The header's value, in seconds; -1 for a date or nonsense.  Bounded to an hour. */
 int64_t op_kube_retry_header_ms(const char *value, size_t len);
+
+enum { OP_KUBE_WARNINGS_MAX = 512 };
+/* Appends to texts, separated by "; ", what the value of a Warning header (RFC 7234, 5.5) says: of
+ * a field that nobody knows, or that a policy would not have.  What does not fit is left out. */
+void op_kube_warnings_add(char texts[OP_KUBE_WARNINGS_MAX], const char *value, size_t len);

@@ -30,5 +30,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (of_body < -1 || of_body > 3600 * 1000 || of_header < -1 || of_header > 3600 * 1000) {
         abort();
     }
+    char texts[OP_KUBE_WARNINGS_MAX] = "";
+    op_kube_warnings_add(texts, text, len);
+    op_kube_warnings_add(texts, (const char *)data, size);
+    if (!memchr(texts, '\0', sizeof(texts)) || strpbrk(texts, "\r\n")) {
+        abort();
+    }
     return 0;
 }

@@ -90,12 +90,52 @@ static void test_retry_after_header(void **state) {
     }
 }
 
+static void test_warnings_are_read_as_headers_have_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *value, *texts;
+    } rows[] = {
+        {" 299 - \"unknown field \\\"spec.x\\\"\"\r\n", "unknown field \"spec.x\""},
+        {"299 a.b:80 \"one\" \"Sat, 21 Nov 2026 22:43:57 GMT\", 299 - \"a \\\\ b\",299 - \"c\"",
+            "one; a \\ b; c"},
+        {"299 - \"\xC3\xA4 \x01\x7F\"", "\xC3\xA4  \x7F"},
+        {"299 - \"one\" , 299 - \"never ends", "one"},
+        {"299 - \"never ends\\", ""},
+        {"299 -", ""},
+        {"\"", ""},
+        {"\r\n", ""},
+        {"", ""},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char texts[OP_KUBE_WARNINGS_MAX] = "";
+        op_kube_warnings_add(texts, rows[i].value, strlen(rows[i].value));
+        assert_string_equal(texts, rows[i].texts);
+    }
+}
+
+static void test_warnings_that_do_not_fit_are_left_out(void **state) {
+    (void)state;
+    char texts[OP_KUBE_WARNINGS_MAX] = "";
+    char value[1024] = "299 - \"";
+    memset(value + 7, 'x', 900);
+    memcpy(value + 907, "\"", 2);
+    op_kube_warnings_add(texts, value, strlen(value));
+    assert_int_equal(strlen(texts), OP_KUBE_WARNINGS_MAX - 1);
+    op_kube_warnings_add(texts, "299 - \"y\"", 9);
+    assert_int_equal(strlen(texts), OP_KUBE_WARNINGS_MAX - 1);
+    texts[OP_KUBE_WARNINGS_MAX - 4] = '\0';
+    op_kube_warnings_add(texts, "299 - \"y\"", 9);
+    assert_string_equal(texts + OP_KUBE_WARNINGS_MAX - 4, "; y");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_codes_by_remedy),
         cmocka_unit_test(test_the_servers_own_words_are_kept),
         cmocka_unit_test(test_an_answer_that_is_no_status_speaks_for_itself),
         cmocka_unit_test(test_retry_after_header),
+        cmocka_unit_test(test_warnings_are_read_as_headers_have_them),
+        cmocka_unit_test(test_warnings_that_do_not_fit_are_left_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

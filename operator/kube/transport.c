@@ -68,6 +68,7 @@ struct op_kube_xfer {
     struct co_buf reply;
     size_t received;
     int64_t retry_after_ms;
+    char *warnings; /* of OP_KUBE_WARNINGS_MAX; NULL: none */
     bool stream;
     bool too_big;
     bool is_fresh;
@@ -130,6 +131,7 @@ static void xfer_free(struct op_kube_xfer *x) {
     }
     curl_slist_free_all(x->headers);
     co_buf_done(&x->reply);
+    free(x->warnings);
     free(x->url);
     free(x->body);
     free(x);
@@ -201,11 +203,13 @@ static void finish(struct op_kube_xfer *x, CURLcode rc) {
         .len = x->reply.len,
         .received = x->received,
         .retry_after_ms = x->retry_after_ms,
+        .warnings = x->warnings ? x->warnings : "",
         .err = &err,
     };
-    /* The buffer outlives x: done may start the next transfer in its place. */
+    /* The buffers outlive x: done may start the next transfer in its place. */
     struct co_buf reply = x->reply;
     x->reply = CO_BUF(0);
+    CO_AUTOFREE char *warnings = co_steal_ptr(x->warnings);
     void (*done)(void *, const struct op_kube_xfer_result *) = x->done;
     void *arg = x->arg;
     xfer_free(x);
@@ -370,6 +374,11 @@ static size_t on_header(char *data, size_t size, size_t n, void *arg) {
     const char *value = header_value(data, len, "retry-after:");
     if (value) {
         x->retry_after_ms = op_kube_retry_header_ms(value, (size_t)(data + len - value));
+    }
+    value = header_value(data, len, "warning:");
+    if (value) {
+        x->warnings = x->warnings ? x->warnings : co_xcalloc(1, OP_KUBE_WARNINGS_MAX);
+        op_kube_warnings_add(x->warnings, value, (size_t)(data + len - value));
     }
     value = header_value(data, len, "date:");
     if (value) {

@@ -19,6 +19,7 @@ struct op_kube_xfer_result {
     size_t len;             /* of text */
     size_t received;        /* body bytes, streamed ones included */
     int64_t retry_after_ms; /* of the header; -1: none */
+    const char *warnings;   /* of the headers, one line; never NULL */
     const struct co_err *err;
 };
 

@@ -424,6 +424,30 @@ static void action_events_are_folded_by_kind_verb_and_result(void **state) {
     tk_done(&c);
 }
 
+static void what_the_server_warns_of_is_told_once_a_role(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("ps", 1) "," TK_ROLE("worker", 14)));
+    OP_AUTOPLAN struct op_plan plan = {0};
+    tk_plan(&c, &plan);
+    struct op_outcome outcomes[15];
+    for (size_t i = 0; i < 15; i++) {
+        outcomes[i] = (struct op_outcome){
+            .tried = true, .warnings = i == 14 ? NULL : "unknown field \"spec.x\""};
+    }
+    struct op_event *events;
+    size_t n;
+    op_plan_action_events(&plan, outcomes, &events, &n);
+    assert_int_equal(n, 2);
+    assert_string_equal(events[0].reason, "Created");
+    assert_string_equal(events[1].reason, "CreateWarned");
+    assert_true(events[1].warning);
+    assert_string_equal(events[1].message,
+        "Pod x-ps-*: unknown field \"spec.x\"; Pod x-worker-*: unknown field \"spec.x\"");
+    op_events_free(events, n);
+    tk_done(&c);
+}
+
 /* kubectl scale beyond the bounds: the bound is used, said once, and survivors are left alone. */
 static void elastic_workers_stay_within_their_bounds(void **state) {
     (void)state;
@@ -505,6 +529,7 @@ int main(void) {
         cmocka_unit_test(a_dying_job_gets_nothing_but_its_release),
         cmocka_unit_test(a_job_that_vanishes_with_its_finalizer_gets_no_status),
         cmocka_unit_test(action_events_are_folded_by_kind_verb_and_result),
+        cmocka_unit_test(what_the_server_warns_of_is_told_once_a_role),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

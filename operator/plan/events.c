@@ -1,8 +1,10 @@
 #include "common/buf.h"
+#include "common/utf8.h"
 #include "operator/plan/world.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { MESSAGE_MAX = 1000 /* of the API server's 1024 */, NAMES_MAX = 10 };
@@ -23,6 +25,9 @@ static const struct event_row {
 } rows[] = {
     {"Created", false, "objects of a kind were created; one event for all of a plan"},
     {"Create", true, "creates were rejected; ends with the API server's words about the first"},
+    {"CreateWarned", true,
+        "the API server did as asked, and warns: of fields of a template that it does not know, or "
+        "of a policy"},
     {"Deleted", false,
         "objects of a kind were deleted: beyond replicas, for a restart, by cleanPodPolicy"},
     {"Delete", true, "deletes were rejected"},
@@ -98,6 +103,15 @@ static bool in_fold(const struct fold *f, size_t i) {
            (f->outcomes[i].error != NULL) == f->failed;
 }
 
+static char *take_bounded(struct co_buf *b) {
+    char *message = co_buf_take(b);
+    if (strlen(message) > MESSAGE_MAX) {
+        message[MESSAGE_MAX] = '\0';
+        co_utf8_trim(message);
+    }
+    return message;
+}
+
 /* "created 12 Pods: a, b, … (2 more)"; failures end with the first cause. */
 static char *fold_message(const struct fold *f, size_t n, size_t first) {
     struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
@@ -120,22 +134,41 @@ static char *fold_message(const struct fold *f, size_t n, size_t first) {
             &b, NULL, "%s%s", n == 1 ? ": " : "; the first because: ", f->outcomes[first].error);
     }
     (void)r; /* a cause beyond the buffer's maximum is left out */
-    char *message = co_buf_take(&b);
-    size_t end = strlen(message);
-    if (end > MESSAGE_MAX) {
-        end = MESSAGE_MAX;
-        while (((unsigned char)message[end] & 0xC0) == 0x80) {
-            end--;
-        }
-        message[end] = '\0';
+    return take_bounded(&b);
+}
+
+/* Pods of a role are named together, "x-worker-*": they are made of one template. */
+static void warned_name(const struct op_action *a, char *ret, size_t size) {
+    (void)snprintf(ret, size, "%s", a->name);
+    char *dash = strrchr(ret, '-');
+    if (a->kind == OP_KIND_POD && dash && (size_t)(dash - ret) + 2 < size) {
+        memcpy(dash + 1, "*", 2);
     }
-    return message;
+}
+
+/* NULL when there were none. */
+static char *warned_message(const struct op_plan *plan, const struct op_outcome *outcomes) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
+    for (size_t i = 0; i < plan->n_actions; i++) {
+        const struct op_action *a = &plan->actions[i];
+        if (!outcomes[i].warnings) {
+            continue;
+        }
+        char name[OP_NAME_MAX + 1];
+        warned_name(a, name, sizeof(name));
+        CO_AUTOFREE char *text = co_xasprintf(
+            "%s %s: %s", op_kind_name(a->kind, plan->gang), name, outcomes[i].warnings);
+        if (!b.data || !strstr(b.data, text)) {
+            (void)!co_buf_addf(&b, NULL, "%s%s", b.len ? "; " : "", text);
+        }
+    }
+    return b.len ? take_bounded(&b) : NULL;
 }
 
 void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *outcomes,
     struct op_event **ret, size_t *ret_n) {
     enum { FOLDS = CO_ARRAY_LEN(verbs) * OP_KINDS * 2 };
-    struct op_event *events = co_xcalloc(FOLDS, sizeof(*events));
+    struct op_event *events = co_xcalloc(FOLDS + 1, sizeof(*events));
     size_t n_events = 0;
     for (size_t i = 0; i < FOLDS; i++) {
         struct fold f = {.plan = plan,
@@ -158,6 +191,10 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
         events[n_events] =
             make(f.failed ? verbs[f.verb].failed : verbs[f.verb].done, fold_message(&f, n, first));
         events[n_events++].deed = !f.failed;
+    }
+    char *warned = warned_message(plan, outcomes);
+    if (warned) {
+        events[n_events++] = make("CreateWarned", warned);
     }
     *ret = events;
     *ret_n = n_events;

@@ -123,7 +123,8 @@ void op_plan_done(struct op_plan *plan); /* zeroes it */
 /* How the actions went, by index: error NULL: done (also a delete answered "not found"). */
 struct op_outcome {
     bool tried;
-    const char *error; /* one line */
+    const char *error;    /* one line */
+    const char *warnings; /* of a create that was done, one line; NULL: none */
 };
 
 /* Events for performed actions, folded: one a kind and verb and result, e.g. "created Pod x-ps-0",

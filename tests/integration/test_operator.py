@@ -203,6 +203,20 @@ def test_bad_template_is_a_condition(plane, operator, kubelet, ns):
     assert o.p.poll() is None
 
 
+def test_what_the_api_server_warns_of_is_an_event(plane, operator, kubelet, ns):
+    """A misspelled field is dropped and the pod made without it: who looks for the probe finds why it is not there."""
+    plane.core.patch_namespace(ns, {"metadata": {"labels": {"pod-security.kubernetes.io/warn": "baseline"}}})
+    operator()
+    container = {"name": "paddle", "image": "x"}
+    plane.custom.create_namespaced_custom_object("batch.paddlepaddle.org", "v1", ns, "paddlejobs", {
+        "apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": {"name": "j"},
+        "spec": {"ps": {"replicas": 1, "template": {"spec": {"hostPID": True, "containers": [container]}}},
+                 "worker": {"replicas": 2, "template": {"spec": {"containers": [{**container, "readynessProbe": {}}]}}}}})
+    message = plane.wait_event(ns, "CreateWarned", "Pod j-ps-*: would violate PodSecurity", "(hostPID=true)")
+    assert message.endswith('; Pod j-worker-*: unknown field "spec.containers[0].readynessProbe"'), message
+    plane.wait_phase(ns, "j", "Running")
+
+
 def test_foreign_pod_of_our_name_is_not_adopted(plane, operator, kubelet, ns):
     kubelet.hold = {"j-worker-0"}
     plane.core.create_namespaced_pod(ns, {"metadata": {"name": "j-worker-0"}, "spec": {"containers": [{"name": "c", "image": "x"}]}})
