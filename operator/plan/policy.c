@@ -221,6 +221,9 @@ void op_policy_suspend(struct op_outlook *o, const struct op_world *w) {
 
 void op_policy_deadline(struct op_outlook *o, const struct op_world *w) {
     struct active a = recall_active(w);
+    if (a.stored && !a.since) { /* the job is resumed, now */
+        a.since = w->now;
+    }
     if (!w->job->deadline || !a.since || o->phase == OP_PHASE_SUSPENDED) {
         return;
     }

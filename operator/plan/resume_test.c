@@ -52,10 +52,32 @@ static void a_resumed_job_says_whom_it_waits_for(void **state) {
     tk_done(&c);
 }
 
+/* The deadline was lowered meanwhile: no pods are made to be deleted. */
+static void a_job_that_has_no_time_left_is_not_resumed(void **state) {
+    (void)state;
+    struct tk_cluster c = running_cluster("'activeDeadlineSeconds':100");
+    co_json_set(json_object_get(c.job, "metadata"), "creationTimestamp",
+        json_string("1970-01-12T13:46:40Z"));
+    c.now += 50;
+    suspend(&c, true);
+    bury(&c);
+    c.now += 500;
+    set_spec(&c, "activeDeadlineSeconds", json_integer(50));
+    expect_status(&c, "phase", "Suspended");
+    set_spec(&c, "suspend", json_false());
+    expect_actions(&c, "");
+    expect_status(&c, "phase", "Failed");
+    expect_status(&c, "reason", "DeadlineExceeded");
+    set_spec(&c, "activeDeadlineSeconds", json_integer(51));
+    expect_actions(&c, "create Pod x-worker-0");
+    tk_done(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_suspension_ends_the_wait_for_a_restart),
         cmocka_unit_test(a_resumed_job_says_whom_it_waits_for),
+        cmocka_unit_test(a_job_that_has_no_time_left_is_not_resumed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
