@@ -32,3 +32,11 @@ void co_utf8_trim(char *s) {
         s[at] = '\0';
     }
 }
+
+int co_utf8_fit(const char *s, int max) {
+    size_t n = strnlen(s, (size_t)max);
+    while (n > 0 && ((unsigned char)s[n] & 0xC0) == 0x80) {
+        n--;
+    }
+    return (int)n;
+}

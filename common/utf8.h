@@ -8,3 +8,5 @@
 size_t co_utf8_len(const char *s, size_t left);
 /* Takes a character that was cut off its end. */
 void co_utf8_trim(char *s);
+/* How many bytes of s, `max` at most, end with a whole character: for "%.*s". */
+int co_utf8_fit(const char *s, int max);

@@ -55,10 +55,27 @@ static void what_was_cut_goes(void **state) {
     }
 }
 
+static void a_text_is_cut_between_characters(void **state) {
+    (void)state;
+    static const struct {
+        const char *s;
+        int max, fits;
+    } rows[] = {{"", 3, 0}, {"abc", 0, 0}, {"abc", 2, 2}, {"abc", 3, 3}, {"abc", 4, 3},
+        {"a\xe2\x82\xac", 3, 1}, {"a\xe2\x82\xac", 4, 4},
+        {"a\xe2\x82\xac"
+         "b",
+            4, 4},
+        {"\xf0\x9f\x98\x80", 3, 0}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(co_utf8_fit(rows[i].s, rows[i].max), rows[i].fits);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_have_their_length_and_others_none),
         cmocka_unit_test(what_was_cut_goes),
+        cmocka_unit_test(a_text_is_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

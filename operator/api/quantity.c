@@ -1,5 +1,7 @@
 #include "operator/api/quantity.h"
 
+#include "common/utf8.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -142,8 +144,8 @@ int op_quantity_parse(const char *text, struct op_quantity *ret, struct co_err *
     const char *end = read_number(text + (*text == '-' || *text == '+'), &d);
     if (!end || !read_suffix(end, &q.style, &power)) {
         return co_err_set(err, CO_INVALID,
-            "\"%.60s\" is no quantity, expected a number and a unit such as 500m, 2 or 1.5Gi",
-            text);
+            "\"%.*s\" is no quantity, expected a number and a unit such as 500m, 2 or 1.5Gi",
+            co_utf8_fit(text, 60), text);
     }
     bool binary = q.style == OP_BINARY_SI;
     d.exponent += binary ? 0 : power;

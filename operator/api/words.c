@@ -1,5 +1,6 @@
 #include "operator/api/words.h"
 
+#include "common/utf8.h"
 #include "operator/api/job.h"
 
 #include <stdio.h>
@@ -72,7 +73,8 @@ bool op_word_is_odd(enum op_word_field field, const json_t *spec, char *ret, siz
     if (taken->text) {
         return false;
     }
-    size_t n = (size_t)snprintf(ret, size, "%s is \"%.40s\", expected", path, text);
+    size_t n =
+        (size_t)snprintf(ret, size, "%s is \"%.*s\", expected", path, co_utf8_fit(text, 40), text);
     const struct word *first = fields[field].words + 1; /* behind "" */
     for (const struct word *w = first; w->text && n < size; w++) {
         const char *joint = w == first ? "" : w[1].text ? "," : " or";

@@ -505,6 +505,10 @@ static void a_word_that_means_nothing_is_said_once_and_the_job_goes_on(void **st
     co_json_set(spec, "cleanPodPolicy", json_string("Never"));
     rest(&c);
     expect_condition(&c, "UnknownValue", "False AllKnown ");
+    /* As much of it as is said is stored, or it would be news with every look. */
+    co_json_set(spec, "intranet", json_string("容器网络模式应该是什么呢请问一下"));
+    rest(&c);
+    expect_events(&c, "");
     tk_done(&c);
 }
 

@@ -1,4 +1,6 @@
 #include "operator/plan/gang.h"
+
+#include "common/utf8.h"
 #include "operator/plan/world.h"
 
 #include <inttypes.h>
@@ -322,9 +324,12 @@ static void say_size(const struct op_world *w, char *ret, size_t size) {
         CO_AUTOFREE char *number = json_is_integer(j) ? co_json_dump(j) : NULL;
         const char *text = json_string_value(j);
         if (n < size && (text || number)) {
-            n += (size_t)snprintf(ret + n, size - n, ", %.63s %.40s", name, text ? text : number);
+            text = text ? text : number;
+            n += (size_t)snprintf(ret + n, size - n, ", %.*s %.*s", co_utf8_fit(name, 63), name,
+                co_utf8_fit(text, 40), text);
         }
     }
+    co_utf8_trim(ret);
 }
 
 bool op_gang_waits(const struct op_world *w, char *ret, size_t size) {
@@ -336,8 +341,9 @@ bool op_gang_waits(const struct op_world *w, char *ret, size_t size) {
     const char *message = w->podgroup ? w->podgroup->message : "";
     char room[256];
     say_size(w, room, sizeof(room));
-    (void)snprintf(ret, size, "%s %s waits for room%s%.80s for %s%s%s", gang->kind, w->job->name,
-        *queue ? " in queue " : "", queue, room, *message ? ": " : "", message);
+    (void)snprintf(ret, size, "%s %s waits for room%s%.*s for %s%s%s", gang->kind, w->job->name,
+        *queue ? " in queue " : "", co_utf8_fit(queue, 80), queue, room, *message ? ": " : "",
+        message);
     return true;
 }
 
