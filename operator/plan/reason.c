@@ -1,4 +1,5 @@
 /* One word and one sentence: why a job is not running, or why it has failed. */
+#include "common/utf8.h"
 #include "operator/plan/world.h"
 
 #include <inttypes.h>
@@ -246,6 +247,22 @@ static bool find_ending(struct op_outlook *o, const struct op_world *w) {
     return true;
 }
 
+/* What somebody's finalizer keeps stands in the way of the next. */
+static bool find_kept(struct op_outlook *o, const struct op_world *w) {
+    const struct op_configmap *kept = w->old_configmap ? w->old_configmap : w->configmap;
+    if (!kept || !kept->c.deleting || !kept->c.at) {
+        return false;
+    }
+    if (w->now < kept->c.at + LATE) {
+        op_outlook_wake(o, kept->c.at + LATE);
+        return false;
+    }
+    op_reason_say(o, "WaitingForConfigMap",
+        "ConfigMap %s was deleted over %d s ago and is still there: does a finalizer keep it?",
+        kept->c.name, LATE);
+    return true;
+}
+
 static const char *scheduler_of(const struct op_world *w, enum op_role role) {
     const struct op_gang *gang = op_gang_of(w->job, w->settings);
     const char *name = gang && gang->scheduler
@@ -255,6 +272,7 @@ static const char *scheduler_of(const struct op_world *w, enum op_role role) {
 }
 
 static void say_late(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
+    const char *scheduler = scheduler_of(w, (enum op_role)pod->role);
     if (pod->c.deleting) {
         op_reason_say(o, "WaitingForOldPods",
             "pod %s should have ended over %d s ago, and its successor waits: is its node lost, or "
@@ -269,6 +287,13 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
             pod->c.name, LATE);
         return;
     }
+    if (*pod->ip[0]) {
+        op_reason_say(o, "NotStarted",
+            "pod %s has an address, but its containers have not started over %d s after it was "
+            "created: an image is being pulled, or an init container still runs",
+            pod->c.name, LATE);
+        return;
+    }
     if (pod->scheduled) {
         op_reason_say(o, "NoAddress",
             "pod %s has a node but no address over %d s after it was created: its image is being "
@@ -278,31 +303,43 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
     }
     op_reason_say(o, "NoAddress",
         "pod %s has no node over %d s after it was created, and nobody says why: does scheduler "
-        "\"%.80s\" run?",
-        pod->c.name, LATE, scheduler_of(w, (enum op_role)pod->role));
+        "\"%.*s\" run?",
+        pod->c.name, LATE, co_utf8_fit(scheduler, 80), scheduler);
 }
 
-/* A scheduler that does not run says nothing, what a volume waits for and why a probe fails is told
- * by events alone, and a node that is lost ends no pod. */
-static bool waits_silently(const struct op_slot *s, const struct op_pod *pod) {
-    if (pod->c.deleting) {
-        return !op_slot_succeeded(s);
+/* Since when a pod waits that says nothing about it; 0: it does not.  A scheduler that does not run
+ * says nothing, what a volume or an image waits for and why a probe fails is told by events alone,
+ * and a node that is lost ends no pod. */
+static int64_t silent_since(const struct op_world *w, const struct op_slot *s) {
+    const struct op_pod *pod = s->pod ? s->pod : s->old;
+    if (pod && pod->c.deleting) {
+        return op_slot_succeeded(s) ? 0 : pod->c.at;
     }
-    return s->pod && ((pod->phase == OP_POD_PENDING && !*pod->ip[0]) ||
-                         (pod->phase == OP_POD_RUNNING && !pod->ready));
+    if (!s->pod || *pod->cause->reason) {
+        return 0;
+    }
+    if (pod->phase == OP_POD_PENDING && !*pod->ip[0]) {
+        return pod->c.at;
+    }
+    bool starts =
+        pod->phase == OP_POD_PENDING ? !pod->coord : pod->phase == OP_POD_RUNNING && !pod->ready;
+    if (!starts || !pod->c.at || !w->configmap) {
+        return 0;
+    }
+    /* What it waited for others before that is no delay of its own. */
+    return w->configmap->c.at > pod->c.at ? w->configmap->c.at : pod->c.at;
 }
 
 static bool find_late(struct op_outlook *o, const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_slot *s = &w->slot[r][i];
-            const struct op_pod *pod = s->pod ? s->pod : s->old;
-            bool waits = pod && pod->c.at && waits_silently(s, pod);
-            if (waits && w->now >= pod->c.at + LATE) {
-                say_late(o, w, pod);
+            int64_t since = silent_since(w, s);
+            if (since && w->now >= since + LATE) {
+                say_late(o, w, s->pod ? s->pod : s->old);
                 return true;
             }
-            op_outlook_wake(o, waits ? pod->c.at + LATE : 0);
+            op_outlook_wake(o, since ? since + LATE : 0);
         }
     }
     return false;
@@ -341,7 +378,7 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
         const struct op_success_text *text = op_world_success_text(w);
         op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
     } else if (find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) || find_ending(o, w) ||
-               find_waiting(o, w) || find_late(o, w)) {
+               find_kept(o, w) || find_waiting(o, w) || find_late(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");

@@ -20,9 +20,12 @@ static const struct {
     {"WaitingForOldPods",
         "a pod of an earlier attempt, or one that was deleted, has not ended though its time is "
         "over by a minute"},
+    {"WaitingForConfigMap", "the job's ConfigMap was deleted and is still there a minute later"},
     {"NoAddress",
         "a pod has no node, or no address, a minute after it was created, and nobody says why"},
-    {"NotReady", "a pod's containers run, and not all are ready a minute after it was created"},
+    {"NotStarted",
+        "a pod has an address, and its containers have not started a minute after they might"},
+    {"NotReady", "a pod's containers run, and not all are ready a minute after they might"},
     {"NameTaken", "an object that is not the job's stands where one of its own has to be"},
     {"QuotaExceeded", "a create was rejected because of a ResourceQuota"},
     {"FailedCreate", "a create was rejected; the API server's words"},

@@ -86,6 +86,61 @@ static void a_pod_that_does_not_become_ready_is_named(void **state) {
     tk_done(&c);
 }
 
+#define HELD                                                                                       \
+    "{'phase':'Pending','podIP':'10.0.0.1','initContainerStatuses':[{'name':'coord-paddle',"       \
+    "'state':{'running':{}}}]}"
+
+/* The image is pulled behind the gate, and kubelet says "PodInitializing" all the while. */
+static void a_pod_that_does_not_start_is_named(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2)));
+    rest(&c);
+    create(&c, "x-worker-0", "1970-01-12T13:46:40Z");
+    create(&c, "x-worker-1", "1970-01-12T13:46:40Z");
+    tk_pod_status(&c, "x-worker-0", HELD);
+    c.now += 3000;
+    expect_status(&c, "reason", "NoAddress"); /* of the other one */
+    tk_pod_status(&c, "x-worker-1", HELD);
+    rest(&c);
+    expect_status(&c, "reason", "");
+    json_t *meta = co_json_at(c.objects[TK_CONFIGMAPS], "x", "metadata");
+    co_json_set(meta, "creationTimestamp", json_string("1970-01-12T14:36:40Z"));
+    tk_pod_status(&c, "x-worker-0",
+        "{'phase':'Pending','podIP':'10.0.0.1','initContainerStatuses':[{'name':'coord-paddle',"
+        "'ready':true,'state':{'terminated':{'exitCode':0}}}],'containerStatuses':[{'name':'main',"
+        "'ready':false,'state':{'waiting':{'reason':'PodInitializing'}}}]}");
+    tk_pod_status(&c, "x-worker-1", RUNS);
+    assert_int_equal(wakes_at(&c), 1003060);
+    c.now = 1003059;
+    expect_status(&c, "reason", "");
+    c.now = 1003060;
+    expect_status(&c, "reason", "NotStarted");
+    expect_status(&c, "message",
+        "pod x-worker-0 has an address, but its containers have not started over 60 s after it was "
+        "created: an image is being pulled, or an init container still runs");
+    tk_pod_status(&c, "x-worker-0", RUNS);
+    expect_status(&c, "reason", "");
+    tk_done(&c);
+}
+
+static void a_configmap_that_does_not_go_is_named(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 1)));
+    rest(&c);
+    run_all(&c);
+    json_t *meta = co_json_at(c.objects[TK_CONFIGMAPS], "x", "metadata");
+    co_json_set(meta, "deletionTimestamp", json_string("1970-01-12T13:46:40Z"));
+    assert_int_equal(wakes_at(&c), 1000060);
+    expect_status(&c, "reason", "");
+    c.now = 1000060;
+    expect_status(&c, "reason", "WaitingForConfigMap");
+    expect_status(&c, "message",
+        "ConfigMap x was deleted over 60 s ago and is still there: does a finalizer keep it?");
+    tk_done(&c);
+}
+
 static void a_pod_that_does_not_go_is_named(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -119,6 +174,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_of_which_nobody_says_a_word_is_named),
         cmocka_unit_test(a_pod_that_does_not_become_ready_is_named),
+        cmocka_unit_test(a_pod_that_does_not_start_is_named),
+        cmocka_unit_test(a_configmap_that_does_not_go_is_named),
         cmocka_unit_test(a_pod_that_does_not_go_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
