@@ -64,6 +64,15 @@ static int64_t doubled(int32_t count) {
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
+/* Nobody knows whether it was done: when to look again is the round's to say. */
+static bool is_unsure(const struct op_failed_request *m) {
+    return m->verb == OP_CREATE && (m->code == CO_TIMEOUT || m->code == CO_UNAVAILABLE);
+}
+
+static bool is_early(const struct op_failed_request *m) {
+    return m->count < OP_CREATE_GRACE && (m->code == CO_EXISTS || is_unsure(m));
+}
+
 int32_t op_failures_note(
     struct op_failures *f, const struct op_action *a, int code, const char *message) {
     struct op_failed_request **link = find(f, a);
@@ -76,11 +85,14 @@ int32_t op_failures_note(
         *link = m;
         f->n++;
     }
+    if ((m->code == CO_EXISTS) != (code == CO_EXISTS)) {
+        m->count = 0;
+    }
     free(m->message);
     m->message = co_xstrdup(message);
     m->code = code;
     m->count++;
-    m->retry_at = co_now_ms() + doubled(m->count);
+    m->retry_at = is_unsure(m) ? 0 : co_now_ms() + doubled(m->count);
     return m->count;
 }
 
@@ -98,7 +110,7 @@ void op_failures_view(struct op_failures *f,
             continue;
         }
         link = &(*link)->next;
-        if (m->code != CO_EXISTS || m->count >= OP_EXISTS_GRACE) {
+        if (!is_early(m)) {
             f->visible[n++] = (struct op_failure){.verb = m->verb,
                 .kind = m->kind,
                 .name = m->name,

@@ -12,9 +12,10 @@ struct op_failures {
     struct op_failure *visible; /* what the planner is shown; owned, texts borrowed */
 };
 
-/* A create that met its name taken is looked at again this many times before it counts: the watch
- * may be about to tell that the object is ours. */
-enum { OP_EXISTS_GRACE = 3 };
+/* A create of which nobody knows whether it was done, and one that met its name taken, is looked at
+ * again this many times before it counts: the watch may be about to tell that the object is ours.
+ */
+enum { OP_CREATE_GRACE = 3 };
 
 void op_failures_clear(struct op_failures *f); /* zeroed = empty; frees all */
 /* Returns how often this action has failed. */

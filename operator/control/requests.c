@@ -58,7 +58,7 @@ static void action_refused(struct op_requests *q, size_t i, int code, const char
     CO_AUTOFREE char *message = co_xstrndup(said, MESSAGE_MAX);
     co_utf8_trim(message);
     int32_t count = op_failures_note(q->opts.failures, a, code, message);
-    if (code == CO_EXISTS && count < OP_EXISTS_GRACE) {
+    if (code == CO_EXISTS && count < OP_CREATE_GRACE) {
         q->outcomes[i].tried = false;
         q->tally.conflict = true;
         return;
@@ -103,11 +103,12 @@ static void service_look_at(struct op_requests *q, size_t i) {
     q->sent[i].op = op_kube_do(q->opts.api->client, &req);
 }
 
-/* The status that is written next may say that the job's edit was seen, and who moves a group goes
- * by that. */
-static void remember_group_patch(
+/* What goes on like that is to be said some day.  Of a group's patch at once: the status that is
+ * written next may say that the job's edit was seen, and who moves a group goes by that. */
+static void remember_undone(
     struct op_requests *q, const struct op_action *a, int code, const char *message) {
-    if (a->verb == OP_PATCH && a->kind == OP_KIND_PODGROUP) {
+    if ((a->verb == OP_PATCH && a->kind == OP_KIND_PODGROUP) ||
+        (a->verb == OP_CREATE && code != CO_CONFLICT)) {
         (void)op_failures_note(q->opts.failures, a, code, message);
     }
 }
@@ -123,14 +124,14 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
         /* Nobody knows whether the server acted, or it asks for patience: look again. */
         q->outcomes[i].tried = false;
         q->tally.unknown = true;
-        remember_group_patch(q, a, code, message);
+        remember_undone(q, a, code, message);
         co_log_warn("request without answer, looking again", CO_S("job", q->opts.entry->name),
             CO_S("namespace", q->opts.entry->ns), CO_S("object", a->name), CO_S("err", message));
         return;
     case CO_CONFLICT:
         q->outcomes[i].tried = false;
         q->tally.conflict = true;
-        remember_group_patch(q, a, code, message);
+        remember_undone(q, a, code, message);
         return;
     case CO_NOTFOUND:
         if (a->verb != OP_CREATE) {

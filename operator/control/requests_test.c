@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "operator/control/fake_feeds.h"
+#include "operator/kube/clock.h"
 
 enum { ACTIONS = 50 };
 
@@ -207,14 +208,49 @@ static void a_taken_name_counts_when_it_stays_taken(void **state) {
     struct world *w = *state;
     const struct fake_step taken = {"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL};
     const struct fake_step steps[] = {taken, taken, taken};
-    begin(w, steps, OP_EXISTS_GRACE);
+    begin(w, steps, OP_CREATE_GRACE);
     w->plan.n_actions = 1;
-    for (int i = 1; i <= OP_EXISTS_GRACE; i++) {
+    for (int i = 1; i <= OP_CREATE_GRACE; i++) {
         w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
         carry_out(w, SIZE_MAX);
-        assert_int_equal(w->tally.conflict, i < OP_EXISTS_GRACE);
-        assert_int_equal(w->tally.refused, i == OP_EXISTS_GRACE);
+        assert_int_equal(w->tally.conflict, i < OP_CREATE_GRACE);
+        assert_int_equal(w->tally.refused, i == OP_CREATE_GRACE);
     }
+}
+
+static bool nothing_is_overtaken(
+    void *arg, enum op_verb verb, enum op_kind kind, const char *name) {
+    (void)arg;
+    (void)verb;
+    (void)kind;
+    (void)name;
+    return false;
+}
+
+static void what_stays_without_answer_is_told(void **state) {
+    struct world *w = *state;
+    const struct fake_step no = {"POST", 500, STATUS("InternalError"), FAKE_KEEP, NULL};
+    const struct fake_step steps[] = {
+        no, no, no, {"POST", 409, STATUS("AlreadyExists"), FAKE_KEEP, NULL}};
+    const struct op_failure *told;
+    size_t n;
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    w->plan.n_actions = 1;
+    for (int i = 1; i <= OP_CREATE_GRACE; i++) {
+        w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+        carry_out(w, SIZE_MAX);
+        assert_true(w->tally.unknown);
+        op_failures_view(&w->failures, nothing_is_overtaken, NULL, &told, &n);
+        assert_int_equal(n, i == OP_CREATE_GRACE);
+    }
+    assert_string_equal(told->message, "no");
+    assert_true(told->retry_at <= op_kube_clock_seconds());
+    /* It was done, once. */
+    w->action[0] = action(OP_CREATE, OP_KIND_POD, "x-ps-1");
+    carry_out(w, SIZE_MAX);
+    assert_false(w->tally.refused);
+    op_failures_view(&w->failures, nothing_is_overtaken, NULL, &told, &n);
+    assert_int_equal(n, 0);
 }
 
 static void of_a_long_refusal_only_the_beginning_is_kept(void **state) {
@@ -427,6 +463,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_is_judged_by_verb_and_status, setup, teardown),
         cmocka_unit_test_setup_teardown(a_taken_name_counts_when_it_stays_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_stays_without_answer_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(
             of_a_long_refusal_only_the_beginning_is_kept, setup, teardown),
         cmocka_unit_test_setup_teardown(creates_beyond_the_room_are_not_tried, setup, teardown),

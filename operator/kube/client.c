@@ -64,7 +64,9 @@ static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r
     if (r->status >= 200 && r->status < 300 && lane->allowed < lane->limit) {
         lane->allowed++;
     }
-    if (r->status != 429 || op->lane == OP_KUBE_LANE_LIST || op->lane == OP_KUBE_LANE_STREAM) {
+    /* A webhook's 429 is no word about the API server. */
+    bool patience = r->status == 429 && op_kube_status_code(429, "", r->text) == CO_UNAVAILABLE;
+    if (!patience || op->lane == OP_KUBE_LANE_LIST || op->lane == OP_KUBE_LANE_STREAM) {
         return false;
     }
     int64_t now = co_loop_now(op->c->loop);

@@ -59,7 +59,8 @@ struct op_kube_reply {
 
 /* code: 0 or the enum co_code that the answer translates to; err is set when code is not 0:
  *   400, 422 CO_INVALID; 401 CO_PERMISSION; 403 CO_PERMISSION, but CO_NORESOURCE for what a
- *   namespace lacks now (quota, service account) and for a webhook that cannot be called (500);
+ *   namespace lacks now (quota, service account), for a webhook that cannot be called (500) and for
+ *   one that says no (whatever the status);
  *   404 CO_NOTFOUND; 405, 406, 415 CO_UNSUPPORTED; 409 CO_EXISTS (AlreadyExists) or CO_CONFLICT;
  *   410 CO_GONE; 413 CO_INVALID; 429, other 500s, 502, 503 CO_UNAVAILABLE (a 429 only when
  *   op_kube_do's patience ends); 504, deadline CO_TIMEOUT; no connection CO_UNAVAILABLE; queue full

@@ -340,6 +340,24 @@ static void test_a_429_is_reported_when_there_is_no_time_to_wait(void **state) {
     assert_int_equal(w->retry_after_ms, 7000);
 }
 
+/* Of all tenants' requests, one webhook's word for one tenant would hold up all. */
+static void test_a_webhooks_429_is_an_answer(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {NULL, 429,
+            "{\"kind\":\"Status\",\"reason\":\"TooManyRequests\",\"message\":\"admission "
+            "webhook \\\"x\\\" denied the request: later\"}",
+            FAKE_KEEP, "Retry-After: 3600\r\n"},
+        {NULL, 200, "{}"}};
+    begin(w, steps, 2);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "x");
+    until_calls(w, 1);
+    assert_int_equal(w->code, CO_NORESOURCE);
+    (void)send_name(w, OP_KUBE_LANE_WORK, "y");
+    until_calls(w, 2);
+    assert_int_equal(w->code, 0);
+}
+
 static void test_a_queue_has_a_maximum(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{NULL, 0, NULL, FAKE_HOLD}};
@@ -464,6 +482,7 @@ int main(void) {
         WORLD_TEST(test_flows_take_turns),
         WORLD_TEST(test_a_429_is_waited_out),
         WORLD_TEST(test_a_429_is_reported_when_there_is_no_time_to_wait),
+        WORLD_TEST(test_a_webhooks_429_is_an_answer),
         WORLD_TEST(test_a_queue_has_a_maximum),
         WORLD_TEST(test_a_token_file_is_read_again_when_it_is_refused),
         WORLD_TEST(test_name_and_password),

@@ -8,11 +8,13 @@
 enum { RETRY_MAX_S = 3600 };
 
 static const struct {
-    int http;
+    int http;           /* 0: any */
     const char *reason; /* NULL: any */
     const char *part;   /* of the message; NULL: any */
     int code;
 } rows[] = {
+    /* An admission webhook says no, with whatever status its author found fit. */
+    {0, NULL, "denied the request", CO_NORESOURCE},
     {400, "Expired", NULL, CO_GONE},
     {400, NULL, NULL, CO_INVALID},
     {401, NULL, NULL, CO_PERMISSION},
@@ -33,6 +35,7 @@ static const struct {
     {422, NULL, NULL, CO_INVALID},
     {429, NULL, NULL, CO_UNAVAILABLE},
     {500, NULL, "failed calling webhook", CO_NORESOURCE},
+    {500, NULL, "request is too large", CO_INVALID}, /* etcd's word */
     {504, NULL, NULL, CO_TIMEOUT},
 };
 
@@ -41,7 +44,8 @@ int op_kube_status_code(int http, const char *reason, const char *message) {
         return 0;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        if (rows[i].http == http && (!rows[i].reason || !strcmp(rows[i].reason, reason)) &&
+        if ((!rows[i].http || rows[i].http == http) &&
+            (!rows[i].reason || !strcmp(rows[i].reason, reason)) &&
             (!rows[i].part || strstr(message, rows[i].part))) {
             return rows[i].code;
         }

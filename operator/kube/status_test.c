@@ -39,6 +39,10 @@ static void test_codes_by_remedy(void **state) {
             "Internal error occurred: failed calling webhook \"x\": failed to call webhook: no "
             "service",
             CO_NORESOURCE},
+        {500, "InternalError", "admission webhook \"x\" denied the request: no", CO_NORESOURCE},
+        {429, "TooManyRequests", "admission webhook \"x\" denied the request", CO_NORESOURCE},
+        {409, "Conflict", "admission webhook \"x\" denied the request", CO_NORESOURCE},
+        {500, "InternalError", "etcdserver: request is too large", CO_INVALID},
         {503, "ServiceUnavailable", "x", CO_UNAVAILABLE},
         {504, "Timeout", "x", CO_TIMEOUT},
         {302, "", "", CO_INTERNAL},
