@@ -164,7 +164,7 @@ bool crd_print_gang(FILE *out, const char *word) {
     crd_out_line(&top, "apiVersion: kustomize.config.k8s.io/v1alpha1");
     crd_out_line(&top, "kind: Component");
     crd_out_line(&top, "patches:");
-    crd_out_line(&top, "- target: {kind: Deployment, name: paddle-controller-manager}");
+    crd_out_line(&top, "- target: {kind: Deployment|StatefulSet, name: paddle-controller-manager}");
     crd_out_line(&top, "  patch: |");
     crd_out_line(&top, "    - op: add");
     crd_out_line(&top, "      path: /spec/template/spec/containers/0/args/-");

@@ -38,13 +38,18 @@ def committed(path):
 
 
 def kustomize(way, directory=None, namespace=None):
-    """Objects of an overlay; with a namespace, of one over it in directory, as users write theirs."""
-    path = ROOT / "deploy/kustomize" / way
+    """Objects of an overlay; with a namespace, of one over it in directory."""
     if not namespace:
-        return objects(committed(path))
+        return objects(committed(ROOT / "deploy/kustomize" / way))
+    return overlay(directory, f"kustomize/{way}", namespace=namespace)
+
+
+def overlay(directory, base, *components, **more):
+    """Objects of a kustomization in directory over a folder of deploy, as users write theirs."""
+    at = lambda path: os.path.relpath(ROOT / "deploy" / path, directory.resolve())
     (directory / "kustomization.yaml").write_text(yaml.safe_dump({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": namespace,
-        "resources": [os.path.relpath(path, directory.resolve())]}))
+        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": [at(base)],
+        "components": [at(f"kustomize/components/{c}") for c in components], **more}))
     return objects(program("kubectl", "kustomize", directory))
 
 
@@ -61,7 +66,8 @@ def by_name(objs):
 
 
 def pod_template(objs):
-    return by_name(objs)[f"Deployment/{DEPLOYMENT}"]["spec"]["template"]
+    (operator,) = [o for o in objs if o["kind"] in ("Deployment", "StatefulSet") and o["metadata"]["name"] == DEPLOYMENT]
+    return operator["spec"]["template"]
 
 
 def manager(objs):

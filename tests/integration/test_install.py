@@ -1,12 +1,12 @@
 """What the ways to install render, and that they agree; one of them run with exactly the rights that it brings."""
 import json
-import os
+import textwrap
 
 import pytest
 import yaml
 
 from install import (ACCOUNT, CHART, DEPLOYMENT, JOB_ROLE, LOCK_ROLE, OF_THE_CLUSTER, ROOT, WAYS, by_name, helm, kustomize,
-                     manager, objects, pod_template, program)
+                     manager, objects, overlay, pod_template, program)
 from rig import account_kubeconfig, wait_for
 
 # What only one of the two renders: Helm makes no namespace and installs the CRD from a folder of its own, and has
@@ -36,6 +36,7 @@ extraArgs: [--prefer-family=6]
 
 
 GANGS = ["volcano", "coscheduling", "native", "kueue"]
+BESIDE_SHARDS = sorted(f.name for f in (ROOT / "deploy/kustomize/components").iterdir() if f.name != "shards")
 
 
 def rendered():
@@ -85,20 +86,37 @@ def test_high_availability_is_two_that_elect_and_keep_apart():
         assert selector["matchLabels"].items() <= labels.items()
 
 
+def documented_images():
+    """What docs/install.md has users write into their kustomization to name images of their own."""
+    _, text = (ROOT / "docs/install.md").read_text().split("    images: ", 1)
+    return yaml.safe_load(textwrap.dedent("    images: " + text.split("\n\n")[0]).replace("REGISTRY", "r").replace("TAG", "t"))
+
+
 def test_ways_combine_as_the_document_says(tmp_path):
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "team-a",
-        "resources": [os.path.relpath(ROOT / "deploy/kustomize/namespaced", tmp_path.resolve())],
-        "components": [os.path.relpath(ROOT / "deploy/kustomize/components/ha", tmp_path.resolve())],
-        "images": [{"name": "paddlejob/operator", "newName": "r/operator", "newTag": "t"}],
-        "patches": [{"target": {"kind": "Deployment", "name": DEPLOYMENT}, "patch": yaml.safe_dump([
-            {"op": "replace", "path": "/spec/template/spec/containers/0/args/1", "value": "--initImage=r/gate:t"}])}]}))
-    objs = by_name(objects(program("kubectl", "kustomize", tmp_path)))
+    objs = by_name(overlay(tmp_path, "kustomize/namespaced", "ha", namespace="team-a", **documented_images()))
     assert not {k.split("/")[0] for k in objs} & OF_THE_CLUSTER
     assert objs[f"Deployment/{DEPLOYMENT}"]["spec"]["replicas"] == 2
     assert objs[f"PodDisruptionBudget/{DEPLOYMENT}"]["metadata"]["namespace"] == "team-a"
     assert manager(objs.values())["image"] == "r/operator:t"
     assert manager(objs.values())["args"] == ["--leader-elect", "--initImage=r/gate:t", "--namespace=$(POD_NAMESPACE)"]
+
+
+@pytest.mark.parametrize("component", BESIDE_SHARDS)
+def test_shards_and_another_component_in_either_order(component, tmp_path):
+    """shards makes the operator a StatefulSet, which must hide it from no patch that comes after."""
+    args = lambda *components: manager(overlay(tmp_path, "v1", *components))["args"]
+    want = sorted({*args("shards"), *args(component)})
+    first, last = (overlay(tmp_path, "v1", *order) for order in (("shards", component), (component, "shards")))
+    for objs in (first, last):
+        assert f"StatefulSet/{DEPLOYMENT}" in by_name(objs)
+        manager(objs)["args"].sort()
+        assert manager(objs)["args"] == want
+    assert by_name(first) == by_name(last)
+
+
+def test_images_of_the_document_reach_shards(tmp_path):
+    container = manager(overlay(tmp_path, "v1", "shards", **documented_images()))
+    assert container["image"] == "r/operator:t" and "--initImage=r/gate:t" in container["args"]
 
 
 # ---- Helm
@@ -129,17 +147,13 @@ def test_chart_renders_what_kustomize_does(way):
 @pytest.mark.parametrize("word", GANGS)
 def test_a_scheduler_of_gangs_is_a_component_and_a_value(word, tmp_path):
     """The flag, and the rights to its groups, which are nobody's otherwise."""
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-        "resources": [os.path.relpath(ROOT / "deploy/kustomize/namespaced", tmp_path.resolve())],
-        "components": [os.path.relpath(ROOT / "deploy/kustomize/components" / word, tmp_path.resolve())]}))
-    overlay = by_name(objects(program("kubectl", "kustomize", tmp_path)))
+    component = by_name(overlay(tmp_path, "kustomize/namespaced", word))
     chart = by_name(helm(["scope=namespace", f"scheduling={word}"]))
     plain = by_name(kustomize("namespaced"))[f"Role/{JOB_ROLE}"]["rules"]
-    rules = overlay[f"Role/{JOB_ROLE}"]["rules"]
+    rules = component[f"Role/{JOB_ROLE}"]["rules"]
     assert rules == chart[f"Role/{JOB_ROLE}"]["rules"] and rules[:-1] == plain
-    assert f"--scheduling={word}" in manager(overlay.values())["args"]
-    assert manager(overlay.values())["args"] == manager(chart.values())["args"]
+    assert f"--scheduling={word}" in manager(component.values())["args"]
+    assert manager(component.values())["args"] == manager(chart.values())["args"]
 
 
 def test_every_value_arrives():
@@ -166,6 +180,20 @@ def test_every_value_arrives():
     service = objs["Service/paddle-metrics"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert not monitor["spec"]["selector"]["matchLabels"].items() <= objs["Service/paddle-gate"]["metadata"]["labels"].items()
+
+
+def test_every_value_arrives_at_shards_too():
+    def chart(*sets):
+        text = program("helm", "template", "x", CHART, "-f", "-", "--set", ",".join(["replicas=1", *sets]), stdin=EVERY_VALUE)
+        return by_name(objects(text))
+
+    plain, shards = chart(), chart("shards=2")
+    assert f"StatefulSet/{DEPLOYMENT}" in shards
+    manager(shards.values())["args"].remove("--shard=$(SHARD)/$(SHARDS)")
+    del manager(shards.values())["env"][-2:]
+    assert pod_template(shards.values()) == pod_template(plain.values())
+    del plain[f"Deployment/{DEPLOYMENT}"]
+    assert all(shards[name] == o for name, o in plain.items())
 
 
 def test_switches_of_the_chart():

@@ -1,7 +1,6 @@
 """What is counted, and that a real Prometheus reads it: names, alerts and the dashboard."""
 import concurrent.futures
 import json
-import os
 import re
 import socket
 import ssl
@@ -15,7 +14,7 @@ import pytest
 import yaml
 from kubernetes import client
 
-from install import manager, objects, program
+from install import by_name, manager, overlay
 from proxy import Fault
 from rig import ROOT, SANITIZED, account_kubeconfig, fetch, free_port, listens, wait_for
 
@@ -364,11 +363,7 @@ def test_prometheus_with_a_token(plane, operator, ns, accounts, prometheus, tmp_
 
 def test_the_component_brings_what_it_needs(plane, operator, ns, accounts, tmp_path):
     """An operator with exactly the rights of the overlay reviews tokens; without the component's it cannot."""
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization",
-        "resources": [os.path.relpath(ROOT / "deploy/v1", tmp_path.resolve())],
-        "components": [os.path.relpath(ROOT / "deploy/kustomize/components/secure-metrics", tmp_path.resolve())]}))
-    objs = {f"{o['kind']}/{o['metadata']['name']}": o for o in objects(program("kubectl", "kustomize", tmp_path))}
+    objs = by_name(overlay(tmp_path, "v1", "secure-metrics"))
     args = manager(objs.values())["args"]
     assert args[-2:] == ["--metrics-secure", "--metrics-bind-address=:8443"]
     roles = [objs["ClusterRole/paddle-manager-role"], objs["ClusterRole/paddle-metrics-review-role"]]

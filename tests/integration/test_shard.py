@@ -1,12 +1,11 @@
 """Operators that share the jobs by namespace, and what happens when there are to be more or fewer of them."""
-import os
 import re
 
 import pytest
 import yaml
 
-from install import by_name, helm, objects, program
-from rig import ROOT, fetch, wait_for
+from install import by_name, helm, overlay
+from rig import fetch, wait_for
 from test_install import NOT_HELMS, without_helms_labels
 
 
@@ -145,11 +144,7 @@ def test_jobs_by_label(plane, kubelet, operator, ns):
 
 
 def test_the_component_is_a_set_of_shards(plane, tmp_path):
-    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({
-        "apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "namespace": "paddle-system",
-        "resources": [os.path.relpath(ROOT / "deploy/v1", tmp_path.resolve())],
-        "components": [os.path.relpath(ROOT / "deploy/kustomize/components/shards", tmp_path.resolve())]}))
-    objs = objects(program("kubectl", "kustomize", tmp_path))
+    objs = overlay(tmp_path, "v1", "shards", namespace="paddle-system")
     shards, = [o for o in objs if o["kind"] == "StatefulSet"]
     assert not [o for o in objs if o["kind"] == "Deployment"]
     pod = shards["spec"]["template"]["spec"]["containers"][0]
