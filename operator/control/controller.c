@@ -356,7 +356,7 @@ int op_controller_gate(struct op_controller *c, const char *ns, const char *pod,
     }
     struct op_verdict *v = &work_of(c, st->entry)->verdict;
     int go = op_verdict_for(v, st, uid, &c->opts.settings, ret_why);
-    if (go == 0 && !c->leading) { /* who leads hears the pod's addresses first, and of each pod */
+    if (go != 1 && !c->leading) { /* who leads hears the pod's addresses first, and of each pod */
         *ret_why = "this operator does not lead";
         go = -1;
     }

@@ -41,8 +41,8 @@ void op_controller_gauges(const struct op_controller *c);
 
 bool op_controller_leads(const struct op_controller *c);
 /* The start gate.  Answers for a pod: 1 go, 0 wait (*ret_why: static or valid until the next
- * call), -1 no such pod, or another operator knows more of it, -2 the pod is another one or its job
- * is over. */
+ * call), -1 no such pod, or another operator knows more of it, -2 its job is over.  Who does not
+ * lead says 1 or -1 only. */
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why);
 /* The addresses that a pod tells of itself, at once; they count until the API server has some. */

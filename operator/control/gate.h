@@ -3,7 +3,7 @@
  *   200  go                                 the pod's containers may start
  *   202  not yet, the body says why; ask again
  *   404  the operator does not know the pod (yet); ask again
- *   410  another pod has the name, or the job is over: give up
+ *   410  the job is over: give up
  *
  * ips=<address>,... are the pod's own addresses, believed when the connection comes from one of
  * them: a pod can speak for itself only.  Kubelet tells the API server up to a second later.

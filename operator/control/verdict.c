@@ -23,17 +23,18 @@ static void find_out(
 int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char *uid,
     const struct op_settings *settings, const char **ret_why) {
     if (strcmp(pod->child->uid, uid) != 0) {
-        *ret_why = "another pod has this name now";
-        return -2;
+        *ret_why = "the operator does not know this pod yet";
+        return -1;
     }
     if (!v->known) {
         find_out(v, pod->entry, settings);
     }
-    if (v->over) {
+    bool its_own = strcmp(pod->child->owner_uid, v->uid) == 0;
+    if (its_own && v->over) {
         *ret_why = "the job is over";
         return -2;
     }
-    if (pod->child->deleting || strcmp(pod->child->owner_uid, v->uid) != 0) {
+    if (!its_own || pod->child->deleting) {
         *ret_why = "being a pod of the job";
         return 0;
     }

@@ -11,7 +11,9 @@ struct op_verdict {
     char uid[64];    /* the job's */
 };
 
-/* For a pod of the verdict's entry, whose job exists: 1 go, 0 wait (*ret_why: static), -2 it is
- * another pod than the one of that uid, or its job is over. */
+/* For a pod of the verdict's entry, whose job exists: 1 go, 0 wait (*ret_why: static), -1 the pod
+ * of that uid is not known, -2 its job is over.  What is known may be behind, and a gate that is
+ * refused fails its pod: another uid is most likely a newer pod's, as one that has a successor is
+ * gone and asks no more; that a job is over never changes, and counts for its own pods only. */
 int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char *uid,
     const struct op_settings *settings, const char **ret_why);

@@ -49,8 +49,8 @@ static void a_pod_is_told_what_its_job_is_waiting_for(void **state) {
         int answer;
         const char *why;
     } rows[] = {
-        {"another pod of that name", JOB("", WORKER), POD("u", ""), "p-before", -2,
-            "another pod has this name now"},
+        {"another pod of that name", JOB("", WORKER), POD("u", ""), "p-after", -1,
+            "the operator does not know this pod yet"},
         {"the job is over",
             "{'apiVersion':'" OP_API_VERSION "','kind':'" OP_KIND "','metadata':{"
             "'name':'x','namespace':'ns','uid':'u','resourceVersion':'1'},'spec':{" WORKER
@@ -62,6 +62,11 @@ static void a_pod_is_told_what_its_job_is_waiting_for(void **state) {
             "p", 0, "being a pod of the job"},
         {"a pod of the job's predecessor", JOB("", WORKER), POD("u-before", ""), "p", 0,
             "being a pod of the job"},
+        {"a pod of the successor of a job that is over",
+            "{'apiVersion':'" OP_API_VERSION "','kind':'" OP_KIND "','metadata':{"
+            "'name':'x','namespace':'ns','uid':'u','resourceVersion':'1'},'spec':{" WORKER
+            "},'status':{'phase':'Completed'}}",
+            POD("u-after", ""), "p", 0, "being a pod of the job"},
         {"no address yet", JOB("", WORKER), POD("u", ""), "p", 0, NULL},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {

@@ -3,7 +3,7 @@
  * on the missing ConfigMap would be noticed 10 to 15 s later.
  *
  *     GET /gate/v1/<namespace>/<pod>/<uid>?wait=10&ips=10.0.0.1
- *     200 go · 202 or 204 not yet, the body says why · 404 pod not known yet · 410 give up
+ *     200 go · 202 or 204 not yet, the body says why · 404 pod not known yet · 410 the job is over
  *
  * By asking, it tells the pod's addresses: kubelet does so up to a second later.
  *

@@ -67,7 +67,7 @@ def test_waits_for_the_last_address(plane, gate, kubelet, ns):
 def test_says_no_to_others(plane, gate, kubelet, ns):
     plane.create(ns, "j", ps=None, worker=1)
     uid = known(plane, gate, ns, "j-worker-0")
-    assert ask(gate, ns, "j-worker-0", "another-uid")[0] == 410
+    assert ask(gate, ns, "j-worker-0", "another-uid")[0] == 404  # a pod newer than what is known: it must not fail
     assert ask(gate, ns, "nobody", uid)[0] == 404
     for path in ("", "/", "/a", "/a/b", "/a/b/c/d", "//b/c", "/" + "x" * 300 + "/b/c"):
         try:
@@ -86,7 +86,7 @@ def test_a_standby_sends_on_at_once(plane, operator, kubelet, ns):
                              "--leader-elect", f"--leader-elect-namespace={ns}"))
         wait_for(lambda: "msg=leading" in pair[0].text(), why=pair[0].text)
     kubelet.hold = {"j-worker-0"}
-    plane.create(ns, "j", ps=None, worker=1)
+    plane.create(ns, "j", ps=None, worker=1, cleanPodPolicy="Never")
     uid = known(plane, ports[0], ns, "j-worker-0")
     wait_for(lambda: "does not lead" in ask(ports[1], ns, "j-worker-0", uid)[1])
     status, why, seconds = ask(ports[1], ns, "j-worker-0", uid, wait=50)
@@ -95,6 +95,11 @@ def test_a_standby_sends_on_at_once(plane, operator, kubelet, ns):
     kubelet.look(ns)
     assert ask(ports[0], ns, "j-worker-0", uid, wait=30)[0] == 200
     wait_for(lambda: ask(ports[1], ns, "j-worker-0", uid)[0] == 200)
+    kubelet.finish = lambda pod: (0, "")
+    kubelet.look(ns)
+    wait_for(lambda: ask(ports[0], ns, "j-worker-0", uid)[0] == 410)
+    wait_for(lambda: "does not lead" in ask(ports[1], ns, "j-worker-0", uid)[1])
+    assert ask(ports[1], ns, "j-worker-0", uid)[0] == 404
 
 
 def test_the_program_asks_and_goes(plane, gate, kubelet, ns):
