@@ -10,8 +10,10 @@
  * It must not make things worse: without an operator to talk to it lets the pod go after
  * SILENCE_MAX_MS, and kubelet's hold decides as it would without a gate.  An operator that takes
  * connections and says nothing (stopped, or behind a broken network) is noticed ANSWER_MS after it
- * was asked: an answer, if only that there is no news, is due every WAIT_S.  It runs in other
- * people's pods, so: static, no library but libc, no name resolution, a few pages of memory.
+ * was asked: an answer, if only that there is no news, is due every WAIT_S.  Where all who answer
+ * say for UNKNOWN_MAX_MS that they do not know the pod, the operator's address is somebody else's
+ * by now (another shard's, any web server's), and it goes on as well.  It runs in other people's
+ * pods, so: static, no library but libc, no name resolution, a few pages of memory.
  * Exit code 0: go; 1: the operator said that this pod shall not start; 143: SIGTERM. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,6 +39,7 @@ enum {
     STAGGER_MS = 250,                 /* then one more try joins those under way, as in RFC 8305 */
     ANSWER_MS = WAIT_S * 1000 + 5000, /* then it is no use to wait on */
     SILENCE_MAX_MS = 20000,
+    UNKNOWN_MAX_MS = 60000, /* a new leader knows all pods long before */
     RETRY_MIN_MS = 50,
     RETRY_MAX_MS = 1000,
     SAY_EVERY_MS = 30000,
@@ -66,7 +69,7 @@ struct gate {
     size_t n_addrs, at;
     char request[1024];
     char why[200]; /* what went wrong, or what the operator said last */
-    int64_t answer_ms, silence_max_ms;
+    int64_t answer_ms, silence_max_ms, unknown_max_ms;
 };
 
 enum verdict { GO, WAIT, UNKNOWN, GIVE_UP, NO_ANSWER };
@@ -346,7 +349,7 @@ static bool pause_ms(int64_t ms) {
 /* Asks until there is something final; returns the exit code. */
 static int wait_for_go(struct gate *g) {
     const int64_t start = now_ms();
-    int64_t answered = start, said = start, retry = RETRY_MIN_MS;
+    int64_t answered = start, known = start, said = start, retry = RETRY_MIN_MS;
     for (;;) {
         const int64_t asked = now_ms();
         enum verdict v = ask(g);
@@ -364,9 +367,13 @@ static int wait_for_go(struct gate *g) {
                 (double)(now - answered) / 1000, g->why);
             return 0;
         }
-        if (v != NO_ANSWER) {
-            answered = now;
+        if (v == UNKNOWN && now - known >= g->unknown_max_ms) {
+            say("nobody there knows this pod for %.0f s (%s), going on without",
+                (double)(now - known) / 1000, g->why);
+            return 0;
         }
+        answered = v != NO_ANSWER ? now : answered;
+        known = v == WAIT ? now : known;
         if (now - said >= SAY_EVERY_MS) {
             said = now;
             say("%s, %.0f s so far",
@@ -390,7 +397,8 @@ int main(void) {
     (void)sigaction(SIGTERM, &sa, NULL);
     (void)sigaction(SIGINT, &sa, NULL);
 
-    static struct gate g = {.answer_ms = ANSWER_MS, .silence_max_ms = SILENCE_MAX_MS};
+    static struct gate g = {
+        .answer_ms = ANSWER_MS, .silence_max_ms = SILENCE_MAX_MS, .unknown_max_ms = UNKNOWN_MAX_MS};
     const char *vars[] = {var_addr, var_namespace, var_name, var_uid};
     const char *value[4];
     for (size_t i = 0; i < 4; i++) {

@@ -30,8 +30,7 @@ static int listen_on(struct sockaddr_in *ret) {
 }
 
 /* The gate as a process with this list of addresses. */
-static pid_t start_with(
-    const char *addrs, int64_t answer_ms, int64_t silence_max_ms, int *ret_out) {
+static pid_t start_with(const char *addrs, struct gate g, int *ret_out) {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     pid_t pid = fork();
@@ -42,7 +41,6 @@ static pid_t start_with(
         (void)close_range(STDERR_FILENO + 1, ~0U, 0); /* the listener is the parent's alone */
         struct sigaction sa = {.sa_handler = terminated};
         (void)sigaction(SIGTERM, &sa, NULL);
-        struct gate g = {.answer_ms = answer_ms, .silence_max_ms = silence_max_ms};
         parse_addrs(&g, addrs);
         (void)snprintf(
             g.request, sizeof(g.request), "GET /gate/v1/ns/pod/uid?wait=10 HTTP/1.1\r\n\r\n");
@@ -54,7 +52,11 @@ static pid_t start_with(
 }
 
 static pid_t start(const char *addrs, int64_t silence_max_ms, int *ret_out) {
-    return start_with(addrs, ANSWER_MS, silence_max_ms, ret_out);
+    return start_with(addrs,
+        (struct gate){.answer_ms = ANSWER_MS,
+            .silence_max_ms = silence_max_ms,
+            .unknown_max_ms = UNKNOWN_MAX_MS},
+        ret_out);
 }
 
 /* reply NULL: hangs up without a word. */
@@ -151,6 +153,41 @@ static void without_an_operator_the_pod_goes_on(void **state) {
     assert_int_equal(r.code, 0);
 }
 
+/* Somebody else may have the operator's address by now. */
+static void who_only_says_unknown_does_not_keep_the_pod(void **state) {
+    (void)state;
+    enum { UNKNOWN_MS = 1500 };
+    struct result r = {0};
+    struct sockaddr_in at;
+    int listener = listen_on(&at), out = -1, asked = 0;
+    char addrs[64];
+    (void)snprintf(addrs, sizeof(addrs), "127.0.0.1:%u", ntohs(at.sin_port));
+    const int64_t begun = now_ms();
+    pid_t pid = start_with(addrs,
+        (struct gate){
+            .answer_ms = ANSWER_MS, .silence_max_ms = SILENCE_MAX_MS, .unknown_max_ms = UNKNOWN_MS},
+        &out);
+    int64_t known = begun;
+    struct pollfd ends[] = {{.fd = out, .events = POLLIN}, {.fd = listener, .events = POLLIN}};
+    while (poll(ends, 2, -1) > 0 && !ends[0].revents) {
+        /* One answer of who knows the pod, and the time begins anew. */
+        bool knows = known == begun && now_ms() - begun >= UNKNOWN_MS / 2;
+        known = knows ? now_ms() : known;
+        serve_one(listener,
+            knows ? HTTP("202 Accepted", "6", "waits\n") : HTTP("404 Not Found", "3", "no\n"), &r);
+        asked++;
+        if (now_ms() - known >= 3 * UNKNOWN_MS) { /* it would ask for ever */
+            (void)kill(pid, SIGKILL);
+            break;
+        }
+    }
+    (void)close(listener);
+    finish(pid, out, &r);
+    assert_int_equal(r.code, 0);
+    assert_true(now_ms() - known >= UNKNOWN_MS && asked > 2);
+    assert_non_null(strstr(r.out, "nobody there knows this pod"));
+}
+
 static void the_next_address_is_asked_at_once(void **state) {
     (void)state;
     struct result r = {0};
@@ -179,7 +216,10 @@ static void a_mute_operator_does_not_keep_the_gate_from_the_next(void **state) {
     char addrs[64];
     (void)snprintf(addrs, sizeof(addrs), "127.0.0.1:%u,127.0.0.1:%u", ntohs(mute.sin_port),
         ntohs(alive.sin_port));
-    pid_t pid = start_with(addrs, 3000, SILENCE_MAX_MS, &out);
+    pid_t pid = start_with(addrs,
+        (struct gate){
+            .answer_ms = 3000, .silence_max_ms = SILENCE_MAX_MS, .unknown_max_ms = UNKNOWN_MAX_MS},
+        &out);
     serve_one(listener, HTTP("200 OK", "3", "go\n"), &r);
     (void)close(listener);
     (void)close(stopped);
@@ -313,6 +353,7 @@ int main(void) {
         cmocka_unit_test(it_asks_again_until_it_may_go),
         cmocka_unit_test(gone_means_do_not_start),
         cmocka_unit_test(without_an_operator_the_pod_goes_on),
+        cmocka_unit_test(who_only_says_unknown_does_not_keep_the_pod),
         cmocka_unit_test(the_next_address_is_asked_at_once),
         cmocka_unit_test(a_mute_operator_does_not_keep_the_gate_from_the_next),
         cmocka_unit_test(a_connection_that_hangs_gets_company),
