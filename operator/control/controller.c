@@ -342,9 +342,10 @@ const char *op_controller_job_of(const struct op_controller *c, const char *ns, 
     return st ? st->entry->name : NULL;
 }
 
-void op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
-    const char *ip, const char *second_ip) {
-    op_store_claim(&c->store, ns, pod, uid, ip, second_ip);
+bool op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
+    const char *const ips[2], const char *peer) {
+    const char *ip = op_plan_address(ips, c->opts.settings.prefer_family);
+    return strcmp(ip, peer) != 0 || op_store_claim(&c->store, ns, pod, uid, ip);
 }
 
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,

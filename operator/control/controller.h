@@ -45,9 +45,13 @@ bool op_controller_leads(const struct op_controller *c);
  * lead says 1 or -1 only. */
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why);
-/* The addresses that a pod tells of itself, at once; they count until the API server has some. */
-void op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
-    const char *ip, const char *second_ip);
+/* What a pod tells of itself ("": no second address), from the address `peer`: the one that lists
+ * get counts at once, until the API server has some.  Only the peer is proved, so it must be that
+ * one.  The pod connects by the family of the operator's address, the cluster's first, as is the
+ * first of its own: of dual-stack pods only those whose other one is preferred are not believed.
+ * False: no node of the pod is known yet; to be told again soon. */
+bool op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
+    const char *const ips[2], const char *peer);
 /* fn(arg, ns, job) runs after anything of a job changed. */
 void op_controller_on_change(
     struct op_controller *c, void (*fn)(void *arg, const char *ns, const char *job), void *arg);

@@ -110,20 +110,17 @@ static size_t parse_ips(const char *text, char ips[IPS_MAX][CO_HTTP_PEER_MAX]) {
     return n;
 }
 
-/* Behind address translation nothing is believed, and kubelet's word is waited for. */
-static void note_ips(struct op_gate *g, const struct co_http_req *req, const char *ns,
+/* Behind address translation nothing is believed, and kubelet's word is waited for.  False: what
+ * the pod tells comes before we know of its node. */
+static bool note_ips(struct op_gate *g, const struct co_http_req *req, const char *ns,
     const char *pod, const char *uid) {
     const char *text = co_http_query(req, "ips");
     char ips[IPS_MAX][CO_HTTP_PEER_MAX] = {"", ""};
     char peer[CO_HTTP_PEER_MAX];
     size_t n = text ? parse_ips(text, ips) : 0;
     co_http_peer(req, peer);
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(ips[i], peer) == 0) {
-            op_controller_claim(g->controller, ns, pod, uid, ips[0], ips[1]);
-            return;
-        }
-    }
+    return n == 0 ||
+           op_controller_claim(g->controller, ns, pod, uid, (const char *[]){ips[0], ips[1]}, peer);
 }
 
 static void asked(void *arg, struct co_http_req *req) {
@@ -142,9 +139,11 @@ static void asked(void *arg, struct co_http_req *req) {
     if (wait > WAIT_MAX_S) {
         wait = WAIT_MAX_S;
     }
-    note_ips(g, req, part[0], part[1], part[2]);
-    /* A Service leads to the standby, too: the gate is sent on to its next address at once. */
-    bool final = wait == 0 || !op_controller_leads(g->controller);
+    bool noted = note_ips(g, req, part[0], part[1], part[2]);
+    /* A Service leads to the standby, too: the gate is sent on to its next address at once.  And
+     * where kubelet knew of the node before us the gate, not held, tells its address again in
+     * 50 ms, 100 ms and so on: a claim that was kept would count for whoever made it before. */
+    bool final = wait == 0 || !noted || !op_controller_leads(g->controller);
     if (answer(g, req, part[0], part[1], part[2], final)) {
         return;
     }

@@ -5,8 +5,9 @@
  *   404  the operator does not know the pod (yet); ask again
  *   410  the job is over: give up
  *
- * ips=<address>,... are the pod's own addresses, believed when the connection comes from one of
- * them: a pod can speak for itself only.  Kubelet tells the API server up to a second later.
+ * ips=<address>,... are the pod's own addresses.  The one that lists get is believed when the pod
+ * has a node and the connection comes from it: a pod can speak for itself only, and before it has
+ * a node nobody can.  Kubelet tells the API server up to a second later.
  *
  * A request waits here until its job changes, so that a pod starts when its peers' addresses are
  * complete and not a poll later.  What it tells is not secret; a pod proves itself by its UID.

@@ -291,9 +291,7 @@ static bool claim_stands(const struct op_stored *st, struct op_child *now) {
     if (!st->claim || *pod->ip[0] || strcmp(st->child->uid, now->uid) != 0) {
         return false;
     }
-    for (size_t i = 0; i < CO_ARRAY_LEN(pod->ip); i++) {
-        pod->ip[i] = st->claim->ip[i];
-    }
+    pod->ip[0] = st->claim->ip;
     pod->told = true;
     return true;
 }
@@ -427,20 +425,23 @@ void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const c
     }
 }
 
-void op_store_claim(struct op_store *s, const char *ns, const char *name, const char *uid,
-    const char *ip, const char *second_ip) {
+bool op_store_claim(
+    struct op_store *s, const char *ns, const char *name, const char *uid, const char *ip) {
     struct op_stored *st = op_store_child(s, OP_STORE_PODS, ns, name);
     if (!st || strcmp(st->child->uid, uid) != 0 || st->child->deleting || *st->pod->ip[0] ||
         st->pod->phase != OP_POD_PENDING) {
-        return;
+        return true;
+    }
+    if (!st->pod->scheduled) {
+        return false;
     }
     st->claim = co_xcalloc(1, sizeof(*st->claim));
-    (void)snprintf(st->claim->ip[0], sizeof(st->claim->ip[0]), "%s", ip);
-    (void)snprintf(st->claim->ip[1], sizeof(st->claim->ip[1]), "%s", second_ip);
+    (void)snprintf(st->claim->ip, sizeof(st->claim->ip), "%s", ip);
     if (claim_stands(st, st->child) && *ip) {
         count(st->entry, OP_STAND_UNKNOWN, -1);
     }
     touched(s, st->entry);
+    return true;
 }
 
 /* ---- syncs ------------------------------------------------------------------------------ */

@@ -23,9 +23,9 @@ enum op_store_kind {
     OP_STORE_KINDS
 };
 
-/* Addresses that a pod told before the API server had them. */
+/* The address that a pod told before the API server had any. */
 struct op_claim {
-    char ip[2][48];
+    char ip[48];
 };
 
 /* A child in its entry's list.  Exactly one of the projections is set, by kind. */
@@ -133,10 +133,11 @@ void op_store_looked(struct op_store *s, struct op_entry *e);
 void op_store_mark_deleting(
     struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
 
-/* A pod tells its addresses ("" for no second one): they stand in for the object's own as long as
- * that has none.  Ignored for another uid, and for a pod that has an address or is not pending. */
-void op_store_claim(struct op_store *s, const char *ns, const char *name, const char *uid,
-    const char *ip, const char *second_ip);
+/* A pod tells its address: it stands in for the object's own as long as that has none.  Ignored
+ * for another uid, and for a pod that has an address or is not pending.  False: so it is for a pod
+ * without a node, for which only somebody else can speak, unless our watch is behind kubelet's. */
+bool op_store_claim(
+    struct op_store *s, const char *ns, const char *name, const char *uid, const char *ip);
 
 /* Mark and sweep around a list.  It decides about all that is known in versions up to `upto`, its
  * own (UINT64_MAX: versions from before say nothing about those that come); what is beyond is an

@@ -88,36 +88,54 @@ static uint64_t version_of(const struct op_store *s, const char *pod) {
     return st ? st->version : 0;
 }
 
-/* A pod's version with this address; NULL: none yet. */
-static void put_pod(struct op_store *s, const char *uid, int version, const char *ip) {
+/* A pod's version with this address; NULL: none yet.  Without a node, if it is nowhere. */
+static void put_pod_at(
+    struct op_store *s, const char *uid, int version, const char *node, const char *ip) {
     CO_AUTOJSON json_t *j = object("j-ps-0", version, "j");
     co_json_set(json_object_get(j, "metadata"), "uid", json_string(uid));
+    co_json_set(j, "spec", json_pack("{s:s*}", "nodeName", node));
     co_json_set(j, "status", json_pack("{s:s,s:s*}", "phase", "Pending", "podIP", ip));
     tk_put(s, OP_STORE_PODS, j, 0);
+}
+
+static void put_pod(struct op_store *s, const char *uid, int version, const char *ip) {
+    put_pod_at(s, uid, version, "n", ip);
 }
 
 static void an_address_that_a_pod_tells_counts_until_its_object_has_one(void **state) {
     struct op_store *s = *state;
     put_pod(s, "u1", 1, NULL);
     const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0");
-    op_store_claim(s, "ns", "j-ps-0", "another", "10.0.0.1", "");
-    op_store_claim(s, "ns", "nobody", "u1", "10.0.0.1", "");
+    assert_true(op_store_claim(s, "ns", "j-ps-0", "another", "10.0.0.1"));
+    assert_true(op_store_claim(s, "ns", "nobody", "u1", "10.0.0.1"));
     assert_string_equal(st->pod->ip[0], "");
     size_t before = changes;
-    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "fd00::1");
-    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.2", "");
+    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
+    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.2"));
     assert_int_equal(changes, before + 1);
     put_pod(s, "u1", 2, NULL);
     assert_string_equal(st->pod->ip[0], "10.0.0.1");
-    assert_string_equal(st->pod->ip[1], "fd00::1");
     assert_true(st->pod->told);
     assert_int_equal(changes, before + 1);
     put_pod(s, "u1", 3, "10.0.0.3");
     assert_false(st->pod->told);
     assert_string_equal(st->pod->ip[0], "10.0.0.3");
     assert_string_equal(st->pod->ip[1], "");
-    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "");
+    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
     assert_string_equal(st->pod->ip[0], "10.0.0.3");
+}
+
+static void nobody_speaks_for_a_pod_without_a_node(void **state) {
+    struct op_store *s = *state;
+    put_pod_at(s, "u1", 1, NULL, NULL);
+    const struct op_stored *st = op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0");
+    size_t before = changes;
+    assert_false(op_store_claim(s, "ns", "j-ps-0", "u1", "10.9.9.9"));
+    put_pod_at(s, "u1", 2, "n", NULL);
+    assert_string_equal(st->pod->ip[0], "");
+    assert_int_equal(changes, before);
+    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
+    assert_string_equal(st->pod->ip[0], "10.0.0.1");
 }
 
 /* j's pods as their steps say: w0 or w1, where it stands, whether that turns the job. */
@@ -200,10 +218,11 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         e->turned = false;
         if (steps[i].told) {
-            op_store_claim(s, "ns", steps[i].pod, steps[i].pod, steps[i].told, "");
+            assert_true(op_store_claim(s, "ns", steps[i].pod, steps[i].pod, steps[i].told));
         } else {
             CO_AUTOJSON json_t *j = object(steps[i].pod, (int)i + 2, "j");
             co_json_set(json_object_get(j, "metadata"), "uid", json_string(steps[i].pod));
+            co_json_set(j, "spec", json_pack("{s:s}", "nodeName", "n"));
             co_json_set(
                 j, "status", json_pack("{s:s,s:s*}", "phase", "Pending", "podIP", steps[i].there));
             tk_put(s, OP_STORE_PODS, j, 0);
@@ -217,7 +236,7 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
 static void a_new_pod_does_not_inherit_what_the_old_one_told(void **state) {
     struct op_store *s = *state;
     put_pod(s, "u1", 1, NULL);
-    op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1", "");
+    assert_true(op_store_claim(s, "ns", "j-ps-0", "u1", "10.0.0.1"));
     put_pod(s, "u2", 2, NULL);
     assert_string_equal(op_store_child(s, OP_STORE_PODS, "ns", "j-ps-0")->pod->ip[0], "");
 }
@@ -533,6 +552,7 @@ int main(void) {
         TEST(what_had_succeeded_before_it_was_deleted_is_kept_for_a_look),
         TEST(children_join_their_job_by_owner),
         TEST(an_address_that_a_pod_tells_counts_until_its_object_has_one),
+        TEST(nobody_speaks_for_a_pod_without_a_node),
         TEST(a_new_pod_does_not_inherit_what_the_old_one_told),
         TEST(the_first_and_the_last_of_the_pods_turn_their_job),
         TEST(a_new_configmap_turns_its_job),

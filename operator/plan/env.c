@@ -51,14 +51,14 @@ static uint16_t job_port(const struct op_world *w) {
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-static const char *pod_address(const struct op_pod *pod, int family) {
-    for (size_t i = 0; i < 2 && family; i++) {
-        bool v6 = strchr(pod->ip[i], ':') != NULL;
-        if (*pod->ip[i] && v6 == (family == 6)) {
-            return pod->ip[i];
+const char *op_plan_address(const char *const ip[2], int prefer_family) {
+    for (size_t i = 0; i < 2 && prefer_family; i++) {
+        bool v6 = strchr(ip[i], ':') != NULL;
+        if (*ip[i] && v6 == (prefer_family == 6)) {
+            return ip[i];
         }
     }
-    return pod->ip[0];
+    return ip[0];
 }
 
 /* Nobody will answer for a pod that has succeeded and is gone: its name stands for an address, so
@@ -99,7 +99,7 @@ static void slot_host(
         op_job_host(w->job, role, index, ret, size);
         return;
     }
-    (void)snprintf(ret, size, "%s", pod_address(pod, w->settings->prefer_family));
+    (void)snprintf(ret, size, "%s", op_plan_address(pod->ip, w->settings->prefer_family));
 }
 
 /* ---- the ConfigMap's values ----------------------------------------------------------------- */

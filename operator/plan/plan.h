@@ -144,6 +144,9 @@ CO_MUST_CHECK int op_reasons_markdown(struct co_buf *ret, struct co_err *err);
 bool op_plan_gate_open(const struct op_job *job, const struct op_seen *seen,
     const struct op_settings *settings, const char *pod_uid, const char **ret_why);
 
+/* Of a pod's addresses, as the cluster lists them ("": none), the one that lists get. */
+const char *op_plan_address(const char *const ip[2], int prefer_family);
+
 /* Port of a job without a ConfigMap: from its uid, the next free one when taken. */
 uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken);
 

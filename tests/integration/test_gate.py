@@ -137,25 +137,53 @@ def tell(port, ns, pod, uid, ips, source, wait=30):
     return r.status, r.read().decode()
 
 
+def asks_as_the_gate(*args):
+    """As tell, until it may go."""
+    answers = []
+    wait_for(lambda: answers.append(tell(*args)) or answers[-1][0] == 200)
+    return answers[-1]
+
+
+def place(plane, ns, *names):
+    """Gives pods a node, as a scheduler does."""
+    for name in names:
+        plane.core.create_namespaced_binding(ns, {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}}, _preload_content=False)
+
+
 def test_a_pod_tells_its_address_before_kubelet_does(plane, gate, kubelet, ns):
     """The ConfigMap is complete, and the gate open, before the API server has an address."""
     kubelet.hold = {"j-worker-0", "j-worker-1"}
     plane.create(ns, "j", ps=None, worker=2)
     uids = {n: known(plane, gate, ns, n) for n in ("j-worker-0", "j-worker-1")}
+    place(plane, ns, *uids)
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        first = pool.submit(tell, gate, ns, "j-worker-0", uids["j-worker-0"], "127.0.1.1", "127.0.1.1")
-        second = pool.submit(tell, gate, ns, "j-worker-1", uids["j-worker-1"], "fd00::7,127.0.1.2", "127.0.1.2")
+        first = pool.submit(asks_as_the_gate, gate, ns, "j-worker-0", uids["j-worker-0"], "127.0.1.1", "127.0.1.1")
+        second = pool.submit(asks_as_the_gate, gate, ns, "j-worker-1", uids["j-worker-1"], "127.0.1.2,fd00::7", "127.0.1.2")
         assert first.result() == second.result() == (200, "go\n")
     data = plane.core.read_namespaced_config_map("j", ns).data
     hosts = [e.rsplit(":", 1)[0] for e in data["PADDLE_TRAINER_ENDPOINTS"].split(",")]
-    assert hosts == ["127.0.1.1", "[fd00::7]"]
+    assert hosts == ["127.0.1.1", "127.0.1.2"]
     assert all(not p.status.pod_ip for p in plane.pods(ns).values())
+
+
+def test_nobody_speaks_for_a_pod_without_a_node(plane, gate, kubelet, ns):
+    """Nor is who asks held: the node may only be news to the operator."""
+    kubelet.hold = {"j-worker-0"}
+    plane.create(ns, "j", ps=None, worker=1)
+    uid = known(plane, gate, ns, "j-worker-0")
+    start = time.monotonic()
+    assert tell(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1") == (202, "addresses\n")
+    assert time.monotonic() - start < 10
+    place(plane, ns, "j-worker-0")
+    assert asks_as_the_gate(gate, ns, "j-worker-0", uid, "127.0.1.2", "127.0.1.2") == (200, "go\n")
+    assert "127.0.1.2" in plane.core.read_namespaced_config_map("j", ns).data["PADDLE_TRAINER_ENDPOINTS"]
 
 
 def test_names_resolve_when_the_api_server_has_the_address(plane, gate, kubelet, ns):
     kubelet.hold = {"j-worker-0"}
     plane.create(ns, "j", ps=None, worker=1, intranet="Service")
     uid = known(plane, gate, ns, "j-worker-0")
+    place(plane, ns, "j-worker-0")
     wait_for(lambda: tell(gate, ns, "j-worker-0", uid, "127.0.1.1", "127.0.1.1", 1) == (202, "the pods' names\n"))
     kubelet.hold = set()
     kubelet.look(ns)
@@ -163,14 +191,15 @@ def test_names_resolve_when_the_api_server_has_the_address(plane, gate, kubelet,
 
 
 @pytest.mark.parametrize("ips", ["127.0.1.9", "", "x", "127.0.1.1,127.0.1.2,127.0.1.3", "127.0.1.1,x",
-                                 "127.0.1.1" * 40, ",127.0.1.1", "%00", "127.0.1.1%20"])
+                                 "127.0.1.1" * 40, ",127.0.1.1", "%00", "127.0.1.1%20", "127.0.1.9,127.0.1.1",
+                                 "fd00::7,127.0.1.1"])
 def test_a_pod_speaks_for_its_own_address_only(plane, gate, kubelet, ns, ips):
     kubelet.hold = {"j-worker-0"}
     plane.create(ns, "j", ps=None, worker=1)
     uid = known(plane, gate, ns, "j-worker-0")
-    c = http.client.HTTPConnection("127.0.0.1", gate, timeout=60, source_address=("127.0.1.1", 0))
-    c.request("GET", f"/gate/v1/{ns}/j-worker-0/{uid}?wait=0&ips={ips}")
-    assert c.getresponse().status == 202
+    place(plane, ns, "j-worker-0")
+    for wait in (1, 0):                 # the operator knows of the node by then
+        assert tell(gate, ns, "j-worker-0", uid, ips, "127.0.1.1", wait)[0] == 202
     assert ask(gate, ns, "j-worker-0", uid, 1)[0] == 202
     with pytest.raises(kubernetes.client.ApiException):
         plane.core.read_namespaced_config_map("j", ns)
