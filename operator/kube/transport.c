@@ -209,12 +209,13 @@ static void finish(struct op_kube_xfer *x, CURLcode rc) {
     /* The buffers outlive x: done may start the next transfer in its place. */
     struct co_buf reply = x->reply;
     x->reply = CO_BUF(0);
-    CO_AUTOFREE char *warnings = co_steal_ptr(x->warnings);
+    char *warnings = co_steal_ptr(x->warnings);
     void (*done)(void *, const struct op_kube_xfer_result *) = x->done;
     void *arg = x->arg;
     xfer_free(x);
     done(arg, &r);
     co_buf_done(&reply);
+    free(warnings);
 }
 
 /* Streams get their data outside of libcurl's own callbacks, where they may do anything. */
