@@ -159,6 +159,7 @@ static void job_put(
         e->version = version;
         return;
     }
+    e->turned = e->turned || e->phase != h->phase; /* a clean-up, a restart wait for no more */
     e->phase = (uint8_t)h->phase;
     e->waits = e->phase < OP_PHASE_RUNNING && !h->started && !h->elsewhere;
     if (!op_entry_has_job(e)) {

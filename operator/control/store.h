@@ -70,8 +70,8 @@ struct op_entry {
     size_t n_children;
     struct op_stored *ended;  /* owned list: pods that are gone, see op_store_looked */
     uint32_t pods[OP_STANDS]; /* a pod without an address stands in three places */
-    bool turned;     /* the first or the last of its pods has come to one, or its ConfigMap is
-                      * there; the queue's to clear */
+    bool turned;     /* the first or the last of its pods has come to one, its ConfigMap is there,
+                      * or its phase is stored; the queue's to clear */
     uint64_t born;   /* running number: entries are served in this order */
     uint8_t phase;   /* enum op_phase in its status */
     bool restarting; /* it left Running for a restart of the group */

@@ -194,6 +194,27 @@ static void a_new_configmap_turns_its_job(void **state) {
     assert_false(e->turned);
 }
 
+/* The clean-up of a job that has ended, as a restart's deletes, waits until that is stored. */
+static void a_new_phase_turns_its_job(void **state) {
+    struct op_store *s = *state;
+    static const struct {
+        const char *phase;
+        bool turned;
+    } steps[] = {{"Running", true}, {"Running", false}, {"Restarting", true}, {"Running", true},
+        {"Completed", true}, {"Completed", false}};
+    put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
+    struct op_entry *e = op_store_entry(s, "ns", "j");
+    for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
+        CO_AUTOJSON json_t *j = object("j", (int)i + 2, NULL);
+        co_json_set(j, "status", json_pack("{s:s,s:i}", "phase", steps[i].phase, "step", (int)i));
+        e->turned = false;
+        tk_put(s, OP_STORE_JOBS, j, 0);
+        if (e->turned != steps[i].turned) {
+            fail_msg("step %zu", i);
+        }
+    }
+}
+
 /* With the address that it tells a pod can be in a list, with the one that the API server has it
  * can be found by its name. */
 static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(void **state) {
@@ -556,6 +577,7 @@ int main(void) {
         TEST(a_new_pod_does_not_inherit_what_the_old_one_told),
         TEST(the_first_and_the_last_of_the_pods_turn_their_job),
         TEST(a_new_configmap_turns_its_job),
+        TEST(a_new_phase_turns_its_job),
         TEST(the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there),
         TEST(an_entry_ends_with_its_last_part),
         TEST(an_older_version_changes_nothing),
