@@ -1,6 +1,5 @@
 #include "common/utf8.h"
 
-#include <stdbool.h>
 #include <string.h>
 
 size_t co_utf8_len(const char *s, size_t left) {
@@ -20,6 +19,17 @@ size_t co_utf8_len(const char *s, size_t left) {
     bool bad = n && ((u[0] == 0xE0 && u[1] < 0xA0) || (u[0] == 0xED && u[1] > 0x9F) ||
                         (u[0] == 0xF0 && u[1] < 0x90) || (u[0] == 0xF4 && u[1] > 0x8F));
     return bad ? 0 : n;
+}
+
+bool co_utf8_valid(const char *s) {
+    size_t n;
+    for (size_t left = strlen(s); left; left -= n, s += n) {
+        n = co_utf8_len(s, left);
+        if (!n) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void co_utf8_trim(char *s) {

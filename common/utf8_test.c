@@ -42,6 +42,18 @@ static void characters_have_their_length_and_others_none(void **state) {
     }
 }
 
+static void a_text_is_characters_or_it_is_not(void **state) {
+    (void)state;
+    static const char *const good[] = {"", "a", "\xe2\x82\xac/\xf0\x9f\x98\x80z"};
+    static const char *const bad[] = {"\xff", "a\xe2\x82", "\xe2\x82/", "ok\xc0\x80"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(good); i++) {
+        assert_true(co_utf8_valid(good[i]));
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
+        assert_false(co_utf8_valid(bad[i]));
+    }
+}
+
 static void what_was_cut_goes(void **state) {
     (void)state;
     static const char *const rows[][2] = {{"", ""}, {"a", "a"}, {"\xe2\x82\xac", "\xe2\x82\xac"},
@@ -74,6 +86,7 @@ static void a_text_is_cut_between_characters(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_have_their_length_and_others_none),
+        cmocka_unit_test(a_text_is_characters_or_it_is_not),
         cmocka_unit_test(what_was_cut_goes),
         cmocka_unit_test(a_text_is_cut_between_characters),
     };

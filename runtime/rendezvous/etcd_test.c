@@ -296,8 +296,24 @@ static void test_answers_that_are_none(void **state) {
     }
 }
 
+/* Whoever may write to the etcd may write anything there. */
+static void test_odd_keys_and_documents_are_nobodys(void **state) {
+    (void)state;
+    const struct key keys[KEYS] = {NODE("b", "1", 1), {OURS, "/paddlerun/j/why/a", "7"},
+        {OURS, "/paddlerun/j/why/b", "[]"}, {OURS, "/paddlerun/j/done/\xff", "{\"round\": 0}"},
+        {BEAT, "/paddle/j/heartbeat/\xff", ""}, ROUND(2147483647, 2147483647, "\"a\", \"b\"")};
+    CO_CLEANUP(rt_etcd_view_done) struct rt_etcd_view v;
+    CO_AUTOJSON json_t *answer = answer_of(keys);
+    rt_etcd_view_init(&v, "j");
+    assert_int_equal(rt_etcd_view_read(&v, answer, NULL), 0);
+    assert_int_equal(v.n, 1);
+    assert_int_equal(v.round, 0);
+    assert_int_equal(json_object_size(v.done) + json_object_size(v.why), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_decisions),
-        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_answers_that_are_none)};
+        cmocka_unit_test(test_neighbours), cmocka_unit_test(test_answers_that_are_none),
+        cmocka_unit_test(test_odd_keys_and_documents_are_nobodys)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

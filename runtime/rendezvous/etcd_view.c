@@ -2,12 +2,13 @@
 
 #include "common/base64.h"
 #include "common/parse.h"
+#include "common/utf8.h"
 #include "runtime/rendezvous/group.h"
 #include "runtime/rendezvous/wire.h"
 
 #include <string.h>
 
-enum { NODES_MAX = 16 * 1024 };
+enum { NODES_MAX = 16 * 1024, ROUNDS_MAX = 1000 * 1000 * 1000 };
 
 void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id) {
     *v = (struct rt_etcd_view){
@@ -107,14 +108,16 @@ static struct rt_etcd_node *node(struct rt_etcd_view *v, const char *name, int64
 static void read_round(struct rt_etcd_view *v, const json_t *doc, int64_t modified) {
     int64_t round, restarts;
     json_t *nodes;
-    if (co_json_get_i64(doc, "round", 1, INT32_MAX, &round, NULL) ||
-        co_json_get_i64(doc, "restarts", 0, INT32_MAX, &restarts, NULL) ||
+    if (co_json_get_i64(doc, "round", 1, ROUNDS_MAX, &round, NULL) ||
+        co_json_get_i64(doc, "restarts", 0, ROUNDS_MAX, &restarts, NULL) ||
         co_json_get(doc, "nodes", JSON_ARRAY, &nodes, NULL)) {
         return;
     }
     v->round = (int)round;
     v->restarts = (int)restarts;
     v->round_mod = modified;
+    co_json_decref(&v->roster);
+    co_json_decref(&v->paddles);
     v->roster = json_incref(nodes);
     v->paddles = json_incref(co_json_at(doc, "paddles"));
 }
@@ -122,12 +125,13 @@ static void read_round(struct rt_etcd_view *v, const json_t *doc, int64_t modifi
 static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
     CO_AUTOJSON json_t *doc = NULL;
     const char *key = p->key + strlen(v->prefix_ours);
-    if (co_json_parse(p->value, strlen(p->value), &doc, NULL)) {
+    if (co_json_parse(p->value, strlen(p->value), &doc, NULL) || !json_is_object(doc)) {
         return;
     }
     if (strcmp(key, "round") == 0) {
         read_round(v, doc, p->modified);
     } else if (strcmp(key, "again") == 0) {
+        co_json_decref(&v->again);
         v->again = json_incref(doc);
     } else if (strncmp(key, "done/", 5) == 0) {
         co_json_set(v->done, key + 5, json_incref(doc));
@@ -141,7 +145,7 @@ static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
         const char *host = co_json_str(doc, "host"), *id = co_json_str(doc, "id");
         int64_t ready = 0, port = 0;
         if (n && !n->ours) {
-            (void)!co_json_get_i64(doc, "ready", 0, INT32_MAX, &ready, NULL);
+            (void)!co_json_get_i64(doc, "ready", 0, ROUNDS_MAX, &ready, NULL);
             (void)!co_json_get_i64(doc, "port", 0, UINT16_MAX, &port, NULL);
             n->ours = true;
             n->port = (uint16_t)port;
@@ -197,7 +201,7 @@ static int read_all(
         if (r) {
             return r;
         }
-        if (strncmp(p.key, prefixes[index], len) == 0) {
+        if (strncmp(p.key, prefixes[index], len) == 0 && co_utf8_valid(p.key)) {
             readers[index](v, &p);
         }
         pair_done(&p);

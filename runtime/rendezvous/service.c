@@ -2,6 +2,7 @@
 
 #include "common/httpd.h"
 #include "common/json.h"
+#include "common/utf8.h"
 #include "runtime/rendezvous/rendezvous.h"
 #include "runtime/rendezvous/wire.h"
 
@@ -315,6 +316,8 @@ static void on_put(void *arg, struct co_http_req *r) {
     const char *value = co_http_body(r, &len);
     if (strlen(value) != len) {
         co_http_replyf(r, 400, "a value without NUL is expected\n");
+    } else if (!co_utf8_valid(co_http_path(r))) { /* a listing is JSON */
+        co_http_replyf(r, 400, "a key in UTF-8 is expected\n");
     } else if (is_node(s, co_http_path(r))) {
         put_node(s, r, value);
     } else {

@@ -673,6 +673,8 @@ def test_paddles_launcher_finds_what_it_expects(nodes):
     ("/default/info/x/0", "a\0b", {}, 400),
     ("/default/info/x/0", "{}", {"Paddlerun": "2 what"}, 400),
     ("/default/info/x/0", "v" * 70000, {}, 413),
+    ("/default/info/%ff/0", "{}", {}, 400),
+    ("/%c3%28", "v", {}, 400),
 ])
 def test_nonsense_is_refused(nodes, path, body, headers, status):
     port = free_port()
@@ -680,7 +682,11 @@ def test_nonsense_is_refused(nodes, path, body, headers, status):
     wait_for(lambda: listens(f"127.0.0.1:{port}"))
     c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     c.request("POST", path, body, headers)
-    assert c.getresponse().status == status
+    answer = c.getresponse()
+    answer.read()
+    assert answer.status == status
+    c.request("GET", "/")       # all keys
+    assert "/healthy" in json.loads(c.getresponse().read())
 
 
 def test_a_thousand_nodes_meet():
