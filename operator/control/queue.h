@@ -3,9 +3,10 @@
  * Whoever sees a change asks for the job; an entry waits in the queue once, however often it is
  * asked for, and oldest request first.  Jobs that have nothing yet go before the others, so many
  * at a time, which the API server's load decides; a look that was expensive is followed by a rest,
- * which ends at once when the first or the last of the job's pods has come somewhere (op_stand), its
- * ConfigMap is there, or its phase is stored.  One look a job at a time: what is asked for meanwhile comes after it. An
- * entry that waits or is looked at stays in the store.  Owned by the loop's thread. */
+ * which ends at once when the first or the last of the job's pods has come somewhere (op_stand),
+ * its ConfigMap is there, or its phase is stored.  One look a job at a time: what is asked for
+ * meanwhile comes after it. An entry that waits or is looked at stays in the store.  Owned by the
+ * loop's thread. */
 #pragma once
 
 #include "common/loop.h"
