@@ -18,6 +18,10 @@ enum {
     CONFLICT_DOUBLINGS = 5,
     /* Creates in one plan: bounds the memory that a job of very many pods takes at a time. */
     ROOM_MAX = 256,
+    /* Of all jobs' requests: with so many bytes on their way a round creates nothing, and looks
+     * again soon.  Of usual pods that is 5,000; a tenant's large ones must not end the operator. */
+    CROWD_BYTES = 24 << 20,
+    CROWD_MS = 1000,
 };
 
 /* Waits that grow by time, not by how often somebody looks: a failure while one lasts adds nothing.
@@ -32,7 +36,8 @@ struct op_round {
     struct op_entry *entry;
     /* of the plan being carried out */
     bool busy;
-    int64_t began; /* monotonic ms */
+    bool crowded_out; /* its creates were left for later */
+    int64_t began;    /* monotonic ms */
     struct op_job *job;
     struct op_plan plan;
     struct op_requests *requests;
@@ -141,6 +146,9 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
     }
     if (r->creates.until > now) {
         wake_ms = sooner(wake_ms, r->creates.until);
+    }
+    if (r->crowded_out) {
+        wake_ms = sooner(wake_ms, now + CROWD_MS);
     }
     if (r->tally.conflict) {
         unsigned n = r->conflicts < CONFLICT_DOUBLINGS ? r->conflicts : CONFLICT_DOUBLINGS;
@@ -295,9 +303,24 @@ static void actions_done(
 
 /* ---- the beginning, and an early end ---------------------------------------------------- */
 
+static bool is_crowded(const struct op_round *r) {
+    return op_kube_client_bytes(r->all->api.client) >= CROWD_BYTES;
+}
+
+static bool is_held(const struct op_round *r) {
+    return co_now_ms() < r->creates.until;
+}
+
 size_t op_round_room(const struct op_round *r) {
-    bool held = co_now_ms() < r->creates.until;
-    return held ? 1 : r->window < ROOM_MAX ? r->window : ROOM_MAX;
+    return is_held(r) || is_crowded(r) ? 1 : r->window < ROOM_MAX ? r->window : ROOM_MAX;
+}
+
+static bool creates(const struct op_plan *plan) {
+    size_t i = 0;
+    while (i < plan->n_actions && plan->actions[i].verb != OP_CREATE) {
+        i++;
+    }
+    return i < plan->n_actions;
 }
 
 void op_round_create_nothing(struct op_round *r) {
@@ -327,6 +350,7 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     co_json_decref(&r->draft);
     r->draft = op_status_draft(r->plan.status);
     r->tally = (struct op_tally){0};
+    r->crowded_out = creates(&r->plan) && is_crowded(r);
     r->requests = op_requests_new(&(struct op_requests_opts){.api = &r->all->api,
         .entry = r->entry,
         .job = r->job,
@@ -334,5 +358,5 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
         .failures = &r->failures,
         .done = actions_done,
         .arg = r});
-    op_requests_send(r->requests, co_now_ms() < r->creates.until ? 0 : r->window);
+    op_requests_send(r->requests, is_held(r) || r->crowded_out ? 0 : r->window);
 }

@@ -254,6 +254,37 @@ static void a_job_made_in_parts_has_waited_for_its_status_since_the_first(void *
     assert_true(w->wake_ms >= began + PACE_MS);
 }
 
+static void among_too_many_bytes_on_their_way_nothing_is_created(void **state) {
+    struct world *w = *state;
+    enum { OTHERS = 7, BYTES = 7 << 19 /* one more than six of them are too many */ };
+    static const struct fake_step made = {"POST ", 201, "{}", FAKE_KEEP, NULL};
+    CO_AUTOFREE char *text = co_xmalloc(BYTES);
+    memset(text, 'a', BYTES);
+    CO_AUTOJSON json_t *body = json_pack("{s:s%}", "a", text, (size_t)BYTES);
+    struct op_kube_op *others[OTHERS];
+    serve(w, &made, 1);
+    for (size_t i = 0; i < OTHERS; i++) { /* of other jobs; sent with the loop's next turn */
+        struct op_kube_req req = op_kube_req_for(
+            OP_KUBE_CREATE, op_feeds_type(w->feeds, OP_STORE_PODS), "ns", NULL, NULL, NULL);
+        req.body = body;
+        assert_true(op_round_room(w->round) > 1);
+        others[i] = op_kube_do(w->client, &req);
+    }
+    assert_int_equal(op_round_room(w->round), 1);
+    plan_actions(w, 1, OP_CREATE, OP_KIND_POD);
+    int64_t began = co_now_ms();
+    begin(w, one_is_done, false);
+    assert_int_equal(w->over, 1);
+    assert_in_range(w->wake_ms, began + 1, began + PACE_MS - 1);
+    for (size_t i = 0; i < OTHERS; i++) {
+        op_kube_cancel(others[i]);
+    }
+    plan_actions(w, 1, OP_CREATE, OP_KIND_POD);
+    begin(w, one_is_done, false);
+    await(w);
+    assert_int_equal(w->server.served, FAKE_WATCHES + 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
@@ -267,6 +298,8 @@ int main(void) {
             conflicts_put_a_status_off_but_not_for_ever, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_job_made_in_parts_has_waited_for_its_status_since_the_first, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            among_too_many_bytes_on_their_way_nothing_is_created, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,8 +170,7 @@ static void start(struct op_kube_op *op, const struct op_kube_cred_view *cred) {
         .content_type = op->body ? op->content_type : NULL,
         .cert = cred->cert,
         .key = cred->key,
-        /* A copy stays for a second try. */
-        .body_own = op->body ? co_xstrndup(op->body, op->body_len) : NULL,
+        .body = op->body,
         .body_len = op->body_len,
         .timeout_ms = op->deadline ? op->deadline - now : 0,
         .silence_ms = op->silence_ms,
@@ -360,6 +359,10 @@ void op_kube_client_drain(struct op_kube_client *c, void (*done)(void *arg), voi
     c->drained = done;
     c->drained_arg = arg;
     co_timer_start(c->soon, 0);
+}
+
+size_t op_kube_client_bytes(const struct op_kube_client *c) {
+    return c->bytes;
 }
 
 size_t op_kube_client_pending(const struct op_kube_client *c) {

@@ -120,7 +120,7 @@ struct op_kube_client_opts {
     const char *user_agent;        /* NULL: "paddle-operator/<version>" */
     int lane_limit[OP_KUBE_LANES]; /* in flight; 0: 64, 16, 8, 2, 4 */
     size_t queue_max;              /* waiting requests a lane; 0: 65536 */
-    size_t queue_max_bytes;        /* bodies of waiting requests, all lanes; 0: 128 MiB */
+    size_t queue_max_bytes;        /* bodies of all requests; 0: 128 MiB */
     size_t reply_max;              /* bytes of one answer; 0: 64 MiB */
     bool json_only;                /* nothing is asked for in protobuf */
     bool at_once;                  /* what comes in a burst, too: for who measures when it came */
@@ -150,6 +150,8 @@ void op_kube_cancel(struct op_kube_op *op);
  * watches do not count.  Requests made meanwhile are waited for too. */
 void op_kube_client_drain(struct op_kube_client *c, void (*done)(void *arg), void *arg);
 size_t op_kube_client_pending(const struct op_kube_client *c); /* queued and in flight */
+/* Of the bodies of all that have no answer yet: most of what a burst takes. */
+size_t op_kube_client_bytes(const struct op_kube_client *c);
 /* Gives back memory that only many requests at once are faster with. */
 void op_kube_client_shrink(struct op_kube_client *c);
 

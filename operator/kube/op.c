@@ -33,7 +33,6 @@ static void state_leave(struct op_kube_op *op) {
         list_remove(&lane->flows[op->flow], op);
         lane->waiting--;
         c->waiting--;
-        c->waiting_bytes -= op->body_len;
         break;
     case OP_KUBE_OP_FLYING:
         list_remove(&c->flying, op);
@@ -58,7 +57,6 @@ void op_kube_op_enter(struct op_kube_op *op, enum op_kube_op_state state) {
         list_add(&lane->flows[op->flow], op);
         lane->waiting++;
         c->waiting++;
-        c->waiting_bytes += op->body_len;
         if (!co_timer_armed(c->tick)) {
             co_timer_start(c->tick, OP_KUBE_TICK_MS);
         }
@@ -90,6 +88,7 @@ void op_kube_op_free(struct op_kube_op *op) {
     op_kube_xfer_cancel(op->xfer);
     state_leave(op);
     c->n_streams -= op->lane == OP_KUBE_LANE_STREAM;
+    c->bytes -= op->body_len;
     /* A free place, or the end of a drain. */
     if (c->waiting || c->drained) {
         co_timer_start(c->soon, 0);

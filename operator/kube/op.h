@@ -76,7 +76,8 @@ struct op_kube_client {
     struct op_kube_lane_queue lanes[OP_KUBE_ALL_LANES];
     struct op_kube_op_list flying, failed;
     size_t n_flying, n_failed, n_streams; /* n_streams: in whatever state */
-    size_t waiting, waiting_bytes;
+    size_t waiting;
+    size_t bytes;            /* of bodies, in whatever state */
     struct co_timer *soon;   /* pump on the next turn */
     struct co_timer *tick;   /* deadlines of what waits */
     struct co_timer *resume; /* the end of a pause */

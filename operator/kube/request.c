@@ -40,9 +40,9 @@ static int check_room(const struct op_kube_op *op, struct co_err *err) {
         return co_err_set(err, CO_INVALID,
             "a body of %zu bytes; the API server takes no more than 3 MiB", op->body_len);
     }
-    if (c->waiting_bytes + op->body_len > c->opts.queue_max_bytes) {
-        return co_err_set(
-            err, CO_NORESOURCE, "requests of %zu bytes are waiting already", c->waiting_bytes);
+    if (c->bytes > c->opts.queue_max_bytes) {
+        return co_err_set(err, CO_NORESOURCE, "requests of %zu bytes are on their way already",
+            c->bytes - op->body_len);
     }
     return 0;
 }
@@ -82,6 +82,7 @@ struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube
     if (req->body) {
         op->body = co_json_dump(req->body);
         op->body_len = strlen(op->body);
+        c->bytes += op->body_len;
     }
     c->n_streams += lane == OP_KUBE_LANE_STREAM;
     struct co_err err = {0};

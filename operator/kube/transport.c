@@ -64,7 +64,6 @@ struct op_kube_xfer {
     CURL *easy;
     struct curl_slist *headers;
     char *url;
-    char *body;
     struct co_buf reply;
     size_t received;
     int64_t retry_after_ms;
@@ -133,7 +132,6 @@ static void xfer_free(struct op_kube_xfer *x) {
     co_buf_done(&x->reply);
     free(x->warnings);
     free(x->url);
-    free(x->body);
     free(x);
 }
 
@@ -451,9 +449,9 @@ static int set_message(
     curl_easy_setopt(e, CURLOPT_USERAGENT, t->user_agent);
     curl_easy_setopt(e, CURLOPT_URL, x->url);
     curl_easy_setopt(e, CURLOPT_PATH_AS_IS, 1L);
-    if (x->body) {
+    if (opts->body) {
         curl_easy_setopt(e, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)opts->body_len);
-        curl_easy_setopt(e, CURLOPT_POSTFIELDS, x->body);
+        curl_easy_setopt(e, CURLOPT_POSTFIELDS, opts->body);
     }
     curl_easy_setopt(e, CURLOPT_CUSTOMREQUEST, opts->method);
     return 0;
@@ -469,7 +467,6 @@ static struct pool *pool_for(struct op_kube_transport *t, bool stream) {
 
 int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *opts,
     struct op_kube_xfer **ret, struct co_err *err) {
-    CO_AUTOFREE char *body = co_steal_ptr(opts->body_own);
     struct pool *pool = pool_for(t, opts->stream);
     CURL *easy = t->n_spare ? t->spare[--t->n_spare] : curl_easy_init();
     if (!pool || !easy) {
@@ -481,7 +478,6 @@ int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *op
         .pool = pool,
         .easy = easy,
         .url = co_xasprintf("%s%s", t->endpoint.base, opts->path),
-        .body = co_steal_ptr(body),
         .reply = CO_BUF(opts->reply_max),
         .retry_after_ms = -1,
         .stream = opts->stream,

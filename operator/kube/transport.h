@@ -30,7 +30,7 @@ struct op_kube_xfer_opts {
     const char *accept;        /* copied */
     const char *content_type;  /* or NULL; copied */
     const char *cert, *key;    /* PEM, instead of the config's; copied; or NULL */
-    char *body_own;            /* or NULL */
+    const char *body;          /* or NULL; borrowed until done or op_kube_xfer_cancel */
     size_t body_len;
     int64_t timeout_ms; /* all of it; 0: none (streams) */
     int64_t silence_ms; /* without a byte; rounded up to seconds; 0: none */
@@ -48,7 +48,6 @@ CO_MUST_CHECK int op_kube_transport_new(struct co_loop *loop, const struct op_ku
     const char *user_agent, bool rests, struct op_kube_transport **ret, struct co_err *err);
 void op_kube_transport_free(struct op_kube_transport *t); /* all transfers must be gone */
 
-/* Takes body_own even on failure. */
 CO_MUST_CHECK int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *opts,
     struct op_kube_xfer **ret, struct co_err *err);
 /* done does not run. NULL allowed. */

@@ -320,6 +320,28 @@ def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxi
     assert o.p.poll() is None
 
 
+def test_many_jobs_of_large_pods_take_bounded_memory(plane, operator, ns, proxied_rig):
+    """One tenant's twenty jobs, each with 16 MB of pods to be made, and an API server that takes its time."""
+    proxy, config = proxied_rig
+    names = [f"large{i}" for i in range(20)]
+    for name in names:
+        create(plane, ns, body(ns, name, {"ps": worker(), "worker": worker(0, args=["x" * 1000000])}))
+    o = operator(kubeconfig=config)
+    wait_for(lambda: all(plane.phase(ns, name) for name in names))
+    proxy.faults = [Fault("POST .*/pods", "late", delay=600)]
+    before, looks = o.rss(), planned(o)
+    for name in names:
+        plane.patch(ns, name, {"spec": {"worker": {"replicas": 16}}})
+    wait_for(lambda: planned(o) >= looks + len(names))
+    most = o.rss("VmHWM")
+    print(f"RSS {before} KiB before, {most} KiB at most")
+    assert SANITIZED or most < before + 120 * 1024
+
+
+def planned(o):
+    return int(re.search(r"^paddlejob_plan_seconds_count (\d+)", fetch(o.metrics), re.M).group(1))
+
+
 @pytest.mark.deadline(240)
 def test_edits_of_everything_while_running(plane, operator, kubelet, ns, seed, proxied_rig):
     """Every field is changed at any time: no crash, no doubled pod, and quiet in the end."""
