@@ -400,6 +400,8 @@ static void set_connection(CURL *e, struct op_kube_xfer *x, const struct op_kube
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, t->one_each ? 0L : 1L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
+    /* Else libcurl waits, and the loop with it, for the resolver of a transfer that is given up. */
+    curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)opts->timeout_ms);
