@@ -17,7 +17,6 @@ enum {
     /* An Event lives for an hour since it was written last; one that may be gone is not counted
      * up, but made anew. */
     FOLD_MS = 20 * 60 * 1000,
-    FLYING_MAX = 4,
     /* Longer than pods take to run that find their image on the node, and short for people. */
     GATHER_MS = 5000,
     /* An event takes the API server as long as a pod does.  So while it has much to do events wait
@@ -79,6 +78,9 @@ void op_story_done(struct op_story *s) {
         next = w->next;
         waiting_free(w);
     }
+    if (s->telling) {
+        s->telling->story = NULL;
+    }
     free(s->warning);
     *s = (struct op_story){0};
 }
@@ -116,11 +118,19 @@ void op_recorder_done(struct op_recorder *r) {
 
 static void written(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
-    struct op_recorder *r = arg;
+    struct op_telling *t = arg;
+    struct op_recorder *r = t->recorder;
     (void)reply;
     if (code && code != CO_CANCELED) {
         co_log_warn("event dropped", CO_E(err));
     }
+    if (t->story) {
+        t->story->telling = NULL;
+        if (code) { /* it may not be there to be counted up: the next one is made anew */
+            free(co_steal_ptr(t->story->warning));
+        }
+    }
+    *t = (struct op_telling){0};
     r->flying--;
     pump(r);
 }
@@ -143,9 +153,21 @@ static json_t *event_body(
         "reportingInstance", r->instance);
 }
 
-static void send(
-    struct op_recorder *r, enum op_kube_verb verb, const char *ns, const char *name, json_t *body) {
-    struct op_kube_req req = op_kube_req_for(verb, &events, ns, name, written, r);
+/* s: whose warning it is; NULL: good news. */
+static void send(struct op_recorder *r, struct op_story *s, enum op_kube_verb verb, const char *ns,
+    const char *name, json_t *body) {
+    struct op_telling *t = r->tellings;
+    while (t->recorder) {
+        t++;
+    }
+    *t = (struct op_telling){r, s};
+    if (s) {
+        if (s->telling) {
+            s->telling->story = NULL;
+        }
+        s->telling = t;
+    }
+    struct op_kube_req req = op_kube_req_for(verb, &events, ns, name, written, t);
     req.lane = OP_KUBE_LANE_EVENTS;
     req.body = body;
     req.answer = OP_KUBE_TEXT;
@@ -167,7 +189,7 @@ static bool counted(struct op_recorder *r, struct op_story *s, const struct op_w
     co_time_format(op_kube_clock_seconds(), now);
     CO_AUTOJSON json_t *patch =
         json_pack("{s:I,s:s}", "count", (json_int_t)s->count, "lastTimestamp", now);
-    send(r, OP_KUBE_PATCH, w->ns, s->warning, patch);
+    send(r, s, OP_KUBE_PATCH, w->ns, s->warning, patch);
     return true;
 }
 
@@ -200,11 +222,11 @@ static void tell(struct op_recorder *r, struct op_story *s, const struct op_wait
         s->count = w->count;
         s->at = co_now_ms();
     }
-    send(r, OP_KUBE_CREATE, w->ns, NULL, body);
+    send(r, w->warning ? s : NULL, OP_KUBE_CREATE, w->ns, NULL, body);
 }
 
 static void pump(struct op_recorder *r) {
-    while (r->telling.head && r->flying < FLYING_MAX) {
+    while (r->telling.head && r->flying < OP_TELLINGS_MAX) {
         struct op_story *s = r->telling.head;
         struct op_waiting_event *w = s->first;
         take_out(s);

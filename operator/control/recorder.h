@@ -12,6 +12,7 @@
 #include "operator/plan/plan.h"
 
 struct op_waiting_event;
+struct op_telling;
 
 /* What is told and to be told of one job; zeroed = nothing. */
 struct op_story {
@@ -23,12 +24,21 @@ struct op_story {
     /* of the last warning, which the next one may repeat */
     char *warning; /* owned: name of the Event; NULL: none */
     uint64_t hash;
-    int64_t count, at; /* monotonic ms */
+    int64_t count, at;          /* monotonic ms */
+    struct op_telling *telling; /* the last write of that Event, until it is answered; else NULL */
 };
 void op_story_done(struct op_story *s); /* what waits is not told any more; zeroed */
 
 struct op_stories {
     struct op_story *head, **tail;
+};
+
+enum { OP_TELLINGS_MAX = 4 }; /* events on the wire at a time */
+
+/* An event on its way; the arg of its callback. */
+struct op_telling {
+    struct op_recorder *recorder; /* NULL: a free one */
+    struct op_story *story;       /* of a warning, while it is the last; else NULL */
 };
 
 struct op_recorder {
@@ -39,6 +49,7 @@ struct op_recorder {
     struct op_stories gathering; /* by when they are due */
     struct op_stories telling;   /* in turn */
     struct co_timer *timer;      /* the first of those that gather is due */
+    struct op_telling tellings[OP_TELLINGS_MAX];
     size_t flying;
 };
 

@@ -199,6 +199,26 @@ static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **stat
     assert_non_null(strstr(w->server.requests[1], "PATCH /api/v1/namespaces/ns/events/x."));
 }
 
+/* What is not there cannot be counted up: it would never be seen, however often it repeats itself.
+ */
+static void a_warning_that_was_not_written_is_made_anew(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"POST ", 500, "{}", FAKE_KEEP, NULL}, /* the API server, in trouble */
+        {"POST ", ANSWER}, {"\"count\":2", 404, "{}", FAKE_KEEP, NULL}, /* somebody deleted it */
+        {"POST ", ANSWER}, {"\"count\":2", ANSWER},
+        {"POST ", 500, "{}", FAKE_KEEP, NULL}, /* its job is gone when that is answered */
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    for (size_t i = 1; i < CO_ARRAY_LEN(steps); i++) {
+        emit(w, true, false, "Rejected", "quota");
+        until_told(w, i);
+    }
+    emit(w, true, false, "Rejected", "webhook");
+    op_story_done(&w->story);
+    until_told(w, CO_ARRAY_LEN(steps));
+}
+
 static void a_warning_that_waits_is_counted_there(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"POST ", ANSWER}, {"POST ", ANSWER},
@@ -314,6 +334,7 @@ int main(void) {
         T(what_has_gathered_waits_while_there_is_load),
         T(where_the_job_stood_is_never_lost),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
+        T(a_warning_that_was_not_written_is_made_anew),
         T(a_warning_that_waits_is_counted_there),
         T(names_keep_the_order_of_the_story),
         T(what_waits_for_a_job_has_a_bound),
