@@ -71,6 +71,9 @@ static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r
     }
     int64_t now = co_loop_now(op->c->loop);
     int64_t ms = r->retry_after_ms < 0 ? RETRY_MS : r->retry_after_ms;
+    if (op->lane == OP_KUBE_LANE_LEASE && ms > RETRY_MS) {
+        ms = RETRY_MS; /* up to 32 s are asked for, and in 10 s the lease is lost */
+    }
     int64_t until = now + (ms > RETRY_MIN_MS ? ms : RETRY_MIN_MS);
     if (now >= lane->paused_until) { /* once for all that came back together */
         lane->allowed = lane->allowed > 1 ? lane->allowed / 2 : 1;

@@ -141,7 +141,8 @@ CO_DEFINE_CLEANUP(struct op_kube_client *, op_kube_client_free)
 
 /* Starts or queues; wrong arguments come back through the callback too.
  * A 429 slows its lane down, and the request is sent again once Retry-After is over, as long as
- * its deadline allows; so it is for all but lists, which their watch asks for again. */
+ * its deadline allows; so it is for all but lists, which their watch asks for again.  Leases wait
+ * for a second at most: they are few, and lost if they are late. */
 struct op_kube_op *op_kube_do(struct op_kube_client *c, const struct op_kube_req *req);
 /* The callback does not run any more.  The server may have acted all the same.  NULL allowed. */
 void op_kube_cancel(struct op_kube_op *op);

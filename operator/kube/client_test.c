@@ -340,6 +340,21 @@ static void test_a_429_is_reported_when_there_is_no_time_to_wait(void **state) {
     assert_int_equal(w->retry_after_ms, 7000);
 }
 
+/* Else the server's load would cost the leader its lease. */
+static void test_a_lease_waits_for_a_second_whatever_a_429_asks_for(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {NULL, 429, "{}", FAKE_KEEP, "Retry-After: 32\r\n"}, {NULL, 200, "{}"}};
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    struct op_kube_req req = op_kube_req_for(OP_KUBE_GET, &pods, "d", "a", on_done, w);
+    req.lane = OP_KUBE_LANE_LEASE;
+    req.deadline_ms = 5000;
+    (void)op_kube_do(w->client, &req);
+    until_calls(w, 1);
+    assert_int_equal(w->code, 0);
+    assert_int_equal(w->server.served, 2);
+}
+
 /* Of all tenants' requests, one webhook's word for one tenant would hold up all. */
 static void test_a_webhooks_429_is_an_answer(void **state) {
     struct world *w = *state;
@@ -482,6 +497,7 @@ int main(void) {
         WORLD_TEST(test_flows_take_turns),
         WORLD_TEST(test_a_429_is_waited_out),
         WORLD_TEST(test_a_429_is_reported_when_there_is_no_time_to_wait),
+        WORLD_TEST(test_a_lease_waits_for_a_second_whatever_a_429_asks_for),
         WORLD_TEST(test_a_webhooks_429_is_an_answer),
         WORLD_TEST(test_a_queue_has_a_maximum),
         WORLD_TEST(test_a_token_file_is_read_again_when_it_is_refused),
