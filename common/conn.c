@@ -305,6 +305,7 @@ static int connect_to(struct co_conn *c, const struct sockaddr_storage *addr, so
 
 static void try_next(struct co_conn *c) {
     drop_socket(c);
+    co_timer_stop(c->timer); /* the last address has all the time that it takes */
     c->state = CONNECTING;
     while (c->next < c->n_addrs) {
         size_t i = c->next++;
