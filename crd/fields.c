@@ -149,13 +149,14 @@ static const struct crd_field role_fields[] = {
     {.name = "requests",
         .type = CRD_INTEGER,
         .doc =
-            "Least number of workers of an elastic job: fewer replicas are raised to it. No effect "
-            "in other jobs and roles."},
+            "Least number of workers of an elastic job: fewer replicas are raised to it, and so "
+            "many begin while no node is found for the others. No effect in other jobs and roles."},
     {.name = "limits",
         .type = CRD_INTEGER,
         .doc =
-            "Greatest number of workers of an elastic job: more replicas are cut to it. With both, "
-            "PADDLE_ELASTIC_NP is requests:limits. No effect in other jobs and roles."},
+            "Greatest number of workers of an elastic job: more replicas are cut to it; 0 or less "
+            "is no limit. With both, PADDLE_ELASTIC_NP is requests:limits. No effect in other jobs "
+            "and roles."},
     {.name = "template",
         .type = CRD_OBJECT,
         .open = true,

@@ -30,7 +30,8 @@ static void decode_roles(struct op_job *job, const json_t *spec) {
         role->asked = clamp32(json_object_get(j, "replicas"), OP_REPLICAS_MAX);
         bool bounded = job->elastic && r == OP_WORKER;
         role->min = bounded ? (int32_t)number(j, "requests", -1, 0, OP_REPLICAS_MAX) : -1;
-        role->max = bounded ? (int32_t)number(j, "limits", -1, 0, OP_REPLICAS_MAX) : -1;
+        role->max = bounded ? (int32_t)number(j, "limits", -1, -1, OP_REPLICAS_MAX) : -1;
+        role->max = role->max > 0 ? role->max : -1; /* nobody means no worker at all */
         role->replicas = role->max >= 0 && role->asked > role->max ? role->max : role->asked;
         role->replicas = role->replicas < role->min ? role->min : role->replicas;
         const json_t *tmpl = json_object_get(j, "template");

@@ -295,7 +295,8 @@ static void check_spec(struct found *f, const json_t *spec) {
     const json_t *requests = json_object_get(worker, "requests");
     const json_t *limits = json_object_get(worker, "limits");
     if (!absent(json_object_get(spec, "elastic")) && json_is_integer(requests) &&
-        json_is_integer(limits) && json_integer_value(requests) > json_integer_value(limits)) {
+        json_integer_value(limits) > 0 &&
+        json_integer_value(requests) > json_integer_value(limits)) {
         add(f, OP_PROBLEM_ELASTIC, "spec.worker.requests",
             "is greater than spec.worker.limits: no number of workers is within both");
     }

@@ -130,6 +130,63 @@ static void elastic_pods_start_when_those_that_are_there_have_addresses(void **s
     tk_done(&c);
 }
 
+#define ADDRESSED "{'phase':'Pending','podIP':'10.0.0.1'}"
+#define REFUSED                                                                                    \
+    "{'phase':'Pending','conditions':[{'type':'PodScheduled','status':'False','reason':"           \
+    "'Unschedulable','message':'no nodes'}]}"
+
+/* A gang has room for as many as `requests`: they held their place, and waited for the others. */
+static void elastic_pods_without_a_place_keep_nobody_waiting(void **state) {
+    (void)state;
+    static const struct {
+        const char *bounds, *pods[3];
+        bool open;
+    } rows[] = {
+        {"'requests':2,", {ADDRESSED, ADDRESSED, REFUSED}, true},
+        {"'requests':1,", {REFUSED, ADDRESSED, REFUSED}, true},
+        {"'requests':2,", {ADDRESSED, REFUSED, REFUSED}, false},
+        {"'requests':2,", {ADDRESSED, ADDRESSED, PENDING}, false}, /* nobody has refused it yet */
+        {"'requests':0,", {REFUSED, REFUSED, REFUSED}, false},
+        {"", {ADDRESSED, ADDRESSED, REFUSED}, false},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        CO_AUTOFREE char *job = co_xasprintf(
+            TK_JOB("'elastic':1,'worker':{'replicas':3,%s" TK_TEMPLATE "}"), rows[i].bounds);
+        tk_init(&c, job);
+        rest(&c);
+        tk_pod_status(&c, "x-worker-0", rows[i].pods[0]);
+        tk_pod_status(&c, "x-worker-1", rows[i].pods[1]);
+        tk_pod_status(&c, "x-worker-2", rows[i].pods[2]);
+        tk_look(&c);
+        assert_int_equal(
+            op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL), rows[i].open);
+        tk_done(&c);
+    }
+}
+
+/* A quota of Services, say: behind the gate names would be asked for that lead nowhere. */
+static void the_gate_waits_for_what_makes_names(void **state) {
+    (void)state;
+    static const char *const rows[][2] = {{"Service", "x-worker-1"}, {"DNS", "x"}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        CO_AUTOFREE char *job =
+            co_xasprintf(TK_JOB(TK_ROLE("worker", 2) ",'intranet':'%s'"), rows[i][0]);
+        tk_init(&c, job);
+        rest(&c);
+        run_all(&c);
+        const char *why = NULL;
+        tk_look(&c);
+        assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL));
+        json_object_del(c.objects[TK_SERVICES], rows[i][1]);
+        tk_look(&c);
+        assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, &why));
+        assert_string_equal(why, "the pods' Services");
+        tk_done(&c);
+    }
+}
+
 /* ---- what is in the way --------------------------------------------------------------------- */
 
 static void a_bad_template_is_a_condition_and_an_event(void **state) {
@@ -481,6 +538,21 @@ static void elastic_workers_stay_within_their_bounds(void **state) {
     tk_done(&c);
 }
 
+/* Nobody means no worker at all by it. */
+static void a_limit_below_one_is_none(void **state) {
+    (void)state;
+    static const char *const rows[] = {"'limits':0", "'limits':-1", "'requests':2,'limits':-1"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct tk_cluster c;
+        CO_AUTOFREE char *job =
+            co_xasprintf(TK_JOB("'elastic':1,'worker':{'replicas':2,%s," TK_TEMPLATE "}"), rows[i]);
+        tk_init(&c, job);
+        expect_actions(&c, "create Pod x-worker-0; create Pod x-worker-1");
+        expect_condition(&c, "ReplicasBounded", "absent");
+        tk_done(&c);
+    }
+}
+
 /* Upstream's CRD takes any word and its operator says nothing: a typo trained in another mode. */
 static void a_word_that_means_nothing_is_said_once_and_the_job_goes_on(void **state) {
     (void)state;
@@ -522,6 +594,9 @@ int main(void) {
         cmocka_unit_test(only_what_a_user_sees_is_written),
         cmocka_unit_test(the_gate_knows_its_pods),
         cmocka_unit_test(elastic_pods_start_when_those_that_are_there_have_addresses),
+        cmocka_unit_test(elastic_pods_without_a_place_keep_nobody_waiting),
+        cmocka_unit_test(the_gate_waits_for_what_makes_names),
+        cmocka_unit_test(a_limit_below_one_is_none),
         cmocka_unit_test(a_bad_template_is_a_condition_and_an_event),
         cmocka_unit_test(a_predecessors_pods_are_deleted_and_waited_for),
         cmocka_unit_test(a_rejected_create_waits_for_its_turn_and_says_why),

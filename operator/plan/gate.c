@@ -14,17 +14,29 @@ static bool is_pod_of(const struct op_world *w, const char *uid) {
     return false;
 }
 
-/* Elastic pods find each other through etcd: those that are there may start. */
+/* A scheduler has said no, for now or for as long as the job runs. */
+static bool is_refused(const struct op_pod *pod) {
+    return pod->phase == OP_POD_PENDING && !pod->scheduled && *pod->cause->reason;
+}
+
+/* Elastic pods find each other through etcd: those that are there may start.  A worker without a
+ * place keeps nobody waiting where there are as many as the lower bound asks for, which is also
+ * what a gang is placed by. */
 static bool elastic_addressed(const struct op_world *w) {
+    int32_t there = 0, refused = 0;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_pod *pod = w->slot[r][i].pod;
-            if ((pod && !pod->c.deleting && !*pod->ip[0]) || w->slot[r][i].old) {
+            const struct op_slot *s = &w->slot[r][i];
+            bool waits = s->pod && !s->pod->c.deleting && !*s->pod->ip[0];
+            if (s->old || (waits && (r != OP_WORKER || !is_refused(s->pod)))) {
                 return false;
             }
+            refused += waits;
+            there += r == OP_WORKER && s->pod && !s->pod->c.deleting && !waits;
         }
     }
-    return true;
+    int32_t least = w->job->role[OP_WORKER].min;
+    return refused == 0 || (least > 0 && there >= least);
 }
 
 /* DNS knows only of addresses that the API server has. */
@@ -32,6 +44,21 @@ static bool resolvable(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             if (w->slot[r][i].pod && w->slot[r][i].pod->told) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* One that is refused, by a quota say, comes late, and a training that finds no name fails. */
+static bool has_services(const struct op_world *w) {
+    if (w->job->intranet == OP_DNS) {
+        return w->service;
+    }
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            if (!w->slot[r][i].service) {
                 return false;
             }
         }
@@ -60,6 +87,9 @@ static const char *waits_for(const struct op_world *w, const char *pod_uid) {
     /* In Service mode, too: a name resolves only when its pod has an address. */
     if (!op_env_addressed(w)) {
         return "addresses";
+    }
+    if (op_job_named(job) && !has_services(w)) {
+        return "the pods' Services";
     }
     if (op_job_named(job) && !resolvable(w)) {
         return "the pods' names";
