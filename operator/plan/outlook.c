@@ -42,6 +42,19 @@ static int64_t completing_since(const struct op_world *w) {
     return text && !co_parse_time("lastTransitionTime", text, &since, NULL) ? since : 0;
 }
 
+/* As text that can be compared.  Of a pod that its node took away kubelet may note no time, and
+ * those that fail after it have lost a peer. */
+static const char *failed_at(const struct op_pod *pod) {
+    const char *at = pod->cause->finished;
+    return *at ? at : pod->disrupted ? "" : "~";
+}
+
+/* Kubelet notes seconds. */
+static bool failed_before(const struct op_pod *a, const struct op_pod *b) {
+    int d = strcmp(failed_at(a), failed_at(b));
+    return d < 0 || (d == 0 && a->disrupted && !b->disrupted);
+}
+
 /* The pod that failed first: by time, then by role and index. */
 static const struct op_pod *first_failed(const struct op_world *w) {
     const struct op_pod *first = NULL;
@@ -51,10 +64,7 @@ static const struct op_pod *first_failed(const struct op_world *w) {
             if (!pod || pod->phase != OP_POD_FAILED || pod->c.deleting) {
                 continue;
             }
-            bool earlier = first && *pod->cause->finished &&
-                           (!*first->cause->finished ||
-                               strcmp(pod->cause->finished, first->cause->finished) < 0);
-            first = !first || earlier ? pod : first;
+            first = !first || failed_before(pod, first) ? pod : first;
         }
     }
     return first;

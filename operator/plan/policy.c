@@ -111,6 +111,10 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
     enum op_action_on_failure action = rule < job->n_rules ? job->rules[rule].action
                                        : pod->disrupted    ? OP_IGNORE
                                                            : OP_RESTART;
+    /* Who lost a peer fails of that, and may be seen before the peer is. */
+    if (rule == job->n_rules && !pod->disrupted && op_policy_lost(o, w)) {
+        return;
+    }
     o->phase = OP_PHASE_FAILED;
     if (!op_job_restarts(job)) {
         op_reason_quote(o, reason, "%s", cause);
@@ -144,11 +148,10 @@ static bool has_started(const struct op_world *w) {
     return false;
 }
 
-/* All pods of the attempt were there once; one that is not any more was deleted. */
-static bool was_created(const struct op_job *job) {
-    const json_t *created = op_condition_stored(job, "Created");
-    return op_condition_true(job, "Created") &&
-           json_integer_value(json_object_get(created, "observedGeneration")) == job->generation;
+/* So many pods of the role were there once, in this attempt; one that is not any more was deleted.
+ * Not as many as are asked for now: the job may have been edited since. */
+static int32_t were_created(const struct op_job *job, enum op_role role) {
+    return op_condition_true(job, "Created") ? op_status_wanted(job, role) : 0;
 }
 
 /* Elastic groups go on without the pod until it is back. */
@@ -156,11 +159,11 @@ bool op_policy_lost(struct op_outlook *o, const struct op_world *w) {
     if (!op_job_restarts(w->job) || w->job->elastic || !has_started(w)) {
         return false;
     }
-    bool complete = was_created(w->job);
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        int32_t created = were_created(w->job, r);
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_slot *s = &w->slot[r][i];
-            bool gone = !s->pod && !s->old && !s->done && complete;
+            bool gone = !s->pod && !s->old && !s->done && i < created;
             if (!gone && !(s->pod && s->pod->c.deleting && s->pod->phase != OP_POD_SUCCEEDED)) {
                 continue;
             }

@@ -314,6 +314,63 @@ static void a_pod_that_is_deleted_while_others_run_restarts_the_group(void **sta
     }
 }
 
+/* The edit is no reason to make it anew beside peers that have its old address. */
+static void a_pod_that_is_lost_as_its_job_is_edited_restarts_the_group(void **state) {
+    (void)state;
+    for (int scaled = 0; scaled < 2; scaled++) {
+        struct tk_cluster c = running_cluster(TWO LIMIT(0));
+        json_object_del(c.objects[TK_PODS], "x-worker-1");
+        if (scaled) {
+            set_replicas(&c, "worker", 3);
+        } else {
+            set_spec(&c, "ttlSecondsAfterFinished", json_integer(60));
+        }
+        expect_status(&c, "phase", "Restarting");
+        expect_status(&c, "message", "restart that is not counted: pod x-worker-1 was deleted");
+        tk_done(&c);
+    }
+}
+
+#define EVICTED_AT(t)                                                                              \
+    "{'phase':'Failed','reason':'Evicted','containerStatuses':[{'name':'main','state':{"           \
+    "'terminated':{'exitCode':137,'finishedAt':'" t "'}}}]}"
+
+/* Both seen at once, as after a change of the leader: worker 0 has failed for want of worker 1. */
+static void those_that_lost_a_peer_have_not_failed(void **state) {
+    (void)state;
+    static const struct {
+        const char *policy, *other; /* NULL: gone; "": going */
+        const char *phase, *reason;
+    } rows[] = {
+        {LIMIT(0), NULL, "Restarting", "PodDeleted"},
+        {LIMIT(0), "", "Restarting", "PodDeleted"},
+        {LIMIT(0), EVICTED, "Restarting", "Evicted"},
+        {LIMIT(0), EVICTED_AT("2026-01-01T00:00:01Z"), "Restarting", "Evicted"},
+        {LIMIT(0), EVICTED_AT("2026-01-01T00:00:02Z"), "Failed", "BackoffLimitExceeded"},
+        {LIMIT(0) RULES(RULE("Fail", ",'exitCodes':'3'")), "", "Failed", "FailurePolicy"},
+        {"", "", "Failed", "PodFailed"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *spec = co_xasprintf(TWO "%s", rows[i].policy);
+        struct tk_cluster c = running_cluster(spec);
+        tk_pod_status(&c, "x-worker-0", BROKEN);
+        if (!rows[i].other) {
+            json_object_del(c.objects[TK_PODS], "x-worker-1");
+        } else if (!*rows[i].other) {
+            mark_deleted(&c, "x-worker-1");
+        } else {
+            tk_pod_status(&c, "x-worker-1", rows[i].other);
+        }
+        CO_AUTOFREE char *phase = status_text(&c, "phase");
+        CO_AUTOFREE char *reason = status_text(&c, "reason");
+        if (strcmp(phase, rows[i].phase) != 0 || strcmp(reason, rows[i].reason) != 0) {
+            fail_msg("row %zu: %s, %s", i, phase, reason);
+        }
+        expect_status(&c, "restarts", "0");
+        tk_done(&c);
+    }
+}
+
 /* Nobody has lost a pod that was told to go, wanted again or not. */
 static void a_pod_that_still_ends_when_it_is_wanted_again_is_made_anew(void **state) {
     (void)state;
@@ -648,6 +705,8 @@ int main(void) {
         cmocka_unit_test(what_a_failure_means),
         cmocka_unit_test(containers_that_restart_in_place_restart_no_group),
         cmocka_unit_test(a_pod_that_is_deleted_while_others_run_restarts_the_group),
+        cmocka_unit_test(a_pod_that_is_lost_as_its_job_is_edited_restarts_the_group),
+        cmocka_unit_test(those_that_lost_a_peer_have_not_failed),
         cmocka_unit_test(a_pod_that_still_ends_when_it_is_wanted_again_is_made_anew),
         cmocka_unit_test(scaling_and_elastic_jobs_restart_no_group),
         cmocka_unit_test(a_suspended_job_has_no_pods_and_resumes_as_a_new_attempt),

@@ -158,6 +158,14 @@ static json_t *make_role(
 static const char *const ready_keys[] = {
     [OP_PS] = "readyPS", [OP_WORKER] = "readyWorker", [OP_HETER] = "readyHeter"};
 
+int32_t op_status_wanted(const struct op_job *job, enum op_role role) {
+    const char *ready = co_json_str(job->status, ready_keys[role]);
+    const char *slash = ready ? strchr(ready, '/') : NULL;
+    const char *text = slash ? slash + 1 : "";
+    int32_t n, last;
+    return op_range_take(&text, 6, &n, &last) ? n : 0;
+}
+
 /* Ready of those asked for.  A job that has ended keeps what was true at its end: it may be edited,
  * but nothing comes of it. */
 static void set_ready(json_t *status, const struct op_world *w, enum op_role role) {

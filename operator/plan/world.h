@@ -194,6 +194,8 @@ static inline void op_outlook_wake(struct op_outlook *o, int64_t at) {
 void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_t *env);
 /* A pod that has succeeded goes or is gone, and the job's status does not say yet that it has. */
 bool op_status_is_urgent(const struct op_world *w);
+/* The replicas that were asked for when the status was stored; 0: it does not say. */
+int32_t op_status_wanted(const struct op_job *job, enum op_role role);
 /* The complete status; *ret_differs: something a user sees is not as stored. */
 json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs);
 
