@@ -78,7 +78,8 @@ static enum op_phase phase_of_running(const struct op_world *w) {
     if (all.pending > 0) {
         return OP_PHASE_PENDING;
     }
-    if (all.running + all.succeeded == all.wanted) {
+    /* A job that cannot be carried out may seem to want none. */
+    if (all.running + all.succeeded == all.wanted && !w->job->n_problems) {
         return OP_PHASE_RUNNING;
     }
     enum op_phase stored = w->job->phase;

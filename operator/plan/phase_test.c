@@ -40,6 +40,8 @@ static const struct phase_row phase_rows[] = {
     {TK_ROLE("ps", 0) "," WORKERS, "", {NULL, NULL, RUNS, RUNS}, "Running"},
     {TK_ROLE("ps", 0) "," WORKERS, "", {NULL, NULL, DONE, DONE}, "Completed"},
     {"'cleanPodPolicy':''", "", {NULL, NULL, NULL, NULL}, "Running"},
+    {"'elastic':1", "", {NULL, NULL, NULL, NULL}, "Pending"}, /* workers are missing */
+    {"'worker':{'replicas':0}", "Running", {NULL, NULL, NULL, NULL}, "Running"},
     {TWO_TWO, "Scaling", {RUNS, RUNS, NULL, RUNS}, "Pending"},
 };
 
