@@ -157,7 +157,20 @@ static bool is_passing(const char *reason) {
     return co_streq(reason, "ContainerCreating") || co_streq(reason, "PodInitializing");
 }
 
-static struct op_cause waiting(const struct co_jnode *status) {
+/* Kubelet sorts containerStatuses by name: the spec says which container comes first. */
+static struct op_cause ended_first(const struct co_jnode *obj) {
+    const struct co_jnode *first = co_jnode_next(co_jnode_at(obj, "spec", "containers"), NULL);
+    co_jnode_each(c, co_jnode_at(obj, "status", "containerStatuses")) {
+        if (ended_well(c) && co_streq(co_jnode_str(c, "name"), co_jnode_str(first, "name"))) {
+            return (struct op_cause){.container = co_jnode_str(c, "name"),
+                .finished = co_jnode_str(c, "state", "terminated", "finishedAt")};
+        }
+    }
+    return (struct op_cause){.exit_code = -1};
+}
+
+static struct op_cause waiting(const struct co_jnode *obj) {
+    const struct co_jnode *status = co_jnode_get(obj, "status");
     static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
     for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
         co_jnode_each(c, co_jnode_get(status, status_lists[l])) {
@@ -186,7 +199,7 @@ static struct op_cause waiting(const struct co_jnode *status) {
                 .exit_code = -1};
         }
     }
-    return (struct op_cause){.exit_code = -1};
+    return ended_first(obj);
 }
 
 /* As it is packed. */
@@ -276,7 +289,7 @@ static struct op_pod *decode(struct co_slab *slab, const struct co_jnode *obj) {
     if (pod.phase == OP_POD_FAILED) {
         c = failure(status);
     } else if (pod.phase != OP_POD_SUCCEEDED) {
-        c = waiting(status);
+        c = waiting(obj);
     }
     put_addresses(&p, status);
     return pack(&p, slab, &pod, &c);

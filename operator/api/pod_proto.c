@@ -11,8 +11,8 @@ CO_PROTO_TABLE(meta, {1, "name", CO_PROTO_STRING}, {3, "namespace", CO_PROTO_STR
     {13, "ownerReferences", CO_PROTO_MESSAGES, &owner});
 
 CO_PROTO_TABLE(container, {1, "name", CO_PROTO_STRING});
-CO_PROTO_TABLE(
-    spec, {10, "nodeName", CO_PROTO_STRING}, {20, "initContainers", CO_PROTO_MESSAGES, &container});
+CO_PROTO_TABLE(spec, {2, "containers", CO_PROTO_MESSAGES, &container},
+    {10, "nodeName", CO_PROTO_STRING}, {20, "initContainers", CO_PROTO_MESSAGES, &container});
 
 CO_PROTO_TABLE(waiting, {1, "reason", CO_PROTO_STRING}, {2, "message", CO_PROTO_STRING});
 /* That it is there says all. */

@@ -1,4 +1,5 @@
 /* One word and one sentence: why a job is not running, or why it has failed. */
+#include "common/parse.h"
 #include "common/utf8.h"
 #include "operator/plan/world.h"
 
@@ -271,6 +272,11 @@ static const char *scheduler_of(const struct op_world *w, enum op_role role) {
     return name && *name ? name : "default-scheduler";
 }
 
+/* Its first container has ended well, and it goes on. */
+static bool outlives_training(const struct op_pod *pod) {
+    return pod->phase == OP_POD_RUNNING && pod->cause->exit_code == 0 && *pod->cause->finished;
+}
+
 static void say_late(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
     const char *scheduler = scheduler_of(w, (enum op_role)pod->role);
     if (pod->c.deleting) {
@@ -278,6 +284,13 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
             "pod %s should have ended over %d s ago, and its successor waits: is its node lost, or "
             "does a finalizer keep it?",
             pod->c.name, LATE);
+        return;
+    }
+    if (outlives_training(pod)) {
+        op_reason_say(o, "WaitingForSidecars",
+            "container %s of pod %s has ended well over %d s ago, the others run on: those that "
+            "are to end with it belong to initContainers, with restartPolicy Always",
+            pod->cause->container, pod->c.name, LATE);
         return;
     }
     if (pod->phase == OP_POD_RUNNING) {
@@ -290,7 +303,8 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
     if (*pod->ip[0]) {
         op_reason_say(o, "NotStarted",
             "pod %s has an address, but its containers have not started over %d s after it was "
-            "created: an image is being pulled, or an init container still runs",
+            "created: an image is being pulled, a volume is not there, or an init container still "
+            "runs",
             pod->c.name, LATE);
         return;
     }
@@ -320,6 +334,10 @@ static int64_t silent_since(const struct op_world *w, const struct op_slot *s) {
     }
     if (pod->phase == OP_POD_PENDING && !*pod->ip[0]) {
         return pod->c.at;
+    }
+    int64_t since = 0;
+    if (outlives_training(pod)) {
+        return co_parse_time("finishedAt", pod->cause->finished, &since, NULL) ? 0 : since;
     }
     bool starts =
         pod->phase == OP_POD_PENDING ? !pod->coord : pod->phase == OP_POD_RUNNING && !pod->ready;

@@ -26,6 +26,9 @@ static const struct {
     {"NotStarted",
         "a pod has an address, and its containers have not started a minute after they might"},
     {"NotReady", "a pod's containers run, and not all are ready a minute after they might"},
+    {"WaitingForSidecars",
+        "a pod's first container, the training, has ended well a minute ago, and others of it run "
+        "on"},
     {"NameTaken", "an object that is not the job's stands where one of its own has to be"},
     {"QuotaExceeded", "a create was rejected because of a ResourceQuota"},
     {"FailedCreate", "a create was rejected; the API server's words"},

@@ -118,9 +118,41 @@ static void a_pod_that_does_not_start_is_named(void **state) {
     expect_status(&c, "reason", "NotStarted");
     expect_status(&c, "message",
         "pod x-worker-0 has an address, but its containers have not started over 60 s after it was "
-        "created: an image is being pulled, or an init container still runs");
+        "created: an image is being pulled, a volume is not there, or an init container still "
+        "runs");
     tk_pod_status(&c, "x-worker-0", RUNS);
     expect_status(&c, "reason", "");
+    tk_done(&c);
+}
+
+#define STATUS(name, state) "{'name':'" name "','ready':false,'state':{" state "}}"
+#define RUN "'running':{}"
+#define END(code) "'terminated':{'exitCode':" code ",'finishedAt':'1970-01-12T13:46:40Z'}"
+#define BESIDE(main, other)                                                                        \
+    "{'phase':'Running','podIP':'10.0.0.1','containerStatuses':[" STATUS("a", other) "," STATUS(   \
+        "main", main) "]}"
+
+/* The classic of service meshes: training is over, the proxy is not, and the job never ends. */
+static void a_pod_that_outlives_its_training_is_named(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB("'worker':{'replicas':1,'template':{'spec':{'containers':["
+                       "{'name':'main'},{'name':'a'}]}}}"));
+    rest(&c);
+    create(&c, "x-worker-0", "1970-01-12T13:46:40Z");
+    tk_pod_status(&c, "x-worker-0", BESIDE(END("0"), RUN));
+    rest(&c);
+    assert_int_equal(wakes_at(&c), 1000060);
+    expect_status(&c, "reason", "");
+    c.now = 1000060;
+    expect_status(&c, "reason", "WaitingForSidecars");
+    expect_status(&c, "message",
+        "container main of pod x-worker-0 has ended well over 60 s ago, the others run on: those "
+        "that are to end with it belong to initContainers, with restartPolicy Always");
+    tk_pod_status(&c, "x-worker-0", BESIDE(RUN, END("0")));
+    expect_status(&c, "reason", "NotReady"); /* the helper's end is nobody's trouble */
+    tk_pod_status(&c, "x-worker-0", DONE);
+    expect_status(&c, "phase", "Completed");
     tk_done(&c);
 }
 
@@ -175,6 +207,7 @@ int main(void) {
         cmocka_unit_test(a_pod_of_which_nobody_says_a_word_is_named),
         cmocka_unit_test(a_pod_that_does_not_become_ready_is_named),
         cmocka_unit_test(a_pod_that_does_not_start_is_named),
+        cmocka_unit_test(a_pod_that_outlives_its_training_is_named),
         cmocka_unit_test(a_configmap_that_does_not_go_is_named),
         cmocka_unit_test(a_pod_that_does_not_go_is_named),
     };
