@@ -12,7 +12,8 @@ ARG BASE=debian:12-slim
 FROM --platform=$BUILDPLATFORM $BASE AS control
 ARG TARGETARCH
 COPY deploy/image /image
-RUN /image/compiler "$TARGETARCH" libcurl4-openssl-dev libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev
+RUN /image/compiler "$TARGETARCH" libcurl4-openssl-dev libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev \
+      libgnutls28-dev zlib1g-dev
 COPY . /src
 ARG VERSION=unknown
 RUN /image/make "$TARGETARCH" paddle-operator paddle-gate \
@@ -40,8 +41,8 @@ ENTRYPOINT ["/paddle-gate"]
 FROM --platform=$BUILDPLATFORM $BASE AS training
 ARG TARGETARCH
 COPY deploy/image /image
-RUN /image/compiler "$TARGETARCH" libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev libgrpc-dev libprotobuf-c-dev \
-      libxxhash-dev libdnnl-dev protobuf-c-compiler:native
+RUN /image/compiler "$TARGETARCH" libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev libgnutls28-dev zlib1g-dev \
+      libgrpc-dev libprotobuf-c-dev libxxhash-dev libdnnl-dev protobuf-c-compiler:native
 COPY . /src
 ARG VERSION=unknown
 RUN /image/make "$TARGETARCH" paddlerun paddle-pserver wide_and_deep \

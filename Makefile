@@ -141,6 +141,12 @@ $(BUILD)/bin/paddle-gate: $(main_paddle-gate)
 	@echo "  LD    $@"
 	@$(CC) $(filter-out -fsanitize=%,$(CFLAGS_ALL)) -Os -static -s -o $@ $<
 
+# What a program links, for tools/check. The gate is static: libc alone.
+unit_of = $(patsubst %/,%,$(dir $(main_$(1))))
+links-paddle-gate: ;
+links-%:
+	@echo $(sort $(foreach u,$(call unit_of,$*) $(uses_$(call unit_of,$*)),$(pkgs_$(u))))
+
 # The runtime as one library beside its one header, runtime/rt.h.
 RT_UNITS := runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
 $(BUILD)/lib/libpaddlert.a: $(foreach u,$(RT_UNITS),$(call objs,$(u)))
