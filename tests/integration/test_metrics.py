@@ -138,6 +138,26 @@ def test_alert_rules():
             assert tested.count(rule["alert"]) >= 2, f"{rule['alert']} has no test that it fires and one that it does not"
 
 
+SHARED = ("controller_runtime_", "workqueue_", "rest_client_", "process_", "leader_election_")
+
+
+def test_only_this_operator_is_looked_at():
+    """Kubernetes' own programs and other operators export metrics of these names, too."""
+    leader = r'leader_election_master_status\{name=~"b2a304f2'
+    for where, expr in expressions():
+        for name in (n for n in used(expr) if n.startswith(SHARED)):
+            ours = re.search(rf'{name}\{{[^}}]*"(paddlejob|b2a304f2)', expr) or re.search(rf"on \(instance.*\) {leader}", expr)
+            assert ours, f"{where}: {name} is anybody's: {expr}"
+
+
+def test_what_is_scraped_is_what_the_gates_service_leads_to():
+    (gate,) = (o for o in yaml.safe_load_all((ROOT / "deploy/v1/operator.yaml").read_text()) if o["kind"] == "Service")
+    for file in ("servicemonitor.yaml", "servicemonitor-secure.yaml"):
+        service, monitor = yaml.safe_load_all((MONITORING / file).read_text())
+        assert service["spec"]["selector"] == gate["spec"]["selector"], file
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items(), file
+
+
 class Prometheus:
     def __init__(self, directory, target, extra=""):
         self.port = free_port()
