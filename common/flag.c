@@ -126,6 +126,12 @@ static int parse_one(const struct co_flag *flags, size_t n, int argc, char *cons
     } else if (!value) {
         return co_err_set(err, CO_INVALID, "flag \"--%s\" needs a value", f->name);
     }
+    const char *before = f->once ? *(const char **)f->value : value;
+    if (strcmp(before, value) != 0 && strcmp(before, flag_default(f)) != 0) {
+        return co_err_set(err, CO_INVALID,
+            "flag \"--%s\" is given as \"%.100s\" and as \"%.100s\": it can have one value only",
+            f->name, before, value);
+    }
     return flag_set(f, value, err);
 }
 

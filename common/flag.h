@@ -29,6 +29,7 @@ struct co_flag {
     int64_t min, max;    /* of CO_FLAG_INT; both 0: any */
     const char *metavar; /* for help; NULL: by type */
     bool hidden;         /* accepted, listed only in the reference */
+    bool once;           /* of CO_FLAG_STR: two different values are an error */
 };
 
 /* Sets every default, then reads argv[1..argc).  *ret_rest: index of the first word that is no

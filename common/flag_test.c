@@ -94,6 +94,28 @@ static void the_last_of_repeated_flags_wins(void **state) {
     assert_int_equal(v.count, 2);
 }
 
+static void two_values_where_one_can_be_meant_are_an_error(void **state) {
+    (void)state;
+    const char *kind = NULL;
+    const struct co_flag one = {"kind", CO_FLAG_STR, &kind, NULL, "", .once = true};
+    static const struct {
+        char *argv[4];
+        const char *error; /* NULL: none */
+    } rows[] = {
+        {{"program", "--kind=a", "--kind=a"}, NULL},
+        {{"program", "--kind=", "--kind=a"}, NULL},
+        {{"program", "--kind=a", "--kind=b"},
+            "flag \"--kind\" is given as \"a\" and as \"b\": it can have one value only"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        int rest;
+        struct co_err err = {0};
+        int r = co_flags_parse(&one, 1, 3, rows[i].argv, &rest, &err);
+        assert_int_equal(r, rows[i].error ? CO_INVALID : 0);
+        assert_string_equal(rows[i].error ? co_err_text(&err) : kind, rows[i].error ?: "a");
+    }
+}
+
 static void flags_end_at_two_dashes_one_dash_or_a_word(void **state) {
     (void)state;
     static const struct {
@@ -234,6 +256,7 @@ int main(void) {
         cmocka_unit_test(defaults_are_set_before_anything_is_read),
         cmocka_unit_test(all_spellings_are_taken),
         cmocka_unit_test(the_last_of_repeated_flags_wins),
+        cmocka_unit_test(two_values_where_one_can_be_meant_are_an_error),
         cmocka_unit_test(flags_end_at_two_dashes_one_dash_or_a_word),
         cmocka_unit_test(errors_name_flag_value_and_expectation),
         cmocka_unit_test(long_garbage_is_an_error_of_bounded_length),

@@ -89,7 +89,8 @@ static const struct co_flag flags[] = {
     {"log-format", CO_FLAG_STR, &flag.log_format, "logfmt", "logfmt or json"},
     {"scheduling", CO_FLAG_STR, &flag.scheduling, "",
         "place all pods of a job together or none, by groups of this kind: " OP_GANG_WORDS
-        "; empty: no groups"},
+        "; empty: no groups",
+        .once = true},
     {"etcd-server", CO_FLAG_STR, &flag.etcd, "", "accepted and ignored, as by 0.3.3 and later"},
     {"zap-devel", CO_FLAG_BOOL, &flag.zap_devel, "true", "accepted and ignored"},
     {"zap-encoder", CO_FLAG_STR, &flag.zap_encoder, "", "json: as --log-format=json"},

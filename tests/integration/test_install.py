@@ -1,5 +1,6 @@
 """What the ways to install render, and that they agree; one of them run with exactly the rights that it brings."""
 import json
+import subprocess
 import textwrap
 
 import pytest
@@ -7,7 +8,7 @@ import yaml
 
 from install import (ACCOUNT, CHART, DEPLOYMENT, JOB_ROLE, LOCK_ROLE, OF_THE_CLUSTER, ROOT, WAYS, by_name, helm, kustomize,
                      manager, objects, overlay, pod_template, program)
-from rig import account_kubeconfig, wait_for
+from rig import BIN, account_kubeconfig, wait_for
 
 # What only one of the two renders: Helm makes no namespace and installs the CRD from a folder of its own, and has
 # nothing of upstream's to replace.
@@ -154,6 +155,12 @@ def test_a_scheduler_of_gangs_is_a_component_and_a_value(word, tmp_path):
     assert rules == chart[f"Role/{JOB_ROLE}"]["rules"] and rules[:-1] == plain
     assert f"--scheduling={word}" in manager(component.values())["args"]
     assert manager(component.values())["args"] == manager(chart.values())["args"]
+
+
+def test_two_schedulers_of_gangs_are_an_error_that_names_both(tmp_path):
+    args = manager(overlay(tmp_path, "v1", "volcano", "kueue"))["args"]
+    p = subprocess.run([BIN / "paddle-operator", *args, "--kubeconfig=/dev/null"], capture_output=True, text=True, timeout=60)
+    assert p.returncode == 2 and all(w in p.stderr for w in ("--scheduling", "volcano", "kueue")), p.stderr
 
 
 def test_every_value_arrives():
