@@ -255,7 +255,7 @@ void crd_print_v1beta1(FILE *file) {
     struct crd_out spec = {.file = file, .depth = 1};
     struct crd_out schema = {.file = file, .depth = 3};
 
-    crd_out_line(&top, "# PaddleJob, for Kubernetes up to 1.15 (served up to 1.21).");
+    crd_out_line(&top, "# PaddleJob, for Kubernetes up to 1.18 (served up to 1.21).");
     crd_out_line(&top, "# Printed from the table in crd/ by `crdgen v1beta1`: change it there.");
     print_head(&top, "apiextensions.k8s.io/v1beta1");
     crd_out_line(&spec, "version: %s", CRD_VERSION);
