@@ -40,8 +40,10 @@ int op_shard_parse(const char *text, struct op_shard_id *ret, struct co_err *err
     int64_t count = 0;
     if (!slash || co_parse_i64("N", slash + 1, 1, OP_SHARDS_MAX, &count, NULL) ||
         co_parse_i64("i", left, 0, count - 1, &index, NULL)) {
+        /* As the manifests have it, i is the pod's label: empty where there is none. */
         return co_err_set(err, CO_INVALID,
-            "\"%s\" is no shard: expected i/N, i from 0 to N-1, N up to %d", text, OP_SHARDS_MAX);
+            "\"%s\" is no shard: expected i/N, i from 0 to N-1, N up to %d%s", text, OP_SHARDS_MAX,
+            *text == '/' ? "; Kubernetes numbers the pods of a StatefulSet from 1.28 on" : "");
     }
     *ret = (struct op_shard_id){(unsigned)index, (unsigned)count};
     return 0;

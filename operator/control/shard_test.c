@@ -37,6 +37,16 @@ static void a_shard_is_i_of_n(void **state) {
     }
 }
 
+static void a_pod_that_has_no_number_is_told_since_when_it_would(void **state) {
+    (void)state;
+    struct op_shard_id id;
+    struct co_err err;
+    assert_int_equal(op_shard_parse("/2", &id, &err), CO_INVALID);
+    assert_non_null(strstr(co_err_text(&err), "1.28"));
+    assert_int_equal(op_shard_parse("2/2", &id, &err), CO_INVALID);
+    assert_null(strstr(co_err_text(&err), "1.28"));
+}
+
 /* Of every layout one shard has a namespace, and no shard has much more than its part. */
 static void each_namespace_has_one_shard(void **state) {
     (void)state;
@@ -79,6 +89,7 @@ static void the_hash_stays(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_shard_is_i_of_n),
+        cmocka_unit_test(a_pod_that_has_no_number_is_told_since_when_it_would),
         cmocka_unit_test(each_namespace_has_one_shard),
         cmocka_unit_test(the_hash_stays),
     };
