@@ -270,7 +270,8 @@ static const struct crd_field spec_fields[] = {
         .type = CRD_INTEGER,
         .doc = "Elastic training of workers. Any number, 0 included, turns it on: pods get "
                "PADDLE_ELASTIC_JOB_ID, PADDLE_ELASTIC_NP and PADDLE_ELASTIC_TIMEOUT, are restarted "
-               "when they fail, and find each other through etcd instead of a list of addresses. "
+               "when they fail, and find each other at worker 0 (intranet Service or DNS) or in an "
+               "etcd, instead of by a list of addresses. "
                "Leave it out to turn it off."},
     {.name = "schedulingPolicy",
         .type = CRD_OBJECT,

@@ -196,7 +196,7 @@ static const struct crd_field pod_fields[] = {
         .doc = "Ignored: the host name is the name of the pod."},
     {.name = "subdomain",
         .type = CRD_STRING,
-        .doc = "Ignored: the subdomain is the name of the pod."},
+        .doc = "Ignored: the subdomain is the name of the pod, with intranet DNS that of the job."},
     {0},
 };
 

@@ -1,5 +1,6 @@
 """What the ways to install render, and that they agree; one of them run with exactly the rights that it brings."""
 import json
+import re
 import subprocess
 import textwrap
 
@@ -220,6 +221,13 @@ def test_switches_of_the_chart():
     ("shards=65", "shards"), ("shards=2,scope=namespace", "scope")])
 def test_a_wrong_value_is_refused_by_name(value, word):
     assert word in program("helm", "template", "x", CHART, "--set", value, code=1)
+
+
+def test_what_removes_the_operator_alone_removes_no_job():
+    """A namespace takes its jobs along, the CRD all of them."""
+    (row,) = (l for l in (ROOT / "docs/install.md").read_text().splitlines() if l.startswith("| the operator alone"))
+    removed = [o for f in re.findall(r"delete -f (\S+?)`", row) for o in objects((ROOT / f).read_text())] + helm()
+    assert not {o["kind"] for o in removed} & {"Namespace", "CustomResourceDefinition"}
 
 
 # ---- what the API server says
