@@ -46,7 +46,7 @@ class Runner:
     def count(self, fault, round_):
         for m in round_.moments:
             cell = self.cells.setdefault((fault, m.row_name), [0, 0, ""])
-            cell[0] += 1
+            cell[0] += bool(m.wrong or not round_.spared)
             if m.wrong:
                 cell[1] += 1
                 cell[2] = m.wrong[0]

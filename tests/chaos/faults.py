@@ -84,6 +84,6 @@ ROWS = {
     "compaction": Row(steps=[(.2, "cut"), (.2, "freeze"), (1.5, "compact"), (1.6, "thaw"), (1.7, "cut")], plane=True,
                       blind=True),
     # Names that others took were free again, so they may be the operator's by now; restarts are counted in what was lost.
-    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=["--watch-idle=8s"], redo=True, without=["foreign", "restart"],
+    "restored": Row(steps=[(0, "back_up"), (1.5, "restore")], flags=["--watch-idle=8s"], redo=True, without=["foreign", "restart", "node-lost"],
                     plane=True, blind=True),
 }

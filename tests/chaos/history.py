@@ -3,6 +3,7 @@ import datetime
 import json
 import threading
 import time
+from dataclasses import dataclass
 
 from rig import GROUP
 
@@ -20,9 +21,13 @@ def controller(obj):
     return next((o["uid"] for o in owners if o.get("controller")), None)
 
 
-def made_at(meta):
-    """By the server's clock, in whole seconds: when we hear of it says more about us."""
-    return datetime.datetime.fromisoformat(meta["creationTimestamp"].replace("Z", "+00:00")).timestamp()
+def seconds(text):
+    """Of a time by the server's clock: when we hear of something says more about us."""
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def attempt(obj):
+    return int((obj["metadata"].get("labels") or {}).get("batch.paddlepaddle.org/attempt", 0))
 
 
 def rank(pod):
@@ -30,44 +35,64 @@ def rank(pod):
     return labels.get("paddle-res-type"), labels.get("paddle-res-index", pod["metadata"]["name"].rsplit("-", 1)[-1])
 
 
+@dataclass
+class Made:
+    """A pod's beginning."""
+    owner: str          # uid of its job
+    job: str
+    at: int             # the version; None: not known
+    name: str
+    when: float
+    attempt: int
+
+
 class Feed(threading.Thread):
-    """Lists, then watches, straight from the API server; tells of what is gone when it lists again."""
+    """Lists, then watches from there on, straight from the API server; tells of what is gone when it has to list again."""
 
     def __init__(self, request, tell):
         super().__init__(daemon=True)
         self.request, self.tell, self.known, self.over = request, tell, {}, False
+        self.broken = None          # what went wrong in tell
         self.start()
 
     def run(self):
+        at = None
         while not self.over:
             try:
-                self.follow()
+                at = self.follow(at or self.list())
             except Exception:       # the API server is down: that is what this is about
+                at = None
                 time.sleep(0.05)
 
-    def follow(self):
+    def list(self):
         body = json.loads(self.request().data)
         items = {o["metadata"]["uid"]: o for o in body["items"]}
         for uid in set(self.known) - set(items):
             self.tell("GONE", self.known.pop(uid))
         for o in items.values():
             self.see("SEEN", o)
-        at = body["metadata"]["resourceVersion"]
-        stream = self.request(watch=True, resource_version=at, timeout_seconds=30, _request_timeout=40)
-        for line in stream:
-            if self.over:
-                return
+        return body["metadata"]["resourceVersion"]
+
+    def follow(self, at):
+        """The version to go on from; None: there is none."""
+        for line in self.request(watch=True, resource_version=at, timeout_seconds=30, _request_timeout=40):
             event = json.loads(line)
-            if event["type"] == "ERROR":
-                return
+            if self.over or event["type"] == "ERROR":
+                return None
             self.see(event["type"], event["object"])
+            at = event["object"]["metadata"]["resourceVersion"]
+        return at
 
     def see(self, kind, obj):
         if kind == "DELETED":
             self.known.pop(obj["metadata"]["uid"], None)
         else:
             self.known[obj["metadata"]["uid"]] = obj
-        self.tell(kind, obj)
+        try:
+            self.tell(kind, obj)
+        except Exception as e:
+            self.broken = e
+            raise
 
 
 class History:
@@ -75,8 +100,10 @@ class History:
         self.wrong = []             # (job name, what)
         self.lock = threading.Lock()
         self.alive = {}             # (job uid, role, index) -> {pod uid: name}
-        self.made = {}              # pod uid -> (job uid, job name, version of its creation, pod name, the server's time of it)
-        self.final = {}             # job uid -> version in which its status became final
+        self.made = {}              # pod uid -> Made
+        self.final = {}             # job uid -> (version in which its status became final, phase, the server's time of it)
+        self.rests = {}             # job uid -> [version since which it is suspended, until when or None, attempt]s
+        self.most = {}              # (job uid, counter of its status) -> what it was at most
         self.dying = {}             # job uid -> time when it was first seen being deleted
         self.rewound = False        # versions of before mean nothing any more
         custom, core = plane.custom, plane.core
@@ -89,12 +116,30 @@ class History:
         return next((j for j in list(self.feeds[0].known.values()) if j["metadata"]["name"] == name), None)
 
     def on_job(self, kind, job):
-        meta = job["metadata"]
+        meta, status = job["metadata"], job.get("status") or {}
         with self.lock:
-            if job.get("status", {}).get("phase") in FINAL:
-                self.final.setdefault(meta["uid"], version(job))
+            self.on_status(meta, version(job), status, (job.get("spec") or {}).get("suspend"))
             if meta.get("deletionTimestamp") or kind in ("DELETED", "GONE"):
                 self.dying.setdefault(meta["uid"], time.time())
+
+    def on_status(self, meta, at, status, suspend):
+        """An end is one, what is counted never falls."""
+        uid, phase = meta["uid"], status.get("phase")
+        if phase in FINAL:
+            self.final.setdefault(uid, (at, phase, seconds(status["completionTime"]) if "completionTime" in status else float("inf")))
+        if self.final.get(uid, (0, phase))[1] != phase and not self.rewound:
+            self.wrong.append((meta["name"], f"{phase} after {self.final[uid][1]}"))
+        for counter in ("attempt", "restarts"):
+            most = self.most.get((uid, counter), 0)
+            n = self.most[uid, counter] = status.get(counter, 0)
+            if n < most and not self.rewound:
+                self.wrong.append((meta["name"], f"{counter} fell from {most} to {n}"))
+        rests = self.rests.setdefault(uid, [])
+        rests_now = phase == "Suspended" and suspend
+        if rests and rests[-1][1] is None and not rests_now:
+            rests[-1][1] = at
+        elif rests_now and not (rests and rests[-1][1] is None):
+            rests.append([at, None, status.get("attempt", 0)])
 
     def on_pod(self, kind, pod):
         meta, owner = pod["metadata"], controller(pod)
@@ -103,12 +148,14 @@ class History:
         job = next(o["name"] for o in meta["ownerReferences"] if o["uid"] == owner)
         place = (owner, *rank(pod))
         with self.lock:
+            if kind in ("ADDED", "SEEN") and meta["uid"] not in self.made:
+                # Of one that a list tells of we do not know the version that it began with.
+                self.made[meta["uid"]] = Made(owner, job, version(pod) if kind == "ADDED" else None, meta["name"],
+                                              seconds(meta["creationTimestamp"]), attempt(pod))
             others = self.alive.setdefault(place, {})
             if kind in ("DELETED", "GONE") or meta.get("deletionTimestamp") or pod["status"].get("phase") in ENDED:
                 others.pop(meta["uid"], None)
                 return
-            if kind == "ADDED" and meta["uid"] not in self.made:
-                self.made[meta["uid"]] = (owner, job, version(pod), meta["name"], made_at(meta))
             others[meta["uid"]] = meta["name"]
             if len(others) > 1:
                 self.wrong.append((job, f"two live pods for {place[1]} {place[2]}: {sorted(others.values())}"))
@@ -117,13 +164,19 @@ class History:
         """All that was wrong, as (job name, what).  blind: the operator could not know of a deletion at once; else it has
         that many seconds."""
         with self.lock:
-            wrong = list(self.wrong)
-            for owner, job, at, name, when in self.made.values():
-                end = self.final.get(owner)
-                if end and at > end and not self.rewound:
-                    wrong.append((job, f"pod {name} was made for a job that had ended ({at} after {end})"))
-                if owner in self.dying and when > self.dying[owner] + patience and not blind:
-                    wrong.append((job, f"pod {name} was made for a job that was being deleted"))
+            wrong = self.wrong + [("", f"the history broke: {f.broken!r}") for f in self.feeds if f.broken]
+            for pod in self.made.values():
+                end = self.final.get(pod.owner)
+                late = end and (pod.at > end[0] if pod.at else pod.when > end[2] + patience)
+                if late and not self.rewound:
+                    wrong.append((pod.job, f"pod {pod.name} was made for a job that had ended ({pod.at} after {end})"))
+                # One of the attempt before may have been on its way.
+                rest = next((r for r in self.rests.get(pod.owner, ()) if pod.at and r[0] < pod.at < (r[1] or pod.at + 1)
+                             and pod.attempt >= r[2]), None)
+                if rest and not self.rewound:
+                    wrong.append((pod.job, f"pod {pod.name} was made for a job that was suspended ({pod.at} in {rest})"))
+                if pod.owner in self.dying and pod.when > self.dying[pod.owner] + patience and not blind:
+                    wrong.append((pod.job, f"pod {pod.name} was made for a job that was being deleted"))
             return wrong
 
     def close(self):
@@ -190,14 +243,35 @@ def lies(job, pods):
 
 
 def missing(job, others):
-    """The ConfigMap or Service that a running job has not; others: (kind, name) -> uid of the controller."""
+    """The ConfigMap or Service that a running job has not; others: (kind, name) -> object."""
     name, uid = job["metadata"]["name"], job["metadata"]["uid"]
     if job["spec"].get("suspend"):
         return None
     want = [("ConfigMap", name)]
     if job["spec"].get("intranet") == "Service":
         want += [("Service", f"{name}-{r}-{i}") for r in ROLES for i in range(wanted(job, r))]
-    return next((f"{kind} {n} is missing" for kind, n in want if others.get((kind, n)) != uid), None)
+    ours = {k for k, o in others.items() if controller(o) == uid}
+    return next((f"{kind} {n} is missing" for kind, n in want if (kind, n) not in ours), None)
+
+
+def unpublished(job, pods, others):
+    """What a running job's ConfigMap says though its pods say something else; None: it is true, and of their attempt."""
+    name, spec, status = job["metadata"]["name"], job["spec"], job["status"]
+    have = others.get(("ConfigMap", name))
+    if spec.get("suspend") or not have:
+        return None
+    data, named = have.get("data") or {}, spec.get("intranet") == "Service"
+    ours = {r: [f"{name}-{r}-{i}" for i in range(wanted(job, r))] for r in ROLES}
+    for what in [have, *(pods[n] for r in ROLES for n in ours[r] if n in pods)]:
+        if attempt(what) != status.get("attempt", 0):
+            return f"{what['metadata']['name']} is of attempt {attempt(what)}, the job at {status.get('attempt', 0)}"
+    hosts = {r: [n if named else pods.get(n, {}).get("status", {}).get("podIP") for n in ours[r]] for r in ROLES}
+    ends = {r: ",".join(f"{h}:{data.get('PADDLE_PORT')}" for h in hosts[r]) for r in ROLES}
+    want = {"PADDLE_TRAINERS_NUM": str(wanted(job, "worker")), "PADDLE_TRAINERS": ",".join(map(str, hosts["worker"])),
+            "PADDLE_TRAINER_ENDPOINTS": ends["worker"]} if spec.get("worker") else {}
+    if spec.get("ps"):
+        want["PADDLE_PSERVERS_IP_PORT_LIST"] = ends["ps"]
+    return next((f"{k} is {data.get(k)}, by its pods {v}" for k, v in want.items() if data.get(k) != v), None)
 
 
 def orphans(plane, ns, jobs):

@@ -7,7 +7,8 @@ from proxy import Trap
 from rig import wait_for
 from round import Round
 
-MOMENTS = ("start", "finish", "fail", "scale", "delete", "again", "pods-lost", "restart", "suspend", "resume", "ttl")
+MOMENTS = ("start", "finish", "finish-many", "fail", "spent", "deadline", "scale", "delete", "again", "pods-lost", "node-lost", "restart",
+           "suspend", "resume", "ttl")
 
 
 class Killed(Round):
@@ -35,6 +36,7 @@ class Killed(Round):
                 if o.p.poll() is not None:
                     o.start()
             acting.result()
+        self.spared = self.n and "hits" not in self.figures      # it wrote less this time
 
     def settle(self):
         super().settle()

@@ -84,8 +84,20 @@ def lose_pods(m):
     time.sleep(1)
 
 
-def let_go(m):
-    m.attempt(lambda: m.plane.core.patch_namespaced_pod(f"{m.name('j')}-worker-2", m.ns, {"metadata": {"finalizers": None}}))
+def let_go(m, pod="worker-2"):
+    m.attempt(lambda: m.plane.core.patch_namespaced_pod(f"{m.name('j')}-{pod}", m.ns, {"metadata": {"finalizers": None}}))
+
+
+def lose_node(m):
+    """A pod is evicted by its kubelet, another one's node is never heard of again: its pod stays, Terminating."""
+    core, ns, name = m.plane.core, m.ns, m.name("j")
+    pods = {p.metadata.name: p.metadata.uid for p in m.call(lambda: core.list_namespaced_pod(ns)).items}
+    m.attempt(lambda: core.patch_namespaced_pod(f"{name}-ps-0", ns, {"metadata": {
+        "uid": pods[f"{name}-ps-0"], "finalizers": ["example.com/held"]}}))
+    m.attempt(lambda: core.patch_namespaced_pod_status(f"{name}-worker-1", ns, {
+        "metadata": {"uid": pods[f"{name}-worker-1"]}, "status": {
+            "phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}}))
+    m.attempt(lambda: core.delete_namespaced_pod(f"{name}-ps-0", ns, body={"preconditions": {"uid": pods[f"{name}-ps-0"]}}))
 
 
 def template(n, image="x"):
@@ -105,12 +117,21 @@ def edit(m):
         lambda: {"withGloo": rng.choice([0, 1, 2, None])},
         lambda: {"successPolicy": rng.choice(["AllPods", "AllWorkers", None])},
         lambda: {"elastic": rng.choice([0, 1, None])},
+        lambda: {"suspend": rng.choice([True, False, None])},
+        lambda: {"backoffLimit": rng.choice([0, 5, None])},
+        lambda: {"failurePolicy": rng.choice([[{"action": "Ignore", "exitCodes": "42"}], [], None])},
+        lambda: {"activeDeadlineSeconds": rng.choice([3600, None])},
+        lambda: {"ttlSecondsAfterFinished": rng.choice([0, 3600, None])},
+        lambda: {"schedulingPolicy": rng.choice([{"queue": "q", "minAvailable": 1}, {}, None])},
+        lambda: {"priorityClassName": rng.choice(["nobody-made-it", None])},
     ]
     for _ in range(12):
         m.attempt(lambda: m.patch("j", {"spec": rng.choice(fields)()}))
         time.sleep(rng.random() * .2)
     m.patch("j", {"spec": {"ps": template(1), "worker": template(2), "heter": None, "intranet": None, "elastic": None,
-                           "successPolicy": None, "withGloo": None, "cleanPodPolicy": None}})
+                           "successPolicy": None, "withGloo": None, "cleanPodPolicy": None, "suspend": None,
+                           "backoffLimit": None, "failurePolicy": None, "activeDeadlineSeconds": None,
+                           "ttlSecondsAfterFinished": None, "schedulingPolicy": None, "priorityClassName": None}})
 
 
 def foreign(m):
@@ -180,6 +201,8 @@ ROWS = {
     "edit": Row(running("j", ps=1, worker=2), edit, {"j": "Running"}, {"j": ["ps-0", "worker-0", "worker-1"]}),
     "restart": Row(running("j", ps=1, worker=2, backoffLimit=3), end_one, {"j": "Running"},
                    {"j": ["ps-0", "worker-0", "worker-1"]}, status={"restarts": 1, "attempt": 1}),
+    "node-lost": Row(running("j", ps=1, worker=2, backoffLimit=0), lose_node, {"j": "Running"},
+                     {"j": ["ps-0", "worker-0", "worker-1"]}, status={"restarts": 0, "attempt": 1}, after=lambda m: let_go(m, "ps-0")),
     "spent": Row(running("j", ps=None, worker=3, backoffLimit=0), lambda m: end(m, "j", 3, "lost", f"{m.name('j')}-worker-1"),
                  {"j": "Failed"}, {"j": ["worker-1"]}, says="lost"),
     "suspend": Row(running("j", ps=1, worker=2), lambda m: suspend(m, True), {"j": "Suspended"}, {"j": []}),

@@ -14,7 +14,7 @@ from kubernetes import client
 from kubernetes.client.rest import ApiException
 
 import moments
-from history import FINAL, History, controller, lies, missing, orphans
+from history import FINAL, History, controller, lies, missing, orphans, unpublished
 from rig import SANITIZED, Operator, fetch, proxied, wait_for
 
 CONVERGE = 75       # seconds: the longest backoff is 30
@@ -109,7 +109,7 @@ class Moment:
             if self.row.says not in state.get("message", ""):
                 return f"{job} says {state.get('message')!r}, not {self.row.says!r}"
             if phase not in FINAL:
-                trouble = lies(have, pods) or missing(have, others)
+                trouble = lies(have, pods) or missing(have, others) or unpublished(have, pods, others)
                 if trouble:
                     return f"{job}: {trouble}"
             if job in self.row.pods:
@@ -121,6 +121,8 @@ class Moment:
 
 
 class Round:
+    spared = False      # there was nothing to break
+
     def __init__(self, plane, kubelet, fault_name, row, names, seed, directory, patience=1.0):
         self.plane, self.kubelet, self.fault_name, self.row = plane, kubelet, fault_name, row
         self.seed, self.least_patience = seed, patience
@@ -131,7 +133,7 @@ class Round:
         self.config = proxied(plane, self.proxy, self.dir)
         self.moments = [Moment(self, n) for n in names]
         self.operators, self.clock, self.down = [], None, False
-        self.figures = {}
+        self.figures, self.idle = {}, []
 
     @property
     def patience(self):
@@ -271,16 +273,17 @@ class Round:
                 self.plane.up()
             acting.result()
         self.figures["hits"] = sum(f.hits for f in self.proxy.faults) + len(steps)
+        self.idle = [f"{f.do} {f.match}" for f in self.proxy.faults if not f.hits]
 
     def heal(self):
         self.proxy.faults, self.proxy.limit, self.proxy.frozen = [], 0, False
         self.healed = time.monotonic()
 
     def world(self):
-        """Jobs and pods by name; (kind, name) of Services and ConfigMaps -> the uid of the controller."""
+        """Jobs and pods by name; Services and ConfigMaps by (kind, name)."""
         core = self.plane.core
         items = lambda request: json.loads(request(self.ns, _preload_content=False).data)["items"]
-        others = {(kind, o["metadata"]["name"]): controller(o) for kind, request in (
+        others = {(kind, o["metadata"]["name"]): o for kind, request in (
             ("Service", core.list_namespaced_service), ("ConfigMap", core.list_namespaced_config_map)) for o in items(request)}
         return ({j["metadata"]["name"]: j for j in self.plane.jobs(self.ns)},
                 {p["metadata"]["name"]: p for p in items(core.list_namespaced_pod)}, others)
@@ -339,6 +342,8 @@ class Round:
         return re.findall(r"^paddlejob_status_waiting [1-9].*$", text, re.M)
 
     def look(self):
+        if self.idle and len(self.moments) > 1:     # one moment alone may have nothing that a fault is for
+            self.all_wrong(f"never struck: {self.idle}")
         if not self.quiet():
             self.all_wrong(f"not quiet: {self.noise[:4]}")
         for o in self.operators:
@@ -400,6 +405,9 @@ class Round:
             self.all_wrong(str(e))
             return
         time.sleep(.7)
+        end = time.monotonic() + 5 * self.patience
+        while self.put_off() and time.monotonic() < end:
+            time.sleep(.2)
         for r in self.acts(since):
             self.blame(r.rsplit(" ", 1)[1], f"a new operator found something left to do: {r}")
 

@@ -118,6 +118,8 @@ class Proxy:
 
     def _pick(self, line):
         for f in self.faults:
+            if f.do == "stale" and line.split(" ")[1] not in self.lists:
+                continue
             if f.hits < f.times and re.search(f.match, line) and self.rng.random() < f.chance:
                 f.hits += 1
                 return f
@@ -172,7 +174,7 @@ class Proxy:
                           f"Content-Length: {len(fault.body)}\r\nConnection: close\r\n\r\n{fault.body}").encode())
             await writer.drain()
             return
-        if fault and fault.do == "stale" and path in self.lists:
+        if fault and fault.do == "stale":
             writer.write(self.lists[path])
             await writer.drain()
             return

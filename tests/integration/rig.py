@@ -394,9 +394,12 @@ class Operator:
                      f"--health-probe-bind-address=127.0.0.1:{self.health}", *os.environ.get("PADDLE_OPERATOR_FLAGS", "").split(), *flags]
         self.env = {**os.environ, **(env or {})}
         self.expected = False           # the test itself ended the process
+        self.p, self.died = None, None  # the exit code of one that ended before it was to
         self.start()
 
     def start(self):
+        if self.p and not self.expected and self.p.poll() is not None:
+            self.died = self.p.returncode
         self.expected = False
         self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log, env=self.env)
 
@@ -411,10 +414,11 @@ class Operator:
             return None
 
     def kill(self):
+        p, known = self.p, self.expected    # start() may follow from another thread
         self.expected = True
-        p = self.p                      # start() may follow from another thread
         p.kill()
-        p.wait()
+        if p.wait() != -signal.SIGKILL and not known:
+            self.died = p.returncode
 
     def stop(self, seconds=30):
         """SIGTERM, not before it listens to signals; the exit code."""
@@ -449,6 +453,7 @@ class Operator:
             report = re.search(r"[^\n]*(?:ERROR: \w*Sanitizer|runtime error:)[\s\S]*", self.text())
             assert not report, report.group(0)[:6000]
             assert code == 0 or (self.expected and not running), f"the operator ended with {code}"
+            assert self.died is None, f"the operator ended by itself with {self.died}"
         finally:
             if self.p.poll() is None:
                 self.p.kill()
