@@ -4,8 +4,8 @@ import re
 import pytest
 import yaml
 
-from install import by_name, helm, overlay
-from rig import fetch, wait_for
+from install import ACCOUNT, by_name, helm, overlay
+from rig import account_kubeconfig, fetch, wait_for
 from test_install import NOT_HELMS, without_helms_labels
 
 
@@ -156,6 +156,36 @@ def test_the_component_is_a_set_of_shards(plane, tmp_path):
     chart = {k: without_helms_labels(o) for k, o in by_name(helm(["shards=2"])).items()}
     shards["metadata"]["namespace"] = "paddle-system"
     assert chart == {k: o for k, o in by_name(objs).items() if k not in NOT_HELMS}
+
+
+@pytest.mark.parametrize("lacks", [None, "get", "update"])
+def test_the_components_rights_are_enough_and_each_counts(plane, kubelet, operator, ns, tmp_path, lacks):
+    objs = by_name(overlay(tmp_path, "v1", "shards", namespace=ns))
+    rights = [o for o in objs.values() if o["kind"] in ("ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")]
+    for o in rights:
+        if o["kind"].startswith("Cluster"):
+            o["metadata"]["name"] += f"-{ns}"
+        if o["kind"] == "ClusterRoleBinding":
+            o["roleRef"]["name"] += f"-{ns}"
+    rule, = objs["Role/paddle-shards-role"]["rules"]
+    assert sorted(rule["verbs"]) == ["get", "update"]       # each has its row here
+    if lacks:
+        rule["verbs"].remove(lacks)
+    plane.kubectl("create", "-f", "-", stdin=yaml.safe_dump_all(rights))
+    try:
+        o = operator("--shard=0/1", "--leader-elect", f"--leader-elect-namespace={ns}", f"--namespace={ns}",
+                     kubeconfig=account_kubeconfig(plane, ns, ACCOUNT, tmp_path / "kubeconfig"))
+        if lacks:
+            wait_for(lambda: f'cannot {lacks} resource \\"leases\\"' in o.text(), why=o.text)
+            return
+        run_jobs(plane, [ns], "a")
+        assert o.stop() == 0        # its lease and the layout are there the second time
+        o.start()
+        run_jobs(plane, [ns], "b")
+        assert "forbidden" not in o.text().lower(), o.text()
+    finally:
+        plane.kubectl("delete", "clusterrole,clusterrolebinding", *{o["metadata"]["name"] for o in rights if o["kind"].startswith("Cluster")},
+                      "--ignore-not-found")
 
 
 @pytest.mark.parametrize("flags,words", [
