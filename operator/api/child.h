@@ -31,8 +31,9 @@ struct op_child {
 void op_child_free(struct co_slab *slab, struct op_child *child);
 
 /* Why a pod failed, else what it waits for; "" when neither.  Of a pod that goes on though its
- * first container has ended well: that container, code 0, without a reason.  A failed pod's cause is the container
- * that ended first with an exit code other than 0, else the pod's own reason (Evicted, …). */
+ * first container has ended well: that container, code 0, without a reason.  A failed pod's cause
+ * is the container that ended first with an exit code other than 0, else the pod's own reason
+ * (Evicted, …). */
 struct op_cause {
     const char *container, *reason, *message; /* message: its last non-empty line */
     const char *finished;                     /* when that container failed, RFC 3339 */

@@ -139,6 +139,12 @@ static int check_line(
     return 0;
 }
 
+/* To be shown: what is before it may be a password. */
+static const char *from_at(const char *url) {
+    const char *at = strrchr(url, '@');
+    return at ? at : url;
+}
+
 static int settle_server(
     const struct op_kube_entry *e, struct op_kube_config *cfg, struct co_err *err) {
     if (!cfg->server) {
@@ -155,7 +161,7 @@ static int settle_server(
     const char *host = cfg->server + scheme + strlen("://");
     if (!known || !*host || *host == '/' || strpbrk(host, "?#@ \"\\")) {
         return op_kube_entry_err(
-            e, err, CO_INVALID, "server: \"%s\", expected https://host:port", cfg->server);
+            e, err, CO_INVALID, "server: \"%s\", expected https://host:port", from_at(cfg->server));
     }
     size_t len = strlen(cfg->server);
     while (len && cfg->server[len - 1] == '/') {
@@ -171,8 +177,8 @@ static int check_proxy(const struct op_kube_entry *e, const char *url, struct co
             return 0;
         }
     }
-    return op_kube_entry_err(
-        e, err, CO_INVALID, "proxy-url: \"%s\", expected http://, https:// or socks5://", url);
+    return op_kube_entry_err(e, err, CO_INVALID,
+        "proxy-url: \"%s\", expected http://, https:// or socks5://", from_at(url));
 }
 
 static int read_cluster(

@@ -179,6 +179,11 @@ static void test_errors_name_file_field_and_cause(void **state) {
             "/k/one: clusters[0] 'c': server: \"ftp://h\", expected https://host:port"},
         {"server: 'https://'", "", CO_INVALID,
             "/k/one: clusters[0] 'c': server: \"https://\", expected https://host:port"},
+        {"server: 'https://me:word@h'", "", CO_INVALID,
+            "/k/one: clusters[0] 'c': server: \"@h\", expected https://host:port"},
+        {"server: 'https://h', proxy-url: 'me:word@h:1'", "", CO_INVALID,
+            "/k/one: clusters[0] 'c': proxy-url: \"@h:1\", expected http://, https:// or "
+            "socks5://"},
         {"server: 'https://h', proxy-url: 'h:1'", "", CO_INVALID,
             "/k/one: clusters[0] 'c': proxy-url: \"h:1\", expected http://, https:// or "
             "socks5://"},
