@@ -155,10 +155,11 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
     [CO_VAR_GATE_ADDR] = {.name = "PADDLE_GATE_ADDR",
         .via = CO_VIA_GATE,
         .when = CO_WHEN_ALWAYS,
-        .type = CO_TYPE_ENDPOINT,
+        .type = CO_TYPE_ENDPOINTS,
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_OPERATOR,
-        .doc = "The operator's gate endpoint, which the start gate asks whether its pod may "
+        .doc = "The operator's gate, by its Service and directly: the start gate asks whether its "
+               "pod may "
                "start."},
     [CO_VAR_POD_NAMESPACE] = {.name = "POD_NAMESPACE",
         .via = CO_VIA_GATE,
