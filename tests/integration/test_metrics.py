@@ -358,6 +358,7 @@ def test_certificate_files_are_read_again(plane, operator, ns, tmp_path):
     o = operator("--metrics-secure", f"--metrics-cert-path={tmp_path}", f"--namespace={ns}")
     assert o.p.poll() == 1                                  # there are no files
     assert "tls.crt" in o.text()
+    o.expected = True
     first = certificate(tmp_path, "first")
     o.start()
     wait_for(lambda: listens(o.metrics))
