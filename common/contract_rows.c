@@ -159,8 +159,7 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_OPERATOR,
         .doc = "The operator's gate, by its Service and directly: the start gate asks whether its "
-               "pod may "
-               "start."},
+               "pod may start."},
     [CO_VAR_POD_NAMESPACE] = {.name = "POD_NAMESPACE",
         .via = CO_VIA_GATE,
         .when = CO_WHEN_ALWAYS,
