@@ -23,7 +23,7 @@
 # the files named in main_X of a program.
 
 UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd \
-         operator/gate runtime/optim runtime/boot runtime/net runtime/rpc runtime/ckpt runtime/ps runtime/rendezvous \
+         operator/gate runtime/train/optim runtime/train/role runtime/net runtime/train/rpc runtime/train/ckpt runtime/train/ps runtime/rendezvous \
          runtime/plan runtime/launch runtime/pserver runtime/cluster runtime/cmd examples/nn examples/wide_and_deep bench
 
 uses_common                 :=
@@ -34,31 +34,31 @@ uses_operator/kube          := operator/api common
 uses_operator/control       := operator/plan operator/kube operator/api common
 uses_operator/cmd           := operator/control operator/plan operator/kube operator/api crd common
 uses_operator/gate          := common
-uses_runtime/optim          := common
-uses_runtime/boot           := common
+uses_runtime/train/optim          := common
+uses_runtime/train/role           := common
 uses_runtime/net            := common
-uses_runtime/rpc            := common
-uses_runtime/ckpt           := common
-uses_runtime/ps             := runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+uses_runtime/train/rpc            := common
+uses_runtime/train/ckpt           := common
+uses_runtime/train/ps             := runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
 uses_runtime/rendezvous     := runtime/net common
-uses_runtime/pserver        := runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+uses_runtime/pserver        := runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
 uses_runtime/plan           := common
-uses_runtime/launch         := runtime/plan runtime/rendezvous runtime/boot runtime/net common
-uses_runtime/cluster        := runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/boot common
-uses_runtime/cmd            := runtime/cluster runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/boot common
-uses_examples/nn            := runtime/optim common
-uses_examples/wide_and_deep := examples/nn runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+uses_runtime/launch         := runtime/plan runtime/rendezvous runtime/train/role runtime/net common
+uses_runtime/cluster        := runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/train/role common
+uses_runtime/cmd            := runtime/cluster runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/train/role common
+uses_examples/nn            := runtime/train/optim common
+uses_examples/wide_and_deep := examples/nn runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
 uses_bench                  := operator/api operator/kube runtime/rendezvous common
 
 pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd gnutls zlib
 pkgs_operator/kube          := libcurl
-pkgs_runtime/rpc            := grpc libprotobuf-c
-pkgs_runtime/ckpt           := libxxhash
+pkgs_runtime/train/rpc            := grpc libprotobuf-c
+pkgs_runtime/train/ckpt           := libxxhash
 pkgs_runtime/rendezvous     := zlib
 pkgs_examples/nn            := -ldnnl
 
 # Loops over tensors: vectorised, square roots included (nobody there asks math for errno).
-cflags_runtime/optim        := -O3 -fno-math-errno
+cflags_runtime/train/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
 
 PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet
@@ -148,7 +148,7 @@ links-%:
 	@echo $(sort $(foreach u,$(call unit_of,$*) $(uses_$(call unit_of,$*)),$(pkgs_$(u))))
 
 # The runtime as one library beside its one header, runtime/rt.h.
-RT_UNITS := runtime/ps runtime/ckpt runtime/rpc runtime/net runtime/boot runtime/optim common
+RT_UNITS := runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
 $(BUILD)/lib/libpaddlert.a: $(foreach u,$(RT_UNITS),$(call objs,$(u)))
 	@mkdir -p $(@D)
 	@rm -f $@
@@ -201,7 +201,7 @@ check: all
 ASAN := SANITIZER=address,undefined OPT="-O1 -g" BUILD=$(BUILD)/asan
 TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
 # What has threads.
-TSAN_UNITS := common runtime/rpc runtime/ps
+TSAN_UNITS := common runtime/train/rpc runtime/train/ps
 san:
 	@$(MAKE) --no-print-directory $(ASAN) tests all
 	@$(MAKE) --no-print-directory $(TSAN) tests

@@ -2,8 +2,8 @@
  * as one table of rows.
  *
  * The operator encodes pods and ConfigMaps from it (operator/plan), the runtime decodes its role
- * from it (runtime/boot), docs/env.md is printed from it.  A row says who gets the variable, how
- * it travels, what a value must look like and one sentence on what it means.  The table knows
+ * from it (runtime/train/role), docs/env.md is printed from it.  A row says who gets the variable,
+ * how it travels, what a value must look like and one sentence on what it means.  The table knows
  * nothing of Kubernetes objects or of how a process finds its peers.  Read-only data and pure
  * functions: any thread. */
 #pragma once

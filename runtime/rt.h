@@ -84,9 +84,10 @@ enum rt_table_kind {
 struct rt_table_spec {
     const char *name; /* 1..63 of [A-Za-z0-9_.-]; file names in checkpoints */
     enum rt_table_kind kind;
-    uint64_t size;         /* dense: number of floats */
-    uint32_t dim;          /* sparse: floats in a row, 1..65536 */
-    const char *optimizer; /* "sgd:lr=0.1", "adagrad:lr=0.05,epsilon=1e-6", ... (runtime/optim) */
+    uint64_t size; /* dense: number of floats */
+    uint32_t dim;  /* sparse: floats in a row, 1..65536 */
+    const char
+        *optimizer; /* "sgd:lr=0.1", "adagrad:lr=0.05,epsilon=1e-6", ... (runtime/train/optim) */
     /* Sparse: first value of a row, a pure function of (seed, id, place in the row), the same for
      * any number of servers: "zero", "constant:value=1", "uniform:min=-1,max=1",
      * "normal:mean=0,std=0.01".  Dense tables start at zero; see rt_init_dense. */

@@ -18,7 +18,7 @@
 #include "examples/nn/layers.h"
 #include "examples/nn/rng.h"
 #include "examples/wide_and_deep/model.h"
-#include "runtime/optim/optim.h"
+#include "runtime/train/optim/optim.h"
 
 #define DATA "examples/wide_and_deep/testdata/"
 

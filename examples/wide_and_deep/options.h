@@ -9,7 +9,7 @@ struct wd_options {
     const char *train, *test;        /* file or directory; "": generated */
     const char *save, *load;         /* checkpoint directories */
     const char *generate;            /* directory to write generated files to */
-    const char *optimizer;           /* runtime/optim's text form; "": see tables.h */
+    const char *optimizer;           /* runtime/train/optim's text form; "": see tables.h */
     const char *embedding_optimizer; /* "": as optimizer */
     const char *mode;                /* async or sync */
     double lr;                       /* 0: the optimizer's own */

@@ -1,6 +1,6 @@
 #include "examples/wide_and_deep/tables.h"
 
-#include "runtime/optim/optim.h"
+#include "runtime/train/optim/optim.h"
 
 #define DENSE_OPTIMIZER "adagrad:lr=0.005,initial=1e-4"
 #define EMBEDDING_OPTIMIZER "adagrad:lr=0.05,initial=1e-4"

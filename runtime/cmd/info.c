@@ -9,7 +9,7 @@
 #include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
-#include "runtime/boot/boot.h"
+#include "runtime/train/role/role.h"
 #include "runtime/cmd/cmd.h"
 #include "runtime/net/net.h"
 

@@ -17,9 +17,9 @@
 #include "common/buf.h"
 #include "common/mem.h"
 #include "common/parse.h"
-#include "runtime/ps/options.h"
-#include "runtime/ps/say.h"
-#include "runtime/ps/server.h"
+#include "runtime/train/ps/options.h"
+#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/server.h"
 #include "runtime/pserver/nics.h"
 #include "runtime/pserver/options.h"
 

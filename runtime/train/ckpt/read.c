@@ -1,0 +1,343 @@
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/parse.h"
+#include "runtime/train/ckpt/format.h"
+
+struct rt_ckpt {
+    char *dir;
+    struct rt_ckpt_table tables[RT_CKPT_TABLES_MAX];
+    uint32_t n;
+};
+
+struct rt_ckpt_file {
+    FILE *stream;
+    char *name;
+    struct rt_ckpt_table table;
+    uint64_t items, bytes, hash; /* read so far */
+    unsigned char *data;
+    size_t cap;
+};
+
+/* ---- manifest ---- */
+
+enum field_type { TEXT, DECIMAL, HEX, KIND };
+
+#define FIELD(key, type, member)                                                                   \
+    {                                                                                              \
+        key, type, offsetof(struct rt_ckpt_table, member),                                         \
+            sizeof(((struct rt_ckpt_table *)0)->member)                                            \
+    }
+
+static const struct {
+    const char *key;
+    enum field_type type;
+    size_t offset, size;
+} fields[] = {
+    FIELD("name", TEXT, name),
+    FIELD("kind", KIND, sparse),
+    FIELD("size", DECIMAL, size),
+    FIELD("dim", DECIMAL, dim),
+    FIELD("state", DECIMAL, state),
+    FIELD("seed", HEX, seed),
+    FIELD("optimizer", TEXT, optimizer),
+    FIELD("init", TEXT, init),
+    FIELD("items", DECIMAL, items),
+    FIELD("bytes", DECIMAL, bytes),
+    FIELD("hash", HEX, hash),
+    FIELD("file", TEXT, file),
+};
+
+static bool number(const char *s, size_t len, unsigned base, uint64_t max, uint64_t *ret) {
+    uint64_t v = 0;
+    for (size_t i = 0; i < len; i++) {
+        const char *digits = "0123456789abcdef";
+        const char *d = memchr(digits, s[i], base);
+        if (!d || v > (UINT64_MAX - 15) / base) {
+            return false;
+        }
+        v = v * base + (uint64_t)(d - digits);
+    }
+    *ret = v;
+    return len > 0 && v <= max;
+}
+
+static bool set_field(struct rt_ckpt_table *t, size_t f, const char *s, size_t len) {
+    char *to = (char *)t + fields[f].offset;
+    uint64_t v;
+    switch (fields[f].type) {
+    case TEXT:
+        if (len == 0 || len >= fields[f].size || memchr(s, '/', len) || memchr(s, 0, len)) {
+            return false;
+        }
+        memcpy(to, s, len);
+        to[len] = '\0';
+        return true;
+    case KIND:
+        t->sparse = len == 6 && memcmp(s, "sparse", 6) == 0;
+        return t->sparse || (len == 5 && memcmp(s, "dense", 5) == 0);
+    default:
+        break;
+    }
+    bool wide = fields[f].size == 8;
+    if (!number(s, len, fields[f].type == HEX ? 16 : 10, wide ? UINT64_MAX : UINT32_MAX, &v)) {
+        return false;
+    }
+    if (wide) {
+        memcpy(to, &v, 8);
+    } else {
+        uint32_t v32 = (uint32_t)v;
+        memcpy(to, &v32, 4);
+    }
+    return true;
+}
+
+/* "table key=value ..." with every field once, in the order of the rows. */
+static int parse_table(const char *line, size_t len, struct rt_ckpt_table *t, struct co_err *err) {
+    const char *p = line + strlen("table "), *end = line + len;
+    memset(t, 0, sizeof(*t));
+    for (size_t f = 0; f < CO_ARRAY_LEN(fields); f++) {
+        size_t k = strlen(fields[f].key);
+        const char *stop = memchr(p, ' ', (size_t)(end - p));
+        stop = stop ? stop : end;
+        if ((size_t)(stop - p) <= k || memcmp(p, fields[f].key, k) != 0 || p[k] != '=' ||
+            !set_field(t, f, p + k + 1, (size_t)(stop - p) - k - 1)) {
+            return co_err_set(err, CO_INVALID, "field '%s' is missing or wrong", fields[f].key);
+        }
+        p = stop < end ? stop + 1 : end;
+    }
+    if (p != end || t->state > 1U << 30 || (t->sparse ? t->dim < 1 : t->size < 1) ||
+        t->file[0] == '.') {
+        return co_err_set(err, CO_INVALID, "table '%s' cannot be", t->name);
+    }
+    return 0;
+}
+
+static bool starts(const char *s, size_t len, const char *with) {
+    return len >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
+}
+
+/* "end hash=..." as the last line, right for all before it. */
+static int check_end(
+    const char *text, const char *line, size_t len, bool last, struct co_err *err) {
+    static const char key[] = "end hash=";
+    uint64_t want;
+    if (!last || !number(line + strlen(key), len - strlen(key), 16, UINT64_MAX, &want) ||
+        want != rt_ckpt_hash(text, (size_t)(line - text))) {
+        return co_err_set(err, CO_INVALID, "wrong checksum");
+    }
+    return 0;
+}
+
+int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *ret_tables,
+    uint32_t *ret_n, uint64_t *ret_generation, struct co_err *err) {
+    static const char first[] = "paddlert checkpoint 1 generation ";
+    unsigned lineno = 0;
+    uint32_t n = 0;
+    for (const char *p = text, *nl; (size_t)(p - text) < len; p = nl + 1) {
+        nl = memchr(p, '\n', len - (size_t)(p - text));
+        if (!nl) {
+            break;
+        }
+        size_t l = (size_t)(nl - p);
+        int rc = 0;
+        lineno++;
+        if (lineno == 1) {
+            if (!starts(p, l, first) ||
+                !number(p + strlen(first), l - strlen(first), 10, UINT64_MAX - 1, ret_generation)) {
+                return co_err_set(err, CO_INVALID, "line 1: not a checkpoint of version 1");
+            }
+        } else if (starts(p, l, "table ") && n < RT_CKPT_TABLES_MAX) {
+            rc = parse_table(p, l, &ret_tables[n++], err);
+        } else if (starts(p, l, "end hash=")) {
+            rc = check_end(text, p, l, nl + 1 == text + len, err);
+            if (rc == 0) {
+                *ret_n = n;
+                return 0;
+            }
+        } else {
+            rc = co_err_set(err, CO_INVALID, "not a table");
+        }
+        if (rc < 0) {
+            return co_err_wrap(err, "line %u", lineno);
+        }
+    }
+    return co_err_set(err, CO_INVALID, "ends before its last line");
+}
+
+int rt_ckpt_open(const char *dir, struct rt_ckpt **ret, struct co_err *err) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+    int rc = co_file_read(path, 1 << 20, &text, err);
+    if (rc < 0) {
+        return rc == CO_NOTFOUND ? co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir) : rc;
+    }
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = co_xcalloc(1, sizeof(*c));
+    c->dir = co_xstrdup(dir);
+    uint64_t generation;
+    rc = rt_ckpt_manifest_parse(
+        text.data ? text.data : "", text.len, c->tables, &c->n, &generation, err);
+    if (rc < 0) {
+        return co_err_wrap(err, "checkpoint '%s'", path);
+    }
+    *ret = co_steal_ptr(c);
+    return 0;
+}
+
+void rt_ckpt_close(struct rt_ckpt *c) {
+    if (c) {
+        free(c->dir);
+        free(c);
+    }
+}
+
+uint32_t rt_ckpt_tables(const struct rt_ckpt *c) {
+    return c->n;
+}
+
+const struct rt_ckpt_table *rt_ckpt_table(const struct rt_ckpt *c, uint32_t i) {
+    return &c->tables[i];
+}
+
+int rt_ckpt_find(const struct rt_ckpt *c, const char *name) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (strcmp(c->tables[i].name, name) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+/* ---- table files ---- */
+
+static int torn(const struct rt_ckpt_file *f, const char *what, struct co_err *err) {
+    return co_err_set(
+        err, CO_INVALID, "checkpoint file '%s': %s at byte %" PRIu64, f->name, what, f->bytes);
+}
+
+static int get(struct rt_ckpt_file *f, void *to, size_t len, struct co_err *err) {
+    if (len > 0 && fread(to, len, 1, f->stream) != 1) {
+        return ferror(f->stream) ? co_err_errno(err, errno, "cannot read '%s'", f->name)
+                                 : torn(f, "ends too early: read", err);
+    }
+    f->bytes += len;
+    return 0;
+}
+
+int rt_ckpt_file_from(FILE *stream_own, const char *name, const struct rt_ckpt_table *table,
+    struct rt_ckpt_file **ret, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = co_xcalloc(1, sizeof(*f));
+    f->stream = stream_own;
+    f->name = co_xstrdup(name);
+    f->table = *table;
+    unsigned char head[RT_CKPT_HEAD], want[RT_CKPT_HEAD];
+    int rc = get(f, head, sizeof(head), err);
+    if (rc < 0) {
+        return rc;
+    }
+    rt_ckpt_head(table, want);
+    if (memcmp(head, want, sizeof(head)) != 0) {
+        return co_err_set(
+            err, CO_INVALID, "checkpoint file '%s': its head is corrupt or of another table", name);
+    }
+    *ret = co_steal_ptr(f);
+    return 0;
+}
+
+int rt_ckpt_file_open(
+    const struct rt_ckpt *c, uint32_t table, struct rt_ckpt_file **ret, struct co_err *err) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[table].file);
+    FILE *stream = fopen(path, "re");
+    if (!stream) {
+        return co_err_set(err, CO_INVALID,
+            "checkpoint file '%s', which the manifest names, cannot be opened: %s", path,
+            strerror(errno));
+    }
+    return rt_ckpt_file_from(stream, path, &c->tables[table], ret, err);
+}
+
+void rt_ckpt_file_close(struct rt_ckpt_file *f) {
+    if (f) {
+        (void)fclose(f->stream);
+        free(f->name);
+        free(f->data);
+        free(f);
+    }
+}
+
+static int at_end(struct rt_ckpt_file *f, uint64_t hash, struct co_err *err) {
+    const struct rt_ckpt_table *t = &f->table;
+    if (hash != f->hash || f->hash != t->hash || f->items != t->items || f->bytes != t->bytes ||
+        fgetc(f->stream) != EOF) {
+        return torn(f, "is not the file that the manifest names: end", err);
+    }
+    return co_err_set(err, CO_NOTFOUND, "end of '%s'", f->name);
+}
+
+static int room(struct rt_ckpt_file *f, size_t bytes, struct co_err *err) {
+    if (bytes <= f->cap) {
+        return 0;
+    }
+    void *p = NULL;
+    int rc = co_try_alloc(bytes, 1, RT_CKPT_CHUNK_MAX, "checkpoint chunk", &p, err);
+    if (rc == 0) {
+        free(f->data);
+        f->data = p;
+        f->cap = bytes;
+    }
+    return rc;
+}
+
+int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_data,
+    size_t *ret_bytes, struct co_err *err) {
+    unsigned char head[RT_CKPT_CHUNK_HEAD];
+    int rc = get(f, head, sizeof(head), err);
+    if (rc < 0) {
+        return rc;
+    }
+    uint32_t items = co_get_u32(head), bytes = co_get_u32(head + 4);
+    uint64_t hash = co_get_u64(head + 8);
+    if (rt_ckpt_hash(head, 16) != co_get_u64(head + 16)) {
+        return torn(f, "chunk head is corrupt", err);
+    }
+    if (items == RT_CKPT_TAIL) {
+        return at_end(f, hash, err);
+    }
+    if (bytes > RT_CKPT_CHUNK_MAX || bytes != rt_ckpt_data_bytes(&f->table, items)) {
+        return torn(f, "chunk of a wrong size", err);
+    }
+    rc = room(f, bytes, err);
+    rc = rc < 0 ? rc : get(f, f->data, bytes, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (rt_ckpt_hash(f->data, bytes) != hash) {
+        return torn(f, "chunk is corrupt, it ends", err);
+    }
+    f->items += items;
+    f->hash = rt_ckpt_hash_more(f->hash, hash);
+    *ret_items = items;
+    *ret_data = f->data;
+    *ret_bytes = bytes;
+    return 0;
+}
+
+int rt_ckpt_verify(const struct rt_ckpt *c, struct co_err *err) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+        int rc = rt_ckpt_file_open(c, i, &f, err);
+        while (rc == 0) {
+            uint32_t items;
+            const void *data;
+            size_t bytes;
+            rc = rt_ckpt_next(f, &items, &data, &bytes, err);
+        }
+        if (rc != CO_NOTFOUND || !f) {
+            return rc;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,77 @@
+#include "runtime/train/ps/members.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* [from] = mask of states it may go to. */
+static const unsigned legal[] = {
+    [RT_MEMBER_ABSENT] = 1U << RT_MEMBER_ALIVE,
+    [RT_MEMBER_ALIVE] = 1U << RT_MEMBER_LOST | 1U << RT_MEMBER_FINISHED,
+    [RT_MEMBER_LOST] = 1U << RT_MEMBER_ALIVE,
+    [RT_MEMBER_FINISHED] = 0,
+};
+
+void rt_members_init(struct rt_members *m, uint32_t n) {
+    *m = (struct rt_members){.all = co_xcalloc(n, sizeof(*m->all)), .n = n};
+}
+
+void rt_members_done(struct rt_members *m) {
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (m->all[i].stream) {
+            rt_stream_unref(m->all[i].stream);
+        }
+    }
+    free(m->all);
+    *m = (struct rt_members){0};
+}
+
+void rt_member_set(struct rt_members *m, uint32_t i, enum rt_member_state to) {
+    struct rt_member *t = &m->all[i];
+    assert(legal[t->state] & 1U << to);
+    t->state = to;
+    t->waits = false;
+}
+
+uint32_t rt_members_in(const struct rt_members *m, enum rt_member_state state) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        n += m->all[i].state == state;
+    }
+    return n;
+}
+
+bool rt_members_barrier_full(const struct rt_members *m) {
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct rt_member *t = &m->all[i];
+        here += t->waits;
+        if (!t->waits && (t->state == RT_MEMBER_ABSENT || t->state == RT_MEMBER_ALIVE)) {
+            return false;
+        }
+    }
+    return here > 0;
+}
+
+void rt_member_describe(
+    const struct rt_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size) {
+    const struct rt_member *t = &m->all[i];
+    (void)snprintf(ret_text, size, "trainer %u (%s) lost: %s, last heard %.1f s ago", i, t->peer,
+        t->cause, (double)(now_ms - t->heard_ms) / 1000);
+}
+
+void rt_members_list(
+    const struct rt_members *m, enum rt_member_state state, char *ret_text, size_t size) {
+    size_t at = 0;
+    ret_text[0] = '\0';
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (m->all[i].state != state) {
+            continue;
+        }
+        if (at + 24 > size) {
+            (void)snprintf(ret_text + at, size - at, ", ...");
+            return;
+        }
+        at += (size_t)snprintf(ret_text + at, size - at, "%s%u", at ? ", " : "", i);
+    }
+}

@@ -1,0 +1,298 @@
+/* Tables to files and back, through the trainer that asks: its machine is where the files are,
+ * and servers never open a path that a peer named. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/ckpt/ckpt.h"
+#include "runtime/train/ps/client_internal.h"
+#include "runtime/train/rpc/bytes.h"
+
+enum { DENSE_CHUNK = 4 << 20 }; /* floats of a chunk in a file */
+
+static void describe(const struct rt_table *t, struct rt_ckpt_table *ret) {
+    *ret = (struct rt_ckpt_table){
+        .sparse = t->spec.kind == RT_SPARSE,
+        .size = t->spec.size,
+        .dim = t->spec.dim,
+        .state = rt_table_state(t, t->spec.kind == RT_SPARSE ? t->spec.dim : t->spec.size),
+        .seed = t->spec.seed,
+    };
+    (void)snprintf(ret->name, sizeof(ret->name), "%s", t->name);
+    (void)snprintf(ret->optimizer, sizeof(ret->optimizer), "%s", t->optimizer);
+    (void)snprintf(ret->init, sizeof(ret->init), "%s", t->init);
+}
+
+/* ---- dense: values, then state plane by plane, then scalars, as one vector ---- */
+
+/* Moves a chunk's [values | planes | scalars] into or out of the whole vector's. */
+static void place_chunk(const struct rt_table *t, float *whole, float *chunk, uint64_t begin,
+    uint64_t n, bool into_whole) {
+    uint64_t size = t->spec.size;
+    size_t planes = 1 + t->optim.rule->planes;
+    for (size_t p = 0; p < planes; p++) {
+        float *w = whole + p * size + begin, *c = chunk + p * n;
+        memcpy(into_whole ? w : c, into_whole ? c : w, n * sizeof(float));
+    }
+    float *w = whole + planes * size, *c = chunk + planes * n;
+    memcpy(into_whole ? w : c, into_whole ? c : w, t->optim.rule->scalars * sizeof(float));
+}
+
+static int take_chunk(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    size_t want = p->n + rt_table_state(call->table, p->n);
+    if (a->head.bytes != want * sizeof(float)) {
+        return co_err_set(err, CO_INVALID, "%u bytes for %zu floats", a->head.bytes, want);
+    }
+    float *chunk = (float *)(void *)a->payload;
+    rt_copy_f32(chunk, chunk, want);
+    place_chunk(call->table, call->out, chunk, p->begin, p->n, true);
+    return 0;
+}
+
+static int fetch_dense(struct rt_client *c, uint32_t table, float *whole, struct co_err *err) {
+    struct rt_call *call = NULL;
+    int rc = rt_dense_call(c, "save", table, RT_FRAME_GET_DENSE, NULL, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    call->take = take_chunk;
+    call->out = whole;
+    rt_call_start(call);
+    return rt_call_wait(call, c->options.call_timeout_ms, err);
+}
+
+static size_t whole_floats(const struct rt_table *t) {
+    return t->spec.size + rt_table_state(t, t->spec.size);
+}
+
+static int save_dense(
+    struct rt_client *c, uint32_t table, struct rt_ckpt_writer *w, struct co_err *err) {
+    size_t n = whole_floats(&c->tables[table]);
+    CO_AUTOFREE float *whole = co_xmalloc(n * sizeof(float));
+    int rc = fetch_dense(c, table, whole, err);
+    rt_copy_f32(whole, whole, rc < 0 ? 0 : n);
+    for (size_t at = 0; at < n && rc == 0; at += DENSE_CHUNK) {
+        size_t k = n - at < DENSE_CHUNK ? n - at : DENSE_CHUNK;
+        rc = rt_ckpt_chunk(w, (uint32_t)k, whole + at, k * sizeof(float), err);
+    }
+    return rc;
+}
+
+/* ---- sparse: the answers of scans are what the file holds ---- */
+
+struct scan {
+    struct rt_ckpt_writer *w;
+    uint64_t next;
+};
+
+static int take_scan(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    (void)p;
+    struct scan *s = call->arg;
+    s->next = a->head.aux;
+    return a->head.count > 0 ? rt_ckpt_chunk(s->w, a->head.count, a->payload, a->head.bytes, err)
+                             : 0;
+}
+
+static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint32_t shard,
+    struct rt_ckpt_writer *w, struct co_err *err) {
+    struct scan s = {.w = w};
+    while (s.next != UINT64_MAX) {
+        struct rt_frame *f = NULL;
+        int rc = rt_frame_new(RT_FRAME_SCAN_SPARSE, 0, &f, err);
+        if (rc < 0) {
+            return rc;
+        }
+        f->head.table = (uint16_t)table;
+        f->head.shard = shard;
+        f->head.aux = s.next;
+        struct rt_call *call = rt_call_new(c, "save", &c->tables[table], 1);
+        call->take = take_scan;
+        call->arg = &s;
+        rt_call_part(call, 0, server, f);
+        rt_call_start(call);
+        rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int save_sparse(
+    struct rt_client *c, uint32_t table, struct rt_ckpt_writer *w, struct co_err *err) {
+    int rc = 0;
+    for (uint32_t s = 0; s < c->n_links; s++) {
+        for (uint32_t g = c->base[s]; g < c->base[s + 1] && rc == 0; g++) {
+            rc = scan_shard(c, table, s, g - c->base[s], w, err);
+        }
+    }
+    return rc;
+}
+
+int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
+    int rc = rt_flush(c, err);
+    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
+    rc = rc < 0 ? rc : rt_ckpt_create(dir, &w, err);
+    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+        struct rt_ckpt_table t;
+        describe(&c->tables[i], &t);
+        rc = rt_ckpt_begin(w, &t, err);
+        if (rc == 0) {
+            rc = t.sparse ? save_sparse(c, i, w, err) : save_dense(c, i, w, err);
+        }
+        rc = rc < 0 ? rc : rt_ckpt_end(w, err);
+    }
+    return rc < 0 ? co_err_wrap(err, "save to '%s'", dir) : rt_ckpt_commit(co_steal_ptr(w), err);
+}
+
+/* ---- load ---- */
+
+static size_t rule_len(const char *optimizer) {
+    return strcspn(optimizer, ":");
+}
+
+/* State of another rule is dropped; values are what matters then. */
+static bool same_rule(const struct rt_table *t, const struct rt_ckpt_table *saved) {
+    size_t n = rule_len(t->optimizer);
+    return n == rule_len(saved->optimizer) && strncmp(t->optimizer, saved->optimizer, n) == 0;
+}
+
+static int fits(const struct rt_table *t, const struct rt_ckpt_table *saved, struct co_err *err) {
+    struct rt_ckpt_table mine;
+    describe(t, &mine);
+    if (mine.sparse != saved->sparse || mine.size != saved->size || mine.dim != saved->dim) {
+        return co_err_set(err, CO_INVALID,
+            "'%s': table '%s' is %s, size %llu, dim %u; expected %s, %llu, %u", saved->file,
+            t->name, saved->sparse ? "sparse" : "dense", (unsigned long long)saved->size,
+            saved->dim, mine.sparse ? "sparse" : "dense", (unsigned long long)mine.size, mine.dim);
+    }
+    if (same_rule(t, saved) && mine.state != saved->state) {
+        return co_err_set(err, CO_INVALID, "'%s': optimizer '%s' with %llu floats of state",
+            saved->file, saved->optimizer, (unsigned long long)saved->state);
+    }
+    return 0;
+}
+
+/* The file's vector; at least `want` floats of it. */
+static int read_vector(
+    const struct rt_ckpt *k, uint32_t index, float *to, size_t want, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    int rc = rt_ckpt_file_open(k, index, &f, err);
+    size_t at = 0;
+    while (rc == 0) {
+        uint32_t items;
+        const void *data;
+        size_t bytes;
+        rc = rt_ckpt_next(f, &items, &data, &bytes, err);
+        if (rc == 0) {
+            size_t n = at < want ? want - at : 0;
+            n = items < n ? items : n;
+            rt_copy_f32(to + at, data, n);
+            at += n;
+        }
+    }
+    if (rc == CO_NOTFOUND && at < want) {
+        return co_err_set(err, CO_INVALID, "'%s' has %zu values, expected %zu",
+            rt_ckpt_table(k, index)->file, at, want);
+    }
+    return rc == CO_NOTFOUND ? 0 : rc;
+}
+
+static int load_dense(struct rt_client *c, uint32_t table, const struct rt_ckpt *k, uint32_t index,
+    struct co_err *err) {
+    const struct rt_table *t = &c->tables[table];
+    bool state = same_rule(t, rt_ckpt_table(k, index));
+    CO_AUTOFREE float *whole = co_xcalloc(whole_floats(t), sizeof(float));
+    rt_optim_state_init(&t->optim, t->spec.size, whole + t->spec.size);
+    int rc = read_vector(k, index, whole, state ? whole_floats(t) : t->spec.size, err);
+    struct rt_call *call = NULL;
+    rc = rc < 0 ? rc : rt_dense_call(c, "load", table, RT_FRAME_GET_DENSE, NULL, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    for (uint32_t i = 0; i < call->n_parts; i++) {
+        struct rt_part *p = &call->parts[i];
+        size_t n = p->n + rt_table_state(t, p->n);
+        struct rt_frame *f = NULL;
+        rc = rt_frame_new(RT_FRAME_RESTORE_DENSE, n * sizeof(float), &f, err);
+        if (rc < 0) {
+            rt_call_free(call);
+            return rc;
+        }
+        f->head.table = p->frame->head.table;
+        f->head.shard = p->frame->head.shard;
+        f->head.aux = p->frame->head.aux;
+        f->head.count = (uint32_t)n;
+        place_chunk(t, whole, (float *)(void *)f->payload, p->begin, p->n, false);
+        rt_copy_f32(f->payload, f->payload, n);
+        rt_frame_free(p->frame);
+        rt_call_part(call, i, p->server, f);
+    }
+    rt_call_start(call);
+    return rt_call_wait(call, c->options.call_timeout_ms, err);
+}
+
+/* Rows of a chunk with the state that the table's own rule wants. */
+static float *refit(const struct rt_table *t, const struct rt_ckpt_table *saved, uint32_t n,
+    const float *rows, size_t *ret_stride) {
+    size_t dim = t->spec.dim, from = dim + saved->state;
+    size_t to = *ret_stride = dim + rt_table_state(t, dim);
+    float *out = co_xmalloc(n * to * sizeof(float));
+    for (uint32_t i = 0; i < n; i++) {
+        rt_copy_f32(out + i * to, rows + i * from, same_rule(t, saved) ? to : dim);
+        if (!same_rule(t, saved) && to > dim) {
+            rt_optim_state_init(&t->optim, dim, out + i * to + dim);
+        }
+    }
+    return out;
+}
+
+static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt *k, uint32_t index,
+    struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    const struct rt_table *t = &c->tables[table];
+    int rc = rt_ckpt_file_open(k, index, &f, err);
+    while (rc == 0) {
+        uint32_t n;
+        const void *data;
+        size_t bytes, stride;
+        rc = rt_ckpt_next(f, &n, &data, &bytes, err);
+        if (rc < 0) {
+            break;
+        }
+        CO_AUTOFREE uint64_t *ids = co_xmalloc(n * sizeof(*ids));
+        for (uint32_t i = 0; i < n; i++) {
+            ids[i] = co_get_u64((const unsigned char *)data + i * 8UL);
+        }
+        const float *rows = (const float *)(const void *)((const char *)data + n * 8UL);
+        CO_AUTOFREE float *fitted = refit(t, rt_ckpt_table(k, index), n, rows, &stride);
+        rc = rt_send_rows(c, table, RT_FRAME_RESTORE_SPARSE, ids, n, fitted, stride, err);
+    }
+    rc = rc == CO_NOTFOUND ? 0 : rc;
+    return rc < 0 ? rc : rt_flush(c, err);
+}
+
+int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
+    if (rt_client_behind(c)) {
+        return 0;
+    }
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
+    int rc = rt_ckpt_open(dir, &k, err);
+    rc = rc < 0 ? rc : rt_ckpt_verify(k, err); /* all of it before any of it is used */
+    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+        int at = rt_ckpt_find(k, c->tables[i].name);
+        if (at < 0) {
+            rc = co_err_set(
+                err, CO_INVALID, "checkpoint '%s' has no table '%s'", dir, c->tables[i].name);
+        } else {
+            rc = fits(&c->tables[i], rt_ckpt_table(k, (uint32_t)at), err);
+        }
+    }
+    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+        uint32_t at = (uint32_t)rt_ckpt_find(k, c->tables[i].name);
+        rc = c->tables[i].spec.kind == RT_DENSE ? load_dense(c, i, k, at, err)
+                                                : load_sparse(c, i, k, at, err);
+    }
+    return rc;
+}

@@ -1,0 +1,267 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/ps/shard_tables.h"
+#include "runtime/train/ps/sparse.h"
+#include "runtime/train/ps/spec.h"
+
+static void specs_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        struct rt_table_spec spec;
+        const char *said; /* NULL: fine */
+    } rows[] = {
+        {{.name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=0.1"}, NULL},
+        {{.name = "emb-1", .kind = RT_SPARSE, .dim = 8, .init = "uniform:min=-1,max=1"}, NULL},
+        {{.name = "", .kind = RT_DENSE, .size = 10}, "table name ''"},
+        {{.name = "a/b", .kind = RT_DENSE, .size = 10}, "'a/b'"},
+        {{.name = "..", .kind = RT_DENSE, .size = 10}, "'..'"},
+        {{.name = "w", .kind = RT_DENSE}, "size 0"},
+        {{.name = "w", .kind = RT_SPARSE}, "dim 0"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 70000}, "dim 70000"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .optimizer = "sdg"}, "sdg"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "unifrom"}, "unifrom"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "uniform:low=1"}, "'low'"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "uniform:min"}, "'min'"},
+        {{.name = "w", .kind = RT_SPARSE, .dim = 1, .init = "constant:value=x"}, "value"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_table t;
+        struct co_err err = {0};
+        int rc = rt_table_make(&rows[i].spec, &t, &err);
+        assert_int_equal(rows[i].said ? CO_INVALID : 0, rc);
+        if (rows[i].said && !strstr(err.msg, rows[i].said)) {
+            fail_msg("'%s' does not say %s", err.msg, rows[i].said);
+        }
+    }
+}
+
+static void the_field_that_differs_is_named(void **state) {
+    (void)state;
+    struct rt_table_spec s = {.name = "e", .kind = RT_SPARSE, .dim = 4, .optimizer = "sgd:lr=0.1"};
+    struct rt_table a, b;
+    assert_int_equal(0, rt_table_make(&s, &a, NULL));
+    rt_table_copy(&b, &a);
+    assert_null(rt_table_differs(&a, &b));
+    s.optimizer = "sgd:lr=0.2";
+    assert_int_equal(0, rt_table_make(&s, &b, NULL));
+    assert_string_equal("optimizer", rt_table_differs(&a, &b));
+}
+
+static void dense_parts_cover_everything_once(void **state) {
+    (void)state;
+    static const uint64_t sizes[] = {1, 15, 16, 17, 1000, 430815, 3000000};
+    for (size_t k = 0; k < CO_ARRAY_LEN(sizes); k++) {
+        for (uint32_t servers = 1; servers < 7; servers++) {
+            uint64_t at = 0;
+            for (uint32_t s = 0; s < servers; s++) {
+                struct rt_range mine = rt_dense_part((struct rt_range){0, sizes[k]}, servers, s);
+                for (uint32_t t = 0; t < 3; t++) {
+                    struct rt_range shard = rt_dense_part(mine, 3, t);
+                    for (uint32_t c = 0; c < rt_dense_chunks(shard.n); c++) {
+                        struct rt_range chunk = rt_dense_chunk(shard, c);
+                        assert_true(chunk.begin == at && chunk.n > 0);
+                        at += chunk.n;
+                    }
+                }
+            }
+            assert_int_equal(sizes[k], at);
+        }
+    }
+}
+
+static void sequential_ids_spread_over_servers_and_shards(void **state) {
+    (void)state;
+    unsigned n[3][2] = {0};
+    for (uint64_t id = 0; id < 60000; id++) {
+        n[rt_sparse_server(id, 3)][rt_sparse_shard(id, 2)]++;
+    }
+    for (int s = 0; s < 3; s++) {
+        for (int t = 0; t < 2; t++) {
+            assert_in_range(n[s][t], 9500, 10500);
+        }
+    }
+}
+
+static void initial_rows_depend_on_seed_and_id_only(void **state) {
+    (void)state;
+    struct rt_table_spec s = {
+        .name = "e", .kind = RT_SPARSE, .dim = 4, .init = "uniform:min=-2,max=3", .seed = 7};
+    float a[4], b[4];
+    double sum = 0, low = 9, high = -9;
+    for (uint64_t id = 0; id < 10000; id++) {
+        assert_int_equal(0, rt_table_init_row(&s, id, a, NULL));
+        assert_int_equal(0, rt_table_init_row(&s, id, b, NULL));
+        assert_memory_equal(a, b, sizeof(a));
+        for (int k = 0; k < 4; k++) {
+            sum += a[k];
+            low = fmin(low, a[k]);
+            high = fmax(high, a[k]);
+        }
+    }
+    assert_true(low >= -2 && low < -1.99 && high <= 3 && high > 2.99);
+    assert_true(fabs(sum / 40000 - 0.5) < 0.03);
+    s.seed = 8;
+    assert_int_equal(0, rt_table_init_row(&s, 9999, b, NULL));
+    assert_memory_not_equal(a, b, sizeof(a));
+}
+
+static void normal_rows_have_their_moments(void **state) {
+    (void)state;
+    struct rt_table_spec s = {
+        .name = "e", .kind = RT_SPARSE, .dim = 5, .init = "normal:mean=1,std=0.5", .seed = 7};
+    double sum = 0, squares = 0;
+    for (uint64_t id = 0; id < 10000; id++) {
+        float a[5];
+        assert_int_equal(0, rt_table_init_row(&s, id, a, NULL));
+        for (int k = 0; k < 5; k++) {
+            sum += a[k];
+            squares += (double)a[k] * a[k];
+        }
+    }
+    double mean = sum / 50000, var = squares / 50000 - mean * mean;
+    assert_true(fabs(mean - 1) < 0.01 && fabs(var - 0.25) < 0.01);
+}
+
+static void rows_are_found_again_after_growth(void **state) {
+    (void)state;
+    CO_CLEANUP(rt_sparse_freep) struct rt_sparse *t = rt_sparse_new(3, 64 << 20);
+    enum { N = 100000 };
+    for (uint64_t k = 0; k < N; k++) {
+        float *row;
+        int fresh;
+        assert_int_equal(0, rt_sparse_make(t, k * 0x10000001ULL, &row, &fresh, NULL));
+        assert_true(fresh && row[0] == 0 && row[2] == 0);
+        row[0] = (float)k;
+    }
+    assert_int_equal(N, rt_sparse_rows(t));
+    assert_null(rt_sparse_find(t, 3));
+    for (uint64_t k = 0; k < N; k++) {
+        uint64_t id;
+        assert_true(rt_sparse_find(t, k * 0x10000001ULL)[0] == (float)k);
+        assert_true(rt_sparse_row(t, k, &id)[0] == (float)k);
+        assert_true(id == k * 0x10000001ULL);
+    }
+    rt_sparse_clear(t);
+    assert_null(rt_sparse_find(t, 0));
+    float *row;
+    int fresh;
+    assert_int_equal(0, rt_sparse_make(t, 5, &row, &fresh, NULL));
+    assert_true(fresh && row[0] == 0);
+}
+
+static void memory_has_a_limit(void **state) {
+    (void)state;
+    CO_CLEANUP(rt_sparse_freep) struct rt_sparse *t = rt_sparse_new(100, 2 << 20);
+    struct co_err err = {0};
+    int rc = 0;
+    uint64_t id = 0;
+    while (rc == 0 && id < 100000) {
+        float *row;
+        int fresh;
+        rc = rt_sparse_make(t, id++, &row, &fresh, &err);
+    }
+    assert_int_equal(CO_NORESOURCE, rc);
+    assert_true(rt_sparse_bytes(t) <= 2 << 20);
+    assert_non_null(rt_sparse_find(t, 0));
+}
+
+/* Frames whose number of values is not the table's must not reach its memory. */
+static void a_shard_refuses_frames_that_do_not_fit(void **state) {
+    (void)state;
+    static const struct rt_table_spec specs[] = {
+        {.name = "w", .kind = RT_DENSE, .size = 20, .optimizer = "adam"},
+        {.name = "e", .kind = RT_SPARSE, .dim = 2, .optimizer = "sgd"},
+    };
+    static const struct {
+        uint8_t kind;
+        uint16_t table;
+        uint64_t aux;
+        uint32_t count, bytes;
+        int rc;
+    } rows[] = {
+        {RT_FRAME_PUSH_DENSE, 0, 0, 20, 80, 0},
+        {RT_FRAME_PUSH_DENSE, 0, 0, 0, 0, CO_INVALID},
+        {RT_FRAME_XCHG_DENSE, 0, 0, 0, 0, CO_INVALID},
+        {RT_FRAME_PUT_DENSE, 0, 0, 19, 76, CO_INVALID},
+        {RT_FRAME_RESTORE_DENSE, 0, 0, 20, 80, CO_INVALID},
+        {RT_FRAME_PULL_DENSE, 0, 0, 0, 0, 0},
+        {RT_FRAME_PULL_DENSE, 0, 1, 0, 0, CO_INVALID},
+        {RT_FRAME_PULL_DENSE, 1, 0, 0, 0, CO_INVALID},
+        {RT_FRAME_PULL_DENSE, 2, 0, 0, 0, CO_INVALID},
+        {RT_FRAME_PUSH_SPARSE, 1, 0, 1, 16, 0},
+        {RT_FRAME_PUSH_SPARSE, 1, 0, 1, 12, CO_INVALID},
+        {RT_FRAME_RESTORE_SPARSE, 1, 0, 1, 20, CO_INVALID},
+        {RT_FRAME_PULL_SPARSE, 0, 0, 1, 8, CO_INVALID},
+        {RT_FRAME_CONTROL, 0, 0, 0, 0, CO_INVALID},
+    };
+    struct rt_table tables[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(0, rt_table_make(&specs[i], &tables[i], NULL));
+    }
+    struct rt_shard_config config = {.shards = 1,
+        .servers = 1,
+        .trainers = 1,
+        .mode = RT_ASYNC,
+        .tables = tables,
+        .n_tables = 2,
+        .bytes_max = 1 << 20};
+    struct rt_shard_tables t;
+    assert_int_equal(0, rt_shard_tables_init(&t, &config, NULL));
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_frame *f = NULL, *a = NULL;
+        assert_int_equal(0, rt_frame_new(rows[i].kind, rows[i].bytes, &f, NULL));
+        memset(f->payload, 0, rows[i].bytes);
+        f->head.table = rows[i].table;
+        f->head.aux = rows[i].aux;
+        f->head.count = rows[i].count;
+        struct co_err err = {0};
+        if (rt_shard_tables_do(&t, f, &a, &err) != rows[i].rc) {
+            fail_msg("row %zu: '%s'", i, err.msg);
+        }
+        rt_frame_free(f);
+        rt_frame_free(a);
+    }
+    rt_shard_tables_done(&t);
+}
+
+/* The dense part of a server must fit its memory. */
+static void tables_that_do_not_fit_are_refused_by_name(void **state) {
+    (void)state;
+    struct rt_table_spec spec = {.name = "huge", .kind = RT_DENSE, .size = 1 << 20};
+    struct rt_table table;
+    assert_int_equal(0, rt_table_make(&spec, &table, NULL));
+    struct rt_shard_config config = {.shards = 1,
+        .servers = 1,
+        .trainers = 1,
+        .tables = &table,
+        .n_tables = 1,
+        .bytes_max = 1 << 20};
+    struct rt_shard_tables t;
+    struct co_err err = {0};
+    assert_int_equal(CO_NORESOURCE, rt_shard_tables_init(&t, &config, &err));
+    assert_non_null(strstr(err.msg, "'huge'"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(specs_are_checked),
+        cmocka_unit_test(the_field_that_differs_is_named),
+        cmocka_unit_test(dense_parts_cover_everything_once),
+        cmocka_unit_test(sequential_ids_spread_over_servers_and_shards),
+        cmocka_unit_test(initial_rows_depend_on_seed_and_id_only),
+        cmocka_unit_test(normal_rows_have_their_moments),
+        cmocka_unit_test(rows_are_found_again_after_growth),
+        cmocka_unit_test(memory_has_a_limit),
+        cmocka_unit_test(a_shard_refuses_frames_that_do_not_fit),
+        cmocka_unit_test(tables_that_do_not_fit_are_refused_by_name),
+    };
+    return cmocka_run_group_tests_name("table", tests, NULL, NULL);
+}

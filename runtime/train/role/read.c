@@ -1,0 +1,102 @@
+#include "runtime/train/role/read.h"
+
+#include <string.h>
+
+#include "common/parse.h"
+
+static bool blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
+char *rt_read_text(const struct rt_read *e, enum co_var var) {
+    const char *s = e->get(e->arg, co_contract[var].name);
+    if (!s) {
+        return NULL;
+    }
+    while (blank(*s)) {
+        s++;
+    }
+    size_t n = strlen(s);
+    while (n > 0 && blank(s[n - 1])) {
+        n--;
+    }
+    return co_xstrndup(s, n);
+}
+
+char *rt_read_list(const struct rt_read *e, enum co_var var) {
+    char *s = rt_read_text(e, var);
+    if (!s) {
+        return NULL;
+    }
+    size_t to = 0;
+    for (size_t i = 0; s[i]; i++) {
+        bool before = blank(s[i]) && (to == 0 || s[to - 1] == ',');
+        size_t next = i + strspn(s + i, " \t\r\n");
+        if (!before && !(blank(s[i]) && s[next] == ',')) {
+            s[to++] = s[i];
+        }
+    }
+    s[to] = '\0';
+    if (to > 1 && s[to - 1] == ',') {
+        s[to - 1] = '\0';
+    }
+    return s;
+}
+
+int rt_read_not_set(enum co_var var, const char *because, struct co_err *err) {
+    return co_err_set(err, CO_INVALID, "%s is not set%s, expected: %s", co_contract[var].name,
+        because, co_contract[var].doc);
+}
+
+int rt_read_number(const struct rt_read *e, enum co_var var, uint32_t *ret, struct co_err *err) {
+    CO_AUTOFREE char *s = rt_read_text(e, var);
+    if (!s) {
+        return CO_NOTFOUND;
+    }
+    const struct co_contract_row *row = &co_contract[var];
+    int64_t v = 0;
+    int r = co_parse_i64(row->name, s, row->min, row->max, &v, err);
+    *ret = r ? *ret : (uint32_t)v;
+    return r;
+}
+
+/* ---- lists ----------------------------------------------------------------------------- */
+
+void rt_endpoints_done(struct rt_endpoints *l) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        free(l->item[i]);
+    }
+    free(l->item);
+    *l = (struct rt_endpoints){0};
+}
+
+void rt_endpoints_add(struct rt_endpoints *l, const char *endpoint) {
+    if ((l->n & (l->n - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
+        l->item = co_xrealloc(l->item, l->n ? l->n * 2 : 1, sizeof(*l->item));
+    }
+    l->item[l->n++] = co_xstrdup(endpoint);
+}
+
+static int collect(void *arg, size_t index, const char *element, struct co_err *err) {
+    (void)index;
+    (void)err;
+    rt_endpoints_add(arg, element);
+    return 0;
+}
+
+int rt_read_endpoints(const struct rt_read *e, enum co_var var, bool check,
+    struct rt_endpoints *ret, struct co_err *err) {
+    CO_AUTOFREE char *s = rt_read_list(e, var);
+    if (!s || !*s) {
+        return 0;
+    }
+    struct rt_endpoints l = {0};
+    int r = check ? co_contract_check(var, s, err) : 0;
+    r = r ? r : co_contract_list(var, s, collect, &l, err);
+    if (r) {
+        rt_endpoints_done(&l);
+        return r;
+    }
+    *ret = l;
+    return 0;
+}

@@ -1,0 +1,26 @@
+/* Reading contract variables from an environment, with the tolerance that Paddle has: blanks
+ * around values and list elements, a comma at a list's end.  Pure; inside runtime/train/role. */
+#pragma once
+
+#include "common/contract.h"
+#include "runtime/train/role/role.h"
+
+struct rt_read {
+    rt_getenv_fn get;
+    void *arg;
+};
+
+/* The value without blanks around it; NULL: not set.  The caller frees. */
+char *rt_read_text(const struct rt_read *e, enum co_var var);
+/* A list without blanks around its elements and without a comma at its end; NULL: not set. */
+char *rt_read_list(const struct rt_read *e, enum co_var var);
+/* CO_NOTFOUND, with nothing said, when not set. */
+int rt_read_number(const struct rt_read *e, enum co_var var, uint32_t *ret, struct co_err *err);
+/* Not set and empty are the same here.  Not checked: only split. */
+int rt_read_endpoints(const struct rt_read *e, enum co_var var, bool check,
+    struct rt_endpoints *ret, struct co_err *err);
+/* CO_INVALID: "X is not set<because>, expected: ..." */
+int rt_read_not_set(enum co_var var, const char *because, struct co_err *err);
+
+void rt_endpoints_add(struct rt_endpoints *l, const char *endpoint);
+void rt_endpoints_done(struct rt_endpoints *l);

@@ -1,0 +1,75 @@
+#include "runtime/train/role/v2.h"
+
+#include "common/parse.h"
+
+enum { SERVERS_MAX = 65536 };
+
+bool rt_v2_is_set(const struct rt_read *e) {
+    CO_AUTOFREE char *s = rt_read_list(e, CO_VAR_INIT_PSERVERS);
+    return s && *s;
+}
+
+struct hosts {
+    struct rt_endpoints *servers;
+    uint32_t port, ports;
+};
+
+static int add_host(void *arg, size_t index, const char *host, struct co_err *err) {
+    const struct hosts *h = arg;
+    char text[CO_HOST_MAX + 10];
+    (void)index;
+    if (h->servers->n + h->ports > SERVERS_MAX) {
+        return co_err_set(err, CO_INVALID, "%s times ports are more than %d servers",
+            co_contract[CO_VAR_INIT_PSERVERS].name, (int)SERVERS_MAX);
+    }
+    for (uint32_t i = 0; i < h->ports; i++) {
+        co_hostport_format(host, h->port + i, text, sizeof(text));
+        rt_endpoints_add(h->servers, text);
+    }
+    return 0;
+}
+
+static int servers(const struct rt_read *e, struct rt_endpoints *ret, struct co_err *err) {
+    struct hosts h = {.servers = ret};
+    uint32_t dense = 0, sparse = 0;
+    const struct {
+        enum co_var var;
+        uint32_t *to, def;
+    } rows[] = {
+        {CO_VAR_INIT_PORT, &h.port, CO_V2_PORT},
+        {CO_VAR_INIT_PORTS_NUM, &dense, 1},
+        {CO_VAR_INIT_PORTS_NUM_FOR_SPARSE, &sparse, 0},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        int r = rt_read_number(e, rows[i].var, rows[i].to, err);
+        if (r == CO_NOTFOUND) {
+            *rows[i].to = rows[i].def;
+        } else if (r) {
+            return r;
+        }
+    }
+    h.ports = dense + sparse;
+    if (h.port + h.ports > 65536) {
+        return co_err_set(err, CO_INVALID, "%s is \"%u\", expected room for %u ports above it",
+            co_contract[CO_VAR_INIT_PORT].name, h.port, h.ports);
+    }
+    CO_AUTOFREE char *list = rt_read_list(e, CO_VAR_INIT_PSERVERS);
+    int r = co_contract_check(CO_VAR_INIT_PSERVERS, list, err);
+    return r ? r : co_contract_list(CO_VAR_INIT_PSERVERS, list, add_host, &h, err);
+}
+
+int rt_v2_load(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
+    t->training = RT_TRAINING_PS;
+    t->role = RT_ROLE_WORKER;
+    t->n_workers = 1;
+    int r = rt_read_number(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, &t->n_workers, err);
+    r = r == CO_NOTFOUND ? 0 : r;
+    r = r ? r : rt_read_number(e, CO_VAR_INIT_TRAINER_ID, &t->index, err);
+    r = r == CO_NOTFOUND ? 0 : r;
+    if (!r && t->index >= t->n_workers) {
+        return co_err_set(err, CO_INVALID, "%s is \"%u\", expected less than %s %u",
+            co_contract[CO_VAR_INIT_TRAINER_ID].name, t->index,
+            co_contract[CO_VAR_INIT_NUM_GRADIENT_SERVERS].name, t->n_workers);
+    }
+    return r ? r : servers(e, &t->servers, err);
+}

@@ -1,0 +1,299 @@
+#include "runtime/train/rpc/frame.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/rpc/bytes.h"
+
+enum { ALIGN = 32 };
+
+/* What a request's payload may be, as far as it can be judged without the table. */
+enum shape { NOTHING, CONTROL, FLOATS, IDS, ROWS };
+
+static const struct {
+    const char *name;
+    enum shape request;
+} kinds[RT_FRAME_KINDS] = {
+    [0] = {"none", NOTHING},
+    [RT_FRAME_CONTROL] = {"control", CONTROL},
+    [RT_FRAME_PING] = {"ping", NOTHING},
+    [RT_FRAME_PULL_DENSE] = {"pull-dense", NOTHING},
+    [RT_FRAME_PUSH_DENSE] = {"push-dense", FLOATS},
+    [RT_FRAME_XCHG_DENSE] = {"exchange-dense", FLOATS},
+    [RT_FRAME_PUT_DENSE] = {"put-dense", FLOATS},
+    [RT_FRAME_GET_DENSE] = {"get-dense", NOTHING},
+    [RT_FRAME_RESTORE_DENSE] = {"restore-dense", FLOATS},
+    [RT_FRAME_PULL_SPARSE] = {"pull-sparse", IDS},
+    [RT_FRAME_PUSH_SPARSE] = {"push-sparse", ROWS},
+    [RT_FRAME_SCAN_SPARSE] = {"scan-sparse", NOTHING},
+    [RT_FRAME_RESTORE_SPARSE] = {"restore-sparse", ROWS},
+    [RT_FRAME_STEP] = {"step", NOTHING},
+    [RT_FRAME_STAT] = {"stat", NOTHING},
+};
+
+const char *rt_frame_kind_name(uint8_t kind) {
+    unsigned k = kind & 0x7fU;
+    return kind == RT_FRAME_ERROR ? "error" : k < RT_FRAME_KINDS ? kinds[k].name : "unknown";
+}
+
+/* Freed large frames wait here for the next of their size: training sends the same megabytes
+ * every step, and fresh pages from the kernel cost more than copying them.  Process-wide, as a
+ * frame is made by one thread and freed by another. */
+enum { SPARE_MIN = 64 << 10, SPARE_N = 16, SPARE_BYTES = 64 << 20 };
+
+static struct {
+    pthread_mutex_t m;
+    struct rt_frame *frames[SPARE_N];
+    size_t n, bytes;
+} spare = {.m = PTHREAD_MUTEX_INITIALIZER};
+
+static struct rt_frame *take_spare(size_t size) {
+    struct rt_frame *f = NULL;
+    pthread_mutex_lock(&spare.m);
+    for (size_t i = spare.n; i > 0 && !f; i--) {
+        size_t room = spare.frames[i - 1]->room;
+        if (room >= size && room / 2 <= size) {
+            f = spare.frames[i - 1];
+            spare.frames[i - 1] = spare.frames[--spare.n];
+            spare.bytes -= room;
+        }
+    }
+    pthread_mutex_unlock(&spare.m);
+    return f;
+}
+
+static bool keep_spare(struct rt_frame *f) {
+    bool kept = false;
+    pthread_mutex_lock(&spare.m);
+    if (spare.n < SPARE_N && spare.bytes + f->room <= SPARE_BYTES) {
+        spare.frames[spare.n++] = f;
+        spare.bytes += f->room;
+        kept = true;
+    }
+    pthread_mutex_unlock(&spare.m);
+    return kept;
+}
+
+int rt_frame_new(uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_err *err) {
+    if (bytes > RT_FRAME_BYTES_MAX) {
+        return co_err_set(err, CO_NORESOURCE, "frame %s of %zu bytes exceeds the limit of %d",
+            rt_frame_kind_name(kind), bytes, RT_FRAME_BYTES_MAX);
+    }
+    size_t before = (sizeof(struct rt_frame) + RT_FRAME_HEAD + ALIGN - 1) / ALIGN * ALIGN;
+    size_t size = (before + bytes + ALIGN - 1) / ALIGN * ALIGN;
+    struct rt_frame *f = size >= SPARE_MIN ? take_spare(size) : NULL;
+    size_t room = f ? f->room : size;
+    f = f ? f : aligned_alloc(ALIGN, size);
+    if (!f) {
+        return co_err_set(err, CO_NOMEMORY, "no memory for a frame of %zu bytes", bytes);
+    }
+    memset(f, 0, before);
+    f->room = room;
+    f->head.kind = kind;
+    f->head.bytes = (uint32_t)bytes;
+    f->payload = (unsigned char *)f + before;
+    f->wire = f->payload - RT_FRAME_HEAD;
+    *ret = f;
+    return 0;
+}
+
+void rt_frame_detach(struct rt_frame *f) {
+    if (f->release) {
+        f->release(f);
+        f->release = NULL;
+    }
+}
+
+void rt_frame_free(struct rt_frame *f) {
+    if (!f) {
+        return;
+    }
+    rt_frame_detach(f);
+    if (f->room < SPARE_MIN || !keep_spare(f)) {
+        free(f);
+    }
+}
+
+void rt_frame_seal(struct rt_frame *f) {
+    unsigned char *w = f->wire;
+    w[0] = RT_FRAME_VERSION;
+    w[1] = f->head.kind;
+    co_put_u16(w + 2, f->head.table);
+    co_put_u32(w + 4, f->head.shard);
+    co_put_u64(w + 8, f->head.seq);
+    co_put_u64(w + 16, f->head.aux);
+    co_put_u32(w + 24, f->head.count);
+    co_put_u32(w + 28, f->head.bytes);
+}
+
+static int check_bytes(const struct rt_frame_head *h, struct co_err *err) {
+    if (h->bytes > RT_FRAME_BYTES_MAX) {
+        return co_err_set(err, CO_INVALID, "frame %s declares %u bytes, more than the limit of %d",
+            rt_frame_kind_name(h->kind), h->bytes, RT_FRAME_BYTES_MAX);
+    }
+    if (h->kind & RT_FRAME_ANSWER) {
+        return 0;
+    }
+    uint64_t n = h->count;
+    bool ok = true;
+    switch (kinds[h->kind].request) {
+    case NOTHING:
+        ok = h->bytes == 0;
+        break;
+    case CONTROL:
+        ok = h->bytes <= RT_FRAME_CONTROL_MAX;
+        break;
+    case FLOATS:
+        ok = h->bytes == n * 4;
+        break;
+    case IDS:
+        ok = h->bytes == n * 8;
+        break;
+    case ROWS:
+        ok = n == 0 ? h->bytes == 0 : h->bytes % n == 0 && h->bytes / n >= 12 && h->bytes % 4 == 0;
+        break;
+    }
+    return ok ? 0
+              : co_err_set(err, CO_INVALID, "frame %s of %u items cannot have %u bytes",
+                    rt_frame_kind_name(h->kind), h->count, h->bytes);
+}
+
+int rt_frame_head_read(
+    const unsigned char wire[RT_FRAME_HEAD], struct rt_frame_head *ret, struct co_err *err) {
+    if (wire[0] != RT_FRAME_VERSION) {
+        return co_err_set(
+            err, CO_INVALID, "frame version %u, expected %d", wire[0], RT_FRAME_VERSION);
+    }
+    struct rt_frame_head h = {
+        .kind = wire[1],
+        .table = co_get_u16(wire + 2),
+        .shard = co_get_u32(wire + 4),
+        .seq = co_get_u64(wire + 8),
+        .aux = co_get_u64(wire + 16),
+        .count = co_get_u32(wire + 24),
+        .bytes = co_get_u32(wire + 28),
+    };
+    unsigned k = h.kind & 0x7fU;
+    if (h.kind != RT_FRAME_ERROR && (k == 0 || k >= RT_FRAME_KINDS)) {
+        return co_err_set(err, CO_INVALID, "frame kind %u is unknown", h.kind);
+    }
+    int rc = check_bytes(&h, err);
+    if (rc == 0) {
+        *ret = h;
+    }
+    return rc;
+}
+
+struct rt_frame *rt_frame_error(const struct rt_frame_head *request, int code, const char *text) {
+    size_t len = strlen(text);
+    if (len >= CO_ERR_MAX) {
+        len = CO_ERR_MAX - 1;
+    }
+    struct rt_frame *f = NULL;
+    if (rt_frame_new(RT_FRAME_ERROR, len, &f, NULL) < 0) {
+        abort(); /* a few hundred bytes */
+    }
+    memcpy(f->payload, text, len);
+    f->head.aux = (uint64_t)(int64_t)code;
+    if (request) {
+        f->head.seq = request->seq;
+        f->head.table = request->table;
+        f->head.shard = request->shard;
+    }
+    return f;
+}
+
+int rt_frame_error_read(const struct rt_frame *f, struct co_err *err) {
+    int64_t code = (int64_t)f->head.aux;
+    if (code > -1 || code < CO_CANCELED) {
+        code = CO_INTERNAL;
+    }
+    int len = f->head.bytes < CO_ERR_MAX ? (int)f->head.bytes : CO_ERR_MAX - 1;
+    return co_err_set(err, (int)code, "%.*s", len, (const char *)f->payload);
+}
+
+void rt_splitter_init(struct rt_splitter *sp, size_t message_bytes) {
+    memset(sp, 0, sizeof(*sp));
+    sp->left = message_bytes;
+    sp->last = &sp->first;
+}
+
+void rt_splitter_done(struct rt_splitter *sp) {
+    rt_frame_free(sp->frame);
+    sp->frame = NULL;
+    for (struct rt_frame *f = sp->first, *next; f; f = next) {
+        next = f->next;
+        rt_frame_free(f);
+    }
+    sp->first = NULL;
+    sp->last = &sp->first;
+}
+
+static void complete(struct rt_splitter *sp) {
+    *sp->last = sp->frame;
+    sp->last = &sp->frame->next;
+    sp->frame = NULL;
+    sp->have = 0;
+}
+
+/* The head is there: makes the frame that the payload goes to. */
+static int begin(struct rt_splitter *sp, struct co_err *err) {
+    struct rt_frame_head h = {0};
+    int rc = rt_frame_head_read(sp->head, &h, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (h.bytes > sp->left) {
+        return co_err_set(err, CO_INVALID, "frame %s declares %u bytes, its message has %zu left",
+            rt_frame_kind_name(h.kind), h.bytes, sp->left);
+    }
+    rc = rt_frame_new(h.kind, h.bytes, &sp->frame, err);
+    if (rc < 0) {
+        return rc;
+    }
+    sp->frame->head = h;
+    sp->have = 0;
+    if (h.bytes == 0) {
+        complete(sp);
+    }
+    return 0;
+}
+
+int rt_splitter_feed(struct rt_splitter *sp, const void *data, size_t len, struct co_err *err) {
+    const unsigned char *p = data;
+    if (len > sp->left) {
+        return co_err_set(err, CO_INVALID, "message is longer than announced");
+    }
+    while (len > 0) {
+        size_t want = sp->frame ? sp->frame->head.bytes : RT_FRAME_HEAD;
+        size_t n = want - sp->have < len ? want - sp->have : len;
+        memcpy((sp->frame ? sp->frame->payload : sp->head) + sp->have, p, n);
+        sp->have += n;
+        sp->left -= n;
+        p += n;
+        len -= n;
+        if (sp->have < want) {
+            continue;
+        }
+        if (sp->frame) {
+            complete(sp);
+        } else {
+            int rc = begin(sp, err);
+            if (rc < 0) {
+                return rc;
+            }
+        }
+    }
+    return 0;
+}
+
+int rt_splitter_take(struct rt_splitter *sp, struct rt_frame **ret_first, struct co_err *err) {
+    if (sp->frame || sp->have > 0 || sp->left > 0) {
+        return co_err_set(err, CO_INVALID, "message ends inside a frame");
+    }
+    *ret_first = sp->first;
+    sp->first = NULL;
+    sp->last = &sp->first;
+    return 0;
+}

@@ -1,0 +1,175 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "runtime/train/rpc/bytes.h"
+#include "runtime/train/rpc/frame.h"
+
+enum { ROOM = 4096 };
+
+/* A head as bytes, for any values. */
+static void head(unsigned char *w, int version, int kind, uint32_t count, uint32_t bytes) {
+    memset(w, 0, RT_FRAME_HEAD);
+    w[0] = (unsigned char)version;
+    w[1] = (unsigned char)kind;
+    co_put_u32(w + 24, count);
+    co_put_u32(w + 28, bytes);
+}
+
+static void heads_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        int version, kind;
+        uint32_t count, bytes;
+        const char *said; /* NULL: fine */
+    } rows[] = {
+        {1, RT_FRAME_PING, 0, 0, NULL},
+        {1, RT_FRAME_PUSH_DENSE, 10, 40, NULL},
+        {1, RT_FRAME_PULL_SPARSE, 10, 80, NULL},
+        {1, RT_FRAME_PUSH_SPARSE, 10, 120, NULL},
+        {1, RT_FRAME_PUSH_SPARSE, 0, 0, NULL},
+        {1, RT_FRAME_PULL_DENSE | RT_FRAME_ANSWER, 10, 40, NULL},
+        {1, RT_FRAME_ERROR, 0, 100, NULL},
+        {2, RT_FRAME_PING, 0, 0, "version 2"},
+        {0, RT_FRAME_PING, 0, 0, "version 0"},
+        {1, 0, 0, 0, "kind 0"},
+        {1, 0x80, 0, 0, "kind 128"},
+        {1, RT_FRAME_KINDS, 0, 0, "unknown"},
+        {1, 0xfe, 0, 0, "unknown"},
+        {1, RT_FRAME_PING, 0, 1, "ping"},
+        {1, RT_FRAME_PUSH_DENSE, 10, 44, "push-dense"},
+        {1, RT_FRAME_PUSH_DENSE, 0x40000001, 4, "push-dense"},
+        {1, RT_FRAME_PULL_SPARSE, 0x20000001, 8, "pull-sparse"},
+        {1, RT_FRAME_PUSH_SPARSE, 10, 80, "push-sparse"},
+        {1, RT_FRAME_PUSH_SPARSE, 0, 12, "push-sparse"},
+        {1, RT_FRAME_CONTROL, 0, RT_FRAME_CONTROL_MAX + 1, "control"},
+        {1, RT_FRAME_ERROR, 0, RT_FRAME_BYTES_MAX + 1, "limit"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        unsigned char w[RT_FRAME_HEAD];
+        struct rt_frame_head h;
+        struct co_err err = {0};
+        head(w, rows[i].version, rows[i].kind, rows[i].count, rows[i].bytes);
+        int rc = rt_frame_head_read(w, &h, &err);
+        if (rc != (rows[i].said ? CO_INVALID : 0) ||
+            (rows[i].said && !strstr(err.msg, rows[i].said))) {
+            fail_msg("row %zu: %d '%s'", i, rc, err.msg);
+        }
+    }
+}
+
+/* A message of `n` frames with payloads of 0, 4, 8, ... bytes. */
+static size_t compose(unsigned char *to, unsigned n) {
+    size_t at = 0;
+    for (unsigned i = 0; i < n; i++) {
+        struct rt_frame *f = NULL;
+        assert_int_equal(0, rt_frame_new(RT_FRAME_PUSH_DENSE, i * 4UL, &f, NULL));
+        f->head.count = i;
+        f->head.table = (uint16_t)(i + 1);
+        f->head.shard = i + 2;
+        f->head.seq = 0x0102030405060708ULL + i;
+        f->head.aux = UINT64_MAX - i;
+        memset(f->payload, (int)i, i * 4UL);
+        rt_frame_seal(f);
+        memcpy(to + at, f->wire, RT_FRAME_HEAD + i * 4UL);
+        at += RT_FRAME_HEAD + i * 4UL;
+        rt_frame_free(f);
+    }
+    return at;
+}
+
+static int split(
+    const unsigned char *msg, size_t announced, size_t len, size_t piece, struct rt_frame **ret) {
+    struct rt_splitter sp;
+    rt_splitter_init(&sp, announced);
+    int rc = 0;
+    for (size_t at = 0; at < len && rc == 0; at += piece) {
+        rc = rt_splitter_feed(&sp, msg + at, len - at < piece ? len - at : piece, NULL);
+    }
+    rc = rc < 0 ? rc : rt_splitter_take(&sp, ret, NULL);
+    rt_splitter_done(&sp);
+    return rc;
+}
+
+static void messages_are_cut_into_frames_whatever_the_pieces(void **state) {
+    (void)state;
+    unsigned char msg[ROOM];
+    size_t len = compose(msg, 6);
+    for (size_t piece = 1; piece <= len; piece++) {
+        struct rt_frame *f = NULL;
+        assert_int_equal(0, split(msg, len, len, piece, &f));
+        for (unsigned i = 0; i < 6; i++) {
+            assert_non_null(f);
+            assert_int_equal(i * 4, f->head.bytes);
+            assert_int_equal(i + 1, f->head.table);
+            assert_int_equal(i + 2, f->head.shard);
+            assert_true(f->head.seq == 0x0102030405060708ULL + i);
+            assert_true(f->head.aux == UINT64_MAX - i);
+            assert_true((uintptr_t)f->payload % 32 == 0);
+            for (unsigned k = 0; k < i * 4; k++) {
+                assert_int_equal(i, f->payload[k]);
+            }
+            struct rt_frame *next = f->next;
+            rt_frame_free(f);
+            f = next;
+        }
+        assert_null(f);
+    }
+}
+
+static void messages_that_end_early_or_late_are_refused(void **state) {
+    (void)state;
+    unsigned char msg[ROOM];
+    size_t len = compose(msg, 3);
+    struct rt_frame *f = NULL;
+    for (size_t cut = 1; cut < len; cut++) {
+        bool boundary = cut == RT_FRAME_HEAD || cut == 2 * RT_FRAME_HEAD + 4;
+        int rc = split(msg, cut, cut, 7, &f);
+        assert_int_equal(boundary ? 0 : CO_INVALID, rc);
+        while (rc == 0 && f) {
+            struct rt_frame *next = f->next;
+            rt_frame_free(f);
+            f = next;
+        }
+    }
+    assert_int_equal(CO_INVALID, split(msg, len - 1, len, len, &f));
+    assert_int_equal(CO_INVALID, split(msg, len + 1, len, len, &f));
+}
+
+/* A few bytes that declare 32 MiB must not cost 32 MiB. */
+static void a_frame_longer_than_its_message_is_refused_at_once(void **state) {
+    (void)state;
+    unsigned char w[RT_FRAME_HEAD];
+    head(w, 1, RT_FRAME_PUSH_DENSE, 1 << 20, 4 << 20);
+    struct rt_frame *f = NULL;
+    assert_int_equal(CO_INVALID, split(w, sizeof(w), sizeof(w), sizeof(w), &f));
+}
+
+static void errors_travel(void **state) {
+    (void)state;
+    struct rt_frame_head request = {.seq = 77, .table = 3};
+    struct rt_frame *f = rt_frame_error(&request, CO_PEERLOST, "trainer 1 lost");
+    struct co_err err = {0};
+    assert_true(f->head.seq == 77);
+    assert_int_equal(CO_PEERLOST, rt_frame_error_read(f, &err));
+    assert_string_equal("trainer 1 lost", err.msg);
+    f->head.aux = 12345; /* no code of ours */
+    assert_int_equal(CO_INTERNAL, rt_frame_error_read(f, &err));
+    rt_frame_free(f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(heads_are_checked),
+        cmocka_unit_test(messages_are_cut_into_frames_whatever_the_pieces),
+        cmocka_unit_test(messages_that_end_early_or_late_are_refused),
+        cmocka_unit_test(a_frame_longer_than_its_message_is_refused_at_once),
+        cmocka_unit_test(errors_travel),
+    };
+    return cmocka_run_group_tests_name("frame", tests, NULL, NULL);
+}

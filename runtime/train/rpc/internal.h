@@ -1,0 +1,84 @@
+/* What rpc.c (the queue, its thread, the doors) and stream.c (one call) share.  Nobody else
+ * includes this: it shows gRPC. */
+#pragma once
+
+#include <grpc/byte_buffer.h>
+#include <grpc/byte_buffer_reader.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <grpc/support/alloc.h>
+#include <grpc/support/log.h>
+#include <grpc/support/time.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "runtime/train/rpc/rpc.h"
+
+/* gRPC hands work between threads by atomics that ThreadSanitizer does not see, as the library is
+ * built without it: what goes through gRPC is marked at both doors. */
+#if defined(__SANITIZE_THREAD__)
+#define RT_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define RT_TSAN 1
+#endif
+#endif
+#ifdef RT_TSAN
+void __tsan_acquire(void *addr);
+void __tsan_release(void *addr);
+#define RT_HAND_OVER(p) __tsan_release(p)
+#define RT_TAKE_OVER(p) __tsan_acquire(p)
+#else
+#define RT_HAND_OVER(p) ((void)(p))
+#define RT_TAKE_OVER(p) ((void)(p))
+#endif
+
+/* A tag of the completion queue. */
+struct rt_tag {
+    void (*fn)(void *arg, bool ok);
+    void *arg;
+};
+
+struct rt_rpc {
+    const struct rt_rpc_ops *ops;
+    void *arg;
+    int tick_ms;
+    size_t max_streams;
+    grpc_completion_queue *cq;
+    grpc_server *server; /* NULL: only dials */
+    pthread_t thread;
+
+    pthread_mutex_t m; /* guards what follows */
+    pthread_cond_t changed;
+    bool closing;
+    bool server_down;
+    struct rt_stream *streams; /* doubly linked */
+    size_t n_streams;
+
+    /* the accept in progress; the rpc's thread, and listen before it */
+    struct rt_tag accept_tag, down_tag;
+    grpc_call *accept_call;
+    grpc_call_details accept_details;
+    grpc_metadata_array accept_metadata;
+};
+
+enum {
+    RT_STREAM_WINDOW = 64 << 20,    /* bytes delivered, not yet freed */
+    RT_STREAM_BACKLOG = 256 << 20,  /* bytes queued to the peer */
+    RT_STREAM_COALESCE = 256 << 10, /* small frames share a message up to here */
+    RT_STREAM_COALESCE_N = 32,
+};
+
+/* Makes a stream around a call and links it; on the rpc's thread or in dial. */
+struct rt_stream *rt_stream_new(
+    struct rt_rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer);
+/* Starts the batches of a new stream. */
+void rt_stream_start(struct rt_stream *s);
+
+void rt_rpc_link(struct rt_rpc *r, struct rt_stream *s);
+void rt_rpc_unlink(struct rt_rpc *r, struct rt_stream *s);
+/* For the list, whose members may be on their way out. */
+bool rt_stream_try_ref(struct rt_stream *s);
+struct rt_stream **rt_stream_next(struct rt_stream *s);
+struct rt_stream **rt_stream_prev(struct rt_stream *s);
