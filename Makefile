@@ -22,9 +22,11 @@
 # folder goes into its archive, except x_test.c (a cmocka program), x_fuzz.c (a fuzz target) and
 # the files named in main_X of a program.
 
-UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd \
-         operator/gate runtime/train/optim runtime/train/role runtime/net runtime/train/rpc runtime/train/ckpt runtime/train/ps runtime/rendezvous \
-         runtime/plan runtime/launch runtime/pserver runtime/cluster runtime/cmd examples/nn examples/wide_and_deep bench
+UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd operator/gate runtime/net \
+         runtime/train/optim runtime/train/role runtime/train/rpc runtime/train/ckpt runtime/train/ps \
+         runtime/launch/options runtime/launch/job runtime/launch/process runtime/launch/rendezvous runtime/launch/node \
+         runtime/launch/local runtime/launch/cmd runtime/legacy/pserver runtime/legacy/cluster \
+         examples/nn examples/wide_and_deep bench
 
 uses_common                 :=
 uses_crd                    := common
@@ -40,21 +42,25 @@ uses_runtime/net            := common
 uses_runtime/train/rpc            := common
 uses_runtime/train/ckpt           := common
 uses_runtime/train/ps             := runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
-uses_runtime/rendezvous     := runtime/net common
-uses_runtime/pserver        := runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
-uses_runtime/plan           := common
-uses_runtime/launch         := runtime/plan runtime/rendezvous runtime/train/role runtime/net common
-uses_runtime/cluster        := runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/train/role common
-uses_runtime/cmd            := runtime/cluster runtime/launch runtime/plan runtime/rendezvous runtime/net runtime/train/role common
+uses_runtime/launch/rendezvous     := runtime/net common
+uses_runtime/legacy/pserver        := runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
+uses_runtime/launch/options := common
+uses_runtime/launch/job     := runtime/launch/options common
+uses_runtime/launch/process := runtime/net common
+uses_runtime/launch/node    := runtime/launch/job runtime/launch/options runtime/launch/process runtime/launch/rendezvous runtime/net common
+uses_runtime/launch/local   := runtime/launch/job runtime/launch/options runtime/launch/process runtime/net common
+uses_runtime/legacy/cluster        := runtime/launch/process runtime/net common
+uses_runtime/launch/cmd            := runtime/legacy/cluster runtime/launch/node runtime/launch/local runtime/launch/job runtime/launch/options \
+                               runtime/launch/process runtime/launch/rendezvous runtime/train/role runtime/net common
 uses_examples/nn            := runtime/train/optim common
 uses_examples/wide_and_deep := examples/nn runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
-uses_bench                  := operator/api operator/kube runtime/rendezvous common
+uses_bench                  := operator/api operator/kube runtime/launch/rendezvous common
 
 pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd gnutls zlib
 pkgs_operator/kube          := libcurl
 pkgs_runtime/train/rpc            := grpc libprotobuf-c
 pkgs_runtime/train/ckpt           := libxxhash
-pkgs_runtime/rendezvous     := zlib
+pkgs_runtime/launch/rendezvous     := zlib
 pkgs_examples/nn            := -ldnnl
 
 # Loops over tensors: vectorised, square roots included (nobody there asks math for errno).
@@ -63,8 +69,8 @@ cflags_examples/nn          := -O3 -fno-math-errno
 
 PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet
 main_paddle-operator := operator/cmd/main.c
-main_paddlerun       := runtime/cmd/main.c
-main_paddle-pserver  := runtime/pserver/main.c
+main_paddlerun       := runtime/launch/cmd/main.c
+main_paddle-pserver  := runtime/legacy/pserver/main.c
 main_wide_and_deep   := examples/wide_and_deep/train.c
 main_crdgen          := crd/crdgen.c
 main_bench-load      := bench/load.c

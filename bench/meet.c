@@ -7,7 +7,7 @@
  * Commands on stdin, a letter a line: d done, r restart, l leave well, f fail, s asked to stop. */
 #include "common/loop.h"
 #include "common/parse.h"
-#include "runtime/rendezvous/rendezvous.h"
+#include "runtime/launch/rendezvous/rendezvous.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,0 +1,155 @@
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/mem.h"
+#include "runtime/legacy/cluster/run.h"
+#include "runtime/launch/cmd/cmd.h"
+
+static const char usage[] =
+    "paddlerun cluster_train -j DIR | -p DIR [flags] [--flag=value...]\n\n"
+    "Starts a server and a trainer on every host of a conf.py by ssh, and ends when training has.\n"
+    "Flags that are not listed here are the trainers'.";
+
+static struct rt_cluster_options options;
+static const char *conf_path;
+
+static const struct co_flag flags[] = {
+    {.name = "job_workspace",
+        .type = CO_FLAG_STR,
+        .value = &options.workspace,
+        .help = "directory of the job, on all hosts already; also -j"},
+    {.name = "job_dispatch_package",
+        .type = CO_FLAG_STR,
+        .value = &options.package,
+        .help = "directory here, copied to ROOT_DIR/JOB<time> on all hosts; also -p"},
+    {.name = "conf",
+        .type = CO_FLAG_STR,
+        .value = &conf_path,
+        .def = "conf.py",
+        .help = "HOSTS, ROOT_DIR, PADDLE_NIC, PADDLE_PORT, PADDLE_PORTS_NUM, "
+                "PADDLE_PORTS_NUM_FOR_SPARSE, LD_LIBRARY_PATH; a conf.py (read, never executed) "
+                "or the same names in a .yaml"},
+    {.name = "ssh",
+        .type = CO_FLAG_STR,
+        .value = &options.ssh,
+        .def = "ssh",
+        .help = "command that reaches a host, words apart by blanks"},
+    {.name = "paddle",
+        .type = CO_FLAG_STR,
+        .value = &options.paddle,
+        .def = "paddlerun",
+        .help = "program on the hosts whose `pserver` and `train` are started"},
+    {.name = "server-ready",
+        .type = CO_FLAG_DURATION,
+        .value = &options.ready_ms,
+        .def = "60s",
+        .help = "time for all servers to listen"},
+    {.name = "server-grace",
+        .type = CO_FLAG_DURATION,
+        .value = &options.grace_ms,
+        .def = "10s",
+        .help = "time for servers to end by themselves once all trainers have"},
+    {.name = "grace",
+        .type = CO_FLAG_DURATION,
+        .value = &options.stop_ms,
+        .def = "10s",
+        .help = "SIGTERM to SIGKILL on the hosts"},
+};
+
+static bool is_flag(const char *word, const char *name) {
+    size_t n = strlen(name);
+    word += word[1] == '-' ? 2 : 1;
+    return strncmp(word, name, n) == 0 && (word[n] == '=' || word[n] == '\0');
+}
+
+/* How many words of argv a flag of ours takes; 0: it is none. */
+static int own_words(const char *word, bool *ret_short) {
+    *ret_short = strcmp(word, "-j") == 0 || strcmp(word, "-p") == 0;
+    if (*ret_short) {
+        return 2;
+    }
+    if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
+        return 1;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(flags); i++) {
+        if (word[0] == '-' && is_flag(word, flags[i].name)) {
+            return strchr(word, '=') ? 1 : 2;
+        }
+    }
+    return 0;
+}
+
+/* Our own words to the front of argv, which then ends behind them; the trainers' into theirs. */
+static void divide(int *argc, char **argv, char **theirs, size_t *ret_n) {
+    int to = 1;
+    for (int i = 1; i < *argc; i++) {
+        bool is_short = false;
+        int n = own_words(argv[i], &is_short);
+        if (!n) {
+            theirs[(*ret_n)++] = argv[i];
+        } else if (is_short) {
+            argv[i] =
+                (char *)(strcmp(argv[i], "-j") == 0 ? "--job_workspace" : "--job_dispatch_package");
+        }
+        for (int k = 0; k < n && i + k < *argc; k++) {
+            argv[to++] = argv[i + k];
+        }
+        i += n ? n - 1 : 0;
+    }
+    argv[to] = NULL;
+    *argc = to;
+}
+
+static int check(struct co_err *err) {
+    struct stat st;
+    options.workspace = options.workspace && *options.workspace ? options.workspace : NULL;
+    options.package = options.package && *options.package ? options.package : NULL;
+    if (!options.workspace == !options.package) {
+        return co_err_set(err, CO_INVALID, "%s",
+            options.workspace ? "both --job_workspace and --job_dispatch_package are set, "
+                                "expected one of them"
+                              : "--job_workspace or --job_dispatch_package should be set");
+    }
+    if (options.workspace && *options.workspace != '/') {
+        return co_err_set(err, CO_INVALID,
+            "--job_workspace is \"%.200s\", expected an absolute "
+            "path, as it is on all hosts",
+            options.workspace);
+    }
+    if (options.package && (stat(options.package, &st) < 0 || !S_ISDIR(st.st_mode))) {
+        return co_err_set(err, CO_INVALID,
+            "--job_dispatch_package is \"%.200s\", expected a directory", options.package);
+    }
+    for (size_t i = 0; i < options.n_train_flags; i++) {
+        if (strncmp(options.train_flags[i], "--", 2) != 0) {
+            return co_err_set(
+                err, CO_INVALID, "\"%.100s\", expected --flag=value", options.train_flags[i]);
+        }
+    }
+    return 0;
+}
+
+int rt_cmd_cluster_train(int argc, char **argv) {
+    CO_AUTOFREE char **theirs = co_xcalloc((size_t)argc + 1, sizeof(char *));
+    struct rt_conf conf = {.n_hosts = 0};
+    struct co_err err = {0};
+    int rest = 0, code = 0;
+    divide(&argc, argv, theirs, &options.n_train_flags);
+    options.train_flags = theirs;
+    if (!rt_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+        return code;
+    }
+    int r = check(&err);
+    r = r ? r : rt_conf_load(conf_path, &conf, &err);
+    int usage_error = r;
+    if (!r) {
+        r = rt_cluster_run(&conf, &options, &code, &err);
+        rt_conf_done(&conf);
+    }
+    if (r) {
+        (void)fprintf(stderr, "paddlerun cluster_train: %s\n", co_err_text(&err));
+        return usage_error ? RT_CMD_USAGE : 1;
+    }
+    return code;
+}

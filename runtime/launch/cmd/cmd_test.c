@@ -1,0 +1,132 @@
+#include "runtime/launch/cmd/cmd.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/buf.h"
+
+enum { WORDS_MAX = 8 };
+
+/* A command in a process of its own, with this environment and no other; its exit code and all
+ * that it printed. */
+static int run(int (*command)(int argc, char **argv), const char *const *words,
+    const char *const *env, struct co_buf *ret) {
+    int out[2];
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)alarm(60);
+        (void)dup2(out[1], STDOUT_FILENO);
+        (void)dup2(out[1], STDERR_FILENO);
+        (void)clearenv();
+        (void)setenv("PATH", "/usr/bin:/bin", 1);
+        for (; *env; env++) {
+            (void)putenv((char *)*env);
+        }
+        char *argv[WORDS_MAX + 1] = {NULL};
+        int argc = 0;
+        for (; argc < WORDS_MAX && words[argc]; argc++) {
+            argv[argc] = co_xstrdup(words[argc]);
+        }
+        int code = command(argc, argv);
+        (void)fflush(NULL);
+        _exit(code);
+    }
+    (void)close(out[1]);
+    char buf[4096];
+    ssize_t n;
+    while ((n = read(out[0], buf, sizeof(buf))) > 0) {
+        assert_int_equal(co_buf_add(ret, buf, (size_t)n, NULL), 0);
+    }
+    (void)close(out[0]);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+struct row {
+    int (*command)(int argc, char **argv);
+    const char *words[WORDS_MAX], *env[8];
+    int code;
+    const char *text; /* somewhere in what it prints */
+};
+
+#define LISTS                                                                                      \
+    "PADDLE_PSERVERS_IP_PORT_LIST=127.0.0.1:1,[::1]:1", "TRAINING_ROLE=TRAINER",                   \
+        "PADDLE_TRAINERS_NUM=2"
+
+static const struct row rows[] = {
+    {rt_cmd_info, {"info"}, {NULL}, 0, "training    alone\nrole        worker 0 of 1\n"},
+    {rt_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0, "role        worker 1 of 2\n"},
+    {rt_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0,
+        "server 0    127.0.0.1:1                  not reachable: Connection refused"},
+    {rt_cmd_info, {"info", "--timeout=0"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0,
+        "PADDLE_TRAINER_ID=1\n"},
+    {rt_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=2"}, 2,
+        "paddlerun info: PADDLE_TRAINER_ID is \"2\", expected less than PADDLE_TRAINERS_NUM 2\n"},
+    {rt_cmd_info, {"info", "--timeout=x"}, {NULL}, 2, "paddlerun info: "},
+    {rt_cmd_info, {"info", "--help"}, {NULL}, 0, "--timeout"},
+    {rt_cmd_exec, {"exec"}, {NULL}, 2, "no program given"},
+    {rt_cmd_exec, {"exec", "--", "sh", "-c", "echo hi; exit 4"}, {NULL}, 4, "hi\n"},
+    {rt_cmd_exec, {"exec", "--", "/no/such"}, {NULL}, 127,
+        "paddlerun exec: cannot start \"/no/such\""},
+    {rt_cmd_train, {"train", "--num_passes=2"}, {NULL}, 2, "--config is not set"},
+    {rt_cmd_train, {"train", "--config=no.such"}, {NULL}, 2,
+        "--config is \"no.such\": No such file"},
+    {rt_cmd_train, {"train", "config"}, {NULL}, 2, "\"config\", expected --flag=value"},
+    {rt_cmd_train, {"train", "--config=/usr/bin/env", "--save-dir=out", "--local=0", "--nonsense"},
+        {NULL}, 0, "PADDLE_INIT_SAVE_DIR=out\nPADDLE_INIT_LOCAL=0\nPADDLE_INIT_NONSENSE=true\n"},
+    {rt_cmd_mpi, {"mpi"}, {NULL}, 2, "no program given"},
+    {rt_cmd_cluster_train, {"cluster_train"}, {NULL}, 2,
+        "--job_workspace or --job_dispatch_package should be set"},
+    {rt_cmd_local, {"local", "/no/such"}, {NULL}, 2, "/no/such"},
+    {rt_cmd_local, {"local", "a", "b"}, {NULL}, 2, "one file at most, got \"b\", too"},
+    {rt_cmd_local, {"local", "--image"}, {NULL}, 2, "expected NAME=COMMAND"},
+    {rt_cmd_local, {"local", "--image=x", "y"}, {NULL}, 2, "expected NAME=COMMAND"},
+    {rt_cmd_local, {"local", "/dev/null"}, {NULL}, 2, "there is no Pod in the input"},
+};
+
+static void commands_say_what_they_do(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
+        int code = run(rows[i].command, rows[i].words, rows[i].env, &out);
+        if (code != rows[i].code || !out.data || !strstr(out.data, rows[i].text)) {
+            fail_msg("row %zu: %d \"%s\"", i, code, out.data ? out.data : "");
+        }
+    }
+}
+
+static void an_image_runs_what_the_flag_says(void **state) {
+    (void)state;
+    char path[] = "/tmp/rt-cmd-test-XXXXXX";
+    int fd = mkostemp(path, O_CLOEXEC);
+    static const char pod[] = "kind: Pod\nmetadata: {name: p}\n"
+                              "spec: {containers: [{image: 'my/own:v1', args: [a b, c]}]}\n";
+    assert_int_equal(write(fd, pod, sizeof(pod) - 1), sizeof(pod) - 1);
+    (void)close(fd);
+    const char *words[] = {"local", "--image", "my/own=printf '[%s]\\n'", path, NULL};
+    const char *env[] = {NULL};
+    CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
+    assert_int_equal(run(rt_cmd_local, words, env, &out), 0);
+    (void)unlink(path);
+    assert_non_null(strstr(out.data, "p | [a b]\np | [c]\n"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_say_what_they_do),
+        cmocka_unit_test(an_image_runs_what_the_flag_says),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

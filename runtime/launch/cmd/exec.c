@@ -1,0 +1,39 @@
+#include <stdio.h>
+
+#include "runtime/launch/cmd/cmd.h"
+#include "runtime/launch/process/first.h"
+#include "runtime/launch/process/termination.h"
+
+int rt_cmd_exec(int argc, char **argv) {
+    struct rt_first_options options = {0};
+    const struct co_flag flags[] = {
+        {.name = "grace",
+            .type = CO_FLAG_DURATION,
+            .value = &options.grace_ms,
+            .def = "5s",
+            .help = "once the program has ended, time for processes that it left behind to end "
+                    "by themselves"},
+        {.name = "termination-log",
+            .type = CO_FLAG_STR,
+            .value = &options.termination_log,
+            .def = RT_TERMINATION_LOG,
+            .help = "file that gets the last lines of stderr when the program fails, if it is "
+                    "there and empty"},
+    };
+    int first = 0, code = 0;
+    if (!rt_cmd_flags("paddlerun exec [flags] -- PROGRAM [ARG...]", flags,
+            sizeof(flags) / sizeof(flags[0]), argc, argv, &first, &code)) {
+        return code;
+    }
+    if (first >= argc) {
+        (void)fprintf(stderr, "paddlerun exec: no program given, expected: paddlerun exec -- "
+                              "PROGRAM [ARG...]\n");
+        return RT_CMD_USAGE;
+    }
+    struct co_err err = {0};
+    rt_first_run(argv + first, &options, &code, &err);
+    if (err.code) {
+        (void)fprintf(stderr, "paddlerun exec: %s\n", err.msg);
+    }
+    return code;
+}

@@ -1,0 +1,193 @@
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/contract.h"
+#include "common/mem.h"
+#include "common/parse.h"
+#include "runtime/train/role/role.h"
+#include "runtime/launch/cmd/cmd.h"
+#include "runtime/net/net.h"
+
+/* A peer on its way to being connected. */
+struct peer {
+    const char *role, *endpoint;
+    uint32_t index;
+    bool self;
+    int fd;
+    char state[128]; /* "" while it is not known */
+    int64_t start;
+};
+
+static void begin(struct peer *p) {
+    struct co_hostport hp;
+    p->fd = -1;
+    p->start = rt_net_now();
+    if (co_parse_hostport("endpoint", p->endpoint, &hp, NULL)) {
+        (void)snprintf(p->state, sizeof(p->state), "no endpoint");
+        return;
+    }
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", hp.port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *a = NULL;
+    int r = getaddrinfo(hp.host, port, &hints, &a);
+    if (r) {
+        (void)snprintf(p->state, sizeof(p->state), "not reachable: %s", gai_strerror(r));
+        return;
+    }
+    p->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (p->fd < 0 || (connect(p->fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS)) {
+        (void)snprintf(p->state, sizeof(p->state), "not reachable: %s", strerror(errno));
+    }
+    freeaddrinfo(a);
+}
+
+static void settle(struct peer *p) {
+    int e = 0;
+    socklen_t len = sizeof(e);
+    if (getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &e, &len) < 0) {
+        e = errno;
+    }
+    if (e == 0) {
+        (void)snprintf(p->state, sizeof(p->state), "reachable");
+    } else {
+        (void)snprintf(p->state, sizeof(p->state), "not reachable: %s%s", strerror(e),
+            e == ECONNREFUSED ? ", nobody listens there" : "");
+    }
+}
+
+static bool waiting(const struct pollfd *fds, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (fds[i].fd >= 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All at once; who has not answered by then is "no answer". */
+static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
+    CO_AUTOFREE struct pollfd *fds = co_xcalloc(n, sizeof(*fds));
+    for (size_t i = 0; i < n; i++) {
+        if (peer[i].self) {
+            peer[i].fd = -1;
+            (void)snprintf(peer[i].state, sizeof(peer[i].state), "this process");
+        } else {
+            begin(&peer[i]);
+        }
+        fds[i] = (struct pollfd){.fd = peer[i].state[0] ? -1 : peer[i].fd, .events = POLLOUT};
+    }
+    const int64_t deadline = rt_net_now() + timeout_ms;
+    int64_t left = timeout_ms;
+    while (left > 0 && waiting(fds, n) && poll(fds, n, (int)left) != 0) {
+        for (size_t i = 0; i < n; i++) {
+            if (fds[i].fd >= 0 && fds[i].revents) {
+                settle(&peer[i]);
+                fds[i].fd = -1;
+            }
+        }
+        left = deadline - rt_net_now();
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!peer[i].state[0]) {
+            (void)snprintf(peer[i].state, sizeof(peer[i].state),
+                "not reachable: no answer in %.1f s", (double)timeout_ms / 1000);
+        }
+        if (peer[i].fd >= 0) {
+            co_close(peer[i].fd);
+        }
+    }
+}
+
+static size_t add_peers(const struct rt_topology *t, enum rt_role role,
+    const struct rt_endpoints *l, struct peer *ret) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        ret[i] = (struct peer){.role = rt_role_name(role),
+            .endpoint = l->item[i],
+            .index = i,
+            .self = role == t->role && i == t->index};
+    }
+    return l->n;
+}
+
+static void print_peers(const struct rt_topology *t, int64_t timeout_ms) {
+    size_t n = (size_t)t->servers.n + t->trainers.n + t->heters.n;
+    CO_AUTOFREE struct peer *peer = co_xcalloc(n + 1, sizeof(*peer));
+    size_t at = add_peers(t, RT_ROLE_SERVER, &t->servers, peer);
+    at += add_peers(t, RT_ROLE_WORKER, &t->trainers, peer + at);
+    (void)add_peers(t, RT_ROLE_HETER, &t->heters, peer + at);
+    if (timeout_ms > 0) {
+        probe(peer, n, timeout_ms);
+    }
+    for (size_t i = 0; i < n; i++) {
+        char who[48];
+        (void)snprintf(who, sizeof(who), "%s %u", peer[i].role, peer[i].index);
+        (void)printf("%-12s%-28s %s\n", who, peer[i].endpoint, peer[i].state);
+    }
+}
+
+static void print_place(const struct rt_topology *t) {
+    uint32_t n = rt_topology_count(t, t->role);
+    (void)printf("%-12s%s\n", "training", rt_training_name(t->training));
+    (void)printf("%-12s%s %u", "role", rt_role_name(t->role), t->index);
+    (void)printf(n ? " of %u\n" : "\n", n);
+    if (t->endpoint) {
+        (void)printf("%-12s%s\n", "endpoint", t->endpoint);
+    }
+    if (t->job[0]) {
+        (void)printf("%-12s%s\n", "job", t->job);
+    }
+    if (t->training == RT_TRAINING_PS) {
+        (void)printf("%-12s%u\n", "workers", t->n_workers);
+    }
+    if (t->gloo.workers) {
+        (void)printf("%-12s%s, at %s\n", "gloo",
+            t->gloo.servers ? "workers and servers" : "workers",
+            t->gloo.http_endpoint ? t->gloo.http_endpoint : "?");
+    }
+}
+
+static void print_variables(void) {
+    size_t n = 0;
+    for (int i = 0; i < CO_VAR_COUNT; i++) {
+        const char *value = getenv(co_contract[i].name);
+        if (value) {
+            (void)printf("%-12s%s=%s\n", n++ ? "" : "variables", co_contract[i].name,
+                co_contract[i].secret ? "(set)" : value);
+        }
+    }
+    if (n == 0) {
+        (void)printf("%-12snone set: this process is on its own\n", "variables");
+    }
+}
+
+int rt_cmd_info(int argc, char **argv) {
+    int64_t timeout_ms = 0;
+    const struct co_flag flags[] = {
+        {.name = "timeout",
+            .type = CO_FLAG_DURATION,
+            .value = &timeout_ms,
+            .def = "2s",
+            .help = "how long to wait for peers to answer; 0: do not try"},
+    };
+    int rest = 0, code = 0;
+    if (!rt_cmd_flags(
+            "paddlerun info [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+        return code;
+    }
+    CO_CLEANUP(rt_topology_freep) struct rt_topology *t = NULL;
+    struct co_err err = {0};
+    if (rt_topology_load(NULL, NULL, &t, &err)) {
+        (void)fprintf(stderr, "paddlerun info: %s\n", co_err_text(&err));
+        return RT_CMD_USAGE;
+    }
+    print_place(t);
+    print_peers(t, timeout_ms);
+    print_variables();
+    return 0;
+}

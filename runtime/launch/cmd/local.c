@@ -1,0 +1,140 @@
+#include <libgen.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/mem.h"
+#include "runtime/launch/cmd/cmd.h"
+#include "runtime/launch/local/local.h"
+#include "runtime/launch/local/pods.h"
+
+enum { INPUT_MAX = 64 << 20, IMAGES_MAX = 64 };
+
+static const char usage[] = "paddlerun local [flags] [FILE|-]\n\n"
+                            "Runs the pods of a job as processes on this machine:\n"
+                            "    paddle-operator render job.yaml | paddlerun local\n"
+                            "Ctrl-C ends all of them; the exit code is the job's.";
+
+struct images {
+    struct rt_image item[IMAGES_MAX];
+    size_t n;
+};
+
+/* "NAME=COMMAND" behind every --image, taken out of argv: a flag row holds one value only. */
+static int take_images(int *argc, char **argv, struct images *ret, struct co_err *err) {
+    int to = 1;
+    for (int i = 1; i < *argc; i++) {
+        const char *word = argv[i];
+        const char *name = word[0] == '-' ? word + 1 + (word[1] == '-') : "";
+        bool joined = strncmp(name, "image=", 6) == 0;
+        if (!joined && strcmp(name, "image") != 0) {
+            argv[to++] = argv[i];
+            continue;
+        }
+        char *value = joined ? strchr(argv[i], '=') + 1 : i + 1 < *argc ? argv[++i] : NULL;
+        char *eq = value ? strchr(value, '=') : NULL;
+        if (!eq || eq == value || !eq[1] || ret->n == IMAGES_MAX) {
+            return co_err_set(err, CO_INVALID,
+                "--image is \"%.100s\", expected NAME=COMMAND, at most %d times",
+                value ? value : "", (int)IMAGES_MAX);
+        }
+        *eq = '\0';
+        ret->item[ret->n++] = (struct rt_image){.name = value, .command = eq + 1};
+    }
+    argv[to] = NULL;
+    *argc = to;
+    return 0;
+}
+
+static int read_input(const char *file, struct co_buf *ret, struct co_err *err) {
+    bool in = strcmp(file, "-") == 0;
+    if (in && isatty(STDIN_FILENO)) {
+        return co_err_set(err, CO_INVALID,
+            "stdin is a terminal, expected pods: paddle-operator render FILE | paddlerun local");
+    }
+    return co_file_read(in ? "/dev/stdin" : file, INPUT_MAX, ret, err);
+}
+
+/* Where the programs beside this one are. */
+static const char *bin_dir(char path[PATH_MAX]) {
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return dirname(path);
+}
+
+static int local(const char *file, const struct images *images,
+    const struct rt_local_options *options, int *ret_code, struct co_err *err) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(INPUT_MAX);
+    CO_AUTOCLOSE int lock = -1;
+    unsigned block = 0;
+    int r = read_input(file, &text, err);
+    r = r ? r : rt_local_block(&block, &lock, err);
+    if (r) {
+        return r;
+    }
+    char path[PATH_MAX];
+    struct rt_pods_options read = {.images = images->item,
+        .n_images = images->n,
+        .bin_dir = bin_dir(path),
+        .block = block,
+        .envp = environ};
+    struct rt_pods pods = {0};
+    const char *name = strcmp(file, "-") == 0 ? "stdin" : file;
+    r = rt_pods_read(name, text.data ? text.data : "", text.len, &read, &pods, err);
+    if (!r) {
+        r = rt_local_run(&pods, options, ret_code, err);
+        rt_pods_done(&pods);
+    }
+    return r;
+}
+
+int rt_cmd_local(int argc, char **argv) {
+    struct rt_local_options options = {.out = STDOUT_FILENO};
+    const char *image = NULL, *colour = NULL;
+    const struct co_flag flags[] = {
+        {.name = "image",
+            .type = CO_FLAG_STR,
+            .value = &image,
+            .metavar = "NAME=COMMAND",
+            .help = "what an image runs whose pod has no command; any number of times; "
+                    "paddlejob/runtime is known"},
+        {.name = "grace",
+            .type = CO_FLAG_DURATION,
+            .value = &options.grace_ms,
+            .def = "10s",
+            .help = "time between SIGTERM and SIGKILL when pods are stopped"},
+        {.name = "server-grace",
+            .type = CO_FLAG_DURATION,
+            .value = &options.server_grace_ms,
+            .def = "30s",
+            .help = "time for servers to end by themselves once all workers have succeeded"},
+        {.name = "color",
+            .type = CO_FLAG_STR,
+            .value = &colour,
+            .def = "auto",
+            .help = "auto, always or never"},
+    };
+    struct co_err err = {0};
+    struct images images = {.n = 0};
+    int rest = 0, code = 0;
+    int r = take_images(&argc, argv, &images, &err);
+    if (!r && !rt_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+        return code;
+    }
+    if (!r && rest + 1 < argc) {
+        r = co_err_set(&err, CO_INVALID, "one file at most, got \"%.100s\", too", argv[rest + 1]);
+    }
+    if (!r) {
+        options.colour =
+            strcmp(colour, "always") == 0 ||
+            (strcmp(colour, "auto") == 0 && isatty(options.out) && !getenv("NO_COLOR"));
+        r = local(rest < argc ? argv[rest] : "-", &images, &options, &code, &err);
+    }
+    if (r) {
+        (void)fprintf(stderr, "paddlerun local: %s\n", co_err_text(&err));
+        return r == CO_INVALID || r == CO_NOTFOUND ? RT_CMD_USAGE : 1;
+    }
+    return code;
+}

@@ -1,0 +1,153 @@
+#include <limits.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "runtime/legacy/cluster/node.h"
+#include "runtime/launch/cmd/cmd.h"
+
+enum { FILE_MAX = 8 << 20, HOSTS_MAX = 16 << 20 };
+
+static const char usage[] =
+    "paddlerun mpi [flags] -- PROGRAM [ARG...]\n\n"
+    "One process of a job that mpirun, srun, an indexed Job or a StatefulSet started: the first\n"
+    "on each host starts a server, each runs the program with PADDLE_INIT_* in its environment.";
+
+static struct rt_cluster_node node;
+static const char *machines, *hostname_given;
+static int64_t size;
+
+static const struct co_flag flags[] = {
+    {.name = "machines",
+        .type = CO_FLAG_STR,
+        .value = &machines,
+        .def = "machines",
+        .help = "file of hosts, one a line; when it is not there, the batch system's own list"},
+    {.name = "size",
+        .type = CO_FLAG_INT,
+        .value = &size,
+        .def = "0",
+        .min = 0,
+        .max = RT_RANKS_MAX,
+        .help = "number of processes, where the batch system does not tell it (Kubernetes)"},
+    {.name = "hostname",
+        .type = CO_FLAG_STR,
+        .value = &hostname_given,
+        .help = "full name of this pod; empty: as the system knows it"},
+    {.name = "port",
+        .type = CO_FLAG_INT,
+        .value = &node.port,
+        .def = "7164",
+        .min = 1,
+        .max = UINT16_MAX,
+        .help = "first port of every server"},
+    {.name = "ports_num",
+        .type = CO_FLAG_INT,
+        .value = &node.ports_num,
+        .def = "1",
+        .min = 1,
+        .max = 1000,
+        .help = "ports for dense parameters"},
+    {.name = "ports_num_for_sparse",
+        .type = CO_FLAG_INT,
+        .value = &node.ports_num_for_sparse,
+        .def = "1",
+        .min = 0,
+        .max = 1000,
+        .help = "ports for sparse parameters"},
+    {.name = "log_dir",
+        .type = CO_FLAG_STR,
+        .value = &node.log_dir,
+        .def = "",
+        .help = "directory for pserver.log and train.log; empty: this process's output"},
+    {.name = "grace",
+        .type = CO_FLAG_DURATION,
+        .value = &node.grace_ms,
+        .def = "10s",
+        .help = "SIGTERM to SIGKILL"},
+};
+
+/* The name by which other pods find this one: with the headless Service behind it. */
+static char *full_name(const char *host) {
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_CANONNAME}, *a = NULL;
+    bool found = getaddrinfo(host, NULL, &hints, &a) == 0 && a;
+    char *name = co_xstrdup(found && a->ai_canonname ? a->ai_canonname : host);
+    if (found) {
+        freeaddrinfo(a);
+    }
+    return name;
+}
+
+static int find_hosts(
+    const struct rt_rank *rank, const char *host, struct rt_names *ret, struct co_err *err) {
+    /* What srun started may be on a part of the job's nodes. */
+    const char *name = getenv("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
+    const char *nodelist = getenv(name);
+    bool pods = strcmp(rank->by, "an indexed Job") == 0 || strcmp(rank->by, "a StatefulSet") == 0;
+    if (access(machines, F_OK) == 0) {
+        CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
+        int r = co_file_read(machines, FILE_MAX, &text, err);
+        return r ? r : rt_machines_read(machines, text.data ? text.data : "", ret, err);
+    }
+    if (pods) {
+        CO_AUTOFREE char *fqdn = full_name(host);
+        return rt_pods_name(fqdn, rank->rank, rank->size, ret, err);
+    }
+    if (strcmp(rank->by, "Slurm") == 0 && nodelist) {
+        return rt_nodelist_read(name, nodelist, ret, err);
+    }
+    if (rank->size == 1 || rank->here == rank->size) {
+        return rt_machines_read("this host", "127.0.0.1", ret, err);
+    }
+    return co_err_set(err, CO_INVALID,
+        "%s does not tell which hosts there are, expected --machines=FILE with one a line (\"%s\" "
+        "is not there)",
+        rank->by, machines);
+}
+
+static int prepare(struct co_buf *servers, struct co_err *err) {
+    char host[HOST_NAME_MAX + 1] = "";
+    struct rt_names names = {.n = 0};
+    (void)gethostname(host, sizeof(host) - 1);
+    const char *own = hostname_given && *hostname_given ? hostname_given : host;
+    CO_AUTOFREE char *first = co_xstrndup(own, strcspn(own, "."));
+    int r = rt_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err);
+    r = r ? r : find_hosts(&node.rank, own, &names, err);
+    r = r ? r : rt_rank_check_hosts(&node.rank, names.n, err);
+    for (size_t i = 0; !r && i < names.n; i++) {
+        r = co_buf_addf(servers, err, "%s%s", i ? "," : "", names.item[i]);
+    }
+    rt_names_done(&names);
+    return r;
+}
+
+int rt_cmd_mpi(int argc, char **argv) {
+    CO_AUTOBUF struct co_buf servers = CO_BUF(HOSTS_MAX);
+    struct co_err err = {0};
+    static char pserver[PATH_MAX + 64]; /* what the static node points to stays */
+    int rest = 0, code = 0;
+    if (!rt_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+        return code;
+    }
+    int r = rest < argc ? 0
+                        : co_err_set(&err, CO_INVALID,
+                              "no program given, expected: paddlerun mpi "
+                              "-- PROGRAM [ARG...]");
+    r = r ? r : prepare(&servers, &err);
+    if (r) {
+        (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
+        return RT_CMD_USAGE;
+    }
+    rt_cmd_beside("paddle-pserver", pserver, sizeof(pserver));
+    node.servers = servers.data;
+    node.pserver = pserver;
+    node.argv = argv + rest;
+    if (rt_cluster_node_run(&node, &code, &err)) {
+        (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
+        return 1;
+    }
+    return code;
+}

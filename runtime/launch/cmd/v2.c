@@ -1,0 +1,101 @@
+/* `paddle pserver` and `paddle train` of 0.8 to 0.12. */
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "runtime/launch/cmd/cmd.h"
+
+void rt_cmd_beside(const char *program, char *ret, size_t size) {
+    char self[PATH_MAX] = "";
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    const char *slash = n > 0 ? strrchr(self, '/') : NULL;
+    (void)snprintf(ret, size, "%.*s/%s", slash ? (int)(slash - self) : 0, self, program);
+    if (!slash || access(ret, X_OK) < 0) {
+        (void)snprintf(ret, size, "%s", program);
+    }
+}
+
+/* The server is a program of its own: it maps libraries that no launcher needs. */
+int rt_cmd_pserver(int argc, char **argv) {
+    char path[PATH_MAX + 64];
+    (void)argc;
+    rt_cmd_beside("paddle-pserver", path, sizeof(path));
+    (void)execvp(path, argv);
+    (void)fprintf(stderr, "paddlerun pserver: cannot start %s: %s\n", path, strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}
+
+/* "--num_passes=10" is PADDLE_INIT_NUM_PASSES=10 in the program's environment; a bare flag is
+ * true.  False with a line said when the word is no flag. */
+static bool pass_on(const char *word, const char **config) {
+    if (strncmp(word, "--", 2) != 0 || !isalpha((unsigned char)word[2])) {
+        (void)fprintf(stderr, "paddlerun train: \"%.100s\", expected --flag=value\n", word);
+        return false;
+    }
+    const char *eq = strchrnul(word + 2, '=');
+    const char *value = *eq ? eq + 1 : "true";
+    CO_AUTOFREE char *name = co_xasprintf("PADDLE_INIT_%.*s", (int)(eq - word - 2), word + 2);
+    for (char *c = name; *c; c++) {
+        *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
+    }
+    if (strcmp(name, "PADDLE_INIT_CONFIG") == 0) {
+        *config = value;
+    }
+    return setenv(name, value, 1) == 0;
+}
+
+static bool ends_with(const char *s, const char *end) {
+    size_t n = strlen(s), m = strlen(end);
+    return n >= m && strcmp(s + n - m, end) == 0;
+}
+
+/* Where the documents say that a trainer's log is: the file that its output goes to, by its
+ * other name. */
+static void name_log(void) {
+    const char *dir = getenv("GLOG_log_dir");
+    struct stat st;
+    char file[PATH_MAX];
+    ssize_t n = readlink("/proc/self/fd/1", file, sizeof(file) - 1);
+    if (!dir || n <= 0 || fstat(STDOUT_FILENO, &st) < 0 || !S_ISREG(st.st_mode)) {
+        return;
+    }
+    file[n] = '\0';
+    CO_AUTOFREE char *link_path = co_xasprintf("%s/paddle_trainer.INFO", dir);
+    (void)!symlink(file, link_path);
+}
+
+/* The trainer is a program that reads PADDLE_INIT_*: the configurations of old were Python for a
+ * library that is gone. */
+int rt_cmd_train(int argc, char **argv) {
+    const char *config = NULL;
+    for (int i = 1; i < argc; i++) {
+        if (!pass_on(argv[i], &config)) {
+            return RT_CMD_USAGE;
+        }
+    }
+    if (!config) {
+        (void)fprintf(stderr, "paddlerun train: --config is not set, expected the training "
+                              "program: an executable or a .py\n");
+        return RT_CMD_USAGE;
+    }
+    bool python = ends_with(config, ".py") && access(config, X_OK) < 0;
+    /* A path, also without a slash: the job's directory is where programs are looked for. */
+    CO_AUTOFREE char *path =
+        strchr(config, '/') ? co_xstrdup(config) : co_xasprintf("./%s", config);
+    char *const run[] = {python ? (char *)"python3" : path, python ? path : NULL, NULL};
+    if (access(path, F_OK) < 0) {
+        (void)fprintf(
+            stderr, "paddlerun train: --config is \"%.200s\": %s\n", config, strerror(errno));
+        return RT_CMD_USAGE;
+    }
+    name_log();
+    (void)execvp(run[0], run);
+    (void)fprintf(
+        stderr, "paddlerun train: cannot start \"%.200s\": %s\n", run[0], strerror(errno));
+    return errno == ENOENT ? 127 : 126;
+}

@@ -1,0 +1,581 @@
+#include "runtime/launch/job/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "runtime/launch/job/report.h"
+#include "runtime/launch/job/truth.h"
+#include "runtime/launch/job/truth_stages.h"
+#include "runtime/launch/job/value.h"
+
+enum { WORDS_MAX = 14, TEXT_MAX = 1 << 20 };
+
+static const char *from_list(void *arg, const char *name) {
+    for (const char *const *e = arg; *e; e++) {
+        size_t len = strlen(name);
+        if (strncmp(*e, name, len) == 0 && (*e)[len] == '=') {
+            return *e + len + 1;
+        }
+    }
+    return NULL;
+}
+
+/* A launcher's inputs, and what was made of them. */
+struct launch {
+    const char *argv[WORDS_MAX];
+    struct rt_options options;
+    struct rt_node node;
+    struct rt_job job;
+    struct rt_plan plan;
+    char *value;
+};
+
+static int launch_job(struct launch *l, const char *const *words, const char *const *env,
+    const char *visible, struct co_err *err) {
+    static const char *const none[] = {NULL};
+    env = env ? env : none;
+    int argc = 1;
+    l->argv[0] = "launch";
+    for (; words[argc - 1]; argc++) {
+        l->argv[argc] = words[argc - 1];
+    }
+    l->argv[argc++] = "train.py";
+    l->node.device = visible && *visible ? RT_DEVICE_GPU : RT_DEVICE_CPU;
+    rt_list_split(&l->node.visible, visible ? visible : "");
+    int r =
+        rt_options_parse(argc, (char *const *)l->argv, from_list, (void *)env, &l->options, err);
+    return r ? r : rt_job_plan(&l->options, &l->node, from_list, (void *)env, &l->job, err);
+}
+
+static void launch_init(struct launch *l, const char *ip, const char *pod) {
+    *l = (struct launch){.node = {.ip = (char *)ip,
+                             .pod = (char *)pod,
+                             .python = (char *)"/bin/python3",
+                             .dir = (char *)"/d"}};
+}
+
+static void launch_done(struct launch *l) {
+    rt_plan_done(&l->plan);
+    rt_job_done(&l->job);
+    rt_options_done(&l->options);
+    rt_list_done(&l->node.visible);
+    free(l->value);
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The lines of a list, in order. */
+static char *sorted(char **lines, size_t n) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
+    qsort(lines, n, sizeof(*lines), by_text);
+    for (size_t i = 0; i < n; i++) {
+        assert_int_equal(co_buf_addf(&b, NULL, "%s\n", lines[i]), 0);
+    }
+    return co_buf_take(&b);
+}
+
+static char *truth_text(const struct rt_truth *t) {
+    CO_AUTOFREE char *both = co_xasprintf("%s%s", t->all ? t->all : "", t->expect);
+    struct rt_list lines = {0};
+    both[strlen(both) - 1] = '\0';
+    rt_list_split_at(&lines, both, '\n');
+    char *text = sorted(lines.item, lines.n);
+    rt_list_done(&lines);
+    return text;
+}
+
+static void check_truth(const struct rt_truth *t) {
+    struct launch l;
+    struct co_err err = {0};
+    launch_init(&l, t->ip, t->pod);
+    int r = launch_job(&l, t->words, NULL, t->visible, &err);
+    size_t n = 0;
+    while (t->values[n]) {
+        n++;
+    }
+    if (!r && l.job.n_ports && !n) {
+        l.value = rt_job_value(&l.job, t->ports);
+    }
+    const char *const own[] = {l.value};
+    const size_t n_own = l.value ? 1 : 0;
+    r = r ? r
+          : rt_plan_make(
+                &l.job, n ? t->values : own, n ? n : n_own, t->self, t->scratch, &l.plan, &err);
+    if (r) {
+        fail_msg("%s: %s", t->name, err.msg);
+    }
+    assert_true(t->process < l.plan.n);
+    struct rt_env *set = &l.plan.process[t->process].set;
+    CO_AUTOFREE char *text = sorted(set->item, set->n);
+    CO_AUTOFREE char *expect = truth_text(t);
+    if (strcmp(text, expect) != 0) {
+        fail_msg("%s:\n%s\nexpected\n%s", t->name, text, expect);
+    }
+    launch_done(&l);
+}
+
+static void children_get_what_paddle_gives_them(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rt_truths); i++) {
+        check_truth(&rt_truths[i]);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(rt_truths_stages); i++) {
+        check_truth(&rt_truths_stages[i]);
+    }
+}
+
+static void a_node_tells_what_paddles_nodes_tell(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[10];
+        uint16_t ports[6];
+        const char *value;
+    } rows[] = {
+        {{"--nproc_per_node", "2", "--nnodes", "2"}, {1, 2, 3},
+            "{\"name\":\"abcdef\",\"rank\":-1,\"replicas\":2,\"dtype\":\"cpu\",\"candidate\":"
+            "\"10.0.0.1:1\",\"endpoints\":\"10.0.0.1:2,10.0.0.1:3\"}"},
+        {{"--server_num", "1", "--trainer_num", "2", "--rank", "3", "--nnodes", "4"}, {1, 2, 3, 4},
+            "{\"name\":\"abcdef\",\"rank\":3,\"servers\":[\"10.0.0.1:1\"],\"trainers\":"
+            "[\"10.0.0.1:2\",\"10.0.0.1:3\"],\"dtype\":\"cpu\",\"gloo_port\":4}"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        launch_init(&l, "10.0.0.1", "abcdef");
+        assert_int_equal(launch_job(&l, rows[i].words, NULL, NULL, NULL), 0);
+        l.value = rt_job_value(&l.job, rows[i].ports);
+        assert_string_equal(l.value, rows[i].value);
+        launch_done(&l);
+    }
+}
+
+static void what_kind_of_job_it_is(void **state) {
+    (void)state;
+#define PS_POD                                                                                     \
+    "PADDLE_PSERVERS_IP_PORT_LIST=10.0.0.9:36000", "PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000",      \
+        "PADDLE_TRAINERS_NUM=1", "POD_IP=10.0.0.1"
+    static const struct {
+        const char *words[8], *env[8];
+        enum rt_mode mode;
+        enum rt_way way;
+        int nodes_min, nodes_max;
+        size_t servers, trainers, heters;
+    } rows[] = {
+        {{0}, {0}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{"--nproc_per_node", "0"}, {0}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{"--gpus=0,1"}, {0}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1, 0, 2, 0},
+        {{"--nnodes", "2:4"}, {0}, RT_MODE_COLLECTIVE, RT_WAY_MEET, 2, 4, 0, 1, 0},
+        {{"--np", "3"}, {0}, RT_MODE_COLLECTIVE, RT_WAY_MEET, 3, 3, 0, 1, 0},
+        {{"--run_mode", "rpc"}, {0}, RT_MODE_RPC, RT_WAY_ALONE, 1, 1, 0, 1, 0},
+        /* parameter servers, by any of their options; one of each by default */
+        {{"--run_mode", "ps"}, {0}, RT_MODE_PS, RT_WAY_ALONE, 1, 1, 1, 1, 0},
+        {{"--server_num", "2"}, {0}, RT_MODE_PS, RT_WAY_ALONE, 1, 1, 2, 1, 0},
+        {{"--server_num=1", "--worker_num=2"}, {0}, RT_MODE_PS, RT_WAY_ALONE, 1, 1, 1, 2, 0},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=1"}, {0}, RT_MODE_PS,
+            RT_WAY_ALONE, 1, 1, 1, 2, 1},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=2; 1"}, {0}, RT_MODE_PS,
+            RT_WAY_ALONE, 1, 1, 1, 2, 3},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=0"}, {0}, RT_MODE_PS,
+            RT_WAY_ALONE, 1, 1, 1, 2, 0},
+        {{"--servers=10.0.0.2:1", "--workers=10.0.0.2:2", "--heter_worker_num=1;2",
+             "--heter_workers=10.0.0.2:3;10.0.0.1:3,10.0.0.1"},
+            {0}, RT_MODE_PS, RT_WAY_LISTS, 1, 1, 0, 0, 2},
+        {{"--nnodes", "2", "--server_num", "0", "--trainer_num", "2"}, {0}, RT_MODE_PS, RT_WAY_MEET,
+            2, 2, 0, 2, 0},
+        {{"--servers=127.0.0.1:1", "--workers=127.0.0.1:2,127.0.0.1:3"}, {0}, RT_MODE_PS,
+            RT_WAY_LISTS, 1, 1, 1, 2, 0},
+        /* a longer address that begins like this node's is another node */
+        {{"--servers=10.0.0.1:1,10.0.0.11:1", "--trainers=10.0.0.11:2"}, {0}, RT_MODE_PS,
+            RT_WAY_LISTS, 1, 1, 1, 0, 0},
+        /* kubeflow's pods: who is told the one number has none of the other */
+        {{0}, {"PADDLE_SERVER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, RT_MODE_PS,
+            RT_WAY_MEET, 3, 3, 1, 0, 0},
+        {{0}, {"PADDLE_TRAINER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, RT_MODE_PS,
+            RT_WAY_MEET, 3, 3, 0, 1, 0},
+        /* paddle-operator's pods */
+        {{0}, {PS_POD, "TRAINING_ROLE=PSERVER"}, RT_MODE_PS, RT_WAY_GIVEN, 1, 1, 1, 0, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=TRAINER"}, RT_MODE_PS, RT_WAY_GIVEN, 1, 1, 0, 1, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=HETER"}, RT_MODE_PS, RT_WAY_GIVEN, 1, 1, 0, 0, 1},
+        {{"--run_mode", "ps"}, {PS_POD, "TRAINING_ROLE=TRAINER"}, RT_MODE_PS, RT_WAY_GIVEN, 1, 1, 0,
+            1, 0},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000", "PADDLE_TRAINER_ID=1"},
+            RT_MODE_COLLECTIVE, RT_WAY_ENDPOINTS, 2, 2, 0, 1, 0},
+        {{0}, {"DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.9,10.0.0.1,10.0.0.9"}, RT_MODE_COLLECTIVE,
+            RT_WAY_MEET, 2, 2, 0, 1, 0},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000"}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1,
+            0, 1, 0},
+        {{"--nnodes=1:2", "--master=etcd://e:1"},
+            {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000"}, RT_MODE_COLLECTIVE,
+            RT_WAY_MEET, 1, 2, 0, 1, 0},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
+        const struct rt_job *j = &l.job;
+        if (r || j->mode != rows[i].mode || j->way != rows[i].way ||
+            j->nodes_min != rows[i].nodes_min || j->nodes_max != rows[i].nodes_max ||
+            j->n[RT_SEAT_SERVER] != rows[i].servers || j->n[RT_SEAT_TRAINER] != rows[i].trainers ||
+            j->n[RT_SEAT_HETER] != rows[i].heters) {
+            fail_msg("row %zu: %s: mode %d way %d nodes %d:%d seats %zu %zu %zu", i, err.msg,
+                (int)j->mode, (int)j->way, j->nodes_min, j->nodes_max, j->n[0], j->n[1], j->n[2]);
+        }
+        launch_done(&l);
+    }
+}
+
+static void a_job_has_the_id_that_keeps_it_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[3], *env[3], *id, *notes;
+    } rows[] = {
+        {{0}, {0}, "default", "[]"},
+        {{"--job_id=a/b"}, {0}, "a/b", "[]"},
+        {{"--master=etcd://e:1"}, {0}, "default",
+            "['WARNING Using default job name may cause conflict, add --job_id in args']"},
+        {{"--master=etcd://e:1"}, {"PADDLE_ELASTIC_JOB_ID=ns-j"}, "ns-j", "[]"},
+        {{"--master=etcd://e:1"}, {"PADDLE_ELASTIC_JOB_ID="}, "default",
+            "['WARNING Using default job name may cause conflict, add --job_id in args']"},
+        /* what the user says goes first */
+        {{"--job_id=mine"}, {"PADDLE_ELASTIC_JOB_ID=ns-j"}, "mine", "[]"},
+        {{0}, {"PADDLE_ELASTIC_JOB_ID=ns-j", "PADDLE_JOB_ID=theirs"}, "theirs", "[]"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
+        CO_AUTOFREE char *notes = rt_list_python(l.job.notes.item, l.job.notes.n);
+        if (r || strcmp(l.job.id, rows[i].id) != 0 || strcmp(notes, rows[i].notes) != 0) {
+            fail_msg("row %zu: %s: id \"%s\", notes %s", i, err.msg, r ? "" : l.job.id, notes);
+        }
+        CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
+        CO_AUTOFREE char *line = co_xasprintf("\njob_id: %s\n", rows[i].id);
+        assert_int_equal(rt_report_configuration(&l.job, &b, NULL), 0);
+        assert_non_null(strstr(b.data, line));
+        launch_done(&l);
+    }
+}
+
+static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
+    (void)state;
+#define ELASTIC_POD "PADDLE_ELASTIC_JOB_ID=ns-j", "PADDLE_ELASTIC_TIMEOUT=60", "PADDLE_TRAINER_ID=2"
+    static const struct {
+        const char *words[3], *env[8], *master;
+        int min, max, level;
+        int64_t elastic_ms;
+    } rows[] = {
+        {{0}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4", "POD_IP=j-worker-2"}, "j-worker-0:36000", 1, 4,
+            1, 5000},
+        {{0}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=j-worker-2.j"}, "j-worker-0.j:36000", 3,
+            3, 1, 5000},
+        /* a job's name may look like a worker's */
+        {{0}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=a-worker-21-worker-2"},
+            "a-worker-21-worker-0:36000", 3, 3, 1, 5000},
+        /* pods without names meet in the namespace's etcd; those with names need none */
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4", "POD_IP=10.0.0.3",
+                "PADDLE_ELASTIC_ETCD_SERVICE_HOST=10.96.0.7",
+                "PADDLE_ELASTIC_ETCD_SERVICE_PORT=2379"},
+            "etcd://10.96.0.7:2379", 1, 4, 1, 5000},
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4", "POD_IP=fd00::3",
+                "PADDLE_ELASTIC_ETCD_SERVICE_HOST=fd00::7",
+                "PADDLE_ELASTIC_ETCD_SERVICE_PORT=2379"},
+            "etcd://[fd00::7]:2379", 1, 4, 1, 5000},
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=j-worker-2",
+                "PADDLE_ELASTIC_ETCD_SERVICE_HOST=10.96.0.7",
+                "PADDLE_ELASTIC_ETCD_SERVICE_PORT=2379"},
+            "j-worker-0:36000", 3, 3, 1, 5000},
+        {{0},
+            {ELASTIC_POD, "PADDLE_ELASTIC_NP=3", "POD_IP=j-worker-2", "PADDLE_ELASTIC_SERVER=e:1"},
+            "etcd://e:1", 3, 3, 1, 5000},
+        /* what the command says goes first */
+        {{"--master=a:1", "--elastic_level=0"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "a:1", 1, 4,
+            0, 5000},
+        {{"--elastic_server=e:2379"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "etcd://e:2379", 1, 4,
+            1, 5000},
+        {{"--nnodes=2:3", "--master=a:1"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "a:1", 2, 3, -1,
+            60000},
+        {{"--master=a:1", "--nnodes=2:3"}, {"PADDLE_TRAINER_ID=2", "PADDLE_ELASTIC_TIMEOUT=0"},
+            "a:1", 2, 3, -1, 1},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
+        const struct rt_job *j = &l.job;
+        if (r || j->way != RT_WAY_MEET || strcmp(j->master, rows[i].master) != 0 || j->rank != 2 ||
+            j->nodes_min != rows[i].min || j->nodes_max != rows[i].max ||
+            j->level != rows[i].level || j->elastic_ms != rows[i].elastic_ms) {
+            fail_msg("row %zu: %s: way %d at %s, nodes %d:%d, level %d", i, err.msg, (int)j->way,
+                j->master, j->nodes_min, j->nodes_max, j->level);
+        }
+        launch_done(&l);
+    }
+}
+
+static void what_cannot_be_is_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[8], *env[4], *visible, *text;
+    } rows[] = {
+        {{"--nnodes", "x"}, {0}, NULL, "nnodes: \"x\""},
+        {{"--nnodes", "4:2"}, {0}, NULL, "nnodes: \"2\""},
+        {{"--devices", "7"}, {0}, "0,1", "Device not found 7 from 7 for setting 0,1"},
+        {{"--nproc_per_node", "3"}, {0}, "0,1", "nproc_per_node is 3, but there are 2 devices"},
+        {{"--ips", "10.0.0.2,127.0.0.1"}, {0}, NULL,
+            "127.0.0.1 in ips is not allowed in multi-nodes"},
+        {{"--ips", "10.0.0.2,10.0.0.3"}, {0}, NULL, "\"10.0.0.1\" is not in --ips"},
+        {{"--servers", "10.0.0.1:1"}, {0}, NULL, "--servers without --trainers"},
+        {{"--workers", "10.0.0.1:1"}, {0}, NULL, "--workers without --servers"},
+        {{"--servers", "10.0.0.2:1", "--trainers", "10.0.0.3:1"}, {0}, NULL,
+            "no endpoint of --servers and --trainers is on this node"},
+        {{"--servers=10.0.0.1:1", "--trainers=10.0.0.1:2", "--server_num=2"}, {0}, NULL,
+            "--server_num is 2, but --servers has 1"},
+        {{"--server_num=1", "--heter_worker_num=2;;1"}, {0}, NULL,
+            "--heter_worker_num is \"2;;1\": a stage between \";\" is empty"},
+        {{"--server_num=1", "--heter_worker_num=2;x"}, {0}, NULL, "--heter_worker_num: \"x\""},
+        {{"--server_num=1", "--heter_worker_num=;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;;"
+                            ";;;;;;;;;;;;;"},
+            {0}, NULL, "--heter_worker_num has 65 stages, expected at most 64"},
+        {{"--server_num=1", "--worker_num=1", "--heter_workers=10.0.0.1:3"}, {0}, NULL,
+            "--heter_workers without --servers and --trainers"},
+        {{"--servers=10.0.0.1:1", "--workers=10.0.0.1:2", "--heter_worker_num=1;1",
+             "--heter_workers=10.0.0.1:3,10.0.0.1:4"},
+            {0}, NULL, "expected them to agree in every stage"},
+        {{"--servers=10.0.0.1:1", "--workers=10.0.0.1:2", "--heter_worker_num=1"}, {0}, NULL,
+            "expected them to agree in every stage"},
+        {{"--server_num", "0"}, {0}, NULL, "0 servers and 1 trainers on the only node"},
+        {{"--nproc_per_node=3"},
+            {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:1,10.0.0.2:1", "TRAINER_PORTS_NUM=2"}, NULL,
+            "2 endpoints in the environment for 2 nodes of 3 processes"},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.3,10.0.0.2:1"}, NULL,
+            "has \"10.0.0.3\" and \"10.0.0.2:1\", expected a port for all or for none"},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.3:1,10.0.0.2:1"}, NULL,
+            "\"10.0.0.1\" is not in PADDLE_TRAINER_ENDPOINTS"},
+        {{0}, {"PADDLE_ELASTIC_JOB_ID=j", "PADDLE_ELASTIC_NP=1:4", "POD_IP=10.0.0.1"}, NULL,
+            "a pod of an elastic job without a name (POD_IP is \"10.0.0.1\")"},
+        {{0}, {"PADDLE_ELASTIC_JOB_ID=j", "PADDLE_ELASTIC_NP=x", "POD_IP=j-worker-0"}, NULL,
+            "a pod of an elastic job without a name"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        int r = launch_job(&l, rows[i].words, rows[i].env, rows[i].visible, &err);
+        if (r != CO_INVALID || !strstr(err.msg, rows[i].text)) {
+            fail_msg("row %zu: %d \"%s\"", i, r, err.msg);
+        }
+        launch_done(&l);
+    }
+}
+
+static void a_bad_value_names_its_node(void **state) {
+    (void)state;
+    static const char good[] = "{\"candidate\":\"a:1\",\"endpoints\":\"a:2\"}";
+    static const char *const bad[] = {"", "[]", "{}", "{\"candidate\":1}",
+        "{\"candidate\":\"a:1\",\"endpoints\":\"a\"}",
+        "{\"servers\":[\"a:1\"],\"trainers\":[\"a:2\"],\"gloo_port\":3}"};
+    static const char *const words[] = {"--nnodes", "2", NULL};
+    for (size_t i = 0; i < CO_ARRAY_LEN(bad); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
+        const char *const values[] = {good, bad[i]};
+        assert_int_equal(rt_plan_make(&l.job, values, 2, 0, "", &l.plan, &err), CO_INVALID);
+        assert_non_null(strstr(err.msg, "node 1 told"));
+        launch_done(&l);
+    }
+}
+
+/* Each tells its part of every stage, or nothing; indices go stage by stage. */
+static void stages_go_through_all_nodes(void **state) {
+    (void)state;
+#define NODE(servers, more)                                                                        \
+    "{\"servers\":[" servers "],\"trainers\":[\"a:2\"],\"gloo_port\":3" more "}"
+    static const struct {
+        const char *devices, *values[3], *all, *expect, *text;
+    } rows[] = {
+        {"--heter_devices=cpu;gpu",
+            {NODE("\"a:1\"", ",\"heters\":[[\"a:4\"],[\"a:5\"]]"), NODE("", ""),
+                NODE("", ",\"heters\":[[],[\"c:6\",\"c:7\"]]")},
+            "a:4,a:5,c:6,c:7", "3 of 3: a:4 <- -> on gpu, [3, 1, 3]", NULL},
+        {"--heter_devices=cpu",
+            {NODE("\"a:1\"", ",\"heters\":[[\"a:4\"]]"), NODE("", ""),
+                NODE("", ",\"heters\":[[\"c:6\"]]")},
+            "a:4,c:6", "2 of 2: a:2,a:2,a:2 <- -> on cpu, [3, 2]", NULL},
+        {"--heter_devices=cpu",
+            {NODE("\"a:1\"", ",\"heters\":[[\"a:4\"]]"), NODE("", ""),
+                NODE("", ",\"heters\":[[],[\"c:6\"]]")},
+            NULL, NULL, "--heter_devices is \"cpu\", but there is a stage 3"},
+        {"--heter_devices=cpu;gpu",
+            {NODE("\"a:1\"", ""), NODE("", ""), NODE("", ",\"heters\":[[],[\"c:6\"]]")}, NULL, NULL,
+            "stage 2 has no worker"},
+        {"--heter_devices=cpu",
+            {NODE("\"a:1\"", ""), NODE("", ",\"heters\":\"c:6\""), NODE("", "")}, NULL, NULL,
+            "node 1 told"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const char *const words[] = {"--nnodes=3", "--server_num=0", "--trainer_num=1",
+            "--master=m:1", rows[i].devices, NULL};
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
+        int r = rt_plan_make(&l.job, rows[i].values, 3, 2, "", &l.plan, &err);
+        if (rows[i].text) {
+            assert_int_equal(r, CO_INVALID);
+            assert_non_null(strstr(err.msg, rows[i].text));
+        } else {
+            assert_int_equal(r, 0);
+            const struct rt_env *e = &l.plan.process[1].set; /* the node's first such worker */
+            CO_AUTOFREE char *text = co_xasprintf("%s of %s: %s <- ->%s on %s, %s",
+                rt_env_get(e, "STAGE_ID"), rt_env_get(e, "STAGE_NUM"),
+                rt_env_get(e, "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST"),
+                rt_env_get(e, "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST"),
+                rt_env_get(e, "HETER_DEVICE_TYPE"), rt_env_get(e, "PADDLE_STAGE_TRAINERS_NUM"));
+            assert_string_equal(text, rows[i].expect);
+            assert_string_equal(
+                rt_env_get(e, "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST"), rows[i].all);
+        }
+        launch_done(&l);
+    }
+}
+
+/* Server 0's host keeps gloo's port, also where the first node has no server. */
+static void gloo_meets_where_server_0_is(void **state) {
+    (void)state;
+    static const char *const values[] = {"{\"servers\":[],\"trainers\":[\"a:1\"],\"gloo_port\":7}",
+        "{\"servers\":[\"b:2\"],\"trainers\":[],\"gloo_port\":8}"};
+    static const char *const words[] = {"--nnodes=2", "--server_num=0", "--trainer_num=1", NULL};
+    struct launch l;
+    launch_init(&l, "10.0.0.1", "abcdef");
+    assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
+    assert_int_equal(rt_plan_make(&l.job, values, 2, 0, "", &l.plan, NULL), 0);
+    assert_string_equal(l.plan.gloo, "b:8");
+    launch_done(&l);
+}
+
+static void logs_are_where_tools_look(void **state) {
+    (void)state;
+    static const struct {
+        const char *words[8];
+        const char *logs[4];
+    } rows[] = {
+        {{"--nproc_per_node=2"}, {"workerlog.0", "workerlog.1"}},
+        {{"--server_num=1", "--trainer_num=2"}, {"serverlog.0", "workerlog.0", "workerlog.1"}},
+        {{"--server_num=1", "--worker_num=1"}, {"serverlog.0", "workerlog.0"}},
+        {{"--nproc_per_node=2", "--compat=2.3"}, {"default.gistdo.0.log", "default.gistdo.1.log"}},
+        {{"--server_num=1", "--compat=2.3", "--job_id=j"},
+            {"j.gistdo.ps.0.log", "j.gistdo.trainer.0.log"}},
+    };
+    static const uint16_t ports[] = {1, 2, 3, 4, 5};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        launch_init(&l, "10.0.0.1", "gistdo");
+        assert_int_equal(launch_job(&l, rows[i].words, NULL, NULL, NULL), 0);
+        l.value = rt_job_value(&l.job, ports);
+        const char *const values[] = {l.value};
+        assert_int_equal(rt_plan_make(&l.job, values, 1, 0, "", &l.plan, NULL), 0);
+        for (size_t k = 0; k < l.plan.n; k++) {
+            assert_string_equal(l.plan.process[k].log, rows[i].logs[k]);
+        }
+        assert_null(rows[i].logs[l.plan.n]);
+        launch_done(&l);
+    }
+}
+
+/* The block of the tutorial of 2.0, and the table's width. */
+static void the_old_launchers_words(void **state) {
+    (void)state;
+    static const char *const words[] = {"--server_num=1", "--worker_num=2", "--gpus=0,1", NULL};
+    struct launch l;
+    launch_init(&l, "127.0.0.1", "abcdef");
+    assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
+    CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
+    assert_int_equal(rt_report_configuration(&l.job, &b, NULL), 0);
+    assert_string_equal(b.data,
+        "gpus: 0,1\nheter_worker_num: None\nheter_workers: \nhttp_port: None\nips: 127.0.0.1\n"
+        "log_dir: log\nnproc_per_node: None\nserver_num: 1\nservers: \ntraining_script: train.py\n"
+        "training_script_args: []\nworker_num: 2\nworkers: \n");
+    struct rt_process p = {.seat = RT_SEAT_SERVER};
+    rt_env_set(&p.set, "PADDLE_TRAINER_ENDPOINTS", "127.0.0.1:20923,127.0.0.1:10037");
+    rt_env_set(&p.set, "LONG", "0123456789012345678901234567890123456789abcdefgh");
+    co_buf_clear(&b);
+    assert_int_equal(rt_report_table(&p, &b, NULL), 0);
+    assert_string_equal(b.data,
+        "    "
+        "+=======================================================================================+"
+        "\n"
+        "    |                        Distributed Envs                      Value                  "
+        "  |"
+        "\n"
+        "    "
+        "+---------------------------------------------------------------------------------------+"
+        "\n"
+        "    |                PADDLE_TRAINER_ENDPOINTS         127.0.0.1:20923,127.0.0.1:10037     "
+        "  |"
+        "\n"
+        "    |                                    LONG  ... "
+        "789012345678901234567890123456789abcdefgh|"
+        "\n"
+        "    "
+        "+=======================================================================================+"
+        "\n");
+    rt_env_done(&p.set);
+    launch_done(&l);
+}
+
+static void python_prints_lists_like_this(void **state) {
+    (void)state;
+    static const struct {
+        const char *item[3], *text;
+    } rows[] = {
+        {{0}, "[]"},
+        {{"a", "b c"}, "['a', 'b c']"},
+        {{"it's"}, "[\"it's\"]"},
+        {{"'\""}, "['\\'\"']"},
+        {{"a\n\\"}, "['a\\n\\\\']"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        size_t n = 0;
+        while (rows[i].item[n]) {
+            n++;
+        }
+        CO_AUTOFREE char *text = rt_list_python((char *const *)rows[i].item, n);
+        assert_string_equal(text, rows[i].text);
+    }
+    static const char *const argv[] = {"launch", "--nnodes=2", "my train.py", "it's"};
+    CO_AUTOFREE char *command = rt_report_command("1.2.3.4:5", 4, (char *const *)argv);
+    assert_string_equal(
+        command, "paddlerun launch --master 1.2.3.4:5 --nnodes=2 'my train.py' 'it'\\''s'");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(children_get_what_paddle_gives_them),
+        cmocka_unit_test(a_node_tells_what_paddles_nodes_tell),
+        cmocka_unit_test(what_kind_of_job_it_is),
+        cmocka_unit_test(a_job_has_the_id_that_keeps_it_apart),
+        cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
+        cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(a_bad_value_names_its_node),
+        cmocka_unit_test(stages_go_through_all_nodes),
+        cmocka_unit_test(gloo_meets_where_server_0_is),
+        cmocka_unit_test(logs_are_where_tools_look),
+        cmocka_unit_test(the_old_launchers_words),
+        cmocka_unit_test(python_prints_lists_like_this),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

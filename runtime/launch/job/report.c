@@ -1,0 +1,127 @@
+#include "runtime/launch/job/report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { TABLE_KEY = 40, TABLE_VALUE = 45, TEXT_MAX = 1 << 24 };
+
+/* As Python prints the option; the caller frees. */
+static char *value_text(const struct rt_job *j, enum rt_option id) {
+    const struct rt_options *o = j->options;
+    if (id == RT_OPT_SCRIPT_ARGS) {
+        return rt_list_python(o->script + 1, (size_t)o->n_script - 1);
+    }
+    if (id == RT_OPT_RUN_MODE && j->format != RT_FORMAT_2_0) {
+        return co_xstrdup(rt_mode_name[j->mode]);
+    }
+    if (id == RT_OPT_JOB_ID) {
+        return co_xstrdup(j->id);
+    }
+    if (id == RT_OPT_NNODES && j->way == RT_WAY_ENDPOINTS) {
+        return co_xasprintf("%d", j->nodes_max);
+    }
+    return co_xstrdup(o->text[id] ? o->text[id] : "None");
+}
+
+int rt_report_configuration(const struct rt_job *j, struct co_buf *ret, struct co_err *err) {
+    int r = 0;
+    for (int i = 0; i < RT_OPT_COUNT && !r; i++) {
+        const struct rt_option_row *row = &rt_option_rows[i];
+        if (row->formats & 1U << j->format) {
+            bool old = j->format == RT_FORMAT_2_0 && row->old_name;
+            CO_AUTOFREE char *text = value_text(j, (enum rt_option)i);
+            r = co_buf_addf(ret, err, "%s: %s\n", old ? row->old_name : row->name, text);
+        }
+    }
+    return r;
+}
+
+int rt_report_job(const struct rt_job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err) {
+    return co_buf_addf(ret, err, "Job: %s, mode %s, replicas %zu[%d:%d], elastic %s", j->id,
+        rt_mode_name[j->mode], n_nodes ? n_nodes : (size_t)j->nodes_max, j->nodes_min, j->nodes_max,
+        j->elastic ? "True" : "False");
+}
+
+/* A text in the middle of the value column; a long one by its end. */
+static int centred(struct co_buf *b, const char *text, struct co_err *err) {
+    size_t len = strlen(text);
+    char cut[TABLE_VALUE + 1];
+    if (len >= TABLE_VALUE) {
+        (void)snprintf(cut, sizeof(cut), "... %s", text + len - 41);
+        text = cut;
+        len = strlen(cut);
+    }
+    int before = (int)(TABLE_VALUE - len) / 2;
+    return co_buf_addf(b, err, "%*s%s%*s", before, "", text, (int)(TABLE_VALUE - len) - before, "");
+}
+
+static int table_row(
+    struct co_buf *b, int width, const char *key, const char *value, struct co_err *err) {
+    int r = co_buf_addf(b, err, "    |%*s  ", width, key);
+    r = r ? r : centred(b, value, err);
+    return r ? r : co_buf_adds(b, "|\n", err);
+}
+
+static int table_rule(struct co_buf *b, int width, char c, struct co_err *err) {
+    char line[256];
+    size_t n = (size_t)width + 2 + TABLE_VALUE;
+    n = n < sizeof(line) ? n : sizeof(line) - 1;
+    memset(line, c, n);
+    line[n] = '\0';
+    return co_buf_addf(b, err, "    +%s+\n", line);
+}
+
+int rt_report_table(const struct rt_process *p, struct co_buf *ret, struct co_err *err) {
+    size_t widest = TABLE_KEY;
+    for (size_t i = 0; i < p->set.n; i++) {
+        size_t len = strcspn(p->set.item[i], "=");
+        widest = len > widest ? len : widest;
+    }
+    const int width = (int)(widest < 128 ? widest : 128);
+    int r = table_rule(ret, width, '=', err);
+    r = r ? r : table_row(ret, width, "Distributed Envs", "Value", err);
+    r = r ? r : table_rule(ret, width, '-', err);
+    for (size_t i = 0; i < p->set.n && !r; i++) {
+        size_t len = strcspn(p->set.item[i], "=");
+        CO_AUTOFREE char *key = co_xstrndup(p->set.item[i], len);
+        r = table_row(ret, width, key, p->set.item[i] + len + 1, err);
+    }
+    return r ? r : table_rule(ret, width, '=', err);
+}
+
+int rt_report_plan(const struct rt_plan *p, struct co_buf *ret, struct co_err *err) {
+    CO_AUTOFREE char *command = rt_list_python(p->command.item, p->command.n);
+    int r = co_buf_addf(ret, err, "command %s\n", command);
+    for (size_t i = 0; i < p->n && !r; i++) {
+        char name[64];
+        rt_process_name(&p->process[i], name, sizeof(name));
+        r = co_buf_addf(ret, err, "\n%s, log %s\n", name, p->process[i].log);
+        for (size_t k = 0; k < p->process[i].set.n && !r; k++) {
+            r = co_buf_addf(ret, err, "    %s\n", p->process[i].set.item[k]);
+        }
+    }
+    return r;
+}
+
+/* A word as a shell takes it. */
+static int quoted(struct co_buf *b, const char *word) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "_-=./:,@%+";
+    if (*word && strspn(word, plain) == strlen(word)) {
+        return co_buf_addf(b, NULL, " %s", word);
+    }
+    int r = co_buf_adds(b, " '", NULL);
+    for (; *word && !r; word++) {
+        r = *word == '\'' ? co_buf_adds(b, "'\\''", NULL) : co_buf_add(b, word, 1, NULL);
+    }
+    return r ? r : co_buf_adds(b, "'", NULL);
+}
+
+char *rt_report_command(const char *master, int argc, char *const argv[]) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
+    int r = co_buf_addf(&b, NULL, "paddlerun launch --master %s", master);
+    for (int i = 1; i < argc && !r; i++) {
+        r = quoted(&b, argv[i]);
+    }
+    return co_buf_take(&b);
+}

@@ -1,0 +1,359 @@
+/* The environment of a child, one row a variable, in the order in which Paddle sets them. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/parse.h"
+#include "runtime/launch/job/plan.h"
+
+/* execve takes 128 KiB a text; Paddle leaves a longer list out from here on. */
+enum { ENDPOINTS_TEXT_MAX = 120 << 10 };
+
+/* Who gets it. */
+enum {
+    COLLECTIVE = 1,
+    SERVER = 2,
+    TRAINER = 4,
+    HETER = 8,
+    RPC = 16,
+    PS = SERVER | TRAINER | HETER,
+    EVERY = COLLECTIVE | PS | RPC,
+};
+/* From whom. */
+enum { NEW = 1, OLD = 2, BOTH = NEW | OLD };
+
+enum value {
+    V_MASTER,
+    V_INDEX,
+    V_LOCAL,
+    V_LOCAL_SIZE,
+    V_N_TRAINERS,
+    V_N_NODES,
+    V_SERVERS,
+    V_TRAINERS,
+    V_HETERS,
+    V_ALL_HETERS,
+    V_NEXT_STAGE,
+    V_PREVIOUS_STAGE,
+    V_STAGE,
+    V_N_STAGES,
+    V_OF_STAGES,
+    V_COORDINATORS,
+    V_ENDPOINT,
+    V_PORT,
+    V_IP,
+    V_ROLE,
+    V_WITH_GLOO,
+    V_GLOO_RENDEZVOUS,
+    V_GLOO_PATH,
+    V_GLOO_ENDPOINT,
+    V_DEVICE,
+    V_LOCAL_DEVICES,
+    V_WORLD_DEVICES,
+    V_ZERO,
+    V_OLD_VISIBLE,
+    V_BACKEND,
+    V_XCCL,
+    V_AUTO_CLUSTER,
+    V_STAGE_DEVICE,
+    V_POD,
+    V_LOG_DIR,
+};
+
+static const struct {
+    const char *name; /* NULL: FLAGS_selected_{device}s */
+    unsigned who, from;
+    enum value value;
+} rows[] = {
+    {"PADDLE_MASTER", COLLECTIVE, NEW, V_MASTER},
+    {"PADDLE_GLOBAL_SIZE", COLLECTIVE, NEW, V_N_TRAINERS},
+    {"PADDLE_LOCAL_SIZE", COLLECTIVE, NEW, V_LOCAL_SIZE},
+    {"PADDLE_GLOBAL_RANK", COLLECTIVE, NEW, V_INDEX},
+    {"PADDLE_LOCAL_RANK", COLLECTIVE, NEW, V_LOCAL},
+    {"PADDLE_NNODES", COLLECTIVE | PS, NEW, V_N_NODES},
+    {"PADDLE_MASTER_ENDPOINT", RPC, BOTH, V_MASTER},
+    {"PADDLE_WORKER_ENDPOINT", RPC, BOTH, V_ENDPOINT},
+    {"PADDLE_TRAINER_ID", COLLECTIVE | TRAINER | RPC, BOTH, V_INDEX},
+    {"PADDLE_CURRENT_ENDPOINT", COLLECTIVE, BOTH, V_ENDPOINT},
+    {"PADDLE_PSERVERS_IP_PORT_LIST", PS, BOTH, V_SERVERS},
+    {"PADDLE_TRAINERS_NUM", EVERY, BOTH, V_N_TRAINERS},
+    {"PADDLE_TRAINER_ENDPOINTS", COLLECTIVE | PS, BOTH, V_TRAINERS},
+    {"PADDLE_HETER_TRAINER_IP_PORT_LIST", PS, BOTH, V_HETERS}, /* until 2.1; then these: */
+    {"PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST", PS, BOTH, V_ALL_HETERS},
+    {"PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, BOTH, V_NEXT_STAGE},
+    {"PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, BOTH, V_PREVIOUS_STAGE},
+    {"PADDLE_STAGE_TRAINERS_NUM", TRAINER | HETER, BOTH, V_OF_STAGES},
+    {"STAGE_ID", TRAINER | HETER, BOTH, V_STAGE},
+    {"STAGE_NUM", TRAINER | HETER, BOTH, V_N_STAGES},
+    {"PADDLE_COORDINATOR_ENDPOINTS", SERVER | TRAINER, OLD, V_COORDINATORS},
+    {"PADDLE_PORT", PS, BOTH, V_PORT},
+    {"POD_IP", PS, BOTH, V_IP},
+    {"PADDLE_ROLE", PS, NEW, V_ROLE},
+    {"TRAINING_ROLE", PS, BOTH, V_ROLE},
+    {"PADDLE_RANK_IN_NODE", COLLECTIVE, BOTH, V_LOCAL},
+    {"PADDLE_LOCAL_DEVICE_IDS", COLLECTIVE, OLD, V_LOCAL_DEVICES},
+    {"PADDLE_WORLD_DEVICE_IDS", COLLECTIVE, OLD, V_WORLD_DEVICES},
+    {NULL, COLLECTIVE, BOTH, V_DEVICE},
+    {"FLAGS_selected_accelerators", COLLECTIVE, OLD, V_DEVICE},
+    {"FLAGS_selected_gpus", TRAINER | HETER, OLD, V_ZERO},
+    {"FLAGS_selected_xpus", TRAINER | HETER, OLD, V_ZERO},
+    {"CUDA_VISIBLE_DEVICES", TRAINER | HETER, OLD, V_OLD_VISIBLE},
+    {"XPU_VISIBLE_DEVICES", TRAINER | HETER, OLD, V_OLD_VISIBLE},
+    {"PADDLE_DISTRI_BACKEND", COLLECTIVE, BOTH, V_BACKEND},
+    {"PADDLE_XCCL_BACKEND", COLLECTIVE, BOTH, V_XCCL},
+    {"PADDLE_AUTO_CLUSTER", COLLECTIVE, NEW, V_AUTO_CLUSTER},
+    {"PADDLE_WITH_GLOO", PS, BOTH, V_WITH_GLOO},
+    {"PADDLE_WITH_GLOO", COLLECTIVE, OLD, V_WITH_GLOO},
+    {"PADDLE_GLOO_RENDEZVOUS", PS, BOTH, V_GLOO_RENDEZVOUS},
+    {"PADDLE_GLOO_RENDEZVOUS", COLLECTIVE, OLD, V_GLOO_RENDEZVOUS},
+    {"PADDLE_GLOO_FS_PATH", PS, BOTH, V_GLOO_PATH},
+    {"PADDLE_GLOO_FS_PATH", COLLECTIVE, OLD, V_GLOO_PATH},
+    {"PADDLE_GLOO_HTTP_ENDPOINT", PS, BOTH, V_GLOO_ENDPOINT},
+    {"HETER_DEVICE_TYPE", TRAINER | HETER, BOTH, V_STAGE_DEVICE},
+    {"POD_NAME", EVERY, NEW, V_POD},
+    {"PADDLE_LOG_DIR", EVERY, NEW, V_LOG_DIR},
+};
+
+struct place {
+    const struct rt_job *j;
+    const struct rt_plan *plan;
+    const struct rt_process *p;
+    const char *scratch;
+};
+
+static char *number(size_t n) {
+    return co_xasprintf("%zu", n);
+}
+
+static char *copy(const char *text) {
+    return text ? co_xstrdup(text) : NULL;
+}
+
+static const char *own_endpoint(const struct place *a) {
+    return a->plan->endpoints[a->p->seat].item[a->p->index];
+}
+
+static char *own_hostport(const struct place *a, bool port) {
+    struct co_hostport hp = {.port = 0};
+    (void)!co_parse_hostport(
+        "endpoint", own_endpoint(a), &hp, NULL); /* checked when it was added */
+    return port ? number(hp.port) : co_xstrdup(hp.host);
+}
+
+/* All of them for a node's only process. */
+static char *own_devices(const struct place *a) {
+    const struct rt_list *d = &a->j->devices;
+    return d->n == 0                       ? NULL
+           : a->j->n[RT_SEAT_TRAINER] == 1 ? rt_list_join(d, ",")
+                                           : co_xstrdup(d->item[a->p->local]);
+}
+
+/* Trainers' devices, ":" inside one; nodes are taken for alike. */
+static char *world_devices(const struct place *a) {
+    const struct rt_list *d = &a->j->devices;
+    struct rt_list all = {0};
+    for (size_t i = 0; i < a->plan->endpoints[RT_SEAT_TRAINER].n; i++) {
+        const size_t n = a->j->n[RT_SEAT_TRAINER];
+        rt_list_add_own(&all, d->n == 0 ? co_xstrdup("")
+                              : n == 1  ? rt_list_join(d, ":")
+                                        : co_xstrdup(d->item[i % n]));
+    }
+    char *text = rt_list_join(&all, ",");
+    rt_list_done(&all);
+    return text;
+}
+
+static char *backend(const struct rt_job *j) {
+    const char *asked = j->options->text[RT_OPT_BACKEND];
+    return strcmp(asked, "auto") != 0            ? co_xstrdup(asked)
+           : j->node->device == RT_DEVICE_CUSTOM ? co_xstrdup("xccl")
+           : j->devices.n == 0                   ? co_xstrdup("gloo")
+                                                 : NULL;
+}
+
+static char *log_dir(const struct rt_job *j) {
+    const char *dir = j->options->text[RT_OPT_LOG_DIR];
+    return !*dir ? NULL : *dir == '/' ? co_xstrdup(dir) : co_xasprintf("%s/%s", j->node->dir, dir);
+}
+
+static char *trainers(const struct place *a) {
+    char *text = rt_list_join(&a->plan->endpoints[RT_SEAT_TRAINER], ",");
+    if (a->j->mode == RT_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Of a trainer with servers, as fleetrun has it: one device a trainer, by turns. */
+static char *old_visible(const struct place *a) {
+    const struct rt_list *d = &a->j->devices;
+    return co_xstrdup(d->n ? d->item[a->p->local % d->n] : "0");
+}
+
+/* Endpoints of stage `id`, which is 1 for the trainers; "" for none. */
+static char *stage_endpoints(const struct rt_plan *plan, size_t id) {
+    struct rt_list part = {0};
+    if (id >= RT_STAGE_FIRST && id < plan->stages.n + RT_STAGE_FIRST) {
+        part = rt_stages_part(&plan->stages, &plan->endpoints[RT_SEAT_HETER], id - RT_STAGE_FIRST);
+    }
+    return rt_list_join(id == 1 ? &plan->endpoints[RT_SEAT_TRAINER] : &part, ",");
+}
+
+/* As Python prints it. */
+static char *stage_sizes(const struct rt_plan *plan) {
+    struct rt_list sizes = {0};
+    rt_list_add_own(&sizes, number(plan->endpoints[RT_SEAT_TRAINER].n));
+    for (size_t i = 0; i < plan->stages.n; i++) {
+        rt_list_add_own(&sizes, number(plan->stages.size[i]));
+    }
+    CO_AUTOFREE char *joined = rt_list_join(&sizes, ", ");
+    rt_list_done(&sizes);
+    return co_xasprintf("[%s]", joined);
+}
+
+/* Of a job with heterogeneous workers; NULL: it has none. */
+static char *of_stages(const struct place *a, enum value v) {
+    const struct rt_plan *plan = a->plan;
+    if (plan->endpoints[RT_SEAT_HETER].n == 0) {
+        return NULL;
+    }
+    const size_t stage = a->p->seat == RT_SEAT_HETER ? rt_stages_of(&plan->stages, a->p->index) : 0;
+    const size_t id = a->p->seat == RT_SEAT_HETER ? stage + RT_STAGE_FIRST : 1;
+    switch (v) {
+    case V_NEXT_STAGE:
+        return stage_endpoints(plan, id + 1);
+    case V_PREVIOUS_STAGE:
+        return stage_endpoints(plan, id - 1);
+    case V_STAGE:
+        return number(id);
+    case V_N_STAGES:
+        return number(plan->stages.n + 1);
+    case V_OF_STAGES:
+        return stage_sizes(plan);
+    case V_STAGE_DEVICE:
+        return id == 1                 ? co_xstrdup("cpu")
+               : a->j->heter_devices.n ? co_xstrdup(a->j->heter_devices.item[stage])
+                                       : NULL;
+    default:
+        return rt_list_join(&plan->endpoints[RT_SEAT_HETER], ",");
+    }
+}
+
+/* The caller frees; NULL: the variable is not set. */
+static char *value_of(const struct place *a, enum value v) {
+    static const char *const roles[] = {
+        [RT_SEAT_SERVER] = "PSERVER",
+        [RT_SEAT_TRAINER] = "TRAINER",
+        [RT_SEAT_HETER] = "HETER_TRAINER",
+    };
+    const struct rt_options *o = a->j->options;
+    const struct rt_plan *plan = a->plan;
+    switch (v) {
+    case V_MASTER:
+        return copy(plan->master);
+    case V_INDEX:
+        return number(a->p->index);
+    case V_LOCAL:
+        return number(a->p->local);
+    case V_LOCAL_SIZE:
+        return number(a->j->n[RT_SEAT_TRAINER]);
+    case V_N_TRAINERS:
+        return number(plan->endpoints[RT_SEAT_TRAINER].n);
+    case V_N_NODES:
+        return a->j->way == RT_WAY_LISTS ? NULL : number(plan->n_nodes);
+    case V_SERVERS:
+        return rt_list_join(&plan->endpoints[RT_SEAT_SERVER], ",");
+    case V_TRAINERS:
+        return trainers(a);
+    case V_HETERS: /* the launcher of 2.0 always has it */
+        return plan->endpoints[RT_SEAT_HETER].n || a->j->format == RT_FORMAT_2_0
+                   ? rt_list_join(&plan->endpoints[RT_SEAT_HETER], ",")
+                   : NULL;
+    case V_ALL_HETERS:
+    case V_NEXT_STAGE:
+    case V_PREVIOUS_STAGE:
+    case V_STAGE:
+    case V_N_STAGES:
+    case V_OF_STAGES:
+    case V_STAGE_DEVICE:
+        return of_stages(a, v);
+    case V_COORDINATORS: /* of federated training, which nobody starts here */
+        return co_xstrdup("");
+    case V_ENDPOINT:
+        return co_xstrdup(own_endpoint(a));
+    case V_PORT:
+        return own_hostport(a, true);
+    case V_IP:
+        return own_hostport(a, false);
+    case V_ROLE:
+        return co_xstrdup(roles[a->p->seat]);
+    case V_WITH_GLOO:
+        return copy(o->text[RT_OPT_WITH_GLOO]);
+    case V_GLOO_RENDEZVOUS:
+        return co_xstrdup("3");
+    case V_GLOO_PATH:
+        return copy(a->scratch);
+    case V_GLOO_ENDPOINT:
+        return copy(plan->gloo);
+    case V_DEVICE:
+        return own_devices(a);
+    case V_LOCAL_DEVICES: {
+        char *own = own_devices(a);
+        return own ? own : co_xstrdup("");
+    }
+    case V_WORLD_DEVICES:
+        return world_devices(a);
+    case V_ZERO:
+        return co_xstrdup("0");
+    case V_OLD_VISIBLE:
+        return old_visible(a);
+    case V_BACKEND:
+        return backend(a->j);
+    case V_XCCL:
+        return a->j->node->device == RT_DEVICE_CUSTOM ? copy(a->j->node->device_name) : NULL;
+    case V_AUTO_CLUSTER:
+        return copy(o->text[RT_OPT_AUTO_CLUSTER_CONFIG]);
+    case V_POD:
+        return copy(a->j->node->pod);
+    case V_LOG_DIR:
+        return log_dir(a->j);
+    }
+    return NULL;
+}
+
+static void selected_name(const struct rt_job *j, char *ret, size_t size) {
+    static const char *const names[] = {"cpu", "gpu", "xpu", NULL};
+    const char *alias =
+        j->options->alias[RT_OPT_DEVICES]; /* --xpus tells, where nothing else does */
+    const char *name = j->node->device == RT_DEVICE_CUSTOM   ? j->node->device_name
+                       : j->node->device != RT_DEVICE_CPU    ? names[j->node->device]
+                       : alias && strcmp(alias, "xpus") == 0 ? "xpu"
+                       : alias && strcmp(alias, "npus") == 0 ? "npu"
+                                                             : "gpu";
+    (void)snprintf(ret, size, "FLAGS_selected_%ss", name);
+}
+
+static unsigned who(const struct rt_job *j, enum rt_seat seat) {
+    static const unsigned of_ps[] = {
+        [RT_SEAT_SERVER] = SERVER, [RT_SEAT_TRAINER] = TRAINER, [RT_SEAT_HETER] = HETER};
+    return j->mode == RT_MODE_PS ? of_ps[seat] : j->mode == RT_MODE_RPC ? RPC : COLLECTIVE;
+}
+
+void rt_plan_variables(
+    const struct rt_job *j, const struct rt_plan *plan, const char *scratch, struct rt_process *p) {
+    const struct place a = {.j = j, .plan = plan, .p = p, .scratch = scratch};
+    const unsigned from = j->format == RT_FORMAT_2_0 ? OLD : NEW;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        /* A process whose environment was given gets to know of this launcher, no more. */
+        bool given = j->way == RT_WAY_GIVEN && rows[i].value < V_POD;
+        if (given || !(rows[i].who & who(j, p->seat)) || !(rows[i].from & from)) {
+            continue;
+        }
+        char selected[64];
+        selected_name(j, selected, sizeof(selected));
+        CO_AUTOFREE char *value = value_of(&a, rows[i].value);
+        if (value) {
+            rt_env_set(&p->set, rows[i].name ? rows[i].name : selected, value);
+        }
+    }
+}

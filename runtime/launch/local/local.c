@@ -1,0 +1,378 @@
+#include "runtime/launch/local/local.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/loop.h"
+#include "runtime/launch/process/children.h"
+#include "runtime/launch/process/output.h"
+#include "runtime/launch/process/tail.h"
+
+enum {
+    GRACE_MS = 10000,
+    SERVER_GRACE_MS = 30000,
+    STRAY_MS = 1000, /* for the end of a pipe that a stranger still holds */
+    READ_BYTES = 16384,
+    LAST_READS = 64, /* of a pipe whose member has ended: all that a pipe holds, and more */
+    LOCK_PORT = 35999,
+    BLOCKS = 250,
+};
+
+struct local;
+
+struct member {
+    struct local *local;
+    const struct rt_pod *pod;
+    struct rt_source source;
+    struct rt_tail tail;
+    int fd; /* its stdout and stderr; -1: ended */
+    struct co_poll *poll;
+};
+
+struct local {
+    const struct rt_pods *pods;
+    const struct rt_local_options *options;
+    struct co_loop *loop;
+    struct rt_output *out;
+    struct rt_children *children;
+    struct member *member;
+    size_t n_open; /* pipes */
+    size_t n_workers_left;
+    bool servers_only; /* a job of servers has them for its workers */
+    int64_t start;
+    int code;               /* of the job; meaning has it once `over` */
+    bool over;              /* the job's result is known */
+    const char *ended;      /* "completed", "failed", ... */
+    bool stopping;          /* all have been told to end */
+    bool gone;              /* all have */
+    struct co_timer *timer; /* the servers' grace, then that of a pipe that a stranger holds */
+};
+
+static void stop_all(struct local *l);
+
+/* ---- output ----------------------------------------------------------------------------- */
+
+static void close_stream(struct member *m) {
+    rt_output_end(m->local->out, &m->source);
+    co_poll_free(m->poll);
+    m->poll = NULL;
+    co_close(m->fd);
+    m->fd = -1;
+    m->local->n_open--;
+}
+
+static void finish_if_done(struct local *l) {
+    if (l->gone && l->n_open == 0) {
+        co_loop_stop(l->loop);
+    }
+}
+
+/* False when there is nothing more now. */
+static bool read_some(struct member *m) {
+    char buf[READ_BYTES];
+    ssize_t n = read(m->fd, buf, sizeof(buf));
+    if (n > 0) {
+        rt_tail_add(&m->tail, buf, (size_t)n);
+        rt_output_add(m->local->out, &m->source, buf, (size_t)n);
+        return true;
+    }
+    if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        close_stream(m);
+    }
+    return false;
+}
+
+/* What its member has left there, unless nobody takes it; a stranger may write for ever. */
+static void read_last(struct member *m) {
+    for (int i = 0; i < LAST_READS && m->fd >= 0 && !rt_output_full(m->local->out); i++) {
+        if (!read_some(m)) {
+            return;
+        }
+    }
+}
+
+static void readable(void *arg, int events) {
+    struct member *m = arg;
+    (void)events;
+    (void)read_some(m);
+    finish_if_done(m->local);
+}
+
+static void output_changed(void *arg) {
+    struct local *l = arg;
+    bool full = rt_output_full(l->out);
+    for (size_t i = 0; i < l->pods->n; i++) {
+        if (l->member[i].poll) {
+            co_poll_set(l->member[i].poll, full ? 0 : CO_POLL_IN);
+        }
+    }
+    if (rt_output_broken(l->out) && !l->over) {
+        l->over = true;
+        l->ended = "stopped, as nobody reads its output,";
+        l->code = 128 + SIGPIPE;
+        stop_all(l);
+    }
+}
+
+/* ---- the end ---------------------------------------------------------------------------- */
+
+/* Nobody runs, yet somebody holds a pipe: what is in it counts, then it does not. */
+static void strangers(struct local *l) {
+    for (size_t i = 0; i < l->pods->n; i++) {
+        read_last(&l->member[i]);
+    }
+    if (rt_output_full(l->out)) {
+        co_timer_start(l->timer, STRAY_MS);
+    } else {
+        co_loop_stop(l->loop);
+    }
+}
+
+static void time_is_up(void *arg) {
+    struct local *l = arg;
+    if (l->gone) {
+        strangers(l);
+    } else {
+        stop_all(l);
+    }
+}
+
+static int64_t grace(const struct local *l) {
+    return l->options->grace_ms ? l->options->grace_ms : GRACE_MS;
+}
+
+static void stop_all(struct local *l) {
+    l->stopping = true;
+    rt_children_stop(l->children, grace(l));
+}
+
+static void workers_done(struct local *l) {
+    int64_t ms = l->options->server_grace_ms ? l->options->server_grace_ms : SERVER_GRACE_MS;
+    l->over = true;
+    l->ended = "completed";
+    if (rt_children_running(l->children)) {
+        rt_output_say(l->out, "paddlerun: all workers have succeeded, servers have %.1f s to end",
+            (double)ms / 1000);
+        co_timer_start(l->timer, ms);
+    }
+}
+
+static void pod_failed(struct local *l, struct member *m, int status) {
+    char how[64];
+    rt_exit_text(status, how, sizeof(how));
+    const char *last = rt_tail_last_line(&m->tail);
+    rt_output_say(
+        l->out, "paddlerun: pod %s failed: %s%s%.500s", m->pod->name, how, *last ? ": " : "", last);
+    l->over = true;
+    l->ended = "failed";
+    l->code = rt_exit_code(status);
+    stop_all(l);
+}
+
+static void on_ended(void *arg, size_t i, int status) {
+    struct local *l = arg;
+    struct member *m = &l->member[i];
+    read_last(m);
+    bool counts = !m->pod->server || l->servers_only;
+    if (!l->over && rt_exit_code(status) != 0) {
+        pod_failed(l, m, status);
+    } else if (!l->over && counts && --l->n_workers_left == 0) {
+        workers_done(l);
+    }
+}
+
+static void on_killing(void *arg, size_t n, bool strays) {
+    struct local *l = arg;
+    if (!strays) {
+        rt_output_say(l->out, "paddlerun: %zu did not end after SIGTERM: SIGKILL", n);
+    }
+}
+
+static void on_empty(void *arg, size_t n_lost) {
+    struct local *l = arg;
+    (void)n_lost;
+    l->gone = true;
+    co_timer_start(l->timer, STRAY_MS);
+    finish_if_done(l);
+}
+
+static const struct rt_children_fns children_fns = {
+    .ended = on_ended, .killing = on_killing, .empty = on_empty};
+
+static void told_to_stop(void *arg, int signo) {
+    struct local *l = arg;
+    if (l->stopping) {
+        rt_children_stop(l->children, 0);
+        return;
+    }
+    rt_output_say(l->out, "paddlerun: stopping (SIG%s; once more to kill)", sigabbrev_np(signo));
+    if (!l->over) {
+        l->over = true;
+        l->ended = "stopped";
+        l->code = 128 + signo;
+    }
+    stop_all(l);
+}
+
+/* ---- the start -------------------------------------------------------------------------- */
+
+static int start_pod(struct local *l, struct member *m, int null, struct co_err *err) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return co_err_errno(err, errno, "pipe");
+    }
+    struct rt_spawn s = {.argv = m->pod->argv,
+        .envp = m->pod->env.item,
+        .in = null,
+        .out = ends[1],
+        .err = ends[1],
+        .session = true};
+    int r = rt_children_start(l->children, &s, err);
+    co_close(ends[1]);
+    if (r) {
+        co_close(ends[0]);
+        return co_err_wrap(err, "pod \"%s\"", m->pod->name);
+    }
+    m->fd = ends[0];
+    l->n_open++;
+    r = co_poll_new(l->loop, m->fd, readable, m, &m->poll, err);
+    if (!r) {
+        co_poll_set(m->poll, CO_POLL_IN);
+    }
+    return r;
+}
+
+static void start_pods(struct local *l) {
+    CO_AUTOCLOSE int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (size_t i = 0; i < l->pods->n; i++) {
+        struct co_err err = {0};
+        int r = start_pod(l, &l->member[i], null, &err);
+        if (r) {
+            rt_output_say(l->out, "paddlerun: %s", co_err_text(&err));
+            l->over = true;
+            l->ended = "failed";
+            l->code = rt_spawn_exit_code(r);
+            stop_all(l);
+            break;
+        }
+    }
+    rt_children_started(l->children);
+}
+
+static size_t widest(const struct rt_pods *pods) {
+    size_t n = 0;
+    for (size_t i = 0; i < pods->n; i++) {
+        size_t len = strlen(pods->item[i].name);
+        n = len > n ? len : n;
+    }
+    return n < 64 ? n : 64;
+}
+
+static void prepare(struct local *l) {
+    static const int colours[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
+    l->member = co_xcalloc(l->pods->n, sizeof(*l->member));
+    for (size_t i = 0; i < l->pods->n; i++) {
+        l->member[i].local = l;
+        l->member[i].pod = &l->pods->item[i];
+        l->member[i].fd = -1;
+        l->member[i].source.name = l->pods->item[i].name;
+        l->member[i].source.colour = l->options->colour ? colours[i % CO_ARRAY_LEN(colours)] : 0;
+    }
+    for (size_t i = 0; i < l->pods->n; i++) {
+        l->n_workers_left += !l->pods->item[i].server;
+    }
+    l->servers_only = l->n_workers_left == 0;
+    l->n_workers_left = l->servers_only ? l->pods->n : l->n_workers_left;
+    (void)signal(SIGPIPE, SIG_IGN);
+}
+
+static void say_start(struct local *l) {
+    const struct rt_pods *p = l->pods;
+    const char *first = p->item[0].address, *last = p->item[p->n - 1].address;
+    rt_output_say(l->out, "paddlerun: job %s: %zu pod%s on %s%s%s", p->job, p->n,
+        p->n == 1 ? "" : "s", first, p->n == 1 ? "" : " to ", p->n == 1 ? "" : last);
+    for (const char *line = p->notes.data; line && *line;) {
+        size_t n = strcspn(line, "\n");
+        rt_output_say(l->out, "paddlerun: note: %.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
+static void end(struct local *l) {
+    for (size_t i = 0; i < l->pods->n; i++) {
+        if (l->member[i].fd >= 0) {
+            close_stream(&l->member[i]);
+        }
+    }
+    rt_output_say(l->out, "job %s %s %s %.1fs", l->pods->job, l->ended,
+        strcmp(l->ended, "completed") == 0 ? "in" : "after",
+        (double)(co_now_ms() - l->start) / 1000);
+}
+
+static int run(struct local *l, struct co_err *err) {
+    static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
+    struct co_signal *s = NULL; /* all go with the loop */
+    int r = rt_children_new(l->loop, &children_fns, l, &l->children, err);
+    for (size_t i = 0; !r && i < CO_ARRAY_LEN(stops); i++) {
+        bool nohup = stops[i] == SIGHUP && co_signal_ignored(SIGHUP);
+        r = nohup ? 0 : co_signal_new(l->loop, stops[i], told_to_stop, l, &s, err);
+    }
+    if (!r) {
+        rt_children_leave_nothing(l->children);
+        l->timer = co_timer_new(l->loop, time_is_up, l);
+        say_start(l);
+        start_pods(l);
+        co_loop_run(l->loop);
+        end(l);
+    }
+    rt_children_free(l->children);
+    return r;
+}
+
+int rt_local_run(const struct rt_pods *pods, const struct rt_local_options *options, int *ret_code,
+    struct co_err *err) {
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    rt_files_raise();
+    int r = co_loop_new(&loop, err);
+    if (r) {
+        return r;
+    }
+    struct local l = {
+        .pods = pods, .options = options, .loop = loop, .start = co_now_ms(), .ended = "stopped"};
+    prepare(&l);
+    struct rt_output_options output = {
+        .fd = options->out, .width = widest(pods), .change = output_changed, .arg = &l};
+    r = rt_output_open(loop, &output, &l.out, err);
+    if (!r) {
+        r = run(&l, err);
+        rt_output_close(l.out);
+        *ret_code = l.code;
+    }
+    free(l.member);
+    return r;
+}
+
+int rt_local_block(unsigned *ret_block, int *ret_lock, struct co_err *err) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    for (unsigned block = 0; fd >= 0 && block < BLOCKS; block += RT_PODS_MAX / RT_PODS_BLOCK) {
+        struct sockaddr_in a = {.sin_family = AF_INET,
+            .sin_port = htons(LOCK_PORT),
+            .sin_addr.s_addr = htonl(0x7f000009U + (block << 8))};
+        if (bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0) {
+            *ret_block = block;
+            *ret_lock = fd;
+            return 0;
+        }
+    }
+    int e = errno;
+    co_closep(&fd);
+    return co_err_errno(err, e, "no free loopback addresses for a job");
+}

@@ -1,0 +1,206 @@
+#include "runtime/launch/node/node.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/parse.h"
+
+/* The variable that names visible devices, and what they are. */
+static const struct {
+    const char *variable;
+    enum rt_device device;
+} visible[] = {
+    {"XPULINK_VISIBLE_DEVICES", RT_DEVICE_XPU},
+    {"XPU_VISIBLE_DEVICES", RT_DEVICE_XPU},
+    {"CUDA_VISIBLE_DEVICES", RT_DEVICE_GPU},
+};
+static const struct {
+    const char *prefix; /* in /dev, before a number */
+    enum rt_device device;
+} device_files[] = {
+    {"nvidia", RT_DEVICE_GPU},
+    {"xpu", RT_DEVICE_XPU},
+};
+
+static size_t count_files(const char *prefix) {
+    DIR *dir = opendir("/dev");
+    const size_t len = strlen(prefix);
+    size_t n = 0;
+    for (struct dirent *d; dir && (d = readdir(dir));) {
+        const char *rest = d->d_name + len;
+        n += strncmp(d->d_name, prefix, len) == 0 && *rest &&
+             rest[strspn(rest, "0123456789")] == '\0';
+    }
+    if (dir) {
+        (void)closedir(dir);
+    }
+    return n;
+}
+
+static void detect(struct rt_node *n) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(device_files); i++) {
+        size_t count = count_files(device_files[i].prefix);
+        for (size_t k = 0; k < count; k++) {
+            rt_list_add_own(&n->visible, co_xasprintf("%zu", k));
+        }
+        if (count) {
+            n->device = device_files[i].device;
+            return;
+        }
+    }
+}
+
+static bool custom(struct rt_node *n) {
+    const char *name = getenv("PADDLE_XCCL_BACKEND");
+    if (!name || !*name) {
+        return false;
+    }
+    CO_AUTOFREE char *variable = co_xasprintf("%s_VISIBLE_DEVICES", name);
+    for (char *p = variable; *p; p++) {
+        *p = (char)toupper((unsigned char)*p);
+    }
+    n->device = RT_DEVICE_CUSTOM;
+    n->device_name = name;
+    rt_list_split(&n->visible, getenv(variable) ? getenv(variable) : "");
+    return true;
+}
+
+static void devices(struct rt_node *n) {
+    if (custom(n)) {
+        return;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
+        const char *text = getenv(visible[i].variable);
+        if (text && strcmp(text, "all") != 0) {
+            rt_list_split(&n->visible, text);
+            n->device = n->visible.n ? visible[i].device : RT_DEVICE_CPU;
+            return;
+        }
+    }
+    detect(n);
+}
+
+/* ---- address ----------------------------------------------------------------------------- */
+
+static char *numeric(const struct sockaddr *a, socklen_t len) {
+    char text[INET6_ADDRSTRLEN];
+    if (getnameinfo(a, len, text, sizeof(text), NULL, 0, NI_NUMERICHOST)) {
+        return NULL;
+    }
+    return co_xstrdup(text);
+}
+
+static char *of_name(void) {
+    char name[HOST_NAME_MAX + 1] = "";
+    struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *a = NULL;
+    if (gethostname(name, sizeof(name) - 1) || getaddrinfo(name, NULL, &hints, &a)) {
+        return co_xstrdup("127.0.0.1");
+    }
+    char *text = numeric(a->ai_addr, a->ai_addrlen);
+    freeaddrinfo(a);
+    return text ? text : co_xstrdup("127.0.0.1");
+}
+
+/* The address from which this machine would talk to others: a name that stands for 127.0.1.1 in
+ * /etc/hosts is of no use to them.  NULL: not to be found. */
+static char *towards(const char *others) {
+    const char *scheme = strstr(others, "://");
+    struct co_hostport hp;
+    if (co_parse_hostport("other nodes", scheme ? scheme + 3 : others, &hp, NULL)) {
+        return NULL;
+    }
+    struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *a = NULL;
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", hp.port);
+    if (getaddrinfo(hp.host, port, &hints, &a)) {
+        return NULL;
+    }
+    CO_AUTOCLOSE int fd = socket(a->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_storage own;
+    socklen_t len = sizeof(own);
+    char *text = NULL;
+    if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0 &&
+        getsockname(fd, (struct sockaddr *)&own, &len) == 0) {
+        text = numeric((struct sockaddr *)&own, len);
+    }
+    freeaddrinfo(a);
+    return text;
+}
+
+static char *address(const char *others) {
+    char *own = of_name();
+    if (strncmp(own, "127.", 4) == 0 && others) {
+        char *better = towards(others);
+        if (better) {
+            free(own);
+            return better;
+        }
+    }
+    return own;
+}
+
+/* ---- program and name -------------------------------------------------------------------- */
+
+static char *in_path(const char *program) {
+    const char *path = getenv("PATH");
+    for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
+        size_t len = strcspn(p, ":");
+        CO_AUTOFREE char *file = co_xasprintf("%.*s/%s", (int)len, p, program);
+        if (len && access(file, X_OK) == 0) {
+            return co_steal_ptr(file);
+        }
+        p += len + (p[len] == ':');
+    }
+    return NULL;
+}
+
+static char *python(void) {
+    const char *named = getenv("PADDLERUN_PYTHON");
+    if (named && *named) {
+        return co_xstrdup(named);
+    }
+    char *found = in_path("python3");
+    found = found ? found : in_path("python");
+    return found ? found : co_xstrdup("python3"); /* which spawn will say is missing */
+}
+
+static char *pod_name(void) {
+    unsigned char random[6] = {0};
+    if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random)) {
+        unsigned pid = (unsigned)getpid();
+        memcpy(random, &pid, sizeof(pid));
+    }
+    char *name = co_xcalloc(sizeof(random) + 1, 1);
+    for (size_t i = 0; i < sizeof(random); i++) {
+        name[i] = (char)('a' + random[i] % 26);
+    }
+    return name;
+}
+
+void rt_node_look(const char *others, bool wants_address, struct rt_node *ret) {
+    char dir[PATH_MAX];
+    *ret = (struct rt_node){.device = RT_DEVICE_CPU};
+    ret->ip = wants_address ? address(others) : co_xstrdup("127.0.0.1");
+    ret->pod = pod_name();
+    ret->python = python();
+    ret->dir = co_xstrdup(getcwd(dir, sizeof(dir)) ? dir : "");
+    devices(ret);
+}
+
+void rt_node_done(struct rt_node *n) {
+    free(n->ip);
+    free(n->pod);
+    free(n->python);
+    free(n->dir);
+    rt_list_done(&n->visible);
+    *n = (struct rt_node){.device = RT_DEVICE_CPU};
+}

@@ -1,0 +1,116 @@
+#include "runtime/launch/node/say.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "runtime/launch/process/output.h"
+
+enum { LINE_MAX_ = 1 << 24, WAIT_MS = 1000 };
+
+static const char *const level_names[] = {
+    [RT_SAY_DEBUG] = "DEBUG",
+    [RT_SAY_INFO] = "INFO",
+    [RT_SAY_WARNING] = "WARNING",
+    [RT_SAY_ERROR] = "ERROR",
+};
+
+static enum rt_say_level level_of(const char *text) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(level_names); i++) {
+        if (strncasecmp(level_names[i], text, 4) == 0) { /* WARN, too */
+            return (enum rt_say_level)i;
+        }
+    }
+    return RT_SAY_ERROR; /* CRITICAL: nothing here is worse than an error */
+}
+
+static int own(int fd) {
+    int copy = rt_output_reopen(fd);
+    return copy >= 0 ? copy : fd;
+}
+
+void rt_say_open(const struct rt_options *o, struct rt_say *ret) {
+    *ret = (struct rt_say){.format = o->format,
+        .level = level_of(o->text[RT_OPT_LOG_LEVEL]),
+        .out = own(STDOUT_FILENO),
+        .err = own(STDERR_FILENO)};
+}
+
+void rt_say_close(struct rt_say *s) {
+    if (s->out != STDOUT_FILENO) {
+        co_close(s->out);
+    }
+    if (s->err != STDERR_FILENO) {
+        co_close(s->err);
+    }
+}
+
+static void put(int fd, const char *data, size_t len) {
+    while (len) {
+        ssize_t n = write(fd, data, len);
+        if (n < 0 && errno == EAGAIN) {
+            struct pollfd p = {.fd = fd, .events = POLLOUT};
+            if (poll(&p, 1, WAIT_MS) == 0) {
+                return;
+            }
+        } else if (n < 0 && errno != EINTR) {
+            return;
+        } else if (n > 0) {
+            data += n;
+            len -= (size_t)n;
+        }
+    }
+}
+
+static void head(
+    const struct rt_say *s, enum rt_say_level level, const char *where, struct co_buf *b) {
+    struct timespec now;
+    struct tm local;
+    char date[32];
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    (void)localtime_r(&now.tv_sec, &local);
+    (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &local);
+    int ms = (int)(now.tv_nsec / 1000000);
+    (void)!(s->format == RT_FORMAT_2_0
+                ? co_buf_addf(b, NULL, "%s %s,%03d %s] ", level_names[level], date, ms, where)
+                : co_buf_addf(b, NULL, "LAUNCH %s %s,%03d ", level_names[level], date, ms));
+}
+
+CO_PRINTF(4, 0)
+static void say(const struct rt_say *s, enum rt_say_level level, const char *where, const char *fmt,
+    va_list ap) {
+    char *text = NULL;
+    if (level < s->level || vasprintf(&text, fmt, ap) < 0) {
+        return;
+    }
+    CO_AUTOBUF struct co_buf b = CO_BUF(LINE_MAX_);
+    head(s, level, where, &b);
+    (void)!co_buf_adds(&b, text, NULL);
+    (void)!co_buf_adds(&b, "\n", NULL);
+    free(text);
+    put(s->err, b.data, b.len);
+}
+
+void rt_say(const struct rt_say *s, enum rt_say_level level, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    say(s, level, "launch.py:0", fmt, ap);
+    va_end(ap);
+}
+
+void rt_say_at(
+    const struct rt_say *s, enum rt_say_level level, const char *where, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    say(s, level, where, fmt, ap);
+    va_end(ap);
+}
+
+void rt_say_out(const struct rt_say *s, const char *data, size_t len) {
+    put(s->out, data, len);
+}

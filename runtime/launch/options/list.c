@@ -1,0 +1,97 @@
+#include "runtime/launch/options/list.h"
+
+#include <string.h>
+
+#include "common/buf.h"
+
+enum { TEXT_MAX = 1 << 26 };
+
+void rt_list_done(struct rt_list *l) {
+    for (size_t i = 0; i < l->n; i++) {
+        free(l->item[i]);
+    }
+    free(l->item);
+    *l = (struct rt_list){0};
+}
+
+void rt_list_add_own(struct rt_list *l, char *text) {
+    if (l->n + 2 > l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 16;
+        l->item = co_xrealloc(l->item, l->cap, sizeof(*l->item));
+    }
+    l->item[l->n++] = text;
+    l->item[l->n] = NULL;
+}
+
+void rt_list_add(struct rt_list *l, const char *text) {
+    rt_list_add_own(l, co_xstrdup(text));
+}
+
+void rt_list_split(struct rt_list *l, const char *text) {
+    rt_list_split_at(l, text, ',');
+}
+
+void rt_list_split_at(struct rt_list *l, const char *text, char between) {
+    const char end[] = {between, '\0'};
+    for (const char *p = text; *p;) {
+        size_t len = strcspn(p, end), skip = strspn(p, " ");
+        size_t from = skip < len ? skip : len, to = len;
+        while (to > from && p[to - 1] == ' ') {
+            to--;
+        }
+        if (to > from) {
+            rt_list_add_own(l, co_xstrndup(p + from, to - from));
+        }
+        p += len + (p[len] == between);
+    }
+}
+
+bool rt_list_has(const struct rt_list *l, const char *text) {
+    for (size_t i = 0; i < l->n; i++) {
+        if (strcmp(l->item[i], text) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Our own texts: beyond TEXT_MAX they end there. */
+static void add(struct co_buf *b, const char *data, size_t len) {
+    (void)!co_buf_add(b, data, len, NULL);
+}
+
+char *rt_list_join(const struct rt_list *l, const char *between) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
+    for (size_t i = 0; i < l->n; i++) {
+        add(&b, between, i ? strlen(between) : 0);
+        add(&b, l->item[i], strlen(l->item[i]));
+    }
+    return co_buf_take(&b);
+}
+
+static void add_repr(struct co_buf *b, const char *text) {
+    const char quote = strchr(text, '\'') && !strchr(text, '"') ? '"' : '\'';
+    add(b, &quote, 1);
+    for (const char *p = text; *p; p++) {
+        static const char from[] = "\n\r\t\\", to[] = "nrt\\";
+        const char *at = strchr(from, *p);
+        if (at || *p == quote) {
+            add(b, "\\", 1);
+            add(b, at ? to + (at - from) : p, 1);
+        } else {
+            add(b, p, 1);
+        }
+    }
+    add(b, &quote, 1);
+}
+
+char *rt_list_python(char *const *item, size_t n) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
+    add(&b, "[", 1);
+    for (size_t i = 0; i < n; i++) {
+        add(&b, ", ", i ? 2 : 0);
+        add_repr(&b, item[i]);
+    }
+    add(&b, "]", 1);
+    return co_buf_take(&b);
+}

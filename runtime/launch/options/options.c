@@ -1,0 +1,393 @@
+#include "runtime/launch/options/options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "common/parse.h"
+
+enum { NOTES_MAX = 1 << 20, PAGE_MAX = 1 << 20, HELP_COLUMN = 30, HELP_WIDTH = 98 };
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+static const char *name_of(const struct rt_option_row *row, size_t i) {
+    return i == 0 ? row->name : i <= CO_ARRAY_LEN(row->alias) ? row->alias[i - 1] : NULL;
+}
+
+static bool is_option(const struct rt_option_row *row) {
+    return row->type != RT_OPTION_WORDS;
+}
+
+enum fit { NO_FIT, PREFIX, EXACT };
+
+/* How well a row fits the first len letters of word. */
+static enum fit fit(
+    const struct rt_option_row *row, const char *word, size_t len, const char **ret_name) {
+    enum fit best = NO_FIT;
+    for (size_t i = 0; is_option(row) && name_of(row, i); i++) {
+        const char *name = name_of(row, i);
+        enum fit f = strncmp(name, word, len) != 0 ? NO_FIT : name[len] ? PREFIX : EXACT;
+        if (f > best) {
+            best = f;
+            *ret_name = name;
+        }
+    }
+    return best;
+}
+
+/* The row's id; -1: none, -2: several. */
+static int find(const char *word, size_t len, const char **ret_name) {
+    int found = -1;
+    for (int i = 0; i < RT_OPT_COUNT; i++) {
+        const char *name = NULL;
+        enum fit f = fit(&rt_option_rows[i], word, len, &name);
+        if (f == EXACT) {
+            *ret_name = name;
+            return i;
+        }
+        if (f == PREFIX) {
+            found = found == -1 ? i : -2;
+            *ret_name = name;
+        }
+    }
+    return found;
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+static bool one_of(const char *text, const char *const *words, bool any_case) {
+    for (; *words; words++) {
+        if ((any_case ? strcasecmp(text, *words) : strcmp(text, *words)) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int bad_word(
+    const char *what, const char *text, const char *const *words, struct co_err *err) {
+    char list[200] = "";
+    for (size_t n = 0; *words && n < sizeof(list) - 1; words++) {
+        int r = snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", *words);
+        n += r > 0 ? (size_t)r : 0;
+    }
+    return co_err_set(err, CO_INVALID, "%s is \"%.100s\", expected one of %s", what, text, list);
+}
+
+static int parse_size(const char *what, const char *text, int64_t *ret, struct co_err *err) {
+    size_t len = strlen(text);
+    static const char units[] = "KMG";
+    const char *at = len ? strchr(units, text[len - 1]) : NULL;
+    int shift = at && *at ? 10 * (int)(at - units + 1) : 0;
+    CO_AUTOFREE char *number = co_xstrndup(text, shift ? len - 1 : len);
+    int64_t n = 0;
+    int r = co_parse_i64(what, number, 0, INT64_MAX >> 31, &n, err);
+    *ret = r ? *ret : n << shift;
+    return r;
+}
+
+/* "30" is 30 s, as Paddle's options have it. */
+static int parse_duration(const char *what, const char *text, int64_t *ret, struct co_err *err) {
+    int64_t seconds = 0;
+    if (co_parse_i64(what, text, 0, 1000000, &seconds, NULL) == 0) {
+        *ret = seconds * 1000;
+        return 0;
+    }
+    return co_parse_duration(what, text, ret, err);
+}
+
+static int set(struct rt_options *o, int id, const char *what, const char *text,
+    enum rt_option_origin origin, struct co_err *err) {
+    const struct rt_option_row *row = &rt_option_rows[id];
+    int64_t number = -1;
+    bool yes = false;
+    int r = 0;
+    if (row->verdict == RT_REFUSED && origin != RT_FROM_DEFAULT) {
+        return co_err_set(err, CO_UNSUPPORTED, "%s: not here: %s", what, row->note);
+    }
+    switch (row->type) {
+    case RT_OPTION_TEXT:
+    case RT_OPTION_WORDS:
+        if (row->words && !one_of(text, row->words, id == RT_OPT_LOG_LEVEL)) {
+            r = bad_word(what, text, row->words, err);
+        }
+        break;
+    case RT_OPTION_INT:
+        r = co_parse_i64(what, text, row->min, row->max ? row->max : INT64_MAX, &number, err);
+        break;
+    case RT_OPTION_BOOL:
+    case RT_OPTION_SWITCH:
+        r = co_parse_bool(what, text, &yes, err);
+        number = yes;
+        break;
+    case RT_OPTION_DURATION:
+        r = parse_duration(what, text, &number, err);
+        if (!r && number < row->min) {
+            r = co_err_set(
+                err, CO_INVALID, "%s is \"%.100s\", expected more than no time", what, text);
+        }
+        break;
+    case RT_OPTION_SIZE:
+        r = parse_size(what, text, &number, err);
+        break;
+    }
+    if (r) {
+        return r;
+    }
+    if (origin != RT_FROM_DEFAULT && row->type == RT_OPTION_BOOL) {
+        text = yes ? "True" : "False";
+    } else if (origin != RT_FROM_DEFAULT && row->type == RT_OPTION_INT) {
+        free(o->held[id]);
+        text = o->held[id] = co_xasprintf("%" PRId64, number);
+    }
+    o->text[id] = text;
+    o->number[id] = number;
+    o->origin[id] = origin;
+    return 0;
+}
+
+/* ---- the command line -------------------------------------------------------------------- */
+
+static int unknown(const char *word, size_t len, bool several, struct co_err *err) {
+    if (several) {
+        return co_err_set(err, CO_INVALID,
+            "--%.*s fits several options, expected one's whole name (--help lists them)", (int)len,
+            word);
+    }
+    return co_err_set(err, CO_INVALID,
+        "unknown option --%.*s (--help lists the options); what is for the training script goes "
+        "behind its name",
+        (int)(len < 100 ? len : 100), word);
+}
+
+/* As argparse sees it: "-1" and words with a blank are values; "--nnodes" behind --log_dir says
+ * that a value was forgotten. */
+static bool looks_like_option(const char *word) {
+    return word[0] == '-' && word[1] && word[1 + strspn(word + 1, "0123456789.")] &&
+           !strchr(word, ' ');
+}
+
+/* Reads the option in argv[*at] and moves *at behind what it used. */
+static int take_option(
+    struct rt_options *o, int argc, char *const argv[], int *at, struct co_err *err) {
+    const char *word = argv[(*at)++] + 2;
+    size_t len = strcspn(word, "=");
+    const char *name = NULL;
+    int id = find(word, len, &name);
+    if (id < 0) {
+        return unknown(word, len, id == -2, err);
+    }
+    char what[64];
+    (void)snprintf(what, sizeof(what), "--%s", name);
+    const char *value = word[len] == '=' ? word + len + 1 : NULL;
+    if (!value && rt_option_rows[id].type == RT_OPTION_SWITCH) {
+        value = "true";
+    } else if (!value && *at == argc) {
+        return co_err_set(err, CO_INVALID, "%s needs a value", what);
+    } else if (!value && looks_like_option(argv[*at])) {
+        return co_err_set(err, CO_INVALID,
+            "%s needs a value, but \"%.60s\" follows; a value that begins so: %s=%.60s", what,
+            argv[*at], what, argv[*at]);
+    } else if (!value) {
+        value = argv[(*at)++];
+    }
+    int r = set(o, id, what, value, RT_FROM_COMMAND_LINE, err);
+    o->alias[id] = name;
+    return r;
+}
+
+static int command_line(struct rt_options *o, int argc, char *const argv[], struct co_err *err) {
+    int at = 1;
+    while (at < argc && argv[at][0] == '-' && argv[at][1]) {
+        const char *word = argv[at];
+        if (strcmp(word, "--") == 0) {
+            at++;
+            break;
+        }
+        if (strcmp(word, "-h") == 0 || strcmp(word, "--help") == 0) {
+            return co_err_set(err, CO_CANCELED, "help was asked for");
+        }
+        if (word[1] != '-') {
+            return co_err_set(
+                err, CO_INVALID, "\"%.100s\" is no option: expected --name value", word);
+        }
+        int r = take_option(o, argc, argv, &at, err);
+        if (r) {
+            return r;
+        }
+    }
+    o->script = argv + at;
+    o->n_script = argc - at;
+    if (o->n_script == 0) {
+        return co_err_set(
+            err, CO_INVALID, "no training script, expected: [options] SCRIPT [its arguments]");
+    }
+    o->text[RT_OPT_SCRIPT] = o->script[0];
+    return 0;
+}
+
+/* ---- the environment --------------------------------------------------------------------- */
+
+static int environment(struct rt_options *o, rt_plan_getenv_fn get, void *arg, struct co_err *err) {
+    for (int i = 0; i < RT_OPT_COUNT; i++) {
+        const struct rt_option_row *row = &rt_option_rows[i];
+        const char *value = row->env && row->verdict != RT_REFUSED ? get(arg, row->env) : NULL;
+        if (!value) {
+            continue;
+        }
+        int r = co_buf_addf(&o->notes, err,
+            "LAUNCH WARNING args %s will be overridden by env: %s value: %s\n", row->name, row->env,
+            value);
+        r = r ? r : set(o, i, row->env, value, RT_FROM_ENVIRONMENT, err);
+        if (r) {
+            return r;
+        }
+    }
+    const char *id = get(arg, "PADDLE_TRAINER_ID");
+    return id && *id ? set(o, RT_OPT_RANK, "PADDLE_TRAINER_ID", id, RT_FROM_ENVIRONMENT, err) : 0;
+}
+
+static enum rt_format format_of(const struct rt_options *o) {
+    const char *compat = o->text[RT_OPT_COMPAT];
+    if (compat) {
+        return compat[0] == '3'             ? RT_FORMAT_3
+               : strcmp(compat, "2.3") == 0 ? RT_FORMAT_2_3
+                                            : RT_FORMAT_2_0;
+    }
+    bool legacy = false;
+    for (int i = 0; i < RT_OPT_COUNT; i++) {
+        legacy |= rt_option_rows[i].legacy && o->origin[i] == RT_FROM_COMMAND_LINE;
+    }
+    legacy = legacy && !rt_option_has(o, RT_OPT_MASTER);
+    return legacy || o->number[RT_OPT_LEGACY] == 1 ? RT_FORMAT_2_0 : RT_FORMAT_3;
+}
+
+int rt_options_parse(int argc, char *const argv[], rt_plan_getenv_fn get, void *arg,
+    struct rt_options *ret, struct co_err *err) {
+    struct rt_options o = {.notes = CO_BUF(NOTES_MAX)};
+    int r = 0;
+    for (int i = 0; i < RT_OPT_COUNT && !r; i++) {
+        const char *def = rt_option_rows[i].def;
+        o.number[i] = -1;
+        r = def ? set(&o, i, rt_option_rows[i].name, def, RT_FROM_DEFAULT, err) : 0;
+    }
+    r = r ? r : command_line(&o, argc, argv, err);
+    r = r ? r : environment(&o, get, arg, err);
+    if (r) {
+        rt_options_done(&o);
+        return r;
+    }
+    o.format = format_of(&o);
+    for (int i = 0; i < RT_OPT_COUNT; i++) {
+        const char *old = rt_option_rows[i].old_def;
+        if (old && o.format != RT_FORMAT_3 && o.origin[i] == RT_FROM_DEFAULT) {
+            o.text[i] = old;
+        }
+    }
+    *ret = o;
+    return 0;
+}
+
+void rt_options_done(struct rt_options *o) {
+    co_buf_done(&o->notes);
+    for (int i = 0; i < RT_OPT_COUNT; i++) {
+        free(o->held[i]);
+    }
+    *o = (struct rt_options){0};
+}
+
+/* ---- --help and the page ----------------------------------------------------------------- */
+
+static const char *metavar(const struct rt_option_row *row) {
+    static const char *const by_type[] = {
+        [RT_OPTION_TEXT] = "TEXT",
+        [RT_OPTION_INT] = "N",
+        [RT_OPTION_BOOL] = "BOOL",
+        [RT_OPTION_SWITCH] = "",
+        [RT_OPTION_DURATION] = "TIME",
+        [RT_OPTION_SIZE] = "SIZE",
+        [RT_OPTION_WORDS] = "",
+    };
+    return by_type[row->type];
+}
+
+static int wrapped(struct co_buf *b, const char *text, struct co_err *err) {
+    size_t column = HELP_COLUMN;
+    int r = 0;
+    while (*text && !r) {
+        size_t len = strcspn(text, " ");
+        if (column > HELP_COLUMN && column + 1 + len > HELP_WIDTH) {
+            r = co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "");
+            column = HELP_COLUMN;
+        } else if (column > HELP_COLUMN) {
+            r = co_buf_adds(b, " ", err);
+            column++;
+        }
+        r = r ? r : co_buf_add(b, text, len, err);
+        column += len;
+        text += len;
+        text += strspn(text, " ");
+    }
+    return r ? r : co_buf_adds(b, "\n", err);
+}
+
+static int help_row(struct co_buf *b, const struct rt_option_row *row, struct co_err *err) {
+    size_t before = b->len;
+    int r = co_buf_addf(b, err, "  --%s %s", row->name, metavar(row));
+    size_t used = b->len - before;
+    r = r                        ? r
+        : used + 1 > HELP_COLUMN ? co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "")
+                                 : co_buf_addf(b, err, "%*s", (int)(HELP_COLUMN - used), "");
+    CO_AUTOFREE char *text = row->def && *row->def
+                                 ? co_xasprintf("%s (default %s)", row->help, row->def)
+                                 : co_xstrdup(row->help);
+    return r ? r : wrapped(b, text, err);
+}
+
+int rt_options_help(struct co_buf *ret, struct co_err *err) {
+    int r = co_buf_adds(ret,
+        "Usage: paddlerun launch [options] SCRIPT [its arguments]\n\n"
+        "Starts the training processes of this node and stays their first process, as\n"
+        "`python -m paddle.distributed.launch` and `fleetrun` do.\n\nOptions:\n",
+        err);
+    for (int i = 0; i < RT_OPT_COUNT && !r; i++) {
+        const struct rt_option_row *row = &rt_option_rows[i];
+        if (is_option(row) && row->verdict != RT_REFUSED && row->verdict != RT_IGNORED) {
+            r = help_row(ret, row, err);
+        }
+    }
+    return r;
+}
+
+static int markdown_row(struct co_buf *b, const struct rt_option_row *row, struct co_err *err) {
+    static const char *const verdicts[] = {
+        [RT_SAME] = "same",
+        [RT_BETTER] = "better",
+        [RT_IGNORED] = "no effect",
+        [RT_REFUSED] = "refused",
+        [RT_OURS] = "ours",
+    };
+    int r = co_buf_addf(b, err, "| `%s%s`", is_option(row) ? "--" : "", row->name);
+    for (size_t i = 1; !r && name_of(row, i); i++) {
+        r = co_buf_addf(b, err, " `--%s`", name_of(row, i));
+    }
+    const char *tick = row->env ? "`" : "";
+    r = r ? r
+          : co_buf_addf(b, err, " | %s%s%s | %s%s%s | %s | %s%s%s |\n", tick,
+                row->env ? row->env : "", tick, row->def && *row->def ? "`" : "",
+                row->def ? row->def : "", row->def && *row->def ? "`" : "", verdicts[row->verdict],
+                row->help, row->note ? "; " : "", row->note ? row->note : "");
+    return r;
+}
+
+int rt_options_markdown(struct co_buf *ret, struct co_err *err) {
+    int r = co_buf_adds(ret,
+        "| option | variable that wins | default | against Paddle's | meaning |\n"
+        "| --- | --- | --- | --- | --- |\n",
+        err);
+    for (int i = 0; i < RT_OPT_COUNT && !r; i++) {
+        r = markdown_row(ret, &rt_option_rows[i], err);
+    }
+    return r;
+}

@@ -1,0 +1,205 @@
+#include "runtime/launch/process/childlog.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 65536,
+    LAST_READS = 16, /* of a pipe whose child has ended: all that a pipe holds, and more */
+};
+
+struct rt_childlog {
+    struct co_loop *loop;
+    struct rt_childlog_options options;
+    char *path;
+    int file;            /* -1: the child has it, it alone */
+    int64_t start, size; /* bytes before this start's; now, when this process writes */
+    int in, out;         /* pipe from the child; -1: none */
+    struct co_poll *poll;
+    struct rt_follow *echo;
+    bool lost;
+};
+
+static int open_file(const char *path, bool overwrite, struct co_err *err) {
+    int fd =
+        open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (overwrite ? O_TRUNC : 0), 0644);
+    if (fd < 0) {
+        (void)co_err_errno(err, errno, "cannot write \"%.300s\"", path);
+    }
+    return fd;
+}
+
+static void lose(struct rt_childlog *c, const struct co_err *err) {
+    if (!c->lost) {
+        c->lost = true;
+        c->options.lost(c->options.arg, err);
+    }
+}
+
+static void put(struct rt_childlog *c, const char *data, size_t len) {
+    while (len) {
+        ssize_t n = write(c->file, data, len);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            struct co_err err = {0};
+            (void)co_err_errno(&err, errno, "cannot write \"%.300s\"", c->path);
+            lose(c, &err); /* the child goes on; what it says now is lost */
+            return;
+        }
+        c->size += n;
+        data += n;
+        len -= (size_t)n;
+    }
+}
+
+/* Not while the echo still reads the one before: of a reader that stands still the log grows. */
+static void rotate(struct rt_childlog *c) {
+    if (c->size < c->options.max_size || (c->echo && rt_follow_behind(c->echo))) {
+        return;
+    }
+    CO_AUTOFREE char *old = co_xasprintf("%s.1", c->path);
+    struct co_err err = {0};
+    int fd = rename(c->path, old) == 0 ? open_file(c->path, false, &err) : -1;
+    if (fd < 0) {
+        c->size = 0; /* try again after as much more */
+        return;
+    }
+    co_close(c->file);
+    c->file = fd;
+    c->size = c->start = 0;
+    if (c->echo) {
+        rt_follow_again(c->echo);
+    }
+}
+
+static void end_pipe(struct rt_childlog *c) {
+    co_poll_free(c->poll);
+    c->poll = NULL;
+    co_closep(&c->in);
+    c->in = -1;
+}
+
+static bool take_some(struct rt_childlog *c) {
+    char buf[READ_BYTES];
+    ssize_t n = read(c->in, buf, sizeof(buf));
+    if (n > 0) {
+        put(c, buf, (size_t)n);
+        rotate(c);
+        return true;
+    }
+    if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        end_pipe(c);
+    }
+    return false;
+}
+
+static void readable(void *arg, int events) {
+    (void)events;
+    (void)take_some(arg);
+}
+
+/* What the child has left in the pipe; a stranger who holds it may write for ever. */
+static void take_last(struct rt_childlog *c) {
+    for (int i = 0; i < LAST_READS && c->in >= 0 && take_some(c); i++) {
+    }
+}
+
+static int open_pipe(struct rt_childlog *c, struct co_err *err) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return co_err_errno(err, errno, "pipe");
+    }
+    c->in = ends[0];
+    c->out = ends[1];
+    int r = co_poll_new(c->loop, c->in, readable, c, &c->poll, err);
+    if (!r) {
+        co_poll_set(c->poll, CO_POLL_IN);
+    }
+    return r;
+}
+
+int rt_childlog_open(struct co_loop *l, const struct rt_childlog_options *options,
+    struct rt_childlog **ret, struct co_err *err) {
+    int file = open_file(options->path, options->overwrite, err);
+    if (file < 0) {
+        return err && err->code ? err->code : CO_INTERNAL;
+    }
+    struct rt_childlog *c = co_xcalloc(1, sizeof(*c));
+    *c = (struct rt_childlog){.loop = l,
+        .options = *options,
+        .path = co_xstrdup(options->path),
+        .file = file,
+        .in = -1,
+        .out = -1};
+    struct stat st;
+    c->start = c->size = fstat(file, &st) == 0 ? st.st_size : 0;
+    int r = options->max_size > 0 ? open_pipe(c, err) : 0;
+    if (r) {
+        rt_childlog_close(c);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+void rt_childlog_close(struct rt_childlog *c) {
+    if (!c) {
+        return;
+    }
+    rt_follow_free(c->echo);
+    c->echo = NULL;
+    take_last(c);
+    if (c->in >= 0) {
+        end_pipe(c);
+    }
+    co_closep(&c->out);
+    co_closep(&c->file);
+    free(c->path);
+    free(c);
+}
+
+const char *rt_childlog_path(const struct rt_childlog *c) {
+    return c->path;
+}
+
+int rt_childlog_fd(const struct rt_childlog *c) {
+    return c->out >= 0 ? c->out : c->file;
+}
+
+void rt_childlog_started(struct rt_childlog *c) {
+    int *fd = c->in >= 0 ? &c->out : &c->file;
+    co_closep(fd);
+    *fd = -1;
+}
+
+int rt_childlog_echo(
+    struct rt_childlog *c, int fd, void (*done)(void *arg), void *arg, struct co_err *err) {
+    return rt_follow_new(c->loop, c->path, c->start, fd, done, arg, &c->echo, err);
+}
+
+bool rt_childlog_finish(struct rt_childlog *c) {
+    take_last(c);
+    if (c->echo) {
+        rt_follow_finish(c->echo);
+    }
+    return c->echo;
+}
+
+size_t rt_childlog_tail(const struct rt_childlog *c, char *ret, size_t size) {
+    CO_AUTOCLOSE int fd = open(c->path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0) {
+        return 0;
+    }
+    int64_t room = (int64_t)size - 1;
+    int64_t from = st.st_size - room > c->start ? st.st_size - room : c->start;
+    ssize_t n = S_ISREG(st.st_mode) ? pread(fd, ret, size - 1, from) : 0;
+    ret[n > 0 ? n : 0] = '\0';
+    return n > 0 ? (size_t)n : 0;
+}

@@ -1,0 +1,206 @@
+#include "runtime/launch/process/children.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    STRAYS_MS = 2000, /* between SIGTERM and SIGKILL for those who left their sessions */
+    LOST_MS = 2000,   /* after SIGKILL: who is still there cannot be killed */
+};
+
+struct member {
+    pid_t pid;
+    bool running;
+};
+
+struct rt_children {
+    struct co_loop *loop;
+    struct rt_children_fns fns;
+    void *arg;
+    struct member *member;
+    size_t n, n_running;
+    bool started;
+    bool leaves_nothing;
+    /* RUNS: nobody was told; TERM: members were told, `timer` is their grace; KILL: members are
+     * being killed; STRAYS, STRAYS_KILL: no member is left, others are; EMPTY: nobody is left. */
+    enum stage { RUNS, TERM, KILL, STRAYS, STRAYS_KILL, EMPTY } stage;
+    struct co_timer *timer;
+    int64_t deadline; /* of the timer, while TERM */
+    struct co_signal *child;
+};
+
+static void signal_members(struct rt_children *g, int signo) {
+    for (size_t i = 0; i < g->n; i++) {
+        if (g->member[i].running) {
+            (void)kill(-g->member[i].pid, signo);
+        }
+    }
+}
+
+static void set_stage(struct rt_children *g, enum stage stage, int64_t timer_ms) {
+    g->stage = stage;
+    g->deadline = co_now_ms() + timer_ms;
+    co_timer_start(g->timer, timer_ms);
+}
+
+static void finish(struct rt_children *g, size_t n_lost) {
+    co_timer_stop(g->timer);
+    g->stage = EMPTY;
+    for (size_t i = 0; i < g->n; i++) { /* who ends later yet is nobody's */
+        g->member[i].running = false;
+    }
+    g->n_running = 0;
+    g->fns.empty(g->arg, n_lost);
+}
+
+/* True: no children at all. */
+static bool alone(void) {
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
+}
+
+static void time_is_up(void *arg) {
+    struct rt_children *g = arg;
+    switch (g->stage) {
+    case TERM:
+        g->fns.killing(g->arg, g->n_running, false);
+        set_stage(g, KILL, LOST_MS);
+        signal_members(g, SIGKILL);
+        break;
+    case STRAYS:
+        g->fns.killing(g->arg, rt_children_kill(0), true);
+        set_stage(g, STRAYS_KILL, LOST_MS);
+        (void)rt_children_kill(SIGKILL);
+        break;
+    case KILL:
+    case STRAYS_KILL:
+        finish(g, rt_children_kill(SIGKILL));
+        break;
+    case RUNS:
+    case EMPTY:
+        break;
+    }
+}
+
+/* No member is left. */
+static void after_members(struct rt_children *g) {
+    if (alone()) {
+        finish(g, 0);
+    } else if (g->stage < STRAYS && g->leaves_nothing) {
+        set_stage(g, STRAYS_KILL, LOST_MS);
+        (void)rt_children_kill(SIGKILL);
+    } else if (g->stage < STRAYS) {
+        set_stage(g, STRAYS, STRAYS_MS);
+        (void)rt_children_kill(SIGTERM);
+    }
+}
+
+static struct member *find(struct rt_children *g, pid_t pid) {
+    for (size_t i = 0; i < g->n; i++) {
+        if (g->member[i].pid == pid && g->member[i].running) {
+            return &g->member[i];
+        }
+    }
+    return NULL;
+}
+
+static void child_changed(void *arg, int signo) {
+    struct rt_children *g = arg;
+    (void)signo;
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        struct member *m = find(g, pid);
+        if (m) {
+            m->running = false;
+            g->n_running--;
+            (void)kill(-pid, g->leaves_nothing ? SIGKILL : SIGTERM);
+            g->fns.ended(g->arg, (size_t)(m - g->member), status);
+        } else if (g->stage == STRAYS_KILL) {
+            (void)rt_children_kill(SIGKILL); /* its children are ours now */
+        }
+    }
+    if (g->started && g->n_running == 0 && g->stage != EMPTY) {
+        after_members(g);
+    }
+}
+
+int rt_children_new(struct co_loop *l, const struct rt_children_fns *fns, void *arg,
+    struct rt_children **ret, struct co_err *err) {
+    CO_CLEANUP(rt_children_freep) struct rt_children *g = co_xcalloc(1, sizeof(*g));
+    *g = (struct rt_children){.loop = l, .fns = *fns, .arg = arg};
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would hide exit codes */
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    g->timer = co_timer_new(l, time_is_up, g);
+    int r = co_signal_new(l, SIGCHLD, child_changed, g, &g->child, err);
+    if (!r) {
+        *ret = co_steal_ptr(g);
+    }
+    return r;
+}
+
+void rt_children_free(struct rt_children *g) {
+    if (!g) {
+        return;
+    }
+    signal_members(g, SIGKILL);
+    co_timer_free(g->timer);
+    co_signal_free(g->child);
+    free(g->member);
+    free(g);
+}
+
+void rt_children_leave_nothing(struct rt_children *g) {
+    g->leaves_nothing = true;
+}
+
+int rt_children_start(struct rt_children *g, const struct rt_spawn *spawn, struct co_err *err) {
+    pid_t pid = 0;
+    int r = rt_spawn(spawn, &pid, err);
+    if (!r) {
+        g->member = co_xrealloc(g->member, g->n + 1, sizeof(*g->member));
+        g->member[g->n++] = (struct member){.pid = pid, .running = true};
+        g->n_running++;
+    }
+    return r;
+}
+
+static void none_started(void *arg) {
+    struct rt_children *g = arg;
+    if (g->n_running == 0 && g->stage != EMPTY) {
+        after_members(g);
+    }
+}
+
+void rt_children_started(struct rt_children *g) {
+    g->started = true;
+    if (g->n_running == 0) {
+        co_loop_post(g->loop, none_started, g);
+    }
+}
+
+void rt_children_signal(struct rt_children *g, int signo) {
+    signal_members(g, signo);
+}
+
+void rt_children_stop(struct rt_children *g, int64_t grace_ms) {
+    if (g->stage == RUNS) {
+        set_stage(g, TERM, grace_ms);
+        signal_members(g, SIGTERM);
+    } else if (g->stage == TERM && co_now_ms() + grace_ms < g->deadline) {
+        set_stage(g, TERM, grace_ms);
+    }
+}
+
+size_t rt_children_running(const struct rt_children *g) {
+    return g->n_running;
+}
+
+void rt_children_clear(struct rt_children *g) {
+    g->n = g->n_running = 0;
+    g->started = false;
+    g->stage = RUNS;
+}

@@ -1,0 +1,239 @@
+#include "runtime/launch/process/children.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/mem.h"
+
+enum { MEMBERS = 4 };
+
+struct world {
+    struct co_loop *loop;
+    struct rt_children *children;
+    size_t n_ended, killed, strays_killed;
+    int status[MEMBERS];
+    bool empty;
+    size_t lost;
+};
+
+static void on_ended(void *arg, size_t i, int status) {
+    struct world *w = arg;
+    assert_true(i < MEMBERS);
+    w->status[i] = status;
+    w->n_ended++;
+}
+
+static void on_killing(void *arg, size_t n, bool strays) {
+    struct world *w = arg;
+    *(strays ? &w->strays_killed : &w->killed) += n;
+}
+
+static void on_empty(void *arg, size_t n_lost) {
+    struct world *w = arg;
+    assert_false(w->empty);
+    w->empty = true;
+    w->lost = n_lost;
+    co_loop_stop(w->loop);
+}
+
+static const struct rt_children_fns fns = {
+    .ended = on_ended, .killing = on_killing, .empty = on_empty};
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_int_equal(rt_children_new(w->loop, &fns, w, &w->children, NULL), 0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    rt_children_free(w->children);
+    co_loop_free(w->loop);
+    free(w);
+    return 0;
+}
+
+static void start(struct world *w, const char *script) {
+    const char *const argv[] = {"/bin/sh", "-c", script, NULL};
+    const struct rt_spawn s = rt_spawn_session(argv);
+    assert_int_equal(rt_children_start(w->children, &s, NULL), 0);
+}
+
+static void run(struct world *w) {
+    rt_children_started(w->children);
+    co_loop_run(w->loop);
+    assert_true(w->empty);
+    assert_int_equal(w->lost, 0);
+}
+
+static void each_end_is_told_with_its_number(void **state) {
+    struct world *w = *state;
+    start(w, "exit 3");
+    start(w, "kill -KILL $$");
+    start(w, "exit 0");
+    assert_int_equal(rt_children_running(w->children), 3);
+    run(w);
+    assert_int_equal(w->n_ended, 3);
+    assert_int_equal(rt_exit_code(w->status[0]), 3);
+    assert_int_equal(rt_exit_code(w->status[1]), 128 + SIGKILL);
+    assert_int_equal(rt_exit_code(w->status[2]), 0);
+    assert_int_equal(rt_children_running(w->children), 0);
+}
+
+static void nobody_at_all_is_empty_too(void **state) {
+    struct world *w = *state;
+    const char *const argv[] = {"/nonexistent/program", NULL};
+    const struct rt_spawn s = rt_spawn_session(argv);
+    assert_int_equal(rt_children_start(w->children, &s, NULL), CO_NOTFOUND);
+    run(w);
+    assert_int_equal(w->n_ended, 0);
+}
+
+static void who_does_not_obey_is_killed(void **state) {
+    struct world *w = *state;
+    int ready[2];
+    char c;
+    assert_int_equal(pipe(ready), 0);
+    const char *const argv[] = {"/bin/sh", "-c", "trap '' TERM; echo; exec sleep 100", NULL};
+    struct rt_spawn s = rt_spawn_session(argv);
+    s.out = ready[1];
+    assert_int_equal(rt_children_start(w->children, &s, NULL), 0);
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    rt_children_stop(w->children, 100 * 1000);
+    rt_children_stop(w->children, 200 * 1000); /* only ever sooner */
+    rt_children_stop(w->children, 0);
+    run(w);
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+    assert_int_equal(w->killed, 1);
+    assert_int_equal(rt_exit_code(w->status[0]), 128 + SIGKILL);
+}
+
+/* What left its member's session ends when the last member has: asked first, or not. */
+static void nothing_is_left_behind(void **state) {
+    static const struct {
+        bool at_once;
+        size_t strays_killed;
+    } rows[] = {{false, 1}, {true, 0}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct world *w = *state;
+        if (rows[i].at_once) {
+            rt_children_leave_nothing(w->children);
+        }
+        int ready[2];
+        assert_int_equal(pipe(ready), 0);
+        const char *const argv[] = {"/bin/sh", "-c",
+            "setsid sh -c 'trap \"\" TERM; echo; exec sleep 100' & read -r ready", NULL};
+        struct rt_spawn s = rt_spawn_session(argv);
+        s.in = ready[0];
+        s.out = ready[1];
+        assert_int_equal(rt_children_start(w->children, &s, NULL), 0);
+        run(w);
+        (void)close(ready[0]);
+        (void)close(ready[1]);
+        assert_int_equal(w->strays_killed, rows[i].strays_killed);
+        assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+        teardown(state);
+        setup(state);
+    }
+}
+
+/* A process whose end its parent is not told of, as of one that hangs in the kernel: a tracer is
+ * told first.  The tracer is a child of this process, too. */
+static void hold(pid_t victim) {
+    int ready[2];
+    char c = 0;
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        c = ptrace(PTRACE_SEIZE, victim, NULL, NULL) == 0 ? 'y' : 'n';
+        (void)!write(ready[1], &c, 1);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    assert_int_equal(c, 'y');
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+}
+
+static int be_held(void) {
+    pid_t pid = getpid();
+    (void)prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    (void)!write(STDOUT_FILENO, &pid, sizeof(pid));
+    return pause();
+}
+
+static bool has_children(void) {
+    siginfo_t info;
+    return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+/* Who is given up and ends after all is nobody's any more. */
+static void who_could_not_be_killed_is_not_told_of_later(void **state) {
+    struct world *w = *state;
+    static const char *const argv[] = {"/proc/self/exe", "held", NULL};
+    struct rt_spawn s = rt_spawn_session(argv);
+    int out[2];
+    pid_t victim = 0;
+    assert_int_equal(pipe(out), 0);
+    s.out = out[1];
+    assert_int_equal(rt_children_start(w->children, &s, NULL), 0);
+    assert_int_equal(read(out[0], &victim, sizeof(victim)), sizeof(victim));
+    hold(victim);
+    rt_children_stop(w->children, 0);
+    rt_children_started(w->children);
+    co_loop_run(w->loop);
+    assert_true(w->empty);
+    assert_int_equal(w->lost, 2);
+    while (has_children()) { /* the tracer was killed, which lets go */
+        co_loop_turn(w->loop);
+    }
+    assert_int_equal(w->n_ended, 0);
+    assert_int_equal(rt_children_running(w->children), 0);
+    (void)close(out[0]);
+    (void)close(out[1]);
+}
+
+static void a_group_can_be_used_again(void **state) {
+    struct world *w = *state;
+    for (int i = 0; i < 2; i++) {
+        w->empty = false;
+        start(w, "exit 5");
+        run(w);
+        assert_int_equal(rt_exit_code(w->status[0]), 5);
+        rt_children_clear(w->children);
+    }
+    assert_int_equal(w->n_ended, 2);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(int argc, char **argv) {
+    if (argc == 2 && strcmp(argv[1], "held") == 0) {
+        return be_held();
+    }
+    const struct CMUnitTest tests[] = {
+        T(each_end_is_told_with_its_number),
+        T(nobody_at_all_is_empty_too),
+        T(who_does_not_obey_is_killed),
+        T(nothing_is_left_behind),
+        T(who_could_not_be_killed_is_not_told_of_later),
+        T(a_group_can_be_used_again),
+    };
+    (void)alarm(150);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,239 @@
+#include "runtime/launch/process/first.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "runtime/launch/process/spawn.h"
+#include "runtime/launch/process/tail.h"
+#include "runtime/launch/process/termination.h"
+#include "runtime/net/net.h"
+
+enum {
+    GRACE_MS = 5000,
+    LAST_WORDS_MS = 2000, /* after SIGKILL, for stderr that a stranger keeps open */
+};
+
+struct first {
+    pid_t child;   /* the program, leader of its group; stays valid as a group after its end */
+    bool running;  /* it is */
+    bool alone;    /* no children left */
+    bool terminal; /* its group was given ours */
+    int status;    /* of the program, once it has ended */
+    int64_t grace_ms, deadline;
+    enum { ALL_RUN, TERM_SENT, KILL_SENT } stage;
+    int signals;   /* signalfd */
+    int stderr_in; /* pipe that is the program's stderr; -1: it writes to ours itself, or ended */
+    /* At most PIPE_BUF bytes are on their way, so that a write to a pipe that polls as writable
+     * never blocks: signals are served also when nobody reads our stderr. */
+    char held[PIPE_BUF];
+    size_t n_held, n_written;
+    struct rt_tail tail;
+};
+
+/* ---- stderr through our hands, for the termination log ---------------------------------- */
+
+static void stderr_fill(struct first *f) {
+    ssize_t n = read(f->stderr_in, f->held, sizeof(f->held));
+    if (n > 0) {
+        f->n_held = (size_t)n;
+        f->n_written = 0;
+        rt_tail_add(&f->tail, f->held, f->n_held);
+    } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+        co_close(f->stderr_in);
+        f->stderr_in = -1;
+    }
+}
+
+static void stderr_drain(struct first *f) {
+    ssize_t n = write(STDERR_FILENO, f->held + f->n_written, f->n_held - f->n_written);
+    if (n >= 0) {
+        f->n_written += (size_t)n;
+    } else if (errno != EINTR && errno != EAGAIN) {
+        f->n_written = f->n_held; /* nobody to write to; the tail has it */
+    }
+    if (f->n_written == f->n_held) {
+        f->n_held = 0;
+    }
+}
+
+static void explain(struct first *f, const char *path) {
+    const char *lines = rt_tail_text(&f->tail);
+    char how[64];
+    rt_exit_text(f->status, how, sizeof(how));
+    rt_termination_write(path, lines, WIFSIGNALED(f->status) || !*lines ? how : "");
+}
+
+/* ---- children and signals ---------------------------------------------------------------- */
+
+static void kill_left(struct first *f, int signo) {
+    (void)kill(-f->child, signo);
+    if (f->stage != ALL_RUN) {
+        (void)rt_children_kill(signo); /* those that left the group */
+    }
+}
+
+static void take_terminal_back(const struct first *f) {
+    if (tcgetpgrp(STDIN_FILENO) == f->child) { /* behind `bg` it is a shell's */
+        (void)tcsetpgrp(STDIN_FILENO, getpgrp());
+    }
+}
+
+/* Ctrl-Z (or a read behind `bg`) stopped the program, and its shell waits for this process to stop.
+ * Without a shell that could go on with it the kernel lets SIGTSTP stop nobody. */
+static void stop_too(const struct first *f) {
+    sigset_t tstp, before;
+    sigemptyset(&tstp);
+    sigaddset(&tstp, SIGTSTP);
+    take_terminal_back(f);
+    (void)kill(0, SIGTSTP);
+    (void)sigprocmask(SIG_UNBLOCK, &tstp, &before); /* until SIGCONT */
+    (void)sigprocmask(SIG_SETMASK, &before, NULL);
+    if (tcgetpgrp(STDIN_FILENO) == getpgrp()) { /* not where it was told to go on behind */
+        (void)tcsetpgrp(STDIN_FILENO, f->child);
+    }
+    (void)kill(-f->child, SIGCONT);
+}
+
+static void reap(struct first *f) {
+    int status;
+    pid_t pid;
+    while ((pid = waitpid(-1, &status, WNOHANG | (f->terminal ? WUNTRACED : 0))) > 0) {
+        if (WIFSTOPPED(status)) {
+            int signo = WSTOPSIG(status);
+            if (pid == f->child && (signo == SIGTSTP || signo == SIGTTIN || signo == SIGTTOU)) {
+                stop_too(f);
+            }
+        } else if (pid == f->child) {
+            f->status = status;
+            f->running = false;
+            f->stage = TERM_SENT;
+            f->deadline = rt_net_now() + f->grace_ms;
+            kill_left(f, SIGTERM);
+        } else if (f->stage == KILL_SENT) {
+            kill_left(f, SIGKILL); /* its children are ours now */
+        }
+    }
+    f->alone = pid < 0 && errno == ECHILD;
+}
+
+static void take_signals(struct first *f) {
+    struct signalfd_siginfo info;
+    while (read(f->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        int signo = (int)info.ssi_signo;
+        if (signo == SIGCHLD) {
+            reap(f);
+        } else if (signo != SIGPIPE) {
+            kill_left(f, signo);
+        }
+    }
+}
+
+/* False: whoever still holds our end of stderr is no child of ours. */
+static bool past_deadline(struct first *f) {
+    if (f->stage == KILL_SENT || f->alone) {
+        return false;
+    }
+    f->stage = KILL_SENT;
+    f->deadline = rt_net_now() + LAST_WORDS_MS;
+    kill_left(f, SIGKILL);
+    return true;
+}
+
+static void loop(struct first *f) {
+    while (!f->alone || f->stderr_in >= 0 || f->n_held) {
+        struct pollfd p[] = {
+            {.fd = f->signals, .events = POLLIN},
+            {.fd = f->n_held ? -1 : f->stderr_in, .events = POLLIN},
+            {.fd = f->n_held ? STDERR_FILENO : -1, .events = POLLOUT},
+        };
+        int64_t left = f->running ? -1 : f->deadline - rt_net_now();
+        int n = poll(p, CO_ARRAY_LEN(p), left < 0 && !f->running ? 0 : (int)left);
+        if (n == 0 && !past_deadline(f)) {
+            return;
+        }
+        if (n > 0 && p[0].revents) {
+            take_signals(f);
+        }
+        if (n > 0 && p[1].revents) {
+            stderr_fill(f);
+        }
+        if (n > 0 && p[2].revents) {
+            stderr_drain(f);
+        }
+    }
+}
+
+static int block_signals(struct first *f, struct co_err *err) {
+    sigset_t set;
+    sigfillset(&set);
+    /* Own mistakes must end this process as ever. */
+    static const int ours[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < CO_ARRAY_LEN(ours); i++) {
+        sigdelset(&set, ours[i]);
+    }
+    (void)sigprocmask(SIG_SETMASK, &set, NULL);
+    f->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return f->signals < 0 ? co_err_errno(err, errno, "signalfd") : 0;
+}
+
+static int start(struct first *f, char *const argv[], bool with_pipe, struct co_err *err) {
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would hide exit codes */
+    int r = block_signals(f, err);
+    if (r) {
+        return r;
+    }
+    int ends[2] = {-1, -1};
+    if (with_pipe && pipe2(ends, O_CLOEXEC) < 0) {
+        return co_err_errno(err, errno, "pipe");
+    }
+    if (getpid() != 1) {
+        (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    }
+    struct rt_spawn s = {
+        .argv = argv, .in = -1, .out = -1, .err = ends[1], .foreground = f->terminal};
+    r = rt_spawn(&s, &f->child, err);
+    if (ends[1] >= 0) {
+        co_close(ends[1]);
+    }
+    f->stderr_in = ends[0];
+    f->running = r == 0;
+    return r;
+}
+
+void rt_first_run(
+    char *const argv[], const struct rt_first_options *options, int *ret_code, struct co_err *err) {
+    struct co_err own = {0};
+    err = err ? err : &own;
+    const char *log = options->termination_log ? options->termination_log : RT_TERMINATION_LOG;
+    struct first f = {.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
+        .signals = -1,
+        .stderr_in = -1,
+        .terminal = tcgetpgrp(STDIN_FILENO) == getpgrp()};
+    int r = start(&f, argv, rt_termination_wanted(log), err);
+    if (r) {
+        *ret_code = rt_spawn_exit_code(r);
+        rt_termination_write(log, "", co_err_text(err));
+    } else {
+        loop(&f);
+        *ret_code = rt_exit_code(f.status);
+        if (*ret_code) {
+            explain(&f, log);
+        }
+    }
+    if (f.terminal) {
+        take_terminal_back(&f);
+    }
+    co_closep(&f.stderr_in);
+    co_closep(&f.signals);
+}

@@ -1,0 +1,341 @@
+#include "runtime/launch/process/first.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <pty.h>
+#include <setjmp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/buf.h"
+#include "runtime/launch/process/spawn.h"
+#include "runtime/launch/process/tail.h"
+
+/* A first process, as a process; its stdout and stderr come through *ret_out. */
+static pid_t start(const char *script, const struct rt_first_options *options, int *ret_out) {
+    int out[2];
+    assert_int_equal(pipe2(out, O_CLOEXEC), 0);
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        (void)alarm(50);
+        (void)dup2(out[1], STDOUT_FILENO);
+        (void)dup2(out[1], STDERR_FILENO);
+        (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+        char *shell[] = {"/bin/sh", "-c", (char *)script, NULL};
+        char *plain[] = {(char *)script, NULL};
+        int code = -1;
+        rt_first_run(script[0] == '/' ? plain : shell, options, &code, NULL);
+        _exit(code);
+    }
+    (void)close(out[1]);
+    *ret_out = out[0];
+    return pid;
+}
+
+static void read_line(int fd, char *ret, size_t size) {
+    size_t n = 0;
+    char c = 0;
+    while (n < size - 1 && read(fd, &c, 1) == 1 && c != '\n') {
+        ret[n++] = c;
+    }
+    ret[n] = '\0';
+}
+
+static int finish(pid_t pid, int out, struct co_buf *ret) {
+    char buf[65536];
+    ssize_t n;
+    while ((n = read(out, buf, sizeof(buf))) > 0) {
+        assert_int_equal(co_buf_add(ret, buf, (size_t)n, NULL), 0);
+    }
+    (void)close(out);
+    int status = 0;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int run(const char *script, const struct rt_first_options *options, struct co_buf *ret) {
+    int out = -1;
+    pid_t pid = start(script, options, &out);
+    return finish(pid, out, ret);
+}
+
+static const struct rt_first_options plain = {.termination_log = "/nonexistent"};
+
+static void exit_codes_are_passed_on(void **state) {
+    (void)state;
+    static const struct {
+        const char *script;
+        int code;
+    } rows[] = {
+        {"exit 0", 0},
+        {"exit 3", 3},
+        {"exit 255", 255},
+        {"kill -9 $$", 137},
+        {"kill -TERM $$", 143},
+        {"/no/such/program", 127},
+        {"/etc/passwd", 126},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
+        assert_int_equal(run(rows[i].script, &plain, &out), rows[i].code);
+    }
+}
+
+static void signals_reach_the_whole_group(void **state) {
+    (void)state;
+    static const int signals[] = {SIGTERM, SIGHUP, SIGUSR1};
+    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
+        int out = -1;
+        char line[64];
+        CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 16);
+        /* The inner shell says "inner", too: it belongs to the group. */
+        pid_t pid = start("trap 'echo outer; exit 7' TERM HUP USR1;"
+                          "sh -c 'trap \"echo inner; exit\" TERM HUP USR1; echo up;"
+                          "       while :; do sleep 0.05; done' & "
+                          "while :; do sleep 0.05; done",
+            &plain, &out);
+        read_line(out, line, sizeof(line));
+        assert_string_equal(line, "up");
+        assert_int_equal(kill(pid, signals[i]), 0);
+        assert_int_equal(finish(pid, out, &rest), 7);
+        assert_non_null(strstr(rest.data, "inner"));
+        assert_non_null(strstr(rest.data, "outer"));
+    }
+}
+
+static void a_signal_may_be_ignored_by_the_program(void **state) {
+    (void)state;
+    int out = -1;
+    char line[64];
+    CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 16);
+    pid_t pid = start(
+        "trap '' TERM; trap 'exit 4' USR1; echo up; while :; do sleep 0.05; done", &plain, &out);
+    read_line(out, line, sizeof(line));
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    assert_int_equal(kill(pid, SIGUSR1), 0);
+    assert_int_equal(finish(pid, out, &rest), 4);
+}
+
+/* Who is left behind gets SIGTERM, then SIGKILL: in the group, in a session of its own, as a
+ * grandchild whose parent ended.  The pipe is theirs, too: its end means that they are gone. */
+static void nobody_is_left_behind(void **state) {
+    (void)state;
+    static const char *const scripts[] = {
+        "sleep 1000 & exit 5",
+        "setsid sleep 1000 & exit 5",
+        "(sh -c 'trap \"\" TERM; echo $$; while :; do sleep 0.05; done' &) ; read x <&3; exit 5",
+        "(setsid sh -c 'trap \"\" TERM HUP; sleep 1000; sleep 1000' &); exit 5",
+    };
+    struct rt_first_options options = {.termination_log = "/nonexistent", .grace_ms = 100};
+    for (size_t i = 0; i < CO_ARRAY_LEN(scripts); i++) {
+        CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
+        CO_AUTOFREE char *script = co_xasprintf("exec 3</dev/null; %s", scripts[i]);
+        assert_int_equal(run(script, &options, &out), 5);
+    }
+}
+
+static void orphans_are_reaped_while_the_program_runs(void **state) {
+    (void)state;
+    int out = -1;
+    char line[64];
+    CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 16);
+    /* The middle shell ends at once; its child ends as a child of the first process. */
+    pid_t pid = start(
+        "trap 'exit 0' USR1; (sh -c 'echo $$' &); while :; do sleep 0.02; done", &plain, &out);
+    read_line(out, line, sizeof(line));
+    pid_t orphan = (pid_t)strtol(line, NULL, 10);
+    assert_true(orphan > 1);
+    while (kill(orphan, 0) == 0) { /* a zombie would stay; the alarm ends that */
+        (void)sched_yield();
+    }
+    assert_int_equal(errno, ESRCH);
+    assert_int_equal(kill(pid, SIGUSR1), 0);
+    assert_int_equal(finish(pid, out, &rest), 0);
+}
+
+static void the_program_dies_with_a_killed_first_process(void **state) {
+    (void)state;
+    int out = -1;
+    char line[64], c;
+    pid_t pid = start("echo up; exec sleep 1000", &plain, &out);
+    read_line(out, line, sizeof(line));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(read(out, &c, 1), 0); /* the program held the other end */
+    (void)close(out);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* A shell with job control and one job, a first process; 0 when the job stopped and went on. */
+static int be_shell(void) {
+    char *argv[] = {"/bin/sh", "-c", "echo up; read word; exit 7", NULL};
+    int code = -1, status = 0;
+    (void)alarm(50);
+    (void)signal(SIGTTOU, SIG_IGN);
+    pid_t job = fork();
+    (void)setpgid(job, job);
+    if (job == 0) {
+        (void)tcsetpgrp(STDIN_FILENO, getpid());
+        rt_first_run(argv, &plain, &code, NULL);
+        return code;
+    }
+    if (job < 0 || waitpid(job, &status, WUNTRACED) != job || !WIFSTOPPED(status)) {
+        return 1;
+    }
+    (void)tcsetpgrp(STDIN_FILENO, job);
+    (void)kill(-job, SIGCONT);
+    (void)!write(STDOUT_FILENO, "stopped\n", 8);
+    return waitpid(job, &status, 0) == job && WIFEXITED(status) && WEXITSTATUS(status) == 7 ? 0 : 2;
+}
+
+static void read_until(int fd, const char *text) {
+    char seen[4096] = "";
+    size_t n = 0;
+    while (!strstr(seen, text)) {
+        ssize_t got = read(fd, seen + n, sizeof(seen) - 1 - n);
+        assert_true(got > 0);
+        n += (size_t)got;
+        seen[n] = '\0';
+    }
+}
+
+static void ctrl_z_stops_and_fg_goes_on(void **state) {
+    (void)state;
+    int terminal = -1, status = 0;
+    (void)fflush(NULL);
+    pid_t shell = forkpty(&terminal, NULL, NULL, NULL);
+    assert_true(shell >= 0);
+    if (shell == 0) {
+        _exit(be_shell());
+    }
+    read_until(terminal, "up");
+    assert_int_equal(write(terminal, "\x1a", 1), 1);
+    read_until(terminal, "stopped");
+    assert_int_equal(write(terminal, "word\n", 5), 5);
+    assert_int_equal(waitpid(shell, &status, 0), shell);
+    assert_int_equal(status, 0);
+    (void)close(terminal);
+}
+
+static char *make_log(const char *content) {
+    char *path = co_xstrdup("/tmp/rt-first-test-XXXXXX");
+    int fd = mkostemp(path, O_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, content, strlen(content)), strlen(content));
+    (void)close(fd);
+    return path;
+}
+
+static void the_termination_log_says_why(void **state) {
+    (void)state;
+    static const struct {
+        const char *script, *before, *expected;
+    } rows[] = {
+        {"exit 0", "", ""},
+        {"echo all is well >&2; exit 0", "", ""},
+        {"echo one >&2; printf 'two\\tx\\n\\n' >&2; exit 1", "", "one\ntwo x\n"},
+        {"exit 9", "", "exit code 9\n"},
+        {"echo a >&2; kill -SEGV $$", "", "a\nkilled by SIGSEGV"},
+        {"echo a >&2; exit 1", "its own words", "its own words"},
+        {"/no/such/program", "", "cannot start \"/no/such/program\""},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *path = make_log(rows[i].before);
+        struct rt_first_options options = {.termination_log = path};
+        CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
+        CO_AUTOBUF struct co_buf log = CO_BUF(1 << 16);
+        (void)run(rows[i].script, &options, &out);
+        assert_int_equal(co_file_read(path, 1 << 16, &log, NULL), 0);
+        (void)unlink(path);
+        size_t n = strlen(rows[i].expected);
+        if (strncmp(log.data ? log.data : "", rows[i].expected, n ? n : 1) != 0) {
+            fail_msg("%s: \"%s\"", rows[i].script, log.data);
+        }
+    }
+}
+
+static void a_flood_on_stderr_loses_nothing(void **state) {
+    (void)state;
+    CO_AUTOFREE char *path = make_log("");
+    struct rt_first_options options = {.termination_log = path};
+    CO_AUTOBUF struct co_buf out = CO_BUF(1 << 24);
+    CO_AUTOBUF struct co_buf log = CO_BUF(1 << 16);
+    assert_int_equal(run("seq 1 300000 >&2; printf end >&2; exit 1", &options, &out), 1);
+    const char *p = out.data ? out.data : "";
+    for (int i = 1; i <= 300000; i++) {
+        char *end = NULL;
+        assert_int_equal(strtol(p, &end, 10), i);
+        assert_int_equal(*end, '\n');
+        p = end + 1;
+    }
+    assert_string_equal(p, "end");
+    assert_int_equal(co_file_read(path, 1 << 16, &log, NULL), 0);
+    (void)unlink(path);
+    assert_true(log.len <= RT_TAIL_MAX + 1);
+    assert_non_null(strstr(log.data, "\n300000\nend\n"));
+}
+
+static void signals_are_served_while_nobody_reads_stderr(void **state) {
+    (void)state;
+    CO_AUTOFREE char *path = make_log("");
+    struct rt_first_options options = {.termination_log = path};
+    CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 24);
+    int out = -1;
+    char line[64];
+    pid_t pid = start("echo $$ >&2; exec yes >&2", &options, &out);
+    read_line(out, line, sizeof(line));
+    pid_t program = (pid_t)strtol(line, NULL, 10);
+    assert_int_equal(kill(pid, SIGTERM), 0);
+    while (kill(program, 0) == 0) { /* until it is reaped; the alarm bounds this */
+        (void)sched_yield();
+    }
+    assert_int_equal(finish(pid, out, &rest), 143);
+    (void)unlink(path);
+}
+
+static void a_tail_keeps_whole_last_lines(void **state) {
+    (void)state;
+    struct rt_tail t = {0};
+    assert_string_equal(rt_tail_text(&t), "");
+    for (int i = 0; i < 2000; i++) {
+        char line[32];
+        int n = snprintf(line, sizeof(line), "line %d\n", i);
+        rt_tail_add(&t, line, (size_t)n);
+    }
+    assert_int_equal(strncmp(rt_tail_text(&t), "line 1", 6), 0);
+    assert_string_equal(rt_tail_last_line(&t), "line 1999");
+    struct rt_tail one = {0};
+    char big[RT_TAIL_MAX * 2];
+    memset(big, 'x', sizeof(big));
+    rt_tail_add(&one, big, sizeof(big));
+    assert_int_equal(strlen(rt_tail_text(&one)), RT_TAIL_MAX);
+}
+
+int main(void) {
+    (void)alarm(60);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exit_codes_are_passed_on),
+        cmocka_unit_test(signals_reach_the_whole_group),
+        cmocka_unit_test(a_signal_may_be_ignored_by_the_program),
+        cmocka_unit_test(nobody_is_left_behind),
+        cmocka_unit_test(orphans_are_reaped_while_the_program_runs),
+        cmocka_unit_test(the_program_dies_with_a_killed_first_process),
+        cmocka_unit_test(ctrl_z_stops_and_fg_goes_on),
+        cmocka_unit_test(the_termination_log_says_why),
+        cmocka_unit_test(a_flood_on_stderr_loses_nothing),
+        cmocka_unit_test(signals_are_served_while_nobody_reads_stderr),
+        cmocka_unit_test(a_tail_keeps_whole_last_lines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

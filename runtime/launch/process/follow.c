@@ -1,0 +1,206 @@
+#include "runtime/launch/process/follow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/launch/process/output.h"
+
+enum {
+    BUF_BYTES = 65536,
+    TURN_BYTES = 1 << 20, /* at most, before signals and other files have their turn */
+    LOOK_MS = 200,        /* between looks at a file whose changes nobody tells (inotify is out) */
+};
+
+struct rt_follow {
+    struct co_loop *loop;
+    char *path;
+    int file, out, watch; /* watch: inotify; -1: none to be had */
+    bool own_out, finishing, broken;
+    bool waiting; /* for the stream */
+    bool behind;  /* file is the old one, there is a new one */
+    struct co_poll *out_poll, *watch_poll;
+    struct co_timer *timer;
+    int64_t at; /* bytes read */
+    void (*done)(void *arg);
+    void *arg;
+    size_t n, written;
+    char buf[BUF_BYTES];
+};
+
+/* False: the stream takes no more now. */
+static bool drain(struct rt_follow *f) {
+    while (f->written < f->n) {
+        ssize_t n = write(f->out, f->buf + f->written, f->n - f->written);
+        if (n > 0) {
+            f->written += (size_t)n;
+        } else if (n < 0 && errno == EAGAIN) {
+            return false;
+        } else if (n < 0 && errno != EINTR) {
+            f->broken = true;
+            f->n = f->written = 0;
+        }
+    }
+    f->n = f->written = 0;
+    return true;
+}
+
+static void reopen(struct rt_follow *f);
+
+static bool fill(struct rt_follow *f) {
+    ssize_t n = pread(f->file, f->buf, sizeof(f->buf), f->at);
+    if (n <= 0 && f->behind) {
+        reopen(f);
+        n = pread(f->file, f->buf, sizeof(f->buf), f->at);
+    }
+    if (n <= 0) {
+        return false;
+    }
+    f->at += n;
+    f->n = f->broken ? 0 : (size_t)n;
+    f->written = 0;
+    return true;
+}
+
+static void pump(struct rt_follow *f) {
+    bool more = true, flows = true;
+    for (int64_t end = f->at + TURN_BYTES; more && flows && f->at < end;) {
+        flows = drain(f);
+        more = flows && fill(f);
+    }
+    flows = flows && drain(f);
+    f->waiting = !flows;
+    if (f->out_poll) {
+        co_poll_set(f->out_poll, flows ? 0 : CO_POLL_OUT);
+    }
+    if (flows && more) {
+        co_timer_start(f->timer, 0);
+    } else if (flows && f->finishing) {
+        f->finishing = false;
+        f->done(f->arg);
+    } else if (flows && f->watch < 0) {
+        co_timer_start(f->timer, LOOK_MS);
+    }
+}
+
+static void writable(void *arg, int events) {
+    (void)events;
+    pump(arg);
+}
+
+static void look(void *arg) {
+    struct rt_follow *f = arg;
+    if (!f->waiting) {
+        pump(f);
+    }
+}
+
+static void grown(void *arg, int events) {
+    struct rt_follow *f = arg;
+    char buf[4096];
+    (void)events;
+    while (read(f->watch, buf, sizeof(buf)) > 0) {
+    }
+    look(f);
+}
+
+static void watch(struct rt_follow *f) {
+    f->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    if (f->watch >= 0 && (inotify_add_watch(f->watch, f->path, IN_MODIFY) < 0 ||
+                             co_poll_new(f->loop, f->watch, grown, f, &f->watch_poll, NULL))) {
+        co_close(f->watch);
+        f->watch = -1;
+    }
+    if (f->watch_poll) {
+        co_poll_set(f->watch_poll, CO_POLL_IN);
+    }
+}
+
+static void unwatch(struct rt_follow *f) {
+    co_poll_free(f->watch_poll);
+    f->watch_poll = NULL;
+    co_closep(&f->watch);
+    co_closep(&f->file);
+    f->watch = f->file = -1;
+}
+
+static int open_file(struct rt_follow *f, struct co_err *err) {
+    struct stat st;
+    f->file = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->file < 0 || fstat(f->file, &st) < 0) {
+        return co_err_errno(err, errno, "cannot read \"%.300s\"", f->path);
+    }
+    if (!S_ISREG(st.st_mode)) { /* a device may be read without end */
+        return co_err_set(err, CO_INVALID, "\"%.300s\" is no file: it is not shown", f->path);
+    }
+    watch(f);
+    co_timer_start(f->timer, 0); /* what was written before anybody watched */
+    return 0;
+}
+
+static void reopen(struct rt_follow *f) {
+    f->behind = false;
+    unwatch(f);
+    f->at = 0;
+    if (open_file(f, NULL)) {
+        f->broken = true;
+    }
+}
+
+int rt_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
+    void (*done)(void *arg), void *arg, struct rt_follow **ret, struct co_err *err) {
+    struct rt_follow *f = co_xcalloc(1, sizeof(*f));
+    f->loop = l;
+    f->path = co_xstrdup(path);
+    f->file = f->watch = -1;
+    f->at = from;
+    f->done = done;
+    f->arg = arg;
+    f->timer = co_timer_new(l, look, f);
+    f->out = rt_output_reopen(fd);
+    f->own_out = f->out >= 0;
+    if (f->own_out && co_poll_new(l, f->out, writable, f, &f->out_poll, NULL)) {
+        co_close(f->out); /* /dev/null cannot be polled, nor does it block */
+        f->own_out = false;
+    }
+    f->out = f->own_out ? f->out : fd;
+    int r = open_file(f, err);
+    if (r) {
+        rt_follow_free(f);
+        return r;
+    }
+    *ret = f;
+    return 0;
+}
+
+void rt_follow_free(struct rt_follow *f) {
+    if (!f) {
+        return;
+    }
+    unwatch(f);
+    co_poll_free(f->out_poll);
+    co_timer_free(f->timer);
+    if (f->own_out) {
+        co_close(f->out);
+    }
+    free(f->path);
+    free(f);
+}
+
+void rt_follow_finish(struct rt_follow *f) {
+    f->finishing = true;
+    if (!f->waiting) {
+        co_timer_start(f->timer, 0);
+    }
+}
+
+void rt_follow_again(struct rt_follow *f) {
+    f->behind = true;
+    look(f);
+}
+
+bool rt_follow_behind(const struct rt_follow *f) {
+    return f->behind;
+}

@@ -1,0 +1,160 @@
+#include "runtime/launch/process/ports.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "common/parse.h"
+
+int rt_ports_range(struct rt_ports_range *ret, struct co_err *err) {
+    static const char *const fixed[] = {"FLAGS_FIXED_PORT", "FLAGS_START_PORT"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(fixed); i++) {
+        const char *text = getenv(fixed[i]);
+        int64_t port = 0;
+        if (text && co_parse_i64(fixed[i], text, 1, 65535, &port, err)) {
+            return CO_INVALID;
+        }
+        if (text) {
+            *ret = (struct rt_ports_range){(uint16_t)port, 65535, 1};
+            return 0;
+        }
+    }
+    const char *text = getenv("PORT_RANGE");
+    text = text ? text : "35100:64000";
+    const char *colon = strchr(text, ':');
+    CO_AUTOFREE char *from = co_xstrndup(text, strcspn(text, ":"));
+    int64_t first = 0, last = 0;
+    if (!colon || co_parse_i64("PORT_RANGE", from, 1, 65535, &first, NULL) ||
+        co_parse_i64("PORT_RANGE", colon + 1, first, 65535, &last, NULL)) {
+        return co_err_set(err, CO_INVALID, "PORT_RANGE is \"%.100s\", expected FIRST:LAST", text);
+    }
+    *ret = (struct rt_ports_range){(uint16_t)first, (uint16_t)last, 0};
+    return 0;
+}
+
+/* The part of the range that the kernel does not use for outgoing connections, when it is large
+ * enough to find something in it. */
+static void leave_clients_out(struct rt_ports_range *r, size_t n) {
+    FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+    int low = 0, high = 0;
+    int got = f ? fscanf(f, "%d %d", &low, &high) : 0;
+    if (f) {
+        (void)fclose(f);
+    }
+    if (got != 2) {
+        return;
+    }
+    int above = r->last - (high >= r->first ? high + 1 : r->first);
+    int below = (low <= r->last ? low - 1 : r->last) - r->first;
+    int want = 4 * (int)(n < 10000 ? n : 10000) + 100;
+    if (above >= want && above >= below) {
+        r->first = (uint16_t)(high >= r->first ? high + 1 : r->first);
+    } else if (below >= want) {
+        r->last = (uint16_t)(low <= r->last ? low - 1 : r->last);
+    }
+}
+
+/* -1: another launcher has it. */
+static int take_lock(unsigned port) {
+    struct sockaddr_un a = {.sun_family = AF_UNIX};
+    int len = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "paddlerun-port-%u", port);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, size) < 0) {
+        co_close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static int take_port(unsigned port) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
+        co_close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* 0, or why not: most often somebody has it. */
+static int hold_one(struct rt_ports *p, unsigned port, bool must) {
+    int lock = take_lock(port);
+    int bound = lock >= 0 || must ? take_port(port) : -1;
+    if (bound < 0 && !must) {
+        int e = errno;
+        co_closep(&lock);
+        return e;
+    }
+    p->port[p->n] = (uint16_t)port;
+    p->bound[p->n] = bound;
+    p->lock[p->n++] = lock;
+    return 0;
+}
+
+static int too_few(
+    const struct rt_ports_range *r, size_t got, size_t n, int e, struct co_err *err) {
+    struct rlimit files = {0};
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    if (e == EMFILE || e == ENFILE) {
+        return co_err_set(err, CO_NORESOURCE,
+            "%zu ports take %zu open files until the processes start: %s after %zu ports (ulimit "
+            "-n "
+            "is %llu), expected a higher hard limit",
+            n, 2 * n, strerror(e), got, (unsigned long long)files.rlim_cur);
+    }
+    return co_err_set(
+        err, CO_NORESOURCE, "%zu free ports in %u to %u, expected %zu", got, r->first, r->last, n);
+}
+
+int rt_ports_hold(
+    const struct rt_ports_range *range, size_t n, struct rt_ports *ret, struct co_err *err) {
+    struct rt_ports_range r = *range;
+    if (!r.fixed) {
+        leave_clients_out(&r, n);
+    }
+    const unsigned span = (unsigned)(r.last - r.first) + 1;
+    unsigned at = 0;
+    if (!r.fixed && getrandom(&at, sizeof(at), GRND_NONBLOCK) != (ssize_t)sizeof(at)) {
+        at = (unsigned)getpid();
+    }
+    struct rt_ports p = {.port = co_xcalloc(n + 1, sizeof(*p.port)),
+        .bound = co_xcalloc(n + 1, sizeof(*p.bound)),
+        .lock = co_xcalloc(n + 1, sizeof(*p.lock))};
+    int e = 0;
+    for (unsigned tried = 0; p.n < n && tried < span && e != EMFILE && e != ENFILE; tried++) {
+        e = hold_one(&p, r.first + (at + tried) % span, r.fixed);
+    }
+    if (p.n < n) {
+        size_t got = p.n;
+        rt_ports_done(&p);
+        return too_few(&r, got, n, e, err);
+    }
+    *ret = p;
+    return 0;
+}
+
+void rt_ports_release(struct rt_ports *p) {
+    for (size_t i = 0; i < p->n; i++) {
+        co_closep(&p->bound[i]);
+        p->bound[i] = -1;
+    }
+}
+
+void rt_ports_done(struct rt_ports *p) {
+    rt_ports_release(p);
+    for (size_t i = 0; i < p->n; i++) {
+        co_closep(&p->lock[i]);
+    }
+    free(p->port);
+    free(p->bound);
+    free(p->lock);
+    *p = (struct rt_ports){0};
+}

@@ -1,0 +1,80 @@
+#include "runtime/launch/process/quiet.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { LOOK_MS = 500, ESTABLISHED = 1 };
+
+struct rt_quiet {
+    struct co_timer *timer;
+    uint16_t *port;
+    size_t n;
+    int64_t quiet_ms,
+        since; /* since: of the first look that found nobody; -1: somebody was there */
+    bool used;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+static bool ours(const struct rt_quiet *q, unsigned port) {
+    for (size_t i = 0; i < q->n; i++) {
+        if (q->port[i] == port) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Lines "sl: address:port address:port state ...", all but sl in hexadecimal. */
+static bool in_table(const struct rt_quiet *q, const char *path) {
+    FILE *f = fopen(path, "re");
+    char line[512];
+    bool found = false;
+    while (f && !found && fgets(line, sizeof(line), f)) {
+        unsigned port = 0, state = 0;
+        found = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", &port, &state) == 2 &&
+                state == ESTABLISHED && ours(q, port);
+    }
+    if (f) {
+        (void)fclose(f);
+    }
+    return found;
+}
+
+static void look(void *arg) {
+    struct rt_quiet *q = arg;
+    if (in_table(q, "/proc/self/net/tcp") || in_table(q, "/proc/self/net/tcp6")) {
+        q->used = true;
+        q->since = -1;
+    } else if (q->used && q->since < 0) {
+        q->since = co_now_ms();
+    } else if (q->used && co_now_ms() - q->since >= q->quiet_ms) {
+        q->fn(q->arg);
+        return;
+    }
+    co_timer_start(q->timer, LOOK_MS);
+}
+
+struct rt_quiet *rt_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n, int64_t quiet_ms,
+    bool used, void (*quiet)(void *arg), void *arg) {
+    struct rt_quiet *q = co_xcalloc(1, sizeof(*q));
+    *q = (struct rt_quiet){.timer = co_timer_new(l, look, q),
+        .port = co_xcalloc(n + 1, sizeof(*ports)),
+        .n = n,
+        .quiet_ms = quiet_ms,
+        .since = -1,
+        .used = used,
+        .fn = quiet,
+        .arg = arg};
+    memcpy(q->port, ports, n * sizeof(*ports));
+    co_timer_start(q->timer, 0);
+    return q;
+}
+
+void rt_quiet_free(struct rt_quiet *q) {
+    if (q) {
+        co_timer_free(q->timer);
+        free(q->port);
+        free(q);
+    }
+}

@@ -1,0 +1,41 @@
+#include "runtime/launch/process/tail.h"
+
+#include <string.h>
+
+void rt_tail_add(struct rt_tail *t, const char *data, size_t len) {
+    if (len > RT_TAIL_MAX) {
+        t->cut = 1;
+        data += len - RT_TAIL_MAX;
+        len = RT_TAIL_MAX;
+    }
+    size_t room = RT_TAIL_MAX - t->len;
+    if (len > room) {
+        size_t drop = len - room;
+        memmove(t->data, t->data + drop, t->len - drop);
+        t->len -= drop;
+        t->cut = 1;
+    }
+    memcpy(t->data + t->len, data, len);
+    t->len += len;
+}
+
+const char *rt_tail_text(struct rt_tail *t) {
+    for (size_t i = 0; i < t->len; i++) {
+        unsigned char c = (unsigned char)t->data[i];
+        if ((c < ' ' && c != '\n') || c == 0x7f) {
+            t->data[i] = ' ';
+        }
+    }
+    while (t->len > 0 && (t->data[t->len - 1] == '\n' || t->data[t->len - 1] == ' ')) {
+        t->len--;
+    }
+    t->data[t->len] = '\0';
+    const char *newline = t->cut ? strchr(t->data, '\n') : NULL;
+    return newline ? newline + 1 : t->data;
+}
+
+const char *rt_tail_last_line(struct rt_tail *t) {
+    const char *text = rt_tail_text(t);
+    const char *newline = strrchr(text, '\n');
+    return newline ? newline + 1 : text;
+}

@@ -1,0 +1,231 @@
+#include "runtime/launch/rendezvous/etcd_client.h"
+
+#include "common/buf.h"
+#include "runtime/launch/rendezvous/etcd_json.h"
+
+#include <string.h>
+
+enum {
+    ANSWER_MAX = 64 * 1024 * 1024,
+    ANSWER_MS = 5000,
+    WATCH_MS = 5000, /* for its headers */
+    WATCH_BODY_MAX = 64 * 1024,
+};
+
+/* gRPC's numbers, which the gateway passes on. */
+enum {
+    GRPC_INVALID_ARGUMENT = 3,
+    GRPC_NOT_FOUND = 5,
+    GRPC_PERMISSION_DENIED = 7,
+    GRPC_UNAUTHENTICATED = 16
+};
+
+struct rt_etcd_client {
+    struct rt_etcd_client_opts opts;
+    struct co_httpc *http, *watch;
+    char *token; /* NULL: none needed, or not known yet */
+    /* of the request on its way */
+    rt_etcd_then_fn then;
+    bool asks_token;
+    const char *wants; /* what its answer must have, or asking again would go on without a pause */
+};
+
+struct rt_etcd_client *rt_etcd_client_new(
+    struct co_loop *l, const struct rt_etcd_client_opts *opts) {
+    struct rt_etcd_client *c = co_xcalloc(1, sizeof(*c));
+    c->opts = *opts;
+    c->http = co_httpc_new(l, opts->host, opts->port, opts->tls, ANSWER_MAX);
+    c->watch = co_httpc_new(l, opts->host, opts->port, opts->tls, ANSWER_MAX);
+    c->opts.host = NULL; /* they have copies */
+    c->opts.tls = NULL;
+    return c;
+}
+
+void rt_etcd_client_free(struct rt_etcd_client *c) {
+    if (!c) {
+        return;
+    }
+    co_httpc_free(c->http);
+    co_httpc_free(c->watch);
+    free(c->token);
+    free(c);
+}
+
+bool rt_etcd_client_busy(const struct rt_etcd_client *c) {
+    return co_httpc_busy(c->http);
+}
+
+bool rt_etcd_client_watching(const struct rt_etcd_client *c) {
+    return co_httpc_busy(c->watch);
+}
+
+void rt_etcd_client_cancel(struct rt_etcd_client *c) {
+    co_httpc_cancel(c->http);
+    co_httpc_cancel(c->watch);
+}
+
+/* ---- requests ---- */
+
+static void failed(struct rt_etcd_client *c, enum rt_etcd_failure how, const struct co_err *err) {
+    c->opts.failed(c->opts.arg, how, err);
+}
+
+static enum rt_etcd_failure judge(struct rt_etcd_client *c, int64_t code, const char *text) {
+    if (code == GRPC_PERMISSION_DENIED || (c->asks_token && code == GRPC_INVALID_ARGUMENT) ||
+        (code == GRPC_INVALID_ARGUMENT && text && strstr(text, "user name is empty"))) {
+        return RT_ETCD_FORBIDDEN;
+    }
+    if (code == GRPC_UNAUTHENTICATED) {
+        free(co_steal_ptr(c->token)); /* it has expired */
+    }
+    return code == GRPC_NOT_FOUND ? RT_ETCD_EXPIRED : RT_ETCD_TROUBLE;
+}
+
+static void refused(struct rt_etcd_client *c, const json_t *answer, int status) {
+    struct co_err err = {0};
+    const char *text = co_json_str(answer, "message");
+    (void)co_err_set(
+        &err, CO_UNAVAILABLE, "%s answers %d: %s", c->opts.server, status, text ? text : "");
+    failed(c, judge(c, json_integer_value(co_json_at(answer, "code")), text), &err);
+}
+
+static void on_answer(void *arg, const struct co_httpc_result *r) {
+    struct rt_etcd_client *c = arg;
+    CO_AUTOJSON json_t *answer = NULL;
+    struct co_err err = {0};
+    if (r->code) {
+        failed(c, RT_ETCD_TROUBLE, r->err);
+        return;
+    }
+    if (co_json_parse(r->body, r->len, &answer, &err)) {
+        (void)co_err_wrap(&err, "%s answers %d", c->opts.server, r->status);
+        failed(c, RT_ETCD_TROUBLE, &err);
+        return;
+    }
+    if (r->status != 200) {
+        refused(c, answer, r->status);
+        return;
+    }
+    if (c->wants && !co_json_str(answer, c->wants)) {
+        (void)co_err_set(&err, CO_INVALID, "%s answers without \"%s\"", c->opts.server, c->wants);
+        failed(c, RT_ETCD_TROUBLE, &err);
+        return;
+    }
+    if (c->asks_token) {
+        c->token = co_xstrdup(co_json_str(answer, "token"));
+    }
+    c->then(c->opts.arg, answer);
+}
+
+static char *auth_header(const struct rt_etcd_client *c) {
+    return c->token ? co_xasprintf("Authorization: %s\r\n", c->token) : NULL;
+}
+
+static void call(
+    struct rt_etcd_client *c, const char *path, json_t *body_own, rt_etcd_then_fn then) {
+    CO_AUTOJSON json_t *body = body_own;
+    CO_AUTOFREE char *text = co_json_dump(body), *header = auth_header(c);
+    c->then = then;
+    c->asks_token = false;
+    c->wants = NULL;
+    co_httpc_send(c->http, &(struct co_httpc_request){.method = "POST",
+                               .path = path,
+                               .headers = header,
+                               .body = text,
+                               .len = strlen(text),
+                               .timeout_ms = ANSWER_MS,
+                               .done = on_answer,
+                               .arg = c});
+}
+
+void rt_etcd_transact(
+    struct rt_etcd_client *c, json_t *ops_own, json_t *compare_own, rt_etcd_then_fn then) {
+    json_t *body = json_object();
+    if (compare_own) {
+        co_json_set(body, "compare", compare_own);
+    }
+    co_json_set(body, "success", ops_own);
+    call(c, "/v3/kv/txn", body, then);
+}
+
+/* ---- a token ---- */
+
+bool rt_etcd_client_lacks_token(const struct rt_etcd_client *c) {
+    return c->opts.user && !c->token;
+}
+
+void rt_etcd_authenticate(struct rt_etcd_client *c, rt_etcd_then_fn then) {
+    const char *user = c->opts.user, *colon = strchr(user, ':');
+    json_t *body = json_object();
+    co_json_set(body, "name", json_stringn(user, colon ? (size_t)(colon - user) : strlen(user)));
+    co_json_set(body, "password", co_json_string(colon ? colon + 1 : ""));
+    call(c, "/v3/auth/authenticate", body, then);
+    c->asks_token = true;
+    c->wants = "token";
+}
+
+/* ---- leases ---- */
+
+void rt_etcd_grant(struct rt_etcd_client *c, int64_t seconds, rt_etcd_then_fn then) {
+    json_t *body = json_object();
+    co_json_set(body, "TTL", json_integer(seconds));
+    call(c, "/v3/lease/grant", body, then);
+    c->wants = "ID";
+}
+
+static json_t *lease_body(const char *lease) {
+    json_t *body = json_object();
+    co_json_set(body, "ID", json_string(lease));
+    return body;
+}
+
+void rt_etcd_keep_alive(struct rt_etcd_client *c, const char *lease, rt_etcd_then_fn then) {
+    call(c, "/v3/lease/keepalive", lease_body(lease), then);
+}
+
+void rt_etcd_revoke(struct rt_etcd_client *c, const char *lease, rt_etcd_then_fn then) {
+    call(c, "/v3/lease/revoke", lease_body(lease), then);
+}
+
+char *rt_etcd_lease_granted(const json_t *answer) {
+    const char *id = co_json_str(answer, "ID");
+    return id ? co_xstrdup(id) : NULL;
+}
+
+bool rt_etcd_lease_alive(const json_t *answer) {
+    return co_json_str(answer, "result", "TTL") != NULL; /* etcd leaves zeros out */
+}
+
+/* ---- the watch ---- */
+
+static void on_watch_data(void *arg, const char *data, size_t len) {
+    struct rt_etcd_client *c = arg;
+    (void)data;
+    (void)len;
+    c->opts.stirred(c->opts.arg);
+}
+
+static void on_watch_end(void *arg, const struct co_httpc_result *r) {
+    struct rt_etcd_client *c = arg;
+    (void)r;
+    c->opts.unwatched(c->opts.arg);
+}
+
+void rt_etcd_watch(struct rt_etcd_client *c, const char *const *prefixes, size_t n) {
+    CO_AUTOBUF struct co_buf body = CO_BUF(WATCH_BODY_MAX);
+    CO_AUTOFREE char *header = auth_header(c);
+    for (size_t i = 0; i < n; i++) {
+        CO_AUTOJSON json_t *create = rt_etcd_request("create_request", rt_etcd_range(prefixes[i]));
+        CO_AUTOFREE char *text = co_json_dump(create);
+        (void)!co_buf_addf(&body, NULL, "%s\n", text);
+    }
+    co_httpc_send(c->watch, &(struct co_httpc_request){.method = "POST",
+                                .path = "/v3/watch",
+                                .headers = header,
+                                .body = body.data,
+                                .len = body.len,
+                                .timeout_ms = WATCH_MS,
+                                .data = on_watch_data,
+                                .done = on_watch_end,
+                                .arg = c});
+}

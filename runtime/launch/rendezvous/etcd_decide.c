@@ -1,0 +1,345 @@
+#include "runtime/launch/rendezvous/etcd_view.h"
+
+#include "runtime/launch/rendezvous/deal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    SAME_NAME_MS = 3000, /* beyond the lease of a former life of this node */
+    LISTED = 8,
+};
+
+static bool elastic(const struct rt_etcd_self *self) {
+    return self->o->min_nodes < self->o->max_nodes;
+}
+
+static void set(struct rt_etcd_decision *d, enum rt_etcd_next next, int code, const char *fmt, ...)
+    CO_PRINTF(4, 5);
+
+static void set(
+    struct rt_etcd_decision *d, enum rt_etcd_next next, int code, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    struct co_err err = {0};
+    (void)co_err_setv(&err, CO_INTERNAL, fmt, ap);
+    va_end(ap);
+    d->next = next;
+    d->code = code;
+    memcpy(d->why, err.msg, sizeof(d->why));
+}
+
+/* A node of ours lives as long as its own key: heartbeats are deleted by Paddle's nodes to make
+ * everybody start again. */
+static bool ready(const struct rt_etcd_view *v, const struct rt_etcd_node *n) {
+    return n->ours ? n->ready == v->round + 1 && n->value_mod > 0 : n->value_mod > v->round_mod;
+}
+
+static ssize_t place_in(const struct rt_etcd_view *v, const char *name) {
+    for (size_t i = 0; i < json_array_size(v->roster); i++) {
+        if (co_streq(json_string_value(json_array_get(v->roster, i)), name)) {
+            return (ssize_t)i;
+        }
+    }
+    return -1;
+}
+
+/* What ended the round that runs; NULL: nothing. */
+struct broken {
+    bool any;
+    bool failed; /* it costs a restart */
+    char why[640];
+};
+
+static void missing_why(
+    const struct rt_etcd_view *v, const char *name, size_t rank, struct broken *b) {
+    const json_t *words = json_object_get(v->why, name);
+    int64_t code = json_integer_value(co_json_at(words, "code"));
+    const char *why = co_json_str(words, "why");
+    b->any = true;
+    b->failed = code >= 0;
+    if (words) {
+        (void)snprintf(b->why, sizeof(b->why), "node %.200s (rank %zu) %s: %.300s", name, rank,
+            code < 0                                  ? "left"
+            : json_is_true(co_json_at(words, "gone")) ? "is gone"
+                                                      : "failed",
+            why ? why : "");
+    } else {
+        (void)snprintf(b->why, sizeof(b->why),
+            "node %.200s (rank %zu) is gone: its lease in etcd ended", name, rank);
+    }
+}
+
+/* The first cause is the least: who had a reason of its own, by time; who went without a word; who
+ * ended because another one was lost. */
+static int64_t cause(const struct rt_etcd_view *v, const char *name) {
+    const json_t *words = json_object_get(v->why, name);
+    if (!words) {
+        return INT64_MAX - 1;
+    }
+    bool own = json_integer_value(co_json_at(words, "code")) != 0;
+    return own ? json_integer_value(co_json_at(words, "revision")) : INT64_MAX;
+}
+
+/* Paddle's launcher says that it is done with the status alone. */
+static bool left_well(const struct rt_etcd_view *v, const char *name) {
+    for (size_t i = 0; v->completed && i < json_array_size(v->paddles); i++) {
+        if (co_streq(json_string_value(json_array_get(v->paddles, i)), name)) {
+            return true;
+        }
+    }
+    return json_object_get(v->done, name) != NULL;
+}
+
+static void find_missing(const struct rt_etcd_view *v, struct broken *b) {
+    int64_t first = 0;
+    for (size_t i = 0; i < json_array_size(v->roster); i++) {
+        const char *name = json_string_value(json_array_get(v->roster, i));
+        if (!name || rt_etcd_view_find(v, name) || left_well(v, name)) {
+            continue;
+        }
+        int64_t this = cause(v, name);
+        if (!b->any || this < first) {
+            first = this;
+            missing_why(v, name, i, b);
+        }
+    }
+}
+
+static void find_broken(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct broken *b) {
+    find_missing(v, b);
+    if (!b->any && v->again) {
+        b->any = b->failed = true;
+        const char *why = co_json_str(v->again, "why");
+        (void)snprintf(b->why, sizeof(b->why), "%.600s", why ? why : "a node asks for a new start");
+    }
+    for (size_t i = 0; i < v->n && !b->any && self->o->level >= 0; i++) {
+        const struct rt_etcd_node *n = &v->nodes[i];
+        /* Those beyond the maximum see to it themselves. */
+        if (place_in(v, n->name) < 0 && v->n <= (size_t)self->o->max_nodes) {
+            b->any = true;
+            (void)snprintf(b->why, sizeof(b->why), "node %.200s%s%.200s came", n->name,
+                n->host ? " at " : "", n->host ? n->host : "");
+        }
+    }
+}
+
+static size_t alive_of_roster(const struct rt_etcd_view *v) {
+    size_t n = 0;
+    for (size_t i = 0; i < v->n; i++) {
+        n += place_in(v, v->nodes[i].name) >= 0;
+    }
+    return n;
+}
+
+/* ---- while workers run ---- */
+
+static void decide_running(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    struct broken b = {0};
+    const struct rt_etcd_node *me = rt_etcd_view_find(v, self->o->name);
+    if (v->round != self->round) {
+        b.any = true;
+        (void)snprintf(b.why, sizeof(b.why), "the others began round %d", v->round);
+    } else if (!me || !me->ours || !co_streq(me->id, self->id)) {
+        b.any = b.failed = true;
+        (void)snprintf(b.why, sizeof(b.why), "the lease of this node in etcd ended");
+    } else if (self->beat_deleted) {
+        b.any = true;
+        (void)snprintf(b.why, sizeof(b.why),
+            "heartbeats were deleted: a node of Paddle's launcher "
+            "came, or asks for a new start");
+    } else {
+        find_broken(v, self, &b);
+    }
+    bool over = self->o->level < 0 || json_object_size(v->done) > 0;
+    if (b.any && over) {
+        set(d, RT_ETCD_END, CO_PEERLOST, "%s", b.why);
+    } else if (b.any && b.failed && v->restarts >= self->o->max_restart) {
+        set(d, RT_ETCD_END, CO_NORESOURCE, "%s, and %s", b.why,
+            self->o->max_restart > 0 ? "no restart is left" : "restarts are not allowed");
+    } else if (b.any) {
+        set(d, RT_ETCD_CHANGED, 0, "%s", b.why);
+    } else if (self->done && json_object_size(v->done) >= json_array_size(v->roster)) {
+        d->next = RT_ETCD_ALL_DONE;
+    }
+}
+
+/* ---- while nodes gather ---- */
+
+static int by_created(const void *a, const void *b) {
+    const struct rt_etcd_node *const *x = a, *const *y = b;
+    int64_t p = (*x)->created, q = (*y)->created;
+    return p != q ? (p < q ? -1 : 1) : strcmp((*x)->name, (*y)->name);
+}
+
+/* Who came when the job was full is one too many. */
+static bool one_too_many(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    size_t max = (size_t)self->o->max_nodes;
+    if (v->n <= max) {
+        return false;
+    }
+    CO_AUTOFREE const struct rt_etcd_node **all = co_xcalloc(v->n, sizeof(*all));
+    for (size_t i = 0; i < v->n; i++) {
+        all[i] = &v->nodes[i];
+    }
+    qsort(all, v->n, sizeof(*all), by_created);
+    char names[256] = "";
+    for (size_t i = 0; i < max; i++) {
+        if (strcmp(all[i]->name, self->o->name) == 0) {
+            return false;
+        }
+        size_t len = strlen(names);
+        if (i < LISTED) {
+            (void)snprintf(
+                names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", all[i]->name);
+        }
+    }
+    set(d, RT_ETCD_END, CO_NORESOURCE, "node %s is one too many: the job has its %zu nodes (%s%s)",
+        self->o->name, max, names, max > LISTED ? ", ..." : "");
+    return true;
+}
+
+/* Who came before is right. */
+static bool clashes(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    const struct rt_etcd_node *me = rt_etcd_view_find(v, self->o->name);
+    CO_AUTOFREE struct rt_deal_node *before = co_xcalloc(v->n, sizeof(*before));
+    const struct rt_deal_node mine = {self->o->name, self->o->rank, self->o->value};
+    const struct rt_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
+    struct co_err err = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < v->n; i++) {
+        const struct rt_etcd_node *other = &v->nodes[i];
+        if (other->value_mod && by_created(&other, &me) < 0) {
+            before[n++] = (struct rt_deal_node){other->name, other->rank, other->value};
+        }
+    }
+    int r = rt_deal_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
+    if (r) {
+        set(d, RT_ETCD_END, r, "%s", err.msg);
+    }
+    return r != 0;
+}
+
+static void met(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    size_t size = json_array_size(v->roster);
+    CO_AUTOFREE size_t *order = co_xcalloc(size, sizeof(*order));
+    for (size_t i = 0; i < size; i++) {
+        const char *name = json_string_value(json_array_get(v->roster, i));
+        const struct rt_etcd_node *n = name ? rt_etcd_view_find(v, name) : NULL;
+        if (!n || !n->value_mod) {
+            d->next = RT_ETCD_REGISTER; /* it broke before it began */
+            return;
+        }
+        order[i] = (size_t)(n - v->nodes);
+    }
+    (void)self;
+    d->next = RT_ETCD_MET;
+    d->order = co_steal_ptr(order);
+    d->n = size;
+}
+
+static void propose(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    CO_AUTOFREE struct rt_deal_node *nodes = co_xcalloc(v->n, sizeof(*nodes));
+    CO_AUTOFREE size_t *order = co_xcalloc(v->n, sizeof(*order));
+    struct rt_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
+    struct co_err err = {0};
+    struct broken b = {0};
+    for (size_t i = 0; i < v->n; i++) {
+        const struct rt_etcd_node *n = &v->nodes[i];
+        nodes[i] = (struct rt_deal_node){n->name, n->rank, n->value};
+    }
+    int r = rt_deal(nodes, v->n, &rule, order, &err);
+    if (r) { /* the later one of ours will see it and go */
+        set(d, RT_ETCD_WAIT, 0, "%s", err.msg);
+        return;
+    }
+    for (size_t i = 0; i < v->n; i++) {
+        const struct rt_etcd_node *n = &v->nodes[order[i]];
+        if (n->ours && strcmp(n->name, self->o->name) != 0) {
+            return; /* that one writes */
+        }
+        if (n->ours) {
+            break;
+        }
+    }
+    /* Nobody of the last round is here: this is another job of the same name. */
+    find_broken(v, self, &b);
+    d->restarts = alive_of_roster(v) ? v->restarts + (b.any && b.failed) : 0;
+    d->next = RT_ETCD_PROPOSE;
+    d->order = co_steal_ptr(order);
+    d->n = v->n;
+}
+
+static void wait_for(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    size_t n_ready = 0;
+    char names[256] = "";
+    for (size_t i = 0; i < v->n; i++) {
+        size_t len = strlen(names);
+        if (ready(v, &v->nodes[i]) && n_ready++ < LISTED) {
+            (void)snprintf(names + len, sizeof(names) - len, " %.24s", v->nodes[i].name);
+        }
+    }
+    set(d, RT_ETCD_WAIT, 0, "%zu of %s%d nodes are here:%s%s", n_ready,
+        elastic(self) ? "at least " : "", self->o->min_nodes, names,
+        n_ready > LISTED ? " ..." : "");
+    if (n_ready < v->n || v->n < (size_t)self->o->min_nodes) {
+        return;
+    }
+    d->at = self->calm_since + self->o->elastic_ms;
+    if (v->n == (size_t)self->o->max_nodes || d->at <= self->now) {
+        propose(v, self, d);
+    }
+}
+
+static void decide_meeting(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    const struct rt_etcd_node *me = rt_etcd_view_find(v, self->o->name);
+    bool mine = me && me->ours && co_streq(me->id, self->id);
+    if (me && me->ours && !mine) {
+        d->at = self->since + self->o->silent_ms + SAME_NAME_MS;
+        if (self->now >= d->at) {
+            set(d, RT_ETCD_END, CO_EXISTS, "the name %s is taken by the node at %s", self->o->name,
+                me->host ? me->host : "an unknown address");
+        } else {
+            set(d, RT_ETCD_WAIT, 0,
+                "the name %s is taken, by a former life of this node or another", self->o->name);
+        }
+        return;
+    }
+    bool in_roster = place_in(v, self->o->name) >= 0;
+    if (mine && (one_too_many(v, self, d) || clashes(v, self, d))) {
+        return;
+    }
+    if (mine && in_roster && v->round > self->round && me->ready == v->round) {
+        met(v, self, d);
+        return;
+    }
+    if (!in_roster && self->o->level < 0 && alive_of_roster(v) > 0) {
+        set(d, RT_ETCD_END, CO_NORESOURCE,
+            "node %s is late: the job runs with %zu nodes and --elastic_level -1", self->o->name,
+            json_array_size(v->roster));
+        return;
+    }
+    if (!mine || me->ready != v->round + 1 || !me->value_mod || !me->beats) {
+        d->next = RT_ETCD_REGISTER;
+        return;
+    }
+    wait_for(v, self, d);
+}
+
+void rt_etcd_decide(
+    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *ret) {
+    *ret = (struct rt_etcd_decision){.next = RT_ETCD_WAIT, .at = INT64_MAX};
+    if (self->state == RT_RDZV_MEETING) {
+        decide_meeting(v, self, ret);
+    } else if (self->state == RT_RDZV_MET) {
+        decide_running(v, self, ret);
+    }
+}

@@ -1,0 +1,298 @@
+#include "runtime/launch/rendezvous/etcd_view.h"
+
+#include "common/base64.h"
+#include "common/parse.h"
+#include "common/utf8.h"
+#include "runtime/launch/rendezvous/group.h"
+#include "runtime/launch/rendezvous/wire.h"
+
+#include <string.h>
+
+enum { NODES_MAX = 16 * 1024, ROUNDS_MAX = 1000 * 1000 * 1000 };
+
+void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id) {
+    *v = (struct rt_etcd_view){
+        .prefix_beat = co_xasprintf("/paddle/%s/heartbeat/", job_id),
+        .prefix_info = co_xasprintf("/%s/info/", job_id),
+        .prefix_ours = co_xasprintf("/paddlerun/%s/", job_id),
+        .key_status = co_xasprintf("/paddle/%s", job_id),
+    };
+}
+
+static void clear(struct rt_etcd_view *v) {
+    for (size_t i = 0; i < v->n; i++) {
+        struct rt_etcd_node *n = &v->nodes[i];
+        free(n->name);
+        free(n->host);
+        free(n->id);
+        free(n->value);
+    }
+    free(v->nodes);
+    co_map_done(&v->by_name);
+    co_json_decref(&v->roster);
+    co_json_decref(&v->paddles);
+    v->completed = false;
+    co_json_decref(&v->again);
+    co_json_decref(&v->done);
+    co_json_decref(&v->why);
+    co_json_decref(&v->mute);
+    v->nodes = NULL;
+    v->n = 0;
+    v->round = v->restarts = 0;
+    v->round_mod = v->revision = 0;
+}
+
+void rt_etcd_view_done(struct rt_etcd_view *v) {
+    clear(v);
+    free(v->prefix_beat);
+    free(v->prefix_info);
+    free(v->prefix_ours);
+    free(v->key_status);
+}
+
+struct rt_etcd_node *rt_etcd_view_find(const struct rt_etcd_view *v, const char *name) {
+    size_t at = (size_t)(uintptr_t)co_map_get(&v->by_name, name);
+    return at ? &v->nodes[at - 1] : NULL;
+}
+
+/* ---- reading ---- */
+
+struct pair {
+    char *key, *value; /* owned; terminated */
+    int64_t created, modified;
+};
+
+static void pair_done(struct pair *p) {
+    free(p->key);
+    free(p->value);
+}
+
+/* Numbers of 64 bits are strings in etcd's JSON. */
+static int64_t number_at(const json_t *obj, const char *key) {
+    int64_t n = 0;
+    const char *text = co_json_str(obj, key);
+    return text && co_parse_i64(key, text, 0, INT64_MAX, &n, NULL) == 0 ? n : 0;
+}
+
+static int read_pair(const json_t *kv, struct pair *ret, struct co_err *err) {
+    struct pair p = {
+        .created = number_at(kv, "create_revision"), .modified = number_at(kv, "mod_revision")};
+    const char *key = co_json_str(kv, "key"), *value = co_json_str(kv, "value");
+    size_t len;
+    int r = key ? co_base64_decode(key, &p.key, &len, err)
+                : co_err_set(err, CO_INVALID, "a pair without a key");
+    r = r ? r : co_base64_decode(value ? value : "", &p.value, &len, err);
+    if (r) {
+        pair_done(&p);
+        (void)co_err_wrap(err, "etcd's answer");
+        return r;
+    }
+    *ret = p;
+    return 0;
+}
+
+static struct rt_etcd_node *node(struct rt_etcd_view *v, const char *name, int64_t created) {
+    struct rt_etcd_node *n = rt_etcd_view_find(v, name);
+    if (n || v->n == NODES_MAX) {
+        return n;
+    }
+    if ((v->n & (v->n - 1)) == 0) {
+        v->nodes = co_xrealloc(v->nodes, v->n ? v->n * 2 : 1, sizeof(*v->nodes));
+    }
+    n = &v->nodes[v->n++];
+    *n = (struct rt_etcd_node){.name = co_xstrdup(name), .rank = -1, .created = created};
+    (void)co_map_set(&v->by_name, name, (void *)(uintptr_t)v->n);
+    return n;
+}
+
+static void read_round(struct rt_etcd_view *v, const json_t *doc, int64_t modified) {
+    int64_t round, restarts;
+    json_t *nodes;
+    if (co_json_get_i64(doc, "round", 1, ROUNDS_MAX, &round, NULL) ||
+        co_json_get_i64(doc, "restarts", 0, ROUNDS_MAX, &restarts, NULL) ||
+        co_json_get(doc, "nodes", JSON_ARRAY, &nodes, NULL)) {
+        return;
+    }
+    v->round = (int)round;
+    v->restarts = (int)restarts;
+    v->round_mod = modified;
+    co_json_decref(&v->roster);
+    co_json_decref(&v->paddles);
+    v->roster = json_incref(nodes);
+    v->paddles = json_incref(co_json_at(doc, "paddles"));
+}
+
+static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
+    CO_AUTOJSON json_t *doc = NULL;
+    const char *key = p->key + strlen(v->prefix_ours);
+    if (co_json_parse(p->value, strlen(p->value), &doc, NULL) || !json_is_object(doc)) {
+        return;
+    }
+    if (strcmp(key, "round") == 0) {
+        read_round(v, doc, p->modified);
+    } else if (strcmp(key, "again") == 0) {
+        co_json_decref(&v->again);
+        v->again = json_incref(doc);
+    } else if (strncmp(key, "done/", 5) == 0) {
+        co_json_set(v->done, key + 5, json_incref(doc));
+    } else if (strncmp(key, "mute/", 5) == 0) {
+        co_json_set(v->mute, key + 5, json_incref(doc));
+    } else if (strncmp(key, "why/", 4) == 0) {
+        co_json_set(doc, "revision", json_integer(p->modified));
+        co_json_set(v->why, key + 4, json_incref(doc));
+    } else if (strncmp(key, "node/", 5) == 0 && key[5]) {
+        struct rt_etcd_node *n = node(v, key + 5, p->created);
+        const char *host = co_json_str(doc, "host"), *id = co_json_str(doc, "id");
+        int64_t ready = 0, port = 0;
+        if (n && !n->ours) {
+            (void)!co_json_get_i64(doc, "ready", 0, ROUNDS_MAX, &ready, NULL);
+            (void)!co_json_get_i64(doc, "port", 0, UINT16_MAX, &port, NULL);
+            n->ours = true;
+            n->port = (uint16_t)port;
+            n->key_mod = p->modified;
+            n->created = p->created;
+            n->ready = (int)ready;
+            n->host = host ? co_xstrdup(host) : NULL;
+            n->id = id ? co_xstrdup(id) : NULL;
+        }
+    }
+}
+
+static void read_info(struct rt_etcd_view *v, const struct pair *p) {
+    char name[CO_HOST_MAX];
+    int rank;
+    /* Infos of Paddle's nodes outlive them: only who is alive counts. */
+    if (rt_wire_key_parse(p->key + strlen(v->prefix_info), name, &rank, NULL)) {
+        return;
+    }
+    struct rt_etcd_node *n = rt_etcd_view_find(v, name);
+    if (n && p->modified > n->value_mod) {
+        free(n->value);
+        n->value = co_xstrdup(p->value);
+        n->rank = rank;
+        n->value_mod = p->modified;
+    }
+}
+
+static void read_beat(struct rt_etcd_view *v, const struct pair *p) {
+    const char *name = p->key + strlen(v->prefix_beat);
+    struct rt_etcd_node *n = *name ? node(v, name, p->created) : NULL;
+    if (n) {
+        n->beats = true;
+    }
+}
+
+static void read_status(struct rt_etcd_view *v, const struct pair *p) {
+    v->completed = strcmp(p->value, "completed") == 0;
+}
+
+static int read_all(
+    struct rt_etcd_view *v, const json_t *answer, size_t index, struct co_err *err) {
+    static void (*const readers[])(struct rt_etcd_view * v, const struct pair *p) = {
+        read_beat, read_info, read_ours, read_status};
+    const char *const prefixes[] = {v->prefix_beat, v->prefix_info, v->prefix_ours, v->key_status};
+    const json_t *range = json_array_get(co_json_at(answer, "responses"), index);
+    const json_t *kvs = co_json_at(range, "response_range", "kvs");
+    size_t i, len = strlen(prefixes[index]);
+    json_t *kv;
+    json_array_foreach(kvs, i, kv) {
+        struct pair p = {0};
+        int r = read_pair(kv, &p, err);
+        if (r) {
+            return r;
+        }
+        if (strncmp(p.key, prefixes[index], len) == 0 && co_utf8_valid(p.key)) {
+            readers[index](v, &p);
+        }
+        pair_done(&p);
+    }
+    return 0;
+}
+
+static bool of_round(const json_t *doc, int round) {
+    return json_integer_value(co_json_at(doc, "round")) == round;
+}
+
+static void drop_other_rounds(json_t *docs, int round) {
+    const char *key;
+    json_t *doc;
+    void *next;
+    json_object_foreach_safe(docs, next, key, doc) {
+        if (!of_round(doc, round)) {
+            (void)json_object_del(docs, key);
+        }
+    }
+}
+
+int rt_etcd_view_read(struct rt_etcd_view *v, const json_t *answer, struct co_err *err) {
+    static const size_t order[] = {0, 2, 1, 3}; /* who is alive first, then values */
+    clear(v);
+    v->done = json_object();
+    v->why = json_object();
+    v->mute = json_object();
+    const json_t *header = co_json_at(answer, "header");
+    v->revision = number_at(header, "revision");
+    if (!v->revision || json_array_size(co_json_at(answer, "responses")) != CO_ARRAY_LEN(order)) {
+        return co_err_set(err, CO_INVALID, "etcd's answer has not what was asked for");
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(order); i++) {
+        int r = read_all(v, answer, order[i], err);
+        if (r) {
+            return r;
+        }
+    }
+    drop_other_rounds(v->done, v->round);
+    drop_other_rounds(v->why, v->round);
+    drop_other_rounds(v->mute, v->round);
+    if (v->again && !of_round(v->again, v->round)) {
+        co_json_decref(&v->again);
+    }
+    return 0;
+}
+
+static const char *name_at(const struct rt_etcd_view *v, size_t rank) {
+    const char *name = json_string_value(json_array_get(v->roster, rank));
+    return name ? name : "";
+}
+
+const struct rt_etcd_node *rt_etcd_view_neighbour(const struct rt_etcd_view *v, const char *name) {
+    const size_t n = json_array_size(v->roster);
+    size_t own = 0;
+    while (own < n && strcmp(name_at(v, own), name) != 0) {
+        own++;
+    }
+    for (size_t i = 1; own < n && i < n; i++) {
+        const char *other = name_at(v, (own + i) % n);
+        const struct rt_etcd_node *node = rt_etcd_view_find(v, other);
+        if (node && node->ours && node->port && node->host && *node->host && node->id &&
+            !json_object_get(v->done, other)) {
+            return node;
+        }
+    }
+    return NULL;
+}
+
+size_t rt_etcd_view_mute_story(
+    const struct rt_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret) {
+    size_t n = 0;
+    for (size_t rank = 0; rank < json_array_size(v->roster); rank++) {
+        const char *name = name_at(v, rank);
+        const struct rt_etcd_node *node = rt_etcd_view_find(v, name);
+        if (node && strcmp(name, self) != 0 && json_object_get(v->mute, name)) {
+            CO_AUTOFREE char *who = co_xasprintf(
+                "node %.200s (rank %zu, %.200s)", name, rank, node->host ? node->host : "");
+            rt_group_mute_add(ret, n++, who);
+        }
+    }
+    rt_group_mute_end(ret, n, silent_ms);
+    return n;
+}
+
+uint64_t rt_etcd_view_hash(const struct rt_etcd_view *v) {
+    uint64_t sum = (uint64_t)v->round;
+    for (size_t i = 0; i < v->n; i++) { /* in whatever order */
+        const struct rt_etcd_node *n = &v->nodes[i];
+        sum += co_hash_str(n->name) * (uint64_t)(2 * n->ready + (n->value_mod > v->round_mod) + 3);
+    }
+    return sum;
+}

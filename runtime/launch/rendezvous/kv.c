@@ -1,0 +1,576 @@
+/* host:port: by a key-value service over HTTP, which this node serves when it can. */
+#include "runtime/launch/rendezvous/internal.h"
+
+#include "common/httpc.h"
+#include "runtime/launch/rendezvous/poll.h"
+#include "runtime/launch/rendezvous/service.h"
+#include "runtime/launch/rendezvous/wire.h"
+
+#include <netdb.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+enum {
+    ANSWER_MS = 2000, /* beyond the time that the master may keep a request */
+    LOST_MS = 500,    /* a master that ran is tried so long before it counts as gone */
+    RETRY_MS = 20,    /* in a small job; in a large one the master would have no time for else */
+    RETRY_SLOW_MS = 500,
+    RETRIES_A_SECOND = 4000, /* of all nodes together */
+    LOOKUP_MS = 1000,
+    NOTE_MS = 5000, /* between two lines that say the same, as Paddle's launcher does */
+    POLL_MS = 200,  /* of a service of Paddle's */
+    SETTLE_MS = 1000,
+    SETTLE_TICK_MS = 5,
+};
+
+struct kv {
+    struct rt_rdzv *m;
+    struct co_hostport master;
+    char master_text[CO_HOST_MAX + 10];
+    struct co_lookup *lookup;
+    struct rt_service *service; /* this node serves */
+    bool local;                 /* the master's address is this machine's: it may serve */
+    struct co_httpc *http;
+    struct co_timer *timer; /* whatever is next: fn */
+    void (*next)(struct kv *w);
+    char id[RT_WIRE_ID + 1];
+    enum rt_group_word word;
+    char *restart; /* why the round shall end, until that was answered; owned; NULL: it need not */
+    int round;     /* met last */
+    bool paddle;   /* the master is Paddle's */
+    bool alone;    /* the master has done its work: nobody watches */
+    int64_t lost_since; /* the master does not answer any more; 0: it does */
+    bool mute;          /* it is late with an answer */
+    int64_t beat_ms, patience_ms;
+    int64_t noted_at;
+    int64_t until;      /* settling */
+    char heard[320];    /* what the master said last of who is missing */
+    struct co_err last; /* why there is no master, or what it is waiting for */
+    bool down;          /* the former */
+    struct co_err over;
+};
+
+static void ask(struct kv *w);
+static void part(struct kv *w, bool restart, int code, const char *why);
+static void find_master(struct kv *w);
+
+static void later(struct kv *w, int64_t ms, void (*next)(struct kv *w)) {
+    w->next = next;
+    co_timer_start(w->timer, ms);
+}
+
+static void on_timer(void *arg) {
+    struct kv *w = arg;
+    w->next(w);
+}
+
+static const char *story(void *way) {
+    struct kv *w = way;
+    if (w->down) {
+        w->down = false;
+        (void)co_err_wrap(&w->last, "the master at %s is not there", w->master_text);
+    }
+    return w->last.msg[0] ? w->last.msg : "nothing was heard of the master";
+}
+
+static bool meeting(const struct kv *w) {
+    return w->m->state == RT_RDZV_MEETING;
+}
+
+/* "aaaaaa" makes the serving node the first in Paddle's order. */
+static const char *key_name(const struct kv *w) {
+    return w->service && w->m->options.rank < 0 ? "aaaaaa" : w->m->options.name;
+}
+
+static char *key_path(const struct kv *w) {
+    const struct rt_rdzv_options *o = &w->m->options;
+    return co_xasprintf("/%s/info/%s/%d", o->job_id, key_name(w), o->rank);
+}
+
+static struct rt_wire_hello hello(const struct kv *w) {
+    const struct rt_rdzv_options *o = &w->m->options;
+    struct rt_wire_hello h = {
+        .word = w->word, .round = w->round, .min = o->min_nodes, .max = o->max_nodes};
+    (void)snprintf(h.id, sizeof(h.id), "%s", w->id);
+    (void)snprintf(h.host, sizeof(h.host), "%s", o->host ? o->host : "");
+    return h;
+}
+
+/* ---- the end ---- */
+
+static void end_now(struct kv *w) {
+    rt_rdzv_end(w->m, w->over.code, w->over.msg);
+}
+
+static void settle(struct kv *w) {
+    if (co_now_ms() < w->until && !rt_service_settled(w->service)) {
+        later(w, SETTLE_TICK_MS, settle);
+    } else {
+        end_now(w);
+    }
+}
+
+/* Who serves ends last: the others read the reason from it. */
+static void end(struct kv *w, int code, const char *why) {
+    (void)co_err_set(&w->over, code, "%s", why);
+    if (w->service) {
+        w->until = co_now_ms() + SETTLE_MS;
+        settle(w);
+    } else {
+        end_now(w);
+    }
+}
+
+/* ---- no answer ---- */
+
+static int64_t retry_ms(const struct kv *w) {
+    int64_t fair = (int64_t)w->m->options.max_nodes * 1000 / RETRIES_A_SECOND;
+    return fair < RETRY_MS ? RETRY_MS : fair > RETRY_SLOW_MS ? RETRY_SLOW_MS : fair;
+}
+
+static void master_lost(struct kv *w, const struct co_err *why) {
+    struct co_err err = {0};
+    (void)co_err_set(&err, CO_PEERLOST, "the master at %s is gone: %s", w->master_text, why->msg);
+    w->lost_since = 0;
+    if (w->m->options.level < 0) {
+        end(w, err.code, err.msg);
+    } else {
+        w->word = RT_WORD_STOP;
+        later(w, retry_ms(w), ask);
+        rt_rdzv_changed(w->m, err.msg);
+    }
+}
+
+static void say_not_ready(struct kv *w) {
+    int64_t now = co_now_ms();
+    if (now - w->noted_at >= NOTE_MS) {
+        struct co_err err = w->last;
+        (void)co_err_wrap(&err, "master not ready");
+        w->noted_at = now;
+        rt_rdzv_note(w->m, true, err.msg);
+    }
+}
+
+static void no_answer(struct kv *w, const struct co_err *why) {
+    int64_t now = co_now_ms();
+    w->last = *why;
+    w->down = !w->heard[0];
+    if (w->heard[0]) {
+        (void)co_err_set(
+            &w->last, why->code, "%s; then the master was lost: %s", w->heard, why->msg);
+    }
+    if (meeting(w)) {
+        say_not_ready(w);
+    } else if (w->word != RT_WORD_STOP) {
+        w->lost_since = w->lost_since ? w->lost_since : now;
+        if (why->code == CO_TIMEOUT || now - w->lost_since >= LOST_MS) {
+            master_lost(w, why);
+            return;
+        }
+    }
+    later(w, retry_ms(w), w->local && !w->service && meeting(w) ? find_master : ask);
+}
+
+/* ---- a service of Paddle's ---- */
+
+static void on_listing(void *arg, const struct co_httpc_result *r) {
+    struct kv *w = arg;
+    const struct rt_rdzv_options *o = &w->m->options;
+    struct rt_poll_round round = {
+        .prefix_job = o->job_id, .name = key_name(w), .size = o->max_nodes, .sort_ip = o->sort_ip};
+    struct co_err err = {0};
+    if (r->code) {
+        no_answer(w, r->err);
+        return;
+    }
+    int e = r->status == 200 ? rt_poll_parse(r->body, r->len, &round, &err) : 0;
+    if (e) {
+        end(w, e, err.msg);
+    } else if (round.complete) {
+        rt_rdzv_met(w->m, round.peers, round.n, round.self, ++w->round, false);
+    } else {
+        (void)co_err_set(&w->last, CO_TIMEOUT,
+            "%zu of %d nodes are here (Paddle's launcher serves)", round.n, o->max_nodes);
+        later(w, POLL_MS, ask);
+    }
+    rt_poll_done(&round);
+}
+
+static void list_all(struct kv *w) {
+    CO_AUTOFREE char *path = co_xasprintf("/%s/info", w->m->options.job_id);
+    co_httpc_send(w->http, &(struct co_httpc_request){.method = "GET",
+                               .path = path,
+                               .timeout_ms = w->m->options.silent_ms,
+                               .done = on_listing,
+                               .arg = w});
+}
+
+static void paddle_serves(struct kv *w) {
+    if (!w->paddle) {
+        w->paddle = true;
+        rt_rdzv_note(
+            w->m, false, "the master is Paddle's launcher: no node will hear of another's end");
+    }
+    list_all(w);
+}
+
+/* ---- a service of ours ---- */
+
+static void master_mute(struct kv *w) {
+    char line[CO_HOST_MAX + 120];
+    (void)snprintf(line, sizeof(line),
+        "not heard of for a second: the master at %s; lost after %.3g s", w->master_text,
+        (double)(w->m->options.silent_ms + ANSWER_MS) / 1000);
+    w->mute = true;
+    w->patience_ms *= 2;
+    rt_rdzv_note(w->m, true, line);
+}
+
+static void master_heard(struct kv *w) {
+    w->lost_since = 0;
+    if (w->mute) {
+        w->mute = false;
+        rt_rdzv_note(w->m, false, "the master is heard of again");
+    }
+}
+
+/* While it answers in beats. */
+static void watch_master(struct kv *w) {
+    const bool running = w->word == RT_WORD_RUN || w->word == RT_WORD_DONE;
+    if (running && !w->service && !w->mute) {
+        later(w, w->beat_ms + w->patience_ms, master_mute);
+    }
+}
+
+static void nobody_starts_again(struct kv *w) {
+    end(w, CO_PEERLOST, "no other node would start again: nobody watches this job");
+}
+
+static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a, bool restart) {
+    switch (a->kind) {
+    case RT_WIRE_MUTE:
+        rt_rdzv_note(w->m, a->round > 0, a->text);
+        ask(w);
+        return;
+    case RT_WIRE_WAIT:
+        (void)snprintf(w->heard, sizeof(w->heard), "%.300s", a->text);
+        (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->heard);
+        w->down = false;
+        ask(w);
+        return;
+    case RT_WIRE_MET: {
+        w->round = a->round;
+        w->word = RT_WORD_RUN;
+        w->beat_ms = rt_group_beat_ms(a->n, w->m->options.silent_ms);
+        w->heard[0] = '\0';
+        CO_AUTOFREE struct rt_rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
+        for (size_t i = 0; i < a->n; i++) {
+            peers[i] = (struct rt_rdzv_peer){a->peers[i].name, a->peers[i].value};
+        }
+        ask(w);
+        rt_rdzv_met(w->m, peers, a->n, a->self, a->round, true);
+        return;
+    }
+    case RT_WIRE_CHANGED:
+        if (w->m->options.level < 0) {
+            end(w, CO_PEERLOST, a->text);
+            return;
+        }
+        w->word = RT_WORD_STOP;
+        ask(w);
+        rt_rdzv_changed(w->m, a->text);
+        return;
+    case RT_WIRE_DONE:
+        w->word = RT_WORD_RUN; /* heard; only the end is news now */
+        w->alone = true;
+        rt_rdzv_all_done(w->m);
+        return;
+    case RT_WIRE_OVER:
+        if (a->code == 0 && !meeting(w)) {
+            w->alone = true;
+            rt_rdzv_note(w->m, false, a->text);
+            if (restart) {
+                nobody_starts_again(w);
+            } else if (w->word == RT_WORD_DONE) {
+                rt_rdzv_all_done(w->m);
+            }
+            return;
+        }
+        end(w, a->code ? a->code : CO_CANCELED, a->text);
+        return;
+    case RT_WIRE_REFUSED:
+        end(w, a->code, a->text);
+        return;
+    }
+}
+
+static void on_answer(void *arg, const struct co_httpc_result *r) {
+    struct kv *w = arg;
+    struct rt_wire_answer a = {0};
+    struct co_err err = {0};
+    co_timer_stop(w->timer);
+    if (r->code) {
+        no_answer(w, r->err);
+        return;
+    }
+    int e = rt_wire_answer_parse(r->body, r->len, &a, &err);
+    if (e && r->status == 200 && r->len == 0 && meeting(w) &&
+        w->m->options.min_nodes == w->m->options.max_nodes) {
+        paddle_serves(w);
+    } else if (e) {
+        (void)co_err_set(&err, CO_UNAVAILABLE, "%s answers %d, as no key-value service does%s",
+            w->master_text, r->status,
+            r->status == 200 && r->len == 0 ? " that can serve an elastic job" : "");
+        no_answer(w, &err);
+    } else {
+        CO_AUTOFREE char *restart = co_steal_ptr(w->restart); /* it was heard */
+        master_heard(w);
+        on_answer_of_ours(w, &a, restart != NULL);
+        rt_wire_answer_done(&a);
+    }
+}
+
+static void ask(struct kv *w) {
+    const struct rt_rdzv_options *o = &w->m->options;
+    if (w->restart) { /* the master may not have heard it: it knows by the round */
+        part(w, true, 0, w->restart);
+        return;
+    }
+    CO_AUTOFREE char *path = key_path(w);
+    char text[RT_WIRE_TEXT], header[RT_WIRE_TEXT + 32];
+    struct rt_wire_hello h = hello(w);
+    rt_wire_hello_format(&h, false, text);
+    (void)snprintf(header, sizeof(header), RT_WIRE_HEADER ": %s\r\n", text);
+    co_timer_stop(w->timer);
+    co_httpc_send(w->http, &(struct co_httpc_request){.method = "POST",
+                               .path = path,
+                               .headers = header,
+                               .body = o->value,
+                               .len = strlen(o->value),
+                               .timeout_ms = o->silent_ms + ANSWER_MS,
+                               .done = on_answer,
+                               .arg = w});
+    watch_master(w);
+}
+
+/* ---- who serves ---- */
+
+static void service_note(void *arg, bool warn, const char *line) {
+    const struct kv *w = arg;
+    rt_rdzv_note(w->m, warn, line);
+}
+
+static int serve(struct kv *w, uint16_t port, struct co_err *err) {
+    const struct rt_rdzv_options *o = &w->m->options;
+    struct rt_service_options so = {.job_id = o->job_id,
+        .rules = {.min = o->min_nodes,
+            .max = o->max_nodes,
+            .level = o->level,
+            .max_restart = o->max_restart,
+            .sort_ip = o->sort_ip,
+            .elastic_ms = o->elastic_ms,
+            .silent_ms = o->silent_ms},
+        .note = service_note,
+        .arg = w};
+    return rt_service_open(w->m->loop, port, &so, &w->service, err);
+}
+
+static void connect_to(struct kv *w, const char *host, uint16_t port) {
+    if (!w->http) {
+        w->http = co_httpc_new(w->m->loop, host, port, NULL, RT_WIRE_RAW_MAX);
+    }
+    ask(w);
+}
+
+static bool is_local(const struct addrinfo *list) {
+    for (const struct addrinfo *a = list; a; a = a->ai_next) {
+        struct sockaddr_storage addr = {0};
+        CO_AUTOCLOSE int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        memcpy(&addr, a->ai_addr, a->ai_addrlen);
+        /* Both families have their port in the same place. */
+        ((struct sockaddr_in *)(void *)&addr)->sin_port = 0;
+        if (fd >= 0 && bind(fd, (const struct sockaddr *)&addr, a->ai_addrlen) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void on_lookup(void *arg, const struct addrinfo *list, const struct co_err *err) {
+    struct kv *w = arg;
+    w->lookup = NULL;
+    if (!list) {
+        w->last = *err;
+        say_not_ready(w);
+        later(w, LOOKUP_MS, find_master);
+        return;
+    }
+    struct co_err taken = {0};
+    w->local = is_local(list);
+    if (w->local && serve(w, w->master.port, &taken) == 0) {
+        co_httpc_free(co_steal_ptr(w->http));
+        connect_to(w, "127.0.0.1", w->master.port);
+    } else {
+        connect_to(w, w->master.host, w->master.port);
+    }
+}
+
+static void find_master(struct kv *w) {
+    w->lookup = co_lookup_start(w->m->loop, w->master.host, w->master.port, on_lookup, w);
+}
+
+static void serve_anywhere(struct kv *w) {
+    const struct rt_rdzv_options *o = &w->m->options;
+    uint16_t port = rt_service_port(w->service);
+    co_hostport_format(
+        o->host ? o->host : "127.0.0.1", port, w->master_text, sizeof(w->master_text));
+    connect_to(w, "127.0.0.1", port);
+    if (w->m->fns.serving) {
+        w->m->fns.serving(w->m->arg, w->master_text);
+    }
+}
+
+/* ---- the way ---- */
+
+static void kv_free(void *way) {
+    struct kv *w = way;
+    co_lookup_cancel(w->lookup);
+    co_httpc_free(w->http);
+    co_timer_free(w->timer);
+    rt_service_close(w->service);
+    free(w->restart);
+    free(w);
+}
+
+static int kv_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
+    struct kv *w = co_xcalloc(1, sizeof(*w));
+    uint64_t id = 0;
+    int r = 0;
+    w->m = m;
+    (void)!getrandom(&id, sizeof(id), 0);
+    (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
+    w->timer = co_timer_new(m->loop, on_timer, w);
+    w->patience_ms = RT_GROUP_PATIENCE_MS;
+    w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* not in the first moment */
+    if (!m->options.master) {
+        r = serve(w, 0, err);
+    } else {
+        r = co_parse_hostport("--master", m->options.master, &w->master, err);
+        (void)snprintf(w->master_text, sizeof(w->master_text), "%s", m->options.master);
+        if (!r && (!w->master.host[0] || !w->master.port)) {
+            r = co_err_set(
+                err, CO_INVALID, "--master \"%.200s\": expected host:port", m->options.master);
+        }
+    }
+    if (r) {
+        kv_free(w);
+        return r;
+    }
+    later(w, 0, m->options.master ? find_master : serve_anywhere);
+    *ret = w;
+    return 0;
+}
+
+static void kv_again(void *way) {
+    struct kv *w = way;
+    w->word = RT_WORD_JOIN;
+    free(co_steal_ptr(w->restart)); /* it ended with the master that was lost */
+    w->lost_since = 0;
+    if (w->service) {
+        ask(w);
+    } else {
+        find_master(w); /* which may be another machine now, or nobody */
+    }
+}
+
+static void kv_done(void *way) {
+    struct kv *w = way;
+    w->word = RT_WORD_DONE;
+    if (w->paddle) {
+        return;
+    }
+    if (w->alone) {
+        rt_rdzv_all_done(w->m);
+        return;
+    }
+    ask(w);
+}
+
+static void gone(struct kv *w) {
+    rt_rdzv_gone(w->m);
+}
+
+static void settle_and_go(struct kv *w) {
+    if (co_now_ms() < w->until && !rt_service_settled(w->service)) {
+        later(w, SETTLE_TICK_MS, settle_and_go);
+    } else {
+        gone(w);
+    }
+}
+
+static void on_left(void *arg, const struct co_httpc_result *r) {
+    struct kv *w = arg;
+    (void)r;
+    if (w->service) {
+        char text[CO_HOST_MAX + 80];
+        (void)snprintf(text, sizeof(text), "the master at %s has done its work", w->master_text);
+        if (w->over.code == 0) {
+            rt_service_part(w->service, text);
+        }
+        w->until = co_now_ms() + SETTLE_MS;
+        settle_and_go(w);
+    } else {
+        gone(w);
+    }
+}
+
+static void part(struct kv *w, bool restart, int code, const char *why) {
+    CO_AUTOFREE char *path = key_path(w);
+    char text[RT_WIRE_TEXT], header[RT_WIRE_TEXT + 32];
+    struct rt_wire_hello h = hello(w);
+    h.restart = restart;
+    h.code = code;
+    rt_wire_hello_format(&h, true, text);
+    (void)snprintf(header, sizeof(header), RT_WIRE_HEADER ": %s\r\n", text);
+    co_timer_stop(w->timer);
+    co_httpc_send(w->http, &(struct co_httpc_request){.method = "DELETE",
+                               .path = path,
+                               .headers = header,
+                               .body = why,
+                               .len = strlen(why),
+                               .timeout_ms = ANSWER_MS + (restart ? w->m->options.silent_ms : 0),
+                               .done = restart ? on_answer : on_left,
+                               .arg = w});
+}
+
+static void kv_restart(void *way, const char *why) {
+    struct kv *w = way;
+    if (w->paddle || w->alone) {
+        nobody_starts_again(w);
+        return;
+    }
+    free(w->restart);
+    w->restart = co_xstrdup(why);
+    ask(w);
+}
+
+static void kv_leave(void *way, int code, const char *why) {
+    struct kv *w = way;
+    co_lookup_cancel(co_steal_ptr(w->lookup));
+    w->over.code = code;
+    if (!w->http || w->paddle || w->alone) {
+        later(w, 0, gone);
+        return;
+    }
+    part(w, false, code, why);
+}
+
+const struct rt_rdzv_way rt_rdzv_kv = {.start = kv_start,
+    .again = kv_again,
+    .restart = kv_restart,
+    .done = kv_done,
+    .leave = kv_leave,
+    .free = kv_free,
+    .story = story};

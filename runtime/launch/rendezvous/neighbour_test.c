@@ -1,0 +1,154 @@
+#include "runtime/launch/rendezvous/neighbour.h"
+
+#include "common/httpd.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct world {
+    struct co_loop *loop;
+    struct rt_neighbour *one;
+    struct co_httpd *other;
+    bool mute;
+    const char *name; /* as which the other answers */
+    int asked, changes;
+};
+
+static void on_changed(void *arg) {
+    ((struct world *)arg)->changes++;
+}
+
+static void on_close(void *arg, struct co_http_req *r) {
+    (void)arg, (void)r;
+}
+
+static void answer(void *arg, struct co_http_req *r) {
+    struct world *w = arg;
+    w->asked++;
+    if (w->mute) {
+        co_http_defer(r, 60 * 1000, NULL, on_close, NULL);
+    } else {
+        co_http_replyf(r, 200, "%s", w->name);
+    }
+}
+
+static const struct co_http_route routes[] = {{"GET", "/paddlerun/alive", answer}};
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    w->name = "bb";
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_int_equal(rt_neighbour_new(w->loop, "aa", on_changed, w, &w->one, NULL), 0);
+    assert_int_equal(co_httpd_open(w->loop, "127.0.0.1:0", routes, 1, w, NULL, &w->other, NULL), 0);
+    *state = w;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    rt_neighbour_free(w->one);
+    co_httpd_close(w->other);
+    co_loop_free(w->loop);
+    free(w);
+    return 0;
+}
+
+static void until(struct world *w, enum rt_neighbour_state state) {
+    while (rt_neighbour_state(w->one) != state) {
+        co_loop_turn(w->loop);
+    }
+}
+
+static void until_asked(struct world *w, int more) {
+    for (int n = w->asked + more; w->asked < n;) {
+        co_loop_turn(w->loop);
+    }
+}
+
+static void watch(struct world *w) {
+    rt_neighbour_watch(w->one, "127.0.0.1", co_httpd_port(w->other), "bb");
+}
+
+static void watch_until_heard(struct world *w) {
+    watch(w);
+    until(w, RT_NEIGHBOUR_HEARD);
+}
+
+static void watch_until_mute(struct world *w) {
+    watch_until_heard(w);
+    w->mute = true;
+    until(w, RT_NEIGHBOUR_MUTE);
+    w->mute = false;
+}
+
+static void two_of_them_hear_each_other(void **state) {
+    struct world *w = *state;
+    rt_neighbour_watch(w->one, "127.0.0.1", rt_neighbour_port(w->one), "aa");
+    until(w, RT_NEIGHBOUR_HEARD);
+    rt_neighbour_watch(w->one, "127.0.0.1", rt_neighbour_port(w->one), "aa");
+    assert_int_equal(rt_neighbour_state(w->one), RT_NEIGHBOUR_HEARD); /* the same: goes on */
+    rt_neighbour_watch(w->one, NULL, 0, NULL);
+    assert_int_equal(rt_neighbour_state(w->one), RT_NEIGHBOUR_NONE);
+}
+
+static void who_is_late_is_mute_until_it_answers(void **state) {
+    struct world *w = *state;
+    watch_until_mute(w);
+    until(w, RT_NEIGHBOUR_HEARD);
+    assert_true(w->changes >= 3);
+}
+
+static void who_ends_is_gone(void **state) {
+    struct world *w = *state;
+    watch_until_heard(w);
+    co_httpd_close(co_steal_ptr(w->other));
+    until(w, RT_NEIGHBOUR_GONE);
+}
+
+static void another_process_at_its_port_is_not_it(void **state) {
+    struct world *w = *state;
+    watch_until_heard(w);
+    w->name = "cc";
+    until(w, RT_NEIGHBOUR_GONE);
+}
+
+/* Its port may be closed to this machine, or it may be no node at all. */
+static void who_never_answered_is_not_judged(void **state) {
+    struct world *w = *state;
+    w->mute = true;
+    watch(w);
+    until_asked(w, 2); /* it was late once */
+    w->mute = false;
+    w->name = "cc";
+    until_asked(w, 8); /* for longer than a connection may be broken */
+    assert_int_equal(w->changes, 0);
+    assert_int_equal(rt_neighbour_state(w->one), RT_NEIGHBOUR_NONE);
+}
+
+/* Many things can be between here and a machine that was cut off. */
+static void who_is_mute_is_left_to_its_lease(void **state) {
+    struct world *w = *state;
+    watch_until_mute(w);
+    w->name = "cc";
+    until_asked(w, 8);
+    assert_int_equal(rt_neighbour_state(w->one), RT_NEIGHBOUR_MUTE);
+}
+
+int main(void) {
+#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(two_of_them_hear_each_other),
+        T(who_is_late_is_mute_until_it_answers),
+        T(who_ends_is_gone),
+        T(another_process_at_its_port_is_not_it),
+        T(who_never_answered_is_not_judged),
+        T(who_is_mute_is_left_to_its_lease),
+    };
+    (void)alarm(100); /* a neighbour that is not asked any more is waited for */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

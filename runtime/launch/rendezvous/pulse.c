@@ -1,0 +1,86 @@
+/* Who of a group is heard of, and who is mute. */
+#include "runtime/launch/rendezvous/group.h"
+
+enum {
+    BEATS = 4, /* at least, in the time after which a node is lost */
+    BEATS_A_SECOND = 4000,
+};
+
+int64_t rt_group_beat_ms(size_t n, int64_t silent_ms) {
+    int64_t fair = (int64_t)n * 1000 / BEATS_A_SECOND;
+    int64_t beat = fair < RT_GROUP_BEAT_MS ? RT_GROUP_BEAT_MS : fair;
+    return beat < silent_ms / BEATS ? beat : silent_ms / BEATS;
+}
+
+void rt_group_waits(struct rt_group *g, struct rt_group_node *n) {
+    n->broken = false;
+    n->deadline = n->mute_at = INT64_MAX;
+    if (n->mute) {
+        n->mute = false;
+        n->patience_ms *= 2; /* a machine with that much to do will be late again */
+        g->mutes++;
+        g->news++;
+    }
+}
+
+void rt_group_broke(struct rt_group_node *n, int64_t now) {
+    n->broken = true;
+    n->deadline = now + RT_GROUP_RECONNECT_MS;
+    n->mute_at = INT64_MAX;
+}
+
+void rt_group_told(const struct rt_group *g, struct rt_group_node *n, int64_t now) {
+    n->deadline = now + g->rules.silent_ms;
+    n->mute_at = now + n->patience_ms;
+    n->mutes_seen = g->mutes;
+}
+
+static bool matters(const struct rt_group *g, const struct rt_group_node *n) {
+    return g->phase == RT_GROUP_RUNNING && n->in_round && !n->done && !n->mute;
+}
+
+int64_t rt_group_judge(struct rt_group *g, int64_t heard) {
+    int64_t next = INT64_MAX;
+    for (size_t i = 0; i < g->n; i++) {
+        struct rt_group_node *n = g->nodes[i];
+        if (!matters(g, n)) {
+            continue;
+        }
+        if (n->mute_at <= heard) {
+            n->mute = true;
+            g->mutes++;
+            g->news++;
+        } else {
+            next = n->mute_at < next ? n->mute_at : next;
+        }
+    }
+    return next;
+}
+
+void rt_group_mute_add(struct co_buf *line, size_t n, const char *who) {
+    if (n < RT_GROUP_LISTED) {
+        (void)!co_buf_addf(line, NULL, "%s%s", n ? ", " : "not heard of for a second: ", who);
+    }
+}
+
+void rt_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms) {
+    if (n) {
+        (void)!co_buf_addf(line, NULL, "%s; lost after %.3g s", n > RT_GROUP_LISTED ? ", ..." : "",
+            (double)silent_ms / 1000);
+    } else {
+        (void)!co_buf_adds(line, "all nodes are heard of again", NULL);
+    }
+}
+
+size_t rt_group_mute_story(const struct rt_group *g, struct co_buf *ret) {
+    size_t n = 0;
+    for (size_t i = 0; i < g->n; i++) {
+        if (g->nodes[i]->mute) {
+            char who[300];
+            rt_group_who(g->nodes[i], who, sizeof(who));
+            rt_group_mute_add(ret, n++, who);
+        }
+    }
+    rt_group_mute_end(ret, n, g->rules.silent_ms);
+    return n;
+}

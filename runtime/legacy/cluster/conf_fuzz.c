@@ -1,0 +1,18 @@
+/* A conf.py from anybody. */
+#include <stddef.h>
+#include <stdint.h>
+
+#include "runtime/legacy/cluster/conf.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    CO_AUTOJSON json_t *values = NULL;
+    struct rt_conf c;
+    struct co_err err = {0};
+    if (rt_python_read("conf.py", (const char *)data, size, &values, &err) == 0 &&
+        rt_conf_decode("conf.py", values, &c, &err) == 0) {
+        rt_conf_done(&c);
+    }
+    return 0;
+}

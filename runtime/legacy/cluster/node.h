@@ -1,0 +1,22 @@
+/* One process of a batch system's job as a node of an 0.8 to 0.12 cluster: the first on its host
+ * starts a server, each runs the training program with PADDLE_INIT_* in its environment.
+ *
+ * Ends with the program's exit code; a server goes on until the trainers of all nodes have
+ * finished, which is what makes it end. */
+#pragma once
+
+#include "runtime/legacy/cluster/ranks.h"
+
+struct rt_cluster_node {
+    struct rt_rank rank;
+    const char *servers; /* hosts, joined by commas */
+    int64_t port, ports_num, ports_num_for_sparse;
+    const char *pserver; /* program */
+    const char *log_dir; /* pserver.log and train.log; "": this process's output */
+    int64_t grace_ms;    /* SIGTERM -> SIGKILL */
+    char *const *argv;   /* the training program */
+};
+
+/* Blocks.  SIGTERM, SIGINT and (but for nohup) SIGHUP stop both; *ret_code is then 128 + signal. */
+CO_MUST_CHECK int rt_cluster_node_run(
+    const struct rt_cluster_node *n, int *ret_code, struct co_err *err);

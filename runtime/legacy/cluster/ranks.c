@@ -1,0 +1,237 @@
+#include "runtime/legacy/cluster/ranks.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/parse.h"
+
+/* The first that tells a rank; strict: and the one on this host. */
+static const struct {
+    const char *by, *rank, *size, *local, *here;
+    bool strict;
+} systems[] = {
+    {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    /* mpirun of MPICH and its kin.  In a job of Slurm's its helpers are what srun starts, and the
+     * ranks have their SLURM_PROCID. */
+    {"MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .strict = true},
+    /* srun --mpi=pmi2 tells PMI_RANK, too. */
+    {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL},
+    {"MPI", "PMI_RANK", "PMI_SIZE", NULL, NULL},
+    {"an indexed Job", "JOB_COMPLETION_INDEX", NULL, NULL, NULL},
+};
+
+static const char *from_process(void *arg, const char *name) {
+    (void)arg;
+    return getenv(name);
+}
+
+/* Leaves *ret alone when it is not set. */
+static int number(
+    const char *name, const char *text, int64_t min, uint32_t *ret, struct co_err *err) {
+    int64_t v = 0;
+    if (!text) {
+        return 0;
+    }
+    int r = co_parse_i64(name, text, min, RT_RANKS_MAX, &v, err);
+    *ret = r ? *ret : (uint32_t)v;
+    return r;
+}
+
+static int check(const char *name, const struct rt_rank *r, struct co_err *err) {
+    if (r->size == 0) {
+        return co_err_set(
+            err, CO_INVALID, "%s does not tell how many there are, expected --size", r->by);
+    }
+    if (r->rank >= r->size) {
+        return co_err_set(err, CO_INVALID, "%s is %u, expected less than the number of them, %u",
+            name, r->rank, r->size);
+    }
+    return 0;
+}
+
+int rt_rank_find(rt_rank_getenv_fn get, void *arg, const char *hostname, uint32_t size,
+    struct rt_rank *ret, struct co_err *err) {
+    get = get ? get : from_process;
+    for (size_t i = 0; i < CO_ARRAY_LEN(systems); i++) {
+        const char *rank = get(arg, systems[i].rank);
+        struct rt_rank found = {.by = systems[i].by, .size = size};
+        if (!rank || (systems[i].strict && !get(arg, systems[i].local))) {
+            continue;
+        }
+        int r = number(systems[i].rank, rank, 0, &found.rank, err);
+        if (!r && systems[i].size) {
+            r = number(systems[i].size, get(arg, systems[i].size), 1, &found.size, err);
+        }
+        if (!r && systems[i].local) {
+            r = number(systems[i].local, get(arg, systems[i].local), 0, &found.local, err);
+        }
+        if (!r && systems[i].here) {
+            r = number(systems[i].here, get(arg, systems[i].here), 1, &found.here, err);
+        }
+        r = r ? r : check(systems[i].rank, &found, err);
+        if (!r) {
+            *ret = found;
+        }
+        return r;
+    }
+    const char *dash = strrchr(hostname, '-');
+    struct rt_rank found = {.by = "a StatefulSet", .size = size};
+    if (!size || !dash || number("hostname", dash + 1, 0, &found.rank, NULL)) {
+        return co_err_set(err, CO_NOTFOUND,
+            "nothing tells this process its rank, expected one of OMPI_COMM_WORLD_RANK, PMI_RANK, "
+            "SLURM_PROCID, JOB_COMPLETION_INDEX, or --size and a host name that ends with -<rank>");
+    }
+    int r = check("the host name's number", &found, err);
+    if (!r) {
+        *ret = found;
+    }
+    return r;
+}
+
+int rt_rank_check_hosts(const struct rt_rank *r, size_t hosts, struct co_err *err) {
+    size_t elsewhere = r->size > r->here ? r->size - r->here : 0;
+    if (r->here && hosts > elsewhere + 1) {
+        return co_err_set(err, CO_INVALID,
+            "%u of %u processes are on this host, so of %zu hosts some have none, expected one on "
+            "each (mpirun --map-by node, or slots=1 in the list)",
+            r->here, r->size, hosts);
+    }
+    return 0;
+}
+
+/* ---- hosts ------------------------------------------------------------------------------ */
+
+void rt_names_done(struct rt_names *l) {
+    for (size_t i = 0; i < l->n; i++) {
+        free(l->item[i]);
+    }
+    free(l->item);
+    *l = (struct rt_names){.n = 0};
+}
+
+static int names_add(
+    struct rt_names *l, const char *name, const char *text, size_t len, struct co_err *err) {
+    static const char good[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-:";
+    CO_AUTOFREE char *host = co_xstrndup(text, len);
+    if (len > CO_HOST_MAX - 1) {
+        return co_err_set(err, CO_INVALID,
+            "%s: \"%.60s...\" is no host: %zu characters, expected at most %d", name, host, len,
+            CO_HOST_MAX - 1);
+    }
+    if (!*host || *host == '-' || strspn(host, good) != len) {
+        return co_err_set(err, CO_INVALID, "%s: \"%.60s\" is no host", name, host);
+    }
+    for (size_t i = 0; i < l->n; i++) {
+        if (strcmp(l->item[i], host) == 0) {
+            return 0;
+        }
+    }
+    if (l->n == RT_NAMES_MAX) {
+        return co_err_set(err, CO_INVALID, "%s has more than %d hosts", name, (int)RT_NAMES_MAX);
+    }
+    if ((l->n & (l->n - 1)) == 0) { /* full: 0, 1, 2, 4, ... */
+        l->item = co_xrealloc(l->item, l->n ? l->n * 2 : 1, sizeof(*l->item));
+    }
+    l->item[l->n++] = co_steal_ptr(host);
+    return 0;
+}
+
+static int finish(struct rt_names *l, int r, struct rt_names *ret) {
+    if (r) {
+        rt_names_done(l);
+    } else {
+        *ret = *l;
+    }
+    return r;
+}
+
+int rt_machines_read(const char *name, const char *text, struct rt_names *ret, struct co_err *err) {
+    struct rt_names l = {.n = 0};
+    int r = 0;
+    for (const char *p = text; !r && *p;) {
+        size_t line = strcspn(p, "\n");
+        const char *word = p + strspn(p, " \t\r");
+        size_t len = strcspn(word, " \t\r\n#");
+        const char *colon = memchr(word, ':', len);
+        bool v6 = colon && memchr(colon + 1, ':', len - (size_t)(colon + 1 - word));
+        if (len) {
+            r = names_add(&l, name, word, colon && !v6 ? (size_t)(colon - word) : len, err);
+        }
+        p += line + (p[line] != '\0');
+    }
+    if (!r && !l.n) {
+        r = co_err_set(err, CO_INVALID, "%s has no host", name);
+    }
+    return finish(&l, r, ret);
+}
+
+/* "01-03": every number with the leading zeros of the first. */
+static int add_range(struct rt_names *l, const char *name, const char *prefix, size_t n_prefix,
+    const char *range, size_t len, struct co_err *err) {
+    char text[64];
+    int from = 0, to = 0, used = 0, width = 0;
+    (void)snprintf(text, sizeof(text), "%.*s", (int)len, range);
+    if (len < sizeof(text) && sscanf(text, "%9d%n-%9d%n", &from, &width, &to, &used) == 1) {
+        to = from;
+        used = width;
+    }
+    if (len >= sizeof(text) || used == 0 || (size_t)used != len || from < 0 || to < from) {
+        return co_err_set(err, CO_INVALID, "%s: \"%s\" is no range of numbers", name, text);
+    }
+    int r = 0;
+    for (int i = from; !r && i <= to; i++) {
+        CO_AUTOFREE char *host = co_xasprintf("%.*s%0*d", (int)n_prefix, prefix, width, i);
+        r = names_add(l, name, host, strlen(host), err);
+    }
+    return r;
+}
+
+int rt_nodelist_read(const char *name, const char *text, struct rt_names *ret, struct co_err *err) {
+    struct rt_names l = {.n = 0};
+    int r = 0;
+    for (const char *p = text; !r && *p;) {
+        size_t plain = strcspn(p, ",[");
+        if (p[plain] != '[') {
+            r = names_add(&l, name, p, plain, err);
+            p += plain + (p[plain] == ',');
+            continue;
+        }
+        const char *close = strchr(p, ']');
+        if (!close || (close[1] && close[1] != ',')) {
+            r = co_err_set(err, CO_INVALID, "%s: \"%.60s\" has no \"]\" at its end", name, p);
+            break;
+        }
+        for (const char *q = p + plain + 1; !r && q < close;) {
+            size_t len = strcspn(q, ",]");
+            r = add_range(&l, name, p, plain, q, len, err);
+            q += len + 1;
+        }
+        p = close + 1 + (close[1] == ',');
+    }
+    if (!r && !l.n) {
+        r = co_err_set(err, CO_INVALID, "%s has no host", name);
+    }
+    return finish(&l, r, ret);
+}
+
+int rt_pods_name(
+    const char *fqdn, uint32_t rank, uint32_t size, struct rt_names *ret, struct co_err *err) {
+    char number[16];
+    struct rt_names l = {.n = 0};
+    int n = snprintf(number, sizeof(number), "-%u", rank);
+    size_t first = strcspn(fqdn, ".");
+    const char *at = fqdn + first - n;
+    if (first <= (size_t)n || strncmp(at, number, (size_t)n) != 0) {
+        return co_err_set(err, CO_INVALID,
+            "the host name \"%.100s\" does not end with the rank %u in its first part", fqdn, rank);
+    }
+    int r = 0;
+    for (uint32_t i = 0; !r && i < size; i++) {
+        CO_AUTOFREE char *host = co_xasprintf("%.*s-%u%s", (int)(at - fqdn), fqdn, i, fqdn + first);
+        r = names_add(&l, "host name", host, strlen(host), err);
+    }
+    return finish(&l, r, ret);
+}
