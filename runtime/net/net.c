@@ -13,7 +13,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 
-int64_t rt_net_now(void) {
+int64_t net_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
@@ -92,9 +92,9 @@ static bool connected(int fd) {
 
 /* One attempt is decided; the first address of the resolver's order that accepts at that moment
  * is taken. */
-static size_t decide(struct pollfd *fd, const struct attempt *t, struct rt_net_reached *ret) {
+static size_t decide(struct pollfd *fd, const struct attempt *t, struct net_reached *ret) {
     size_t more = 0;
-    struct rt_net_reached *r = &ret[t->endpoint];
+    struct net_reached *r = &ret[t->endpoint];
     if (!r->ok && connected(fd->fd)) {
         r->ok = true;
         (void)snprintf(r->address, sizeof(r->address), "%s", t->address);
@@ -105,15 +105,14 @@ static size_t decide(struct pollfd *fd, const struct attempt *t, struct rt_net_r
     return more;
 }
 
-size_t rt_net_probe(
-    const char *const *endpoints, size_t n, int timeout_ms, struct rt_net_reached *ret) {
+size_t net_probe(const char *const *endpoints, size_t n, int timeout_ms, struct net_reached *ret) {
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n * ADDRESSES, sizeof(*fds));
     CO_AUTOFREE struct attempt *attempts = co_xcalloc(n * ADDRESSES, sizeof(*attempts));
     memset(ret, 0, n * sizeof(*ret));
     size_t m = begin_all(endpoints, n, fds, attempts), left = m, ok = 0;
-    int64_t end = rt_net_now() + timeout_ms;
+    int64_t end = net_now() + timeout_ms;
     while (left > 0 && ok < n) {
-        int64_t ms = end - rt_net_now();
+        int64_t ms = end - net_now();
         int got = poll(fds, m, ms > 0 ? (int)ms : 0);
         if (got < 0 && errno == EINTR) {
             continue;
@@ -155,7 +154,7 @@ static bool has_v6(void) {
     return fd >= 0 && bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0;
 }
 
-int rt_net_listen_address(const char *endpoint, char *ret_text, size_t size, struct co_err *err) {
+int net_listen_address(const char *endpoint, char *ret_text, size_t size, struct co_err *err) {
     struct co_hostport hp;
     int rc = co_parse_hostport("endpoint", endpoint, &hp, err);
     if (rc < 0) {

@@ -8,9 +8,9 @@
 
 #include "common/err.h"
 
-int64_t rt_net_now(void); /* monotonic milliseconds */
+int64_t net_now(void); /* monotonic milliseconds */
 
-struct rt_net_reached {
+struct net_reached {
     bool ok;
     char address[64]; /* numeric "ip:port" that accepted */
 };
@@ -18,10 +18,9 @@ struct rt_net_reached {
 /* Tries to connect to all endpoints ("host:port") at once, to each at up to four of its
  * addresses; ret[i] tells whether i accepted within timeout_ms, and where.  Returns the number
  * that did.  Connections are closed again. */
-size_t rt_net_probe(
-    const char *const *endpoints, size_t n, int timeout_ms, struct rt_net_reached *ret);
+size_t net_probe(const char *const *endpoints, size_t n, int timeout_ms, struct net_reached *ret);
 
 /* What a server that others reach as `endpoint` listens on: the same address when this machine
  * has it, else (the name of a Service, an address outside) all addresses of the machine. */
-CO_MUST_CHECK int rt_net_listen_address(
+CO_MUST_CHECK int net_listen_address(
     const char *endpoint, char *ret_text, size_t size, struct co_err *err);

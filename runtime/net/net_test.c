@@ -30,8 +30,8 @@ static void only_listening_endpoints_are_reachable(void **state) {
     CO_AUTOCLOSE int fd = listener(up, sizeof(up));
     assert_true(fd >= 0);
     const char *endpoints[] = {"127.0.0.1:1", up, "no port", "nohost.invalid:80", "[::1]:1"};
-    struct rt_net_reached ok[5];
-    assert_int_equal(1, rt_net_probe(endpoints, 5, 2000, ok));
+    struct net_reached ok[5];
+    assert_int_equal(1, net_probe(endpoints, 5, 2000, ok));
     assert_true(ok[1].ok);
     assert_string_equal(up, ok[1].address);
     assert_false(ok[0].ok || ok[2].ok || ok[3].ok || ok[4].ok);
@@ -40,10 +40,10 @@ static void only_listening_endpoints_are_reachable(void **state) {
 static void a_silent_endpoint_costs_no_more_than_the_timeout(void **state) {
     (void)state;
     const char *endpoints[] = {"192.0.2.1:9"}; /* reserved for documentation: nobody answers */
-    struct rt_net_reached ok[1];
-    int64_t begin = rt_net_now();
-    assert_int_equal(0, rt_net_probe(endpoints, 1, 200, ok));
-    assert_true(rt_net_now() - begin < 2000);
+    struct net_reached ok[1];
+    int64_t begin = net_now();
+    assert_int_equal(0, net_probe(endpoints, 1, 200, ok));
+    assert_true(net_now() - begin < 2000);
 }
 
 /* The name may have an address at which nobody listens. */
@@ -54,8 +54,8 @@ static void a_name_is_reached_at_the_address_that_answers(void **state) {
     assert_true(fd >= 0);
     (void)snprintf(name, sizeof(name), "localhost%s", strchr(up, ':'));
     const char *endpoints[] = {name};
-    struct rt_net_reached ok[1];
-    assert_int_equal(1, rt_net_probe(endpoints, 1, 2000, ok));
+    struct net_reached ok[1];
+    assert_int_equal(1, net_probe(endpoints, 1, 2000, ok));
     assert_string_equal(up, ok[0].address);
 }
 
@@ -71,12 +71,12 @@ static void own_addresses_are_listened_on_and_others_replaced(void **state) {
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         char text[300];
-        assert_int_equal(0, rt_net_listen_address(rows[i].endpoint, text, sizeof(text), NULL));
+        assert_int_equal(0, net_listen_address(rows[i].endpoint, text, sizeof(text), NULL));
         assert_true(strcmp(text, rows[i].want) == 0 ||
                     (rows[i].or_want && strcmp(text, rows[i].or_want) == 0));
     }
     char text[300];
-    assert_int_equal(CO_INVALID, rt_net_listen_address("nonsense", text, sizeof(text), NULL));
+    assert_int_equal(CO_INVALID, net_listen_address("nonsense", text, sizeof(text), NULL));
 }
 
 int main(void) {

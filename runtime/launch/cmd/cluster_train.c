@@ -11,7 +11,7 @@ static const char usage[] =
     "Starts a server and a trainer on every host of a conf.py by ssh, and ends when training has.\n"
     "Flags that are not listed here are the trainers'.";
 
-static struct rt_cluster_options options;
+static struct rl_cluster_options options;
 static const char *conf_path;
 
 static const struct co_flag flags[] = {
@@ -130,26 +130,26 @@ static int check(struct co_err *err) {
     return 0;
 }
 
-int rt_cmd_cluster_train(int argc, char **argv) {
+int rl_cmd_cluster_train(int argc, char **argv) {
     CO_AUTOFREE char **theirs = co_xcalloc((size_t)argc + 1, sizeof(char *));
-    struct rt_conf conf = {.n_hosts = 0};
+    struct rl_conf conf = {.n_hosts = 0};
     struct co_err err = {0};
     int rest = 0, code = 0;
     divide(&argc, argv, theirs, &options.n_train_flags);
     options.train_flags = theirs;
-    if (!rt_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!rl_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     int r = check(&err);
-    r = r ? r : rt_conf_load(conf_path, &conf, &err);
+    r = r ? r : rl_conf_load(conf_path, &conf, &err);
     int usage_error = r;
     if (!r) {
-        r = rt_cluster_run(&conf, &options, &code, &err);
-        rt_conf_done(&conf);
+        r = rl_cluster_run(&conf, &options, &code, &err);
+        rl_conf_done(&conf);
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun cluster_train: %s\n", co_err_text(&err));
-        return usage_error ? RT_CMD_USAGE : 1;
+        return usage_error ? RL_CMD_USAGE : 1;
     }
     return code;
 }

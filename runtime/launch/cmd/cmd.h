@@ -8,22 +8,22 @@
 #include "common/err.h"
 #include "common/flag.h"
 
-enum { RT_CMD_USAGE = 2 };
+enum { RL_CMD_USAGE = 2 };
 
-int rt_cmd_exec(int argc, char **argv);
-int rt_cmd_local(int argc, char **argv);
-int rt_cmd_launch(int argc, char **argv);
-int rt_cmd_docs(int argc, char **argv);
-int rt_cmd_info(int argc, char **argv);
-int rt_cmd_cluster_train(int argc, char **argv);
-int rt_cmd_pserver(int argc, char **argv);
-int rt_cmd_train(int argc, char **argv);
-int rt_cmd_mpi(int argc, char **argv);
+int rl_cmd_exec(int argc, char **argv);
+int rl_cmd_local(int argc, char **argv);
+int rl_cmd_launch(int argc, char **argv);
+int rl_cmd_docs(int argc, char **argv);
+int rl_cmd_info(int argc, char **argv);
+int rl_cmd_cluster_train(int argc, char **argv);
+int rl_cmd_pserver(int argc, char **argv);
+int rl_cmd_train(int argc, char **argv);
+int rl_cmd_mpi(int argc, char **argv);
 
 /* True, with the index of the first word behind the flags; false, after --help or a message, with
  * the exit code to return. */
-CO_MUST_CHECK bool rt_cmd_flags(const char *usage, const struct co_flag *flags, size_t n, int argc,
+CO_MUST_CHECK bool rl_cmd_flags(const char *usage, const struct co_flag *flags, size_t n, int argc,
     char **argv, int *ret_rest, int *ret_code);
 
 /* Path of a program that stands beside this one; its bare name when it does not. */
-void rt_cmd_beside(const char *program, char *ret, size_t size);
+void rl_cmd_beside(const char *program, char *ret, size_t size);

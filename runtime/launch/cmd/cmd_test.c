@@ -66,34 +66,34 @@ struct row {
         "PADDLE_TRAINERS_NUM=2"
 
 static const struct row rows[] = {
-    {rt_cmd_info, {"info"}, {NULL}, 0, "training    alone\nrole        worker 0 of 1\n"},
-    {rt_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0, "role        worker 1 of 2\n"},
-    {rt_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0,
+    {rl_cmd_info, {"info"}, {NULL}, 0, "training    alone\nrole        worker 0 of 1\n"},
+    {rl_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0, "role        worker 1 of 2\n"},
+    {rl_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0,
         "server 0    127.0.0.1:1                  not reachable: Connection refused"},
-    {rt_cmd_info, {"info", "--timeout=0"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0,
+    {rl_cmd_info, {"info", "--timeout=0"}, {LISTS, "PADDLE_TRAINER_ID=1"}, 0,
         "PADDLE_TRAINER_ID=1\n"},
-    {rt_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=2"}, 2,
+    {rl_cmd_info, {"info"}, {LISTS, "PADDLE_TRAINER_ID=2"}, 2,
         "paddlerun info: PADDLE_TRAINER_ID is \"2\", expected less than PADDLE_TRAINERS_NUM 2\n"},
-    {rt_cmd_info, {"info", "--timeout=x"}, {NULL}, 2, "paddlerun info: "},
-    {rt_cmd_info, {"info", "--help"}, {NULL}, 0, "--timeout"},
-    {rt_cmd_exec, {"exec"}, {NULL}, 2, "no program given"},
-    {rt_cmd_exec, {"exec", "--", "sh", "-c", "echo hi; exit 4"}, {NULL}, 4, "hi\n"},
-    {rt_cmd_exec, {"exec", "--", "/no/such"}, {NULL}, 127,
+    {rl_cmd_info, {"info", "--timeout=x"}, {NULL}, 2, "paddlerun info: "},
+    {rl_cmd_info, {"info", "--help"}, {NULL}, 0, "--timeout"},
+    {rl_cmd_exec, {"exec"}, {NULL}, 2, "no program given"},
+    {rl_cmd_exec, {"exec", "--", "sh", "-c", "echo hi; exit 4"}, {NULL}, 4, "hi\n"},
+    {rl_cmd_exec, {"exec", "--", "/no/such"}, {NULL}, 127,
         "paddlerun exec: cannot start \"/no/such\""},
-    {rt_cmd_train, {"train", "--num_passes=2"}, {NULL}, 2, "--config is not set"},
-    {rt_cmd_train, {"train", "--config=no.such"}, {NULL}, 2,
+    {rl_cmd_train, {"train", "--num_passes=2"}, {NULL}, 2, "--config is not set"},
+    {rl_cmd_train, {"train", "--config=no.such"}, {NULL}, 2,
         "--config is \"no.such\": No such file"},
-    {rt_cmd_train, {"train", "config"}, {NULL}, 2, "\"config\", expected --flag=value"},
-    {rt_cmd_train, {"train", "--config=/usr/bin/env", "--save-dir=out", "--local=0", "--nonsense"},
+    {rl_cmd_train, {"train", "config"}, {NULL}, 2, "\"config\", expected --flag=value"},
+    {rl_cmd_train, {"train", "--config=/usr/bin/env", "--save-dir=out", "--local=0", "--nonsense"},
         {NULL}, 0, "PADDLE_INIT_SAVE_DIR=out\nPADDLE_INIT_LOCAL=0\nPADDLE_INIT_NONSENSE=true\n"},
-    {rt_cmd_mpi, {"mpi"}, {NULL}, 2, "no program given"},
-    {rt_cmd_cluster_train, {"cluster_train"}, {NULL}, 2,
+    {rl_cmd_mpi, {"mpi"}, {NULL}, 2, "no program given"},
+    {rl_cmd_cluster_train, {"cluster_train"}, {NULL}, 2,
         "--job_workspace or --job_dispatch_package should be set"},
-    {rt_cmd_local, {"local", "/no/such"}, {NULL}, 2, "/no/such"},
-    {rt_cmd_local, {"local", "a", "b"}, {NULL}, 2, "one file at most, got \"b\", too"},
-    {rt_cmd_local, {"local", "--image"}, {NULL}, 2, "expected NAME=COMMAND"},
-    {rt_cmd_local, {"local", "--image=x", "y"}, {NULL}, 2, "expected NAME=COMMAND"},
-    {rt_cmd_local, {"local", "/dev/null"}, {NULL}, 2, "there is no Pod in the input"},
+    {rl_cmd_local, {"local", "/no/such"}, {NULL}, 2, "/no/such"},
+    {rl_cmd_local, {"local", "a", "b"}, {NULL}, 2, "one file at most, got \"b\", too"},
+    {rl_cmd_local, {"local", "--image"}, {NULL}, 2, "expected NAME=COMMAND"},
+    {rl_cmd_local, {"local", "--image=x", "y"}, {NULL}, 2, "expected NAME=COMMAND"},
+    {rl_cmd_local, {"local", "/dev/null"}, {NULL}, 2, "there is no Pod in the input"},
 };
 
 static void commands_say_what_they_do(void **state) {
@@ -118,7 +118,7 @@ static void an_image_runs_what_the_flag_says(void **state) {
     const char *words[] = {"local", "--image", "my/own=printf '[%s]\\n'", path, NULL};
     const char *env[] = {NULL};
     CO_AUTOBUF struct co_buf out = CO_BUF(1 << 16);
-    assert_int_equal(run(rt_cmd_local, words, env, &out), 0);
+    assert_int_equal(run(rl_cmd_local, words, env, &out), 0);
     (void)unlink(path);
     assert_non_null(strstr(out.data, "p | [a b]\np | [c]\n"));
 }

@@ -4,8 +4,8 @@
 #include "runtime/launch/process/first.h"
 #include "runtime/launch/process/termination.h"
 
-int rt_cmd_exec(int argc, char **argv) {
-    struct rt_first_options options = {0};
+int rl_cmd_exec(int argc, char **argv) {
+    struct rl_first_options options = {0};
     const struct co_flag flags[] = {
         {.name = "grace",
             .type = CO_FLAG_DURATION,
@@ -16,22 +16,22 @@ int rt_cmd_exec(int argc, char **argv) {
         {.name = "termination-log",
             .type = CO_FLAG_STR,
             .value = &options.termination_log,
-            .def = RT_TERMINATION_LOG,
+            .def = RL_TERMINATION_LOG,
             .help = "file that gets the last lines of stderr when the program fails, if it is "
                     "there and empty"},
     };
     int first = 0, code = 0;
-    if (!rt_cmd_flags("paddlerun exec [flags] -- PROGRAM [ARG...]", flags,
+    if (!rl_cmd_flags("paddlerun exec [flags] -- PROGRAM [ARG...]", flags,
             sizeof(flags) / sizeof(flags[0]), argc, argv, &first, &code)) {
         return code;
     }
     if (first >= argc) {
         (void)fprintf(stderr, "paddlerun exec: no program given, expected: paddlerun exec -- "
                               "PROGRAM [ARG...]\n");
-        return RT_CMD_USAGE;
+        return RL_CMD_USAGE;
     }
     struct co_err err = {0};
-    rt_first_run(argv + first, &options, &code, &err);
+    rl_first_run(argv + first, &options, &code, &err);
     if (err.code) {
         (void)fprintf(stderr, "paddlerun exec: %s\n", err.msg);
     }

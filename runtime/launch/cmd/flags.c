@@ -2,7 +2,7 @@
 
 #include "runtime/launch/cmd/cmd.h"
 
-bool rt_cmd_flags(const char *usage, const struct co_flag *flags, size_t n, int argc, char **argv,
+bool rl_cmd_flags(const char *usage, const struct co_flag *flags, size_t n, int argc, char **argv,
     int *ret_rest, int *ret_code) {
     struct co_err err = {0};
     int r = co_flags_parse(flags, n, argc, argv, ret_rest, &err);
@@ -14,7 +14,7 @@ bool rt_cmd_flags(const char *usage, const struct co_flag *flags, size_t n, int 
         *ret_code = 0;
     } else {
         (void)fprintf(stderr, "paddlerun %s: %s\n", argv[0], co_err_text(&err));
-        *ret_code = RT_CMD_USAGE;
+        *ret_code = RL_CMD_USAGE;
     }
     return false;
 }

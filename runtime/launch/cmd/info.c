@@ -26,7 +26,7 @@ struct peer {
 static void begin(struct peer *p) {
     struct co_hostport hp;
     p->fd = -1;
-    p->start = rt_net_now();
+    p->start = net_now();
     if (co_parse_hostport("endpoint", p->endpoint, &hp, NULL)) {
         (void)snprintf(p->state, sizeof(p->state), "no endpoint");
         return;
@@ -82,7 +82,7 @@ static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
         }
         fds[i] = (struct pollfd){.fd = peer[i].state[0] ? -1 : peer[i].fd, .events = POLLOUT};
     }
-    const int64_t deadline = rt_net_now() + timeout_ms;
+    const int64_t deadline = net_now() + timeout_ms;
     int64_t left = timeout_ms;
     while (left > 0 && waiting(fds, n) && poll(fds, n, (int)left) != 0) {
         for (size_t i = 0; i < n; i++) {
@@ -91,7 +91,7 @@ static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
                 fds[i].fd = -1;
             }
         }
-        left = deadline - rt_net_now();
+        left = deadline - net_now();
     }
     for (size_t i = 0; i < n; i++) {
         if (!peer[i].state[0]) {
@@ -166,7 +166,7 @@ static void print_variables(void) {
     }
 }
 
-int rt_cmd_info(int argc, char **argv) {
+int rl_cmd_info(int argc, char **argv) {
     int64_t timeout_ms = 0;
     const struct co_flag flags[] = {
         {.name = "timeout",
@@ -176,7 +176,7 @@ int rt_cmd_info(int argc, char **argv) {
             .help = "how long to wait for peers to answer; 0: do not try"},
     };
     int rest = 0, code = 0;
-    if (!rt_cmd_flags(
+    if (!rl_cmd_flags(
             "paddlerun info [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
@@ -184,7 +184,7 @@ int rt_cmd_info(int argc, char **argv) {
     struct co_err err = {0};
     if (rt_topology_load(NULL, NULL, &t, &err)) {
         (void)fprintf(stderr, "paddlerun info: %s\n", co_err_text(&err));
-        return RT_CMD_USAGE;
+        return RL_CMD_USAGE;
     }
     print_place(t);
     print_peers(t, timeout_ms);

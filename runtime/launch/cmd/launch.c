@@ -13,31 +13,31 @@ static const char *from_environ(void *arg, const char *name) {
     return getenv(name);
 }
 
-int rt_cmd_launch(int argc, char **argv) {
-    struct rt_options o = {.format = RT_FORMAT_3};
+int rl_cmd_launch(int argc, char **argv) {
+    struct rl_options o = {.format = RL_FORMAT_3};
     struct co_err err = {0};
-    int r = rt_options_parse(argc, argv, from_environ, NULL, &o, &err);
+    int r = rl_options_parse(argc, argv, from_environ, NULL, &o, &err);
     if (r == CO_CANCELED) {
         CO_AUTOBUF struct co_buf b = CO_BUF(HELP_MAX);
-        r = rt_options_help(&b, &err);
+        r = rl_options_help(&b, &err);
         (void)fputs(b.data ? b.data : "", stdout);
         return r ? 1 : 0;
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun launch: error: %s\n", co_err_text(&err));
-        rt_termination_write(RT_TERMINATION_LOG, "", co_err_text(&err));
-        return RT_CMD_USAGE;
+        rl_termination_write(RL_TERMINATION_LOG, "", co_err_text(&err));
+        return RL_CMD_USAGE;
     }
-    int code = rt_launch_run(&o, argc, argv);
-    rt_options_done(&o);
+    int code = rl_launch_run(&o, argc, argv);
+    rl_options_done(&o);
     return code;
 }
 
-int rt_cmd_docs(int argc, char **argv) {
+int rl_cmd_docs(int argc, char **argv) {
     CO_AUTOBUF struct co_buf b = CO_BUF(HELP_MAX);
-    if (argc != 2 || strcmp(argv[1], "launch") != 0 || rt_options_markdown(&b, NULL)) {
+    if (argc != 2 || strcmp(argv[1], "launch") != 0 || rl_options_markdown(&b, NULL)) {
         (void)fputs("Usage: paddlerun docs launch\n", stderr);
-        return RT_CMD_USAGE;
+        return RL_CMD_USAGE;
     }
     (void)fputs(b.data, stdout);
     return 0;

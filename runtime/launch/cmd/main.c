@@ -22,20 +22,20 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"launch", "fleetrun", "start this node's training processes, as Paddle's launchers do",
-        rt_cmd_launch},
+        rl_cmd_launch},
     {"exec", NULL, "run a program as a container's first process: signals, orphans, exit code",
-        rt_cmd_exec},
-    {"local", NULL, "run a rendered job as processes on this machine", rt_cmd_local},
+        rl_cmd_exec},
+    {"local", NULL, "run a rendered job as processes on this machine", rl_cmd_local},
     {"info", NULL, "what this process's environment makes of it: role, peers, who is reachable",
-        rt_cmd_info},
+        rl_cmd_info},
     {"cluster_train", NULL, "a server and a trainer on every host of a conf.py, by ssh",
-        rt_cmd_cluster_train},
+        rl_cmd_cluster_train},
     {"pserver", NULL, "parameter server of 0.8 to 0.12: ports and a number of trainers",
-        rt_cmd_pserver},
+        rl_cmd_pserver},
     {"train", NULL, "a training program, told its place by the flags of `paddle train`",
-        rt_cmd_train},
-    {"mpi", "k8s", "a node of a job that mpirun, srun or plain Kubernetes started", rt_cmd_mpi},
-    {"docs", NULL, "print a reference page", rt_cmd_docs},
+        rl_cmd_train},
+    {"mpi", "k8s", "a node of a job that mpirun, srun or plain Kubernetes started", rl_cmd_mpi},
+    {"docs", NULL, "print a reference page", rl_cmd_docs},
     {"version", NULL, "print the version", cmd_version},
     {"help", NULL, "print this; COMMAND --help tells a command's flags", cmd_help},
 };
@@ -86,11 +86,11 @@ int main(int argc, char **argv) {
     }
     if (argc > 1 && getpid() == 1) {
         argv[0] = (char *)"exec";
-        return rt_cmd_exec(argc, argv);
+        return rl_cmd_exec(argc, argv);
     }
     (void)fprintf(stderr,
         argc > 1 ? "paddlerun: no command \"%s\"; paddlerun help lists them\n"
                  : "paddlerun: no command; paddlerun help lists them\n",
         argc > 1 ? argv[1] : "");
-    return RT_CMD_USAGE;
+    return RL_CMD_USAGE;
 }

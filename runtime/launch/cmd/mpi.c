@@ -16,7 +16,7 @@ static const char usage[] =
     "One process of a job that mpirun, srun, an indexed Job or a StatefulSet started: the first\n"
     "on each host starts a server, each runs the program with PADDLE_INIT_* in its environment.";
 
-static struct rt_cluster_node node;
+static struct rl_cluster_node node;
 static const char *machines, *hostname_given;
 static int64_t size;
 
@@ -31,7 +31,7 @@ static const struct co_flag flags[] = {
         .value = &size,
         .def = "0",
         .min = 0,
-        .max = RT_RANKS_MAX,
+        .max = RL_RANKS_MAX,
         .help = "number of processes, where the batch system does not tell it (Kubernetes)"},
     {.name = "hostname",
         .type = CO_FLAG_STR,
@@ -82,7 +82,7 @@ static char *full_name(const char *host) {
 }
 
 static int find_hosts(
-    const struct rt_rank *rank, const char *host, struct rt_names *ret, struct co_err *err) {
+    const struct rl_rank *rank, const char *host, struct rl_names *ret, struct co_err *err) {
     /* What srun started may be on a part of the job's nodes. */
     const char *name = getenv("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
     const char *nodelist = getenv(name);
@@ -90,17 +90,17 @@ static int find_hosts(
     if (access(machines, F_OK) == 0) {
         CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
         int r = co_file_read(machines, FILE_MAX, &text, err);
-        return r ? r : rt_machines_read(machines, text.data ? text.data : "", ret, err);
+        return r ? r : rl_machines_read(machines, text.data ? text.data : "", ret, err);
     }
     if (pods) {
         CO_AUTOFREE char *fqdn = full_name(host);
-        return rt_pods_name(fqdn, rank->rank, rank->size, ret, err);
+        return rl_pods_name(fqdn, rank->rank, rank->size, ret, err);
     }
     if (strcmp(rank->by, "Slurm") == 0 && nodelist) {
-        return rt_nodelist_read(name, nodelist, ret, err);
+        return rl_nodelist_read(name, nodelist, ret, err);
     }
     if (rank->size == 1 || rank->here == rank->size) {
-        return rt_machines_read("this host", "127.0.0.1", ret, err);
+        return rl_machines_read("this host", "127.0.0.1", ret, err);
     }
     return co_err_set(err, CO_INVALID,
         "%s does not tell which hosts there are, expected --machines=FILE with one a line (\"%s\" "
@@ -110,26 +110,26 @@ static int find_hosts(
 
 static int prepare(struct co_buf *servers, struct co_err *err) {
     char host[HOST_NAME_MAX + 1] = "";
-    struct rt_names names = {.n = 0};
+    struct rl_names names = {.n = 0};
     (void)gethostname(host, sizeof(host) - 1);
     const char *own = hostname_given && *hostname_given ? hostname_given : host;
     CO_AUTOFREE char *first = co_xstrndup(own, strcspn(own, "."));
-    int r = rt_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err);
+    int r = rl_rank_find(NULL, NULL, first, (uint32_t)size, &node.rank, err);
     r = r ? r : find_hosts(&node.rank, own, &names, err);
-    r = r ? r : rt_rank_check_hosts(&node.rank, names.n, err);
+    r = r ? r : rl_rank_check_hosts(&node.rank, names.n, err);
     for (size_t i = 0; !r && i < names.n; i++) {
         r = co_buf_addf(servers, err, "%s%s", i ? "," : "", names.item[i]);
     }
-    rt_names_done(&names);
+    rl_names_done(&names);
     return r;
 }
 
-int rt_cmd_mpi(int argc, char **argv) {
+int rl_cmd_mpi(int argc, char **argv) {
     CO_AUTOBUF struct co_buf servers = CO_BUF(HOSTS_MAX);
     struct co_err err = {0};
     static char pserver[PATH_MAX + 64]; /* what the static node points to stays */
     int rest = 0, code = 0;
-    if (!rt_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!rl_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     int r = rest < argc ? 0
@@ -139,13 +139,13 @@ int rt_cmd_mpi(int argc, char **argv) {
     r = r ? r : prepare(&servers, &err);
     if (r) {
         (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
-        return RT_CMD_USAGE;
+        return RL_CMD_USAGE;
     }
-    rt_cmd_beside("paddle-pserver", pserver, sizeof(pserver));
+    rl_cmd_beside("paddle-pserver", pserver, sizeof(pserver));
     node.servers = servers.data;
     node.pserver = pserver;
     node.argv = argv + rest;
-    if (rt_cluster_node_run(&node, &code, &err)) {
+    if (rl_cluster_node_run(&node, &code, &err)) {
         (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
         return 1;
     }

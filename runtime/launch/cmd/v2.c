@@ -10,7 +10,7 @@
 #include "common/mem.h"
 #include "runtime/launch/cmd/cmd.h"
 
-void rt_cmd_beside(const char *program, char *ret, size_t size) {
+void rl_cmd_beside(const char *program, char *ret, size_t size) {
     char self[PATH_MAX] = "";
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     const char *slash = n > 0 ? strrchr(self, '/') : NULL;
@@ -21,10 +21,10 @@ void rt_cmd_beside(const char *program, char *ret, size_t size) {
 }
 
 /* The server is a program of its own: it maps libraries that no launcher needs. */
-int rt_cmd_pserver(int argc, char **argv) {
+int rl_cmd_pserver(int argc, char **argv) {
     char path[PATH_MAX + 64];
     (void)argc;
-    rt_cmd_beside("paddle-pserver", path, sizeof(path));
+    rl_cmd_beside("paddle-pserver", path, sizeof(path));
     (void)execvp(path, argv);
     (void)fprintf(stderr, "paddlerun pserver: cannot start %s: %s\n", path, strerror(errno));
     return errno == ENOENT ? 127 : 126;
@@ -71,17 +71,17 @@ static void name_log(void) {
 
 /* The trainer is a program that reads PADDLE_INIT_*: the configurations of old were Python for a
  * library that is gone. */
-int rt_cmd_train(int argc, char **argv) {
+int rl_cmd_train(int argc, char **argv) {
     const char *config = NULL;
     for (int i = 1; i < argc; i++) {
         if (!pass_on(argv[i], &config)) {
-            return RT_CMD_USAGE;
+            return RL_CMD_USAGE;
         }
     }
     if (!config) {
         (void)fprintf(stderr, "paddlerun train: --config is not set, expected the training "
                               "program: an executable or a .py\n");
-        return RT_CMD_USAGE;
+        return RL_CMD_USAGE;
     }
     bool python = ends_with(config, ".py") && access(config, X_OK) < 0;
     /* A path, also without a slash: the job's directory is where programs are looked for. */
@@ -91,7 +91,7 @@ int rt_cmd_train(int argc, char **argv) {
     if (access(path, F_OK) < 0) {
         (void)fprintf(
             stderr, "paddlerun train: --config is \"%.200s\": %s\n", config, strerror(errno));
-        return RT_CMD_USAGE;
+        return RL_CMD_USAGE;
     }
     name_log();
     (void)execvp(run[0], run);

@@ -8,15 +8,15 @@
 
 enum { TEXT_MAX = 1 << 24 }; /* what a job's file may make of one value */
 
-void rt_env_done(struct rt_env *e) {
+void rl_env_done(struct rl_env *e) {
     for (size_t i = 0; i < e->n; i++) {
         free(e->item[i]);
     }
     free(e->item);
-    *e = (struct rt_env){0};
+    *e = (struct rl_env){0};
 }
 
-static size_t find(const struct rt_env *e, const char *name) {
+static size_t find(const struct rl_env *e, const char *name) {
     size_t len = strlen(name);
     for (size_t i = 0; i < e->n; i++) {
         if (strncmp(e->item[i], name, len) == 0 && e->item[i][len] == '=') {
@@ -26,12 +26,12 @@ static size_t find(const struct rt_env *e, const char *name) {
     return e->n;
 }
 
-const char *rt_env_get(const struct rt_env *e, const char *name) {
+const char *rl_env_get(const struct rl_env *e, const char *name) {
     size_t i = find(e, name);
     return i < e->n ? e->item[i] + strlen(name) + 1 : NULL;
 }
 
-static void append_own(struct rt_env *e, char *text) {
+static void append_own(struct rl_env *e, char *text) {
     if (e->n + 2 > e->cap) {
         e->cap = e->cap ? e->cap * 2 : 64;
         e->item = co_xrealloc(e->item, e->cap, sizeof(*e->item));
@@ -40,7 +40,7 @@ static void append_own(struct rt_env *e, char *text) {
     e->item[e->n] = NULL;
 }
 
-void rt_env_set(struct rt_env *e, const char *name, const char *value) {
+void rl_env_set(struct rl_env *e, const char *name, const char *value) {
     char *text = co_xasprintf("%s=%s", name, value);
     size_t i = find(e, name);
     if (i < e->n) {
@@ -51,7 +51,7 @@ void rt_env_set(struct rt_env *e, const char *name, const char *value) {
     }
 }
 
-void rt_env_remove(struct rt_env *e, const char *name) {
+void rl_env_remove(struct rl_env *e, const char *name) {
     size_t i = find(e, name);
     if (i < e->n) {
         free(e->item[i]);
@@ -65,7 +65,7 @@ static bool of_contract(const char *text, size_t len) {
     return co_contract_find(name) >= 0;
 }
 
-void rt_env_inherit(struct rt_env *e, char *const *envp, bool contract) {
+void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract) {
     for (; *envp; envp++) {
         size_t len = strcspn(*envp, "=");
         if (len && (*envp)[len] && (contract || !of_contract(*envp, len))) {
@@ -79,12 +79,12 @@ static void add(struct co_buf *b, const char *data, size_t len) {
     (void)!co_buf_add(b, data, len, NULL);
 }
 
-char *rt_env_expand(const struct rt_env *e, const char *text) {
+char *rl_env_expand(const struct rl_env *e, const char *text) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (const char *p = text; *p;) {
         const char *end = p[0] == '$' && p[1] == '(' ? strchr(p, ')') : NULL;
         CO_AUTOFREE char *name = end ? co_xstrndup(p + 2, (size_t)(end - p - 2)) : NULL;
-        const char *value = name ? rt_env_get(e, name) : NULL;
+        const char *value = name ? rl_env_get(e, name) : NULL;
         if (value) {
             add(&b, value, strlen(value));
             p = end + 1;
@@ -108,7 +108,7 @@ static bool holds_hosts(const char *variable) {
            type == CO_TYPE_ENDPOINTS;
 }
 
-char *rt_env_addresses(const char *variable, const char *text, const struct co_map *addresses) {
+char *rl_env_addresses(const char *variable, const char *text, const struct co_map *addresses) {
     static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
     bool everywhere = holds_hosts(variable);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);

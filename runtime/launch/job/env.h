@@ -8,26 +8,26 @@
 #include "common/map.h"
 #include "common/mem.h"
 
-struct rt_env {
+struct rl_env {
     char **item; /* owned "NAME=value"s, then NULL, once anything was set: an envp */
     size_t n, cap;
 };
 
-void rt_env_done(struct rt_env *e);
-const char *rt_env_get(const struct rt_env *e, const char *name); /* borrowed; NULL: not set */
-void rt_env_set(struct rt_env *e, const char *name, const char *value);
-void rt_env_remove(struct rt_env *e, const char *name);
+void rl_env_done(struct rl_env *e);
+const char *rl_env_get(const struct rl_env *e, const char *name); /* borrowed; NULL: not set */
+void rl_env_set(struct rl_env *e, const char *name, const char *value);
+void rl_env_remove(struct rl_env *e, const char *name);
 /* Copies "NAME=value"s into one that is empty.  contract false: without the variables of the env
  * contract, as a job started here must not take itself for a part of another one.  Nothing is
  * looked for in what is there: a pod of a namespace of thousands of Services has a variable or
  * seven of each. */
-void rt_env_inherit(struct rt_env *e, char *const *envp, bool contract);
+void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract);
 
 /* text with "$(NAME)" replaced as Kubernetes does it: unknown ones stay, "$$" is "$".  The caller
  * frees. */
-char *rt_env_expand(const struct rt_env *e, const char *text);
+char *rl_env_expand(const struct rl_env *e, const char *text);
 
 /* text with pods' names replaced by their addresses (map: name -> char *), also with a domain
  * behind the name.  In a variable of the contract that holds hosts or endpoints everywhere, in
  * others (variable NULL, too) only in front of ":<port>".  The caller frees. */
-char *rt_env_addresses(const char *variable, const char *text, const struct co_map *addresses);
+char *rl_env_addresses(const char *variable, const char *text, const struct co_map *addresses);

@@ -14,11 +14,11 @@ enum {
     POD_ELASTIC_MS = 5000,
 };
 
-const char *const rt_mode_name[RT_MODE_COUNT] = {
-    [RT_MODE_COLLECTIVE] = "collective", [RT_MODE_PS] = "ps", [RT_MODE_RPC] = "rpc"};
+const char *const rl_mode_name[RL_MODE_COUNT] = {
+    [RL_MODE_COLLECTIVE] = "collective", [RL_MODE_PS] = "ps", [RL_MODE_RPC] = "rpc"};
 
 struct env {
-    rt_plan_getenv_fn get;
+    rl_plan_getenv_fn get;
     void *arg;
 };
 
@@ -29,59 +29,59 @@ static const char *env_get(const struct env *e, enum co_var var) {
 }
 
 /* The first of the two that was given; an option's newer and its older name. */
-static enum rt_option either(const struct rt_options *o, enum rt_option one, enum rt_option two) {
-    return rt_option_has(o, two) && rt_option_given(o, two) ? two : one;
+static enum rl_option either(const struct rl_options *o, enum rl_option one, enum rl_option two) {
+    return rl_option_has(o, two) && rl_option_given(o, two) ? two : one;
 }
 
 /* ---- what kind of job -------------------------------------------------------------------- */
 
-static bool any_given(const struct rt_options *o, const enum rt_option *ids, size_t n) {
+static bool any_given(const struct rl_options *o, const enum rl_option *ids, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        if (rt_option_given(o, ids[i]) && rt_option_has(o, ids[i])) {
+        if (rl_option_given(o, ids[i]) && rl_option_has(o, ids[i])) {
             return true;
         }
     }
     return false;
 }
 
-static bool asks_for_ps(const struct rt_options *o) {
-    static const enum rt_option ids[] = {RT_OPT_SERVER_NUM, RT_OPT_SERVERS, RT_OPT_TRAINER_NUM,
-        RT_OPT_TRAINERS, RT_OPT_WORKER_NUM, RT_OPT_WORKERS, RT_OPT_HETER_WORKER_NUM,
-        RT_OPT_HETER_WORKERS};
+static bool asks_for_ps(const struct rl_options *o) {
+    static const enum rl_option ids[] = {RL_OPT_SERVER_NUM, RL_OPT_SERVERS, RL_OPT_TRAINER_NUM,
+        RL_OPT_TRAINERS, RL_OPT_WORKER_NUM, RL_OPT_WORKERS, RL_OPT_HETER_WORKER_NUM,
+        RL_OPT_HETER_WORKERS};
     return any_given(o, ids, CO_ARRAY_LEN(ids));
 }
 
 /* An environment that is a process's of a job with servers: paddle-operator's pods have it. */
-static bool is_given(const struct rt_options *o, const struct env *e) {
-    const char *mode = o->text[RT_OPT_RUN_MODE];
+static bool is_given(const struct rl_options *o, const struct env *e) {
+    const char *mode = o->text[RL_OPT_RUN_MODE];
     return (!mode || strncmp(mode, "ps", 2) == 0) && !asks_for_ps(o) &&
            *env_get(e, CO_VAR_PSERVERS) && *env_get(e, CO_VAR_TRAINING_ROLE);
 }
 
-static enum rt_mode mode_of(const struct rt_options *o, bool given) {
-    const char *mode = o->text[RT_OPT_RUN_MODE];
+static enum rl_mode mode_of(const struct rl_options *o, bool given) {
+    const char *mode = o->text[RL_OPT_RUN_MODE];
     if (given || asks_for_ps(o) || (mode && strncmp(mode, "ps", 2) == 0)) {
-        return RT_MODE_PS;
+        return RL_MODE_PS;
     }
-    return mode && strcmp(mode, "rpc") == 0 ? RT_MODE_RPC : RT_MODE_COLLECTIVE;
+    return mode && strcmp(mode, "rpc") == 0 ? RL_MODE_RPC : RL_MODE_COLLECTIVE;
 }
 
 /* A pod that the operator made for an elastic job, and whose command leaves the rest to it. */
-static bool is_elastic_pod(const struct rt_options *o, const struct env *e) {
+static bool is_elastic_pod(const struct rl_options *o, const struct env *e) {
     return *env_get(e, CO_VAR_ELASTIC_JOB_ID) && *env_get(e, CO_VAR_ELASTIC_NP) &&
-           !rt_option_given(o, RT_OPT_NNODES) && !rt_option_given(o, RT_OPT_NP);
+           !rl_option_given(o, RL_OPT_NNODES) && !rl_option_given(o, RL_OPT_NP);
 }
 
 /* Jobs that share an etcd are kept apart by it. */
-static const char *job_id(const struct rt_options *o, const struct env *e) {
+static const char *job_id(const struct rl_options *o, const struct env *e) {
     const char *elastic = env_get(e, CO_VAR_ELASTIC_JOB_ID);
-    return *elastic && !rt_option_given(o, RT_OPT_JOB_ID) ? elastic : o->text[RT_OPT_JOB_ID];
+    return *elastic && !rl_option_given(o, RL_OPT_JOB_ID) ? elastic : o->text[RL_OPT_JOB_ID];
 }
 
-static int parse_nodes(struct rt_job *j, const struct env *e, struct co_err *err) {
-    enum rt_option id = either(j->options, RT_OPT_NNODES, RT_OPT_NP);
+static int parse_nodes(struct rl_job *j, const struct env *e, struct co_err *err) {
+    enum rl_option id = either(j->options, RL_OPT_NNODES, RL_OPT_NP);
     const char *text = j->options->text[id];
-    const char *what = rt_option_rows[id].name;
+    const char *what = rl_option_rows[id].name;
     if (is_elastic_pod(j->options, e)) {
         text = env_get(e, CO_VAR_ELASTIC_NP);
         what = co_contract[CO_VAR_ELASTIC_NP].name;
@@ -94,15 +94,15 @@ static int parse_nodes(struct rt_job *j, const struct env *e, struct co_err *err
     j->nodes_min = (int)a;
     j->nodes_max = (int)(max ? b : a);
     j->elastic = max;
-    if (!r && j->options->text[RT_OPT_SCRIPT] &&
-        strcmp(j->options->text[RT_OPT_SCRIPT], "run_check") == 0 && j->nodes_max < 2) {
+    if (!r && j->options->text[RL_OPT_SCRIPT] &&
+        strcmp(j->options->text[RL_OPT_SCRIPT], "run_check") == 0 && j->nodes_max < 2) {
         j->nodes_min = j->nodes_max = 2; /* as Paddle has it */
     }
     return r;
 }
 
-static const char *own_ip(const struct rt_job *j) {
-    const char *host = j->options->text[RT_OPT_HOST];
+static const char *own_ip(const struct rl_job *j) {
+    const char *host = j->options->text[RL_OPT_HOST];
     struct in6_addr v6;
     bool is_v6 = host && inet_pton(AF_INET6, host, &v6) == 1;
     return host && (is_v6 || strchr(host, '.')) ? host : j->node->ip;
@@ -112,43 +112,43 @@ static const char *own_ip(const struct rt_job *j) {
 
 /* kubeflow's operator tells servers PADDLE_SERVER_NUM and trainers PADDLE_TRAINER_NUM: who is
  * told the one is none of the other. */
-static size_t count_of(const struct rt_options *o, enum rt_option mine, enum rt_option other) {
+static size_t count_of(const struct rl_options *o, enum rl_option mine, enum rl_option other) {
     if (o->number[mine] >= 0) {
         return (size_t)o->number[mine];
     }
-    return o->origin[other] == RT_FROM_ENVIRONMENT && o->number[other] > 0 ? 0 : 1;
+    return o->origin[other] == RL_FROM_ENVIRONMENT && o->number[other] > 0 ? 0 : 1;
 }
 
-static int count_ps(struct rt_job *j, struct co_err *err) {
-    const struct rt_options *o = j->options;
-    enum rt_option trainers = either(o, RT_OPT_TRAINER_NUM, RT_OPT_WORKER_NUM);
-    j->n[RT_SEAT_SERVER] = count_of(o, RT_OPT_SERVER_NUM, trainers);
-    j->n[RT_SEAT_TRAINER] = count_of(o, trainers, RT_OPT_SERVER_NUM);
-    if (rt_option_has(o, RT_OPT_HETER_WORKER_NUM)) {
-        int r = rt_stages_parse(
-            "--heter_worker_num", o->text[RT_OPT_HETER_WORKER_NUM], &j->stages, err);
+static int count_ps(struct rl_job *j, struct co_err *err) {
+    const struct rl_options *o = j->options;
+    enum rl_option trainers = either(o, RL_OPT_TRAINER_NUM, RL_OPT_WORKER_NUM);
+    j->n[RL_SEAT_SERVER] = count_of(o, RL_OPT_SERVER_NUM, trainers);
+    j->n[RL_SEAT_TRAINER] = count_of(o, trainers, RL_OPT_SERVER_NUM);
+    if (rl_option_has(o, RL_OPT_HETER_WORKER_NUM)) {
+        int r = rl_stages_parse(
+            "--heter_worker_num", o->text[RL_OPT_HETER_WORKER_NUM], &j->stages, err);
         if (r) {
             return r;
         }
     }
-    j->n[RT_SEAT_HETER] = rt_stages_workers(&j->stages);
-    bool alone = j->way == RT_WAY_ALONE;
-    if (alone && (j->n[RT_SEAT_SERVER] == 0 || j->n[RT_SEAT_TRAINER] == 0)) {
+    j->n[RL_SEAT_HETER] = rl_stages_workers(&j->stages);
+    bool alone = j->way == RL_WAY_ALONE;
+    if (alone && (j->n[RL_SEAT_SERVER] == 0 || j->n[RL_SEAT_TRAINER] == 0)) {
         return co_err_set(err, CO_INVALID,
             "%zu servers and %zu trainers on the only node: expected at least one of each",
-            j->n[RT_SEAT_SERVER], j->n[RT_SEAT_TRAINER]);
+            j->n[RL_SEAT_SERVER], j->n[RL_SEAT_TRAINER]);
     }
-    if (rt_job_processes(j) == 0) {
+    if (rl_job_processes(j) == 0) {
         return co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
     }
-    j->n_ports = rt_job_processes(j) + 1;
+    j->n_ports = rl_job_processes(j) + 1;
     return 0;
 }
 
-static int select_devices(struct rt_job *j, struct co_err *err) {
-    const struct rt_list *visible = &j->node->visible;
-    struct rt_list asked = {0};
-    rt_list_split(&asked, j->options->text[RT_OPT_DEVICES] ? j->options->text[RT_OPT_DEVICES] : "");
+static int select_devices(struct rl_job *j, struct co_err *err) {
+    const struct rl_list *visible = &j->node->visible;
+    struct rl_list asked = {0};
+    rl_list_split(&asked, j->options->text[RL_OPT_DEVICES] ? j->options->text[RL_OPT_DEVICES] : "");
     int r = 0;
     for (size_t i = 0; i < (asked.n ? asked.n : visible->n) && !r; i++) {
         size_t at = 0;
@@ -156,36 +156,36 @@ static int select_devices(struct rt_job *j, struct co_err *err) {
             at++;
         }
         if (asked.n && visible->n && at == visible->n) {
-            CO_AUTOFREE char *list = rt_list_join(visible, ",");
+            CO_AUTOFREE char *list = rl_list_join(visible, ",");
             r = co_err_set(err, CO_INVALID, "Device not found %s from %s for setting %s",
-                asked.item[i], j->options->text[RT_OPT_DEVICES], list);
+                asked.item[i], j->options->text[RL_OPT_DEVICES], list);
         } else if (asked.n && !visible->n) {
-            rt_list_add(&j->devices, asked.item[i]);
+            rl_list_add(&j->devices, asked.item[i]);
         } else {
-            rt_list_add_own(&j->devices, co_xasprintf("%zu", asked.n ? at : i));
+            rl_list_add_own(&j->devices, co_xasprintf("%zu", asked.n ? at : i));
         }
     }
-    rt_list_done(&asked);
+    rl_list_done(&asked);
     return r;
 }
 
-static int count_trainers(struct rt_job *j, struct co_err *err) {
+static int count_trainers(struct rl_job *j, struct co_err *err) {
     int r = select_devices(j, err);
-    int64_t asked = j->options->number[RT_OPT_NPROC_PER_NODE];
+    int64_t asked = j->options->number[RL_OPT_NPROC_PER_NODE];
     size_t n = asked > 0 ? (size_t)asked : j->devices.n ? j->devices.n : 1;
     if (!r && j->devices.n && n > j->devices.n) {
         return co_err_set(err, CO_INVALID,
             "nproc_per_node is %zu, but there are %zu devices: expected one for each process", n,
             j->devices.n);
     }
-    j->n[RT_SEAT_TRAINER] = n;
-    j->n_ports = j->way == RT_WAY_ALONE || j->way == RT_WAY_MEET ? n + 1 : 0;
+    j->n[RL_SEAT_TRAINER] = n;
+    j->n_ports = j->way == RL_WAY_ALONE || j->way == RL_WAY_MEET ? n + 1 : 0;
     return r;
 }
 
 /* Endpoints in the environment: one a node, whose ports go on, or one a process. */
-static int check_endpoints(struct rt_job *j, const struct env *e, struct co_err *err) {
-    const size_t n = j->n[RT_SEAT_TRAINER];
+static int check_endpoints(struct rl_job *j, const struct env *e, struct co_err *err) {
+    const size_t n = j->n[RL_SEAT_TRAINER];
     const char *span = env_get(e, CO_VAR_PORTS_NUM);
     int64_t ports = CO_PORT_SPAN;
     if (*span && co_parse_i64(co_contract[CO_VAR_PORTS_NUM].name, span, 1, PORT_MAX, &ports, err)) {
@@ -202,28 +202,28 @@ static int check_endpoints(struct rt_job *j, const struct env *e, struct co_err 
 
 /* ---- all of it --------------------------------------------------------------------------- */
 
-static int one_list(const struct rt_options *o, enum rt_option trainers, struct co_err *err) {
-    bool servers = rt_option_has(o, RT_OPT_SERVERS);
+static int one_list(const struct rl_options *o, enum rl_option trainers, struct co_err *err) {
+    bool servers = rl_option_has(o, RL_OPT_SERVERS);
     return co_err_set(err, CO_INVALID,
         "--%s without --%s: expected both lists, or --server_num and --trainer_num",
-        servers ? "servers" : rt_option_rows[trainers].name,
-        servers ? rt_option_rows[trainers].name : "servers");
+        servers ? "servers" : rl_option_rows[trainers].name,
+        servers ? rl_option_rows[trainers].name : "servers");
 }
 
-static int plan_ps(struct rt_job *j, struct co_err *err) {
-    const struct rt_options *o = j->options;
-    if (rt_option_has(o, RT_OPT_HETER_DEVICES)) {
-        rt_list_split_at(&j->heter_devices, o->text[RT_OPT_HETER_DEVICES], ';');
+static int plan_ps(struct rl_job *j, struct co_err *err) {
+    const struct rl_options *o = j->options;
+    if (rl_option_has(o, RL_OPT_HETER_DEVICES)) {
+        rl_list_split_at(&j->heter_devices, o->text[RL_OPT_HETER_DEVICES], ';');
     }
-    enum rt_option trainers = either(o, RT_OPT_TRAINERS, RT_OPT_WORKERS);
-    bool has_servers = rt_option_has(o, RT_OPT_SERVERS), has_trainers = rt_option_has(o, trainers);
+    enum rl_option trainers = either(o, RL_OPT_TRAINERS, RL_OPT_WORKERS);
+    bool has_servers = rl_option_has(o, RL_OPT_SERVERS), has_trainers = rl_option_has(o, trainers);
     if (has_servers != has_trainers) {
         return one_list(o, trainers, err);
     }
     if (has_servers) {
-        return rt_way_lists(j, trainers, err);
+        return rl_way_lists(j, trainers, err);
     }
-    if (rt_option_has(o, RT_OPT_HETER_WORKERS)) {
+    if (rl_option_has(o, RL_OPT_HETER_WORKERS)) {
         return co_err_set(err, CO_INVALID,
             "--heter_workers without --servers and --trainers: expected all three lists, or "
             "--heter_worker_num");
@@ -231,7 +231,7 @@ static int plan_ps(struct rt_job *j, struct co_err *err) {
     return count_ps(j, err);
 }
 
-static int plan_collective(struct rt_job *j, const struct env *e, struct co_err *err) {
+static int plan_collective(struct rl_job *j, const struct env *e, struct co_err *err) {
     static const char other[] = "DISTRIBUTED_TRAINER_ENDPOINTS";
     const char *name = co_contract[CO_VAR_TRAINER_ENDPOINTS].name;
     const char *endpoints = env_get(e, CO_VAR_TRAINER_ENDPOINTS);
@@ -242,21 +242,21 @@ static int plan_collective(struct rt_job *j, const struct env *e, struct co_err 
     int r = 0;
     /* An elastic job's nodes come and go; the list in its environment is that of one moment. */
     if (*endpoints && !j->elastic) {
-        r = rt_way_endpoints(j, name, endpoints, err);
-    } else if (!j->master && rt_option_has(j->options, RT_OPT_IPS) &&
-               rt_option_given(j->options, RT_OPT_IPS)) {
-        r = rt_way_ips(j, err);
+        r = rl_way_endpoints(j, name, endpoints, err);
+    } else if (!j->master && rl_option_has(j->options, RL_OPT_IPS) &&
+               rl_option_given(j->options, RL_OPT_IPS)) {
+        r = rl_way_ips(j, err);
     }
     r = r ? r : count_trainers(j, err);
-    return r || j->way != RT_WAY_ENDPOINTS ? r : check_endpoints(j, e, err);
+    return r || j->way != RL_WAY_ENDPOINTS ? r : check_endpoints(j, e, err);
 }
 
-static void given(struct rt_job *j, const struct env *e) {
+static void given(struct rl_job *j, const struct env *e) {
     const char *role = env_get(e, CO_VAR_TRAINING_ROLE);
-    j->way = RT_WAY_GIVEN;
-    j->n[strcmp(role, "PSERVER") == 0 ? RT_SEAT_SERVER
-         : strncmp(role, "HETER", 5)  ? RT_SEAT_TRAINER
-                                      : RT_SEAT_HETER] = 1;
+    j->way = RL_WAY_GIVEN;
+    j->n[strcmp(role, "PSERVER") == 0 ? RL_SEAT_SERVER
+         : strncmp(role, "HETER", 5)  ? RL_SEAT_TRAINER
+                                      : RL_SEAT_HETER] = 1;
     j->nodes_min = j->nodes_max = 1;
 }
 
@@ -283,14 +283,14 @@ static char *elastic_etcd(const struct env *e) {
     return co_xasprintf(strchr(host, ':') ? "etcd://[%s]:%s" : "etcd://%s:%s", host, port);
 }
 
-static int find_master(struct rt_job *j, const struct env *e, struct co_err *err) {
-    const struct rt_options *o = j->options;
-    if (rt_option_has(o, RT_OPT_MASTER)) {
-        j->master = o->text[RT_OPT_MASTER];
+static int find_master(struct rl_job *j, const struct env *e, struct co_err *err) {
+    const struct rl_options *o = j->options;
+    if (rl_option_has(o, RL_OPT_MASTER)) {
+        j->master = o->text[RL_OPT_MASTER];
         return 0;
     }
-    if (rt_option_has(o, RT_OPT_ELASTIC_SERVER)) {
-        j->held = co_xasprintf("etcd://%s", o->text[RT_OPT_ELASTIC_SERVER]);
+    if (rl_option_has(o, RL_OPT_ELASTIC_SERVER)) {
+        j->held = co_xasprintf("etcd://%s", o->text[RL_OPT_ELASTIC_SERVER]);
     } else if (is_elastic_pod(o, e)) {
         j->held = first_worker(e);
         j->held = j->held ? j->held : elastic_etcd(e);
@@ -308,76 +308,76 @@ static int find_master(struct rt_job *j, const struct env *e, struct co_err *err
 
 /* The operator lets pods start when all there are have addresses: who is not here soon after that
  * will not be for long.  What fails starts again inside the pods, which keep their places. */
-static void set_elastic(struct rt_job *j, const struct env *e) {
-    const struct rt_options *o = j->options;
-    j->level = (int)o->number[RT_OPT_ELASTIC_LEVEL];
-    const int64_t seconds = o->number[RT_OPT_ELASTIC_TIMEOUT];
+static void set_elastic(struct rl_job *j, const struct env *e) {
+    const struct rl_options *o = j->options;
+    j->level = (int)o->number[RL_OPT_ELASTIC_LEVEL];
+    const int64_t seconds = o->number[RL_OPT_ELASTIC_TIMEOUT];
     j->elastic_ms = seconds ? seconds * 1000 : 1; /* 0 would be the rendezvous' own choice */
     if (is_elastic_pod(o, e)) {
-        j->level = rt_option_given(o, RT_OPT_ELASTIC_LEVEL) ? j->level : 1;
+        j->level = rl_option_given(o, RL_OPT_ELASTIC_LEVEL) ? j->level : 1;
         j->elastic_ms = j->elastic_ms < POD_ELASTIC_MS ? j->elastic_ms : POD_ELASTIC_MS;
     }
 }
 
 /* What Paddle's launcher says of the options themselves. */
-static void add_notes(struct rt_job *j) {
-    const struct rt_options *o = j->options;
-    if (co_streq(o->text[RT_OPT_SCRIPT], "run_check")) {
-        rt_list_add(&j->notes, "INFO Paddle Distributed Test begin...");
+static void add_notes(struct rl_job *j) {
+    const struct rl_options *o = j->options;
+    if (co_streq(o->text[RL_OPT_SCRIPT], "run_check")) {
+        rl_list_add(&j->notes, "INFO Paddle Distributed Test begin...");
     }
     if (j->ip != j->node->ip) {
-        rt_list_add_own(&j->notes, co_xasprintf("WARNING Host ip reset to %s", j->ip));
+        rl_list_add_own(&j->notes, co_xasprintf("WARNING Host ip reset to %s", j->ip));
     }
     if (j->master && strncmp(j->master, "etcd", 4) == 0 &&
-        strcmp(j->id, rt_option_rows[RT_OPT_JOB_ID].def) == 0) {
-        rt_list_add(
+        strcmp(j->id, rl_option_rows[RL_OPT_JOB_ID].def) == 0) {
+        rl_list_add(
             &j->notes, "WARNING Using default job name may cause conflict, add --job_id in args");
     }
 }
 
-int rt_job_plan(const struct rt_options *options, const struct rt_node *node, rt_plan_getenv_fn get,
-    void *arg, struct rt_job *ret, struct co_err *err) {
+int rl_job_plan(const struct rl_options *options, const struct rl_node *node, rl_plan_getenv_fn get,
+    void *arg, struct rl_job *ret, struct co_err *err) {
     const struct env e = {.get = get, .arg = arg};
-    struct rt_job j = {.options = options,
+    struct rl_job j = {.options = options,
         .node = node,
         .format = options->format,
         .id = job_id(options, &e),
-        .rank = (int)options->number[RT_OPT_RANK]};
+        .rank = (int)options->number[RL_OPT_RANK]};
     const bool is_process = is_given(options, &e);
     j.mode = mode_of(options, is_process);
     j.ip = own_ip(&j);
     set_elastic(&j, &e);
     int r = find_master(&j, &e, err);
     r = r ? r : parse_nodes(&j, &e, err);
-    j.way = j.nodes_max > 1 || j.elastic ? RT_WAY_MEET : RT_WAY_ALONE;
+    j.way = j.nodes_max > 1 || j.elastic ? RL_WAY_MEET : RL_WAY_ALONE;
     add_notes(&j);
     if (!r && is_process) {
         given(&j, &e);
     } else if (!r) {
-        r = j.mode == RT_MODE_PS           ? plan_ps(&j, err)
-            : j.mode == RT_MODE_COLLECTIVE ? plan_collective(&j, &e, err)
+        r = j.mode == RL_MODE_PS           ? plan_ps(&j, err)
+            : j.mode == RL_MODE_COLLECTIVE ? plan_collective(&j, &e, err)
                                            : count_trainers(&j, err);
     }
     if (r) {
-        rt_job_done(&j);
+        rl_job_done(&j);
         return r;
     }
     *ret = j;
     return 0;
 }
 
-void rt_job_done(struct rt_job *j) {
-    rt_list_done(&j->devices);
-    rt_list_done(&j->endpoints);
-    rt_list_done(&j->hosts);
-    rt_list_done(&j->heter_devices);
-    for (int s = 0; s < RT_SEAT_COUNT; s++) {
-        rt_list_done(&j->seats[s]);
+void rl_job_done(struct rl_job *j) {
+    rl_list_done(&j->devices);
+    rl_list_done(&j->endpoints);
+    rl_list_done(&j->hosts);
+    rl_list_done(&j->heter_devices);
+    for (int s = 0; s < RL_SEAT_COUNT; s++) {
+        rl_list_done(&j->seats[s]);
     }
-    rt_list_done(&j->notes);
+    rl_list_done(&j->notes);
     free(j->held);
 }
 
-size_t rt_job_processes(const struct rt_job *j) {
-    return j->n[RT_SEAT_SERVER] + j->n[RT_SEAT_TRAINER] + j->n[RT_SEAT_HETER];
+size_t rl_job_processes(const struct rl_job *j) {
+    return j->n[RL_SEAT_SERVER] + j->n[RL_SEAT_TRAINER] + j->n[RL_SEAT_HETER];
 }

@@ -9,40 +9,40 @@
 #include "runtime/launch/options/options.h"
 #include "runtime/launch/job/stages.h"
 
-enum rt_mode { RT_MODE_COLLECTIVE, RT_MODE_PS, RT_MODE_RPC, RT_MODE_COUNT };
+enum rl_mode { RL_MODE_COLLECTIVE, RL_MODE_PS, RL_MODE_RPC, RL_MODE_COUNT };
 
 /* What a process is; they are started in this order. */
-enum rt_seat { RT_SEAT_SERVER, RT_SEAT_TRAINER, RT_SEAT_HETER, RT_SEAT_COUNT };
+enum rl_seat { RL_SEAT_SERVER, RL_SEAT_TRAINER, RL_SEAT_HETER, RL_SEAT_COUNT };
 
 /* Where the addresses of the job's processes come from. */
-enum rt_way {
-    RT_WAY_ALONE,     /* one node: its own free ports */
-    RT_WAY_MEET,      /* a rendezvous of all nodes */
-    RT_WAY_LISTS,     /* --servers and --trainers */
-    RT_WAY_IPS,       /* --ips and --start_port */
-    RT_WAY_ENDPOINTS, /* PADDLE_TRAINER_ENDPOINTS in the environment */
-    RT_WAY_GIVEN,     /* the environment is one process's already: a pod of a job with servers */
+enum rl_way {
+    RL_WAY_ALONE,     /* one node: its own free ports */
+    RL_WAY_MEET,      /* a rendezvous of all nodes */
+    RL_WAY_LISTS,     /* --servers and --trainers */
+    RL_WAY_IPS,       /* --ips and --start_port */
+    RL_WAY_ENDPOINTS, /* PADDLE_TRAINER_ENDPOINTS in the environment */
+    RL_WAY_GIVEN,     /* the environment is one process's already: a pod of a job with servers */
 };
 
-enum rt_device { RT_DEVICE_CPU, RT_DEVICE_GPU, RT_DEVICE_XPU, RT_DEVICE_CUSTOM };
+enum rl_device { RL_DEVICE_CPU, RL_DEVICE_GPU, RL_DEVICE_XPU, RL_DEVICE_CUSTOM };
 
 /* What the machine tells. */
-struct rt_node {
+struct rl_node {
     char *ip;     /* its own address */
     char *pod;    /* name of this launcher among the job's: six letters */
     char *python; /* program for *.py */
     char *dir;    /* working directory */
-    enum rt_device device;
-    const char *device_name; /* of RT_DEVICE_CUSTOM */
-    struct rt_list visible;  /* labels of the devices that processes may use */
+    enum rl_device device;
+    const char *device_name; /* of RL_DEVICE_CUSTOM */
+    struct rl_list visible;  /* labels of the devices that processes may use */
 };
 
-struct rt_job {
-    const struct rt_options *options;
-    const struct rt_node *node;
-    enum rt_mode mode;
-    enum rt_way way;
-    enum rt_format format;
+struct rl_job {
+    const struct rl_options *options;
+    const struct rl_node *node;
+    enum rl_mode mode;
+    enum rl_way way;
+    enum rl_format format;
     const char *id; /* --job_id, or what the operator calls the elastic job of this pod */
     int nodes_min, nodes_max;
     bool elastic; /* a range was given, even MIN = MAX */
@@ -51,24 +51,24 @@ struct rt_job {
     int rank;                            /* this node's; -1: as it comes */
     const char *ip;                      /* this node's */
     const char *master;                  /* as given; NULL: none */
-    size_t n[RT_SEAT_COUNT];             /* processes on this node; by its seat for RT_WAY_GIVEN */
-    struct rt_stages stages;             /* of RT_SEAT_HETER: of RT_WAY_LISTS the job's, else this
+    size_t n[RL_SEAT_COUNT];             /* processes on this node; by its seat for RL_WAY_GIVEN */
+    struct rl_stages stages;             /* of RL_SEAT_HETER: of RL_WAY_LISTS the job's, else this
                                           * node's */
-    struct rt_list heter_devices;        /* by stage; none: not told */
-    size_t n_ports;                      /* free ports that rt_job_value wants */
-    struct rt_list devices;              /* of the trainers, as FLAGS_selected_* has them */
-    struct rt_list endpoints;            /* of RT_WAY_ENDPOINTS, as given */
-    struct rt_list hosts;                /* of RT_WAY_ENDPOINTS and RT_WAY_IPS, by rank */
-    struct rt_list seats[RT_SEAT_COUNT]; /* of RT_WAY_LISTS */
+    struct rl_list heter_devices;        /* by stage; none: not told */
+    size_t n_ports;                      /* free ports that rl_job_value wants */
+    struct rl_list devices;              /* of the trainers, as FLAGS_selected_* has them */
+    struct rl_list endpoints;            /* of RL_WAY_ENDPOINTS, as given */
+    struct rl_list hosts;                /* of RL_WAY_ENDPOINTS and RL_WAY_IPS, by rank */
+    struct rl_list seats[RL_SEAT_COUNT]; /* of RL_WAY_LISTS */
     char *held;                          /* what master points to, where it was not given as such */
-    struct rt_list notes; /* for the log, as Paddle's launcher says it: "LEVEL text" */
+    struct rl_list notes; /* for the log, as Paddle's launcher says it: "LEVEL text" */
 };
 
-extern const char *const rt_mode_name[RT_MODE_COUNT]; /* "collective", "ps", "rpc" */
+extern const char *const rl_mode_name[RL_MODE_COUNT]; /* "collective", "ps", "rpc" */
 
 /* options, node and what get returns must stay as long as the job.  CO_INVALID: one line. */
-CO_MUST_CHECK int rt_job_plan(const struct rt_options *options, const struct rt_node *node,
-    rt_plan_getenv_fn get, void *arg, struct rt_job *ret, struct co_err *err);
-void rt_job_done(struct rt_job *j);
+CO_MUST_CHECK int rl_job_plan(const struct rl_options *options, const struct rl_node *node,
+    rl_plan_getenv_fn get, void *arg, struct rl_job *ret, struct co_err *err);
+void rl_job_done(struct rl_job *j);
 
-size_t rt_job_processes(const struct rt_job *j);
+size_t rl_job_processes(const struct rl_job *j);

@@ -48,34 +48,34 @@ static void read_input(char *text, struct input *in) {
     }
 }
 
-static void check(const struct rt_job *j, const struct rt_plan *p) {
+static void check(const struct rl_job *j, const struct rl_plan *p) {
     for (size_t i = 0; i < p->n; i++) {
-        const struct rt_process *one = &p->process[i];
+        const struct rl_process *one = &p->process[i];
         hold(one->log && one->local < p->n);
-        hold(j->way == RT_WAY_GIVEN || one->index < p->endpoints[one->seat].n);
+        hold(j->way == RL_WAY_GIVEN || one->index < p->endpoints[one->seat].n);
         hold(i == 0 || p->process[i - 1].seat <= one->seat);
     }
     hold(p->command.n > 0);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    (void)!rt_report_plan(p, &b, NULL);
+    (void)!rl_report_plan(p, &b, NULL);
     for (size_t i = 0; i < p->n; i++) {
-        (void)!rt_report_table(&p->process[i], &b, NULL);
+        (void)!rl_report_table(&p->process[i], &b, NULL);
     }
 }
 
-static void plan(struct input *in, const struct rt_job *j) {
+static void plan(struct input *in, const struct rl_job *j) {
     static uint16_t ports[PORTS_MAX];
     hold(j->n_ports <= PORTS_MAX);
-    CO_AUTOFREE char *own = j->n_ports ? rt_job_value(j, ports) : NULL;
+    CO_AUTOFREE char *own = j->n_ports ? rl_job_value(j, ports) : NULL;
     if (own && in->n_values < WORDS_MAX) {
         in->value[in->n_values++] = own;
     }
-    struct rt_plan p = {.n = 0};
+    struct rl_plan p = {.n = 0};
     size_t n = (size_t)in->n_values;
-    if (rt_plan_make(j, (const char *const *)in->value, n, n ? n - 1 : 0, "/tmp/x", &p, NULL) ==
+    if (rl_plan_make(j, (const char *const *)in->value, n, n ? n - 1 : 0, "/tmp/x", &p, NULL) ==
         0) {
         check(j, &p);
-        rt_plan_done(&p);
+        rl_plan_done(&p);
     }
 }
 
@@ -83,22 +83,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_AUTOFREE char *text = co_xstrndup((const char *)data, size);
     struct input in = {.argc = 0};
     read_input(text, &in);
-    struct rt_options o;
-    struct rt_job j;
-    struct rt_node node = {.ip = (char *)"10.0.0.1",
+    struct rl_options o;
+    struct rl_job j;
+    struct rl_node node = {.ip = (char *)"10.0.0.1",
         .pod = (char *)"abcdef",
         .python = (char *)"python3",
         .dir = (char *)"/"};
-    if (rt_options_parse(in.argc, in.argv, get, &in, &o, NULL)) {
+    if (rl_options_parse(in.argc, in.argv, get, &in, &o, NULL)) {
         return 0;
     }
-    if (rt_job_plan(&o, &node, get, &in, &j, NULL) == 0) {
+    if (rl_job_plan(&o, &node, get, &in, &j, NULL) == 0) {
         CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-        (void)!rt_report_configuration(&j, &b, NULL);
-        (void)!rt_report_job(&j, 0, &b, NULL);
+        (void)!rl_report_configuration(&j, &b, NULL);
+        (void)!rl_report_job(&j, 0, &b, NULL);
         plan(&in, &j);
-        rt_job_done(&j);
+        rl_job_done(&j);
     }
-    rt_options_done(&o);
+    rl_options_done(&o);
     return 0;
 }

@@ -28,10 +28,10 @@ static const char *from_list(void *arg, const char *name) {
 /* A launcher's inputs, and what was made of them. */
 struct launch {
     const char *argv[WORDS_MAX];
-    struct rt_options options;
-    struct rt_node node;
-    struct rt_job job;
-    struct rt_plan plan;
+    struct rl_options options;
+    struct rl_node node;
+    struct rl_job job;
+    struct rl_plan plan;
     char *value;
 };
 
@@ -45,11 +45,11 @@ static int launch_job(struct launch *l, const char *const *words, const char *co
         l->argv[argc] = words[argc - 1];
     }
     l->argv[argc++] = "train.py";
-    l->node.device = visible && *visible ? RT_DEVICE_GPU : RT_DEVICE_CPU;
-    rt_list_split(&l->node.visible, visible ? visible : "");
+    l->node.device = visible && *visible ? RL_DEVICE_GPU : RL_DEVICE_CPU;
+    rl_list_split(&l->node.visible, visible ? visible : "");
     int r =
-        rt_options_parse(argc, (char *const *)l->argv, from_list, (void *)env, &l->options, err);
-    return r ? r : rt_job_plan(&l->options, &l->node, from_list, (void *)env, &l->job, err);
+        rl_options_parse(argc, (char *const *)l->argv, from_list, (void *)env, &l->options, err);
+    return r ? r : rl_job_plan(&l->options, &l->node, from_list, (void *)env, &l->job, err);
 }
 
 static void launch_init(struct launch *l, const char *ip, const char *pod) {
@@ -60,10 +60,10 @@ static void launch_init(struct launch *l, const char *ip, const char *pod) {
 }
 
 static void launch_done(struct launch *l) {
-    rt_plan_done(&l->plan);
-    rt_job_done(&l->job);
-    rt_options_done(&l->options);
-    rt_list_done(&l->node.visible);
+    rl_plan_done(&l->plan);
+    rl_job_done(&l->job);
+    rl_options_done(&l->options);
+    rl_list_done(&l->node.visible);
     free(l->value);
 }
 
@@ -81,17 +81,17 @@ static char *sorted(char **lines, size_t n) {
     return co_buf_take(&b);
 }
 
-static char *truth_text(const struct rt_truth *t) {
+static char *truth_text(const struct rl_truth *t) {
     CO_AUTOFREE char *both = co_xasprintf("%s%s", t->all ? t->all : "", t->expect);
-    struct rt_list lines = {0};
+    struct rl_list lines = {0};
     both[strlen(both) - 1] = '\0';
-    rt_list_split_at(&lines, both, '\n');
+    rl_list_split_at(&lines, both, '\n');
     char *text = sorted(lines.item, lines.n);
-    rt_list_done(&lines);
+    rl_list_done(&lines);
     return text;
 }
 
-static void check_truth(const struct rt_truth *t) {
+static void check_truth(const struct rl_truth *t) {
     struct launch l;
     struct co_err err = {0};
     launch_init(&l, t->ip, t->pod);
@@ -101,18 +101,18 @@ static void check_truth(const struct rt_truth *t) {
         n++;
     }
     if (!r && l.job.n_ports && !n) {
-        l.value = rt_job_value(&l.job, t->ports);
+        l.value = rl_job_value(&l.job, t->ports);
     }
     const char *const own[] = {l.value};
     const size_t n_own = l.value ? 1 : 0;
     r = r ? r
-          : rt_plan_make(
+          : rl_plan_make(
                 &l.job, n ? t->values : own, n ? n : n_own, t->self, t->scratch, &l.plan, &err);
     if (r) {
         fail_msg("%s: %s", t->name, err.msg);
     }
     assert_true(t->process < l.plan.n);
-    struct rt_env *set = &l.plan.process[t->process].set;
+    struct rl_env *set = &l.plan.process[t->process].set;
     CO_AUTOFREE char *text = sorted(set->item, set->n);
     CO_AUTOFREE char *expect = truth_text(t);
     if (strcmp(text, expect) != 0) {
@@ -123,11 +123,11 @@ static void check_truth(const struct rt_truth *t) {
 
 static void children_get_what_paddle_gives_them(void **state) {
     (void)state;
-    for (size_t i = 0; i < CO_ARRAY_LEN(rt_truths); i++) {
-        check_truth(&rt_truths[i]);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rl_truths); i++) {
+        check_truth(&rl_truths[i]);
     }
-    for (size_t i = 0; i < CO_ARRAY_LEN(rt_truths_stages); i++) {
-        check_truth(&rt_truths_stages[i]);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rl_truths_stages); i++) {
+        check_truth(&rl_truths_stages[i]);
     }
 }
 
@@ -149,7 +149,7 @@ static void a_node_tells_what_paddles_nodes_tell(void **state) {
         struct launch l;
         launch_init(&l, "10.0.0.1", "abcdef");
         assert_int_equal(launch_job(&l, rows[i].words, NULL, NULL, NULL), 0);
-        l.value = rt_job_value(&l.job, rows[i].ports);
+        l.value = rl_job_value(&l.job, rows[i].ports);
         assert_string_equal(l.value, rows[i].value);
         launch_done(&l);
     }
@@ -162,68 +162,68 @@ static void what_kind_of_job_it_is(void **state) {
         "PADDLE_TRAINERS_NUM=1", "POD_IP=10.0.0.1"
     static const struct {
         const char *words[8], *env[8];
-        enum rt_mode mode;
-        enum rt_way way;
+        enum rl_mode mode;
+        enum rl_way way;
         int nodes_min, nodes_max;
         size_t servers, trainers, heters;
     } rows[] = {
-        {{0}, {0}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1, 0, 1, 0},
-        {{"--nproc_per_node", "0"}, {0}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1, 0, 1, 0},
-        {{"--gpus=0,1"}, {0}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1, 0, 2, 0},
-        {{"--nnodes", "2:4"}, {0}, RT_MODE_COLLECTIVE, RT_WAY_MEET, 2, 4, 0, 1, 0},
-        {{"--np", "3"}, {0}, RT_MODE_COLLECTIVE, RT_WAY_MEET, 3, 3, 0, 1, 0},
-        {{"--run_mode", "rpc"}, {0}, RT_MODE_RPC, RT_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{0}, {0}, RL_MODE_COLLECTIVE, RL_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{"--nproc_per_node", "0"}, {0}, RL_MODE_COLLECTIVE, RL_WAY_ALONE, 1, 1, 0, 1, 0},
+        {{"--gpus=0,1"}, {0}, RL_MODE_COLLECTIVE, RL_WAY_ALONE, 1, 1, 0, 2, 0},
+        {{"--nnodes", "2:4"}, {0}, RL_MODE_COLLECTIVE, RL_WAY_MEET, 2, 4, 0, 1, 0},
+        {{"--np", "3"}, {0}, RL_MODE_COLLECTIVE, RL_WAY_MEET, 3, 3, 0, 1, 0},
+        {{"--run_mode", "rpc"}, {0}, RL_MODE_RPC, RL_WAY_ALONE, 1, 1, 0, 1, 0},
         /* parameter servers, by any of their options; one of each by default */
-        {{"--run_mode", "ps"}, {0}, RT_MODE_PS, RT_WAY_ALONE, 1, 1, 1, 1, 0},
-        {{"--server_num", "2"}, {0}, RT_MODE_PS, RT_WAY_ALONE, 1, 1, 2, 1, 0},
-        {{"--server_num=1", "--worker_num=2"}, {0}, RT_MODE_PS, RT_WAY_ALONE, 1, 1, 1, 2, 0},
-        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=1"}, {0}, RT_MODE_PS,
-            RT_WAY_ALONE, 1, 1, 1, 2, 1},
-        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=2; 1"}, {0}, RT_MODE_PS,
-            RT_WAY_ALONE, 1, 1, 1, 2, 3},
-        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=0"}, {0}, RT_MODE_PS,
-            RT_WAY_ALONE, 1, 1, 1, 2, 0},
+        {{"--run_mode", "ps"}, {0}, RL_MODE_PS, RL_WAY_ALONE, 1, 1, 1, 1, 0},
+        {{"--server_num", "2"}, {0}, RL_MODE_PS, RL_WAY_ALONE, 1, 1, 2, 1, 0},
+        {{"--server_num=1", "--worker_num=2"}, {0}, RL_MODE_PS, RL_WAY_ALONE, 1, 1, 1, 2, 0},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=1"}, {0}, RL_MODE_PS,
+            RL_WAY_ALONE, 1, 1, 1, 2, 1},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=2; 1"}, {0}, RL_MODE_PS,
+            RL_WAY_ALONE, 1, 1, 1, 2, 3},
+        {{"--server_num=1", "--worker_num=2", "--heter_worker_num=0"}, {0}, RL_MODE_PS,
+            RL_WAY_ALONE, 1, 1, 1, 2, 0},
         {{"--servers=10.0.0.2:1", "--workers=10.0.0.2:2", "--heter_worker_num=1;2",
              "--heter_workers=10.0.0.2:3;10.0.0.1:3,10.0.0.1"},
-            {0}, RT_MODE_PS, RT_WAY_LISTS, 1, 1, 0, 0, 2},
-        {{"--nnodes", "2", "--server_num", "0", "--trainer_num", "2"}, {0}, RT_MODE_PS, RT_WAY_MEET,
+            {0}, RL_MODE_PS, RL_WAY_LISTS, 1, 1, 0, 0, 2},
+        {{"--nnodes", "2", "--server_num", "0", "--trainer_num", "2"}, {0}, RL_MODE_PS, RL_WAY_MEET,
             2, 2, 0, 2, 0},
-        {{"--servers=127.0.0.1:1", "--workers=127.0.0.1:2,127.0.0.1:3"}, {0}, RT_MODE_PS,
-            RT_WAY_LISTS, 1, 1, 1, 2, 0},
+        {{"--servers=127.0.0.1:1", "--workers=127.0.0.1:2,127.0.0.1:3"}, {0}, RL_MODE_PS,
+            RL_WAY_LISTS, 1, 1, 1, 2, 0},
         /* a longer address that begins like this node's is another node */
-        {{"--servers=10.0.0.1:1,10.0.0.11:1", "--trainers=10.0.0.11:2"}, {0}, RT_MODE_PS,
-            RT_WAY_LISTS, 1, 1, 1, 0, 0},
+        {{"--servers=10.0.0.1:1,10.0.0.11:1", "--trainers=10.0.0.11:2"}, {0}, RL_MODE_PS,
+            RL_WAY_LISTS, 1, 1, 1, 0, 0},
         /* kubeflow's pods: who is told the one number has none of the other */
-        {{0}, {"PADDLE_SERVER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, RT_MODE_PS,
-            RT_WAY_MEET, 3, 3, 1, 0, 0},
-        {{0}, {"PADDLE_TRAINER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, RT_MODE_PS,
-            RT_WAY_MEET, 3, 3, 0, 1, 0},
+        {{0}, {"PADDLE_SERVER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, RL_MODE_PS,
+            RL_WAY_MEET, 3, 3, 1, 0, 0},
+        {{0}, {"PADDLE_TRAINER_NUM=1", "PADDLE_NNODES=3", "PADDLE_MASTER=a:1"}, RL_MODE_PS,
+            RL_WAY_MEET, 3, 3, 0, 1, 0},
         /* paddle-operator's pods */
-        {{0}, {PS_POD, "TRAINING_ROLE=PSERVER"}, RT_MODE_PS, RT_WAY_GIVEN, 1, 1, 1, 0, 0},
-        {{0}, {PS_POD, "TRAINING_ROLE=TRAINER"}, RT_MODE_PS, RT_WAY_GIVEN, 1, 1, 0, 1, 0},
-        {{0}, {PS_POD, "TRAINING_ROLE=HETER"}, RT_MODE_PS, RT_WAY_GIVEN, 1, 1, 0, 0, 1},
-        {{"--run_mode", "ps"}, {PS_POD, "TRAINING_ROLE=TRAINER"}, RT_MODE_PS, RT_WAY_GIVEN, 1, 1, 0,
+        {{0}, {PS_POD, "TRAINING_ROLE=PSERVER"}, RL_MODE_PS, RL_WAY_GIVEN, 1, 1, 1, 0, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=TRAINER"}, RL_MODE_PS, RL_WAY_GIVEN, 1, 1, 0, 1, 0},
+        {{0}, {PS_POD, "TRAINING_ROLE=HETER"}, RL_MODE_PS, RL_WAY_GIVEN, 1, 1, 0, 0, 1},
+        {{"--run_mode", "ps"}, {PS_POD, "TRAINING_ROLE=TRAINER"}, RL_MODE_PS, RL_WAY_GIVEN, 1, 1, 0,
             1, 0},
         {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000", "PADDLE_TRAINER_ID=1"},
-            RT_MODE_COLLECTIVE, RT_WAY_ENDPOINTS, 2, 2, 0, 1, 0},
-        {{0}, {"DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.9,10.0.0.1,10.0.0.9"}, RT_MODE_COLLECTIVE,
-            RT_WAY_MEET, 2, 2, 0, 1, 0},
-        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000"}, RT_MODE_COLLECTIVE, RT_WAY_ALONE, 1, 1,
+            RL_MODE_COLLECTIVE, RL_WAY_ENDPOINTS, 2, 2, 0, 1, 0},
+        {{0}, {"DISTRIBUTED_TRAINER_ENDPOINTS=10.0.0.9,10.0.0.1,10.0.0.9"}, RL_MODE_COLLECTIVE,
+            RL_WAY_MEET, 2, 2, 0, 1, 0},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000"}, RL_MODE_COLLECTIVE, RL_WAY_ALONE, 1, 1,
             0, 1, 0},
         {{"--nnodes=1:2", "--master=etcd://e:1"},
-            {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000"}, RT_MODE_COLLECTIVE,
-            RT_WAY_MEET, 1, 2, 0, 1, 0},
+            {"PADDLE_TRAINER_ENDPOINTS=10.0.0.1:36000,10.0.0.2:36000"}, RL_MODE_COLLECTIVE,
+            RL_WAY_MEET, 1, 2, 0, 1, 0},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct launch l;
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
-        const struct rt_job *j = &l.job;
+        const struct rl_job *j = &l.job;
         if (r || j->mode != rows[i].mode || j->way != rows[i].way ||
             j->nodes_min != rows[i].nodes_min || j->nodes_max != rows[i].nodes_max ||
-            j->n[RT_SEAT_SERVER] != rows[i].servers || j->n[RT_SEAT_TRAINER] != rows[i].trainers ||
-            j->n[RT_SEAT_HETER] != rows[i].heters) {
+            j->n[RL_SEAT_SERVER] != rows[i].servers || j->n[RL_SEAT_TRAINER] != rows[i].trainers ||
+            j->n[RL_SEAT_HETER] != rows[i].heters) {
             fail_msg("row %zu: %s: mode %d way %d nodes %d:%d seats %zu %zu %zu", i, err.msg,
                 (int)j->mode, (int)j->way, j->nodes_min, j->nodes_max, j->n[0], j->n[1], j->n[2]);
         }
@@ -252,13 +252,13 @@ static void a_job_has_the_id_that_keeps_it_apart(void **state) {
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
-        CO_AUTOFREE char *notes = rt_list_python(l.job.notes.item, l.job.notes.n);
+        CO_AUTOFREE char *notes = rl_list_python(l.job.notes.item, l.job.notes.n);
         if (r || strcmp(l.job.id, rows[i].id) != 0 || strcmp(notes, rows[i].notes) != 0) {
             fail_msg("row %zu: %s: id \"%s\", notes %s", i, err.msg, r ? "" : l.job.id, notes);
         }
         CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
         CO_AUTOFREE char *line = co_xasprintf("\njob_id: %s\n", rows[i].id);
-        assert_int_equal(rt_report_configuration(&l.job, &b, NULL), 0);
+        assert_int_equal(rl_report_configuration(&l.job, &b, NULL), 0);
         assert_non_null(strstr(b.data, line));
         launch_done(&l);
     }
@@ -313,8 +313,8 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
-        const struct rt_job *j = &l.job;
-        if (r || j->way != RT_WAY_MEET || strcmp(j->master, rows[i].master) != 0 || j->rank != 2 ||
+        const struct rl_job *j = &l.job;
+        if (r || j->way != RL_WAY_MEET || strcmp(j->master, rows[i].master) != 0 || j->rank != 2 ||
             j->nodes_min != rows[i].min || j->nodes_max != rows[i].max ||
             j->level != rows[i].level || j->elastic_ms != rows[i].elastic_ms) {
             fail_msg("row %zu: %s: way %d at %s, nodes %d:%d, level %d", i, err.msg, (int)j->way,
@@ -393,7 +393,7 @@ static void a_bad_value_names_its_node(void **state) {
         launch_init(&l, "10.0.0.1", "abcdef");
         assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
         const char *const values[] = {good, bad[i]};
-        assert_int_equal(rt_plan_make(&l.job, values, 2, 0, "", &l.plan, &err), CO_INVALID);
+        assert_int_equal(rl_plan_make(&l.job, values, 2, 0, "", &l.plan, &err), CO_INVALID);
         assert_non_null(strstr(err.msg, "node 1 told"));
         launch_done(&l);
     }
@@ -433,21 +433,21 @@ static void stages_go_through_all_nodes(void **state) {
         struct co_err err = {0};
         launch_init(&l, "10.0.0.1", "abcdef");
         assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
-        int r = rt_plan_make(&l.job, rows[i].values, 3, 2, "", &l.plan, &err);
+        int r = rl_plan_make(&l.job, rows[i].values, 3, 2, "", &l.plan, &err);
         if (rows[i].text) {
             assert_int_equal(r, CO_INVALID);
             assert_non_null(strstr(err.msg, rows[i].text));
         } else {
             assert_int_equal(r, 0);
-            const struct rt_env *e = &l.plan.process[1].set; /* the node's first such worker */
+            const struct rl_env *e = &l.plan.process[1].set; /* the node's first such worker */
             CO_AUTOFREE char *text = co_xasprintf("%s of %s: %s <- ->%s on %s, %s",
-                rt_env_get(e, "STAGE_ID"), rt_env_get(e, "STAGE_NUM"),
-                rt_env_get(e, "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST"),
-                rt_env_get(e, "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST"),
-                rt_env_get(e, "HETER_DEVICE_TYPE"), rt_env_get(e, "PADDLE_STAGE_TRAINERS_NUM"));
+                rl_env_get(e, "STAGE_ID"), rl_env_get(e, "STAGE_NUM"),
+                rl_env_get(e, "PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST"),
+                rl_env_get(e, "PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST"),
+                rl_env_get(e, "HETER_DEVICE_TYPE"), rl_env_get(e, "PADDLE_STAGE_TRAINERS_NUM"));
             assert_string_equal(text, rows[i].expect);
             assert_string_equal(
-                rt_env_get(e, "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST"), rows[i].all);
+                rl_env_get(e, "PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST"), rows[i].all);
         }
         launch_done(&l);
     }
@@ -462,7 +462,7 @@ static void gloo_meets_where_server_0_is(void **state) {
     struct launch l;
     launch_init(&l, "10.0.0.1", "abcdef");
     assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
-    assert_int_equal(rt_plan_make(&l.job, values, 2, 0, "", &l.plan, NULL), 0);
+    assert_int_equal(rl_plan_make(&l.job, values, 2, 0, "", &l.plan, NULL), 0);
     assert_string_equal(l.plan.gloo, "b:8");
     launch_done(&l);
 }
@@ -485,9 +485,9 @@ static void logs_are_where_tools_look(void **state) {
         struct launch l;
         launch_init(&l, "10.0.0.1", "gistdo");
         assert_int_equal(launch_job(&l, rows[i].words, NULL, NULL, NULL), 0);
-        l.value = rt_job_value(&l.job, ports);
+        l.value = rl_job_value(&l.job, ports);
         const char *const values[] = {l.value};
-        assert_int_equal(rt_plan_make(&l.job, values, 1, 0, "", &l.plan, NULL), 0);
+        assert_int_equal(rl_plan_make(&l.job, values, 1, 0, "", &l.plan, NULL), 0);
         for (size_t k = 0; k < l.plan.n; k++) {
             assert_string_equal(l.plan.process[k].log, rows[i].logs[k]);
         }
@@ -504,16 +504,16 @@ static void the_old_launchers_words(void **state) {
     launch_init(&l, "127.0.0.1", "abcdef");
     assert_int_equal(launch_job(&l, words, NULL, NULL, NULL), 0);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    assert_int_equal(rt_report_configuration(&l.job, &b, NULL), 0);
+    assert_int_equal(rl_report_configuration(&l.job, &b, NULL), 0);
     assert_string_equal(b.data,
         "gpus: 0,1\nheter_worker_num: None\nheter_workers: \nhttp_port: None\nips: 127.0.0.1\n"
         "log_dir: log\nnproc_per_node: None\nserver_num: 1\nservers: \ntraining_script: train.py\n"
         "training_script_args: []\nworker_num: 2\nworkers: \n");
-    struct rt_process p = {.seat = RT_SEAT_SERVER};
-    rt_env_set(&p.set, "PADDLE_TRAINER_ENDPOINTS", "127.0.0.1:20923,127.0.0.1:10037");
-    rt_env_set(&p.set, "LONG", "0123456789012345678901234567890123456789abcdefgh");
+    struct rl_process p = {.seat = RL_SEAT_SERVER};
+    rl_env_set(&p.set, "PADDLE_TRAINER_ENDPOINTS", "127.0.0.1:20923,127.0.0.1:10037");
+    rl_env_set(&p.set, "LONG", "0123456789012345678901234567890123456789abcdefgh");
     co_buf_clear(&b);
-    assert_int_equal(rt_report_table(&p, &b, NULL), 0);
+    assert_int_equal(rl_report_table(&p, &b, NULL), 0);
     assert_string_equal(b.data,
         "    "
         "+=======================================================================================+"
@@ -533,7 +533,7 @@ static void the_old_launchers_words(void **state) {
         "    "
         "+=======================================================================================+"
         "\n");
-    rt_env_done(&p.set);
+    rl_env_done(&p.set);
     launch_done(&l);
 }
 
@@ -553,11 +553,11 @@ static void python_prints_lists_like_this(void **state) {
         while (rows[i].item[n]) {
             n++;
         }
-        CO_AUTOFREE char *text = rt_list_python((char *const *)rows[i].item, n);
+        CO_AUTOFREE char *text = rl_list_python((char *const *)rows[i].item, n);
         assert_string_equal(text, rows[i].text);
     }
     static const char *const argv[] = {"launch", "--nnodes=2", "my train.py", "it's"};
-    CO_AUTOFREE char *command = rt_report_command("1.2.3.4:5", 4, (char *const *)argv);
+    CO_AUTOFREE char *command = rl_report_command("1.2.3.4:5", 4, (char *const *)argv);
     assert_string_equal(
         command, "paddlerun launch --master 1.2.3.4:5 --nnodes=2 'my train.py' 'it'\\''s'");
 }

@@ -6,16 +6,16 @@
 #include "common/parse.h"
 
 /* One text a stage. */
-static int split(const char *what, const char *text, struct rt_list *ret, struct co_err *err) {
+static int split(const char *what, const char *text, struct rl_list *ret, struct co_err *err) {
     size_t n = 1;
     for (const char *p = text; *p; p++) {
         n += *p == ';';
     }
-    if (n > RT_STAGES_MAX) {
+    if (n > RL_STAGES_MAX) {
         return co_err_set(
-            err, CO_INVALID, "%s has %zu stages, expected at most %d", what, n, (int)RT_STAGES_MAX);
+            err, CO_INVALID, "%s has %zu stages, expected at most %d", what, n, (int)RL_STAGES_MAX);
     }
-    rt_list_split_at(ret, text, ';');
+    rl_list_split_at(ret, text, ';');
     if (ret->n < n) {
         return co_err_set(
             err, CO_INVALID, "%s is \"%.200s\": a stage between \";\" is empty", what, text);
@@ -23,16 +23,16 @@ static int split(const char *what, const char *text, struct rt_list *ret, struct
     return 0;
 }
 
-int rt_stages_parse(const char *what, const char *text, struct rt_stages *ret, struct co_err *err) {
-    struct rt_list parts = {0};
-    struct rt_stages s = {0};
+int rl_stages_parse(const char *what, const char *text, struct rl_stages *ret, struct co_err *err) {
+    struct rl_list parts = {0};
+    struct rl_stages s = {0};
     int r = split(what, text, &parts, err);
     for (; s.n < parts.n && !r; s.n++) {
         int64_t size = 0;
-        r = co_parse_i64(what, parts.item[s.n], 0, RT_STAGE_WORKERS_MAX, &size, err);
+        r = co_parse_i64(what, parts.item[s.n], 0, RL_STAGE_WORKERS_MAX, &size, err);
         s.size[s.n] = (size_t)size;
     }
-    rt_list_done(&parts);
+    rl_list_done(&parts);
     if (r) {
         return r;
     }
@@ -40,17 +40,17 @@ int rt_stages_parse(const char *what, const char *text, struct rt_stages *ret, s
     return 0;
 }
 
-int rt_stages_parse_endpoints(const char *what, const char *text, struct rt_stages *ret,
-    struct rt_list *ret_all, struct co_err *err) {
-    struct rt_list parts = {0};
-    struct rt_stages s = {0};
+int rl_stages_parse_endpoints(const char *what, const char *text, struct rl_stages *ret,
+    struct rl_list *ret_all, struct co_err *err) {
+    struct rl_list parts = {0};
+    struct rl_stages s = {0};
     int r = split(what, text, &parts, err);
     for (; s.n < parts.n && !r; s.n++) {
         const size_t before = ret_all->n;
-        rt_list_split(ret_all, parts.item[s.n]);
+        rl_list_split(ret_all, parts.item[s.n]);
         s.size[s.n] = ret_all->n - before;
     }
-    rt_list_done(&parts);
+    rl_list_done(&parts);
     if (r) {
         return r;
     }
@@ -58,7 +58,7 @@ int rt_stages_parse_endpoints(const char *what, const char *text, struct rt_stag
     return 0;
 }
 
-size_t rt_stages_workers(const struct rt_stages *s) {
+size_t rl_stages_workers(const struct rl_stages *s) {
     size_t n = 0;
     for (size_t i = 0; i < s->n; i++) {
         n += s->size[i];
@@ -66,21 +66,21 @@ size_t rt_stages_workers(const struct rt_stages *s) {
     return n;
 }
 
-bool rt_stages_equal(const struct rt_stages *a, const struct rt_stages *b) {
+bool rl_stages_equal(const struct rl_stages *a, const struct rl_stages *b) {
     return a->n == b->n && memcmp(a->size, b->size, a->n * sizeof(a->size[0])) == 0;
 }
 
-size_t rt_stages_of(const struct rt_stages *s, size_t index) {
+size_t rl_stages_of(const struct rl_stages *s, size_t index) {
     size_t i = 0;
     for (size_t end = s->size[0]; index >= end; end += s->size[++i]) {
     }
     return i;
 }
 
-struct rt_list rt_stages_part(const struct rt_stages *s, const struct rt_list *all, size_t i) {
+struct rl_list rl_stages_part(const struct rl_stages *s, const struct rl_list *all, size_t i) {
     size_t from = 0;
     for (size_t k = 0; k < i; k++) {
         from += s->size[k];
     }
-    return (struct rt_list){.item = all->item + from, .n = s->size[i]};
+    return (struct rl_list){.item = all->item + from, .n = s->size[i]};
 }

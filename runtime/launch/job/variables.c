@@ -114,9 +114,9 @@ static const struct {
 };
 
 struct place {
-    const struct rt_job *j;
-    const struct rt_plan *plan;
-    const struct rt_process *p;
+    const struct rl_job *j;
+    const struct rl_plan *plan;
+    const struct rl_process *p;
     const char *scratch;
 };
 
@@ -141,43 +141,43 @@ static char *own_hostport(const struct place *a, bool port) {
 
 /* All of them for a node's only process. */
 static char *own_devices(const struct place *a) {
-    const struct rt_list *d = &a->j->devices;
+    const struct rl_list *d = &a->j->devices;
     return d->n == 0                       ? NULL
-           : a->j->n[RT_SEAT_TRAINER] == 1 ? rt_list_join(d, ",")
+           : a->j->n[RL_SEAT_TRAINER] == 1 ? rl_list_join(d, ",")
                                            : co_xstrdup(d->item[a->p->local]);
 }
 
 /* Trainers' devices, ":" inside one; nodes are taken for alike. */
 static char *world_devices(const struct place *a) {
-    const struct rt_list *d = &a->j->devices;
-    struct rt_list all = {0};
-    for (size_t i = 0; i < a->plan->endpoints[RT_SEAT_TRAINER].n; i++) {
-        const size_t n = a->j->n[RT_SEAT_TRAINER];
-        rt_list_add_own(&all, d->n == 0 ? co_xstrdup("")
-                              : n == 1  ? rt_list_join(d, ":")
+    const struct rl_list *d = &a->j->devices;
+    struct rl_list all = {0};
+    for (size_t i = 0; i < a->plan->endpoints[RL_SEAT_TRAINER].n; i++) {
+        const size_t n = a->j->n[RL_SEAT_TRAINER];
+        rl_list_add_own(&all, d->n == 0 ? co_xstrdup("")
+                              : n == 1  ? rl_list_join(d, ":")
                                         : co_xstrdup(d->item[i % n]));
     }
-    char *text = rt_list_join(&all, ",");
-    rt_list_done(&all);
+    char *text = rl_list_join(&all, ",");
+    rl_list_done(&all);
     return text;
 }
 
-static char *backend(const struct rt_job *j) {
-    const char *asked = j->options->text[RT_OPT_BACKEND];
+static char *backend(const struct rl_job *j) {
+    const char *asked = j->options->text[RL_OPT_BACKEND];
     return strcmp(asked, "auto") != 0            ? co_xstrdup(asked)
-           : j->node->device == RT_DEVICE_CUSTOM ? co_xstrdup("xccl")
+           : j->node->device == RL_DEVICE_CUSTOM ? co_xstrdup("xccl")
            : j->devices.n == 0                   ? co_xstrdup("gloo")
                                                  : NULL;
 }
 
-static char *log_dir(const struct rt_job *j) {
-    const char *dir = j->options->text[RT_OPT_LOG_DIR];
+static char *log_dir(const struct rl_job *j) {
+    const char *dir = j->options->text[RL_OPT_LOG_DIR];
     return !*dir ? NULL : *dir == '/' ? co_xstrdup(dir) : co_xasprintf("%s/%s", j->node->dir, dir);
 }
 
 static char *trainers(const struct place *a) {
-    char *text = rt_list_join(&a->plan->endpoints[RT_SEAT_TRAINER], ",");
-    if (a->j->mode == RT_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX) {
+    char *text = rl_list_join(&a->plan->endpoints[RL_SEAT_TRAINER], ",");
+    if (a->j->mode == RL_MODE_COLLECTIVE && strlen(text) >= ENDPOINTS_TEXT_MAX) {
         free(text);
         return NULL;
     }
@@ -186,39 +186,39 @@ static char *trainers(const struct place *a) {
 
 /* Of a trainer with servers, as fleetrun has it: one device a trainer, by turns. */
 static char *old_visible(const struct place *a) {
-    const struct rt_list *d = &a->j->devices;
+    const struct rl_list *d = &a->j->devices;
     return co_xstrdup(d->n ? d->item[a->p->local % d->n] : "0");
 }
 
 /* Endpoints of stage `id`, which is 1 for the trainers; "" for none. */
-static char *stage_endpoints(const struct rt_plan *plan, size_t id) {
-    struct rt_list part = {0};
-    if (id >= RT_STAGE_FIRST && id < plan->stages.n + RT_STAGE_FIRST) {
-        part = rt_stages_part(&plan->stages, &plan->endpoints[RT_SEAT_HETER], id - RT_STAGE_FIRST);
+static char *stage_endpoints(const struct rl_plan *plan, size_t id) {
+    struct rl_list part = {0};
+    if (id >= RL_STAGE_FIRST && id < plan->stages.n + RL_STAGE_FIRST) {
+        part = rl_stages_part(&plan->stages, &plan->endpoints[RL_SEAT_HETER], id - RL_STAGE_FIRST);
     }
-    return rt_list_join(id == 1 ? &plan->endpoints[RT_SEAT_TRAINER] : &part, ",");
+    return rl_list_join(id == 1 ? &plan->endpoints[RL_SEAT_TRAINER] : &part, ",");
 }
 
 /* As Python prints it. */
-static char *stage_sizes(const struct rt_plan *plan) {
-    struct rt_list sizes = {0};
-    rt_list_add_own(&sizes, number(plan->endpoints[RT_SEAT_TRAINER].n));
+static char *stage_sizes(const struct rl_plan *plan) {
+    struct rl_list sizes = {0};
+    rl_list_add_own(&sizes, number(plan->endpoints[RL_SEAT_TRAINER].n));
     for (size_t i = 0; i < plan->stages.n; i++) {
-        rt_list_add_own(&sizes, number(plan->stages.size[i]));
+        rl_list_add_own(&sizes, number(plan->stages.size[i]));
     }
-    CO_AUTOFREE char *joined = rt_list_join(&sizes, ", ");
-    rt_list_done(&sizes);
+    CO_AUTOFREE char *joined = rl_list_join(&sizes, ", ");
+    rl_list_done(&sizes);
     return co_xasprintf("[%s]", joined);
 }
 
 /* Of a job with heterogeneous workers; NULL: it has none. */
 static char *of_stages(const struct place *a, enum value v) {
-    const struct rt_plan *plan = a->plan;
-    if (plan->endpoints[RT_SEAT_HETER].n == 0) {
+    const struct rl_plan *plan = a->plan;
+    if (plan->endpoints[RL_SEAT_HETER].n == 0) {
         return NULL;
     }
-    const size_t stage = a->p->seat == RT_SEAT_HETER ? rt_stages_of(&plan->stages, a->p->index) : 0;
-    const size_t id = a->p->seat == RT_SEAT_HETER ? stage + RT_STAGE_FIRST : 1;
+    const size_t stage = a->p->seat == RL_SEAT_HETER ? rl_stages_of(&plan->stages, a->p->index) : 0;
+    const size_t id = a->p->seat == RL_SEAT_HETER ? stage + RL_STAGE_FIRST : 1;
     switch (v) {
     case V_NEXT_STAGE:
         return stage_endpoints(plan, id + 1);
@@ -235,19 +235,19 @@ static char *of_stages(const struct place *a, enum value v) {
                : a->j->heter_devices.n ? co_xstrdup(a->j->heter_devices.item[stage])
                                        : NULL;
     default:
-        return rt_list_join(&plan->endpoints[RT_SEAT_HETER], ",");
+        return rl_list_join(&plan->endpoints[RL_SEAT_HETER], ",");
     }
 }
 
 /* The caller frees; NULL: the variable is not set. */
 static char *value_of(const struct place *a, enum value v) {
     static const char *const roles[] = {
-        [RT_SEAT_SERVER] = "PSERVER",
-        [RT_SEAT_TRAINER] = "TRAINER",
-        [RT_SEAT_HETER] = "HETER_TRAINER",
+        [RL_SEAT_SERVER] = "PSERVER",
+        [RL_SEAT_TRAINER] = "TRAINER",
+        [RL_SEAT_HETER] = "HETER_TRAINER",
     };
-    const struct rt_options *o = a->j->options;
-    const struct rt_plan *plan = a->plan;
+    const struct rl_options *o = a->j->options;
+    const struct rl_plan *plan = a->plan;
     switch (v) {
     case V_MASTER:
         return copy(plan->master);
@@ -256,18 +256,18 @@ static char *value_of(const struct place *a, enum value v) {
     case V_LOCAL:
         return number(a->p->local);
     case V_LOCAL_SIZE:
-        return number(a->j->n[RT_SEAT_TRAINER]);
+        return number(a->j->n[RL_SEAT_TRAINER]);
     case V_N_TRAINERS:
-        return number(plan->endpoints[RT_SEAT_TRAINER].n);
+        return number(plan->endpoints[RL_SEAT_TRAINER].n);
     case V_N_NODES:
-        return a->j->way == RT_WAY_LISTS ? NULL : number(plan->n_nodes);
+        return a->j->way == RL_WAY_LISTS ? NULL : number(plan->n_nodes);
     case V_SERVERS:
-        return rt_list_join(&plan->endpoints[RT_SEAT_SERVER], ",");
+        return rl_list_join(&plan->endpoints[RL_SEAT_SERVER], ",");
     case V_TRAINERS:
         return trainers(a);
     case V_HETERS: /* the launcher of 2.0 always has it */
-        return plan->endpoints[RT_SEAT_HETER].n || a->j->format == RT_FORMAT_2_0
-                   ? rt_list_join(&plan->endpoints[RT_SEAT_HETER], ",")
+        return plan->endpoints[RL_SEAT_HETER].n || a->j->format == RL_FORMAT_2_0
+                   ? rl_list_join(&plan->endpoints[RL_SEAT_HETER], ",")
                    : NULL;
     case V_ALL_HETERS:
     case V_NEXT_STAGE:
@@ -288,7 +288,7 @@ static char *value_of(const struct place *a, enum value v) {
     case V_ROLE:
         return co_xstrdup(roles[a->p->seat]);
     case V_WITH_GLOO:
-        return copy(o->text[RT_OPT_WITH_GLOO]);
+        return copy(o->text[RL_OPT_WITH_GLOO]);
     case V_GLOO_RENDEZVOUS:
         return co_xstrdup("3");
     case V_GLOO_PATH:
@@ -310,9 +310,9 @@ static char *value_of(const struct place *a, enum value v) {
     case V_BACKEND:
         return backend(a->j);
     case V_XCCL:
-        return a->j->node->device == RT_DEVICE_CUSTOM ? copy(a->j->node->device_name) : NULL;
+        return a->j->node->device == RL_DEVICE_CUSTOM ? copy(a->j->node->device_name) : NULL;
     case V_AUTO_CLUSTER:
-        return copy(o->text[RT_OPT_AUTO_CLUSTER_CONFIG]);
+        return copy(o->text[RL_OPT_AUTO_CLUSTER_CONFIG]);
     case V_POD:
         return copy(a->j->node->pod);
     case V_LOG_DIR:
@@ -321,31 +321,31 @@ static char *value_of(const struct place *a, enum value v) {
     return NULL;
 }
 
-static void selected_name(const struct rt_job *j, char *ret, size_t size) {
+static void selected_name(const struct rl_job *j, char *ret, size_t size) {
     static const char *const names[] = {"cpu", "gpu", "xpu", NULL};
     const char *alias =
-        j->options->alias[RT_OPT_DEVICES]; /* --xpus tells, where nothing else does */
-    const char *name = j->node->device == RT_DEVICE_CUSTOM   ? j->node->device_name
-                       : j->node->device != RT_DEVICE_CPU    ? names[j->node->device]
+        j->options->alias[RL_OPT_DEVICES]; /* --xpus tells, where nothing else does */
+    const char *name = j->node->device == RL_DEVICE_CUSTOM   ? j->node->device_name
+                       : j->node->device != RL_DEVICE_CPU    ? names[j->node->device]
                        : alias && strcmp(alias, "xpus") == 0 ? "xpu"
                        : alias && strcmp(alias, "npus") == 0 ? "npu"
                                                              : "gpu";
     (void)snprintf(ret, size, "FLAGS_selected_%ss", name);
 }
 
-static unsigned who(const struct rt_job *j, enum rt_seat seat) {
+static unsigned who(const struct rl_job *j, enum rl_seat seat) {
     static const unsigned of_ps[] = {
-        [RT_SEAT_SERVER] = SERVER, [RT_SEAT_TRAINER] = TRAINER, [RT_SEAT_HETER] = HETER};
-    return j->mode == RT_MODE_PS ? of_ps[seat] : j->mode == RT_MODE_RPC ? RPC : COLLECTIVE;
+        [RL_SEAT_SERVER] = SERVER, [RL_SEAT_TRAINER] = TRAINER, [RL_SEAT_HETER] = HETER};
+    return j->mode == RL_MODE_PS ? of_ps[seat] : j->mode == RL_MODE_RPC ? RPC : COLLECTIVE;
 }
 
-void rt_plan_variables(
-    const struct rt_job *j, const struct rt_plan *plan, const char *scratch, struct rt_process *p) {
+void rl_plan_variables(
+    const struct rl_job *j, const struct rl_plan *plan, const char *scratch, struct rl_process *p) {
     const struct place a = {.j = j, .plan = plan, .p = p, .scratch = scratch};
-    const unsigned from = j->format == RT_FORMAT_2_0 ? OLD : NEW;
+    const unsigned from = j->format == RL_FORMAT_2_0 ? OLD : NEW;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         /* A process whose environment was given gets to know of this launcher, no more. */
-        bool given = j->way == RT_WAY_GIVEN && rows[i].value < V_POD;
+        bool given = j->way == RL_WAY_GIVEN && rows[i].value < V_POD;
         if (given || !(rows[i].who & who(j, p->seat)) || !(rows[i].from & from)) {
             continue;
         }
@@ -353,7 +353,7 @@ void rt_plan_variables(
         selected_name(j, selected, sizeof(selected));
         CO_AUTOFREE char *value = value_of(&a, rows[i].value);
         if (value) {
-            rt_env_set(&p->set, rows[i].name ? rows[i].name : selected, value);
+            rl_env_set(&p->set, rows[i].name ? rows[i].name : selected, value);
         }
     }
 }

@@ -18,17 +18,17 @@ static char *host_of(const char *endpoint) {
     return co_xstrdup(endpoint);
 }
 
-static void distinct_hosts(const struct rt_list *endpoints, struct rt_list *ret) {
+static void distinct_hosts(const struct rl_list *endpoints, struct rl_list *ret) {
     for (size_t i = 0; i < endpoints->n; i++) {
         CO_AUTOFREE char *host = host_of(endpoints->item[i]);
-        if (!rt_list_has(ret, host)) {
-            rt_list_add(ret, host);
+        if (!rl_list_has(ret, host)) {
+            rl_list_add(ret, host);
         }
     }
 }
 
 /* This node's place among the hosts: by rank, else by address. */
-static int find_self(struct rt_job *j, const char *what, struct co_err *err) {
+static int find_self(struct rl_job *j, const char *what, struct co_err *err) {
     if (j->rank >= 0 && (size_t)j->rank < j->hosts.n) {
         return 0;
     }
@@ -38,7 +38,7 @@ static int find_self(struct rt_job *j, const char *what, struct co_err *err) {
             return 0;
         }
     }
-    CO_AUTOFREE char *list = rt_list_join(&j->hosts, ",");
+    CO_AUTOFREE char *list = rl_list_join(&j->hosts, ",");
     return co_err_set(err, CO_INVALID,
         "this node's address \"%s\" is not in %s \"%.300s\": expected --host or POD_IP to be one "
         "of them, or --rank to tell which",
@@ -53,7 +53,7 @@ static bool has_port(const char *endpoint) {
 /* ---- ways -------------------------------------------------------------------------------- */
 
 /* Hosts alone: their nodes meet at the first. */
-static int way_hosts(struct rt_job *j, const char *name, struct co_err *err) {
+static int way_hosts(struct rl_job *j, const char *name, struct co_err *err) {
     char text[CO_HOST_MAX + 10];
     for (size_t i = 0; i < j->endpoints.n; i++) {
         if (has_port(j->endpoints.item[i])) {
@@ -65,27 +65,27 @@ static int way_hosts(struct rt_job *j, const char *name, struct co_err *err) {
     co_hostport_format(j->hosts.item[0], HOSTS_PORT, text, sizeof(text));
     free(j->held);
     j->master = j->held = co_xstrdup(text);
-    j->way = RT_WAY_MEET;
+    j->way = RL_WAY_MEET;
     return 0;
 }
 
-int rt_way_endpoints(struct rt_job *j, const char *name, const char *text, struct co_err *err) {
-    rt_list_split(&j->endpoints, text);
+int rl_way_endpoints(struct rl_job *j, const char *name, const char *text, struct co_err *err) {
+    rl_list_split(&j->endpoints, text);
     distinct_hosts(&j->endpoints, &j->hosts);
-    CO_AUTOFREE char *list = rt_list_python(j->endpoints.item, j->endpoints.n);
-    rt_list_add_own(&j->notes, co_xasprintf("INFO args reset by env %s\n%s", name, list));
+    CO_AUTOFREE char *list = rl_list_python(j->endpoints.item, j->endpoints.n);
+    rl_list_add_own(&j->notes, co_xasprintf("INFO args reset by env %s\n%s", name, list));
     j->nodes_min = j->nodes_max = (int)j->hosts.n;
-    j->way = j->hosts.n > 1 ? RT_WAY_ENDPOINTS : RT_WAY_ALONE;
+    j->way = j->hosts.n > 1 ? RL_WAY_ENDPOINTS : RL_WAY_ALONE;
     if (j->hosts.n < 2) {
         return 0;
     }
     return has_port(j->endpoints.item[0]) ? find_self(j, name, err) : way_hosts(j, name, err);
 }
 
-int rt_way_ips(struct rt_job *j, struct co_err *err) {
-    const char *text = j->options->text[RT_OPT_IPS];
-    rt_list_split(&j->hosts, text);
-    if (j->hosts.n > 1 && rt_list_has(&j->hosts, "127.0.0.1")) {
+int rl_way_ips(struct rl_job *j, struct co_err *err) {
+    const char *text = j->options->text[RL_OPT_IPS];
+    rl_list_split(&j->hosts, text);
+    if (j->hosts.n > 1 && rl_list_has(&j->hosts, "127.0.0.1")) {
         return co_err_set(err, CO_INVALID,
             "127.0.0.1 in ips is not allowed in multi-nodes: --ips is \"%s\"", text);
     }
@@ -93,13 +93,13 @@ int rt_way_ips(struct rt_job *j, struct co_err *err) {
         j->rank = 0;
     }
     j->nodes_min = j->nodes_max = (int)j->hosts.n;
-    j->way = RT_WAY_IPS;
+    j->way = RL_WAY_IPS;
     return find_self(j, "--ips", err);
 }
 
 /* A trainer named by its host alone has the port that Paddle's old launcher gives it, which counts
  * on from the n_before endpoints of other seats. */
-static void complete_ports(struct rt_list *l, size_t n_before) {
+static void complete_ports(struct rl_list *l, size_t n_before) {
     for (size_t i = 0; i < l->n; i++) {
         if (!has_port(l->item[i])) {
             char text[CO_HOST_MAX + 10];
@@ -111,65 +111,65 @@ static void complete_ports(struct rt_list *l, size_t n_before) {
     }
 }
 
-static int check_count(const struct rt_job *j, enum rt_option number, enum rt_option list, size_t n,
+static int check_count(const struct rl_job *j, enum rl_option number, enum rl_option list, size_t n,
     struct co_err *err) {
-    const struct rt_options *o = j->options;
-    if (rt_option_given(o, number) && o->number[number] >= 0 && (size_t)o->number[number] != n) {
+    const struct rl_options *o = j->options;
+    if (rl_option_given(o, number) && o->number[number] >= 0 && (size_t)o->number[number] != n) {
         return co_err_set(err, CO_INVALID,
             "--%s is %s, but --%s has %zu endpoints: expected them to agree",
-            rt_option_rows[number].name, o->text[number], rt_option_rows[list].name, n);
+            rl_option_rows[number].name, o->text[number], rl_option_rows[list].name, n);
     }
     return 0;
 }
 
 /* Both of --heter_workers and --heter_worker_num, or none; stage by stage. */
-static int list_heters(struct rt_job *j, struct co_err *err) {
-    const struct rt_options *o = j->options;
-    struct rt_stages counts = {0};
+static int list_heters(struct rl_job *j, struct co_err *err) {
+    const struct rl_options *o = j->options;
+    struct rl_stages counts = {0};
     int r = 0;
-    if (rt_option_has(o, RT_OPT_HETER_WORKERS)) {
-        r = rt_stages_parse_endpoints("--heter_workers", o->text[RT_OPT_HETER_WORKERS], &j->stages,
-            &j->seats[RT_SEAT_HETER], err);
+    if (rl_option_has(o, RL_OPT_HETER_WORKERS)) {
+        r = rl_stages_parse_endpoints("--heter_workers", o->text[RL_OPT_HETER_WORKERS], &j->stages,
+            &j->seats[RL_SEAT_HETER], err);
     }
-    if (!r && rt_option_has(o, RT_OPT_HETER_WORKER_NUM)) {
-        r = rt_stages_parse("--heter_worker_num", o->text[RT_OPT_HETER_WORKER_NUM], &counts, err);
-        if (!r && !rt_stages_equal(&counts, &j->stages)) {
+    if (!r && rl_option_has(o, RL_OPT_HETER_WORKER_NUM)) {
+        r = rl_stages_parse("--heter_worker_num", o->text[RL_OPT_HETER_WORKER_NUM], &counts, err);
+        if (!r && !rl_stages_equal(&counts, &j->stages)) {
             r = co_err_set(err, CO_INVALID,
                 "--heter_worker_num is \"%.100s\", --heter_workers \"%.300s\": expected them to "
                 "agree in every stage",
-                o->text[RT_OPT_HETER_WORKER_NUM], o->text[RT_OPT_HETER_WORKERS]);
+                o->text[RL_OPT_HETER_WORKER_NUM], o->text[RL_OPT_HETER_WORKERS]);
         }
     }
     return r;
 }
 
-int rt_way_lists(struct rt_job *j, enum rt_option trainers_id, struct co_err *err) {
-    rt_list_split(&j->seats[RT_SEAT_SERVER], j->options->text[RT_OPT_SERVERS]);
-    rt_list_split(&j->seats[RT_SEAT_TRAINER], j->options->text[trainers_id]);
-    const size_t n_servers = j->seats[RT_SEAT_SERVER].n, n_trainers = j->seats[RT_SEAT_TRAINER].n;
-    int r = check_count(j, RT_OPT_SERVER_NUM, RT_OPT_SERVERS, n_servers, err);
-    r = r ? r : check_count(j, RT_OPT_WORKER_NUM, trainers_id, n_trainers, err);
+int rl_way_lists(struct rl_job *j, enum rl_option trainers_id, struct co_err *err) {
+    rl_list_split(&j->seats[RL_SEAT_SERVER], j->options->text[RL_OPT_SERVERS]);
+    rl_list_split(&j->seats[RL_SEAT_TRAINER], j->options->text[trainers_id]);
+    const size_t n_servers = j->seats[RL_SEAT_SERVER].n, n_trainers = j->seats[RL_SEAT_TRAINER].n;
+    int r = check_count(j, RL_OPT_SERVER_NUM, RL_OPT_SERVERS, n_servers, err);
+    r = r ? r : check_count(j, RL_OPT_WORKER_NUM, trainers_id, n_trainers, err);
     r = r ? r : list_heters(j, err);
     if (r) {
         return r;
     }
-    complete_ports(&j->seats[RT_SEAT_TRAINER], n_servers);
-    complete_ports(&j->seats[RT_SEAT_HETER], n_servers + n_trainers);
-    for (int s = 0; s < RT_SEAT_COUNT; s++) {
+    complete_ports(&j->seats[RL_SEAT_TRAINER], n_servers);
+    complete_ports(&j->seats[RL_SEAT_HETER], n_servers + n_trainers);
+    for (int s = 0; s < RL_SEAT_COUNT; s++) {
         distinct_hosts(&j->seats[s], &j->hosts);
     }
-    if (rt_list_has(&j->hosts, "127.0.0.1")) {
+    if (rl_list_has(&j->hosts, "127.0.0.1")) {
         j->ip = "127.0.0.1";
     }
-    j->way = RT_WAY_LISTS;
-    for (int s = 0; s < RT_SEAT_COUNT; s++) {
+    j->way = RL_WAY_LISTS;
+    for (int s = 0; s < RL_SEAT_COUNT; s++) {
         for (size_t i = 0; i < j->seats[s].n; i++) {
             CO_AUTOFREE char *host = host_of(j->seats[s].item[i]);
             j->n[s] += strcmp(host, j->ip) == 0;
         }
     }
-    if (rt_job_processes(j) == 0) {
-        CO_AUTOFREE char *list = rt_list_join(&j->hosts, ",");
+    if (rl_job_processes(j) == 0) {
+        CO_AUTOFREE char *list = rl_list_join(&j->hosts, ",");
         return co_err_set(err, CO_INVALID,
             "no endpoint of --servers and --trainers is on this node, \"%s\": expected --host or "
             "POD_IP to be one of \"%.300s\"",

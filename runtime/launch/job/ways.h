@@ -6,12 +6,12 @@
 
 #include "runtime/launch/job/job.h"
 
-/* RT_WAY_ENDPOINTS; RT_WAY_ALONE for one host; RT_WAY_MEET for hosts without ports.  name: of the
+/* RL_WAY_ENDPOINTS; RL_WAY_ALONE for one host; RL_WAY_MEET for hosts without ports.  name: of the
  * variable whose value text is. */
-CO_MUST_CHECK int rt_way_endpoints(
-    struct rt_job *j, const char *name, const char *text, struct co_err *err);
-/* RT_WAY_IPS, by --ips. */
-CO_MUST_CHECK int rt_way_ips(struct rt_job *j, struct co_err *err);
-/* RT_WAY_LISTS, by --servers, trainers_id (RT_OPT_TRAINERS or RT_OPT_WORKERS) and
+CO_MUST_CHECK int rl_way_endpoints(
+    struct rl_job *j, const char *name, const char *text, struct co_err *err);
+/* RL_WAY_IPS, by --ips. */
+CO_MUST_CHECK int rl_way_ips(struct rl_job *j, struct co_err *err);
+/* RL_WAY_LISTS, by --servers, trainers_id (RL_OPT_TRAINERS or RL_OPT_WORKERS) and
  * --heter_workers. */
-CO_MUST_CHECK int rt_way_lists(struct rt_job *j, enum rt_option trainers_id, struct co_err *err);
+CO_MUST_CHECK int rl_way_lists(struct rl_job *j, enum rl_option trainers_id, struct co_err *err);

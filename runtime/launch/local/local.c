@@ -30,19 +30,19 @@ struct local;
 
 struct member {
     struct local *local;
-    const struct rt_pod *pod;
-    struct rt_source source;
-    struct rt_tail tail;
+    const struct rl_pod *pod;
+    struct rl_source source;
+    struct rl_tail tail;
     int fd; /* its stdout and stderr; -1: ended */
     struct co_poll *poll;
 };
 
 struct local {
-    const struct rt_pods *pods;
-    const struct rt_local_options *options;
+    const struct rl_pods *pods;
+    const struct rl_local_options *options;
     struct co_loop *loop;
-    struct rt_output *out;
-    struct rt_children *children;
+    struct rl_output *out;
+    struct rl_children *children;
     struct member *member;
     size_t n_open; /* pipes */
     size_t n_workers_left;
@@ -61,7 +61,7 @@ static void stop_all(struct local *l);
 /* ---- output ----------------------------------------------------------------------------- */
 
 static void close_stream(struct member *m) {
-    rt_output_end(m->local->out, &m->source);
+    rl_output_end(m->local->out, &m->source);
     co_poll_free(m->poll);
     m->poll = NULL;
     co_close(m->fd);
@@ -80,8 +80,8 @@ static bool read_some(struct member *m) {
     char buf[READ_BYTES];
     ssize_t n = read(m->fd, buf, sizeof(buf));
     if (n > 0) {
-        rt_tail_add(&m->tail, buf, (size_t)n);
-        rt_output_add(m->local->out, &m->source, buf, (size_t)n);
+        rl_tail_add(&m->tail, buf, (size_t)n);
+        rl_output_add(m->local->out, &m->source, buf, (size_t)n);
         return true;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -92,7 +92,7 @@ static bool read_some(struct member *m) {
 
 /* What its member has left there, unless nobody takes it; a stranger may write for ever. */
 static void read_last(struct member *m) {
-    for (int i = 0; i < LAST_READS && m->fd >= 0 && !rt_output_full(m->local->out); i++) {
+    for (int i = 0; i < LAST_READS && m->fd >= 0 && !rl_output_full(m->local->out); i++) {
         if (!read_some(m)) {
             return;
         }
@@ -108,13 +108,13 @@ static void readable(void *arg, int events) {
 
 static void output_changed(void *arg) {
     struct local *l = arg;
-    bool full = rt_output_full(l->out);
+    bool full = rl_output_full(l->out);
     for (size_t i = 0; i < l->pods->n; i++) {
         if (l->member[i].poll) {
             co_poll_set(l->member[i].poll, full ? 0 : CO_POLL_IN);
         }
     }
-    if (rt_output_broken(l->out) && !l->over) {
+    if (rl_output_broken(l->out) && !l->over) {
         l->over = true;
         l->ended = "stopped, as nobody reads its output,";
         l->code = 128 + SIGPIPE;
@@ -129,7 +129,7 @@ static void strangers(struct local *l) {
     for (size_t i = 0; i < l->pods->n; i++) {
         read_last(&l->member[i]);
     }
-    if (rt_output_full(l->out)) {
+    if (rl_output_full(l->out)) {
         co_timer_start(l->timer, STRAY_MS);
     } else {
         co_loop_stop(l->loop);
@@ -151,15 +151,15 @@ static int64_t grace(const struct local *l) {
 
 static void stop_all(struct local *l) {
     l->stopping = true;
-    rt_children_stop(l->children, grace(l));
+    rl_children_stop(l->children, grace(l));
 }
 
 static void workers_done(struct local *l) {
     int64_t ms = l->options->server_grace_ms ? l->options->server_grace_ms : SERVER_GRACE_MS;
     l->over = true;
     l->ended = "completed";
-    if (rt_children_running(l->children)) {
-        rt_output_say(l->out, "paddlerun: all workers have succeeded, servers have %.1f s to end",
+    if (rl_children_running(l->children)) {
+        rl_output_say(l->out, "paddlerun: all workers have succeeded, servers have %.1f s to end",
             (double)ms / 1000);
         co_timer_start(l->timer, ms);
     }
@@ -167,13 +167,13 @@ static void workers_done(struct local *l) {
 
 static void pod_failed(struct local *l, struct member *m, int status) {
     char how[64];
-    rt_exit_text(status, how, sizeof(how));
-    const char *last = rt_tail_last_line(&m->tail);
-    rt_output_say(
+    rl_exit_text(status, how, sizeof(how));
+    const char *last = rl_tail_last_line(&m->tail);
+    rl_output_say(
         l->out, "paddlerun: pod %s failed: %s%s%.500s", m->pod->name, how, *last ? ": " : "", last);
     l->over = true;
     l->ended = "failed";
-    l->code = rt_exit_code(status);
+    l->code = rl_exit_code(status);
     stop_all(l);
 }
 
@@ -182,7 +182,7 @@ static void on_ended(void *arg, size_t i, int status) {
     struct member *m = &l->member[i];
     read_last(m);
     bool counts = !m->pod->server || l->servers_only;
-    if (!l->over && rt_exit_code(status) != 0) {
+    if (!l->over && rl_exit_code(status) != 0) {
         pod_failed(l, m, status);
     } else if (!l->over && counts && --l->n_workers_left == 0) {
         workers_done(l);
@@ -192,7 +192,7 @@ static void on_ended(void *arg, size_t i, int status) {
 static void on_killing(void *arg, size_t n, bool strays) {
     struct local *l = arg;
     if (!strays) {
-        rt_output_say(l->out, "paddlerun: %zu did not end after SIGTERM: SIGKILL", n);
+        rl_output_say(l->out, "paddlerun: %zu did not end after SIGTERM: SIGKILL", n);
     }
 }
 
@@ -204,16 +204,16 @@ static void on_empty(void *arg, size_t n_lost) {
     finish_if_done(l);
 }
 
-static const struct rt_children_fns children_fns = {
+static const struct rl_children_fns children_fns = {
     .ended = on_ended, .killing = on_killing, .empty = on_empty};
 
 static void told_to_stop(void *arg, int signo) {
     struct local *l = arg;
     if (l->stopping) {
-        rt_children_stop(l->children, 0);
+        rl_children_stop(l->children, 0);
         return;
     }
-    rt_output_say(l->out, "paddlerun: stopping (SIG%s; once more to kill)", sigabbrev_np(signo));
+    rl_output_say(l->out, "paddlerun: stopping (SIG%s; once more to kill)", sigabbrev_np(signo));
     if (!l->over) {
         l->over = true;
         l->ended = "stopped";
@@ -229,13 +229,13 @@ static int start_pod(struct local *l, struct member *m, int null, struct co_err 
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
     }
-    struct rt_spawn s = {.argv = m->pod->argv,
+    struct rl_spawn s = {.argv = m->pod->argv,
         .envp = m->pod->env.item,
         .in = null,
         .out = ends[1],
         .err = ends[1],
         .session = true};
-    int r = rt_children_start(l->children, &s, err);
+    int r = rl_children_start(l->children, &s, err);
     co_close(ends[1]);
     if (r) {
         co_close(ends[0]);
@@ -256,18 +256,18 @@ static void start_pods(struct local *l) {
         struct co_err err = {0};
         int r = start_pod(l, &l->member[i], null, &err);
         if (r) {
-            rt_output_say(l->out, "paddlerun: %s", co_err_text(&err));
+            rl_output_say(l->out, "paddlerun: %s", co_err_text(&err));
             l->over = true;
             l->ended = "failed";
-            l->code = rt_spawn_exit_code(r);
+            l->code = rl_spawn_exit_code(r);
             stop_all(l);
             break;
         }
     }
-    rt_children_started(l->children);
+    rl_children_started(l->children);
 }
 
-static size_t widest(const struct rt_pods *pods) {
+static size_t widest(const struct rl_pods *pods) {
     size_t n = 0;
     for (size_t i = 0; i < pods->n; i++) {
         size_t len = strlen(pods->item[i].name);
@@ -295,13 +295,13 @@ static void prepare(struct local *l) {
 }
 
 static void say_start(struct local *l) {
-    const struct rt_pods *p = l->pods;
+    const struct rl_pods *p = l->pods;
     const char *first = p->item[0].address, *last = p->item[p->n - 1].address;
-    rt_output_say(l->out, "paddlerun: job %s: %zu pod%s on %s%s%s", p->job, p->n,
+    rl_output_say(l->out, "paddlerun: job %s: %zu pod%s on %s%s%s", p->job, p->n,
         p->n == 1 ? "" : "s", first, p->n == 1 ? "" : " to ", p->n == 1 ? "" : last);
     for (const char *line = p->notes.data; line && *line;) {
         size_t n = strcspn(line, "\n");
-        rt_output_say(l->out, "paddlerun: note: %.*s", (int)n, line);
+        rl_output_say(l->out, "paddlerun: note: %.*s", (int)n, line);
         line += n + (line[n] == '\n');
     }
 }
@@ -312,7 +312,7 @@ static void end(struct local *l) {
             close_stream(&l->member[i]);
         }
     }
-    rt_output_say(l->out, "job %s %s %s %.1fs", l->pods->job, l->ended,
+    rl_output_say(l->out, "job %s %s %s %.1fs", l->pods->job, l->ended,
         strcmp(l->ended, "completed") == 0 ? "in" : "after",
         (double)(co_now_ms() - l->start) / 1000);
 }
@@ -320,27 +320,27 @@ static void end(struct local *l) {
 static int run(struct local *l, struct co_err *err) {
     static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
     struct co_signal *s = NULL; /* all go with the loop */
-    int r = rt_children_new(l->loop, &children_fns, l, &l->children, err);
+    int r = rl_children_new(l->loop, &children_fns, l, &l->children, err);
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(stops); i++) {
         bool nohup = stops[i] == SIGHUP && co_signal_ignored(SIGHUP);
         r = nohup ? 0 : co_signal_new(l->loop, stops[i], told_to_stop, l, &s, err);
     }
     if (!r) {
-        rt_children_leave_nothing(l->children);
+        rl_children_leave_nothing(l->children);
         l->timer = co_timer_new(l->loop, time_is_up, l);
         say_start(l);
         start_pods(l);
         co_loop_run(l->loop);
         end(l);
     }
-    rt_children_free(l->children);
+    rl_children_free(l->children);
     return r;
 }
 
-int rt_local_run(const struct rt_pods *pods, const struct rt_local_options *options, int *ret_code,
+int rl_local_run(const struct rl_pods *pods, const struct rl_local_options *options, int *ret_code,
     struct co_err *err) {
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
-    rt_files_raise();
+    rl_files_raise();
     int r = co_loop_new(&loop, err);
     if (r) {
         return r;
@@ -348,21 +348,21 @@ int rt_local_run(const struct rt_pods *pods, const struct rt_local_options *opti
     struct local l = {
         .pods = pods, .options = options, .loop = loop, .start = co_now_ms(), .ended = "stopped"};
     prepare(&l);
-    struct rt_output_options output = {
+    struct rl_output_options output = {
         .fd = options->out, .width = widest(pods), .change = output_changed, .arg = &l};
-    r = rt_output_open(loop, &output, &l.out, err);
+    r = rl_output_open(loop, &output, &l.out, err);
     if (!r) {
         r = run(&l, err);
-        rt_output_close(l.out);
+        rl_output_close(l.out);
         *ret_code = l.code;
     }
     free(l.member);
     return r;
 }
 
-int rt_local_block(unsigned *ret_block, int *ret_lock, struct co_err *err) {
+int rl_local_block(unsigned *ret_block, int *ret_lock, struct co_err *err) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    for (unsigned block = 0; fd >= 0 && block < BLOCKS; block += RT_PODS_MAX / RT_PODS_BLOCK) {
+    for (unsigned block = 0; fd >= 0 && block < BLOCKS; block += RL_PODS_MAX / RL_PODS_BLOCK) {
         struct sockaddr_in a = {.sin_family = AF_INET,
             .sin_port = htons(LOCK_PORT),
             .sin_addr.s_addr = htonl(0x7f000009U + (block << 8))};

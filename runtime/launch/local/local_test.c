@@ -21,10 +21,10 @@ struct script {
     bool server;
 };
 
-static const struct rt_local_options quick = {.grace_ms = 300, .server_grace_ms = 300};
+static const struct rl_local_options quick = {.grace_ms = 300, .server_grace_ms = 300};
 
 /* The job as a process of its own; what it prints comes through *ret_out. */
-static pid_t start(const struct script *job, const struct rt_local_options *options, int *ret_out) {
+static pid_t start(const struct script *job, const struct rl_local_options *options, int *ret_out) {
     int out[2];
     assert_int_equal(pipe2(out, O_CLOEXEC), 0);
     (void)fflush(NULL);
@@ -37,11 +37,11 @@ static pid_t start(const struct script *job, const struct rt_local_options *opti
     }
     (void)alarm(50);
     (void)close(out[0]);
-    struct rt_pod pod[PODS_MAX] = {{0}};
+    struct rl_pod pod[PODS_MAX] = {{0}};
     char *argv[PODS_MAX][4];
-    struct rt_pods pods = {.job = (char *)"test", .item = pod};
+    struct rl_pods pods = {.job = (char *)"test", .item = pod};
     for (; job[pods.n].text; pods.n++) {
-        struct rt_pod *p = &pod[pods.n];
+        struct rl_pod *p = &pod[pods.n];
         p->name = (char *)job[pods.n].name;
         p->address = (char *)"127.0.0.10";
         p->server = job[pods.n].server;
@@ -50,14 +50,14 @@ static pid_t start(const struct script *job, const struct rt_local_options *opti
         argv[pods.n][2] = (char *)job[pods.n].text;
         argv[pods.n][3] = NULL;
         p->argv = argv[pods.n];
-        rt_env_inherit(&p->env, environ, false);
+        rl_env_inherit(&p->env, environ, false);
     }
-    struct rt_local_options o = *options;
+    struct rl_local_options o = *options;
     o.out = out[1];
     int code = -1;
-    int r = rt_local_run(&pods, &o, &code, NULL);
+    int r = rl_local_run(&pods, &o, &code, NULL);
     for (size_t i = 0; i < pods.n; i++) {
-        rt_env_done(&pod[i].env);
+        rl_env_done(&pod[i].env);
     }
     exit(r ? 99 : code);
 }
@@ -325,9 +325,9 @@ static void jobs_beside_each_other_have_different_addresses(void **state) {
     (void)state;
     unsigned one = 0, two = 0;
     int lock[2] = {-1, -1};
-    assert_int_equal(rt_local_block(&one, &lock[0], NULL), 0);
-    assert_int_equal(rt_local_block(&two, &lock[1], NULL), 0);
-    assert_true(two >= one + RT_PODS_MAX / RT_PODS_BLOCK);
+    assert_int_equal(rl_local_block(&one, &lock[0], NULL), 0);
+    assert_int_equal(rl_local_block(&two, &lock[1], NULL), 0);
+    assert_true(two >= one + RL_PODS_MAX / RL_PODS_BLOCK);
     (void)close(lock[0]);
     (void)close(lock[1]);
 }

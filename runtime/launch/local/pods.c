@@ -8,11 +8,11 @@
 #include "common/json.h"
 #include "common/yaml.h"
 
-enum { DOCUMENTS_MAX = 4 * RT_PODS_MAX, NOTES_MAX = 1 << 16 };
+enum { DOCUMENTS_MAX = 4 * RL_PODS_MAX, NOTES_MAX = 1 << 16 };
 
 struct reader {
-    const struct rt_pods_options *options;
-    struct rt_pods *pods;
+    const struct rl_pods_options *options;
+    struct rl_pods *pods;
     json_t *objects;         /* owned: an array of all documents */
     struct co_map addresses; /* pod name -> address, borrowed from pods */
 };
@@ -73,12 +73,12 @@ static const json_t *find_configmap(const struct reader *rd, const char *name) {
 
 /* ---- environment ----------------------------------------------------------------------- */
 
-static void set(struct reader *rd, struct rt_env *e, const char *name, const char *value) {
-    CO_AUTOFREE char *text = rt_env_addresses(name, value, &rd->addresses);
-    rt_env_set(e, name, text);
+static void set(struct reader *rd, struct rl_env *e, const char *name, const char *value) {
+    CO_AUTOFREE char *text = rl_env_addresses(name, value, &rd->addresses);
+    rl_env_set(e, name, text);
 }
 
-static int env_from(struct reader *rd, struct rt_pod *pod, const json_t *list, struct co_err *err) {
+static int env_from(struct reader *rd, struct rl_pod *pod, const json_t *list, struct co_err *err) {
     size_t i;
     const json_t *from;
     json_array_foreach(list, i, from) {
@@ -116,7 +116,7 @@ static char *subscript(const char *path, const char *prefix) {
 }
 
 /* Borrowed; NULL: a process has no such thing. */
-static const char *field(const json_t *obj, const struct rt_pod *pod, const char *path) {
+static const char *field(const json_t *obj, const struct rl_pod *pod, const char *path) {
     if (strcmp(path, "status.podIP") == 0 || strcmp(path, "status.podIPs") == 0) {
         return pod->address;
     }
@@ -141,14 +141,14 @@ static const char *field(const json_t *obj, const struct rt_pod *pod, const char
     return value;
 }
 
-static int env_value_from(struct reader *rd, const json_t *obj, struct rt_pod *pod,
+static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *pod,
     const char *name, const json_t *from, struct co_err *err) {
     const char *path = co_json_str(from, "fieldRef", "fieldPath");
     const char *map = co_json_str(from, "configMapKeyRef", "name");
     const char *key = co_json_str(from, "configMapKeyRef", "key");
     if (path) {
         const char *value = field(obj, pod, path);
-        rt_env_set(&pod->env, name, value ? value : "");
+        rl_env_set(&pod->env, name, value ? value : "");
         return 0;
     }
     if (map && key) {
@@ -169,14 +169,14 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rt_pod *p
 }
 
 static int environment(struct reader *rd, const json_t *obj, const json_t *container,
-    struct rt_pod *pod, struct co_err *err) {
-    rt_env_inherit(&pod->env, rd->options->envp, false);
-    const char *path = rt_env_get(&pod->env, "PATH");
+    struct rl_pod *pod, struct co_err *err) {
+    rl_env_inherit(&pod->env, rd->options->envp, false);
+    const char *path = rl_env_get(&pod->env, "PATH");
     CO_AUTOFREE char *search =
         co_xasprintf("%s:%s", rd->options->bin_dir, path ? path : "/usr/local/bin:/usr/bin:/bin");
-    rt_env_set(&pod->env, "PATH", search);
-    rt_env_set(&pod->env, "HOSTNAME", pod->name);
-    rt_env_set(&pod->env, "PYTHONUNBUFFERED", "1"); /* lines as they are printed */
+    rl_env_set(&pod->env, "PATH", search);
+    rl_env_set(&pod->env, "HOSTNAME", pod->name);
+    rl_env_set(&pod->env, "PYTHONUNBUFFERED", "1"); /* lines as they are printed */
     int r = env_from(rd, pod, co_json_at(container, "envFrom"), err);
     size_t i;
     const json_t *var;
@@ -190,7 +190,7 @@ static int environment(struct reader *rd, const json_t *obj, const json_t *conta
             r = env_value_from(rd, obj, pod, name, from, err);
         } else {
             const char *value = co_json_str(var, "value");
-            CO_AUTOFREE char *text = rt_env_expand(&pod->env, value ? value : "");
+            CO_AUTOFREE char *text = rl_env_expand(&pod->env, value ? value : "");
             set(rd, &pod->env, name, text);
         }
     }
@@ -219,7 +219,7 @@ static bool same_image(const char *image, const char *name) {
 
 /* What the image's ENTRYPOINT, and its CMD when the pod has no args, are here. */
 static bool image_command(
-    const struct rt_pods_options *o, const char *image, bool args, struct words *w) {
+    const struct rl_pods_options *o, const char *image, bool args, struct words *w) {
     for (size_t i = 0; i < o->n_images; i++) {
         if (same_image(image, o->images[i].name)) {
             word(w, co_xstrdup("/bin/sh"));
@@ -241,13 +241,13 @@ static bool image_command(
     return false;
 }
 
-static void add_words(struct reader *rd, struct rt_pod *pod, const json_t *list, struct words *w) {
+static void add_words(struct reader *rd, struct rl_pod *pod, const json_t *list, struct words *w) {
     size_t i;
     const json_t *item;
     json_array_foreach(list, i, item) {
         const char *text = json_string_value(item);
-        CO_AUTOFREE char *expanded = rt_env_expand(&pod->env, text ? text : "");
-        word(w, rt_env_addresses(NULL, expanded, &rd->addresses));
+        CO_AUTOFREE char *expanded = rl_env_expand(&pod->env, text ? text : "");
+        word(w, rl_env_addresses(NULL, expanded, &rd->addresses));
     }
 }
 
@@ -265,7 +265,7 @@ static void find_here(const struct reader *rd, char **program) {
 }
 
 static int command(
-    struct reader *rd, const json_t *container, struct rt_pod *pod, struct co_err *err) {
+    struct reader *rd, const json_t *container, struct rl_pod *pod, struct co_err *err) {
     const json_t *given = co_json_at(container, "command");
     const json_t *args = co_json_at(container, "args");
     const char *image = co_json_str(container, "image");
@@ -333,7 +333,7 @@ static const char *job_of(const json_t *obj) {
 }
 
 static int name_pods(struct reader *rd, struct co_err *err) {
-    struct rt_pods *pods = rd->pods;
+    struct rl_pods *pods = rd->pods;
     pods->item = co_xcalloc(json_array_size(rd->objects) + 1, sizeof(*pods->item));
     size_t i;
     const json_t *obj;
@@ -343,10 +343,10 @@ static int name_pods(struct reader *rd, struct co_err *err) {
         }
         const char *name = co_json_str(obj, "metadata", "name");
         const char *job = job_of(obj);
-        if (!name || !*name || pods->n == RT_PODS_MAX || co_map_get(&rd->addresses, name)) {
+        if (!name || !*name || pods->n == RL_PODS_MAX || co_map_get(&rd->addresses, name)) {
             return co_err_set(err, CO_INVALID,
                 "pod %zu, \"%s\": expected at most %d pods, each with a name of its own", pods->n,
-                name ? name : "", (int)RT_PODS_MAX);
+                name ? name : "", (int)RL_PODS_MAX);
         }
         if (job && pods->job && strcmp(job, pods->job) != 0) {
             return co_err_set(err, CO_INVALID,
@@ -355,10 +355,10 @@ static int name_pods(struct reader *rd, struct co_err *err) {
         if (job && !pods->job) {
             pods->job = co_xstrdup(job);
         }
-        struct rt_pod *pod = &pods->item[pods->n];
+        struct rl_pod *pod = &pods->item[pods->n];
         pod->name = co_xstrdup(name);
         pod->address = co_xasprintf("127.0.%zu.%zu",
-            (rd->options->block + pods->n / RT_PODS_BLOCK) & 0xff, 10 + pods->n % RT_PODS_BLOCK);
+            (rd->options->block + pods->n / RL_PODS_BLOCK) & 0xff, 10 + pods->n % RL_PODS_BLOCK);
         pods->n++;
         (void)co_map_set(&rd->addresses, name, pod->address);
     }
@@ -368,7 +368,7 @@ static int name_pods(struct reader *rd, struct co_err *err) {
     return pods->n ? 0 : co_err_set(err, CO_INVALID, "there is no Pod in the input");
 }
 
-static int fill_pod(struct reader *rd, const json_t *obj, struct rt_pod *pod, struct co_err *err) {
+static int fill_pod(struct reader *rd, const json_t *obj, struct rl_pod *pod, struct co_err *err) {
     const json_t *spec = co_json_at(obj, "spec");
     const json_t *container = json_array_get(co_json_at(spec, "containers"), 0);
     if (!container) {
@@ -377,7 +377,7 @@ static int fill_pod(struct reader *rd, const json_t *obj, struct rt_pod *pod, st
     notes_about(rd, spec);
     int r = environment(rd, obj, container, pod, err);
     r = r ? r : command(rd, container, pod, err);
-    const char *role = rt_env_get(&pod->env, co_contract[CO_VAR_TRAINING_ROLE].name);
+    const char *role = rl_env_get(&pod->env, co_contract[CO_VAR_TRAINING_ROLE].name);
     pod->server = co_streq(role, co_contract_role_ps);
     return r;
 }
@@ -394,9 +394,9 @@ static int fill_pods(struct reader *rd, struct co_err *err) {
     return r;
 }
 
-int rt_pods_read(const char *name, const char *text, size_t len,
-    const struct rt_pods_options *options, struct rt_pods *ret, struct co_err *err) {
-    struct rt_pods pods = {.notes = CO_BUF(NOTES_MAX)};
+int rl_pods_read(const char *name, const char *text, size_t len,
+    const struct rl_pods_options *options, struct rl_pods *ret, struct co_err *err) {
+    struct rl_pods pods = {.notes = CO_BUF(NOTES_MAX)};
     CO_AUTOJSON json_t *objects = json_array();
     struct reader rd = {.options = options, .pods = &pods, .objects = objects};
     int r = read_documents(&rd, name, text, len, err);
@@ -404,26 +404,26 @@ int rt_pods_read(const char *name, const char *text, size_t len,
     r = r ? r : fill_pods(&rd, err);
     co_map_done(&rd.addresses);
     if (r) {
-        rt_pods_done(&pods);
+        rl_pods_done(&pods);
         return r;
     }
     *ret = pods;
     return 0;
 }
 
-void rt_pods_done(struct rt_pods *p) {
+void rl_pods_done(struct rl_pods *p) {
     for (size_t i = 0; i < p->n; i++) {
-        struct rt_pod *pod = &p->item[i];
+        struct rl_pod *pod = &p->item[i];
         for (char **w = pod->argv; w && *w; w++) {
             free(*w);
         }
         free(pod->argv);
         free(pod->name);
         free(pod->address);
-        rt_env_done(&pod->env);
+        rl_env_done(&pod->env);
     }
     free(p->item);
     free(p->job);
     co_buf_done(&p->notes);
-    *p = (struct rt_pods){0};
+    *p = (struct rl_pods){0};
 }

@@ -11,30 +11,30 @@
 #include "common/buf.h"
 #include "runtime/launch/job/env.h"
 
-enum { RT_PODS_MAX = 1000, RT_PODS_BLOCK = 200 /* addresses in a block: 127.0.<block>.10... */ };
+enum { RL_PODS_MAX = 1000, RL_PODS_BLOCK = 200 /* addresses in a block: 127.0.<block>.10... */ };
 
-struct rt_pod {
+struct rl_pod {
     char *name, *address; /* owned */
     char **argv;          /* owned strings, then NULL */
-    struct rt_env env;
+    struct rl_env env;
     bool server; /* serves until told to stop: its end is not waited for */
 };
 
-struct rt_pods {
+struct rl_pods {
     char *job; /* owned; the PaddleJob's name */
-    struct rt_pod *item;
+    struct rl_pod *item;
     size_t n;
     struct co_buf notes; /* lines */
 };
 
 /* What an image would run when a pod names no command. */
-struct rt_image {
+struct rl_image {
     const char *name;    /* with or without a tag */
     const char *command; /* for the shell; the pod's args follow */
 };
 
-struct rt_pods_options {
-    const struct rt_image *images;
+struct rl_pods_options {
+    const struct rl_image *images;
     size_t n_images;
     const char *bin_dir; /* where paddlerun and the training programs are */
     unsigned block;      /* addresses start at 127.0.<block>.10 */
@@ -42,6 +42,6 @@ struct rt_pods_options {
 };
 
 /* CO_INVALID names file, pod, and what is wrong.  name: for messages. */
-CO_MUST_CHECK int rt_pods_read(const char *name, const char *text, size_t len,
-    const struct rt_pods_options *options, struct rt_pods *ret, struct co_err *err);
-void rt_pods_done(struct rt_pods *p);
+CO_MUST_CHECK int rl_pods_read(const char *name, const char *text, size_t len,
+    const struct rl_pods_options *options, struct rl_pods *ret, struct co_err *err);
+void rl_pods_done(struct rl_pods *p);

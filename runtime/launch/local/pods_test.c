@@ -10,14 +10,14 @@
 
 static const char *const inherited[] = {
     "PATH=/usr/bin:/bin", "HOME=/h", "PADDLE_TRAINERS_NUM=77", "TRAINING_ROLE=PSERVER", NULL};
-static const struct rt_image images[] = {{"example/own", "own --flag"}};
-static const struct rt_pods_options options = {.images = images,
+static const struct rl_image images[] = {{"example/own", "own --flag"}};
+static const struct rl_pods_options options = {.images = images,
     .n_images = 1,
     .bin_dir = "/opt/bin",
     .envp = (char *const *)(const void *)inherited};
 
-static int read_text(const char *text, struct rt_pods *ret, struct co_err *err) {
-    return rt_pods_read("input", text, strlen(text), &options, ret, err);
+static int read_text(const char *text, struct rl_pods *ret, struct co_err *err) {
+    return rl_pods_read("input", text, strlen(text), &options, ret, err);
 }
 
 /* As `paddle-operator render` prints it: addresses are pods' names. */
@@ -69,8 +69,8 @@ static const char rendered[] =
     "  PADDLE_TRAINERS: j-worker-0,j-worker-01\n"
     "  PADDLE_TRAINER_ENDPOINTS: 'j-worker-0:36000'\n";
 
-static void check_env(const struct rt_pod *pod, const char *name, const char *expected) {
-    const char *value = rt_env_get(&pod->env, name);
+static void check_env(const struct rl_pod *pod, const char *name, const char *expected) {
+    const char *value = rl_env_get(&pod->env, name);
     if (!co_streq(value, expected)) {
         fail_msg("%s: %s is \"%s\"", pod->name, name, value);
     }
@@ -78,14 +78,14 @@ static void check_env(const struct rt_pod *pod, const char *name, const char *ex
 
 static void pods_become_processes_with_addresses(void **state) {
     (void)state;
-    struct rt_pods p = {0};
+    struct rl_pods p = {0};
     struct co_err err = {0};
     if (read_text(rendered, &p, &err)) {
         fail_msg("%s", err.msg);
     }
     assert_int_equal(p.n, 2);
     assert_string_equal(p.job, "j");
-    const struct rt_pod *ps = &p.item[0], *worker = &p.item[1];
+    const struct rl_pod *ps = &p.item[0], *worker = &p.item[1];
     assert_string_equal(ps->address, "127.0.0.10");
     assert_string_equal(worker->address, "127.0.0.11");
     assert_true(ps->server);
@@ -107,12 +107,12 @@ static void pods_become_processes_with_addresses(void **state) {
     check_env(worker, "POD_IP", "127.0.0.11");
     check_env(worker, "PADDLE_PORT", "36000");
     check_env(worker, "URL", "http://127.0.0.10:80/j-ps-0");
-    rt_pods_done(&p);
+    rl_pods_done(&p);
 }
 
 static void commands_come_from_pod_or_image(void **state) {
     (void)state;
-    struct rt_pods p = {0};
+    struct rl_pods p = {0};
     assert_int_equal(read_text(rendered, &p, NULL), 0);
     static const char *const ps[] = {
         "/opt/bin/paddlerun", "exec", "--", "/opt/bin/wide_and_deep", NULL};
@@ -124,19 +124,19 @@ static void commands_come_from_pod_or_image(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(worker); i++) {
         assert_true(co_streq(p.item[1].argv[i], worker[i]));
     }
-    rt_pods_done(&p);
+    rl_pods_done(&p);
 }
 
 static void what_is_ignored_is_said_once(void **state) {
     (void)state;
-    struct rt_pods p = {0};
+    struct rl_pods p = {0};
     assert_int_equal(read_text(rendered, &p, NULL), 0);
     assert_non_null(strstr(p.notes.data, "hostNetwork is ignored"));
     assert_non_null(strstr(p.notes.data, "volumes are ignored"));
     assert_non_null(strstr(p.notes.data, "init container \"fetch\" is not run"));
     assert_non_null(strstr(p.notes.data, "only the first container"));
     assert_null(strstr(p.notes.data, "coord-paddle"));
-    rt_pods_done(&p);
+    rl_pods_done(&p);
 }
 
 #define POD(name, rest) "---\nkind: Pod\nmetadata: {name: " name "}\nspec:\n  " rest "\n"
@@ -162,7 +162,7 @@ static void bad_input_is_refused_with_its_cause(void **state) {
             "expected one job"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rt_pods p = {0};
+        struct rl_pods p = {0};
         struct co_err err = {0};
         assert_int_equal(read_text(rows[i].text, &p, &err), CO_INVALID);
         if (!strstr(err.msg, rows[i].error)) {
@@ -182,12 +182,12 @@ static void many_pods_have_addresses_of_their_own(void **state) {
                              i),
             0);
     }
-    struct rt_pods p = {0};
+    struct rl_pods p = {0};
     assert_int_equal(read_text(text.data, &p, NULL), 0);
     assert_string_equal(p.item[199].address, "127.0.0.209");
     assert_string_equal(p.item[200].address, "127.0.1.10");
     assert_string_equal(p.item[449].address, "127.0.2.59");
-    rt_pods_done(&p);
+    rl_pods_done(&p);
     co_buf_done(&text);
 }
 

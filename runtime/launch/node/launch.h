@@ -11,4 +11,4 @@
  * when a signal ended it); the number of the signal that stopped the launcher, as Paddle's
  * launchers have it; 2: the command line or the environment is wrong; 1: anything else.  Has said
  * on stderr why. */
-int rt_launch_run(const struct rt_options *o, int argc, char *const argv[]);
+int rl_launch_run(const struct rl_options *o, int argc, char *const argv[]);

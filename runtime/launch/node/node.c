@@ -17,18 +17,18 @@
 /* The variable that names visible devices, and what they are. */
 static const struct {
     const char *variable;
-    enum rt_device device;
+    enum rl_device device;
 } visible[] = {
-    {"XPULINK_VISIBLE_DEVICES", RT_DEVICE_XPU},
-    {"XPU_VISIBLE_DEVICES", RT_DEVICE_XPU},
-    {"CUDA_VISIBLE_DEVICES", RT_DEVICE_GPU},
+    {"XPULINK_VISIBLE_DEVICES", RL_DEVICE_XPU},
+    {"XPU_VISIBLE_DEVICES", RL_DEVICE_XPU},
+    {"CUDA_VISIBLE_DEVICES", RL_DEVICE_GPU},
 };
 static const struct {
     const char *prefix; /* in /dev, before a number */
-    enum rt_device device;
+    enum rl_device device;
 } device_files[] = {
-    {"nvidia", RT_DEVICE_GPU},
-    {"xpu", RT_DEVICE_XPU},
+    {"nvidia", RL_DEVICE_GPU},
+    {"xpu", RL_DEVICE_XPU},
 };
 
 static size_t count_files(const char *prefix) {
@@ -46,11 +46,11 @@ static size_t count_files(const char *prefix) {
     return n;
 }
 
-static void detect(struct rt_node *n) {
+static void detect(struct rl_node *n) {
     for (size_t i = 0; i < CO_ARRAY_LEN(device_files); i++) {
         size_t count = count_files(device_files[i].prefix);
         for (size_t k = 0; k < count; k++) {
-            rt_list_add_own(&n->visible, co_xasprintf("%zu", k));
+            rl_list_add_own(&n->visible, co_xasprintf("%zu", k));
         }
         if (count) {
             n->device = device_files[i].device;
@@ -59,7 +59,7 @@ static void detect(struct rt_node *n) {
     }
 }
 
-static bool custom(struct rt_node *n) {
+static bool custom(struct rl_node *n) {
     const char *name = getenv("PADDLE_XCCL_BACKEND");
     if (!name || !*name) {
         return false;
@@ -68,21 +68,21 @@ static bool custom(struct rt_node *n) {
     for (char *p = variable; *p; p++) {
         *p = (char)toupper((unsigned char)*p);
     }
-    n->device = RT_DEVICE_CUSTOM;
+    n->device = RL_DEVICE_CUSTOM;
     n->device_name = name;
-    rt_list_split(&n->visible, getenv(variable) ? getenv(variable) : "");
+    rl_list_split(&n->visible, getenv(variable) ? getenv(variable) : "");
     return true;
 }
 
-static void devices(struct rt_node *n) {
+static void devices(struct rl_node *n) {
     if (custom(n)) {
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
         const char *text = getenv(visible[i].variable);
         if (text && strcmp(text, "all") != 0) {
-            rt_list_split(&n->visible, text);
-            n->device = n->visible.n ? visible[i].device : RT_DEVICE_CPU;
+            rl_list_split(&n->visible, text);
+            n->device = n->visible.n ? visible[i].device : RL_DEVICE_CPU;
             return;
         }
     }
@@ -186,9 +186,9 @@ static char *pod_name(void) {
     return name;
 }
 
-void rt_node_look(const char *others, bool wants_address, struct rt_node *ret) {
+void rl_node_look(const char *others, bool wants_address, struct rl_node *ret) {
     char dir[PATH_MAX];
-    *ret = (struct rt_node){.device = RT_DEVICE_CPU};
+    *ret = (struct rl_node){.device = RL_DEVICE_CPU};
     ret->ip = wants_address ? address(others) : co_xstrdup("127.0.0.1");
     ret->pod = pod_name();
     ret->python = python();
@@ -196,11 +196,11 @@ void rt_node_look(const char *others, bool wants_address, struct rt_node *ret) {
     devices(ret);
 }
 
-void rt_node_done(struct rt_node *n) {
+void rl_node_done(struct rl_node *n) {
     free(n->ip);
     free(n->pod);
     free(n->python);
     free(n->dir);
-    rt_list_done(&n->visible);
-    *n = (struct rt_node){.device = RT_DEVICE_CPU};
+    rl_list_done(&n->visible);
+    *n = (struct rl_node){.device = RL_DEVICE_CPU};
 }

@@ -5,5 +5,5 @@
 
 /* others: host:port of another node, or URL, for choosing among this machine's addresses where its
  * name does not tell; nothing is sent there.  NULL: there is none. */
-void rt_node_look(const char *others, bool wants_address, struct rt_node *ret);
-void rt_node_done(struct rt_node *n);
+void rl_node_look(const char *others, bool wants_address, struct rl_node *ret);
+void rl_node_done(struct rl_node *n);

@@ -14,34 +14,34 @@
 enum { LINE_MAX_ = 1 << 24, WAIT_MS = 1000 };
 
 static const char *const level_names[] = {
-    [RT_SAY_DEBUG] = "DEBUG",
-    [RT_SAY_INFO] = "INFO",
-    [RT_SAY_WARNING] = "WARNING",
-    [RT_SAY_ERROR] = "ERROR",
+    [RL_SAY_DEBUG] = "DEBUG",
+    [RL_SAY_INFO] = "INFO",
+    [RL_SAY_WARNING] = "WARNING",
+    [RL_SAY_ERROR] = "ERROR",
 };
 
-static enum rt_say_level level_of(const char *text) {
+static enum rl_say_level level_of(const char *text) {
     for (size_t i = 0; i < CO_ARRAY_LEN(level_names); i++) {
         if (strncasecmp(level_names[i], text, 4) == 0) { /* WARN, too */
-            return (enum rt_say_level)i;
+            return (enum rl_say_level)i;
         }
     }
-    return RT_SAY_ERROR; /* CRITICAL: nothing here is worse than an error */
+    return RL_SAY_ERROR; /* CRITICAL: nothing here is worse than an error */
 }
 
 static int own(int fd) {
-    int copy = rt_output_reopen(fd);
+    int copy = rl_output_reopen(fd);
     return copy >= 0 ? copy : fd;
 }
 
-void rt_say_open(const struct rt_options *o, struct rt_say *ret) {
-    *ret = (struct rt_say){.format = o->format,
-        .level = level_of(o->text[RT_OPT_LOG_LEVEL]),
+void rl_say_open(const struct rl_options *o, struct rl_say *ret) {
+    *ret = (struct rl_say){.format = o->format,
+        .level = level_of(o->text[RL_OPT_LOG_LEVEL]),
         .out = own(STDOUT_FILENO),
         .err = own(STDERR_FILENO)};
 }
 
-void rt_say_close(struct rt_say *s) {
+void rl_say_close(struct rl_say *s) {
     if (s->out != STDOUT_FILENO) {
         co_close(s->out);
     }
@@ -68,7 +68,7 @@ static void put(int fd, const char *data, size_t len) {
 }
 
 static void head(
-    const struct rt_say *s, enum rt_say_level level, const char *where, struct co_buf *b) {
+    const struct rl_say *s, enum rl_say_level level, const char *where, struct co_buf *b) {
     struct timespec now;
     struct tm local;
     char date[32];
@@ -76,13 +76,13 @@ static void head(
     (void)localtime_r(&now.tv_sec, &local);
     (void)strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &local);
     int ms = (int)(now.tv_nsec / 1000000);
-    (void)!(s->format == RT_FORMAT_2_0
+    (void)!(s->format == RL_FORMAT_2_0
                 ? co_buf_addf(b, NULL, "%s %s,%03d %s] ", level_names[level], date, ms, where)
                 : co_buf_addf(b, NULL, "LAUNCH %s %s,%03d ", level_names[level], date, ms));
 }
 
 CO_PRINTF(4, 0)
-static void say(const struct rt_say *s, enum rt_say_level level, const char *where, const char *fmt,
+static void say(const struct rl_say *s, enum rl_say_level level, const char *where, const char *fmt,
     va_list ap) {
     char *text = NULL;
     if (level < s->level || vasprintf(&text, fmt, ap) < 0) {
@@ -96,21 +96,21 @@ static void say(const struct rt_say *s, enum rt_say_level level, const char *whe
     put(s->err, b.data, b.len);
 }
 
-void rt_say(const struct rt_say *s, enum rt_say_level level, const char *fmt, ...) {
+void rl_say(const struct rl_say *s, enum rl_say_level level, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     say(s, level, "launch.py:0", fmt, ap);
     va_end(ap);
 }
 
-void rt_say_at(
-    const struct rt_say *s, enum rt_say_level level, const char *where, const char *fmt, ...) {
+void rl_say_at(
+    const struct rl_say *s, enum rl_say_level level, const char *where, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     say(s, level, where, fmt, ap);
     va_end(ap);
 }
 
-void rt_say_out(const struct rt_say *s, const char *data, size_t len) {
+void rl_say_out(const struct rl_say *s, const char *data, size_t len) {
     put(s->out, data, len);
 }

@@ -13,57 +13,57 @@
 
 enum { TEXT_MAX = 1 << 24 };
 
-static bool old(const struct rt_say *s) {
-    return s->format == RT_FORMAT_2_0;
+static bool old(const struct rl_say *s) {
+    return s->format == RL_FORMAT_2_0;
 }
 
-static void each_line(const struct rt_say *s, enum rt_say_level level, const char *text) {
+static void each_line(const struct rl_say *s, enum rl_say_level level, const char *text) {
     while (text && *text) {
         size_t len = strcspn(text, "\n");
-        rt_say(s, level, "%.*s", (int)len, text);
+        rl_say(s, level, "%.*s", (int)len, text);
         text += len + (text[len] == '\n');
     }
 }
 
-static void out(const struct rt_say *s, const char *text) {
-    rt_say_out(s, text, strlen(text));
+static void out(const struct rl_say *s, const char *text) {
+    rl_say_out(s, text, strlen(text));
 }
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
-static void notes(const struct rt_say *s, const struct rt_list *l) {
+static void notes(const struct rl_say *s, const struct rl_list *l) {
     for (size_t i = 0; i < l->n; i++) {
         const char *text = strchr(l->item[i], ' ') + 1;
         bool warn = l->item[i][0] == 'W';
-        rt_say(s, warn ? RT_SAY_WARNING : RT_SAY_INFO, "%s", text);
+        rl_say(s, warn ? RL_SAY_WARNING : RL_SAY_INFO, "%s", text);
     }
 }
 
-static void old_mode(const struct rt_say *s, const struct rt_job *j) {
-    const struct rt_options *o = j->options;
+static void old_mode(const struct rl_say *s, const struct rl_job *j) {
+    const struct rl_options *o = j->options;
     const size_t n = j->node->visible.n;
-    if (j->mode == RT_MODE_PS) {
-        static const enum rt_option ids[] = {RT_OPT_WORKER_NUM, RT_OPT_SERVER_NUM,
-            RT_OPT_HETER_WORKER_NUM, RT_OPT_SERVERS, RT_OPT_WORKERS, RT_OPT_HETER_WORKERS,
-            RT_OPT_HTTP_PORT};
-        struct rt_list given = {0};
+    if (j->mode == RL_MODE_PS) {
+        static const enum rl_option ids[] = {RL_OPT_WORKER_NUM, RL_OPT_SERVER_NUM,
+            RL_OPT_HETER_WORKER_NUM, RL_OPT_SERVERS, RL_OPT_WORKERS, RL_OPT_HETER_WORKERS,
+            RL_OPT_HTTP_PORT};
+        struct rl_list given = {0};
         for (size_t i = 0; i < CO_ARRAY_LEN(ids); i++) {
-            if (rt_option_given(o, ids[i])) {
-                rt_list_add_own(&given, co_xasprintf("--%s", rt_option_rows[ids[i]].name));
+            if (rl_option_given(o, ids[i])) {
+                rl_list_add_own(&given, co_xasprintf("--%s", rl_option_rows[ids[i]].name));
             }
         }
-        CO_AUTOFREE char *list = rt_list_python(given.item, given.n);
-        rt_list_done(&given);
-        rt_say_at(s, RT_SAY_INFO, "launch.py:298",
+        CO_AUTOFREE char *list = rl_list_python(given.item, given.n);
+        rl_list_done(&given);
+        rl_say_at(s, RL_SAY_INFO, "launch.py:298",
             "Run parameter-sever mode. pserver arguments:%s, cuda count:%zu", list, n);
         return;
     }
     out(s, j->devices.n ? "launch train in GPU mode\n" : "launch train in CPU mode\n");
 }
 
-void rt_story_begin(const struct rt_say *s, const struct rt_job *j) {
+void rl_story_begin(const struct rl_say *s, const struct rl_job *j) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    (void)!rt_report_configuration(j, &b, NULL);
+    (void)!rl_report_configuration(j, &b, NULL);
     notes(s, &j->notes);
     if (old(s)) {
         out(s, "-----------  Configuration Arguments -----------\n");
@@ -72,15 +72,15 @@ void rt_story_begin(const struct rt_say *s, const struct rt_job *j) {
         old_mode(s, j);
         return;
     }
-    rt_say(s, RT_SAY_INFO, "-----------  Configuration  ----------------------");
-    each_line(s, RT_SAY_INFO, b.data);
-    rt_say(s, RT_SAY_INFO, "--------------------------------------------------");
+    rl_say(s, RL_SAY_INFO, "-----------  Configuration  ----------------------");
+    each_line(s, RL_SAY_INFO, b.data);
+    rl_say(s, RL_SAY_INFO, "--------------------------------------------------");
 }
 
-void rt_story_job(const struct rt_say *s, const struct rt_job *j, size_t n_nodes) {
+void rl_story_job(const struct rl_say *s, const struct rl_job *j, size_t n_nodes) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    if (!old(s) && rt_report_job(j, n_nodes, &b, NULL) == 0) {
-        rt_say(s, RT_SAY_INFO, "%s", b.data);
+    if (!old(s) && rl_report_job(j, n_nodes, &b, NULL) == 0) {
+        rl_say(s, RL_SAY_INFO, "%s", b.data);
     }
 }
 
@@ -89,48 +89,48 @@ void rt_story_job(const struct rt_say *s, const struct rt_job *j, size_t n_nodes
 /* What fleetrun calls them, and the lines of its source that say so. */
 static const struct {
     const char *name, *where;
-} old_seats[RT_SEAT_COUNT] = {
-    [RT_SEAT_SERVER] = {"server ", "launch_utils.py:973"},
-    [RT_SEAT_TRAINER] = {"worker ", "launch_utils.py:1041"},
-    [RT_SEAT_HETER] = {"heter_worker ", "launch_utils.py:1109"},
+} old_seats[RL_SEAT_COUNT] = {
+    [RL_SEAT_SERVER] = {"server ", "launch_utils.py:973"},
+    [RL_SEAT_TRAINER] = {"worker ", "launch_utils.py:1041"},
+    [RL_SEAT_HETER] = {"heter_worker ", "launch_utils.py:1109"},
 };
 
-static void old_tables(const struct rt_say *s, const struct rt_job *j, const struct rt_plan *p) {
-    const bool ps = j->mode == RT_MODE_PS;
+static void old_tables(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
+    const bool ps = j->mode == RL_MODE_PS;
     for (size_t i = 0; i < p->n; i++) {
         if (p->process[i].local != 0) {
             continue;
         }
-        enum rt_seat seat = p->process[i].seat;
+        enum rl_seat seat = p->process[i].seat;
         CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-        (void)!rt_report_table(&p->process[i], &b, NULL);
-        rt_say_at(s, RT_SAY_INFO, ps ? old_seats[seat].where : "launch_utils.py:472",
+        (void)!rl_report_table(&p->process[i], &b, NULL);
+        rl_say_at(s, RL_SAY_INFO, ps ? old_seats[seat].where : "launch_utils.py:472",
             "Local %sstart %zu processes. First process distributed environment info (Only For "
             "Debug): \n%s",
             ps ? old_seats[seat].name : "", j->n[seat], b.data ? b.data : "");
     }
 }
 
-void rt_story_run(const struct rt_say *s, const struct rt_job *j, const struct rt_plan *p) {
+void rl_story_run(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
     if (old(s)) {
         old_tables(s, j, p);
     } else {
-        rt_say(s, RT_SAY_INFO, "Run Pod: %s, replicas %zu, status ready", j->node->pod, p->n);
+        rl_say(s, RL_SAY_INFO, "Run Pod: %s, replicas %zu, status ready", j->node->pod, p->n);
     }
 }
 
-void rt_story_running(const struct rt_say *s, const struct rt_job *j, const struct rt_plan *p) {
-    const char *dir = j->options->text[RT_OPT_LOG_DIR];
+void rl_story_running(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
+    const char *dir = j->options->text[RL_OPT_LOG_DIR];
     if (!old(s)) {
-        rt_say(
-            s, RT_SAY_INFO, "Watching Pod: %s, replicas %zu, status running", j->node->pod, p->n);
-    } else if (j->mode == RT_MODE_PS) {
-        rt_say_at(s, RT_SAY_INFO, "launch_utils.py:903",
+        rl_say(
+            s, RL_SAY_INFO, "Watching Pod: %s, replicas %zu, status running", j->node->pod, p->n);
+    } else if (j->mode == RL_MODE_PS) {
+        rl_say_at(s, RL_SAY_INFO, "launch_utils.py:903",
             "Please check servers, workers and heter_worker logs in %s/workerlog.*, "
             "%s/serverlog.* and %s/heterlog.*",
             dir, dir, dir);
     } else {
-        rt_say_at(s, RT_SAY_INFO, "launch_utils.py:475",
+        rl_say_at(s, RL_SAY_INFO, "launch_utils.py:475",
             "details abouts PADDLE_TRAINER_ENDPOINTS can be found in %s/endpoints.log, and detail "
             "running logs maybe found in %s/workerlog.0",
             dir, dir);
@@ -139,69 +139,69 @@ void rt_story_running(const struct rt_say *s, const struct rt_job *j, const stru
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-void rt_story_failed(const struct rt_say *s, const struct rt_job *j, const struct rt_plan *p,
+void rl_story_failed(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
     size_t i, int status, const char *log) {
     char how[64], name[64];
-    rt_exit_text(status, how, sizeof(how));
-    rt_process_name(&p->process[i], name, sizeof(name));
+    rl_exit_text(status, how, sizeof(how));
+    rl_process_name(&p->process[i], name, sizeof(name));
     if (old(s)) {
-        rt_say_at(s, RT_SAY_ERROR, "launch_utils.py:604",
+        rl_say_at(s, RL_SAY_ERROR, "launch_utils.py:604",
             "ABORT!!! Out of all %zu trainers, the trainer process with rank=[%zu] was aborted. "
             "Please check its log. (%s: %s, log %s)",
-            p->endpoints[RT_SEAT_TRAINER].n, p->process[i].index, name, how, log);
+            p->endpoints[RL_SEAT_TRAINER].n, p->process[i].index, name, how, log);
         return;
     }
-    CO_AUTOFREE char *command = rt_list_python(p->command.item, p->command.n);
+    CO_AUTOFREE char *command = rl_list_python(p->command.item, p->command.n);
     (void)j;
-    rt_say(s, RT_SAY_INFO, "Pod failed");
-    rt_say(s, RT_SAY_ERROR,
+    rl_say(s, RL_SAY_INFO, "Pod failed");
+    rl_say(s, RL_SAY_ERROR,
         "Container failed !!!\nContainer rank %zu status failed cmd %s code %d log %s\n%s: %s", i,
         command, WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status), log, name, how);
 }
 
-void rt_story_detail(const struct rt_say *s, const char *text, size_t len) {
+void rl_story_detail(const struct rl_say *s, const char *text, size_t len) {
     if (!old(s)) {
-        rt_say(
-            s, RT_SAY_INFO, "------------------------- ERROR LOG DETAIL -------------------------");
+        rl_say(
+            s, RL_SAY_INFO, "------------------------- ERROR LOG DETAIL -------------------------");
     }
-    rt_say_out(s, text, len);
+    rl_say_out(s, text, len);
 }
 
-void rt_story_workers_done(const struct rt_say *s, const struct rt_job *j, size_t n_servers) {
-    if (j->mode == RT_MODE_PS && old(s)) {
-        rt_say_at(s, RT_SAY_INFO, "launch_utils.py:914",
+void rl_story_workers_done(const struct rl_say *s, const struct rl_job *j, size_t n_servers) {
+    if (j->mode == RL_MODE_PS && old(s)) {
+        rl_say_at(s, RL_SAY_INFO, "launch_utils.py:914",
             "all workers exit, going to finish parameter server and heter_worker.");
-    } else if (j->mode == RT_MODE_PS && n_servers) {
-        rt_say(s, RT_SAY_INFO, "all workers exit, going to finish parameter server");
+    } else if (j->mode == RL_MODE_PS && n_servers) {
+        rl_say(s, RL_SAY_INFO, "all workers exit, going to finish parameter server");
     }
 }
 
-void rt_story_end(const struct rt_say *s, const struct rt_job *j, bool completed, int code) {
+void rl_story_end(const struct rl_say *s, const struct rl_job *j, bool completed, int code) {
     if (!old(s)) {
         if (completed) {
-            rt_say(s, RT_SAY_INFO, "Pod completed");
+            rl_say(s, RL_SAY_INFO, "Pod completed");
         }
-        rt_say(s, RT_SAY_INFO, "Exit code %d", code);
-    } else if (completed && j->mode == RT_MODE_PS) {
-        if (j->n[RT_SEAT_HETER]) {
-            rt_say_at(s, RT_SAY_INFO, "launch_utils.py:920", "all heter_worker are killed");
+        rl_say(s, RL_SAY_INFO, "Exit code %d", code);
+    } else if (completed && j->mode == RL_MODE_PS) {
+        if (j->n[RL_SEAT_HETER]) {
+            rl_say_at(s, RL_SAY_INFO, "launch_utils.py:920", "all heter_worker are killed");
         }
-        rt_say_at(s, RT_SAY_INFO, "launch_utils.py:926", "all parameter server are killed");
+        rl_say_at(s, RL_SAY_INFO, "launch_utils.py:926", "all parameter server are killed");
     } else if (completed) {
-        rt_say_at(s, RT_SAY_INFO, "launch.py:436", "Local processes completed.");
+        rl_say_at(s, RL_SAY_INFO, "launch.py:436", "Local processes completed.");
     }
 }
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static void put_file(const struct rt_say *s, const struct rt_job *j, const char *name, bool append,
+static void put_file(const struct rl_say *s, const struct rl_job *j, const char *name, bool append,
     const char *text) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", j->options->text[RT_OPT_LOG_DIR], name);
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", j->options->text[RL_OPT_LOG_DIR], name);
     CO_AUTOCLOSE int fd =
         open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0644);
     ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
     if (n < 0 || (size_t)n < strlen(text)) {
-        rt_say(s, RT_SAY_WARNING, "cannot write %s: %s", path,
+        rl_say(s, RL_SAY_WARNING, "cannot write %s: %s", path,
             n < 0 ? strerror(errno) : "no space left for the whole");
     }
 }
@@ -211,7 +211,7 @@ static int by_text(const void *a, const void *b) {
 }
 
 static void env_file(
-    const struct rt_say *s, const struct rt_job *j, const struct rt_process *p, size_t i) {
+    const struct rl_say *s, const struct rl_job *j, const struct rl_process *p, size_t i) {
     CO_AUTOFREE char **sorted = co_xcalloc(p->set.n + 1, sizeof(*sorted));
     memcpy(sorted, p->set.item, p->set.n * sizeof(*sorted));
     qsort(sorted, p->set.n, sizeof(*sorted), by_text);
@@ -220,18 +220,18 @@ static void env_file(
         (void)!co_buf_addf(&b, NULL, "%s\n", sorted[k]);
     }
     CO_AUTOFREE char *name = co_xasprintf("envlog.%zu", i);
-    put_file(s, j, name, j->options->number[RT_OPT_LOG_OVERWRITE] != 1, b.data ? b.data : "");
+    put_file(s, j, name, j->options->number[RL_OPT_LOG_OVERWRITE] != 1, b.data ? b.data : "");
 }
 
 static void endpoints_file(
-    const struct rt_say *s, const struct rt_job *j, const struct rt_plan *p) {
-    CO_AUTOFREE char *lines = rt_list_join(&p->endpoints[RT_SEAT_TRAINER], "\n");
+    const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
+    CO_AUTOFREE char *lines = rl_list_join(&p->endpoints[RL_SEAT_TRAINER], "\n");
     CO_AUTOFREE char *text = co_xasprintf("PADDLE_TRAINER_ENDPOINTS: \n%s\n", lines);
     put_file(s, j, "endpoints.log", false, text);
 }
 
 static void pod_file(
-    const struct rt_say *s, const struct rt_job *j, const char *const *values, size_t n) {
+    const struct rl_say *s, const struct rl_job *j, const char *const *values, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (size_t i = 0; i < n; i++) {
         (void)!co_buf_addf(&b, NULL, "%s%s", i ? ", " : "[", values[i]);
@@ -241,19 +241,19 @@ static void pod_file(
     put_file(s, j, name, true, b.data);
 }
 
-void rt_story_files(const struct rt_say *s, const struct rt_job *j, const struct rt_plan *p,
+void rl_story_files(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
     const char *const *values, size_t n) {
-    if (!*j->options->text[RT_OPT_LOG_DIR]) {
+    if (!*j->options->text[RL_OPT_LOG_DIR]) {
         return;
     }
     if (old(s)) {
-        if (j->mode == RT_MODE_COLLECTIVE) {
+        if (j->mode == RL_MODE_COLLECTIVE) {
             endpoints_file(s, j, p);
         }
         return;
     }
     pod_file(s, j, values, n);
-    for (size_t i = 0; s->format == RT_FORMAT_3 && i < p->n; i++) {
+    for (size_t i = 0; s->format == RL_FORMAT_3 && i < p->n; i++) {
         env_file(s, j, &p->process[i], i);
     }
 }

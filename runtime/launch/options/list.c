@@ -6,15 +6,15 @@
 
 enum { TEXT_MAX = 1 << 26 };
 
-void rt_list_done(struct rt_list *l) {
+void rl_list_done(struct rl_list *l) {
     for (size_t i = 0; i < l->n; i++) {
         free(l->item[i]);
     }
     free(l->item);
-    *l = (struct rt_list){0};
+    *l = (struct rl_list){0};
 }
 
-void rt_list_add_own(struct rt_list *l, char *text) {
+void rl_list_add_own(struct rl_list *l, char *text) {
     if (l->n + 2 > l->cap) {
         l->cap = l->cap ? l->cap * 2 : 16;
         l->item = co_xrealloc(l->item, l->cap, sizeof(*l->item));
@@ -23,15 +23,15 @@ void rt_list_add_own(struct rt_list *l, char *text) {
     l->item[l->n] = NULL;
 }
 
-void rt_list_add(struct rt_list *l, const char *text) {
-    rt_list_add_own(l, co_xstrdup(text));
+void rl_list_add(struct rl_list *l, const char *text) {
+    rl_list_add_own(l, co_xstrdup(text));
 }
 
-void rt_list_split(struct rt_list *l, const char *text) {
-    rt_list_split_at(l, text, ',');
+void rl_list_split(struct rl_list *l, const char *text) {
+    rl_list_split_at(l, text, ',');
 }
 
-void rt_list_split_at(struct rt_list *l, const char *text, char between) {
+void rl_list_split_at(struct rl_list *l, const char *text, char between) {
     const char end[] = {between, '\0'};
     for (const char *p = text; *p;) {
         size_t len = strcspn(p, end), skip = strspn(p, " ");
@@ -40,13 +40,13 @@ void rt_list_split_at(struct rt_list *l, const char *text, char between) {
             to--;
         }
         if (to > from) {
-            rt_list_add_own(l, co_xstrndup(p + from, to - from));
+            rl_list_add_own(l, co_xstrndup(p + from, to - from));
         }
         p += len + (p[len] == between);
     }
 }
 
-bool rt_list_has(const struct rt_list *l, const char *text) {
+bool rl_list_has(const struct rl_list *l, const char *text) {
     for (size_t i = 0; i < l->n; i++) {
         if (strcmp(l->item[i], text) == 0) {
             return true;
@@ -60,7 +60,7 @@ static void add(struct co_buf *b, const char *data, size_t len) {
     (void)!co_buf_add(b, data, len, NULL);
 }
 
-char *rt_list_join(const struct rt_list *l, const char *between) {
+char *rl_list_join(const struct rl_list *l, const char *between) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (size_t i = 0; i < l->n; i++) {
         add(&b, between, i ? strlen(between) : 0);
@@ -85,7 +85,7 @@ static void add_repr(struct co_buf *b, const char *text) {
     add(b, &quote, 1);
 }
 
-char *rt_list_python(char *const *item, size_t n) {
+char *rl_list_python(char *const *item, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     add(&b, "[", 1);
     for (size_t i = 0; i < n; i++) {

@@ -11,19 +11,19 @@ enum { NOTES_MAX = 1 << 20, PAGE_MAX = 1 << 20, HELP_COLUMN = 30, HELP_WIDTH = 9
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-static const char *name_of(const struct rt_option_row *row, size_t i) {
+static const char *name_of(const struct rl_option_row *row, size_t i) {
     return i == 0 ? row->name : i <= CO_ARRAY_LEN(row->alias) ? row->alias[i - 1] : NULL;
 }
 
-static bool is_option(const struct rt_option_row *row) {
-    return row->type != RT_OPTION_WORDS;
+static bool is_option(const struct rl_option_row *row) {
+    return row->type != RL_OPTION_WORDS;
 }
 
 enum fit { NO_FIT, PREFIX, EXACT };
 
 /* How well a row fits the first len letters of word. */
 static enum fit fit(
-    const struct rt_option_row *row, const char *word, size_t len, const char **ret_name) {
+    const struct rl_option_row *row, const char *word, size_t len, const char **ret_name) {
     enum fit best = NO_FIT;
     for (size_t i = 0; is_option(row) && name_of(row, i); i++) {
         const char *name = name_of(row, i);
@@ -39,9 +39,9 @@ static enum fit fit(
 /* The row's id; -1: none, -2: several. */
 static int find(const char *word, size_t len, const char **ret_name) {
     int found = -1;
-    for (int i = 0; i < RT_OPT_COUNT; i++) {
+    for (int i = 0; i < RL_OPT_COUNT; i++) {
         const char *name = NULL;
-        enum fit f = fit(&rt_option_rows[i], word, len, &name);
+        enum fit f = fit(&rl_option_rows[i], word, len, &name);
         if (f == EXACT) {
             *ret_name = name;
             return i;
@@ -97,47 +97,47 @@ static int parse_duration(const char *what, const char *text, int64_t *ret, stru
     return co_parse_duration(what, text, ret, err);
 }
 
-static int set(struct rt_options *o, int id, const char *what, const char *text,
-    enum rt_option_origin origin, struct co_err *err) {
-    const struct rt_option_row *row = &rt_option_rows[id];
+static int set(struct rl_options *o, int id, const char *what, const char *text,
+    enum rl_option_origin origin, struct co_err *err) {
+    const struct rl_option_row *row = &rl_option_rows[id];
     int64_t number = -1;
     bool yes = false;
     int r = 0;
-    if (row->verdict == RT_REFUSED && origin != RT_FROM_DEFAULT) {
+    if (row->verdict == RL_REFUSED && origin != RL_FROM_DEFAULT) {
         return co_err_set(err, CO_UNSUPPORTED, "%s: not here: %s", what, row->note);
     }
     switch (row->type) {
-    case RT_OPTION_TEXT:
-    case RT_OPTION_WORDS:
-        if (row->words && !one_of(text, row->words, id == RT_OPT_LOG_LEVEL)) {
+    case RL_OPTION_TEXT:
+    case RL_OPTION_WORDS:
+        if (row->words && !one_of(text, row->words, id == RL_OPT_LOG_LEVEL)) {
             r = bad_word(what, text, row->words, err);
         }
         break;
-    case RT_OPTION_INT:
+    case RL_OPTION_INT:
         r = co_parse_i64(what, text, row->min, row->max ? row->max : INT64_MAX, &number, err);
         break;
-    case RT_OPTION_BOOL:
-    case RT_OPTION_SWITCH:
+    case RL_OPTION_BOOL:
+    case RL_OPTION_SWITCH:
         r = co_parse_bool(what, text, &yes, err);
         number = yes;
         break;
-    case RT_OPTION_DURATION:
+    case RL_OPTION_DURATION:
         r = parse_duration(what, text, &number, err);
         if (!r && number < row->min) {
             r = co_err_set(
                 err, CO_INVALID, "%s is \"%.100s\", expected more than no time", what, text);
         }
         break;
-    case RT_OPTION_SIZE:
+    case RL_OPTION_SIZE:
         r = parse_size(what, text, &number, err);
         break;
     }
     if (r) {
         return r;
     }
-    if (origin != RT_FROM_DEFAULT && row->type == RT_OPTION_BOOL) {
+    if (origin != RL_FROM_DEFAULT && row->type == RL_OPTION_BOOL) {
         text = yes ? "True" : "False";
-    } else if (origin != RT_FROM_DEFAULT && row->type == RT_OPTION_INT) {
+    } else if (origin != RL_FROM_DEFAULT && row->type == RL_OPTION_INT) {
         free(o->held[id]);
         text = o->held[id] = co_xasprintf("%" PRId64, number);
     }
@@ -170,7 +170,7 @@ static bool looks_like_option(const char *word) {
 
 /* Reads the option in argv[*at] and moves *at behind what it used. */
 static int take_option(
-    struct rt_options *o, int argc, char *const argv[], int *at, struct co_err *err) {
+    struct rl_options *o, int argc, char *const argv[], int *at, struct co_err *err) {
     const char *word = argv[(*at)++] + 2;
     size_t len = strcspn(word, "=");
     const char *name = NULL;
@@ -181,7 +181,7 @@ static int take_option(
     char what[64];
     (void)snprintf(what, sizeof(what), "--%s", name);
     const char *value = word[len] == '=' ? word + len + 1 : NULL;
-    if (!value && rt_option_rows[id].type == RT_OPTION_SWITCH) {
+    if (!value && rl_option_rows[id].type == RL_OPTION_SWITCH) {
         value = "true";
     } else if (!value && *at == argc) {
         return co_err_set(err, CO_INVALID, "%s needs a value", what);
@@ -192,12 +192,12 @@ static int take_option(
     } else if (!value) {
         value = argv[(*at)++];
     }
-    int r = set(o, id, what, value, RT_FROM_COMMAND_LINE, err);
+    int r = set(o, id, what, value, RL_FROM_COMMAND_LINE, err);
     o->alias[id] = name;
     return r;
 }
 
-static int command_line(struct rt_options *o, int argc, char *const argv[], struct co_err *err) {
+static int command_line(struct rl_options *o, int argc, char *const argv[], struct co_err *err) {
     int at = 1;
     while (at < argc && argv[at][0] == '-' && argv[at][1]) {
         const char *word = argv[at];
@@ -223,65 +223,65 @@ static int command_line(struct rt_options *o, int argc, char *const argv[], stru
         return co_err_set(
             err, CO_INVALID, "no training script, expected: [options] SCRIPT [its arguments]");
     }
-    o->text[RT_OPT_SCRIPT] = o->script[0];
+    o->text[RL_OPT_SCRIPT] = o->script[0];
     return 0;
 }
 
 /* ---- the environment --------------------------------------------------------------------- */
 
-static int environment(struct rt_options *o, rt_plan_getenv_fn get, void *arg, struct co_err *err) {
-    for (int i = 0; i < RT_OPT_COUNT; i++) {
-        const struct rt_option_row *row = &rt_option_rows[i];
-        const char *value = row->env && row->verdict != RT_REFUSED ? get(arg, row->env) : NULL;
+static int environment(struct rl_options *o, rl_plan_getenv_fn get, void *arg, struct co_err *err) {
+    for (int i = 0; i < RL_OPT_COUNT; i++) {
+        const struct rl_option_row *row = &rl_option_rows[i];
+        const char *value = row->env && row->verdict != RL_REFUSED ? get(arg, row->env) : NULL;
         if (!value) {
             continue;
         }
         int r = co_buf_addf(&o->notes, err,
             "LAUNCH WARNING args %s will be overridden by env: %s value: %s\n", row->name, row->env,
             value);
-        r = r ? r : set(o, i, row->env, value, RT_FROM_ENVIRONMENT, err);
+        r = r ? r : set(o, i, row->env, value, RL_FROM_ENVIRONMENT, err);
         if (r) {
             return r;
         }
     }
     const char *id = get(arg, "PADDLE_TRAINER_ID");
-    return id && *id ? set(o, RT_OPT_RANK, "PADDLE_TRAINER_ID", id, RT_FROM_ENVIRONMENT, err) : 0;
+    return id && *id ? set(o, RL_OPT_RANK, "PADDLE_TRAINER_ID", id, RL_FROM_ENVIRONMENT, err) : 0;
 }
 
-static enum rt_format format_of(const struct rt_options *o) {
-    const char *compat = o->text[RT_OPT_COMPAT];
+static enum rl_format format_of(const struct rl_options *o) {
+    const char *compat = o->text[RL_OPT_COMPAT];
     if (compat) {
-        return compat[0] == '3'             ? RT_FORMAT_3
-               : strcmp(compat, "2.3") == 0 ? RT_FORMAT_2_3
-                                            : RT_FORMAT_2_0;
+        return compat[0] == '3'             ? RL_FORMAT_3
+               : strcmp(compat, "2.3") == 0 ? RL_FORMAT_2_3
+                                            : RL_FORMAT_2_0;
     }
     bool legacy = false;
-    for (int i = 0; i < RT_OPT_COUNT; i++) {
-        legacy |= rt_option_rows[i].legacy && o->origin[i] == RT_FROM_COMMAND_LINE;
+    for (int i = 0; i < RL_OPT_COUNT; i++) {
+        legacy |= rl_option_rows[i].legacy && o->origin[i] == RL_FROM_COMMAND_LINE;
     }
-    legacy = legacy && !rt_option_has(o, RT_OPT_MASTER);
-    return legacy || o->number[RT_OPT_LEGACY] == 1 ? RT_FORMAT_2_0 : RT_FORMAT_3;
+    legacy = legacy && !rl_option_has(o, RL_OPT_MASTER);
+    return legacy || o->number[RL_OPT_LEGACY] == 1 ? RL_FORMAT_2_0 : RL_FORMAT_3;
 }
 
-int rt_options_parse(int argc, char *const argv[], rt_plan_getenv_fn get, void *arg,
-    struct rt_options *ret, struct co_err *err) {
-    struct rt_options o = {.notes = CO_BUF(NOTES_MAX)};
+int rl_options_parse(int argc, char *const argv[], rl_plan_getenv_fn get, void *arg,
+    struct rl_options *ret, struct co_err *err) {
+    struct rl_options o = {.notes = CO_BUF(NOTES_MAX)};
     int r = 0;
-    for (int i = 0; i < RT_OPT_COUNT && !r; i++) {
-        const char *def = rt_option_rows[i].def;
+    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
+        const char *def = rl_option_rows[i].def;
         o.number[i] = -1;
-        r = def ? set(&o, i, rt_option_rows[i].name, def, RT_FROM_DEFAULT, err) : 0;
+        r = def ? set(&o, i, rl_option_rows[i].name, def, RL_FROM_DEFAULT, err) : 0;
     }
     r = r ? r : command_line(&o, argc, argv, err);
     r = r ? r : environment(&o, get, arg, err);
     if (r) {
-        rt_options_done(&o);
+        rl_options_done(&o);
         return r;
     }
     o.format = format_of(&o);
-    for (int i = 0; i < RT_OPT_COUNT; i++) {
-        const char *old = rt_option_rows[i].old_def;
-        if (old && o.format != RT_FORMAT_3 && o.origin[i] == RT_FROM_DEFAULT) {
+    for (int i = 0; i < RL_OPT_COUNT; i++) {
+        const char *old = rl_option_rows[i].old_def;
+        if (old && o.format != RL_FORMAT_3 && o.origin[i] == RL_FROM_DEFAULT) {
             o.text[i] = old;
         }
     }
@@ -289,25 +289,25 @@ int rt_options_parse(int argc, char *const argv[], rt_plan_getenv_fn get, void *
     return 0;
 }
 
-void rt_options_done(struct rt_options *o) {
+void rl_options_done(struct rl_options *o) {
     co_buf_done(&o->notes);
-    for (int i = 0; i < RT_OPT_COUNT; i++) {
+    for (int i = 0; i < RL_OPT_COUNT; i++) {
         free(o->held[i]);
     }
-    *o = (struct rt_options){0};
+    *o = (struct rl_options){0};
 }
 
 /* ---- --help and the page ----------------------------------------------------------------- */
 
-static const char *metavar(const struct rt_option_row *row) {
+static const char *metavar(const struct rl_option_row *row) {
     static const char *const by_type[] = {
-        [RT_OPTION_TEXT] = "TEXT",
-        [RT_OPTION_INT] = "N",
-        [RT_OPTION_BOOL] = "BOOL",
-        [RT_OPTION_SWITCH] = "",
-        [RT_OPTION_DURATION] = "TIME",
-        [RT_OPTION_SIZE] = "SIZE",
-        [RT_OPTION_WORDS] = "",
+        [RL_OPTION_TEXT] = "TEXT",
+        [RL_OPTION_INT] = "N",
+        [RL_OPTION_BOOL] = "BOOL",
+        [RL_OPTION_SWITCH] = "",
+        [RL_OPTION_DURATION] = "TIME",
+        [RL_OPTION_SIZE] = "SIZE",
+        [RL_OPTION_WORDS] = "",
     };
     return by_type[row->type];
 }
@@ -332,7 +332,7 @@ static int wrapped(struct co_buf *b, const char *text, struct co_err *err) {
     return r ? r : co_buf_adds(b, "\n", err);
 }
 
-static int help_row(struct co_buf *b, const struct rt_option_row *row, struct co_err *err) {
+static int help_row(struct co_buf *b, const struct rl_option_row *row, struct co_err *err) {
     size_t before = b->len;
     int r = co_buf_addf(b, err, "  --%s %s", row->name, metavar(row));
     size_t used = b->len - before;
@@ -345,28 +345,28 @@ static int help_row(struct co_buf *b, const struct rt_option_row *row, struct co
     return r ? r : wrapped(b, text, err);
 }
 
-int rt_options_help(struct co_buf *ret, struct co_err *err) {
+int rl_options_help(struct co_buf *ret, struct co_err *err) {
     int r = co_buf_adds(ret,
         "Usage: paddlerun launch [options] SCRIPT [its arguments]\n\n"
         "Starts the training processes of this node and stays their first process, as\n"
         "`python -m paddle.distributed.launch` and `fleetrun` do.\n\nOptions:\n",
         err);
-    for (int i = 0; i < RT_OPT_COUNT && !r; i++) {
-        const struct rt_option_row *row = &rt_option_rows[i];
-        if (is_option(row) && row->verdict != RT_REFUSED && row->verdict != RT_IGNORED) {
+    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
+        const struct rl_option_row *row = &rl_option_rows[i];
+        if (is_option(row) && row->verdict != RL_REFUSED && row->verdict != RL_IGNORED) {
             r = help_row(ret, row, err);
         }
     }
     return r;
 }
 
-static int markdown_row(struct co_buf *b, const struct rt_option_row *row, struct co_err *err) {
+static int markdown_row(struct co_buf *b, const struct rl_option_row *row, struct co_err *err) {
     static const char *const verdicts[] = {
-        [RT_SAME] = "same",
-        [RT_BETTER] = "better",
-        [RT_IGNORED] = "no effect",
-        [RT_REFUSED] = "refused",
-        [RT_OURS] = "ours",
+        [RL_SAME] = "same",
+        [RL_BETTER] = "better",
+        [RL_IGNORED] = "no effect",
+        [RL_REFUSED] = "refused",
+        [RL_OURS] = "ours",
     };
     int r = co_buf_addf(b, err, "| `%s%s`", is_option(row) ? "--" : "", row->name);
     for (size_t i = 1; !r && name_of(row, i); i++) {
@@ -381,13 +381,13 @@ static int markdown_row(struct co_buf *b, const struct rt_option_row *row, struc
     return r;
 }
 
-int rt_options_markdown(struct co_buf *ret, struct co_err *err) {
+int rl_options_markdown(struct co_buf *ret, struct co_err *err) {
     int r = co_buf_adds(ret,
         "| option | variable that wins | default | against Paddle's | meaning |\n"
         "| --- | --- | --- | --- | --- |\n",
         err);
-    for (int i = 0; i < RT_OPT_COUNT && !r; i++) {
-        r = markdown_row(ret, &rt_option_rows[i], err);
+    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
+        r = markdown_row(ret, &rl_option_rows[i], err);
     }
     return r;
 }

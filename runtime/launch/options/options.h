@@ -15,144 +15,144 @@
 #include "common/err.h"
 
 /* Sorted by name: the configuration block prints them in this order. */
-enum rt_option {
-    RT_OPT_AUTO_CLUSTER_CONFIG,
-    RT_OPT_AUTO_PARALLEL_CONFIG,
-    RT_OPT_AUTO_TUNER_JSON,
-    RT_OPT_BACKEND,
-    RT_OPT_CLUSTER_TOPO_PATH,
-    RT_OPT_COMPAT,
-    RT_OPT_COORDINATOR_NUM,
-    RT_OPT_COORDINATORS,
-    RT_OPT_CPU_AFFINITY,
-    RT_OPT_DEVICES,
-    RT_OPT_DRY_RUN,
-    RT_OPT_ELASTIC_LEVEL,
-    RT_OPT_ELASTIC_PRE_HOOK,
-    RT_OPT_ELASTIC_SERVER,
-    RT_OPT_ELASTIC_TIMEOUT,
-    RT_OPT_ENABLE_AUTO_MAPPING,
-    RT_OPT_ENABLE_GPU_LOG,
-    RT_OPT_FORCE,
-    RT_OPT_GLOO_PORT,
-    RT_OPT_HETER_DEVICES,
-    RT_OPT_HETER_WORKER_NUM,
-    RT_OPT_HETER_WORKERS,
-    RT_OPT_HOST,
-    RT_OPT_HTTP_PORT,
-    RT_OPT_IPS,
-    RT_OPT_JOB_ID,
-    RT_OPT_JOIN_TIMEOUT,
-    RT_OPT_LEGACY,
-    RT_OPT_LOG_DIR,
-    RT_OPT_LOG_LEVEL,
-    RT_OPT_LOG_MAX_SIZE,
-    RT_OPT_LOG_OVERWRITE,
-    RT_OPT_MASTER,
-    RT_OPT_MAX_RESTART,
-    RT_OPT_NNODES,
-    RT_OPT_NP,
-    RT_OPT_NPROC_PER_NODE,
-    RT_OPT_RANK,
-    RT_OPT_RANK_MAPPING_PATH,
-    RT_OPT_RUN_MODE,
-    RT_OPT_SCALE,
-    RT_OPT_SERVER_NUM,
-    RT_OPT_SERVERS,
-    RT_OPT_SILENT_TIMEOUT,
-    RT_OPT_SORT_IP,
-    RT_OPT_START_PORT,
-    RT_OPT_STOP_TIMEOUT,
-    RT_OPT_TERMINATION_LOG,
-    RT_OPT_TRAINER_NUM,
-    RT_OPT_TRAINERS,
-    RT_OPT_SCRIPT,
-    RT_OPT_SCRIPT_ARGS,
-    RT_OPT_WITH_GLOO,
-    RT_OPT_WORKER_NUM,
-    RT_OPT_WORKERS,
-    RT_OPT_COUNT,
+enum rl_option {
+    RL_OPT_AUTO_CLUSTER_CONFIG,
+    RL_OPT_AUTO_PARALLEL_CONFIG,
+    RL_OPT_AUTO_TUNER_JSON,
+    RL_OPT_BACKEND,
+    RL_OPT_CLUSTER_TOPO_PATH,
+    RL_OPT_COMPAT,
+    RL_OPT_COORDINATOR_NUM,
+    RL_OPT_COORDINATORS,
+    RL_OPT_CPU_AFFINITY,
+    RL_OPT_DEVICES,
+    RL_OPT_DRY_RUN,
+    RL_OPT_ELASTIC_LEVEL,
+    RL_OPT_ELASTIC_PRE_HOOK,
+    RL_OPT_ELASTIC_SERVER,
+    RL_OPT_ELASTIC_TIMEOUT,
+    RL_OPT_ENABLE_AUTO_MAPPING,
+    RL_OPT_ENABLE_GPU_LOG,
+    RL_OPT_FORCE,
+    RL_OPT_GLOO_PORT,
+    RL_OPT_HETER_DEVICES,
+    RL_OPT_HETER_WORKER_NUM,
+    RL_OPT_HETER_WORKERS,
+    RL_OPT_HOST,
+    RL_OPT_HTTP_PORT,
+    RL_OPT_IPS,
+    RL_OPT_JOB_ID,
+    RL_OPT_JOIN_TIMEOUT,
+    RL_OPT_LEGACY,
+    RL_OPT_LOG_DIR,
+    RL_OPT_LOG_LEVEL,
+    RL_OPT_LOG_MAX_SIZE,
+    RL_OPT_LOG_OVERWRITE,
+    RL_OPT_MASTER,
+    RL_OPT_MAX_RESTART,
+    RL_OPT_NNODES,
+    RL_OPT_NP,
+    RL_OPT_NPROC_PER_NODE,
+    RL_OPT_RANK,
+    RL_OPT_RANK_MAPPING_PATH,
+    RL_OPT_RUN_MODE,
+    RL_OPT_SCALE,
+    RL_OPT_SERVER_NUM,
+    RL_OPT_SERVERS,
+    RL_OPT_SILENT_TIMEOUT,
+    RL_OPT_SORT_IP,
+    RL_OPT_START_PORT,
+    RL_OPT_STOP_TIMEOUT,
+    RL_OPT_TERMINATION_LOG,
+    RL_OPT_TRAINER_NUM,
+    RL_OPT_TRAINERS,
+    RL_OPT_SCRIPT,
+    RL_OPT_SCRIPT_ARGS,
+    RL_OPT_WITH_GLOO,
+    RL_OPT_WORKER_NUM,
+    RL_OPT_WORKERS,
+    RL_OPT_COUNT,
 };
 
 /* Whose words and files are imitated. */
-enum rt_format {
-    RT_FORMAT_3,   /* 2.4 to 3.x */
-    RT_FORMAT_2_3, /* the first of the new launchers */
-    RT_FORMAT_2_0, /* fleetrun of 2.0 to 2.2, which later ones call legacy */
-    RT_FORMAT_COUNT,
+enum rl_format {
+    RL_FORMAT_3,   /* 2.4 to 3.x */
+    RL_FORMAT_2_3, /* the first of the new launchers */
+    RL_FORMAT_2_0, /* fleetrun of 2.0 to 2.2, which later ones call legacy */
+    RL_FORMAT_COUNT,
 };
 
-enum rt_option_type {
-    RT_OPTION_TEXT,
-    RT_OPTION_INT,      /* row's min..max */
-    RT_OPTION_BOOL,     /* takes a value */
-    RT_OPTION_SWITCH,   /* takes none, or one with "=" */
-    RT_OPTION_DURATION, /* Go's syntax; a bare number is seconds */
-    RT_OPTION_SIZE,     /* bytes; K, M, G behind it */
-    RT_OPTION_WORDS,    /* the script and what is behind it: no option */
+enum rl_option_type {
+    RL_OPTION_TEXT,
+    RL_OPTION_INT,      /* row's min..max */
+    RL_OPTION_BOOL,     /* takes a value */
+    RL_OPTION_SWITCH,   /* takes none, or one with "=" */
+    RL_OPTION_DURATION, /* Go's syntax; a bare number is seconds */
+    RL_OPTION_SIZE,     /* bytes; K, M, G behind it */
+    RL_OPTION_WORDS,    /* the script and what is behind it: no option */
 };
 
 /* How an option of Paddle's fares here. */
-enum rt_verdict {
-    RT_SAME,
-    RT_BETTER,
-    RT_IGNORED, /* taken, without effect */
-    RT_REFUSED, /* an error that says why */
-    RT_OURS,    /* Paddle has no such option */
+enum rl_verdict {
+    RL_SAME,
+    RL_BETTER,
+    RL_IGNORED, /* taken, without effect */
+    RL_REFUSED, /* an error that says why */
+    RL_OURS,    /* Paddle has no such option */
 };
 
-struct rt_option_row {
+struct rl_option_row {
     const char *name;
     const char *alias[3]; /* other names; NULL: none */
     const char *env;      /* variable that beats the command line; NULL: none */
-    enum rt_option_type type;
+    enum rl_option_type type;
     const char *def;          /* NULL: None */
-    const char *old_def;      /* in RT_FORMAT_2_3 and RT_FORMAT_2_0, where it differs */
-    const char *old_name;     /* in the configuration block of RT_FORMAT_2_0, where it differs */
+    const char *old_def;      /* in RL_FORMAT_2_3 and RL_FORMAT_2_0, where it differs */
+    const char *old_name;     /* in the configuration block of RL_FORMAT_2_0, where it differs */
     unsigned formats;         /* mask: whose configuration block has it */
-    int64_t min, max;         /* of RT_OPTION_INT; min of RT_OPTION_DURATION, too */
+    int64_t min, max;         /* of RL_OPTION_INT; min of RL_OPTION_DURATION, too */
     const char *const *words; /* the values it may have, ends with NULL; NULL: any */
-    enum rt_verdict verdict;
-    bool legacy;      /* selects RT_FORMAT_2_0, as it does with Paddle, unless there is a master */
+    enum rl_verdict verdict;
+    bool legacy;      /* selects RL_FORMAT_2_0, as it does with Paddle, unless there is a master */
     const char *help; /* one line */
-    const char *note; /* for RT_BETTER, RT_IGNORED and RT_REFUSED: what differs, or why */
+    const char *note; /* for RL_BETTER, RL_IGNORED and RL_REFUSED: what differs, or why */
 };
 
-extern const struct rt_option_row rt_option_rows[RT_OPT_COUNT];
+extern const struct rl_option_row rl_option_rows[RL_OPT_COUNT];
 
-struct rt_options {
-    const char *text[RT_OPT_COUNT]; /* NULL: None */
-    int64_t number[RT_OPT_COUNT];   /* of INT, BOOL (0, 1), DURATION (ms), SIZE; None: -1 */
-    enum rt_option_origin {
-        RT_FROM_DEFAULT,
-        RT_FROM_COMMAND_LINE,
-        RT_FROM_ENVIRONMENT
-    } origin[RT_OPT_COUNT];
-    const char *alias[RT_OPT_COUNT]; /* the name it was given by, without dashes; or NULL */
-    enum rt_format format;
+struct rl_options {
+    const char *text[RL_OPT_COUNT]; /* NULL: None */
+    int64_t number[RL_OPT_COUNT];   /* of INT, BOOL (0, 1), DURATION (ms), SIZE; None: -1 */
+    enum rl_option_origin {
+        RL_FROM_DEFAULT,
+        RL_FROM_COMMAND_LINE,
+        RL_FROM_ENVIRONMENT
+    } origin[RL_OPT_COUNT];
+    const char *alias[RL_OPT_COUNT]; /* the name it was given by, without dashes; or NULL */
+    enum rl_format format;
     char *const *script; /* the training script and its arguments, ends with NULL */
     int n_script;
     /* What Paddle's launcher says on stdout about variables that win; lines. */
     struct co_buf notes;
-    char *held[RT_OPT_COUNT]; /* owned copies of values as Paddle prints them */
+    char *held[RL_OPT_COUNT]; /* owned copies of values as Paddle prints them */
 };
 
-typedef const char *(*rt_plan_getenv_fn)(void *arg, const char *name);
+typedef const char *(*rl_plan_getenv_fn)(void *arg, const char *name);
 
 /* argv[0] is the command.  CO_INVALID: one line that names the option, its value and what was
  * expected; CO_CANCELED: --help was asked for. */
-CO_MUST_CHECK int rt_options_parse(int argc, char *const argv[], rt_plan_getenv_fn get, void *arg,
-    struct rt_options *ret, struct co_err *err);
-void rt_options_done(struct rt_options *o);
+CO_MUST_CHECK int rl_options_parse(int argc, char *const argv[], rl_plan_getenv_fn get, void *arg,
+    struct rl_options *ret, struct co_err *err);
+void rl_options_done(struct rl_options *o);
 
-static inline bool rt_option_given(const struct rt_options *o, enum rt_option id) {
-    return o->origin[id] != RT_FROM_DEFAULT;
+static inline bool rl_option_given(const struct rl_options *o, enum rl_option id) {
+    return o->origin[id] != RL_FROM_DEFAULT;
 }
 /* Set, and not to "". */
-static inline bool rt_option_has(const struct rt_options *o, enum rt_option id) {
+static inline bool rl_option_has(const struct rl_options *o, enum rl_option id) {
     return o->text[id] && *o->text[id];
 }
 
 /* The text of --help and the rows of docs/launch.md. */
-CO_MUST_CHECK int rt_options_help(struct co_buf *ret, struct co_err *err);
-CO_MUST_CHECK int rt_options_markdown(struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int rl_options_help(struct co_buf *ret, struct co_err *err);
+CO_MUST_CHECK int rl_options_markdown(struct co_buf *ret, struct co_err *err);

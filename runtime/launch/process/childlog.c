@@ -12,15 +12,15 @@ enum {
     LAST_READS = 16, /* of a pipe whose child has ended: all that a pipe holds, and more */
 };
 
-struct rt_childlog {
+struct rl_childlog {
     struct co_loop *loop;
-    struct rt_childlog_options options;
+    struct rl_childlog_options options;
     char *path;
     int file;            /* -1: the child has it, it alone */
     int64_t start, size; /* bytes before this start's; now, when this process writes */
     int in, out;         /* pipe from the child; -1: none */
     struct co_poll *poll;
-    struct rt_follow *echo;
+    struct rl_follow *echo;
     bool lost;
 };
 
@@ -33,14 +33,14 @@ static int open_file(const char *path, bool overwrite, struct co_err *err) {
     return fd;
 }
 
-static void lose(struct rt_childlog *c, const struct co_err *err) {
+static void lose(struct rl_childlog *c, const struct co_err *err) {
     if (!c->lost) {
         c->lost = true;
         c->options.lost(c->options.arg, err);
     }
 }
 
-static void put(struct rt_childlog *c, const char *data, size_t len) {
+static void put(struct rl_childlog *c, const char *data, size_t len) {
     while (len) {
         ssize_t n = write(c->file, data, len);
         if (n < 0 && errno == EINTR) {
@@ -59,8 +59,8 @@ static void put(struct rt_childlog *c, const char *data, size_t len) {
 }
 
 /* Not while the echo still reads the one before: of a reader that stands still the log grows. */
-static void rotate(struct rt_childlog *c) {
-    if (c->size < c->options.max_size || (c->echo && rt_follow_behind(c->echo))) {
+static void rotate(struct rl_childlog *c) {
+    if (c->size < c->options.max_size || (c->echo && rl_follow_behind(c->echo))) {
         return;
     }
     CO_AUTOFREE char *old = co_xasprintf("%s.1", c->path);
@@ -74,18 +74,18 @@ static void rotate(struct rt_childlog *c) {
     c->file = fd;
     c->size = c->start = 0;
     if (c->echo) {
-        rt_follow_again(c->echo);
+        rl_follow_again(c->echo);
     }
 }
 
-static void end_pipe(struct rt_childlog *c) {
+static void end_pipe(struct rl_childlog *c) {
     co_poll_free(c->poll);
     c->poll = NULL;
     co_closep(&c->in);
     c->in = -1;
 }
 
-static bool take_some(struct rt_childlog *c) {
+static bool take_some(struct rl_childlog *c) {
     char buf[READ_BYTES];
     ssize_t n = read(c->in, buf, sizeof(buf));
     if (n > 0) {
@@ -105,12 +105,12 @@ static void readable(void *arg, int events) {
 }
 
 /* What the child has left in the pipe; a stranger who holds it may write for ever. */
-static void take_last(struct rt_childlog *c) {
+static void take_last(struct rl_childlog *c) {
     for (int i = 0; i < LAST_READS && c->in >= 0 && take_some(c); i++) {
     }
 }
 
-static int open_pipe(struct rt_childlog *c, struct co_err *err) {
+static int open_pipe(struct rl_childlog *c, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
@@ -124,14 +124,14 @@ static int open_pipe(struct rt_childlog *c, struct co_err *err) {
     return r;
 }
 
-int rt_childlog_open(struct co_loop *l, const struct rt_childlog_options *options,
-    struct rt_childlog **ret, struct co_err *err) {
+int rl_childlog_open(struct co_loop *l, const struct rl_childlog_options *options,
+    struct rl_childlog **ret, struct co_err *err) {
     int file = open_file(options->path, options->overwrite, err);
     if (file < 0) {
         return err && err->code ? err->code : CO_INTERNAL;
     }
-    struct rt_childlog *c = co_xcalloc(1, sizeof(*c));
-    *c = (struct rt_childlog){.loop = l,
+    struct rl_childlog *c = co_xcalloc(1, sizeof(*c));
+    *c = (struct rl_childlog){.loop = l,
         .options = *options,
         .path = co_xstrdup(options->path),
         .file = file,
@@ -141,18 +141,18 @@ int rt_childlog_open(struct co_loop *l, const struct rt_childlog_options *option
     c->start = c->size = fstat(file, &st) == 0 ? st.st_size : 0;
     int r = options->max_size > 0 ? open_pipe(c, err) : 0;
     if (r) {
-        rt_childlog_close(c);
+        rl_childlog_close(c);
         return r;
     }
     *ret = c;
     return 0;
 }
 
-void rt_childlog_close(struct rt_childlog *c) {
+void rl_childlog_close(struct rl_childlog *c) {
     if (!c) {
         return;
     }
-    rt_follow_free(c->echo);
+    rl_follow_free(c->echo);
     c->echo = NULL;
     take_last(c);
     if (c->in >= 0) {
@@ -164,34 +164,34 @@ void rt_childlog_close(struct rt_childlog *c) {
     free(c);
 }
 
-const char *rt_childlog_path(const struct rt_childlog *c) {
+const char *rl_childlog_path(const struct rl_childlog *c) {
     return c->path;
 }
 
-int rt_childlog_fd(const struct rt_childlog *c) {
+int rl_childlog_fd(const struct rl_childlog *c) {
     return c->out >= 0 ? c->out : c->file;
 }
 
-void rt_childlog_started(struct rt_childlog *c) {
+void rl_childlog_started(struct rl_childlog *c) {
     int *fd = c->in >= 0 ? &c->out : &c->file;
     co_closep(fd);
     *fd = -1;
 }
 
-int rt_childlog_echo(
-    struct rt_childlog *c, int fd, void (*done)(void *arg), void *arg, struct co_err *err) {
-    return rt_follow_new(c->loop, c->path, c->start, fd, done, arg, &c->echo, err);
+int rl_childlog_echo(
+    struct rl_childlog *c, int fd, void (*done)(void *arg), void *arg, struct co_err *err) {
+    return rl_follow_new(c->loop, c->path, c->start, fd, done, arg, &c->echo, err);
 }
 
-bool rt_childlog_finish(struct rt_childlog *c) {
+bool rl_childlog_finish(struct rl_childlog *c) {
     take_last(c);
     if (c->echo) {
-        rt_follow_finish(c->echo);
+        rl_follow_finish(c->echo);
     }
     return c->echo;
 }
 
-size_t rt_childlog_tail(const struct rt_childlog *c, char *ret, size_t size) {
+size_t rl_childlog_tail(const struct rl_childlog *c, char *ret, size_t size) {
     CO_AUTOCLOSE int fd = open(c->path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {

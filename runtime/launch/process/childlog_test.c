@@ -24,10 +24,10 @@ static void not_lost(void *arg, const struct co_err *err) {
 }
 
 /* One that this process writes, from a pipe. */
-static struct rt_childlog *open_log(struct co_loop *loop, const char *path) {
-    const struct rt_childlog_options o = {.path = path, .max_size = MAX_SIZE, .lost = not_lost};
-    struct rt_childlog *c = NULL;
-    assert_int_equal(rt_childlog_open(loop, &o, &c, NULL), 0);
+static struct rl_childlog *open_log(struct co_loop *loop, const char *path) {
+    const struct rl_childlog_options o = {.path = path, .max_size = MAX_SIZE, .lost = not_lost};
+    struct rl_childlog *c = NULL;
+    assert_int_equal(rl_childlog_open(loop, &o, &c, NULL), 0);
     return c;
 }
 
@@ -44,13 +44,13 @@ static void what_a_child_left_in_the_pipe_is_kept(void **state) {
         CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
         CO_AUTOFREE char *path = path_of("left");
         assert_int_equal(co_loop_new(&loop, NULL), 0);
-        struct rt_childlog *c = open_log(loop, path);
-        assert_int_equal(write(rt_childlog_fd(c), "last words\n", 11), 11);
-        rt_childlog_started(c);
+        struct rl_childlog *c = open_log(loop, path);
+        assert_int_equal(write(rl_childlog_fd(c), "last words\n", 11), 11);
+        rl_childlog_started(c);
         if (finished[i]) {
-            assert_false(rt_childlog_finish(c));
+            assert_false(rl_childlog_finish(c));
         }
-        rt_childlog_close(c);
+        rl_childlog_close(c);
         assert_true(file_is(path, "last words\n"));
         assert_int_equal(unlink(path), 0);
     }

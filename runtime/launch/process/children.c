@@ -16,9 +16,9 @@ struct member {
     bool running;
 };
 
-struct rt_children {
+struct rl_children {
     struct co_loop *loop;
-    struct rt_children_fns fns;
+    struct rl_children_fns fns;
     void *arg;
     struct member *member;
     size_t n, n_running;
@@ -32,7 +32,7 @@ struct rt_children {
     struct co_signal *child;
 };
 
-static void signal_members(struct rt_children *g, int signo) {
+static void signal_members(struct rl_children *g, int signo) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->member[i].running) {
             (void)kill(-g->member[i].pid, signo);
@@ -40,13 +40,13 @@ static void signal_members(struct rt_children *g, int signo) {
     }
 }
 
-static void set_stage(struct rt_children *g, enum stage stage, int64_t timer_ms) {
+static void set_stage(struct rl_children *g, enum stage stage, int64_t timer_ms) {
     g->stage = stage;
     g->deadline = co_now_ms() + timer_ms;
     co_timer_start(g->timer, timer_ms);
 }
 
-static void finish(struct rt_children *g, size_t n_lost) {
+static void finish(struct rl_children *g, size_t n_lost) {
     co_timer_stop(g->timer);
     g->stage = EMPTY;
     for (size_t i = 0; i < g->n; i++) { /* who ends later yet is nobody's */
@@ -63,7 +63,7 @@ static bool alone(void) {
 }
 
 static void time_is_up(void *arg) {
-    struct rt_children *g = arg;
+    struct rl_children *g = arg;
     switch (g->stage) {
     case TERM:
         g->fns.killing(g->arg, g->n_running, false);
@@ -71,13 +71,13 @@ static void time_is_up(void *arg) {
         signal_members(g, SIGKILL);
         break;
     case STRAYS:
-        g->fns.killing(g->arg, rt_children_kill(0), true);
+        g->fns.killing(g->arg, rl_children_kill(0), true);
         set_stage(g, STRAYS_KILL, LOST_MS);
-        (void)rt_children_kill(SIGKILL);
+        (void)rl_children_kill(SIGKILL);
         break;
     case KILL:
     case STRAYS_KILL:
-        finish(g, rt_children_kill(SIGKILL));
+        finish(g, rl_children_kill(SIGKILL));
         break;
     case RUNS:
     case EMPTY:
@@ -86,19 +86,19 @@ static void time_is_up(void *arg) {
 }
 
 /* No member is left. */
-static void after_members(struct rt_children *g) {
+static void after_members(struct rl_children *g) {
     if (alone()) {
         finish(g, 0);
     } else if (g->stage < STRAYS && g->leaves_nothing) {
         set_stage(g, STRAYS_KILL, LOST_MS);
-        (void)rt_children_kill(SIGKILL);
+        (void)rl_children_kill(SIGKILL);
     } else if (g->stage < STRAYS) {
         set_stage(g, STRAYS, STRAYS_MS);
-        (void)rt_children_kill(SIGTERM);
+        (void)rl_children_kill(SIGTERM);
     }
 }
 
-static struct member *find(struct rt_children *g, pid_t pid) {
+static struct member *find(struct rl_children *g, pid_t pid) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->member[i].pid == pid && g->member[i].running) {
             return &g->member[i];
@@ -108,7 +108,7 @@ static struct member *find(struct rt_children *g, pid_t pid) {
 }
 
 static void child_changed(void *arg, int signo) {
-    struct rt_children *g = arg;
+    struct rl_children *g = arg;
     (void)signo;
     int status;
     pid_t pid;
@@ -120,7 +120,7 @@ static void child_changed(void *arg, int signo) {
             (void)kill(-pid, g->leaves_nothing ? SIGKILL : SIGTERM);
             g->fns.ended(g->arg, (size_t)(m - g->member), status);
         } else if (g->stage == STRAYS_KILL) {
-            (void)rt_children_kill(SIGKILL); /* its children are ours now */
+            (void)rl_children_kill(SIGKILL); /* its children are ours now */
         }
     }
     if (g->started && g->n_running == 0 && g->stage != EMPTY) {
@@ -128,10 +128,10 @@ static void child_changed(void *arg, int signo) {
     }
 }
 
-int rt_children_new(struct co_loop *l, const struct rt_children_fns *fns, void *arg,
-    struct rt_children **ret, struct co_err *err) {
-    CO_CLEANUP(rt_children_freep) struct rt_children *g = co_xcalloc(1, sizeof(*g));
-    *g = (struct rt_children){.loop = l, .fns = *fns, .arg = arg};
+int rl_children_new(struct co_loop *l, const struct rl_children_fns *fns, void *arg,
+    struct rl_children **ret, struct co_err *err) {
+    CO_CLEANUP(rl_children_freep) struct rl_children *g = co_xcalloc(1, sizeof(*g));
+    *g = (struct rl_children){.loop = l, .fns = *fns, .arg = arg};
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would hide exit codes */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     g->timer = co_timer_new(l, time_is_up, g);
@@ -142,7 +142,7 @@ int rt_children_new(struct co_loop *l, const struct rt_children_fns *fns, void *
     return r;
 }
 
-void rt_children_free(struct rt_children *g) {
+void rl_children_free(struct rl_children *g) {
     if (!g) {
         return;
     }
@@ -153,13 +153,13 @@ void rt_children_free(struct rt_children *g) {
     free(g);
 }
 
-void rt_children_leave_nothing(struct rt_children *g) {
+void rl_children_leave_nothing(struct rl_children *g) {
     g->leaves_nothing = true;
 }
 
-int rt_children_start(struct rt_children *g, const struct rt_spawn *spawn, struct co_err *err) {
+int rl_children_start(struct rl_children *g, const struct rl_spawn *spawn, struct co_err *err) {
     pid_t pid = 0;
-    int r = rt_spawn(spawn, &pid, err);
+    int r = rl_spawn(spawn, &pid, err);
     if (!r) {
         g->member = co_xrealloc(g->member, g->n + 1, sizeof(*g->member));
         g->member[g->n++] = (struct member){.pid = pid, .running = true};
@@ -169,24 +169,24 @@ int rt_children_start(struct rt_children *g, const struct rt_spawn *spawn, struc
 }
 
 static void none_started(void *arg) {
-    struct rt_children *g = arg;
+    struct rl_children *g = arg;
     if (g->n_running == 0 && g->stage != EMPTY) {
         after_members(g);
     }
 }
 
-void rt_children_started(struct rt_children *g) {
+void rl_children_started(struct rl_children *g) {
     g->started = true;
     if (g->n_running == 0) {
         co_loop_post(g->loop, none_started, g);
     }
 }
 
-void rt_children_signal(struct rt_children *g, int signo) {
+void rl_children_signal(struct rl_children *g, int signo) {
     signal_members(g, signo);
 }
 
-void rt_children_stop(struct rt_children *g, int64_t grace_ms) {
+void rl_children_stop(struct rl_children *g, int64_t grace_ms) {
     if (g->stage == RUNS) {
         set_stage(g, TERM, grace_ms);
         signal_members(g, SIGTERM);
@@ -195,11 +195,11 @@ void rt_children_stop(struct rt_children *g, int64_t grace_ms) {
     }
 }
 
-size_t rt_children_running(const struct rt_children *g) {
+size_t rl_children_running(const struct rl_children *g) {
     return g->n_running;
 }
 
-void rt_children_clear(struct rt_children *g) {
+void rl_children_clear(struct rl_children *g) {
     g->n = g->n_running = 0;
     g->started = false;
     g->stage = RUNS;

@@ -38,7 +38,7 @@ struct first {
      * never blocks: signals are served also when nobody reads our stderr. */
     char held[PIPE_BUF];
     size_t n_held, n_written;
-    struct rt_tail tail;
+    struct rl_tail tail;
 };
 
 /* ---- stderr through our hands, for the termination log ---------------------------------- */
@@ -48,7 +48,7 @@ static void stderr_fill(struct first *f) {
     if (n > 0) {
         f->n_held = (size_t)n;
         f->n_written = 0;
-        rt_tail_add(&f->tail, f->held, f->n_held);
+        rl_tail_add(&f->tail, f->held, f->n_held);
     } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
         co_close(f->stderr_in);
         f->stderr_in = -1;
@@ -68,10 +68,10 @@ static void stderr_drain(struct first *f) {
 }
 
 static void explain(struct first *f, const char *path) {
-    const char *lines = rt_tail_text(&f->tail);
+    const char *lines = rl_tail_text(&f->tail);
     char how[64];
-    rt_exit_text(f->status, how, sizeof(how));
-    rt_termination_write(path, lines, WIFSIGNALED(f->status) || !*lines ? how : "");
+    rl_exit_text(f->status, how, sizeof(how));
+    rl_termination_write(path, lines, WIFSIGNALED(f->status) || !*lines ? how : "");
 }
 
 /* ---- children and signals ---------------------------------------------------------------- */
@@ -79,7 +79,7 @@ static void explain(struct first *f, const char *path) {
 static void kill_left(struct first *f, int signo) {
     (void)kill(-f->child, signo);
     if (f->stage != ALL_RUN) {
-        (void)rt_children_kill(signo); /* those that left the group */
+        (void)rl_children_kill(signo); /* those that left the group */
     }
 }
 
@@ -118,7 +118,7 @@ static void reap(struct first *f) {
             f->status = status;
             f->running = false;
             f->stage = TERM_SENT;
-            f->deadline = rt_net_now() + f->grace_ms;
+            f->deadline = net_now() + f->grace_ms;
             kill_left(f, SIGTERM);
         } else if (f->stage == KILL_SENT) {
             kill_left(f, SIGKILL); /* its children are ours now */
@@ -145,7 +145,7 @@ static bool past_deadline(struct first *f) {
         return false;
     }
     f->stage = KILL_SENT;
-    f->deadline = rt_net_now() + LAST_WORDS_MS;
+    f->deadline = net_now() + LAST_WORDS_MS;
     kill_left(f, SIGKILL);
     return true;
 }
@@ -157,7 +157,7 @@ static void loop(struct first *f) {
             {.fd = f->n_held ? -1 : f->stderr_in, .events = POLLIN},
             {.fd = f->n_held ? STDERR_FILENO : -1, .events = POLLOUT},
         };
-        int64_t left = f->running ? -1 : f->deadline - rt_net_now();
+        int64_t left = f->running ? -1 : f->deadline - net_now();
         int n = poll(p, CO_ARRAY_LEN(p), left < 0 && !f->running ? 0 : (int)left);
         if (n == 0 && !past_deadline(f)) {
             return;
@@ -200,9 +200,9 @@ static int start(struct first *f, char *const argv[], bool with_pipe, struct co_
     if (getpid() != 1) {
         (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     }
-    struct rt_spawn s = {
+    struct rl_spawn s = {
         .argv = argv, .in = -1, .out = -1, .err = ends[1], .foreground = f->terminal};
-    r = rt_spawn(&s, &f->child, err);
+    r = rl_spawn(&s, &f->child, err);
     if (ends[1] >= 0) {
         co_close(ends[1]);
     }
@@ -211,22 +211,22 @@ static int start(struct first *f, char *const argv[], bool with_pipe, struct co_
     return r;
 }
 
-void rt_first_run(
-    char *const argv[], const struct rt_first_options *options, int *ret_code, struct co_err *err) {
+void rl_first_run(
+    char *const argv[], const struct rl_first_options *options, int *ret_code, struct co_err *err) {
     struct co_err own = {0};
     err = err ? err : &own;
-    const char *log = options->termination_log ? options->termination_log : RT_TERMINATION_LOG;
+    const char *log = options->termination_log ? options->termination_log : RL_TERMINATION_LOG;
     struct first f = {.grace_ms = options->grace_ms ? options->grace_ms : GRACE_MS,
         .signals = -1,
         .stderr_in = -1,
         .terminal = tcgetpgrp(STDIN_FILENO) == getpgrp()};
-    int r = start(&f, argv, rt_termination_wanted(log), err);
+    int r = start(&f, argv, rl_termination_wanted(log), err);
     if (r) {
-        *ret_code = rt_spawn_exit_code(r);
-        rt_termination_write(log, "", co_err_text(err));
+        *ret_code = rl_spawn_exit_code(r);
+        rl_termination_write(log, "", co_err_text(err));
     } else {
         loop(&f);
-        *ret_code = rt_exit_code(f.status);
+        *ret_code = rl_exit_code(f.status);
         if (*ret_code) {
             explain(&f, log);
         }

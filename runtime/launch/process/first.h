@@ -10,13 +10,13 @@
 
 #include "common/err.h"
 
-struct rt_first_options {
+struct rl_first_options {
     int64_t grace_ms;            /* SIGTERM -> SIGKILL for those left behind; 0: 5 s */
-    const char *termination_log; /* NULL: RT_TERMINATION_LOG; used when it is there and empty */
+    const char *termination_log; /* NULL: RL_TERMINATION_LOG; used when it is there and empty */
 };
 
 /* Blocks until the program and its children are gone.  *ret_code: its exit code, 128 + signal
  * when it was killed, 127 or 126 when it could not be started, which *err then tells, too.
  * Leaves all signals blocked: the caller ends. */
-void rt_first_run(
-    char *const argv[], const struct rt_first_options *options, int *ret_code, struct co_err *err);
+void rl_first_run(
+    char *const argv[], const struct rl_first_options *options, int *ret_code, struct co_err *err);

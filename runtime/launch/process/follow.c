@@ -14,7 +14,7 @@ enum {
     LOOK_MS = 200,        /* between looks at a file whose changes nobody tells (inotify is out) */
 };
 
-struct rt_follow {
+struct rl_follow {
     struct co_loop *loop;
     char *path;
     int file, out, watch; /* watch: inotify; -1: none to be had */
@@ -31,7 +31,7 @@ struct rt_follow {
 };
 
 /* False: the stream takes no more now. */
-static bool drain(struct rt_follow *f) {
+static bool drain(struct rl_follow *f) {
     while (f->written < f->n) {
         ssize_t n = write(f->out, f->buf + f->written, f->n - f->written);
         if (n > 0) {
@@ -47,9 +47,9 @@ static bool drain(struct rt_follow *f) {
     return true;
 }
 
-static void reopen(struct rt_follow *f);
+static void reopen(struct rl_follow *f);
 
-static bool fill(struct rt_follow *f) {
+static bool fill(struct rl_follow *f) {
     ssize_t n = pread(f->file, f->buf, sizeof(f->buf), f->at);
     if (n <= 0 && f->behind) {
         reopen(f);
@@ -64,7 +64,7 @@ static bool fill(struct rt_follow *f) {
     return true;
 }
 
-static void pump(struct rt_follow *f) {
+static void pump(struct rl_follow *f) {
     bool more = true, flows = true;
     for (int64_t end = f->at + TURN_BYTES; more && flows && f->at < end;) {
         flows = drain(f);
@@ -91,14 +91,14 @@ static void writable(void *arg, int events) {
 }
 
 static void look(void *arg) {
-    struct rt_follow *f = arg;
+    struct rl_follow *f = arg;
     if (!f->waiting) {
         pump(f);
     }
 }
 
 static void grown(void *arg, int events) {
-    struct rt_follow *f = arg;
+    struct rl_follow *f = arg;
     char buf[4096];
     (void)events;
     while (read(f->watch, buf, sizeof(buf)) > 0) {
@@ -106,7 +106,7 @@ static void grown(void *arg, int events) {
     look(f);
 }
 
-static void watch(struct rt_follow *f) {
+static void watch(struct rl_follow *f) {
     f->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (f->watch >= 0 && (inotify_add_watch(f->watch, f->path, IN_MODIFY) < 0 ||
                              co_poll_new(f->loop, f->watch, grown, f, &f->watch_poll, NULL))) {
@@ -118,7 +118,7 @@ static void watch(struct rt_follow *f) {
     }
 }
 
-static void unwatch(struct rt_follow *f) {
+static void unwatch(struct rl_follow *f) {
     co_poll_free(f->watch_poll);
     f->watch_poll = NULL;
     co_closep(&f->watch);
@@ -126,7 +126,7 @@ static void unwatch(struct rt_follow *f) {
     f->watch = f->file = -1;
 }
 
-static int open_file(struct rt_follow *f, struct co_err *err) {
+static int open_file(struct rl_follow *f, struct co_err *err) {
     struct stat st;
     f->file = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (f->file < 0 || fstat(f->file, &st) < 0) {
@@ -140,7 +140,7 @@ static int open_file(struct rt_follow *f, struct co_err *err) {
     return 0;
 }
 
-static void reopen(struct rt_follow *f) {
+static void reopen(struct rl_follow *f) {
     f->behind = false;
     unwatch(f);
     f->at = 0;
@@ -149,9 +149,9 @@ static void reopen(struct rt_follow *f) {
     }
 }
 
-int rt_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
-    void (*done)(void *arg), void *arg, struct rt_follow **ret, struct co_err *err) {
-    struct rt_follow *f = co_xcalloc(1, sizeof(*f));
+int rl_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
+    void (*done)(void *arg), void *arg, struct rl_follow **ret, struct co_err *err) {
+    struct rl_follow *f = co_xcalloc(1, sizeof(*f));
     f->loop = l;
     f->path = co_xstrdup(path);
     f->file = f->watch = -1;
@@ -159,7 +159,7 @@ int rt_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     f->done = done;
     f->arg = arg;
     f->timer = co_timer_new(l, look, f);
-    f->out = rt_output_reopen(fd);
+    f->out = rl_output_reopen(fd);
     f->own_out = f->out >= 0;
     if (f->own_out && co_poll_new(l, f->out, writable, f, &f->out_poll, NULL)) {
         co_close(f->out); /* /dev/null cannot be polled, nor does it block */
@@ -168,14 +168,14 @@ int rt_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     f->out = f->own_out ? f->out : fd;
     int r = open_file(f, err);
     if (r) {
-        rt_follow_free(f);
+        rl_follow_free(f);
         return r;
     }
     *ret = f;
     return 0;
 }
 
-void rt_follow_free(struct rt_follow *f) {
+void rl_follow_free(struct rl_follow *f) {
     if (!f) {
         return;
     }
@@ -189,18 +189,18 @@ void rt_follow_free(struct rt_follow *f) {
     free(f);
 }
 
-void rt_follow_finish(struct rt_follow *f) {
+void rl_follow_finish(struct rl_follow *f) {
     f->finishing = true;
     if (!f->waiting) {
         co_timer_start(f->timer, 0);
     }
 }
 
-void rt_follow_again(struct rt_follow *f) {
+void rl_follow_again(struct rl_follow *f) {
     f->behind = true;
     look(f);
 }
 
-bool rt_follow_behind(const struct rt_follow *f) {
+bool rl_follow_behind(const struct rl_follow *f) {
     return f->behind;
 }

@@ -9,17 +9,17 @@
 
 #include "common/loop.h"
 
-struct rt_follow;
+struct rl_follow;
 
 /* From byte `from` of path on, to fd, which stays the caller's.  done(arg) runs when
- * rt_follow_finish was called and all is written, or nobody reads any more. */
-CO_MUST_CHECK int rt_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
-    void (*done)(void *arg), void *arg, struct rt_follow **ret, struct co_err *err);
-void rt_follow_free(struct rt_follow *f); /* NULL allowed */
+ * rl_follow_finish was called and all is written, or nobody reads any more. */
+CO_MUST_CHECK int rl_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
+    void (*done)(void *arg), void *arg, struct rl_follow **ret, struct co_err *err);
+void rl_follow_free(struct rl_follow *f); /* NULL allowed */
 
 /* The file does not grow any more. */
-void rt_follow_finish(struct rt_follow *f);
+void rl_follow_finish(struct rl_follow *f);
 /* The file was renamed, and there is a new one of its name: after the rest of the old one that
- * follows.  Not again before the new one is being read (rt_follow_behind says no). */
-void rt_follow_again(struct rt_follow *f);
-bool rt_follow_behind(const struct rt_follow *f);
+ * follows.  Not again before the new one is being read (rl_follow_behind says no). */
+void rl_follow_again(struct rl_follow *f);
+bool rl_follow_behind(const struct rl_follow *f);

@@ -17,8 +17,8 @@ enum {
     MAX_BYTES = 64 << 20,   /* never reached: sources add at most a pipe's content after that */
 };
 
-struct rt_output {
-    struct rt_output_options options;
+struct rl_output {
+    struct rl_output_options options;
     int fd; /* own, non-blocking, or the caller's */
     bool own;
     struct co_poll *poll; /* of an own fd */
@@ -26,14 +26,14 @@ struct rt_output {
     bool full, broken;
 };
 
-static void set_full(struct rt_output *o, bool full) {
+static void set_full(struct rl_output *o, bool full) {
     if (o->full != full) {
         o->full = full;
         o->options.change(o->options.arg);
     }
 }
 
-static void broke(struct rt_output *o) {
+static void broke(struct rl_output *o) {
     o->broken = true;
     co_buf_clear(&o->queue);
     o->full = false;
@@ -41,7 +41,7 @@ static void broke(struct rt_output *o) {
 }
 
 /* As much as goes. */
-static void flush(struct rt_output *o) {
+static void flush(struct rl_output *o) {
     while (o->queue.len && !o->broken) {
         ssize_t n = write(o->fd, o->queue.data, o->queue.len);
         if (n >= 0) {
@@ -65,13 +65,13 @@ static void writable(void *arg, int events) {
     flush(arg);
 }
 
-static void enqueue(struct rt_output *o, const char *data, size_t len) {
+static void enqueue(struct rl_output *o, const char *data, size_t len) {
     if (!o->broken && co_buf_add(&o->queue, data, len, NULL)) {
         broke(o);
     }
 }
 
-static void after_add(struct rt_output *o) {
+static void after_add(struct rl_output *o) {
     if (!o->poll || o->queue.len >= 4096) {
         flush(o);
     } else if (o->queue.len) {
@@ -82,7 +82,7 @@ static void after_add(struct rt_output *o) {
     }
 }
 
-static void put_line(struct rt_output *o, struct rt_source *s, const char *data, size_t len) {
+static void put_line(struct rl_output *o, struct rl_source *s, const char *data, size_t len) {
     char head[320];
     char mark = s->cut ? '+' : '|';
     int n = s->colour
@@ -96,7 +96,7 @@ static void put_line(struct rt_output *o, struct rt_source *s, const char *data,
     s->len = 0;
 }
 
-void rt_output_add(struct rt_output *o, struct rt_source *s, const char *data, size_t len) {
+void rl_output_add(struct rl_output *o, struct rl_source *s, const char *data, size_t len) {
     while (len) {
         const char *newline = memchr(data, '\n', len);
         size_t n = newline ? (size_t)(newline - data) : len;
@@ -122,7 +122,7 @@ void rt_output_add(struct rt_output *o, struct rt_source *s, const char *data, s
     after_add(o);
 }
 
-void rt_output_end(struct rt_output *o, struct rt_source *s) {
+void rl_output_end(struct rl_output *o, struct rl_source *s) {
     if (s->len) {
         put_line(o, s, "", 0);
         after_add(o);
@@ -130,7 +130,7 @@ void rt_output_end(struct rt_output *o, struct rt_source *s) {
     s->cut = false;
 }
 
-void rt_output_say(struct rt_output *o, const char *fmt, ...) {
+void rl_output_say(struct rl_output *o, const char *fmt, ...) {
     char text[1024];
     va_list ap;
     va_start(ap, fmt);
@@ -142,15 +142,15 @@ void rt_output_say(struct rt_output *o, const char *fmt, ...) {
     after_add(o);
 }
 
-bool rt_output_full(const struct rt_output *o) {
+bool rl_output_full(const struct rl_output *o) {
     return o->full;
 }
 
-bool rt_output_broken(const struct rt_output *o) {
+bool rl_output_broken(const struct rl_output *o) {
     return o->broken;
 }
 
-int rt_output_reopen(int fd) {
+int rl_output_reopen(int fd) {
     struct stat st;
     if (fstat(fd, &st) < 0 || !(S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))) {
         return -1;
@@ -160,11 +160,11 @@ int rt_output_reopen(int fd) {
     return open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 }
 
-int rt_output_open(struct co_loop *loop, const struct rt_output_options *options,
-    struct rt_output **ret, struct co_err *err) {
-    struct rt_output *o = co_xcalloc(1, sizeof(*o));
-    *o = (struct rt_output){.options = *options, .queue = CO_BUF(MAX_BYTES)};
-    o->fd = rt_output_reopen(options->fd);
+int rl_output_open(struct co_loop *loop, const struct rl_output_options *options,
+    struct rl_output **ret, struct co_err *err) {
+    struct rl_output *o = co_xcalloc(1, sizeof(*o));
+    *o = (struct rl_output){.options = *options, .queue = CO_BUF(MAX_BYTES)};
+    o->fd = rl_output_reopen(options->fd);
     o->own = o->fd >= 0;
     if (o->own && co_poll_new(loop, o->fd, writable, o, &o->poll, NULL)) {
         co_close(o->fd); /* /dev/null cannot be polled, nor does it block */
@@ -178,7 +178,7 @@ int rt_output_open(struct co_loop *loop, const struct rt_output_options *options
     return 0;
 }
 
-void rt_output_close(struct rt_output *o) {
+void rl_output_close(struct rl_output *o) {
     if (!o) {
         return;
     }

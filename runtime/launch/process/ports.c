@@ -13,7 +13,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 
-int rt_ports_range(struct rt_ports_range *ret, struct co_err *err) {
+int rl_ports_range(struct rl_ports_range *ret, struct co_err *err) {
     static const char *const fixed[] = {"FLAGS_FIXED_PORT", "FLAGS_START_PORT"};
     for (size_t i = 0; i < CO_ARRAY_LEN(fixed); i++) {
         const char *text = getenv(fixed[i]);
@@ -22,7 +22,7 @@ int rt_ports_range(struct rt_ports_range *ret, struct co_err *err) {
             return CO_INVALID;
         }
         if (text) {
-            *ret = (struct rt_ports_range){(uint16_t)port, 65535, 1};
+            *ret = (struct rl_ports_range){(uint16_t)port, 65535, 1};
             return 0;
         }
     }
@@ -35,13 +35,13 @@ int rt_ports_range(struct rt_ports_range *ret, struct co_err *err) {
         co_parse_i64("PORT_RANGE", colon + 1, first, 65535, &last, NULL)) {
         return co_err_set(err, CO_INVALID, "PORT_RANGE is \"%.100s\", expected FIRST:LAST", text);
     }
-    *ret = (struct rt_ports_range){(uint16_t)first, (uint16_t)last, 0};
+    *ret = (struct rl_ports_range){(uint16_t)first, (uint16_t)last, 0};
     return 0;
 }
 
 /* The part of the range that the kernel does not use for outgoing connections, when it is large
  * enough to find something in it. */
-static void leave_clients_out(struct rt_ports_range *r, size_t n) {
+static void leave_clients_out(struct rl_ports_range *r, size_t n) {
     FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
     int low = 0, high = 0;
     int got = f ? fscanf(f, "%d %d", &low, &high) : 0;
@@ -85,7 +85,7 @@ static int take_port(unsigned port) {
 }
 
 /* 0, or why not: most often somebody has it. */
-static int hold_one(struct rt_ports *p, unsigned port, bool must) {
+static int hold_one(struct rl_ports *p, unsigned port, bool must) {
     int lock = take_lock(port);
     int bound = lock >= 0 || must ? take_port(port) : -1;
     if (bound < 0 && !must) {
@@ -100,7 +100,7 @@ static int hold_one(struct rt_ports *p, unsigned port, bool must) {
 }
 
 static int too_few(
-    const struct rt_ports_range *r, size_t got, size_t n, int e, struct co_err *err) {
+    const struct rl_ports_range *r, size_t got, size_t n, int e, struct co_err *err) {
     struct rlimit files = {0};
     (void)getrlimit(RLIMIT_NOFILE, &files);
     if (e == EMFILE || e == ENFILE) {
@@ -114,9 +114,9 @@ static int too_few(
         err, CO_NORESOURCE, "%zu free ports in %u to %u, expected %zu", got, r->first, r->last, n);
 }
 
-int rt_ports_hold(
-    const struct rt_ports_range *range, size_t n, struct rt_ports *ret, struct co_err *err) {
-    struct rt_ports_range r = *range;
+int rl_ports_hold(
+    const struct rl_ports_range *range, size_t n, struct rl_ports *ret, struct co_err *err) {
+    struct rl_ports_range r = *range;
     if (!r.fixed) {
         leave_clients_out(&r, n);
     }
@@ -125,7 +125,7 @@ int rt_ports_hold(
     if (!r.fixed && getrandom(&at, sizeof(at), GRND_NONBLOCK) != (ssize_t)sizeof(at)) {
         at = (unsigned)getpid();
     }
-    struct rt_ports p = {.port = co_xcalloc(n + 1, sizeof(*p.port)),
+    struct rl_ports p = {.port = co_xcalloc(n + 1, sizeof(*p.port)),
         .bound = co_xcalloc(n + 1, sizeof(*p.bound)),
         .lock = co_xcalloc(n + 1, sizeof(*p.lock))};
     int e = 0;
@@ -134,27 +134,27 @@ int rt_ports_hold(
     }
     if (p.n < n) {
         size_t got = p.n;
-        rt_ports_done(&p);
+        rl_ports_done(&p);
         return too_few(&r, got, n, e, err);
     }
     *ret = p;
     return 0;
 }
 
-void rt_ports_release(struct rt_ports *p) {
+void rl_ports_release(struct rl_ports *p) {
     for (size_t i = 0; i < p->n; i++) {
         co_closep(&p->bound[i]);
         p->bound[i] = -1;
     }
 }
 
-void rt_ports_done(struct rt_ports *p) {
-    rt_ports_release(p);
+void rl_ports_done(struct rl_ports *p) {
+    rl_ports_release(p);
     for (size_t i = 0; i < p->n; i++) {
         co_closep(&p->lock[i]);
     }
     free(p->port);
     free(p->bound);
     free(p->lock);
-    *p = (struct rt_ports){0};
+    *p = (struct rl_ports){0};
 }

@@ -24,20 +24,20 @@ static int bind_port(uint16_t port) {
 
 static void ports_are_held_until_released_and_locked_until_done(void **state) {
     (void)state;
-    struct rt_ports_range range;
-    struct rt_ports a, b;
-    assert_int_equal(rt_ports_range(&range, NULL), 0);
-    assert_int_equal(rt_ports_hold(&range, 8, &a, NULL), 0);
+    struct rl_ports_range range;
+    struct rl_ports a, b;
+    assert_int_equal(rl_ports_range(&range, NULL), 0);
+    assert_int_equal(rl_ports_hold(&range, 8, &a, NULL), 0);
     assert_int_equal(bind_port(a.port[0]), EADDRINUSE);
-    rt_ports_release(&a);
+    rl_ports_release(&a);
     assert_int_equal(bind_port(a.port[0]), 0); /* the child's turn */
     /* another launcher of this machine does not take it meanwhile */
-    struct rt_ports_range same = {a.port[0], a.port[0], 0};
+    struct rl_ports_range same = {a.port[0], a.port[0], 0};
     struct co_err err = {0};
-    assert_int_equal(rt_ports_hold(&same, 1, &b, &err), CO_NORESOURCE);
-    rt_ports_done(&a);
-    assert_int_equal(rt_ports_hold(&same, 1, &b, NULL), 0);
-    rt_ports_done(&b);
+    assert_int_equal(rl_ports_hold(&same, 1, &b, &err), CO_NORESOURCE);
+    rl_ports_done(&a);
+    assert_int_equal(rl_ports_hold(&same, 1, &b, NULL), 0);
+    rl_ports_done(&b);
 }
 
 static void ranges(void **state) {
@@ -55,11 +55,11 @@ static void ranges(void **state) {
         {"FLAGS_START_PORT", "x", CO_INVALID, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct rt_ports_range range = {0};
+        struct rl_ports_range range = {0};
         if (rows[i].value) {
             (void)setenv(rows[i].name, rows[i].value, 1);
         }
-        assert_int_equal(rt_ports_range(&range, NULL), rows[i].r);
+        assert_int_equal(rl_ports_range(&range, NULL), rows[i].r);
         (void)unsetenv(rows[i].name);
         assert_int_equal(range.first, rows[i].first);
         assert_int_equal(range.last, rows[i].last);
@@ -69,31 +69,31 @@ static void ranges(void **state) {
 
 static void fixed_ports_are_taken_as_they_are(void **state) {
     (void)state;
-    struct rt_ports_range range = {61901, 65535, 1};
-    struct rt_ports p;
-    assert_int_equal(rt_ports_hold(&range, 3, &p, NULL), 0);
+    struct rl_ports_range range = {61901, 65535, 1};
+    struct rl_ports p;
+    assert_int_equal(rl_ports_hold(&range, 3, &p, NULL), 0);
     assert_int_equal(p.port[0], 61901);
     assert_int_equal(p.port[2], 61903);
-    rt_ports_done(&p);
+    rl_ports_done(&p);
 }
 
 static void too_few_open_files_are_said(void **state) {
     (void)state;
-    struct rt_ports_range range = {40000, 60000, 0};
-    struct rt_ports p;
+    struct rl_ports_range range = {40000, 60000, 0};
+    struct rl_ports p;
     struct co_err err = {0};
     struct rlimit before, few;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     few = before;
     few.rlim_cur = 40;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    int r = rt_ports_hold(&range, 30, &p, &err);
+    int r = rl_ports_hold(&range, 30, &p, &err);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(r, CO_NORESOURCE);
     assert_non_null(strstr(err.msg, "30 ports take 60 open files"));
     assert_non_null(strstr(err.msg, "ulimit -n is 40"));
-    assert_int_equal(rt_ports_hold(&range, 30, &p, &err), 0); /* those were given back */
-    rt_ports_done(&p);
+    assert_int_equal(rl_ports_hold(&range, 30, &p, &err), 0); /* those were given back */
+    rl_ports_done(&p);
 }
 
 int main(void) {

@@ -5,7 +5,7 @@
 
 enum { LOOK_MS = 500, ESTABLISHED = 1 };
 
-struct rt_quiet {
+struct rl_quiet {
     struct co_timer *timer;
     uint16_t *port;
     size_t n;
@@ -16,7 +16,7 @@ struct rt_quiet {
     void *arg;
 };
 
-static bool ours(const struct rt_quiet *q, unsigned port) {
+static bool ours(const struct rl_quiet *q, unsigned port) {
     for (size_t i = 0; i < q->n; i++) {
         if (q->port[i] == port) {
             return true;
@@ -26,7 +26,7 @@ static bool ours(const struct rt_quiet *q, unsigned port) {
 }
 
 /* Lines "sl: address:port address:port state ...", all but sl in hexadecimal. */
-static bool in_table(const struct rt_quiet *q, const char *path) {
+static bool in_table(const struct rl_quiet *q, const char *path) {
     FILE *f = fopen(path, "re");
     char line[512];
     bool found = false;
@@ -42,7 +42,7 @@ static bool in_table(const struct rt_quiet *q, const char *path) {
 }
 
 static void look(void *arg) {
-    struct rt_quiet *q = arg;
+    struct rl_quiet *q = arg;
     if (in_table(q, "/proc/self/net/tcp") || in_table(q, "/proc/self/net/tcp6")) {
         q->used = true;
         q->since = -1;
@@ -55,10 +55,10 @@ static void look(void *arg) {
     co_timer_start(q->timer, LOOK_MS);
 }
 
-struct rt_quiet *rt_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n, int64_t quiet_ms,
+struct rl_quiet *rl_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n, int64_t quiet_ms,
     bool used, void (*quiet)(void *arg), void *arg) {
-    struct rt_quiet *q = co_xcalloc(1, sizeof(*q));
-    *q = (struct rt_quiet){.timer = co_timer_new(l, look, q),
+    struct rl_quiet *q = co_xcalloc(1, sizeof(*q));
+    *q = (struct rl_quiet){.timer = co_timer_new(l, look, q),
         .port = co_xcalloc(n + 1, sizeof(*ports)),
         .n = n,
         .quiet_ms = quiet_ms,
@@ -71,7 +71,7 @@ struct rt_quiet *rt_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n
     return q;
 }
 
-void rt_quiet_free(struct rt_quiet *q) {
+void rl_quiet_free(struct rl_quiet *q) {
     if (q) {
         co_timer_free(q->timer);
         free(q->port);

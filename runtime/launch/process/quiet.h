@@ -4,10 +4,10 @@
 
 #include "common/loop.h"
 
-struct rt_quiet;
+struct rl_quiet;
 
 /* quiet(arg) runs once, when there has been no connection for quiet_ms; used: somebody was
  * connected before (else the wait begins with the first connection).  ports is copied. */
-struct rt_quiet *rt_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n, int64_t quiet_ms,
+struct rl_quiet *rl_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n, int64_t quiet_ms,
     bool used, void (*quiet)(void *arg), void *arg);
-void rt_quiet_free(struct rt_quiet *q); /* NULL allowed */
+void rl_quiet_free(struct rl_quiet *q); /* NULL allowed */

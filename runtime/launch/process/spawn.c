@@ -14,11 +14,11 @@
 
 #include "common/mem.h"
 
-/* Of open files, before rt_files_raise; 0: it was not called.  A limit is the process's, and so is
+/* Of open files, before rl_files_raise; 0: it was not called.  A limit is the process's, and so is
  * this. */
 static struct rlimit files_before;
 
-void rt_files_raise(void) {
+void rl_files_raise(void) {
     struct rlimit files;
     if (!files_before.rlim_cur && getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files_before = files;
@@ -47,7 +47,7 @@ static void forget_handlers(void) {
     }
 }
 
-__attribute__((noreturn)) static void child(const struct rt_spawn *s, pid_t parent, int report) {
+__attribute__((noreturn)) static void child(const struct rl_spawn *s, pid_t parent, int report) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(128 + SIGKILL); /* it died before the line above */
@@ -104,7 +104,7 @@ static const char *why_not(const char *what, int e) {
                                   : strerror(e);
 }
 
-static int failed(const struct rt_spawn *s, int e, struct co_err *err) {
+static int failed(const struct rl_spawn *s, int e, struct co_err *err) {
     const char *what = s->argv[0];
     if (s->dir && access(s->dir, X_OK) < 0) {
         what = s->dir;
@@ -114,13 +114,13 @@ static int failed(const struct rt_spawn *s, int e, struct co_err *err) {
         err, code, "cannot start \"%.200s\": \"%.200s\": %s", s->argv[0], what, why_not(what, e));
 }
 
-struct rt_spawn rt_spawn_session(const char *const *argv) {
+struct rl_spawn rl_spawn_session(const char *const *argv) {
     /* execvp's argv is not const, by POSIX only for old callers. */
-    return (struct rt_spawn){
+    return (struct rl_spawn){
         .argv = (char *const *)(uintptr_t)argv, .in = -1, .out = -1, .err = -1, .session = true};
 }
 
-int rt_spawn(const struct rt_spawn *s, pid_t *ret_pid, struct co_err *err) {
+int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
@@ -156,15 +156,15 @@ int rt_spawn(const struct rt_spawn *s, pid_t *ret_pid, struct co_err *err) {
     return 0;
 }
 
-int rt_spawn_exit_code(int code) {
+int rl_spawn_exit_code(int code) {
     return code == CO_NOTFOUND ? 127 : 126;
 }
 
-int rt_exit_code(int status) {
+int rl_exit_code(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-void rt_exit_text(int status, char *ret_text, size_t size) {
+void rl_exit_text(int status, char *ret_text, size_t size) {
     if (WIFSIGNALED(status)) {
         const char *name = sigabbrev_np(WTERMSIG(status));
         (void)snprintf(ret_text, size, "killed by SIG%s%s", name ? name : "?",
@@ -174,7 +174,7 @@ void rt_exit_text(int status, char *ret_text, size_t size) {
     }
 }
 
-size_t rt_children_kill(int signo) {
+size_t rl_children_kill(int signo) {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());
     FILE *f = fopen(path, "re");

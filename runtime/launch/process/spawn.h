@@ -12,7 +12,7 @@
 
 #include "common/err.h"
 
-struct rt_spawn {
+struct rl_spawn {
     char *const *argv;
     char *const *envp;     /* NULL: this process's */
     const char *dir;       /* NULL: this process's */
@@ -23,26 +23,26 @@ struct rt_spawn {
 };
 
 /* A session of its own; all else is this process's. */
-struct rt_spawn rt_spawn_session(const char *const *argv);
+struct rl_spawn rl_spawn_session(const char *const *argv);
 
 /* The process leads the group *ret_pid and has no signal blocked.  CO_NOTFOUND, CO_PERMISSION or
  * another code when the program could not be executed; argv[0] is looked up in the PATH of
  * envp. */
-CO_MUST_CHECK int rt_spawn(const struct rt_spawn *s, pid_t *ret_pid, struct co_err *err);
+CO_MUST_CHECK int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err);
 
 /* Lifts the soft limit of open files to the hard one: a job of a thousand processes takes more than
- * the usual 1024.  What rt_spawn starts has the limit of before, as programs that call select need
+ * the usual 1024.  What rl_spawn starts has the limit of before, as programs that call select need
  * it. */
-void rt_files_raise(void);
+void rl_files_raise(void);
 
-/* As shells have it: 127 for CO_NOTFOUND, 126 for other codes of rt_spawn. */
-int rt_spawn_exit_code(int code);
+/* As shells have it: 127 for CO_NOTFOUND, 126 for other codes of rl_spawn. */
+int rl_spawn_exit_code(int code);
 
 /* From waitpid's status: the exit code, or 128 + signal. */
-int rt_exit_code(int status);
+int rl_exit_code(int status);
 /* "exit code 3", "killed by SIGKILL" */
-void rt_exit_text(int status, char *ret_text, size_t size);
+void rl_exit_text(int status, char *ret_text, size_t size);
 
 /* A signal to every child of this process, those included that became its children because
  * their parents ended (PR_SET_CHILD_SUBREAPER, or as PID 1).  Returns how many there were. */
-size_t rt_children_kill(int signo);
+size_t rl_children_kill(int signo);

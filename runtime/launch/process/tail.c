@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-void rt_tail_add(struct rt_tail *t, const char *data, size_t len) {
-    if (len > RT_TAIL_MAX) {
+void rl_tail_add(struct rl_tail *t, const char *data, size_t len) {
+    if (len > RL_TAIL_MAX) {
         t->cut = 1;
-        data += len - RT_TAIL_MAX;
-        len = RT_TAIL_MAX;
+        data += len - RL_TAIL_MAX;
+        len = RL_TAIL_MAX;
     }
-    size_t room = RT_TAIL_MAX - t->len;
+    size_t room = RL_TAIL_MAX - t->len;
     if (len > room) {
         size_t drop = len - room;
         memmove(t->data, t->data + drop, t->len - drop);
@@ -19,7 +19,7 @@ void rt_tail_add(struct rt_tail *t, const char *data, size_t len) {
     t->len += len;
 }
 
-const char *rt_tail_text(struct rt_tail *t) {
+const char *rl_tail_text(struct rl_tail *t) {
     for (size_t i = 0; i < t->len; i++) {
         unsigned char c = (unsigned char)t->data[i];
         if ((c < ' ' && c != '\n') || c == 0x7f) {
@@ -34,8 +34,8 @@ const char *rt_tail_text(struct rt_tail *t) {
     return newline ? newline + 1 : t->data;
 }
 
-const char *rt_tail_last_line(struct rt_tail *t) {
-    const char *text = rt_tail_text(t);
+const char *rl_tail_last_line(struct rl_tail *t) {
+    const char *text = rl_tail_text(t);
     const char *newline = strrchr(text, '\n');
     return newline ? newline + 1 : text;
 }

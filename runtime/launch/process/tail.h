@@ -4,18 +4,18 @@
 
 #include <stddef.h>
 
-enum { RT_TAIL_MAX = 2048 };
+enum { RL_TAIL_MAX = 2048 };
 
-struct rt_tail {
+struct rl_tail {
     size_t len;
     char cut; /* something was dropped in front */
-    char data[RT_TAIL_MAX + 1];
+    char data[RL_TAIL_MAX + 1];
 };
 
-void rt_tail_add(struct rt_tail *t, const char *data, size_t len);
+void rl_tail_add(struct rl_tail *t, const char *data, size_t len);
 
 /* Whole lines, without blank lines at the end, control characters as blanks; borrowed from t,
  * which must not be added to any more.  "" when there was nothing. */
-const char *rt_tail_text(struct rt_tail *t);
+const char *rl_tail_text(struct rl_tail *t);
 /* The last of them. */
-const char *rt_tail_last_line(struct rt_tail *t);
+const char *rl_tail_last_line(struct rl_tail *t);

@@ -18,12 +18,12 @@ static int open_log(const char *path) {
     return fd;
 }
 
-bool rt_termination_wanted(const char *path) {
+bool rl_termination_wanted(const char *path) {
     CO_AUTOCLOSE int fd = open_log(path);
     return fd >= 0;
 }
 
-void rt_termination_write(const char *path, const char *lines, const char *cause) {
+void rl_termination_write(const char *path, const char *lines, const char *cause) {
     CO_AUTOCLOSE int fd = open_log(path);
     if (fd >= 0) {
         (void)dprintf(fd, "%s%s%s\n", lines, *lines && *cause ? "\n" : "", cause);

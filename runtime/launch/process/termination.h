@@ -4,9 +4,9 @@
 
 #include <stdbool.h>
 
-#define RT_TERMINATION_LOG "/dev/termination-log"
+#define RL_TERMINATION_LOG "/dev/termination-log"
 
 /* It is there, a file, and empty: a program that wrote its own message knows best. */
-bool rt_termination_wanted(const char *path);
+bool rl_termination_wanted(const char *path);
 /* Nothing where it is not wanted.  lines: what led to it; cause: one line; each may be "". */
-void rt_termination_write(const char *path, const char *lines, const char *cause);
+void rl_termination_write(const char *path, const char *lines, const char *cause);

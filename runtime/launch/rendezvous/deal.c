@@ -33,7 +33,7 @@ static int by_place(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static int address_of(const struct rt_deal_node *node, uint64_t *ret, struct co_err *err) {
+static int address_of(const struct rl_deal_node *node, uint64_t *ret, struct co_err *err) {
     CO_AUTOJSON json_t *value = NULL;
     struct co_hostport hp;
     struct in_addr v4;
@@ -51,8 +51,8 @@ static int address_of(const struct rt_deal_node *node, uint64_t *ret, struct co_
     return 0;
 }
 
-int rt_deal_fits(const struct rt_deal_node *nodes, size_t n, const struct rt_deal_node *one,
-    size_t max, const struct rt_deal_rule *rule, struct co_err *err) {
+int rl_deal_fits(const struct rl_deal_node *nodes, size_t n, const struct rl_deal_node *one,
+    size_t max, const struct rl_deal_rule *rule, struct co_err *err) {
     uint64_t address;
     if (rule->sort_ip) {
         return address_of(one, &address, err);
@@ -62,7 +62,7 @@ int rt_deal_fits(const struct rt_deal_node *nodes, size_t n, const struct rt_dea
             one->name, one->rank, max);
     }
     for (size_t i = 0; i < n; i++) {
-        const struct rt_deal_node *other = &nodes[i];
+        const struct rl_deal_node *other = &nodes[i];
         if ((one->rank < 0) != (other->rank < 0)) {
             bool has = one->rank >= 0;
             return co_err_set(err, CO_INVALID,
@@ -78,7 +78,7 @@ int rt_deal_fits(const struct rt_deal_node *nodes, size_t n, const struct rt_dea
     return 0;
 }
 
-int rt_deal(const struct rt_deal_node *nodes, size_t n, const struct rt_deal_rule *rule,
+int rl_deal(const struct rl_deal_node *nodes, size_t n, const struct rl_deal_rule *rule,
     size_t *ret_order, struct co_err *err) {
     CO_AUTOFREE struct place *places = co_xcalloc(n ? n : 1, sizeof(*places));
     for (size_t i = 0; i < n; i++) {
@@ -94,13 +94,13 @@ int rt_deal(const struct rt_deal_node *nodes, size_t n, const struct rt_deal_rul
     qsort(places, n, sizeof(*places), by_place);
     /* Sorted, who asked for none comes first and who asked for the same stands side by side. */
     for (size_t i = 0; i + 1 < n && !rule->sort_ip; i++) {
-        int r = rt_deal_fits(&nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err);
+        int r = rl_deal_fits(&nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err);
         if (r) {
             return r;
         }
     }
     if (n && !rule->sort_ip) {
-        int r = rt_deal_fits(NULL, 0, &nodes[places[n - 1].index], n, rule, err);
+        int r = rl_deal_fits(NULL, 0, &nodes[places[n - 1].index], n, rule, err);
         if (r) {
             return r;
         }

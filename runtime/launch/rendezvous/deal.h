@@ -7,13 +7,13 @@
 
 #include "common/err.h"
 
-struct rt_deal_node {
+struct rl_deal_node {
     const char *name; /* as in its key: the serving node without a rank is "aaaaaa" */
     int rank;         /* asked for; -1: none */
     const char *value;
 };
 
-struct rt_deal_rule {
+struct rl_deal_rule {
     bool sort_ip; /* by the IPv4 address of the value's "candidate", whatever rank was asked for */
     bool holes;   /* ranks asked for are an order, not places: nodes may be missing (elastic) */
 };
@@ -21,10 +21,10 @@ struct rt_deal_rule {
 /* ret_order[rank] = index in nodes.  Else by the ranks asked for, or with none by key.
  * CO_EXISTS: two ask for one rank; CO_INVALID: some ask and some do not, a rank beyond n, a value
  * without an address; all name the nodes. */
-CO_MUST_CHECK int rt_deal(const struct rt_deal_node *nodes, size_t n,
-    const struct rt_deal_rule *rule, size_t *ret_order, struct co_err *err);
+CO_MUST_CHECK int rl_deal(const struct rl_deal_node *nodes, size_t n,
+    const struct rl_deal_rule *rule, size_t *ret_order, struct co_err *err);
 
 /* Whether `one` can be in a job of at most max nodes together with `nodes`; the same errors. */
-CO_MUST_CHECK int rt_deal_fits(const struct rt_deal_node *nodes, size_t n,
-    const struct rt_deal_node *one, size_t max, const struct rt_deal_rule *rule,
+CO_MUST_CHECK int rl_deal_fits(const struct rl_deal_node *nodes, size_t n,
+    const struct rl_deal_node *one, size_t max, const struct rl_deal_rule *rule,
     struct co_err *err);

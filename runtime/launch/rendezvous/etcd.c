@@ -24,8 +24,8 @@ enum {
 };
 
 struct etcd {
-    struct rt_rdzv *m;
-    struct rt_etcd_client *client;
+    struct rl_rdzv *m;
+    struct rl_etcd_client *client;
     struct co_timer *timer, *watch_timer;
     char id[17];
     char *lease, *memo; /* decimal; NULL: none */
@@ -34,13 +34,13 @@ struct etcd {
     unsigned say;
     int code;  /* of leaving */
     char *why; /* of leaving or starting again; owned */
-    struct rt_etcd_view view;
+    struct rl_etcd_view view;
     bool have_view;
-    struct rt_etcd_self self;
+    struct rl_etcd_self self;
     uint64_t hash;
     int64_t look_at;
     json_t *proposal; /* the next round */
-    struct rt_neighbour *neighbour;
+    struct rl_neighbour *neighbour;
     char *watched;                  /* the neighbour's name; NULL: there is none */
     char *mute_told, *mute_telling; /* who is mute, as etcd was told and is being told */
     size_t mute;                    /* nodes that are, as the log was told */
@@ -67,7 +67,7 @@ static int64_t ttl_seconds(const struct etcd *w) {
 static void trouble(struct etcd *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
-    if (w->m->state == RT_RDZV_LEAVING || w->over.code) {
+    if (w->m->state == RL_RDZV_LEAVING || w->over.code) {
         finish(w);
         return;
     }
@@ -77,17 +77,17 @@ static void trouble(struct etcd *w, const struct co_err *why) {
         struct co_err err = *why;
         (void)co_err_wrap(&err, "master not ready: etcd");
         w->noted_at = now;
-        rt_rdzv_note(w->m, true, err.msg);
+        rl_rdzv_note(w->m, true, err.msg);
     }
 }
 
-static void failed(void *arg, enum rt_etcd_failure how, const struct co_err *err) {
+static void failed(void *arg, enum rl_etcd_failure how, const struct co_err *err) {
     struct etcd *w = arg;
-    if (how == RT_ETCD_FORBIDDEN) {
-        rt_rdzv_end(w->m, CO_PERMISSION, err->msg);
+    if (how == RL_ETCD_FORBIDDEN) {
+        rl_rdzv_end(w->m, CO_PERMISSION, err->msg);
         return;
     }
-    if (how == RT_ETCD_EXPIRED) {
+    if (how == RL_ETCD_EXPIRED) {
         free(co_steal_ptr(w->lease));
         free(co_steal_ptr(w->memo));
         w->registered = false;
@@ -114,7 +114,7 @@ static void next_refresh(struct etcd *w) {
 
 static void on_lease(void *arg, const json_t *answer) {
     struct etcd *w = arg;
-    w->lease = rt_etcd_lease_granted(answer);
+    w->lease = rl_etcd_lease_granted(answer);
     w->registered = false;
     next_refresh(w);
     answered(w);
@@ -122,13 +122,13 @@ static void on_lease(void *arg, const json_t *answer) {
 
 static void on_memo(void *arg, const json_t *answer) {
     struct etcd *w = arg;
-    w->memo = rt_etcd_lease_granted(answer);
+    w->memo = rl_etcd_lease_granted(answer);
     answered(w);
 }
 
 static void on_refreshed(void *arg, const json_t *answer) {
     struct etcd *w = arg;
-    if (!rt_etcd_lease_alive(answer)) {
+    if (!rl_etcd_lease_alive(answer)) {
         free(co_steal_ptr(w->lease));
         w->look = true;
     }
@@ -138,10 +138,10 @@ static void on_refreshed(void *arg, const json_t *answer) {
 
 /* Nothing is left to do. */
 static void finish(struct etcd *w) {
-    if (w->m->state == RT_RDZV_LEAVING) {
-        rt_rdzv_gone(w->m);
+    if (w->m->state == RL_RDZV_LEAVING) {
+        rl_rdzv_gone(w->m);
     } else {
-        rt_rdzv_end(w->m, w->over.code, w->over.msg);
+        rl_rdzv_end(w->m, w->over.code, w->over.msg);
     }
 }
 
@@ -163,11 +163,11 @@ static void on_registered(void *arg, const json_t *answer) {
 }
 
 static void register_node(struct etcd *w) {
-    bool joins = w->m->state == RT_RDZV_MEETING;
-    json_t *ops = rt_etcd_write_node(
-        &w->view, &w->m->options, w->id, rt_neighbour_port(w->neighbour), joins, w->lease);
+    bool joins = w->m->state == RL_RDZV_MEETING;
+    json_t *ops = rl_etcd_write_node(
+        &w->view, &w->m->options, w->id, rl_neighbour_port(w->neighbour), joins, w->lease);
     w->self.beat_deleted = false;
-    rt_etcd_transact(w->client, ops, NULL, on_registered);
+    rl_etcd_transact(w->client, ops, NULL, on_registered);
 }
 
 static void on_said(void *arg, const json_t *answer) {
@@ -179,9 +179,9 @@ static void on_said(void *arg, const json_t *answer) {
 }
 
 static void say(struct etcd *w) {
-    const struct rt_etcd_words words = {w->say, w->self.round, w->code, w->why};
-    rt_etcd_transact(
-        w->client, rt_etcd_write_words(&w->view, &w->m->options, &words, w->memo), NULL, on_said);
+    const struct rl_etcd_words words = {w->say, w->self.round, w->code, w->why};
+    rl_etcd_transact(
+        w->client, rl_etcd_write_words(&w->view, &w->m->options, &words, w->memo), NULL, on_said);
 }
 
 /* ---- the neighbour ---- */
@@ -193,21 +193,21 @@ static void on_neighbour(void *arg) {
 
 /* While workers run: whose is the turn may change with every look. */
 static void watch_neighbour(struct etcd *w) {
-    const struct rt_etcd_node *n =
-        w->m->state == RT_RDZV_MET ? rt_etcd_view_neighbour(&w->view, w->m->options.name) : NULL;
-    rt_neighbour_watch(w->neighbour, n ? n->host : NULL, n ? n->port : 0, n ? n->id : NULL);
+    const struct rl_etcd_node *n =
+        w->m->state == RL_RDZV_MET ? rl_etcd_view_neighbour(&w->view, w->m->options.name) : NULL;
+    rl_neighbour_watch(w->neighbour, n ? n->host : NULL, n ? n->port : 0, n ? n->id : NULL);
     free(w->watched);
     w->watched = n ? co_xstrdup(n->name) : NULL;
 }
 
 static const char *mute_neighbour(const struct etcd *w) {
-    return rt_neighbour_state(w->neighbour) == RT_NEIGHBOUR_MUTE ? w->watched : NULL;
+    return rl_neighbour_state(w->neighbour) == RL_NEIGHBOUR_MUTE ? w->watched : NULL;
 }
 
 /* Dead before its lease is; NULL: it is not. */
-static const struct rt_etcd_node *gone_neighbour(const struct etcd *w) {
-    return rt_neighbour_state(w->neighbour) == RT_NEIGHBOUR_GONE && w->watched
-               ? rt_etcd_view_find(&w->view, w->watched)
+static const struct rl_etcd_node *gone_neighbour(const struct etcd *w) {
+    return rl_neighbour_state(w->neighbour) == RL_NEIGHBOUR_GONE && w->watched
+               ? rl_etcd_view_find(&w->view, w->watched)
                : NULL;
 }
 
@@ -223,8 +223,8 @@ static void tell_mute(struct etcd *w) {
     const char *now = mute_neighbour(w), *before = w->mute_told;
     free(w->mute_telling);
     w->mute_telling = before ? NULL : co_xstrdup(now); /* one after the other */
-    rt_etcd_transact(w->client,
-        rt_etcd_write_mute(&w->view, before ? before : now, !before, w->lease), NULL, on_mute_told);
+    rl_etcd_transact(w->client,
+        rl_etcd_write_mute(&w->view, before ? before : now, !before, w->lease), NULL, on_mute_told);
 }
 
 static void on_gone_told(void *arg, const json_t *answer) {
@@ -234,20 +234,20 @@ static void on_gone_told(void *arg, const json_t *answer) {
     answered(w);
 }
 
-static void tell_gone(struct etcd *w, const struct rt_etcd_node *n) {
-    json_t *ops = rt_etcd_write_gone(&w->view, n, w->memo);
-    json_t *unchanged = rt_etcd_node_unchanged(&w->view, n);
-    rt_neighbour_watch(w->neighbour, NULL, 0, NULL);
-    rt_etcd_transact(w->client, ops, unchanged, on_gone_told);
+static void tell_gone(struct etcd *w, const struct rl_etcd_node *n) {
+    json_t *ops = rl_etcd_write_gone(&w->view, n, w->memo);
+    json_t *unchanged = rl_etcd_node_unchanged(&w->view, n);
+    rl_neighbour_watch(w->neighbour, NULL, 0, NULL);
+    rl_etcd_transact(w->client, ops, unchanged, on_gone_told);
 }
 
 static void note_mute(struct etcd *w) {
     CO_AUTOBUF struct co_buf line = CO_BUF(LINE_MAX);
-    size_t n = w->m->state == RT_RDZV_MET ? rt_etcd_view_mute_story(&w->view, w->m->options.name,
+    size_t n = w->m->state == RL_RDZV_MET ? rl_etcd_view_mute_story(&w->view, w->m->options.name,
                                                 w->m->options.silent_ms, &line)
                                           : 0;
     if (n != w->mute && line.len) {
-        rt_rdzv_note(w->m, n > 0, line.data);
+        rl_rdzv_note(w->m, n > 0, line.data);
     }
     w->mute = n;
 }
@@ -262,60 +262,60 @@ static void on_proposed(void *arg, const json_t *answer) {
 }
 
 static void propose(struct etcd *w) {
-    rt_etcd_transact(w->client, rt_etcd_write_round(&w->view, co_steal_ptr(w->proposal)),
-        rt_etcd_round_unchanged(&w->view), on_proposed);
+    rl_etcd_transact(w->client, rl_etcd_write_round(&w->view, co_steal_ptr(w->proposal)),
+        rl_etcd_round_unchanged(&w->view), on_proposed);
 }
 
 /* ---- looking ---- */
 
-static void tell_met(struct etcd *w, const struct rt_etcd_decision *d) {
-    CO_AUTOFREE struct rt_rdzv_peer *peers = co_xcalloc(d->n, sizeof(*peers));
+static void tell_met(struct etcd *w, const struct rl_etcd_decision *d) {
+    CO_AUTOFREE struct rl_rdzv_peer *peers = co_xcalloc(d->n, sizeof(*peers));
     size_t self = 0;
     for (size_t i = 0; i < d->n; i++) {
-        const struct rt_etcd_node *n = &w->view.nodes[d->order[i]];
-        peers[i] = (struct rt_rdzv_peer){n->name, n->value};
+        const struct rl_etcd_node *n = &w->view.nodes[d->order[i]];
+        peers[i] = (struct rl_rdzv_peer){n->name, n->value};
         self = strcmp(n->name, w->m->options.name) == 0 ? i : self;
     }
     w->self.round = w->view.round;
-    rt_rdzv_met(w->m, peers, d->n, self, w->view.round, true);
+    rl_rdzv_met(w->m, peers, d->n, self, w->view.round, true);
 }
 
 /* False: the face was told something, w may be gone. */
-static bool act(struct etcd *w, const struct rt_etcd_decision *d) {
+static bool act(struct etcd *w, const struct rl_etcd_decision *d) {
     switch (d->next) {
-    case RT_ETCD_REGISTER:
+    case RL_ETCD_REGISTER:
         w->registered = false;
         return true;
-    case RT_ETCD_PROPOSE:
+    case RL_ETCD_PROPOSE:
         co_json_decref(&w->proposal);
-        w->proposal = rt_etcd_next_round(&w->view, d);
+        w->proposal = rl_etcd_next_round(&w->view, d);
         return true;
-    case RT_ETCD_WAIT:
+    case RL_ETCD_WAIT:
         if (d->why[0]) {
             (void)co_err_set(&w->last, CO_TIMEOUT, "%s", d->why);
         }
         return true;
-    case RT_ETCD_MET:
+    case RL_ETCD_MET:
         w->look = true;
         co_timer_start(w->timer, 0);
         tell_met(w, d);
         return false;
-    case RT_ETCD_CHANGED:
+    case RL_ETCD_CHANGED:
         co_timer_start(w->timer, 0);
-        rt_rdzv_changed(w->m, d->why);
+        rl_rdzv_changed(w->m, d->why);
         return false;
-    case RT_ETCD_ALL_DONE:
+    case RL_ETCD_ALL_DONE:
         co_timer_start(w->timer, 0);
         w->self.done = false;
-        rt_rdzv_all_done(w->m);
+        rl_rdzv_all_done(w->m);
         return false;
-    case RT_ETCD_END:
+    case RL_ETCD_END:
         (void)co_err_set(&w->over, d->code, "%s", d->why);
-        if (w->m->state == RT_RDZV_MET) { /* or the others would take this node for the cause */
+        if (w->m->state == RL_RDZV_MET) { /* or the others would take this node for the cause */
             w->code = 0;
             free(w->why);
             w->why = co_xstrdup(d->why);
-            w->say |= RT_ETCD_SAY_WHY;
+            w->say |= RL_ETCD_SAY_WHY;
         }
         return true;
     }
@@ -325,26 +325,26 @@ static bool act(struct etcd *w, const struct rt_etcd_decision *d) {
 static void on_look(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     struct co_err err = {0};
-    struct rt_etcd_decision d;
+    struct rl_etcd_decision d;
     w->retry_ms = RETRY_MS;
-    if (rt_etcd_view_read(&w->view, answer, &err)) {
+    if (rl_etcd_view_read(&w->view, answer, &err)) {
         trouble(w, &err);
         return;
     }
     int64_t now = co_now_ms();
-    uint64_t hash = rt_etcd_view_hash(&w->view);
+    uint64_t hash = rl_etcd_view_hash(&w->view);
     if (!w->have_view || hash != w->hash) {
         w->hash = hash;
         w->self.calm_since = now;
     }
     w->have_view = true;
-    const struct rt_etcd_node *me = rt_etcd_view_find(&w->view, w->m->options.name);
+    const struct rl_etcd_node *me = rl_etcd_view_find(&w->view, w->m->options.name);
     w->self.now = now;
     w->self.state = w->m->state;
     w->self.beat_deleted = w->registered && me && me->ours && !me->beats;
-    rt_etcd_decide(&w->view, &w->self, &d);
+    rl_etcd_decide(&w->view, &w->self, &d);
     if (w->self.beat_deleted || (me && me->ours && !me->value_mod)) {
-        w->registered = w->registered && w->m->state == RT_RDZV_CHANGED; /* written again */
+        w->registered = w->registered && w->m->state == RL_RDZV_CHANGED; /* written again */
     }
     w->look_at = d.at;
     watch_neighbour(w);
@@ -358,7 +358,7 @@ static void on_look(void *arg, const json_t *answer) {
 
 static void look(struct etcd *w) {
     w->look = false;
-    rt_etcd_transact(w->client, rt_etcd_read_all(&w->view), NULL, on_look);
+    rl_etcd_transact(w->client, rl_etcd_read_all(&w->view), NULL, on_look);
 }
 
 /* ---- the watch ---- */
@@ -366,7 +366,7 @@ static void look(struct etcd *w) {
 static void stirred(void *arg) {
     struct etcd *w = arg;
     w->look = true;
-    if (!rt_etcd_client_busy(w->client)) {
+    if (!rl_etcd_client_busy(w->client)) {
         co_timer_start(w->timer, GATHER_MS);
     }
 }
@@ -379,7 +379,7 @@ static void unwatched(void *arg) {
 
 static void watch(struct etcd *w) {
     const char *const prefixes[] = {w->view.prefix_beat, w->view.prefix_info, w->view.prefix_ours};
-    rt_etcd_watch(w->client, prefixes, CO_ARRAY_LEN(prefixes));
+    rl_etcd_watch(w->client, prefixes, CO_ARRAY_LEN(prefixes));
 }
 
 static void on_watch_timer(void *arg) {
@@ -397,29 +397,29 @@ static void rest(struct etcd *w) {
 
 static void step(struct etcd *w) {
     int64_t now = co_now_ms();
-    bool leaving = w->m->state == RT_RDZV_LEAVING, over = w->over.code != 0;
-    if (!rt_etcd_client_watching(w->client) && !co_timer_armed(w->watch_timer) && w->have_view &&
-        w->m->state < RT_RDZV_LEAVING) {
+    bool leaving = w->m->state == RL_RDZV_LEAVING, over = w->over.code != 0;
+    if (!rl_etcd_client_watching(w->client) && !co_timer_armed(w->watch_timer) && w->have_view &&
+        w->m->state < RL_RDZV_LEAVING) {
         watch(w);
     }
-    if (rt_etcd_client_busy(w->client) || w->m->state == RT_RDZV_ENDED) {
+    if (rl_etcd_client_busy(w->client) || w->m->state == RL_RDZV_ENDED) {
         return;
     }
-    if (rt_etcd_client_lacks_token(w->client)) {
-        rt_etcd_authenticate(w->client, on_token);
+    if (rl_etcd_client_lacks_token(w->client)) {
+        rl_etcd_authenticate(w->client, on_token);
     } else if (over && !w->lease) {
         finish(w);
     } else if (!w->lease && !leaving) {
-        rt_etcd_grant(w->client, ttl_seconds(w), on_lease);
+        rl_etcd_grant(w->client, ttl_seconds(w), on_lease);
     } else if (!over && w->lease && now >= w->refresh_at) {
-        rt_etcd_keep_alive(w->client, w->lease, on_refreshed);
+        rl_etcd_keep_alive(w->client, w->lease, on_refreshed);
     } else if ((w->say || gone_neighbour(w)) && !w->memo) {
-        rt_etcd_grant(w->client, MEMO_SECONDS, on_memo);
+        rl_etcd_grant(w->client, MEMO_SECONDS, on_memo);
     } else if (w->say) {
         say(w);
     } else if (leaving || over) {
         if (w->lease) {
-            rt_etcd_revoke(w->client, w->lease, on_revoked);
+            rl_etcd_revoke(w->client, w->lease, on_revoked);
         } else {
             finish(w);
         }
@@ -427,7 +427,7 @@ static void step(struct etcd *w) {
         tell_gone(w, gone_neighbour(w));
     } else if (!co_streq(mute_neighbour(w), w->mute_told)) {
         tell_mute(w);
-    } else if (w->have_view && !w->registered && w->m->state != RT_RDZV_CHANGED) {
+    } else if (w->have_view && !w->registered && w->m->state != RL_RDZV_CHANGED) {
         register_node(w);
     } else if (w->have_view && w->proposal) {
         propose(w);
@@ -446,14 +446,14 @@ static void on_timer(void *arg) {
 
 static void etcd_free(void *way) {
     struct etcd *w = way;
-    rt_etcd_client_free(w->client);
+    rl_etcd_client_free(w->client);
     co_timer_free(w->timer);
     co_timer_free(w->watch_timer);
-    rt_neighbour_free(w->neighbour);
+    rl_neighbour_free(w->neighbour);
     free(w->watched);
     free(w->mute_told);
     free(w->mute_telling);
-    rt_etcd_view_done(&w->view);
+    rl_etcd_view_done(&w->view);
     co_json_decref(&w->proposal);
     free(w->lease);
     free(w->memo);
@@ -461,8 +461,8 @@ static void etcd_free(void *way) {
     free(w);
 }
 
-static int etcd_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
-    const struct rt_rdzv_options *o = &m->options;
+static int etcd_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
+    const struct rl_rdzv_options *o = &m->options;
     bool tls = strncmp(o->master, "etcds://", 8) == 0 || o->ca_file || o->cert_file;
     struct co_hostport hp;
     const char *address = strstr(o->master, "://") + 3; /* whole: a host may begin with "etcd" */
@@ -476,11 +476,11 @@ static int etcd_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
     (void)!getrandom(&id, sizeof(id), 0);
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->m = m;
-    w->self = (struct rt_etcd_self){.o = o, .id = w->id, .since = co_now_ms()};
+    w->self = (struct rl_etcd_self){.o = o, .id = w->id, .since = co_now_ms()};
     w->look_at = INT64_MAX;
     w->retry_ms = RETRY_MS;
     w->noted_at = co_now_ms() - NOTE_MS + 2 * RETRY_MS;
-    w->client = rt_etcd_client_new(m->loop, &(struct rt_etcd_client_opts){.server = o->master,
+    w->client = rl_etcd_client_new(m->loop, &(struct rl_etcd_client_opts){.server = o->master,
                                                 .host = hp.host,
                                                 .port = hp.port,
                                                 .tls = tls ? &files : NULL,
@@ -491,8 +491,8 @@ static int etcd_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
                                                 .arg = w});
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->watch_timer = co_timer_new(m->loop, on_watch_timer, w);
-    rt_etcd_view_init(&w->view, o->job_id);
-    r = rt_neighbour_new(m->loop, w->id, on_neighbour, w, &w->neighbour, err);
+    rl_etcd_view_init(&w->view, o->job_id);
+    r = rl_neighbour_new(m->loop, w->id, on_neighbour, w, &w->neighbour, err);
     if (r) {
         etcd_free(w);
         return r;
@@ -519,29 +519,29 @@ static void etcd_say(struct etcd *w, unsigned what, const char *why) {
 }
 
 static void etcd_restart(void *way, const char *why) {
-    etcd_say(way, RT_ETCD_SAY_AGAIN, why);
+    etcd_say(way, RL_ETCD_SAY_AGAIN, why);
 }
 
 static void etcd_done(void *way) {
     struct etcd *w = way;
     w->self.done = true;
-    etcd_say(w, RT_ETCD_SAY_DONE, "");
+    etcd_say(w, RL_ETCD_SAY_DONE, "");
 }
 
 static void etcd_leave(void *way, int code, const char *why) {
     struct etcd *w = way;
     w->code = code;
-    rt_etcd_client_cancel(w->client);
+    rl_etcd_client_cancel(w->client);
     co_timer_stop(w->watch_timer);
-    rt_neighbour_watch(w->neighbour, NULL, 0, NULL);
+    rl_neighbour_watch(w->neighbour, NULL, 0, NULL);
     etcd_say(w,
         !w->self.round ? 0
-        : code         ? RT_ETCD_SAY_WHY
-                       : RT_ETCD_SAY_DONE | RT_ETCD_SAY_STATUS,
+        : code         ? RL_ETCD_SAY_WHY
+                       : RL_ETCD_SAY_DONE | RL_ETCD_SAY_STATUS,
         why);
 }
 
-const struct rt_rdzv_way rt_rdzv_etcd = {.start = etcd_start,
+const struct rl_rdzv_way rl_rdzv_etcd = {.start = etcd_start,
     .again = etcd_again,
     .restart = etcd_restart,
     .done = etcd_done,

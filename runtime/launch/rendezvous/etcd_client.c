@@ -20,19 +20,19 @@ enum {
     GRPC_UNAUTHENTICATED = 16
 };
 
-struct rt_etcd_client {
-    struct rt_etcd_client_opts opts;
+struct rl_etcd_client {
+    struct rl_etcd_client_opts opts;
     struct co_httpc *http, *watch;
     char *token; /* NULL: none needed, or not known yet */
     /* of the request on its way */
-    rt_etcd_then_fn then;
+    rl_etcd_then_fn then;
     bool asks_token;
     const char *wants; /* what its answer must have, or asking again would go on without a pause */
 };
 
-struct rt_etcd_client *rt_etcd_client_new(
-    struct co_loop *l, const struct rt_etcd_client_opts *opts) {
-    struct rt_etcd_client *c = co_xcalloc(1, sizeof(*c));
+struct rl_etcd_client *rl_etcd_client_new(
+    struct co_loop *l, const struct rl_etcd_client_opts *opts) {
+    struct rl_etcd_client *c = co_xcalloc(1, sizeof(*c));
     c->opts = *opts;
     c->http = co_httpc_new(l, opts->host, opts->port, opts->tls, ANSWER_MAX);
     c->watch = co_httpc_new(l, opts->host, opts->port, opts->tls, ANSWER_MAX);
@@ -41,7 +41,7 @@ struct rt_etcd_client *rt_etcd_client_new(
     return c;
 }
 
-void rt_etcd_client_free(struct rt_etcd_client *c) {
+void rl_etcd_client_free(struct rl_etcd_client *c) {
     if (!c) {
         return;
     }
@@ -51,37 +51,37 @@ void rt_etcd_client_free(struct rt_etcd_client *c) {
     free(c);
 }
 
-bool rt_etcd_client_busy(const struct rt_etcd_client *c) {
+bool rl_etcd_client_busy(const struct rl_etcd_client *c) {
     return co_httpc_busy(c->http);
 }
 
-bool rt_etcd_client_watching(const struct rt_etcd_client *c) {
+bool rl_etcd_client_watching(const struct rl_etcd_client *c) {
     return co_httpc_busy(c->watch);
 }
 
-void rt_etcd_client_cancel(struct rt_etcd_client *c) {
+void rl_etcd_client_cancel(struct rl_etcd_client *c) {
     co_httpc_cancel(c->http);
     co_httpc_cancel(c->watch);
 }
 
 /* ---- requests ---- */
 
-static void failed(struct rt_etcd_client *c, enum rt_etcd_failure how, const struct co_err *err) {
+static void failed(struct rl_etcd_client *c, enum rl_etcd_failure how, const struct co_err *err) {
     c->opts.failed(c->opts.arg, how, err);
 }
 
-static enum rt_etcd_failure judge(struct rt_etcd_client *c, int64_t code, const char *text) {
+static enum rl_etcd_failure judge(struct rl_etcd_client *c, int64_t code, const char *text) {
     if (code == GRPC_PERMISSION_DENIED || (c->asks_token && code == GRPC_INVALID_ARGUMENT) ||
         (code == GRPC_INVALID_ARGUMENT && text && strstr(text, "user name is empty"))) {
-        return RT_ETCD_FORBIDDEN;
+        return RL_ETCD_FORBIDDEN;
     }
     if (code == GRPC_UNAUTHENTICATED) {
         free(co_steal_ptr(c->token)); /* it has expired */
     }
-    return code == GRPC_NOT_FOUND ? RT_ETCD_EXPIRED : RT_ETCD_TROUBLE;
+    return code == GRPC_NOT_FOUND ? RL_ETCD_EXPIRED : RL_ETCD_TROUBLE;
 }
 
-static void refused(struct rt_etcd_client *c, const json_t *answer, int status) {
+static void refused(struct rl_etcd_client *c, const json_t *answer, int status) {
     struct co_err err = {0};
     const char *text = co_json_str(answer, "message");
     (void)co_err_set(
@@ -90,16 +90,16 @@ static void refused(struct rt_etcd_client *c, const json_t *answer, int status) 
 }
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
-    struct rt_etcd_client *c = arg;
+    struct rl_etcd_client *c = arg;
     CO_AUTOJSON json_t *answer = NULL;
     struct co_err err = {0};
     if (r->code) {
-        failed(c, RT_ETCD_TROUBLE, r->err);
+        failed(c, RL_ETCD_TROUBLE, r->err);
         return;
     }
     if (co_json_parse(r->body, r->len, &answer, &err)) {
         (void)co_err_wrap(&err, "%s answers %d", c->opts.server, r->status);
-        failed(c, RT_ETCD_TROUBLE, &err);
+        failed(c, RL_ETCD_TROUBLE, &err);
         return;
     }
     if (r->status != 200) {
@@ -108,7 +108,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     }
     if (c->wants && !co_json_str(answer, c->wants)) {
         (void)co_err_set(&err, CO_INVALID, "%s answers without \"%s\"", c->opts.server, c->wants);
-        failed(c, RT_ETCD_TROUBLE, &err);
+        failed(c, RL_ETCD_TROUBLE, &err);
         return;
     }
     if (c->asks_token) {
@@ -117,12 +117,12 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     c->then(c->opts.arg, answer);
 }
 
-static char *auth_header(const struct rt_etcd_client *c) {
+static char *auth_header(const struct rl_etcd_client *c) {
     return c->token ? co_xasprintf("Authorization: %s\r\n", c->token) : NULL;
 }
 
 static void call(
-    struct rt_etcd_client *c, const char *path, json_t *body_own, rt_etcd_then_fn then) {
+    struct rl_etcd_client *c, const char *path, json_t *body_own, rl_etcd_then_fn then) {
     CO_AUTOJSON json_t *body = body_own;
     CO_AUTOFREE char *text = co_json_dump(body), *header = auth_header(c);
     c->then = then;
@@ -138,8 +138,8 @@ static void call(
                                .arg = c});
 }
 
-void rt_etcd_transact(
-    struct rt_etcd_client *c, json_t *ops_own, json_t *compare_own, rt_etcd_then_fn then) {
+void rl_etcd_transact(
+    struct rl_etcd_client *c, json_t *ops_own, json_t *compare_own, rl_etcd_then_fn then) {
     json_t *body = json_object();
     if (compare_own) {
         co_json_set(body, "compare", compare_own);
@@ -150,11 +150,11 @@ void rt_etcd_transact(
 
 /* ---- a token ---- */
 
-bool rt_etcd_client_lacks_token(const struct rt_etcd_client *c) {
+bool rl_etcd_client_lacks_token(const struct rl_etcd_client *c) {
     return c->opts.user && !c->token;
 }
 
-void rt_etcd_authenticate(struct rt_etcd_client *c, rt_etcd_then_fn then) {
+void rl_etcd_authenticate(struct rl_etcd_client *c, rl_etcd_then_fn then) {
     const char *user = c->opts.user, *colon = strchr(user, ':');
     json_t *body = json_object();
     co_json_set(body, "name", json_stringn(user, colon ? (size_t)(colon - user) : strlen(user)));
@@ -166,7 +166,7 @@ void rt_etcd_authenticate(struct rt_etcd_client *c, rt_etcd_then_fn then) {
 
 /* ---- leases ---- */
 
-void rt_etcd_grant(struct rt_etcd_client *c, int64_t seconds, rt_etcd_then_fn then) {
+void rl_etcd_grant(struct rl_etcd_client *c, int64_t seconds, rl_etcd_then_fn then) {
     json_t *body = json_object();
     co_json_set(body, "TTL", json_integer(seconds));
     call(c, "/v3/lease/grant", body, then);
@@ -179,43 +179,43 @@ static json_t *lease_body(const char *lease) {
     return body;
 }
 
-void rt_etcd_keep_alive(struct rt_etcd_client *c, const char *lease, rt_etcd_then_fn then) {
+void rl_etcd_keep_alive(struct rl_etcd_client *c, const char *lease, rl_etcd_then_fn then) {
     call(c, "/v3/lease/keepalive", lease_body(lease), then);
 }
 
-void rt_etcd_revoke(struct rt_etcd_client *c, const char *lease, rt_etcd_then_fn then) {
+void rl_etcd_revoke(struct rl_etcd_client *c, const char *lease, rl_etcd_then_fn then) {
     call(c, "/v3/lease/revoke", lease_body(lease), then);
 }
 
-char *rt_etcd_lease_granted(const json_t *answer) {
+char *rl_etcd_lease_granted(const json_t *answer) {
     const char *id = co_json_str(answer, "ID");
     return id ? co_xstrdup(id) : NULL;
 }
 
-bool rt_etcd_lease_alive(const json_t *answer) {
+bool rl_etcd_lease_alive(const json_t *answer) {
     return co_json_str(answer, "result", "TTL") != NULL; /* etcd leaves zeros out */
 }
 
 /* ---- the watch ---- */
 
 static void on_watch_data(void *arg, const char *data, size_t len) {
-    struct rt_etcd_client *c = arg;
+    struct rl_etcd_client *c = arg;
     (void)data;
     (void)len;
     c->opts.stirred(c->opts.arg);
 }
 
 static void on_watch_end(void *arg, const struct co_httpc_result *r) {
-    struct rt_etcd_client *c = arg;
+    struct rl_etcd_client *c = arg;
     (void)r;
     c->opts.unwatched(c->opts.arg);
 }
 
-void rt_etcd_watch(struct rt_etcd_client *c, const char *const *prefixes, size_t n) {
+void rl_etcd_watch(struct rl_etcd_client *c, const char *const *prefixes, size_t n) {
     CO_AUTOBUF struct co_buf body = CO_BUF(WATCH_BODY_MAX);
     CO_AUTOFREE char *header = auth_header(c);
     for (size_t i = 0; i < n; i++) {
-        CO_AUTOJSON json_t *create = rt_etcd_request("create_request", rt_etcd_range(prefixes[i]));
+        CO_AUTOJSON json_t *create = rl_etcd_request("create_request", rl_etcd_range(prefixes[i]));
         CO_AUTOFREE char *text = co_json_dump(create);
         (void)!co_buf_addf(&body, NULL, "%s\n", text);
     }

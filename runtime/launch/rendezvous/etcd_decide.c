@@ -10,15 +10,15 @@ enum {
     LISTED = 8,
 };
 
-static bool elastic(const struct rt_etcd_self *self) {
+static bool elastic(const struct rl_etcd_self *self) {
     return self->o->min_nodes < self->o->max_nodes;
 }
 
-static void set(struct rt_etcd_decision *d, enum rt_etcd_next next, int code, const char *fmt, ...)
+static void set(struct rl_etcd_decision *d, enum rl_etcd_next next, int code, const char *fmt, ...)
     CO_PRINTF(4, 5);
 
 static void set(
-    struct rt_etcd_decision *d, enum rt_etcd_next next, int code, const char *fmt, ...) {
+    struct rl_etcd_decision *d, enum rl_etcd_next next, int code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     struct co_err err = {0};
@@ -31,11 +31,11 @@ static void set(
 
 /* A node of ours lives as long as its own key: heartbeats are deleted by Paddle's nodes to make
  * everybody start again. */
-static bool ready(const struct rt_etcd_view *v, const struct rt_etcd_node *n) {
+static bool ready(const struct rl_etcd_view *v, const struct rl_etcd_node *n) {
     return n->ours ? n->ready == v->round + 1 && n->value_mod > 0 : n->value_mod > v->round_mod;
 }
 
-static ssize_t place_in(const struct rt_etcd_view *v, const char *name) {
+static ssize_t place_in(const struct rl_etcd_view *v, const char *name) {
     for (size_t i = 0; i < json_array_size(v->roster); i++) {
         if (co_streq(json_string_value(json_array_get(v->roster, i)), name)) {
             return (ssize_t)i;
@@ -52,7 +52,7 @@ struct broken {
 };
 
 static void missing_why(
-    const struct rt_etcd_view *v, const char *name, size_t rank, struct broken *b) {
+    const struct rl_etcd_view *v, const char *name, size_t rank, struct broken *b) {
     const json_t *words = json_object_get(v->why, name);
     int64_t code = json_integer_value(co_json_at(words, "code"));
     const char *why = co_json_str(words, "why");
@@ -72,7 +72,7 @@ static void missing_why(
 
 /* The first cause is the least: who had a reason of its own, by time; who went without a word; who
  * ended because another one was lost. */
-static int64_t cause(const struct rt_etcd_view *v, const char *name) {
+static int64_t cause(const struct rl_etcd_view *v, const char *name) {
     const json_t *words = json_object_get(v->why, name);
     if (!words) {
         return INT64_MAX - 1;
@@ -82,7 +82,7 @@ static int64_t cause(const struct rt_etcd_view *v, const char *name) {
 }
 
 /* Paddle's launcher says that it is done with the status alone. */
-static bool left_well(const struct rt_etcd_view *v, const char *name) {
+static bool left_well(const struct rl_etcd_view *v, const char *name) {
     for (size_t i = 0; v->completed && i < json_array_size(v->paddles); i++) {
         if (co_streq(json_string_value(json_array_get(v->paddles, i)), name)) {
             return true;
@@ -91,11 +91,11 @@ static bool left_well(const struct rt_etcd_view *v, const char *name) {
     return json_object_get(v->done, name) != NULL;
 }
 
-static void find_missing(const struct rt_etcd_view *v, struct broken *b) {
+static void find_missing(const struct rl_etcd_view *v, struct broken *b) {
     int64_t first = 0;
     for (size_t i = 0; i < json_array_size(v->roster); i++) {
         const char *name = json_string_value(json_array_get(v->roster, i));
-        if (!name || rt_etcd_view_find(v, name) || left_well(v, name)) {
+        if (!name || rl_etcd_view_find(v, name) || left_well(v, name)) {
             continue;
         }
         int64_t this = cause(v, name);
@@ -107,7 +107,7 @@ static void find_missing(const struct rt_etcd_view *v, struct broken *b) {
 }
 
 static void find_broken(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct broken *b) {
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct broken *b) {
     find_missing(v, b);
     if (!b->any && v->again) {
         b->any = b->failed = true;
@@ -115,7 +115,7 @@ static void find_broken(
         (void)snprintf(b->why, sizeof(b->why), "%.600s", why ? why : "a node asks for a new start");
     }
     for (size_t i = 0; i < v->n && !b->any && self->o->level >= 0; i++) {
-        const struct rt_etcd_node *n = &v->nodes[i];
+        const struct rl_etcd_node *n = &v->nodes[i];
         /* Those beyond the maximum see to it themselves. */
         if (place_in(v, n->name) < 0 && v->n <= (size_t)self->o->max_nodes) {
             b->any = true;
@@ -125,7 +125,7 @@ static void find_broken(
     }
 }
 
-static size_t alive_of_roster(const struct rt_etcd_view *v) {
+static size_t alive_of_roster(const struct rl_etcd_view *v) {
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
         n += place_in(v, v->nodes[i].name) >= 0;
@@ -136,9 +136,9 @@ static size_t alive_of_roster(const struct rt_etcd_view *v) {
 /* ---- while workers run ---- */
 
 static void decide_running(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     struct broken b = {0};
-    const struct rt_etcd_node *me = rt_etcd_view_find(v, self->o->name);
+    const struct rl_etcd_node *me = rl_etcd_view_find(v, self->o->name);
     if (v->round != self->round) {
         b.any = true;
         (void)snprintf(b.why, sizeof(b.why), "the others began round %d", v->round);
@@ -155,33 +155,33 @@ static void decide_running(
     }
     bool over = self->o->level < 0 || json_object_size(v->done) > 0;
     if (b.any && over) {
-        set(d, RT_ETCD_END, CO_PEERLOST, "%s", b.why);
+        set(d, RL_ETCD_END, CO_PEERLOST, "%s", b.why);
     } else if (b.any && b.failed && v->restarts >= self->o->max_restart) {
-        set(d, RT_ETCD_END, CO_NORESOURCE, "%s, and %s", b.why,
+        set(d, RL_ETCD_END, CO_NORESOURCE, "%s, and %s", b.why,
             self->o->max_restart > 0 ? "no restart is left" : "restarts are not allowed");
     } else if (b.any) {
-        set(d, RT_ETCD_CHANGED, 0, "%s", b.why);
+        set(d, RL_ETCD_CHANGED, 0, "%s", b.why);
     } else if (self->done && json_object_size(v->done) >= json_array_size(v->roster)) {
-        d->next = RT_ETCD_ALL_DONE;
+        d->next = RL_ETCD_ALL_DONE;
     }
 }
 
 /* ---- while nodes gather ---- */
 
 static int by_created(const void *a, const void *b) {
-    const struct rt_etcd_node *const *x = a, *const *y = b;
+    const struct rl_etcd_node *const *x = a, *const *y = b;
     int64_t p = (*x)->created, q = (*y)->created;
     return p != q ? (p < q ? -1 : 1) : strcmp((*x)->name, (*y)->name);
 }
 
 /* Who came when the job was full is one too many. */
 static bool one_too_many(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     size_t max = (size_t)self->o->max_nodes;
     if (v->n <= max) {
         return false;
     }
-    CO_AUTOFREE const struct rt_etcd_node **all = co_xcalloc(v->n, sizeof(*all));
+    CO_AUTOFREE const struct rl_etcd_node **all = co_xcalloc(v->n, sizeof(*all));
     for (size_t i = 0; i < v->n; i++) {
         all[i] = &v->nodes[i];
     }
@@ -197,70 +197,70 @@ static bool one_too_many(
                 names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", all[i]->name);
         }
     }
-    set(d, RT_ETCD_END, CO_NORESOURCE, "node %s is one too many: the job has its %zu nodes (%s%s)",
+    set(d, RL_ETCD_END, CO_NORESOURCE, "node %s is one too many: the job has its %zu nodes (%s%s)",
         self->o->name, max, names, max > LISTED ? ", ..." : "");
     return true;
 }
 
 /* Who came before is right. */
 static bool clashes(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
-    const struct rt_etcd_node *me = rt_etcd_view_find(v, self->o->name);
-    CO_AUTOFREE struct rt_deal_node *before = co_xcalloc(v->n, sizeof(*before));
-    const struct rt_deal_node mine = {self->o->name, self->o->rank, self->o->value};
-    const struct rt_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
+    const struct rl_etcd_node *me = rl_etcd_view_find(v, self->o->name);
+    CO_AUTOFREE struct rl_deal_node *before = co_xcalloc(v->n, sizeof(*before));
+    const struct rl_deal_node mine = {self->o->name, self->o->rank, self->o->value};
+    const struct rl_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
     struct co_err err = {0};
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
-        const struct rt_etcd_node *other = &v->nodes[i];
+        const struct rl_etcd_node *other = &v->nodes[i];
         if (other->value_mod && by_created(&other, &me) < 0) {
-            before[n++] = (struct rt_deal_node){other->name, other->rank, other->value};
+            before[n++] = (struct rl_deal_node){other->name, other->rank, other->value};
         }
     }
-    int r = rt_deal_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
+    int r = rl_deal_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
     if (r) {
-        set(d, RT_ETCD_END, r, "%s", err.msg);
+        set(d, RL_ETCD_END, r, "%s", err.msg);
     }
     return r != 0;
 }
 
 static void met(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     size_t size = json_array_size(v->roster);
     CO_AUTOFREE size_t *order = co_xcalloc(size, sizeof(*order));
     for (size_t i = 0; i < size; i++) {
         const char *name = json_string_value(json_array_get(v->roster, i));
-        const struct rt_etcd_node *n = name ? rt_etcd_view_find(v, name) : NULL;
+        const struct rl_etcd_node *n = name ? rl_etcd_view_find(v, name) : NULL;
         if (!n || !n->value_mod) {
-            d->next = RT_ETCD_REGISTER; /* it broke before it began */
+            d->next = RL_ETCD_REGISTER; /* it broke before it began */
             return;
         }
         order[i] = (size_t)(n - v->nodes);
     }
     (void)self;
-    d->next = RT_ETCD_MET;
+    d->next = RL_ETCD_MET;
     d->order = co_steal_ptr(order);
     d->n = size;
 }
 
 static void propose(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
-    CO_AUTOFREE struct rt_deal_node *nodes = co_xcalloc(v->n, sizeof(*nodes));
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
+    CO_AUTOFREE struct rl_deal_node *nodes = co_xcalloc(v->n, sizeof(*nodes));
     CO_AUTOFREE size_t *order = co_xcalloc(v->n, sizeof(*order));
-    struct rt_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
+    struct rl_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
     struct co_err err = {0};
     struct broken b = {0};
     for (size_t i = 0; i < v->n; i++) {
-        const struct rt_etcd_node *n = &v->nodes[i];
-        nodes[i] = (struct rt_deal_node){n->name, n->rank, n->value};
+        const struct rl_etcd_node *n = &v->nodes[i];
+        nodes[i] = (struct rl_deal_node){n->name, n->rank, n->value};
     }
-    int r = rt_deal(nodes, v->n, &rule, order, &err);
+    int r = rl_deal(nodes, v->n, &rule, order, &err);
     if (r) { /* the later one of ours will see it and go */
-        set(d, RT_ETCD_WAIT, 0, "%s", err.msg);
+        set(d, RL_ETCD_WAIT, 0, "%s", err.msg);
         return;
     }
     for (size_t i = 0; i < v->n; i++) {
-        const struct rt_etcd_node *n = &v->nodes[order[i]];
+        const struct rl_etcd_node *n = &v->nodes[order[i]];
         if (n->ours && strcmp(n->name, self->o->name) != 0) {
             return; /* that one writes */
         }
@@ -271,13 +271,13 @@ static void propose(
     /* Nobody of the last round is here: this is another job of the same name. */
     find_broken(v, self, &b);
     d->restarts = alive_of_roster(v) ? v->restarts + (b.any && b.failed) : 0;
-    d->next = RT_ETCD_PROPOSE;
+    d->next = RL_ETCD_PROPOSE;
     d->order = co_steal_ptr(order);
     d->n = v->n;
 }
 
 static void wait_for(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     size_t n_ready = 0;
     char names[256] = "";
     for (size_t i = 0; i < v->n; i++) {
@@ -286,7 +286,7 @@ static void wait_for(
             (void)snprintf(names + len, sizeof(names) - len, " %.24s", v->nodes[i].name);
         }
     }
-    set(d, RT_ETCD_WAIT, 0, "%zu of %s%d nodes are here:%s%s", n_ready,
+    set(d, RL_ETCD_WAIT, 0, "%zu of %s%d nodes are here:%s%s", n_ready,
         elastic(self) ? "at least " : "", self->o->min_nodes, names,
         n_ready > LISTED ? " ..." : "");
     if (n_ready < v->n || v->n < (size_t)self->o->min_nodes) {
@@ -299,16 +299,16 @@ static void wait_for(
 }
 
 static void decide_meeting(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *d) {
-    const struct rt_etcd_node *me = rt_etcd_view_find(v, self->o->name);
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
+    const struct rl_etcd_node *me = rl_etcd_view_find(v, self->o->name);
     bool mine = me && me->ours && co_streq(me->id, self->id);
     if (me && me->ours && !mine) {
         d->at = self->since + self->o->silent_ms + SAME_NAME_MS;
         if (self->now >= d->at) {
-            set(d, RT_ETCD_END, CO_EXISTS, "the name %s is taken by the node at %s", self->o->name,
+            set(d, RL_ETCD_END, CO_EXISTS, "the name %s is taken by the node at %s", self->o->name,
                 me->host ? me->host : "an unknown address");
         } else {
-            set(d, RT_ETCD_WAIT, 0,
+            set(d, RL_ETCD_WAIT, 0,
                 "the name %s is taken, by a former life of this node or another", self->o->name);
         }
         return;
@@ -322,24 +322,24 @@ static void decide_meeting(
         return;
     }
     if (!in_roster && self->o->level < 0 && alive_of_roster(v) > 0) {
-        set(d, RT_ETCD_END, CO_NORESOURCE,
+        set(d, RL_ETCD_END, CO_NORESOURCE,
             "node %s is late: the job runs with %zu nodes and --elastic_level -1", self->o->name,
             json_array_size(v->roster));
         return;
     }
     if (!mine || me->ready != v->round + 1 || !me->value_mod || !me->beats) {
-        d->next = RT_ETCD_REGISTER;
+        d->next = RL_ETCD_REGISTER;
         return;
     }
     wait_for(v, self, d);
 }
 
-void rt_etcd_decide(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *ret) {
-    *ret = (struct rt_etcd_decision){.next = RT_ETCD_WAIT, .at = INT64_MAX};
-    if (self->state == RT_RDZV_MEETING) {
+void rl_etcd_decide(
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *ret) {
+    *ret = (struct rl_etcd_decision){.next = RL_ETCD_WAIT, .at = INT64_MAX};
+    if (self->state == RL_RDZV_MEETING) {
         decide_meeting(v, self, ret);
-    } else if (self->state == RT_RDZV_MET) {
+    } else if (self->state == RL_RDZV_MET) {
         decide_running(v, self, ret);
     }
 }

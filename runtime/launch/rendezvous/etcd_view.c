@@ -10,8 +10,8 @@
 
 enum { NODES_MAX = 16 * 1024, ROUNDS_MAX = 1000 * 1000 * 1000 };
 
-void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id) {
-    *v = (struct rt_etcd_view){
+void rl_etcd_view_init(struct rl_etcd_view *v, const char *job_id) {
+    *v = (struct rl_etcd_view){
         .prefix_beat = co_xasprintf("/paddle/%s/heartbeat/", job_id),
         .prefix_info = co_xasprintf("/%s/info/", job_id),
         .prefix_ours = co_xasprintf("/paddlerun/%s/", job_id),
@@ -19,9 +19,9 @@ void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id) {
     };
 }
 
-static void clear(struct rt_etcd_view *v) {
+static void clear(struct rl_etcd_view *v) {
     for (size_t i = 0; i < v->n; i++) {
-        struct rt_etcd_node *n = &v->nodes[i];
+        struct rl_etcd_node *n = &v->nodes[i];
         free(n->name);
         free(n->host);
         free(n->id);
@@ -42,7 +42,7 @@ static void clear(struct rt_etcd_view *v) {
     v->round_mod = v->revision = 0;
 }
 
-void rt_etcd_view_done(struct rt_etcd_view *v) {
+void rl_etcd_view_done(struct rl_etcd_view *v) {
     clear(v);
     free(v->prefix_beat);
     free(v->prefix_info);
@@ -50,7 +50,7 @@ void rt_etcd_view_done(struct rt_etcd_view *v) {
     free(v->key_status);
 }
 
-struct rt_etcd_node *rt_etcd_view_find(const struct rt_etcd_view *v, const char *name) {
+struct rl_etcd_node *rl_etcd_view_find(const struct rl_etcd_view *v, const char *name) {
     size_t at = (size_t)(uintptr_t)co_map_get(&v->by_name, name);
     return at ? &v->nodes[at - 1] : NULL;
 }
@@ -91,8 +91,8 @@ static int read_pair(const json_t *kv, struct pair *ret, struct co_err *err) {
     return 0;
 }
 
-static struct rt_etcd_node *node(struct rt_etcd_view *v, const char *name, int64_t created) {
-    struct rt_etcd_node *n = rt_etcd_view_find(v, name);
+static struct rl_etcd_node *node(struct rl_etcd_view *v, const char *name, int64_t created) {
+    struct rl_etcd_node *n = rl_etcd_view_find(v, name);
     if (n || v->n == NODES_MAX) {
         return n;
     }
@@ -100,12 +100,12 @@ static struct rt_etcd_node *node(struct rt_etcd_view *v, const char *name, int64
         v->nodes = co_xrealloc(v->nodes, v->n ? v->n * 2 : 1, sizeof(*v->nodes));
     }
     n = &v->nodes[v->n++];
-    *n = (struct rt_etcd_node){.name = co_xstrdup(name), .rank = -1, .created = created};
+    *n = (struct rl_etcd_node){.name = co_xstrdup(name), .rank = -1, .created = created};
     (void)co_map_set(&v->by_name, name, (void *)(uintptr_t)v->n);
     return n;
 }
 
-static void read_round(struct rt_etcd_view *v, const json_t *doc, int64_t modified) {
+static void read_round(struct rl_etcd_view *v, const json_t *doc, int64_t modified) {
     int64_t round, restarts;
     json_t *nodes;
     if (co_json_get_i64(doc, "round", 1, ROUNDS_MAX, &round, NULL) ||
@@ -122,7 +122,7 @@ static void read_round(struct rt_etcd_view *v, const json_t *doc, int64_t modifi
     v->paddles = json_incref(co_json_at(doc, "paddles"));
 }
 
-static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
+static void read_ours(struct rl_etcd_view *v, const struct pair *p) {
     CO_AUTOJSON json_t *doc = NULL;
     const char *key = p->key + strlen(v->prefix_ours);
     if (co_json_parse(p->value, strlen(p->value), &doc, NULL) || !json_is_object(doc)) {
@@ -141,7 +141,7 @@ static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
         co_json_set(doc, "revision", json_integer(p->modified));
         co_json_set(v->why, key + 4, json_incref(doc));
     } else if (strncmp(key, "node/", 5) == 0 && key[5]) {
-        struct rt_etcd_node *n = node(v, key + 5, p->created);
+        struct rl_etcd_node *n = node(v, key + 5, p->created);
         const char *host = co_json_str(doc, "host"), *id = co_json_str(doc, "id");
         int64_t ready = 0, port = 0;
         if (n && !n->ours) {
@@ -158,14 +158,14 @@ static void read_ours(struct rt_etcd_view *v, const struct pair *p) {
     }
 }
 
-static void read_info(struct rt_etcd_view *v, const struct pair *p) {
+static void read_info(struct rl_etcd_view *v, const struct pair *p) {
     char name[CO_HOST_MAX];
     int rank;
     /* Infos of Paddle's nodes outlive them: only who is alive counts. */
-    if (rt_wire_key_parse(p->key + strlen(v->prefix_info), name, &rank, NULL)) {
+    if (rl_wire_key_parse(p->key + strlen(v->prefix_info), name, &rank, NULL)) {
         return;
     }
-    struct rt_etcd_node *n = rt_etcd_view_find(v, name);
+    struct rl_etcd_node *n = rl_etcd_view_find(v, name);
     if (n && p->modified > n->value_mod) {
         free(n->value);
         n->value = co_xstrdup(p->value);
@@ -174,21 +174,21 @@ static void read_info(struct rt_etcd_view *v, const struct pair *p) {
     }
 }
 
-static void read_beat(struct rt_etcd_view *v, const struct pair *p) {
+static void read_beat(struct rl_etcd_view *v, const struct pair *p) {
     const char *name = p->key + strlen(v->prefix_beat);
-    struct rt_etcd_node *n = *name ? node(v, name, p->created) : NULL;
+    struct rl_etcd_node *n = *name ? node(v, name, p->created) : NULL;
     if (n) {
         n->beats = true;
     }
 }
 
-static void read_status(struct rt_etcd_view *v, const struct pair *p) {
+static void read_status(struct rl_etcd_view *v, const struct pair *p) {
     v->completed = strcmp(p->value, "completed") == 0;
 }
 
 static int read_all(
-    struct rt_etcd_view *v, const json_t *answer, size_t index, struct co_err *err) {
-    static void (*const readers[])(struct rt_etcd_view * v, const struct pair *p) = {
+    struct rl_etcd_view *v, const json_t *answer, size_t index, struct co_err *err) {
+    static void (*const readers[])(struct rl_etcd_view * v, const struct pair *p) = {
         read_beat, read_info, read_ours, read_status};
     const char *const prefixes[] = {v->prefix_beat, v->prefix_info, v->prefix_ours, v->key_status};
     const json_t *range = json_array_get(co_json_at(answer, "responses"), index);
@@ -224,7 +224,7 @@ static void drop_other_rounds(json_t *docs, int round) {
     }
 }
 
-int rt_etcd_view_read(struct rt_etcd_view *v, const json_t *answer, struct co_err *err) {
+int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_err *err) {
     static const size_t order[] = {0, 2, 1, 3}; /* who is alive first, then values */
     clear(v);
     v->done = json_object();
@@ -250,12 +250,12 @@ int rt_etcd_view_read(struct rt_etcd_view *v, const json_t *answer, struct co_er
     return 0;
 }
 
-static const char *name_at(const struct rt_etcd_view *v, size_t rank) {
+static const char *name_at(const struct rl_etcd_view *v, size_t rank) {
     const char *name = json_string_value(json_array_get(v->roster, rank));
     return name ? name : "";
 }
 
-const struct rt_etcd_node *rt_etcd_view_neighbour(const struct rt_etcd_view *v, const char *name) {
+const struct rl_etcd_node *rl_etcd_view_neighbour(const struct rl_etcd_view *v, const char *name) {
     const size_t n = json_array_size(v->roster);
     size_t own = 0;
     while (own < n && strcmp(name_at(v, own), name) != 0) {
@@ -263,7 +263,7 @@ const struct rt_etcd_node *rt_etcd_view_neighbour(const struct rt_etcd_view *v, 
     }
     for (size_t i = 1; own < n && i < n; i++) {
         const char *other = name_at(v, (own + i) % n);
-        const struct rt_etcd_node *node = rt_etcd_view_find(v, other);
+        const struct rl_etcd_node *node = rl_etcd_view_find(v, other);
         if (node && node->ours && node->port && node->host && *node->host && node->id &&
             !json_object_get(v->done, other)) {
             return node;
@@ -272,26 +272,26 @@ const struct rt_etcd_node *rt_etcd_view_neighbour(const struct rt_etcd_view *v, 
     return NULL;
 }
 
-size_t rt_etcd_view_mute_story(
-    const struct rt_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret) {
+size_t rl_etcd_view_mute_story(
+    const struct rl_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret) {
     size_t n = 0;
     for (size_t rank = 0; rank < json_array_size(v->roster); rank++) {
         const char *name = name_at(v, rank);
-        const struct rt_etcd_node *node = rt_etcd_view_find(v, name);
+        const struct rl_etcd_node *node = rl_etcd_view_find(v, name);
         if (node && strcmp(name, self) != 0 && json_object_get(v->mute, name)) {
             CO_AUTOFREE char *who = co_xasprintf(
                 "node %.200s (rank %zu, %.200s)", name, rank, node->host ? node->host : "");
-            rt_group_mute_add(ret, n++, who);
+            rl_group_mute_add(ret, n++, who);
         }
     }
-    rt_group_mute_end(ret, n, silent_ms);
+    rl_group_mute_end(ret, n, silent_ms);
     return n;
 }
 
-uint64_t rt_etcd_view_hash(const struct rt_etcd_view *v) {
+uint64_t rl_etcd_view_hash(const struct rl_etcd_view *v) {
     uint64_t sum = (uint64_t)v->round;
     for (size_t i = 0; i < v->n; i++) { /* in whatever order */
-        const struct rt_etcd_node *n = &v->nodes[i];
+        const struct rl_etcd_node *n = &v->nodes[i];
         sum += co_hash_str(n->name) * (uint64_t)(2 * n->ready + (n->value_mod > v->round_mod) + 3);
     }
     return sum;

@@ -31,7 +31,7 @@
 #include "common/map.h"
 #include "runtime/launch/rendezvous/internal.h"
 
-struct rt_etcd_node {
+struct rl_etcd_node {
     char *name; /* owned, as all strings here */
     char *host, *id, *value;
     int rank;
@@ -43,10 +43,10 @@ struct rt_etcd_node {
     int64_t created;   /* revision at which it came */
 };
 
-struct rt_etcd_view {
+struct rl_etcd_view {
     char *prefix_beat, *prefix_info, *prefix_ours, *key_status;
     int64_t revision;
-    struct rt_etcd_node *nodes;
+    struct rl_etcd_node *nodes;
     size_t n;
     struct co_map by_name; /* -> index + 1 */
     int round, restarts;   /* 0: there was none */
@@ -60,37 +60,37 @@ struct rt_etcd_view {
     json_t *mute;  /* name -> document, of this round */
 };
 
-void rt_etcd_view_init(struct rt_etcd_view *v, const char *job_id);
-void rt_etcd_view_done(struct rt_etcd_view *v);
+void rl_etcd_view_init(struct rl_etcd_view *v, const char *job_id);
+void rl_etcd_view_done(struct rl_etcd_view *v);
 /* The answer to a transaction of four ranges: heartbeats, infos, ours, the status.  Anything may be
  * in it. */
-CO_MUST_CHECK int rt_etcd_view_read(
-    struct rt_etcd_view *v, const json_t *answer, struct co_err *err);
-struct rt_etcd_node *rt_etcd_view_find(const struct rt_etcd_view *v, const char *name);
+CO_MUST_CHECK int rl_etcd_view_read(
+    struct rl_etcd_view *v, const json_t *answer, struct co_err *err);
+struct rl_etcd_node *rl_etcd_view_find(const struct rl_etcd_view *v, const char *name);
 /* Whom `name` should ask for signs of life: of those that run, the next one of ours behind it in
  * the roster.  NULL: there is nobody. */
-const struct rt_etcd_node *rt_etcd_view_neighbour(const struct rt_etcd_view *v, const char *name);
+const struct rl_etcd_node *rl_etcd_view_neighbour(const struct rl_etcd_view *v, const char *name);
 /* "not heard of for a second: node b (rank 1, 10.0.0.7); ...", without `self`; returns how many
  * are mute. */
-size_t rt_etcd_view_mute_story(
-    const struct rt_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret);
+size_t rl_etcd_view_mute_story(
+    const struct rl_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret);
 /* Changes when somebody comes, goes or becomes ready. */
-uint64_t rt_etcd_view_hash(const struct rt_etcd_view *v);
+uint64_t rl_etcd_view_hash(const struct rl_etcd_view *v);
 
-enum rt_etcd_next {
-    RT_ETCD_WAIT,     /* look again when something changes, or at `at` */
-    RT_ETCD_REGISTER, /* write own keys, ready for view.round + 1 */
-    RT_ETCD_PROPOSE,  /* write the next round */
-    RT_ETCD_MET,
-    RT_ETCD_CHANGED,
-    RT_ETCD_ALL_DONE,
-    RT_ETCD_END
+enum rl_etcd_next {
+    RL_ETCD_WAIT,     /* look again when something changes, or at `at` */
+    RL_ETCD_REGISTER, /* write own keys, ready for view.round + 1 */
+    RL_ETCD_PROPOSE,  /* write the next round */
+    RL_ETCD_MET,
+    RL_ETCD_CHANGED,
+    RL_ETCD_ALL_DONE,
+    RL_ETCD_END
 };
 
-struct rt_etcd_self {
-    const struct rt_rdzv_options *o;
+struct rl_etcd_self {
+    const struct rl_rdzv_options *o;
     const char *id;
-    enum rt_rdzv_state state;
+    enum rl_rdzv_state state;
     int round; /* met last */
     int64_t now;
     int64_t calm_since; /* the view's hash changed last */
@@ -99,8 +99,8 @@ struct rt_etcd_self {
     bool beat_deleted;  /* own heartbeat was deleted by somebody */
 };
 
-struct rt_etcd_decision {
-    enum rt_etcd_next next;
+struct rl_etcd_decision {
+    enum rl_etcd_next next;
     int64_t at; /* INT64_MAX: not by time */
     int code;   /* of END */
     char why[CO_ERR_MAX];
@@ -109,5 +109,5 @@ struct rt_etcd_decision {
     int restarts; /* of PROPOSE */
 };
 
-void rt_etcd_decide(
-    const struct rt_etcd_view *v, const struct rt_etcd_self *self, struct rt_etcd_decision *ret);
+void rl_etcd_decide(
+    const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *ret);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void node_free(struct rt_group_node *n) {
+static void node_free(struct rl_group_node *n) {
     free(n->name);
     free(n->id);
     free(n->host);
@@ -13,11 +13,11 @@ static void node_free(struct rt_group_node *n) {
     free(n);
 }
 
-void rt_group_init(struct rt_group *g, const struct rt_group_rules *rules) {
-    *g = (struct rt_group){.rules = *rules, .round = 1};
+void rl_group_init(struct rl_group *g, const struct rl_group_rules *rules) {
+    *g = (struct rl_group){.rules = *rules, .round = 1};
 }
 
-void rt_group_done(struct rt_group *g) {
+void rl_group_done(struct rl_group *g) {
     for (size_t i = 0; i < g->n; i++) {
         node_free(g->nodes[i]);
     }
@@ -26,15 +26,15 @@ void rt_group_done(struct rt_group *g) {
     co_map_done(&g->by_name);
 }
 
-struct rt_group_node *rt_group_find(const struct rt_group *g, const char *name) {
+struct rl_group_node *rl_group_find(const struct rl_group *g, const char *name) {
     return co_map_get(&g->by_name, name);
 }
 
-static bool elastic(const struct rt_group *g) {
+static bool elastic(const struct rl_group *g) {
     return g->rules.min < g->rules.max;
 }
 
-void rt_group_who(const struct rt_group_node *n, char *ret, size_t size) {
+void rl_group_who(const struct rl_group_node *n, char *ret, size_t size) {
     CO_AUTOJSON json_t *value = NULL;
     const char *host = n->host;
     if (!host && co_json_parse(n->value, strlen(n->value), &value, NULL) == 0) {
@@ -48,16 +48,16 @@ void rt_group_who(const struct rt_group_node *n, char *ret, size_t size) {
         *rank && host ? ", " : "", host ? host : "", *rank || host ? ")" : "");
 }
 
-static void end_job(struct rt_group *g, int code, const char *text) {
-    if (g->phase != RT_GROUP_OVER) {
-        g->phase = RT_GROUP_OVER;
+static void end_job(struct rl_group *g, int code, const char *text) {
+    if (g->phase != RL_GROUP_OVER) {
+        g->phase = RL_GROUP_OVER;
         (void)co_err_set(&g->over, code, "%s", text);
         g->news++;
     }
 }
 
 /* A running round is over; the next one gathers. */
-static void end_round(struct rt_group *g, const char *why, bool failed, int64_t now) {
+static void end_round(struct rl_group *g, const char *why, bool failed, int64_t now) {
     if (failed && ++g->restarts > g->rules.max_restart) {
         char text[640];
         (void)snprintf(text, sizeof(text), "%s, and %s", why,
@@ -66,7 +66,7 @@ static void end_round(struct rt_group *g, const char *why, bool failed, int64_t 
         return;
     }
     g->round++;
-    g->phase = RT_GROUP_GATHERING;
+    g->phase = RL_GROUP_GATHERING;
     g->calm_since = now;
     g->news++;
     (void)snprintf(g->why, sizeof(g->why), "%s", why);
@@ -78,7 +78,7 @@ static void end_round(struct rt_group *g, const char *why, bool failed, int64_t 
     g->n_roster = 0;
 }
 
-static void remove_node(struct rt_group *g, struct rt_group_node *n) {
+static void remove_node(struct rl_group *g, struct rl_group_node *n) {
     (void)co_map_remove(&g->by_name, n->name);
     g->nodes[n->index] = g->nodes[--g->n];
     g->nodes[n->index]->index = n->index;
@@ -93,13 +93,13 @@ static void remove_node(struct rt_group *g, struct rt_group_node *n) {
 
 /* why: "its launcher is gone" */
 static void lose(
-    struct rt_group *g, struct rt_group_node *n, const char *why, bool failed, int64_t now) {
+    struct rl_group *g, struct rl_group_node *n, const char *why, bool failed, int64_t now) {
     char text[640];
     size_t len;
-    rt_group_who(n, text, sizeof(text));
+    rl_group_who(n, text, sizeof(text));
     len = strlen(text);
     (void)snprintf(text + len, sizeof(text) - len, " %s", why);
-    bool matters = n->in_round && !n->done && g->phase == RT_GROUP_RUNNING;
+    bool matters = n->in_round && !n->done && g->phase == RL_GROUP_RUNNING;
     remove_node(g, n);
     g->calm_since = now;
     if (!matters) {
@@ -114,31 +114,31 @@ static void lose(
 
 /* ---- a round begins ---- */
 
-static struct rt_deal_rule deal_rule(const struct rt_group *g) {
-    return (struct rt_deal_rule){.sort_ip = g->rules.sort_ip, .holes = elastic(g)};
+static struct rl_deal_rule deal_rule(const struct rl_group *g) {
+    return (struct rl_deal_rule){.sort_ip = g->rules.sort_ip, .holes = elastic(g)};
 }
 
-static struct rt_deal_node *as_deal(const struct rt_group *g) {
-    struct rt_deal_node *nodes = co_xcalloc(g->n ? g->n : 1, sizeof(*nodes));
+static struct rl_deal_node *as_deal(const struct rl_group *g) {
+    struct rl_deal_node *nodes = co_xcalloc(g->n ? g->n : 1, sizeof(*nodes));
     for (size_t i = 0; i < g->n; i++) {
-        nodes[i] = (struct rt_deal_node){g->nodes[i]->name, g->nodes[i]->rank, g->nodes[i]->value};
+        nodes[i] = (struct rl_deal_node){g->nodes[i]->name, g->nodes[i]->rank, g->nodes[i]->value};
     }
     return nodes;
 }
 
-static void begin_round(struct rt_group *g) {
-    CO_AUTOFREE struct rt_deal_node *nodes = as_deal(g);
+static void begin_round(struct rl_group *g) {
+    CO_AUTOFREE struct rl_deal_node *nodes = as_deal(g);
     CO_AUTOFREE size_t *order = co_xcalloc(g->n, sizeof(*order));
-    struct rt_deal_rule rule = deal_rule(g);
+    struct rl_deal_rule rule = deal_rule(g);
     struct co_err err = {0};
-    if (rt_deal(nodes, g->n, &rule, order, &err)) {
+    if (rl_deal(nodes, g->n, &rule, order, &err)) {
         end_job(g, err.code, err.msg);
         return;
     }
-    g->roster = co_xrealloc(g->roster, g->n, sizeof(struct rt_group_node *));
+    g->roster = co_xrealloc(g->roster, g->n, sizeof(struct rl_group_node *));
     g->n_roster = g->n;
     for (size_t i = 0; i < g->n; i++) {
-        struct rt_group_node *n = g->nodes[order[i]];
+        struct rl_group_node *n = g->nodes[order[i]];
         g->roster[i] = n;
         n->place = i;
         n->in_round = true;
@@ -147,13 +147,13 @@ static void begin_round(struct rt_group *g) {
     }
     g->working = g->n;
     g->any_done = false;
-    g->phase = RT_GROUP_RUNNING;
+    g->phase = RL_GROUP_RUNNING;
     g->news++;
 }
 
 /* When the round that gathers may begin: now or earlier, in the future, or INT64_MAX. */
-static int64_t may_begin(const struct rt_group *g) {
-    if (g->phase != RT_GROUP_GATHERING || g->n < (size_t)g->rules.min) {
+static int64_t may_begin(const struct rl_group *g) {
+    if (g->phase != RL_GROUP_GATHERING || g->n < (size_t)g->rules.min) {
         return INT64_MAX;
     }
     for (size_t i = 0; i < g->n; i++) {
@@ -164,9 +164,9 @@ static int64_t may_begin(const struct rt_group *g) {
     return g->n == (size_t)g->rules.max ? INT64_MIN : g->calm_since + g->rules.elastic_ms;
 }
 
-int64_t rt_group_tick(struct rt_group *g, int64_t heard, int64_t now) {
+int64_t rl_group_tick(struct rl_group *g, int64_t heard, int64_t now) {
     for (size_t i = 0; i < g->n;) {
-        struct rt_group_node *n = g->nodes[i];
+        struct rl_group_node *n = g->nodes[i];
         if (n->deadline > heard) {
             i++;
             continue;
@@ -181,7 +181,7 @@ int64_t rt_group_tick(struct rt_group *g, int64_t heard, int64_t now) {
         begin_round(g);
         next = INT64_MAX;
     }
-    int64_t mute = rt_group_judge(g, heard);
+    int64_t mute = rl_group_judge(g, heard);
     next = mute < next ? mute : next;
     for (size_t i = 0; i < g->n; i++) {
         next = g->nodes[i]->deadline < next ? g->nodes[i]->deadline : next;
@@ -192,8 +192,8 @@ int64_t rt_group_tick(struct rt_group *g, int64_t heard, int64_t now) {
 /* ---- nodes speak ---- */
 
 /* The node whose place a newcomer takes: one that bears its name or rank and broke off. */
-static struct rt_group_node *replaced(const struct rt_group *g, const struct rt_group_hello *h) {
-    struct rt_group_node *n = rt_group_find(g, h->name);
+static struct rl_group_node *replaced(const struct rl_group *g, const struct rl_group_hello *h) {
+    struct rl_group_node *n = rl_group_find(g, h->name);
     for (size_t i = 0; i < g->n && !n && h->rank >= 0; i++) {
         n = g->nodes[i]->rank == h->rank && g->nodes[i]->broken ? g->nodes[i] : NULL;
     }
@@ -201,42 +201,42 @@ static struct rt_group_node *replaced(const struct rt_group *g, const struct rt_
 }
 
 static int refuse_too_many(
-    const struct rt_group *g, const struct rt_group_hello *h, struct co_err *err) {
+    const struct rl_group *g, const struct rl_group_hello *h, struct co_err *err) {
     char names[256] = "";
-    for (size_t i = 0; i < g->n && i < RT_GROUP_LISTED; i++) {
+    for (size_t i = 0; i < g->n && i < RL_GROUP_LISTED; i++) {
         size_t len = strlen(names);
         (void)snprintf(
             names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", g->nodes[i]->name);
     }
     return co_err_set(err, CO_NORESOURCE,
         "node %s is one too many: the job has its %zu node%s (%s%s)", h->name, g->n,
-        g->n == 1 ? "" : "s", names, g->n > RT_GROUP_LISTED ? ", ..." : "");
+        g->n == 1 ? "" : "s", names, g->n > RL_GROUP_LISTED ? ", ..." : "");
 }
 
-static int may_join(const struct rt_group *g, const struct rt_group_hello *h, struct co_err *err) {
+static int may_join(const struct rl_group *g, const struct rl_group_hello *h, struct co_err *err) {
     if (h->id && (h->min != g->rules.min || h->max != g->rules.max)) {
         return co_err_set(err, CO_INVALID,
             "node %s was started with --nnodes %d:%d, the job with %d:%d", h->name, h->min, h->max,
             g->rules.min, g->rules.max);
     }
-    struct rt_group_node *same = rt_group_find(g, h->name);
+    struct rl_group_node *same = rl_group_find(g, h->name);
     if (same) {
         char text[320];
-        rt_group_who(same, text, sizeof(text));
+        rl_group_who(same, text, sizeof(text));
         return co_err_set(err, CO_EXISTS, "the name %s is taken by %s", h->name, text);
     }
-    CO_AUTOFREE struct rt_deal_node *nodes = as_deal(g);
-    struct rt_deal_node one = {h->name, h->rank, h->value};
-    struct rt_deal_rule rule = deal_rule(g);
+    CO_AUTOFREE struct rl_deal_node *nodes = as_deal(g);
+    struct rl_deal_node one = {h->name, h->rank, h->value};
+    struct rl_deal_rule rule = deal_rule(g);
     /* A rank that somebody has says more than one node too many. */
-    int r = rt_deal_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err);
+    int r = rl_deal_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err);
     if (r) {
         return r;
     }
     if (g->n >= (size_t)g->rules.max) {
         return refuse_too_many(g, h, err);
     }
-    if (g->phase == RT_GROUP_RUNNING && (g->rules.level < 0 || g->any_done)) {
+    if (g->phase == RL_GROUP_RUNNING && (g->rules.level < 0 || g->any_done)) {
         return co_err_set(err, CO_NORESOURCE, "node %s is late: the job runs with %zu nodes%s",
             h->name, g->n,
             g->any_done ? ", and some have done their work" : " and --elastic_level -1");
@@ -244,8 +244,8 @@ static int may_join(const struct rt_group *g, const struct rt_group_hello *h, st
     return 0;
 }
 
-static struct rt_group_node *add_node(struct rt_group *g, const struct rt_group_hello *h) {
-    struct rt_group_node *n = co_xcalloc(1, sizeof(*n));
+static struct rl_group_node *add_node(struct rl_group *g, const struct rl_group_hello *h) {
+    struct rl_group_node *n = co_xcalloc(1, sizeof(*n));
     n->name = co_xstrdup(h->name);
     n->id = h->id ? co_xstrdup(h->id) : NULL;
     n->host = h->host ? co_xstrdup(h->host) : NULL;
@@ -253,16 +253,16 @@ static struct rt_group_node *add_node(struct rt_group *g, const struct rt_group_
     n->rank = h->rank;
     n->index = g->n;
     n->deadline = n->mute_at = INT64_MAX;
-    n->patience_ms = RT_GROUP_PATIENCE_MS;
+    n->patience_ms = RL_GROUP_PATIENCE_MS;
     if ((g->n & (g->n - 1)) == 0) { /* room for 1, 2, 4, ... */
-        g->nodes = co_xrealloc(g->nodes, g->n ? g->n * 2 : 1, sizeof(struct rt_group_node *));
+        g->nodes = co_xrealloc(g->nodes, g->n ? g->n * 2 : 1, sizeof(struct rl_group_node *));
     }
     g->nodes[g->n++] = n;
     (void)co_map_set(&g->by_name, n->name, n);
     return n;
 }
 
-static void join(struct rt_group *g, struct rt_group_node *n, const char *value, int64_t now) {
+static void join(struct rl_group *g, struct rl_group_node *n, const char *value, int64_t now) {
     if (n->ready && strcmp(n->value, value) == 0) {
         return;
     }
@@ -273,29 +273,29 @@ static void join(struct rt_group *g, struct rt_group_node *n, const char *value,
     g->version++;
 }
 
-int rt_group_hear(struct rt_group *g, const struct rt_group_hello *h, int64_t now,
-    struct rt_group_node **ret, struct co_err *err) {
-    if (g->phase == RT_GROUP_OVER) {
+int rl_group_hear(struct rl_group *g, const struct rl_group_hello *h, int64_t now,
+    struct rl_group_node **ret, struct co_err *err) {
+    if (g->phase == RL_GROUP_OVER) {
         return co_err_set(err, g->over.code, "%s", g->over.msg);
     }
-    struct rt_group_node *n = rt_group_find(g, h->name);
+    struct rl_group_node *n = rl_group_find(g, h->name);
     bool known = n && (n->id ? h->id && strcmp(n->id, h->id) == 0 : !h->id) && n->rank == h->rank;
     if (!known) {
-        struct rt_group_node *old = replaced(g, h);
+        struct rl_group_node *old = replaced(g, h);
         if (old) {
             lose(g, old, "was replaced", true, now);
         }
-        int r = g->phase == RT_GROUP_OVER ? co_err_set(err, g->over.code, "%s", g->over.msg)
+        int r = g->phase == RL_GROUP_OVER ? co_err_set(err, g->over.code, "%s", g->over.msg)
                                           : may_join(g, h, err);
         if (r) {
             return r;
         }
-        if (g->phase == RT_GROUP_RUNNING) {
+        if (g->phase == RL_GROUP_RUNNING) {
             char text[256];
             (void)snprintf(text, sizeof(text), "node %.100s%s%.100s came", h->name,
                 h->host ? " at " : "", h->host ? h->host : "");
             end_round(g, text, false, now);
-            if (g->phase == RT_GROUP_OVER) {
+            if (g->phase == RL_GROUP_OVER) {
                 return co_err_set(err, g->over.code, "%s", g->over.msg);
             }
         }
@@ -305,10 +305,10 @@ int rt_group_hear(struct rt_group *g, const struct rt_group_hello *h, int64_t no
     }
     n->word = h->word;
     n->heard_round = h->round;
-    rt_group_waits(g, n);
-    if (h->word == RT_WORD_JOIN && !n->in_round) {
+    rl_group_waits(g, n);
+    if (h->word == RL_WORD_JOIN && !n->in_round) {
         join(g, n, h->value, now);
-    } else if (h->word == RT_WORD_DONE && n->in_round && h->round == g->round && !n->done) {
+    } else if (h->word == RL_WORD_DONE && n->in_round && h->round == g->round && !n->done) {
         n->done = g->any_done = true;
         g->working--;
         g->news++;
@@ -317,53 +317,53 @@ int rt_group_hear(struct rt_group *g, const struct rt_group_hello *h, int64_t no
     return 0;
 }
 
-enum rt_group_news rt_group_news(const struct rt_group *g, const struct rt_group_node *n) {
-    if (g->phase == RT_GROUP_OVER) {
-        return RT_NEWS_OVER;
+enum rl_group_news rl_group_news(const struct rl_group *g, const struct rl_group_node *n) {
+    if (g->phase == RL_GROUP_OVER) {
+        return RL_NEWS_OVER;
     }
-    bool running = g->phase == RT_GROUP_RUNNING && n->in_round;
+    bool running = g->phase == RL_GROUP_RUNNING && n->in_round;
     switch (n->word) {
-    case RT_WORD_JOIN:
-        return running ? RT_NEWS_MET : RT_NEWS_NONE;
-    case RT_WORD_STOP:
-        return RT_NEWS_NONE;
+    case RL_WORD_JOIN:
+        return running ? RL_NEWS_MET : RL_NEWS_NONE;
+    case RL_WORD_STOP:
+        return RL_NEWS_NONE;
     default:
         if (!running || n->heard_round != g->round) {
-            return RT_NEWS_CHANGED;
+            return RL_NEWS_CHANGED;
         }
-        if (n->word == RT_WORD_DONE && !g->working) {
-            return RT_NEWS_ALL_DONE;
+        if (n->word == RL_WORD_DONE && !g->working) {
+            return RL_NEWS_ALL_DONE;
         }
-        return n->mutes_seen != g->mutes ? RT_NEWS_MUTE : RT_NEWS_NONE;
+        return n->mutes_seen != g->mutes ? RL_NEWS_MUTE : RL_NEWS_NONE;
     }
 }
 
-void rt_group_leave(
-    struct rt_group *g, struct rt_group_node *n, int code, const char *why, int64_t now) {
+void rl_group_leave(
+    struct rl_group *g, struct rl_group_node *n, int code, const char *why, int64_t now) {
     if (code) {
         char text[384];
         (void)snprintf(text, sizeof(text), "%s: %.300s", code < 0 ? "left" : "failed", why);
         lose(g, n, text, code > 0, now);
         return;
     }
-    if (n->in_round && g->phase == RT_GROUP_RUNNING) {
+    if (n->in_round && g->phase == RL_GROUP_RUNNING) {
         g->any_done = true;
     }
     remove_node(g, n);
     g->calm_since = now;
 }
 
-void rt_group_part(struct rt_group *g, const char *why) {
+void rl_group_part(struct rl_group *g, const char *why) {
     end_job(g, CO_OK, why);
 }
 
-void rt_group_restart(
-    struct rt_group *g, const struct rt_group_node *n, int round, const char *why, int64_t now) {
-    if (g->phase != RT_GROUP_RUNNING || !n->in_round || round != g->round) {
+void rl_group_restart(
+    struct rl_group *g, const struct rl_group_node *n, int round, const char *why, int64_t now) {
+    if (g->phase != RL_GROUP_RUNNING || !n->in_round || round != g->round) {
         return;
     }
     char text[640];
-    rt_group_who(n, text, sizeof(text));
+    rl_group_who(n, text, sizeof(text));
     size_t len = strlen(text);
     (void)snprintf(text + len, sizeof(text) - len, " starts again: %.300s", why);
     end_round(g, text, true, now);
@@ -371,7 +371,7 @@ void rt_group_restart(
 
 /* ---- what to say ---- */
 
-static bool rank_taken(const struct rt_group *g, int rank) {
+static bool rank_taken(const struct rl_group *g, int rank) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->nodes[i]->rank == rank) {
             return true;
@@ -380,19 +380,19 @@ static bool rank_taken(const struct rt_group *g, int rank) {
     return false;
 }
 
-void rt_group_story(const struct rt_group *g, struct co_buf *ret) {
+void rl_group_story(const struct rl_group *g, struct co_buf *ret) {
     bool ranks = g->n && g->nodes[0]->rank >= 0 && !elastic(g);
     (void)!co_buf_addf(ret, NULL, "%zu of %s%d nodes are here%s", g->n,
         elastic(g) ? "at least " : "", g->rules.min, ranks ? ", missing: rank" : ":");
     int listed = 0;
-    for (int i = 0; ranks && i < g->rules.max && listed <= RT_GROUP_LISTED; i++) {
+    for (int i = 0; ranks && i < g->rules.max && listed <= RL_GROUP_LISTED; i++) {
         if (!rank_taken(g, i)) {
-            (void)!co_buf_addf(ret, NULL, listed++ == RT_GROUP_LISTED ? " ..." : " %d", i);
+            (void)!co_buf_addf(ret, NULL, listed++ == RL_GROUP_LISTED ? " ..." : " %d", i);
         }
     }
-    for (size_t i = 0; !ranks && i < g->n && listed <= RT_GROUP_LISTED; i++) {
-        const struct rt_group_node *n = g->nodes[i];
-        (void)!co_buf_addf(ret, NULL, listed++ == RT_GROUP_LISTED ? " ..." : " %s%s%s%s", n->name,
+    for (size_t i = 0; !ranks && i < g->n && listed <= RL_GROUP_LISTED; i++) {
+        const struct rl_group_node *n = g->nodes[i];
+        (void)!co_buf_addf(ret, NULL, listed++ == RL_GROUP_LISTED ? " ..." : " %s%s%s%s", n->name,
             n->host ? " (" : "", n->host ? n->host : "", n->host ? ")" : "");
     }
 }

@@ -26,17 +26,17 @@ enum {
 };
 
 struct kv {
-    struct rt_rdzv *m;
+    struct rl_rdzv *m;
     struct co_hostport master;
     char master_text[CO_HOST_MAX + 10];
     struct co_lookup *lookup;
-    struct rt_service *service; /* this node serves */
+    struct rl_service *service; /* this node serves */
     bool local;                 /* the master's address is this machine's: it may serve */
     struct co_httpc *http;
     struct co_timer *timer; /* whatever is next: fn */
     void (*next)(struct kv *w);
-    char id[RT_WIRE_ID + 1];
-    enum rt_group_word word;
+    char id[RL_WIRE_ID + 1];
+    enum rl_group_word word;
     char *restart; /* why the round shall end, until that was answered; owned; NULL: it need not */
     int round;     /* met last */
     bool paddle;   /* the master is Paddle's */
@@ -76,7 +76,7 @@ static const char *story(void *way) {
 }
 
 static bool meeting(const struct kv *w) {
-    return w->m->state == RT_RDZV_MEETING;
+    return w->m->state == RL_RDZV_MEETING;
 }
 
 /* "aaaaaa" makes the serving node the first in Paddle's order. */
@@ -85,13 +85,13 @@ static const char *key_name(const struct kv *w) {
 }
 
 static char *key_path(const struct kv *w) {
-    const struct rt_rdzv_options *o = &w->m->options;
+    const struct rl_rdzv_options *o = &w->m->options;
     return co_xasprintf("/%s/info/%s/%d", o->job_id, key_name(w), o->rank);
 }
 
-static struct rt_wire_hello hello(const struct kv *w) {
-    const struct rt_rdzv_options *o = &w->m->options;
-    struct rt_wire_hello h = {
+static struct rl_wire_hello hello(const struct kv *w) {
+    const struct rl_rdzv_options *o = &w->m->options;
+    struct rl_wire_hello h = {
         .word = w->word, .round = w->round, .min = o->min_nodes, .max = o->max_nodes};
     (void)snprintf(h.id, sizeof(h.id), "%s", w->id);
     (void)snprintf(h.host, sizeof(h.host), "%s", o->host ? o->host : "");
@@ -101,11 +101,11 @@ static struct rt_wire_hello hello(const struct kv *w) {
 /* ---- the end ---- */
 
 static void end_now(struct kv *w) {
-    rt_rdzv_end(w->m, w->over.code, w->over.msg);
+    rl_rdzv_end(w->m, w->over.code, w->over.msg);
 }
 
 static void settle(struct kv *w) {
-    if (co_now_ms() < w->until && !rt_service_settled(w->service)) {
+    if (co_now_ms() < w->until && !rl_service_settled(w->service)) {
         later(w, SETTLE_TICK_MS, settle);
     } else {
         end_now(w);
@@ -137,9 +137,9 @@ static void master_lost(struct kv *w, const struct co_err *why) {
     if (w->m->options.level < 0) {
         end(w, err.code, err.msg);
     } else {
-        w->word = RT_WORD_STOP;
+        w->word = RL_WORD_STOP;
         later(w, retry_ms(w), ask);
-        rt_rdzv_changed(w->m, err.msg);
+        rl_rdzv_changed(w->m, err.msg);
     }
 }
 
@@ -149,7 +149,7 @@ static void say_not_ready(struct kv *w) {
         struct co_err err = w->last;
         (void)co_err_wrap(&err, "master not ready");
         w->noted_at = now;
-        rt_rdzv_note(w->m, true, err.msg);
+        rl_rdzv_note(w->m, true, err.msg);
     }
 }
 
@@ -163,7 +163,7 @@ static void no_answer(struct kv *w, const struct co_err *why) {
     }
     if (meeting(w)) {
         say_not_ready(w);
-    } else if (w->word != RT_WORD_STOP) {
+    } else if (w->word != RL_WORD_STOP) {
         w->lost_since = w->lost_since ? w->lost_since : now;
         if (why->code == CO_TIMEOUT || now - w->lost_since >= LOST_MS) {
             master_lost(w, why);
@@ -177,25 +177,25 @@ static void no_answer(struct kv *w, const struct co_err *why) {
 
 static void on_listing(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
-    const struct rt_rdzv_options *o = &w->m->options;
-    struct rt_poll_round round = {
+    const struct rl_rdzv_options *o = &w->m->options;
+    struct rl_poll_round round = {
         .prefix_job = o->job_id, .name = key_name(w), .size = o->max_nodes, .sort_ip = o->sort_ip};
     struct co_err err = {0};
     if (r->code) {
         no_answer(w, r->err);
         return;
     }
-    int e = r->status == 200 ? rt_poll_parse(r->body, r->len, &round, &err) : 0;
+    int e = r->status == 200 ? rl_poll_parse(r->body, r->len, &round, &err) : 0;
     if (e) {
         end(w, e, err.msg);
     } else if (round.complete) {
-        rt_rdzv_met(w->m, round.peers, round.n, round.self, ++w->round, false);
+        rl_rdzv_met(w->m, round.peers, round.n, round.self, ++w->round, false);
     } else {
         (void)co_err_set(&w->last, CO_TIMEOUT,
             "%zu of %d nodes are here (Paddle's launcher serves)", round.n, o->max_nodes);
         later(w, POLL_MS, ask);
     }
-    rt_poll_done(&round);
+    rl_poll_done(&round);
 }
 
 static void list_all(struct kv *w) {
@@ -210,7 +210,7 @@ static void list_all(struct kv *w) {
 static void paddle_serves(struct kv *w) {
     if (!w->paddle) {
         w->paddle = true;
-        rt_rdzv_note(
+        rl_rdzv_note(
             w->m, false, "the master is Paddle's launcher: no node will hear of another's end");
     }
     list_all(w);
@@ -225,20 +225,20 @@ static void master_mute(struct kv *w) {
         (double)(w->m->options.silent_ms + ANSWER_MS) / 1000);
     w->mute = true;
     w->patience_ms *= 2;
-    rt_rdzv_note(w->m, true, line);
+    rl_rdzv_note(w->m, true, line);
 }
 
 static void master_heard(struct kv *w) {
     w->lost_since = 0;
     if (w->mute) {
         w->mute = false;
-        rt_rdzv_note(w->m, false, "the master is heard of again");
+        rl_rdzv_note(w->m, false, "the master is heard of again");
     }
 }
 
 /* While it answers in beats. */
 static void watch_master(struct kv *w) {
-    const bool running = w->word == RT_WORD_RUN || w->word == RT_WORD_DONE;
+    const bool running = w->word == RL_WORD_RUN || w->word == RL_WORD_DONE;
     if (running && !w->service && !w->mute) {
         later(w, w->beat_ms + w->patience_ms, master_mute);
     }
@@ -248,59 +248,59 @@ static void nobody_starts_again(struct kv *w) {
     end(w, CO_PEERLOST, "no other node would start again: nobody watches this job");
 }
 
-static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a, bool restart) {
+static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool restart) {
     switch (a->kind) {
-    case RT_WIRE_MUTE:
-        rt_rdzv_note(w->m, a->round > 0, a->text);
+    case RL_WIRE_MUTE:
+        rl_rdzv_note(w->m, a->round > 0, a->text);
         ask(w);
         return;
-    case RT_WIRE_WAIT:
+    case RL_WIRE_WAIT:
         (void)snprintf(w->heard, sizeof(w->heard), "%.300s", a->text);
         (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->heard);
         w->down = false;
         ask(w);
         return;
-    case RT_WIRE_MET: {
+    case RL_WIRE_MET: {
         w->round = a->round;
-        w->word = RT_WORD_RUN;
-        w->beat_ms = rt_group_beat_ms(a->n, w->m->options.silent_ms);
+        w->word = RL_WORD_RUN;
+        w->beat_ms = rl_group_beat_ms(a->n, w->m->options.silent_ms);
         w->heard[0] = '\0';
-        CO_AUTOFREE struct rt_rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
+        CO_AUTOFREE struct rl_rdzv_peer *peers = co_xcalloc(a->n, sizeof(*peers));
         for (size_t i = 0; i < a->n; i++) {
-            peers[i] = (struct rt_rdzv_peer){a->peers[i].name, a->peers[i].value};
+            peers[i] = (struct rl_rdzv_peer){a->peers[i].name, a->peers[i].value};
         }
         ask(w);
-        rt_rdzv_met(w->m, peers, a->n, a->self, a->round, true);
+        rl_rdzv_met(w->m, peers, a->n, a->self, a->round, true);
         return;
     }
-    case RT_WIRE_CHANGED:
+    case RL_WIRE_CHANGED:
         if (w->m->options.level < 0) {
             end(w, CO_PEERLOST, a->text);
             return;
         }
-        w->word = RT_WORD_STOP;
+        w->word = RL_WORD_STOP;
         ask(w);
-        rt_rdzv_changed(w->m, a->text);
+        rl_rdzv_changed(w->m, a->text);
         return;
-    case RT_WIRE_DONE:
-        w->word = RT_WORD_RUN; /* heard; only the end is news now */
+    case RL_WIRE_DONE:
+        w->word = RL_WORD_RUN; /* heard; only the end is news now */
         w->alone = true;
-        rt_rdzv_all_done(w->m);
+        rl_rdzv_all_done(w->m);
         return;
-    case RT_WIRE_OVER:
+    case RL_WIRE_OVER:
         if (a->code == 0 && !meeting(w)) {
             w->alone = true;
-            rt_rdzv_note(w->m, false, a->text);
+            rl_rdzv_note(w->m, false, a->text);
             if (restart) {
                 nobody_starts_again(w);
-            } else if (w->word == RT_WORD_DONE) {
-                rt_rdzv_all_done(w->m);
+            } else if (w->word == RL_WORD_DONE) {
+                rl_rdzv_all_done(w->m);
             }
             return;
         }
         end(w, a->code ? a->code : CO_CANCELED, a->text);
         return;
-    case RT_WIRE_REFUSED:
+    case RL_WIRE_REFUSED:
         end(w, a->code, a->text);
         return;
     }
@@ -308,14 +308,14 @@ static void on_answer_of_ours(struct kv *w, const struct rt_wire_answer *a, bool
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
-    struct rt_wire_answer a = {0};
+    struct rl_wire_answer a = {0};
     struct co_err err = {0};
     co_timer_stop(w->timer);
     if (r->code) {
         no_answer(w, r->err);
         return;
     }
-    int e = rt_wire_answer_parse(r->body, r->len, &a, &err);
+    int e = rl_wire_answer_parse(r->body, r->len, &a, &err);
     if (e && r->status == 200 && r->len == 0 && meeting(w) &&
         w->m->options.min_nodes == w->m->options.max_nodes) {
         paddle_serves(w);
@@ -328,21 +328,21 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         CO_AUTOFREE char *restart = co_steal_ptr(w->restart); /* it was heard */
         master_heard(w);
         on_answer_of_ours(w, &a, restart != NULL);
-        rt_wire_answer_done(&a);
+        rl_wire_answer_done(&a);
     }
 }
 
 static void ask(struct kv *w) {
-    const struct rt_rdzv_options *o = &w->m->options;
+    const struct rl_rdzv_options *o = &w->m->options;
     if (w->restart) { /* the master may not have heard it: it knows by the round */
         part(w, true, 0, w->restart);
         return;
     }
     CO_AUTOFREE char *path = key_path(w);
-    char text[RT_WIRE_TEXT], header[RT_WIRE_TEXT + 32];
-    struct rt_wire_hello h = hello(w);
-    rt_wire_hello_format(&h, false, text);
-    (void)snprintf(header, sizeof(header), RT_WIRE_HEADER ": %s\r\n", text);
+    char text[RL_WIRE_TEXT], header[RL_WIRE_TEXT + 32];
+    struct rl_wire_hello h = hello(w);
+    rl_wire_hello_format(&h, false, text);
+    (void)snprintf(header, sizeof(header), RL_WIRE_HEADER ": %s\r\n", text);
     co_timer_stop(w->timer);
     co_httpc_send(w->http, &(struct co_httpc_request){.method = "POST",
                                .path = path,
@@ -359,12 +359,12 @@ static void ask(struct kv *w) {
 
 static void service_note(void *arg, bool warn, const char *line) {
     const struct kv *w = arg;
-    rt_rdzv_note(w->m, warn, line);
+    rl_rdzv_note(w->m, warn, line);
 }
 
 static int serve(struct kv *w, uint16_t port, struct co_err *err) {
-    const struct rt_rdzv_options *o = &w->m->options;
-    struct rt_service_options so = {.job_id = o->job_id,
+    const struct rl_rdzv_options *o = &w->m->options;
+    struct rl_service_options so = {.job_id = o->job_id,
         .rules = {.min = o->min_nodes,
             .max = o->max_nodes,
             .level = o->level,
@@ -374,12 +374,12 @@ static int serve(struct kv *w, uint16_t port, struct co_err *err) {
             .silent_ms = o->silent_ms},
         .note = service_note,
         .arg = w};
-    return rt_service_open(w->m->loop, port, &so, &w->service, err);
+    return rl_service_open(w->m->loop, port, &so, &w->service, err);
 }
 
 static void connect_to(struct kv *w, const char *host, uint16_t port) {
     if (!w->http) {
-        w->http = co_httpc_new(w->m->loop, host, port, NULL, RT_WIRE_RAW_MAX);
+        w->http = co_httpc_new(w->m->loop, host, port, NULL, RL_WIRE_RAW_MAX);
     }
     ask(w);
 }
@@ -422,8 +422,8 @@ static void find_master(struct kv *w) {
 }
 
 static void serve_anywhere(struct kv *w) {
-    const struct rt_rdzv_options *o = &w->m->options;
-    uint16_t port = rt_service_port(w->service);
+    const struct rl_rdzv_options *o = &w->m->options;
+    uint16_t port = rl_service_port(w->service);
     co_hostport_format(
         o->host ? o->host : "127.0.0.1", port, w->master_text, sizeof(w->master_text));
     connect_to(w, "127.0.0.1", port);
@@ -439,12 +439,12 @@ static void kv_free(void *way) {
     co_lookup_cancel(w->lookup);
     co_httpc_free(w->http);
     co_timer_free(w->timer);
-    rt_service_close(w->service);
+    rl_service_close(w->service);
     free(w->restart);
     free(w);
 }
 
-static int kv_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
+static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     struct kv *w = co_xcalloc(1, sizeof(*w));
     uint64_t id = 0;
     int r = 0;
@@ -452,7 +452,7 @@ static int kv_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
     (void)!getrandom(&id, sizeof(id), 0);
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->timer = co_timer_new(m->loop, on_timer, w);
-    w->patience_ms = RT_GROUP_PATIENCE_MS;
+    w->patience_ms = RL_GROUP_PATIENCE_MS;
     w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* not in the first moment */
     if (!m->options.master) {
         r = serve(w, 0, err);
@@ -475,7 +475,7 @@ static int kv_start(struct rt_rdzv *m, void **ret, struct co_err *err) {
 
 static void kv_again(void *way) {
     struct kv *w = way;
-    w->word = RT_WORD_JOIN;
+    w->word = RL_WORD_JOIN;
     free(co_steal_ptr(w->restart)); /* it ended with the master that was lost */
     w->lost_since = 0;
     if (w->service) {
@@ -487,23 +487,23 @@ static void kv_again(void *way) {
 
 static void kv_done(void *way) {
     struct kv *w = way;
-    w->word = RT_WORD_DONE;
+    w->word = RL_WORD_DONE;
     if (w->paddle) {
         return;
     }
     if (w->alone) {
-        rt_rdzv_all_done(w->m);
+        rl_rdzv_all_done(w->m);
         return;
     }
     ask(w);
 }
 
 static void gone(struct kv *w) {
-    rt_rdzv_gone(w->m);
+    rl_rdzv_gone(w->m);
 }
 
 static void settle_and_go(struct kv *w) {
-    if (co_now_ms() < w->until && !rt_service_settled(w->service)) {
+    if (co_now_ms() < w->until && !rl_service_settled(w->service)) {
         later(w, SETTLE_TICK_MS, settle_and_go);
     } else {
         gone(w);
@@ -517,7 +517,7 @@ static void on_left(void *arg, const struct co_httpc_result *r) {
         char text[CO_HOST_MAX + 80];
         (void)snprintf(text, sizeof(text), "the master at %s has done its work", w->master_text);
         if (w->over.code == 0) {
-            rt_service_part(w->service, text);
+            rl_service_part(w->service, text);
         }
         w->until = co_now_ms() + SETTLE_MS;
         settle_and_go(w);
@@ -528,12 +528,12 @@ static void on_left(void *arg, const struct co_httpc_result *r) {
 
 static void part(struct kv *w, bool restart, int code, const char *why) {
     CO_AUTOFREE char *path = key_path(w);
-    char text[RT_WIRE_TEXT], header[RT_WIRE_TEXT + 32];
-    struct rt_wire_hello h = hello(w);
+    char text[RL_WIRE_TEXT], header[RL_WIRE_TEXT + 32];
+    struct rl_wire_hello h = hello(w);
     h.restart = restart;
     h.code = code;
-    rt_wire_hello_format(&h, true, text);
-    (void)snprintf(header, sizeof(header), RT_WIRE_HEADER ": %s\r\n", text);
+    rl_wire_hello_format(&h, true, text);
+    (void)snprintf(header, sizeof(header), RL_WIRE_HEADER ": %s\r\n", text);
     co_timer_stop(w->timer);
     co_httpc_send(w->http, &(struct co_httpc_request){.method = "DELETE",
                                .path = path,
@@ -567,7 +567,7 @@ static void kv_leave(void *way, int code, const char *why) {
     part(w, false, code, why);
 }
 
-const struct rt_rdzv_way rt_rdzv_kv = {.start = kv_start,
+const struct rl_rdzv_way rl_rdzv_kv = {.start = kv_start,
     .again = kv_again,
     .restart = kv_restart,
     .done = kv_done,

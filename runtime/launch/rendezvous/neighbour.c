@@ -14,63 +14,63 @@ enum {
 
 static const char path[] = "/paddlerun/alive";
 
-struct rt_neighbour {
+struct rl_neighbour {
     struct co_loop *loop;
     struct co_httpd *server;
     char *id; /* own */
     struct co_httpc *http;
     struct co_timer *timer;
     char *other; /* whom it asks; NULL: nobody */
-    enum rt_neighbour_state state;
+    enum rl_neighbour_state state;
     int64_t patience_ms, asked_at;
     int64_t broken_at; /* 0: its connection is not */
     void (*changed)(void *arg);
     void *arg;
 };
 
-static void ask(struct rt_neighbour *n);
+static void ask(struct rl_neighbour *n);
 
 static void alive(void *arg, struct co_http_req *req) {
-    const struct rt_neighbour *n = arg;
+    const struct rl_neighbour *n = arg;
     co_http_replyf(req, 200, "%s", n->id);
 }
 
 static const struct co_http_route routes[] = {{"GET", path, alive}};
 
-static void set(struct rt_neighbour *n, enum rt_neighbour_state state) {
+static void set(struct rl_neighbour *n, enum rl_neighbour_state state) {
     if (n->state != state) {
         n->state = state;
         n->changed(n->arg);
     }
 }
 
-static void heard(struct rt_neighbour *n) {
-    n->patience_ms *= n->state == RT_NEIGHBOUR_MUTE ? 2 : 1;
+static void heard(struct rl_neighbour *n) {
+    n->patience_ms *= n->state == RL_NEIGHBOUR_MUTE ? 2 : 1;
     n->broken_at = 0;
-    co_timer_start(n->timer, RT_GROUP_BEAT_MS);
-    set(n, RT_NEIGHBOUR_HEARD);
+    co_timer_start(n->timer, RL_GROUP_BEAT_MS);
+    set(n, RL_NEIGHBOUR_HEARD);
 }
 
-static void silent(struct rt_neighbour *n, int64_t now) {
+static void silent(struct rl_neighbour *n, int64_t now) {
     bool late = now - n->asked_at > n->patience_ms + LATE_MS;
     co_timer_start(n->timer, 0);
-    if (n->state == RT_NEIGHBOUR_HEARD && !late) {
-        set(n, RT_NEIGHBOUR_MUTE);
+    if (n->state == RL_NEIGHBOUR_HEARD && !late) {
+        set(n, RL_NEIGHBOUR_MUTE);
     }
 }
 
 /* Of a mute one the lease will tell: a machine that is cut off is out of reach in many ways. */
-static void broken(struct rt_neighbour *n, int64_t now) {
+static void broken(struct rl_neighbour *n, int64_t now) {
     n->broken_at = n->broken_at ? n->broken_at : now;
-    if (n->state == RT_NEIGHBOUR_HEARD && now - n->broken_at >= RT_GROUP_RECONNECT_MS) {
-        set(n, RT_NEIGHBOUR_GONE);
+    if (n->state == RL_NEIGHBOUR_HEARD && now - n->broken_at >= RL_GROUP_RECONNECT_MS) {
+        set(n, RL_NEIGHBOUR_GONE);
     } else {
-        co_timer_start(n->timer, n->state == RT_NEIGHBOUR_HEARD ? RETRY_MS : RT_GROUP_BEAT_MS);
+        co_timer_start(n->timer, n->state == RL_NEIGHBOUR_HEARD ? RETRY_MS : RL_GROUP_BEAT_MS);
     }
 }
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
-    struct rt_neighbour *n = arg;
+    struct rl_neighbour *n = arg;
     if (!r->code && r->status == 200 && strcmp(r->body, n->other) == 0) {
         heard(n);
     } else if (r->code == CO_TIMEOUT) {
@@ -80,7 +80,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     }
 }
 
-static void ask(struct rt_neighbour *n) {
+static void ask(struct rl_neighbour *n) {
     n->asked_at = co_now_ms();
     co_httpc_send(n->http, &(struct co_httpc_request){.method = "GET",
                                .path = path,
@@ -93,9 +93,9 @@ static void on_timer(void *arg) {
     ask(arg);
 }
 
-int rt_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg), void *arg,
-    struct rt_neighbour **ret, struct co_err *err) {
-    struct rt_neighbour *n = co_xcalloc(1, sizeof(*n));
+int rl_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg), void *arg,
+    struct rl_neighbour **ret, struct co_err *err) {
+    struct rl_neighbour *n = co_xcalloc(1, sizeof(*n));
     int r = co_httpd_open(l, ":0", routes, CO_ARRAY_LEN(routes), n, NULL, &n->server, err);
     if (r) {
         free(n);
@@ -110,14 +110,14 @@ int rt_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *ar
     return 0;
 }
 
-static void watch_nobody(struct rt_neighbour *n) {
+static void watch_nobody(struct rl_neighbour *n) {
     co_httpc_free(co_steal_ptr(n->http));
     co_timer_stop(n->timer);
     free(co_steal_ptr(n->other));
-    n->state = RT_NEIGHBOUR_NONE;
+    n->state = RL_NEIGHBOUR_NONE;
 }
 
-void rt_neighbour_free(struct rt_neighbour *n) {
+void rl_neighbour_free(struct rl_neighbour *n) {
     if (!n) {
         return;
     }
@@ -128,11 +128,11 @@ void rt_neighbour_free(struct rt_neighbour *n) {
     free(n);
 }
 
-uint16_t rt_neighbour_port(const struct rt_neighbour *n) {
+uint16_t rl_neighbour_port(const struct rl_neighbour *n) {
     return co_httpd_port(n->server);
 }
 
-void rt_neighbour_watch(struct rt_neighbour *n, const char *host, uint16_t port, const char *id) {
+void rl_neighbour_watch(struct rl_neighbour *n, const char *host, uint16_t port, const char *id) {
     if (host && n->other && strcmp(n->other, id) == 0) {
         return;
     }
@@ -140,12 +140,12 @@ void rt_neighbour_watch(struct rt_neighbour *n, const char *host, uint16_t port,
     if (host) {
         n->http = co_httpc_new(n->loop, host, port, NULL, ANSWER_MAX);
         n->other = co_xstrdup(id);
-        n->patience_ms = RT_GROUP_PATIENCE_MS;
+        n->patience_ms = RL_GROUP_PATIENCE_MS;
         n->broken_at = 0;
         co_timer_start(n->timer, 0);
     }
 }
 
-enum rt_neighbour_state rt_neighbour_state(const struct rt_neighbour *n) {
+enum rl_neighbour_state rl_neighbour_state(const struct rl_neighbour *n) {
     return n->state;
 }

@@ -9,23 +9,23 @@
 
 #include "common/loop.h"
 
-enum rt_neighbour_state {
-    RT_NEIGHBOUR_NONE,  /* nobody is asked, or it has not answered yet */
-    RT_NEIGHBOUR_HEARD, /* it answers */
-    RT_NEIGHBOUR_MUTE,  /* no answer for RT_GROUP_PATIENCE_MS; twice that after it was wrong */
-    RT_NEIGHBOUR_GONE,  /* it answered, then its connection broke, and nobody is there any more */
+enum rl_neighbour_state {
+    RL_NEIGHBOUR_NONE,  /* nobody is asked, or it has not answered yet */
+    RL_NEIGHBOUR_HEARD, /* it answers */
+    RL_NEIGHBOUR_MUTE,  /* no answer for RL_GROUP_PATIENCE_MS; twice that after it was wrong */
+    RL_NEIGHBOUR_GONE,  /* it answered, then its connection broke, and nobody is there any more */
 };
 
-struct rt_neighbour;
+struct rl_neighbour;
 
 /* Answers questions for the node `id` on a free port from now on.  changed: the state is another
  * one; may not free. */
-CO_MUST_CHECK int rt_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg),
-    void *arg, struct rt_neighbour **ret, struct co_err *err);
-void rt_neighbour_free(struct rt_neighbour *n); /* NULL allowed */
+CO_MUST_CHECK int rl_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg),
+    void *arg, struct rl_neighbour **ret, struct co_err *err);
+void rl_neighbour_free(struct rl_neighbour *n); /* NULL allowed */
 
-uint16_t rt_neighbour_port(const struct rt_neighbour *n);
+uint16_t rl_neighbour_port(const struct rl_neighbour *n);
 /* Asks the node `id` there from now on, and no other; the same again changes nothing.  host NULL:
  * nobody. */
-void rt_neighbour_watch(struct rt_neighbour *n, const char *host, uint16_t port, const char *id);
-enum rt_neighbour_state rt_neighbour_state(const struct rt_neighbour *n);
+void rl_neighbour_watch(struct rl_neighbour *n, const char *host, uint16_t port, const char *id);
+enum rl_neighbour_state rl_neighbour_state(const struct rl_neighbour *n);

@@ -7,7 +7,7 @@
 #include "common/err.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 
-struct rt_poll_round {
+struct rl_poll_round {
     const char *prefix_job; /* in: the job, own name as in the key, nodes that are expected */
     const char *name;
     int size;
@@ -15,11 +15,11 @@ struct rt_poll_round {
     bool complete; /* out */
     size_t n;      /* nodes there */
     size_t self;
-    struct rt_rdzv_peer *peers; /* by rank when complete; owned */
+    struct rl_rdzv_peer *peers; /* by rank when complete; owned */
     void *owner;
 };
 
-/* CO_NORESOURCE: more nodes than expected; else what rt_deal says. */
-CO_MUST_CHECK int rt_poll_parse(
-    const char *body, size_t len, struct rt_poll_round *round, struct co_err *err);
-void rt_poll_done(struct rt_poll_round *round);
+/* CO_NORESOURCE: more nodes than expected; else what rl_deal says. */
+CO_MUST_CHECK int rl_poll_parse(
+    const char *body, size_t len, struct rl_poll_round *round, struct co_err *err);
+void rl_poll_done(struct rl_poll_round *round);

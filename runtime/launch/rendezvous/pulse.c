@@ -6,13 +6,13 @@ enum {
     BEATS_A_SECOND = 4000,
 };
 
-int64_t rt_group_beat_ms(size_t n, int64_t silent_ms) {
+int64_t rl_group_beat_ms(size_t n, int64_t silent_ms) {
     int64_t fair = (int64_t)n * 1000 / BEATS_A_SECOND;
-    int64_t beat = fair < RT_GROUP_BEAT_MS ? RT_GROUP_BEAT_MS : fair;
+    int64_t beat = fair < RL_GROUP_BEAT_MS ? RL_GROUP_BEAT_MS : fair;
     return beat < silent_ms / BEATS ? beat : silent_ms / BEATS;
 }
 
-void rt_group_waits(struct rt_group *g, struct rt_group_node *n) {
+void rl_group_waits(struct rl_group *g, struct rl_group_node *n) {
     n->broken = false;
     n->deadline = n->mute_at = INT64_MAX;
     if (n->mute) {
@@ -23,26 +23,26 @@ void rt_group_waits(struct rt_group *g, struct rt_group_node *n) {
     }
 }
 
-void rt_group_broke(struct rt_group_node *n, int64_t now) {
+void rl_group_broke(struct rl_group_node *n, int64_t now) {
     n->broken = true;
-    n->deadline = now + RT_GROUP_RECONNECT_MS;
+    n->deadline = now + RL_GROUP_RECONNECT_MS;
     n->mute_at = INT64_MAX;
 }
 
-void rt_group_told(const struct rt_group *g, struct rt_group_node *n, int64_t now) {
+void rl_group_told(const struct rl_group *g, struct rl_group_node *n, int64_t now) {
     n->deadline = now + g->rules.silent_ms;
     n->mute_at = now + n->patience_ms;
     n->mutes_seen = g->mutes;
 }
 
-static bool matters(const struct rt_group *g, const struct rt_group_node *n) {
-    return g->phase == RT_GROUP_RUNNING && n->in_round && !n->done && !n->mute;
+static bool matters(const struct rl_group *g, const struct rl_group_node *n) {
+    return g->phase == RL_GROUP_RUNNING && n->in_round && !n->done && !n->mute;
 }
 
-int64_t rt_group_judge(struct rt_group *g, int64_t heard) {
+int64_t rl_group_judge(struct rl_group *g, int64_t heard) {
     int64_t next = INT64_MAX;
     for (size_t i = 0; i < g->n; i++) {
-        struct rt_group_node *n = g->nodes[i];
+        struct rl_group_node *n = g->nodes[i];
         if (!matters(g, n)) {
             continue;
         }
@@ -57,30 +57,30 @@ int64_t rt_group_judge(struct rt_group *g, int64_t heard) {
     return next;
 }
 
-void rt_group_mute_add(struct co_buf *line, size_t n, const char *who) {
-    if (n < RT_GROUP_LISTED) {
+void rl_group_mute_add(struct co_buf *line, size_t n, const char *who) {
+    if (n < RL_GROUP_LISTED) {
         (void)!co_buf_addf(line, NULL, "%s%s", n ? ", " : "not heard of for a second: ", who);
     }
 }
 
-void rt_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms) {
+void rl_group_mute_end(struct co_buf *line, size_t n, int64_t silent_ms) {
     if (n) {
-        (void)!co_buf_addf(line, NULL, "%s; lost after %.3g s", n > RT_GROUP_LISTED ? ", ..." : "",
+        (void)!co_buf_addf(line, NULL, "%s; lost after %.3g s", n > RL_GROUP_LISTED ? ", ..." : "",
             (double)silent_ms / 1000);
     } else {
         (void)!co_buf_adds(line, "all nodes are heard of again", NULL);
     }
 }
 
-size_t rt_group_mute_story(const struct rt_group *g, struct co_buf *ret) {
+size_t rl_group_mute_story(const struct rl_group *g, struct co_buf *ret) {
     size_t n = 0;
     for (size_t i = 0; i < g->n; i++) {
         if (g->nodes[i]->mute) {
             char who[300];
-            rt_group_who(g->nodes[i], who, sizeof(who));
-            rt_group_mute_add(ret, n++, who);
+            rl_group_who(g->nodes[i], who, sizeof(who));
+            rl_group_mute_add(ret, n++, who);
         }
     }
-    rt_group_mute_end(ret, n, g->rules.silent_ms);
+    rl_group_mute_end(ret, n, g->rules.silent_ms);
     return n;
 }

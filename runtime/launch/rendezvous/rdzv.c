@@ -14,22 +14,22 @@ enum {
 
 /* The strings among the options: all of them are copied. */
 static const size_t strings[] = {
-    offsetof(struct rt_rdzv_options, job_id),
-    offsetof(struct rt_rdzv_options, master),
-    offsetof(struct rt_rdzv_options, host),
-    offsetof(struct rt_rdzv_options, name),
-    offsetof(struct rt_rdzv_options, value),
-    offsetof(struct rt_rdzv_options, user),
-    offsetof(struct rt_rdzv_options, ca_file),
-    offsetof(struct rt_rdzv_options, cert_file),
-    offsetof(struct rt_rdzv_options, key_file),
+    offsetof(struct rl_rdzv_options, job_id),
+    offsetof(struct rl_rdzv_options, master),
+    offsetof(struct rl_rdzv_options, host),
+    offsetof(struct rl_rdzv_options, name),
+    offsetof(struct rl_rdzv_options, value),
+    offsetof(struct rl_rdzv_options, user),
+    offsetof(struct rl_rdzv_options, ca_file),
+    offsetof(struct rl_rdzv_options, cert_file),
+    offsetof(struct rl_rdzv_options, key_file),
 };
 
-static const char **string_at(struct rt_rdzv_options *o, size_t i) {
+static const char **string_at(struct rl_rdzv_options *o, size_t i) {
     return (const char **)(void *)((char *)o + strings[i]);
 }
 
-static void copy_options(struct rt_rdzv_options *to, const struct rt_rdzv_options *from) {
+static void copy_options(struct rl_rdzv_options *to, const struct rl_rdzv_options *from) {
     *to = *from;
     to->job_id = from->job_id ? from->job_id : "default";
     for (size_t i = 0; i < CO_ARRAY_LEN(strings); i++) {
@@ -55,10 +55,10 @@ static bool is_word(const char *s, bool slash) {
     return true;
 }
 
-static int check(const struct rt_rdzv_options *o, struct co_err *err) {
-    if (o->min_nodes < 1 || o->max_nodes < o->min_nodes || o->max_nodes > RT_GROUP_NODES_MAX) {
+static int check(const struct rl_rdzv_options *o, struct co_err *err) {
+    if (o->min_nodes < 1 || o->max_nodes < o->min_nodes || o->max_nodes > RL_GROUP_NODES_MAX) {
         return co_err_set(err, CO_INVALID, "--nnodes %d:%d: expected 1 <= MIN <= MAX <= %d",
-            o->min_nodes, o->max_nodes, RT_GROUP_NODES_MAX);
+            o->min_nodes, o->max_nodes, RL_GROUP_NODES_MAX);
     }
     if (!is_word(o->job_id, true)) {
         return co_err_set(err, CO_INVALID,
@@ -70,11 +70,11 @@ static int check(const struct rt_rdzv_options *o, struct co_err *err) {
             : o->name               ? o->name
                                     : "");
     }
-    if (!o->value || strlen(o->value) > RT_RDZV_VALUE_MAX) {
+    if (!o->value || strlen(o->value) > RL_RDZV_VALUE_MAX) {
         return co_err_set(
-            err, CO_INVALID, "a node's value has at most %d bytes", RT_RDZV_VALUE_MAX);
+            err, CO_INVALID, "a node's value has at most %d bytes", RL_RDZV_VALUE_MAX);
     }
-    if (o->rank < -1 || o->rank >= RT_GROUP_NODES_MAX) {
+    if (o->rank < -1 || o->rank >= RL_GROUP_NODES_MAX) {
         return co_err_set(err, CO_INVALID, "--rank %d: expected -1 or more", o->rank);
     }
     return 0;
@@ -82,8 +82,8 @@ static int check(const struct rt_rdzv_options *o, struct co_err *err) {
 
 /* ---- told by a way ---- */
 
-void rt_rdzv_note(struct rt_rdzv *m, bool warn, const char *line) {
-    if (m->fns.note && m->state < RT_RDZV_LEAVING) {
+void rl_rdzv_note(struct rl_rdzv *m, bool warn, const char *line) {
+    if (m->fns.note && m->state < RL_RDZV_LEAVING) {
         m->fns.note(m->arg, warn, line);
     }
 }
@@ -95,10 +95,10 @@ static size_t put(char *text, size_t at, const char *s, const char **ret) {
     return at + n;
 }
 
-void rt_rdzv_met(struct rt_rdzv *m, const struct rt_rdzv_peer *peers, size_t n, size_t self,
+void rl_rdzv_met(struct rl_rdzv *m, const struct rl_rdzv_peer *peers, size_t n, size_t self,
     int round, bool watched) {
     size_t size = 0, at = 0;
-    if (m->state != RT_RDZV_MEETING) {
+    if (m->state != RL_RDZV_MEETING) {
         return;
     }
     for (size_t i = 0; i < n; i++) {
@@ -110,38 +110,38 @@ void rt_rdzv_met(struct rt_rdzv *m, const struct rt_rdzv_peer *peers, size_t n, 
         at = put(m->text, at, peers[i].name, &m->peers[i].name);
         at = put(m->text, at, peers[i].value, &m->peers[i].value);
     }
-    m->roster = (struct rt_rdzv_roster){m->peers, n, self, round, watched};
-    m->state = RT_RDZV_MET;
+    m->roster = (struct rl_rdzv_roster){m->peers, n, self, round, watched};
+    m->state = RL_RDZV_MET;
     co_timer_stop(m->deadline);
     m->fns.met(m->arg, &m->roster);
 }
 
-void rt_rdzv_changed(struct rt_rdzv *m, const char *why) {
-    if (m->state == RT_RDZV_MET) {
-        m->state = RT_RDZV_CHANGED;
+void rl_rdzv_changed(struct rl_rdzv *m, const char *why) {
+    if (m->state == RL_RDZV_MET) {
+        m->state = RL_RDZV_CHANGED;
         m->fns.changed(m->arg, why);
     }
 }
 
-void rt_rdzv_all_done(struct rt_rdzv *m) {
-    if (m->state == RT_RDZV_MET && m->fns.all_done) {
+void rl_rdzv_all_done(struct rl_rdzv *m) {
+    if (m->state == RL_RDZV_MET && m->fns.all_done) {
         m->fns.all_done(m->arg);
     }
 }
 
-void rt_rdzv_end(struct rt_rdzv *m, int code, const char *why) {
-    if (m->state >= RT_RDZV_LEAVING) {
+void rl_rdzv_end(struct rl_rdzv *m, int code, const char *why) {
+    if (m->state >= RL_RDZV_LEAVING) {
         return;
     }
     struct co_err err = {0};
     (void)co_err_set(&err, code, "%s", why);
-    m->state = RT_RDZV_ENDED;
+    m->state = RL_RDZV_ENDED;
     co_timer_stop(m->deadline);
     m->fns.ended(m->arg, &err);
 }
 
-void rt_rdzv_gone(struct rt_rdzv *m) {
-    if (m->state == RT_RDZV_LEAVING && m->gone) {
+void rl_rdzv_gone(struct rl_rdzv *m) {
+    if (m->state == RL_RDZV_LEAVING && m->gone) {
         co_timer_stop(m->deadline);
         void (*gone)(void *arg) = m->gone;
         m->gone = NULL;
@@ -150,22 +150,22 @@ void rt_rdzv_gone(struct rt_rdzv *m) {
 }
 
 static void on_deadline(void *arg) {
-    struct rt_rdzv *m = arg;
-    if (m->state == RT_RDZV_LEAVING) {
-        rt_rdzv_gone(m);
+    struct rl_rdzv *m = arg;
+    if (m->state == RL_RDZV_LEAVING) {
+        rl_rdzv_gone(m);
         return;
     }
     struct co_err err = {0};
     (void)co_err_set(&err, CO_TIMEOUT, "the job's nodes did not meet within %.3g s: %s",
         (double)m->options.deadline_ms / 1000, m->way->story(m->with));
-    rt_rdzv_end(m, err.code, err.msg);
+    rl_rdzv_end(m, err.code, err.msg);
 }
 
 /* ---- asked by the launcher ---- */
 
-int rt_rdzv_open(struct co_loop *l, const struct rt_rdzv_options *options,
-    const struct rt_rdzv_fns *fns, void *arg, struct rt_rdzv **ret, struct co_err *err) {
-    struct rt_rdzv *m = co_xcalloc(1, sizeof(*m));
+int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
+    const struct rl_rdzv_fns *fns, void *arg, struct rl_rdzv **ret, struct co_err *err) {
+    struct rl_rdzv *m = co_xcalloc(1, sizeof(*m));
     m->loop = l;
     m->fns = *fns;
     m->arg = arg;
@@ -174,11 +174,11 @@ int rt_rdzv_open(struct co_loop *l, const struct rt_rdzv_options *options,
     const char *master = m->options.master;
     bool etcd =
         master && (strncmp(master, "etcd://", 7) == 0 || strncmp(master, "etcds://", 8) == 0);
-    m->way = etcd ? &rt_rdzv_etcd : &rt_rdzv_kv;
+    m->way = etcd ? &rl_rdzv_etcd : &rl_rdzv_kv;
     int r = check(&m->options, err);
     r = r ? r : m->way->start(m, &m->with, err);
     if (r) {
-        rt_rdzv_close(m);
+        rl_rdzv_close(m);
         return r;
     }
     co_timer_start(m->deadline, m->options.deadline_ms);
@@ -186,37 +186,37 @@ int rt_rdzv_open(struct co_loop *l, const struct rt_rdzv_options *options,
     return 0;
 }
 
-void rt_rdzv_again(struct rt_rdzv *m, const char *value) {
-    if (m->state != RT_RDZV_CHANGED) {
+void rl_rdzv_again(struct rl_rdzv *m, const char *value) {
+    if (m->state != RL_RDZV_CHANGED) {
         return;
     }
-    if (value && strlen(value) <= RT_RDZV_VALUE_MAX) {
+    if (value && strlen(value) <= RL_RDZV_VALUE_MAX) {
         free((void *)(uintptr_t)m->options.value);
         m->options.value = co_xstrdup(value);
     }
-    m->state = RT_RDZV_MEETING;
+    m->state = RL_RDZV_MEETING;
     co_timer_start(m->deadline, m->options.deadline_ms);
     m->way->again(m->with);
 }
 
-void rt_rdzv_restart(struct rt_rdzv *m, const char *why) {
-    if (m->state == RT_RDZV_MET) {
+void rl_rdzv_restart(struct rl_rdzv *m, const char *why) {
+    if (m->state == RL_RDZV_MET) {
         m->way->restart(m->with, why);
     }
 }
 
-void rt_rdzv_done(struct rt_rdzv *m) {
-    if (m->state == RT_RDZV_MET) {
+void rl_rdzv_done(struct rl_rdzv *m) {
+    if (m->state == RL_RDZV_MET) {
         m->way->done(m->with);
     }
 }
 
-void rt_rdzv_leave(struct rt_rdzv *m, int code, const char *why, void (*gone)(void *arg)) {
-    if (m->state == RT_RDZV_LEAVING) {
+void rl_rdzv_leave(struct rl_rdzv *m, int code, const char *why, void (*gone)(void *arg)) {
+    if (m->state == RL_RDZV_LEAVING) {
         return;
     }
-    bool ended = m->state == RT_RDZV_ENDED;
-    m->state = RT_RDZV_LEAVING;
+    bool ended = m->state == RL_RDZV_ENDED;
+    m->state = RL_RDZV_LEAVING;
     m->gone = gone;
     co_timer_start(m->deadline, ended ? 0 : LEAVE_MS);
     if (!ended) {
@@ -224,7 +224,7 @@ void rt_rdzv_leave(struct rt_rdzv *m, int code, const char *why, void (*gone)(vo
     }
 }
 
-void rt_rdzv_close(struct rt_rdzv *m) {
+void rl_rdzv_close(struct rl_rdzv *m) {
     if (!m) {
         return;
     }

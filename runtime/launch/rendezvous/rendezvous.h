@@ -12,18 +12,18 @@
  *      open ... met ... (changed, again() ... met)* ... ended, or leave() ... gone
  *
  * `met` deals the ranks: start the workers.  `changed`: a node came or went, stop the workers
- * (SIGTERM, time to save), then rt_rdzv_again.  `ended`: it is over for this node, the error says
+ * (SIGTERM, time to save), then rl_rdzv_again.  `ended`: it is over for this node, the error says
  * why and who.  Nothing blocks; everything belongs to the loop's thread. */
 #pragma once
 
 #include "common/loop.h"
 
-struct rt_rdzv;
+struct rl_rdzv;
 
-enum { RT_RDZV_VALUE_MAX = 64 * 1024 }; /* bytes of a node's value */
+enum { RL_RDZV_VALUE_MAX = 64 * 1024 }; /* bytes of a node's value */
 
 /* Strings are copied. */
-struct rt_rdzv_options {
+struct rl_rdzv_options {
     const char *job_id; /* NULL: "default" */
     /* "host:port", "[v6]:port" or "etcd://host:port", "etcds://host:port" (TLS); a host may be a
      * name.  NULL: this node serves on a free port, see `serving`. */
@@ -46,29 +46,29 @@ struct rt_rdzv_options {
     const char *ca_file, *cert_file, *key_file; /* PEM; ca_file NULL: the system's */
 };
 
-struct rt_rdzv_peer {
+struct rl_rdzv_peer {
     const char *name;
     const char *value;
 };
 
-/* Valid until the next `met` or rt_rdzv_close. */
-struct rt_rdzv_roster {
-    const struct rt_rdzv_peer *peers; /* by rank */
+/* Valid until the next `met` or rl_rdzv_close. */
+struct rl_rdzv_roster {
+    const struct rl_rdzv_peer *peers; /* by rank */
     size_t n, self;
     int round;    /* 1, 2, ... */
     bool watched; /* false: nobody will tell of losses or of the end (Paddle's launcher serves) */
 };
 
-struct rt_rdzv_fns {
+struct rl_rdzv_fns {
     /* No master was named and this node serves: others join with --master endpoint.  NULL: not
      * told. */
     void (*serving)(void *arg, const char *endpoint);
     /* For the log: who waits for whom, a master that is not there yet.  May not close.  NULL: not
      * told. */
     void (*note)(void *arg, bool warn, const char *line);
-    void (*met)(void *arg, const struct rt_rdzv_roster *roster);
+    void (*met)(void *arg, const struct rl_rdzv_roster *roster);
     void (*changed)(void *arg, const char *why);
-    /* rt_rdzv_done was called on all nodes.  NULL: not told. */
+    /* rl_rdzv_done was called on all nodes.  NULL: not told. */
     void (*all_done)(void *arg);
     /* CO_PEERLOST: a node or the master was lost or failed; CO_TIMEOUT: not all came in time;
      * CO_EXISTS: rank or name taken; CO_NORESOURCE: one node too many, or no restart left;
@@ -78,19 +78,19 @@ struct rt_rdzv_fns {
 
 /* fns is copied.  Errors are those of the options; what fails later comes by `ended`.  Serving
  * more nodes than the soft limit of open files allows raises that limit. */
-CO_MUST_CHECK int rt_rdzv_open(struct co_loop *l, const struct rt_rdzv_options *options,
-    const struct rt_rdzv_fns *fns, void *arg, struct rt_rdzv **ret, struct co_err *err);
+CO_MUST_CHECK int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
+    const struct rl_rdzv_fns *fns, void *arg, struct rl_rdzv **ret, struct co_err *err);
 
 /* After `changed`, when the workers are gone: into the next round.  value NULL: as before. */
-void rt_rdzv_again(struct rt_rdzv *m, const char *value);
+void rl_rdzv_again(struct rl_rdzv *m, const char *value);
 /* Own workers failed and shall start again (level 1): all nodes, this one too, get `changed`. */
-void rt_rdzv_restart(struct rt_rdzv *m, const char *why);
+void rl_rdzv_restart(struct rl_rdzv *m, const char *why);
 /* Own workers ended well; stays a member until all nodes' have (all_done): parameter servers. */
-void rt_rdzv_done(struct rt_rdzv *m);
+void rl_rdzv_done(struct rl_rdzv *m);
 /* Out of the job: code 0 the workers ended well; < 0 this node was asked to stop (SIGTERM), which
  * costs the others no restart; else the workers failed.  `why` ("worker 3: exit code 1") is what
  * the others read.  gone runs when they were told, after 1 s at most; then close.  No other
  * callback follows. */
-void rt_rdzv_leave(struct rt_rdzv *m, int code, const char *why, void (*gone)(void *arg));
+void rl_rdzv_leave(struct rl_rdzv *m, int code, const char *why, void (*gone)(void *arg));
 /* Without a word: the others see a lost node.  NULL allowed; safe inside callbacks. */
-void rt_rdzv_close(struct rt_rdzv *m);
+void rl_rdzv_close(struct rl_rdzv *m);

@@ -21,7 +21,7 @@ static bool is_v6(const char *s) {
 }
 
 /* "user@name:port"; "[v6]:port" for addresses with colons. */
-static int host_read(const char *file, const char *text, struct rt_host *ret, struct co_err *err) {
+static int host_read(const char *file, const char *text, struct rl_host *ret, struct co_err *err) {
     const char *at = strrchr(text, '@');
     const char *name = at ? at + 1 : text;
     const char *colon = strrchr(name, ':');
@@ -40,17 +40,17 @@ static int host_read(const char *file, const char *text, struct rt_host *ret, st
         return co_err_set(err, CO_INVALID,
             "%s: HOSTS has \"%.100s\", expected user@host or user@host:port", file, text);
     }
-    *ret = (struct rt_host){
+    *ret = (struct rl_host){
         .user = co_steal_ptr(user), .name = co_steal_ptr(bare), .port = (uint16_t)port};
     return 0;
 }
 
 static int hosts_read(
-    const char *file, const json_t *list, struct rt_conf *ret, struct co_err *err) {
+    const char *file, const json_t *list, struct rl_conf *ret, struct co_err *err) {
     size_t n = json_array_size(list);
-    if (n < 1 || n > RT_HOSTS_MAX) {
+    if (n < 1 || n > RL_HOSTS_MAX) {
         return co_err_set(err, CO_INVALID, "%s: HOSTS is %s, expected a list of 1 to %d hosts",
-            file, list ? "of another kind or length" : "not there", (int)RT_HOSTS_MAX);
+            file, list ? "of another kind or length" : "not there", (int)RL_HOSTS_MAX);
     }
     ret->hosts = co_xcalloc(n, sizeof(*ret->hosts));
     for (size_t i = 0; i < n; i++) {
@@ -94,9 +94,9 @@ static int number_read(const char *file, const json_t *values, const char *key, 
     return 0;
 }
 
-int rt_conf_decode(
-    const char *name, const json_t *values, struct rt_conf *ret, struct co_err *err) {
-    struct rt_conf c = {.n_hosts = 0};
+int rl_conf_decode(
+    const char *name, const json_t *values, struct rl_conf *ret, struct co_err *err) {
+    struct rl_conf c = {.n_hosts = 0};
     const struct {
         const char *key, *def;
         char **to;
@@ -127,7 +127,7 @@ int rt_conf_decode(
             err, CO_INVALID, "%s: ROOT_DIR is \"%.100s\", expected an absolute path", name, root);
     }
     if (r) {
-        rt_conf_done(&c);
+        rl_conf_done(&c);
         return r;
     }
     *ret = c;
@@ -143,7 +143,7 @@ static int values_read(
     const char *path, const struct co_buf *text, json_t **ret, struct co_err *err) {
     const char *data = text->data ? text->data : "";
     if (!ends_with(path, ".yaml") && !ends_with(path, ".yml")) {
-        return rt_python_read(path, data, text->len, ret, err);
+        return rl_python_read(path, data, text->len, ret, err);
     }
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     int r = co_yaml_open(path, data, text->len, &y, err);
@@ -151,15 +151,15 @@ static int values_read(
     return r == CO_NOTFOUND ? co_err_set(err, CO_INVALID, "%s is empty, expected HOSTS", path) : r;
 }
 
-int rt_conf_load(const char *path, struct rt_conf *ret, struct co_err *err) {
+int rl_conf_load(const char *path, struct rl_conf *ret, struct co_err *err) {
     CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
     CO_AUTOJSON json_t *values = NULL;
     int r = co_file_read(path, FILE_MAX, &text, err);
     r = r ? r : values_read(path, &text, &values, err);
-    return r ? r : rt_conf_decode(path, values, ret, err);
+    return r ? r : rl_conf_decode(path, values, ret, err);
 }
 
-void rt_conf_done(struct rt_conf *c) {
+void rl_conf_done(struct rl_conf *c) {
     for (size_t i = 0; i < c->n_hosts; i++) {
         free(c->hosts[i].user);
         free(c->hosts[i].name);
@@ -168,5 +168,5 @@ void rt_conf_done(struct rt_conf *c) {
     free(c->root_dir);
     free(c->nic);
     free(c->ld_library_path);
-    *c = (struct rt_conf){.n_hosts = 0};
+    *c = (struct rl_conf){.n_hosts = 0};
 }

@@ -13,9 +13,9 @@
 #include "runtime/launch/process/children.h"
 
 struct node {
-    const struct rt_cluster_node *what;
+    const struct rl_cluster_node *what;
     struct co_loop *loop;
-    struct rt_children *children;
+    struct rl_children *children;
     bool has_server, trained, over;
     int code;
 };
@@ -25,19 +25,19 @@ static void end(struct node *n, int code) {
         n->over = true;
         n->code = code;
     }
-    rt_children_stop(n->children, n->what->grace_ms);
+    rl_children_stop(n->children, n->what->grace_ms);
 }
 
 static void ended(void *arg, size_t i, int status) {
     struct node *n = arg;
     bool server = n->has_server && i == 0;
-    int code = rt_exit_code(status);
+    int code = rl_exit_code(status);
     if (n->over) {
         return;
     }
     if (code) {
         char how[64];
-        rt_exit_text(status, how, sizeof(how));
+        rl_exit_text(status, how, sizeof(how));
         (void)fprintf(stderr, "paddlerun: rank %u: the %s: %s\n", n->what->rank.rank,
             server ? "server" : "trainer", how);
         end(n, code);
@@ -63,7 +63,7 @@ static void interrupted(void *arg, int signo) {
 }
 
 static int open_log(
-    const struct rt_cluster_node *n, const char *name, int *ret, struct co_err *err) {
+    const struct rl_cluster_node *n, const char *name, int *ret, struct co_err *err) {
     *ret = -1;
     if (!*n->log_dir) {
         return 0;
@@ -77,12 +77,12 @@ static int open_log(
 static int start(struct node *n, char *const argv[], const char *log, struct co_err *err) {
     CO_AUTOCLOSE int out = -1;
     int r = open_log(n->what, log, &out, err);
-    const struct rt_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
-    return r ? r : rt_children_start(n->children, &s, err);
+    const struct rl_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
+    return r ? r : rl_children_start(n->children, &s, err);
 }
 
 static int start_server(struct node *n, struct co_err *err) {
-    const struct rt_cluster_node *w = n->what;
+    const struct rl_cluster_node *w = n->what;
     CO_AUTOFREE char *trainers = co_xasprintf("--num_gradient_servers=%u", w->rank.size);
     CO_AUTOFREE char *port = co_xasprintf("--port=%" PRId64, w->port);
     CO_AUTOFREE char *dense = co_xasprintf("--ports_num=%" PRId64, w->ports_num);
@@ -99,7 +99,7 @@ static void set_number(enum co_var var, int64_t value) {
 }
 
 /* What the scripts of old meant to export. */
-static void set_environment(const struct rt_cluster_node *w) {
+static void set_environment(const struct rl_cluster_node *w) {
     set_number(CO_VAR_INIT_PORT, w->port);
     set_number(CO_VAR_INIT_PORTS_NUM, w->ports_num);
     set_number(CO_VAR_INIT_PORTS_NUM_FOR_SPARSE, w->ports_num_for_sparse);
@@ -125,9 +125,9 @@ static int run(struct node *n, struct co_err *err) {
     r = r ? r : start(n, n->what->argv, "train", err);
     if (r) {
         n->over = true;
-        rt_children_stop(n->children, n->what->grace_ms);
+        rl_children_stop(n->children, n->what->grace_ms);
     }
-    rt_children_started(n->children);
+    rl_children_started(n->children);
     co_loop_run(n->loop);
     for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
         co_signal_free(s[i]);
@@ -135,13 +135,13 @@ static int run(struct node *n, struct co_err *err) {
     return r;
 }
 
-int rt_cluster_node_run(const struct rt_cluster_node *what, int *ret_code, struct co_err *err) {
-    static const struct rt_children_fns fns = {.ended = ended, .killing = killing, .empty = empty};
+int rl_cluster_node_run(const struct rl_cluster_node *what, int *ret_code, struct co_err *err) {
+    static const struct rl_children_fns fns = {.ended = ended, .killing = killing, .empty = empty};
     CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
-    CO_CLEANUP(rt_children_freep) struct rt_children *children = NULL;
+    CO_CLEANUP(rl_children_freep) struct rl_children *children = NULL;
     int r = co_loop_new(&loop, err);
     struct node n = {.what = what, .loop = loop};
-    r = r ? r : rt_children_new(loop, &fns, &n, &children, err);
+    r = r ? r : rl_children_new(loop, &fns, &n, &children, err);
     n.children = children;
     r = r ? r : run(&n, err);
     *ret_code = n.code;

@@ -10,9 +10,9 @@
 
 enum { LINE_MAX_BYTES = 16 << 10, LINES_MAX = 64 << 10 };
 
-void rt_ssh_session_init(struct rt_ssh_session *s, struct co_loop *loop, size_t index,
-    const struct rt_host *host, const struct rt_session_ops *ops, void *arg) {
-    *s = (struct rt_ssh_session){.ops = ops,
+void rl_ssh_session_init(struct rl_ssh_session *s, struct co_loop *loop, size_t index,
+    const struct rl_host *host, const struct rl_session_ops *ops, void *arg) {
+    *s = (struct rl_ssh_session){.ops = ops,
         .arg = arg,
         .loop = loop,
         .index = index,
@@ -30,14 +30,14 @@ static void close_end(int *fd, struct co_poll **poll) {
     *fd = -1;
 }
 
-static void close_all(struct rt_ssh_session *s) {
+static void close_all(struct rl_ssh_session *s) {
     close_end(&s->out.fd, &s->out.poll);
     close_end(&s->err.fd, &s->err.poll);
     co_closep(&s->in);
     s->in = -1;
 }
 
-void rt_ssh_session_done(struct rt_ssh_session *s) {
+void rl_ssh_session_done(struct rl_ssh_session *s) {
     close_all(s);
     co_buf_done(&s->line);
     co_buf_done(&s->lines);
@@ -45,7 +45,7 @@ void rt_ssh_session_done(struct rt_ssh_session *s) {
 
 /* ---- what the host tells ---------------------------------------------------------------- */
 
-static void take_line(struct rt_ssh_session *s, const char *text) {
+static void take_line(struct rl_ssh_session *s, const char *text) {
     int code = 0;
     if (strcmp(text, "@ready") == 0) {
         s->ops->ready(s->arg, s);
@@ -72,7 +72,7 @@ static void clean(char *text) {
     }
 }
 
-static void take_bytes(struct rt_ssh_session *s, const char *data, size_t len) {
+static void take_bytes(struct rl_ssh_session *s, const char *data, size_t len) {
     for (size_t i = 0; i < len; i++) {
         if (data[i] != '\n') {
             /* A line beyond the bound loses its end. */
@@ -85,7 +85,7 @@ static void take_bytes(struct rt_ssh_session *s, const char *data, size_t len) {
     }
 }
 
-static bool read_out(struct rt_ssh_session *s) {
+static bool read_out(struct rl_ssh_session *s) {
     char buf[8192];
     ssize_t n = s->out.fd < 0 ? 0 : read(s->out.fd, buf, sizeof(buf));
     if (n > 0) {
@@ -96,11 +96,11 @@ static bool read_out(struct rt_ssh_session *s) {
     return n > 0;
 }
 
-static bool read_err(struct rt_ssh_session *s) {
+static bool read_err(struct rl_ssh_session *s) {
     char buf[4096];
     ssize_t n = s->err.fd < 0 ? 0 : read(s->err.fd, buf, sizeof(buf));
     if (n > 0) {
-        rt_tail_add(&s->complaint, buf, (size_t)n);
+        rl_tail_add(&s->complaint, buf, (size_t)n);
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         close_end(&s->err.fd, &s->err.poll);
     }
@@ -117,7 +117,7 @@ static void err_readable(void *arg, int events) {
     (void)read_err(arg);
 }
 
-void rt_ssh_session_drain(struct rt_ssh_session *s) {
+void rl_ssh_session_drain(struct rl_ssh_session *s) {
     while (read_out(s)) {
     }
     while (read_err(s)) {
@@ -128,14 +128,14 @@ void rt_ssh_session_drain(struct rt_ssh_session *s) {
 /* ---- what it is told -------------------------------------------------------------------- */
 
 /* A pipe's buffer holds more than all that is ever told. */
-void rt_ssh_session_tell(struct rt_ssh_session *s, const char *line) {
+void rl_ssh_session_tell(struct rl_ssh_session *s, const char *line) {
     if (s->in >= 0 && write(s->in, line, strlen(line)) < 0) {
         co_closep(&s->in);
         s->in = -1;
     }
 }
 
-bool rt_ssh_session_reaped(struct rt_ssh_session *s, pid_t pid, int status) {
+bool rl_ssh_session_reaped(struct rl_ssh_session *s, pid_t pid, int status) {
     if (pid == s->tar) {
         s->tar = 0;
         s->tar_status = status;
@@ -167,7 +167,7 @@ static void pipes_done(struct pipes *p) {
     }
 }
 
-static int watch(struct rt_ssh_session *s, struct pipes *p, struct co_err *err) {
+static int watch(struct rl_ssh_session *s, struct pipes *p, struct co_err *err) {
     s->out.fd = take(&p->out[0]);
     s->err.fd = take(&p->err[0]);
     int r = co_poll_new(s->loop, s->out.fd, out_readable, s, &s->out.poll, err);
@@ -179,21 +179,21 @@ static int watch(struct rt_ssh_session *s, struct pipes *p, struct co_err *err) 
     return r;
 }
 
-int rt_ssh_session_start(struct rt_ssh_session *s, const struct rt_cluster_options *options,
+int rl_ssh_session_start(struct rl_ssh_session *s, const struct rl_cluster_options *options,
     const char *script, int from, struct co_err *err) {
     CO_CLEANUP(pipes_done) struct pipes p = {{-1, -1}, {-1, -1}, {-1, -1}};
     if ((from < 0 && pipe2(p.in, O_CLOEXEC) < 0) || pipe2(p.out, O_CLOEXEC) < 0 ||
         pipe2(p.err, O_CLOEXEC) < 0) {
         return co_err_errno(err, errno, "pipe");
     }
-    char **argv = rt_cluster_ssh(options, s->host, script);
-    struct rt_spawn spawn = {.argv = argv,
+    char **argv = rl_cluster_ssh(options, s->host, script);
+    struct rl_spawn spawn = {.argv = argv,
         .in = from < 0 ? p.in[0] : from,
         .out = p.out[1],
         .err = p.err[1],
         .session = true};
-    int r = rt_spawn(&spawn, &s->pid, err);
-    rt_words_free(argv);
+    int r = rl_spawn(&spawn, &s->pid, err);
+    rl_words_free(argv);
     if (r) {
         return r;
     }

@@ -191,7 +191,7 @@ void rt_call_start(struct rt_call *call) {
 
 int rt_call_detach(struct rt_call *call_own, bool window, struct co_err *err) {
     struct rt_client *c = call_own->c;
-    int64_t deadline = rt_net_now() + c->options.call_timeout_ms;
+    int64_t deadline = net_now() + c->options.call_timeout_ms;
     bool ok = true;
     pthread_mutex_lock(&c->m);
     while (window && c->under_way > RT_PUSH_WINDOW && !c->failed.code && ok) {
@@ -289,7 +289,7 @@ static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout
 int rt_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err) {
     struct rt_call *call = call_own;
     struct rt_client *c = call->c;
-    int64_t deadline = rt_net_now() + timeout_ms;
+    int64_t deadline = net_now() + timeout_ms;
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
     while (call->left > 0) {

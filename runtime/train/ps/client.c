@@ -17,7 +17,7 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
     struct rt_client *c = arg;
     struct rt_link *l = rt_stream_user(stream);
     pthread_mutex_lock(&c->m);
-    l->heard_ms = rt_net_now();
+    l->heard_ms = net_now();
     pthread_mutex_unlock(&c->m);
     if (f_own->head.kind == RT_FRAME_ERROR && f_own->head.seq == 0) {
         struct co_err err = {0};
@@ -46,7 +46,7 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
     } else if (l->stream == stream && l->state == RT_LINK_UP && !c->leaving) {
         struct co_err err = {0};
         co_err_set(&err, CO_PEERLOST, "server %u (%s) lost: %s, last heard %.1f s ago", l->index,
-            l->endpoint, why->msg, (double)(rt_net_now() - l->heard_ms) / 1000);
+            l->endpoint, why->msg, (double)(net_now() - l->heard_ms) / 1000);
         list = rt_client_fail(c, &err);
     } else if (l->stream == stream && l->state == RT_LINK_UP) {
         list = rt_client_end_link(c, l, why);
@@ -71,7 +71,7 @@ static void ping(struct rt_client *c, struct rt_link *l, int64_t now) {
 
 static void on_tick(void *arg) {
     struct rt_client *c = arg;
-    int64_t now = rt_net_now();
+    int64_t now = net_now();
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
     /* Stopped ourselves for a while?  Then silence says nothing about the others. */
@@ -202,7 +202,7 @@ static void give_up(struct rt_client *c, const char *why) {
     Rt__Control m = RT__CONTROL__INIT;
     m.body_case = RT__CONTROL__BODY_LEAVE;
     m.leave = &l;
-    int64_t deadline = rt_net_now() + LEAVE_MS;
+    int64_t deadline = net_now() + LEAVE_MS;
     bool open = false, in_time = true;
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; i < c->n_links; i++) {

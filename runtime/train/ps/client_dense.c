@@ -210,7 +210,7 @@ static void merge(struct rt_exchange *x, const float *g, size_t n) {
 /* Waits while too many gradients wait already; the lock is held. */
 static int await_room(struct rt_client *c, uint32_t table, struct co_err *err) {
     const struct rt_exchange *x = &c->exchanges[table];
-    int64_t deadline = rt_net_now() + c->options.call_timeout_ms;
+    int64_t deadline = net_now() + c->options.call_timeout_ms;
     bool in_time = true;
     while (x->busy && x->merged >= c->options.dense_merge_max && !c->failed.code && in_time) {
         in_time = rt_client_wait(c, deadline);

@@ -67,7 +67,7 @@ static bool anything_under_way(const struct rt_client *c) {
 }
 
 int rt_flush(struct rt_client *c, struct co_err *err) {
-    int64_t deadline = rt_net_now() + c->options.call_timeout_ms;
+    int64_t deadline = net_now() + c->options.call_timeout_ms;
     bool in_time = true;
     pthread_mutex_lock(&c->m);
     while (anything_under_way(c) && !c->failed.code && in_time) {

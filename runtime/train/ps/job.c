@@ -112,7 +112,7 @@ int rt_server_run(
             rt_role_name(t->role), t->n_workers);
     }
     const char *endpoint = t->servers.n > t->index ? t->servers.item[t->index] : "";
-    rc = rc < 0 ? rc : rt_net_listen_address(endpoint, listen, sizeof(listen), err);
+    rc = rc < 0 ? rc : net_listen_address(endpoint, listen, sizeof(listen), err);
     struct rt_server_config config = common_config(job, &o);
     config.listen = listen;
     config.endpoint = endpoint;

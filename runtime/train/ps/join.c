@@ -89,7 +89,7 @@ static int say_hello(
     rc = rt_rpc_dial(c->rpc, address, l, &l->stream, err);
     if (rc == 0) {
         l->state = RT_LINK_HELLO;
-        l->heard_ms = l->pinged_ms = rt_net_now();
+        l->heard_ms = l->pinged_ms = net_now();
     }
     pthread_mutex_unlock(&c->m);
     if (rc == 0) {
@@ -160,7 +160,7 @@ static void drop_link(struct rt_link *l, const struct co_err *why) {
 static int attempt(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
-    CO_AUTOFREE struct rt_net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
+    CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
     uint32_t n = 0;
     pthread_mutex_lock(&c->m);
@@ -171,7 +171,7 @@ static int attempt(struct rt_client *c, struct co_err *err) {
         }
     }
     pthread_mutex_unlock(&c->m);
-    if (rt_net_probe(endpoints, n, PROBE_MS, reached) == 0) {
+    if (net_probe(endpoints, n, PROBE_MS, reached) == 0) {
         return 0;
     }
     int rc = 0;
@@ -208,13 +208,13 @@ static int give_up(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_client_join(struct rt_client *c, struct co_err *err) {
-    int64_t begin = rt_net_now(), printed = begin - PRINT_MS;
+    int64_t begin = net_now(), printed = begin - PRINT_MS;
     for (;;) {
         int rc = attempt(c, err);
         if (rc < 0 || count_up(c) == c->n_links) {
             return rc;
         }
-        int64_t now = rt_net_now();
+        int64_t now = net_now();
         if (now - begin >= c->options.start_timeout_ms) {
             return give_up(c, err);
         }

@@ -177,7 +177,7 @@ static char *log_of(const struct child *c) {
 static int end_of(struct child *c, int64_t deadline_ms) {
     if (!c->ended) {
         struct pollfd p = {.fd = c->fd, .events = POLLIN};
-        int64_t left = deadline_ms - rt_net_now();
+        int64_t left = deadline_ms - net_now();
         if (poll(&p, 1, left > 0 ? (int)left : 0) != 1) {
             CO_AUTOFREE char *log = log_of(c);
             fail_msg("%s has not ended; its log: %s", c->log, log);
@@ -296,7 +296,7 @@ static void check_sync(const float *got, size_t n, bool rows) {
 static void two_by_two_sync_equals_one_process(void **state) {
     struct job *j = *state;
     start_all(j, "sync", false);
-    int64_t deadline = rt_net_now() + DEADLINE_MS;
+    int64_t deadline = net_now() + DEADLINE_MS;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(0, end_of(&j->trainer[i], deadline));
         assert_int_equal(0, end_of(&j->server[i], deadline));
@@ -313,7 +313,7 @@ static void lose_trainer(struct job *j, int sig, const char *why) {
     start_all(j, "sync", true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->trainer[1].pid, sig));
-    int64_t deadline = rt_net_now() + DEADLINE_MS;
+    int64_t deadline = net_now() + DEADLINE_MS;
     assert_int_equal(1, end_of(&j->trainer[0], deadline));
     said(&j->trainer[0], "error: ");
     said(&j->trainer[0], "trainer 1 (127.0.0.1:");
@@ -338,7 +338,7 @@ static void lose_server(struct job *j, const char *mode, int sig, const char *wh
     start_all(j, mode, true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->server[1].pid, sig));
-    int64_t deadline = rt_net_now() + DEADLINE_MS;
+    int64_t deadline = net_now() + DEADLINE_MS;
     char endpoint[64];
     (void)snprintf(endpoint, sizeof(endpoint), "server 1 (127.0.0.1:%u) lost", j->ports[1]);
     for (int i = 0; i < 2; i++) {
@@ -372,7 +372,7 @@ static void async_goes_on_without_a_killed_trainer_and_says_so(void **state) {
     start(j, &j->trainer[0], false, 0);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->trainer[1].pid, SIGKILL));
-    int64_t deadline = rt_net_now() + DEADLINE_MS;
+    int64_t deadline = net_now() + DEADLINE_MS;
     assert_int_equal(0, end_of(&j->trainer[0], deadline));
     for (int i = 0; i < 2; i++) {
         assert_int_equal(1, end_of(&j->server[i], deadline));
@@ -390,7 +390,7 @@ static void async_takes_a_killed_trainer_back(void **state) {
         start(j, &j->trainer[i], false, i);
     }
     await_steps(j, 2);
-    int64_t deadline = rt_net_now() + DEADLINE_MS;
+    int64_t deadline = net_now() + DEADLINE_MS;
     /* One comes back into the middle of the other's training, waiting for nobody. */
     assert_int_equal(0, kill(j->trainer[0].pid, SIGKILL));
     (void)end_of(&j->trainer[0], deadline);
@@ -416,7 +416,7 @@ static void waiting_for_servers_prints_the_classic_lines_and_ends(void **state) 
     (void)setenv("PADDLE_PS_START_TIMEOUT", "1s", 1);
     j->mode = "async";
     start(j, &j->trainer[0], false, 0);
-    assert_int_equal(1, end_of(&j->trainer[0], rt_net_now() + DEADLINE_MS));
+    assert_int_equal(1, end_of(&j->trainer[0], net_now() + DEADLINE_MS));
     char text[128];
     (void)snprintf(text, sizeof(text),
         "server not ready, wait 3 sec to retry...\n"
@@ -431,7 +431,7 @@ static void a_server_obeys_sigterm(void **state) {
     start_all(j, "async", true);
     await_steps(j, 2);
     assert_int_equal(0, kill(j->server[0].pid, SIGTERM));
-    int64_t deadline = rt_net_now() + DEADLINE_MS;
+    int64_t deadline = net_now() + DEADLINE_MS;
     assert_int_equal(1, end_of(&j->server[0], deadline));
     said(&j->server[0], "ended by signal 15");
     assert_int_equal(1, end_of(&j->trainer[0], deadline));

@@ -105,7 +105,7 @@ static int make_tables(
             return rc; /* the job cannot run: the caller ends it */
         }
     }
-    s->first_ms = rt_net_now();
+    s->first_ms = net_now();
     return 0;
 }
 
@@ -131,7 +131,7 @@ static void join(struct rt_session *se, uint32_t trainer) {
         rt_stream_unref(m->stream); /* of the former life, not yet closed */
     }
     m->stream = rt_stream_ref(se->stream);
-    m->heard_ms = rt_net_now();
+    m->heard_ms = net_now();
     (void)snprintf(m->peer, sizeof(m->peer), "%s", rt_stream_peer(se->stream));
     se->trainer = trainer;
     s->orphan_ms = 0;
@@ -285,7 +285,7 @@ static void on_open(void *arg, struct rt_stream *stream) {
     struct rt_session *se = co_xcalloc(1, sizeof(*se));
     *se = (struct rt_session){.server = s,
         .stream = stream,
-        .since_ms = rt_net_now(),
+        .since_ms = net_now(),
         .trainer = RT_NOBODY,
         .next = s->sessions};
     if (se->next) {
@@ -320,7 +320,7 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
     }
     bool alive = is_alive(se);
     if (alive) {
-        s->members.all[se->trainer].heard_ms = rt_net_now();
+        s->members.all[se->trainer].heard_ms = net_now();
     }
     if (f->head.kind == RT_FRAME_CONTROL) {
         if (do_control(se, f, &err) < 0) {

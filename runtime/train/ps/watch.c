@@ -20,7 +20,7 @@ void rt_server_check_end(struct rt_server *s) {
         rt_server_say(s, "all %u trainers have finished", done);
         rt_server_over(s, &(struct co_err){0});
     } else if (done + lost == s->members.n && !s->orphan_ms) {
-        s->orphan_ms = rt_net_now();
+        s->orphan_ms = net_now();
     }
 }
 
@@ -29,7 +29,7 @@ void rt_server_lose(struct rt_server *s, uint32_t trainer, const char *cause) {
     (void)snprintf(m->cause, sizeof(m->cause), "%s", cause);
     rt_member_set(&s->members, trainer, RT_MEMBER_LOST);
     char text[640];
-    rt_member_describe(&s->members, trainer, rt_net_now(), text, sizeof(text));
+    rt_member_describe(&s->members, trainer, net_now(), text, sizeof(text));
     if (s->mode == RT_SYNC) {
         struct co_err err = {0};
         co_err_set(&err, CO_PEERLOST, "%s", text);
@@ -106,7 +106,7 @@ static void check_missing(struct rt_server *s, int64_t now) {
 
 /* Trainers close after their last answer; those that do not are not waited for. */
 void rt_server_tell(struct rt_server *s) {
-    if (s->over && !s->told && (!s->sessions || rt_net_now() - s->over_ms > LINGER_MS)) {
+    if (s->over && !s->told && (!s->sessions || net_now() - s->over_ms > LINGER_MS)) {
         s->told = true;
         (void)!write(s->fd, &(uint64_t){1}, sizeof(uint64_t));
     }
@@ -114,7 +114,7 @@ void rt_server_tell(struct rt_server *s) {
 
 void rt_server_tick(void *arg) {
     struct rt_server *s = arg;
-    int64_t now = rt_net_now();
+    int64_t now = net_now();
     if (!s->over) {
         check_leases(s, now);
         check_missing(s, now);
@@ -128,7 +128,7 @@ void rt_server_over(struct rt_server *s, const struct co_err *result) {
         return;
     }
     s->over = true;
-    s->over_ms = rt_net_now();
+    s->over_ms = net_now();
     s->result = *result;
     if (result->code == 0) {
         return;
