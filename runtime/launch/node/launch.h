@@ -1,6 +1,6 @@
 /* `paddlerun launch`: this node's processes of a job, from the command line to the exit code.
  *
- * Decides with runtime/plan, meets other nodes with runtime/launch/rendezvous, starts and ends
+ * Decides with runtime/launch/job, meets other nodes with runtime/launch/rendezvous, starts and ends
  * processes with runtime/launch/group.  Blocks until all is over; call from the main thread of a
  * process without other children. */
 #pragma once
