@@ -17,44 +17,20 @@
 # make install    programs, library and header below PREFIX (/usr/local)
 # make packages   installs the Debian packages that all this needs (root or sudo)
 #
-# The table: a folder of code is a row of UNITS; uses_X names the folders whose archives it may
-# call (closed under use), pkgs_X its pkg-config packages or plain -l libraries.  Every x.c of a
-# folder goes into its archive, except x_test.c (a cmocka program), x_fuzz.c (a fuzz target) and
-# the files named in main_X of a program.
+# The folders of code, and which of them each may include, are the rows of "Layers" in ARCHITECTURE.md:
+# UNITS are those folders, uses_X all that X calls, directly or not.  pkgs_X are its pkg-config
+# packages or plain -l libraries.  Every x.c of a folder goes into its archive, except x_test.c (a
+# cmocka program), x_fuzz.c (a fuzz target) and the files named in main_X of a program.
 
-UNITS := common crd operator/api operator/plan operator/kube operator/control operator/cmd operator/gate runtime/net \
-         runtime/train/optim runtime/train/role runtime/train/rpc runtime/train/ckpt runtime/train/ps \
-         runtime/launch/options runtime/launch/job runtime/launch/process runtime/launch/rendezvous runtime/launch/node \
-         runtime/launch/local runtime/launch/cmd runtime/legacy/pserver runtime/legacy/cluster \
-         examples/nn examples/wide_and_deep bench
-
-uses_common                 :=
-uses_crd                    := common
-uses_operator/api           := common
-uses_operator/plan          := operator/api common
-uses_operator/kube          := operator/api common
-uses_operator/control       := operator/plan operator/kube operator/api common
-uses_operator/cmd           := operator/control operator/plan operator/kube operator/api crd common
-uses_operator/gate          := common
-uses_runtime/train/optim          := common
-uses_runtime/train/role           := common
-uses_runtime/net            := common
-uses_runtime/train/rpc            := common
-uses_runtime/train/ckpt           := common
-uses_runtime/train/ps             := runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
-uses_runtime/launch/rendezvous     := runtime/net common
-uses_runtime/legacy/pserver        := runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
-uses_runtime/launch/options := common
-uses_runtime/launch/job     := runtime/launch/options common
-uses_runtime/launch/process := runtime/net common
-uses_runtime/launch/node    := runtime/launch/job runtime/launch/options runtime/launch/process runtime/launch/rendezvous runtime/net common
-uses_runtime/launch/local   := runtime/launch/job runtime/launch/options runtime/launch/process runtime/net common
-uses_runtime/legacy/cluster        := runtime/launch/process runtime/net common
-uses_runtime/launch/cmd            := runtime/legacy/cluster runtime/launch/node runtime/launch/local runtime/launch/job runtime/launch/options \
-                               runtime/launch/process runtime/launch/rendezvous runtime/train/role runtime/net common
-uses_examples/nn            := runtime/train/optim common
-uses_examples/wide_and_deep := examples/nn runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
-uses_bench                  := operator/api operator/kube runtime/launch/rendezvous common
+# A row is "folder|folder|...": the first may include the others.
+LAYERS := $(shell awk -F'|' '/^## /{on = $$0 == "## Layers"} \
+    on && /^\| [a-z]/ && $$2 !~ /folder/ {gsub(/ /, "", $$2); gsub(/^ +| +$$/, "", $$4); gsub(/ +/, "|", $$4); print $$2 "|" $$4}' \
+    ARCHITECTURE.md)
+UNITS  := $(foreach l,$(LAYERS),$(firstword $(subst |, ,$(l))))
+$(foreach l,$(LAYERS),$(eval may_$(firstword $(subst |, ,$(l))) := $(wordlist 2,99,$(subst |, ,$(l)))))
+may_runtime/rt.h := runtime/train/ps# the library's header stands for the folder that implements it
+closed = $(if $(2),$(call closed,$(1) $(2),$(filter-out $(1) $(2),$(sort $(foreach u,$(2),$(may_$(u)))))),$(1))
+$(foreach u,$(UNITS),$(eval uses_$(u) := $(filter-out $(u) runtime/rt.h,$(call closed,,$(u)))))
 
 pkgs_common                 := jansson yaml-0.1 libuv libmicrohttpd gnutls zlib
 pkgs_operator/kube          := libcurl
@@ -154,7 +130,7 @@ links-%:
 	@echo $(sort $(foreach u,$(call unit_of,$*) $(uses_$(call unit_of,$*)),$(pkgs_$(u))))
 
 # The runtime as one library beside its one header, runtime/rt.h.
-RT_UNITS := runtime/train/ps runtime/train/ckpt runtime/train/rpc runtime/net runtime/train/role runtime/train/optim common
+RT_UNITS := runtime/train/ps $(uses_runtime/train/ps)
 $(BUILD)/lib/libpaddlert.a: $(foreach u,$(RT_UNITS),$(call objs,$(u)))
 	@mkdir -p $(@D)
 	@rm -f $@

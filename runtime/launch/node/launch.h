@@ -1,8 +1,8 @@
 /* `paddlerun launch`: this node's processes of a job, from the command line to the exit code.
  *
- * Decides with runtime/launch/job, meets other nodes with runtime/launch/rendezvous, starts and ends
- * processes with runtime/launch/group.  Blocks until all is over; call from the main thread of a
- * process without other children. */
+ * Decides with runtime/launch/job, meets other nodes with runtime/launch/rendezvous, starts and
+ * ends processes with runtime/launch/process.  Blocks until all is over; call from the main thread
+ * of a process without other children. */
 #pragma once
 
 #include "runtime/launch/options/options.h"
