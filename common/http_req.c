@@ -147,7 +147,7 @@ void co_http_req_gone(struct co_http_req *r) {
     h->busy++;
     resume(r, CO_HTTP_GONE);
     r->on_close(r->arg, r);
-    co_httpd_leave(h);
+    h->left(h);
 }
 
 static void on_deferred_readable(void *arg, int events) {
@@ -174,7 +174,7 @@ static void on_deferred_timeout(void *arg) {
     if (r->state == CO_HTTP_DEFERRED) {
         co_http_replyf(r, MHD_HTTP_GATEWAY_TIMEOUT, "nothing happened in time\n");
     }
-    co_httpd_leave(h);
+    h->left(h);
 }
 
 void co_http_req_suspend(struct co_http_req *r) {

@@ -16,14 +16,6 @@ enum {
     RUNS = 16,                /* of MHD in a turn; the rest waits for the next one */
 };
 
-static void httpd_free(struct co_httpd *h);
-
-void co_httpd_leave(struct co_httpd *h) {
-    if (--h->busy == 0 && h->closing) {
-        httpd_free(h);
-    }
-}
-
 /* Lets MHD work until it waits for something, then arms its timer. */
 static void drive(struct co_httpd *h) {
     MHD_UNSIGNED_LONG_LONG wait = 1;
@@ -44,7 +36,7 @@ static void drive(struct co_httpd *h) {
     } else {
         co_timer_stop(h->timer);
     }
-    co_httpd_leave(h);
+    h->left(h);
 }
 
 static void on_epoll(void *arg, int events) {
@@ -217,6 +209,33 @@ static int watch_mhd(struct co_httpd *h, struct MHD_Daemon *mhd, struct co_err *
     return 0;
 }
 
+/* Deferred requests end as if their clients had gone; connections are closed. */
+static void close_connections(struct co_httpd *h) {
+    h->busy++; /* callbacks may call co_httpd_close again */
+    while (h->deferred.next != &h->deferred) {
+        co_http_req_gone(h->deferred.next);
+    }
+    for (int i = 0; i < RUNS; i++) {
+        (void)MHD_run(h->mhd); /* what was answered just before shall leave */
+    }
+    h->busy--;
+}
+
+static void httpd_free(struct co_httpd *h) {
+    close_connections(h);
+    co_poll_free(h->poll);
+    co_timer_free(h->timer);
+    MHD_stop_daemon(h->mhd);
+    free(h);
+}
+
+/* co_httpd_close from inside a callback takes effect when the last of them has returned. */
+static void callback_left(struct co_httpd *h) {
+    if (--h->busy == 0 && h->closing) {
+        httpd_free(h);
+    }
+}
+
 int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_route *routes,
     size_t n_routes, void *arg, const struct co_httpd_options *options, struct co_httpd **ret,
     struct co_err *err) {
@@ -227,6 +246,7 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
     }
     struct co_httpd *h = co_xcalloc(1, sizeof(*h));
     h->loop = l;
+    h->left = callback_left;
     h->routes = routes;
     h->n_routes = n_routes;
     h->arg = arg;
@@ -253,18 +273,6 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
     return 0;
 }
 
-/* Deferred requests end as if their clients had gone; connections are closed. */
-static void close_connections(struct co_httpd *h) {
-    h->busy++; /* callbacks may call co_httpd_close again */
-    while (h->deferred.next != &h->deferred) {
-        co_http_req_gone(h->deferred.next);
-    }
-    for (int i = 0; i < RUNS; i++) {
-        (void)MHD_run(h->mhd); /* what was answered just before shall leave */
-    }
-    h->busy--;
-}
-
 int co_httpd_secure(struct co_httpd *h, const char *cert, const char *key, struct co_err *err) {
     assert(h->busy == 0);
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_LISTEN_FD);
@@ -282,14 +290,6 @@ int co_httpd_secure(struct co_httpd *h, const char *cert, const char *key, struc
     int r = watch_mhd(h, mhd, err);
     MHD_stop_daemon(r ? mhd : old);
     return r;
-}
-
-static void httpd_free(struct co_httpd *h) {
-    close_connections(h);
-    co_poll_free(h->poll);
-    co_timer_free(h->timer);
-    MHD_stop_daemon(h->mhd);
-    free(h);
 }
 
 void co_httpd_close(struct co_httpd *h) {

@@ -48,14 +48,11 @@ struct co_httpd {
     uint16_t port;
     struct co_http_req deferred; /* ring */
     uint64_t connections;        /* so far */
-    int busy;                    /* callbacks on the stack */
+    int busy;                    /* callbacks on the stack; each that ends calls left */
+    void (*left)(struct co_httpd *h);
     bool closing;
     bool resumed; /* since MHD last ran */
 };
-
-/* A callback of this server has returned: co_httpd_close from inside one takes effect when the
- * last has. */
-void co_httpd_leave(struct co_httpd *h);
 
 struct co_http_req *co_http_req_new(
     struct co_httpd *h, struct MHD_Connection *conn, const char *path, const char *method);
