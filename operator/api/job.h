@@ -159,12 +159,6 @@ static inline bool op_job_restarts(const struct op_job *job) {
 /* This spec.managedBy (or NULL) names another controller. */
 bool op_managed_elsewhere(const char *manager);
 
-/* Takes the first of "3,5-7" off the text, of at most 9 digits a number; false, and nothing is
- * taken, when none is there. */
-bool op_range_take(const char **text, size_t digits, int32_t *ret_first, int32_t *ret_last);
-/* Exit codes as "3" or "1-127,137"; false, and *ret untouched, when it is not that. */
-bool op_exit_codes_parse(const char *text, uint64_t ret[4]);
-
 /* Names of things, and back.  All pure. */
 const char *op_role_name(enum op_role role);  /* "ps", "worker", "heter" */
 enum op_role op_role_parse(const char *name); /* OP_NO_ROLE when it is none; NULL allowed */

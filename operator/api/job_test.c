@@ -1,5 +1,6 @@
 #include "operator/api/job.h"
 #include "operator/api/pack.h"
+#include "operator/api/range.h"
 #include "operator/api/testkit.h"
 #include "operator/api/words.h"
 

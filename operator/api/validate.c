@@ -1,4 +1,5 @@
 #include "operator/api/job.h"
+#include "operator/api/range.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,6 +2,7 @@
  * input, repeated plans come to rest, a performed part of a plan does no harm, and all of it
  * converges to the world that the job asks for. */
 #include "common/parse.h"
+#include "operator/api/range.h"
 #include "operator/plan/testkit.h"
 
 enum { WORLDS = 600, CHAOS_ROUNDS = 20, CALM_ROUNDS = 120, TTL = 50 };

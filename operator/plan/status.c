@@ -1,4 +1,5 @@
 #include "common/parse.h"
+#include "operator/api/range.h"
 #include "operator/plan/world.h"
 
 #include <inttypes.h>

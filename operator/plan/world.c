@@ -1,5 +1,6 @@
 #include "operator/plan/world.h"
 
+#include "operator/api/range.h"
 #include "operator/api/words.h"
 
 #include <inttypes.h>
