@@ -252,6 +252,29 @@ static int read_user(const struct op_kube_entry *e, const struct op_kube_entry *
 
 /* ---- one context ---- */
 
+static void wipe(char *s) {
+    if (s) {
+        explicit_bzero(s, strlen(s));
+        free(s);
+    }
+}
+
+void op_kube_config_free(struct op_kube_config *cfg) {
+    if (!cfg) {
+        return;
+    }
+    char *plain[] = {cfg->source, cfg->server, cfg->ns, cfg->ca, cfg->tls_server_name,
+        cfg->proxy_url, cfg->cert, cfg->token_file, cfg->username};
+    for (size_t i = 0; i < CO_ARRAY_LEN(plain); i++) {
+        free(plain[i]);
+    }
+    wipe(cfg->key);
+    wipe(cfg->token);
+    wipe(cfg->password);
+    op_kube_exec_free(cfg->exec);
+    free(cfg);
+}
+
 static int missing(const struct op_kube_entry *context, const char *field, const char *section,
     const char *name, struct co_err *err) {
     return op_kube_entry_err(

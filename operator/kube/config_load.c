@@ -11,29 +11,6 @@ enum { FILE_MAX = 4 << 20 };
 
 static const char serviceaccount[] = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-static void wipe(char *s) {
-    if (s) {
-        explicit_bzero(s, strlen(s));
-        free(s);
-    }
-}
-
-void op_kube_config_free(struct op_kube_config *cfg) {
-    if (!cfg) {
-        return;
-    }
-    char *plain[] = {cfg->source, cfg->server, cfg->ns, cfg->ca, cfg->tls_server_name,
-        cfg->proxy_url, cfg->cert, cfg->token_file, cfg->username};
-    for (size_t i = 0; i < CO_ARRAY_LEN(plain); i++) {
-        free(plain[i]);
-    }
-    wipe(cfg->key);
-    wipe(cfg->token);
-    wipe(cfg->password);
-    op_kube_exec_free(cfg->exec);
-    free(cfg);
-}
-
 static int add_file(struct op_kube_config_set *set, const char *path, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(FILE_MAX);
     int rc = co_file_read(path, FILE_MAX, &b, err);

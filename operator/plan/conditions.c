@@ -1,38 +1,10 @@
+#include "operator/plan/conditions.h"
+
 #include "common/parse.h"
-#include "operator/plan/world.h"
+#include "operator/plan/gang.h"
+#include "operator/plan/stored.h"
 
 #include <string.h>
-
-static json_t *find(const json_t *status, const char *type) {
-    size_t i;
-    json_t *c;
-    json_array_foreach(json_object_get(status, "conditions"), i, c) {
-        if (co_streq(co_json_str(c, "type"), type)) {
-            return c;
-        }
-    }
-    return NULL;
-}
-
-const json_t *op_condition_stored(const struct op_job *job, const char *type) {
-    return find(job->status, type);
-}
-
-const json_t *op_condition_known(const struct op_world *w, const char *type) {
-    const json_t *draft = w->seen->draft;
-    bool same = w->attempt == json_integer_value(json_object_get(draft, "attempt"));
-    const json_t *drafted = same ? find(draft, type) : NULL;
-    return drafted ? drafted : find(w->job->status, type);
-}
-
-json_t *op_conditions_draft(const json_t *status) {
-    json_t *c = find(status, "Completing");
-    return co_streq(co_json_str(c, "status"), "True") ? json_pack("[O]", c) : NULL;
-}
-
-bool op_condition_true(const struct op_job *job, const char *type) {
-    return co_streq(co_json_str(op_condition_stored(job, type), "status"), "True") != 0;
-}
 
 struct condition {
     const char *type;

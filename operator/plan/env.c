@@ -1,6 +1,7 @@
+#include "operator/plan/env.h"
+
 #include "common/contract.h"
 #include "common/parse.h"
-#include "operator/plan/world.h"
 
 #include <inttypes.h>
 #include <stdio.h>

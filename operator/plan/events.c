@@ -1,6 +1,9 @@
+#include "operator/plan/events.h"
+
 #include "common/buf.h"
 #include "common/utf8.h"
-#include "operator/plan/world.h"
+#include "operator/plan/gang.h"
+#include "operator/plan/stored.h"
 
 #include <assert.h>
 #include <inttypes.h>

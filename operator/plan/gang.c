@@ -1,6 +1,9 @@
 #include "operator/plan/gang.h"
 
 #include "common/utf8.h"
+#include "operator/plan/gang_size.h"
+#include "operator/plan/objects.h"
+#include "operator/plan/tree.h"
 #include "operator/plan/world.h"
 
 #include <inttypes.h>
@@ -10,10 +13,6 @@
 /* The one pod group of a native Workload. */
 #define NATIVE_GROUP "job"
 #define KUEUE "kueue.x-k8s.io/"
-
-static void set_text(json_t *obj, const char *key, const char *value) {
-    co_json_set(obj, key, co_json_string(value));
-}
 
 static const char *policy_text(const struct op_job *job, const char *key) {
     const char *text = co_json_str(op_gang_policy(job), key);
@@ -44,18 +43,18 @@ static json_t *volcano_spec(const struct op_world *w) {
 static void volcano_mark(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
     json_t *a = json_object_get(meta, "annotations");
     (void)spec;
-    set_text(a, "scheduling.k8s.io/group-name", job->name);
-    set_text(a, "volcano.sh/task-spec", op_role_name(role));
-    set_text(a, "volcano.sh/job-name", job->name);
-    set_text(a, "volcano.sh/job-version", "0");
-    set_text(a, "volcano.sh/queue-name", policy_text(job, "queue"));
+    op_tree_set_text(a, "scheduling.k8s.io/group-name", job->name);
+    op_tree_set_text(a, "volcano.sh/task-spec", op_role_name(role));
+    op_tree_set_text(a, "volcano.sh/job-name", job->name);
+    op_tree_set_text(a, "volcano.sh/job-version", "0");
+    op_tree_set_text(a, "volcano.sh/queue-name", policy_text(job, "queue"));
 }
 
 static void coscheduling_mark(
     const struct op_job *job, enum op_role role, json_t *meta, json_t *spec) {
     (void)role;
     (void)spec;
-    set_text(json_object_get(meta, "labels"), "scheduling.x-k8s.io/pod-group", job->name);
+    op_tree_set_text(json_object_get(meta, "labels"), "scheduling.x-k8s.io/pod-group", job->name);
 }
 
 static json_t *native_spec(const struct op_world *w) {
@@ -176,7 +175,7 @@ json_t *op_gang_object(const struct op_world *w) {
     json_decref(notes);
     json_t *obj = op_object_new(w->job, gang->kind, w->job->name, meta);
     CO_AUTOFREE char *version = co_xasprintf("%s/%s", gang->group, gang->version);
-    set_text(obj, "apiVersion", version);
+    op_tree_set_text(obj, "apiVersion", version);
     co_json_set(obj, "spec", spec);
     return obj;
 }
@@ -222,11 +221,11 @@ static void mark_for_kueue(const struct op_job *job, json_t *meta) {
         n += job->role[r].present ? job->role[r].replicas : 0;
     }
     (void)snprintf(total, sizeof(total), "%" PRId64, n);
-    set_text(labels, KUEUE "pod-group-name", job->name);
-    set_text(annotations, KUEUE "pod-group-total-count", total);
+    op_tree_set_text(labels, KUEUE "pod-group-name", job->name);
+    op_tree_set_text(annotations, KUEUE "pod-group-total-count", total);
     /* Where a failed pod ends the job nothing will take its place, and the group is over. */
     if (!op_job_restarts(job)) {
-        set_text(annotations, KUEUE "retriable-in-group", "false");
+        op_tree_set_text(annotations, KUEUE "retriable-in-group", "false");
     }
 }
 
@@ -239,7 +238,7 @@ void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_s
     }
     gang->mark(job, role, meta, spec);
     if (gang->scheduler) {
-        set_text(spec, "schedulerName", gang->scheduler);
+        op_tree_set_text(spec, "schedulerName", gang->scheduler);
     }
 }
 

@@ -41,13 +41,23 @@ const char *op_kind_name(enum op_kind kind, const struct op_gang *gang);
 /* "volcano, coscheduling, …" for messages and help. */
 #define OP_GANG_WORDS "volcano, coscheduling, native, kueue"
 
-/* ---- gang_size.c: of the gang in the settings ------------------------------------------------ */
-
-/* So many pods are placed together: those that are still to end, as far as schedulingPolicy and
- * elastic workers ask for them. */
-int64_t op_gang_members(const struct op_world *w);
-/* What they need in sum, by name; an object, the caller owns it. */
-json_t *op_gang_resources(const struct op_world *w);
-/* Some pod needs a place.  If not, a group that is larger than what is left keeps nobody waiting,
- * and to say so at each success would be a request each. */
-bool op_gang_size_matters(const struct op_world *w);
+/* The gang that the operator forms of this job; NULL: none. */
+const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings);
+json_t *op_gang_object(const struct op_world *w);
+json_t *op_gang_patch(const struct op_world *w);
+/* Marks a pod's metadata (labels and annotations are there) and spec; for Kueue, too. */
+void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_settings *settings,
+    json_t *meta, json_t *spec);
+/* Pods may be made. */
+bool op_gang_is_open(const struct op_world *w);
+/* Our group does not say what the job asks for now. */
+bool op_gang_is_outdated(const struct op_world *w);
+/* Writes what of schedulingPolicy comes to nothing, and why; false when all of it is followed. */
+bool op_gang_ignores(const struct op_world *w, char *ret, size_t size);
+/* What a group that is not open waits for. */
+bool op_gang_waits(const struct op_world *w, char *ret, size_t size);
+/* The scheduler says of the pod only that its group is not complete: another pod knows why. */
+bool op_gang_blames_mates(const struct op_world *w, const struct op_pod *pod);
+/* What a group that is not open waits for, of a pod in Kueue's hands. */
+bool op_gang_waits_in_queue(
+    const struct op_world *w, const struct op_pod *pod, char *ret, size_t size);

@@ -1,10 +1,7 @@
-/* How many pods a gang is, and how much they need: what its scheduler must find at once.
- *
- * A pod that has succeeded never needs a place again, so a group that went on waiting for it would
- * wait for ever when another pod is made anew. */
+#include "operator/plan/gang_size.h"
+
 #include "operator/api/quantity.h"
 #include "operator/plan/gang.h"
-#include "operator/plan/world.h"
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;

@@ -1,4 +1,4 @@
-#include "operator/plan/world.h"
+#include "operator/plan/env.h"
 
 #include <string.h>
 

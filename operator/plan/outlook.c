@@ -1,6 +1,9 @@
-/* What the pods say about the job as a whole: its phase, whether it is completing, who failed. */
+#include "operator/plan/outlook.h"
+
 #include "common/parse.h"
-#include "operator/plan/world.h"
+#include "operator/plan/policy.h"
+#include "operator/plan/reason.h"
+#include "operator/plan/stored.h"
 
 #include <string.h>
 

@@ -1,6 +1,11 @@
 #include "common/parse.h"
-#include "operator/plan/plan.h"
-#include "operator/plan/world.h"
+#include "operator/plan/env.h"
+#include "operator/plan/events.h"
+#include "operator/plan/gang.h"
+#include "operator/plan/object_pod.h"
+#include "operator/plan/objects.h"
+#include "operator/plan/policy.h"
+#include "operator/plan/status.h"
 
 #include <string.h>
 

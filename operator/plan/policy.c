@@ -1,7 +1,9 @@
-/* The run policy: what pods that failed or were taken away mean for their group, and what is due
- * when. */
+#include "operator/plan/policy.h"
+
 #include "common/parse.h"
-#include "operator/plan/world.h"
+#include "operator/plan/reason.h"
+#include "operator/plan/reason_table.h"
+#include "operator/plan/stored.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,11 @@
-/* One word and one sentence: why a job is not running, or why it has failed. */
+#include "operator/plan/reason.h"
+
 #include "common/parse.h"
 #include "common/utf8.h"
-#include "operator/plan/world.h"
+#include "operator/plan/env.h"
+#include "operator/plan/gang.h"
+#include "operator/plan/reason_table.h"
+#include "operator/plan/stored.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
-/* The words of status.reason that are the operator's own; paddle-operator docs reasons prints them.
- */
+#include "operator/plan/reason_table.h"
+
 #include "common/utf8.h"
-#include "operator/plan/world.h"
 
 #include <assert.h>
 #include <stdarg.h>

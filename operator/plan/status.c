@@ -1,6 +1,9 @@
+#include "operator/plan/status.h"
+
 #include "common/parse.h"
-#include "operator/api/range.h"
-#include "operator/plan/world.h"
+#include "operator/plan/conditions.h"
+#include "operator/plan/policy.h"
+#include "operator/plan/stored.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -156,28 +159,17 @@ static json_t *make_role(
     return j;
 }
 
-static const char *const ready_keys[] = {
-    [OP_PS] = "readyPS", [OP_WORKER] = "readyWorker", [OP_HETER] = "readyHeter"};
-
-int32_t op_status_wanted(const struct op_job *job, enum op_role role) {
-    const char *ready = co_json_str(job->status, ready_keys[role]);
-    const char *slash = ready ? strchr(ready, '/') : NULL;
-    const char *text = slash ? slash + 1 : "";
-    int32_t n, last;
-    return op_range_take(&text, 6, &n, &last) ? n : 0;
-}
-
 /* Ready of those asked for.  A job that has ended keeps what was true at its end: it may be edited,
  * but nothing comes of it. */
 static void set_ready(json_t *status, const struct op_world *w, enum op_role role) {
-    const char *stored = co_json_str(w->job->status, ready_keys[role]);
+    const char *stored = co_json_str(w->job->status, op_ready_keys[role]);
     if (op_phase_terminal(w->job->phase) && stored) {
-        co_json_set(status, ready_keys[role], co_json_string(stored));
+        co_json_set(status, op_ready_keys[role], co_json_string(stored));
     } else if (w->job->role[role].present) {
         const struct op_counts *c = &w->counts[role];
         CO_AUTOFREE char *ready = co_xasprintf(
             "%" PRId32 "/%" PRId32, c->running + c->succeeded, op_world_replicas(w, role));
-        co_json_set(status, ready_keys[role], json_string(ready));
+        co_json_set(status, op_ready_keys[role], json_string(ready));
     }
 }
 
@@ -274,25 +266,4 @@ json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, boo
     *ret_differs =
         !vanishes && (!w->job->status || !json_equal(status, (json_t *)(uintptr_t)w->job->status));
     return status;
-}
-
-json_t *op_status_draft(const json_t *status) {
-    enum { REFS_MIN = 32 }; /* fewer are made anew as fast */
-    json_t *draft = json_object();
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        json_t *role = json_object();
-        json_t *refs = co_json_at(status, op_role_name(r), "refs");
-        co_json_set(role, "completedIndexes",
-            json_incref(co_json_at(status, op_role_name(r), "completedIndexes")));
-        co_json_set(role, "refs", json_array_size(refs) < REFS_MIN ? NULL : json_incref(refs));
-        co_json_set(draft, op_role_name(r), json_object_size(role) ? json_incref(role) : NULL);
-        json_decref(role);
-    }
-    co_json_set(draft, "conditions", op_conditions_draft(status));
-    if (json_object_size(draft)) {
-        co_json_set(draft, "attempt", json_incref(json_object_get(status, "attempt")));
-        return draft;
-    }
-    json_decref(draft);
-    return NULL;
 }

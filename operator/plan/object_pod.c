@@ -1,0 +1,193 @@
+#include "operator/plan/object_pod.h"
+
+#include "common/contract.h"
+#include "operator/plan/env.h"
+#include "operator/plan/gang.h"
+#include "operator/plan/objects.h"
+#include "operator/plan/tree.h"
+#include "operator/plan/world.h"
+
+#include <string.h>
+
+/* What a template's metadata may say; all else of it is an object's own. */
+static json_t *template_metadata(const json_t *tmpl) {
+    static const char *const keys[] = {"labels", "annotations", "finalizers"};
+    const json_t *from = json_object_get(tmpl, "metadata");
+    json_t *meta = json_object();
+    for (size_t i = 0; i < CO_ARRAY_LEN(keys); i++) {
+        const json_t *j = json_object_get(from, keys[i]);
+        if (j && !json_is_null(j)) {
+            co_json_set(meta, keys[i], op_tree_copy(j));
+        }
+    }
+    return meta;
+}
+
+static json_t *field_env(const char *name, const char *path) {
+    return json_pack("{s:s,s:{s:{s:s}}}", "name", name, "valueFrom", "fieldRef", "fieldPath", path);
+}
+
+/* Waits until the operator says that all addresses are known.  Fits namespaces that demand
+ * limits and Pod Security "restricted". */
+static json_t *gate_container(const struct op_settings *settings) {
+    json_t *env = json_array();
+    json_t *addr = json_object();
+    op_tree_set_text(addr, "name", co_contract[CO_VAR_GATE_ADDR].name);
+    op_tree_set_text(addr, "value", settings->gate_addr);
+    co_json_append(env, addr);
+    co_json_append(env, field_env(co_contract[CO_VAR_POD_NAMESPACE].name, "metadata.namespace"));
+    co_json_append(env, field_env(co_contract[CO_VAR_POD_NAME].name, "metadata.name"));
+    co_json_append(env, field_env(co_contract[CO_VAR_POD_UID].name, "metadata.uid"));
+    co_json_append(env, field_env(co_contract[CO_VAR_POD_IPS].name, "status.podIPs"));
+    json_t *c = json_object();
+    op_tree_set_text(c, "name", OP_GATE_CONTAINER);
+    op_tree_set_text(c, "image", settings->gate_image);
+    op_tree_set_text(c, "imagePullPolicy", "IfNotPresent");
+    co_json_set(c, "command", json_pack("[s]", "/paddle-gate"));
+    co_json_set(c, "env", env);
+    co_json_set(c, "resources",
+        json_pack("{s:{s:s,s:s},s:{s:s,s:s}}", "requests", "cpu", "10m", "memory", "10Mi", "limits",
+            "cpu", "100m", "memory", "32Mi"));
+    co_json_set(c, "securityContext",
+        json_pack("{s:b,s:b,s:b,s:i,s:{s:[s]},s:{s:s}}", "allowPrivilegeEscalation", 0,
+            "readOnlyRootFilesystem", 1, "runAsNonRoot", 1, "runAsUser", 65532, "capabilities",
+            "drop", "ALL", "seccompProfile", "type", "RuntimeDefault"));
+    return c;
+}
+
+/* All processes of a job listen on one port number, so those that listen must not share a node's
+ * network.  Trainers of a parameter server job do not listen. */
+static void keep_apart(const struct op_job *job, enum op_role role, json_t *spec) {
+    bool ps_mode = job->mode == OP_MODE_PS;
+    if (ps_mode && role == OP_WORKER) {
+        return;
+    }
+    json_t *roles = json_array();
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        if (job->role[r].present && !(ps_mode && r == OP_WORKER)) {
+            co_json_append(roles, json_string(op_role_name(r)));
+        }
+    }
+    json_t *term = json_pack("{s:{s:{s:s},s:[{s:s,s:s,s:o}]},s:s}", "labelSelector", "matchLabels",
+        OP_LABEL_JOB, job->name, "matchExpressions", "key", OP_LABEL_ROLE, "operator", "In",
+        "values", roles, "topologyKey", "kubernetes.io/hostname");
+    json_t *anti =
+        op_tree_need(op_tree_need(spec, "affinity", json_object), "podAntiAffinity", json_object);
+    json_t *list = op_tree_need(anti, "requiredDuringSchedulingIgnoredDuringExecution", json_array);
+    co_json_append(list, term);
+}
+
+static void apply_intranet(
+    const struct op_job *job, enum op_role role, json_t *spec, json_t *first) {
+    if (op_job_named(job)) {
+        co_json_append(op_tree_need(first, "ports", json_array),
+            json_pack("{s:i}", "containerPort", CO_PORT_BASE));
+    } else if (job->intranet == OP_HOST) {
+        co_json_set(spec, "hostNetwork", json_true());
+        /* The node's resolver knows no Service, the start gate's among them. */
+        if (!co_json_str(spec, "dnsPolicy")) {
+            op_tree_set_text(spec, "dnsPolicy", "ClusterFirstWithHostNet");
+        }
+        keep_apart(job, role, spec);
+    }
+}
+
+static void apply_restart_policy(const struct op_job *job, enum op_role role, json_t *spec) {
+    const char *given = co_json_str(spec, "restartPolicy");
+    if (job->elastic) {
+        op_tree_set_text(spec, "restartPolicy", "OnFailure");
+    } else if (!given || !*given) {
+        bool restart = role == OP_WORKER && op_job_named(job);
+        op_tree_set_text(spec, "restartPolicy", restart ? "OnFailure" : "Never");
+    }
+}
+
+json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index,
+    const struct op_settings *settings) {
+    char name[OP_NAME_MAX + 1];
+    op_pod_name(job->name, role, index, name, sizeof(name));
+    const json_t *tmpl = job->role[role].tmpl;
+
+    json_t *meta = template_metadata(tmpl);
+    json_t *labels = op_tree_need(meta, "labels", json_object);
+    op_tree_set_text(labels, OP_LABEL_ROLE, op_role_name(role));
+    op_tree_set_number(labels, OP_LABEL_INDEX, index);
+    (void)json_object_del(labels, OP_LABEL_ATTEMPT);
+    if (job->attempt) { /* absent is 0, and most jobs have one attempt */
+        op_tree_set_number(labels, OP_LABEL_ATTEMPT, job->attempt);
+    }
+    op_tree_set_text(labels, OP_LABEL_UID, job->uid);
+    op_tree_set_text(
+        op_tree_need(meta, "annotations", json_object), OP_ANNOTATION_ROLE, op_role_name(role));
+    json_t *pod = op_object_new(job, "Pod", name, meta);
+
+    json_t *spec = op_tree_copy(json_object_get(tmpl, "spec"));
+    co_json_set(pod, "spec", spec);
+    op_tree_set_text(spec, "hostname", name);
+    op_tree_set_text(spec, "subdomain", job->intranet == OP_DNS ? job->name : name);
+    if (*job->priority_class && !co_json_str(spec, "priorityClassName") &&
+        !json_object_get(spec, "priority")) {
+        op_tree_set_text(spec, "priorityClassName", job->priority_class);
+    }
+    json_t *first = json_array_get(json_object_get(spec, "containers"), 0);
+    op_env_direct(job, role, index, settings, op_tree_need(first, "env", json_array));
+    if (!job->elastic) {
+        co_json_append(op_tree_need(first, "envFrom", json_array),
+            json_pack("{s:{s:s}}", "configMapRef", "name", job->name));
+    }
+    apply_intranet(job, role, spec, first);
+    apply_restart_policy(job, role, spec);
+    op_gang_mark(job, role, settings, meta, spec);
+    if (settings->gate_image && *settings->gate_image && settings->gate_addr &&
+        *settings->gate_addr) {
+        co_json_append(op_tree_need(spec, "initContainers", json_array), gate_container(settings));
+    }
+    return pod;
+}
+
+/* The member in a copy of its own, whose members are still the original's. */
+static json_t *own(json_t *obj, const char *key) {
+    co_json_set(obj, key, json_copy(json_object_get(obj, key)));
+    return json_object_get(obj, key);
+}
+
+json_t *op_object_pod_like(const json_t *like, const struct op_job *job, enum op_role role,
+    int32_t index, const struct op_settings *settings) {
+    char name[OP_NAME_MAX + 1];
+    op_pod_name(job->name, role, index, name, sizeof(name));
+    json_t *pod = json_copy((json_t *)(uintptr_t)like);
+    json_t *meta = own(pod, "metadata");
+    json_t *labels = own(meta, "labels");
+    json_t *spec = own(pod, "spec");
+    json_t *list = own(spec, "containers");
+    (void)json_array_set_new(list, 0, json_copy(json_array_get(list, 0)));
+    op_tree_set_text(meta, "name", name);
+    op_tree_set_text(labels, OP_LABEL_NAME, name);
+    op_tree_set_number(labels, OP_LABEL_INDEX, index);
+    op_tree_set_text(spec, "hostname", name);
+    if (job->intranet != OP_DNS) {
+        op_tree_set_text(spec, "subdomain", name);
+    }
+    op_env_direct_again(job, role, index, settings, own(json_array_get(list, 0), "env"));
+    return pod;
+}
+
+/* What a tree takes in memory, roughly.  Bounded by the nesting of what a parser accepted. */
+static size_t tree_bytes(const json_t *j) { /* NOLINT(misc-no-recursion) */
+    enum { VALUE = 100 };
+    size_t n = VALUE + (json_is_string(j) ? json_string_length(j) : 0);
+    const char *key;
+    size_t i;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)j, key, v) {
+        n += strlen(key) + tree_bytes(v);
+    }
+    json_array_foreach(j, i, v) {
+        n += tree_bytes(v);
+    }
+    return n;
+}
+
+size_t op_object_pod_bytes(const struct op_job *job, enum op_role role) {
+    return tree_bytes(job->role[role].tmpl);
+}

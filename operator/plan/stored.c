@@ -1,0 +1,68 @@
+#include "operator/plan/stored.h"
+
+#include "operator/api/range.h"
+
+#include <string.h>
+
+const char *const op_ready_keys[OP_ROLES] = {
+    [OP_PS] = "readyPS", [OP_WORKER] = "readyWorker", [OP_HETER] = "readyHeter"};
+
+int32_t op_status_wanted(const struct op_job *job, enum op_role role) {
+    const char *ready = co_json_str(job->status, op_ready_keys[role]);
+    const char *slash = ready ? strchr(ready, '/') : NULL;
+    const char *text = slash ? slash + 1 : "";
+    int32_t n, last;
+    return op_range_take(&text, 6, &n, &last) ? n : 0;
+}
+
+static json_t *find(const json_t *status, const char *type) {
+    size_t i;
+    json_t *c;
+    json_array_foreach(json_object_get(status, "conditions"), i, c) {
+        if (co_streq(co_json_str(c, "type"), type)) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+const json_t *op_condition_stored(const struct op_job *job, const char *type) {
+    return find(job->status, type);
+}
+
+const json_t *op_condition_known(const struct op_world *w, const char *type) {
+    const json_t *draft = w->seen->draft;
+    bool same = w->attempt == json_integer_value(json_object_get(draft, "attempt"));
+    const json_t *drafted = same ? find(draft, type) : NULL;
+    return drafted ? drafted : find(w->job->status, type);
+}
+
+static json_t *draft_conditions(const json_t *status) {
+    json_t *c = find(status, "Completing");
+    return co_streq(co_json_str(c, "status"), "True") ? json_pack("[O]", c) : NULL;
+}
+
+bool op_condition_true(const struct op_job *job, const char *type) {
+    return co_streq(co_json_str(op_condition_stored(job, type), "status"), "True") != 0;
+}
+
+json_t *op_status_draft(const json_t *status) {
+    enum { REFS_MIN = 32 }; /* fewer are made anew as fast */
+    json_t *draft = json_object();
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        json_t *role = json_object();
+        json_t *refs = co_json_at(status, op_role_name(r), "refs");
+        co_json_set(role, "completedIndexes",
+            json_incref(co_json_at(status, op_role_name(r), "completedIndexes")));
+        co_json_set(role, "refs", json_array_size(refs) < REFS_MIN ? NULL : json_incref(refs));
+        co_json_set(draft, op_role_name(r), json_object_size(role) ? json_incref(role) : NULL);
+        json_decref(role);
+    }
+    co_json_set(draft, "conditions", draft_conditions(status));
+    if (json_object_size(draft)) {
+        co_json_set(draft, "attempt", json_incref(json_object_get(status, "attempt")));
+        return draft;
+    }
+    json_decref(draft);
+    return NULL;
+}
