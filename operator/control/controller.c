@@ -61,6 +61,9 @@ static void entry_changed(void *arg, struct op_entry *e) {
     struct work *w = work_of(c, e);
     bool unwanted = !op_entry_has_job(e) || e->deleting;
     w->verdict = (struct op_verdict){0};
+    if (op_store_take_turn(e)) {
+        op_queue_hurry(&w->place);
+    }
     op_queue_ask(&w->place);
     if (unwanted && !w->unwanted) { /* what waits in queues would be made for a dying job */
         op_round_create_nothing(w->round);

@@ -1,7 +1,5 @@
 #include "operator/control/metrics.h"
 
-#include "common/parse.h"
-
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +24,13 @@ static const char *const directions[] = {"sent", "received", NULL};
 static const char *const actions[] = {"create pod", "create service", "create configmap",
     "create podgroup", "delete pod", "delete service", "delete configmap", "delete podgroup",
     "patch job", "patch configmap", "patch podgroup", "patch service", "other", NULL};
-static const char *const stages[] = {"pods_created", "scheduled", "running", "finished", NULL};
+static const char *const stages[] = {
+    [OP_M_STAGE_PODS_CREATED] = "pods_created",
+    [OP_M_STAGE_SCHEDULED] = "scheduled",
+    [OP_M_STAGE_RUNNING] = "running",
+    [OP_M_STAGE_FINISHED] = "finished",
+    [OP_M_STAGES] = NULL,
+};
 static const char *const causes[] = {"restart", "other", NULL};
 static const double seconds[] = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
 static const double micro[] = {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, .001, .0025, .005, .01, .1};
@@ -280,43 +284,8 @@ void op_metrics_looked(struct op_metrics *m, size_t result, int64_t ms) {
     co_metric_add(&m->row[OP_M_QUEUE_RETRIES], 0, result == OP_M_ERROR || result == OP_M_REQUEUE);
 }
 
-static void observe_stage(struct op_metrics *m, size_t stage, int64_t from, int64_t to) {
-    co_metric_observe(
-        &m->row[OP_M_STAGE_SECONDS], stage, to > from ? (double)(to - from) / 1e3 : 0);
-}
-
-static int64_t status_time(const json_t *status, const char *key) {
-    const char *text = co_json_str(status, key);
-    int64_t at = 0;
-    return text && !co_parse_time(key, text, &at, NULL) ? at : 0;
-}
-
-void op_metrics_phase(struct op_metrics *m, struct op_entry *e, enum op_phase from,
-    enum op_phase to, const json_t *status) {
-    int64_t now = co_now_ms();
-    co_metric_add(&m->row[OP_M_PHASES], to, 1);
-    if (to == OP_PHASE_RUNNING && e->born_ms) {
-        int64_t placed = e->scheduled_ms > e->made_ms ? e->scheduled_ms : e->made_ms;
-        observe_stage(m, 0, e->born_ms, e->made_ms);
-        observe_stage(m, 1, e->made_ms, placed);
-        observe_stage(m, 2, placed, now);
-    }
-    if (to == OP_PHASE_RUNNING && e->left_ms) {
-        co_metric_observe(
-            &m->row[OP_M_INTERRUPTED_SECONDS], !e->restarting, (double)(now - e->left_ms) / 1e3);
-    }
-    if (to == OP_PHASE_RUNNING || to == OP_PHASE_SUSPENDED || op_phase_terminal(to)) {
-        e->born_ms = e->left_ms = 0;
-        e->restarting = false;
-    } else if (from == OP_PHASE_RUNNING) {
-        e->left_ms = now;
-    }
-    e->restarting |= to == OP_PHASE_RESTARTING;
-    int64_t started = status_time(status, "startTime");
-    if (op_phase_terminal(to) && started) {
-        int64_t ended = status_time(status, "completionTime");
-        observe_stage(m, 3, started * 1000, ended * 1000);
-    }
+void op_metrics_stage(struct op_metrics *m, enum op_metric_stage stage, int64_t ms) {
+    co_metric_observe(&m->row[OP_M_STAGE_SECONDS], stage, ms > 0 ? (double)ms / 1e3 : 0);
 }
 
 int op_metrics_render(const struct op_metrics *m, struct co_buf *ret, struct co_err *err) {

@@ -47,6 +47,14 @@ enum op_metric {
 
 /* Label values of OP_M_RECONCILES. */
 enum { OP_M_SUCCESS, OP_M_ERROR, OP_M_REQUEUE, OP_M_REQUEUE_AFTER };
+/* ... and of OP_M_STAGE_SECONDS. */
+enum op_metric_stage {
+    OP_M_STAGE_PODS_CREATED,
+    OP_M_STAGE_SCHEDULED,
+    OP_M_STAGE_RUNNING,
+    OP_M_STAGE_FINISHED,
+    OP_M_STAGES
+};
 
 struct op_metrics {
     struct co_metric row[OP_M_COUNT];
@@ -67,9 +75,8 @@ void op_metrics_sample(void *arg, const struct op_kube_sample *s);
 void op_metrics_action(struct op_metrics *m, const struct op_action *a);
 /* A look at a job has ended. */
 void op_metrics_looked(struct op_metrics *m, size_t result, int64_t ms);
-/* A phase was written to the status of a job. */
-void op_metrics_phase(struct op_metrics *m, struct op_entry *e, enum op_phase from,
-    enum op_phase to, const json_t *status);
+/* A stage of a job has ended, so long after the one before; less than 0 counts as 0. */
+void op_metrics_stage(struct op_metrics *m, enum op_metric_stage stage, int64_t ms);
 /* Appends the text for /metrics. */
 CO_MUST_CHECK int op_metrics_render(
     const struct op_metrics *m, struct co_buf *ret, struct co_err *err);

@@ -30,7 +30,7 @@ static void add_of_entry(void *arg, struct op_entry *e) {
     if (e == t->except) {
         return;
     }
-    uint16_t port = e->port_known ? e->port : stored_port(e);
+    uint16_t port = e->port.known ? e->port.number : stored_port(e);
     if (port) {
         add(t, port);
     }
@@ -60,18 +60,18 @@ static struct taken taken_by_others(
  * no job that is looked at meanwhile gets the same. */
 uint16_t *op_ports_settle(const struct op_store *s, struct op_entry *e,
     const struct op_shard_id *shard, const struct op_job *job, struct op_seen *seen) {
-    e->port_known = true;
+    e->port.known = true;
     if (job->intranet != OP_HOST || job->elsewhere || op_phase_terminal(job->phase)) {
-        e->port = 0;
+        e->port.number = 0;
         return NULL;
     }
     if (seen->configmap && seen->configmap->port) {
-        e->port = seen->configmap->port;
+        e->port.number = seen->configmap->port;
         return NULL;
     }
     struct taken t = taken_by_others(s, e, shard);
     seen->ports_taken = t.port;
     seen->n_ports_taken = t.n;
-    e->port = op_plan_port(job->uid, t.port, t.n);
+    e->port.number = op_plan_port(job->uid, t.port, t.n);
     return t.port;
 }

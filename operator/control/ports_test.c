@@ -41,7 +41,7 @@ static uint16_t settle(const struct op_store *s, struct op_entry *e,
     const struct op_shard_id *shard, const struct op_job *job) {
     struct op_seen seen = {0};
     free(op_ports_settle(s, e, shard, job, &seen));
-    return e->port;
+    return e->port.number;
 }
 
 /* All jobs have the same uid, so that each would choose the same port. */
@@ -62,8 +62,8 @@ static void only_live_jobs_in_host_mode_hold_ports(void **state) {
     struct op_entry *e = put_job(s, "x");
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         bool holds = settle(s, e, &alone, &rows[i].job) != 0;
-        if (holds != rows[i].holds || !e->port_known) {
-            fail_msg("%s: port %d, known %d", rows[i].what, e->port, e->port_known);
+        if (holds != rows[i].holds || !e->port.known) {
+            fail_msg("%s: port %d, known %d", rows[i].what, e->port.number, e->port.known);
         }
     }
 }
@@ -91,7 +91,7 @@ static void what_the_configmap_says_stays(void **state) {
     const struct op_configmap published = {.port = 37020};
     struct op_seen seen = {.configmap = &published};
     assert_null(op_ports_settle(s, e, &alone, &host, &seen));
-    assert_int_equal(e->port, 37020);
+    assert_int_equal(e->port.number, 37020);
     assert_int_equal(seen.n_ports_taken, 0);
 }
 
@@ -101,8 +101,8 @@ static void a_job_nobody_looked_at_yet_holds_what_its_configmap_says(void **stat
     uint16_t first = settle(s, e, &alone, &host);
     char text[8];
     (void)snprintf(text, sizeof(text), "%d", first);
-    e->port_known = false;
-    e->port = 0;
+    e->port.known = false;
+    e->port.number = 0;
     put_configmap(s, "x", text);
     assert_int_not_equal(settle(s, put_job(s, "y"), &alone, &host), first);
 }
@@ -112,7 +112,7 @@ static void shards_choose_from_parts_of_their_own(void **state) {
     struct op_entry *e = put_job(s, "x");
     for (unsigned i = 0; i < 3; i++) {
         const struct op_shard_id shard = {.index = i, .count = 3};
-        e->port_known = false;
+        e->port.known = false;
         uint16_t port = settle(s, e, &shard, &host);
         assert_int_equal((unsigned)(port - CO_PORT_BASE) / CO_PORT_SPAN % 3, i);
     }

@@ -69,13 +69,17 @@ void op_queue_leave(struct op_queued *place) {
     co_timer_free(co_steal_ptr(place->timer));
 }
 
+void op_queue_hurry(struct op_queued *place) {
+    place->hurried = true;
+}
+
 void op_queue_ask(struct op_queued *place) {
     struct op_queue *q = place->queue;
     place->dirty = true;
     if (place->queued || place->busy) {
         return;
     }
-    if (!place->entry->turned && co_now_ms() < place->not_before) {
+    if (!place->hurried && co_now_ms() < place->not_before) {
         op_queue_ask_at(place, place->not_before);
         return;
     }
@@ -83,7 +87,7 @@ void op_queue_ask(struct op_queued *place) {
     place->queued_ms = co_now_ms();
     co_metric_add(&q->opts.metrics->row[OP_M_QUEUE_ADDS], 0, 1);
     q->waiting++;
-    place->entry->held = true;
+    op_store_hold(place->entry);
     place->next = NULL;
     struct line *l = place->entry->n_children ? &q->begun : &q->fresh;
     *l->tail = place;
@@ -124,11 +128,6 @@ void op_queue_rest(struct op_queued *place, double took_seconds) {
     place->not_before = co_now_ms() + (rest < REST_MAX_MS ? rest : REST_MAX_MS);
 }
 
-static void let_go(struct op_queue *q, struct op_entry *e) {
-    e->held = false;
-    op_store_release(q->opts.store, e);
-}
-
 void op_queue_begin(struct op_queued *place) {
     struct op_queue *q = place->queue;
     place->busy = true;
@@ -155,7 +154,7 @@ void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
     if (place->dirty) {
         op_queue_ask(place);
     } else {
-        let_go(q, place->entry);
+        op_store_release(q->opts.store, place->entry);
     }
 }
 
@@ -195,13 +194,13 @@ static void serve(struct op_queue *q, struct op_queued *place) {
     struct op_entry *e = place->entry;
     place->queued = false;
     place->dirty = false;
-    e->turned = false;
+    place->hurried = false;
     q->waiting--;
     forget_wish(place); /* what was due then is seen now, and the look says when the next is */
     co_metric_observe(&q->opts.metrics->row[OP_M_QUEUE_SECONDS], 0,
         (double)(co_now_ms() - place->queued_ms) / 1e3);
     if (!q->opts.serve(q->opts.arg, e)) {
-        let_go(q, e);
+        op_store_release(q->opts.store, e);
     }
 }
 

@@ -3,10 +3,9 @@
  * Whoever sees a change asks for the job; an entry waits in the queue once, however often it is
  * asked for, and oldest request first.  Jobs that have nothing yet go before the others, so many
  * at a time, which the API server's load decides; a look that was expensive is followed by a rest,
- * which ends at once when the first or the last of the job's pods has come somewhere (op_stand),
- * its ConfigMap is there, or its phase is stored.  One look a job at a time: what is asked for
- * meanwhile comes after it. An entry that waits or is looked at stays in the store.  Owned by the
- * loop's thread. */
+ * which ends at once when the job has turned (op_store_take_turn).  One look a job at a time: what
+ * is asked for meanwhile comes after it. An entry that waits or is looked at stays in the store.
+ * Owned by the loop's thread. */
 #pragma once
 
 #include "common/loop.h"
@@ -24,6 +23,7 @@ struct op_queued {
     struct co_timer *timer; /* while it is armed */
     bool queued;
     bool dirty;             /* asked for since the last look began */
+    bool hurried;           /* the rest is over */
     bool busy;              /* the look goes on: until op_queue_end */
     bool beginning;         /* and the job gets its first pods */
     int64_t starting_until; /* monotonic ms: no later does its start keep others; 0: not begun */
@@ -50,6 +50,8 @@ void op_queue_leave(struct op_queued *place); /* the entry is left alone, or abo
 bool op_queue_left_alone(const struct op_queued *place);
 
 void op_queue_ask(struct op_queued *place);
+/* Until the next look begins the entry has no rest. */
+void op_queue_hurry(struct op_queued *place);
 /* Asks at a time (monotonic ms); the sooner of two wishes wins, and a look before fulfils it. */
 void op_queue_ask_at(struct op_queued *place, int64_t at_ms);
 /* What the look that is being taken has cost: the next one comes no sooner than that, and the

@@ -88,7 +88,6 @@ static struct op_queued *job(struct world *w, const char *name, bool has_pods) {
     struct op_queued *place = &w->place[w->n++];
     op_queue_join(w->queue, place, e);
     e->work = place;
-    e->turned = false;
     return place;
 }
 
@@ -317,7 +316,7 @@ static void the_more_children_the_longer_the_rest(void **state) {
     assert_in_range(place->not_before, before + 500, co_now_ms() + 500);
 }
 
-static void nobody_rests_when_the_job_may_go_on(void **state) {
+static void nobody_rests_when_hurried(void **state) {
     struct world *w = *state;
     struct op_queued *place = job(w, "a", true);
     settle(w);
@@ -326,12 +325,12 @@ static void nobody_rests_when_the_job_may_go_on(void **state) {
     op_queue_rest(place, 10);
     op_queue_ask(place);
     assert_false(place->queued);
-    place->entry->turned = true;
+    op_queue_hurry(place);
     op_queue_ask(place);
     assert_true(place->queued);
     settle(w);
     assert_string_equal(w->served, "a a ");
-    assert_false(place->entry->turned);
+    assert_false(place->hurried);
 }
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -352,7 +351,7 @@ int main(void) {
         T(the_sooner_of_two_wishes_wins),
         T(a_look_is_followed_by_a_rest_as_long_as_it_was_expensive),
         T(the_more_children_the_longer_the_rest),
-        T(nobody_rests_when_the_job_may_go_on),
+        T(nobody_rests_when_hurried),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -206,7 +206,7 @@ static void phase_written(struct op_round *r) {
     co_log_info("phase", CO_S("job", job->name), CO_S("namespace", job->ns),
         CO_S("from", job->phase ? op_phase_name(job->phase) : "none"),
         CO_S("to", op_phase_name(plan->phase)), CO_S("message", message ? message : ""));
-    op_metrics_phase(r->all->api.metrics, r->entry, job->phase, plan->phase, plan->status);
+    op_stages_phase(&r->entry->stages, r->all->api.metrics, job->phase, plan->phase, plan->status);
 }
 
 static void status_done(

@@ -2,7 +2,6 @@
 
 #include "operator/control/jobtext.h"
 #include "operator/kube/client.h"
-#include "operator/kube/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,7 +116,7 @@ static struct op_entry *entry_need(struct op_store *s, const char *ns, const cha
     return e;
 }
 
-void op_store_release(struct op_store *s, struct op_entry *e) {
+static void free_if_empty(struct op_store *s, struct op_entry *e) {
     if (op_entry_has_job(e) || e->n_children || e->held) {
         return;
     }
@@ -126,23 +125,28 @@ void op_store_release(struct op_store *s, struct op_entry *e) {
     entry_free(s, e);
 }
 
+void op_store_hold(struct op_entry *e) {
+    e->held = true;
+}
+
+void op_store_release(struct op_store *s, struct op_entry *e) {
+    e->held = false;
+    free_if_empty(s, e);
+}
+
+bool op_store_take_turn(struct op_entry *e) {
+    bool turned = e->turned;
+    e->turned = false;
+    return turned;
+}
+
 /* The entry may be freed. */
 static void touched(struct op_store *s, struct op_entry *e) {
     s->changed(s->arg, e);
-    op_store_release(s, e);
+    free_if_empty(s, e);
 }
 
 /* ---- jobs ------------------------------------------------------------------------------- */
-
-/* When a job was made, on our clock: creationTimestamp has seconds and another machine's clock, so
- * it counts only for a job that waited for us longer than both could explain. */
-static void note_birth(struct op_entry *e, const struct op_job_head *h) {
-    enum { LATE_S = 3 };
-    e->created = h->created;
-    int64_t age = e->created ? op_kube_clock_seconds() - e->created : 0;
-    e->born_ms = e->phase ? 0 : co_now_ms() - (age >= LATE_S ? age * 1000 : 0);
-    e->left_ms = 0;
-}
 
 /* decided: whatever the version, see op_store_sync_begin. */
 static void job_put(
@@ -164,7 +168,8 @@ static void job_put(
     e->waits = e->phase < OP_PHASE_RUNNING && !h->started && !h->elsewhere;
     if (!op_entry_has_job(e)) {
         s->n_jobs++;
-        note_birth(e, h);
+        e->created = h->created;
+        op_stages_begin(&e->stages, h->phase, h->created);
     }
     drop_job(s, e);
     e->job = job;
@@ -281,7 +286,7 @@ static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st)
     if (st->kind == OP_STORE_PODS) {
         s->n_pods++;
         count_pod(e, st->pod, 1);
-        e->made_ms = co_now_ms();
+        op_stages_pod_made(&e->stages);
     }
     e->turned = e->turned || st->kind == OP_STORE_CONFIGMAPS; /* start gates wait for it */
 }
@@ -359,7 +364,7 @@ static void child_put(
     st->version = version;
     st->sync = s->sync[kind];
     if (placed) {
-        st->entry->scheduled_ms = co_now_ms();
+        op_stages_pod_scheduled(&st->entry->stages);
     }
     if (differs) {
         touched(s, st->entry);

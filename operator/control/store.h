@@ -12,6 +12,7 @@
 #include "common/squeeze.h"
 #include "operator/api/child.h"
 #include "operator/api/head.h"
+#include "operator/control/stages.h"
 #include "operator/plan/plan.h"
 
 enum op_store_kind {
@@ -56,37 +57,36 @@ enum op_stand {
     OP_STANDS
 };
 
+/* The port of an entry's job in Host mode; all of it is ports.c's. */
+struct op_port {
+    uint16_t number; /* held by a live job; 0: none */
+    bool known;      /* it was looked at once at least */
+};
+
 /* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
- * for it (`held`) does. */
+ * for it (op_store_hold) does.  The store alone writes it, but for what is others'. */
 struct op_entry {
     struct co_link link;    /* in op_store.entries, by its names; first */
     const char *ns, *name;  /* behind the struct */
     struct co_squeezed job; /* its JSON, in the store's slab; none: there is no such job */
-    bool deleting;          /* the job is */
     uint64_t version;
-    uint64_t edition; /* of the job: a running number of the store's */
-    uint32_t sync;
+    uint64_t edition;           /* of the job: a running number of the store's */
+    uint64_t born;              /* running number: entries are served in this order */
+    int64_t created;            /* the job was; seconds since the epoch */
     struct op_stored *children; /* owned list, in no order */
     size_t n_children;
-    struct op_stored *ended;  /* owned list: pods that are gone, see op_store_looked */
+    struct op_stored *ended; /* owned list: pods that are gone, see op_store_looked */
+    uint32_t sync;
+    uint8_t phase;            /* enum op_phase in its status */
+    bool deleting : 1;        /* the job is */
+    bool waits : 1;           /* it has never been Running and has not ended */
+    bool turned : 1;          /* see op_store_take_turn */
+    bool held : 1;            /* see op_store_hold */
     uint32_t pods[OP_STANDS]; /* a pod without an address stands in three places */
-    bool turned;     /* the first or the last of its pods has come to one, its ConfigMap is there,
-                      * or its phase is stored; the queue's to clear */
-    uint64_t born;   /* running number: entries are served in this order */
-    uint8_t phase;   /* enum op_phase in its status */
-    bool restarting; /* it left Running for a restart of the group */
-    bool waits;      /* it has never been Running and has not ended */
-    /* For metrics.  Monotonic ms, 0: not known. */
-    int64_t born_ms;      /* creation of a job that was new when it was first seen */
-    int64_t made_ms;      /* its last pod appeared */
-    int64_t scheduled_ms; /* its last pod got a node */
-    int64_t left_ms;      /* it left Running without an end */
-    int64_t created;      /* seconds since the epoch */
-    /* In Host mode; ports.c settles it. */
-    bool port_known; /* it was looked at once at least */
-    uint16_t port;   /* held by a live job; 0: none */
-    void *work;      /* the controller's; not touched here */
-    bool held;       /* the queue's */
+    /* Others' own, which the store only keeps. */
+    struct op_port port;
+    struct op_stages stages;
+    void *work; /* the controller's */
 };
 
 struct op_store {
@@ -155,5 +155,9 @@ struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const 
 struct op_stored *op_store_child(
     const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name);
 void op_store_each(const struct op_store *s, void (*fn)(void *arg, struct op_entry *e), void *arg);
-/* Frees the entry when nothing is left of it; to be called when `held` ends. */
+/* The entry stays, whatever goes, until it is released, which frees it when nothing is left. */
+void op_store_hold(struct op_entry *e);
 void op_store_release(struct op_store *s, struct op_entry *e);
+/* True when, since this was asked last, the first or the last of its pods has come to a stand, its
+ * ConfigMap has, or its phase was stored. */
+bool op_store_take_turn(struct op_entry *e);

@@ -165,7 +165,6 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
     struct op_entry *e = op_store_entry(s, "ns", "j");
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         CO_AUTOJSON json_t *j = object(steps[i].pod, (int)i + 2, "j");
-        e->turned = false;
         if (steps[i].phase) {
             co_json_set(j, "status",
                 json_pack("{s:s,s:s*,s:[{s:b,s:{s:{}}}]}", "phase", steps[i].phase, "podIP",
@@ -175,7 +174,7 @@ static void the_first_and_the_last_of_the_pods_turn_their_job(void **state) {
         } else {
             tk_remove(s, OP_STORE_PODS, j);
         }
-        if (e->turned != steps[i].turned) {
+        if (op_store_take_turn(e) != steps[i].turned) {
             fail_msg("step %zu", i);
         }
     }
@@ -186,12 +185,11 @@ static void a_new_configmap_turns_its_job(void **state) {
     struct op_store *s = *state;
     put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
     struct op_entry *e = op_store_entry(s, "ns", "j");
-    assert_false(e->turned);
+    assert_false(op_store_take_turn(e));
     put(s, OP_STORE_CONFIGMAPS, "j", 2, "j", 0);
-    assert_true(e->turned);
-    e->turned = false;
+    assert_true(op_store_take_turn(e));
     put(s, OP_STORE_CONFIGMAPS, "j", 3, "j", 0);
-    assert_false(e->turned);
+    assert_false(op_store_take_turn(e));
 }
 
 /* The clean-up of a job that has ended, as a restart's deletes, waits until that is stored. */
@@ -207,9 +205,8 @@ static void a_new_phase_turns_its_job(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
         CO_AUTOJSON json_t *j = object("j", (int)i + 2, NULL);
         co_json_set(j, "status", json_pack("{s:s,s:i}", "phase", steps[i].phase, "step", (int)i));
-        e->turned = false;
         tk_put(s, OP_STORE_JOBS, j, 0);
-        if (e->turned != steps[i].turned) {
+        if (op_store_take_turn(e) != steps[i].turned) {
             fail_msg("step %zu", i);
         }
     }
@@ -237,7 +234,6 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
     put(s, OP_STORE_JOBS, "j", 1, NULL, 0);
     struct op_entry *e = op_store_entry(s, "ns", "j");
     for (size_t i = 0; i < CO_ARRAY_LEN(steps); i++) {
-        e->turned = false;
         if (steps[i].told) {
             assert_true(op_store_claim(s, "ns", steps[i].pod, steps[i].pod, steps[i].told));
         } else {
@@ -248,7 +244,7 @@ static void the_last_address_turns_a_job_when_it_is_told_and_when_it_is_there(vo
                 j, "status", json_pack("{s:s,s:s*}", "phase", "Pending", "podIP", steps[i].there));
             tk_put(s, OP_STORE_PODS, j, 0);
         }
-        if (e->turned != steps[i].turned) {
+        if (op_store_take_turn(e) != steps[i].turned) {
             fail_msg("step %zu", i);
         }
     }
@@ -559,9 +555,10 @@ static void only_jobs_without_a_status_are_new(void **state) {
         tk_put(s, OP_STORE_JOBS, j, 0);
         const struct op_entry *e = op_store_entry(s, "ns", name);
         if (rows[i].expected_s < 0) {
-            assert_int_equal(e->born_ms, 0);
+            assert_int_equal(e->stages.born, 0);
         } else {
-            assert_in_range(co_now_ms() - e->born_ms - rows[i].expected_s * 1000 + 20000, 0, 40000);
+            assert_in_range(
+                co_now_ms() - e->stages.born - rows[i].expected_s * 1000 + 20000, 0, 40000);
         }
     }
 }
