@@ -50,6 +50,11 @@ CO_MUST_CHECK int co_json_get_i64(const json_t *obj, const char *path, int64_t m
 CO_MUST_CHECK int co_json_get_bool(
     const json_t *obj, const char *path, bool *ret, struct co_err *err);
 
+struct co_jnode;
+/* A tree of nodes (common/jdoc.h), for those who want one: what lies deeper than 1000 levels is
+ * null.  The caller owns it. */
+json_t *co_json_of_nodes(const struct co_jnode *n);
+
 /* Compact text, keys in insertion order; the caller frees.  Aborts when memory is out. */
 char *co_json_dump(const json_t *j);
 /* Sorted keys, for comparison and hashing. */

@@ -27,7 +27,7 @@ struct op_kube_item op_kube_item_proto(struct co_jdoc *doc_own, bool nodes) {
     if (nodes) {
         i.doc = *doc_own;
     } else {
-        i.tree = op_kube_proto_tree(doc_own->node);
+        i.tree = co_json_of_nodes(doc_own->node);
         co_jdoc_done(doc_own);
     }
     *doc_own = (struct co_jdoc){.text = NULL};
@@ -58,7 +58,7 @@ static int open_proto(const char *text, size_t len, const struct co_proto_messag
     int r = op_kube_proto_read(proto, text, len, &doc, err);
     r = r ? r : op_kube_proto_items(text, len, &ret->at, &ret->end, err);
     if (!r) {
-        ret->rest = op_kube_proto_tree(doc.node);
+        ret->rest = co_json_of_nodes(doc.node);
         ret->proto = proto;
         co_json_set(ret->rest, "items", json_array());
     }

@@ -104,36 +104,6 @@ int op_kube_proto_item(
     return r;
 }
 
-json_t *op_kube_proto_tree(const struct co_jnode *n) { /* as deep as the tables are */
-    int64_t number = 0;
-    json_t *nest;
-    switch ((enum co_jtype)n->type) {
-    case CO_J_STRING:
-        return co_json_string(n->text);
-    case CO_J_NUMBER:
-        (void)co_jnode_int(n, &number);
-        return json_integer(number);
-    case CO_J_TRUE:
-    case CO_J_FALSE:
-        return json_boolean(n->type == CO_J_TRUE);
-    case CO_J_LIST:
-        nest = json_array();
-        co_jnode_each(item, n) {
-            co_json_append(nest, op_kube_proto_tree(item));
-        }
-        return nest;
-    case CO_J_OBJECT:
-        nest = json_object();
-        for (const struct co_jnode *key = n + 1; key < n + n->size; key += 1 + key[1].size) {
-            co_json_set(nest, key->text, op_kube_proto_tree(key + 1));
-        }
-        return nest;
-    case CO_J_NULL:
-    default:
-        return json_null();
-    }
-}
-
 /* ---- watches ---- */
 
 bool op_kube_proto_stream_is(struct op_kube_proto_stream *s, const char *data, size_t len) {

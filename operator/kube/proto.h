@@ -8,7 +8,6 @@
 #pragma once
 
 #include "common/buf.h"
-#include "common/json.h"
 #include "common/proto.h"
 
 #define OP_KUBE_PROTO_TYPE "application/vnd.kubernetes.protobuf"
@@ -24,8 +23,6 @@ CO_MUST_CHECK int op_kube_proto_items(
 /* The next item, a message of the list's table, and *at moves behind it; CO_GONE after the last. */
 CO_MUST_CHECK int op_kube_proto_item(
     const char **at, const char *end, const char **ret, size_t *ret_len, struct co_err *err);
-/* A tree of what was read here, for those who want one; the caller owns it. */
-json_t *op_kube_proto_tree(const struct co_jnode *nodes);
 
 /* A watch's bytes, cut anyhow. */
 struct op_kube_proto_stream {

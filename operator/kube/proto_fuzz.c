@@ -1,5 +1,6 @@
 /* The first byte says how the rest is cut into pieces; whatever the cut, the events are the same,
  * and what is taken has the form of JSON. */
+#include "common/json.h"
 #include "operator/kube/proto.h"
 
 #include <string.h>
@@ -41,7 +42,7 @@ static int check(const struct co_jdoc *doc) {
     if (doc->node->size != doc->n || !is_sound(doc->node)) {
         __builtin_trap();
     }
-    CO_AUTOJSON json_t *tree = op_kube_proto_tree(doc->node);
+    CO_AUTOJSON json_t *tree = co_json_of_nodes(doc->node);
     return tree ? 0 : CO_NOMEMORY;
 }
 

@@ -24,7 +24,7 @@ static int read_all(const char *data, size_t len, struct co_buf *out, struct co_
     if (r) {
         return r;
     }
-    CO_AUTOJSON json_t *tree = op_kube_proto_tree(doc.node);
+    CO_AUTOJSON json_t *tree = co_json_of_nodes(doc.node);
     CO_AUTOFREE char *text = co_json_dump(tree);
     r = co_buf_adds(out, text, err);
     while (!r && !(r = op_kube_proto_item(&at, end, &item, &n, err))) {

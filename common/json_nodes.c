@@ -1,0 +1,44 @@
+#include "common/jdoc.h"
+#include "common/json.h"
+
+#include <string.h>
+
+enum { DEPTH_MAX = 1000 };
+
+static json_t *number_of(const struct co_jnode *n) {
+    json_t *number = NULL;
+    size_t len = strspn(n->text, "+-.0123456789eE");
+    return co_json_parse_odd(n->text, len, &number, NULL) ? json_null() : number;
+}
+
+static json_t *tree_of(const struct co_jnode *n, int depth) { /* NOLINT(misc-no-recursion) */
+    json_t *nest;
+    switch (depth < DEPTH_MAX ? (enum co_jtype)n->type : CO_J_NULL) {
+    case CO_J_STRING:
+        return co_json_string(n->text);
+    case CO_J_NUMBER:
+        return number_of(n);
+    case CO_J_TRUE:
+    case CO_J_FALSE:
+        return json_boolean(n->type == CO_J_TRUE);
+    case CO_J_LIST:
+        nest = json_array();
+        co_jnode_each(item, n) {
+            co_json_append(nest, tree_of(item, depth + 1));
+        }
+        return nest;
+    case CO_J_OBJECT:
+        nest = json_object();
+        for (const struct co_jnode *key = n + 1; key < n + n->size; key += 1 + key[1].size) {
+            co_json_set(nest, key->text, tree_of(key + 1, depth + 1));
+        }
+        return nest;
+    case CO_J_NULL:
+    default:
+        return json_null();
+    }
+}
+
+json_t *co_json_of_nodes(const struct co_jnode *n) {
+    return tree_of(n, 0);
+}
