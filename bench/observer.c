@@ -36,12 +36,13 @@ static void begun(void *arg, uint64_t upto) {
     (void)upto;
 }
 
-static void object(void *arg, enum op_kube_event type, json_t *obj) {
+static int object(
+    void *arg, enum op_kube_event type, const struct op_kube_object *obj, struct co_err *err) {
     struct feed *f = arg;
-    const char *name = co_json_str(obj, "metadata", "name");
-    const char *phase = co_json_str(obj, "status", "phase");
+    const char *name = co_jnode_str(obj->nodes, "metadata", "name");
+    const char *phase = co_jnode_str(obj->nodes, "status", "phase");
     if (!name) {
-        return;
+        return co_err_set(err, CO_INVALID, "an object without metadata.name");
     }
     if (type == OP_KUBE_DELETED) {
         free(co_map_remove(&f->phases, name));
@@ -51,6 +52,7 @@ static void object(void *arg, enum op_kube_event type, json_t *obj) {
         free(co_map_set(&f->phases, name, co_xstrdup(phase)));
         say(f->kind, name, phase);
     }
+    return 0;
 }
 
 static void synced(void *arg) {

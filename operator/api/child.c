@@ -5,36 +5,26 @@
 
 #include <string.h>
 
-/* False when obj has no name. */
-static bool put_child(struct op_packer *p, const json_t *obj, struct op_child *child) {
-    const json_t *meta = json_object_get(obj, "metadata");
-    const json_t *deleted = json_object_get(meta, "deletionTimestamp");
-    struct op_meta m = {.name = co_json_str(meta, "name"),
-        .ns = co_json_str(meta, "namespace"),
-        .uid = co_json_str(meta, "uid"),
-        .version = co_json_str(meta, "resourceVersion"),
-        .created = co_json_str(meta, "creationTimestamp"),
-        .deleted = co_json_str(meta, "deletionTimestamp"),
-        .deleting = deleted && !json_is_null(deleted)};
-    size_t i;
-    json_t *o;
-    json_array_foreach(json_object_get(meta, "ownerReferences"), i, o) {
-        if (json_is_true(json_object_get(o, "controller"))) {
-            m.owner_uid = co_json_str(o, "uid");
-            if (co_streq(co_json_str(o, "kind"), OP_KIND) &&
-                co_streq(co_json_str(o, "apiVersion"), OP_API_VERSION)) {
-                m.owner_job = co_json_str(o, "name");
-            }
-            break;
-        }
+struct op_child *op_child_of_tree(
+    struct op_child *(*read)(struct co_slab *slab, const struct co_jnode *obj), const json_t *obj) {
+    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
+    if (!obj) {
+        return NULL;
     }
-    return op_pack_put_meta(p, &m, child);
+    CO_AUTOFREE char *text = co_json_dump(obj);
+    return co_jdoc_read(text, strlen(text), NULL, &doc, NULL) ? NULL : read(NULL, doc.node);
 }
 
-struct op_service *op_service_decode(struct co_slab *slab, const json_t *obj) {
-    struct op_service s = {.labelled = co_json_str(obj, "metadata", "labels", OP_LABEL_NAME)};
+struct op_child *op_service_read(struct co_slab *slab, const struct co_jnode *obj) {
+    struct op_service s = {.labelled = co_jnode_str(obj, "metadata", "labels", OP_LABEL_NAME)};
     struct op_packer p = {.n = 0};
-    return put_child(&p, obj, &s.c) ? op_pack(&p, slab, &s, sizeof(s)) : NULL;
+    return op_pack_put_meta(&p, obj, &s.c) ? op_pack(&p, slab, &s, sizeof(s)) : NULL;
+}
+
+/* A member that is compared with what the planner makes. */
+static json_t *tree_at(const struct co_jnode *obj, const char *key) {
+    const struct co_jnode *n = co_jnode_get(obj, key);
+    return n ? co_json_of_nodes(n) : NULL;
 }
 
 #define HASH_START 0xcbf29ce484222325U
@@ -82,18 +72,19 @@ bool op_env_own_ips(const json_t *data) {
     return false;
 }
 
-struct op_configmap *op_configmap_decode(struct co_slab *slab, const json_t *obj) {
+struct op_child *op_configmap_read(struct co_slab *slab, const struct co_jnode *obj) {
     struct op_configmap m = {0};
     struct op_packer p = {.n = 0};
-    if (!put_child(&p, obj, &m.c)) {
+    if (!op_pack_put_meta(&p, obj, &m.c)) {
         return NULL;
     }
-    const json_t *data = json_object_get(obj, "data");
+    const struct co_jnode *labels = co_jnode_at(obj, "metadata", "labels");
+    CO_AUTOJSON json_t *data = tree_at(obj, "data");
     m.hash = op_env_hash(data);
     m.peers = op_env_peers_hash(data);
-    m.old = !co_json_str(obj, "metadata", "labels", OP_LABEL_JOB);
+    m.old = !co_jnode_str(labels, OP_LABEL_JOB);
     m.own_ips = op_env_own_ips(data);
-    m.attempt = op_label_attempt(co_json_str(obj, "metadata", "labels", OP_LABEL_ATTEMPT));
+    m.attempt = op_label_attempt(co_jnode_str(labels, OP_LABEL_ATTEMPT));
     int32_t port = op_label_number(co_json_str(data, co_contract[CO_VAR_PORT].name));
     m.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
     return op_pack(&p, slab, &m, sizeof(m));
@@ -130,16 +121,14 @@ uint64_t op_podgroup_hash(const json_t *spec) {
 }
 
 /* The conditions by which schedulers say that a group waits, and their status then. */
-static const char *waiting_message(const json_t *status) {
+static const char *waiting_message(const struct co_jnode *status) {
     static const char *const rows[][2] = {
         {"Unschedulable", "True"}, {"PodGroupScheduled", "False"}, {"QuotaReserved", "False"}};
     for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
-        size_t i;
-        json_t *c;
-        json_array_foreach(json_object_get(status, "conditions"), i, c) {
-            if (co_streq(co_json_str(c, "type"), rows[r][0]) &&
-                co_streq(co_json_str(c, "status"), rows[r][1])) {
-                return co_json_str(c, "message");
+        co_jnode_each(c, co_jnode_get(status, "conditions")) {
+            if (co_streq(co_jnode_str(c, "type"), rows[r][0]) &&
+                co_streq(co_jnode_str(c, "status"), rows[r][1])) {
+                return co_jnode_str(c, "message");
             }
         }
     }
@@ -151,25 +140,29 @@ const struct op_wish op_wishes[OP_WISHES] = {
     [OP_WISH_PRIORITY] = {"priorityClass", "priorityClassName", OP_GROUP "/priority-class"},
 };
 
-struct op_podgroup *op_podgroup_decode(struct co_slab *slab, const json_t *obj) {
-    struct op_podgroup g = {.hash = op_podgroup_hash(json_object_get(obj, "spec"))};
+struct op_child *op_podgroup_read(struct co_slab *slab, const struct co_jnode *obj) {
+    struct op_podgroup g = {.hash = 0};
     struct op_packer p = {.n = 0};
-    if (!put_child(&p, obj, &g.c)) {
+    if (!op_pack_put_meta(&p, obj, &g.c)) {
         return NULL;
     }
-    const json_t *status = json_object_get(obj, "status");
-    op_pack_put(&p, offsetof(struct op_podgroup, phase), co_json_str(status, "phase"));
+    const struct co_jnode *status = co_jnode_get(obj, "status");
+    CO_AUTOJSON json_t *spec = tree_at(obj, "spec");
+    g.hash = op_podgroup_hash(spec);
+    op_pack_put(&p, offsetof(struct op_podgroup, phase), co_jnode_str(status, "phase"));
     for (size_t i = 0; i < OP_WISHES; i++) {
         op_pack_put(&p, offsetof(struct op_podgroup, has) + i * sizeof(char *),
-            co_json_str(obj, "spec", op_wishes[i].spec));
+            co_jnode_str(obj, "spec", op_wishes[i].spec));
         op_pack_put(&p, offsetof(struct op_podgroup, asked) + i * sizeof(char *),
-            co_json_str(obj, "metadata", "annotations", op_wishes[i].annotation));
+            co_jnode_str(obj, "metadata", "annotations", op_wishes[i].annotation));
     }
     op_pack_put_last_line(&p, offsetof(struct op_podgroup, message), waiting_message(status));
     return op_pack(&p, slab, &g, sizeof(g));
 }
 
-bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *b) {
+bool op_podgroup_differs(const struct op_child *of, const struct op_child *with) {
+    const struct op_podgroup *a = (const struct op_podgroup *)of;
+    const struct op_podgroup *b = (const struct op_podgroup *)with;
     for (size_t i = 0; i < OP_WISHES; i++) {
         if (strcmp(a->has[i], b->has[i]) != 0 || strcmp(a->asked[i], b->asked[i]) != 0) {
             return true;

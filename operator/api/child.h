@@ -96,18 +96,18 @@ struct op_podgroup {
 
 /* What of a pod is read, for those who have it in protobuf. */
 extern const struct co_proto_message op_pod_proto;
-/* Pods come by the thousand, so they are read without a tree.  CO_INVALID: no metadata.name. */
-CO_MUST_CHECK int op_pod_read(
-    struct co_slab *slab, const struct co_jnode *obj, struct op_pod **ret, struct co_err *err);
-/* All from a tree, which stays the caller's; NULL when it has no metadata.name. */
-struct op_pod *op_pod_decode(struct co_slab *slab, const json_t *obj);
-struct op_service *op_service_decode(struct co_slab *slab, const json_t *obj);
-struct op_configmap *op_configmap_decode(struct co_slab *slab, const json_t *obj);
-struct op_podgroup *op_podgroup_decode(struct co_slab *slab, const json_t *obj);
+/* Each reads an object's nodes; NULL when it has no metadata.name. */
+struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj);
+struct op_child *op_service_read(struct co_slab *slab, const struct co_jnode *obj);
+struct op_child *op_configmap_read(struct co_slab *slab, const struct co_jnode *obj);
+struct op_child *op_podgroup_read(struct co_slab *slab, const struct co_jnode *obj);
+/* By one of them what was not read from an API server, of malloc; obj NULL: NULL. */
+struct op_child *op_child_of_tree(
+    struct op_child *(*read)(struct co_slab *slab, const struct co_jnode *obj), const json_t *obj);
 
 /* True when a planner would see a difference: resourceVersion alone is none. */
-bool op_pod_differs(const struct op_pod *a, const struct op_pod *b);
-bool op_podgroup_differs(const struct op_podgroup *a, const struct op_podgroup *b);
+bool op_pod_differs(const struct op_child *a, const struct op_child *b);
+bool op_podgroup_differs(const struct op_child *a, const struct op_child *b);
 
 /* Of the contract's ConfigMap keys in `data`; other keys and the order do not count. */
 uint64_t op_env_hash(const json_t *data);

@@ -3,7 +3,7 @@
 
 static struct op_pod *pod_of(const char *text) {
     CO_AUTOJSON json_t *j = tk_json(text);
-    struct op_pod *pod = op_pod_decode(NULL, j);
+    struct op_pod *pod = (struct op_pod *)op_child_of_tree(op_pod_read, j);
     assert_non_null(pod);
     return pod;
 }
@@ -56,7 +56,7 @@ static void a_pod_of_upstream_is_known_by_annotation_and_owner(void **state) {
     assert_string_equal(pod->c.owner_uid, "");
     free(pod);
     CO_AUTOJSON json_t *nameless = tk_json("{'metadata':{}}");
-    assert_null(op_pod_decode(NULL, nameless));
+    assert_null(op_child_of_tree(op_pod_read, nameless));
 }
 
 struct state_row {
@@ -184,8 +184,8 @@ static void a_version_alone_is_no_difference(void **state) {
     struct op_pod *a = pod_of("{'metadata':{'name':'a','resourceVersion':'1'}}");
     struct op_pod *b = pod_of("{'metadata':{'name':'a','resourceVersion':'2'}}");
     struct op_pod *c = pod_of("{'metadata':{'name':'a'},'status':{'podIP':'1.2.3.4'}}");
-    assert_false(op_pod_differs(a, b));
-    assert_true(op_pod_differs(a, c));
+    assert_false(op_pod_differs(&a->c, &b->c));
+    assert_true(op_pod_differs(&a->c, &c->c));
     free(a);
     free(b);
     free(c);
@@ -198,9 +198,9 @@ static void a_config_map_is_known_by_its_values(void **state) {
     CO_AUTOJSON json_t *b = tk_json("{'metadata':{'name':'x'},'data':{'PADDLE_TRAINERS_NUM':'2',"
                                     "'MINE':'1','PADDLE_PORT':'36020'}}");
     CO_AUTOJSON json_t *c = tk_json("{'metadata':{'name':'x'},'data':{'PADDLE_PORT':'x'}}");
-    struct op_configmap *ma = op_configmap_decode(NULL, a);
-    struct op_configmap *mb = op_configmap_decode(NULL, b);
-    struct op_configmap *mc = op_configmap_decode(NULL, c);
+    struct op_configmap *ma = (struct op_configmap *)op_child_of_tree(op_configmap_read, a);
+    struct op_configmap *mb = (struct op_configmap *)op_child_of_tree(op_configmap_read, b);
+    struct op_configmap *mc = (struct op_configmap *)op_child_of_tree(op_configmap_read, c);
     assert_int_equal(ma->port, 36020);
     assert_int_equal(mc->port, 0);
     assert_true(ma->hash == mb->hash); /* the user's own key and the order do not count */

@@ -58,24 +58,22 @@ static void check_job(const json_t *obj, const char *text, size_t len) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    CO_AUTOFREE struct op_pod *read = NULL;
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
-    struct co_err err = {0};
-    if (!co_jdoc_read((const char *)data, size, NULL, &doc, NULL) &&
-        op_pod_read(NULL, doc.node, &read, &err) && !err.code) {
-        abort();
+    if (!co_jdoc_read((const char *)data, size, NULL, &doc, NULL)) {
+        free(op_pod_read(NULL, doc.node));
+        free(op_service_read(NULL, doc.node));
+        free(op_configmap_read(NULL, doc.node));
+        free(op_podgroup_read(NULL, doc.node));
     }
     CO_AUTOJSON json_t *obj = NULL;
     if (co_json_parse((const char *)data, size, &obj, NULL)) {
         return 0;
     }
     check_job(obj, (const char *)data, size);
-    struct op_pod *pod = op_pod_decode(NULL, obj);
-    if (pod && op_pod_differs(pod, pod)) {
+    struct op_pod *pod = (struct op_pod *)op_child_of_tree(op_pod_read, obj);
+    if (pod && op_pod_differs(&pod->c, &pod->c)) {
         abort();
     }
     free(pod);
-    free(op_service_decode(NULL, obj));
-    free(op_configmap_decode(NULL, obj));
     return 0;
 }

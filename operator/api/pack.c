@@ -37,22 +37,41 @@ void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text)
     op_pack_put_n(p, offset, text ? text + start : "", len);
 }
 
-bool op_pack_put_meta(struct op_packer *p, const struct op_meta *m, struct op_child *child) {
-    if (!m->name || !*m->name) {
-        return false;
+/* Of the controlling one, if that is a job. */
+static void find_owner(const struct co_jnode *owners, struct op_child *child) {
+    co_jnode_each(o, owners) {
+        if (co_jnode_is(co_jnode_get(o, "controller"), CO_J_TRUE)) {
+            child->owner_uid = co_jnode_str(o, "uid");
+            if (co_streq(co_jnode_str(o, "kind"), OP_KIND) &&
+                co_streq(co_jnode_str(o, "apiVersion"), OP_API_VERSION)) {
+                child->owner_job = co_jnode_str(o, "name");
+            }
+            return;
+        }
     }
-    child->deleting = m->deleting;
-    const char *at = m->deleting ? m->deleted : m->created;
+}
+
+bool op_pack_put_meta(struct op_packer *p, const struct co_jnode *obj, struct op_child *child) {
+    const struct co_jnode *meta = co_jnode_get(obj, "metadata");
+    const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
+    child->deleting = deleted && !co_jnode_is(deleted, CO_J_NULL);
+    const char *at =
+        child->deleting ? co_jnode_text(deleted) : co_jnode_str(meta, "creationTimestamp");
     if (!at || co_parse_time("metadata", at, &child->at, NULL)) {
         child->at = 0;
     }
-    op_pack_put(p, offsetof(struct op_child, name), m->name);
-    op_pack_put(p, offsetof(struct op_child, ns), m->ns);
-    op_pack_put(p, offsetof(struct op_child, uid), m->uid);
-    op_pack_put(p, offsetof(struct op_child, resource_version), m->version);
-    op_pack_put(p, offsetof(struct op_child, owner_uid), m->owner_uid);
-    op_pack_put(p, offsetof(struct op_child, owner_job), m->owner_job);
-    return true;
+    child->name = co_jnode_str(meta, "name");
+    child->ns = co_jnode_str(meta, "namespace");
+    child->uid = co_jnode_str(meta, "uid");
+    child->resource_version = co_jnode_str(meta, "resourceVersion");
+    find_owner(co_jnode_get(meta, "ownerReferences"), child);
+    op_pack_put(p, offsetof(struct op_child, name), child->name);
+    op_pack_put(p, offsetof(struct op_child, ns), child->ns);
+    op_pack_put(p, offsetof(struct op_child, uid), child->uid);
+    op_pack_put(p, offsetof(struct op_child, resource_version), child->resource_version);
+    op_pack_put(p, offsetof(struct op_child, owner_uid), child->owner_uid);
+    op_pack_put(p, offsetof(struct op_child, owner_job), child->owner_job);
+    return child->name && *child->name;
 }
 
 void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto, size_t size) {

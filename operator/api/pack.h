@@ -22,16 +22,8 @@ void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text)
 /* A copy of proto, which begins with a struct op_child, with all that was put. */
 void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto, size_t size);
 
-/* What an object's metadata says; NULL where it says nothing. */
-struct op_meta {
-    const char *name, *ns, *uid, *version;
-    const char *owner_uid, *owner_job; /* as in struct op_child */
-    const char *created, *deleted;     /* timestamps */
-    bool deleting;
-};
-
-/* False when there is no name. */
-bool op_pack_put_meta(struct op_packer *p, const struct op_meta *m, struct op_child *child);
+/* What an object's metadata says; child has it, borrowed, too.  False when there is no name. */
+bool op_pack_put_meta(struct op_packer *p, const struct co_jnode *obj, struct op_child *child);
 
 /* A decimal label's value, or -1. */
 int32_t op_label_number(const char *text);

@@ -17,8 +17,7 @@ static int32_t small(const struct co_jnode *n) {
     return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
 }
 
-static void decode_identity(
-    const struct co_jnode *obj, const char *owner_uid, const char *owner_job, struct op_pod *pod) {
+static void decode_identity(const struct co_jnode *obj, struct op_pod *pod) {
     const struct co_jnode *labels = co_jnode_at(obj, "metadata", "labels");
     enum op_role role = op_role_parse(co_jnode_str(labels, OP_LABEL_ROLE));
     if (role == OP_NO_ROLE) {
@@ -26,10 +25,10 @@ static void decode_identity(
     }
     pod->role = (uint8_t)role;
     pod->index = op_label_number(co_jnode_str(labels, OP_LABEL_INDEX));
-    pod->labelled =
-        pod->index >= 0 && owner_uid && co_streq(co_jnode_str(labels, OP_LABEL_UID), owner_uid);
-    if (pod->index < 0 && role != OP_NO_ROLE && owner_job) {
-        pod->index = op_pod_name_index(owner_job, role, co_jnode_str(obj, "metadata", "name"));
+    pod->labelled = pod->index >= 0 && pod->c.owner_uid &&
+                    co_streq(co_jnode_str(labels, OP_LABEL_UID), pod->c.owner_uid);
+    if (pod->index < 0 && role != OP_NO_ROLE && pod->c.owner_job) {
+        pod->index = op_pod_name_index(pod->c.owner_job, role, pod->c.name);
     }
     pod->attempt = op_label_attempt(co_jnode_str(labels, OP_LABEL_ATTEMPT));
 }
@@ -248,36 +247,13 @@ static void put_addresses(struct op_packer *p, const struct co_jnode *status) {
     op_pack_put(p, offsetof(struct op_pod, host_ip), co_jnode_str(status, "hostIP"));
 }
 
-static struct op_meta decode_meta(const struct co_jnode *meta) {
-    const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
-    struct op_meta m = {.name = co_jnode_str(meta, "name"),
-        .ns = co_jnode_str(meta, "namespace"),
-        .uid = co_jnode_str(meta, "uid"),
-        .version = co_jnode_str(meta, "resourceVersion"),
-        .created = co_jnode_str(meta, "creationTimestamp"),
-        .deleted = co_jnode_str(meta, "deletionTimestamp"),
-        .deleting = deleted && !co_jnode_is(deleted, CO_J_NULL)};
-    co_jnode_each(o, co_jnode_get(meta, "ownerReferences")) {
-        if (co_jnode_is(co_jnode_get(o, "controller"), CO_J_TRUE)) {
-            m.owner_uid = co_jnode_str(o, "uid");
-            if (co_streq(co_jnode_str(o, "kind"), OP_KIND) &&
-                co_streq(co_jnode_str(o, "apiVersion"), OP_API_VERSION)) {
-                m.owner_job = co_jnode_str(o, "name");
-            }
-            break;
-        }
-    }
-    return m;
-}
-
-static struct op_pod *decode(struct co_slab *slab, const struct co_jnode *obj) {
+struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj) {
     struct op_pod pod = {.index = -1};
     struct op_packer p = {.n = 0};
-    struct op_meta meta = decode_meta(co_jnode_get(obj, "metadata"));
-    if (!op_pack_put_meta(&p, &meta, &pod.c)) {
+    if (!op_pack_put_meta(&p, obj, &pod.c)) {
         return NULL;
     }
-    decode_identity(obj, meta.owner_uid, meta.owner_job, &pod);
+    decode_identity(obj, &pod);
     const struct co_jnode *status = co_jnode_get(obj, "status");
     pod.phase = (uint8_t)decode_phase(co_jnode_str(status, "phase"));
     decode_containers(status, &pod);
@@ -292,22 +268,11 @@ static struct op_pod *decode(struct co_slab *slab, const struct co_jnode *obj) {
         c = waiting(obj);
     }
     put_addresses(&p, status);
-    return pack(&p, slab, &pod, &c);
+    return &pack(&p, slab, &pod, &c)->c;
 }
 
-int op_pod_read(
-    struct co_slab *slab, const struct co_jnode *obj, struct op_pod **ret, struct co_err *err) {
-    *ret = decode(slab, obj);
-    return *ret ? 0 : co_err_set(err, CO_INVALID, "pod: no metadata.name");
-}
-
-struct op_pod *op_pod_decode(struct co_slab *slab, const json_t *obj) {
-    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
-    CO_AUTOFREE char *text = co_json_dump(obj);
-    return co_jdoc_read(text, strlen(text), NULL, &doc, NULL) ? NULL : decode(slab, doc.node);
-}
-
-bool op_pod_differs(const struct op_pod *a, const struct op_pod *b) {
+bool op_pod_differs(const struct op_child *of, const struct op_child *with) {
+    const struct op_pod *a = (const struct op_pod *)of, *b = (const struct op_pod *)with;
     const char *const texts[][2] = {
         {a->c.name, b->c.name},
         {a->c.ns, b->c.ns},

@@ -41,7 +41,7 @@ static struct op_pod *named_pod(const struct op_job *job, const json_t *body) {
     co_json_set(meta, "namespace", json_string(job->ns));
     co_json_set(pod, "status",
         json_pack("{s:s,s:s,s:[{s:s}]}", "phase", "Pending", "podIP", name, "podIPs", "ip", name));
-    return op_pod_decode(NULL, pod);
+    return (struct op_pod *)op_child_of_tree(op_pod_read, pod);
 }
 
 static void print_configmap(const struct op_job *job, const struct op_settings *settings,

@@ -62,20 +62,9 @@ static void note_answer(struct feed *f, uint64_t version) {
 void op_feeds_answered(
     struct op_feeds *all, enum op_store_kind kind, const struct op_kube_reply *reply) {
     struct feed *f = &all->feed[kind];
-    struct op_pod *pod = NULL;
-    struct op_job_head h;
-    if (reply->body) {
-        note_answer(f, op_kube_object_version(reply->body));
-        op_store_put(all->opts.store, kind, reply->body, op_kube_watch_version(f->watch));
-    } else if (kind == OP_STORE_PODS &&
-               !op_pod_read(&all->opts.store->slab, reply->nodes, &pod, NULL)) {
-        note_answer(f, op_kube_version(pod->c.resource_version));
-        op_store_put_child(all->opts.store, kind, &pod->c, op_kube_watch_version(f->watch));
-    } else if (kind == OP_STORE_JOBS && !op_job_head_read(reply->nodes, &h, NULL)) {
-        note_answer(f, op_kube_version(h.version));
-        op_store_put_job(
-            all->opts.store, &h, reply->text, reply->len, op_kube_watch_version(f->watch));
-    }
+    const struct op_kube_object object = {reply->nodes, reply->text, reply->len};
+    note_answer(f, op_kube_version(co_jnode_str(reply->nodes, "metadata", "resourceVersion")));
+    (void)!op_store_put(all->opts.store, kind, &object, op_kube_watch_version(f->watch), NULL);
 }
 
 static void feed_progress(void *arg, uint64_t version) {
@@ -107,66 +96,25 @@ static void feed_went_back(void *arg) {
     }
 }
 
-/* The API server cannot leave the others out. */
-static bool is_ours(const struct feed *f, const char *ns) {
-    return op_shard_has(&f->all->opts.shard, ns ? ns : "");
-}
-
-static void feed_object(void *arg, enum op_kube_event type, json_t *obj) {
+static int feed_object(
+    void *arg, enum op_kube_event type, const struct op_kube_object *object, struct co_err *err) {
     struct feed *f = arg;
     struct op_store *s = f->all->opts.store;
-    if (!is_ours(f, co_json_str(obj, "metadata", "namespace"))) {
-        return;
+    const struct co_jnode *meta = co_jnode_get(object->nodes, "metadata");
+    const char *ns = co_jnode_str(meta, "namespace");
+    /* The API server cannot leave out what is another shard's. */
+    if (!op_shard_has(&f->all->opts.shard, ns ? ns : "")) {
+        return 0;
     }
     if (f->listing) {
-        f->other = op_store_list(s, f->kind, obj) || f->other;
-    } else if (type == OP_KUBE_DELETED) {
-        op_store_remove(s, f->kind, obj);
-    } else {
-        op_store_put(s, f->kind, obj, 0);
+        return op_store_list(s, f->kind, object, &f->other, err);
     }
-}
-
-static int feed_pod(void *arg, enum op_kube_event type, const struct co_jnode *object,
-    const char *text, size_t len, struct co_err *err) {
-    struct feed *f = arg;
-    struct op_store *s = f->all->opts.store;
-    struct op_pod *pod = NULL;
-    (void)text;
-    (void)len;
-    int r = op_pod_read(&s->slab, object, &pod, err);
-    if (r) {
-        return r;
+    if (type != OP_KUBE_DELETED) {
+        return op_store_put(s, f->kind, object, 0, err);
     }
-    bool ours = is_ours(f, pod->c.ns);
-    if (ours && f->listing) {
-        f->other = op_store_list_child(s, f->kind, &pod->c) || f->other;
-    } else if (ours && type != OP_KUBE_DELETED) {
-        op_store_put_child(s, f->kind, &pod->c, 0);
-    } else {
-        if (ours) {
-            op_store_remove_child(s, f->kind, pod->c.ns, pod->c.name, pod->c.uid);
-        }
-        op_child_free(&s->slab, &pod->c);
-    }
-    return 0;
-}
-
-static int feed_job(void *arg, enum op_kube_event type, const struct co_jnode *object,
-    const char *text, size_t len, struct co_err *err) {
-    struct feed *f = arg;
-    struct op_store *s = f->all->opts.store;
-    struct op_job_head h;
-    int r = op_job_head_read(object, &h, err);
-    if (r || !is_ours(f, h.ns)) {
-        return r;
-    }
-    if (f->listing) {
-        f->other = op_store_list_job(s, &h, text, len) || f->other;
-    } else if (type == OP_KUBE_DELETED) {
-        op_store_remove_job(s, h.ns, h.name);
-    } else {
-        op_store_put_job(s, &h, text, len, 0);
+    const char *name = co_jnode_str(meta, "name");
+    if (ns && name) {
+        op_store_remove(s, f->kind, ns, name, co_jnode_str(meta, "uid"));
     }
     return 0;
 }
@@ -222,14 +170,14 @@ static void feed_error(void *arg, const struct co_err *err, int64_t retry_ms) {
     }
 }
 
-#define FEED_OPS(how)                                                                              \
-    {                                                                                              \
-        .sync_begin = feed_begin, how, .sync_end = feed_end, .error = feed_error,                  \
-        .progress = feed_progress, .went_back = feed_went_back                                     \
-    }
-static const struct op_kube_watch_ops feed_ops = FEED_OPS(.object = feed_object);
-static const struct op_kube_watch_ops job_ops = FEED_OPS(.nodes = feed_job);
-static const struct op_kube_watch_ops pod_ops = FEED_OPS(.nodes = feed_pod);
+static const struct op_kube_watch_ops ops = {
+    .sync_begin = feed_begin,
+    .object = feed_object,
+    .sync_end = feed_end,
+    .error = feed_error,
+    .progress = feed_progress,
+    .went_back = feed_went_back,
+};
 
 /* ---- life ------------------------------------------------------------------------------- */
 
@@ -251,9 +199,7 @@ struct op_feeds *op_feeds_new(struct op_kube_client *client, const struct op_fee
                         .ns = opts->ns,
                         .label_selector = i == OP_STORE_JOBS ? opts->selector : rows[i].selector,
                         .idle_max_ms = opts->idle_ms,
-                        .ops = i == OP_STORE_PODS   ? &pod_ops
-                               : i == OP_STORE_JOBS ? &job_ops
-                                                    : &feed_ops,
+                        .ops = &ops,
                         .arg = f});
     }
     return all;

@@ -35,6 +35,6 @@ void op_feeds_free(struct op_feeds *f);
 bool op_feeds_synced(const struct op_feeds *f);
 /* How requests name a kind; of groups, with a gang only.  Valid as long as the feeds are. */
 const struct op_kube_type *op_feeds_type(const struct op_feeds *f, enum op_store_kind kind);
-/* What a write was answered with: of pods and jobs the nodes. */
+/* What a write was answered with: its nodes. */
 void op_feeds_answered(
     struct op_feeds *f, enum op_store_kind kind, const struct op_kube_reply *reply);

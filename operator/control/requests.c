@@ -79,11 +79,13 @@ static void service_looked_at(
     struct op_requests *q = s->all;
     (void)err;
     s->op = NULL;
-    CO_AUTOFREE struct op_service *found = code ? NULL : op_service_decode(NULL, reply->body);
+    const struct op_kube_object object = {reply->nodes, reply->text, reply->len};
+    CO_AUTOFREE struct op_service *found =
+        code ? NULL : (struct op_service *)op_service_read(NULL, reply->nodes);
     if (found && !found->labelled && strcmp(found->c.owner_uid, q->opts.job->uid) == 0) {
         q->outcomes[s->index].tried = false;
         q->tally.conflict = true;
-        op_store_put(q->opts.api->store, OP_STORE_SERVICES, reply->body, 0);
+        (void)!op_store_put(q->opts.api->store, OP_STORE_SERVICES, &object, 0, NULL);
     } else if (code == CO_CANCELED) {
         q->outcomes[s->index].tried = false;
     } else {
@@ -99,6 +101,7 @@ static void service_look_at(struct op_requests *q, size_t i) {
         q->opts.entry->ns, q->opts.plan->actions[i].name, service_looked_at, &q->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = q->opts.entry->born;
+    req.answer = OP_KUBE_NODES;
     q->pending++;
     q->sent[i].op = op_kube_do(q->opts.api->client, &req);
 }
@@ -138,7 +141,7 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
             q->tally.conflict |= a->verb == OP_PATCH;
             if (a->verb == OP_PATCH &&
                 a->kind == OP_KIND_SERVICE) { /* no watch tells that it went */
-                op_store_remove_child(
+                op_store_remove(
                     q->opts.api->store, OP_STORE_SERVICES, q->opts.entry->ns, a->name, NULL);
             }
             return;
@@ -221,7 +224,7 @@ static void swept(
         q->opts.api->cannot_sweep = true;
         q->tally.conflict = true;
     } else if (!code) {
-        op_sweep_take(q->opts.api->store, q->opts.entry->ns, reply->body);
+        op_sweep_take(q->opts.api->store, q->opts.entry->ns, reply->nodes);
     }
     for (size_t i = 0; i < q->opts.plan->n_actions && !q->tally.conflict; i++) {
         const struct op_action *a = &q->opts.plan->actions[i];
@@ -270,7 +273,7 @@ static void action_send(struct op_requests *q, size_t i) {
         a->verb == OP_CREATE ? NULL : a->name, action_done, &q->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = q->opts.entry->born;
-    req.answer = a->kind == OP_KIND_POD || a->kind == OP_KIND_JOB ? OP_KUBE_NODES : OP_KUBE_TREE;
+    req.answer = OP_KUBE_NODES;
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == OP_DELETE) {
         options = op_kube_delete_options(*a->uid ? a->uid : NULL);

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "operator/control/fake_feeds.h"
+#include "operator/control/testkit.h"
 #include "operator/kube/clock.h"
 
 enum { ACTIONS = 50 };
@@ -65,7 +66,7 @@ static void put_pod(struct world *w, const char *name) {
         json_pack("{s:{s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata", "name", name,
             "namespace", "ns", "uid", "p", "resourceVersion", "1", "ownerReferences", "apiVersion",
             OP_API_VERSION, "kind", OP_KIND, "name", "x", "uid", "u", "controller", 1);
-    op_store_put(&w->store, OP_STORE_PODS, pod, 0);
+    tk_put(&w->store, OP_STORE_PODS, pod, 0);
 }
 
 /* The server plays `steps` once the feeds have asked for their lists. */
@@ -386,7 +387,7 @@ static void plan_sweep(struct world *w) {
                 OP_LABEL_UID, "u", OP_LABEL_INDEX, json_sprintf("%d", i), "ownerReferences",
                 "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", "x", "uid", "u",
                 "controller", 1);
-        op_store_put(&w->store, OP_STORE_PODS, pod, 0);
+        tk_put(&w->store, OP_STORE_PODS, pod, 0);
         w->action[i] = action(OP_DELETE, OP_KIND_POD, name_of(i));
     }
 }

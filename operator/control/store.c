@@ -1,7 +1,6 @@
 #include "operator/control/store.h"
 
 #include "operator/control/jobtext.h"
-#include "operator/kube/client.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -149,15 +148,15 @@ static void touched(struct op_store *s, struct op_entry *e) {
 /* ---- jobs ------------------------------------------------------------------------------- */
 
 /* decided: whatever the version, see op_store_sync_begin. */
-static void job_put(
-    struct op_store *s, const struct op_job_head *h, const char *text, size_t len, bool decided) {
+static void job_put(struct op_store *s, const struct op_job_head *h,
+    const struct op_kube_object *object, bool decided) {
     uint64_t version = op_kube_version(h->version);
     struct op_entry *e = entry_need(s, h->ns, h->name);
     e->sync = s->sync[OP_STORE_JOBS];
     if (op_entry_has_job(e) && version && version <= e->version && !decided) {
         return;
     }
-    struct co_squeezed job = op_jobtext_keep(&s->slab, text, len);
+    struct co_squeezed job = op_jobtext_keep(&s->slab, object->text, object->len);
     if (co_squeezed_same(&job, &e->job)) {
         co_slab_free(&s->slab, job.data, job.size);
         e->version = version;
@@ -191,22 +190,17 @@ static void job_gone(struct op_store *s, struct op_entry *e) {
 
 /* ---- children --------------------------------------------------------------------------- */
 
-static struct op_child *project(struct co_slab *slab, enum op_store_kind kind, const json_t *obj) {
-    switch (kind) {
-    case OP_STORE_PODS:
-        return (struct op_child *)op_pod_decode(slab, obj);
-    case OP_STORE_SERVICES:
-        return (struct op_child *)op_service_decode(slab, obj);
-    case OP_STORE_CONFIGMAPS:
-        return (struct op_child *)op_configmap_decode(slab, obj);
-    case OP_STORE_PODGROUPS:
-        return (struct op_child *)op_podgroup_decode(slab, obj);
-    case OP_STORE_JOBS:
-    case OP_STORE_KINDS:
-    default:
-        return NULL;
-    }
-}
+/* How the objects of a kind are read, and which versions of one are the same to a plan; by
+ * default none are. */
+static const struct {
+    struct op_child *(*read)(struct co_slab *slab, const struct co_jnode *obj);
+    bool (*differs)(const struct op_child *a, const struct op_child *b);
+} children[OP_STORE_KINDS] = {
+    [OP_STORE_PODS] = {op_pod_read, op_pod_differs},
+    [OP_STORE_SERVICES] = {op_service_read},
+    [OP_STORE_CONFIGMAPS] = {op_configmap_read},
+    [OP_STORE_PODGROUPS] = {op_podgroup_read, op_podgroup_differs},
+};
 
 /* An entry's name for a child: its owner's, else its own: of a ConfigMap in our way, of a gang's
  * group that a user made. */
@@ -310,13 +304,8 @@ static bool has_ended(const struct op_stored *st, const struct op_pod *now) {
 }
 
 static bool child_differs(const struct op_stored *st, const struct op_child *now) {
-    if (st->kind == OP_STORE_PODS) {
-        return op_pod_differs(st->pod, (const struct op_pod *)now);
-    }
-    if (st->kind == OP_STORE_PODGROUPS) {
-        return op_podgroup_differs(st->podgroup, (const struct op_podgroup *)now);
-    }
-    return true;
+    bool (*differs)(const struct op_child *, const struct op_child *) = children[st->kind].differs;
+    return !differs || differs(st->child, now);
 }
 
 static void child_put(
@@ -371,53 +360,93 @@ static void child_put(
     }
 }
 
-void op_store_put_child(
-    struct op_store *s, enum op_store_kind kind, struct op_child *child_own, uint64_t reached) {
-    if (!reached || op_kube_version(child_own->resource_version) > reached) {
-        child_put(s, kind, child_own, false);
+/* ---- objects of any kind ---------------------------------------------------------------- */
+
+/* An object that was read: a job's head, or a child. */
+struct arrival {
+    enum op_store_kind kind;
+    const struct op_kube_object *object;
+    struct op_job_head head;
+    struct op_child *child; /* owned */
+    uint64_t version;
+};
+
+static int read_arrival(struct op_store *s, enum op_store_kind kind,
+    const struct op_kube_object *object, struct arrival *ret, struct co_err *err) {
+    *ret = (struct arrival){.kind = kind, .object = object};
+    if (kind == OP_STORE_JOBS) {
+        int r = op_job_head_read(object->nodes, &ret->head, err);
+        ret->version = r ? 0 : op_kube_version(ret->head.version);
+        return r;
+    }
+    ret->child = children[kind].read(&s->slab, object->nodes);
+    if (!ret->child) {
+        return co_err_set(err, CO_INVALID, "an object without metadata.name");
+    }
+    ret->version = op_kube_version(ret->child->resource_version);
+    return 0;
+}
+
+static void put_arrival(struct op_store *s, struct arrival *a, bool decided) {
+    if (a->kind == OP_STORE_JOBS) {
+        job_put(s, &a->head, a->object, decided);
     } else {
-        op_child_free(&s->slab,
-            child_own); /* the watch has told of this version, and perhaps of later ones */
+        child_put(s, a->kind, a->child, decided);
     }
 }
 
-void op_store_put_job(struct op_store *s, const struct op_job_head *h, const char *text, size_t len,
-    uint64_t reached) {
-    if (!reached || op_kube_version(h->version) > reached) {
-        job_put(s, h, text, len, false);
+/* The version of it that is known; 0: none. */
+static uint64_t known_version(const struct op_store *s, const struct arrival *a) {
+    if (a->kind == OP_STORE_JOBS) {
+        const struct op_entry *e = op_store_entry(s, a->head.ns, a->head.name);
+        return e && op_entry_has_job(e) ? e->version : 0;
     }
+    const struct op_stored *st = op_store_child(s, a->kind, a->child->ns, a->child->name);
+    return st ? st->version : 0;
 }
 
-void op_store_put(
-    struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached) {
-    struct op_child *child = project(&s->slab, kind, obj);
-    if (child) {
-        op_store_put_child(s, kind, child, reached);
+int op_store_put(struct op_store *s, enum op_store_kind kind, const struct op_kube_object *object,
+    uint64_t reached, struct co_err *err) {
+    struct arrival a;
+    int r = read_arrival(s, kind, object, &a, err);
+    if (r) {
+        return r;
     }
+    if (!reached || a.version > reached) {
+        put_arrival(s, &a, false);
+    } else { /* the watch has told of this version, and perhaps of later ones */
+        op_child_free(&s->slab, a.child);
+    }
+    return 0;
 }
 
-void op_store_remove_child(struct op_store *s, enum op_store_kind kind, const char *ns,
-    const char *name, const char *uid) {
+int op_store_list(struct op_store *s, enum op_store_kind kind, const struct op_kube_object *object,
+    bool *lacks, struct co_err *err) {
+    struct arrival a;
+    int r = read_arrival(s, kind, object, &a, err);
+    if (r) {
+        return r;
+    }
+    uint64_t known = known_version(s, &a), upto = s->upto[kind];
+    *lacks = *lacks || (upto != UINT64_MAX && known <= upto && a.version < known);
+    put_arrival(s, &a, known <= upto);
+    return 0;
+}
+
+void op_store_remove(struct op_store *s, enum op_store_kind kind, const char *ns, const char *name,
+    const char *uid) {
+    if (kind == OP_STORE_JOBS) {
+        struct op_entry *e = op_store_entry(s, ns, name);
+        if (e) {
+            job_gone(s, e);
+        }
+        return;
+    }
     struct op_stored *st = op_store_child(s, kind, ns, name);
     if (st && (!uid || strcmp(uid, st->child->uid) == 0)) {
         struct op_entry *e = st->entry;
         lose(s, st);
         touched(s, e);
-    }
-}
-
-void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
-    const char *ns = co_json_str(obj, "metadata", "namespace");
-    const char *name = co_json_str(obj, "metadata", "name");
-    if (ns && name) {
-        op_store_remove_child(s, kind, ns, name, co_json_str(obj, "metadata", "uid"));
-    }
-}
-
-void op_store_remove_job(struct op_store *s, const char *ns, const char *name) {
-    struct op_entry *e = op_store_entry(s, ns, name);
-    if (e) {
-        job_gone(s, e);
     }
 }
 
@@ -455,33 +484,6 @@ bool op_store_claim(
 void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t upto) {
     s->sync[kind]++;
     s->upto[kind] = upto;
-}
-
-/* True when a list that shows this version lacks what it should have shown. */
-static bool lacks(uint64_t upto, uint64_t known, uint64_t version) {
-    return upto != UINT64_MAX && known <= upto && version < known;
-}
-
-bool op_store_list_child(struct op_store *s, enum op_store_kind kind, struct op_child *child_own) {
-    const struct op_stored *st = op_store_child(s, kind, child_own->ns, child_own->name);
-    uint64_t known = st ? st->version : 0, upto = s->upto[kind];
-    bool lack = lacks(upto, known, op_kube_version(child_own->resource_version));
-    child_put(s, kind, child_own, known <= upto);
-    return lack;
-}
-
-bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
-    struct op_child *child = project(&s->slab, kind, obj);
-    return child && op_store_list_child(s, kind, child);
-}
-
-bool op_store_list_job(
-    struct op_store *s, const struct op_job_head *h, const char *text, size_t len) {
-    const struct op_entry *e = op_store_entry(s, h->ns, h->name);
-    uint64_t known = e && op_entry_has_job(e) ? e->version : 0, upto = s->upto[OP_STORE_JOBS];
-    bool lack = lacks(upto, known, op_kube_version(h->version));
-    job_put(s, h, text, len, known <= upto);
-    return lack;
 }
 
 struct sweep {

@@ -13,6 +13,7 @@
 #include "operator/api/child.h"
 #include "operator/api/head.h"
 #include "operator/control/stages.h"
+#include "operator/kube/object.h"
 #include "operator/plan/plan.h"
 
 enum op_store_kind {
@@ -112,19 +113,12 @@ void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entr
     void (*gone)(void *arg, struct op_entry *e), void *arg);
 void op_store_done(struct op_store *s);
 
-/* A child as the watch (reached: 0) or the answer to a write (reached: where the watch of the kind
- * stands) has it. */
-void op_store_put(struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached);
-/* The child is no more. */
-void op_store_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj);
-/* The same of a job; h is the text's. */
-void op_store_put_job(struct op_store *s, const struct op_job_head *h, const char *text, size_t len,
-    uint64_t reached);
-void op_store_remove_job(struct op_store *s, const char *ns, const char *name);
-/* The same of a child that is decoded already; uid NULL: whatever it was. */
-void op_store_put_child(
-    struct op_store *s, enum op_store_kind kind, struct op_child *child_own, uint64_t reached);
-void op_store_remove_child(
+/* An object as the watch (reached: 0) or the answer to a write (reached: where the watch of the
+ * kind stands) has it.  CO_INVALID: it has no name. */
+CO_MUST_CHECK int op_store_put(struct op_store *s, enum op_store_kind kind,
+    const struct op_kube_object *object, uint64_t reached, struct co_err *err);
+/* The object is no more; uid NULL: whatever it was. */
+void op_store_remove(
     struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
 /* A look has seen what the entry shows.  Until then a pod that had succeeded before it was deleted,
  * and is gone, is kept in `ended`: nobody else knows that it has. */
@@ -143,12 +137,10 @@ bool op_store_claim(
  * own (UINT64_MAX: versions from before say nothing about those that come); what is beyond is an
  * answer to a write of ours, which the list could not see. */
 void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t upto);
-/* An object of the list.  True when something newer was known that the list should have shown: the
- * API server's data is another one now. */
-bool op_store_list(struct op_store *s, enum op_store_kind kind, const json_t *obj);
-bool op_store_list_job(
-    struct op_store *s, const struct op_job_head *h, const char *text, size_t len);
-bool op_store_list_child(struct op_store *s, enum op_store_kind kind, struct op_child *child_own);
+/* An object of the list.  *lacks becomes true when something newer was known that the list should
+ * have shown: the API server's data is another one now.  CO_INVALID: it has no name. */
+CO_MUST_CHECK int op_store_list(struct op_store *s, enum op_store_kind kind,
+    const struct op_kube_object *object, bool *lacks, struct co_err *err);
 void op_store_sync_end(struct op_store *s, enum op_store_kind kind);
 
 struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const char *name);

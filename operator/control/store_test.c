@@ -292,7 +292,7 @@ static void what_had_succeeded_before_it_was_deleted_is_kept_for_a_look(void **s
             co_json_set(j, "status", json_pack("{s:s}", "phase", rows[r].steps[i].phase));
             tk_put(s, OP_STORE_PODS, j, 0);
         }
-        op_store_remove_child(s, OP_STORE_PODS, "ns", "j-ps-0", NULL);
+        op_store_remove(s, OP_STORE_PODS, "ns", "j-ps-0", NULL);
         struct op_entry *e = op_store_entry(s, "ns", "j");
         struct op_view v;
         op_view_init(&v, e);
@@ -474,6 +474,19 @@ static void many_entries_stay_findable(void **state) {
     assert_int_equal(0, version_of(s, "p2"));
 }
 
+static void what_has_no_name_is_refused(void **state) {
+    struct op_store *s = *state;
+    CO_AUTOJSON json_t *nameless = tk_json("{'metadata':{'namespace':'ns'}}");
+    CO_CLEANUP(tk_text_done) struct tk_text t = tk_text(nameless);
+    for (enum op_store_kind kind = 0; kind < OP_STORE_KINDS; kind++) {
+        bool lacks = false;
+        assert_int_equal(op_store_put(s, kind, &t.object, 0, NULL), CO_INVALID);
+        assert_int_equal(op_store_list(s, kind, &t.object, &lacks, NULL), CO_INVALID);
+        assert_false(lacks);
+    }
+    assert_int_equal(changes, 0);
+}
+
 /* Whose a gang's group is: its owner's, a user's (nobody's: by name), or another controller's. */
 static void groups_of_others_are_not_kept(void **state) {
     struct op_store *s = *state;
@@ -586,6 +599,7 @@ int main(void) {
         TEST(deleting_is_known_before_the_watch_tells),
         TEST(many_entries_stay_findable),
         TEST(only_jobs_without_a_status_are_new),
+        TEST(what_has_no_name_is_refused),
         TEST(groups_of_others_are_not_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,16 +80,15 @@ struct op_kube_op *op_sweep_send(const struct op_sweep *sweep, size_t part,
     req.params[1] = (struct op_kube_param){"limit", MOST};
     req.body = options;
     req.metadata_only = true;
+    req.answer = OP_KUBE_NODES;
     req.deadline_ms = DEADLINE_MS;
     return op_kube_do(client, &req);
 }
 
-void op_sweep_take(struct op_store *s, const char *ns, const json_t *list) {
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(list, "items"), i, item) {
-        const char *name = co_json_str(item, "metadata", "name");
-        const char *uid = co_json_str(item, "metadata", "uid");
+void op_sweep_take(struct op_store *s, const char *ns, const struct co_jnode *list) {
+    co_jnode_each(item, co_jnode_get(list, "items")) {
+        const char *name = co_jnode_str(item, "metadata", "name");
+        const char *uid = co_jnode_str(item, "metadata", "uid");
         if (name && uid) {
             op_store_mark_deleting(s, OP_STORE_PODS, ns, name, uid);
         }

@@ -26,4 +26,4 @@ struct op_kube_op *op_sweep_send(const struct op_sweep *sweep, size_t part,
     struct op_kube_client *client, const struct op_kube_type *pods, const struct op_entry *e,
     const struct op_job *job, op_kube_done_fn done, void *arg);
 /* The answer: what it lists counts as deleting from now on. */
-void op_sweep_take(struct op_store *s, const char *ns, const json_t *list);
+void op_sweep_take(struct op_store *s, const char *ns, const struct co_jnode *list);

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 /* clang-format on */
 #include "operator/control/sweep.h"
+#include "operator/control/testkit.h"
 
 #include <stdio.h>
 
@@ -26,7 +27,7 @@ static void put(struct op_store *s, int i, const char *label, const char *value)
     if (label) {
         json_object_set_new(co_json_at(pod, "metadata", "labels"), label, json_string(value));
     }
-    op_store_put(s, OP_STORE_PODS, pod, 0);
+    tk_put(s, OP_STORE_PODS, pod, 0);
 }
 
 static void only_what_is_the_jobs_and_all_of_it(void **state) {
@@ -101,7 +102,8 @@ static void the_answer_says_which_are_going(void **state) {
     CO_AUTOJSON json_t *list =
         json_pack("{s:[{s:{s:s,s:s}},{s:{s:s,s:s}},{}]}", "items", "metadata", "name", "x-worker-0",
             "uid", "p0", "metadata", "name", "x-worker-1", "uid", "its-predecessor");
-    op_sweep_take(&s, "ns", list);
+    CO_CLEANUP(tk_text_done) struct tk_text t = tk_text(list);
+    op_sweep_take(&s, "ns", t.object.nodes);
     assert_true(op_store_child(&s, OP_STORE_PODS, "ns", "x-worker-0")->child->deleting);
     assert_false(op_store_child(&s, OP_STORE_PODS, "ns", "x-worker-1")->child->deleting);
     op_store_done(&s);

@@ -5,15 +5,15 @@
 #include "operator/control/store.h"
 
 struct tk_text {
-    struct op_job_head head;
+    struct op_kube_object object;
     struct co_jdoc doc;
     char *text;
 };
 
-static inline struct tk_text tk_text(const json_t *job) {
-    struct tk_text t = {.text = co_json_dump(job)};
+static inline struct tk_text tk_text(const json_t *obj) {
+    struct tk_text t = {.text = co_json_dump(obj)};
     assert_int_equal(co_jdoc_read(t.text, strlen(t.text), NULL, &t.doc, NULL), 0);
-    assert_int_equal(op_job_head_read(t.doc.node, &t.head, NULL), 0);
+    t.object = (struct op_kube_object){t.doc.node, t.text, strlen(t.text)};
     return t;
 }
 
@@ -24,27 +24,18 @@ static inline void tk_text_done(struct tk_text *t) {
 
 static inline void tk_put(
     struct op_store *s, enum op_store_kind kind, const json_t *obj, uint64_t reached) {
-    if (kind != OP_STORE_JOBS) {
-        op_store_put(s, kind, obj, reached);
-        return;
-    }
     CO_CLEANUP(tk_text_done) struct tk_text t = tk_text(obj);
-    op_store_put_job(s, &t.head, t.text, strlen(t.text), reached);
+    assert_int_equal(op_store_put(s, kind, &t.object, reached, NULL), 0);
 }
 
 static inline bool tk_list(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
-    if (kind != OP_STORE_JOBS) {
-        return op_store_list(s, kind, obj);
-    }
     CO_CLEANUP(tk_text_done) struct tk_text t = tk_text(obj);
-    return op_store_list_job(s, &t.head, t.text, strlen(t.text));
+    bool lacks = false;
+    assert_int_equal(op_store_list(s, kind, &t.object, &lacks, NULL), 0);
+    return lacks;
 }
 
 static inline void tk_remove(struct op_store *s, enum op_store_kind kind, const json_t *obj) {
-    if (kind != OP_STORE_JOBS) {
-        op_store_remove(s, kind, obj);
-        return;
-    }
-    CO_CLEANUP(tk_text_done) struct tk_text t = tk_text(obj);
-    op_store_remove_job(s, t.head.ns, t.head.name);
+    op_store_remove(s, kind, co_json_str(obj, "metadata", "namespace"),
+        co_json_str(obj, "metadata", "name"), co_json_str(obj, "metadata", "uid"));
 }

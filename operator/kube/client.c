@@ -5,6 +5,7 @@
 #include "operator/kube/op.h"
 #include "operator/kube/status.h"
 #include "operator/kube/stream.h"
+#include "operator/kube/text.h"
 
 enum {
     QUEUE_MAX = 65536,
@@ -82,22 +83,36 @@ static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r
     return !op->deadline || until < op->deadline;
 }
 
+/* A good answer as it was asked for, any other as nodes. */
+struct answer {
+    json_t *tree;
+    struct op_kube_item item;
+};
+
+static void answer_done(struct answer *a) {
+    json_decref(a->tree);
+    op_kube_item_done(&a->item);
+}
+
 static int read_answer(const struct op_kube_op *op, const struct op_kube_xfer_result *r,
-    struct op_kube_item *ret, struct co_err *err) {
+    struct answer *ret, struct co_err *err) {
     bool good = r->status < 300;
-    bool nodes = good && op->answer == OP_KUBE_NODES;
+    bool tree = good && op->answer == OP_KUBE_TREE;
     struct co_jdoc doc = {.text = NULL};
     if (!r->len || (good && (op->answer == OP_KUBE_TEXT || op->lane == OP_KUBE_LANE_STREAM))) {
         return 0;
     }
     if (!op->proto || !op_kube_proto_is(r->text, r->len)) {
-        return op_kube_item_json(r->text, r->len, nodes, ret, err);
+        return tree ? op_kube_text_parse(r->text, r->len, &ret->tree, err)
+                    : op_kube_item_json(r->text, r->len, &ret->item, err);
     }
     int code = op_kube_proto_read(op->proto, r->text, r->len, &doc, err);
-    if (!code) {
-        *ret = op_kube_item_proto(&doc, nodes);
+    if (code) {
+        return code;
     }
-    return code;
+    ret->item = op_kube_item_proto(&doc);
+    ret->tree = tree ? co_json_of_nodes(ret->item.object.nodes) : NULL;
+    return 0;
 }
 
 static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
@@ -114,32 +129,32 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
         return;
     }
     struct co_err err = {0};
-    OP_AUTOITEM struct op_kube_item answer = {.tree = NULL};
+    CO_CLEANUP(answer_done) struct answer answer = {.tree = NULL};
     int code = r->code;
     if (code) {
         co_err_set(&err, code, "%s: %s", op->what, co_err_text(r->err));
     } else {
         code = read_answer(op, r, &answer, &err);
     }
-    const json_t *body = answer.tree;
+    const struct co_jnode *nodes = answer.item.object.nodes;
     if (!r->code && (r->status < 200 || r->status > 299)) {
-        code = op_kube_status_err(&err, op->what, r->status, body, r->text);
+        code = op_kube_status_err(&err, op->what, r->status, nodes, r->text);
     } else if (!r->code && code) {
         /* A proxy's page, or cut short: not the API server's doing. */
         code = code == CO_NORESOURCE ? code : CO_UNAVAILABLE;
         err.code = code;
         co_err_wrap(&err, "%s: HTTP %d", op->what, r->status);
     }
-    const char *reason = co_json_str(body, "reason");
-    const char *message = code ? co_json_str(body, "message") : NULL;
-    int64_t retry_ms = r->retry_after_ms >= 0 ? r->retry_after_ms : op_kube_status_retry_ms(body);
+    const char *reason = code ? co_jnode_str(nodes, "reason") : NULL;
+    const char *message = code ? co_jnode_str(nodes, "message") : NULL;
+    int64_t retry_ms = r->retry_after_ms >= 0 ? r->retry_after_ms : op_kube_status_retry_ms(nodes);
     struct op_kube_reply reply = {
         .status = r->status,
         .body = code ? NULL : answer.tree,
-        .nodes = code ? NULL : answer.doc.node,
+        .nodes = code ? NULL : nodes,
         .text = r->text,
         .len = r->len,
-        .reason = code && reason ? reason : "",
+        .reason = reason ? reason : "",
         .message = message ? message : "",
         .warnings = r->warnings,
         .retry_after_ms = retry_ms,

@@ -10,6 +10,7 @@
 #include "common/loop.h"
 #include "common/proto.h"
 #include "operator/kube/config.h"
+#include "operator/kube/object.h"
 
 /* What a request is about.  Static rows of the caller; borrowed. */
 struct op_kube_type {
@@ -78,8 +79,8 @@ struct op_kube_param {
 
 /* How a good answer is read: a list in protobuf without its items. */
 enum op_kube_answer {
-    OP_KUBE_TREE,
-    OP_KUBE_NODES, /* for what comes often; managedFields are left out */
+    OP_KUBE_TREE,  /* for what is changed and sent back */
+    OP_KUBE_NODES, /* for all else; managedFields are left out */
     OP_KUBE_TEXT,  /* not at all */
 };
 
@@ -156,17 +157,7 @@ size_t op_kube_client_bytes(const struct op_kube_client *c);
 /* Gives back memory that only many requests at once are faster with. */
 void op_kube_client_shrink(struct op_kube_client *c);
 
-/* The body of a delete: what the object owns goes afterwards.  uid: the precondition; NULL: none.
- * The caller owns it. */
-json_t *op_kube_delete_options(const char *uid);
-
 /* Fills verb, type, ns, name, done, arg and a lane (LIST for lists, else WORK); the rest is
  * zero. */
 struct op_kube_req op_kube_req_for(enum op_kube_verb verb, const struct op_kube_type *type,
     const char *ns, const char *name, op_kube_done_fn done, void *arg);
-
-/* resourceVersion as a number, for comparing the age of writes and watches of one resource
- * (the API promises that since 1.35, and etcd has always kept it); 0 when it is none. */
-uint64_t op_kube_version(const char *resource_version);
-/* metadata.resourceVersion of an object; 0 when absent. */
-uint64_t op_kube_object_version(const json_t *object);

@@ -5,107 +5,87 @@
 #include <string.h>
 
 void op_kube_item_done(struct op_kube_item *i) {
-    json_decref(i->tree);
     co_jdoc_done(&i->doc);
-    free(i->own);
-    *i = (struct op_kube_item){.tree = NULL};
+    free(i->text);
+    *i = (struct op_kube_item){.text = NULL};
 }
 
-int op_kube_item_json(
-    const char *text, size_t len, bool nodes, struct op_kube_item *ret, struct co_err *err) {
-    struct op_kube_item i = {.text = text, .len = len};
-    int r = nodes ? co_jdoc_read(text, len, "managedFields", &i.doc, err)
-                  : op_kube_text_parse(text, len, &i.tree, err);
+int op_kube_item_json(const char *text, size_t len, struct op_kube_item *ret, struct co_err *err) {
+    struct co_jdoc doc = {.text = NULL};
+    int r = co_jdoc_read(text, len, "managedFields", &doc, err);
     if (!r) {
-        *ret = i;
+        *ret = (struct op_kube_item){.object = {doc.node, text, len}, .doc = doc};
     }
     return r;
 }
 
-struct op_kube_item op_kube_item_proto(struct co_jdoc *doc_own, bool nodes) {
-    struct op_kube_item i = {.text = ""};
-    if (nodes) {
-        i.doc = *doc_own;
-    } else {
-        i.tree = co_json_of_nodes(doc_own->node);
-        co_jdoc_done(doc_own);
-    }
+struct op_kube_item op_kube_item_proto(struct co_jdoc *doc_own) {
+    struct op_kube_item i = {.object = {doc_own->node, "", 0}, .doc = *doc_own};
     *doc_own = (struct co_jdoc){.text = NULL};
     return i;
 }
 
-int op_kube_item_tree(json_t *tree, bool nodes, struct op_kube_item *ret, struct co_err *err) {
-    if (!nodes) {
-        *ret = (struct op_kube_item){.tree = json_incref(tree)};
-        return 0;
-    }
-    CO_AUTOFREE char *text = co_json_dump(tree);
-    int r = op_kube_item_json(text, strlen(text), true, ret, err);
-    if (!r) {
-        ret->own = co_steal_ptr(text);
-    }
-    return r;
+struct op_kube_item op_kube_item_part(const struct co_jnode *nodes) {
+    CO_AUTOJSON json_t *tree = co_json_of_nodes(nodes);
+    char *text = co_json_dump(tree);
+    return (struct op_kube_item){.object = {nodes, text, strlen(text)}, .text = text};
 }
 
 const char *op_kube_item_version(const struct op_kube_item *i) {
-    return i->tree ? co_json_str(i->tree, "metadata", "resourceVersion")
-                   : co_jnode_str(i->doc.node, "metadata", "resourceVersion");
-}
-
-static int open_proto(const char *text, size_t len, const struct co_proto_message *proto,
-    struct op_kube_page *ret, struct co_err *err) {
-    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
-    int r = op_kube_proto_read(proto, text, len, &doc, err);
-    r = r ? r : op_kube_proto_items(text, len, &ret->at, &ret->end, err);
-    if (!r) {
-        ret->rest = co_json_of_nodes(doc.node);
-        ret->proto = proto;
-        co_json_set(ret->rest, "items", json_array());
-    }
-    return r;
+    return co_jnode_str(i->object.nodes, "metadata", "resourceVersion");
 }
 
 int op_kube_page_open(const char *text, size_t len, const struct co_proto_message *proto,
     struct op_kube_page *ret, struct co_err *err) {
-    OP_AUTOPAGE struct op_kube_page p = {.rest = NULL};
-    int r = proto && op_kube_proto_is(text, len)
-                ? open_proto(text, len, proto, &p, err)
-                : op_kube_text_list(text, len, &p.rest, &p.at, &p.end, err);
-    if (r) {
-        return r;
+    OP_AUTOPAGE struct op_kube_page p = {.at = NULL};
+    int r;
+    if (proto && op_kube_proto_is(text, len)) {
+        p.proto = proto;
+        r = op_kube_proto_read(proto, text, len, &p.rest, err);
+        r = r ? r : op_kube_proto_items(text, len, &p.at, &p.end, err);
+    } else {
+        r = op_kube_text_list(text, len, &p.rest, &p.at, &p.end, err);
     }
-    const json_t *items = json_object_get(p.rest, "items");
-    if (!co_json_str(p.rest, "metadata", "resourceVersion") ||
-        (!json_is_array(items) && !json_is_null(items))) {
-        return co_err_set(err, CO_INVALID, "not a list");
+    const struct co_jnode *items = co_jnode_get(p.rest.node, "items");
+    if (!r && (!co_jnode_str(p.rest.node, "metadata", "resourceVersion") ||
+                  !(p.proto || co_jnode_is(items, CO_J_LIST) || co_jnode_is(items, CO_J_NULL)))) {
+        r = co_err_set(err, CO_INVALID, "not a list");
     }
-    *ret = p;
-    p.rest = NULL;
-    return 0;
+    if (!r) {
+        *ret = p;
+        p.rest = (struct co_jdoc){.text = NULL};
+    }
+    return r;
 }
 
 void op_kube_page_done(struct op_kube_page *p) {
-    co_json_decref(&p->rest);
+    co_jdoc_done(&p->rest);
+    *p = (struct op_kube_page){.at = NULL};
 }
 
-int op_kube_page_next(
-    struct op_kube_page *p, bool nodes, struct op_kube_item *ret, struct co_err *err) {
+static int next_proto(struct op_kube_page *p, struct op_kube_item *ret, struct co_err *err) {
+    struct co_jdoc doc = {.text = NULL};
+    const char *data;
+    size_t len;
+    int r = op_kube_proto_item(&p->at, p->end, &data, &len, err);
+    r = r ? r : co_proto_read(p->proto, data, len, &doc, err);
+    if (!r) {
+        *ret = op_kube_item_proto(&doc);
+    }
+    return r;
+}
+
+int op_kube_page_next(struct op_kube_page *p, struct op_kube_item *ret, struct co_err *err) {
+    if (p->proto) {
+        return next_proto(p, ret, err);
+    }
+    p->odd = co_jnode_next(co_jnode_get(p->rest.node, "items"), p->odd);
+    if (p->odd) {
+        *ret = op_kube_item_part(p->odd);
+        return 0;
+    }
     const char *text;
     size_t len;
-    if (p->proto) {
-        struct co_jdoc doc = {.text = NULL};
-        int r = op_kube_proto_item(&p->at, p->end, &text, &len, err);
-        r = r ? r : co_proto_read(p->proto, text, len, &doc, err);
-        if (!r) {
-            *ret = op_kube_item_proto(&doc, nodes);
-        }
-        return r;
-    }
-    json_t *item = json_array_get(json_object_get(p->rest, "items"), p->taken);
-    if (item) {
-        p->taken++;
-        return op_kube_item_tree(item, nodes, ret, err);
-    }
     int r = op_kube_text_item(&p->at, p->end, &text, &len);
-    return r ? r : op_kube_item_json(text, len, nodes, ret, err);
+    return r ? r : op_kube_item_json(text, len, ret, err);
 }

@@ -1,6 +1,6 @@
-/* Small values around requests, without a client. */
+#include "operator/kube/object.h"
+
 #include "common/parse.h"
-#include "operator/kube/client.h"
 
 json_t *op_kube_delete_options(const char *uid) {
     json_t *o = json_object();
@@ -15,20 +15,6 @@ json_t *op_kube_delete_options(const char *uid) {
     return o;
 }
 
-struct op_kube_req op_kube_req_for(enum op_kube_verb verb, const struct op_kube_type *type,
-    const char *ns, const char *name, op_kube_done_fn done, void *arg) {
-    const bool lists = verb == OP_KUBE_LIST || verb == OP_KUBE_WATCH;
-    return (struct op_kube_req){
-        .verb = verb,
-        .lane = lists ? OP_KUBE_LANE_LIST : OP_KUBE_LANE_WORK,
-        .type = type,
-        .ns = ns,
-        .name = name,
-        .done = done,
-        .arg = arg,
-    };
-}
-
 uint64_t op_kube_version(const char *resource_version) {
     int64_t v;
     if (!resource_version ||
@@ -36,8 +22,4 @@ uint64_t op_kube_version(const char *resource_version) {
         return 0;
     }
     return (uint64_t)v;
-}
-
-uint64_t op_kube_object_version(const json_t *object) {
-    return op_kube_version(co_json_str(object, "metadata", "resourceVersion"));
 }

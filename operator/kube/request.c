@@ -16,6 +16,20 @@ const char *op_kube_verb_name(enum op_kube_verb v) {
     return v < OP_KUBE_VERBS ? names[v] : "?";
 }
 
+struct op_kube_req op_kube_req_for(enum op_kube_verb verb, const struct op_kube_type *type,
+    const char *ns, const char *name, op_kube_done_fn done, void *arg) {
+    const bool lists = verb == OP_KUBE_LIST || verb == OP_KUBE_WATCH;
+    return (struct op_kube_req){
+        .verb = verb,
+        .lane = lists ? OP_KUBE_LANE_LIST : OP_KUBE_LANE_WORK,
+        .type = type,
+        .ns = ns,
+        .name = name,
+        .done = done,
+        .arg = arg,
+    };
+}
+
 static int build_path(struct op_kube_op *op, const struct op_kube_req *req, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(PATH_MAX_BYTES);
     bool first = true;

@@ -54,9 +54,9 @@ int op_kube_status_code(int http, const char *reason, const char *message) {
 }
 
 int op_kube_status_err(
-    struct co_err *err, const char *what, int http, const json_t *body, const char *text) {
-    const char *reason = co_json_str(body, "reason");
-    const char *message = co_json_str(body, "message");
+    struct co_err *err, const char *what, int http, const struct co_jnode *body, const char *text) {
+    const char *reason = co_jnode_str(body, "reason");
+    const char *message = co_jnode_str(body, "message");
     reason = reason ? reason : "";
     int code = op_kube_status_code(http, reason, message ? message : text);
     if (message && *message) {
@@ -67,12 +67,11 @@ int op_kube_status_err(
         *text && !body ? ": " : "", body ? "" : text);
 }
 
-int64_t op_kube_status_retry_ms(const json_t *body) {
-    const json_t *seconds = co_json_at(body, "details", "retryAfterSeconds");
-    if (!json_is_integer(seconds) || json_integer_value(seconds) <= 0) {
+int64_t op_kube_status_retry_ms(const struct co_jnode *body) {
+    int64_t s;
+    if (!co_jnode_int(co_jnode_at(body, "details", "retryAfterSeconds"), &s) || s <= 0) {
         return -1;
     }
-    int64_t s = json_integer_value(seconds);
     return (s > RETRY_MAX_S ? RETRY_MAX_S : s) * 1000;
 }
 

@@ -18,8 +18,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     CO_AUTOFREE char *text = co_xstrndup((const char *)data + 2, size - 2);
     size_t len = strlen(text);
-    CO_AUTOJSON json_t *body = NULL;
-    (void)!co_json_parse_odd(text, len, &body, NULL);
+    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
+    (void)!co_jdoc_read(text, len, NULL, &doc, NULL);
+    const struct co_jnode *body = doc.node;
     struct co_err err = {0};
     int code = op_kube_status_err(&err, "create pods default/x", http, body, text);
     if (code >= 0 || err.code != code || !err.msg[0]) {

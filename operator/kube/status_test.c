@@ -58,12 +58,12 @@ static void test_the_servers_own_words_are_kept(void **state) {
     static const char text[] =
         "{\"kind\":\"Status\",\"reason\":\"AlreadyExists\",\"message\":\"pods \\\"a\\\" already "
         "exists\",\"details\":{\"retryAfterSeconds\":3}}";
-    CO_AUTOJSON json_t *j = NULL;
+    CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     struct co_err err = {0};
-    assert_int_equal(co_json_parse(text, strlen(text), &j, NULL), 0);
-    assert_int_equal(op_kube_status_err(&err, "create pods d/a", 409, j, text), CO_EXISTS);
+    assert_int_equal(co_jdoc_read(text, strlen(text), NULL, &doc, NULL), 0);
+    assert_int_equal(op_kube_status_err(&err, "create pods d/a", 409, doc.node, text), CO_EXISTS);
     assert_string_equal(err.msg, "create pods d/a: pods \"a\" already exists (409 AlreadyExists)");
-    assert_int_equal(op_kube_status_retry_ms(j), 3000);
+    assert_int_equal(op_kube_status_retry_ms(doc.node), 3000);
 }
 
 static void test_an_answer_that_is_no_status_speaks_for_itself(void **state) {

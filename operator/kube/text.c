@@ -108,18 +108,18 @@ char *op_kube_text_slim(const char *text, size_t len, size_t *ret_len) {
     return copy;
 }
 
-int op_kube_text_list(const char *text, size_t len, json_t **ret_rest, const char **ret_items,
-    const char **ret_end, struct co_err *err) {
+int op_kube_text_list(const char *text, size_t len, struct co_jdoc *ret_rest,
+    const char **ret_items, const char **ret_end, struct co_err *err) {
     const char *end = text + len;
     const char *items = find_value(text, end, "items");
     const char *behind = items && *items == '[' ? skip_nest(items, end) : NULL;
     if (!behind) { /* items: null, or no list at all */
         *ret_items = *ret_end = end;
-        return op_kube_text_parse(text, len, ret_rest, err);
+        return co_jdoc_read(text, len, "managedFields", ret_rest, err);
     }
     CO_AUTOFREE char *rest =
         co_xasprintf("%.*s[]%.*s", (int)(items - text), text, (int)(end - behind), behind);
-    int r = co_json_parse_odd(rest, strlen(rest), ret_rest, err);
+    int r = co_jdoc_read(rest, strlen(rest), NULL, ret_rest, err);
     if (!r) {
         *ret_items = items + 1;
         *ret_end = behind - 1;

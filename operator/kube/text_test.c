@@ -85,11 +85,12 @@ static void lists_come_apart(void **state) {
         {"{\"items\":[{\"a\":1}", NULL, ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        CO_AUTOJSON json_t *rest = NULL;
+        CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
         const char *at = NULL;
         const char *end = NULL;
         CO_AUTOBUF struct co_buf items = CO_BUF(200);
-        int r = op_kube_text_list(rows[i].text, strlen(rows[i].text), &rest, &at, &end, NULL);
+        int r = op_kube_text_list(rows[i].text, strlen(rows[i].text), &doc, &at, &end, NULL);
+        CO_AUTOJSON json_t *rest = r ? NULL : co_json_of_nodes(doc.node);
         CO_AUTOFREE char *have = r ? NULL : co_json_dump(rest);
         const char *item;
         size_t len;

@@ -4,7 +4,6 @@
 #include "operator/kube/frame.h"
 #include "operator/kube/item.h"
 #include "operator/kube/stream.h"
-#include "operator/kube/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -176,20 +175,6 @@ static void reach(struct op_kube_watch *w, const char *version) {
     w->reached = op_kube_version(version);
 }
 
-static bool wants_nodes(const struct op_kube_watch *w) {
-    return w->opts.ops->nodes;
-}
-
-static int tell(struct op_kube_watch *w, enum op_kube_event type, const struct op_kube_item *item,
-    struct co_err *err) {
-    const struct op_kube_watch_ops *ops = w->opts.ops;
-    if (wants_nodes(w)) {
-        return ops->nodes(w->opts.arg, type, item->doc.node, item->text, item->len, err);
-    }
-    ops->object(w->opts.arg, type, item->tree);
-    return 0;
-}
-
 static void list_ended(struct op_kube_watch *w, const char *version) {
     reach(w, version);
     w->synced = true;
@@ -234,9 +219,9 @@ static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *up
 static int tell_items(struct op_kube_watch *w, struct op_kube_page *p, struct co_err *err) {
     int r = 0;
     while (!r && !w->freed) {
-        OP_AUTOITEM struct op_kube_item item = {.tree = NULL};
-        r = op_kube_page_next(p, wants_nodes(w), &item, err);
-        r = r ? r : tell(w, OP_KUBE_ADDED, &item, err);
+        OP_AUTOITEM struct op_kube_item item = {.text = NULL};
+        r = op_kube_page_next(p, &item, err);
+        r = r ? r : w->opts.ops->object(w->opts.arg, OP_KUBE_ADDED, &item.object, err);
     }
     return r == CO_GONE ? 0 : r;
 }
@@ -249,14 +234,14 @@ static void break_off(struct op_kube_watch *w, const char *why) {
 }
 
 static void take_page(struct op_kube_watch *w, const struct op_kube_reply *reply) {
-    OP_AUTOPAGE struct op_kube_page page = {.rest = NULL};
+    OP_AUTOPAGE struct op_kube_page page = {.at = NULL};
     struct co_err err = {0};
     if (op_kube_page_open(reply->text, reply->len, w->opts.type->proto, &page, &err)) {
         break_off(w, co_err_text(&err));
         return;
     }
-    const char *next = co_json_str(page.rest, "metadata", "continue");
-    const char *version = co_json_str(page.rest, "metadata", "resourceVersion");
+    const char *next = co_jnode_str(page.rest.node, "metadata", "continue");
+    const char *version = co_jnode_str(page.rest.node, "metadata", "resourceVersion");
     if (!w->next_page) {
         uint64_t upto;
         if (is_behind(w, version, &upto) || w->freed) {
@@ -366,16 +351,17 @@ static void expired(struct op_kube_watch *w, const struct co_err *err) {
     }
 }
 
-static int error_event(struct op_kube_watch *w, const json_t *status) {
-    const json_t *http = co_json_at(status, "code");
-    const char *message = co_json_str(status, "message");
-    bool gone = json_integer_value(http) == 410 ||
-                co_streq(co_json_str(status, "reason"), "Expired") ||
-                co_streq(co_json_str(status, "reason"), "Gone");
+static int error_event(struct op_kube_watch *w, const struct co_jnode *status) {
+    const char *message = co_jnode_str(status, "message");
+    const char *reason = co_jnode_str(status, "reason");
+    int64_t http = 0;
+    if (!co_jnode_int(co_jnode_get(status, "code"), &http)) {
+        http = 0;
+    }
+    bool gone = http == 410 || co_streq(reason, "Expired") || co_streq(reason, "Gone");
     struct co_err err = {0};
     co_err_set(&err, gone ? CO_GONE : CO_UNAVAILABLE, "watch %s: %s (%" PRId64 ")",
-        w->opts.type->plural, message ? message : "error without a message",
-        (int64_t)json_integer_value(http));
+        w->opts.type->plural, message ? message : "error without a message", http);
     stop_stream(w);
     if (gone) {
         expired(w, &err);
@@ -423,7 +409,9 @@ static int version_event(
     }
     /* Reached before it is told: what the consumer asks in its callback must be true. */
     reach(w, version);
-    int r = type == OP_KUBE_FRAME_BOOKMARK ? 0 : tell(w, types[type], item, &err);
+    int r = type == OP_KUBE_FRAME_BOOKMARK
+                ? 0
+                : w->opts.ops->object(w->opts.arg, types[type], &item->object, &err);
     if (r && !w->freed) {
         forget(w); /* going on behind it would lose it in silence */
         return bad_line(w, &err);
@@ -434,24 +422,29 @@ static int version_event(
     return w->freed ? STREAM_FREED : 0;
 }
 
+static int event(
+    struct op_kube_watch *w, enum op_kube_frame_type type, const struct op_kube_item *item) {
+    return type == OP_KUBE_FRAME_ERROR ? error_event(w, item->object.nodes)
+                                       : version_event(w, type, item);
+}
+
 /* Not as API servers write it: whole, in any order. */
 static int odd_line(struct op_kube_watch *w, const char *line, size_t len) {
     struct co_err err = {0};
-    CO_AUTOJSON json_t *parsed = NULL;
-    OP_AUTOITEM struct op_kube_item item = {.tree = NULL};
+    OP_AUTOITEM struct op_kube_item whole = {.text = NULL};
     enum op_kube_frame_type type = OP_KUBE_FRAME_ERROR;
-    int r = op_kube_text_parse(line, len, &parsed, &err);
-    const char *name = co_json_str(parsed, "type");
-    json_t *object = co_json_at(parsed, "object");
+    int r = op_kube_item_json(line, len, &whole, &err);
+    const char *name = co_jnode_str(whole.object.nodes, "type");
+    const struct co_jnode *object = co_jnode_get(whole.object.nodes, "object");
     r = r ? r : op_kube_frame_type_parse(name ? name : "", name ? strlen(name) : 0, &type, &err);
-    if (!r && !json_is_object(object)) {
+    if (!r && !co_jnode_is(object, CO_J_OBJECT)) {
         r = co_err_set(&err, CO_INVALID, "an event without object");
     }
-    if (!r && type == OP_KUBE_FRAME_ERROR) {
-        return error_event(w, object);
+    if (r) {
+        return bad_line(w, &err);
     }
-    r = r ? r : op_kube_item_tree(object, wants_nodes(w), &item, &err);
-    return r ? bad_line(w, &err) : version_event(w, type, &item);
+    OP_AUTOITEM struct op_kube_item item = op_kube_item_part(object);
+    return event(w, type, &item);
 }
 
 static int on_line(void *arg, const char *line, size_t len) {
@@ -459,14 +452,12 @@ static int on_line(void *arg, const char *line, size_t len) {
     enum op_kube_frame_type type;
     const char *text;
     size_t n;
-    OP_AUTOITEM struct op_kube_item item = {.tree = NULL};
+    OP_AUTOITEM struct op_kube_item item = {.text = NULL};
     w->stats.events++;
     w->told = true;
-    if (op_kube_frame_split(line, len, &type, &text, &n, NULL) || type == OP_KUBE_FRAME_ERROR ||
-        op_kube_item_json(text, n, wants_nodes(w), &item, NULL)) {
-        return odd_line(w, line, len);
-    }
-    return version_event(w, type, &item);
+    int r = op_kube_frame_split(line, len, &type, &text, &n, NULL);
+    r = r ? r : op_kube_item_json(text, n, &item, NULL);
+    return r ? odd_line(w, line, len) : event(w, type, &item);
 }
 
 static int on_event(void *arg, const char *name, size_t name_len, const char *object, size_t len,
@@ -481,9 +472,8 @@ static int on_event(void *arg, const char *name, size_t name_len, const char *ob
     if (r) {
         return r;
     }
-    bool nodes = wants_nodes(w) && type != OP_KUBE_FRAME_ERROR;
-    OP_AUTOITEM struct op_kube_item item = op_kube_item_proto(&doc, nodes);
-    return type == OP_KUBE_FRAME_ERROR ? error_event(w, item.tree) : version_event(w, type, &item);
+    OP_AUTOITEM struct op_kube_item item = op_kube_item_proto(&doc);
+    return event(w, type, &item);
 }
 
 static void on_data(void *arg, const char *data, size_t len) {

@@ -18,13 +18,10 @@ struct op_kube_watch_ops {
     /* upto: the list shows all writes up to this version.  UINT64_MAX: versions begin anew, the API
      * server's data was restored from a backup; op_kube_watch_version is 0 until sync_end. */
     void (*sync_begin)(void *arg, uint64_t upto);
-    /* The object is borrowed; json_incref to keep.  NULL when nodes is set. */
-    void (*object)(void *arg, enum op_kube_event type, json_t *object);
-    /* Instead of object, at a tenth of the cost; managedFields are left out.  text: its JSON, not
-     * NUL-terminated; "" when it came in protobuf.  All is borrowed.  A code with err set: it is no
-     * such object, and the feed breaks off as it does over what is no JSON. */
-    int (*nodes)(void *arg, enum op_kube_event type, const struct co_jnode *object,
-        const char *text, size_t len, struct co_err *err);
+    /* A code with err set: it is no such object, and the feed breaks off as it does over what is
+     * no JSON. */
+    int (*object)(void *arg, enum op_kube_event type, const struct op_kube_object *object,
+        struct co_err *err);
     void (*sync_end)(void *arg);
     /* Going on by itself in retry_ms; for the log and a metric.  May be NULL. */
     void (*error)(void *arg, const struct co_err *err, int64_t retry_ms);

@@ -46,17 +46,13 @@ static void on_end(void *arg) {
     note(w, 'E', "");
 }
 
-static void on_object(void *arg, enum op_kube_event type, json_t *object) {
-    note(arg, "+~-"[type], co_json_str(object, "metadata", "name"));
-}
-
-static int on_nodes(void *arg, enum op_kube_event type, const struct co_jnode *object,
-    const char *text, size_t len, struct co_err *err) {
+static int on_object(
+    void *arg, enum op_kube_event type, const struct op_kube_object *object, struct co_err *err) {
     const struct world *w = arg;
-    CO_AUTOFREE char *copy = co_xstrndup(text, len);
+    CO_AUTOFREE char *copy = co_xstrndup(object->text, object->len);
     (void)err;
-    assert_true(w->proto ? !*text : strstr(copy, "\"metadata\"") != NULL);
-    note(arg, "+~-"[type], co_jnode_str(object, "metadata", "name"));
+    assert_true(w->proto ? !*copy : strstr(copy, "\"metadata\"") != NULL);
+    note(arg, "+~-"[type], co_jnode_str(object->nodes, "metadata", "name"));
     return 0;
 }
 
@@ -68,8 +64,6 @@ static void on_error(void *arg, const struct co_err *err, int64_t retry_ms) {
 
 static const struct op_kube_watch_ops ops = {
     .sync_begin = on_begin, .object = on_object, .sync_end = on_end, .error = on_error};
-static const struct op_kube_watch_ops nodes_ops = {
-    .sync_begin = on_begin, .nodes = on_nodes, .sync_end = on_end, .error = on_error};
 
 static void on_deadline(void *arg) {
     struct world *w = arg;
@@ -101,11 +95,11 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void start(struct world *w, const struct op_kube_watch_ops *with, int64_t idle_ms) {
+static void start(struct world *w, int64_t idle_ms) {
     const struct op_kube_watch_opts opts = {
         .type = &pods[w->proto],
         .label_selector = "a=b",
-        .ops = with,
+        .ops = &ops,
         .arg = w,
         .page = 2,
         .backoff_min_ms = 2,
@@ -165,6 +159,13 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
             {EMPTY, {"&resourceVersion=10&", 200, "", FAKE_END}, HELD("10")}, "B E !unavailable",
             10},
         {"items that are null", {{NULL, 200, LIST("10", "", "null")}, HELD("10")}, "B E", 10},
+        {"a list as API servers do not write it",
+            {{NULL, 200,
+                 "{\"items\": [" OBJECT("a", "3") ", " OBJECT(
+                     "b", "4") "], \"metadata\": "
+                               "{\"resourceVersion\": \"10\"}}"},
+                HELD("10")},
+            "B +a +b E", 10},
         {"a continue token that has expired",
             {{NULL, 200, LIST("10", "t", "[" OBJECT("a", "3") "]")}, {"continue=t", 410, GONE},
                 EMPTY, HELD("10")},
@@ -236,9 +237,9 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
         {"a list refused for now", {{NULL, 429, "{\"details\":{\"retryAfterSeconds\":2}}"}},
             "!unavailable>", 0},
     };
-    for (size_t i = 0; i < 4 * CO_ARRAY_LEN(rows); i++) {
-        size_t k = i / 4;
-        bool proto = i % 2, nodes = i % 4 / 2;
+    for (size_t i = 0; i < 2 * CO_ARRAY_LEN(rows); i++) {
+        size_t k = i / 2;
+        bool proto = i % 2;
         void *s;
         if (proto && rows[k].json_only) {
             continue;
@@ -251,9 +252,8 @@ static void test_what_a_server_does_and_what_the_consumer_sees(void **state) {
             n++;
         }
         fake_script(&w->server, rows[k].steps, n);
-        start(w, nodes ? &nodes_ops : &ops, 0);
-        print_message(
-            "%s%s%s\n", rows[k].what, proto ? ", in protobuf" : "", nodes ? ", as nodes" : "");
+        start(w, 0);
+        print_message("%s%s\n", rows[k].what, proto ? ", in protobuf" : "");
         run(w, rows[k].trace);
         assert_int_equal(op_kube_watch_version(w->watch), rows[k].version);
         teardown(&s);
@@ -289,7 +289,7 @@ static void test_events_in_protobuf_that_cannot_be_read(void **state) {
             n++;
         }
         fake_script(&w->server, rows[i].steps, n);
-        start(w, &ops, 0);
+        start(w, 0);
         print_message("%s\n", rows[i].what);
         run(w, rows[i].trace);
         teardown(&s);
@@ -322,7 +322,7 @@ static void test_silence_is_noticed_and_the_connection_not_used_again(void **sta
     struct world *w = *state;
     static const struct fake_step steps[] = {EMPTY, HELD("10"), EMPTY, HELD("10")};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
-    start(w, &ops, 100);
+    start(w, 100);
     run(w, "B E !timeout B E");
     assert_int_equal(w->server.n_connections, 3);
     assert_int_equal(op_kube_watch_stats(w->watch).breaks, 1);
@@ -335,7 +335,7 @@ static void test_another_watch_found_out_that_the_data_is_another(void **state) 
         {"?limit", 200, LIST("5", "", "[]")},
         {"?limit", 200, LIST("11", "", "[" OBJECT("a", "3") "]")}, HELD("11")};
     fake_script(&w->server, steps, 2);
-    start(w, &ops, 0);
+    start(w, 0);
     run(w, "B E");
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     op_kube_watch_relist(w->watch);
@@ -350,7 +350,7 @@ static void test_a_list_shows_what_was_answered_before_it_began(void **state) {
         {"?limit", 200, LIST("14", "", "[]")},
         {"?limit", 200, LIST("15", "", "[" OBJECT("a", "15") "]")}, HELD("15")};
     fake_script(&w->server, steps, 1);
-    start(w, &ops, 0);
+    start(w, 0);
     run(w, "B E");
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     op_kube_watch_expect(w->watch, 15);
@@ -379,7 +379,7 @@ static void test_a_watch_may_be_freed_in_each_callback(void **state) {
         w->proto = i % 2;
         fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
         w->free_at = at;
-        start(w, &ops, 0);
+        start(w, 0);
         while (w->watch && !w->late) {
             co_loop_turn(w->loop);
         }

@@ -132,7 +132,8 @@ static void what_ended_since_the_last_look_counts(void **state) {
     struct tk_cluster c;
     begin(&c, TK_JOB(FOUR), none);
     tk_pod_status(&c, "x-worker-2", DONE);
-    struct op_pod *pod = op_pod_decode(NULL, json_object_get(c.objects[TK_PODS], "x-worker-2"));
+    struct op_pod *pod = (struct op_pod *)op_child_of_tree(
+        op_pod_read, json_object_get(c.objects[TK_PODS], "x-worker-2"));
     gone(&c, "x-worker-2");
     for (int attempt = 0; attempt < 2; attempt++) {
         OP_AUTOPLAN struct op_plan plan = {0};

@@ -275,7 +275,7 @@ static void our_labels_are_read_back(void **state) {
                       "'batch.paddlepaddle.org/attempt':'5','batch.paddlepaddle.org/index':'3',"
                       "'paddle-res-type':'ps'}},'spec':{'containers':[{'name':'main'}]}}}"),
             OP_HETER, 12, &no_gate);
-    struct op_pod *pod = op_pod_decode(NULL, body);
+    struct op_pod *pod = (struct op_pod *)op_child_of_tree(op_pod_read, body);
     assert_int_equal(pod->role, OP_HETER);
     assert_int_equal(pod->index, 12);
     assert_int_equal(pod->attempt, 0);

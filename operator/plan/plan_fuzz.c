@@ -22,23 +22,28 @@ static void view_init(struct view *v, const json_t *in) {
     size_t i;
     json_t *j;
     json_array_foreach(json_object_get(in, "pods"), i, j) {
-        struct op_pod *pod = v->seen.n_pods < CHILDREN_MAX ? op_pod_decode(NULL, j) : NULL;
+        struct op_pod *pod = v->seen.n_pods < CHILDREN_MAX
+                                 ? (struct op_pod *)op_child_of_tree(op_pod_read, j)
+                                 : NULL;
         if (pod) {
             v->pods[v->seen.n_pods++] = pod;
         }
     }
     json_array_foreach(json_object_get(in, "services"), i, j) {
-        struct op_service *s =
-            v->seen.n_services < CHILDREN_MAX ? op_service_decode(NULL, j) : NULL;
+        struct op_service *s = v->seen.n_services < CHILDREN_MAX
+                                   ? (struct op_service *)op_child_of_tree(op_service_read, j)
+                                   : NULL;
         if (s) {
             v->services[v->seen.n_services++] = s;
         }
     }
-    v->configmap = op_configmap_decode(NULL, json_object_get(in, "configmap"));
+    v->configmap = (struct op_configmap *)op_child_of_tree(
+        op_configmap_read, json_object_get(in, "configmap"));
     v->seen.pods = (const struct op_pod *const *)v->pods;
     v->seen.services = (const struct op_service *const *)v->services;
     v->seen.configmap = v->configmap;
-    v->podgroup = op_podgroup_decode(NULL, json_object_get(in, "podgroup"));
+    v->podgroup =
+        (struct op_podgroup *)op_child_of_tree(op_podgroup_read, json_object_get(in, "podgroup"));
     v->seen.podgroup = v->podgroup;
 }
 

@@ -107,11 +107,12 @@ static inline void tk_look(struct tk_cluster *c) {
     json_t *j;
     json_object_foreach(c->objects[TK_PODS], name, j) {
         assert_true(c->seen.n_pods < 64);
-        c->pods[c->seen.n_pods++] = op_pod_decode(NULL, j);
+        c->pods[c->seen.n_pods++] = (struct op_pod *)op_child_of_tree(op_pod_read, j);
     }
     json_object_foreach(c->objects[TK_SERVICES], name, j) {
         assert_true(c->seen.n_services < 64);
-        c->services[c->seen.n_services++] = op_service_decode(NULL, j);
+        c->services[c->seen.n_services++] =
+            (struct op_service *)op_child_of_tree(op_service_read, j);
     }
     for (size_t i = c->seen.n_pods; c->rng && i > 1; i--) {
         tk_swap((void **)&c->pods[i - 1], (void **)&c->pods[tk_below(c, (int)i)]);
@@ -121,11 +122,11 @@ static inline void tk_look(struct tk_cluster *c) {
     }
     j = json_object_get(
         c->objects[TK_CONFIGMAPS], json_string_value(co_json_at(c->job, "metadata", "name")));
-    c->configmap = j ? op_configmap_decode(NULL, j) : NULL;
+    c->configmap = (struct op_configmap *)op_child_of_tree(op_configmap_read, j);
     c->seen.configmap = c->configmap;
     j = json_object_get(
         c->objects[TK_PODGROUPS], json_string_value(co_json_at(c->job, "metadata", "name")));
-    c->podgroup = j ? op_podgroup_decode(NULL, j) : NULL;
+    c->podgroup = (struct op_podgroup *)op_child_of_tree(op_podgroup_read, j);
     c->seen.podgroup = c->podgroup;
 }
 
