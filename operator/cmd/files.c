@@ -45,18 +45,14 @@ static int read_file(const char *path, op_document_fn fn, void *arg, struct co_e
     CO_AUTOBUF struct co_buf text = CO_BUF(JOB_FILE_MAX);
     int r = in ? read_stdin(&text, err) : co_file_read(path, JOB_FILE_MAX, &text, err);
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
-    if (!r) {
-        r = co_yaml_open(name, text.data, text.len, &y, err);
-    }
+    r = r ? r : co_yaml_open(name, text.data, text.len, &y, err);
     while (!r) {
         CO_AUTOJSON json_t *obj = NULL;
         r = co_yaml_next(y, &obj, err);
         if (r == CO_NOTFOUND) {
             return 0;
         }
-        if (!r) {
-            r = fn(arg, name, y, obj, err);
-        }
+        r = r ? r : fn(arg, name, y, obj, err);
     }
     return r;
 }
@@ -81,9 +77,7 @@ int op_files_read(const char *path, op_document_fn fn, void *arg, struct co_err 
     for (int i = 0; i < n; i++) {
         CO_AUTOFREE char *file = co_xasprintf("%s/%s", path, names[i]->d_name);
         free(names[i]);
-        if (!r) {
-            r = read_file(file, fn, arg, err);
-        }
+        r = r ? r : read_file(file, fn, arg, err);
     }
     free(names);
     return r;

@@ -444,9 +444,7 @@ static int serve(void) {
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(signos); i++) {
         r = co_signal_new(p.loop, signos[i], signaled, &p, &p.signals[i], &err);
     }
-    if (!r) {
-        r = start(&p, &err);
-    }
+    r = r ? r : start(&p, &err);
     if (r) {
         co_log_error("cannot start", CO_E(&err));
         return 1;
@@ -467,9 +465,7 @@ int op_cmd_run(int argc, char *argv[]) {
     if (!r && rest < argc) {
         r = co_err_set(&err, CO_INVALID, "\"%s\" is no flag", argv[rest]);
     }
-    if (!r) {
-        r = check_flags(&err);
-    }
+    r = r ? r : check_flags(&err);
     if (r) {
         (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
         return 2;

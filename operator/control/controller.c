@@ -158,9 +158,7 @@ static bool look(struct op_controller *c, struct op_entry *e) {
     double start = cpu_seconds();
     calm_later(c);
     int r = op_view_job_again(&c->memo, e, &job, &err);
-    if (!r) {
-        r = plan_entry(c, e, job, &plan, &err);
-    }
+    r = r ? r : plan_entry(c, e, job, &plan, &err);
     double took = cpu_seconds() - start;
     op_queue_rest(&w->place, took);
     co_metric_observe(&m[OP_M_PLAN_SECONDS], 0, took);

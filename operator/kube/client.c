@@ -107,12 +107,11 @@ static int read_answer(const struct op_kube_op *op, const struct op_kube_xfer_re
                     : op_kube_item_json(r->text, r->len, &ret->item, err);
     }
     int code = op_kube_proto_read(op->proto, r->text, r->len, &doc, err);
-    if (code) {
-        return code;
+    if (!code) {
+        ret->item = op_kube_item_proto(&doc);
+        ret->tree = tree ? co_json_of_nodes(ret->item.object.nodes) : NULL;
     }
-    ret->item = op_kube_item_proto(&doc);
-    ret->tree = tree ? co_json_of_nodes(ret->item.object.nodes) : NULL;
-    return 0;
+    return code;
 }
 
 static void op_answered(void *arg, const struct op_kube_xfer_result *r) {

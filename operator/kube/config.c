@@ -235,19 +235,16 @@ static int read_user(const struct op_kube_entry *e, const struct op_kube_entry *
     rc = rc ? rc : check_line(e, "token", cfg->token, err);
     rc = rc ? rc : check_line(e, "username", cfg->username, err);
     rc = rc ? rc : check_line(e, "password", cfg->password, err);
-    if (rc) {
-        return rc;
-    }
-    if (!cfg->cert != !cfg->key) {
-        return op_kube_entry_err(e, err, CO_INVALID, "client-%s: given without client-%s",
+    if (!rc && !cfg->cert != !cfg->key) {
+        rc = op_kube_entry_err(e, err, CO_INVALID, "client-%s: given without client-%s",
             cfg->cert ? "certificate" : "key", cfg->cert ? "key" : "certificate");
     }
     cfg->token_file = token_file ? op_kube_entry_path(e, token_file) : NULL;
-    if (cfg->exec && (cfg->token || cfg->token_file || cfg->username)) {
-        return op_kube_entry_err(
+    if (!rc && cfg->exec && (cfg->token || cfg->token_file || cfg->username)) {
+        rc = op_kube_entry_err(
             e, err, CO_INVALID, "exec: together with a token or username; choose one");
     }
-    return 0;
+    return rc;
 }
 
 /* ---- one context ---- */
@@ -275,10 +272,16 @@ void op_kube_config_free(struct op_kube_config *cfg) {
     free(cfg);
 }
 
-static int missing(const struct op_kube_entry *context, const char *field, const char *section,
-    const char *name, struct co_err *err) {
-    return op_kube_entry_err(
-        context, err, CO_INVALID, "%s: '%s' is not in %s", field, name, section);
+/* What a context refers to. */
+static int find_of(const struct op_kube_config_set *set, const struct op_kube_entry *context,
+    const char *section, const char *field, const char *name, struct op_kube_entry *ret,
+    struct co_err *err) {
+    int rc = find(set, section, field, name, ret, err);
+    if (rc == CO_NOTFOUND) {
+        rc = CO_INVALID;
+        (void)op_kube_entry_err(context, err, rc, "%s: '%s' is not in %s", field, name, section);
+    }
+    return rc;
 }
 
 static int resolve_context(const struct op_kube_config_set *set,
@@ -289,48 +292,36 @@ static int resolve_context(const struct op_kube_config_set *set,
     int rc = op_kube_entry_str(context, "cluster", &cluster_name, err);
     rc = rc ? rc : op_kube_entry_str(context, "user", &user_name, err);
     rc = rc ? rc : op_kube_entry_str(context, "namespace", &cfg->ns, err);
-    if (rc) {
-        return rc;
-    }
-    if (!cluster_name) {
-        return op_kube_entry_err(context, err, CO_INVALID, "cluster: missing");
-    }
-    rc = find(set, "clusters", "cluster", cluster_name, &cluster, err);
-    if (rc == CO_NOTFOUND) {
-        return missing(context, "cluster", "clusters", cluster_name, err);
+    if (!rc) {
+        rc = cluster_name
+                 ? find_of(set, context, "clusters", "cluster", cluster_name, &cluster, err)
+                 : op_kube_entry_err(context, err, CO_INVALID, "cluster: missing");
     }
     rc = rc ? rc : read_cluster(&cluster, cfg, err);
-    if (rc || !user_name) {
-        return rc;
+    if (!rc && user_name) {
+        rc = find_of(set, context, "users", "user", user_name, &user, err);
+        rc = rc ? rc : read_user(&user, &cluster, cfg, err);
     }
-    rc = find(set, "users", "user", user_name, &user, err);
-    if (rc == CO_NOTFOUND) {
-        return missing(context, "user", "users", user_name, err);
-    }
-    return rc ? rc : read_user(&user, &cluster, cfg, err);
+    return rc;
 }
 
 int op_kube_config_set_resolve(struct op_kube_config_set *set, const char *context,
     struct op_kube_config **ret, struct co_err *err) {
     struct op_kube_entry entry;
-    int rc = 0;
     bool chosen = context && *context;
-    if (!chosen && (rc = current_context(set, &context, err))) {
-        return rc;
-    }
-    rc = find(set, "contexts", "context", context, &entry, err);
+    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
+    int rc = chosen ? 0 : current_context(set, &context, err);
+    rc = rc ? rc : find(set, "contexts", "context", context, &entry, err);
     if (rc == CO_NOTFOUND) {
         const char *path = set->n_files ? set->files[0].path : "kubeconfig";
-        return co_err_set(err, CO_INVALID, "%s: %s: '%s' is not in contexts", path,
+        rc = co_err_set(err, CO_INVALID, "%s: %s: '%s' is not in contexts", path,
             chosen ? "--context" : "current-context", context);
     }
-    CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     rc = rc ? rc : resolve_context(set, &entry, cfg, err);
-    if (rc) {
-        return rc;
+    if (!rc) {
+        cfg->source = co_xasprintf("%s: context '%s'", entry.path, context);
+        cfg->ns = cfg->ns ? cfg->ns : co_xstrdup("default");
+        *ret = co_steal_ptr(cfg);
     }
-    cfg->source = co_xasprintf("%s: context '%s'", entry.path, context);
-    cfg->ns = cfg->ns ? cfg->ns : co_xstrdup("default");
-    *ret = co_steal_ptr(cfg);
-    return 0;
+    return rc;
 }

@@ -106,11 +106,8 @@ int op_kube_entry_pem(
     CO_AUTOFREE char *file = NULL;
     int rc = op_kube_entry_str(e, data_field, &data, err);
     rc = rc ? rc : op_kube_entry_str(e, field, &file, err);
-    if (rc) {
-        return rc;
-    }
-    if (data) {
-        return pem_from_data(e, data_field, data, ret, err);
-    }
-    return file ? pem_from_file(e, field, file, ret, err) : 0;
+    return rc     ? rc
+           : data ? pem_from_data(e, data_field, data, ret, err)
+           : file ? pem_from_file(e, field, file, ret, err)
+                  : 0;
 }

@@ -59,11 +59,11 @@ int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t le
         return co_err_set(err, CO_INVALID, "it printed a status.token with a line break");
     }
     int64_t at = 0;
-    if (expires && (rc = co_parse_time("status.expirationTimestamp", expires, &at, err))) {
-        return rc;
+    rc = expires ? co_parse_time("status.expirationTimestamp", expires, &at, err) : 0;
+    if (!rc) {
+        *ret = (struct op_kube_exec_result){copy(token), copy(cert), copy(key), at};
     }
-    *ret = (struct op_kube_exec_result){copy(token), copy(cert), copy(key), at};
-    return 0;
+    return rc;
 }
 
 char *op_kube_exec_info(const struct op_kube_exec *e) {

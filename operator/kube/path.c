@@ -60,15 +60,11 @@ int op_kube_path_add(struct co_buf *b, const struct op_kube_type *type, const ch
     if (subresource && !name) {
         return co_err_set(err, CO_INVALID, "subresource \"%s\" without a name", subresource);
     }
-    for (size_t i = 0; i < CO_ARRAY_LEN(parts); i++) {
-        if (parts[i].wanted) {
-            int rc = add_segment(b, parts[i].what, parts[i].text, err);
-            if (rc) {
-                return rc;
-            }
-        }
+    int rc = 0;
+    for (size_t i = 0; !rc && i < CO_ARRAY_LEN(parts); i++) {
+        rc = parts[i].wanted ? add_segment(b, parts[i].what, parts[i].text, err) : 0;
     }
-    return 0;
+    return rc;
 }
 
 int op_kube_query_add(
