@@ -16,7 +16,7 @@ void crd_out_line(const struct crd_out *out, const char *format, ...) {
 }
 
 /* Length of the first words of text that fit in room, at least one word. */
-static size_t fitting(const char *text, size_t room) {
+static size_t fitting_length(const char *text, size_t room) {
     size_t used = strcspn(text, " ");
 
     while (text[used] != '\0') {
@@ -40,7 +40,7 @@ void crd_out_text(const struct crd_out *out, const char *key, const char *text) 
     }
     crd_out_line(out, "%s: >-", key);
     while (*text != '\0') {
-        size_t length = fitting(text, room);
+        size_t length = fitting_length(text, room);
 
         crd_out_line(&body, "%.*s", (int)length, text);
         text += length;

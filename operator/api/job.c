@@ -16,7 +16,7 @@ static int32_t clamp32(const json_t *j, int32_t max) {
 }
 
 /* A number, or `absent`; beyond the range: the nearest. */
-static int64_t number(
+static int64_t number_at(
     const json_t *obj, const char *key, int64_t absent, int64_t min, int64_t max) {
     const json_t *j = json_object_get(obj, key);
     int64_t v = json_integer_value(j);
@@ -30,8 +30,8 @@ static void decode_roles(struct op_job *job, const json_t *spec) {
         role->present = json_is_object(j);
         role->asked = clamp32(json_object_get(j, "replicas"), OP_REPLICAS_MAX);
         bool bounded = job->elastic && r == OP_WORKER;
-        role->min = bounded ? (int32_t)number(j, "requests", -1, 0, OP_REPLICAS_MAX) : -1;
-        role->max = bounded ? (int32_t)number(j, "limits", -1, -1, OP_REPLICAS_MAX) : -1;
+        role->min = bounded ? (int32_t)number_at(j, "requests", -1, 0, OP_REPLICAS_MAX) : -1;
+        role->max = bounded ? (int32_t)number_at(j, "limits", -1, -1, OP_REPLICAS_MAX) : -1;
         role->max = role->max > 0 ? role->max : -1; /* nobody means no worker at all */
         role->replicas = role->max >= 0 && role->asked > role->max ? role->max : role->asked;
         role->replicas = role->replicas < role->min ? role->min : role->replicas;
@@ -66,9 +66,9 @@ bool op_managed_elsewhere(const char *manager) {
 
 static void decode_policy(struct op_job *job, const json_t *spec) {
     job->suspend = json_is_true(json_object_get(spec, "suspend"));
-    job->deadline = number(spec, "activeDeadlineSeconds", 0, 1, INT32_MAX);
-    job->ttl = (int32_t)number(spec, "ttlSecondsAfterFinished", -1, 0, INT32_MAX);
-    job->backoff_limit = (int32_t)number(spec, "backoffLimit", -1, 0, INT32_MAX);
+    job->deadline = number_at(spec, "activeDeadlineSeconds", 0, 1, INT32_MAX);
+    job->ttl = (int32_t)number_at(spec, "ttlSecondsAfterFinished", -1, 0, INT32_MAX);
+    job->backoff_limit = (int32_t)number_at(spec, "backoffLimit", -1, 0, INT32_MAX);
     job->priority_class = text_or_empty(co_json_str(spec, "priorityClassName"));
     decode_rules(job, json_object_get(spec, "failurePolicy"));
 }
@@ -129,7 +129,7 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     const json_t *status = json_object_get(obj, "status");
     job->status = json_is_object(status) ? status : NULL;
     job->phase = op_phase_parse(co_json_str(job->status, "phase"));
-    job->attempt = (int32_t)number(job->status, "attempt", 0, 0, OP_ATTEMPT_MAX);
+    job->attempt = (int32_t)number_at(job->status, "attempt", 0, 0, OP_ATTEMPT_MAX);
 
     struct op_problem found[OP_PROBLEMS_MAX];
     job->n_problems = op_job_validate(obj, false, found, OP_PROBLEMS_MAX);

@@ -7,13 +7,13 @@
 enum { REASON_MAX = 80 };
 
 /* 0 when it is none. */
-static int64_t number(const struct co_jnode *n) {
+static int64_t number_of(const struct co_jnode *n) {
     int64_t v = 0;
     return co_jnode_int(n, &v) ? v : 0;
 }
 
-static int32_t small(const struct co_jnode *n) {
-    int64_t v = number(n);
+static int32_t count_of(const struct co_jnode *n) {
+    int64_t v = number_of(n);
     return v < 0 ? 0 : v > INT32_MAX ? INT32_MAX : (int32_t)v;
 }
 
@@ -64,7 +64,7 @@ static enum op_pod_phase decode_phase(const char *phase) {
 }
 
 static void add_restarts(struct op_pod *pod, const struct co_jnode *count) {
-    int32_t n = small(count);
+    int32_t n = count_of(count);
     pod->restarts = pod->restarts > INT32_MAX - n ? INT32_MAX : pod->restarts + n;
 }
 
@@ -120,7 +120,7 @@ static struct op_cause failed_container(const struct co_jnode *list) {
     struct op_cause first = {.exit_code = -1};
     co_jnode_each(c, list) {
         const struct co_jnode *t = co_jnode_at(c, "state", "terminated");
-        int64_t code = number(co_jnode_get(t, "exitCode"));
+        int64_t code = number_of(co_jnode_get(t, "exitCode"));
         const char *finished = co_jnode_str(t, "finishedAt");
         if (!t || code == 0 ||
             (first.container &&
@@ -138,7 +138,7 @@ static struct op_cause failed_container(const struct co_jnode *list) {
 
 /* Before init containers: where one of those fails no other has begun, and a sidecar among them
  * ends because the pod does. */
-static struct op_cause failure(const struct co_jnode *status) {
+static struct op_cause find_failure(const struct co_jnode *status) {
     struct op_cause c = failed_container(co_jnode_get(status, "containerStatuses"));
     if (c.exit_code < 0) {
         c = failed_container(co_jnode_get(status, "initContainerStatuses"));
@@ -168,7 +168,7 @@ static struct op_cause ended_first(const struct co_jnode *obj) {
     return (struct op_cause){.exit_code = -1};
 }
 
-static struct op_cause waiting(const struct co_jnode *obj) {
+static struct op_cause find_waiting(const struct co_jnode *obj) {
     const struct co_jnode *status = co_jnode_get(obj, "status");
     static const char *const status_lists[] = {"initContainerStatuses", "containerStatuses"};
     for (size_t l = 0; l < CO_ARRAY_LEN(status_lists); l++) {
@@ -182,7 +182,7 @@ static struct op_cause waiting(const struct co_jnode *obj) {
             return (struct op_cause){.container = co_jnode_str(c, "name"),
                 .reason = reason,
                 .message = co_jnode_str(w, "message"),
-                .exit_code = code ? small(code) : -1};
+                .exit_code = code ? count_of(code) : -1};
         }
     }
     /* The pod goes on with its others, for ever or until this one is restarted. */
@@ -219,7 +219,7 @@ static void put_cause(struct op_packer *p, const struct op_cause *c) {
     op_pack_put_last_line(p, offsetof(struct pod_with_cause, cause.message), c->message);
 }
 
-static struct op_pod *pack(struct op_packer *p, struct co_slab *slab, const struct op_pod *pod,
+static struct op_pod *pack_pod(struct op_packer *p, struct co_slab *slab, const struct op_pod *pod,
     const struct op_cause *cause) {
     static const struct op_cause none = {"", "", "", "", -1};
     struct pod_with_cause all = {.pod = *pod, .cause.exit_code = cause->exit_code};
@@ -263,12 +263,12 @@ struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj) {
     pod.scheduled = node && *node;
     struct op_cause c = {.exit_code = -1};
     if (pod.phase == OP_POD_FAILED) {
-        c = failure(status);
+        c = find_failure(status);
     } else if (pod.phase != OP_POD_SUCCEEDED) {
-        c = waiting(obj);
+        c = find_waiting(obj);
     }
     put_addresses(&p, status);
-    return &pack(&p, slab, &pod, &c)->c;
+    return &pack_pod(&p, slab, &pod, &c)->c;
 }
 
 bool op_pod_differs(const struct op_child *of, const struct op_child *with) {

@@ -11,8 +11,8 @@ struct found {
 };
 
 /* Message: the path, then the sentence. */
-static void CO_PRINTF(4, 5)
-    add(struct found *f, enum op_problem_code code, const char *path, const char *fmt, ...) {
+static void CO_PRINTF(4, 5) add_problem(
+    struct found *f, enum op_problem_code code, const char *path, const char *fmt, ...) {
     if (f->n == f->max) {
         return;
     }
@@ -30,7 +30,7 @@ static void CO_PRINTF(4, 5)
     va_end(ap);
 }
 
-static bool absent(const json_t *j) {
+static bool is_absent(const json_t *j) {
     return !j || json_is_null(j);
 }
 
@@ -46,18 +46,18 @@ static int64_t most_replicas(const json_t *spec, enum op_role role) {
     const json_t *j = json_object_get(spec, op_role_name(role));
     int64_t replicas = json_integer_value(json_object_get(j, "replicas"));
     int64_t least = json_integer_value(json_object_get(j, "requests"));
-    bool raised = role == OP_WORKER && !absent(json_object_get(spec, "elastic"));
+    bool raised = role == OP_WORKER && !is_absent(json_object_get(spec, "elastic"));
     return raised && least > replicas ? least : replicas;
 }
 
 static void check_name(struct found *f, const json_t *obj) {
     const char *name = co_json_str(obj, "metadata", "name");
     if (!name || !*name) {
-        add(f, OP_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
+        add_problem(f, OP_PROBLEM_NAME, "metadata.name", "is missing: give the job a name");
         return;
     }
     if (!is_label(name)) {
-        add(f, OP_PROBLEM_NAME, "metadata.name",
+        add_problem(f, OP_PROBLEM_NAME, "metadata.name",
             "is \"%.80s\", but pods and Services are named after it: use small letters, digits and "
             "'-', beginning with a letter and not ending with '-'",
             name);
@@ -72,7 +72,7 @@ static void check_name(struct found *f, const json_t *obj) {
         int length = snprintf(digits, sizeof(digits), "%" PRId64, replicas - 1);
         size_t rest = strlen(op_role_name(r)) + 2 + (size_t)length;
         if (strlen(name) + rest > OP_NAME_MAX) {
-            add(f, OP_PROBLEM_NAME, "metadata.name",
+            add_problem(f, OP_PROBLEM_NAME, "metadata.name",
                 "has %zu characters, so that pod <name>-%s-%s would have more than %d: use at most "
                 "%zu",
                 strlen(name), op_role_name(r), digits, OP_NAME_MAX, OP_NAME_MAX - rest);
@@ -99,7 +99,7 @@ static const struct {
         JSON_ARRAY, "a list"},
 };
 
-static void join(const char *base, const char *const *keys, char *ret, size_t size) {
+static void join_path(const char *base, const char *const *keys, char *ret, size_t size) {
     size_t n = (size_t)snprintf(ret, size, "%s", base);
     for (; *keys && n < size; keys++) {
         n += (size_t)snprintf(ret + n, size - n, ".%s", *keys);
@@ -110,66 +110,67 @@ static void check_containers(struct found *f, const json_t *tmpl, const char *ba
     char path[OP_PATH_MAX];
     const json_t *spec = json_object_get(tmpl, "spec");
     const char *const keys[] = {"spec", "containers", NULL};
-    join(base, keys, path, sizeof(path));
+    join_path(base, keys, path, sizeof(path));
     const json_t *list = json_object_get(spec, "containers");
-    if (absent(list) || (json_is_array(list) && json_array_size(list) == 0)) {
-        add(f, OP_PROBLEM_CONTAINERS, path,
+    if (is_absent(list) || (json_is_array(list) && json_array_size(list) == 0)) {
+        add_problem(f, OP_PROBLEM_CONTAINERS, path,
             "is missing or empty: name at least one container with its image");
         return;
     }
     if (!json_is_array(list)) {
-        add(f, OP_PROBLEM_CONTAINERS, path, "is not a list: write each container as a list item");
+        add_problem(
+            f, OP_PROBLEM_CONTAINERS, path, "is not a list: write each container as a list item");
         return;
     }
     static const char *const lists[] = {"env", "envFrom", "ports"};
     const json_t *first = json_array_get(list, 0);
     if (!json_is_object(first)) {
-        add(f, OP_PROBLEM_CONTAINERS, path, "has a first item that is no object");
+        add_problem(f, OP_PROBLEM_CONTAINERS, path, "has a first item that is no object");
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
         const json_t *j = json_object_get(first, lists[i]);
-        if (!absent(j) && !json_is_array(j)) {
+        if (!is_absent(j) && !json_is_array(j)) {
             const char *const env[] = {"spec", "containers", "0", lists[i], NULL};
-            join(base, env, path, sizeof(path));
-            add(f, OP_PROBLEM_TEMPLATE, path, "is not a list");
+            join_path(base, env, path, sizeof(path));
+            add_problem(f, OP_PROBLEM_TEMPLATE, path, "is not a list");
         }
     }
 }
 
 static void check_template(struct found *f, const json_t *tmpl, const char *base) {
-    if (absent(tmpl)) {
-        add(f, OP_PROBLEM_TEMPLATE, base,
+    if (is_absent(tmpl)) {
+        add_problem(f, OP_PROBLEM_TEMPLATE, base,
             "is missing: describe the role's pods there, as in a Pod's metadata and spec");
         return;
     }
     if (!json_is_object(tmpl) || !json_is_object(json_object_get(tmpl, "spec"))) {
-        add(f, OP_PROBLEM_TEMPLATE, base,
+        add_problem(f, OP_PROBLEM_TEMPLATE, base,
             "is no pod template: it must be an object with a spec, as in a Pod");
         return;
     }
     check_containers(f, tmpl, base);
     for (size_t i = 0; i < CO_ARRAY_LEN(template_parts); i++) {
         const json_t *j = co_json_atv(tmpl, template_parts[i].keys);
-        if (!absent(j) && json_typeof(j) != template_parts[i].type) {
+        if (!is_absent(j) && json_typeof(j) != template_parts[i].type) {
             char path[OP_PATH_MAX];
-            join(base, template_parts[i].keys, path, sizeof(path));
-            add(f, OP_PROBLEM_TEMPLATE, path, "is not %s", template_parts[i].word);
+            join_path(base, template_parts[i].keys, path, sizeof(path));
+            add_problem(f, OP_PROBLEM_TEMPLATE, path, "is not %s", template_parts[i].word);
         }
     }
 }
 
 static void check_replicas(struct found *f, const json_t *j, const char *path) {
-    if (absent(j)) {
-        add(f, OP_PROBLEM_REPLICAS, path, "is missing: say how many pods the role has");
+    if (is_absent(j)) {
+        add_problem(f, OP_PROBLEM_REPLICAS, path, "is missing: say how many pods the role has");
     } else if (!json_is_integer(j)) {
-        add(f, OP_PROBLEM_REPLICAS, path, "is not an integer");
+        add_problem(f, OP_PROBLEM_REPLICAS, path, "is not an integer");
     } else if (json_integer_value(j) < 0) {
-        add(f, OP_PROBLEM_REPLICAS, path,
+        add_problem(f, OP_PROBLEM_REPLICAS, path,
             "is %" JSON_INTEGER_FORMAT ": use 0 for no pods, or leave the role out",
             json_integer_value(j));
     } else if (json_integer_value(j) > OP_REPLICAS_MAX) {
-        add(f, OP_PROBLEM_REPLICAS, path, "is %" JSON_INTEGER_FORMAT ": the most is %d",
+        add_problem(f, OP_PROBLEM_REPLICAS, path, "is %" JSON_INTEGER_FORMAT ": the most is %d",
             json_integer_value(j), OP_REPLICAS_MAX);
     }
 }
@@ -177,11 +178,11 @@ static void check_replicas(struct found *f, const json_t *j, const char *path) {
 static void check_role(struct found *f, const json_t *role, const char *name) {
     char path[64]; /* the longest fits */
     (void)snprintf(path, sizeof(path), "spec.%s", name);
-    if (absent(role)) {
+    if (is_absent(role)) {
         return;
     }
     if (!json_is_object(role)) {
-        add(f, OP_PROBLEM_TYPE, path, "is not an object: it needs replicas and a template");
+        add_problem(f, OP_PROBLEM_TYPE, path, "is not an object: it needs replicas and a template");
         return;
     }
     (void)snprintf(path, sizeof(path), "spec.%s.replicas", name);
@@ -220,14 +221,14 @@ static void check_field(struct found *f, const json_t *spec, const struct field 
     const json_t *j = json_object_get(spec, field->key);
     char path[64];
     (void)snprintf(path, sizeof(path), "spec.%s", field->key);
-    if (absent(j)) {
+    if (is_absent(j)) {
         return;
     }
     bool fits = field->type == JSON_TRUE ? json_is_boolean(j) : json_typeof(j) == field->type;
     if (!fits) {
-        add(f, OP_PROBLEM_TYPE, path, "is not %s", field->word);
+        add_problem(f, OP_PROBLEM_TYPE, path, "is not %s", field->word);
     } else if (field->bounded && json_integer_value(j) < field->min) {
-        add(f, OP_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the least is %" PRId64,
+        add_problem(f, OP_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the least is %" PRId64,
             json_integer_value(j), field->min);
     }
 }
@@ -241,19 +242,19 @@ static void check_rule(struct found *f, const json_t *rule, const char *path) {
     const json_t *reasons = json_object_get(rule, "reasons");
     uint64_t set[4];
     if (!co_streq(action, "Fail") && !co_streq(action, "Restart") && !co_streq(action, "Ignore")) {
-        add(f, OP_PROBLEM_TYPE, path, "needs an action: Fail, Restart or Ignore");
+        add_problem(f, OP_PROBLEM_TYPE, path, "needs an action: Fail, Restart or Ignore");
     }
-    if (!absent(json_object_get(rule, "role")) && op_role_parse(role) == OP_NO_ROLE) {
-        add(f, OP_PROBLEM_TYPE, path, "has a role other than ps, worker and heter");
+    if (!is_absent(json_object_get(rule, "role")) && op_role_parse(role) == OP_NO_ROLE) {
+        add_problem(f, OP_PROBLEM_TYPE, path, "has a role other than ps, worker and heter");
     }
-    if (!absent(codes) &&
+    if (!is_absent(codes) &&
         (!json_is_string(codes) || !op_exit_codes_parse(json_string_value(codes), set))) {
-        add(f, OP_PROBLEM_TYPE, path,
+        add_problem(f, OP_PROBLEM_TYPE, path,
             "has exitCodes that are not numbers from 0 to 255 and ranges joined by commas, as "
             "\"1-127,137\"");
     }
-    if (!absent(reasons) && !json_is_array(reasons)) {
-        add(f, OP_PROBLEM_TYPE, path, "has reasons that are not a list");
+    if (!is_absent(reasons) && !json_is_array(reasons)) {
+        add_problem(f, OP_PROBLEM_TYPE, path, "has reasons that are not a list");
     }
 }
 
@@ -261,7 +262,8 @@ static void check_rules(struct found *f, const json_t *list) {
     size_t i;
     json_t *rule;
     if (json_array_size(list) > OP_RULES_MAX) {
-        add(f, OP_PROBLEM_TYPE, "spec.failurePolicy", "has more than %d rules", OP_RULES_MAX);
+        add_problem(
+            f, OP_PROBLEM_TYPE, "spec.failurePolicy", "has more than %d rules", OP_RULES_MAX);
         return;
     }
     json_array_foreach(list, i, rule) {
@@ -274,11 +276,11 @@ static void check_rules(struct found *f, const json_t *list) {
 /* ---- the whole ----------------------------------------------------------------------------- */
 
 static void check_spec(struct found *f, const json_t *spec) {
-    if (absent(spec)) {
+    if (is_absent(spec)) {
         return;
     }
     if (!json_is_object(spec)) {
-        add(f, OP_PROBLEM_TYPE, "spec", "is not an object");
+        add_problem(f, OP_PROBLEM_TYPE, "spec", "is not an object");
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(spec_fields); i++) {
@@ -288,17 +290,18 @@ static void check_spec(struct found *f, const json_t *spec) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         check_role(f, json_object_get(spec, op_role_name(r)), op_role_name(r));
     }
-    if (!absent(json_object_get(spec, "elastic")) && absent(json_object_get(spec, "worker"))) {
-        add(f, OP_PROBLEM_ELASTIC, "spec.elastic",
+    if (!is_absent(json_object_get(spec, "elastic")) &&
+        is_absent(json_object_get(spec, "worker"))) {
+        add_problem(f, OP_PROBLEM_ELASTIC, "spec.elastic",
             "is set, but there is no spec.worker: elastic training needs workers");
     }
     const json_t *worker = json_object_get(spec, "worker");
     const json_t *requests = json_object_get(worker, "requests");
     const json_t *limits = json_object_get(worker, "limits");
-    if (!absent(json_object_get(spec, "elastic")) && json_is_integer(requests) &&
+    if (!is_absent(json_object_get(spec, "elastic")) && json_is_integer(requests) &&
         json_integer_value(limits) > 0 &&
         json_integer_value(requests) > json_integer_value(limits)) {
-        add(f, OP_PROBLEM_ELASTIC, "spec.worker.requests",
+        add_problem(f, OP_PROBLEM_ELASTIC, "spec.worker.requests",
             "is greater than spec.worker.limits: no number of workers is within both");
     }
 }
@@ -306,10 +309,10 @@ static void check_spec(struct found *f, const json_t *spec) {
 size_t op_job_validate(const json_t *obj, bool strict, struct op_problem *ret, size_t max) {
     struct found f = {.rows = ret, .max = max};
     if (strict && !co_streq(co_json_str(obj, "apiVersion"), OP_API_VERSION)) {
-        add(&f, OP_PROBLEM_TYPE, "apiVersion", "is not %s", OP_API_VERSION);
+        add_problem(&f, OP_PROBLEM_TYPE, "apiVersion", "is not %s", OP_API_VERSION);
     }
     if (strict && !co_streq(co_json_str(obj, "kind"), OP_KIND)) {
-        add(&f, OP_PROBLEM_TYPE, "kind", "is not %s", OP_KIND);
+        add_problem(&f, OP_PROBLEM_TYPE, "kind", "is not %s", OP_KIND);
     }
     check_name(&f, obj);
     check_spec(&f, json_object_get(obj, "spec"));

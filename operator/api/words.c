@@ -51,7 +51,7 @@ static const char *text_of(enum op_word_field field, const json_t *spec) {
     return text ? text : "";
 }
 
-static const struct word *find(enum op_word_field field, const char *text) {
+static const struct word *find_word(enum op_word_field field, const char *text) {
     const struct word *w = fields[field].words;
     while (w->text && strcmp(w->text, text) != 0) {
         w++;
@@ -60,7 +60,7 @@ static const struct word *find(enum op_word_field field, const char *text) {
 }
 
 int op_word_value(enum op_word_field field, const json_t *spec) {
-    return find(field, text_of(field, spec))->value;
+    return find_word(field, text_of(field, spec))->value;
 }
 
 const char *op_word_path(enum op_word_field field) {
@@ -69,7 +69,7 @@ const char *op_word_path(enum op_word_field field) {
 
 bool op_word_is_odd(enum op_word_field field, const json_t *spec, char *ret, size_t size) {
     const char *path = fields[field].path, *text = text_of(field, spec);
-    const struct word *taken = find(field, text);
+    const struct word *taken = find_word(field, text);
     if (taken->text) {
         return false;
     }

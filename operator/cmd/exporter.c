@@ -17,7 +17,7 @@ struct op_exporter {
     uint64_t seen;            /* hash of the pair read last; 0: it could not be read */
 };
 
-static void serve(void *arg, struct co_http_req *req) {
+static void serve_metrics(void *arg, struct co_http_req *req) {
     const struct op_exporter *x = arg;
     CO_AUTOBUF struct co_buf text = CO_BUF(TEXT_MAX);
     struct co_err err = {0};
@@ -29,16 +29,16 @@ static void serve(void *arg, struct co_http_req *req) {
     co_http_reply(req, 200, "text/plain; version=0.0.4; charset=utf-8", text.data, text.len);
 }
 
-static void asked(void *arg, struct co_http_req *req) {
+static void metrics_asked(void *arg, struct co_http_req *req) {
     struct op_exporter *x = arg;
     if (x->access) {
-        op_access_check(x->access, req, serve, x);
+        op_access_check(x->access, req, serve_metrics, x);
     } else {
-        serve(x, req);
+        serve_metrics(x, req);
     }
 }
 
-static const struct co_http_route routes[] = {{"GET", "/metrics", asked}};
+static const struct co_http_route routes[] = {{"GET", "/metrics", metrics_asked}};
 
 /* ---- certificates ----------------------------------------------------------------------- */
 
@@ -59,7 +59,7 @@ static int read_pair(const char *dir, struct co_buf *cert, struct co_buf *key, u
 
 /* A Secret's files are replaced one after the other for whoever reads between: what does not fit is
  * tried again with the next change. */
-static void reread(void *arg) {
+static void reread_cert(void *arg) {
     struct op_exporter *x = arg;
     CO_AUTOBUF struct co_buf cert = CO_BUF(PEM_MAX);
     CO_AUTOBUF struct co_buf key = CO_BUF(PEM_MAX);
@@ -97,7 +97,7 @@ static int open_secure(struct co_loop *loop, struct op_exporter *x, struct co_er
     r = co_httpd_open(
         loop, x->opts.addr, routes, CO_ARRAY_LEN(routes), x, &options, &x->httpd, err);
     if (!r && files) {
-        x->reread = co_timer_new(loop, reread, x);
+        x->reread = co_timer_new(loop, reread_cert, x);
         co_timer_start(x->reread, REREAD_MS);
     }
     return r;

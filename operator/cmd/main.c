@@ -18,7 +18,7 @@ static const struct {
     {"docs", op_cmd_docs, NULL},
 };
 
-static void usage(FILE *out) {
+static void print_usage(FILE *out) {
     (void)fprintf(out, "usage: paddle-operator [command] [flags]\n\n");
     for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
         if (commands[i].summary) {
@@ -46,10 +46,10 @@ int main(int argc, char *argv[]) {
         }
     }
     if (strcmp(argv[1], "help") == 0) {
-        usage(stdout);
+        print_usage(stdout);
         return 0;
     }
     (void)fprintf(stderr, "paddle-operator: \"%s\" is no command\n", argv[1]);
-    usage(stderr);
+    print_usage(stderr);
     return 2;
 }

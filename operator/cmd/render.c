@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <string.h>
 
-static void print(const json_t *obj) {
+static void print_object(const json_t *obj) {
     char *text = json_dumps(obj, JSON_INDENT(2));
     (void)printf("---\n%s\n", text ? text : "null");
     free(text);
 }
 
 /* Fills in what an API server would have. */
-static void complete(json_t *obj) {
+static void complete_job(json_t *obj) {
     json_t *meta = json_object_get(obj, "metadata");
     if (!co_json_str(meta, "namespace")) {
         co_json_set(meta, "namespace", json_string("default"));
@@ -52,7 +52,7 @@ static void print_configmap(const struct op_job *job, const struct op_settings *
         CO_AUTOJSON json_t *map = json_pack("{s:s,s:s,s:{s:s,s:s,s:{s:s}},s:o}", "apiVersion", "v1",
             "kind", "ConfigMap", "metadata", "name", job->name, "namespace", job->ns, "labels",
             OP_LABEL_NAME, job->name, "data", data);
-        print(map);
+        print_object(map);
     }
 }
 
@@ -75,7 +75,7 @@ static int render_job(const struct op_job *job, struct co_err *err) {
         if (a->kind == OP_KIND_POD) {
             pods[n++] = named_pod(job, a->body);
         }
-        print(a->body);
+        print_object(a->body);
     }
     print_configmap(job, &settings, (const struct op_pod *const *)pods, n);
     for (size_t i = 0; i < n; i++) {
@@ -85,11 +85,11 @@ static int render_job(const struct op_job *job, struct co_err *err) {
     return 0;
 }
 
-static int render(
+static int render_document(
     void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
     size_t *jobs = arg;
     if (!op_files_is_job(obj)) {
-        print(obj); /* what stands beside a job goes along with it */
+        print_object(obj); /* what stands beside a job goes along with it */
         return 0;
     }
     struct op_problem problem;
@@ -97,7 +97,7 @@ static int render(
         return co_err_set(
             err, CO_INVALID, "%s:%d: %s", file, co_yaml_line(y, problem.path), problem.message);
     }
-    complete(obj);
+    complete_job(obj);
     CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
     int r = op_job_decode(json_incref(obj), &job, err);
     ++*jobs;
@@ -118,7 +118,7 @@ int op_cmd_render(int argc, char *argv[]) {
     }
     size_t jobs = 0;
     for (; !r && rest < argc; rest++) {
-        r = op_files_read(argv[rest], render, &jobs, &err);
+        r = op_files_read(argv[rest], render_document, &jobs, &err);
     }
     if (!r && !jobs) {
         r = co_err_set(&err, CO_INVALID, "no PaddleJob found");

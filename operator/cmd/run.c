@@ -234,13 +234,13 @@ static const struct co_http_route health_routes[] = {
     {"GET", "/readyz/*", serve_ready},
 };
 
-static bool wanted(const char *addr) {
+static bool is_wanted(const char *addr) {
     return *addr && strcmp(addr, "0") != 0;
 }
 
 static int open_endpoints(struct op_program *p, struct co_err *err) {
     int r = 0;
-    if (wanted(flag.metrics_addr)) {
+    if (is_wanted(flag.metrics_addr)) {
         r = op_exporter_open(p->loop,
             &(struct op_exporter_opts){.addr = flag.metrics_addr,
                 .secure = flag.metrics_secure,
@@ -250,11 +250,11 @@ static int open_endpoints(struct op_program *p, struct co_err *err) {
                 .metrics = p->metrics},
             &p->exporter, err);
     }
-    if (!r && wanted(flag.health_addr)) {
+    if (!r && is_wanted(flag.health_addr)) {
         r = co_httpd_open(p->loop, flag.health_addr, health_routes, CO_ARRAY_LEN(health_routes), p,
             NULL, &p->health_httpd, err);
     }
-    if (!r && wanted(flag.gate_bind)) {
+    if (!r && is_wanted(flag.gate_bind)) {
         r = op_gate_open(p->loop, flag.gate_bind, p->controller, p->metrics, &p->gate, err);
     }
     return r;
@@ -267,7 +267,7 @@ static void stop_now(void *arg) {
     co_loop_stop(p->loop);
 }
 
-static void drained(void *arg) {
+static void requests_drained(void *arg) {
     struct op_program *p = arg;
     if (p->drained) {
         return;
@@ -282,7 +282,7 @@ static void drained(void *arg) {
 
 static void plans_ended(void *arg) {
     struct op_program *p = arg;
-    op_kube_client_drain(p->client, drained, p);
+    op_kube_client_drain(p->client, requests_drained, p);
 }
 
 static void stop_late(void *arg) {
@@ -295,10 +295,10 @@ static void stop_late(void *arg) {
     co_timer_start(p->stop_timer, RELEASE_MS);
     co_log_warn("requests are without an answer, giving them up");
     op_controller_lead(p->controller, false);
-    drained(p);
+    requests_drained(p);
 }
 
-static void signaled(void *arg, int signo) {
+static void program_signaled(void *arg, int signo) {
     struct op_program *p = arg;
     if (p->stopping) {
         stop_now(p); /* asked twice: somebody waits */
@@ -373,7 +373,7 @@ static int start_client(struct op_program *p, struct co_err *err) {
         &p->client, err);
 }
 
-static int start(struct op_program *p, struct co_err *err) {
+static int start_program(struct op_program *p, struct co_err *err) {
     struct co_hostport gate = {0};
     int r = *flag.shard ? op_shard_parse(flag.shard, &p->shard_id, err) : 0;
     if (!r && *flag.shard && !flag.leader_elect) {
@@ -381,7 +381,7 @@ static int start(struct op_program *p, struct co_err *err) {
             "--shard needs --leader-elect: leases keep two from having the same jobs");
     }
     r = r ? r : start_client(p, err);
-    if (!r && wanted(flag.gate_bind)) {
+    if (!r && is_wanted(flag.gate_bind)) {
         r = co_parse_hostport("--gate-bind-address", flag.gate_bind, &gate, err);
         find_gate_addr(p, gate.port);
     }
@@ -436,15 +436,15 @@ static void raise_files(void) {
     }
 }
 
-static int serve(void) {
+static int run_program(void) {
     struct co_err err = {0};
     CO_CLEANUP(program_done) struct op_program p = {.metrics = op_metrics_new()};
     int r = co_loop_new(&p.loop, &err);
     static const int signos[] = {SIGTERM, SIGINT};
     for (size_t i = 0; !r && i < CO_ARRAY_LEN(signos); i++) {
-        r = co_signal_new(p.loop, signos[i], signaled, &p, &p.signals[i], &err);
+        r = co_signal_new(p.loop, signos[i], program_signaled, &p, &p.signals[i], &err);
     }
-    r = r ? r : start(&p, &err);
+    r = r ? r : start_program(&p, &err);
     if (r) {
         co_log_error("cannot start", CO_E(&err));
         return 1;
@@ -475,5 +475,5 @@ int op_cmd_run(int argc, char *argv[]) {
      * it to keep such sizes. */
     (void)mallopt(M_MMAP_THRESHOLD, LARGE);
     raise_files();
-    return serve();
+    return run_program();
 }

@@ -10,7 +10,7 @@ struct count {
     size_t jobs, others, problems, odd;
 };
 
-static int check(
+static int check_document(
     void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
     struct count *n = arg;
     (void)err;
@@ -35,7 +35,7 @@ static int check(
     return 0;
 }
 
-static void summary(const struct count *n) {
+static void print_summary(const struct count *n) {
     (void)printf("%zu job%s, %zu problem%s", n->jobs, n->jobs == 1 ? "" : "s", n->problems,
         n->problems == 1 ? "" : "s");
     if (n->odd) { /* the operator carries such a job out, as upstream's does */
@@ -60,12 +60,12 @@ int op_cmd_validate(int argc, char *argv[]) {
     }
     struct count n = {0};
     for (; !r && rest < argc; rest++) {
-        r = op_files_read(argv[rest], check, &n, &err);
+        r = op_files_read(argv[rest], check_document, &n, &err);
     }
     if (r) {
         (void)fprintf(stderr, "paddle-operator: %s\n", co_err_text(&err));
         return 1;
     }
-    summary(&n);
+    print_summary(&n);
     return n.problems || !n.jobs;
 }

@@ -92,7 +92,7 @@ static bool same_key(const char *a, const char *b) {
 }
 
 /* 0: none is known. */
-static int known(const struct op_access *a, const char *key) {
+static int known_status(const struct op_access *a, const char *key) {
     int64_t now = co_now_ms();
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
         const struct verdict *v = &a->verdicts[i];
@@ -104,7 +104,7 @@ static int known(const struct op_access *a, const char *key) {
 }
 
 /* In place of the one that ends first. */
-static void keep(struct op_access *a, const char *key, int status) {
+static void keep_status(struct op_access *a, const char *key, int status) {
     struct verdict *slot = &a->verdicts[0];
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
         struct verdict *v = &a->verdicts[i];
@@ -120,32 +120,32 @@ static void keep(struct op_access *a, const char *key, int status) {
     slot->until = co_now_ms() + (status == 200 ? ALLOWED_MS : REFUSED_MS);
 }
 
-static void refuse(struct co_http_req *req, int status) {
+static void refuse_visitor(struct co_http_req *req, int status) {
     co_http_replyf(req, status, "%s\n",
         status == 401   ? "Unauthorized"
         : status == 403 ? "Forbidden: needs a role with the nonResourceURL of this path"
                         : "the API server could not be asked");
 }
 
-static void decide(struct review *v, int status) {
-    keep(v->a, v->key, status);
+static void decide_review(struct review *v, int status) {
+    keep_status(v->a, v->key, status);
     if (status == 200) {
         v->allowed(v->arg, v->req);
     } else {
-        refuse(v->req, status);
+        refuse_visitor(v->req, status);
     }
     review_free(v);
 }
 
-static void failed(struct review *v, const char *what, const struct co_err *err) {
+static void review_failed(struct review *v, const char *what, const struct co_err *err) {
     co_log_warn(what, CO_E(err));
-    refuse(v->req, 500);
+    refuse_visitor(v->req, 500);
     review_free(v);
 }
 
 /* ---- the two steps ----------------------------------------------------------------------- */
 
-static void ask(
+static void ask_review(
     struct review *v, const struct op_kube_type *type, json_t *spec_own, op_kube_done_fn done) {
     CO_AUTOJSON json_t *body = json_object();
     CO_AUTOFREE char *version = co_xasprintf("%s/%s", type->group, type->version);
@@ -164,9 +164,9 @@ static void access_reviewed(
     struct review *v = arg;
     v->op = NULL;
     if (code) {
-        failed(v, "access to metrics not reviewed", err);
+        review_failed(v, "access to metrics not reviewed", err);
     } else {
-        decide(v, json_is_true(co_json_at(reply->body, "status", "allowed")) ? 200 : 403);
+        decide_review(v, json_is_true(co_json_at(reply->body, "status", "allowed")) ? 200 : 403);
     }
 }
 
@@ -175,12 +175,12 @@ static void token_reviewed(
     struct review *v = arg;
     v->op = NULL;
     if (code) {
-        failed(v, "token for metrics not reviewed", err);
+        review_failed(v, "token for metrics not reviewed", err);
         return;
     }
     const json_t *status = co_json_at(reply->body, "status");
     if (!json_is_true(json_object_get(status, "authenticated"))) {
-        decide(v, 401);
+        decide_review(v, 401);
         return;
     }
     static const struct {
@@ -192,13 +192,13 @@ static void token_reviewed(
         json_t *j = co_json_at(status, "user", fields[i].from);
         co_json_set(spec, fields[i].to, json_incref(j));
     }
-    ask(v, &access_type, spec, access_reviewed);
+    ask_review(v, &access_type, spec, access_reviewed);
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
 static void timed_out(void *arg, struct co_http_req *req) {
-    refuse(req, 500);
+    refuse_visitor(req, 500);
     review_free(arg);
 }
 
@@ -207,7 +207,7 @@ static void client_gone(void *arg, struct co_http_req *req) {
     review_free(arg);
 }
 
-static const char *bearer(const struct co_http_req *req) {
+static const char *bearer_token(const struct co_http_req *req) {
     static const char scheme[] = "Bearer ";
     const char *header = co_http_header(req, "Authorization");
     if (!header || strncasecmp(header, scheme, strlen(scheme)) != 0) {
@@ -219,9 +219,9 @@ static const char *bearer(const struct co_http_req *req) {
 
 void op_access_check(struct op_access *a, struct co_http_req *req,
     void (*allowed)(void *arg, struct co_http_req *req), void *arg) {
-    const char *token = bearer(req);
+    const char *token = bearer_token(req);
     if (!token || !*token) {
-        refuse(req, 401);
+        refuse_visitor(req, 401);
         return;
     }
     CO_AUTOFREE char *verb = co_xstrdup(co_http_method(req));
@@ -229,13 +229,13 @@ void op_access_check(struct op_access *a, struct co_http_req *req,
         *p = (char)tolower((unsigned char)*p);
     }
     CO_AUTOFREE char *key = co_xasprintf("%s %s %s", verb, co_http_path(req), token);
-    int status = known(a, key);
+    int status = known_status(a, key);
     if (status == 200) {
         allowed(arg, req);
         return;
     }
     if (status || a->n_reviews >= REVIEWS_MAX) {
-        refuse(req, status ? status : 503);
+        refuse_visitor(req, status ? status : 503);
         return;
     }
     struct review *v = co_xcalloc(1, sizeof(*v));
@@ -254,5 +254,5 @@ void op_access_check(struct op_access *a, struct co_http_req *req,
     co_http_defer(req, REVIEW_MS, timed_out, client_gone, v);
     json_t *spec = json_object();
     co_json_set(spec, "token", co_json_string(token));
-    ask(v, &token_type, spec, token_reviewed);
+    ask_review(v, &token_type, spec, token_reviewed);
 }

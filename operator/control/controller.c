@@ -149,7 +149,7 @@ static int plan_entry(struct op_controller *c, struct op_entry *e, const struct 
 }
 
 /* Begins a round; false when there is nothing to do one for. */
-static bool look(struct op_controller *c, struct op_entry *e) {
+static bool look_at_entry(struct op_controller *c, struct op_entry *e) {
     struct work *w = e->work;
     struct co_metric *m = c->opts.metrics->row;
     struct co_err err = {0};
@@ -192,13 +192,13 @@ static void round_over(void *arg, struct op_entry *e, int64_t wake_ms) {
     end_if_idle(c);
 }
 
-static bool serve(void *arg, struct op_entry *e) {
+static bool serve_entry(void *arg, struct op_entry *e) {
     struct op_controller *c = arg;
     if (c->on_change) {
         c->on_change(c->on_change_arg, e->ns, e->name);
     }
     if (c->leading && !c->stopping && op_feeds_synced(c->feeds) && op_entry_has_job(e)) {
-        return look(c, e);
+        return look_at_entry(c, e);
     }
     op_store_looked(&c->store, e); /* by another operator, if at all */
     return false;
@@ -216,7 +216,7 @@ struct op_controller *op_controller_new(
     c->queue = op_queue_new(loop, &(struct op_queue_opts){.store = &c->store,
                                       .metrics = opts->metrics,
                                       .load = &c->load,
-                                      .serve = serve,
+                                      .serve = serve_entry,
                                       .arg = c});
     c->feeds = op_feeds_new(client, &(struct op_feeds_opts){.ns = opts->ns,
                                         .selector = opts->selector,

@@ -65,10 +65,10 @@ static void a_look_without_a_plan_has_seen_nothing(void **state) {
     struct op_controller *c = w->controller;
     struct op_entry *e = put_job(c, "", "1");
     succeed_and_go(c);
-    assert_false(look(c, e));
+    assert_false(look_at_entry(c, e));
     assert_non_null(e->ended);
     e = put_job(c, "u", "3");
-    assert_true(look(c, e));
+    assert_true(look_at_entry(c, e));
     assert_null(e->ended);
     struct op_seen seen = {0};
     op_round_recall(work_of(c, e)->round, "u", &seen);

@@ -2,14 +2,14 @@
 
 #include <string.h>
 
-static json_t *borrowed(const json_t *j) {
+static json_t *borrow_value(const json_t *j) {
     return json_incref((json_t *)(uintptr_t)j);
 }
 
 /* Bounded by the nesting of what a parser accepted. */
 json_t *op_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-recursion) */
     if (!json_is_object(from) || !json_is_object(to)) {
-        return json_equal(from, to) ? NULL : borrowed(to);
+        return json_equal(from, to) ? NULL : borrow_value(to);
     }
     json_t *patch = json_object();
     const char *key;
@@ -19,7 +19,7 @@ json_t *op_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-
             continue;
         }
         const json_t *old = json_object_get(from, key);
-        co_json_set(patch, key, old ? op_merge_diff(old, value) : borrowed(value));
+        co_json_set(patch, key, old ? op_merge_diff(old, value) : borrow_value(value));
     }
     json_object_foreach((json_t *)(uintptr_t)from, key, value) {
         const json_t *now = json_object_get(to, key);
@@ -35,7 +35,7 @@ json_t *op_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-
 }
 
 /* Its index; the size of the list: there is none. */
-static size_t completing(const json_t *conditions) {
+static size_t find_completing(const json_t *conditions) {
     size_t i = 0;
     while (i < json_array_size(conditions) &&
            !co_streq(co_json_str(json_array_get(conditions, i), "type"), "Completing")) {
@@ -44,9 +44,9 @@ static size_t completing(const json_t *conditions) {
     return i;
 }
 
-static bool completes(const json_t *status) {
+static bool is_completing(const json_t *status) {
     const json_t *conditions = json_object_get(status, "conditions");
-    const json_t *c = json_array_get(conditions, completing(conditions));
+    const json_t *c = json_array_get(conditions, find_completing(conditions));
     return co_streq(co_json_str(c, "status"), "True") != 0;
 }
 
@@ -54,7 +54,7 @@ static bool completes(const json_t *status) {
  * matter. */
 static bool same_conditions(const json_t *a, const json_t *b) {
     static const char *const keys[] = {"type", "status", "reason"};
-    size_t skip_a = completing(a), skip_b = completing(b);
+    size_t skip_a = find_completing(a), skip_b = find_completing(b);
     size_t n = json_array_size(a) - (skip_a < json_array_size(a));
     bool same = n == json_array_size(b) - (skip_b < json_array_size(b));
     for (size_t i = 0; same && i < n * CO_ARRAY_LEN(keys); i++) {
@@ -73,8 +73,8 @@ bool op_status_can_wait(const json_t *stored, const json_t *wanted, const json_t
         return co_streq(co_json_str(wanted, "phase"), "Pending") && !co_json_str(wanted, "reason");
     }
     /* Servers often end right after the workers: then the end is all there is to write. */
-    bool begins = completes(wanted) && !completes(stored);
-    bool ends = completes(stored) && !completes(wanted);
+    bool begins = is_completing(wanted) && !is_completing(stored);
+    bool ends = is_completing(stored) && !is_completing(wanted);
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)diff, key, value) {

@@ -34,7 +34,7 @@ void op_failures_clear(struct op_failures *f) {
 }
 
 /* The link to what is remembered of an action, or to the end of the list. */
-static struct op_failed_request **find(struct op_failures *f, const struct op_action *a) {
+static struct op_failed_request **find_failure(struct op_failures *f, const struct op_action *a) {
     struct op_failed_request **link = &f->first;
     while (*link && ((*link)->verb != a->verb || (*link)->kind != a->kind ||
                         strcmp((*link)->name, a->name) != 0)) {
@@ -43,7 +43,7 @@ static struct op_failed_request **find(struct op_failures *f, const struct op_ac
     return link;
 }
 
-static void drop(struct op_failures *f, struct op_failed_request **link) {
+static void drop_failure(struct op_failures *f, struct op_failed_request **link) {
     struct op_failed_request *m = *link;
     if (m) {
         *link = m->next;
@@ -53,10 +53,10 @@ static void drop(struct op_failures *f, struct op_failed_request **link) {
 }
 
 void op_failures_forget(struct op_failures *f, const struct op_action *a) {
-    drop(f, find(f, a));
+    drop_failure(f, find_failure(f, a));
 }
 
-static int64_t doubled(int32_t count) {
+static int64_t double_wait(int32_t count) {
     int64_t ms = BACKOFF_MIN_MS;
     for (int32_t i = 1; i < count && ms < BACKOFF_MAX_MS; i++) {
         ms *= 2;
@@ -75,7 +75,7 @@ static bool is_early(const struct op_failed_request *m) {
 
 int32_t op_failures_note(
     struct op_failures *f, const struct op_action *a, int code, const char *message) {
-    struct op_failed_request **link = find(f, a);
+    struct op_failed_request **link = find_failure(f, a);
     struct op_failed_request *m = *link;
     if (!m) {
         m = co_xcalloc(1, sizeof(*m));
@@ -92,7 +92,7 @@ int32_t op_failures_note(
     m->message = co_xstrdup(message);
     m->code = code;
     m->count++;
-    m->retry_at = is_unsure(m) ? 0 : co_now_ms() + doubled(m->count);
+    m->retry_at = is_unsure(m) ? 0 : co_now_ms() + double_wait(m->count);
     return m->count;
 }
 
@@ -106,7 +106,7 @@ void op_failures_view(struct op_failures *f,
     for (struct op_failed_request **link = &f->first; *link;) {
         const struct op_failed_request *m = *link;
         if (overtaken(arg, m->verb, m->kind, m->name)) {
-            drop(f, link);
+            drop_failure(f, link);
             continue;
         }
         link = &(*link)->next;

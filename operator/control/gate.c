@@ -44,7 +44,7 @@ static void waiter_free(struct waiter *w) {
 }
 
 /* Answers when there is something final to say; false: it may wait. */
-static bool answer(struct op_gate *g, struct co_http_req *req, const char *ns, const char *pod,
+static bool answer_gate(struct op_gate *g, struct co_http_req *req, const char *ns, const char *pod,
     const char *uid, bool final) {
     const char *why = "";
     int go = op_controller_gate(g->controller, ns, pod, uid, &why);
@@ -63,7 +63,7 @@ static bool answer(struct op_gate *g, struct co_http_req *req, const char *ns, c
 
 static void timed_out(void *arg, struct co_http_req *req) {
     struct waiter *w = arg;
-    (void)answer(w->gate, req, w->ns, w->pod, w->uid, true);
+    (void)answer_gate(w->gate, req, w->ns, w->pod, w->uid, true);
     waiter_free(w);
 }
 
@@ -73,7 +73,7 @@ static void client_gone(void *arg, struct co_http_req *req) {
 }
 
 /* "/gate/v1/a/b/c" -> a, b, c. */
-static bool split(const char *path, char part[3][NAME_MAX_BYTES]) {
+static bool split_path(const char *path, char part[3][NAME_MAX_BYTES]) {
     const char *p = path + strlen("/gate/v1/");
     for (int i = 0; i < 3; i++) {
         const char *end = strchrnul(p, '/');
@@ -123,10 +123,10 @@ static bool note_ips(struct op_gate *g, const struct co_http_req *req, const cha
            op_controller_claim(g->controller, ns, pod, uid, (const char *[]){ips[0], ips[1]}, peer);
 }
 
-static void asked(void *arg, struct co_http_req *req) {
+static void gate_asked(void *arg, struct co_http_req *req) {
     struct op_gate *g = arg;
     char part[3][NAME_MAX_BYTES];
-    if (!split(co_http_path(req), part)) {
+    if (!split_path(co_http_path(req), part)) {
         co_http_replyf(req, 400, "expected /gate/v1/<namespace>/<pod>/<uid>\n");
         return;
     }
@@ -144,7 +144,7 @@ static void asked(void *arg, struct co_http_req *req) {
      * where kubelet knew of the node before us the gate, not held, tells its address again in
      * 50 ms, 100 ms and so on: a claim that was kept would count for whoever made it before. */
     bool final = wait == 0 || !noted || !op_controller_leads(g->controller);
-    if (answer(g, req, part[0], part[1], part[2], final)) {
+    if (answer_gate(g, req, part[0], part[1], part[2], final)) {
         return;
     }
     struct waiter *w = co_xcalloc(1, sizeof(*w));
@@ -176,7 +176,7 @@ static void job_changed(void *arg, const char *ns, const char *job) {
             const char *name = op_controller_job_of(g->controller, w->ns, w->pod);
             w->job = name ? co_xstrdup(name) : NULL;
         }
-        if (answer(g, w->req, w->ns, w->pod, w->uid, false)) {
+        if (answer_gate(g, w->req, w->ns, w->pod, w->uid, false)) {
             waiter_free(w);
         }
     }
@@ -191,7 +191,7 @@ static size_t connections_max(void) {
     return files.rlim_cur > 2 * FILES_SPARE ? files.rlim_cur - FILES_SPARE : FILES_SPARE;
 }
 
-static const struct co_http_route routes[] = {{"GET", "/gate/v1/*", asked}};
+static const struct co_http_route routes[] = {{"GET", "/gate/v1/*", gate_asked}};
 
 int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c,
     struct op_metrics *metrics, struct op_gate **ret, struct co_err *err) {

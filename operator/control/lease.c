@@ -37,7 +37,7 @@ struct op_lease {
     void *done_arg;
 };
 
-static void attempt(void *arg);
+static void attempt_lease(void *arg);
 
 static void set_leading(struct op_lease *l, bool leading) {
     if (l->leading != leading) {
@@ -56,7 +56,7 @@ static void not_renewed(void *arg) {
     }
 }
 
-static void again(struct op_lease *l) {
+static void attempt_again(struct op_lease *l) {
     if (l->releasing) {
         if (l->done) {
             void (*done)(void *) = co_steal_ptr(l->done);
@@ -80,7 +80,7 @@ void op_lease_time(char text[40]) {
     (void)snprintf(text + n, 40 - n, ".%06ldZ", ts.tv_nsec / 1000);
 }
 
-static void written(
+static void lease_written(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct op_lease *l = arg;
     l->op = NULL;
@@ -96,9 +96,9 @@ static void written(
     } else if (code == CO_CONFLICT || code == CO_EXISTS) {
         set_leading(l, false); /* somebody else wrote it: look before the next step */
     } else {
-        say_failure(l, "lease not written, retrying", err);
+        say_failure(l, "lease not lease_written, retrying", err);
     }
-    again(l);
+    attempt_again(l);
 }
 
 /* old: the stored object, NULL when there is none. */
@@ -120,7 +120,7 @@ static void write_lease(struct op_lease *l, const json_t *old) {
         co_json_set(json_object_get(body, "metadata"), "resourceVersion", json_string(version));
     }
     struct op_kube_req req = op_kube_req_for(old ? OP_KUBE_UPDATE : OP_KUBE_CREATE, &op_lease_type,
-        l->opts.ns, old ? l->opts.name : NULL, written, l);
+        l->opts.ns, old ? l->opts.name : NULL, lease_written, l);
     req.lane = OP_KUBE_LANE_LEASE;
     req.body = body;
     req.deadline_ms = l->opts.renew_ms / 2;
@@ -154,26 +154,26 @@ static void lease_read(
     l->op = NULL;
     if (code && code != CO_NOTFOUND) {
         say_failure(l, "lease not read, retrying", err);
-        again(l);
+        attempt_again(l);
         return;
     }
     const json_t *spec = code ? NULL : co_json_at(reply->body, "spec");
     const char *holder = co_json_str(spec, "holderIdentity");
     bool ours = co_streq(holder, l->opts.identity);
     if (l->releasing && !ours) {
-        again(l);
+        attempt_again(l);
         return;
     }
     if (holder && *holder && !ours) {
         set_leading(l, false);
         if (!op_lease_expired(spec, &l->others, &l->others_since)) {
             say_holder(l, holder);
-            again(l);
+            attempt_again(l);
             return;
         }
     }
     if (l->old_held) {
-        again(l);
+        attempt_again(l);
         return;
     }
     write_lease(l, code ? NULL : reply->body);
@@ -193,7 +193,7 @@ static void old_lock_read(
     l->op = NULL;
     if (code && co_code_remedy(code) == CO_BACK_OFF) { /* nobody knows who holds it */
         say_failure(l, "old lock not read, retrying", err);
-        again(l);
+        attempt_again(l);
         return;
     }
     const char *text =
@@ -211,7 +211,7 @@ static void old_lock_read(
     read_lease(l);
 }
 
-static void attempt(void *arg) {
+static void attempt_lease(void *arg) {
     struct op_lease *l = arg;
     l->attempt_at = co_now_ms();
     l->old_held = false;
@@ -240,7 +240,7 @@ struct op_lease *op_lease_new(
     l->opts.duration_ms = opts->duration_ms ? opts->duration_ms : 15000;
     l->opts.renew_ms = opts->renew_ms ? opts->renew_ms : 10000;
     l->opts.retry_ms = opts->retry_ms ? opts->retry_ms : 2000;
-    l->timer = co_timer_new(loop, attempt, l);
+    l->timer = co_timer_new(loop, attempt_lease, l);
     l->expiry = co_timer_new(loop, not_renewed, l);
     co_timer_start(l->timer, 0);
     return l;
@@ -257,7 +257,7 @@ void op_lease_release(struct op_lease *l, void (*done)(void *arg), void *arg) {
         l->leading = false; /* without telling: the caller has stopped acting */
         read_lease(l);
     } else {
-        again(l);
+        attempt_again(l);
     }
 }
 

@@ -20,7 +20,7 @@ static uint16_t stored_port(const struct op_entry *e) {
     return 0;
 }
 
-static void add(struct taken *t, uint16_t port) {
+static void add_port(struct taken *t, uint16_t port) {
     t->port = co_xrealloc(t->port, t->n + 1, sizeof(*t->port));
     t->port[t->n++] = port;
 }
@@ -32,7 +32,7 @@ static void add_of_entry(void *arg, struct op_entry *e) {
     }
     uint16_t port = e->port.known ? e->port.number : stored_port(e);
     if (port) {
-        add(t, port);
+        add_port(t, port);
     }
 }
 
@@ -47,7 +47,7 @@ static struct taken taken_by_others(
     /* The jobs of other shards are not known here: each shard has ports of its own. */
     for (unsigned slot = 0; shard->count > 1 && slot < CO_PORT_SLOTS; slot++) {
         if (slot % shard->count != shard->index) {
-            add(&t, (uint16_t)(CO_PORT_BASE + CO_PORT_SPAN * slot));
+            add_port(&t, (uint16_t)(CO_PORT_BASE + CO_PORT_SPAN * slot));
         }
     }
     if (t.n) {

@@ -43,7 +43,7 @@ struct op_queue {
     struct co_timer *later; /* one of them has had its time */
 };
 
-static void arm(struct op_queue *q) {
+static void arm_turn(struct op_queue *q) {
     if (!co_timer_armed(q->turn)) {
         co_timer_start(q->turn, 0);
     }
@@ -54,7 +54,7 @@ void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e
 }
 
 /* Those that run, or have had their time, make room. */
-static void prune(struct op_queue *q, const struct op_queued *leaving) {
+static void prune_starting(struct op_queue *q, const struct op_queued *leaving) {
     int64_t now = co_now_ms();
     for (size_t i = q->n_starting; i-- > 0;) {
         const struct op_queued *p = q->starting[i];
@@ -65,7 +65,7 @@ static void prune(struct op_queue *q, const struct op_queued *leaving) {
 }
 
 void op_queue_leave(struct op_queued *place) {
-    prune(place->queue, place);
+    prune_starting(place->queue, place);
     co_timer_free(co_steal_ptr(place->timer));
 }
 
@@ -92,7 +92,7 @@ void op_queue_ask(struct op_queued *place) {
     struct line *l = place->entry->n_children ? &q->begun : &q->fresh;
     *l->tail = place;
     l->tail = &place->next;
-    arm(q);
+    arm_turn(q);
 }
 
 static void forget_wish(struct op_queued *place) {
@@ -100,7 +100,7 @@ static void forget_wish(struct op_queued *place) {
     co_timer_free(co_steal_ptr(place->timer)); /* hundreds of bytes, and few jobs have one */
 }
 
-static void wake(void *arg) {
+static void wake_place(void *arg) {
     struct op_queued *place = arg;
     forget_wish(place);
     op_queue_ask(place);
@@ -108,7 +108,7 @@ static void wake(void *arg) {
 
 void op_queue_ask_at(struct op_queued *place, int64_t at_ms) {
     if (!place->timer) {
-        place->timer = co_timer_new(place->queue->loop, wake, place);
+        place->timer = co_timer_new(place->queue->loop, wake_place, place);
     }
     if (!place->wake_ms || at_ms < place->wake_ms) {
         int64_t in = at_ms - co_now_ms();
@@ -146,7 +146,7 @@ void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
     q->beginning -= place->beginning;
     place->busy = place->beginning = false;
     if (q->waiting) { /* for this one's end, perhaps */
-        arm(q);
+        arm_turn(q);
     }
     if (ask_at_ms) {
         op_queue_ask_at(place, ask_at_ms);
@@ -166,7 +166,7 @@ static bool may_begin(struct op_queue *q) {
         q->beginning >= op_load_share(load, now, BEGINNING_MIN, BEGINNING_FIRST, BEGINNING_MAX)) {
         return false;
     }
-    prune(q, NULL);
+    prune_starting(q, NULL);
     if (q->n_starting < STARTING_MAX || op_load_is_quiet(load, now)) {
         return true;
     }
@@ -177,7 +177,7 @@ static bool may_begin(struct op_queue *q) {
 }
 
 /* The next one in turn; NULL: none, or none that may begin yet. */
-static struct op_queued *take(struct op_queue *q) {
+static struct op_queued *take_place(struct op_queue *q) {
     if (q->busy >= BUSY_MAX) {
         return NULL;
     }
@@ -190,7 +190,7 @@ static struct op_queued *take(struct op_queue *q) {
     return place;
 }
 
-static void serve(struct op_queue *q, struct op_queued *place) {
+static void serve_place(struct op_queue *q, struct op_queued *place) {
     struct op_entry *e = place->entry;
     place->queued = false;
     place->dirty = false;
@@ -204,12 +204,12 @@ static void serve(struct op_queue *q, struct op_queued *place) {
     }
 }
 
-static void turn(void *arg) {
+static void take_turn(void *arg) {
     struct op_queue *q = arg;
     int64_t end = co_now_ms() + TURN_MS;
     struct op_queued *place;
-    while ((place = take(q))) {
-        serve(q, place);
+    while ((place = take_place(q))) {
+        serve_place(q, place);
         if (co_now_ms() >= end) {
             co_timer_start(q->turn, 0);
             return;
@@ -223,8 +223,8 @@ struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *
     q->opts = *opts;
     q->fresh.tail = &q->fresh.head;
     q->begun.tail = &q->begun.head;
-    q->turn = co_timer_new(loop, turn, q);
-    q->later = co_timer_new(loop, turn, q);
+    q->turn = co_timer_new(loop, take_turn, q);
+    q->later = co_timer_new(loop, take_turn, q);
     return q;
 }
 

@@ -59,7 +59,7 @@ static void take_out(struct op_story *s) {
 }
 
 /* From the queue that it is in, if any. */
-static void move(struct op_story *s, struct op_stories *q) {
+static void move_story(struct op_story *s, struct op_stories *q) {
     if (s->queue) {
         take_out(s);
     }
@@ -85,21 +85,21 @@ void op_story_done(struct op_story *s) {
     *s = (struct op_story){0};
 }
 
-static void pump(struct op_recorder *r);
+static void pump_stories(struct op_recorder *r);
 
 /* The first of those that gather is due, and perhaps more. */
-static void gathered(void *arg) {
+static void story_gathered(void *arg) {
     struct op_recorder *r = arg;
     int64_t now = co_now_ms();
     int64_t held = op_load_is_quiet(r->load, now) ? 0 : HOLD_MAX_MS;
     while (r->gathering.head && r->gathering.head->due + held <= now) {
-        move(r->gathering.head, &r->telling);
+        move_story(r->gathering.head, &r->telling);
     }
     if (r->gathering.head) {
         int64_t in = r->gathering.head->due - now;
         co_timer_start(r->timer, in > 0 ? in : HOLD_MS);
     }
-    pump(r);
+    pump_stories(r);
 }
 
 void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
@@ -107,7 +107,7 @@ void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kub
     *r = (struct op_recorder){.client = client, .instance = instance, .load = load};
     r->gathering.tail = &r->gathering.head;
     r->telling.tail = &r->telling.head;
-    r->timer = co_timer_new(loop, gathered, r);
+    r->timer = co_timer_new(loop, story_gathered, r);
 }
 
 void op_recorder_done(struct op_recorder *r) {
@@ -116,7 +116,7 @@ void op_recorder_done(struct op_recorder *r) {
 
 /* ---- sending ---------------------------------------------------------------------------- */
 
-static void written(
+static void event_written(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct op_telling *t = arg;
     struct op_recorder *r = t->recorder;
@@ -132,7 +132,7 @@ static void written(
     }
     *t = (struct op_telling){0};
     r->flying--;
-    pump(r);
+    pump_stories(r);
 }
 
 static json_t *event_body(
@@ -154,8 +154,8 @@ static json_t *event_body(
 }
 
 /* s: whose warning it is; NULL: good news. */
-static void send(struct op_recorder *r, struct op_story *s, enum op_kube_verb verb, const char *ns,
-    const char *name, json_t *body) {
+static void send_event(struct op_recorder *r, struct op_story *s, enum op_kube_verb verb,
+    const char *ns, const char *name, json_t *body) {
     struct op_telling *t = r->tellings;
     while (t->recorder) {
         t++;
@@ -167,7 +167,7 @@ static void send(struct op_recorder *r, struct op_story *s, enum op_kube_verb ve
         }
         s->telling = t;
     }
-    struct op_kube_req req = op_kube_req_for(verb, &events, ns, name, written, t);
+    struct op_kube_req req = op_kube_req_for(verb, &events, ns, name, event_written, t);
     req.lane = OP_KUBE_LANE_EVENTS;
     req.body = body;
     req.answer = OP_KUBE_TEXT;
@@ -176,7 +176,8 @@ static void send(struct op_recorder *r, struct op_story *s, enum op_kube_verb ve
 }
 
 /* True when the event is the job's last warning once more and was counted there. */
-static bool counted(struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
+static bool count_again(
+    struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
     uint64_t hash = co_hash_str(w->reason) * 31 + co_hash_str(w->message);
     int64_t at = co_now_ms();
     if (!w->warning || !s->warning || s->hash != hash || at - s->at > FOLD_MS) {
@@ -189,7 +190,7 @@ static bool counted(struct op_recorder *r, struct op_story *s, const struct op_w
     co_time_format(op_kube_clock_seconds(), now);
     CO_AUTOJSON json_t *patch =
         json_pack("{s:I,s:s}", "count", (json_int_t)s->count, "lastTimestamp", now);
-    send(r, s, OP_KUBE_PATCH, w->ns, s->warning, patch);
+    send_event(r, s, OP_KUBE_PATCH, w->ns, s->warning, patch);
     return true;
 }
 
@@ -203,8 +204,9 @@ static uint64_t next_number(struct op_recorder *r) {
     return r->last_number;
 }
 
-static void tell(struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
-    if (counted(r, s, w)) {
+static void tell_event(
+    struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
+    if (count_again(r, s, w)) {
         return;
     }
     /* 253 characters are allowed: the job's name is at most 63 when it has any children, but
@@ -222,28 +224,28 @@ static void tell(struct op_recorder *r, struct op_story *s, const struct op_wait
         s->count = w->count;
         s->at = co_now_ms();
     }
-    send(r, w->warning ? s : NULL, OP_KUBE_CREATE, w->ns, NULL, body);
+    send_event(r, w->warning ? s : NULL, OP_KUBE_CREATE, w->ns, NULL, body);
 }
 
-static void pump(struct op_recorder *r) {
+static void pump_stories(struct op_recorder *r) {
     while (r->telling.head && r->flying < OP_TELLINGS_MAX) {
         struct op_story *s = r->telling.head;
         struct op_waiting_event *w = s->first;
         take_out(s);
         s->first = w->next;
         if (--s->n_waiting) {
-            move(s, &r->telling);
+            move_story(s, &r->telling);
         }
-        tell(r, s, w);
+        tell_event(r, s, w);
         waiting_free(w);
     }
 }
 
 void op_recorder_flush(struct op_recorder *r) {
     while (r->gathering.head) {
-        move(r->gathering.head, &r->telling);
+        move_story(r->gathering.head, &r->telling);
     }
-    pump(r);
+    pump_stories(r);
 }
 
 size_t op_recorder_waiting(const struct op_recorder *r) {
@@ -269,7 +271,7 @@ static struct op_waiting_event *last_of(const struct op_story *s) {
 
 /* The last one that waits takes in the same warning once more, and what was done goes with the good
  * news before or after it; where the job stood is never lost among it. */
-static bool folded(struct op_waiting_event *last, const struct op_event *event) {
+static bool fold_event(struct op_waiting_event *last, const struct op_event *event) {
     if (!last || last->warning != event->warning) {
         return false;
     }
@@ -295,17 +297,17 @@ static bool folded(struct op_waiting_event *last, const struct op_event *event) 
 
 /* What was done can be seen in what there is, what was refused comes again, but how the job ended
  * is told once. */
-static int rank(bool deed, bool state) {
+static int event_rank(bool deed, bool state) {
     return deed ? 0 : state ? 2 : 1;
 }
 
 /* Makes room for one more: the oldest of those that matter least goes.  False: all matter more. */
 static bool make_room(struct op_story *s, const struct op_job *job, const struct op_event *event) {
     struct op_waiting_event **least = NULL;
-    int lowest = rank(event->deed, event->state) + 1;
+    int lowest = event_rank(event->deed, event->state) + 1;
     for (struct op_waiting_event **link = &s->first; *link; link = &(*link)->next) {
-        if (rank((*link)->deed, (*link)->state) < lowest) {
-            lowest = rank((*link)->deed, (*link)->state);
+        if (event_rank((*link)->deed, (*link)->state) < lowest) {
+            lowest = event_rank((*link)->deed, (*link)->state);
             least = link;
         }
     }
@@ -323,7 +325,7 @@ static bool make_room(struct op_story *s, const struct op_job *job, const struct
 
 void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
     const struct op_event *event) {
-    if (folded(last_of(story), event) ||
+    if (fold_event(last_of(story), event) ||
         (story->n_waiting == WAITING_MAX && !make_room(story, job, event))) {
         return;
     }
@@ -345,13 +347,13 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
     *(last ? &last->next : &story->first) = w;
     story->n_waiting++;
     if (w->warning && story->queue != &r->telling) {
-        move(story, &r->telling);
+        move_story(story, &r->telling);
     } else if (!story->queue) {
         story->due = co_now_ms() + GATHER_MS;
-        move(story, &r->gathering);
+        move_story(story, &r->gathering);
         if (!co_timer_armed(r->timer)) {
             co_timer_start(r->timer, GATHER_MS);
         }
     }
-    pump(r);
+    pump_stories(r);
 }

@@ -41,13 +41,13 @@ static const struct op_kube_type *type_of(const struct op_requests *q, enum op_k
 
 /* ---- answers ---------------------------------------------------------------------------- */
 
-static void finish(struct op_requests *q) {
+static void finish_requests(struct op_requests *q) {
     q->opts.done(q->opts.arg, &q->tally, q->outcomes);
 }
 
-static void settle(struct op_requests *q) {
+static void settle_request(struct op_requests *q) {
     if (--q->pending == 0) {
-        finish(q);
+        finish_requests(q);
     }
 }
 
@@ -93,7 +93,7 @@ static void service_looked_at(
             co_xasprintf("services \"%s\" already exists", q->opts.plan->actions[s->index].name);
         action_refused(q, s->index, CO_EXISTS, text);
     }
-    settle(q);
+    settle_request(q);
 }
 
 static void service_look_at(struct op_requests *q, size_t i) {
@@ -203,7 +203,7 @@ static void action_done(
     } else {
         action_succeeded(q, s->index, reply);
     }
-    settle(q);
+    settle_request(q);
 }
 
 static bool in_sweep(const struct op_requests *q, size_t i) {
@@ -212,7 +212,7 @@ static bool in_sweep(const struct op_requests *q, size_t i) {
 }
 
 /* One part of a sweep is answered. */
-static void swept(
+static void part_swept(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct sent *s = arg;
     struct op_requests *q = s->all;
@@ -244,7 +244,7 @@ static void swept(
             action_failed(q, i, code, *reply->message ? reply->message : co_err_text(err));
         }
     }
-    settle(q);
+    settle_request(q);
 }
 
 static void sweep_send(struct op_requests *q, size_t part) {
@@ -252,7 +252,7 @@ static void sweep_send(struct op_requests *q, size_t part) {
     q->pending++;
     q->swept[part] = (struct sent){.all = q, .index = part};
     q->swept[part].op = op_sweep_send(&q->sweep, part, o->api->client, type_of(q, OP_KIND_POD),
-        o->entry, o->job, swept, &q->swept[part]);
+        o->entry, o->job, part_swept, &q->swept[part]);
 }
 
 /* The server takes from the path what a body of its own kinds leaves out. */
@@ -333,7 +333,7 @@ void op_requests_send(struct op_requests *q, size_t room) {
         room -= creates;
         action_send(q, i);
     }
-    settle(q);
+    settle_request(q);
 }
 
 void op_requests_cancel_creates(struct op_requests *q) {
@@ -346,7 +346,7 @@ void op_requests_cancel_creates(struct op_requests *q) {
     }
     q->pending -= dropped;
     if (dropped && !q->pending) {
-        finish(q);
+        finish_requests(q);
     }
 }
 

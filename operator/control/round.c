@@ -69,7 +69,7 @@ static void set_differs_since(struct op_round *r, int64_t since) {
 }
 
 /* As new. */
-static void forget(struct op_round *r) {
+static void forget_round(struct op_round *r) {
     op_failures_clear(&r->failures);
     r->window = SIZE_MAX;
     r->creates = r->status = (struct backoff){0};
@@ -83,7 +83,7 @@ struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
     struct op_round *r = co_xcalloc(1, sizeof(*r));
     r->all = all;
     r->entry = e;
-    forget(r);
+    forget_round(r);
     return r;
 }
 
@@ -97,7 +97,7 @@ void op_round_free(struct op_round *r) {
         return;
     }
     plan_clear(r);
-    forget(r);
+    forget_round(r);
     free(r);
 }
 
@@ -112,7 +112,7 @@ int64_t op_round_began(const struct op_round *r) {
 /* ---- what failed before ----------------------------------------------------------------- */
 
 /* What was to be made is there, what was to go is gone. */
-static bool overtaken(void *arg, enum op_verb verb, enum op_kind kind, const char *name) {
+static bool is_overtaken(void *arg, enum op_verb verb, enum op_kind kind, const char *name) {
     const struct op_round *r = arg;
     if (kind == OP_KIND_JOB || verb == OP_PATCH) {
         return false;
@@ -125,10 +125,10 @@ static bool overtaken(void *arg, enum op_verb verb, enum op_kind kind, const cha
 
 void op_round_recall(struct op_round *r, const char *uid, struct op_seen *seen) {
     if (!co_streq(r->uid, uid)) {
-        forget(r);
+        forget_round(r);
         r->uid = co_xstrdup(uid);
     }
-    op_failures_view(&r->failures, overtaken, r, &seen->failures, &seen->n_failures);
+    op_failures_view(&r->failures, is_overtaken, r, &seen->failures, &seen->n_failures);
     seen->draft = r->draft;
 }
 
@@ -315,7 +315,7 @@ size_t op_round_room(const struct op_round *r) {
     return is_held(r) || is_crowded(r) ? 1 : r->window < ROOM_MAX ? r->window : ROOM_MAX;
 }
 
-static bool creates(const struct op_plan *plan) {
+static bool has_creates(const struct op_plan *plan) {
     size_t i = 0;
     while (i < plan->n_actions && plan->actions[i].verb != OP_CREATE) {
         i++;
@@ -350,7 +350,7 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     co_json_decref(&r->draft);
     r->draft = op_status_draft(r->plan.status);
     r->tally = (struct op_tally){0};
-    r->crowded_out = creates(&r->plan) && is_crowded(r);
+    r->crowded_out = has_creates(&r->plan) && is_crowded(r);
     r->requests = op_requests_new(&(struct op_requests_opts){.api = &r->all->api,
         .entry = r->entry,
         .job = r->job,

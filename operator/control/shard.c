@@ -59,16 +59,16 @@ void op_shard_lease(const struct op_shard_id *id, char *ret, size_t size) {
     (void)snprintf(ret, size, "%s-%u-of-%u", OP_LEASE_NAME, id->index, id->count);
 }
 
-static void again(struct op_shard *s) {
+static void seek_again(struct op_shard *s) {
     co_timer_start(s->timer, s->opts.retry_ms);
 }
 
 static void say_failure(struct op_shard *s, const char *what, const struct co_err *err) {
     co_log_warn(what, CO_S("lease", LAYOUT), CO_S("namespace", s->opts.ns), CO_E(err));
-    again(s);
+    seek_again(s);
 }
 
-static void send(struct op_shard *s, struct op_kube_req *req) {
+static void send_request(struct op_shard *s, struct op_kube_req *req) {
     req->lane = OP_KUBE_LANE_LEASE;
     req->deadline_ms = s->opts.retry_ms * 2;
     s->op = op_kube_do(s->client, req);
@@ -109,7 +109,7 @@ static void write_layout(struct op_shard *s) {
     struct op_kube_req req = op_kube_req_for(s->layout ? OP_KUBE_UPDATE : OP_KUBE_CREATE,
         &op_lease_type, s->opts.ns, s->layout ? LAYOUT : NULL, layout_written, s);
     req.body = body;
-    send(s, &req);
+    send_request(s, &req);
 }
 
 /* ---- those who may still act -------------------------------------------------------------- */
@@ -133,7 +133,7 @@ static void peer_read(
             co_log_info("waiting for an operator of another layout", CO_S("holder", holder),
                 CO_I("shards", s->next == OP_SHARDS_MAX ? 0 : s->in_force));
         }
-        again(s);
+        seek_again(s);
         return;
     }
     s->next++;
@@ -155,7 +155,7 @@ static void look_at_peer(struct op_shard *s) {
     }
     struct op_kube_req req =
         op_kube_req_for(OP_KUBE_GET, &op_lease_type, s->opts.ns, name, peer_read, s);
-    send(s, &req);
+    send_request(s, &req);
 }
 
 static void layout_read(
@@ -184,11 +184,11 @@ static void layout_read(
     look_at_peer(s);
 }
 
-static void seek(void *arg) {
+static void seek_leases(void *arg) {
     struct op_shard *s = arg;
     struct op_kube_req req =
         op_kube_req_for(OP_KUBE_GET, &op_lease_type, s->opts.ns, LAYOUT, layout_read, s);
-    send(s, &req);
+    send_request(s, &req);
 }
 
 /* ---- life --------------------------------------------------------------------------------- */
@@ -208,7 +208,7 @@ struct op_shard *op_shard_new(
     s->client = client;
     s->opts = *opts;
     s->opts.retry_ms = opts->retry_ms ? opts->retry_ms : RETRY_MS;
-    s->timer = co_timer_new(loop, seek, s);
+    s->timer = co_timer_new(loop, seek_leases, s);
     return s;
 }
 

@@ -140,7 +140,7 @@ bool op_store_take_turn(struct op_entry *e) {
 }
 
 /* The entry may be freed. */
-static void touched(struct op_store *s, struct op_entry *e) {
+static void entry_touched(struct op_store *s, struct op_entry *e) {
     s->changed(s->arg, e);
     free_if_empty(s, e);
 }
@@ -175,7 +175,7 @@ static void job_put(struct op_store *s, const struct op_job_head *h,
     e->edition = ++s->editions;
     e->deleting = h->deleting;
     e->version = version;
-    touched(s, e);
+    entry_touched(s, e);
 }
 
 static void job_gone(struct op_store *s, struct op_entry *e) {
@@ -184,7 +184,7 @@ static void job_gone(struct op_store *s, struct op_entry *e) {
         drop_job(s, e);
         e->deleting = false;
         e->version = 0;
-        touched(s, e);
+        entry_touched(s, e);
     }
 }
 
@@ -209,7 +209,7 @@ static const char *entry_name(enum op_store_kind kind, const struct op_child *c)
     return *c->owner_job ? c->owner_job : by_name ? c->name : "";
 }
 
-static void count(struct op_entry *e, enum op_stand stand, int by) {
+static void count_stand(struct op_entry *e, enum op_stand stand, int by) {
     bool none = !e->pods[stand];
     e->pods[stand] += (uint32_t)by;
     e->turned = e->turned || none != !e->pods[stand];
@@ -220,15 +220,15 @@ static void count_pod(struct op_entry *e, const struct op_pod *pod, int by) {
     bool running = pod->phase == OP_POD_RUNNING && pod->ready;
     bool unknown = !*pod->ip[0];
     if (unknown) {
-        count(e, OP_STAND_UNKNOWN, by);
+        count_stand(e, OP_STAND_UNKNOWN, by);
     }
     if (unknown || pod->told) {
-        count(e, OP_STAND_NAMELESS, by);
+        count_stand(e, OP_STAND_NAMELESS, by);
     }
     if (running || pod->phase == OP_POD_FAILED) {
-        count(e, running ? OP_STAND_RUNNING : OP_STAND_FAILED, by);
+        count_stand(e, running ? OP_STAND_RUNNING : OP_STAND_FAILED, by);
     } else if (pod->phase == OP_POD_PENDING || pod->phase == OP_POD_RUNNING) {
-        count(e, OP_STAND_COMING, by);
+        count_stand(e, OP_STAND_COMING, by);
     }
 }
 
@@ -247,13 +247,13 @@ static void take_out(struct op_store *s, struct op_stored *st) {
     }
 }
 
-static void detach(struct op_store *s, struct op_stored *st) {
+static void detach_child(struct op_store *s, struct op_stored *st) {
     take_out(s, st);
     stored_free(s, st);
 }
 
 /* As detach, of what a watch says is no more. */
-static void lose(struct op_store *s, struct op_stored *st) {
+static void lose_child(struct op_store *s, struct op_stored *st) {
     struct op_entry *e = st->entry;
     bool counts = st->kind == OP_STORE_PODS && st->pod->ended && op_entry_has_job(e) &&
                   !op_phase_terminal((enum op_phase)e->phase);
@@ -271,7 +271,7 @@ void op_store_looked(struct op_store *s, struct op_entry *e) {
     e->ended = NULL;
 }
 
-static void attach(struct op_store *s, struct op_entry *e, struct op_stored *st) {
+static void attach_child(struct op_store *s, struct op_entry *e, struct op_stored *st) {
     st->entry = e;
     st->next = e->children;
     e->children = st;
@@ -315,8 +315,8 @@ static void child_put(
     struct op_stored *st = op_store_child(s, kind, now->ns, now->name);
     if (st && strcmp(st->entry->name, owner) != 0) { /* a new object under an old name */
         struct op_entry *e = st->entry;
-        detach(s, st);
-        touched(s, e);
+        detach_child(s, st);
+        entry_touched(s, e);
         st = NULL;
     }
     if (st && version && version <= st->version && !decided) {
@@ -348,7 +348,7 @@ static void child_put(
     } else {
         st = co_slab_alloc(&s->slab, sizeof(*st));
         *st = (struct op_stored){.kind = kind, .child = now};
-        attach(s, entry_need(s, now->ns, owner), st);
+        attach_child(s, entry_need(s, now->ns, owner), st);
     }
     st->version = version;
     st->sync = s->sync[kind];
@@ -356,7 +356,7 @@ static void child_put(
         op_stages_pod_scheduled(&st->entry->stages);
     }
     if (differs) {
-        touched(s, st->entry);
+        entry_touched(s, st->entry);
     }
 }
 
@@ -445,8 +445,8 @@ void op_store_remove(struct op_store *s, enum op_store_kind kind, const char *ns
     struct op_stored *st = op_store_child(s, kind, ns, name);
     if (st && (!uid || strcmp(uid, st->child->uid) == 0)) {
         struct op_entry *e = st->entry;
-        lose(s, st);
-        touched(s, e);
+        lose_child(s, st);
+        entry_touched(s, e);
     }
 }
 
@@ -456,7 +456,7 @@ void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const c
     if (st && strcmp(st->child->uid, uid) == 0 && !st->child->deleting) {
         st->child->deleting = true;
         st->child->at = 0; /* the watch will tell */
-        touched(s, st->entry);
+        entry_touched(s, st->entry);
     }
 }
 
@@ -473,9 +473,9 @@ bool op_store_claim(
     st->claim = co_xcalloc(1, sizeof(*st->claim));
     (void)snprintf(st->claim->ip, sizeof(st->claim->ip), "%s", ip);
     if (claim_stands(st, st->child) && *ip) {
-        count(st->entry, OP_STAND_UNKNOWN, -1);
+        count_stand(st->entry, OP_STAND_UNKNOWN, -1);
     }
-    touched(s, st->entry);
+    entry_touched(s, st->entry);
     return true;
 }
 
@@ -505,8 +505,8 @@ static void sweep_child(void *arg, struct co_link *l) {
     if (st->kind == w->kind && st->sync != w->s->sync[w->kind] &&
         st->version <= w->s->upto[w->kind]) {
         struct op_entry *e = st->entry;
-        detach(w->s, st);
-        touched(w->s, e);
+        detach_child(w->s, st);
+        entry_touched(w->s, e);
     }
 }
 

@@ -93,7 +93,7 @@ __attribute__((format(printf, 1, 2))) static void say(const char *fmt, ...) {
 }
 
 /* SIGTERM does nothing to a container's first process unless somebody catches it. */
-static void terminated(int signo) {
+static void on_terminated(int signo) {
     _exit(128 + signo);
 }
 
@@ -145,7 +145,7 @@ static void parse_addrs(struct gate *g, const char *list) {
     }
 }
 
-static bool readable(int fd, int64_t deadline) {
+static bool is_readable(int fd, int64_t deadline) {
     struct pollfd p = {.fd = fd, .events = POLLIN};
     for (;;) {
         int64_t left = deadline - now_ms();
@@ -183,7 +183,7 @@ static size_t goes_to(const struct gate *g, size_t i) {
     return (g->at + i) % g->n_addrs;
 }
 
-static void failed(struct gate *g, struct race *r, size_t i, int e) {
+static void try_failed(struct gate *g, struct race *r, size_t i, int e) {
     no_answer(g, &g->addr[goes_to(g, i)], e);
     (void)close(r->try[i].fd);
     r->try[i].fd = -1;
@@ -202,7 +202,7 @@ static void one_more(struct gate *g, struct race *r) {
 }
 
 /* The try that has come through, waited for until then; r->n: none has. */
-static size_t through(struct gate *g, struct race *r, int64_t until) {
+static size_t find_winner(struct gate *g, struct race *r, int64_t until) {
     int64_t left = until - now_ms();
     int some = r->under_way ? poll(r->try, r->n, left > 0 ? (int)left : 0) : 0;
     for (size_t i = 0; some > 0 && i < r->n; i++) {
@@ -215,7 +215,7 @@ static size_t through(struct gate *g, struct race *r, int64_t until) {
         if (!e) {
             return i;
         }
-        failed(g, r, i, e);
+        try_failed(g, r, i, e);
     }
     return r->n;
 }
@@ -226,7 +226,7 @@ static size_t through(struct gate *g, struct race *r, int64_t until) {
  * address and from a port of its own.  The first packet decides where a node's rules for Services
  * lead a connection, for good.  For a moment after the operator's pod was replaced that is the one
  * which has gone; whoever comes later is led to the new one. */
-static int dial(struct gate *g) {
+static int dial_operator(struct gate *g) {
     struct race r = {.n = 0};
     const int64_t start = now_ms(), end = start + CONNECT_MS;
     int64_t next = start;
@@ -239,7 +239,7 @@ static int dial(struct gate *g) {
             one_more(g, &r);
             next = now + STAGGER_MS;
         }
-        won = through(g, &r, r.n < TRIES_MAX ? next : end);
+        won = find_winner(g, &r, r.n < TRIES_MAX ? next : end);
     }
     int fd = won < r.n ? r.try[won].fd : -1;
     if (fd >= 0 && won > 0) {
@@ -249,7 +249,7 @@ static int dial(struct gate *g) {
     }
     for (size_t i = 0; i < r.n; i++) {
         if (i != won && r.try[i].fd >= 0) {
-            failed(g, &r, i, ETIMEDOUT);
+            try_failed(g, &r, i, ETIMEDOUT);
         }
     }
     g->at = fd >= 0 ? goes_to(g, won) : g->at;
@@ -268,14 +268,14 @@ static size_t answer_size(const char *buf) {
 }
 
 /* Bytes read; 0 with errno when no answer came. */
-static size_t exchange(const struct gate *g, int fd, char buf[ANSWER_MAX + 1]) {
+static size_t exchange_words(const struct gate *g, int fd, char buf[ANSWER_MAX + 1]) {
     size_t len = strlen(g->request), n = 0;
     if (send(fd, g->request, len, MSG_NOSIGNAL) != (ssize_t)len) { /* fits any socket's buffer */
         return 0;
     }
     int64_t deadline = now_ms() + g->answer_ms;
     while (n < ANSWER_MAX && n < answer_size(buf)) {
-        if (!readable(fd, deadline)) {
+        if (!is_readable(fd, deadline)) {
             return 0;
         }
         ssize_t r = recv(fd, buf + n, ANSWER_MAX - n, 0);
@@ -295,7 +295,7 @@ static size_t exchange(const struct gate *g, int fd, char buf[ANSWER_MAX + 1]) {
     return n;
 }
 
-static enum verdict judge(struct gate *g, const char *buf, const char *from) {
+static enum verdict judge_answer(struct gate *g, const char *buf, const char *from) {
     int status = 0;
     if (sscanf(buf, "HTTP/1.%*1[01] %3d", &status) != 1) {
         (void)snprintf(g->why, sizeof(g->why), "%s gives no HTTP answer", from);
@@ -325,21 +325,21 @@ static enum verdict judge(struct gate *g, const char *buf, const char *from) {
     }
 }
 
-static enum verdict ask(struct gate *g) {
+static enum verdict ask_operator(struct gate *g) {
     char buf[ANSWER_MAX + 1] = "";
-    int fd = dial(g);
+    int fd = dial_operator(g);
     if (fd < 0) {
         return NO_ANSWER;
     }
     const struct addr *from = &g->addr[g->at];
-    size_t n = exchange(g, fd, buf);
+    size_t n = exchange_words(g, fd, buf);
     int e = errno;
     (void)close(fd);
     if (n == 0) {
         no_answer(g, from, e);
         return NO_ANSWER;
     }
-    return judge(g, buf, from->text);
+    return judge_answer(g, buf, from->text);
 }
 
 static bool pause_ms(int64_t ms) {
@@ -352,7 +352,7 @@ static int wait_for_go(struct gate *g) {
     int64_t answered = start, known = start, said = start, retry = RETRY_MIN_MS;
     for (;;) {
         const int64_t asked = now_ms();
-        enum verdict v = ask(g);
+        enum verdict v = ask_operator(g);
         const int64_t now = now_ms();
         if (v == GO) {
             say("go, after %.1f s", (double)(now - start) / 1000);
@@ -393,7 +393,7 @@ static int wait_for_go(struct gate *g) {
 }
 
 int main(void) {
-    struct sigaction sa = {.sa_handler = terminated};
+    struct sigaction sa = {.sa_handler = on_terminated};
     (void)sigaction(SIGTERM, &sa, NULL);
     (void)sigaction(SIGINT, &sa, NULL);
 

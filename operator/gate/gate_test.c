@@ -39,7 +39,7 @@ static pid_t start_with(const char *addrs, struct gate g, int *ret_out) {
         alarm(30);
         (void)dup2(out[1], STDOUT_FILENO);
         (void)close_range(STDERR_FILENO + 1, ~0U, 0); /* the listener is the parent's alone */
-        struct sigaction sa = {.sa_handler = terminated};
+        struct sigaction sa = {.sa_handler = on_terminated};
         (void)sigaction(SIGTERM, &sa, NULL);
         parse_addrs(&g, addrs);
         (void)snprintf(

@@ -21,7 +21,7 @@ enum {
 
 /* ---- the end of a request ---- */
 
-static void sample(const struct op_kube_op *op, int status, int code, size_t received) {
+static void sample_request(const struct op_kube_op *op, int status, int code, size_t received) {
     const struct op_kube_client *c = op->c;
     int64_t now = co_loop_now(c->loop);
     struct op_kube_sample s = {
@@ -40,9 +40,9 @@ static void sample(const struct op_kube_op *op, int status, int code, size_t rec
     }
 }
 
-static void report(struct op_kube_op *op, int code, const struct op_kube_reply *reply,
+static void report_reply(struct op_kube_op *op, int code, const struct op_kube_reply *reply,
     const struct co_err *err, size_t received) {
-    sample(op, reply->status, code, received);
+    sample_request(op, reply->status, code, received);
     op_kube_done_fn done = op->done;
     void *arg = op->arg;
     op_kube_op_free(op);
@@ -55,7 +55,7 @@ static void report_failure(struct op_kube_op *op, const struct co_err *err) {
     struct co_err copy = *err; /* the original goes with op */
     struct op_kube_reply reply = {
         .text = "", .reason = "", .message = "", .warnings = "", .retry_after_ms = -1};
-    report(op, copy.code, &reply, &copy, 0);
+    report_reply(op, copy.code, &reply, &copy, 0);
 }
 
 /* The server has too much to do: the lane waits as long as it asks, and comes back with half of
@@ -123,7 +123,7 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
         return;
     }
     if (sent_back(op, r)) {
-        sample(op, r->status, CO_UNAVAILABLE, r->received);
+        sample_request(op, r->status, CO_UNAVAILABLE, r->received);
         op_kube_op_set_state(op, OP_KUBE_OP_WAITING);
         return;
     }
@@ -158,7 +158,7 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
         .warnings = r->warnings,
         .retry_after_ms = retry_ms,
     };
-    report(op, code, &reply, &err, r->received);
+    report_reply(op, code, &reply, &err, r->received);
 }
 
 static void op_data(void *arg, const char *data, size_t len) {
@@ -168,17 +168,17 @@ static void op_data(void *arg, const char *data, size_t len) {
 
 /* ---- starting ---- */
 
-static const char *method(const struct op_kube_op *op) {
+static const char *method_of(const struct op_kube_op *op) {
     static const char *const methods[OP_KUBE_VERBS] = {
         "GET", "GET", "GET", "POST", "PUT", "PATCH", "DELETE", "DELETE"};
     return methods[op->verb];
 }
 
-static void start(struct op_kube_op *op, const struct op_kube_cred_view *cred) {
+static void start_request(struct op_kube_op *op, const struct op_kube_cred_view *cred) {
     struct op_kube_client *c = op->c;
     int64_t now = co_loop_now(c->loop);
     struct op_kube_xfer_opts x = {
-        .method = method(op),
+        .method = method_of(op),
         .path = op->path,
         .authorization = cred->authorization,
         .accept = op->metadata_only ? METADATA_LIST
@@ -216,7 +216,7 @@ static bool start_next(struct op_kube_client *c, struct op_kube_lane_queue *lane
     if (op->deadline && op->deadline <= co_loop_now(c->loop)) {
         co_err_set(&err, CO_TIMEOUT, "waited for its turn until its deadline");
     } else if (!op_kube_cred_get(c->cred, &view, &pending, &err)) {
-        start(op, &view);
+        start_request(op, &view);
         return true;
     } else if (pending) {
         return false;
@@ -246,7 +246,7 @@ static void start_waiting(struct op_kube_client *c) {
     }
 }
 
-static void pump(void *arg) {
+static void pump_requests(void *arg) {
     struct op_kube_client *c = arg;
     start_waiting(c);
     /* Those that fail from now on have their turn later. */
@@ -330,7 +330,7 @@ int op_kube_client_new(struct co_loop *loop, struct op_kube_config *config_own,
         int wanted = i < OP_KUBE_LANES ? c->opts.lane_limit[i] : 0;
         c->lanes[i].limit = c->lanes[i].allowed = wanted > 0 ? wanted : limits[i];
     }
-    c->soon = co_timer_new(loop, pump, c);
+    c->soon = co_timer_new(loop, pump_requests, c);
     c->tick = co_timer_new(loop, on_tick, c);
     c->resume = co_timer_new(loop, pump_soon, c);
     c->cred = op_kube_cred_new(loop, c->cfg, pump_soon, c);

@@ -97,7 +97,7 @@ static int find_in(const struct file *f, const char *section, const char *inner,
 }
 
 /* The first file that has it wins, whole: entries are not mixed. */
-static int find(const struct op_kube_config_set *set, const char *section, const char *inner,
+static int find_entry(const struct op_kube_config_set *set, const char *section, const char *inner,
     const char *name, struct op_kube_entry *ret, struct co_err *err) {
     for (size_t i = 0; i < set->n_files; i++) {
         int rc = find_in(&set->files[i], section, inner, name, ret, err);
@@ -202,7 +202,7 @@ static int read_cluster(
 
 /* ---- users ---- */
 
-static int refuse(const struct op_kube_entry *e, struct co_err *err) {
+static int refuse_unsupported(const struct op_kube_entry *e, struct co_err *err) {
     static const struct {
         const char *field, *advice;
     } rows[] = {
@@ -224,7 +224,7 @@ static int refuse(const struct op_kube_entry *e, struct co_err *err) {
 static int read_user(const struct op_kube_entry *e, const struct op_kube_entry *cluster,
     struct op_kube_config *cfg, struct co_err *err) {
     CO_AUTOFREE char *token_file = NULL;
-    int rc = refuse(e, err);
+    int rc = refuse_unsupported(e, err);
     rc = rc ? rc : op_kube_entry_str(e, "token", &cfg->token, err);
     rc = rc ? rc : op_kube_entry_str(e, "tokenFile", &token_file, err);
     rc = rc ? rc : op_kube_entry_str(e, "username", &cfg->username, err);
@@ -276,7 +276,7 @@ void op_kube_config_free(struct op_kube_config *cfg) {
 static int find_of(const struct op_kube_config_set *set, const struct op_kube_entry *context,
     const char *section, const char *field, const char *name, struct op_kube_entry *ret,
     struct co_err *err) {
-    int rc = find(set, section, field, name, ret, err);
+    int rc = find_entry(set, section, field, name, ret, err);
     if (rc == CO_NOTFOUND) {
         rc = CO_INVALID;
         (void)op_kube_entry_err(context, err, rc, "%s: '%s' is not in %s", field, name, section);
@@ -311,7 +311,7 @@ int op_kube_config_set_resolve(struct op_kube_config_set *set, const char *conte
     bool chosen = context && *context;
     CO_CLEANUP(op_kube_config_freep) struct op_kube_config *cfg = co_xcalloc(1, sizeof(*cfg));
     int rc = chosen ? 0 : current_context(set, &context, err);
-    rc = rc ? rc : find(set, "contexts", "context", context, &entry, err);
+    rc = rc ? rc : find_entry(set, "contexts", "context", context, &entry, err);
     if (rc == CO_NOTFOUND) {
         const char *path = set->n_files ? set->files[0].path : "kubeconfig";
         rc = co_err_set(err, CO_INVALID, "%s: %s: '%s' is not in contexts", path,

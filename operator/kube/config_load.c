@@ -23,7 +23,7 @@ static int add_file(struct op_kube_config_set *set, const char *path, struct co_
     return rc;
 }
 
-static bool exists(const char *path) {
+static bool file_exists(const char *path) {
     return access(path, F_OK) == 0;
 }
 
@@ -45,7 +45,7 @@ static int load_list(
         size_t n = strcspn(p, ":");
         CO_AUTOFREE char *path = co_xstrndup(p, n);
         p += n + (p[n] == ':');
-        if (!n || !exists(path)) {
+        if (!n || !file_exists(path)) {
             continue;
         }
         int rc = add_file(set, path, err);
@@ -99,7 +99,7 @@ static int load_in_cluster(
 static const char *in_cluster_host(const char *dir) {
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     CO_AUTOFREE char *token = co_xasprintf("%s/token", dir);
-    return host && *host && exists(token) ? host : NULL;
+    return host && *host && file_exists(token) ? host : NULL;
 }
 
 int op_kube_config_load(
@@ -123,7 +123,7 @@ int op_kube_config_load(
         return load_in_cluster(dir, host, ret, err);
     }
     CO_AUTOFREE char *path = co_xasprintf("%s/.kube/config", home ? home : "");
-    if (home && *home && exists(path)) {
+    if (home && *home && file_exists(path)) {
         return load_one(path, opts->context, ret, err);
     }
     return co_err_set(err, CO_NOTFOUND,

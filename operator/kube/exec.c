@@ -62,7 +62,8 @@ static void run_free(struct op_kube_exec_run *r) {
     free(r);
 }
 
-static int judge(struct op_kube_exec_run *r, struct op_kube_exec_result *ret, struct co_err *err) {
+static int judge_output(
+    struct op_kube_exec_run *r, struct op_kube_exec_result *ret, struct co_err *err) {
     const char *said = r->complaint.text.len ? r->complaint.text.data : "";
     if (r->late) {
         return co_err_set(err, CO_TIMEOUT, "no answer within %d s", OP_KUBE_EXEC_MS / 1000);
@@ -81,12 +82,12 @@ static int judge(struct op_kube_exec_run *r, struct op_kube_exec_result *ret, st
         r->e, r->out.text.data ? r->out.text.data : "", r->out.text.len, ret, err);
 }
 
-static void end(struct op_kube_exec_run *r) {
+static void end_run(struct op_kube_exec_run *r) {
     struct op_kube_exec_result result = {0};
     struct co_err err = {0};
     op_kube_exec_fn fn = r->fn;
     void *arg = r->arg;
-    int code = judge(r, &result, &err);
+    int code = judge_output(r, &result, &err);
     if (code) {
         co_err_wrap(&err, "credential plugin \"%s\"", r->e->command);
     }
@@ -97,7 +98,7 @@ static void end(struct op_kube_exec_run *r) {
 
 /* What is in the pipe once the program has gone is all there is to come: a grandchild that
  * keeps the pipe open is not waited for.  Who writes faster than this reads holds nobody up. */
-static void drain(struct pipe_end *p) {
+static void drain_pipe(struct pipe_end *p) {
     struct op_kube_exec_run *r = p->run;
     for (size_t got = 0; got < TURN_MAX;) {
         char chunk[4096];
@@ -122,9 +123,9 @@ static void drain(struct pipe_end *p) {
 static void on_pipe(void *arg, int events) {
     (void)events;
     struct pipe_end *p = arg;
-    drain(p);
+    drain_pipe(p);
     if (p->run->too_long) {
-        end(p->run);
+        end_run(p->run);
     }
 }
 
@@ -139,19 +140,19 @@ static void program_ended(void *arg, int events) {
     if (got < 0) {
         r->wait_status = 0; /* reaped by somebody else: what it printed decides */
     }
-    drain(&r->out);
-    drain(&r->complaint);
-    end(r);
+    drain_pipe(&r->out);
+    drain_pipe(&r->complaint);
+    end_run(r);
 }
 
 static void on_deadline(void *arg) {
     struct op_kube_exec_run *r = arg;
     r->late = true;
-    end(r);
+    end_run(r);
 }
 
 /* Ours, then the plugin's own, then KUBERNETES_EXEC_INFO; a later one of a name wins. */
-static char **environment(const struct op_kube_exec *e, char *info) {
+static char **make_environment(const struct op_kube_exec *e, char *info) {
     size_t n = 0, extra = 0;
     while (environ[n]) {
         n++;
@@ -179,7 +180,7 @@ static char **environment(const struct op_kube_exec *e, char *info) {
     return env;
 }
 
-static char **arguments(const struct op_kube_exec *e) {
+static char **make_arguments(const struct op_kube_exec *e) {
     size_t n = 0;
     while (e->args[n]) {
         n++;
@@ -190,11 +191,11 @@ static char **arguments(const struct op_kube_exec *e) {
     return argv;
 }
 
-static int spawn(struct op_kube_exec_run *r, int out, int complaint, struct co_err *err) {
+static int spawn_program(struct op_kube_exec_run *r, int out, int complaint, struct co_err *err) {
     CO_AUTOFREE char *text = op_kube_exec_info(r->e);
     CO_AUTOFREE char *info = co_xasprintf("KUBERNETES_EXEC_INFO=%s", text);
-    CO_AUTOFREE char **env = environment(r->e, info);
-    CO_AUTOFREE char **argv = arguments(r->e);
+    CO_AUTOFREE char **env = make_environment(r->e, info);
+    CO_AUTOFREE char **argv = make_arguments(r->e);
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attr;
     sigset_t none, all;
@@ -250,7 +251,7 @@ int op_kube_exec_start(struct co_loop *loop, const struct op_kube_exec *e, op_ku
     r->out.fd = r->complaint.fd = -1;
     int rc = open_pipe(loop, r, &r->out, OUTPUT_MAX, &out, err);
     rc = rc ? rc : open_pipe(loop, r, &r->complaint, COMPLAINT_MAX, &complaint, err);
-    rc = rc ? rc : spawn(r, out, complaint, err);
+    rc = rc ? rc : spawn_program(r, out, complaint, err);
     if (!rc) {
         r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0); /* CLOEXEC by itself */
         rc = r->pidfd < 0 ? co_err_errno(err, errno, "pidfd_open") : 0;

@@ -18,12 +18,12 @@ void op_kube_exec_result_done(struct op_kube_exec_result *r) {
     *r = (struct op_kube_exec_result){0};
 }
 
-static char *copy(const char *s) {
+static char *copy_text(const char *s) {
     return s && *s ? co_xstrdup(s) : NULL;
 }
 
 /* An empty value is none. */
-static const char *given(const json_t *j, const char *key) {
+static const char *given_text(const json_t *j, const char *key) {
     const char *s = co_json_str(j, "status", key);
     return s && *s ? s : NULL;
 }
@@ -42,9 +42,9 @@ int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t le
             kind ? kind : "value without kind", version ? version : "no apiVersion",
             e->api_version);
     }
-    const char *token = given(j, "token");
-    const char *cert = given(j, "clientCertificateData");
-    const char *key = given(j, "clientKeyData");
+    const char *token = given_text(j, "token");
+    const char *cert = given_text(j, "clientCertificateData");
+    const char *key = given_text(j, "clientKeyData");
     const char *expires = co_json_str(j, "status", "expirationTimestamp");
     if (!cert != !key) {
         return co_err_set(err, CO_INVALID, "it printed status.%s without status.%s",
@@ -61,7 +61,7 @@ int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t le
     int64_t at = 0;
     rc = expires ? co_parse_time("status.expirationTimestamp", expires, &at, err) : 0;
     if (!rc) {
-        *ret = (struct op_kube_exec_result){copy(token), copy(cert), copy(key), at};
+        *ret = (struct op_kube_exec_result){copy_text(token), copy_text(cert), copy_text(key), at};
     }
     return rc;
 }

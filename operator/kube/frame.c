@@ -26,7 +26,7 @@ static int too_long(const struct op_kube_frame *f, struct co_err *err) {
     return co_err_set(err, CO_NORESOURCE, "an event longer than %zu bytes", f->part.max);
 }
 
-static size_t trimmed(const char *line, size_t len) {
+static size_t trimmed_length(const char *line, size_t len) {
     return len && line[len - 1] == '\r' ? len - 1 : len;
 }
 
@@ -39,7 +39,7 @@ static int finish_part(struct op_kube_frame *f, const char *data, size_t len, op
     }
     CO_AUTOBUF struct co_buf whole = f->part;
     f->part = CO_BUF(whole.max);
-    size_t n = trimmed(whole.data, whole.len);
+    size_t n = trimmed_length(whole.data, whole.len);
     return n ? fn(arg, whole.data, n) : 0;
 }
 
@@ -56,8 +56,8 @@ int op_kube_frame_feed(struct op_kube_frame *f, const char *data, size_t len, op
             rc = finish_part(f, data, n, fn, arg, err);
         } else if (n > f->part.max) {
             rc = too_long(f, err);
-        } else if (trimmed(data, n)) {
-            rc = fn(arg, data, trimmed(data, n));
+        } else if (trimmed_length(data, n)) {
+            rc = fn(arg, data, trimmed_length(data, n));
         }
         if (rc) {
             return rc;

@@ -3,14 +3,14 @@
 #include "common/log.h"
 #include "common/mem.h"
 
-static void act(struct op_kube_multi *m, curl_socket_t fd, int mask) {
+static void act_on_socket(struct op_kube_multi *m, curl_socket_t fd, int mask) {
     int running;
     curl_multi_socket_action(m->curl, fd, mask, &running);
     m->acted(m->arg);
 }
 
 static void on_timer(void *arg) {
-    act(arg, CURL_SOCKET_TIMEOUT, 0);
+    act_on_socket(arg, CURL_SOCKET_TIMEOUT, 0);
 }
 
 static int timer_changed(CURLM *curl, long timeout_ms, void *arg) {
@@ -60,7 +60,7 @@ static void on_socket(void *arg, int events) {
     if (events & CO_POLL_IN) {
         read_again(s, s->multi->rest_ms);
     }
-    act(s->multi, s->fd, mask);
+    act_on_socket(s->multi, s->fd, mask);
 }
 
 static int socket_changed(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg) {

@@ -4,7 +4,7 @@
 
 enum { SEGMENT_MAX = 253 };
 
-static bool unreserved(unsigned char c) {
+static bool is_unreserved(unsigned char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            (c && strchr("-._~", c));
 }
@@ -15,7 +15,8 @@ int op_kube_escape_add(struct co_buf *b, const char *s, struct co_err *err) {
     for (const char *p = s; *p; p++) {
         unsigned char c = (unsigned char)*p;
         char text[3] = {'%', hex[c >> 4], hex[c & 15]};
-        int rc = unreserved(c) ? co_buf_add(b, p, 1, err) : co_buf_add(b, text, sizeof(text), err);
+        int rc =
+            is_unreserved(c) ? co_buf_add(b, p, 1, err) : co_buf_add(b, text, sizeof(text), err);
         if (rc) {
             b->len = before;
             return rc;

@@ -27,7 +27,7 @@ struct bytes {
     size_t len;
 };
 
-static int field(struct bytes of, uint32_t number, struct bytes *ret, struct co_err *err) {
+static int find_field(struct bytes of, uint32_t number, struct bytes *ret, struct co_err *err) {
     return co_proto_bytes(of.data ? of.data : "", of.len, number, &ret->data, &ret->len, err);
 }
 
@@ -36,7 +36,7 @@ static bool ends_with(struct bytes s, const char *end) {
     return s.len >= n && memcmp(s.data + s.len - n, end, n) == 0;
 }
 
-static bool is(struct bytes s, const char *word) {
+static bool is_word(struct bytes s, const char *word) {
     return s.len == strlen(word) && ends_with(s, word);
 }
 
@@ -56,9 +56,9 @@ static int open_unknown(const char *data, size_t len, struct unknown *ret, struc
     }
     const struct bytes all = {data + sizeof(magic), len - sizeof(magic)};
     struct bytes type;
-    int r = field(all, TYPE, &type, err);
-    r = r ? r : field(all, RAW, &ret->raw, err);
-    r = r ? r : field(type, KIND, &ret->kind, err);
+    int r = find_field(all, TYPE, &type, err);
+    r = r ? r : find_field(all, RAW, &ret->raw, err);
+    r = r ? r : find_field(type, KIND, &ret->kind, err);
     if (!r && (!ret->raw.data || !ret->kind.data)) {
         r = co_err_set(err, CO_INVALID, "protobuf: an object without kind or content");
     }
@@ -76,7 +76,7 @@ int op_kube_proto_read(const struct co_proto_message *table, const char *data, s
     if (r) {
         return r;
     }
-    table = is(u.kind, "Status") ? &status : is_list(&u) ? &list : table;
+    table = is_word(u.kind, "Status") ? &status : is_list(&u) ? &list : table;
     return co_proto_read(table, u.raw.data, u.raw.len, ret, err);
 }
 
@@ -119,12 +119,12 @@ void op_kube_proto_stream_done(struct op_kube_proto_stream *s) {
     *s = (struct op_kube_proto_stream){.begun = false};
 }
 
-static int tell(struct bytes event, op_kube_proto_fn fn, void *arg, struct co_err *err) {
+static int tell_event(struct bytes event, op_kube_proto_fn fn, void *arg, struct co_err *err) {
     enum { TYPE = 1, OBJECT = 2, RAW = 1 };
     struct bytes type, object, raw;
-    int r = field(event, TYPE, &type, err);
-    r = r ? r : field(event, OBJECT, &object, err);
-    r = r ? r : field(object, RAW, &raw, err);
+    int r = find_field(event, TYPE, &type, err);
+    r = r ? r : find_field(event, OBJECT, &object, err);
+    r = r ? r : find_field(object, RAW, &raw, err);
     if (r || !type.data || !raw.data) {
         return r ? r : co_err_set(err, CO_INVALID, "protobuf: an event without type or object");
     }
@@ -142,7 +142,7 @@ static int too_long(size_t n, size_t event_max, struct co_err *err) {
 }
 
 /* Of the bytes at *data those that are missing to so many. */
-static int fill(
+static int fill_bytes(
     struct co_buf *part, size_t whole, const char **data, const char *end, struct co_err *err) {
     size_t missing = whole > part->len ? whole - part->len : 0;
     size_t left = (size_t)(end - *data);
@@ -156,13 +156,13 @@ static int fill(
 static int fill_part(
     struct co_buf *part, size_t event_max, const char **data, const char *end, struct co_err *err) {
     part->max = LENGTH_SIZE + event_max;
-    int r = part->len ? fill(part, LENGTH_SIZE, data, end, err) : 0;
+    int r = part->len ? fill_bytes(part, LENGTH_SIZE, data, end, err) : 0;
     if (r || part->len < LENGTH_SIZE) {
         return r;
     }
     size_t n = length_of(part->data);
     return n > event_max ? too_long(n, event_max, err)
-                         : fill(part, LENGTH_SIZE + n, data, end, err);
+                         : fill_bytes(part, LENGTH_SIZE + n, data, end, err);
 }
 
 static bool is_whole(const char *data, size_t len) {
@@ -176,7 +176,8 @@ int op_kube_proto_feed(struct op_kube_proto_stream *s, size_t event_max, const c
     if (!r && is_whole(s->part.data, s->part.len)) {
         CO_AUTOBUF struct co_buf whole = s->part; /* fn may do away with the stream */
         s->part = CO_BUF(whole.max);
-        r = tell((struct bytes){whole.data + LENGTH_SIZE, whole.len - LENGTH_SIZE}, fn, arg, err);
+        r = tell_event(
+            (struct bytes){whole.data + LENGTH_SIZE, whole.len - LENGTH_SIZE}, fn, arg, err);
     }
     while (!r && end - data >= LENGTH_SIZE) {
         size_t n = length_of(data);
@@ -186,7 +187,7 @@ int op_kube_proto_feed(struct op_kube_proto_stream *s, size_t event_max, const c
         if (!is_whole(data, (size_t)(end - data))) {
             break;
         }
-        r = tell((struct bytes){data + LENGTH_SIZE, n}, fn, arg, err);
+        r = tell_event((struct bytes){data + LENGTH_SIZE, n}, fn, arg, err);
         data += LENGTH_SIZE + n;
     }
     return r || data == end ? r : co_buf_add(&s->part, data, (size_t)(end - data), err);

@@ -91,7 +91,7 @@ int64_t op_kube_retry_header_ms(const char *value, size_t len) {
 
 /* ---- warnings ------------------------------------------------------------------------------- */
 
-static const char *skip(const char *at, const char *end, const char *set) {
+static const char *skip_chars(const char *at, const char *end, const char *set) {
     while (at < end && strchr(set, *at) && *at) {
         at++;
     }
@@ -102,7 +102,7 @@ static const char *skip_word(const char *at, const char *end) {
     while (at < end && *at != ' ' && *at != '"' && *at != ',') {
         at++;
     }
-    return skip(at, end, " ");
+    return skip_chars(at, end, " ");
 }
 
 /* Behind the quoted string at `at`, whose text goes to ret; NULL when there is none. */
@@ -125,7 +125,7 @@ static const char *read_quoted(const char *at, const char *end, char *ret, size_
 /* 299 - "text" ["date"], ... */
 void op_kube_warnings_add(char texts[OP_KUBE_WARNINGS_MAX], const char *value, size_t len) {
     const char *end = value + len;
-    const char *at = skip(value, end, " \t");
+    const char *at = skip_chars(value, end, " \t");
     while (at < end) {
         size_t n = strlen(texts);
         const char *join = n ? "; " : "";
@@ -139,7 +139,7 @@ void op_kube_warnings_add(char texts[OP_KUBE_WARNINGS_MAX], const char *value, s
         if (n + strlen(join) + strlen(text) < OP_KUBE_WARNINGS_MAX) {
             (void)snprintf(texts + n, OP_KUBE_WARNINGS_MAX - n, "%s%s", join, text);
         }
-        const char *dated = read_quoted(skip(at, end, " "), end, date, sizeof(date));
-        at = skip(dated ? dated : at, end, " \t,\r\n");
+        const char *dated = read_quoted(skip_chars(at, end, " "), end, date, sizeof(date));
+        at = skip_chars(dated ? dated : at, end, " \t,\r\n");
     }
 }

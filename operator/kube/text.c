@@ -35,7 +35,7 @@ static const char *skip_nest(const char *at, const char *end) {
 }
 
 /* Copies without managedFields and one comma beside each; returns the new length. */
-static size_t slim(const char *text, size_t len, char *ret) {
+static size_t drop_managed(const char *text, size_t len, char *ret) {
     const char *end = text + len;
     const char *at = text;
     char *out = ret;
@@ -66,7 +66,7 @@ int op_kube_text_parse(const char *text, size_t len, json_t **ret, struct co_err
         return co_json_parse_odd(text, len, ret, err);
     }
     CO_AUTOFREE char *copy = co_xmalloc(len);
-    return co_json_parse_odd(copy, slim(text, len, copy), ret, err);
+    return co_json_parse_odd(copy, drop_managed(text, len, copy), ret, err);
 }
 
 /* Where a key of the object that begins at `at` has its value, as API servers write it: without
@@ -95,7 +95,7 @@ static const char *find_value(const char *at, const char *end, const char *key) 
 
 char *op_kube_text_slim(const char *text, size_t len, size_t *ret_len) {
     char *copy = co_xmalloc(len);
-    char *end = copy + slim(text, len, copy);
+    char *end = copy + drop_managed(text, len, copy);
     const char *meta = find_value(copy, end, "metadata");
     const char *notes = meta ? find_value(meta, end, "annotations") : NULL;
     const char *behind = notes && *notes == '{' ? skip_nest(notes, end) : NULL;

@@ -108,7 +108,7 @@ static void fresh_add(struct op_kube_xfer *x) {
     x->pool->fresh = x;
 }
 
-static void count(struct pool *p, int more) {
+static void count_xfer(struct pool *p, int more) {
     p->active += (size_t)more;
     p->multi.rest_ms = p->streams || p->active >= BURST ? p->t->rest_ms : 0;
 }
@@ -124,7 +124,7 @@ static void xfer_free(struct op_kube_xfer *x) {
     } else {
         curl_easy_cleanup(x->easy);
     }
-    count(p, -1);
+    count_xfer(p, -1);
     if (p->retired && !p->active) {
         co_timer_start(t->reaper, 0);
     }
@@ -135,7 +135,7 @@ static void xfer_free(struct op_kube_xfer *x) {
     free(x);
 }
 
-static void retire(struct op_kube_transport *t, struct pool **slot) {
+static void retire_pool(struct op_kube_transport *t, struct pool **slot) {
     struct pool *p = *slot;
     if (!p) {
         return;
@@ -147,7 +147,7 @@ static void retire(struct op_kube_transport *t, struct pool **slot) {
     co_timer_start(t->reaper, 0);
 }
 
-static int translate(CURLcode rc, const struct op_kube_xfer *x) {
+static int translate_code(CURLcode rc, const struct op_kube_xfer *x) {
     switch (rc) {
     case CURLE_OK:
         return 0;
@@ -176,12 +176,12 @@ static void note_protocol(const struct op_kube_xfer *x) {
     }
 }
 
-static void finish(struct op_kube_xfer *x, CURLcode rc) {
+static void finish_xfer(struct op_kube_xfer *x, CURLcode rc) {
     struct op_kube_transport *t = x->pool->t;
     struct co_err err = {0};
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
-    int code = translate(rc, x);
+    int code = translate_code(rc, x);
     note_protocol(x);
     if (x->too_big) {
         co_err_set(&err, code, "an answer of more than %zu bytes", x->reply.max);
@@ -192,7 +192,7 @@ static void finish(struct op_kube_xfer *x, CURLcode rc) {
     /* Whatever is at the other end of that connection may be gone without a word, and only new
      * connections tell. */
     if (code == CO_TIMEOUT && !x->stream && x->pool == t->requests) {
-        retire(t, &t->requests);
+        retire_pool(t, &t->requests);
     }
     struct op_kube_xfer_result r = {
         .code = code,
@@ -217,7 +217,7 @@ static void finish(struct op_kube_xfer *x, CURLcode rc) {
 }
 
 /* Streams get their data outside of libcurl's own callbacks, where they may do anything. */
-static void deliver(struct op_kube_xfer *x) {
+static void deliver_first(struct op_kube_xfer *x) {
     fresh_remove(x);
     CO_AUTOBUF struct co_buf bytes = x->reply;
     x->reply = CO_BUF(bytes.max);
@@ -226,7 +226,7 @@ static void deliver(struct op_kube_xfer *x) {
     }
 }
 
-static bool delivers(struct op_kube_xfer *x) {
+static bool is_delivering(struct op_kube_xfer *x) {
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
     return x->stream && status >= 200 && status < 300;
@@ -235,7 +235,7 @@ static bool delivers(struct op_kube_xfer *x) {
 static void after_action(void *arg) {
     struct pool *p = arg;
     while (p->fresh) {
-        deliver(p->fresh);
+        deliver_first(p->fresh);
     }
     CURLMsg *m;
     int left;
@@ -244,7 +244,7 @@ static void after_action(void *arg) {
             struct op_kube_xfer *x = NULL;
             CURLcode rc = m->data.result;
             curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&x);
-            finish(x, rc);
+            finish_xfer(x, rc);
         }
     }
 }
@@ -267,7 +267,7 @@ static struct pool *pool_new(struct op_kube_transport *t, bool streams) {
     return p;
 }
 
-static void reap(void *arg) {
+static void reap_pools(void *arg) {
     struct op_kube_transport *t = arg;
     for (struct pool **at = &t->retired; *at;) {
         struct pool *p = *at;
@@ -287,7 +287,7 @@ void op_kube_transport_shrink(struct op_kube_transport *t) {
 }
 
 void op_kube_transport_distrust_streams(struct op_kube_transport *t) {
-    retire(t, &t->streams);
+    retire_pool(t, &t->streams);
 }
 
 /* ---- the transport ---- */
@@ -304,7 +304,7 @@ int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg
     t->rest_ms = rests ? REST_MS : 0;
     t->one_each = strncmp(cfg->server, "https:", 6) != 0;
     t->user_agent = co_xstrdup(user_agent);
-    t->reaper = co_timer_new(loop, reap, t);
+    t->reaper = co_timer_new(loop, reap_pools, t);
     int rc = op_kube_endpoint_init(&t->endpoint, cfg, err);
     if (rc) {
         op_kube_transport_free(t);
@@ -342,7 +342,7 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg) {
         return 0;
     }
     x->received += len;
-    if (delivers(x)) {
+    if (is_delivering(x)) {
         fresh_add(x);
     }
     return len;
@@ -487,7 +487,7 @@ int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *op
         .done = opts->done,
         .arg = opts->arg,
     };
-    count(pool, 1);
+    count_xfer(pool, 1);
     set_connection(easy, x, opts);
     op_kube_endpoint_apply(&t->endpoint, easy, opts->cert, opts->key);
     int rc = set_message(easy, x, opts, err);

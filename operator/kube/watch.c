@@ -84,12 +84,12 @@ static void watch_free(struct op_kube_watch *w) {
     free(w);
 }
 
-static void enter(struct op_kube_watch *w) {
+static void enter_callback(struct op_kube_watch *w) {
     w->busy++;
 }
 
 /* False when the watch is gone. */
-static bool leave(struct op_kube_watch *w) {
+static bool leave_callback(struct op_kube_watch *w) {
     w->busy--;
     if (w->freed && !w->busy) {
         watch_free(w);
@@ -154,7 +154,7 @@ static int64_t shed_ms(struct op_kube_watch *w) {
     return ms < most ? ms : most;
 }
 
-static void forget(struct op_kube_watch *w) {
+static void forget_version(struct op_kube_watch *w) {
     free(w->version);
     w->version = NULL;
     free(w->next_page);
@@ -166,7 +166,7 @@ static void forget(struct op_kube_watch *w) {
 static void begin_list(struct op_kube_watch *w);
 static void begin_stream(struct op_kube_watch *w);
 
-static void reach(struct op_kube_watch *w, const char *version) {
+static void reach_version(struct op_kube_watch *w, const char *version) {
     if (!version || !*version) {
         return;
     }
@@ -176,7 +176,7 @@ static void reach(struct op_kube_watch *w, const char *version) {
 }
 
 static void list_ended(struct op_kube_watch *w, const char *version) {
-    reach(w, version);
+    reach_version(w, version);
     w->synced = true;
     /* Failures are forgotten by a stream that lasts: a list that works and a watch that does
      * not must not follow each other without a pause. */
@@ -229,7 +229,7 @@ static int tell_items(struct op_kube_watch *w, struct op_kube_page *p, struct co
 static void break_off(struct op_kube_watch *w, const char *why) {
     struct co_err err = {0};
     co_err_set(&err, CO_UNAVAILABLE, "list %s: %s", w->opts.type->plural, why);
-    forget(w);
+    forget_version(w);
     pause_after(w, &err, -1);
 }
 
@@ -270,13 +270,13 @@ static void on_page(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct op_kube_watch *w = arg;
     w->op = NULL;
-    enter(w);
+    enter_callback(w);
     if (!code) {
         take_page(w, reply);
     } else if (code == CO_GONE && w->next_page) {
         /* The snapshot behind the continue token was compacted: from the start, at once. */
         w->stats.gone++;
-        forget(w);
+        forget_version(w);
         if (w->failures++) {
             pause_after(w, err, reply->retry_after_ms);
         } else {
@@ -285,17 +285,17 @@ static void on_page(
     } else if (code == CO_NORESOURCE && w->opts.page > 1) {
         /* An answer that is too large to be taken: smaller ones, from now on. */
         w->opts.page /= 2;
-        forget(w);
+        forget_version(w);
         begin_list(w);
     } else {
         w->stats.breaks += !reply->status;
         /* A page that failed for want of a server may be asked for again with its token. */
         if (co_code_remedy(code) != CO_BACK_OFF) {
-            forget(w);
+            forget_version(w);
         }
         pause_after(w, err, reply->retry_after_ms);
     }
-    (void)leave(w);
+    (void)leave_callback(w);
 }
 
 static void add_param(struct op_kube_req *req, const char *key, const char *value) {
@@ -339,9 +339,9 @@ static void stop_stream(struct op_kube_watch *w) {
     op_kube_proto_stream_done(&w->events);
 }
 
-static void expired(struct op_kube_watch *w, const struct co_err *err) {
+static void version_expired(struct op_kube_watch *w, const struct co_err *err) {
     w->stats.gone++;
-    forget(w);
+    forget_version(w);
     /* At once the first time: a watch that was away too long is no fault. */
     if (w->failures) {
         pause_after(w, err, -1);
@@ -364,7 +364,7 @@ static int error_event(struct op_kube_watch *w, const struct co_jnode *status) {
         w->opts.type->plural, message ? message : "error without a message", http);
     stop_stream(w);
     if (gone) {
-        expired(w, &err);
+        version_expired(w, &err);
     } else {
         w->stats.breaks++;
         pause_after(w, &err, -1);
@@ -380,7 +380,7 @@ static int went_back(struct op_kube_watch *w, uint64_t version) {
         w->opts.type->plural, version, w->reached);
     stop_stream(w);
     w->stats.breaks++;
-    forget(w);
+    forget_version(w);
     pause_after(w, &err, -1);
     return STREAM_OVER;
 }
@@ -408,12 +408,12 @@ static int version_event(
         return went_back(w, number);
     }
     /* Reached before it is told: what the consumer asks in its callback must be true. */
-    reach(w, version);
+    reach_version(w, version);
     int r = type == OP_KUBE_FRAME_BOOKMARK
                 ? 0
                 : w->opts.ops->object(w->opts.arg, types[type], &item->object, &err);
     if (r && !w->freed) {
-        forget(w); /* going on behind it would lose it in silence */
+        forget_version(w); /* going on behind it would lose it in silence */
         return bad_line(w, &err);
     }
     if (!w->freed && w->opts.ops->progress) {
@@ -422,7 +422,7 @@ static int version_event(
     return w->freed ? STREAM_FREED : 0;
 }
 
-static int event(
+static int take_event(
     struct op_kube_watch *w, enum op_kube_frame_type type, const struct op_kube_item *item) {
     return type == OP_KUBE_FRAME_ERROR ? error_event(w, item->object.nodes)
                                        : version_event(w, type, item);
@@ -444,7 +444,7 @@ static int odd_line(struct op_kube_watch *w, const char *line, size_t len) {
         return bad_line(w, &err);
     }
     OP_AUTOITEM struct op_kube_item item = op_kube_item_part(object);
-    return event(w, type, &item);
+    return take_event(w, type, &item);
 }
 
 static int on_line(void *arg, const char *line, size_t len) {
@@ -457,7 +457,7 @@ static int on_line(void *arg, const char *line, size_t len) {
     w->told = true;
     int r = op_kube_frame_split(line, len, &type, &text, &n, NULL);
     r = r ? r : op_kube_item_json(text, n, &item, NULL);
-    return r ? odd_line(w, line, len) : event(w, type, &item);
+    return r ? odd_line(w, line, len) : take_event(w, type, &item);
 }
 
 static int on_event(void *arg, const char *name, size_t name_len, const char *object, size_t len,
@@ -473,7 +473,7 @@ static int on_event(void *arg, const char *name, size_t name_len, const char *ob
         return r;
     }
     OP_AUTOITEM struct op_kube_item item = op_kube_item_proto(&doc);
-    return event(w, type, &item);
+    return take_event(w, type, &item);
 }
 
 static void on_data(void *arg, const char *data, size_t len) {
@@ -484,7 +484,7 @@ static void on_data(void *arg, const char *data, size_t len) {
     if (w->heard - w->opened > HEALTHY_MS) {
         w->failures = 0;
     }
-    enter(w);
+    enter_callback(w);
     bool proto = w->opts.type->proto && op_kube_proto_stream_is(&w->events, data, len);
     int rc = proto ? op_kube_proto_feed(&w->events, OP_KUBE_EVENT_MAX, data, len, on_event, w, &err)
                    : op_kube_frame_feed(&w->frame, data, len, on_line, w, &err);
@@ -493,10 +493,10 @@ static void on_data(void *arg, const char *data, size_t len) {
         co_err_wrap(&err, "watch %s", w->opts.type->plural);
         w->stats.breaks++;
         stop_stream(w);
-        forget(w);
+        forget_version(w);
         pause_after(w, &err, -1);
     }
-    (void)leave(w);
+    (void)leave_callback(w);
 }
 
 static void on_stream_end(
@@ -509,9 +509,9 @@ static void on_stream_end(
     if (lived > HEALTHY_MS) {
         w->failures = w->shed = 0;
     }
-    enter(w);
+    enter_callback(w);
     if (code == CO_GONE) {
-        expired(w, err);
+        version_expired(w, err);
     } else if (code) {
         w->stats.breaks++;
         pause_after(w, err, reply->retry_after_ms);
@@ -526,7 +526,7 @@ static void on_stream_end(
     } else {
         begin_stream(w);
     }
-    (void)leave(w);
+    (void)leave_callback(w);
 }
 
 static void begin_stream(struct op_kube_watch *w) {
@@ -548,7 +548,7 @@ static void begin_stream(struct op_kube_watch *w) {
     w->op = op_kube_stream(w->c, &req, on_data);
 }
 
-static void silence(struct op_kube_watch *w) {
+static void check_silence(struct op_kube_watch *w) {
     int64_t left = w->heard + w->opts.idle_max_ms - co_loop_now(w->loop);
     if (left > 0) {
         co_timer_start(w->timer, left);
@@ -561,21 +561,22 @@ static void silence(struct op_kube_watch *w) {
     stop_stream(w);
     op_kube_client_distrust_streams(w->c);
     w->failures = 0; /* that was pause enough */
-    forget(w);       /* silent may also be a server that has lost the version that was asked for */
+    /* Silent may also be a server that has lost the version that was asked for. */
+    forget_version(w);
     pause_after(w, &err, -1);
 }
 
 static void on_timer(void *arg) {
     struct op_kube_watch *w = arg;
-    enter(w);
+    enter_callback(w);
     if (w->state == WATCH_STREAMING) {
-        silence(w);
+        check_silence(w);
     } else if (w->version) {
         begin_stream(w);
     } else {
         begin_list(w);
     }
-    (void)leave(w);
+    (void)leave_callback(w);
 }
 
 /* ---- life ---- */
@@ -584,7 +585,7 @@ static int64_t or_default(int64_t v, int64_t fallback) {
     return v > 0 ? v : fallback;
 }
 
-static char *copy(const char *s) {
+static char *copy_text(const char *s) {
     return s ? co_xstrdup(s) : NULL;
 }
 
@@ -594,8 +595,8 @@ struct op_kube_watch *op_kube_watch_new(
     w->c = c;
     w->loop = op_kube_client_loop(c);
     w->opts = *opts;
-    w->ns = copy(opts->ns);
-    w->label_selector = copy(opts->label_selector);
+    w->ns = copy_text(opts->ns);
+    w->label_selector = copy_text(opts->label_selector);
     w->opts.page = opts->page > 0 ? opts->page : PAGE;
     w->opts.backoff_min_ms = or_default(opts->backoff_min_ms, BACKOFF_MIN_MS);
     w->opts.backoff_max_ms = or_default(opts->backoff_max_ms, BACKOFF_MAX_MS);
@@ -614,7 +615,7 @@ void op_kube_watch_expect(struct op_kube_watch *w, uint64_t version) {
 
 void op_kube_watch_relist(struct op_kube_watch *w) {
     stop_stream(w);
-    forget(w);
+    forget_version(w);
     pause_for(w, backoff_ms(w));
 }
 

@@ -14,7 +14,7 @@ struct condition {
     const char *reason, *message;
 };
 
-static void add(json_t *list, const struct op_world *w, const struct condition *c) {
+static void add_condition(json_t *list, const struct op_world *w, const struct condition *c) {
     const json_t *stored = op_condition_stored(w->job, c->type);
     if (!c->is && !c->always && !stored) {
         return;
@@ -43,7 +43,7 @@ static const char *waiting_reason(const struct op_outlook *o) {
 }
 
 /* Why it does not run: what is in the way, or where it stands. */
-static struct condition running(const struct op_outlook *o) {
+static struct condition make_running(const struct op_outlook *o) {
     struct condition c = {.type = "Running", .always = true};
     c.is = o->phase == OP_PHASE_RUNNING;
     c.reason = c.is ? "AllPodsRunning" : waiting_reason(o);
@@ -51,7 +51,7 @@ static struct condition running(const struct op_outlook *o) {
     return c;
 }
 
-static struct condition created(const struct op_world *w, const struct op_outlook *o) {
+static struct condition make_created(const struct op_world *w, const struct op_outlook *o) {
     struct condition c = {.type = "Created", .always = true};
     const json_t *stored = op_condition_stored(w->job, c.type);
     bool was =
@@ -65,7 +65,7 @@ static struct condition created(const struct op_world *w, const struct op_outloo
     return c;
 }
 
-static struct condition suspended(const struct op_outlook *o) {
+static struct condition make_suspended(const struct op_outlook *o) {
     struct condition c = {.type = "Suspended", .is = o->phase == OP_PHASE_SUSPENDED};
     c.reason = c.is ? o->reason : "JobResumed";
     c.message = c.is ? o->message : "";
@@ -73,7 +73,7 @@ static struct condition suspended(const struct op_outlook *o) {
 }
 
 /* The cause of the last restart, as it was when it was decided upon. */
-static struct condition restarting(const struct op_world *w, const struct op_outlook *o) {
+static struct condition make_restarting(const struct op_world *w, const struct op_outlook *o) {
     struct condition c = {.type = "Restarting", .is = o->restarting, .keeps = true};
     const json_t *stored = op_condition_stored(w->job, c.type);
     bool goes_on = op_condition_true(w->job, c.type) && o->attempt == w->job->attempt;
@@ -84,7 +84,7 @@ static struct condition restarting(const struct op_world *w, const struct op_out
     return c;
 }
 
-static struct condition completing(const struct op_world *w, const struct op_outlook *o) {
+static struct condition make_completing(const struct op_world *w, const struct op_outlook *o) {
     struct condition c = {.type = "Completing", .is = o->completing};
     c.reason = c.is ? op_world_success_text(w)->reason : waiting_reason(o);
     c.message = c.is ? o->message : "";
@@ -120,11 +120,11 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
     bool ignores = op_gang_ignores(w, ignored, sizeof(ignored));
     bool odd = op_world_words(w, words, sizeof(words));
     const struct condition rows[] = {
-        created(w, o),
-        running(o),
-        suspended(o),
-        restarting(w, o),
-        completing(w, o),
+        make_created(w, o),
+        make_running(o),
+        make_suspended(o),
+        make_restarting(w, o),
+        make_completing(w, o),
         {.type = "Succeeded",
             .is = completed,
             .reason = completed ? op_world_success_text(w)->reason : waiting_reason(o),
@@ -148,7 +148,7 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
             .message = odd ? words : ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        add(list, w, &rows[i]);
+        add_condition(list, w, &rows[i]);
     }
     keep_others(list, w->job, rows, CO_ARRAY_LEN(rows));
     return list;

@@ -126,7 +126,7 @@ static char *host_list(const struct op_world *w, enum op_role role, uint16_t por
     return co_buf_take(&b);
 }
 
-static bool applies(const struct op_job *job, enum co_var_when when) {
+static bool is_told(const struct op_job *job, enum co_var_when when) {
     switch (when) {
     case CO_WHEN_ALWAYS:
         return true;
@@ -146,7 +146,7 @@ static bool applies(const struct op_job *job, enum co_var_when when) {
     }
 }
 
-static char *number(int64_t n) {
+static char *number_text(int64_t n) {
     return co_xasprintf("%" PRId64, n);
 }
 
@@ -159,12 +159,12 @@ static char *gloo_endpoint(const struct op_world *w, uint16_t port) {
 }
 
 /* The value of a ConfigMap variable; the caller frees. */
-static char *encode(const struct op_world *w, enum co_var var, uint16_t port) {
+static char *encode_var(const struct op_world *w, enum co_var var, uint16_t port) {
     switch (var) {
     case CO_VAR_PORTS_NUM:
-        return number(CO_PORT_SPAN);
+        return number_text(CO_PORT_SPAN);
     case CO_VAR_PORT:
-        return number(port);
+        return number_text(port);
     case CO_VAR_PSERVERS:
         return host_list(w, OP_PS, port);
     case CO_VAR_TRAINER_ENDPOINTS:
@@ -172,11 +172,11 @@ static char *encode(const struct op_world *w, enum co_var var, uint16_t port) {
     case CO_VAR_TRAINERS:
         return host_list(w, OP_WORKER, 0);
     case CO_VAR_TRAINERS_NUM:
-        return number(w->job->role[OP_WORKER].replicas);
+        return number_text(w->job->role[OP_WORKER].replicas);
     case CO_VAR_HETER_ENDPOINTS:
         return host_list(w, OP_HETER, port);
     case CO_VAR_WITH_GLOO:
-        return number(w->job->gloo);
+        return number_text(w->job->gloo);
     case CO_VAR_GLOO_RENDEZVOUS:
         return co_xstrdup("3");
     case CO_VAR_GLOO_HTTP_ENDPOINT:
@@ -222,8 +222,8 @@ json_t *op_env_data(const struct op_world *w) {
     json_t *data = json_object();
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
         const struct co_contract_row *row = &co_contract[var];
-        if (row->via == CO_VIA_CONFIGMAP && applies(w->job, row->when)) {
-            CO_AUTOFREE char *value = encode(w, var, port);
+        if (row->via == CO_VIA_CONFIGMAP && is_told(w->job, row->when)) {
+            CO_AUTOFREE char *value = encode_var(w, var, port);
             co_json_set(data, row->name, co_json_string(value));
         }
     }
@@ -246,12 +246,12 @@ static const char *role_word(enum op_role role) {
 static char *elastic_np(const struct op_role_spec *worker) {
     return worker->min > 0 && worker->max > 0
                ? co_xasprintf("%" PRId32 ":%" PRId32, worker->min, worker->max)
-               : number(worker->replicas);
+               : number_text(worker->replicas);
 }
 
 /* {"name": …, "value": …}, or a field of the pod itself. */
-static json_t *direct(const struct op_job *job, enum co_var var, enum op_role role, int32_t index,
-    const struct op_settings *settings) {
+static json_t *make_direct(const struct op_job *job, enum co_var var, enum op_role role,
+    int32_t index, const struct op_settings *settings) {
     json_t *e = json_object();
     co_json_set(e, "name", json_string(co_contract[var].name));
     CO_AUTOFREE char *value = NULL;
@@ -273,7 +273,7 @@ static json_t *direct(const struct op_job *job, enum co_var var, enum op_role ro
         }
         return e;
     case CO_VAR_TRAINER_ID:
-        value = number(index);
+        value = number_text(index);
         break;
     case CO_VAR_TRAINING_ROLE:
     case CO_VAR_PADDLE_TRAINING_ROLE:
@@ -297,14 +297,14 @@ static json_t *direct(const struct op_job *job, enum co_var var, enum op_role ro
 }
 
 static bool is_direct(const struct op_job *job, enum co_var var) {
-    return co_contract[var].via == CO_VIA_ENV && applies(job, co_contract[var].when);
+    return co_contract[var].via == CO_VIA_ENV && is_told(job, co_contract[var].when);
 }
 
 void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings, json_t *env) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
         if (is_direct(job, var)) {
-            co_json_append(env, direct(job, var, role, index, settings));
+            co_json_append(env, make_direct(job, var, role, index, settings));
         }
     }
 }
@@ -325,7 +325,7 @@ void op_env_direct_again(const struct op_job *job, enum op_role role, int32_t in
         }
         at--;
         if (tells_index(job, var, settings)) {
-            (void)json_array_set_new(env, at, direct(job, var, role, index, settings));
+            (void)json_array_set_new(env, at, make_direct(job, var, role, index, settings));
         }
     }
 }

@@ -61,7 +61,7 @@ static const struct event_row {
 };
 
 /* Whoever tells an event has a row for it. */
-static struct op_event make(const char *reason, char *message_own) {
+static struct op_event make_event(const char *reason, char *message_own) {
     size_t i = 0;
     while (i < CO_ARRAY_LEN(rows) && strcmp(rows[i].reason, reason) != 0) {
         i++;
@@ -191,13 +191,13 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
         if (n == 0 || (f.kind == OP_KIND_JOB && !f.failed)) {
             continue;
         }
-        events[n_events] =
-            make(f.failed ? verbs[f.verb].failed : verbs[f.verb].done, fold_message(&f, n, first));
+        events[n_events] = make_event(
+            f.failed ? verbs[f.verb].failed : verbs[f.verb].done, fold_message(&f, n, first));
         events[n_events++].deed = !f.failed;
     }
     char *warned = warned_message(plan, outcomes);
     if (warned) {
-        events[n_events++] = make("CreateWarned", warned);
+        events[n_events++] = make_event("CreateWarned", warned);
     }
     *ret = events;
     *ret_n = n_events;
@@ -205,13 +205,13 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
 
 /* ---- where the job stands ------------------------------------------------------------------- */
 
-static void add(struct op_plan *plan, const char *reason, char *message_own) {
+static void add_event(struct op_plan *plan, const char *reason, char *message_own) {
     plan->events = co_xrealloc(plan->events, plan->n_events + 1, sizeof(*plan->events));
-    plan->events[plan->n_events] = make(reason, message_own);
+    plan->events[plan->n_events] = make_event(reason, message_own);
     plan->events[plan->n_events++].state = true;
 }
 
-static int64_t wanted(const struct op_world *w) {
+static int64_t count_wanted(const struct op_world *w) {
     int64_t n = 0;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         n += op_world_replicas(w, r);
@@ -224,7 +224,7 @@ static char *completed_message(const struct op_world *w) {
 }
 
 static char *running_message(const struct op_world *w) {
-    int64_t n = wanted(w);
+    int64_t n = count_wanted(w);
     return n == 0   ? co_xstrdup("the job has no pods")
            : n == 1 ? co_xstrdup("its pod is running")
                     : co_xasprintf("all %" PRId64 " pods are running", n);
@@ -233,16 +233,16 @@ static char *running_message(const struct op_world *w) {
 static void add_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
     switch (o->phase) {
     case OP_PHASE_RUNNING:
-        add(plan, "Running", running_message(w));
+        add_event(plan, "Running", running_message(w));
         break;
     case OP_PHASE_COMPLETED:
-        add(plan, "Completed", completed_message(w));
+        add_event(plan, "Completed", completed_message(w));
         break;
     case OP_PHASE_FAILED:
-        add(plan, "Failed", co_xasprintf("job failed: %s", o->message));
+        add_event(plan, "Failed", co_xasprintf("job failed: %s", o->message));
         break;
     case OP_PHASE_SUSPENDED:
-        add(plan, "Suspended", co_xstrdup(o->message));
+        add_event(plan, "Suspended", co_xstrdup(o->message));
         break;
     case OP_PHASE_NONE:
     case OP_PHASE_PENDING:
@@ -275,9 +275,9 @@ static void add_blocked(
     }
     const json_t *stored = op_condition_stored(w->job, "Blocked");
     if (w->job->n_problems) {
-        add(plan, op_problem_code_name(w->job->problems[0].code), co_xstrdup(o->message));
+        add_event(plan, op_problem_code_name(w->job->problems[0].code), co_xstrdup(o->message));
     } else if (strcmp(o->reason, "NameTaken") == 0 || is_refused(o, stored)) {
-        add(plan, o->reason, co_xstrdup(o->message));
+        add_event(plan, o->reason, co_xstrdup(o->message));
     }
 }
 
@@ -286,11 +286,11 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
         add_phase(plan, w, o);
     }
     if (o->restarting && o->attempt != w->job->attempt) {
-        add(plan, "Restarting", co_xasprintf("in %" PRId64 " s: %s", o->backoff, o->message));
+        add_event(plan, "Restarting", co_xasprintf("in %" PRId64 " s: %s", o->backoff, o->message));
     }
     bool goes_on = !w->job->deleting && !op_phase_terminal(o->phase);
     if (w->job->phase == OP_PHASE_SUSPENDED && o->phase != OP_PHASE_SUSPENDED && goes_on) {
-        add(plan, "Resumed", co_xasprintf("attempt %" PRId32 " begins", o->attempt));
+        add_event(plan, "Resumed", co_xasprintf("attempt %" PRId32 " begins", o->attempt));
     }
     if (o->blocked) {
         add_blocked(plan, w, o);
@@ -298,19 +298,19 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     char bound[160];
     if (goes_on && op_world_bound(w, bound, sizeof(bound)) &&
         is_news(w, "ReplicasBounded", bound)) {
-        add(plan, "ReplicasBounded", co_xstrdup(bound));
+        add_event(plan, "ReplicasBounded", co_xstrdup(bound));
     }
     char ignored[160];
     if (goes_on && op_gang_ignores(w, ignored, sizeof(ignored)) &&
         is_news(w, "SchedulingPolicyIgnored", ignored)) {
-        add(plan, "SchedulingPolicyIgnored", co_xstrdup(ignored));
+        add_event(plan, "SchedulingPolicyIgnored", co_xstrdup(ignored));
     }
     char words[OP_WORDS_MAX];
     if (goes_on && op_world_words(w, words, sizeof(words)) && is_news(w, "UnknownValue", words)) {
-        add(plan, "UnknownValue", co_xstrdup(words));
+        add_event(plan, "UnknownValue", co_xstrdup(words));
     }
     if (o->completing && !op_condition_true(w->job, "Completing")) {
-        add(plan, "Completing",
+        add_event(plan, "Completing",
             co_xasprintf("%s; %s have %" PRId64 " s to end", op_world_success_text(w)->what,
                 op_world_success_text(w)->others, w->settings->server_grace));
     }

@@ -145,7 +145,7 @@ const struct op_gang *op_gang_of(const struct op_job *job, const struct op_setti
 
 /* ---- objects -------------------------------------------------------------------------------- */
 
-static const char *wanted(const json_t *spec, size_t wish) {
+static const char *wanted_text(const json_t *spec, size_t wish) {
     const char *text = co_json_str(spec, op_wishes[wish].spec);
     return text ? text : "";
 }
@@ -156,7 +156,7 @@ static const char *wanted(const json_t *spec, size_t wish) {
  * it is what we asked for. */
 static bool is_moved(const struct op_world *w, const json_t *spec, size_t wish) {
     const char *asked = w->podgroup->asked[wish], *has = w->podgroup->has[wish];
-    const char *want = wanted(spec, wish);
+    const char *want = wanted_text(spec, wish);
     int64_t observed = json_integer_value(json_object_get(w->job->status, "observedGeneration"));
     bool edited = observed && observed != w->job->generation;
     return (edited || w->podgroup_failure) && strcmp(want, asked) != 0 &&
@@ -168,7 +168,7 @@ json_t *op_gang_object(const struct op_world *w) {
     json_t *spec = gang->spec(w);
     json_t *meta = json_object(), *notes = json_object();
     for (size_t i = 0; i < OP_WISHES; i++) {
-        const char *want = wanted(spec, i);
+        const char *want = wanted_text(spec, i);
         co_json_set(notes, op_wishes[i].annotation, *want ? co_json_string(want) : NULL);
     }
     co_json_set(meta, "annotations", json_object_size(notes) ? json_incref(notes) : NULL);
@@ -187,7 +187,7 @@ json_t *op_gang_patch(const struct op_world *w) {
     for (size_t i = 0; i < OP_WISHES; i++) {
         const struct op_wish *wish = &op_wishes[i];
         bool moved = is_moved(w, spec, i);
-        json_t *value = *wanted(spec, i) ? co_json_string(wanted(spec, i)) : json_null();
+        json_t *value = *wanted_text(spec, i) ? co_json_string(wanted_text(spec, i)) : json_null();
         (void)json_object_del(spec, wish->spec);
         co_json_set(spec, wish->spec, moved ? json_incref(value) : NULL);
         co_json_set(notes, wish->annotation, moved ? json_incref(value) : NULL);

@@ -8,14 +8,14 @@ static int64_t smaller(int64_t a, int64_t b) {
 }
 
 /* Elastic workers can begin as few as their lower bound says. */
-static int64_t needed(const struct op_world *w, enum op_role role, int32_t ended) {
+static int64_t count_needed(const struct op_world *w, enum op_role role, int32_t ended) {
     int32_t min = w->job->role[role].min;
     int32_t left = op_world_replicas(w, role) - ended;
     return min >= 0 ? smaller(min, left) : left;
 }
 
 /* Whom the scheduler does not count any more. */
-static int32_t uncounted(const struct op_world *w, enum op_role role) {
+static int32_t count_uncounted(const struct op_world *w, enum op_role role) {
     const struct op_counts *c = &w->counts[role];
     return w->settings->gang->counts_succeeded ? c->gone : c->succeeded;
 }
@@ -24,8 +24,8 @@ int64_t op_gang_members(const struct op_world *w) {
     const json_t *given = json_object_get(op_gang_policy(w->job), "minAvailable");
     int64_t n = 0, ended = 0, left = 0;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        int32_t out = uncounted(w, r);
-        n += needed(w, r, out);
+        int32_t out = count_uncounted(w, r);
+        n += count_needed(w, r, out);
         ended += out;
         left += op_world_replicas(w, r) - out;
     }
@@ -67,7 +67,7 @@ json_t *op_gang_resources(const struct op_world *w) {
     }
     json_t *sums = json_object();
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        int64_t n = needed(w, r, w->counts[r].succeeded);
+        int64_t n = count_needed(w, r, w->counts[r].succeeded);
         size_t i;
         json_t *c;
         json_array_foreach(co_json_at(w->job->role[r].tmpl, "spec", "containers"), i, c) {

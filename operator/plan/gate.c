@@ -40,7 +40,7 @@ static bool elastic_addressed(const struct op_world *w) {
 }
 
 /* DNS knows only of addresses that the API server has. */
-static bool resolvable(const struct op_world *w) {
+static bool is_resolvable(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             if (w->slot[r][i].pod && w->slot[r][i].pod->told) {
@@ -91,7 +91,7 @@ static const char *waits_for(const struct op_world *w, const char *pod_uid) {
     if (op_job_named(job) && !has_services(w)) {
         return "the pods' Services";
     }
-    if (op_job_named(job) && !resolvable(w)) {
+    if (op_job_named(job) && !is_resolvable(w)) {
         return "the pods' names";
     }
     CO_AUTOJSON json_t *env = op_env_data(w);

@@ -146,7 +146,7 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
 }
 
 /* The member in a copy of its own, whose members are still the original's. */
-static json_t *own(json_t *obj, const char *key) {
+static json_t *own_member(json_t *obj, const char *key) {
     co_json_set(obj, key, json_copy(json_object_get(obj, key)));
     return json_object_get(obj, key);
 }
@@ -156,10 +156,10 @@ json_t *op_object_pod_like(const json_t *like, const struct op_job *job, enum op
     char name[OP_NAME_MAX + 1];
     op_pod_name(job->name, role, index, name, sizeof(name));
     json_t *pod = json_copy((json_t *)(uintptr_t)like);
-    json_t *meta = own(pod, "metadata");
-    json_t *labels = own(meta, "labels");
-    json_t *spec = own(pod, "spec");
-    json_t *list = own(spec, "containers");
+    json_t *meta = own_member(pod, "metadata");
+    json_t *labels = own_member(meta, "labels");
+    json_t *spec = own_member(pod, "spec");
+    json_t *list = own_member(spec, "containers");
     (void)json_array_set_new(list, 0, json_copy(json_array_get(list, 0)));
     op_tree_set_text(meta, "name", name);
     op_tree_set_text(labels, OP_LABEL_NAME, name);
@@ -168,7 +168,7 @@ json_t *op_object_pod_like(const json_t *like, const struct op_job *job, enum op
     if (job->intranet != OP_DNS) {
         op_tree_set_text(spec, "subdomain", name);
     }
-    op_env_direct_again(job, role, index, settings, own(json_array_get(list, 0), "env"));
+    op_env_direct_again(job, role, index, settings, own_member(json_array_get(list, 0), "env"));
     return pod;
 }
 

@@ -37,7 +37,7 @@ json_t *op_object_new(
 /* ---- Services and ConfigMaps ---------------------------------------------------------------- */
 
 /* Names resolve before pods are ready: they are told to each other before they start. */
-static json_t *headless(
+static json_t *make_headless(
     const struct op_job *job, const char *name, const char *label, const char *value) {
     json_t *ports = json_array();
     for (int i = 0; i < CO_PORT_SPAN; i++) {
@@ -52,11 +52,11 @@ static json_t *headless(
 }
 
 json_t *op_object_service(const struct op_job *job, const char *name) {
-    return headless(job, name, OP_LABEL_NAME, name);
+    return make_headless(job, name, OP_LABEL_NAME, name);
 }
 
 json_t *op_object_job_service(const struct op_job *job) {
-    return headless(job, job->name, OP_LABEL_JOB, job->name);
+    return make_headless(job, job->name, OP_LABEL_JOB, job->name);
 }
 
 /* From here on a watch tells of it. */

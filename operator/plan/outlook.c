@@ -124,7 +124,7 @@ static void judge_live(struct op_outlook *o, const struct op_world *w) {
     }
 }
 
-static void judge(struct op_outlook *o, const struct op_world *w) {
+static void judge_job(struct op_outlook *o, const struct op_world *w) {
     struct sums all = sum_roles(w, SERVERS | TRAINERS);
     o->all_created = all.created == all.wanted;
     op_policy_recall(o, w);
@@ -152,7 +152,7 @@ void op_outlook_init(struct op_outlook *o, const struct op_world *w, const json_
         o->phase = w->job->phase;
         op_policy_recall(o, w);
     } else {
-        judge(o, w);
+        judge_job(o, w);
     }
     op_reason_find(o, w, env);
 }

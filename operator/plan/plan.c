@@ -38,7 +38,7 @@ static bool held_back(struct builder *b, const struct op_failure *f) {
     return true;
 }
 
-static void add(struct builder *b, enum op_verb verb, enum op_kind kind, const char *name,
+static void add_action(struct builder *b, enum op_verb verb, enum op_kind kind, const char *name,
     const char *uid, json_t *body_own, const char *why) {
     struct op_plan *p = b->plan;
     b->creates += verb == OP_CREATE;
@@ -68,7 +68,7 @@ static const struct op_failure *failure_of(
 static void add_delete(
     struct builder *b, enum op_kind kind, const struct op_child *c, const char *why) {
     if (!c->deleting && !held_back(b, failure_of(b->w, kind, c->name))) {
-        add(b, OP_DELETE, kind, c->name, c->uid, NULL, why);
+        add_action(b, OP_DELETE, kind, c->name, c->uid, NULL, why);
     }
 }
 
@@ -132,11 +132,11 @@ static void publish_env(struct builder *b, const json_t *env) {
     }
     json_t *data = json_deep_copy((json_t *)(uintptr_t)env);
     if (have) {
-        add(b, OP_PATCH, OP_KIND_CONFIGMAP, w->job->name, "", op_object_configmap_patch(have, data),
-            "endpoints changed");
+        add_action(b, OP_PATCH, OP_KIND_CONFIGMAP, w->job->name, "",
+            op_object_configmap_patch(have, data), "endpoints changed");
     } else {
-        add(b, OP_CREATE, OP_KIND_CONFIGMAP, w->job->name, "", op_object_configmap(w->job, data),
-            "missing");
+        add_action(b, OP_CREATE, OP_KIND_CONFIGMAP, w->job->name, "",
+            op_object_configmap(w->job, data), "missing");
     }
 }
 
@@ -153,20 +153,21 @@ static void create_service(struct builder *b, enum op_role role, int32_t index) 
     }
     if (s->service) {
         if (!s->service->labelled && !s->service->c.deleting) {
-            add(b, OP_PATCH, OP_KIND_SERVICE, s->service->c.name, "",
+            add_action(b, OP_PATCH, OP_KIND_SERVICE, s->service->c.name, "",
                 op_object_service_patch(b->w->job, s->service), "of an earlier version");
         }
         return;
     }
     char name[OP_NAME_MAX + 1];
     op_pod_name(b->w->job->name, role, index, name, sizeof(name));
-    add(b, OP_CREATE, OP_KIND_SERVICE, name, "", op_object_service(b->w->job, name), "missing");
+    add_action(
+        b, OP_CREATE, OP_KIND_SERVICE, name, "", op_object_service(b->w->job, name), "missing");
 }
 
 static void create_job_service(struct builder *b) {
     const struct op_world *w = b->w;
     if (!w->service && !w->service_taken && !held_back(b, w->service_failure)) {
-        add(b, OP_CREATE, OP_KIND_SERVICE, w->job->name, "", op_object_job_service(w->job),
+        add_action(b, OP_CREATE, OP_KIND_SERVICE, w->job->name, "", op_object_job_service(w->job),
             "missing");
     }
 }
@@ -185,7 +186,7 @@ static void create_pod(struct builder *b, enum op_role role, int32_t index) {
     json_t *body = b->pod[role] ? op_object_pod_like(b->pod[role], job, role, index, b->w->settings)
                                 : op_object_pod(job, role, index, b->w->settings);
     b->pod[role] = body;
-    add(b, OP_CREATE, OP_KIND_POD, name, "", body, "missing");
+    add_action(b, OP_CREATE, OP_KIND_POD, name, "", body, "missing");
 }
 
 static void each_slot(
@@ -207,11 +208,11 @@ static void plan_gang(struct builder *b, const struct op_gang *gang) {
         return;
     }
     if (!have) {
-        add(b, OP_CREATE, OP_KIND_PODGROUP, job->name, "", op_gang_object(w), "missing");
+        add_action(b, OP_CREATE, OP_KIND_PODGROUP, job->name, "", op_gang_object(w), "missing");
     } else if (op_gang_is_outdated(w) && gang->fixed) {
-        add(b, OP_DELETE, OP_KIND_PODGROUP, have->c.name, have->c.uid, NULL, "pods changed");
+        add_action(b, OP_DELETE, OP_KIND_PODGROUP, have->c.name, have->c.uid, NULL, "pods changed");
     } else if (op_gang_is_outdated(w)) {
-        add(b, OP_PATCH, OP_KIND_PODGROUP, job->name, "", op_gang_patch(w), "pods changed");
+        add_action(b, OP_PATCH, OP_KIND_PODGROUP, job->name, "", op_gang_patch(w), "pods changed");
     }
 }
 
@@ -250,7 +251,7 @@ static void plan_live(struct builder *b, const struct op_outlook *o, const json_
 
 /* ---- a job that has ended ------------------------------------------------------------------- */
 
-static bool cleans(const struct op_job *job) {
+static bool is_cleaned(const struct op_job *job) {
     /* by policy: on completion, on failure */
     static const bool table[][2] = {
         [OP_CLEAN_DEFAULT] = {true, false},
@@ -317,7 +318,7 @@ static void end_services(struct builder *b) {
  * look would take it for one that somebody deleted, and train again. */
 static void plan_ended(struct builder *b) {
     const struct op_job *job = b->w->job;
-    bool clean = cleans(job);
+    bool clean = is_cleaned(job);
     end_gang(b);
     if (b->w->seen->n_pods) {
         end_pods(b, clean);
@@ -333,7 +334,7 @@ static void plan_ended(struct builder *b) {
     if (b->w->now < ended + job->ttl) {
         wake_by(b->plan, ended + job->ttl);
     } else if (!held_back(b, b->w->job_failure)) {
-        add(b, OP_DELETE, OP_KIND_JOB, job->name, job->uid, NULL, "ttlSecondsAfterFinished");
+        add_action(b, OP_DELETE, OP_KIND_JOB, job->name, job->uid, NULL, "ttlSecondsAfterFinished");
     }
 }
 
@@ -342,7 +343,7 @@ static void plan_ended(struct builder *b) {
 static void plan_actions(struct builder *b, const struct op_outlook *o, const json_t *env) {
     const struct op_job *job = b->w->job;
     if (job->finalizer && !held_back(b, b->w->job_failure)) {
-        add(b, OP_PATCH, OP_KIND_JOB, job->name, "", op_object_finalizer_patch(job),
+        add_action(b, OP_PATCH, OP_KIND_JOB, job->name, "", op_object_finalizer_patch(job),
             "finalizer guards nothing");
     }
     if (job->deleting) {

@@ -54,7 +54,7 @@ static bool was_healthy(const struct op_world *w) {
     return op_condition_true(w->job, "Running") && since && w->now - since >= HEALTHY;
 }
 
-static void restart(struct op_outlook *o, const struct op_world *w, bool counted,
+static void restart_group(struct op_outlook *o, const struct op_world *w, bool counted,
     const char *reason, const char *cause) {
     int64_t first = w->settings->restart_backoff;
     int64_t next = o->backoff && !was_healthy(w) ? o->backoff * 2 : first;
@@ -123,9 +123,9 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
     } else if (action == OP_FAIL) {
         op_reason_say(o, "FailurePolicy", "rule %zu of failurePolicy: %s", rule + 1, cause);
     } else if (action == OP_IGNORE) {
-        restart(o, w, false, reason, cause);
+        restart_group(o, w, false, reason, cause);
     } else if (o->restarts < job->backoff_limit) {
-        restart(o, w, true, reason, cause);
+        restart_group(o, w, true, reason, cause);
     } else {
         op_reason_say(
             o, "BackoffLimitExceeded", "after %" PRId32 " restarts: %s", o->restarts, cause);
@@ -173,7 +173,7 @@ bool op_policy_lost(struct op_outlook *o, const struct op_world *w) {
             char cause[OP_NAME_MAX + 32];
             op_pod_name(w->job->name, r, i, name, sizeof(name));
             (void)snprintf(cause, sizeof(cause), "pod %s was deleted", name);
-            restart(o, w, false, "PodDeleted", cause);
+            restart_group(o, w, false, "PodDeleted", cause);
             return true;
         }
     }

@@ -59,7 +59,7 @@ static bool has_row(const char *reason) {
 }
 
 static void CO_PRINTF(3, 0)
-    set(struct op_outlook *o, const char *reason, const char *fmt, va_list ap) {
+    set_reason(struct op_outlook *o, const char *reason, const char *fmt, va_list ap) {
     o->reason = reason;
     (void)vsnprintf(o->message, sizeof(o->message), fmt, ap);
     co_utf8_trim(o->message);
@@ -69,14 +69,14 @@ void op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ..
     va_list ap;
     assert(has_row(reason));
     va_start(ap, fmt);
-    set(o, reason, fmt, ap);
+    set_reason(o, reason, fmt, ap);
     va_end(ap);
 }
 
 void op_reason_quote(struct op_outlook *o, const char *reason, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    set(o, reason, fmt, ap);
+    set_reason(o, reason, fmt, ap);
     va_end(ap);
 }
 

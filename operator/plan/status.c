@@ -76,7 +76,7 @@ static int32_t larger(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
-static int32_t alive(const struct op_world *w, enum op_role role) {
+static int32_t count_alive(const struct op_world *w, enum op_role role) {
     int32_t n = 0;
     for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
         const struct op_pod *pod = w->slot[role][i].pod;
@@ -148,7 +148,7 @@ static json_t *make_role(
     co_json_set(j, "completedIndexes", completed_indexes(w, o, role, stored));
     json_t *refs = json_object_get(stored, "refs");
     json_t *drafted = co_json_at(w->seen->draft, op_role_name(role), "refs");
-    bool cleaned = ended && json_array_size(refs) > (size_t)alive(w, role);
+    bool cleaned = ended && json_array_size(refs) > (size_t)count_alive(w, role);
     if (cleaned || (refs && same_refs(w, role, refs))) {
         co_json_set(j, "refs", json_incref(refs));
     } else if (drafted && same_refs(w, role, drafted)) {

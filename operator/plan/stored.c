@@ -15,7 +15,7 @@ int32_t op_status_wanted(const struct op_job *job, enum op_role role) {
     return op_range_take(&text, 6, &n, &last) ? n : 0;
 }
 
-static json_t *find(const json_t *status, const char *type) {
+static json_t *find_condition(const json_t *status, const char *type) {
     size_t i;
     json_t *c;
     json_array_foreach(json_object_get(status, "conditions"), i, c) {
@@ -27,18 +27,18 @@ static json_t *find(const json_t *status, const char *type) {
 }
 
 const json_t *op_condition_stored(const struct op_job *job, const char *type) {
-    return find(job->status, type);
+    return find_condition(job->status, type);
 }
 
 const json_t *op_condition_known(const struct op_world *w, const char *type) {
     const json_t *draft = w->seen->draft;
     bool same = w->attempt == json_integer_value(json_object_get(draft, "attempt"));
-    const json_t *drafted = same ? find(draft, type) : NULL;
-    return drafted ? drafted : find(w->job->status, type);
+    const json_t *drafted = same ? find_condition(draft, type) : NULL;
+    return drafted ? drafted : find_condition(w->job->status, type);
 }
 
 static json_t *draft_conditions(const json_t *status) {
-    json_t *c = find(status, "Completing");
+    json_t *c = find_condition(status, "Completing");
     return co_streq(co_json_str(c, "status"), "True") ? json_pack("[O]", c) : NULL;
 }
 
