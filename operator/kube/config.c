@@ -249,7 +249,7 @@ static int read_user(const struct op_kube_entry *e, const struct op_kube_entry *
 
 /* ---- one context ---- */
 
-static void wipe(char *s) {
+void op_kube_secret_free(char *s) {
     if (s) {
         explicit_bzero(s, strlen(s));
         free(s);
@@ -265,9 +265,9 @@ void op_kube_config_free(struct op_kube_config *cfg) {
     for (size_t i = 0; i < CO_ARRAY_LEN(plain); i++) {
         free(plain[i]);
     }
-    wipe(cfg->key);
-    wipe(cfg->token);
-    wipe(cfg->password);
+    op_kube_secret_free(cfg->key);
+    op_kube_secret_free(cfg->token);
+    op_kube_secret_free(cfg->password);
     op_kube_exec_free(cfg->exec);
     free(cfg);
 }

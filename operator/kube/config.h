@@ -51,6 +51,7 @@ struct op_kube_config_opts {
  * CO_UNSUPPORTED (auth-provider). */
 CO_MUST_CHECK int op_kube_config_load(
     const struct op_kube_config_opts *opts, struct op_kube_config **ret, struct co_err *err);
+void op_kube_secret_free(char *s);                    /* wipes it; NULL allowed */
 void op_kube_config_free(struct op_kube_config *cfg); /* wipes the secrets; NULL allowed */
 CO_DEFINE_CLEANUP(struct op_kube_config *, op_kube_config_free)
 

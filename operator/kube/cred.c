@@ -39,26 +39,19 @@ struct op_kube_cred *op_kube_cred_new(
     return c;
 }
 
-static void wipe(char *s) {
-    if (s) {
-        explicit_bzero(s, strlen(s));
-        free(s);
-    }
-}
-
 void op_kube_cred_free(struct op_kube_cred *c) {
     if (!c) {
         return;
     }
     op_kube_exec_cancel(c->run);
-    wipe(c->cert);
-    wipe(c->key);
-    wipe(c->authorization);
+    op_kube_secret_free(c->cert);
+    op_kube_secret_free(c->key);
+    op_kube_secret_free(c->authorization);
     free(c);
 }
 
 static void set_bearer(struct op_kube_cred *c, const char *token) {
-    wipe(c->authorization);
+    op_kube_secret_free(c->authorization);
     c->authorization = token ? co_xasprintf("Authorization: Bearer %s", token) : NULL;
 }
 
@@ -107,8 +100,8 @@ static void on_exec(
         c->exec_next = co_loop_now(c->loop) + EXEC_PAUSE_MS;
     } else {
         set_bearer(c, result->token);
-        wipe(c->cert);
-        wipe(c->key);
+        op_kube_secret_free(c->cert);
+        op_kube_secret_free(c->key);
         c->cert = co_steal_ptr(result->cert);
         c->key = co_steal_ptr(result->key);
         c->have = true;

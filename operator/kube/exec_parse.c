@@ -4,17 +4,10 @@
 
 #include <string.h>
 
-static void wipe(char *s) {
-    if (s) {
-        explicit_bzero(s, strlen(s));
-        free(s);
-    }
-}
-
 void op_kube_exec_result_done(struct op_kube_exec_result *r) {
-    wipe(r->token);
-    wipe(r->cert);
-    wipe(r->key);
+    op_kube_secret_free(r->token);
+    op_kube_secret_free(r->cert);
+    op_kube_secret_free(r->key);
     *r = (struct op_kube_exec_result){0};
 }
 
