@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "common/json.h"
-#include "common/base64.h"
 
 #define V1 "client.authentication.k8s.io/v1"
 #define CREDENTIAL(status)                                                                         \
@@ -166,29 +165,6 @@ static void test_cancel_kills(void **state) {
     co_loop_free(loop);
 }
 
-static void test_base64(void **state) {
-    (void)state;
-    static const struct {
-        const char *plain, *text;
-    } rows[] = {{"", ""}, {"a", "YQ=="}, {"ab", "YWI="}, {"abc", "YWJj"}, {"\xff\xfe", "//4="}};
-    static const char *const wrong[] = {
-        "Y", "YQ", "YQ=", "YQ=a", "Y===", "====", "Y*==", "YQ==YQ=="};
-    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        CO_AUTOFREE char *text = co_base64(rows[i].plain, strlen(rows[i].plain));
-        CO_AUTOFREE char *plain = NULL;
-        size_t len;
-        assert_string_equal(text, rows[i].text);
-        assert_int_equal(co_base64_decode(text, &plain, &len, NULL), 0);
-        assert_int_equal(len, strlen(rows[i].plain));
-        assert_string_equal(plain, rows[i].plain);
-    }
-    for (size_t i = 0; i < CO_ARRAY_LEN(wrong); i++) {
-        char *plain;
-        size_t len;
-        assert_int_equal(co_base64_decode(wrong[i], &plain, &len, NULL), CO_INVALID);
-    }
-}
-
 int main(void) {
     alarm(60);
     const struct CMUnitTest tests[] = {
@@ -199,7 +175,6 @@ int main(void) {
         cmocka_unit_test(test_what_a_plugin_leaves_behind_is_not_waited_for),
         cmocka_unit_test(test_a_missing_plugin_gives_the_install_hint),
         cmocka_unit_test(test_cancel_kills),
-        cmocka_unit_test(test_base64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
