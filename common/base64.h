@@ -1,11 +1,11 @@
-/* Base64 as kubeconfig files and HTTP headers use it (RFC 4648, padded).  Pure. */
+/* Base64 as kubeconfig files and HTTP headers use it (RFC 4648, padded), by GnuTLS. */
 #pragma once
 
 #include "common/err.h"
 #include "common/mem.h"
 
-/* Strict but for white space, which is skipped.  *ret_data is NUL-terminated and the caller's;
- * CO_INVALID "not base64". */
+/* Strict: padded, spare bits zero.  White space is skipped, alone it is not base64.  *ret_data is
+ * NUL-terminated and the caller's; CO_INVALID "not base64". */
 CO_MUST_CHECK int co_base64_decode(
     const char *text, char **ret_data, size_t *ret_len, struct co_err *err);
 char *co_base64(const void *data, size_t len); /* the caller frees */

@@ -22,10 +22,18 @@ static void text_and_bytes(void **state) {
     }
 }
 
+static void white_space_is_skipped(void **state) {
+    (void)state;
+    CO_AUTOFREE char *plain = NULL;
+    size_t len;
+    assert_int_equal(co_base64_decode(" Y W\tJ\r\nj\n", &plain, &len, NULL), 0);
+    assert_string_equal(plain, "abc");
+}
+
 static void what_is_no_base64(void **state) {
     (void)state;
-    static const char *const rows[] = {
-        "Y", "YQ", "YQ=", "YQ=a", "Y===", "====", "Y*==", "YQ==YQ=="};
+    static const char *const rows[] = {"Y", "YQ", "YQ=", "YQ=a",
+        "Y===", "====", "Y*==", "YQ==YQ==", "YR==", "YWJj-", "YWJj-YWJj", "-", "\n"};
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         char *plain;
         size_t len;
@@ -37,6 +45,7 @@ int main(void) {
     alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_and_bytes),
+        cmocka_unit_test(white_space_is_skipped),
         cmocka_unit_test(what_is_no_base64),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

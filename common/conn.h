@@ -1,4 +1,4 @@
-/* A TCP connection to a server on the loop, plain or with TLS (by GnuTLS, in no other file).
+/* A TCP connection to a server on the loop, plain or with TLS (by GnuTLS).
  * Names are looked up in threads; all addresses of a name are tried in turn.  Callbacks
  * never run inside co_conn_open. */
 #pragma once
