@@ -22,7 +22,7 @@ static void datum_free(gnutls_datum_t *d) {
     gnutls_free(d->data);
 }
 
-static int fill(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, const char *name) {
+static int fill_certificate(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, const char *name) {
     unsigned char serial[SERIAL_BYTES];
     time_t now = time(NULL);
     int r = gnutls_rnd(GNUTLS_RND_NONCE, serial, sizeof(serial));
@@ -53,7 +53,7 @@ int co_cert_self_signed(const char *name, char **ret_cert, char **ret_key, struc
     r = r ? r
           : gnutls_x509_privkey_generate(
                 key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0);
-    r = r ? r : fill(crt, key, name);
+    r = r ? r : fill_certificate(crt, key, name);
     r = r ? r : gnutls_x509_crt_export2(crt, GNUTLS_X509_FMT_PEM, &cert_pem);
     r = r ? r : gnutls_x509_privkey_export2(key, GNUTLS_X509_FMT_PEM, &key_pem);
     if (r) {

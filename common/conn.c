@@ -79,7 +79,7 @@ void co_conn_close(struct co_conn *c) {
 }
 
 /* Callbacks may close the connection: true when that happened, c is gone then. */
-static bool leave(struct co_conn *c) {
+static bool leave_callback(struct co_conn *c) {
     c->busy = false;
     if (c->closed) {
         conn_free(c);
@@ -100,7 +100,7 @@ static void tell_down(struct co_conn *c) {
     take_down(c);
     c->busy = true;
     c->fns->down(c->arg, &c->err);
-    (void)leave(c);
+    (void)leave_callback(c);
 }
 
 /* ---- bytes ---- */
@@ -156,7 +156,7 @@ static void set_events(struct co_conn *c) {
 }
 
 /* False: the connection is down, c may be gone. */
-static bool flush(struct co_conn *c) {
+static bool send_waiting(struct co_conn *c) {
     while (c->out.len) {
         ssize_t n = raw_write(c, c->out.data, c->out.len);
         if (n == -EAGAIN || n == -EINTR) {
@@ -172,7 +172,7 @@ static bool flush(struct co_conn *c) {
     return true;
 }
 
-static void receive(struct co_conn *c) {
+static void receive_data(struct co_conn *c) {
     char data[READ_BYTES];
     for (int i = 0; i < READS_A_TURN; i++) {
         ssize_t n = raw_read(c, data, sizeof(data));
@@ -190,7 +190,7 @@ static void receive(struct co_conn *c) {
         }
         c->busy = true;
         c->fns->data(c->arg, data, (size_t)n);
-        if (leave(c) || c->state == DOWN) {
+        if (leave_callback(c) || c->state == DOWN) {
             return;
         }
     }
@@ -202,13 +202,13 @@ static void receive(struct co_conn *c) {
 
 /* ---- coming up ---- */
 
-static void up(struct co_conn *c) {
+static void come_up(struct co_conn *c) {
     c->state = UP;
     co_timer_stop(c->timer);
     c->busy = true;
     c->fns->up(c->arg);
-    if (!leave(c) && c->state == UP) {
-        (void)flush(c);
+    if (!leave_callback(c) && c->state == UP) {
+        (void)send_waiting(c);
     }
 }
 
@@ -219,7 +219,7 @@ static void shake_hands(struct co_conn *c) {
         return;
     }
     if (r == GNUTLS_E_SUCCESS) {
-        up(c);
+        come_up(c);
         return;
     }
     if (!gnutls_error_is_fatal(r)) {
@@ -254,7 +254,7 @@ static int start_tls(struct co_conn *c) {
     return 0;
 }
 
-static void connected(struct co_conn *c) {
+static void on_connected(struct co_conn *c) {
     int failed = 0;
     socklen_t len = sizeof(failed);
     (void)getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &failed, &len);
@@ -266,7 +266,7 @@ static void connected(struct co_conn *c) {
     }
     co_timer_stop(c->timer);
     if (!c->creds) {
-        up(c);
+        come_up(c);
         return;
     }
     c->state = SHAKING_HANDS;
@@ -280,11 +280,11 @@ static void connected(struct co_conn *c) {
 static void on_poll(void *arg, int events) {
     struct co_conn *c = arg;
     if (c->state == CONNECTING) {
-        connected(c);
+        on_connected(c);
     } else if (c->state == SHAKING_HANDS) {
         shake_hands(c);
-    } else if (!(events & CO_POLL_OUT) || flush(c)) {
-        receive(c);
+    } else if (!(events & CO_POLL_OUT) || send_waiting(c)) {
+        receive_data(c);
     }
 }
 
@@ -329,7 +329,7 @@ static void on_timer(void *arg) {
     if (c->state == DOWN) {
         tell_down(c);
     } else if (c->state == UP) {
-        receive(c);
+        receive_data(c);
     } else {
         (void)co_err_set(&c->err, CO_UNAVAILABLE, "%s port %u does not answer", c->host, c->port);
         try_next(c);

@@ -25,7 +25,7 @@ static const struct {
     [-CO_CANCELED] = {"canceled", CO_ANSWER},
 };
 
-static int known(int code) {
+static int is_known(int code) {
     return code <= 0 && code > -(int)(sizeof(codes) / sizeof(codes[0])) && codes[-code].name;
 }
 
@@ -142,9 +142,9 @@ const char *co_err_text(const struct co_err *err) {
 }
 
 enum co_remedy co_code_remedy(int code) {
-    return known(code) ? codes[-code].remedy : CO_STOP;
+    return is_known(code) ? codes[-code].remedy : CO_STOP;
 }
 
 const char *co_code_name(int code) {
-    return known(code) ? codes[-code].name : "unknown";
+    return is_known(code) ? codes[-code].name : "unknown";
 }

@@ -52,7 +52,7 @@ static size_t min2(size_t a, size_t b) {
 
 /* Letters to insert, delete or replace to get from a (la letters) to b; both are cut to what a
  * name may have. */
-static size_t distance(const char *a, size_t la, const char *b) {
+static size_t edit_distance(const char *a, size_t la, const char *b) {
     size_t lb = strnlen(b, NAME_MAX_);
     la = min2(la, NAME_MAX_);
     size_t row[NAME_MAX_ + 1];
@@ -71,12 +71,12 @@ static size_t distance(const char *a, size_t la, const char *b) {
     return row[lb];
 }
 
-static int unknown(
+static int refuse_unknown(
     const struct co_flag *flags, size_t n, const char *name, size_t len, struct co_err *err) {
     const struct co_flag *nearest = NULL;
     size_t best = len / 3 < 2 ? 2 : len / 3;
     for (size_t i = 0; i < n; i++) {
-        size_t d = distance(name, len, flags[i].name);
+        size_t d = edit_distance(name, len, flags[i].name);
         if (!flags[i].hidden && (d < best || (d == best && !nearest)) && d < len) {
             best = d;
             nearest = &flags[i];
@@ -91,7 +91,7 @@ static int unknown(
         err, CO_INVALID, "unknown flag \"--%.*s\" (--help lists the flags)", shown, name);
 }
 
-static const struct co_flag *find(
+static const struct co_flag *find_flag(
     const struct co_flag *flags, size_t n, const char *name, size_t len) {
     for (size_t i = 0; i < n; i++) {
         if (strlen(flags[i].name) == len && memcmp(flags[i].name, name, len) == 0) {
@@ -112,12 +112,12 @@ static int parse_one(const struct co_flag *flags, size_t n, int argc, char *cons
         return co_err_set(
             err, CO_INVALID, "\"%.100s\" is no flag: expected --name or --name=value", word);
     }
-    const struct co_flag *f = find(flags, n, name, len);
+    const struct co_flag *f = find_flag(flags, n, name, len);
     if (!f && (strcmp(name, "help") == 0 || strcmp(name, "h") == 0)) {
         return co_err_set(err, CO_CANCELED, "help was asked for");
     }
     if (!f) {
-        return unknown(flags, n, name, len, err);
+        return refuse_unknown(flags, n, name, len, err);
     }
     if (!value && f->type == CO_FLAG_BOOL) {
         value = "true";

@@ -19,7 +19,7 @@ void co_http_answer_done(struct co_http_answer *a) {
     co_buf_done(&a->line);
 }
 
-static void finish(struct co_http_answer *a) {
+static void finish_answer(struct co_http_answer *a) {
     a->state = COMPLETE;
     a->complete = true;
 }
@@ -51,7 +51,7 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-static int header(struct co_http_answer *a, const char *line, struct co_err *err) {
+static int read_header(struct co_http_answer *a, const char *line, struct co_err *err) {
     const char *colon = strchr(line, ':');
     if (!colon || ++a->n_headers > HEADERS_MAX) {
         return co_err_set(err, CO_INVALID, "%s in an HTTP answer: \"%.60s\"",
@@ -87,7 +87,7 @@ static void headers_end(struct co_http_answer *a) {
     }
     bool bare = a->status == 204 || a->status == 304;
     if (bare || (!a->chunked && a->has_length && a->left == 0)) {
-        finish(a);
+        finish_answer(a);
     } else if (a->chunked) {
         a->state = CHUNK_SIZE;
     } else if (a->has_length) {
@@ -119,7 +119,7 @@ static int on_line(struct co_http_answer *a, const char *line, struct co_err *er
         return status_line(a, line, err);
     case HEADER:
         if (*line) {
-            return header(a, line, err);
+            return read_header(a, line, err);
         }
         headers_end(a);
         return 0;
@@ -130,7 +130,7 @@ static int on_line(struct co_http_answer *a, const char *line, struct co_err *er
         return *line ? co_err_set(err, CO_INVALID, "a chunk longer than it said") : 0;
     default:
         if (!*line) {
-            finish(a);
+            finish_answer(a);
         } else if (++a->n_headers > HEADERS_MAX) {
             return co_err_set(err, CO_INVALID, "too many trailers in an HTTP answer");
         }
@@ -158,7 +158,7 @@ static int feed_body(
     if (a->left == 0 && a->state == CHUNK) {
         a->state = CHUNK_END;
     } else if (a->left == 0 && a->state == LENGTH) {
-        finish(a);
+        finish_answer(a);
     }
     return add_body(a, data, n, err);
 }
@@ -201,7 +201,7 @@ int co_http_answer_feed(
 
 int co_http_answer_end(struct co_http_answer *a, struct co_err *err) {
     if (a->state == UNTIL_CLOSE) {
-        finish(a);
+        finish_answer(a);
     }
     return a->complete ? 0
                        : co_err_set(err, CO_UNAVAILABLE, "the connection was closed %s",

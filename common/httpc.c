@@ -24,16 +24,16 @@ struct co_httpc {
     bool active, reused, answered, busy, freed;
 };
 
-static char *dup(const char *s) {
+static char *dup_text(const char *s) {
     return s ? co_xstrdup(s) : NULL;
 }
 
-static void drop(struct co_httpc *c) {
+static void drop_conn(struct co_httpc *c) {
     co_conn_close(co_steal_ptr(c->conn));
 }
 
 static void client_free(struct co_httpc *c) {
-    drop(c);
+    drop_conn(c);
     co_timer_free(c->timer);
     co_http_answer_done(&c->answer);
     co_buf_done(&c->request);
@@ -55,11 +55,11 @@ void co_httpc_free(struct co_httpc *c) {
     }
 }
 
-static void finish(struct co_httpc *c, int code, const struct co_err *err) {
+static void finish_request(struct co_httpc *c, int code, const struct co_err *err) {
     c->active = false;
     co_timer_stop(c->timer);
     if (code || c->answer.close) {
-        drop(c);
+        drop_conn(c);
     }
     /* The callback may send the next request, which uses the same buffers. */
     CO_AUTOFREE char *body = co_steal_ptr(c->answer.body.data);
@@ -94,7 +94,7 @@ static void on_data(void *arg, const char *data, size_t len) {
     struct co_err err = {0};
     size_t used = 0;
     if (!c->active) {
-        drop(c); /* nobody asked */
+        drop_conn(c); /* nobody asked */
         return;
     }
     c->answered = true;
@@ -112,28 +112,28 @@ static void on_data(void *arg, const char *data, size_t len) {
         c->answer.close = true; /* more than was asked for */
     }
     if (r || c->answer.complete) {
-        finish(c, r, &err);
+        finish_request(c, r, &err);
     } else if (c->data && c->answer.status == 200) {
         co_timer_stop(c->timer);
     }
 }
 
-static void start(struct co_httpc *c);
+static void start_request(struct co_httpc *c);
 
 static void on_down(void *arg, const struct co_err *why) {
     struct co_httpc *c = arg;
     struct co_err err = *why;
-    drop(c);
+    drop_conn(c);
     if (!c->active) {
         return;
     }
     if (c->reused && !c->answered) {
         c->reused = false;
-        start(c);
+        start_request(c);
         return;
     }
     int r = c->answered ? co_http_answer_end(&c->answer, &err) : err.code;
-    finish(c, r, &err);
+    finish_request(c, r, &err);
 }
 
 static const struct co_conn_fns conn_fns = {.up = on_up, .data = on_data, .down = on_down};
@@ -145,10 +145,10 @@ static void on_timer(void *arg) {
             c->host, c->port, (double)c->timeout_ms / 1000);
     }
     struct co_err err = c->failed;
-    finish(c, err.code, &err);
+    finish_request(c, err.code, &err);
 }
 
-static void start(struct co_httpc *c) {
+static void start_request(struct co_httpc *c) {
     struct co_conn_tls tls = {c->tls_files[0], c->tls_files[1], c->tls_files[2]};
     c->failed.code = 0;
     if (!c->conn && co_conn_open(c->loop, c->host, c->port, c->tls ? &tls : NULL, &conn_fns, c,
@@ -168,9 +168,9 @@ struct co_httpc *co_httpc_new(struct co_loop *l, const char *host, uint16_t port
     c->max_body = max_body;
     if (tls) {
         c->tls = true;
-        c->tls_files[0] = dup(tls->ca_file);
-        c->tls_files[1] = dup(tls->cert_file);
-        c->tls_files[2] = dup(tls->key_file);
+        c->tls_files[0] = dup_text(tls->ca_file);
+        c->tls_files[1] = dup_text(tls->cert_file);
+        c->tls_files[2] = dup_text(tls->key_file);
     }
     c->timer = co_timer_new(l, on_timer, c);
     co_http_answer_init(&c->answer, max_body);
@@ -181,7 +181,7 @@ void co_httpc_cancel(struct co_httpc *c) {
     if (c->active) {
         c->active = false;
         co_timer_stop(c->timer);
-        drop(c);
+        drop_conn(c);
     }
 }
 
@@ -215,5 +215,5 @@ void co_httpc_send(struct co_httpc *c, const struct co_httpc_request *req) {
         c->answer.arg = c;
     }
     co_timer_start(c->timer, req->timeout_ms);
-    start(c);
+    start_request(c);
 }

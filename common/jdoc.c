@@ -19,7 +19,7 @@ struct reader {
     const char *fault;
 };
 
-static bool fail(struct reader *r, const char *what) {
+static bool set_fault(struct reader *r, const char *what) {
     r->fault = what;
     return false;
 }
@@ -37,7 +37,7 @@ void co_jdoc_end(struct co_jdoc *d, uint32_t nest) {
     d->node[nest].size = (uint32_t)(d->n - nest);
 }
 
-static uint32_t add(struct reader *r, enum co_jtype type, const char *text) {
+static uint32_t add_node(struct reader *r, enum co_jtype type, const char *text) {
     return co_jdoc_add(r->doc, type, text);
 }
 
@@ -47,7 +47,7 @@ static void skip_space(struct reader *r) {
     }
 }
 
-static int hex4(const char *s) {
+static int read_hex4(const char *s) {
     int v = 0;
     for (int i = 0; i < 4; i++) {
         char c = s[i];
@@ -87,7 +87,7 @@ static bool is_low_half(int c) {
 }
 
 /* What stands behind a backslash, written to *out; it is never longer than the escape. */
-static bool unescape(struct reader *r, char **out) {
+static bool unescape_string(struct reader *r, char **out) {
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
     const char *simple = *r->at ? strchr(from, *r->at) : NULL;
@@ -96,14 +96,14 @@ static bool unescape(struct reader *r, char **out) {
         r->at++;
         return true;
     }
-    int c = *r->at == 'u' ? hex4(r->at + 1) : -1;
+    int c = *r->at == 'u' ? read_hex4(r->at + 1) : -1;
     if (c < 0) {
-        return fail(r, "bad escape");
+        return set_fault(r, "bad escape");
     }
     r->at += 5;
     uint32_t point = (uint32_t)c;
     if (c >= 0xD800 && c <= 0xDFFF) {
-        int low = r->at[0] == '\\' && r->at[1] == 'u' ? hex4(r->at + 2) : -1;
+        int low = r->at[0] == '\\' && r->at[1] == 'u' ? read_hex4(r->at + 2) : -1;
         bool pair = c <= 0xDBFF && is_low_half(low);
         point = pair ? 0x10000 + ((uint32_t)(c - 0xD800) << 10) + (uint32_t)(low - 0xDC00) : 0xFFFD;
         r->at += pair ? 6 : 0;
@@ -130,7 +130,7 @@ static bool read_string(struct reader *r, const char **ret) {
         if (!n && (unsigned char)*end >= 0x80) {
             n = co_utf8_len(end, 4); /* the NUL behind the text ends one that is cut */
             if (!n) {
-                return fail(r, "not UTF-8");
+                return set_fault(r, "not UTF-8");
             }
         }
         if (n) {
@@ -145,10 +145,10 @@ static bool read_string(struct reader *r, const char **ret) {
             break;
         }
         if (*end != '\\') {
-            return fail(r, "a string that does not end, or with a control character");
+            return set_fault(r, "a string that does not end, or with a control character");
         }
         r->at++;
-        if (!unescape(r, &out)) {
+        if (!unescape_string(r, &out)) {
             return false;
         }
     }
@@ -158,7 +158,7 @@ static bool read_string(struct reader *r, const char **ret) {
     return true;
 }
 
-static const char *digits(const char *s) {
+static const char *skip_digits(const char *s) {
     while (*s >= '0' && *s <= '9') {
         s++;
     }
@@ -167,20 +167,20 @@ static const char *digits(const char *s) {
 
 static bool read_number(struct reader *r) {
     const char *s = r->at + (*r->at == '-');
-    const char *end = *s == '0' ? s + 1 : digits(s);
+    const char *end = *s == '0' ? s + 1 : skip_digits(s);
     if (end > s && *end == '.') {
         s = end + 1;
-        end = digits(s);
+        end = skip_digits(s);
     }
     if (end > s && (*end == 'e' || *end == 'E')) {
         s = end + 1;
         s += *s == '+' || *s == '-';
-        end = digits(s);
+        end = skip_digits(s);
     }
     if (end == s) {
-        return fail(r, "no value");
+        return set_fault(r, "no value");
     }
-    add(r, CO_J_NUMBER, r->at);
+    add_node(r, CO_J_NUMBER, r->at);
     r->at += end - r->at;
     return true;
 }
@@ -193,7 +193,7 @@ static bool read_word(struct reader *r) {
     for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
         size_t n = strlen(words[i].word);
         if (strncmp(r->at, words[i].word, n) == 0) {
-            add(r, words[i].type, NULL);
+            add_node(r, words[i].type, NULL);
             r->at += n;
             return true;
         }
@@ -202,7 +202,7 @@ static bool read_word(struct reader *r) {
 }
 
 static void open_nest(struct reader *r, enum co_jtype type) {
-    uint32_t i = add(r, type, NULL);
+    uint32_t i = add_node(r, type, NULL);
     r->doc->node[i].size = r->open;
     r->open = i;
     r->at++;
@@ -237,7 +237,7 @@ static bool skip_value(struct reader *r) {
         }
         r->at += *r->at != '\0';
     } while (*r->at && depth);
-    return depth || !*r->at ? fail(r, "a value that does not end") : true;
+    return depth || !*r->at ? set_fault(r, "a value that does not end") : true;
 }
 
 /* From a key to its value: *ret_value says whether there is one to be read. */
@@ -245,18 +245,18 @@ static bool read_key(struct reader *r, bool *ret_value) {
     skip_space(r);
     const char *key = NULL;
     if (*r->at != '"') {
-        return fail(r, "no key");
+        return set_fault(r, "no key");
     }
     if (!read_string(r, &key)) {
         return false;
     }
     bool keep = !r->unread || strcmp(key, r->unread) != 0;
     if (keep) {
-        add(r, CO_J_STRING, key);
+        add_node(r, CO_J_STRING, key);
     }
     skip_space(r);
     if (*r->at != ':') {
-        return fail(r, "no colon behind a key");
+        return set_fault(r, "no colon behind a key");
     }
     r->at++;
     skip_space(r);
@@ -279,7 +279,7 @@ static bool read_value(struct reader *r, bool *ret_inside) {
     if (!read_string(r, &text)) {
         return false;
     }
-    add(r, CO_J_STRING, text);
+    add_node(r, CO_J_STRING, text);
     return true;
 }
 
@@ -299,7 +299,7 @@ static bool read_ends(struct reader *r) {
             return true;
         }
         if (*r->at != (in_object(r) ? '}' : ']')) {
-            return fail(r, "no comma, and no end");
+            return set_fault(r, "no comma, and no end");
         }
         close_nest(r);
     }
@@ -334,9 +334,9 @@ int co_jdoc_read(
     doc.node = co_xrealloc(NULL, doc.cap, sizeof(*doc.node));
     struct reader r = {
         .doc = &doc, .begin = doc.text, .at = doc.text, .unread = unread, .open = NONE};
-    bool good = strlen(doc.text) == len ? read_all(&r) : fail(&r, "a NUL");
+    bool good = strlen(doc.text) == len ? read_all(&r) : set_fault(&r, "a NUL");
     if (good && r.at != doc.text + len) {
-        good = fail(&r, "more behind the end");
+        good = set_fault(&r, "more behind the end");
     }
     if (!good) {
         int rc = co_err_set(err, CO_INVALID, "byte %td: %s", r.at - r.begin, r.fault);

@@ -9,19 +9,19 @@
 
 enum { USUAL = 2000 }; /* bytes, of a pod */
 
-static void need(struct co_buf *out, size_t more) {
+static void reserve_room(struct co_buf *out, size_t more) {
     if (out->cap - out->len <= more && co_buf_reserve(out, more, NULL)) {
         abort(); /* memory is out */
     }
 }
 
-static void put(struct co_buf *out, char c) {
-    need(out, 1);
+static void add_char(struct co_buf *out, char c) {
+    reserve_room(out, 1);
     out->data[out->len++] = c;
 }
 
-static void add(struct co_buf *out, const char *data, size_t len) {
-    need(out, len);
+static void add_bytes(struct co_buf *out, const char *data, size_t len) {
+    reserve_room(out, len);
     memcpy(out->data + out->len, data, len);
     out->len += len;
 }
@@ -37,23 +37,23 @@ static void add_escaped(struct co_buf *out, unsigned char c) {
     char text[8];
     int n = named[c] ? snprintf(text, sizeof(text), "\\%c", named[c])
                      : snprintf(text, sizeof(text), "\\u%04X", (unsigned)c);
-    add(out, text, (size_t)n);
+    add_bytes(out, text, (size_t)n);
 }
 
 static void add_string(struct co_buf *out, const char *s, size_t len) {
     const char *end = s + len;
-    put(out, '"');
+    add_char(out, '"');
     while (s < end) {
         const char *run = s;
         while (s < end && (unsigned char)*s >= ' ' && *s != '"' && *s != '\\') {
             s++;
         }
-        add(out, run, (size_t)(s - run));
+        add_bytes(out, run, (size_t)(s - run));
         if (s < end) {
             add_escaped(out, (unsigned char)*s++);
         }
     }
-    put(out, '"');
+    add_char(out, '"');
 }
 
 static void add_value(struct co_buf *out, const json_t *j);
@@ -61,29 +61,29 @@ static void add_value(struct co_buf *out, const json_t *j);
 static void add_object(struct co_buf *out, json_t *j) { /* NOLINT(misc-no-recursion) */
     char before = '{';
     for (void *i = json_object_iter(j); i; i = json_object_iter_next(j, i)) {
-        put(out, before);
+        add_char(out, before);
         add_string(out, json_object_iter_key(i), json_object_iter_key_len(i));
-        put(out, ':');
+        add_char(out, ':');
         add_value(out, json_object_iter_value(i));
         before = ',';
     }
     if (before == '{') {
-        put(out, before);
+        add_char(out, before);
     }
-    put(out, '}');
+    add_char(out, '}');
 }
 
 static void add_array(struct co_buf *out, const json_t *j) { /* NOLINT(misc-no-recursion) */
     char before = '[';
     for (size_t i = 0; i < json_array_size(j); i++) {
-        put(out, before);
+        add_char(out, before);
         add_value(out, json_array_get(j, i));
         before = ',';
     }
     if (before == '[') {
-        put(out, before);
+        add_char(out, before);
     }
-    put(out, ']');
+    add_char(out, ']');
 }
 
 /* The digits of a fraction are jansson's to choose. */
@@ -92,7 +92,7 @@ static void add_real(struct co_buf *out, const json_t *j) {
     if (!text) {
         abort();
     }
-    add(out, text, strlen(text));
+    add_bytes(out, text, strlen(text));
 }
 
 /* As deep as what a parser accepted. */
@@ -109,7 +109,7 @@ static void add_value(struct co_buf *out, const json_t *j) { /* NOLINT(misc-no-r
         add_string(out, json_string_value(j), json_string_length(j));
         return;
     case JSON_INTEGER:
-        add(out, number,
+        add_bytes(out, number,
             (size_t)snprintf(
                 number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(j)));
         return;
@@ -117,21 +117,21 @@ static void add_value(struct co_buf *out, const json_t *j) { /* NOLINT(misc-no-r
         add_real(out, j);
         return;
     case JSON_TRUE:
-        add(out, "true", 4);
+        add_bytes(out, "true", 4);
         return;
     case JSON_FALSE:
-        add(out, "false", 5);
+        add_bytes(out, "false", 5);
         return;
     case JSON_NULL:
-        add(out, "null", 4);
+        add_bytes(out, "null", 4);
         return;
     }
 }
 
 char *co_json_dump(const json_t *j) {
     struct co_buf out = CO_BUF(SIZE_MAX / 2);
-    need(&out, USUAL);
+    reserve_room(&out, USUAL);
     add_value(&out, j);
-    put(&out, '\0');
+    add_char(&out, '\0');
     return co_xrealloc(out.data, out.len, 1); /* many of them may wait for their turn */
 }

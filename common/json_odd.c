@@ -12,7 +12,7 @@ struct tamer {
     size_t depth;
 };
 
-static void emit(struct tamer *t, const char *text, size_t n) {
+static void emit_text(struct tamer *t, const char *text, size_t n) {
     if (t->depth <= DEPTH_MAX) {
         memcpy(t->out, text, n);
         t->out += n;
@@ -26,15 +26,15 @@ static void take_string(struct tamer *t) {
     while (t->at < t->end && *t->at != '"') {
         size_t left = (size_t)(t->end - t->at);
         if (left >= 6 && memcmp(t->at, nul, 6) == 0) {
-            emit(t, run, (size_t)(t->at - run));
-            emit(t, instead, 6);
+            emit_text(t, run, (size_t)(t->at - run));
+            emit_text(t, instead, 6);
             run = t->at += 6;
         } else {
             t->at += *t->at == '\\' && left > 1 ? 2 : 1;
         }
     }
     t->at += t->at < t->end;
-    emit(t, run, (size_t)(t->at - run));
+    emit_text(t, run, (size_t)(t->at - run));
 }
 
 static bool fits_64_bits(const char *digits, size_t n) {
@@ -58,13 +58,13 @@ static void take_number(struct tamer *t) {
         p++;
     }
     t->at = p;
-    emit(t, start, (size_t)(p - start));
+    emit_text(t, start, (size_t)(p - start));
     if (whole && !fits) {
-        emit(t, ".0", 2);
+        emit_text(t, ".0", 2);
     }
 }
 
-static void take(struct tamer *t) {
+static void take_next(struct tamer *t) {
     char c = *t->at;
     if (c == '"') {
         take_string(t);
@@ -72,15 +72,15 @@ static void take(struct tamer *t) {
         take_number(t);
     } else if (c == '{' || c == '[') {
         if (t->depth == DEPTH_MAX) {
-            emit(t, "null", 4);
+            emit_text(t, "null", 4);
         }
         t->depth++;
-        emit(t, t->at++, 1);
+        emit_text(t, t->at++, 1);
     } else if (c == '}' || c == ']') {
-        emit(t, t->at++, 1);
+        emit_text(t, t->at++, 1);
         t->depth -= t->depth > 0;
     } else {
-        emit(t, t->at++, 1);
+        emit_text(t, t->at++, 1);
     }
 }
 
@@ -106,7 +106,7 @@ int co_json_parse_odd(const char *text, size_t len, json_t **ret, struct co_err 
     }
     struct tamer t = {.at = text, .end = text + len, .out = b.data};
     while (t.at < t.end) {
-        take(&t);
+        take_next(&t);
     }
     return co_json_parse(b.data, (size_t)(t.out - b.data), ret, err);
 }

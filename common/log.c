@@ -54,7 +54,7 @@ struct line {
 enum { END = 3 };
 
 /* All of it or nothing. */
-static void put(struct line *l, const char *s, size_t n) {
+static void add_bytes(struct line *l, const char *s, size_t n) {
     if (l->full || n > sizeof(l->text) - END - l->len) {
         l->full = true;
         return;
@@ -63,21 +63,21 @@ static void put(struct line *l, const char *s, size_t n) {
     l->len += n;
 }
 
-static void puts_(struct line *l, const char *s) {
-    put(l, s, strlen(s));
+static void add_text(struct line *l, const char *s) {
+    add_bytes(l, s, strlen(s));
 }
 
-static CO_PRINTF(2, 3) void putf(struct line *l, const char *fmt, ...) {
+static CO_PRINTF(2, 3) void add_format(struct line *l, const char *fmt, ...) {
     char text[64];
     va_list ap;
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    puts_(l, text);
+    add_text(l, text);
 }
 
-static void put_quoted(struct line *l, const char *s) {
-    put(l, "\"", 1);
+static void add_quoted(struct line *l, const char *s) {
+    add_bytes(l, "\"", 1);
     if (l->full) {
         return;
     }
@@ -85,17 +85,17 @@ static void put_quoted(struct line *l, const char *s) {
         unsigned char c = (unsigned char)*s;
         size_t n = co_utf8_len(s, 4);
         if (c == '"' || c == '\\') {
-            put(l, (const char[]){'\\', *s}, 2);
+            add_bytes(l, (const char[]){'\\', *s}, 2);
         } else if (c == '\n') {
-            put(l, "\\n", 2);
+            add_bytes(l, "\\n", 2);
         } else if (c < 0x20 || c == 0x7f) {
-            putf(l, "\\u%04x", c);
+            add_format(l, "\\u%04x", c);
         } else {
-            put(l, n ? s : "?", n ? n : 1);
+            add_bytes(l, n ? s : "?", n ? n : 1);
         }
         s += n ? n : 1;
     }
-    put(l, "\"", 1);
+    add_bytes(l, "\"", 1);
     if (l->full) {
         l->text[l->len++] = '"'; /* a text that was cut ends all the same */
     }
@@ -114,20 +114,20 @@ static bool is_bare(const char *s) {
     return s > start && s - start < BARE_MAX_BYTES;
 }
 
-static void put_value(struct line *l, const struct co_kv *kv) {
+static void add_value(struct line *l, const struct co_kv *kv) {
     switch (kv->type) {
     case CO_KV_INT:
-        putf(l, "%" PRId64, kv->i);
+        add_format(l, "%" PRId64, kv->i);
         return;
     case CO_KV_FLOAT:
         if (g_format == CO_LOG_JSON && !isfinite(kv->f)) {
-            puts_(l, "null");
+            add_text(l, "null");
         } else {
-            putf(l, "%.6g", kv->f);
+            add_format(l, "%.6g", kv->f);
         }
         return;
     case CO_KV_BOOL:
-        puts_(l, kv->i ? "true" : "false");
+        add_text(l, kv->i ? "true" : "false");
         return;
     case CO_KV_STR:
     default:
@@ -135,27 +135,27 @@ static void put_value(struct line *l, const struct co_kv *kv) {
     }
     const char *s = kv->s ? kv->s : "";
     if (g_format == CO_LOG_LOGFMT && is_bare(s)) {
-        puts_(l, s);
+        add_text(l, s);
     } else {
-        put_quoted(l, s);
+        add_quoted(l, s);
     }
 }
 
 /* A pair of which not even the start fits is left out. */
-static void put_pair(struct line *l, const struct co_kv *kv) {
+static void add_pair(struct line *l, const struct co_kv *kv) {
     size_t len = l->len;
     if (g_format == CO_LOG_JSON) {
-        puts_(l, l->len ? ",\"" : "{\"");
-        puts_(l, kv->key);
-        puts_(l, "\":");
+        add_text(l, l->len ? ",\"" : "{\"");
+        add_text(l, kv->key);
+        add_text(l, "\":");
     } else {
-        puts_(l, l->len ? " " : "");
-        puts_(l, kv->key);
-        puts_(l, "=");
+        add_text(l, l->len ? " " : "");
+        add_text(l, kv->key);
+        add_text(l, "=");
     }
     size_t start = l->len;
     if (!l->full) {
-        put_value(l, kv);
+        add_value(l, kv);
     }
     if (l->full && l->len == start) {
         l->len = len;
@@ -172,11 +172,11 @@ void co_log_write(enum co_log_level level, const char *msg, const struct co_kv *
     gmtime_r(&ts.tv_sec, &tm);
     size_t n = strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
     (void)snprintf(when + n, sizeof(when) - n, ".%03dZ", (int)(ts.tv_nsec / 1000000));
-    put_pair(&l, &CO_S("time", when));
-    put_pair(&l, &CO_S("level", level_names[level]));
-    put_pair(&l, &CO_S("msg", msg));
+    add_pair(&l, &CO_S("time", when));
+    add_pair(&l, &CO_S("level", level_names[level]));
+    add_pair(&l, &CO_S("msg", msg));
     for (; kvs->key && !l.full; kvs++) {
-        put_pair(&l, kvs);
+        add_pair(&l, kvs);
     }
     if (g_format == CO_LOG_JSON) {
         l.text[l.len++] = '}';

@@ -22,7 +22,7 @@ struct co_lookup {
     void *arg;
 };
 
-static void disown(struct co_lookup *q) {
+static void disown_lookup(struct co_lookup *q) {
     if (atomic_fetch_sub(&q->owners, 1) > 1) {
         return;
     }
@@ -34,16 +34,16 @@ static void disown(struct co_lookup *q) {
     free(q);
 }
 
-static int ask(struct co_lookup *q, int flags) {
+static int ask_resolver(struct co_lookup *q, int flags) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
     return getaddrinfo(q->host, q->port, &hints, &q->list);
 }
 
-static void *thread(void *arg) {
+static void *run_lookup(void *arg) {
     struct co_lookup *q = arg;
-    q->status = ask(q, AI_ADDRCONFIG);
+    q->status = ask_resolver(q, AI_ADDRCONFIG);
     (void)eventfd_write(q->done, 1);
-    disown(q);
+    disown_lookup(q);
     return NULL;
 }
 
@@ -57,7 +57,7 @@ static int start_thread(struct co_lookup *q) {
     (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     atomic_store(&q->owners, 2);
-    int r = pthread_create(&id, &detached, thread, q);
+    int r = pthread_create(&id, &detached, run_lookup, q);
     if (r) {
         atomic_store(&q->owners, 1);
     }
@@ -66,7 +66,7 @@ static int start_thread(struct co_lookup *q) {
     return r;
 }
 
-static void tell(void *arg) {
+static void tell_result(void *arg) {
     struct co_lookup *q = arg;
     struct co_err err = {0};
     if (!q->list) {
@@ -82,7 +82,7 @@ static void on_done(void *arg, int events) {
     eventfd_t n;
     (void)events;
     (void)eventfd_read(q->done, &n);
-    tell(q);
+    tell_result(q);
 }
 
 struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t port,
@@ -94,7 +94,7 @@ struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t 
     q->host = co_xstrdup(host);
     (void)snprintf(q->port, sizeof(q->port), "%u", port);
     q->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (ask(q, AI_NUMERICHOST)) {
+    if (ask_resolver(q, AI_NUMERICHOST)) {
         q->status = EAI_AGAIN; /* what stays where no thread can be had */
         if (q->done >= 0 && co_poll_new(l, q->done, on_done, q, &q->poll, NULL) == 0) {
             co_poll_set(q->poll, CO_POLL_IN);
@@ -103,7 +103,7 @@ struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t 
             }
         }
     }
-    q->now = co_timer_new(l, tell, q);
+    q->now = co_timer_new(l, tell_result, q);
     co_timer_start(q->now, 0);
     return q;
 }
@@ -112,6 +112,6 @@ void co_lookup_cancel(struct co_lookup *q) {
     if (q) {
         co_timer_free(q->now);
         co_poll_free(q->poll);
-        disown(q);
+        disown_lookup(q);
     }
 }

@@ -177,18 +177,18 @@ void co_loop_free(struct co_loop *l) {
     free(l);
 }
 
-static void enter(struct co_loop *l) {
+static void begin_running(struct co_loop *l) {
     assert(!l->running);
     l->running = true;
 }
 
-static void leave(struct co_loop *l) {
+static void end_running(struct co_loop *l) {
     l->running = false;
     l->stopped = false;
 }
 
 void co_loop_run(struct co_loop *l) {
-    enter(l);
+    begin_running(l);
     while (!l->stopped) {
         (void)uv_run(&l->uv, UV_RUN_DEFAULT);
         /* With nothing armed libuv does not even look at the async handle. */
@@ -196,11 +196,11 @@ void co_loop_run(struct co_loop *l) {
             break;
         }
     }
-    leave(l);
+    end_running(l);
 }
 
 void co_loop_turn(struct co_loop *l) {
-    enter(l);
+    begin_running(l);
     if (!l->stopped) {
         bool alive = uv_loop_alive(&l->uv);
         (void)uv_run(&l->uv, UV_RUN_ONCE);
@@ -208,7 +208,7 @@ void co_loop_turn(struct co_loop *l) {
             run_posted(l);
         }
     }
-    leave(l);
+    end_running(l);
 }
 
 void co_loop_stop(struct co_loop *l) {

@@ -23,20 +23,20 @@ static struct co_link **bucket_of(const struct co_index *x, uint64_t hash) {
     return &x->buckets[hash & (x->n_buckets - 1)];
 }
 
-static void put(const struct co_index *x, struct co_link *l) {
+static void put_link(const struct co_index *x, struct co_link *l) {
     struct co_link **head = bucket_of(x, l->hash);
     l->next = *head;
     *head = l;
 }
 
-static void grow(struct co_index *x) {
+static void grow_index(struct co_index *x) {
     struct co_index bigger = {.n_buckets = x->n_buckets ? x->n_buckets * 2 : 16, .len = x->len};
     bigger.buckets = co_xcalloc(bigger.n_buckets, sizeof(struct co_link *));
     for (size_t i = 0; i < x->n_buckets; i++) {
         struct co_link *next;
         for (struct co_link *l = x->buckets[i]; l; l = next) {
             next = l->next;
-            put(&bigger, l);
+            put_link(&bigger, l);
         }
     }
     free(x->buckets);
@@ -45,10 +45,10 @@ static void grow(struct co_index *x) {
 
 void co_index_add(struct co_index *x, struct co_link *l, uint64_t hash) {
     if (x->len >= x->n_buckets) {
-        grow(x);
+        grow_index(x);
     }
     l->hash = hash;
-    put(x, l);
+    put_link(x, l);
     x->len++;
 }
 
@@ -99,7 +99,7 @@ struct node {
     char key[];
 };
 
-static struct node *find(const struct co_map *m, const char *key, uint64_t hash) {
+static struct node *find_node(const struct co_map *m, const char *key, uint64_t hash) {
     struct co_link *l = co_index_first(&m->nodes, hash);
     while (l && strcmp(((struct node *)l)->key, key) != 0) {
         l = co_index_next(l);
@@ -108,13 +108,13 @@ static struct node *find(const struct co_map *m, const char *key, uint64_t hash)
 }
 
 void *co_map_get(const struct co_map *m, const char *key) {
-    const struct node *n = find(m, key, co_hash_str(key));
+    const struct node *n = find_node(m, key, co_hash_str(key));
     return n ? n->value : NULL;
 }
 
 void *co_map_set(struct co_map *m, const char *key, void *value) {
     uint64_t hash = co_hash_str(key);
-    struct node *n = find(m, key, hash);
+    struct node *n = find_node(m, key, hash);
     if (n) {
         void *old = n->value;
         n->value = value;
@@ -129,7 +129,7 @@ void *co_map_set(struct co_map *m, const char *key, void *value) {
 }
 
 void *co_map_remove(struct co_map *m, const char *key) {
-    struct node *n = find(m, key, co_hash_str(key));
+    struct node *n = find_node(m, key, co_hash_str(key));
     if (!n) {
         return NULL;
     }

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void *checked(void *p) {
+static void *require_memory(void *p) {
     if (!p) {
         static const char text[] = "out of memory\n";
         (void)!write(2, text, sizeof(text) - 1);
@@ -18,11 +18,11 @@ static void *checked(void *p) {
 }
 
 void *co_xmalloc(size_t size) {
-    return checked(malloc(size ? size : 1));
+    return require_memory(malloc(size ? size : 1));
 }
 
 void *co_xcalloc(size_t n, size_t size) {
-    return checked(calloc(n ? n : 1, size ? size : 1));
+    return require_memory(calloc(n ? n : 1, size ? size : 1));
 }
 
 void *co_xrealloc(void *p, size_t n, size_t size) {
@@ -30,15 +30,15 @@ void *co_xrealloc(void *p, size_t n, size_t size) {
     if (__builtin_mul_overflow(n, size, &bytes)) {
         bytes = SIZE_MAX;
     }
-    return checked(realloc(p, bytes ? bytes : 1));
+    return require_memory(realloc(p, bytes ? bytes : 1));
 }
 
 char *co_xstrdup(const char *s) {
-    return checked(strdup(s));
+    return require_memory(strdup(s));
 }
 
 char *co_xstrndup(const char *s, size_t n) {
-    return checked(strndup(s, n));
+    return require_memory(strndup(s, n));
 }
 
 char *co_xasprintf(const char *fmt, ...) {
@@ -49,7 +49,7 @@ char *co_xasprintf(const char *fmt, ...) {
         text = NULL;
     }
     va_end(ap);
-    return checked(text);
+    return require_memory(text);
 }
 
 struct held {

@@ -158,13 +158,13 @@ static int add_histogram(
     return r ? r : add_sample(out, m, "_count", series, NULL, (double)h->count, err);
 }
 
-static bool happened(const struct co_metric *m, size_t series) {
+static bool has_happened(const struct co_metric *m, size_t series) {
     return m->type == CO_HISTOGRAM ? m->hist && m->hist[series] : m->value && m->value[series] > 0;
 }
 
 static int add_series(
     struct co_buf *out, const struct co_metric *m, size_t series, struct co_err *err) {
-    if (n_labels(m) > 1 && !happened(m, series)) {
+    if (n_labels(m) > 1 && !has_happened(m, series)) {
         return 0;
     }
     return m->type == CO_HISTOGRAM
@@ -228,7 +228,7 @@ static int read_stat(int field, double *ret, struct co_err *err) {
     return 0;
 }
 
-static double seconds(struct timeval tv) {
+static double seconds_of(struct timeval tv) {
     return (double)tv.tv_sec + (double)tv.tv_usec / 1e6;
 }
 
@@ -264,7 +264,7 @@ int co_metrics_process(struct co_buf *ret, struct co_err *err) {
     double now = (double)wall.tv_sec + (double)wall.tv_nsec / 1e9;
     struct co_metric rows[] = {
         {"process_cpu_seconds_total", "User and system CPU time spent.", CO_COUNTER,
-            .value = (double[]){seconds(use.ru_utime) + seconds(use.ru_stime)}},
+            .value = (double[]){seconds_of(use.ru_utime) + seconds_of(use.ru_stime)}},
         {"process_resident_memory_bytes", "Resident memory size.", CO_GAUGE,
             .value = (double[]){pages * (double)sysconf(_SC_PAGESIZE)}},
         {"process_virtual_memory_bytes", "Virtual memory size.", CO_GAUGE,

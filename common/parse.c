@@ -140,7 +140,7 @@ static bool has_shape(const char *s, const char *pattern) {
     return true;
 }
 
-static int decimal(const char *s, size_t n) {
+static int read_decimal(const char *s, size_t n) {
     int v = 0;
     for (size_t i = 0; i < n; i++) {
         v = v * 10 + (s[i] - '0');
@@ -153,12 +153,12 @@ int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *
     struct tm tm = {0};
     const char *p = NULL;
     if (has_shape(s, shape)) {
-        tm = (struct tm){.tm_year = decimal(s, 4) - 1900,
-            .tm_mon = decimal(s + 5, 2) - 1,
-            .tm_mday = decimal(s + 8, 2),
-            .tm_hour = decimal(s + 11, 2),
-            .tm_min = decimal(s + 14, 2),
-            .tm_sec = decimal(s + 17, 2)};
+        tm = (struct tm){.tm_year = read_decimal(s, 4) - 1900,
+            .tm_mon = read_decimal(s + 5, 2) - 1,
+            .tm_mday = read_decimal(s + 8, 2),
+            .tm_hour = read_decimal(s + 11, 2),
+            .tm_min = read_decimal(s + 14, 2),
+            .tm_sec = read_decimal(s + 17, 2)};
         bool clock = tm.tm_hour < 24 && tm.tm_min < 60 && tm.tm_sec <= 60; /* a leap second */
         p = clock ? s + sizeof(shape) - 1 : NULL;
     }

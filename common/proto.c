@@ -12,7 +12,7 @@ enum { WIRE_VARINT = 0, WIRE_EIGHT = 1, WIRE_BYTES = 2, WIRE_FOUR = 5 };
 
 /* ---- the wire --------------------------------------------------------------------------- */
 
-static int bad(struct co_err *err, const char *what) {
+static int set_malformed(struct co_err *err, const char *what) {
     return co_err_set(err, CO_INVALID, "protobuf: %s", what);
 }
 
@@ -37,14 +37,16 @@ int co_proto_next(
         return CO_GONE;
     }
     if (!read_varint(at, end, &tag) || tag >> 3 == 0 || tag >> 3 > UINT32_MAX) {
-        return bad(err, "no field number");
+        return set_malformed(err, "no field number");
     }
     ret->number = (uint32_t)(tag >> 3);
     ret->wire = tag & 7;
     uint64_t len = 0;
     switch (ret->wire) {
     case WIRE_VARINT:
-        return read_varint(at, end, &ret->varint) ? 0 : bad(err, "a number that does not end");
+        return read_varint(at, end, &ret->varint)
+                   ? 0
+                   : set_malformed(err, "a number that does not end");
     case WIRE_EIGHT:
         len = 8;
         break;
@@ -53,14 +55,14 @@ int co_proto_next(
         break;
     case WIRE_BYTES:
         if (!read_varint(at, end, &len)) {
-            return bad(err, "a length that does not end");
+            return set_malformed(err, "a length that does not end");
         }
         break;
     default: /* groups, which nobody has written for fifteen years */
-        return bad(err, "a field of an unknown kind");
+        return set_malformed(err, "a field of an unknown kind");
     }
     if (len > (uint64_t)(end - *at)) {
-        return bad(err, "a field beyond the end");
+        return set_malformed(err, "a field beyond the end");
     }
     ret->data = *at;
     ret->len = (size_t)len;
@@ -79,7 +81,7 @@ static int find_last(const char *at, const char *end, uint32_t number, uint8_t w
             continue;
         }
         if (v.wire != wire) {
-            return bad(err, "a field of another kind than its table says");
+            return set_malformed(err, "a field of another kind than its table says");
         }
         *ret = v;
         *ret_found = true;
@@ -111,7 +113,7 @@ struct out {
     char *room; /* in its text */
 };
 
-static void put(struct out *o, const char *data, size_t len) {
+static void put_bytes(struct out *o, const char *data, size_t len) {
     memcpy(o->room, data, len);
     o->room += len;
 }
@@ -124,15 +126,15 @@ static void add_string(struct out *o, const char *data, size_t len) {
         while (data < end && (signed char)*data > 0) {
             data++;
         }
-        put(o, run, (size_t)(data - run));
+        put_bytes(o, run, (size_t)(data - run));
         if (data == end) {
             break;
         }
         size_t n = co_utf8_len(data, (size_t)(end - data));
         if (n > 1) {
-            put(o, data, n);
+            put_bytes(o, data, n);
         } else { /* a NUL would end the string */
-            put(o, "\xEF\xBF\xBD", 3);
+            put_bytes(o, "\xEF\xBF\xBD", 3);
             n = 1;
         }
         data += n;
@@ -144,7 +146,7 @@ static void add_number(struct out *o, int64_t v) {
     char text[24];
     int n = snprintf(text, sizeof(text), "%" PRId64, v);
     (void)co_jdoc_add(o->doc, CO_J_NUMBER, o->room);
-    put(o, text, (size_t)n + 1);
+    put_bytes(o, text, (size_t)n + 1);
 }
 
 static int add_time(struct out *o, const char *data, size_t len, struct co_err *err) {
@@ -196,7 +198,7 @@ static int add_value(struct out *o, const struct co_proto_field *f, const struct
     case CO_PROTO_MAP:
         return add_entry(o, v->data, v->len, err);
     }
-    return bad(err, "a kind that no table has");
+    return set_malformed(err, "a kind that no table has");
 }
 
 static uint8_t wire_of(const struct co_proto_field *f) {
@@ -242,7 +244,7 @@ static int begin_member(struct out *o, const struct co_proto_message *message,
     if (is_many(f)) {
         uint64_t bit = (uint64_t)1 << (f - message->fields);
         if (m->seen & bit) {
-            return bad(err, "a list in two pieces");
+            return set_malformed(err, "a list in two pieces");
         }
         m->seen |= bit;
         m->field = f;
@@ -264,8 +266,9 @@ static int add_message(struct out *o, const struct co_proto_message *message, co
         if (!f || (f->kind == CO_PROTO_STRING && v.wire == WIRE_BYTES && !v.len)) {
             continue;
         }
-        r = v.wire == wire_of(f) ? begin_member(o, message, f, &many, err)
-                                 : bad(err, "a field of another kind than its table says");
+        r = v.wire == wire_of(f)
+                ? begin_member(o, message, f, &many, err)
+                : set_malformed(err, "a field of another kind than its table says");
         r = r ? r : add_value(o, f, &v, err);
         if (r) {
             return r;

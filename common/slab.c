@@ -67,7 +67,7 @@ static void add_region(struct co_slab *s) {
     }
 }
 
-static void join(struct co_slab *s, struct co_slab_page *p) {
+static void join_room(struct co_slab *s, struct co_slab_page *p) {
     struct co_slab_page **head = &s->room[row_of(p->size)];
     p->prev = NULL;
     p->next = *head;
@@ -77,7 +77,7 @@ static void join(struct co_slab *s, struct co_slab_page *p) {
     *head = p;
 }
 
-static void leave(struct co_slab *s, struct co_slab_page *p) {
+static void leave_room(struct co_slab *s, struct co_slab_page *p) {
     if (p->prev) {
         p->prev->next = p->next;
     } else {
@@ -95,7 +95,7 @@ static struct co_slab_page *page_new(struct co_slab *s, size_t size) {
     struct co_slab_page *p = s->empty[--s->n_empty];
     enum { HEAD = (sizeof(*p) + CO_SLAB_STEP - 1) / CO_SLAB_STEP * CO_SLAB_STEP };
     *p = (struct co_slab_page){.size = (uint16_t)size, .fresh = HEAD};
-    join(s, p);
+    join_room(s, p);
     return p;
 }
 
@@ -117,7 +117,7 @@ void *co_slab_alloc(struct co_slab *s, size_t size) {
     }
     p->used++;
     if (is_full(p)) {
-        leave(s, p);
+        leave_room(s, p);
     }
     return block;
 }
@@ -129,13 +129,13 @@ void co_slab_free(struct co_slab *s, void *block, size_t size) {
     }
     struct co_slab_page *p = page_of(block);
     if (is_full(p)) {
-        join(s, p);
+        join_room(s, p);
     }
     struct block *b = block;
     b->next = p->free;
     p->free = b;
     if (--p->used == 0 && (p->prev || p->next)) { /* the last one of its size is kept */
-        leave(s, p);
+        leave_room(s, p);
         (void)madvise(p, PAGE, MADV_DONTNEED);
         s->empty[s->n_empty++] = p;
     }

@@ -13,31 +13,31 @@ enum {
     MEMORY = 4,   /* of tables, in zlib's words: 8 KiB */
 };
 
-static void *get(void *arg, uInt n, uInt size) {
+static void *zlib_alloc(void *arg, uInt n, uInt size) {
     (void)arg;
     return co_xcalloc(n, size);
 }
 
-static void put(void *arg, void *p) {
+static void zlib_free(void *arg, void *p) {
     (void)arg;
     free(p);
 }
 
 /* zlib reads through pointers that could write. */
-static Bytef *bytes(const void *p) {
+static Bytef *bytes_of(const void *p) {
     return (Bytef *)(uintptr_t)p;
 }
 
 struct co_squeezed co_squeeze(
     struct co_slab *slab, const char *text, size_t len, const char *like) {
-    z_stream z = {.zalloc = get, .zfree = put};
+    z_stream z = {.zalloc = zlib_alloc, .zfree = zlib_free};
     size_t size = len;
     CO_AUTOFREE char *small = NULL;
     if (len <= CO_SQUEEZE_MAX &&
         deflateInit2(&z, LEVEL, Z_DEFLATED, WINDOW, MEMORY, Z_DEFAULT_STRATEGY) == Z_OK) {
         small = co_xmalloc(len);
-        (void)deflateSetDictionary(&z, bytes(like), (uInt)strlen(like));
-        z.next_in = bytes(text);
+        (void)deflateSetDictionary(&z, bytes_of(like), (uInt)strlen(like));
+        z.next_in = bytes_of(text);
         z.avail_in = (uInt)len;
         z.next_out = (Bytef *)small;
         z.avail_out = (uInt)len;
@@ -56,15 +56,15 @@ char *co_unsqueeze(const struct co_squeezed *s, const char *like) {
         memcpy(text, s->data, s->len);
         return text;
     }
-    z_stream z = {.zalloc = get,
-        .zfree = put,
-        .next_in = bytes(s->data),
+    z_stream z = {.zalloc = zlib_alloc,
+        .zfree = zlib_free,
+        .next_in = bytes_of(s->data),
         .avail_in = (uInt)s->size,
         .next_out = (Bytef *)text,
         .avail_out = (uInt)s->len};
     int r = inflateInit2(&z, WINDOW);
     assert(r == Z_OK);
-    (void)inflateSetDictionary(&z, bytes(like), (uInt)strlen(like));
+    (void)inflateSetDictionary(&z, bytes_of(like), (uInt)strlen(like));
     r = inflate(&z, Z_FINISH);
     assert(r == Z_STREAM_END && z.avail_out == 0);
     (void)r;

@@ -131,7 +131,7 @@ static int next_event(struct co_yaml *y, yaml_event_t *ret, struct co_err *err) 
     return yaml_parser_parse(&y->parser, ret) ? 0 : parser_error(y, err);
 }
 
-static int count(
+static int count_values(
     struct co_yaml *y, yaml_mark_t mark, size_t values, size_t bytes, struct co_err *err) {
     y->values += values;
     y->bytes += bytes;
@@ -182,7 +182,7 @@ static int read_alias(struct co_yaml *y, const yaml_event_t *ev, json_t **ret, s
             name);
         return fail_at(y, ev->start_mark, err, CO_INVALID, cause);
     }
-    int r = count(y, ev->start_mark, a->values, a->bytes, err);
+    int r = count_values(y, ev->start_mark, a->values, a->bytes, err);
     if (r) {
         return r;
     }
@@ -203,7 +203,7 @@ static struct co_yaml_scalar scalar_of(const yaml_event_t *ev) {
 static int read_scalar(
     struct co_yaml *y, const yaml_event_t *ev, json_t **ret, struct co_err *err) {
     struct co_yaml_scalar s = scalar_of(ev);
-    int r = count(y, ev->start_mark, 0, s.len, err);
+    int r = count_values(y, ev->start_mark, 0, s.len, err);
     if (r) {
         return r;
     }
@@ -256,7 +256,7 @@ static void merge_object(struct mapping *m, json_t *from) {
 }
 
 /* From the last of several to the first, so that the first one wins. */
-static int merge(
+static int merge_value(
     struct co_yaml *y, yaml_mark_t mark, struct mapping *m, json_t *from, struct co_err *err) {
     if (json_is_object(from)) {
         merge_object(m, from);
@@ -282,7 +282,7 @@ static int read_key(struct co_yaml *y, const yaml_event_t *ev, char **ret, struc
     int r = 0;
     if (ev->type == YAML_SCALAR_EVENT) {
         s = scalar_of(ev);
-        r = count(y, ev->start_mark, 0, s.len, err);
+        r = count_values(y, ev->start_mark, 0, s.len, err);
     } else if (ev->type == YAML_ALIAS_EVENT) {
         r = read_alias(y, ev, &alias, err);
     }
@@ -310,8 +310,8 @@ static int read_key(struct co_yaml *y, const yaml_event_t *ev, char **ret, struc
     return r;
 }
 
-static int duplicate(struct co_yaml *y, const yaml_event_t *ev, struct place at, const char *key,
-    struct co_err *err) {
+static int refuse_duplicate(struct co_yaml *y, const yaml_event_t *ev, struct place at,
+    const char *key, struct co_err *err) {
     char cause[192];
     (void)snprintf(cause, sizeof(cause), "duplicate key \"%.100s\" (first on line %d)", key,
         co_yaml_lines_child(&y->lines, at.spot, key));
@@ -329,7 +329,7 @@ static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct pla
         return r;
     }
     if (key && json_object_get(m->obj, key) && !json_object_get(m->merged, key)) {
-        return duplicate(y, key_ev, at, key, err);
+        return refuse_duplicate(y, key_ev, at, key, err);
     }
     r = co_yaml_lines_member(&y->lines, at.spot, last, key ? key : "<<", line_of(key_ev), err);
     if (r) {
@@ -345,7 +345,7 @@ static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct pla
         return r;
     }
     if (merging) {
-        return merge(y, key_ev->start_mark, m, value, err);
+        return merge_value(y, key_ev->start_mark, m, value, err);
     }
     co_json_set(m->obj, key, co_steal_ptr(value));
     (void)json_object_del(m->merged, key);
@@ -385,7 +385,7 @@ static int read_node(
     size_t index = y->n_anchors;
     int r = anchor ? open_anchor(y, ev, anchor, err) : 0;
     if (r == 0) {
-        r = count(y, ev->start_mark, 1, 0, err);
+        r = count_values(y, ev->start_mark, 1, 0, err);
     }
     if (r) {
         return r;

@@ -21,7 +21,7 @@ void co_yaml_lines_done(struct co_yaml_lines *t) {
     *t = (struct co_yaml_lines){.names = CO_BUF(t->names.max)};
 }
 
-static unsigned add(struct co_yaml_lines *t, const struct co_yaml_spot *s) {
+static unsigned add_spot(struct co_yaml_lines *t, const struct co_yaml_spot *s) {
     if (t->n == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 64;
         t->spots = co_xrealloc(t->spots, t->cap, sizeof(*t->spots));
@@ -32,7 +32,7 @@ static unsigned add(struct co_yaml_lines *t, const struct co_yaml_spot *s) {
 
 static void add_child(
     struct co_yaml_lines *t, unsigned parent, unsigned *last, const struct co_yaml_spot *s) {
-    unsigned child = add(t, s);
+    unsigned child = add_spot(t, s);
     if (*last) {
         t->spots[*last].next = child;
     } else {
@@ -42,7 +42,7 @@ static void add_child(
 }
 
 unsigned co_yaml_lines_root(struct co_yaml_lines *t, int line) {
-    return add(t, &(struct co_yaml_spot){.line = line, .item = -1});
+    return add_spot(t, &(struct co_yaml_spot){.line = line, .item = -1});
 }
 
 void co_yaml_lines_item(
@@ -71,7 +71,8 @@ int co_yaml_lines_child(const struct co_yaml_lines *t, unsigned parent, const ch
 }
 
 /* Length of the spot's name when path begins with it as a whole step, else -1. */
-static int step(const struct co_yaml_lines *t, const struct co_yaml_spot *s, const char *path) {
+static int match_step(
+    const struct co_yaml_lines *t, const struct co_yaml_spot *s, const char *path) {
     char number[24];
     const char *name = number;
     if (s->item >= 0) {
@@ -95,7 +96,7 @@ int co_yaml_lines_find(const struct co_yaml_lines *t, const char *path) {
         unsigned best = 0;
         int length = -1; /* keys may have dots: the longest that fits is meant */
         for (unsigned c = t->spots[at].first; c; c = t->spots[c].next) {
-            int n = step(t, &t->spots[c], path);
+            int n = match_step(t, &t->spots[c], path);
             if (n > length) {
                 best = c;
                 length = n;

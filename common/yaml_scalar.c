@@ -162,7 +162,7 @@ static bool read_number(const char *s, size_t len, struct resolved *ret) {
     return (s[0] != '.' && read_int(text, ret)) || read_float(text, ret);
 }
 
-static struct resolved resolve(const char *s, size_t len) {
+static struct resolved resolve_plain(const char *s, size_t len) {
     struct resolved r = {.kind = STR};
     if (strlen(s) != len) {
         return r;
@@ -188,10 +188,11 @@ static const struct {
     {CO_YAML_TAG "float", 1u << INT | 1u << FLOAT | 1u << NOFORM, "number"},
 };
 
-static int classify(const struct co_yaml_scalar *s, struct resolved *ret, struct co_err *err) {
+static int classify_scalar(
+    const struct co_yaml_scalar *s, struct resolved *ret, struct co_err *err) {
     struct resolved r = {.kind = STR};
     if (!s->tag && s->plain) {
-        r = resolve(s->text, s->len);
+        r = resolve_plain(s->text, s->len);
     }
     if (s->tag && strcmp(s->tag, CO_YAML_TAG "binary") == 0) {
         return co_err_set(
@@ -199,7 +200,7 @@ static int classify(const struct co_yaml_scalar *s, struct resolved *ret, struct
     }
     for (size_t i = 0; s->tag && i < CO_ARRAY_LEN(tags); i++) {
         if (strcmp(s->tag, tags[i].tag) == 0) {
-            r = resolve(s->text, s->len);
+            r = resolve_plain(s->text, s->len);
             if (!(tags[i].kinds & 1u << r.kind)) {
                 return co_err_set(err, CO_INVALID, "\"%.100s\" is no %s as its tag says", s->text,
                     tags[i].expected);
@@ -226,7 +227,7 @@ static json_t *json_number(double f) {
 
 int co_yaml_scalar_value(const struct co_yaml_scalar *s, json_t **ret, struct co_err *err) {
     struct resolved r;
-    int code = classify(s, &r, err);
+    int code = classify_scalar(s, &r, err);
     if (code) {
         return code;
     }
@@ -274,7 +275,7 @@ static char *float_key(double wide) {
 
 int co_yaml_scalar_key(const struct co_yaml_scalar *s, char **ret, struct co_err *err) {
     struct resolved r;
-    int code = classify(s, &r, err);
+    int code = classify_scalar(s, &r, err);
     if (code) {
         return code;
     }
