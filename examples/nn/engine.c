@@ -213,7 +213,7 @@ static dnnl_status_t product_run(dnnl_stream_t stream, const struct product *p) 
 }
 
 /* oneDNN takes only pointers to non-const, for inputs, too; it does not write them. */
-static dnnl_status_t bind(dnnl_memory_t memory, const float *data) {
+static dnnl_status_t bind_data(dnnl_memory_t memory, const float *data) {
     return dnnl_memory_set_data_handle(memory, (void *)data);
 }
 
@@ -225,15 +225,15 @@ int nn_engine_multiply(struct nn_engine *e, const struct nn_product *shape, cons
     if (rc < 0 || !p) {
         return rc;
     }
-    dnnl_status_t status = bind(p->a, a);
+    dnnl_status_t status = bind_data(p->a, a);
     if (status == dnnl_success) {
-        status = bind(p->b, b);
+        status = bind_data(p->b, b);
     }
     if (status == dnnl_success) {
-        status = bind(p->c, c);
+        status = bind_data(p->c, c);
     }
     if (status == dnnl_success && shape->bias) {
-        status = bind(p->bias, bias);
+        status = bind_data(p->bias, bias);
     }
     if (status == dnnl_success) {
         status = product_run(e->stream, p);

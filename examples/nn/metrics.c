@@ -69,24 +69,24 @@ double nn_metrics_auc(const struct nn_metrics *m) {
     return area / (above_positive * above_negative);
 }
 
-static double mean(const struct nn_metrics *m, double sum) {
+static double mean_of(const struct nn_metrics *m, double sum) {
     return m->n ? sum / (double)m->n : 0.0;
 }
 
 double nn_metrics_loss(const struct nn_metrics *m) {
-    return mean(m, m->loss_sum);
+    return mean_of(m, m->loss_sum);
 }
 
 double nn_metrics_accuracy(const struct nn_metrics *m) {
-    return mean(m, (double)m->correct);
+    return mean_of(m, (double)m->correct);
 }
 
 double nn_metrics_mae(const struct nn_metrics *m) {
-    return mean(m, m->absolute_sum);
+    return mean_of(m, m->absolute_sum);
 }
 
 double nn_metrics_mse(const struct nn_metrics *m) {
-    return mean(m, m->square_sum);
+    return mean_of(m, m->square_sum);
 }
 
 double nn_metrics_rmse(const struct nn_metrics *m) {

@@ -4,14 +4,14 @@
 
 #define GOLDEN 0x9e3779b97f4a7c15U
 
-static uint64_t finish(uint64_t z) {
+static uint64_t mix_bits(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);
 }
 
 uint64_t nn_mix64(uint64_t a, uint64_t b) {
-    return finish(finish(a + GOLDEN) + b * GOLDEN + GOLDEN);
+    return mix_bits(mix_bits(a + GOLDEN) + b * GOLDEN + GOLDEN);
 }
 
 void nn_rng_init(struct nn_rng *r, uint64_t seed, uint64_t stream) {
@@ -19,24 +19,24 @@ void nn_rng_init(struct nn_rng *r, uint64_t seed, uint64_t stream) {
 
     for (size_t i = 0; i < 4; i++) {
         at += GOLDEN;
-        r->s[i] = finish(at);
+        r->s[i] = mix_bits(at);
     }
 }
 
-static uint64_t rotl(uint64_t x, unsigned k) {
+static uint64_t rotate_left(uint64_t x, unsigned k) {
     return (x << k) | (x >> (64U - k));
 }
 
 uint64_t nn_rng_u64(struct nn_rng *r) {
     uint64_t *s = r->s;
-    uint64_t result = rotl(s[1] * 5U, 7) * 9U, t = s[1] << 17;
+    uint64_t result = rotate_left(s[1] * 5U, 7) * 9U, t = s[1] << 17;
 
     s[2] ^= s[0];
     s[3] ^= s[1];
     s[1] ^= s[2];
     s[0] ^= s[3];
     s[2] ^= t;
-    s[3] = rotl(s[3], 45);
+    s[3] = rotate_left(s[3], 45);
     return result;
 }
 

@@ -10,7 +10,7 @@ static const float minimum[WD_CRITEO_DENSE] = {0, -3};
 static const float range[WD_CRITEO_DENSE] = {
     20, 603, 100, 50, 64000, 500, 100, 50, 500, 10, 10, 10, 50};
 
-static uint64_t fnv1a(uint64_t hash, const char *bytes, size_t len) {
+static uint64_t hash_fnv1a(uint64_t hash, const char *bytes, size_t len) {
     for (size_t i = 0; i < len; i++) {
         hash = (hash ^ (uint8_t)bytes[i]) * 0x100000001b3U;
     }
@@ -25,12 +25,12 @@ uint64_t wd_criteo_id(unsigned column, const char *value, size_t len, uint64_t v
         digits[sizeof(digits) - ++n] = (char)('0' + (char)(column % 10U));
         column /= 10U;
     } while (column && n < sizeof(digits));
-    uint64_t hash = fnv1a(0xcbf29ce484222325U, digits + sizeof(digits) - n, n);
-    return fnv1a(hash, value, len) % vocabulary;
+    uint64_t hash = hash_fnv1a(0xcbf29ce484222325U, digits + sizeof(digits) - n, n);
+    return hash_fnv1a(hash, value, len) % vocabulary;
 }
 
 /* What a field looks like in a message: cut, and without bytes that would upset a terminal. */
-static void quote(const char *field, size_t len, char ret_text[24]) {
+static void quote_field(const char *field, size_t len, char ret_text[24]) {
     size_t n = len < 20 ? len : 20;
 
     for (size_t i = 0; i < n; i++) {
@@ -43,7 +43,7 @@ static int bad_field(unsigned column, const char *field, size_t len, const char 
     char ret_reason[WD_CRITEO_REASON_MAX]) {
     char text[24];
 
-    quote(field, len, text);
+    quote_field(field, len, text);
     (void)snprintf(ret_reason, WD_CRITEO_REASON_MAX, "column %u is \"%s\", expected %s", column,
         text, expected);
     return -1;

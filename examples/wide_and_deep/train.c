@@ -60,7 +60,7 @@ static const struct co_flag flags[] = {
     {"log-level", CO_FLAG_STR, &log_level, "info", "error, warn, info or debug"},
 };
 
-static int fail(const struct co_err *err, int status) {
+static int log_failure(const struct co_err *err, int status) {
     co_log_error("wide_and_deep failed", CO_E(err));
     return status;
 }
@@ -107,11 +107,11 @@ static int job_run(void) {
         environment_forget();
     }
     if (rt_init(&job, &err) < 0) {
-        return fail(&err, 2);
+        return log_failure(&err, 2);
     }
     int rc =
         rt_is_server(job) ? rt_server_run(job, &server, &err) : wd_train(job, &options, NULL, &err);
-    return rc < 0 ? fail(&err, rc == CO_INVALID ? 2 : 1) : 0;
+    return rc < 0 ? log_failure(&err, rc == CO_INVALID ? 2 : 1) : 0;
 }
 
 int main(int argc, char *argv[]) {
@@ -129,14 +129,14 @@ int main(int argc, char *argv[]) {
         rc = options_check(&err);
     }
     if (rc < 0) {
-        return fail(&err, 2);
+        return log_failure(&err, 2);
     }
     (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error, not the end */
     if (options.generate[0] != '\0') {
-        return wd_data_generate(&options, &err) < 0 ? fail(&err, 1) : 0;
+        return wd_data_generate(&options, &err) < 0 ? log_failure(&err, 1) : 0;
     }
     if (options.predict) {
-        return wd_predict(&options, &err) < 0 ? fail(&err, 1) : 0;
+        return wd_predict(&options, &err) < 0 ? log_failure(&err, 1) : 0;
     }
     return job_run();
 }

@@ -25,7 +25,7 @@ static void freeaddrinfop(struct addrinfo **a) {
     }
 }
 
-static struct addrinfo *resolve(const char *endpoint, int flags) {
+static struct addrinfo *resolve_endpoint(const char *endpoint, int flags) {
     struct co_hostport hp;
     if (co_parse_hostport("endpoint", endpoint, &hp, NULL) < 0) {
         return NULL;
@@ -69,7 +69,7 @@ static size_t begin_all(
     const char *const *endpoints, size_t n, struct pollfd *fds, struct attempt *attempts) {
     size_t m = 0;
     for (size_t i = 0; i < n; i++) {
-        CO_CLEANUP(freeaddrinfop) struct addrinfo *all = resolve(endpoints[i], 0);
+        CO_CLEANUP(freeaddrinfop) struct addrinfo *all = resolve_endpoint(endpoints[i], 0);
         size_t k = 0;
         for (struct addrinfo *a = all; a && k < ADDRESSES; a = a->ai_next, k++) {
             int fd = begin_connect(a);
@@ -84,7 +84,7 @@ static size_t begin_all(
 }
 
 /* Reading the error clears it: once a socket. */
-static bool connected(int fd) {
+static bool is_connected(int fd) {
     int e = 0;
     socklen_t len = sizeof(e);
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 && e == 0;
@@ -92,10 +92,10 @@ static bool connected(int fd) {
 
 /* One attempt is decided; the first address of the resolver's order that accepts at that moment
  * is taken. */
-static size_t decide(struct pollfd *fd, const struct attempt *t, struct net_reached *ret) {
+static size_t decide_attempt(struct pollfd *fd, const struct attempt *t, struct net_reached *ret) {
     size_t more = 0;
     struct net_reached *r = &ret[t->endpoint];
-    if (!r->ok && connected(fd->fd)) {
+    if (!r->ok && is_connected(fd->fd)) {
         r->ok = true;
         (void)snprintf(r->address, sizeof(r->address), "%s", t->address);
         more = 1;
@@ -122,7 +122,7 @@ size_t net_probe(const char *const *endpoints, size_t n, int timeout_ms, struct 
         }
         for (size_t i = 0; i < m; i++) {
             if (fds[i].fd >= 0 && fds[i].revents) {
-                ok += decide(&fds[i], &attempts[i], ret);
+                ok += decide_attempt(&fds[i], &attempts[i], ret);
                 left--;
             }
         }

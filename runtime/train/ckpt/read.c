@@ -51,7 +51,7 @@ static const struct {
     FIELD("file", TEXT, file),
 };
 
-static bool number(const char *s, size_t len, unsigned base, uint64_t max, uint64_t *ret) {
+static bool parse_number(const char *s, size_t len, unsigned base, uint64_t max, uint64_t *ret) {
     uint64_t v = 0;
     for (size_t i = 0; i < len; i++) {
         const char *digits = "0123456789abcdef";
@@ -83,7 +83,8 @@ static bool set_field(struct rt_ckpt_table *t, size_t f, const char *s, size_t l
         break;
     }
     bool wide = fields[f].size == 8;
-    if (!number(s, len, fields[f].type == HEX ? 16 : 10, wide ? UINT64_MAX : UINT32_MAX, &v)) {
+    if (!parse_number(
+            s, len, fields[f].type == HEX ? 16 : 10, wide ? UINT64_MAX : UINT32_MAX, &v)) {
         return false;
     }
     if (wide) {
@@ -116,7 +117,7 @@ static int parse_table(const char *line, size_t len, struct rt_ckpt_table *t, st
     return 0;
 }
 
-static bool starts(const char *s, size_t len, const char *with) {
+static bool starts_with(const char *s, size_t len, const char *with) {
     return len >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
 }
 
@@ -125,7 +126,7 @@ static int check_end(
     const char *text, const char *line, size_t len, bool last, struct co_err *err) {
     static const char key[] = "end hash=";
     uint64_t want;
-    if (!last || !number(line + strlen(key), len - strlen(key), 16, UINT64_MAX, &want) ||
+    if (!last || !parse_number(line + strlen(key), len - strlen(key), 16, UINT64_MAX, &want) ||
         want != rt_ckpt_hash(text, (size_t)(line - text))) {
         return co_err_set(err, CO_INVALID, "wrong checksum");
     }
@@ -146,13 +147,13 @@ int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *r
         int rc = 0;
         lineno++;
         if (lineno == 1) {
-            if (!starts(p, l, first) ||
-                !number(p + strlen(first), l - strlen(first), 10, UINT64_MAX - 1, ret_generation)) {
+            if (!starts_with(p, l, first) || !parse_number(p + strlen(first), l - strlen(first), 10,
+                                                 UINT64_MAX - 1, ret_generation)) {
                 return co_err_set(err, CO_INVALID, "line 1: not a checkpoint of version 1");
             }
-        } else if (starts(p, l, "table ") && n < RT_CKPT_TABLES_MAX) {
+        } else if (starts_with(p, l, "table ") && n < RT_CKPT_TABLES_MAX) {
             rc = parse_table(p, l, &ret_tables[n++], err);
-        } else if (starts(p, l, "end hash=")) {
+        } else if (starts_with(p, l, "end hash=")) {
             rc = check_end(text, p, l, nl + 1 == text + len, err);
             if (rc == 0) {
                 *ret_n = n;
@@ -213,15 +214,15 @@ int rt_ckpt_find(const struct rt_ckpt *c, const char *name) {
 
 /* ---- table files ---- */
 
-static int torn(const struct rt_ckpt_file *f, const char *what, struct co_err *err) {
+static int refuse_torn(const struct rt_ckpt_file *f, const char *what, struct co_err *err) {
     return co_err_set(
         err, CO_INVALID, "checkpoint file '%s': %s at byte %" PRIu64, f->name, what, f->bytes);
 }
 
-static int get(struct rt_ckpt_file *f, void *to, size_t len, struct co_err *err) {
+static int read_bytes(struct rt_ckpt_file *f, void *to, size_t len, struct co_err *err) {
     if (len > 0 && fread(to, len, 1, f->stream) != 1) {
         return ferror(f->stream) ? co_err_errno(err, errno, "cannot read '%s'", f->name)
-                                 : torn(f, "ends too early: read", err);
+                                 : refuse_torn(f, "ends too early: read", err);
     }
     f->bytes += len;
     return 0;
@@ -234,7 +235,7 @@ int rt_ckpt_file_from(FILE *stream_own, const char *name, const struct rt_ckpt_t
     f->name = co_xstrdup(name);
     f->table = *table;
     unsigned char head[RT_CKPT_HEAD], want[RT_CKPT_HEAD];
-    int rc = get(f, head, sizeof(head), err);
+    int rc = read_bytes(f, head, sizeof(head), err);
     if (rc < 0) {
         return rc;
     }
@@ -272,12 +273,12 @@ static int at_end(struct rt_ckpt_file *f, uint64_t hash, struct co_err *err) {
     const struct rt_ckpt_table *t = &f->table;
     if (hash != f->hash || f->hash != t->hash || f->items != t->items || f->bytes != t->bytes ||
         fgetc(f->stream) != EOF) {
-        return torn(f, "is not the file that the manifest names: end", err);
+        return refuse_torn(f, "is not the file that the manifest names: end", err);
     }
     return co_err_set(err, CO_NOTFOUND, "end of '%s'", f->name);
 }
 
-static int room(struct rt_ckpt_file *f, size_t bytes, struct co_err *err) {
+static int reserve_room(struct rt_ckpt_file *f, size_t bytes, struct co_err *err) {
     if (bytes <= f->cap) {
         return 0;
     }
@@ -294,28 +295,28 @@ static int room(struct rt_ckpt_file *f, size_t bytes, struct co_err *err) {
 int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_data,
     size_t *ret_bytes, struct co_err *err) {
     unsigned char head[RT_CKPT_CHUNK_HEAD];
-    int rc = get(f, head, sizeof(head), err);
+    int rc = read_bytes(f, head, sizeof(head), err);
     if (rc < 0) {
         return rc;
     }
     uint32_t items = co_get_u32(head), bytes = co_get_u32(head + 4);
     uint64_t hash = co_get_u64(head + 8);
     if (rt_ckpt_hash(head, 16) != co_get_u64(head + 16)) {
-        return torn(f, "chunk head is corrupt", err);
+        return refuse_torn(f, "chunk head is corrupt", err);
     }
     if (items == RT_CKPT_TAIL) {
         return at_end(f, hash, err);
     }
     if (bytes > RT_CKPT_CHUNK_MAX || bytes != rt_ckpt_data_bytes(&f->table, items)) {
-        return torn(f, "chunk of a wrong size", err);
+        return refuse_torn(f, "chunk of a wrong size", err);
     }
-    rc = room(f, bytes, err);
-    rc = rc < 0 ? rc : get(f, f->data, bytes, err);
+    rc = reserve_room(f, bytes, err);
+    rc = rc < 0 ? rc : read_bytes(f, f->data, bytes, err);
     if (rc < 0) {
         return rc;
     }
     if (rt_ckpt_hash(f->data, bytes) != hash) {
-        return torn(f, "chunk is corrupt, it ends", err);
+        return refuse_torn(f, "chunk is corrupt, it ends", err);
     }
     f->items += items;
     f->hash = rt_ckpt_hash_more(f->hash, hash);

@@ -69,7 +69,7 @@ int rt_ckpt_create(const char *dir, struct rt_ckpt_writer **ret, struct co_err *
     return 0;
 }
 
-static int put(struct rt_ckpt_writer *w, const void *data, size_t len, struct co_err *err) {
+static int write_bytes(struct rt_ckpt_writer *w, const void *data, size_t len, struct co_err *err) {
     struct rt_ckpt_table *t = &w->tables[w->n - 1];
     if (len > 0 && fwrite(data, len, 1, w->file) != 1) {
         return co_err_errno(err, errno, "cannot write '%s/%s'", w->dir, t->file);
@@ -95,7 +95,7 @@ int rt_ckpt_begin(struct rt_ckpt_writer *w, const struct rt_ckpt_table *table, s
     w->n++;
     unsigned char head[RT_CKPT_HEAD];
     rt_ckpt_head(t, head);
-    return put(w, head, sizeof(head), err);
+    return write_bytes(w, head, sizeof(head), err);
 }
 
 int rt_ckpt_chunk(
@@ -107,8 +107,8 @@ int rt_ckpt_chunk(
     unsigned char head[RT_CKPT_CHUNK_HEAD];
     uint64_t hash = rt_ckpt_hash(data, bytes);
     rt_ckpt_chunk_head(items, (uint32_t)bytes, hash, head);
-    int rc = put(w, head, sizeof(head), err);
-    rc = rc < 0 ? rc : put(w, data, bytes, err);
+    int rc = write_bytes(w, head, sizeof(head), err);
+    rc = rc < 0 ? rc : write_bytes(w, data, bytes, err);
     t->items += items;
     t->hash = rt_ckpt_hash_more(t->hash, hash);
     return rc;
@@ -118,7 +118,7 @@ int rt_ckpt_end(struct rt_ckpt_writer *w, struct co_err *err) {
     struct rt_ckpt_table *t = &w->tables[w->n - 1];
     unsigned char tail[RT_CKPT_CHUNK_HEAD];
     rt_ckpt_chunk_head(RT_CKPT_TAIL, 0, t->hash, tail);
-    int rc = put(w, tail, sizeof(tail), err);
+    int rc = write_bytes(w, tail, sizeof(tail), err);
     FILE *f = co_steal_ptr(w->file);
     bool ok = fflush(f) == 0 && fsync(fileno(f)) == 0;
     int saved = errno;

@@ -4,7 +4,7 @@
 
 #include "common/parse.h"
 
-static bool blank(char c) {
+static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
@@ -13,11 +13,11 @@ char *rt_read_text(const struct rt_read *e, enum co_var var) {
     if (!s) {
         return NULL;
     }
-    while (blank(*s)) {
+    while (is_blank(*s)) {
         s++;
     }
     size_t n = strlen(s);
-    while (n > 0 && blank(s[n - 1])) {
+    while (n > 0 && is_blank(s[n - 1])) {
         n--;
     }
     return co_xstrndup(s, n);
@@ -30,9 +30,9 @@ char *rt_read_list(const struct rt_read *e, enum co_var var) {
     }
     size_t to = 0;
     for (size_t i = 0; s[i]; i++) {
-        bool before = blank(s[i]) && (to == 0 || s[to - 1] == ',');
+        bool before = is_blank(s[i]) && (to == 0 || s[to - 1] == ',');
         size_t next = i + strspn(s + i, " \t\r\n");
-        if (!before && !(blank(s[i]) && s[next] == ',')) {
+        if (!before && !(is_blank(s[i]) && s[next] == ',')) {
             s[to++] = s[i];
         }
     }
@@ -77,7 +77,7 @@ void rt_endpoints_add(struct rt_endpoints *l, const char *endpoint) {
     l->item[l->n++] = co_xstrdup(endpoint);
 }
 
-static int collect(void *arg, size_t index, const char *element, struct co_err *err) {
+static int add_endpoint(void *arg, size_t index, const char *element, struct co_err *err) {
     (void)index;
     (void)err;
     rt_endpoints_add(arg, element);
@@ -92,7 +92,7 @@ int rt_read_endpoints(const struct rt_read *e, enum co_var var, bool check,
     }
     struct rt_endpoints l = {0};
     int r = check ? co_contract_check(var, s, err) : 0;
-    r = r ? r : co_contract_list(var, s, collect, &l, err);
+    r = r ? r : co_contract_list(var, s, add_endpoint, &l, err);
     if (r) {
         rt_endpoints_done(&l);
         return r;

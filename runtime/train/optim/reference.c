@@ -2,7 +2,7 @@
 
 #include "runtime/train/optim/rules.h"
 
-static double regularised(const struct rt_optim *o, double w, double g) {
+static double regularised_gradient(const struct rt_optim *o, double w, double g) {
     return g + (double)o->hyper[RT_OPTIM_L2] * w;
 }
 
@@ -12,7 +12,7 @@ void rt_optim_sgd_ref(const struct rt_optim *o, size_t n, float *w, const float 
 
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        w[i] = (float)(w[i] - lr * regularised(o, w[i], g[i]));
+        w[i] = (float)(w[i] - lr * regularised_gradient(o, w[i], g[i]));
     }
 }
 
@@ -21,7 +21,7 @@ static void momentum_ref(
     double lr = o->hyper[RT_OPTIM_LR], mu = o->hyper[RT_OPTIM_MU];
 
     for (size_t i = 0; i < n; i++) {
-        double gi = regularised(o, w[i], g[i]);
+        double gi = regularised_gradient(o, w[i], g[i]);
         double vi = mu * v[i] + gi;
 
         v[i] = (float)vi;
@@ -44,7 +44,7 @@ void rt_optim_adagrad_ref(
     double lr = o->hyper[RT_OPTIM_LR], epsilon = o->hyper[RT_OPTIM_ADAGRAD_EPSILON];
 
     for (size_t i = 0; i < n; i++) {
-        double gi = regularised(o, w[i], g[i]);
+        double gi = regularised_gradient(o, w[i], g[i]);
         double m = state[i] + gi * gi;
 
         state[i] = (float)m;
@@ -63,7 +63,7 @@ void rt_optim_adam_ref(const struct rt_optim *o, size_t n, float *w, const float
     double c = sqrt(1.0 - pow(b2, (double)*step));
     double rate = lr * c / (1.0 - pow(b1, (double)*step));
     for (size_t i = 0; i < n; i++) {
-        double gi = regularised(o, w[i], g[i]);
+        double gi = regularised_gradient(o, w[i], g[i]);
         double mi = b1 * m[i] + (1.0 - b1) * gi;
         double vi = b2 * v[i] + (1.0 - b2) * gi * gi;
 
@@ -81,7 +81,7 @@ static void rmsprop_ref(
     float *q = state, *u = state + n, *a = centered ? state + 2 * n : NULL;
 
     for (size_t i = 0; i < n; i++) {
-        double gi = regularised(o, w[i], g[i]);
+        double gi = regularised_gradient(o, w[i], g[i]);
         double qi = rho * q[i] + (1.0 - rho) * gi * gi;
         double spread = qi;
 

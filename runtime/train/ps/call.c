@@ -137,7 +137,7 @@ void rt_calls_done(struct rt_call *list) {
 
 /* All slots are taken before the first frame leaves: an answer may come at once, and with the
  * last one a detached call is gone.  False: nothing was sent, call->err says why. */
-static bool start(struct rt_call *call, bool detached) {
+static bool start_call(struct rt_call *call, bool detached) {
     struct rt_client *c = call->c;
     struct rt_stream *streams[16], **to = streams;
     if (call->n_parts > CO_ARRAY_LEN(streams)) {
@@ -186,7 +186,7 @@ static bool start(struct rt_call *call, bool detached) {
 }
 
 void rt_call_start(struct rt_call *call) {
-    (void)start(call, false);
+    (void)start_call(call, false);
 }
 
 int rt_call_detach(struct rt_call *call_own, bool window, struct co_err *err) {
@@ -206,7 +206,7 @@ int rt_call_detach(struct rt_call *call_own, bool window, struct co_err *err) {
                                  (long long)c->options.call_timeout_ms);
     }
     bool empty = call_own->n_parts == 0;
-    if (!empty && start(call_own, true)) {
+    if (!empty && start_call(call_own, true)) {
         return 0;
     }
     int rc = call_own->err.code ? co_err_set(err, call_own->err.code, "%s", call_own->err.msg) : 0;
@@ -256,7 +256,7 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
 }
 
 /* Takes the call's parts out of the slots; an answer that is being taken is waited for. */
-static void abandon(struct rt_client *c, struct rt_call *call) {
+static void abandon_call(struct rt_client *c, struct rt_call *call) {
     c->abandoning++;
     for (uint32_t i = 0; i < call->n_parts; i++) {
         struct rt_part *p = &call->parts[i];
@@ -295,7 +295,7 @@ int rt_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *er
     while (call->left > 0) {
         if (!rt_client_wait(c, deadline) && call->left > 0) {
             timed_out(c, call, timeout_ms);
-            abandon(c, call);
+            abandon_call(c, call);
             /* What the servers have done of it is unknown: the client is not to be used on. */
             list = call->harmless ? NULL : rt_client_fail(c, &call->err);
             break;

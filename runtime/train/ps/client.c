@@ -60,7 +60,7 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
     rt_calls_done(list);
 }
 
-static void ping(struct rt_client *c, struct rt_link *l, int64_t now) {
+static void ping_link(struct rt_client *c, struct rt_link *l, int64_t now) {
     struct rt_frame *f = NULL;
     l->pinged_ms = now;
     if (rt_frame_new(RT_FRAME_PING, 0, &f, NULL) == 0) {
@@ -84,7 +84,7 @@ static void on_tick(void *arg) {
         }
         l->heard_ms = was_away ? now : l->heard_ms;
         if (now - l->pinged_ms >= l->lease_ms / 4) {
-            ping(c, l, now);
+            ping_link(c, l, now);
         }
         if (now - l->heard_ms > l->lease_ms && !c->failed.code) {
             struct co_err err = {0};

@@ -145,7 +145,7 @@ static void take_sum(struct rt_client *c, struct rt_exchange *x) {
 }
 
 /* The answer of an exchange is there: gradients that gathered meanwhile go next. */
-static void exchanged(struct rt_call *call) {
+static void on_exchanged(struct rt_call *call) {
     struct rt_client *c = call->c;
     uint32_t table = (uint32_t)(call->table - c->tables);
     struct rt_exchange *x = &c->exchanges[table];
@@ -191,12 +191,12 @@ static int begin_exchange(
     }
     call->take = check_size;
     call->keep = true;
-    call->done = exchanged;
+    call->done = on_exchanged;
     /* One at a time is window enough. */
     return rt_call_detach(call, false, err);
 }
 
-static void merge(struct rt_exchange *x, const float *g, size_t n) {
+static void merge_gradient(struct rt_exchange *x, const float *g, size_t n) {
     if (x->merged++ == 0) {
         memcpy(x->sum, g, n * sizeof(float));
         return;
@@ -241,7 +241,7 @@ static int exchange_async(struct rt_client *c, uint32_t table, const float *grad
     if (send) {
         x->busy = true;
     } else {
-        merge(x, gradient, n);
+        merge_gradient(x, gradient, n);
     }
     pthread_mutex_unlock(&c->m);
     for (uint32_t i = 0; fresh && i < fresh->n_parts; i++) {

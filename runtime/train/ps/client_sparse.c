@@ -64,8 +64,8 @@ static int make_parts(struct rt_client *c, const struct batch *b, uint32_t table
     return 0;
 }
 
-static int check(struct rt_client *c, uint32_t table, size_t n, const struct rt_table **ret_table,
-    struct co_err *err) {
+static int check_ids(struct rt_client *c, uint32_t table, size_t n,
+    const struct rt_table **ret_table, struct co_err *err) {
     int rc = rt_client_table(c, table, RT_SPARSE, ret_table, err);
     if (rc == 0 && n > IDS_MAX) {
         return co_err_set(err, CO_INVALID, "%zu ids in one call, at most %d", n, IDS_MAX);
@@ -128,7 +128,7 @@ static struct places *fill_pull(
 int rt_pull_sparse_start(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
     float *ret_rows, struct rt_call **ret_call, struct co_err *err) {
     const struct rt_table *t = NULL;
-    int rc = check(c, table, n, &t, err);
+    int rc = check_ids(c, table, n, &t, err);
     if (rc < 0) {
         return rc;
     }
@@ -189,7 +189,7 @@ static void fill_push(struct rt_call *call, const struct batch *b, const uint64_
 int rt_send_rows(struct rt_client *c, uint32_t table, uint8_t kind, const uint64_t *ids, size_t n,
     const float *rows, size_t floats, struct co_err *err) {
     const struct rt_table *t = NULL;
-    int rc = check(c, table, n, &t, err);
+    int rc = check_ids(c, table, n, &t, err);
     if (rc < 0) {
         return rc;
     }

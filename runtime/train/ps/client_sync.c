@@ -31,7 +31,7 @@ static int to_all_shards(struct rt_client *c, const char *what, uint8_t kind, ui
     return 0;
 }
 
-static int failure(struct rt_client *c, struct co_err *err) {
+static int read_failure(struct rt_client *c, struct co_err *err) {
     pthread_mutex_lock(&c->m);
     struct co_err failed = c->failed;
     pthread_mutex_unlock(&c->m);
@@ -40,7 +40,7 @@ static int failure(struct rt_client *c, struct co_err *err) {
 
 int rt_step(struct rt_client *c, struct co_err *err) {
     if (c->options.mode == RT_ASYNC) {
-        return failure(c, err);
+        return read_failure(c, err);
     }
     struct rt_call *call = NULL;
     int rc = to_all_shards(c, "step", RT_FRAME_STEP, 0, ++c->steps, &call, err);
@@ -78,11 +78,11 @@ int rt_flush(struct rt_client *c, struct co_err *err) {
         return co_err_set(err, CO_TIMEOUT, "flush: pushes were not answered within %lld ms",
             (long long)c->options.call_timeout_ms);
     }
-    return failure(c, err);
+    return read_failure(c, err);
 }
 
 /* The same control message to the first n servers. */
-static int control(struct rt_client *c, const char *what, const Rt__Control *m, uint32_t n,
+static int send_control(struct rt_client *c, const char *what, const Rt__Control *m, uint32_t n,
     int64_t timeout_ms, struct co_err *err) {
     struct rt_call *call = rt_call_new(c, what, NULL, n);
     for (uint32_t i = 0; i < n; i++) {
@@ -116,7 +116,7 @@ int rt_barrier(struct rt_client *c, struct co_err *err) {
     Rt__Control m = RT__CONTROL__INIT;
     m.body_case = RT__CONTROL__BODY_BARRIER;
     m.barrier = &b;
-    return control(c, "barrier", &m, 1, c->options.barrier_timeout_ms, err);
+    return send_control(c, "barrier", &m, 1, c->options.barrier_timeout_ms, err);
 }
 
 int rt_finish(struct rt_client *c, struct co_err *err) {
@@ -130,7 +130,7 @@ int rt_finish(struct rt_client *c, struct co_err *err) {
         Rt__Control m = RT__CONTROL__INIT;
         m.body_case = RT__CONTROL__BODY_FINISH;
         m.finish = &f;
-        rc = control(c, "finish", &m, c->n_links, c->options.call_timeout_ms, err);
+        rc = send_control(c, "finish", &m, c->n_links, c->options.call_timeout_ms, err);
         c->finished = rc == 0;
     }
     rt_client_close(c);

@@ -5,7 +5,7 @@
 #include "runtime/train/ps/spec.h"
 
 /* Numbers of distinct ids by open addressing; at most half full. */
-static void number(struct rt_ids *b, const uint64_t *ids) {
+static void number_ids(struct rt_ids *b, const uint64_t *ids) {
     uint32_t size = 16;
     while (size < b->n * 2) {
         size *= 2;
@@ -42,7 +42,7 @@ void rt_ids_init(
         .place = all + 4 * (size_t)n,
         .count = all + 5 * (size_t)n};
     memset(b->count, 0, n_targets * sizeof(*b->count));
-    number(b, ids);
+    number_ids(b, ids);
     for (uint32_t u = 0; u < b->n_unique; u++) {
         uint64_t id = ids[b->first[u]];
         uint32_t s = rt_sparse_server(id, n_servers);

@@ -26,12 +26,12 @@ uint64_t rt_mix64(uint64_t x) {
 }
 
 /* Uniform in [0, 1), 53 bits. */
-static double unit(uint64_t state, uint64_t k) {
+static double draw_unit(uint64_t state, uint64_t k) {
     return (double)(rt_mix64(state + (k + 1) * 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53;
 }
 
-static float normal(const struct rt_initializer *in, uint64_t state, size_t k) {
-    double u = 1 - unit(state, 2 * k), v = unit(state, 2 * k + 1);
+static float draw_normal(const struct rt_initializer *in, uint64_t state, size_t k) {
+    double u = 1 - draw_unit(state, 2 * k), v = draw_unit(state, 2 * k + 1);
     return (float)(in->a + in->b * sqrt(-2 * log(u)) * cos(2 * M_PI * v));
 }
 
@@ -46,10 +46,10 @@ void rt_initializer_row(const struct rt_initializer *in, uint64_t id, size_t dim
             ret_row[k] = (float)in->a;
             break;
         case RT_INIT_UNIFORM:
-            ret_row[k] = (float)(in->a + (in->b - in->a) * unit(state, k));
+            ret_row[k] = (float)(in->a + (in->b - in->a) * draw_unit(state, k));
             break;
         case RT_INIT_NORMAL:
-            ret_row[k] = normal(in, state, k);
+            ret_row[k] = draw_normal(in, state, k);
             break;
         }
     }

@@ -106,7 +106,7 @@ static int say_hello(
 /* ---- all of them ---- */
 
 /* Worth another try: nobody there yet, still starting, or our former self not yet given up. */
-static bool passing(int code) {
+static bool is_passing(int code) {
     return code == CO_UNAVAILABLE || code == CO_PEERLOST || code == CO_CONFLICT ||
            code == CO_TIMEOUT || code == CO_CANCELED;
 }
@@ -157,7 +157,7 @@ static void drop_link(struct rt_link *l, const struct co_err *why) {
 
 /* One attempt at every server that is reachable and not up; a refusal that no waiting helps is
  * the result. */
-static int attempt(struct rt_client *c, struct co_err *err) {
+static int attempt_join(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
     CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
@@ -185,7 +185,7 @@ static int attempt(struct rt_client *c, struct co_err *err) {
         struct rt_link *l = &c->links[which[i]];
         if (calls[i] && rt_call_wait(calls[i], HELLO_MS, &e) < 0) {
             drop_link(l, &e);
-            if (!passing(e.code) && rc == 0) {
+            if (!is_passing(e.code) && rc == 0) {
                 rc = co_err_set(err, e.code, "%s", e.msg);
             }
         }
@@ -210,7 +210,7 @@ static int give_up(struct rt_client *c, struct co_err *err) {
 int rt_client_join(struct rt_client *c, struct co_err *err) {
     int64_t begin = net_now(), printed = begin - PRINT_MS;
     for (;;) {
-        int rc = attempt(c, err);
+        int rc = attempt_join(c, err);
         if (rc < 0 || count_up(c) == c->n_links) {
             return rc;
         }

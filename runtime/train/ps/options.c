@@ -9,7 +9,7 @@
 
 enum { SHARDS_MAX = 64, SHARDS_DEFAULT_MAX = 16 };
 
-static int positive(int64_t *ms, const char *name, const char *text, struct co_err *err) {
+static int read_positive(int64_t *ms, const char *name, const char *text, struct co_err *err) {
     int rc = co_parse_duration(name, text, ms, err);
     if (rc == 0 && *ms <= 0) {
         return co_err_set(err, CO_INVALID, "%s: '%s' is not a time above 0", name, text);
@@ -25,7 +25,7 @@ static int from_env(int64_t *ms, enum co_var var, int64_t def, struct co_err *er
         return 0;
     }
     if (text && *text) {
-        return positive(ms, name, text, err);
+        return read_positive(ms, name, text, err);
     }
     *ms = def;
     return 0;

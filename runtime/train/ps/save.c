@@ -9,7 +9,7 @@
 
 enum { DENSE_CHUNK = 4 << 20 }; /* floats of a chunk in a file */
 
-static void describe(const struct rt_table *t, struct rt_ckpt_table *ret) {
+static void describe_table(const struct rt_table *t, struct rt_ckpt_table *ret) {
     *ret = (struct rt_ckpt_table){
         .sparse = t->spec.kind == RT_SPARSE,
         .size = t->spec.size,
@@ -136,7 +136,7 @@ int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
     rc = rc < 0 ? rc : rt_ckpt_create(dir, &w, err);
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         struct rt_ckpt_table t;
-        describe(&c->tables[i], &t);
+        describe_table(&c->tables[i], &t);
         rc = rt_ckpt_begin(w, &t, err);
         if (rc == 0) {
             rc = t.sparse ? save_sparse(c, i, w, err) : save_dense(c, i, w, err);
@@ -158,9 +158,10 @@ static bool same_rule(const struct rt_table *t, const struct rt_ckpt_table *save
     return n == rule_len(saved->optimizer) && strncmp(t->optimizer, saved->optimizer, n) == 0;
 }
 
-static int fits(const struct rt_table *t, const struct rt_ckpt_table *saved, struct co_err *err) {
+static int check_fit(
+    const struct rt_table *t, const struct rt_ckpt_table *saved, struct co_err *err) {
     struct rt_ckpt_table mine;
-    describe(t, &mine);
+    describe_table(t, &mine);
     if (mine.sparse != saved->sparse || mine.size != saved->size || mine.dim != saved->dim) {
         return co_err_set(err, CO_INVALID,
             "'%s': table '%s' is %s, size %llu, dim %u; expected %s, %llu, %u", saved->file,
@@ -234,7 +235,7 @@ static int load_dense(struct rt_client *c, uint32_t table, const struct rt_ckpt 
 }
 
 /* Rows of a chunk with the state that the table's own rule wants. */
-static float *refit(const struct rt_table *t, const struct rt_ckpt_table *saved, uint32_t n,
+static float *refit_rows(const struct rt_table *t, const struct rt_ckpt_table *saved, uint32_t n,
     const float *rows, size_t *ret_stride) {
     size_t dim = t->spec.dim, from = dim + saved->state;
     size_t to = *ret_stride = dim + rt_table_state(t, dim);
@@ -266,7 +267,7 @@ static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt
             ids[i] = co_get_u64((const unsigned char *)data + i * 8UL);
         }
         const float *rows = (const float *)(const void *)((const char *)data + n * 8UL);
-        CO_AUTOFREE float *fitted = refit(t, rt_ckpt_table(k, index), n, rows, &stride);
+        CO_AUTOFREE float *fitted = refit_rows(t, rt_ckpt_table(k, index), n, rows, &stride);
         rc = rt_send_rows(c, table, RT_FRAME_RESTORE_SPARSE, ids, n, fitted, stride, err);
     }
     rc = rc == CO_NOTFOUND ? 0 : rc;
@@ -286,7 +287,7 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
             rc = co_err_set(
                 err, CO_INVALID, "checkpoint '%s' has no table '%s'", dir, c->tables[i].name);
         } else {
-            rc = fits(&c->tables[i], rt_ckpt_table(k, (uint32_t)at), err);
+            rc = check_fit(&c->tables[i], rt_ckpt_table(k, (uint32_t)at), err);
         }
     }
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {

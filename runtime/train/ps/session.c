@@ -109,7 +109,7 @@ static int make_tables(
     return 0;
 }
 
-static int welcome(struct rt_session *se, const struct rt_frame *f, struct co_err *err) {
+static int send_welcome(struct rt_session *se, const struct rt_frame *f, struct co_err *err) {
     Rt__Welcome w = RT__WELCOME__INIT;
     w.shards = se->server->config.shards;
     w.lease_ms = (uint64_t)se->server->config.lease_ms;
@@ -122,7 +122,7 @@ static int welcome(struct rt_session *se, const struct rt_frame *f, struct co_er
     return rc < 0 ? rc : rt_stream_send(se->stream, a, err);
 }
 
-static void join(struct rt_session *se, uint32_t trainer) {
+static void join_member(struct rt_session *se, uint32_t trainer) {
     struct rt_server *s = se->server;
     struct rt_member *m = &s->members.all[trainer];
     bool back = m->state == RT_MEMBER_LOST;
@@ -180,8 +180,8 @@ static int do_hello(
         rc = check_tables(s, h, tables, err);
     }
     if (rc == 0) {
-        join(se, h->trainer);
-        rc = welcome(se, f, err);
+        join_member(se, h->trainer);
+        rc = send_welcome(se, f, err);
     }
     return rc;
 }
@@ -295,14 +295,14 @@ static void on_open(void *arg, struct rt_stream *stream) {
     rt_stream_set_user(stream, se);
 }
 
-static void refuse(struct rt_session *se, const struct rt_frame *f, const struct co_err *err) {
+static void refuse_peer(struct rt_session *se, const struct rt_frame *f, const struct co_err *err) {
     rt_say_warn("%s refused: %s", rt_stream_peer(se->stream), co_err_text(err));
     se->refused = true;
     (void)!rt_stream_send(se->stream, rt_frame_error(&f->head, err->code, co_err_text(err)), NULL);
     rt_stream_end(se->stream);
 }
 
-static void pong(struct rt_session *se, const struct rt_frame *f) {
+static void answer_ping(struct rt_session *se, const struct rt_frame *f) {
     struct rt_frame *a = NULL;
     if (rt_frame_new(RT_FRAME_PING | RT_FRAME_ANSWER, 0, &a, NULL) == 0) {
         a->head.seq = f->head.seq;
@@ -324,24 +324,24 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
     }
     if (f->head.kind == RT_FRAME_CONTROL) {
         if (do_control(se, f, &err) < 0) {
-            refuse(se, f, &err);
+            refuse_peer(se, f, &err);
         }
     } else if (se->trainer == RT_NOBODY) {
         co_err_set(&err, CO_INVALID, "%s before hello", rt_frame_kind_name(f->head.kind));
-        refuse(se, f, &err);
+        refuse_peer(se, f, &err);
     } else if (f->head.kind == RT_FRAME_PING) {
-        pong(se, f);
+        answer_ping(se, f);
     } else if (f->head.kind >= RT_FRAME_KINDS || f->head.shard >= s->config.shards) {
         co_err_set(&err, CO_INVALID, "%s for shard %u of %u", rt_frame_kind_name(f->head.kind),
             f->head.shard, s->config.shards);
-        refuse(se, f, &err);
+        refuse_peer(se, f, &err);
     } else if (alive) {
         struct rt_shard *shard = s->shards[f->head.shard];
         rt_shard_post(shard, se->trainer, co_steal_ptr(f));
     }
 }
 
-static void leave(struct rt_session *se, const struct co_err *why) {
+static void leave_member(struct rt_session *se, const struct co_err *why) {
     struct rt_server *s = se->server;
     struct rt_member *m = &s->members.all[se->trainer];
     for (uint32_t i = 0; i < s->config.shards; i++) {
@@ -360,7 +360,7 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
     struct rt_server *s = arg;
     struct rt_session *se = rt_stream_user(stream);
     if (se->trainer != RT_NOBODY) {
-        leave(se, why);
+        leave_member(se, why);
     }
     if (se->prev) {
         se->prev->next = se->next;

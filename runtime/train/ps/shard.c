@@ -31,7 +31,8 @@ struct rt_shard {
     bool stopping;
 };
 
-static void answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own) {
+static void send_answer(
+    struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own) {
     if (!a_own && rt_frame_new(h->kind | RT_FRAME_ANSWER, 0, &a_own, NULL) < 0) {
         rt_stream_cancel(s);
         return;
@@ -42,15 +43,16 @@ static void answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt
     (void)!rt_stream_send(s, a_own, NULL); /* a closed stream is noticed where it is read */
 }
 
-static void refuse(struct rt_stream *s, const struct rt_frame_head *h, const struct co_err *err) {
+static void send_refusal(
+    struct rt_stream *s, const struct rt_frame_head *h, const struct co_err *err) {
     (void)!rt_stream_send(s, rt_frame_error(h, err->code, co_err_text(err)), NULL);
 }
 
-static void unpark(struct parked *p, const struct co_err *err) {
+static void release_parked(struct parked *p, const struct co_err *err) {
     if (err->code) {
-        refuse(p->stream, &p->head, err);
+        send_refusal(p->stream, &p->head, err);
     } else {
-        answer(p->stream, &p->head, NULL);
+        send_answer(p->stream, &p->head, NULL);
     }
     rt_stream_unref(p->stream);
     p->stream = NULL;
@@ -73,7 +75,7 @@ static void try_step(struct rt_shard *s) {
     s->step++;
     for (uint32_t i = 0; i < s->tables.config.trainers; i++) {
         if (s->parked[i].stream) {
-            unpark(&s->parked[i], &err);
+            release_parked(&s->parked[i], &err);
         }
     }
 }
@@ -88,7 +90,7 @@ static void do_step(struct rt_shard *s, uint32_t trainer, const struct rt_frame 
             (unsigned long long)f->head.aux, (unsigned long long)s->step + 1);
     }
     if (err.code) {
-        refuse(stream, &f->head, &err);
+        send_refusal(stream, &f->head, &err);
         return;
     }
     /* The frame itself is given back: a waiting trainer must not hold its window. */
@@ -96,7 +98,7 @@ static void do_step(struct rt_shard *s, uint32_t trainer, const struct rt_frame 
     try_step(s);
 }
 
-static void handle(struct rt_shard *s, const struct item *it) {
+static void handle_item(struct rt_shard *s, const struct item *it) {
     struct rt_frame *f = it->frame;
     if (!f && it->note == LEFT) {
         struct parked *p = &s->parked[it->trainer];
@@ -118,21 +120,21 @@ static void handle(struct rt_shard *s, const struct item *it) {
         struct rt_frame *a = NULL;
         if (rt_shard_tables_do(&s->tables, f, &a, &err) < 0) {
             rt_frame_free(a);
-            refuse(rt_frame_stream(f), &f->head, &err);
+            send_refusal(rt_frame_stream(f), &f->head, &err);
         } else {
-            answer(rt_frame_stream(f), &f->head, a);
+            send_answer(rt_frame_stream(f), &f->head, a);
         }
     }
     rt_frame_free(f);
 }
 
-static void drop(struct item *items, size_t n) {
+static void drop_items(struct item *items, size_t n) {
     for (size_t i = 0; i < n; i++) {
         rt_frame_free(items[i].frame);
     }
 }
 
-static void *loop(void *arg) {
+static void *run_shard(void *arg) {
     struct rt_shard *s = arg;
     struct item *mine = NULL;
     size_t n = 0, cap = 0;
@@ -152,17 +154,17 @@ static void *loop(void *arg) {
         mine = swap;
         cap = swap_cap;
         if (stop) {
-            drop(mine, n);
+            drop_items(mine, n);
             free(mine);
             return NULL;
         }
         for (size_t i = 0; i < n; i++) {
-            handle(s, &mine[i]);
+            handle_item(s, &mine[i]);
         }
     }
 }
 
-static void post(struct rt_shard *s, struct item it) {
+static void post_item(struct rt_shard *s, struct item it) {
     pthread_mutex_lock(&s->m);
     if (s->stopping) {
         pthread_mutex_unlock(&s->m);
@@ -181,15 +183,15 @@ static void post(struct rt_shard *s, struct item it) {
 }
 
 void rt_shard_post(struct rt_shard *s, uint32_t trainer, struct rt_frame *f_own) {
-    post(s, (struct item){.frame = f_own, .trainer = trainer});
+    post_item(s, (struct item){.frame = f_own, .trainer = trainer});
 }
 
 void rt_shard_finished(struct rt_shard *s, uint32_t trainer) {
-    post(s, (struct item){.trainer = trainer, .note = FINISHED});
+    post_item(s, (struct item){.trainer = trainer, .note = FINISHED});
 }
 
 void rt_shard_left(struct rt_shard *s, uint32_t trainer) {
-    post(s, (struct item){.trainer = trainer, .note = LEFT});
+    post_item(s, (struct item){.trainer = trainer, .note = LEFT});
 }
 
 static void shard_free(struct rt_shard *s) {
@@ -211,7 +213,7 @@ int rt_shard_start(
     s->finished = co_xcalloc(config->trainers, sizeof(*s->finished));
     int rc = rt_shard_tables_init(&s->tables, config, err);
     if (rc == 0) {
-        int e = pthread_create(&s->thread, NULL, loop, s);
+        int e = pthread_create(&s->thread, NULL, run_shard, s);
         rc = e ? co_err_errno(err, e, "cannot start a shard thread") : 0;
     }
     if (rc < 0) {

@@ -138,7 +138,7 @@ static int answer_floats(const struct rt_frame *f, const float *a, size_t n, con
 }
 
 /* The payload as floats: it is aligned, and on a little-endian host it is what it is. */
-static float *floats(const struct rt_frame *f, size_t offset) {
+static float *floats_at(const struct rt_frame *f, size_t offset) {
     float *p = (float *)(void *)(f->payload + offset);
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
     rt_copy_f32(p, p, (f->head.bytes - offset) / sizeof(float));
@@ -175,21 +175,21 @@ static int do_dense(struct rt_shard_tables *t, struct rt_shard_table *st, const 
         st->pulls += b->n;
         return answer_floats(f, b->w, b->n, b->w, 0, ret, err);
     case RT_FRAME_PUSH_DENSE:
-        push_block(t, st, b, floats(f, 0));
+        push_block(t, st, b, floats_at(f, 0));
         return 0;
     case RT_FRAME_XCHG_DENSE:
-        push_block(t, st, b, floats(f, 0));
+        push_block(t, st, b, floats_at(f, 0));
         st->pulls += b->n;
         return answer_floats(f, b->w, b->n, b->w, 0, ret, err);
     case RT_FRAME_PUT_DENSE:
-        memcpy(b->w, floats(f, 0), b->n * sizeof(float));
+        memcpy(b->w, floats_at(f, 0), b->n * sizeof(float));
         return 0;
     case RT_FRAME_GET_DENSE:
         return answer_floats(f, b->w, b->n, b->state, b->n_state, ret, err);
     default: /* RT_FRAME_RESTORE_DENSE */
-        memcpy(b->w, floats(f, 0), b->n * sizeof(float));
+        memcpy(b->w, floats_at(f, 0), b->n * sizeof(float));
         if (b->n_state > 0) {
-            memcpy(b->state, floats(f, 0) + b->n, b->n_state * sizeof(float));
+            memcpy(b->state, floats_at(f, 0) + b->n, b->n_state * sizeof(float));
         }
         return 0;
     }
@@ -201,7 +201,7 @@ static uint64_t id_at(const struct rt_frame *f, size_t i) {
     return co_get_u64(f->payload + i * 8);
 }
 
-static int own(const struct rt_shard_tables *t, uint64_t id, struct co_err *err) {
+static int check_owner(const struct rt_shard_tables *t, uint64_t id, struct co_err *err) {
     const struct rt_shard_config *c = &t->config;
     if (rt_sparse_server(id, c->servers) == c->server &&
         rt_sparse_shard(id, c->shards) == c->index) {
@@ -272,9 +272,9 @@ static int push_row(struct rt_shard_tables *t, struct rt_shard_table *st, uint64
 static int push_sparse(struct rt_shard_tables *t, struct rt_shard_table *st,
     const struct rt_frame *f, struct co_err *err) {
     size_t n = f->head.count;
-    const float *g = floats(f, n * 8);
+    const float *g = floats_at(f, n * 8);
     for (size_t i = 0; i < n; i++, g += st->dim) {
-        int rc = own(t, id_at(f, i), err);
+        int rc = check_owner(t, id_at(f, i), err);
         rc = rc < 0 ? rc : push_row(t, st, id_at(f, i), g, err);
         if (rc < 0) {
             return rc;
@@ -287,10 +287,10 @@ static int push_sparse(struct rt_shard_tables *t, struct rt_shard_table *st,
 static int restore_sparse(struct rt_shard_tables *t, struct rt_shard_table *st,
     const struct rt_frame *f, struct co_err *err) {
     size_t n = f->head.count, stride = st->dim + st->n_state;
-    const float *from = floats(f, n * 8);
+    const float *from = floats_at(f, n * 8);
     for (size_t i = 0; i < n; i++, from += stride) {
         float *row;
-        int rc = own(t, id_at(f, i), err);
+        int rc = check_owner(t, id_at(f, i), err);
         rc = rc < 0 ? rc : row_of(st, id_at(f, i), &row, err);
         if (rc < 0) {
             return rc;
@@ -415,7 +415,7 @@ int rt_shard_tables_do(struct rt_shard_tables *t, const struct rt_frame *f,
 
 /* ---- sync steps ---- */
 
-static void scale(float *g, size_t n, uint32_t by) {
+static void scale_gradient(float *g, size_t n, uint32_t by) {
     for (size_t i = 0; by > 1 && i < n; i++) {
         g[i] /= (float)by;
     }
@@ -430,7 +430,7 @@ static int step_rows(struct rt_shard_table *st, uint32_t n, struct co_err *err) 
         if (rc < 0) {
             return rc;
         }
-        scale(g, st->dim, n);
+        scale_gradient(g, st->dim, n);
         rt_optim_apply(&st->table->optim, st->dim, row, g, row + st->dim);
     }
     rt_sparse_clear(st->sums);
@@ -443,7 +443,7 @@ int rt_shard_tables_step(struct rt_shard_tables *t, uint32_t n, struct co_err *e
         for (uint32_t k = 0; k < st->n_blocks; k++) {
             struct rt_dense_block *b = &st->blocks[k];
             if (b->pushed) {
-                scale(b->sum, b->n, n);
+                scale_gradient(b->sum, b->n, n);
                 rt_optim_apply(&st->table->optim, b->n, b->w, b->sum, b->state);
                 b->pushed = false;
             }

@@ -49,7 +49,7 @@ void rt_sparse_free(struct rt_sparse *t) {
 }
 
 /* The slot of id, or the empty one where it belongs.  Never full: at most 5/8 are used. */
-static struct slot *locate(const struct rt_sparse *t, uint64_t id) {
+static struct slot *find_slot(const struct rt_sparse *t, uint64_t id) {
     /* Server and shard came from the same hash: mix again, or half the slots stay empty. */
     size_t i = (size_t)(rt_mix64(id) * 0x9e3779b97f4a7c15ULL >> 20) & t->mask;
     while (t->slots[i].row && t->slots[i].id != id) {
@@ -63,11 +63,11 @@ static float *row_at(const struct rt_sparse *t, size_t i) {
 }
 
 float *rt_sparse_find(const struct rt_sparse *t, uint64_t id) {
-    const struct slot *s = locate(t, id);
+    const struct slot *s = find_slot(t, id);
     return s->row ? row_at(t, s->row - 1) : NULL;
 }
 
-static int over(const struct rt_sparse *t, size_t more, struct co_err *err) {
+static int check_bytes(const struct rt_sparse *t, size_t more, struct co_err *err) {
     if (t->bytes + more <= t->bytes_max) {
         return 0;
     }
@@ -78,7 +78,7 @@ static int over(const struct rt_sparse *t, size_t more, struct co_err *err) {
 
 static int grow_slots(struct rt_sparse *t, struct co_err *err) {
     size_t n = (t->mask + 1) * 2;
-    int rc = over(t, n / 2 * sizeof(*t->slots), err);
+    int rc = check_bytes(t, n / 2 * sizeof(*t->slots), err);
     void *fresh = NULL;
     rc = rc < 0 ? rc : co_try_alloc(n, sizeof(*t->slots), t->bytes_max, "row index", &fresh, err);
     if (rc < 0) {
@@ -90,7 +90,7 @@ static int grow_slots(struct rt_sparse *t, struct co_err *err) {
     t->mask = n - 1;
     for (size_t i = 0; i < old_n; i++) {
         if (old[i].row) {
-            *locate(t, old[i].id) = old[i];
+            *find_slot(t, old[i].id) = old[i];
         }
     }
     t->bytes += n / 2 * sizeof(*t->slots);
@@ -100,7 +100,7 @@ static int grow_slots(struct rt_sparse *t, struct co_err *err) {
 
 static int grow_blocks(struct rt_sparse *t, struct co_err *err) {
     size_t size = sizeof(struct block) + BLOCK_ROWS * t->stride * sizeof(float);
-    int rc = over(t, size, err);
+    int rc = check_bytes(t, size, err);
     void *fresh = NULL;
     rc = rc < 0 ? rc : co_try_alloc(1, size, t->bytes_max, "rows", &fresh, err);
     if (rc < 0) {
@@ -117,7 +117,7 @@ static int grow_blocks(struct rt_sparse *t, struct co_err *err) {
 
 int rt_sparse_make(
     struct rt_sparse *t, uint64_t id, float **ret_row, int *ret_new, struct co_err *err) {
-    struct slot *s = locate(t, id);
+    struct slot *s = find_slot(t, id);
     *ret_new = !s->row;
     if (s->row) {
         *ret_row = row_at(t, s->row - 1);
@@ -128,7 +128,7 @@ int rt_sparse_make(
         if (rc < 0) {
             return rc;
         }
-        s = locate(t, id);
+        s = find_slot(t, id);
     }
     if (t->n_rows == t->n_blocks * BLOCK_ROWS) {
         int rc = grow_blocks(t, err);

@@ -29,7 +29,7 @@ static int check_shape(const struct rt_table_spec *s, struct co_err *err) {
     return 0;
 }
 
-static void point(struct rt_table *t) {
+static void point_spec(struct rt_table *t) {
     t->spec.name = t->name;
     t->spec.optimizer = t->optimizer;
     t->spec.init = t->init;
@@ -57,13 +57,13 @@ int rt_table_make(const struct rt_table_spec *spec, struct rt_table *ret, struct
     (void)snprintf(t.name, sizeof(t.name), "%s", spec->name);
     (void)snprintf(t.init, sizeof(t.init), "%s", spec->init && *spec->init ? spec->init : "zero");
     *ret = t;
-    point(ret);
+    point_spec(ret);
     return 0;
 }
 
 void rt_table_copy(struct rt_table *to, const struct rt_table *from) {
     *to = *from;
-    point(to);
+    point_spec(to);
 }
 
 const char *rt_table_differs(const struct rt_table *a, const struct rt_table *b) {

@@ -25,7 +25,7 @@ static bool same_host(const char *a, const char *b) {
     return strcasecmp(a, b) == 0;
 }
 
-static void unbracket(char *host) {
+static void strip_brackets(char *host) {
     size_t n = strlen(host);
     if (n >= 2 && host[0] == '[' && host[n - 1] == ']') {
         memmove(host, host + 1, n - 2);
@@ -36,7 +36,7 @@ static void unbracket(char *host) {
 /* Where this process stands in the list: by POD_IP and PADDLE_PORT.  Or, as paddle-operator
  * 0.3.3 to 0.3.5 give no or another port, at PADDLE_TRAINER_ID when the host there is POD_IP:
  * two of three agree. */
-static int locate(const struct rt_read *e, enum co_var var, const struct rt_endpoints *l,
+static int find_self(const struct rt_read *e, enum co_var var, const struct rt_endpoints *l,
     uint32_t *ret_index, struct co_err *err) {
     const char *list = co_contract[var].name;
     CO_AUTOFREE char *host = rt_read_text(e, CO_VAR_POD_IP);
@@ -44,7 +44,7 @@ static int locate(const struct rt_read *e, enum co_var var, const struct rt_endp
     if (!host) {
         return rt_read_not_set(CO_VAR_POD_IP, "", err);
     }
-    unbracket(host);
+    strip_brackets(host);
     int r = co_contract_check(CO_VAR_POD_IP, host, err);
     if (r) {
         return r;
@@ -139,7 +139,7 @@ static int worker_index(const struct rt_read *e, struct rt_topology *t, struct c
 
 static int heter_index(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
     if (t->heters.n) {
-        return locate(e, CO_VAR_HETER_ENDPOINTS, &t->heters, &t->index, err);
+        return find_self(e, CO_VAR_HETER_ENDPOINTS, &t->heters, &t->index, err);
     }
     int r = rt_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
     return r == CO_NOTFOUND ? rt_read_not_set(CO_VAR_HETER_ENDPOINTS, "", err) : r;
@@ -186,7 +186,7 @@ static int load_ps(const struct rt_read *e, struct rt_topology *t, struct co_err
     }
     switch (t->role) {
     case RT_ROLE_SERVER:
-        r = locate(e, CO_VAR_PSERVERS, &t->servers, &t->index, err);
+        r = find_self(e, CO_VAR_PSERVERS, &t->servers, &t->index, err);
         if (!r) {
             t->endpoint = co_xstrdup(t->servers.item[t->index]);
         }
@@ -265,7 +265,7 @@ static char *job_name(const struct rt_read *e) {
     return co_xstrdup("");
 }
 
-static uint64_t fingerprint(const struct rt_topology *t) {
+static uint64_t hash_topology(const struct rt_topology *t) {
     uint64_t h = t->n_workers;
     for (uint32_t i = 0; i < t->servers.n; i++) {
         uint64_t pair[2] = {h, co_hash_str(t->servers.item[i])};
@@ -320,7 +320,7 @@ int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, stru
     }
     load_gloo(&e, &t->gloo);
     t->job = job_name(&e);
-    t->fingerprint = fingerprint(t);
+    t->fingerprint = hash_topology(t);
     *ret = co_steal_ptr(t);
     return 0;
 }

@@ -230,7 +230,7 @@ void rt_splitter_done(struct rt_splitter *sp) {
     sp->last = &sp->first;
 }
 
-static void complete(struct rt_splitter *sp) {
+static void end_frame(struct rt_splitter *sp) {
     *sp->last = sp->frame;
     sp->last = &sp->frame->next;
     sp->frame = NULL;
@@ -238,7 +238,7 @@ static void complete(struct rt_splitter *sp) {
 }
 
 /* The head is there: makes the frame that the payload goes to. */
-static int begin(struct rt_splitter *sp, struct co_err *err) {
+static int begin_frame(struct rt_splitter *sp, struct co_err *err) {
     struct rt_frame_head h = {0};
     int rc = rt_frame_head_read(sp->head, &h, err);
     if (rc < 0) {
@@ -255,7 +255,7 @@ static int begin(struct rt_splitter *sp, struct co_err *err) {
     sp->frame->head = h;
     sp->have = 0;
     if (h.bytes == 0) {
-        complete(sp);
+        end_frame(sp);
     }
     return 0;
 }
@@ -277,9 +277,9 @@ int rt_splitter_feed(struct rt_splitter *sp, const void *data, size_t len, struc
             continue;
         }
         if (sp->frame) {
-            complete(sp);
+            end_frame(sp);
         } else {
-            int rc = begin(sp, err);
+            int rc = begin_frame(sp, err);
             if (rc < 0) {
                 return rc;
             }

@@ -48,7 +48,7 @@ void rt_rpc_unlink(struct rt_rpc *r, struct rt_stream *s) {
     pthread_mutex_unlock(&r->m);
 }
 
-static void *loop(void *arg) {
+static void *run_queue(void *arg) {
     struct rt_rpc *r = arg;
     gpr_timespec tick = in_ms(r->tick_ms);
     for (;;) {
@@ -119,7 +119,7 @@ static void no_log(gpr_log_func_args *args) {
 }
 
 /* What gRPC prints by itself says less than our errors do; GRPC_VERBOSITY brings it back. */
-static void quiet(void) {
+static void silence_grpc(void) {
     if (!getenv("GRPC_VERBOSITY")) {
         gpr_set_log_function(no_log);
     }
@@ -145,10 +145,10 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
     pthread_cond_init(&r->changed, NULL);
     sigset_t old;
     block_signals(&old);
-    quiet();
+    silence_grpc();
     grpc_init();
     r->cq = grpc_completion_queue_create_for_next(NULL);
-    int rc = pthread_create(&r->thread, NULL, loop, r);
+    int rc = pthread_create(&r->thread, NULL, run_queue, r);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
         grpc_completion_queue_shutdown(r->cq);

@@ -103,14 +103,15 @@ static void start_batch(struct rt_stream *s, const grpc_op *ops, size_t n, struc
 }
 
 /* One whose completion holds a reference. */
-static void batch(struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
+static void start_held_batch(
+    struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
     rt_stream_ref(s);
     start_batch(s, ops, n, tag);
 }
 
-static void receive(struct rt_stream *s) {
+static void receive_message(struct rt_stream *s) {
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &s->incoming};
-    batch(s, &op, 1, &s->recv_tag);
+    start_held_batch(s, &op, 1, &s->recv_tag);
 }
 
 /* ---- sending ---- */
@@ -148,7 +149,7 @@ static grpc_byte_buffer *next_message(struct rt_stream *s) {
 
 /* Sends what is next unless a send is in progress.  Only one thread gets past `sending`, so the
  * batch itself starts outside the lock: it may write to the socket. */
-static void pump(struct rt_stream *s) {
+static void pump_frames(struct rt_stream *s) {
     pthread_mutex_lock(&s->m);
     grpc_op op = {0};
     if (!s->sending && !s->closed && s->queue) {
@@ -165,7 +166,7 @@ static void pump(struct rt_stream *s) {
         return;
     }
     pthread_mutex_unlock(&s->m);
-    batch(s, &op, 1, &s->send_tag);
+    start_held_batch(s, &op, 1, &s->send_tag);
 }
 
 static void on_sent(void *arg, bool ok) {
@@ -182,7 +183,7 @@ static void on_sent(void *arg, bool ok) {
         drop_queue(s);
     }
     pthread_mutex_unlock(&s->m);
-    pump(s);
+    pump_frames(s);
     rt_stream_unref(s);
 }
 
@@ -210,7 +211,7 @@ int rt_stream_send(struct rt_stream *s, struct rt_frame *f_own, struct co_err *e
         return co_err_set(err, CO_NORESOURCE, "%s does not read: %d MiB wait to be sent", s->peer,
             RT_STREAM_BACKLOG >> 20);
     }
-    pump(s);
+    pump_frames(s);
     return 0;
 }
 
@@ -226,7 +227,7 @@ void rt_stream_end(struct rt_stream *s) {
     pthread_mutex_lock(&s->m);
     s->ending = true;
     pthread_mutex_unlock(&s->m);
-    pump(s);
+    pump_frames(s);
 }
 
 /* ---- receiving ---- */
@@ -235,22 +236,22 @@ struct rt_stream *rt_frame_stream(const struct rt_frame *f) {
     return f->from;
 }
 
-static size_t weight(const struct rt_frame *f) {
+static size_t weigh_frame(const struct rt_frame *f) {
     return sizeof(*f) + RT_FRAME_HEAD + f->head.bytes;
 }
 
 /* A delivered frame was freed, on any thread: its place in the window is free again. */
-static void released(struct rt_frame *f) {
+static void on_released(struct rt_frame *f) {
     struct rt_stream *s = f->from;
     pthread_mutex_lock(&s->m);
-    s->delivered -= weight(f);
+    s->delivered -= weigh_frame(f);
     bool resume = s->paused && s->delivered < RT_STREAM_WINDOW / 2;
     if (resume) {
         s->paused = false;
     }
     pthread_mutex_unlock(&s->m);
     if (resume) {
-        receive(s);
+        receive_message(s);
     }
     rt_stream_unref(s);
 }
@@ -262,7 +263,7 @@ bool rt_stream_paused(struct rt_stream *s) {
     return paused;
 }
 
-static int split(grpc_byte_buffer *b, struct rt_frame **ret_first, struct co_err *err) {
+static int split_message(grpc_byte_buffer *b, struct rt_frame **ret_first, struct co_err *err) {
     struct rt_splitter sp;
     rt_splitter_init(&sp, grpc_byte_buffer_length(b));
     grpc_byte_buffer_reader reader;
@@ -282,12 +283,12 @@ static int split(grpc_byte_buffer *b, struct rt_frame **ret_first, struct co_err
     return rc;
 }
 
-static void deliver(struct rt_stream *s, struct rt_frame *first) {
+static void deliver_frames(struct rt_stream *s, struct rt_frame *first) {
     size_t bytes = 0;
     for (struct rt_frame *f = first; f; f = f->next) {
         f->from = rt_stream_ref(s);
-        f->release = released;
-        bytes += weight(f);
+        f->release = on_released;
+        bytes += weigh_frame(f);
     }
     pthread_mutex_lock(&s->m);
     s->delivered += bytes;
@@ -313,7 +314,7 @@ static void on_received(void *arg, bool ok) {
     }
     struct rt_frame *first = NULL;
     struct co_err err = {0};
-    int rc = split(b, &first, &err);
+    int rc = split_message(b, &first, &err);
     grpc_byte_buffer_destroy(b);
     if (rc < 0) {
         (void)grpc_call_cancel_with_status(
@@ -321,13 +322,13 @@ static void on_received(void *arg, bool ok) {
         rt_stream_unref(s);
         return;
     }
-    deliver(s, first);
+    deliver_frames(s, first);
     pthread_mutex_lock(&s->m);
     s->paused = s->delivered >= RT_STREAM_WINDOW;
     bool more = !s->paused;
     pthread_mutex_unlock(&s->m);
     if (more) {
-        receive(s);
+        receive_message(s);
     }
     rt_stream_unref(s);
 }
@@ -425,9 +426,9 @@ void rt_stream_start(struct rt_stream *s) {
     }
     /* The close batch may complete, and the first reference go, while the others start. */
     rt_stream_ref(s);
-    batch(s, start, s->channel ? 2 : 1, &s->start_tag);
+    start_held_batch(s, start, s->channel ? 2 : 1, &s->start_tag);
     start_batch(s, &over, 1, &s->close_tag);
-    receive(s);
-    pump(s);
+    receive_message(s);
+    pump_frames(s);
     rt_stream_unref(s);
 }
