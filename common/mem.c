@@ -78,7 +78,7 @@ static void exchange_cache(size_t sets) {
  * its page: a quarter of what stays after a burst.  No call empties that cache.  So first it gets a
  * set that is taken when all small gaps are used up, whose blocks lie side by side.  What it had is
  * free then, and so a second exchange finds gaps only between blocks that keep their pages anyway.
- */
+ * By malloc_trim alone the operator has 7 % more resident with 1,000 jobs (docs/decisions.md). */
 void co_mem_trim(void) {
     enum { SETS_UNTIL_SMALL_GAPS_END = 8 };
     exchange_cache(SETS_UNTIL_SMALL_GAPS_END);

@@ -2,7 +2,9 @@
  *
  * What stays between what comes and goes by the megabyte pins malloc's pages one by one, long after
  * a burst; here it lies close together, and pages that have emptied go back to the system.  Not
- * thread-safe.  With AddressSanitizer every block is malloc's. */
+ * thread-safe.  With AddressSanitizer every block is malloc's.
+ *
+ * Without it the operator has 31 % more resident with 1,000 jobs (docs/decisions.md). */
 #pragma once
 
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Text that is kept and seldom read, made small (zlib, level 1).  Thread-safe as the slab is. */
+/* Text that is kept and seldom read, made small (zlib, level 1).  Thread-safe as the slab is.
+ * Without it the operator has 27 % more resident with 1,000 jobs (docs/decisions.md). */
 #pragma once
 
 #include "common/slab.h"

@@ -113,7 +113,8 @@ static void calm_later(struct op_controller *c) {
     co_timer_start(c->calm, now + CALM_MS < c->calm_by ? CALM_MS : c->calm_by - now);
 }
 
-/* What a burst needed lies between what stays; it is of no use until the next one. */
+/* What a burst needed lies between what stays; it is of no use until the next one.
+ * Without this 43 % more is resident with 1,000 jobs (docs/decisions.md). */
 static void on_calm(void *arg) {
     struct op_controller *c = arg;
     op_store_each(&c->store, let_rest, c);
