@@ -99,7 +99,20 @@ static void met(void *arg, const struct rl_rdzv_roster *roster) {
     if (l->job.elastic) {
         rl_story_job(&l->say, &l->job, roster->n);
     }
-    rl_round_start(l, values, roster->n, roster->self);
+    CO_AUTOFREE struct rl_offer *offers = co_xcalloc(roster->n, sizeof(*offers));
+    struct co_err err = {0};
+    int r = 0;
+    for (size_t i = 0; i < roster->n && !r; i++) {
+        r = rl_value_decode(&l->job, i, values[i], &offers[i], &err);
+    }
+    if (r) {
+        rl_launch_error(l, 1, &err);
+    } else {
+        rl_round_start(l, offers, values, roster->n, roster->self);
+    }
+    for (size_t i = 0; i < roster->n; i++) {
+        rl_offer_done(&offers[i]);
+    }
 }
 
 static void changed(void *arg, const char *why) {
@@ -222,7 +235,10 @@ static int hold_ports(struct rl_launch *l, struct co_err *err) {
     int r = l->job.n_ports ? rl_ports_range(&range, err) : 0;
     if (!r && l->job.n_ports) {
         r = rl_ports_hold(&range, l->job.n_ports, &l->ports, err);
-        l->value = r ? NULL : rl_job_value(&l->job, l->ports.port);
+    }
+    if (!r && l->job.n_ports) {
+        rl_offer_make(&l->job, l->ports.port, &l->own);
+        l->value = rl_value_encode(&l->job, &l->own);
     }
     return r;
 }
@@ -254,9 +270,8 @@ static int plan(struct rl_launch *l, struct co_err *err) {
 }
 
 static int dry_run(struct rl_launch *l, struct co_err *err) {
-    const char *const values[] = {l->value};
     int r =
-        rl_plan_make(&l->job, values, l->value ? 1 : 0, 0, "/tmp/paddlerun-gloo", &l->plan, err);
+        rl_plan_make(&l->job, &l->own, l->value ? 1 : 0, 0, "/tmp/paddlerun-gloo", &l->plan, err);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     if (!r && l->job.way == RL_WAY_MEET) {
         r = co_buf_adds(
@@ -282,7 +297,7 @@ static int run(struct rl_launch *l, struct co_err *err) {
         r = meet(l, err);
     } else {
         const char *const values[] = {l->value};
-        rl_round_start(l, values, l->value ? 1 : 0, 0);
+        rl_round_start(l, &l->own, values, l->value ? 1 : 0, 0);
     }
     if (!r) {
         co_loop_run(l->loop);
@@ -336,6 +351,7 @@ int rl_launch_run(const struct rl_options *o, int argc, char *const argv[]) {
     rl_job_done(&l.job);
     rl_node_done(&l.node);
     rl_say_close(&l.say);
+    rl_offer_done(&l.own);
     free(l.value);
     return l.code;
 }

@@ -18,7 +18,8 @@ struct rl_launch {
     struct rl_node node;
     struct rl_job job;
     struct rl_ports ports;
-    char *value; /* what this node tells the others */
+    struct rl_offer own; /* what this node brings, ... */
+    char *value;         /* ... as it tells the others */
     struct rl_say say;
     struct co_loop *loop;
     struct rl_children *children;
@@ -52,8 +53,9 @@ void rl_launch_try_finish(struct rl_launch *l);
 
 /* The callbacks of l->children. */
 extern const struct rl_children_fns rl_round_fns;
-/* Starts this node's processes; values: of all nodes, by rank. */
-void rl_round_start(struct rl_launch *l, const char *const *values, size_t n, size_t self);
+/* Starts this node's processes; offers, and values as they were told: of all nodes, by rank. */
+void rl_round_start(struct rl_launch *l, const struct rl_offer *offers, const char *const *values,
+    size_t n, size_t self);
 /* The servers may go: all workers of the job are done. */
 void rl_round_stop_servers(struct rl_launch *l);
 /* The failed process's last lines, when all else was said. */

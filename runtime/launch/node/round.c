@@ -304,15 +304,15 @@ static void start_processes(struct rl_launch *l) {
     rl_children_started(l->children);
 }
 
-/* values: of all nodes, by rank. */
-void rl_round_start(struct rl_launch *l, const char *const *values, size_t n, size_t self) {
+void rl_round_start(struct rl_launch *l, const struct rl_offer *offers, const char *const *values,
+    size_t n, size_t self) {
     close_logs(l);
     rl_plan_done(&l->plan);
     rl_children_clear(l->children);
     CO_AUTOFREE char *scratch = co_xasprintf("%s/paddlerun-gloo-%s-%d",
         getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", l->node.pod, ++l->round);
     struct co_err err = {0};
-    int r = rl_plan_make(&l->job, values, n, self, scratch, &l->plan, &err);
+    int r = rl_plan_make(&l->job, offers, n, self, scratch, &l->plan, &err);
     l->failed = l->plan.n;
     l->code = 0;
     if (r) {
