@@ -176,7 +176,8 @@ void rl_story_workers_done(const struct rl_say *s, const struct rl_job *j, size_
     }
 }
 
-void rl_story_end(const struct rl_say *s, const struct rl_job *j, bool completed, int code) {
+void rl_story_end(const struct rl_say *s, const struct rl_job *j, int code) {
+    const bool completed = code == 0;
     if (!old(s)) {
         if (completed) {
             rl_say(s, RL_SAY_INFO, "Pod completed");
