@@ -8,12 +8,22 @@
 enum { ELEMENT_MAX = 255, LIST_BYTES_MAX = 1 << 20 };
 
 int co_contract_find(const char *name) {
+    int family = -1;
     for (int i = 0; i < CO_VAR_COUNT; i++) {
-        if (strcmp(co_contract[i].name, name) == 0) {
+        const struct co_contract_row *row = &co_contract[i];
+        if (strcmp(row->name, name) == 0) {
             return i;
         }
+        if (row->prefix && strncmp(row->name, name, strlen(row->name)) == 0) {
+            family = i;
+        }
     }
-    return -1;
+    return family;
+}
+
+bool co_contract_of_job(const char *name) {
+    int i = co_contract_find(name);
+    return i >= 0 && !co_contract[i].machine;
 }
 
 int co_contract_list(enum co_var var, const char *value,
@@ -201,8 +211,8 @@ static const struct {
     {CO_VIA_ENV, "Set on the first container of every pod, in this order, after the user's"},
     {CO_VIA_CONFIGMAP, "In the job's ConfigMap, which all pods but elastic ones take as envFrom"},
     {CO_VIA_GATE, "Set on the start gate, the init container `coord-paddle`"},
-    {CO_VIA_USER, "Never set by the operator; read when a user, a launcher or another operator "
-                  "sets it"},
+    {CO_VIA_USER, "Never set by the operator: set by a user, by another operator, or by a launcher "
+                  "for its children"},
 };
 static const struct {
     unsigned bit;
@@ -211,7 +221,8 @@ static const struct {
     {CO_GEN_LAUNCH, "launcher"}, {CO_GEN_KUBEFLOW, "kubeflow"}, {CO_GEN_V2, "v2"}};
 
 static int row_markdown(const struct co_contract_row *row, struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_addf(ret, err, "| `%s` | %s", row->name, type_text[row->type]);
+    int r = co_buf_addf(
+        ret, err, "| `%s%s` | %s", row->name, row->prefix ? "…" : "", type_text[row->type]);
     for (size_t i = 0; !r && row->type == CO_TYPE_WORD && row->words[i]; i++) {
         r = co_buf_addf(ret, err, "%s%s", i ? ", " : ": ", row->words[i]);
     }
@@ -237,7 +248,8 @@ int co_contract_markdown(struct co_buf *ret, struct co_err *err) {
     int r = co_buf_adds(ret,
         "# Environment variables\n\n"
         "What tells a process its role and its peers. Printed from the table in "
-        "`common/contract_rows.c`, from which the operator writes and the runtime reads.\n",
+        "`common/contract_rows.c`, from which the operator and the launcher write and the "
+        "training library reads.\n",
         err);
     for (size_t s = 0; !r && s < CO_ARRAY_LEN(sections); s++) {
         bool user = sections[s].via == CO_VIA_USER;

@@ -1,8 +1,9 @@
-/* The env contract: every environment variable that the operator writes and the runtime reads,
- * as one table of rows.
+/* The env contract: every environment variable that the operator, a launcher or the training
+ * library sets or reads, as one table of rows.
  *
- * The operator encodes pods and ConfigMaps from it (operator/plan), the runtime decodes its role
- * from it (runtime/train/role), docs/env.md is printed from it.  A row says who gets the variable,
+ * The operator encodes pods and ConfigMaps from it (operator/plan), the launcher its children's
+ * environment (runtime/launch/job), the training library decodes its role from it
+ * (runtime/train/role), docs/env.md is printed from it.  A row says who gets the variable,
  * how it travels, what a value must look like and one sentence on what it means.  The table knows
  * nothing of Kubernetes objects or of how a process finds its peers.  Read-only data and pure
  * functions: any thread. */
@@ -88,6 +89,49 @@ enum co_var {
     CO_VAR_PS_SHARDS,
     CO_VAR_RPC_DEADLINE,
     CO_VAR_JOB_TOKEN,
+    /* of a launcher: what only its children get, */
+    CO_VAR_MASTER_ENDPOINT,
+    CO_VAR_WORKER_ENDPOINT,
+    CO_VAR_ALL_HETER_TRAINERS,
+    CO_VAR_NEXT_HETER_TRAINERS,
+    CO_VAR_PREVIOUS_HETER_TRAINERS,
+    CO_VAR_STAGE_TRAINERS_NUM,
+    CO_VAR_STAGE_ID,
+    CO_VAR_STAGE_NUM,
+    CO_VAR_HETER_DEVICE_TYPE,
+    CO_VAR_LOCAL_DEVICE_IDS,
+    CO_VAR_WORLD_DEVICE_IDS,
+    CO_VAR_SELECTED_DEVICES,
+    CO_VAR_DISTRI_BACKEND,
+    CO_VAR_AUTO_CLUSTER,
+    CO_VAR_LOG_DIR,
+    /* its options, */
+    CO_VAR_OPT_AUTO_PARALLEL_CONFIG,
+    CO_VAR_OPT_DEVICES,
+    CO_VAR_OPT_ELASTIC_LEVEL,
+    CO_VAR_OPT_GLOO_PORT,
+    CO_VAR_OPT_IPS,
+    CO_VAR_OPT_LOG_LEVEL,
+    CO_VAR_OPT_LOG_OVERWRITE,
+    CO_VAR_OPT_MAX_RESTART,
+    CO_VAR_OPT_NPROC_PER_NODE,
+    CO_VAR_OPT_RANK,
+    CO_VAR_OPT_RUN_MODE,
+    CO_VAR_OPT_SERVERS_ENDPOINTS,
+    CO_VAR_OPT_SORT_IP,
+    CO_VAR_OPT_START_PORT,
+    CO_VAR_OPT_TRAINERS_ENDPOINTS,
+    /* and the machine it runs on */
+    CO_VAR_CUDA_VISIBLE_DEVICES,
+    CO_VAR_XPU_VISIBLE_DEVICES,
+    CO_VAR_XPULINK_VISIBLE_DEVICES,
+    CO_VAR_XCCL_BACKEND,
+    CO_VAR_PORT_RANGE,
+    CO_VAR_PYTHON,
+    CO_VAR_ETCD_USER,
+    CO_VAR_ETCD_CA,
+    CO_VAR_ETCD_CERT,
+    CO_VAR_ETCD_KEY,
     CO_VAR_COUNT,
 };
 
@@ -144,6 +188,9 @@ struct co_contract_row {
     int64_t min, max;         /* of CO_TYPE_INT */
     const char *const *words; /* of CO_TYPE_WORD, ends with NULL */
     bool secret;              /* its value is shown nowhere */
+    bool prefix;              /* name is how a family of variables begins */
+    bool machine;             /* tells of the machine, not of a job: whoever starts a job of its own
+                               * keeps it */
     const char *doc;          /* one sentence */
 };
 
@@ -154,8 +201,11 @@ extern const char *const co_contract_role_ps;     /* PSERVER */
 extern const char *const co_contract_role_worker; /* TRAINER */
 extern const char *const co_contract_role_heter;  /* HETER */
 
-/* The row's id, or -1. */
+/* The row's id, or -1; a name that has a row of its own is not looked for among the families. */
 int co_contract_find(const char *name);
+/* Whether a variable is part of a job's contract: what a job that starts here must not inherit from
+ * the one that this process belongs to. */
+bool co_contract_of_job(const char *name);
 
 /* CO_INVALID naming the variable, the value and what was expected.  Non-blocking. */
 CO_MUST_CHECK int co_contract_check(enum co_var var, const char *value, struct co_err *err);

@@ -24,6 +24,17 @@ static void every_row_is_filled_and_named_once(void **state) {
     assert_int_equal(co_contract_find("PADDLE_NO_SUCH"), -1);
 }
 
+static void a_job_leaves_behind_what_belongs_to_it(void **state) {
+    (void)state;
+    assert_int_equal(co_contract_find("FLAGS_selected_gpus"), CO_VAR_SELECTED_GPUS);
+    assert_int_equal(co_contract_find("FLAGS_selected_mlus"), CO_VAR_SELECTED_DEVICES);
+    assert_true(co_contract_of_job("STAGE_ID"));
+    assert_true(co_contract_of_job("FLAGS_selected_mlus"));
+    assert_true(co_contract_of_job("PADDLE_NPROC_PER_NODE"));
+    assert_false(co_contract_of_job("CUDA_VISIBLE_DEVICES"));
+    assert_false(co_contract_of_job("PATH"));
+}
+
 struct check_row {
     enum co_var var;
     const char *value;
@@ -99,7 +110,8 @@ static void the_reference_page_names_every_variable_once(void **state) {
     assert_int_equal(co_contract_markdown(&page, NULL), 0);
     for (int i = 0; i < CO_VAR_COUNT; i++) {
         char cell[80];
-        (void)snprintf(cell, sizeof(cell), "| `%s` |", co_contract[i].name);
+        (void)snprintf(cell, sizeof(cell), "| `%s%s` |", co_contract[i].name,
+            co_contract[i].prefix ? "…" : "");
         const char *at = strstr(page.data, cell);
         assert_non_null(at);
         assert_null(strstr(at + 1, cell));
@@ -112,6 +124,7 @@ static void the_reference_page_names_every_variable_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_filled_and_named_once),
+        cmocka_unit_test(a_job_leaves_behind_what_belongs_to_it),
         cmocka_unit_test(values_are_judged_by_their_row),
         cmocka_unit_test(long_elements_are_refused),
         cmocka_unit_test(the_reference_page_names_every_variable_once),

@@ -92,7 +92,9 @@ static int options_check(struct co_err *err) {
 /* A job's environment without the job: rt_init then finds a worker alone. */
 static void environment_forget(void) {
     for (size_t i = 0; i < CO_VAR_COUNT; i++) {
-        (void)unsetenv(co_contract[i].name);
+        if (!co_contract[i].machine) {
+            (void)unsetenv(co_contract[i].name);
+        }
     }
 }
 

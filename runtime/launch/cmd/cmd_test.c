@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
+#include "runtime/legacy/cluster/cmd.h"
 
 enum { WORDS_MAX = 8 };
 

@@ -21,14 +21,14 @@ int rl_cmd_exec(int argc, char **argv) {
                     "there and empty"},
     };
     int first = 0, code = 0;
-    if (!rl_cmd_flags("paddlerun exec [flags] -- PROGRAM [ARG...]", flags,
+    if (!rl_command_flags("paddlerun exec [flags] -- PROGRAM [ARG...]", flags,
             sizeof(flags) / sizeof(flags[0]), argc, argv, &first, &code)) {
         return code;
     }
     if (first >= argc) {
         (void)fprintf(stderr, "paddlerun exec: no program given, expected: paddlerun exec -- "
                               "PROGRAM [ARG...]\n");
-        return RL_CMD_USAGE;
+        return RL_USAGE;
     }
     struct co_err err = {0};
     rl_first_run(argv + first, &options, &code, &err);

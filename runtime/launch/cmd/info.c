@@ -176,7 +176,7 @@ int rl_cmd_info(int argc, char **argv) {
             .help = "how long to wait for peers to answer; 0: do not try"},
     };
     int rest = 0, code = 0;
-    if (!rl_cmd_flags(
+    if (!rl_command_flags(
             "paddlerun info [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
@@ -184,7 +184,7 @@ int rl_cmd_info(int argc, char **argv) {
     struct co_err err = {0};
     if (rt_topology_load(NULL, NULL, &t, &err)) {
         (void)fprintf(stderr, "paddlerun info: %s\n", co_err_text(&err));
-        return RL_CMD_USAGE;
+        return RL_USAGE;
     }
     print_place(t);
     print_peers(t, timeout_ms);

@@ -26,7 +26,7 @@ int rl_cmd_launch(int argc, char **argv) {
     if (r) {
         (void)fprintf(stderr, "paddlerun launch: error: %s\n", co_err_text(&err));
         rl_termination_write(RL_TERMINATION_LOG, "", co_err_text(&err));
-        return RL_CMD_USAGE;
+        return RL_USAGE;
     }
     int code = rl_launch_run(&o, argc, argv);
     rl_options_done(&o);
@@ -37,7 +37,7 @@ int rl_cmd_docs(int argc, char **argv) {
     CO_AUTOBUF struct co_buf b = CO_BUF(HELP_MAX);
     if (argc != 2 || strcmp(argv[1], "launch") != 0 || rl_options_markdown(&b, NULL)) {
         (void)fputs("Usage: paddlerun docs launch\n", stderr);
-        return RL_CMD_USAGE;
+        return RL_USAGE;
     }
     (void)fputs(b.data, stdout);
     return 0;

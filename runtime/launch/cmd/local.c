@@ -120,7 +120,7 @@ int rl_cmd_local(int argc, char **argv) {
     struct images images = {.n = 0};
     int rest = 0, code = 0;
     int r = take_images(&argc, argv, &images, &err);
-    if (!r && !rl_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!r && !rl_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     if (!r && rest + 1 < argc) {
@@ -134,7 +134,7 @@ int rl_cmd_local(int argc, char **argv) {
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun local: %s\n", co_err_text(&err));
-        return r == CO_INVALID || r == CO_NOTFOUND ? RL_CMD_USAGE : 1;
+        return r == CO_INVALID || r == CO_NOTFOUND ? RL_USAGE : 1;
     }
     return code;
 }

@@ -7,6 +7,7 @@
 #include "common/mem.h"
 #include "common/version.h"
 #include "runtime/launch/cmd/cmd.h"
+#include "runtime/legacy/cluster/cmd.h"
 
 static int cmd_version(int argc, char **argv) {
     (void)argc;
@@ -92,5 +93,5 @@ int main(int argc, char **argv) {
         argc > 1 ? "paddlerun: no command \"%s\"; paddlerun help lists them\n"
                  : "paddlerun: no command; paddlerun help lists them\n",
         argc > 1 ? argv[1] : "");
-    return RL_CMD_USAGE;
+    return RL_USAGE;
 }

@@ -60,15 +60,15 @@ void rl_env_remove(struct rl_env *e, const char *name) {
     }
 }
 
-static bool of_contract(const char *text, size_t len) {
+static bool is_of_job(const char *text, size_t len) {
     CO_AUTOFREE char *name = co_xstrndup(text, len);
-    return co_contract_find(name) >= 0;
+    return co_contract_of_job(name);
 }
 
 void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract) {
     for (; *envp; envp++) {
         size_t len = strcspn(*envp, "=");
-        if (len && (*envp)[len] && (contract || !of_contract(*envp, len))) {
+        if (len && (*envp)[len] && (contract || !is_of_job(*envp, len))) {
             append_own(e, co_xstrdup(*envp));
         }
     }

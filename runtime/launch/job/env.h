@@ -17,8 +17,8 @@ void rl_env_done(struct rl_env *e);
 const char *rl_env_get(const struct rl_env *e, const char *name); /* borrowed; NULL: not set */
 void rl_env_set(struct rl_env *e, const char *name, const char *value);
 void rl_env_remove(struct rl_env *e, const char *name);
-/* Copies "NAME=value"s into one that is empty.  contract false: without the variables of the env
- * contract, as a job started here must not take itself for a part of another one.  Nothing is
+/* Copies "NAME=value"s into one that is empty.  contract false: without the variables of a job
+ * (co_contract_of_job), as one started here must not take itself for a part of another.  Nothing is
  * looked for in what is there: a pod of a namespace of thousands of Services has a variable or
  * seven of each. */
 void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract);

@@ -10,14 +10,16 @@
 
 static void an_environment_is_inherited_with_or_without_the_contracts(void **state) {
     (void)state;
-    static const char *const from[] = {
-        "HOME=/root", "EMPTY=", "no equals", "=no name", "PADDLE_TRAINER_ID=3", "X=a=b", NULL};
+    static const char *const from[] = {"HOME=/root", "EMPTY=", "no equals", "=no name",
+        "PADDLE_TRAINER_ID=3", "STAGE_ID=2", "CUDA_VISIBLE_DEVICES=0", "FLAGS_selected_mlus=1",
+        "X=a=b", NULL};
     static const struct {
         bool contract;
-        const char *text[5];
+        const char *text[8];
     } rows[] = {
-        {true, {"HOME=/root", "EMPTY=", "PADDLE_TRAINER_ID=3", "X=a=b"}},
-        {false, {"HOME=/root", "EMPTY=", "X=a=b"}},
+        {true, {"HOME=/root", "EMPTY=", "PADDLE_TRAINER_ID=3", "STAGE_ID=2",
+                   "CUDA_VISIBLE_DEVICES=0", "FLAGS_selected_mlus=1", "X=a=b"}},
+        {false, {"HOME=/root", "EMPTY=", "CUDA_VISIBLE_DEVICES=0", "X=a=b"}},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct rl_env e = {0};

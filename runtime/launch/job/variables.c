@@ -1,7 +1,7 @@
 /* The environment of a child, one row a variable, in the order in which Paddle sets them. */
-#include <stdio.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/parse.h"
 #include "runtime/launch/job/plan.h"
 
@@ -60,57 +60,58 @@ enum value {
 };
 
 static const struct {
-    const char *name; /* NULL: FLAGS_selected_{device}s */
+    enum co_var var;
+    const char *device; /* of CO_VAR_SELECTED_DEVICES; NULL: this node's kind */
     unsigned who, from;
     enum value value;
 } rows[] = {
-    {"PADDLE_MASTER", COLLECTIVE, NEW, V_MASTER},
-    {"PADDLE_GLOBAL_SIZE", COLLECTIVE, NEW, V_N_TRAINERS},
-    {"PADDLE_LOCAL_SIZE", COLLECTIVE, NEW, V_LOCAL_SIZE},
-    {"PADDLE_GLOBAL_RANK", COLLECTIVE, NEW, V_INDEX},
-    {"PADDLE_LOCAL_RANK", COLLECTIVE, NEW, V_LOCAL},
-    {"PADDLE_NNODES", COLLECTIVE | PS, NEW, V_N_NODES},
-    {"PADDLE_MASTER_ENDPOINT", RPC, BOTH, V_MASTER},
-    {"PADDLE_WORKER_ENDPOINT", RPC, BOTH, V_ENDPOINT},
-    {"PADDLE_TRAINER_ID", COLLECTIVE | TRAINER | RPC, BOTH, V_INDEX},
-    {"PADDLE_CURRENT_ENDPOINT", COLLECTIVE, BOTH, V_ENDPOINT},
-    {"PADDLE_PSERVERS_IP_PORT_LIST", PS, BOTH, V_SERVERS},
-    {"PADDLE_TRAINERS_NUM", EVERY, BOTH, V_N_TRAINERS},
-    {"PADDLE_TRAINER_ENDPOINTS", COLLECTIVE | PS, BOTH, V_TRAINERS},
-    {"PADDLE_HETER_TRAINER_IP_PORT_LIST", PS, BOTH, V_HETERS}, /* until 2.1; then these: */
-    {"PADDLE_ALL_HETER_TRAINER_IP_PORT_LIST", PS, BOTH, V_ALL_HETERS},
-    {"PADDLE_NEXT_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, BOTH, V_NEXT_STAGE},
-    {"PADDLE_PREVIOUS_HETER_TRAINER_IP_PORT_LIST", TRAINER | HETER, BOTH, V_PREVIOUS_STAGE},
-    {"PADDLE_STAGE_TRAINERS_NUM", TRAINER | HETER, BOTH, V_OF_STAGES},
-    {"STAGE_ID", TRAINER | HETER, BOTH, V_STAGE},
-    {"STAGE_NUM", TRAINER | HETER, BOTH, V_N_STAGES},
-    {"PADDLE_COORDINATOR_ENDPOINTS", SERVER | TRAINER, OLD, V_COORDINATORS},
-    {"PADDLE_PORT", PS, BOTH, V_PORT},
-    {"POD_IP", PS, BOTH, V_IP},
-    {"PADDLE_ROLE", PS, NEW, V_ROLE},
-    {"TRAINING_ROLE", PS, BOTH, V_ROLE},
-    {"PADDLE_RANK_IN_NODE", COLLECTIVE, BOTH, V_LOCAL},
-    {"PADDLE_LOCAL_DEVICE_IDS", COLLECTIVE, OLD, V_LOCAL_DEVICES},
-    {"PADDLE_WORLD_DEVICE_IDS", COLLECTIVE, OLD, V_WORLD_DEVICES},
-    {NULL, COLLECTIVE, BOTH, V_DEVICE},
-    {"FLAGS_selected_accelerators", COLLECTIVE, OLD, V_DEVICE},
-    {"FLAGS_selected_gpus", TRAINER | HETER, OLD, V_ZERO},
-    {"FLAGS_selected_xpus", TRAINER | HETER, OLD, V_ZERO},
-    {"CUDA_VISIBLE_DEVICES", TRAINER | HETER, OLD, V_OLD_VISIBLE},
-    {"XPU_VISIBLE_DEVICES", TRAINER | HETER, OLD, V_OLD_VISIBLE},
-    {"PADDLE_DISTRI_BACKEND", COLLECTIVE, BOTH, V_BACKEND},
-    {"PADDLE_XCCL_BACKEND", COLLECTIVE, BOTH, V_XCCL},
-    {"PADDLE_AUTO_CLUSTER", COLLECTIVE, NEW, V_AUTO_CLUSTER},
-    {"PADDLE_WITH_GLOO", PS, BOTH, V_WITH_GLOO},
-    {"PADDLE_WITH_GLOO", COLLECTIVE, OLD, V_WITH_GLOO},
-    {"PADDLE_GLOO_RENDEZVOUS", PS, BOTH, V_GLOO_RENDEZVOUS},
-    {"PADDLE_GLOO_RENDEZVOUS", COLLECTIVE, OLD, V_GLOO_RENDEZVOUS},
-    {"PADDLE_GLOO_FS_PATH", PS, BOTH, V_GLOO_PATH},
-    {"PADDLE_GLOO_FS_PATH", COLLECTIVE, OLD, V_GLOO_PATH},
-    {"PADDLE_GLOO_HTTP_ENDPOINT", PS, BOTH, V_GLOO_ENDPOINT},
-    {"HETER_DEVICE_TYPE", TRAINER | HETER, BOTH, V_STAGE_DEVICE},
-    {"POD_NAME", EVERY, NEW, V_POD},
-    {"PADDLE_LOG_DIR", EVERY, NEW, V_LOG_DIR},
+    {CO_VAR_MASTER, NULL, COLLECTIVE, NEW, V_MASTER},
+    {CO_VAR_GLOBAL_SIZE, NULL, COLLECTIVE, NEW, V_N_TRAINERS},
+    {CO_VAR_LOCAL_SIZE, NULL, COLLECTIVE, NEW, V_LOCAL_SIZE},
+    {CO_VAR_GLOBAL_RANK, NULL, COLLECTIVE, NEW, V_INDEX},
+    {CO_VAR_LOCAL_RANK, NULL, COLLECTIVE, NEW, V_LOCAL},
+    {CO_VAR_NNODES, NULL, COLLECTIVE | PS, NEW, V_N_NODES},
+    {CO_VAR_MASTER_ENDPOINT, NULL, RPC, BOTH, V_MASTER},
+    {CO_VAR_WORKER_ENDPOINT, NULL, RPC, BOTH, V_ENDPOINT},
+    {CO_VAR_TRAINER_ID, NULL, COLLECTIVE | TRAINER | RPC, BOTH, V_INDEX},
+    {CO_VAR_CURRENT_ENDPOINT, NULL, COLLECTIVE, BOTH, V_ENDPOINT},
+    {CO_VAR_PSERVERS, NULL, PS, BOTH, V_SERVERS},
+    {CO_VAR_TRAINERS_NUM, NULL, EVERY, BOTH, V_N_TRAINERS},
+    {CO_VAR_TRAINER_ENDPOINTS, NULL, COLLECTIVE | PS, BOTH, V_TRAINERS},
+    {CO_VAR_HETER_TRAINERS, NULL, PS, BOTH, V_HETERS}, /* until 2.1; then these: */
+    {CO_VAR_ALL_HETER_TRAINERS, NULL, PS, BOTH, V_ALL_HETERS},
+    {CO_VAR_NEXT_HETER_TRAINERS, NULL, TRAINER | HETER, BOTH, V_NEXT_STAGE},
+    {CO_VAR_PREVIOUS_HETER_TRAINERS, NULL, TRAINER | HETER, BOTH, V_PREVIOUS_STAGE},
+    {CO_VAR_STAGE_TRAINERS_NUM, NULL, TRAINER | HETER, BOTH, V_OF_STAGES},
+    {CO_VAR_STAGE_ID, NULL, TRAINER | HETER, BOTH, V_STAGE},
+    {CO_VAR_STAGE_NUM, NULL, TRAINER | HETER, BOTH, V_N_STAGES},
+    {CO_VAR_COORDINATORS, NULL, SERVER | TRAINER, OLD, V_COORDINATORS},
+    {CO_VAR_PORT, NULL, PS, BOTH, V_PORT},
+    {CO_VAR_POD_IP, NULL, PS, BOTH, V_IP},
+    {CO_VAR_ROLE, NULL, PS, NEW, V_ROLE},
+    {CO_VAR_TRAINING_ROLE, NULL, PS, BOTH, V_ROLE},
+    {CO_VAR_RANK_IN_NODE, NULL, COLLECTIVE, BOTH, V_LOCAL},
+    {CO_VAR_LOCAL_DEVICE_IDS, NULL, COLLECTIVE, OLD, V_LOCAL_DEVICES},
+    {CO_VAR_WORLD_DEVICE_IDS, NULL, COLLECTIVE, OLD, V_WORLD_DEVICES},
+    {CO_VAR_SELECTED_DEVICES, NULL, COLLECTIVE, BOTH, V_DEVICE},
+    {CO_VAR_SELECTED_DEVICES, "accelerators", COLLECTIVE, OLD, V_DEVICE},
+    {CO_VAR_SELECTED_GPUS, NULL, TRAINER | HETER, OLD, V_ZERO},
+    {CO_VAR_SELECTED_DEVICES, "xpus", TRAINER | HETER, OLD, V_ZERO},
+    {CO_VAR_CUDA_VISIBLE_DEVICES, NULL, TRAINER | HETER, OLD, V_OLD_VISIBLE},
+    {CO_VAR_XPU_VISIBLE_DEVICES, NULL, TRAINER | HETER, OLD, V_OLD_VISIBLE},
+    {CO_VAR_DISTRI_BACKEND, NULL, COLLECTIVE, BOTH, V_BACKEND},
+    {CO_VAR_XCCL_BACKEND, NULL, COLLECTIVE, BOTH, V_XCCL},
+    {CO_VAR_AUTO_CLUSTER, NULL, COLLECTIVE, NEW, V_AUTO_CLUSTER},
+    {CO_VAR_WITH_GLOO, NULL, PS, BOTH, V_WITH_GLOO},
+    {CO_VAR_WITH_GLOO, NULL, COLLECTIVE, OLD, V_WITH_GLOO},
+    {CO_VAR_GLOO_RENDEZVOUS, NULL, PS, BOTH, V_GLOO_RENDEZVOUS},
+    {CO_VAR_GLOO_RENDEZVOUS, NULL, COLLECTIVE, OLD, V_GLOO_RENDEZVOUS},
+    {CO_VAR_GLOO_FS_PATH, NULL, PS, BOTH, V_GLOO_PATH},
+    {CO_VAR_GLOO_FS_PATH, NULL, COLLECTIVE, OLD, V_GLOO_PATH},
+    {CO_VAR_GLOO_HTTP_ENDPOINT, NULL, PS, BOTH, V_GLOO_ENDPOINT},
+    {CO_VAR_HETER_DEVICE_TYPE, NULL, TRAINER | HETER, BOTH, V_STAGE_DEVICE},
+    {CO_VAR_POD_NAME, NULL, EVERY, NEW, V_POD},
+    {CO_VAR_LOG_DIR, NULL, EVERY, NEW, V_LOG_DIR},
 };
 
 struct place {
@@ -321,16 +322,23 @@ static char *value_of(const struct place *a, enum value v) {
     return NULL;
 }
 
-static void selected_name(const struct rl_job *j, char *ret, size_t size) {
-    static const char *const names[] = {"cpu", "gpu", "xpu", NULL};
+static const char *device_kind(const struct rl_job *j) {
+    static const char *const kinds[] = {"cpu", "gpu", "xpu", NULL};
     const char *alias =
         j->options->alias[RL_OPT_DEVICES]; /* --xpus tells, where nothing else does */
-    const char *name = j->node->device == RL_DEVICE_CUSTOM   ? j->node->device_name
-                       : j->node->device != RL_DEVICE_CPU    ? names[j->node->device]
-                       : alias && strcmp(alias, "xpus") == 0 ? "xpu"
-                       : alias && strcmp(alias, "npus") == 0 ? "npu"
-                                                             : "gpu";
-    (void)snprintf(ret, size, "FLAGS_selected_%ss", name);
+    return j->node->device == RL_DEVICE_CUSTOM   ? j->node->device_name
+           : j->node->device != RL_DEVICE_CPU    ? kinds[j->node->device]
+           : alias && strcmp(alias, "xpus") == 0 ? "xpu"
+           : alias && strcmp(alias, "npus") == 0 ? "npu"
+                                                 : "gpu";
+}
+
+/* The caller frees. */
+static char *name_of(const struct rl_job *j, enum co_var var, const char *device) {
+    const char *name = co_contract[var].name;
+    return var != CO_VAR_SELECTED_DEVICES ? co_xstrdup(name)
+           : device                       ? co_xasprintf("%s%s", name, device)
+                                          : co_xasprintf("%s%ss", name, device_kind(j));
 }
 
 static unsigned who(const struct rl_job *j, enum rl_seat seat) {
@@ -349,11 +357,10 @@ void rl_plan_variables(
         if (given || !(rows[i].who & who(j, p->seat)) || !(rows[i].from & from)) {
             continue;
         }
-        char selected[64];
-        selected_name(j, selected, sizeof(selected));
+        CO_AUTOFREE char *name = name_of(j, rows[i].var, rows[i].device);
         CO_AUTOFREE char *value = value_of(&a, rows[i].value);
         if (value) {
-            rl_env_set(&p->set, rows[i].name ? rows[i].name : selected, value);
+            rl_env_set(&p->set, name, value);
         }
     }
 }

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "common/contract.h"
 #include "common/mem.h"
 
 enum { WORDS_MAX = 12 };
@@ -170,11 +171,23 @@ static void rows_are_whole(void **state) {
     assert_non_null(strstr(b.data, "| `--auto_tuner_json` |  |  | refused |"));
 }
 
+/* So that a job that starts here strips them, and docs/env.md names them. */
+static void every_variable_of_an_option_is_in_the_contract(void **state) {
+    (void)state;
+    for (int i = 0; i < RL_OPT_COUNT; i++) {
+        const char *name = rl_option_rows[i].env;
+        if (name && co_contract_find(name) < 0) {
+            fail_msg("%s of --%s has no row in the contract", name, rl_option_rows[i].name);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_and_where_they_come_from),
         cmocka_unit_test(errors_name_option_value_and_what_was_expected),
         cmocka_unit_test(what_the_environment_overrides_is_said),
+        cmocka_unit_test(every_variable_of_an_option_is_in_the_contract),
         cmocka_unit_test(rows_are_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

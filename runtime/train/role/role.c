@@ -7,8 +7,7 @@
 
 #include "common/map.h"
 #include "common/parse.h"
-#include "runtime/train/role/read.h"
-#include "runtime/train/role/v2.h"
+#include "runtime/legacy/init/v2.h"
 
 static const char *from_process(void *arg, const char *name) {
     (void)arg;
@@ -285,6 +284,20 @@ static int heter_endpoints(
     return check ? r : 0;
 }
 
+static int load_v2(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
+    struct rt_v2 v;
+    int r = rt_v2_load(e, &v, err);
+    if (r) {
+        return r;
+    }
+    t->training = RT_TRAINING_PS;
+    t->role = RT_ROLE_WORKER;
+    t->index = v.index;
+    t->n_workers = v.n_workers;
+    t->servers = v.servers;
+    return 0;
+}
+
 int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, struct co_err *err) {
     struct rt_read e = {.get = get ? get : from_process, .arg = arg};
     CO_CLEANUP(rt_topology_freep) struct rt_topology *t = co_xcalloc(1, sizeof(*t));
@@ -298,7 +311,7 @@ int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, stru
     r = r ? r : rt_read_endpoints(&e, CO_VAR_PSERVERS, true, &t->servers, err);
     r = r ? r : heter_endpoints(&e, role == RT_ROLE_HETER, &t->heters, err);
     if (!r && t->servers.n == 0 && rt_v2_is_set(&e)) {
-        r = rt_v2_load(&e, t, err);
+        r = load_v2(&e, t, err);
     } else if (!r) {
         r = t->servers.n ? load_ps(&e, t, err) : load_collective(&e, t, err);
     }

@@ -12,6 +12,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "runtime/train/env/read.h"
 
 /* What kind of training the environment describes. */
 enum rt_training {
@@ -27,12 +28,6 @@ enum rt_role {
     RT_ROLE_HETER,
     RT_ROLE_COORDINATOR,
     RT_ROLE_COUNT,
-};
-
-/* Endpoints "host:port" or "[v6]:port", by index. */
-struct rt_endpoints {
-    char **item; /* owned strings */
-    uint32_t n;
 };
 
 struct rt_gloo {
@@ -56,9 +51,6 @@ struct rt_topology {
     uint64_t fingerprint; /* of servers and n_workers: the same in all processes of a job */
     struct rt_gloo gloo;
 };
-
-/* NULL: the variable is not set.  What it returns must stay until rt_topology_load is back. */
-typedef const char *(*rt_getenv_fn)(void *arg, const char *name);
 
 /* get NULL: the process's environment.  CO_INVALID: one line that names the variable, its value
  * and what was expected; the custom is to print it and end with code 2. */

@@ -8,15 +8,15 @@
 #include <unistd.h>
 
 #include "common/mem.h"
-#include "runtime/launch/cmd/cmd.h"
+#include "runtime/legacy/cluster/cmd.h"
 
-void rl_cmd_beside(const char *program, char *ret, size_t size) {
+void rl_legacy_program(const char *name, char *ret, size_t size) {
     char self[PATH_MAX] = "";
     ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
     const char *slash = n > 0 ? strrchr(self, '/') : NULL;
-    (void)snprintf(ret, size, "%.*s/%s", slash ? (int)(slash - self) : 0, self, program);
+    (void)snprintf(ret, size, "%.*s/%s", slash ? (int)(slash - self) : 0, self, name);
     if (!slash || access(ret, X_OK) < 0) {
-        (void)snprintf(ret, size, "%s", program);
+        (void)snprintf(ret, size, "%s", name);
     }
 }
 
@@ -24,7 +24,7 @@ void rl_cmd_beside(const char *program, char *ret, size_t size) {
 int rl_cmd_pserver(int argc, char **argv) {
     char path[PATH_MAX + 64];
     (void)argc;
-    rl_cmd_beside("paddle-pserver", path, sizeof(path));
+    rl_legacy_program("paddle-pserver", path, sizeof(path));
     (void)execvp(path, argv);
     (void)fprintf(stderr, "paddlerun pserver: cannot start %s: %s\n", path, strerror(errno));
     return errno == ENOENT ? 127 : 126;
@@ -75,13 +75,13 @@ int rl_cmd_train(int argc, char **argv) {
     const char *config = NULL;
     for (int i = 1; i < argc; i++) {
         if (!pass_on(argv[i], &config)) {
-            return RL_CMD_USAGE;
+            return RL_USAGE;
         }
     }
     if (!config) {
         (void)fprintf(stderr, "paddlerun train: --config is not set, expected the training "
                               "program: an executable or a .py\n");
-        return RL_CMD_USAGE;
+        return RL_USAGE;
     }
     bool python = ends_with(config, ".py") && access(config, X_OK) < 0;
     /* A path, also without a slash: the job's directory is where programs are looked for. */
@@ -91,7 +91,7 @@ int rl_cmd_train(int argc, char **argv) {
     if (access(path, F_OK) < 0) {
         (void)fprintf(
             stderr, "paddlerun train: --config is \"%.200s\": %s\n", config, strerror(errno));
-        return RL_CMD_USAGE;
+        return RL_USAGE;
     }
     name_log();
     (void)execvp(run[0], run);

@@ -7,7 +7,7 @@
 
 #include "common/buf.h"
 #include "runtime/legacy/cluster/node.h"
-#include "runtime/launch/cmd/cmd.h"
+#include "runtime/legacy/cluster/cmd.h"
 
 enum { FILE_MAX = 8 << 20, HOSTS_MAX = 16 << 20 };
 
@@ -129,7 +129,7 @@ int rl_cmd_mpi(int argc, char **argv) {
     struct co_err err = {0};
     static char pserver[PATH_MAX + 64]; /* what the static node points to stays */
     int rest = 0, code = 0;
-    if (!rl_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!rl_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     int r = rest < argc ? 0
@@ -139,9 +139,9 @@ int rl_cmd_mpi(int argc, char **argv) {
     r = r ? r : prepare(&servers, &err);
     if (r) {
         (void)fprintf(stderr, "paddlerun mpi: %s\n", co_err_text(&err));
-        return RL_CMD_USAGE;
+        return RL_USAGE;
     }
-    rl_cmd_beside("paddle-pserver", pserver, sizeof(pserver));
+    rl_legacy_program("paddle-pserver", pserver, sizeof(pserver));
     node.servers = servers.data;
     node.pserver = pserver;
     node.argv = argv + rest;

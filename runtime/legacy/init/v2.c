@@ -1,4 +1,4 @@
-#include "runtime/train/role/v2.h"
+#include "runtime/legacy/init/v2.h"
 
 #include "common/parse.h"
 
@@ -58,18 +58,22 @@ static int servers(const struct rt_read *e, struct rt_endpoints *ret, struct co_
     return r ? r : co_contract_list(CO_VAR_INIT_PSERVERS, list, add_host, &h, err);
 }
 
-int rt_v2_load(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
-    t->training = RT_TRAINING_PS;
-    t->role = RT_ROLE_WORKER;
-    t->n_workers = 1;
-    int r = rt_read_number(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, &t->n_workers, err);
+int rt_v2_load(const struct rt_read *e, struct rt_v2 *ret, struct co_err *err) {
+    struct rt_v2 v = {.n_workers = 1};
+    int r = rt_read_number(e, CO_VAR_INIT_NUM_GRADIENT_SERVERS, &v.n_workers, err);
     r = r == CO_NOTFOUND ? 0 : r;
-    r = r ? r : rt_read_number(e, CO_VAR_INIT_TRAINER_ID, &t->index, err);
+    r = r ? r : rt_read_number(e, CO_VAR_INIT_TRAINER_ID, &v.index, err);
     r = r == CO_NOTFOUND ? 0 : r;
-    if (!r && t->index >= t->n_workers) {
-        return co_err_set(err, CO_INVALID, "%s is \"%u\", expected less than %s %u",
-            co_contract[CO_VAR_INIT_TRAINER_ID].name, t->index,
-            co_contract[CO_VAR_INIT_NUM_GRADIENT_SERVERS].name, t->n_workers);
+    if (!r && v.index >= v.n_workers) {
+        r = co_err_set(err, CO_INVALID, "%s is \"%u\", expected less than %s %u",
+            co_contract[CO_VAR_INIT_TRAINER_ID].name, v.index,
+            co_contract[CO_VAR_INIT_NUM_GRADIENT_SERVERS].name, v.n_workers);
     }
-    return r ? r : servers(e, &t->servers, err);
+    r = r ? r : servers(e, &v.servers, err);
+    if (r) {
+        rt_endpoints_done(&v.servers);
+        return r;
+    }
+    *ret = v;
+    return 0;
 }

@@ -1,4 +1,4 @@
-#include "runtime/train/role/read.h"
+#include "runtime/train/env/read.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 
 #include "common/mem.h"
 #include "runtime/legacy/cluster/run.h"
-#include "runtime/launch/cmd/cmd.h"
+#include "runtime/legacy/cluster/cmd.h"
 
 static const char usage[] =
     "paddlerun cluster_train -j DIR | -p DIR [flags] [--flag=value...]\n\n"
@@ -137,7 +137,7 @@ int rl_cmd_cluster_train(int argc, char **argv) {
     int rest = 0, code = 0;
     divide(&argc, argv, theirs, &options.n_train_flags);
     options.train_flags = theirs;
-    if (!rl_cmd_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!rl_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
     int r = check(&err);
@@ -149,7 +149,7 @@ int rl_cmd_cluster_train(int argc, char **argv) {
     }
     if (r) {
         (void)fprintf(stderr, "paddlerun cluster_train: %s\n", co_err_text(&err));
-        return usage_error ? RL_CMD_USAGE : 1;
+        return usage_error ? RL_USAGE : 1;
     }
     return code;
 }

@@ -1,9 +1,19 @@
 /* Reading contract variables from an environment, with the tolerance that Paddle has: blanks
- * around values and list elements, a comma at a list's end.  Pure; inside runtime/train/role. */
+ * around values and list elements, a comma at a list's end.  Pure. */
 #pragma once
 
 #include "common/contract.h"
-#include "runtime/train/role/role.h"
+#include "common/err.h"
+#include "common/mem.h"
+
+/* NULL: the variable is not set.  What it returns must stay until the reader is done. */
+typedef const char *(*rt_getenv_fn)(void *arg, const char *name);
+
+/* Endpoints "host:port" or "[v6]:port", by index. */
+struct rt_endpoints {
+    char **item; /* owned strings */
+    uint32_t n;
+};
 
 struct rt_read {
     rt_getenv_fn get;
