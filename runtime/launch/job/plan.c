@@ -141,7 +141,7 @@ static int from_offers(
 
 /* ---- the plan ---------------------------------------------------------------------------- */
 
-static void command(const struct rl_job *j, struct rl_list *ret) {
+static void add_command(const struct rl_job *j, struct rl_list *ret) {
     const struct rl_options *o = j->options;
     const char *script = o->script[0];
     const char *dot = strrchr(script, '.');
@@ -173,7 +173,7 @@ static char *log_name(const struct rl_job *j, const struct rl_process *p) {
     return co_xasprintf("%s.%zu", seats[p->seat].log, j->mode == RL_MODE_RPC ? p->index : p->local);
 }
 
-static int check(const struct rl_job *j, const struct rl_plan *p, struct co_err *err) {
+static int check_plan(const struct rl_job *j, const struct rl_plan *p, struct co_err *err) {
     if (j->mode == RL_MODE_PS && p->endpoints[RL_SEAT_SERVER].n == 0) {
         return co_err_set(err, CO_INVALID, "no node of the job has a parameter server");
     }
@@ -251,7 +251,7 @@ int rl_plan_make(const struct rl_job *j, const struct rl_offer *offers, size_t n
     struct rl_plan p = {.n_nodes = 1, .node = j->rank > 0 ? (size_t)j->rank : 0};
     const bool given = j->way == RL_WAY_GIVEN;
     int r = find_endpoints(j, offers, n, self, &p, err);
-    r = r || given ? r : check(j, &p, err);
+    r = r || given ? r : check_plan(j, &p, err);
     if (r) {
         rl_plan_done(&p);
         return r;
@@ -261,7 +261,7 @@ int rl_plan_make(const struct rl_job *j, const struct rl_offer *offers, size_t n
     } else if (!given) {
         p.master = find_master(&p, offers, n);
     }
-    command(j, &p.command);
+    add_command(j, &p.command);
     for (size_t i = 0; i < p.n; i++) {
         p.process[i].log = log_name(j, &p.process[i]);
         rl_plan_variables(j, &p, scratch, &p.process[i]);
