@@ -125,25 +125,23 @@ static int count_ps(struct rl_job *j, struct co_err *err) {
     enum rl_option trainers = pick_option(o, RL_OPT_TRAINER_NUM, RL_OPT_WORKER_NUM);
     j->n[RL_SEAT_SERVER] = count_of(o, RL_OPT_SERVER_NUM, trainers);
     j->n[RL_SEAT_TRAINER] = count_of(o, trainers, RL_OPT_SERVER_NUM);
+    int r = 0;
     if (rl_option_has(o, RL_OPT_HETER_WORKER_NUM)) {
-        int r = rl_stages_parse(
+        r = rl_stages_parse(
             "--heter_worker_num", o->text[RL_OPT_HETER_WORKER_NUM], &j->stages, err);
-        if (r) {
-            return r;
-        }
     }
     j->n[RL_SEAT_HETER] = rl_stages_workers(&j->stages);
+    j->n_ports = rl_job_processes(j) + 1;
     bool alone = j->way == RL_WAY_ALONE;
-    if (alone && (j->n[RL_SEAT_SERVER] == 0 || j->n[RL_SEAT_TRAINER] == 0)) {
-        return co_err_set(err, CO_INVALID,
+    if (!r && alone && (j->n[RL_SEAT_SERVER] == 0 || j->n[RL_SEAT_TRAINER] == 0)) {
+        r = co_err_set(err, CO_INVALID,
             "%zu servers and %zu trainers on the only node: expected at least one of each",
             j->n[RL_SEAT_SERVER], j->n[RL_SEAT_TRAINER]);
     }
-    if (rl_job_processes(j) == 0) {
-        return co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
+    if (!r && rl_job_processes(j) == 0) {
+        r = co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
     }
-    j->n_ports = rl_job_processes(j) + 1;
-    return 0;
+    return r;
 }
 
 static int select_devices(struct rl_job *j, struct co_err *err) {

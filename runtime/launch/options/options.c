@@ -231,23 +231,23 @@ static int command_line(struct rl_options *o, int argc, char *const argv[], stru
 
 static int read_environment(
     struct rl_options *o, rl_plan_getenv_fn get, void *arg, struct co_err *err) {
-    for (int i = 0; i < RL_OPT_COUNT; i++) {
+    int r = 0;
+    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
         const struct rl_option_row *row = &rl_option_rows[i];
         const char *value = row->env && row->verdict != RL_REFUSED ? get(arg, row->env) : NULL;
         if (!value) {
             continue;
         }
-        int r = co_buf_addf(&o->notes, err,
+        r = co_buf_addf(&o->notes, err,
             "LAUNCH WARNING args %s will be overridden by env: %s value: %s\n", row->name, row->env,
             value);
         r = r ? r : set_option(o, i, row->env, value, RL_FROM_ENVIRONMENT, err);
-        if (r) {
-            return r;
-        }
     }
     const char *id = get(arg, "PADDLE_TRAINER_ID");
-    return id && *id ? set_option(o, RL_OPT_RANK, "PADDLE_TRAINER_ID", id, RL_FROM_ENVIRONMENT, err)
-                     : 0;
+    if (!r && id && *id) {
+        r = set_option(o, RL_OPT_RANK, "PADDLE_TRAINER_ID", id, RL_FROM_ENVIRONMENT, err);
+    }
+    return r;
 }
 
 static enum rl_format format_of(const struct rl_options *o) {

@@ -196,18 +196,16 @@ static int read_all(
     const json_t *kvs = co_json_at(range, "response_range", "kvs");
     size_t i, len = strlen(prefixes[index]);
     json_t *kv;
+    int r = 0;
     json_array_foreach(kvs, i, kv) {
         struct pair p = {0};
-        int r = read_pair(kv, &p, err);
-        if (r) {
-            return r;
-        }
-        if (strncmp(p.key, prefixes[index], len) == 0 && co_utf8_valid(p.key)) {
+        r = r ? r : read_pair(kv, &p, err);
+        if (!r && strncmp(p.key, prefixes[index], len) == 0 && co_utf8_valid(p.key)) {
             readers[index](v, &p);
         }
         pair_done(&p);
     }
-    return 0;
+    return r;
 }
 
 static bool of_round(const json_t *doc, int round) {
@@ -236,11 +234,9 @@ int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_er
     if (!v->revision || json_array_size(co_json_at(answer, "responses")) != CO_ARRAY_LEN(order)) {
         return co_err_set(err, CO_INVALID, "etcd's answer has not what was asked for");
     }
-    for (size_t i = 0; i < CO_ARRAY_LEN(order); i++) {
-        int r = read_all(v, answer, order[i], err);
-        if (r) {
-            return r;
-        }
+    int r = 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(order) && !r; i++) {
+        r = read_all(v, answer, order[i], err);
     }
     drop_other_rounds(v->done, v->round);
     drop_other_rounds(v->why, v->round);
@@ -248,7 +244,7 @@ int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_er
     if (v->again && !of_round(v->again, v->round)) {
         co_json_decref(&v->again);
     }
-    return 0;
+    return r;
 }
 
 static const char *name_at(const struct rl_etcd_view *v, size_t rank) {
