@@ -29,7 +29,8 @@ static const char *env_get(const struct env *e, enum co_var var) {
 }
 
 /* The first of the two that was given; an option's newer and its older name. */
-static enum rl_option either(const struct rl_options *o, enum rl_option one, enum rl_option two) {
+static enum rl_option pick_option(
+    const struct rl_options *o, enum rl_option one, enum rl_option two) {
     return rl_option_has(o, two) && rl_option_given(o, two) ? two : one;
 }
 
@@ -79,7 +80,7 @@ static const char *job_id(const struct rl_options *o, const struct env *e) {
 }
 
 static int parse_nodes(struct rl_job *j, const struct env *e, struct co_err *err) {
-    enum rl_option id = either(j->options, RL_OPT_NNODES, RL_OPT_NP);
+    enum rl_option id = pick_option(j->options, RL_OPT_NNODES, RL_OPT_NP);
     const char *text = j->options->text[id];
     const char *what = rl_option_rows[id].name;
     if (is_elastic_pod(j->options, e)) {
@@ -121,28 +122,26 @@ static size_t count_of(const struct rl_options *o, enum rl_option mine, enum rl_
 
 static int count_ps(struct rl_job *j, struct co_err *err) {
     const struct rl_options *o = j->options;
-    enum rl_option trainers = either(o, RL_OPT_TRAINER_NUM, RL_OPT_WORKER_NUM);
+    enum rl_option trainers = pick_option(o, RL_OPT_TRAINER_NUM, RL_OPT_WORKER_NUM);
     j->n[RL_SEAT_SERVER] = count_of(o, RL_OPT_SERVER_NUM, trainers);
     j->n[RL_SEAT_TRAINER] = count_of(o, trainers, RL_OPT_SERVER_NUM);
+    int r = 0;
     if (rl_option_has(o, RL_OPT_HETER_WORKER_NUM)) {
-        int r = rl_stages_parse(
+        r = rl_stages_parse(
             "--heter_worker_num", o->text[RL_OPT_HETER_WORKER_NUM], &j->stages, err);
-        if (r) {
-            return r;
-        }
     }
     j->n[RL_SEAT_HETER] = rl_stages_workers(&j->stages);
+    j->n_ports = rl_job_processes(j) + 1;
     bool alone = j->way == RL_WAY_ALONE;
-    if (alone && (j->n[RL_SEAT_SERVER] == 0 || j->n[RL_SEAT_TRAINER] == 0)) {
-        return co_err_set(err, CO_INVALID,
+    if (!r && alone && (j->n[RL_SEAT_SERVER] == 0 || j->n[RL_SEAT_TRAINER] == 0)) {
+        r = co_err_set(err, CO_INVALID,
             "%zu servers and %zu trainers on the only node: expected at least one of each",
             j->n[RL_SEAT_SERVER], j->n[RL_SEAT_TRAINER]);
     }
-    if (rl_job_processes(j) == 0) {
-        return co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
+    if (!r && rl_job_processes(j) == 0) {
+        r = co_err_set(err, CO_INVALID, "neither servers nor trainers on this node");
     }
-    j->n_ports = rl_job_processes(j) + 1;
-    return 0;
+    return r;
 }
 
 static int select_devices(struct rl_job *j, struct co_err *err) {
@@ -215,7 +214,7 @@ static int plan_ps(struct rl_job *j, struct co_err *err) {
     if (rl_option_has(o, RL_OPT_HETER_DEVICES)) {
         rl_list_split_at(&j->heter_devices, o->text[RL_OPT_HETER_DEVICES], ';');
     }
-    enum rl_option trainers = either(o, RL_OPT_TRAINERS, RL_OPT_WORKERS);
+    enum rl_option trainers = pick_option(o, RL_OPT_TRAINERS, RL_OPT_WORKERS);
     bool has_servers = rl_option_has(o, RL_OPT_SERVERS), has_trainers = rl_option_has(o, trainers);
     if (has_servers != has_trainers) {
         return one_list(o, trainers, err);
@@ -251,7 +250,7 @@ static int plan_collective(struct rl_job *j, const struct env *e, struct co_err 
     return r || j->way != RL_WAY_ENDPOINTS ? r : check_endpoints(j, e, err);
 }
 
-static void given(struct rl_job *j, const struct env *e) {
+static void take_given_process(struct rl_job *j, const struct env *e) {
     const char *role = env_get(e, CO_VAR_TRAINING_ROLE);
     j->way = RL_WAY_GIVEN;
     j->n[strcmp(role, "PSERVER") == 0 ? RL_SEAT_SERVER
@@ -352,7 +351,7 @@ int rl_job_plan(const struct rl_options *options, const struct rl_node *node, rl
     j.way = j.nodes_max > 1 || j.elastic ? RL_WAY_MEET : RL_WAY_ALONE;
     add_notes(&j);
     if (!r && is_process) {
-        given(&j, &e);
+        take_given_process(&j, &e);
     } else if (!r) {
         r = j.mode == RL_MODE_PS           ? plan_ps(&j, err)
             : j.mode == RL_MODE_COLLECTIVE ? plan_collective(&j, &e, err)

@@ -55,7 +55,7 @@ struct rl_job {
     struct rl_stages stages;             /* of RL_SEAT_HETER: of RL_WAY_LISTS the job's, else this
                                           * node's */
     struct rl_list heter_devices;        /* by stage; none: not told */
-    size_t n_ports;                      /* free ports that rl_job_value wants */
+    size_t n_ports;                      /* free ports that rl_offer_make wants */
     struct rl_list devices;              /* of the trainers, as FLAGS_selected_* has them */
     struct rl_list endpoints;            /* of RL_WAY_ENDPOINTS, as given */
     struct rl_list hosts;                /* of RL_WAY_ENDPOINTS and RL_WAY_IPS, by rank */

@@ -3,13 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "common/parse.h"
 
 enum { ENDPOINTS_MAX = 1 << 20 };
 
 static const struct {
-    const char *key, *log, *log_2_3, *name;
+    const char *list, *log, *log_2_3, *name;
 } seats[RL_SEAT_COUNT] = {
     [RL_SEAT_SERVER] = {"servers", "serverlog", "ps.", "server"},
     [RL_SEAT_TRAINER] = {"trainers", "workerlog", "trainer.", "worker"},
@@ -47,6 +46,15 @@ static int add_endpoint(struct rl_plan *p, enum rl_seat seat, const char *text, 
     return r;
 }
 
+static int add_endpoints(
+    struct rl_plan *p, enum rl_seat seat, const struct rl_list *l, bool own, struct co_err *err) {
+    int r = 0;
+    for (size_t i = 0; i < l->n && !r; i++) {
+        r = add_endpoint(p, seat, l->item[i], own, seats[seat].list, err);
+    }
+    return r;
+}
+
 static int from_lists(const struct rl_job *j, struct rl_plan *p, struct co_err *err) {
     int r = 0;
     for (int s = 0; s < RL_SEAT_COUNT; s++) {
@@ -55,7 +63,7 @@ static int from_lists(const struct rl_job *j, struct rl_plan *p, struct co_err *
             const char *text = j->seats[s].item[i];
             bool own =
                 co_parse_hostport("endpoint", text, &hp, NULL) == 0 && strcmp(hp.host, j->ip) == 0;
-            r = add_endpoint(p, (enum rl_seat)s, text, own, seats[s].key, err);
+            r = add_endpoint(p, (enum rl_seat)s, text, own, seats[s].list, err);
         }
     }
     p->stages = j->stages;
@@ -105,101 +113,26 @@ static int from_endpoints(const struct rl_job *j, struct rl_plan *p, struct co_e
     return r;
 }
 
-/* ---- from what the nodes told ------------------------------------------------------------ */
-
-static int node_seats(
-    struct rl_plan *p, const json_t *list, enum rl_seat seat, bool own, struct co_err *err) {
+/* Indices go through all nodes, seat by seat and stage by stage. */
+static int from_offers(
+    const struct rl_offer *offers, size_t n, size_t self, struct rl_plan *p, struct co_err *err) {
     int r = 0;
-    for (size_t i = 0; i < json_array_size(list) && !r; i++) {
-        const char *text = json_string_value(json_array_get(list, i));
-        r = add_endpoint(p, seat, text ? text : "", own, seats[seat].key, err);
+    for (size_t i = 0; i < n && !r; i++) {
+        r = add_endpoints(p, RL_SEAT_SERVER, &offers[i].endpoints[RL_SEAT_SERVER], i == self, err);
+        p->stages.n = offers[i].stages.n > p->stages.n ? offers[i].stages.n : p->stages.n;
     }
-    return r;
-}
-
-/* Heterogeneous workers are told by stage, where there are some. */
-static int node_stage(
-    struct rl_plan *p, const json_t *o, size_t stage, bool own, struct co_err *err) {
-    json_t *stages = NULL;
-    int r = co_json_get(o, seats[RL_SEAT_HETER].key, JSON_ARRAY, &stages, err);
-    if (r) {
-        return r == CO_NOTFOUND ? 0 : r;
+    for (size_t i = 0; i < n && !r; i++) {
+        r = add_endpoints(
+            p, RL_SEAT_TRAINER, &offers[i].endpoints[RL_SEAT_TRAINER], i == self, err);
     }
-    const size_t n = json_array_size(stages);
-    if (n > RL_STAGES_MAX) {
-        return co_err_set(
-            err, CO_INVALID, "%zu stages, expected at most %d", n, (int)RL_STAGES_MAX);
-    }
-    p->stages.n = n > p->stages.n ? n : p->stages.n;
-    const size_t before = p->endpoints[RL_SEAT_HETER].n;
-    r = node_seats(p, json_array_get(stages, stage), RL_SEAT_HETER, own, err);
-    p->stages.size[stage] += p->endpoints[RL_SEAT_HETER].n - before;
-    return r;
-}
-
-/* Gloo meets on server 0's host, at the port that its node keeps free. */
-static int node_ps(const struct rl_job *j, struct rl_plan *p, const json_t *o, enum rl_seat seat,
-    bool own, struct co_err *err) {
-    const bool before = p->endpoints[RL_SEAT_SERVER].n;
-    json_t *list = NULL;
-    int r = co_json_get(o, seats[seat].key, JSON_ARRAY, &list, err);
-    r = r ? r : node_seats(p, list, seat, own, err);
-    if (r || seat != RL_SEAT_SERVER || before || !p->endpoints[RL_SEAT_SERVER].n) {
-        return r;
-    }
-    int64_t port = j->options->number[RL_OPT_HTTP_PORT];
-    r = port > 0 ? 0 : co_json_get_i64(o, "gloo_port", 1, 65535, &port, err);
-    struct co_hostport hp = {.port = 0};
-    r = r ? r : co_parse_hostport("servers", p->endpoints[seat].item[0], &hp, err);
-    if (!r) {
-        char text[CO_HOST_MAX + 10];
-        co_hostport_format(hp.host, (unsigned)port, text, sizeof(text));
-        p->gloo = co_xstrdup(text);
-    }
-    return r;
-}
-
-static int node_collective(struct rl_plan *p, const json_t *o, bool own, struct co_err *err) {
-    const char *candidate = NULL, *endpoints = NULL;
-    int r = co_json_get_str(o, "candidate", &candidate, err);
-    r = r ? r : co_json_get_str(o, "endpoints", &endpoints, err);
-    if (r) {
-        return r;
-    }
-    if (!p->master) {
-        p->master = co_xstrdup(candidate);
-    }
-    struct rl_list l = {0};
-    rl_list_split(&l, endpoints);
-    for (size_t i = 0; i < l.n && !r; i++) {
-        r = add_endpoint(p, RL_SEAT_TRAINER, l.item[i], own, "endpoints", err);
-    }
-    rl_list_done(&l);
-    return r;
-}
-
-static int from_values(const struct rl_job *j, const char *const *values, size_t n, size_t self,
-    struct rl_plan *p, struct co_err *err) {
-    /* Turn by turn, because indices go through all nodes: servers, trainers, then stages. */
-    size_t turns = j->mode == RL_MODE_PS ? RL_SEAT_HETER + 1 : 1;
-    int r = 0;
-    for (size_t turn = 0; turn < turns; turn++) {
+    for (size_t stage = 0; stage < p->stages.n && !r; stage++) {
+        const size_t before = p->endpoints[RL_SEAT_HETER].n;
         for (size_t i = 0; i < n && !r; i++) {
-            const bool own = i == self;
-            CO_AUTOJSON json_t *o = NULL;
-            r = co_json_parse(values[i], strlen(values[i]), &o, err);
-            r = r                       ? r
-                : j->mode != RL_MODE_PS ? node_collective(p, o, own, err)
-                : turn < RL_SEAT_HETER  ? node_ps(j, p, o, (enum rl_seat)turn, own, err)
-                                        : node_stage(p, o, turn - RL_SEAT_HETER, own, err);
-            if (r) {
-                (void)co_err_wrap(err,
-                    "node %zu told \"%.200s\", expected what a launcher in mode %s tells", i,
-                    values[i], rl_mode_name[j->mode]);
-                r = CO_INVALID;
-            }
+            const struct rl_list part =
+                rl_stages_part(&offers[i].stages, &offers[i].endpoints[RL_SEAT_HETER], stage);
+            r = add_endpoints(p, RL_SEAT_HETER, &part, i == self, err);
         }
-        turns = p->stages.n ? RL_SEAT_HETER + p->stages.n : turns;
+        p->stages.size[stage] = p->endpoints[RL_SEAT_HETER].n - before;
     }
     p->n_nodes = n;
     p->node = self;
@@ -208,7 +141,7 @@ static int from_values(const struct rl_job *j, const char *const *values, size_t
 
 /* ---- the plan ---------------------------------------------------------------------------- */
 
-static void command(const struct rl_job *j, struct rl_list *ret) {
+static void add_command(const struct rl_job *j, struct rl_list *ret) {
     const struct rl_options *o = j->options;
     const char *script = o->script[0];
     const char *dot = strrchr(script, '.');
@@ -240,7 +173,7 @@ static char *log_name(const struct rl_job *j, const struct rl_process *p) {
     return co_xasprintf("%s.%zu", seats[p->seat].log, j->mode == RL_MODE_RPC ? p->index : p->local);
 }
 
-static int check(const struct rl_job *j, const struct rl_plan *p, struct co_err *err) {
+static int check_plan(const struct rl_job *j, const struct rl_plan *p, struct co_err *err) {
     if (j->mode == RL_MODE_PS && p->endpoints[RL_SEAT_SERVER].n == 0) {
         return co_err_set(err, CO_INVALID, "no node of the job has a parameter server");
     }
@@ -263,34 +196,39 @@ static int check(const struct rl_job *j, const struct rl_plan *p, struct co_err 
     return 0;
 }
 
-/* What the ways without a rendezvous leave open. */
-static int complete(const struct rl_job *j, struct rl_plan *p, struct co_err *err) {
-    int r = check(j, p, err);
-    if (r) {
-        return r;
-    }
-    if (!p->master && p->endpoints[RL_SEAT_TRAINER].n && j->mode != RL_MODE_PS) {
-        p->master = co_xstrdup(p->endpoints[RL_SEAT_TRAINER].item[0]);
-    }
-    if (!p->gloo && j->mode == RL_MODE_PS && p->endpoints[RL_SEAT_SERVER].n) {
-        const struct rl_options *o = j->options;
-        int64_t http = o->number[RL_OPT_HTTP_PORT];
-        struct co_hostport hp = {.port = 0};
-        char text[CO_HOST_MAX + 10];
-        r = co_parse_hostport("servers", p->endpoints[RL_SEAT_SERVER].item[0], &hp, err);
-        co_hostport_format(
-            hp.host, (unsigned)(http > 0 ? http : o->number[RL_OPT_GLOO_PORT]), text, sizeof(text));
-        p->gloo = co_xstrdup(text);
-    }
-    return r;
+static char *find_master(const struct rl_plan *p, const struct rl_offer *offers, size_t n) {
+    const struct rl_list *trainers = &p->endpoints[RL_SEAT_TRAINER];
+    return n ? co_xstrdup(offers[0].candidate) : trainers->n ? co_xstrdup(trainers->item[0]) : NULL;
 }
 
-static int endpoints(const struct rl_job *j, const char *const *values, size_t n, size_t self,
-    struct rl_plan *p, struct co_err *err) {
+/* As asked for; else the one that server 0's node keeps free. */
+static int64_t find_gloo_port(const struct rl_job *j, const struct rl_offer *offers, size_t n) {
+    const int64_t asked = j->options->number[RL_OPT_HTTP_PORT];
+    for (size_t i = 0; i < n && asked <= 0; i++) {
+        if (offers[i].endpoints[RL_SEAT_SERVER].n) {
+            return offers[i].gloo_port;
+        }
+    }
+    return asked > 0 ? asked : j->options->number[RL_OPT_GLOO_PORT];
+}
+
+/* Gloo meets on server 0's host. */
+static char *find_gloo(
+    const struct rl_job *j, const struct rl_plan *p, const struct rl_offer *offers, size_t n) {
+    struct co_hostport hp = {.port = 0};
+    char text[CO_HOST_MAX + 10];
+    (void)!co_parse_hostport(
+        "server", p->endpoints[RL_SEAT_SERVER].item[0], &hp, NULL); /* checked when it was added */
+    co_hostport_format(hp.host, (unsigned)find_gloo_port(j, offers, n), text, sizeof(text));
+    return co_xstrdup(text);
+}
+
+static int find_endpoints(const struct rl_job *j, const struct rl_offer *offers, size_t n,
+    size_t self, struct rl_plan *p, struct co_err *err) {
     switch (j->way) {
     case RL_WAY_ALONE:
     case RL_WAY_MEET:
-        return from_values(j, values, n, self, p, err);
+        return from_offers(offers, n, self, p, err);
     case RL_WAY_LISTS:
         return from_lists(j, p, err);
     case RL_WAY_IPS:
@@ -308,16 +246,22 @@ static int endpoints(const struct rl_job *j, const char *const *values, size_t n
     return 0;
 }
 
-int rl_plan_make(const struct rl_job *j, const char *const *values, size_t n, size_t self,
+int rl_plan_make(const struct rl_job *j, const struct rl_offer *offers, size_t n, size_t self,
     const char *scratch, struct rl_plan *ret, struct co_err *err) {
     struct rl_plan p = {.n_nodes = 1, .node = j->rank > 0 ? (size_t)j->rank : 0};
-    int r = endpoints(j, values, n, self, &p, err);
-    r = r || j->way == RL_WAY_GIVEN ? r : complete(j, &p, err);
+    const bool given = j->way == RL_WAY_GIVEN;
+    int r = find_endpoints(j, offers, n, self, &p, err);
+    r = r || given ? r : check_plan(j, &p, err);
     if (r) {
         rl_plan_done(&p);
         return r;
     }
-    command(j, &p.command);
+    if (!given && j->mode == RL_MODE_PS) {
+        p.gloo = find_gloo(j, &p, offers, n);
+    } else if (!given) {
+        p.master = find_master(&p, offers, n);
+    }
+    add_command(j, &p.command);
     for (size_t i = 0; i < p.n; i++) {
         p.process[i].log = log_name(j, &p.process[i]);
         rl_plan_variables(j, &p, scratch, &p.process[i]);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "runtime/launch/job/env.h"
-#include "runtime/launch/job/job.h"
+#include "runtime/launch/job/offer.h"
 
 struct rl_process {
     enum rl_seat seat;
@@ -22,10 +22,9 @@ struct rl_plan {
     size_t node, n_nodes;
 };
 
-/* values: what the nodes told (rl_job_value), by rank, of which number `self` is this one; one
- * for RL_WAY_ALONE, none for the ways that need none.  scratch: a path of which nothing exists,
- * for gloo.  CO_INVALID names the node whose value is no good. */
-CO_MUST_CHECK int rl_plan_make(const struct rl_job *j, const char *const *values, size_t n,
+/* offers: of the nodes, by rank, of which number `self` is this one; its own for RL_WAY_ALONE, none
+ * for the ways that need none.  scratch: a path of which nothing exists, for gloo. */
+CO_MUST_CHECK int rl_plan_make(const struct rl_job *j, const struct rl_offer *offers, size_t n,
     size_t self, const char *scratch, struct rl_plan *ret, struct co_err *err);
 void rl_plan_done(struct rl_plan *p);
 

@@ -63,19 +63,26 @@ static void check(const struct rl_job *j, const struct rl_plan *p) {
     }
 }
 
-static void plan(struct input *in, const struct rl_job *j) {
+static void plan(const struct input *in, const struct rl_job *j) {
     static uint16_t ports[PORTS_MAX];
     hold(j->n_ports <= PORTS_MAX);
-    CO_AUTOFREE char *own = j->n_ports ? rl_job_value(j, ports) : NULL;
-    if (own && in->n_values < WORDS_MAX) {
-        in->value[in->n_values++] = own;
-    }
+    struct rl_offer offers[WORDS_MAX + 1];
     struct rl_plan p = {.n = 0};
-    size_t n = (size_t)in->n_values;
-    if (rl_plan_make(j, (const char *const *)in->value, n, n ? n - 1 : 0, "/tmp/x", &p, NULL) ==
-        0) {
+    size_t n = 0;
+    for (int i = 0; i < in->n_values; i++) {
+        n += rl_value_decode(j, n, in->value[i], &offers[n], NULL) == 0;
+    }
+    if (j->n_ports) {
+        rl_offer_make(j, ports, &offers[n++]);
+    }
+    if (rl_plan_make(j, offers, n, n ? n - 1 : 0, "/tmp/x", &p, NULL) == 0) {
         check(j, &p);
         rl_plan_done(&p);
+    }
+    for (size_t i = 0; i < n; i++) {
+        CO_AUTOFREE char *text = rl_value_encode(j, &offers[i]);
+        hold(text);
+        rl_offer_done(&offers[i]);
     }
 }
 

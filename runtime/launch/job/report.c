@@ -43,7 +43,7 @@ int rl_report_job(const struct rl_job *j, size_t n_nodes, struct co_buf *ret, st
 }
 
 /* A text in the middle of the value column; a long one by its end. */
-static int centred(struct co_buf *b, const char *text, struct co_err *err) {
+static int add_centred(struct co_buf *b, const char *text, struct co_err *err) {
     size_t len = strlen(text);
     char cut[TABLE_VALUE + 1];
     if (len >= TABLE_VALUE) {
@@ -58,7 +58,7 @@ static int centred(struct co_buf *b, const char *text, struct co_err *err) {
 static int table_row(
     struct co_buf *b, int width, const char *key, const char *value, struct co_err *err) {
     int r = co_buf_addf(b, err, "    |%*s  ", width, key);
-    r = r ? r : centred(b, value, err);
+    r = r ? r : add_centred(b, value, err);
     return r ? r : co_buf_adds(b, "|\n", err);
 }
 
@@ -104,7 +104,7 @@ int rl_report_plan(const struct rl_plan *p, struct co_buf *ret, struct co_err *e
 }
 
 /* A word as a shell takes it. */
-static int quoted(struct co_buf *b, const char *word) {
+static int add_quoted(struct co_buf *b, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_-=./:,@%+";
     if (*word && strspn(word, plain) == strlen(word)) {
@@ -121,7 +121,7 @@ char *rl_report_command(const char *master, int argc, char *const argv[]) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     int r = co_buf_addf(&b, NULL, "paddlerun launch --master %s", master);
     for (int i = 1; i < argc && !r; i++) {
-        r = quoted(&b, argv[i]);
+        r = add_quoted(&b, argv[i]);
     }
     return co_buf_take(&b);
 }

@@ -6,7 +6,8 @@
 #include "common/parse.h"
 
 /* One text a stage. */
-static int split(const char *what, const char *text, struct rl_list *ret, struct co_err *err) {
+static int split_stages(
+    const char *what, const char *text, struct rl_list *ret, struct co_err *err) {
     size_t n = 1;
     for (const char *p = text; *p; p++) {
         n += *p == ';';
@@ -26,7 +27,7 @@ static int split(const char *what, const char *text, struct rl_list *ret, struct
 int rl_stages_parse(const char *what, const char *text, struct rl_stages *ret, struct co_err *err) {
     struct rl_list parts = {0};
     struct rl_stages s = {0};
-    int r = split(what, text, &parts, err);
+    int r = split_stages(what, text, &parts, err);
     for (; s.n < parts.n && !r; s.n++) {
         int64_t size = 0;
         r = co_parse_i64(what, parts.item[s.n], 0, RL_STAGE_WORKERS_MAX, &size, err);
@@ -44,7 +45,7 @@ int rl_stages_parse_endpoints(const char *what, const char *text, struct rl_stag
     struct rl_list *ret_all, struct co_err *err) {
     struct rl_list parts = {0};
     struct rl_stages s = {0};
-    int r = split(what, text, &parts, err);
+    int r = split_stages(what, text, &parts, err);
     for (; s.n < parts.n && !r; s.n++) {
         const size_t before = ret_all->n;
         rl_list_split(ret_all, parts.item[s.n]);

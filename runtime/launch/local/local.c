@@ -99,7 +99,7 @@ static void read_last(struct member *m) {
     }
 }
 
-static void readable(void *arg, int events) {
+static void member_readable(void *arg, int events) {
     struct member *m = arg;
     (void)events;
     (void)read_some(m);
@@ -125,7 +125,7 @@ static void output_changed(void *arg) {
 /* ---- the end ---------------------------------------------------------------------------- */
 
 /* Nobody runs, yet somebody holds a pipe: what is in it counts, then it does not. */
-static void strangers(struct local *l) {
+static void read_strangers(struct local *l) {
     for (size_t i = 0; i < l->pods->n; i++) {
         read_last(&l->member[i]);
     }
@@ -139,19 +139,19 @@ static void strangers(struct local *l) {
 static void time_is_up(void *arg) {
     struct local *l = arg;
     if (l->gone) {
-        strangers(l);
+        read_strangers(l);
     } else {
         stop_all(l);
     }
 }
 
-static int64_t grace(const struct local *l) {
+static int64_t get_grace_ms(const struct local *l) {
     return l->options->grace_ms ? l->options->grace_ms : GRACE_MS;
 }
 
 static void stop_all(struct local *l) {
     l->stopping = true;
-    rl_children_stop(l->children, grace(l));
+    rl_children_stop(l->children, get_grace_ms(l));
 }
 
 static void workers_done(struct local *l) {
@@ -243,7 +243,7 @@ static int start_pod(struct local *l, struct member *m, int null, struct co_err 
     }
     m->fd = ends[0];
     l->n_open++;
-    r = co_poll_new(l->loop, m->fd, readable, m, &m->poll, err);
+    r = co_poll_new(l->loop, m->fd, member_readable, m, &m->poll, err);
     if (!r) {
         co_poll_set(m->poll, CO_POLL_IN);
     }
@@ -267,7 +267,7 @@ static void start_pods(struct local *l) {
     rl_children_started(l->children);
 }
 
-static size_t widest(const struct rl_pods *pods) {
+static size_t find_widest(const struct rl_pods *pods) {
     size_t n = 0;
     for (size_t i = 0; i < pods->n; i++) {
         size_t len = strlen(pods->item[i].name);
@@ -276,7 +276,7 @@ static size_t widest(const struct rl_pods *pods) {
     return n < 64 ? n : 64;
 }
 
-static void prepare(struct local *l) {
+static void open_members(struct local *l) {
     static const int colours[] = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
     l->member = co_xcalloc(l->pods->n, sizeof(*l->member));
     for (size_t i = 0; i < l->pods->n; i++) {
@@ -306,7 +306,7 @@ static void say_start(struct local *l) {
     }
 }
 
-static void end(struct local *l) {
+static void end_local(struct local *l) {
     for (size_t i = 0; i < l->pods->n; i++) {
         if (l->member[i].fd >= 0) {
             close_stream(&l->member[i]);
@@ -317,7 +317,7 @@ static void end(struct local *l) {
         (double)(co_now_ms() - l->start) / 1000);
 }
 
-static int run(struct local *l, struct co_err *err) {
+static int run_pods(struct local *l, struct co_err *err) {
     static const int stops[] = {SIGINT, SIGTERM, SIGHUP};
     struct co_signal *s = NULL; /* all go with the loop */
     int r = rl_children_new(l->loop, &children_fns, l, &l->children, err);
@@ -331,7 +331,7 @@ static int run(struct local *l, struct co_err *err) {
         say_start(l);
         start_pods(l);
         co_loop_run(l->loop);
-        end(l);
+        end_local(l);
     }
     rl_children_free(l->children);
     return r;
@@ -347,12 +347,12 @@ int rl_local_run(const struct rl_pods *pods, const struct rl_local_options *opti
     }
     struct local l = {
         .pods = pods, .options = options, .loop = loop, .start = co_now_ms(), .ended = "stopped"};
-    prepare(&l);
+    open_members(&l);
     struct rl_output_options output = {
-        .fd = options->out, .width = widest(pods), .change = output_changed, .arg = &l};
+        .fd = options->out, .width = find_widest(pods), .change = output_changed, .arg = &l};
     r = rl_output_open(loop, &output, &l.out, err);
     if (!r) {
-        r = run(&l, err);
+        r = run_pods(&l, err);
         rl_output_close(l.out);
         *ret_code = l.code;
     }

@@ -18,7 +18,7 @@ struct reader {
 };
 
 /* Each note once, however many pods it is about. */
-static void note(struct reader *rd, const char *text) {
+static void add_note(struct reader *rd, const char *text) {
     const char *all = rd->pods->notes.data;
     const char *at = all ? strstr(all, text) : NULL;
     if (!at) {
@@ -73,7 +73,7 @@ static const json_t *find_configmap(const struct reader *rd, const char *name) {
 
 /* ---- environment ----------------------------------------------------------------------- */
 
-static void set(struct reader *rd, struct rl_env *e, const char *name, const char *value) {
+static void set_variable(struct reader *rd, struct rl_env *e, const char *name, const char *value) {
     CO_AUTOFREE char *text = rl_env_addresses(name, value, &rd->addresses);
     rl_env_set(e, name, text);
 }
@@ -85,7 +85,7 @@ static int env_from(struct reader *rd, struct rl_pod *pod, const json_t *list, s
         const char *name = co_json_str(from, "configMapRef", "name");
         const char *prefix = co_json_str(from, "prefix");
         if (!name) {
-            note(rd, "Secrets are not taken into the environment");
+            add_note(rd, "Secrets are not taken into the environment");
             continue;
         }
         json_t *data = (json_t *)find_configmap(rd, name);
@@ -99,7 +99,7 @@ static int env_from(struct reader *rd, struct rl_pod *pod, const json_t *list, s
         json_object_foreach(data, key, value) {
             if (json_is_string(value)) {
                 CO_AUTOFREE char *full = co_xasprintf("%s%s", prefix ? prefix : "", key);
-                set(rd, &pod->env, full, json_string_value(value));
+                set_variable(rd, &pod->env, full, json_string_value(value));
             }
         }
     }
@@ -107,7 +107,7 @@ static int env_from(struct reader *rd, struct rl_pod *pod, const json_t *list, s
 }
 
 /* "metadata.labels['x']" -> x; NULL when the path does not start so. */
-static char *subscript(const char *path, const char *prefix) {
+static char *parse_subscript(const char *path, const char *prefix) {
     size_t n = strlen(prefix), len = strlen(path);
     if (strncmp(path, prefix, n) != 0 || len < n + 4 || strcmp(path + len - 2, "']") != 0) {
         return NULL;
@@ -116,15 +116,15 @@ static char *subscript(const char *path, const char *prefix) {
 }
 
 /* Borrowed; NULL: a process has no such thing. */
-static const char *field(const json_t *obj, const struct rl_pod *pod, const char *path) {
+static const char *find_field(const json_t *obj, const struct rl_pod *pod, const char *path) {
     if (strcmp(path, "status.podIP") == 0 || strcmp(path, "status.podIPs") == 0) {
         return pod->address;
     }
     if (strcmp(path, "status.hostIP") == 0) {
         return "127.0.0.1";
     }
-    CO_AUTOFREE char *label = subscript(path, "metadata.labels");
-    CO_AUTOFREE char *annotation = subscript(path, "metadata.annotations");
+    CO_AUTOFREE char *label = parse_subscript(path, "metadata.labels");
+    CO_AUTOFREE char *annotation = parse_subscript(path, "metadata.annotations");
     if (label) {
         return co_json_str(obj, "metadata", "labels", label);
     }
@@ -147,14 +147,14 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *p
     const char *map = co_json_str(from, "configMapKeyRef", "name");
     const char *key = co_json_str(from, "configMapKeyRef", "key");
     if (path) {
-        const char *value = field(obj, pod, path);
+        const char *value = find_field(obj, pod, path);
         rl_env_set(&pod->env, name, value ? value : "");
         return 0;
     }
     if (map && key) {
         const char *value = co_json_str(find_configmap(rd, map), key);
         if (value) {
-            set(rd, &pod->env, name, value);
+            set_variable(rd, &pod->env, name, value);
             return 0;
         }
         if (json_is_true(co_json_at(from, "configMapKeyRef", "optional"))) {
@@ -164,11 +164,11 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *p
             "pod \"%s\": %s comes from key \"%s\" of ConfigMap \"%s\", which is not in the input",
             pod->name, name, key, map);
     }
-    note(rd, "variables from Secrets and resources are not set");
+    add_note(rd, "variables from Secrets and resources are not set");
     return 0;
 }
 
-static int environment(struct reader *rd, const json_t *obj, const json_t *container,
+static int read_environment(struct reader *rd, const json_t *obj, const json_t *container,
     struct rl_pod *pod, struct co_err *err) {
     rl_env_inherit(&pod->env, rd->options->envp, false);
     const char *path = rl_env_get(&pod->env, "PATH");
@@ -191,7 +191,7 @@ static int environment(struct reader *rd, const json_t *obj, const json_t *conta
         } else {
             const char *value = co_json_str(var, "value");
             CO_AUTOFREE char *text = rl_env_expand(&pod->env, value ? value : "");
-            set(rd, &pod->env, name, text);
+            set_variable(rd, &pod->env, name, text);
         }
     }
     return r;
@@ -204,7 +204,7 @@ struct words {
     size_t n;
 };
 
-static void word(struct words *w, char *text_own) {
+static void add_word(struct words *w, char *text_own) {
     w->item = co_xrealloc(w->item, w->n + 2, sizeof(*w->item));
     w->item[w->n++] = text_own;
     w->item[w->n] = NULL;
@@ -222,19 +222,19 @@ static bool image_command(
     const struct rl_pods_options *o, const char *image, bool args, struct words *w) {
     for (size_t i = 0; i < o->n_images; i++) {
         if (same_image(image, o->images[i].name)) {
-            word(w, co_xstrdup("/bin/sh"));
-            word(w, co_xstrdup("-c"));
-            word(w, co_xasprintf("%s \"$@\"", o->images[i].command));
-            word(w, co_xstrdup(image));
+            add_word(w, co_xstrdup("/bin/sh"));
+            add_word(w, co_xstrdup("-c"));
+            add_word(w, co_xasprintf("%s \"$@\"", o->images[i].command));
+            add_word(w, co_xstrdup(image));
             return true;
         }
     }
     if (same_image(image, "paddlejob/runtime")) {
-        word(w, co_xasprintf("%s/paddlerun", o->bin_dir));
-        word(w, co_xstrdup("exec"));
-        word(w, co_xstrdup("--"));
+        add_word(w, co_xasprintf("%s/paddlerun", o->bin_dir));
+        add_word(w, co_xstrdup("exec"));
+        add_word(w, co_xstrdup("--"));
         if (!args) {
-            word(w, co_xasprintf("%s/wide_and_deep", o->bin_dir));
+            add_word(w, co_xasprintf("%s/wide_and_deep", o->bin_dir));
         }
         return true;
     }
@@ -247,7 +247,7 @@ static void add_words(struct reader *rd, struct rl_pod *pod, const json_t *list,
     json_array_foreach(list, i, item) {
         const char *text = json_string_value(item);
         CO_AUTOFREE char *expanded = rl_env_expand(&pod->env, text ? text : "");
-        word(w, rl_env_addresses(NULL, expanded, &rd->addresses));
+        add_word(w, rl_env_addresses(NULL, expanded, &rd->addresses));
     }
 }
 
@@ -264,7 +264,7 @@ static void find_here(const struct reader *rd, char **program) {
     }
 }
 
-static int command(
+static int read_command(
     struct reader *rd, const json_t *container, struct rl_pod *pod, struct co_err *err) {
     const json_t *given = co_json_at(container, "command");
     const json_t *args = co_json_at(container, "args");
@@ -303,7 +303,7 @@ static void notes_about(struct reader *rd, const json_t *spec) {
         const json_t *v = co_json_at(spec, rows[i].key);
         if (v && !json_is_false(v) && !json_is_null(v) &&
             !(json_is_array(v) && json_array_size(v) == 0)) {
-            note(rd, rows[i].text);
+            add_note(rd, rows[i].text);
         }
     }
     size_t i;
@@ -313,11 +313,11 @@ static void notes_about(struct reader *rd, const json_t *spec) {
         if (!co_streq(name, "coord-paddle")) { /* addresses are complete here */
             CO_AUTOFREE char *text =
                 co_xasprintf("init container \"%s\" is not run", name ? name : "");
-            note(rd, text);
+            add_note(rd, text);
         }
     }
     if (json_array_size(co_json_at(spec, "containers")) > 1) {
-        note(rd, "only the first container of a pod is run");
+        add_note(rd, "only the first container of a pod is run");
     }
 }
 
@@ -375,8 +375,8 @@ static int fill_pod(struct reader *rd, const json_t *obj, struct rl_pod *pod, st
         return co_err_set(err, CO_INVALID, "pod \"%s\" has no container", pod->name);
     }
     notes_about(rd, spec);
-    int r = environment(rd, obj, container, pod, err);
-    r = r ? r : command(rd, container, pod, err);
+    int r = read_environment(rd, obj, container, pod, err);
+    r = r ? r : read_command(rd, container, pod, err);
     const char *role = rl_env_get(&pod->env, co_contract[CO_VAR_TRAINING_ROLE].name);
     pod->server = co_streq(role, co_contract_role_ps);
     return r;

@@ -46,7 +46,7 @@ static size_t count_files(const char *prefix) {
     return n;
 }
 
-static void detect(struct rl_node *n) {
+static void detect_devices(struct rl_node *n) {
     for (size_t i = 0; i < CO_ARRAY_LEN(device_files); i++) {
         size_t count = count_files(device_files[i].prefix);
         for (size_t k = 0; k < count; k++) {
@@ -59,7 +59,7 @@ static void detect(struct rl_node *n) {
     }
 }
 
-static bool custom(struct rl_node *n) {
+static bool find_custom_device(struct rl_node *n) {
     const char *name = getenv("PADDLE_XCCL_BACKEND");
     if (!name || !*name) {
         return false;
@@ -74,8 +74,8 @@ static bool custom(struct rl_node *n) {
     return true;
 }
 
-static void devices(struct rl_node *n) {
-    if (custom(n)) {
+static void find_devices(struct rl_node *n) {
+    if (find_custom_device(n)) {
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
@@ -86,12 +86,12 @@ static void devices(struct rl_node *n) {
             return;
         }
     }
-    detect(n);
+    detect_devices(n);
 }
 
 /* ---- address ----------------------------------------------------------------------------- */
 
-static char *numeric(const struct sockaddr *a, socklen_t len) {
+static char *format_address(const struct sockaddr *a, socklen_t len) {
     char text[INET6_ADDRSTRLEN];
     if (getnameinfo(a, len, text, sizeof(text), NULL, 0, NI_NUMERICHOST)) {
         return NULL;
@@ -99,20 +99,20 @@ static char *numeric(const struct sockaddr *a, socklen_t len) {
     return co_xstrdup(text);
 }
 
-static char *of_name(void) {
+static char *find_address_of_name(void) {
     char name[HOST_NAME_MAX + 1] = "";
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *a = NULL;
     if (gethostname(name, sizeof(name) - 1) || getaddrinfo(name, NULL, &hints, &a)) {
         return co_xstrdup("127.0.0.1");
     }
-    char *text = numeric(a->ai_addr, a->ai_addrlen);
+    char *text = format_address(a->ai_addr, a->ai_addrlen);
     freeaddrinfo(a);
     return text ? text : co_xstrdup("127.0.0.1");
 }
 
 /* The address from which this machine would talk to others: a name that stands for 127.0.1.1 in
  * /etc/hosts is of no use to them.  NULL: not to be found. */
-static char *towards(const char *others) {
+static char *find_address_towards(const char *others) {
     const char *scheme = strstr(others, "://");
     struct co_hostport hp;
     if (co_parse_hostport("other nodes", scheme ? scheme + 3 : others, &hp, NULL)) {
@@ -130,16 +130,16 @@ static char *towards(const char *others) {
     char *text = NULL;
     if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0 &&
         getsockname(fd, (struct sockaddr *)&own, &len) == 0) {
-        text = numeric((struct sockaddr *)&own, len);
+        text = format_address((struct sockaddr *)&own, len);
     }
     freeaddrinfo(a);
     return text;
 }
 
-static char *address(const char *others) {
-    char *own = of_name();
+static char *find_address(const char *others) {
+    char *own = find_address_of_name();
     if (strncmp(own, "127.", 4) == 0 && others) {
-        char *better = towards(others);
+        char *better = find_address_towards(others);
         if (better) {
             free(own);
             return better;
@@ -150,7 +150,7 @@ static char *address(const char *others) {
 
 /* ---- program and name -------------------------------------------------------------------- */
 
-static char *in_path(const char *program) {
+static char *find_in_path(const char *program) {
     const char *path = getenv("PATH");
     for (const char *p = path ? path : "/usr/bin:/bin"; *p;) {
         size_t len = strcspn(p, ":");
@@ -163,17 +163,17 @@ static char *in_path(const char *program) {
     return NULL;
 }
 
-static char *python(void) {
+static char *find_python(void) {
     const char *named = getenv("PADDLERUN_PYTHON");
     if (named && *named) {
         return co_xstrdup(named);
     }
-    char *found = in_path("python3");
-    found = found ? found : in_path("python");
+    char *found = find_in_path("python3");
+    found = found ? found : find_in_path("python");
     return found ? found : co_xstrdup("python3"); /* which spawn will say is missing */
 }
 
-static char *pod_name(void) {
+static char *make_pod_name(void) {
     unsigned char random[6] = {0};
     if (getrandom(random, sizeof(random), GRND_NONBLOCK) != (ssize_t)sizeof(random)) {
         unsigned pid = (unsigned)getpid();
@@ -189,11 +189,11 @@ static char *pod_name(void) {
 void rl_node_look(const char *others, bool wants_address, struct rl_node *ret) {
     char dir[PATH_MAX];
     *ret = (struct rl_node){.device = RL_DEVICE_CPU};
-    ret->ip = wants_address ? address(others) : co_xstrdup("127.0.0.1");
-    ret->pod = pod_name();
-    ret->python = python();
+    ret->ip = wants_address ? find_address(others) : co_xstrdup("127.0.0.1");
+    ret->pod = make_pod_name();
+    ret->python = find_python();
     ret->dir = co_xstrdup(getcwd(dir, sizeof(dir)) ? dir : "");
-    devices(ret);
+    find_devices(ret);
 }
 
 void rl_node_done(struct rl_node *n) {

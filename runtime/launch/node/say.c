@@ -29,7 +29,7 @@ static enum rl_say_level level_of(const char *text) {
     return RL_SAY_ERROR; /* CRITICAL: nothing here is worse than an error */
 }
 
-static int own(int fd) {
+static int reopen_fd(int fd) {
     int copy = rl_output_reopen(fd);
     return copy >= 0 ? copy : fd;
 }
@@ -37,8 +37,8 @@ static int own(int fd) {
 void rl_say_open(const struct rl_options *o, struct rl_say *ret) {
     *ret = (struct rl_say){.format = o->format,
         .level = level_of(o->text[RL_OPT_LOG_LEVEL]),
-        .out = own(STDOUT_FILENO),
-        .err = own(STDERR_FILENO)};
+        .out = reopen_fd(STDOUT_FILENO),
+        .err = reopen_fd(STDERR_FILENO)};
 }
 
 void rl_say_close(struct rl_say *s) {
@@ -50,7 +50,7 @@ void rl_say_close(struct rl_say *s) {
     }
 }
 
-static void put(int fd, const char *data, size_t len) {
+static void write_all(int fd, const char *data, size_t len) {
     while (len) {
         ssize_t n = write(fd, data, len);
         if (n < 0 && errno == EAGAIN) {
@@ -67,7 +67,7 @@ static void put(int fd, const char *data, size_t len) {
     }
 }
 
-static void head(
+static void add_head(
     const struct rl_say *s, enum rl_say_level level, const char *where, struct co_buf *b) {
     struct timespec now;
     struct tm local;
@@ -82,24 +82,24 @@ static void head(
 }
 
 CO_PRINTF(4, 0)
-static void say(const struct rl_say *s, enum rl_say_level level, const char *where, const char *fmt,
-    va_list ap) {
+static void say_line(const struct rl_say *s, enum rl_say_level level, const char *where,
+    const char *fmt, va_list ap) {
     char *text = NULL;
     if (level < s->level || vasprintf(&text, fmt, ap) < 0) {
         return;
     }
     CO_AUTOBUF struct co_buf b = CO_BUF(LINE_MAX_);
-    head(s, level, where, &b);
+    add_head(s, level, where, &b);
     (void)!co_buf_adds(&b, text, NULL);
     (void)!co_buf_adds(&b, "\n", NULL);
     free(text);
-    put(s->err, b.data, b.len);
+    write_all(s->err, b.data, b.len);
 }
 
 void rl_say(const struct rl_say *s, enum rl_say_level level, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    say(s, level, "launch.py:0", fmt, ap);
+    say_line(s, level, "launch.py:0", fmt, ap);
     va_end(ap);
 }
 
@@ -107,10 +107,10 @@ void rl_say_at(
     const struct rl_say *s, enum rl_say_level level, const char *where, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    say(s, level, where, fmt, ap);
+    say_line(s, level, where, fmt, ap);
     va_end(ap);
 }
 
 void rl_say_out(const struct rl_say *s, const char *data, size_t len) {
-    put(s->out, data, len);
+    write_all(s->out, data, len);
 }

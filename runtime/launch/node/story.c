@@ -13,11 +13,11 @@
 
 enum { TEXT_MAX = 1 << 24 };
 
-static bool old(const struct rl_say *s) {
+static bool is_old(const struct rl_say *s) {
     return s->format == RL_FORMAT_2_0;
 }
 
-static void each_line(const struct rl_say *s, enum rl_say_level level, const char *text) {
+static void say_each_line(const struct rl_say *s, enum rl_say_level level, const char *text) {
     while (text && *text) {
         size_t len = strcspn(text, "\n");
         rl_say(s, level, "%.*s", (int)len, text);
@@ -25,13 +25,13 @@ static void each_line(const struct rl_say *s, enum rl_say_level level, const cha
     }
 }
 
-static void out(const struct rl_say *s, const char *text) {
+static void print_text(const struct rl_say *s, const char *text) {
     rl_say_out(s, text, strlen(text));
 }
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
-static void notes(const struct rl_say *s, const struct rl_list *l) {
+static void say_notes(const struct rl_say *s, const struct rl_list *l) {
     for (size_t i = 0; i < l->n; i++) {
         const char *text = strchr(l->item[i], ' ') + 1;
         bool warn = l->item[i][0] == 'W';
@@ -39,7 +39,7 @@ static void notes(const struct rl_say *s, const struct rl_list *l) {
     }
 }
 
-static void old_mode(const struct rl_say *s, const struct rl_job *j) {
+static void say_old_mode(const struct rl_say *s, const struct rl_job *j) {
     const struct rl_options *o = j->options;
     const size_t n = j->node->visible.n;
     if (j->mode == RL_MODE_PS) {
@@ -58,28 +58,28 @@ static void old_mode(const struct rl_say *s, const struct rl_job *j) {
             "Run parameter-sever mode. pserver arguments:%s, cuda count:%zu", list, n);
         return;
     }
-    out(s, j->devices.n ? "launch train in GPU mode\n" : "launch train in CPU mode\n");
+    print_text(s, j->devices.n ? "launch train in GPU mode\n" : "launch train in CPU mode\n");
 }
 
 void rl_story_begin(const struct rl_say *s, const struct rl_job *j) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     (void)!rl_report_configuration(j, &b, NULL);
-    notes(s, &j->notes);
-    if (old(s)) {
-        out(s, "-----------  Configuration Arguments -----------\n");
-        out(s, b.data);
-        out(s, "------------------------------------------------\n");
-        old_mode(s, j);
+    say_notes(s, &j->notes);
+    if (is_old(s)) {
+        print_text(s, "-----------  Configuration Arguments -----------\n");
+        print_text(s, b.data);
+        print_text(s, "------------------------------------------------\n");
+        say_old_mode(s, j);
         return;
     }
     rl_say(s, RL_SAY_INFO, "-----------  Configuration  ----------------------");
-    each_line(s, RL_SAY_INFO, b.data);
+    say_each_line(s, RL_SAY_INFO, b.data);
     rl_say(s, RL_SAY_INFO, "--------------------------------------------------");
 }
 
 void rl_story_job(const struct rl_say *s, const struct rl_job *j, size_t n_nodes) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    if (!old(s) && rl_report_job(j, n_nodes, &b, NULL) == 0) {
+    if (!is_old(s) && rl_report_job(j, n_nodes, &b, NULL) == 0) {
         rl_say(s, RL_SAY_INFO, "%s", b.data);
     }
 }
@@ -95,7 +95,8 @@ static const struct {
     [RL_SEAT_HETER] = {"heter_worker ", "launch_utils.py:1109"},
 };
 
-static void old_tables(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
+static void say_old_tables(
+    const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
     const bool ps = j->mode == RL_MODE_PS;
     for (size_t i = 0; i < p->n; i++) {
         if (p->process[i].local != 0) {
@@ -112,8 +113,8 @@ static void old_tables(const struct rl_say *s, const struct rl_job *j, const str
 }
 
 void rl_story_run(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
-    if (old(s)) {
-        old_tables(s, j, p);
+    if (is_old(s)) {
+        say_old_tables(s, j, p);
     } else {
         rl_say(s, RL_SAY_INFO, "Run Pod: %s, replicas %zu, status ready", j->node->pod, p->n);
     }
@@ -121,7 +122,7 @@ void rl_story_run(const struct rl_say *s, const struct rl_job *j, const struct r
 
 void rl_story_running(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
     const char *dir = j->options->text[RL_OPT_LOG_DIR];
-    if (!old(s)) {
+    if (!is_old(s)) {
         rl_say(
             s, RL_SAY_INFO, "Watching Pod: %s, replicas %zu, status running", j->node->pod, p->n);
     } else if (j->mode == RL_MODE_PS) {
@@ -144,7 +145,7 @@ void rl_story_failed(const struct rl_say *s, const struct rl_job *j, const struc
     char how[64], name[64];
     rl_exit_text(status, how, sizeof(how));
     rl_process_name(&p->process[i], name, sizeof(name));
-    if (old(s)) {
+    if (is_old(s)) {
         rl_say_at(s, RL_SAY_ERROR, "launch_utils.py:604",
             "ABORT!!! Out of all %zu trainers, the trainer process with rank=[%zu] was aborted. "
             "Please check its log. (%s: %s, log %s)",
@@ -160,7 +161,7 @@ void rl_story_failed(const struct rl_say *s, const struct rl_job *j, const struc
 }
 
 void rl_story_detail(const struct rl_say *s, const char *text, size_t len) {
-    if (!old(s)) {
+    if (!is_old(s)) {
         rl_say(
             s, RL_SAY_INFO, "------------------------- ERROR LOG DETAIL -------------------------");
     }
@@ -168,7 +169,7 @@ void rl_story_detail(const struct rl_say *s, const char *text, size_t len) {
 }
 
 void rl_story_workers_done(const struct rl_say *s, const struct rl_job *j, size_t n_servers) {
-    if (j->mode == RL_MODE_PS && old(s)) {
+    if (j->mode == RL_MODE_PS && is_old(s)) {
         rl_say_at(s, RL_SAY_INFO, "launch_utils.py:914",
             "all workers exit, going to finish parameter server and heter_worker.");
     } else if (j->mode == RL_MODE_PS && n_servers) {
@@ -176,8 +177,9 @@ void rl_story_workers_done(const struct rl_say *s, const struct rl_job *j, size_
     }
 }
 
-void rl_story_end(const struct rl_say *s, const struct rl_job *j, bool completed, int code) {
-    if (!old(s)) {
+void rl_story_end(const struct rl_say *s, const struct rl_job *j, int code) {
+    const bool completed = code == 0;
+    if (!is_old(s)) {
         if (completed) {
             rl_say(s, RL_SAY_INFO, "Pod completed");
         }
@@ -194,8 +196,8 @@ void rl_story_end(const struct rl_say *s, const struct rl_job *j, bool completed
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static void put_file(const struct rl_say *s, const struct rl_job *j, const char *name, bool append,
-    const char *text) {
+static void write_file(const struct rl_say *s, const struct rl_job *j, const char *name,
+    bool append, const char *text) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", j->options->text[RL_OPT_LOG_DIR], name);
     CO_AUTOCLOSE int fd =
         open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0644);
@@ -210,7 +212,7 @@ static int by_text(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static void env_file(
+static void write_env_file(
     const struct rl_say *s, const struct rl_job *j, const struct rl_process *p, size_t i) {
     CO_AUTOFREE char **sorted = co_xcalloc(p->set.n + 1, sizeof(*sorted));
     memcpy(sorted, p->set.item, p->set.n * sizeof(*sorted));
@@ -220,17 +222,17 @@ static void env_file(
         (void)!co_buf_addf(&b, NULL, "%s\n", sorted[k]);
     }
     CO_AUTOFREE char *name = co_xasprintf("envlog.%zu", i);
-    put_file(s, j, name, j->options->number[RL_OPT_LOG_OVERWRITE] != 1, b.data ? b.data : "");
+    write_file(s, j, name, j->options->number[RL_OPT_LOG_OVERWRITE] != 1, b.data ? b.data : "");
 }
 
-static void endpoints_file(
+static void write_endpoints_file(
     const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
     CO_AUTOFREE char *lines = rl_list_join(&p->endpoints[RL_SEAT_TRAINER], "\n");
     CO_AUTOFREE char *text = co_xasprintf("PADDLE_TRAINER_ENDPOINTS: \n%s\n", lines);
-    put_file(s, j, "endpoints.log", false, text);
+    write_file(s, j, "endpoints.log", false, text);
 }
 
-static void pod_file(
+static void write_pod_file(
     const struct rl_say *s, const struct rl_job *j, const char *const *values, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (size_t i = 0; i < n; i++) {
@@ -238,7 +240,7 @@ static void pod_file(
     }
     (void)!co_buf_adds(&b, n ? "]\n" : "[]\n", NULL);
     CO_AUTOFREE char *name = co_xasprintf("%s.%s.log", j->id, j->node->pod);
-    put_file(s, j, name, true, b.data);
+    write_file(s, j, name, true, b.data);
 }
 
 void rl_story_files(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
@@ -246,14 +248,14 @@ void rl_story_files(const struct rl_say *s, const struct rl_job *j, const struct
     if (!*j->options->text[RL_OPT_LOG_DIR]) {
         return;
     }
-    if (old(s)) {
+    if (is_old(s)) {
         if (j->mode == RL_MODE_COLLECTIVE) {
-            endpoints_file(s, j, p);
+            write_endpoints_file(s, j, p);
         }
         return;
     }
-    pod_file(s, j, values, n);
+    write_pod_file(s, j, values, n);
     for (size_t i = 0; s->format == RL_FORMAT_3 && i < p->n; i++) {
-        env_file(s, j, &p->process[i], i);
+        write_env_file(s, j, &p->process[i], i);
     }
 }

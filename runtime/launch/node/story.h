@@ -17,7 +17,7 @@ void rl_story_failed(const struct rl_say *s, const struct rl_job *j, const struc
 /* The last lines of the failed one's log. */
 void rl_story_detail(const struct rl_say *s, const char *text, size_t len);
 void rl_story_workers_done(const struct rl_say *s, const struct rl_job *j, size_t n_servers);
-void rl_story_end(const struct rl_say *s, const struct rl_job *j, bool completed, int code);
+void rl_story_end(const struct rl_say *s, const struct rl_job *j, int code);
 
 /* Files beside the children's logs: variables that this launcher set (never the rest of its
  * environment, which has secrets), the job's endpoints, what the nodes told.  A file that cannot

@@ -56,42 +56,42 @@ bool rl_list_has(const struct rl_list *l, const char *text) {
 }
 
 /* Our own texts: beyond TEXT_MAX they end there. */
-static void add(struct co_buf *b, const char *data, size_t len) {
+static void add_bytes(struct co_buf *b, const char *data, size_t len) {
     (void)!co_buf_add(b, data, len, NULL);
 }
 
 char *rl_list_join(const struct rl_list *l, const char *between) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (size_t i = 0; i < l->n; i++) {
-        add(&b, between, i ? strlen(between) : 0);
-        add(&b, l->item[i], strlen(l->item[i]));
+        add_bytes(&b, between, i ? strlen(between) : 0);
+        add_bytes(&b, l->item[i], strlen(l->item[i]));
     }
     return co_buf_take(&b);
 }
 
 static void add_repr(struct co_buf *b, const char *text) {
     const char quote = strchr(text, '\'') && !strchr(text, '"') ? '"' : '\'';
-    add(b, &quote, 1);
+    add_bytes(b, &quote, 1);
     for (const char *p = text; *p; p++) {
         static const char from[] = "\n\r\t\\", to[] = "nrt\\";
         const char *at = strchr(from, *p);
         if (at || *p == quote) {
-            add(b, "\\", 1);
-            add(b, at ? to + (at - from) : p, 1);
+            add_bytes(b, "\\", 1);
+            add_bytes(b, at ? to + (at - from) : p, 1);
         } else {
-            add(b, p, 1);
+            add_bytes(b, p, 1);
         }
     }
-    add(b, &quote, 1);
+    add_bytes(b, &quote, 1);
 }
 
 char *rl_list_python(char *const *item, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    add(&b, "[", 1);
+    add_bytes(&b, "[", 1);
     for (size_t i = 0; i < n; i++) {
-        add(&b, ", ", i ? 2 : 0);
+        add_bytes(&b, ", ", i ? 2 : 0);
         add_repr(&b, item[i]);
     }
-    add(&b, "]", 1);
+    add_bytes(&b, "]", 1);
     return co_buf_take(&b);
 }

@@ -22,7 +22,7 @@ static bool is_option(const struct rl_option_row *row) {
 enum fit { NO_FIT, PREFIX, EXACT };
 
 /* How well a row fits the first len letters of word. */
-static enum fit fit(
+static enum fit fit_row(
     const struct rl_option_row *row, const char *word, size_t len, const char **ret_name) {
     enum fit best = NO_FIT;
     for (size_t i = 0; is_option(row) && name_of(row, i); i++) {
@@ -37,11 +37,11 @@ static enum fit fit(
 }
 
 /* The row's id; -1: none, -2: several. */
-static int find(const char *word, size_t len, const char **ret_name) {
+static int find_option(const char *word, size_t len, const char **ret_name) {
     int found = -1;
     for (int i = 0; i < RL_OPT_COUNT; i++) {
         const char *name = NULL;
-        enum fit f = fit(&rl_option_rows[i], word, len, &name);
+        enum fit f = fit_row(&rl_option_rows[i], word, len, &name);
         if (f == EXACT) {
             *ret_name = name;
             return i;
@@ -97,7 +97,7 @@ static int parse_duration(const char *what, const char *text, int64_t *ret, stru
     return co_parse_duration(what, text, ret, err);
 }
 
-static int set(struct rl_options *o, int id, const char *what, const char *text,
+static int set_option(struct rl_options *o, int id, const char *what, const char *text,
     enum rl_option_origin origin, struct co_err *err) {
     const struct rl_option_row *row = &rl_option_rows[id];
     int64_t number = -1;
@@ -149,7 +149,7 @@ static int set(struct rl_options *o, int id, const char *what, const char *text,
 
 /* ---- the command line -------------------------------------------------------------------- */
 
-static int unknown(const char *word, size_t len, bool several, struct co_err *err) {
+static int refuse_word(const char *word, size_t len, bool several, struct co_err *err) {
     if (several) {
         return co_err_set(err, CO_INVALID,
             "--%.*s fits several options, expected one's whole name (--help lists them)", (int)len,
@@ -174,9 +174,9 @@ static int take_option(
     const char *word = argv[(*at)++] + 2;
     size_t len = strcspn(word, "=");
     const char *name = NULL;
-    int id = find(word, len, &name);
+    int id = find_option(word, len, &name);
     if (id < 0) {
-        return unknown(word, len, id == -2, err);
+        return refuse_word(word, len, id == -2, err);
     }
     char what[64];
     (void)snprintf(what, sizeof(what), "--%s", name);
@@ -192,7 +192,7 @@ static int take_option(
     } else if (!value) {
         value = argv[(*at)++];
     }
-    int r = set(o, id, what, value, RL_FROM_COMMAND_LINE, err);
+    int r = set_option(o, id, what, value, RL_FROM_COMMAND_LINE, err);
     o->alias[id] = name;
     return r;
 }
@@ -229,23 +229,25 @@ static int command_line(struct rl_options *o, int argc, char *const argv[], stru
 
 /* ---- the environment --------------------------------------------------------------------- */
 
-static int environment(struct rl_options *o, rl_plan_getenv_fn get, void *arg, struct co_err *err) {
-    for (int i = 0; i < RL_OPT_COUNT; i++) {
+static int read_environment(
+    struct rl_options *o, rl_plan_getenv_fn get, void *arg, struct co_err *err) {
+    int r = 0;
+    for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
         const struct rl_option_row *row = &rl_option_rows[i];
         const char *value = row->env && row->verdict != RL_REFUSED ? get(arg, row->env) : NULL;
         if (!value) {
             continue;
         }
-        int r = co_buf_addf(&o->notes, err,
+        r = co_buf_addf(&o->notes, err,
             "LAUNCH WARNING args %s will be overridden by env: %s value: %s\n", row->name, row->env,
             value);
-        r = r ? r : set(o, i, row->env, value, RL_FROM_ENVIRONMENT, err);
-        if (r) {
-            return r;
-        }
+        r = r ? r : set_option(o, i, row->env, value, RL_FROM_ENVIRONMENT, err);
     }
     const char *id = get(arg, "PADDLE_TRAINER_ID");
-    return id && *id ? set(o, RL_OPT_RANK, "PADDLE_TRAINER_ID", id, RL_FROM_ENVIRONMENT, err) : 0;
+    if (!r && id && *id) {
+        r = set_option(o, RL_OPT_RANK, "PADDLE_TRAINER_ID", id, RL_FROM_ENVIRONMENT, err);
+    }
+    return r;
 }
 
 static enum rl_format format_of(const struct rl_options *o) {
@@ -270,10 +272,10 @@ int rl_options_parse(int argc, char *const argv[], rl_plan_getenv_fn get, void *
     for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
         const char *def = rl_option_rows[i].def;
         o.number[i] = -1;
-        r = def ? set(&o, i, rl_option_rows[i].name, def, RL_FROM_DEFAULT, err) : 0;
+        r = def ? set_option(&o, i, rl_option_rows[i].name, def, RL_FROM_DEFAULT, err) : 0;
     }
     r = r ? r : command_line(&o, argc, argv, err);
-    r = r ? r : environment(&o, get, arg, err);
+    r = r ? r : read_environment(&o, get, arg, err);
     if (r) {
         rl_options_done(&o);
         return r;
@@ -299,7 +301,7 @@ void rl_options_done(struct rl_options *o) {
 
 /* ---- --help and the page ----------------------------------------------------------------- */
 
-static const char *metavar(const struct rl_option_row *row) {
+static const char *get_metavar(const struct rl_option_row *row) {
     static const char *const by_type[] = {
         [RL_OPTION_TEXT] = "TEXT",
         [RL_OPTION_INT] = "N",
@@ -312,7 +314,7 @@ static const char *metavar(const struct rl_option_row *row) {
     return by_type[row->type];
 }
 
-static int wrapped(struct co_buf *b, const char *text, struct co_err *err) {
+static int add_wrapped(struct co_buf *b, const char *text, struct co_err *err) {
     size_t column = HELP_COLUMN;
     int r = 0;
     while (*text && !r) {
@@ -334,7 +336,7 @@ static int wrapped(struct co_buf *b, const char *text, struct co_err *err) {
 
 static int help_row(struct co_buf *b, const struct rl_option_row *row, struct co_err *err) {
     size_t before = b->len;
-    int r = co_buf_addf(b, err, "  --%s %s", row->name, metavar(row));
+    int r = co_buf_addf(b, err, "  --%s %s", row->name, get_metavar(row));
     size_t used = b->len - before;
     r = r                        ? r
         : used + 1 > HELP_COLUMN ? co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "")
@@ -342,7 +344,7 @@ static int help_row(struct co_buf *b, const struct rl_option_row *row, struct co
     CO_AUTOFREE char *text = row->def && *row->def
                                  ? co_xasprintf("%s (default %s)", row->help, row->def)
                                  : co_xstrdup(row->help);
-    return r ? r : wrapped(b, text, err);
+    return r ? r : add_wrapped(b, text, err);
 }
 
 int rl_options_help(struct co_buf *ret, struct co_err *err) {

@@ -33,14 +33,14 @@ static int open_file(const char *path, bool overwrite, struct co_err *err) {
     return fd;
 }
 
-static void lose(struct rl_childlog *c, const struct co_err *err) {
+static void tell_lost(struct rl_childlog *c, const struct co_err *err) {
     if (!c->lost) {
         c->lost = true;
         c->options.lost(c->options.arg, err);
     }
 }
 
-static void put(struct rl_childlog *c, const char *data, size_t len) {
+static void write_log(struct rl_childlog *c, const char *data, size_t len) {
     while (len) {
         ssize_t n = write(c->file, data, len);
         if (n < 0 && errno == EINTR) {
@@ -49,7 +49,7 @@ static void put(struct rl_childlog *c, const char *data, size_t len) {
         if (n < 0) {
             struct co_err err = {0};
             (void)co_err_errno(&err, errno, "cannot write \"%.300s\"", c->path);
-            lose(c, &err); /* the child goes on; what it says now is lost */
+            tell_lost(c, &err); /* the child goes on; what it says now is lost */
             return;
         }
         c->size += n;
@@ -59,7 +59,7 @@ static void put(struct rl_childlog *c, const char *data, size_t len) {
 }
 
 /* Not while the echo still reads the one before: of a reader that stands still the log grows. */
-static void rotate(struct rl_childlog *c) {
+static void rotate_log(struct rl_childlog *c) {
     if (c->size < c->options.max_size || (c->echo && rl_follow_behind(c->echo))) {
         return;
     }
@@ -89,8 +89,8 @@ static bool take_some(struct rl_childlog *c) {
     char buf[READ_BYTES];
     ssize_t n = read(c->in, buf, sizeof(buf));
     if (n > 0) {
-        put(c, buf, (size_t)n);
-        rotate(c);
+        write_log(c, buf, (size_t)n);
+        rotate_log(c);
         return true;
     }
     if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
@@ -99,7 +99,7 @@ static bool take_some(struct rl_childlog *c) {
     return false;
 }
 
-static void readable(void *arg, int events) {
+static void pipe_readable(void *arg, int events) {
     (void)events;
     (void)take_some(arg);
 }
@@ -117,7 +117,7 @@ static int open_pipe(struct rl_childlog *c, struct co_err *err) {
     }
     c->in = ends[0];
     c->out = ends[1];
-    int r = co_poll_new(c->loop, c->in, readable, c, &c->poll, err);
+    int r = co_poll_new(c->loop, c->in, pipe_readable, c, &c->poll, err);
     if (!r) {
         co_poll_set(c->poll, CO_POLL_IN);
     }

@@ -46,7 +46,7 @@ static void set_stage(struct rl_children *g, enum stage stage, int64_t timer_ms)
     co_timer_start(g->timer, timer_ms);
 }
 
-static void finish(struct rl_children *g, size_t n_lost) {
+static void finish_children(struct rl_children *g, size_t n_lost) {
     co_timer_stop(g->timer);
     g->stage = EMPTY;
     for (size_t i = 0; i < g->n; i++) { /* who ends later yet is nobody's */
@@ -57,7 +57,7 @@ static void finish(struct rl_children *g, size_t n_lost) {
 }
 
 /* True: no children at all. */
-static bool alone(void) {
+static bool is_alone(void) {
     siginfo_t info;
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
 }
@@ -77,7 +77,7 @@ static void time_is_up(void *arg) {
         break;
     case KILL:
     case STRAYS_KILL:
-        finish(g, rl_children_kill(SIGKILL));
+        finish_children(g, rl_children_kill(SIGKILL));
         break;
     case RUNS:
     case EMPTY:
@@ -86,9 +86,9 @@ static void time_is_up(void *arg) {
 }
 
 /* No member is left. */
-static void after_members(struct rl_children *g) {
-    if (alone()) {
-        finish(g, 0);
+static void end_strays(struct rl_children *g) {
+    if (is_alone()) {
+        finish_children(g, 0);
     } else if (g->stage < STRAYS && g->leaves_nothing) {
         set_stage(g, STRAYS_KILL, LOST_MS);
         (void)rl_children_kill(SIGKILL);
@@ -98,7 +98,7 @@ static void after_members(struct rl_children *g) {
     }
 }
 
-static struct member *find(struct rl_children *g, pid_t pid) {
+static struct member *find_member(struct rl_children *g, pid_t pid) {
     for (size_t i = 0; i < g->n; i++) {
         if (g->member[i].pid == pid && g->member[i].running) {
             return &g->member[i];
@@ -113,7 +113,7 @@ static void child_changed(void *arg, int signo) {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
-        struct member *m = find(g, pid);
+        struct member *m = find_member(g, pid);
         if (m) {
             m->running = false;
             g->n_running--;
@@ -124,7 +124,7 @@ static void child_changed(void *arg, int signo) {
         }
     }
     if (g->started && g->n_running == 0 && g->stage != EMPTY) {
-        after_members(g);
+        end_strays(g);
     }
 }
 
@@ -171,7 +171,7 @@ int rl_children_start(struct rl_children *g, const struct rl_spawn *spawn, struc
 static void none_started(void *arg) {
     struct rl_children *g = arg;
     if (g->n_running == 0 && g->stage != EMPTY) {
-        after_members(g);
+        end_strays(g);
     }
 }
 

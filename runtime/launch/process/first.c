@@ -67,7 +67,7 @@ static void stderr_drain(struct first *f) {
     }
 }
 
-static void explain(struct first *f, const char *path) {
+static void explain_end(struct first *f, const char *path) {
     const char *lines = rl_tail_text(&f->tail);
     char how[64];
     rl_exit_text(f->status, how, sizeof(how));
@@ -105,7 +105,7 @@ static void stop_too(const struct first *f) {
     (void)kill(-f->child, SIGCONT);
 }
 
-static void reap(struct first *f) {
+static void reap_children(struct first *f) {
     int status;
     pid_t pid;
     while ((pid = waitpid(-1, &status, WNOHANG | (f->terminal ? WUNTRACED : 0))) > 0) {
@@ -132,7 +132,7 @@ static void take_signals(struct first *f) {
     while (read(f->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         int signo = (int)info.ssi_signo;
         if (signo == SIGCHLD) {
-            reap(f);
+            reap_children(f);
         } else if (signo != SIGPIPE) {
             kill_left(f, signo);
         }
@@ -150,7 +150,7 @@ static bool past_deadline(struct first *f) {
     return true;
 }
 
-static void loop(struct first *f) {
+static void serve_until_alone(struct first *f) {
     while (!f->alone || f->stderr_in >= 0 || f->n_held) {
         struct pollfd p[] = {
             {.fd = f->signals, .events = POLLIN},
@@ -187,7 +187,7 @@ static int block_signals(struct first *f, struct co_err *err) {
     return f->signals < 0 ? co_err_errno(err, errno, "signalfd") : 0;
 }
 
-static int start(struct first *f, char *const argv[], bool with_pipe, struct co_err *err) {
+static int start_program(struct first *f, char *const argv[], bool with_pipe, struct co_err *err) {
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would hide exit codes */
     int r = block_signals(f, err);
     if (r) {
@@ -220,15 +220,15 @@ void rl_first_run(
         .signals = -1,
         .stderr_in = -1,
         .terminal = tcgetpgrp(STDIN_FILENO) == getpgrp()};
-    int r = start(&f, argv, rl_termination_wanted(log), err);
+    int r = start_program(&f, argv, rl_termination_wanted(log), err);
     if (r) {
         *ret_code = rl_spawn_exit_code(r);
         rl_termination_write(log, "", co_err_text(err));
     } else {
-        loop(&f);
+        serve_until_alone(&f);
         *ret_code = rl_exit_code(f.status);
         if (*ret_code) {
-            explain(&f, log);
+            explain_end(&f, log);
         }
     }
     if (f.terminal) {

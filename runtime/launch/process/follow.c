@@ -31,7 +31,7 @@ struct rl_follow {
 };
 
 /* False: the stream takes no more now. */
-static bool drain(struct rl_follow *f) {
+static bool drain_buffer(struct rl_follow *f) {
     while (f->written < f->n) {
         ssize_t n = write(f->out, f->buf + f->written, f->n - f->written);
         if (n > 0) {
@@ -47,12 +47,12 @@ static bool drain(struct rl_follow *f) {
     return true;
 }
 
-static void reopen(struct rl_follow *f);
+static void reopen_file(struct rl_follow *f);
 
-static bool fill(struct rl_follow *f) {
+static bool fill_buffer(struct rl_follow *f) {
     ssize_t n = pread(f->file, f->buf, sizeof(f->buf), f->at);
     if (n <= 0 && f->behind) {
-        reopen(f);
+        reopen_file(f);
         n = pread(f->file, f->buf, sizeof(f->buf), f->at);
     }
     if (n <= 0) {
@@ -64,13 +64,13 @@ static bool fill(struct rl_follow *f) {
     return true;
 }
 
-static void pump(struct rl_follow *f) {
+static void pump_bytes(struct rl_follow *f) {
     bool more = true, flows = true;
     for (int64_t end = f->at + TURN_BYTES; more && flows && f->at < end;) {
-        flows = drain(f);
-        more = flows && fill(f);
+        flows = drain_buffer(f);
+        more = flows && fill_buffer(f);
     }
-    flows = flows && drain(f);
+    flows = flows && drain_buffer(f);
     f->waiting = !flows;
     if (f->out_poll) {
         co_poll_set(f->out_poll, flows ? 0 : CO_POLL_OUT);
@@ -85,31 +85,31 @@ static void pump(struct rl_follow *f) {
     }
 }
 
-static void writable(void *arg, int events) {
+static void stream_writable(void *arg, int events) {
     (void)events;
-    pump(arg);
+    pump_bytes(arg);
 }
 
-static void look(void *arg) {
+static void look_at_file(void *arg) {
     struct rl_follow *f = arg;
     if (!f->waiting) {
-        pump(f);
+        pump_bytes(f);
     }
 }
 
-static void grown(void *arg, int events) {
+static void file_grown(void *arg, int events) {
     struct rl_follow *f = arg;
     char buf[4096];
     (void)events;
     while (read(f->watch, buf, sizeof(buf)) > 0) {
     }
-    look(f);
+    look_at_file(f);
 }
 
-static void watch(struct rl_follow *f) {
+static void watch_file(struct rl_follow *f) {
     f->watch = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     if (f->watch >= 0 && (inotify_add_watch(f->watch, f->path, IN_MODIFY) < 0 ||
-                             co_poll_new(f->loop, f->watch, grown, f, &f->watch_poll, NULL))) {
+                             co_poll_new(f->loop, f->watch, file_grown, f, &f->watch_poll, NULL))) {
         co_close(f->watch);
         f->watch = -1;
     }
@@ -118,7 +118,7 @@ static void watch(struct rl_follow *f) {
     }
 }
 
-static void unwatch(struct rl_follow *f) {
+static void unwatch_file(struct rl_follow *f) {
     co_poll_free(f->watch_poll);
     f->watch_poll = NULL;
     co_closep(&f->watch);
@@ -135,14 +135,14 @@ static int open_file(struct rl_follow *f, struct co_err *err) {
     if (!S_ISREG(st.st_mode)) { /* a device may be read without end */
         return co_err_set(err, CO_INVALID, "\"%.300s\" is no file: it is not shown", f->path);
     }
-    watch(f);
+    watch_file(f);
     co_timer_start(f->timer, 0); /* what was written before anybody watched */
     return 0;
 }
 
-static void reopen(struct rl_follow *f) {
+static void reopen_file(struct rl_follow *f) {
     f->behind = false;
-    unwatch(f);
+    unwatch_file(f);
     f->at = 0;
     if (open_file(f, NULL)) {
         f->broken = true;
@@ -158,10 +158,10 @@ int rl_follow_new(struct co_loop *l, const char *path, int64_t from, int fd,
     f->at = from;
     f->done = done;
     f->arg = arg;
-    f->timer = co_timer_new(l, look, f);
+    f->timer = co_timer_new(l, look_at_file, f);
     f->out = rl_output_reopen(fd);
     f->own_out = f->out >= 0;
-    if (f->own_out && co_poll_new(l, f->out, writable, f, &f->out_poll, NULL)) {
+    if (f->own_out && co_poll_new(l, f->out, stream_writable, f, &f->out_poll, NULL)) {
         co_close(f->out); /* /dev/null cannot be polled, nor does it block */
         f->own_out = false;
     }
@@ -179,7 +179,7 @@ void rl_follow_free(struct rl_follow *f) {
     if (!f) {
         return;
     }
-    unwatch(f);
+    unwatch_file(f);
     co_poll_free(f->out_poll);
     co_timer_free(f->timer);
     if (f->own_out) {
@@ -198,7 +198,7 @@ void rl_follow_finish(struct rl_follow *f) {
 
 void rl_follow_again(struct rl_follow *f) {
     f->behind = true;
-    look(f);
+    look_at_file(f);
 }
 
 bool rl_follow_behind(const struct rl_follow *f) {

@@ -33,7 +33,7 @@ static void set_full(struct rl_output *o, bool full) {
     }
 }
 
-static void broke(struct rl_output *o) {
+static void break_output(struct rl_output *o) {
     o->broken = true;
     co_buf_clear(&o->queue);
     o->full = false;
@@ -41,7 +41,7 @@ static void broke(struct rl_output *o) {
 }
 
 /* As much as goes. */
-static void flush(struct rl_output *o) {
+static void flush_queue(struct rl_output *o) {
     while (o->queue.len && !o->broken) {
         ssize_t n = write(o->fd, o->queue.data, o->queue.len);
         if (n >= 0) {
@@ -49,7 +49,7 @@ static void flush(struct rl_output *o) {
         } else if (errno == EAGAIN) {
             break;
         } else if (errno != EINTR) {
-            broke(o);
+            break_output(o);
         }
     }
     if (o->poll) {
@@ -60,20 +60,20 @@ static void flush(struct rl_output *o) {
     }
 }
 
-static void writable(void *arg, int events) {
+static void stream_writable(void *arg, int events) {
     (void)events;
-    flush(arg);
+    flush_queue(arg);
 }
 
-static void enqueue(struct rl_output *o, const char *data, size_t len) {
+static void enqueue_bytes(struct rl_output *o, const char *data, size_t len) {
     if (!o->broken && co_buf_add(&o->queue, data, len, NULL)) {
-        broke(o);
+        break_output(o);
     }
 }
 
 static void after_add(struct rl_output *o) {
     if (!o->poll || o->queue.len >= 4096) {
-        flush(o);
+        flush_queue(o);
     } else if (o->queue.len) {
         co_poll_set(o->poll, CO_POLL_OUT); /* small pieces go together */
     }
@@ -89,10 +89,10 @@ static void put_line(struct rl_output *o, struct rl_source *s, const char *data,
                 ? snprintf(head, sizeof(head), "\033[%dm%-*s %c\033[0m ", s->colour,
                       (int)o->options.width, s->name, mark)
                 : snprintf(head, sizeof(head), "%-*s %c ", (int)o->options.width, s->name, mark);
-    enqueue(o, head, n < (int)sizeof(head) ? (size_t)n : sizeof(head) - 1);
-    enqueue(o, s->line, s->len);
-    enqueue(o, data, len);
-    enqueue(o, "\n", 1);
+    enqueue_bytes(o, head, n < (int)sizeof(head) ? (size_t)n : sizeof(head) - 1);
+    enqueue_bytes(o, s->line, s->len);
+    enqueue_bytes(o, data, len);
+    enqueue_bytes(o, "\n", 1);
     s->len = 0;
 }
 
@@ -137,8 +137,8 @@ void rl_output_say(struct rl_output *o, const char *fmt, ...) {
     int n = vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
     size_t len = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
-    enqueue(o, text, len);
-    enqueue(o, "\n", 1);
+    enqueue_bytes(o, text, len);
+    enqueue_bytes(o, "\n", 1);
     after_add(o);
 }
 
@@ -166,7 +166,7 @@ int rl_output_open(struct co_loop *loop, const struct rl_output_options *options
     *o = (struct rl_output){.options = *options, .queue = CO_BUF(MAX_BYTES)};
     o->fd = rl_output_reopen(options->fd);
     o->own = o->fd >= 0;
-    if (o->own && co_poll_new(loop, o->fd, writable, o, &o->poll, NULL)) {
+    if (o->own && co_poll_new(loop, o->fd, stream_writable, o, &o->poll, NULL)) {
         co_close(o->fd); /* /dev/null cannot be polled, nor does it block */
         o->own = false;
     }
@@ -183,7 +183,7 @@ void rl_output_close(struct rl_output *o) {
         return;
     }
     while (o->queue.len && !o->broken) {
-        flush(o);
+        flush_queue(o);
         struct pollfd p = {.fd = o->fd, .events = POLLOUT};
         if (o->queue.len && poll(&p, 1, -1) < 0) {
             break; /* a signal: somebody has lost patience */

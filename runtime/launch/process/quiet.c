@@ -16,7 +16,7 @@ struct rl_quiet {
     void *arg;
 };
 
-static bool ours(const struct rl_quiet *q, unsigned port) {
+static bool is_own_port(const struct rl_quiet *q, unsigned port) {
     for (size_t i = 0; i < q->n; i++) {
         if (q->port[i] == port) {
             return true;
@@ -26,14 +26,14 @@ static bool ours(const struct rl_quiet *q, unsigned port) {
 }
 
 /* Lines "sl: address:port address:port state ...", all but sl in hexadecimal. */
-static bool in_table(const struct rl_quiet *q, const char *path) {
+static bool find_in_table(const struct rl_quiet *q, const char *path) {
     FILE *f = fopen(path, "re");
     char line[512];
     bool found = false;
     while (f && !found && fgets(line, sizeof(line), f)) {
         unsigned port = 0, state = 0;
         found = sscanf(line, " %*d: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", &port, &state) == 2 &&
-                state == ESTABLISHED && ours(q, port);
+                state == ESTABLISHED && is_own_port(q, port);
     }
     if (f) {
         (void)fclose(f);
@@ -41,9 +41,9 @@ static bool in_table(const struct rl_quiet *q, const char *path) {
     return found;
 }
 
-static void look(void *arg) {
+static void look_for_connections(void *arg) {
     struct rl_quiet *q = arg;
-    if (in_table(q, "/proc/self/net/tcp") || in_table(q, "/proc/self/net/tcp6")) {
+    if (find_in_table(q, "/proc/self/net/tcp") || find_in_table(q, "/proc/self/net/tcp6")) {
         q->used = true;
         q->since = -1;
     } else if (q->used && q->since < 0) {
@@ -58,7 +58,7 @@ static void look(void *arg) {
 struct rl_quiet *rl_quiet_new(struct co_loop *l, const uint16_t *ports, size_t n, int64_t quiet_ms,
     bool used, void (*quiet)(void *arg), void *arg) {
     struct rl_quiet *q = co_xcalloc(1, sizeof(*q));
-    *q = (struct rl_quiet){.timer = co_timer_new(l, look, q),
+    *q = (struct rl_quiet){.timer = co_timer_new(l, look_for_connections, q),
         .port = co_xcalloc(n + 1, sizeof(*ports)),
         .n = n,
         .quiet_ms = quiet_ms,

@@ -47,7 +47,8 @@ static void forget_handlers(void) {
     }
 }
 
-__attribute__((noreturn)) static void child(const struct rl_spawn *s, pid_t parent, int report) {
+__attribute__((noreturn)) static void run_child(
+    const struct rl_spawn *s, pid_t parent, int report) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
         _exit(128 + SIGKILL); /* it died before the line above */
@@ -104,7 +105,7 @@ static const char *why_not(const char *what, int e) {
                                   : strerror(e);
 }
 
-static int failed(const struct rl_spawn *s, int e, struct co_err *err) {
+static int set_start_error(const struct rl_spawn *s, int e, struct co_err *err) {
     const char *what = s->argv[0];
     if (s->dir && access(s->dir, X_OK) < 0) {
         what = s->dir;
@@ -133,7 +134,7 @@ int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err) {
     const pid_t parent = getpid();
     pid_t pid = fork();
     if (pid == 0) {
-        child(s, parent, to);
+        run_child(s, parent, to);
     }
     int e = errno;
     co_close(to);
@@ -150,7 +151,7 @@ int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err) {
     } while (n < 0 && errno == EINTR);
     if (n == (ssize_t)sizeof(e)) {
         (void)waitpid(pid, NULL, 0);
-        return failed(s, e, err);
+        return set_start_error(s, e, err);
     }
     *ret_pid = pid;
     return 0;

@@ -81,32 +81,28 @@ int rl_deal_fits(const struct rl_deal_node *nodes, size_t n, const struct rl_dea
 int rl_deal(const struct rl_deal_node *nodes, size_t n, const struct rl_deal_rule *rule,
     size_t *ret_order, struct co_err *err) {
     CO_AUTOFREE struct place *places = co_xcalloc(n ? n : 1, sizeof(*places));
-    for (size_t i = 0; i < n; i++) {
+    int r = 0;
+    for (size_t i = 0; i < n && !r; i++) {
         places[i] = (struct place){.name = nodes[i].name, .index = i};
-        int r = rule->sort_ip ? address_of(&nodes[i], &places[i].first, err) : 0;
-        if (r) {
-            return r;
-        }
-        if (!rule->sort_ip && nodes[i].rank >= 0) {
+        if (rule->sort_ip) {
+            r = address_of(&nodes[i], &places[i].first, err);
+        } else if (nodes[i].rank >= 0) {
             places[i].first = (uint64_t)nodes[i].rank + 1;
         }
     }
+    if (r) {
+        return r;
+    }
     qsort(places, n, sizeof(*places), by_place);
     /* Sorted, who asked for none comes first and who asked for the same stands side by side. */
-    for (size_t i = 0; i + 1 < n && !rule->sort_ip; i++) {
-        int r = rl_deal_fits(&nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err);
-        if (r) {
-            return r;
-        }
+    for (size_t i = 0; i + 1 < n && !rule->sort_ip && !r; i++) {
+        r = rl_deal_fits(&nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err);
     }
-    if (n && !rule->sort_ip) {
-        int r = rl_deal_fits(NULL, 0, &nodes[places[n - 1].index], n, rule, err);
-        if (r) {
-            return r;
-        }
+    if (n && !rule->sort_ip && !r) {
+        r = rl_deal_fits(NULL, 0, &nodes[places[n - 1].index], n, rule, err);
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n && !r; i++) {
         ret_order[i] = places[i].index;
     }
-    return 0;
+    return r;
 }

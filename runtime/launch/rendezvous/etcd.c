@@ -49,10 +49,10 @@ struct etcd {
     struct co_err over; /* told when the lease is given back: others may wait for that */
 };
 
-static void step(struct etcd *w);
-static void finish(struct etcd *w);
+static void take_step(struct etcd *w);
+static void finish_way(struct etcd *w);
 
-static const char *story(void *way) {
+static const char *tell_story(void *way) {
     const struct etcd *w = way;
     return w->last.msg[0] ? w->last.msg : "etcd was not heard of";
 }
@@ -64,11 +64,11 @@ static int64_t ttl_seconds(const struct etcd *w) {
 
 /* ---- what fails ---- */
 
-static void trouble(struct etcd *w, const struct co_err *why) {
+static void retry_later(struct etcd *w, const struct co_err *why) {
     int64_t now = co_now_ms();
     w->last = *why;
     if (w->m->state == RL_RDZV_LEAVING || w->over.code) {
-        finish(w);
+        finish_way(w);
         return;
     }
     w->retry_ms = w->retry_ms * 2 > RETRY_MAX_MS ? RETRY_MAX_MS : w->retry_ms * 2;
@@ -81,7 +81,7 @@ static void trouble(struct etcd *w, const struct co_err *why) {
     }
 }
 
-static void failed(void *arg, enum rl_etcd_failure how, const struct co_err *err) {
+static void request_failed(void *arg, enum rl_etcd_failure how, const struct co_err *err) {
     struct etcd *w = arg;
     if (how == RL_ETCD_FORBIDDEN) {
         rl_rdzv_end(w->m, CO_PERMISSION, err->msg);
@@ -92,20 +92,20 @@ static void failed(void *arg, enum rl_etcd_failure how, const struct co_err *err
         free(co_steal_ptr(w->memo));
         w->registered = false;
     }
-    trouble(w, err);
+    retry_later(w, err);
 }
 
 /* ---- a token and leases ---- */
 
 /* On with the next duty. */
-static void answered(struct etcd *w) {
+static void take_answer(struct etcd *w) {
     w->retry_ms = RETRY_MS;
-    step(w);
+    take_step(w);
 }
 
 static void on_token(void *arg, const json_t *answer) {
     (void)answer;
-    answered(arg);
+    take_answer(arg);
 }
 
 static void next_refresh(struct etcd *w) {
@@ -117,13 +117,13 @@ static void on_lease(void *arg, const json_t *answer) {
     w->lease = rl_etcd_lease_granted(answer);
     w->registered = false;
     next_refresh(w);
-    answered(w);
+    take_answer(w);
 }
 
 static void on_memo(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     w->memo = rl_etcd_lease_granted(answer);
-    answered(w);
+    take_answer(w);
 }
 
 static void on_refreshed(void *arg, const json_t *answer) {
@@ -133,11 +133,11 @@ static void on_refreshed(void *arg, const json_t *answer) {
         w->look = true;
     }
     next_refresh(w);
-    answered(w);
+    take_answer(w);
 }
 
 /* Nothing is left to do. */
-static void finish(struct etcd *w) {
+static void finish_way(struct etcd *w) {
     if (w->m->state == RL_RDZV_LEAVING) {
         rl_rdzv_gone(w->m);
     } else {
@@ -149,7 +149,7 @@ static void on_revoked(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer;
     free(co_steal_ptr(w->lease));
-    finish(w);
+    finish_way(w);
 }
 
 /* ---- own keys ---- */
@@ -159,7 +159,7 @@ static void on_registered(void *arg, const json_t *answer) {
     (void)answer;
     w->registered = true;
     w->look = true;
-    answered(w);
+    take_answer(w);
 }
 
 static void register_node(struct etcd *w) {
@@ -175,10 +175,10 @@ static void on_said(void *arg, const json_t *answer) {
     (void)answer;
     w->say = 0;
     w->look = true;
-    answered(w);
+    take_answer(w);
 }
 
-static void say(struct etcd *w) {
+static void say_words(struct etcd *w) {
     const struct rl_etcd_words words = {w->say, w->self.round, w->code, w->why};
     rl_etcd_transact(
         w->client, rl_etcd_write_words(&w->view, &w->m->options, &words, w->memo), NULL, on_said);
@@ -216,7 +216,7 @@ static void on_mute_told(void *arg, const json_t *answer) {
     (void)answer;
     free(w->mute_told);
     w->mute_told = co_steal_ptr(w->mute_telling);
-    answered(w);
+    take_answer(w);
 }
 
 static void tell_mute(struct etcd *w) {
@@ -231,7 +231,7 @@ static void on_gone_told(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer; /* where it has written meanwhile it is asked again */
     w->look = true;
-    answered(w);
+    take_answer(w);
 }
 
 static void tell_gone(struct etcd *w, const struct rl_etcd_node *n) {
@@ -258,10 +258,10 @@ static void on_proposed(void *arg, const json_t *answer) {
     struct etcd *w = arg;
     (void)answer; /* if another one was faster, its round counts */
     w->look = true;
-    answered(w);
+    take_answer(w);
 }
 
-static void propose(struct etcd *w) {
+static void propose_round(struct etcd *w) {
     rl_etcd_transact(w->client, rl_etcd_write_round(&w->view, co_steal_ptr(w->proposal)),
         rl_etcd_round_unchanged(&w->view), on_proposed);
 }
@@ -281,7 +281,7 @@ static void tell_met(struct etcd *w, const struct rl_etcd_decision *d) {
 }
 
 /* False: the face was told something, w may be gone. */
-static bool act(struct etcd *w, const struct rl_etcd_decision *d) {
+static bool act_on_decision(struct etcd *w, const struct rl_etcd_decision *d) {
     switch (d->next) {
     case RL_ETCD_REGISTER:
         w->registered = false;
@@ -328,7 +328,7 @@ static void on_look(void *arg, const json_t *answer) {
     struct rl_etcd_decision d;
     w->retry_ms = RETRY_MS;
     if (rl_etcd_view_read(&w->view, answer, &err)) {
-        trouble(w, &err);
+        retry_later(w, &err);
         return;
     }
     int64_t now = co_now_ms();
@@ -349,21 +349,21 @@ static void on_look(void *arg, const json_t *answer) {
     w->look_at = d.at;
     watch_neighbour(w);
     note_mute(w);
-    bool go_on = act(w, &d);
+    bool go_on = act_on_decision(w, &d);
     free(d.order);
     if (go_on) {
-        step(w);
+        take_step(w);
     }
 }
 
-static void look(struct etcd *w) {
+static void read_keys(struct etcd *w) {
     w->look = false;
     rl_etcd_transact(w->client, rl_etcd_read_all(&w->view), NULL, on_look);
 }
 
 /* ---- the watch ---- */
 
-static void stirred(void *arg) {
+static void keys_stirred(void *arg) {
     struct etcd *w = arg;
     w->look = true;
     if (!rl_etcd_client_busy(w->client)) {
@@ -371,36 +371,36 @@ static void stirred(void *arg) {
     }
 }
 
-static void unwatched(void *arg) {
+static void watch_ended(void *arg) {
     struct etcd *w = arg;
     w->look = true; /* what happened meanwhile */
     co_timer_start(w->watch_timer, w->retry_ms);
 }
 
-static void watch(struct etcd *w) {
+static void watch_keys(struct etcd *w) {
     const char *const prefixes[] = {w->view.prefix_beat, w->view.prefix_info, w->view.prefix_ours};
     rl_etcd_watch(w->client, prefixes, CO_ARRAY_LEN(prefixes));
 }
 
 static void on_watch_timer(void *arg) {
     struct etcd *w = arg;
-    watch(w);
+    watch_keys(w);
 }
 
 /* ---- the next duty ---- */
 
-static void rest(struct etcd *w) {
+static void rest_until_due(struct etcd *w) {
     int64_t now = co_now_ms();
     int64_t at = w->refresh_at < w->look_at ? w->refresh_at : w->look_at;
     co_timer_start(w->timer, at - now);
 }
 
-static void step(struct etcd *w) {
+static void take_step(struct etcd *w) {
     int64_t now = co_now_ms();
     bool leaving = w->m->state == RL_RDZV_LEAVING, over = w->over.code != 0;
     if (!rl_etcd_client_watching(w->client) && !co_timer_armed(w->watch_timer) && w->have_view &&
         w->m->state < RL_RDZV_LEAVING) {
-        watch(w);
+        watch_keys(w);
     }
     if (rl_etcd_client_busy(w->client) || w->m->state == RL_RDZV_ENDED) {
         return;
@@ -408,7 +408,7 @@ static void step(struct etcd *w) {
     if (rl_etcd_client_lacks_token(w->client)) {
         rl_etcd_authenticate(w->client, on_token);
     } else if (over && !w->lease) {
-        finish(w);
+        finish_way(w);
     } else if (!w->lease && !leaving) {
         rl_etcd_grant(w->client, ttl_seconds(w), on_lease);
     } else if (!over && w->lease && now >= w->refresh_at) {
@@ -416,12 +416,12 @@ static void step(struct etcd *w) {
     } else if ((w->say || gone_neighbour(w)) && !w->memo) {
         rl_etcd_grant(w->client, MEMO_SECONDS, on_memo);
     } else if (w->say) {
-        say(w);
+        say_words(w);
     } else if (leaving || over) {
         if (w->lease) {
             rl_etcd_revoke(w->client, w->lease, on_revoked);
         } else {
-            finish(w);
+            finish_way(w);
         }
     } else if (gone_neighbour(w)) {
         tell_gone(w, gone_neighbour(w));
@@ -430,16 +430,16 @@ static void step(struct etcd *w) {
     } else if (w->have_view && !w->registered && w->m->state != RL_RDZV_CHANGED) {
         register_node(w);
     } else if (w->have_view && w->proposal) {
-        propose(w);
+        propose_round(w);
     } else if (!w->have_view || w->look || now >= w->look_at) {
-        look(w);
+        read_keys(w);
     } else {
-        rest(w);
+        rest_until_due(w);
     }
 }
 
 static void on_timer(void *arg) {
-    step(arg);
+    take_step(arg);
 }
 
 /* ---- the way ---- */
@@ -485,9 +485,9 @@ static int etcd_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
                                                 .port = hp.port,
                                                 .tls = tls ? &files : NULL,
                                                 .user = o->user,
-                                                .failed = failed,
-                                                .stirred = stirred,
-                                                .unwatched = unwatched,
+                                                .failed = request_failed,
+                                                .stirred = keys_stirred,
+                                                .unwatched = watch_ended,
                                                 .arg = w});
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->watch_timer = co_timer_new(m->loop, on_watch_timer, w);
@@ -547,4 +547,4 @@ const struct rl_rdzv_way rl_rdzv_etcd = {.start = etcd_start,
     .done = etcd_done,
     .leave = etcd_leave,
     .free = etcd_free,
-    .story = story};
+    .story = tell_story};

@@ -10,14 +10,14 @@ enum {
     LISTED = 8,
 };
 
-static bool elastic(const struct rl_etcd_self *self) {
+static bool is_elastic(const struct rl_etcd_self *self) {
     return self->o->min_nodes < self->o->max_nodes;
 }
 
-static void set(struct rl_etcd_decision *d, enum rl_etcd_next next, int code, const char *fmt, ...)
-    CO_PRINTF(4, 5);
+static void set_decision(struct rl_etcd_decision *d, enum rl_etcd_next next, int code,
+    const char *fmt, ...) CO_PRINTF(4, 5);
 
-static void set(
+static void set_decision(
     struct rl_etcd_decision *d, enum rl_etcd_next next, int code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
@@ -31,7 +31,7 @@ static void set(
 
 /* A node of ours lives as long as its own key: heartbeats are deleted by Paddle's nodes to make
  * everybody start again. */
-static bool ready(const struct rl_etcd_view *v, const struct rl_etcd_node *n) {
+static bool is_ready(const struct rl_etcd_view *v, const struct rl_etcd_node *n) {
     return n->ours ? n->ready == v->round + 1 && n->value_mod > 0 : n->value_mod > v->round_mod;
 }
 
@@ -72,7 +72,7 @@ static void missing_why(
 
 /* The first cause is the least: who had a reason of its own, by time; who went without a word; who
  * ended because another one was lost. */
-static int64_t cause(const struct rl_etcd_view *v, const char *name) {
+static int64_t rank_cause(const struct rl_etcd_view *v, const char *name) {
     const json_t *words = json_object_get(v->why, name);
     if (!words) {
         return INT64_MAX - 1;
@@ -98,7 +98,7 @@ static void find_missing(const struct rl_etcd_view *v, struct broken *b) {
         if (!name || rl_etcd_view_find(v, name) || left_well(v, name)) {
             continue;
         }
-        int64_t this = cause(v, name);
+        int64_t this = rank_cause(v, name);
         if (!b->any || this < first) {
             first = this;
             missing_why(v, name, i, b);
@@ -155,12 +155,12 @@ static void decide_running(
     }
     bool over = self->o->level < 0 || json_object_size(v->done) > 0;
     if (b.any && over) {
-        set(d, RL_ETCD_END, CO_PEERLOST, "%s", b.why);
+        set_decision(d, RL_ETCD_END, CO_PEERLOST, "%s", b.why);
     } else if (b.any && b.failed && v->restarts >= self->o->max_restart) {
-        set(d, RL_ETCD_END, CO_NORESOURCE, "%s, and %s", b.why,
+        set_decision(d, RL_ETCD_END, CO_NORESOURCE, "%s, and %s", b.why,
             self->o->max_restart > 0 ? "no restart is left" : "restarts are not allowed");
     } else if (b.any) {
-        set(d, RL_ETCD_CHANGED, 0, "%s", b.why);
+        set_decision(d, RL_ETCD_CHANGED, 0, "%s", b.why);
     } else if (self->done && json_object_size(v->done) >= json_array_size(v->roster)) {
         d->next = RL_ETCD_ALL_DONE;
     }
@@ -197,18 +197,19 @@ static bool one_too_many(
                 names + len, sizeof(names) - len, "%s%.24s", i ? ", " : "", all[i]->name);
         }
     }
-    set(d, RL_ETCD_END, CO_NORESOURCE, "node %s is one too many: the job has its %zu nodes (%s%s)",
-        self->o->name, max, names, max > LISTED ? ", ..." : "");
+    set_decision(d, RL_ETCD_END, CO_NORESOURCE,
+        "node %s is one too many: the job has its %zu nodes (%s%s)", self->o->name, max, names,
+        max > LISTED ? ", ..." : "");
     return true;
 }
 
 /* Who came before is right. */
-static bool clashes(
+static bool find_clash(
     const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     const struct rl_etcd_node *me = rl_etcd_view_find(v, self->o->name);
     CO_AUTOFREE struct rl_deal_node *before = co_xcalloc(v->n, sizeof(*before));
     const struct rl_deal_node mine = {self->o->name, self->o->rank, self->o->value};
-    const struct rl_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
+    const struct rl_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
     struct co_err err = {0};
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
@@ -219,12 +220,12 @@ static bool clashes(
     }
     int r = rl_deal_fits(before, n, &mine, (size_t)self->o->max_nodes, &rule, &err);
     if (r) {
-        set(d, RL_ETCD_END, r, "%s", err.msg);
+        set_decision(d, RL_ETCD_END, r, "%s", err.msg);
     }
     return r != 0;
 }
 
-static void met(
+static void decide_met(
     const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     size_t size = json_array_size(v->roster);
     CO_AUTOFREE size_t *order = co_xcalloc(size, sizeof(*order));
@@ -243,11 +244,11 @@ static void met(
     d->n = size;
 }
 
-static void propose(
+static void decide_proposal(
     const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     CO_AUTOFREE struct rl_deal_node *nodes = co_xcalloc(v->n, sizeof(*nodes));
     CO_AUTOFREE size_t *order = co_xcalloc(v->n, sizeof(*order));
-    struct rl_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = elastic(self)};
+    struct rl_deal_rule rule = {.sort_ip = self->o->sort_ip, .holes = is_elastic(self)};
     struct co_err err = {0};
     struct broken b = {0};
     for (size_t i = 0; i < v->n; i++) {
@@ -256,7 +257,7 @@ static void propose(
     }
     int r = rl_deal(nodes, v->n, &rule, order, &err);
     if (r) { /* the later one of ours will see it and go */
-        set(d, RL_ETCD_WAIT, 0, "%s", err.msg);
+        set_decision(d, RL_ETCD_WAIT, 0, "%s", err.msg);
         return;
     }
     for (size_t i = 0; i < v->n; i++) {
@@ -282,19 +283,19 @@ static void wait_for(
     char names[256] = "";
     for (size_t i = 0; i < v->n; i++) {
         size_t len = strlen(names);
-        if (ready(v, &v->nodes[i]) && n_ready++ < LISTED) {
+        if (is_ready(v, &v->nodes[i]) && n_ready++ < LISTED) {
             (void)snprintf(names + len, sizeof(names) - len, " %.24s", v->nodes[i].name);
         }
     }
-    set(d, RL_ETCD_WAIT, 0, "%zu of %s%d nodes are here:%s%s", n_ready,
-        elastic(self) ? "at least " : "", self->o->min_nodes, names,
+    set_decision(d, RL_ETCD_WAIT, 0, "%zu of %s%d nodes are here:%s%s", n_ready,
+        is_elastic(self) ? "at least " : "", self->o->min_nodes, names,
         n_ready > LISTED ? " ..." : "");
     if (n_ready < v->n || v->n < (size_t)self->o->min_nodes) {
         return;
     }
     d->at = self->calm_since + self->o->elastic_ms;
     if (v->n == (size_t)self->o->max_nodes || d->at <= self->now) {
-        propose(v, self, d);
+        decide_proposal(v, self, d);
     }
 }
 
@@ -305,24 +306,24 @@ static void decide_meeting(
     if (me && me->ours && !mine) {
         d->at = self->since + self->o->silent_ms + SAME_NAME_MS;
         if (self->now >= d->at) {
-            set(d, RL_ETCD_END, CO_EXISTS, "the name %s is taken by the node at %s", self->o->name,
-                me->host ? me->host : "an unknown address");
+            set_decision(d, RL_ETCD_END, CO_EXISTS, "the name %s is taken by the node at %s",
+                self->o->name, me->host ? me->host : "an unknown address");
         } else {
-            set(d, RL_ETCD_WAIT, 0,
+            set_decision(d, RL_ETCD_WAIT, 0,
                 "the name %s is taken, by a former life of this node or another", self->o->name);
         }
         return;
     }
     bool in_roster = place_in(v, self->o->name) >= 0;
-    if (mine && (one_too_many(v, self, d) || clashes(v, self, d))) {
+    if (mine && (one_too_many(v, self, d) || find_clash(v, self, d))) {
         return;
     }
     if (mine && in_roster && v->round > self->round && me->ready == v->round) {
-        met(v, self, d);
+        decide_met(v, self, d);
         return;
     }
     if (!in_roster && self->o->level < 0 && alive_of_roster(v) > 0) {
-        set(d, RL_ETCD_END, CO_NORESOURCE,
+        set_decision(d, RL_ETCD_END, CO_NORESOURCE,
             "node %s is late: the job runs with %zu nodes and --elastic_level -1", self->o->name,
             json_array_size(v->roster));
         return;

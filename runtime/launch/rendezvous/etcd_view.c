@@ -19,7 +19,7 @@ void rl_etcd_view_init(struct rl_etcd_view *v, const char *job_id) {
     };
 }
 
-static void clear(struct rl_etcd_view *v) {
+static void clear_view(struct rl_etcd_view *v) {
     for (size_t i = 0; i < v->n; i++) {
         struct rl_etcd_node *n = &v->nodes[i];
         free(n->name);
@@ -43,7 +43,7 @@ static void clear(struct rl_etcd_view *v) {
 }
 
 void rl_etcd_view_done(struct rl_etcd_view *v) {
-    clear(v);
+    clear_view(v);
     free(v->prefix_beat);
     free(v->prefix_info);
     free(v->prefix_ours);
@@ -91,7 +91,8 @@ static int read_pair(const json_t *kv, struct pair *ret, struct co_err *err) {
     return 0;
 }
 
-static struct rl_etcd_node *node(struct rl_etcd_view *v, const char *name, int64_t created) {
+static struct rl_etcd_node *find_or_add_node(
+    struct rl_etcd_view *v, const char *name, int64_t created) {
     struct rl_etcd_node *n = rl_etcd_view_find(v, name);
     if (n || v->n == NODES_MAX) {
         return n;
@@ -141,7 +142,7 @@ static void read_ours(struct rl_etcd_view *v, const struct pair *p) {
         co_json_set(doc, "revision", json_integer(p->modified));
         co_json_set(v->why, key + 4, json_incref(doc));
     } else if (strncmp(key, "node/", 5) == 0 && key[5]) {
-        struct rl_etcd_node *n = node(v, key + 5, p->created);
+        struct rl_etcd_node *n = find_or_add_node(v, key + 5, p->created);
         const char *host = co_json_str(doc, "host"), *id = co_json_str(doc, "id");
         int64_t ready = 0, port = 0;
         if (n && !n->ours) {
@@ -176,7 +177,7 @@ static void read_info(struct rl_etcd_view *v, const struct pair *p) {
 
 static void read_beat(struct rl_etcd_view *v, const struct pair *p) {
     const char *name = p->key + strlen(v->prefix_beat);
-    struct rl_etcd_node *n = *name ? node(v, name, p->created) : NULL;
+    struct rl_etcd_node *n = *name ? find_or_add_node(v, name, p->created) : NULL;
     if (n) {
         n->beats = true;
     }
@@ -195,18 +196,16 @@ static int read_all(
     const json_t *kvs = co_json_at(range, "response_range", "kvs");
     size_t i, len = strlen(prefixes[index]);
     json_t *kv;
+    int r = 0;
     json_array_foreach(kvs, i, kv) {
         struct pair p = {0};
-        int r = read_pair(kv, &p, err);
-        if (r) {
-            return r;
-        }
-        if (strncmp(p.key, prefixes[index], len) == 0 && co_utf8_valid(p.key)) {
+        r = r ? r : read_pair(kv, &p, err);
+        if (!r && strncmp(p.key, prefixes[index], len) == 0 && co_utf8_valid(p.key)) {
             readers[index](v, &p);
         }
         pair_done(&p);
     }
-    return 0;
+    return r;
 }
 
 static bool of_round(const json_t *doc, int round) {
@@ -226,7 +225,7 @@ static void drop_other_rounds(json_t *docs, int round) {
 
 int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_err *err) {
     static const size_t order[] = {0, 2, 1, 3}; /* who is alive first, then values */
-    clear(v);
+    clear_view(v);
     v->done = json_object();
     v->why = json_object();
     v->mute = json_object();
@@ -235,11 +234,9 @@ int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_er
     if (!v->revision || json_array_size(co_json_at(answer, "responses")) != CO_ARRAY_LEN(order)) {
         return co_err_set(err, CO_INVALID, "etcd's answer has not what was asked for");
     }
-    for (size_t i = 0; i < CO_ARRAY_LEN(order); i++) {
-        int r = read_all(v, answer, order[i], err);
-        if (r) {
-            return r;
-        }
+    int r = 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(order) && !r; i++) {
+        r = read_all(v, answer, order[i], err);
     }
     drop_other_rounds(v->done, v->round);
     drop_other_rounds(v->why, v->round);
@@ -247,7 +244,7 @@ int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_er
     if (v->again && !of_round(v->again, v->round)) {
         co_json_decref(&v->again);
     }
-    return 0;
+    return r;
 }
 
 static const char *name_at(const struct rl_etcd_view *v, size_t rank) {

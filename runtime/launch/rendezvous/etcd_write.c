@@ -2,7 +2,7 @@
 
 #include "runtime/launch/rendezvous/etcd_json.h"
 
-static char *ours(const struct rl_etcd_view *v, const char *what, const char *name) {
+static char *make_own_key(const struct rl_etcd_view *v, const char *what, const char *name) {
     return co_xasprintf("%s%s%s", v->prefix_ours, what, name);
 }
 
@@ -17,11 +17,11 @@ json_t *rl_etcd_write_node(const struct rl_etcd_view *v, const struct rl_rdzv_op
     co_json_append(ops, rl_etcd_put(co_xasprintf("%s%s", v->prefix_beat, o->name), o->name, lease));
     co_json_append(ops,
         rl_etcd_put(co_xasprintf("%s%s/%d", v->prefix_info, o->name, o->rank), o->value, lease));
-    co_json_append(ops, rl_etcd_put_json(ours(v, "node/", o->name), doc, lease));
+    co_json_append(ops, rl_etcd_put_json(make_own_key(v, "node/", o->name), doc, lease));
     return ops;
 }
 
-static json_t *document(int round) {
+static json_t *begin_document(int round) {
     json_t *doc = json_object();
     co_json_set(doc, "round", json_integer(round));
     return doc;
@@ -30,27 +30,27 @@ static json_t *document(int round) {
 json_t *rl_etcd_write_mute(
     const struct rl_etcd_view *v, const char *name, bool mute, const char *lease) {
     json_t *ops = json_array();
-    char *key = ours(v, "mute/", name);
+    char *key = make_own_key(v, "mute/", name);
     co_json_append(
-        ops, mute ? rl_etcd_put_json(key, document(v->round), lease) : rl_etcd_delete(key));
+        ops, mute ? rl_etcd_put_json(key, begin_document(v->round), lease) : rl_etcd_delete(key));
     return ops;
 }
 
 json_t *rl_etcd_write_gone(
     const struct rl_etcd_view *v, const struct rl_etcd_node *n, const char *memo) {
-    json_t *ops = json_array(), *doc = document(v->round);
+    json_t *ops = json_array(), *doc = begin_document(v->round);
     co_json_set(doc, "code", json_integer(1));
     co_json_set(doc, "why", json_string("its launcher ended without a word"));
     co_json_set(doc, "gone", json_true());
-    co_json_append(ops, rl_etcd_put_json(ours(v, "why/", n->name), doc, memo));
+    co_json_append(ops, rl_etcd_put_json(make_own_key(v, "why/", n->name), doc, memo));
     co_json_append(ops, rl_etcd_delete(co_xasprintf("%s%s", v->prefix_beat, n->name)));
     co_json_append(ops, rl_etcd_delete(co_xasprintf("%s%s/%d", v->prefix_info, n->name, n->rank)));
-    co_json_append(ops, rl_etcd_delete(ours(v, "node/", n->name)));
+    co_json_append(ops, rl_etcd_delete(make_own_key(v, "node/", n->name)));
     return ops;
 }
 
 json_t *rl_etcd_node_unchanged(const struct rl_etcd_view *v, const struct rl_etcd_node *n) {
-    CO_AUTOFREE char *key = ours(v, "node/", n->name);
+    CO_AUTOFREE char *key = make_own_key(v, "node/", n->name);
     return rl_etcd_unchanged(key, n->key_mod);
 }
 
@@ -59,20 +59,20 @@ json_t *rl_etcd_write_words(const struct rl_etcd_view *v, const struct rl_rdzv_o
     const char *why = words->why ? words->why : "";
     json_t *ops = json_array();
     if (words->what & RL_ETCD_SAY_DONE) {
-        co_json_append(
-            ops, rl_etcd_put_json(ours(v, "done/", o->name), document(words->round), lease));
+        co_json_append(ops, rl_etcd_put_json(make_own_key(v, "done/", o->name),
+                                begin_document(words->round), lease));
     }
     if (words->what & RL_ETCD_SAY_AGAIN) {
-        json_t *doc = document(words->round);
+        json_t *doc = begin_document(words->round);
         CO_AUTOFREE char *text = co_xasprintf("node %s starts again: %s", o->name, why);
         co_json_set(doc, "why", co_json_string(text));
-        co_json_append(ops, rl_etcd_put_json(ours(v, "again", ""), doc, lease));
+        co_json_append(ops, rl_etcd_put_json(make_own_key(v, "again", ""), doc, lease));
     }
     if (words->what & RL_ETCD_SAY_WHY) {
-        json_t *doc = document(words->round);
+        json_t *doc = begin_document(words->round);
         co_json_set(doc, "code", json_integer(words->code));
         co_json_set(doc, "why", co_json_string(why));
-        co_json_append(ops, rl_etcd_put_json(ours(v, "why/", o->name), doc, lease));
+        co_json_append(ops, rl_etcd_put_json(make_own_key(v, "why/", o->name), doc, lease));
     }
     if (words->what & RL_ETCD_SAY_STATUS) {
         co_json_append(ops, rl_etcd_put(co_xstrdup(v->key_status), "completed", lease));
@@ -81,7 +81,7 @@ json_t *rl_etcd_write_words(const struct rl_etcd_view *v, const struct rl_rdzv_o
 }
 
 json_t *rl_etcd_next_round(const struct rl_etcd_view *v, const struct rl_etcd_decision *d) {
-    json_t *nodes = json_array(), *paddles = json_array(), *doc = document(v->round + 1);
+    json_t *nodes = json_array(), *paddles = json_array(), *doc = begin_document(v->round + 1);
     for (size_t i = 0; i < d->n; i++) {
         const struct rl_etcd_node *n = &v->nodes[d->order[i]];
         co_json_append(nodes, co_json_string(n->name));
@@ -97,12 +97,12 @@ json_t *rl_etcd_next_round(const struct rl_etcd_view *v, const struct rl_etcd_de
 
 json_t *rl_etcd_write_round(const struct rl_etcd_view *v, json_t *round_own) {
     json_t *ops = json_array();
-    co_json_append(ops, rl_etcd_put_json(ours(v, "round", ""), round_own, NULL));
+    co_json_append(ops, rl_etcd_put_json(make_own_key(v, "round", ""), round_own, NULL));
     return ops;
 }
 
 json_t *rl_etcd_round_unchanged(const struct rl_etcd_view *v) {
-    CO_AUTOFREE char *key = ours(v, "round", "");
+    CO_AUTOFREE char *key = make_own_key(v, "round", "");
     return rl_etcd_unchanged(key, v->round_mod);
 }
 

@@ -30,7 +30,7 @@ struct rl_group_node *rl_group_find(const struct rl_group *g, const char *name) 
     return co_map_get(&g->by_name, name);
 }
 
-static bool elastic(const struct rl_group *g) {
+static bool is_elastic(const struct rl_group *g) {
     return g->rules.min < g->rules.max;
 }
 
@@ -92,7 +92,7 @@ static void remove_node(struct rl_group *g, struct rl_group_node *n) {
 }
 
 /* why: "its launcher is gone" */
-static void lose(
+static void lose_node(
     struct rl_group *g, struct rl_group_node *n, const char *why, bool failed, int64_t now) {
     char text[640];
     size_t len;
@@ -115,7 +115,7 @@ static void lose(
 /* ---- a round begins ---- */
 
 static struct rl_deal_rule deal_rule(const struct rl_group *g) {
-    return (struct rl_deal_rule){.sort_ip = g->rules.sort_ip, .holes = elastic(g)};
+    return (struct rl_deal_rule){.sort_ip = g->rules.sort_ip, .holes = is_elastic(g)};
 }
 
 static struct rl_deal_node *as_deal(const struct rl_group *g) {
@@ -174,7 +174,7 @@ int64_t rl_group_tick(struct rl_group *g, int64_t heard, int64_t now) {
         char text[64];
         (void)snprintf(text, sizeof(text), "has not been heard of for %.1f s",
             (double)g->rules.silent_ms / 1000);
-        lose(g, n, n->broken ? "is gone: its launcher ended without a word" : text, true, now);
+        lose_node(g, n, n->broken ? "is gone: its launcher ended without a word" : text, true, now);
     }
     int64_t next = may_begin(g);
     if (next <= now) {
@@ -192,7 +192,8 @@ int64_t rl_group_tick(struct rl_group *g, int64_t heard, int64_t now) {
 /* ---- nodes speak ---- */
 
 /* The node whose place a newcomer takes: one that bears its name or rank and broke off. */
-static struct rl_group_node *replaced(const struct rl_group *g, const struct rl_group_hello *h) {
+static struct rl_group_node *find_replaced(
+    const struct rl_group *g, const struct rl_group_hello *h) {
     struct rl_group_node *n = rl_group_find(g, h->name);
     for (size_t i = 0; i < g->n && !n && h->rank >= 0; i++) {
         n = g->nodes[i]->rank == h->rank && g->nodes[i]->broken ? g->nodes[i] : NULL;
@@ -262,7 +263,8 @@ static struct rl_group_node *add_node(struct rl_group *g, const struct rl_group_
     return n;
 }
 
-static void join(struct rl_group *g, struct rl_group_node *n, const char *value, int64_t now) {
+static void join_round(
+    struct rl_group *g, struct rl_group_node *n, const char *value, int64_t now) {
     if (n->ready && strcmp(n->value, value) == 0) {
         return;
     }
@@ -281,9 +283,9 @@ int rl_group_hear(struct rl_group *g, const struct rl_group_hello *h, int64_t no
     struct rl_group_node *n = rl_group_find(g, h->name);
     bool known = n && (n->id ? h->id && strcmp(n->id, h->id) == 0 : !h->id) && n->rank == h->rank;
     if (!known) {
-        struct rl_group_node *old = replaced(g, h);
+        struct rl_group_node *old = find_replaced(g, h);
         if (old) {
-            lose(g, old, "was replaced", true, now);
+            lose_node(g, old, "was replaced", true, now);
         }
         int r = g->phase == RL_GROUP_OVER ? co_err_set(err, g->over.code, "%s", g->over.msg)
                                           : may_join(g, h, err);
@@ -307,7 +309,7 @@ int rl_group_hear(struct rl_group *g, const struct rl_group_hello *h, int64_t no
     n->heard_round = h->round;
     rl_group_waits(g, n);
     if (h->word == RL_WORD_JOIN && !n->in_round) {
-        join(g, n, h->value, now);
+        join_round(g, n, h->value, now);
     } else if (h->word == RL_WORD_DONE && n->in_round && h->round == g->round && !n->done) {
         n->done = g->any_done = true;
         g->working--;
@@ -343,7 +345,7 @@ void rl_group_leave(
     if (code) {
         char text[384];
         (void)snprintf(text, sizeof(text), "%s: %.300s", code < 0 ? "left" : "failed", why);
-        lose(g, n, text, code > 0, now);
+        lose_node(g, n, text, code > 0, now);
         return;
     }
     if (n->in_round && g->phase == RL_GROUP_RUNNING) {
@@ -381,9 +383,9 @@ static bool rank_taken(const struct rl_group *g, int rank) {
 }
 
 void rl_group_story(const struct rl_group *g, struct co_buf *ret) {
-    bool ranks = g->n && g->nodes[0]->rank >= 0 && !elastic(g);
+    bool ranks = g->n && g->nodes[0]->rank >= 0 && !is_elastic(g);
     (void)!co_buf_addf(ret, NULL, "%zu of %s%d nodes are here%s", g->n,
-        elastic(g) ? "at least " : "", g->rules.min, ranks ? ", missing: rank" : ":");
+        is_elastic(g) ? "at least " : "", g->rules.min, ranks ? ", missing: rank" : ":");
     int listed = 0;
     for (int i = 0; ranks && i < g->rules.max && listed <= RL_GROUP_LISTED; i++) {
         if (!rank_taken(g, i)) {

@@ -52,11 +52,11 @@ struct kv {
     struct co_err over;
 };
 
-static void ask(struct kv *w);
-static void part(struct kv *w, bool restart, int code, const char *why);
+static void ask_master(struct kv *w);
+static void send_parting(struct kv *w, bool restart, int code, const char *why);
 static void find_master(struct kv *w);
 
-static void later(struct kv *w, int64_t ms, void (*next)(struct kv *w)) {
+static void call_later(struct kv *w, int64_t ms, void (*next)(struct kv *w)) {
     w->next = next;
     co_timer_start(w->timer, ms);
 }
@@ -66,7 +66,7 @@ static void on_timer(void *arg) {
     w->next(w);
 }
 
-static const char *story(void *way) {
+static const char *tell_story(void *way) {
     struct kv *w = way;
     if (w->down) {
         w->down = false;
@@ -75,7 +75,7 @@ static const char *story(void *way) {
     return w->last.msg[0] ? w->last.msg : "nothing was heard of the master";
 }
 
-static bool meeting(const struct kv *w) {
+static bool is_meeting(const struct kv *w) {
     return w->m->state == RL_RDZV_MEETING;
 }
 
@@ -89,7 +89,7 @@ static char *key_path(const struct kv *w) {
     return co_xasprintf("/%s/info/%s/%d", o->job_id, key_name(w), o->rank);
 }
 
-static struct rl_wire_hello hello(const struct kv *w) {
+static struct rl_wire_hello make_hello(const struct kv *w) {
     const struct rl_rdzv_options *o = &w->m->options;
     struct rl_wire_hello h = {
         .word = w->word, .round = w->round, .min = o->min_nodes, .max = o->max_nodes};
@@ -104,20 +104,20 @@ static void end_now(struct kv *w) {
     rl_rdzv_end(w->m, w->over.code, w->over.msg);
 }
 
-static void settle(struct kv *w) {
+static void settle_end(struct kv *w) {
     if (co_now_ms() < w->until && !rl_service_settled(w->service)) {
-        later(w, SETTLE_TICK_MS, settle);
+        call_later(w, SETTLE_TICK_MS, settle_end);
     } else {
         end_now(w);
     }
 }
 
 /* Who serves ends last: the others read the reason from it. */
-static void end(struct kv *w, int code, const char *why) {
+static void end_way(struct kv *w, int code, const char *why) {
     (void)co_err_set(&w->over, code, "%s", why);
     if (w->service) {
         w->until = co_now_ms() + SETTLE_MS;
-        settle(w);
+        settle_end(w);
     } else {
         end_now(w);
     }
@@ -135,10 +135,10 @@ static void master_lost(struct kv *w, const struct co_err *why) {
     (void)co_err_set(&err, CO_PEERLOST, "the master at %s is gone: %s", w->master_text, why->msg);
     w->lost_since = 0;
     if (w->m->options.level < 0) {
-        end(w, err.code, err.msg);
+        end_way(w, err.code, err.msg);
     } else {
         w->word = RL_WORD_STOP;
-        later(w, retry_ms(w), ask);
+        call_later(w, retry_ms(w), ask_master);
         rl_rdzv_changed(w->m, err.msg);
     }
 }
@@ -161,7 +161,7 @@ static void no_answer(struct kv *w, const struct co_err *why) {
         (void)co_err_set(
             &w->last, why->code, "%s; then the master was lost: %s", w->heard, why->msg);
     }
-    if (meeting(w)) {
+    if (is_meeting(w)) {
         say_not_ready(w);
     } else if (w->word != RL_WORD_STOP) {
         w->lost_since = w->lost_since ? w->lost_since : now;
@@ -170,7 +170,7 @@ static void no_answer(struct kv *w, const struct co_err *why) {
             return;
         }
     }
-    later(w, retry_ms(w), w->local && !w->service && meeting(w) ? find_master : ask);
+    call_later(w, retry_ms(w), w->local && !w->service && is_meeting(w) ? find_master : ask_master);
 }
 
 /* ---- a service of Paddle's ---- */
@@ -187,13 +187,13 @@ static void on_listing(void *arg, const struct co_httpc_result *r) {
     }
     int e = r->status == 200 ? rl_poll_parse(r->body, r->len, &round, &err) : 0;
     if (e) {
-        end(w, e, err.msg);
+        end_way(w, e, err.msg);
     } else if (round.complete) {
         rl_rdzv_met(w->m, round.peers, round.n, round.self, ++w->round, false);
     } else {
         (void)co_err_set(&w->last, CO_TIMEOUT,
             "%zu of %d nodes are here (Paddle's launcher serves)", round.n, o->max_nodes);
-        later(w, POLL_MS, ask);
+        call_later(w, POLL_MS, ask_master);
     }
     rl_poll_done(&round);
 }
@@ -240,25 +240,25 @@ static void master_heard(struct kv *w) {
 static void watch_master(struct kv *w) {
     const bool running = w->word == RL_WORD_RUN || w->word == RL_WORD_DONE;
     if (running && !w->service && !w->mute) {
-        later(w, w->beat_ms + w->patience_ms, master_mute);
+        call_later(w, w->beat_ms + w->patience_ms, master_mute);
     }
 }
 
 static void nobody_starts_again(struct kv *w) {
-    end(w, CO_PEERLOST, "no other node would start again: nobody watches this job");
+    end_way(w, CO_PEERLOST, "no other node would start again: nobody watches this job");
 }
 
 static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool restart) {
     switch (a->kind) {
     case RL_WIRE_MUTE:
         rl_rdzv_note(w->m, a->round > 0, a->text);
-        ask(w);
+        ask_master(w);
         return;
     case RL_WIRE_WAIT:
         (void)snprintf(w->heard, sizeof(w->heard), "%.300s", a->text);
         (void)co_err_set(&w->last, CO_TIMEOUT, "%s", w->heard);
         w->down = false;
-        ask(w);
+        ask_master(w);
         return;
     case RL_WIRE_MET: {
         w->round = a->round;
@@ -269,17 +269,17 @@ static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool
         for (size_t i = 0; i < a->n; i++) {
             peers[i] = (struct rl_rdzv_peer){a->peers[i].name, a->peers[i].value};
         }
-        ask(w);
+        ask_master(w);
         rl_rdzv_met(w->m, peers, a->n, a->self, a->round, true);
         return;
     }
     case RL_WIRE_CHANGED:
         if (w->m->options.level < 0) {
-            end(w, CO_PEERLOST, a->text);
+            end_way(w, CO_PEERLOST, a->text);
             return;
         }
         w->word = RL_WORD_STOP;
-        ask(w);
+        ask_master(w);
         rl_rdzv_changed(w->m, a->text);
         return;
     case RL_WIRE_DONE:
@@ -288,7 +288,7 @@ static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool
         rl_rdzv_all_done(w->m);
         return;
     case RL_WIRE_OVER:
-        if (a->code == 0 && !meeting(w)) {
+        if (a->code == 0 && !is_meeting(w)) {
             w->alone = true;
             rl_rdzv_note(w->m, false, a->text);
             if (restart) {
@@ -298,10 +298,10 @@ static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool
             }
             return;
         }
-        end(w, a->code ? a->code : CO_CANCELED, a->text);
+        end_way(w, a->code ? a->code : CO_CANCELED, a->text);
         return;
     case RL_WIRE_REFUSED:
-        end(w, a->code, a->text);
+        end_way(w, a->code, a->text);
         return;
     }
 }
@@ -316,7 +316,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         return;
     }
     int e = rl_wire_answer_parse(r->body, r->len, &a, &err);
-    if (e && r->status == 200 && r->len == 0 && meeting(w) &&
+    if (e && r->status == 200 && r->len == 0 && is_meeting(w) &&
         w->m->options.min_nodes == w->m->options.max_nodes) {
         paddle_serves(w);
     } else if (e) {
@@ -332,15 +332,15 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     }
 }
 
-static void ask(struct kv *w) {
+static void ask_master(struct kv *w) {
     const struct rl_rdzv_options *o = &w->m->options;
     if (w->restart) { /* the master may not have heard it: it knows by the round */
-        part(w, true, 0, w->restart);
+        send_parting(w, true, 0, w->restart);
         return;
     }
     CO_AUTOFREE char *path = key_path(w);
     char text[RL_WIRE_TEXT], header[RL_WIRE_TEXT + 32];
-    struct rl_wire_hello h = hello(w);
+    struct rl_wire_hello h = make_hello(w);
     rl_wire_hello_format(&h, false, text);
     (void)snprintf(header, sizeof(header), RL_WIRE_HEADER ": %s\r\n", text);
     co_timer_stop(w->timer);
@@ -362,7 +362,7 @@ static void service_note(void *arg, bool warn, const char *line) {
     rl_rdzv_note(w->m, warn, line);
 }
 
-static int serve(struct kv *w, uint16_t port, struct co_err *err) {
+static int open_service(struct kv *w, uint16_t port, struct co_err *err) {
     const struct rl_rdzv_options *o = &w->m->options;
     struct rl_service_options so = {.job_id = o->job_id,
         .rules = {.min = o->min_nodes,
@@ -381,7 +381,7 @@ static void connect_to(struct kv *w, const char *host, uint16_t port) {
     if (!w->http) {
         w->http = co_httpc_new(w->m->loop, host, port, NULL, RL_WIRE_RAW_MAX);
     }
-    ask(w);
+    ask_master(w);
 }
 
 static bool is_local(const struct addrinfo *list) {
@@ -404,12 +404,12 @@ static void on_lookup(void *arg, const struct addrinfo *list, const struct co_er
     if (!list) {
         w->last = *err;
         say_not_ready(w);
-        later(w, LOOKUP_MS, find_master);
+        call_later(w, LOOKUP_MS, find_master);
         return;
     }
     struct co_err taken = {0};
     w->local = is_local(list);
-    if (w->local && serve(w, w->master.port, &taken) == 0) {
+    if (w->local && open_service(w, w->master.port, &taken) == 0) {
         co_httpc_free(co_steal_ptr(w->http));
         connect_to(w, "127.0.0.1", w->master.port);
     } else {
@@ -455,7 +455,7 @@ static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     w->patience_ms = RL_GROUP_PATIENCE_MS;
     w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* not in the first moment */
     if (!m->options.master) {
-        r = serve(w, 0, err);
+        r = open_service(w, 0, err);
     } else {
         r = co_parse_hostport("--master", m->options.master, &w->master, err);
         (void)snprintf(w->master_text, sizeof(w->master_text), "%s", m->options.master);
@@ -468,7 +468,7 @@ static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
         kv_free(w);
         return r;
     }
-    later(w, 0, m->options.master ? find_master : serve_anywhere);
+    call_later(w, 0, m->options.master ? find_master : serve_anywhere);
     *ret = w;
     return 0;
 }
@@ -479,7 +479,7 @@ static void kv_again(void *way) {
     free(co_steal_ptr(w->restart)); /* it ended with the master that was lost */
     w->lost_since = 0;
     if (w->service) {
-        ask(w);
+        ask_master(w);
     } else {
         find_master(w); /* which may be another machine now, or nobody */
     }
@@ -495,18 +495,18 @@ static void kv_done(void *way) {
         rl_rdzv_all_done(w->m);
         return;
     }
-    ask(w);
+    ask_master(w);
 }
 
-static void gone(struct kv *w) {
+static void tell_gone(struct kv *w) {
     rl_rdzv_gone(w->m);
 }
 
 static void settle_and_go(struct kv *w) {
     if (co_now_ms() < w->until && !rl_service_settled(w->service)) {
-        later(w, SETTLE_TICK_MS, settle_and_go);
+        call_later(w, SETTLE_TICK_MS, settle_and_go);
     } else {
-        gone(w);
+        tell_gone(w);
     }
 }
 
@@ -522,14 +522,14 @@ static void on_left(void *arg, const struct co_httpc_result *r) {
         w->until = co_now_ms() + SETTLE_MS;
         settle_and_go(w);
     } else {
-        gone(w);
+        tell_gone(w);
     }
 }
 
-static void part(struct kv *w, bool restart, int code, const char *why) {
+static void send_parting(struct kv *w, bool restart, int code, const char *why) {
     CO_AUTOFREE char *path = key_path(w);
     char text[RL_WIRE_TEXT], header[RL_WIRE_TEXT + 32];
-    struct rl_wire_hello h = hello(w);
+    struct rl_wire_hello h = make_hello(w);
     h.restart = restart;
     h.code = code;
     rl_wire_hello_format(&h, true, text);
@@ -553,7 +553,7 @@ static void kv_restart(void *way, const char *why) {
     }
     free(w->restart);
     w->restart = co_xstrdup(why);
-    ask(w);
+    ask_master(w);
 }
 
 static void kv_leave(void *way, int code, const char *why) {
@@ -561,10 +561,10 @@ static void kv_leave(void *way, int code, const char *why) {
     co_lookup_cancel(co_steal_ptr(w->lookup));
     w->over.code = code;
     if (!w->http || w->paddle || w->alone) {
-        later(w, 0, gone);
+        call_later(w, 0, tell_gone);
         return;
     }
-    part(w, false, code, why);
+    send_parting(w, false, code, why);
 }
 
 const struct rl_rdzv_way rl_rdzv_kv = {.start = kv_start,
@@ -573,4 +573,4 @@ const struct rl_rdzv_way rl_rdzv_kv = {.start = kv_start,
     .done = kv_done,
     .leave = kv_leave,
     .free = kv_free,
-    .story = story};
+    .story = tell_story};

@@ -28,42 +28,42 @@ struct rl_neighbour {
     void *arg;
 };
 
-static void ask(struct rl_neighbour *n);
+static void ask_neighbour(struct rl_neighbour *n);
 
-static void alive(void *arg, struct co_http_req *req) {
+static void answer_alive(void *arg, struct co_http_req *req) {
     const struct rl_neighbour *n = arg;
     co_http_replyf(req, 200, "%s", n->id);
 }
 
-static const struct co_http_route routes[] = {{"GET", path, alive}};
+static const struct co_http_route routes[] = {{"GET", path, answer_alive}};
 
-static void set(struct rl_neighbour *n, enum rl_neighbour_state state) {
+static void set_state(struct rl_neighbour *n, enum rl_neighbour_state state) {
     if (n->state != state) {
         n->state = state;
         n->changed(n->arg);
     }
 }
 
-static void heard(struct rl_neighbour *n) {
+static void take_heard(struct rl_neighbour *n) {
     n->patience_ms *= n->state == RL_NEIGHBOUR_MUTE ? 2 : 1;
     n->broken_at = 0;
     co_timer_start(n->timer, RL_GROUP_BEAT_MS);
-    set(n, RL_NEIGHBOUR_HEARD);
+    set_state(n, RL_NEIGHBOUR_HEARD);
 }
 
-static void silent(struct rl_neighbour *n, int64_t now) {
+static void take_silence(struct rl_neighbour *n, int64_t now) {
     bool late = now - n->asked_at > n->patience_ms + LATE_MS;
     co_timer_start(n->timer, 0);
     if (n->state == RL_NEIGHBOUR_HEARD && !late) {
-        set(n, RL_NEIGHBOUR_MUTE);
+        set_state(n, RL_NEIGHBOUR_MUTE);
     }
 }
 
 /* Of a mute one the lease will tell: a machine that is cut off is out of reach in many ways. */
-static void broken(struct rl_neighbour *n, int64_t now) {
+static void take_broken(struct rl_neighbour *n, int64_t now) {
     n->broken_at = n->broken_at ? n->broken_at : now;
     if (n->state == RL_NEIGHBOUR_HEARD && now - n->broken_at >= RL_GROUP_RECONNECT_MS) {
-        set(n, RL_NEIGHBOUR_GONE);
+        set_state(n, RL_NEIGHBOUR_GONE);
     } else {
         co_timer_start(n->timer, n->state == RL_NEIGHBOUR_HEARD ? RETRY_MS : RL_GROUP_BEAT_MS);
     }
@@ -72,15 +72,15 @@ static void broken(struct rl_neighbour *n, int64_t now) {
 static void on_answer(void *arg, const struct co_httpc_result *r) {
     struct rl_neighbour *n = arg;
     if (!r->code && r->status == 200 && strcmp(r->body, n->other) == 0) {
-        heard(n);
+        take_heard(n);
     } else if (r->code == CO_TIMEOUT) {
-        silent(n, co_now_ms());
+        take_silence(n, co_now_ms());
     } else { /* or another process has its port now */
-        broken(n, co_now_ms());
+        take_broken(n, co_now_ms());
     }
 }
 
-static void ask(struct rl_neighbour *n) {
+static void ask_neighbour(struct rl_neighbour *n) {
     n->asked_at = co_now_ms();
     co_httpc_send(n->http, &(struct co_httpc_request){.method = "GET",
                                .path = path,
@@ -90,7 +90,7 @@ static void ask(struct rl_neighbour *n) {
 }
 
 static void on_timer(void *arg) {
-    ask(arg);
+    ask_neighbour(arg);
 }
 
 int rl_neighbour_new(struct co_loop *l, const char *id, void (*changed)(void *arg), void *arg,

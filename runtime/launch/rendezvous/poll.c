@@ -49,7 +49,8 @@ static int read_nodes(struct rl_poll_round *round, struct rl_deal_node *nodes, s
     return 0;
 }
 
-static int deal(struct rl_poll_round *round, const struct rl_deal_node *nodes, struct co_err *err) {
+static int deal_ranks(
+    struct rl_poll_round *round, const struct rl_deal_node *nodes, struct co_err *err) {
     const struct rl_deal_rule rule = {.sort_ip = round->sort_ip};
     CO_AUTOFREE size_t *order = co_xcalloc(round->n, sizeof(*order));
     int r = rl_deal(nodes, round->n, &rule, order, err);
@@ -92,5 +93,5 @@ int rl_poll_parse(const char *body, size_t len, struct rl_poll_round *round, str
         return co_err_set(
             err, CO_NORESOURCE, "%zu nodes came to a job of %d", round->n, round->size);
     }
-    return deal(round, nodes, err);
+    return deal_ranks(round, nodes, err);
 }

@@ -35,7 +35,7 @@ void rl_group_told(const struct rl_group *g, struct rl_group_node *n, int64_t no
     n->mutes_seen = g->mutes;
 }
 
-static bool matters(const struct rl_group *g, const struct rl_group_node *n) {
+static bool is_watched(const struct rl_group *g, const struct rl_group_node *n) {
     return g->phase == RL_GROUP_RUNNING && n->in_round && !n->done && !n->mute;
 }
 
@@ -43,7 +43,7 @@ int64_t rl_group_judge(struct rl_group *g, int64_t heard) {
     int64_t next = INT64_MAX;
     for (size_t i = 0; i < g->n; i++) {
         struct rl_group_node *n = g->nodes[i];
-        if (!matters(g, n)) {
+        if (!is_watched(g, n)) {
             continue;
         }
         if (n->mute_at <= heard) {

@@ -55,7 +55,7 @@ static bool is_word(const char *s, bool slash) {
     return true;
 }
 
-static int check(const struct rl_rdzv_options *o, struct co_err *err) {
+static int check_options(const struct rl_rdzv_options *o, struct co_err *err) {
     if (o->min_nodes < 1 || o->max_nodes < o->min_nodes || o->max_nodes > RL_GROUP_NODES_MAX) {
         return co_err_set(err, CO_INVALID, "--nnodes %d:%d: expected 1 <= MIN <= MAX <= %d",
             o->min_nodes, o->max_nodes, RL_GROUP_NODES_MAX);
@@ -88,7 +88,7 @@ void rl_rdzv_note(struct rl_rdzv *m, bool warn, const char *line) {
     }
 }
 
-static size_t put(char *text, size_t at, const char *s, const char **ret) {
+static size_t put_string(char *text, size_t at, const char *s, const char **ret) {
     size_t n = strlen(s) + 1;
     memcpy(text + at, s, n);
     *ret = text + at;
@@ -107,8 +107,8 @@ void rl_rdzv_met(struct rl_rdzv *m, const struct rl_rdzv_peer *peers, size_t n, 
     m->peers = co_xrealloc(m->peers, n, sizeof(*m->peers));
     m->text = co_xrealloc(m->text, size, 1);
     for (size_t i = 0; i < n; i++) {
-        at = put(m->text, at, peers[i].name, &m->peers[i].name);
-        at = put(m->text, at, peers[i].value, &m->peers[i].value);
+        at = put_string(m->text, at, peers[i].name, &m->peers[i].name);
+        at = put_string(m->text, at, peers[i].value, &m->peers[i].value);
     }
     m->roster = (struct rl_rdzv_roster){m->peers, n, self, round, watched};
     m->state = RL_RDZV_MET;
@@ -175,7 +175,7 @@ int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
     bool etcd =
         master && (strncmp(master, "etcd://", 7) == 0 || strncmp(master, "etcds://", 8) == 0);
     m->way = etcd ? &rl_rdzv_etcd : &rl_rdzv_kv;
-    int r = check(&m->options, err);
+    int r = check_options(&m->options, err);
     r = r ? r : m->way->start(m, &m->with, err);
     if (r) {
         rl_rdzv_close(m);

@@ -40,7 +40,7 @@ struct rl_service {
     uint64_t story_version;
 };
 
-static void note(struct rl_service *s, bool warn, const char *line) {
+static void tell_note(struct rl_service *s, bool warn, const char *line) {
     if (s->note) {
         s->note(s->arg, warn, line);
     }
@@ -48,7 +48,7 @@ static void note(struct rl_service *s, bool warn, const char *line) {
 
 /* ---- what our launchers are told ---- */
 
-static int pack(struct rl_service *s, struct co_err *err) {
+static int pack_roster(struct rl_service *s, struct co_err *err) {
     struct rl_group *g = &s->group;
     if (s->packed_round == g->round) {
         return 0;
@@ -67,7 +67,8 @@ static int pack(struct rl_service *s, struct co_err *err) {
     return r;
 }
 
-static void say(struct co_http_req *r, enum rl_wire_kind kind, int number, const char *text) {
+static void say_answer(
+    struct co_http_req *r, enum rl_wire_kind kind, int number, const char *text) {
     CO_AUTOBUF struct co_buf b = CO_BUF(1024);
     rl_wire_say(&b, kind, number, text);
     co_http_reply(r, 200, NULL, b.data, b.len);
@@ -76,15 +77,15 @@ static void say(struct co_http_req *r, enum rl_wire_kind kind, int number, const
 static void say_met(struct rl_service *s, struct rl_group_node *n, struct co_http_req *r) {
     CO_AUTOBUF struct co_buf b = CO_BUF(RL_WIRE_RAW_MAX);
     struct co_err err = {0};
-    if (pack(s, &err) ||
+    if (pack_roster(s, &err) ||
         rl_wire_met(s->group.round, n->place, s->group.n_roster, s->raw, &s->packed, &b, &err)) {
-        say(r, RL_WIRE_REFUSED, err.code, err.msg);
+        say_answer(r, RL_WIRE_REFUSED, err.code, err.msg);
         return;
     }
     co_http_reply(r, 200, "application/octet-stream", b.data, b.len);
 }
 
-static void tell(
+static void tell_news(
     struct rl_service *s, struct rl_group_node *n, enum rl_group_news news, struct co_http_req *r) {
     struct rl_group *g = &s->group;
     n->waiter = NULL;
@@ -96,18 +97,19 @@ static void tell(
     case RL_NEWS_MUTE: {
         CO_AUTOBUF struct co_buf b = CO_BUF(4096);
         size_t n_mute = rl_group_mute_story(g, &b);
-        say(r, RL_WIRE_MUTE, (int)n_mute, b.data ? b.data : "");
+        say_answer(r, RL_WIRE_MUTE, (int)n_mute, b.data ? b.data : "");
         return;
     }
     case RL_NEWS_CHANGED:
-        say(r, RL_WIRE_CHANGED, g->round, g->why[0] ? g->why : "the master is another one now");
+        say_answer(
+            r, RL_WIRE_CHANGED, g->round, g->why[0] ? g->why : "the master is another one now");
         return;
     case RL_NEWS_ALL_DONE:
-        say(r, RL_WIRE_DONE, g->round, "");
+        say_answer(r, RL_WIRE_DONE, g->round, "");
         return;
     case RL_NEWS_OVER:
         n->told_over = true;
-        say(r, RL_WIRE_OVER, g->over.code, g->over.msg);
+        say_answer(r, RL_WIRE_OVER, g->over.code, g->over.msg);
         return;
     case RL_NEWS_NONE:
         if (s->story_version != g->version || !s->story.data) {
@@ -115,7 +117,7 @@ static void tell(
             rl_group_story(g, &s->story);
             s->story_version = g->version;
         }
-        say(r, RL_WIRE_WAIT, g->round, s->story.data ? s->story.data : "");
+        say_answer(r, RL_WIRE_WAIT, g->round, s->story.data ? s->story.data : "");
     }
 }
 
@@ -131,7 +133,7 @@ static void look_at(struct rl_service *s, int64_t due, int64_t now) {
     }
 }
 
-static void look(struct rl_service *s, int64_t now) {
+static void look_at_group(struct rl_service *s, int64_t now) {
     struct rl_group *g = &s->group;
     int64_t next = rl_group_tick(g, s->heard, now);
     if (s->published != g->news) {
@@ -140,7 +142,7 @@ static void look(struct rl_service *s, int64_t now) {
             struct rl_group_node *n = g->nodes[i];
             enum rl_group_news news = rl_group_news(g, n);
             if (n->waiter && news != RL_NEWS_NONE) {
-                tell(s, n, news, n->waiter);
+                tell_news(s, n, news, n->waiter);
             }
         }
         next = rl_group_tick(g, s->heard, now);
@@ -156,10 +158,10 @@ static void look_in_time(struct rl_service *s, int64_t now) {
 }
 
 /* After whatever may have changed the group.  Mostly nothing has: a thousand nodes beat. */
-static void publish(struct rl_service *s) {
+static void publish_news(struct rl_service *s) {
     int64_t now = co_now_ms();
     if (s->group.phase == RL_GROUP_GATHERING || s->published != s->group.news) {
-        look(s, now);
+        look_at_group(s, now);
     } else {
         look_in_time(s, now);
     }
@@ -176,7 +178,7 @@ static void on_timer(void *arg) {
     }
     s->heard = s->listening;
     s->listening = 0;
-    look(s, co_now_ms());
+    look_at_group(s, co_now_ms());
 }
 
 static struct rl_group_node *node_of(struct rl_service *s, const struct co_http_req *r) {
@@ -192,8 +194,8 @@ static void on_beat(void *arg, struct co_http_req *r) {
     struct rl_service *s = arg;
     struct rl_group_node *n = node_of(s, r);
     if (n) {
-        tell(s, n, RL_NEWS_NONE, r);
-        publish(s);
+        tell_news(s, n, RL_NEWS_NONE, r);
+        publish_news(s);
     }
 }
 
@@ -203,7 +205,7 @@ static void on_gone(void *arg, struct co_http_req *r) {
     if (n) {
         n->waiter = NULL;
         rl_group_broke(n, co_now_ms());
-        publish(s);
+        publish_news(s);
     }
 }
 
@@ -227,22 +229,22 @@ static bool is_node(const struct rl_service *s, const char *path) {
     return strncmp(path, s->prefix, strlen(s->prefix)) == 0;
 }
 
-static void refuse(struct rl_service *s, struct co_http_req *r, const struct co_err *err) {
+static void refuse_node(struct rl_service *s, struct co_http_req *r, const struct co_err *err) {
     char line[CO_ERR_MAX + 16];
     (void)snprintf(line, sizeof(line), "refused: %s", err->msg);
-    note(s, true, line);
+    tell_note(s, true, line);
     if (co_http_header(r, RL_WIRE_HEADER)) {
-        say(r, RL_WIRE_REFUSED, err->code, err->msg);
+        say_answer(r, RL_WIRE_REFUSED, err->code, err->msg);
     } else {
         co_http_replyf(r, 409, "%s\n", err->msg);
     }
 }
 
 /* Keeps the request until there is news for its node; the node waits no more by its former one. */
-static void attend(struct rl_service *s, struct rl_group_node *n, struct co_http_req *r) {
+static void attend_node(struct rl_service *s, struct rl_group_node *n, struct co_http_req *r) {
     struct co_http_req *former = n->waiter;
     if (former) {
-        say(former, RL_WIRE_WAIT, s->group.round, "asked again");
+        say_answer(former, RL_WIRE_WAIT, s->group.round, "asked again");
     }
     n->waiter = r;
     n->conn = co_http_conn(r);
@@ -254,7 +256,7 @@ static void attend(struct rl_service *s, struct rl_group_node *n, struct co_http
     rl_group_waits(&s->group, n);
     enum rl_group_news news = rl_group_news(&s->group, n);
     if (news != RL_NEWS_NONE) {
-        tell(s, n, news, r);
+        tell_news(s, n, news, r);
     }
 }
 
@@ -288,15 +290,15 @@ static void put_node(struct rl_service *s, struct co_http_req *r, const char *va
         if (n) {
             n->told_over = true;
         }
-        say(r, RL_WIRE_OVER, err.code, err.msg);
+        say_answer(r, RL_WIRE_OVER, err.code, err.msg);
     } else if (e || !n) {
-        refuse(s, r, &err);
+        refuse_node(s, r, &err);
     } else if (!text) {
         co_http_reply(r, 200, NULL, NULL, 0);
     } else {
-        attend(s, n, r);
+        attend_node(s, n, r);
     }
-    publish(s);
+    publish_news(s);
 }
 
 static void put_key(struct rl_service *s, struct co_http_req *r, const char *value) {
@@ -338,7 +340,7 @@ static void list_key(void *arg, const char *key, void *value) {
 }
 
 /* All keys that begin with the path; the text belongs to the service. */
-static const char *list(struct rl_service *s, const char *path) {
+static const char *list_keys(struct rl_service *s, const char *path) {
     struct rl_group *g = &s->group;
     uint64_t version = g->version + s->keys_version;
     if (s->listing_path && strcmp(s->listing_path, path) == 0 && s->listing_version == version) {
@@ -363,7 +365,7 @@ static const char *list(struct rl_service *s, const char *path) {
 static const char JSON_TYPE[] = "application/json; charset=utf8";
 
 static void on_get(void *arg, struct co_http_req *r) {
-    const char *text = list(arg, co_http_path(r));
+    const char *text = list_keys(arg, co_http_path(r));
     co_http_reply(r, text ? 200 : 404, JSON_TYPE, text, text ? strlen(text) : 0);
 }
 
@@ -387,17 +389,17 @@ static void leave_node(struct rl_service *s, struct co_http_req *r) {
     const char *why = co_http_body(r, &len);
     if (said.restart) {
         rl_group_restart(&s->group, n, said.round, why, co_now_ms());
-        attend(
+        attend_node(
             s, n, r); /* what comes of it is the answer: who asks must not find the master gone */
     } else {
         struct co_http_req *former = n->waiter;
         rl_group_leave(&s->group, n, said.code, why, co_now_ms());
         if (former) {
-            say(former, RL_WIRE_WAIT, s->group.round, "left");
+            say_answer(former, RL_WIRE_WAIT, s->group.round, "left");
         }
         co_http_reply(r, 200, NULL, NULL, 0);
     }
-    publish(s);
+    publish_news(s);
 }
 
 static void on_delete(void *arg, struct co_http_req *r) {
@@ -454,7 +456,7 @@ uint16_t rl_service_port(const struct rl_service *s) {
 
 void rl_service_part(struct rl_service *s, const char *why) {
     rl_group_part(&s->group, why);
-    publish(s);
+    publish_news(s);
 }
 
 bool rl_service_settled(const struct rl_service *s) {

@@ -17,7 +17,7 @@ static const char *const kinds[] = {[RL_WIRE_WAIT] = "wait",
     [RL_WIRE_OVER] = "over",
     [RL_WIRE_REFUSED] = "refused"};
 
-static int find(const char *const *list, size_t n, const char *word) {
+static int find_word(const char *const *list, size_t n, const char *word) {
     for (size_t i = 0; i < n; i++) {
         if (strcmp(list[i], word) == 0) {
             return (int)i;
@@ -40,7 +40,7 @@ int rl_wire_hello_parse(
     int64_t n = 0, lo = 0, hi = 0;
     int got = sscanf(text, "1 %16[0-9a-f] %7[a-z] %11[-0-9] %7[0-9]:%7[0-9] %255[!-~]%n", h.id,
         word, number, min, max, h.host, &used);
-    int w = got == 6 ? find(leave ? parting : words,
+    int w = got == 6 ? find_word(leave ? parting : words,
                            leave ? CO_ARRAY_LEN(parting) : CO_ARRAY_LEN(words), word)
                      : -1;
     if (w < 0 || text[used] ||
@@ -120,7 +120,7 @@ void rl_wire_answer_done(struct rl_wire_answer *a) {
     *a = (struct rl_wire_answer){0};
 }
 
-static int unpack(
+static int unpack_peers(
     const char *packed, size_t len, size_t raw_len, struct rl_wire_answer *a, struct co_err *err) {
     void *raw = NULL, *peers = NULL;
     uLongf got = (uLongf)raw_len;
@@ -158,7 +158,7 @@ static int parse_met(const char *line, const char *packed, size_t len, struct rl
     a->round = round;
     a->self = (size_t)self;
     a->n = (size_t)n;
-    return unpack(packed, len, (size_t)raw, a, err);
+    return unpack_peers(packed, len, (size_t)raw, a, err);
 }
 
 static int parse_text(const char *line, struct rl_wire_answer *a, struct co_err *err) {
@@ -188,7 +188,7 @@ int rl_wire_answer_parse(
         sscanf(line, "paddlerun %7[a-z]%n", kind, &used) != 1 || line[used] != ' ') {
         return co_err_set(err, CO_UNSUPPORTED, "no answer of a paddlerun");
     }
-    int k = find(kinds, CO_ARRAY_LEN(kinds), kind);
+    int k = find_word(kinds, CO_ARRAY_LEN(kinds), kind);
     if (k < 0) {
         return co_err_set(err, CO_INVALID, "the master says \"%.60s\"", line);
     }

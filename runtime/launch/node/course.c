@@ -1,0 +1,363 @@
+#include "runtime/launch/node/course.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/loop.h"
+#include "runtime/launch/job/report.h"
+#include "runtime/launch/job/value.h"
+#include "runtime/launch/node/round.h"
+#include "runtime/launch/node/story.h"
+#include "runtime/launch/process/spawn.h"
+#include "runtime/launch/rendezvous/rendezvous.h"
+
+enum { SECOND_SIGNAL_MS = 10000 /* as Paddle says it */ };
+
+/* Where this node's part in the job stands. */
+enum state {
+    MEETING,    /* no process yet, or none any more: a round follows */
+    RUNNING,    /* the round's processes work */
+    COMPLETED,  /* its workers ended well; servers may run on, for other nodes' workers */
+    RESTARTING, /* a process failed: the other nodes are asked to start again */
+    REGROUPING, /* nodes changed: they meet again when the processes are gone */
+    OVER,       /* the code is final: processes, the other nodes and stdout are waited for */
+};
+
+struct course {
+    struct rl_course_options options;
+    const struct rl_job *job;
+    const struct rl_say *say;
+    struct co_loop *loop;
+    struct rl_round *round;
+    struct rl_rdzv *rdzv; /* NULL: not with others, or not any more */
+    enum state state;
+    int n_rounds, n_signals;
+    struct rl_course_end end; /* its code: 0, or the failed process's, until it is over */
+};
+
+static void set_state(struct course *c, enum state next) {
+    static const unsigned from[] = {
+        [MEETING] = 1U << REGROUPING,
+        [RUNNING] = 1U << MEETING,
+        [COMPLETED] = 1U << RUNNING,
+        [RESTARTING] = 1U << RUNNING,
+        [REGROUPING] = 1U << RUNNING | 1U << COMPLETED | 1U << RESTARTING,
+        [OVER] = ~(1U << OVER),
+    };
+    assert(from[next] & 1U << c->state);
+    c->state = next;
+}
+
+/* ---- the end ----------------------------------------------------------------------------- */
+
+static int64_t stop_timeout(const struct course *c) {
+    return c->job->options->number[RL_OPT_STOP_TIMEOUT];
+}
+
+static void stop_when_all_is_over(struct course *c) {
+    if (c->state == OVER && !c->rdzv && !rl_round_running(c->round) &&
+        !rl_round_echoing(c->round)) {
+        co_loop_stop(c->loop);
+    }
+}
+
+static void others_told(void *arg) {
+    struct course *c = arg;
+    rl_rdzv_close(co_steal_ptr(c->rdzv));
+    stop_when_all_is_over(c);
+}
+
+/* Who runs is stopped, and the others are told at once: not when the last process has ended. */
+static void end_course(struct course *c, int code, const char *why) {
+    const bool first = c->state != OVER;
+    if (first) {
+        set_state(c, OVER);
+        c->end.code = code;
+        (void)snprintf(c->end.why, sizeof(c->end.why), "%s", why);
+    }
+    rl_round_stop(c->round, stop_timeout(c));
+    if (first && c->rdzv) {
+        rl_rdzv_leave(c->rdzv, c->end.signo ? -1 : code, why, others_told);
+    }
+    stop_when_all_is_over(c);
+}
+
+static void end_by_error(struct course *c, int code, const struct co_err *err) {
+    rl_say(c->say, RL_SAY_ERROR, "%s", co_err_text(err));
+    end_course(c, code, co_err_text(err));
+}
+
+/* ---- rounds ------------------------------------------------------------------------------ */
+
+/* offers, and values as they were told: of all nodes, by rank. */
+static void start_round(struct course *c, const struct rl_offer *offers, const char *const *values,
+    size_t n, size_t self) {
+    const char *tmp = getenv("TMPDIR");
+    CO_AUTOFREE char *scratch = co_xasprintf(
+        "%s/paddlerun-gloo-%s-%d", tmp ? tmp : "/tmp", c->job->node->pod, ++c->n_rounds);
+    struct co_err err = {0};
+    struct rl_plan plan;
+    int r = rl_plan_make(c->job, offers, n, self, scratch, &plan, &err);
+    if (r) {
+        end_by_error(c, 1, &err);
+        return;
+    }
+    rl_story_run(c->say, c->job, &plan);
+    if (rl_logs_make_dir(c->job, &err)) {
+        rl_say(c->say, RL_SAY_WARNING, "%s", co_err_text(&err));
+    }
+    rl_story_files(c->say, c->job, &plan, values, n);
+    rl_ports_release(c->options.ports);
+    set_state(c, RUNNING);
+    r = rl_round_start(c->round, &plan, &err);
+    if (r) {
+        end_by_error(c, rl_spawn_exit_code(r), &err);
+    }
+}
+
+/* Servers of several nodes serve everybody's workers: they stay until all of those are done. */
+static void workers_done(void *arg) {
+    struct course *c = arg;
+    set_state(c, COMPLETED);
+    if (c->job->mode != RL_MODE_PS || c->job->way == RL_WAY_GIVEN) {
+        return; /* the last one has ended */
+    }
+    if (c->rdzv) {
+        rl_rdzv_done(c->rdzv);
+    } else {
+        rl_round_release_servers(c->round);
+    }
+}
+
+static void process_failed(void *arg, int code, const char *why) {
+    struct course *c = arg;
+    if (c->rdzv && c->job->level == 1) {
+        c->end.code = code;
+        set_state(c, RESTARTING);
+        rl_rdzv_restart(c->rdzv, why);
+    } else {
+        end_course(c, code, why);
+    }
+}
+
+static void meet_again(struct course *c) {
+    set_state(c, MEETING);
+    rl_rdzv_again(c->rdzv, NULL);
+}
+
+static void processes_gone(void *arg) {
+    struct course *c = arg;
+    if (c->state == REGROUPING) {
+        meet_again(c);
+    } else if (c->state != RESTARTING) { /* else `changed` or `ended` comes */
+        end_course(c, c->end.code, "");
+    }
+}
+
+static void log_echoed(void *arg) {
+    stop_when_all_is_over(arg);
+}
+
+/* ---- other nodes ------------------------------------------------------------------------- */
+
+static void say_command(void *arg, const char *endpoint) {
+    static const char rule[] =
+        "--------------------------------------------------------------------------------\n";
+    const struct course *c = arg;
+    CO_AUTOFREE char *command = rl_report_command(endpoint, c->options.argc, c->options.argv);
+    CO_AUTOFREE char *text = co_xasprintf(
+        "Copy the following command to other nodes to run.\n%s%s\n%s", rule, command, rule);
+    rl_say_out(c->say, text, strlen(text));
+    if (c->job->options->origin[RL_OPT_RANK] == RL_FROM_COMMAND_LINE && c->job->rank >= 0) {
+        rl_say(c->say, RL_SAY_WARNING,
+            "--rank set in the command may not compatible in auto mode: give each node its own");
+    }
+}
+
+static void say_note(void *arg, bool warn, const char *line) {
+    const struct course *c = arg;
+    rl_say(c->say, warn ? RL_SAY_WARNING : RL_SAY_INFO, "%s", line);
+}
+
+static void nodes_met(void *arg, const struct rl_rdzv_roster *roster) {
+    struct course *c = arg;
+    CO_AUTOFREE const char **values = co_xcalloc(roster->n, sizeof(*values));
+    CO_AUTOFREE struct rl_offer *offers = co_xcalloc(roster->n, sizeof(*offers));
+    struct co_err err = {0};
+    int r = 0;
+    if (!roster->watched) {
+        rl_say(c->say, RL_SAY_INFO,
+            "the master is Paddle's own: it will not tell when another node fails or ends");
+    }
+    if (c->job->elastic) {
+        rl_story_job(c->say, c->job, roster->n);
+    }
+    rl_round_forget(c->round);
+    c->end.code = 0;
+    for (size_t i = 0; i < roster->n && !r; i++) {
+        values[i] = roster->peers[i].value;
+        r = rl_value_decode(c->job, i, values[i], &offers[i], &err);
+    }
+    if (r) {
+        end_by_error(c, 1, &err);
+    } else {
+        start_round(c, offers, values, roster->n, roster->self);
+    }
+    for (size_t i = 0; i < roster->n; i++) {
+        rl_offer_done(&offers[i]);
+    }
+}
+
+static void nodes_changed(void *arg, const char *why) {
+    struct course *c = arg;
+    rl_say(c->say, RL_SAY_WARNING, "nodes changed, starting again: %s", why);
+    set_state(c, REGROUPING);
+    if (rl_round_running(c->round)) {
+        rl_round_stop(c->round, stop_timeout(c));
+    } else {
+        meet_again(c);
+    }
+}
+
+static void all_nodes_done(void *arg) {
+    const struct course *c = arg;
+    rl_round_stop_servers(c->round);
+}
+
+static void rdzv_ended(void *arg, const struct co_err *err) {
+    struct course *c = arg;
+    rl_rdzv_close(co_steal_ptr(c->rdzv));
+    end_by_error(c, c->end.code ? c->end.code : 1, err);
+}
+
+static int meet_others(struct course *c, struct co_err *err) {
+    static const struct rl_rdzv_fns fns = {.serving = say_command,
+        .note = say_note,
+        .met = nodes_met,
+        .changed = nodes_changed,
+        .all_done = all_nodes_done,
+        .ended = rdzv_ended};
+    const struct rl_options *o = c->job->options;
+    const struct rl_rdzv_options options = {.job_id = c->job->id,
+        .master = c->job->master,
+        .host = c->job->ip,
+        .name = c->job->node->pod,
+        .value = c->options.value,
+        .rank = c->job->rank,
+        .sort_ip = o->number[RL_OPT_SORT_IP] == 1,
+        .min_nodes = c->job->nodes_min,
+        .max_nodes = c->job->nodes_max,
+        .level = c->job->level,
+        .max_restart = (int)o->number[RL_OPT_MAX_RESTART],
+        .elastic_ms = c->job->elastic_ms,
+        .deadline_ms = o->number[RL_OPT_JOIN_TIMEOUT],
+        .silent_ms = o->number[RL_OPT_SILENT_TIMEOUT],
+        .user = getenv("PADDLE_ETCD_USER"),
+        .ca_file = getenv("PADDLE_ETCD_CA"),
+        .cert_file = getenv("PADDLE_ETCD_CERT"),
+        .key_file = getenv("PADDLE_ETCD_KEY")};
+    rl_say(c->say, RL_SAY_INFO, "Waiting peer start...");
+    return rl_rdzv_open(c->loop, &options, &fns, c, &c->rdzv, err);
+}
+
+/* ---- signals ----------------------------------------------------------------------------- */
+
+/* The first one ends the job, the second shortens the wait, a third waits no more. */
+static void told_to_stop(void *arg, int signo) {
+    struct course *c = arg;
+    if (++c->n_signals > 1) {
+        rl_say(c->say, RL_SAY_INFO, "Force quit in 10 seconds...");
+        if (rl_round_running(c->round)) {
+            rl_round_stop(c->round, c->n_signals > 2 ? 0 : SECOND_SIGNAL_MS);
+        } else {
+            co_loop_stop(c->loop); /* nobody reads stdout, or the master hangs */
+        }
+        return;
+    }
+    rl_say(c->say, RL_SAY_INFO, "Terminating with signal %d", signo);
+    c->end.signo = c->state == OVER ? 0 : signo;
+    char why[64];
+    const char *name = sigabbrev_np(signo);
+    (void)snprintf(why, sizeof(why), "told to stop by SIG%s", name ? name : "?");
+    end_course(c, signo, why);
+}
+
+static void forward_signal(void *arg, int signo) {
+    const struct course *c = arg;
+    rl_round_signal(c->round, signo);
+}
+
+static int take_signals(struct course *c, struct co_err *err) {
+    static const struct {
+        int signo;
+        void (*fn)(void *arg, int signo);
+    } rows[] = {
+        {SIGTERM, told_to_stop},
+        {SIGINT, told_to_stop},
+        {SIGHUP, told_to_stop},
+        {SIGQUIT, told_to_stop},
+        {SIGUSR1, forward_signal},
+        {SIGUSR2, forward_signal},
+        {SIGWINCH, forward_signal},
+    };
+    struct co_signal *s = NULL; /* all go with the loop */
+    int r = 0;
+    (void)signal(SIGPIPE, SIG_IGN);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
+        bool nohup = rows[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
+        r = nohup ? 0 : co_signal_new(c->loop, rows[i].signo, rows[i].fn, c, &s, err);
+    }
+    return r;
+}
+
+/* ---- from the beginning to the end ------------------------------------------------------- */
+
+static int begin_course(struct course *c, struct co_err *err) {
+    static const struct rl_round_fns fns = {.workers_done = workers_done,
+        .failed = process_failed,
+        .gone = processes_gone,
+        .echoed = log_echoed};
+    int r = co_loop_new(&c->loop, err);
+    r = r ? r : take_signals(c, err);
+    r = r ? r : rl_round_new(c->loop, c->say, c->job, &fns, c, &c->round, err);
+    if (r) {
+        return r;
+    }
+    rl_story_begin(c->say, c->job);
+    rl_story_job(c->say, c->job, 0);
+    if (c->job->way == RL_WAY_MEET) {
+        return meet_others(c, err);
+    }
+    start_round(c, c->options.own, &c->options.value, c->options.value ? 1 : 0, 0);
+    return 0;
+}
+
+static void tell_end(struct course *c) {
+    struct rl_course_end *end = &c->end;
+    rl_round_show_failed(c->round);
+    end->len = rl_round_failed_tail(c->round, end->log, sizeof(end->log));
+    if (end->signo) {
+        rl_say(c->say, RL_SAY_INFO, "Exit with signal %d", end->signo);
+    } else {
+        rl_story_end(c->say, c->job, end->code);
+    }
+}
+
+int rl_course_run(
+    const struct rl_course_options *options, struct rl_course_end *ret, struct co_err *err) {
+    struct course c = {.options = *options, .job = options->job, .say = options->say};
+    int r = begin_course(&c, err);
+    if (!r) {
+        co_loop_run(c.loop);
+        tell_end(&c);
+        *ret = c.end;
+    }
+    rl_rdzv_close(c.rdzv);
+    rl_round_free(c.round);
+    if (c.loop) {
+        co_loop_free(c.loop);
+    }
+    return r;
+}

@@ -1,0 +1,293 @@
+/* A node and a master that answers what the test says: kv.c's part of the conversation. */
+#include "runtime/launch/rendezvous/rendezvous.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/httpd.h"
+#include "runtime/launch/rendezvous/wire.h"
+
+enum { TRACE = 2048, STEPS_TEXT = 512 };
+
+static struct {
+    struct co_loop *loop;
+    struct co_httpd *master;
+    struct rl_rdzv *m;
+    char trace[TRACE], steps[STEPS_TEXT], *rest;
+    bool over;
+} world;
+
+/* What happens again and again is told once. */
+CO_PRINTF(1, 2) static void tell(const char *fmt, ...) {
+    char text[TRACE];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    const size_t len = strlen(world.trace), own = strlen(text);
+    if (len < own || strcmp(world.trace + len - own, text) != 0) {
+        (void)snprintf(world.trace + len, TRACE - len, "%s%s", len ? "; " : "", text);
+    }
+}
+
+/* ---- the master -------------------------------------------------------------------------- */
+
+static void answer_met(struct co_http_req *r) {
+    const struct rl_wire_peer peers[] = {{"a", "{}"}, {"b", "{}"}};
+    CO_AUTOBUF struct co_buf packed = CO_BUF(1 << 16), text = CO_BUF(1 << 16);
+    size_t raw = 0;
+    assert_int_equal(rl_wire_pack(peers, 2, &packed, &raw, NULL), 0);
+    assert_int_equal(rl_wire_met(1, 0, 2, raw, &packed, &text, NULL), 0);
+    co_http_reply(r, 200, NULL, text.data, text.len);
+}
+
+static void on_forgotten(void *arg, struct co_http_req *r) {
+    (void)arg;
+    (void)r;
+}
+
+/* "500 text": a status and a body; else a line of ours; with a "*" behind it this and all that
+ * follow.  No step left: no answer. */
+static void on_request(void *arg, struct co_http_req *r) {
+    const char *hello = co_http_header(r, RL_WIRE_HEADER);
+    char word[16] = "", line[128];
+    size_t len = 0;
+    int status = 0;
+    (void)arg;
+    (void)sscanf(hello ? hello : "", "1 %*s %15s", word);
+    const char *why = co_http_body(r, &len);
+    const bool leaves = strcmp(co_http_method(r), "DELETE") == 0;
+    tell("%s%s%s%s%s", co_http_method(r), *word ? " " : "", word, leaves ? " " : "",
+        leaves ? why : "");
+    const bool ever = world.rest && strchr(world.rest, '*') && !strchr(world.rest, '|');
+    const char *step = ever ? world.rest : world.rest ? strsep(&world.rest, "|") : NULL;
+    if (leaves && strcmp(word, "leave") == 0) {
+        co_http_reply(r, 200, NULL, NULL, 0);
+    } else if (!step) {
+        co_http_defer(r, 60000, NULL, on_forgotten, NULL);
+    } else if (strcmp(step, "met") == 0) {
+        answer_met(r);
+    } else if (sscanf(step, "%3d", &status) == 1) {
+        co_http_reply(r, status, NULL, step + 4, strcspn(step + 4, "*"));
+    } else {
+        (void)snprintf(line, sizeof(line), "paddlerun %s\n", step);
+        co_http_reply(r, 200, NULL, line, strlen(line));
+    }
+}
+
+static const struct co_http_route routes[] = {{NULL, "/*", on_request}};
+
+/* ---- the node ---------------------------------------------------------------------------- */
+
+static void on_note(void *arg, bool warn, const char *line) {
+    (void)arg;
+    (void)warn;
+    tell("note %s", line);
+}
+
+static void on_gone(void *arg) {
+    (void)arg;
+    tell("gone");
+    world.over = true;
+}
+
+static void on_met(void *arg, const struct rl_rdzv_roster *roster) {
+    (void)arg;
+    tell("met %zu%s", roster->n, roster->watched ? "" : " unwatched");
+    /* What the launcher would do next stands behind the master's answers. */
+    const char *next = strchr(world.steps, '#');
+    world.over = !next && !roster->watched;
+    if (next && strncmp(next, "#done", 5) == 0) {
+        rl_rdzv_done(world.m);
+    } else if (next && strcmp(next, "#restart") == 0) {
+        rl_rdzv_restart(world.m, "oom");
+    } else if (next && strcmp(next, "#leave") == 0) {
+        rl_rdzv_leave(world.m, 3, "worker 0", on_gone);
+    } else if (next && strcmp(next, "#lost") == 0) {
+        co_httpd_close(co_steal_ptr(world.master));
+    }
+}
+
+static void on_changed(void *arg, const char *why) {
+    (void)arg;
+    tell("changed %s", why);
+    world.over = true;
+}
+
+static void on_all_done(void *arg) {
+    (void)arg;
+    tell("all done");
+    if (strstr(world.steps, "#done, leave")) {
+        rl_rdzv_leave(world.m, 0, "", on_gone);
+    } else {
+        world.over = true;
+    }
+}
+
+static void on_ended(void *arg, const struct co_err *err) {
+    (void)arg;
+    tell("ended %s: %s", co_code_name(err->code), err->msg);
+    world.over = true;
+}
+
+static void replace(char *text, const char *what, const char *with) {
+    for (char *at; (at = strstr(text, what));) {
+        CO_AUTOFREE char *rest = co_xstrdup(at + strlen(what));
+        (void)snprintf(at, TRACE - (size_t)(at - text), "%s%s", with, rest);
+    }
+}
+
+static void run(const char *steps, int max, int level) {
+    static const struct rl_rdzv_fns fns = {.note = on_note,
+        .met = on_met,
+        .changed = on_changed,
+        .all_done = on_all_done,
+        .ended = on_ended};
+    char address[32];
+    world.trace[0] = '\0';
+    world.over = false;
+    (void)snprintf(world.steps, sizeof(world.steps), "%s", steps);
+    assert_int_equal(co_loop_new(&world.loop, NULL), 0);
+    assert_int_equal(co_httpd_open(world.loop, "127.0.0.1:0", routes, CO_ARRAY_LEN(routes), NULL,
+                         NULL, &world.master, NULL),
+        0);
+    (void)snprintf(address, sizeof(address), "127.0.0.1:%u", co_httpd_port(world.master));
+    const struct rl_rdzv_options o = {.job_id = "j",
+        .master = address,
+        .name = "a",
+        .value = "{}",
+        .rank = -1,
+        .min_nodes = 2,
+        .max_nodes = max,
+        .level = level,
+        .deadline_ms = 700};
+    char answers[STEPS_TEXT];
+    (void)snprintf(answers, sizeof(answers), "%.*s", (int)strcspn(steps, "#"), steps);
+    world.rest = *answers ? answers : NULL;
+    assert_int_equal(rl_rdzv_open(world.loop, &o, &fns, NULL, &world.m, NULL), 0);
+    while (!world.over) {
+        co_loop_turn(world.loop);
+    }
+    rl_rdzv_close(world.m);
+    co_httpd_close(co_steal_ptr(world.master));
+    co_loop_free(world.loop);
+    replace(world.trace, address, "MASTER");
+}
+
+#define PADDLES "note the master is Paddle's launcher: no node will hear of another's end"
+#define LIST "200 {\"/j/info/a/-1\":\"{}\",\"/j/info/b/-1\":\"{}\"}"
+
+static void a_node_does_as_the_master_says(void **state) {
+    (void)state;
+    static const struct {
+        int max, level;
+        const char *steps; /* the master's answers; # and what the node's launcher does once met */
+        const char *trace;
+    } rows[] = {
+        /* a master of ours: waiting, meeting, news */
+        {2, -1, "wait 1 1 of 2|met|over -6 node b failed",
+            "POST join; met 2; POST run; ended peer lost: node b failed"},
+        {2, -1, "met|changed 1 node b left",
+            "POST join; met 2; POST run; ended peer lost: node b left"},
+        {2, 0, "met|changed 1 node b left", "POST join; met 2; POST run; changed node b left"},
+        {2, -1, "met|mute 1 b is mute|over 1 bad",
+            "POST join; met 2; POST run; note b is mute; POST run; ended peer lost: bad"},
+        {2, -1, "refused -13 rank 0 is taken", "POST join; ended exists: rank 0 is taken"},
+        {2, -1, "over 0 the job has ended", "POST join; ended canceled: the job has ended"},
+        {2, -1, "met|wait 1 x#leave", "POST join; met 2; DELETE leave worker 0; gone"},
+        /* it has done its work: nobody watches any more */
+        {2, -1, "met|wait 1 x|over 0 done here#done, leave",
+            "POST join; met 2; POST done; note done here; all done; gone"},
+        {2, -1, "met|wait 1 x|done 1 all#done, leave",
+            "POST join; met 2; POST done; all done; gone"},
+        {2, 1, "met|over 0 done here#restart",
+            "POST join; met 2; DELETE restart oom; note done here; ended peer lost: no other node "
+            "would start again: nobody watches this job"},
+        {2, 1, "met|changed 1 node a: oom#restart",
+            "POST join; met 2; DELETE restart oom; changed node a: oom"},
+        /* a restart is asked for until it was heard */
+        {2, 1, "met|mute 1 b is mute|changed 1 node a: oom#restart",
+            "POST join; met 2; DELETE restart oom; note b is mute; POST run; changed node a: oom"},
+        {2, 1, "met|500 no|changed 1 node a: oom#restart",
+            "POST join; met 2; DELETE restart oom; changed node a: oom"},
+        /* it is not there, or nobody's */
+        {2, -1, "",
+            "POST join; ended timeout: the job's nodes did not meet within 0.7 s: nothing "
+            "was heard of the master"},
+        {2, -1, "500 no*",
+            "POST join; note master not ready: MASTER answers 500, as no key-value service does; "
+            "POST join; ended timeout: the job's nodes did not meet within 0.7 s: the master at "
+            "MASTER is not there: MASTER answers 500, as no key-value service does"},
+        {2, -1, "wait 1 b is missing|500 no*",
+            "POST join; note master not ready: b is missing; then the master was lost: MASTER "
+            "answers 500, as no key-value service does; POST join; ended timeout: the job's nodes "
+            "did not meet within 0.7 s: b is missing; then the master was lost: MASTER answers "
+            "500, "
+            "as no key-value service does"},
+        {2, -1, "met#lost", "POST join; met 2; ended peer lost: the master at MASTER is gone: ..."},
+        {2, 0, "met#lost", "POST join; met 2; changed the master at MASTER is gone: ..."},
+        {2, -1, "met|500 no*",
+            "POST join; met 2; POST run; ended peer lost: the master at MASTER is gone: MASTER "
+            "answers 500, as no key-value service does"},
+        /* a master of Paddle's */
+        {2, -1, "200 |200 {}|200 |" LIST,
+            "POST join; " PADDLES "; GET; POST join; GET; met 2 unwatched"},
+        {2, -1, "200 |500 no|200 |" LIST,
+            "POST join; " PADDLES "; GET; POST join; GET; met 2 unwatched"},
+        {2, -1, "200 |200 []",
+            "POST join; " PADDLES
+            "; GET; ended invalid: the master's list of nodes: not an object"},
+        {2, 1, "200 |" LIST "#restart",
+            "POST join; " PADDLES "; GET; met 2 unwatched; ended peer lost: no other node would "
+            "start again: nobody watches this job"},
+        {2, -1, "200 |" LIST "#leave", "POST join; " PADDLES "; GET; met 2 unwatched; gone"},
+        {3, 0, "200 *",
+            "POST join; note master not ready: MASTER answers 200, as no key-value service does "
+            "that can serve an elastic job; POST join; ended timeout: the job's nodes did not meet "
+            "within 0.7 s: the master at MASTER is not there: MASTER answers 200, as no key-value "
+            "service does that can serve an elastic job"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        run(rows[i].steps, rows[i].max, rows[i].level);
+        const char *more = strstr(rows[i].trace, "..."); /* in the words of a library */
+        const size_t len = more ? (size_t)(more - rows[i].trace) : TRACE;
+        if (strncmp(world.trace, rows[i].trace, len) != 0) {
+            fail_msg("%s: \"%s\", expected \"%s\"", rows[i].steps, world.trace, rows[i].trace);
+        }
+    }
+}
+
+static void a_master_that_is_no_address_is_named(void **state) {
+    (void)state;
+    static const char *const masters[] = {"h", "h:", "h:x", ":1", "h:0", "h:70000"};
+    static const struct rl_rdzv_fns fns = {.ended = on_ended};
+    assert_int_equal(co_loop_new(&world.loop, NULL), 0);
+    for (size_t i = 0; i < CO_ARRAY_LEN(masters); i++) {
+        const struct rl_rdzv_options o = {.master = masters[i],
+            .name = "a",
+            .value = "{}",
+            .rank = -1,
+            .min_nodes = 2,
+            .max_nodes = 2};
+        struct rl_rdzv *m = NULL;
+        struct co_err err = {0};
+        int r = rl_rdzv_open(world.loop, &o, &fns, NULL, &m, &err);
+        if (r != CO_INVALID || !strstr(err.msg, "--master") || !strstr(err.msg, masters[i])) {
+            fail_msg("%s: %d \"%s\"", masters[i], r, err.msg);
+        }
+    }
+    co_loop_free(world.loop);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_does_as_the_master_says),
+        cmocka_unit_test(a_master_that_is_no_address_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

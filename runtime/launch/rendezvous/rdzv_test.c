@@ -1,0 +1,321 @@
+#include "runtime/launch/rendezvous/internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { TRACE = 1024, SOON_MS = 20 };
+
+/* Both ways are the test's: what they are asked for, and what the owner hears, goes into a trace.
+ */
+static struct {
+    struct co_loop *loop;
+    struct rl_rdzv *m;
+    char trace[TRACE];
+    int refuses; /* code of the way's start */
+} world;
+
+CO_PRINTF(1, 2) static void tell(const char *fmt, ...) {
+    const size_t len = strlen(world.trace);
+    va_list ap;
+    va_start(ap, fmt);
+    (void)snprintf(world.trace + len, TRACE - len, "%s", len ? " " : "");
+    (void)vsnprintf(world.trace + strlen(world.trace), TRACE - strlen(world.trace), fmt, ap);
+    va_end(ap);
+}
+
+static int way_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
+    if (world.refuses) {
+        return co_err_set(err, world.refuses, "no such master");
+    }
+    *ret = m;
+    return 0;
+}
+
+static int etcd_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
+    tell("etcd");
+    return way_start(m, ret, err);
+}
+
+static void way_again(void *way) {
+    const struct rl_rdzv *m = way;
+    tell("way_again(%.8s)", m->options.value);
+}
+
+static void way_restart(void *way, const char *why) {
+    (void)way;
+    tell("way_restart(%s)", why);
+}
+
+static void way_done(void *way) {
+    (void)way;
+    tell("way_done");
+}
+
+static void way_leave(void *way, int code, const char *why) {
+    (void)way;
+    tell("way_leave(%d %s)", code, why);
+}
+
+static void way_free(void *way) {
+    (void)way;
+}
+
+static const char *way_story(void *way) {
+    (void)way;
+    return "1 of 2 nodes are here";
+}
+
+#define WAY(begin)                                                                                 \
+    {                                                                                              \
+        .start = (begin), .again = way_again, .restart = way_restart, .done = way_done,            \
+        .leave = way_leave, .free = way_free, .story = way_story                                   \
+    }
+const struct rl_rdzv_way rl_rdzv_kv = WAY(way_start);
+const struct rl_rdzv_way rl_rdzv_etcd = WAY(etcd_start);
+
+static void on_note(void *arg, bool warn, const char *line) {
+    (void)arg;
+    tell("note(%d %s)", (int)warn, line);
+}
+
+static void on_met(void *arg, const struct rl_rdzv_roster *r) {
+    (void)arg;
+    tell("met(%d: %s=%s of %zu)", r->round, r->peers[r->self].name, r->peers[r->self].value, r->n);
+}
+
+static void on_changed(void *arg, const char *why) {
+    (void)arg;
+    tell("changed(%s)", why);
+}
+
+static void on_all_done(void *arg) {
+    (void)arg;
+    tell("all_done");
+}
+
+static void on_ended(void *arg, const struct co_err *err) {
+    (void)arg;
+    tell("ended(%d %s)", err->code, err->msg);
+}
+
+static void on_gone(void *arg) {
+    (void)arg;
+    tell("gone");
+}
+
+static const struct rl_rdzv_fns fns = {.note = on_note,
+    .met = on_met,
+    .changed = on_changed,
+    .all_done = on_all_done,
+    .ended = on_ended};
+
+static struct rl_rdzv_options good(void) {
+    return (struct rl_rdzv_options){
+        .name = "a", .value = "{}", .rank = -1, .min_nodes = 2, .max_nodes = 2};
+}
+
+static int open_world(const struct rl_rdzv_options *o, struct co_err *err) {
+    world.trace[0] = '\0';
+    world.m = NULL;
+    assert_int_equal(co_loop_new(&world.loop, NULL), 0);
+    return rl_rdzv_open(world.loop, o, &fns, NULL, &world.m, err);
+}
+
+static void close_world(void) {
+    rl_rdzv_close(world.m);
+    co_loop_free(world.loop);
+}
+
+static void meet(int round) {
+    const struct rl_rdzv_peer peers[] = {{"a", "{}"}, {"b", "{\"x\":1}"}};
+    rl_rdzv_met(world.m, peers, 2, 1, round, true);
+}
+
+static void wait_for(const char *text) {
+    while (!strstr(world.trace, text)) {
+        co_loop_turn(world.loop);
+    }
+}
+
+/* ---- tests ------------------------------------------------------------------------------- */
+
+static void options_that_cannot_be_are_named(void **state) {
+    (void)state;
+    static char long_value[RL_RDZV_VALUE_MAX + 2], long_name[CO_ERR_MAX];
+    memset(long_value, 'x', sizeof(long_value) - 1);
+    memset(long_name, 'n', sizeof(long_name) - 1);
+    struct {
+        struct rl_rdzv_options o;
+        const char *text;
+    } rows[16];
+    size_t n = 0;
+#define BAD(field, wrong, message)                                                                 \
+    do {                                                                                           \
+        rows[n].o = good();                                                                        \
+        rows[n].o.field = (wrong);                                                                 \
+        rows[n++].text = (message);                                                                \
+    } while (0)
+    BAD(min_nodes, 0, "--nnodes 0:2: expected 1 <= MIN <= MAX <= 100000");
+    BAD(min_nodes, 3, "--nnodes 3:2");
+    BAD(max_nodes, 100001, "--nnodes 2:100001");
+    BAD(job_id, "a b", "--job_id \"a b\": expected letters");
+    BAD(job_id, "", "--job_id \"\"");
+    BAD(job_id, "a?b", "--job_id \"a?b\"");
+    BAD(name, NULL, "\"\" is no name of a node");
+    BAD(name, "a/b", "\"a/b\" is no name of a node");
+    BAD(name, long_name, "is no name of a node");
+    BAD(host, "h h", "\"h h\" is no name of a node");
+    BAD(value, NULL, "a node's value has at most 65536 bytes");
+    BAD(value, long_value, "a node's value has at most 65536 bytes");
+    BAD(rank, -2, "--rank -2: expected -1 or more");
+    BAD(rank, 100000, "--rank 100000");
+    for (size_t i = 0; i < n; i++) {
+        struct co_err err = {0};
+        int r = open_world(&rows[i].o, &err);
+        if (r != CO_INVALID || !strstr(err.msg, rows[i].text)) {
+            fail_msg("row %zu: %d \"%s\"", i, r, err.msg);
+        }
+        close_world();
+    }
+    struct rl_rdzv_options o = good();
+    o.job_id = "team/job";
+    o.host = "::1";
+    assert_int_equal(open_world(&o, NULL), 0);
+    assert_string_equal(world.m->options.job_id, "team/job");
+    close_world();
+}
+
+static void the_master_says_which_way(void **state) {
+    (void)state;
+    static const struct {
+        const char *master, *trace;
+    } rows[] = {
+        {NULL, ""},
+        {"h:1", ""},
+        {"etcd:1", ""},
+        {"etcd://h:1", "etcd"},
+        {"etcds://h:1", "etcd"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rl_rdzv_options o = good();
+        o.master = rows[i].master;
+        assert_int_equal(open_world(&o, NULL), 0);
+        assert_string_equal(world.trace, rows[i].trace);
+        close_world();
+    }
+    struct rl_rdzv_options o = good();
+    world.refuses = CO_UNAVAILABLE;
+    assert_int_equal(open_world(&o, NULL), CO_UNAVAILABLE);
+    world.refuses = 0;
+    close_world();
+}
+
+/* Whatever a way sees and the launcher asks for, each callback comes only where it may. */
+static void callbacks_come_in_their_order(void **state) {
+    (void)state;
+    struct rl_rdzv_options o = good();
+    assert_int_equal(open_world(&o, NULL), 0);
+    /* meeting */
+    rl_rdzv_changed(world.m, "x");
+    rl_rdzv_all_done(world.m);
+    rl_rdzv_again(world.m, NULL);
+    rl_rdzv_restart(world.m, "x");
+    rl_rdzv_done(world.m);
+    rl_rdzv_gone(world.m);
+    assert_string_equal(world.trace, "");
+    rl_rdzv_note(world.m, true, "a line");
+    meet(1);
+    meet(2);
+    assert_string_equal(world.trace, "note(1 a line) met(1: b={\"x\":1} of 2)");
+    /* met */
+    world.trace[0] = '\0';
+    rl_rdzv_again(world.m, NULL);
+    rl_rdzv_restart(world.m, "oom");
+    rl_rdzv_done(world.m);
+    rl_rdzv_all_done(world.m);
+    rl_rdzv_changed(world.m, "c came");
+    rl_rdzv_changed(world.m, "d came");
+    rl_rdzv_all_done(world.m);
+    rl_rdzv_restart(world.m, "x");
+    assert_string_equal(world.trace, "way_restart(oom) way_done all_done changed(c came)");
+    /* changed */
+    static char long_value[RL_RDZV_VALUE_MAX + 2];
+    memset(long_value, 'x', sizeof(long_value) - 1);
+    world.trace[0] = '\0';
+    rl_rdzv_again(world.m, "new");
+    meet(2);
+    rl_rdzv_changed(world.m, "x");
+    rl_rdzv_again(world.m, long_value); /* too long: as before */
+    meet(3);
+    assert_string_equal(world.trace,
+        "way_again(new) met(2: b={\"x\":1} of 2) changed(x) way_again(new) met(3: b={\"x\":1} of "
+        "2)");
+    /* ended */
+    world.trace[0] = '\0';
+    rl_rdzv_end(world.m, CO_PEERLOST, "b is lost");
+    rl_rdzv_end(world.m, CO_PEERLOST, "c is lost");
+    rl_rdzv_note(world.m, true, "a line");
+    rl_rdzv_changed(world.m, "x");
+    rl_rdzv_leave(world.m, 1, "too late", on_gone);
+    assert_string_equal(world.trace, "ended(-6 b is lost)");
+    wait_for("gone");
+    assert_string_equal(world.trace, "ended(-6 b is lost) gone");
+    close_world();
+}
+
+static void nodes_meet_in_time_or_it_is_over(void **state) {
+    (void)state;
+    struct rl_rdzv_options o = good();
+    o.deadline_ms = SOON_MS;
+    assert_int_equal(open_world(&o, NULL), 0);
+    wait_for("ended");
+    assert_string_equal(
+        world.trace, "ended(-3 the job's nodes did not meet within 0.02 s: 1 of 2 nodes are here)");
+    close_world();
+    /* and each time again */
+    assert_int_equal(open_world(&o, NULL), 0);
+    meet(1);
+    rl_rdzv_changed(world.m, "x");
+    rl_rdzv_again(world.m, NULL);
+    world.trace[0] = '\0';
+    wait_for("ended");
+    assert_non_null(strstr(world.trace, "ended(-3 the job's nodes did not meet"));
+    close_world();
+}
+
+/* Nobody answers: a second at most.  Nothing else is heard once it leaves. */
+static void leaving_has_an_end(void **state) {
+    (void)state;
+    struct rl_rdzv_options o = good();
+    assert_int_equal(open_world(&o, NULL), 0);
+    meet(1);
+    world.trace[0] = '\0';
+    const int64_t before = co_now_ms();
+    rl_rdzv_leave(world.m, 3, NULL, on_gone);
+    rl_rdzv_leave(world.m, 4, "twice", on_gone);
+    rl_rdzv_end(world.m, CO_PEERLOST, "x");
+    rl_rdzv_changed(world.m, "x");
+    rl_rdzv_note(world.m, false, "x");
+    wait_for("gone");
+    assert_string_equal(world.trace, "way_leave(3 ) gone");
+    assert_in_range(co_now_ms() - before, 900, 10000);
+    rl_rdzv_gone(world.m); /* late: once is enough */
+    assert_string_equal(world.trace, "way_leave(3 ) gone");
+    close_world();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(options_that_cannot_be_are_named),
+        cmocka_unit_test(the_master_says_which_way),
+        cmocka_unit_test(callbacks_come_in_their_order),
+        cmocka_unit_test(nodes_meet_in_time_or_it_is_over),
+        cmocka_unit_test(leaving_has_an_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,296 @@
+#include "runtime/launch/rendezvous/service.h"
+
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "runtime/launch/rendezvous/wire.h"
+
+enum { CLIENTS = 3, ANSWER = 4096, BEAT_MS = 250 };
+
+/* A service of job j, and clients that send what the test says, each on a connection of its own. */
+struct world {
+    struct co_loop *loop;
+    struct rl_service *service;
+    int client[CLIENTS];
+    char note[CO_ERR_MAX];
+    char answer[ANSWER]; /* status and body of the last one */
+};
+
+static void on_note(void *arg, bool warn, const char *line) {
+    struct world *w = arg;
+    (void)warn;
+    (void)snprintf(w->note, sizeof(w->note), "%s", line);
+}
+
+static void begin(struct world *w, int level) {
+    const struct rl_service_options o = {.job_id = "j",
+        .rules = {.min = 2,
+            .max = 2,
+            .level = level,
+            .max_restart = 1,
+            .elastic_ms = 10000,
+            .silent_ms = 4 * BEAT_MS},
+        .note = on_note,
+        .arg = w};
+    *w = (struct world){.client = {-1, -1, -1}};
+    assert_int_equal(co_loop_new(&w->loop, NULL), 0);
+    assert_int_equal(rl_service_open(w->loop, 0, &o, &w->service, NULL), 0);
+    for (int i = 0; i < CLIENTS; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET,
+            .sin_port = htons(rl_service_port(w->service)),
+            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        w->client[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(w->client[i], (struct sockaddr *)&a, sizeof(a)), 0);
+    }
+}
+
+static void end(struct world *w) {
+    for (int i = 0; i < CLIENTS; i++) {
+        co_closep(&w->client[i]);
+    }
+    rl_service_close(w->service);
+    co_loop_free(w->loop);
+}
+
+/* hello NULL: as Paddle's launchers ask. */
+static void ask(struct world *w, int client, const char *method, const char *path,
+    const char *hello, const char *body, size_t len) {
+    CO_AUTOFREE char *head = co_xasprintf("%s %s HTTP/1.1\r\nHost: h\r\n%s%s%sContent-Length: "
+                                          "%zu\r\n\r\n",
+        method, path, hello ? RL_WIRE_HEADER ": " : "", hello ? hello : "", hello ? "\r\n" : "",
+        len);
+    assert_int_equal(send(w->client[client], head, strlen(head), 0), (ssize_t)strlen(head));
+    assert_int_equal(send(w->client[client], body, len, 0), (ssize_t)len);
+}
+
+/* "200 body" into w->answer. */
+static const char *hear(struct world *w, int client) {
+    char text[ANSWER + 1024];
+    size_t n = 0, len = 0;
+    const char *end_of_head = NULL;
+    for (;;) {
+        co_loop_turn(w->loop);
+        ssize_t got = recv(w->client[client], text + n, sizeof(text) - 1 - n, MSG_DONTWAIT);
+        n += got > 0 ? (size_t)got : 0;
+        text[n] = '\0';
+        end_of_head = strstr(text, "\r\n\r\n");
+        const char *length = strcasestr(text, "\r\ncontent-length: ");
+        if (end_of_head && length && sscanf(length + 18, "%zu", &len) == 1 &&
+            text + n - (end_of_head + 4) >= (ptrdiff_t)len) {
+            break;
+        }
+    }
+    (void)snprintf(w->answer, sizeof(w->answer), "%.3s %.*s", text + strlen("HTTP/1.1 "), (int)len,
+        end_of_head + 4);
+    return w->answer;
+}
+
+static const char *talk(
+    struct world *w, const char *method, const char *path, const char *hello, const char *body) {
+    ask(w, 0, method, path, hello, body, strlen(body));
+    return hear(w, 0);
+}
+
+#define SAYS(id, word) "1 " id " " word " 2:2 h"
+
+static void post(struct world *w, int client, const char *name, const char *hello) {
+    CO_AUTOFREE char *path = co_xasprintf("/j/info/%s/-1", name);
+    ask(w, client, "POST", path, hello, "{}", 2);
+}
+
+static void leave(struct world *w, int client, const char *name, const char *hello) {
+    CO_AUTOFREE char *path = co_xasprintf("/j/info/%s/-1", name);
+    ask(w, client, "DELETE", path, hello, "oom", 3);
+}
+
+/* The answer begins so, behind "200 paddlerun ". */
+static void expect(struct world *w, int client, const char *text) {
+    static const char head[] = "200 paddlerun ";
+    const char *answer = hear(w, client);
+    if (strncmp(answer, head, strlen(head)) != 0 ||
+        strncmp(answer + strlen(head), text, strlen(text)) != 0) {
+        fail_msg("client %d: \"%s\", expected \"%s\"", client, answer, text);
+    }
+}
+
+/* a (client 0) and b (client 1) have met; a has asked again. */
+static void begin_running(struct world *w, int level) {
+    begin(w, level);
+    post(w, 0, "a", SAYS("1", "join 0"));
+    post(w, 1, "b", SAYS("2", "join 0"));
+    expect(w, 0, "met 1 0 2 ");
+    expect(w, 1, "met 1 1 2 ");
+    post(w, 0, "a", SAYS("1", "run 1"));
+}
+
+/* ---- tests ------------------------------------------------------------------------------- */
+
+static void keys_are_kept_and_nonsense_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *method, *path, *hello, *body, *answer;
+    } rows[] = {
+        {"GET", "/healthy", NULL, "", "200 {\"/healthy\":\"ok\"}"},
+        {"GET", "/nothing", NULL, "", "404 "},
+        {"PUT", "/x/1", NULL, "one", "200 "},
+        {"POST", "/x/2", NULL, "two", "200 "},
+        {"GET", "/x", NULL, "", "200 {\"/x/1\":\"one\",\"/x/2\":\"two\"}"},
+        {"POST", "/x/2", NULL, "again", "200 "},
+        {"GET", "/x/2", NULL, "", "200 {\"/x/2\":\"again\"}"},
+        {"DELETE", "/x/2", NULL, "", "200 "},
+        {"DELETE", "/x/2", NULL, "", "404 "},
+        {"GET", "/x/2", NULL, "", "404 "},
+        {"POST", "/\xff", NULL, "", "400 a key in UTF-8 is expected\n"},
+        /* nodes of the job */
+        {"POST", "/j/info/a", NULL, "{}", "400 no key of a node: \"a\" (expected name/rank)\n"},
+        {"POST", "/j/info/a/x", NULL, "{}", "400 no key of a node: \"a/x\" (expected name/rank)\n"},
+        {"POST", "/j/info/a/-1", "9 1 join 0 2:2 h", "{}", "400 "},
+        {"POST", "/j/info/a/0", NULL, "{}", "200 "},
+        {"POST", "/j/info/c/0", NULL, "{}", "409 "},
+        {"POST", "/j/info/c/-1", SAYS("3", "join 0"), "{}", "200 paddlerun refused -7 "},
+        {"GET", "/j/info", NULL, "", "200 {\"/j/info/a/0\":\"{}\"}"},
+        {"DELETE", "/j/info/b/0", NULL, "", "404 "},
+        {"DELETE", "/j/info/a/1", NULL, "", "404 "},
+        {"DELETE", "/j/info/a/0", SAYS("5", "leave 0"), "", "404 "},
+        {"DELETE", "/j/info/a/0", "nonsense", "", "404 "},
+        {"DELETE", "/j/info/a/0", NULL, "", "200 "},
+        {"GET", "/j/info", NULL, "", "404 "},
+    };
+    struct world w;
+    begin(&w, -1);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const char *answer = talk(&w, rows[i].method, rows[i].path, rows[i].hello, rows[i].body);
+        const size_t len = strlen(rows[i].answer);
+        const bool open = len > 4 ? rows[i].answer[len - 1] == ' ' : rows[i].answer[0] == '4';
+        if (open ? strncmp(answer, rows[i].answer, len) != 0
+                 : strcmp(answer, rows[i].answer) != 0) {
+            fail_msg("%s %s: \"%s\"", rows[i].method, rows[i].path, answer);
+        }
+    }
+    assert_string_equal(
+        w.note, "refused: node a asks for rank 0 and node c for none: give all a rank or nobody");
+    ask(&w, 0, "POST", "/x/3", NULL, "a\0b", 3);
+    assert_string_equal(hear(&w, 0), "400 a value without NUL is expected\n");
+    end(&w);
+}
+
+static void keys_of_nobody_have_a_bound(void **state) {
+    (void)state;
+    struct world w;
+    char path[32];
+    begin(&w, -1);
+    for (int i = 1; i < 4096; i++) { /* one is there from the beginning */
+        (void)snprintf(path, sizeof(path), "/x/%d", i);
+        assert_string_equal(talk(&w, "POST", path, NULL, ""), "200 ");
+    }
+    assert_string_equal(talk(&w, "POST", "/x/0", NULL, ""), "507 no more than 4096 keys\n");
+    assert_string_equal(talk(&w, "POST", "/x/1", NULL, "new"), "200 ");
+    assert_string_equal(talk(&w, "DELETE", "/x/2", NULL, ""), "200 ");
+    assert_string_equal(talk(&w, "POST", "/x/0", NULL, ""), "200 ");
+    end(&w);
+}
+
+static void nodes_that_gather_hear_who_is_missing(void **state) {
+    (void)state;
+    struct world w;
+    begin(&w, -1);
+    post(&w, 0, "a", SAYS("1", "join 0"));
+    expect(&w, 0, "wait 1 1 of 2 nodes are here: a (h)"); /* a beat */
+    post(&w, 0, "a", SAYS("1", "join 0"));
+    post(&w, 2, "a", SAYS("1", "join 0"));
+    expect(&w, 0, "wait 1 asked again");
+    assert_false(rl_service_settled(w.service));
+    leave(&w, 0, "a", SAYS("9", "leave 0")); /* another of its name */
+    assert_string_equal(hear(&w, 0), "404 ");
+    leave(&w, 0, "a", SAYS("1", "leave 0"));
+    assert_string_equal(hear(&w, 0), "200 ");
+    expect(&w, 2, "wait 1 left");
+    assert_true(rl_service_settled(w.service));
+    end(&w);
+}
+
+static bool is_beat(const char *answer) {
+    return strncmp(answer, "200 paddlerun wait", 18) == 0 ||
+           strncmp(answer, "200 paddlerun mute", 18) == 0;
+}
+
+static void nodes_that_run_hear_of_one_anothers_end(void **state) {
+    (void)state;
+    static const struct {
+        int level;
+        const char *word;     /* b's, when it leaves; NULL: its connection breaks */
+        const char *a, *late; /* what a hears, and who comes then */
+    } rows[] = {
+        {-1, "leave 3", "over -6 node b (rank 1, h) failed: oom", "over -6 node b (rank 1, h)"},
+        {-1, "leave -1", "over -6 node b (rank 1, h) left: oom", "over -6 node b"},
+        {-1, NULL, "over -6 node b (rank 1, h)", "over -6 node b"},
+        {0, "leave 3", "changed 2 node b (rank 1, h) failed: oom", "wait 2"},
+        {0, NULL, "changed 2 node b (rank 1, h)", "wait 2"},
+        {1, "restart 1", "changed 2 node b (rank 1, h)", "refused"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct world w;
+        begin_running(&w, rows[i].level);
+        if (rows[i].word) {
+            CO_AUTOFREE char *hello = co_xasprintf(SAYS("2", "%s"), rows[i].word);
+            leave(&w, 1, "b", hello);
+        } else {
+            co_closep(&w.client[1]);
+            w.client[1] = -1;
+        }
+        while (is_beat(hear(&w, 0))) {
+            post(&w, 0, "a", SAYS("1", "run 1"));
+        }
+        if (strncmp(w.answer + strlen("200 paddlerun "), rows[i].a, strlen(rows[i].a)) != 0) {
+            fail_msg("row %zu: \"%s\"", i, w.answer);
+        }
+        post(&w, 0, "c", SAYS("3", "join 0"));
+        expect(&w, 0, rows[i].late);
+        end(&w);
+    }
+}
+
+static void all_hear_when_all_are_done(void **state) {
+    (void)state;
+    struct world w;
+    begin_running(&w, -1);
+    expect(&w, 0, "wait 1");
+    post(&w, 0, "a", SAYS("1", "done 1"));
+    post(&w, 1, "b", SAYS("2", "done 1"));
+    expect(&w, 0, "done 1");
+    expect(&w, 1, "done 1");
+    end(&w);
+}
+
+static void a_service_that_goes_tells_all(void **state) {
+    (void)state;
+    struct world w;
+    begin_running(&w, -1);
+    rl_service_part(w.service, "the master has done its work");
+    expect(&w, 0, "over 0 the master has done its work");
+    assert_false(rl_service_settled(w.service));
+    post(&w, 1, "b", SAYS("2", "run 1"));
+    expect(&w, 1, "over 0 the master has done its work");
+    assert_true(rl_service_settled(w.service));
+    end(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(keys_are_kept_and_nonsense_is_refused),
+        cmocka_unit_test(keys_of_nobody_have_a_bound),
+        cmocka_unit_test(nodes_that_gather_hear_who_is_missing),
+        cmocka_unit_test(nodes_that_run_hear_of_one_anothers_end),
+        cmocka_unit_test(all_hear_when_all_are_done),
+        cmocka_unit_test(a_service_that_goes_tells_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
