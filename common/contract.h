@@ -121,7 +121,14 @@ enum co_var {
     CO_VAR_OPT_SORT_IP,
     CO_VAR_OPT_START_PORT,
     CO_VAR_OPT_TRAINERS_ENDPOINTS,
-    /* and the machine it runs on */
+    CO_VAR_FIXED_PORT,
+    CO_VAR_FIRST_PORT,
+    /* what Kubernetes tells pods of Services, */
+    CO_VAR_ELASTIC_ETCD_HOST,
+    CO_VAR_ELASTIC_ETCD_PORT,
+    CO_VAR_GATE_SERVICE_HOST,
+    CO_VAR_GATE_SERVICE_PORT,
+    /* and the machine a launcher runs on */
     CO_VAR_CUDA_VISIBLE_DEVICES,
     CO_VAR_XPU_VISIBLE_DEVICES,
     CO_VAR_XPULINK_VISIBLE_DEVICES,

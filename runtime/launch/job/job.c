@@ -274,8 +274,8 @@ static char *first_worker(const struct env *e) {
 /* What Kubernetes tells pods of the Service paddle-elastic-etcd in their namespace; NULL: there was
  * none when this one started. */
 static char *elastic_etcd(const struct env *e) {
-    const char *host = e->get(e->arg, "PADDLE_ELASTIC_ETCD_SERVICE_HOST");
-    const char *port = e->get(e->arg, "PADDLE_ELASTIC_ETCD_SERVICE_PORT");
+    const char *host = e->get(e->arg, co_contract[CO_VAR_ELASTIC_ETCD_HOST].name);
+    const char *port = e->get(e->arg, co_contract[CO_VAR_ELASTIC_ETCD_PORT].name);
     if (!host || !*host || !port || !*port) {
         return NULL;
     }

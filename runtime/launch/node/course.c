@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/loop.h"
 #include "runtime/launch/job/report.h"
 #include "runtime/launch/job/value.h"
@@ -254,10 +255,10 @@ static int meet_others(struct course *c, struct co_err *err) {
         .elastic_ms = c->job->elastic_ms,
         .deadline_ms = o->number[RL_OPT_JOIN_TIMEOUT],
         .silent_ms = o->number[RL_OPT_SILENT_TIMEOUT],
-        .user = getenv("PADDLE_ETCD_USER"),
-        .ca_file = getenv("PADDLE_ETCD_CA"),
-        .cert_file = getenv("PADDLE_ETCD_CERT"),
-        .key_file = getenv("PADDLE_ETCD_KEY")};
+        .user = getenv(co_contract[CO_VAR_ETCD_USER].name),
+        .ca_file = getenv(co_contract[CO_VAR_ETCD_CA].name),
+        .cert_file = getenv(co_contract[CO_VAR_ETCD_CERT].name),
+        .key_file = getenv(co_contract[CO_VAR_ETCD_KEY].name)};
     rl_say(c->say, RL_SAY_INFO, "Waiting peer start...");
     return rl_rdzv_open(c->loop, &options, &fns, c, &c->rdzv, err);
 }

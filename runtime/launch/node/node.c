@@ -12,16 +12,17 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/contract.h"
 #include "common/parse.h"
 
 /* The variable that names visible devices, and what they are. */
 static const struct {
-    const char *variable;
+    enum co_var variable;
     enum rl_device device;
 } visible[] = {
-    {"XPULINK_VISIBLE_DEVICES", RL_DEVICE_XPU},
-    {"XPU_VISIBLE_DEVICES", RL_DEVICE_XPU},
-    {"CUDA_VISIBLE_DEVICES", RL_DEVICE_GPU},
+    {CO_VAR_XPULINK_VISIBLE_DEVICES, RL_DEVICE_XPU},
+    {CO_VAR_XPU_VISIBLE_DEVICES, RL_DEVICE_XPU},
+    {CO_VAR_CUDA_VISIBLE_DEVICES, RL_DEVICE_GPU},
 };
 static const struct {
     const char *prefix; /* in /dev, before a number */
@@ -60,7 +61,7 @@ static void detect_devices(struct rl_node *n) {
 }
 
 static bool find_custom_device(struct rl_node *n) {
-    const char *name = getenv("PADDLE_XCCL_BACKEND");
+    const char *name = getenv(co_contract[CO_VAR_XCCL_BACKEND].name);
     if (!name || !*name) {
         return false;
     }
@@ -79,7 +80,7 @@ static void find_devices(struct rl_node *n) {
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
-        const char *text = getenv(visible[i].variable);
+        const char *text = getenv(co_contract[visible[i].variable].name);
         if (text && strcmp(text, "all") != 0) {
             rl_list_split(&n->visible, text);
             n->device = n->visible.n ? visible[i].device : RL_DEVICE_CPU;
@@ -164,7 +165,7 @@ static char *find_in_path(const char *program) {
 }
 
 static char *find_python(void) {
-    const char *named = getenv("PADDLERUN_PYTHON");
+    const char *named = getenv(co_contract[CO_VAR_PYTHON].name);
     if (named && *named) {
         return co_xstrdup(named);
     }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
 
@@ -243,9 +244,10 @@ static int read_environment(
             value);
         r = r ? r : set_option(o, i, row->env, value, RL_FROM_ENVIRONMENT, err);
     }
-    const char *id = get(arg, "PADDLE_TRAINER_ID");
+    const char *id = get(arg, co_contract[CO_VAR_TRAINER_ID].name);
     if (!r && id && *id) {
-        r = set_option(o, RL_OPT_RANK, "PADDLE_TRAINER_ID", id, RL_FROM_ENVIRONMENT, err);
+        r = set_option(
+            o, RL_OPT_RANK, co_contract[CO_VAR_TRAINER_ID].name, id, RL_FROM_ENVIRONMENT, err);
     }
     return r;
 }

@@ -10,15 +10,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
 
 int rl_ports_range(struct rl_ports_range *ret, struct co_err *err) {
-    static const char *const fixed[] = {"FLAGS_FIXED_PORT", "FLAGS_START_PORT"};
+    static const enum co_var fixed[] = {CO_VAR_FIXED_PORT, CO_VAR_FIRST_PORT};
     for (size_t i = 0; i < CO_ARRAY_LEN(fixed); i++) {
-        const char *text = getenv(fixed[i]);
+        const char *name = co_contract[fixed[i]].name;
+        const char *text = getenv(name);
         int64_t port = 0;
-        if (text && co_parse_i64(fixed[i], text, 1, 65535, &port, err)) {
+        if (text && co_parse_i64(name, text, 1, 65535, &port, err)) {
             return CO_INVALID;
         }
         if (text) {
@@ -26,7 +28,7 @@ int rl_ports_range(struct rl_ports_range *ret, struct co_err *err) {
             return 0;
         }
     }
-    const char *text = getenv("PORT_RANGE");
+    const char *text = getenv(co_contract[CO_VAR_PORT_RANGE].name);
     text = text ? text : "35100:64000";
     const char *colon = strchr(text, ':');
     CO_AUTOFREE char *from = co_xstrndup(text, strcspn(text, ":"));
