@@ -1,14 +1,12 @@
-/* The subcommands of paddle-operator: rows of a table in main.c.  Each takes its own argv
+/* The subcommands of paddle-operator: rows of a table in commands.c.  Each takes its own argv
  * (argv[0] is the subcommand's name) and returns the exit code: 0 done, 1 failed, 2 wrong use. */
 #pragma once
 
-#include "common/flag.h"
+/* The program: finds the command in argv and runs it. */
+int op_cmd(int argc, char *argv[]);
 
 int op_cmd_run(int argc, char *argv[]);
 int op_cmd_render(int argc, char *argv[]);
 int op_cmd_validate(int argc, char *argv[]);
 int op_cmd_version(int argc, char *argv[]);
 int op_cmd_docs(int argc, char *argv[]);
-
-/* The flags of op_cmd_run, for docs. */
-const struct co_flag *op_cmd_run_flags(size_t *ret_n);

@@ -1,5 +1,6 @@
 /* Prints reference pages from the tables of the code; tools/generate writes them to docs/. */
 #include "operator/cmd/cmd.h"
+#include "operator/cmd/options.h"
 
 #include "common/contract.h"
 #include "operator/control/metrics.h"
@@ -9,7 +10,7 @@
 
 static int docs_flags(struct co_buf *b, struct co_err *err) {
     size_t n = 0;
-    const struct co_flag *flags = op_cmd_run_flags(&n);
+    const struct co_flag *flags = op_options_flags(&n);
     (void)b;
     (void)err;
     co_flags_markdown(stdout, flags, n);

@@ -3,6 +3,7 @@
 #include "operator/cmd/cmd.h"
 #include "operator/cmd/files.h"
 
+#include "common/flag.h"
 #include "common/loop.h"
 #include "common/map.h"
 #include "operator/plan/plan.h"

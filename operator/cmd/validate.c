@@ -1,6 +1,7 @@
 #include "operator/cmd/cmd.h"
 #include "operator/cmd/files.h"
 
+#include "common/flag.h"
 #include "operator/api/job.h"
 #include "operator/api/words.h"
 

@@ -53,6 +53,8 @@ ROWS = {
     "answers-torn": Row([Fault(".", "tear", chance=.4, after=150)], [(.5, "cut")], blind=True),
     "slow": Row([Fault(".", "slow", chance=.6)], [(.5, "cut")], blind=True),
     "late": Row([Fault(WRITES, "late", chance=.6, delay=1.5)], blind=True),
+    # The operator gives up creates that the server hears of later: when their job has ended, too.
+    "given-up": Row([Fault("POST .*/pods", "late", chance=.7, delay=3.4)], [(.5, "cut"), (2, "cut")], blind=True),
     "partition": Row(steps=[(.1, "freeze"), (2.5, "thaw")], blind=True),
     "half-open": Row(steps=[(.1, "freeze"), (3, "cut")], flags=IDLE, blind=True),
     # Lists and watches.

@@ -1,6 +1,7 @@
 """What really happened in a namespace: every event of its pods and jobs, and what must never be among them."""
 import datetime
 import json
+import re
 import threading
 import time
 from dataclasses import dataclass
@@ -26,6 +27,18 @@ def seconds(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
+def heard(obj, *field):
+    """When the proxy heard of the request that wrote a field, or all of what it is in; None: none of the proxy's did."""
+    times = [0.0]
+    for entry in obj["metadata"].get("managedFields") or []:
+        fields = entry.get("fieldsV1")
+        for name in field:
+            fields = fields and fields.get(f"f:{name}")
+        if fields is not None and re.fullmatch(r"[0-9.]+", entry["manager"]):
+            times.append(float(entry["manager"]))
+    return max(times) or None
+
+
 def attempt(obj):
     return int((obj["metadata"].get("labels") or {}).get("batch.paddlepaddle.org/attempt", 0))
 
@@ -44,6 +57,16 @@ class Made:
     name: str
     when: float
     attempt: int
+    heard: float        # when its create was sent; None: not known
+
+
+@dataclass
+class End:
+    """A job's, as it was told first."""
+    at: int
+    phase: str
+    when: float         # by the server's clock
+    heard: float        # when the status that says so was sent; None: not known
 
 
 class Feed(threading.Thread):
@@ -101,7 +124,7 @@ class History:
         self.lock = threading.Lock()
         self.alive = {}             # (job uid, role, index) -> {pod uid: name}
         self.made = {}              # pod uid -> Made
-        self.final = {}             # job uid -> (version in which its status became final, phase, the server's time of it)
+        self.final = {}             # job uid -> End
         self.rests = {}             # job uid -> [version since which it is suspended, until when or None, attempt]s
         self.most = {}              # (job uid, counter of its status) -> what it was at most
         self.dying = {}             # job uid -> time when it was first seen being deleted
@@ -118,17 +141,19 @@ class History:
     def on_job(self, kind, job):
         meta, status = job["metadata"], job.get("status") or {}
         with self.lock:
-            self.on_status(meta, version(job), status, (job.get("spec") or {}).get("suspend"))
+            self.on_status(job, status, (job.get("spec") or {}).get("suspend"))
             if meta.get("deletionTimestamp") or kind in ("DELETED", "GONE"):
                 self.dying.setdefault(meta["uid"], time.time())
 
-    def on_status(self, meta, at, status, suspend):
+    def on_status(self, job, status, suspend):
         """An end is one, what is counted never falls."""
-        uid, phase = meta["uid"], status.get("phase")
+        meta, at, phase = job["metadata"], version(job), status.get("phase")
+        uid = meta["uid"]
         if phase in FINAL:
-            self.final.setdefault(uid, (at, phase, seconds(status["completionTime"]) if "completionTime" in status else float("inf")))
-        if self.final.get(uid, (0, phase))[1] != phase and not self.rewound:
-            self.wrong.append((meta["name"], f"{phase} after {self.final[uid][1]}"))
+            when = seconds(status["completionTime"]) if "completionTime" in status else float("inf")
+            self.final.setdefault(uid, End(at, phase, when, heard(job, "status", "phase")))
+        if uid in self.final and self.final[uid].phase != phase and not self.rewound:
+            self.wrong.append((meta["name"], f"{phase} after {self.final[uid].phase}"))
         for counter in ("attempt", "restarts"):
             most = self.most.get((uid, counter), 0)
             n = self.most[uid, counter] = status.get(counter, 0)
@@ -151,7 +176,8 @@ class History:
             if kind in ("ADDED", "SEEN") and meta["uid"] not in self.made:
                 # Of one that a list tells of we do not know the version that it began with.
                 self.made[meta["uid"]] = Made(owner, job, version(pod) if kind == "ADDED" else None, meta["name"],
-                                              seconds(meta["creationTimestamp"]), attempt(pod))
+                                              seconds(meta["creationTimestamp"]), attempt(pod),
+                                              heard(pod, "metadata", "ownerReferences"))
             others = self.alive.setdefault(place, {})
             if kind in ("DELETED", "GONE") or meta.get("deletionTimestamp") or pod["status"].get("phase") in ENDED:
                 others.pop(meta["uid"], None)
@@ -160,16 +186,30 @@ class History:
             if len(others) > 1:
                 self.wrong.append((job, f"two live pods for {place[1]} {place[2]}: {sorted(others.values())}"))
 
+    def after_the_end(self, uid, pod, patience):
+        """What is wrong with a pod that was made when its job had ended; None: nothing, or it was made before.
+
+        Nothing is created for a job that has ended: no create is sent once the status that says so was sent.  One that was
+        sent before, and given up when nobody answered, may come to the server after that status; the operator cannot call
+        it back, but it deletes that pod as it deletes all that run on (each moment whose job ends wants that of it)."""
+        end = self.final.get(pod.owner)
+        if not end or self.rewound or not (pod.at > end.at if pod.at else pod.when > end.when + patience):
+            return None
+        if not (pod.heard and end.heard and pod.heard < end.heard):
+            return f"pod {pod.name} was made for a job that had ended ({pod} after {end})"
+        if any(uid in others for others in self.alive.values()):
+            return f"pod {pod.name} was on its way when its job ended, and lives on ({pod} after {end})"
+        return None
+
     def verdict(self, blind, patience):
         """All that was wrong, as (job name, what).  blind: the operator could not know of a deletion at once; else it has
         that many seconds."""
         with self.lock:
             wrong = self.wrong + [("", f"the history broke: {f.broken!r}") for f in self.feeds if f.broken]
-            for pod in self.made.values():
-                end = self.final.get(pod.owner)
-                late = end and (pod.at > end[0] if pod.at else pod.when > end[2] + patience)
-                if late and not self.rewound:
-                    wrong.append((pod.job, f"pod {pod.name} was made for a job that had ended ({pod.at} after {end})"))
+            for uid, pod in self.made.items():
+                late = self.after_the_end(uid, pod, patience)
+                if late:
+                    wrong.append((pod.job, late))
                 # One of the attempt before may have been on its way.
                 rest = next((r for r in self.rests.get(pod.owner, ()) if pod.at and r[0] < pod.at < (r[1] or pod.at + 1)
                              and pod.attempt >= r[2]), None)

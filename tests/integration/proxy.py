@@ -1,5 +1,6 @@
 """A proxy between operator and API server that does what networks and servers do: refuse, reset, tear, stall, trickle,
-lose or repeat answers, serve old lists.  Plain HTTP/1.1 in front, TLS with a client certificate behind, one connection a request."""
+lose or repeat answers, serve old lists.  Plain HTTP/1.1 in front, TLS with a client certificate behind, one connection a request.
+Each request's User-Agent becomes the time at which it was heard: the API server signs with it what the request writes."""
 import asyncio
 import json
 import re
@@ -51,7 +52,7 @@ class Fault:
     headers: dict = field(default_factory=dict)
     body: str = '{"kind":"Status","apiVersion":"v1","status":"Failure","message":"injected","reason":"ServiceUnavailable"}'
     after: int = 200        # bytes of the answer let through before tear or stall
-    delay: float = 1.0      # for "late": seconds before the server hears of it
+    delay: float = 1.0      # for "late": seconds before the server hears of it; less, where the fault is over before
     line: str = ""          # for "line": sent as an event in the middle of a watch
     hits: int = 0
 
@@ -145,7 +146,7 @@ class Proxy:
         head = await reader.readuntil(b"\r\n\r\n")
         first, *rest = head.decode("latin-1").split("\r\n")
         method, path, _ = first.split(" ")
-        headers = [h for h in rest if h and not re.match(r"(?i)(connection|host|upgrade|http2-settings|accept-encoding):", h)]
+        headers = [h for h in rest if h and not re.match(r"(?i)(connection|host|upgrade|http2-settings|accept-encoding|user-agent):", h)]
         length = next((int(h.split(":")[1]) for h in rest if h.lower().startswith("content-length:")), 0)
         body = await reader.readexactly(length) if length else b""
         if self.limit:
@@ -179,11 +180,12 @@ class Proxy:
             await writer.drain()
             return
         if fault and fault.do == "late":
-            await asyncio.sleep(fault.delay)
+            while fault in self.faults and time.monotonic() < now + fault.delay:
+                await asyncio.sleep(0.02)
         up_reader, up_writer = await asyncio.open_connection(*self.target, ssl=self.tls, limit=1 << 24)
         self.writers.add(up_writer)
         try:
-            out = [first, f"Host: {self.target[0]}:{self.target[1]}", "Connection: close", *headers, "", ""]
+            out = [first, f"Host: {self.target[0]}:{self.target[1]}", "Connection: close", f"User-Agent: {now}", *headers, "", ""]
             up_writer.write("\r\n".join(out).encode("latin-1") + body)
             await up_writer.drain()
             if caught:

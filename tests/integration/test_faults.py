@@ -46,6 +46,22 @@ def test_api_server_killed_in_the_middle(plane, operator, kubelet, ns):
     assert o.p.poll() is None
 
 
+def test_pod_that_comes_after_its_job_has_ended_is_deleted(plane, operator, kubelet, ns, proxied_rig):
+    """The operator gave up its create; the server hears of it once the deadline is over and the end stored."""
+    proxy, config = proxied_rig
+    late = Fault("POST .*/pods", "late", times=1, delay=60)
+    proxy.faults = [late, Fault("POST .*/pods", "reset")]
+    operator("--server-grace=0s", kubeconfig=config)
+    plane.create(ns, "j", ps=None, worker=1, activeDeadlineSeconds=2)
+    wait_for(lambda: late.hits, why="a pod's create")
+    proxy.cut()
+    plane.wait_phase(ns, "j", "Failed")
+    assert not kubelet.seen(ns)
+    proxy.faults = []
+    wait_for(lambda: kubelet.seen(ns), why="the pod made")
+    wait_for(lambda: not plane.pods(ns), why="the pod deleted")
+
+
 @pytest.mark.deadline(240)
 def test_operator_killed_at_random_moments(plane, operator, kubelet, ns, seed):
     """50 job starts, a SIGKILL between any two requests of them."""

@@ -12,14 +12,20 @@ from history import History, unpublished          # noqa: E402
 ATTEMPT = "batch.paddlepaddle.org/attempt"
 
 
-def job(version, phase, suspend=False, **status):
-    return "MODIFIED", {"kind": "PaddleJob", "metadata": {"name": "j", "uid": "u", "resourceVersion": str(version)},
+def written(fields, sent):
+    """What the API server says of a request that the proxy heard of then; of one that was not the proxy's."""
+    return {"manager": str(sent) if sent else "kubectl", "fieldsV1": fields}
+
+
+def job(version, phase, suspend=False, sent=None, whole=False, **status):
+    return "MODIFIED", {"kind": "PaddleJob", "metadata": {"name": "j", "uid": "u", "resourceVersion": str(version), "managedFields": [
+        written({"f:status": {} if whole else {"f:phase": {}}}, sent), written({"f:spec": {"f:worker": {}}}, 99.5)]},
                         "spec": {"suspend": suspend, "worker": {"replicas": 2}}, "status": {"phase": phase, **status}}
 
 
-def pod(version, index=0, kind="ADDED", attempt=0, made="2026-01-01T00:00:00Z", uid=None, ip="10.0.0.1", **meta):
+def pod(version, index=0, kind="ADDED", attempt=0, made="2026-01-01T00:00:00Z", uid=None, ip="10.0.0.1", sent=None, **meta):
     return kind, {"kind": "Pod", "status": {"phase": "Running", "podIP": ip}, "metadata": {
-        "name": f"j-worker-{index}", "uid": uid or f"p{version}", "resourceVersion": str(version), "creationTimestamp": made,
+        "managedFields": [written({"f:metadata": {"f:ownerReferences": {".": {}}}}, sent)], "name": f"j-worker-{index}", "uid": uid or f"p{version}", "resourceVersion": str(version), "creationTimestamp": made,
         "labels": {ATTEMPT: str(attempt), "paddle-res-type": "worker", "paddle-res-index": str(index)},
         "ownerReferences": [{"uid": "u", "name": "j", "controller": True}], **meta}}
 
@@ -47,6 +53,11 @@ DONE = {"completionTime": "2026-01-01T00:00:10Z"}
     ([job(2, "Running", attempt=1), job(3, "Running")], "attempt fell from 1 to 0"),
     ([job(2, "Completed", **DONE), pod(3)], "made for a job that had ended"),
     ([job(2, "Completed", **DONE), pod(3, kind="SEEN", made="2026-01-01T00:00:20Z")], "made for a job that had ended"),
+    ([job(2, "Completed", sent=7.25, **DONE), pod(3, sent=7.5)], "made for a job that had ended"),
+    ([job(2, "Completed", **DONE), pod(3, sent=7.5)], "made for a job that had ended"),
+    ([job(2, "Completed", sent=7.25, **DONE), pod(3, sent=7), ("DELETED", pod(3)[1])], ""),     # on its way
+    ([job(2, "Completed", sent=7.25, whole=True, **DONE), pod(3, sent=7), ("DELETED", pod(3)[1])], ""),
+    ([job(2, "Completed", sent=7.25, **DONE), pod(3, sent=7)], "was on its way when its job ended, and lives on"),
     ([job(2, "Suspended", True), pod(3), ("DELETED", pod(3)[1])], "made for a job that was suspended"),
     ([job(2, "Suspended", True, attempt=1), pod(3)], ""),       # its create was on its way
     ([pod(1), pod(2)], "two live pods"),

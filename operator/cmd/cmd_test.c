@@ -1,0 +1,297 @@
+#include "operator/cmd/cmd.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/buf.h"
+#include "common/version.h"
+
+enum { WORDS_MAX = 6, TEXTS_MAX = 6, TEXT_MAX = 1 << 20 };
+
+/* ---- a command and what it prints -------------------------------------------------------- */
+
+static int file_of(const char *text) {
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+    return fd;
+}
+
+/* In place of a descriptor; the one that was there. */
+static int stand_in(int fd, int place) {
+    int before = fcntl(place, F_DUPFD_CLOEXEC, 3);
+    assert_true(before >= 0);
+    assert_int_equal(dup2(fd, place), place);
+    return before;
+}
+
+static void put_back(int before, int place) {
+    assert_int_equal(dup2(before, place), place);
+    (void)close(before);
+}
+
+/* The exit code of `paddle-operator words...`, and all that it printed, mistakes included. */
+static int run(const char *in_text, const char *const *words, struct co_buf *ret) {
+    char *argv[WORDS_MAX + 2] = {co_xstrdup("paddle-operator")};
+    int argc = 1;
+    for (; words[argc - 1]; argc++) {
+        argv[argc] = co_xstrdup(words[argc - 1]);
+    }
+    int in = file_of(in_text), out = file_of("");
+    (void)fflush(NULL);
+    int before[] = {stand_in(in, 0), stand_in(out, 1), stand_in(out, 2)};
+    int code = op_cmd(argc, argv);
+    (void)fflush(NULL);
+    for (int i = 0; i < 3; i++) {
+        put_back(before[i], i);
+    }
+    struct stat st;
+    assert_int_equal(fstat(out, &st), 0);
+    assert_int_equal(co_buf_reserve(ret, (size_t)st.st_size + 1, NULL), 0);
+    ret->len = (size_t)pread(out, ret->data, (size_t)st.st_size, 0);
+    ret->data[ret->len] = '\0';
+    (void)close(in);
+    (void)close(out);
+    for (int i = 0; i < argc; i++) {
+        free(argv[i]);
+    }
+    return code;
+}
+
+struct row {
+    const char *words[WORDS_MAX], *in;
+    int code;
+    const char *texts[TEXTS_MAX]; /* in what it prints, in this order */
+};
+
+static void check(const struct row *rows, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        CO_AUTOBUF struct co_buf out = CO_BUF(TEXT_MAX);
+        int code = run(rows[i].in ? rows[i].in : "", rows[i].words, &out);
+        const char *at = out.data;
+        size_t t = 0;
+        for (; at && t < TEXTS_MAX && rows[i].texts[t]; t++) {
+            at = strstr(at, rows[i].texts[t]);
+        }
+        if (code != rows[i].code || !at) {
+            fail_msg("row %zu ends with %d, %zu of the texts: %s", i, code, t - !at, out.data);
+        }
+    }
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+static void commands_are_found_by_name(void **state) {
+    (void)state;
+    static const struct row rows[] = {
+        {{"help"}, NULL, 0,
+            {"usage: paddle-operator [command]", "  run ", "  render ", "  version "}},
+        {{"run", "--help"}, NULL, 0, {"--namespace string"}},
+        {{"--help"}, NULL, 0, {"--namespace string"}},        /* flags alone are run's */
+        {{"--services=x"}, NULL, 2, {"flag \"--services\""}}, /* as in upstream's manifests */
+        {{"run", "--services=x"}, NULL, 2, {"paddle-operator: flag \"--services\""}},
+        {{"run", "now"}, NULL, 2, {"\"now\" is no flag"}},
+        {{"rum"}, NULL, 2, {"\"rum\" is no command", "usage: "}},
+        {{"validate"}, NULL, 2, {"usage: paddle-operator validate"}},
+        {{"validate", "-h"}, NULL, 0, {"usage: paddle-operator validate"}},
+        {{"validate", "--x"}, NULL, 1, {"--x"}},
+        {{"render"}, NULL, 2, {"usage: paddle-operator render"}},
+        {{"render", "-h"}, NULL, 0, {"usage: paddle-operator render"}},
+        {{"docs"}, NULL, 2, {"usage: paddle-operator docs flags|metrics|env|events|reasons"}},
+        {{"docs", "recipes"}, NULL, 2, {"usage: "}},
+        {{"docs", "flags", "env"}, NULL, 2, {"usage: "}},
+    };
+    check(rows, CO_ARRAY_LEN(rows));
+    CO_AUTOBUF struct co_buf out = CO_BUF(TEXT_MAX);
+    assert_int_equal(run("", (const char *const[]){"version", NULL}, &out), 0);
+    CO_AUTOFREE char *want = co_xasprintf("paddle-operator %s\n", co_version);
+    assert_string_equal(out.data, want);
+}
+
+static void pages_come_from_their_tables(void **state) {
+    (void)state;
+    static const struct row rows[] = {
+        {{"docs", "flags"}, NULL, 0, {"| `--namespace` |", "| `--port-range` |"}},
+        {{"docs", "metrics"}, NULL, 0, {"paddlejob_jobs"}},
+        {{"docs", "env"}, NULL, 0, {"PADDLE_TRAINER_ID"}},
+        {{"docs", "events"}, NULL, 0, {"|"}},
+        {{"docs", "reasons"}, NULL, 0, {"DeadlineExceeded"}},
+    };
+    check(rows, CO_ARRAY_LEN(rows));
+}
+
+/* ---- validate ----------------------------------------------------------------------------- */
+
+#define HEAD "apiVersion: batch.paddlepaddle.org/v1\nkind: PaddleJob\nmetadata: {name: j}\n"
+#define ROLE(n) "{replicas: " #n ", template: {spec: {containers: [{name: c, image: i}]}}}\n"
+#define GOOD HEAD "spec:\n  worker: " ROLE(2)
+#define OTHER "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: beside}\n"
+
+static void validate_names_file_and_line(void **state) {
+    (void)state;
+    static const struct row rows[] = {
+        {{"validate", "-"}, GOOD, 0, {"1 job, 0 problems\n"}},
+        {{"validate", "-"}, GOOD "---\n" GOOD, 0, {"2 jobs, 0 problems\n"}},
+        {{"validate", "-"}, GOOD "---\n" OTHER, 0, {"1 job, 0 problems, 1 other objects"}},
+        {{"validate", "-"}, OTHER, 1,
+            {"0 jobs, 0 problems, 1 other objects"}}, /* nothing to check */
+        {{"validate", "-"}, HEAD "spec:\n  worker: " ROLE(-1), 1,
+            {"standard input:5: ", "replicas", "1 job, 1 problem\n"}},
+        {{"validate", "-"}, GOOD "---\n" HEAD "spec:\n  worker: " ROLE(-1), 1,
+            {"standard input:11: ", "2 jobs, 1 problem\n"}},
+        {{"validate", "-"}, HEAD "spec:\n  ps: " ROLE(-1) "  worker: " ROLE(-2), 1,
+            {"standard input:5: ", "standard input:6: ", "1 job, 2 problems\n"}},
+        /* A word that is taken for another is told, and wrong with nobody. */
+        {{"validate", "-"}, GOOD "  intranet: Nowhere\n", 0,
+            {"standard input:6: ", "Nowhere", "1 job, 0 problems, 1 unknown value\n"}},
+        /* Another group's PaddleJob is a mistake, not another object. */
+        {{"validate", "-"}, "apiVersion: example.com/v1\nkind: PaddleJob\nmetadata: {name: j}\n", 1,
+            {"standard input:", "1 job, "}},
+        {{"validate", "-"}, "a: [1\n", 1, {"paddle-operator: standard input:2"}},
+        {{"validate", "/no/such"}, NULL, 1, {"paddle-operator: ", "/no/such"}},
+    };
+    check(rows, CO_ARRAY_LEN(rows));
+}
+
+/* ---- render ------------------------------------------------------------------------------- */
+
+static void render_prints_what_a_cluster_would_hold(void **state) {
+    (void)state;
+    static const struct row rows[] = {
+        {{"render", "-"}, HEAD "spec:\n  ps: " ROLE(1) "  worker: " ROLE(2), 0,
+            {"\"name\": \"j-ps-0\"", "\"name\": \"j-worker-0\"", "\"name\": \"j-worker-1\"",
+                "\"kind\": \"ConfigMap\"", "\"PADDLE_PSERVERS_IP_PORT_LIST\": \"j-ps-0:42000\"",
+                "\"PADDLE_TRAINER_ENDPOINTS\": \"j-worker-0:42000,j-worker-1:42000\""}},
+        {{"render", "-"}, GOOD "  intranet: Service\n", 0,
+            {"\"kind\": \"Service\"", "\"name\": \"j-worker-0\"", "\"kind\": \"Service\"",
+                "\"kind\": \"Pod\"", "\"kind\": \"Pod\"", "\"kind\": \"ConfigMap\""}},
+        {{"render", "-"}, GOOD, 0, {"\"namespace\": \"default\""}},
+        {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(1) "---\n" OTHER, 0,
+            {"\"kind\": \"Pod\"", "\"name\": \"beside\""}},
+        {{"render", "-"}, OTHER, 1, {"no PaddleJob found"}},
+        {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(-1), 1,
+            {"paddle-operator: standard input:5: ", "replicas"}},
+        {{"render", "/no/such"}, NULL, 1, {"paddle-operator: ", "/no/such"}},
+    };
+    check(rows, CO_ARRAY_LEN(rows));
+}
+
+/* Whoever compares two runs sees what changed in the job. */
+static void render_prints_the_same_again(void **state) {
+    (void)state;
+    CO_AUTOBUF struct co_buf one = CO_BUF(TEXT_MAX), two = CO_BUF(TEXT_MAX);
+    const char *words[] = {"render", "-", NULL};
+    assert_int_equal(run(GOOD, words, &one), 0);
+    assert_int_equal(run(GOOD, words, &two), 0);
+    assert_string_equal(one.data, two.data);
+}
+
+static void render_keeps_what_the_job_says_of_itself(void **state) {
+    (void)state;
+    CO_AUTOBUF struct co_buf out = CO_BUF(TEXT_MAX);
+    const char *words[] = {"render", "-", NULL};
+    assert_int_equal(
+        run("apiVersion: batch.paddlepaddle.org/v1\nkind: PaddleJob\n"
+            "metadata: {name: j, namespace: team-a, uid: u-1}\nspec:\n  worker: " ROLE(1),
+            words, &out),
+        0);
+    assert_non_null(strstr(out.data, "\"namespace\": \"team-a\""));
+    assert_non_null(strstr(out.data, "\"uid\": \"u-1\""));
+    assert_null(strstr(out.data, "\"default\""));
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static void put(const char *dir, const char *name, const char *text) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    (void)close(fd);
+}
+
+static void a_directory_is_its_job_files_in_order(void **state) {
+    (void)state;
+    char dir[] = "/tmp/op-cmd-test-XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    static const struct {
+        const char *name, *text;
+    } files[] = {
+        {"c.json", "{\"kind\": \"C\"}"},
+        {"a.yaml", "kind: A\n---\nkind: A2\n"},
+        {"b.yml", "kind: B\n"},
+        {".hidden.yaml", "kind: HIDDEN\n"},
+        {"b.yaml.bak", "kind: BAK\n"},
+        {"job.yaml", GOOD},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
+        put(dir, files[i].name, files[i].text);
+    }
+    CO_AUTOBUF struct co_buf out = CO_BUF(TEXT_MAX);
+    const char *words[] = {"render", dir, NULL};
+    assert_int_equal(run("", words, &out), 0);
+    const char *at = out.data;
+    static const char *const order[] = {"\"A\"", "\"A2\"", "\"B\"", "\"C\"", "\"Pod\""};
+    for (size_t i = 0; i < CO_ARRAY_LEN(order); i++) {
+        at = strstr(at, order[i]);
+        assert_non_null(at);
+    }
+    assert_null(strstr(out.data, "HIDDEN"));
+    assert_null(strstr(out.data, "BAK"));
+
+    /* The first file that is wrong ends it. */
+    put(dir, "a1.yaml", "a: [1\n");
+    co_buf_done(&out);
+    assert_int_equal(run("", words, &out), 1);
+    CO_AUTOFREE char *where = co_xasprintf("paddle-operator: %s/a1.yaml:2", dir);
+    assert_non_null(strstr(out.data, where));
+    assert_non_null(strstr(out.data, "\"A2\""));
+    assert_null(strstr(out.data, "\"B\""));
+
+    static const char *const names[] = {
+        "a.yaml", "a1.yaml", "b.yml", "b.yaml.bak", "c.json", ".hidden.yaml", "job.yaml"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(names); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, names[i]);
+        assert_int_equal(unlink(path), 0);
+    }
+    co_buf_done(&out);
+    assert_int_equal(run("", words, &out), 1); /* empty */
+    assert_string_equal(out.data, "paddle-operator: no PaddleJob found\n");
+    assert_int_equal(rmdir(dir), 0);
+}
+
+/* More than fits into one read. */
+static void standard_input_is_read_to_its_end(void **state) {
+    (void)state;
+    CO_AUTOBUF struct co_buf text = CO_BUF(TEXT_MAX), out = CO_BUF(TEXT_MAX);
+    const char *words[] = {"validate", "-", NULL};
+    for (int i = 0; i < 500; i++) {
+        assert_int_equal(co_buf_addf(&text, NULL, "%s---\n", GOOD), 0);
+    }
+    assert_int_equal(run(text.data, words, &out), 0);
+    assert_string_equal(out.data, "500 jobs, 0 problems\n");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(commands_are_found_by_name),
+        cmocka_unit_test(pages_come_from_their_tables),
+        cmocka_unit_test(validate_names_file_and_line),
+        cmocka_unit_test(render_prints_what_a_cluster_would_hold),
+        cmocka_unit_test(render_prints_the_same_again),
+        cmocka_unit_test(render_keeps_what_the_job_says_of_itself),
+        cmocka_unit_test(a_directory_is_its_job_files_in_order),
+        cmocka_unit_test(standard_input_is_read_to_its_end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+#include "operator/cmd/cmd.h"
+
+#include "common/mem.h"
+#include "common/version.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char *argv[]);
+    const char *summary; /* NULL: not listed */
+} commands[] = {
+    {"run", op_cmd_run, "watch PaddleJobs and carry them out (also without a command)"},
+    {"render", op_cmd_render, "print the pods, Services and ConfigMaps that a job would get"},
+    {"validate", op_cmd_validate, "check job files, with line numbers"},
+    {"version", op_cmd_version, "print the version"},
+    {"docs", op_cmd_docs, NULL},
+};
+
+static void print_usage(FILE *out) {
+    (void)fprintf(out, "usage: paddle-operator [command] [flags]\n\n");
+    for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
+        if (commands[i].summary) {
+            (void)fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
+        }
+    }
+    (void)fprintf(out, "\nEvery command explains itself with --help.\n");
+}
+
+int op_cmd_version(int argc, char *argv[]) {
+    (void)argc;
+    (void)argv;
+    (void)printf("paddle-operator %s\n", co_version);
+    return 0;
+}
+
+int op_cmd(int argc, char *argv[]) {
+    /* Upstream's manifests start the program with flags alone. */
+    if (argc < 2 || argv[1][0] == '-') {
+        return op_cmd_run(argc, argv);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    if (strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    (void)fprintf(stderr, "paddle-operator: \"%s\" is no command\n", argv[1]);
+    print_usage(stderr);
+    return 2;
+}

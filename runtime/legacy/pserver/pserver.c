@@ -1,0 +1,184 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/mem.h"
+#include "common/parse.h"
+#include "runtime/train/ps/options.h"
+#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/server.h"
+#include "runtime/legacy/pserver/nics.h"
+#include "runtime/legacy/pserver/options.h"
+#include "runtime/legacy/pserver/pserver.h"
+
+struct instances {
+    struct rt_server **server; /* owned; NULL once it has ended */
+    size_t n, running;
+};
+
+static void instances_done(struct instances *all) {
+    for (size_t i = 0; i < all->n; i++) {
+        rt_server_stop(all->server[i]);
+    }
+    free(all->server);
+}
+
+static int start_one(struct instances *all, const char *host, int64_t port, struct co_err *err) {
+    struct rt_server_options o = {.shards = (uint32_t)rt_pserver_options.num_threads};
+    char listen[CO_HOST_MAX + 10];
+    int rc = rt_options_server(&o, err);
+    co_hostport_format(host, (unsigned)port, listen, sizeof(listen));
+    struct rt_server_config config = {.listen = listen,
+        .trainers = (uint32_t)rt_pserver_options.num_gradient_servers,
+        .token = rt_options_token(),
+        .lease_ms = o.lease_ms,
+        .start_timeout_ms = o.start_timeout_ms,
+        .shards = o.shards,
+        .memory_max = o.memory_max};
+    rt_say_info("Starting parameterServer[%zu]", all->n);
+    rc = rc < 0 ? rc : rt_server_start(&config, &all->server[all->n], err);
+    if (rc == 0) {
+        all->n++;
+        all->running++;
+    }
+    return rc;
+}
+
+static int start(struct instances *all, struct co_err *err) {
+    const struct rt_pserver_options *o = &rt_pserver_options;
+    struct rt_nics nics;
+    int64_t ports = o->ports_num + o->ports_num_for_sparse;
+    int rc = rt_nics_find(o->nics, &nics, err);
+    if (rc == 0 && o->port + ports - 1 > UINT16_MAX) {
+        rc = co_err_set(err, CO_INVALID, "--port is %lld, expected room for %lld ports above it",
+            (long long)o->port, (long long)ports);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    rt_say_info("number of parameterServer instances: %lld", (long long)nics.n * ports);
+    all->server = co_xcalloc(nics.n * (size_t)ports, sizeof(struct rt_server *));
+    for (size_t i = 0; rc == 0 && i < nics.n; i++) {
+        for (int64_t p = 0; rc == 0 && p < ports; p++) {
+            rc = start_one(all, nics.address[i], o->port + p, err);
+        }
+    }
+    for (size_t i = 0; rc == 0 && i < all->n; i++) {
+        rt_say_info("Waiting parameterServer[%zu]", i);
+    }
+    return rc;
+}
+
+/* Until all have ended or a signal came.  The first failure counts; the others still end as they
+ * do, as each has told its trainers. */
+static int wait_all(struct instances *all, int signals, int *ret_signal, struct co_err *err) {
+    CO_AUTOFREE struct pollfd *fds = co_xcalloc(all->n + 1, sizeof(*fds));
+    for (size_t i = 0; i < all->n; i++) {
+        fds[i] = (struct pollfd){.fd = rt_server_fd(all->server[i]), .events = POLLIN};
+    }
+    fds[all->n] = (struct pollfd){.fd = signals, .events = POLLIN};
+    int result = 0;
+    while (all->running) {
+        if (poll(fds, all->n + 1, -1) < 0) {
+            if (errno == EINTR) {
+                continue; /* revents are those of the turn before */
+            }
+            return co_err_errno(err, errno, "poll");
+        }
+        if (fds[all->n].revents) {
+            struct signalfd_siginfo info = {0};
+            (void)!read(signals, &info, sizeof(info));
+            *ret_signal = (int)info.ssi_signo;
+            return co_err_set(err, CO_CANCELED, "ended by signal %d", *ret_signal);
+        }
+        for (size_t i = 0; i < all->n; i++) {
+            if (fds[i].revents) {
+                struct co_err one = {0};
+                int rc = rt_server_wait(all->server[i], &one);
+                if (rc < 0 && result == 0) {
+                    result = rc;
+                    *err = one;
+                }
+                fds[i].fd = -1;
+                all->running--;
+            }
+        }
+    }
+    return result;
+}
+
+static bool truthy(const char *name) {
+    const char *text = getenv(name);
+    bool on = false;
+    return text && co_parse_bool(name, text, &on, NULL) == 0 && on;
+}
+
+/* As glog did: INFO goes to a file of its directory, stderr keeps what a human must see. */
+static int redirect(int *ret_stderr, struct co_err *err) {
+    const char *dir = rt_pserver_options.log_dir;
+    const char *env = getenv("GLOG_log_dir");
+    dir = *dir ? dir : env && !truthy("GLOG_logtostderr") ? env : "";
+    if (!*dir) {
+        return 0;
+    }
+    CO_AUTOFREE char *path = co_xasprintf("%s/paddle_pserver2.INFO", dir);
+    (void)mkdir(dir, 0777);
+    CO_AUTOCLOSE int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (fd < 0) {
+        return co_err_errno(err, errno, "%s", path);
+    }
+    *ret_stderr = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+    (void)dup2(fd, STDERR_FILENO);
+    return 0;
+}
+
+static int run(int *ret_signal, struct co_err *err) {
+    CO_CLEANUP(instances_done) struct instances all = {.n = 0};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    (void)pthread_sigmask(SIG_BLOCK, &set, NULL); /* before threads: they inherit it */
+    CO_AUTOCLOSE int signals = signalfd(-1, &set, SFD_CLOEXEC);
+    if (signals < 0) {
+        return co_err_errno(err, errno, "signalfd");
+    }
+    int rc = start(&all, err);
+    return rc < 0 ? rc : wait_all(&all, signals, ret_signal, err);
+}
+
+int rt_pserver(int argc, char **argv) {
+    struct co_err err = {0};
+    int rest = argc, signo = 0, original = STDERR_FILENO;
+    rt_pserver_argv(argc, argv);
+    int rc = co_flags_parse(rt_pserver_flags, rt_pserver_n_flags, argc, argv, &rest, &err);
+    if (rc == CO_CANCELED) {
+        co_flags_help(stdout, "paddle-pserver [flags]", rt_pserver_flags, rt_pserver_n_flags);
+        return 0;
+    }
+    if (rc == 0 && rest < argc) {
+        rc = co_err_set(&err, CO_INVALID, "unexpected \"%.100s\"", argv[rest]);
+    }
+    if (rc == 0 && strcmp(rt_pserver_options.rdma_tcp, "tcp") != 0) {
+        rc = co_err_set(&err, CO_UNSUPPORTED, "--rdma_tcp is \"%.40s\", expected tcp",
+            rt_pserver_options.rdma_tcp);
+    }
+    rc = rc < 0 ? rc : redirect(&original, &err);
+    rc = rc < 0 ? rc : run(&signo, &err);
+    if (rc < 0) {
+        rt_say_error("%s", co_err_text(&err));
+        if (original != STDERR_FILENO) {
+            (void)dprintf(original, "paddle-pserver: %s\n", co_err_text(&err));
+        }
+    }
+    return rc == 0 ? 0
+           : signo ? 128 + signo
+                   : (rc == CO_INVALID || rc == CO_NOTFOUND || rc == CO_UNSUPPORTED ? 2 : 1);
+}
