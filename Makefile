@@ -1,8 +1,10 @@
 # make            build/bin/paddle-operator, build/bin/paddlerun and the rest
-# make test       everything that is tested; last line "N passed, N failed"
-# make check      gates: layers, doors, headers, prefixes, banned calls, format, analysers, drift
-# make san        unit and integration tests under ASan+UBSan, threads under TSan
-# make fuzz       every fuzz target for FUZZ_SECONDS (30)
+# make quick      a minute: build, unit tests, gates, analysers on what the last commit and the working tree changed
+# make test       what CI runs: everything that is tested, once; last line "N passed, N failed"
+# make nightly    the long forms: faults, soak, fuzzing, integration with and without sanitizers, analysers on all files
+# make check      gates: layers, doors, prefixes, banned calls, format, drift, analysers on changed files; check-all: on all
+# make san tsan   unit tests under ASan and UBSan; those of threads under TSan
+# make fuzz       every fuzz target for FUZZ_SECONDS (30); replay: on the inputs of tests/corpus alone
 # make paddle-test  real Paddle (two wheels from PyPI, once) under the launcher; PADDLE_PYTHON=A:B: those interpreters instead
 # make chaos      faults by moments; SECONDS, SEED, CELL=fault/moment narrow it
 # make soak       jobs come and go for MINUTES (30): memory and store stay as they are
@@ -74,7 +76,8 @@ LDFLAGS_ALL += -fsanitize=$(SANITIZER)
 endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
-.PHONY: all tests test unit integration e2e paddle-test check san fuzz fuzzers bench bench-operator bench-launch chaos soak demo demo-down \
+.PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all bench bench-operator bench-launch chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -163,38 +166,64 @@ FUZZERS   := $(patsubst %.c,$(BUILD)/fuzz/%,$(FUZZ_SRCS))
 tests: $(TESTS)
 fuzzers: $(FUZZERS)
 
+# Two more builds, each in a folder of its own.  By clang, whose warnings are errors, too: memory errors, undefined behaviour
+# and, for the fuzzers, what an input reaches.  By gcc: races, in the folders that start threads.
+SAN  := CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" BUILD=$(BUILD)/san
+TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
+THREADED       = $(patsubst %/,%,$(sort $(dir $(shell grep -l pthread_create $(addsuffix /*.c,$(UNITS)) 2>/dev/null))))
+THREADED_TESTS = $(patsubst %.c,$(1)/test/%,$(foreach u,$(THREADED),$(wildcard $(u)/*_test.c)))
+SUBMAKE := $(MAKE) --no-print-directory
+threaded: $(call THREADED_TESTS,$(BUILD))
+sanitized:
+	@+$(SUBMAKE) $(SAN) all tests fuzzers
+races:
+	@+$(SUBMAKE) $(TSAN) threaded
+# Compiled, for its warnings, and not linked.
+objects: $(foreach u,$(UNITS),$(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(u)/*.c)) $(call objs,$(u)))
+warnings:
+	@+$(SUBMAKE) $(SAN) objects
+# Names of all of them, for tools/check.
+archives: $(foreach u,$(UNITS),$(call archive,$(u)))
+	@echo $^
+
 unit: tests
 	@tests/run unit $(TESTS)
-integration: all
+san: sanitized
+	@tests/run san $(patsubst %.c,$(BUILD)/san/test/%,$(TEST_SRCS))
+tsan: races
+	@tests/run san $(call THREADED_TESTS,$(BUILD)/tsan)
+replay: sanitized
+	@tests/run replay $(patsubst %.c,$(BUILD)/san/fuzz/%,$(FUZZ_SRCS))
+FUZZ_SECONDS ?= 30
+fuzz: sanitized
+	@tests/run fuzz $(FUZZ_SECONDS) $(patsubst %.c,$(BUILD)/san/fuzz/%,$(FUZZ_SRCS))
+integration: all sanitized
+	@tests/run integration $(abspath $(BUILD)/san/bin)
+integration-plain: all
 	@tests/run integration
+memory: all
+	@tests/run memory
 e2e: all
 	@tests/run e2e
-paddle-test: all
-	@tests/run paddle
+paddle-test paddle-named: paddle-%: all
+	@tests/run $(@:-test=)
+check: all
+	@BUILD=$(BUILD) tests/run check
+check-all: all
+	@BUILD=$(BUILD) tests/run check --all
+
+# A word is a target above, a group of words a lane: its targets run one after another, lanes side by side.
+quick: all tests
+	@CHECK_COMMITS=1 tests/run targets "unit check"
 # Packages first: what they bring is looked for when make starts.
 test:
 	@tools/packages all
-	@$(MAKE) --no-print-directory -j$$(nproc) all tests
-	@tests/run all $(TESTS)
-
-check: all
-	@BUILD=$(BUILD) tools/check
-
-ASAN := SANITIZER=address,undefined OPT="-O1 -g" BUILD=$(BUILD)/asan
-TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
-# What has threads.
-TSAN_UNITS := common runtime/train/rpc runtime/train/ps
-san:
-	@$(MAKE) --no-print-directory $(ASAN) tests all
-	@$(MAKE) --no-print-directory $(TSAN) tests
-	@PADDLE_BIN=$(abspath $(BUILD)/asan/bin) tests/run san $(patsubst %.c,$(BUILD)/asan/test/%,$(TEST_SRCS)) \
-	    $(patsubst %.c,$(BUILD)/tsan/test/%,$(foreach u,$(TSAN_UNITS),$(wildcard $(u)/*_test.c)))
-
-FUZZ_SECONDS ?= 30
-fuzz:
-	@$(MAKE) --no-print-directory CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" \
-	    BUILD=$(BUILD)/fuzzing fuzzers
-	@tests/run fuzz $(FUZZ_SECONDS) $(patsubst %.c,$(BUILD)/fuzzing/fuzz/%,$(FUZZ_SRCS))
+	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
+	@tests/run targets "unit check san tsan replay integration" "memory e2e paddle-named"
+nightly:
+	@tools/packages all
+	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
+	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test fuzz chaos soak"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.
 chaos: all

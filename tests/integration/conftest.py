@@ -16,6 +16,7 @@ from deadline import Deadline  # noqa: E402
 
 def pytest_configure(config):
     config.pluginmanager.register(Deadline(180))
+    config.addinivalue_line("markers", "memory: measures how much a program takes, which says nothing of one built with sanitizers")
 
 
 @pytest.fixture(scope="session")

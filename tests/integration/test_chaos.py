@@ -9,6 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "chaos"))
 SECONDS = 60        # no round begins after that
 
 
+@pytest.mark.memory
 @pytest.mark.deadline(400)
 def test_some_faults_at_all_moments(plane, kubelet, seed, tmp_path):
     import chaos

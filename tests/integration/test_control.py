@@ -303,6 +303,7 @@ def test_lists_larger_than_an_answer_may_be(plane, operator, kubelet, ns):
     assert o.rss() < 150 * 1024
 
 
+@pytest.mark.memory
 def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxied_rig):
     proxy, config = proxied_rig
     proxy.faults = [Fault("POST .*/pods", "status", status=403, body=REFUSED)]      # none is really made
@@ -320,6 +321,7 @@ def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxi
     assert o.p.poll() is None
 
 
+@pytest.mark.memory
 def test_many_jobs_of_large_pods_take_bounded_memory(plane, operator, ns, proxied_rig):
     """One tenant's twenty jobs, each with 16 MB of pods to be made, and an API server that takes its time."""
     proxy, config = proxied_rig
@@ -419,6 +421,7 @@ class Everything:
         return True
 
 
+@pytest.mark.memory
 @pytest.mark.deadline(500)
 def test_200_jobs_at_once(plane, operator, kubelet, ns, proxied_rig):
     """Pods start when all are there: by eight hands, one request a pod, so that the nodes' part is not what is measured."""

@@ -632,6 +632,7 @@ def peak(pid):
     return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1)) / 1024
 
 
+@pytest.mark.memory
 @pytest.mark.parametrize("words", [[], ["--log_max_size", "20M"]])
 def test_a_flood_is_shown_without_loss(words):
     """64 MiB at full speed, with a reader that comes late: all of it arrives, and memory stays bounded."""

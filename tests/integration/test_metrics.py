@@ -337,6 +337,7 @@ def test_secure_metrics_without_an_api_server(plane, operator, ns, accounts, pro
     assert https(o.metrics, accounts["nobody"])[0] == 500
 
 
+@pytest.mark.memory
 def test_many_made_up_tokens_are_bounded(plane, operator, ns):
     o = operator("--metrics-secure", f"--namespace={ns}")
     https(o.metrics, "x")
