@@ -4,7 +4,7 @@
 # make nightly    the long forms: faults, soak, fuzzing, integration with and without sanitizers, analysers on all files
 # make check      gates: layers, doors, prefixes, banned calls, format, drift, analysers on changed files; check-all: on all
 # make san tsan   unit tests under ASan and UBSan; those of threads under TSan
-# make fuzz       every fuzz target for FUZZ_SECONDS (30); replay: on the inputs of tests/corpus alone
+# make fuzz       every fuzz target for FUZZ_SECONDS (30); replay: the same inputs every time
 # make paddle-test  real Paddle (two wheels from PyPI, once) under the launcher; PADDLE_PYTHON=A:B: those interpreters instead
 # make chaos      faults by moments; SECONDS, SEED, CELL=fault/moment narrow it
 # make soak       jobs come and go for MINUTES (30): memory and store stay as they are
@@ -77,7 +77,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
-        integration integration-plain memory e2e paddle-test paddle-named check check-all bench bench-operator bench-launch chaos soak demo demo-down \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -124,7 +124,7 @@ $(foreach p,$(PROGRAMS),$(eval $(call program_rules,$(p),$(patsubst %/,%,$(dir $
 $(BUILD)/bin/paddle-gate: $(main_paddle-gate)
 	@mkdir -p $(@D)
 	@echo "  LD    $@"
-	@$(CC) $(filter-out -fsanitize=%,$(CFLAGS_ALL)) -Os -static -s -o $@ $<
+	@$(CC) $(filter-out -fsanitize%,$(CFLAGS_ALL)) -Os -static -s -o $@ $<
 
 # What a program links, for tools/check. The gate is static: libc alone.
 unit_of = $(patsubst %/,%,$(dir $(main_$(1))))
@@ -166,18 +166,21 @@ FUZZERS   := $(patsubst %.c,$(BUILD)/fuzz/%,$(FUZZ_SRCS))
 tests: $(TESTS)
 fuzzers: $(FUZZERS)
 
-# Two more builds, each in a folder of its own.  By clang, whose warnings are errors, too: memory errors, undefined behaviour
-# and, for the fuzzers, what an input reaches.  By gcc: races, in the folders that start threads.
-SAN  := CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" BUILD=$(BUILD)/san
+# More builds, each in a folder of its own.  By clang, whose warnings are errors, too: memory errors, undefined behaviour and,
+# for the fuzzers, what an input reaches.  By gcc: races, in the folders that start threads.  Looking for new inputs goes by
+# comparisons, too, which takes half as much time again.
+SAN  := CC=clang SANITIZER=address,undefined CFLAGS=-fsanitize-coverage=inline-8bit-counters,pc-table OPT="-O1 -g" BUILD=$(BUILD)/san
+FUZZ := CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" BUILD=$(BUILD)/fuzzing
 TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
 THREADED       = $(patsubst %/,%,$(sort $(dir $(shell grep -l pthread_create $(addsuffix /*.c,$(UNITS)) 2>/dev/null))))
 THREADED_TESTS = $(patsubst %.c,$(1)/test/%,$(foreach u,$(THREADED),$(wildcard $(u)/*_test.c)))
 SUBMAKE := $(MAKE) --no-print-directory
 threaded: $(call THREADED_TESTS,$(BUILD))
+# WHAT: not all of it, as build/san/test/common/yaml_test.
 sanitized:
-	@+$(SUBMAKE) $(SAN) all tests fuzzers
+	@+$(SUBMAKE) $(SAN) $(or $(WHAT),all tests fuzzers)
 races:
-	@+$(SUBMAKE) $(TSAN) threaded
+	@+$(SUBMAKE) $(TSAN) $(or $(WHAT),threaded)
 # Compiled, for its warnings, and not linked.
 objects: $(foreach u,$(UNITS),$(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard $(u)/*.c)) $(call objs,$(u)))
 warnings:
@@ -195,8 +198,9 @@ tsan: races
 replay: sanitized
 	@tests/run replay $(patsubst %.c,$(BUILD)/san/fuzz/%,$(FUZZ_SRCS))
 FUZZ_SECONDS ?= 30
-fuzz: sanitized
-	@tests/run fuzz $(FUZZ_SECONDS) $(patsubst %.c,$(BUILD)/san/fuzz/%,$(FUZZ_SRCS))
+fuzz:
+	@+$(SUBMAKE) $(FUZZ) fuzzers
+	@tests/run fuzz $(FUZZ_SECONDS) $(patsubst %.c,$(BUILD)/fuzzing/fuzz/%,$(FUZZ_SRCS))
 integration: all sanitized
 	@tests/run integration $(abspath $(BUILD)/san/bin)
 integration-plain: all
@@ -211,6 +215,9 @@ check: all
 	@BUILD=$(BUILD) tests/run check
 check-all: all
 	@BUILD=$(BUILD) tests/run check --all
+# BUG: one of `tests/mutants --list`.
+mutants:
+	@tests/run venv && tests/mutants $(if $(BUG),"$(BUG)")
 
 # A word is a target above, a group of words a lane: its targets run one after another, lanes side by side.
 quick: all tests
@@ -219,11 +226,11 @@ quick: all tests
 test:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
-	@tests/run targets "unit check san tsan replay integration" "memory e2e paddle-named"
+	@tests/run targets "unit check san tsan replay integration memory" "e2e paddle-named"
 nightly:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
-	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test fuzz chaos soak"
+	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test fuzz chaos soak mutants"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.
 chaos: all

@@ -15,8 +15,15 @@ from deadline import Deadline  # noqa: E402
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(Deadline(180))
+    config.pluginmanager.register(Deadline(180, 2 if "PADDLE_SANITIZED" in os.environ else 1))
     config.addinivalue_line("markers", "memory: measures how much a program takes, which says nothing of one built with sanitizers")
+
+
+def pytest_collection_modifyitems(items):
+    """A process runs all tests that share a fixture of their module; any other test goes to whichever process is free."""
+    for item in items:
+        if any(d[-1].scope == "module" for d in item._fixtureinfo.name2fixturedefs.values()):
+            item.add_marker(pytest.mark.xdist_group(item.module.__name__))
 
 
 @pytest.fixture(scope="session")
