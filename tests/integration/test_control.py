@@ -322,6 +322,7 @@ def test_a_job_of_very_many_pods_takes_bounded_memory(plane, operator, ns, proxi
 
 
 @pytest.mark.memory
+@pytest.mark.deadline(240)
 def test_many_jobs_of_large_pods_take_bounded_memory(plane, operator, ns, proxied_rig):
     """One tenant's twenty jobs, each with 16 MB of pods to be made, and an API server that takes its time."""
     proxy, config = proxied_rig
@@ -329,7 +330,7 @@ def test_many_jobs_of_large_pods_take_bounded_memory(plane, operator, ns, proxie
     for name in names:
         create(plane, ns, body(ns, name, {"ps": worker(), "worker": worker(0, args=["x" * 1000000])}))
     o = operator(kubeconfig=config)
-    wait_for(lambda: all(plane.phase(ns, name) for name in names))
+    wait_for(lambda: all(plane.phase(ns, name) for name in names), 150)     # sanitizers look at each of its megabytes many times
     proxy.faults = [Fault("POST .*/pods", "late", delay=600)]
     before, looks = o.rss(), planned(o)
     for name in names:

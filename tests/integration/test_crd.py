@@ -14,7 +14,7 @@ import time
 import pytest
 import yaml
 
-from rig import free_port
+from rig import free_port, wait_for
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CRD = ROOT / "deploy/v1/crd.yaml"
@@ -122,8 +122,11 @@ def schema_paths(schema, path):
 
 
 def test_every_field_is_explained(cluster):
-    openapi = json.loads(cluster.ok("get", "--raw", "/openapi/v3/apis/batch.paddlepaddle.org/v1"))
-    root = openapi["components"]["schemas"]["org.paddlepaddle.batch.v1.PaddleJob"]["properties"]
+    def schemas():      # the API server publishes them some time after it serves the kind
+        code, text, _ = cluster.run("get", "--raw", "/openapi/v3/apis/batch.paddlepaddle.org/v1")
+        return {} if code else json.loads(text)["components"]["schemas"]
+
+    root = wait_for(lambda: schemas().get("org.paddlepaddle.batch.v1.PaddleJob"), why="the schema is published")["properties"]
     fields = [f for part in ("spec", "status") for f in schema_paths(root[part], part)]
     assert len(fields) > 200
     assert [path for path, field in fields if not field.get("description")] == []

@@ -566,6 +566,12 @@ time.sleep(1000)
 """
 
 
+def test_a_program_starts_with_no_signal_blocked():
+    pathlib.Path("mask.py").write_text('import signal\nprint("blocked", signal.pthread_sigmask(signal.SIG_BLOCK, []))\n')
+    r = launch("mask.py")
+    assert r.returncode == 0 and "blocked set()" in r.stdout, r.stdout + r.stderr
+
+
 def test_a_child_that_ignores_sigterm_has_a_bound():
     pathlib.Path("stubborn.py").write_text(STUBBORN)
     p = start("--nproc_per_node", "2", "--stop_timeout", "0.5s", "stubborn.py")
