@@ -130,6 +130,7 @@ def test_every_field_is_explained(cluster):
     fields = [f for part in ("spec", "status") for f in schema_paths(root[part], part)]
     assert len(fields) > 200
     assert [path for path, field in fields if not field.get("description")] == []
+    wait_for(lambda: cluster.run("explain", "pdj")[0] == 0, why="kubectl knows the kind")      # it remembers for some seconds what was served
     for path in ("spec", "spec.worker", "spec.ps.template.spec.containers.env", "status", "status.conditions", "status.worker.refs"):
         text = cluster.ok("explain", f"pdj.{path}")
         assert "<no description>" not in text and "DESCRIPTION" in text
