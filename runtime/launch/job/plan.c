@@ -1,5 +1,6 @@
 #include "runtime/launch/job/plan.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -215,10 +216,11 @@ static int64_t find_gloo_port(const struct rl_job *j, const struct rl_offer *off
 /* Gloo meets on server 0's host. */
 static char *find_gloo(
     const struct rl_job *j, const struct rl_plan *p, const struct rl_offer *offers, size_t n) {
+    const struct rl_list *servers = &p->endpoints[RL_SEAT_SERVER];
     struct co_hostport hp = {.port = 0};
     char text[CO_HOST_MAX + 10];
-    (void)!co_parse_hostport(
-        "server", p->endpoints[RL_SEAT_SERVER].item[0], &hp, NULL); /* checked when it was added */
+    assert(servers->n > 0);                                          /* by check_plan */
+    (void)!co_parse_hostport("server", servers->item[0], &hp, NULL); /* by add_endpoint */
     co_hostport_format(hp.host, (unsigned)find_gloo_port(j, offers, n), text, sizeof(text));
     return co_xstrdup(text);
 }

@@ -31,8 +31,9 @@ struct cluster {
     char *dir, *addresses; /* owned */
     size_t n_copied, n_ready, n_trained, n_gone;
     bool stopping, killed;
-    bool failing;           /* a failed host is to tell its last lines before all are stopped */
-    int code;               /* once stopping: 0 completed */
+    bool told;                            /* to stop, by a signal */
+    const struct rl_ssh_session *failing; /* is to tell its last lines before all are stopped */
+    int code;                             /* once stopping: 0 completed */
     struct co_timer *timer; /* ready, grace, tail or stop: what is waited for with an end */
     void (*due)(struct cluster *c);
     struct co_timer *last;
@@ -109,7 +110,7 @@ static void fail(struct cluster *c, struct rl_ssh_session *s, const char *log, i
         return;
     }
     c->stopping = true;
-    c->failing = true;
+    c->failing = s;
     c->code = code ? code : 1;
     char ask[64];
     (void)snprintf(ask, sizeof(ask), "tail %s 20\n", log);
@@ -127,7 +128,8 @@ static void no_server(struct cluster *c) {
         if (s->state == RL_SESSION_STARTING) {
             say("node %zu (%s): no server on port %lld within %.0f s", i, s->host->name,
                 (long long)c->conf->port, (double)c->options->ready_ms / 1000);
-            c->stopping = c->failing = true;
+            c->stopping = true;
+            c->failing = s;
             c->code = 1;
             rl_ssh_session_tell(s, "tail server 20\n");
             wait_for(c, TAIL_MS, stop_all);
@@ -199,8 +201,8 @@ static void ended(void *arg, struct rl_ssh_session *s, const char *what, int cod
 
 static void told_tail(void *arg, struct rl_ssh_session *s) {
     struct cluster *c = arg;
-    if (c->failing) {
-        c->failing = false;
+    if (c->failing == s) {
+        c->failing = NULL;
         (void)fputs(s->lines.data ? s->lines.data : "    (nothing)\n", stdout);
         stop_all(c);
     } else if (*s->last && !c->stopping) {
@@ -332,6 +334,7 @@ static void interrupted(void *arg, int signo) {
         return;
     }
     say("%s: stopping the job on all hosts", signo == SIGINT ? "interrupted" : "terminated");
+    c->told = true;
     end(c, 128 + signo);
 }
 
@@ -422,9 +425,9 @@ int rl_cluster_run(const struct rl_conf *conf, const struct rl_cluster_options *
     if (!r) {
         *ret_code = c.code;
         say("job %s after %.1f s",
-            c.code == 0    ? "completed"
-            : c.code > 128 ? "stopped"
-                           : "failed",
+            c.told        ? "stopped"
+            : c.code == 0 ? "completed"
+                          : "failed",
             (double)(co_now_ms() - c.start) / 1000);
     }
     for (size_t i = 0; i < conf->n_hosts; i++) {

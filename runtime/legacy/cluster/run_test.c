@@ -83,6 +83,16 @@ static const struct row rows[] = {
             "job failed after"}},
     {"a log of nothing", {READY "echo @train 9; read tail; echo @.; " STOPS, READY WAITS},
         .code = 9, .text = {"    (nothing)\n"}},
+    {"a trainer that was killed has failed, and nobody stopped the job",
+        {READY "echo @train 137; " TELLS, READY WAITS}, .code = 137,
+        .text = {"exit code 137", "job failed after"}, .not_text = "stopped"},
+    {"another host's log is not the failed one's",
+        {READY
+            "while [ ! -e ../asked ]; do :; done; echo '@| other'; echo @.; touch ../told; " STOPS,
+            READY
+            "echo @train 9; read tail name n; touch ../asked; "
+            "while [ ! -e ../told ]; do :; done; echo \"@| $tail $name $n\"; echo @.; " STOPS},
+        .code = 9, .text = {"exit code 9", "    tail train 20"}, .not_text = "    other"},
     {"the first failure counts",
         {READY "echo @train 3; echo @train 4; echo @server 5; " TELLS, READY WAITS}, .code = 3,
         .text = {"exit code 3", "    tail train 20"}, .not_text = "exit code 4"},

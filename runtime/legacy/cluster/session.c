@@ -45,15 +45,20 @@ void rl_ssh_session_done(struct rl_ssh_session *s) {
 
 /* ---- what the host tells ---------------------------------------------------------------- */
 
+/* A code that no process can end with is a failure. */
+static int exit_code(int told) {
+    return told >= 0 && told <= 255 ? told : 1;
+}
+
 static void take_line(struct rl_ssh_session *s, const char *text) {
     int code = 0;
     if (strcmp(text, "@ready") == 0) {
         s->ops->ready(s->arg, s);
     } else if (sscanf(text, "@server %d", &code) == 1) {
         s->server_ended = true;
-        s->ops->ended(s->arg, s, "server", code);
+        s->ops->ended(s->arg, s, "server", exit_code(code));
     } else if (sscanf(text, "@train %d", &code) == 1) {
-        s->ops->ended(s->arg, s, "train", code);
+        s->ops->ended(s->arg, s, "train", exit_code(code));
     } else if (strncmp(text, "@| ", 3) == 0) {
         (void)snprintf(s->last, sizeof(s->last), "%s", text + 3);
         (void)!co_buf_addf(&s->lines, NULL, "    %s\n", text + 3);
@@ -198,6 +203,9 @@ int rl_ssh_session_start(struct rl_ssh_session *s, const struct rl_cluster_optio
         return r;
     }
     memset(&s->complaint, 0, sizeof(s->complaint));
+    co_buf_clear(&s->line); /* what ssh said of the session before, half a line of a greeting */
+    co_buf_clear(&s->lines);
+    s->last[0] = '\0';
     s->in = take(&p.in[1]);
     return watch(s, &p, err);
 }

@@ -128,6 +128,7 @@ static void a_hosts_lines_are_taken_for_what_they_are(void **state) {
         {"echo '@readyy'; echo '@READY'; echo @; echo @server; echo '@train x'; echo '@|'", ""},
         {"printf '@train 0'", ""},
         {"printf '@rea\\0dy\\n\\0\\n\\0@train 1\\n'", "ready\ntrain 1\n"},
+        {"echo '@train 256'; echo '@server -1'", "train 1\nserver 1\n"},
         {"echo @ready >&2", ""},
         {"exit 7", ""},
     };
@@ -179,6 +180,10 @@ static void what_ssh_complains_of_is_kept_with_its_exit_code(void **state) {
     /* The next script's complaint is its own. */
     run(&h, "true");
     assert_string_equal(rl_tail_last_line(&h.s.complaint), "");
+    /* Nor does half a line of the one before begin the next one's first. */
+    run(&h, "printf Welcome");
+    run(&h, "echo @ready");
+    assert_string_equal(trace(&h), "ready\n");
     done(&h);
 }
 
