@@ -28,7 +28,7 @@ LAYERS := $(shell awk -F'|' '/^## /{on = $$0 == "## Layers"} \
     ARCHITECTURE.md)
 UNITS  := $(foreach l,$(LAYERS),$(firstword $(subst |, ,$(l))))
 $(foreach l,$(LAYERS),$(eval may_$(firstword $(subst |, ,$(l))) := $(wordlist 2,99,$(subst |, ,$(l)))))
-may_runtime/rt.h := runtime/train/ps# the library's header stands for the folder that implements it
+may_runtime/rt.h := runtime/train/ps runtime/train/coll# the library's header stands for the folders that implement it
 closed = $(if $(2),$(call closed,$(1) $(2),$(filter-out $(1) $(2),$(sort $(foreach u,$(2),$(may_$(u)))))),$(1))
 $(foreach u,$(UNITS),$(eval uses_$(u) := $(filter-out $(u) runtime/rt.h,$(call closed,,$(u)))))
 
@@ -42,8 +42,9 @@ pkgs_examples/nn            := -ldnnl
 # Loops over tensors: vectorised, square roots included (nobody there asks math for errno).
 cflags_runtime/train/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
+cflags_runtime/train/coll   := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
@@ -52,6 +53,7 @@ main_crdgen          := crd/crdgen.c
 main_bench-load      := bench/load.c
 main_bench-observer  := bench/observer.c
 main_meet            := bench/meet.c
+main_bench-coll      := bench/bench_coll.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 
@@ -183,7 +185,7 @@ check: all
 ASAN := SANITIZER=address,undefined OPT="-O1 -g" BUILD=$(BUILD)/asan
 TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
 # What has threads.
-TSAN_UNITS := common runtime/train/rpc runtime/train/ps
+TSAN_UNITS := common runtime/train/rpc runtime/train/ps runtime/train/coll
 san:
 	@$(MAKE) --no-print-directory $(ASAN) tests all
 	@$(MAKE) --no-print-directory $(TSAN) tests

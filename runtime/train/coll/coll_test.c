@@ -1,0 +1,352 @@
+/* Every kind of call, every type and operation, many sizes, against a serial reference; on all
+ * transports. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+
+#include "runtime/train/coll/reduce.h"
+#include "runtime/train/coll/testkit.h"
+
+enum { MOST = 700000, GUARD = 64 };
+
+/* ---- values ---- */
+
+static uint32_t mix(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t h = a * 0x9e3779b1U ^ (b + 0x85ebca6bU) * 0xc2b2ae35U ^ c * 0x27d4eb2fU;
+    h ^= h >> 15;
+    h *= 0x2c1b3c6dU;
+    return h ^ h >> 13;
+}
+
+/* Small whole numbers, so that sums, products and averages of a few are exact in every type. */
+static double value(uint32_t rank, size_t i, uint32_t seed) {
+    return (double)(mix(rank, (uint32_t)i, seed) % 4) + 1;
+}
+
+static uint16_t to_half(enum rt_dtype t, double v) {
+    const struct rt_kernels *plain = NULL, *k;
+    for (uint32_t i = 0; (k = rt_kernels_get(i)); i++) {
+        plain = k;
+    }
+    float f = (float)v;
+    uint16_t h;
+    plain->narrow[t](&h, &f, 1);
+    return h;
+}
+
+static void put(enum rt_dtype t, void *p, size_t i, double v) {
+    switch (t) {
+    case RT_F32:
+        ((float *)p)[i] = (float)v;
+        break;
+    case RT_F64:
+        ((double *)p)[i] = v;
+        break;
+    case RT_F16:
+    case RT_BF16:
+        ((uint16_t *)p)[i] = to_half(t, v);
+        break;
+    case RT_I64:
+        ((int64_t *)p)[i] = (int64_t)v;
+        break;
+    case RT_I32:
+        ((int32_t *)p)[i] = (int32_t)v;
+        break;
+    case RT_U8:
+    case RT_DTYPES:
+    default:
+        ((uint8_t *)p)[i] = (uint8_t)v;
+        break;
+    }
+}
+
+static double apply(enum rt_op op, double a, double b) {
+    switch (op) {
+    case RT_PROD:
+        return a * b;
+    case RT_MAX:
+        return a > b ? a : b;
+    case RT_MIN:
+        return a < b ? a : b;
+    case RT_SUM:
+    case RT_AVG:
+    case RT_OPS:
+    default:
+        return a + b;
+    }
+}
+
+static double reduced(uint32_t n, enum rt_op op, size_t i, uint32_t seed) {
+    double v = value(0, i, seed);
+    for (uint32_t r = 1; r < n; r++) {
+        v = apply(op, v, value(r, i, seed));
+    }
+    return op == RT_AVG ? (double)((float)v * (float)(1.0 / n)) : v;
+}
+
+/* ---- one call in all ranks ---- */
+
+struct buffers {
+    unsigned char *in, *out, *want;
+    size_t bytes; /* of each */
+};
+
+static void fill(
+    const struct rt_coll *c, void *p, size_t n, uint32_t rank, size_t from, uint32_t seed) {
+    for (size_t i = 0; i < n; i++) {
+        put(c->dtype, p, i, value(rank, from + i, seed));
+    }
+}
+
+static void want_reduced(
+    const struct rt_coll *c, void *p, size_t n, uint32_t ranks, size_t from, uint32_t seed) {
+    for (size_t i = 0; i < n; i++) {
+        double v = reduced(ranks, c->op, from + i, seed);
+        if (c->op == RT_AVG && c->dtype == RT_F64) { /* not through float */
+            v = 0;
+            for (uint32_t r = 0; r < ranks; r++) {
+                v += value(r, from + i, seed);
+            }
+            v *= 1.0 / ranks;
+        }
+        put(c->dtype, p, i, v);
+    }
+}
+
+/* What goes in and what must come out at rank `me` of P; in elements, *ret_in and *ret_out. */
+static void prepare(const struct rt_coll *c, struct buffers *b, uint32_t me, uint32_t P,
+    uint32_t seed, size_t *ret_in, size_t *ret_out) {
+    size_t n = c->n, size = rt_dtype_size(c->dtype);
+    bool root = c->root == me;
+    *ret_in = *ret_out = n;
+    switch (c->kind) {
+    case RT_ALL_REDUCE:
+    case RT_REDUCE:
+        fill(c, b->in, n, me, 0, seed);
+        want_reduced(c, b->want, n, P, 0, seed);
+        *ret_out = c->kind == RT_REDUCE && !root ? 0 : n;
+        break;
+    case RT_BROADCAST:
+        fill(c, b->out, n, me, 0, seed);
+        fill(c, b->want, n, c->root, 0, seed);
+        *ret_in = 0;
+        break;
+    case RT_ALL_GATHER:
+    case RT_GATHER:
+        fill(c, b->in, n, me, 0, seed);
+        for (uint32_t r = 0; r < P; r++) {
+            fill(c, b->want + r * n * size, n, r, 0, seed);
+        }
+        *ret_out = c->kind == RT_ALL_GATHER || root ? P * n : 0;
+        break;
+    case RT_ALL_GATHERV:
+        *ret_out = 0;
+        for (uint32_t r = 0; r < P; r++) {
+            fill(c, b->want + *ret_out * size, c->counts[r], r, 0, seed);
+            *ret_out += c->counts[r];
+        }
+        *ret_in = c->counts[me];
+        fill(c, b->in, *ret_in, me, 0, seed);
+        break;
+    case RT_REDUCE_SCATTER:
+        fill(c, b->in, n * P, me, 0, seed);
+        want_reduced(c, b->want, n, P, me * n, seed);
+        *ret_in = P * n;
+        break;
+    case RT_SCATTER:
+        *ret_in = root ? P * n : 0;
+        fill(c, b->in, *ret_in, me, 0, seed);
+        fill(c, b->want, n, c->root, me * n, seed);
+        break;
+    case RT_ALL_TO_ALL:
+        fill(c, b->in, n * P, me, 0, seed);
+        for (uint32_t r = 0; r < P; r++) {
+            fill(c, b->want + r * n * size, n, r, me * n, seed);
+        }
+        *ret_in = *ret_out = P * n;
+        break;
+    case RT_SEND:
+    case RT_RECV:
+    case RT_ALL_TO_ALLV:
+    case RT_BARRIER:
+    case RT_KINDS:
+    default:
+        *ret_in = *ret_out = 0;
+        break;
+    }
+}
+
+static bool buffers_get(
+    struct rt_group *g, struct buffers *b, size_t bytes, bool shared, struct co_err *err) {
+    b->bytes = bytes + 2 * (size_t)GUARD;
+    b->want = co_xcalloc(1, b->bytes);
+    if (shared) {
+        return rt_group_alloc(g, b->bytes, (void **)&b->in, err) == 0 &&
+               rt_group_alloc(g, b->bytes, (void **)&b->out, err) == 0;
+    }
+    b->in = co_xcalloc(1, b->bytes);
+    b->out = co_xcalloc(1, b->bytes);
+    return true;
+}
+
+static void buffers_done(struct rt_group *g, struct buffers *b, bool shared) {
+    free(b->want);
+    if (shared) {
+        rt_group_free(g, b->in);
+        rt_group_free(g, b->out);
+    } else {
+        free(b->in);
+        free(b->out);
+    }
+}
+
+static bool can_be_in_place(enum rt_kind k) {
+    return k == RT_ALL_REDUCE || k == RT_REDUCE || k == RT_ALL_GATHER;
+}
+
+/* 0 or a bad code, said in *err. */
+static int one_call(struct world *w, struct rt_group *g, struct rt_coll c, bool shared,
+    bool in_place, struct co_err *err) {
+    uint32_t me = rt_group_rank(g), P = w->n, seed = mix(w->seed, (uint32_t)c.n, c.kind);
+    size_t size = rt_dtype_size(c.dtype), n_in, n_out, most = c.n * P;
+    for (uint32_t r = 0; c.counts && r < P; r++) {
+        most += c.counts[r];
+    }
+    struct buffers b;
+    if (!buffers_get(g, &b, most * size, shared, err)) {
+        return CO_NOMEMORY;
+    }
+    prepare(&c, &b, me, P, seed, &n_in, &n_out);
+    c.in = b.in;
+    c.out = b.out;
+    if (in_place && can_be_in_place(c.kind) && (n_out > 0)) {
+        size_t at = c.kind == RT_ALL_GATHER ? me * c.n * size : 0;
+        memcpy(b.out + at, b.in, n_in * size);
+        c.in = b.out + at;
+    }
+    memset(b.out + n_out * size, 0xa5, GUARD);
+    int rc = rt_coll_run(g, &c, err);
+    for (size_t i = 0; rc == 0 && i < n_out; i++) {
+        if (memcmp(b.out + i * size, b.want + i * size, size) != 0) {
+            rc = co_err_set(err, CO_INTERNAL, "%s %s %s n %zu root %u: element %zu is wrong",
+                rt_kind_name(c.kind), rt_dtype_name(c.dtype), rt_op_name(c.op), c.n, c.root, i);
+        }
+    }
+    for (size_t i = 0; rc == 0 && i < GUARD; i++) {
+        if (b.out[n_out * size + i] != 0xa5) {
+            rc = co_err_set(
+                err, CO_INTERNAL, "%s n %zu wrote behind its end", rt_kind_name(c.kind), c.n);
+        }
+    }
+    buffers_done(g, &b, shared);
+    return rc;
+}
+
+static const enum rt_kind checked[] = {RT_ALL_REDUCE, RT_REDUCE, RT_BROADCAST, RT_ALL_GATHER,
+    RT_ALL_GATHERV, RT_REDUCE_SCATTER, RT_SCATTER, RT_GATHER, RT_ALL_TO_ALL, RT_BARRIER};
+
+static const size_t sizes[] = {0, 1, 7, 64, 1000, 2049, 30011, 140001};
+
+static bool average_of_integers(const struct rt_coll *c) {
+    return c->op == RT_AVG && (c->dtype == RT_I64 || c->dtype == RT_I32 || c->dtype == RT_U8);
+}
+
+/* All kinds, types and operations with sizes in turn; and again in random order. */
+static int all_calls(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)rank;
+    size_t counts[WORLD_MAX];
+    uint32_t step = 0;
+    for (size_t k = 0; k < CO_ARRAY_LEN(checked); k++) {
+        for (uint32_t t = 0; t < RT_DTYPES; t++) {
+            for (uint32_t o = 0; o < RT_OPS; o++) {
+                uint32_t h = mix(w->seed, ++step, 7);
+                struct rt_coll c = {.kind = checked[k], .dtype = t, .op = o};
+                c.n = sizes[h % CO_ARRAY_LEN(sizes)] / (h >> 8 & 3 ? 1 : w->n);
+                c.root = (h >> 12) % w->n;
+                for (uint32_t r = 0; r < w->n; r++) {
+                    counts[r] = mix(h, r, 1) % 3 ? mix(h, r, 2) % 9000 : 0;
+                }
+                c.counts = c.kind == RT_ALL_GATHERV ? counts : NULL;
+                /* Some ranks in their own memory, some not. */
+                bool shared = (h >> 16 & 1) && (!(h >> 17 & 1) || mix(h, rank, 3) & 1);
+                int rc = average_of_integers(&c) ? 0 : one_call(w, g, c, shared, h >> 20 & 1, err);
+                if (rc < 0) {
+                    return rc;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+static int all_sizes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)rank;
+    int rc = 0;
+    for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
+        for (uint32_t k = 0; k < CO_ARRAY_LEN(checked) && rc == 0; k++) {
+            size_t counts[WORLD_MAX];
+            for (uint32_t r = 0; r < w->n; r++) {
+                counts[r] = sizes[s] / (r + 1);
+            }
+            struct rt_coll c = {.kind = checked[k],
+                .dtype = RT_F32,
+                .n = sizes[s],
+                .root = w->n - 1,
+                .counts = checked[k] == RT_ALL_GATHERV ? counts : NULL};
+            rc = one_call(w, g, c, s & 1, s & 2, err);
+        }
+    }
+    struct rt_coll big = {.kind = RT_ALL_REDUCE, .dtype = RT_F32, .n = MOST};
+    rc = rc < 0 ? rc : one_call(w, g, big, false, false, err);
+    return rc < 0 ? rc : one_call(w, g, big, true, true, err);
+}
+
+static int everything(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    int rc = all_sizes(w, g, rank, err);
+    return rc < 0 ? rc : all_calls(w, g, rank, err);
+}
+
+static uint32_t seed_now(void) {
+    const char *s = getenv("COLL_SEED");
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return s ? (uint32_t)strtoul(s, NULL, 10) : (uint32_t)t.tv_nsec;
+}
+
+static void calls_in_shared_memory(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n <= 5; n++) {
+        struct world w = {.n = n, .transport = RT_TRANSPORT_SHM, .seed = seed_now()};
+        assert_int_equal(world_run(&w, everything), 0);
+    }
+}
+
+static void calls_over_tcp(void **state) {
+    (void)state;
+    for (uint32_t n = 2; n <= 5; n++) {
+        struct world w = {.n = n, .transport = RT_TRANSPORT_TCP, .seed = seed_now()};
+        assert_int_equal(world_run(&w, everything), 0);
+    }
+}
+
+static void calls_over_machines(void **state) {
+    (void)state;
+    for (uint32_t n = 3; n <= 6; n++) {
+        struct world w = {.n = n, .nodes = n == 6 ? 3 : 2, .seed = seed_now()};
+        assert_int_equal(world_run(&w, everything), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_in_shared_memory),
+        cmocka_unit_test(calls_over_tcp),
+        cmocka_unit_test(calls_over_machines),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
