@@ -5,12 +5,14 @@
 #include <string.h>
 
 #if defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
 /* Equal pointers are no dependency between iterations. */
 #if defined(__clang__)
+#pragma clang diagnostic ignored "-Wpass-failed" /* without optimization it is only slow */
 #define EACH(n) _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < (n); i++)
 #else
 #define EACH(n) _Pragma("GCC ivdep") for (size_t i = 0; i < (n); i++)
@@ -196,10 +198,16 @@ AVX2 static void f16c_narrow_f16(uint16_t *out, const float *in, size_t n) {
 KERNELS(avx2, AVX2, f16c)
 KERNELS(avx512, AVX512, f16c)
 
+/* Clang's __builtin_cpu_supports does not know it. */
+static bool has_f16c(void) {
+    unsigned a, b, c = 0, d;
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
 const struct rt_kernels *rt_kernels_get(uint32_t i) {
     const struct rt_kernels *can[4] = {NULL};
     uint32_t n = 0;
-    bool two = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c");
+    bool two = __builtin_cpu_supports("avx2") && has_f16c();
     if (two && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
         can[n++] = &avx512;
