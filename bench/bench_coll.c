@@ -2,7 +2,9 @@
  * ranks, forked, or (compiled by mpicc with BENCH_MPI) those of an MPI.
  *
  *     bench-coll RANKS MS auto|tcp|shared SIZE...     MS of measuring a size, in bytes
- *     mpirun -n RANKS bench-coll-mpi MS SIZE...
+ *     bench-coll 2 MS raw SIZE...                     no all_reduce: SIZE bytes both ways over TCP
+ *     bench-coll RANKS MS dead SIZE                   MS into it one rank is killed: prints how
+ * many ms later the slowest of the others knew mpirun -n RANKS bench-coll-mpi MS SIZE...
  *
  * Rank 0 prints a line a size: bytes, microseconds (median, lowest tenth, largest), number of
  * samples.
@@ -18,6 +20,8 @@
 #include <mpi.h>
 #else
 #include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -183,6 +187,115 @@ static void find_ports(uint32_t n, char text[][32]) {
     }
 }
 
+/* ---- what TCP itself does ---- */
+
+/* Both ways over two connections, as fast as the kernel takes and gives. */
+static void raw_exchange(struct peer *p, float *values, size_t n) {
+    const int *fd = p->group;
+    static char sink[256 << 10];
+    const char *data = (const char *)values;
+    size_t out = n * sizeof(float), in = out;
+    while (out > 0 || in > 0) {
+        ssize_t sent = out ? send(fd[0], data, out < sizeof(sink) ? out : sizeof(sink),
+                                 MSG_DONTWAIT | MSG_NOSIGNAL)
+                           : 0;
+        ssize_t got =
+            in ? recv(fd[1], sink, in < sizeof(sink) ? in : sizeof(sink), MSG_DONTWAIT) : 0;
+        out -= sent > 0 ? (size_t)sent : 0;
+        in -= got > 0 ? (size_t)got : 0;
+        if (sent <= 0 && got <= 0) {
+            struct pollfd f[2] = {{.fd = out ? fd[0] : -1, .events = POLLOUT},
+                {.fd = in ? fd[1] : -1, .events = POLLIN}};
+            (void)poll(f, 2, 1000);
+        }
+    }
+}
+
+static void raw_together(struct peer *p) {
+    float word = 0;
+    raw_exchange(p, &word, 1);
+}
+
+/* Both have measured long enough when rank 0 has. */
+static void raw_agree(struct peer *p, int64_t *value) {
+    int *fd = p->group;
+    if (p->rank == 0) {
+        (void)!send(fd[0], value, sizeof(*value), MSG_NOSIGNAL);
+    } else {
+        (void)!recv(fd[1], value, sizeof(*value), MSG_WAITALL);
+    }
+}
+
+static void tcp_pair(int ret[2]) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int l = socket(AF_INET, SOCK_STREAM, 0);
+    ret[0] = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(l, (struct sockaddr *)&a, len) < 0 || listen(l, 1) < 0 ||
+        getsockname(l, (struct sockaddr *)&a, &len) < 0 ||
+        connect(ret[0], (struct sockaddr *)&a, len) < 0 || (ret[1] = accept(l, NULL, NULL)) < 0) {
+        exit(1);
+    }
+    (void)close(l);
+}
+
+static void run_raw(double ms, char **sizes, int n) {
+    int to[2], back[2];
+    tcp_pair(to);
+    tcp_pair(back);
+    pid_t pid = fork();
+    int fd[2] = {pid == 0 ? back[0] : to[0], pid == 0 ? to[1] : back[1]};
+    struct peer p = {.rank = pid == 0 ? 1 : 0,
+        .group = fd,
+        .reduce = raw_exchange,
+        .together = raw_together,
+        .agree = raw_agree,
+        .memory = own_memory};
+    measure_all(&p, ms, sizes, n);
+    if (pid == 0) {
+        exit(0);
+    }
+}
+
+/* ---- a rank that dies ---- */
+
+/* Until the last rank is killed; then the time at which this one knew goes into the pipe. */
+static void run_until_lost(struct rt_group_options *o, size_t bytes, int to) {
+    struct co_err err = {0};
+    struct rt_group *g = NULL;
+    check(rt_group_open(NULL, o, &g, &err), &err);
+    float *values = own_memory(NULL, bytes);
+    memset(values, 0, bytes);
+    while (rt_all_reduce(g, values, values, bytes / 4, RT_F32, RT_SUM, &err) == 0) {
+    }
+    double now = now_us();
+    (void)!write(to, &now, sizeof(now));
+    rt_group_close(g);
+}
+
+static void run_dead(const char **endpoints, uint32_t n, int ms, size_t bytes) {
+    int pipe_fd[2];
+    pid_t last = 0;
+    if (pipe(pipe_fd) < 0) {
+        exit(1);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        last = fork();
+        if (last == 0) {
+            struct rt_group_options o = {.endpoints = endpoints, .size = n, .rank = i};
+            run_until_lost(&o, bytes, pipe_fd[1]);
+            exit(0);
+        }
+    }
+    (void)poll(NULL, 0, ms);
+    double begin = now_us(), slowest = 0, at;
+    kill(last, SIGKILL);
+    for (uint32_t i = 1; i < n && read(pipe_fd[0], &at, sizeof(at)) == sizeof(at); i++) {
+        slowest = at - begin > slowest ? at - begin : slowest;
+    }
+    printf("%zu %.3f\n", bytes, slowest / 1e3);
+}
+
 static void run_rank(struct rt_group_options *o, const char *how, double ms, char **sizes, int n) {
     struct co_err err = {0};
     struct rt_group *g = NULL;
@@ -200,7 +313,7 @@ static void run_rank(struct rt_group_options *o, const char *how, double ms, cha
 
 int main(int argc, char **argv) {
     if (argc < 5) {
-        fprintf(stderr, "usage: bench-coll RANKS MS auto|tcp|shared SIZE...\n");
+        fprintf(stderr, "usage: bench-coll RANKS MS auto|tcp|shared|raw|dead SIZE...\n");
         return 2;
     }
     char text[RANKS_MAX][32];
@@ -212,6 +325,14 @@ int main(int argc, char **argv) {
     find_ports(n, text);
     for (uint32_t i = 0; i < n; i++) {
         endpoints[i] = text[i];
+    }
+    if (strcmp(argv[3], "raw") == 0) {
+        run_raw(strtod(argv[2], NULL), argv + 4, argc - 4);
+        return 0;
+    }
+    if (strcmp(argv[3], "dead") == 0) {
+        run_dead(endpoints, n, (int)strtod(argv[2], NULL), strtoull(argv[4], NULL, 10));
+        return 0;
     }
     for (uint32_t i = 1; i < n; i++) {
         if (fork() == 0) {
