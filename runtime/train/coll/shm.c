@@ -16,10 +16,10 @@
 enum {
     PAGE = 4096,
     HUGE_PAGE = 2 << 20,
-    SPINS = 30000,  /* half a millisecond: longer than most waits when everybody has a core */
-    YIELDS = 10,    /* then the kernel is asked to wake this rank */
-    SPINS_FEW = 30, /* more ranks than cores: who is waited for needs this one */
-    YIELDS_MANY = 400,
+    SPINS = 10000,          /* some 100 us: longer than most waits when everybody has a core */
+    SPINS_FEW = 30,         /* more ranks than cores: who is waited for needs this one */
+    YIELDS = 400,           /* of those; then the kernel is asked to wake this rank */
+    YIELD_NS = 1000 * 1000, /* others than ranks want the cores, too: no more yields in this wait */
     SLEEP_NS = 500 * 1000,
 };
 
@@ -41,7 +41,7 @@ void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me) {
     s->n = n;
     s->me = me;
     s->spins = crowded(n) ? SPINS_FEW : SPINS;
-    s->yields = crowded(n) ? YIELDS_MANY : YIELDS;
+    s->yields = crowded(n) ? YIELDS : 0;
     s->idle = true;
     s->stride = round_up(sizeof(struct rt_shm_rank) + (n + 1) * s->slice, PAGE) + PAGE;
     s->pipes = PAGE + n * s->stride;
@@ -106,8 +106,22 @@ static void flag_sleep(const struct rt_shm *s, _Atomic uint32_t *flag, uint32_t 
     atomic_fetch_sub(s->sleepers, 1);
 }
 
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* How long the others kept the core. */
+static int64_t yield_ns(void) {
+    int64_t begin = now_ns();
+    (void)sched_yield();
+    return now_ns() - begin;
+}
+
 int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local) {
     struct rt_patience p = {0};
+    uint32_t yields = g->shm.yields;
     for (uint32_t i = 0;; i++) {
         int rc = rt_patience_check(g, &p, g->locals[local]);
         if (rt_flag_is(flag, value)) {
@@ -116,8 +130,8 @@ int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value
         if (rc < 0) {
             return rc;
         }
-        if (i < g->shm.yields) {
-            (void)sched_yield();
+        if (i < yields) {
+            yields = yield_ns() < YIELD_NS ? yields : 0;
         } else {
             flag_sleep(&g->shm, flag, value);
         }
