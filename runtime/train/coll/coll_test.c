@@ -313,8 +313,73 @@ static int all_sizes(struct world *w, struct rt_group *g, uint32_t rank, struct 
     return rc < 0 ? rc : one_call(w, g, big, true, true, err);
 }
 
+/* Element i of what `from` has for `to`. */
+static int32_t element(uint32_t from, uint32_t to, size_t i) {
+    return (int32_t)(mix(from, to, (uint32_t)i) & 0xffffff);
+}
+
+/* Different numbers for everybody, some none. */
+static size_t pair_count(uint32_t from, uint32_t to) {
+    return (from + to) % 3 ? (size_t)from * 30000 + to * 7 + 1 : 0;
+}
+
+static int all_to_allv(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    size_t go[WORLD_MAX], come[WORLD_MAX], n_in = 0, n_out = 0;
+    for (uint32_t r = 0; r < w->n; r++) {
+        n_in += go[r] = pair_count(rank, r);
+        n_out += come[r] = pair_count(r, rank);
+    }
+    CO_AUTOFREE int32_t *in = co_xcalloc(n_in + 1, 4), *out = co_xcalloc(n_out + 1, 4);
+    int32_t *p = in;
+    for (uint32_t r = 0; r < w->n; r++) {
+        for (size_t i = 0; i < go[r]; i++) {
+            *p++ = element(rank, r, i);
+        }
+    }
+    struct rt_coll c = {.kind = RT_ALL_TO_ALLV,
+        .dtype = RT_I32,
+        .in = in,
+        .out = out,
+        .counts = go,
+        .out_counts = come};
+    int rc = rt_coll_run(g, &c, err);
+    p = out;
+    for (uint32_t r = 0; r < w->n && rc == 0; r++) {
+        for (size_t i = 0; i < come[r] && rc == 0; i++) {
+            if (*p++ != element(r, rank, i)) {
+                rc = co_err_set(err, CO_INTERNAL, "all_to_allv: element %zu from %u", i, r);
+            }
+        }
+    }
+    return rc;
+}
+
+/* Each rank to the next, the even ones first. */
+static int peers(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    enum { COUNT = 100003 };
+    uint32_t next = (rank + 1) % w->n, last = (rank + w->n - 1) % w->n;
+    CO_AUTOFREE int32_t *in = co_xcalloc(COUNT, 4), *out = co_xcalloc(COUNT, 4);
+    for (size_t i = 0; i < COUNT; i++) {
+        in[i] = element(rank, next, i);
+    }
+    int rc = 0;
+    for (uint32_t turn = 0; turn < 2 && rc == 0 && w->n > 1; turn++) {
+        bool sends = rank % 2 == turn;
+        rc = sends ? rt_send(g, in, COUNT, RT_I32, next, err)
+                   : rt_recv(g, out, COUNT, RT_I32, last, err);
+    }
+    for (size_t i = 0; i < COUNT && rc == 0 && w->n > 1; i++) {
+        if (out[i] != element(last, rank, i)) {
+            rc = co_err_set(err, CO_INTERNAL, "recv: element %zu", i);
+        }
+    }
+    return rc;
+}
+
 static int everything(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = all_sizes(w, g, rank, err);
+    rc = rc < 0 ? rc : all_to_allv(w, g, rank, err);
+    rc = rc < 0 ? rc : peers(w, g, rank, err);
     return rc < 0 ? rc : all_calls(w, g, rank, err);
 }
 
@@ -423,10 +488,21 @@ static void halves_are_rounded_to_nearest(void **state) {
     }
 }
 
+static void the_table_of_costs_names_all_that_is_reduced(void **state) {
+    (void)state;
+    char text[8192], cut[20];
+    int n = rt_coll_costs(text, sizeof(text));
+    assert_in_range(n, 500, sizeof(text) - 1);
+    assert_non_null(strstr(text, "\nall_reduce      tcp        32768  ring"));
+    assert_int_equal(rt_coll_costs(cut, sizeof(cut)), n);
+    assert_int_equal(strlen(cut), sizeof(cut) - 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fast_kernels_give_the_bits_of_the_plain_ones),
         cmocka_unit_test(halves_are_rounded_to_nearest),
+        cmocka_unit_test(the_table_of_costs_names_all_that_is_reduced),
         cmocka_unit_test(calls_in_shared_memory),
         cmocka_unit_test(calls_over_tcp),
         cmocka_unit_test(calls_over_machines),

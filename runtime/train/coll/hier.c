@@ -12,8 +12,6 @@
 
 #include "runtime/train/coll/message.h"
 
-enum { SHARE_MIN = 32 << 10 /* bytes of a rank below which shares are not worth it */ };
-
 static struct rt_members members_of(const struct rt_group *g, const uint32_t *rank, uint32_t n) {
     struct rt_members m = {.rank = rank, .n = n, .me = n};
     for (uint32_t i = 0; i < n; i++) {
@@ -91,7 +89,7 @@ static int all_reduce(struct rt_group *g, const struct rt_members *all, const st
         finish(g, c, c->out, c->n);
         return rc;
     }
-    bool shares = g->even && c->n * rt_dtype_size(c->dtype) / g->n_local >= SHARE_MIN;
+    bool shares = g->even && c->n * rt_dtype_size(c->dtype) / g->n_local >= RT_SHARE_FROM;
     return shares ? all_reduce_shares(g, c) : all_reduce_first(g, c);
 }
 

@@ -11,7 +11,12 @@
 
 #include "runtime/train/coll/coll.h"
 
-enum { RT_PIECE = 256 << 10 };
+enum {
+    RT_PIECE = 256 << 10,
+    RT_RING_FROM = 32 << 10, /* bytes of an all_reduce from where on the ring is faster */
+    RT_SHARE_FROM =
+        32 << 10, /* bytes of a rank from where on all ranks of a machine carry a share */
+};
 
 /* What a transport can do; one file each.  Both move what they can without waiting and return
  * how many bytes that was; 0, too, when the other side has gone: the monitor finds out. */

@@ -126,22 +126,8 @@ static int ring(struct rt_group *g, const struct rt_members *m, const struct rt_
     return rc;
 }
 
-/* What an algorithm costs: from where on it is taken.  Measured on loopback; see bench/. */
-static const struct {
-    const char *kind, *name, *steps;
-    size_t from_bytes;
-    int (*run)(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
-} all_reduces[] = {
-    {"all_reduce", "doubling", "log2 P of n", 0, doubling},
-    {"all_reduce", "ring", "2 (P - 1) of n / P", 32 << 10, ring},
-};
-
 int rt_msg_all_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
-    size_t bytes = c->n * rt_dtype_size(c->dtype), best = 0;
-    for (size_t i = 0; i < CO_ARRAY_LEN(all_reduces); i++) {
-        best = bytes >= all_reduces[i].from_bytes ? i : best;
-    }
-    return all_reduces[best].run(g, m, c);
+    return c->n * rt_dtype_size(c->dtype) < RT_RING_FROM ? doubling(g, m, c) : ring(g, m, c);
 }
 
 /* ---- reduce ---- */
