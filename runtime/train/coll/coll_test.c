@@ -485,6 +485,10 @@ static void halves_are_rounded_to_nearest(void **state) {
         middle = (f[0] + f[1]) / 2; /* a tie: to the even one */
         k->narrow[RT_F16](&back, &middle, 1);
         assert_int_equal(back, h + 1 == 0x7c00 ? back : h + (h & 1));
+        uint32_t tie = h << 16 | 0x8000;
+        memcpy(&middle, &tie, sizeof(middle));
+        k->narrow[RT_BF16](&back, &middle, 1);
+        assert_int_equal(back, h + (h & 1));
     }
 }
 

@@ -165,6 +165,26 @@ static void survivors_go_on(void **state) {
     }
 }
 
+/* The stopped one wakes up when the others have gone on, and is not let in again. */
+static void survivors_go_on_without_a_stopped_rank(void **state) {
+    (void)state;
+    kind_now = RT_ALL_REDUCE;
+    struct world w = {.n = 4, .call_ms = CALL_MS};
+    world_start(&w, shrinks);
+    wait_ready(&w);
+    kill(w.pid[1], SIGSTOP);
+    for (uint32_t r = 0; r < w.n; r++) {
+        if (r != 1) {
+            siginfo_t i;
+            (void)waitid(P_PID, (id_t)w.pid[r], &i, WEXITED | WNOWAIT);
+        }
+    }
+    kill(w.pid[1], SIGCONT);
+    assert_int_equal(world_end(&w, 1U << 1), 0);
+    assert_int_equal(w.shared->rank[1].code, CO_PEERLOST);
+    world_done(&w);
+}
+
 static int leaves(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     for (int i = 0; i < 20; i++) {
@@ -272,6 +292,7 @@ int main(void) {
         cmocka_unit_test(killed_ranks_are_named),
         cmocka_unit_test(stopped_ranks_are_named),
         cmocka_unit_test(survivors_go_on),
+        cmocka_unit_test(survivors_go_on_without_a_stopped_rank),
         cmocka_unit_test(leaving_is_named_too),
         cmocka_unit_test(different_calls_are_noticed),
         cmocka_unit_test(groups_split),

@@ -93,6 +93,9 @@ static bool learn(struct rt_group *g, struct ballot *b, bool late) {
             set_bit(b->dead, r);
             news = true;
         }
+        if (p->said && bit(p->dead, g->rank)) {
+            set_bit(b->dead, g->rank); /* and it counts when its sender has left since */
+        }
         for (uint32_t q = 0; p->said && !bit(b->dead, r) && q < g->size; q++) {
             if (bit(p->dead, q) && !bit(b->dead, q)) {
                 set_bit(b->dead, q);
@@ -117,6 +120,9 @@ static bool agreed(const struct rt_group *g, const struct ballot *b) {
 /* Until all that live say the same. */
 static int vote(struct rt_group *g, struct ballot *b) {
     pthread_mutex_lock(&g->m);
+    if (g->failed_rank == g->rank && g->why.code == CO_PEERLOST) {
+        set_bit(b->dead, g->rank);
+    }
     (void)learn(g, b, false);
     rt_monitor_tell(g, RT_WORD_DEAD, g->rank, 0, b->dead, b->bytes);
     while (!bit(b->dead, g->rank) && !agreed(g, b)) {
