@@ -192,15 +192,14 @@ static void find_ports(uint32_t n, char text[][32]) {
 /* Both ways over two connections, as fast as the kernel takes and gives. */
 static void raw_exchange(struct peer *p, float *values, size_t n) {
     const int *fd = p->group;
-    static char sink[256 << 10];
-    const char *data = (const char *)values;
-    size_t out = n * sizeof(float), in = out;
+    enum { CALL = 256 << 10 };
+    char *data = (char *)values;
+    size_t all = n * sizeof(float), out = all, in = all;
     while (out > 0 || in > 0) {
-        ssize_t sent = out ? send(fd[0], data, out < sizeof(sink) ? out : sizeof(sink),
+        ssize_t sent = out ? send(fd[0], data + all - out, out < CALL ? out : CALL,
                                  MSG_DONTWAIT | MSG_NOSIGNAL)
                            : 0;
-        ssize_t got =
-            in ? recv(fd[1], sink, in < sizeof(sink) ? in : sizeof(sink), MSG_DONTWAIT) : 0;
+        ssize_t got = in ? recv(fd[1], data + all - in, in < CALL ? in : CALL, MSG_DONTWAIT) : 0;
         out -= sent > 0 ? (size_t)sent : 0;
         in -= got > 0 ? (size_t)got : 0;
         if (sent <= 0 && got <= 0) {

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include <assert.h>
 #include <math.h>
 
 #include "runtime/train/coll/reduce.h"
@@ -153,6 +154,7 @@ static void prepare(const struct rt_coll *c, struct buffers *b, uint32_t me, uin
         break;
     case RT_ALL_GATHERV:
         *ret_out = 0;
+        assert(c->counts);
         for (uint32_t r = 0; r < P; r++) {
             fill(c, b->want + *ret_out * size, c->counts[r], r, 0, seed);
             *ret_out += c->counts[r];

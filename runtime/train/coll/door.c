@@ -99,7 +99,7 @@ static void guest_refuse(struct hall *h, struct guest *g, enum rt_verdict verdic
 }
 
 static void name_from(int fd, char *ret, size_t size) {
-    struct sockaddr_storage s;
+    struct sockaddr_storage s = {0};
     socklen_t len = sizeof(s);
     ret[0] = '\0';
     if (getpeername(fd, (struct sockaddr *)&s, &len) == 0 && s.ss_family != AF_UNIX) {

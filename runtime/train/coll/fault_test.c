@@ -267,7 +267,8 @@ static int starts(struct world *w, struct rt_group *g, uint32_t rank, struct co_
     }
     rc = rc < 0 ? rc : rt_group_barrier(g, err); /* after all of them */
     for (uint32_t i = 0; i < 8 && rc == 0; i++) {
-        float want = (float)(w->n * i + w->n * (w->n - 1) / 2);
+        uint32_t sum = w->n * i + w->n * (w->n - 1) / 2;
+        float want = (float)sum;
         if (!rt_work_test(work[i])) {
             return co_err_set(err, CO_INTERNAL, "call %u has not ended", i);
         }

@@ -71,7 +71,7 @@ static const call_fn in_memory[RT_KINDS] = {
 
 /* A group of one: what comes in goes out. */
 static void alone(const struct rt_coll *c) {
-    size_t n = kinds[c->kind].counts ? c->counts[0] : c->n;
+    size_t n = kinds[c->kind].counts && c->counts ? c->counts[0] : c->n;
     bool moves = c->kind != RT_BROADCAST && c->kind != RT_BARRIER;
     if (moves && c->in && c->out && c->in != c->out && n > 0) {
         memcpy(c->out, c->in, n * rt_dtype_size(c->dtype));

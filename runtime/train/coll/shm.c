@@ -51,13 +51,16 @@ void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me) {
 }
 
 int rt_shm_create(const struct rt_shm *s, int *ret_fd, struct co_err *err) {
-    CO_AUTOCLOSE int fd = memfd_create("paddle-collective", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = memfd_create("paddle-collective", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, (off_t)s->bytes) < 0 ||
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-        return co_err_errno(err, errno, "shared memory of %zu bytes", s->bytes);
+        int e = errno;
+        if (fd >= 0) {
+            co_close(fd);
+        }
+        return co_err_errno(err, e, "shared memory of %zu bytes", s->bytes);
     }
     *ret_fd = fd;
-    fd = -1;
     return 0;
 }
 
