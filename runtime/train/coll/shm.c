@@ -122,6 +122,25 @@ static int64_t yield_ns(void) {
     return now_ns() - begin;
 }
 
+/* The kernel likes to wake a rank on the core of who wakes it.  Two that wait for each other there
+ * take turns, although another core is free: the later one of them goes elsewhere. */
+static void spread(const struct rt_shm *s, uint32_t local) {
+    int core = sched_getcpu();
+    cpu_set_t may, others;
+    atomic_store_explicit(
+        &rt_shm_of(s, s->me)->phase.core, (uint32_t)core + 1, memory_order_relaxed);
+    uint32_t there = atomic_load_explicit(&rt_shm_of(s, local)->phase.core, memory_order_relaxed);
+    if (s->yields > 0 || local >= s->me || core < 0 || there != (uint32_t)core + 1 ||
+        sched_getaffinity(0, sizeof(may), &may) < 0) {
+        return;
+    }
+    others = may;
+    CPU_CLR((size_t)core, &others);
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof(others), &others) == 0) {
+        (void)sched_setaffinity(0, sizeof(may), &may);
+    }
+}
+
 int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local) {
     struct rt_patience p = {0};
     uint32_t yields = g->shm.yields;
@@ -133,6 +152,7 @@ int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value
         if (rc < 0) {
             return rc;
         }
+        spread(&g->shm, local);
         if (i < yields) {
             yields = yield_ns() < YIELD_NS ? yields : 0;
         } else {

@@ -41,7 +41,7 @@ struct rt_line {
     /* Of the call: differs when ranks make different calls.  By phase & 3: nobody is
      * further ahead than by two phases. */
     uint32_t sign[4];
-    uint32_t pad;
+    _Atomic uint32_t core; /* phase: 1 + where the rank last began to wait for long */
     unsigned char data[RT_SHM_INLINE];
 };
 
