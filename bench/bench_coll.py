@@ -15,7 +15,7 @@ PEERS = ROOT / "build/peers"
 OURS = str(ROOT / "build/bin/bench-coll")
 MS = 150
 SMALL = [8, 4096, 65536, 1 << 20, 16 << 20, 64 << 20]
-SECONDS = 120
+SECONDS = 40
 
 
 def peers():
