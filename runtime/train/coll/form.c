@@ -1,0 +1,288 @@
+/* Forming a group.  Every rank connects to all lower ones, in order, then accepts all higher
+ * ones; so rank 0 accepts from the start and nobody waits for himself.  The same again for the
+ * lanes between machines.  Then the first rank of each machine makes its shared memory, and hands
+ * it to the others of the machine through a unix socket, whose name they learn over the control
+ * connection. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "runtime/train/coll/coll.h"
+
+/* ---- who is on this machine ---- */
+
+uint64_t rt_hash_more(uint64_t h, const void *data, size_t len) {
+    const unsigned char *p = data;
+    for (size_t i = 0; i < len; i++) {
+        h = (h ^ p[i]) * 0x100000001b3U;
+    }
+    return h;
+}
+
+static void derive_locals(struct rt_group *g) {
+    memcpy(g->peers[g->rank].node, g->node, RT_NODE_BYTES);
+    g->locals = co_xcalloc(g->size, sizeof(*g->locals));
+    for (uint32_t r = 0; r < g->size; r++) {
+        struct rt_peer *p = &g->peers[r];
+        p->local = RT_NOT_LOCAL;
+        if (memcmp(p->node, g->node, RT_NODE_BYTES) == 0) {
+            g->local = r == g->rank ? g->n_local : g->local;
+            p->local = g->n_local;
+            g->locals[g->n_local++] = r;
+        }
+    }
+}
+
+/* Machines in the order of their first ranks; share: those that carry the same part as this one. */
+static void derive_nodes(struct rt_group *g) {
+    g->leaders = co_xcalloc(g->size, sizeof(*g->leaders));
+    g->share = co_xcalloc(g->size, sizeof(*g->share));
+    g->even = true;
+    for (uint32_t r = 0; r < g->size; r++) {
+        uint32_t first = r, members = 0, mine = 0;
+        for (uint32_t q = 0; q < g->size; q++) {
+            if (memcmp(g->peers[q].node, g->peers[r].node, RT_NODE_BYTES) == 0) {
+                first = q < first ? q : first;
+                mine = members == g->local ? q : mine;
+                members++;
+            }
+        }
+        if (first == r) {
+            g->even &= members == g->n_local;
+            g->share[g->n_nodes] = mine;
+            g->leaders[g->n_nodes++] = r;
+        }
+    }
+}
+
+/* ---- accepting ---- */
+
+static bool ended(int fd) {
+    char c;
+    ssize_t n = recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+static int *place_of(struct rt_group *g, const struct rt_hello *h) {
+    struct rt_peer *p = &g->peers[h->rank];
+    return h->purpose == RT_FOR_CONTROL ? &p->control : &p->lanes[h->lane];
+}
+
+/* A rank that died while the group formed may come again. */
+static enum rt_verdict look_rank(struct rt_group *g, const struct rt_hello *h) {
+    if (h->rank <= g->rank || h->purpose == RT_FOR_MEMORY || h->lane >= g->lanes) {
+        return RT_VERDICT_RANK;
+    }
+    const int *place = place_of(g, h);
+    return *place >= 0 && !ended(*place) ? RT_VERDICT_DOUBLE : RT_VERDICT_OK;
+}
+
+static enum rt_verdict take_rank(struct rt_group *g, const struct rt_hello *h, int fd) {
+    int *place = place_of(g, h);
+    if (*place >= 0) {
+        co_close(*place);
+    } else if (h->purpose == RT_FOR_CONTROL) {
+        g->missing--;
+    } else {
+        g->lanes_here++;
+        g->missing -= g->missing > 0 && g->peers[h->rank].local == RT_NOT_LOCAL;
+    }
+    memcpy(g->peers[h->rank].node, h->node, RT_NODE_BYTES);
+    *place = fd;
+    return RT_VERDICT_OK;
+}
+
+/* Names who is missing. */
+static int missing_ranks(const struct rt_group *g, struct co_err *err) {
+    char list[200] = "";
+    size_t n = 0;
+    for (uint32_t r = g->rank + 1; r < g->size && n < sizeof(list) - 16; r++) {
+        if (g->peers[r].control < 0) {
+            n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u", n ? ", " : "", r);
+        }
+    }
+    return co_err_set(err, CO_TIMEOUT, "rank %s of %u has not come within %lld ms", list, g->size,
+        (long long)g->form_ms);
+}
+
+static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *err) {
+    for (uint32_t r = 0; r < g->rank; r++) {
+        int rc = rt_join(g, r, RT_FOR_CONTROL, 0, NULL, 0, deadline, &g->peers[r].control, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    g->missing = g->size - 1 - g->rank;
+    struct rt_accept a = {
+        .g = g, .fd = g->door->fd, .missing = &g->missing, .look = look_rank, .take = take_rank};
+    int rc = rt_accept_run(&a, deadline, err);
+    return rc == CO_TIMEOUT ? missing_ranks(g, err) : rc;
+}
+
+static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *err) {
+    uint32_t wanted = 0;
+    for (uint32_t r = 0; r < g->size; r++) {
+        bool far = r != g->rank && g->peers[r].local == RT_NOT_LOCAL;
+        wanted += far && r > g->rank ? g->lanes : 0;
+        for (uint8_t k = 0; far && r < g->rank && k < g->lanes; k++) {
+            int rc = rt_join(g, r, RT_FOR_LANE, k, NULL, 0, deadline, &g->peers[r].lanes[k], err);
+            if (rc < 0) {
+                return rc;
+            }
+        }
+    }
+    g->missing = wanted > g->lanes_here ? wanted - g->lanes_here : 0;
+    struct rt_accept a = {
+        .g = g, .fd = g->door->fd, .missing = &g->missing, .look = look_rank, .take = take_rank};
+    return rt_accept_run(&a, deadline, err);
+}
+
+/* ---- memory ---- */
+
+/* One descriptor with one byte. */
+static int send_fd(int to, int fd) {
+    char byte = 1;
+    struct iovec v = {.iov_base = &byte, .iov_len = 1};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } c = {0};
+    struct msghdr m = {
+        .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c.room)};
+    c.head = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(&c.head), &fd, sizeof(fd));
+    return sendmsg(to, &m, MSG_NOSIGNAL) == 1 ? 0 : CO_PEERLOST;
+}
+
+static int recv_fd(int from, int64_t deadline, int *ret, struct co_err *err) {
+    char byte;
+    struct iovec v = {.iov_base = &byte, .iov_len = 1};
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } c = {0};
+    struct msghdr m = {
+        .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c.room)};
+    int flags = fcntl(from, F_GETFL);
+    struct timeval t = {.tv_sec = 1 + (deadline - rt_now_ms()) / 1000};
+    (void)fcntl(from, F_SETFL, flags & ~O_NONBLOCK);
+    (void)setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
+    ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+    if (n != 1 || !h || h->cmsg_type != SCM_RIGHTS || h->cmsg_len != CMSG_LEN(sizeof(int))) {
+        return co_err_set(err, CO_PEERLOST, "the machine's first rank sent no shared memory");
+    }
+    memcpy(ret, CMSG_DATA(h), sizeof(*ret));
+    return 0;
+}
+
+static enum rt_verdict look_member(struct rt_group *g, const struct rt_hello *h) {
+    bool member = h->purpose == RT_FOR_MEMORY && g->peers[h->rank].local != RT_NOT_LOCAL;
+    return member && h->rank != g->rank ? RT_VERDICT_OK : RT_VERDICT_RANK;
+}
+
+static enum rt_verdict take_member(struct rt_group *g, const struct rt_hello *h, int fd) {
+    (void)h;
+    if (send_fd(fd, g->memory_fd) < 0) {
+        return RT_VERDICT_LATER;
+    }
+    co_close(fd);
+    g->missing--;
+    return RT_VERDICT_OK;
+}
+
+/* The name on the wire: length, then the abstract name the kernel chose. */
+struct socket_name {
+    uint32_t bytes;
+    struct sockaddr_un address;
+};
+
+/* The first rank of the machine. */
+static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
+    CO_AUTOCLOSE int memory = -1;
+    int rc = rt_shm_create(&g->shm, &memory, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CO_AUTOCLOSE int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    struct socket_name name = {.address.sun_family = AF_UNIX};
+    socklen_t len = sizeof(name.address);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&name.address, sizeof(sa_family_t)) < 0 ||
+        listen(fd, SOMAXCONN) < 0 || getsockname(fd, (struct sockaddr *)&name.address, &len) < 0) {
+        return co_err_errno(err, errno, "a unix socket for shared memory");
+    }
+    name.bytes = len;
+    for (uint32_t i = 1; i < g->n_local; i++) {
+        rc = rt_move_all(g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
+        if (rc < 0) {
+            return co_err_set(err, rc, "rank %u left while the group formed", g->locals[i]);
+        }
+    }
+    g->missing = g->n_local - 1;
+    g->memory_fd = memory;
+    struct rt_accept a = {.g = g,
+        .fd = fd,
+        .local = true,
+        .missing = &g->missing,
+        .look = look_member,
+        .take = take_member};
+    rc = rt_accept_run(&a, deadline, err);
+    return rc < 0 ? rc : rt_shm_map(&g->shm, memory, err);
+}
+
+static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
+    struct socket_name name;
+    uint32_t first = g->locals[0];
+    int rc = rt_move_all(g->peers[first].control, &name, sizeof(name), false, deadline);
+    if (rc < 0 || name.bytes > sizeof(name.address) || name.bytes < sizeof(sa_family_t)) {
+        return co_err_set(
+            err, rc < 0 ? rc : CO_INVALID, "rank %u left while the group formed", first);
+    }
+    CO_AUTOCLOSE int fd = -1, memory = -1;
+    rc = rt_join(g, first, RT_FOR_MEMORY, 0, &name.address, name.bytes, deadline, &fd, err);
+    rc = rc < 0 ? rc : recv_fd(fd, deadline, &memory, err);
+    return rc < 0 ? rc : rt_shm_map(&g->shm, memory, err);
+}
+
+/* ---- all of it ---- */
+
+static int form_locked(struct rt_group *g, int64_t deadline, struct co_err *err) {
+    int rc = connect_control(g, deadline, err);
+    if (rc < 0) {
+        return rc;
+    }
+    derive_locals(g);
+    derive_nodes(g);
+    if (g->transport == RT_TRANSPORT_SHM && g->n_local < g->size) {
+        return co_err_set(err, CO_UNSUPPORTED,
+            "%u of %u ranks share this machine, network namespace and user", g->n_local, g->size);
+    }
+    if (g->n_local > RT_SHM_RANKS_MAX) {
+        return co_err_set(err, CO_UNSUPPORTED, "%u ranks on one machine, more than %u", g->n_local,
+            RT_SHM_RANKS_MAX);
+    }
+    rc = connect_lanes(g, deadline, err);
+    if (rc < 0 || g->n_local < 2) {
+        return rc;
+    }
+    rt_shm_plan(&g->shm, g->n_local, g->local);
+    return g->local == 0 ? give_memory(g, deadline, err) : get_memory(g, deadline, err);
+}
+
+int rt_group_form(struct rt_group *g, struct co_err *err) {
+    if (g->size == 1) {
+        derive_locals(g);
+        derive_nodes(g);
+        return 0;
+    }
+    pthread_mutex_lock(&g->door->forming);
+    int rc = form_locked(g, rt_now_ms() + g->form_ms, err);
+    pthread_mutex_unlock(&g->door->forming);
+    return rc < 0 ? rc : rt_monitor_start(g, err);
+}

@@ -1,0 +1,241 @@
+/* A group's life. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/contract.h"
+#include "common/map.h"
+#include "common/parse.h"
+#include "runtime/train/coll/arena.h"
+#include "runtime/train/coll/coll.h"
+
+enum { DEFAULT_MS = 600 * 1000, DEFAULT_LANES = 2 };
+
+/* Ranks of equal node ids share memory: the same kernel, network namespace and user, or what the
+ * options say.  Where that is not to be known, or not wanted, an id is nobody else's. */
+static void name_node(struct rt_group *g, const char *node) {
+    struct {
+        uint64_t boot, net, user;
+    } me = {0};
+    char boot[64] = "";
+    struct stat net;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    bool known = f && fgets(boot, sizeof(boot), f) && stat("/proc/self/ns/net", &net) == 0;
+    if (f) {
+        (void)fclose(f);
+    }
+    if (g->transport == RT_TRANSPORT_TCP || (!known && !node)) {
+        me.boot = g->rank + 1;
+    } else if (node) {
+        me.boot = co_hash_str(node);
+        me.net = 1;
+    } else {
+        me.boot = co_hash_str(boot);
+        me.net = (uint64_t)net.st_ino << 20 ^ (uint64_t)net.st_dev;
+        me.user = geteuid() + 1;
+    }
+    uint64_t h[2] = {co_hash(&me, sizeof(me)), 0};
+    h[1] = rt_hash_more(h[0], &me, sizeof(me));
+    memcpy(g->node, h, sizeof(g->node));
+}
+
+static struct rt_group *group_new(uint32_t size, uint32_t rank) {
+    struct rt_group *g = co_xcalloc(1, sizeof(*g));
+    g->size = size;
+    g->rank = rank;
+    g->epoll = g->wake = g->alarm = -1;
+    g->failed_rank = size;
+    g->endpoints = co_xcalloc(size, sizeof(*g->endpoints));
+    g->peers = co_xcalloc(size, sizeof(*g->peers));
+    g->all = co_xcalloc(size, sizeof(*g->all));
+    for (uint32_t r = 0; r < size; r++) {
+        g->all[r] = r;
+        g->peers[r].control = -1;
+        memset(g->peers[r].lanes, 0xff, sizeof(g->peers[r].lanes));
+    }
+    g->kernels = rt_kernels_get(0);
+    pthread_mutex_init(&g->m, NULL);
+    pthread_condattr_t a;
+    pthread_condattr_init(&a);
+    pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
+    pthread_cond_init(&g->changed, &a);
+    pthread_condattr_destroy(&a);
+    return g;
+}
+
+static void close_fd(int *fd) {
+    if (*fd >= 0) {
+        co_close(*fd);
+        *fd = -1;
+    }
+}
+
+void rt_group_close(struct rt_group *g) {
+    if (!g) {
+        return;
+    }
+    rt_queue_stop(g);
+    rt_monitor_stop(g);
+    for (uint32_t r = 0; r < g->size; r++) {
+        struct rt_peer *p = &g->peers[r];
+        close_fd(&p->control);
+        for (uint32_t k = 0; k < RT_LANES_MAX; k++) {
+            close_fd(&p->lanes[k]);
+        }
+        free(p->message);
+        free(p->dead);
+        free(g->endpoints[r]);
+    }
+    close_fd(&g->epoll);
+    close_fd(&g->wake);
+    close_fd(&g->alarm);
+    rt_arena_free(g->arena);
+    rt_shm_unmap(&g->shm);
+    rt_door_unref(g->door);
+    free(g->endpoints);
+    free(g->peers);
+    free(g->token);
+    free(g->all);
+    free(g->locals);
+    free(g->leaders);
+    free(g->share);
+    free(g->scratch);
+    pthread_mutex_destroy(&g->m);
+    pthread_cond_destroy(&g->changed);
+    free(g);
+}
+CO_DEFINE_CLEANUP(struct rt_group *, rt_group_close)
+
+/* What all ranks must agree upon to be one group. */
+static void identify(struct rt_group *g, const char *name, uint64_t generation) {
+    uint64_t h = co_hash_str(name);
+    for (uint32_t r = 0; r < g->size; r++) {
+        h = rt_hash_more(h, g->endpoints[r], strlen(g->endpoints[r]) + 1);
+    }
+    g->job = rt_hash_more(h, &generation, sizeof(generation));
+    g->id = rt_hash_more(g->job, "world", 5);
+}
+
+static int start(struct rt_group *g, struct co_err *err) {
+    g->alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (g->alarm < 0) {
+        return co_err_errno(err, errno, "an event");
+    }
+    int rc = rt_group_form(g, err);
+    return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
+}
+
+/* Options where they say something, the job's otherwise. */
+static int resolve(const struct rt_job *job, struct rt_group_options *o, struct co_err *err) {
+    if (!o->endpoints && job) {
+        bool collective = rt_is_worker(job) && rt_worker_endpoint(job, 0);
+        o->size = collective ? rt_worker_num(job) : 1;
+        o->rank = collective ? rt_worker_index(job) : 0;
+    }
+    o->name = o->name ? o->name : job ? rt_job_name(job) : "";
+    if (!o->token) {
+        const char *token = getenv(co_contract[CO_VAR_JOB_TOKEN].name);
+        o->token = token ? token : "";
+    }
+    o->call_timeout_ms = o->call_timeout_ms > 0 ? o->call_timeout_ms : DEFAULT_MS;
+    o->form_timeout_ms = o->form_timeout_ms > 0 ? o->form_timeout_ms : DEFAULT_MS;
+    o->lanes = o->lanes ? o->lanes : DEFAULT_LANES;
+    if (o->size < 1 || o->size > RT_RANKS_MAX || o->rank >= o->size || o->lanes > RT_LANES_MAX ||
+        o->transport > RT_TRANSPORT_SHM) {
+        return co_err_set(err, CO_INVALID,
+            "rank %u of %u with %u lanes: expected 1 to %u ranks and 1 to %u lanes", o->rank,
+            o->size, o->lanes, RT_RANKS_MAX, RT_LANES_MAX);
+    }
+    return 0;
+}
+
+static int copy_endpoints(struct rt_group *g, const struct rt_job *job,
+    const struct rt_group_options *o, struct co_err *err) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        const char *e = o->endpoints ? o->endpoints[r] : job ? rt_worker_endpoint(job, r) : NULL;
+        struct co_hostport hp;
+        char what[40];
+        (void)snprintf(what, sizeof(what), "endpoint of rank %u", r);
+        int rc = g->size == 1 ? 0 : co_parse_hostport(what, e ? e : "", &hp, err);
+        if (rc < 0) {
+            return rc;
+        }
+        g->endpoints[r] = co_xstrdup(e ? e : "");
+    }
+    return 0;
+}
+
+int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
+    struct rt_group **ret_group, struct co_err *err) {
+    struct rt_group_options o = options ? *options : (struct rt_group_options){0};
+    int rc = resolve(job, &o, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CO_CLEANUP(rt_group_closep) struct rt_group *g = group_new(o.size, o.rank);
+    rc = copy_endpoints(g, job, &o, err);
+    if (rc < 0) {
+        return rc;
+    }
+    g->token = co_xstrdup(o.token);
+    g->transport = o.transport;
+    g->call_ms = o.call_timeout_ms;
+    g->form_ms = o.form_timeout_ms;
+    g->lanes = o.lanes;
+    identify(g, o.name, o.generation);
+    name_node(g, o.node);
+    rc = g->size > 1 ? rt_door_open(g->endpoints[g->rank], &g->door, err) : 0;
+    rc = rc < 0 ? rc : start(g, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret_group = co_steal_ptr(g);
+    return 0;
+}
+
+int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, uint64_t id,
+    struct rt_group **ret, struct co_err *err) {
+    uint32_t rank = n;
+    for (uint32_t i = 0; i < n; i++) {
+        rank = ranks[i] == from->rank ? i : rank;
+    }
+    CO_CLEANUP(rt_group_closep) struct rt_group *g = group_new(n, rank);
+    for (uint32_t i = 0; i < n; i++) {
+        g->endpoints[i] = co_xstrdup(from->endpoints[ranks[i]]);
+    }
+    g->token = co_xstrdup(from->token);
+    g->transport = from->transport;
+    g->call_ms = from->call_ms;
+    g->form_ms = from->form_ms;
+    g->lanes = from->lanes;
+    g->job = from->job;
+    g->id = id;
+    memcpy(g->node, from->node, sizeof(g->node));
+    g->door = from->door ? rt_door_ref(from->door) : NULL;
+    int rc = start(g, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret = co_steal_ptr(g);
+    return 0;
+}
+
+uint32_t rt_group_rank(const struct rt_group *g) {
+    return g->rank;
+}
+
+uint32_t rt_group_size(const struct rt_group *g) {
+    return g->size;
+}
+
+uint32_t rt_group_local_size(const struct rt_group *g) {
+    return g->n_local;
+}
+
+int rt_group_check(struct rt_group *g, struct co_err *err) {
+    return rt_group_why(g, err);
+}

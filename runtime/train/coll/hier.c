@@ -1,0 +1,196 @@
+/* Calls over several machines, some with several ranks.
+ *
+ *     all_reduce   machines of equally many ranks, L: each rank reduces n / L inside its machine,
+ *                  then with those at its place in the other machines, then all gather inside; so
+ *                  every rank carries its share.  Otherwise, and when n is small: to the
+ *                  machine's first rank, between those, and back.
+ *     reduce, broadcast, barrier   between one rank of each machine, and inside the machines
+ *     the others                   as messages between all
+ *
+ * The one of a machine is its first rank, the root where that is there. */
+#include <string.h>
+
+#include "runtime/train/coll/message.h"
+
+static struct rt_members members_of(const struct rt_group *g, const uint32_t *rank, uint32_t n) {
+    struct rt_members m = {.rank = rank, .n = n, .me = n};
+    for (uint32_t i = 0; i < n; i++) {
+        m.me = rank[i] == g->rank ? i : m.me;
+    }
+    return m;
+}
+
+/* An average is a sum until here. */
+static void finish(struct rt_group *g, const struct rt_coll *c, void *values, size_t n) {
+    if (c->op == RT_AVG) {
+        const void *in[1] = {values};
+        rt_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, values, in, 1, n);
+    }
+}
+
+static struct rt_coll sum_of(const struct rt_coll *c) {
+    struct rt_coll s = *c;
+    s.op = c->op == RT_AVG ? RT_SUM : c->op;
+    return s;
+}
+
+/* ---- all_reduce ---- */
+
+static int all_reduce_first(struct rt_group *g, const struct rt_coll *c) {
+    struct rt_coll in = sum_of(c), between, out = *c;
+    in.kind = RT_REDUCE;
+    in.root = out.root = g->locals[0];
+    int rc = 0;
+    if (g->n_local > 1) {
+        rc = rt_shm_reduce(g, &in);
+    } else if (c->in != c->out && c->n > 0) {
+        memcpy(c->out, c->in, c->n * rt_dtype_size(c->dtype));
+    }
+    between = in;
+    between.in = c->out;
+    between.root = 0;
+    if (rc == 0 && g->local == 0) {
+        struct rt_members m = members_of(g, g->leaders, g->n_nodes);
+        rc = rt_msg_all_reduce(g, &m, &between);
+        finish(g, c, c->out, c->n);
+    }
+    out.kind = RT_BROADCAST;
+    return rc < 0 || g->n_local == 1 ? rc : rt_shm_broadcast(g, &out);
+}
+
+static int all_reduce_shares(struct rt_group *g, const struct rt_coll *c) {
+    size_t size = rt_dtype_size(c->dtype), share = c->n / g->n_local;
+    size_t done = share * g->n_local;
+    unsigned char *own = (unsigned char *)c->out + g->local * share * size;
+    struct rt_coll inside = sum_of(c);
+    inside.n = share;
+    inside.out = own;
+    int rc = rt_shm_reduce_scatter(g, &inside);
+    struct rt_members m = members_of(g, g->share, g->n_nodes);
+    struct rt_coll between = inside;
+    between.in = own;
+    rc = rc < 0 ? rc : rt_msg_all_reduce(g, &m, &between);
+    if (rc == 0) {
+        finish(g, c, own, share);
+        between.out = c->out;
+        rc = rt_shm_all_gather(g, &between);
+    }
+    struct rt_coll rest = *c;
+    rest.n = c->n - done;
+    rest.in = (const unsigned char *)c->in + done * size;
+    rest.out = (unsigned char *)c->out + done * size;
+    return rc < 0 || rest.n == 0 ? rc : all_reduce_first(g, &rest);
+}
+
+static int all_reduce(struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+    if (g->n_local == 1 && g->n_nodes == g->size) {
+        struct rt_coll sum = sum_of(c);
+        int rc = rt_msg_all_reduce(g, all, &sum);
+        finish(g, c, c->out, c->n);
+        return rc;
+    }
+    bool shares = g->even && c->n * rt_dtype_size(c->dtype) / g->n_local >= RT_SHARE_FROM;
+    return shares ? all_reduce_shares(g, c) : all_reduce_first(g, c);
+}
+
+/* ---- to one, from one ---- */
+
+/* One rank of each machine: root's is root itself. */
+static uint32_t one_here(const struct rt_group *g, uint32_t root) {
+    return g->peers[root].local != RT_NOT_LOCAL ? root : g->locals[0];
+}
+
+/* The place of root's machine; ret [n_nodes]. */
+static uint32_t ones(const struct rt_group *g, uint32_t root, uint32_t *ret) {
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < g->n_nodes; i++) {
+        bool same = memcmp(g->peers[g->leaders[i]].node, g->peers[root].node, RT_NODE_BYTES) == 0;
+        ret[i] = same ? root : g->leaders[i];
+        place = same ? i : place;
+    }
+    return place;
+}
+
+static int reduce(struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+    (void)all;
+    CO_AUTOFREE uint32_t *rank = co_xcalloc(g->n_nodes, sizeof(*rank));
+    CO_AUTOFREE void *room = NULL;
+    struct rt_coll inside = sum_of(c), between = inside;
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
+    inside.root = one_here(g, c->root);
+    between.root = ones(g, c->root, rank);
+    if (inside.root == g->rank && g->rank != c->root) {
+        int rc = co_try_alloc(bytes + 1, 1, SIZE_MAX, "partial sums", &room, NULL);
+        if (rc < 0) {
+            return rt_group_fail(g, rc, g->size, true, "no memory for %zu bytes", bytes);
+        }
+        inside.out = room;
+    }
+    int rc = g->n_local > 1 ? rt_shm_reduce(g, &inside) : 0;
+    if (rc == 0 && inside.root == g->rank) {
+        struct rt_members m = members_of(g, rank, g->n_nodes);
+        between.in = g->n_local > 1 ? inside.out : c->in;
+        between.out = inside.out;
+        rc = rt_msg_reduce(g, &m, &between);
+    }
+    if (g->rank == c->root) {
+        finish(g, c, c->out, c->n);
+    }
+    return rc;
+}
+
+static int broadcast(struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+    (void)all;
+    CO_AUTOFREE uint32_t *rank = co_xcalloc(g->n_nodes, sizeof(*rank));
+    struct rt_coll inside = *c, between = *c;
+    inside.root = one_here(g, c->root);
+    between.root = ones(g, c->root, rank);
+    int rc = 0;
+    if (inside.root == g->rank) {
+        struct rt_members m = members_of(g, rank, g->n_nodes);
+        rc = rt_msg_broadcast(g, &m, &between);
+    }
+    return rc < 0 || g->n_local == 1 ? rc : rt_shm_broadcast(g, &inside);
+}
+
+static int barrier(struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+    (void)all;
+    int rc = g->n_local > 1 ? rt_shm_barrier(g, c) : 0;
+    if (rc == 0 && g->local == 0) {
+        struct rt_members m = members_of(g, g->leaders, g->n_nodes);
+        rc = rt_msg_barrier(g, &m, c);
+    }
+    return rc == 0 && g->n_local > 1 ? rt_shm_barrier(g, c) : rc;
+}
+
+static int reduce_scatter(
+    struct rt_group *g, const struct rt_members *all, const struct rt_coll *c) {
+    struct rt_coll sum = sum_of(c);
+    int rc = rt_msg_reduce_scatter(g, all, &sum);
+    finish(g, c, c->out, c->n);
+    return rc;
+}
+
+typedef int (*messages_fn)(
+    struct rt_group *g, const struct rt_members *all, const struct rt_coll *c);
+
+static const messages_fn ways[RT_KINDS] = {
+    [RT_ALL_REDUCE] = all_reduce,
+    [RT_REDUCE] = reduce,
+    [RT_BROADCAST] = broadcast,
+    [RT_ALL_GATHER] = rt_msg_all_gather,
+    [RT_ALL_GATHERV] = rt_msg_all_gather,
+    [RT_REDUCE_SCATTER] = reduce_scatter,
+    [RT_SCATTER] = rt_msg_scatter,
+    [RT_GATHER] = rt_msg_gather,
+    [RT_ALL_TO_ALL] = rt_msg_all_to_all,
+    [RT_ALL_TO_ALLV] = rt_msg_all_to_all,
+    [RT_SEND] = rt_msg_peer,
+    [RT_RECV] = rt_msg_peer,
+    [RT_BARRIER] = barrier,
+};
+
+int rt_hier_make(struct rt_group *g, const struct rt_coll *c) {
+    struct rt_members all = {.rank = g->all, .n = g->size, .me = g->rank};
+    return ways[c->kind](g, &all, c);
+}

@@ -1,0 +1,182 @@
+/* Connecting: one rank after the other, each attempt bounded, until the deadline.  The last
+ * reason why it did not work is what the error says. */
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/parse.h"
+#include "runtime/train/coll/coll.h"
+
+enum {
+    ATTEMPT_MS = 5000,
+    AGAIN_MS = 2, /* not there yet; doubles up to */
+    AGAIN_MAX_MS = 100,
+    REFUSED_MS = 500, /* the one there is not ours, or takes us for a stranger */
+};
+
+struct rt_hello rt_hello_of(const struct rt_group *g, enum rt_purpose purpose, uint8_t lane) {
+    struct rt_hello h = {.purpose = purpose,
+        .lane = lane,
+        .rank = g->rank,
+        .size = g->size,
+        .job = g->job,
+        .group = g->id};
+    memcpy(h.node, g->node, sizeof(h.node));
+    return h;
+}
+
+int rt_move_all(int fd, void *data, size_t n, bool out, int64_t end_ms) {
+    unsigned char *p = data;
+    while (n > 0) {
+        ssize_t m = out ? send(fd, p, n, MSG_NOSIGNAL) : recv(fd, p, n, 0);
+        if (m > 0) {
+            p += m;
+            n -= (size_t)m;
+            continue;
+        }
+        if (m == 0 || (errno != EAGAIN && errno != EINTR)) {
+            return CO_PEERLOST;
+        }
+        int64_t left = end_ms - rt_now_ms();
+        struct pollfd f = {.fd = fd, .events = out ? POLLOUT : POLLIN};
+        if (left <= 0) {
+            return CO_TIMEOUT;
+        }
+        (void)poll(&f, 1, (int)left);
+    }
+    return 0;
+}
+
+static int connect_wait(int fd, const struct sockaddr *a, socklen_t len, int64_t end_ms) {
+    if (connect(fd, a, len) == 0) {
+        return 0;
+    }
+    if (errno != EINPROGRESS) {
+        return errno;
+    }
+    int64_t left = end_ms - rt_now_ms();
+    struct pollfd f = {.fd = fd, .events = POLLOUT};
+    int e = ETIMEDOUT;
+    socklen_t size = sizeof(e);
+    if (poll(&f, 1, left > 0 ? (int)left : 0) > 0) {
+        (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &size);
+    }
+    return e;
+}
+
+/* The first address that accepts. */
+static int connect_tcp(const char *endpoint, int64_t end_ms, int *ret_fd, struct co_err *err) {
+    struct co_hostport hp;
+    int rc = co_parse_hostport("endpoint", endpoint, &hp, err);
+    if (rc < 0) {
+        return rc;
+    }
+    char port[8];
+    (void)snprintf(port, sizeof(port), "%u", hp.port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    struct addrinfo *all = NULL;
+    int e = getaddrinfo(hp.host, port, &hints, &all);
+    if (e != 0) {
+        return co_err_set(err, CO_UNAVAILABLE, "%s", gai_strerror(e));
+    }
+    e = EHOSTUNREACH;
+    for (struct addrinfo *a = all; a && e != 0; a = a->ai_next) {
+        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        e = fd < 0 ? errno : connect_wait(fd, a->ai_addr, a->ai_addrlen, end_ms);
+        if (e == 0) {
+            int one = 1;
+            (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+            *ret_fd = fd;
+        } else if (fd >= 0) {
+            co_close(fd);
+        }
+    }
+    freeaddrinfo(all);
+    return e == 0 ? 0 : co_err_errno(err, e, "connect");
+}
+
+static int connect_unix(
+    const struct sockaddr_un *a, size_t bytes, int64_t end_ms, int *ret_fd, struct co_err *err) {
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int e = fd < 0 ? errno : connect_wait(fd, (const struct sockaddr *)a, (socklen_t)bytes, end_ms);
+    if (e != 0) {
+        if (fd >= 0) {
+            co_close(fd);
+        }
+        return co_err_errno(err, e, "connect to the unix socket");
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+/* The talk of hello.h; the verdict that ended it. */
+static enum rt_verdict talk(struct rt_group *g, int fd, uint32_t to, struct rt_hello *h,
+    int64_t end_ms, struct co_err *err) {
+    unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
+        welcome[RT_WELCOME_BYTES];
+    struct rt_answer a = {0};
+    int rc = rt_hello_write(h, hello, err);
+    rc = rc < 0 ? rc : rt_move_all(fd, hello, sizeof(hello), true, end_ms);
+    rc = rc < 0 ? rc : rt_move_all(fd, answer, sizeof(answer), false, end_ms);
+    if (rc < 0) {
+        (void)co_err_set(
+            err, rc, "it accepts, but %s", rc == CO_TIMEOUT ? "says nothing" : "hangs up");
+        return RT_VERDICT_LATER;
+    }
+    enum rt_verdict v = rt_answer_read(answer, g->token, hello, &a);
+    if (v == RT_VERDICT_OK && a.rank != to) {
+        v = RT_VERDICT_RANK;
+    }
+    if (v == RT_VERDICT_OK) {
+        rt_proof_write(g->token, hello, answer, proof);
+        rc = rt_move_all(fd, proof, sizeof(proof), true, end_ms);
+        rc = rc < 0 ? rc : rt_move_all(fd, welcome, sizeof(welcome), false, end_ms);
+        v = rc < 0 ? RT_VERDICT_LATER : rt_welcome_read(welcome);
+    }
+    if (v != RT_VERDICT_OK) {
+        (void)co_err_set(err, CO_PERMISSION, "%s", rt_verdict_text(v));
+    } else {
+        memcpy(h->node, a.node, sizeof(a.node));
+    }
+    return v;
+}
+
+int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t lane,
+    const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms, int *ret_fd,
+    struct co_err *err) {
+    int64_t again = AGAIN_MS;
+    struct co_err why = {0};
+    for (;;) {
+        int64_t now = rt_now_ms();
+        if (now >= deadline_ms) {
+            return co_err_set(err, CO_TIMEOUT, "rank %u at \"%.200s\" cannot be reached: %s", to,
+                g->endpoints[to], co_err_text(&why));
+        }
+        int64_t end = now + ATTEMPT_MS < deadline_ms ? now + ATTEMPT_MS : deadline_ms;
+        int fd = -1;
+        int rc = address ? connect_unix(address, address_bytes, end, &fd, &why)
+                         : connect_tcp(g->endpoints[to], end, &fd, &why);
+        int64_t pause = again;
+        if (rc == 0) {
+            struct rt_hello h = rt_hello_of(g, purpose, lane);
+            enum rt_verdict v = talk(g, fd, to, &h, end, &why);
+            if (v == RT_VERDICT_OK) {
+                memcpy(g->peers[to].node, h.node, sizeof(h.node));
+                *ret_fd = fd;
+                return 0;
+            }
+            co_close(fd);
+            pause = v == RT_VERDICT_LATER ? again : REFUSED_MS;
+        }
+        /* There is nothing to wait for but time: the other side's socket is not here. */
+        (void)poll(NULL, 0, (int)(pause < deadline_ms - now ? pause : deadline_ms - now));
+        again = again * 2 < AGAIN_MAX_MS ? again * 2 : AGAIN_MAX_MS;
+    }
+}

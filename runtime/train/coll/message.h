@@ -1,0 +1,68 @@
+/* Bytes between two ranks.  A message is 16 bytes of head and its data; both sides know how long
+ * it is, the head only tells when they do not agree:
+ *
+ *     0 u32 magic   4 u32 sign of the call   8 u64 bytes
+ *
+ * Data goes in pieces, piece k over lane k mod lanes; the head goes before piece 0.  Between
+ * machines lanes are TCP connections, inside one there is one, a ring in shared memory. */
+#pragma once
+
+#include <sys/uio.h>
+
+#include "runtime/train/coll/coll.h"
+
+enum {
+    RT_PIECE = 256 << 10,
+    RT_RING_FROM = 32 << 10, /* bytes of an all_reduce from where on the ring is faster */
+    RT_SHARE_FROM =
+        32 << 10, /* bytes of a rank from where on all ranks of a machine carry a share */
+};
+
+/* What a transport can do; one file each.  Both move what they can without waiting and return
+ * how many bytes that was; 0, too, when the other side has gone: the monitor finds out. */
+struct rt_pipe_ops {
+    const char *name;
+    size_t (*write)(struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n);
+    size_t (*read)(struct rt_group *g, uint32_t from, uint32_t lane, const struct iovec *v, int n);
+};
+extern const struct rt_pipe_ops rt_pipe_shm, rt_pipe_tcp;
+
+static inline const struct rt_pipe_ops *rt_pipe_to(const struct rt_group *g, uint32_t rank) {
+    return g->peers[rank].local != RT_NOT_LOCAL ? &rt_pipe_shm : &rt_pipe_tcp;
+}
+
+/* A message out and a message in, at the same time.  to or from g->size: none.  What comes in is
+ * either put at recv or (with != NULL) reduced: recv = with op what comes, or the other way round
+ * when what comes is first. */
+struct rt_exchange_part {
+    uint32_t to, from;
+    const void *send;
+    size_t send_bytes;
+    void *recv;
+    size_t recv_bytes;
+    const void *with;
+    bool first;
+    enum rt_dtype dtype;
+    enum rt_op op;
+    uint32_t sign;
+};
+/* 0 or the code the group failed with. */
+int rt_message_exchange(struct rt_group *g, const struct rt_exchange_part *x);
+
+/* Ranks of the group that make a call together, and which of them this one is. */
+struct rt_members {
+    const uint32_t *rank;
+    uint32_t n, me;
+};
+/* Calls as messages.  c->root and the order of parts are places among the members.  RT_AVG is
+ * taken as a sum: the caller scales. */
+int rt_msg_all_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_reduce_scatter(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_broadcast(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_all_gather(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_scatter(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_gather(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_peer(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_barrier(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);

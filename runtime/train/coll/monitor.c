@@ -1,0 +1,202 @@
+/* One thread a group: reads the control connections, answers, notices ends, and tells the others
+ * first of all, so that all name the same rank. */
+#include "runtime/train/coll/monitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "runtime/train/coll/coll.h"
+
+enum { EVENTS = 16, SILENT_MS = 30 * 1000 /* unacknowledged by another machine: it is dead */ };
+
+static uint32_t bits_bytes(const struct rt_group *g) {
+    return (g->size + 7) / 8;
+}
+
+static void send_word(struct rt_group *g, uint32_t to, enum rt_word word, uint32_t rank, int code,
+    const unsigned char *bits, uint32_t bytes) {
+    unsigned char wire[RT_WORD_HEAD + RT_RANKS_MAX / 8];
+    struct rt_peer *p = &g->peers[to];
+    if (p->control < 0 || atomic_load(&p->gone)) {
+        return;
+    }
+    co_put_u32(wire, (uint32_t)word);
+    co_put_u32(wire + 4, rank);
+    co_put_u32(wire + 8, (uint32_t)code);
+    co_put_u32(wire + 12, bytes);
+    if (bytes > 0) {
+        memcpy(wire + RT_WORD_HEAD, bits, bytes);
+    }
+    (void)!send(p->control, wire, RT_WORD_HEAD + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void rt_monitor_tell(struct rt_group *g, enum rt_word word, uint32_t rank, int code,
+    const unsigned char *bits, uint32_t bytes) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        send_word(g, r, word, rank, code, bits, bytes);
+    }
+}
+
+void rt_monitor_ping(struct rt_group *g) {
+    pthread_mutex_lock(&g->m);
+    rt_monitor_tell(g, RT_WORD_PING, 0, 0, NULL, 0);
+    pthread_mutex_unlock(&g->m);
+}
+
+/* ---- reading ---- */
+
+static void hear_lost(struct rt_group *g, uint32_t from, uint32_t rank, int code) {
+    if (code >= 0 || rank > g->size) {
+        return;
+    }
+    if (rank == g->rank) {
+        (void)rt_group_fail(
+            g, code, rank, false, "rank %u, this one, was given up by rank %u", rank, from);
+    } else if (rank == g->size) {
+        (void)rt_group_fail(g, code, rank, false, "rank %u says that the group has failed", from);
+    } else {
+        (void)rt_group_fail(g, code, rank, false, "rank %u (%.200s) is lost, as rank %u says", rank,
+            g->endpoints[rank], from);
+    }
+}
+
+static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
+    struct rt_peer *p = &g->peers[from];
+    atomic_store(&p->heard_ms, rt_now_ms());
+    switch (co_get_u32(wire)) {
+    case RT_WORD_PING:
+        pthread_mutex_lock(&g->m);
+        send_word(g, from, RT_WORD_PONG, 0, 0, NULL, 0);
+        pthread_mutex_unlock(&g->m);
+        break;
+    case RT_WORD_LOST:
+        hear_lost(g, from, co_get_u32(wire + 4), (int)co_get_u32(wire + 8));
+        break;
+    case RT_WORD_BYE:
+        atomic_store_explicit(&p->left, true, memory_order_release);
+        break;
+    case RT_WORD_DEAD:
+        pthread_mutex_lock(&g->m);
+        p->said = true;
+        memcpy(p->dead, wire + RT_WORD_HEAD, co_get_u32(wire + 12));
+        pthread_cond_broadcast(&g->changed);
+        pthread_mutex_unlock(&g->m);
+        break;
+    default:
+        break;
+    }
+}
+
+static void lose(struct rt_group *g, uint32_t rank) {
+    struct rt_peer *p = &g->peers[rank];
+    (void)epoll_ctl(g->epoll, EPOLL_CTL_DEL, p->control, NULL);
+    pthread_mutex_lock(&g->m);
+    atomic_store(&p->gone, true);
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->m);
+    if (!atomic_load(&p->left)) {
+        (void)rt_group_fail(g, CO_PEERLOST, rank, true,
+            "rank %u (%.200s) is lost: its process or machine has ended", rank, g->endpoints[rank]);
+    }
+}
+
+/* Everything that was said counts before the end. */
+static void listen_to(struct rt_group *g, uint32_t rank) {
+    struct rt_peer *p = &g->peers[rank];
+    for (;;) {
+        uint32_t want = RT_WORD_HEAD;
+        if (p->unread >= RT_WORD_HEAD) {
+            uint32_t more = co_get_u32(p->message + 12);
+            if (more != 0 && more != bits_bytes(g)) {
+                lose(g, rank); /* not the words of this library */
+                return;
+            }
+            want += more;
+        }
+        if (p->unread == want) {
+            p->unread = 0;
+            hear(g, rank, p->message);
+            continue;
+        }
+        ssize_t n = recv(p->control, p->message + p->unread, want - p->unread, MSG_DONTWAIT);
+        if (n > 0) {
+            p->unread += (uint32_t)n;
+        } else if (n < 0 && errno == EINTR) {
+            continue;
+        } else {
+            if (n == 0 || errno != EAGAIN) {
+                lose(g, rank);
+            }
+            return;
+        }
+    }
+}
+
+static void *monitor_run(void *arg) {
+    struct rt_group *g = arg;
+    struct epoll_event events[EVENTS];
+    for (;;) {
+        int n = epoll_wait(g->epoll, events, EVENTS, -1);
+        for (int i = 0; i < n; i++) {
+            if (events[i].data.u32 == g->rank) {
+                return NULL;
+            }
+            listen_to(g, events[i].data.u32);
+        }
+    }
+}
+
+/* ---- life ---- */
+
+static int watch(struct rt_group *g, int fd, uint32_t rank) {
+    struct epoll_event e = {.events = EPOLLIN, .data.u32 = rank};
+    return epoll_ctl(g->epoll, EPOLL_CTL_ADD, fd, &e);
+}
+
+int rt_monitor_start(struct rt_group *g, struct co_err *err) {
+    g->epoll = epoll_create1(EPOLL_CLOEXEC);
+    g->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int bad = g->epoll < 0 || g->wake < 0 || watch(g, g->wake, g->rank) < 0;
+    int64_t now = rt_now_ms();
+    for (uint32_t r = 0; r < g->size && !bad; r++) {
+        struct rt_peer *p = &g->peers[r];
+        if (r != g->rank) {
+            unsigned silent = SILENT_MS;
+            int one = 1;
+            (void)setsockopt(p->control, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof(silent));
+            (void)setsockopt(p->control, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+            p->message = co_xcalloc(1, RT_WORD_HEAD + bits_bytes(g));
+            p->dead = co_xcalloc(1, bits_bytes(g));
+            atomic_store(&p->heard_ms, now);
+            bad = watch(g, p->control, r) < 0;
+        }
+    }
+    if (bad) {
+        return co_err_errno(err, errno, "watch the group's connections");
+    }
+    int e = pthread_create(&g->monitor, NULL, monitor_run, g);
+    if (e) {
+        return co_err_errno(err, e, "a thread for the group's connections");
+    }
+    g->monitored = true;
+    return 0;
+}
+
+void rt_monitor_stop(struct rt_group *g) {
+    if (g->monitored) {
+        pthread_mutex_lock(&g->m);
+        rt_monitor_tell(g, RT_WORD_BYE, g->rank, 0, NULL, 0);
+        pthread_mutex_unlock(&g->m);
+        (void)eventfd_write(g->wake, 1);
+        pthread_join(g->monitor, NULL);
+        g->monitored = false;
+    }
+}

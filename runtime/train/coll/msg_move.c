@@ -1,0 +1,174 @@
+/* Calls that move data, as messages.
+ *
+ *     broadcast       up to a piece a tree from the root, above a chain, piece by piece
+ *     all_gather(v)   ring: P - 1 steps of a part
+ *     scatter, gather the root with one after the other
+ *     all_to_all(v)   P - 1 steps; in step s with those at distance s
+ *     barrier         log2 P steps of nothing, distance 1, 2, 4, ... */
+#include <string.h>
+
+#include "runtime/train/coll/message.h"
+
+static int exchange(struct rt_group *g, const struct rt_coll *c, uint32_t to, const void *send,
+    size_t send_bytes, uint32_t from, void *recv, size_t recv_bytes) {
+    struct rt_exchange_part x = {.to = to,
+        .from = from,
+        .send = send,
+        .send_bytes = send_bytes,
+        .recv = recv,
+        .recv_bytes = recv_bytes,
+        .sign = rt_call_sign(c)};
+    return rt_message_exchange(g, &x);
+}
+
+static void copy(void *to, const void *from, size_t bytes) {
+    if (to != from && bytes > 0) {
+        memcpy(to, from, bytes);
+    }
+}
+
+/* ---- broadcast ---- */
+
+static int tree(
+    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c, size_t bytes) {
+    uint32_t me = (m->me + m->n - c->root) % m->n, d = 1;
+    while (d < m->n && !(me & d)) {
+        d *= 2;
+    }
+    int rc = 0;
+    if (me != 0) {
+        uint32_t from = m->rank[(me - d + c->root) % m->n];
+        rc = exchange(g, c, g->size, NULL, 0, from, c->out, bytes);
+    }
+    for (d /= 2; d > 0 && rc == 0; d /= 2) {
+        if (me + d < m->n) {
+            uint32_t to = m->rank[(me + d + c->root) % m->n];
+            rc = exchange(g, c, to, c->out, bytes, g->size, NULL, 0);
+        }
+    }
+    return rc;
+}
+
+static int chain(
+    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c, size_t bytes) {
+    uint32_t me = (m->me + m->n - c->root) % m->n;
+    uint32_t before = me == 0 ? g->size : m->rank[(m->me + m->n - 1) % m->n];
+    uint32_t after = me == m->n - 1 ? g->size : m->rank[(m->me + 1) % m->n];
+    unsigned char *out = c->out;
+    int rc = 0;
+    /* Piece k comes while piece k - 1 goes. */
+    for (size_t at = 0; at < bytes + RT_PIECE && rc == 0; at += RT_PIECE) {
+        size_t come = at >= bytes ? 0 : bytes - at < RT_PIECE ? bytes - at : RT_PIECE;
+        size_t begin = at - RT_PIECE;
+        size_t go = at == 0 ? 0 : bytes - begin < RT_PIECE ? bytes - begin : RT_PIECE;
+        rc = exchange(g, c, go ? after : g->size, go ? out + begin : NULL, go,
+            come ? before : g->size, out + (come ? at : 0), come);
+    }
+    return rc;
+}
+
+int rt_msg_broadcast(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
+    return bytes <= RT_PIECE ? tree(g, m, c, bytes) : chain(g, m, c, bytes);
+}
+
+/* ---- gathering and scattering ---- */
+
+static size_t offset(const size_t *counts, size_t n, uint32_t i, size_t size) {
+    size_t at = counts ? 0 : i * n;
+    for (uint32_t k = 0; counts && k < i; k++) {
+        at += counts[k];
+    }
+    return at * size;
+}
+
+static size_t length(const size_t *counts, size_t n, uint32_t i, size_t size) {
+    return (counts ? counts[i] : n) * size;
+}
+
+int rt_msg_all_gather(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    const size_t *counts = c->kind == RT_ALL_GATHERV ? c->counts : NULL;
+    size_t size = rt_dtype_size(c->dtype);
+    unsigned char *out = c->out;
+    copy(out + offset(counts, c->n, m->me, size), c->in, length(counts, c->n, m->me, size));
+    int rc = 0;
+    for (uint32_t s = 0; s < m->n - 1 && rc == 0; s++) {
+        uint32_t give = (m->me + m->n - s) % m->n, take = (m->me + 2 * m->n - s - 1) % m->n;
+        rc = exchange(g, c, m->rank[(m->me + 1) % m->n], out + offset(counts, c->n, give, size),
+            length(counts, c->n, give, size), m->rank[(m->me + m->n - 1) % m->n],
+            out + offset(counts, c->n, take, size), length(counts, c->n, take, size));
+    }
+    return rc;
+}
+
+int rt_msg_scatter(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
+    if (m->me != c->root) {
+        return exchange(g, c, g->size, NULL, 0, m->rank[c->root], c->out, bytes);
+    }
+    const unsigned char *in = c->in;
+    int rc = 0;
+    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+        if (i == m->me) {
+            copy(c->out, in + i * bytes, bytes);
+        } else {
+            rc = exchange(g, c, m->rank[i], in + i * bytes, bytes, g->size, NULL, 0);
+        }
+    }
+    return rc;
+}
+
+int rt_msg_gather(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
+    if (m->me != c->root) {
+        return exchange(g, c, m->rank[c->root], c->in, bytes, g->size, NULL, 0);
+    }
+    unsigned char *out = c->out;
+    int rc = 0;
+    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+        if (i == m->me) {
+            copy(out + i * bytes, c->in, bytes);
+        } else {
+            rc = exchange(g, c, g->size, NULL, 0, m->rank[i], out + i * bytes, bytes);
+        }
+    }
+    return rc;
+}
+
+int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    bool v = c->kind == RT_ALL_TO_ALLV;
+    const size_t *go = v ? c->counts : NULL, *come = v ? c->out_counts : NULL;
+    size_t size = rt_dtype_size(c->dtype);
+    const unsigned char *in = c->in;
+    unsigned char *out = c->out;
+    copy(out + offset(come, c->n, m->me, size), in + offset(go, c->n, m->me, size),
+        length(go, c->n, m->me, size));
+    int rc = 0;
+    for (uint32_t s = 1; s < m->n && rc == 0; s++) {
+        uint32_t to = (m->me + s) % m->n, from = (m->me + m->n - s) % m->n;
+        rc = exchange(g, c, m->rank[to], in + offset(go, c->n, to, size),
+            length(go, c->n, to, size), m->rank[from], out + offset(come, c->n, from, size),
+            length(come, c->n, from, size));
+    }
+    return rc;
+}
+
+/* ---- send, recv, barrier ---- */
+
+/* Both sides must sign the same: kind and root differ between them. */
+int rt_msg_peer(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
+    struct rt_coll same = {.kind = RT_SEND, .dtype = c->dtype, .n = c->n};
+    uint32_t peer = m->rank[c->root];
+    return c->kind == RT_SEND ? exchange(g, &same, peer, c->in, bytes, g->size, NULL, 0)
+                              : exchange(g, &same, g->size, NULL, 0, peer, c->out, bytes);
+}
+
+int rt_msg_barrier(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    int rc = 0;
+    for (uint32_t d = 1; d < m->n && rc == 0; d *= 2) {
+        rc = exchange(g, c, m->rank[(m->me + d) % m->n], NULL, 0,
+            m->rank[(m->me + m->n - d) % m->n], NULL, 0);
+    }
+    return rc;
+}

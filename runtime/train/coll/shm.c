@@ -1,0 +1,165 @@
+/* Making and mapping a machine's shared memory; waiting in it. */
+#include "runtime/train/coll/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/train/coll/coll.h"
+
+enum {
+    PAGE = 4096,
+    HUGE_PAGE = 2 << 20,
+    SPINS = 10000,          /* some 100 us: longer than most waits when everybody has a core */
+    SPINS_FEW = 30,         /* more ranks than cores: who is waited for needs this one */
+    YIELDS = 400,           /* of those; then the kernel is asked to wake this rank */
+    YIELD_NS = 1000 * 1000, /* others than ranks want the cores, too: no more yields in this wait */
+    SLEEP_NS = 500 * 1000,
+};
+
+static size_t round_up(size_t n, size_t to) {
+    return (n + to - 1) / to * to;
+}
+
+static bool crowded(uint32_t n) {
+    cpu_set_t set;
+    int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+    return n > (uint32_t)cores;
+}
+
+void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me) {
+    /* All that is staged at a time, n * n slices, stays in a last-level cache. */
+    size_t slice = ((size_t)16 << 20) / n / n / PAGE * PAGE;
+    slice = slice > RT_SHM_SLICE_MAX ? RT_SHM_SLICE_MAX : slice;
+    s->slice = slice < RT_SHM_SLICE_MIN ? RT_SHM_SLICE_MIN : slice;
+    s->n = n;
+    s->me = me;
+    s->spins = crowded(n) ? SPINS_FEW : SPINS;
+    s->yields = crowded(n) ? YIELDS : 0;
+    s->idle = true;
+    s->stride = round_up(sizeof(struct rt_shm_rank) + (n + 1) * s->slice, PAGE) + PAGE;
+    s->pipes = PAGE + n * s->stride;
+    s->arenas = round_up(s->pipes + (size_t)n * n * sizeof(struct rt_shm_pipe), HUGE_PAGE);
+    s->arena = round_up((size_t)sysconf(_SC_PHYS_PAGES) * PAGE, HUGE_PAGE);
+    s->bytes = s->arenas + n * s->arena;
+}
+
+int rt_shm_create(const struct rt_shm *s, int *ret_fd, struct co_err *err) {
+    int fd = memfd_create("paddle-collective", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, (off_t)s->bytes) < 0 ||
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+        int e = errno;
+        if (fd >= 0) {
+            co_close(fd);
+        }
+        return co_err_errno(err, e, "shared memory of %zu bytes", s->bytes);
+    }
+    *ret_fd = fd;
+    return 0;
+}
+
+/* What somebody else could cut off would end this process by a signal. */
+int rt_shm_map(struct rt_shm *s, int fd, struct co_err *err) {
+    off_t size = lseek(fd, 0, SEEK_END);
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (size != (off_t)s->bytes || seals < 0 || !(seals & F_SEAL_SHRINK)) {
+        return co_err_set(err, CO_INVALID,
+            "the shared memory has %lld bytes and seals %d, expected %zu and no shrinking",
+            (long long)size, seals, s->bytes);
+    }
+    void *p = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (p == MAP_FAILED) {
+        return co_err_errno(err, errno, "map %zu bytes of shared memory", s->bytes);
+    }
+    s->base = p;
+    s->sleepers = (_Atomic uint32_t *)s->base;
+    (void)madvise(s->base + s->arenas, s->n * s->arena, MADV_HUGEPAGE);
+    (void)madvise(s->base + s->arenas, s->n * s->arena, MADV_DONTDUMP);
+    (void)madvise(rt_shm_of(s, s->me), s->stride, MADV_POPULATE_WRITE);
+    return 0;
+}
+
+void rt_shm_unmap(struct rt_shm *s) {
+    if (s->base) {
+        (void)munmap(s->base, s->bytes);
+        s->base = NULL;
+    }
+}
+
+/* ---- waiting ---- */
+
+void rt_flag_wake(_Atomic uint32_t *flag) {
+    (void)syscall(SYS_futex, flag, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* Until the flag changes, or for a moment. */
+static void flag_sleep(const struct rt_shm *s, _Atomic uint32_t *flag, uint32_t value) {
+    struct timespec t = {.tv_nsec = SLEEP_NS};
+    atomic_fetch_add(s->sleepers, 1);
+    uint32_t seen = atomic_load(flag);
+    if ((int32_t)(seen - value) < 0) {
+        (void)syscall(SYS_futex, flag, FUTEX_WAIT, seen, &t, NULL, 0);
+    }
+    atomic_fetch_sub(s->sleepers, 1);
+}
+
+static int64_t now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* How long the others kept the core. */
+static int64_t yield_ns(void) {
+    int64_t begin = now_ns();
+    (void)sched_yield();
+    return now_ns() - begin;
+}
+
+/* The kernel likes to wake a rank on the core of who wakes it.  Two that wait for each other there
+ * take turns, although another core is free: the later one of them goes elsewhere. */
+static void spread(const struct rt_shm *s, uint32_t local) {
+    int core = sched_getcpu();
+    cpu_set_t may, others;
+    atomic_store_explicit(
+        &rt_shm_of(s, s->me)->phase.core, (uint32_t)core + 1, memory_order_relaxed);
+    uint32_t there = atomic_load_explicit(&rt_shm_of(s, local)->phase.core, memory_order_relaxed);
+    if (s->yields > 0 || local >= s->me || core < 0 || there != (uint32_t)core + 1 ||
+        sched_getaffinity(0, sizeof(may), &may) < 0) {
+        return;
+    }
+    others = may;
+    CPU_CLR((size_t)core, &others);
+    if (CPU_COUNT(&others) > 0 && sched_setaffinity(0, sizeof(others), &others) == 0) {
+        (void)sched_setaffinity(0, sizeof(may), &may);
+    }
+}
+
+int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local) {
+    struct rt_patience p = {0};
+    uint32_t yields = g->shm.yields;
+    for (uint32_t i = 0;; i++) {
+        int rc = rt_patience_check(g, &p, g->locals[local]);
+        if (rt_flag_is(flag, value)) {
+            return 0;
+        }
+        if (rc < 0) {
+            return rc;
+        }
+        spread(&g->shm, local);
+        if (i < yields) {
+            yields = yield_ns() < YIELD_NS ? yields : 0;
+        } else {
+            flag_sleep(&g->shm, flag, value);
+        }
+        for (uint32_t k = 0; k < SPINS_FEW && !rt_flag_is(flag, value); k++) {
+            rt_relax();
+        }
+    }
+}

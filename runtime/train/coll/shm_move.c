@@ -1,0 +1,198 @@
+/* Calls inside one machine that move data: broadcast, all_gather(v), reduce_scatter, barrier.
+ *
+ * Large ones go in pieces through the in area of who has the data, which holds two of them: piece
+ * k is written to half k & 1 when all have read piece k - 2.  The phase flag of a rank counts:
+ * the writer's, what it has written; a reader's, what it has read. */
+#include <string.h>
+
+#include "runtime/train/coll/shm_call.h"
+
+int rt_shm_barrier(struct rt_group *g, const struct rt_coll *c) {
+    struct rt_shm *s = &g->shm;
+    uint32_t turn;
+    const void *none;
+    int rc = rt_shm_small_begin(g, &turn);
+    if (rc == 0) {
+        rt_shm_small_raise(g, turn, rt_call_sign(c), NULL, 0);
+    }
+    for (uint32_t i = 0; i < s->n && rc == 0; i++) {
+        rc = rt_shm_small_wait(g, turn, i, rt_call_sign(c), 0, &none);
+    }
+    s->entered = rc == 0 ? s->seq : s->entered;
+    return rc;
+}
+
+/* ---- broadcast ---- */
+
+static int small_broadcast(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
+    uint32_t turn, root = g->peers[c->root].local, sign = rt_call_sign(c);
+    int rc = rt_shm_small_begin(g, &turn);
+    if (rc < 0) {
+        return rc;
+    }
+    bool mine = root == g->shm.me;
+    rt_shm_small_raise(g, turn, sign, c->out, mine ? bytes : 0);
+    if (!mine) {
+        const void *data;
+        rc = rt_shm_small_wait(g, turn, root, sign, bytes, &data);
+        if (rc == 0) {
+            memcpy(c->out, data, bytes);
+        }
+    }
+    return rc;
+}
+
+static size_t half_of(const struct rt_shm *s) {
+    return s->n * s->slice / 2 / 64 * 64;
+}
+
+static int large_broadcast(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
+    struct rt_shm *s = &g->shm;
+    uint32_t root = g->peers[c->root].local, sign = rt_call_sign(c), begin = s->phase, k = 0;
+    size_t half = half_of(s);
+    int rc = rt_shm_large_begin(g);
+    s->idle = false;
+    for (size_t at = 0; at < bytes && rc == 0; at += half, k++) {
+        size_t m = bytes - at < half ? bytes - at : half;
+        unsigned char *piece = rt_shm_in(s, root, 0) + (k & 1) * half;
+        unsigned char *out = (unsigned char *)c->out + at;
+        if (root == s->me) {
+            rc = k < 2 ? 0 : rt_shm_wait_all(g, begin + k - 1);
+            if (rc == 0) {
+                memcpy(piece, out, m);
+            }
+        } else if ((rc = rt_shm_wait_one(g, root, begin + k + 1, sign)) == 0) {
+            memcpy(out, piece, m);
+        }
+        if (rc == 0) {
+            rt_shm_raise(g, sign);
+        }
+    }
+    return rc;
+}
+
+int rt_shm_broadcast(struct rt_group *g, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
+    return bytes <= rt_shm_small_max(&g->shm) ? small_broadcast(g, c, bytes)
+                                              : large_broadcast(g, c, bytes);
+}
+
+/* ---- all_gather, all_gatherv ---- */
+
+/* Bytes of a rank's part, and where it stands in out. */
+struct part {
+    size_t at, bytes;
+};
+
+/* Of the rank at local place i. */
+static struct part part_of(const struct rt_coll *c, uint32_t i) {
+    size_t size = rt_dtype_size(c->dtype);
+    if (c->kind != RT_ALL_GATHERV) {
+        return (struct part){.at = i * c->n * size, .bytes = c->n * size};
+    }
+    struct part p = {.bytes = c->counts[i] * size};
+    for (uint32_t k = 0; k < i; k++) {
+        p.at += c->counts[k] * size;
+    }
+    return p;
+}
+
+static int small_gather(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
+    struct rt_shm *s = &g->shm;
+    uint32_t turn, sign = rt_call_sign(c);
+    int rc = rt_shm_small_begin(g, &turn);
+    if (rc < 0) {
+        return rc;
+    }
+    rt_shm_small_raise(g, turn, sign, c->in, bytes);
+    for (uint32_t i = 0; i < s->n && rc == 0; i++) {
+        struct part p = part_of(c, i);
+        const void *data = c->in;
+        rc = i == s->me ? 0 : rt_shm_small_wait(g, turn, i, sign, bytes, &data);
+        if (rc == 0) {
+            memmove((unsigned char *)c->out + p.at, data, p.bytes);
+        }
+    }
+    s->entered = rc == 0 ? s->seq : s->entered;
+    return rc;
+}
+
+static void put_piece(struct rt_shm *s, const struct rt_coll *c, const struct part *p, size_t at,
+    size_t half, uint32_t k) {
+    if (at < p->bytes) {
+        size_t m = p->bytes - at < half ? p->bytes - at : half;
+        memcpy(rt_shm_in(s, s->me, 0) + (k & 1) * half, (const unsigned char *)c->in + at, m);
+    }
+}
+
+static void take_piece(struct rt_shm *s, const struct rt_coll *c, uint32_t i, const struct part *p,
+    size_t at, size_t half, uint32_t k) {
+    if (at < p->bytes) {
+        size_t m = p->bytes - at < half ? p->bytes - at : half;
+        memcpy((unsigned char *)c->out + p->at + at, rt_shm_in(s, i, 0) + (k & 1) * half, m);
+    }
+}
+
+/* Whoever has written piece k has read all pieces k - 1. */
+static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most) {
+    struct rt_shm *s = &g->shm;
+    uint32_t sign = rt_call_sign(c), begin = s->phase, k = 0;
+    size_t half = half_of(s);
+    struct part own = part_of(c, s->me);
+    int rc = rt_shm_large_begin(g);
+    s->idle = false;
+    for (size_t at = 0; at < most && rc == 0; at += half, k++) {
+        put_piece(s, c, &own, at, half, k);
+        rt_shm_raise(g, sign);
+        for (uint32_t i = 0; i < s->n && rc == 0; i++) {
+            struct part p = part_of(c, i);
+            if (i != s->me && (rc = rt_shm_wait_one(g, i, begin + k + 1, sign)) == 0) {
+                take_piece(s, c, i, &p, at, half, k);
+            }
+        }
+    }
+    rt_shm_raise(g, sign);
+    if ((unsigned char *)c->out + own.at != c->in) {
+        memcpy((unsigned char *)c->out + own.at, c->in, own.bytes);
+    }
+    return rc;
+}
+
+int rt_shm_all_gather(struct rt_group *g, const struct rt_coll *c) {
+    size_t most = 0;
+    for (uint32_t i = 0; i < g->n_local; i++) {
+        size_t bytes = part_of(c, i).bytes;
+        most = bytes > most ? bytes : most;
+    }
+    bool small = c->kind != RT_ALL_GATHERV && most <= rt_shm_small_max(&g->shm);
+    return small ? small_gather(g, c, most) : large_gather(g, c, most);
+}
+
+/* ---- reduce_scatter ---- */
+
+/* Each rank's share of a piece is one slice; as all_reduce without its second half. */
+int rt_shm_reduce_scatter(struct rt_group *g, const struct rt_coll *c) {
+    struct rt_shm *s = &g->shm;
+    uint32_t sign = rt_call_sign(c);
+    size_t size = rt_dtype_size(c->dtype), bytes = c->n * size;
+    const unsigned char *in = c->in;
+    int rc = rt_shm_large_begin(g);
+    for (size_t at = 0; at < bytes && rc == 0; at += s->slice) {
+        size_t m = bytes - at < s->slice ? bytes - at : s->slice;
+        const void *from[RT_SHM_RANKS_MAX];
+        for (uint32_t i = 0; i < s->n; i++) {
+            bool mine = i == s->me;
+            from[i] = mine ? in + i * bytes + at : rt_shm_in(s, i, s->me);
+            if (!mine) {
+                memcpy(rt_shm_in(s, s->me, i), in + i * bytes + at, m);
+            }
+        }
+        rc = rt_shm_sync(g, sign);
+        if (rc == 0) {
+            rt_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, (unsigned char *)c->out + at,
+                from, s->n, m / size);
+            rc = rt_shm_sync(g, sign);
+        }
+    }
+    return rc;
+}

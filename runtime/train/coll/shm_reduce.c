@@ -1,0 +1,287 @@
+/* Reductions inside one machine.
+ *
+ * Small: every rank copies its data into its body, raises its flag, waits for the others' flags
+ * and reduces everything itself.
+ *
+ * Large, per chunk of P slices:
+ *
+ *     in     each rank copies those slices that others own         -> in areas
+ *            all wait for all
+ *     own    each rank reduces its slice: its own from the caller's memory, the others' from
+ *            their in areas, where they are still in cache         -> out area, caller's memory
+ *            all wait for all
+ *     out    each rank copies the others' results                  <- out areas
+ *
+ * The in areas are free after the second wait, the out areas after the next chunk's first.
+ *
+ * Direct, when all buffers are in arenas: all wait for all; each rank reduces its part of all
+ * inputs, block by block through a local block, and writes it to all outputs; all wait. */
+#include <string.h>
+
+#include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/shm_call.h"
+
+enum { BLOCK = 16 << 10, NO_ROOT = UINT32_MAX };
+
+/* ---- small ---- */
+
+int rt_shm_small_begin(struct rt_group *g, uint32_t *ret_turn) {
+    struct rt_shm *s = &g->shm;
+    uint32_t before = s->seq++;
+    if (s->entered != before) {
+        for (uint32_t i = 0; i < s->n; i++) {
+            int rc = rt_flag_wait(g, s, &rt_shm_of(s, i)->small[before & 1].flag, before, i);
+            if (rc < 0) {
+                return rc;
+            }
+        }
+        s->entered = before;
+    }
+    *ret_turn = s->seq & 1;
+    return 0;
+}
+
+int rt_shm_small_wait(struct rt_group *g, uint32_t turn, uint32_t i, uint32_t sign, size_t bytes,
+    const void **ret_data) {
+    struct rt_shm *s = &g->shm;
+    struct rt_shm_rank *r = rt_shm_of(s, i);
+    int rc = rt_flag_wait(g, s, &r->small[turn].flag, s->seq, i);
+    if (rc == 0 && __builtin_expect(r->small[turn].sign[0] != sign, 0)) {
+        return rt_call_differs(g, g->locals[i]);
+    }
+    *ret_data = bytes <= RT_SHM_INLINE ? r->small[turn].data : r->body[turn];
+    return rc;
+}
+
+void rt_shm_small_raise(
+    struct rt_group *g, uint32_t turn, uint32_t sign, const void *data, size_t bytes) {
+    struct rt_shm *s = &g->shm;
+    struct rt_shm_rank *r = rt_shm_of(s, s->me);
+    r->small[turn].sign[0] = sign;
+    if (bytes > 0) {
+        memcpy(bytes <= RT_SHM_INLINE ? r->small[turn].data : r->body[turn], data, bytes);
+    }
+    rt_flag_raise(s, &r->small[turn].flag, s->seq);
+}
+
+static int small_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, uint32_t root) {
+    struct rt_shm *s = &g->shm;
+    const void *in[RT_SHM_RANKS_MAX];
+    uint32_t turn, sign = rt_call_sign(c);
+    int rc = rt_shm_small_begin(g, &turn);
+    if (rc < 0) {
+        return rc;
+    }
+    rt_shm_small_raise(g, turn, sign, c->in, bytes);
+    if (root != NO_ROOT && root != s->me) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (i == s->me) {
+            in[i] = c->in;
+        } else if ((rc = rt_shm_small_wait(g, turn, i, sign, bytes, &in[i])) < 0) {
+            return rc;
+        }
+    }
+    s->entered = s->seq;
+    rt_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, c->out, in, s->n, c->n);
+    return 0;
+}
+
+/* ---- large ---- */
+
+int rt_shm_large_begin(struct rt_group *g) {
+    int rc = g->shm.idle ? 0 : rt_shm_wait_all(g, g->shm.phase);
+    g->shm.idle = rc == 0;
+    return rc;
+}
+
+void rt_shm_raise(struct rt_group *g, uint32_t sign) {
+    struct rt_shm *s = &g->shm;
+    struct rt_shm_rank *r = rt_shm_of(s, s->me);
+    s->phase++;
+    r->phase.sign[s->phase & 3] = sign;
+    rt_flag_raise(s, &r->phase.flag, s->phase);
+}
+
+int rt_shm_wait_all(struct rt_group *g, uint32_t phase) {
+    struct rt_shm *s = &g->shm;
+    int rc = 0;
+    for (uint32_t i = 0; i < s->n && rc == 0; i++) {
+        rc = rt_flag_wait(g, s, &rt_shm_of(s, i)->phase.flag, phase, i);
+    }
+    return rc;
+}
+
+int rt_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase, uint32_t sign) {
+    struct rt_shm_rank *r = rt_shm_of(&g->shm, i);
+    int rc = rt_flag_wait(g, &g->shm, &r->phase.flag, phase, i);
+    return rc == 0 && r->phase.sign[phase & 3] != sign ? rt_call_differs(g, g->locals[i]) : rc;
+}
+
+int rt_shm_sync(struct rt_group *g, uint32_t sign) {
+    int rc = 0;
+    rt_shm_raise(g, sign);
+    for (uint32_t i = 0; i < g->shm.n && rc == 0; i++) {
+        rc = rt_shm_wait_one(g, i, g->shm.phase, sign);
+    }
+    return rc;
+}
+
+/* A chunk: which part of it rank i owns. */
+struct cut {
+    size_t chunk, slice; /* bytes; slice a multiple of 64 */
+};
+
+static size_t own_begin(const struct cut *k, uint32_t i) {
+    size_t at = i * k->slice;
+    return at < k->chunk ? at : k->chunk;
+}
+
+static size_t own_bytes(const struct cut *k, uint32_t i) {
+    return own_begin(k, i + 1) - own_begin(k, i);
+}
+
+static struct cut cut_of(size_t bytes, uint32_t n) {
+    return (struct cut){.chunk = bytes, .slice = ((bytes + n - 1) / n + 63) / 64 * 64};
+}
+
+static void stage(struct rt_group *g, const unsigned char *in, const struct cut *k) {
+    struct rt_shm *s = &g->shm;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (i != s->me && own_bytes(k, i) > 0) {
+            memcpy(rt_shm_in(s, s->me, i), in + own_begin(k, i), own_bytes(k, i));
+        }
+    }
+}
+
+/* A large call as one rank sees it. */
+struct view {
+    const struct rt_coll *c;
+    uint32_t sign;
+    size_t bytes;
+    const unsigned char *in;
+    unsigned char *out;                         /* NULL: not a root */
+    const unsigned char *ins[RT_SHM_RANKS_MAX]; /* inputs in arenas; NULL: staged */
+    unsigned char *outs[RT_SHM_RANKS_MAX];
+    bool direct; /* all in arenas */
+};
+
+/* The own slice of a chunk at `at`, block by block. */
+static void reduce_own(struct rt_group *g, const struct view *v, size_t at, size_t bytes) {
+    struct rt_shm *s = &g->shm;
+    size_t size = rt_dtype_size(v->c->dtype);
+    unsigned char *shared = rt_shm_out(s, s->me);
+    const void *from[RT_SHM_RANKS_MAX];
+    for (size_t b = 0; b < bytes; b += BLOCK) {
+        size_t m = bytes - b < BLOCK ? bytes - b : BLOCK;
+        for (uint32_t i = 0; i < s->n; i++) {
+            from[i] = i == s->me  ? v->in + at + b
+                      : v->ins[i] ? v->ins[i] + at + b
+                                  : rt_shm_in(s, i, s->me) + b;
+        }
+        rt_reduce_n(
+            g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, shared + b, from, s->n, m / size);
+        if (v->out) {
+            memcpy(v->out + at + b, shared + b, m);
+        }
+    }
+}
+
+static void collect(struct rt_group *g, unsigned char *out, const struct cut *k) {
+    struct rt_shm *s = &g->shm;
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (i != s->me && own_bytes(k, i) > 0) {
+            memcpy(out + own_begin(k, i), rt_shm_out(s, i), own_bytes(k, i));
+        }
+    }
+}
+
+static void reduce_direct(struct rt_group *g, const struct view *v) {
+    struct rt_shm *s = &g->shm;
+    _Alignas(64) unsigned char block[BLOCK];
+    struct cut k = cut_of(v->bytes, s->n);
+    size_t size = rt_dtype_size(v->c->dtype), end = own_begin(&k, s->me + 1);
+    const void *from[RT_SHM_RANKS_MAX];
+    for (size_t at = own_begin(&k, s->me); at < end; at += BLOCK) {
+        size_t m = end - at < BLOCK ? end - at : BLOCK;
+        for (uint32_t i = 0; i < s->n; i++) {
+            from[i] = v->ins[i] + at;
+        }
+        rt_reduce_n(g->kernels, v->c->dtype, v->c->op, 1.0 / g->size, block, from, s->n, m / size);
+        for (uint32_t i = 0; i < s->n; i++) {
+            memcpy(v->outs[i] + at, block, m);
+        }
+    }
+}
+
+static unsigned char *in_mapping(const struct rt_shm *s, uint64_t place, size_t bytes) {
+    bool fits = place >= s->arenas && place <= s->bytes && bytes <= s->bytes - place;
+    return fits ? s->base + place : NULL;
+}
+
+/* Where everybody's buffers are; all have said so before the first sync. */
+static void view_others(const struct rt_shm *s, struct view *v) {
+    v->direct = true;
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint64_t place[2];
+        memcpy(place, rt_shm_of(s, i)->phase.data, sizeof(place));
+        v->ins[i] = in_mapping(s, place[0], v->bytes);
+        v->outs[i] = in_mapping(s, place[1], v->bytes);
+        v->direct &= v->ins[i] && v->outs[i];
+    }
+}
+
+static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const struct cut *k) {
+    struct rt_shm *s = &g->shm;
+    if (!v->ins[s->me]) {
+        stage(g, v->in + at, k);
+    }
+    int rc = rt_shm_sync(g, v->sign);
+    if (rc < 0) {
+        return rc;
+    }
+    if (at == 0) {
+        view_others(s, v);
+    }
+    if (v->direct) {
+        reduce_direct(g, v);
+        return rt_shm_sync(g, v->sign);
+    }
+    reduce_own(g, v, at + own_begin(k, s->me), own_bytes(k, s->me));
+    rc = rt_shm_sync(g, v->sign);
+    if (rc == 0 && v->out) {
+        collect(g, v->out + at, k);
+    }
+    return rc;
+}
+
+static int large_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, bool has_out) {
+    struct rt_shm *s = &g->shm;
+    struct view v = {.c = c, .sign = rt_call_sign(c), .bytes = bytes, .in = c->in};
+    v.out = has_out ? c->out : NULL;
+    uint64_t place[2] = {
+        rt_shm_place(s, c->in, bytes), has_out ? rt_shm_place(s, c->out, bytes) : 0};
+    int rc = rt_shm_large_begin(g);
+    memcpy(rt_shm_of(s, s->me)->phase.data, place, sizeof(place));
+    v.ins[s->me] = in_mapping(s, place[0], bytes);
+    size_t chunk = s->slice * s->n;
+    for (size_t at = 0; at < bytes && rc == 0 && !v.direct; at += chunk) {
+        struct cut k = cut_of(bytes - at < chunk ? bytes - at : chunk, s->n);
+        rc = reduce_chunk(g, &v, at, &k);
+    }
+    return rc;
+}
+
+int rt_shm_all_reduce(struct rt_group *g, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
+    return bytes <= rt_shm_small_max(&g->shm) ? small_reduce(g, c, bytes, NO_ROOT)
+                                              : large_reduce(g, c, bytes, true);
+}
+
+int rt_shm_reduce(struct rt_group *g, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
+    uint32_t root = g->peers[c->root].local;
+    return bytes <= rt_shm_small_max(&g->shm) ? small_reduce(g, c, bytes, root)
+                                              : large_reduce(g, c, bytes, root == g->shm.me);
+}

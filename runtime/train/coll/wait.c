@@ -1,0 +1,83 @@
+/* How long a call waits, and what it finds out meanwhile.  A rank that is waited for is one of
+ * three: it has ended (its connection says so at once), it is stopped (its monitor does not
+ * answer either), or it is late (its monitor does). */
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/monitor.h"
+
+int64_t rt_now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...) {
+    pthread_mutex_lock(&g->m);
+    bool first = atomic_load(&g->failed) == 0;
+    if (first) {
+        va_list ap;
+        va_start(ap, fmt);
+        (void)co_err_setv(&g->why, code, fmt, ap);
+        va_end(ap);
+        g->failed_rank = rank;
+        if (tell) {
+            rt_monitor_tell(g, RT_WORD_LOST, rank, code, NULL, 0);
+        }
+        atomic_store(&g->failed, code);
+        (void)eventfd_write(g->alarm, 1);
+        pthread_cond_broadcast(&g->changed);
+    }
+    pthread_mutex_unlock(&g->m);
+    return atomic_load(&g->failed);
+}
+
+int rt_group_why(struct rt_group *g, struct co_err *err) {
+    int code = atomic_load(&g->failed);
+    if (code < 0 && err) {
+        pthread_mutex_lock(&g->m);
+        *err = g->why;
+        pthread_mutex_unlock(&g->m);
+    }
+    return code;
+}
+
+/* The deadline has passed.  Half of the time ago all were asked whether they live. */
+static int give_up(struct rt_group *g, const struct rt_patience *p, uint32_t rank) {
+    int64_t asked = p->begun_ms + g->call_ms / 2;
+    for (uint32_t r = 0; r < g->size; r++) {
+        if (r != g->rank && atomic_load(&g->peers[r].heard_ms) < asked) {
+            return rt_group_fail(g, CO_PEERLOST, r, true,
+                "rank %u (%.200s) is lost: no sign of life for %lld ms", r, g->endpoints[r],
+                (long long)(rt_now_ms() - asked));
+        }
+    }
+    return rt_group_fail(g, CO_TIMEOUT, rank, true,
+        "rank %u (%.200s) lives, but did not come within %lld ms", rank, g->endpoints[rank],
+        (long long)g->call_ms);
+}
+
+int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+    int code = atomic_load_explicit(&g->failed, memory_order_acquire);
+    if (code < 0) {
+        return code;
+    }
+    if (p->left) {
+        return rt_group_fail(g, CO_PEERLOST, rank, true, "rank %u (%.200s) has left the group",
+            rank, g->endpoints[rank]);
+    }
+    /* What it did before it left is looked at once more, by the caller. */
+    p->left = atomic_load_explicit(&g->peers[rank].left, memory_order_acquire);
+    int64_t now = rt_now_ms();
+    if (p->turns++ == 0) {
+        p->begun_ms = now;
+    }
+    if (!p->pinged && now - p->begun_ms >= g->call_ms / 2) {
+        p->pinged = true;
+        rt_monitor_ping(g);
+    }
+    return now - p->begun_ms >= g->call_ms ? give_up(g, p, rank) : 0;
+}
