@@ -68,7 +68,7 @@ static void put(enum rt_dtype t, void *p, size_t i, double v) {
     case RT_U8:
     case RT_DTYPES:
     default:
-        ((uint8_t *)p)[i] = (uint8_t)v;
+        ((uint8_t *)p)[i] = (uint8_t)(int64_t)v; /* modulo 256, as sums are */
         break;
     }
 }

@@ -27,7 +27,8 @@ struct flow {
 
 static struct flow flow_begin(
     const struct rt_group *g, uint32_t peer, const void *data, size_t bytes, uint32_t sign) {
-    struct flow f = {.peer = peer, .data = (unsigned char *)data, .bytes = bytes};
+    static unsigned char nothing; /* what offsets of a message without data begin at */
+    struct flow f = {.peer = peer, .data = data ? (unsigned char *)data : &nothing, .bytes = bytes};
     if (peer >= g->size) {
         return f;
     }
