@@ -100,6 +100,8 @@ def test_plugin_with_expiry(plane, operator, kubelet, ns, account, tmp_path):
     info = json.loads((tmp_path / "info").read_text().splitlines()[0])
     assert info["kind"] == "ExecCredential" and info["spec"]["cluster"]["server"] == plane.server
     assert info["spec"]["interactive"] is False
+    ca = pathlib.Path(plane.dir) / PKI / "ca.crt"
+    assert base64.b64decode(info["spec"]["cluster"]["certificate-authority-data"]) == ca.read_bytes()
     first = len((tmp_path / "runs").read_text().split())
     assert first <= 2 + (time.monotonic() - start) // 10, "the plugin was run for every request"
     n = 0
