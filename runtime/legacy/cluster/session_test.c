@@ -257,6 +257,7 @@ static void run_script(struct host *h, char *const *flags, size_t n_flags) {
     CO_AUTOFREE char *paddle = co_xasprintf("%s/paddle's", dir);
     int64_t port = 0;
     CO_AUTOCLOSE int fd = listen_somewhere(&port);
+    assert_true(fd >= 0);
     struct rl_conf conf = {.n_hosts = 2,
         .root_dir = (char *)"/",
         .nic = (char *)"",
