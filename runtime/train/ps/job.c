@@ -17,7 +17,6 @@
 
 struct rt_job {
     struct rt_topology *topology;
-    char *identity; /* the same in all processes of the job */
 };
 
 int rt_init(struct rt_job **ret_job, struct co_err *err) {
@@ -28,7 +27,6 @@ int rt_init(struct rt_job **ret_job, struct co_err *err) {
     }
     struct rt_job *job = co_xcalloc(1, sizeof(*job));
     job->topology = t;
-    job->identity = co_xasprintf("%s/%016llx", t->job, (unsigned long long)t->fingerprint);
     *ret_job = job;
     return 0;
 }
@@ -36,7 +34,6 @@ int rt_init(struct rt_job **ret_job, struct co_err *err) {
 void rt_done(struct rt_job *job) {
     if (job) {
         rt_topology_free(job->topology);
-        free(job->identity);
         free(job);
     }
 }
@@ -86,7 +83,7 @@ const char *rt_job_name(const struct rt_job *job) {
 /* What does not depend on whether the server is one of the job's or a worker's own. */
 static struct rt_server_config common_config(
     const struct rt_job *job, const struct rt_server_options *o) {
-    return (struct rt_server_config){.job = job->identity,
+    return (struct rt_server_config){.job = job->topology->job,
         .token = rt_options_token(),
         .lease_ms = o->lease_ms,
         .start_timeout_ms = o->start_timeout_ms,
@@ -126,6 +123,7 @@ int rt_server_run(
     config.endpoint = endpoint;
     config.index = t->index;
     config.servers = t->servers.n;
+    config.endpoints = t->servers.n > 0 ? (const char *const *)t->servers.item : NULL;
     config.trainers = t->n_workers;
     sigset_t signals, old;
     sigemptyset(&signals);
@@ -165,7 +163,7 @@ static int open_own(const struct rt_job *job, const struct rt_client_options *op
     struct rt_client_config config = {.trainers = 1,
         .servers = 1,
         .endpoints = (const char *const[]){endpoint},
-        .job = job->identity,
+        .job = job->topology->job,
         .token = rt_options_token()};
     rc = rt_client_connect(&config, options, specs, n_specs, ret, err);
     if (rc < 0) {
@@ -196,7 +194,7 @@ int rt_client_open(const struct rt_job *job, const struct rt_client_options *opt
         .trainers = t->n_workers,
         .servers = t->servers.n,
         .endpoints = (const char *const *)t->servers.item,
-        .job = job->identity,
+        .job = job->topology->job,
         .token = rt_options_token(),
     };
     rt_say_info("init rpc client with trainer_id %u", t->index);
