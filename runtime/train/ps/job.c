@@ -88,7 +88,8 @@ static struct rt_server_config common_config(
         .lease_ms = o->lease_ms,
         .start_timeout_ms = o->start_timeout_ms,
         .shards = o->shards,
-        .memory_max = o->memory_max};
+        .memory_max = o->memory_max,
+        .nonfinite = o->nonfinite};
 }
 
 /* Waits for the job's end or for one of the signals, which are blocked. */

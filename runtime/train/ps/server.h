@@ -19,7 +19,8 @@ struct rt_server_config {
     int64_t lease_ms, start_timeout_ms;
     uint32_t shards;
     uint64_t memory_max;
-    bool quiet; /* prints nothing that is no error */
+    enum rt_nonfinite nonfinite; /* unset: refuse */
+    bool quiet;                  /* prints nothing that is no error */
 };
 
 /* Strings are copied.  Listens when it returns. */

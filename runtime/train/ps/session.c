@@ -111,6 +111,7 @@ static int make_tables(
             .servers = s->config.servers,
             .trainers = s->config.trainers,
             .mode = s->mode,
+            .nonfinite = s->config.nonfinite,
             .tables = s->tables,
             .n_tables = s->n_tables,
             .bytes_max = s->config.memory_max / s->config.shards,
