@@ -74,7 +74,8 @@ struct rt_server_options {
 };
 
 /* Serves until every trainer has finished, then returns 0.  Prints "Server listening on <addr>
- * selected port: <port>" on stderr when trainers can connect.
+ * selected port: <port>" on stderr when trainers can connect.  Raises the soft limit of open files
+ * to the hard one.
  * CO_PEERLOST: a trainer was lost; the message says which one, from where, last heard when.
  *     Sync: at once, all other trainers are told.  Async: training goes on; the lost trainer may
  *     come back under its id (what the job did together before, up to its last completed barrier,

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -107,6 +108,15 @@ static int wait_signals(struct rt_server *s, const sigset_t *signals, struct co_
     return co_err_set(err, CO_CANCELED, "the server was ended by signal %u", info.ssi_signo);
 }
 
+/* gRPC never listens again once it has had no descriptor for a connection. */
+static void raise_descriptors(void) {
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &l);
+    }
+}
+
 int rt_server_run(
     const struct rt_job *job, const struct rt_server_options *options, struct co_err *err) {
     const struct rt_topology *t = job->topology;
@@ -134,6 +144,7 @@ int rt_server_run(
     }
     pthread_sigmask(SIG_BLOCK, &signals, &old); /* from the first moment: PID 1 has no default */
     struct rt_server *s = NULL;
+    raise_descriptors();
     rc = rc < 0 ? rc : rt_server_start(&config, &s, err);
     if (rc == 0) {
         rc = o.handle_signals ? wait_signals(s, &signals, err) : rt_server_wait(s, err);
