@@ -87,6 +87,7 @@ enum co_var {
     CO_VAR_PS_CALL_TIMEOUT,
     CO_VAR_PS_BARRIER_TIMEOUT,
     CO_VAR_PS_SHARDS,
+    CO_VAR_PS_NONFINITE,
     CO_VAR_RPC_DEADLINE,
     CO_VAR_JOB_TOKEN,
     /* of a launcher: what only its children get, */

@@ -6,6 +6,7 @@ const char *const co_contract_role_heter = "HETER";
 
 static const char *const role_words[] = {
     "PSERVER", "TRAINER", "HETER", "HETER_TRAINER", "COORDINATOR", NULL};
+static const char *const nonfinite_words[] = {"refuse", "skip", "allow", NULL};
 static const char *const rendezvous_words[] = {"1", "2", "3", NULL};
 
 enum {
@@ -436,6 +437,13 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_PS,
         .generations = CO_GEN_HAND,
         .doc = "Threads of a server that own its tables; half the cores by default."},
+    [CO_VAR_PS_NONFINITE] = {.name = "PADDLE_PS_NONFINITE",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_WORD,
+        .words = nonfinite_words,
+        .roles = CO_FOR_PS,
+        .generations = CO_GEN_HAND,
+        .doc = "What a server does with gradients that are NaN or infinite; refuse by default."},
     [CO_VAR_RPC_DEADLINE] = {.name = "FLAGS_rpc_deadline",
         .via = CO_VIA_USER,
         .type = CO_TYPE_INT,

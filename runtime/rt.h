@@ -56,16 +56,26 @@ const char *rt_job_name(const struct rt_job *job); /* borrowed; "" without one *
 /* ---- server ------------------------------------------------------------------------------- */
 
 /* 0 in a field: its default, or what the environment says (names in parentheses). */
+/* What a server does with gradients that are NaN or infinite. */
+enum rt_nonfinite {
+    RT_NONFINITE_UNSET,  /* what PADDLE_PS_NONFINITE says; refuse */
+    RT_NONFINITE_REFUSE, /* the call fails with CO_INVALID: table, id or index, trainer */
+    RT_NONFINITE_SKIP,   /* sparse: the row is left out; dense: the value counts as 0 */
+    RT_NONFINITE_ALLOW,
+};
+
 struct rt_server_options {
     int64_t lease_ms;         /* silence after which a trainer is lost (PADDLE_PS_LEASE); 30 s */
     int64_t start_timeout_ms; /* first trainer seen -> all seen (PADDLE_PS_START_TIMEOUT); 600 s */
     uint32_t shards;          /* worker threads (PADDLE_PS_SHARDS); half the cores, 1 .. 16 */
     uint64_t memory_max;      /* bytes of tables; three quarters of the machine's */
-    bool handle_signals;      /* SIGTERM and SIGINT end the server with CO_CANCELED */
+    enum rt_nonfinite nonfinite;
+    bool handle_signals; /* SIGTERM and SIGINT end the server with CO_CANCELED */
 };
 
 /* Serves until every trainer has finished, then returns 0.  Prints "Server listening on <addr>
- * selected port: <port>" on stderr when trainers can connect.
+ * selected port: <port>" on stderr when trainers can connect.  Raises the soft limit of open files
+ * to the hard one.
  * CO_PEERLOST: a trainer was lost; the message says which one, from where, last heard when.
  *     Sync: at once, all other trainers are told.  Async: training goes on; the lost trainer may
  *     come back under its id (what the job did together before, up to its last completed barrier,

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -17,7 +18,6 @@
 
 struct rt_job {
     struct rt_topology *topology;
-    char *identity; /* the same in all processes of the job */
 };
 
 int rt_init(struct rt_job **ret_job, struct co_err *err) {
@@ -28,7 +28,6 @@ int rt_init(struct rt_job **ret_job, struct co_err *err) {
     }
     struct rt_job *job = co_xcalloc(1, sizeof(*job));
     job->topology = t;
-    job->identity = co_xasprintf("%s/%016llx", t->job, (unsigned long long)t->fingerprint);
     *ret_job = job;
     return 0;
 }
@@ -36,7 +35,6 @@ int rt_init(struct rt_job **ret_job, struct co_err *err) {
 void rt_done(struct rt_job *job) {
     if (job) {
         rt_topology_free(job->topology);
-        free(job->identity);
         free(job);
     }
 }
@@ -86,12 +84,13 @@ const char *rt_job_name(const struct rt_job *job) {
 /* What does not depend on whether the server is one of the job's or a worker's own. */
 static struct rt_server_config common_config(
     const struct rt_job *job, const struct rt_server_options *o) {
-    return (struct rt_server_config){.job = job->identity,
+    return (struct rt_server_config){.job = job->topology->job,
         .token = rt_options_token(),
         .lease_ms = o->lease_ms,
         .start_timeout_ms = o->start_timeout_ms,
         .shards = o->shards,
-        .memory_max = o->memory_max};
+        .memory_max = o->memory_max,
+        .nonfinite = o->nonfinite};
 }
 
 /* Waits for the job's end or for one of the signals, which are blocked. */
@@ -107,6 +106,15 @@ static int wait_signals(struct rt_server *s, const sigset_t *signals, struct co_
     struct signalfd_siginfo info = {0};
     (void)!read(fd, &info, sizeof(info));
     return co_err_set(err, CO_CANCELED, "the server was ended by signal %u", info.ssi_signo);
+}
+
+/* gRPC never listens again once it has had no descriptor for a connection. */
+static void raise_descriptors(void) {
+    struct rlimit l;
+    if (getrlimit(RLIMIT_NOFILE, &l) == 0 && l.rlim_cur < l.rlim_max) {
+        l.rlim_cur = l.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &l);
+    }
 }
 
 int rt_server_run(
@@ -126,6 +134,7 @@ int rt_server_run(
     config.endpoint = endpoint;
     config.index = t->index;
     config.servers = t->servers.n;
+    config.endpoints = t->servers.n > 0 ? (const char *const *)t->servers.item : NULL;
     config.trainers = t->n_workers;
     sigset_t signals, old;
     sigemptyset(&signals);
@@ -135,6 +144,7 @@ int rt_server_run(
     }
     pthread_sigmask(SIG_BLOCK, &signals, &old); /* from the first moment: PID 1 has no default */
     struct rt_server *s = NULL;
+    raise_descriptors();
     rc = rc < 0 ? rc : rt_server_start(&config, &s, err);
     if (rc == 0) {
         rc = o.handle_signals ? wait_signals(s, &signals, err) : rt_server_wait(s, err);
@@ -165,7 +175,7 @@ static int open_own(const struct rt_job *job, const struct rt_client_options *op
     struct rt_client_config config = {.trainers = 1,
         .servers = 1,
         .endpoints = (const char *const[]){endpoint},
-        .job = job->identity,
+        .job = job->topology->job,
         .token = rt_options_token()};
     rc = rt_client_connect(&config, options, specs, n_specs, ret, err);
     if (rc < 0) {
@@ -196,7 +206,7 @@ int rt_client_open(const struct rt_job *job, const struct rt_client_options *opt
         .trainers = t->n_workers,
         .servers = t->servers.n,
         .endpoints = (const char *const *)t->servers.item,
-        .job = job->identity,
+        .job = job->topology->job,
         .token = rt_options_token(),
     };
     rt_say_info("init rpc client with trainer_id %u", t->index);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "common/mem.h"
@@ -100,8 +101,14 @@ static void a_server_is_no_worker(void **state) {
     assert_int_equal(CO_INVALID, rt_client_open(job, NULL, specs, 2, &c, &err));
     says(&err, CO_INVALID, "no worker");
     (void)setenv("PADDLE_PS_LEASE", "soon", 1);
+    struct rlimit files;
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &files));
+    files.rlim_cur = 256;
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &files));
     assert_int_equal(CO_INVALID, rt_server_run(job, NULL, &err));
     says(&err, CO_INVALID, "PADDLE_PS_LEASE");
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &files));
+    assert_int_equal(files.rlim_max, files.rlim_cur);
     rt_done(job);
 }
 

@@ -8,6 +8,7 @@
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client_internal.h"
 #include "runtime/train/ps/control.h"
+#include "runtime/train/ps/say.h"
 
 enum {
     RETRY_MS = 150,  /* between two looks at servers that are not ready */
@@ -68,6 +69,12 @@ static int hello_frame(struct rt_link *l, struct rt_frame **ret, struct co_err *
     h.mode = c->options.mode;
     h.n_tables = c->n_tables;
     h.tables = list;
+    CO_AUTOFREE char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        endpoints[i] = c->links[i].endpoint;
+    }
+    h.n_endpoints = c->n_links;
+    h.endpoints = endpoints;
     Rt__Control m = RT__CONTROL__INIT;
     m.body_case = RT__CONTROL__BODY_HELLO;
     m.hello = &h;
@@ -184,6 +191,9 @@ static int attempt_join(struct rt_client *c, struct co_err *err) {
         struct co_err e = {0};
         struct rt_link *l = &c->links[which[i]];
         if (calls[i] && rt_call_wait(calls[i], HELLO_MS, &e) < 0) {
+            if (e.code == CO_CONFLICT && l->why.code != CO_CONFLICT) {
+                rt_say_warn("%s; waiting in case that one is this trainer's former life", e.msg);
+            }
             drop_link(l, &e);
             if (!is_passing(e.code) && rc == 0) {
                 rc = co_err_set(err, e.code, "%s", e.msg);

@@ -16,6 +16,8 @@ struct rt_member {
     enum rt_member_state state;
     struct rt_stream *stream; /* counted; ALIVE and FINISHED until it closes */
     int64_t heard_ms;
+    int64_t rival_ms; /* another connection asked for its id first, and last; 0: none did */
+    int64_t rival_last_ms;
     char peer[128];
     char cause[400]; /* LOST: why */
     bool waits;      /* at the barrier, with: */

@@ -1,6 +1,7 @@
 #include "runtime/train/ps/options.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/contract.h"
@@ -31,6 +32,26 @@ static int from_env(int64_t *ms, enum co_var var, int64_t def, struct co_err *er
     return 0;
 }
 
+static int read_nonfinite(enum rt_nonfinite *o, struct co_err *err) {
+    const struct co_contract_row *row = &co_contract[CO_VAR_PS_NONFINITE];
+    const char *text = getenv(row->name);
+    if (*o != RT_NONFINITE_UNSET) {
+        return 0;
+    }
+    *o = RT_NONFINITE_REFUSE;
+    if (!text || !*text) {
+        return 0;
+    }
+    for (int i = 0; row->words[i]; i++) {
+        if (strcmp(text, row->words[i]) == 0) {
+            *o = (enum rt_nonfinite)(RT_NONFINITE_REFUSE + i);
+            return 0;
+        }
+    }
+    return co_err_set(
+        err, CO_INVALID, "%s: '%s' is not one of refuse, skip, allow", row->name, text);
+}
+
 int rt_options_server(struct rt_server_options *o, struct co_err *err) {
     int rc = from_env(&o->lease_ms, CO_VAR_PS_LEASE, RT_LEASE_MS, err);
     rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, RT_START_MS, err);
@@ -40,6 +61,7 @@ int rt_options_server(struct rt_server_options *o, struct co_err *err) {
         rc = co_parse_i64(co_contract[CO_VAR_PS_SHARDS].name, shards, 1, SHARDS_MAX, &n, err);
         o->shards = rc == 0 ? (uint32_t)n : 0;
     }
+    rc = rc < 0 ? rc : read_nonfinite(&o->nonfinite, err);
     if (o->shards == 0) {
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         o->shards = cores < 4                        ? 1

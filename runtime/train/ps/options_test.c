@@ -15,7 +15,7 @@
 
 static const char *const names[] = {"PADDLE_PS_LEASE", "PADDLE_PS_START_TIMEOUT",
     "PADDLE_PS_CALL_TIMEOUT", "PADDLE_PS_BARRIER_TIMEOUT", "PADDLE_PS_SHARDS", "FLAGS_rpc_deadline",
-    "PADDLE_JOB_TOKEN"};
+    "PADDLE_JOB_TOKEN", "PADDLE_PS_NONFINITE"};
 
 static int clean(void **state) {
     (void)state;
@@ -34,6 +34,7 @@ static void defaults_are_those_of_the_header(void **state) {
     assert_int_equal(30000, s.lease_ms);
     assert_int_equal(600000, s.start_timeout_ms);
     assert_in_range(s.shards, 1, 16);
+    assert_int_equal(RT_NONFINITE_REFUSE, s.nonfinite);
     assert_true(s.memory_max >= 1 << 28);
     assert_int_equal(30000, c.lease_ms);
     assert_int_equal(600000, c.start_timeout_ms);
@@ -50,6 +51,7 @@ static void the_environment_is_asked_for_what_the_program_leaves_open(void **sta
     (void)setenv("PADDLE_PS_CALL_TIMEOUT", "3s", 1);
     (void)setenv("PADDLE_PS_BARRIER_TIMEOUT", "4s", 1);
     (void)setenv("PADDLE_PS_SHARDS", "64", 1);
+    (void)setenv("PADDLE_PS_NONFINITE", "skip", 1);
     (void)setenv("PADDLE_JOB_TOKEN", "t", 1);
     struct rt_server_options s = {0};
     struct rt_client_options c = {0};
@@ -58,6 +60,7 @@ static void the_environment_is_asked_for_what_the_program_leaves_open(void **sta
     assert_int_equal(90000, s.lease_ms);
     assert_int_equal(2000, s.start_timeout_ms);
     assert_int_equal(64, s.shards);
+    assert_int_equal(RT_NONFINITE_SKIP, s.nonfinite);
     assert_int_equal(90000, c.lease_ms);
     assert_int_equal(2000, c.start_timeout_ms);
     assert_int_equal(3000, c.call_timeout_ms);
@@ -109,6 +112,7 @@ static void wrong_values_are_named_with_their_variable(void **state) {
         {"PADDLE_PS_SHARDS", "0", true, false},
         {"PADDLE_PS_SHARDS", "65", true, false},
         {"PADDLE_PS_SHARDS", "two", true, false},
+        {"PADDLE_PS_NONFINITE", "ignore", true, false},
         {"FLAGS_rpc_deadline", "0", false, true},
         {"FLAGS_rpc_deadline", "3s", false, true},
     };

@@ -26,6 +26,13 @@ static int listen_on(struct rt_server *s, struct co_err *err) {
     return rc;
 }
 
+void rt_server_set_list(struct rt_server *s, const char *const *list) {
+    s->list = co_xcalloc(s->config.servers, sizeof(char *));
+    for (uint32_t i = 0; i < s->config.servers; i++) {
+        s->list[i] = co_xstrdup(list[i]);
+    }
+}
+
 int rt_server_start(
     const struct rt_server_config *config, struct rt_server **ret, struct co_err *err) {
     struct rt_server *s = co_xcalloc(1, sizeof(*s));
@@ -34,6 +41,9 @@ int rt_server_start(
     s->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : config->listen);
     s->config.job = co_xstrdup(config->job ? config->job : "");
     s->config.token = co_xstrdup(config->token ? config->token : "");
+    if (config->endpoints) {
+        rt_server_set_list(s, config->endpoints);
+    }
     rt_members_init(&s->members, config->trainers);
     s->fd = eventfd(0, EFD_CLOEXEC);
     struct rt_rpc_options options = {
@@ -79,6 +89,10 @@ void rt_server_stop(struct rt_server *s) {
     free(s->shards);
     rt_members_done(&s->members);
     free(s->tables);
+    for (uint32_t i = 0; s->list && i < s->config.servers; i++) {
+        free(s->list[i]);
+    }
+    free(s->list);
     if (s->fd >= 0) {
         co_close(s->fd);
     }

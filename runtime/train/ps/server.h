@@ -12,13 +12,15 @@ struct rt_server_config {
     const char *listen;   /* "host:port"; port 0 takes a free one */
     const char *endpoint; /* as in the job's list; NULL: what was listened on */
     uint32_t index, servers,
-        trainers;      /* servers 0: place and job are what the first trainer tells */
-    const char *job;   /* who belongs together; compared as text */
-    const char *token; /* "" or NULL: none */
+        trainers;                 /* servers 0: place and job are what the first trainer tells */
+    const char *const *endpoints; /* [servers], compared as text; NULL: any */
+    const char *job;              /* its name, compared as text */
+    const char *token;            /* "" or NULL: none */
     int64_t lease_ms, start_timeout_ms;
     uint32_t shards;
     uint64_t memory_max;
-    bool quiet; /* prints nothing that is no error */
+    enum rt_nonfinite nonfinite; /* unset: refuse */
+    bool quiet;                  /* prints nothing that is no error */
 };
 
 /* Strings are copied.  Listens when it returns. */

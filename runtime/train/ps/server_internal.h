@@ -20,6 +20,7 @@ struct rt_session {
 
 struct rt_server {
     struct rt_server_config config; /* strings owned */
+    char **list;                    /* owned, [config.servers]: the job's servers; NULL: not told */
     struct rt_rpc *rpc;
     uint16_t port;
     int fd; /* eventfd: the job is over */
@@ -38,11 +39,17 @@ struct rt_server {
     bool over;         /* result is decided */
     int64_t over_ms;
     bool told; /* fd was written */
+    /* peers that were refused: all of them, those not yet told of, when that was done last */
+    uint64_t refused, refused_unsaid;
+    int64_t refused_ms;
     struct co_err result;
 };
 
 /* The callbacks of the rpc; all below is for its thread. */
 extern const struct rt_rpc_ops rt_session_ops;
+
+/* server.c: copies config.servers entries. */
+void rt_server_set_list(struct rt_server *s, const char *const *list);
 
 /* session.c: lets the barrier go when it is full. */
 void rt_server_barrier(struct rt_server *s);
@@ -55,6 +62,8 @@ void rt_server_lose(struct rt_server *s, uint32_t trainer, const char *cause);
 void rt_server_check_end(struct rt_server *s);
 /* Decides the result (code 0: success), tells all trainers of a failure, lets the streams end. */
 void rt_server_over(struct rt_server *s, const struct co_err *result);
+/* Counts a peer that was refused; says so at once, but once in 10 s, then how many there were. */
+void rt_server_say_refused(struct rt_server *s, const char *peer, const struct co_err *why);
 /* Wakes rt_server_wait once it is over and trainers have closed. */
 void rt_server_tell(struct rt_server *s);
 

@@ -7,7 +7,7 @@
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/say.h"
 
-enum { SERVERS_MAX = 65536, JOB_MAX = 1024 };
+enum { SERVERS_MAX = 65536, JOB_MAX = 1024, IN_FLIGHT_MS = 500, RIVAL_GONE_MS = 10000 };
 
 /* ---- what trainers ask for ---- */
 
@@ -33,33 +33,48 @@ static int learn_place(struct rt_server *s, const Rt__Hello *h, struct co_err *e
     c->job = co_xstrdup(h->job);
     c->index = h->server;
     c->servers = h->servers;
+    if (h->n_endpoints == h->servers) {
+        rt_server_set_list(s, (const char *const *)h->endpoints);
+    }
     rt_server_say(
         s, "this is server %u of %u, as trainer %u tells", c->index, c->servers, h->trainer);
     return 0;
 }
 
+static int check_list(const struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
+    for (uint32_t i = 0; s->list && i < s->config.servers; i++) {
+        const char *given = i < h->n_endpoints ? h->endpoints[i] : "";
+        if (strcmp(given, s->list[i]) != 0) {
+            return co_err_set(err, CO_PERMISSION,
+                "entry %u of the list of servers is '%.160s' here, and '%.160s' at trainer %u: "
+                "the list must be the same text everywhere",
+                i, s->list[i], given, h->trainer);
+        }
+    }
+    return 0;
+}
+
+/* For who has proved by the token that it is one of us: what differs, expected and given. */
 static int check_identity(const struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
     const struct rt_server_config *c = &s->config;
-    bool placed = c->servers > 0;
-    if (placed && strcmp(h->job, c->job) != 0) {
-        return co_err_set(err, CO_PERMISSION,
-            "this server belongs to job '%.160s', not to '%.160s'", c->job, h->job);
-    }
-    if (!same_text(h->token, c->token)) {
-        return co_err_set(
-            err, CO_PERMISSION, "wrong job token (PADDLE_JOB_TOKEN must be the same everywhere)");
-    }
-    if (placed && (h->servers != c->servers || h->server != c->index)) {
-        return co_err_set(err, CO_PERMISSION,
-            "this is server %u of %u, the trainer's list has it as %u of %u", c->index, c->servers,
-            h->server, h->servers);
-    }
     if (h->trainers != c->trainers || h->trainer >= c->trainers) {
         return co_err_set(err, CO_PERMISSION,
             "this server expects %u trainers, not trainer %u of %u (PADDLE_TRAINERS_NUM)",
             c->trainers, h->trainer, h->trainers);
     }
-    return 0;
+    if (c->servers == 0) {
+        return 0;
+    }
+    if (h->servers != c->servers || h->server != c->index) {
+        return co_err_set(err, CO_PERMISSION,
+            "this is server %u of %u, the trainer's list has it as %u of %u", c->index, c->servers,
+            h->server, h->servers);
+    }
+    if (strcmp(h->job, c->job) != 0) {
+        return co_err_set(err, CO_PERMISSION,
+            "this server belongs to job '%.160s', not to '%.160s'", c->job, h->job);
+    }
+    return check_list(s, h, err);
 }
 
 static int check_tables(const struct rt_server *s, const Rt__Hello *h,
@@ -96,6 +111,7 @@ static int make_tables(
             .servers = s->config.servers,
             .trainers = s->config.trainers,
             .mode = s->mode,
+            .nonfinite = s->config.nonfinite,
             .tables = s->tables,
             .n_tables = s->n_tables,
             .bytes_max = s->config.memory_max / s->config.shards,
@@ -132,6 +148,7 @@ static void join_member(struct rt_session *se, uint32_t trainer) {
     }
     m->stream = rt_stream_ref(se->stream);
     m->heard_ms = net_now();
+    m->rival_ms = 0;
     (void)snprintf(m->peer, sizeof(m->peer), "%s", rt_stream_peer(se->stream));
     se->trainer = trainer;
     s->orphan_ms = 0;
@@ -146,11 +163,42 @@ static bool is_alive(const struct rt_session *se) {
     return m && m->state == RT_MEMBER_ALIVE && m->stream == se->stream;
 }
 
+/* CO_CONFLICT: who holds the id may be the trainer's own former life, not yet known to be dead;
+ * worth another try.  CO_INVALID: it was heard since such a try, so there are two of them. */
+static int check_free(struct rt_server *s, uint32_t trainer, struct co_err *err) {
+    struct rt_member *m = &s->members.all[trainer];
+    if (m->state == RT_MEMBER_FINISHED) {
+        return co_err_set(
+            err, CO_PERMISSION, "trainer %u (from %s) has finished already", trainer, m->peer);
+    }
+    if (m->state != RT_MEMBER_ALIVE) {
+        return 0;
+    }
+    int64_t now = net_now();
+    if (m->rival_ms == 0 || now - m->rival_last_ms > RIVAL_GONE_MS) {
+        m->rival_ms = now;
+    }
+    m->rival_last_ms = now;
+    /* What was on its way when the rival came proves nothing. */
+    if (m->heard_ms > m->rival_ms + IN_FLIGHT_MS) {
+        return co_err_set(err, CO_INVALID,
+            "trainer %u is here already (from %s) and alive: two trainers have the same "
+            "PADDLE_TRAINER_ID",
+            trainer, m->peer);
+    }
+    return co_err_set(err, CO_CONFLICT, "trainer %u is here already (from %s)", trainer, m->peer);
+}
+
 static int do_hello(
     struct rt_session *se, const struct rt_frame *f, const Rt__Hello *h, struct co_err *err) {
     struct rt_server *s = se->server;
     if (se->trainer != RT_NOBODY) {
         return co_err_set(err, CO_INVALID, "a second hello");
+    }
+    /* Before anything else: a stranger learns nothing of the job. */
+    if (!same_text(h->token, s->config.token)) {
+        return co_err_set(err, CO_PERMISSION,
+            "the token is not this job's (PADDLE_JOB_TOKEN must be the same everywhere)");
     }
     if (s->over) {
         return co_err_set(err, s->result.code ? s->result.code : CO_GONE, "%s",
@@ -162,11 +210,9 @@ static int do_hello(
     if (rc < 0) {
         return rc;
     }
-    const struct rt_member *m = &s->members.all[h->trainer];
-    if (m->state == RT_MEMBER_ALIVE || m->state == RT_MEMBER_FINISHED) {
-        return co_err_set(err, m->state == RT_MEMBER_ALIVE ? CO_CONFLICT : CO_PERMISSION,
-            "trainer %u %s (from %s)", h->trainer,
-            m->state == RT_MEMBER_ALIVE ? "is here already" : "has finished already", m->peer);
+    rc = check_free(s, h->trainer, err);
+    if (rc < 0) {
+        return rc;
     }
     if (s->config.servers == 0) {
         rc = learn_place(s, h, err);
@@ -296,7 +342,7 @@ static void on_open(void *arg, struct rt_stream *stream) {
 }
 
 static void refuse_peer(struct rt_session *se, const struct rt_frame *f, const struct co_err *err) {
-    rt_say_warn("%s refused: %s", rt_stream_peer(se->stream), co_err_text(err));
+    rt_server_say_refused(se->server, rt_stream_peer(se->stream), err);
     se->refused = true;
     (void)!rt_stream_send(se->stream, rt_frame_error(&f->head, err->code, co_err_text(err)), NULL);
     rt_stream_end(se->stream);
@@ -359,6 +405,9 @@ static void leave_member(struct rt_session *se, const struct co_err *why) {
 static void on_close(void *arg, struct rt_stream *stream, const struct co_err *why) {
     struct rt_server *s = arg;
     struct rt_session *se = rt_stream_user(stream);
+    if (why->code == CO_INVALID) { /* it sent what is no frame */
+        rt_server_say_refused(s, rt_stream_peer(stream), why);
+    }
     if (se->trainer != RT_NOBODY) {
         leave_member(se, why);
     }

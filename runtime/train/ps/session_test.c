@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/train/ps/control.h"
-#include "runtime/train/ps/server.h"
+#include "runtime/train/ps/server_internal.h"
 #include "runtime/train/rpc/rpc.h"
 
 struct peer {
@@ -95,6 +96,7 @@ static void peer_free(struct peer *p) {
 static const struct rt_server_config usual = {.listen = "127.0.0.1:0",
     .servers = 1,
     .trainers = 2,
+    .endpoints = (const char *const[]){"127.0.0.1:4000"},
     .job = "job",
     .token = "secret",
     .lease_ms = 20000,
@@ -148,6 +150,7 @@ struct greeting {
 };
 
 static void greet(struct greeting *g, uint32_t trainer) {
+    static char *list[] = {(char *)(uintptr_t) "127.0.0.1:4000"};
     *g = (struct greeting){
         .hello = RT__HELLO__INIT, .table = RT__TABLE__INIT, .tables = {&g->table}};
     g->table.name = (char *)(uintptr_t) "w";
@@ -158,6 +161,8 @@ static void greet(struct greeting *g, uint32_t trainer) {
     g->hello.trainer = trainer;
     g->hello.trainers = 2;
     g->hello.servers = 1;
+    g->hello.n_endpoints = 1;
+    g->hello.endpoints = list;
     g->hello.n_tables = 1;
     g->hello.tables = g->tables;
 }
@@ -279,6 +284,64 @@ static void a_second_hello_ends_the_connection(void **state) {
     refused_with(p, "second hello");
 }
 
+/* Runs fn with stderr in a file; what it says. */
+static void capture(void (*fn)(void *arg), void *arg, char *ret_text, size_t size) {
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    int old = dup(STDERR_FILENO);
+    dup2(fileno(f), STDERR_FILENO);
+    fn(arg);
+    dup2(old, STDERR_FILENO);
+    close(old);
+    ssize_t n = pread(fileno(f), ret_text, size - 1, 0);
+    ret_text[n > 0 ? n : 0] = '\0';
+    (void)fclose(f);
+}
+
+static void send_malformed(void *arg) {
+    struct peer *p = arg;
+    for (int i = 0; i < 20; i++) {
+        send_frame(p, RT_FRAME_PULL_DENSE, 0, 8); /* asks, and so brings nothing */
+        await(p, &p->closed, 1);
+        assert_int_equal(0, p->answers);
+        dial(p);
+    }
+    still_serves(p);
+}
+
+static void a_malformed_frame_is_told_of_once(void **state) {
+    char text[4000];
+    capture(send_malformed, *state, text, sizeof(text));
+    char *first = strstr(text, " refused: ");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, " refused: "));
+}
+
+static void refuse_three(void *arg) {
+    struct rt_server *s = arg;
+    struct co_err why = {0};
+    co_err_set(&why, CO_INVALID, "nonsense");
+    for (int i = 0; i < 3; i++) {
+        rt_server_say_refused(s, "peer", &why);
+    }
+    rt_server_tick(s);
+    s->refused_ms -= 10000;
+    rt_server_tick(s);
+    rt_server_tick(s);
+}
+
+static void refusals_are_counted_when_they_are_not_told(void **state) {
+    (void)state;
+    struct rt_server s = {.over = true, .told = true};
+    char text[4000];
+    capture(refuse_three, &s, text, sizeof(text));
+    char *first = strstr(text, "peer refused: nonsense"), *more = strstr(text, "2 more refused");
+    assert_true(first && more && first < more);
+    assert_null(strstr(first + 1, "peer refused"));
+    assert_null(strstr(more + 3, "more refused"));
+    assert_non_null(strstr(more, "3 in all"));
+}
+
 /* ---- hellos that are not welcome ---------------------------------------------------------- */
 
 static void other_job(struct greeting *g) {
@@ -289,6 +352,17 @@ static void other_token(struct greeting *g) {
 }
 static void longer_token(struct greeting *g) {
     g->hello.token = (char *)(uintptr_t) "secretsecret"; /* the right one, twice */
+}
+static void wrong_in_all(struct greeting *g) {
+    other_token(g);
+    other_job(g);
+    g->hello.servers = 2;
+    g->hello.trainers = 3;
+}
+static void other_entry(struct greeting *g) {
+    static char *list[] = {(char *)(uintptr_t) "localhost:4000"};
+    g->hello.n_endpoints = 1;
+    g->hello.endpoints = list;
 }
 static void no_token(struct greeting *g) {
     g->hello.token = (char *)(uintptr_t) "";
@@ -327,9 +401,13 @@ static void a_hello_of_another_job_is_refused_with_what_differs(void **state) {
         const char *text;
     } rows[] = {
         {other_job, CO_PERMISSION, "this server belongs to job 'job', not to 'other'"},
-        {other_token, CO_PERMISSION, "wrong job token"},
-        {longer_token, CO_PERMISSION, "wrong job token"},
-        {no_token, CO_PERMISSION, "wrong job token"},
+        {other_token, CO_PERMISSION, "the token is not this job's"},
+        {longer_token, CO_PERMISSION, "the token is not this job's"},
+        {wrong_in_all, CO_PERMISSION, "the token is not this job's"},
+        {other_entry, CO_PERMISSION,
+            "entry 0 of the list of servers is '127.0.0.1:4000' here, and 'localhost:4000' at "
+            "trainer 0"},
+        {no_token, CO_PERMISSION, "the token is not this job's"},
         {other_list, CO_PERMISSION, "this is server 0 of 1, the trainer's list has it as 0 of 2"},
         {other_place, CO_PERMISSION, "the trainer's list has it as 1 of 1"},
         {more_trainers, CO_PERMISSION, "expects 2 trainers, not trainer 0 of 3"},
@@ -441,6 +519,7 @@ static void a_server_without_a_list_takes_no_nonsense_for_its_place(void **state
     } rows[] = {{0, 0}, {2, 2}, {0, 65537}, {UINT32_MAX, 1}};
     struct rt_server_config c = usual;
     c.servers = 0;
+    c.endpoints = NULL;
     c.job = NULL;
     struct peer *p = serve(&c);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -547,6 +626,32 @@ static void barriers_are_counted(void **state) {
 
 /* ---- who leaves, and who does not come ---------------------------------------------------- */
 
+/* Silence is what a dead one and a slow one have in common; a sign of life tells them apart. */
+static void a_second_trainer_of_one_id_is_told_once_the_first_is_heard(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_ASYNC);
+    struct peer *q = peer_new(p->server);
+    for (int i = 0; i < 3; i++) {
+        send_hello(q, 0);
+        refused_with(q, "trainer 0 is here already (from 127.0.0.1:");
+        assert_int_equal(CO_CONFLICT, q->refused.code);
+        dial(q);
+    }
+    (void)poll(NULL, 0, 700);
+    send_frame(p, RT_FRAME_PING, 0, 0);
+    await(p, &p->answers, 2);
+    send_hello(q, 0);
+    refused_with(q, "and alive: two trainers have the same PADDLE_TRAINER_ID");
+    assert_int_equal(CO_INVALID, q->refused.code);
+    assert_int_equal(0, p->closed);
+    rt_stream_cancel(p->stream); /* the first one goes: the id is free */
+    await(p, &p->closed, 1);
+    (void)poll(NULL, 0, 200);
+    dial(q);
+    join_as(q, 0, RT_ASYNC);
+    peer_free(q);
+}
+
 static void send_leave(struct peer *p, const char *why) {
     Rt__Leave l = RT__LEAVE__INIT;
     l.why = (char *)(uintptr_t)why;
@@ -568,6 +673,33 @@ static void in_sync_a_reason_to_leave_is_everybodys(void **state) {
     struct co_err err = {0};
     assert_int_equal(CO_PEERLOST, rt_server_wait(p->server, &err));
     assert_non_null(strstr(err.msg, "trainer 1 (127.0.0.1:"));
+    peer_free(q);
+}
+
+/* Who has not joined ends nothing. */
+static void a_stranger_neither_finishes_nor_leaves(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_SYNC);
+    struct peer *q = peer_new(p->server);
+    send_leave(q, "out of spite");
+    refused_with(q, "no trainer's");
+    for (int i = 0; i < 2; i++) {
+        dial(q);
+        send_finish(q);
+        refused_with(q, "no trainer's");
+    }
+    struct greeting g;
+    greet(&g, 1);
+    other_token(&g);
+    dial(q);
+    send_greeting(q, &g);
+    send_finish(q);
+    refused_with(q, "the token is not this job's");
+    struct pollfd over = {.fd = rt_server_fd(p->server), .events = POLLIN};
+    assert_int_equal(0, poll(&over, 1, 100));
+    dial(q);
+    join_as(q, 1, RT_SYNC);
+    assert_int_equal(0, p->closed);
     peer_free(q);
 }
 
@@ -691,6 +823,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(nothing_is_done_before_hello),
         ONE(nonsense_is_refused),
+        ONE(a_malformed_frame_is_told_of_once),
+        cmocka_unit_test(refusals_are_counted_when_they_are_not_told),
         ONE(nobody_finishes_twice),
         ONE(a_second_hello_ends_the_connection),
         ONE(a_hello_of_another_job_is_refused_with_what_differs),
@@ -702,6 +836,8 @@ int main(void) {
         ONE(a_finish_completes_step_and_barrier),
         ONE(barriers_are_counted),
         ONE(in_sync_a_reason_to_leave_is_everybodys),
+        ONE(a_second_trainer_of_one_id_is_told_once_the_first_is_heard),
+        ONE(a_stranger_neither_finishes_nor_leaves),
         ONE(in_async_the_others_go_on),
         cmocka_unit_test(a_trainer_that_never_comes_is_named),
         cmocka_unit_test(nobody_is_missed_before_the_first),

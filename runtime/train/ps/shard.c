@@ -118,7 +118,7 @@ static void handle_item(struct rt_shard *s, const struct item *it) {
     } else {
         struct co_err err = {0};
         struct rt_frame *a = NULL;
-        if (rt_shard_tables_do(&s->tables, f, &a, &err) < 0) {
+        if (rt_shard_tables_do(&s->tables, it->trainer, f, &a, &err) < 0) {
             rt_frame_free(a);
             send_refusal(rt_frame_stream(f), &f->head, &err);
         } else {

@@ -17,6 +17,7 @@ struct rt_shard_config {
     uint32_t server, servers; /* the server, of the job's */
     uint32_t trainers;
     enum rt_mode mode;
+    enum rt_nonfinite nonfinite;   /* unset: refuse */
     const struct rt_table *tables; /* must outlive the shard */
     uint32_t n_tables;
     size_t bytes_max;

@@ -25,7 +25,7 @@ static void do_frames(struct rt_frame *first, struct rt_shard_tables *t) {
         } else {
             struct rt_frame *a = NULL;
             struct co_err err = {0};
-            if (rt_shard_tables_do(t, f, &a, &err) < 0 && err.code == 0) {
+            if (rt_shard_tables_do(t, 0, f, &a, &err) < 0 && err.code == 0) {
                 abort();
             }
             rt_frame_free(a);

@@ -1,7 +1,9 @@
 #include "runtime/train/ps/shard_tables.h"
 
+#include <math.h>
 #include <string.h>
 
+#include "runtime/train/ps/say.h"
 #include "runtime/train/rpc/bytes.h"
 
 enum { SCAN_BYTES = 4 << 20 };
@@ -63,6 +65,7 @@ int rt_shard_tables_init(
     for (uint32_t i = 0; i < config->n_tables; i++) {
         struct rt_shard_table *st = &t->tables[i];
         st->table = &config->tables[i];
+        st->warned = co_xcalloc(config->trainers, sizeof(bool));
         if (st->table->spec.kind == RT_DENSE) {
             int rc = make_dense(t, st, &budget, err);
             if (rc < 0) {
@@ -92,6 +95,7 @@ void rt_shard_tables_done(struct rt_shard_tables *t) {
             free(st->blocks[b].sum);
         }
         free(st->blocks);
+        free(st->warned);
         rt_sparse_free(st->rows);
         rt_sparse_free(st->sums);
     }
@@ -146,25 +150,90 @@ static float *floats_at(const struct rt_frame *f, size_t offset) {
     return p;
 }
 
-static void push_block(
-    struct rt_shard_tables *t, struct rt_shard_table *st, struct rt_dense_block *b, float *g) {
+/* Its blocks have a known length, for which compilers make vector code at any level. */
+static bool all_finite(const float *g, size_t n) {
+    enum { BLOCK = 64, EXPONENT = 0x7f800000 };
+    uint32_t bad = 0, bits[BLOCK];
+    for (; n >= BLOCK && !bad; n -= BLOCK, g += BLOCK) {
+        memcpy(bits, g, sizeof(bits));
+        for (int i = 0; i < BLOCK; i++) {
+            bad |= (bits[i] & EXPONENT) == EXPONENT;
+        }
+    }
+    bool finite = bad == 0;
+    for (; n > 0 && finite; n--, g++) {
+        finite = isfinite(*g);
+    }
+    return finite;
+}
+
+/* Counts what is not finite, and says so once for each trainer; what the call fails with when such
+ * pushes are refused. */
+static int note_nonfinite(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
+    const char *what, uint64_t which, struct co_err *err) {
+    struct co_err e = {0};
+    int rc = co_err_set(&e, CO_INVALID, "trainer %u pushed NaN or Inf to table '%s', %s %llu",
+        trainer, st->table->name, what, (unsigned long long)which);
+    st->nonfinite++;
+    if (!st->warned[trainer]) {
+        st->warned[trainer] = true;
+        rt_say_warn("%s: %s; more of it is only counted", e.msg,
+            t->config.nonfinite == RT_NONFINITE_SKIP ? "left out" : "refused");
+    }
+    if (t->config.nonfinite == RT_NONFINITE_SKIP) {
+        return 0;
+    }
+    return co_err_set(err, rc, "%s", e.msg);
+}
+
+/* With RT_NONFINITE_SKIP what is not finite becomes 0. */
+static int check_block(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
+    uint64_t chunk, size_t n, float *g, struct co_err *err) {
+    if (t->config.nonfinite == RT_NONFINITE_ALLOW || all_finite(g, n)) {
+        return 0;
+    }
+    const struct rt_shard_config *c = &t->config;
+    struct rt_range whole = {0, st->table->spec.size};
+    struct rt_range part =
+        rt_dense_part(rt_dense_part(whole, c->servers, c->server), c->shards, c->index);
+    uint64_t first = rt_dense_chunk(part, (uint32_t)chunk).begin;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(g[i])) {
+            int rc = note_nonfinite(t, st, trainer, "index", first + i, err);
+            if (rc < 0) {
+                return rc;
+            }
+            g[i] = 0;
+        }
+    }
+    return 0;
+}
+
+static int push_block(struct rt_shard_tables *t, struct rt_shard_table *st,
+    struct rt_dense_block *b, uint32_t trainer, const struct rt_frame *f, struct co_err *err) {
+    float *g = floats_at(f, 0);
+    int rc = check_block(t, st, trainer, f->head.aux, b->n, g, err);
+    if (rc < 0) {
+        return rc;
+    }
     st->pushes += b->n;
     if (t->config.mode == RT_ASYNC) {
         rt_optim_apply(&st->table->optim, b->n, b->w, g, b->state);
-        return;
+        return 0;
     }
     if (!b->pushed) {
         memcpy(b->sum, g, b->n * sizeof(float));
         b->pushed = true;
-        return;
+        return 0;
     }
     for (size_t i = 0; i < b->n; i++) {
         b->sum[i] += g[i];
     }
+    return 0;
 }
 
-static int do_dense(struct rt_shard_tables *t, struct rt_shard_table *st, const struct rt_frame *f,
-    struct rt_frame **ret, struct co_err *err) {
+static int do_dense(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
+    const struct rt_frame *f, struct rt_frame **ret, struct co_err *err) {
     struct rt_dense_block *b = NULL;
     int rc = block_of(st, f, &b, err);
     if (rc < 0) {
@@ -175,10 +244,12 @@ static int do_dense(struct rt_shard_tables *t, struct rt_shard_table *st, const 
         st->pulls += b->n;
         return answer_floats(f, b->w, b->n, b->w, 0, ret, err);
     case RT_FRAME_PUSH_DENSE:
-        push_block(t, st, b, floats_at(f, 0));
-        return 0;
+        return push_block(t, st, b, trainer, f, err);
     case RT_FRAME_XCHG_DENSE:
-        push_block(t, st, b, floats_at(f, 0));
+        rc = push_block(t, st, b, trainer, f, err);
+        if (rc < 0) {
+            return rc;
+        }
         st->pulls += b->n;
         return answer_floats(f, b->w, b->n, b->w, 0, ret, err);
     case RT_FRAME_PUT_DENSE:
@@ -269,13 +340,41 @@ static int push_row(struct rt_shard_tables *t, struct rt_shard_table *st, uint64
     return rc;
 }
 
-static int push_sparse(struct rt_shard_tables *t, struct rt_shard_table *st,
+/* All rows, before one of them is applied; 1: some are to be left out. */
+static int check_push(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
+    const struct rt_frame *f, const float *g, struct co_err *err) {
+    for (size_t i = 0; i < f->head.count; i++) {
+        int rc = check_owner(t, id_at(f, i), err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    if (t->config.nonfinite == RT_NONFINITE_ALLOW || all_finite(g, f->head.count * st->dim)) {
+        return 0;
+    }
+    for (size_t i = 0; i < f->head.count; i++, g += st->dim) {
+        int rc =
+            all_finite(g, st->dim) ? 0 : note_nonfinite(t, st, trainer, "row", id_at(f, i), err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 1;
+}
+
+static int push_sparse(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
     const struct rt_frame *f, struct co_err *err) {
     size_t n = f->head.count;
     const float *g = floats_at(f, n * 8);
+    int some = check_push(t, st, trainer, f, g, err);
+    if (some < 0) {
+        return some;
+    }
     for (size_t i = 0; i < n; i++, g += st->dim) {
-        int rc = check_owner(t, id_at(f, i), err);
-        rc = rc < 0 ? rc : push_row(t, st, id_at(f, i), g, err);
+        if (some && !all_finite(g, st->dim)) {
+            continue;
+        }
+        int rc = push_row(t, st, id_at(f, i), g, err);
         if (rc < 0) {
             return rc;
         }
@@ -337,8 +436,8 @@ static int check_rows(
     return 0;
 }
 
-static int do_sparse(struct rt_shard_tables *t, struct rt_shard_table *st, const struct rt_frame *f,
-    struct rt_frame **ret, struct co_err *err) {
+static int do_sparse(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
+    const struct rt_frame *f, struct rt_frame **ret, struct co_err *err) {
     int rc = check_rows(st, f, err);
     if (rc < 0) {
         return rc;
@@ -347,7 +446,7 @@ static int do_sparse(struct rt_shard_tables *t, struct rt_shard_table *st, const
     case RT_FRAME_PULL_SPARSE:
         return pull_sparse(st, f, ret, err);
     case RT_FRAME_PUSH_SPARSE:
-        return push_sparse(t, st, f, err);
+        return push_sparse(t, st, trainer, f, err);
     case RT_FRAME_SCAN_SPARSE:
         return scan_sparse(st, f, ret, err);
     default: /* RT_FRAME_RESTORE_SPARSE */
@@ -377,7 +476,7 @@ static int do_stat(const struct rt_shard_table *st, struct rt_frame **ret, struc
     return rc;
 }
 
-int rt_shard_tables_do(struct rt_shard_tables *t, const struct rt_frame *f,
+int rt_shard_tables_do(struct rt_shard_tables *t, uint32_t trainer, const struct rt_frame *f,
     struct rt_frame **ret_answer, struct co_err *err) {
     *ret_answer = NULL;
     if (f->head.table >= t->config.n_tables) {
@@ -409,8 +508,8 @@ int rt_shard_tables_do(struct rt_shard_tables *t, const struct rt_frame *f,
         return co_err_set(err, CO_INVALID, "%s: table '%s' is %s", rt_frame_kind_name(f->head.kind),
             st->table->name, want == RT_DENSE ? "sparse" : "dense");
     }
-    return want == RT_DENSE ? do_dense(t, st, f, ret_answer, err)
-                            : do_sparse(t, st, f, ret_answer, err);
+    return want == RT_DENSE ? do_dense(t, st, trainer, f, ret_answer, err)
+                            : do_sparse(t, st, trainer, f, ret_answer, err);
 }
 
 /* ---- sync steps ---- */

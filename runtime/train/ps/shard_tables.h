@@ -16,6 +16,8 @@ struct rt_dense_block {
 struct rt_shard_table {
     const struct rt_table *table;
     uint64_t pulls, pushes;
+    uint64_t nonfinite; /* rows and values that were NaN or infinite */
+    bool *warned;       /* by trainer: of that */
     /* dense */
     struct rt_dense_block *blocks;
     uint32_t n_blocks;
@@ -34,9 +36,10 @@ CO_MUST_CHECK int rt_shard_tables_init(
     struct rt_shard_tables *t, const struct rt_shard_config *config, struct co_err *err);
 void rt_shard_tables_done(struct rt_shard_tables *t);
 
-/* Does what the frame asks; *ret_answer is NULL when the answer has no payload. */
-CO_MUST_CHECK int rt_shard_tables_do(struct rt_shard_tables *t, const struct rt_frame *f,
-    struct rt_frame **ret_answer, struct co_err *err);
+/* Does what the frame of that trainer asks; a push with something wrong in it changes nothing
+ * (unless memory ends midway). *ret_answer is NULL when the answer has no payload. */
+CO_MUST_CHECK int rt_shard_tables_do(struct rt_shard_tables *t, uint32_t trainer,
+    const struct rt_frame *f, struct rt_frame **ret_answer, struct co_err *err);
 
 /* Sync: applies sum / n for everything pushed since the last time. */
 CO_MUST_CHECK int rt_shard_tables_step(struct rt_shard_tables *t, uint32_t n, struct co_err *err);

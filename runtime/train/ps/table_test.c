@@ -11,6 +11,7 @@
 #include "runtime/train/ps/shard_tables.h"
 #include "runtime/train/ps/sparse.h"
 #include "runtime/train/ps/spec.h"
+#include "runtime/train/rpc/bytes.h"
 
 static void specs_are_checked(void **state) {
     (void)state;
@@ -223,7 +224,7 @@ static void a_shard_refuses_frames_that_do_not_fit(void **state) {
         f->head.aux = rows[i].aux;
         f->head.count = rows[i].count;
         struct co_err err = {0};
-        if (rt_shard_tables_do(&t, f, &a, &err) != rows[i].rc) {
+        if (rt_shard_tables_do(&t, 0, f, &a, &err) != rows[i].rc) {
             fail_msg("row %zu: '%s'", i, err.msg);
         }
         rt_frame_free(f);
@@ -250,6 +251,72 @@ static void tables_that_do_not_fit_are_refused_by_name(void **state) {
     assert_non_null(strstr(err.msg, "'huge'"));
 }
 
+/* Two rows (3 fine, 5 not) or the ten values of "w" (index 4 not); the finite ones are 1. */
+static struct rt_frame *push_of(bool sparse, float bad) {
+    struct rt_frame *f = NULL;
+    size_t ids = sparse ? 2 : 0, n = sparse ? 4 : 10;
+    assert_int_equal(0, rt_frame_new(sparse ? RT_FRAME_PUSH_SPARSE : RT_FRAME_PUSH_DENSE,
+                            ids * 8 + n * 4, &f, NULL));
+    f->head.table = sparse;
+    f->head.count = sparse ? 2 : 10;
+    for (size_t i = 0; i < ids; i++) {
+        co_put_u64(f->payload + i * 8, 3 + 2 * i);
+    }
+    float *g = (float *)(void *)(f->payload + ids * 8);
+    for (size_t i = 0; i < n; i++) {
+        g[i] = i == (sparse ? 2 : 4) ? bad : 1;
+    }
+    return f;
+}
+
+static void what_is_not_finite_is_refused_or_left_out(void **state) {
+    (void)state;
+    static const struct rt_table_spec specs[] = {
+        {.name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=1"},
+        {.name = "e", .kind = RT_SPARSE, .dim = 2, .optimizer = "sgd:lr=1"}};
+    static const float bad[] = {NAN, INFINITY, -INFINITY};
+    struct rt_table tables[2];
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(0, rt_table_make(&specs[i], &tables[i], NULL));
+    }
+    for (int policy = RT_NONFINITE_UNSET; policy <= RT_NONFINITE_ALLOW; policy++) {
+        struct rt_shard_config config = {.shards = 1,
+            .servers = 1,
+            .trainers = 2,
+            .mode = RT_ASYNC,
+            .nonfinite = (enum rt_nonfinite)policy,
+            .tables = tables,
+            .n_tables = 2,
+            .bytes_max = 1 << 20};
+        bool refuse = policy <= RT_NONFINITE_REFUSE, skip = policy == RT_NONFINITE_SKIP;
+        for (size_t i = 0; i < 2 * CO_ARRAY_LEN(bad); i++) {
+            bool sparse = i % 2;
+            struct rt_shard_tables t;
+            assert_int_equal(0, rt_shard_tables_init(&t, &config, NULL));
+            struct rt_frame *f = push_of(sparse, bad[i / 2]), *a = NULL;
+            struct co_err err = {0};
+            assert_int_equal(refuse ? CO_INVALID : 0, rt_shard_tables_do(&t, 1, f, &a, &err));
+            if (refuse) {
+                assert_string_equal(sparse ? "trainer 1 pushed NaN or Inf to table 'e', row 5"
+                                           : "trainer 1 pushed NaN or Inf to table 'w', index 4",
+                    err.msg);
+            }
+            assert_int_equal(refuse || skip, t.tables[sparse].nonfinite);
+            const float *fine =
+                sparse ? rt_sparse_find(t.tables[1].rows, 3) : t.tables[0].blocks[0].w;
+            assert_true(refuse ? !fine || fine[0] == 0 : fine && fine[0] == -1);
+            if (sparse) {
+                assert_int_equal(refuse || skip, rt_sparse_find(t.tables[1].rows, 5) == NULL);
+            } else {
+                assert_int_equal(refuse || skip, fine[4] == 0);
+            }
+            rt_frame_free(f);
+            rt_frame_free(a);
+            rt_shard_tables_done(&t);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specs_are_checked),
@@ -261,6 +328,7 @@ int main(void) {
         cmocka_unit_test(rows_are_found_again_after_growth),
         cmocka_unit_test(memory_has_a_limit),
         cmocka_unit_test(a_shard_refuses_frames_that_do_not_fit),
+        cmocka_unit_test(what_is_not_finite_is_refused_or_left_out),
         cmocka_unit_test(tables_that_do_not_fit_are_refused_by_name),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);

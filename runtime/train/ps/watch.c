@@ -9,7 +9,7 @@
 /* Until a connection has said who it is; from the end of the job until nobody is waited for;
  * between two ticks when it is us who were stopped. */
 enum { HELLO_MS = 10000, LINGER_MS = 2000, AWAY_MS = 2000 };
-/* Between two lines about trainers that have not come. */
+/* Between two lines about trainers that have not come, and about peers that were refused. */
 enum { SAY_MS = 10000 };
 
 /* All have finished, or only lost ones are missing. */
@@ -49,6 +49,7 @@ static void check_leases(struct rt_server *s, int64_t now) {
         struct rt_member *m = &s->members.all[i];
         if (m->state == RT_MEMBER_ALIVE && (was_away || rt_stream_paused(m->stream))) {
             m->heard_ms = now; /* it is us who did not listen */
+            m->rival_ms = m->rival_ms ? now : 0;
         }
         if (m->state == RT_MEMBER_ALIVE && now - m->heard_ms > s->config.lease_ms) {
             char cause[96];
@@ -78,6 +79,26 @@ static void say_missing(struct rt_server *s, int64_t now) {
     }
     if (!s->said_ms || now - s->said_ms >= SAY_MS) {
         s->said_ms = now;
+    }
+}
+
+void rt_server_say_refused(struct rt_server *s, const char *peer, const struct co_err *why) {
+    int64_t now = net_now();
+    s->refused++;
+    if (s->refused_ms && now - s->refused_ms < SAY_MS) {
+        s->refused_unsaid++;
+        return;
+    }
+    s->refused_ms = now;
+    rt_say_warn("%s refused: %s", peer, co_err_text(why));
+}
+
+static void say_refusals(struct rt_server *s, int64_t now) {
+    if (s->refused_unsaid > 0 && now - s->refused_ms >= SAY_MS) {
+        rt_say_warn("%llu more refused since, %llu in all", (unsigned long long)s->refused_unsaid,
+            (unsigned long long)s->refused);
+        s->refused_unsaid = 0;
+        s->refused_ms = now;
     }
 }
 
@@ -120,6 +141,7 @@ void rt_server_tick(void *arg) {
         check_missing(s, now);
         say_missing(s, now);
     }
+    say_refusals(s, now);
     rt_server_tell(s);
 }
 

@@ -45,6 +45,7 @@ struct rt_rpc {
     void *arg;
     int tick_ms;
     size_t max_streams;
+    int idle_ms;
     grpc_completion_queue *cq;
     grpc_server *server; /* NULL: only dials */
     pthread_t thread;

@@ -139,6 +139,7 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
     r->arg = arg;
     r->tick_ms = options && options->tick_ms > 0 ? options->tick_ms : 100;
     r->max_streams = options && options->max_streams > 0 ? options->max_streams : 1024;
+    r->idle_ms = options && options->idle_ms > 0 ? options->idle_ms : 10000;
     r->accept_tag = (struct rt_tag){on_accept, r};
     r->down_tag = (struct rt_tag){on_down, r};
     pthread_mutex_init(&r->m, NULL);
@@ -164,12 +165,20 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
 #define INT_ARG(k, v)                                                                              \
     { .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(k), .value.integer = (v) }
 
+/* The limit of a message counts what is on the wire: a compressed one could be a thousand times as
+ * large in memory.  The bit set of algorithms holds GRPC_COMPRESS_NONE alone. */
+#define NO_COMPRESSION                                                                             \
+    INT_ARG(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE)
+
 int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
     /* No reuse of the port: two servers on one address must not share trainers silently. */
     grpc_arg args[] = {
         INT_ARG(GRPC_ARG_ALLOW_REUSEPORT, 0),
         INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RT_MESSAGE_MAX),
         INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16),
+        NO_COMPRESSION,
+        INT_ARG(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, r->idle_ms),
+        INT_ARG(GRPC_ARG_MAX_CONNECTION_IDLE_MS, r->idle_ms),
     };
     grpc_channel_args channel_args = {CO_ARRAY_LEN(args), args};
     sigset_t old;
@@ -203,6 +212,7 @@ int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, void *user, struct rt_st
         INT_ARG(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500),
         INT_ARG(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
         INT_ARG(GRPC_ARG_ENABLE_RETRIES, 0),
+        NO_COMPRESSION,
     };
     grpc_channel_args channel_args = {CO_ARRAY_LEN(args), args};
     sigset_t old;

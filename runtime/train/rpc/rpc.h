@@ -28,6 +28,7 @@ struct rt_rpc_ops {
 struct rt_rpc_options {
     int tick_ms;        /* 0: 100 */
     size_t max_streams; /* accepted ones; 0: 1024 */
+    int idle_ms;        /* how long a connection may stay without a stream; 0: 10000 */
 };
 
 /* Blocks all signals in the threads that gRPC makes. */

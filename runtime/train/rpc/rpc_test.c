@@ -5,10 +5,18 @@
 
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <grpc/byte_buffer.h>
+#include <grpc/compression.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "runtime/train/rpc/rpc.h"
 
@@ -96,7 +104,8 @@ static void side_init(struct side *s, const struct rt_rpc_ops *ops) {
     memset(s, 0, sizeof(*s));
     pthread_mutex_init(&s->m, NULL);
     pthread_cond_init(&s->changed, NULL);
-    assert_int_equal(0, rt_rpc_open(ops, s, NULL, &s->rpc, NULL));
+    static const struct rt_rpc_options options = {.idle_ms = 300};
+    assert_int_equal(0, rt_rpc_open(ops, s, &options, &s->rpc, NULL));
 }
 
 static int setup(void **state) {
@@ -215,12 +224,96 @@ static void a_taken_address_is_refused(void **state) {
     rt_rpc_close(other.rpc);
 }
 
+/* One call of a client that compresses, which ours does not; *ret_status is how it ended. */
+static grpc_status_code send_compressed(const char *endpoint, size_t bytes) {
+    struct rt_frame *f = NULL;
+    assert_int_equal(0, rt_frame_new(RT_FRAME_CONTROL, bytes, &f, NULL));
+    memset(f->payload, 0, bytes);
+    rt_frame_seal(f);
+    grpc_slice slice =
+        grpc_slice_from_copied_buffer((const char *)f->wire, RT_FRAME_HEAD + f->head.bytes);
+    grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&slice, 1);
+    rt_frame_free(f);
+    grpc_arg arg = {.type = GRPC_ARG_INTEGER,
+        .key = (char *)(uintptr_t)GRPC_COMPRESSION_CHANNEL_DEFAULT_ALGORITHM,
+        .value.integer = GRPC_COMPRESS_GZIP};
+    grpc_channel_args args = {1, &arg};
+    grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+    grpc_channel *channel = grpc_channel_create(endpoint, creds, &args);
+    grpc_completion_queue *cq = grpc_completion_queue_create_for_next(NULL);
+    gpr_timespec end =
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(3000, GPR_TIMESPAN));
+    grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, cq,
+        grpc_slice_from_static_string("/paddlert.Ps/Stream"), NULL, end, NULL);
+    grpc_metadata_array trailing;
+    grpc_metadata_array_init(&trailing);
+    grpc_status_code status = GRPC_STATUS_OK;
+    grpc_slice details = grpc_empty_slice();
+    grpc_op ops[] = {{.op = GRPC_OP_SEND_INITIAL_METADATA},
+        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message},
+        {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+            .data.recv_status_on_client = {
+                .trailing_metadata = &trailing, .status = &status, .status_details = &details}}};
+    assert_int_equal(GRPC_CALL_OK, grpc_call_start_batch(call, ops, CO_ARRAY_LEN(ops), call, NULL));
+    (void)grpc_completion_queue_next(cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    grpc_metadata_array_destroy(&trailing);
+    grpc_slice_unref(details);
+    grpc_slice_unref(slice);
+    grpc_byte_buffer_destroy(message);
+    grpc_call_unref(call);
+    grpc_channel_destroy(channel);
+    grpc_channel_credentials_release(creds);
+    grpc_completion_queue_shutdown(cq);
+    (void)grpc_completion_queue_next(cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    grpc_completion_queue_destroy(cq);
+    return status;
+}
+
+/* The limit of a message would count the bytes on the wire only. */
+static void compressed_messages_are_refused(void **state) {
+    struct pair *p = *state;
+    assert_int_equal(GRPC_STATUS_UNIMPLEMENTED, send_compressed(p->endpoint, 1 << 20));
+    assert_int_equal(0, p->server.frames);
+    assert_int_equal(0, push(p, 1, 10, NULL));
+    await(&p->client, &p->client.frames, 1);
+}
+
+/* They hold descriptors; one with a stream may be silent (leases are not the rpc's business). */
+static void connections_without_a_stream_are_closed(void **state) {
+    struct pair *p = *state;
+    assert_int_equal(0, push(p, 1, 10, NULL));
+    await(&p->client, &p->client.frames, 1);
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    static const size_t sent[] = {0, sizeof(preface) - 1};
+    for (size_t i = 0; i < CO_ARRAY_LEN(sent); i++) {
+        struct sockaddr_in to = {.sin_family = AF_INET,
+            .sin_port = htons((uint16_t)strtoul(strchr(p->endpoint, ':') + 1, NULL, 10)),
+            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(0, connect(fd, (const struct sockaddr *)&to, sizeof(to)));
+        assert_int_equal(sent[i], write(fd, preface, sent[i]));
+        struct pollfd in = {.fd = fd, .events = POLLIN};
+        char text[256];
+        ssize_t n;
+        do {
+            assert_int_equal(1, poll(&in, 1, 5000));
+            n = read(fd, text, sizeof(text));
+        } while (n > 0);
+        close(fd);
+    }
+    assert_int_equal(0, p->server.closed);
+    assert_int_equal(0, push(p, 2, 10, NULL));
+    await(&p->client, &p->client.frames, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(frames_of_all_sizes_come_back_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_bounds_what_is_in_flight, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peer_that_closes_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_listening_closes_the_stream, setup, teardown),
+        cmocka_unit_test_setup_teardown(compressed_messages_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(connections_without_a_stream_are_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_taken_address_is_refused, setup, teardown),
     };
     return cmocka_run_group_tests_name("rpc", tests, NULL, NULL);

@@ -29,6 +29,7 @@ struct rt_stream {
     grpc_status_code status;
     grpc_slice details;
     int cancelled;
+    struct co_err malformed; /* what was wrong with a message of the peer */
 };
 
 struct rt_stream **rt_stream_next(struct rt_stream *s) {
@@ -313,12 +314,11 @@ static void on_received(void *arg, bool ok) {
         return;
     }
     struct rt_frame *first = NULL;
-    struct co_err err = {0};
-    int rc = split_message(b, &first, &err);
+    int rc = split_message(b, &first, &s->malformed);
     grpc_byte_buffer_destroy(b);
     if (rc < 0) {
         (void)grpc_call_cancel_with_status(
-            s->call, GRPC_STATUS_INVALID_ARGUMENT, co_err_text(&err), NULL);
+            s->call, GRPC_STATUS_INVALID_ARGUMENT, co_err_text(&s->malformed), NULL);
         rt_stream_unref(s);
         return;
     }
@@ -361,8 +361,10 @@ static void on_closed(void *arg, bool ok) {
     s->closed = true;
     drop_queue(s);
     pthread_mutex_unlock(&s->m);
-    struct co_err why = {0};
-    if (s->channel && s->status != GRPC_STATUS_OK) {
+    struct co_err why = s->malformed;
+    if (why.code) {
+        /* known better than from what gRPC makes of it */
+    } else if (s->channel && s->status != GRPC_STATUS_OK) {
         co_err_set(&why, close_code(s->status), "%.*s", (int)GRPC_SLICE_LENGTH(s->details),
             (const char *)GRPC_SLICE_START_PTR(s->details));
     } else {
