@@ -1,10 +1,8 @@
 #include "common/httpd_internal.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -55,26 +53,20 @@ const char *co_http_header(const struct co_http_req *r, const char *name) {
     return MHD_lookup_connection_value(r->conn, MHD_HEADER_KIND, name);
 }
 
-uint64_t co_http_conn(const struct co_http_req *r) {
+static struct co_http_place *place_of(const struct co_http_req *r) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return (uintptr_t)info->socket_context;
+    return info->socket_context;
+}
+
+uint64_t co_http_conn(const struct co_http_req *r) {
+    return place_of(r)->number;
 }
 
 void co_http_peer(const struct co_http_req *r, char ret[CO_HTTP_PEER_MAX]) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    const struct sockaddr *addr = info ? info->client_addr : NULL;
-    *ret = '\0';
-    if (addr && addr->sa_family == AF_INET) {
-        const struct sockaddr_in *v4 = (const void *)addr;
-        (void)inet_ntop(AF_INET, &v4->sin_addr, ret, CO_HTTP_PEER_MAX);
-    } else if (addr && addr->sa_family == AF_INET6) {
-        const struct in6_addr *v6 = &((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr;
-        bool mapped = IN6_IS_ADDR_V4MAPPED(v6);
-        (void)inet_ntop(mapped ? AF_INET : AF_INET6, mapped ? v6->s6_addr + 12 : v6->s6_addr, ret,
-            CO_HTTP_PEER_MAX);
-    }
+    co_http_peer_text(info ? info->client_addr : NULL, ret);
 }
 
 const char *co_http_body(const struct co_http_req *r, size_t *ret_len) {
@@ -97,7 +89,7 @@ static void resume(struct co_http_req *r, enum co_http_state state) {
     r->state = state;
     MHD_resume_connection(r->conn);
     /* MHD polled from outside does not wake itself; nor may handlers run from in here. */
-    r->h->resumed = true;
+    r->h->again = true;
     co_timer_start(r->h->timer, 0);
 }
 
@@ -111,6 +103,7 @@ static void set_response(
             content_type ? content_type : "text/plain; charset=utf-8");
     }
     r->status = (unsigned)status;
+    co_http_place_idle(&r->h->places, place_of(r)); /* also one that does not read its answer */
 }
 
 void co_http_reply(
@@ -185,6 +178,7 @@ void co_http_req_suspend(struct co_http_req *r) {
         co_poll_set(r->poll, CO_POLL_IN);
     }
     r->state = CO_HTTP_DEFERRED;
+    co_http_place_hold(place_of(r));
     r->next = head;
     r->prev = head->prev;
     r->prev->next = r;

@@ -11,9 +11,9 @@
 #include <string.h>
 
 enum {
-    HEADER_BYTES = 16 * 1024, /* request line and headers of one connection, with overhead */
-    SWALLOWED = 1024 * 1024,  /* of a body too large, so that its sender reads the 413 */
-    RUNS = 16,                /* of MHD in a turn; the rest waits for the next one */
+    SWALLOWED = 1024 * 1024, /* of a body too large, so that its sender reads the 413 */
+    RUNS = 16,               /* of MHD in a turn; the rest waits for the next one */
+    CLOSING_MAX = 8,         /* connections that were dropped and that MHD has not closed yet */
 };
 
 /* Lets MHD work until it waits for something, then arms its timer. */
@@ -22,14 +22,14 @@ static void drive(struct co_httpd *h) {
     enum MHD_Result any = MHD_NO;
     h->busy++;
     for (int i = 0; i < RUNS; i++) {
-        h->resumed = false;
+        h->again = false;
         (void)MHD_run(h->mhd);
         any = MHD_get_timeout(h->mhd, &wait);
-        if (h->closing || (!h->resumed && (any != MHD_YES || wait > 0))) {
+        if (h->closing || (!h->again && (any != MHD_YES || wait > 0))) {
             break;
         }
     }
-    if (h->resumed) {
+    if (h->again) {
         co_timer_start(h->timer, 0);
     } else if (any == MHD_YES) {
         co_timer_start(h->timer, wait > INT32_MAX ? INT32_MAX : (int64_t)wait);
@@ -46,6 +46,18 @@ static void on_epoll(void *arg, int events) {
 
 static void on_timer(void *arg) {
     drive(arg);
+}
+
+/* A process that was late itself reads first what was said to it. */
+static void on_silence(void *arg) {
+    struct co_httpd *h = arg;
+    h->busy++;
+    drive(h);
+    int64_t left = h->closing ? -1 : co_http_places_drop_silent(&h->places);
+    if (left >= 0) {
+        co_timer_start(h->silence, left);
+    }
+    h->left(h);
 }
 
 /* ---- routes ---- */
@@ -162,14 +174,24 @@ static void on_completed(
     }
 }
 
-static void on_connection(void *arg, struct MHD_Connection *conn, void **number,
+static void on_connection(void *arg, struct MHD_Connection *conn, void **place,
     enum MHD_ConnectionNotificationCode what) {
     struct co_httpd *h = arg;
-    (void)conn;
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-        *number = (void *)(uintptr_t)++h->connections; /* never a pointer */
-    } else if (h->options.disconnected && !h->closing) {
-        h->options.disconnected(h->arg, (uintptr_t)*number);
+        int fd = MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+        *place = co_http_place_new(&h->places, fd,
+            MHD_get_connection_info(conn, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr);
+        if (!co_timer_armed(h->silence)) {
+            co_timer_start(h->silence, h->places.silent_ms);
+        }
+        return;
+    }
+    struct co_http_place *c = co_steal_ptr(*place);
+    uint64_t number = c->number;
+    co_http_place_free(&h->places, c);
+    h->again = true; /* MHD stops to listen at its limit, and goes on in its next run only */
+    if (h->options.disconnected && !h->closing) {
+        h->options.disconnected(h->arg, number);
     }
 }
 
@@ -189,10 +211,10 @@ static struct MHD_Daemon *start_mhd(struct co_httpd *h, int fd, const char *cert
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (cert ? MHD_USE_TLS : 0u);
     return MHD_start_daemon(flags, 0, NULL, NULL, on_access, h, MHD_OPTION_LISTEN_SOCKET, fd,
         MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        h, MHD_OPTION_CONNECTION_LIMIT, o->max_connections ? (unsigned)o->max_connections : 64u,
+        h, MHD_OPTION_CONNECTION_LIMIT, (unsigned)h->places.max + CLOSING_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, o->idle_seconds ? (unsigned)o->idle_seconds : 75u,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES, MHD_OPTION_ARRAY,
-        cert ? tls : none, MHD_OPTION_END);
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, o->max_header ? o->max_header : (size_t)16 * 1024,
+        MHD_OPTION_ARRAY, cert ? tls : none, MHD_OPTION_END);
 }
 
 static int watch_mhd(struct co_httpd *h, struct MHD_Daemon *mhd, struct co_err *err) {
@@ -224,8 +246,10 @@ static void close_connections(struct co_httpd *h) {
 static void httpd_free(struct co_httpd *h) {
     close_connections(h);
     co_poll_free(h->poll);
-    co_timer_free(h->timer);
     MHD_stop_daemon(h->mhd);
+    co_timer_free(h->timer);
+    co_timer_free(h->silence);
+    co_http_places_done(&h->places);
     free(h);
 }
 
@@ -254,6 +278,10 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
     h->max_body = h->options.max_body ? h->options.max_body : 64 * 1024;
     h->port = co_listen_port(fd);
     h->deferred.next = h->deferred.prev = &h->deferred;
+    const struct co_httpd_options *o = &h->options;
+    size_t max = o->max_connections ? o->max_connections : 64;
+    co_http_places_init(&h->places, max, o->max_per_peer ? o->max_per_peer : max / 4,
+        (o->first_seconds ? o->first_seconds : 10) * INT64_C(1000));
     const char *cert = co_steal_ptr(h->options.cert);
     struct MHD_Daemon *mhd = start_mhd(h, fd, cert, co_steal_ptr(h->options.key));
     if (!mhd) {
@@ -269,6 +297,7 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
         return r;
     }
     h->timer = co_timer_new(l, on_timer, h);
+    h->silence = co_timer_new(l, on_silence, h);
     *ret = h;
     return 0;
 }

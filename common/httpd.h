@@ -1,6 +1,7 @@
 /* A small HTTP/1.1 server on the event loop, by libmicrohttpd: /metrics, /healthz, the start
  * gate, key-value rendezvous.  Handlers run on the loop's thread and may answer at once or later
- * (long-poll).  Bounds: connections, request body, header size, time of an idle connection. */
+ * (long-poll).  Bounds: connections, in all and of one address, request body, header size, time
+ * until a connection's first request and of an idle connection. */
 #pragma once
 
 #include "common/loop.h"
@@ -19,8 +20,13 @@ struct co_http_route {
 };
 
 struct co_httpd_options {
-    size_t max_connections; /* 0: 64; further ones wait in the kernel's queue */
+    /* Of one more the connection is closed that has been without a complete request for longest,
+     * of the same address or, when all places are taken, of all; never one whose request waits. */
+    size_t max_connections; /* 0: 64 */
+    size_t max_per_peer;    /* of one address; 0: a quarter of all */
+    size_t max_header;      /* bytes of request line and headers, with overhead; 0: 16 KiB */
     size_t max_body;        /* bytes; 0: 64 KiB; more is answered 413 */
+    int first_seconds;      /* from a connection to its first complete request; 0: 10 */
     int idle_seconds;       /* 0: 75; not counted while a request is deferred */
     /* A connection has ended, also one that no request is on; may do no more than take note and
      * start timers.  NULL: nobody wants to know. */

@@ -10,7 +10,11 @@
 
 enum {
     WAITING_MAX = 8192,
-    FILES_SPARE = 200, /* for all but the gate */
+    /* Of one address: host network and address translation show the pods of a node as one, up to
+     * 500 on the largest nodes, and a gate whose connections race has two of them for a moment. */
+    WAITING_OF_PEER_MAX = 1024,
+    HEADER_MAX = 4096, /* a request is one line; a connection holds as much memory */
+    FILES_SPARE = 256, /* for all but the gate */
     WAIT_MAX_S = 55,
     NAME_MAX_BYTES = 254,
 };
@@ -198,7 +202,11 @@ int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c
     struct op_gate *g = co_xcalloc(1, sizeof(*g));
     g->controller = c;
     g->metrics = metrics;
-    struct co_httpd_options options = {.max_connections = connections_max(), .max_body = 1024};
+    size_t all = connections_max();
+    struct co_httpd_options options = {.max_connections = all,
+        .max_per_peer = all / 2 < WAITING_OF_PEER_MAX ? all / 2 : WAITING_OF_PEER_MAX,
+        .max_header = HEADER_MAX,
+        .max_body = 1024};
     int r = co_httpd_open(loop, addr, routes, CO_ARRAY_LEN(routes), g, &options, &g->httpd, err);
     if (r) {
         free(g);
