@@ -7,6 +7,7 @@
  */
 #include "common/httpd_internal.h"
 
+#include <assert.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -77,7 +78,8 @@ static struct co_http_place *oldest_in(
 static void drop_oldest(struct co_http_places *p, const struct co_http_peer *peer) {
     struct co_http_place *silent = oldest_in(&p->silent, peer);
     struct co_http_place *idle = oldest_in(&p->idle, peer);
-    drop(p, idle && idle->since < silent->since ? idle : silent); /* the newcomer is silent */
+    assert(silent); /* the newcomer is */
+    drop(p, idle && idle->since < silent->since ? idle : silent);
 }
 
 void co_http_places_init(

@@ -83,5 +83,5 @@ struct rl_list rl_stages_part(const struct rl_stages *s, const struct rl_list *a
     for (size_t k = 0; k < i; k++) {
         from += s->size[k];
     }
-    return (struct rl_list){.item = all->item + from, .n = s->size[i]};
+    return (struct rl_list){.item = s->size[i] ? all->item + from : NULL, .n = s->size[i]};
 }
