@@ -56,7 +56,7 @@ void op_kube_endpoint_apply(
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, cfg->insecure ? 0L : 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, cfg->insecure ? 0L : 2L);
-    if (cfg->ca) { /* Its signatures alone count, for the proxy, too: not the system's store. */
+    if (cfg->ca) { /* libcurl would trust the system's CAs beside it. */
         set_blob(easy, CURLOPT_CAINFO_BLOB, NULL, cfg->ca);
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
         set_blob(easy, CURLOPT_PROXY_CAINFO_BLOB, NULL, cfg->ca);

@@ -31,6 +31,7 @@ podLabels: {team: a}
 podAnnotations: {note: "yes"}
 serviceAccount: {name: mine, annotations: {a: b}}
 metrics: {serviceMonitor: {enabled: true, interval: 10s, labels: {release: prometheus}}}
+networkPolicies: {enabled: true, metricsFrom: [{podSelector: {}}], apiServerPorts: [8443], jobNamespaces: [team-a]}
 log: {level: debug, format: json}
 scheduling: volcano
 extraArgs: [--prefer-family=6]
@@ -38,6 +39,7 @@ extraArgs: [--prefer-family=6]
 
 
 GANGS = ["volcano", "coscheduling", "native", "kueue"]
+POLICY_OF_JOBS = objects((ROOT / "deploy/kustomize/components/network-policies/jobs.yaml").read_text())
 BESIDE_SHARDS = sorted(f.name for f in (ROOT / "deploy/kustomize/components").iterdir() if f.name != "shards")
 
 
@@ -45,6 +47,7 @@ def rendered():
     """name -> objects, of every way."""
     ways = {f"kustomize {w}": kustomize(w) for w in WAYS}
     ways |= {f"helm {w}": helm(v) for w, v in WAYS.items()}
+    ways["policy of jobs"] = [*kustomize("cluster"), *POLICY_OF_JOBS]
     ways["helm every value"] = objects(program("helm", "template", "x", CHART, "-f", "-", stdin=EVERY_VALUE))
     return ways
 
@@ -188,6 +191,10 @@ def test_every_value_arrives():
     service = objs["Service/paddle-metrics"]
     assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
     assert not monitor["spec"]["selector"]["matchLabels"].items() <= objs["Service/paddle-gate"]["metadata"]["labels"].items()
+    policy = objs["NetworkPolicy/paddle-operator"]["spec"]
+    assert policy["ingress"][0]["from"] == [{"podSelector": {}}]
+    assert policy["egress"][0] == {"ports": [{"port": 8443}]}
+    assert objs["NetworkPolicy/paddle-jobs"]["metadata"]["namespace"] == "team-a"
 
 
 def test_every_value_arrives_at_shards_too():
@@ -218,9 +225,102 @@ def test_switches_of_the_chart():
     ("replica=2", "replica"), ("replicas=two", "replicas"), ("scope=galaxy", "scope"), ("image.pullPolicy=Sometimes", "pullPolicy"),
     ("extraArgs={oops}", "extraArgs"), ("log.level=loud", "level"), ("image.tag=a b", "tag"), ("resources=none", "resources"),
     ("metrics.serviceMonitor.interval=soon", "interval"), ("leaderElection=false,replicas=2", "leaderElection"),
+    ("networkPolicies.jobNamespaces={Team_A}", "jobNamespaces"), ("networkPolicies.apiServerPorts=null", "apiServerPorts"),
     ("shards=65", "shards"), ("shards=2,scope=namespace", "scope")])
 def test_a_wrong_value_is_refused_by_name(value, word):
     assert word in program("helm", "template", "x", CHART, "--set", value, code=1)
+
+
+# ---- NetworkPolicies
+
+def matches(selector, labels):
+    """A label selector, with the one operator that ours use."""
+    assert set(selector) <= {"matchLabels", "matchExpressions"}
+    assert all(e["operator"] == "Exists" for e in selector.get("matchExpressions", []))
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        e["key"] in labels for e in selector.get("matchExpressions", []))
+
+
+def reaches(policies, source, target, port, protocol="TCP"):
+    """Whether a network plugin lets (namespace, labels) reach port of (namespace, labels), None being outside of the cluster.
+    A namespace has no label but its name."""
+    def covers(peer, policy, end):
+        namespaces = peer.get("namespaceSelector")
+        there = (end[0] == policy["metadata"]["namespace"] if namespaces is None
+                 else matches(namespaces, {"kubernetes.io/metadata.name": end[0]}))
+        return there and matches(peer.get("podSelector", {}), end[1])
+
+    def lets(direction, own, other):
+        key, peers = ("ingress", "from") if direction == "Ingress" else ("egress", "to")
+        mine = [p for p in policies if own and direction in p["spec"]["policyTypes"] and own[0] == p["metadata"]["namespace"]
+                and matches(p["spec"]["podSelector"], own[1])]
+        rules = [(p, r) for p in mine for r in p["spec"].get(key, [])]
+        return not mine or any(
+            (peers not in r or other and any(covers(peer, p, other) for peer in r[peers])) and
+            ("ports" not in r or (port, protocol) in [(q["port"], q.get("protocol", "TCP")) for q in r["ports"]])
+            for p, r in rules)
+    return lets("Ingress", target, source) and lets("Egress", source, target)
+
+
+def policies_of(objs, job_namespace):
+    mine = [o for o in objs if o["kind"] == "NetworkPolicy"]
+    for o in POLICY_OF_JOBS if len(mine) == 1 else []:
+        mine.append({**o, "metadata": {**o["metadata"], "namespace": job_namespace}})
+    return mine
+
+
+def networks(tmp_path):
+    """Objects with policies, of every way to ask for them."""
+    values = ["networkPolicies.enabled=true", "networkPolicies.jobNamespaces={team-a}"]
+    return {"kustomize": overlay(tmp_path, "kustomize/cluster", "network-policies"), "helm": helm(values),
+            "helm shards": helm([*values, "shards=2"]), "kustomize secure": overlay(
+                tmp_path, "kustomize/cluster", "network-policies", "secure-metrics"),
+            "kustomize shards": overlay(tmp_path, "v1", "network-policies", "shards")}
+
+
+def test_policies_let_through_what_belongs_together_and_nothing_else(tmp_path):
+    """Selectors against the labels of the pods that are really made."""
+    jobs = [[o for o in objects(subprocess.run([BIN / "paddle-operator", "render", ROOT / f"deploy/examples/{name}.yaml"], check=True,
+                                               capture_output=True, text=True).stdout) if o["kind"] == "Pod"]
+            for name in ("wide_and_deep", "wide_and_deep_service", "resnet")]
+    job, *other_jobs = [[("team-a", p["metadata"]["labels"]) for p in pods] for pods in jobs]
+    stranger, outside = ("team-a", {"app": "web"}), None
+    prometheus = ("monitoring", {"app.kubernetes.io/name": "prometheus"})
+    for way, objs in networks(tmp_path).items():
+        policies = policies_of(objs, "team-a")
+        operator = ("paddle-system", pod_template(objs)["metadata"]["labels"])
+        ports = {p["name"]: p["containerPort"] for p in manager(objs)["ports"]}
+        let = lambda *a: reaches(policies, *a)
+        for pod in job:
+            elsewhere = ("team-b", pod[1])
+            assert let(pod, operator, ports["gate"]) and let(elsewhere, operator, ports["gate"]), way
+            assert not any(let(pod, operator, ports[p]) for p in ("metrics", "probes")), way
+            assert all(let(pod, peer, port) for peer in job for port in (36000, 55999, 40123, 1024)), way
+            assert let(other_jobs[0][0], pod, 36000), way       # of the same namespace: no selector can say more
+            assert not any(let(who, pod, 36000) for who in (elsewhere, stranger, outside, operator, prometheus)), way
+            assert let(pod, outside, 443), way                  # data
+        assert let(prometheus, operator, ports["metrics"]), way
+        assert not any(let(who, operator, port) for who in (stranger, outside) for port in ports.values()), way
+        assert not let(prometheus, operator, ports["gate"]) and not let(prometheus, operator, ports["probes"]), way
+        assert let(operator, outside, 443) and let(operator, outside, 6443) and not let(operator, outside, 80), way
+        assert all(let(operator, ("kube-system", {"k8s-app": "kube-dns"}), 53, p) for p in ("TCP", "UDP")), way
+        assert let(stranger, ("team-a", {"app": "db"}), 5432), way      # pods of others are as they were
+
+
+def test_the_charts_policies_are_those_of_the_component(tmp_path):
+    chart, component = (policies_of(networks(tmp_path)[way], "team-a") for way in ("helm", "kustomize"))
+    assert [without_helms_labels(o) for o in chart] == component
+
+
+def test_metrics_for_nobody_is_no_rule_for_everybody():
+    """An empty list "from" would let in all."""
+    objs = by_name(helm(["networkPolicies.enabled=true", "networkPolicies.metricsFrom=null"]))
+    (gate,) = objs["NetworkPolicy/paddle-operator"]["spec"]["ingress"]
+    assert gate["ports"] == [{"port": 8082}]
+
+
+def test_no_policy_unless_asked_for():
+    assert not [o for objs in (helm(), *map(kustomize, WAYS)) for o in objs if o["kind"] == "NetworkPolicy"]
 
 
 def test_what_removes_the_operator_alone_removes_no_job():

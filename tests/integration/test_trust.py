@@ -1,4 +1,4 @@
-"""Whose certificates are believed: where a CA is named that one alone, where none is named those of the system."""
+"""Which CAs are trusted: a CA that is named, and then no other; those of the system where none is named."""
 import http.server
 import os
 import ssl
@@ -18,7 +18,7 @@ def openssl(directory, *args):
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):
     """Two CAs, `system` and `named`, and for each a certificate of 127.0.0.1. In the folder `store` is what /etc/ssl/certs would
-    be on a machine that believes `system`: its certificate under its hash and in the bundle."""
+    be on a machine that trusts `system`: its certificate under its hash and in the bundle."""
     at = tmp_path_factory.mktemp("trust")
     key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     for ca in ("system", "named"):
@@ -47,7 +47,7 @@ class Recorder(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def server(pki):
-    """-> start(signer): an HTTPS server on 127.0.0.1 that writes down in `heard` what it is asked, and in `tried` who connects."""
+    """-> start(signer): an HTTPS server on 127.0.0.1 that writes down in `heard` what it is asked, and in `tried` how many connect."""
     started = []
 
     def start(signer):
@@ -59,7 +59,7 @@ def server(pki):
                 self.tried += 1
                 try:
                     super().finish_request(context.wrap_socket(request, server_side=True), address)
-                except OSError:         # the client does not believe us
+                except OSError:         # the client does not trust us
                     pass
 
         s = Server(("127.0.0.1", 0), Recorder)
@@ -75,7 +75,7 @@ def server(pki):
 
 
 @pytest.fixture
-def where_system_is_believed(pki, tmp_path):
+def where_system_is_trusted(pki, tmp_path):
     """-> start(*command, env=...): a program on a machine with the folder `store` as /etc/ssl/certs; its log file."""
     started = []
 
@@ -106,7 +106,7 @@ def wait_for_verdict(s, log, heard):
 
 @pytest.mark.parametrize("place", ["server", "proxy-url"])
 @pytest.mark.parametrize("named, signer, heard", ROWS)
-def test_the_api_server_and_its_proxy(pki, server, where_system_is_believed, tmp_path, place, named, signer, heard):
+def test_the_api_server_and_its_proxy(pki, server, where_system_is_trusted, tmp_path, place, named, signer, heard):
     """No byte of a request, and so no token, goes to whom the kubeconfig's CA did not sign."""
     s = server(signer)
     cluster = {"server": "https://127.0.0.1:1", place: f"https://127.0.0.1:{s.server_port}"}
@@ -115,7 +115,7 @@ def test_the_api_server_and_its_proxy(pki, server, where_system_is_believed, tmp
     (tmp_path / "kubeconfig").write_text(yaml.safe_dump({
         "apiVersion": "v1", "kind": "Config", "current-context": "x", "clusters": [{"name": "c", "cluster": cluster}],
         "users": [{"name": "u", "user": {"token": "secret"}}], "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}))
-    log = where_system_is_believed(
+    log = where_system_is_trusted(
         BIN / "paddle-operator", f"--kubeconfig={tmp_path}/kubeconfig", "--namespace=default", "--initImage=",
         "--gate-bind-address=0", "--metrics-bind-address=0", "--health-probe-bind-address=0")
     wait_for_verdict(s, log, heard)
@@ -124,9 +124,9 @@ def test_the_api_server_and_its_proxy(pki, server, where_system_is_believed, tmp
 
 
 @pytest.mark.parametrize("named, signer, heard", ROWS)
-def test_etcd(pki, server, where_system_is_believed, named, signer, heard):
+def test_etcd(pki, server, where_system_is_trusted, named, signer, heard):
     s = server(signer)
     env = {"PADDLE_ETCD_USER": "root:secret"} | ({"PADDLE_ETCD_CA": str(pki / f"{named}.crt")} if named else {})
-    log = where_system_is_believed(BIN / "paddlerun", "launch", "--master", f"etcds://127.0.0.1:{s.server_port}", "--nnodes", "2",
+    log = where_system_is_trusted(BIN / "paddlerun", "launch", "--master", f"etcds://127.0.0.1:{s.server_port}", "--nnodes", "2",
                                    "--job_id", "j", "/bin/true", env=env)
     wait_for_verdict(s, log, heard)

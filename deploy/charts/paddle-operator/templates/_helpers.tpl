@@ -16,6 +16,13 @@ control-plane: controller-manager
 app.kubernetes.io/name: paddle-operator
 {{- end }}
 
+{{/* A selector of the pods of jobs. */}}
+{{- define "paddle-operator.ofJobs" -}}
+matchExpressions:
+- key: batch.paddlepaddle.org/job-name
+  operator: Exists
+{{- end }}
+
 {{- define "paddle-operator.account" -}}
 {{ .Values.serviceAccount.name | default "paddle-manager-sa" }}
 {{- end }}
