@@ -139,15 +139,17 @@ static void elastic_pods_start_when_those_that_are_there_have_addresses(void **s
 static void elastic_pods_without_a_place_keep_nobody_waiting(void **state) {
     (void)state;
     static const struct {
-        const char *bounds, *pods[3];
+        const char *bounds, *pods[3], *deleted;
         bool open;
     } rows[] = {
-        {"'requests':2,", {ADDRESSED, ADDRESSED, REFUSED}, true},
-        {"'requests':1,", {REFUSED, ADDRESSED, REFUSED}, true},
-        {"'requests':2,", {ADDRESSED, REFUSED, REFUSED}, false},
-        {"'requests':2,", {ADDRESSED, ADDRESSED, PENDING}, false}, /* nobody has refused it yet */
-        {"'requests':0,", {REFUSED, REFUSED, REFUSED}, false},
-        {"", {ADDRESSED, ADDRESSED, REFUSED}, false},
+        {"'requests':2,", {ADDRESSED, ADDRESSED, REFUSED}, NULL, true},
+        {"'requests':1,", {REFUSED, ADDRESSED, REFUSED}, NULL, true},
+        {"'requests':2,", {ADDRESSED, REFUSED, REFUSED}, NULL, false},
+        {"'requests':2,", {ADDRESSED, ADDRESSED, PENDING}, NULL, false}, /* not refused yet */
+        {"'requests':0,", {REFUSED, REFUSED, REFUSED}, NULL, false},
+        {"", {ADDRESSED, ADDRESSED, REFUSED}, NULL, false},
+        {"'requests':2,", {ADDRESSED, ADDRESSED, PENDING}, "x-worker-2", true},
+        {"'requests':2,", {ADDRESSED, ADDRESSED, REFUSED}, "x-worker-1", false},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct tk_cluster c;
@@ -158,11 +160,35 @@ static void elastic_pods_without_a_place_keep_nobody_waiting(void **state) {
         tk_pod_status(&c, "x-worker-0", rows[i].pods[0]);
         tk_pod_status(&c, "x-worker-1", rows[i].pods[1]);
         tk_pod_status(&c, "x-worker-2", rows[i].pods[2]);
+        if (rows[i].deleted) {
+            co_json_set(co_json_at(c.objects[TK_PODS], rows[i].deleted, "metadata"),
+                "deletionTimestamp", json_string("t"));
+        }
         tk_look(&c);
         assert_int_equal(
             op_plan_gate_open(c.seen_job, &c.seen, &c.settings, NULL, NULL), rows[i].open);
         tk_done(&c);
     }
+}
+
+/* It may have an address, and wait yet: the others start, and it must not. */
+static void a_deleted_pod_does_not_start(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("worker", 2) ",'elastic':1"));
+    rest(&c);
+    run_all(&c);
+    json_t *metadata = co_json_at(c.objects[TK_PODS], "x-worker-0", "metadata");
+    const char *uid = co_json_str(metadata, "uid"), *why = NULL;
+    const char *other = co_json_str(c.objects[TK_PODS], "x-worker-1", "metadata", "uid");
+    tk_look(&c);
+    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, NULL));
+    co_json_set(metadata, "deletionTimestamp", json_string("t"));
+    tk_look(&c);
+    assert_false(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, uid, &why));
+    assert_string_equal(why, "being a pod of the job");
+    assert_true(op_plan_gate_open(c.seen_job, &c.seen, &c.settings, other, NULL));
+    tk_done(&c);
 }
 
 /* A quota of Services, say: behind the gate names would be asked for that lead nowhere. */
@@ -595,6 +621,7 @@ int main(void) {
         cmocka_unit_test(the_gate_knows_its_pods),
         cmocka_unit_test(elastic_pods_start_when_those_that_are_there_have_addresses),
         cmocka_unit_test(elastic_pods_without_a_place_keep_nobody_waiting),
+        cmocka_unit_test(a_deleted_pod_does_not_start),
         cmocka_unit_test(the_gate_waits_for_what_makes_names),
         cmocka_unit_test(a_limit_below_one_is_none),
         cmocka_unit_test(a_bad_template_is_a_condition_and_an_event),

@@ -1,5 +1,7 @@
 #include "runtime/launch/process/children.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -120,6 +122,70 @@ static void who_does_not_obey_is_killed(void **state) {
     assert_int_equal(rl_exit_code(w->status[0]), 128 + SIGKILL);
 }
 
+/* A member whose child says on stdout that it is there; returns where that was read, and where the
+ * end of all that hold it is seen. */
+static int start_parent(struct world *w, int in, const char *script) {
+    int ready[2];
+    char c;
+    const char *const argv[] = {"/bin/sh", "-c", script, NULL};
+    struct rl_spawn s = rl_spawn_session(argv);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+    s.in = in;
+    s.out = ready[1];
+    assert_int_equal(rl_children_start(w->children, &s, NULL), 0);
+    (void)close(ready[1]);
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    return ready[0];
+}
+
+static bool has_ended(int fd) {
+    char c;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return poll(&p, 1, 10 * 1000) == 1 && read(fd, &c, 1) == 0;
+}
+
+static void a_signal_reaches_what_a_member_has_started(void **state) {
+    struct world *w = *state;
+    CO_AUTOCLOSE int fd = start_parent(w, -1,
+        "trap : USR1; (trap - USR1; echo; exec sleep 100) & exec >&- 2>&-; wait $!; wait $!");
+    rl_children_signal(w->children, SIGUSR1);
+    assert_true(has_ended(fd));
+    run(w);
+}
+
+/* While others run: nobody waits for the last one. */
+static void what_a_member_leaves_in_its_session_ends_with_it(void **state) {
+    static const struct {
+        bool at_once;
+        const char *script;
+    } rows[] = {
+        {false, "(echo; exec sleep 100) & exec >&-; read -r line"},
+        {true, "(trap '' TERM; echo; exec sleep 100) & exec >&-; read -r line"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct world *w = *state;
+        if (rows[i].at_once) {
+            rl_children_leave_nothing(w->children);
+        }
+        int in[2];
+        assert_int_equal(pipe2(in, O_CLOEXEC), 0);
+        start(w, "exec sleep 100");
+        CO_AUTOCLOSE int fd = start_parent(w, in[0], rows[i].script);
+        rl_children_started(w->children);
+        (void)close(in[0]);
+        (void)close(in[1]); /* the member's end */
+        while (w->n_ended == 0) {
+            co_loop_turn(w->loop);
+        }
+        assert_true(has_ended(fd));
+        rl_children_stop(w->children, 100 * 1000);
+        run(w);
+        assert_int_equal(w->n_ended, 2);
+        teardown(state);
+        setup(state);
+    }
+}
+
 /* What left its member's session ends when the last member has: asked first, or not. */
 static void nothing_is_left_behind(void **state) {
     static const struct {
@@ -230,6 +296,8 @@ int main(int argc, char **argv) {
         T(each_end_is_told_with_its_number),
         T(nobody_at_all_is_empty_too),
         T(who_does_not_obey_is_killed),
+        T(a_signal_reaches_what_a_member_has_started),
+        T(what_a_member_leaves_in_its_session_ends_with_it),
         T(nothing_is_left_behind),
         T(who_could_not_be_killed_is_not_told_of_later),
         T(a_group_can_be_used_again),

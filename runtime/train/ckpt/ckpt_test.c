@@ -14,7 +14,7 @@
 #include "common/buf.h"
 #include "runtime/train/ckpt/ckpt.h"
 
-enum { DIM = 3, ROWS = 50, VALUES = 100 };
+enum { DIM = 3, ROWS = 50, VALUES = 100, MOST = 1 << 16 };
 
 static const struct rt_ckpt_table sparse = {.name = "rows",
     .sparse = true,
@@ -180,6 +180,42 @@ static void damage_is_refused_and_named(void **state) {
     assert_non_null(strstr(err.msg, files[1]));
 }
 
+/* The reader keeps one buffer for all chunks of a file. */
+static void a_chunk_may_be_larger_than_the_one_before(void **state) {
+    static const uint32_t chunks[] = {1, 100, 10, MOST};
+    const char *dir = *state;
+    struct rt_ckpt_table table = dense;
+    CO_AUTOFREE float *values = co_xcalloc(MOST, sizeof(*values));
+    for (size_t i = 0; i < MOST; i++) {
+        values[i] = (float)i;
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(chunks); i++) {
+        table.size += chunks[i];
+    }
+    struct rt_ckpt_writer *w = NULL;
+    assert_int_equal(0, rt_ckpt_create(dir, &w, NULL));
+    assert_int_equal(0, rt_ckpt_begin(w, &table, NULL));
+    for (size_t i = 0; i < CO_ARRAY_LEN(chunks); i++) {
+        assert_int_equal(0, rt_ckpt_chunk(w, chunks[i], values, chunks[i] * 4, NULL));
+    }
+    assert_int_equal(0, rt_ckpt_end(w, NULL));
+    assert_int_equal(0, rt_ckpt_commit(w, NULL));
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    uint32_t items;
+    const void *data;
+    size_t bytes;
+    assert_int_equal(0, rt_ckpt_open(dir, &c, NULL));
+    assert_int_equal(0, rt_ckpt_file_open(c, 0, &f, NULL));
+    for (size_t i = 0; i < CO_ARRAY_LEN(chunks); i++) {
+        assert_int_equal(0, rt_ckpt_next(f, &items, &data, &bytes, NULL));
+        assert_int_equal(chunks[i], items);
+        assert_int_equal(chunks[i] * 4, bytes);
+        assert_memory_equal(values, data, bytes);
+    }
+    assert_int_equal(CO_NOTFOUND, rt_ckpt_next(f, &items, &data, &bytes, NULL));
+}
+
 static void directories_are_made(void **state) {
     CO_AUTOFREE char *deep = co_xasprintf("%s/a/b/c", (char *)*state);
     save(deep, 9);
@@ -198,6 +234,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(an_unfinished_save_leaves_the_old_one, setup, teardown),
         cmocka_unit_test_setup_teardown(no_manifest_is_not_found, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_refused_and_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_chunk_may_be_larger_than_the_one_before, setup, teardown),
         cmocka_unit_test_setup_teardown(directories_are_made, setup, teardown),
     };
     return cmocka_run_group_tests_name("ckpt", tests, NULL, NULL);
