@@ -93,30 +93,48 @@ static void resume(struct co_http_req *r, enum co_http_state state) {
     co_timer_start(r->h->timer, 0);
 }
 
-static void set_response(
-    struct co_http_req *r, int status, const char *content_type, const void *body, size_t len) {
-    /* MHD does not write to the buffer that it copies. */
-    r->response =
-        MHD_create_response_from_buffer(len, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
-    if (r->response) {
+/* Takes the response; NULL: memory is out. */
+static void answer(
+    struct co_http_req *r, int status, const char *content_type, struct MHD_Response *response) {
+    r->response = response;
+    if (response) {
         (void)MHD_add_response_header(r->response, MHD_HTTP_HEADER_CONTENT_TYPE,
             content_type ? content_type : "text/plain; charset=utf-8");
     }
     r->status = (unsigned)status;
     co_http_place_idle(&r->h->places, place_of(r)); /* also one that does not read its answer */
-}
-
-void co_http_reply(
-    struct co_http_req *r, int status, const char *content_type, const void *body, size_t len) {
-    if (r->state != CO_HTTP_HANDLED && r->state != CO_HTTP_DEFERRED) {
-        return;
-    }
-    set_response(r, status, content_type, len ? body : "", len);
     if (r->state == CO_HTTP_DEFERRED) {
         resume(r, CO_HTTP_ANSWERED);
     } else {
         co_timer_free(co_steal_ptr(r->timer));
         r->state = CO_HTTP_ANSWERED;
+    }
+}
+
+static bool may_answer(const struct co_http_req *r) {
+    return r->state == CO_HTTP_HANDLED || r->state == CO_HTTP_DEFERRED;
+}
+
+/* MHD writes to no buffer that it is given. */
+void co_http_reply(
+    struct co_http_req *r, int status, const char *content_type, const void *body, size_t len) {
+    if (may_answer(r)) {
+        void *bytes = (void *)(uintptr_t)(len ? body : "");
+        answer(r, status, content_type,
+            MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY));
+    }
+}
+
+void co_http_reply_lent(struct co_http_req *r, int status, const char *content_type,
+    const void *body, size_t len, void (*release)(void *arg), void *arg) {
+    struct MHD_Response *response = NULL;
+    if (may_answer(r)) {
+        response = MHD_create_response_from_buffer_with_free_callback_cls(
+            len, (void *)(uintptr_t)body, release, arg);
+        answer(r, status, content_type, response);
+    }
+    if (!response) {
+        release(arg);
     }
 }
 

@@ -65,6 +65,10 @@ const char *co_http_body(const struct co_http_req *r, size_t *ret_len);
  * defers gets its client a 500. */
 void co_http_reply(
     struct co_http_req *r, int status, const char *content_type, const void *body, size_t len);
+/* The same without a copy: body is the caller's and stays as it is until release(arg), which runs
+ * exactly once, maybe in here. */
+void co_http_reply_lent(struct co_http_req *r, int status, const char *content_type,
+    const void *body, size_t len, void (*release)(void *arg), void *arg);
 void co_http_replyf(struct co_http_req *r, int status, const char *fmt, ...) CO_PRINTF(3, 4);
 
 /* From a handler only: keeps the request for a later co_http_reply from the loop's thread.
