@@ -13,6 +13,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+enum { YOUNG_MS = 1000 };
+
 struct co_http_peer {
     char text[CO_HTTP_PEER_MAX];
     size_t n; /* places */
@@ -74,12 +76,14 @@ static struct co_http_place *oldest_in(
     return NULL;
 }
 
-/* Makes room by the connection that has been without a complete request for longest. */
-static void drop_oldest(struct co_http_places *p, const struct co_http_peer *peer) {
-    struct co_http_place *silent = oldest_in(&p->silent, peer);
+/* Silent ones go before idle ones, but not a newcomer, whose request is still under way, before
+ * one that has been idle for long.  A client that asks again at once is never idle for long. */
+static void drop_one(struct co_http_places *p, const struct co_http_peer *peer) {
+    const int64_t young = co_now_ms() - YOUNG_MS;
+    struct co_http_place *silent = oldest_in(&p->silent, peer); /* the newcomer at least */
     struct co_http_place *idle = oldest_in(&p->idle, peer);
-    assert(silent); /* the newcomer is */
-    drop(p, idle && idle->since < silent->since ? idle : silent);
+    assert(silent);
+    drop(p, silent->since > young && idle && idle->since <= young ? idle : silent);
 }
 
 void co_http_places_init(
@@ -113,9 +117,9 @@ struct co_http_place *co_http_place_new(
     p->n++;
     enter_ring(&p->silent, c);
     if (peer->n > p->max_per_peer) {
-        drop_oldest(p, peer);
+        drop_one(p, peer);
     } else if (p->n > p->max) {
-        drop_oldest(p, NULL);
+        drop_one(p, NULL);
     }
     return c;
 }

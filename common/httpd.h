@@ -20,8 +20,9 @@ struct co_http_route {
 };
 
 struct co_httpd_options {
-    /* Of one more the connection is closed that has been without a complete request for longest,
-     * of the same address or, when all places are taken, of all; never one whose request waits. */
+    /* When there is one more, one is closed: of the same address or, when all places are taken, of
+     * all.  First go those that have made no request, then those that have been idle for more than
+     * a second, never one whose request waits. */
     size_t max_connections; /* 0: 64 */
     size_t max_per_peer;    /* of one address; 0: a quarter of all */
     size_t max_header;      /* bytes of request line and headers, with overhead; 0: 16 KiB */

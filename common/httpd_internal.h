@@ -91,7 +91,8 @@ void co_http_places_init(
     struct co_http_places *p, size_t max, size_t max_per_peer, int64_t silent_ms);
 void co_http_places_done(struct co_http_places *p); /* all places are free */
 /* For an accepted connection; where there are too many, of its peer or in all, one is dropped:
- * the one that has been without a complete request for longest, maybe this one. */
+ * first those that have made no request, then those that have been idle for more than a second;
+ * maybe this one. */
 struct co_http_place *co_http_place_new(
     struct co_http_places *p, int fd, const struct sockaddr *addr);
 void co_http_place_free(struct co_http_places *p, struct co_http_place *c);
