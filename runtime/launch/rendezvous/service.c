@@ -11,10 +11,26 @@
 #include <string.h>
 
 enum {
-    KEYS_MAX = 4096, /* that belong to no node */
-    SPARE_FDS = 256,
+    KEYS_MAX = 4096,       /* that belong to no node */
+    KEYS_BYTES = 1 << 20,  /* of all those, with their values */
+    LISTING_MAX = 8 << 20, /* bytes of one answer */
+    /* Making a large listing keeps the loop busy for milliseconds: one is not made more often, and
+     * while so many that were made are still being sent no other is. */
+    LISTING_LARGE = 64 << 10,
+    LISTING_PAUSE_MS = 200,
+    LISTINGS = 4,
+    SPARE_CONNECTIONS = 256,
     BEATS = 4, /* answers in the time after which a node that gathers is lost */
     LISTEN_MS = 20,
+};
+
+/* The answer to a GET; those who read it share it. */
+struct listing {
+    int refs;
+    char *path; /* owned, asked for */
+    char *text; /* owned, JSON; NULL: there is no such key */
+    size_t len;
+    uint64_t version;
 };
 
 struct rl_service {
@@ -24,6 +40,7 @@ struct rl_service {
     struct rl_group group;
     char *prefix;       /* "/{job}/info/" */
     struct co_map keys; /* path -> value, those of no node */
+    size_t key_bytes;
     void (*note)(void *arg, bool warn, const char *line);
     void *arg;
     uint64_t published; /* group.news that all who wait know of */
@@ -34,8 +51,9 @@ struct rl_service {
     struct co_buf packed;
     size_t raw;
     int packed_round;
-    char *listing, *listing_path;
-    uint64_t listing_version, keys_version;
+    struct listing *listings[LISTINGS]; /* owned with whoever is sent them; NULL: none */
+    uint64_t keys_version;
+    int64_t large_listing_at; /* the last one was made */
     struct co_buf story;
     uint64_t story_version;
 };
@@ -303,10 +321,18 @@ static void put_node(struct rl_service *s, struct co_http_req *r, const char *va
 
 static void put_key(struct rl_service *s, struct co_http_req *r, const char *value) {
     const char *path = co_http_path(r);
-    if (s->keys.nodes.len >= KEYS_MAX && !co_map_get(&s->keys, path)) {
+    const char *former = co_map_get(&s->keys, path);
+    size_t more = strlen(value) + (former ? 0 : strlen(path));
+    size_t less = former ? strlen(former) : 0;
+    if (!former && s->keys.nodes.len >= KEYS_MAX) {
         co_http_replyf(r, 507, "no more than %d keys\n", KEYS_MAX);
         return;
     }
+    if (s->key_bytes - less + more > KEYS_BYTES) {
+        co_http_replyf(r, 507, "no more than %d bytes of keys and values\n", KEYS_BYTES);
+        return;
+    }
+    s->key_bytes = s->key_bytes - less + more;
     free(co_map_set(&s->keys, path, co_xstrdup(value)));
     s->keys_version++;
     co_http_reply(r, 200, NULL, NULL, 0);
@@ -327,47 +353,123 @@ static void on_put(void *arg, struct co_http_req *r) {
     }
 }
 
-struct listing {
-    const char *prefix;
-    json_t *all;
-};
-
-static void list_key(void *arg, const char *key, void *value) {
-    struct listing *l = arg;
-    if (strncmp(key, l->prefix, strlen(l->prefix)) == 0) {
-        co_json_set(l->all, key, co_json_string(value));
-    }
-}
-
-/* All keys that begin with the path; the text belongs to the service. */
-static const char *list_keys(struct rl_service *s, const char *path) {
-    struct rl_group *g = &s->group;
-    uint64_t version = g->version + s->keys_version;
-    if (s->listing_path && strcmp(s->listing_path, path) == 0 && s->listing_version == version) {
-        return s->listing;
-    }
-    CO_AUTOJSON json_t *all = json_object();
-    struct listing l = {path, all};
-    co_map_each(&s->keys, list_key, &l);
-    for (size_t i = 0; i < g->n; i++) {
-        const struct rl_group_node *n = g->nodes[i];
-        CO_AUTOFREE char *key = co_xasprintf("%s%s/%d", s->prefix, n->name, n->rank);
-        list_key(&l, key, n->value);
-    }
-    free(s->listing);
-    free(s->listing_path);
-    s->listing = json_object_size(all) ? co_json_dump(all) : NULL;
-    s->listing_path = co_xstrdup(path);
-    s->listing_version = version;
-    return s->listing;
-}
+/* ---- listings ---- */
 
 static const char JSON_TYPE[] = "application/json; charset=utf8";
 
-static void on_get(void *arg, struct co_http_req *r) {
-    const char *text = list_keys(arg, co_http_path(r));
-    co_http_reply(r, text ? 200 : 404, JSON_TYPE, text, text ? strlen(text) : 0);
+static void release_listing(void *arg) {
+    struct listing *l = arg;
+    if (l && --l->refs == 0) {
+        free(l->path);
+        free(l->text);
+        free(l);
+    }
 }
+
+struct gather {
+    const char *prefix;
+    json_t *all; /* NULL: only count */
+    size_t bytes;
+};
+
+static size_t count_json(const char *text) {
+    size_t n = 0;
+    for (const char *p = text; *p; p++) {
+        n += (unsigned char)*p < ' ' ? 6 : *p == '"' || *p == '\\' ? 2 : 1;
+    }
+    return n;
+}
+
+static void gather_key(void *arg, const char *key, void *value) {
+    struct gather *g = arg;
+    if (strncmp(key, g->prefix, strlen(g->prefix)) != 0) {
+        return;
+    }
+    if (g->all) {
+        co_json_set(g->all, key, co_json_string(value));
+    } else {
+        g->bytes += count_json(key) + count_json(value) + strlen("\"\":\"\",");
+    }
+}
+
+/* All keys that begin with the path. */
+static void gather_keys(const struct rl_service *s, struct gather *g) {
+    co_map_each(&s->keys, gather_key, g);
+    for (size_t i = 0; i < s->group.n; i++) {
+        const struct rl_group_node *n = s->group.nodes[i];
+        CO_AUTOFREE char *key = co_xasprintf("%s%s/%d", s->prefix, n->name, n->rank);
+        gather_key(g, key, n->value);
+    }
+}
+
+static struct listing *make_listing(
+    const struct rl_service *s, const char *path, uint64_t version) {
+    CO_AUTOJSON json_t *all = json_object();
+    struct gather g = {.prefix = path, .all = all};
+    gather_keys(s, &g);
+    struct listing *l = co_xcalloc(1, sizeof(*l));
+    l->refs = 1;
+    l->path = co_xstrdup(path);
+    l->version = version;
+    l->text = json_object_size(all) ? co_json_dump(all) : NULL;
+    l->len = l->text ? strlen(l->text) : 0;
+    return l;
+}
+
+static void reply_listing(struct co_http_req *r, struct listing *l) {
+    l->refs++;
+    co_http_reply_lent(
+        r, l->text ? 200 : 404, JSON_TYPE, l->text ? l->text : "", l->len, release_listing, l);
+}
+
+/* In the place of one that nobody reads any more; NULL: there is none. */
+static void reply_new_listing(struct rl_service *s, struct co_http_req *r, struct listing **place) {
+    struct listing *l = make_listing(s, co_http_path(r), s->group.version + s->keys_version);
+    reply_listing(r, l);
+    if (place) {
+        release_listing(*place);
+        *place = l;
+    } else {
+        release_listing(l);
+    }
+}
+
+static void on_get(void *arg, struct co_http_req *r) {
+    struct rl_service *s = arg;
+    const char *path = co_http_path(r);
+    const uint64_t version = s->group.version + s->keys_version;
+    struct listing **place = NULL;
+    struct listing *former = NULL;
+    for (int i = 0; i < LISTINGS; i++) {
+        struct listing *l = s->listings[i];
+        if (l && strcmp(l->path, path) == 0 && (!former || l->version > former->version)) {
+            former = l;
+        }
+        if (!l || (l->refs == 1 && (!place || (*place && l->version < (*place)->version)))) {
+            place = &s->listings[i];
+        }
+    }
+    struct gather g = {.prefix = path};
+    if (former && former->version == version) {
+        reply_listing(r, former);
+        return;
+    }
+    gather_keys(s, &g);
+    const int64_t now = co_now_ms();
+    const bool large = g.bytes > LISTING_LARGE;
+    if (g.bytes > LISTING_MAX) {
+        co_http_replyf(r, 507, "a listing has at most %d bytes\n", LISTING_MAX);
+    } else if (!large || (place && now - s->large_listing_at >= LISTING_PAUSE_MS)) {
+        s->large_listing_at = large ? now : s->large_listing_at;
+        reply_new_listing(s, r, place);
+    } else if (former) {
+        reply_listing(r, former);
+    } else {
+        co_http_replyf(r, 503, "large listings are being sent, try again\n");
+    }
+}
+
+/* ---- those who leave ---- */
 
 static void leave_node(struct rl_service *s, struct co_http_req *r) {
     char name[CO_HOST_MAX];
@@ -408,10 +510,12 @@ static void on_delete(void *arg, struct co_http_req *r) {
         leave_node(s, r);
         return;
     }
-    char *value = co_map_remove(&s->keys, co_http_path(r));
-    s->keys_version += value != NULL;
+    CO_AUTOFREE char *value = co_map_remove(&s->keys, co_http_path(r));
+    if (value) {
+        s->keys_version++;
+        s->key_bytes -= strlen(co_http_path(r)) + strlen(value);
+    }
     co_http_reply(r, value ? 200 : 404, NULL, NULL, 0);
-    free(value);
 }
 
 static const struct co_http_route routes[] = {
@@ -425,8 +529,10 @@ static const struct co_http_route routes[] = {
 
 int rl_service_open(struct co_loop *l, uint16_t port, const struct rl_service_options *options,
     struct rl_service **ret, struct co_err *err) {
-    size_t connections = 2 * (size_t)options->rules.max + SPARE_FDS;
-    struct co_httpd_options http = {.max_connections = connections,
+    /* All nodes may have one address; others find places beside a crowd of that one. */
+    size_t nodes = 2 * (size_t)options->rules.max;
+    struct co_httpd_options http = {.max_connections = nodes + SPARE_CONNECTIONS,
+        .max_per_peer = nodes + SPARE_CONNECTIONS / 2,
         .max_body = RL_RDZV_VALUE_MAX,
         .disconnected = on_disconnected,
         .idle_seconds = (int)(options->rules.silent_ms / 1000) + 5};
@@ -486,8 +592,9 @@ void rl_service_close(struct rl_service *s) {
     co_map_done(&s->keys);
     co_buf_done(&s->packed);
     co_buf_done(&s->story);
-    free(s->listing);
-    free(s->listing_path);
+    for (int i = 0; i < LISTINGS; i++) {
+        release_listing(s->listings[i]);
+    }
     free(s->prefix);
     free(s);
 }

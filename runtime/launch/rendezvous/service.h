@@ -1,6 +1,7 @@
 /* The key-value service of a rendezvous: Paddle's paths and verbs for anybody, and for our own
- * launchers answers that come when there is news.  Bounds: nodes, other keys, bytes of a value,
- * connections. */
+ * launchers answers that come when there is news.  Bounds: nodes, other keys and the bytes of all
+ * of them, bytes of a value and of a listing, how often a large one is made, connections of an
+ * address and in all. */
 #pragma once
 
 #include "common/loop.h"

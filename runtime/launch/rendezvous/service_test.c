@@ -1,6 +1,7 @@
 #include "runtime/launch/rendezvous/service.h"
 
 #include <arpa/inet.h>
+#include <malloc.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,10 +32,18 @@ static void on_note(void *arg, bool warn, const char *line) {
     (void)snprintf(w->note, sizeof(w->note), "%s", line);
 }
 
-static void begin(struct world *w, int level) {
+static void dial(struct world *w, int *ret) {
+    struct sockaddr_in a = {.sin_family = AF_INET,
+        .sin_port = htons(rl_service_port(w->service)),
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    *ret = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(*ret, (struct sockaddr *)&a, sizeof(a)), 0);
+}
+
+static void begin_of(struct world *w, int level, int nodes) {
     const struct rl_service_options o = {.job_id = "j",
-        .rules = {.min = 2,
-            .max = 2,
+        .rules = {.min = nodes,
+            .max = nodes,
             .level = level,
             .max_restart = 1,
             .elastic_ms = 10000,
@@ -45,12 +54,12 @@ static void begin(struct world *w, int level) {
     assert_int_equal(co_loop_new(&w->loop, NULL), 0);
     assert_int_equal(rl_service_open(w->loop, 0, &o, &w->service, NULL), 0);
     for (int i = 0; i < CLIENTS; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET,
-            .sin_port = htons(rl_service_port(w->service)),
-            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        w->client[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(connect(w->client[i], (struct sockaddr *)&a, sizeof(a)), 0);
+        dial(w, &w->client[i]);
     }
+}
+
+static void begin(struct world *w, int level) {
+    begin_of(w, level, 2);
 }
 
 static void end(struct world *w) {
@@ -199,6 +208,76 @@ static void keys_of_nobody_have_a_bound(void **state) {
     end(&w);
 }
 
+/* A value of which every byte is six in JSON. */
+enum { VALUE = 60000 };
+static char control[VALUE + 1];
+
+static void bytes_of_keys_have_a_bound(void **state) {
+    (void)state;
+    struct world w;
+    char path[32];
+    size_t n = 0;
+    begin(&w, -1);
+    do {
+        (void)snprintf(path, sizeof(path), "/x/%zu", n++);
+    } while (strcmp(talk(&w, "PUT", path, NULL, control), "200 ") == 0 && n < 1000);
+    assert_string_equal(w.answer, "507 no more than 1048576 bytes of keys and values\n");
+    assert_int_equal(n - 1, (1 << 20) / VALUE);
+    assert_string_equal(talk(&w, "PUT", "/x/0", NULL, control), "200 "); /* as many as before */
+    assert_string_equal(talk(&w, "DELETE", "/x/1", NULL, ""), "200 ");
+    assert_string_equal(talk(&w, "PUT", path, NULL, control), "200 ");
+    assert_string_equal(talk(&w, "DELETE", "/x/1", NULL, ""), "404 ");
+    assert_memory_equal(talk(&w, "PUT", "/x/1", NULL, control), "507 ", 4);
+    end(&w);
+}
+
+static void a_listing_has_a_bound(void **state) {
+    (void)state;
+    struct world w;
+    begin_of(&w, -1, 40);
+    for (int i = 0; i < 40; i++) {
+        char path[32];
+        (void)snprintf(path, sizeof(path), "/j/info/n%d/%d", i, i);
+        assert_string_equal(talk(&w, "PUT", path, NULL, control), "200 ");
+    }
+    assert_string_equal(
+        talk(&w, "GET", "/j", NULL, ""), "507 a listing has at most 8388608 bytes\n");
+    assert_string_equal(talk(&w, "GET", "/healthy", NULL, ""), "200 {\"/healthy\":\"ok\"}");
+    end(&w);
+}
+
+/* Readers that do not read share what they are sent, and a new key makes them no new listing. */
+static void large_listings_are_few(void **state) {
+    (void)state;
+    struct world w;
+    enum { READERS = 40 };
+    int reader[READERS];
+    begin(&w, -1);
+    for (int i = 0; i < 16; i++) {
+        char path[32];
+        (void)snprintf(path, sizeof(path), "/x/%d", i);
+        assert_string_equal(talk(&w, "PUT", path, NULL, control), "200 ");
+    }
+    struct mallinfo2 before = mallinfo2();
+    for (int i = 0; i < READERS; i++) {
+        static const char get[] = "GET / HTTP/1.1\r\nHost: h\r\n\r\n";
+        dial(&w, &reader[i]);
+        assert_int_equal(send(reader[i], get, strlen(get), 0), (ssize_t)strlen(get));
+        assert_string_equal(talk(&w, "PUT", "/y", NULL, i % 2 ? "1" : "2"), "200 ");
+        assert_string_equal(
+            talk(&w, "GET", "/y", NULL, ""), i % 2 ? "200 {\"/y\":\"1\"}" : "200 {\"/y\":\"2\"}");
+    }
+    struct mallinfo2 after = mallinfo2();
+    assert_true(after.uordblks + after.hblkhd < before.uordblks + before.hblkhd + (48 << 20));
+    for (int i = 0; i < READERS; i++) {
+        char head[] = "HTTP/1.1 ...";
+        assert_int_equal(recv(reader[i], head, strlen(head), 0), (ssize_t)strlen(head));
+        assert_string_equal(head, "HTTP/1.1 200");
+        close(reader[i]);
+    }
+    end(&w);
+}
+
 static void nodes_that_gather_hear_who_is_missing(void **state) {
     (void)state;
     struct world w;
@@ -221,6 +300,40 @@ static void nodes_that_gather_hear_who_is_missing(void **state) {
 static bool is_beat(const char *answer) {
     return strncmp(answer, "200 paddlerun wait", 18) == 0 ||
            strncmp(answer, "200 paddlerun mute", 18) == 0;
+}
+
+static void slow_connections_keep_no_job_from_forming(void **state) {
+    (void)state;
+    struct world w;
+    enum { SLOW = 300 };
+    int slow[SLOW];
+    int64_t before = co_now_ms();
+    begin(&w, -1);
+    for (int i = 0; i < SLOW; i++) {
+        dial(&w, &slow[i]);
+        assert_int_equal(send(slow[i], "P", 1, MSG_NOSIGNAL), 1);
+    }
+    for (int i = 0; i < 2; i++) {
+        co_closep(&w.client[i]);
+        dial(&w, &w.client[i]);
+    }
+    post(&w, 0, "a", SAYS("1", "join 0"));
+    post(&w, 1, "b", SAYS("2", "join 0"));
+    expect(&w, 0, "met 1 0 2 ");
+    expect(&w, 1, "met 1 1 2 ");
+    post(&w, 0, "a", SAYS("1", "run 1"));
+    post(&w, 1, "b", SAYS("2", "run 1"));
+    for (int i = 0; i < SLOW; i++) { /* again, while it runs */
+        close(slow[i]);
+        dial(&w, &slow[i]);
+    }
+    assert_true(is_beat(hear(&w, 0)));
+    assert_true(is_beat(hear(&w, 1)));
+    assert_true(co_now_ms() - before < 8000); /* not when their time was over */
+    for (int i = 0; i < SLOW; i++) {
+        close(slow[i]);
+    }
+    end(&w);
 }
 
 static void nodes_that_run_hear_of_one_anothers_end(void **state) {
@@ -298,9 +411,15 @@ static void a_service_that_goes_tells_all(void **state) {
 }
 
 int main(void) {
+    memset(control, 1, VALUE);
+    alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_are_kept_and_nonsense_is_refused),
         cmocka_unit_test(keys_of_nobody_have_a_bound),
+        cmocka_unit_test(bytes_of_keys_have_a_bound),
+        cmocka_unit_test(a_listing_has_a_bound),
+        cmocka_unit_test(large_listings_are_few),
+        cmocka_unit_test(slow_connections_keep_no_job_from_forming),
         cmocka_unit_test(nodes_that_gather_hear_who_is_missing),
         cmocka_unit_test(nodes_that_run_hear_of_one_anothers_end),
         cmocka_unit_test(all_hear_when_all_are_done),
