@@ -280,7 +280,7 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
     h->deferred.next = h->deferred.prev = &h->deferred;
     const struct co_httpd_options *o = &h->options;
     size_t max = o->max_connections ? o->max_connections : 64;
-    co_http_places_init(&h->places, max, o->max_per_peer ? o->max_per_peer : max / 4,
+    co_http_places_init(&h->places, max, o->max_per_peer ? o->max_per_peer : max / 2,
         (o->first_seconds ? o->first_seconds : 10) * INT64_C(1000));
     const char *cert = co_steal_ptr(h->options.cert);
     struct MHD_Daemon *mhd = start_mhd(h, fd, cert, co_steal_ptr(h->options.key));

@@ -24,7 +24,7 @@ struct co_httpd_options {
      * all.  First go those that have made no request, then those that have been idle for more than
      * a second, never one whose request waits. */
     size_t max_connections; /* 0: 64 */
-    size_t max_per_peer;    /* of one address; 0: a quarter of all */
+    size_t max_per_peer;    /* of one address; 0: half of all */
     size_t max_header;      /* bytes of request line and headers, with overhead; 0: 16 KiB */
     size_t max_body;        /* bytes; 0: 64 KiB; more is answered 413 */
     int first_seconds;      /* from a connection to its first complete request; 0: 10 */

@@ -36,14 +36,14 @@ static const struct co_flag flags[] = {
     {"leader-elect-namespace", CO_FLAG_STR, &flag.o.lock_ns, "",
         "namespace of the Lease; empty: this pod's"},
     {"metrics-bind-address", CO_FLAG_STR, &flag.o.metrics_addr, ":8080",
-        "address of /metrics; 0: none; 64 connections, 16 of one address"},
+        "address of /metrics; 0: none; 64 connections, 32 of one address"},
     {"metrics-secure", CO_FLAG_BOOL, &flag.o.metrics_secure, "false",
         "serve /metrics over TLS, to those whose bearer token the API server lets get this path"},
     {"metrics-cert-path", CO_FLAG_STR, &flag.o.metrics_cert, "",
         "folder of tls.crt and tls.key for --metrics-secure, re-read when they change; empty: a "
         "certificate of its own, which proves nothing"},
     {"health-probe-bind-address", CO_FLAG_STR, &flag.o.health_addr, ":8081",
-        "address of /healthz and /readyz; 0: none; 64 connections of its own, 16 of one address"},
+        "address of /healthz and /readyz; 0: none; 64 connections of its own, 32 of one address"},
     {"gate-bind-address", CO_FLAG_STR, &flag.o.gate_bind, ":8082",
         "address of the start gate's endpoint; 0: none; at most 8192 connections, 1024 of one "
         "address (a node's pods share one on the host's network or behind address translation); "
