@@ -5,7 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "common/map.h"
 #include "common/parse.h"
 #include "runtime/legacy/init/v2.h"
 
@@ -265,15 +264,6 @@ static char *job_name(const struct rt_read *e) {
     return co_xstrdup("");
 }
 
-static uint64_t hash_topology(const struct rt_topology *t) {
-    uint64_t h = t->n_workers;
-    for (uint32_t i = 0; i < t->servers.n; i++) {
-        uint64_t pair[2] = {h, co_hash_str(t->servers.item[i])};
-        h = co_hash(pair, sizeof(pair));
-    }
-    return h;
-}
-
 /* Others than heter trainers can do with what is no endpoint there. */
 static int heter_endpoints(
     const struct rt_read *e, bool check, struct rt_endpoints *ret, struct co_err *err) {
@@ -320,7 +310,6 @@ int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, stru
     }
     load_gloo(&e, &t->gloo);
     t->job = job_name(&e);
-    t->fingerprint = hash_topology(t);
     *ret = co_steal_ptr(t);
     return 0;
 }

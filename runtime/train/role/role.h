@@ -46,9 +46,8 @@ struct rt_topology {
                                    * may be empty, of another length than n_workers, or no
                                    * endpoints at all, as in Paddle */
     struct rt_endpoints heters;
-    char *endpoint;       /* owned; own, from its list where it stands there; NULL: not known */
-    char *job;            /* owned; the name given to the job, "" without one */
-    uint64_t fingerprint; /* of servers and n_workers: the same in all processes of a job */
+    char *endpoint; /* owned; own, from its list where it stands there; NULL: not known */
+    char *job;      /* owned; the name given to the job, "" without one */
     struct rt_gloo gloo;
 };
 

@@ -257,20 +257,6 @@ static struct rt_topology *load(const char *const *env) {
     return t;
 }
 
-static void a_job_has_one_fingerprint_and_another_job_another(void **state) {
-    (void)state;
-    struct rt_topology *server =
-        load((const char *[]){HAND_SERVER, "POD_IP=10.89.176.11", "PADDLE_PORT=36000", NULL});
-    struct rt_topology *worker = load((const char *[]){HAND_TRAINER, "PADDLE_TRAINER_ID=1", NULL});
-    struct rt_topology *other = load((const char *[]){
-        HAND_LIST, "TRAINING_ROLE=TRAINER", "PADDLE_TRAINERS_NUM=3", "PADDLE_TRAINER_ID=1", NULL});
-    assert_true(server->fingerprint == worker->fingerprint);
-    assert_true(server->fingerprint != other->fingerprint);
-    rt_topology_free(server);
-    rt_topology_free(worker);
-    rt_topology_free(other);
-}
-
 static void gloo_and_the_jobs_name_are_kept(void **state) {
     (void)state;
     struct rt_topology *t = load((const char *[]){
@@ -297,7 +283,6 @@ static void every_name_is_there(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_are_accepted_or_refused_as_paddle_does),
-        cmocka_unit_test(a_job_has_one_fingerprint_and_another_job_another),
         cmocka_unit_test(gloo_and_the_jobs_name_are_kept),
         cmocka_unit_test(every_name_is_there),
     };
