@@ -53,7 +53,7 @@ static int cmd_help(int argc, char **argv) {
     return 0;
 }
 
-static int find(const char *name) {
+static int find_command(const char *name) {
     const char *base = strrchr(name, '/');
     base = base ? base + 1 : name;
     base += strspn(base, "-"); /* --version, --help, -h */
@@ -62,7 +62,7 @@ static int find(const char *name) {
             return (int)i;
         }
     }
-    return strcmp(base, "h") == 0 ? find("help") : -1;
+    return strcmp(base, "h") == 0 ? find_command("help") : -1;
 }
 
 /* A standard stream that was closed would be the first file that is opened, and what is said to
@@ -77,11 +77,11 @@ static void hold_streams(void) {
 
 int main(int argc, char **argv) {
     hold_streams();
-    int as = argc > 0 ? find(argv[0]) : -1; /* under a command's name */
+    int as = argc > 0 ? find_command(argv[0]) : -1; /* under a command's name */
     if (as >= 0) {
         return commands[as].run(argc, argv);
     }
-    int i = argc > 1 && !strchr(argv[1], '/') ? find(argv[1]) : -1;
+    int i = argc > 1 && !strchr(argv[1], '/') ? find_command(argv[1]) : -1;
     if (i >= 0) {
         return commands[i].run(argc - 1, argv + 1);
     }

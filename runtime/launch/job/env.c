@@ -16,7 +16,7 @@ void rl_env_done(struct rl_env *e) {
     *e = (struct rl_env){0};
 }
 
-static size_t find(const struct rl_env *e, const char *name) {
+static size_t find_variable(const struct rl_env *e, const char *name) {
     size_t len = strlen(name);
     for (size_t i = 0; i < e->n; i++) {
         if (strncmp(e->item[i], name, len) == 0 && e->item[i][len] == '=') {
@@ -27,7 +27,7 @@ static size_t find(const struct rl_env *e, const char *name) {
 }
 
 const char *rl_env_get(const struct rl_env *e, const char *name) {
-    size_t i = find(e, name);
+    size_t i = find_variable(e, name);
     return i < e->n ? e->item[i] + strlen(name) + 1 : NULL;
 }
 
@@ -42,7 +42,7 @@ static void append_own(struct rl_env *e, char *text) {
 
 void rl_env_set(struct rl_env *e, const char *name, const char *value) {
     char *text = co_xasprintf("%s=%s", name, value);
-    size_t i = find(e, name);
+    size_t i = find_variable(e, name);
     if (i < e->n) {
         free(e->item[i]);
         e->item[i] = text;
@@ -52,7 +52,7 @@ void rl_env_set(struct rl_env *e, const char *name, const char *value) {
 }
 
 void rl_env_remove(struct rl_env *e, const char *name) {
-    size_t i = find(e, name);
+    size_t i = find_variable(e, name);
     if (i < e->n) {
         free(e->item[i]);
         memmove(e->item + i, e->item + i + 1, (e->n - i) * sizeof(*e->item));
@@ -75,7 +75,7 @@ void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract) {
 }
 
 /* Our own texts: beyond TEXT_MAX they end there. */
-static void add(struct co_buf *b, const char *data, size_t len) {
+static void add_bytes(struct co_buf *b, const char *data, size_t len) {
     (void)!co_buf_add(b, data, len, NULL);
 }
 
@@ -86,13 +86,13 @@ char *rl_env_expand(const struct rl_env *e, const char *text) {
         CO_AUTOFREE char *name = end ? co_xstrndup(p + 2, (size_t)(end - p - 2)) : NULL;
         const char *value = name ? rl_env_get(e, name) : NULL;
         if (value) {
-            add(&b, value, strlen(value));
+            add_bytes(&b, value, strlen(value));
             p = end + 1;
         } else if (p[0] == '$' && p[1] == '$') {
-            add(&b, "$", 1);
+            add_bytes(&b, "$", 1);
             p += 2;
         } else {
-            add(&b, p++, 1);
+            add_bytes(&b, p++, 1);
         }
     }
     return co_buf_take(&b);
@@ -121,9 +121,9 @@ char *rl_env_addresses(const char *variable, const char *text, const struct co_m
         const char *address = len ? co_map_get(addresses, name) : NULL;
         bool port = p[all] == ':' && isdigit((unsigned char)p[all + 1]);
         if (address && (everywhere || port)) {
-            add(&b, address, strlen(address));
+            add_bytes(&b, address, strlen(address));
         } else {
-            add(&b, p, all ? all : 1);
+            add_bytes(&b, p, all ? all : 1);
         }
         p += all ? all : 1;
     }

@@ -66,7 +66,8 @@ void rl_etcd_client_cancel(struct rl_etcd_client *c) {
 
 /* ---- requests ---- */
 
-static void failed(struct rl_etcd_client *c, enum rl_etcd_failure how, const struct co_err *err) {
+static void fail_request(
+    struct rl_etcd_client *c, enum rl_etcd_failure how, const struct co_err *err) {
     c->opts.failed(c->opts.arg, how, err);
 }
 
@@ -86,7 +87,7 @@ static void refused(struct rl_etcd_client *c, const json_t *answer, int status) 
     const char *text = co_json_str(answer, "message");
     (void)co_err_set(
         &err, CO_UNAVAILABLE, "%s answers %d: %s", c->opts.server, status, text ? text : "");
-    failed(c, judge(c, json_integer_value(co_json_at(answer, "code")), text), &err);
+    fail_request(c, judge(c, json_integer_value(co_json_at(answer, "code")), text), &err);
 }
 
 static void on_answer(void *arg, const struct co_httpc_result *r) {
@@ -94,12 +95,12 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     CO_AUTOJSON json_t *answer = NULL;
     struct co_err err = {0};
     if (r->code) {
-        failed(c, RL_ETCD_TROUBLE, r->err);
+        fail_request(c, RL_ETCD_TROUBLE, r->err);
         return;
     }
     if (co_json_parse(r->body, r->len, &answer, &err)) {
         (void)co_err_wrap(&err, "%s answers %d", c->opts.server, r->status);
-        failed(c, RL_ETCD_TROUBLE, &err);
+        fail_request(c, RL_ETCD_TROUBLE, &err);
         return;
     }
     if (r->status != 200) {
@@ -108,7 +109,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     }
     if (c->wants && !co_json_str(answer, c->wants)) {
         (void)co_err_set(&err, CO_INVALID, "%s answers without \"%s\"", c->opts.server, c->wants);
-        failed(c, RL_ETCD_TROUBLE, &err);
+        fail_request(c, RL_ETCD_TROUBLE, &err);
         return;
     }
     if (c->asks_token) {

@@ -101,7 +101,7 @@ static void divide(int *argc, char **argv, char **theirs, size_t *ret_n) {
     *argc = to;
 }
 
-static int check(struct co_err *err) {
+static int check_options(struct co_err *err) {
     struct stat st;
     options.workspace = options.workspace && *options.workspace ? options.workspace : NULL;
     options.package = options.package && *options.package ? options.package : NULL;
@@ -140,7 +140,7 @@ int rl_cmd_cluster_train(int argc, char **argv) {
     if (!rl_command_flags(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
     }
-    int r = check(&err);
+    int r = check_options(&err);
     r = r ? r : rl_conf_load(conf_path, &conf, &err);
     int usage_error = r;
     if (!r) {

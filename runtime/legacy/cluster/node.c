@@ -74,7 +74,7 @@ static int open_log(
     return *ret < 0 ? co_err_errno(err, errno, "%s", path) : 0;
 }
 
-static int start(struct node *n, char *const argv[], const char *log, struct co_err *err) {
+static int start_program(struct node *n, char *const argv[], const char *log, struct co_err *err) {
     CO_AUTOCLOSE int out = -1;
     int r = open_log(n->what, log, &out, err);
     const struct rl_spawn s = {.argv = argv, .in = -1, .out = out, .err = out, .session = true};
@@ -89,7 +89,7 @@ static int start_server(struct node *n, struct co_err *err) {
     CO_AUTOFREE char *sparse =
         co_xasprintf("--ports_num_for_sparse=%" PRId64, w->ports_num_for_sparse);
     char *const argv[] = {(char *)(uintptr_t)w->pserver, trainers, port, dense, sparse, NULL};
-    return start(n, argv, "pserver", err);
+    return start_program(n, argv, "pserver", err);
 }
 
 static void set_number(enum co_var var, int64_t value) {
@@ -111,7 +111,7 @@ static void set_environment(const struct rl_cluster_node *w) {
     (void)setenv(co_contract[CO_VAR_INIT_TRAINER_COUNT].name, "1", 0);
 }
 
-static int run(struct node *n, struct co_err *err) {
+static int run_program(struct node *n, struct co_err *err) {
     static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     struct co_signal *s[CO_ARRAY_LEN(signals)] = {NULL};
     int r = 0;
@@ -122,7 +122,7 @@ static int run(struct node *n, struct co_err *err) {
     set_environment(n->what);
     n->has_server = n->what->rank.local == 0;
     r = r || !n->has_server ? r : start_server(n, err);
-    r = r ? r : start(n, n->what->argv, "train", err);
+    r = r ? r : start_program(n, n->what->argv, "train", err);
     if (r) {
         n->over = true;
         rl_children_stop(n->children, n->what->grace_ms);
@@ -143,7 +143,7 @@ int rl_cluster_node_run(const struct rl_cluster_node *what, int *ret_code, struc
     struct node n = {.what = what, .loop = loop};
     r = r ? r : rl_children_new(loop, &fns, &n, &children, err);
     n.children = children;
-    r = r ? r : run(&n, err);
+    r = r ? r : run_program(&n, err);
     *ret_code = n.code;
     return r;
 }

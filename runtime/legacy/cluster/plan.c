@@ -48,8 +48,8 @@ char *rl_cluster_receive_script(const char *dir) {
     return co_xasprintf("rm -fr %s && mkdir -p %s/log && tar -xf - -C %s", d, d, d);
 }
 
-static void add(struct co_buf *b, const char *fmt, ...) CO_PRINTF(2, 3);
-static void add(struct co_buf *b, const char *fmt, ...) {
+static void add_words(struct co_buf *b, const char *fmt, ...) CO_PRINTF(2, 3);
+static void add_words(struct co_buf *b, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
     char *text = NULL;
@@ -64,7 +64,7 @@ static void add(struct co_buf *b, const char *fmt, ...) {
 static void add_flag(struct co_buf *b, const char *name, const char *value) {
     CO_AUTOFREE char *text = co_xasprintf("--%s=%s", name, value);
     CO_AUTOFREE char *word = rl_shell_quote(text);
-    add(b, " %s", word);
+    add_words(b, " %s", word);
 }
 
 static void add_number(struct co_buf *b, const char *name, int64_t value) {
@@ -115,34 +115,35 @@ char *rl_cluster_run_script(const struct rl_conf *c, const struct rl_cluster_opt
     CO_AUTOFREE char *d = rl_shell_quote(dir);
     CO_AUTOFREE char *paddle = rl_shell_quote(o->paddle);
     int64_t last = c->port + c->ports_num + c->ports_num_for_sparse - 1;
-    add(&b, "cd %s || exit 97\n%s", d, head);
-    add(&b, "echo %zu >nodefile\n", host);
+    add_words(&b, "cd %s || exit 97\n%s", d, head);
+    add_words(&b, "echo %zu >nodefile\n", host);
     if (*c->ld_library_path) {
         CO_AUTOFREE char *path = rl_shell_quote(c->ld_library_path);
-        add(&b, "LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH\n",
+        add_words(&b,
+            "LD_LIBRARY_PATH=%s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}; export LD_LIBRARY_PATH\n",
             path);
     }
-    add(&b, "train() {\n  run train %s train", paddle);
+    add_words(&b, "train() {\n  run train %s train", paddle);
     add_network(&b, c);
     add_number(&b, "ports_num_for_sparse", c->ports_num_for_sparse);
     add_flag(&b, "comment", COMMENT);
     add_flag(&b, "pservers", addresses);
     for (size_t i = 0; i < o->n_train_flags; i++) {
         CO_AUTOFREE char *word = rl_shell_quote(o->train_flags[i]);
-        add(&b, " %s", word);
+        add_words(&b, " %s", word);
     }
     add_number(&b, "trainer_id", (int64_t)host);
-    add(&b, "\n}\nrun server %s pserver", paddle);
+    add_words(&b, "\n}\nrun server %s pserver", paddle);
     add_network(&b, c);
     add_number(&b, "ports_num_for_sparse", c->ports_num_for_sparse);
     add_flag(&b, "comment", COMMENT);
-    add(&b,
+    add_words(&b,
         "\n( n=0; until listens %04X && listens %04X; do\n"
         "    n=$((n + 1)); [ $n -lt %" PRId64
         " ] && kill -0 $$ || exit; sleep 0.1\n  done; echo @ready ) &\n",
         (unsigned)c->port, (unsigned)last, o->ready_ms / 100);
-    add(&b, "%s", tail);
-    add(&b,
+    add_words(&b, "%s", tail);
+    add_words(&b,
         "groups=$(cat \"$own\"/* 2>/dev/null); signal TERM\n"
         "n=0; while alive && [ $n -lt %" PRId64 " ]; do n=$((n + 1)); sleep 0.1; done\n"
         "signal KILL\nrm -fr \"$own\"\n",

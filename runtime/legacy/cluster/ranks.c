@@ -40,7 +40,7 @@ static int number(
     return r;
 }
 
-static int check(const char *name, const struct rl_rank *r, struct co_err *err) {
+static int check_rank(const char *name, const struct rl_rank *r, struct co_err *err) {
     if (r->size == 0) {
         return co_err_set(
             err, CO_INVALID, "%s does not tell how many there are, expected --size", r->by);
@@ -71,7 +71,7 @@ int rl_rank_find(rl_rank_getenv_fn get, void *arg, const char *hostname, uint32_
         if (!r && systems[i].here) {
             r = number(systems[i].here, get(arg, systems[i].here), 1, &found.here, err);
         }
-        r = r ? r : check(systems[i].rank, &found, err);
+        r = r ? r : check_rank(systems[i].rank, &found, err);
         if (!r) {
             *ret = found;
         }
@@ -84,7 +84,7 @@ int rl_rank_find(rl_rank_getenv_fn get, void *arg, const char *hostname, uint32_
             "nothing tells this process its rank, expected one of OMPI_COMM_WORLD_RANK, PMI_RANK, "
             "SLURM_PROCID, JOB_COMPLETION_INDEX, or --size and a host name that ends with -<rank>");
     }
-    int r = check("the host name's number", &found, err);
+    int r = check_rank("the host name's number", &found, err);
     if (!r) {
         *ret = found;
     }

@@ -15,7 +15,7 @@ CO_DEFINE_CLEANUP(struct ifaddrs *, freeifaddrs)
 
 /* IPv4 is looked for first: that is what trainers of that age know.  Link-local addresses mean
  * nothing without an interface, and nobody can write one down as host:port. */
-static bool find(const struct ifaddrs *all, const char *nic, size_t len, char ret[64]) {
+static bool find_address(const struct ifaddrs *all, const char *nic, size_t len, char ret[64]) {
     static const int families[] = {AF_INET, AF_INET6};
     for (size_t f = 0; f < CO_ARRAY_LEN(families); f++) {
         for (const struct ifaddrs *a = all; a; a = a->ifa_next) {
@@ -65,7 +65,7 @@ int rt_nics_find(const char *list, struct rt_nics *ret, struct co_err *err) {
             return co_err_set(
                 err, CO_INVALID, "--nics names more than %d interfaces", (int)RT_NICS_MAX);
         }
-        if (!find(all, p, (size_t)(end - p), ret->address[ret->n])) {
+        if (!find_address(all, p, (size_t)(end - p), ret->address[ret->n])) {
             return not_there(all, p, (size_t)(end - p), err);
         }
         ret->n++;

@@ -51,7 +51,7 @@ static int start_one(struct instances *all, const char *host, int64_t port, stru
     return rc;
 }
 
-static int start(struct instances *all, struct co_err *err) {
+static int start_instances(struct instances *all, struct co_err *err) {
     const struct rt_pserver_options *o = &rt_pserver_options;
     struct rt_nics nics;
     int64_t ports = o->ports_num + o->ports_num_for_sparse;
@@ -139,7 +139,7 @@ static int redirect(int *ret_stderr, struct co_err *err) {
     return 0;
 }
 
-static int run(int *ret_signal, struct co_err *err) {
+static int run_instances(int *ret_signal, struct co_err *err) {
     CO_CLEANUP(instances_done) struct instances all = {.n = 0};
     sigset_t set;
     sigemptyset(&set);
@@ -150,7 +150,7 @@ static int run(int *ret_signal, struct co_err *err) {
     if (signals < 0) {
         return co_err_errno(err, errno, "signalfd");
     }
-    int rc = start(&all, err);
+    int rc = start_instances(&all, err);
     return rc < 0 ? rc : wait_all(&all, signals, ret_signal, err);
 }
 
@@ -171,7 +171,7 @@ int rt_pserver(int argc, char **argv) {
             rt_pserver_options.rdma_tcp);
     }
     rc = rc < 0 ? rc : redirect(&original, &err);
-    rc = rc < 0 ? rc : run(&signo, &err);
+    rc = rc < 0 ? rc : run_instances(&signo, &err);
     if (rc < 0) {
         rt_say_error("%s", co_err_text(&err));
         if (original != STDERR_FILENO) {
