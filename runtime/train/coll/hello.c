@@ -1,13 +1,14 @@
 #include "runtime/train/coll/hello.h"
 
-#include <gnutls/crypto.h>
-#include <gnutls/gnutls.h>
 #include <string.h>
 
 #include "common/bytes.h"
-#include "common/mem.h"
+#include "common/proof.h"
 
-enum { MAGIC = 0x4c4c4f43 /* "COLL" */, RANDOM_BYTES = 32, ANSWER_PROVEN = 64 };
+enum { MAGIC = 0x4c4c4f43 /* "COLL" */, ANSWER_PROVEN = 64 };
+enum { PROVEN_BYTES = 8 + RT_HELLO_BYTES + ANSWER_PROVEN };
+
+static const char purpose[] = "paddle collective";
 
 static const char *const texts[RT_VERDICTS] = {
     [RT_VERDICT_OK] = "welcome",
@@ -36,8 +37,7 @@ int rt_hello_write(
     co_put_u64(wire + 16, h->job);
     co_put_u64(wire + 24, h->group);
     memcpy(wire + 32, h->node, RT_NODE_BYTES);
-    int rc = gnutls_rnd(GNUTLS_RND_NONCE, wire + 48, RANDOM_BYTES);
-    return rc < 0 ? co_err_set(err, CO_INTERNAL, "no random numbers: %s", gnutls_strerror(rc)) : 0;
+    return co_nonce_make(wire + 48, err);
 }
 
 enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct rt_hello *ret) {
@@ -59,19 +59,28 @@ enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct r
     return fits ? RT_VERDICT_OK : RT_VERDICT_FORM;
 }
 
-/* The key begins with a word of ours: a key must not be empty, a token may. */
+/* What a proof is over; both messages have one size each. */
+static void put_proven(const char *word, const unsigned char hello[RT_HELLO_BYTES],
+    const unsigned char answer[RT_ANSWER_BYTES], unsigned char ret[PROVEN_BYTES]) {
+    memset(ret, 0, 8);
+    memcpy(ret, word, strlen(word));
+    memcpy(ret + 8, hello, RT_HELLO_BYTES);
+    memcpy(ret + 8 + RT_HELLO_BYTES, answer, ANSWER_PROVEN);
+}
+
 static void prove(const char *word, const char *token, const unsigned char hello[RT_HELLO_BYTES],
     const unsigned char answer[RT_ANSWER_BYTES], unsigned char ret[RT_PROOF_BYTES]) {
-    CO_AUTOFREE char *key = co_xasprintf("paddle collective %s", token);
-    unsigned char text[8 + RT_HELLO_BYTES + ANSWER_PROVEN] = {0};
-    memcpy(text, word, strlen(word));
-    memcpy(text + 8, hello, RT_HELLO_BYTES);
-    memcpy(text + 8 + RT_HELLO_BYTES, answer, ANSWER_PROVEN);
-    if (gnutls_hmac_fast(GNUTLS_MAC_SHA256, key, strlen(key), text, sizeof(text), ret) < 0) {
-        /* Nobody can prove anything then: what comes is not guessed either. */
-        (void)gnutls_rnd(GNUTLS_RND_NONCE, ret, RT_PROOF_BYTES);
-    }
-    gnutls_memset(key, 0, strlen(key));
+    unsigned char text[PROVEN_BYTES];
+    put_proven(word, hello, answer, text);
+    co_proof_make(purpose, token, text, sizeof(text), ret);
+}
+
+static bool is_proven(const char *word, const char *token,
+    const unsigned char hello[RT_HELLO_BYTES], const unsigned char answer[RT_ANSWER_BYTES],
+    const unsigned char proof[RT_PROOF_BYTES]) {
+    unsigned char text[PROVEN_BYTES];
+    put_proven(word, hello, answer, text);
+    return co_proof_check(purpose, token, text, sizeof(text), proof);
 }
 
 int rt_answer_write(const struct rt_answer *a, const char *token,
@@ -86,12 +95,11 @@ int rt_answer_write(const struct rt_answer *a, const char *token,
     }
     co_put_u32(wire + 8, a->rank);
     memcpy(wire + 16, a->node, RT_NODE_BYTES);
-    int rc = gnutls_rnd(GNUTLS_RND_NONCE, wire + 32, RANDOM_BYTES);
-    if (rc < 0) {
-        return co_err_set(err, CO_INTERNAL, "no random numbers: %s", gnutls_strerror(rc));
+    int rc = co_nonce_make(wire + 32, err);
+    if (rc == 0) {
+        prove("answer", token, hello, wire, wire + ANSWER_PROVEN);
     }
-    prove("answer", token, hello, wire, wire + ANSWER_PROVEN);
-    return 0;
+    return rc;
 }
 
 enum rt_verdict rt_answer_read(const unsigned char wire[RT_ANSWER_BYTES], const char *token,
@@ -105,9 +113,7 @@ enum rt_verdict rt_answer_read(const unsigned char wire[RT_ANSWER_BYTES], const 
     if (wire[6] != RT_VERDICT_OK) {
         return wire[6] < RT_VERDICTS ? wire[6] : RT_VERDICT_FORM;
     }
-    unsigned char right[RT_PROOF_BYTES];
-    prove("answer", token, hello, wire, right);
-    if (gnutls_memcmp(right, wire + ANSWER_PROVEN, sizeof(right)) != 0) {
+    if (!is_proven("answer", token, hello, wire, wire + ANSWER_PROVEN)) {
         return RT_VERDICT_TOKEN;
     }
     *ret = (struct rt_answer){.verdict = wire[6], .rank = co_get_u32(wire + 8)};
@@ -122,9 +128,7 @@ void rt_proof_write(const char *token, const unsigned char hello[RT_HELLO_BYTES]
 
 bool rt_proof_check(const char *token, const unsigned char hello[RT_HELLO_BYTES],
     const unsigned char answer[RT_ANSWER_BYTES], const unsigned char wire[RT_PROOF_BYTES]) {
-    unsigned char right[RT_PROOF_BYTES];
-    prove("proof", token, hello, answer, right);
-    return gnutls_memcmp(right, wire, sizeof(right)) == 0;
+    return is_proven("proof", token, hello, answer, wire);
 }
 
 void rt_welcome_write(enum rt_verdict verdict, unsigned char wire[RT_WELCOME_BYTES]) {
