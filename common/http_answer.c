@@ -2,6 +2,7 @@
 
 #include "common/parse.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -74,6 +75,8 @@ static int read_header(struct co_http_answer *a, const char *line, struct co_err
         a->chunked = true;
     } else if (n == 10 && strncasecmp(line, "Connection", n) == 0) {
         a->close = has_word(value, "close") || (a->close && !has_word(value, "keep-alive"));
+    } else if (a->want && n == strlen(a->want) && strncasecmp(line, a->want, n) == 0) {
+        (void)snprintf(a->wanted, sizeof(a->wanted), "%s", value);
     }
     return 0;
 }

@@ -14,6 +14,8 @@ struct co_http_answer {
     /* When set gets the body of a 200 in pieces instead, in all not bounded. */
     void (*data)(void *arg, const char *data, size_t len);
     void *arg;
+    const char *want; /* a header's name, borrowed; NULL: none */
+    char wanted[128]; /* its value, cut to fit; "": the answer has no such header */
     /* private */
     int state;
     bool chunked;

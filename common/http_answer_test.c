@@ -127,8 +127,39 @@ static void test_headers_have_a_bound(void **state) {
     co_http_answer_done(&a);
 }
 
+/* By any case of its name, cut to fit; those whose names only begin so are others. */
+static void test_a_wanted_header(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *wanted;
+    } lines[] = {
+        {"X-Proof: abc", "abc"},
+        {"x-PROOF:abc", "abc"},
+        {"X-Proo: abc", ""},
+        {"X-Proofs: abc", ""},
+        {"Other: X-Proof", ""},
+        {"X-Proof: " LONG LONG, NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(lines); i++) {
+        struct co_http_answer a;
+        size_t used = 0;
+        CO_AUTOFREE char *text =
+            co_xasprintf("HTTP/1.1 200 OK\r\n%s\r\nContent-Length: 0\r\n\r\n", lines[i].line);
+        co_http_answer_init(&a, 10);
+        a.want = "X-Proof";
+        assert_int_equal(0, co_http_answer_feed(&a, text, strlen(text), &used, NULL));
+        assert_true(a.complete);
+        if (lines[i].wanted) {
+            assert_string_equal(lines[i].wanted, a.wanted);
+        } else {
+            assert_int_equal(sizeof(a.wanted) - 1, strlen(a.wanted));
+        }
+        co_http_answer_done(&a);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answers), cmocka_unit_test(test_headers_have_a_bound)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_answers),
+        cmocka_unit_test(test_headers_have_a_bound), cmocka_unit_test(test_a_wanted_header)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -93,13 +93,20 @@ static void resume(struct co_http_req *r, enum co_http_state state) {
     co_timer_start(r->h->timer, 0);
 }
 
-/* Takes the response; NULL: memory is out. */
-static void answer(
-    struct co_http_req *r, int status, const char *content_type, struct MHD_Response *response) {
+void co_http_add_header(struct co_http_req *r, const char *name, const char *value) {
+    (void)MHD_add_response_header(r->response, name, value);
+}
+
+/* Takes the response, which brings body; NULL: memory is out. */
+static void answer(struct co_http_req *r, int status, const char *content_type,
+    struct MHD_Response *response, const void *body, size_t len) {
     r->response = response;
     if (response) {
-        (void)MHD_add_response_header(r->response, MHD_HTTP_HEADER_CONTENT_TYPE,
+        co_http_add_header(r, MHD_HTTP_HEADER_CONTENT_TYPE,
             content_type ? content_type : "text/plain; charset=utf-8");
+    }
+    if (response && r->h->options.answering && !r->h->closing) {
+        r->h->options.answering(r->h->arg, r, status, body, len);
     }
     r->status = (unsigned)status;
     co_http_place_idle(&r->h->places, place_of(r)); /* also one that does not read its answer */
@@ -121,7 +128,7 @@ void co_http_reply(
     if (may_answer(r)) {
         void *bytes = (void *)(uintptr_t)(len ? body : "");
         answer(r, status, content_type,
-            MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY));
+            MHD_create_response_from_buffer(len, bytes, MHD_RESPMEM_MUST_COPY), bytes, len);
     }
 }
 
@@ -131,7 +138,7 @@ void co_http_reply_lent(struct co_http_req *r, int status, const char *content_t
     if (may_answer(r)) {
         response = MHD_create_response_from_buffer_with_free_callback_cls(
             len, (void *)(uintptr_t)body, release, arg);
-        answer(r, status, content_type, response);
+        answer(r, status, content_type, response, body, len);
     }
     if (!response) {
         release(arg);

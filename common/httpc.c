@@ -63,10 +63,13 @@ static void finish_request(struct co_httpc *c, int code, const struct co_err *er
     }
     /* The callback may send the next request, which uses the same buffers. */
     CO_AUTOFREE char *body = co_steal_ptr(c->answer.body.data);
+    char wanted[sizeof(c->answer.wanted)];
+    memcpy(wanted, c->answer.wanted, sizeof(wanted));
     struct co_httpc_result r = {.code = code,
         .status = c->answer.status,
         .body = body ? body : "",
         .len = body ? c->answer.body.len : 0,
+        .wanted = wanted,
         .err = err};
     co_http_answer_done(&c->answer);
     co_http_answer_init(&c->answer, c->max_body);
@@ -203,6 +206,7 @@ void co_httpc_send(struct co_httpc *c, const struct co_httpc_request *req) {
     (void)!co_buf_add(&c->request, req->len ? req->body : "", req->len, NULL);
     co_http_answer_done(&c->answer);
     co_http_answer_init(&c->answer, c->max_body);
+    c->answer.want = req->want;
     c->data = req->data;
     c->done = req->done;
     c->arg = req->arg;

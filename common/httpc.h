@@ -13,12 +13,14 @@ struct co_httpc_result {
     int status;       /* 200, 404, ... */
     const char *body; /* terminated; "" when there is none; valid during the callback */
     size_t len;
+    const char *wanted; /* value of the header that was asked for; "": there is none */
     const struct co_err *err;
 };
 
 struct co_httpc_request {
     const char *method, *path; /* the path as it goes over the wire */
     const char *headers;       /* further ones, each with its CRLF; NULL: none */
+    const char *want;          /* a header of the answer, a constant; NULL: none */
     const void *body;
     size_t len;
     int64_t timeout_ms; /* for the whole answer, with `data` until its headers */

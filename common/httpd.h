@@ -32,6 +32,8 @@ struct co_httpd_options {
     /* A connection has ended, also one that no request is on; may do no more than take note and
      * start timers.  NULL: nobody wants to know. */
     void (*disconnected)(void *arg, uint64_t conn);
+    /* An answer is about to leave; may add headers to it, and no more.  NULL: nobody does. */
+    void (*answering)(void *arg, struct co_http_req *req, int status, const void *body, size_t len);
     const char *cert, *key; /* as co_httpd_secure, from the start; borrowed for the call */
 };
 
@@ -71,6 +73,9 @@ void co_http_reply(
 void co_http_reply_lent(struct co_http_req *r, int status, const char *content_type,
     const void *body, size_t len, void (*release)(void *arg), void *arg);
 void co_http_replyf(struct co_http_req *r, int status, const char *fmt, ...) CO_PRINTF(3, 4);
+
+/* From `answering` only. */
+void co_http_add_header(struct co_http_req *r, const char *name, const char *value);
 
 /* From a handler only: keeps the request for a later co_http_reply from the loop's thread.
  * on_timeout runs after timeout_ms (it should reply; 504 when it does not, or is NULL); on_close
