@@ -198,7 +198,7 @@ static double hold(struct co_loop *l, int64_t ms) {
     return ms > 0 ? (cpu_seconds() - before) * 1000 / (double)ms : 0;
 }
 
-static int simulate(size_t n, int64_t port, int64_t hold_ms) {
+static int simulate(size_t n, int64_t port, int64_t hold_ms, const char *token) {
     static const struct rl_rdzv_fns fns = {.met = sim_met, .ended = on_ended};
     struct sim sim = {.n = n};
     struct node *nodes = co_xcalloc(n, sizeof(*nodes));
@@ -217,6 +217,7 @@ static int simulate(size_t n, int64_t port, int64_t hold_ms) {
         nodes[i].l = l;
         nodes[i].sim = &sim;
         options_of(i, n, port, &o);
+        o.token = token;
         r = rl_rdzv_open(l, &o, &fns, &nodes[i], &nodes[i].m, &err);
     }
     if (r) {
@@ -260,6 +261,7 @@ int main(int argc, char **argv) {
         {"--name", &o.name, NULL},
         {"--value", &o.value, NULL},
         {"--nnodes", &nnodes, NULL},
+        {"--token", &o.token, NULL},
         {"--user", &o.user, NULL},
         {"--ca", &o.ca_file, NULL},
         {"--cert", &o.cert_file, NULL},
@@ -290,7 +292,7 @@ int main(int argc, char **argv) {
         }
     }
     if (count > 0) {
-        return simulate((size_t)count, port, hold_ms);
+        return simulate((size_t)count, port, hold_ms, o.token);
     }
     o.rank = (int)rank;
     o.level = (int)level;

@@ -459,8 +459,8 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_HAND,
         .secret = true,
-        .doc = "A secret that servers ask of trainers, the same everywhere; empty: none is asked "
-               "for."},
+        .doc = "A secret, the same everywhere: the job's processes prove to one another that they "
+               "know it, and never send it; empty: nothing is proven."},
     [CO_VAR_MASTER_ENDPOINT] = {.name = "PADDLE_MASTER_ENDPOINT",
         .via = CO_VIA_USER,
         .type = CO_TYPE_ENDPOINT,
@@ -620,6 +620,12 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_LAUNCH,
         .doc = "Option --rank of launchers."},
+    [CO_VAR_OPT_REQUIRE_TOKEN] = {.name = "PADDLERUN_REQUIRE_TOKEN",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_BOOL,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_LAUNCH,
+        .doc = "Option --require_token of paddlerun."},
     [CO_VAR_OPT_RUN_MODE] = {.name = "PADDLE_RUN_MODE",
         .via = CO_VIA_USER,
         .type = CO_TYPE_TEXT,

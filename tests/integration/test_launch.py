@@ -294,6 +294,29 @@ def test_nodes_meet():
         assert f"rank {2 * (2 - i) + 1} of 6" in log("workerlog.1", f"n{i}")
 
 
+@pytest.mark.parametrize("asked", [True, False])
+def test_nodes_prove_the_token_where_they_meet(asked):
+    """By the option or the variable; without them the log says that the port is open."""
+    show = script("show.sh", SHOW)
+    done = finish(nodes(2, show, each=lambda i: ["--require_token"] if asked and i else [],
+                        more=lambda i: {"PADDLE_JOB_TOKEN": "correct horse",
+                                        **({"PADDLERUN_REQUIRE_TOKEN": "1"} if asked and not i else {})}))
+    assert [d[0] for d in done] == [0, 0], done
+    for _, _, err in done:
+        assert ("The rendezvous is open to anybody" in err) != asked, err
+        assert "correct horse" not in err
+
+
+def test_a_node_with_another_token_ends_with_the_reason():
+    ok = script("ok.sh", "#!/bin/sh\n")
+    started = nodes(2, "--require_token", "--join_timeout", "20s", ok, each=lambda i: ["--rank", str(i)],
+                    more=lambda i: {"PADDLE_JOB_TOKEN": f"token {i}"})
+    done = finish(started)
+    assert [d[0] for d in done] == [1, 1], done
+    for _, _, err in done:      # who serves says whom it refused, the other why it ends
+        assert "the token is not this job's (PADDLE_JOB_TOKEN must be the same on all nodes)" in err
+
+
 def test_servers_stay_until_all_nodes_workers_are_done():
     ps = script("ps.sh", PS)
     done = finish(nodes(2, ps, "", each=lambda i: ["--server_num", str(1 - i), "--trainer_num", str(i)]))
@@ -714,6 +737,7 @@ def limited(limit, *words):
     (["--auto_tuner_json", "x", "t.sh"], "start such a job with Paddle's launcher"),
     (["--worker-num", "2", "t.sh"], "unknown option --worker-num"),
     (["--log_dir", "--nnodes", "2", "t.sh"], '--log_dir needs a value, but "--nnodes" follows'),
+    (["--nnodes", "2", "--require_token", "t.sh"], "--require_token without a token: expected PADDLE_JOB_TOKEN"),
 ])
 def test_errors_are_one_line(words, text):
     r = launch(*words, env={"CUDA_VISIBLE_DEVICES": "0,1"})

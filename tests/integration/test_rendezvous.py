@@ -689,6 +689,107 @@ def test_nonsense_is_refused(nodes, path, body, headers, status):
     assert "/healthy" in json.loads(c.getresponse().read())
 
 
+TOKEN = {"token": "correct horse"}
+
+
+def refused(master, method, path, body="{}", headers=None):
+    """What a stranger is answered; its connection is its own."""
+    c = http.client.HTTPConnection(*master.split(":"), timeout=60)
+    c.request(method, path, body, headers or {})
+    r = c.getresponse()
+    return r.status, r.read().decode(), r.headers
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_nodes_that_prove_the_token_meet(nodes, elastic):
+    master = f"127.0.0.1:{free_port()}"
+    more = {"nnodes": "2:2", "level": 1, "elastic_ms": 100} if elastic else {}
+    a, b = nodes("aa", master, **TOKEN, **more), nodes("bb", master, **TOKEN, **more)
+    assert a.roster() == b.roster()
+    if elastic:
+        b.say("r")
+        a.wait("^changed .*worker 0: exit code 1")
+        assert a.roster(2) == b.roster(2)
+    for n in (a, b):
+        n.say("d")
+    for n in (a, b):
+        n.wait("^all done")
+        n.say("l")
+    for n in (a, b):
+        n.wait("^gone")
+        assert "refused" not in n.text()
+
+
+def test_without_a_named_master_the_token_is_proven_too(nodes):
+    a = nodes("aa", None, **TOKEN)
+    master = a.wait("^serving (.*)")[1][1]
+    b = nodes("bb", master, **TOKEN)
+    assert a.roster() == b.roster()
+
+
+@pytest.mark.parametrize("token, first, why", [
+    ({"token": "battery"}, TOKEN, "it refuses this node: the token is not this job's .PADDLE_JOB_TOKEN"),
+    ({}, TOKEN, "asks for a proof of the job's token: all nodes need --require_token and PADDLE_JOB_TOKEN"),
+    (TOKEN, {}, "it asks for no proof of the job's token: all nodes need --require_token"),
+])
+def test_a_node_with_another_token_or_none_is_told_so(nodes, token, first, why):
+    master = f"127.0.0.1:{free_port()}"
+    a = nodes("aa", master, **first)
+    wait_for(lambda: listens(master))
+    b = nodes("bb", master, **token)
+    b.wait(f"^ended permission: the master at {re.escape(master)}:? .*{why}")
+    if first:
+        a.wait("^warning refused: 127.0.0.1: (the token is not this job's|no proof of the job's token)")
+    c = nodes("cc", master, **first)        # and the job goes on
+    assert a.roster() == c.roster() and len(a.roster()) == 2
+
+
+def test_strangers_read_and_write_nothing(nodes):
+    master = f"127.0.0.1:{free_port()}"
+    a = nodes("aa", master, **TOKEN)
+    wait_for(lambda: listens(master))
+    for method, path in [("PUT", "/default/info/zz/-1"), ("POST", "/default/info/zz/-1"), ("GET", "/"), ("GET", "/healthy"),
+                         ("DELETE", "/default/info/aaaaaa/-1"), ("GET", "/default/info")]:
+        status, text, headers = refused(master, method, path)
+        assert status == 401 and "aa" not in text.split("\n")[1] and "Paddlerun-Proof" not in headers
+    hello = {"Paddlerun": "1 0123456789abcdef join 0 2:2 h"}
+    assert refused(master, "POST", "/default/info/zz/-1", headers=hello)[0] == 401
+    b = nodes("bb", master, **TOKEN)
+    assert a.roster() == b.roster() == ['{"name": "aa"}', '{"name": "bb"}']
+    for path in ("aaaaaa/-1", "bb/-1"):
+        bye = {"Paddlerun": "1 0123456789abcdef leave 3 2:2 h"}
+        assert refused(master, "DELETE", "/default/info/" + path, "oom", bye)[0] == 401
+    for n in (a, b):
+        n.say("d")
+    for n in (a, b):
+        n.wait("^all done")
+    lines = [l for _, l in a.lines if "refused" in l]
+    assert len(lines) == 1 and "no proof of the job's token (PADDLE_JOB_TOKEN, --require_token)" in lines[0]
+
+
+def test_a_master_of_paddles_is_no_master_with_a_token(nodes):
+    server = http.server.HTTPServer(("127.0.0.1", 0), PaddlesService)
+    server.kv = {"/healthy": "ok"}
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        a = nodes("zz", f"127.0.0.1:{server.server_port}", **TOKEN)
+        a.wait("^ended permission: .*none may be Paddle's own launcher")
+        assert server.kv == {"/healthy": "ok"}
+    finally:
+        server.shutdown()
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_node_is_known_with_the_token_too(nodes, sign):
+    master = f"127.0.0.1:{free_port()}"
+    a = nodes("aa", master, **TOKEN, silent_ms=2000)
+    wait_for(lambda: listens(master))
+    b = nodes("bb", master, **TOKEN, silent_ms=2000)
+    assert a.roster() == b.roster()
+    b.p.send_signal(sign)
+    a.wait("^ended peer ?lost: .*bb")
+
+
 def test_a_thousand_nodes_meet():
     run = [MEET, "--simulate", "1000", "--port", str(free_port())]
     if os.geteuid() == 0 and shutil.which("unshare"):          # a loopback of its own: its bytes are ours

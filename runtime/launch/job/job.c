@@ -334,6 +334,30 @@ static void add_notes(struct rl_job *j) {
     }
 }
 
+/* Whether nodes prove the job's token to one another where they meet. */
+static int take_token(struct rl_job *j, const struct env *e, struct co_err *err) {
+    const char *token = env_get(e, CO_VAR_JOB_TOKEN);
+    const bool asked = j->options->number[RL_OPT_REQUIRE_TOKEN] == 1;
+    const bool etcd = j->master && strncmp(j->master, "etcd", 4) == 0;
+    if (asked && !*token) {
+        return co_err_set(err, CO_INVALID,
+            "--require_token without a token: expected PADDLE_JOB_TOKEN, the same secret on all "
+            "nodes");
+    }
+    if (j->way == RL_WAY_MEET && asked && etcd) {
+        rl_list_add(&j->notes,
+            "WARNING --require_token has no effect with an etcd, which has users and TLS of its "
+            "own: PADDLE_ETCD_USER, PADDLE_ETCD_CA");
+    } else if (j->way == RL_WAY_MEET && asked) {
+        j->token = token;
+    } else if (j->way == RL_WAY_MEET && *token && !etcd) {
+        rl_list_add(&j->notes,
+            "WARNING The rendezvous is open to anybody who reaches its port: PADDLE_JOB_TOKEN is "
+            "asked for there only with --require_token on all nodes");
+    }
+    return 0;
+}
+
 int rl_job_plan(const struct rl_options *options, const struct rl_node *node, rl_plan_getenv_fn get,
     void *arg, struct rl_job *ret, struct co_err *err) {
     const struct env e = {.get = get, .arg = arg};
@@ -357,6 +381,7 @@ int rl_job_plan(const struct rl_options *options, const struct rl_node *node, rl
             : j.mode == RL_MODE_COLLECTIVE ? plan_collective(&j, &e, err)
                                            : count_trainers(&j, err);
     }
+    r = r ? r : take_token(&j, &e, err);
     if (r) {
         rl_job_done(&j);
         return r;

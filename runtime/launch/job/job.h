@@ -51,6 +51,7 @@ struct rl_job {
     int rank;                            /* this node's; -1: as it comes */
     const char *ip;                      /* this node's */
     const char *master;                  /* as given; NULL: none */
+    const char *token;                   /* proven where nodes meet; NULL: nobody asks for it */
     size_t n[RL_SEAT_COUNT];             /* processes on this node; by its seat for RL_WAY_GIVEN */
     struct rl_stages stages;             /* of RL_SEAT_HETER: of RL_WAY_LISTS the job's, else this
                                           * node's */

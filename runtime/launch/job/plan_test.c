@@ -255,6 +255,43 @@ static void a_job_has_the_id_that_keeps_it_apart(void **state) {
     }
 }
 
+static void the_token_is_proven_where_nodes_meet(void **state) {
+    (void)state;
+#define TOKEN "PADDLE_JOB_TOKEN=secret"
+    static const struct {
+        const char *words[4], *env[3], *token, *note;
+    } rows[] = {
+        {{"--nnodes=2"}, {0}, NULL, NULL},
+        {{"--nnodes=2"}, {TOKEN}, NULL, "open to anybody"},
+        {{"--nnodes=2", "--require_token"}, {TOKEN}, "secret", NULL},
+        {{"--nnodes=2"}, {TOKEN, "PADDLERUN_REQUIRE_TOKEN=1"}, "secret", NULL},
+        {{"--nnodes=2", "--require_token", "--master=h:1"}, {TOKEN}, "secret", NULL},
+        {{"--nnodes=2", "--require_token", "--master=etcd://e:1"}, {TOKEN}, NULL, "has no effect"},
+        {{"--nnodes=2", "--master=etcd://e:1", "--job_id=j"}, {TOKEN}, NULL, NULL},
+        {{"--require_token"}, {TOKEN}, NULL, NULL}, /* nobody to meet */
+        {{0}, {TOKEN}, NULL, NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
+        CO_AUTOFREE char *notes = rl_list_python(l.job.notes.item, l.job.notes.n);
+        if (r || !co_streq(l.job.token ? l.job.token : "", rows[i].token ? rows[i].token : "") ||
+            (rows[i].note ? !strstr(notes, rows[i].note) : strstr(notes, "TOKEN") != NULL)) {
+            fail_msg("row %zu: %s: notes %s", i, err.msg, notes);
+        }
+        launch_done(&l);
+    }
+    static const char *const words[] = {"--require_token", NULL}, *const none[] = {NULL};
+    struct launch l;
+    struct co_err err = {0};
+    launch_init(&l, "10.0.0.1", "abcdef");
+    assert_int_equal(CO_INVALID, launch_job(&l, words, none, NULL, &err));
+    assert_non_null(strstr(err.msg, "expected PADDLE_JOB_TOKEN"));
+    launch_done(&l);
+}
+
 static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
     (void)state;
 #define ELASTIC_POD "PADDLE_ELASTIC_JOB_ID=ns-j", "PADDLE_ELASTIC_TIMEOUT=60", "PADDLE_TRAINER_ID=2"
@@ -540,6 +577,7 @@ int main(void) {
         cmocka_unit_test(children_get_what_paddle_gives_them),
         cmocka_unit_test(what_kind_of_job_it_is),
         cmocka_unit_test(a_job_has_the_id_that_keeps_it_apart),
+        cmocka_unit_test(the_token_is_proven_where_nodes_meet),
         cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(stages_go_through_all_nodes),

@@ -255,6 +255,7 @@ static int meet_others(struct course *c, struct co_err *err) {
         .elastic_ms = c->job->elastic_ms,
         .deadline_ms = o->number[RL_OPT_JOIN_TIMEOUT],
         .silent_ms = o->number[RL_OPT_SILENT_TIMEOUT],
+        .token = c->job->token,
         .user = getenv(co_contract[CO_VAR_ETCD_USER].name),
         .ca_file = getenv(co_contract[CO_VAR_ETCD_CA].name),
         .cert_file = getenv(co_contract[CO_VAR_ETCD_CERT].name),

@@ -260,6 +260,12 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .verdict = RL_REFUSED,
         .help = "file of ranks and devices",
         .note = TOPOLOGY},
+    [RL_OPT_REQUIRE_TOKEN] = {.name = "require_token",
+        .env = "PADDLERUN_REQUIRE_TOKEN",
+        .type = RL_OPTION_SWITCH,
+        .verdict = RL_OURS,
+        .help = "nodes and the master at host:port prove to each other that they know "
+                "PADDLE_JOB_TOKEN, on all nodes or none; Paddle's own launcher cannot"},
     [RL_OPT_RUN_MODE] = {.name = "run_mode",
         .env = "PADDLE_RUN_MODE",
         .words = mode_words,

@@ -3,6 +3,7 @@
 
 #include "common/httpc.h"
 #include "runtime/launch/rendezvous/poll.h"
+#include "runtime/launch/rendezvous/prover.h"
 #include "runtime/launch/rendezvous/service.h"
 #include "runtime/launch/rendezvous/wire.h"
 
@@ -23,6 +24,7 @@ enum {
     POLL_MS = 200,  /* of a service of Paddle's */
     SETTLE_MS = 1000,
     SETTLE_TICK_MS = 5,
+    UNAUTHORIZED = 401,
 };
 
 struct kv {
@@ -33,7 +35,8 @@ struct kv {
     struct rl_service *service; /* this node serves */
     bool local;                 /* the master's address is this machine's: it may serve */
     struct co_httpc *http;
-    struct co_timer *timer; /* whatever is next: fn */
+    struct rl_prover *prover; /* NULL: nobody asks for a proof of the token */
+    struct co_timer *timer;   /* whatever is next: fn */
     void (*next)(struct kv *w);
     char id[RL_WIRE_ID + 1];
     enum rl_group_word word;
@@ -200,11 +203,14 @@ static void on_listing(void *arg, const struct co_httpc_result *r) {
 
 static void list_all(struct kv *w) {
     CO_AUTOFREE char *path = co_xasprintf("/%s/info", w->m->options.job_id);
-    co_httpc_send(w->http, &(struct co_httpc_request){.method = "GET",
-                               .path = path,
-                               .timeout_ms = w->m->options.silent_ms,
-                               .done = on_listing,
-                               .arg = w});
+    rl_prover_send(w->prover, w->http,
+        &(struct rl_prover_request){.method = "GET",
+            .path = path,
+            .said = "",
+            .body = "",
+            .timeout_ms = w->m->options.silent_ms,
+            .done = on_listing,
+            .arg = w});
 }
 
 static void paddle_serves(struct kv *w) {
@@ -306,11 +312,31 @@ static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool
     }
 }
 
+/* By its token this node is none of the job's, or the master is not. */
+static bool is_refused(struct kv *w, const struct co_httpc_result *r) {
+    char line[CO_ERR_MAX];
+    if (!r->code && r->status == UNAUTHORIZED) {
+        (void)snprintf(line, sizeof(line),
+            "the master at %s asks for a proof of the job's token: all nodes need --require_token "
+            "and PADDLE_JOB_TOKEN",
+            w->master_text);
+    } else if (r->code == CO_PERMISSION) {
+        (void)snprintf(line, sizeof(line), "the master at %s: %.400s", w->master_text, r->err->msg);
+    } else {
+        return false;
+    }
+    end_way(w, CO_PERMISSION, line);
+    return true;
+}
+
 static void on_answer(void *arg, const struct co_httpc_result *r) {
     struct kv *w = arg;
     struct rl_wire_answer a = {0};
     struct co_err err = {0};
     co_timer_stop(w->timer);
+    if (is_refused(w, r)) {
+        return;
+    }
     if (r->code) {
         no_answer(w, r->err);
         return;
@@ -339,19 +365,18 @@ static void ask_master(struct kv *w) {
         return;
     }
     CO_AUTOFREE char *path = key_path(w);
-    char text[RL_WIRE_TEXT], header[RL_WIRE_TEXT + 32];
+    char text[RL_WIRE_TEXT];
     struct rl_wire_hello h = make_hello(w);
     rl_wire_hello_format(&h, false, text);
-    (void)snprintf(header, sizeof(header), RL_WIRE_HEADER ": %s\r\n", text);
     co_timer_stop(w->timer);
-    co_httpc_send(w->http, &(struct co_httpc_request){.method = "POST",
-                               .path = path,
-                               .headers = header,
-                               .body = o->value,
-                               .len = strlen(o->value),
-                               .timeout_ms = o->silent_ms + ANSWER_MS,
-                               .done = on_answer,
-                               .arg = w});
+    rl_prover_send(w->prover, w->http,
+        &(struct rl_prover_request){.method = "POST",
+            .path = path,
+            .said = text,
+            .body = o->value,
+            .timeout_ms = o->silent_ms + ANSWER_MS,
+            .done = on_answer,
+            .arg = w});
     watch_master(w);
 }
 
@@ -365,6 +390,7 @@ static void service_note(void *arg, bool warn, const char *line) {
 static int open_service(struct kv *w, uint16_t port, struct co_err *err) {
     const struct rl_rdzv_options *o = &w->m->options;
     struct rl_service_options so = {.job_id = o->job_id,
+        .token = o->token,
         .rules = {.min = o->min_nodes,
             .max = o->max_nodes,
             .level = o->level,
@@ -438,6 +464,7 @@ static void kv_free(void *way) {
     struct kv *w = way;
     co_lookup_cancel(w->lookup);
     co_httpc_free(w->http);
+    rl_prover_free(w->prover);
     co_timer_free(w->timer);
     rl_service_close(w->service);
     free(w->restart);
@@ -454,7 +481,10 @@ static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->patience_ms = RL_GROUP_PATIENCE_MS;
     w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* not in the first moment */
-    if (!m->options.master) {
+    r = m->options.token ? rl_prover_new(m->options.token, &w->prover, err) : 0;
+    if (r) {
+        /* no random numbers */
+    } else if (!m->options.master) {
         r = open_service(w, 0, err);
     } else {
         r = co_parse_hostport("--master", m->options.master, &w->master, err);
@@ -528,21 +558,20 @@ static void on_left(void *arg, const struct co_httpc_result *r) {
 
 static void send_parting(struct kv *w, bool restart, int code, const char *why) {
     CO_AUTOFREE char *path = key_path(w);
-    char text[RL_WIRE_TEXT], header[RL_WIRE_TEXT + 32];
+    char text[RL_WIRE_TEXT];
     struct rl_wire_hello h = make_hello(w);
     h.restart = restart;
     h.code = code;
     rl_wire_hello_format(&h, true, text);
-    (void)snprintf(header, sizeof(header), RL_WIRE_HEADER ": %s\r\n", text);
     co_timer_stop(w->timer);
-    co_httpc_send(w->http, &(struct co_httpc_request){.method = "DELETE",
-                               .path = path,
-                               .headers = header,
-                               .body = why,
-                               .len = strlen(why),
-                               .timeout_ms = ANSWER_MS + (restart ? w->m->options.silent_ms : 0),
-                               .done = restart ? on_answer : on_left,
-                               .arg = w});
+    rl_prover_send(w->prover, w->http,
+        &(struct rl_prover_request){.method = "DELETE",
+            .path = path,
+            .said = text,
+            .body = why,
+            .timeout_ms = ANSWER_MS + (restart ? w->m->options.silent_ms : 0),
+            .done = restart ? on_answer : on_left,
+            .arg = w});
 }
 
 static void kv_restart(void *way, const char *why) {

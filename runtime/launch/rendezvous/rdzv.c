@@ -19,6 +19,7 @@ static const size_t strings[] = {
     offsetof(struct rl_rdzv_options, host),
     offsetof(struct rl_rdzv_options, name),
     offsetof(struct rl_rdzv_options, value),
+    offsetof(struct rl_rdzv_options, token),
     offsetof(struct rl_rdzv_options, user),
     offsetof(struct rl_rdzv_options, ca_file),
     offsetof(struct rl_rdzv_options, cert_file),

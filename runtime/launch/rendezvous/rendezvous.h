@@ -41,6 +41,9 @@ struct rl_rdzv_options {
     int64_t elastic_ms;  /* min_nodes are enough after so long without a newcomer; 0: 30 s */
     int64_t deadline_ms; /* from open or again to met; 0: 15 min */
     int64_t silent_ms;   /* a node or master that is connected and mute this long; 0: 10 s */
+    /* host:port only: the job's secret, which all nodes prove to the master, and it to them; NULL:
+     * nobody proves anything. */
+    const char *token;
     /* etcd only; NULL: none. */
     const char *user;                           /* "name:password" */
     const char *ca_file, *cert_file, *key_file; /* PEM; ca_file NULL: the system's */

@@ -3,6 +3,7 @@
 #include "common/httpd.h"
 #include "common/json.h"
 #include "common/utf8.h"
+#include "runtime/launch/rendezvous/guard.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 #include "runtime/launch/rendezvous/wire.h"
 
@@ -36,6 +37,7 @@ struct listing {
 struct rl_service {
     struct co_loop *loop;
     struct co_httpd *http;
+    struct rl_guard *guard; /* NULL: everybody may ask for all */
     struct co_timer *timer;
     struct rl_group group;
     char *prefix;       /* "/{job}/info/" */
@@ -230,6 +232,9 @@ static void on_gone(void *arg, struct co_http_req *r) {
 /* A node that ends between an answer and its next question has no request that could tell. */
 static void on_disconnected(void *arg, uint64_t conn) {
     struct rl_service *s = arg;
+    if (s->guard) {
+        rl_guard_disconnected(s->guard, conn);
+    }
     for (size_t i = 0; i < s->group.n; i++) {
         struct rl_group_node *n = s->group.nodes[i];
         if (n->conn == conn && !n->waiter) {
@@ -518,14 +523,48 @@ static void on_delete(void *arg, struct co_http_req *r) {
     co_http_reply(r, value ? 200 : 404, NULL, NULL, 0);
 }
 
+/* ---- who may ask ---- */
+
+static void admit(
+    void *arg, struct co_http_req *r, void (*handle)(void *arg, struct co_http_req *r)) {
+    const struct rl_service *s = arg;
+    if (!s->guard || rl_guard_admit(s->guard, r)) {
+        handle(arg, r);
+    }
+}
+
+static void admit_get(void *arg, struct co_http_req *r) {
+    admit(arg, r, on_get);
+}
+
+static void admit_put(void *arg, struct co_http_req *r) {
+    admit(arg, r, on_put);
+}
+
+static void admit_delete(void *arg, struct co_http_req *r) {
+    admit(arg, r, on_delete);
+}
+
+static void on_answering(
+    void *arg, struct co_http_req *r, int status, const void *body, size_t len) {
+    const struct rl_service *s = arg;
+    if (s->guard) {
+        rl_guard_prove(s->guard, r, status, body, len);
+    }
+}
+
 static const struct co_http_route routes[] = {
-    {"GET", "/*", on_get},
-    {"POST", "/*", on_put},
-    {"PUT", "/*", on_put},
-    {"DELETE", "/*", on_delete},
+    {"GET", "/*", admit_get},
+    {"POST", "/*", admit_put},
+    {"PUT", "/*", admit_put},
+    {"DELETE", "/*", admit_delete},
 };
 
 /* ---- the service ---- */
+
+static void guard_note(void *arg, bool warn, const char *line) {
+    tell_note(arg, warn, line);
+}
 
 int rl_service_open(struct co_loop *l, uint16_t port, const struct rl_service_options *options,
     struct rl_service **ret, struct co_err *err) {
@@ -535,18 +574,21 @@ int rl_service_open(struct co_loop *l, uint16_t port, const struct rl_service_op
         .max_per_peer = nodes + SPARE_CONNECTIONS / 2,
         .max_body = RL_RDZV_VALUE_MAX,
         .disconnected = on_disconnected,
+        .answering = on_answering,
         .idle_seconds = (int)(options->rules.silent_ms / 1000) + 5};
     char address[16];
     (void)snprintf(address, sizeof(address), ":%u", port);
     struct rl_service *s = co_xcalloc(1, sizeof(*s));
-    int r = co_httpd_open(l, address, routes, CO_ARRAY_LEN(routes), s, &http, &s->http, err);
+    s->note = options->note;
+    s->arg = options->arg;
+    int r = options->token ? rl_guard_new(options->token, guard_note, s, &s->guard, err) : 0;
+    r = r ? r : co_httpd_open(l, address, routes, CO_ARRAY_LEN(routes), s, &http, &s->http, err);
     if (r) {
+        rl_guard_free(s->guard);
         free(s);
         return r;
     }
     s->loop = l;
-    s->note = options->note;
-    s->arg = options->arg;
     s->prefix = co_xasprintf("/%s/info/", options->job_id);
     s->story = CO_BUF(4096);
     s->timer = co_timer_new(l, on_timer, s);
@@ -586,6 +628,7 @@ void rl_service_close(struct rl_service *s) {
         return;
     }
     co_httpd_close(s->http);
+    rl_guard_free(s->guard);
     co_timer_free(s->timer);
     rl_group_done(&s->group);
     co_map_each(&s->keys, free_value, NULL);

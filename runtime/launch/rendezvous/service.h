@@ -11,6 +11,7 @@ struct rl_service;
 
 struct rl_service_options {
     const char *job_id;
+    const char *token; /* asked of everybody; NULL: of nobody */
     struct rl_group_rules rules;
     void (*note)(void *arg, bool warn, const char *line); /* who was refused */
     void *arg;

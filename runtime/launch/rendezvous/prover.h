@@ -1,0 +1,25 @@
+/* A node's side of --require_token: sends requests with a proof (seal.h) and believes only answers
+ * that have one.  One more round trip on a new connection, none after it. */
+#pragma once
+
+#include "common/httpc.h"
+
+struct rl_prover;
+
+/* said: the Paddlerun header's value (wire.h); "": none. */
+struct rl_prover_request {
+    const char *method, *path, *said;
+    const char *body;
+    int64_t timeout_ms;
+    void (*done)(void *arg, const struct co_httpc_result *r);
+    void *arg;
+};
+
+/* CO_INTERNAL: no random numbers. */
+CO_MUST_CHECK int rl_prover_new(const char *token, struct rl_prover **ret, struct co_err *err);
+void rl_prover_free(struct rl_prover *p); /* NULL allowed; after its connection */
+
+/* As co_httpc_send.  An answer without a right proof is CO_PERMISSION.  p NULL: nobody proves
+ * anything. */
+void rl_prover_send(
+    struct rl_prover *p, struct co_httpc *http, const struct rl_prover_request *req);
