@@ -1,5 +1,6 @@
 #include "runtime/net/net.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -93,22 +94,25 @@ static bool is_connected(int fd) {
 /* One attempt is decided; the first address of the resolver's order that accepts at that moment
  * is taken. */
 static size_t decide_attempt(struct pollfd *fd, const struct attempt *t, struct net_reached *ret) {
-    size_t more = 0;
     struct net_reached *r = &ret[t->endpoint];
-    if (!r->ok && is_connected(fd->fd)) {
-        r->ok = true;
+    bool taken = r->fd < 0 && is_connected(fd->fd);
+    if (taken) {
+        r->fd = fd->fd;
         (void)snprintf(r->address, sizeof(r->address), "%s", t->address);
-        more = 1;
+    } else {
+        co_close(fd->fd);
     }
-    co_close(fd->fd);
     fd->fd = -1;
-    return more;
+    return taken;
 }
 
-size_t net_probe(const char *const *endpoints, size_t n, int timeout_ms, struct net_reached *ret) {
+size_t net_connect(
+    const char *const *endpoints, size_t n, int timeout_ms, struct net_reached *ret) {
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n * ADDRESSES, sizeof(*fds));
     CO_AUTOFREE struct attempt *attempts = co_xcalloc(n * ADDRESSES, sizeof(*attempts));
-    memset(ret, 0, n * sizeof(*ret));
+    for (size_t i = 0; i < n; i++) {
+        ret[i] = (struct net_reached){.fd = -1};
+    }
     size_t m = begin_all(endpoints, n, fds, attempts), left = m, ok = 0;
     int64_t end = net_now() + timeout_ms;
     while (left > 0 && ok < n) {
@@ -163,4 +167,31 @@ int net_listen_address(const char *endpoint, char *ret_text, size_t size, struct
     const char *host = is_local(hp.host) ? hp.host : has_v6() ? "::" : "0.0.0.0";
     co_hostport_format(host, hp.port, ret_text, size);
     return 0;
+}
+
+void net_peer_of(int fd, struct net_peer *ret) {
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+        struct sockaddr_storage room;
+    } a = {.any = {.sa_family = AF_UNSPEC}};
+    socklen_t len = sizeof(a);
+    *ret = (struct net_peer){0};
+    if (getpeername(fd, &a.any, &len) < 0) {
+        return;
+    }
+    const void *address = &a.v4.sin_addr;
+    uint16_t port = a.v4.sin_port;
+    int family = a.any.sa_family;
+    if (family == AF_INET6) {
+        const unsigned char *b = a.v6.sin6_addr.s6_addr;
+        bool mapped = IN6_IS_ADDR_V4MAPPED(&a.v6.sin6_addr);
+        family = mapped ? AF_INET : AF_INET6;
+        address = mapped ? b + 12 : b;
+        port = a.v6.sin6_port;
+    }
+    if (inet_ntop(family, address, ret->host, sizeof(ret->host))) {
+        (void)co_hostport_format(ret->host, ntohs(port), ret->text, sizeof(ret->text));
+    }
 }

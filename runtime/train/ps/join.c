@@ -9,10 +9,12 @@
 #include "runtime/train/ps/client_internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/say.h"
+#include "runtime/train/rpc/knock.h"
 
 enum {
-    RETRY_MS = 150,  /* between two looks at servers that are not ready */
-    PROBE_MS = 1000, /* for a connection */
+    RETRY_MS = 150, /* between two looks at servers that are not ready */
+    CONNECT_MS = 1000,
+    PROVE_MS = 5000,
     PRINT_MS = 3000, /* between two prints of the classic lines */
     HELLO_MS = 10000,
 };
@@ -61,7 +63,6 @@ static int hello_frame(struct rt_link *l, struct rt_frame **ret, struct co_err *
     }
     Rt__Hello h = RT__HELLO__INIT;
     h.job = c->job;
-    h.token = c->token;
     h.trainer = c->trainer;
     h.trainers = c->trainers;
     h.server = l->index;
@@ -81,19 +82,19 @@ static int hello_frame(struct rt_link *l, struct rt_frame **ret, struct co_err *
     return rt_control_pack(&m, NULL, ret, err);
 }
 
-/* Connects to the address that just answered (names are the resolver's business, with its search
- * list and hosts file, not gRPC's) and sends the hello; *ret_call is to be waited for. */
-static int say_hello(
-    struct rt_link *l, const char *address, struct rt_call **ret_call, struct co_err *err) {
+/* On a connection whose two ends have proved themselves; *ret_call is to be waited for. */
+static int say_hello(struct rt_link *l, int fd_own, const char *address, struct rt_call **ret_call,
+    struct co_err *err) {
     struct rt_client *c = l->c;
     CO_CLEANUP(rt_frame_freep) struct rt_frame *f = NULL;
     int rc = hello_frame(l, &f, err);
     if (rc < 0) {
+        co_close(fd_own);
         return rc;
     }
     /* The lock keeps on_close away until the link knows its stream. */
     pthread_mutex_lock(&c->m);
-    rc = rt_rpc_dial(c->rpc, address, l, &l->stream, err);
+    rc = rt_rpc_adopt(c->rpc, fd_own, address, l, &l->stream, err);
     if (rc == 0) {
         l->state = RT_LINK_HELLO;
         l->heard_ms = l->pinged_ms = net_now();
@@ -162,45 +163,67 @@ static void drop_link(struct rt_link *l, const struct co_err *why) {
     }
 }
 
-/* One attempt at every server that is reachable and not up; a refusal that no waiting helps is
- * the result. */
-static int attempt_join(struct rt_client *c, struct co_err *err) {
-    CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
-    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
-    CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
-    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
+/* Why it is not up, for the log and for the end; *ret is what no waiting helps. */
+static void note_failure(struct rt_link *l, const struct co_err *e, struct co_err *ret) {
+    if (e->code == CO_CONFLICT && l->why.code != CO_CONFLICT) {
+        rt_say_warn("%s; waiting in case that one is this trainer's former life", e->msg);
+    }
+    drop_link(l, e);
+    if (!is_passing(e->code) && ret->code == 0) {
+        *ret = *e;
+    }
+}
+
+static uint32_t list_down(struct rt_client *c, const char **ret_endpoints, uint32_t *ret_which) {
     uint32_t n = 0;
     pthread_mutex_lock(&c->m);
     for (uint32_t i = 0; i < c->n_links; i++) {
         if (c->links[i].state != RT_LINK_UP) {
-            endpoints[n] = c->links[i].endpoint;
-            which[n++] = i;
+            ret_endpoints[n] = c->links[i].endpoint;
+            ret_which[n++] = i;
         }
     }
     pthread_mutex_unlock(&c->m);
-    if (net_probe(endpoints, n, PROBE_MS, reached) == 0) {
+    return n;
+}
+
+/* One attempt at every server that is reachable and not up: connect (names are the resolver's
+ * business, with its search list and hosts file), prove, say hello.  A refusal that no waiting
+ * helps is the result. */
+static int attempt_join(struct rt_client *c, struct co_err *err) {
+    CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
+    CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
+    CO_AUTOFREE struct rt_knock *knocks = co_xcalloc(c->n_links, sizeof(*knocks));
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
+    uint32_t n = list_down(c, endpoints, which);
+    if (net_connect(endpoints, n, CONNECT_MS, reached) == 0) {
         return 0;
     }
-    int rc = 0;
     for (uint32_t i = 0; i < n; i++) {
-        if (reached[i].ok && rc == 0) {
-            rc = say_hello(&c->links[which[i]], reached[i].address, &calls[i], err);
+        knocks[i].fd = reached[i].fd;
+    }
+    rt_knock_all(knocks, n, c->token, PROVE_MS);
+    struct co_err final = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        struct rt_link *l = &c->links[which[i]];
+        struct co_err e = knocks[i].err;
+        if (e.code) {
+            co_err_wrap(&e, "server %u (%s)", l->index, l->endpoint);
+        } else if (knocks[i].fd >= 0) {
+            (void)!say_hello(l, knocks[i].fd, reached[i].address, &calls[i], &e);
+        }
+        if (e.code) {
+            note_failure(l, &e, &final);
         }
     }
     for (uint32_t i = 0; i < n; i++) {
         struct co_err e = {0};
-        struct rt_link *l = &c->links[which[i]];
         if (calls[i] && rt_call_wait(calls[i], HELLO_MS, &e) < 0) {
-            if (e.code == CO_CONFLICT && l->why.code != CO_CONFLICT) {
-                rt_say_warn("%s; waiting in case that one is this trainer's former life", e.msg);
-            }
-            drop_link(l, &e);
-            if (!is_passing(e.code) && rc == 0) {
-                rc = co_err_set(err, e.code, "%s", e.msg);
-            }
+            note_failure(&c->links[which[i]], &e, &final);
         }
     }
-    return rc;
+    return final.code ? co_err_set(err, final.code, "%s", final.msg) : 0;
 }
 
 static int give_up(struct rt_client *c, struct co_err *err) {

@@ -27,6 +27,7 @@
 #include "common/mem.h"
 #include "runtime/net/net.h"
 #include "runtime/rt.h"
+#include "runtime/train/rpc/rpc.h"
 
 enum { SIZE = 500, DIM = 4, IDS = 30, STEPS = 12, DEADLINE_MS = 40000 };
 
@@ -48,7 +49,7 @@ struct job {
     char dir[32];
     char list[64];
     unsigned ports[2];
-    struct child server[2], trainer[3];
+    struct child server[2], trainer[3], stranger;
     int steps[2]; /* pipe: a byte when a trainer is in the middle of its steps */
     struct shared *shared;
     const char *mode;
@@ -136,11 +137,34 @@ static int train(struct job *j, struct co_err *err) {
     return rc;
 }
 
+/* Tries to get in at both servers without the token. */
+static int intrude(struct job *j, struct co_err *err) {
+    static const struct rt_rpc_ops ops = {0};
+    struct rt_rpc *rpc = NULL;
+    int rc = rt_rpc_open(&ops, NULL, NULL, &rpc, err);
+    for (int i = 0; i < 8 && rc == 0; i++) {
+        struct rt_stream *s = NULL;
+        struct co_err why = {0};
+        char endpoint[32];
+        (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", j->ports[i & 1]);
+        if (rt_rpc_dial(rpc, endpoint, 5000, NULL, &s, &why) != CO_PERMISSION) {
+            rc = co_err_set(err, CO_INTERNAL, "%s let a stranger in", endpoint);
+        }
+    }
+    rt_rpc_close(rpc);
+    return rc;
+}
+
 /* ---- in the parent ---- */
 
 static void start(struct job *j, struct child *c, bool server, uint32_t index) {
+    const bool stranger = c == &j->stranger;
     *c = (struct child){0};
-    (void)snprintf(c->log, sizeof(c->log), "%s/%s%u", j->dir, server ? "server" : "trainer", index);
+    (void)snprintf(c->log, sizeof(c->log), "%s/%s%u", j->dir,
+        server     ? "server"
+        : stranger ? "stranger"
+                   : "trainer",
+        index);
     c->pid = fork();
     if (c->pid == 0) {
         char text[16];
@@ -155,7 +179,7 @@ static void start(struct job *j, struct child *c, bool server, uint32_t index) {
             (void)setenv("POD_IP", "127.0.0.1", 1);
         }
         struct co_err err = {0};
-        int rc = server ? serve(j, &err) : train(j, &err);
+        int rc = server ? serve(j, &err) : stranger ? intrude(j, &err) : train(j, &err);
         if (rc < 0) {
             (void)fprintf(stderr, "error: %s\n", co_err_text(&err));
         }
@@ -267,6 +291,8 @@ static int teardown(void **state) {
         co_close(j->steps[i]);
     }
     stop_child(&j->trainer[2]);
+    stop_child(&j->stranger);
+    (void)unsetenv("PADDLE_JOB_TOKEN");
     (void)munmap(j->shared, sizeof(*j->shared));
     CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", j->dir);
     int rc = system(cmd);
@@ -426,6 +452,37 @@ static void waiting_for_servers_prints_the_classic_lines_and_ends(void **state) 
     said(&j->trainer[0], "error: servers not ready within 1.0 s");
 }
 
+/* Neither one without the token nor one that asks nobody joins, and the job is trained as if they
+ * had not been there. */
+static void strangers_change_nothing(void **state) {
+    struct job *j = *state;
+    static const char why[] =
+        "the token is not this job's (PADDLE_JOB_TOKEN must be the same everywhere)";
+    int64_t deadline = net_now() + DEADLINE_MS;
+    (void)setenv("PADDLE_JOB_TOKEN", "secret", 1);
+    j->mode = "sync";
+    for (uint32_t i = 0; i < 2; i++) {
+        start(j, &j->server[i], true, i);
+    }
+    (void)unsetenv("PADDLE_JOB_TOKEN");
+    start(j, &j->trainer[1], false, 1);
+    assert_int_equal(1, end_of(&j->trainer[1], deadline));
+    said(&j->trainer[1], why);
+    start(j, &j->stranger, false, 0);
+    assert_int_equal(0, end_of(&j->stranger, deadline));
+    (void)setenv("PADDLE_JOB_TOKEN", "secret", 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        start(j, &j->trainer[i], false, i);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(0, end_of(&j->trainer[i], deadline));
+        assert_int_equal(0, end_of(&j->server[i], deadline));
+        check_sync(j->shared->dense[i], SIZE, false);
+    }
+    said(&j->server[0], " refused: ");
+    said(&j->server[0], why);
+}
+
 static void a_server_obeys_sigterm(void **state) {
     struct job *j = *state;
     start_all(j, "async", true);
@@ -449,6 +506,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(async_takes_a_killed_trainer_back, setup, teardown),
         cmocka_unit_test_setup_teardown(
             waiting_for_servers_prints_the_classic_lines_and_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(strangers_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_obeys_sigterm, setup, teardown),
     };
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #include "runtime/train/ps/say.h"
 #include "runtime/train/ps/server_internal.h"
 
-enum { TICK_MS = 50 };
+enum { TICK_MS = 50, HELLO_MS = 10000 };
 
 static int listen_on(struct rt_server *s, struct co_err *err) {
     int rc = rt_rpc_listen(s->rpc, s->config.listen, &s->port, err);
@@ -41,13 +41,16 @@ int rt_server_start(
     s->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : config->listen);
     s->config.job = co_xstrdup(config->job ? config->job : "");
     s->config.token = co_xstrdup(config->token ? config->token : "");
+    s->config.hello_ms = config->hello_ms ? config->hello_ms : HELLO_MS;
     if (config->endpoints) {
         rt_server_set_list(s, config->endpoints);
     }
     rt_members_init(&s->members, config->trainers);
     s->fd = eventfd(0, EFD_CLOEXEC);
-    struct rt_rpc_options options = {
-        .tick_ms = TICK_MS, .max_streams = (size_t)config->trainers * 2 + 64};
+    struct rt_rpc_options options = {.tick_ms = TICK_MS,
+        .max_streams = (size_t)config->trainers * 2 + 64,
+        .prove_ms = (int)s->config.hello_ms,
+        .token = s->config.token};
     int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
     rc = rc < 0 ? rc : rt_rpc_open(&rt_session_ops, s, &options, &s->rpc, err);
     rc = rc < 0 ? rc : listen_on(s, err);

@@ -17,6 +17,7 @@ struct rt_server_config {
     const char *job;              /* its name, compared as text */
     const char *token;            /* "" or NULL: none */
     int64_t lease_ms, start_timeout_ms;
+    int64_t hello_ms; /* for the proof of the token, and for a hello after it; 0: 10 s each */
     uint32_t shards;
     uint64_t memory_max;
     enum rt_nonfinite nonfinite; /* unset: refuse */

@@ -11,16 +11,6 @@ enum { SERVERS_MAX = 65536, JOB_MAX = 1024, IN_FLIGHT_MS = 500, RIVAL_GONE_MS = 
 
 /* ---- what trainers ask for ---- */
 
-static int same_text(const char *a, const char *b) {
-    /* Takes as long for a wrong token as for a right one. */
-    size_t n = strlen(a), m = strlen(b);
-    unsigned diff = n != m;
-    for (size_t i = 0; i < n; i++) {
-        diff |= (unsigned)(a[i] ^ b[m ? i % m : 0]);
-    }
-    return diff == 0;
-}
-
 /* A server that was started without a list has its place, and its job, from the first trainer. */
 static int learn_place(struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
     struct rt_server_config *c = &s->config;
@@ -54,7 +44,7 @@ static int check_list(const struct rt_server *s, const Rt__Hello *h, struct co_e
     return 0;
 }
 
-/* For who has proved by the token that it is one of us: what differs, expected and given. */
+/* What differs, expected and given: for one of us, as the connection has proved. */
 static int check_identity(const struct rt_server *s, const Rt__Hello *h, struct co_err *err) {
     const struct rt_server_config *c = &s->config;
     if (h->trainers != c->trainers || h->trainer >= c->trainers) {
@@ -194,11 +184,6 @@ static int do_hello(
     struct rt_server *s = se->server;
     if (se->trainer != RT_NOBODY) {
         return co_err_set(err, CO_INVALID, "a second hello");
-    }
-    /* Before anything else: a stranger learns nothing of the job. */
-    if (!same_text(h->token, s->config.token)) {
-        return co_err_set(err, CO_PERMISSION,
-            "the token is not this job's (PADDLE_JOB_TOKEN must be the same everywhere)");
     }
     if (s->over) {
         return co_err_set(err, s->result.code ? s->result.code : CO_GONE, "%s",
@@ -423,4 +408,11 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
     rt_server_tell(s);
 }
 
-const struct rt_rpc_ops rt_session_ops = {on_open, on_frame, on_close, rt_server_tick};
+static void on_refused(void *arg, size_t n, const char *peer, const struct co_err *why) {
+    struct rt_server *s = arg;
+    s->refused += n - 1;
+    s->refused_unsaid += n - 1;
+    rt_server_say_refused(s, peer, why);
+}
+
+const struct rt_rpc_ops rt_session_ops = {on_open, on_frame, on_close, rt_server_tick, on_refused};

@@ -6,9 +6,9 @@
 #include "runtime/net/net.h"
 #include "runtime/train/ps/say.h"
 
-/* Until a connection has said who it is; from the end of the job until nobody is waited for;
- * between two ticks when it is us who were stopped. */
-enum { HELLO_MS = 10000, LINGER_MS = 2000, AWAY_MS = 2000 };
+/* From the end of the job until nobody is waited for; between two ticks when it is us who were
+ * stopped. */
+enum { LINGER_MS = 2000, AWAY_MS = 2000 };
 /* Between two lines about trainers that have not come, and about peers that were refused. */
 enum { SAY_MS = 10000 };
 
@@ -41,6 +41,17 @@ void rt_server_lose(struct rt_server *s, uint32_t trainer, const char *cause) {
     rt_server_check_end(s);
 }
 
+/* Refused ones that do not go by themselves were told of before. */
+static void drop_silent(struct rt_server *s, struct rt_session *se) {
+    struct co_err why = {0};
+    if (!se->refused) {
+        co_err_set(&why, CO_TIMEOUT, "no hello within %.3g s", (double)s->config.hello_ms / 1000);
+        rt_server_say_refused(s, rt_stream_peer(se->stream), &why);
+        se->refused = true;
+    }
+    rt_stream_cancel(se->stream);
+}
+
 static void check_leases(struct rt_server *s, int64_t now) {
     /* Stopped ourselves for a while?  Then silence says nothing about the others. */
     bool was_away = s->ticked_ms && now - s->ticked_ms > AWAY_MS;
@@ -62,8 +73,8 @@ static void check_leases(struct rt_server *s, int64_t now) {
         }
     }
     for (struct rt_session *se = s->sessions; se; se = se->next) {
-        if (se->trainer == RT_NOBODY && now - se->since_ms > HELLO_MS) {
-            rt_stream_cancel(se->stream);
+        if (se->trainer == RT_NOBODY && now - se->since_ms > s->config.hello_ms) {
+            drop_silent(s, se);
         }
     }
 }

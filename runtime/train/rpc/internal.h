@@ -5,6 +5,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
+#include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
@@ -13,6 +14,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "runtime/net/net.h"
+#include "runtime/train/rpc/front.h"
 #include "runtime/train/rpc/rpc.h"
 
 /* gRPC hands work between threads by atomics that ThreadSanitizer does not see, as the library is
@@ -45,9 +48,11 @@ struct rt_rpc {
     void *arg;
     int tick_ms;
     size_t max_streams;
-    int idle_ms;
+    int idle_ms, prove_ms;
+    char *token; /* owned */
     grpc_completion_queue *cq;
     grpc_server *server; /* NULL: only dials */
+    struct rt_front *front;
     pthread_t thread;
 
     pthread_mutex_t m; /* guards what follows */
@@ -56,6 +61,14 @@ struct rt_rpc {
     bool server_down;
     struct rt_stream *streams; /* doubly linked */
     size_t n_streams;
+    /* by descriptor: gRPC calls the peer of a connection that it was given "fd:12" */
+    struct net_peer *peers; /* owned */
+    size_t n_peers;
+    struct {
+        size_t n;
+        char peer[64];
+        struct co_err why;
+    } refused; /* not told of yet; the last one */
 
     /* the accept in progress; the rpc's thread, and listen before it */
     struct rt_tag accept_tag, down_tag;

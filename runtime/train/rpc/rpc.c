@@ -2,7 +2,11 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "common/listen.h"
+#include "runtime/train/rpc/knock.h"
 
 static const char method[] = "/paddlert.Ps/Stream";
 
@@ -48,12 +52,68 @@ void rt_rpc_unlink(struct rt_rpc *r, struct rt_stream *s) {
     pthread_mutex_unlock(&r->m);
 }
 
+/* ---- who knocks ---- */
+
+static void on_enter(void *arg, int fd_own, const char *peer) {
+    struct rt_rpc *r = arg;
+    size_t at = (size_t)fd_own;
+    pthread_mutex_lock(&r->m);
+    if (at >= r->n_peers) {
+        size_t n = at + at / 2 + 16;
+        r->peers = co_xrealloc(r->peers, n, sizeof(r->peers[0]));
+        memset(r->peers + r->n_peers, 0, (n - r->n_peers) * sizeof(r->peers[0]));
+        r->n_peers = n;
+    }
+    (void)snprintf(r->peers[at].text, sizeof(r->peers[at].text), "%s", peer);
+    pthread_mutex_unlock(&r->m);
+    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+    grpc_server_add_channel_from_fd(r->server, fd_own, creds);
+    grpc_server_credentials_release(creds);
+}
+
+static void on_refuse(void *arg, const char *peer, const struct co_err *why) {
+    struct rt_rpc *r = arg;
+    pthread_mutex_lock(&r->m);
+    r->refused.n++;
+    (void)snprintf(r->refused.peer, sizeof(r->refused.peer), "%s", peer);
+    r->refused.why = *why;
+    pthread_mutex_unlock(&r->m);
+}
+
+static const struct rt_front_ops front_ops = {on_enter, on_refuse};
+
+static void tell_refused(struct rt_rpc *r) {
+    char peer[64];
+    pthread_mutex_lock(&r->m);
+    size_t n = r->refused.n;
+    struct co_err why = r->refused.why;
+    memcpy(peer, r->refused.peer, sizeof(peer));
+    r->refused.n = 0;
+    pthread_mutex_unlock(&r->m);
+    if (n > 0 && r->ops->on_refused) {
+        r->ops->on_refused(r->arg, n, peer, &why);
+    }
+}
+
+/* "fd:12" -> "10.0.0.7:41234". */
+static void name_peer(struct rt_rpc *r, grpc_call *call, struct net_peer *ret) {
+    char *text = grpc_call_get_peer(call);
+    size_t at = strncmp(text, "fd:", 3) == 0 ? (size_t)strtoul(text + 3, NULL, 10) : SIZE_MAX;
+    pthread_mutex_lock(&r->m);
+    *ret = at < r->n_peers ? r->peers[at] : (struct net_peer){.text = "a connection"};
+    pthread_mutex_unlock(&r->m);
+    gpr_free(text);
+}
+
+/* ---- the queue ---- */
+
 static void *run_queue(void *arg) {
     struct rt_rpc *r = arg;
     gpr_timespec tick = in_ms(r->tick_ms);
     for (;;) {
         grpc_event ev = grpc_completion_queue_next(r->cq, tick, NULL);
         if (ev.type == GRPC_QUEUE_SHUTDOWN) {
+            tell_refused(r);
             return NULL;
         }
         if (ev.type == GRPC_OP_COMPLETE) {
@@ -62,6 +122,7 @@ static void *run_queue(void *arg) {
             tag->fn(tag->arg, ev.success != 0);
         }
         if (gpr_time_cmp(gpr_now(GPR_CLOCK_MONOTONIC), tick) >= 0) {
+            tell_refused(r);
             if (r->ops->on_tick) {
                 r->ops->on_tick(r->arg);
             }
@@ -96,9 +157,9 @@ static void on_accept(void *arg, bool ok) {
         grpc_call_cancel(call, NULL);
         grpc_call_unref(call);
     } else {
-        char *peer = grpc_call_get_peer(call);
-        struct rt_stream *s = rt_stream_new(r, call, NULL, peer);
-        gpr_free(peer);
+        struct net_peer peer;
+        name_peer(r, call, &peer);
+        struct rt_stream *s = rt_stream_new(r, call, NULL, peer.text);
         r->ops->on_open(r->arg, s);
         rt_stream_start(s);
     }
@@ -140,6 +201,8 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
     r->tick_ms = options && options->tick_ms > 0 ? options->tick_ms : 100;
     r->max_streams = options && options->max_streams > 0 ? options->max_streams : 1024;
     r->idle_ms = options && options->idle_ms > 0 ? options->idle_ms : 10000;
+    r->prove_ms = options ? options->prove_ms : 0;
+    r->token = co_xstrdup(options && options->token ? options->token : "");
     r->accept_tag = (struct rt_tag){on_accept, r};
     r->down_tag = (struct rt_tag){on_down, r};
     pthread_mutex_init(&r->m, NULL);
@@ -155,6 +218,7 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
         grpc_completion_queue_shutdown(r->cq);
         grpc_completion_queue_destroy(r->cq);
         grpc_shutdown();
+        free(r->token);
         free(r);
         return co_err_errno(err, rc, "cannot start the rpc thread");
     }
@@ -170,14 +234,11 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
 #define NO_COMPRESSION                                                                             \
     INT_ARG(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE)
 
-int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
-    /* No reuse of the port: two servers on one address must not share trainers silently. */
+static void start_server(struct rt_rpc *r) {
     grpc_arg args[] = {
-        INT_ARG(GRPC_ARG_ALLOW_REUSEPORT, 0),
         INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RT_MESSAGE_MAX),
         INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16),
         NO_COMPRESSION,
-        INT_ARG(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, r->idle_ms),
         INT_ARG(GRPC_ARG_MAX_CONNECTION_IDLE_MS, r->idle_ms),
     };
     grpc_channel_args channel_args = {CO_ARRAY_LEN(args), args};
@@ -185,32 +246,29 @@ int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct
     block_signals(&old);
     r->server = grpc_server_create(&channel_args, NULL);
     grpc_server_register_completion_queue(r->server, r->cq, NULL);
-    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
-    int port = grpc_server_add_http2_port(r->server, addr, creds);
-    grpc_server_credentials_release(creds);
     grpc_server_start(r->server);
     grpc_call_details_init(&r->accept_details);
     grpc_metadata_array_init(&r->accept_metadata);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (port <= 0) {
-        return co_err_set(err, CO_UNAVAILABLE,
-            "cannot listen on %s: the address is in use or not of this machine", addr);
-    }
     request_call(r);
-    *ret_port = (uint16_t)port;
-    return 0;
 }
 
-int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, void *user, struct rt_stream **ret_stream,
-    struct co_err *err) {
-    /* Own connections (no sharing between clients of a process), no proxies, quick retries. */
+int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
+    /* All families in one socket: a machine's other trainers may have only one of them. */
+    const char *all = strncmp(addr, "[::]:", 5) == 0 ? addr + 4 : addr;
+    int fd = -1, rc = co_listen(all, &fd, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret_port = co_listen_port(fd);
+    start_server(r);
+    return rt_front_open(fd, r->token, r->prove_ms, &front_ops, r, &r->front, err);
+}
+
+int rt_rpc_adopt(struct rt_rpc *r, int fd_own, const char *endpoint, void *user,
+    struct rt_stream **ret_stream, struct co_err *err) {
     grpc_arg args[] = {
-        INT_ARG(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
         INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RT_MESSAGE_MAX),
-        INT_ARG(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1),
-        INT_ARG(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100),
-        INT_ARG(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 500),
-        INT_ARG(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
         INT_ARG(GRPC_ARG_ENABLE_RETRIES, 0),
         NO_COMPRESSION,
     };
@@ -218,7 +276,7 @@ int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, void *user, struct rt_st
     sigset_t old;
     block_signals(&old);
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
-    grpc_channel *channel = grpc_channel_create(endpoint, creds, &channel_args);
+    grpc_channel *channel = grpc_channel_create_from_fd(endpoint, fd_own, creds, &channel_args);
     grpc_channel_credentials_release(creds);
     grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, r->cq,
         grpc_slice_from_static_string(method), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
@@ -234,6 +292,22 @@ int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, void *user, struct rt_st
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
+}
+
+int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, int timeout_ms, void *user,
+    struct rt_stream **ret_stream, struct co_err *err) {
+    int64_t end = net_now() + timeout_ms;
+    struct net_reached reached;
+    if (net_connect(&endpoint, 1, timeout_ms, &reached) == 0) {
+        return co_err_set(err, CO_PEERLOST, "nobody accepts at %s", endpoint);
+    }
+    int64_t left = end - net_now();
+    struct rt_knock knock = {.fd = reached.fd};
+    rt_knock_all(&knock, 1, r->token, left > 1 ? (int)left : 1);
+    if (knock.err.code) {
+        return co_err_set(err, knock.err.code, "%s: %s", endpoint, co_err_text(&knock.err));
+    }
+    return rt_rpc_adopt(r, knock.fd, endpoint, user, ret_stream, err);
 }
 
 static void cancel_all(struct rt_rpc *r) {
@@ -259,6 +333,7 @@ void rt_rpc_close(struct rt_rpc *r) {
     if (!r) {
         return;
     }
+    rt_front_close(r->front);
     if (r->server) {
         grpc_server_shutdown_and_notify(r->server, r->cq, &r->down_tag);
         grpc_server_cancel_all_calls(r->server);
@@ -279,5 +354,7 @@ void rt_rpc_close(struct rt_rpc *r) {
     grpc_shutdown();
     pthread_cond_destroy(&r->changed);
     pthread_mutex_destroy(&r->m);
+    free(r->peers);
+    free(r->token);
     free(r);
 }

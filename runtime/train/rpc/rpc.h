@@ -3,6 +3,9 @@
  * An rt_rpc listens, dials, or both.  A stream is one long-lived bidirectional call; either side
  * sends frames at any time, in order.  Knows nothing of trainers, servers or tables.
  *
+ * gRPC neither listens nor connects: it gets connections whose two ends have proved to each other
+ * that they know the job's token (front.h, knock.h), on which nobody else is.
+ *
  * Callbacks run on the rpc's thread and must not block.  rt_stream_send, _cancel, _end, _ref and
  * _unref may be called from any thread.  What a peer can make us hold is bounded: a message
  * (RT_MESSAGE_MAX), frames of a stream that were delivered and not yet freed (window), frames
@@ -23,12 +26,16 @@ struct rt_rpc_ops {
     /* Once for each stream, the last callback of it. */
     void (*on_close)(void *arg, struct rt_stream *s, const struct co_err *why);
     void (*on_tick)(void *arg); /* every tick_ms */
+    /* n connections were refused since the last call; the last of them.  May be NULL. */
+    void (*on_refused)(void *arg, size_t n, const char *peer, const struct co_err *why);
 };
 
 struct rt_rpc_options {
     int tick_ms;        /* 0: 100 */
     size_t max_streams; /* accepted ones; 0: 1024 */
     int idle_ms;        /* how long a connection may stay without a stream; 0: 10000 */
+    int prove_ms;       /* and without a proof of the token; 0: 10000 */
+    const char *token;  /* the job's, "" or NULL: none.  Copied */
 };
 
 /* Blocks all signals in the threads that gRPC makes. */
@@ -42,9 +49,12 @@ void rt_rpc_close(struct rt_rpc *r);
 CO_MUST_CHECK int rt_rpc_listen(
     struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err);
 
-/* Starts to connect; failure shows as on_close.  *ret_stream is set, and counted, before the
- * first callback; the caller must unref it. */
-CO_MUST_CHECK int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, void *user,
+/* A stream over a connection on which the peer has proved itself (knock.h).  *ret_stream is set,
+ * and counted, before the first callback; the caller must unref it. */
+CO_MUST_CHECK int rt_rpc_adopt(struct rt_rpc *r, int fd_own, const char *endpoint, void *user,
+    struct rt_stream **ret_stream, struct co_err *err);
+/* Connects, proves and adopts; blocks for timeout_ms at most. */
+CO_MUST_CHECK int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, int timeout_ms, void *user,
     struct rt_stream **ret_stream, struct co_err *err);
 
 /* Takes f even on failure.  CO_PEERLOST: the stream is over.  CO_NORESOURCE: the peer does not

@@ -9,6 +9,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/compression.h>
 #include <grpc/grpc.h>
+#include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <poll.h>
 #include <pthread.h>
@@ -18,6 +19,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "runtime/net/net.h"
+#include "runtime/train/rpc/knock.h"
 #include "runtime/train/rpc/rpc.h"
 
 /* A server that answers every frame with the same, and a client that counts. */
@@ -104,7 +107,8 @@ static void side_init(struct side *s, const struct rt_rpc_ops *ops) {
     memset(s, 0, sizeof(*s));
     pthread_mutex_init(&s->m, NULL);
     pthread_cond_init(&s->changed, NULL);
-    static const struct rt_rpc_options options = {.idle_ms = 300};
+    static const struct rt_rpc_options options = {
+        .idle_ms = 300, .prove_ms = 300, .token = "secret"};
     assert_int_equal(0, rt_rpc_open(ops, s, &options, &s->rpc, NULL));
 }
 
@@ -116,7 +120,7 @@ static int setup(void **state) {
     struct co_err err = {0};
     assert_int_equal(0, rt_rpc_listen(p->server.rpc, "127.0.0.1:0", &port, &err));
     (void)snprintf(p->endpoint, sizeof(p->endpoint), "127.0.0.1:%u", port);
-    assert_int_equal(0, rt_rpc_dial(p->client.rpc, p->endpoint, NULL, &p->stream, &err));
+    assert_int_equal(0, rt_rpc_dial(p->client.rpc, p->endpoint, 5000, NULL, &p->stream, &err));
     *state = p;
     return 0;
 }
@@ -204,13 +208,12 @@ static void a_peer_that_closes_is_noticed(void **state) {
     assert_non_null(strstr(err.msg, "127.0.0.1"));
 }
 
-static void nobody_listening_closes_the_stream(void **state) {
+static void nobody_listening_is_named(void **state) {
     struct pair *p = *state;
     struct rt_stream *s = NULL;
-    assert_int_equal(0, rt_rpc_dial(p->client.rpc, "127.0.0.1:1", NULL, &s, NULL));
-    await(&p->client, &p->client.closed, 1);
-    assert_int_equal(CO_PEERLOST, p->client.close_code);
-    rt_stream_unref(s);
+    struct co_err err = {0};
+    assert_int_equal(CO_PEERLOST, rt_rpc_dial(p->client.rpc, "127.0.0.1:1", 1000, NULL, &s, &err));
+    assert_non_null(strstr(err.msg, "127.0.0.1:1"));
 }
 
 static void a_taken_address_is_refused(void **state) {
@@ -222,6 +225,16 @@ static void a_taken_address_is_refused(void **state) {
     assert_int_equal(CO_UNAVAILABLE, rt_rpc_listen(other.rpc, p->endpoint, &port, &err));
     assert_non_null(strstr(err.msg, p->endpoint));
     rt_rpc_close(other.rpc);
+}
+
+/* A connection that has proved the token. */
+static int enter(const char *endpoint) {
+    struct net_reached reached;
+    assert_int_equal(1, net_connect(&endpoint, 1, 5000, &reached));
+    struct rt_knock knock = {.fd = reached.fd};
+    rt_knock_all(&knock, 1, "secret", 5000);
+    assert_int_equal(0, knock.err.code);
+    return knock.fd;
 }
 
 /* One call of a client that compresses, which ours does not; *ret_status is how it ended. */
@@ -239,7 +252,7 @@ static grpc_status_code send_compressed(const char *endpoint, size_t bytes) {
         .value.integer = GRPC_COMPRESS_GZIP};
     grpc_channel_args args = {1, &arg};
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
-    grpc_channel *channel = grpc_channel_create(endpoint, creds, &args);
+    grpc_channel *channel = grpc_channel_create_from_fd(endpoint, enter(endpoint), creds, &args);
     grpc_completion_queue *cq = grpc_completion_queue_create_for_next(NULL);
     gpr_timespec end =
         gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(3000, GPR_TIMESPAN));
@@ -273,7 +286,9 @@ static grpc_status_code send_compressed(const char *endpoint, size_t bytes) {
 static void compressed_messages_are_refused(void **state) {
     struct pair *p = *state;
     assert_int_equal(GRPC_STATUS_UNIMPLEMENTED, send_compressed(p->endpoint, 1 << 20));
+    lock(&p->server);
     assert_int_equal(0, p->server.frames);
+    unlock(&p->server);
     assert_int_equal(0, push(p, 1, 10, NULL));
     await(&p->client, &p->client.frames, 1);
 }
@@ -286,11 +301,7 @@ static void connections_without_a_stream_are_closed(void **state) {
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
     static const size_t sent[] = {0, sizeof(preface) - 1};
     for (size_t i = 0; i < CO_ARRAY_LEN(sent); i++) {
-        struct sockaddr_in to = {.sin_family = AF_INET,
-            .sin_port = htons((uint16_t)strtoul(strchr(p->endpoint, ':') + 1, NULL, 10)),
-            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        assert_int_equal(0, connect(fd, (const struct sockaddr *)&to, sizeof(to)));
+        int fd = enter(p->endpoint);
         assert_int_equal(sent[i], write(fd, preface, sent[i]));
         struct pollfd in = {.fd = fd, .events = POLLIN};
         char text[256];
@@ -311,7 +322,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(frames_of_all_sizes_come_back_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_bounds_what_is_in_flight, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peer_that_closes_is_noticed, setup, teardown),
-        cmocka_unit_test_setup_teardown(nobody_listening_closes_the_stream, setup, teardown),
+        cmocka_unit_test_setup_teardown(nobody_listening_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(compressed_messages_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(connections_without_a_stream_are_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_taken_address_is_refused, setup, teardown),

@@ -374,23 +374,6 @@ static void on_closed(void *arg, bool ok) {
     rt_stream_unref(s); /* the one it was made with */
 }
 
-/* "ipv4:127.0.0.1:4000", "ipv6:%5B::1%5D:4000" or what was dialled -> "host:port". */
-static void copy_peer(char *to, size_t size, const char *peer) {
-    if (strncmp(peer, "ipv4:", 5) == 0 || strncmp(peer, "ipv6:", 5) == 0) {
-        peer += 5;
-    }
-    size_t n = 0;
-    while (*peer && n + 1 < size) {
-        if (strncmp(peer, "%5B", 3) == 0 || strncmp(peer, "%5D", 3) == 0) {
-            to[n++] = peer[2] == 'B' ? '[' : ']';
-            peer += 3;
-        } else {
-            to[n++] = *peer++;
-        }
-    }
-    to[n] = '\0';
-}
-
 struct rt_stream *rt_stream_new(
     struct rt_rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer) {
     struct rt_stream *s = co_xcalloc(1, sizeof(*s));
@@ -407,7 +390,7 @@ struct rt_stream *rt_stream_new(
     s->details = grpc_empty_slice();
     grpc_metadata_array_init(&s->initial);
     grpc_metadata_array_init(&s->trailing);
-    copy_peer(s->peer, sizeof(s->peer), peer);
+    (void)snprintf(s->peer, sizeof(s->peer), "%s", peer);
     rt_rpc_link(r, s);
     return s;
 }

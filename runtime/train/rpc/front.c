@@ -1,0 +1,281 @@
+#include "runtime/train/rpc/front.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "runtime/net/net.h"
+#include "runtime/train/rpc/greeting.h"
+
+enum {
+    GUESTS = 128,
+    PROVE_MS = 10000,
+    FILES_SPARE = 64, /* descriptors that stay free for checkpoints, libraries, the program */
+    WAIT_MS = 50,     /* when there is no descriptor for who knocks */
+};
+
+/* Who has not proved itself yet. */
+struct guest {
+    int fd; /* -1: free place */
+    int64_t since_ms;
+    uint32_t have; /* bytes of greet, then of proof */
+    struct rt_greeting greeting;
+    unsigned char proof[RT_GREET_PROOF_BYTES];
+    struct net_peer from;
+    uint32_t mates; /* guests of its address, itself included */
+};
+
+struct rt_front {
+    const struct rt_front_ops *ops;
+    void *arg;
+    char *token; /* owned */
+    int fd, stop_fd;
+    int64_t prove_ms;
+    pthread_t thread;
+    struct guest guests[GUESTS]; /* the thread's */
+};
+
+/* Frees the place; the descriptor is the caller's. */
+static int leave_place(struct rt_front *f, struct guest *g) {
+    for (size_t i = 0; i < GUESTS; i++) {
+        struct guest *other = &f->guests[i];
+        other->mates -= other->fd >= 0 && strcmp(other->from.host, g->from.host) == 0;
+    }
+    int fd = g->fd;
+    g->fd = -1;
+    return fd;
+}
+
+static void drop_guest(struct rt_front *f, struct guest *g) {
+    co_close(leave_place(f, g));
+}
+
+static void refuse_guest(struct rt_front *f, struct guest *g, const struct co_err *why) {
+    f->ops->refuse(f->arg, g->from.text, why);
+    drop_guest(f, g);
+}
+
+/* ---- who comes in ---- */
+
+/* A free place, or that of the oldest guest of the address that has the most. */
+static struct guest *find_place(struct rt_front *f) {
+    struct guest *oldest = &f->guests[0];
+    for (size_t i = 0; i < GUESTS; i++) {
+        struct guest *g = &f->guests[i];
+        if (g->fd < 0) {
+            return g;
+        }
+        if (g->mates > oldest->mates ||
+            (g->mates == oldest->mates && g->since_ms < oldest->since_ms)) {
+            oldest = g;
+        }
+    }
+    return oldest;
+}
+
+static void take_place(struct rt_front *f, struct guest *g, int fd) {
+    *g = (struct guest){.fd = -1, .since_ms = net_now(), .mates = 1};
+    net_peer_of(fd, &g->from);
+    for (size_t i = 0; i < GUESTS; i++) {
+        struct guest *other = &f->guests[i];
+        bool mate = other->fd >= 0 && strcmp(other->from.host, g->from.host) == 0;
+        other->mates += mate;
+        g->mates += mate;
+    }
+    g->fd = fd;
+}
+
+static bool is_scarce(int fd) {
+    struct rlimit files;
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > 2 * FILES_SPARE &&
+           (rlim_t)fd >= files.rlim_cur - FILES_SPARE;
+}
+
+static void receive_guest(struct rt_front *f) {
+    int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            (void)poll(NULL, 0, WAIT_MS);
+        }
+        return;
+    }
+    struct guest *g = find_place(f);
+    struct co_err why = {0};
+    if (g->fd >= 0) {
+        co_err_set(&why, CO_NORESOURCE, "%d connections wait for a proof of their token", GUESTS);
+        refuse_guest(f, g, &why);
+    }
+    take_place(f, g, fd);
+    if (is_scarce(fd)) {
+        co_err_set(&why, CO_NORESOURCE, "no descriptors are left (RLIMIT_NOFILE)");
+        refuse_guest(f, g, &why);
+        return;
+    }
+    int one = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+}
+
+/* ---- what it says ---- */
+
+/* False: not whole yet, or gone: a probe, or somebody who has changed his mind. */
+static bool read_part(
+    struct rt_front *f, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
+    while (g->have < offset + bytes) {
+        ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
+        if (n <= 0) {
+            if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+                drop_guest(f, g);
+            }
+            return false;
+        }
+        g->have += (uint32_t)n;
+    }
+    return true;
+}
+
+/* So few bytes always find room in a new connection's buffer. */
+static bool send_part(struct guest *g, const unsigned char *wire, size_t n) {
+    return send(g->fd, wire, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
+}
+
+static void take_greet(struct rt_front *f, struct guest *g) {
+    struct co_err why = {0};
+    bool answer = false;
+    int rc = rt_greeting_answer(&g->greeting, &answer, &why);
+    if (answer && !send_part(g, g->greeting.answer, sizeof(g->greeting.answer))) {
+        drop_guest(f, g);
+    } else if (rc < 0) {
+        refuse_guest(f, g, &why);
+    }
+}
+
+static void take_proof(struct rt_front *f, struct guest *g) {
+    unsigned char welcome[RT_GREET_WELCOME_BYTES];
+    struct co_err why = {0};
+    int rc = rt_greeting_welcome(&g->greeting, f->token, g->proof, welcome, &why);
+    bool sent = send_part(g, welcome, sizeof(welcome));
+    if (rc < 0) {
+        refuse_guest(f, g, &why);
+    } else if (!sent) {
+        drop_guest(f, g);
+    } else {
+        f->ops->enter(f->arg, leave_place(f, g), g->from.text);
+    }
+}
+
+static void hear_guest(struct rt_front *f, struct guest *g) {
+    if (g->have < RT_GREET_BYTES) {
+        if (!read_part(f, g, g->greeting.greet, 0, RT_GREET_BYTES)) {
+            return;
+        }
+        take_greet(f, g);
+    }
+    if (g->fd >= 0 && read_part(f, g, g->proof, RT_GREET_BYTES, RT_GREET_PROOF_BYTES)) {
+        take_proof(f, g);
+    }
+}
+
+/* Returns how long nobody's time will be over, in ms. */
+static int64_t drop_slow(struct rt_front *f, int64_t now) {
+    int64_t next = f->prove_ms;
+    for (size_t i = 0; i < GUESTS; i++) {
+        struct guest *g = &f->guests[i];
+        int64_t left = g->since_ms + f->prove_ms - now;
+        if (g->fd >= 0 && left <= 0) {
+            struct co_err why = {0};
+            co_err_set(&why, CO_TIMEOUT, "no proof of the token (PADDLE_JOB_TOKEN) within %.3g s",
+                (double)f->prove_ms / 1000);
+            refuse_guest(f, g, &why);
+        } else if (g->fd >= 0 && left < next) {
+            next = left;
+        }
+    }
+    return next;
+}
+
+static void *run_door(void *arg) {
+    struct rt_front *f = arg;
+    for (;;) {
+        struct pollfd fds[GUESTS + 2] = {
+            {.fd = f->stop_fd, .events = POLLIN}, {.fd = f->fd, .events = POLLIN}};
+        int64_t wait = drop_slow(f, net_now());
+        for (size_t i = 0; i < GUESTS; i++) {
+            fds[i + 2] = (struct pollfd){.fd = f->guests[i].fd, .events = POLLIN};
+        }
+        (void)poll(fds, GUESTS + 2, (int)wait);
+        if (fds[0].revents) {
+            return NULL;
+        }
+        for (size_t i = 0; i < GUESTS; i++) {
+            if (fds[i + 2].fd >= 0 && fds[i + 2].revents) {
+                hear_guest(f, &f->guests[i]);
+            }
+        }
+        if (fds[1].revents) {
+            receive_guest(f);
+        }
+    }
+}
+
+/* ---- life ---- */
+
+static void free_front(struct rt_front *f) {
+    for (size_t i = 0; i < GUESTS; i++) {
+        if (f->guests[i].fd >= 0) {
+            co_close(f->guests[i].fd);
+        }
+    }
+    co_close(f->fd);
+    if (f->stop_fd >= 0) {
+        co_close(f->stop_fd);
+    }
+    free(f->token);
+    free(f);
+}
+
+int rt_front_open(int fd_own, const char *token, int prove_ms, const struct rt_front_ops *ops,
+    void *arg, struct rt_front **ret, struct co_err *err) {
+    struct rt_front *f = co_xcalloc(1, sizeof(*f));
+    f->ops = ops;
+    f->arg = arg;
+    f->token = co_xstrdup(token ? token : "");
+    f->fd = fd_own;
+    f->prove_ms = prove_ms > 0 ? prove_ms : PROVE_MS;
+    f->stop_fd = eventfd(0, EFD_CLOEXEC);
+    for (size_t i = 0; i < GUESTS; i++) {
+        f->guests[i].fd = -1;
+    }
+    int rc = f->stop_fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
+    if (rc == 0) { /* signals are for the program's threads */
+        sigset_t all, old;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        int failed = pthread_create(&f->thread, NULL, run_door, f);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        rc = failed ? co_err_errno(err, failed, "cannot start the thread that accepts") : 0;
+    }
+    if (rc < 0) {
+        free_front(f);
+        return rc;
+    }
+    *ret = f;
+    return 0;
+}
+
+void rt_front_close(struct rt_front *f) {
+    if (f) {
+        (void)!write(f->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
+        pthread_join(f->thread, NULL);
+        free_front(f);
+    }
+}
