@@ -482,11 +482,9 @@ static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     w->patience_ms = RL_GROUP_PATIENCE_MS;
     w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* not in the first moment */
     r = m->options.token ? rl_prover_new(m->options.token, &w->prover, err) : 0;
-    if (r) {
-        /* no random numbers */
-    } else if (!m->options.master) {
+    if (!r && !m->options.master) {
         r = open_service(w, 0, err);
-    } else {
+    } else if (!r) {
         r = co_parse_hostport("--master", m->options.master, &w->master, err);
         (void)snprintf(w->master_text, sizeof(w->master_text), "%s", m->options.master);
         if (!r && (!w->master.host[0] || !w->master.port)) {

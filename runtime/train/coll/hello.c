@@ -6,7 +6,7 @@
 #include "common/proof.h"
 
 enum { MAGIC = 0x4c4c4f43 /* "COLL" */, ANSWER_PROVEN = 64 };
-enum { PROVEN_BYTES = 8 + RT_HELLO_BYTES + ANSWER_PROVEN };
+enum { WORD = 8, PROVEN_BYTES = WORD + RT_HELLO_BYTES + ANSWER_PROVEN };
 
 static const char purpose[] = "paddle collective";
 
@@ -62,10 +62,11 @@ enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct r
 /* What a proof is over; both messages have one size each. */
 static void put_proven(const char *word, const unsigned char hello[RT_HELLO_BYTES],
     const unsigned char answer[RT_ANSWER_BYTES], unsigned char ret[PROVEN_BYTES]) {
-    memset(ret, 0, 8);
-    memcpy(ret, word, strlen(word));
-    memcpy(ret + 8, hello, RT_HELLO_BYTES);
-    memcpy(ret + 8 + RT_HELLO_BYTES, answer, ANSWER_PROVEN);
+    for (size_t i = 0; i < WORD; i++) {
+        ret[i] = (unsigned char)(*word ? *word++ : 0);
+    }
+    memcpy(ret + WORD, hello, RT_HELLO_BYTES);
+    memcpy(ret + WORD + RT_HELLO_BYTES, answer, ANSWER_PROVEN);
 }
 
 static void prove(const char *word, const char *token, const unsigned char hello[RT_HELLO_BYTES],

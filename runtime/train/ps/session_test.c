@@ -778,6 +778,26 @@ static void only_lost_trainers_left_end_the_job(void **state) {
     peer_end(p);
 }
 
+static void wait_out_three(void *arg) {
+    struct peer *p = arg;
+    for (int i = 0; i < 3; i++) {
+        dial(p);
+        await(p, &p->closed, 1);
+    }
+}
+
+static void who_says_no_hello_in_time_is_refused(void **state) {
+    (void)state;
+    char text[4000];
+    struct rt_server_config c = usual;
+    c.hello_ms = 300;
+    struct peer *p = serve(&c);
+    capture(wait_out_three, p, text, sizeof(text));
+    assert_non_null(strstr(text, "refused: no hello within 0.3 s"));
+    still_serves(p);
+    peer_end(p);
+}
+
 static void an_address_that_is_taken_is_named(void **state) {
     struct peer *p = *state;
     char listen[32];
@@ -817,6 +837,7 @@ int main(void) {
         cmocka_unit_test(nobody_is_missed_before_the_first),
         cmocka_unit_test(a_silent_trainer_is_lost_after_its_lease),
         cmocka_unit_test(only_lost_trainers_left_end_the_job),
+        cmocka_unit_test(who_says_no_hello_in_time_is_refused),
         ONE(an_address_that_is_taken_is_named),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);
