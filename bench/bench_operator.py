@@ -8,9 +8,10 @@ log counted; bytes are those of the operator's connections; CPU and memory come 
 import collections
 import statistics
 import subprocess
+import threading
 import time
 
-from cluster import Cluster, Observer, Operator, children, cpu_of_machine, delete_pod, end_pod, load, post
+from cluster import Cluster, Observer, Operator, children, cpu_of_machine, delete_pod, end_pod, load, post, wait_for
 from products import OURS, PEERS, ROOT, job
 from report import table
 
@@ -200,6 +201,45 @@ def one_succeeds(c, o, op, name, workers):
     return {"status_lag_s": status - last, "cleaned_lag_s": gone - last, **window.done()}
 
 
+def unschedulable(name):
+    """A job of 1 + 1 whose pods fit no node."""
+    the_job = job(name, 1, 1)
+    for role in ("ps", "worker"):
+        the_job["spec"][role]["template"]["spec"]["nodeSelector"] = {"no": "node"}
+    return the_job
+
+
+def beside(c, o, name):
+    """A job of 1 + 1 in a namespace of its own: seconds from its creation until it has both pods, and until it is Running."""
+    made = load(c.admin, [post(job(name, 1, 1), "other")])
+    pods = [f"{name}-ps-0", f"{name}-worker-0"]
+    wait_for(lambda: all(p in o.phases["pod"] for p in pods), 600, f"no pods of {name}")
+    wait_for(lambda: o.phases["job"][name][-1][1] == "Running", 600, f"{name} does not run")
+    return [max(o.phases["pod"][p][0][0] for p in pods) - made["start"], o.phases["job"][name][-1][0] - made["start"]]
+
+
+def fair(n):
+    """Another namespace's job alone; while n unschedulable ones are being created; when they just have been; and beside them, at rest."""
+    with Cluster() as c, Observer(c) as burst, Operator(c) as op:
+        c.kubectl("create", "namespace", "other")
+        with Observer(c, ns="other") as o:
+            op.wait_ready()
+            window = Window(c, op)
+            times = {"alone": beside(c, o, "alone")}
+            crowd = threading.Thread(target=load, args=(c.admin, [post(unschedulable(f"j{i:05}")) for i in range(n)]))
+            crowd.start()
+            wait_for(lambda: len(burst.phases["job"]) > n / 4, 120, "no burst")
+            times["during"] = beside(c, o, "during")
+            crowd.join()
+            times["after"] = beside(c, o, "after")
+            made = len(burst.phases["pod"])
+            wait_for(lambda: len(burst.phases["pod"]) >= 2 * n, 1200, "pods of the burst")
+            used = window.done()
+            times["standing"] = beside(c, o, "standing")
+            return {"run": {"peak_mib": op.memory("VmHWM"), "made_before": made, **used,
+                            **{f"{when}_{what}_s": t for when, both in times.items() for what, t in zip(("pods", "running"), both)}}}
+
+
 # name -> (function, arguments, in the default set)
 SCENARIOS = {
     "big:100": (big, {"workers": 100}, True),
@@ -211,6 +251,7 @@ SCENARIOS = {
     "many:100": (many, {"n": 100}, True),
     "many:300": (many, {"n": 300}, True),
     "many:1000": (many, {"n": 1000, "idle_s": 60}, True),
+    "fair:1500": (fair, {"n": 1500}, False),
     "big:3000": (big, {"workers": 3000}, False),
     "many:10000": (many, {"n": 10000, "idle_s": 60, "cleans": False}, False),
 }
@@ -270,6 +311,15 @@ ROWS = [
     ("life:100", "fail", "one of 100 workers fails: job Failed after", "status_lag_s", 0.02, "s"),
     ("life:100", "fail", "... of that, until the API server had the status write", "asked_lag_s", None, "s"),
     ("life:100", "fail", "... requests", "requests", 3, ""),
+    ("fair:1500", "run", "a job of 1 + 1 of another namespace, alone: its pods are there", "alone_pods_s", None, "s"),
+    ("fair:1500", "run", "... while 1,500 unschedulable jobs are created", "during_pods_s", 1, "s"),
+    ("fair:1500", "run", "... when they have been", "after_pods_s", 1, "s"),
+    ("fair:1500", "run", "... of whose 3,000 pods there were then", "made_before", None, ""),
+    ("fair:1500", "run", "... beside them", "standing_pods_s", 1, "s"),
+    ("fair:1500", "run", "it is Running: alone", "alone_running_s", None, "s"),
+    ("fair:1500", "run", "... while they are created", "during_running_s", None, "s"),
+    ("fair:1500", "run", "... when they have been", "after_running_s", None, "s"),
+    ("fair:1500", "run", "... beside them", "standing_running_s", None, "s"),
     ("many:10000", "run", "10,000 jobs, 30,000 pods: all Running", "status_s", None, "s"),
     ("many:10000", "run", "... operator peak RSS", "peak_mib", None, "MiB"),
 ]

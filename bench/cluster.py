@@ -179,11 +179,11 @@ class Cluster:
 class Observer:
     """Follows pods and jobs: phases[kind][name] -> [(seconds, phase), ...]."""
 
-    def __init__(self, cluster, of=OURS):
+    def __init__(self, cluster, of=OURS, ns=NS):
         self.phases = {"pod": {}, "job": {}}
         self.counts = {"pod": collections.Counter(), "job": collections.Counter()}     # of current phases
         self.synced = threading.Event()
-        self.p = subprocess.Popen([BIN / "bench-observer", f"--kubeconfig={cluster.admin}", f"--namespace={NS}"],
+        self.p = subprocess.Popen([BIN / "bench-observer", f"--kubeconfig={cluster.admin}", f"--namespace={ns}"],
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         threading.Thread(target=self.read, daemon=True).start()
         assert self.synced.wait(30), "the observer is not in sync"
@@ -307,8 +307,8 @@ PLURALS = {"Pod": "api/v1/namespaces/{}/pods", "Service": "api/v1/namespaces/{}/
            "JobSet": "apis/jobset.x-k8s.io/v1alpha2/namespaces/{}/jobsets"}
 
 
-def post(obj):
-    return f"POST /{PLURALS[obj['kind']].format(NS)} {json.dumps(obj, separators=(',', ':'))}"
+def post(obj, ns=NS):
+    return f"POST /{PLURALS[obj['kind']].format(ns)} {json.dumps(obj, separators=(',', ':'))}"
 
 
 def children(a_job):

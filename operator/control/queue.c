@@ -1,5 +1,7 @@
 #include "operator/control/queue.h"
 
+#include <string.h>
+
 enum {
     /* One turn of the loop plans for at most this long, so that events are never kept waiting. */
     TURN_MS = 5,
@@ -19,7 +21,8 @@ enum {
     BEGINNING_MAX = 64,
     /* While the API server has much to do, so many begun jobs go on to Running before the next one
      * begins: those who place pods and run them have their share of it, too, and the first jobs run
-     * first.  Nobody waits longer than this for one that takes its time. */
+     * first.  Nobody waits longer than this for one that takes its time, and not at all for one
+     * whose pods the scheduler cannot place. */
     STARTING_MAX = 32,
     STARTING_MS = 3000,
     /* So many looks go on at a time: each keeps a job's tree, and a plan, until its status is
@@ -27,21 +30,123 @@ enum {
     BUSY_MAX = 96,
 };
 
+/* The jobs that have nothing yet, and those that have. */
+enum kind { FRESH, BEGUN, KINDS };
+
+/* What namespaces share. */
+enum share { BUSY, BEGINNING, STARTING, SHARES };
+
+/* Oldest request first. */
 struct line {
     struct op_queued *head, **tail;
+};
+
+/* Exists as long as an entry of the namespace has a place. */
+struct op_tenant {
+    struct co_link link; /* in op_queue.tenants, by its name; first */
+    struct line lines[KINDS];
+    struct op_tenant *next[KINDS]; /* in the ring of those that have a line */
+    size_t uses[SHARES];
+    size_t places;
+    char ns[];
+};
+
+struct ring {
+    struct op_tenant *head, **tail;
 };
 
 struct op_queue {
     struct co_loop *loop;
     struct op_queue_opts opts;
     struct co_timer *turn;
-    /* Oldest request first: the jobs that have nothing yet, and those that have. */
-    struct line fresh, begun;
-    size_t waiting, busy, beginning;
-    struct op_queued *starting[STARTING_MAX]; /* in no order */
-    size_t n_starting;
-    struct co_timer *later; /* one of them has had its time */
+    struct co_index tenants;
+    struct ring rings[KINDS]; /* whose turn it is next */
+    size_t waiting;
+    size_t used[SHARES];                      /* by all tenants */
+    size_t users[SHARES];                     /* tenants that use any */
+    struct op_queued *starting[STARTING_MAX]; /* used[STARTING] of them, in no order */
+    struct co_timer *later;                   /* one of them has had its time */
 };
+
+/* ---- namespaces ------------------------------------------------------------------------- */
+
+static struct op_tenant *tenant_need(struct op_queue *q, const char *ns) {
+    uint64_t hash = co_hash_str(ns);
+    struct co_link *l = co_index_first(&q->tenants, hash);
+    while (l && strcmp(((struct op_tenant *)l)->ns, ns) != 0) {
+        l = co_index_next(l);
+    }
+    if (l) {
+        return (struct op_tenant *)l;
+    }
+    size_t size = strlen(ns) + 1;
+    struct op_tenant *t = co_xcalloc(1, sizeof(*t) + size);
+    memcpy(t->ns, ns, size);
+    for (enum kind k = 0; k < KINDS; k++) {
+        t->lines[k].tail = &t->lines[k].head;
+    }
+    co_index_add(&q->tenants, &t->link, hash);
+    return t;
+}
+
+static void use(struct op_queue *q, struct op_tenant *t, enum share s) {
+    q->users[s] += !t->uses[s]++;
+    q->used[s]++;
+}
+
+static void unuse(struct op_queue *q, struct op_tenant *t, enum share s) {
+    q->users[s] -= !--t->uses[s];
+    q->used[s]--;
+}
+
+/* When all is used, a tenant that uses none takes what another one has too much: there is one such
+ * as long as fewer tenants than the limit use any.  So at most twice the limit is used. */
+static bool has_room(
+    const struct op_queue *q, const struct op_tenant *t, enum share s, size_t limit) {
+    return q->used[s] < limit || (!t->uses[s] && q->users[s] < limit);
+}
+
+/* *at is at the end of a ring. */
+static void ring_add(struct ring *r, struct op_tenant *t, enum kind k) {
+    t->next[k] = NULL;
+    *r->tail = t;
+    r->tail = &t->next[k];
+}
+
+static void ring_remove(struct ring *r, struct op_tenant **at, enum kind k) {
+    struct op_tenant *t = *at;
+    *at = t->next[k];
+    r->tail = *at ? r->tail : at;
+}
+
+static void line_add(struct op_queue *q, struct op_queued *place, enum kind k) {
+    struct op_tenant *t = place->tenant;
+    struct line *l = &t->lines[k];
+    if (!l->head) {
+        ring_add(&q->rings[k], t, k);
+    }
+    place->next = NULL;
+    *l->tail = place;
+    l->tail = &place->next;
+    q->waiting++;
+}
+
+/* The first of a tenant's line; the tenant goes to the end of its ring. */
+static struct op_queued *line_take(struct op_queue *q, struct op_tenant **at, enum kind k) {
+    struct op_tenant *t = *at;
+    struct line *l = &t->lines[k];
+    struct op_queued *place = l->head;
+    ring_remove(&q->rings[k], at, k);
+    l->head = place->next;
+    l->tail = l->head ? l->tail : &l->head;
+    if (l->head) {
+        ring_add(&q->rings[k], t, k);
+    }
+    q->waiting--;
+    return place;
+}
+
+/* ---- places ----------------------------------------------------------------------------- */
 
 static void arm_turn(struct op_queue *q) {
     if (!co_timer_armed(q->turn)) {
@@ -50,23 +155,93 @@ static void arm_turn(struct op_queue *q) {
 }
 
 void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e) {
-    *ret = (struct op_queued){.queue = q, .entry = e};
+    *ret = (struct op_queued){.queue = q, .entry = e, .tenant = tenant_need(q, e->ns)};
+    ret->tenant->places++;
+}
+
+static void stop_starting(struct op_queued *place) {
+    struct op_queue *q = place->queue;
+    if (!place->starting) {
+        return;
+    }
+    size_t i = 0;
+    while (q->starting[i] != place) {
+        i++;
+    }
+    place->starting = false;
+    unuse(q, place->tenant, STARTING);
+    q->starting[i] = q->starting[q->used[STARTING]];
 }
 
 /* Those that run, or have had their time, make room. */
-static void prune_starting(struct op_queue *q, const struct op_queued *leaving) {
+static void prune_starting(struct op_queue *q) {
     int64_t now = co_now_ms();
-    for (size_t i = q->n_starting; i-- > 0;) {
-        const struct op_queued *p = q->starting[i];
-        if (p == leaving || !p->entry->waits || now >= p->starting_until) {
-            q->starting[i] = q->starting[--q->n_starting];
+    for (size_t i = q->used[STARTING]; i-- > 0;) {
+        struct op_queued *p = q->starting[i];
+        if (!p->entry->waits || now >= p->starting_until) {
+            stop_starting(p);
         }
     }
 }
 
+/* The oldest start of the tenant that has most; there are some. */
+static struct op_queued *least_needed_start(const struct op_queue *q) {
+    struct op_queued *least = q->starting[0];
+    for (size_t i = 1; i < q->used[STARTING]; i++) {
+        struct op_queued *p = q->starting[i];
+        size_t uses = p->tenant->uses[STARTING], most = least->tenant->uses[STARTING];
+        if (uses > most || (uses == most && p->starting_until < least->starting_until)) {
+            least = p;
+        }
+    }
+    return least;
+}
+
+/* Unless there is no room and it begins because the API server has time. */
+static void start_if_room(struct op_queue *q, struct op_queued *place) {
+    if (place->starting || !has_room(q, place->tenant, STARTING, STARTING_MAX)) {
+        return;
+    }
+    if (q->used[STARTING] == STARTING_MAX) {
+        stop_starting(least_needed_start(q));
+    }
+    place->starting = true;
+    place->starting_until = co_now_ms() + STARTING_MS;
+    q->starting[q->used[STARTING]] = place;
+    use(q, place->tenant, STARTING);
+}
+
+/* Its pods are not on their way to Running: the scheduler cannot place one of them, or there are
+ * none, as a quota refuses them or their group is not admitted. */
+static bool is_stuck(const struct op_entry *e) {
+    bool has_pods = false;
+    for (const struct op_stored *st = e->children; st; st = st->next) {
+        if (st->kind == OP_STORE_PODS) {
+            const struct op_pod *pod = st->pod;
+            if (pod->phase == OP_POD_PENDING && !pod->scheduled && *pod->cause->reason) {
+                return true;
+            }
+            has_pods = true;
+        }
+    }
+    return !has_pods;
+}
+
+static void stop_if_stuck(struct op_queued *place) {
+    if (place->starting && is_stuck(place->entry)) {
+        stop_starting(place);
+    }
+}
+
 void op_queue_leave(struct op_queued *place) {
-    prune_starting(place->queue, place);
+    struct op_queue *q = place->queue;
+    struct op_tenant *t = place->tenant;
+    stop_starting(place);
     co_timer_free(co_steal_ptr(place->timer));
+    if (--t->places == 0) {
+        co_index_remove(&q->tenants, &t->link);
+        free(t);
+    }
 }
 
 void op_queue_hurry(struct op_queued *place) {
@@ -86,12 +261,8 @@ void op_queue_ask(struct op_queued *place) {
     place->queued = true;
     place->queued_ms = co_now_ms();
     co_metric_add(&q->opts.metrics->row[OP_M_QUEUE_ADDS], 0, 1);
-    q->waiting++;
     op_store_hold(place->entry);
-    place->next = NULL;
-    struct line *l = place->entry->n_children ? &q->begun : &q->fresh;
-    *l->tail = place;
-    l->tail = &place->next;
+    line_add(q, place, place->entry->n_children ? BEGUN : FRESH);
     arm_turn(q);
 }
 
@@ -132,18 +303,21 @@ void op_queue_begin(struct op_queued *place) {
     struct op_queue *q = place->queue;
     place->busy = true;
     place->beginning = !place->entry->n_children;
-    q->busy++;
-    q->beginning += place->beginning;
-    if (place->beginning && !place->starting_until && q->n_starting < STARTING_MAX) {
-        place->starting_until = co_now_ms() + STARTING_MS;
-        q->starting[q->n_starting++] = place;
+    stop_if_stuck(place);
+    use(q, place->tenant, BUSY);
+    if (place->beginning) {
+        use(q, place->tenant, BEGINNING);
+        start_if_room(q, place);
     }
 }
 
 void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
     struct op_queue *q = place->queue;
-    q->busy--;
-    q->beginning -= place->beginning;
+    unuse(q, place->tenant, BUSY);
+    if (place->beginning) {
+        unuse(q, place->tenant, BEGINNING);
+    }
+    stop_if_stuck(place);
     place->busy = place->beginning = false;
     if (q->waiting) { /* for this one's end, perhaps */
         arm_turn(q);
@@ -158,36 +332,45 @@ void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
     }
 }
 
-/* The first of those that have nothing yet may begin. */
-static bool may_begin(struct op_queue *q) {
-    int64_t now = co_now_ms();
-    const struct op_load *load = q->opts.load;
-    if (!q->fresh.head ||
-        q->beginning >= op_load_share(load, now, BEGINNING_MIN, BEGINNING_FIRST, BEGINNING_MAX)) {
-        return false;
+/* The first tenant in turn that has room within the limits; NULL: none. */
+static struct op_tenant **next_tenant(struct op_queue *q, enum kind k, const size_t limit[SHARES]) {
+    for (struct op_tenant **at = &q->rings[k].head; *at; at = &(*at)->next[k]) {
+        const struct op_tenant *t = *at;
+        enum share s = 0;
+        while (s < SHARES && has_room(q, t, s, limit[s])) {
+            s++;
+        }
+        if (s == SHARES) {
+            return at;
+        }
+        if (s == STARTING && !co_timer_armed(q->later)) {
+            co_timer_start(q->later, STARTING_MS / 10);
+        }
+        if (!t->uses[BUSY] && !t->uses[STARTING]) { /* nobody behind it has more room */
+            break;
+        }
     }
-    prune_starting(q, NULL);
-    if (q->n_starting < STARTING_MAX || op_load_is_quiet(load, now)) {
-        return true;
-    }
-    if (!co_timer_armed(q->later)) {
-        co_timer_start(q->later, STARTING_MS / 10);
-    }
-    return false;
+    return NULL;
 }
 
-/* The next one in turn; NULL: none, or none that may begin yet. */
+/* The next one in turn; NULL: none, or none that may be served yet. */
 static struct op_queued *take_place(struct op_queue *q) {
-    if (q->busy >= BUSY_MAX) {
-        return NULL;
+    int64_t now = co_now_ms();
+    const struct op_load *load = q->opts.load;
+    const size_t limits[KINDS][SHARES] = {
+        [FRESH] = {[BUSY] = BUSY_MAX,
+            [BEGINNING] = op_load_share(load, now, BEGINNING_MIN, BEGINNING_FIRST, BEGINNING_MAX),
+            [STARTING] = op_load_is_quiet(load, now) ? SIZE_MAX : STARTING_MAX},
+        [BEGUN] = {[BUSY] = BUSY_MAX, [BEGINNING] = SIZE_MAX, [STARTING] = SIZE_MAX},
+    };
+    prune_starting(q);
+    for (enum kind k = 0; k < KINDS; k++) {
+        struct op_tenant **at = next_tenant(q, k, limits[k]);
+        if (at) {
+            return line_take(q, at, k);
+        }
     }
-    struct line *l = may_begin(q) ? &q->fresh : &q->begun;
-    struct op_queued *place = l->head;
-    if (place) {
-        l->head = place->next;
-        l->tail = l->head ? l->tail : &l->head;
-    }
-    return place;
+    return NULL;
 }
 
 static void serve_place(struct op_queue *q, struct op_queued *place) {
@@ -195,7 +378,6 @@ static void serve_place(struct op_queue *q, struct op_queued *place) {
     place->queued = false;
     place->dirty = false;
     place->hurried = false;
-    q->waiting--;
     forget_wish(place); /* what was due then is seen now, and the look says when the next is */
     co_metric_observe(&q->opts.metrics->row[OP_M_QUEUE_SECONDS], 0,
         (double)(co_now_ms() - place->queued_ms) / 1e3);
@@ -221,8 +403,9 @@ struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *
     struct op_queue *q = co_xcalloc(1, sizeof(*q));
     q->loop = loop;
     q->opts = *opts;
-    q->fresh.tail = &q->fresh.head;
-    q->begun.tail = &q->begun.head;
+    for (enum kind k = 0; k < KINDS; k++) {
+        q->rings[k].tail = &q->rings[k].head;
+    }
     q->turn = co_timer_new(loop, take_turn, q);
     q->later = co_timer_new(loop, take_turn, q);
     return q;
@@ -232,6 +415,7 @@ void op_queue_free(struct op_queue *q) {
     if (q) {
         co_timer_free(q->turn);
         co_timer_free(q->later);
+        co_index_done(&q->tenants);
         free(q);
     }
 }
@@ -241,5 +425,5 @@ size_t op_queue_waiting(const struct op_queue *q) {
 }
 
 size_t op_queue_busy(const struct op_queue *q) {
-    return q->busy;
+    return q->used[BUSY];
 }

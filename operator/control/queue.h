@@ -1,11 +1,15 @@
 /* Which job is looked at next.
  *
  * Whoever sees a change asks for the job; an entry waits in the queue once, however often it is
- * asked for, and oldest request first.  Jobs that have nothing yet go before the others, so many
- * at a time, which the API server's load decides; a look that was expensive is followed by a rest,
- * which ends at once when the job has turned (op_store_take_turn).  One look a job at a time: what
- * is asked for meanwhile comes after it. An entry that waits or is looked at stays in the store.
- * Owned by the loop's thread. */
+ * asked for.  Namespaces are served in turn, and within a namespace the oldest request comes first.
+ * Jobs that have nothing yet go before the others, so many at a time, which the API server's load
+ * decides; a look that was expensive is followed by a rest, which ends at once when the job has
+ * turned (op_store_take_turn).  One look a job at a time: what is asked for meanwhile comes after
+ * it. An entry that waits or is looked at stays in the store.
+ *
+ * What is limited (looks under way, jobs that begin, jobs that start) is shared between namespaces:
+ * a namespace may use all of it while no other wants any, and one that uses nothing does not wait
+ * for one that uses much.  Owned by the loop's thread. */
 #pragma once
 
 #include "common/loop.h"
@@ -14,11 +18,13 @@
 #include "operator/control/store.h"
 
 struct op_queue;
+struct op_tenant; /* a namespace in the queue */
 
 /* An entry's place, to be kept as long as the entry is not left alone.  All of it is queue.c's. */
 struct op_queued {
     struct op_queue *queue;
     struct op_entry *entry;
+    struct op_tenant *tenant;
     struct op_queued *next;
     struct co_timer *timer; /* while it is armed */
     bool queued;
@@ -26,7 +32,8 @@ struct op_queued {
     bool hurried;           /* the rest is over */
     bool busy;              /* the look goes on: until op_queue_end */
     bool beginning;         /* and the job gets its first pods */
-    int64_t starting_until; /* monotonic ms: no later does its start keep others; 0: not begun */
+    bool starting;          /* its pods are on their way to Running, which keeps others */
+    int64_t starting_until; /* monotonic ms: no longer than that */
     int64_t queued_ms;
     int64_t not_before; /* monotonic ms: rest after an expensive look */
     int64_t wake_ms;    /* when the timer is due; 0: never */

@@ -9,7 +9,7 @@
 
 #include "operator/control/testkit.h"
 
-enum { BEGINNERS = 64, BEGINNERS_MIN = 4, STARTERS = 32, MANY = 70, LOOKS = 96, PLACES = 100 };
+enum { BEGINNERS = 64, BEGINNERS_MIN = 4, STARTERS = 32, MANY = 70, LOOKS = 96, PLACES = 110 };
 
 struct world {
     struct co_loop *loop;
@@ -70,25 +70,41 @@ static int teardown(void **state) {
     return 0;
 }
 
-static void put(struct world *w, enum op_store_kind kind, const char *name, const char *owner) {
-    CO_AUTOJSON json_t *j = json_pack("{s:{s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata",
-        "name", name, "namespace", "ns", "uid", name, "resourceVersion", "1", "ownerReferences",
-        "apiVersion", OP_API_VERSION, "kind", OP_KIND, "name", owner, "uid", "u", "controller", 1);
-    tk_put(&w->store, kind, j, 0);
+static json_t *object(const char *ns, const char *name, const char *owner) {
+    return json_pack("{s:{s:s,s:s,s:s,s:s,s:[{s:s,s:s,s:s,s:s,s:b}]}}", "metadata", "name", name,
+        "namespace", ns, "uid", name, "resourceVersion", "1", "ownerReferences", "apiVersion",
+        OP_API_VERSION, "kind", OP_KIND, "name", owner, "uid", "u", "controller", 1);
+}
+
+static void put_pod(struct world *w, const struct op_entry *e, const char *refused) {
+    CO_AUTOFREE char *name = co_xasprintf("%s-ps-0", e->name);
+    CO_AUTOJSON json_t *pod = object(e->ns, name, e->name);
+    if (refused) {
+        json_object_set_new(json_object_get(pod, "metadata"), "resourceVersion", json_string("2"));
+        json_object_set_new(pod, "status",
+            json_pack("{s:s,s:[{s:s,s:s,s:s}]}", "phase", "Pending", "conditions", "type",
+                "PodScheduled", "status", "False", "reason", refused));
+    }
+    tk_put(&w->store, OP_STORE_PODS, pod, 0);
 }
 
 /* A job of the store, with its place in the queue. */
-static struct op_queued *job(struct world *w, const char *name, bool has_pods) {
-    put(w, OP_STORE_JOBS, name, "nobody");
+static struct op_queued *job_in(struct world *w, const char *ns, const char *name, bool has_pods) {
+    CO_AUTOJSON json_t *j = object(ns, name, "nobody");
+    tk_put(&w->store, OP_STORE_JOBS, j, 0);
+    struct op_entry *e = op_store_entry(&w->store, ns, name);
     if (has_pods) {
-        CO_AUTOFREE char *pod = co_xasprintf("%s-ps-0", name);
-        put(w, OP_STORE_PODS, pod, name);
+        put_pod(w, e, NULL);
     }
-    struct op_entry *e = op_store_entry(&w->store, "ns", name);
+    assert_true(w->n < PLACES);
     struct op_queued *place = &w->place[w->n++];
     op_queue_join(w->queue, place, e);
     e->work = place;
     return place;
+}
+
+static struct op_queued *job(struct world *w, const char *name, bool has_pods) {
+    return job_in(w, "ns", name, has_pods);
 }
 
 static void nothing(void *arg) {
@@ -183,28 +199,34 @@ static void few_begin_at_a_time_when_the_server_is_busy(void **state) {
     assert_int_equal(w->n_served, BEGINNERS_MIN + 1);
 }
 
+/* The first n jobs get their pods, one after the other. */
+static void begin_until(struct world *w, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        put_pod(w, w->place[i].entry, NULL);
+        op_queue_end(&w->place[i], 0);
+        load_is(w, 1000);
+        settle(w);
+    }
+}
+
 static void then_begun_jobs_run_before_the_next_ones_begin(void **state) {
     struct world *w = *state;
     load_is(w, 1000);
     w->looks_go_on = true;
     ask_many(w);
-    for (size_t i = 0; i < STARTERS; i++) {
-        op_queue_end(&w->place[i], 0);
-        load_is(w, 1000);
-        settle(w);
-    }
+    begin_until(w, STARTERS);
     assert_int_equal(w->n_served, STARTERS + 1);
     w->place[0].entry->waits = false; /* it runs */
     op_queue_ask(&w->place[0]);
     settle(w);
-    assert_int_equal(w->n_served, STARTERS + 2);
-    for (size_t i = 1; i < MANY; i++) { /* they take their time */
+    assert_int_equal(w->n_served, STARTERS + 3); /* it, and the next one */
+    for (size_t i = 1; i < MANY; i++) {          /* they take their time */
         w->place[i].starting_until = w->place[i].starting_until ? 1 : 0;
     }
     op_queue_end(&w->place[STARTERS], 0);
     load_is(w, 1000);
     settle(w);
-    assert_int_equal(w->n_served, STARTERS + 2 + BEGINNERS_MIN);
+    assert_int_equal(w->n_served, STARTERS + 3 + BEGINNERS_MIN);
 }
 
 static void nobody_is_kept_when_the_server_has_time(void **state) {
@@ -219,21 +241,133 @@ static void nobody_is_kept_when_the_server_has_time(void **state) {
     assert_int_equal(w->n_served, MANY);
 }
 
-static void so_many_looks_go_on_at_a_time(void **state) {
-    struct world *w = *state;
+/* Jobs of one namespace, as many as wait for ever. */
+static void crowd(struct world *w, bool has_pods, int n) {
     w->looks_go_on = true;
-    for (int i = 0; i < PLACES; i++) {
+    for (int i = 0; i < n; i++) {
         char name[16];
         (void)snprintf(name, sizeof(name), "j%d", i);
-        op_queue_ask(job(w, name, true));
+        op_queue_ask(job(w, name, has_pods));
     }
     settle(w);
+}
+
+static void so_many_looks_go_on_at_a_time(void **state) {
+    struct world *w = *state;
+    crowd(w, true, PLACES);
     assert_int_equal(op_queue_busy(w->queue), LOOKS);
     assert_int_equal(op_queue_waiting(w->queue), PLACES - LOOKS);
     op_queue_end(&w->place[LOOKS - 1], 0);
     settle(w);
     assert_int_equal(op_queue_busy(w->queue), LOOKS);
     assert_true(w->place[LOOKS].busy);
+}
+
+static void namespaces_are_served_in_turn(void **state) {
+    struct world *w = *state;
+    static const char *const jobs[][2] = {{"a", "a1"}, {"a", "a2"}, {"a", "a3"}, {"a", "a4"},
+        {"b", "b1"}, {"c", "c1"}, {"c", "c2"}, {"b", "b2"}, {"d", "d1"}};
+    for (int has_pods = 0; has_pods < 2; has_pods++) {
+        for (size_t i = 0; i < CO_ARRAY_LEN(jobs); i++) {
+            char name[16];
+            (void)snprintf(name, sizeof(name), "%s%s", jobs[i][1], has_pods ? "-" : "");
+            op_queue_ask(job_in(w, jobs[i][0], name, has_pods));
+        }
+    }
+    settle(w);
+    assert_string_equal(w->served, "a1 b1 c1 d1 a2 b2 c2 a3 a4 "
+                                   "a1- b1- c1- d1- a2- b2- c2- a3- a4- ");
+}
+
+static size_t starts(const struct world *w, const char *ns) {
+    size_t n = 0;
+    for (size_t i = 0; i < w->n; i++) {
+        n += w->place[i].starting && strcmp(w->place[i].entry->ns, ns) == 0;
+    }
+    return n;
+}
+
+static void a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_much(void **state) {
+    struct world *w = *state;
+    load_is(w, 1000);
+    crowd(w, false, MANY);
+    assert_int_equal(w->n_served, BEGINNERS_MIN);
+    struct op_queued *first = job_in(w, "other", "first", false),
+                     *second = job_in(w, "other", "second", false),
+                     *third = job_in(w, "third", "third", false);
+    op_queue_ask(first);
+    op_queue_ask(second);
+    op_queue_ask(third);
+    settle(w);
+    assert_true(first->busy && third->busy);
+    assert_false(second->busy);
+    assert_int_equal(w->n_served, BEGINNERS_MIN + 2);
+    for (size_t i = 0; i < BEGINNERS_MIN; i++) { /* then all wait for their turn */
+        op_queue_end(&w->place[i], 0);
+    }
+    settle(w);
+    assert_true(second->busy);
+    assert_int_equal(w->n_served, BEGINNERS_MIN + 4);
+}
+
+static void a_namespace_that_has_no_look_does_not_wait_for_one_that_has_all(void **state) {
+    struct world *w = *state;
+    crowd(w, true, LOOKS + 2);
+    assert_int_equal(op_queue_busy(w->queue), LOOKS);
+    struct op_queued *other = job_in(w, "other", "first", true);
+    op_queue_ask(other);
+    op_queue_ask(job_in(w, "other", "second", true));
+    settle(w);
+    assert_true(other->busy);
+    assert_int_equal(op_queue_busy(w->queue), LOOKS + 1);
+}
+
+static void a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_much(void **state) {
+    struct world *w = *state;
+    load_is(w, 1000);
+    crowd(w, false, MANY);
+    begin_until(w, STARTERS);
+    assert_int_equal(w->n_served, STARTERS);
+    assert_int_equal(starts(w, "ns"), STARTERS);
+    struct op_queued *other = job_in(w, "other", "first", false);
+    op_queue_ask(other);
+    op_queue_ask(job_in(w, "other", "second", false));
+    settle(w);
+    assert_true(other->busy && other->starting);
+    assert_int_equal(starts(w, "ns"), STARTERS - 1);
+    assert_int_equal(w->n_served, STARTERS + 1);
+}
+
+static void many_namespaces_wait_for_each_other_as_many_jobs_do(void **state) {
+    struct world *w = *state;
+    w->looks_go_on = true;
+    load_is(w, 1000);
+    for (int i = 0; i < MANY; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "j%d", i);
+        op_queue_ask(job_in(w, name, name, false));
+    }
+    settle(w);
+    assert_int_equal(w->n_served, BEGINNERS_MIN);
+    begin_until(w, STARTERS);
+    assert_int_equal(w->n_served, STARTERS);
+}
+
+static void a_job_that_cannot_start_keeps_nobody(void **state) {
+    struct world *w = *state;
+    load_is(w, 1000);
+    crowd(w, false, MANY);
+    begin_until(w, STARTERS);
+    assert_int_equal(w->n_served, STARTERS);
+    put_pod(w, w->place[0].entry, "Unschedulable");
+    op_queue_ask(&w->place[0]);
+    settle(w);
+    assert_false(w->place[0].starting);
+    assert_int_equal(w->n_served, STARTERS + 2); /* it, and the next one */
+    op_queue_end(&w->place[STARTERS], 0);        /* whose pods a quota refuses */
+    load_is(w, 1000);
+    settle(w);
+    assert_int_equal(w->n_served, STARTERS + 3);
 }
 
 static void what_is_asked_for_during_a_look_comes_after_it(void **state) {
@@ -346,6 +480,12 @@ int main(void) {
         T(nobody_is_kept_when_the_server_has_time),
 
         T(so_many_looks_go_on_at_a_time),
+        T(namespaces_are_served_in_turn),
+        T(a_namespace_that_begins_nothing_does_not_wait_for_one_that_begins_much),
+        T(a_namespace_that_has_no_look_does_not_wait_for_one_that_has_all),
+        T(a_namespace_that_starts_nothing_takes_a_place_of_one_that_starts_much),
+        T(many_namespaces_wait_for_each_other_as_many_jobs_do),
+        T(a_job_that_cannot_start_keeps_nobody),
         T(what_is_asked_for_during_a_look_comes_after_it),
         T(an_entry_stays_in_the_store_until_its_look_is_over),
         T(the_sooner_of_two_wishes_wins),

@@ -22,6 +22,7 @@ enum {
      * again soon.  Of usual pods that is 5,000; a tenant's large ones must not end the operator. */
     CROWD_BYTES = 24 << 20,
     CROWD_MS = 1000,
+    CROWD_ROOM = 4, /* so many it does create when its namespace has nothing on its way */
 };
 
 /* Waits that grow by time, not by how often somebody looks: a failure while one lasts adds nothing.
@@ -311,8 +312,20 @@ static bool is_held(const struct op_round *r) {
     return co_now_ms() < r->creates.until;
 }
 
+/* How many creates it may send. */
+static size_t room_of(const struct op_round *r) {
+    size_t most = SIZE_MAX;
+    if (is_crowded(r)) {
+        bool first =
+            !op_kube_client_pending_of(r->all->api.client, OP_KUBE_LANE_WORK, r->entry->ns);
+        most = first ? CROWD_ROOM : 0;
+    }
+    return is_held(r) ? 0 : r->window < most ? r->window : most;
+}
+
 size_t op_round_room(const struct op_round *r) {
-    return is_held(r) || is_crowded(r) ? 1 : r->window < ROOM_MAX ? r->window : ROOM_MAX;
+    size_t room = room_of(r);
+    return room == 0 ? 1 : room < ROOM_MAX ? room : ROOM_MAX;
 }
 
 static bool has_creates(const struct op_plan *plan) {
@@ -350,7 +363,8 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     co_json_decref(&r->draft);
     r->draft = op_status_draft(r->plan.status);
     r->tally = (struct op_tally){0};
-    r->crowded_out = has_creates(&r->plan) && is_crowded(r);
+    bool creates = has_creates(&r->plan);
+    r->crowded_out = creates && is_crowded(r);
     r->requests = op_requests_new(&(struct op_requests_opts){.api = &r->all->api,
         .entry = r->entry,
         .job = r->job,
@@ -358,5 +372,5 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
         .failures = &r->failures,
         .done = actions_done,
         .arg = r});
-    op_requests_send(r->requests, is_held(r) || r->crowded_out ? 0 : r->window);
+    op_requests_send(r->requests, creates ? room_of(r) : 0);
 }

@@ -254,35 +254,61 @@ static void a_job_made_in_parts_has_waited_for_its_status_since_the_first(void *
     assert_true(w->wake_ms >= began + PACE_MS);
 }
 
-static void among_too_many_bytes_on_their_way_nothing_is_created(void **state) {
-    struct world *w = *state;
-    enum { OTHERS = 7, BYTES = 7 << 19 /* one more than six of them are too many */ };
-    static const struct fake_step made = {"POST ", 201, "{}", FAKE_KEEP, NULL};
+enum { OTHERS = 7, BYTES = 7 << 19 /* one more than six of them are too many */ };
+
+/* Creates of other jobs, which are sent with the loop's next turn. */
+static void crowd(struct world *w, const char *ns, struct op_kube_op *ret[OTHERS]) {
     CO_AUTOFREE char *text = co_xmalloc(BYTES);
     memset(text, 'a', BYTES);
     CO_AUTOJSON json_t *body = json_pack("{s:s%}", "a", text, (size_t)BYTES);
+    for (size_t i = 0; i < OTHERS; i++) {
+        struct op_kube_req req = op_kube_req_for(
+            OP_KUBE_CREATE, op_feeds_type(w->feeds, OP_STORE_PODS), ns, NULL, NULL, NULL);
+        req.body = body;
+        assert_true(op_round_room(w->round) == PART);
+        ret[i] = op_kube_do(w->client, &req);
+    }
+}
+
+static void disperse(struct op_kube_op *const others[OTHERS]) {
+    for (size_t i = 0; i < OTHERS; i++) {
+        op_kube_cancel(others[i]);
+    }
+}
+
+static void among_too_many_bytes_on_their_way_nothing_is_created(void **state) {
+    struct world *w = *state;
+    static const struct fake_step made = {"POST ", 201, "{}", FAKE_KEEP, NULL};
     struct op_kube_op *others[OTHERS];
     serve(w, &made, 1);
-    for (size_t i = 0; i < OTHERS; i++) { /* of other jobs; sent with the loop's next turn */
-        struct op_kube_req req = op_kube_req_for(
-            OP_KUBE_CREATE, op_feeds_type(w->feeds, OP_STORE_PODS), "ns", NULL, NULL, NULL);
-        req.body = body;
-        assert_true(op_round_room(w->round) > 1);
-        others[i] = op_kube_do(w->client, &req);
-    }
+    crowd(w, "ns", others);
     assert_int_equal(op_round_room(w->round), 1);
     plan_actions(w, 1, OP_CREATE, OP_KIND_POD);
     int64_t began = co_now_ms();
     begin(w, one_is_done, false);
     assert_int_equal(w->over, 1);
     assert_in_range(w->wake_ms, began + 1, began + PACE_MS - 1);
-    for (size_t i = 0; i < OTHERS; i++) {
-        op_kube_cancel(others[i]);
-    }
+    disperse(others);
     plan_actions(w, 1, OP_CREATE, OP_KIND_POD);
     begin(w, one_is_done, false);
     await(w);
     assert_int_equal(w->server.served, FAKE_WATCHES + 1);
+}
+
+static void among_bytes_of_another_namespace_little_is_created(void **state) {
+    struct world *w = *state;
+    enum { LITTLE = 4 };
+    struct op_kube_op *others[OTHERS];
+    serve(w, &written, 0);
+    crowd(w, "another", others);
+    assert_int_equal(op_round_room(w->round), LITTLE);
+    size_t before = op_kube_client_pending(w->client);
+    plan_actions(w, LITTLE, OP_CREATE, OP_KIND_POD);
+    begin(w, one_is_done, false);
+    assert_int_equal(op_kube_client_pending(w->client), before + LITTLE);
+    assert_int_equal(op_round_room(w->round), 1); /* it has something on its way now */
+    op_round_abort(w->round);
+    disperse(others);
 }
 
 int main(void) {
@@ -300,6 +326,8 @@ int main(void) {
             a_job_made_in_parts_has_waited_for_its_status_since_the_first, setup, teardown),
         cmocka_unit_test_setup_teardown(
             among_too_many_bytes_on_their_way_nothing_is_created, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            among_bytes_of_another_namespace_little_is_created, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

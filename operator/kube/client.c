@@ -278,13 +278,20 @@ static void fail_late(const struct op_kube_op_list *l, int64_t now) {
     }
 }
 
+/* The tenant stays, with those that fail. */
+static void fail_late_of(void *arg, struct co_link *l) {
+    const struct op_kube_tenant *t = (struct op_kube_tenant *)l;
+    const int64_t *now = arg;
+    for (size_t k = 0; t->waiting && k < OP_KUBE_FLOWS; k++) {
+        fail_late(&t->flows[k], *now);
+    }
+}
+
 static void on_tick(void *arg) {
     struct op_kube_client *c = arg;
     int64_t now = co_loop_now(c->loop);
     for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
-        for (size_t k = 0; c->lanes[i].waiting && k < OP_KUBE_FLOWS; k++) {
-            fail_late(&c->lanes[i].flows[k], now);
-        }
+        co_index_each(&c->lanes[i].tenants, fail_late_of, &now);
     }
     if (c->waiting) {
         co_timer_start(c->tick, OP_KUBE_TICK_MS);
@@ -351,6 +358,9 @@ void op_kube_client_free(struct op_kube_client *c) {
     }
     c->drained = NULL;
     op_kube_op_free_all(c);
+    for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
+        co_index_done(&c->lanes[i].tenants);
+    }
     op_kube_transport_free(c->transport);
     op_kube_cred_free(c->cred);
     co_timer_free(c->soon);
@@ -384,4 +394,10 @@ size_t op_kube_client_bytes(const struct op_kube_client *c) {
 
 size_t op_kube_client_pending(const struct op_kube_client *c) {
     return c->waiting + c->n_flying + c->n_failed - c->n_streams;
+}
+
+size_t op_kube_client_pending_of(
+    const struct op_kube_client *c, enum op_kube_lane lane, const char *ns) {
+    const struct op_kube_tenant *t = op_kube_op_tenant(&c->lanes[lane], ns);
+    return t ? t->ops : 0;
 }

@@ -97,8 +97,8 @@ struct op_kube_req {
     json_t *body;                                /* serialised before op_kube_do returns; or NULL */
     int64_t deadline_ms;                         /* from now, queueing included; 0: 30 s */
     int64_t silence_ms; /* CO_TIMEOUT when not a byte came for so long; 0: no matter */
-    uint64_t flow;      /* requests of one flow (a job) share a turn: a job with many
-                           requests does not starve the others of its lane */
+    uint64_t flow;      /* the namespaces in a lane are served in turn, and within each its
+                           flows: a job with many requests does not starve the others */
     bool metadata_only; /* the answer has metadata of objects and nothing else */
     enum op_kube_answer answer;
     op_kube_done_fn done; /* NULL: nobody cares */
@@ -154,6 +154,9 @@ void op_kube_client_drain(struct op_kube_client *c, void (*done)(void *arg), voi
 size_t op_kube_client_pending(const struct op_kube_client *c); /* queued and in flight */
 /* Of the bodies of all that have no answer yet: most of what a burst takes. */
 size_t op_kube_client_bytes(const struct op_kube_client *c);
+/* Those of a namespace in a lane that have no answer yet. */
+size_t op_kube_client_pending_of(
+    const struct op_kube_client *c, enum op_kube_lane lane, const char *ns);
 /* Gives back memory that only many requests at once are faster with. */
 void op_kube_client_shrink(struct op_kube_client *c);
 

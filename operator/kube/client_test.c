@@ -303,6 +303,28 @@ static void test_flows_take_turns(void **state) {
     assert_false(w->server.wrong);
 }
 
+static void test_namespaces_take_turns_whatever_their_flows(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {{"/big/pods/a", 200, "{}"},
+        {"/small/pods/x", 200, "{}"}, {"/big/pods/c", 200, "{}"}, {"/small/pods/y", 200, "{}"},
+        {"/big/pods/b", 200, "{}"}};
+    static const struct {
+        const char *ns, *name;
+        uint64_t flow;
+    } sent[] = {
+        {"big", "a", 7}, {"big", "b", 7}, {"big", "c", 8}, {"small", "x", 7}, {"small", "y", 7}};
+    w->opts.lane_limit[OP_KUBE_LANE_WORK] = 1;
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    for (size_t i = 0; i < CO_ARRAY_LEN(sent); i++) {
+        struct op_kube_req req =
+            op_kube_req_for(OP_KUBE_GET, &pods, sent[i].ns, sent[i].name, on_done, w);
+        req.flow = sent[i].flow;
+        (void)op_kube_do(w->client, &req);
+    }
+    until_calls(w, 5);
+    assert_false(w->server.wrong);
+}
+
 static void test_a_429_is_waited_out(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"/pods/", 429, "{}", FAKE_KEEP, "Retry-After: 1\r\n"},
@@ -495,6 +517,7 @@ int main(void) {
         WORLD_TEST(test_a_deadline_holds_on_the_wire),
         WORLD_TEST(test_lanes_have_budgets_of_their_own),
         WORLD_TEST(test_flows_take_turns),
+        WORLD_TEST(test_namespaces_take_turns_whatever_their_flows),
         WORLD_TEST(test_a_429_is_waited_out),
         WORLD_TEST(test_a_429_is_reported_when_there_is_no_time_to_wait),
         WORLD_TEST(test_a_lease_waits_for_a_second_whatever_a_429_asks_for),

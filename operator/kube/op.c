@@ -1,5 +1,7 @@
 #include "operator/kube/op.h"
 
+#include <string.h>
+
 static void list_add(struct op_kube_op_list *l, struct op_kube_op *op) {
     op->next = NULL;
     op->prev = l->last;
@@ -25,14 +27,68 @@ static void list_remove(struct op_kube_op_list *l, struct op_kube_op *op) {
     op->prev = op->next = NULL;
 }
 
+/* ---- namespaces ---- */
+
+struct op_kube_tenant *op_kube_op_tenant(const struct op_kube_lane_queue *lane, const char *ns) {
+    const char *name = ns ? ns : "";
+    struct co_link *l = co_index_first(&lane->tenants, co_hash_str(name));
+    while (l && strcmp(((struct op_kube_tenant *)l)->ns, name) != 0) {
+        l = co_index_next(l);
+    }
+    return (struct op_kube_tenant *)l;
+}
+
+struct op_kube_tenant *op_kube_op_tenant_need(struct op_kube_lane_queue *lane, const char *ns) {
+    struct op_kube_tenant *t = op_kube_op_tenant(lane, ns);
+    if (!t) {
+        const char *name = ns ? ns : "";
+        size_t size = strlen(name) + 1;
+        t = co_xcalloc(1, sizeof(*t) + size);
+        memcpy(t->ns, name, size);
+        co_index_add(&lane->tenants, &t->link, co_hash_str(name));
+    }
+    t->ops++;
+    return t;
+}
+
+static void tenant_release(struct op_kube_lane_queue *lane, struct op_kube_tenant *t) {
+    if (--t->ops == 0) {
+        co_index_remove(&lane->tenants, &t->link);
+        free(t);
+    }
+}
+
+/* It is served after all others. */
+static void ring_add(struct op_kube_lane_queue *lane, struct op_kube_tenant *t) {
+    struct op_kube_tenant *next = lane->turn ? lane->turn : t;
+    struct op_kube_tenant *prev = lane->turn ? next->prev : t;
+    t->next = next;
+    t->prev = prev;
+    prev->next = next->prev = t;
+    lane->turn = next;
+}
+
+static void ring_remove(struct op_kube_lane_queue *lane, struct op_kube_tenant *t) {
+    t->prev->next = t->next;
+    t->next->prev = t->prev;
+    if (lane->turn == t) {
+        lane->turn = t->next == t ? NULL : t->next;
+    }
+}
+
+/* ---- states ---- */
+
 static void state_leave(struct op_kube_op *op) {
     struct op_kube_client *c = op->c;
     struct op_kube_lane_queue *lane = &c->lanes[op->lane];
     switch (op->state) {
     case OP_KUBE_OP_WAITING:
-        list_remove(&lane->flows[op->flow], op);
+        list_remove(&op->tenant->flows[op->flow], op);
         lane->waiting--;
         c->waiting--;
+        if (--op->tenant->waiting == 0) {
+            ring_remove(lane, op->tenant);
+        }
         break;
     case OP_KUBE_OP_FLYING:
         list_remove(&c->flying, op);
@@ -54,7 +110,10 @@ void op_kube_op_enter(struct op_kube_op *op, enum op_kube_op_state state) {
     op->state = state;
     switch (state) {
     case OP_KUBE_OP_WAITING:
-        list_add(&lane->flows[op->flow], op);
+        list_add(&op->tenant->flows[op->flow], op);
+        if (op->tenant->waiting++ == 0) {
+            ring_add(lane, op->tenant);
+        }
         lane->waiting++;
         c->waiting++;
         if (!co_timer_armed(c->tick)) {
@@ -89,6 +148,7 @@ void op_kube_op_free(struct op_kube_op *op) {
     state_leave(op);
     c->n_streams -= op->lane == OP_KUBE_LANE_STREAM;
     c->bytes -= op->body_len;
+    tenant_release(&c->lanes[op->lane], op->tenant);
     /* A free place, or the end of a drain. */
     if (c->waiting || c->drained) {
         co_timer_start(c->soon, 0);
@@ -119,16 +179,19 @@ struct op_kube_op *op_kube_op_take_failed(struct op_kube_client *c) {
     return op;
 }
 
-/* The flows take turns. */
+/* The namespaces take turns, and within each its flows. */
 struct op_kube_op *op_kube_op_next(struct op_kube_lane_queue *lane) {
-    for (unsigned i = 0; lane->waiting && i < OP_KUBE_FLOWS; i++) {
-        unsigned at = (lane->turn + i) % OP_KUBE_FLOWS;
-        if (lane->flows[at].first) {
-            lane->turn = (at + 1) % OP_KUBE_FLOWS;
-            return lane->flows[at].first;
-        }
+    struct op_kube_tenant *t = lane->turn;
+    if (!t) {
+        return NULL;
     }
-    return NULL;
+    lane->turn = t->next;
+    while (!t->flows[t->turn].first) {
+        t->turn = (t->turn + 1) % OP_KUBE_FLOWS;
+    }
+    struct op_kube_op *op = t->flows[t->turn].first;
+    t->turn = (t->turn + 1) % OP_KUBE_FLOWS;
+    return op;
 }
 
 static void free_list(const struct op_kube_op_list *l) {
@@ -143,8 +206,9 @@ void op_kube_op_free_all(struct op_kube_client *c) {
     free_list(&c->flying);
     free_list(&c->failed);
     for (size_t i = 0; i < OP_KUBE_ALL_LANES; i++) {
-        for (size_t k = 0; k < OP_KUBE_FLOWS; k++) {
-            free_list(&c->lanes[i].flows[k]);
+        struct op_kube_op *op;
+        while ((op = op_kube_op_next(&c->lanes[i]))) {
+            op_kube_op_free(op);
         }
     }
 }

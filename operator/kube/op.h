@@ -4,6 +4,7 @@
  * Owned by the loop's thread. */
 #pragma once
 
+#include "common/map.h"
 #include "operator/kube/client.h"
 #include "operator/kube/cred.h"
 #include "operator/kube/transport.h"
@@ -32,6 +33,7 @@ struct op_kube_op {
     struct op_kube_op *prev, *next; /* in the list of its state */
     enum op_kube_op_state state;
     int lane; /* enum op_kube_lane or OP_KUBE_LANE_STREAM */
+    struct op_kube_tenant *tenant;
     unsigned flow;
     enum op_kube_verb verb;
     char *path;        /* with query */
@@ -58,13 +60,24 @@ struct op_kube_op_list {
     struct op_kube_op *first, *last;
 };
 
+/* The requests of a namespace ("": of none) in a lane; exists as long as there are any. */
+struct op_kube_tenant {
+    struct co_link link;                /* in op_kube_lane_queue.tenants, by its name; first */
+    struct op_kube_tenant *prev, *next; /* in the ring of those with requests that wait */
+    size_t ops;                         /* in whatever state */
+    size_t waiting;
+    unsigned turn; /* the flow served next */
+    struct op_kube_op_list flows[OP_KUBE_FLOWS];
+    char ns[];
+};
+
 struct op_kube_lane_queue {
     int limit, flying;
     int allowed;          /* at most limit: what the server bears, by its 429s */
     int64_t paused_until; /* loop time */
     size_t waiting;
-    unsigned turn; /* the flow served next */
-    struct op_kube_op_list flows[OP_KUBE_FLOWS];
+    struct co_index tenants;
+    struct op_kube_tenant *turn; /* the one served next, in a ring; NULL: none waits */
 };
 
 struct op_kube_client {
@@ -85,6 +98,10 @@ struct op_kube_client {
     void *drained_arg;
 };
 
+/* ns NULL: the one of no namespace.  NULL: it has no requests.  What tenant_need returns counts one
+ * more request, until op_kube_op_free. */
+struct op_kube_tenant *op_kube_op_tenant(const struct op_kube_lane_queue *lane, const char *ns);
+struct op_kube_tenant *op_kube_op_tenant_need(struct op_kube_lane_queue *lane, const char *ns);
 /* A new op joins a list. */
 void op_kube_op_enter(struct op_kube_op *op, enum op_kube_op_state state);
 void op_kube_op_set_state(struct op_kube_op *op, enum op_kube_op_state state);

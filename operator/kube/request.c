@@ -78,6 +78,7 @@ struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube
     *op = (struct op_kube_op){
         .c = c,
         .lane = lane,
+        .tenant = op_kube_op_tenant_need(&c->lanes[lane], req->ns),
         .flow = (unsigned)(req->flow % OP_KUBE_FLOWS),
         .verb = req->verb,
         .content_type =

@@ -1,6 +1,9 @@
-"""What a tenant writes stays text, and stays in his namespace: not in another's, not in a path, not in a format, no secret in a log."""
+"""What a tenant writes stays text, and stays in his namespace: not in another's, not in a path, not in a format, no secret in a log.
+Nor does what he has much of keep the others waiting."""
+import concurrent.futures
 import json
 import re
+import signal
 import time
 
 import pytest
@@ -96,3 +99,24 @@ def test_no_secret_in_a_log_an_event_a_status_or_a_metric(plane, operator, kubel
     for where, text in told.items():
         assert SECRET not in text and TOKEN not in text, where
     assert any(SECRET in json.dumps(p.to_dict(), default=str) for p in plane.pods(ns).values()), "the test planted nothing"
+
+
+def test_many_jobs_of_a_namespace_do_not_delay_the_job_of_another(plane, operator, kubelet, ns, other):
+    """The operator stands still until all of them have been created, so that it sees them at once, the other's last."""
+    crowd, pods = [f"crowd-{i}" for i in range(300)], ["late-ps-0", "late-worker-0"]
+    kubelet.hold = {*(f"{name}-worker-0" for name in crowd), *pods}       # so that a pod's version is that of its creation
+    o = operator()
+    plane.create(ns, "first", ps=None)
+    plane.wait_phase(ns, "first", "Running")
+    o.p.send_signal(signal.SIGSTOP)
+    try:
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(lambda name: plane.create(ns, name, ps=None), crowd))
+        plane.create(other, "late")
+    finally:
+        o.p.send_signal(signal.SIGCONT)
+    wait_for(lambda: len(plane.pods(ns)) == len(crowd) + 1 and len(plane.pods(other)) == len(pods))
+    late = max(int(p.metadata.resource_version) for p in plane.pods(other).values())
+    before = sum(int(p.metadata.resource_version) < late for name, p in plane.pods(ns).items() if name.startswith("crowd"))
+    assert before < len(crowd) / 2, f"{before} of {len(crowd)} pods were created before"
+    plane.delete(other, "late")
