@@ -203,6 +203,7 @@ static const char *const when_text[] = {
     [CO_WHEN_HETER] = "spec.heter is there",
     [CO_WHEN_GLOO] = "withGloo > 0 and a server",
     [CO_WHEN_ELASTIC] = "elastic",
+    [CO_WHEN_TOKEN] = "spec.peerAuth is Token",
 };
 static const struct {
     enum co_var_via via;
@@ -210,6 +211,8 @@ static const struct {
 } sections[] = {
     {CO_VIA_ENV, "Set on the first container of every pod, in this order, after the user's"},
     {CO_VIA_CONFIGMAP, "In the job's ConfigMap, which all pods but elastic ones take as envFrom"},
+    {CO_VIA_SECRET, "Set on the first container of every pod, by a reference to the job's Secret, "
+                    "where the template's env does not"},
     {CO_VIA_GATE, "Set on the start gate, the init container `coord-paddle`"},
     {CO_VIA_USER, "Never set by the operator: set by a user, by another operator, or by a launcher "
                   "for its children"},

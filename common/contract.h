@@ -43,6 +43,8 @@ enum co_var {
     CO_VAR_WITH_GLOO,
     CO_VAR_GLOO_RENDEZVOUS,
     CO_VAR_GLOO_HTTP_ENDPOINT,
+    /* by a reference to the job's Secret */
+    CO_VAR_JOB_TOKEN,
     /* set on the start gate only */
     CO_VAR_GATE_ADDR,
     CO_VAR_POD_NAMESPACE,
@@ -89,7 +91,6 @@ enum co_var {
     CO_VAR_PS_SHARDS,
     CO_VAR_PS_NONFINITE,
     CO_VAR_RPC_DEADLINE,
-    CO_VAR_JOB_TOKEN,
     /* of a launcher: what only its children get, */
     CO_VAR_MASTER_ENDPOINT,
     CO_VAR_WORKER_ENDPOINT,
@@ -147,6 +148,7 @@ enum co_var {
 enum co_var_via {
     CO_VIA_ENV,       /* env of the first container */
     CO_VIA_CONFIGMAP, /* a key of the job's ConfigMap */
+    CO_VIA_SECRET,    /* env of the first container, a reference to the job's Secret */
     CO_VIA_GATE,      /* env of the start gate */
     CO_VIA_USER,      /* the user, another operator or a launcher */
 };
@@ -160,6 +162,7 @@ enum co_var_when {
     CO_WHEN_HETER,   /* the job has heter trainers */
     CO_WHEN_GLOO,    /* withGloo > 0 and at least one server */
     CO_WHEN_ELASTIC, /* an elastic job */
+    CO_WHEN_TOKEN,   /* spec.peerAuth is Token */
 };
 
 /* What a value looks like; co_contract_check has the rules. */

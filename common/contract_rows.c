@@ -153,6 +153,18 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .generations = CO_GEN_OPERATOR | CO_GEN_LAUNCH,
         .doc = "Where the HTTP rendezvous listens: on server 0, at PADDLE_PORT + 18."},
 
+    [CO_VAR_JOB_TOKEN] = {.name = "PADDLE_JOB_TOKEN",
+        .via = CO_VIA_SECRET,
+        .when = CO_WHEN_TOKEN,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_HAND | CO_GEN_OPERATOR,
+        .secret = true,
+        .doc = "A secret, the same everywhere: the job's processes prove to one another that they "
+               "know it, and never send it; empty: nothing is proven. The operator takes it from "
+               "key token of the Secret that it makes for the job; without spec.peerAuth, a user "
+               "sets it in the template of every role."},
+
     [CO_VAR_GATE_ADDR] = {.name = "PADDLE_GATE_ADDR",
         .via = CO_VIA_GATE,
         .when = CO_WHEN_ALWAYS,
@@ -453,14 +465,6 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .generations = CO_GEN_HAND,
         .doc = "Paddle's name for the deadline of a call, in milliseconds; PADDLE_PS_CALL_TIMEOUT "
                "wins."},
-    [CO_VAR_JOB_TOKEN] = {.name = "PADDLE_JOB_TOKEN",
-        .via = CO_VIA_USER,
-        .type = CO_TYPE_TEXT,
-        .roles = CO_FOR_ALL,
-        .generations = CO_GEN_HAND,
-        .secret = true,
-        .doc = "A secret, the same everywhere: the job's processes prove to one another that they "
-               "know it, and never send it; empty: nothing is proven."},
     [CO_VAR_MASTER_ENDPOINT] = {.name = "PADDLE_MASTER_ENDPOINT",
         .via = CO_VIA_USER,
         .type = CO_TYPE_ENDPOINT,

@@ -90,6 +90,11 @@ static const struct crd_rule limit_rules[] = {
     {0},
 };
 
+static const struct crd_rule peer_auth_rules[] = {
+    {.rule = "self in ['None', 'Token']", .message = "peerAuth must be None or Token"},
+    {0},
+};
+
 static const struct crd_rule action_rules[] = {
     {.rule = "self in ['Fail', 'Restart', 'Ignore']",
         .message = "action must be Fail, Restart or Ignore"},
@@ -266,6 +271,18 @@ static const struct crd_field spec_fields[] = {
                "batch.paddlepaddle.org/paddle-operator: this operator. Any other value, as "
                "kueue.x-k8s.io/multikueue: the job is left alone, status included. Cannot be "
                "changed."},
+    {.name = "peerAuth",
+        .type = CRD_STRING,
+        .added = true,
+        .max = 16,
+        .rules = peer_auth_rules,
+        .doc = "How the job's processes prove to each other that they belong together. None "
+               "(default): not at all, unless the templates set PADDLE_JOB_TOKEN. Token: the "
+               "operator makes a random token, in a Secret that the job owns, and the first "
+               "container of every pod gets it as PADDLE_JOB_TOKEN. This project's parameter "
+               "servers and collective communication prove it to one another, launchers with "
+               "--require_token; Paddle does not know it. Read when a pod is made: change it while "
+               "the job is suspended."},
     {.name = "elastic",
         .type = CRD_INTEGER,
         .doc = "Elastic training of workers. Any number, 0 included, turns it on: pods get "

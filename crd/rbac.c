@@ -22,6 +22,8 @@ const struct crd_grant crd_grants[] = {
         "names of pods; get and patch to take over those of earlier versions"},
     {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,delete,list,patch,watch",
         "addresses of a job's pods; deleted with the pods when a group is restarted"},
+    {CRD_SCOPE_CLUSTER, "", "secrets", NULL, "create",
+        "tokens of jobs with peerAuth Token; the operator reads none"},
     {CRD_SCOPE_CLUSTER, "", "events", NULL, "create,patch", "tell the story of a job"},
     {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", NULL, "create",
         "leader election (create cannot be limited by name)"},

@@ -77,6 +77,8 @@ static void decode_spec(struct op_job *job, const json_t *spec) {
     job->clean = (enum op_clean)op_word_value(OP_WORD_CLEAN, spec);
     job->intranet = (enum op_intranet)op_word_value(OP_WORD_INTRANET, spec);
     job->success = (enum op_success)op_word_value(OP_WORD_SUCCESS, spec);
+    bool token = co_streq(co_json_str(spec, "peerAuth"), "Token");
+    job->peer_auth = token ? OP_PEER_TOKEN : OP_PEER_NONE;
     const json_t *elastic = json_object_get(spec, "elastic");
     job->elastic = elastic && !json_is_null(elastic);
     decode_policy(job, spec);

@@ -16,14 +16,14 @@
 #define OP_API_VERSION OP_GROUP "/v1"
 #define OP_KIND "PaddleJob"
 
-/* Labels and annotations.  Every pod, Service and ConfigMap of ours carries OP_LABEL_NAME, which
- * is therefore the selector of all child watches (upstream's pods and ConfigMaps carry it, too,
- * so a running job is taken over; its Services do not, are found by name when one is to be made,
- * and get it then). */
-#define OP_LABEL_NAME "paddle-res-name"      /* pod: its name; Service: its pod's; ConfigMap: job */
-#define OP_LABEL_ROLE "paddle-res-type"      /* ps, worker, heter; pods */
+/* Labels and annotations.  Every pod, Service, ConfigMap and Secret of ours carries OP_LABEL_NAME,
+ * which is therefore the selector of all child watches (upstream's pods and ConfigMaps carry it,
+ * too, so a running job is taken over; its Services do not, are found by name when one is to be
+ * made, and get it then). */
+#define OP_LABEL_NAME "paddle-res-name" /* pod: its name; Service: its pod's; others: the job's */
+#define OP_LABEL_ROLE "paddle-res-type" /* ps, worker, heter; pods */
 #define OP_ANNOTATION_ROLE "paddle-resource" /* the same, as upstream */
-#define OP_LABEL_JOB OP_GROUP "/job-name"    /* pods, Services, ConfigMap */
+#define OP_LABEL_JOB OP_GROUP "/job-name"    /* all of them */
 #define OP_LABEL_UID OP_GROUP "/job-uid"     /* pods: the job's; they are deleted together by it */
 #define OP_LABEL_INDEX OP_GROUP "/index"     /* pods */
 #define OP_LABEL_ATTEMPT OP_GROUP "/attempt" /* pods but those of attempt 0; ConfigMap */
@@ -44,6 +44,7 @@ enum op_clean {
 };
 enum op_intranet { OP_POD_IP, OP_SERVICE, OP_HOST, OP_DNS };
 enum op_mode { OP_MODE_SINGLE, OP_MODE_COLLECTIVE, OP_MODE_PS };
+enum op_peer_auth { OP_PEER_NONE, OP_PEER_TOKEN };
 enum op_success { OP_SUCCESS_WORKERS, OP_SUCCESS_ALL, OP_SUCCESS_WORKER_0 };
 
 /* The order is that of the names in op_phase_name. */
@@ -117,6 +118,7 @@ struct op_job {
     enum op_intranet intranet;
     enum op_mode mode;
     enum op_success success;
+    enum op_peer_auth peer_auth;
     bool elastic;
     /* The run policy; absent values leave everything as it is without it. */
     bool suspend;
@@ -170,5 +172,10 @@ bool op_phase_terminal(enum op_phase phase); /* Completed or Failed */
 
 /* "<job>-<role>-<index>": name of the pod and of its Service.  Cut off at size. */
 void op_pod_name(const char *job, enum op_role role, int32_t index, char *ret, size_t size);
+/* "<job>-token-<uid>": name of the Secret with a job's token; the caller frees.  Nobody knows it
+ * before the job is there, so that what is found under it was made for this job. */
+char *op_token_name(const struct op_job *job);
+/* Its key. */
+#define OP_TOKEN_KEY "token"
 /* The index for which op_pod_name gives `name`, or -1.  For pods without OP_LABEL_INDEX. */
 int32_t op_pod_name_index(const char *job, enum op_role role, const char *name);

@@ -204,6 +204,40 @@ static void words_mean_what_they_meant(void **state) {
     }
 }
 
+static void peer_auth_is_decoded(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec;
+        enum op_peer_auth auth;
+        const char *problem; /* NULL: none */
+    } rows[] = {
+        {"", OP_PEER_NONE, NULL},
+        {"'peerAuth':null", OP_PEER_NONE, NULL},
+        {"'peerAuth':'None'", OP_PEER_NONE, NULL},
+        {"'peerAuth':'Token'", OP_PEER_TOKEN, NULL},
+        {"'peerAuth':'token'", OP_PEER_NONE, "spec.peerAuth is \"token\": use None or Token"},
+        {"'peerAuth':'Encrypted'", OP_PEER_NONE,
+            "spec.peerAuth is \"Encrypted\": use None or Token"},
+        {"'peerAuth':''", OP_PEER_NONE, "spec.peerAuth is \"\": use None or Token"},
+        {"'peerAuth':1", OP_PEER_NONE, "spec.peerAuth is not a string"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *text =
+            co_xasprintf("{'metadata':{'name':'x','uid':'u-1'},'spec':{%s}}", rows[i].spec);
+        struct op_job *job = decode(text);
+        const char *problem = job->n_problems ? job->problems[0].message : NULL;
+        if (job->peer_auth != rows[i].auth || job->n_problems > 1 ||
+            (problem != NULL) != (rows[i].problem != NULL) ||
+            (problem && (strcmp(problem, rows[i].problem) != 0 ||
+                            strcmp(job->problems[0].path, "spec.peerAuth") != 0))) {
+            fail_msg("%s: %d, %s", rows[i].spec, job->peer_auth, problem ? problem : "no problem");
+        }
+        CO_AUTOFREE char *name = op_token_name(job);
+        assert_string_equal(name, "x-token-u-1");
+        op_job_free(job);
+    }
+}
+
 static void what_is_no_job_is_refused(void **state) {
     (void)state;
     static const char *const texts[] = {"[]", "{}", "{'metadata':{}}", "{'metadata':{'name':7}}"};
@@ -346,6 +380,7 @@ int main(void) {
         cmocka_unit_test(what_is_said_of_a_word_is_bounded),
         cmocka_unit_test(exit_codes_are_numbers_and_ranges),
         cmocka_unit_test(words_mean_what_they_meant),
+        cmocka_unit_test(peer_auth_is_decoded),
         cmocka_unit_test(what_is_no_job_is_refused),
         cmocka_unit_test(problems_name_the_field_and_what_to_do),
         cmocka_unit_test(all_problems_are_found_and_files_are_held_to_kind_and_version),

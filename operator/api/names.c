@@ -70,6 +70,10 @@ void op_pod_name(const char *job, enum op_role role, int32_t index, char *ret, s
     (void)snprintf(ret, size, "%s-%s-%" PRId32, job, op_role_name(role), index);
 }
 
+char *op_token_name(const struct op_job *job) {
+    return co_xasprintf("%s-token-%s", job->name, job->uid);
+}
+
 int32_t op_pod_name_index(const char *job, enum op_role role, const char *name) {
     size_t nj = strlen(job);
     const char *word = op_role_name(role);

@@ -1,3 +1,4 @@
+#include "common/utf8.h"
 #include "operator/api/job.h"
 #include "operator/api/range.h"
 
@@ -215,6 +216,7 @@ static const struct field spec_fields[] = {
     {"failurePolicy", JSON_ARRAY, "a list"},
     {"priorityClassName", JSON_STRING, "a string"},
     {"managedBy", JSON_STRING, "a string"},
+    {"peerAuth", JSON_STRING, "a string"},
 };
 
 static void check_field(struct found *f, const json_t *spec, const struct field *field) {
@@ -230,6 +232,15 @@ static void check_field(struct found *f, const json_t *spec, const struct field 
     } else if (field->bounded && json_integer_value(j) < field->min) {
         add_problem(f, OP_PROBLEM_TYPE, path, "is %" JSON_INTEGER_FORMAT ": the least is %" PRId64,
             json_integer_value(j), field->min);
+    }
+}
+
+/* Unlike upstream's words: a job must not go without what it asks for and is not known here. */
+static void check_peer_auth(struct found *f, const json_t *spec) {
+    const char *text = co_json_str(spec, "peerAuth");
+    if (text && strcmp(text, "None") != 0 && strcmp(text, "Token") != 0) {
+        add_problem(f, OP_PROBLEM_TYPE, "spec.peerAuth", "is \"%.*s\": use None or Token",
+            co_utf8_fit(text, 40), text);
     }
 }
 
@@ -286,6 +297,7 @@ static void check_spec(struct found *f, const json_t *spec) {
     for (size_t i = 0; i < CO_ARRAY_LEN(spec_fields); i++) {
         check_field(f, spec, &spec_fields[i]);
     }
+    check_peer_auth(f, spec);
     check_rules(f, json_object_get(spec, "failurePolicy"));
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         check_role(f, json_object_get(spec, op_role_name(r)), op_role_name(r));

@@ -154,6 +154,9 @@ static void validate_names_file_and_line(void **state) {
         /* A word that is taken for another is told, and wrong with nobody. */
         {{"validate", "-"}, GOOD "  intranet: Nowhere\n", 0,
             {"standard input:6: ", "Nowhere", "1 job, 0 problems, 1 unknown value\n"}},
+        {{"validate", "-"}, GOOD "  peerAuth: Encrypted\n", 1,
+            {"standard input:6: spec.peerAuth is \"Encrypted\": use None or Token\n",
+                "1 job, 1 problem\n"}},
         /* Another group's PaddleJob is a mistake, not another object. */
         {{"validate", "-"}, "apiVersion: example.com/v1\nkind: PaddleJob\nmetadata: {name: j}\n", 1,
             {"standard input:", "1 job, "}},
@@ -176,6 +179,9 @@ static void render_prints_what_a_cluster_would_hold(void **state) {
             {"\"kind\": \"Service\"", "\"name\": \"j-worker-0\"", "\"kind\": \"Service\"",
                 "\"kind\": \"Pod\"", "\"kind\": \"Pod\"", "\"kind\": \"ConfigMap\""}},
         {{"render", "-"}, GOOD, 0, {"\"namespace\": \"default\""}},
+        {{"render", "-"}, GOOD "  peerAuth: Token\n", 0,
+            {"\"kind\": \"Secret\"", "\"name\": \"j-token-", "\"kind\": \"Pod\"",
+                "\"secretKeyRef\": {", "\"name\": \"j-token-", "\"kind\": \"ConfigMap\""}},
         {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(1) "---\n" OTHER, 0,
             {"\"kind\": \"Pod\"", "\"name\": \"beside\""}},
         {{"render", "-"}, OTHER, 1, {"no PaddleJob found"}},
@@ -189,10 +195,11 @@ static void render_prints_what_a_cluster_would_hold(void **state) {
 /* Whoever compares two runs sees what changed in the job. */
 static void render_prints_the_same_again(void **state) {
     (void)state;
+    static const char job[] = GOOD "  peerAuth: Token\n";
     CO_AUTOBUF struct co_buf one = CO_BUF(TEXT_MAX), two = CO_BUF(TEXT_MAX);
     const char *words[] = {"render", "-", NULL};
-    assert_int_equal(run(GOOD, words, &one), 0);
-    assert_int_equal(run(GOOD, words, &two), 0);
+    assert_int_equal(run(job, words, &one), 0);
+    assert_int_equal(run(job, words, &two), 0);
     assert_string_equal(one.data, two.data);
 }
 

@@ -57,11 +57,20 @@ static void print_configmap(const struct op_job *job, const struct op_settings *
     }
 }
 
+/* Without a token: that is made where the job is run. */
+static void print_secret(const struct op_job *job) {
+    CO_AUTOJSON json_t *secret = op_plan_secret(job);
+    if (secret) {
+        print_object(secret);
+    }
+}
+
 static int render_job(const struct op_job *job, struct co_err *err) {
     const struct op_settings settings = {
         .server_grace = OP_SERVER_GRACE_DEFAULT, .restart_backoff = OP_RESTART_BACKOFF_DEFAULT};
-    struct op_seen nothing = {0};
+    const struct op_seen nothing = {.token = true}; /* it is printed first */
     OP_AUTOPLAN struct op_plan plan = {0};
+    print_secret(job);
     int r = op_plan_compute(job, &nothing, co_wall_seconds(), &settings, &plan, err);
     if (r) {
         return r;
@@ -112,8 +121,8 @@ int op_cmd_render(int argc, char *argv[]) {
     if (r == CO_CANCELED || (!r && rest == argc)) {
         (void)fprintf(r ? stdout : stderr,
             "usage: paddle-operator render FILE|DIRECTORY|-...\n\n"
-            "Prints the pods, Services and ConfigMap of each PaddleJob, the pods' names standing "
-            "for their addresses.\nRun them here, without a cluster:\n"
+            "Prints the pods, Services, ConfigMap and Secret of each PaddleJob, the pods' names "
+            "standing for their addresses.\nRun them here, without a cluster:\n"
             "    paddle-operator render job.yaml | paddlerun local\n");
         return r ? 0 : 2;
     }

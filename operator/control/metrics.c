@@ -10,8 +10,8 @@ static const char *const methods[] = {"GET", "POST", "PUT", "PATCH", "DELETE", N
 static const char *const codes[] = {"200", "201", "400", "401", "403", "404", "409", "410", "422",
     "429", "500", "503", "504", "other", "none", NULL};
 static const char *const resources[] = {"paddlejobs", "paddlejobs/status", "pods", "services",
-    "configmaps", "events", "leases", "podgroups", "tokenreviews", "subjectaccessreviews", "other",
-    NULL};
+    "configmaps", "secrets", "events", "leases", "podgroups", "tokenreviews",
+    "subjectaccessreviews", "other", NULL};
 static const char *const feeds[] = {
     [OP_STORE_JOBS] = "paddlejobs",
     [OP_STORE_PODS] = "pods",
@@ -22,8 +22,9 @@ static const char *const feeds[] = {
 };
 static const char *const directions[] = {"sent", "received", NULL};
 static const char *const actions[] = {"create pod", "create service", "create configmap",
-    "create podgroup", "delete pod", "delete service", "delete configmap", "delete podgroup",
-    "patch job", "patch configmap", "patch podgroup", "patch service", "other", NULL};
+    "create podgroup", "create secret", "delete pod", "delete service", "delete configmap",
+    "delete podgroup", "patch job", "patch configmap", "patch podgroup", "patch service", "other",
+    NULL};
 static const char *const stages[] = {
     [OP_M_STAGE_PODS_CREATED] = "pods_created",
     [OP_M_STAGE_SCHEDULED] = "scheduled",
@@ -270,7 +271,7 @@ void op_metrics_sample(void *arg, const struct op_kube_sample *s) {
 
 void op_metrics_action(struct op_metrics *m, const struct op_action *a) {
     static const char *const verb[] = {"create", "delete", "patch"};
-    static const char *const kind[] = {"job", "pod", "service", "configmap", "podgroup"};
+    static const char *const kind[] = {"job", "pod", "service", "configmap", "podgroup", "secret"};
     char text[32];
     (void)snprintf(text, sizeof(text), "%s %s", verb[a->verb], kind[a->kind]);
     co_metric_add(&m->row[OP_M_ACTIONS], index_of(actions, CO_ARRAY_LEN(actions) - 1, text), 1);

@@ -1,6 +1,7 @@
 #include "operator/control/requests.h"
 
 #include "common/log.h"
+#include "common/token.h"
 #include "common/utf8.h"
 #include "operator/control/sweep.h"
 
@@ -12,7 +13,11 @@ const enum op_store_kind op_stored_kinds[OP_KINDS] = {
     [OP_KIND_SERVICE] = OP_STORE_SERVICES,
     [OP_KIND_CONFIGMAP] = OP_STORE_CONFIGMAPS,
     [OP_KIND_PODGROUP] = OP_STORE_PODGROUPS,
+    [OP_KIND_SECRET] = OP_STORE_KINDS,
 };
+
+/* Made, and neither read nor watched. */
+static const struct op_kube_type secrets = {"", "v1", "secrets", "Secret"};
 
 enum { WARNED_MAX = 4 };
 
@@ -36,7 +41,8 @@ struct op_requests {
 };
 
 static const struct op_kube_type *type_of(const struct op_requests *q, enum op_kind kind) {
-    return op_feeds_type(q->opts.api->feeds, op_stored_kinds[kind]);
+    return kind == OP_KIND_SECRET ? &secrets
+                                  : op_feeds_type(q->opts.api->feeds, op_stored_kinds[kind]);
 }
 
 /* ---- answers ---------------------------------------------------------------------------- */
@@ -152,6 +158,12 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
             service_look_at(q, i);
             return;
         }
+        if (a->kind == OP_KIND_SECRET) { /* made before: its name is this job's alone */
+            q->outcomes[i].tried = false;
+            op_failures_forget(q->opts.failures, a);
+            q->tally.token = true;
+            return;
+        }
         break;
     default:
         break;
@@ -179,6 +191,8 @@ static void action_succeeded(struct op_requests *q, size_t i, const struct op_ku
     if (a->verb == OP_DELETE) {
         op_store_mark_deleting(
             api->store, op_stored_kinds[a->kind], q->opts.entry->ns, a->name, a->uid);
+    } else if (a->kind == OP_KIND_SECRET) {
+        q->tally.token = true;
     } else {
         op_feeds_answered(api->feeds, op_stored_kinds[a->kind], reply);
     }
@@ -264,16 +278,32 @@ static void leave_out_what_the_path_says(const struct op_kube_type *type, json_t
     }
 }
 
+/* Not before it is sent: no plan, status or log ever has it. */
+static int put_token(json_t *secret, struct co_err *err) {
+    CO_AUTOFREE char *token = NULL;
+    int r = co_token_new(&token, err);
+    if (!r) {
+        co_json_set(secret, "stringData", json_pack("{s:s}", OP_TOKEN_KEY, token));
+    }
+    return r;
+}
+
 static void action_send(struct op_requests *q, size_t i) {
     const struct op_action *a = &q->opts.plan->actions[i];
     static const enum op_kube_verb verbs[] = {
         [OP_CREATE] = OP_KUBE_CREATE, [OP_DELETE] = OP_KUBE_DELETE, [OP_PATCH] = OP_KUBE_PATCH};
+    struct co_err err = {0};
+    if (a->kind == OP_KIND_SECRET && put_token(a->body, &err)) {
+        q->outcomes[i].tried = true;
+        action_refused(q, i, CO_INTERNAL, co_err_text(&err));
+        return;
+    }
     q->sent[i] = (struct sent){.all = q, .index = i, .since = co_now_ms()};
     struct op_kube_req req = op_kube_req_for(verbs[a->verb], type_of(q, a->kind), q->opts.entry->ns,
         a->verb == OP_CREATE ? NULL : a->name, action_done, &q->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = q->opts.entry->born;
-    req.answer = OP_KUBE_NODES;
+    req.answer = a->kind == OP_KIND_SECRET ? OP_KUBE_TEXT : OP_KUBE_NODES;
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == OP_DELETE) {
         options = op_kube_delete_options(*a->uid ? a->uid : NULL);

@@ -23,13 +23,14 @@ struct op_apiserver {
     bool cannot_sweep; /* it forbids to delete pods together */
 };
 
-/* How the store names what an action is about; by enum op_kind. */
+/* How the store names what an action is about; by enum op_kind.  OP_STORE_KINDS: it has none. */
 extern const enum op_store_kind op_stored_kinds[OP_KINDS];
 
 /* What came of all of them. */
 struct op_tally {
     size_t created;
     size_t rejected; /* creates */
+    bool token;      /* the job's Secret is there now */
     bool conflict;   /* something was planned on old facts */
     bool unknown;    /* the server did not say whether it acted, or asks for patience */
     bool refused;    /* it said no */

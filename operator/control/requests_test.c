@@ -175,13 +175,22 @@ static const struct {
         {"PATCH /api/v1/namespaces/ns/configmaps/x-ps-0", 200, "{}"}, true, "", {0}},
     {"patch of what is gone", OP_PATCH, OP_KIND_CONFIGMAP, {"PATCH", 404, STATUS("NotFound")}, true,
         "", {.conflict = true}},
+    {"a token's Secret is made", OP_CREATE, OP_KIND_SECRET,
+        {"POST /api/v1/namespaces/ns/secrets ", 201, "{}"}, true, "",
+        {.created = 1, .token = true}},
+    {"it was there before", OP_CREATE, OP_KIND_SECRET, {"POST", 409, STATUS("AlreadyExists")},
+        false, "", {.token = true}},
+    {"no right to make it", OP_CREATE, OP_KIND_SECRET, {"POST", 403, STATUS("Forbidden")}, true,
+        "no", {.rejected = 1, .refused = true}},
+    {"no word on it", OP_CREATE, OP_KIND_SECRET, {"POST", 504, STATUS("Timeout")}, false, "",
+        {.unknown = true}},
     {"patch refused", OP_PATCH, OP_KIND_CONFIGMAP, {"PATCH", 422, STATUS("Invalid")}, true, "no",
         {.refused = true}},
 };
 
 static bool same_tally(const struct op_tally *a, const struct op_tally *b) {
     return a->created == b->created && a->rejected == b->rejected && a->conflict == b->conflict &&
-           a->unknown == b->unknown && a->refused == b->refused;
+           a->unknown == b->unknown && a->refused == b->refused && a->token == b->token;
 }
 
 static void an_answer_is_judged_by_verb_and_status(void **state) {
@@ -201,6 +210,32 @@ static void an_answer_is_judged_by_verb_and_status(void **state) {
         teardown(state);
         setup(state);
     }
+}
+
+/* The value behind "token":" in a request; "" when there is none. */
+static void token_in(const char *request, char ret[64]) {
+    static const char before[] = "\"stringData\":{\"token\":\"";
+    const char *at = strstr(request, before);
+    (void)snprintf(ret, 64, "%.*s", at ? (int)strcspn(at + strlen(before), "\"") : 0,
+        at ? at + strlen(before) : "");
+}
+
+static void each_secret_has_a_token_of_its_own(void **state) {
+    struct world *w = *state;
+    const struct fake_step steps[] = {
+        {"POST", 504, STATUS("Timeout"), FAKE_KEEP, NULL}, {"POST", 201, "{}", FAKE_KEEP, NULL}};
+    char token[2][64];
+    begin(w, steps, CO_ARRAY_LEN(steps));
+    w->plan.n_actions = 1;
+    for (int i = 0; i < 2; i++) {
+        w->action[0] = action(OP_CREATE, OP_KIND_SECRET, "x-token-u");
+        carry_out(w, SIZE_MAX);
+        assert_int_equal(w->tally.token, i);
+        token_in(w->server.requests[w->server.served - 1], token[i]);
+        assert_int_equal(strlen(token[i]), 44); /* 32 bytes */
+    }
+    assert_string_not_equal(token[0], token[1]);
+    assert_int_equal(w->failures.n, 0); /* what was in doubt is settled */
 }
 
 /* ---- what is remembered, and what is not sent ------------------------------------------- */
@@ -463,6 +498,7 @@ static void warnings_of_creates_are_kept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(an_answer_is_judged_by_verb_and_status, setup, teardown),
+        cmocka_unit_test_setup_teardown(each_secret_has_a_token_of_its_own, setup, teardown),
         cmocka_unit_test_setup_teardown(a_taken_name_counts_when_it_stays_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(what_stays_without_answer_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(

@@ -53,6 +53,7 @@ struct op_round {
     struct backoff status;  /* the next try at its end, or with the next change */
     unsigned conflicts;     /* in a row */
     int64_t differs_since;  /* monotonic ms: the status is not as stored; 0: it is */
+    bool token;             /* see op_seen */
     json_t *draft; /* owned: for the next plan, of a status that is not stored yet; or NULL */
     struct op_story story;
 };
@@ -75,6 +76,7 @@ static void forget_round(struct op_round *r) {
     r->window = SIZE_MAX;
     r->creates = r->status = (struct backoff){0};
     set_differs_since(r, 0);
+    r->token = false;
     co_json_decref(&r->draft);
     op_story_done(&r->story);
     free(co_steal_ptr(r->uid));
@@ -90,7 +92,7 @@ struct op_round *op_round_new(struct op_rounds *all, struct op_entry *e) {
 
 bool op_round_is_blank(const struct op_round *r) {
     return !r->busy && !r->failures.n && r->window == SIZE_MAX && !r->creates.ms && !r->status.ms &&
-           !r->conflicts && !r->differs_since && !r->story.first && !r->story.warning;
+           !r->conflicts && !r->differs_since && !r->token && !r->story.first && !r->story.warning;
 }
 
 void op_round_free(struct op_round *r) {
@@ -115,7 +117,7 @@ int64_t op_round_began(const struct op_round *r) {
 /* What was to be made is there, what was to go is gone. */
 static bool is_overtaken(void *arg, enum op_verb verb, enum op_kind kind, const char *name) {
     const struct op_round *r = arg;
-    if (kind == OP_KIND_JOB || verb == OP_PATCH) {
+    if (kind == OP_KIND_JOB || kind == OP_KIND_SECRET || verb == OP_PATCH) {
         return false;
     }
     const struct op_stored *st =
@@ -131,6 +133,7 @@ void op_round_recall(struct op_round *r, const char *uid, struct op_seen *seen) 
     }
     op_failures_view(&r->failures, is_overtaken, r, &seen->failures, &seen->n_failures);
     seen->draft = r->draft;
+    seen->token = r->token;
 }
 
 /* ---- the end of a round ----------------------------------------------------------------- */
@@ -157,6 +160,9 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
         r->conflicts++;
     } else {
         r->conflicts = 0;
+    }
+    if (r->tally.token) {
+        wake_ms = now; /* the pods are to follow */
     }
     if (r->tally.refused) {
         wake_ms = now; /* the status is to tell why, now, and the planner when it is tried again */
@@ -291,6 +297,7 @@ static void actions_done(
     void *arg, const struct op_tally *tally, const struct op_outcome *outcomes) {
     struct op_round *r = arg;
     r->tally = *tally;
+    r->token = r->plan.lacks_pods && (r->token || tally->token);
     emit_action_events(r, outcomes);
     if (r->tally.rejected || r->tally.unknown) {
         back_off(&r->creates);

@@ -28,8 +28,9 @@ void op_round_free(struct op_round *r); /* requests in flight are forgotten */
 
 bool op_round_busy(const struct op_round *r);
 int64_t op_round_began(const struct op_round *r); /* monotonic ms; of a busy one */
-/* The planner's memory, as of now: of rejections, and of pods that have succeeded.  A job of
- * another uid than last time is another job: what its predecessor of that name met is forgotten. */
+/* The planner's memory, as of now: of rejections, of pods that have succeeded, of the token.  A job
+ * of another uid than last time is another job: what its predecessor of that name met is forgotten.
+ */
 void op_round_recall(struct op_round *r, const char *uid, struct op_seen *seen);
 /* How many creates the next round may send; at least 1, so that a plan says what is missing. */
 size_t op_round_room(const struct op_round *r);

@@ -311,6 +311,52 @@ static void among_bytes_of_another_namespace_little_is_created(void **state) {
     disperse(others);
 }
 
+/* Until the pods that it is for are there; then the next ones ask again. */
+static void a_token_is_remembered_while_pods_are_missing(void **state) {
+    struct world *w = *state;
+    static const struct {
+        enum op_kind kind;
+        bool lacks_pods, token;
+    } rows[] = {
+        {OP_KIND_SECRET, true, true}, {OP_KIND_POD, true, true}, {OP_KIND_CONFIGMAP, false, false},
+        {OP_KIND_SECRET, false, false}, /* made for pods that nobody wants any more */
+    };
+    struct fake_step steps[CO_ARRAY_LEN(rows)];
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        steps[i] = (struct fake_step){"POST ", 201, "{}", FAKE_KEEP, NULL};
+    }
+    struct op_seen seen = {0};
+    serve(w, steps, CO_ARRAY_LEN(steps));
+    op_round_recall(w->round, "u", &seen);
+    assert_false(seen.token);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        plan_actions(w, 1, OP_CREATE, rows[i].kind);
+        w->plan.lacks_pods = rows[i].lacks_pods;
+        begin(w, one_is_done, false);
+        await(w);
+        op_round_recall(w->round, "u", &seen);
+        assert_int_equal(seen.token, rows[i].token);
+        bool at_once = w->wake_ms <= co_now_ms();
+        assert_int_equal(at_once, rows[i].kind == OP_KIND_SECRET); /* the pods follow */
+    }
+}
+
+static void another_job_of_the_name_has_another_token(void **state) {
+    struct world *w = *state;
+    static const struct fake_step made = {"POST ", 201, "{}", FAKE_KEEP, NULL};
+    struct op_seen seen = {0};
+    serve(w, &made, 1);
+    op_round_recall(w->round, "u", &seen);
+    plan_actions(w, 1, OP_CREATE, OP_KIND_SECRET);
+    w->plan.lacks_pods = true;
+    begin(w, one_is_done, false);
+    await(w);
+    op_round_recall(w->round, "u", &seen);
+    assert_true(seen.token);
+    op_round_recall(w->round, "of another job", &seen);
+    assert_false(seen.token);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(
@@ -328,6 +374,9 @@ int main(void) {
             among_too_many_bytes_on_their_way_nothing_is_created, setup, teardown),
         cmocka_unit_test_setup_teardown(
             among_bytes_of_another_namespace_little_is_created, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_token_is_remembered_while_pods_are_missing, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_job_of_the_name_has_another_token, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

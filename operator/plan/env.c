@@ -140,6 +140,8 @@ static bool is_told(const struct op_job *job, enum co_var_when when) {
         return job->gloo > 0;
     case CO_WHEN_ELASTIC:
         return job->elastic;
+    case CO_WHEN_TOKEN:
+        return job->peer_auth == OP_PEER_TOKEN;
     case CO_WHEN_NEVER:
     default:
         return false;
@@ -231,6 +233,28 @@ json_t *op_env_data(const struct op_world *w) {
         set_addresses(w, data);
     }
     return data;
+}
+
+/* ---- the token ------------------------------------------------------------------------------ */
+
+static bool has_variable(const json_t *env, const char *name) {
+    size_t i;
+    json_t *e;
+    json_array_foreach(env, i, e) {
+        if (co_streq(co_json_str(e, "name"), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void op_env_token(const struct op_job *job, json_t *env) {
+    const struct co_contract_row *row = &co_contract[CO_VAR_JOB_TOKEN];
+    if (is_told(job, row->when) && !has_variable(env, row->name)) {
+        CO_AUTOFREE char *secret = op_token_name(job);
+        co_json_append(env, json_pack("{s:s,s:{s:{s:s,s:s}}}", "name", row->name, "valueFrom",
+                                "secretKeyRef", "name", secret, "key", OP_TOKEN_KEY));
+    }
 }
 
 /* ---- direct variables ----------------------------------------------------------------------- */

@@ -12,6 +12,8 @@ json_t *op_env_data(const struct op_world *w);
 bool op_env_published(const struct op_world *w, const json_t *env);
 /* Every pod that is asked for is there, not dying, and has an address. */
 bool op_env_addressed(const struct op_world *w);
+/* Appends the job's token by reference, if there is to be one and the list has none. */
+void op_env_token(const struct op_job *job, json_t *env);
 /* Appends the direct variables to a container's env list. */
 void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings, json_t *env);

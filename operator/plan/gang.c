@@ -127,6 +127,7 @@ const char *op_kind_name(enum op_kind kind, const struct op_gang *gang) {
         [OP_KIND_SERVICE] = "Service",
         [OP_KIND_CONFIGMAP] = "ConfigMap",
         [OP_KIND_PODGROUP] = "PodGroup",
+        [OP_KIND_SECRET] = "Secret",
     };
     return kind == OP_KIND_PODGROUP && gang ? gang->kind : names[kind];
 }

@@ -130,7 +130,9 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
         op_tree_set_text(spec, "priorityClassName", job->priority_class);
     }
     json_t *first = json_array_get(json_object_get(spec, "containers"), 0);
-    op_env_direct(job, role, index, settings, op_tree_need(first, "env", json_array));
+    json_t *env = op_tree_need(first, "env", json_array);
+    op_env_token(job, env); /* before those that a like pod finds at the end */
+    op_env_direct(job, role, index, settings, env);
     if (!job->elastic) {
         co_json_append(op_tree_need(first, "envFrom", json_array),
             json_pack("{s:{s:s}}", "configMapRef", "name", job->name));

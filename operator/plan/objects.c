@@ -83,6 +83,15 @@ json_t *op_object_configmap_patch(const struct op_configmap *have, json_t *data_
     return json_pack("{s:{s:s},s:o}", "metadata", "uid", have->c.uid, "data", data_own);
 }
 
+/* What changed in it would reach some pods and not others. */
+json_t *op_object_secret(const struct op_job *job) {
+    CO_AUTOFREE char *name = op_token_name(job);
+    json_t *secret = op_object_new(job, "Secret", name, json_object());
+    op_tree_set_text(co_json_at(secret, "metadata", "labels"), OP_LABEL_NAME, job->name);
+    co_json_set(secret, "immutable", json_true());
+    return secret;
+}
+
 json_t *op_object_finalizer_patch(const struct op_job *job) {
     json_t *keep = json_array();
     size_t i;

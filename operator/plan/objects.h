@@ -13,4 +13,5 @@ json_t *op_object_new(
 json_t *op_object_service_patch(const struct op_job *job, const struct op_service *have);
 json_t *op_object_configmap(const struct op_job *job, json_t *data_own);
 json_t *op_object_configmap_patch(const struct op_configmap *have, json_t *data_own);
+json_t *op_object_secret(const struct op_job *job); /* without the token */
 json_t *op_object_finalizer_patch(const struct op_job *job);

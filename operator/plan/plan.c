@@ -189,6 +189,22 @@ static void create_pod(struct builder *b, enum op_role role, int32_t index) {
     add_action(b, OP_CREATE, OP_KIND_POD, name, "", body, "missing");
 }
 
+/* False: no pods are made yet.  Containers whose Secret is missing wait for kubelet to try again,
+ * so it goes before them. */
+static bool has_token(struct builder *b) {
+    const struct op_world *w = b->w;
+    b->plan->lacks_pods = op_world_lacks_pods(w);
+    if (!b->plan->lacks_pods || w->seen->token) {
+        return true;
+    }
+    if (!held_back(b, w->secret_failure)) {
+        CO_AUTOFREE char *name = op_token_name(w->job);
+        add_action(
+            b, OP_CREATE, OP_KIND_SECRET, name, "", op_object_secret(w->job), "pods need it");
+    }
+    return false;
+}
+
 static void each_slot(
     struct builder *b, void (*fn)(struct builder *b, enum op_role role, int32_t index)) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
@@ -244,7 +260,10 @@ static void plan_live(struct builder *b, const struct op_outlook *o, const json_
         each_slot(b, create_service);
     }
     /* Without the start gate it is the missing ConfigMap that keeps containers from starting. */
-    if (b->w->now >= o->hold_until && !b->w->old_configmap) {
+    if (b->w->now < o->hold_until || b->w->old_configmap) {
+        return;
+    }
+    if (b->w->job->peer_auth != OP_PEER_TOKEN || has_token(b)) {
         each_slot(b, create_pod);
     }
 }
@@ -413,6 +432,10 @@ json_t *op_plan_env(
     json_t *data = op_env_data(&w);
     op_world_done(&w);
     return data;
+}
+
+json_t *op_plan_secret(const struct op_job *job) {
+    return job->peer_auth == OP_PEER_TOKEN ? op_object_secret(job) : NULL;
 }
 
 json_t *op_plan_pod(const struct op_job *job, enum op_role role, int32_t index,

@@ -21,10 +21,11 @@ enum op_kind {
     OP_KIND_SERVICE,
     OP_KIND_CONFIGMAP,
     OP_KIND_PODGROUP, /* settings.gang says what that is in the cluster */
+    OP_KIND_SECRET,   /* with the job's token; made, and never read */
     OP_KINDS
 };
 enum op_verb {
-    OP_CREATE, /* body: the object */
+    OP_CREATE, /* body: the object; the caller puts the token into a Secret */
     OP_DELETE, /* precondition uid; background propagation */
     OP_PATCH,  /* body: a JSON merge patch; metadata.resourceVersion or uid in it is the
                 * precondition */
@@ -71,6 +72,8 @@ struct op_seen {
     size_t n_ended;
     /* Of the last plan's status, when it is not stored yet (op_status_draft); NULL: nothing. */
     const json_t *draft;
+    /* The job's Secret was made, or was there, for the pods that are still missing. */
+    bool token;
     /* Ports held by other live jobs in Host mode, ascending; looked at only when this one has
      * none yet. */
     const uint16_t *ports_taken;
@@ -102,6 +105,9 @@ struct op_plan {
     json_t *status;      /* owned; complete; for the status subresource */
     bool status_differs; /* it must be written */
     bool status_urgent;  /* ... at once: it has what nobody can find out again */
+    /* Pods of a job with a token are missing: op_seen.token stays what it is.  Once all are there,
+     * or none is wanted, it is false again, as somebody may delete the Secret. */
+    bool lacks_pods;
     enum op_phase phase;
     const struct op_gang *gang; /* as in the settings: what a group is called */
     struct op_event *events;    /* to emit after the status write */
@@ -157,3 +163,5 @@ json_t *op_plan_env(
     const struct op_job *job, const struct op_seen *seen, const struct op_settings *settings);
 json_t *op_plan_pod(
     const struct op_job *job, enum op_role role, int32_t index, const struct op_settings *settings);
+/* The job's Secret without its token; NULL: it has none. */
+json_t *op_plan_secret(const struct op_job *job);

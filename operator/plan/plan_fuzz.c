@@ -1,6 +1,6 @@
 /* Any JSON as {"job": …, "pods": […], "services": […], "configmap": …, "podgroup": …,
- * "scheduling": a word of the flag, "now": n}: whatever was seen, planning twice gives the same,
- * and no dying or finished job gets anything created. */
+ * "scheduling": a word of the flag, "token": true, "now": n}: whatever was seen, planning twice
+ * gives the same, and no dying or finished job gets anything created. */
 #include "operator/plan/gang.h"
 
 #include <string.h>
@@ -19,6 +19,7 @@ struct view {
 
 static void view_init(struct view *v, const json_t *in) {
     *v = (struct view){.configmap = NULL};
+    v->seen.token = json_is_true(json_object_get(in, "token"));
     size_t i;
     json_t *j;
     json_array_foreach(json_object_get(in, "pods"), i, j) {

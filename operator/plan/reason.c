@@ -116,6 +116,11 @@ static bool find_taken(struct op_outlook *o, const struct op_world *w) {
 /* A failure counts while what was to be done is not: the object is missing, one of an earlier
  * attempt is still there, or the ConfigMap says what is not true any more. */
 static bool find_failed(struct op_outlook *o, const struct op_world *w, const json_t *env) {
+    if (w->secret_failure && w->job->peer_auth == OP_PEER_TOKEN && !w->seen->token &&
+        op_world_lacks_pods(w)) {
+        say_failed(o, w, w->secret_failure);
+        return true;
+    }
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
             const struct op_slot *s = &w->slot[r][i];
@@ -170,6 +175,14 @@ static const char *stored_message(const struct op_world *w, const char *reason, 
     return NULL;
 }
 
+/* Its Secret is read when a container starts. */
+static bool has_lost_token(const struct op_world *w, const struct op_pod *pod) {
+    CO_AUTOFREE char *name = op_token_name(w->job);
+    return w->job->peer_auth == OP_PEER_TOKEN &&
+           strcmp(pod->cause->reason, "CreateContainerConfigError") == 0 &&
+           strstr(pod->cause->message, name);
+}
+
 static void say_waiting(
     struct op_outlook *o, const struct op_world *w, const struct op_pod *pod, const char *reason) {
     const struct op_cause *cause = pod->cause;
@@ -186,6 +199,11 @@ static void say_waiting(
         char text[sizeof(o->message)];
         (void)op_reason_of_pod(pod, text, sizeof(text));
         op_reason_quote(o, strcmp(reason, "Error") == 0 ? "ContainerFailed" : reason, "%s", text);
+    } else if (has_lost_token(w, pod)) {
+        op_reason_quote(o, reason,
+            "%s%s: somebody deleted it; suspend the job and resume it, so that all pods get a new "
+            "one",
+            start, cause->message);
     } else {
         op_reason_quote(o, reason, "%s%s", start, *cause->message ? cause->message : reason);
     }

@@ -28,7 +28,7 @@ static const struct {
 
 /* ---- random jobs ---------------------------------------------------------------------------- */
 
-static char *random_job(struct tk_cluster *c) {
+static char *random_job(struct tk_cluster *c, bool token) {
     struct co_buf b = CO_BUF(1 << 14);
     int r = co_buf_addf(&b, NULL, "'cleanPodPolicy':'%s','intranet':'%s','withGloo':%d",
         policies[tk_below(c, CO_ARRAY_LEN(policies))],
@@ -45,6 +45,9 @@ static char *random_job(struct tk_cluster *c) {
         if (tk_below(c, policy_fields[i].odds) == 0) {
             r = co_buf_adds(&b, policy_fields[i].text, NULL);
         }
+    }
+    if (!r && token) {
+        r = co_buf_adds(&b, ",'peerAuth':'Token'", NULL);
     }
     assert_int_equal(r, 0);
     CO_AUTOFREE char *spec = co_buf_take(&b);
@@ -221,7 +224,7 @@ static void step_all(struct tk_cluster *c, bool calm) {
         }
     }
     if (co_json_at(c->job, "metadata", "deletionTimestamp")) { /* the garbage collector */
-        for (size_t i = 0; i < 3; i++) {
+        for (size_t i = 0; i < TK_KINDS; i++) {
             json_object_clear(c->objects[i]);
         }
     }
@@ -349,6 +352,10 @@ static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
             strcmp(attempt_of(a->body), attempt) != 0) {
             fail_msg("%s is created for an attempt that is not stored", a->name);
         }
+        if (a->verb == OP_CREATE && a->kind == OP_KIND_POD &&
+            c->seen_job->peer_auth == OP_PEER_TOKEN && !json_object_size(c->objects[TK_SECRETS])) {
+            fail_msg("%s is created before its Secret", a->name);
+        }
         if (a->verb == OP_DELETE && a->kind == OP_KIND_JOB) {
             check_job_deletion(c);
         }
@@ -359,8 +366,10 @@ static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
         json_t *have = a->kind == OP_KIND_JOB
                            ? NULL
                            : json_object_get(c->objects[a->kind - OP_KIND_POD], a->name);
-        /* In a world seen as it is, no create meets something, no delete misses it. */
-        if (a->kind != OP_KIND_JOB && (a->verb == OP_CREATE) == (have != NULL)) {
+        /* In a world seen as it is, no create meets something, no delete misses it; Secrets are not
+         * seen. */
+        if (a->kind != OP_KIND_JOB && a->kind != OP_KIND_SECRET &&
+            (a->verb == OP_CREATE) == (have != NULL)) {
             fail_msg("action on %s does not fit what is there", a->name);
         }
         if (have && !is_ours(have)) {
@@ -415,15 +424,23 @@ static void chaos_round(struct tk_cluster *c) {
     plan_checked(c, &plan);
     bool dies = tk_below(c, 3) == 0; /* in the middle, before the status write */
     size_t n = dies && plan.n_actions ? (size_t)tk_below(c, (int)plan.n_actions) : plan.n_actions;
+    bool token = c->token;
     for (size_t i = 0; i < n; i++) {
         if (tk_below(c, 12) == 0) {
             note_failure(c, &plan.actions[i]);
         } else {
-            assert_int_equal(tk_apply(c, &plan.actions[i]), 0);
+            int r = tk_apply(c, &plan.actions[i]);
+            bool made = tk_made_token(&plan.actions[i], r);
+            assert_true(r == 0 || made);
+            token = token || made;
         }
     }
+    c->token = token && plan.lacks_pods && !dies; /* who dies forgets it */
     if (!dies) {
         tk_write_status(c, &plan);
+    }
+    if (json_object_size(c->objects[TK_SECRETS]) && !c->token && tk_below(c, 5) == 0) {
+        json_object_clear(c->objects[TK_SECRETS]); /* by somebody */
     }
     step_all(c, false);
     if (tk_below(c, 8) == 0) {
@@ -535,7 +552,7 @@ static void random_worlds_converge(void **state) {
     int attempts = 0, restarts = 0;
     for (uint64_t seed = 1; seed <= WORLDS; seed++) {
         struct tk_cluster c = {.rng = seed * 0x9E3779B97F4A7C15U};
-        CO_AUTOFREE char *job = random_job(&c);
+        CO_AUTOFREE char *job = random_job(&c, seed % 4 == 0);
         uint64_t rng = c.rng;
         tk_init(&c, job);
         c.rng = rng;

@@ -24,7 +24,8 @@
 
 struct tk_cluster {
     json_t *job;
-    json_t *objects[4]; /* pods, Services, ConfigMaps, gangs' groups by name */
+    json_t *objects[5]; /* pods, Services, ConfigMaps, gangs' groups, Secrets by name */
+    bool token;         /* what control remembers, see op_seen */
     struct op_settings settings;
     size_t creates_max;
     json_t *draft; /* owned */
@@ -43,7 +44,7 @@ struct tk_cluster {
     struct op_seen seen;
 };
 
-enum { TK_PODS, TK_SERVICES, TK_CONFIGMAPS, TK_PODGROUPS, TK_KINDS };
+enum { TK_PODS, TK_SERVICES, TK_CONFIGMAPS, TK_PODGROUPS, TK_SECRETS, TK_KINDS };
 
 static inline uint64_t tk_random(struct tk_cluster *c) {
     c->rng ^= c->rng << 13;
@@ -101,6 +102,7 @@ static inline void tk_look(struct tk_cluster *c) {
         .services = (const struct op_service *const *)c->services,
         .creates_max = c->creates_max,
         .draft = c->draft,
+        .token = c->token,
         .failures = c->failures,
         .n_failures = c->n_failures};
     const char *name;
@@ -230,6 +232,11 @@ static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
     return 0;
 }
 
+/* As control: also when the server has it already. */
+static inline bool tk_made_token(const struct op_action *a, int code) {
+    return a->kind == OP_KIND_SECRET && (code == 0 || code == CO_EXISTS);
+}
+
 static inline void tk_write_status(struct tk_cluster *c, const struct op_plan *plan) {
     if (plan->status_differs) {
         co_json_set(c->job, "status", json_deep_copy(plan->status));
@@ -241,10 +248,13 @@ static inline void tk_write_status(struct tk_cluster *c, const struct op_plan *p
 static inline bool tk_pass(struct tk_cluster *c) {
     OP_AUTOPLAN struct op_plan plan = {0};
     tk_plan(c, &plan);
+    bool token = c->token;
     for (size_t i = 0; i < plan.n_actions; i++) {
         int r = tk_apply(c, &plan.actions[i]);
-        assert_true(r == 0 || r == CO_NOTFOUND);
+        token = token || tk_made_token(&plan.actions[i], r);
+        assert_true(r == 0 || r == CO_NOTFOUND || tk_made_token(&plan.actions[i], r));
     }
+    c->token = token && plan.lacks_pods;
     tk_write_status(c, &plan);
     return plan.n_actions || plan.status_differs;
 }
@@ -260,7 +270,7 @@ static inline void tk_pod_status(struct tk_cluster *c, const char *name, const c
 /* "create Pod x-ps-0; delete Service x-ps-1; …"; the caller frees. */
 static inline char *tk_actions(const struct op_plan *plan) {
     static const char *const verbs[] = {"create", "delete", "patch"};
-    static const char *const kinds[] = {"Job", "Pod", "Service", "ConfigMap", "PodGroup"};
+    static const char *const kinds[] = {"Job", "Pod", "Service", "ConfigMap", "PodGroup", "Secret"};
     struct co_buf b = CO_BUF(1 << 16);
     int r = co_buf_adds(&b, "", NULL);
     for (size_t i = 0; i < plan->n_actions && !r; i++) {

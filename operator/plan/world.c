@@ -11,6 +11,17 @@ bool op_world_wants_services(const struct op_world *w) {
     return w->job->intranet == OP_SERVICE || w->settings->services_all || w->names_asked;
 }
 
+bool op_world_lacks_pods(const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            if (!w->slot[r][i].pod && !w->slot[r][i].done) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool op_job_named(const struct op_job *job) {
     return job->intranet == OP_SERVICE || job->intranet == OP_DNS;
 }
@@ -162,6 +173,8 @@ static void place_failure(struct op_world *w, const struct op_failure *f) {
     int32_t index = 0;
     if (f->kind == OP_KIND_JOB) {
         w->job_failure = f;
+    } else if (f->kind == OP_KIND_SECRET) {
+        w->secret_failure = f;
     } else if (f->kind == OP_KIND_PODGROUP) {
         w->podgroup_failure = strcmp(f->name, w->job->name) == 0 ? f : w->podgroup_failure;
     } else if (f->kind == OP_KIND_CONFIGMAP) {

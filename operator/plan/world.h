@@ -62,6 +62,7 @@ struct op_world {
     const struct op_child *podgroup_taken; /* somebody else's */
     const struct op_failure *podgroup_failure;
     const struct op_failure *job_failure;
+    const struct op_failure *secret_failure;
     bool names_asked; /* by a pod of an earlier version */
 };
 
@@ -76,6 +77,8 @@ static inline int32_t op_world_replicas(const struct op_world *w, enum op_role r
 /* A Service for each pod: in Service mode, when asked for, or for pods of
  * an earlier version that start only when they find them. */
 bool op_world_wants_services(const struct op_world *w);
+/* A pod that the spec asks for is not there, and is to be made. */
+bool op_world_lacks_pods(const struct op_world *w);
 /* Pods are addressed by names, which are known before there is any pod. */
 bool op_job_named(const struct op_job *job);
 /* Of the deleted job of the same name, and still to be deleted: the garbage collector may be late,

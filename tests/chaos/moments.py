@@ -49,7 +49,7 @@ def end_one(m):
 
 def start(m):
     m.create("ps", ps=1, worker=2)
-    m.create("svc", ps=None, worker=2, intranet="Service")
+    m.create("svc", ps=None, worker=2, intranet="Service", peerAuth="Token")
     m.create("host", ps=None, worker=2, intranet="Host")
 
 
@@ -123,6 +123,7 @@ def edit(m):
         lambda: {"activeDeadlineSeconds": rng.choice([3600, None])},
         lambda: {"ttlSecondsAfterFinished": rng.choice([0, 3600, None])},
         lambda: {"schedulingPolicy": rng.choice([{"queue": "q", "minAvailable": 1}, {}, None])},
+        lambda: {"peerAuth": rng.choice(["Token", "None", None])},
         lambda: {"priorityClassName": rng.choice(["nobody-made-it", None])},
     ]
     for _ in range(12):
@@ -131,7 +132,7 @@ def edit(m):
     m.patch("j", {"spec": {"ps": template(1), "worker": template(2), "heter": None, "intranet": None, "elastic": None,
                            "successPolicy": None, "withGloo": None, "cleanPodPolicy": None, "suspend": None,
                            "backoffLimit": None, "failurePolicy": None, "activeDeadlineSeconds": None,
-                           "ttlSecondsAfterFinished": None, "schedulingPolicy": None, "priorityClassName": None}})
+                           "ttlSecondsAfterFinished": None, "schedulingPolicy": None, "priorityClassName": None, "peerAuth": None}})
 
 
 def foreign(m):

@@ -37,6 +37,7 @@ def test_example_completes(space, file):
     if "wide" in file:
         log = k("-n", space.name, "logs", f"{job}-worker-0").lower()
         assert "auc" in log and "loss" in log, log[-2000:]
+        assert f"secret/{job}-token-" in k("-n", space.name, "get", "secrets", "-o", "name")    # until the job is deleted
 
 
 @pytest.mark.parametrize("file", PENDING)

@@ -316,7 +316,7 @@ class Kubelet(threading.Thread):
                 self.remove(pod)
         elif pod.status.phase == "Pending" and pod.metadata.name not in self.hold:
             ip = ",".join(i.ip for i in pod.status.pod_i_ps or []) or self.ip()
-            if not self.configmap(pod):
+            if not self.sources(pod):
                 self.status(pod, "Pending", ip, version=version)
                 self.later(pod)
             else:
@@ -347,11 +347,15 @@ class Kubelet(threading.Thread):
         for pod in self.plane.pods(ns).values():
             self.on({"type": "MODIFIED", "object": pod})
 
-    def configmap(self, pod):
-        sources = pod.spec.containers[0].env_from or []
+    def sources(self, pod):
+        """What its first container's environment comes from is there."""
+        core, container, ns = self.plane.core, pod.spec.containers[0], pod.metadata.namespace
+        refs = [e.value_from.secret_key_ref for e in container.env or [] if e.value_from and e.value_from.secret_key_ref]
         try:
-            for s in sources:
-                self.plane.core.read_namespaced_config_map(s.config_map_ref.name, pod.metadata.namespace, _preload_content=False).data
+            for s in container.env_from or []:
+                core.read_namespaced_config_map(s.config_map_ref.name, ns, _preload_content=False).data
+            for s in refs:
+                core.read_namespaced_secret(s.name, ns, _preload_content=False).data
         except Exception:
             return False
         return True

@@ -12,6 +12,7 @@ from rig import BIN, ROOT
 
 EXAMPLES = sorted((ROOT / "deploy/examples").glob("*.yaml")) + [ROOT / "deploy/elastic/resnet.yaml",
                                                                ROOT / "examples/wide_and_deep/job.yaml"]
+TOKEN = "token-of-the-job"
 ROLES = {"ps": "server", "worker": "worker", "heter": "heter"}
 
 
@@ -35,7 +36,8 @@ def environment(pod, maps):
         env.update(maps[source["configMapRef"]["name"]])
     fields = {"status.podIP": pod["metadata"]["name"]}
     for e in c.get("env", []):
-        env[e["name"]] = e["value"] if "value" in e else fields[e["valueFrom"]["fieldRef"]["fieldPath"]]
+        source = e.get("valueFrom", {})
+        env[e["name"]] = TOKEN if "secretKeyRef" in source else fields[source["fieldRef"]["fieldPath"]] if source else e["value"]
     return env
 
 
@@ -58,6 +60,7 @@ def test_examples_keep_their_meaning(path):
     assert {d["metadata"]["name"] for d in docs if d["kind"] == "Pod"} == wanted
     for name, role, index, r in roles(docs):
         assert r.returncode == 0, f"{name}: {r.stdout}{r.stderr}"
+        assert TOKEN not in r.stdout and ("PADDLE_JOB_TOKEN" in r.stdout) == ("peerAuth" in job["spec"])
         if "elastic" in job["spec"]:    # ranks are dealt by the launcher, the operator says only how many
             assert f"PADDLE_ELASTIC_NP={len(wanted)}" in r.stdout and f"PADDLE_TRAINER_ID={index}" in r.stdout
         else:

@@ -244,6 +244,7 @@ REFUSED = {
     "action": ({"failurePolicy": [{"action": "Retry"}], "worker": pods()}, ["must be Fail, Restart or Ignore"]),
     "codes": ({"failurePolicy": [{"action": "Fail", "exitCodes": "1..3"}], "worker": pods()}, ["numbers and ranges"]),
     "role": ({"failurePolicy": [{"action": "Fail", "role": "chief"}], "worker": pods()}, ["ps, worker or heter"]),
+    "peer-auth": ({"peerAuth": "token", "worker": pods()}, ["peerAuth must be None or Token"]),
     "quantity": ({"schedulingPolicy": {"minResources": {"cpu": "two"}}, "worker": pods()}, ["minResources"]),
 }
 
@@ -378,14 +379,15 @@ def test_operator_may_do_what_it_needs_and_nothing_else(cluster):
             return cluster.run("auth", "can-i", verb, what, f"--as={me}", *args, namespace=namespace)[1].strip() == "yes"
         lock = "leases.coordination.k8s.io/b2a304f2.paddlepaddle.org"
         allowed = [("create", "pods"), ("delete", "pods"), ("watch", "pods"), ("create", "services"), ("create", "configmaps"),
-                   ("patch", "paddlejobs.batch.paddlepaddle.org"), ("list", "paddlejobs.batch.paddlepaddle.org"),
+                   ("create", "secrets"), ("patch", "paddlejobs.batch.paddlepaddle.org"), ("list", "paddlejobs.batch.paddlepaddle.org"),
                    ("delete", "paddlejobs.batch.paddlepaddle.org"), ("delete", "configmaps"),
                    ("create", "events")]
         for verb, what in allowed:
             assert can(verb, what), f"cannot {verb} {what}"
         assert can("update", lock, "paddle-system") and can("create", "leases.coordination.k8s.io", "paddle-system")
         assert can("patch", "paddlejobs.batch.paddlepaddle.org", "default", "--subresource=status")
-        denied = [("get", "secrets"), ("list", "secrets"), ("update", "paddlejobs.batch.paddlepaddle.org"),
+        denied = [*((verb, "secrets") for verb in ("get", "list", "watch", "update", "patch", "delete", "deletecollection")),
+                  ("update", "paddlejobs.batch.paddlepaddle.org"),
                   ("create", "paddlejobs.batch.paddlepaddle.org"), ("get", "nodes"), ("update", "configmaps"),
                   ("create", "serviceaccounts"), ("create", "clusterrolebindings.rbac.authorization.k8s.io"),
                   ("create", "deployments.apps")]

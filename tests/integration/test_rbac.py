@@ -32,6 +32,7 @@ JOBS = {
     "ends-many": dict(ps=None, worker=8, cleanPodPolicy="Always"),      # enough pods to be deleted together
     "swept": dict(ps=None, worker=8, cleanPodPolicy="Always"),      # as many as go with one request
     "scaled": dict(ps=None, worker=1),
+    "token": dict(ps=None, worker=1, peerAuth="Token"),
     "restarts": dict(ps=None, worker=1, backoffLimit=1),
     "rejected": dict(ps=None, worker=1, image=" "),     # the same event again and again: it is counted up
 }
@@ -39,6 +40,7 @@ UPSTREAMS = "service"       # a job of upstream's, with finalizer and Services t
 FOR = {
     "paddlejobs": ["ends", UPSTREAMS], "paddlejobs/status": ["scaled"], "paddlejobs/finalizers": ["scaled"],
     "pods": ["swept", "scaled"], "services": ["ends", UPSTREAMS], "configmaps": ["scaled", "restarts"], "events": ["rejected"],
+    "secrets": ["token"],
 }
 
 

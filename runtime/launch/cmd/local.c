@@ -6,6 +6,7 @@
 
 #include "common/buf.h"
 #include "common/mem.h"
+#include "common/token.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/launch/local/local.h"
 #include "runtime/launch/local/pods.h"
@@ -74,10 +75,16 @@ static int local(const char *file, const struct images *images,
     if (r) {
         return r;
     }
+    CO_AUTOFREE char *token = NULL;
+    r = co_token_new(&token, err);
+    if (r) {
+        return r;
+    }
     char path[PATH_MAX];
     struct rl_pods_options read = {.images = images->item,
         .n_images = images->n,
         .bin_dir = bin_dir(path),
+        .token = token,
         .block = block,
         .envp = environ};
     struct rl_pods pods = {0};

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/base64.h"
 #include "common/contract.h"
 #include "common/json.h"
 #include "common/yaml.h"
@@ -60,15 +61,34 @@ static int read_documents(
     return r == CO_NOTFOUND ? 0 : r;
 }
 
-static const json_t *find_configmap(const struct reader *rd, const char *name) {
+static const json_t *find_object(const struct reader *rd, const char *kind, const char *name) {
     size_t i;
     const json_t *obj;
     json_array_foreach(rd->objects, i, obj) {
-        if (is_kind(obj, "ConfigMap") && co_streq(co_json_str(obj, "metadata", "name"), name)) {
-            return co_json_at(obj, "data");
+        if (is_kind(obj, kind) && co_streq(co_json_str(obj, "metadata", "name"), name)) {
+            return obj;
         }
     }
     return NULL;
+}
+
+static const json_t *find_configmap(const struct reader *rd, const char *name) {
+    return co_json_at(find_object(rd, "ConfigMap", name), "data");
+}
+
+/* The value of a key, which the caller frees; NULL: there is no such Secret.  stringData wins, as
+ * in an API server.  Without the key it is one that the operator fills in a cluster. */
+static char *find_secret(const struct reader *rd, const char *name, const char *key) {
+    const json_t *secret = find_object(rd, "Secret", name);
+    const char *text = co_json_str(secret, "stringData", key);
+    const char *coded = co_json_str(secret, "data", key);
+    char *value = NULL;
+    size_t len;
+    if (!text && coded && !co_base64_decode(coded, &value, &len, NULL)) {
+        return value;
+    }
+    text = text || !secret ? text : rd->options->token;
+    return text ? co_xstrdup(text) : NULL;
 }
 
 /* ---- environment ----------------------------------------------------------------------- */
@@ -146,6 +166,8 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *p
     const char *path = co_json_str(from, "fieldRef", "fieldPath");
     const char *map = co_json_str(from, "configMapKeyRef", "name");
     const char *key = co_json_str(from, "configMapKeyRef", "key");
+    const char *secret = co_json_str(from, "secretKeyRef", "name");
+    const char *secret_key = co_json_str(from, "secretKeyRef", "key");
     if (path) {
         const char *value = find_field(obj, pod, path);
         rl_env_set(&pod->env, name, value ? value : "");
@@ -164,7 +186,13 @@ static int env_value_from(struct reader *rd, const json_t *obj, struct rl_pod *p
             "pod \"%s\": %s comes from key \"%s\" of ConfigMap \"%s\", which is not in the input",
             pod->name, name, key, map);
     }
-    add_note(rd, "variables from Secrets and resources are not set");
+    CO_AUTOFREE char *value = secret && secret_key ? find_secret(rd, secret, secret_key) : NULL;
+    if (value) {
+        rl_env_set(&pod->env, name, value);
+        return 0;
+    }
+    add_note(
+        rd, "variables from resources, and from Secrets that are not in the input, are not set");
     return 0;
 }
 

@@ -37,6 +37,7 @@ struct rl_pods_options {
     const struct rl_image *images;
     size_t n_images;
     const char *bin_dir; /* where paddlerun and the training programs are */
+    const char *token;   /* for a Secret that is there without the key; NULL: none */
     unsigned block;      /* addresses start at 127.0.<block>.10 */
     char *const *envp;   /* what processes inherit */
 };

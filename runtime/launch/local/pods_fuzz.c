@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static char *const envp[] = {(char *)"PATH=/bin", NULL};
     static const struct rl_image image = {"a", "b"};
     const struct rl_pods_options options = {
-        .images = &image, .n_images = 1, .bin_dir = "/bin", .envp = envp};
+        .images = &image, .n_images = 1, .bin_dir = "/bin", .token = "t", .envp = envp};
     struct rl_pods pods = {0};
     struct co_err err = {0};
     int r = rl_pods_read("input", (const char *)data, size, &options, &pods, &err);

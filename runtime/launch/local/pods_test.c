@@ -139,6 +139,37 @@ static void what_is_ignored_is_said_once(void **state) {
     rl_pods_done(&p);
 }
 
+static void variables_come_from_secrets_of_the_input(void **state) {
+    (void)state;
+    static const struct {
+        const char *secret, *token, *value; /* NULL: not set */
+    } rows[] = {
+        {"kind: Secret\nmetadata: {name: s}\nstringData: {k: j-ps-0}\n", NULL, "j-ps-0"},
+        {"kind: Secret\nmetadata: {name: s}\ndata: {k: dGV4dA==}\n", NULL, "text"},
+        {"kind: Secret\nmetadata: {name: s}\ndata: {k: dGV4dA==}\nstringData: {k: b}\n", "t", "b"},
+        {"kind: Secret\nmetadata: {name: s}\nimmutable: true\n", "t", "t"}, /* as rendered */
+        {"kind: Secret\nmetadata: {name: s}\n", NULL, NULL},
+        {"kind: Secret\nmetadata: {name: s}\ndata: {k: '!'}\n", NULL, NULL},
+        {"kind: Secret\nmetadata: {name: other}\nstringData: {k: v}\n", "t", NULL},
+        {"kind: ConfigMap\nmetadata: {name: s}\nstringData: {k: v}\n", "t", NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *text =
+            co_xasprintf("%s---\nkind: Pod\nmetadata: {name: j-ps-0}\nspec:\n  containers:\n"
+                         "  - command: [x]\n"
+                         "    env: [{name: V, valueFrom: {secretKeyRef: {name: s, key: k}}}]\n",
+                rows[i].secret);
+        struct rl_pods_options with = options;
+        struct rl_pods p = {0};
+        with.token = rows[i].token;
+        assert_int_equal(rl_pods_read("input", text, strlen(text), &with, &p, NULL), 0);
+        check_env(&p.item[0], "V", rows[i].value);
+        bool noted = p.notes.data && strstr(p.notes.data, "Secrets that are not in the input");
+        assert_int_equal(noted, !rows[i].value);
+        rl_pods_done(&p);
+    }
+}
+
 #define POD(name, rest) "---\nkind: Pod\nmetadata: {name: " name "}\nspec:\n  " rest "\n"
 
 static void bad_input_is_refused_with_its_cause(void **state) {
@@ -196,6 +227,7 @@ int main(void) {
         cmocka_unit_test(pods_become_processes_with_addresses),
         cmocka_unit_test(commands_come_from_pod_or_image),
         cmocka_unit_test(what_is_ignored_is_said_once),
+        cmocka_unit_test(variables_come_from_secrets_of_the_input),
         cmocka_unit_test(bad_input_is_refused_with_its_cause),
         cmocka_unit_test(many_pods_have_addresses_of_their_own),
     };
