@@ -54,6 +54,8 @@ struct co_jnode;
 /* A tree of nodes (common/jdoc.h), for those who want one: what lies deeper than 1000 levels is
  * null.  The caller owns it. */
 json_t *co_json_of_nodes(const struct co_jnode *n);
+/* What that tree takes in memory, roughly: from once to eighty times its text.  NULL: nothing. */
+size_t co_json_nodes_bytes(const struct co_jnode *n);
 
 /* Compact text, keys in insertion order; the caller frees.  Aborts when memory is out. */
 char *co_json_dump(const json_t *j);

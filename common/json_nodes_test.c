@@ -51,10 +51,62 @@ static void what_is_too_deep_is_null(void **state) {
     assert_true(json_is_null(j));
 }
 
+/* What jansson has, each block as malloc rounds it. */
+static size_t has;
+
+static size_t block_size(size_t size) {
+    return (size + 8 + 15) / 16 * 16;
+}
+
+static void *count_alloc(size_t size) {
+    size_t *p = co_xmalloc(size + 16);
+    *p = size;
+    has += block_size(size);
+    return p + 2;
+}
+
+static void count_free(void *data) {
+    size_t *p = data ? (size_t *)data - 2 : NULL;
+    has -= p ? block_size(*p) : 0;
+    free(p);
+}
+
+static void what_a_tree_takes_is_known_before(void **state) {
+    (void)state;
+    static const char *const items[] = {"{}", "[]", "0", "1.5", "\"\"",
+        "\"a longer text than most\"", "{\"a\":0}", "[[[0]]]", "{\"name\":\"A\",\"value\":\"\"}",
+        "{\"a\":{},\"b\":{},\"c\":{},\"d\":{},\"e\":{},\"f\":{},\"g\":{},\"h\":{},\"i\":{}}"};
+    enum { TIMES = 10000, ROOM = TIMES * 80 };
+    json_set_alloc_funcs(count_alloc, count_free);
+    for (size_t i = 0; i < CO_ARRAY_LEN(items); i++) {
+        CO_AUTOFREE char *text = co_xmalloc(ROOM);
+        char *end = text;
+        for (int k = 0; k < TIMES; k++) {
+            *end++ = k ? ',' : '[';
+            memcpy(end, items[i], strlen(items[i]));
+            end += strlen(items[i]);
+        }
+        *end++ = ']';
+        CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
+        assert_int_equal(co_jdoc_read(text, (size_t)(end - text), NULL, &doc, NULL), 0);
+        has = 0;
+        CO_AUTOJSON json_t *tree = co_json_of_nodes(doc.node);
+        size_t told = co_json_nodes_bytes(doc.node);
+        if (told < has || told > has * 3 / 2) {
+            fail_msg("%s: %zu bytes, %zu were told", items[i], has, told);
+        }
+        co_json_decref(&tree);
+        assert_int_equal(has, 0);
+    }
+    json_set_alloc_funcs(malloc, free);
+    assert_int_equal(co_json_nodes_bytes(NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_become_the_tree_of_their_text),
         cmocka_unit_test(what_is_too_deep_is_null),
+        cmocka_unit_test(what_a_tree_takes_is_known_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,8 +71,3 @@ char *co_unsqueeze(const struct co_squeezed *s, const char *like) {
     (void)inflateEnd(&z);
     return text;
 }
-
-bool co_squeezed_same(const struct co_squeezed *a, const struct co_squeezed *b) {
-    return a->data && b->data && a->len == b->len && a->size == b->size &&
-           memcmp(a->data, b->data, a->size) == 0;
-}

@@ -18,5 +18,3 @@ struct co_squeezed {
 struct co_squeezed co_squeeze(struct co_slab *slab, const char *text, size_t len, const char *like);
 /* The text with a NUL behind it; to be freed. */
 char *co_unsqueeze(const struct co_squeezed *s, const char *like);
-/* Of the same text. */
-bool co_squeezed_same(const struct co_squeezed *a, const struct co_squeezed *b);

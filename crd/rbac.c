@@ -9,9 +9,9 @@
 #define LOCK "b2a304f2.paddlepaddle.org"
 
 const struct crd_grant crd_grants[] = {
-    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs", NULL, "delete,list,patch,watch",
-        "follow the jobs; patch only to remove the finalizer of earlier versions, delete only what "
-        "ttlSecondsAfterFinished says"},
+    {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs", NULL, "delete,get,list,patch,watch",
+        "follow the jobs; get those that are too large to be kept, patch only to remove the "
+        "finalizer of earlier versions, delete only what ttlSecondsAfterFinished says"},
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/status", NULL, "patch", "report on the jobs"},
     {CRD_SCOPE_CLUSTER, CRD_GROUP, "paddlejobs/finalizers", NULL, "update",
         "own pods of a job where OwnerReferencesPermissionEnforcement is on"},

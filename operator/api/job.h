@@ -7,6 +7,7 @@
  * are borrowed references into its JSON. */
 #pragma once
 
+#include "common/jdoc.h"
 #include "common/json.h"
 
 #include <stdbool.h>
@@ -69,6 +70,7 @@ enum op_problem_code {
     OP_PROBLEM_TEMPLATE,   /* no template, or none that a pod can be made of */
     OP_PROBLEM_CONTAINERS, /* no containers */
     OP_PROBLEM_ELASTIC,    /* elastic without workers, or bounds that nothing is within */
+    OP_PROBLEM_SIZE,       /* its spec takes more memory than there is for one */
 };
 
 enum {
@@ -143,6 +145,11 @@ struct op_job {
  * object, no metadata.name.  kind and apiVersion are not looked at (watch items lack neither,
  * list items both). */
 CO_MUST_CHECK int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err);
+/* The same of an object's nodes, without its annotations, and in bounded memory: of a job whose
+ * metadata and spec take more than `most` bytes as a tree only a part is decoded, and that it is
+ * too large is its one problem.  CO_INVALID also for a status that takes more than half of that. */
+CO_MUST_CHECK int op_job_of_nodes(
+    const struct co_jnode *nodes, size_t most, struct op_job **ret, struct co_err *err);
 /* One owner less; the last one's call frees.  NULL allowed. */
 void op_job_free(struct op_job *job);
 struct op_job *op_job_share(struct op_job *job); /* one owner more */

@@ -26,6 +26,7 @@ static const char *const problem_names[] = {
     [OP_PROBLEM_TEMPLATE] = "InvalidTemplate",
     [OP_PROBLEM_CONTAINERS] = "InvalidTemplate",
     [OP_PROBLEM_ELASTIC] = "InvalidSpec",
+    [OP_PROBLEM_SIZE] = "TooLarge",
 };
 
 const char *op_role_name(enum op_role role) {

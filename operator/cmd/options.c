@@ -1,6 +1,7 @@
 #include "operator/cmd/options.h"
 
 #include "common/parse.h"
+#include "operator/api/quantity.h"
 #include "operator/control/lease.h"
 #include "operator/plan/gang.h"
 
@@ -13,8 +14,8 @@
 /* What the rows are parsed into: o as it stands, the rest decides what is left of it. */
 static struct {
     struct op_options o;
-    const char *services, *content_type, *log_level, *log_format, *scheduling, *zap_encoder,
-        *zap_level, *ignored;
+    const char *services, *memory, *content_type, *log_level, *log_format, *scheduling,
+        *zap_encoder, *zap_level, *ignored;
     bool ignored_bool;
     int64_t prefer_family, server_grace_ms, restart_backoff_ms;
 } flag;
@@ -64,6 +65,10 @@ static const struct co_flag flags[] = {
     {"watch-idle", CO_FLAG_DURATION, &flag.o.watch_idle_ms, "150s",
         "a watch that is silent for this long is opened anew; the API server sends a bookmark "
         "every minute"},
+    {"memory", CO_FLAG_STR, &flag.memory, "",
+        "memory that this process may take, as 200Mi: an eighth of it for the jobs that are at "
+        "hand, as much for those that have to be read; empty: its container's limit, else the "
+        "machine's"},
     {"kubeconfig", CO_FLAG_STR, &flag.o.kubeconfig, "",
         "kubeconfig file; empty: $KUBECONFIG, in-cluster, ~/.kube/config"},
     {"context", CO_FLAG_STR, &flag.o.context, "", "context of the kubeconfig; empty: its current"},
@@ -109,6 +114,20 @@ static int decide_log(struct op_options *o, struct co_err *err) {
     return 0;
 }
 
+static int decide_memory(struct op_options *o, struct co_err *err) {
+    enum { NANO = 1000000000 };
+    struct op_quantity q = {.nano = 0};
+    int r = *flag.memory ? op_quantity_parse(flag.memory, &q, err) : 0;
+    if (!r && (q.nano < 0 || q.nano / NANO > INT64_MAX)) {
+        r = co_err_set(err, CO_INVALID, "\"%s\" is no size", flag.memory);
+    }
+    if (r) {
+        return co_err_wrap(err, "flag \"--memory\"");
+    }
+    o->memory = (size_t)(q.nano / NANO);
+    return 0;
+}
+
 static int decide(struct op_options *o, struct co_err *err) {
     if (!co_streq(flag.content_type, PROTO_TYPE) && !co_streq(flag.content_type, JSON_TYPE)) {
         return co_err_set(err, CO_INVALID,
@@ -132,7 +151,8 @@ static int decide(struct op_options *o, struct co_err *err) {
     o->settings.prefer_family = (int)flag.prefer_family;
     o->settings.server_grace = flag.server_grace_ms / 1000;
     o->settings.restart_backoff = flag.restart_backoff_ms / 1000;
-    return decide_log(o, err);
+    int r = decide_memory(o, err);
+    return r ? r : decide_log(o, err);
 }
 
 int op_options_parse(int argc, char *argv[], struct op_options *ret, struct co_err *err) {

@@ -13,6 +13,7 @@ struct op_options {
     const char *metrics_addr, *metrics_cert, *health_addr, *gate_bind, *gate_addr;
     bool leader_elect, metrics_secure;
     int64_t watch_idle_ms;
+    size_t memory;  /* bytes; 0: not given */
     bool json_only; /* not protobuf */
     enum co_log_level log_level;
     enum co_log_format log_format;

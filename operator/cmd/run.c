@@ -67,6 +67,26 @@ static void find_identity(struct op_program *p) {
     op_place_identity(&p->place, host, random, p->identity, sizeof(p->identity));
 }
 
+/* The limit of this container, where it is in one, else what the machine has. */
+static size_t find_memory(void) {
+    /* In a container these are its own: of cgroups version 2, and 1. */
+    static const char *const files[] = {
+        "/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    size_t least = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
+        CO_AUTOBUF struct co_buf text = {0};
+        int64_t limit;
+        if (co_file_read(files[i], 64, &text, NULL)) {
+            continue;
+        }
+        text.data[strcspn(text.data, "\n")] = '\0';
+        if (!co_parse_i64("memory", text.data, 1, INT64_MAX, &limit, NULL)) { /* else "max" */
+            least = (size_t)limit < least ? (size_t)limit : least;
+        }
+    }
+    return least;
+}
+
 /* ---- endpoints -------------------------------------------------------------------------- */
 
 static void serve_health(void *arg, struct co_http_req *req) {
@@ -256,6 +276,7 @@ static int start_program(struct op_program *p, struct co_err *err) {
             .shard = p->shard_id,
             .settings = o->settings,
             .watch_idle_ms = o->watch_idle_ms,
+            .memory = o->memory ? o->memory : find_memory(),
             .instance = *p->place.pod_name ? p->place.pod_name : "paddle-operator",
             .metrics = p->metrics});
     r = open_endpoints(p, err);

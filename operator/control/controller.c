@@ -4,6 +4,7 @@
 #include "operator/control/feeds.h"
 #include "operator/control/ports.h"
 #include "operator/control/queue.h"
+#include "operator/control/reader.h"
 #include "operator/control/round.h"
 #include "operator/control/verdict.h"
 #include "operator/control/view.h"
@@ -16,11 +17,17 @@ enum {
     RETRY_MS = 5000,     /* a look at a job that failed for its own reasons */
     CALM_MS = 8000,      /* without a look: most often events have been told, too */
     CALM_MAX_MS = 10000, /* where there is always a look */
+    /* Texts of jobs that are at hand have this part of the memory, and trees of large ones as
+     * much, within these bounds. */
+    MEMORY_PART = 8,
+    DESK_MIN = 2 * OP_STORE_TREE_MAX, /* jobs that are at hand can be read */
+    DESK_MAX = 64 << 20,
 };
 
 /* What the controller keeps about an entry; entry->work. */
 struct work {
     struct op_queued place;
+    struct op_reader reader;
     struct op_round *round;
     struct op_verdict verdict;
     bool unwanted; /* the job is gone or being deleted */
@@ -34,7 +41,7 @@ struct op_controller {
     struct op_load load;
     struct op_recorder recorder;
     struct op_rounds rounds;
-    struct op_view_memo memo;
+    struct op_readers readers;
     struct co_timer *calm;
     int64_t calm_by; /* monotonic ms */
     bool leading, stopping;
@@ -50,6 +57,7 @@ static struct work *work_of(struct op_controller *c, struct op_entry *e) {
     if (!e->work) {
         struct work *w = co_xcalloc(1, sizeof(*w));
         op_queue_join(c->queue, &w->place, e);
+        w->reader = (struct op_reader){.all = &c->readers, .entry = e};
         w->round = op_round_new(&c->rounds, e);
         e->work = w;
     }
@@ -77,6 +85,7 @@ static void work_free(void *arg, struct op_entry *e) {
     (void)arg;
     if (w) {
         op_queue_leave(&w->place);
+        op_reader_end(&w->reader);
         op_round_free(w->round);
         free(w);
         e->work = NULL;
@@ -100,7 +109,8 @@ static void feeds_no_groups(void *arg) {
 
 static void let_rest(void *arg, struct op_entry *e) {
     const struct work *w = e->work;
-    if (w && op_queue_left_alone(&w->place) && op_round_is_blank(w->round)) {
+    if (w && op_queue_left_alone(&w->place) && op_reader_idle(&w->reader) &&
+        op_round_is_blank(w->round)) {
         work_free(arg, e);
     }
 }
@@ -118,7 +128,7 @@ static void calm_later(struct op_controller *c) {
 static void on_calm(void *arg) {
     struct op_controller *c = arg;
     op_store_each(&c->store, let_rest, c);
-    op_view_memo_done(&c->memo);
+    op_view_memo_done(&c->readers.memo);
     op_kube_client_shrink(c->rounds.api.client);
     co_mem_trim();
     if (op_recorder_waiting(&c->recorder)) { /* until then their jobs are not left alone */
@@ -149,17 +159,11 @@ static int plan_entry(struct op_controller *c, struct op_entry *e, const struct 
     return r;
 }
 
-/* Begins a round; false when there is nothing to do one for. */
-static bool look_at_entry(struct op_controller *c, struct op_entry *e) {
+static int plan_look(struct op_controller *c, struct op_entry *e, const struct op_job *job,
+    double start, struct op_plan *ret, struct co_err *err) {
     struct work *w = e->work;
     struct co_metric *m = c->opts.metrics->row;
-    struct co_err err = {0};
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    OP_AUTOPLAN struct op_plan plan = {0};
-    double start = cpu_seconds();
-    calm_later(c);
-    int r = op_view_job_again(&c->memo, e, &job, &err);
-    r = r ? r : plan_entry(c, e, job, &plan, &err);
+    int r = job ? plan_entry(c, e, job, ret, err) : err->code;
     double took = cpu_seconds() - start;
     op_queue_rest(&w->place, took);
     co_metric_observe(&m[OP_M_PLAN_SECONDS], 0, took);
@@ -167,11 +171,37 @@ static bool look_at_entry(struct op_controller *c, struct op_entry *e) {
         co_metric_add(&m[OP_M_RECONCILE_TERMINAL], 0, 1);
         op_metrics_looked(c->opts.metrics, OP_M_ERROR, (int64_t)(took * 1e3));
         co_log_error(
-            "job cannot be planned", CO_S("job", e->name), CO_S("namespace", e->ns), CO_E(&err));
+            "job cannot be planned", CO_S("job", e->name), CO_S("namespace", e->ns), CO_E(err));
+        op_reader_end(&w->reader);
+        return r;
+    }
+    op_store_looked(&c->store, e); /* not before: what no plan has counted is still to be seen */
+    return 0;
+}
+
+/* True: a round has begun, or its job is on its way. */
+static bool look_at_entry(struct op_controller *c, struct op_entry *e) {
+    struct work *w = e->work;
+    struct co_err err = {0};
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    OP_AUTOPLAN struct op_plan plan = {0};
+    double start = cpu_seconds();
+    calm_later(c);
+    switch (op_reader_begin(&w->reader, &job, &err)) {
+    case OP_READ_WAITS:
+        return false;
+    case OP_READ_COMES:
+        op_queue_begin(&w->place);
+        return true;
+    case OP_READ_READY:
+    case OP_READ_FAILED:
+    default:
+        break;
+    }
+    if (plan_look(c, e, job, start, &plan, &err)) {
         op_queue_ask_at(&w->place, co_now_ms() + RETRY_MS);
         return false;
     }
-    op_store_looked(&c->store, e); /* not before: what no plan has counted is still to be seen */
     op_queue_begin(&w->place);
     op_round_begin(w->round, co_steal_ptr(job), &plan);
     return true;
@@ -189,20 +219,87 @@ static void end_if_idle(struct op_controller *c) {
 static void round_over(void *arg, struct op_entry *e, int64_t wake_ms) {
     struct op_controller *c = arg;
     struct work *w = e->work;
+    op_reader_end(&w->reader);
     op_queue_end(&w->place, wake_ms);
     end_if_idle(c);
 }
 
-static bool serve_entry(void *arg, struct op_entry *e) {
-    struct op_controller *c = arg;
+static void tell_change(struct op_controller *c, const struct op_entry *e) {
     if (c->on_change) {
         c->on_change(c->on_change_arg, e->ns, e->name);
     }
-    if (c->leading && !c->stopping && op_feeds_synced(c->feeds) && op_entry_has_job(e)) {
+}
+
+static bool is_looked_at(const struct op_controller *c, const struct op_entry *e) {
+    return c->leading && !c->stopping && op_feeds_synced(c->feeds) && op_entry_has_job(e);
+}
+
+static bool serve_entry(void *arg, struct op_entry *e) {
+    struct op_controller *c = arg;
+    struct work *w = e->work;
+    bool looks = is_looked_at(c, e);
+    if (!looks || op_entry_at_hand(e)) { /* else nothing can be said before it is read */
+        tell_change(c, e);
+    }
+    if (looks) {
         return look_at_entry(c, e);
     }
+    op_reader_end(&w->reader);
     op_store_looked(&c->store, e); /* by another operator, if at all */
     return false;
+}
+
+/* ---- jobs that are not at hand ---------------------------------------------------------- */
+
+static void turn_to_read(void *arg, struct op_entry *e) {
+    struct work *w = e->work;
+    (void)arg;
+    op_queue_hurry(&w->place); /* its look has begun */
+    op_queue_ask(&w->place);
+}
+
+/* Older than what the watch has told: of an API server that lags. */
+static bool is_older(const struct op_entry *e, const struct co_jnode *job) {
+    uint64_t version = op_kube_version(co_jnode_str(job, "metadata", "resourceVersion"));
+    return version && version < e->version;
+}
+
+static int look_with(
+    struct op_controller *c, struct op_entry *e, const struct co_jnode *nodes, struct co_err *err) {
+    struct work *w = e->work;
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    OP_AUTOPLAN struct op_plan plan = {0};
+    double start = cpu_seconds();
+    (void)!op_job_of_nodes(nodes, op_readers_most(&c->readers), &job, err); /* plan_look tells */
+    if (job) {
+        op_verdict_settle(&w->verdict, e, job, &c->opts.settings);
+        tell_change(c, e);
+    }
+    int r = plan_look(c, e, job, start, &plan, err);
+    if (!r) {
+        op_round_begin(w->round, co_steal_ptr(job), &plan);
+    }
+    return r;
+}
+
+static void job_came(void *arg, struct op_entry *e, int code, const struct co_jnode *nodes,
+    const struct co_err *failure) {
+    struct op_controller *c = arg;
+    struct work *w = e->work;
+    struct co_err err = {0};
+    bool looks = is_looked_at(c, e);
+    calm_later(c);
+    if (looks && !code && !is_older(e, nodes) && !look_with(c, e, nodes, &err)) {
+        return;
+    }
+    if (looks && code && code != CO_NOTFOUND) {
+        co_log_warn("job cannot be read, looking again", CO_S("job", e->name),
+            CO_S("namespace", e->ns), CO_E(failure));
+    }
+    op_reader_end(&w->reader);
+    /* Of one that is gone the watch tells. */
+    op_queue_end(&w->place, looks && code != CO_NOTFOUND ? co_now_ms() + RETRY_MS : 0);
+    end_if_idle(c);
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -237,6 +334,14 @@ struct op_controller *op_controller_new(
         .recorder = &c->recorder,
         .over = round_over,
         .arg = c};
+    size_t part = (opts->memory ? opts->memory : SIZE_MAX) / MEMORY_PART;
+    c->store.shelf.max = part;
+    c->readers = (struct op_readers){.client = client,
+        .type = op_feeds_type(c->feeds, OP_STORE_JOBS),
+        .turn = turn_to_read,
+        .came = job_came,
+        .arg = c};
+    op_readers_init(&c->readers, part < DESK_MIN ? DESK_MIN : part > DESK_MAX ? DESK_MAX : part);
     return c;
 }
 
@@ -247,17 +352,22 @@ void op_controller_free(struct op_controller *c) {
     op_store_done(&c->store);
     op_recorder_done(&c->recorder);
     op_feeds_free(c->feeds);
-    op_view_memo_done(&c->memo);
+    op_readers_done(&c->readers);
     co_timer_free(c->calm);
     op_queue_free(c->queue);
     free(c);
 }
 
 static void abort_each(void *arg, struct op_entry *e) {
-    const struct work *w = e->work;
-    (void)arg;
-    if (w) {
+    struct op_controller *c = arg;
+    struct work *w = e->work;
+    if (w && op_reader_asks(&w->reader)) {
+        op_reader_end(&w->reader);
+        op_queue_end(&w->place, 0);
+        end_if_idle(c);
+    } else if (w) {
         op_round_abort(w->round);
+        op_reader_end(&w->reader);
     }
 }
 
@@ -313,6 +423,7 @@ void op_controller_gauges(const struct op_controller *c) {
         enum op_metric row;
         double value;
     } gauges[] = {
+        {OP_M_APART, (double)(c->store.n_jobs - c->store.shelf.n)},
         {OP_M_PODS, (double)c->store.n_pods},
         {OP_M_LEADER, c->leading},
         {OP_M_QUEUE_DEPTH, (double)op_queue_waiting(c->queue)},
@@ -362,6 +473,9 @@ int op_controller_gate(struct op_controller *c, const char *ns, const char *pod,
     if (go != 1 && !c->leading) { /* who leads hears the pod's addresses first, and of each pod */
         *ret_why = "this operator does not lead";
         go = -1;
+    }
+    if (!v->known && c->leading) { /* whoever reads the job settles it */
+        op_queue_ask(&work_of(c, st->entry)->place);
     }
     return go;
 }

@@ -16,6 +16,7 @@ struct op_controller_opts {
     struct op_shard_id shard; /* of these, its own only */
     struct op_settings settings;
     int64_t watch_idle_ms; /* 0: the watch's own default */
+    size_t memory;         /* bytes that the process may take; 0: no bound */
     const char *instance;  /* who reports events */
     struct op_metrics *metrics;
 };

@@ -75,8 +75,100 @@ static void a_look_without_a_plan_has_seen_nothing(void **state) {
     assert_string_equal(co_json_str(seen.draft, "worker", "completedIndexes"), "1");
 }
 
+/* One of 30,000 empty variables, as the API server has it. */
+static struct tk_text large_job(const char *version) {
+    CO_AUTOJSON json_t *job = tk_json(
+        "{'metadata':{'name':'x','namespace':'ns','uid':'u'},'spec':{'suspend':true,'worker':{"
+        "'replicas':2,'template':{'spec':{'containers':[{'name':'main','image':'i'}]}}}}}");
+    json_t *list = json_array();
+    for (int i = 0; i < 30000; i++) {
+        co_json_append(list, json_object());
+    }
+    co_json_set(json_object_get(job, "spec"), "list", list);
+    co_json_set(json_object_get(job, "metadata"), "resourceVersion", json_string(version));
+    return tk_text(job);
+}
+
+static struct work *asked_for(struct op_controller *c, const struct tk_text *job) {
+    assert_int_equal(op_store_put(&c->store, OP_STORE_JOBS, &job->object, 0, NULL), 0);
+    struct op_entry *e = op_store_entry(&c->store, "ns", "x");
+    struct work *w = work_of(c, e);
+    assert_true(look_at_entry(c, e));
+    assert_true(op_reader_asks(&w->reader));
+    assert_int_equal(op_queue_busy(c->queue), 1);
+    w->reader.op = NULL; /* answered; the request itself ends with the client */
+    return w;
+}
+
+static void a_job_that_is_not_at_hand_is_asked_for(void **state) {
+    const struct world *w = *state;
+    struct op_controller *c = w->controller;
+    CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
+    struct co_err err = {0};
+    struct work *x = asked_for(c, &job);
+    struct op_entry *e = x->reader.entry;
+    assert_false(x->verdict.known);
+    assert_true(c->readers.desk.used > 0);
+    assert_int_equal(look_with(c, e, job.object.nodes, &err), 0);
+    assert_true(op_round_busy(x->round));
+    assert_true(x->verdict.known);
+    assert_true(c->readers.desk.used > 0);
+    op_round_abort(x->round);
+    assert_int_equal(op_queue_busy(c->queue), 0);
+    assert_int_equal(c->readers.desk.used, 0);
+}
+
+/* Who leads no more, or has heard of the job's end meanwhile, makes nothing of the answer. */
+static void an_answer_that_nobody_wants_ends_the_look(void **state) {
+    const struct world *w = *state;
+    struct op_controller *c = w->controller;
+    CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
+    struct work *x = asked_for(c, &job);
+    job_came(c, x->reader.entry, 0, job.object.nodes, NULL);
+    assert_int_equal(op_queue_busy(c->queue), 0);
+    assert_int_equal(c->readers.desk.used, 0);
+    assert_false(op_round_busy(x->round));
+}
+
+static void an_answer_of_an_older_version_is_no_plan(void **state) {
+    const struct world *w = *state;
+    struct op_controller *c = w->controller;
+    CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
+    CO_CLEANUP(tk_text_done) struct tk_text older = large_job("4");
+    struct work *x = asked_for(c, &job);
+    assert_true(is_older(x->reader.entry, older.object.nodes));
+    assert_false(is_older(x->reader.entry, job.object.nodes));
+}
+
+/* The first one's look is not over. */
+static void large_jobs_wait_for_their_turn(void **state) {
+    const struct world *w = *state;
+    struct op_controller *c = w->controller;
+    CO_CLEANUP(tk_text_done) struct tk_text job = large_job("5");
+    c->readers.desk.max = 16 << 20;
+    struct work *x = asked_for(c, &job);
+    CO_AUTOJSON json_t *obj = NULL;
+    assert_int_equal(co_json_parse(job.text, strlen(job.text), &obj, NULL), 0);
+    co_json_set(json_object_get(obj, "metadata"), "name", json_string("y"));
+    tk_put(&c->store, OP_STORE_JOBS, obj, 0);
+    struct op_entry *y = op_store_entry(&c->store, "ns", "y");
+    const struct work *v = work_of(c, y);
+    assert_false(look_at_entry(c, y));
+    assert_false(op_reader_asks(&v->reader));
+    struct co_err err = {0};
+    assert_int_equal(look_with(c, x->reader.entry, job.object.nodes, &err), 0);
+    op_round_abort(x->round);
+    assert_true(v->reader.seat.has);
+    assert_true(look_at_entry(c, y));
+    assert_true(op_reader_asks(&v->reader));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_job_that_is_not_at_hand_is_asked_for, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_that_nobody_wants_ends_the_look, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_answer_of_an_older_version_is_no_plan, setup, teardown),
+        cmocka_unit_test_setup_teardown(large_jobs_wait_for_their_turn, setup, teardown),
         cmocka_unit_test_setup_teardown(a_look_without_a_plan_has_seen_nothing, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -162,6 +162,11 @@ static const struct co_metric rows[OP_M_COUNT] = {
         .help = "PaddleJobs that exist, by the phase in their status",
         .type = CO_GAUGE,
         .label = {{"phase", NULL}}},
+    [OP_M_APART] = {.name = "paddlejob_jobs_not_at_hand",
+        .help =
+            "PaddleJobs that are not kept in memory, as they are too large or too many, and are "
+            "asked for when they are looked at",
+        .type = CO_GAUGE},
     [OP_M_PODS] = {.name = "paddlejob_pods", .help = "Pods of PaddleJobs", .type = CO_GAUGE},
     [OP_M_OLDEST_SECONDS] = {.name = "paddlejob_oldest_waiting_seconds",
         .help = "Age of the oldest job that has never been Running and has not ended",

@@ -33,6 +33,7 @@ enum op_metric {
     OP_M_ACTIONS,
     OP_M_PLAN_SECONDS,
     OP_M_JOBS,
+    OP_M_APART,
     OP_M_PODS,
     OP_M_OLDEST_SECONDS,
     OP_M_STATUS_WAITING,

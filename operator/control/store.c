@@ -24,9 +24,27 @@ static size_t entry_size(const struct op_entry *e) {
     return sizeof(*e) + strlen(e->ns) + strlen(e->name) + 2;
 }
 
-static void drop_job(struct op_store *s, struct op_entry *e) {
+static struct op_entry *entry_of(struct op_shelved *shelved) {
+    return (struct op_entry *)((char *)shelved - offsetof(struct op_entry, shelved));
+}
+
+static void drop_text(struct op_store *s, struct op_entry *e) {
+    op_shelf_take(&s->shelf, &e->shelved);
     co_slab_free(&s->slab, e->job.data, e->job.size);
     e->job = (struct co_squeezed){0};
+}
+
+/* In place of an older one. */
+static void keep_text(struct op_store *s, struct op_entry *e, const struct op_kube_object *object) {
+    struct op_shelved *surplus;
+    drop_text(s, e);
+    if (e->tree <= OP_STORE_TREE_MAX) {
+        e->job = op_jobtext_keep(&s->slab, object->text, object->len);
+        op_shelf_put(&s->shelf, &e->shelved, e->job.size);
+    }
+    while ((surplus = op_shelf_surplus(&s->shelf))) {
+        drop_text(s, entry_of(surplus));
+    }
 }
 
 static void stored_free(struct op_store *s, struct op_stored *st) {
@@ -46,7 +64,8 @@ static void free_list(struct op_store *s, struct op_stored *list) {
 static void entry_free(struct op_store *s, struct op_entry *e) {
     free_list(s, e->children);
     free_list(s, e->ended);
-    drop_job(s, e);
+    drop_text(s, e);
+    op_shelf_leave(&s->shelf, &e->shelved, e->ns, entry_size(e));
     co_slab_free(&s->slab, e, entry_size(e));
 }
 
@@ -60,6 +79,7 @@ void op_store_done(struct op_store *s) {
     op_store_each(s, free_each, s);
     co_index_done(&s->entries);
     co_index_done(&s->children);
+    op_shelf_done(&s->shelf);
     co_slab_done(&s->slab);
 }
 
@@ -111,6 +131,7 @@ static struct op_entry *entry_need(struct op_store *s, const char *ns, const cha
         e->ns = memcpy((char *)(e + 1), ns, strlen(ns) + 1);
         e->name = memcpy((char *)(e + 1) + strlen(ns) + 1, name, strlen(name) + 1);
         co_index_add(&s->entries, &e->link, entry_hash(ns, name));
+        op_shelf_join(&s->shelf, &e->shelved, ns, entry_size(e));
     }
     return e;
 }
@@ -147,6 +168,12 @@ static void entry_touched(struct op_store *s, struct op_entry *e) {
 
 /* ---- jobs ------------------------------------------------------------------------------- */
 
+/* Annotations are not read. */
+static size_t tree_bytes(const struct co_jnode *job) {
+    const struct co_jnode *notes = co_jnode_at(job, "metadata", "annotations");
+    return co_json_nodes_bytes(job) - co_json_nodes_bytes(notes);
+}
+
 /* decided: whatever the version, see op_store_sync_begin. */
 static void job_put(struct op_store *s, const struct op_job_head *h,
     const struct op_kube_object *object, bool decided) {
@@ -156,9 +183,9 @@ static void job_put(struct op_store *s, const struct op_job_head *h,
     if (op_entry_has_job(e) && version && version <= e->version && !decided) {
         return;
     }
-    struct co_squeezed job = op_jobtext_keep(&s->slab, object->text, object->len);
-    if (co_squeezed_same(&job, &e->job)) {
-        co_slab_free(&s->slab, job.data, job.size);
+    uint64_t digest = co_hash(object->text, object->len);
+    digest += !digest;
+    if (digest == e->digest) {
         e->version = version;
         return;
     }
@@ -170,8 +197,9 @@ static void job_put(struct op_store *s, const struct op_job_head *h,
         e->created = h->created;
         op_stages_begin(&e->stages, h->phase, h->created);
     }
-    drop_job(s, e);
-    e->job = job;
+    e->digest = digest;
+    e->tree = tree_bytes(object->nodes);
+    keep_text(s, e, object);
     e->edition = ++s->editions;
     e->deleting = h->deleting;
     e->version = version;
@@ -181,7 +209,8 @@ static void job_put(struct op_store *s, const struct op_job_head *h,
 static void job_gone(struct op_store *s, struct op_entry *e) {
     if (op_entry_has_job(e)) {
         s->n_jobs--;
-        drop_job(s, e);
+        drop_text(s, e);
+        e->digest = 0;
         e->deleting = false;
         e->version = 0;
         entry_touched(s, e);

@@ -4,14 +4,16 @@
  * Three sources feed it: lists, watches, and the answers to our own writes (so that a plan made
  * right after a write sees it).  An older version never replaces a newer one, with one exception: a
  * list is the truth about all versions up to its own, so that data restored from a backup is
- * believed.  An answer counts only while its watch has not reached it yet.  Knows nothing of plans
- * or requests.  Owned by the loop's thread. */
+ * believed.  An answer counts only while its watch has not reached it yet.  Of large jobs, and of
+ * more than a shelf has room for (shelf.h), it keeps no text: who needs one asks the API server.
+ * Knows nothing of plans or requests.  Owned by the loop's thread. */
 #pragma once
 
 #include "common/map.h"
 #include "common/squeeze.h"
 #include "operator/api/child.h"
 #include "operator/api/head.h"
+#include "operator/control/shelf.h"
 #include "operator/control/stages.h"
 #include "operator/kube/object.h"
 #include "operator/plan/plan.h"
@@ -67,10 +69,13 @@ struct op_port {
 /* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
  * for it (op_store_hold) does.  The store alone writes it, but for what is others'. */
 struct op_entry {
-    struct co_link link;    /* in op_store.entries, by its names; first */
-    const char *ns, *name;  /* behind the struct */
-    struct co_squeezed job; /* its JSON, in the store's slab; none: there is no such job */
+    struct co_link link;       /* in op_store.entries, by its names; first */
+    struct op_shelved shelved; /* second */
+    const char *ns, *name;     /* behind the struct */
+    struct co_squeezed job;    /* its JSON, in the store's slab; none: it is not at hand */
+    size_t tree;               /* bytes that it takes, roughly, as a tree */
     uint64_t version;
+    uint64_t digest;            /* of the job's text; 0: there is no such job */
     uint64_t edition;           /* of the job: a running number of the store's */
     uint64_t born;              /* running number: entries are served in this order */
     int64_t created;            /* the job was; seconds since the epoch */
@@ -92,6 +97,7 @@ struct op_entry {
 
 struct op_store {
     struct co_slab slab; /* has all of it: what stays lies apart from what comes and goes */
+    struct op_shelf shelf;
     struct co_index entries, children;
     uint32_t sync[OP_STORE_KINDS]; /* running number of syncs */
     uint64_t upto[OP_STORE_KINDS]; /* what the list of the last one decides */
@@ -105,7 +111,13 @@ struct op_store {
     size_t n_jobs, n_pods;
 };
 
+/* A job that takes more than this as a tree is never at hand.  One of 2,000 pods does not. */
+enum { OP_STORE_TREE_MAX = 4 << 20 };
+
 static inline bool op_entry_has_job(const struct op_entry *e) {
+    return e->digest;
+}
+static inline bool op_entry_at_hand(const struct op_entry *e) {
     return e->job.data;
 }
 

@@ -527,6 +527,83 @@ static void of_a_job_what_is_of_use_is_kept(void **state) {
     assert_true(json_equal(job->json, obj));
 }
 
+/* So many empty objects, and a word. */
+static json_t *large(const char *name, int version, size_t n, const char *word) {
+    json_t *j = object(name, version, NULL);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        co_json_append(list, json_object());
+    }
+    co_json_set(j, "spec", json_pack("{s:o,s:s}", "list", list, "word", word));
+    return j;
+}
+
+static void a_job_that_is_a_large_tree_is_not_at_hand(void **state) {
+    struct op_store *s = *state;
+    CO_AUTOJSON json_t *first = large("x", 1, 30000, "a");
+    CO_AUTOJSON json_t *other = large("x", 1, 30000, "b");
+    CO_AUTOJSON json_t *small = large("x", 2, 10, "a");
+    tk_put(s, OP_STORE_JOBS, first, 0);
+    const struct op_entry *e = op_store_entry(s, "ns", "x");
+    assert_true(op_entry_has_job(e));
+    assert_false(op_entry_at_hand(e));
+    assert_in_range(e->tree, 30000 * 200, 30000 * 300);
+    uint64_t edition = e->edition;
+    size_t before = changes;
+    op_store_sync_begin(s, OP_STORE_JOBS, 1);
+    tk_list(s, OP_STORE_JOBS, first); /* the same text again is no news */
+    op_store_sync_end(s, OP_STORE_JOBS);
+    assert_int_equal(changes, before);
+    op_store_sync_begin(s, OP_STORE_JOBS, 1);
+    tk_list(s, OP_STORE_JOBS, other); /* of other data */
+    op_store_sync_end(s, OP_STORE_JOBS);
+    assert_int_equal(changes, before + 1);
+    assert_true(e->edition > edition);
+    tk_put(s, OP_STORE_JOBS, small, 0);
+    assert_true(op_entry_at_hand(e));
+    assert_int_equal(s->shelf.n, 1);
+    drop(s, OP_STORE_JOBS, "x", 3);
+    assert_null(op_store_entry(s, "ns", "x"));
+    assert_int_equal(s->shelf.texts + s->shelf.others + s->n_jobs, 0);
+}
+
+/* With all references in its status, 2,000, and with what the Deployment's memory allows. */
+static void a_job_of_2000_pods_is_at_hand(void **state) {
+    struct op_store *s = *state;
+    CO_AUTOJSON json_t *obj = object("x", 1, NULL);
+    json_t *refs = json_array();
+    for (int i = 0; i < 2000; i++) {
+        co_json_append(refs,
+            json_pack("{s:s,s:s,s:o,s:s,s:s,s:s}", "apiVersion", "v1", "kind", "Pod", "name",
+                json_sprintf("usual-name-worker-%d", i), "namespace", "usual-namespace",
+                "resourceVersion", "1234567890", "uid", "01234567-0123-0123-0123-012345678901"));
+    }
+    co_json_set(obj, "status", json_pack("{s:{s:o}}", "worker", "refs", refs));
+    s->shelf.max = 25 << 20;
+    tk_put(s, OP_STORE_JOBS, obj, 0);
+    assert_true(op_entry_at_hand(op_store_entry(s, "ns", "x")));
+}
+
+/* What is known of them stays. */
+static void texts_have_a_bound_and_jobs_have_not(void **state) {
+    struct op_store *s = *state;
+    s->shelf.max = 4096;
+    for (int i = 0; i < 200; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "j%d", i);
+        put(s, OP_STORE_JOBS, name, i + 1, NULL, 0);
+        assert_in_range(s->shelf.texts, 0, 4096);
+    }
+    assert_int_equal(s->n_jobs, 200);
+    assert_in_range(s->shelf.n, 5, 100);
+    assert_false(op_entry_at_hand(op_store_entry(s, "ns", "j0")));
+    assert_true(op_entry_at_hand(op_store_entry(s, "ns", "j199")));
+    size_t before = changes;
+    put(s, OP_STORE_JOBS, "j0", 500, NULL, 0);
+    assert_int_equal(changes, before + 1);
+    assert_true(op_entry_at_hand(op_store_entry(s, "ns", "j0")));
+}
+
 /* For paddlejob_oldest_waiting_seconds. */
 static void who_waits(void **state) {
     struct op_store *s = *state;
@@ -579,6 +656,9 @@ static void only_jobs_without_a_status_are_new(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(of_a_job_what_is_of_use_is_kept),
+        TEST(a_job_that_is_a_large_tree_is_not_at_hand),
+        TEST(a_job_of_2000_pods_is_at_hand),
+        TEST(texts_have_a_bound_and_jobs_have_not),
         TEST(who_waits),
         TEST(what_had_succeeded_before_it_was_deleted_is_kept_for_a_look),
         TEST(children_join_their_job_by_owner),

@@ -5,19 +5,24 @@
 #include <stdio.h>
 #include <string.h>
 
-static void find_out(
-    struct op_verdict *v, const struct op_entry *e, const struct op_settings *settings) {
-    *v = (struct op_verdict){.known = true, .why = "a job that can be read"};
-    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
-    if (op_view_job(e, &job, NULL)) {
-        return;
-    }
+void op_verdict_settle(struct op_verdict *v, const struct op_entry *e, const struct op_job *job,
+    const struct op_settings *settings) {
     struct op_view view;
     op_view_init(&view, e);
+    *v = (struct op_verdict){.known = true, .why = ""};
     v->over = op_phase_terminal(job->phase) || job->deleting;
     v->open = op_plan_gate_open(job, &view.seen, settings, NULL, &v->why);
     (void)snprintf(v->uid, sizeof(v->uid), "%s", job->uid);
     op_view_done(&view);
+}
+
+static void find_out(
+    struct op_verdict *v, const struct op_entry *e, const struct op_settings *settings) {
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    *v = (struct op_verdict){.known = op_entry_at_hand(e), .why = "a job that can be read"};
+    if (v->known && !op_view_job(e, &job, NULL)) {
+        op_verdict_settle(v, e, job, settings);
+    }
 }
 
 int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char *uid,
@@ -28,6 +33,10 @@ int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char
     }
     if (!v->known) {
         find_out(v, pod->entry, settings);
+    }
+    if (!v->known) {
+        *ret_why = v->why;
+        return 0;
     }
     bool its_own = strcmp(pod->child->owner_uid, v->uid) == 0;
     if (its_own && v->over) {

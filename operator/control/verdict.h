@@ -11,6 +11,9 @@ struct op_verdict {
     char uid[64];    /* the job's */
 };
 
+/* By the entry's job; for one that is not at hand whoever reads it settles this. */
+void op_verdict_settle(struct op_verdict *v, const struct op_entry *e, const struct op_job *job,
+    const struct op_settings *settings);
 /* For a pod of the verdict's entry, whose job exists: 1 go, 0 wait (*ret_why: static), -1 the pod
  * of that uid is not known, -2 its job is over.  What is known may be behind, and a gate that is
  * refused fails its pod: another uid is most likely a newer pod's, as one that has a successor is

@@ -96,12 +96,33 @@ static void it_is_kept_until_it_is_forgotten(void **state) {
     assert_int_equal(ask(*state, &v, "p", &why), 0);
 }
 
+static void of_a_job_that_is_not_at_hand_its_reader_tells(void **state) {
+    struct op_store *s = *state;
+    struct op_verdict v = {0};
+    const char *why = NULL;
+    s->shelf.max = 1;
+    put(s, OP_STORE_JOBS, JOB("", WORKER));
+    put(s, OP_STORE_PODS, POD("u", ""));
+    const struct op_entry *e = op_store_entry(s, "ns", "x");
+    assert_false(op_entry_at_hand(e));
+    assert_int_equal(ask(s, &v, "p", &why), 0);
+    assert_string_equal(why, "a job that can be read");
+    assert_false(v.known);
+    CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
+    assert_int_equal(op_job_decode(tk_json(JOB("", WORKER)), &job, NULL), 0);
+    op_verdict_settle(&v, e, job, &settings);
+    assert_int_equal(ask(s, &v, "p", &why), 0);
+    assert_true(v.known);
+    assert_string_equal(why, "addresses");
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         T(a_pod_is_told_what_its_job_is_waiting_for),
         T(it_is_kept_until_it_is_forgotten),
+        T(of_a_job_that_is_not_at_hand_its_reader_tells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

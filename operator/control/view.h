@@ -13,7 +13,8 @@ struct op_view {
 void op_view_init(struct op_view *v, const struct op_entry *e);
 void op_view_done(struct op_view *v);
 
-/* The job of an entry that has one; CO_INVALID when it is none that a plan can be made for. */
+/* The job of an entry that has it at hand; CO_INVALID when it is none that a plan can be made for.
+ */
 CO_MUST_CHECK int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *err);
 
 /* The job that was looked at last.  One of a thousand pods is looked at again and again while they

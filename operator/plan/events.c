@@ -58,6 +58,7 @@ static const struct event_row {
     {"InvalidSpec", true, "a field of the job means nothing"},
     {"InvalidReplicas", true, "replicas are missing or out of range"},
     {"InvalidTemplate", true, "no pod can be made of a template"},
+    {"TooLarge", true, "the job takes more memory than the operator has for one"},
 };
 
 /* Whoever tells an event has a row for it. */

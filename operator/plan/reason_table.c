@@ -47,6 +47,7 @@ static const struct {
     {"InvalidSpec", "a field of the job means nothing"},
     {"InvalidReplicas", "replicas are missing or out of range"},
     {"InvalidTemplate", "no pod can be made of a template"},
+    {"TooLarge", "the job takes more memory than the operator has for one: no pods are made"},
 };
 
 static bool has_row(const char *reason) {

@@ -30,6 +30,8 @@ ASKED_BY_ADMISSION = {("paddlejobs/finalizers", "update"): ("pods", "create")}
 JOBS = {
     "ends": dict(ps=None, worker=1, intranet="Service", cleanPodPolicy="Always", ttlSecondsAfterFinished=1),
     "ends-many": dict(ps=None, worker=8, cleanPodPolicy="Always"),      # enough pods to be deleted together
+    "large": dict(ps=None, worker=None, suspend=True, heter={"replicas": 1, "template": {"spec": {     # not kept, so it is got
+        "containers": [{"name": "paddle", "image": "x"}], "tolerations": [{}] * 20000}}}),
     "swept": dict(ps=None, worker=8, cleanPodPolicy="Always"),      # as many as go with one request
     "scaled": dict(ps=None, worker=1),
     "token": dict(ps=None, worker=1, peerAuth="Token"),
@@ -38,7 +40,7 @@ JOBS = {
 }
 UPSTREAMS = "service"       # a job of upstream's, with finalizer and Services to take over
 FOR = {
-    "paddlejobs": ["ends", UPSTREAMS], "paddlejobs/status": ["scaled"], "paddlejobs/finalizers": ["scaled"],
+    "paddlejobs": ["ends", "large", UPSTREAMS], "paddlejobs/status": ["scaled"], "paddlejobs/finalizers": ["scaled"],
     "pods": ["swept", "scaled"], "services": ["ends", UPSTREAMS], "configmaps": ["scaled", "restarts"], "events": ["rejected"],
     "secrets": ["token"],
 }

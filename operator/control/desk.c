@@ -1,0 +1,146 @@
+#include "operator/control/desk.h"
+
+#include "common/mem.h"
+
+struct op_desk_line {
+    char *ns;                    /* owned */
+    size_t used;                 /* bytes of who reads */
+    size_t n;                    /* who reads and who waits */
+    struct op_seat *head, **end; /* who waits */
+    struct op_desk_line *next;   /* in op_desk.first; only while somebody waits */
+};
+
+size_t op_desk_share(const struct op_desk *d) {
+    return d->max / 2;
+}
+
+static void line_free(void *arg, const char *key, void *value) {
+    struct op_desk_line *l = value;
+    (void)arg;
+    (void)key;
+    free(l->ns);
+    free(l);
+}
+
+void op_desk_done(struct op_desk *d) {
+    co_map_each(&d->lines, line_free, NULL);
+    co_map_done(&d->lines);
+}
+
+static struct op_desk_line *line_need(struct op_desk *d, const char *ns) {
+    struct op_desk_line *l = co_map_get(&d->lines, ns);
+    if (!l) {
+        l = co_xcalloc(1, sizeof(*l));
+        l->ns = co_xstrdup(ns);
+        (void)co_map_set(&d->lines, ns, l);
+    }
+    return l;
+}
+
+static bool fits(size_t used, size_t more, size_t max) {
+    return !used || used + more <= max;
+}
+
+static void give_seat(struct op_desk *d, struct op_seat *seat) {
+    seat->has = true;
+    seat->line->used += seat->bytes;
+    d->used += seat->bytes;
+}
+
+/* A line in which somebody waits goes behind the others. */
+static void line_up(struct op_desk *d, struct op_desk_line *l) {
+    struct op_desk_line **end = d->first ? d->end : &d->first;
+    l->next = NULL;
+    *end = l;
+    d->end = &l->next;
+}
+
+static void line_out(struct op_desk *d, struct op_desk_line *l) {
+    struct op_desk_line **at = &d->first;
+    while (*at != l) {
+        at = &(*at)->next;
+    }
+    *at = l->next;
+    d->end = *at ? d->end : at;
+}
+
+static void wait_in(struct op_desk *d, struct op_seat *seat) {
+    struct op_desk_line *l = seat->line;
+    struct op_seat **end = l->head ? l->end : &l->head;
+    if (!l->head) {
+        line_up(d, l);
+    }
+    seat->next = NULL;
+    *end = seat;
+    l->end = &seat->next;
+}
+
+static void wait_no_more(struct op_desk *d, struct op_seat *seat) {
+    struct op_desk_line *l = seat->line;
+    struct op_seat **at = &l->head;
+    while (*at != seat) {
+        at = &(*at)->next;
+    }
+    *at = seat->next;
+    l->end = *at ? l->end : at;
+    if (!l->head) {
+        line_out(d, l);
+    }
+}
+
+/* The first line whose namespace has room; NULL: none, or the desk has not enough. */
+static struct op_seat *next_seat(const struct op_desk *d) {
+    for (const struct op_desk_line *l = d->first; l; l = l->next) {
+        if (fits(l->used, l->head->bytes, op_desk_share(d))) {
+            return fits(d->used, l->head->bytes, d->max) ? l->head : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* asks: who need not be called. */
+static void call_waiting(struct op_desk *d, const struct op_seat *asks) {
+    struct op_seat *seat;
+    while ((seat = next_seat(d))) {
+        struct op_desk_line *l = seat->line;
+        wait_no_more(d, seat);
+        if (l->head) { /* the other namespaces first */
+            line_out(d, l);
+            line_up(d, l);
+        }
+        give_seat(d, seat);
+        if (seat != asks) {
+            d->called(d->arg, seat);
+        }
+    }
+}
+
+bool op_desk_sit(struct op_desk *d, struct op_seat *seat, const char *ns, size_t bytes) {
+    if (!seat->line) {
+        size_t most = op_desk_share(d);
+        *seat = (struct op_seat){.line = line_need(d, ns), .bytes = bytes < most ? bytes : most};
+        seat->line->n++;
+        wait_in(d, seat);
+        call_waiting(d, seat);
+    }
+    return seat->has;
+}
+
+void op_desk_leave(struct op_desk *d, struct op_seat *seat) {
+    struct op_desk_line *l = seat->line;
+    if (!l) {
+        return;
+    }
+    if (seat->has) {
+        l->used -= seat->bytes;
+        d->used -= seat->bytes;
+    } else {
+        wait_no_more(d, seat);
+    }
+    *seat = (struct op_seat){0};
+    if (--l->n == 0) {
+        (void)co_map_remove(&d->lines, l->ns);
+        line_free(NULL, NULL, l);
+    }
+    call_waiting(d, NULL);
+}

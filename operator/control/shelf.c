@@ -1,0 +1,78 @@
+#include "operator/control/shelf.h"
+
+#include "common/mem.h"
+
+struct op_space {
+    size_t bytes;                       /* of its entries, texts included */
+    size_t n;                           /* entries */
+    struct op_shelved *oldest, *newest; /* of those with a text */
+};
+
+void op_shelf_done(struct op_shelf *s) {
+    co_map_done(&s->spaces);
+}
+
+void op_shelf_join(struct op_shelf *s, struct op_shelved *ret, const char *ns, size_t bytes) {
+    struct op_space *space = co_map_get(&s->spaces, ns);
+    if (!space) {
+        space = co_xcalloc(1, sizeof(*space));
+        (void)co_map_set(&s->spaces, ns, space);
+    }
+    space->n++;
+    space->bytes += bytes;
+    s->others += bytes;
+    *ret = (struct op_shelved){.space = space};
+}
+
+void op_shelf_leave(struct op_shelf *s, struct op_shelved *of, const char *ns, size_t bytes) {
+    struct op_space *space = of->space;
+    s->others -= bytes;
+    space->bytes -= bytes;
+    if (--space->n == 0) {
+        (void)co_map_remove(&s->spaces, ns);
+        free(space);
+    }
+}
+
+void op_shelf_put(struct op_shelf *s, struct op_shelved *of, size_t size) {
+    struct op_space *space = of->space;
+    of->size = size;
+    of->newer = NULL;
+    of->older = space->newest;
+    *(of->older ? &of->older->newer : &space->oldest) = of;
+    space->newest = of;
+    space->bytes += size;
+    s->texts += size;
+    s->n++;
+}
+
+void op_shelf_take(struct op_shelf *s, struct op_shelved *of) {
+    struct op_space *space = of->space;
+    if (!of->size) {
+        return;
+    }
+    *(of->older ? &of->older->newer : &space->oldest) = of->newer;
+    *(of->newer ? &of->newer->older : &space->newest) = of->older;
+    space->bytes -= of->size;
+    s->texts -= of->size;
+    s->n--;
+    of->size = 0;
+}
+
+static void find_largest(void *arg, const char *key, void *value) {
+    struct op_space **largest = arg, *space = value;
+    (void)key;
+    if (space->oldest && (!*largest || space->bytes > (*largest)->bytes)) {
+        *largest = space;
+    }
+}
+
+struct op_shelved *op_shelf_surplus(const struct op_shelf *s) {
+    size_t others = s->others < s->max / 2 ? s->others : s->max / 2;
+    struct op_space *largest = NULL;
+    if (!s->max || s->texts <= s->max - others) {
+        return NULL;
+    }
+    co_map_each(&s->spaces, find_largest, &largest);
+    return largest->oldest;
+}
