@@ -121,13 +121,25 @@ static void delete_stale(struct builder *b) {
     }
 }
 
+/* A pod of an earlier attempt that kubelet may still start: its delete was refused. */
+static bool has_startable_old_pod(const struct op_world *w) {
+    size_t i = 0;
+    while (i < w->n_old_pods &&
+           (w->old_pods[i]->c.deleting || (w->old_pods[i]->phase != OP_POD_PENDING &&
+                                              w->old_pods[i]->phase != OP_POD_UNKNOWN))) {
+        i++;
+    }
+    return i < w->n_old_pods;
+}
+
 /* The ConfigMap follows the endpoints, so that a pod that is made anew reads what is true now.
  * Pods that are running keep what they started with: a process cannot be told. */
 static void publish_env(struct builder *b, const json_t *env) {
     const struct op_world *w = b->w;
     const struct op_configmap *have = w->configmap;
     if (!env || w->configmap_taken || w->old_configmap || (have && have->c.deleting) ||
-        op_env_published(w, env) || held_back(b, w->configmap_failure)) {
+        op_env_published(w, env) || has_startable_old_pod(w) ||
+        held_back(b, w->configmap_failure)) {
         return;
     }
     json_t *data = json_deep_copy((json_t *)(uintptr_t)env);

@@ -26,6 +26,8 @@ static const struct {
     {6, ",'elastic':1"},
 };
 
+static uint64_t world; /* its seed */
+
 /* ---- random jobs ---------------------------------------------------------------------------- */
 
 static char *random_job(struct tk_cluster *c, bool token) {
@@ -149,8 +151,8 @@ static bool has_its_env(struct tk_cluster *c, const json_t *pod) {
         return true;
     }
     if (cm && is_ours(cm) && strcmp(attempt_of(cm), attempt_of(pod)) != 0) {
-        fail_msg(
-            "a pod of attempt %s starts with the addresses of %s", attempt_of(pod), attempt_of(cm));
+        fail_msg("world %llu: a pod of attempt %s starts with the addresses of %s",
+            (unsigned long long)world, attempt_of(pod), attempt_of(cm));
     }
     return cm != NULL;
 }
@@ -458,7 +460,7 @@ static void chaos_round(struct tk_cluster *c) {
 
 /* Plans without anything happening in between: must come to rest at once. */
 static void check_rest(struct tk_cluster *c) {
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 6; i++) {
         if (!tk_pass(c)) {
             return;
         }
@@ -546,11 +548,16 @@ static void check_end(struct tk_cluster *c) {
     }
 }
 
+/* Worlds beyond the first ones in which something was wrong once. */
+static const uint64_t found[] = {2142};
+
 static void random_worlds_converge(void **state) {
     (void)state;
     int ends[OP_PHASES] = {0};
     int attempts = 0, restarts = 0;
-    for (uint64_t seed = 1; seed <= WORLDS; seed++) {
+    for (uint64_t n = 0; n < WORLDS + CO_ARRAY_LEN(found); n++) {
+        uint64_t seed = n < WORLDS ? n + 1 : found[n - WORLDS];
+        world = seed;
         struct tk_cluster c = {.rng = seed * 0x9E3779B97F4A7C15U};
         CO_AUTOFREE char *job = random_job(&c, seed % 4 == 0);
         uint64_t rng = c.rng;
