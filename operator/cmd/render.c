@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { PART = 4096 }; /* objects of a plan */
+
 static void print_object(const json_t *obj) {
     char *text = json_dumps(obj, JSON_INDENT(2));
     (void)printf("---\n%s\n", text ? text : "null");
@@ -45,6 +47,14 @@ static struct op_pod *named_pod(const struct op_job *job, const json_t *body) {
     return (struct op_pod *)op_child_of_tree(op_pod_read, pod);
 }
 
+static struct op_service *named_service(const struct op_job *job, const json_t *body) {
+    CO_AUTOJSON json_t *service = json_deep_copy(body);
+    json_t *meta = json_object_get(service, "metadata");
+    co_json_set(meta, "uid", json_string(co_json_str(meta, "name")));
+    co_json_set(meta, "namespace", json_string(job->ns));
+    return (struct op_service *)op_child_of_tree(op_service_read, service);
+}
+
 static void print_configmap(const struct op_job *job, const struct op_settings *settings,
     const struct op_pod *const *pods, size_t n) {
     struct op_seen seen = {.pods = pods, .n_pods = n};
@@ -65,33 +75,82 @@ static void print_secret(const struct op_job *job) {
     }
 }
 
-static int render_job(const struct op_job *job, struct co_err *err) {
-    const struct op_settings settings = {
-        .server_grace = OP_SERVER_GRACE_DEFAULT, .restart_backoff = OP_RESTART_BACKOFF_DEFAULT};
-    const struct op_seen nothing = {.token = true}; /* it is printed first */
-    OP_AUTOPLAN struct op_plan plan = {0};
-    print_secret(job);
-    int r = op_plan_compute(job, &nothing, co_wall_seconds(), &settings, &plan, err);
-    if (r) {
-        return r;
+/* What a cluster would hold so far.  All owned. */
+struct rendered {
+    struct op_pod **pods;
+    struct op_service **services;
+    size_t n_pods, n_services, pods_room, services_room;
+};
+
+static void rendered_done(struct rendered *r) {
+    for (size_t i = 0; i < r->n_pods; i++) {
+        free(r->pods[i]);
     }
-    struct op_pod **pods = co_xcalloc(plan.n_actions, sizeof(struct op_pod *));
+    for (size_t i = 0; i < r->n_services; i++) {
+        free(r->services[i]);
+    }
+    free(r->pods);
+    free(r->services);
+}
+
+static void keep_pod(struct rendered *r, struct op_pod *pod_own) {
+    if (r->n_pods == r->pods_room) {
+        r->pods_room = r->pods_room * 2 + 64;
+        r->pods = co_xrealloc(r->pods, r->pods_room, sizeof(r->pods[0]));
+    }
+    r->pods[r->n_pods++] = pod_own;
+}
+
+static void keep_service(struct rendered *r, struct op_service *service_own) {
+    if (r->n_services == r->services_room) {
+        r->services_room = r->services_room * 2 + 64;
+        r->services = co_xrealloc(r->services, r->services_room, sizeof(r->services[0]));
+    }
+    r->services[r->n_services++] = service_own;
+}
+
+/* Prints what the plan makes but for the ConfigMap, which waits for all pods; returns how many. */
+static size_t print_created(
+    const struct op_job *job, const struct op_plan *plan, struct rendered *r) {
     size_t n = 0;
-    for (size_t i = 0; i < plan.n_actions; i++) {
-        const struct op_action *a = &plan.actions[i];
+    for (size_t i = 0; i < plan->n_actions; i++) {
+        const struct op_action *a = &plan->actions[i];
         if (a->verb != OP_CREATE || a->kind == OP_KIND_CONFIGMAP) {
             continue;
         }
         if (a->kind == OP_KIND_POD) {
-            pods[n++] = named_pod(job, a->body);
+            keep_pod(r, named_pod(job, a->body));
+        } else if (a->kind == OP_KIND_SERVICE) {
+            keep_service(r, named_service(job, a->body));
         }
         print_object(a->body);
+        n++;
     }
-    print_configmap(job, &settings, (const struct op_pod *const *)pods, n);
-    for (size_t i = 0; i < n; i++) {
-        free(pods[i]);
+    return n;
+}
+
+/* In parts, as the operator makes them: the bodies of a hundred thousand pods take 500 MB. */
+static int render_job(const struct op_job *job, struct co_err *err) {
+    const struct op_settings settings = {
+        .server_grace = OP_SERVER_GRACE_DEFAULT, .restart_backoff = OP_RESTART_BACKOFF_DEFAULT};
+    CO_CLEANUP(rendered_done) struct rendered done = {0};
+    size_t n = 1;
+    print_secret(job);
+    while (n > 0) {
+        OP_AUTOPLAN struct op_plan plan = {0};
+        const struct op_seen seen = {.pods = (const struct op_pod *const *)done.pods,
+            .n_pods = done.n_pods,
+            .services = (const struct op_service *const *)done.services,
+            .n_services = done.n_services,
+            .token = true, /* the Secret is printed first */
+            .creates_max = PART};
+        int r = op_plan_compute(job, &seen, co_wall_seconds(), &settings, &plan, err);
+        if (r) {
+            return r;
+        }
+        n = print_created(job, &plan, &done);
     }
-    free(pods);
+    print_configmap(job, &settings, (const struct op_pod *const *)done.pods, done.n_pods);
     return 0;
 }
 
