@@ -238,6 +238,8 @@ struct rt_table_stat {
     uint64_t bytes;  /* memory of values and optimizer state, all servers */
     uint64_t pulls;  /* rows or floats read by all trainers so far */
     uint64_t pushes; /* the same, written */
+    /* Of all that was pushed: rows (dense: values) with NaN or Inf, refused or left out. */
+    uint64_t nonfinite;
 };
 CO_MUST_CHECK int rt_stat(
     struct rt_client *c, uint32_t table, struct rt_table_stat *ret, struct co_err *err);

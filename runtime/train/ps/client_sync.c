@@ -143,13 +143,15 @@ static int take_stat(
     struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
     (void)p;
     struct rt_table_stat *st = call->arg;
-    if (a->head.bytes != 32) {
-        return co_err_set(err, CO_INVALID, "%u bytes for 4 numbers", a->head.bytes);
+    uint64_t *const numbers[RT_FRAME_STAT_NUMBERS] = {
+        &st->rows, &st->bytes, &st->pulls, &st->pushes, &st->nonfinite};
+    if (a->head.bytes != 8 * RT_FRAME_STAT_NUMBERS) {
+        return co_err_set(
+            err, CO_INVALID, "%u bytes for %d numbers", a->head.bytes, RT_FRAME_STAT_NUMBERS);
     }
-    st->rows += co_get_u64(a->payload);
-    st->bytes += co_get_u64(a->payload + 8);
-    st->pulls += co_get_u64(a->payload + 16);
-    st->pushes += co_get_u64(a->payload + 24);
+    for (size_t i = 0; i < CO_ARRAY_LEN(numbers); i++) {
+        *numbers[i] += co_get_u64(a->payload + 8 * i);
+    }
     return 0;
 }
 

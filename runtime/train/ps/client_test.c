@@ -357,7 +357,7 @@ static void answers_that_do_not_fit_are_refused(void **state) {
         {pull_dense, ONE_FLOAT, CO_INVALID, "4 bytes for 20 values"},
         {pull_dense, ONE_FLOAT, CO_INVALID, "pull: answer of server 0 (127.0.0.1:"},
         {pull_sparse, ONE_FLOAT, CO_INVALID, "4 bytes for 2 rows of 2"},
-        {stat_of, ONE_FLOAT, CO_INVALID, "4 bytes for 4 numbers"},
+        {stat_of, ONE_FLOAT, CO_INVALID, "4 bytes for 5 numbers"},
         {exchange_and_flush, ONE_FLOAT, CO_INVALID, "4 bytes for 20 values"},
         {pull_dense, ERROR_ANSWER, CO_NORESOURCE, "too many rows"},
         {pull_sparse, ERROR_ANSWER, CO_NORESOURCE, "server 0 (127.0.0.1:"},

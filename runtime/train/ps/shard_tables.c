@@ -465,13 +465,12 @@ static int do_stat(const struct rt_shard_table *st, struct rt_frame **ret, struc
         rows = rt_sparse_rows(st->rows);
         bytes = rt_sparse_bytes(st->rows);
     }
-    int rc = rt_frame_new(RT_FRAME_STAT | RT_FRAME_ANSWER, 32, ret, err);
-    if (rc == 0) {
-        (*ret)->head.count = 4;
-        co_put_u64((*ret)->payload, rows);
-        co_put_u64((*ret)->payload + 8, bytes);
-        co_put_u64((*ret)->payload + 16, st->pulls);
-        co_put_u64((*ret)->payload + 24, st->pushes);
+    const uint64_t numbers[RT_FRAME_STAT_NUMBERS] = {
+        rows, bytes, st->pulls, st->pushes, st->nonfinite};
+    int rc = rt_frame_new(RT_FRAME_STAT | RT_FRAME_ANSWER, sizeof(numbers), ret, err);
+    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(numbers); i++) {
+        (*ret)->head.count = RT_FRAME_STAT_NUMBERS;
+        co_put_u64((*ret)->payload + 8 * i, numbers[i]);
     }
     return rc;
 }

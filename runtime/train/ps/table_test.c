@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/bytes.h"
 #include "runtime/train/ps/shard_tables.h"
 #include "runtime/train/ps/sparse.h"
 #include "runtime/train/ps/spec.h"
@@ -301,7 +302,10 @@ static void what_is_not_finite_is_refused_or_left_out(void **state) {
                                            : "trainer 1 pushed NaN or Inf to table 'w', index 4",
                     err.msg);
             }
-            assert_int_equal(refuse || skip, t.tables[sparse].nonfinite);
+            struct rt_frame ask = {.head = {.kind = RT_FRAME_STAT, .table = sparse}};
+            rt_frame_free(co_steal_ptr(a));
+            assert_int_equal(0, rt_shard_tables_do(&t, 1, &ask, &a, NULL));
+            assert_int_equal(refuse || skip, co_get_u64(a->payload + 32));
             const float *fine =
                 sparse ? rt_sparse_find(t.tables[1].rows, 3) : t.tables[0].blocks[0].w;
             assert_true(refuse ? !fine || fine[0] == 0 : fine && fine[0] == -1);

@@ -23,6 +23,7 @@ enum {
     RT_FRAME_HEAD = 32,
     RT_FRAME_BYTES_MAX = 32 << 20, /* payload */
     RT_FRAME_CONTROL_MAX = 1 << 20,
+    RT_FRAME_STAT_NUMBERS = 5,
     RT_MESSAGE_MAX = RT_FRAME_BYTES_MAX + (1 << 20), /* all frames of a message */
 };
 
@@ -42,7 +43,7 @@ enum rt_frame_kind {
                                 aux: next row, all ones at the end */
     RT_FRAME_RESTORE_SPARSE, /* u64[count] ids, f32[count][dim + state]; answer: nothing */
     RT_FRAME_STEP,           /* aux: step number of this trainer; answer: nothing */
-    RT_FRAME_STAT,           /* answer: u64[4] rows, bytes, pulls, pushes */
+    RT_FRAME_STAT,           /* answer: u64[5] rows, bytes, pulls, pushes, nonfinite */
     RT_FRAME_KINDS,
     RT_FRAME_ANSWER = 0x80,
     RT_FRAME_ERROR = 0xff,
