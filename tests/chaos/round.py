@@ -388,7 +388,7 @@ class Round:
             key = f'paddlejob_jobs{{phase="{(j.get("status") or {}).get("phase") or "None"}"}}'
             want[key] = want.get(key, 0) + 1
         text = fetch(self.operators[0].metrics)
-        have = {k: int(v) for k, v in re.findall(r"^(paddlejob_(?:jobs|pods)\S*) (\d+)$", text, re.M) if int(v)}
+        have = {k: int(v) for k, v in re.findall(r"^(paddlejob_(?:jobs\{\S*|pods)) (\d+)$", text, re.M) if int(v)}
         return have, {k: v for k, v in want.items() if v}
 
     def once_more(self):

@@ -150,7 +150,7 @@ class Soak:
 
     def gauges(self):
         text = urllib.request.urlopen(f"http://127.0.0.1:{self.operator.metrics}/metrics", timeout=10).read().decode()
-        return {k: int(v) for k, v in re.findall(r"^(paddlejob_(?:jobs|pods)\S*) (\d+)$", text, re.M) if int(v)}
+        return {k: int(v) for k, v in re.findall(r"^(paddlejob_(?:jobs\{\S*|pods)) (\d+)$", text, re.M) if int(v)}
 
     def server(self):
         want = collections.Counter()
