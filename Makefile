@@ -31,7 +31,7 @@ LAYERS := $(shell awk -F'|' '/^## /{on = $$0 == "## Layers"} \
     ARCHITECTURE.md)
 UNITS  := $(foreach l,$(LAYERS),$(firstword $(subst |, ,$(l))))
 $(foreach l,$(LAYERS),$(eval may_$(firstword $(subst |, ,$(l))) := $(wordlist 2,99,$(subst |, ,$(l)))))
-may_runtime/rt.h := runtime/train/ps runtime/train/coll# the library's header stands for the folders that implement it
+may_runtime/rt.h := runtime/train/ps runtime/train/coll runtime/train/dp# the library's header stands for the folders that implement it
 closed = $(if $(2),$(call closed,$(1) $(2),$(filter-out $(1) $(2),$(sort $(foreach u,$(2),$(may_$(u)))))),$(1))
 $(foreach u,$(UNITS),$(eval uses_$(u) := $(filter-out $(u) runtime/rt.h,$(call closed,,$(u)))))
 
@@ -46,6 +46,7 @@ pkgs_examples/nn            := -ldnnl
 cflags_runtime/train/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
 cflags_runtime/train/coll   := -O3
+cflags_runtime/train/dp     := -O3
 
 PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll
 main_paddle-operator := operator/cmd/main.c

@@ -517,8 +517,9 @@ CO_MUST_CHECK int rt_all_finite(
     struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err);
 
 /* After rt_group_shrink, or with any new group; the old one need not work but must still be
- * open.  Collective over g.  Keeps what waits locally (merged steps, dgc's u and v); a step that
- * was under way begins again from its first gradient. */
+ * open.  Collective over g; ranks that are new call rt_reducer_open in its place.  A step that
+ * was under way begins again from its first gradient.  What waits locally stays: dgc's u and v
+ * (without the entries that were on their way), and merged steps where all ranks have as many. */
 CO_MUST_CHECK int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err);
 
 /* Floats that all ranks have in common, as parameters. */
@@ -614,15 +615,17 @@ CO_MUST_CHECK int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, 
     const float *dy, const float *mean, const float *inv_std, const float *scale, uint64_t count,
     float *ret_dx, float *ret_dscale, float *ret_dbias, struct co_err *err);
 
-/* ---- metrics over all trainers ----
- *
- * The group of a parameter-server job's trainers, for metrics and barriers: what gloo is in
+/* ---- metrics over all trainers ---- */
+
+/* PADDLE_WITH_GLOO: 1 workers, 2 servers, too; 0: off. */
+uint32_t rt_job_gloo(const struct rt_job *job);
+
+/* The group of a parameter-server job's trainers, for metrics and barriers: what gloo is in
  * Paddle.  Needs spec.withGloo 1 or 2 (PADDLE_WITH_GLOO); who says that also tells
  * PADDLE_TRAINER_ENDPOINTS, where the trainers meet, at their own ports: no HTTP store is needed
  * and nothing is asked of PADDLE_GLOO_HTTP_ENDPOINT.  One trainer alone needs neither.
  * CO_UNSUPPORTED: gloo is off.  CO_INVALID: no endpoints, or not as many as trainers; a server.
  * options: as rt_group_open. */
-uint32_t rt_job_gloo(const struct rt_job *job); /* PADDLE_WITH_GLOO: 1, 2; 0: off */
 CO_MUST_CHECK int rt_trainers_open(const struct rt_job *job, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err);
 
