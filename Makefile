@@ -176,7 +176,7 @@ fuzzers: $(FUZZERS)
 SAN  := CC=clang SANITIZER=address,undefined CFLAGS=-fsanitize-coverage=inline-8bit-counters,pc-table OPT="-O1 -g" BUILD=$(BUILD)/san
 FUZZ := CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" BUILD=$(BUILD)/fuzzing
 TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
-THREADED       = $(patsubst %/,%,$(sort $(dir $(shell grep -l pthread_create $(addsuffix /*.c,$(UNITS)) 2>/dev/null))))
+THREADED       = $(patsubst %/,%,$(sort $(dir $(shell grep -lE 'pthread_create|rt_coll_start' $(addsuffix /*.c,$(UNITS)) 2>/dev/null))))
 THREADED_TESTS = $(patsubst %.c,$(1)/test/%,$(foreach u,$(THREADED),$(wildcard $(u)/*_test.c)))
 SUBMAKE := $(MAKE) --no-print-directory
 threaded: $(call THREADED_TESTS,$(BUILD))
