@@ -571,7 +571,8 @@ void rt_optimizer_step_sgd(struct rt_optimizer *o, double lr, float *w, const fl
 /* State, for checkpoints and rt_broadcast_newest; borrowed.  n 0: the rule has none. */
 struct rt_values rt_optimizer_state(struct rt_optimizer *o);
 
-/* Learning rates at step t, from 0, by the formulas of paddle.optimizer.lr 3.3.1. */
+/* Learning rates at step t, from 0, by the formulas of paddle.optimizer.lr 3.3.1. steps, warmup and
+ * model are above 0. */
 double rt_lr_piecewise(/* values[n + 1]; values[i] while t < boundaries[i] (n, ascending) */
     const uint64_t *boundaries, const double *values, size_t n, uint64_t t);
 double rt_lr_exponential(double lr, double gamma, uint64_t t);  /* lr gamma^t */

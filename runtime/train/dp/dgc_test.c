@@ -178,6 +178,64 @@ static void a_nan_is_not_kept_back(void **state) {
     assert_int_equal(world_run(&w, spreads), 0);
 }
 
+/* Without momentum, and with all entries sent, w counts the steps: step s adds s + 1. */
+enum { LAST = 30, KILL_AT = 10 };
+
+static int count_step(struct rt_reducer *r, float *w, uint64_t *step, struct co_err *err) {
+    float *values = rt_reducer_values(r, 0);
+    for (size_t at = 0; at < RT_DGC_MIN; at++) {
+        values[at] = (float)(*step + 1);
+    }
+    int rc = rt_reducer_run(r, NULL, err);
+    for (size_t at = 0; at < RT_DGC_MIN && rc == 0; at++) {
+        w[at] += values[at];
+    }
+    *step += rc == 0;
+    return rc;
+}
+
+static int rebuilds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static float values[RT_DGC_MIN];
+    static const float none = 0;
+    struct rt_gradient one = {.n = RT_DGC_MIN};
+    struct rt_dgc dgc = {.rampup_begin_step = 2, .sparsity = &none, .n_sparsity = 1};
+    struct rt_reducer_options o = {.dgc = &dgc};
+    struct rt_reducer *r = NULL;
+    struct rt_group *less = NULL;
+    uint64_t step = 0;
+    int rc = rt_reducer_open(g, &one, 1, &o, &r, err);
+    while (rc == 0 && step < LAST) {
+        if (rank == w->n - 1 && step == KILL_AT) {
+            (void)raise(SIGKILL);
+        }
+        rc = count_step(r, values, &step, err);
+        if (rc == CO_PEERLOST && !less) {
+            rc = rt_group_shrink(g, NULL, &less, err);
+            rc = rc < 0 ? rc : rt_reducer_rebuild(r, less, err);
+            rc = rc < 0 ? rc
+                        : rt_broadcast_newest(
+                              less, &step, &(struct rt_values){values, RT_DGC_MIN}, 1, err);
+        }
+    }
+    double all = (double)LAST * (LAST + 1) / 2;
+    for (size_t at = 0; at < RT_DGC_MIN && rc == 0; at++) {
+        if (fabs((double)values[at] - all) > 0.01) {
+            rc = co_err_set(err, CO_INTERNAL, "at %zu: %g, not %g", at, (double)values[at], all);
+        }
+    }
+    rt_reducer_close(r);
+    rt_group_close(less);
+    return rc;
+}
+
+static void compression_goes_on_without_a_rank_that_died(void **state) {
+    (void)state;
+    struct world w = {.n = 4};
+    world_start(&w, rebuilds);
+    assert_int_equal(world_end(&w, 1U << 3), 0);
+    world_done(&w);
+}
+
 /* What a peer sends is looked at before it is used. */
 static void a_place_outside_of_the_bucket_is_an_error(void **state) {
     (void)state;
@@ -200,6 +258,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_entries_travel),
         cmocka_unit_test(a_nan_is_not_kept_back),
+        cmocka_unit_test(compression_goes_on_without_a_rank_that_died),
         cmocka_unit_test(a_place_outside_of_the_bucket_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

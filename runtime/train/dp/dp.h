@@ -19,6 +19,7 @@
 #pragma once
 
 #include "runtime/rt.h"
+#include "runtime/train/coll/reduce.h"
 
 enum {
     RT_DGC_MIN = 16384, /* floats of a gradient that is compressed, as in Paddle */
@@ -80,6 +81,7 @@ struct rt_reducer {
     uint32_t merge_steps, merged; /* how many of them are in the sums */
     float merge_factor;
     enum rt_dtype wire;
+    const struct rt_kernels *kernels; /* from f32 to the wire's halves and back */
     bool dgc_on;
     struct rt_dgc dgc;          /* sparsity owned */
     uint64_t step;              /* reductions made */

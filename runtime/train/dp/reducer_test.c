@@ -290,14 +290,15 @@ static int train_step(struct training *t, uint32_t rank, struct co_err *err) {
             return rc;
         }
     }
-    int rc = rt_reducer_wait(t->r, NULL, err);
-    for (size_t i = 0; i < N && rc == 0; i++) {
+    bool due = false;
+    int rc = rt_reducer_wait(t->r, &due, err);
+    for (size_t i = 0; i < N && rc == 0 && due; i++) {
         const float *values = rt_reducer_values(t->r, i);
         for (size_t at = 0; at < floats[i]; at++) {
             t->w[i][at] += values[at];
         }
     }
-    t->step += rc == 0;
+    t->step += rc == 0 && due;
     return rc;
 }
 
@@ -325,6 +326,7 @@ static int go_on(struct training *t, struct rt_group **g, struct co_err *err) {
 
 static int check_training(const struct training *t, struct rt_group *g, struct co_err *err) {
     double want = (double)LAST_STEP * (LAST_STEP + 1) / 2;
+    want *= way->options.merge_sum ? way->options.merge_steps : 1;
     for (size_t i = 0; i < N; i++) {
         for (size_t at = 0; at < floats[i]; at++) {
             if (fabs((double)t->w[i][at] - want) > 0.01) {
@@ -338,6 +340,34 @@ static int check_training(const struct training *t, struct rt_group *g, struct c
         }
     }
     return 0;
+}
+
+/* What was merged stays where all ranks have merged as much of the same step. */
+static int agrees(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct rt_gradient one = {.n = 8};
+    struct rt_reducer_options o = {.merge_steps = 3};
+    struct rt_reducer *r = NULL;
+    int rc = rt_reducer_open(g, &one, 1, &o, &r, err);
+    for (uint32_t turn = 0; turn < 3 && rc == 0; turn++) {
+        bool even = turn == 0;
+        r->step = rank == 1 && turn == 1 ? 5 : 4;
+        r->merged = rank == 1 && turn == 2 ? 1 : 2;
+        r->buckets[0].sums[7] = 3;
+        rc = rt_reducer_rebuild(r, g, err);
+        if (rc == 0 && (r->step != (turn == 1 ? 5 : 4) || r->merged != (even ? 2 : 0) ||
+                           r->buckets[0].sums[7] != (even ? 3.0F : 0.0F))) {
+            rc = co_err_set(err, CO_INTERNAL, "turn %u of %u ranks: step %d, %u merged, %g", turn,
+                w->n, (int)r->step, r->merged, (double)r->buckets[0].sums[7]);
+        }
+    }
+    rt_reducer_close(r);
+    return rc;
+}
+
+static void ranks_agree_on_the_step(void **state) {
+    (void)state;
+    struct world w = {.n = 3};
+    assert_int_equal(world_run(&w, agrees), 0);
 }
 
 /* Rank n - 1 kills itself, in the middle of its gradients. The group is one that go_on can close.
@@ -372,9 +402,6 @@ static void training_goes_on_without_a_rank_that_died(void **state) {
     (void)state;
     for (size_t i = 1; i < CO_ARRAY_LEN(ways); i++) {
         way = &ways[i];
-        if (way->options.merge_steps || way->ranks < 2) {
-            continue;
-        }
         const uint32_t victim = way->ranks == 2 ? 2 : way->ranks - 1;
         struct world w = {
             .n = victim + 1, .transport = way->transport, .nodes = way->nodes, .seed = (uint32_t)i};
@@ -392,6 +419,7 @@ int main(void) {
         cmocka_unit_test(wrong_arguments_are_refused),
         cmocka_unit_test(what_is_not_finite_is_seen_everywhere),
         cmocka_unit_test(the_newest_values_win),
+        cmocka_unit_test(ranks_agree_on_the_step),
         cmocka_unit_test(training_goes_on_without_a_rank_that_died),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

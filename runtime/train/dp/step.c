@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "common/mem.h"
-#include "runtime/train/coll/reduce.h"
 #include "runtime/train/dp/dp.h"
 
 static struct rt_slot *member(const struct rt_reducer *r, const struct rt_bucket *b, uint32_t i) {
@@ -64,7 +63,7 @@ static int bucket_start(struct rt_reducer *r, struct rt_bucket *b, struct co_err
             .out = b->pairs,
             .n = b->k * sizeof(*b->pairs) / sizeof(int32_t)};
     } else if (b->halves) {
-        rt_kernels_get(0)->narrow[r->wire](b->halves, b->values, b->n);
+        r->kernels->narrow[r->wire](b->halves, b->values, b->n);
         c.dtype = r->wire;
         c.in = c.out = b->halves;
     } else {
@@ -142,7 +141,7 @@ static int bucket_finish(struct rt_reducer *r, struct rt_bucket *b, struct co_er
     if (rc == 0 && b->compressed) {
         rc = rt_dgc_decode(r, b, err);
     } else if (rc == 0 && b->halves) {
-        rt_kernels_get(0)->widen[r->wire](b->values, b->halves, b->n);
+        r->kernels->widen[r->wire](b->values, b->halves, b->n);
     }
     if (rc < 0) {
         return rc;
