@@ -444,22 +444,24 @@ CO_MUST_CHECK int rt_group_barrier(struct rt_group *g, struct co_err *err);
 
 /* n floats, a parameter's gradient.  memory: the caller's [n], copied in and out; NULL: a place
  * in the reducer's buckets, which nothing copies.  name: for messages; borrowed during the call,
- * NULL allowed. */
+ * NULL allowed.  parameter: [n], for dgc's l2; NULL: none of it. */
 struct rt_gradient {
     const char *name;
     size_t n;
     float *memory;
+    const float *parameter;
 };
 
 /* Deep gradient compression (Lin et al. 2017, arXiv:1712.01887; Paddle's DGCMomentumOptimizer):
  * of gradients of 16384 floats and more only the largest entries travel, the others wait:
  *     u = momentum u + g;  v = v + u                  (nesterov: u = momentum (u + g); v += u + g)
  *     the k = n (1 - sparsity) largest |v| are sent, at those places u = v = 0
- * What comes out is their average over the ranks: apply it by sgd, not by momentum, where
+ * What comes out is their average over the ranks: apply it by rt_optimizer_step_sgd where
  * rt_reducer_compressed says so.  k is an upper bound: the threshold is found in a sample. */
 struct rt_dgc {
     float momentum;
     bool nesterov;
+    float l2;        /* l2 * parameter is added to g, behind the clipping */
     float clip_norm; /* the whole job's: a rank's g is scaled to a norm of at most clip_norm /
                       * sqrt(P), gradient by gradient; 0: not */
     uint64_t rampup_begin_step; /* steps before are dense */
@@ -472,9 +474,10 @@ struct rt_dgc {
 struct rt_reducer_options {
     size_t bucket_bytes;      /* gradients travel in buckets of about so many bytes; 32 MiB */
     size_t last_bucket_bytes; /* the one that is ready last, the first layers'; 1 MiB */
-    enum rt_dtype wire;       /* RT_F16, RT_BF16: rounded on their way.  A loss is scaled, and its
-                               * gradients back, by the caller */
-    uint32_t merge_steps;     /* k steps are added up locally and reduced once; 1 */
+    enum rt_dtype wire;       /* RT_F16, RT_BF16: rounded on their way (fleet's fp16_allreduce).
+                               * A loss is scaled, and its gradients back, by the caller */
+    uint32_t merge_steps;     /* so many steps are added up locally and reduced once (fleet's
+                               * gradient_merge, k_steps); 1 */
     bool merge_sum;           /* of the k steps their sum, not their mean */
     const struct rt_dgc *dgc; /* copied; NULL: off */
 };
@@ -507,8 +510,11 @@ CO_MUST_CHECK int rt_reducer_wait(struct rt_reducer *r, bool *ret_due, struct co
 /* All of them ready, and wait: for values that are there at once, as parameters are. */
 CO_MUST_CHECK int rt_reducer_run(struct rt_reducer *r, bool *ret_due, struct co_err *err);
 
-/* Whether gradient i of the last wait was compressed: its average has the momentum in it. */
+/* Whether gradient i of the last wait was compressed: its average has momentum and l2 in it. */
 bool rt_reducer_compressed(const struct rt_reducer *r, size_t i);
+/* dgc's u of gradient i, [n]; NULL where there is none.  After the last dense step the optimizer's
+ * velocity may be copied into it, which then goes on. */
+float *rt_reducer_velocity(const struct rt_reducer *r, size_t i);
 /* No NaN, no infinity in the averages.  The same answer on all ranks, nothing travels: one that
  * a single rank made, or that f16 could not hold, is in everybody's average. */
 bool rt_reducer_finite(const struct rt_reducer *r);
@@ -565,8 +571,7 @@ CO_MUST_CHECK int rt_optimizer_new(
 void rt_optimizer_free(struct rt_optimizer *o); /* NULL allowed */
 /* w [n], gradient [n]; they do not overlap. */
 void rt_optimizer_step(struct rt_optimizer *o, double lr, float *w, const float *gradient);
-/* Plain gradient descent for this step, l2 as always, state untouched: for gradients that have
- * the momentum in them (rt_reducer_compressed). */
+/* w -= lr gradient, no l2, state untouched: where rt_reducer_compressed says so. */
 void rt_optimizer_step_sgd(struct rt_optimizer *o, double lr, float *w, const float *gradient);
 /* State, for checkpoints and rt_broadcast_newest; borrowed.  n 0: the rule has none. */
 struct rt_values rt_optimizer_state(struct rt_optimizer *o);

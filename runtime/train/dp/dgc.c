@@ -57,11 +57,18 @@ static float clip(const struct rt_reducer *r, const float *g, size_t n) {
     return sum > most * most ? (float)(most / sqrt(sum)) : 1;
 }
 
-static void accumulate(
-    const struct rt_dgc *d, float scale, const float *g, float *u, float *v, size_t n) {
+/* g becomes what is accumulated. */
+static void prepare(const struct rt_reducer *r, const struct rt_slot *s, float *g) {
+    float scale = clip(r, g, s->n), l2 = s->parameter ? r->dgc.l2 : 0;
+    for (size_t i = 0; i < s->n; i++) {
+        g[i] = scale * g[i] + (l2 != 0 ? l2 * s->parameter[i] : 0);
+    }
+}
+
+static void accumulate(const struct rt_dgc *d, const float *g, float *u, float *v, size_t n) {
     float m = d->momentum;
     for (size_t i = 0; i < n; i++) {
-        float own = scale * g[i];
+        float own = g[i];
         u[i] = d->nesterov ? m * (u[i] + own) : m * u[i] + own;
         v[i] += d->nesterov ? u[i] + own : u[i];
     }
@@ -74,10 +81,11 @@ void rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b) {
     memset(to, 0, b->k * sizeof(*to));
     for (uint32_t i = 0; i < b->members; i++) {
         const struct rt_slot *s = member(r, b, i);
-        const float *g = b->values + s->at;
+        float *g = b->values + s->at;
         float *u = b->u + s->at, *v = b->v + s->at;
         size_t k = entries(s->n, sparsity);
-        accumulate(&r->dgc, clip(r, g, s->n), g, u, v, s->n);
+        prepare(r, s, g);
+        accumulate(&r->dgc, g, u, v, s->n);
         size_t found = rt_top_k(v, s->n, k, r->places, r->scratch);
         for (size_t p = 0; p < found; p++) {
             size_t at = r->places[p];

@@ -20,9 +20,18 @@ static const struct way {
     uint32_t ranks;
     struct rt_dgc dgc;
     double sparsity[STEPS]; /* of each step; below 0: dense */
+    bool velocity;          /* what was momentum before goes on */
 } ways[] = {
     {"by default", 2, {.momentum = 0.9F},
         {0.999, 0.999, 0.999, 0.999, 0.999, 0.999, 0.999, 0.999, 0.999}},
+    {"decay and velocity", 2,
+        {.momentum = 0.5F,
+            .l2 = 0.25F,
+            .clip_norm = 1,
+            .rampup_begin_step = 1,
+            .sparsity = ramp,
+            .n_sparsity = 1},
+        {-1, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75, 0.75}, true},
     /* Five steps for three entries: since * 3 / 5 is 0 0 1 1 2. */
     {"ramp", 3,
         {.momentum = 0.9F,
@@ -45,6 +54,7 @@ static const struct way *way;
 /* All ranks' state, as it is in the formulas. */
 static struct { double u[RANKS_MAX][N][MOST], v[RANKS_MAX][N][MOST]; } * serial;
 static double want[N][MOST];
+static float parameter[MOST]; /* of gradient 0 */
 
 static const double *sorted_by;
 
@@ -66,6 +76,7 @@ static void serial_rank(uint32_t rank, uint32_t step, size_t i) {
     scale = most > 0 && sqrt(sum) > most ? most / sqrt(sum) : 1;
     for (size_t at = 0; at < n; at++) {
         double g = scale * (double)tk_value(rank, step, i, at);
+        g += i == 0 ? (double)way->dgc.l2 * (double)parameter[at] : 0;
         u[at] = way->dgc.nesterov ? m * (u[at] + g) : m * u[at] + g;
         v[at] += way->dgc.nesterov ? u[at] + g : u[at];
     }
@@ -119,22 +130,42 @@ static int compare(
                                       way->what, step, others, all);
 }
 
+static void carry_velocity(struct rt_reducer *r) {
+    for (size_t i = 0; i < N; i++) {
+        float *u = rt_reducer_velocity(r, i);
+        assert_true(!u == (floats[i] < RT_DGC_MIN));
+        for (size_t at = 0; at < floats[i] && u; at++) {
+            u[at] = tk_value(8, 0, i, at);
+            for (uint32_t rank = 0; rank < way->ranks; rank++) {
+                serial->u[rank][i][at] = (double)u[at];
+            }
+        }
+    }
+}
+
 static int compresses(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     struct rt_gradient list[N];
     static float own[MOST];
     for (size_t i = 0; i < N; i++) {
-        list[i] = (struct rt_gradient){.n = floats[i], .memory = i == 2 ? own : NULL};
+        list[i] = (struct rt_gradient){
+            .n = floats[i], .memory = i == 2 ? own : NULL, .parameter = i == 0 ? parameter : NULL};
     }
     struct rt_reducer_options o = {.dgc = &way->dgc, .bucket_bytes = 100000};
     struct rt_reducer *r = NULL;
     serial = co_xcalloc(1, sizeof(*serial));
+    for (size_t at = 0; at < MOST; at++) {
+        parameter[at] = tk_value(9, 0, 0, at);
+    }
     int rc = rt_reducer_open(g, list, N, &o, &r, err);
     for (uint32_t step = 0; step < STEPS && rc == 0; step++) {
         for (size_t i = 0; i < N; i++) {
             for (size_t at = 0; at < floats[i]; at++) {
                 rt_reducer_values(r, i)[at] = tk_value(rank, step, i, at);
             }
+        }
+        if (way->velocity && step == way->dgc.rampup_begin_step) {
+            carry_velocity(r);
         }
         rc = rt_reducer_run(r, NULL, err);
         serial_step(step);

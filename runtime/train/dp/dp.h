@@ -67,7 +67,8 @@ struct rt_slot {
     char *name; /* owned */
     size_t n, at;
     uint32_t bucket;
-    float *own; /* borrowed; the caller's memory */
+    float *own;             /* borrowed; the caller's memory */
+    const float *parameter; /* borrowed */
     bool ready;
 };
 

@@ -4,7 +4,7 @@
 #include "runtime/train/optim/optim.h"
 
 struct rt_optimizer {
-    struct rt_optim rule, sgd;
+    struct rt_optim rule;
     size_t n, state_floats;
     float *state; /* owned */
 };
@@ -13,11 +13,9 @@ int rt_optimizer_new(
     const char *rule, size_t n, struct rt_optimizer **ret_optimizer, struct co_err *err) {
     struct rt_optimizer o = {.n = n};
     int rc = rt_optim_parse(rule, &o.rule, err);
-    rc = rc < 0 ? rc : rt_optim_parse("sgd", &o.sgd, err);
     if (rc < 0) {
         return rc;
     }
-    o.sgd.hyper[RT_OPTIM_L2] = o.rule.hyper[RT_OPTIM_L2];
     o.state_floats = rt_optim_state_floats(&o.rule, n);
     void *state = NULL;
     rc = co_try_alloc(o.state_floats, sizeof(float), PTRDIFF_MAX, rule, &state, err);
@@ -44,8 +42,9 @@ void rt_optimizer_step(struct rt_optimizer *o, double lr, float *w, const float 
 }
 
 void rt_optimizer_step_sgd(struct rt_optimizer *o, double lr, float *w, const float *gradient) {
-    o->sgd.hyper[RT_OPTIM_LR] = (float)lr;
-    rt_optim_apply(&o->sgd, o->n, w, gradient, NULL);
+    for (size_t i = 0; i < o->n; i++) {
+        w[i] -= (float)lr * gradient[i];
+    }
 }
 
 struct rt_values rt_optimizer_state(struct rt_optimizer *o) {

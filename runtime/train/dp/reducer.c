@@ -64,6 +64,7 @@ static void make_slots(struct rt_reducer *r, const struct rt_gradient *gradients
         r->slots[i].name = co_xstrdup(gradients[i].name ? gradients[i].name : number);
         r->slots[i].n = gradients[i].n;
         r->slots[i].own = gradients[i].memory;
+        r->slots[i].parameter = gradients[i].parameter;
     }
 }
 
@@ -335,6 +336,11 @@ uint32_t rt_reducer_bucket(const struct rt_reducer *r, size_t i) {
 
 uint32_t rt_reducer_buckets(const struct rt_reducer *r) {
     return r->n_buckets;
+}
+
+float *rt_reducer_velocity(const struct rt_reducer *r, size_t i) {
+    const struct rt_slot *s = &r->slots[i];
+    return r->buckets[s->bucket].u ? r->buckets[s->bucket].u + s->at : NULL;
 }
 
 bool rt_reducer_compressed(const struct rt_reducer *r, size_t i) {
