@@ -41,18 +41,21 @@ pkgs_runtime/train/rpc            := grpc libprotobuf-c
 pkgs_runtime/train/ckpt           := libxxhash
 pkgs_runtime/launch/rendezvous     := zlib
 pkgs_examples/nn            := -ldnnl
+pkgs_examples/resnet50      := -ldnnl libjpeg
 
 # Loops over tensors: vectorised, square roots included (nobody there asks math for errno).
 cflags_runtime/train/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
+cflags_examples/resnet50    := -O3 -fno-math-errno
 cflags_runtime/train/coll   := -O3
 cflags_runtime/train/dp     := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll bench-dp
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep resnet50 crdgen bench-load bench-observer meet bench-coll bench-dp
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
 main_wide_and_deep   := examples/wide_and_deep/train.c
+main_resnet50        := examples/resnet50/train.c
 main_crdgen          := crd/crdgen.c
 main_bench-load      := bench/load.c
 main_bench-observer  := bench/observer.c
