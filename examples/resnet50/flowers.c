@@ -31,7 +31,7 @@ static struct rn_flowers *flowers_new(size_t most) {
 }
 
 static void image_add(struct rn_flowers *f, char *path_own, uint32_t label) {
-    f->images[f->n++] = (struct rn_flower){path_own, label};
+    f->images[f->n++] = (struct rn_flower){.path = path_own, .label = label};
 }
 
 /* ---- .mat ------------------------------------------------------------------------------------ */
@@ -126,26 +126,57 @@ static int list_open(const char *dir, const char *part, uint32_t classes,
     return 0;
 }
 
+static int part_find(const char *part, const char **ret_array, struct co_err *err) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(parts); i++) {
+        if (strcmp(parts[i].part, part) == 0) {
+            *ret_array = parts[i].array;
+            return 0;
+        }
+    }
+    return co_err_set(err, CO_INVALID, "part \"%s\", expected train, test or valid", part);
+}
+
+/* The list that there is, unless it is empty. */
+static int flowers_give(struct rn_flowers *f_own, const char *of, const char *part,
+    struct rn_flowers **ret_flowers, struct co_err *err) {
+    if (f_own->n == 0) {
+        rn_flowers_close(f_own);
+        return co_err_set(err, CO_INVALID, "%s: no images for %s", of, part);
+    }
+    *ret_flowers = f_own;
+    return 0;
+}
+
 int rn_flowers_open(const char *dir, const char *part, uint32_t classes,
     struct rn_flowers **ret_flowers, struct co_err *err) {
     CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", dir);
     struct rn_flowers *f = NULL;
     const char *array = NULL;
+    int rc = part_find(part, &array, err);
 
-    for (size_t i = 0; i < CO_ARRAY_LEN(parts); i++) {
-        array = strcmp(parts[i].part, part) == 0 ? parts[i].array : array;
+    if (rc < 0) {
+        return rc;
     }
-    if (!array) {
-        return co_err_set(err, CO_INVALID, "part \"%s\", expected train, test or valid", part);
-    }
-    int rc = access(labels, F_OK) == 0 ? mats_open(dir, array, classes, &f, err)
-                                       : list_open(dir, part, classes, &f, err);
-    if (rc == 0 && f && f->n == 0) {
+    rc = access(labels, F_OK) == 0 ? mats_open(dir, array, classes, &f, err)
+                                   : list_open(dir, part, classes, &f, err);
+    return rc == 0 && f ? flowers_give(f, dir, part, ret_flowers, err) : rc;
+}
+
+int rn_flowers_generated(const struct rn_gen *gen, const char *part,
+    struct rn_flowers **ret_flowers, struct co_err *err) {
+    struct rn_flowers *f = flowers_new(gen->images);
+    const char *array = NULL;
+    uint32_t first, end;
+    int rc = part_find(part, &array, err);
+
+    if (rc < 0) {
         rn_flowers_close(f);
-        return co_err_set(err, CO_INVALID, "%s: no images for %s", dir, part);
+        return rc;
     }
-    if (rc == 0) {
-        *ret_flowers = f;
+    rn_gen_part(gen, array, &first, &end);
+    f->gen = *gen;
+    for (uint32_t i = first; i < end; i++) {
+        f->images[f->n++] = (struct rn_flower){.index = i, .label = i % gen->classes};
     }
-    return rc;
+    return flowers_give(f, "generated data", part, ret_flowers, err);
 }

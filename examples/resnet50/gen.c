@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "common/buf.h"
@@ -82,19 +83,32 @@ static int directory_make(const char *path, struct co_err *err) {
     return mkdir(path, 0777) < 0 && errno != EEXIST ? co_err_errno(err, errno, "%s", path) : 0;
 }
 
+static const char *const sets[] = {"trnid", "valid", "tstid"};
+
+void rn_gen_part(
+    const struct rn_gen *g, const char *array, uint32_t *ret_first, uint32_t *ret_end) {
+    uint32_t eighth = g->images / 8;
+
+    *ret_first = strcmp(array, sets[0]) == 0   ? 0
+                 : strcmp(array, sets[1]) == 0 ? eighth
+                                               : 2 * eighth;
+    *ret_end = strcmp(array, sets[2]) == 0 ? g->images : *ret_first + eighth;
+}
+
 static int sets_write(const struct rn_gen *g, const char *dir, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/setid.mat", dir);
     CO_AUTOFREE uint32_t *ids = co_xcalloc(g->images, sizeof(*ids));
-    uint32_t eighth = g->images / 8;
+    struct rn_mat_array arrays[CO_ARRAY_LEN(sets)];
 
     for (uint32_t i = 0; i < g->images; i++) {
         ids[i] = i + 1;
     }
-    const struct rn_mat_array arrays[] = {
-        {"trnid", ids, eighth},
-        {"valid", ids + eighth, eighth},
-        {"tstid", ids + 2 * (size_t)eighth, g->images - 2 * eighth},
-    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(sets); i++) {
+        uint32_t first, end;
+
+        rn_gen_part(g, sets[i], &first, &end);
+        arrays[i] = (struct rn_mat_array){sets[i], ids + first, end - first};
+    }
     return rn_mat_write(path, arrays, CO_ARRAY_LEN(arrays), err);
 }
 

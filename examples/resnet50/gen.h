@@ -16,5 +16,8 @@ struct rn_gen {
 /* Image `index`, from 0; its class is index % classes.  The caller frees it. */
 struct rn_image rn_gen_image(const struct rn_gen *g, uint32_t index);
 
+/* Images first .. end - 1 are those of trnid, valid or tstid. */
+void rn_gen_part(const struct rn_gen *g, const char *array, uint32_t *ret_first, uint32_t *ret_end);
+
 /* jpg/, imagelabels.mat and setid.mat below dir, which is made when absent. */
 CO_MUST_CHECK int rn_gen_write(const struct rn_gen *g, const char *dir, struct co_err *err);

@@ -37,22 +37,32 @@ struct rn_loader {
 
 /* ---- one picture ----------------------------------------------------------------------------- */
 
-static int picture_read(
-    const char *path, const struct rn_view *view, float *ret_pixels, struct co_err *err) {
+static int file_decode(const char *path, struct rn_image *ret_image, struct co_err *err) {
     CO_AUTOBUF struct co_buf file = CO_BUF(RN_JPEG_BYTES_MAX);
-    struct rn_image image;
     int rc = co_file_read(path, RN_JPEG_BYTES_MAX, &file, err);
 
     if (rc < 0) {
         return rc;
     }
-    rc = rn_jpeg_decode(file.data, file.len, &image, err);
-    if (rc < 0) {
-        return co_err_wrap(err, "%s", path);
+    rc = rn_jpeg_decode(file.data, file.len, ret_image, err);
+    return rc < 0 ? co_err_wrap(err, "%s", path) : 0;
+}
+
+static int picture_read(const struct rn_flowers *f, const struct rn_flower *flower,
+    const struct rn_view *view, float *ret_pixels, struct co_err *err) {
+    struct rn_image image = {0};
+    int rc = 0;
+
+    if (flower->path) {
+        rc = file_decode(flower->path, &image, err);
+    } else {
+        image = rn_gen_image(&f->gen, flower->index);
     }
-    rn_image_prepare(&image, view, ret_pixels);
+    if (rc == 0) {
+        rn_image_prepare(&image, view, ret_pixels);
+    }
     rn_image_done(&image);
-    return 0;
+    return rc;
 }
 
 static void bad_note(struct rn_loader *l, uint32_t index, const struct co_err *err) {
@@ -77,7 +87,7 @@ static int sample_make(struct rn_loader *l, uint32_t index, uint64_t random, flo
     for (size_t tried = 0; tried < f->n; tried++) {
         uint32_t at = (uint32_t)((index + tried) % f->n);
 
-        rc = picture_read(f->images[at].path, &view, ret_pixels, err);
+        rc = picture_read(f, &f->images[at], &view, ret_pixels, err);
         if (rc == 0) {
             *ret_label = f->images[at].label;
             return 0;
