@@ -116,8 +116,7 @@ static void place_make(struct rn_loader *l) {
     size_t place = l->next++, batch = l->config.batch, in_batch = place % batch;
     struct slot *s = &l->slots[place / batch % l->config.ahead];
     uint32_t index = l->order[place];
-    uint64_t random =
-        nn_mix64(nn_mix64(l->config.seed, l->epoch), place * l->config.flowers->n + index);
+    uint64_t random = nn_mix64(nn_mix64(l->config.seed, l->epoch), index);
     struct co_err err = {0};
 
     if (in_batch == 0) {

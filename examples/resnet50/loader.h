@@ -1,5 +1,5 @@
 /* Batches of pictures, decoded by threads ahead of training into a bounded number of slots.  What
- * comes out depends on (epoch, place in the epoch, seed) alone, not on the threads.
+ * comes out of an image depends on (seed, epoch, image) alone, not on threads or ranks.
  * Calls come from one thread. */
 #pragma once
 
@@ -28,8 +28,8 @@ CO_MUST_CHECK int rn_loader_new(
 void rn_loader_free(struct rn_loader *l); /* stops the threads */
 CO_DEFINE_CLEANUP(struct rn_loader *, rn_loader_free)
 
-/* Begins with order[first], order [n] being places in the data set, copied; what an earlier start
- * has left is dropped. */
+/* Begins with order[first] (a multiple of batch), order [n] being places in the data set, copied;
+ * what an earlier start has left is dropped. */
 void rn_loader_start(
     struct rn_loader *l, const uint32_t *order, size_t n, size_t first, uint32_t epoch);
 /* The next batch: images (batch, 3, image, image), labels (batch).  Blocks.  *ret_n is less than
