@@ -128,20 +128,18 @@ float *rn_replica_velocity(struct rn_replica *r) {
     return rt_optimizer_state(r->optimizer).values;
 }
 
-int rn_replica_spread(struct rn_replica *r, struct co_err *err) {
+int rn_replica_spread(
+    struct rn_replica *r, uint64_t *step, const struct rt_values *more, struct co_err *err) {
     size_t storage = rn_plan_storage(r->plan), running = rn_plan_net(r->plan)->running;
     const struct rt_values values[] = {
         {rn_plan_params(r->plan), storage},
         {rn_replica_velocity(r), storage},
         {rn_plan_running_mean(r->plan), running},
         {rn_plan_running_variance(r->plan), running},
+        *more,
     };
-    int rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(values); i++) {
-        rc = rt_broadcast(r->group, values[i].values, values[i].n, RT_F32, 0, err);
-    }
-    return rc;
+    return rt_broadcast_newest(r->group, step, values, CO_ARRAY_LEN(values), err);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

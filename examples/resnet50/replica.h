@@ -21,8 +21,10 @@ CO_MUST_CHECK int rn_replica_open(
     struct rn_replica *r, const struct rt_job *job, const struct rn_options *o, struct co_err *err);
 void rn_replica_close(struct rn_replica *r);
 
-/* Collective: rank 0's parameters, velocities and running values everywhere. */
-CO_MUST_CHECK int rn_replica_spread(struct rn_replica *r, struct co_err *err);
+/* Collective: parameters, velocities, running values and `more` of the rank whose *step is the
+ * largest (of several the lowest rank), everywhere. */
+CO_MUST_CHECK int rn_replica_spread(
+    struct rn_replica *r, uint64_t *step, const struct rt_values *more, struct co_err *err);
 float *rn_replica_velocity(struct rn_replica *r);
 
 /* Collective: one step with the images and labels that are there; adds to *sum. */

@@ -114,30 +114,32 @@ static int ckpt_save(struct trainer *t, struct co_err *err) {
     return rc;
 }
 
-/* Rank 0 reads the newest one, if there is any; everybody gets what it then has. */
+/* Everybody reads the newest that it finds, as the directory may be of one machine only; all get
+ * what the one with the newest of all has, or rank 0's first values. */
 static int start_together(struct trainer *t, struct co_err *err) {
     const struct rn_ckpt c = ckpt_of(t);
-    int64_t answer[4] = {0};
-    int rc = CO_NOTFOUND;
+    float place[sizeof(t->progress) / sizeof(float)];
+    int found = CO_NOTFOUND;
 
-    if (first_rank(t) && t->options->checkpoint[0] != '\0') {
-        rc = rn_ckpt_load(t->options->checkpoint, &c, &t->progress, err);
+    if (t->options->checkpoint[0] != '\0') {
+        found = rn_ckpt_load(t->options->checkpoint, &c, &t->progress, err);
     }
-    answer[0] = rc == CO_NOTFOUND ? 0 : rc;
-    memcpy(answer + 1, &t->progress, sizeof(t->progress));
-    int sent = rt_broadcast(t->replica.group, answer, CO_ARRAY_LEN(answer), RT_I64, 0, err);
-    if (sent < 0 || answer[0] < 0) {
-        return sent < 0 ? sent
-               : first_rank(t)
-                   ? (int)answer[0]
-                   : co_err_set(err, (int)answer[0], "rank 0 cannot go on from its checkpoints");
+    uint64_t step = t->progress.step;
+    memcpy(place, &t->progress, sizeof(place)); /* bits, which nothing computes with */
+    const struct rt_values progress = {place, CO_ARRAY_LEN(place)};
+    int rc = rn_replica_spread(&t->replica, &step, &progress, err);
+    if (rc < 0) {
+        return rc;
     }
-    memcpy(&t->progress, answer + 1, sizeof(t->progress));
-    if (t->progress.step) {
-        co_log_info("going on from a checkpoint", CO_I("step", t->progress.step),
-            CO_I("epoch", t->progress.epoch));
+    memcpy(&t->progress, place, sizeof(place));
+    if (step == 0 && found < 0 && found != CO_NOTFOUND) {
+        return found; /* checkpoints, and none that is good: not to be begun anew over them */
     }
-    return rn_replica_spread(&t->replica, err);
+    if (step) {
+        co_log_info(
+            "going on from a checkpoint", CO_I("step", step), CO_I("epoch", t->progress.epoch));
+    }
+    return 0;
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
