@@ -13,6 +13,7 @@
 
 #include "common/mem.h"
 #include "examples/nn/rng.h"
+#include "examples/resnet50/dnn.h"
 #include "examples/resnet50/norm.h"
 #include "examples/resnet50/team.h"
 
@@ -140,8 +141,11 @@ static void channel_check(const struct rn_norm *o, const struct values *v, size_
 static void test_values_and_gradients_are_those_of_the_formulas(void **state) {
     const struct rn_share alone = {NULL, NULL, 1};
     const size_t threads[] = {1, 2, 7};
+    struct rn_dnn dnn;
 
     (void)state;
+    assert_int_equal(rn_dnn_open(&dnn, RN_F32, NULL), 0); /* whose threads they are */
+    rn_dnn_close(&dnn);
     for (unsigned form = 0; form < 2 * 2 * 2 * 2 * 3; form++) {
         struct values *v = values_new();
         struct rn_norm o = norm_of(v, form & 1 ? 16 : 8, form & 2, form & 4, form & 8);
@@ -150,6 +154,7 @@ static void test_values_and_gradients_are_those_of_the_formulas(void **state) {
             v->running_variance[c] = 1.0F;
         }
         rn_team_set(threads[form / 16]);
+        assert_int_equal(rn_team_size(), threads[form / 16]);
         assert_int_equal(rn_norm_forward(&o, &alone, NULL), 0);
         assert_int_equal(rn_norm_backward(&o, &alone, NULL), 0);
         for (size_t c = 0; c < CHANNELS; c++) {

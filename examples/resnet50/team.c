@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* libgomp's own entry points: they come with oneDNN, and neither gcc's nor clang's -fopenmp, with
@@ -55,23 +56,31 @@ size_t rn_team_size(void) {
     return o->parallel ? (size_t)o->max_threads() : 1;
 }
 
+/* ready and done say once more what OpenMP's own fork and join say: race detectors do not see
+ * those. */
 struct job {
     rn_team_fn fn;
     void *arg;
+    atomic_int ready, done;
 };
 
 static void job_run(void *data) {
-    const struct job *job = data;
+    struct job *job = data;
 
-    job->fn(job->arg, (size_t)openmp.thread_num(), (size_t)openmp.num_threads());
+    if (atomic_load_explicit(&job->ready, memory_order_acquire)) {
+        job->fn(job->arg, (size_t)openmp.thread_num(), (size_t)openmp.num_threads());
+    }
+    (void)atomic_fetch_add_explicit(&job->done, 1, memory_order_release);
 }
 
 void rn_team_run(rn_team_fn fn, void *arg) {
-    struct job job = {fn, arg};
+    struct job job = {.fn = fn, .arg = arg};
 
     if (rn_team_size() == 1) {
         fn(arg, 0, 1);
-    } else {
-        openmp.parallel(job_run, &job, 0, 0);
+        return;
     }
+    atomic_store_explicit(&job.ready, 1, memory_order_release);
+    openmp.parallel(job_run, &job, 0, 0);
+    (void)atomic_load_explicit(&job.done, memory_order_acquire);
 }
