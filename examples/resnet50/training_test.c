@@ -27,7 +27,7 @@ static int setup(void **state) {
     struct fixture *f = co_xcalloc(1, sizeof(*f));
 
     co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);
-    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/rn_trainer_test.XXXXXX");
+    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/rn_training_test.XXXXXX");
     assert_non_null(mkdtemp(f->dir));
     f->options = (struct rn_options){.data = "",
         .generate = "",
