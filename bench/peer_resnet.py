@@ -42,10 +42,9 @@ def torch_step(batch, threads, nhwc):
     return step
 
 
-def paddle_step(batch, threads):
+def paddle_step(batch):                 # OMP_NUM_THREADS says how many threads
     import paddle
     paddle.set_device("cpu")
-    paddle.set_num_threads(threads)
     net = paddle.vision.models.resnet50(num_classes=102)
     x, y = paddle.rand([batch, 3, 224, 224]) * 2 - 1, paddle.arange(batch) % 102
     optimizer = paddle.optimizer.Momentum(0.01, 0.9, net.parameters(), weight_decay=1e-4)
@@ -59,7 +58,7 @@ def paddle_step(batch, threads):
 
 def main():
     what, batch, threads, steps = sys.argv[1], *map(int, sys.argv[2:])
-    step = paddle_step(batch, threads) if what == "paddle" else torch_step(batch, threads, what == "torch-nhwc")
+    step = paddle_step(batch) if what == "paddle" else torch_step(batch, threads, what == "torch-nhwc")
     for _ in range(steps):
         wall, cpu = time.monotonic(), time.process_time()
         step()
