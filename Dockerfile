@@ -42,20 +42,21 @@ FROM --platform=$BUILDPLATFORM $BASE AS training
 ARG TARGETARCH
 COPY deploy/image /image
 RUN /image/compiler "$TARGETARCH" libuv1-dev libjansson-dev libyaml-dev libmicrohttpd-dev libgnutls28-dev zlib1g-dev \
-      libgrpc-dev libprotobuf-c-dev libxxhash-dev libdnnl-dev protobuf-c-compiler:native
+      libgrpc-dev libprotobuf-c-dev libxxhash-dev libdnnl-dev libjpeg62-turbo-dev protobuf-c-compiler:native
 COPY . /src
 ARG VERSION=unknown
-RUN /image/make "$TARGETARCH" paddlerun paddle-pserver wide_and_deep \
+RUN /image/make "$TARGETARCH" paddlerun paddle-pserver wide_and_deep resnet50 \
     && /image/root "$TARGETARCH" /root/runtime /out/bin/paddlerun:/usr/local/bin/paddlerun \
          /out/bin/paddle-pserver:/usr/local/bin/paddle-pserver \
          /out/bin/wide_and_deep:/usr/local/bin/wide_and_deep \
+         /out/bin/resnet50:/usr/local/bin/resnet50 \
     && mkdir -m 1777 /root/runtime/workspace
 
 # As root: the volumes of training jobs often want it.  Any user works where a job says so.
 FROM scratch AS runtime
 ARG VERSION=unknown
 LABEL org.opencontainers.image.title="paddlejob runtime" \
-      org.opencontainers.image.description="paddlerun and wide_and_deep, for the containers of PaddleJobs" \
+      org.opencontainers.image.description="paddlerun, wide_and_deep and resnet50, for the containers of PaddleJobs" \
       org.opencontainers.image.version="$VERSION"
 COPY --from=training /root/runtime/ /
 WORKDIR /workspace

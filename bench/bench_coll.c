@@ -26,10 +26,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "bench/ports.h"
 #include "runtime/rt.h"
 #endif
 
-enum { SAMPLES_MAX = 4096, AGREE_EVERY = 4, BATCH_BYTES = 64 << 10, RANKS_MAX = 16 };
+enum { SAMPLES_MAX = 4096, AGREE_EVERY = 4, BATCH_BYTES = 64 << 10 };
 
 /* What is timed, whoever does it. */
 struct peer {
@@ -167,24 +168,6 @@ static void *group_memory(struct peer *p, size_t bytes) {
     void *m = NULL;
     check(rt_group_alloc(p->group, bytes, &m, &err), &err);
     return m;
-}
-
-/* Ports that were free a moment ago. */
-static void find_ports(uint32_t n, char text[][32]) {
-    int fds[RANKS_MAX];
-    for (uint32_t i = 0; i < n; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t len = sizeof(a);
-        fds[i] = socket(AF_INET, SOCK_STREAM, 0);
-        if (bind(fds[i], (struct sockaddr *)&a, len) < 0 ||
-            getsockname(fds[i], (struct sockaddr *)&a, &len) < 0) {
-            exit(1);
-        }
-        (void)snprintf(text[i], sizeof(text[i]), "127.0.0.1:%u", ntohs(a.sin_port));
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        (void)close(fds[i]);
-    }
 }
 
 /* ---- what TCP itself does ---- */

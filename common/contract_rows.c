@@ -136,7 +136,8 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_OPERATOR | CO_GEN_LAUNCH,
         .max = MANY,
-        .doc = "1: workers meet through gloo; 2: workers and servers; anything else: off."},
+        .doc = "1: workers meet through gloo; 2: workers and servers; anything else: off. "
+               "libpaddlert's workers (rt_trainers_open) meet at PADDLE_TRAINER_ENDPOINTS."},
     [CO_VAR_GLOO_RENDEZVOUS] = {.name = "PADDLE_GLOO_RENDEZVOUS",
         .via = CO_VIA_CONFIGMAP,
         .when = CO_WHEN_GLOO,

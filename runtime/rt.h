@@ -420,3 +420,247 @@ CO_MUST_CHECK int rt_send(struct rt_group *g, const void *in, size_t n, enum rt_
 CO_MUST_CHECK int rt_recv(struct rt_group *g, void *out, size_t n, enum rt_dtype dtype,
     uint32_t from, struct co_err *err);
 CO_MUST_CHECK int rt_group_barrier(struct rt_group *g, struct co_err *err);
+
+/* ---- data-parallel training ---------------------------------------------------------------
+ *
+ *     rt_reducer_open(g, gradients, n, NULL, &r, &err)       the last layer's gradients first
+ *     rt_broadcast_newest(g, &step, parameters, n, &err)     the same start everywhere
+ *     each step:
+ *         each gradient i, as backward makes it:
+ *             write it to rt_reducer_values(r, i)
+ *             rt_reducer_ready(r, i, &err)                   travels while backward goes on
+ *         rt_reducer_wait(r, &due, &err)                     averages over all ranks
+ *         if (due) rt_optimizer_step(...) for each parameter
+ *     rt_reducer_close(r)                                    before the group
+ *
+ * Every rank has the whole model and its part of the batch; P is the number of ranks.  Same
+ * ranks, same gradients: the same bits each run, on every rank.
+ *
+ * Going on without a rank that died: every call on the reducer fails with CO_PEERLOST, on all
+ * ranks (in the same step, or in the next for those that were done with this one).  Then
+ *     rt_group_shrink(g, NULL, &less, &err)
+ *     rt_reducer_rebuild(r, less, &err)                      ask rt_reducer_values again
+ *     rt_group_close(g)
+ *     rt_broadcast_newest(less, &step, values, n, &err)      parameters and optimizer states
+ * and the step that is `step` now is made again, or the next one, on all ranks. */
+
+/* n floats, a parameter's gradient.  memory: the caller's [n], copied in and out; NULL: a place
+ * in the reducer's buckets, which nothing copies.  name: for messages; borrowed during the call,
+ * NULL allowed.  parameter: [n], for dgc's l2; NULL: none of it. */
+struct rt_gradient {
+    const char *name;
+    size_t n;
+    float *memory;
+    const float *parameter;
+};
+
+/* Deep gradient compression (Lin et al. 2017, arXiv:1712.01887; Paddle's DGCMomentumOptimizer):
+ * of gradients of 16384 floats and more only the largest entries travel, the others wait:
+ *     u = momentum u + g;  v = v + u                  (nesterov: u = momentum (u + g); v += u + g)
+ *     the k = n (1 - sparsity) largest |v| are sent, at those places u = v = 0
+ * What comes out is their average over the ranks: apply it by rt_optimizer_step_sgd where
+ * rt_reducer_compressed says so.  k is an upper bound: the threshold is found in a sample. */
+struct rt_dgc {
+    float momentum;
+    bool nesterov;
+    float l2;        /* l2 * parameter is added to g, behind the clipping */
+    float clip_norm; /* the whole job's: a rank's g is scaled to a norm of at most clip_norm /
+                      * sqrt(P), gradient by gradient; 0: not */
+    uint64_t rampup_begin_step; /* steps before are dense */
+    uint64_t rampup_step;       /* over so many steps the list is gone through; 0: 1 */
+    const float *sparsity;      /* [n_sparsity], each at least 0 and below 1; copied */
+    size_t n_sparsity;          /* 0: {0.999} */
+};
+
+/* 0 in a field: its default. */
+struct rt_reducer_options {
+    size_t bucket_bytes;      /* gradients travel in buckets of about so many bytes; 32 MiB */
+    size_t last_bucket_bytes; /* the one that is ready last, the first layers'; 1 MiB */
+    enum rt_dtype wire;       /* RT_F16, RT_BF16: rounded on their way (fleet's fp16_allreduce).
+                               * A loss is scaled, and its gradients back, by the caller */
+    uint32_t merge_steps;     /* so many steps are added up locally and reduced once (fleet's
+                               * gradient_merge, k_steps); 1 */
+    bool merge_sum;           /* of the k steps their sum, not their mean */
+    const struct rt_dgc *dgc; /* copied; NULL: off */
+};
+
+struct rt_reducer; /* one thread at a time; it and the group's other calls share one order */
+
+/* Collective.  gradients: in the order in which backward makes them.  CO_INVALID names a rank
+ * whose list or options differ; CO_NOMEMORY.  g stays the caller's and is open longer than r. */
+CO_MUST_CHECK int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, size_t n,
+    const struct rt_reducer_options *options, struct rt_reducer **ret_reducer, struct co_err *err);
+/* Waits for what has been started.  NULL allowed. */
+void rt_reducer_close(struct rt_reducer *r);
+
+/* [n] of gradient i: backward writes it, before ready; averages are in it after wait.  Zero at
+ * the start, and not touched between steps.  64-byte aligned if in the buckets. */
+float *rt_reducer_values(const struct rt_reducer *r, size_t i);
+/* Which of the buckets, numbered in the order in which they travel. */
+uint32_t rt_reducer_bucket(const struct rt_reducer *r, size_t i);
+uint32_t rt_reducer_buckets(const struct rt_reducer *r);
+
+/* Gradient i of this step is there and the reducer's until wait.  Buckets start in one order on
+ * all ranks, each when it is full and those before it have started, whatever the order of these
+ * calls.  Does not block.  CO_INVALID: twice in a step. */
+CO_MUST_CHECK int rt_reducer_ready(struct rt_reducer *r, size_t i, struct co_err *err);
+/* End of a step: all gradients are averages over the ranks, where ret_due (NULL allowed) is set
+ * to true; false: a step that was only added up (merge_steps), gradients are undefined.
+ * Gradients that were not ready count as zero on this rank.  After a failure nothing is under
+ * way, and what the step's gradients are is undefined. */
+CO_MUST_CHECK int rt_reducer_wait(struct rt_reducer *r, bool *ret_due, struct co_err *err);
+/* All of them ready, and wait: for values that are there at once, as parameters are. */
+CO_MUST_CHECK int rt_reducer_run(struct rt_reducer *r, bool *ret_due, struct co_err *err);
+
+/* Whether gradient i of the last wait was compressed: its average has momentum and l2 in it. */
+bool rt_reducer_compressed(const struct rt_reducer *r, size_t i);
+/* dgc's u of gradient i, [n]; NULL where there is none.  After the last dense step the optimizer's
+ * velocity may be copied into it, which then goes on. */
+float *rt_reducer_velocity(const struct rt_reducer *r, size_t i);
+/* No NaN, no infinity in the averages.  The same answer on all ranks, nothing travels: one that
+ * a single rank made, or that f16 could not hold, is in everybody's average. */
+bool rt_reducer_finite(const struct rt_reducer *r);
+/* Whether all ranks' values (n floats) are finite.  Collective, for what is no average. */
+CO_MUST_CHECK int rt_all_finite(
+    struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err);
+
+/* After rt_group_shrink, or with any new group; the old one need not work but must still be
+ * open.  Collective over g; ranks that are new call rt_reducer_open in its place.  A step that
+ * was under way begins again from its first gradient.  What waits locally stays: dgc's u and v
+ * (without the entries that were on their way), and merged steps where all ranks have as many. */
+CO_MUST_CHECK int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err);
+
+/* Floats that all ranks have in common, as parameters. */
+struct rt_values {
+    float *values; /* [n] */
+    size_t n;
+};
+/* Collective: everybody gets the step and the values of the rank whose *step is the largest (of
+ * several the lowest rank). */
+CO_MUST_CHECK int rt_broadcast_newest(struct rt_group *g, uint64_t *step,
+    const struct rt_values *list, size_t n_list, struct co_err *err);
+
+/* ---- local SGD ----
+ *
+ * k steps alone, then the parameters are averaged (Paddle fleet's localsgd; Stich 2018,
+ * arXiv:1805.09767).  Parameters are the gradients of a reducer of their own:
+ *     rt_reducer_open(g, parameters, n, NULL, &r, &err)
+ *     each step: optimizer, then rt_local_sgd_step(&s, r, loss, lr, &averaged, &err)
+ * Steps up to begin_step are averaged each.  Adaptive (Wang, Joshi 2018, arXiv:1810.08313, as in
+ * Paddle): after each average k = ceil(sqrt(lr0 loss / (lr loss0) k_steps)), within 1 .. 16; loss
+ * and lr are looked at, loss is averaged over the ranks. */
+struct rt_local_sgd {
+    uint32_t k_steps;    /* 0: 1; adaptive: to begin with */
+    uint32_t begin_step; /* 0: 1 */
+    bool adaptive;
+    /* The library's, 0 at the start: */
+    uint64_t step, last;
+    uint32_t k;
+    double loss0, lr0;
+};
+CO_MUST_CHECK int rt_local_sgd_step(struct rt_local_sgd *s, struct rt_reducer *parameters,
+    double loss, double lr, bool *ret_averaged, struct co_err *err);
+
+/* ---- optimizer, learning rates ----
+ *
+ * A rule of runtime/train/optim on this rank's parameters; pure, any thread, one optimizer by one
+ * thread at a time. */
+struct rt_optimizer;
+/* "momentum:mu=0.9,l2=0.0001", "nesterov:...", "sgd", "adam", ... for a parameter of n floats:
+ * l2 * parameter is added to the gradient.  CO_INVALID. */
+CO_MUST_CHECK int rt_optimizer_new(
+    const char *rule, size_t n, struct rt_optimizer **ret_optimizer, struct co_err *err);
+void rt_optimizer_free(struct rt_optimizer *o); /* NULL allowed */
+/* w [n], gradient [n]; they do not overlap. */
+void rt_optimizer_step(struct rt_optimizer *o, double lr, float *w, const float *gradient);
+/* w -= lr gradient, no l2, state untouched: where rt_reducer_compressed says so. */
+void rt_optimizer_step_sgd(struct rt_optimizer *o, double lr, float *w, const float *gradient);
+/* State, for checkpoints and rt_broadcast_newest; borrowed.  n 0: the rule has none. */
+struct rt_values rt_optimizer_state(struct rt_optimizer *o);
+
+/* Learning rates at step t, from 0, by the formulas of paddle.optimizer.lr 3.3.1. steps, warmup and
+ * model are above 0. */
+double rt_lr_piecewise(/* values[n + 1]; values[i] while t < boundaries[i] (n, ascending) */
+    const uint64_t *boundaries, const double *values, size_t n, uint64_t t);
+double rt_lr_exponential(double lr, double gamma, uint64_t t);  /* lr gamma^t */
+double rt_lr_natural_exp(double lr, double gamma, uint64_t t);  /* lr e^(-gamma t) */
+double rt_lr_inverse_time(double lr, double gamma, uint64_t t); /* lr / (1 + gamma t) */
+/* (lr - end) (1 - t / steps)^power + end, t at most steps; cycle: steps times ceil(t / steps). */
+double rt_lr_polynomial(
+    double lr, double end, double power, uint64_t steps, bool cycle, uint64_t t);
+/* end + (lr - end) (1 + cos(pi t / steps)) / 2 */
+double rt_lr_cosine(double lr, double end, uint64_t steps, uint64_t t);
+/* lr model^-0.5 min(t^-0.5, t warmup^-1.5) */
+double rt_lr_noam(double lr, double model, uint64_t warmup, uint64_t t);
+/* start + (end - start) t / steps while t < steps; then `after`, which is a rate at t - steps. */
+double rt_lr_warmup(double start, double end, uint64_t steps, uint64_t t, double after);
+
+/* ---- batch normalisation over all ranks ----
+ *
+ * Statistics of a channel are over the batches of all ranks together, whatever their sizes.
+ * Ranks send mean, sum of squared differences and count (Chan, Golub, LeVeque 1983), in f64.
+ * Collective and blocking; a group of its own (rt_group_split) keeps these small calls from
+ * waiting behind gradients. */
+struct rt_bn {
+    size_t n, channels, inner; /* x [n][channels][inner]; channels_last: [n][inner][channels] */
+    bool channels_last;
+};
+/* Local part, pure: ret [channels] of mean and of the sum of (x - mean)^2; n * inner values. */
+void rt_bn_moments(const struct rt_bn *shape, const float *x, double *ret_mean, double *ret_m2);
+/* Adds n_b values of mean_b, m2_b to n_a of *mean, *m2. */
+void rt_bn_combine(double n_a, double *mean, double *m2, double n_b, double mean_b, double m2_b);
+/* Of all ranks' x, [channels] each: mean, variance (biased, as Paddle's running one), 1 /
+ * sqrt(variance + epsilon).  ret_count: values a channel.  A rank may have n 0. */
+CO_MUST_CHECK int rt_bn_forward(struct rt_group *g, const struct rt_bn *shape, const float *x,
+    float epsilon, float *ret_mean, float *ret_variance, float *ret_inv_std, uint64_t *ret_count,
+    struct co_err *err);
+/* With xhat = (x - mean) inv_std of y = scale xhat + bias, and dy the shape of x:
+ *     ret_dscale, ret_dbias [channels]: this rank's sums of dy xhat and dy (their average over
+ *         the ranks is the reducer's work)
+ *     ret_dx, as x (may be dy): scale inv_std (dy - (S1 + xhat S2) / count), where S1, S2 are the
+ *         sums over all ranks of dy and dy xhat */
+CO_MUST_CHECK int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, const float *x,
+    const float *dy, const float *mean, const float *inv_std, const float *scale, uint64_t count,
+    float *ret_dx, float *ret_dscale, float *ret_dbias, struct co_err *err);
+
+/* ---- metrics over all trainers ---- */
+
+/* PADDLE_WITH_GLOO: 1 workers, 2 servers, too; 0: off. */
+uint32_t rt_job_gloo(const struct rt_job *job);
+
+/* The group of a parameter-server job's trainers, for metrics and barriers: what gloo is in
+ * Paddle.  Needs spec.withGloo 1 or 2 (PADDLE_WITH_GLOO); who says that also tells
+ * PADDLE_TRAINER_ENDPOINTS, where the trainers meet, at their own ports: no HTTP store is needed
+ * and nothing is asked of PADDLE_GLOO_HTTP_ENDPOINT.  One trainer alone needs neither.
+ * CO_UNSUPPORTED: gloo is off.  CO_INVALID: no endpoints, or not as many as trainers; a server.
+ * options: as rt_group_open. */
+CO_MUST_CHECK int rt_trainers_open(const struct rt_job *job, const struct rt_group_options *options,
+    struct rt_group **ret_group, struct co_err *err);
+
+/* Paddle's fleet.metrics; in is this rank's share, sums are f64.
+ *
+ *     metric                    in                        ret
+ *     RT_METRIC_SUM, MAX, MIN   [n]                       [n]
+ *     RT_METRIC_ACC             [2] right ones, all       [1] right / all
+ *     RT_METRIC_MAE, MSE        [2] sum of errors, count  [1] sum / count
+ *     RT_METRIC_RMSE            [2] of squares, count     [1] sqrt(sum / count)
+ *     RT_METRIC_AUC             [2][n / 2] positives and  [1] trapezoids, from the last bucket
+ *                               negatives by bucket           down; 0.5 if a class is missing */
+enum rt_metric {
+    RT_METRIC_SUM,
+    RT_METRIC_MAX,
+    RT_METRIC_MIN,
+    RT_METRIC_ACC,
+    RT_METRIC_MAE,
+    RT_METRIC_MSE,
+    RT_METRIC_RMSE,
+    RT_METRIC_AUC,
+    RT_METRICS,
+};
+/* Collective.  CO_INVALID: n does not fit the metric, or there was nothing to count. */
+CO_MUST_CHECK int rt_metric(struct rt_group *g, enum rt_metric metric, const double *in, size_t n,
+    double *ret, struct co_err *err);
+/* Counts scores [n] with labels [n] (not 0: positive) into stat [2][buckets], bucket floor(score
+ * (buckets - 1)).  CO_INVALID: a score is not within 0..1; nothing is counted then. */
+CO_MUST_CHECK int rt_auc_add(double *stat, size_t buckets, const float *scores, const float *labels,
+    size_t n, struct co_err *err);

@@ -10,12 +10,11 @@ import pytest
 
 from rig import BIN, ROOT, free_port, wait_for
 
-EXPECT = ROOT / "examples/wide_and_deep/expect"
 
 
-def check_expected(text, prefix="{pod}"):
+def check_expected(text, example="wide_and_deep"):
     """The lines of an `expect` file against output whose lines begin with the pod's name."""
-    for row in EXPECT.read_text().splitlines():
+    for row in (ROOT / "examples" / example / "expect").read_text().splitlines():
         if not row.strip() or row.startswith("#"):
             continue
         whose, op, rest = row.split(None, 2)
@@ -45,6 +44,21 @@ def test_wide_and_deep_as_processes(path, tmp_path, monkeypatch):
     assert r.returncode == 0, text[-3000:]
     check_expected(text)
     print(f"{path}: {time.monotonic() - start:.1f} s")
+
+
+@pytest.mark.deadline(240)
+def test_resnet50_as_processes(tmp_path, monkeypatch):
+    """Twice: the second run finds the first one's checkpoints, and that there is nothing left to do but to test."""
+    monkeypatch.chdir(tmp_path)
+    tests = []
+    for run in range(2):
+        r = pipeline(ROOT / "examples/resnet50/job.yaml")
+        text = r.stdout.decode(errors="replace")
+        assert r.returncode == 0, text[-3000:]
+        tests.append(re.findall(r"\[Test\] .*", text))
+        if run == 0:
+            check_expected(text, "resnet50")
+    assert tests[0] == tests[1] and len(tests[0]) == 1 and "[Epoch" not in text, text[-3000:]
 
 
 def shells(text):

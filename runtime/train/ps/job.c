@@ -75,6 +75,11 @@ const char *rt_worker_endpoint(const struct rt_job *job, uint32_t i) {
     return i < job->topology->trainers.n ? job->topology->trainers.item[i] : NULL;
 }
 
+uint32_t rt_job_gloo(const struct rt_job *job) {
+    const struct rt_gloo *gloo = &job->topology->gloo;
+    return gloo->servers ? 2 : gloo->workers;
+}
+
 const char *rt_job_name(const struct rt_job *job) {
     return job->topology->job;
 }

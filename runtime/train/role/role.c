@@ -236,7 +236,7 @@ static int load_collective(const struct rt_read *e, struct rt_topology *t, struc
 
 /* ---- the rest -------------------------------------------------------------------------- */
 
-/* Bad values mean off: Paddle looks at them only when gloo starts, and nothing here uses it. */
+/* Bad values mean off: Paddle looks at them only when gloo starts. */
 static void load_gloo(const struct rt_read *e, struct rt_gloo *g) {
     uint32_t with = 0, how = 0;
     (void)rt_read_number(e, CO_VAR_WITH_GLOO, &with, NULL);

@@ -1,0 +1,256 @@
+#include "examples/resnet50/ckpt.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "runtime/train/ckpt/ckpt.h"
+
+#define PREFIX "step-"
+
+enum { KEEP = 2, NAMES_MAX = 4096, NAME_MAX_ = 32, CHUNK = 4 << 20 /* floats */ };
+
+/* ---- directories ----------------------------------------------------------------------------- */
+
+struct names {
+    char (*names)[NAME_MAX_];
+    size_t n;
+};
+
+static int newest_first(const void *a, const void *b) {
+    return -strcmp(a, b);
+}
+
+/* Names have as many digits each: their order is that of their steps. */
+static struct names names_list(const char *dir) {
+    struct names list = {.names = co_xcalloc(NAMES_MAX, NAME_MAX_)};
+    DIR *d = opendir(dir);
+
+    for (struct dirent *e = d ? readdir(d) : NULL; e && list.n < NAMES_MAX; e = readdir(d)) {
+        if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 && strlen(e->d_name) < NAME_MAX_) {
+            (void)snprintf(list.names[list.n++], NAME_MAX_, "%s", e->d_name);
+        }
+    }
+    if (d) {
+        (void)closedir(d);
+    }
+    qsort(list.names, list.n, NAME_MAX_, newest_first);
+    return list;
+}
+
+static void directory_remove(const char *path) {
+    DIR *d = opendir(path);
+
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        if (e->d_name[0] != '.') {
+            (void)unlinkat(dirfd(d), e->d_name, 0);
+        }
+    }
+    if (d) {
+        (void)closedir(d);
+    }
+    (void)rmdir(path);
+}
+
+static void old_remove(const char *dir) {
+    struct names list = names_list(dir);
+
+    for (size_t i = KEEP; i < list.n; i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, list.names[i]);
+
+        directory_remove(path);
+    }
+    free(list.names);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static int table_write(
+    struct rt_ckpt_writer *w, const char *name, const float *values, size_t n, struct co_err *err) {
+    struct rt_ckpt_table table = {.size = n, .optimizer = "sgd", .init = "zero"};
+
+    (void)snprintf(table.name, sizeof(table.name), "%s", name);
+    int rc = rt_ckpt_begin(w, &table, err);
+    for (size_t i = 0; rc == 0 && i < n; i += CHUNK) {
+        uint32_t part = (uint32_t)(n - i < CHUNK ? n - i : CHUNK);
+
+        rc = rt_ckpt_chunk(w, part, values + i, part * sizeof(*values), err);
+    }
+    return rc == 0 ? rt_ckpt_end(w, err) : rc;
+}
+
+/* All parameters, or what lies as they do, in the table's order. */
+static int params_write(struct rt_ckpt_writer *w, const char *name, const struct rn_plan *plan,
+    const float *storage, struct co_err *err) {
+    const struct rn_net *net = rn_plan_net(plan);
+    CO_AUTOFREE float *values = co_xcalloc(net->parameters, sizeof(*values));
+    size_t at = 0;
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < net->n_params; i++) {
+        rc = rn_plan_export(plan, i, storage, values + at, err);
+        at += net->params[i].count;
+    }
+    return rc == 0 ? table_write(w, name, values, net->parameters, err) : rc;
+}
+
+static int tables_write(struct rt_ckpt_writer *w, const struct rn_ckpt *c,
+    const struct rn_progress *progress, struct co_err *err) {
+    const struct rn_net *net = rn_plan_net(c->plan);
+    float numbers[sizeof(*progress) / sizeof(float)];
+    int rc = params_write(w, "parameters", c->plan, rn_plan_params(c->plan), err);
+
+    memcpy(numbers, progress, sizeof(numbers)); /* bits, which nothing computes with */
+    if (rc == 0) {
+        rc = params_write(w, "velocity", c->plan, c->velocity, err);
+    }
+    if (rc == 0) {
+        rc = table_write(w, "mean", rn_plan_running_mean(c->plan), net->running, err);
+    }
+    if (rc == 0) {
+        rc = table_write(w, "variance", rn_plan_running_variance(c->plan), net->running, err);
+    }
+    return rc == 0 ? table_write(w, "progress", numbers, CO_ARRAY_LEN(numbers), err) : rc;
+}
+
+int rn_ckpt_save(const char *dir, const struct rn_ckpt *c, const struct rn_progress *progress,
+    struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
+    CO_AUTOFREE char *path = co_xasprintf("%s/" PREFIX "%010" PRIu64, dir, progress->step);
+    int rc = rt_ckpt_create(path, &w, err);
+
+    if (rc < 0 || !w) {
+        return rc;
+    }
+    rc = tables_write(w, c, progress, err);
+    if (rc == 0) {
+        rc = rt_ckpt_commit(co_steal_ptr(w), err);
+    }
+    if (rc == 0) {
+        old_remove(dir);
+    }
+    return rc;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+static int table_read(
+    const struct rt_ckpt *from, const char *name, float *values, size_t n, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *file = NULL;
+    int i = rt_ckpt_find(from, name);
+    const struct rt_ckpt_table *table = i < 0 ? NULL : rt_ckpt_table(from, (uint32_t)i);
+    size_t at = 0;
+
+    if (!table || table->sparse || table->size != n) {
+        return co_err_set(err, CO_INVALID, "%s: of another network", name);
+    }
+    int rc = rt_ckpt_file_open(from, (uint32_t)i, &file, err);
+    while (rc == 0 && file) {
+        uint32_t items = 0;
+        const void *data = NULL;
+        size_t bytes = 0;
+
+        rc = rt_ckpt_next(file, &items, &data, &bytes, err);
+        if (rc == 0 && at + items > n) {
+            rc = co_err_set(err, CO_INVALID, "%s: more values than it says", name);
+        }
+        if (rc == 0 && data) {
+            memcpy(values + at, data, bytes);
+            at += items;
+        }
+    }
+    return rc == CO_NOTFOUND && at == n ? 0 : rc;
+}
+
+/* What a checkpoint holds, in the table's order, until all of it has been read. */
+struct contents {
+    float *parameters, *velocity, *mean, *variance;
+    struct rn_progress progress;
+};
+
+static void contents_done(struct contents *c) {
+    free(c->parameters);
+    free(c->velocity);
+    free(c->mean);
+    free(c->variance);
+}
+
+static int contents_read(const struct rt_ckpt *from, const struct rn_net *net, struct contents *ret,
+    struct co_err *err) {
+    float numbers[sizeof(ret->progress) / sizeof(float)];
+    const struct {
+        const char *name;
+        float **values;
+        size_t n;
+    } tables[] = {
+        {"parameters", &ret->parameters, net->parameters},
+        {"velocity", &ret->velocity, net->parameters},
+        {"mean", &ret->mean, net->running},
+        {"variance", &ret->variance, net->running},
+    };
+    int rc = table_read(from, "progress", numbers, CO_ARRAY_LEN(numbers), err);
+
+    memcpy(&ret->progress, numbers, sizeof(ret->progress));
+    for (size_t i = 0; rc == 0 && i < CO_ARRAY_LEN(tables); i++) {
+        *tables[i].values = co_xcalloc(tables[i].n, sizeof(float));
+        rc = table_read(from, tables[i].name, *tables[i].values, tables[i].n, err);
+    }
+    return rc;
+}
+
+static int contents_apply(
+    const struct contents *from, const struct rn_ckpt *c, struct co_err *err) {
+    const struct rn_net *net = rn_plan_net(c->plan);
+    size_t at = 0;
+    int rc = 0;
+
+    for (int i = 0; rc == 0 && i < net->n_params; i++) {
+        rc = rn_plan_import(c->plan, i, from->parameters + at, rn_plan_params(c->plan), err);
+        if (rc == 0) {
+            rc = rn_plan_import(c->plan, i, from->velocity + at, c->velocity, err);
+        }
+        at += net->params[i].count;
+    }
+    memcpy(rn_plan_running_mean(c->plan), from->mean, net->running * sizeof(float));
+    memcpy(rn_plan_running_variance(c->plan), from->variance, net->running * sizeof(float));
+    return rc;
+}
+
+static int one_load(const char *path, const struct rn_ckpt *c, struct rn_progress *ret_progress,
+    struct co_err *err) {
+    CO_CLEANUP(contents_done) struct contents contents = {NULL};
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *from = NULL;
+    int rc = rt_ckpt_open(path, &from, err);
+
+    if (rc < 0 || !from) {
+        return rc;
+    }
+    rc = contents_read(from, rn_plan_net(c->plan), &contents, err);
+    if (rc == 0) {
+        rc = contents_apply(&contents, c, err);
+    }
+    if (rc == 0) {
+        *ret_progress = contents.progress;
+    }
+    return rc;
+}
+
+int rn_ckpt_load(const char *dir, const struct rn_ckpt *c, struct rn_progress *ret_progress,
+    struct co_err *err) {
+    struct names list = names_list(dir);
+    int rc = co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+
+    for (size_t i = 0; rc < 0 && i < list.n; i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, list.names[i]);
+
+        rc = one_load(path, c, ret_progress, err);
+        if (rc < 0) {
+            co_log_warn("checkpoint passed over", CO_S("checkpoint", path), CO_E(err));
+        }
+    }
+    free(list.names);
+    return rc;
+}

@@ -1,0 +1,182 @@
+#include "examples/resnet50/flowers.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/parse.h"
+#include "examples/resnet50/mat.h"
+
+static const struct {
+    const char *part, *array;
+} parts[] = {{"train", "tstid"}, {"test", "trnid"}, {"valid", "valid"}};
+
+void rn_flowers_close(struct rn_flowers *f) {
+    if (!f) {
+        return;
+    }
+    for (size_t i = 0; i < f->n; i++) {
+        free(f->images[i].path);
+    }
+    free(f->images);
+    free(f);
+}
+
+static struct rn_flowers *flowers_new(size_t most) {
+    struct rn_flowers *f = co_xcalloc(1, sizeof(*f));
+
+    f->images = co_xcalloc(most + 1, sizeof(*f->images));
+    return f;
+}
+
+static void image_add(struct rn_flowers *f, char *path_own, uint32_t label) {
+    f->images[f->n++] = (struct rn_flower){.path = path_own, .label = label};
+}
+
+/* ---- .mat ------------------------------------------------------------------------------------ */
+
+static int mat_read(const char *dir, const char *file, const char *array, uint32_t **ret_values,
+    size_t *ret_n, struct co_err *err) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, file);
+
+    return rn_mat_read(path, array, ret_values, ret_n, err);
+}
+
+static int mats_open(const char *dir, const char *array, uint32_t classes,
+    struct rn_flowers **ret_flowers, struct co_err *err) {
+    CO_CLEANUP(rn_flowers_closep) struct rn_flowers *f = NULL;
+    CO_AUTOFREE uint32_t *labels = NULL, *ids = NULL;
+    size_t n_labels = 0, n_ids = 0;
+    int rc = mat_read(dir, "imagelabels.mat", "labels", &labels, &n_labels, err);
+
+    if (rc == 0) {
+        rc = mat_read(dir, "setid.mat", array, &ids, &n_ids, err);
+    }
+    if (rc < 0 || !labels || !ids) {
+        return rc;
+    }
+    f = flowers_new(n_ids);
+    for (size_t i = 0; i < n_ids; i++) {
+        if (ids[i] < 1 || ids[i] > n_labels) {
+            return co_err_set(err, CO_INVALID,
+                "%s/setid.mat: %s has image %u, labels are for 1 to "
+                "%zu",
+                dir, array, ids[i], n_labels);
+        }
+        uint32_t label = labels[ids[i] - 1];
+        if (label < 1 || label > classes) {
+            return co_err_set(err, CO_INVALID,
+                "%s/imagelabels.mat: image %u is of class %u, "
+                "expected 1 to %u",
+                dir, ids[i], label, classes);
+        }
+        image_add(f, co_xasprintf("%s/jpg/image_%05u.jpg", dir, ids[i]), label - 1);
+    }
+    *ret_flowers = co_steal_ptr(f);
+    return 0;
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* path, blank, class; line is changed. */
+static int line_add(
+    struct rn_flowers *f, const char *dir, char *line, uint32_t classes, struct co_err *err) {
+    char *blank = strrchr(line, ' ');
+    int64_t label = 0;
+
+    if (!blank || blank == line) {
+        return co_err_set(err, CO_INVALID, "expected a path, a blank and a class");
+    }
+    *blank = '\0';
+    int rc = co_parse_i64("class", blank + 1, 0, (int64_t)classes - 1, &label, err);
+    if (rc == 0) {
+        image_add(f, co_xasprintf("%s/%s", dir, line), (uint32_t)label);
+    }
+    return rc;
+}
+
+static int list_open(const char *dir, const char *part, uint32_t classes,
+    struct rn_flowers **ret_flowers, struct co_err *err) {
+    CO_CLEANUP(rn_flowers_closep) struct rn_flowers *f = NULL;
+    CO_AUTOBUF struct co_buf text = CO_BUF(RN_FLOWERS_TEXT_MAX);
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s.txt", dir, part);
+    char *rest, *line;
+    size_t lines = 1;
+    int rc = co_file_read(path, RN_FLOWERS_TEXT_MAX, &text, err);
+
+    if (rc < 0 || !text.data) {
+        return rc;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        lines += text.data[i] == '\n';
+    }
+    if (lines > RN_FLOWERS_MAX) {
+        return co_err_set(err, CO_INVALID, "%s: more than %d lines", path, RN_FLOWERS_MAX);
+    }
+    f = flowers_new(lines);
+    rest = text.data;
+    for (size_t number = 1; (line = strsep(&rest, "\n")); number++) {
+        rc = *line ? line_add(f, dir, line, classes, err) : 0;
+        if (rc < 0) {
+            return co_err_wrap(err, "%s:%zu", path, number);
+        }
+    }
+    *ret_flowers = co_steal_ptr(f);
+    return 0;
+}
+
+static int part_find(const char *part, const char **ret_array, struct co_err *err) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(parts); i++) {
+        if (strcmp(parts[i].part, part) == 0) {
+            *ret_array = parts[i].array;
+            return 0;
+        }
+    }
+    return co_err_set(err, CO_INVALID, "part \"%s\", expected train, test or valid", part);
+}
+
+/* The list that there is, unless it is empty. */
+static int flowers_give(struct rn_flowers *f_own, const char *of, const char *part,
+    struct rn_flowers **ret_flowers, struct co_err *err) {
+    if (f_own->n == 0) {
+        rn_flowers_close(f_own);
+        return co_err_set(err, CO_INVALID, "%s: no images for %s", of, part);
+    }
+    *ret_flowers = f_own;
+    return 0;
+}
+
+int rn_flowers_open(const char *dir, const char *part, uint32_t classes,
+    struct rn_flowers **ret_flowers, struct co_err *err) {
+    CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", dir);
+    struct rn_flowers *f = NULL;
+    const char *array = NULL;
+    int rc = part_find(part, &array, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    rc = access(labels, F_OK) == 0 ? mats_open(dir, array, classes, &f, err)
+                                   : list_open(dir, part, classes, &f, err);
+    return rc == 0 && f ? flowers_give(f, dir, part, ret_flowers, err) : rc;
+}
+
+int rn_flowers_generated(const struct rn_gen *gen, const char *part,
+    struct rn_flowers **ret_flowers, struct co_err *err) {
+    struct rn_flowers *f = flowers_new(gen->images);
+    const char *array = NULL;
+    uint32_t first, end;
+    int rc = part_find(part, &array, err);
+
+    if (rc < 0) {
+        rn_flowers_close(f);
+        return rc;
+    }
+    rn_gen_part(gen, array, &first, &end);
+    f->gen = *gen;
+    for (uint32_t i = first; i < end; i++) {
+        f->images[f->n++] = (struct rn_flower){.index = i, .label = i % gen->classes};
+    }
+    return flowers_give(f, "generated data", part, ret_flowers, err);
+}

@@ -1,0 +1,170 @@
+/* JPEG files and what becomes of them.  testdata/resize.json is OpenCV's: cv2.resize with
+ * INTER_CUBIC, cut out of the middle; it computes with 11 bits behind the point, so that a value
+ * may differ by 1. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/buf.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "examples/resnet50/gen.h"
+#include "examples/resnet50/image.h"
+
+#define RESIZE "examples/resnet50/testdata/resize.json"
+
+static const float mean_bgr[3] = {103.94F, 116.78F, 123.68F};
+
+static struct rn_image picture(uint32_t width, uint32_t height) {
+    struct rn_image image = {width, height, co_xmalloc((size_t)3 * width * height)};
+
+    for (uint32_t y = 0; y < height; y++) {
+        for (uint32_t x = 0; x < width; x++) {
+            unsigned char *p = image.rgb + 3 * ((size_t)y * width + x);
+
+            p[0] = (unsigned char)(x * 4 + y);
+            p[1] = (unsigned char)(y * 6 + x * y / 7);
+            p[2] = (unsigned char)(255 - x * 3);
+        }
+    }
+    return image;
+}
+
+static void test_a_picture_is_resized_as_by_opencv(void **state) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+    json_t *root = NULL;
+
+    (void)state;
+    assert_int_equal(co_file_read(RESIZE, 1 << 20, &text, NULL), 0);
+    assert_int_equal(co_json_parse(text.data, text.len, &root, NULL), 0);
+    uint32_t size = (uint32_t)json_integer_value(json_object_get(root, "size"));
+    struct rn_image image = picture((uint32_t)json_integer_value(json_object_get(root, "width")),
+        (uint32_t)json_integer_value(json_object_get(root, "height")));
+    const json_t *want = json_object_get(root, "rgb");
+    CO_AUTOFREE float *got = co_xcalloc((size_t)3 * size * size, sizeof(*got));
+    const struct rn_view view = {.size = size};
+
+    rn_image_prepare(&image, &view, got);
+    assert_int_equal(json_array_size(want), 3 * size * size);
+    for (size_t i = 0; i < (size_t)3 * size * size; i++) {
+        size_t plane = 2 - i % 3;
+        double value = (double)(got[plane * size * size + i / 3] + mean_bgr[plane]);
+
+        assert_true(fabs(value - json_number_value(json_array_get(want, i))) < 1.01);
+    }
+    rn_image_done(&image);
+    json_decref(root);
+}
+
+/* 64 -> 64 before cutting 56 out: no resizing, so that places can be seen. */
+static void test_training_cuts_and_mirrors(void **state) {
+    struct rn_image image = picture(64, 64);
+    const uint32_t size = 56;
+    CO_AUTOFREE float *got = co_xcalloc((size_t)3 * size * size, sizeof(*got));
+    static const struct {
+        uint64_t random;
+        uint32_t left, top;
+        bool mirrored;
+    } rows[] = {
+        {0, 0, 0, false},
+        {UINT64_C(1) << 48, 0, 0, true},
+        {0xffffff, 8, 0, false},
+        {UINT64_C(0xffffff000000), 0, 8, false},
+        {UINT64_MAX, 8, 8, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const struct rn_view view = {.size = size, .augment = true, .random = rows[i].random};
+
+        rn_image_prepare(&image, &view, got);
+        for (uint32_t x = 0; x < size; x++) {
+            uint32_t from = rows[i].left + (rows[i].mirrored ? size - 1 - x : x);
+            float red = (float)image.rgb[3 * (rows[i].top * 64 + from)];
+
+            assert_true(fabsf(got[(size_t)2 * size * size + x] - (red - mean_bgr[2])) < 1e-3F);
+        }
+    }
+    rn_image_done(&image);
+}
+
+static void test_odd_shapes_have_an_answer(void **state) {
+    static const struct {
+        uint32_t width, height;
+    } rows[] = {{1, 1}, {1, 300}, {300, 1}, {3, 2}, {999, 7}};
+    CO_AUTOFREE float *got = co_xcalloc((size_t)3 * 32 * 32, sizeof(*got));
+
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rn_image image = picture(rows[i].width, rows[i].height);
+        const struct rn_view view = {.size = 32, .augment = i % 2, .random = UINT64_MAX};
+
+        rn_image_prepare(&image, &view, got);
+        for (size_t k = 0; k < (size_t)3 * 32 * 32; k++) {
+            assert_true(got[k] >= -124.0F && got[k] <= 152.0F);
+        }
+        rn_image_done(&image);
+    }
+}
+
+static void test_a_jpeg_comes_back(void **state) {
+    const struct rn_gen g = {.seed = 1, .classes = 3, .edge = 40, .images = 8};
+    struct rn_image image = rn_gen_image(&g, 0), back = {0};
+    CO_AUTOFREE unsigned char *data = NULL;
+    struct co_err err = {0};
+    size_t size = 0;
+    double difference = 0.0;
+
+    (void)state;
+    assert_int_equal(rn_jpeg_encode(&image, 95, &data, &size, NULL), 0);
+    if (rn_jpeg_decode(data, size, &back, &err) < 0) {
+        fail_msg("%s", co_err_text(&err));
+    }
+    assert_int_equal(back.width, image.width);
+    assert_int_equal(back.height, image.height);
+    size_t n = (size_t)3 * image.width * image.height;
+    for (size_t i = 0; i < n; i++) {
+        difference += abs((int)image.rgb[i] - (int)back.rgb[i]);
+    }
+    assert_true(difference / (double)n < 8.0);
+    rn_image_done(&image);
+    rn_image_done(&back);
+}
+
+static void test_a_torn_jpeg_is_an_error(void **state) {
+    const struct rn_gen g = {.seed = 1, .classes = 3, .edge = 40, .images = 8};
+    struct rn_image image = rn_gen_image(&g, 0), back = {0};
+    CO_AUTOFREE unsigned char *data = NULL;
+    size_t size = 0;
+
+    (void)state;
+    assert_int_equal(rn_jpeg_encode(&image, 90, &data, &size, NULL), 0);
+    for (size_t part = 0; part < size - 2; part += size / 20) {
+        CO_AUTOFREE unsigned char *torn = co_xmalloc(part + 1);
+        struct co_err err = {0};
+
+        memcpy(torn, data, part);
+        assert_int_equal(rn_jpeg_decode(torn, part, &back, &err), CO_INVALID);
+        assert_memory_equal(err.msg, "bad JPEG: ", strlen("bad JPEG: "));
+        assert_null(back.rgb);
+    }
+    rn_image_done(&image);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_picture_is_resized_as_by_opencv),
+        cmocka_unit_test(test_training_cuts_and_mirrors),
+        cmocka_unit_test(test_odd_shapes_have_an_answer),
+        cmocka_unit_test(test_a_jpeg_comes_back),
+        cmocka_unit_test(test_a_torn_jpeg_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

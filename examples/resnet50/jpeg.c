@@ -1,0 +1,158 @@
+/* libjpeg reports errors by a function that must not return: it jumps.  What must be cleaned up
+ * after a jump is therefore in a struct, and no owned local lives in a function that sets one. */
+#include "examples/resnet50/jpeg.h"
+
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jpeglib.h>
+
+#include "common/mem.h"
+
+struct trouble {
+    struct jpeg_error_mgr manager;
+    jmp_buf out;
+    char text[JMSG_LENGTH_MAX]; /* of the first error or warning */
+};
+
+struct decoder {
+    struct jpeg_decompress_struct jpeg;
+    struct trouble trouble;
+    struct rn_image image;
+};
+
+struct encoder {
+    struct jpeg_compress_struct jpeg;
+    struct trouble trouble;
+    unsigned char *data;
+    unsigned long size;
+};
+
+static void trouble_note(j_common_ptr jpeg) {
+    struct trouble *t = (struct trouble *)(void *)jpeg->err;
+
+    if (t->text[0] == '\0') {
+        jpeg->err->format_message(jpeg, t->text);
+    }
+}
+
+static void on_error(j_common_ptr jpeg) {
+    trouble_note(jpeg);
+    longjmp(((struct trouble *)(void *)jpeg->err)->out, 1);
+}
+
+/* level below 0: a warning, of damaged data. */
+static void on_message(j_common_ptr jpeg, int level) {
+    if (level < 0) {
+        on_error(jpeg);
+    }
+}
+
+static struct jpeg_error_mgr *trouble_init(struct trouble *t) {
+    (void)jpeg_std_error(&t->manager);
+    t->manager.error_exit = on_error;
+    t->manager.emit_message = on_message;
+    t->text[0] = '\0';
+    return &t->manager;
+}
+
+void rn_image_done(struct rn_image *image) {
+    free(image->rgb);
+    memset(image, 0, sizeof(*image));
+}
+
+static int too_large(struct decoder *d) {
+    const struct jpeg_decompress_struct *j = &d->jpeg;
+
+    if (j->image_width < 1 || j->image_height < 1 || j->image_width > RN_JPEG_EDGE_MAX ||
+        j->image_height > RN_JPEG_EDGE_MAX ||
+        j->image_width * j->image_height > RN_JPEG_PIXELS_MAX) {
+        (void)snprintf(d->trouble.text, sizeof(d->trouble.text), "%u x %u pixels", j->image_width,
+            j->image_height);
+        return -1;
+    }
+    return 0;
+}
+
+/* 0, or -1 with the reason in trouble. */
+static int decode(struct decoder *d, const void *data, size_t size) {
+    if (setjmp(d->trouble.out)) {
+        return -1;
+    }
+    jpeg_create_decompress(&d->jpeg);
+    jpeg_mem_src(&d->jpeg, data, size);
+    (void)jpeg_read_header(&d->jpeg, TRUE);
+    if (too_large(d)) {
+        return -1;
+    }
+    d->jpeg.out_color_space = JCS_RGB;
+    (void)jpeg_start_decompress(&d->jpeg);
+    d->image.width = d->jpeg.output_width;
+    d->image.height = d->jpeg.output_height;
+    d->image.rgb = malloc((size_t)3 * d->image.width * d->image.height);
+    if (!d->image.rgb) {
+        return -1;
+    }
+    while (d->jpeg.output_scanline < d->jpeg.output_height) {
+        JSAMPROW row = d->image.rgb + (size_t)3 * d->image.width * d->jpeg.output_scanline;
+
+        (void)jpeg_read_scanlines(&d->jpeg, &row, 1);
+    }
+    (void)jpeg_finish_decompress(&d->jpeg);
+    return 0;
+}
+
+int rn_jpeg_decode(const void *data, size_t size, struct rn_image *ret_image, struct co_err *err) {
+    struct decoder d = {.image = {0}};
+
+    d.jpeg.err = trouble_init(&d.trouble);
+    int rc = decode(&d, data, size);
+    jpeg_destroy_decompress(&d.jpeg);
+    if (rc < 0) {
+        rn_image_done(&d.image);
+        return co_err_set(err, CO_INVALID, "bad JPEG: %s",
+            d.trouble.text[0] ? d.trouble.text : "no memory for it");
+    }
+    *ret_image = d.image;
+    return 0;
+}
+
+static int encode(struct encoder *e, const struct rn_image *image, int quality) {
+    if (setjmp(e->trouble.out)) {
+        return -1;
+    }
+    jpeg_create_compress(&e->jpeg);
+    jpeg_mem_dest(&e->jpeg, &e->data, &e->size);
+    e->jpeg.image_width = image->width;
+    e->jpeg.image_height = image->height;
+    e->jpeg.input_components = 3;
+    e->jpeg.in_color_space = JCS_RGB;
+    jpeg_set_defaults(&e->jpeg);
+    jpeg_set_quality(&e->jpeg, quality, TRUE);
+    jpeg_start_compress(&e->jpeg, TRUE);
+    while (e->jpeg.next_scanline < e->jpeg.image_height) {
+        JSAMPROW row = image->rgb + (size_t)3 * image->width * e->jpeg.next_scanline;
+
+        (void)jpeg_write_scanlines(&e->jpeg, &row, 1);
+    }
+    jpeg_finish_compress(&e->jpeg);
+    return 0;
+}
+
+int rn_jpeg_encode(const struct rn_image *image, int quality, unsigned char **ret_data,
+    size_t *ret_size, struct co_err *err) {
+    struct encoder e = {.data = NULL};
+
+    e.jpeg.err = trouble_init(&e.trouble);
+    int rc = encode(&e, image, quality);
+    jpeg_destroy_compress(&e.jpeg);
+    if (rc < 0) {
+        free(e.data);
+        return co_err_set(err, CO_INVALID, "JPEG: %s", e.trouble.text);
+    }
+    *ret_data = e.data;
+    *ret_size = e.size;
+    return 0;
+}

@@ -1,0 +1,23 @@
+/* The door to libjpeg: JPEG files from and to RGB in memory.  Any thread. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+enum { RN_JPEG_BYTES_MAX = 64 << 20, RN_JPEG_EDGE_MAX = 16384, RN_JPEG_PIXELS_MAX = 1 << 26 };
+
+struct rn_image {
+    uint32_t width, height;
+    unsigned char *rgb; /* (height, width, 3); owned */
+};
+
+void rn_image_done(struct rn_image *image);
+
+/* CO_INVALID says what is wrong: damage that libjpeg would paint over in grey, too. */
+CO_MUST_CHECK int rn_jpeg_decode(
+    const void *data, size_t size, struct rn_image *ret_image, struct co_err *err);
+/* *ret_data is to be freed.  quality: 1 to 100. */
+CO_MUST_CHECK int rn_jpeg_encode(const struct rn_image *image, int quality,
+    unsigned char **ret_data, size_t *ret_size, struct co_err *err);

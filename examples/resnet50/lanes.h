@@ -1,0 +1,52 @@
+/* The loops of batch normalisation over the pixels of one block of channels: LANES channels side
+ * by side (oneDNN's nChw16c or nChw8c), n values = pixels * LANES without gaps, so that value i is
+ * of channel i % LANES.  Normalisation, the shortcut's addition and ReLU are one loop, and so are
+ * their gradients: each is bound by memory, and a loop less is a read and a write less.
+ *
+ *     y  = relu((x - mean) * scale + bias + add)
+ *     g  = (dy + dy2) where y > 0 else 0
+ *     dx = g * scale + (x - mean) * slope + level       (norm.c says what slope and level are)
+ *
+ * Values are f32 or bf16, arithmetic is in f32, sums end in doubles. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { RN_LANES_MAX = 16 };
+
+enum rn_type { RN_F32, RN_BF16 };
+
+/* By lane. */
+struct rn_lane_values {
+    float mean[RN_LANES_MAX], scale[RN_LANES_MAX], bias[RN_LANES_MAX];
+    float slope[RN_LANES_MAX], level[RN_LANES_MAX];
+};
+
+struct rn_lane_rows {
+    size_t n;
+    const void *x, *add; /* add, dy2: NULL for none */
+    const void *y;       /* backward: where ReLU was, read from here, or with NULL from x */
+    const void *dy, *dy2;
+    void *out; /* forward: y; backward: g in sums (NULL: not wanted), dx in apply */
+    bool relu;
+};
+
+struct rn_lane_sums {
+    double sum[RN_LANES_MAX];    /* of x - mean; of g */
+    double square[RN_LANES_MAX]; /* of (x - mean)^2; of g (x - mean) */
+};
+
+struct rn_lane_kernels {
+    const char *name;
+    /* Add to *sums. */
+    void (*sums)(
+        const struct rn_lane_rows *r, const struct rn_lane_values *v, struct rn_lane_sums *sums);
+    void (*back_sums)(
+        const struct rn_lane_rows *r, const struct rn_lane_values *v, struct rn_lane_sums *sums);
+    void (*apply)(const struct rn_lane_rows *r, const struct rn_lane_values *v);
+    void (*back_apply)(const struct rn_lane_rows *r, const struct rn_lane_values *v);
+};
+
+/* lanes: 8 or 16.  The i-th best form that this processor can run, from 0; NULL: no more. */
+const struct rn_lane_kernels *rn_lane_kernels_get(enum rn_type type, size_t lanes, size_t i);

@@ -1,0 +1,254 @@
+/* Batch normalisation against the formulas in doubles, in every form of its loops; and over two
+ * ranks against one with both batches. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/mem.h"
+#include "examples/nn/rng.h"
+#include "examples/resnet50/dnn.h"
+#include "examples/resnet50/norm.h"
+#include "examples/resnet50/team.h"
+
+enum { BATCH = 6, CHANNELS = 32, PIXELS = 9, N = BATCH * CHANNELS * PIXELS };
+
+struct values {
+    float x[N], add[N], y[N], dy[N], dy2[N], d_add[N], d_x[N];
+    float gamma[CHANNELS], beta[CHANNELS], d_gamma[CHANNELS], d_beta[CHANNELS];
+    float running_mean[CHANNELS], running_variance[CHANNELS], mean[CHANNELS], inverse[CHANNELS];
+    struct rn_lane_sums sums[64];
+};
+
+/* Place of (image, channel, pixel). */
+static size_t at(size_t lanes, size_t image, size_t c, size_t pixel) {
+    return ((image * (CHANNELS / lanes) + c / lanes) * PIXELS + pixel) * lanes + c % lanes;
+}
+
+static struct values *values_new(void) {
+    struct values *v = co_xcalloc(1, sizeof(*v));
+    struct nn_rng r;
+
+    nn_rng_init(&r, 3, 0);
+    nn_rng_fill_normal(&r, 5.0F, 2.0F, N, v->x); /* far from zero, as seen from its deviation */
+    nn_rng_fill_normal(&r, 0.0F, 1.0F, N, v->add);
+    nn_rng_fill_normal(&r, 0.0F, 1.0F, N, v->dy);
+    nn_rng_fill_normal(&r, 0.0F, 1.0F, N, v->dy2);
+    nn_rng_fill_uniform(&r, 0.5F, 1.5F, CHANNELS, v->gamma);
+    nn_rng_fill_uniform(&r, -1.0F, 1.0F, CHANNELS, v->beta);
+    return v;
+}
+
+static struct rn_norm norm_of(struct values *v, size_t lanes, bool relu, bool add, bool two) {
+    return (struct rn_norm){.lanes = lanes,
+        .batch = BATCH,
+        .channels = CHANNELS,
+        .pixels = PIXELS,
+        .relu = relu,
+        .gamma = v->gamma,
+        .beta = v->beta,
+        .d_gamma = v->d_gamma,
+        .d_beta = v->d_beta,
+        .running_mean = v->running_mean,
+        .running_variance = v->running_variance,
+        .mean = v->mean,
+        .inverse = v->inverse,
+        .sums = v->sums,
+        .x = v->x,
+        .add = add ? v->add : NULL,
+        .y = v->y,
+        .d_y = v->dy,
+        .d_y2 = two ? v->dy2 : NULL,
+        .d_add = add ? v->d_add : NULL,
+        .d_x = v->d_x};
+}
+
+static void close_to(const char *what, float got, double want) {
+    if (!(fabs((double)got - want) <= 1e-5 * (1.0 + fabs(want)))) {
+        fail_msg("%s is %.8g, expected %.8g", what, (double)got, want);
+    }
+}
+
+struct statistics {
+    double mean, inverse, sum_g, sum_gz; /* z: x - mean */
+};
+
+static double out_of(const struct rn_norm *o, const struct statistics *s, size_t c, size_t i) {
+    const float *x = o->x, *add = o->add;
+    double y = (double)o->gamma[c] * ((double)x[i] - s->mean) * s->inverse + (double)o->beta[c] +
+               (add ? (double)add[i] : 0.0);
+
+    return o->relu && y < 0.0 ? 0.0 : y;
+}
+
+static double gradient_of(const struct rn_norm *o, const struct statistics *s, size_t c, size_t i) {
+    const float *dy = o->d_y, *dy2 = o->d_y2;
+    double g = (double)dy[i] + (dy2 ? (double)dy2[i] : 0.0);
+
+    return o->relu && out_of(o, s, c, i) <= 0.0 ? 0.0 : g;
+}
+
+static struct statistics statistics_of(const struct rn_norm *o, size_t c) {
+    struct statistics s = {0};
+    const float *x = o->x;
+    double variance = 0.0, m = BATCH * PIXELS;
+
+    for (size_t k = 0; k < BATCH * PIXELS; k++) {
+        s.mean += (double)x[at(o->lanes, k / PIXELS, c, k % PIXELS)] / m;
+    }
+    for (size_t k = 0; k < BATCH * PIXELS; k++) {
+        variance += pow((double)x[at(o->lanes, k / PIXELS, c, k % PIXELS)] - s.mean, 2.0) / m;
+    }
+    s.inverse = 1.0 / sqrt(variance + RN_NORM_EPSILON);
+    for (size_t k = 0; k < BATCH * PIXELS; k++) {
+        size_t i = at(o->lanes, k / PIXELS, c, k % PIXELS);
+        double g = gradient_of(o, &s, c, i);
+
+        s.sum_g += g;
+        s.sum_gz += g * ((double)x[i] - s.mean);
+    }
+    close_to("running mean", o->running_mean[c], 0.1 * s.mean);
+    close_to("running variance", o->running_variance[c], 0.9 + 0.1 * variance);
+    return s;
+}
+
+static void channel_check(const struct rn_norm *o, const struct values *v, size_t c) {
+    struct statistics s = statistics_of(o, c);
+    double m = BATCH * PIXELS, ii = s.inverse * s.inverse;
+
+    close_to("d_beta", o->d_beta[c], s.sum_g);
+    close_to("d_gamma", o->d_gamma[c], s.sum_gz * s.inverse);
+    for (size_t k = 0; k < BATCH * PIXELS; k++) {
+        size_t i = at(o->lanes, k / PIXELS, c, k % PIXELS);
+        double g = gradient_of(o, &s, c, i), z = (double)v->x[i] - s.mean;
+
+        close_to("y", v->y[i], out_of(o, &s, c, i));
+        close_to("d_x", v->d_x[i],
+            (double)o->gamma[c] * s.inverse * (g - s.sum_g / m - z * ii * s.sum_gz / m));
+        if (o->add) {
+            close_to("d_add", v->d_add[i], g);
+        }
+    }
+}
+
+/* Eight forms by two widths by numbers of threads: one has blocks to itself, many share them. */
+static void test_values_and_gradients_are_those_of_the_formulas(void **state) {
+    const struct rn_share alone = {NULL, NULL, 1};
+    const size_t threads[] = {1, 2, 7};
+    struct rn_dnn dnn;
+
+    (void)state;
+    assert_int_equal(rn_dnn_open(&dnn, RN_F32, NULL), 0); /* whose threads they are */
+    rn_dnn_close(&dnn);
+    for (unsigned form = 0; form < 2 * 2 * 2 * 2 * 3; form++) {
+        struct values *v = values_new();
+        struct rn_norm o = norm_of(v, form & 1 ? 16 : 8, form & 2, form & 4, form & 8);
+
+        for (size_t c = 0; c < CHANNELS; c++) {
+            v->running_variance[c] = 1.0F;
+        }
+        rn_team_set(threads[form / 16]);
+        assert_int_equal(rn_team_size(), threads[form / 16]);
+        assert_int_equal(rn_norm_forward(&o, &alone, NULL), 0);
+        assert_int_equal(rn_norm_backward(&o, &alone, NULL), 0);
+        for (size_t c = 0; c < CHANNELS; c++) {
+            channel_check(&o, v, c);
+        }
+        free(v);
+    }
+    rn_team_set(1);
+}
+
+/* bf16 values lie where half as many f32 would; as bits they are numbers, too.  A digit of a bf16
+ * may fall to either side where the instruction sets round a sum differently. */
+static void forms_compare(
+    const struct rn_lane_kernels *x, const struct rn_lane_kernels *y, enum rn_type type) {
+    struct values *a = values_new(), *b = values_new();
+    struct rn_lane_values v = {.mean = {0}};
+    struct rn_lane_rows r = {.n = 3 * 16 * 8, .x = a->x, .add = a->add, .out = a->y};
+    const uint16_t *p = (const uint16_t *)a->y, *q = (const uint16_t *)b->y;
+
+    for (size_t i = 0; i < 2 * r.n; i++) { /* f32: far from subnormal; bf16: 1 to 2 */
+        ((uint16_t *)(type == RN_BF16 ? a->x : a->d_x))[i] = (uint16_t)(0x3f80U + i % 128);
+        ((uint16_t *)(type == RN_BF16 ? a->add : a->d_x))[i] = (uint16_t)(0x3f80U + i % 97);
+    }
+    memcpy(v.scale, a->gamma, sizeof(v.scale));
+    x->apply(&r, &v);
+    r.out = b->y;
+    y->apply(&r, &v);
+    for (size_t k = 0; k < r.n; k++) {
+        if (type == RN_F32) {
+            close_to("y", a->y[k], (double)b->y[k]);
+        } else {
+            assert_true(abs((int)p[k] - (int)q[k]) <= 1 && p[k] > 0x3f00);
+        }
+    }
+    free(a);
+    free(b);
+}
+
+static void test_all_forms_of_a_loop_agree(void **state) {
+    (void)state;
+    for (size_t t = 0; t < 2; t++) {
+        enum rn_type type = t ? RN_BF16 : RN_F32;
+
+        for (size_t lanes = 8; lanes <= 16; lanes += 8) {
+            const struct rn_lane_kernels *best = rn_lane_kernels_get(type, lanes, 0), *next;
+
+            for (size_t i = 1; (next = rn_lane_kernels_get(type, lanes, i)); i++) {
+                forms_compare(best, next, type);
+            }
+        }
+    }
+}
+
+/* A second rank whose batch is the same as this one's: sums are twice as large. */
+static int twice(void *arg, double *values, size_t n, struct co_err *err) {
+    (void)err;
+    ++*(int *)arg;
+    for (size_t i = 0; i < n; i++) {
+        values[i] *= 2.0;
+    }
+    return 0;
+}
+
+static void test_two_equal_ranks_are_as_one(void **state) {
+    struct values *alone = values_new(), *shared = values_new();
+    struct rn_norm a = norm_of(alone, 16, true, false, false);
+    struct rn_norm b = norm_of(shared, 16, true, false, false);
+    int calls = 0;
+    const struct rn_share one = {NULL, NULL, 1}, two = {twice, &calls, 2};
+
+    (void)state;
+    assert_int_equal(rn_norm_forward(&a, &one, NULL), 0);
+    assert_int_equal(rn_norm_forward(&b, &two, NULL), 0);
+    assert_int_equal(rn_norm_backward(&a, &one, NULL), 0);
+    assert_int_equal(rn_norm_backward(&b, &two, NULL), 0);
+    assert_int_equal(calls, 2);
+    for (size_t i = 0; i < N; i++) {
+        close_to("y", shared->y[i], (double)alone->y[i]);
+        close_to("d_x", shared->d_x[i], (double)alone->d_x[i]);
+    }
+    for (size_t c = 0; c < CHANNELS; c++) { /* this rank's own: averaged with gradients */
+        close_to("d_gamma", shared->d_gamma[c], (double)alone->d_gamma[c]);
+        close_to("d_beta", shared->d_beta[c], (double)alone->d_beta[c]);
+    }
+    free(alone);
+    free(shared);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values_and_gradients_are_those_of_the_formulas),
+        cmocka_unit_test(test_all_forms_of_a_loop_agree),
+        cmocka_unit_test(test_two_equal_ranks_are_as_one),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

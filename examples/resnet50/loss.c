@@ -1,0 +1,51 @@
+#include "examples/resnet50/loss.h"
+
+#include <math.h>
+
+static size_t rank_of(const float *logits, size_t classes, uint32_t label) {
+    size_t before = 0;
+
+    for (size_t c = 0; c < classes; c++) {
+        before += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
+    }
+    return before;
+}
+
+/* log(sum(exp)) without overflow. */
+static double log_sum(const float *logits, size_t classes) {
+    double top = (double)logits[0], sum = 0.0;
+
+    for (size_t c = 1; c < classes; c++) {
+        top = (double)logits[c] > top ? (double)logits[c] : top;
+    }
+    for (size_t c = 0; c < classes; c++) {
+        sum += exp((double)logits[c] - top);
+    }
+    return top + log(sum);
+}
+
+void rn_loss_add(struct rn_loss *sum, size_t batch, size_t classes, double smoothing,
+    const float *logits, const uint32_t *labels, float *d_logits) {
+    double rest = smoothing / (double)classes;
+
+    for (size_t i = 0; i < batch; i++) {
+        const float *row = logits + i * classes;
+        double all = log_sum(row, classes);
+        size_t rank = rank_of(row, classes, labels[i]);
+
+        for (size_t c = 0; c < classes; c++) {
+            double target = rest + (c == labels[i] ? 1.0 - smoothing : 0.0);
+            double log_p = (double)row[c] - all;
+
+            if (target > 0.0) {
+                sum->loss -= target * log_p;
+            }
+            if (d_logits) {
+                d_logits[i * classes + c] = (float)((exp(log_p) - target) / (double)batch);
+            }
+        }
+        sum->top1 += rank == 0;
+        sum->top5 += rank < 5;
+    }
+    sum->samples += batch;
+}

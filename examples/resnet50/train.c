@@ -1,0 +1,176 @@
+/* Trains a residual network on flowers, alone or as a worker of a collective job: which one the
+ * environment says.  Also generates data.
+ * Exit codes: 0 done, 2 wrong usage or environment, 1 anything else. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/contract.h"
+#include "common/flag.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "examples/resnet50/gen.h"
+#include "examples/resnet50/net.h"
+#include "examples/resnet50/trainer.h"
+#include "runtime/rt.h"
+
+#define USAGE "resnet50 [flags]"
+
+CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
+
+static struct rn_options options;
+static const char *log_level;
+
+static const struct co_flag flags[] = {
+    {"data", CO_FLAG_STR, &options.data, "",
+        "directory of the Oxford flowers (jpg/, imagelabels.mat, setid.mat), or with train.txt and "
+        "test.txt: a line an image, path and class; empty: generated pictures"},
+    {"depth", CO_FLAG_INT, &options.depth, "50", "layers: 10, 14, 18, 34, 50, 101 or 152", .min = 1,
+        .max = 1000},
+    {"width", CO_FLAG_INT, &options.width, "64", "channels of the first stage", .min = 16,
+        .max = 256},
+    {"image-size", CO_FLAG_INT, &options.image_size, "224", "height and width", .min = 32,
+        .max = RN_IMAGE_MAX},
+    {"class-dim", CO_FLAG_INT, &options.class_dim, "102", "classes", .min = 2,
+        .max = RN_CLASSES_MAX},
+    {"batch-size", CO_FLAG_INT, &options.batch_size, "32", "images a step of each worker", .min = 1,
+        .max = RN_BATCH_MAX},
+    {"epochs", CO_FLAG_INT, &options.epochs, "10", "passes over the data", .min = 0,
+        .max = 1000000},
+    {"max-steps", CO_FLAG_INT, &options.max_steps, "0", "end after so many steps; 0: epochs say",
+        .min = 0, .max = INT64_MAX},
+    {"lr", CO_FLAG_FLOAT, &options.lr, "0.1", "learning rate"},
+    {"momentum", CO_FLAG_FLOAT, &options.momentum, "0.9", "of the velocity, a step"},
+    {"l2-decay", CO_FLAG_FLOAT, &options.l2_decay, "0.0001", "share of a weight in its gradient"},
+    {"schedule", CO_FLAG_STR, &options.schedule, "constant",
+        "of the learning rate: constant, piecewise (--boundaries) or cosine"},
+    {"boundaries", CO_FLAG_STR, &options.boundaries, "30,60,80",
+        "epochs after which the rate is a tenth of what it was"},
+    {"warmup-epochs", CO_FLAG_INT, &options.warmup_epochs, "0",
+        "the rate grows linearly from 0 meanwhile", .min = 0, .max = 1000000},
+    {"label-smoothing", CO_FLAG_FLOAT, &options.label_smoothing, "0",
+        "share of the target that all classes have alike"},
+    {"sync-bn", CO_FLAG_BOOL, &options.sync_bn, NULL,
+        "batch normalisation over the batches of all workers together"},
+    {"precision", CO_FLAG_STR, &options.precision, "f32",
+        "of convolutions and activations: f32 or bf16; weights stay f32"},
+    {"threads", CO_FLAG_INT, &options.threads, "0",
+        "that compute; 0: OMP_NUM_THREADS, or the cores over the workers of this machine", .min = 0,
+        .max = 1024},
+    {"loader-threads", CO_FLAG_INT, &options.loader_threads, "0",
+        "that decode images; 0: the cores, 4 at most", .min = 0, .max = 256},
+    {"prefetch", CO_FLAG_INT, &options.prefetch, "3", "batches decoded ahead", .min = 1,
+        .max = 256},
+    {"bad-images", CO_FLAG_STR, &options.bad_images, "skip",
+        "skip: name an image that cannot be read, take the next one; fail: end"},
+    {"checkpoint", CO_FLAG_STR, &options.checkpoint, "",
+        "directory of checkpoints, one an epoch, by the first worker; training goes on from the "
+        "newest that is there; empty: none"},
+    {"checkpoint-every", CO_FLAG_INT, &options.checkpoint_every, "0", "steps; 0: epochs only",
+        .min = 0, .max = INT64_MAX},
+    {"log-every", CO_FLAG_INT, &options.log_every, "5", "batches between two lines", .min = 1,
+        .max = INT64_MAX},
+    {"figures", CO_FLAG_BOOL, &options.figures, NULL, "learning rate and images/s in each line"},
+    {"test", CO_FLAG_BOOL, &options.test, NULL, "test after the last epoch"},
+    {"generate", CO_FLAG_STR, &options.generate, "",
+        "no training: writes generated pictures to this directory, as --data reads them"},
+    {"images", CO_FLAG_INT, &options.images, "4096",
+        "generated: three quarters to train, an eighth to test", .min = 8, .max = 65535},
+    {"seed", CO_FLAG_INT, &options.seed, "1", "of initial values, pieces of images, generated data",
+        .min = 0, .max = INT64_MAX},
+    {"local", CO_FLAG_BOOL, &options.local, NULL, "train alone, whatever the environment says"},
+    {"log-level", CO_FLAG_STR, &log_level, "info", "error, warn, info or debug"},
+};
+
+static int log_failure(const struct co_err *err, int status) {
+    co_log_error("resnet50 failed", CO_E(err));
+    return status;
+}
+
+static int one_of(
+    const char *flag, const char *value, const char *a, const char *b, struct co_err *err) {
+    return strcmp(value, a) == 0 || strcmp(value, b) == 0
+               ? 0
+               : co_err_set(err, CO_INVALID, "%s is \"%s\", expected %s or %s", flag, value, a, b);
+}
+
+static int options_check(struct co_err *err) {
+    enum co_log_level level = CO_LOG_INFO;
+    int rc = co_log_level_parse(log_level, &level, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    co_log_setup(level, CO_LOG_LOGFMT);
+    rc = one_of("--precision", options.precision, "f32", "bf16", err);
+    if (rc == 0) {
+        rc = one_of("--bad-images", options.bad_images, "skip", "fail", err);
+    }
+    if (rc == 0 && !(options.lr >= 0.0 && options.momentum >= 0.0 && options.l2_decay >= 0.0)) {
+        rc = co_err_set(err, CO_INVALID, "--lr, --momentum and --l2-decay: expected 0 or more");
+    }
+    if (rc == 0 && !(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0)) {
+        rc = co_err_set(
+            err, CO_INVALID, "--label-smoothing is %g, expected 0 to 1", options.label_smoothing);
+    }
+    return rc;
+}
+
+/* A job's environment without the job: rt_init then finds a worker alone. */
+static void environment_forget(void) {
+    for (size_t i = 0; i < CO_VAR_COUNT; i++) {
+        if (!co_contract[i].machine) {
+            (void)unsetenv(co_contract[i].name);
+        }
+    }
+}
+
+static int job_run(void) {
+    CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
+    struct co_err err = {0};
+
+    if (options.local) {
+        environment_forget();
+    }
+    if (rt_init(&job, &err) < 0) {
+        return log_failure(&err, 2);
+    }
+    if (rt_is_server(job)) {
+        (void)co_err_set(&err, CO_INVALID, "a server: this program trains in collective jobs");
+        return log_failure(&err, 2);
+    }
+    int rc = rn_train(job, &options, NULL, &err);
+    return rc < 0 ? log_failure(&err, rc == CO_INVALID ? 2 : 1) : 0;
+}
+
+static int generate(void) {
+    const struct rn_gen gen = {.seed = (uint64_t)options.seed,
+        .classes = (uint32_t)options.class_dim,
+        .edge = (uint32_t)(options.image_size * 8 / 7),
+        .images = (uint32_t)options.images};
+    struct co_err err = {0};
+
+    return rn_gen_write(&gen, options.generate, &err) < 0 ? log_failure(&err, 1) : 0;
+}
+
+int main(int argc, char *argv[]) {
+    struct co_err err = {0};
+    int rest, rc = co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &err);
+
+    if (rc == CO_CANCELED) {
+        co_flags_help(stdout, USAGE, flags, CO_ARRAY_LEN(flags));
+        return 0;
+    }
+    if (rc == 0 && rest < argc) {
+        rc = co_err_set(&err, CO_INVALID, "unexpected \"%s\"", argv[rest]);
+    }
+    if (rc == 0) {
+        rc = options_check(&err);
+    }
+    if (rc < 0) {
+        return log_failure(&err, 2);
+    }
+    (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error, not the end */
+    return options.generate[0] != '\0' ? generate() : job_run();
+}

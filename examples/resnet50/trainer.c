@@ -1,0 +1,309 @@
+#include "examples/resnet50/trainer.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/log.h"
+#include "examples/resnet50/ckpt.h"
+#include "examples/resnet50/loader.h"
+#include "examples/resnet50/rate.h"
+#include "examples/resnet50/replica.h"
+#include "examples/resnet50/sampler.h"
+
+struct trainer {
+    const struct rn_options *options;
+    struct rn_replica replica;
+    struct rn_flowers *flowers;
+    struct rn_loader *loader;
+    struct rn_sampler sampler;
+    struct rn_rate rate;
+    struct rn_progress progress;
+    uint32_t *order; /* of this rank's samples in the epoch */
+    size_t batches;  /* a rank's steps in an epoch: the rest of its samples is dropped */
+    struct rn_loss epoch_loss;
+    double printed_at;    /* seconds */
+    size_t since_printed; /* images */
+};
+
+static double now(void) {
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static bool first_rank(const struct trainer *t) {
+    return rt_group_rank(t->replica.group) == 0;
+}
+
+/* ---- data ------------------------------------------------------------------------------------ */
+
+static int flowers_open(const struct rn_options *o, const char *part,
+    struct rn_flowers **ret_flowers, struct co_err *err) {
+    const struct rn_gen gen = {.seed = (uint64_t)o->seed,
+        .classes = (uint32_t)o->class_dim,
+        .edge = (uint32_t)(o->image_size * 8 / 7),
+        .images = (uint32_t)o->images};
+
+    return o->data[0] == '\0'
+               ? rn_flowers_generated(&gen, part, ret_flowers, err)
+               : rn_flowers_open(o->data, part, (uint32_t)o->class_dim, ret_flowers, err);
+}
+
+static int loader_open(const struct rn_options *o, const struct rn_flowers *flowers, bool training,
+    struct rn_loader **ret_loader, struct co_err *err) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t threads = (size_t)o->loader_threads;
+
+    if (threads == 0) {
+        threads = cores > 4 ? 4 : cores > 0 ? (size_t)cores : 1;
+    }
+    const struct rn_loader_config config = {.flowers = flowers,
+        .image = (uint32_t)o->image_size,
+        .batch = (size_t)o->batch_size,
+        .threads = threads,
+        .ahead = (size_t)o->prefetch,
+        .seed = (uint64_t)o->seed,
+        .augment = training,
+        .fail_bad = strcmp(o->bad_images, "fail") == 0};
+    return rn_loader_new(&config, ret_loader, err);
+}
+
+static int data_open(struct trainer *t, struct co_err *err) {
+    const struct rn_options *o = t->options;
+    int rc = flowers_open(o, "train", &t->flowers, err);
+
+    if (rc < 0 || !t->flowers) {
+        return rc;
+    }
+    t->sampler = (struct rn_sampler){.samples = t->flowers->n,
+        .batch = (size_t)o->batch_size,
+        .rank = rt_group_rank(t->replica.group),
+        .ranks = rt_group_size(t->replica.group)};
+    t->batches = rn_sampler_count(&t->sampler) / t->sampler.batch;
+    if (t->batches == 0) {
+        return co_err_set(err, CO_INVALID,
+            "%zu images are not enough for a batch of %zu on each of %zu ranks", t->flowers->n,
+            t->sampler.batch, t->sampler.ranks);
+    }
+    t->order = co_xcalloc(rn_sampler_count(&t->sampler), sizeof(*t->order));
+    rc = rn_rate_init(o, t->batches, &t->rate, err);
+    return rc == 0 ? loader_open(o, t->flowers, true, &t->loader, err) : rc;
+}
+
+/* ---- checkpoints ----------------------------------------------------------------------------- */
+
+static struct rn_ckpt ckpt_of(struct trainer *t) {
+    return (struct rn_ckpt){t->replica.plan, rn_replica_velocity(&t->replica)};
+}
+
+static int ckpt_save(struct trainer *t, struct co_err *err) {
+    const struct rn_ckpt c = ckpt_of(t);
+
+    if (t->options->checkpoint[0] == '\0' || !first_rank(t)) {
+        return 0;
+    }
+    int rc = rn_ckpt_save(t->options->checkpoint, &c, &t->progress, err);
+    if (rc == 0) {
+        co_log_info("checkpoint saved", CO_S("dir", t->options->checkpoint),
+            CO_I("step", t->progress.step));
+    }
+    return rc;
+}
+
+/* Everybody reads the newest that it finds, as the directory may be of one machine only; all get
+ * what the one with the newest of all has, or rank 0's first values. */
+static int start_together(struct trainer *t, struct co_err *err) {
+    const struct rn_ckpt c = ckpt_of(t);
+    float place[sizeof(t->progress) / sizeof(float)];
+    int found = CO_NOTFOUND;
+
+    if (t->options->checkpoint[0] != '\0') {
+        found = rn_ckpt_load(t->options->checkpoint, &c, &t->progress, err);
+    }
+    uint64_t step = t->progress.step;
+    memcpy(place, &t->progress, sizeof(place)); /* bits, which nothing computes with */
+    const struct rt_values progress = {place, CO_ARRAY_LEN(place)};
+    int rc = rn_replica_spread(&t->replica, &step, &progress, err);
+    if (rc < 0) {
+        return rc;
+    }
+    memcpy(&t->progress, place, sizeof(place));
+    if (step == 0 && found < 0 && found != CO_NOTFOUND) {
+        return found; /* checkpoints, and none that is good: not to be begun anew over them */
+    }
+    if (step) {
+        co_log_info(
+            "going on from a checkpoint", CO_I("step", step), CO_I("epoch", t->progress.epoch));
+    }
+    return 0;
+}
+
+/* ---- training -------------------------------------------------------------------------------- */
+
+static void step_print(struct trainer *t, size_t batch, const struct rn_loss *l) {
+    double n = (double)l->samples, seconds = now() - t->printed_at;
+
+    (void)printf("[Epoch %" PRIu64 ", batch %zu] loss: %.5f, acc1: %.5f, acc5: %.5f",
+        t->progress.epoch, batch, l->loss / n, (double)l->top1 / n, (double)l->top5 / n);
+    if (t->options->figures) {
+        (void)printf(", lr: %.6g, images/s: %.2f", rn_rate_at(&t->rate, t->progress.step),
+            (double)t->since_printed / (seconds > 0.0 ? seconds : 1.0));
+    }
+    (void)printf("\n");
+    (void)fflush(stdout);
+    t->printed_at = now();
+    t->since_printed = 0;
+}
+
+static void loss_sum(struct rn_loss *to, const struct rn_loss *l) {
+    to->loss += l->loss;
+    to->top1 += l->top1;
+    to->top5 += l->top5;
+    to->samples += l->samples;
+}
+
+static int step_run(struct trainer *t, size_t batch, struct co_err *err) {
+    struct rn_loss loss = {0};
+    size_t n = 0;
+    int rc = rn_loader_next(t->loader, rn_plan_images(t->replica.plan), t->replica.labels, &n, err);
+
+    if (rc == 0) {
+        rc = rn_replica_step(&t->replica, rn_rate_at(&t->rate, t->progress.step), &loss, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    loss_sum(&t->epoch_loss, &loss);
+    t->since_printed += n;
+    if (batch % (size_t)t->options->log_every == 0) {
+        step_print(t, batch, &loss);
+    }
+    t->progress.step++;
+    t->progress.samples += n * t->sampler.ranks;
+    return 0;
+}
+
+static bool all_done(const struct trainer *t) {
+    return t->options->max_steps && t->progress.step >= (uint64_t)t->options->max_steps;
+}
+
+static bool ckpt_due(const struct trainer *t) {
+    uint64_t every = (uint64_t)t->options->checkpoint_every;
+
+    return every && t->progress.step % every == 0;
+}
+
+static int epoch_run(struct trainer *t, struct co_err *err) {
+    size_t batch = t->progress.samples / (t->sampler.batch * t->sampler.ranks);
+    int rc = 0;
+
+    rn_sampler_epoch(&t->sampler, (uint32_t)t->progress.epoch, t->order);
+    rn_loader_start(t->loader, t->order, t->batches * t->sampler.batch, batch * t->sampler.batch,
+        (uint32_t)t->progress.epoch);
+    memset(&t->epoch_loss, 0, sizeof(t->epoch_loss));
+    t->printed_at = now();
+    for (; rc == 0 && batch < t->batches && !all_done(t); batch++) {
+        rc = step_run(t, batch, err);
+        if (rc == 0 && ckpt_due(t) && batch + 1 < t->batches) {
+            rc = ckpt_save(t, err);
+        }
+    }
+    if (rc == 0 && batch == t->batches) {
+        t->progress.epoch++;
+        t->progress.samples = 0;
+    }
+    return rc == 0 ? ckpt_save(t, err) : rc;
+}
+
+/* ---- test ------------------------------------------------------------------------------------ */
+
+/* Each rank tests every ranks-th image; sums are those of all. */
+static int test_sum(struct trainer *t, struct rn_loss *l, struct co_err *err) {
+    double sums[] = {l->loss, (double)l->top1, (double)l->top5, (double)l->samples};
+    int rc = rt_all_reduce(t->replica.group, sums, sums, CO_ARRAY_LEN(sums), RT_F64, RT_SUM, err);
+
+    if (rc == 0) {
+        *l = (struct rn_loss){sums[0], (size_t)sums[1], (size_t)sums[2], (size_t)sums[3]};
+    }
+    return rc;
+}
+
+static int test_run(struct trainer *t, struct rn_loss *ret, struct co_err *err) {
+    CO_CLEANUP(rn_flowers_closep) struct rn_flowers *flowers = NULL;
+    CO_CLEANUP(rn_loader_freep) struct rn_loader *loader = NULL;
+    size_t mine = 0, n = 1;
+    int rc = flowers_open(t->options, "test", &flowers, err);
+
+    if (rc < 0 || !flowers) {
+        return rc;
+    }
+    CO_AUTOFREE uint32_t *order = co_xcalloc(flowers->n, sizeof(*order));
+    for (size_t i = t->sampler.rank; i < flowers->n; i += t->sampler.ranks) {
+        order[mine++] = (uint32_t)i;
+    }
+    rc = loader_open(t->options, flowers, false, &loader, err);
+    if (rc == 0 && loader) {
+        rn_loader_start(loader, order, mine, 0, 0);
+    }
+    while (rc == 0 && n && loader) {
+        rc = rn_loader_next(loader, rn_plan_images(t->replica.plan), t->replica.labels, &n, err);
+        if (rc == 0 && n) {
+            rc = rn_replica_test(&t->replica, n, ret, err);
+        }
+    }
+    return rc == 0 ? test_sum(t, ret, err) : rc;
+}
+
+static int test_print(struct trainer *t, struct rn_loss *ret, struct co_err *err) {
+    struct rn_loss l = {0};
+    int rc = test_run(t, &l, err);
+
+    if (rc == 0 && first_rank(t)) {
+        double n = (double)l.samples;
+
+        (void)printf("[Test] loss: %.5f, acc1: %.5f, acc5: %.5f\n", l.loss / n, (double)l.top1 / n,
+            (double)l.top5 / n);
+        (void)fflush(stdout);
+    }
+    *ret = l;
+    return rc;
+}
+
+/* ---- beginning and end ----------------------------------------------------------------------- */
+
+static void trainer_done(struct trainer *t) {
+    rn_loader_free(t->loader);
+    rn_flowers_close(t->flowers);
+    rn_replica_close(&t->replica);
+    free(t->order);
+}
+
+int rn_train(const struct rt_job *job, const struct rn_options *o, struct rn_loss *ret_last,
+    struct co_err *err) {
+    CO_CLEANUP(trainer_done) struct trainer t = {.options = o};
+    int rc = rn_replica_open(&t.replica, job, o, err);
+
+    if (rc == 0) {
+        rc = data_open(&t, err);
+    }
+    if (rc == 0) {
+        rc = start_together(&t, err);
+    }
+    while (rc == 0 && t.progress.epoch < (uint64_t)o->epochs && !all_done(&t)) {
+        rc = epoch_run(&t, err);
+    }
+    if (rc == 0 && o->test) {
+        rc = test_print(&t, &t.epoch_loss, err);
+    }
+    if (rc == 0 && rn_loader_bad(t.loader)) {
+        co_log_warn("images left out", CO_I("images", rn_loader_bad(t.loader)));
+    }
+    if (rc == 0 && ret_last) {
+        *ret_last = t.epoch_loss;
+    }
+    return rc;
+}

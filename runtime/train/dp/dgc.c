@@ -1,0 +1,112 @@
+/* Buckets of compressed gradients.  A rank sends the same number of pairs in each step: what it
+ * does not find to send are zeros for the bucket's first float. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/dp/dp.h"
+
+static const struct rt_slot *member(
+    const struct rt_reducer *r, const struct rt_bucket *b, uint32_t i) {
+    return &r->slots[r->order[b->first + i]];
+}
+
+/* The list is gone through in rampup_step steps; its last entry stays (Paddle's dgc_op.h,
+ * get_period_sparcity). */
+static float sparsity_now(const struct rt_reducer *r) {
+    uint64_t last = r->dgc.n_sparsity - 1, since = r->step - r->dgc.rampup_begin_step;
+    uint64_t i = since >= r->dgc.rampup_step ? last : since * (last + 1) / r->dgc.rampup_step;
+    return r->dgc.sparsity[i < last ? i : last];
+}
+
+/* Entries of a gradient of n floats that travel. */
+static size_t entries(size_t n, float sparsity) {
+    size_t k = (size_t)((double)n * (1.0 - (double)sparsity));
+    return k < 1 ? 1 : k;
+}
+
+static size_t pairs_of(const struct rt_reducer *r, const struct rt_bucket *b, float sparsity) {
+    size_t k = 0;
+    for (uint32_t i = 0; i < b->members; i++) {
+        k += entries(member(r, b, i)->n, sparsity);
+    }
+    return k;
+}
+
+size_t rt_dgc_pairs_max(const struct rt_reducer *r, const struct rt_bucket *b) {
+    size_t most = 0;
+    for (size_t i = 0; i < r->dgc.n_sparsity; i++) {
+        size_t k = pairs_of(r, b, r->dgc.sparsity[i]);
+        most = k > most ? k : most;
+    }
+    return most;
+}
+
+bool rt_dgc_due(const struct rt_reducer *r, const struct rt_bucket *b) {
+    return b->sparse && r->step >= r->dgc.rampup_begin_step;
+}
+
+/* What a gradient is multiplied with so that its norm is at most the rank's share. */
+static float clip(const struct rt_reducer *r, const float *g, size_t n) {
+    if (!(r->dgc.clip_norm > 0)) {
+        return 1;
+    }
+    double sum = 0, most = (double)r->dgc.clip_norm / sqrt(rt_group_size(r->g));
+    for (size_t i = 0; i < n; i++) {
+        sum += (double)g[i] * (double)g[i];
+    }
+    return sum > most * most ? (float)(most / sqrt(sum)) : 1;
+}
+
+/* g becomes what is accumulated. */
+static void prepare(const struct rt_reducer *r, const struct rt_slot *s, float *g) {
+    float scale = clip(r, g, s->n), l2 = s->parameter ? r->dgc.l2 : 0;
+    for (size_t i = 0; i < s->n; i++) {
+        g[i] = scale * g[i] + (l2 != 0 ? l2 * s->parameter[i] : 0);
+    }
+}
+
+static void accumulate(const struct rt_dgc *d, const float *g, float *u, float *v, size_t n) {
+    float m = d->momentum;
+    for (size_t i = 0; i < n; i++) {
+        float own = g[i];
+        u[i] = d->nesterov ? m * (u[i] + own) : m * u[i] + own;
+        v[i] += d->nesterov ? u[i] + own : u[i];
+    }
+}
+
+void rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b) {
+    float sparsity = sparsity_now(r);
+    b->k = pairs_of(r, b, sparsity);
+    struct rt_pair *to = b->pairs + rt_group_rank(r->g) * b->k;
+    memset(to, 0, b->k * sizeof(*to));
+    for (uint32_t i = 0; i < b->members; i++) {
+        const struct rt_slot *s = member(r, b, i);
+        float *g = b->values + s->at;
+        float *u = b->u + s->at, *v = b->v + s->at;
+        size_t k = entries(s->n, sparsity);
+        prepare(r, s, g);
+        accumulate(&r->dgc, g, u, v, s->n);
+        size_t found = rt_top_k(v, s->n, k, r->places, r->scratch);
+        for (size_t p = 0; p < found; p++) {
+            size_t at = r->places[p];
+            to[p] = (struct rt_pair){.at = (uint32_t)(s->at + at), .value = v[at]};
+            u[at] = v[at] = 0;
+        }
+        to += k;
+    }
+}
+
+int rt_dgc_decode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
+    uint32_t size = rt_group_size(r->g);
+    float share = 1.0F / (float)size;
+    memset(b->values, 0, b->n * sizeof(float));
+    for (size_t i = 0; i < size * b->k; i++) {
+        if (b->pairs[i].at >= b->n) {
+            return co_err_set(err, CO_INVALID,
+                "rank %zu sent an entry at %u of a bucket of %zu floats", i / b->k, b->pairs[i].at,
+                b->n);
+        }
+        b->values[b->pairs[i].at] += b->pairs[i].value * share;
+    }
+    return 0;
+}

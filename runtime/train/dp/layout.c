@@ -1,0 +1,45 @@
+/* Gradients to buckets.  From the end of the list, which is the beginning of the model: what is
+ * ready last has nothing left to hide behind, and its bucket is to be small. */
+#include "runtime/train/dp/dp.h"
+
+struct open_bucket {
+    bool is;
+    uint32_t id; /* from the end */
+    size_t floats, limit;
+};
+
+static size_t aligned(size_t floats) {
+    return (floats + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+}
+
+uint32_t rt_layout(
+    struct rt_layout_item *items, size_t n, size_t bucket_floats, size_t last_floats) {
+    struct open_bucket open[2] = {0};
+    uint32_t made = 0;
+    for (size_t i = n; i-- > 0;) {
+        struct open_bucket *b = &open[items[i].sparse];
+        size_t floats = aligned(items[i].floats);
+        if (!b->is || floats > b->limit - b->floats) {
+            size_t limit = made == 0 ? last_floats : bucket_floats;
+            *b = (struct open_bucket){
+                .is = true, .id = made++, .limit = limit > floats ? limit : floats};
+        }
+        b->floats += floats;
+        items[i].bucket = b->id;
+        items[i].at = b->floats; /* from the bucket's end */
+    }
+    /* A bucket is complete with the item that opened it, so that those opened later are complete
+     * earlier. */
+    size_t end[2] = {0};
+    uint32_t in[2] = {made, made};
+    for (size_t i = 0; i < n; i++) {
+        int kind = items[i].sparse;
+        if (items[i].bucket != in[kind]) { /* the first of its bucket is furthest from the end */
+            in[kind] = items[i].bucket;
+            end[kind] = items[i].at;
+        }
+        items[i].at = end[kind] - items[i].at;
+        items[i].bucket = made - 1 - items[i].bucket;
+    }
+    return made;
+}

@@ -1,0 +1,187 @@
+/* Batch normalisation over all ranks: a channel's statistics are those of all its values,
+ * wherever they are. */
+#include <math.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "runtime/train/dp/dp.h"
+
+enum { LANES = 8 }; /* sums side by side, which the compiler can vectorise; one order always */
+
+/* Values of a channel lie next to each other in runs of `inner`; with channels_last in runs of
+ * one, and loops go over the channels. */
+struct walk {
+    size_t rows, run;
+};
+
+static struct walk walk_of(const struct rt_bn *s) {
+    return s->channels_last ? (struct walk){s->n * s->inner, 1} : (struct walk){s->n, s->inner};
+}
+
+static double sum_lanes(const double lanes[LANES]) {
+    double sum = 0;
+    for (int k = 0; k < LANES; k++) {
+        sum += lanes[k];
+    }
+    return sum;
+}
+
+static double power(double d, bool squared) {
+    return squared ? d * d : d;
+}
+
+static double sum_run(const float *x, size_t n, double shift, bool squared) {
+    double lanes[LANES] = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            lanes[k] += power((double)x[i + k] - shift, squared);
+        }
+    }
+    for (; i < n; i++) {
+        lanes[0] += power((double)x[i] - shift, squared);
+    }
+    return sum_lanes(lanes);
+}
+
+/* out[c] += sum over channel c of (x - shift[c]), squared or not. */
+static void add_sums(const struct rt_bn *s, const float *x, const double *restrict shift,
+    bool squared, double *restrict out) {
+    struct walk w = walk_of(s);
+    for (size_t r = 0; r < w.rows; r++) {
+        const float *row = x + r * s->channels * w.run;
+        for (size_t c = 0; c < s->channels && w.run == 1; c++) {
+            out[c] += power((double)row[c] - shift[c], squared);
+        }
+        for (size_t c = 0; c < s->channels && w.run != 1; c++) {
+            out[c] += sum_run(row + c * w.run, w.run, shift[c], squared);
+        }
+    }
+}
+
+void rt_bn_moments(const struct rt_bn *shape, const float *x, double *ret_mean, double *ret_m2) {
+    double count = (double)(shape->n * shape->inner);
+    memset(ret_mean, 0, shape->channels * sizeof(*ret_mean));
+    memset(ret_m2, 0, shape->channels * sizeof(*ret_m2));
+    if (!(count > 0)) {
+        return;
+    }
+    add_sums(shape, x, ret_m2, false, ret_mean); /* of x - 0 */
+    for (size_t c = 0; c < shape->channels; c++) {
+        ret_mean[c] /= count;
+    }
+    add_sums(shape, x, ret_mean, true, ret_m2);
+}
+
+void rt_bn_combine(double n_a, double *mean, double *m2, double n_b, double mean_b, double m2_b) {
+    double n = n_a + n_b, delta = mean_b - *mean;
+    if (n_b > 0) {
+        *mean += delta * (n_b / n);
+        *m2 += m2_b + delta * delta * (n_a * n_b / n);
+    }
+}
+
+int rt_bn_forward(struct rt_group *g, const struct rt_bn *shape, const float *x, float epsilon,
+    float *ret_mean, float *ret_variance, float *ret_inv_std, uint64_t *ret_count,
+    struct co_err *err) {
+    /* A rank's message: count | mean of each channel | m2 of each channel */
+    size_t channels = shape->channels, words = 1 + 2 * channels;
+    uint32_t size = rt_group_size(g);
+    CO_AUTOFREE double *all = co_xcalloc((size_t)size * words, sizeof(*all));
+    double *own = all + rt_group_rank(g) * words;
+    own[0] = (double)(shape->n * shape->inner);
+    rt_bn_moments(shape, x, own + 1, own + 1 + channels);
+    int rc = rt_all_gather(g, own, all, words, RT_F64, err);
+    if (rc < 0) {
+        return rc;
+    }
+    double count = 0;
+    for (uint32_t r = 0; r < size; r++) {
+        count += all[r * words];
+    }
+    if (!(count > 0)) {
+        return co_err_set(err, CO_INVALID, "batch normalisation of no values");
+    }
+    for (size_t c = 0; c < channels; c++) {
+        double n = 0, mean = 0, m2 = 0;
+        for (uint32_t r = 0; r < size; r++) {
+            const double *of = all + r * words;
+            rt_bn_combine(n, &mean, &m2, of[0], of[1 + c], of[1 + channels + c]);
+            n += of[0];
+        }
+        ret_mean[c] = (float)mean;
+        ret_variance[c] = (float)(m2 / count);
+        ret_inv_std[c] = (float)(1 / sqrt(m2 / count + (double)epsilon));
+    }
+    *ret_count = (uint64_t)count;
+    return 0;
+}
+
+/* Of a run: sums of dy and of dy (x - mean) to *sum and *product. */
+static void add_products(
+    const float *x, const float *dy, size_t n, double mean, double *sum, double *product) {
+    double sums[LANES] = {0}, products[LANES] = {0};
+    size_t i = 0;
+    for (; i + LANES <= n; i += LANES) {
+        for (size_t k = 0; k < LANES; k++) {
+            sums[k] += (double)dy[i + k];
+            products[k] += (double)dy[i + k] * ((double)x[i + k] - mean);
+        }
+    }
+    for (; i < n; i++) {
+        sums[0] += (double)dy[i];
+        products[0] += (double)dy[i] * ((double)x[i] - mean);
+    }
+    *sum += sum_lanes(sums);
+    *product += sum_lanes(products);
+}
+
+/* This rank's sums of dy and of dy xhat. */
+static void sum_gradients(const struct rt_bn *s, const float *x, const float *dy, const float *mean,
+    const float *inv_std, double *restrict sum, double *restrict product) {
+    struct walk w = walk_of(s);
+    for (size_t r = 0; r < w.rows; r++) {
+        size_t row = r * s->channels * w.run;
+        for (size_t c = 0; c < s->channels && w.run == 1; c++) {
+            sum[c] += (double)dy[row + c];
+            product[c] += (double)dy[row + c] * ((double)x[row + c] - (double)mean[c]);
+        }
+        for (size_t c = 0; c < s->channels && w.run != 1; c++) {
+            size_t at = row + c * w.run;
+            add_products(x + at, dy + at, w.run, (double)mean[c], &sum[c], &product[c]);
+        }
+    }
+    for (size_t c = 0; c < s->channels; c++) {
+        product[c] *= (double)inv_std[c];
+    }
+}
+
+int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, const float *x, const float *dy,
+    const float *mean, const float *inv_std, const float *scale, uint64_t count, float *ret_dx,
+    float *ret_dscale, float *ret_dbias, struct co_err *err) {
+    size_t channels = shape->channels;
+    struct walk w = walk_of(shape);
+    CO_AUTOFREE double *sums = co_xcalloc(2 * channels, sizeof(*sums));
+    double *products = sums + channels;
+    sum_gradients(shape, x, dy, mean, inv_std, sums, products);
+    for (size_t c = 0; c < channels; c++) {
+        ret_dbias[c] = (float)sums[c];
+        ret_dscale[c] = (float)products[c];
+    }
+    int rc = rt_all_reduce(g, sums, sums, 2 * channels, RT_F64, RT_SUM, err);
+    if (rc < 0) {
+        return rc;
+    }
+    for (size_t r = 0; r < w.rows; r++) {
+        for (size_t c = 0; c < channels; c++) {
+            size_t at = (r * channels + c) * w.run;
+            float factor = scale[c] * inv_std[c], centre = mean[c];
+            float shift = (float)(sums[c] / (double)count);
+            float slope = (float)(products[c] / (double)count * (double)inv_std[c]);
+            for (size_t i = at; i < at + w.run; i++) {
+                ret_dx[i] = factor * (dy[i] - shift - (x[i] - centre) * slope);
+            }
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,348 @@
+/* A reducer's life: layout, memory, and that all ranks have the same. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/map.h"
+#include "common/mem.h"
+#include "runtime/train/dp/dp.h"
+
+static const size_t default_bytes = 32 << 20, default_last_bytes = 1 << 20;
+static const float default_sparsity = 0.999F;
+
+/* ---- options ---- */
+
+static int check_dgc(const struct rt_dgc *d, struct co_err *err) {
+    for (size_t i = 0; i < d->n_sparsity; i++) {
+        if (!(d->sparsity[i] >= 0 && d->sparsity[i] < 1)) {
+            return co_err_set(err, CO_INVALID, "sparsity %g: expected at least 0 and below 1",
+                (double)d->sparsity[i]);
+        }
+    }
+    if (!(d->clip_norm >= 0) || !(d->momentum >= 0 && d->momentum <= 1)) {
+        return co_err_set(err, CO_INVALID, "momentum %g, clip_norm %g: expected 0 to 1, 0 or more",
+            (double)d->momentum, (double)d->clip_norm);
+    }
+    return 0;
+}
+
+static int take_options(
+    struct rt_reducer *r, const struct rt_reducer_options *o, struct co_err *err) {
+    if (o->wire != RT_F32 && o->wire != RT_F16 && o->wire != RT_BF16) {
+        return co_err_set(err, CO_INVALID, "gradients do not travel as %s: f32, f16, bf16",
+            o->wire < RT_DTYPES ? rt_dtype_name(o->wire) : "?");
+    }
+    r->wire = o->wire;
+    r->kernels = rt_kernels_get(0);
+    r->merge_steps = o->merge_steps ? o->merge_steps : 1;
+    r->merge_factor = o->merge_sum ? 1.0F : 1.0F / (float)r->merge_steps;
+    r->dgc_on = o->dgc;
+    if (!o->dgc) {
+        return 0;
+    }
+    int rc = check_dgc(o->dgc, err);
+    if (rc < 0) {
+        return rc;
+    }
+    r->dgc = *o->dgc;
+    size_t n = r->dgc.n_sparsity ? r->dgc.n_sparsity : 1;
+    float *list = co_xcalloc(n, sizeof(*list));
+    memcpy(list, r->dgc.n_sparsity ? r->dgc.sparsity : &default_sparsity, n * sizeof(*list));
+    r->dgc.sparsity = list;
+    r->dgc.n_sparsity = n;
+    r->dgc.rampup_step = r->dgc.rampup_step ? r->dgc.rampup_step : 1;
+    return 0;
+}
+
+/* ---- layout ---- */
+
+static void make_slots(struct rt_reducer *r, const struct rt_gradient *gradients, size_t n) {
+    r->n = n;
+    r->slots = co_xcalloc(r->n, sizeof(*r->slots));
+    for (size_t i = 0; i < r->n; i++) {
+        char number[32];
+        (void)snprintf(number, sizeof(number), "%zu", i);
+        r->slots[i].name = co_xstrdup(gradients[i].name ? gradients[i].name : number);
+        r->slots[i].n = gradients[i].n;
+        r->slots[i].own = gradients[i].memory;
+        r->slots[i].parameter = gradients[i].parameter;
+    }
+}
+
+static void make_buckets(struct rt_reducer *r, const struct rt_layout_item *items) {
+    r->buckets = co_xcalloc(r->n_buckets, sizeof(*r->buckets));
+    r->order = co_xcalloc(r->n, sizeof(*r->order));
+    for (size_t i = 0; i < r->n; i++) {
+        struct rt_bucket *b = &r->buckets[items[i].bucket];
+        size_t end = items[i].at + (items[i].floats + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+        b->n = end > b->n ? end : b->n;
+        b->sparse = items[i].sparse;
+        b->members++;
+        r->slots[i].bucket = items[i].bucket;
+        r->slots[i].at = items[i].at;
+    }
+    uint32_t first = 0;
+    for (uint32_t k = 0; k < r->n_buckets; k++) {
+        struct rt_bucket *b = &r->buckets[k];
+        b->first = first;
+        first += b->members;
+        for (size_t i = 0; i < r->n; i++) {
+            if (r->slots[i].bucket == k) {
+                r->order[b->first + b->unready++] = (uint32_t)i;
+            }
+        }
+    }
+}
+
+static void lay_out(struct rt_reducer *r, const struct rt_reducer_options *o) {
+    CO_AUTOFREE struct rt_layout_item *items = co_xcalloc(r->n, sizeof(*items));
+    size_t largest = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        items[i].floats = r->slots[i].n;
+        items[i].sparse = r->dgc_on && r->slots[i].n >= RT_DGC_MIN;
+        largest = items[i].sparse && items[i].floats > largest ? items[i].floats : largest;
+    }
+    size_t bytes = o->bucket_bytes ? o->bucket_bytes : default_bytes;
+    size_t last = o->last_bucket_bytes ? o->last_bucket_bytes : default_last_bytes;
+    r->n_buckets = rt_layout(items, r->n, bytes / sizeof(float), last / sizeof(float));
+    make_buckets(r, items);
+    r->places = largest ? co_xcalloc(largest, sizeof(*r->places)) : NULL;
+    r->scratch = largest ? co_xcalloc(2 * largest, sizeof(*r->scratch)) : NULL;
+}
+
+/* ---- memory ---- */
+
+static int own_floats(size_t n, float **ret, struct co_err *err) {
+    void *memory = NULL;
+    int rc = posix_memalign(&memory, RT_ALIGN * sizeof(float), n * sizeof(float));
+    if (rc) {
+        return co_err_errno(err, rc, "%zu floats for gradients", n);
+    }
+    memset(memory, 0, n * sizeof(float));
+    *ret = memory;
+    return 0;
+}
+
+/* What does not depend on the group. */
+static int bucket_open(const struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
+    int rc = r->merge_steps > 1 ? own_floats(b->n, &b->sums, err) : 0;
+    if (rc == 0 && b->sparse) {
+        rc = own_floats(b->n, &b->u, err);
+        rc = rc < 0 ? rc : own_floats(b->n, &b->v, err);
+    } else if (rc == 0 && r->wire != RT_F32) {
+        rc = own_floats(b->n, &b->values, err);
+    }
+    return rc;
+}
+
+static bool in_halves(const struct rt_reducer *r, const struct rt_bucket *b) {
+    return r->wire != RT_F32 && !b->sparse;
+}
+
+/* Memory of group g in *ret_shared; and where pairs come together. */
+static int bucket_share(const struct rt_reducer *r, const struct rt_bucket *b, struct rt_group *g,
+    void **ret_shared, struct rt_pair **ret_pairs, struct co_err *err) {
+    size_t bytes = b->n * (in_halves(r, b) ? sizeof(uint16_t) : sizeof(float));
+    void *pairs = NULL;
+    if (b->sparse) {
+        size_t most = rt_dgc_pairs_max(r, b);
+        int rc = co_try_alloc(most * rt_group_size(g), sizeof(struct rt_pair), PTRDIFF_MAX,
+            "compressed gradients", &pairs, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    int rc = rt_group_alloc(g, bytes, ret_shared, err);
+    if (rc < 0) {
+        free(pairs);
+        return rc;
+    }
+    *ret_pairs = pairs;
+    return 0;
+}
+
+static void bucket_unshare(const struct rt_reducer *r, struct rt_bucket *b) {
+    if (in_halves(r, b)) {
+        rt_group_free(r->g, b->halves);
+        b->halves = NULL;
+    } else {
+        rt_group_free(r->g, b->values);
+        b->values = NULL;
+    }
+    free(b->pairs);
+    b->pairs = NULL;
+}
+
+static void bucket_done(const struct rt_reducer *r, struct rt_bucket *b) {
+    bucket_unshare(r, b);
+    free(b->values); /* NULL unless it is this bucket's own */
+    free(b->sums);
+    free(b->u);
+    free(b->v);
+}
+
+/* The buckets' memory becomes that of group g; all of it or nothing. */
+static int share(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
+    CO_AUTOFREE void **shared = co_xcalloc(r->n_buckets, sizeof(*shared));
+    CO_AUTOFREE struct rt_pair **pairs = co_xcalloc(r->n_buckets, sizeof(struct rt_pair *));
+    int rc = 0;
+    for (uint32_t k = 0; k < r->n_buckets && rc == 0; k++) {
+        rc = bucket_share(r, &r->buckets[k], g, &shared[k], &pairs[k], err);
+    }
+    for (uint32_t k = 0; k < r->n_buckets; k++) {
+        struct rt_bucket *b = &r->buckets[k];
+        if (rc < 0) {
+            rt_group_free(g, shared[k]);
+            free(pairs[k]);
+            continue;
+        }
+        bucket_unshare(r, b);
+        b->pairs = pairs[k];
+        if (in_halves(r, b)) {
+            b->halves = shared[k];
+        } else {
+            b->values = shared[k];
+        }
+    }
+    return rc;
+}
+
+/* ---- agreement ---- */
+
+static uint64_t hash_more(uint64_t h, uint64_t value) {
+    uint64_t pair[2] = {h, value};
+    return co_hash(pair, sizeof(pair));
+}
+
+static uint64_t float_bits(float f) {
+    uint32_t u;
+    memcpy(&u, &f, sizeof(u));
+    return u;
+}
+
+static uint64_t hash_of(const struct rt_reducer *r) {
+    uint64_t h = hash_more(r->n, r->n_buckets);
+    for (size_t i = 0; i < r->n; i++) {
+        h = hash_more(hash_more(h, r->slots[i].n), r->slots[i].bucket);
+    }
+    h = hash_more(hash_more(h, r->wire), r->merge_steps);
+    h = hash_more(hash_more(h, float_bits(r->merge_factor)), r->dgc_on);
+    h = hash_more(hash_more(h, r->dgc.rampup_begin_step), r->dgc.rampup_step);
+    for (size_t i = 0; i < r->dgc.n_sparsity; i++) {
+        h = hash_more(h, float_bits(r->dgc.sparsity[i]));
+    }
+    return h;
+}
+
+/* Everybody has the same list and goes on from the same step: the furthest.  Merged steps stay
+ * where all ranks have as many of them. */
+static int agree(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
+    struct state {
+        uint64_t hash, step, merged;
+    } own = {r->hash, r->step, r->merged};
+    uint32_t size = rt_group_size(g);
+    CO_AUTOFREE struct state *all = co_xcalloc(size, sizeof(*all));
+    int rc = rt_all_gather(g, &own, all, sizeof(own) / sizeof(uint64_t), RT_I64, err);
+    bool even = true;
+    for (uint32_t i = 0; i < size && rc == 0; i++) {
+        if (all[i].hash != all[0].hash) {
+            rc = co_err_set(err, CO_INVALID,
+                "rank %u has another list of gradients, or other options, than rank 0", i);
+        }
+        even &= all[i].step == all[0].step && all[i].merged == all[0].merged;
+        r->step = all[i].step > r->step ? all[i].step : r->step;
+    }
+    for (uint32_t k = 0; k < r->n_buckets && rc == 0 && !even; k++) {
+        if (r->buckets[k].sums) {
+            memset(r->buckets[k].sums, 0, r->buckets[k].n * sizeof(float));
+        }
+    }
+    r->merged = even ? r->merged : 0;
+    return rc;
+}
+
+/* ---- life ---- */
+
+void rt_reducer_close(struct rt_reducer *r) {
+    if (!r) {
+        return;
+    }
+    rt_reducer_drain(r);
+    for (uint32_t k = 0; k < r->n_buckets; k++) {
+        bucket_done(r, &r->buckets[k]);
+    }
+    for (size_t i = 0; i < r->n; i++) {
+        free(r->slots[i].name);
+    }
+    if (r->dgc_on) {
+        float *list = (float *)r->dgc.sparsity;
+        free(list);
+    }
+    free(r->slots);
+    free(r->buckets);
+    free(r->order);
+    free(r->places);
+    free(r->scratch);
+    free(r);
+}
+CO_DEFINE_CLEANUP(struct rt_reducer *, rt_reducer_close)
+
+int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, size_t n,
+    const struct rt_reducer_options *options, struct rt_reducer **ret_reducer, struct co_err *err) {
+    struct rt_reducer_options o = options ? *options : (struct rt_reducer_options){0};
+    CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = co_xcalloc(1, sizeof(*r));
+    r->g = g;
+    for (size_t i = 0; i < n; i++) {
+        if (gradients[i].n < 1 || gradients[i].n > UINT32_MAX / 2) {
+            return co_err_set(err, CO_INVALID, "gradient %zu has %zu floats", i, gradients[i].n);
+        }
+    }
+    int rc = take_options(r, &o, err);
+    if (rc < 0) {
+        return rc;
+    }
+    make_slots(r, gradients, n);
+    lay_out(r, &o);
+    for (uint32_t k = 0; k < r->n_buckets && rc == 0; k++) {
+        rc = bucket_open(r, &r->buckets[k], err);
+    }
+    r->hash = hash_of(r);
+    rc = rc < 0 ? rc : share(r, g, err);
+    rc = rc < 0 ? rc : agree(r, g, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret_reducer = co_steal_ptr(r);
+    return 0;
+}
+
+int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
+    rt_reducer_drain(r);
+    int rc = share(r, g, err);
+    if (rc < 0) {
+        return rc;
+    }
+    r->g = g;
+    return agree(r, g, err);
+}
+
+float *rt_reducer_values(const struct rt_reducer *r, size_t i) {
+    const struct rt_slot *s = &r->slots[i];
+    return s->own ? s->own : r->buckets[s->bucket].values + s->at;
+}
+
+uint32_t rt_reducer_bucket(const struct rt_reducer *r, size_t i) {
+    return r->slots[i].bucket;
+}
+
+uint32_t rt_reducer_buckets(const struct rt_reducer *r) {
+    return r->n_buckets;
+}
+
+float *rt_reducer_velocity(const struct rt_reducer *r, size_t i) {
+    const struct rt_slot *s = &r->slots[i];
+    return r->buckets[s->bucket].u ? r->buckets[s->bucket].u + s->at : NULL;
+}
+
+bool rt_reducer_compressed(const struct rt_reducer *r, size_t i) {
+    return r->buckets[r->slots[i].bucket].compressed;
+}

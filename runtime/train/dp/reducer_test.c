@@ -1,0 +1,427 @@
+/* Averages of gradients over real processes against a serial sum. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sched.h>
+
+#include "runtime/train/dp/dp.h"
+#include "runtime/train/dp/testkit.h"
+
+enum { N = 7, STEPS = 3 };
+
+static const size_t floats[N] = {3000, 1, 64, 17, 5000, 33, 200};
+
+/* One row a way to reduce. */
+struct way {
+    const char *what;
+    uint32_t ranks;
+    enum rt_transport transport;
+    uint32_t nodes;
+    struct rt_reducer_options options;
+    bool own;         /* half of the gradients are in the caller's memory */
+    double tolerance; /* of a value, which is at most merge_steps */
+};
+
+/* f32: ranks sum in an order of their own. f16 has 11 bits, bf16 8; twice: there and back. */
+static const struct way ways[] = {
+    {"alone", 1, 0, 0, {0}, true, 0},
+    {"memory", 2, 0, 0, {0}, false, 1e-6},
+    {"small buckets", 3, 0, 0, {.bucket_bytes = 4000, .last_bucket_bytes = 100}, true, 1e-6},
+    {"tcp", 3, RT_TRANSPORT_TCP, 0, {.bucket_bytes = 8000, .last_bucket_bytes = 900}, true, 1e-6},
+    {"machines", 4, 0, 2, {.bucket_bytes = 4000}, false, 1e-6},
+    {"merged", 2, 0, 0, {.bucket_bytes = 4000, .merge_steps = 3}, true, 1e-6},
+    {"merged sums", 3, 0, 0, {.bucket_bytes = 9000, .merge_steps = 2, .merge_sum = true}, false,
+        4e-6},
+    {"f16", 3, 0, 0, {.bucket_bytes = 4000, .wire = RT_F16}, true, 1e-3},
+    {"bf16", 2, 0, 0, {.bucket_bytes = 4000, .wire = RT_BF16}, false, 8e-3},
+    {"bf16, tcp, merged", 3, RT_TRANSPORT_TCP, 0, {.wire = RT_BF16, .merge_steps = 2}, true, 2e-2},
+};
+static const struct way *way;
+
+static float memory[N][5000];
+
+static int open_reducer(struct rt_group *g, struct rt_reducer **ret, struct co_err *err) {
+    struct rt_gradient list[N];
+    for (size_t i = 0; i < N; i++) {
+        list[i] = (struct rt_gradient){
+            .name = "x", .n = floats[i], .memory = way->own && i % 2 ? memory[i] : NULL};
+    }
+    return rt_reducer_open(g, list, N, &way->options, ret, err);
+}
+
+/* The last gradient of every step but the first is not there on rank 1. */
+static bool made(uint32_t rank, uint32_t step, size_t i) {
+    return !(rank == 1 && step > 0 && i == N - 1);
+}
+
+/* In another order on each rank. */
+static int make_all(struct rt_reducer *r, uint32_t rank, uint32_t step, struct co_err *err) {
+    static const uint32_t strides[] = {1, 3, 5, 2};
+    for (uint32_t k = 0; k < N; k++) {
+        size_t i = (k * strides[rank] + rank + step) % N;
+        float *values = rt_reducer_values(r, i);
+        for (size_t at = 0; at < floats[i]; at++) {
+            values[at] = tk_value(rank, step, i, at);
+        }
+        int rc = made(rank, step, i) ? rt_reducer_ready(r, i, err) : 0;
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* Of the steps `step` - k + 1 .. step over all ranks. */
+static double wanted(uint32_t ranks, uint32_t step, size_t i, size_t at) {
+    uint32_t k = way->options.merge_steps ? way->options.merge_steps : 1;
+    double sum = 0;
+    for (uint32_t s = step + 1 - k; s <= step; s++) {
+        for (uint32_t rank = 0; rank < ranks; rank++) {
+            sum += made(rank, s, i) ? (double)tk_value(rank, s, i, at) : 0;
+        }
+    }
+    return sum / ranks / (way->options.merge_sum ? 1 : k);
+}
+
+static int compare(struct rt_group *g, struct rt_reducer *r, uint32_t step, struct co_err *err) {
+    for (size_t i = 0; i < N; i++) {
+        const float *got = rt_reducer_values(r, i);
+        for (size_t at = 0; at < floats[i]; at++) {
+            double want = wanted(rt_group_size(g), step, i, at);
+            if (!(fabs((double)got[at] - want) <= way->tolerance)) {
+                return co_err_set(err, CO_INTERNAL, "%s: step %u, gradient %zu, at %zu: %g, not %g",
+                    way->what, step, i, at, (double)got[at], want);
+            }
+        }
+        int rc = tk_same(g, got, floats[i], err);
+        if (rc < 0) {
+            return co_err_wrap(err, "%s: gradient %zu", way->what, i);
+        }
+    }
+    return 0;
+}
+
+static int averages(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    struct rt_reducer *r = NULL;
+    int rc = open_reducer(g, &r, err);
+    uint32_t k = way->options.merge_steps ? way->options.merge_steps : 1;
+    for (uint32_t step = 0; step < STEPS * k && rc == 0; step++) {
+        bool due = false;
+        rc = make_all(r, rank, step, err);
+        rc = rc < 0 ? rc : rt_reducer_wait(r, &due, err);
+        if (rc == 0 && due != ((step + 1) % k == 0)) {
+            rc = co_err_set(err, CO_INTERNAL, "step %u: due %d", step, due);
+        }
+        rc = rc == 0 && due ? compare(g, r, step, err) : rc;
+    }
+    rt_reducer_close(r);
+    return rc;
+}
+
+static void averages_are_those_of_a_serial_sum(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(ways); i++) {
+        way = &ways[i];
+        struct world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
+        assert_int_equal(world_run(&w, averages), 0);
+    }
+}
+
+/* The same gradients twice: the same bits. */
+static int repeats(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    static float before[N][5000];
+    struct rt_reducer *r = NULL;
+    int rc = open_reducer(g, &r, err);
+    for (int turn = 0; turn < 3 && rc == 0; turn++) {
+        rc = make_all(r, rank, 0, err);
+        rc = rc < 0 ? rc : rt_reducer_wait(r, NULL, err);
+        for (size_t i = 0; i < N && rc == 0; i++) {
+            const float *got = rt_reducer_values(r, i);
+            if (turn > 0 && memcmp(before[i], got, floats[i] * sizeof(float)) != 0) {
+                rc = co_err_set(err, CO_INTERNAL, "%s: turn %d differs", way->what, turn);
+            }
+            memcpy(before[i], got, floats[i] * sizeof(float));
+        }
+    }
+    rt_reducer_close(r);
+    return rc;
+}
+
+static void the_same_gradients_give_the_same_bits(void **state) {
+    (void)state;
+    for (size_t i = 1; i < 5; i++) {
+        way = &ways[i];
+        struct world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
+        assert_int_equal(world_run(&w, repeats), 0);
+    }
+}
+
+/* ---- what does not fit ---- */
+
+static int differ(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    struct rt_gradient list[2] = {{.n = 10}, {.n = rank == 2 ? 11 : 10}};
+    struct rt_reducer *r = NULL;
+    int rc = rt_reducer_open(g, list, 2, NULL, &r, err);
+    return rc == CO_INVALID && strstr(co_err_text(err), "rank 2 ")
+               ? 0
+               : co_err_set(err, CO_INTERNAL, "code %d", rc);
+}
+
+static void other_lists_are_refused(void **state) {
+    (void)state;
+    struct world w = {.n = 3};
+    assert_int_equal(world_run(&w, differ), 0);
+}
+
+static void wrong_arguments_are_refused(void **state) {
+    (void)state;
+    struct co_err err = {0};
+    struct rt_group *g = NULL;
+    struct rt_reducer *r = NULL;
+    struct rt_gradient list[] = {{.name = "fc.weight", .n = 10}, {.n = 4}}, none = {.n = 0};
+    struct rt_group_options alone = {.size = 1, .endpoints = (const char *const[]){""}};
+    assert_int_equal(rt_group_open(NULL, &alone, &g, &err), 0);
+    assert_int_equal(rt_reducer_open(g, &none, 1, NULL, &r, &err), CO_INVALID);
+    struct rt_reducer_options o = {.wire = RT_I32};
+    assert_int_equal(rt_reducer_open(g, list, 2, &o, &r, &err), CO_INVALID);
+    const float all = 1;
+    struct rt_dgc dgc = {.sparsity = &all, .n_sparsity = 1};
+    o = (struct rt_reducer_options){.dgc = &dgc};
+    assert_int_equal(rt_reducer_open(g, list, 2, &o, &r, &err), CO_INVALID);
+    assert_int_equal(rt_reducer_open(g, list, 2, NULL, &r, &err), 0);
+    assert_int_equal(rt_reducer_ready(r, 0, &err), 0);
+    assert_int_equal(rt_reducer_ready(r, 0, &err), CO_INVALID);
+    assert_non_null(strstr(co_err_text(&err), "fc.weight"));
+    assert_int_equal(rt_reducer_ready(r, 2, &err), CO_INVALID);
+    assert_int_equal(rt_reducer_wait(r, NULL, &err), 0);
+    rt_reducer_close(r);
+    rt_group_close(g);
+}
+
+/* ---- NaN and infinity ---- */
+
+static int finds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static const float bad[] = {0, NAN, INFINITY, -INFINITY, 70000 /* more than f16 has */};
+    struct rt_reducer *r = NULL;
+    int rc = open_reducer(g, &r, err);
+    for (size_t i = 0; i < CO_ARRAY_LEN(bad) && rc == 0; i++) {
+        rc = make_all(r, rank, 0, err);
+        rc = rc < 0 ? rc : rt_reducer_wait(r, NULL, err);
+        float own = rank == w->n - 1 ? bad[i] : 1;
+        for (size_t k = 0; k < N && rc == 0; k++) {
+            rt_reducer_values(r, k)[floats[k] - 1] = own;
+        }
+        rc = rc < 0 ? rc : rt_reducer_run(r, NULL, err);
+        bool all = true, want = i == 0,
+             averaged = i == 0 || (i == 4 && way->options.wire != RT_F16);
+        rc = rc < 0 ? rc : rt_all_finite(g, &own, 1, &all, err);
+        want |= i == 4;
+        if (rc == 0 && (all != want || rt_reducer_finite(r) != averaged)) {
+            rc = co_err_set(err, CO_INTERNAL, "%s: %g: %d %d", way->what, (double)bad[i], all,
+                rt_reducer_finite(r));
+        }
+    }
+    rt_reducer_close(r);
+    return rc;
+}
+
+static void what_is_not_finite_is_seen_everywhere(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(ways); i++) {
+        way = &ways[i];
+        struct world w = {.n = way->ranks, .transport = way->transport, .nodes = way->nodes};
+        if (!way->options.merge_steps) {
+            assert_int_equal(world_run(&w, finds), 0);
+        }
+    }
+}
+
+/* ---- ranks that die ---- */
+
+/* Of two ranks that are the furthest the lower one. */
+static int newest(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)w;
+    static const uint64_t steps[] = {4, 7, 3, 7};
+    float a[100], b = (float)rank;
+    struct rt_values list[] = {{a, 100}, {NULL, 0}, {&b, 1}};
+    uint64_t step = steps[rank];
+    for (size_t i = 0; i < 100; i++) {
+        a[i] = (float)rank;
+    }
+    int rc = rt_broadcast_newest(g, &step, list, 3, err);
+    return rc < 0 || (step == 7 && a[0] == 1 && a[99] == 1 && b == 1)
+               ? rc
+               : co_err_set(
+                     err, CO_INTERNAL, "step %d: %g, %g", (int)step, (double)a[99], (double)b);
+}
+
+static void the_newest_values_win(void **state) {
+    (void)state;
+    struct world w = {.n = 4};
+    assert_int_equal(world_run(&w, newest), 0);
+}
+
+/* Parameters count the steps: the gradient of step s is s + 1 everywhere, so that a step that is
+ * lost or made twice shows. */
+enum { LAST_STEP = 60, KILL_FROM = 20, VICTIM = 1 };
+
+struct training {
+    struct rt_reducer *r;
+    float w[N][5000];
+    uint64_t step;
+};
+
+static int train_step(struct training *t, uint32_t rank, struct co_err *err) {
+    for (size_t k = 0; k < N; k++) {
+        size_t i = (k + rank) % N;
+        float *values = rt_reducer_values(t->r, i);
+        for (size_t at = 0; at < floats[i]; at++) {
+            values[at] = (float)(t->step + 1);
+        }
+        int rc = rt_reducer_ready(t->r, i, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    bool due = false;
+    int rc = rt_reducer_wait(t->r, &due, err);
+    for (size_t i = 0; i < N && rc == 0 && due; i++) {
+        const float *values = rt_reducer_values(t->r, i);
+        for (size_t at = 0; at < floats[i]; at++) {
+            t->w[i][at] += values[at];
+        }
+    }
+    t->step += rc == 0 && due;
+    return rc;
+}
+
+static int go_on(struct training *t, struct rt_group **g, struct co_err *err) {
+    struct rt_group *less = NULL;
+    struct rt_values list[N];
+    for (uint32_t k = 0; k < t->r->n_buckets; k++) {
+        if (t->r->buckets[k].work) { /* its group may not be closed */
+            return co_err_set(err, CO_INTERNAL, "bucket %u is under way after a failure", k);
+        }
+    }
+    for (size_t i = 0; i < N; i++) {
+        list[i] = (struct rt_values){.values = t->w[i], .n = floats[i]};
+    }
+    int rc = rt_group_shrink(*g, NULL, &less, err);
+    if (rc < 0) {
+        return co_err_wrap(err, "shrink");
+    }
+    rc = rt_reducer_rebuild(t->r, less, err);
+    rt_group_close(*g);
+    *g = less;
+    rc = rc < 0 ? rc : rt_broadcast_newest(less, &t->step, list, N, err);
+    return rc < 0 ? co_err_wrap(err, "rebuild") : 0;
+}
+
+static int check_training(const struct training *t, struct rt_group *g, struct co_err *err) {
+    double want = (double)LAST_STEP * (LAST_STEP + 1) / 2;
+    want *= way->options.merge_sum ? way->options.merge_steps : 1;
+    for (size_t i = 0; i < N; i++) {
+        for (size_t at = 0; at < floats[i]; at++) {
+            if (fabs((double)t->w[i][at] - want) > 0.01) {
+                return co_err_set(err, CO_INTERNAL, "gradient %zu, at %zu: %g, not %g", i, at,
+                    (double)t->w[i][at], want);
+            }
+        }
+        int rc = tk_same(g, t->w[i], floats[i], err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* What was merged stays where all ranks have merged as much of the same step. */
+static int agrees(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct rt_gradient one = {.n = 8};
+    struct rt_reducer_options o = {.merge_steps = 3};
+    struct rt_reducer *r = NULL;
+    int rc = rt_reducer_open(g, &one, 1, &o, &r, err);
+    for (uint32_t turn = 0; turn < 3 && rc == 0; turn++) {
+        bool even = turn == 0;
+        r->step = rank == 1 && turn == 1 ? 5 : 4;
+        r->merged = rank == 1 && turn == 2 ? 1 : 2;
+        r->buckets[0].sums[7] = 3;
+        rc = rt_reducer_rebuild(r, g, err);
+        if (rc == 0 && (r->step != (turn == 1 ? 5 : 4) || r->merged != (even ? 2 : 0) ||
+                           r->buckets[0].sums[7] != (even ? 3.0F : 0.0F))) {
+            rc = co_err_set(err, CO_INTERNAL, "turn %u of %u ranks: step %d, %u merged, %g", turn,
+                w->n, (int)r->step, r->merged, (double)r->buckets[0].sums[7]);
+        }
+    }
+    rt_reducer_close(r);
+    return rc;
+}
+
+static void ranks_agree_on_the_step(void **state) {
+    (void)state;
+    struct world w = {.n = 3};
+    assert_int_equal(world_run(&w, agrees), 0);
+}
+
+/* One rank kills itself, in the middle of its gradients. The group is one that go_on can close.
+ */
+static int survives(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static struct training t;
+    struct rt_group *own = NULL;
+    int rc = rt_group_split(g, 0, (int32_t)rank, &own, err), lost = 0;
+    rc = rc < 0 ? rc : open_reducer(own, &t.r, err);
+    while (t.step < LAST_STEP && rc == 0) {
+        if (t.step == KILL_FROM && rank == VICTIM) {
+            for (size_t i = 0; i < w->seed % N; i++) {
+                (void)!rt_reducer_ready(t.r, i, err);
+            }
+            (void)raise(SIGKILL);
+        }
+        rc = train_step(&t, rank, err);
+        if (rc == CO_PEERLOST && lost++ == 0) {
+            rc = go_on(&t, &own, err);
+        }
+    }
+    rc = rc < 0 ? rc : check_training(&t, own, err);
+    if (rc == 0 && (lost != 1 || rt_group_size(own) != w->n - 1)) {
+        rc = co_err_set(err, CO_INTERNAL, "%d lost, %u left", lost, rt_group_size(own));
+    }
+    rt_reducer_close(t.r);
+    rt_group_close(own);
+    return rc;
+}
+
+static void training_goes_on_without_a_rank_that_died(void **state) {
+    (void)state;
+    for (size_t i = 1; i < CO_ARRAY_LEN(ways); i++) {
+        way = &ways[i];
+        struct world w = {.n = way->ranks < 3 ? 3 : way->ranks,
+            .transport = way->transport,
+            .nodes = way->nodes,
+            .seed = (uint32_t)i};
+        world_start(&w, survives);
+        assert_int_equal(world_end(&w, 1U << VICTIM), 0);
+        world_done(&w);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(averages_are_those_of_a_serial_sum),
+        cmocka_unit_test(the_same_gradients_give_the_same_bits),
+        cmocka_unit_test(other_lists_are_refused),
+        cmocka_unit_test(wrong_arguments_are_refused),
+        cmocka_unit_test(what_is_not_finite_is_seen_everywhere),
+        cmocka_unit_test(the_newest_values_win),
+        cmocka_unit_test(ranks_agree_on_the_step),
+        cmocka_unit_test(training_goes_on_without_a_rank_that_died),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+/* The largest entries of a vector.  A sample gives a threshold that somewhat more than k entries
+ * pass; k of these are chosen exactly. */
+#include "runtime/train/dp/dp.h"
+
+#include <string.h>
+
+enum { SAMPLED = 64, WANTED = 96 /* of the sample pass, where k of all would be SAMPLED */ };
+
+/* Ordered as magnitudes are, NaN above infinity. */
+static uint32_t key_of(float v) {
+    uint32_t u;
+    memcpy(&u, &v, sizeof(u));
+    return u & 0x7fffffffU;
+}
+
+/* The k-th largest, 1 <= k <= n, byte by byte from the top. */
+static uint32_t kth_largest(const uint32_t *key, size_t n, size_t k) {
+    uint32_t found = 0, mask = 0;
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        size_t count[256] = {0};
+        for (size_t i = 0; i < n; i++) {
+            if ((key[i] & mask) == found) {
+                count[key[i] >> shift & 0xff]++;
+            }
+        }
+        uint32_t byte = 255;
+        while (count[byte] < k) {
+            k -= count[byte--];
+        }
+        found |= byte << shift;
+        mask |= 0xffU << shift;
+    }
+    return found;
+}
+
+/* Of the candidates at `at` k remain: those above the k-th, and the first of its equals. */
+static size_t choose(uint32_t *at, const uint32_t *key, size_t n, size_t k) {
+    uint32_t least = kth_largest(key, n, k);
+    size_t above = 0, chosen = 0;
+    for (size_t i = 0; i < n; i++) {
+        above += key[i] > least;
+    }
+    size_t equals = k - above;
+    for (size_t i = 0; i < n; i++) {
+        bool equal = key[i] == least && equals > 0;
+        if (key[i] > least || equal) {
+            equals -= equal;
+            at[chosen++] = at[i];
+        }
+    }
+    return chosen;
+}
+
+size_t rt_top_k(const float *v, size_t n, size_t k, uint32_t *ret_at, uint32_t *scratch) {
+    uint32_t *at = scratch, *key = scratch + n;
+    if (k >= n) {
+        for (size_t i = 0; i < n; i++) {
+            ret_at[i] = (uint32_t)i;
+        }
+        return n;
+    }
+    uint32_t least = 0;
+    size_t stride = k / SAMPLED;
+    if (stride > 1) {
+        stride |= 1; /* not a multiple of the width of what the vector is */
+        size_t sampled = 0;
+        for (size_t i = 0; i < n; i += stride) {
+            key[sampled++] = key_of(v[i]);
+        }
+        size_t wanted = k * WANTED / SAMPLED / stride;
+        least = kth_largest(key, sampled, wanted < sampled ? wanted : sampled);
+    }
+    size_t found = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t own = key_of(v[i]);
+        at[found] = (uint32_t)i;
+        key[found] = own;
+        found += own >= least;
+    }
+    found = found > k ? choose(at, key, found, k) : found;
+    memcpy(ret_at, at, found * sizeof(*at));
+    return found;
+}
