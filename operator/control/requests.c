@@ -303,7 +303,7 @@ static void action_send(struct op_requests *q, size_t i) {
         a->verb == OP_CREATE ? NULL : a->name, action_done, &q->sent[i]);
     req.lane = OP_KUBE_LANE_WORK;
     req.flow = q->opts.entry->born;
-    req.answer = a->kind == OP_KIND_SECRET ? OP_KUBE_TEXT : OP_KUBE_NODES;
+    req.answer = OP_KUBE_NODES;
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == OP_DELETE) {
         options = op_kube_delete_options(*a->uid ? a->uid : NULL);

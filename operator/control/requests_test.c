@@ -182,6 +182,8 @@ static const struct {
         false, "", {.token = true}},
     {"no right to make it", OP_CREATE, OP_KIND_SECRET, {"POST", 403, STATUS("Forbidden")}, true,
         "no", {.rejected = 1, .refused = true}},
+    {"what says yes is no API server", OP_CREATE, OP_KIND_SECRET, {"POST", 200, "garbage"}, false,
+        "", {.unknown = true}},
     {"no word on it", OP_CREATE, OP_KIND_SECRET, {"POST", 504, STATUS("Timeout")}, false, "",
         {.unknown = true}},
     {"patch refused", OP_PATCH, OP_KIND_CONFIGMAP, {"PATCH", 422, STATUS("Invalid")}, true, "no",
