@@ -156,12 +156,38 @@ static void sum_gradients(const struct rt_bn *s, const float *x, const float *dy
     }
 }
 
+/* dx = factor (dy - shift - (x - mean) slope), of a channel. */
+struct slopes {
+    float mean, factor, shift, slope;
+};
+
+static inline float slope_of(const struct slopes *k, float x, float dy) {
+    return k->factor * (dy - k->shift - (x - k->mean) * k->slope);
+}
+
+static void put_dx(const struct rt_bn *s, const struct slopes *channels, const float *x,
+    const float *dy, float *dx) {
+    struct walk w = walk_of(s);
+    for (size_t r = 0; r < w.rows; r++) {
+        size_t row = r * s->channels * w.run;
+        for (size_t c = 0; c < s->channels && w.run == 1; c++) {
+            dx[row + c] = slope_of(&channels[c], x[row + c], dy[row + c]);
+        }
+        for (size_t c = 0; c < s->channels && w.run != 1; c++) {
+            struct slopes k = channels[c];
+            for (size_t i = row + c * w.run; i < row + (c + 1) * w.run; i++) {
+                dx[i] = slope_of(&k, x[i], dy[i]);
+            }
+        }
+    }
+}
+
 int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, const float *x, const float *dy,
     const float *mean, const float *inv_std, const float *scale, uint64_t count, float *ret_dx,
     float *ret_dscale, float *ret_dbias, struct co_err *err) {
     size_t channels = shape->channels;
-    struct walk w = walk_of(shape);
     CO_AUTOFREE double *sums = co_xcalloc(2 * channels, sizeof(*sums));
+    CO_AUTOFREE struct slopes *slopes = co_xcalloc(channels, sizeof(*slopes));
     double *products = sums + channels;
     sum_gradients(shape, x, dy, mean, inv_std, sums, products);
     for (size_t c = 0; c < channels; c++) {
@@ -172,16 +198,12 @@ int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, const float *x
     if (rc < 0) {
         return rc;
     }
-    for (size_t r = 0; r < w.rows; r++) {
-        for (size_t c = 0; c < channels; c++) {
-            size_t at = (r * channels + c) * w.run;
-            float factor = scale[c] * inv_std[c], centre = mean[c];
-            float shift = (float)(sums[c] / (double)count);
-            float slope = (float)(products[c] / (double)count * (double)inv_std[c]);
-            for (size_t i = at; i < at + w.run; i++) {
-                ret_dx[i] = factor * (dy[i] - shift - (x[i] - centre) * slope);
-            }
-        }
+    for (size_t c = 0; c < channels; c++) {
+        slopes[c] = (struct slopes){.mean = mean[c],
+            .factor = scale[c] * inv_std[c],
+            .shift = (float)(sums[c] / (double)count),
+            .slope = (float)(products[c] / (double)count * (double)inv_std[c])};
     }
+    put_dx(shape, slopes, x, dy, ret_dx);
     return 0;
 }
