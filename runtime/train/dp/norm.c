@@ -136,22 +136,24 @@ static void add_products(
     *product += sum_lanes(products);
 }
 
-/* This rank's sums of dy and of dy xhat. */
-static void sum_gradients(const struct rt_bn *s, const float *x, const float *dy, const float *mean,
-    const float *inv_std, double *restrict sum, double *restrict product) {
-    struct walk w = walk_of(s);
+void rt_bn_sums(const struct rt_bn *shape, const float *x, const float *dy, const float *mean,
+    const float *inv_std, double *ret_sums) {
+    struct walk w = walk_of(shape);
+    size_t channels = shape->channels;
+    double *restrict sum = ret_sums, *restrict product = ret_sums + channels;
+    memset(ret_sums, 0, 2 * channels * sizeof(*ret_sums));
     for (size_t r = 0; r < w.rows; r++) {
-        size_t row = r * s->channels * w.run;
-        for (size_t c = 0; c < s->channels && w.run == 1; c++) {
+        size_t row = r * channels * w.run;
+        for (size_t c = 0; c < channels && w.run == 1; c++) {
             sum[c] += (double)dy[row + c];
             product[c] += (double)dy[row + c] * ((double)x[row + c] - (double)mean[c]);
         }
-        for (size_t c = 0; c < s->channels && w.run != 1; c++) {
+        for (size_t c = 0; c < channels && w.run != 1; c++) {
             size_t at = row + c * w.run;
             add_products(x + at, dy + at, w.run, (double)mean[c], &sum[c], &product[c]);
         }
     }
-    for (size_t c = 0; c < s->channels; c++) {
+    for (size_t c = 0; c < channels; c++) {
         product[c] *= (double)inv_std[c];
     }
 }
@@ -165,18 +167,26 @@ static inline float slope_of(const struct slopes *k, float x, float dy) {
     return k->factor * (dy - k->shift - (x - k->mean) * k->slope);
 }
 
-static void put_dx(const struct rt_bn *s, const struct slopes *channels, const float *x,
-    const float *dy, float *dx) {
-    struct walk w = walk_of(s);
+void rt_bn_dx(const struct rt_bn *shape, const float *x, const float *dy, const float *mean,
+    const float *inv_std, const float *scale, uint64_t count, const double *sums, float *ret_dx) {
+    struct walk w = walk_of(shape);
+    size_t channels = shape->channels;
+    CO_AUTOFREE struct slopes *slopes = co_xcalloc(channels, sizeof(*slopes));
+    for (size_t c = 0; c < channels; c++) {
+        slopes[c] = (struct slopes){.mean = mean[c],
+            .factor = scale[c] * inv_std[c],
+            .shift = (float)(sums[c] / (double)count),
+            .slope = (float)(sums[channels + c] / (double)count * (double)inv_std[c])};
+    }
     for (size_t r = 0; r < w.rows; r++) {
-        size_t row = r * s->channels * w.run;
-        for (size_t c = 0; c < s->channels && w.run == 1; c++) {
-            dx[row + c] = slope_of(&channels[c], x[row + c], dy[row + c]);
+        size_t row = r * channels * w.run;
+        for (size_t c = 0; c < channels && w.run == 1; c++) {
+            ret_dx[row + c] = slope_of(&slopes[c], x[row + c], dy[row + c]);
         }
-        for (size_t c = 0; c < s->channels && w.run != 1; c++) {
-            struct slopes k = channels[c];
+        for (size_t c = 0; c < channels && w.run != 1; c++) {
+            struct slopes k = slopes[c];
             for (size_t i = row + c * w.run; i < row + (c + 1) * w.run; i++) {
-                dx[i] = slope_of(&k, x[i], dy[i]);
+                ret_dx[i] = slope_of(&k, x[i], dy[i]);
             }
         }
     }
@@ -187,23 +197,14 @@ int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, const float *x
     float *ret_dscale, float *ret_dbias, struct co_err *err) {
     size_t channels = shape->channels;
     CO_AUTOFREE double *sums = co_xcalloc(2 * channels, sizeof(*sums));
-    CO_AUTOFREE struct slopes *slopes = co_xcalloc(channels, sizeof(*slopes));
-    double *products = sums + channels;
-    sum_gradients(shape, x, dy, mean, inv_std, sums, products);
+    rt_bn_sums(shape, x, dy, mean, inv_std, sums);
     for (size_t c = 0; c < channels; c++) {
         ret_dbias[c] = (float)sums[c];
-        ret_dscale[c] = (float)products[c];
+        ret_dscale[c] = (float)sums[channels + c];
     }
     int rc = rt_all_reduce(g, sums, sums, 2 * channels, RT_F64, RT_SUM, err);
-    if (rc < 0) {
-        return rc;
+    if (rc == 0) {
+        rt_bn_dx(shape, x, dy, mean, inv_std, scale, count, sums, ret_dx);
     }
-    for (size_t c = 0; c < channels; c++) {
-        slopes[c] = (struct slopes){.mean = mean[c],
-            .factor = scale[c] * inv_std[c],
-            .shift = (float)(sums[c] / (double)count),
-            .slope = (float)(products[c] / (double)count * (double)inv_std[c])};
-    }
-    put_dx(shape, slopes, x, dy, ret_dx);
-    return 0;
+    return rc;
 }
