@@ -484,7 +484,10 @@ struct rt_reducer_options {
     const struct rt_dgc *dgc; /* copied; NULL: off */
 };
 
-struct rt_reducer; /* one thread at a time; it and the group's other calls share one order */
+/* One thread at a time.  Between a step's first ready and its wait other calls on the group stand
+ * in one queue with the buckets, at the same place on all ranks only where all make gradients in
+ * the same order: a group of its own (rt_group_split) is for them. */
+struct rt_reducer;
 
 /* Collective.  gradients: in the order in which backward makes them.  CO_INVALID names a rank
  * whose list or options differ; CO_NOMEMORY.  g stays the caller's and is open longer than r. */
