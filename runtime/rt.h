@@ -484,7 +484,10 @@ struct rt_reducer_options {
     const struct rt_dgc *dgc; /* copied; NULL: off */
 };
 
-struct rt_reducer; /* one thread at a time; it and the group's other calls share one order */
+/* One thread at a time.  Between a step's first ready and its wait other calls on the group stand
+ * in one queue with the buckets, at the same place on all ranks only where all make gradients in
+ * the same order: a group of its own (rt_group_split) is for them. */
+struct rt_reducer;
 
 /* Collective.  gradients: in the order in which backward makes them.  CO_INVALID names a rank
  * whose list or options differ; CO_NOMEMORY.  g stays the caller's and is open longer than r. */
@@ -605,7 +608,7 @@ struct rt_bn {
     size_t n, channels, inner; /* x [n][channels][inner]; channels_last: [n][inner][channels] */
     bool channels_last;
 };
-/* Local part, pure: ret [channels] of mean and of the sum of (x - mean)^2; n * inner values. */
+/* This rank's part, pure: [channels] of mean and of the sum of (x - mean)^2; n * inner values. */
 void rt_bn_moments(const struct rt_bn *shape, const float *x, double *ret_mean, double *ret_m2);
 /* Adds n_b values of mean_b, m2_b to n_a of *mean, *m2. */
 void rt_bn_combine(double n_a, double *mean, double *m2, double n_b, double mean_b, double m2_b);
@@ -614,11 +617,16 @@ void rt_bn_combine(double n_a, double *mean, double *m2, double n_b, double mean
 CO_MUST_CHECK int rt_bn_forward(struct rt_group *g, const struct rt_bn *shape, const float *x,
     float epsilon, float *ret_mean, float *ret_variance, float *ret_inv_std, uint64_t *ret_count,
     struct co_err *err);
-/* With xhat = (x - mean) inv_std of y = scale xhat + bias, and dy the shape of x:
- *     ret_dscale, ret_dbias [channels]: this rank's sums of dy xhat and dy (their average over
- *         the ranks is the reducer's work)
- *     ret_dx, as x (may be dy): scale inv_std (dy - (S1 + xhat S2) / count), where S1, S2 are the
- *         sums over all ranks of dy and dy xhat */
+/* With xhat = (x - mean) inv_std of y = scale xhat + bias, and dy the shape of x; pure:
+ *     rt_bn_sums: this rank's sums [2][channels] of dy and of dy xhat
+ *     rt_bn_dx: scale inv_std (dy - (S1 + xhat S2) / count), as x (may be dy), where S1, S2 are
+ *         those sums over all ranks
+ * rt_bn_backward does both.  ret_dscale, ret_dbias [channels] are this rank's (their average over
+ * the ranks is the reducer's work). */
+void rt_bn_sums(const struct rt_bn *shape, const float *x, const float *dy, const float *mean,
+    const float *inv_std, double *ret_sums);
+void rt_bn_dx(const struct rt_bn *shape, const float *x, const float *dy, const float *mean,
+    const float *inv_std, const float *scale, uint64_t count, const double *sums, float *ret_dx);
 CO_MUST_CHECK int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, const float *x,
     const float *dy, const float *mean, const float *inv_std, const float *scale, uint64_t count,
     float *ret_dx, float *ret_dscale, float *ret_dbias, struct co_err *err);

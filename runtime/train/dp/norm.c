@@ -136,23 +136,59 @@ static void add_products(
     *product += sum_lanes(products);
 }
 
-/* This rank's sums of dy and of dy xhat. */
-static void sum_gradients(const struct rt_bn *s, const float *x, const float *dy, const float *mean,
-    const float *inv_std, double *restrict sum, double *restrict product) {
-    struct walk w = walk_of(s);
+void rt_bn_sums(const struct rt_bn *shape, const float *x, const float *dy, const float *mean,
+    const float *inv_std, double *ret_sums) {
+    struct walk w = walk_of(shape);
+    size_t channels = shape->channels;
+    double *restrict sum = ret_sums, *restrict product = ret_sums + channels;
+    memset(ret_sums, 0, 2 * channels * sizeof(*ret_sums));
     for (size_t r = 0; r < w.rows; r++) {
-        size_t row = r * s->channels * w.run;
-        for (size_t c = 0; c < s->channels && w.run == 1; c++) {
+        size_t row = r * channels * w.run;
+        for (size_t c = 0; c < channels && w.run == 1; c++) {
             sum[c] += (double)dy[row + c];
             product[c] += (double)dy[row + c] * ((double)x[row + c] - (double)mean[c]);
         }
-        for (size_t c = 0; c < s->channels && w.run != 1; c++) {
+        for (size_t c = 0; c < channels && w.run != 1; c++) {
             size_t at = row + c * w.run;
             add_products(x + at, dy + at, w.run, (double)mean[c], &sum[c], &product[c]);
         }
     }
-    for (size_t c = 0; c < s->channels; c++) {
+    for (size_t c = 0; c < channels; c++) {
         product[c] *= (double)inv_std[c];
+    }
+}
+
+/* dx = factor (dy - shift - (x - mean) slope), of a channel. */
+struct slopes {
+    float mean, factor, shift, slope;
+};
+
+static inline float slope_of(const struct slopes *k, float x, float dy) {
+    return k->factor * (dy - k->shift - (x - k->mean) * k->slope);
+}
+
+void rt_bn_dx(const struct rt_bn *shape, const float *x, const float *dy, const float *mean,
+    const float *inv_std, const float *scale, uint64_t count, const double *sums, float *ret_dx) {
+    struct walk w = walk_of(shape);
+    size_t channels = shape->channels;
+    CO_AUTOFREE struct slopes *slopes = co_xcalloc(channels, sizeof(*slopes));
+    for (size_t c = 0; c < channels; c++) {
+        slopes[c] = (struct slopes){.mean = mean[c],
+            .factor = scale[c] * inv_std[c],
+            .shift = (float)(sums[c] / (double)count),
+            .slope = (float)(sums[channels + c] / (double)count * (double)inv_std[c])};
+    }
+    for (size_t r = 0; r < w.rows; r++) {
+        size_t row = r * channels * w.run;
+        for (size_t c = 0; c < channels && w.run == 1; c++) {
+            ret_dx[row + c] = slope_of(&slopes[c], x[row + c], dy[row + c]);
+        }
+        for (size_t c = 0; c < channels && w.run != 1; c++) {
+            struct slopes k = slopes[c];
+            for (size_t i = row + c * w.run; i < row + (c + 1) * w.run; i++) {
+                ret_dx[i] = slope_of(&k, x[i], dy[i]);
+            }
+        }
     }
 }
 
@@ -160,28 +196,15 @@ int rt_bn_backward(struct rt_group *g, const struct rt_bn *shape, const float *x
     const float *mean, const float *inv_std, const float *scale, uint64_t count, float *ret_dx,
     float *ret_dscale, float *ret_dbias, struct co_err *err) {
     size_t channels = shape->channels;
-    struct walk w = walk_of(shape);
     CO_AUTOFREE double *sums = co_xcalloc(2 * channels, sizeof(*sums));
-    double *products = sums + channels;
-    sum_gradients(shape, x, dy, mean, inv_std, sums, products);
+    rt_bn_sums(shape, x, dy, mean, inv_std, sums);
     for (size_t c = 0; c < channels; c++) {
         ret_dbias[c] = (float)sums[c];
-        ret_dscale[c] = (float)products[c];
+        ret_dscale[c] = (float)sums[channels + c];
     }
     int rc = rt_all_reduce(g, sums, sums, 2 * channels, RT_F64, RT_SUM, err);
-    if (rc < 0) {
-        return rc;
+    if (rc == 0) {
+        rt_bn_dx(shape, x, dy, mean, inv_std, scale, count, sums, ret_dx);
     }
-    for (size_t r = 0; r < w.rows; r++) {
-        for (size_t c = 0; c < channels; c++) {
-            size_t at = (r * channels + c) * w.run;
-            float factor = scale[c] * inv_std[c], centre = mean[c];
-            float shift = (float)(sums[c] / (double)count);
-            float slope = (float)(products[c] / (double)count * (double)inv_std[c]);
-            for (size_t i = at; i < at + w.run; i++) {
-                ret_dx[i] = factor * (dy[i] - shift - (x[i] - centre) * slope);
-            }
-        }
-    }
-    return 0;
+    return rc;
 }

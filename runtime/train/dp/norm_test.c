@@ -103,11 +103,12 @@ static int normalises(struct world *w, struct rt_group *g, uint32_t rank, struct
     struct rt_bn shape = {split->n[rank], CHANNELS, split->inner, split->last};
     size_t from = before * CHANNELS * split->inner, n = shape.n * CHANNELS * split->inner;
     uint64_t count = 0;
+    memcpy(dx, all.dy + from, n * sizeof(float)); /* in place */
     double tolerance = split->offset > 0 ? 2e-4 : 3e-6;
     int rc = rt_bn_forward(g, &shape, all.x + from, EPSILON, mean, variance, inv, &count, err);
     rc = rc < 0 ? rc
-                : rt_bn_backward(g, &shape, all.x + from, all.dy + from, mean, inv, all.scale,
-                      count, dx, sums[0], sums[1], err);
+                : rt_bn_backward(g, &shape, all.x + from, dx, mean, inv, all.scale, count, dx,
+                      sums[0], sums[1], err);
     if (rc == 0 && count != SAMPLES * split->inner) {
         rc = co_err_set(err, CO_INTERNAL, "count %llu", (unsigned long long)count);
     }
