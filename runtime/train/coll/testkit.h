@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@
 #include "common/mem.h"
 #include "runtime/rt.h"
 
-enum { WORLD_MAX = 8, WORLD_MS = 60000 };
+enum { WORLD_MAX = 8, WORLD_MS = 60000, WORLD_N = 40000 };
 
 /* What all ranks of a test have in common, and what they leave behind. */
 struct world {
@@ -27,6 +29,7 @@ struct world {
     enum rt_transport transport;
     int64_t call_ms;
     uint32_t seed;
+    enum rt_kind kind; /* world_endless */
     char endpoint[WORLD_MAX][32];
     const char *endpoints[WORLD_MAX];
     struct shared *shared;
@@ -148,3 +151,54 @@ static inline uint32_t world_run(struct world *w, world_fn fn) {
     world_done(w);
     return bad;
 }
+
+/* ---- calls without end ---- */
+
+static inline int world_call(struct rt_group *g, enum rt_kind kind, size_t n, struct co_err *err) {
+    static float in[WORLD_N * WORLD_MAX], out[WORLD_N * WORLD_MAX];
+    size_t counts[WORLD_MAX];
+    for (uint32_t r = 0; r < WORLD_MAX; r++) {
+        counts[r] = n;
+    }
+    uint32_t me = rt_group_rank(g), size = rt_group_size(g);
+    struct rt_coll c = {
+        .kind = kind, .in = in, .out = out, .n = n, .counts = counts, .out_counts = counts};
+    if (kind == RT_SEND || kind == RT_RECV) {
+        /* Round in a circle; rank 0 begins. */
+        c.kind = RT_SEND;
+        c.root = (me + 1) % size;
+        struct rt_coll r = {.kind = RT_RECV, .out = out, .n = n, .root = (me + size - 1) % size};
+        int rc = me == 0 ? rt_coll_run(g, &c, err) : rt_coll_run(g, &r, err);
+        return rc < 0 ? rc : me == 0 ? rt_coll_run(g, &r, err) : rt_coll_run(g, &c, err);
+    }
+    return rt_coll_run(g, &c, err);
+}
+
+/* Small calls and large ones in turn, until one fails. */
+static inline int world_endless(
+    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)rank;
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0; i++) {
+        rc = world_call(g, w->kind, i & 1 ? WORLD_N : 100, err);
+        if (i == 20) {
+            atomic_fetch_add(&w->shared->ready, 1);
+        }
+    }
+    return rc;
+}
+
+/* Until all ranks are in the middle of it. */
+static inline bool world_ready(struct world *w) {
+    int64_t end = world_now() + WORLD_MS;
+    while (atomic_load(&w->shared->ready) < w->n && world_now() < end) {
+        (void)sched_yield();
+    }
+    return atomic_load(&w->shared->ready) == w->n;
+}
+
+/* Where ranks are, for tests that are made everywhere. */
+static const struct world_place {
+    enum rt_transport transport;
+    uint32_t nodes;
+} world_places[] = {{RT_TRANSPORT_SHM, 0}, {RT_TRANSPORT_TCP, 0}, {RT_TRANSPORT_AUTO, 2}};
