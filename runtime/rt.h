@@ -393,9 +393,11 @@ int rt_coll_costs(char *ret_text, size_t size);
 /* Makes the call and returns when this rank's part is done. */
 CO_MUST_CHECK int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err);
 
-/* Returns at once; a thread of the group makes the started calls in their order.  Buffers are the
- * call's until it has ended.  Any number may be under way; blocking calls on the group wait for
- * those before them.  rt_work_wait frees the handle and is called once for each. */
+/* Returns at once; a thread of the group makes the started calls in their order, but moves sends
+ * and receives that follow one another at the same time: ranks may start to send to each other
+ * before they receive.  Buffers are the call's until it has ended.  Any number may be under way;
+ * blocking calls on the group wait for those before them.  rt_work_wait frees the handle and is
+ * called once for each. */
 struct rt_work;
 CO_MUST_CHECK int rt_coll_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);

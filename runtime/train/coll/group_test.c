@@ -75,10 +75,126 @@ static void started_calls_keep_their_order(void **state) {
     }
 }
 
+/* ---- sends and receives ---- */
+
+enum { MUCH = 3 << 20 /* more than sockets and rings hold */ };
+
+static void fill(unsigned char *p, size_t n, uint32_t from, uint32_t to, uint32_t k) {
+    for (size_t i = 0; i < n; i++) {
+        p[i] = (unsigned char)(i * 31 + from * 7 + to * 3 + k);
+    }
+}
+
+static int check(unsigned char *got, unsigned char *want, size_t n, uint32_t from, uint32_t to,
+    uint32_t k, struct co_err *err) {
+    fill(want, n, from, to, k);
+    return memcmp(got, want, n) == 0
+               ? 0
+               : co_err_set(err, CO_INTERNAL, "message %u from %u to %u", k, from, to);
+}
+
+/* Everybody starts to send to all others, twice, before he receives: the last one without a
+ * handle. */
+static int exchanges(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    enum { TWICE = 2 };
+    struct rt_work *work[4 * WORLD_MAX];
+    unsigned char *out[WORLD_MAX][TWICE], *in[WORLD_MAX][TWICE];
+    uint32_t n_work = 0, last = rank == 0 ? w->n - 1 : 0;
+    int rc = 0;
+    for (uint32_t k = 0; k < TWICE && rc == 0; k++) {
+        for (uint32_t r = 0; r < w->n && rc == 0; r++) {
+            out[r][k] = co_xmalloc(MUCH);
+            in[r][k] = co_xcalloc(1, MUCH);
+            fill(out[r][k], MUCH, rank, r, k);
+            struct rt_coll c = {
+                .kind = RT_SEND, .dtype = RT_U8, .in = out[r][k], .n = MUCH, .root = r};
+            rc = r == rank ? 0 : rt_coll_start(g, &c, &work[n_work++], err);
+        }
+    }
+    for (uint32_t k = 0; k < TWICE && rc == 0; k++) {
+        for (uint32_t r = w->n; r-- > 0 && rc == 0;) {
+            struct rt_coll c = {
+                .kind = RT_RECV, .dtype = RT_U8, .out = in[r][k], .n = MUCH, .root = r};
+            if (r != rank && (r != last || k == 0)) {
+                rc = rt_coll_start(g, &c, &work[n_work++], err);
+            }
+        }
+    }
+    rc = rc < 0 ? rc : rt_recv(g, in[last][1], MUCH, RT_U8, last, err);
+    for (uint32_t i = 0; i < n_work && rc == 0; i++) {
+        rc = rt_work_wait(work[i], err);
+    }
+    for (uint32_t k = 0; k < TWICE && rc == 0; k++) {
+        for (uint32_t r = 0; r < w->n && rc == 0; r++) {
+            rc = r == rank ? 0 : check(in[r][k], out[r][k], MUCH, r, rank, k, err);
+            free(in[r][k]);
+            free(out[r][k]);
+        }
+    }
+    return rc < 0 ? rc : rt_group_barrier(g, err);
+}
+
+static void ranks_may_send_before_they_receive(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        for (uint32_t n = 2; n <= 4; n += 2) {
+            struct world w = {.n = n,
+                .transport = world_places[p].transport,
+                .nodes = world_places[p].nodes,
+                .call_ms = 5000};
+            assert_int_equal(world_run(&w, exchanges), 0);
+        }
+    }
+}
+
+/* What is started between two calls of all ranks stays there. */
+static int mixes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static int32_t sent[4][N], got[4][N], sum[4][N];
+    struct rt_work *work[12];
+    uint32_t next = (rank + 1) % w->n, last = (rank + w->n - 1) % w->n, n = 0;
+    int rc = 0;
+    for (uint32_t k = 0; k < 4 && rc == 0; k++) {
+        for (size_t i = 0; i < N; i++) {
+            sent[k][i] = (int32_t)(rank * 1000 + k);
+        }
+        struct rt_coll calls[3] = {
+            {.kind = RT_SEND, .dtype = RT_I32, .in = sent[k], .n = N, .root = next},
+            {.kind = RT_RECV, .dtype = RT_I32, .out = got[k], .n = N, .root = last},
+            {.kind = RT_ALL_REDUCE, .dtype = RT_I32, .in = got[k], .out = sum[k], .n = N}};
+        for (uint32_t i = 0; i < 3 && rc == 0; i++) {
+            rc = rt_coll_start(g, &calls[i], &work[n++], err);
+        }
+    }
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        rc = rt_work_wait(work[i], err);
+    }
+    for (uint32_t k = 0; k < 4 && rc == 0; k++) {
+        int32_t want = (int32_t)(1000 * w->n * (w->n - 1) / 2 + w->n * k);
+        if (got[k][N - 1] != (int32_t)(last * 1000 + k) || sum[k][0] != want ||
+            sum[k][N - 1] != want) {
+            rc = co_err_set(err, CO_INTERNAL, "turn %u: %d, sum %d", k, got[k][0], sum[k][0]);
+        }
+    }
+    return rc;
+}
+
+static void sends_keep_their_place_among_calls_of_all(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .call_ms = 5000};
+        assert_int_equal(world_run(&w, mixes), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_split),
         cmocka_unit_test(started_calls_keep_their_order),
+        cmocka_unit_test(ranks_may_send_before_they_receive),
+        cmocka_unit_test(sends_keep_their_place_among_calls_of_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

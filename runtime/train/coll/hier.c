@@ -185,8 +185,8 @@ static const messages_fn ways[RT_KINDS] = {
     [RT_GATHER] = rt_msg_gather,
     [RT_ALL_TO_ALL] = rt_msg_all_to_all,
     [RT_ALL_TO_ALLV] = rt_msg_all_to_all,
-    [RT_SEND] = rt_msg_peer,
-    [RT_RECV] = rt_msg_peer,
+    [RT_SEND] = rt_msg_pair,
+    [RT_RECV] = rt_msg_pair,
     [RT_BARRIER] = barrier,
 };
 

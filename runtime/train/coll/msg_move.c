@@ -156,12 +156,26 @@ int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const stru
 /* ---- send, recv, barrier ---- */
 
 /* Both sides must sign the same: kind and root differ between them. */
-int rt_msg_peer(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+struct rt_exchange_part rt_msg_pair_part(const struct rt_group *g, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     struct rt_coll same = {.kind = RT_SEND, .dtype = c->dtype, .n = c->n};
-    uint32_t peer = m->rank[c->root];
-    return c->kind == RT_SEND ? exchange(g, &same, peer, c->in, bytes, g->size, NULL, 0)
-                              : exchange(g, &same, g->size, NULL, 0, peer, c->out, bytes);
+    struct rt_exchange_part x = {.to = g->size, .from = g->size, .sign = rt_call_sign(&same)};
+    if (c->kind == RT_SEND) {
+        x.to = c->root;
+        x.send = c->in;
+        x.send_bytes = bytes;
+    } else {
+        x.from = c->root;
+        x.recv = c->out;
+        x.recv_bytes = bytes;
+    }
+    return x;
+}
+
+int rt_msg_pair(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    (void)m;
+    struct rt_exchange_part x = rt_msg_pair_part(g, c);
+    return rt_message_exchange(g, &x);
 }
 
 int rt_msg_barrier(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
