@@ -28,8 +28,13 @@ struct world {
     uint32_t nodes; /* simulated machines, ranks dealt in turn; 0: the real one */
     enum rt_transport transport;
     int64_t call_ms;
+    uint64_t generation;
     uint32_t seed;
+    bool v6;           /* endpoints */
     enum rt_kind kind; /* world_endless */
+    uint32_t victim;   /* of a stage, which is the how-manieth of a table */
+    size_t stage;
+    int signal;
     char endpoint[WORLD_MAX][32];
     const char *endpoints[WORLD_MAX];
     struct shared *shared;
@@ -39,10 +44,12 @@ struct world {
 /* Written by the ranks. */
 struct shared {
     _Atomic uint32_t ready;
+    _Atomic int64_t struck_ms; /* when the victim was hit; 0: not yet */
     struct {
         int code;
         int64_t ms; /* when the code came */
         char text[200];
+        uint64_t hash; /* of results that must be the same */
     } rank[WORLD_MAX];
 };
 
@@ -54,22 +61,22 @@ static inline int64_t world_now(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* Ports that were free a moment ago. */
+/* Ports that were free a moment ago; none twice, and none that the kernel gives away by itself. */
 static inline void world_ports(struct world *w) {
-    int fds[WORLD_MAX];
-    for (uint32_t r = 0; r < w->n; r++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t len = sizeof(a);
-        fds[r] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (bind(fds[r], (struct sockaddr *)&a, len) < 0 ||
-            getsockname(fds[r], (struct sockaddr *)&a, &len) < 0) {
-            abort();
+    static uint32_t next;
+    enum { FIRST = 10000, PORTS = 20000 };
+    next = next ? next : (uint32_t)getpid() * 97;
+    for (uint32_t r = 0; r < w->n;) {
+        uint16_t port = (uint16_t)(FIRST + next++ % PORTS);
+        struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+        int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0) {
+            (void)snprintf(w->endpoint[r], sizeof(w->endpoint[r]), "%s:%u",
+                w->v6 ? "[::1]" : "127.0.0.1", port);
+            w->endpoints[r] = w->endpoint[r];
+            r++;
         }
-        (void)snprintf(w->endpoint[r], sizeof(w->endpoint[r]), "127.0.0.1:%u", ntohs(a.sin_port));
-        w->endpoints[r] = w->endpoint[r];
-    }
-    for (uint32_t r = 0; r < w->n; r++) {
-        close(fds[r]);
+        close(fd);
     }
 }
 
@@ -83,6 +90,7 @@ static inline struct rt_group_options world_options(const struct world *w, uint3
         .token = "secret",
         .node = w->nodes ? node : NULL,
         .transport = w->transport,
+        .generation = w->generation,
         .form_timeout_ms = 20000,
         .call_timeout_ms = w->call_ms ? w->call_ms : 20000};
 }
@@ -104,16 +112,20 @@ static inline int world_child(struct world *w, uint32_t rank, world_fn fn) {
     return rc ? 1 : 0;
 }
 
+static inline void world_start_rank(struct world *w, uint32_t rank, world_fn fn) {
+    (void)fflush(NULL);
+    w->pid[rank] = fork();
+    if (w->pid[rank] == 0) {
+        leave(world_child(w, rank, fn));
+    }
+}
+
 static inline void world_start(struct world *w, world_fn fn) {
     world_ports(w);
     w->shared =
         mmap(NULL, sizeof(*w->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    (void)fflush(NULL);
     for (uint32_t r = 0; r < w->n; r++) {
-        w->pid[r] = fork();
-        if (w->pid[r] == 0) {
-            leave(world_child(w, r, fn));
-        }
+        world_start_rank(w, r, fn);
     }
 }
 
@@ -154,8 +166,11 @@ static inline uint32_t world_run(struct world *w, world_fn fn) {
 
 /* ---- calls without end ---- */
 
+_Alignas(4096) static unsigned char world_in[4 * WORLD_N * WORLD_MAX];
+_Alignas(4096) static unsigned char world_out[4 * WORLD_N * WORLD_MAX];
+
 static inline int world_call(struct rt_group *g, enum rt_kind kind, size_t n, struct co_err *err) {
-    static float in[WORLD_N * WORLD_MAX], out[WORLD_N * WORLD_MAX];
+    float *in = (float *)world_in, *out = (float *)world_out;
     size_t counts[WORLD_MAX];
     for (uint32_t r = 0; r < WORLD_MAX; r++) {
         counts[r] = n;
