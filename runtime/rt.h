@@ -395,8 +395,8 @@ struct rt_coll {
     const size_t *counts, *out_counts; /* of a started call: stay valid until it has ended */
 };
 const char *rt_kind_name(enum rt_kind kind); /* "all_reduce", ... */
-/* A table, one line an algorithm: which call, over what, from how many bytes, what it costs.
- * Length of the whole, as snprintf. */
+/* Tables for people: algorithms, what they cost, which one is taken when; `paddlerun info
+ * --collectives` prints it.  Length of the whole, as snprintf. */
 int rt_coll_costs(char *ret_text, size_t size);
 
 /* Makes the call and returns when this rank's part is done. */

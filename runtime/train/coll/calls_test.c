@@ -167,19 +167,8 @@ static void calls_over_machines(void **state) {
     }
 }
 
-static void the_table_of_costs_names_all_that_is_reduced(void **state) {
-    (void)state;
-    char text[8192], cut[20];
-    int n = rt_coll_costs(text, sizeof(text));
-    assert_in_range(n, 500, sizeof(text) - 1);
-    assert_non_null(strstr(text, "\nall_reduce      tcp        32768  ring"));
-    assert_int_equal(rt_coll_costs(cut, sizeof(cut)), n);
-    assert_int_equal(strlen(cut), sizeof(cut) - 1);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_table_of_costs_names_all_that_is_reduced),
         cmocka_unit_test(calls_in_shared_memory),
         cmocka_unit_test(calls_over_tcp),
         cmocka_unit_test(calls_over_machines),

@@ -7,7 +7,8 @@
  *     shm.c     the memory of a machine     shm_reduce.c, shm_move.c: calls inside it
  *     arena.c   rt_group_alloc              shrink.c, grow.c   without the dead; with new ones
  *     message.c bytes between two ranks, over pipe_shm.c or pipe_tcp.c
- *     msg_reduce.c, msg_move.c: calls made of messages; hier.c: machines of several ranks
+ *     msg_all_reduce.c, msg_reduce.c, msg_move.c: calls made of messages; ways.c: which of them
+ *     hier.c    machines of several ranks
  *
  * Threads: the caller's, or in its place that of work.c, makes calls; the monitor reads control
  * connections.  They share what is _Atomic or under `m`. */

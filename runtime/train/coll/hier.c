@@ -171,10 +171,7 @@ static int reduce_scatter(
     return rc;
 }
 
-typedef int (*messages_fn)(
-    struct rt_group *g, const struct rt_members *all, const struct rt_coll *c);
-
-static const messages_fn ways[RT_KINDS] = {
+static const rt_msg_fn ways[RT_KINDS] = {
     [RT_ALL_REDUCE] = all_reduce,
     [RT_REDUCE] = reduce,
     [RT_BROADCAST] = broadcast,

@@ -11,12 +11,12 @@
 #include <sys/uio.h>
 
 #include "runtime/train/coll/coll.h"
+#include "runtime/train/cost/cost.h"
 
 enum {
     RT_MESSAGE_HEAD = 16,
     RT_TRIES = 30, /* to move something, before a flow is waited for */
-    RT_PIECE = 256 << 10,
-    RT_RING_FROM = 32 << 10, /* bytes of an all_reduce from where on the ring is faster */
+    RT_PIECE = RT_COST_PIECE,
     RT_SHARE_FROM =
         32 << 10, /* bytes of a rank from where on all ranks of a machine carry a share */
 };
@@ -83,8 +83,22 @@ struct rt_members {
     const uint32_t *rank;
     uint32_t n, me;
 };
+enum { RT_NOBODY = UINT32_MAX };
+/* Of a call; to, from: places among the members, or RT_NOBODY. */
+struct rt_exchange_part rt_msg_part(const struct rt_group *g, const struct rt_members *m,
+    const struct rt_coll *c, uint32_t to, uint32_t from);
 /* Calls as messages.  c->root and the order of parts are places among the members.  RT_AVG is
  * taken as a sum: the caller scales. */
+typedef int (*rt_msg_fn)(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+extern const rt_msg_fn rt_msg_ways[RT_WAYS];
+int rt_msg_doubling(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_halving(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_ring(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_reduce_tree(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_reduce_chain(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_broadcast_tree(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+int rt_msg_broadcast_chain(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
+/* The cheapest way. */
 int rt_msg_all_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 int rt_msg_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 int rt_msg_reduce_scatter(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);

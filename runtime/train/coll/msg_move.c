@@ -1,6 +1,6 @@
 /* Calls that move data, as messages.
  *
- *     broadcast       up to a piece a tree from the root, above a chain, piece by piece
+ *     broadcast       a tree from the root, or a chain, piece by piece
  *     all_gather(v)   ring: P - 1 steps of a part
  *     scatter, gather the root with one after the other
  *     all_to_all(v)   P - 1 steps; in step s with those at distance s
@@ -29,8 +29,8 @@ static void copy(void *to, const void *from, size_t bytes) {
 
 /* ---- broadcast ---- */
 
-static int tree(
-    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c, size_t bytes) {
+int rt_msg_broadcast_tree(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
     uint32_t me = (m->me + m->n - c->root) % m->n, d = 1;
     while (d < m->n && !(me & d)) {
         d *= 2;
@@ -49,8 +49,9 @@ static int tree(
     return rc;
 }
 
-static int chain(
-    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c, size_t bytes) {
+int rt_msg_broadcast_chain(
+    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
     uint32_t me = (m->me + m->n - c->root) % m->n;
     uint32_t before = me == 0 ? g->size : m->rank[(m->me + m->n - 1) % m->n];
     uint32_t after = me == m->n - 1 ? g->size : m->rank[(m->me + 1) % m->n];
@@ -65,11 +66,6 @@ static int chain(
             come ? before : g->size, out + (come ? at : 0), come);
     }
     return rc;
-}
-
-int rt_msg_broadcast(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
-    size_t bytes = c->n * rt_dtype_size(c->dtype);
-    return bytes <= RT_PIECE ? tree(g, m, c, bytes) : chain(g, m, c, bytes);
 }
 
 /* ---- gathering and scattering ---- */
