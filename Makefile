@@ -235,6 +235,7 @@ test:
 nightly:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
+	@COLL_HUGE=1 tests/run unit $(BUILD)/test/runtime/train/coll/calls_test
 	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test fuzz chaos soak mutants"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.

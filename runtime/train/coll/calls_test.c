@@ -136,11 +136,64 @@ static int everything(struct world *w, struct rt_group *g, uint32_t rank, struct
     return rc < 0 ? rc : all_calls(w, g, rank, err);
 }
 
-static uint32_t seed_now(void) {
-    const char *s = getenv("COLL_SEED");
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return s ? (uint32_t)strtoul(s, NULL, 10) : (uint32_t)t.tv_nsec;
+/* Every type and operation, of none, one, an odd number, and more than goes in one chunk. */
+static int all_operations(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static const enum rt_kind kinds[] = {RT_ALL_REDUCE, RT_REDUCE, RT_REDUCE_SCATTER};
+    (void)rank;
+    int rc = 0;
+    for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
+        for (uint32_t i = 0; i < RT_DTYPES * RT_OPS * 4 && rc == 0; i++) {
+            struct rt_coll c = {
+                .kind = kinds[k], .dtype = i % RT_DTYPES, .op = i / RT_DTYPES % RT_OPS};
+            size_t chunk = (size_t)w->n * (256 << 10) / rt_dtype_size(c.dtype);
+            size_t counts[] = {0, 1, 1001, chunk / (c.kind == RT_REDUCE_SCATTER ? w->n : 1) + 13};
+            c.n = counts[i / (RT_DTYPES * RT_OPS)];
+            rc = average_of_integers(&c) ? 0 : one_call(w, g, c, false, false, err);
+        }
+    }
+    return rc;
+}
+
+static void all_operations_on_all_types(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {.n = 2 + (world_places[p].nodes > 0),
+            .seed = seed_now(),
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes};
+        assert_int_equal(world_run(&w, all_operations), 0);
+    }
+}
+
+/* More bytes than 32 bits count; 4.3 GB of memory, so only `make nightly` asks for it. */
+static int huge(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    size_t n = ((size_t)1 << 31) + 4097;
+    (void)w;
+    unsigned char *v = co_xmalloc(n);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = (unsigned char)(i >> 20 ^ i * 7) & 0x7f;
+    }
+    int rc = rt_all_reduce(g, v, v, n, RT_U8, RT_SUM, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (v[i] != (unsigned char)(2 * ((i >> 20 ^ i * 7) & 0x7f))) {
+            rc = co_err_set(err, CO_INTERNAL, "element %zu", i);
+        }
+    }
+    rc = rc < 0 ? rc : rt_broadcast(g, v, n, RT_U8, 0, err);
+    if (rc == 0 && rank == 1 &&
+        v[n - 1] != (unsigned char)(2 * (((n - 1) >> 20 ^ (n - 1) * 7) & 0x7f))) {
+        rc = co_err_set(err, CO_INTERNAL, "the last element");
+    }
+    free(v);
+    return rc;
+}
+
+static void more_than_two_gigabytes(void **state) {
+    (void)state;
+    for (size_t p = 0; p < 2; p++) {
+        struct world w = {.n = 2, .transport = world_places[p].transport, .call_ms = 60000};
+        assert_int_equal(world_run(&w, huge), 0);
+    }
 }
 
 static void calls_in_shared_memory(void **state) {
@@ -169,9 +222,14 @@ static void calls_over_machines(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_operations_on_all_types),
         cmocka_unit_test(calls_in_shared_memory),
         cmocka_unit_test(calls_over_tcp),
         cmocka_unit_test(calls_over_machines),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest huge_ones[] = {
+        cmocka_unit_test(more_than_two_gigabytes),
+    };
+    return getenv("COLL_HUGE") ? cmocka_run_group_tests(huge_ones, NULL, NULL)
+                               : cmocka_run_group_tests(tests, NULL, NULL);
 }

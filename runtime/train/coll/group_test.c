@@ -1,10 +1,12 @@
-/* Groups of groups; started calls. */
+/* Groups of groups; started calls; where ranks may be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <cmocka.h>
+
+#include <sys/mount.h>
 
 #include "runtime/train/coll/testkit.h"
 
@@ -189,12 +191,73 @@ static void sends_keep_their_place_among_calls_of_all(void **state) {
     }
 }
 
+/* ---- where ranks are ---- */
+
+static void groups_form_over_ipv6(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {.n = 5,
+            .v6 = true,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes};
+        assert_int_equal(world_run(&w, splits), 0);
+    }
+}
+
+/* A container of its own, in the pod's network: other processes, mounts, /dev/shm and IPC. */
+static void enter_container(void) {
+    if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC) < 0) {
+        exit(1);
+    }
+    pid_t pid = fork();
+    if (pid != 0) {
+        int status = 1;
+        (void)waitpid(pid, &status, 0);
+        exit(status != 0);
+    }
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("shm", "/dev/shm", "tmpfs", 0, NULL) < 0 ||
+        mount("proc", "/proc", "proc", 0, NULL) < 0) {
+        exit(1);
+    }
+}
+
+static bool may_make_containers(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        enter_container();
+        exit(0);
+    }
+    int status = 1;
+    (void)waitpid(pid, &status, 0);
+    return status == 0;
+}
+
+static int shares_memory(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    if ((w->enter && getpid() != 1) || rt_group_local_size(g) != w->n) {
+        return co_err_set(err, CO_INTERNAL, "process %d shares memory with %u of %u", (int)getpid(),
+            rt_group_local_size(g), w->n);
+    }
+    return exchanges(w, g, rank, err);
+}
+
+static void containers_of_a_pod_share_memory(void **state) {
+    (void)state;
+    struct world w = {.n = 2, .enter = may_make_containers() ? enter_container : NULL};
+    if (!w.enter) {
+        printf("# no namespaces may be made here: the ranks stay in this one\n");
+    }
+    assert_int_equal(world_run(&w, shares_memory), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_split),
         cmocka_unit_test(started_calls_keep_their_order),
         cmocka_unit_test(ranks_may_send_before_they_receive),
         cmocka_unit_test(sends_keep_their_place_among_calls_of_all),
+        cmocka_unit_test(groups_form_over_ipv6),
+        cmocka_unit_test(containers_of_a_pod_share_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

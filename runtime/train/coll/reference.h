@@ -215,7 +215,8 @@ static inline bool can_be_in_place(enum rt_kind k) {
 /* 0 or a bad code, said in *err. */
 static inline int one_call(struct world *w, struct rt_group *g, struct rt_coll c, bool shared,
     bool in_place, struct co_err *err) {
-    uint32_t me = rt_group_rank(g), P = w->n, seed = mix(w->seed, (uint32_t)c.n, c.kind);
+    uint32_t me = rt_group_rank(g), P = rt_group_size(g),
+             seed = mix(w->seed, (uint32_t)c.n, c.kind);
     size_t size = rt_dtype_size(c.dtype), n_in, n_out, most = c.n * P;
     for (uint32_t r = 0; c.counts && r < P; r++) {
         most += c.counts[r];
@@ -252,4 +253,12 @@ static inline int one_call(struct world *w, struct rt_group *g, struct rt_coll c
 
 static inline bool average_of_integers(const struct rt_coll *c) {
     return c->op == RT_AVG && (c->dtype == RT_I64 || c->dtype == RT_I32 || c->dtype == RT_U8);
+}
+
+/* COLL_SEED: the same again. */
+static inline uint32_t seed_now(void) {
+    const char *s = getenv("COLL_SEED");
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return s ? (uint32_t)strtoul(s, NULL, 10) : (uint32_t)t.tv_nsec;
 }

@@ -30,9 +30,10 @@ struct world {
     int64_t call_ms;
     uint64_t generation;
     uint32_t seed;
-    bool v6;           /* endpoints */
-    enum rt_kind kind; /* world_endless */
-    uint32_t victim;   /* of a stage, which is the how-manieth of a table */
+    bool v6;             /* endpoints */
+    void (*enter)(void); /* what a rank does before it opens the group; NULL: nothing */
+    enum rt_kind kind;   /* world_endless */
+    uint32_t victim;     /* of a stage, which is the how-manieth of a table */
     size_t stage;
     int signal;
     char endpoint[WORLD_MAX][32];
@@ -102,6 +103,9 @@ static inline int world_child(struct world *w, uint32_t rank, world_fn fn) {
     struct co_err err = {0};
     struct rt_group *g = NULL;
     struct rt_group_options o = world_options(w, rank);
+    if (w->enter) {
+        w->enter();
+    }
     int rc = rt_group_open(NULL, &o, &g, &err);
     rc = rc < 0 ? rc : fn(w, g, rank, &err);
     w->shared->rank[rank].ms = world_now();
