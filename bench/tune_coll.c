@@ -1,5 +1,5 @@
 /* Measures what the algorithms of calls over TCP cost, on this machine's loopback, and prints
- * runtime/train/cost/measured.h; what was measured goes to stderr.
+ * runtime/train/cost/measured.c; what was measured goes to stderr.
  *
  *     tune-coll [MS]      of measuring an algorithm, a number of ranks and a size; 60
  *
@@ -178,15 +178,15 @@ int main(int argc, char **argv) {
     print_cells(cells);
     read_line("/proc/cpuinfo", "model name", model, sizeof(model));
     read_line("/proc/loadavg", "", load, sizeof(load));
-    (void)printf("/* Nanoseconds of a step, and of moving a KiB.  Printed by `make tune-coll`. */\n"
-                 "static const struct {\n    uint32_t step, kib;\n} measured[RT_WAYS] = {\n");
+    (void)printf("/* Printed by `make tune-coll`. */\n#include \"runtime/train/cost/cost.h\"\n\n"
+                 "const struct rt_way_cost rt_way_costs[RT_WAYS] = {\n");
     for (enum rt_way w = 0; w < RT_WAYS; w++) {
         double step, kib;
         fit(w, cells, &step, &kib);
         (void)printf("    [RT_WAY_%s] = {%.0f, %.0f},\n", names[w], step, kib);
     }
     (void)printf(
-        "};\nstatic const char conditions[] =\n    \"2, 3 and 4 ranks on %ld cores, loopback; "
+        "};\nconst char rt_way_conditions[] =\n    \"2, 3 and 4 ranks on %ld cores, loopback; "
         "load %.4s;\"\n    \" %s\";\n",
         sysconf(_SC_NPROCESSORS_ONLN), load, model);
     return 0;

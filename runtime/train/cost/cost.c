@@ -6,7 +6,6 @@
 
 #include "common/err.h"
 #include "common/mem.h"
-#include "runtime/train/cost/measured.h"
 
 /* ---- P ranks, n bytes ---- */
 
@@ -106,8 +105,8 @@ uint64_t rt_way_bytes(enum rt_way w, uint32_t ranks, uint64_t bytes) {
 
 /* KiB are rounded up, so that no product is too large. */
 uint64_t rt_way_ns(enum rt_way w, uint32_t ranks, uint64_t bytes) {
-    return rt_way_steps(w, ranks, bytes) * measured[w].step +
-           (rt_way_bytes(w, ranks, bytes) + 1023) / 1024 * measured[w].kib;
+    return rt_way_steps(w, ranks, bytes) * rt_way_costs[w].step +
+           (rt_way_bytes(w, ranks, bytes) + 1023) / 1024 * rt_way_costs[w].kib;
 }
 
 enum rt_way rt_way_cheapest(enum rt_way one, uint32_t ranks, uint64_t bytes) {
@@ -173,13 +172,13 @@ static void add_choice(struct page *p, enum rt_way one, uint32_t ranks) {
 int rt_way_table(char *ret_text, size_t size) {
     static const uint32_t ranks[] = {2, 3, 4, 8, 16, 64, 256};
     struct page p = {.text = ret_text, .size = size};
-    add(&p, "Over TCP, between P machines; n bytes.  Measured: %s.\n\n", conditions);
+    add(&p, "Over TCP, between P machines; n bytes.  Measured: %s.\n\n", rt_way_conditions);
     add(&p, "%-11s %-9s %-15s %-18s %8s %8s\n", "call", "algorithm", "steps", "bytes", "us/step",
         "us/MiB");
     for (enum rt_way w = 0; w < RT_WAYS; w++) {
         add(&p, "%-11s %-9s %-15s %-18s %8.1f %8.1f\n", rows[w].call, rows[w].name,
-            rows[w].steps_text, rows[w].bytes_text, measured[w].step / 1e3,
-            measured[w].kib * 1.024);
+            rows[w].steps_text, rows[w].bytes_text, rt_way_costs[w].step / 1e3,
+            rt_way_costs[w].kib * 1.024);
     }
     add(&p, "\n%-11s %5s  %s\n", "call", "P", "from how many bytes on which is taken");
     for (enum rt_way w = 0; w < RT_WAYS; w++) {

@@ -3,7 +3,7 @@
  * An algorithm takes steps, waits for other ranks one after the other, and moves bytes over a
  * rank's connection; it costs steps * step + bytes * byte.  How many of both there are follows
  * from the number of ranks and the size of the call; what one of them costs was measured
- * (measured.h).  The sum is computed in whole numbers: all ranks choose the same.
+ * (measured.c).  The sum is computed in whole numbers: all ranks choose the same.
  *
  * Pure: knows no groups, so that the launcher can print the table. */
 #pragma once
@@ -33,6 +33,13 @@ const char *rt_way_name(enum rt_way w); /* "ring", ... */
 uint64_t rt_way_steps(enum rt_way w, uint32_t ranks, uint64_t bytes);
 uint64_t rt_way_bytes(enum rt_way w, uint32_t ranks, uint64_t bytes);
 uint64_t rt_way_ns(enum rt_way w, uint32_t ranks, uint64_t bytes);
+
+/* What was measured: ns of a step, and of moving a KiB; and on what. */
+struct rt_way_cost {
+    uint32_t step, kib;
+};
+extern const struct rt_way_cost rt_way_costs[RT_WAYS];
+extern const char rt_way_conditions[];
 
 /* Among those of the call that `one` is of; ranks >= 2. */
 enum rt_way rt_way_cheapest(enum rt_way one, uint32_t ranks, uint64_t bytes);
