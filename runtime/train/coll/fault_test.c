@@ -129,6 +129,72 @@ static void stopped_ranks_are_named(void **state) {
     strike_everywhere(SIGSTOP, CALL_MS);
 }
 
+/* ---- while the group opens ---- */
+
+/* Calls on sockets of a rank that opens a group of three: some 20. */
+static const struct stage openings[] = {{"1", .call = 1}, {"2", .call = 2}, {"3", .call = 3},
+    {"4", .call = 4}, {"5", .call = 5}, {"6", .call = 6}, {"8", .call = 8}, {"10", .call = 10},
+    {"12", .call = 12}, {"15", .call = 15}, {"18", .call = 18}, {"22", .call = 22}};
+
+static void arm_opening(struct world *w, uint32_t rank) {
+    if (rank == w->victim) {
+        stage_arm(w, &openings[w->stage], w->signal, NULL, 0);
+    }
+}
+
+static int meets(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    if (rank == w->victim) {
+        stage_end();
+    }
+    int rc = 0;
+    while (rc == 0) {
+        rc = rt_group_barrier(g, err);
+    }
+    return rc;
+}
+
+/* The others get an error, and nobody waits for longer than was said; who it was they need not
+ * know, as those that wait for the victim are waited for, too. */
+static void end_openings(struct world *worlds, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        struct world *w = &worlds[i];
+        if (w->signal == SIGSTOP) {
+            let_go_on(w);
+        }
+        assert_int_equal(world_end(w, UINT32_MAX), 0);
+        for (uint32_t r = 0; r < w->n; r++) {
+            int code = w->shared->rank[r].code;
+            int64_t took = w->shared->rank[r].ms - w->shared->struck_ms;
+            if (r != w->victim && ((code != CO_PEERLOST && code != CO_TIMEOUT) ||
+                                      took > w->form_ms + w->call_ms + LATE_MS)) {
+                fail_msg("signal %d at call %s: rank %u: code %d after %lld ms: %s", w->signal,
+                    openings[w->stage].name, r, code, (long long)took, w->shared->rank[r].text);
+            }
+        }
+        world_done(w);
+    }
+}
+
+static void ranks_hit_while_the_group_opens_end_it(void **state) {
+    (void)state;
+    static struct world worlds[2 * CO_ARRAY_LEN(openings)];
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        for (uint32_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
+            worlds[i] = (struct world){.n = 3,
+                .transport = world_places[p].transport,
+                .nodes = world_places[p].nodes,
+                .form_ms = CALL_MS,
+                .call_ms = CALL_MS,
+                .enter = arm_opening,
+                .stage = i / 2,
+                .signal = i % 2 ? SIGSTOP : SIGKILL,
+                .victim = (i / 2) % 3};
+            world_start(&worlds[i], meets);
+        }
+        end_openings(worlds, CO_ARRAY_LEN(worlds));
+    }
+}
+
 static int leaves(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)w;
     for (int i = 0; i < 20; i++) {
@@ -171,6 +237,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_ranks_are_named),
         cmocka_unit_test(stopped_ranks_are_named),
+        cmocka_unit_test(ranks_hit_while_the_group_opens_end_it),
         cmocka_unit_test(leaving_is_named_too),
         cmocka_unit_test(different_calls_are_noticed),
     };

@@ -27,13 +27,14 @@ struct world {
     uint32_t n;
     uint32_t nodes; /* simulated machines, ranks dealt in turn; 0: the real one */
     enum rt_transport transport;
-    int64_t call_ms;
+    int64_t call_ms, form_ms; /* 0: 20 s */
     uint64_t generation;
     uint32_t seed;
-    bool v6;             /* endpoints */
-    void (*enter)(void); /* what a rank does before it opens the group; NULL: nothing */
-    enum rt_kind kind;   /* world_endless */
-    uint32_t victim;     /* of a stage, which is the how-manieth of a table */
+    bool v6; /* endpoints */
+             /* What a rank does before it opens the group; NULL: nothing. */
+    void (*enter)(struct world *w, uint32_t rank);
+    enum rt_kind kind; /* world_endless */
+    uint32_t victim;   /* of a stage, which is the how-manieth of a table */
     size_t stage;
     int signal;
     char endpoint[WORLD_MAX][32];
@@ -92,7 +93,7 @@ static inline struct rt_group_options world_options(const struct world *w, uint3
         .node = w->nodes ? node : NULL,
         .transport = w->transport,
         .generation = w->generation,
-        .form_timeout_ms = 20000,
+        .form_timeout_ms = w->form_ms ? w->form_ms : 20000,
         .call_timeout_ms = w->call_ms ? w->call_ms : 20000};
 }
 
@@ -104,7 +105,7 @@ static inline int world_child(struct world *w, uint32_t rank, world_fn fn) {
     struct rt_group *g = NULL;
     struct rt_group_options o = world_options(w, rank);
     if (w->enter) {
-        w->enter();
+        w->enter(w, rank);
     }
     int rc = rt_group_open(NULL, &o, &g, &err);
     rc = rc < 0 ? rc : fn(w, g, rank, &err);
