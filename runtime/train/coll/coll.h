@@ -81,11 +81,12 @@ struct rt_group {
     pthread_mutex_t m;      /* guards what follows; and sending on control connections */
     pthread_cond_t changed; /* shrink.c waits for the monitor */
     struct co_err why;
-    uint32_t failed_rank;       /* or size: none in particular */
-    struct rt_group *child;     /* one that is being made of this one, or NULL */
-    const unsigned char *votes; /* shrink.c: whom this rank takes for dead; NULL: not asked yet */
-    uint32_t agreed_round;      /* shrink.c: the last round in which it was agreed who is dead: */
-    unsigned char *agreed;      /* owned, a bit a rank */
+    uint32_t failed_rank;   /* or size: none in particular */
+    struct rt_group *child; /* one that is being made of this one, or NULL */
+    const unsigned char
+        *votes;            /* shrink.c: whom this rank has told to be dead; NULL: nothing yet */
+    uint32_t agreed_round; /* shrink.c: the last round in which it was agreed who is dead: */
+    unsigned char *agreed; /* owned, a bit a rank */
 
     uint32_t missing, lanes_here; /* form.c: connections still to come; lanes that have */
     int memory_fd;                /* form.c */

@@ -141,7 +141,7 @@ static int vote_locked(struct rt_group *g, struct ballot *b) {
     if (g->failed_rank == g->rank && g->why.code == CO_PEERLOST) {
         set_bit(b->dead, g->rank, true);
     }
-    g->votes = b->dead;
+    g->votes = b->told;
     (void)learn(g, b, false);
     tell(g, b);
     while (g->agreed_round < b->round && !bit(b->dead, g->rank) && !agreed(g, b)) {

@@ -18,13 +18,12 @@ struct stage {
 };
 
 static struct stage stage_now;
-static int stage_signal; /* 0: not armed */
+static _Atomic int stage_signal; /* 0: not armed.  Set last */
 static _Atomic uint32_t stage_calls;
 static struct world *stage_world;
 
 static inline void stage_strike(void) {
-    int signal = stage_signal;
-    stage_signal = 0;
+    int signal = atomic_exchange(&stage_signal, 0);
     atomic_store(&stage_world->shared->struck_ms, world_now());
     (void)raise(signal);
 }
@@ -41,18 +40,18 @@ static inline void stage_arm(
     stage_now = *s;
     stage_world = w;
     atomic_store(&stage_calls, 0);
-    stage_signal = signal;
     if (s->call == 0) {
         struct sigaction a = {.sa_handler = stage_touched, .sa_flags = SA_NODEFER};
         stage_now.buffer = buffer + bytes * s->eighth / 8 / STAGE_PAGE * STAGE_PAGE;
         (void)sigaction(SIGSEGV, &a, NULL);
         (void)mprotect(stage_now.buffer, STAGE_PAGE, PROT_NONE);
     }
+    atomic_store(&stage_signal, signal);
 }
 
 /* The stage was not come to: then here. */
 static inline void stage_end(void) {
-    if (stage_signal) {
+    if (atomic_load(&stage_signal)) {
         if (stage_now.call == 0) {
             (void)mprotect(stage_now.buffer, STAGE_PAGE, PROT_READ | PROT_WRITE);
         }
@@ -61,7 +60,8 @@ static inline void stage_end(void) {
 }
 
 static inline void stage_count(void) {
-    if (stage_signal && stage_now.call && atomic_fetch_add(&stage_calls, 1) + 1 == stage_now.call) {
+    if (atomic_load(&stage_signal) && stage_now.call &&
+        atomic_fetch_add(&stage_calls, 1) + 1 == stage_now.call) {
         stage_strike();
     }
 }
