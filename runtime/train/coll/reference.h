@@ -221,7 +221,7 @@ static inline int one_call(struct world *w, struct rt_group *g, struct rt_coll c
     for (uint32_t r = 0; c.counts && r < P; r++) {
         most += c.counts[r];
     }
-    struct buffers b;
+    struct buffers b = {0};
     if (!buffers_get(g, &b, most * size, shared, err)) {
         return CO_NOMEMORY;
     }

@@ -84,7 +84,7 @@ struct ballot {
     unsigned char *dead; /* what this rank knows, a bit a rank; bit size: again, please */
     unsigned char *told; /* and what it has told of it */
     uint32_t bytes;
-    int64_t call_end_ms; /* who has not said the same by then is dead */
+    int64_t call_end_ms; /* who is behind what was told then is dead */
     int64_t end_ms;      /* of all rounds */
 };
 
@@ -92,8 +92,18 @@ static bool says_the_same(const struct rt_peer *p, const struct ballot *b) {
     return p->round == b->round && memcmp(p->dead, b->told, b->bytes) == 0;
 }
 
+/* Has said nothing yet, or without what this rank had told; not one that is ahead of it. */
+static bool is_behind(const struct rt_peer *p, const struct ballot *b) {
+    bool behind = p->round != b->round;
+    for (uint32_t i = 0; i < b->bytes; i++) {
+        behind |= (b->told[i] & ~p->dead[i]) != 0;
+    }
+    return behind;
+}
+
 static void tell(struct rt_group *g, struct ballot *b) {
     memcpy(b->told, b->dead, b->bytes);
+    b->call_end_ms = rt_now_ms() + g->call_ms;
     rt_monitor_tell(g, RT_WORD_DEAD, b->round, 0, b->told, b->bytes);
 }
 
@@ -104,7 +114,7 @@ static bool learn(struct rt_group *g, struct ballot *b, bool late) {
         struct rt_peer *p = &g->peers[r];
         bool lost = r != g->rank && (atomic_load(&p->gone) || atomic_load(&p->left) ||
                                         (r == g->failed_rank && g->why.code == CO_PEERLOST) ||
-                                        (late && !says_the_same(p, b)));
+                                        (late && is_behind(p, b)));
         if (lost && !bit(b->dead, r)) {
             set_bit(b->dead, r, true);
             news = true;
@@ -149,7 +159,6 @@ static int vote_locked(struct rt_group *g, struct ballot *b) {
         if (rt_now_ms() >= b->end_ms) {
             return CO_TIMEOUT;
         }
-        b->call_end_ms += late ? g->call_ms : 0;
         if (learn(g, b, late)) {
             tell(g, b);
         }
@@ -167,7 +176,6 @@ static int vote_locked(struct rt_group *g, struct ballot *b) {
 /* A round: until all that live say the same. */
 static int vote(struct rt_group *g, struct ballot *b, struct co_err *err) {
     b->round++;
-    b->call_end_ms = rt_now_ms() + g->call_ms;
     if (g->size == 1) {
         return 0;
     }

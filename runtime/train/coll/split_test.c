@@ -99,39 +99,37 @@ static int check(unsigned char *got, unsigned char *want, size_t n, uint32_t fro
  * handle. */
 static int exchanges(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     enum { TWICE = 2 };
-    struct rt_work *work[4 * WORLD_MAX];
-    unsigned char *out[WORLD_MAX][TWICE], *in[WORLD_MAX][TWICE];
-    uint32_t n_work = 0, last = rank == 0 ? w->n - 1 : 0;
+    struct rt_work *work[2 * TWICE * WORLD_MAX];
+    CO_AUTOFREE unsigned char *out = co_xcalloc((size_t)w->n * TWICE, MUCH);
+    CO_AUTOFREE unsigned char *in = co_xcalloc((size_t)w->n * TWICE, MUCH);
+    uint32_t n_work = 0, last = rank == 0 ? w->n - 1 : 0, all = w->n * TWICE;
     int rc = 0;
-    for (uint32_t k = 0; k < TWICE && rc == 0; k++) {
-        for (uint32_t r = 0; r < w->n && rc == 0; r++) {
-            out[r][k] = co_xmalloc(MUCH);
-            in[r][k] = co_xcalloc(1, MUCH);
-            fill(out[r][k], MUCH, rank, r, k);
-            struct rt_coll c = {
-                .kind = RT_SEND, .dtype = RT_U8, .in = out[r][k], .n = MUCH, .root = r};
-            rc = r == rank ? 0 : rt_coll_start(g, &c, &work[n_work++], err);
+    for (uint32_t i = 0; i < all && rc == 0; i++) {
+        fill(out + (size_t)i * MUCH, MUCH, rank, i % w->n, i / w->n);
+        struct rt_coll c = {.kind = RT_SEND,
+            .dtype = RT_U8,
+            .in = out + (size_t)i * MUCH,
+            .n = MUCH,
+            .root = i % w->n};
+        rc = c.root == rank ? 0 : rt_coll_start(g, &c, &work[n_work++], err);
+    }
+    for (uint32_t i = 0; i < all && rc == 0; i++) {
+        struct rt_coll c = {.kind = RT_RECV,
+            .dtype = RT_U8,
+            .out = in + (size_t)i * MUCH,
+            .n = MUCH,
+            .root = i % w->n};
+        if (c.root != rank && (c.root != last || i < w->n)) {
+            rc = rt_coll_start(g, &c, &work[n_work++], err);
         }
     }
-    for (uint32_t k = 0; k < TWICE && rc == 0; k++) {
-        for (uint32_t r = w->n; r-- > 0 && rc == 0;) {
-            struct rt_coll c = {
-                .kind = RT_RECV, .dtype = RT_U8, .out = in[r][k], .n = MUCH, .root = r};
-            if (r != rank && (r != last || k == 0)) {
-                rc = rt_coll_start(g, &c, &work[n_work++], err);
-            }
-        }
-    }
-    rc = rc < 0 ? rc : rt_recv(g, in[last][1], MUCH, RT_U8, last, err);
+    rc = rc < 0 ? rc : rt_recv(g, in + (size_t)(w->n + last) * MUCH, MUCH, RT_U8, last, err);
     for (uint32_t i = 0; i < n_work && rc == 0; i++) {
         rc = rt_work_wait(work[i], err);
     }
-    for (uint32_t k = 0; k < TWICE && rc == 0; k++) {
-        for (uint32_t r = 0; r < w->n && rc == 0; r++) {
-            rc = r == rank ? 0 : check(in[r][k], out[r][k], MUCH, r, rank, k, err);
-            free(in[r][k]);
-            free(out[r][k]);
-        }
+    for (uint32_t i = 0; i < all && rc == 0; i++) {
+        size_t at = (size_t)i * MUCH;
+        rc = i % w->n == rank ? 0 : check(in + at, out + at, MUCH, i % w->n, rank, i / w->n, err);
     }
     return rc < 0 ? rc : rt_group_barrier(g, err);
 }

@@ -67,7 +67,7 @@ static inline int64_t world_now(void) {
 static inline void world_ports(struct world *w) {
     static uint32_t next;
     enum { FIRST = 10000, PORTS = 20000 };
-    next = next ? next : (uint32_t)getpid() * 97;
+    next = next ? next : (uint32_t)getpid() * 1999;
     for (uint32_t r = 0; r < w->n;) {
         uint16_t port = (uint16_t)(FIRST + next++ % PORTS);
         struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons(port)};

@@ -22,7 +22,7 @@ static int one_way(struct world *w, struct rt_group *g, enum rt_way way, struct 
     bool in_place, struct co_err *err) {
     struct rt_members all = {.rank = g->all, .n = g->size, .me = g->rank};
     size_t size = rt_dtype_size(c.dtype), n_in, n_out;
-    struct buffers b;
+    struct buffers b = {0};
     if (!buffers_get(g, &b, c.n * size, false, err)) {
         return CO_NOMEMORY;
     }

@@ -169,6 +169,7 @@ static void add_choice(struct page *p, enum rt_way one, uint32_t ranks) {
     add(p, "\n");
 }
 
+/* NOLINTNEXTLINE(readability-non-const-parameter): it is written through the page. */
 int rt_way_table(char *ret_text, size_t size) {
     static const uint32_t ranks[] = {2, 3, 4, 8, 16, 64, 256};
     struct page p = {.text = ret_text, .size = size};
