@@ -19,7 +19,7 @@ static const size_t sizes[] = {0, 1, 7, 64, 1000, 2049, 30011, 140001};
 /* All kinds, types and operations with sizes in turn; and again in random order. */
 static int all_calls(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     (void)rank;
-    size_t counts[WORLD_MAX];
+    size_t counts[WORLD_MAX] = {0};
     uint32_t step = 0;
     for (size_t k = 0; k < CO_ARRAY_LEN(checked); k++) {
         for (uint32_t t = 0; t < RT_DTYPES; t++) {
@@ -49,7 +49,7 @@ static int all_sizes(struct world *w, struct rt_group *g, uint32_t rank, struct 
     int rc = 0;
     for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
         for (uint32_t k = 0; k < CO_ARRAY_LEN(checked) && rc == 0; k++) {
-            size_t counts[WORLD_MAX];
+            size_t counts[WORLD_MAX] = {0};
             for (uint32_t r = 0; r < w->n; r++) {
                 counts[r] = sizes[s] / (r + 1);
             }

@@ -51,7 +51,7 @@ static int some_call(struct world *w, struct rt_group *g, uint32_t h, struct co_
         RT_ALL_GATHERV, RT_REDUCE_SCATTER, RT_SCATTER, RT_GATHER, RT_ALL_TO_ALL, RT_BARRIER};
     static const size_t most[] = {1, 40, 3000, 70000};
     uint32_t P = rt_group_size(g);
-    size_t counts[WORLD_MAX];
+    size_t counts[WORLD_MAX] = {0};
     struct rt_coll c = {.kind = kinds[h % CO_ARRAY_LEN(kinds)],
         .dtype = (h >> 8) % RT_DTYPES,
         .op = (h >> 12) % RT_OPS,

@@ -105,12 +105,12 @@ static int exchanges(struct world *w, struct rt_group *g, uint32_t rank, struct 
     uint32_t n_work = 0, last = rank == 0 ? w->n - 1 : 0, all = w->n * TWICE;
     int rc = 0;
     for (uint32_t i = 0; i < all && rc == 0; i++) {
-        fill(out + (size_t)i * MUCH, MUCH, rank, i % w->n, i / w->n);
         struct rt_coll c = {.kind = RT_SEND,
             .dtype = RT_U8,
             .in = out + (size_t)i * MUCH,
             .n = MUCH,
-            .root = i % w->n};
+            .root = i / TWICE};
+        fill(out + (size_t)i * MUCH, MUCH, rank, c.root, i % TWICE);
         rc = c.root == rank ? 0 : rt_coll_start(g, &c, &work[n_work++], err);
     }
     for (uint32_t i = 0; i < all && rc == 0; i++) {
@@ -118,18 +118,19 @@ static int exchanges(struct world *w, struct rt_group *g, uint32_t rank, struct 
             .dtype = RT_U8,
             .out = in + (size_t)i * MUCH,
             .n = MUCH,
-            .root = i % w->n};
-        if (c.root != rank && (c.root != last || i < w->n)) {
+            .root = i / TWICE};
+        if (c.root != rank && (c.root != last || i % TWICE == 0)) {
             rc = rt_coll_start(g, &c, &work[n_work++], err);
         }
     }
-    rc = rc < 0 ? rc : rt_recv(g, in + (size_t)(w->n + last) * MUCH, MUCH, RT_U8, last, err);
+    rc = rc < 0 ? rc : rt_recv(g, in + (size_t)(last * TWICE + 1) * MUCH, MUCH, RT_U8, last, err);
     for (uint32_t i = 0; i < n_work && rc == 0; i++) {
         rc = rt_work_wait(work[i], err);
     }
     for (uint32_t i = 0; i < all && rc == 0; i++) {
+        uint32_t from = i / TWICE;
         size_t at = (size_t)i * MUCH;
-        rc = i % w->n == rank ? 0 : check(in + at, out + at, MUCH, i % w->n, rank, i / w->n, err);
+        rc = from == rank ? 0 : check(in + at, out + at, MUCH, from, rank, i % TWICE, err);
     }
     return rc < 0 ? rc : rt_group_barrier(g, err);
 }
