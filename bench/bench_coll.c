@@ -1,10 +1,13 @@
 /* Times all_reduce of f32 sums, in place, the buffer written anew before each: this library's
- * ranks, forked, or (compiled by mpicc with BENCH_MPI) those of an MPI.
+ * ranks, forked; compiled by mpicc with BENCH_MPI those of an MPI; with BENCH_GLOO and gloo.cc
+ * those of Gloo.
  *
  *     bench-coll RANKS MS auto|tcp|shared SIZE...     MS of measuring a size, in bytes
  *     bench-coll 2 MS raw SIZE...                     no all_reduce: SIZE bytes both ways over TCP
  *     bench-coll RANKS MS dead SIZE                   MS into it one rank is killed: prints how
- * many ms later the slowest of the others knew mpirun -n RANKS bench-coll-mpi MS SIZE...
+ *                                                     many ms later the last of the others knew
+ *     mpirun -n RANKS bench-coll MS SIZE...           of an MPI
+ *     bench-coll RANKS MS SIZE...                     of Gloo
  *
  * Rank 0 prints a line a size: bytes, microseconds (median, lowest tenth, largest), number of
  * samples.
@@ -16,8 +19,11 @@
 #include <string.h>
 #include <time.h>
 
-#ifdef BENCH_MPI
+#if defined(BENCH_MPI)
 #include <mpi.h>
+#elif defined(BENCH_GLOO)
+#include <sys/wait.h>
+#include <unistd.h>
 #else
 #include <arpa/inet.h>
 #include <poll.h>
@@ -112,7 +118,7 @@ static void *own_memory(struct peer *p, size_t bytes) {
     return m;
 }
 
-#ifdef BENCH_MPI
+#if defined(BENCH_MPI)
 
 static void mpi_reduce(struct peer *p, float *values, size_t n) {
     (void)p;
@@ -136,6 +142,49 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
     measure_all(&p, strtod(argv[1], NULL), argv + 2, argc - 2);
     MPI_Finalize();
+    return 0;
+}
+
+#elif defined(BENCH_GLOO)
+
+void gloo_open(int rank, int size, const char *folder);
+void gloo_all_reduce(float *values, size_t n);
+void gloo_barrier(void);
+void gloo_broadcast(int64_t *value);
+
+static void gloo_reduce(struct peer *p, float *values, size_t n) {
+    (void)p;
+    gloo_all_reduce(values, n);
+}
+
+static void gloo_together(struct peer *p) {
+    (void)p;
+    gloo_barrier();
+}
+
+static void gloo_agree(struct peer *p, int64_t *value) {
+    (void)p;
+    gloo_broadcast(value);
+}
+
+int main(int argc, char **argv) {
+    char folder[] = "/tmp/bench-coll-XXXXXX";
+    int ranks = argc > 3 ? (int)strtol(argv[1], NULL, 10) : 0, rank = 0;
+    if (ranks < 1 || ranks > RANKS_MAX || !mkdtemp(folder)) {
+        return 2;
+    }
+    for (int i = 1; i < ranks && rank == 0; i++) {
+        rank = fork() == 0 ? i : 0;
+    }
+    struct peer p = {.rank = rank,
+        .reduce = gloo_reduce,
+        .together = gloo_together,
+        .agree = gloo_agree,
+        .memory = own_memory};
+    gloo_open(rank, ranks, folder);
+    measure_all(&p, strtod(argv[2], NULL), argv + 3, argc - 3);
+    while (rank == 0 && wait(NULL) > 0) {
+    }
     return 0;
 }
 

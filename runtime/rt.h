@@ -333,9 +333,18 @@ CO_MUST_CHECK int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32
 /* After a failure, by all ranks that live: agrees who that is and makes a group of them, ranks in
  * the old order.  ret_gone[i] (size of g; NULL allowed) tells whether rank i is not in it.  A rank
  * that dies meanwhile is left out, too, or breaks the new group; one that lives but does not come
- * within call_timeout_ms is left out.  g is only good for rt_group_close afterwards. */
+ * within call_timeout_ms is left out, and gets CO_PEERLOST.  Ends within three times
+ * call_timeout_ms.  g is only good for rt_group_close afterwards. */
 CO_MUST_CHECK int rt_group_shrink(
     struct rt_group *g, bool *ret_gone, struct rt_group **ret_group, struct co_err *err);
+
+/* A group of the ranks of g and of new ones, as one that was restarted after a shrink.  Called by
+ * all ranks of g with the same options, but each with its own rank in the new group; the new ones
+ * call rt_group_open with them.  generation must be one that was never used with these endpoints;
+ * the endpoint of a rank of g may be the one it had.  0 in a field: that of g.  g stays as it is:
+ * if not all come within form_timeout_ms, all its ranks get an error and go on with it. */
+CO_MUST_CHECK int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
+    struct rt_group **ret_group, struct co_err *err);
 
 /* Memory where this group's transport likes it: shared with the ranks of the same machine, so
  * that they reduce in it without staging.  64-byte aligned, 2 MiB-aligned from 2 MiB on; zeroed.
@@ -388,16 +397,18 @@ struct rt_coll {
     const size_t *counts, *out_counts; /* of a started call: stay valid until it has ended */
 };
 const char *rt_kind_name(enum rt_kind kind); /* "all_reduce", ... */
-/* A table, one line an algorithm: which call, over what, from how many bytes, what it costs.
- * Length of the whole, as snprintf. */
+/* Tables for people: algorithms, what they cost, which one is taken when; `paddlerun info
+ * --collectives` prints it.  Length of the whole, as snprintf. */
 int rt_coll_costs(char *ret_text, size_t size);
 
 /* Makes the call and returns when this rank's part is done. */
 CO_MUST_CHECK int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err);
 
-/* Returns at once; a thread of the group makes the started calls in their order.  Buffers are the
- * call's until it has ended.  Any number may be under way; blocking calls on the group wait for
- * those before them.  rt_work_wait frees the handle and is called once for each. */
+/* Returns at once; a thread of the group makes the started calls in their order, but moves sends
+ * and receives that follow one another at the same time: ranks may start to send to each other
+ * before they receive.  Buffers are the call's until it has ended.  Any number may be under way;
+ * blocking calls on the group wait for those before them.  rt_work_wait frees the handle and is
+ * called once for each. */
 struct rt_work;
 CO_MUST_CHECK int rt_coll_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);

@@ -99,6 +99,15 @@ def test_wrong_environment_is_one_line(change, code, message):
     assert r.returncode == code and message in r.stderr and r.stderr.count("\n") == 1, r.stdout + r.stderr
 
 
+def test_what_collectives_cost():
+    r = run(BIN / "paddlerun", "info", "--collectives", env={})
+    assert r.returncode == 0 and not r.stderr, r.stdout + r.stderr
+    for way in ("doubling", "halving", "ring"):
+        assert re.search(rf"^all_reduce +{way} ", r.stdout, re.M), r.stdout
+    assert re.search(r"^all_reduce +64 +0 doubling, \d+ ", r.stdout, re.M), r.stdout
+
+
+
 VALIDATE = [
     ("metadata: {name: a.b}\nspec: {}", 3, "name"),
     ("metadata:\n  name: ok\nspec:\n  worker:\n    replicas: -1\n    template: {spec: {containers: [{name: c}]}}", 7, "replicas"),

@@ -9,6 +9,7 @@
 #include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
+#include "runtime/train/cost/cost.h"
 #include "runtime/train/role/role.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/net/net.h"
@@ -166,19 +167,36 @@ static void print_variables(void) {
     }
 }
 
+static void print_collectives(void) {
+    size_t size = (size_t)rt_way_table(NULL, 0) + 1;
+    CO_AUTOFREE char *text = co_xmalloc(size);
+    (void)rt_way_table(text, size);
+    (void)fputs(text, stdout);
+}
+
 int rl_cmd_info(int argc, char **argv) {
     int64_t timeout_ms = 0;
+    bool collectives = false;
     const struct co_flag flags[] = {
         {.name = "timeout",
             .type = CO_FLAG_DURATION,
             .value = &timeout_ms,
             .def = "2s",
             .help = "how long to wait for peers to answer; 0: do not try"},
+        {.name = "collectives",
+            .type = CO_FLAG_BOOL,
+            .value = &collectives,
+            .help = "print instead which algorithms collective communication takes, and what they "
+                    "cost"},
     };
     int rest = 0, code = 0;
     if (!rl_command_flags(
             "paddlerun info [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
         return code;
+    }
+    if (collectives) {
+        print_collectives();
+        return 0;
     }
     CO_CLEANUP(rt_topology_freep) struct rt_topology *t = NULL;
     struct co_err err = {0};

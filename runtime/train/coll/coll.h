@@ -5,9 +5,10 @@
  *     door.c    accepting; join.c           monitor.c  who lives (a thread)
  *               connecting; hello.c         wait.c     patience: deadlines, failures
  *     shm.c     the memory of a machine     shm_reduce.c, shm_move.c: calls inside it
- *     arena.c   rt_group_alloc              shrink.c   going on without the dead
+ *     arena.c   rt_group_alloc              shrink.c, grow.c   without the dead; with new ones
  *     message.c bytes between two ranks, over pipe_shm.c or pipe_tcp.c
- *     msg_reduce.c, msg_move.c: calls made of messages; hier.c: machines of several ranks
+ *     msg_all_reduce.c, msg_reduce.c, msg_move.c: calls made of messages; ways.c: which of them
+ *     hier.c    machines of several ranks
  *
  * Threads: the caller's, or in its place that of work.c, makes calls; the monitor reads control
  * connections.  They share what is _Atomic or under `m`. */
@@ -34,23 +35,25 @@ struct rt_peer {
     _Atomic bool left;        /* closed its group */
     _Atomic bool gone;        /* its control connection ended */
     _Atomic int64_t heard_ms; /* last word of its monitor */
+    bool has_memory;          /* form.c: has been given the machine's */
     /* shrink.c, under m: */
-    bool said;           /* it has told whom it takes for dead: */
+    uint32_t round;      /* of the vote in which it has last told whom it takes for dead; 0: none */
     unsigned char *dead; /* owned, a bit a rank */
 };
 
 /* The socket that all groups of an endpoint are formed at; one forms at a time. */
 struct rt_door {
     int fd;
+    char *endpoint; /* owned */
     pthread_mutex_t forming;
     _Atomic uint32_t refs;
 };
 
 struct rt_group {
     uint32_t rank, size;
-    char **endpoints; /* owned, by rank */
-    char *token;      /* owned */
-    uint64_t job, id; /* same job: may talk to each other; same id: the same group */
+    char **endpoints;   /* owned, by rank */
+    char *name, *token; /* owned */
+    uint64_t job, id;   /* same job: may talk to each other; same id: the same group */
     enum rt_transport transport;
     int64_t call_ms, form_ms;
     uint32_t lanes;
@@ -78,7 +81,12 @@ struct rt_group {
     pthread_mutex_t m;      /* guards what follows; and sending on control connections */
     pthread_cond_t changed; /* shrink.c waits for the monitor */
     struct co_err why;
-    uint32_t failed_rank; /* or size: none in particular */
+    uint32_t failed_rank;   /* or size: none in particular */
+    struct rt_group *child; /* one that is being made of this one, or NULL */
+    const unsigned char
+        *votes;            /* shrink.c: whom this rank has told to be dead; NULL: nothing yet */
+    uint32_t agreed_round; /* shrink.c: the last round in which it was agreed who is dead: */
+    unsigned char *agreed; /* owned, a bit a rank */
 
     uint32_t missing, lanes_here; /* form.c: connections still to come; lanes that have */
     int memory_fd;                /* form.c */
@@ -86,10 +94,17 @@ struct rt_group {
 };
 
 /* form.c: connects to all, finds the neighbours, maps their memory. */
-CO_MUST_CHECK int rt_group_form(struct rt_group *g, struct co_err *err);
-/* group.c: a group of some ranks of g. */
+CO_MUST_CHECK int rt_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err);
+/* group.c: a group of some ranks of g.  Fails when one of them dies meanwhile. */
 CO_MUST_CHECK int rt_group_derive(struct rt_group *g, const uint32_t *ranks, uint32_t n,
-    uint64_t id, struct rt_group **ret, struct co_err *err);
+    uint64_t id, int64_t deadline_ms, struct rt_group **ret, struct co_err *err);
+CO_DEFINE_CLEANUP(struct rt_group *, rt_group_close)
+/* As rt_group_open, with a group that the caller is in, or NULL: takes its door over, and fails
+ * when one of its ranks dies meanwhile. */
+CO_MUST_CHECK int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
+    const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err);
+/* Rank of g has died: a group that is made of g with it cannot be.  Under g->m. */
+void rt_group_lose_child(struct rt_group *g, uint32_t rank);
 uint64_t rt_hash_more(uint64_t h, const void *data, size_t len);
 
 /* door.c */
@@ -114,8 +129,13 @@ struct sockaddr_un;
 CO_MUST_CHECK int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t lane,
     const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms, int *ret_fd,
     struct co_err *err);
-/* All bytes in or out of a non-blocking socket until the deadline; CO_PEERLOST, CO_TIMEOUT. */
-CO_MUST_CHECK int rt_move_all(int fd, void *data, size_t n, bool out, int64_t end_ms);
+/* All bytes in or out of a non-blocking socket until the deadline; CO_PEERLOST: it has ended, or
+ * the group has failed; CO_TIMEOUT. */
+CO_MUST_CHECK int rt_move_all(
+    const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms);
+/* Until there is something to do at fd (-1: nothing), the group has failed, or the time has come.
+ */
+void rt_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms);
 struct rt_hello rt_hello_of(const struct rt_group *g, enum rt_purpose purpose, uint8_t lane);
 
 /* monitor.c */

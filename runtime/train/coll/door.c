@@ -27,6 +27,7 @@ int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err)
     }
     struct rt_door *d = co_xcalloc(1, sizeof(*d));
     d->fd = fd;
+    d->endpoint = co_xstrdup(endpoint);
     d->refs = 1;
     pthread_mutex_init(&d->forming, NULL);
     *ret = d;
@@ -42,6 +43,7 @@ void rt_door_unref(struct rt_door *d) {
     if (d && atomic_fetch_sub(&d->refs, 1) == 1) {
         co_close(d->fd);
         pthread_mutex_destroy(&d->forming);
+        free(d->endpoint);
         free(d);
     }
 }
@@ -231,7 +233,8 @@ int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, struct co_err 
     int rc = 0;
     while (*a->missing > 0 && rc == 0) {
         int64_t now = rt_now_ms(), next = deadline_ms;
-        struct pollfd fds[GUESTS + 1] = {{.fd = a->fd, .events = POLLIN}};
+        struct pollfd fds[GUESTS + 2] = {{.fd = a->fd, .events = POLLIN}};
+        fds[GUESTS + 1] = (struct pollfd){.fd = a->g->alarm, .events = POLLIN};
         guests_tire(h, now);
         for (uint32_t i = 0; i < GUESTS; i++) {
             struct guest *g = &h->guests[i];
@@ -242,7 +245,8 @@ int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, struct co_err 
             rc = co_err_set(err, CO_TIMEOUT, "%u connections are missing", *a->missing);
             break;
         }
-        (void)poll(fds, GUESTS + 1, (int)(next - now < 1 ? 1 : next - now));
+        (void)poll(fds, CO_ARRAY_LEN(fds), (int)(next - now < 1 ? 1 : next - now));
+        rc = rt_group_why(a->g, err);
         for (uint32_t i = 0; i < GUESTS; i++) {
             if (fds[i + 1].fd >= 0 && fds[i + 1].revents) {
                 guest_hear(h, &h->guests[i]);

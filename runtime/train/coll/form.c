@@ -4,7 +4,7 @@
  * it to the others of the machine through a unix socket, whose name they learn over the control
  * connection. */
 #include <errno.h>
-#include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -97,17 +97,42 @@ static enum rt_verdict take_rank(struct rt_group *g, const struct rt_hello *h, i
     return RT_VERDICT_OK;
 }
 
-/* Names who is missing. */
-static int missing_ranks(const struct rt_group *g, struct co_err *err) {
+static bool lacks_control(const struct rt_group *g, const struct rt_peer *p) {
+    (void)g;
+    return p->control < 0;
+}
+
+static bool lacks_lanes(const struct rt_group *g, const struct rt_peer *p) {
+    bool lacks = false;
+    for (uint32_t k = 0; k < g->lanes; k++) {
+        lacks |= p->local == RT_NOT_LOCAL && p->lanes[k] < 0;
+    }
+    return lacks;
+}
+
+static bool lacks_memory(const struct rt_group *g, const struct rt_peer *p) {
+    (void)g;
+    return p->local != RT_NOT_LOCAL && !p->has_memory;
+}
+
+/* Accepts what is missing; names who has not come in time. */
+static int accept_missing(struct rt_group *g, const struct rt_accept *a,
+    bool (*lacks)(const struct rt_group *g, const struct rt_peer *p), int64_t deadline,
+    struct co_err *err) {
+    int64_t begun = rt_now_ms();
+    int rc = rt_accept_run(a, deadline, err);
+    if (rc != CO_TIMEOUT) {
+        return rc;
+    }
     char list[200] = "";
     size_t n = 0;
     for (uint32_t r = g->rank + 1; r < g->size && n < sizeof(list) - 16; r++) {
-        if (g->peers[r].control < 0) {
+        if (lacks(g, &g->peers[r])) {
             n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%u", n ? ", " : "", r);
         }
     }
     return co_err_set(err, CO_TIMEOUT, "rank %s of %u has not come within %lld ms", list, g->size,
-        (long long)g->form_ms);
+        (long long)(deadline - begun));
 }
 
 static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *err) {
@@ -120,8 +145,7 @@ static int connect_control(struct rt_group *g, int64_t deadline, struct co_err *
     g->missing = g->size - 1 - g->rank;
     struct rt_accept a = {
         .g = g, .fd = g->door->fd, .missing = &g->missing, .look = look_rank, .take = take_rank};
-    int rc = rt_accept_run(&a, deadline, err);
-    return rc == CO_TIMEOUT ? missing_ranks(g, err) : rc;
+    return accept_missing(g, &a, lacks_control, deadline, err);
 }
 
 static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *err) {
@@ -139,7 +163,7 @@ static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *er
     g->missing = wanted > g->lanes_here ? wanted - g->lanes_here : 0;
     struct rt_accept a = {
         .g = g, .fd = g->door->fd, .missing = &g->missing, .look = look_rank, .take = take_rank};
-    return rt_accept_run(&a, deadline, err);
+    return accept_missing(g, &a, lacks_lanes, deadline, err);
 }
 
 /* ---- memory ---- */
@@ -160,7 +184,8 @@ static int send_fd(int to, int fd) {
     return sendmsg(to, &m, MSG_NOSIGNAL) == 1 ? 0 : CO_PEERLOST;
 }
 
-static int recv_fd(int from, int64_t deadline, int *ret, struct co_err *err) {
+static int recv_fd(
+    const struct rt_group *g, int from, int64_t deadline, int *ret, struct co_err *err) {
     char byte;
     struct iovec v = {.iov_base = &byte, .iov_len = 1};
     union {
@@ -169,14 +194,12 @@ static int recv_fd(int from, int64_t deadline, int *ret, struct co_err *err) {
     } c = {0};
     struct msghdr m = {
         .msg_iov = &v, .msg_iovlen = 1, .msg_control = &c, .msg_controllen = sizeof(c.room)};
-    int flags = fcntl(from, F_GETFL);
-    struct timeval t = {.tv_sec = 1 + (deadline - rt_now_ms()) / 1000};
-    (void)fcntl(from, F_SETFL, flags & ~O_NONBLOCK);
-    (void)setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
-    ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-    if (n != 1 || !h || h->cmsg_type != SCM_RIGHTS || h->cmsg_len != CMSG_LEN(sizeof(int))) {
-        return co_err_set(err, CO_PEERLOST, "the machine's first rank sent no shared memory");
+    rt_wait_fd(g, from, POLLIN, deadline);
+    ssize_t n = recvmsg(from, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    const struct cmsghdr *h = n == 1 ? CMSG_FIRSTHDR(&m) : NULL;
+    if (!h || h->cmsg_type != SCM_RIGHTS || h->cmsg_len != CMSG_LEN(sizeof(int))) {
+        return co_err_set(err, rt_now_ms() < deadline ? CO_PEERLOST : CO_TIMEOUT,
+            "rank %u, the machine's first, sent no shared memory", g->locals[0]);
     }
     memcpy(ret, CMSG_DATA(h), sizeof(*ret));
     return 0;
@@ -188,12 +211,12 @@ static enum rt_verdict look_member(struct rt_group *g, const struct rt_hello *h)
 }
 
 static enum rt_verdict take_member(struct rt_group *g, const struct rt_hello *h, int fd) {
-    (void)h;
     if (send_fd(fd, g->memory_fd) < 0) {
         return RT_VERDICT_LATER;
     }
     co_close(fd);
-    g->missing--;
+    g->missing -= !g->peers[h->rank].has_memory;
+    g->peers[h->rank].has_memory = true;
     return RT_VERDICT_OK;
 }
 
@@ -219,7 +242,7 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
     }
     name.bytes = len;
     for (uint32_t i = 1; i < g->n_local; i++) {
-        rc = rt_move_all(g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
+        rc = rt_move_all(g, g->peers[g->locals[i]].control, &name, sizeof(name), true, deadline);
         if (rc < 0) {
             return co_err_set(err, rc, "rank %u left while the group formed", g->locals[i]);
         }
@@ -232,21 +255,21 @@ static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err)
         .missing = &g->missing,
         .look = look_member,
         .take = take_member};
-    rc = rt_accept_run(&a, deadline, err);
+    rc = accept_missing(g, &a, lacks_memory, deadline, err);
     return rc < 0 ? rc : rt_shm_map(&g->shm, memory, err);
 }
 
 static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
     struct socket_name name;
     uint32_t first = g->locals[0];
-    int rc = rt_move_all(g->peers[first].control, &name, sizeof(name), false, deadline);
+    int rc = rt_move_all(g, g->peers[first].control, &name, sizeof(name), false, deadline);
     if (rc < 0 || name.bytes > sizeof(name.address) || name.bytes < sizeof(sa_family_t)) {
-        return co_err_set(
-            err, rc < 0 ? rc : CO_INVALID, "rank %u left while the group formed", first);
+        return co_err_set(err, rc < 0 ? rc : CO_INVALID, "rank %u %s while the group formed", first,
+            rc == CO_TIMEOUT ? "said nothing" : "left");
     }
     CO_AUTOCLOSE int fd = -1, memory = -1;
     rc = rt_join(g, first, RT_FOR_MEMORY, 0, &name.address, name.bytes, deadline, &fd, err);
-    rc = rc < 0 ? rc : recv_fd(fd, deadline, &memory, err);
+    rc = rc < 0 ? rc : recv_fd(g, fd, deadline, &memory, err);
     return rc < 0 ? rc : rt_shm_map(&g->shm, memory, err);
 }
 
@@ -275,14 +298,14 @@ static int form_locked(struct rt_group *g, int64_t deadline, struct co_err *err)
     return g->local == 0 ? give_memory(g, deadline, err) : get_memory(g, deadline, err);
 }
 
-int rt_group_form(struct rt_group *g, struct co_err *err) {
+int rt_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
     if (g->size == 1) {
         derive_locals(g);
         derive_nodes(g);
         return 0;
     }
     pthread_mutex_lock(&g->door->forming);
-    int rc = form_locked(g, rt_now_ms() + g->form_ms, err);
+    int rc = form_locked(g, deadline_ms, err);
     pthread_mutex_unlock(&g->door->forming);
     return rc < 0 ? rc : rt_monitor_start(g, err);
 }

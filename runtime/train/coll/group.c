@@ -47,7 +47,8 @@ static struct rt_group *group_new(uint32_t size, uint32_t rank) {
     struct rt_group *g = co_xcalloc(1, sizeof(*g));
     g->size = size;
     g->rank = rank;
-    g->epoll = g->wake = g->alarm = -1;
+    g->epoll = g->wake = -1;
+    g->alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     g->failed_rank = size;
     g->endpoints = co_xcalloc(size, sizeof(*g->endpoints));
     g->peers = co_xcalloc(size, sizeof(*g->peers));
@@ -98,21 +99,22 @@ void rt_group_close(struct rt_group *g) {
     rt_door_unref(g->door);
     free(g->endpoints);
     free(g->peers);
+    free(g->name);
     free(g->token);
     free(g->all);
     free(g->locals);
     free(g->leaders);
     free(g->share);
     free(g->scratch);
+    free(g->agreed);
     pthread_mutex_destroy(&g->m);
     pthread_cond_destroy(&g->changed);
     free(g);
 }
-CO_DEFINE_CLEANUP(struct rt_group *, rt_group_close)
 
 /* What all ranks must agree upon to be one group. */
-static void identify(struct rt_group *g, const char *name, uint64_t generation) {
-    uint64_t h = co_hash_str(name);
+static void identify(struct rt_group *g, uint64_t generation) {
+    uint64_t h = co_hash_str(g->name);
     for (uint32_t r = 0; r < g->size; r++) {
         h = rt_hash_more(h, g->endpoints[r], strlen(g->endpoints[r]) + 1);
     }
@@ -120,12 +122,11 @@ static void identify(struct rt_group *g, const char *name, uint64_t generation) 
     g->id = rt_hash_more(g->job, "world", 5);
 }
 
-static int start(struct rt_group *g, struct co_err *err) {
-    g->alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+static int start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
     if (g->alarm < 0) {
-        return co_err_errno(err, errno, "an event");
+        return co_err_set(err, CO_NOMEMORY, "no event for the group");
     }
-    int rc = rt_group_form(g, err);
+    int rc = rt_group_form(g, deadline_ms, err);
     return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
 }
 
@@ -169,8 +170,47 @@ static int copy_endpoints(struct rt_group *g, const struct rt_job *job,
     return 0;
 }
 
-int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
-    struct rt_group **ret_group, struct co_err *err) {
+/* Locks are no leaves here: a parent's before its child's. */
+void rt_group_lose_child(struct rt_group *g, uint32_t rank) {
+    struct rt_group *child = g->child;
+    for (uint32_t i = 0; child && !atomic_load(&g->peers[rank].left) && i < child->size; i++) {
+        if (co_streq(child->endpoints[i], g->endpoints[rank])) {
+            (void)rt_group_fail(child, CO_PEERLOST, i, false,
+                "rank %u (%.200s) was lost while the group formed", i, child->endpoints[i]);
+        }
+    }
+}
+
+/* As start, but ends early when a rank is lost that g knows of. */
+static int start_child(
+    struct rt_group *g, struct rt_group *child, int64_t deadline_ms, struct co_err *err) {
+    pthread_mutex_lock(&g->m);
+    g->child = child;
+    for (uint32_t r = 0; r < g->size; r++) {
+        if (atomic_load(&g->peers[r].gone)) {
+            rt_group_lose_child(g, r);
+        }
+    }
+    pthread_mutex_unlock(&g->m);
+    int rc = start(child, deadline_ms, err);
+    pthread_mutex_lock(&g->m);
+    g->child = NULL;
+    pthread_mutex_unlock(&g->m);
+    return rc;
+}
+
+/* Where it is waited for the others. */
+static int open_door(struct rt_group *g, const struct rt_group *from, struct co_err *err) {
+    const char *own = g->endpoints[g->rank];
+    if (from && from->door && co_streq(from->door->endpoint, own)) {
+        g->door = rt_door_ref(from->door);
+        return 0;
+    }
+    return g->size > 1 ? rt_door_open(own, &g->door, err) : 0;
+}
+
+int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
+    const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err) {
     struct rt_group_options o = options ? *options : (struct rt_group_options){0};
     int rc = resolve(job, &o, err);
     if (rc < 0) {
@@ -181,15 +221,17 @@ int rt_group_open(const struct rt_job *job, const struct rt_group_options *optio
     if (rc < 0) {
         return rc;
     }
+    g->name = co_xstrdup(o.name);
     g->token = co_xstrdup(o.token);
     g->transport = o.transport;
     g->call_ms = o.call_timeout_ms;
     g->form_ms = o.form_timeout_ms;
     g->lanes = o.lanes;
-    identify(g, o.name, o.generation);
+    identify(g, o.generation);
     name_node(g, o.node);
-    rc = g->size > 1 ? rt_door_open(g->endpoints[g->rank], &g->door, err) : 0;
-    rc = rc < 0 ? rc : start(g, err);
+    int64_t deadline = rt_now_ms() + g->form_ms;
+    rc = open_door(g, from, err);
+    rc = rc < 0 ? rc : from ? start_child(from, g, deadline, err) : start(g, deadline, err);
     if (rc < 0) {
         return rc;
     }
@@ -197,8 +239,13 @@ int rt_group_open(const struct rt_job *job, const struct rt_group_options *optio
     return 0;
 }
 
+int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
+    struct rt_group **ret_group, struct co_err *err) {
+    return rt_group_open_from(NULL, job, options, ret_group, err);
+}
+
 int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, uint64_t id,
-    struct rt_group **ret, struct co_err *err) {
+    int64_t deadline_ms, struct rt_group **ret, struct co_err *err) {
     uint32_t rank = n;
     for (uint32_t i = 0; i < n; i++) {
         rank = ranks[i] == from->rank ? i : rank;
@@ -207,6 +254,7 @@ int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, ui
     for (uint32_t i = 0; i < n; i++) {
         g->endpoints[i] = co_xstrdup(from->endpoints[ranks[i]]);
     }
+    g->name = co_xstrdup(from->name);
     g->token = co_xstrdup(from->token);
     g->transport = from->transport;
     g->call_ms = from->call_ms;
@@ -216,7 +264,7 @@ int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, ui
     g->id = id;
     memcpy(g->node, from->node, sizeof(g->node));
     g->door = from->door ? rt_door_ref(from->door) : NULL;
-    int rc = start(g, err);
+    int rc = start_child(from, g, deadline_ms, err);
     if (rc < 0) {
         return rc;
     }

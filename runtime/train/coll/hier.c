@@ -171,10 +171,7 @@ static int reduce_scatter(
     return rc;
 }
 
-typedef int (*messages_fn)(
-    struct rt_group *g, const struct rt_members *all, const struct rt_coll *c);
-
-static const messages_fn ways[RT_KINDS] = {
+static const rt_msg_fn ways[RT_KINDS] = {
     [RT_ALL_REDUCE] = all_reduce,
     [RT_REDUCE] = reduce,
     [RT_BROADCAST] = broadcast,
@@ -185,8 +182,8 @@ static const messages_fn ways[RT_KINDS] = {
     [RT_GATHER] = rt_msg_gather,
     [RT_ALL_TO_ALL] = rt_msg_all_to_all,
     [RT_ALL_TO_ALLV] = rt_msg_all_to_all,
-    [RT_SEND] = rt_msg_peer,
-    [RT_RECV] = rt_msg_peer,
+    [RT_SEND] = rt_msg_pair,
+    [RT_RECV] = rt_msg_pair,
     [RT_BARRIER] = barrier,
 };
 

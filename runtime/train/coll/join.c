@@ -32,7 +32,13 @@ struct rt_hello rt_hello_of(const struct rt_group *g, enum rt_purpose purpose, u
     return h;
 }
 
-int rt_move_all(int fd, void *data, size_t n, bool out, int64_t end_ms) {
+void rt_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms) {
+    int64_t left = end_ms - rt_now_ms();
+    struct pollfd f[2] = {{.fd = fd, .events = events}, {.fd = g->alarm, .events = POLLIN}};
+    (void)poll(f, 2, left > 0 ? (int)left : 0);
+}
+
+int rt_move_all(const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms) {
     unsigned char *p = data;
     while (n > 0) {
         ssize_t m = out ? send(fd, p, n, MSG_NOSIGNAL) : recv(fd, p, n, 0);
@@ -44,35 +50,35 @@ int rt_move_all(int fd, void *data, size_t n, bool out, int64_t end_ms) {
         if (m == 0 || (errno != EAGAIN && errno != EINTR)) {
             return CO_PEERLOST;
         }
-        int64_t left = end_ms - rt_now_ms();
-        struct pollfd f = {.fd = fd, .events = out ? POLLOUT : POLLIN};
-        if (left <= 0) {
-            return CO_TIMEOUT;
+        if (rt_now_ms() >= end_ms || atomic_load(&g->failed) < 0) {
+            return rt_now_ms() >= end_ms ? CO_TIMEOUT : CO_PEERLOST;
         }
-        (void)poll(&f, 1, (int)left);
+        rt_wait_fd(g, fd, out ? POLLOUT : POLLIN, end_ms);
     }
     return 0;
 }
 
-static int connect_wait(int fd, const struct sockaddr *a, socklen_t len, int64_t end_ms) {
+static int connect_wait(
+    const struct rt_group *g, int fd, const struct sockaddr *a, socklen_t len, int64_t end_ms) {
     if (connect(fd, a, len) == 0) {
         return 0;
     }
     if (errno != EINPROGRESS) {
         return errno;
     }
-    int64_t left = end_ms - rt_now_ms();
+    rt_wait_fd(g, fd, POLLOUT, end_ms);
     struct pollfd f = {.fd = fd, .events = POLLOUT};
     int e = ETIMEDOUT;
     socklen_t size = sizeof(e);
-    if (poll(&f, 1, left > 0 ? (int)left : 0) > 0) {
+    if (poll(&f, 1, 0) > 0) {
         (void)getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &size);
     }
     return e;
 }
 
 /* The first address that accepts. */
-static int connect_tcp(const char *endpoint, int64_t end_ms, int *ret_fd, struct co_err *err) {
+static int connect_tcp(const struct rt_group *g, const char *endpoint, int64_t end_ms, int *ret_fd,
+    struct co_err *err) {
     struct co_hostport hp;
     int rc = co_parse_hostport("endpoint", endpoint, &hp, err);
     if (rc < 0) {
@@ -89,7 +95,7 @@ static int connect_tcp(const char *endpoint, int64_t end_ms, int *ret_fd, struct
     e = EHOSTUNREACH;
     for (struct addrinfo *a = all; a && e != 0; a = a->ai_next) {
         int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        e = fd < 0 ? errno : connect_wait(fd, a->ai_addr, a->ai_addrlen, end_ms);
+        e = fd < 0 ? errno : connect_wait(g, fd, a->ai_addr, a->ai_addrlen, end_ms);
         if (e == 0) {
             int one = 1;
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -102,10 +108,11 @@ static int connect_tcp(const char *endpoint, int64_t end_ms, int *ret_fd, struct
     return e == 0 ? 0 : co_err_errno(err, e, "connect");
 }
 
-static int connect_unix(
-    const struct sockaddr_un *a, size_t bytes, int64_t end_ms, int *ret_fd, struct co_err *err) {
+static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, size_t bytes,
+    int64_t end_ms, int *ret_fd, struct co_err *err) {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    int e = fd < 0 ? errno : connect_wait(fd, (const struct sockaddr *)a, (socklen_t)bytes, end_ms);
+    int e =
+        fd < 0 ? errno : connect_wait(g, fd, (const struct sockaddr *)a, (socklen_t)bytes, end_ms);
     if (e != 0) {
         if (fd >= 0) {
             co_close(fd);
@@ -123,8 +130,8 @@ static enum rt_verdict talk(struct rt_group *g, int fd, uint32_t to, struct rt_h
         welcome[RT_WELCOME_BYTES];
     struct rt_answer a = {0};
     int rc = rt_hello_write(h, hello, err);
-    rc = rc < 0 ? rc : rt_move_all(fd, hello, sizeof(hello), true, end_ms);
-    rc = rc < 0 ? rc : rt_move_all(fd, answer, sizeof(answer), false, end_ms);
+    rc = rc < 0 ? rc : rt_move_all(g, fd, hello, sizeof(hello), true, end_ms);
+    rc = rc < 0 ? rc : rt_move_all(g, fd, answer, sizeof(answer), false, end_ms);
     if (rc < 0) {
         (void)co_err_set(
             err, rc, "it accepts, but %s", rc == CO_TIMEOUT ? "says nothing" : "hangs up");
@@ -136,8 +143,8 @@ static enum rt_verdict talk(struct rt_group *g, int fd, uint32_t to, struct rt_h
     }
     if (v == RT_VERDICT_OK) {
         rt_proof_write(g->token, hello, answer, proof);
-        rc = rt_move_all(fd, proof, sizeof(proof), true, end_ms);
-        rc = rc < 0 ? rc : rt_move_all(fd, welcome, sizeof(welcome), false, end_ms);
+        rc = rt_move_all(g, fd, proof, sizeof(proof), true, end_ms);
+        rc = rc < 0 ? rc : rt_move_all(g, fd, welcome, sizeof(welcome), false, end_ms);
         v = rc < 0 ? RT_VERDICT_LATER : rt_welcome_read(welcome);
     }
     if (v != RT_VERDICT_OK) {
@@ -155,14 +162,17 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
     struct co_err why = {0};
     for (;;) {
         int64_t now = rt_now_ms();
+        if (atomic_load(&g->failed) < 0) {
+            return rt_group_why(g, err);
+        }
         if (now >= deadline_ms) {
             return co_err_set(err, CO_TIMEOUT, "rank %u at \"%.200s\" cannot be reached: %s", to,
                 g->endpoints[to], co_err_text(&why));
         }
         int64_t end = now + ATTEMPT_MS < deadline_ms ? now + ATTEMPT_MS : deadline_ms;
         int fd = -1;
-        int rc = address ? connect_unix(address, address_bytes, end, &fd, &why)
-                         : connect_tcp(g->endpoints[to], end, &fd, &why);
+        int rc = address ? connect_unix(g, address, address_bytes, end, &fd, &why)
+                         : connect_tcp(g, g->endpoints[to], end, &fd, &why);
         int64_t pause = again;
         if (rc == 0) {
             struct rt_hello h = rt_hello_of(g, purpose, lane);
@@ -176,7 +186,8 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
             pause = v == RT_VERDICT_LATER ? again : REFUSED_MS;
         }
         /* There is nothing to wait for but time: the other side's socket is not here. */
-        (void)poll(NULL, 0, (int)(pause < deadline_ms - now ? pause : deadline_ms - now));
+        int64_t until = rt_now_ms() + pause;
+        rt_wait_fd(g, -1, 0, until < deadline_ms ? until : deadline_ms);
         again = again * 2 < AGAIN_MAX_MS ? again * 2 : AGAIN_MAX_MS;
     }
 }

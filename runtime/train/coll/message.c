@@ -1,6 +1,5 @@
 #include "runtime/train/coll/message.h"
 
-#include <poll.h>
 #include <sched.h>
 #include <string.h>
 
@@ -8,44 +7,36 @@
 
 enum {
     MAGIC = 0x4d4c4f43,
-    HEAD = 16,
-    TRIES = 30,      /* before the kernel is asked to wake this rank */
-    GIVE_WAY = 2000, /* rings: then it is asked with a timer */
+    HEAD = RT_MESSAGE_HEAD,
+    GIVE_WAY = 2000, /* tries at rings before the kernel is asked to wake this rank, with a timer */
     POLL_MS = 20,
 };
 
-/* One direction of a message. */
-struct flow {
-    uint32_t peer, lanes;
-    const struct rt_pipe_ops *ops;
-    unsigned char *data;
-    size_t bytes, left;      /* left: head and data */
-    size_t at[RT_LANES_MAX]; /* where each lane goes on */
-    uint32_t head_done;
-    unsigned char head[HEAD];
-};
-
-static struct flow flow_begin(
-    const struct rt_group *g, uint32_t peer, const void *data, size_t bytes, uint32_t sign) {
+void rt_flow_begin(
+    const struct rt_group *g, struct rt_flow *f, const struct rt_exchange_part *x, bool out) {
     static unsigned char nothing; /* what offsets of a message without data begin at */
-    struct flow f = {.peer = peer, .data = data ? (unsigned char *)data : &nothing, .bytes = bytes};
-    if (peer >= g->size) {
-        return f;
+    const void *data = out ? x->send : x->recv;
+    *f = (struct rt_flow){.peer = out ? x->to : x->from,
+        .out = out,
+        .data = data ? (unsigned char *)data : &nothing,
+        .bytes = out ? x->send_bytes : x->recv_bytes,
+        .x = x};
+    if (f->peer >= g->size) {
+        return;
     }
-    f.ops = rt_pipe_to(g, peer);
-    f.lanes = f.ops == &rt_pipe_tcp ? g->lanes : 1;
-    f.left = HEAD + bytes;
-    for (uint32_t k = 0; k < f.lanes; k++) {
-        f.at[k] = (size_t)k * RT_PIECE;
+    f->ops = rt_pipe_to(g, f->peer);
+    f->lanes = f->ops == &rt_pipe_tcp ? g->lanes : 1;
+    f->left = HEAD + f->bytes;
+    for (uint32_t k = 0; k < f->lanes; k++) {
+        f->at[k] = (size_t)k * RT_PIECE;
     }
-    co_put_u32(f.head, MAGIC);
-    co_put_u32(f.head + 4, sign);
-    co_put_u64(f.head + 8, bytes);
-    return f;
+    co_put_u32(f->head, MAGIC);
+    co_put_u32(f->head + 4, x->sign);
+    co_put_u64(f->head + 8, f->bytes);
 }
 
 /* What is left of the piece a lane is at. */
-static size_t piece_left(const struct flow *f, uint32_t lane) {
+static size_t piece_left(const struct rt_flow *f, uint32_t lane) {
     size_t at = f->at[lane];
     if (at >= f->bytes) {
         return 0;
@@ -55,7 +46,7 @@ static size_t piece_left(const struct flow *f, uint32_t lane) {
 }
 
 /* A lane has moved n bytes of data; true: to the end of a piece. */
-static bool flow_step(struct flow *f, uint32_t lane, size_t n) {
+static bool flow_step(struct rt_flow *f, uint32_t lane, size_t n) {
     f->at[lane] += n;
     f->left -= n;
     bool end = n > 0 && (f->at[lane] % RT_PIECE == 0 || f->at[lane] == f->bytes);
@@ -67,7 +58,7 @@ static bool flow_step(struct flow *f, uint32_t lane, size_t n) {
     return end;
 }
 
-static size_t head_step(struct flow *f, uint32_t lane, size_t moved) {
+static size_t head_step(struct rt_flow *f, uint32_t lane, size_t moved) {
     uint32_t head = lane == 0 ? HEAD - f->head_done : 0;
     uint32_t n = moved < head ? (uint32_t)moved : head;
     f->head_done += n;
@@ -75,8 +66,8 @@ static size_t head_step(struct flow *f, uint32_t lane, size_t moved) {
     return moved - n;
 }
 
-static bool send_some(struct rt_group *g, struct flow *f) {
-    bool moved = false;
+static int send_some(struct rt_group *g, struct rt_flow *f) {
+    int moved = 0;
     for (uint32_t k = 0; k < f->lanes && f->left > 0; k++) {
         size_t piece = piece_left(f, k);
         size_t head = k == 0 ? HEAD - f->head_done : 0;
@@ -100,8 +91,8 @@ static void reduce_piece(struct rt_group *g, const struct rt_exchange_part *x, s
         (unsigned char *)x->recv + begin, in, 2, bytes / rt_dtype_size(x->dtype));
 }
 
-/* -1: not the message that was expected. */
-static int recv_some(struct rt_group *g, struct flow *f, const struct rt_exchange_part *x) {
+static int recv_some(struct rt_group *g, struct rt_flow *f) {
+    const struct rt_exchange_part *x = f->x;
     int moved = 0;
     for (uint32_t k = 0; k < f->lanes && f->left > 0; k++) {
         unsigned char got[HEAD];
@@ -109,12 +100,12 @@ static int recv_some(struct rt_group *g, struct flow *f, const struct rt_exchang
         if (piece + head == 0) {
             continue;
         }
-        unsigned char *scratch = g->scratch + (size_t)k * RT_PIECE;
+        unsigned char *scratch = x->with ? g->scratch + (size_t)k * RT_PIECE : NULL;
         unsigned char *to = x->with ? scratch + at % RT_PIECE : f->data + at;
         struct iovec v[2] = {{got, head}, {to, piece}};
         size_t n = f->ops->read(g, f->peer, k, head ? v : v + 1, head ? 2 : 1);
         if (memcmp(got, f->head + f->head_done, n < head ? n : head) != 0) {
-            return -1;
+            return rt_call_differs(g, f->peer);
         }
         moved |= n > 0;
         n = head_step(f, k, n);
@@ -127,59 +118,63 @@ static int recv_some(struct rt_group *g, struct flow *f, const struct rt_exchang
     return moved;
 }
 
-static nfds_t add_fds(
-    const struct rt_group *g, const struct flow *f, short events, struct pollfd *fds) {
+int rt_flow_move(struct rt_group *g, struct rt_flow *f) {
+    return f->out ? send_some(g, f) : recv_some(g, f);
+}
+
+nfds_t rt_flow_fds(const struct rt_group *g, const struct rt_flow *f, struct pollfd *ret_fds) {
     nfds_t n = 0;
     for (uint32_t k = 0; f->left > 0 && f->ops == &rt_pipe_tcp && k < f->lanes; k++) {
         if (f->at[k] < f->bytes || (k == 0 && f->head_done < HEAD)) {
-            fds[n++] = (struct pollfd){.fd = g->peers[f->peer].lanes[k], .events = events};
+            ret_fds[n++] = (struct pollfd){
+                .fd = g->peers[f->peer].lanes[k], .events = f->out ? POLLOUT : POLLIN};
         }
     }
     return n;
 }
 
-static void wait_some(
-    struct rt_group *g, const struct flow *out, const struct flow *in, uint32_t tries) {
-    bool ring =
-        (out->left > 0 && out->ops == &rt_pipe_shm) || (in->left > 0 && in->ops == &rt_pipe_shm);
-    if (tries < TRIES) {
-        return;
-    }
+void rt_flows_wait(struct pollfd *fds, nfds_t n, bool ring, uint32_t tries) {
     if (ring && tries < GIVE_WAY) {
         (void)sched_yield();
-        return;
+    } else {
+        (void)poll(fds, n, ring ? 1 : POLL_MS);
     }
+}
+
+static void wait_some(
+    struct rt_group *g, const struct rt_flow *out, const struct rt_flow *in, uint32_t tries) {
     struct pollfd fds[2 * RT_LANES_MAX + 1];
-    nfds_t n = add_fds(g, out, POLLOUT, fds);
-    n += add_fds(g, in, POLLIN, fds + n);
+    nfds_t n = rt_flow_fds(g, out, fds);
+    n += rt_flow_fds(g, in, fds + n);
     fds[n++] = (struct pollfd){.fd = g->alarm, .events = POLLIN};
-    (void)poll(fds, n, ring ? 1 : POLL_MS);
+    rt_flows_wait(fds, n, rt_flow_rings(out) || rt_flow_rings(in), tries);
 }
 
 int rt_message_exchange(struct rt_group *g, const struct rt_exchange_part *x) {
-    struct flow out = flow_begin(g, x->to, x->send, x->send_bytes, x->sign);
-    struct flow in = flow_begin(g, x->from, x->recv, x->recv_bytes, x->sign);
+    struct rt_flow out, in;
     struct rt_patience patience = {0};
     uint32_t tries = 0;
-    if (!g->scratch) {
+    rt_flow_begin(g, &out, x, true);
+    rt_flow_begin(g, &in, x, false);
+    if (x->with && !g->scratch) {
         g->scratch = co_xmalloc((size_t)g->lanes * RT_PIECE);
     }
     while (out.left > 0 || in.left > 0) {
-        bool moved = send_some(g, &out);
-        int came = recv_some(g, &in, x);
+        int sent = rt_flow_move(g, &out), came = rt_flow_move(g, &in);
         if (came < 0) {
-            return rt_call_differs(g, x->from);
+            return came;
         }
-        if (moved || came > 0) {
+        if (sent + came > 0) {
             tries = 0;
             patience = (struct rt_patience){0};
             continue;
         }
-        if (tries++ >= TRIES) {
-            int rc = rt_patience_check(g, &patience, in.left > 0 ? x->from : x->to);
-            if (rc < 0) {
-                return rc;
-            }
+        if (tries++ < RT_TRIES) {
+            continue;
+        }
+        int rc = rt_patience_check(g, &patience, in.left > 0 ? x->from : x->to);
+        if (rc < 0) {
+            return rc;
         }
         wait_some(g, &out, &in, tries);
     }

@@ -18,12 +18,12 @@
 enum { EVENTS = 16, SILENT_MS = 30 * 1000 /* unacknowledged by another machine: it is dead */ };
 
 static uint32_t bits_bytes(const struct rt_group *g) {
-    return (g->size + 7) / 8;
+    return g->size / 8 + 1;
 }
 
 static void send_word(struct rt_group *g, uint32_t to, enum rt_word word, uint32_t rank, int code,
     const unsigned char *bits, uint32_t bytes) {
-    unsigned char wire[RT_WORD_HEAD + RT_RANKS_MAX / 8];
+    unsigned char wire[RT_WORD_HEAD + RT_RANKS_MAX / 8 + 1];
     struct rt_peer *p = &g->peers[to];
     if (p->control < 0 || atomic_load(&p->gone)) {
         return;
@@ -85,9 +85,18 @@ static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
         break;
     case RT_WORD_DEAD:
         pthread_mutex_lock(&g->m);
-        p->said = true;
+        p->round = co_get_u32(wire + 4);
         memcpy(p->dead, wire + RT_WORD_HEAD, co_get_u32(wire + 12));
         pthread_cond_broadcast(&g->changed);
+        pthread_mutex_unlock(&g->m);
+        break;
+    case RT_WORD_AGREED:
+        pthread_mutex_lock(&g->m);
+        if (!g->votes || !(g->votes[from / 8] >> (from % 8) & 1)) { /* the dead have no say */
+            g->agreed_round = co_get_u32(wire + 4);
+            memcpy(g->agreed, wire + RT_WORD_HEAD, co_get_u32(wire + 12));
+            pthread_cond_broadcast(&g->changed);
+        }
         pthread_mutex_unlock(&g->m);
         break;
     default:
@@ -100,6 +109,7 @@ static void lose(struct rt_group *g, uint32_t rank) {
     (void)epoll_ctl(g->epoll, EPOLL_CTL_DEL, p->control, NULL);
     pthread_mutex_lock(&g->m);
     atomic_store(&p->gone, true);
+    rt_group_lose_child(g, rank);
     pthread_cond_broadcast(&g->changed);
     pthread_mutex_unlock(&g->m);
     if (!atomic_load(&p->left)) {
@@ -166,6 +176,7 @@ int rt_monitor_start(struct rt_group *g, struct co_err *err) {
     g->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int bad = g->epoll < 0 || g->wake < 0 || watch(g, g->wake, g->rank) < 0;
     int64_t now = rt_now_ms();
+    g->agreed = co_xcalloc(1, bits_bytes(g));
     for (uint32_t r = 0; r < g->size && !bad; r++) {
         struct rt_peer *p = &g->peers[r];
         if (r != g->rank) {

@@ -1,6 +1,7 @@
 /* Words between the monitors of a group, on the control connections:
  *
- *     0 u32 word   4 u32 rank   8 i32 code   12 u32 bytes of what follows: a bit a rank, or none
+ *     0 u32 word   4 u32 rank   8 i32 code   12 u32 bytes of what follows: a bit a rank and one
+ * more, or none
  */
 #pragma once
 
@@ -9,9 +10,10 @@
 enum rt_word {
     RT_WORD_PING = 1,
     RT_WORD_PONG,
-    RT_WORD_LOST, /* the group has failed because of rank (size: none), with code */
-    RT_WORD_BYE,  /* the sender closes its group */
-    RT_WORD_DEAD, /* shrink.c: whom the sender takes for dead */
+    RT_WORD_LOST,   /* the group has failed because of rank (size: none), with code */
+    RT_WORD_BYE,    /* the sender closes its group */
+    RT_WORD_DEAD,   /* shrink.c: whom the sender takes for dead, in round `rank` of a vote */
+    RT_WORD_AGREED, /* shrink.c: and in that round all that live have said so */
 };
 
 enum { RT_WORD_HEAD = 16 };

@@ -1,6 +1,6 @@
 /* Calls that move data, as messages.
  *
- *     broadcast       up to a piece a tree from the root, above a chain, piece by piece
+ *     broadcast       a tree from the root, or a chain, piece by piece
  *     all_gather(v)   ring: P - 1 steps of a part
  *     scatter, gather the root with one after the other
  *     all_to_all(v)   P - 1 steps; in step s with those at distance s
@@ -29,8 +29,8 @@ static void copy(void *to, const void *from, size_t bytes) {
 
 /* ---- broadcast ---- */
 
-static int tree(
-    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c, size_t bytes) {
+int rt_msg_broadcast_tree(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
     uint32_t me = (m->me + m->n - c->root) % m->n, d = 1;
     while (d < m->n && !(me & d)) {
         d *= 2;
@@ -49,8 +49,9 @@ static int tree(
     return rc;
 }
 
-static int chain(
-    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c, size_t bytes) {
+int rt_msg_broadcast_chain(
+    struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    size_t bytes = c->n * rt_dtype_size(c->dtype);
     uint32_t me = (m->me + m->n - c->root) % m->n;
     uint32_t before = me == 0 ? g->size : m->rank[(m->me + m->n - 1) % m->n];
     uint32_t after = me == m->n - 1 ? g->size : m->rank[(m->me + 1) % m->n];
@@ -65,11 +66,6 @@ static int chain(
             come ? before : g->size, out + (come ? at : 0), come);
     }
     return rc;
-}
-
-int rt_msg_broadcast(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
-    size_t bytes = c->n * rt_dtype_size(c->dtype);
-    return bytes <= RT_PIECE ? tree(g, m, c, bytes) : chain(g, m, c, bytes);
 }
 
 /* ---- gathering and scattering ---- */
@@ -156,12 +152,26 @@ int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const stru
 /* ---- send, recv, barrier ---- */
 
 /* Both sides must sign the same: kind and root differ between them. */
-int rt_msg_peer(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+struct rt_exchange_part rt_msg_pair_part(const struct rt_group *g, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     struct rt_coll same = {.kind = RT_SEND, .dtype = c->dtype, .n = c->n};
-    uint32_t peer = m->rank[c->root];
-    return c->kind == RT_SEND ? exchange(g, &same, peer, c->in, bytes, g->size, NULL, 0)
-                              : exchange(g, &same, g->size, NULL, 0, peer, c->out, bytes);
+    struct rt_exchange_part x = {.to = g->size, .from = g->size, .sign = rt_call_sign(&same)};
+    if (c->kind == RT_SEND) {
+        x.to = c->root;
+        x.send = c->in;
+        x.send_bytes = bytes;
+    } else {
+        x.from = c->root;
+        x.recv = c->out;
+        x.recv_bytes = bytes;
+    }
+    return x;
+}
+
+int rt_msg_pair(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    (void)m;
+    struct rt_exchange_part x = rt_msg_pair_part(g, c);
+    return rt_message_exchange(g, &x);
 }
 
 int rt_msg_barrier(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {

@@ -26,11 +26,12 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "runtime/train/cost/cost.h"
 
 enum {
     RT_SHM_RANKS_MAX = 256,
-    RT_SHM_BODY = 8192, /* bytes of a small call */
-    RT_SHM_INLINE = 40, /* bytes that fit beside the flag */
+    RT_SHM_BODY = RT_COST_SMALL, /* bytes of a small call */
+    RT_SHM_INLINE = 40,          /* bytes that fit beside the flag */
     RT_SHM_SLICE_MAX = 256 << 10,
     RT_SHM_SLICE_MIN = 8 << 10,
     RT_SHM_PIPE = 64 << 10, /* bytes a pipe holds */

@@ -1,0 +1,235 @@
+/* Every kind of call, every type and operation, many sizes, against a serial reference; on all
+ * transports. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/train/coll/reference.h"
+
+enum { MOST = 700000 };
+
+static const enum rt_kind checked[] = {RT_ALL_REDUCE, RT_REDUCE, RT_BROADCAST, RT_ALL_GATHER,
+    RT_ALL_GATHERV, RT_REDUCE_SCATTER, RT_SCATTER, RT_GATHER, RT_ALL_TO_ALL, RT_BARRIER};
+
+static const size_t sizes[] = {0, 1, 7, 64, 1000, 2049, 30011, 140001};
+
+/* All kinds, types and operations with sizes in turn; and again in random order. */
+static int all_calls(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)rank;
+    size_t counts[WORLD_MAX] = {0};
+    uint32_t step = 0;
+    for (size_t k = 0; k < CO_ARRAY_LEN(checked); k++) {
+        for (uint32_t t = 0; t < RT_DTYPES; t++) {
+            for (uint32_t o = 0; o < RT_OPS; o++) {
+                uint32_t h = mix(w->seed, ++step, 7);
+                struct rt_coll c = {.kind = checked[k], .dtype = t, .op = o};
+                c.n = sizes[h % CO_ARRAY_LEN(sizes)] / (h >> 8 & 3 ? 1 : w->n);
+                c.root = (h >> 12) % w->n;
+                for (uint32_t r = 0; r < w->n; r++) {
+                    counts[r] = mix(h, r, 1) % 3 ? mix(h, r, 2) % 9000 : 0;
+                }
+                c.counts = c.kind == RT_ALL_GATHERV ? counts : NULL;
+                /* Some ranks in their own memory, some not. */
+                bool shared = (h >> 16 & 1) && (!(h >> 17 & 1) || mix(h, rank, 3) & 1);
+                int rc = average_of_integers(&c) ? 0 : one_call(w, g, c, shared, h >> 20 & 1, err);
+                if (rc < 0) {
+                    return rc;
+                }
+            }
+        }
+    }
+    return 0;
+}
+
+static int all_sizes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    (void)rank;
+    int rc = 0;
+    for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
+        for (uint32_t k = 0; k < CO_ARRAY_LEN(checked) && rc == 0; k++) {
+            size_t counts[WORLD_MAX] = {0};
+            for (uint32_t r = 0; r < w->n; r++) {
+                counts[r] = sizes[s] / (r + 1);
+            }
+            struct rt_coll c = {.kind = checked[k],
+                .dtype = RT_F32,
+                .n = sizes[s],
+                .root = w->n - 1,
+                .counts = checked[k] == RT_ALL_GATHERV ? counts : NULL};
+            rc = one_call(w, g, c, s & 1, s & 2, err);
+        }
+    }
+    struct rt_coll big = {.kind = RT_ALL_REDUCE, .dtype = RT_F32, .n = MOST};
+    rc = rc < 0 ? rc : one_call(w, g, big, false, false, err);
+    return rc < 0 ? rc : one_call(w, g, big, true, true, err);
+}
+
+/* Element i of what `from` has for `to`. */
+static int32_t element(uint32_t from, uint32_t to, size_t i) {
+    return (int32_t)(mix(from, to, (uint32_t)i) & 0xffffff);
+}
+
+/* Different numbers for everybody, some none. */
+static size_t pair_count(uint32_t from, uint32_t to) {
+    return (from + to) % 3 ? (size_t)from * 30000 + to * 7 + 1 : 0;
+}
+
+static int all_to_allv(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    size_t go[WORLD_MAX], come[WORLD_MAX], n_in = 0, n_out = 0;
+    for (uint32_t r = 0; r < w->n; r++) {
+        n_in += go[r] = pair_count(rank, r);
+        n_out += come[r] = pair_count(r, rank);
+    }
+    CO_AUTOFREE int32_t *in = co_xcalloc(n_in + 1, 4), *out = co_xcalloc(n_out + 1, 4);
+    int32_t *p = in;
+    for (uint32_t r = 0; r < w->n; r++) {
+        for (size_t i = 0; i < go[r]; i++) {
+            *p++ = element(rank, r, i);
+        }
+    }
+    struct rt_coll c = {.kind = RT_ALL_TO_ALLV,
+        .dtype = RT_I32,
+        .in = in,
+        .out = out,
+        .counts = go,
+        .out_counts = come};
+    int rc = rt_coll_run(g, &c, err);
+    p = out;
+    for (uint32_t r = 0; r < w->n && rc == 0; r++) {
+        for (size_t i = 0; i < come[r] && rc == 0; i++) {
+            if (*p++ != element(r, rank, i)) {
+                rc = co_err_set(err, CO_INTERNAL, "all_to_allv: element %zu from %u", i, r);
+            }
+        }
+    }
+    return rc;
+}
+
+/* Each rank to the next, the even ones first. */
+static int peers(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    enum { COUNT = 100003 };
+    uint32_t next = (rank + 1) % w->n, last = (rank + w->n - 1) % w->n;
+    CO_AUTOFREE int32_t *in = co_xcalloc(COUNT, 4), *out = co_xcalloc(COUNT, 4);
+    for (size_t i = 0; i < COUNT; i++) {
+        in[i] = element(rank, next, i);
+    }
+    int rc = 0;
+    for (uint32_t turn = 0; turn < 2 && rc == 0 && w->n > 1; turn++) {
+        bool sends = rank % 2 == turn;
+        rc = sends ? rt_send(g, in, COUNT, RT_I32, next, err)
+                   : rt_recv(g, out, COUNT, RT_I32, last, err);
+    }
+    for (size_t i = 0; i < COUNT && rc == 0 && w->n > 1; i++) {
+        if (out[i] != element(last, rank, i)) {
+            rc = co_err_set(err, CO_INTERNAL, "recv: element %zu", i);
+        }
+    }
+    return rc;
+}
+
+static int everything(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    int rc = all_sizes(w, g, rank, err);
+    rc = rc < 0 ? rc : all_to_allv(w, g, rank, err);
+    rc = rc < 0 ? rc : peers(w, g, rank, err);
+    return rc < 0 ? rc : all_calls(w, g, rank, err);
+}
+
+/* Every type and operation, of none, one, an odd number, and more than goes in one chunk. */
+static int all_operations(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static const enum rt_kind kinds[] = {RT_ALL_REDUCE, RT_REDUCE, RT_REDUCE_SCATTER};
+    (void)rank;
+    int rc = 0;
+    for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
+        for (uint32_t i = 0; i < RT_DTYPES * RT_OPS * 4 && rc == 0; i++) {
+            struct rt_coll c = {
+                .kind = kinds[k], .dtype = i % RT_DTYPES, .op = i / RT_DTYPES % RT_OPS};
+            size_t chunk = (size_t)w->n * (256 << 10) / rt_dtype_size(c.dtype);
+            size_t counts[] = {0, 1, 1001, chunk / (c.kind == RT_REDUCE_SCATTER ? w->n : 1) + 13};
+            c.n = counts[i / (RT_DTYPES * RT_OPS)];
+            rc = average_of_integers(&c) ? 0 : one_call(w, g, c, false, false, err);
+        }
+    }
+    return rc;
+}
+
+static void all_operations_on_all_types(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {.n = 2 + (world_places[p].nodes > 0),
+            .seed = seed_now(),
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes};
+        assert_int_equal(world_run(&w, all_operations), 0);
+    }
+}
+
+/* More bytes than 32 bits count; 4.3 GB of memory, so only `make nightly` asks for it. */
+static int huge(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    size_t n = ((size_t)1 << 31) + 4097;
+    (void)w;
+    unsigned char *v = co_xmalloc(n);
+    for (size_t i = 0; i < n; i++) {
+        v[i] = (unsigned char)(i >> 20 ^ i * 7) & 0x7f;
+    }
+    int rc = rt_all_reduce(g, v, v, n, RT_U8, RT_SUM, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        if (v[i] != (unsigned char)(2 * ((i >> 20 ^ i * 7) & 0x7f))) {
+            rc = co_err_set(err, CO_INTERNAL, "element %zu", i);
+        }
+    }
+    rc = rc < 0 ? rc : rt_broadcast(g, v, n, RT_U8, 0, err);
+    if (rc == 0 && rank == 1 &&
+        v[n - 1] != (unsigned char)(2 * (((n - 1) >> 20 ^ (n - 1) * 7) & 0x7f))) {
+        rc = co_err_set(err, CO_INTERNAL, "the last element");
+    }
+    free(v);
+    return rc;
+}
+
+static void more_than_two_gigabytes(void **state) {
+    (void)state;
+    for (size_t p = 0; p < 2; p++) {
+        struct world w = {.n = 2, .transport = world_places[p].transport, .call_ms = 60000};
+        assert_int_equal(world_run(&w, huge), 0);
+    }
+}
+
+static void calls_in_shared_memory(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n <= 5; n++) {
+        struct world w = {.n = n, .transport = RT_TRANSPORT_SHM, .seed = seed_now()};
+        assert_int_equal(world_run(&w, everything), 0);
+    }
+}
+
+static void calls_over_tcp(void **state) {
+    (void)state;
+    for (uint32_t n = 2; n <= 5; n++) {
+        struct world w = {.n = n, .transport = RT_TRANSPORT_TCP, .seed = seed_now()};
+        assert_int_equal(world_run(&w, everything), 0);
+    }
+}
+
+static void calls_over_machines(void **state) {
+    (void)state;
+    for (uint32_t n = 3; n <= 6; n++) {
+        struct world w = {.n = n, .nodes = n == 6 ? 3 : 2, .seed = seed_now()};
+        assert_int_equal(world_run(&w, everything), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_operations_on_all_types),
+        cmocka_unit_test(calls_in_shared_memory),
+        cmocka_unit_test(calls_over_tcp),
+        cmocka_unit_test(calls_over_machines),
+    };
+    const struct CMUnitTest huge_ones[] = {
+        cmocka_unit_test(more_than_two_gigabytes),
+    };
+    return getenv("COLL_HUGE") ? cmocka_run_group_tests(huge_ones, NULL, NULL)
+                               : cmocka_run_group_tests(tests, NULL, NULL);
+}

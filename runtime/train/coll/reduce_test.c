@@ -1,0 +1,93 @@
+/* Kernels of one instruction set beside those of another, and rounding. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/train/coll/reference.h"
+
+enum { VALUES = 1003 };
+
+/* Of any bits, NaN and infinity among them. */
+static void random_values(enum rt_dtype t, void *p, uint32_t seed) {
+    size_t size = rt_dtype_size(t), bytes = VALUES * size;
+    for (size_t i = 0; i < bytes; i++) {
+        ((uint8_t *)p)[i] = (uint8_t)mix(seed, (uint32_t)i, t);
+    }
+}
+
+/* NaN have many bit patterns, and which one comes out is not said. */
+static bool same(enum rt_dtype t, const void *a, const void *b) {
+    if (t == RT_F32) {
+        return memcmp(a, b, 4) == 0 || (isnan(*(const float *)a) && isnan(*(const float *)b));
+    }
+    if (t == RT_F64) {
+        return memcmp(a, b, 8) == 0 || (isnan(*(const double *)a) && isnan(*(const double *)b));
+    }
+    if (t == RT_F16 || t == RT_BF16) {
+        float x, y;
+        plain_kernels()->widen[t](&x, a, 1);
+        plain_kernels()->widen[t](&y, b, 1);
+        return memcmp(a, b, 2) == 0 || (isnan(x) && isnan(y));
+    }
+    return memcmp(a, b, rt_dtype_size(t)) == 0;
+}
+
+static void fast_kernels_give_the_bits_of_the_plain_ones(void **state) {
+    (void)state;
+    _Alignas(64) static uint8_t a[VALUES * 8], b[VALUES * 8], c[VALUES * 8], fast[VALUES * 8],
+        slow[VALUES * 8];
+    const struct rt_kernels *k;
+    for (uint32_t i = 0; (k = rt_kernels_get(i)) && k != plain_kernels(); i++) {
+        for (uint32_t t = 0; t < RT_DTYPES; t++) {
+            for (uint32_t o = 0; o < RT_OPS; o++) {
+                const void *in[3] = {a, b, c};
+                random_values(t, a, 1);
+                random_values(t, b, 2);
+                random_values(t, c, 3);
+                struct rt_coll call = {.dtype = t, .op = o};
+                for (uint32_t n_in = 1; n_in <= 3 && !average_of_integers(&call); n_in++) {
+                    rt_reduce_n(k, t, o, 1.0 / n_in, fast, in, n_in, VALUES);
+                    rt_reduce_n(plain_kernels(), t, o, 1.0 / n_in, slow, in, n_in, VALUES);
+                    for (size_t v = 0; v < VALUES; v++) {
+                        size_t at = v * rt_dtype_size(t);
+                        if (!same(t, fast + at, slow + at)) {
+                            fail_msg("%s %s %s of %u inputs: value %zu differs", k->name,
+                                rt_dtype_name(t), rt_op_name(o), n_in, v);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/* Every half there is, widened and narrowed again; and what lies between two of them. */
+static void halves_are_rounded_to_nearest(void **state) {
+    (void)state;
+    const struct rt_kernels *k = plain_kernels();
+    for (uint32_t h = 0; h < 0x7c00; h++) {
+        uint16_t in[2] = {(uint16_t)h, (uint16_t)(h + 1)}, back;
+        float f[2], middle;
+        k->widen[RT_F16](f, in, 2);
+        k->narrow[RT_F16](&back, f, 1);
+        assert_int_equal(back, h);
+        middle = (f[0] + f[1]) / 2; /* a tie: to the even one */
+        k->narrow[RT_F16](&back, &middle, 1);
+        assert_int_equal(back, h + 1 == 0x7c00 ? back : h + (h & 1));
+        uint32_t tie = h << 16 | 0x8000;
+        memcpy(&middle, &tie, sizeof(middle));
+        k->narrow[RT_BF16](&back, &middle, 1);
+        assert_int_equal(back, h + (h & 1));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(fast_kernels_give_the_bits_of_the_plain_ones),
+        cmocka_unit_test(halves_are_rounded_to_nearest),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

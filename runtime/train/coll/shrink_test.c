@@ -1,0 +1,319 @@
+/* Ranks go on without one that was killed or stopped, or with one that has come back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "common/map.h"
+#include "runtime/train/coll/stagekit.h"
+
+enum { CALL_MS = 2000, LATE_MS = 10000 };
+
+static int shrinks(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    bool gone[WORLD_MAX];
+    struct rt_group *left = NULL;
+    int rc = world_endless(w, g, rank, err);
+    if (rc != CO_PEERLOST) {
+        return rc;
+    }
+    rc = rt_group_shrink(g, gone, &left, err);
+    uint32_t one = 1, sum = 0;
+    rc = rc < 0 ? rc : rt_all_reduce(left, &one, &sum, 1, RT_I32, RT_SUM, err);
+    if (rc == 0 && (sum != w->n - 1 || rt_group_size(left) != w->n - 1 || !gone[1] || gone[0] ||
+                       rt_group_rank(left) != (rank == 0 ? 0 : rank - 1))) {
+        rc = co_err_set(err, CO_INTERNAL, "sum %u in a group of %u", sum, rt_group_size(left));
+    }
+    rt_group_close(left);
+    return rc;
+}
+
+static void survivors_go_on(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {
+            .n = 4, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        world_start(&w, shrinks);
+        assert_true(world_ready(&w));
+        kill(w.pid[1], SIGKILL);
+        assert_int_equal(world_end(&w, 1U << 1), 0);
+        world_done(&w);
+    }
+}
+
+/* The stopped one wakes up when the others have gone on, and is not let in again. */
+static void survivors_go_on_without_a_stopped_rank(void **state) {
+    (void)state;
+    struct world w = {.n = 4, .call_ms = CALL_MS};
+    world_start(&w, shrinks);
+    assert_true(world_ready(&w));
+    kill(w.pid[1], SIGSTOP);
+    for (uint32_t r = 0; r < w.n; r++) {
+        if (r != 1) {
+            siginfo_t i;
+            (void)waitid(P_PID, (id_t)w.pid[r], &i, WEXITED | WNOWAIT);
+        }
+    }
+    kill(w.pid[1], SIGCONT);
+    assert_int_equal(world_end(&w, 1U << 1), 0);
+    assert_int_equal(w.shared->rank[1].code, CO_PEERLOST);
+    world_done(&w);
+}
+
+/* ---- a second one is hit while they agree ---- */
+
+/* Calls on sockets of a rank that shrinks a group of four, its monitor's among them, and some
+ * more: about 60. */
+static const uint32_t moments[] = {1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 30, 36, 42, 50, 60};
+
+/* Rank 1 has been killed; rank 2 is hit.  The others end up in a group of two. */
+static int shrinks_until_two(
+    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct stage s = {.name = "shrink", .call = moments[w->stage]};
+    struct rt_group *left = NULL;
+    uint32_t members = 0;
+    int rc = world_endless(w, g, rank, err);
+    bool failed = rc == CO_PEERLOST;
+    if (rank == w->victim) {
+        stage_arm(w, &s, w->signal, NULL, 0);
+    }
+    for (uint32_t i = 0; failed && i < 3 && members != 2; i++) {
+        bool gone[WORLD_MAX];
+        struct rt_group *smaller = NULL;
+        rc = rt_group_shrink(left ? left : g, gone, &smaller, err);
+        rt_group_close(left);
+        left = smaller;
+        if (rc < 0) {
+            break;
+        }
+        uint32_t one = 1;
+        rc = rt_all_reduce(left, &one, &members, 1, RT_I32, RT_SUM, err);
+        failed = rc == 0 || rc == CO_PEERLOST;
+        if (rank == w->victim) {
+            stage_end();
+        }
+    }
+    if (rc == 0 &&
+        (members != 2 || rt_group_size(left) != 2 || rt_group_rank(left) != (rank == 0 ? 0 : 1))) {
+        rc = co_err_set(err, CO_INTERNAL, "%u members", members);
+    }
+    rt_group_close(left);
+    return rc;
+}
+
+static void end_shrunk(struct world *w) {
+    for (uint32_t r = 0; r < w->n && w->signal == SIGSTOP; r++) {
+        siginfo_t i;
+        if (r != 1 && r != w->victim) {
+            (void)waitid(P_PID, (id_t)w->pid[r], &i, WEXITED | WNOWAIT);
+        }
+    }
+    kill(w->pid[w->victim], SIGCONT);
+    if (world_end(w, 1U << 1 | 1U << w->victim) > 0) {
+        fail_msg("signal %d at call %u of place %u", w->signal, moments[w->stage], w->nodes);
+    }
+    for (uint32_t r = 0; r < w->n; r += 3) {
+        int64_t took = w->shared->rank[r].ms - atomic_load(&w->shared->struck_ms);
+        assert_in_range(took, 0, w->signal == SIGKILL ? LATE_MS : 3 * w->call_ms + LATE_MS);
+    }
+    world_done(w);
+}
+
+static void shrink_at_moments(int signal, int64_t call_ms) {
+    static struct world worlds[CO_ARRAY_LEN(moments)];
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        for (size_t i = 0; i < CO_ARRAY_LEN(moments); i++) {
+            worlds[i] = (struct world){.n = 4,
+                .transport = world_places[p].transport,
+                .nodes = world_places[p].nodes,
+                .call_ms = call_ms,
+                .kind = RT_ALL_REDUCE,
+                .victim = 2,
+                .stage = i,
+                .signal = signal};
+            world_start(&worlds[i], shrinks_until_two);
+            assert_true(world_ready(&worlds[i]));
+            kill(worlds[i].pid[1], SIGKILL);
+        }
+        for (size_t i = 0; i < CO_ARRAY_LEN(moments); i++) {
+            end_shrunk(&worlds[i]);
+        }
+    }
+}
+
+static void a_rank_may_die_while_others_shrink(void **state) {
+    (void)state;
+    shrink_at_moments(SIGKILL, 4 * LATE_MS);
+}
+
+static void a_rank_may_stop_while_others_shrink(void **state) {
+    (void)state;
+    shrink_at_moments(SIGSTOP, CALL_MS);
+}
+
+/* ---- and come back ---- */
+
+static struct world new_ones; /* endpoints */
+enum { SUMMED = 50000 };
+
+/* Values whose sum depends on the order. */
+static int sum_hash(struct rt_group *g, uint32_t rank, uint64_t *ret, struct co_err *err) {
+    static float v[SUMMED], sum[SUMMED];
+    for (uint32_t i = 0; i < SUMMED; i++) {
+        v[i] = 1.0F / (float)(1 + i % 1009 + rank * 3);
+    }
+    int rc = rt_all_reduce(g, v, sum, SUMMED, RT_F32, RT_SUM, err);
+    *ret = rc < 0 ? 0 : co_hash(sum, sizeof(sum));
+    return rc;
+}
+
+static int expect_sum(struct rt_group *g, uint32_t own, uint32_t want, struct co_err *err) {
+    uint32_t sum = 0;
+    int rc = rt_all_reduce(g, &own, &sum, 1, RT_I32, RT_SUM, err);
+    return rc < 0 || sum == want ? rc : co_err_set(err, CO_INTERNAL, "%u, not %u", sum, want);
+}
+
+static int work_together(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    uint64_t again = 0;
+    int rc = expect_sum(g, 1U << rank, (1U << w->n) - 1, err);
+    rc = rc < 0 ? rc : sum_hash(g, rank, &w->shared->rank[rank].hash, err);
+    rc = rc < 0 ? rc : sum_hash(g, rank, &again, err);
+    if (rc == 0 && again != w->shared->rank[rank].hash) {
+        rc = co_err_set(err, CO_INTERNAL, "the same call, other bits");
+    }
+    return rc < 0 ? rc : rt_group_barrier(g, err);
+}
+
+static struct rt_group_options grown_options(struct world *w, uint32_t rank) {
+    struct rt_group_options o = world_options(w, rank);
+    o.endpoints = new_ones.n ? new_ones.endpoints : o.endpoints;
+    o.generation = 1;
+    return o;
+}
+
+/* Rank 1 is killed and comes back; the others go on meanwhile. */
+static int grows(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct rt_group *left = NULL, *grown = NULL;
+    uint64_t before = 0;
+    int rc = sum_hash(g, rank, &before, err);
+    rc = rc < 0 ? rc : world_endless(w, g, rank, err);
+    rc = rc == CO_PEERLOST ? rt_group_shrink(g, NULL, &left, err) : rc;
+    rc = rc < 0 ? rc : expect_sum(left, 1U << rank, ((1U << w->n) - 1) & ~2U, err);
+    struct rt_group_options o = grown_options(w, rank);
+    rc = rc < 0 ? rc : rt_group_grow(left, &o, &grown, err);
+    rc = rc < 0 ? rc : work_together(w, grown, rank, err);
+    rc = rc < 0 ? rc : expect_sum(left, 1, w->n - 1, err); /* that one is still there */
+    if (rc == 0 && w->shared->rank[rank].hash != before) {
+        rc = co_err_set(err, CO_INTERNAL, "the same ranks in the same places, other bits");
+    }
+    rt_group_close(left);
+    rt_group_close(grown);
+    return rc;
+}
+
+static void a_rank_comes_back(void **state) {
+    (void)state;
+    for (uint32_t n = 2; n <= 3; n++) {
+        for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+            uint32_t fresh = n == 3 && p < 2;
+            struct world w = {.n = n,
+                .transport = world_places[p].transport,
+                .nodes = world_places[p].nodes,
+                .kind = RT_ALL_REDUCE};
+            new_ones = (struct world){.n = fresh * 3};
+            world_ports(&new_ones);
+            world_start(&w, grows);
+            assert_true(world_ready(&w));
+            kill(w.pid[1], SIGKILL);
+            (void)waitpid(w.pid[1], NULL, 0);
+            w.generation = 1;
+            if (fresh) {
+                memcpy(w.endpoint, new_ones.endpoint, sizeof(w.endpoint));
+            }
+            world_start_rank(&w, 1, work_together);
+            assert_int_equal(world_end(&w, 0), 0);
+            assert_int_equal(w.shared->rank[0].hash, w.shared->rank[1].hash);
+            assert_int_equal(w.shared->rank[n - 1].hash, w.shared->rank[1].hash);
+            world_done(&w);
+        }
+    }
+}
+
+/* Nobody comes, or one of the old ones cannot: everybody goes on with what there is. */
+static int grows_in_vain(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct rt_group *grown = NULL;
+    struct rt_group_options o = grown_options(w, rank);
+    o.form_timeout_ms = 300;
+    o.size = w->n + 1;
+    int rc = rt_group_grow(g, &o, &grown, err);
+    if (rc != CO_TIMEOUT) {
+        return co_err_set(err, CO_INTERNAL, "grown by nobody: %d", rc);
+    }
+    o = grown_options(w, rank);
+    o.rank = rank == 1 ? w->n : rank; /* there is no such rank */
+    o.form_timeout_ms = 300;
+    rc = rt_group_grow(g, &o, &grown, err);
+    if (rc != (rank == 1 ? CO_INVALID : CO_TIMEOUT)) {
+        return co_err_set(err, CO_INTERNAL, "grown without one: %d", rc);
+    }
+    return expect_sum(g, 1, w->n, err);
+}
+
+static void a_group_that_cannot_grow_stays(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {
+            .n = 2, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        new_ones = (struct world){.n = 3};
+        world_ports(&new_ones);
+        assert_int_equal(world_run(&w, grows_in_vain), 0);
+    }
+}
+
+/* One of those that grow is killed while they wait for the new one, who does not come. */
+static int grows_until_lost(
+    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct rt_group *grown = NULL;
+    struct rt_group_options o = world_options(w, rank);
+    const char *endpoints[WORLD_MAX];
+    memcpy(endpoints, w->endpoints, sizeof(endpoints));
+    endpoints[w->n] = new_ones.endpoints[0];
+    o.endpoints = endpoints;
+    o.size = w->n + 1;
+    o.generation = 1;
+    int rc = rt_group_barrier(g, err);
+    atomic_fetch_add(&w->shared->ready, 1);
+    return rc < 0 ? rc : rt_group_grow(g, &o, &grown, err);
+}
+
+static void a_rank_that_dies_while_the_group_grows_is_named(void **state) {
+    (void)state;
+    struct world w = {.n = 3, .call_ms = 4 * LATE_MS};
+    new_ones = (struct world){.n = 1};
+    world_ports(&new_ones);
+    world_start(&w, grows_until_lost);
+    assert_true(world_ready(&w));
+    int64_t since = world_now();
+    kill(w.pid[1], SIGKILL);
+    assert_int_equal(world_end(&w, 7), 0);
+    for (uint32_t r = 0; r < w.n; r += 2) {
+        assert_int_equal(w.shared->rank[r].code, CO_PEERLOST);
+        assert_non_null(strstr(w.shared->rank[r].text, "rank 1 "));
+        assert_in_range(w.shared->rank[r].ms - since, 0, LATE_MS);
+    }
+    world_done(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(survivors_go_on),
+        cmocka_unit_test(survivors_go_on_without_a_stopped_rank),
+        cmocka_unit_test(a_rank_may_die_while_others_shrink),
+        cmocka_unit_test(a_rank_may_stop_while_others_shrink),
+        cmocka_unit_test(a_rank_comes_back),
+        cmocka_unit_test(a_group_that_cannot_grow_stays),
+        cmocka_unit_test(a_rank_that_dies_while_the_group_grows_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* Groups of groups; started calls; where ranks may be. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <sys/mount.h>
+
+#include "runtime/train/coll/testkit.h"
+
+enum { N = 40000 };
+
+static int splits(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct rt_group *part = NULL, *pair = NULL;
+    uint32_t own = rank + 1, sum = 0, pairs[2] = {0, w->n - 1};
+    int rc = rt_group_split(g, (int32_t)(rank % 2), -(int32_t)rank, &part, err);
+    rc = rc < 0 ? rc : rt_all_reduce(part, &own, &sum, 1, RT_I32, RT_SUM, err);
+    uint32_t want = rank % 2 ? 2 + 4 : 1 + 3 + 5;
+    if (rc == 0 && (sum != want || (rank >= 3 && rt_group_rank(part) != 0))) {
+        rc = co_err_set(err, CO_INTERNAL, "sum %u, rank %u", sum, rt_group_rank(part));
+    }
+    if (rc == 0 && (rank == 0 || rank == w->n - 1)) {
+        rc = rt_group_sub(g, pairs, 2, 9, &pair, err);
+        rc = rc < 0 ? rc : rt_group_barrier(pair, err);
+    }
+    rc = rc < 0 ? rc : rt_group_barrier(g, err);
+    rt_group_close(pair);
+    rt_group_close(part);
+    return rc;
+}
+
+static void groups_split(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {
+            .n = 5, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        assert_int_equal(world_run(&w, splits), 0);
+    }
+}
+
+/* ---- started calls ---- */
+
+static int starts(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static float v[8][N];
+    struct rt_work *work[8];
+    int rc = 0;
+    for (uint32_t i = 0; i < 8 && rc == 0; i++) {
+        for (uint32_t k = 0; k < N; k++) {
+            v[i][k] = (float)(rank + i);
+        }
+        struct rt_coll c = {.kind = RT_ALL_REDUCE, .in = v[i], .out = v[i], .n = N};
+        rc = rt_coll_start(g, &c, &work[i], err);
+    }
+    rc = rc < 0 ? rc : rt_group_barrier(g, err); /* after all of them */
+    for (uint32_t i = 0; i < 8 && rc == 0; i++) {
+        uint32_t sum = w->n * i + w->n * (w->n - 1) / 2;
+        float want = (float)sum;
+        if (!rt_work_test(work[i])) {
+            return co_err_set(err, CO_INTERNAL, "call %u has not ended", i);
+        }
+        rc = rt_work_wait(work[i], err);
+        if (rc == 0 && (v[i][0] != want || v[i][N - 1] != want)) {
+            rc = co_err_set(err, CO_INTERNAL, "call %u: %f", i, (double)v[i][0]);
+        }
+    }
+    return rc;
+}
+
+static void started_calls_keep_their_order(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {
+            .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        assert_int_equal(world_run(&w, starts), 0);
+    }
+}
+
+/* ---- sends and receives ---- */
+
+enum { MUCH = 3 << 20 /* more than sockets and rings hold */, BLOCK = 512 };
+
+static void fill(unsigned char *p, size_t n, uint32_t from, uint32_t to, uint32_t k) {
+    for (size_t i = 0; i < n; i += BLOCK) {
+        memset(p + i, (int)(i / BLOCK * 31 + from * 7 + to * 3 + k) & 255, BLOCK);
+    }
+}
+
+static int check(unsigned char *got, unsigned char *want, size_t n, uint32_t from, uint32_t to,
+    uint32_t k, struct co_err *err) {
+    fill(want, n, from, to, k);
+    return memcmp(got, want, n) == 0
+               ? 0
+               : co_err_set(err, CO_INTERNAL, "message %u from %u to %u", k, from, to);
+}
+
+/* Everybody starts to send to all others, twice, before he receives: the last one without a
+ * handle. */
+static int exchanges(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    enum { TWICE = 2 };
+    struct rt_work *work[2 * TWICE * WORLD_MAX];
+    CO_AUTOFREE unsigned char *out = co_xcalloc((size_t)w->n * TWICE, MUCH);
+    CO_AUTOFREE unsigned char *in = co_xcalloc((size_t)w->n * TWICE, MUCH);
+    uint32_t n_work = 0, last = rank == 0 ? w->n - 1 : 0, all = w->n * TWICE;
+    int rc = 0;
+    for (uint32_t i = 0; i < all && rc == 0; i++) {
+        struct rt_coll c = {.kind = RT_SEND,
+            .dtype = RT_U8,
+            .in = out + (size_t)i * MUCH,
+            .n = MUCH,
+            .root = i / TWICE};
+        fill(out + (size_t)i * MUCH, MUCH, rank, c.root, i % TWICE);
+        rc = c.root == rank ? 0 : rt_coll_start(g, &c, &work[n_work++], err);
+    }
+    for (uint32_t i = 0; i < all && rc == 0; i++) {
+        struct rt_coll c = {.kind = RT_RECV,
+            .dtype = RT_U8,
+            .out = in + (size_t)i * MUCH,
+            .n = MUCH,
+            .root = i / TWICE};
+        if (c.root != rank && (c.root != last || i % TWICE == 0)) {
+            rc = rt_coll_start(g, &c, &work[n_work++], err);
+        }
+    }
+    rc = rc < 0 ? rc : rt_recv(g, in + (size_t)(last * TWICE + 1) * MUCH, MUCH, RT_U8, last, err);
+    for (uint32_t i = 0; i < n_work && rc == 0; i++) {
+        rc = rt_work_wait(work[i], err);
+    }
+    for (uint32_t i = 0; i < all && rc == 0; i++) {
+        uint32_t from = i / TWICE;
+        size_t at = (size_t)i * MUCH;
+        rc = from == rank ? 0 : check(in + at, out + at, MUCH, from, rank, i % TWICE, err);
+    }
+    return rc < 0 ? rc : rt_group_barrier(g, err);
+}
+
+static void ranks_may_send_before_they_receive(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        for (uint32_t n = 2; n <= 4; n += 2) {
+            struct world w = {
+                .n = n, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+            assert_int_equal(world_run(&w, exchanges), 0);
+        }
+    }
+}
+
+/* What is started between two calls of all ranks stays there. */
+static int mixes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static int32_t sent[4][N], got[4][N], sum[4][N];
+    struct rt_work *work[12];
+    uint32_t next = (rank + 1) % w->n, last = (rank + w->n - 1) % w->n, n = 0;
+    int rc = 0;
+    for (uint32_t k = 0; k < 4 && rc == 0; k++) {
+        for (size_t i = 0; i < N; i++) {
+            sent[k][i] = (int32_t)(rank * 1000 + k);
+        }
+        struct rt_coll calls[3] = {
+            {.kind = RT_SEND, .dtype = RT_I32, .in = sent[k], .n = N, .root = next},
+            {.kind = RT_RECV, .dtype = RT_I32, .out = got[k], .n = N, .root = last},
+            {.kind = RT_ALL_REDUCE, .dtype = RT_I32, .in = got[k], .out = sum[k], .n = N}};
+        for (uint32_t i = 0; i < 3 && rc == 0; i++) {
+            rc = rt_coll_start(g, &calls[i], &work[n++], err);
+        }
+    }
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        rc = rt_work_wait(work[i], err);
+    }
+    for (uint32_t k = 0; k < 4 && rc == 0; k++) {
+        int32_t want = (int32_t)(1000 * w->n * (w->n - 1) / 2 + w->n * k);
+        if (got[k][N - 1] != (int32_t)(last * 1000 + k) || sum[k][0] != want ||
+            sum[k][N - 1] != want) {
+            rc = co_err_set(err, CO_INTERNAL, "turn %u: %d, sum %d", k, got[k][0], sum[k][0]);
+        }
+    }
+    return rc;
+}
+
+static void sends_keep_their_place_among_calls_of_all(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {
+            .n = 3, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        assert_int_equal(world_run(&w, mixes), 0);
+    }
+}
+
+/* ---- where ranks are ---- */
+
+static void groups_form_over_ipv6(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {.n = 5,
+            .v6 = true,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes};
+        assert_int_equal(world_run(&w, splits), 0);
+    }
+}
+
+/* A container of its own, in the pod's network: other processes, mounts, /dev/shm and IPC. */
+static void enter_container(struct world *w, uint32_t rank) {
+    (void)w;
+    (void)rank;
+    if (unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC) < 0) {
+        exit(1);
+    }
+    pid_t pid = fork();
+    if (pid != 0) {
+        int status = 1;
+        (void)waitpid(pid, &status, 0);
+        exit(status != 0);
+    }
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("shm", "/dev/shm", "tmpfs", 0, NULL) < 0 ||
+        mount("proc", "/proc", "proc", 0, NULL) < 0) {
+        exit(1);
+    }
+}
+
+static bool may_make_containers(void) {
+    pid_t pid = fork();
+    if (pid == 0) {
+        enter_container(NULL, 0);
+        exit(0);
+    }
+    int status = 1;
+    (void)waitpid(pid, &status, 0);
+    return status == 0;
+}
+
+static int shares_memory(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    if ((w->enter && getpid() != 1) || rt_group_local_size(g) != w->n) {
+        return co_err_set(err, CO_INTERNAL, "process %d shares memory with %u of %u", (int)getpid(),
+            rt_group_local_size(g), w->n);
+    }
+    return exchanges(w, g, rank, err);
+}
+
+static void containers_of_a_pod_share_memory(void **state) {
+    (void)state;
+    struct world w = {.n = 2, .enter = may_make_containers() ? enter_container : NULL};
+    if (!w.enter) {
+        printf("# no namespaces may be made here: the ranks stay in this one\n");
+    }
+    assert_int_equal(world_run(&w, shares_memory), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(groups_split),
+        cmocka_unit_test(started_calls_keep_their_order),
+        cmocka_unit_test(ranks_may_send_before_they_receive),
+        cmocka_unit_test(sends_keep_their_place_among_calls_of_all),
+        cmocka_unit_test(groups_form_over_ipv6),
+        cmocka_unit_test(containers_of_a_pod_share_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,79 @@
+/* Every algorithm, whether it is the cheapest or not, against the serial reference. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/train/coll/message.h"
+#include "runtime/train/coll/reference.h"
+
+static const size_t sizes[] = {0, 1, 3, 100, 4099, 70001, 200003};
+
+static const struct {
+    enum rt_kind kind;
+    enum rt_way first, end;
+} kinds[] = {{RT_ALL_REDUCE, RT_WAY_DOUBLING, RT_WAY_REDUCE_TREE},
+    {RT_REDUCE, RT_WAY_REDUCE_TREE, RT_WAY_BROADCAST_TREE},
+    {RT_BROADCAST, RT_WAY_BROADCAST_TREE, RT_WAYS}};
+
+static int one_way(struct world *w, struct rt_group *g, enum rt_way way, struct rt_coll c,
+    bool in_place, struct co_err *err) {
+    struct rt_members all = {.rank = g->all, .n = g->size, .me = g->rank};
+    size_t size = rt_dtype_size(c.dtype), n_in, n_out;
+    struct buffers b = {0};
+    if (!buffers_get(g, &b, c.n * size, false, err)) {
+        return CO_NOMEMORY;
+    }
+    prepare(&c, &b, g->rank, w->n, mix(way, (uint32_t)c.n, 5), &n_in, &n_out);
+    if (in_place && c.kind != RT_BROADCAST) {
+        memcpy(b.out, b.in, n_in * size);
+    }
+    c.in = in_place ? b.out : b.in;
+    c.out = b.out;
+    int rc = rt_msg_ways[way](g, &all, &c);
+    if (rc < 0) {
+        (void)rt_group_check(g, err);
+    } else if (memcmp(b.out, b.want, n_out * size) != 0) {
+        rc = co_err_set(err, CO_INTERNAL, "%s by %s, %s %s, n %zu, root %u", rt_way_call(way),
+            rt_way_name(way), rt_dtype_name(c.dtype), rt_op_name(c.op), c.n, c.root);
+    }
+    buffers_done(g, &b, false);
+    return rc;
+}
+
+static int all_ways(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static const enum rt_dtype dtypes[] = {RT_F32, RT_BF16, RT_U8};
+    (void)rank;
+    int rc = 0;
+    for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
+        for (enum rt_way way = kinds[k].first; way < kinds[k].end; way++) {
+            for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
+                struct rt_coll c = {.kind = kinds[k].kind,
+                    .dtype = dtypes[(s + way) % CO_ARRAY_LEN(dtypes)],
+                    .op = s % 2 ? RT_SUM : RT_MAX,
+                    .n = sizes[s],
+                    .root = (uint32_t)(s + way) % w->n};
+                rc = one_way(w, g, way, c, false, err);
+                rc = rc < 0 ? rc : one_way(w, g, way, c, true, err);
+            }
+        }
+    }
+    return rc;
+}
+
+static void all_ways_lead_to_the_same(void **state) {
+    (void)state;
+    for (uint32_t n = 2; n <= WORLD_MAX; n++) {
+        struct world w = {.n = n, .transport = RT_TRANSPORT_TCP};
+        assert_int_equal(world_run(&w, all_ways), 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_ways_lead_to_the_same),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

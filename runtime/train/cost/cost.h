@@ -1,0 +1,50 @@
+/* The algorithms that a call over TCP can take, what each costs, and which is the cheapest.
+ *
+ * An algorithm takes steps, waits for other ranks one after the other, and moves bytes over a
+ * rank's connection; it costs steps * step + bytes * byte.  How many of both there are follows
+ * from the number of ranks and the size of the call; what one of them costs was measured
+ * (measured.c).  The sum is computed in whole numbers: all ranks choose the same.
+ *
+ * Pure: knows no groups, so that the launcher can print the table. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Those of a call stand together. */
+enum rt_way {
+    RT_WAY_DOUBLING,
+    RT_WAY_HALVING,
+    RT_WAY_RING,
+    RT_WAY_REDUCE_TREE,
+    RT_WAY_REDUCE_CHAIN,
+    RT_WAY_BROADCAST_TREE,
+    RT_WAY_BROADCAST_CHAIN,
+    RT_WAYS,
+};
+
+enum {
+    RT_COST_PIECE = 256 << 10, /* bytes that a chain passes on at a time */
+    RT_COST_SMALL = 8 << 10,   /* bytes up to which calls in shared memory are small */
+};
+
+const char *rt_way_call(enum rt_way w); /* "all_reduce", ... */
+const char *rt_way_name(enum rt_way w); /* "ring", ... */
+uint64_t rt_way_steps(enum rt_way w, uint32_t ranks, uint64_t bytes);
+uint64_t rt_way_bytes(enum rt_way w, uint32_t ranks, uint64_t bytes);
+uint64_t rt_way_ns(enum rt_way w, uint32_t ranks, uint64_t bytes);
+
+/* What was measured: ns of a step, and of moving a KiB; and on what. */
+struct rt_way_cost {
+    uint32_t step, kib;
+};
+extern const struct rt_way_cost rt_way_costs[RT_WAYS];
+extern const char rt_way_conditions[];
+
+/* Among those of the call that `one` is of; ranks >= 2. */
+enum rt_way rt_way_cheapest(enum rt_way one, uint32_t ranks, uint64_t bytes);
+
+/* For people: every algorithm and its cost, from how many bytes on it is taken, and what calls in
+ * shared memory do.  Length of
+ * the whole, as snprintf. */
+int rt_way_table(char *ret_text, size_t size);
