@@ -12,6 +12,7 @@
 #include "common/parse.h"
 #include "runtime/train/coll/arena.h"
 #include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/gpu.h"
 
 enum { DEFAULT_MS = 600 * 1000, DEFAULT_LANES = 2 };
 
@@ -79,6 +80,7 @@ void rt_group_close(struct rt_group *g) {
         return;
     }
     rt_queue_stop(g);
+    rt_gpu_close(g);
     rt_monitor_stop(g);
     for (uint32_t r = 0; r < g->size; r++) {
         struct rt_peer *p = &g->peers[r];
@@ -126,6 +128,7 @@ static int start(struct rt_group *g, struct co_err *err) {
         return co_err_errno(err, errno, "an event");
     }
     int rc = rt_group_form(g, err);
+    rc = rc == 0 && g->device ? rt_gpu_form(g, err) : rc;
     return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
 }
 
@@ -181,6 +184,10 @@ int rt_group_open(const struct rt_job *job, const struct rt_group_options *optio
     if (rc < 0) {
         return rc;
     }
+    rc = rt_gpu_parse(o.device, &g->device, err);
+    if (rc < 0) {
+        return rc;
+    }
     g->token = co_xstrdup(o.token);
     g->transport = o.transport;
     g->call_ms = o.call_timeout_ms;
@@ -209,6 +216,7 @@ int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, ui
     }
     g->token = co_xstrdup(from->token);
     g->transport = from->transport;
+    g->device = from->device;
     g->call_ms = from->call_ms;
     g->form_ms = from->form_ms;
     g->lanes = from->lanes;
