@@ -123,6 +123,20 @@ $$(BUILD)/fuzz/$(1)/%_fuzz: $$(BUILD)/obj/$(1)/%_fuzz.o $(foreach u,$(1) $(uses_
 endef
 $(foreach u,$(UNITS),$(eval $(call unit_rules,$(u))))
 
+# Stand-ins for the libraries of GPUs, on which the tests run: the driver; NCCL with all functions and without some.
+STANDIN  := $(BUILD)/test/runtime/train/coll/standin
+STANDINS := $(addprefix $(STANDIN)/,libcuda.so.1 libnccl.so.2 plain/libnccl.so.2 lacking/libnccl.so.2 lacking/libcuda.so.1)
+standin = @mkdir -p $(@D) && echo "  LD    $@" && $(CC) $(filter-out -Wmissing-prototypes,$(CFLAGS_ALL)) -fPIC -shared -fvisibility=hidden $(LDFLAGS_ALL)
+$(STANDIN)/libcuda.so.1: tests/nccl/cuda.c tests/nccl/standin.h runtime/train/nccl/cuda_abi.h
+	$(standin) -Wl,-soname,libcuda.so.1 -o $@ $<
+$(STANDIN)/lacking/libcuda.so.1:
+	$(standin) -Wl,-soname,libcuda.so.1 -o $@ -x c /dev/null
+$(STANDIN)/plain/libnccl.so.2: standin_flags := -DWITHOUT_ALL_TO_ALL
+$(STANDIN)/lacking/libnccl.so.2: standin_flags := -DWITHOUT_ABORT
+$(filter %/libnccl.so.2,$(STANDINS)): tests/nccl/nccl.c tests/nccl/standin.h runtime/train/nccl/nccl_abi.h $(STANDIN)/libcuda.so.1
+	$(standin) -Wl,-soname,libnccl.so.2 $(standin_flags) -o $@ $< -L$(STANDIN) -l:libcuda.so.1 -lm
+$(BUILD)/test/runtime/train/coll/gpu_test: $(STANDINS)
+
 define program_rules
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/obj/%.o,$(main_$(1))) $(foreach u,$(2) $(uses_$(2)),$(call archive,$(u)))
 	@mkdir -p $$(@D)

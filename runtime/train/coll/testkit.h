@@ -27,6 +27,8 @@ struct world {
     enum rt_transport transport;
     int64_t call_ms;
     uint32_t seed;
+    /* What else a rank says of itself; NULL: nothing. */
+    void (*set)(const struct world *w, uint32_t rank, struct rt_group_options *ret);
     char endpoint[WORLD_MAX][32];
     const char *endpoints[WORLD_MAX];
     struct shared *shared;
@@ -91,6 +93,9 @@ static inline int world_child(struct world *w, uint32_t rank, world_fn fn) {
     struct co_err err = {0};
     struct rt_group *g = NULL;
     struct rt_group_options o = world_options(w, rank);
+    if (w->set) {
+        w->set(w, rank, &o);
+    }
     int rc = rt_group_open(NULL, &o, &g, &err);
     rc = rc < 0 ? rc : fn(w, g, rank, &err);
     w->shared->rank[rank].ms = world_now();
