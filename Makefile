@@ -6,6 +6,8 @@
 # make san tsan   unit tests under ASan and UBSan; those of threads under TSan
 # make fuzz       every fuzz target for FUZZ_SECONDS (30); replay: the same inputs every time
 # make paddle-test  real Paddle (two wheels from PyPI, once) under the launcher; PADDLE_PYTHON=A:B: those interpreters instead
+# make gpu-test   collective communication on the GPUs of this machine, where it has any
+# make nccl-test  against real NCCLs (two wheels from PyPI, 560 MB, once), as far as one goes without a GPU
 # make chaos      faults by moments; SECONDS, SEED, CELL=fault/moment narrow it
 # make soak       jobs come and go for MINUTES (30): memory and store stay as they are
 # make bench      benchmarks, side by side in one run
@@ -87,7 +89,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
-        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet chaos soak demo demo-down \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet gpu-test nccl-test chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -235,6 +237,9 @@ e2e: all
 	@tests/run e2e
 paddle-test paddle-named: paddle-%: all
 	@tests/run $(@:-test=)
+GPU_TEST := $(BUILD)/test/runtime/train/coll/gpu_test
+gpu-test nccl-test: %-test: $(GPU_TEST)
+	@tests/run $* $(GPU_TEST)
 check: all
 	@BUILD=$(BUILD) tests/run check
 check-all: all
@@ -250,11 +255,11 @@ quick: all tests
 test:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
-	@tests/run targets "unit check san tsan replay integration memory" "e2e paddle-named"
+	@tests/run targets "unit check san tsan replay integration memory" "e2e paddle-named gpu-test"
 nightly:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
-	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test fuzz chaos soak mutants"
+	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test nccl-test gpu-test fuzz chaos soak mutants"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.
 chaos: all
