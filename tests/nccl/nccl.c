@@ -5,6 +5,7 @@
  *
  *     STANDIN_NCCL_VERSION=N     22703
  *     STANDIN_NCCL_FAIL=CALL     asynchronously, instead of making that call; 0: in init
+ *     STANDIN_NCCL_ORDERLY=1     nothing is to be aborted
  *     STANDIN_NCCL_STUCK=1       init does not end; STANDIN_NCCL_DIE=1: the process does, in it
  *
  * WITHOUT_ALL_TO_ALL, WITHOUT_ABORT: built without these functions. */
@@ -398,6 +399,9 @@ EXPORT int ncclCommDestroy(struct rt_nccl_comm *comm) {
 
 #ifndef WITHOUT_ABORT
 EXPORT int ncclCommAbort(struct rt_nccl_comm *comm) {
+    if (setting("STANDIN_NCCL_ORDERLY", 0)) {
+        standin_broken("ncclCommAbort of what could end");
+    }
     bury(alive(comm, "ncclCommAbort"));
     return 0;
 }

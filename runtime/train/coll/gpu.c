@@ -256,13 +256,6 @@ int rt_gpu_form(struct rt_group *g, struct co_err *err) {
     return rc < 0 ? co_err_wrap(err, "GPUs") : 0;
 }
 
-void rt_gpu_abort(struct rt_group *g) {
-    if (g->gpu && g->gpu->nccl && rt_cuda_enter(g->gpu->cuda, NULL) == 0) {
-        rt_nccl_abort(g->gpu->nccl);
-        rt_cuda_leave(g->gpu->cuda);
-    }
-}
-
 /* A communicator that is well ends, and is waited for; any other is aborted. */
 static void end(struct rt_group *g) {
     struct rt_gpu *u = g->gpu;

@@ -11,8 +11,6 @@ CO_MUST_CHECK int rt_gpu_parse(const char *device, int *ret, struct co_err *err)
 
 /* By all ranks, once the group has formed. */
 CO_MUST_CHECK int rt_gpu_form(struct rt_group *g, struct co_err *err);
-/* A failed group's calls on the GPU end. */
-void rt_gpu_abort(struct rt_group *g);
 void rt_gpu_close(struct rt_group *g); /* before the monitor says goodbye */
 CO_MUST_CHECK int rt_gpu_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);

@@ -228,10 +228,12 @@ static int kinds(struct world *w, struct rt_group *g, uint32_t rank, struct co_e
 
 static void every_kind_of_call(void **state) {
     (void)state;
+    (void)setenv("STANDIN_NCCL_ORDERLY", "1", 1);
     for (uint32_t n = 1; n <= gpus; n++) {
         struct world w = {.n = n, .nodes = n / 2, .set = on_gpus};
         assert_int_equal(world_run(&w, kinds), 0);
     }
+    (void)unsetenv("STANDIN_NCCL_ORDERLY");
 }
 
 static void every_kind_without_what_new_libraries_have(void **state) {
@@ -399,6 +401,7 @@ static int endless(struct world *w, struct rt_group *g, uint32_t rank, struct co
             atomic_fetch_add(&w->shared->ready, 1);
         }
     }
+    rt_group_free(g, memory); /* which waits for the GPU: nothing hangs there any more */
     return rc;
 }
 
@@ -431,6 +434,24 @@ static void killed_ranks_are_named(void **state) {
     kill(w.pid[1], SIGKILL);
     assert_end(&w, 1, CO_PEERLOST, "rank 1 ");
     assert_true(w.shared->rank[0].ms - since < SOON_MS && w.shared->rank[2].ms - since < SOON_MS);
+    world_done(&w);
+}
+
+static void fails_of_another(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+    on_gpus(w, rank, ret);
+    if (rank == 0) {
+        (void)setenv("STANDIN_NCCL_FAIL", "7", 1); /* after all have said that they are ready */
+    }
+}
+
+/* NCCL of rank 0 fails at the same time, as it does when a connection of its own breaks. */
+static void the_dead_are_named_though_nccl_fails_first(void **state) {
+    (void)state;
+    struct world w = {.n = 3, .set = fails_of_another};
+    world_start(&w, endless);
+    wait_ready(&w);
+    kill(w.pid[1], SIGKILL);
+    assert_end(&w, 1, CO_PEERLOST, "rank 1 ");
     world_done(&w);
 }
 
@@ -755,6 +776,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(started_calls_are_made_in_order),
         cmocka_unit_test(groups_of_groups_stay_on_their_gpus),
         cmocka_unit_test(killed_ranks_are_named),
+        cmocka_unit_test(the_dead_are_named_though_nccl_fails_first),
         cmocka_unit_test(stopped_ranks_are_named),
         cmocka_unit_test(late_ranks_are_named),
         cmocka_unit_test(ranks_that_left_are_named),

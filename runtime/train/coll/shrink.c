@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "runtime/train/coll/coll.h"
-#include "runtime/train/coll/gpu.h"
 #include "runtime/train/coll/monitor.h"
 
 static bool bit(const unsigned char *bits, uint32_t i) {
@@ -161,7 +160,6 @@ int rt_group_shrink(
     (void)rt_group_fail(
         g, CO_GONE, g->size, true, "rank %u makes a smaller group of this one", g->rank);
     rt_queue_stop(g);
-    rt_gpu_abort(g);
     int rc = g->size > 1 ? vote(g, &b) : 0;
     if (rc < 0) {
         return co_err_set(err, rc, "the others have given this rank, %u, up", g->rank);
