@@ -71,6 +71,14 @@ EXPORT void standin_broken(const char *fmt, ...) {
     abort();
 }
 
+EXPORT void *standin_new(size_t bytes) {
+    void *p = calloc(1, bytes);
+    if (!p) {
+        standin_broken("no memory");
+    }
+    return p;
+}
+
 EXPORT void standin_need_context(const char *what) {
     if (depth == 0) {
         standin_broken("%s without a current context", what);
@@ -127,7 +135,7 @@ static void *stream_run(void *arg) {
 }
 
 EXPORT void standin_enqueue(struct rt_cuda_stream *stream, void (*run)(void *arg), void *arg) {
-    struct work *w = calloc(1, sizeof(*w));
+    struct work *w = standin_new(sizeof(*w));
     w->run = run;
     w->arg = arg;
     pthread_mutex_lock(&m);
@@ -159,7 +167,7 @@ EXPORT int cuStreamCreate(struct rt_cuda_stream **ret, unsigned flags) {
     if (flags != RT_CUDA_STREAM_NON_BLOCKING) {
         return RT_CUDA_INVALID_VALUE;
     }
-    struct rt_cuda_stream *s = calloc(1, sizeof(*s));
+    struct rt_cuda_stream *s = standin_new(sizeof(*s));
     s->end = &s->first;
     pthread_mutex_lock(&m);
     s->next = streams;
@@ -204,7 +212,7 @@ EXPORT int cuEventCreate(struct rt_cuda_event **ret, unsigned flags) {
     pthread_mutex_lock(&m);
     events++;
     pthread_mutex_unlock(&m);
-    *ret = calloc(1, sizeof(**ret));
+    *ret = standin_new(sizeof(**ret));
     return flags == RT_CUDA_EVENT_NO_TIMING ? 0 : RT_CUDA_INVALID_VALUE;
 }
 
@@ -319,7 +327,7 @@ EXPORT int cuMemAlloc_v2(rt_cuda_address *ret, size_t bytes) {
         used + room > (size_t)setting("STANDIN_MEMORY", 64 << 20)) {
         return RT_CUDA_OUT_OF_MEMORY;
     }
-    struct piece *p = calloc(1, sizeof(*p));
+    struct piece *p = standin_new(sizeof(*p));
     pthread_mutex_lock(&m);
     *p = (struct piece){.next = pieces, .at = next_at, .bytes = bytes};
     pieces = p;
@@ -385,7 +393,7 @@ static void move_run(void *arg) {
 
 static int move(struct rt_cuda_stream *stream, struct move what) {
     standin_need_context("a copy");
-    struct move *v = calloc(1, sizeof(*v));
+    struct move *v = standin_new(sizeof(*v));
     *v = what;
     standin_enqueue(stream, move_run, v);
     return 0;

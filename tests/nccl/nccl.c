@@ -307,7 +307,7 @@ EXPORT int ncclCommInitRankConfig(struct rt_nccl_comm **ret, int size, struct rt
     if (setting("STANDIN_NCCL_DIE", 0)) {
         (void)raise(SIGKILL);
     }
-    struct rt_nccl_comm *c = calloc(1, sizeof(*c));
+    struct rt_nccl_comm *c = standin_new(sizeof(*c));
     *c = (struct rt_nccl_comm){.state = INIT, .rank = rank, .size = size, .polls = NOT_NOW};
     c->end = &c->first;
     memcpy(c->name, id.bytes, sizeof(c->name) - 1);
@@ -355,6 +355,9 @@ static void progress(struct rt_nccl_comm *c) {
 
 EXPORT int ncclCommGetAsyncError(struct rt_nccl_comm *comm, int *ret) {
     struct rt_nccl_comm *c = alive(comm, "ncclCommGetAsyncError");
+    if (group_depth > 0) {
+        standin_broken("ncclCommGetAsyncError before ncclGroupEnd");
+    }
     progress(c);
     *ret = c->error                                             ? c->error
            : c->state == INIT || c->state == ENDING || c->first ? RT_NCCL_IN_PROGRESS
@@ -430,7 +433,7 @@ static struct job *job_of(struct rt_nccl_comm *comm, struct rt_cuda_stream *stre
     if (c->error == 0 && setting("STANDIN_NCCL_FAIL", -1) == (long)++c->calls) {
         c->error = RT_NCCL_SYSTEM;
     }
-    struct job *j = calloc(1, sizeof(*j));
+    struct job *j = standin_new(sizeof(*j));
     j->comm = c;
     j->stream = stream;
     j->tag = tag;
@@ -454,7 +457,7 @@ static int reduction(const void *in, void *out, size_t count, size_t at, size_t 
     struct rt_nccl_comm *c = j->comm;
     bool gets = root < 0 || root == c->rank;
     const unsigned char *own = bytes ? standin_memory(in, bytes) : NULL;
-    j->parts = gets ? malloc(bytes * (size_t)c->size + 1) : NULL;
+    j->parts = gets ? standin_new(bytes * (size_t)c->size + 1) : NULL;
     j->out = gets && n ? standin_memory(out, n * size_of(type)) : NULL;
     j->count = count;
     j->at = at;
