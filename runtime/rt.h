@@ -361,7 +361,8 @@ CO_MUST_CHECK int rt_group_read(
 const char *rt_group_device(const struct rt_group *g);
 /* On a GPU: the CUstream of the group's calls, for programs with CUDA of their own.  NULL else. */
 void *rt_group_stream(const struct rt_group *g);
-/* How many GPUs this process sees.  CO_UNSUPPORTED: none, and why. */
+/* How many GPUs this process sees.  CO_UNSUPPORTED: none, and why.  CUDA does not survive a fork:
+ * after this, or a group on a GPU, there is to be none. */
 CO_MUST_CHECK int rt_gpu_count(uint32_t *ret, struct co_err *err);
 
 /* One collective call.  What n counts and how long in and out are, in elements:
