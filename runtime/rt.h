@@ -258,11 +258,12 @@ CO_MUST_CHECK int rt_stat(
  * alignment to the element is enough, to 64 bytes is faster.  Buffers are the caller's.
  *
  * Ranks that share a machine and a network namespace exchange through shared memory, the others
- * through TCP.  With options.device they exchange what is on GPUs, through NVIDIA's NCCL, which is
- * loaded when it is needed (docs/collectives.md).  Buffers are then a GPU's memory and belong to
- * the call until it returns; what writes them on another stream than rt_group_stream must have
- * ended.  The arithmetic is NCCL's: the next paragraph does not hold; reduce_scatter, scatter and
- * gather are not in place; and calls that differ may go unnoticed.
+ * through TCP.  With options.device, buffers that are a GPU's memory go from GPU to GPU through
+ * NVIDIA's NCCL, which is loaded when it is needed (docs/collectives.md); those in main memory go
+ * as ever.  All buffers of a call, on all ranks, are of one sort.  A GPU's belong to the call until
+ * it returns; what writes them on another stream than rt_group_stream must have ended.  The
+ * arithmetic is NCCL's there: the next paragraph does not hold; reduce_scatter, scatter and gather
+ * are not in place; and calls that differ may go unnoticed.
  *
  * Same ranks in the same places, same calls: the same bits, on every rank.  Sums of f16 and bf16
  * are computed in f32; they are rounded once where all ranks share memory, and once a step
@@ -303,8 +304,8 @@ struct rt_group_options {
     const char *node;    /* where this rank is; ranks of equal names share memory.  Default: found
                           * out from the machine, the network namespace and the user */
     enum rt_transport transport;
-    /* Where buffers are.  NULL, "cpu": in main memory.  "gpu:1": on that GPU of those that this
-     * process sees; "gpu": on the first of FLAGS_selected_gpus, without that on the one of the
+    /* Where buffers are.  NULL, "cpu": in main memory.  "gpu:1": also on that GPU of those that
+     * this process sees; "gpu": on the first of FLAGS_selected_gpus, without that on the one of the
      * rank's place among the ranks of its machine.  All ranks say a GPU, or none. */
     const char *device;
     int64_t form_timeout_ms; /* until all ranks are there; 600 s */

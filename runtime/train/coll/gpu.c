@@ -291,20 +291,35 @@ void rt_gpu_close(struct rt_group *g) {
 
 /* ---- calls ---- */
 
-int rt_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
-    bool root = c->root == g->rank, counted = c->counts != NULL;
+/* The buffers that this rank reads and writes; NULL: none. */
+static void buffers(
+    const struct rt_group *g, const struct rt_coll *c, const void **ret_in, const void **ret_out) {
+    bool root = c->root == g->rank;
     bool reads = c->kind != RT_BROADCAST && c->kind != RT_RECV && c->kind != RT_BARRIER &&
                  (c->kind != RT_SCATTER || root);
     bool writes = c->kind != RT_SEND && c->kind != RT_BARRIER &&
                   ((c->kind != RT_REDUCE && c->kind != RT_GATHER) || root);
-    int rc = rt_nccl_check(c, err);
-    if (rc == 0 && reads && (c->n > 0 || (counted && c->in))) {
-        rc = rt_cuda_check(g->gpu->cuda, c->in, err);
+    *ret_in = reads ? c->in : NULL;
+    *ret_out = writes ? c->out : NULL;
+}
+
+/* By a buffer that every rank has; a call without any is the GPU's. */
+bool rt_gpu_takes(const struct rt_group *g, const struct rt_coll *c) {
+    const void *in, *out;
+    buffers(g, c, &in, &out);
+    const void *any = c->kind == RT_SCATTER || c->kind == RT_ALL_GATHERV || !in ? out : in;
+    return !any || rt_cuda_knows(g->gpu->cuda, any);
+}
+
+int rt_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
+    const void *in, *out;
+    buffers(g, c, &in, &out);
+    if (in && out && rt_cuda_knows(g->gpu->cuda, in) != rt_cuda_knows(g->gpu->cuda, out)) {
+        return co_err_set(err, CO_INVALID,
+            "%s: one buffer is a GPU's memory, the other one is main memory",
+            rt_kind_name(c->kind));
     }
-    if (rc == 0 && writes && (c->n > 0 || (counted && c->out))) {
-        rc = rt_cuda_check(g->gpu->cuda, c->out, err);
-    }
-    return rc < 0 ? co_err_wrap(err, "%s", rt_kind_name(c->kind)) : 0;
+    return rt_gpu_takes(g, c) ? rt_nccl_check(c, err) : 0;
 }
 
 int rt_gpu_make(struct rt_group *g, const struct rt_coll *c) {

@@ -1,5 +1,5 @@
-/* Groups whose buffers are on GPUs: the group itself forms, watches and names the dead as on CPUs;
- * its calls are NCCL's. */
+/* Groups with buffers on GPUs: the group itself forms, watches and names the dead as on CPUs; calls
+ * of such buffers are NCCL's. */
 #pragma once
 
 #include "runtime/train/coll/coll.h"
@@ -12,6 +12,9 @@ CO_MUST_CHECK int rt_gpu_parse(const char *device, int *ret, struct co_err *err)
 /* By all ranks, once the group has formed. */
 CO_MUST_CHECK int rt_gpu_form(struct rt_group *g, struct co_err *err);
 void rt_gpu_close(struct rt_group *g); /* before the monitor says goodbye */
+/* Of a group with a GPU: is the call that GPU's?  One whose buffers are in main memory is made as
+ * in any group. */
+bool rt_gpu_takes(const struct rt_group *g, const struct rt_coll *c);
 CO_MUST_CHECK int rt_gpu_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);
 int rt_gpu_make(struct rt_group *g, const struct rt_coll *c);

@@ -613,7 +613,7 @@ static int refused(struct world *w, struct rt_group *g, uint32_t rank, struct co
     (void)w;
     (void)rank;
     if (rt_all_reduce(g, &host, memory, 1, RT_F32, RT_SUM, err) != CO_INVALID ||
-        !strstr(co_err_text(err), "is not memory of a GPU") ||
+        !strstr(co_err_text(err), "all_reduce: one buffer is a GPU's memory, the other one is") ||
         rt_all_reduce(g, memory, &host, 1, RT_F32, RT_SUM, err) != CO_INVALID ||
         rt_reduce_scatter(g, memory, memory, 1, RT_F32, RT_SUM, err) != CO_UNSUPPORTED ||
         !strstr(co_err_text(err), "reduce_scatter: not in place on GPUs") ||
@@ -621,6 +621,27 @@ static int refused(struct world *w, struct rt_group *g, uint32_t rank, struct co
         return co_err_set(err, CO_INTERNAL, "an argument was taken");
     }
     return ones(g, rt_group_size(g), err); /* and the group is as good as before */
+}
+
+/* Calls of main memory among those of the GPU's. */
+static int both(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    uint32_t size = rt_group_size(g), all[WORLD_MAX] = {0};
+    int rc = 0;
+    (void)w;
+    for (int i = 0; rc == 0 && i < 5; i++) {
+        rc = ones(g, size, err);
+        rc = rc < 0 ? rc : rt_all_gather(g, &rank, all, 1, RT_I32, err);
+        for (uint32_t r = 0; rc == 0 && r < size; r++) {
+            rc = all[r] == r ? 0 : co_err_set(err, CO_INTERNAL, "rank %u is %u", r, all[r]);
+        }
+    }
+    return rc;
+}
+
+static void main_memory_goes_as_ever(void **state) {
+    (void)state;
+    struct world w = {.n = gpus < 3 ? gpus : 3, .nodes = 2, .set = on_gpus};
+    assert_int_equal(world_run(&w, both), 0);
 }
 
 static void arguments_that_do_not_fit_are_refused(void **state) {
@@ -767,6 +788,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(every_type_and_reduction),
         cmocka_unit_test(started_calls_are_made_in_order),
         cmocka_unit_test(arguments_that_do_not_fit_are_refused),
+        cmocka_unit_test(main_memory_goes_as_ever),
     };
     static const struct CMUnitTest wheel[] = {
         cmocka_unit_test(a_real_library_loads),
@@ -786,6 +808,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(faults_of_one_rank_are_told_to_all),
         cmocka_unit_test(those_that_are_left_go_on),
         cmocka_unit_test(arguments_that_do_not_fit_are_refused),
+        cmocka_unit_test(main_memory_goes_as_ever),
         cmocka_unit_test(ranks_of_a_machine_take_a_gpu_each),
         cmocka_unit_test(a_gpu_is_not_used_twice),
         cmocka_unit_test(devices_and_libraries_are_what_the_environment_says),

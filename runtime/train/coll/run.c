@@ -95,7 +95,7 @@ int rt_call_host(struct rt_group *g, const struct rt_coll *c) {
 }
 
 int rt_call_make(struct rt_group *g, const struct rt_coll *c) {
-    return g->gpu ? rt_gpu_make(g, c) : rt_call_host(g, c);
+    return g->gpu && rt_gpu_takes(g, c) ? rt_gpu_make(g, c) : rt_call_host(g, c);
 }
 
 int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {

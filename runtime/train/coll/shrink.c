@@ -55,22 +55,12 @@ static uint32_t pick(const struct choice *all, uint32_t size, int32_t colour, ui
     return n;
 }
 
-/* Main memory's, on GPUs, too. */
-static int gather_choices(
-    struct rt_group *g, const struct choice *own, struct choice *all, struct co_err *err) {
-    struct rt_coll c = {.kind = RT_ALL_GATHER, .dtype = RT_I32, .in = own, .out = all, .n = 2};
-    if (!g->gpu) {
-        return rt_coll_run(g, &c, err);
-    }
-    return rt_call_host(g, &c) < 0 ? rt_group_why(g, err) : 0;
-}
-
 int rt_group_split(struct rt_group *g, int32_t colour, int32_t key, struct rt_group **ret_group,
     struct co_err *err) {
     struct choice own = {.colour = colour, .key = key};
     CO_AUTOFREE struct choice *all = co_xcalloc(g->size, sizeof(*all));
     CO_AUTOFREE uint32_t *ranks = co_xcalloc(g->size, sizeof(*ranks));
-    int rc = gather_choices(g, &own, all, err);
+    int rc = rt_all_gather(g, &own, all, 2, RT_I32, err);
     if (rc < 0) {
         return rc;
     }

@@ -204,17 +204,13 @@ void rt_cuda_free(struct rt_cuda *c, void *memory) {
     }
 }
 
-int rt_cuda_check(struct rt_cuda *c, const void *memory, struct co_err *err) {
-    int rc = rt_cuda_enter(c, err);
-    if (rc < 0) {
-        return rc;
+bool rt_cuda_knows(struct rt_cuda *c, const void *memory) {
+    int ordinal = 0, result = 0;
+    if (rt_cuda_enter(c, NULL) == 0) { /* else the call itself says why not */
+        result = c->call.pointer(&ordinal, RT_CUDA_POINTER_ORDINAL, address_of(memory));
+        rt_cuda_leave(c);
     }
-    int ordinal = 0;
-    int result = c->call.pointer(&ordinal, RT_CUDA_POINTER_ORDINAL, address_of(memory));
-    rt_cuda_leave(c);
-    return result ? co_err_set(err, CO_INVALID,
-                        "%p is not memory of a GPU, as buffers of this group must be", memory)
-                  : 0;
+    return result == 0;
 }
 
 int rt_cuda_write(struct rt_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {

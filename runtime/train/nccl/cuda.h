@@ -6,6 +6,7 @@
  * CO_UNSUPPORTED (no driver, no GPU), CO_INTERNAL. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -33,8 +34,8 @@ void rt_cuda_leave(struct rt_cuda *c);
 /* Zeroed. */
 CO_MUST_CHECK int rt_cuda_alloc(struct rt_cuda *c, size_t bytes, void **ret, struct co_err *err);
 void rt_cuda_free(struct rt_cuda *c, void *memory); /* NULL allowed */
-/* CO_INVALID: CUDA does not know the pointer, so no call may be given it. */
-CO_MUST_CHECK int rt_cuda_check(struct rt_cuda *c, const void *memory, struct co_err *err);
+/* Is it memory that CUDA gave, or has been told of?  All other is main memory. */
+bool rt_cuda_knows(struct rt_cuda *c, const void *memory);
 
 /* Between main memory and the GPU's; they return when it is done. */
 CO_MUST_CHECK int rt_cuda_write(
