@@ -347,9 +347,9 @@ CO_MUST_CHECK int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32
 CO_MUST_CHECK int rt_group_shrink(
     struct rt_group *g, bool *ret_gone, struct rt_group **ret_group, struct co_err *err);
 
-/* Memory where this group's transport likes it: on its GPU, else shared with the ranks of the same
- * machine, so that they reduce in it without staging.  64-byte aligned, 2 MiB-aligned from 2 MiB
- * on; zeroed. Not collective.  CO_NOMEMORY. */
+/* Memory where this group's transport likes it: shared with the ranks of the same machine, so
+ * that they reduce in it without staging; 64-byte aligned, 2 MiB-aligned from 2 MiB on.  With a
+ * device: memory of that GPU, aligned as CUDA does.  Zeroed.  Not collective.  CO_NOMEMORY. */
 CO_MUST_CHECK int rt_group_alloc(
     struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err);
 void rt_group_free(struct rt_group *g, void *memory); /* NULL allowed */

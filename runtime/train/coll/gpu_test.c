@@ -20,7 +20,7 @@
 
 #include "runtime/train/coll/testkit.h"
 
-enum { SMALL = 100, LARGE = 30000, ROOM = LARGE * WORLD_MAX, CALL_MS = 1200, SOON_MS = 10000 };
+enum { SMALL = 100, LARGE = 30000, ROOM = LARGE * WORLD_MAX, CALL_MS = 2400, SOON_MS = 10000 };
 
 static char self[PATH_MAX], standins[PATH_MAX];
 static uint32_t gpus = 4; /* to run on */
@@ -440,18 +440,28 @@ static void killed_ranks_are_named(void **state) {
 
 static void fails_of_another(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
     on_gpus(w, rank, ret);
-    if (rank == 0) {
-        (void)setenv("STANDIN_NCCL_FAIL", "7", 1); /* after all have said that they are ready */
+    if (rank == 2) {
+        (void)setenv("STANDIN_NCCL_FAIL", "7", 1);
     }
 }
 
-/* NCCL of rank 0 fails at the same time, as it does when a connection of its own breaks. */
+static int kills_before_it_fails(
+    struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    int rc = 0;
+    for (int i = 0; rc == 0; i++) {
+        if (i == 6 && rank == 2) {
+            kill(w->pid[1], SIGKILL);
+        }
+        rc = rt_group_barrier(g, err);
+    }
+    return rc;
+}
+
+/* NCCL of one rank fails of another one's death, and at once. */
 static void the_dead_are_named_though_nccl_fails_first(void **state) {
     (void)state;
     struct world w = {.n = 3, .set = fails_of_another};
-    world_start(&w, endless);
-    wait_ready(&w);
-    kill(w.pid[1], SIGKILL);
+    world_start(&w, kills_before_it_fails);
     assert_end(&w, 1, CO_PEERLOST, "rank 1 ");
     world_done(&w);
 }
@@ -562,7 +572,8 @@ static const struct {
 static void faults_of_one_rank_are_told_to_all(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(faults); i++) {
-        struct world w = {.n = 3, .set = with_fault, .call_ms = CALL_MS};
+        bool hangs = faults[i].code == CO_TIMEOUT;
+        struct world w = {.n = 3, .set = with_fault, .call_ms = hangs ? CALL_MS : 0};
         fault = faults[i].fault;
         world_start(&w, endless);
         uint32_t but = faults[i].but;
@@ -749,7 +760,8 @@ static int say(const char *device) {
  * stand-in of the driver leads to believe in one, says what is missing. */
 static void a_real_library_loads(void **state) {
     (void)state;
-    assert_non_null(strstr(ask("LD_LIBRARY_PATH=/none", "gpu"), "libcuda.so.1"));
+    const char *bare = ask("LD_LIBRARY_PATH=/none", "gpu");
+    assert_true(strstr(bare, "libcuda.so.1") || strstr(bare, "gpu:0"));
     CO_AUTOFREE char *setting = co_xasprintf("LD_LIBRARY_PATH='%s'", standins);
     const char *text = ask(setting, "gpu");
     print_message("%s", text);
