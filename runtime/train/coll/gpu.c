@@ -11,9 +11,10 @@
 #include "runtime/train/nccl/nccl.h"
 
 enum {
-    BLAME_MS = 1000, /* NCCL may see an end before the monitor does, who knows whose it is */
-    LEFT_MS = 1000,  /* what a rank sent before it left arrives within */
-    END_MS = 5000,   /* to end a communicator that is well */
+    BLAME_MS = 10000, /* for signs of life of all others, asked for every */
+    ASK_MS = 5,
+    LEFT_MS = 1000, /* what a rank sent before it left arrives within */
+    END_MS = 5000,  /* to end a communicator that is well */
     SPIN_MS = 2,
     SHORT_MS = 100, /* until then a look is SHORT_NS after the one before, then LONG_NS */
     SHORT_NS = 50 * 1000,
@@ -153,12 +154,26 @@ static int await(struct rt_group *g, uint32_t root, bool marked, struct co_err *
     return rc;
 }
 
-/* This rank's GPU or NCCL has failed.  When that is because another rank has ended, the monitor
- * is about to say so. */
+static bool all_answer(struct rt_group *g, int64_t asked_ms) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        const struct rt_peer *p = &g->peers[r];
+        if (r != g->rank && !atomic_load(&p->left) && atomic_load(&p->heard_ms) <= asked_ms) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* This rank's GPU or NCCL has failed.  NCCL may see another rank's end before the monitor does,
+ * who can name it: it is this rank's own failure once all the others have given a sign of life. */
 static void blame(struct rt_group *g, const struct co_err *why) {
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
-    if (why->code && g->size > 1) {
-        (void)poll(&alarm, 1, BLAME_MS);
+    int64_t now = rt_now_ms(), asked = now;
+    while (why->code && now - asked < BLAME_MS && !all_answer(g, asked) &&
+           atomic_load(&g->failed) == 0) {
+        rt_monitor_ping(g);
+        (void)poll(&alarm, 1, ASK_MS);
+        now = rt_now_ms();
     }
     (void)rt_group_fail(g, why->code ? why->code : CO_INTERNAL, g->size, true, "rank %u: %s",
         g->rank, co_err_text(why));
