@@ -7,18 +7,17 @@
  * elements, out of place and in place.  algbw = bytes / time; busbw = algbw * 2 (n - 1) / n, what a
  * link must carry for it.  Unlike there, each call is waited for before the next.  Ends with 77,
  * and why, on a machine without a GPU. */
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/ports.h"
 #include "runtime/rt.h"
 
-enum { RANKS_MAX = 16, WARM = 5, CALLS = 20, SKIPPED = 77 };
+enum { WARM = 5, CALLS = 20, SKIPPED = 77 };
 
 static void check(int rc, const struct co_err *err) {
     if (rc < 0) {
@@ -31,24 +30,6 @@ static double now_us(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
-}
-
-/* Ports that were free a moment ago. */
-static void find_ports(uint32_t n, char text[][32]) {
-    int fds[RANKS_MAX];
-    for (uint32_t i = 0; i < n; i++) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        socklen_t len = sizeof(a);
-        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (bind(fds[i], (struct sockaddr *)&a, len) < 0 ||
-            getsockname(fds[i], (struct sockaddr *)&a, &len) < 0) {
-            exit(1);
-        }
-        (void)snprintf(text[i], sizeof(text[i]), "127.0.0.1:%u", ntohs(a.sin_port));
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        (void)close(fds[i]);
-    }
 }
 
 struct bench {

@@ -509,7 +509,8 @@ struct rt_reducer_options {
 struct rt_reducer; /* one thread at a time; it and the group's other calls share one order */
 
 /* Collective.  gradients: in the order in which backward makes them.  CO_INVALID names a rank
- * whose list or options differ; CO_NOMEMORY.  g stays the caller's and is open longer than r. */
+ * whose list or options differ; CO_UNSUPPORTED: a group with a GPU; CO_NOMEMORY.  g stays the
+ * caller's and is open longer than r. */
 CO_MUST_CHECK int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, size_t n,
     const struct rt_reducer_options *options, struct rt_reducer **ret_reducer, struct co_err *err);
 /* Waits for what has been started.  NULL allowed. */

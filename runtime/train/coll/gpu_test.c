@@ -631,6 +631,11 @@ static int refused(struct world *w, struct rt_group *g, uint32_t rank, struct co
         rt_group_alloc(g, (size_t)1 << 40, &none, err) != CO_NOMEMORY) {
         return co_err_set(err, CO_INTERNAL, "an argument was taken");
     }
+    const struct rt_gradient gradient = {.name = "w", .n = 1, .memory = &host};
+    struct rt_reducer *r = NULL;
+    if (rt_reducer_open(g, &gradient, 1, NULL, &r, err) != CO_UNSUPPORTED) {
+        return co_err_set(err, CO_INTERNAL, "a reducer was made");
+    }
     return ones(g, rt_group_size(g), err); /* and the group is as good as before */
 }
 
