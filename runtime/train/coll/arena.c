@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/gpu.h"
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
@@ -63,6 +64,9 @@ static struct piece *find(struct rt_arena *a, size_t bytes, size_t align) {
 }
 
 int rt_group_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err) {
+    if (g->gpu) {
+        return rt_gpu_alloc(g, bytes, ret_memory, err);
+    }
     size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
     if (!g->shm.base) { /* no neighbours */
         void *own = NULL;
@@ -99,6 +103,10 @@ static void join_next(struct piece *p) {
 }
 
 void rt_group_free(struct rt_group *g, void *memory) {
+    if (g->gpu) {
+        rt_gpu_free(g, memory);
+        return;
+    }
     if (!g->shm.base) {
         free(memory);
         return;

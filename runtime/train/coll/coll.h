@@ -9,6 +9,7 @@
  *     message.c bytes between two ranks, over pipe_shm.c or pipe_tcp.c
  *     msg_all_reduce.c, msg_reduce.c, msg_move.c: calls made of messages; ways.c: which of them
  *     hier.c    machines of several ranks
+ *     gpu.c     calls on GPUs, by runtime/train/nccl
  *
  * Threads: the caller's, or in its place that of work.c, makes calls; the monitor reads control
  * connections.  They share what is _Atomic or under `m`. */
@@ -36,6 +37,7 @@ struct rt_peer {
     _Atomic bool gone;        /* its control connection ended */
     _Atomic int64_t heard_ms; /* last word of its monitor */
     bool has_memory;          /* form.c: has been given the machine's */
+    _Atomic uint64_t place;   /* and which call it was in by then, as the group's */
     /* shrink.c, under m: */
     uint32_t round;      /* of the vote in which it has last told whom it takes for dead; 0: none */
     unsigned char *dead; /* owned, a bit a rank */
@@ -72,6 +74,10 @@ struct rt_group {
     uint32_t *share;   /* owned [n_nodes]; even: the rank at this one's place of each machine */
     struct rt_shm shm; /* base NULL: n_local is 1 */
     struct rt_arena *arena;
+    int device;         /* gpu.h */
+    struct rt_gpu *gpu; /* gpu.c; NULL: buffers are in main memory */
+    /* gpu.c: the last call but send and recv: 32 bits of its number, 32 of its sign. */
+    _Atomic uint64_t place;
     unsigned char *scratch; /* owned; message.c: what is reduced as it comes */
 
     pthread_t monitor;
@@ -147,6 +153,11 @@ void rt_monitor_ping(struct rt_group *g);
 int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...)
     CO_PRINTF(5, 6);
 int rt_group_why(struct rt_group *g, struct co_err *err); /* the code, and the text into *err */
+/* Fails the group because of a rank that: has closed its group; lives, but did not come in time. */
+int rt_group_left(struct rt_group *g, uint32_t rank);
+int rt_group_late(struct rt_group *g, uint32_t rank);
+/* ... or, if there is one, that has said nothing since it was asked for a sign of life then. */
+int rt_group_silent(struct rt_group *g, int64_t asked_ms);
 
 /* A wait that takes long.  Zeroed: begins. */
 struct rt_patience {
@@ -170,6 +181,8 @@ CO_MUST_CHECK int rt_call_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);
 /* Makes the call in this thread. */
 int rt_call_make(struct rt_group *g, const struct rt_coll *call);
+/* ... of buffers in main memory, whatever the group's device. */
+int rt_call_host(struct rt_group *g, const struct rt_coll *call);
 /* The same on all ranks that make the same call; and what it means when it is not. */
 static inline uint32_t rt_call_sign(const struct rt_coll *c) {
     bool counted = c->kind == RT_ALL_GATHERV || c->kind == RT_ALL_TO_ALLV || c->kind == RT_BARRIER;

@@ -12,6 +12,7 @@
 #include "common/parse.h"
 #include "runtime/train/coll/arena.h"
 #include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/gpu.h"
 
 enum { DEFAULT_MS = 600 * 1000, DEFAULT_LANES = 2 };
 
@@ -80,6 +81,7 @@ void rt_group_close(struct rt_group *g) {
         return;
     }
     rt_queue_stop(g);
+    rt_gpu_close(g);
     rt_monitor_stop(g);
     for (uint32_t r = 0; r < g->size; r++) {
         struct rt_peer *p = &g->peers[r];
@@ -127,6 +129,7 @@ static int start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
         return co_err_set(err, CO_NOMEMORY, "no event for the group");
     }
     int rc = rt_group_form(g, deadline_ms, err);
+    rc = rc == 0 && g->device ? rt_gpu_form(g, err) : rc;
     return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
 }
 
@@ -221,6 +224,11 @@ int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
     if (rc < 0) {
         return rc;
     }
+    rc = rt_gpu_parse(o.device, &g->device, err);
+    if (rc < 0) {
+        return rc;
+    }
+    g->device = !o.device && from ? from->device : g->device;
     g->name = co_xstrdup(o.name);
     g->token = co_xstrdup(o.token);
     g->transport = o.transport;
@@ -257,6 +265,7 @@ int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, ui
     g->name = co_xstrdup(from->name);
     g->token = co_xstrdup(from->token);
     g->transport = from->transport;
+    g->device = from->device;
     g->call_ms = from->call_ms;
     g->form_ms = from->form_ms;
     g->lanes = from->lanes;

@@ -70,12 +70,16 @@ static void hear_lost(struct rt_group *g, uint32_t from, uint32_t rank, int code
 
 static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
     struct rt_peer *p = &g->peers[from];
+    uint64_t place = atomic_load(&g->place);
     atomic_store(&p->heard_ms, rt_now_ms());
     switch (co_get_u32(wire)) {
     case RT_WORD_PING:
         pthread_mutex_lock(&g->m);
-        send_word(g, from, RT_WORD_PONG, 0, 0, NULL, 0);
+        send_word(g, from, RT_WORD_PONG, (uint32_t)(place >> 32), (int)(uint32_t)place, NULL, 0);
         pthread_mutex_unlock(&g->m);
+        break;
+    case RT_WORD_PONG:
+        atomic_store(&p->place, (uint64_t)co_get_u32(wire + 4) << 32 | co_get_u32(wire + 8));
         break;
     case RT_WORD_LOST:
         hear_lost(g, from, co_get_u32(wire + 4), (int)co_get_u32(wire + 8));

@@ -9,7 +9,7 @@
 
 enum rt_word {
     RT_WORD_PING = 1,
-    RT_WORD_PONG,
+    RT_WORD_PONG,   /* rank, code: the number and the sign of the call it is in (gpu.c) */
     RT_WORD_LOST,   /* the group has failed because of rank (size: none), with code */
     RT_WORD_BYE,    /* the sender closes its group */
     RT_WORD_DEAD,   /* shrink.c: whom the sender takes for dead, in round `rank` of a vote */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/gpu.h"
 
 /* What a kind needs. */
 static const struct {
@@ -53,7 +54,7 @@ int rt_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_e
     if (c->n > PTRDIFF_MAX / rt_dtype_size(c->dtype) / g->size) {
         return co_err_set(err, CO_INVALID, "%s: %zu elements", name, c->n);
     }
-    return 0;
+    return g->gpu ? rt_gpu_check(g, c, err) : 0;
 }
 
 typedef int (*call_fn)(struct rt_group *g, const struct rt_coll *c);
@@ -78,7 +79,7 @@ static void alone(const struct rt_coll *c) {
     }
 }
 
-int rt_call_make(struct rt_group *g, const struct rt_coll *c) {
+int rt_call_host(struct rt_group *g, const struct rt_coll *c) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (code < 0) {
         return code;
@@ -91,6 +92,10 @@ int rt_call_make(struct rt_group *g, const struct rt_coll *c) {
         return 0;
     }
     return rt_hier_make(g, c);
+}
+
+int rt_call_make(struct rt_group *g, const struct rt_coll *c) {
+    return g->gpu && rt_gpu_takes(g, c) ? rt_gpu_make(g, c) : rt_call_host(g, c);
 }
 
 int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {

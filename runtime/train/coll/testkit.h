@@ -37,6 +37,8 @@ struct world {
     uint32_t victim;   /* of a stage, which is the how-manieth of a table */
     size_t stage;
     int signal;
+    /* What else a rank says of itself; NULL: nothing. */
+    void (*set)(const struct world *w, uint32_t rank, struct rt_group_options *ret);
     char endpoint[WORLD_MAX][32];
     const char *endpoints[WORLD_MAX];
     struct shared *shared;
@@ -106,6 +108,9 @@ static inline int world_child(struct world *w, uint32_t rank, world_fn fn) {
     struct rt_group_options o = world_options(w, rank);
     if (w->enter) {
         w->enter(w, rank);
+    }
+    if (w->set) {
+        w->set(w, rank, &o);
     }
     int rc = rt_group_open(NULL, &o, &g, &err);
     rc = rc < 0 ? rc : fn(w, g, rank, &err);

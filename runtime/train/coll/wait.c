@@ -45,19 +45,32 @@ int rt_group_why(struct rt_group *g, struct co_err *err) {
     return code;
 }
 
-/* The deadline has passed.  Half of the time ago all were asked whether they live. */
-static int give_up(struct rt_group *g, const struct rt_patience *p, uint32_t rank) {
-    int64_t asked = p->begun_ms + g->call_ms / 2;
-    for (uint32_t r = 0; r < g->size; r++) {
-        if (r != g->rank && atomic_load(&g->peers[r].heard_ms) < asked) {
-            return rt_group_fail(g, CO_PEERLOST, r, true,
-                "rank %u (%.200s) is lost: no sign of life for %lld ms", r, g->endpoints[r],
-                (long long)(rt_now_ms() - asked));
-        }
-    }
+int rt_group_left(struct rt_group *g, uint32_t rank) {
+    return rt_group_fail(g, CO_PEERLOST, rank, true, "rank %u (%.200s) has left the group", rank,
+        g->endpoints[rank]);
+}
+
+int rt_group_late(struct rt_group *g, uint32_t rank) {
     return rt_group_fail(g, CO_TIMEOUT, rank, true,
         "rank %u (%.200s) lives, but did not come within %lld ms", rank, g->endpoints[rank],
         (long long)g->call_ms);
+}
+
+int rt_group_silent(struct rt_group *g, int64_t asked_ms) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        if (r != g->rank && atomic_load(&g->peers[r].heard_ms) < asked_ms) {
+            return rt_group_fail(g, CO_PEERLOST, r, true,
+                "rank %u (%.200s) is lost: no sign of life for %lld ms", r, g->endpoints[r],
+                (long long)(rt_now_ms() - asked_ms));
+        }
+    }
+    return 0;
+}
+
+/* The deadline has passed.  Half of the time ago all were asked whether they live. */
+static int give_up(struct rt_group *g, const struct rt_patience *p, uint32_t rank) {
+    int code = rt_group_silent(g, p->begun_ms + g->call_ms / 2);
+    return code < 0 ? code : rt_group_late(g, rank);
 }
 
 int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
@@ -66,8 +79,7 @@ int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) 
         return code;
     }
     if (p->left) {
-        return rt_group_fail(g, CO_PEERLOST, rank, true, "rank %u (%.200s) has left the group",
-            rank, g->endpoints[rank]);
+        return rt_group_left(g, rank);
     }
     /* What it did before it left is looked at once more, by the caller. */
     p->left = atomic_load_explicit(&g->peers[rank].left, memory_order_acquire);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
+#include "runtime/train/coll/gpu.h"
 #include "runtime/train/coll/message.h"
 
 struct rt_work {
@@ -40,7 +41,8 @@ struct rt_queue {
 };
 
 static bool is_pair(const struct rt_work *w) {
-    return w->call.kind == RT_SEND || w->call.kind == RT_RECV;
+    bool pair = w->call.kind == RT_SEND || w->call.kind == RT_RECV;
+    return pair && !(w->g->gpu && rt_gpu_takes(w->g, &w->call));
 }
 
 /* Takes the call out of the queue; its owner may free it at once. */

@@ -291,6 +291,10 @@ int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, siz
     struct rt_reducer_options o = options ? *options : (struct rt_reducer_options){0};
     CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = co_xcalloc(1, sizeof(*r));
     r->g = g;
+    if (strcmp(rt_group_device(g), "cpu") != 0) {
+        return co_err_set(err, CO_UNSUPPORTED,
+            "a reducer's gradients are in main memory, its group's on %s", rt_group_device(g));
+    }
     for (size_t i = 0; i < n; i++) {
         if (gradients[i].n < 1 || gradients[i].n > UINT32_MAX / 2) {
             return co_err_set(err, CO_INVALID, "gradient %zu has %zu floats", i, gradients[i].n);

@@ -1,0 +1,412 @@
+#include "runtime/train/coll/gpu.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/contract.h"
+#include "common/parse.h"
+#include "runtime/train/nccl/cuda.h"
+#include "runtime/train/nccl/nccl.h"
+
+enum {
+    BLAME_MS = 10000, /* for signs of life of all others, asked for every */
+    ASK_MS = 5,
+    LEFT_MS = 1000, /* what a rank sent before it left arrives within */
+    END_MS = 5000,  /* to end a communicator that is well */
+    SPIN_MS = 2,
+    SHORT_MS = 100, /* until then a look is SHORT_NS after the one before, then LONG_NS */
+    SHORT_NS = 50 * 1000,
+    LONG_NS = 1000 * 1000,
+};
+
+struct rt_gpu {
+    struct rt_cuda *cuda;
+    struct rt_nccl *nccl;
+    void *one; /* an f32 for barriers */
+    char name[24];
+};
+
+/* ---- which ---- */
+
+static int parse_number(const char *text, int *ret) {
+    int64_t n = 0;
+    if (co_parse_i64("device", text, 0, INT16_MAX, &n, NULL) < 0) {
+        return CO_INVALID;
+    }
+    *ret = 1 + (int)n;
+    return 0;
+}
+
+int rt_gpu_parse(const char *device, int *ret, struct co_err *err) {
+    if (!device || strcmp(device, "cpu") == 0) {
+        *ret = 0;
+        return 0;
+    }
+    if (strcmp(device, "gpu") == 0) {
+        *ret = RT_DEVICE_ANY;
+        return 0;
+    }
+    if (strncmp(device, "gpu:", 4) == 0 && parse_number(device + 4, ret) == 0) {
+        return 0;
+    }
+    return co_err_set(err, CO_INVALID, "device \"%.40s\": expected cpu, gpu or gpu:N", device);
+}
+
+/* The first of FLAGS_selected_gpus, which counts among the visible ones as CUDA does. */
+static int choose(const struct rt_group *g, uint32_t *ret, struct co_err *err) {
+    int device = g->device;
+    const char *name = co_contract[CO_VAR_SELECTED_GPUS].name, *text = getenv(name);
+    if (device == RT_DEVICE_ANY && text && *text) {
+        CO_AUTOFREE char *first = co_xstrndup(text, strcspn(text, ","));
+        if (parse_number(first, &device) < 0) {
+            return co_err_set(
+                err, CO_INVALID, "%s is \"%.40s\": expected GPUs' numbers", name, text);
+        }
+    }
+    *ret = device == RT_DEVICE_ANY ? g->local : (uint32_t)device - 1;
+    return 0;
+}
+
+/* ---- waiting ---- */
+
+/* A wait for the GPU.  Zeroed: begins. */
+struct watch {
+    int64_t begun_ms, asked_ms, left_ms;
+    uint32_t root; /* the only rank that matters, or size */
+};
+
+static bool matters(const struct rt_group *g, const struct watch *w, uint32_t r) {
+    return r != g->rank && (w->root == g->size || w->root == r);
+}
+
+/* The deadline has passed; half of the time ago all were asked where they are. */
+static int give_up(struct rt_group *g, const struct watch *w) {
+    int code = rt_group_silent(g, w->asked_ms);
+    if (code < 0) {
+        return code;
+    }
+    uint64_t own = atomic_load(&g->place);
+    for (uint32_t r = 0; r < g->size; r++) {
+        uint64_t place = atomic_load(&g->peers[r].place);
+        if (matters(g, w, r) && (w->root == r || place >> 32 < own >> 32)) {
+            return rt_group_late(g, r);
+        }
+        if (matters(g, w, r) && place >> 32 == own >> 32 && place != own) {
+            return rt_call_differs(g, r);
+        }
+    }
+    return rt_group_fail(g, CO_TIMEOUT, g->size, true,
+        "all ranks have come, but NCCL did not end within %lld ms (NCCL_DEBUG=INFO makes it tell)",
+        (long long)g->call_ms);
+}
+
+static int leavers(struct rt_group *g, struct watch *w, int64_t now) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        if (matters(g, w, r) && atomic_load_explicit(&g->peers[r].left, memory_order_acquire)) {
+            w->left_ms = w->left_ms ? w->left_ms : now;
+            if (now - w->left_ms >= LEFT_MS) {
+                return rt_group_left(g, r);
+            }
+        }
+    }
+    return 0;
+}
+
+/* 0: look at the GPU again; else the group has failed. */
+static int watch_turn(struct rt_group *g, struct watch *w) {
+    int code = atomic_load_explicit(&g->failed, memory_order_acquire);
+    int64_t now = rt_now_ms();
+    if (code < 0) {
+        return code;
+    }
+    w->begun_ms = w->begun_ms ? w->begun_ms : now;
+    if (!w->asked_ms && now - w->begun_ms >= g->call_ms / 2) {
+        w->asked_ms = now;
+        rt_monitor_ping(g);
+    }
+    code = leavers(g, w, now);
+    if (code == 0 && now - w->begun_ms >= g->call_ms) {
+        code = give_up(g, w);
+    }
+    if (now - w->begun_ms < SPIN_MS) {
+        (void)sched_yield();
+    } else {
+        struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
+        struct timespec t = {.tv_nsec = now - w->begun_ms < SHORT_MS ? SHORT_NS : LONG_NS};
+        (void)ppoll(&alarm, 1, &t, NULL);
+    }
+    return code;
+}
+
+/* Until NCCL has done what was begun, and with marked the GPU what is in its stream.  Negative and
+ * *err: NCCL or CUDA said so; negative alone: the group has failed. */
+static int await(struct rt_group *g, uint32_t root, bool marked, struct co_err *err) {
+    struct watch w = {.root = root};
+    int rc;
+    do {
+        rc = rt_nccl_pending(g->gpu->nccl, err);
+        if (rc == 0 && marked) {
+            rc = rt_cuda_pending(g->gpu->cuda, err);
+        }
+    } while (rc == 1 && (rc = watch_turn(g, &w)) == 0);
+    return rc;
+}
+
+static bool all_answer(struct rt_group *g, int64_t asked_ms) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        const struct rt_peer *p = &g->peers[r];
+        if (r != g->rank && !atomic_load(&p->left) && atomic_load(&p->heard_ms) <= asked_ms) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* This rank's GPU or NCCL has failed.  NCCL may see another rank's end before the monitor does,
+ * who can name it: it is this rank's own failure once all the others have given a sign of life. */
+static void blame(struct rt_group *g, const struct co_err *why) {
+    struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
+    int64_t now = rt_now_ms(), asked = now;
+    while (why->code && now - asked < BLAME_MS && !all_answer(g, asked) &&
+           atomic_load(&g->failed) == 0) {
+        rt_monitor_ping(g);
+        (void)poll(&alarm, 1, ASK_MS);
+        now = rt_now_ms();
+    }
+    (void)rt_group_fail(g, why->code ? why->code : CO_INTERNAL, g->size, true, "rank %u: %s",
+        g->rank, co_err_text(why));
+}
+
+/* ---- life ---- */
+
+/* What ranks tell each other before NCCL begins. */
+struct card {
+    int32_t code; /* of what this rank lacks; 0: nothing */
+    uint32_t version;
+    unsigned char gpu[RT_GPU_ID_BYTES];
+    unsigned char id[RT_NCCL_ID_BYTES]; /* rank 0's */
+    char why[300];
+};
+
+/* As far as a rank can alone. */
+static int prepare(struct rt_group *g, struct card *own, struct co_err *err) {
+    struct rt_gpu *u = g->gpu;
+    uint32_t ordinal = 0;
+    int rc = choose(g, &ordinal, err);
+    rc = rc < 0 ? rc : rt_cuda_open(ordinal, &u->cuda, err);
+    rc = rc < 0 ? rc : rt_cuda_alloc(u->cuda, sizeof(float), &u->one, err);
+    rc = rc < 0 ? rc : rt_nccl_open(getenv(co_contract[CO_VAR_NCCL_DIR].name), &u->nccl, err);
+    if (rc < 0) {
+        return rc;
+    }
+    (void)snprintf(u->name, sizeof(u->name), "gpu:%u", ordinal);
+    g->device = 1 + (int)ordinal; /* groups made of this one stay there */
+    own->version = rt_nccl_version(u->nccl);
+    memcpy(own->gpu, rt_cuda_id(u->cuda), sizeof(own->gpu));
+    return g->rank == 0 ? rt_nccl_id(u->nccl, own->id, err) : 0;
+}
+
+/* Do all have what they need, and fit together? */
+static int compare(const struct rt_group *g, const struct card *all, struct co_err *err) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        if (all[r].code < 0) {
+            return co_err_set(err, all[r].code, "rank %u (%.200s): %.*s", r, g->endpoints[r],
+                (int)sizeof(all[r].why), all[r].why);
+        }
+    }
+    for (uint32_t r = 1; r < g->size; r++) {
+        if (all[r].version != all[0].version) {
+            return co_err_set(err, CO_INVALID,
+                "rank %u (%.200s) has NCCL %u, rank 0 has %u: all must have the same", r,
+                g->endpoints[r], all[r].version, all[0].version);
+        }
+        for (uint32_t q = 0; q < r; q++) {
+            if (memcmp(all[q].gpu, all[r].gpu, RT_GPU_ID_BYTES) == 0) {
+                return co_err_set(err, CO_INVALID,
+                    "ranks %u (%.200s) and %u use the same GPU: each needs its own", r,
+                    g->endpoints[r], q);
+            }
+        }
+    }
+    return 0;
+}
+
+static int join(struct rt_group *g, const unsigned char *id, struct co_err *err) {
+    struct rt_gpu *u = g->gpu;
+    struct co_err why = {0};
+    int rc = rt_cuda_enter(u->cuda, err);
+    if (rc < 0) {
+        return rc;
+    }
+    atomic_store(&g->place, 1ULL << 32);
+    rc = rt_nccl_join(u->nccl, id, g->rank, g->size, &why);
+    rc = rc < 0 ? rc : await(g, g->size, false, &why);
+    if (rc < 0) {
+        blame(g, &why);
+        rt_nccl_abort(u->nccl);
+        rc = rt_group_why(g, err);
+    }
+    rt_cuda_leave(u->cuda);
+    return rc;
+}
+
+int rt_gpu_form(struct rt_group *g, struct co_err *err) {
+    CO_AUTOFREE struct card *all = co_xcalloc(g->size, sizeof(*all));
+    struct card own = {0};
+    struct co_err why = {0};
+    g->gpu = co_xcalloc(1, sizeof(*g->gpu));
+    own.code = prepare(g, &own, &why);
+    (void)snprintf(own.why, sizeof(own.why), "%s", own.code < 0 ? co_err_text(&why) : "");
+    struct rt_coll c = {
+        .kind = RT_ALL_GATHER, .dtype = RT_U8, .in = &own, .out = all, .n = sizeof(own)};
+    int rc = rt_call_host(g, &c);
+    if (rc < 0) {
+        (void)rt_group_why(g, err);
+        return co_err_wrap(err, "tell of GPUs");
+    }
+    rc = compare(g, all, err);
+    rc = rc < 0 ? rc : join(g, all[0].id, err);
+    return rc < 0 ? co_err_wrap(err, "GPUs") : 0;
+}
+
+/* A communicator that is well ends, and is waited for; any other is aborted. */
+static void end(struct rt_group *g) {
+    struct rt_gpu *u = g->gpu;
+    int64_t end_ms = rt_now_ms() + END_MS;
+    struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
+    int rc = atomic_load(&g->failed) < 0 ? CO_GONE : rt_nccl_leave(u->nccl, NULL);
+    while (rc == 0 && (rc = rt_nccl_pending(u->nccl, NULL)) == 1) {
+        rc = atomic_load(&g->failed) < 0 || rt_now_ms() > end_ms ? CO_GONE : 0;
+        (void)poll(&alarm, 1, 1);
+    }
+    if (rc < 0) {
+        rt_nccl_abort(u->nccl);
+    }
+}
+
+void rt_gpu_close(struct rt_group *g) {
+    struct rt_gpu *u = g->gpu;
+    if (!u) {
+        return;
+    }
+    bool entered = u->nccl && rt_cuda_enter(u->cuda, NULL) == 0;
+    if (entered) {
+        end(g);
+    }
+    rt_nccl_close(u->nccl);
+    if (entered) {
+        rt_cuda_leave(u->cuda);
+    }
+    rt_cuda_close(u->cuda);
+    free(u);
+    g->gpu = NULL;
+}
+
+/* ---- calls ---- */
+
+/* The buffers that this rank reads and writes; NULL: none. */
+static void buffers(
+    const struct rt_group *g, const struct rt_coll *c, const void **ret_in, const void **ret_out) {
+    bool root = c->root == g->rank;
+    bool reads = c->kind != RT_BROADCAST && c->kind != RT_RECV && c->kind != RT_BARRIER &&
+                 (c->kind != RT_SCATTER || root);
+    bool writes = c->kind != RT_SEND && c->kind != RT_BARRIER &&
+                  ((c->kind != RT_REDUCE && c->kind != RT_GATHER) || root);
+    *ret_in = reads ? c->in : NULL;
+    *ret_out = writes ? c->out : NULL;
+}
+
+/* By a buffer that every rank has; a call without any is the GPU's. */
+bool rt_gpu_takes(const struct rt_group *g, const struct rt_coll *c) {
+    const void *in, *out;
+    buffers(g, c, &in, &out);
+    const void *any = c->kind == RT_SCATTER || c->kind == RT_ALL_GATHERV || !in ? out : in;
+    return !any || rt_cuda_knows(g->gpu->cuda, any);
+}
+
+int rt_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
+    const void *in, *out;
+    buffers(g, c, &in, &out);
+    if (in && out && rt_cuda_knows(g->gpu->cuda, in) != rt_cuda_knows(g->gpu->cuda, out)) {
+        return co_err_set(err, CO_INVALID,
+            "%s: one buffer is a GPU's memory, the other one is main memory",
+            rt_kind_name(c->kind));
+    }
+    return rt_gpu_takes(g, c) ? rt_nccl_check(c, err) : 0;
+}
+
+int rt_gpu_make(struct rt_group *g, const struct rt_coll *c) {
+    struct rt_gpu *u = g->gpu;
+    struct co_err why = {0};
+    int rc = atomic_load_explicit(&g->failed, memory_order_acquire);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = rt_cuda_enter(u->cuda, &why);
+    if (rc < 0) {
+        blame(g, &why);
+        return atomic_load(&g->failed);
+    }
+    bool pair = c->kind == RT_SEND || c->kind == RT_RECV;
+    if (!pair) {
+        uint64_t number = (atomic_load(&g->place) >> 32) + 1;
+        atomic_store(&g->place, number << 32 | rt_call_sign(c));
+    }
+    uint32_t root = pair ? c->root : g->size;
+    rc = rt_nccl_call(u->nccl, c, u->one, rt_cuda_stream(u->cuda), &why);
+    rc = rc < 0 ? rc : await(g, root, false, &why);
+    rc = rc < 0 ? rc : rt_cuda_mark(u->cuda, &why);
+    rc = rc < 0 ? rc : await(g, root, true, &why);
+    if (rc < 0) {
+        blame(g, &why);
+        rt_nccl_abort(u->nccl);
+    }
+    rt_cuda_leave(u->cuda);
+    return rc < 0 ? atomic_load(&g->failed) : 0;
+}
+
+/* ---- memory ---- */
+
+int rt_gpu_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err) {
+    return rt_cuda_alloc(g->gpu->cuda, bytes, ret_memory, err);
+}
+
+void rt_gpu_free(struct rt_group *g, void *memory) {
+    rt_cuda_free(g->gpu->cuda, memory);
+}
+
+int rt_group_write(
+    struct rt_group *g, void *memory, const void *from, size_t bytes, struct co_err *err) {
+    if (g->gpu) {
+        return rt_cuda_write(g->gpu->cuda, memory, from, bytes, err);
+    }
+    if (bytes > 0) {
+        memcpy(memory, from, bytes);
+    }
+    return 0;
+}
+
+int rt_group_read(
+    struct rt_group *g, void *to, const void *memory, size_t bytes, struct co_err *err) {
+    if (g->gpu) {
+        return rt_cuda_read(g->gpu->cuda, to, memory, bytes, err);
+    }
+    if (bytes > 0) {
+        memcpy(to, memory, bytes);
+    }
+    return 0;
+}
+
+const char *rt_group_device(const struct rt_group *g) {
+    return g->gpu ? g->gpu->name : "cpu";
+}
+
+void *rt_group_stream(const struct rt_group *g) {
+    return g->gpu ? rt_cuda_stream(g->gpu->cuda) : NULL;
+}
+
+int rt_gpu_count(uint32_t *ret, struct co_err *err) {
+    return rt_cuda_count(ret, err);
+}

@@ -1,0 +1,246 @@
+#include "runtime/train/nccl/cuda.h"
+
+#include "common/mem.h"
+#include "runtime/train/nccl/cuda_abi.h"
+#include "runtime/train/nccl/library.h"
+
+struct piece {
+    struct piece *next;
+    rt_cuda_address address;
+};
+
+struct rt_cuda {
+    struct rt_cuda_functions call;
+    int device;
+    uint32_t ordinal;
+    struct rt_cuda_uuid uuid;
+    struct rt_cuda_context *context;
+    struct rt_cuda_stream *calls, *copies;
+    struct rt_cuda_event *mark;
+    struct piece *memory; /* owned; what has been allocated and not freed */
+};
+
+#define SYMBOL(member, symbol)                                                                     \
+    {.name = #symbol, .offset = offsetof(struct rt_cuda_functions, member)},
+static const struct rt_symbol symbols[] = {RT_CUDA_SYMBOLS(SYMBOL)};
+
+static int code_of(int result) {
+    switch (result) {
+    case RT_CUDA_OUT_OF_MEMORY:
+        return CO_NOMEMORY;
+    case RT_CUDA_NO_DEVICE:
+        return CO_UNSUPPORTED;
+    default:
+        return CO_INTERNAL;
+    }
+}
+
+static int failed(
+    const struct rt_cuda_functions *f, int result, const char *what, struct co_err *err) {
+    const char *text = NULL;
+    if (f->error_string(result, &text) != RT_CUDA_SUCCESS || !text) {
+        text = "unknown";
+    }
+    return co_err_set(err, code_of(result), "CUDA: %s: %s (%d)", what, text, result);
+}
+
+/* Whatever fails here, there is no GPU that could be used. */
+static int load(struct rt_cuda_functions *ret, uint32_t *ret_count, struct co_err *err) {
+    int rc = rt_library_open(NULL, "libcuda.so.1", symbols, CO_ARRAY_LEN(symbols), ret, err);
+    if (rc < 0) {
+        return co_err_wrap(err, "no driver of NVIDIA GPUs");
+    }
+    int count = 0, result = ret->init(0);
+    result = result ? result : ret->device_count(&count);
+    if (result == 0 && count < 1) {
+        result = RT_CUDA_NO_DEVICE;
+    }
+    if (result) {
+        struct co_err why = {0};
+        (void)failed(ret, result, "look for GPUs", &why);
+        return co_err_set(err, CO_UNSUPPORTED, "%s", co_err_text(&why));
+    }
+    *ret_count = (uint32_t)count;
+    return 0;
+}
+
+int rt_cuda_count(uint32_t *ret, struct co_err *err) {
+    struct rt_cuda_functions f;
+    return load(&f, ret, err);
+}
+
+CO_DEFINE_CLEANUP(struct rt_cuda *, rt_cuda_close)
+
+/* Between enter and leave. */
+static int make(struct rt_cuda *c, struct co_err *err) {
+    int result = c->call.stream_create(&c->calls, RT_CUDA_STREAM_NON_BLOCKING);
+    result = result ? result : c->call.stream_create(&c->copies, RT_CUDA_STREAM_NON_BLOCKING);
+    result = result ? result : c->call.event_create(&c->mark, RT_CUDA_EVENT_NO_TIMING);
+    return result ? failed(&c->call, result, "a stream", err) : 0;
+}
+
+int rt_cuda_open(uint32_t ordinal, struct rt_cuda **ret, struct co_err *err) {
+    CO_CLEANUP(rt_cuda_closep) struct rt_cuda *c = co_xcalloc(1, sizeof(*c));
+    uint32_t count = 0;
+    int rc = load(&c->call, &count, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (ordinal >= count) {
+        return co_err_set(err, CO_INVALID, "no GPU %u: this process sees %u", ordinal, count);
+    }
+    c->ordinal = ordinal;
+    int result = c->call.device(&c->device, (int)ordinal);
+    result = result ? result : c->call.uuid(&c->uuid, c->device);
+    result = result ? result : c->call.context_retain(&c->context, c->device);
+    if (result) {
+        return failed(&c->call, result, "open a GPU", err);
+    }
+    rc = rt_cuda_enter(c, err);
+    if (rc == 0) {
+        rc = make(c, err);
+        rt_cuda_leave(c);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    *ret = co_steal_ptr(c);
+    return 0;
+}
+
+void rt_cuda_close(struct rt_cuda *c) {
+    if (!c) {
+        return;
+    }
+    if (c->context && rt_cuda_enter(c, NULL) == 0) {
+        for (struct piece *p = c->memory, *next; p; p = next) {
+            next = p->next;
+            (void)c->call.memory_free(p->address);
+            free(p);
+        }
+        if (c->mark) {
+            (void)c->call.event_destroy(c->mark);
+        }
+        if (c->copies) {
+            (void)c->call.stream_destroy(c->copies);
+        }
+        if (c->calls) {
+            (void)c->call.stream_destroy(c->calls);
+        }
+        rt_cuda_leave(c);
+    }
+    if (c->context) {
+        (void)c->call.context_release(c->device);
+    }
+    free(c);
+}
+
+uint32_t rt_cuda_ordinal(const struct rt_cuda *c) {
+    return c->ordinal;
+}
+
+const void *rt_cuda_id(const struct rt_cuda *c) {
+    return c->uuid.bytes;
+}
+
+void *rt_cuda_stream(const struct rt_cuda *c) {
+    return c->calls;
+}
+
+int rt_cuda_enter(struct rt_cuda *c, struct co_err *err) {
+    int result = c->call.context_push(c->context);
+    return result ? failed(&c->call, result, "use a GPU's context", err) : 0;
+}
+
+void rt_cuda_leave(struct rt_cuda *c) {
+    struct rt_cuda_context *own = NULL;
+    (void)c->call.context_pop(&own);
+}
+
+/* ---- memory ---- */
+
+static rt_cuda_address address_of(const void *memory) {
+    return (rt_cuda_address)(uintptr_t)memory;
+}
+
+/* A copy or a fill has been begun with this result; until it is done. */
+static int finish(struct rt_cuda *c, int result, const char *what, struct co_err *err) {
+    result = result ? result : c->call.stream_wait(c->copies);
+    return result ? failed(&c->call, result, what, err) : 0;
+}
+
+int rt_cuda_alloc(struct rt_cuda *c, size_t bytes, void **ret, struct co_err *err) {
+    int rc = rt_cuda_enter(c, err);
+    if (rc < 0) {
+        return rc;
+    }
+    CO_AUTOFREE struct piece *p = co_xcalloc(1, sizeof(*p));
+    size_t some = bytes ? bytes : 1; /* CUDA gives no empty memory */
+    int result = c->call.memory_alloc(&p->address, some);
+    if (result) {
+        rc = failed(&c->call, result, "allocate memory", err);
+        (void)co_err_wrap(err, "%zu bytes on GPU %u", bytes, c->ordinal);
+    } else {
+        rc = finish(c, c->call.memory_set(p->address, 0, some, c->copies), "clear memory", err);
+        *ret = (void *)(uintptr_t)p->address; // NOLINT(performance-no-int-to-ptr)
+        p->next = c->memory;
+        c->memory = co_steal_ptr(p);
+    }
+    rt_cuda_leave(c);
+    return rc;
+}
+
+void rt_cuda_free(struct rt_cuda *c, void *memory) {
+    struct piece **at = &c->memory;
+    while (*at && (*at)->address != address_of(memory)) {
+        at = &(*at)->next;
+    }
+    if (*at && rt_cuda_enter(c, NULL) == 0) {
+        struct piece *p = *at;
+        *at = p->next;
+        (void)c->call.memory_free(p->address);
+        free(p);
+        rt_cuda_leave(c);
+    }
+}
+
+bool rt_cuda_knows(struct rt_cuda *c, const void *memory) {
+    int ordinal = 0, result = 0;
+    if (rt_cuda_enter(c, NULL) == 0) { /* else the call itself says why not */
+        result = c->call.pointer(&ordinal, RT_CUDA_POINTER_ORDINAL, address_of(memory));
+        rt_cuda_leave(c);
+    }
+    return result == 0;
+}
+
+int rt_cuda_write(struct rt_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {
+    int rc = rt_cuda_enter(c, err);
+    if (rc == 0) {
+        rc = finish(
+            c, c->call.copy_in(address_of(to), from, bytes, c->copies), "copy to the GPU", err);
+        rt_cuda_leave(c);
+    }
+    return rc;
+}
+
+int rt_cuda_read(struct rt_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {
+    int rc = rt_cuda_enter(c, err);
+    if (rc == 0) {
+        rc = finish(
+            c, c->call.copy_out(to, address_of(from), bytes, c->copies), "copy from the GPU", err);
+        rt_cuda_leave(c);
+    }
+    return rc;
+}
+
+int rt_cuda_mark(struct rt_cuda *c, struct co_err *err) {
+    int result = c->call.event_record(c->mark, c->calls);
+    return result ? failed(&c->call, result, "mark the end of a call", err) : 0;
+}
+
+int rt_cuda_pending(struct rt_cuda *c, struct co_err *err) {
+    int result = c->call.event_query(c->mark);
+    return result == RT_CUDA_SUCCESS     ? 0
+           : result == RT_CUDA_NOT_READY ? 1
+                                         : failed(&c->call, result, "a call", err);
+}

@@ -1,0 +1,245 @@
+#include "runtime/train/nccl/nccl.h"
+
+#include <string.h>
+
+#include "common/mem.h"
+#include "runtime/train/nccl/library.h"
+#include "runtime/train/nccl/nccl_abi.h"
+
+_Static_assert((int)RT_NCCL_ID_BYTES == (int)RT_NCCL_ID_SIZE, "an id travels whole");
+
+struct rt_nccl {
+    struct rt_nccl_functions call;
+    int version;
+    uint32_t rank, size;
+    struct rt_nccl_comm *comm; /* NULL: none yet, or none any more */
+    bool left;                 /* it has ended as it should: destroy it, do not abort */
+};
+
+#define SYMBOL(member, symbol, may_lack)                                                           \
+    {.name = #symbol, .offset = offsetof(struct rt_nccl_functions, member), .optional = may_lack},
+static const struct rt_symbol symbols[] = {RT_NCCL_SYMBOLS(SYMBOL)};
+
+static const int types[RT_DTYPES] = {
+    [RT_F32] = RT_NCCL_F32,
+    [RT_F64] = RT_NCCL_F64,
+    [RT_F16] = RT_NCCL_F16,
+    [RT_BF16] = RT_NCCL_BF16,
+    [RT_I64] = RT_NCCL_I64,
+    [RT_I32] = RT_NCCL_I32,
+    [RT_U8] = RT_NCCL_U8,
+};
+static const int reductions[RT_OPS] = {
+    [RT_SUM] = RT_NCCL_SUM,
+    [RT_PROD] = RT_NCCL_PROD,
+    [RT_MAX] = RT_NCCL_MAX,
+    [RT_MIN] = RT_NCCL_MIN,
+    [RT_AVG] = RT_NCCL_AVG,
+};
+
+static int code_of(int result) {
+    switch (result) {
+    case RT_NCCL_SYSTEM:
+        return CO_UNAVAILABLE;
+    case RT_NCCL_ARGUMENT:
+    case RT_NCCL_USAGE:
+        return CO_INVALID;
+    case RT_NCCL_REMOTE:
+        return CO_PEERLOST;
+    default:
+        return CO_INTERNAL;
+    }
+}
+
+/* 0 of what has been done and of what is being done. */
+static int check(const struct rt_nccl *n, int result, const char *what, struct co_err *err) {
+    if (result == RT_NCCL_SUCCESS || result == RT_NCCL_IN_PROGRESS) {
+        return 0;
+    }
+    const char *text = n->call.error_string(result), *more = n->call.last_error(n->comm);
+    return co_err_set(err, code_of(result), "NCCL: %s: %s%s%.300s", what, text ? text : "unknown",
+        more && *more ? ": " : "", more ? more : "");
+}
+
+/* ---- life ---- */
+
+CO_DEFINE_CLEANUP(struct rt_nccl *, rt_nccl_close)
+
+int rt_nccl_open(const char *folder, struct rt_nccl **ret, struct co_err *err) {
+    CO_CLEANUP(rt_nccl_closep) struct rt_nccl *n = co_xcalloc(1, sizeof(*n));
+    int rc = rt_library_open(folder, "libnccl.so.2", symbols, CO_ARRAY_LEN(symbols), &n->call, err);
+    rc = rc < 0 ? rc : check(n, n->call.version(&n->version), "its version", err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (n->version < RT_NCCL_OLDEST) {
+        return co_err_set(err, CO_UNSUPPORTED, "the library libnccl.so.2 is NCCL %d, older than %d",
+            n->version, RT_NCCL_OLDEST);
+    }
+    *ret = co_steal_ptr(n);
+    return 0;
+}
+
+void rt_nccl_abort(struct rt_nccl *n) {
+    if (n->comm) {
+        (void)n->call.abort(n->comm);
+        n->comm = NULL;
+    }
+}
+
+void rt_nccl_close(struct rt_nccl *n) {
+    if (!n) {
+        return;
+    }
+    if (n->comm && n->left) {
+        (void)n->call.destroy(n->comm);
+        n->comm = NULL;
+    }
+    rt_nccl_abort(n);
+    free(n);
+}
+
+uint32_t rt_nccl_version(const struct rt_nccl *n) {
+    return (uint32_t)n->version;
+}
+
+int rt_nccl_id(struct rt_nccl *n, unsigned char ret_id[RT_NCCL_ID_BYTES], struct co_err *err) {
+    struct rt_nccl_id id;
+    int rc = check(n, n->call.unique_id(&id), "an id", err);
+    if (rc == 0) {
+        memcpy(ret_id, id.bytes, sizeof(id.bytes));
+    }
+    return rc;
+}
+
+int rt_nccl_join(struct rt_nccl *n, const unsigned char id[RT_NCCL_ID_BYTES], uint32_t rank,
+    uint32_t size, struct co_err *err) {
+    struct rt_nccl_id name;
+    struct rt_nccl_config config = RT_NCCL_CONFIG;
+    memcpy(name.bytes, id, sizeof(name.bytes));
+    n->rank = rank;
+    n->size = size;
+    return check(n, n->call.init(&n->comm, (int)size, name, (int)rank, &config), "initialise", err);
+}
+
+int rt_nccl_pending(struct rt_nccl *n, struct co_err *err) {
+    int state = RT_NCCL_INTERNAL;
+    int rc = check(n, n->call.async_error(n->comm, &state), "ask how it is", err);
+    rc = rc < 0 ? rc : check(n, state, "the communicator has failed", err);
+    return rc < 0 ? rc : state == RT_NCCL_IN_PROGRESS;
+}
+
+int rt_nccl_leave(struct rt_nccl *n, struct co_err *err) {
+    if (!n->comm) {
+        return co_err_set(err, CO_GONE, "NCCL: no communicator");
+    }
+    int rc = check(n, n->call.finalize(n->comm), "finalise", err);
+    n->left = rc == 0;
+    return rc;
+}
+
+/* ---- calls ---- */
+
+int rt_nccl_check(const struct rt_coll *c, struct co_err *err) {
+    bool parts = c->kind == RT_REDUCE_SCATTER || c->kind == RT_SCATTER || c->kind == RT_GATHER;
+    if (parts && c->in && c->in == c->out) {
+        return co_err_set(err, CO_UNSUPPORTED, "%s: not in place on GPUs", rt_kind_name(c->kind));
+    }
+    return 0;
+}
+
+/* What goes to a rank and what comes from it, in elements; NULL: nothing. */
+struct part {
+    const unsigned char *send;
+    unsigned char *recv;
+    size_t n_send, n_recv;
+};
+
+/* Of rank r; at [0] and [1]: the elements of `in` and `out` that belong to ranks before it. */
+static struct part part_of(
+    const struct rt_nccl *n, const struct rt_coll *c, uint32_t r, const size_t at[2]) {
+    size_t size = rt_dtype_size(c->dtype);
+    const unsigned char *in = c->in, *in_r = in ? in + at[0] * size : NULL;
+    unsigned char *out = c->out, *out_r = out ? out + at[1] * size : NULL;
+    bool to_root = r == c->root, root = n->rank == c->root;
+    switch (c->kind) {
+    case RT_ALL_GATHERV:
+        return (struct part){in, out_r, c->counts[n->rank], c->counts[r]};
+    case RT_SCATTER:
+        return (struct part){root ? in_r : NULL, to_root ? out : NULL, c->n, c->n};
+    case RT_GATHER:
+        return (struct part){to_root ? in : NULL, root ? out_r : NULL, c->n, c->n};
+    case RT_ALL_TO_ALL:
+        return (struct part){in_r, out_r, c->n, c->n};
+    case RT_ALL_TO_ALLV:
+        return (struct part){in_r, out_r, c->counts[r], c->out_counts[r]};
+    case RT_SEND:
+        return (struct part){.send = to_root ? in : NULL, .n_send = c->n};
+    case RT_RECV:
+        return (struct part){.recv = to_root ? out : NULL, .n_recv = c->n};
+    default:
+        return (struct part){0};
+    }
+}
+
+/* The kinds that NCCL does not have: as sends and receives that go at the same time. */
+static int parts(struct rt_nccl *n, const struct rt_coll *c, struct rt_cuda_stream *stream) {
+    const struct rt_nccl_functions *f = &n->call;
+    int type = types[c->dtype];
+    size_t at[2] = {0, 0};
+    int result = f->group_start();
+    if (result) {
+        return result;
+    }
+    for (uint32_t r = 0; r < n->size && result == 0; r++) {
+        struct part p = part_of(n, c, r, at);
+        bool in_place = r == n->rank && p.send == p.recv;
+        if (p.send && p.n_send > 0 && !in_place) {
+            result = f->send(p.send, p.n_send, type, (int)r, n->comm, stream);
+        }
+        if (p.recv && p.n_recv > 0 && !in_place && result == 0) {
+            result = f->recv(p.recv, p.n_recv, type, (int)r, n->comm, stream);
+        }
+        at[0] += c->kind == RT_ALL_TO_ALLV ? c->counts[r] : c->n;
+        at[1] += c->kind == RT_ALL_TO_ALLV   ? c->out_counts[r]
+                 : c->kind == RT_ALL_GATHERV ? c->counts[r]
+                                             : c->n;
+    }
+    int ended = f->group_end();
+    return result ? result : ended;
+}
+
+int rt_nccl_call(
+    struct rt_nccl *n, const struct rt_coll *c, void *one, void *stream, struct co_err *err) {
+    const struct rt_nccl_functions *f = &n->call;
+    struct rt_nccl_comm *comm = n->comm;
+    int type = types[c->dtype], op = reductions[c->op], root = (int)c->root, result;
+    switch (c->kind) {
+    case RT_ALL_REDUCE:
+        result = f->all_reduce(c->in, c->out, c->n, type, op, comm, stream);
+        break;
+    case RT_REDUCE:
+        result = f->reduce(c->in, c->out, c->n, type, op, root, comm, stream);
+        break;
+    case RT_BROADCAST:
+        result = f->broadcast(c->out, c->out, c->n, type, root, comm, stream);
+        break;
+    case RT_ALL_GATHER:
+        result = f->all_gather(c->in, c->out, c->n, type, comm, stream);
+        break;
+    case RT_REDUCE_SCATTER:
+        result = f->reduce_scatter(c->in, c->out, c->n, type, op, comm, stream);
+        break;
+    case RT_BARRIER:
+        result = f->all_reduce(one, one, 1, RT_NCCL_F32, RT_NCCL_SUM, comm, stream);
+        break;
+    case RT_ALL_TO_ALL:
+        result = f->all_to_all ? f->all_to_all(c->in, c->out, c->n, type, comm, stream)
+                               : parts(n, c, stream);
+        break;
+    default:
+        result = parts(n, c, stream);
+        break;
+    }
+    return check(n, result, rt_kind_name(c->kind), err);
+}

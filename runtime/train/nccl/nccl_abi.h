@@ -1,0 +1,117 @@
+/* The part of NCCL's binary interface that is used here, as it is since 2.18.  The names are ours;
+ * numbers and layouts are NVIDIA's, and `make nccl-test` compares them with its headers.  For
+ * nccl.c and tests alone. */
+#pragma once
+
+#include <limits.h>
+#include <stddef.h>
+
+enum { RT_NCCL_OLDEST = 21800, RT_NCCL_ID_SIZE = 128 };
+
+enum rt_nccl_result {
+    RT_NCCL_SUCCESS = 0,
+    RT_NCCL_CUDA = 1,
+    RT_NCCL_SYSTEM = 2,
+    RT_NCCL_INTERNAL = 3,
+    RT_NCCL_ARGUMENT = 4,
+    RT_NCCL_USAGE = 5,
+    RT_NCCL_REMOTE = 6,
+    RT_NCCL_IN_PROGRESS = 7,
+};
+
+enum rt_nccl_type {
+    RT_NCCL_U8 = 1,
+    RT_NCCL_I32 = 2,
+    RT_NCCL_I64 = 4,
+    RT_NCCL_F16 = 6,
+    RT_NCCL_F32 = 7,
+    RT_NCCL_F64 = 8,
+    RT_NCCL_BF16 = 9,
+};
+
+enum rt_nccl_reduction {
+    RT_NCCL_SUM = 0,
+    RT_NCCL_PROD = 1,
+    RT_NCCL_MAX = 2,
+    RT_NCCL_MIN = 3,
+    RT_NCCL_AVG = 4,
+};
+
+/* NCCL reads as many bytes of it as size says, and takes its own defaults for the rest. */
+struct rt_nccl_config {
+    size_t size;
+    unsigned magic;
+    unsigned version; /* of the interface that this is written for */
+    int blocking;
+    int cluster_size, min_ctas, max_ctas;
+    const char *net_name;
+    int split_share;
+};
+enum { RT_NCCL_UNDEFINED = INT_MIN };
+#define RT_NCCL_MAGIC 0xcafebeefU
+#define RT_NCCL_CONFIG                                                                             \
+    (struct rt_nccl_config) {                                                                      \
+        .size = sizeof(struct rt_nccl_config), .magic = RT_NCCL_MAGIC, .version = RT_NCCL_OLDEST,  \
+        .blocking = 0, .cluster_size = RT_NCCL_UNDEFINED, .min_ctas = RT_NCCL_UNDEFINED,           \
+        .max_ctas = RT_NCCL_UNDEFINED, .split_share = RT_NCCL_UNDEFINED                            \
+    }
+
+struct rt_nccl_id {
+    char bytes[RT_NCCL_ID_SIZE];
+};
+
+struct rt_nccl_comm;
+struct rt_cuda_stream;
+
+struct rt_nccl_functions {
+    int (*version)(int *ret);
+    const char *(*error_string)(int result);
+    const char *(*last_error)(struct rt_nccl_comm *comm);
+    int (*unique_id)(struct rt_nccl_id *ret);
+    int (*init)(struct rt_nccl_comm **ret, int size, struct rt_nccl_id id, int rank,
+        struct rt_nccl_config *config);
+    int (*async_error)(struct rt_nccl_comm *comm, int *ret);
+    int (*finalize)(struct rt_nccl_comm *comm);
+    int (*destroy)(struct rt_nccl_comm *comm);
+    int (*abort)(struct rt_nccl_comm *comm);
+    int (*group_start)(void);
+    int (*group_end)(void);
+    int (*all_reduce)(const void *in, void *out, size_t n, int type, int op,
+        struct rt_nccl_comm *comm, struct rt_cuda_stream *stream);
+    int (*reduce)(const void *in, void *out, size_t n, int type, int op, int root,
+        struct rt_nccl_comm *comm, struct rt_cuda_stream *stream);
+    int (*broadcast)(const void *in, void *out, size_t n, int type, int root,
+        struct rt_nccl_comm *comm, struct rt_cuda_stream *stream);
+    int (*all_gather)(const void *in, void *out, size_t n, int type, struct rt_nccl_comm *comm,
+        struct rt_cuda_stream *stream);
+    int (*reduce_scatter)(const void *in, void *out, size_t n, int type, int op,
+        struct rt_nccl_comm *comm, struct rt_cuda_stream *stream);
+    int (*send)(const void *in, size_t n, int type, int to, struct rt_nccl_comm *comm,
+        struct rt_cuda_stream *stream);
+    int (*recv)(void *out, size_t n, int type, int from, struct rt_nccl_comm *comm,
+        struct rt_cuda_stream *stream);
+    int (*all_to_all)(const void *in, void *out, size_t n, int type, struct rt_nccl_comm *comm,
+        struct rt_cuda_stream *stream);
+};
+
+/* X(member, name in the library, optional) */
+#define RT_NCCL_SYMBOLS(X)                                                                         \
+    X(version, ncclGetVersion, false)                                                              \
+    X(error_string, ncclGetErrorString, false)                                                     \
+    X(last_error, ncclGetLastError, false)                                                         \
+    X(unique_id, ncclGetUniqueId, false)                                                           \
+    X(init, ncclCommInitRankConfig, false)                                                         \
+    X(async_error, ncclCommGetAsyncError, false)                                                   \
+    X(finalize, ncclCommFinalize, false)                                                           \
+    X(destroy, ncclCommDestroy, false)                                                             \
+    X(abort, ncclCommAbort, false)                                                                 \
+    X(group_start, ncclGroupStart, false)                                                          \
+    X(group_end, ncclGroupEnd, false)                                                              \
+    X(all_reduce, ncclAllReduce, false)                                                            \
+    X(reduce, ncclReduce, false)                                                                   \
+    X(broadcast, ncclBroadcast, false)                                                             \
+    X(all_gather, ncclAllGather, false)                                                            \
+    X(reduce_scatter, ncclReduceScatter, false)                                                    \
+    X(send, ncclSend, false)                                                                       \
+    X(recv, ncclRecv, false)                                                                       \
+    X(all_to_all, ncclAlltoAll, true) /* since 2.28 */

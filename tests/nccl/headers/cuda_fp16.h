@@ -1,0 +1,2 @@
+/* nccl.h includes it, and names nothing of it in C. */
+#pragma once
