@@ -109,6 +109,15 @@ dnnl_status_t rn_call_bind(struct rn_call *c, const struct rn_dnn *d, int argume
     return status;
 }
 
+dnnl_status_t rn_call_move(struct rn_call *c, int argument, void *memory) {
+    for (int i = 0; i < c->n_args; i++) {
+        if (c->args[i].arg == argument) {
+            return dnnl_memory_set_data_handle(c->args[i].memory, memory);
+        }
+    }
+    return dnnl_invalid_arguments;
+}
+
 int rn_call_run(
     const struct rn_call *c, const struct rn_dnn *d, const char *name, struct co_err *err) {
     if (!c->primitive) {

@@ -48,6 +48,8 @@ dnnl_status_t rn_call_make_reorder(struct rn_call *c, const struct rn_dnn *d,
 /* One argument more.  memory stays the caller's. */
 dnnl_status_t rn_call_bind(struct rn_call *c, const struct rn_dnn *d, int argument,
     const dnnl_memory_desc_t *desc, void *memory);
+/* Another place for an argument that was bound. */
+dnnl_status_t rn_call_move(struct rn_call *c, int argument, void *memory);
 CO_MUST_CHECK int rn_call_run(
     const struct rn_call *c, const struct rn_dnn *d, const char *name, struct co_err *err);
 void rn_call_done(struct rn_call *c);

@@ -31,7 +31,10 @@ static struct rn_flowers *flowers_new(size_t most) {
 }
 
 static void image_add(struct rn_flowers *f, char *path_own, uint32_t label) {
-    f->images[f->n++] = (struct rn_flower){.path = path_own, .label = label};
+    struct rn_flower *image = &f->images[f->n++];
+
+    image->path = path_own;
+    image->label = label;
 }
 
 /* ---- .mat ------------------------------------------------------------------------------------ */

@@ -20,10 +20,10 @@ typedef uint16_t halves __attribute__((vector_size(WIDE * sizeof(uint16_t))));
         vec v_;                                                                                    \
         if (bf16) {                                                                                \
             halves h_;                                                                             \
-            memcpy(&h_, (const uint16_t *)(from) + (at), sizeof(h_));                              \
+            memcpy(&h_, (const char *)(from) + (at) * sizeof(uint16_t), sizeof(h_));               \
             v_ = (vec)(__builtin_convertvector(h_, bits) << 16);                                   \
         } else {                                                                                   \
-            memcpy(&v_, (const float *)(from) + (at), sizeof(v_));                                 \
+            memcpy(&v_, (const char *)(from) + (at) * sizeof(float), sizeof(v_));                  \
         }                                                                                          \
         v_;                                                                                        \
     })
@@ -34,9 +34,9 @@ typedef uint16_t halves __attribute__((vector_size(WIDE * sizeof(uint16_t))));
         if (bf16) {                                                                                \
             bits b_ = (bits)(v);                                                                   \
             halves h_ = __builtin_convertvector((b_ + 0x7fffU + ((b_ >> 16) & 1U)) >> 16, halves); \
-            memcpy((uint16_t *)(to) + (at), &h_, sizeof(h_));                                      \
+            memcpy((char *)(to) + (at) * sizeof(uint16_t), &h_, sizeof(h_));                       \
         } else {                                                                                   \
-            memcpy((float *)(to) + (at), &(v), sizeof(v));                                         \
+            memcpy((char *)(to) + (at) * sizeof(float), &(v), sizeof(v));                          \
         }                                                                                          \
     } while (0)
 #define POSITIVE(v, condition) ((vec)((ints)(v) & ((condition) > 0.0F)))

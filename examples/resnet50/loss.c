@@ -6,22 +6,23 @@ static size_t rank_of(const float *logits, size_t classes, uint32_t label) {
     size_t before = 0;
 
     for (size_t c = 0; c < classes; c++) {
-        before += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
+        before += logits[c] > logits[label] || (c < label && logits[c] == logits[label]);
     }
     return before;
 }
 
-/* log(sum(exp)) without overflow. */
+/* log(sum(exp)) without overflow: the largest, which is 1 of the sum, apart. */
 static double log_sum(const float *logits, size_t classes) {
-    double top = (double)logits[0], sum = 0.0;
+    size_t top = 0;
+    double rest = 0.0;
 
     for (size_t c = 1; c < classes; c++) {
-        top = (double)logits[c] > top ? (double)logits[c] : top;
+        top = logits[c] > logits[top] ? c : top;
     }
     for (size_t c = 0; c < classes; c++) {
-        sum += exp((double)logits[c] - top);
+        rest += c == top ? 0.0 : exp((double)logits[c] - (double)logits[top]);
     }
-    return top + log(sum);
+    return (double)logits[top] + log1p(rest);
 }
 
 void rn_loss_add(struct rn_loss *sum, size_t batch, size_t classes, double smoothing,

@@ -25,7 +25,7 @@ enum {
     MATRIX = 14,
     COMPRESSED = 15,
 };
-enum { HEADER = 128, TAG = 8, VERSION = 0x0100, CLASS_DOUBLE = 6 };
+enum { HEADER = 128, TAG = 8, VERSION = 0x0100, LITTLE = 0x4d49 /* "IM" */, CLASS_DOUBLE = 6 };
 
 /* What is still to be read; start is for messages. */
 struct cursor {
@@ -207,7 +207,7 @@ int rn_mat_parse(const unsigned char *data, size_t size, const char *name, uint3
     struct element e = {0};
 
     if (size < HEADER || co_get_u16(data + HEADER - 4) != VERSION ||
-        memcmp(data + HEADER - 2, "IM", 2) != 0) {
+        co_get_u16(data + HEADER - 2) != LITTLE) {
         return co_err_set(err, CO_INVALID, "no little-endian MATLAB file of level 5");
     }
     c.at += HEADER;
@@ -289,7 +289,7 @@ int rn_mat_write(
     (void)snprintf(
         (char *)file, HEADER - 12, "MATLAB 5.0 MAT-file, written by resnet50 --generate");
     co_put_u16(file + HEADER - 4, VERSION);
-    memcpy(file + HEADER - 2, "IM", 2);
+    co_put_u16(file + HEADER - 2, LITTLE);
     unsigned char *at = file + HEADER;
     for (size_t i = 0; i < n; i++) {
         at = array_put(at, &arrays[i]);

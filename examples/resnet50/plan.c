@@ -6,6 +6,8 @@
 
 #include "examples/resnet50/team.h"
 
+enum { HUGE_PAGE = 2 << 20 };
+
 /* ---- operators' primitives ------------------------------------------------------------------- */
 
 static int node_init(struct rn_plan *p, struct node *n, struct co_err *err) {
@@ -93,10 +95,10 @@ static void spans_init(struct rn_plan *p, int i) {
 }
 
 /* Pages of 2 MiB where the system has them: a step touches gigabytes. */
-static int arena_map(size_t bytes, char **ret_arena, struct co_err *err) {
-    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+static int arena_new(size_t bytes, char **ret_arena, struct co_err *err) {
+    void *memory = NULL;
 
-    if (memory == MAP_FAILED) {
+    if (posix_memalign(&memory, HUGE_PAGE, bytes)) {
         return co_err_set(err, CO_NOMEMORY, "no memory for %zu MiB of activations", bytes >> 20);
     }
     (void)madvise(memory, bytes, MADV_HUGEPAGE);
@@ -124,7 +126,7 @@ static int arena_plan(struct rn_plan *p, struct co_err *err) {
             s->offset = s->bytes ? spans[used++].offset : 0;
         }
     }
-    return arena_map(p->arena_bytes, &p->arena, err);
+    return arena_new(p->arena_bytes, &p->arena, err);
 }
 
 static size_t floats_aligned(size_t bytes) {
@@ -349,11 +351,8 @@ void rn_plan_free(struct rn_plan *p) {
         node_done(&p->nodes[i]);
     }
     rn_dnn_close(&p->dnn);
-    if (p->arena) {
-        (void)munmap(p->arena, p->arena_bytes);
-    }
-    void *const arrays[] = {p->params, p->grads, p->running_mean, p->running_variance, p->mean,
-        p->inverse, p->images, p->d_logits, p->sums};
+    void *const arrays[] = {p->arena, p->params, p->grads, p->running_mean, p->running_variance,
+        p->mean, p->inverse, p->images, p->d_logits, p->sums};
     for (size_t i = 0; i < CO_ARRAY_LEN(arrays); i++) {
         free(arrays[i]);
     }

@@ -30,6 +30,9 @@ float *rn_plan_running_variance(struct rn_plan *p);
 size_t rn_plan_storage(const struct rn_plan *p);
 float *rn_plan_params(struct rn_plan *p);
 float *rn_plan_grads(struct rn_plan *p);
+/* From now on parameter i's gradient is written to memory (rn_plan_place's count, 64-byte aligned),
+ * not into rn_plan_grads. */
+CO_MUST_CHECK int rn_plan_move_grad(struct rn_plan *p, int i, float *memory, struct co_err *err);
 /* Where parameter i lies in both; ret_count: how many floats, padding included. */
 size_t rn_plan_place(const struct rn_plan *p, int i, size_t *ret_count);
 /* A number that differs where layouts do: ranks may add up each other's arrays only if theirs is

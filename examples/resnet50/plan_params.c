@@ -40,6 +40,24 @@ float *rn_plan_grads(struct rn_plan *p) {
     return p->grads;
 }
 
+int rn_plan_move_grad(struct rn_plan *p, int i, float *memory, struct co_err *err) {
+    struct node *n = &p->nodes[p->net.params[i].op];
+    bool weight = i == n->op->param; /* else the bias */
+    dnnl_status_t status = dnnl_success;
+
+    if (n->op->kind == RN_CONV) {
+        status = rn_call_move(&n->conv.backward_gradient, DNNL_ARG_DIFF_WEIGHTS, memory);
+    } else if (n->op->kind == RN_LINEAR) {
+        status = rn_call_move(&n->linear.backward_gradient,
+            weight ? DNNL_ARG_DIFF_WEIGHTS : DNNL_ARG_DIFF_BIAS, memory);
+    } else if (weight) {
+        n->norm.d_gamma = memory;
+    } else {
+        n->norm.d_beta = memory;
+    }
+    return rn_dnn_check(status, "memory", p->net.params[i].name, err);
+}
+
 size_t rn_plan_place(const struct rn_plan *p, int i, size_t *ret_count) {
     *ret_count = p->places[i + 1] - p->places[i];
     return p->places[i];

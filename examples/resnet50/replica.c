@@ -60,6 +60,15 @@ static int layouts_compare(struct rn_replica *r, struct co_err *err) {
     return rc;
 }
 
+/* Gradients of the last layer are made first. */
+static size_t order_of(const struct rn_replica *r, int param) {
+    return (size_t)(rn_plan_net(r->plan)->n_params - 1 - param);
+}
+
+static float *gradient_of(const struct rn_replica *r, int param) {
+    return rt_reducer_values(r->reducer, order_of(r, param));
+}
+
 /* Sums of a norm over all ranks. */
 static int norms_sum(void *arg, double *values, size_t n, struct co_err *err) {
     return rt_all_reduce(arg, values, values, n, RT_F64, RT_SUM, err);
@@ -76,26 +85,43 @@ static int norms_share(struct rn_replica *r, struct co_err *err) {
     return rc;
 }
 
+/* Gradients are written where they travel: nothing copies them. */
 static int reducer_open(struct rn_replica *r, struct co_err *err) {
     const struct rn_net *net = rn_plan_net(r->plan);
     struct rt_gradient gradients[RN_PARAMS_MAX];
 
     for (int i = 0; i < net->n_params; i++) {
         struct rt_gradient *g = &gradients[net->n_params - 1 - i];
-        size_t count = 0, place = rn_plan_place(r->plan, i, &count);
 
-        *g = (struct rt_gradient){net->params[i].name, count, rn_plan_grads(r->plan) + place};
+        *g = (struct rt_gradient){.name = net->params[i].name};
+        (void)rn_plan_place(r->plan, i, &g->n);
     }
-    return rt_reducer_open(r->group, gradients, (size_t)net->n_params, NULL, &r->reducer, err);
+    int rc = rt_reducer_open(r->group, gradients, (size_t)net->n_params, NULL, &r->reducer, err);
+    for (int i = 0; rc == 0 && i < net->n_params; i++) {
+        rc = rn_plan_move_grad(r->plan, i, gradient_of(r, i), err);
+    }
+    return rc;
+}
+
+static int optimizers_open(struct rn_replica *r, const struct rn_options *o, struct co_err *err) {
+    int n = rn_plan_net(r->plan)->n_params, rc = 0;
+    char rule[96];
+
+    (void)snprintf(rule, sizeof(rule), "momentum:mu=%.9g,l2=%.9g", o->momentum, o->l2_decay);
+    r->optimizers = co_xcalloc((size_t)n, sizeof(struct rt_optimizer *));
+    for (int i = 0; rc == 0 && i < n; i++) {
+        size_t count = 0;
+
+        (void)rn_plan_place(r->plan, i, &count);
+        rc = rt_optimizer_new(rule, count, &r->optimizers[i], err);
+    }
+    return rc;
 }
 
 int rn_replica_open(struct rn_replica *r, const struct rt_job *job, const struct rn_options *o,
     struct co_err *err) {
-    char rule[96];
-
     memset(r, 0, sizeof(*r));
     r->smoothing = o->label_smoothing;
-    (void)snprintf(rule, sizeof(rule), "momentum:mu=%.9g,l2=%.9g", o->momentum, o->l2_decay);
     int rc = rt_group_open(job, NULL, &r->group, err);
     if (rc < 0) {
         return rc;
@@ -106,7 +132,7 @@ int rn_replica_open(struct rn_replica *r, const struct rt_job *job, const struct
         rc = layouts_compare(r, err);
     }
     if (rc == 0) {
-        rc = rt_optimizer_new(rule, rn_plan_storage(r->plan), &r->optimizer, err);
+        rc = optimizers_open(r, o, err);
     }
     if (rc == 0 && o->sync_bn && rt_group_size(r->group) > 1) {
         rc = norms_share(r, err);
@@ -116,7 +142,10 @@ int rn_replica_open(struct rn_replica *r, const struct rt_job *job, const struct
 
 void rn_replica_close(struct rn_replica *r) {
     rt_reducer_close(r->reducer);
-    rt_optimizer_free(r->optimizer);
+    for (int i = 0; r->optimizers && i < rn_plan_net(r->plan)->n_params; i++) {
+        rt_optimizer_free(r->optimizers[i]);
+    }
+    free(r->optimizers);
     rn_plan_free(r->plan);
     rt_group_close(r->norms);
     rt_group_close(r->group);
@@ -124,22 +153,40 @@ void rn_replica_close(struct rn_replica *r) {
     memset(r, 0, sizeof(*r));
 }
 
-float *rn_replica_velocity(struct rn_replica *r) {
-    return rt_optimizer_state(r->optimizer).values;
+/* ---- what ranks have in common --------------------------------------------------------------- */
+
+void rn_replica_velocity_get(const struct rn_replica *r, float *ret_velocity) {
+    for (int i = 0; i < rn_plan_net(r->plan)->n_params; i++) {
+        const struct rt_values v = rt_optimizer_state(r->optimizers[i]);
+        size_t count, place = rn_plan_place(r->plan, i, &count);
+
+        memcpy(ret_velocity + place, v.values, v.n * sizeof(*v.values));
+    }
+}
+
+void rn_replica_velocity_set(struct rn_replica *r, const float *velocity) {
+    for (int i = 0; i < rn_plan_net(r->plan)->n_params; i++) {
+        const struct rt_values v = rt_optimizer_state(r->optimizers[i]);
+        size_t count, place = rn_plan_place(r->plan, i, &count);
+
+        memcpy(v.values, velocity + place, v.n * sizeof(*v.values));
+    }
 }
 
 int rn_replica_spread(
     struct rn_replica *r, uint64_t *step, const struct rt_values *more, struct co_err *err) {
-    size_t storage = rn_plan_storage(r->plan), running = rn_plan_net(r->plan)->running;
-    const struct rt_values values[] = {
-        {rn_plan_params(r->plan), storage},
-        {rn_replica_velocity(r), storage},
-        {rn_plan_running_mean(r->plan), running},
-        {rn_plan_running_variance(r->plan), running},
+    const struct rn_net *net = rn_plan_net(r->plan);
+    struct rt_values values[RN_PARAMS_MAX + 4] = {
+        {rn_plan_params(r->plan), rn_plan_storage(r->plan)},
+        {rn_plan_running_mean(r->plan), net->running},
+        {rn_plan_running_variance(r->plan), net->running},
         *more,
     };
 
-    return rt_broadcast_newest(r->group, step, values, CO_ARRAY_LEN(values), err);
+    for (int i = 0; i < net->n_params; i++) {
+        values[4 + i] = rt_optimizer_state(r->optimizers[i]);
+    }
+    return rt_broadcast_newest(r->group, step, values, 4 + (size_t)net->n_params, err);
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -147,11 +194,33 @@ int rn_replica_spread(
 static int gradient_ready(void *arg, int param, struct co_err *err) {
     struct rn_replica *r = arg;
 
-    return rt_reducer_ready(r->reducer, (size_t)(rn_plan_net(r->plan)->n_params - 1 - param), err);
+    return rt_reducer_ready(r->reducer, order_of(r, param), err);
+}
+
+struct update {
+    const struct rn_replica *r;
+    double lr;
+};
+
+/* A parameter belongs to the thread in whose part of the storage it begins. */
+static void team_update(void *arg, size_t index, size_t count) {
+    const struct update *u = arg;
+    const struct rn_replica *r = u->r;
+    size_t first, end = rn_team_part(rn_plan_storage(r->plan), index, count, &first);
+
+    for (int i = 0; i < rn_plan_net(r->plan)->n_params; i++) {
+        size_t n, place = rn_plan_place(r->plan, i, &n);
+
+        if (place >= first && place < end) {
+            rt_optimizer_step(
+                r->optimizers[i], u->lr, rn_plan_params(r->plan) + place, gradient_of(r, i));
+        }
+    }
 }
 
 int rn_replica_step(struct rn_replica *r, double lr, struct rn_loss *sum, struct co_err *err) {
     const struct rn_net_config *c = &rn_plan_net(r->plan)->config;
+    struct update update = {r, lr};
     int rc = rn_plan_forward(r->plan, true, err);
 
     if (rc < 0) {
@@ -164,7 +233,7 @@ int rn_replica_step(struct rn_replica *r, double lr, struct rn_loss *sum, struct
         rc = rt_reducer_wait(r->reducer, NULL, err);
     }
     if (rc == 0) {
-        rt_optimizer_step(r->optimizer, lr, rn_plan_params(r->plan), rn_plan_grads(r->plan));
+        rn_team_run(team_update, &update);
     }
     return rc;
 }

@@ -9,9 +9,9 @@
 
 struct rn_replica {
     struct rn_plan *plan;
-    struct rt_group *group, *norms; /* norms: of sync batch norm; NULL without */
-    struct rt_reducer *reducer;     /* its gradients are the parameters, backwards */
-    struct rt_optimizer *optimizer; /* over the whole storage: gaps stay 0 */
+    struct rt_group *group, *norms;   /* norms: of sync batch norm; NULL without */
+    struct rt_reducer *reducer;       /* its gradients are the parameters, backwards */
+    struct rt_optimizer **optimizers; /* one a parameter */
     double smoothing;
     uint32_t *labels; /* (batch) of the images in the plan */
 };
@@ -25,7 +25,9 @@ void rn_replica_close(struct rn_replica *r);
  * largest (of several the lowest rank), everywhere. */
 CO_MUST_CHECK int rn_replica_spread(
     struct rn_replica *r, uint64_t *step, const struct rt_values *more, struct co_err *err);
-float *rn_replica_velocity(struct rn_replica *r);
+/* All velocities, lying as rn_plan_params does. */
+void rn_replica_velocity_get(const struct rn_replica *r, float *ret_velocity);
+void rn_replica_velocity_set(struct rn_replica *r, const float *velocity);
 
 /* Collective: one step with the images and labels that are there; adds to *sum. */
 CO_MUST_CHECK int rn_replica_step(

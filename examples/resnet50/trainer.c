@@ -96,16 +96,15 @@ static int data_open(struct trainer *t, struct co_err *err) {
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-static struct rn_ckpt ckpt_of(struct trainer *t) {
-    return (struct rn_ckpt){t->replica.plan, rn_replica_velocity(&t->replica)};
-}
-
 static int ckpt_save(struct trainer *t, struct co_err *err) {
-    const struct rn_ckpt c = ckpt_of(t);
+    CO_AUTOFREE float *velocity = NULL;
 
     if (t->options->checkpoint[0] == '\0' || !first_rank(t)) {
         return 0;
     }
+    velocity = co_xcalloc(rn_plan_storage(t->replica.plan), sizeof(*velocity));
+    rn_replica_velocity_get(&t->replica, velocity);
+    const struct rn_ckpt c = {t->replica.plan, velocity};
     int rc = rn_ckpt_save(t->options->checkpoint, &c, &t->progress, err);
     if (rc == 0) {
         co_log_info("checkpoint saved", CO_S("dir", t->options->checkpoint),
@@ -114,15 +113,25 @@ static int ckpt_save(struct trainer *t, struct co_err *err) {
     return rc;
 }
 
+static int ckpt_load(struct trainer *t, struct co_err *err) {
+    CO_AUTOFREE float *velocity = co_xcalloc(rn_plan_storage(t->replica.plan), sizeof(*velocity));
+    const struct rn_ckpt c = {t->replica.plan, velocity};
+    int rc = rn_ckpt_load(t->options->checkpoint, &c, &t->progress, err);
+
+    if (rc == 0) {
+        rn_replica_velocity_set(&t->replica, velocity);
+    }
+    return rc;
+}
+
 /* Everybody reads the newest that it finds, as the directory may be of one machine only; all get
  * what the one with the newest of all has, or rank 0's first values. */
 static int start_together(struct trainer *t, struct co_err *err) {
-    const struct rn_ckpt c = ckpt_of(t);
     float place[sizeof(t->progress) / sizeof(float)];
     int found = CO_NOTFOUND;
 
     if (t->options->checkpoint[0] != '\0') {
-        found = rn_ckpt_load(t->options->checkpoint, &c, &t->progress, err);
+        found = ckpt_load(t, err);
     }
     uint64_t step = t->progress.step;
     memcpy(place, &t->progress, sizeof(place)); /* bits, which nothing computes with */
