@@ -21,7 +21,7 @@ typedef uint16_t halves __attribute__((vector_size(WIDE * sizeof(uint16_t))));
         if (bf16) {                                                                                \
             halves h_;                                                                             \
             memcpy(&h_, (const char *)(from) + (at) * sizeof(uint16_t), sizeof(h_));               \
-            v_ = (vec)(__builtin_convertvector(h_, bits) << 16);                                   \
+            v_ = (vec)(__builtin_convertvector(h_, bits) * 65536U);                                \
         } else {                                                                                   \
             memcpy(&v_, (const char *)(from) + (at) * sizeof(float), sizeof(v_));                  \
         }                                                                                          \
@@ -33,7 +33,8 @@ typedef uint16_t halves __attribute__((vector_size(WIDE * sizeof(uint16_t))));
     do {                                                                                           \
         if (bf16) {                                                                                \
             bits b_ = (bits)(v);                                                                   \
-            halves h_ = __builtin_convertvector((b_ + 0x7fffU + ((b_ >> 16) & 1U)) >> 16, halves); \
+            halves h_ =                                                                            \
+                __builtin_convertvector((b_ + 0x7fffU + ((b_ / 65536U) & 1U)) / 65536U, halves);   \
             memcpy((char *)(to) + (at) * sizeof(uint16_t), &h_, sizeof(h_));                       \
         } else {                                                                                   \
             memcpy((char *)(to) + (at) * sizeof(float), &(v), sizeof(v));                          \

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rig import free_port, wait_for
+from rig import SANITIZED, free_port, wait_for
 
 STRANGER, OTHER = "127.0.0.1", "127.0.0.2"
 
@@ -49,7 +49,7 @@ def test_a_flood_of_the_gate_is_bounded_and_others_are_answered(plane, operator,
     before = o.rss()
     with held(gate, 8192, b"GET /gate/v1/a/b/c?wait=60 HTTP/1.1\r\nHost: x\r\n\r\n"):
         print(f"RSS {before} KiB, {o.rss()} KiB beside 8,192 connections")
-        assert o.rss() < 40 * 1024
+        assert SANITIZED or o.rss() < 40 * 1024
         plane.create(ns, "j", ps=None, worker=1)
         pod = wait_for(lambda: plane.pods(ns).get("j-worker-0"))
         wait_for(lambda: status(gate, f"/gate/v1/{ns}/j-worker-0/{pod.metadata.uid}?wait=0") == 200)

@@ -59,9 +59,10 @@ static float clip(const struct rt_reducer *r, const float *g, size_t n) {
 
 /* g becomes what is accumulated. */
 static void prepare(const struct rt_reducer *r, const struct rt_slot *s, float *g) {
-    float scale = clip(r, g, s->n), l2 = s->parameter ? r->dgc.l2 : 0;
+    float scale = clip(r, g, s->n), l2 = r->dgc.l2;
+    const float *w = l2 != 0 ? s->parameter : NULL;
     for (size_t i = 0; i < s->n; i++) {
-        g[i] = scale * g[i] + (l2 != 0 ? l2 * s->parameter[i] : 0);
+        g[i] = scale * g[i] + (w ? l2 * w[i] : 0);
     }
 }
 
