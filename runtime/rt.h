@@ -122,8 +122,9 @@ enum rt_mode {
 struct rt_client_options {
     enum rt_mode mode;          /* the same for all trainers */
     int64_t start_timeout_ms;   /* waiting for servers (PADDLE_PS_START_TIMEOUT); 600 s */
-    int64_t call_timeout_ms;    /* pull, push, ... (PADDLE_PS_CALL_TIMEOUT, FLAGS_rpc_deadline);
-                                   180 s */
+    int64_t call_timeout_ms;    /* pull, push, ... (PADDLE_PS_CALL_TIMEOUT, FLAGS_rpc_deadline),
+                                   counted anew whenever a part of the call, 4 MiB or less, is
+                                   done; 180 s */
     int64_t barrier_timeout_ms; /* barriers, and steps in sync mode; 600 s */
     int64_t lease_ms;           /* silence after which a server is lost (PADDLE_PS_LEASE); 30 s */
     /* Async rt_exchange_dense: at most this many steps' gradients wait, summed, while an

@@ -50,7 +50,8 @@ int rt_server_start(
     struct rt_rpc_options options = {.tick_ms = TICK_MS,
         .max_streams = (size_t)config->trainers * 2 + 64,
         .prove_ms = (int)s->config.hello_ms,
-        .token = s->config.token};
+        .token = s->config.token,
+        .backlog = config->backlog};
     int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
     rc = rc < 0 ? rc : rt_rpc_open(&rt_session_ops, s, &options, &s->rpc, err);
     rc = rc < 0 ? rc : listen_on(s, err);

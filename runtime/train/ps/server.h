@@ -21,6 +21,7 @@ struct rt_server_config {
     uint32_t shards;
     uint64_t memory_max;
     enum rt_nonfinite nonfinite; /* unset: refuse */
+    size_t backlog;              /* see rt_rpc_options */
     bool quiet;                  /* prints nothing that is no error */
 };
 
