@@ -67,8 +67,11 @@ enum rt_nonfinite {
 struct rt_server_options {
     int64_t lease_ms;         /* silence after which a trainer is lost (PADDLE_PS_LEASE); 30 s */
     int64_t start_timeout_ms; /* first trainer seen -> all seen (PADDLE_PS_START_TIMEOUT); 600 s */
-    uint32_t shards;          /* worker threads (PADDLE_PS_SHARDS); half the cores, 1 .. 16 */
-    uint64_t memory_max;      /* bytes of tables; three quarters of the machine's */
+    uint32_t shards;          /* worker threads (PADDLE_PS_SHARDS); half the cores that the machine
+                                 or the container (cgroup) has, 1 .. 16 */
+    uint64_t memory_max;      /* bytes of all tables together; three quarters of the machine's or
+                                 the container's.  A push that would exceed it fails with
+                                 CO_NORESOURCE */
     enum rt_nonfinite nonfinite;
     bool handle_signals; /* SIGTERM and SIGINT end the server with CO_CANCELED */
 };

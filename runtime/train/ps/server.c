@@ -37,6 +37,7 @@ int rt_server_start(
     const struct rt_server_config *config, struct rt_server **ret, struct co_err *err) {
     struct rt_server *s = co_xcalloc(1, sizeof(*s));
     s->config = *config;
+    s->budget.max = config->memory_max;
     s->config.listen = co_xstrdup(config->listen);
     s->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : config->listen);
     s->config.job = co_xstrdup(config->job ? config->job : "");

@@ -104,7 +104,7 @@ static int make_tables(
             .nonfinite = s->config.nonfinite,
             .tables = s->tables,
             .n_tables = s->n_tables,
-            .bytes_max = s->config.memory_max / s->config.shards,
+            .budget = &s->budget,
         };
         int rc = rt_shard_start(&c, &s->shards[i], err);
         if (rc < 0) {
