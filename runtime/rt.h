@@ -196,7 +196,9 @@ CO_MUST_CHECK int rt_wait(struct rt_call *call, struct co_err *err);
 /* End of this trainer's step.  Sync: waits until all trainers that have not finished are here,
  * their gradients are averaged (sum over trainers / number of trainers, also for rows that only
  * some pushed to) and applied, and refreshes the w of rt_exchange_dense.  Every trainer must make
- * the same number of steps, or finish earlier.  Async: returns at once. */
+ * the same number of steps, or finish earlier.  Async: returns at once.
+ * CO_INVALID, at once and to all: this trainer is in a step and another one at a barrier, or the
+ * other way round, so that each would wait for the other; the message says who is where. */
 CO_MUST_CHECK int rt_step(struct rt_client *c, struct co_err *err);
 
 /* Waits until all pushes and exchanges handed over have been applied by the servers. */
