@@ -67,8 +67,11 @@ enum rt_nonfinite {
 struct rt_server_options {
     int64_t lease_ms;         /* silence after which a trainer is lost (PADDLE_PS_LEASE); 30 s */
     int64_t start_timeout_ms; /* first trainer seen -> all seen (PADDLE_PS_START_TIMEOUT); 600 s */
-    uint32_t shards;          /* worker threads (PADDLE_PS_SHARDS); half the cores, 1 .. 16 */
-    uint64_t memory_max;      /* bytes of tables; three quarters of the machine's */
+    uint32_t shards;          /* worker threads (PADDLE_PS_SHARDS); half the cores that the machine
+                                 or the container (cgroup) has, 1 .. 16 */
+    uint64_t memory_max;      /* bytes of all tables together; three quarters of the machine's or
+                                 the container's.  A push that would exceed it fails with
+                                 CO_NORESOURCE */
     enum rt_nonfinite nonfinite;
     bool handle_signals; /* SIGTERM and SIGINT end the server with CO_CANCELED */
 };
@@ -122,8 +125,9 @@ enum rt_mode {
 struct rt_client_options {
     enum rt_mode mode;          /* the same for all trainers */
     int64_t start_timeout_ms;   /* waiting for servers (PADDLE_PS_START_TIMEOUT); 600 s */
-    int64_t call_timeout_ms;    /* pull, push, ... (PADDLE_PS_CALL_TIMEOUT, FLAGS_rpc_deadline);
-                                   180 s */
+    int64_t call_timeout_ms;    /* pull, push, ... (PADDLE_PS_CALL_TIMEOUT, FLAGS_rpc_deadline),
+                                   counted anew whenever a part of the call, 4 MiB or less, is
+                                   done; 180 s */
     int64_t barrier_timeout_ms; /* barriers, and steps in sync mode; 600 s */
     int64_t lease_ms;           /* silence after which a server is lost (PADDLE_PS_LEASE); 30 s */
     /* Async rt_exchange_dense: at most this many steps' gradients wait, summed, while an
@@ -192,7 +196,9 @@ CO_MUST_CHECK int rt_wait(struct rt_call *call, struct co_err *err);
 /* End of this trainer's step.  Sync: waits until all trainers that have not finished are here,
  * their gradients are averaged (sum over trainers / number of trainers, also for rows that only
  * some pushed to) and applied, and refreshes the w of rt_exchange_dense.  Every trainer must make
- * the same number of steps, or finish earlier.  Async: returns at once. */
+ * the same number of steps, or finish earlier.  Async: returns at once.
+ * CO_INVALID, at once and to all: this trainer is in a step and another one at a barrier, or the
+ * other way round, so that each would wait for the other; the message says who is where. */
 CO_MUST_CHECK int rt_step(struct rt_client *c, struct co_err *err);
 
 /* Waits until all pushes and exchanges handed over have been applied by the servers. */

@@ -163,6 +163,7 @@ static void set_links(struct rt_client *c, const struct rt_client_config *config
     for (uint32_t i = 0; i < c->n_links; i++) {
         c->links[i] =
             (struct rt_link){.c = c, .index = i, .endpoint = co_xstrdup(config->endpoints[i])};
+        c->links[i].queue_end = &c->links[i].queue;
     }
 }
 
@@ -175,8 +176,9 @@ int rt_client_connect(const struct rt_client_config *config,
     c->trainers = config->trainers;
     c->job = co_xstrdup(config->job ? config->job : "");
     c->token = co_xstrdup(config->token ? config->token : "");
+    c->window = config->window ? config->window : RT_LINK_WINDOW;
     init_sync(c);
-    struct rt_rpc_options rpc = {.tick_ms = TICK_MS};
+    struct rt_rpc_options rpc = {.tick_ms = TICK_MS, .backlog = config->backlog};
     int rc = rt_options_client(&c->options, err);
     rc = rc < 0 ? rc : copy_tables(c, specs, n_specs, err);
     if (rc == 0) {

@@ -8,6 +8,8 @@ struct rt_client_config {
     uint32_t trainer, trainers, servers;
     const char *const *endpoints; /* [servers] */
     const char *job, *token;
+    size_t window;  /* bytes asked of a server and not yet answered; 0: 32 MiB */
+    size_t backlog; /* see rt_rpc_options */
 };
 
 CO_MUST_CHECK int rt_client_connect(const struct rt_client_config *config,

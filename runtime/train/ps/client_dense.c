@@ -23,24 +23,47 @@ struct chunk {
     struct rt_range range;
 };
 
-static int add_part(struct rt_call *call, uint32_t i, uint8_t kind, const struct chunk *k,
-    const float *values, struct co_err *err) {
-    struct rt_frame *f = NULL;
-    int rc = rt_frame_new(kind, values ? k->range.n * sizeof(float) : 0, &f, err);
-    if (rc < 0) {
-        return rc;
+static void fill_chunk(
+    const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+    rt_copy_f32(payload, call->in + p->begin, p->n);
+}
+
+static size_t answer_bytes(const struct rt_table *t, uint8_t kind, size_t n) {
+    switch (kind) {
+    case RT_FRAME_PULL_DENSE:
+    case RT_FRAME_XCHG_DENSE:
+        return n * sizeof(float);
+    case RT_FRAME_GET_DENSE:
+        return (n + rt_table_state(t, n)) * sizeof(float);
+    default:
+        return 0;
     }
-    f->head.table = (uint16_t)k->table;
-    f->head.shard = k->shard;
-    f->head.aux = k->chunk;
-    f->head.count = (uint32_t)k->range.n;
-    if (values) {
-        rt_copy_f32(f->payload, values + k->range.begin, k->range.n);
+}
+
+static size_t request_floats(const struct rt_table *t, uint8_t kind, size_t n) {
+    switch (kind) {
+    case RT_FRAME_PUSH_DENSE:
+    case RT_FRAME_XCHG_DENSE:
+    case RT_FRAME_PUT_DENSE:
+        return n;
+    case RT_FRAME_RESTORE_DENSE:
+        return n + rt_table_state(t, n);
+    default:
+        return 0;
     }
-    rt_call_part(call, i, k->server, f);
+}
+
+static void add_part(struct rt_call *call, uint32_t i, uint8_t kind, const struct chunk *k) {
+    size_t n = k->range.n, floats = request_floats(call->table, kind, n);
+    struct rt_frame_head head = {.kind = kind,
+        .table = (uint16_t)k->table,
+        .shard = k->shard,
+        .aux = k->chunk,
+        .count = (uint32_t)(floats > 0 ? floats : n),
+        .bytes = (uint32_t)(floats * sizeof(float))};
+    rt_call_part(call, i, k->server, &head, answer_bytes(call->table, kind, n));
     call->parts[i].begin = k->range.begin;
-    call->parts[i].n = (uint32_t)k->range.n;
-    return 0;
+    call->parts[i].n = (uint32_t)n;
 }
 
 int rt_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_t kind,
@@ -52,6 +75,8 @@ int rt_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_t
     }
     struct rt_range whole = {0, t->spec.size};
     struct rt_call *call = rt_call_new(c, what, t, count_chunks(c, whole));
+    call->fill = fill_chunk;
+    call->in = values;
     struct chunk k = {.table = table};
     uint32_t n = 0;
     for (k.server = 0; k.server < c->n_links; k.server++) {
@@ -61,11 +86,7 @@ int rt_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_t
             struct rt_range shard = rt_dense_part(mine, shards, k.shard);
             for (k.chunk = 0; k.chunk < rt_dense_chunks(shard.n); k.chunk++) {
                 k.range = rt_dense_chunk(shard, k.chunk);
-                rc = add_part(call, n++, kind, &k, values, err);
-                if (rc < 0) {
-                    rt_call_free(call);
-                    return rc;
-                }
+                add_part(call, n++, kind, &k);
             }
         }
     }
@@ -126,7 +147,7 @@ int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_
 /* ---- exchange ---- */
 
 static int begin_exchange(
-    struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err);
+    struct rt_client *c, uint32_t table, const float *gradient, bool sent, struct co_err *err);
 
 void rt_exchange_free(struct rt_exchange *x) {
     free(x->sum);
@@ -165,7 +186,7 @@ static void on_exchanged(struct rt_call *call) {
     rt_call_free(old);
     if (again) {
         /* Failures are kept by the client. */
-        (void)!begin_exchange(c, table, x->sending, NULL);
+        (void)!begin_exchange(c, table, x->sending, false, NULL);
     }
 }
 
@@ -177,9 +198,10 @@ static int check_size(
                : co_err_set(err, CO_INVALID, "%u bytes for %u values", a->head.bytes, p->n);
 }
 
-/* busy is set: nobody else is here for this table. */
+/* busy is set: nobody else is here for this table.  sent: the gradient is not needed afterwards;
+ * else it stays until the exchange is over. */
 static int begin_exchange(
-    struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err) {
+    struct rt_client *c, uint32_t table, const float *gradient, bool sent, struct co_err *err) {
     struct rt_call *call = NULL;
     int rc = rt_dense_call(c, "exchange", table, RT_FRAME_XCHG_DENSE, gradient, &call, err);
     if (rc < 0) {
@@ -192,8 +214,7 @@ static int begin_exchange(
     call->take = check_size;
     call->keep = true;
     call->done = on_exchanged;
-    /* One at a time is window enough. */
-    return rt_call_detach(call, false, err);
+    return rt_call_detach(call, sent, err);
 }
 
 static void merge_gradient(struct rt_exchange *x, const float *g, size_t n) {
@@ -210,10 +231,10 @@ static void merge_gradient(struct rt_exchange *x, const float *g, size_t n) {
 /* Waits while too many gradients wait already; the lock is held. */
 static int await_room(struct rt_client *c, uint32_t table, struct co_err *err) {
     const struct rt_exchange *x = &c->exchanges[table];
-    int64_t deadline = net_now() + c->options.call_timeout_ms;
+    int64_t begin = net_now();
     bool in_time = true;
     while (x->busy && x->merged >= c->options.dense_merge_max && !c->failed.code && in_time) {
-        in_time = rt_client_wait(c, deadline);
+        in_time = rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
     }
     if (c->failed.code) {
         return co_err_set(err, c->failed.code, "%s", c->failed.msg);
@@ -248,7 +269,7 @@ static int exchange_async(struct rt_client *c, uint32_t table, const float *grad
         rt_copy_f32(w + fresh->parts[i].begin, fresh->parts[i].frame->payload, fresh->parts[i].n);
     }
     rt_call_free(fresh);
-    return send ? begin_exchange(c, table, gradient, err) : 0;
+    return send ? begin_exchange(c, table, gradient, true, err) : 0;
 }
 
 int rt_exchange_dense(

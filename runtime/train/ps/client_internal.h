@@ -7,7 +7,7 @@
 #include "runtime/train/ps/server.h"
 
 enum {
-    RT_PUSH_WINDOW = 32 << 20, /* bytes of detached calls under way */
+    RT_LINK_WINDOW = 32 << 20, /* bytes asked of a server and not yet answered, both together */
     RT_SPARSE_FRAME = 4 << 20, /* bytes of a sparse frame, about */
 };
 
@@ -28,7 +28,10 @@ struct rt_link {
     struct rt_stream *stream; /* counted; NULL when DOWN */
     uint32_t shards;
     int64_t heard_ms, pinged_ms, lease_ms;
-    struct co_err why; /* DOWN: the last reason */
+    struct co_err why;                  /* DOWN: the last reason */
+    struct rt_part *queue, **queue_end; /* parts without room */
+    size_t under_way;                   /* bytes of the others, with their answers */
+    bool pumping;                       /* a thread sends what is in the queue */
 };
 
 /* Async exchange of one dense table: at most one is under way, so that the network sets the
@@ -46,6 +49,7 @@ struct rt_exchange {
 struct rt_client {
     struct rt_client_options options;
     uint32_t trainer, trainers, n_links;
+    size_t window; /* of a link */
     char *job, *token;
     struct rt_table *tables;
     uint32_t n_tables;
@@ -59,8 +63,8 @@ struct rt_client {
     struct rt_part **slots; /* by slot of seq; NULL: free */
     uint32_t *generation;   /* upper half of seq, by slot */
     uint32_t n_slots, used_slots;
-    size_t under_way;    /* bytes of detached calls */
     uint32_t detached;   /* calls */
+    int64_t moved_ms;    /* the last part was over */
     uint32_t abandoning; /* threads that give a call up */
     struct co_err failed;
     bool leaving;  /* what happens to the servers is none of our business any more */
@@ -79,6 +83,9 @@ void rt_calls_done(struct rt_call *list);
 void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own);
 /* False when the deadline (absolute, ms) has passed; c->m is held. */
 bool rt_client_wait(struct rt_client *c, int64_t deadline_ms);
+/* Waits for a change; false when timeout_ms have passed since `since` and since *moved_ms. */
+bool rt_client_wait_moved(
+    struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms);
 
 /* join.c */
 CO_MUST_CHECK int rt_client_join(struct rt_client *c, struct co_err *err);
@@ -95,8 +102,8 @@ CO_MUST_CHECK int rt_client_table(struct rt_client *c, uint32_t table, enum rt_t
  * what trainers prepare together before it has been done. */
 bool rt_client_behind(struct rt_client *c);
 
-/* client_dense.c: a call with one part per chunk of the table, in order; values (size floats)
- * are copied into the frames, NULL: frames without payload. */
+/* client_dense.c: a call with one part per chunk of the table, in order; frames are made of
+ * values (size floats) unless the caller sets another `fill`. */
 CO_MUST_CHECK int rt_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_t kind,
     const float *values, struct rt_call **ret, struct co_err *err);
 /* client_sparse.c: rows [n][floats] to where their ids live, as a detached call; rows of the

@@ -39,29 +39,25 @@ static uint32_t part_of(const struct batch *b, uint32_t u, uint32_t *ret_row) {
     return b->begin[b->ids.target[u]] + b->ids.place[u] / b->per;
 }
 
-/* All frames of a request, empty rows; floats = payload floats a row. */
-static int make_parts(struct rt_client *c, const struct batch *b, uint32_t table, uint8_t kind,
-    size_t floats, struct rt_call *call, struct co_err *err) {
+/* All parts of a request; floats and answer: payload floats a row that go and come. */
+static void make_parts(struct rt_client *c, const struct batch *b, uint32_t table, uint8_t kind,
+    size_t floats, size_t answer, struct rt_call *call) {
     for (uint32_t s = 0; s < c->n_links; s++) {
         for (uint32_t g = c->base[s]; g < c->base[s + 1]; g++) {
             uint32_t left = b->ids.count[g];
             for (uint32_t i = b->begin[g]; i < b->begin[g + 1]; i++) {
                 uint32_t n = left < b->per ? left : b->per;
-                struct rt_frame *f = NULL;
-                int rc = rt_frame_new(kind, n * (8 + floats * sizeof(float)), &f, err);
-                if (rc < 0) {
-                    return rc;
-                }
-                f->head.table = (uint16_t)table;
-                f->head.shard = g - c->base[s];
-                f->head.count = n;
-                rt_call_part(call, i, s, f);
+                struct rt_frame_head head = {.kind = kind,
+                    .table = (uint16_t)table,
+                    .shard = g - c->base[s],
+                    .count = n,
+                    .bytes = (uint32_t)(n * (8 + floats * sizeof(float)))};
+                rt_call_part(call, i, s, &head, n * answer * sizeof(float));
                 call->parts[i].n = n;
                 left -= n;
             }
         }
     }
-    return 0;
 }
 
 static int check_ids(struct rt_client *c, uint32_t table, size_t n,
@@ -73,20 +69,42 @@ static int check_ids(struct rt_client *c, uint32_t table, size_t n,
     return rc;
 }
 
-/* ---- pull ---- */
-
-/* What is needed to put answered rows where they belong. */
+/* Where the rows of a call's parts stand in what the caller gave; part i's begin at
+ * parts[i].begin of first. */
 struct places {
-    size_t dim;
-    uint32_t *first; /* by part and row: first place, RT_NONE never */
-    uint32_t *next;  /* [n] */
+    size_t dim;          /* floats of a row */
+    const uint64_t *ids; /* the caller's, for push */
+    uint32_t *first;     /* by part and row: first place */
+    uint32_t *next;      /* [n] next place with the same id, RT_NONE at the end */
 };
 
 static void places_free(struct places *p) {
-    free(p->first);
-    free(p->next);
-    free(p);
+    if (p) {
+        free(p->first);
+        free(p->next);
+        free(p);
+    }
 }
+
+static struct places *find_places(struct rt_call *call, const struct batch *b, size_t dim) {
+    struct places *pl = co_xcalloc(1, sizeof(*pl));
+    pl->dim = dim;
+    pl->first = co_xmalloc(b->ids.n_unique * sizeof(*pl->first));
+    pl->next = co_xmalloc(b->ids.n * sizeof(*pl->next));
+    memcpy(pl->next, b->ids.next, b->ids.n * sizeof(*pl->next));
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < call->n_parts; i++) {
+        call->parts[i].begin = at;
+        at += call->parts[i].n;
+    }
+    for (uint32_t u = 0; u < b->ids.n_unique; u++) {
+        uint32_t row, i = part_of(b, u, &row);
+        pl->first[call->parts[i].begin + row] = b->ids.first[u];
+    }
+    return pl;
+}
+
+/* ---- pull ---- */
 
 static int take_rows(
     struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
@@ -104,25 +122,22 @@ static int take_rows(
     return 0;
 }
 
-/* Fills ids and remembers the places; part i's rows begin at parts[i].begin of places.first. */
-static struct places *fill_pull(
-    struct rt_call *call, struct batch *b, const uint64_t *ids, size_t dim) {
-    struct places *pl = co_xcalloc(1, sizeof(*pl));
-    pl->dim = dim;
-    pl->first = co_xmalloc(b->ids.n_unique * sizeof(*pl->first));
-    pl->next = co_xmalloc(b->ids.n * sizeof(*pl->next));
-    memcpy(pl->next, b->ids.next, b->ids.n * sizeof(*pl->next));
-    uint64_t at = 0;
+/* Ids are the caller's only until the call has started: frames are made at once, they are small
+ * beside their answers. */
+static int fill_ids(
+    struct rt_call *call, const struct places *pl, const uint64_t *ids, struct co_err *err) {
     for (uint32_t i = 0; i < call->n_parts; i++) {
-        call->parts[i].begin = at;
-        at += call->parts[i].n;
+        struct rt_part *p = &call->parts[i];
+        int rc = rt_frame_new(p->head.kind, p->head.bytes, &p->frame, err);
+        if (rc < 0) {
+            return rc;
+        }
+        p->frame->head = p->head;
+        for (uint32_t k = 0; k < p->n; k++) {
+            co_put_u64(p->frame->payload + k * 8UL, ids[pl->first[p->begin + k]]);
+        }
     }
-    for (uint32_t u = 0; u < b->ids.n_unique; u++) {
-        uint32_t row, i = part_of(b, u, &row);
-        co_put_u64(call->parts[i].frame->payload + row * 8UL, ids[b->ids.first[u]]);
-        pl->first[call->parts[i].begin + row] = b->ids.first[u];
-    }
-    return pl;
+    return 0;
 }
 
 int rt_pull_sparse_start(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,
@@ -135,18 +150,21 @@ int rt_pull_sparse_start(struct rt_client *c, uint32_t table, const uint64_t *id
     struct batch b;
     batch_init(&b, c, ids, (uint32_t)n, t->spec.dim);
     struct rt_call *call = rt_call_new(c, "pull", t, b.begin[c->base[c->n_links]]);
-    rc = make_parts(c, &b, table, RT_FRAME_PULL_SPARSE, 0, call, err);
-    if (rc == 0) {
-        call->arg = fill_pull(call, &b, ids, t->spec.dim);
-        call->take = take_rows;
-        call->out = ret_rows;
-        rt_call_start(call);
-        *ret_call = call;
-    } else {
-        rt_call_free(call);
-    }
+    make_parts(c, &b, table, RT_FRAME_PULL_SPARSE, 0, t->spec.dim, call);
+    struct places *pl = find_places(call, &b, t->spec.dim);
     batch_done(&b);
-    return rc;
+    rc = fill_ids(call, pl, ids, err);
+    if (rc < 0) {
+        places_free(pl);
+        rt_call_free(call);
+        return rc;
+    }
+    call->arg = pl;
+    call->take = take_rows;
+    call->out = ret_rows;
+    rt_call_start(call);
+    *ret_call = call;
+    return 0;
 }
 
 int rt_wait(struct rt_call *call, struct co_err *err) {
@@ -165,25 +183,28 @@ int rt_pull_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, siz
 
 /* ---- push ---- */
 
-static void fill_push(struct rt_call *call, const struct batch *b, const uint64_t *ids,
-    const float *gradients, size_t dim) {
-    for (uint32_t u = 0; u < b->ids.n_unique; u++) {
-        uint32_t row, i = part_of(b, u, &row);
-        struct rt_part *p = &call->parts[i];
-        uint32_t at = b->ids.first[u];
-        co_put_u64(p->frame->payload + row * 8UL, ids[at]);
-        /* Rows stand behind the ids; 8 n + 4 dim row keeps them aligned for floats. */
-        float *to = (float *)(void *)(p->frame->payload + p->n * 8UL) + row * dim;
-        memcpy(to, gradients + at * dim, dim * sizeof(float));
-        for (at = b->ids.next[at]; at != RT_NONE; at = b->ids.next[at]) {
-            for (size_t k = 0; k < dim; k++) {
-                to[k] += gradients[at * dim + k];
+static void fill_push(const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+    const struct places *pl = call->arg;
+    /* Rows stand behind the ids; 8 n + 4 dim row keeps them aligned for floats. */
+    float *to = (float *)(void *)(payload + p->n * 8UL);
+    for (uint32_t k = 0; k < p->n; k++, to += pl->dim) {
+        uint32_t at = pl->first[p->begin + k];
+        co_put_u64(payload + k * 8UL, pl->ids[at]);
+        memcpy(to, call->in + at * pl->dim, pl->dim * sizeof(float));
+        for (at = pl->next[at]; at != RT_NONE; at = pl->next[at]) {
+            for (size_t i = 0; i < pl->dim; i++) {
+                to[i] += call->in[at * pl->dim + i];
             }
         }
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-        rt_copy_f32(to, to, dim);
+        rt_copy_f32(to, to, pl->dim);
 #endif
     }
+}
+
+static void push_over(struct rt_call *call) {
+    places_free(call->arg);
+    rt_call_free(call);
 }
 
 int rt_send_rows(struct rt_client *c, uint32_t table, uint8_t kind, const uint64_t *ids, size_t n,
@@ -196,16 +217,15 @@ int rt_send_rows(struct rt_client *c, uint32_t table, uint8_t kind, const uint64
     struct batch b;
     batch_init(&b, c, ids, (uint32_t)n, floats);
     struct rt_call *call = rt_call_new(c, "push", t, b.begin[c->base[c->n_links]]);
-    call->done = rt_call_free;
-    rc = make_parts(c, &b, table, kind, floats, call, err);
-    if (rc == 0) {
-        fill_push(call, &b, ids, rows, floats);
-        rc = rt_call_detach(call, true, err);
-    } else {
-        rt_call_free(call);
-    }
+    make_parts(c, &b, table, kind, floats, 0, call);
+    struct places *pl = find_places(call, &b, floats);
     batch_done(&b);
-    return rc;
+    pl->ids = ids;
+    call->arg = pl;
+    call->in = rows;
+    call->fill = fill_push;
+    call->done = push_over;
+    return rt_call_detach(call, true, err);
 }
 
 int rt_push_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, size_t n,

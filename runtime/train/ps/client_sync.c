@@ -24,7 +24,7 @@ static int to_all_shards(struct rt_client *c, const char *what, uint8_t kind, ui
             f->head.table = (uint16_t)table;
             f->head.shard = g - c->base[s];
             f->head.aux = aux;
-            rt_call_part(call, g, s, f);
+            rt_call_frame(call, g, s, f, 0);
         }
     }
     *ret = call;
@@ -67,11 +67,11 @@ static bool anything_under_way(const struct rt_client *c) {
 }
 
 int rt_flush(struct rt_client *c, struct co_err *err) {
-    int64_t deadline = net_now() + c->options.call_timeout_ms;
+    int64_t begin = net_now();
     bool in_time = true;
     pthread_mutex_lock(&c->m);
     while (anything_under_way(c) && !c->failed.code && in_time) {
-        in_time = rt_client_wait(c, deadline);
+        in_time = rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
     }
     pthread_mutex_unlock(&c->m);
     if (!in_time) {
@@ -92,7 +92,7 @@ static int send_control(struct rt_client *c, const char *what, const Rt__Control
             rt_call_free(call);
             return rc;
         }
-        rt_call_part(call, i, i, f);
+        rt_call_frame(call, i, i, f, 0);
     }
     rt_call_start(call);
     return rt_call_wait(call, timeout_ms, err);

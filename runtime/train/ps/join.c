@@ -104,7 +104,7 @@ static int say_hello(struct rt_link *l, int fd_own, const char *address, struct 
         struct rt_call *call = rt_call_new(c, "hello", NULL, 1);
         call->take = take_welcome;
         call->harmless = true;
-        rt_call_part(call, 0, l->index, co_steal_ptr(f));
+        rt_call_frame(call, 0, l->index, co_steal_ptr(f), 0);
         rt_call_start(call);
         *ret_call = call;
     }

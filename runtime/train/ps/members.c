@@ -53,6 +53,49 @@ bool rt_members_barrier_full(const struct rt_members *m) {
     return here > 0;
 }
 
+/* "0, 2" of those who wait at the barrier, or do not, and whose step is in range; cut with "...".
+ */
+static void list_at(const struct rt_members *m, bool waits, uint64_t from, uint64_t to,
+    char *ret_text, size_t size) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct rt_member *t = &m->all[i];
+        if (t->state != RT_MEMBER_ALIVE || t->waits != waits || t->steps < from || t->steps > to) {
+            continue;
+        }
+        if (at + 24 > size) {
+            (void)snprintf(ret_text + at, size - at, ", ...");
+            return;
+        }
+        at += (size_t)snprintf(ret_text + at, size - at, "%s%u", at ? ", " : "", i);
+    }
+}
+
+int rt_members_check_order(const struct rt_members *m, struct co_err *err) {
+    uint64_t step = 0, behind = UINT64_MAX;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct rt_member *t = &m->all[i];
+        if (t->state == RT_MEMBER_ALIVE && t->waits) {
+            behind = t->steps < behind ? t->steps : behind;
+        } else if (t->state == RT_MEMBER_ALIVE) {
+            step = t->steps > step ? t->steps : step;
+        }
+    }
+    if (step <= behind) {
+        return 0;
+    }
+    char at_barrier[128], in_step[128];
+    list_at(m, true, 0, step - 1, at_barrier, sizeof(at_barrier));
+    list_at(m, false, step, step, in_step, sizeof(in_step));
+    return co_err_set(err, CO_INVALID,
+        "at barrier %llu, after step %llu: trainer %s; in step %llu: trainer %s; each waits for "
+        "the "
+        "other.  All trainers must call rt_step and rt_barrier in the same order; one that has no "
+        "more data calls rt_finish",
+        (unsigned long long)m->barriers + 1, (unsigned long long)behind, at_barrier,
+        (unsigned long long)step, in_step);
+}
+
 void rt_member_describe(
     const struct rt_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size) {
     const struct rt_member *t = &m->all[i];

@@ -22,6 +22,7 @@ struct rt_member {
     char cause[400]; /* LOST: why */
     bool waits;      /* at the barrier, with: */
     struct rt_frame_head barrier;
+    uint64_t steps; /* sync: the last one it has said */
 };
 
 struct rt_members {
@@ -39,6 +40,9 @@ void rt_member_set(struct rt_members *m, uint32_t i, enum rt_member_state to);
 uint32_t rt_members_in(const struct rt_members *m, enum rt_member_state state);
 /* Everybody who can still come to the barrier is there, and somebody is. */
 bool rt_members_barrier_full(const struct rt_members *m);
+/* Sync.  CO_INVALID, and who is where, when some are at the barrier and others in a step that
+ * waits for those: no message to come could let either go on. */
+CO_MUST_CHECK int rt_members_check_order(const struct rt_members *m, struct co_err *err);
 /* "trainer 1 (127.0.0.1:4711) lost: connection closed, last heard 0.2 s ago" */
 void rt_member_describe(
     const struct rt_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size);

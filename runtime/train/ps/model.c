@@ -53,7 +53,7 @@ static int read_table(
         return rc;
     }
     if (saved->sparse) {
-        m->rows = rt_sparse_new(saved->dim, SIZE_MAX / 2);
+        m->rows = rt_sparse_new(saved->dim, NULL);
     } else {
         m->values = co_xcalloc(saved->size, sizeof(float));
     }

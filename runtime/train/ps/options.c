@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/contract.h"
 #include "common/mem.h"
 #include "common/parse.h"
+#include "runtime/train/ps/limits.h"
 
 enum { SHARDS_MAX = 64, SHARDS_DEFAULT_MAX = 16 };
 
@@ -63,13 +63,11 @@ int rt_options_server(struct rt_server_options *o, struct co_err *err) {
     }
     rc = rc < 0 ? rc : read_nonfinite(&o->nonfinite, err);
     if (o->shards == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        o->shards = cores < 4                        ? 1
-                    : cores > 2 * SHARDS_DEFAULT_MAX ? SHARDS_DEFAULT_MAX
-                                                     : (uint32_t)cores / 2;
+        uint32_t cores = rt_limit_cpus("");
+        o->shards = cores < 4 ? 1 : cores > 2 * SHARDS_DEFAULT_MAX ? SHARDS_DEFAULT_MAX : cores / 2;
     }
     if (o->memory_max == 0) {
-        o->memory_max = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 * 3;
+        o->memory_max = rt_limit_memory("") / 4 * 3;
     }
     return rc;
 }

@@ -9,8 +9,10 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/mem.h"
+#include "runtime/train/ps/limits.h"
 #include "runtime/train/ps/options.h"
 
 static const char *const names[] = {"PADDLE_PS_LEASE", "PADDLE_PS_START_TIMEOUT",
@@ -143,6 +145,53 @@ static void wrong_values_are_named_with_their_variable(void **state) {
     assert_int_equal(180000, c.call_timeout_ms);
 }
 
+static void put_file(const char *root, const char *path, const char *text) {
+    CO_AUTOFREE char *cmd = co_xasprintf(
+        "mkdir -p \"$(dirname %s%s)\" && echo '%s' > %s%s", root, path, text, root, path);
+    assert_int_equal(0, system(cmd));
+}
+
+/* The least of the cgroup's limits and those above it; the machine's where there is none. */
+static void limits_are_those_of_the_container(void **state) {
+    (void)state;
+    static const struct {
+        const char *cgroup;
+        const char *path[3], *text[3];
+        uint64_t memory; /* 0: the machine's */
+        uint32_t cpus;
+    } rows[] = {
+        {"0::/", {0}, {0}, 0, 0},
+        {"0::/", {"/memory.max", "/cpu.max"}, {"1048576", "50000 100000"}, 1048576, 1},
+        {"0::/", {"/memory.max", "/cpu.max"}, {"max", "max 100000"}, 0, 0},
+        {"0::/a/b", {"/a/b/memory.max", "/a/memory.max"}, {"max", "4096"}, 4096, 0},
+        {"0::/not/here", {"/memory.max"}, {"8192"}, 8192, 0},
+        {"5:cpu,cpuacct:/p\n4:memory:/p\n0::/p",
+            {"/memory/p/memory.limit_in_bytes", "/cpu/p/cpu.cfs_quota_us",
+                "/cpu/p/cpu.cfs_period_us"},
+            {"12288", "20000", "100000"}, 12288, 1},
+        {"5:cpu,cpuacct:/p\n4:memory:/p",
+            {"/memory/p/memory.limit_in_bytes", "/cpu/p/cpu.cfs_quota_us",
+                "/cpu/p/cpu.cfs_period_us"},
+            {"9223372036854771712", "-1", "100000"}, 0, 0},
+    };
+    uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint32_t cpus = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        char root[] = "/tmp/options_test_XXXXXX";
+        assert_non_null(mkdtemp(root));
+        put_file(root, "/proc/self/cgroup", rows[i].cgroup);
+        for (int k = 0; k < 3 && rows[i].path[k]; k++) {
+            CO_AUTOFREE char *path = co_xasprintf("/sys/fs/cgroup%s", rows[i].path[k]);
+            put_file(root, path, rows[i].text[k]);
+        }
+        assert_int_equal(rows[i].memory ? rows[i].memory : memory, rt_limit_memory(root));
+        assert_int_equal(rows[i].cpus ? rows[i].cpus : cpus, rt_limit_cpus(root));
+        CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", root);
+        assert_int_equal(0, system(cmd));
+    }
+    assert_true(rt_limit_memory("/nowhere") == memory && rt_limit_cpus("/nowhere") == cpus);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(defaults_are_those_of_the_header, clean, clean),
@@ -151,6 +200,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(
             paddles_deadline_counts_where_ours_is_not_there, clean, clean),
         cmocka_unit_test_setup_teardown(wrong_values_are_named_with_their_variable, clean, clean),
+        cmocka_unit_test_setup_teardown(limits_are_those_of_the_container, clean, clean),
     };
     return cmocka_run_group_tests_name("options", tests, NULL, NULL);
 }

@@ -538,6 +538,75 @@ static void a_checkpoint_fits_any_number_of_servers(void **state) {
     assert_int_equal(0, system(cmd));
 }
 
+enum { BIG = 4 << 20, BIG_ROWS = 60000, BIG_DIM = 64 };
+
+/* Each call below is larger than what may wait to be sent; whoever has more queued is cut off. */
+static void calls_of_any_size_stream(void **state) {
+    (void)state;
+    struct rt_server_config sc = {.listen = "127.0.0.1:0",
+        .servers = 1,
+        .trainers = 1,
+        .job = "test",
+        .lease_ms = 20000,
+        .start_timeout_ms = 20000,
+        .shards = 2,
+        .memory_max = 1 << 30,
+        .backlog = 9 << 20,
+        .quiet = true};
+    struct rt_server *server = NULL;
+    struct co_err err = {0};
+    must(rt_server_start(&sc, &server, &err));
+    char endpoint[32];
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", rt_server_port(server));
+    const struct rt_client_config cc = {.trainers = 1,
+        .servers = 1,
+        .endpoints = (const char *const[]){endpoint},
+        .job = "test",
+        .window = 1 << 20,
+        .backlog = 9 << 20};
+    static const struct rt_table_spec big[] = {
+        {.name = "dense", .kind = RT_DENSE, .size = BIG, .optimizer = "adagrad:lr=0.1"},
+        {.name = "rows", .kind = RT_SPARSE, .dim = BIG_DIM, .optimizer = "sgd:lr=1"},
+    };
+    const struct rt_client_options o = {.mode = RT_ASYNC, .call_timeout_ms = 15000};
+    struct rt_client *c = NULL;
+    must(rt_client_connect(&cc, &o, big, 2, &c, &err));
+    CO_AUTOFREE float *w = co_xmalloc(BIG * sizeof(float));
+    CO_AUTOFREE float *back = co_xcalloc(BIG, sizeof(float));
+    CO_AUTOFREE uint64_t *ids = co_xmalloc(BIG_ROWS * sizeof(*ids));
+    for (size_t i = 0; i < BIG; i++) {
+        w[i] = (float)(i % 997);
+    }
+    for (size_t i = 0; i < BIG_ROWS; i++) {
+        ids[i] = i * 3;
+    }
+    must(rt_init_dense(c, 0, w, &err));
+    must(rt_push_sparse(c, 1, ids, BIG_ROWS, w, &err));
+    memset(w, 0, BIG * sizeof(float));
+    must(rt_push_dense(c, 0, w, &err));
+    must(rt_flush(c, &err));
+    char dir[] = "/tmp/ps_test_XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    must(rt_save(c, dir, &err));
+    must(rt_load(c, dir, &err));
+    must(rt_pull_dense(c, 0, back, &err));
+    for (size_t i = 0; i < BIG; i++) {
+        assert_true(back[i] == (float)(i % 997));
+    }
+    must(rt_exchange_dense(c, 0, w, back, &err));
+    must(rt_flush(c, &err));
+    memset(back, 0, BIG * sizeof(float));
+    must(rt_pull_sparse(c, 1, ids, BIG_ROWS, back, &err));
+    for (size_t i = 0; i < (size_t)BIG_ROWS * BIG_DIM; i++) {
+        assert_true(back[i] == -(float)(i % 997));
+    }
+    must(rt_finish(c, &err));
+    must(rt_server_wait(server, &err));
+    rt_server_stop(server);
+    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", dir);
+    assert_int_equal(0, system(cmd));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(servers_without_a_list_learn_their_place),
@@ -549,6 +618,7 @@ int main(void) {
         cmocka_unit_test(a_trainer_that_comes_back_finds_what_was_trained),
         cmocka_unit_test(threads_share_a_client),
         cmocka_unit_test(a_dense_table_may_be_larger_than_a_frame),
+        cmocka_unit_test(calls_of_any_size_stream),
         cmocka_unit_test(foreigners_are_refused_with_the_reason),
     };
     return cmocka_run_group_tests_name("ps", tests, NULL, NULL);

@@ -24,17 +24,26 @@ static void describe_table(const struct rt_table *t, struct rt_ckpt_table *ret) 
 
 /* ---- dense: values, then state plane by plane, then scalars, as one vector ---- */
 
-/* Moves a chunk's [values | planes | scalars] into or out of the whole vector's. */
-static void place_chunk(const struct rt_table *t, float *whole, float *chunk, uint64_t begin,
-    uint64_t n, bool into_whole) {
+/* From a chunk's [values | planes | scalars] to their places in the whole vector. */
+static void spread_chunk(
+    const struct rt_table *t, float *whole, const float *chunk, uint64_t begin, uint64_t n) {
     uint64_t size = t->spec.size;
     size_t planes = 1 + t->optim.rule->planes;
     for (size_t p = 0; p < planes; p++) {
-        float *w = whole + p * size + begin, *c = chunk + p * n;
-        memcpy(into_whole ? w : c, into_whole ? c : w, n * sizeof(float));
+        memcpy(whole + p * size + begin, chunk + p * n, n * sizeof(float));
     }
-    float *w = whole + planes * size, *c = chunk + planes * n;
-    memcpy(into_whole ? w : c, into_whole ? c : w, t->optim.rule->scalars * sizeof(float));
+    memcpy(whole + planes * size, chunk + planes * n, t->optim.rule->scalars * sizeof(float));
+}
+
+/* The way back. */
+static void gather_chunk(
+    const struct rt_table *t, const float *whole, float *chunk, uint64_t begin, uint64_t n) {
+    uint64_t size = t->spec.size;
+    size_t planes = 1 + t->optim.rule->planes;
+    for (size_t p = 0; p < planes; p++) {
+        memcpy(chunk + p * n, whole + p * size + begin, n * sizeof(float));
+    }
+    memcpy(chunk + planes * n, whole + planes * size, t->optim.rule->scalars * sizeof(float));
 }
 
 static int take_chunk(
@@ -45,7 +54,7 @@ static int take_chunk(
     }
     float *chunk = (float *)(void *)a->payload;
     rt_copy_f32(chunk, chunk, want);
-    place_chunk(call->table, call->out, chunk, p->begin, p->n, true);
+    spread_chunk(call->table, call->out, chunk, p->begin, p->n);
     return 0;
 }
 
@@ -109,7 +118,7 @@ static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint
         struct rt_call *call = rt_call_new(c, "save", &c->tables[table], 1);
         call->take = take_scan;
         call->arg = &s;
-        rt_call_part(call, 0, server, f);
+        rt_call_frame(call, 0, server, f, 0);
         rt_call_start(call);
         rc = rt_call_wait(call, c->options.call_timeout_ms, err);
         if (rc < 0) {
@@ -200,6 +209,13 @@ static int read_vector(
     return rc == CO_NOTFOUND ? 0 : rc;
 }
 
+static void fill_restore(
+    const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+    float *chunk = (float *)(void *)payload;
+    gather_chunk(call->table, call->in, chunk, p->begin, p->n);
+    rt_copy_f32(chunk, chunk, p->head.count);
+}
+
 static int load_dense(struct rt_client *c, uint32_t table, const struct rt_ckpt *k, uint32_t index,
     struct co_err *err) {
     const struct rt_table *t = &c->tables[table];
@@ -208,28 +224,11 @@ static int load_dense(struct rt_client *c, uint32_t table, const struct rt_ckpt 
     rt_optim_state_init(&t->optim, t->spec.size, whole + t->spec.size);
     int rc = read_vector(k, index, whole, state ? whole_floats(t) : t->spec.size, err);
     struct rt_call *call = NULL;
-    rc = rc < 0 ? rc : rt_dense_call(c, "load", table, RT_FRAME_GET_DENSE, NULL, &call, err);
+    rc = rc < 0 ? rc : rt_dense_call(c, "load", table, RT_FRAME_RESTORE_DENSE, whole, &call, err);
     if (rc < 0) {
         return rc;
     }
-    for (uint32_t i = 0; i < call->n_parts; i++) {
-        struct rt_part *p = &call->parts[i];
-        size_t n = p->n + rt_table_state(t, p->n);
-        struct rt_frame *f = NULL;
-        rc = rt_frame_new(RT_FRAME_RESTORE_DENSE, n * sizeof(float), &f, err);
-        if (rc < 0) {
-            rt_call_free(call);
-            return rc;
-        }
-        f->head.table = p->frame->head.table;
-        f->head.shard = p->frame->head.shard;
-        f->head.aux = p->frame->head.aux;
-        f->head.count = (uint32_t)n;
-        place_chunk(t, whole, (float *)(void *)f->payload, p->begin, p->n, false);
-        rt_copy_f32(f->payload, f->payload, n);
-        rt_frame_free(p->frame);
-        rt_call_part(call, i, p->server, f);
-    }
+    call->fill = fill_restore;
     rt_call_start(call);
     return rt_call_wait(call, c->options.call_timeout_ms, err);
 }

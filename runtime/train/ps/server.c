@@ -37,6 +37,7 @@ int rt_server_start(
     const struct rt_server_config *config, struct rt_server **ret, struct co_err *err) {
     struct rt_server *s = co_xcalloc(1, sizeof(*s));
     s->config = *config;
+    s->budget.max = config->memory_max;
     s->config.listen = co_xstrdup(config->listen);
     s->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : config->listen);
     s->config.job = co_xstrdup(config->job ? config->job : "");
@@ -50,7 +51,8 @@ int rt_server_start(
     struct rt_rpc_options options = {.tick_ms = TICK_MS,
         .max_streams = (size_t)config->trainers * 2 + 64,
         .prove_ms = (int)s->config.hello_ms,
-        .token = s->config.token};
+        .token = s->config.token,
+        .backlog = config->backlog};
     int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
     rc = rc < 0 ? rc : rt_rpc_open(&rt_session_ops, s, &options, &s->rpc, err);
     rc = rc < 0 ? rc : listen_on(s, err);

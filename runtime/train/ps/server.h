@@ -19,8 +19,9 @@ struct rt_server_config {
     int64_t lease_ms, start_timeout_ms;
     int64_t hello_ms; /* for the proof of the token, and for a hello after it; 0: 10 s each */
     uint32_t shards;
-    uint64_t memory_max;
+    uint64_t memory_max;         /* bytes of all tables, all shards */
     enum rt_nonfinite nonfinite; /* unset: refuse */
+    size_t backlog;              /* see rt_rpc_options */
     bool quiet;                  /* prints nothing that is no error */
 };
 

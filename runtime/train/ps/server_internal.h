@@ -31,6 +31,7 @@ struct rt_server {
     enum rt_mode mode;
     struct rt_table *tables;
     uint32_t n_tables;
+    struct rt_budget budget;  /* config.memory_max, of all shards */
     struct rt_shard **shards; /* [config.shards], NULL before the first hello */
     int64_t ticked_ms;
     int64_t said_ms;   /* when it was said last who is missing */

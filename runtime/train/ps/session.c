@@ -104,7 +104,7 @@ static int make_tables(
             .nonfinite = s->config.nonfinite,
             .tables = s->tables,
             .n_tables = s->n_tables,
-            .bytes_max = s->config.memory_max / s->config.shards,
+            .budget = &s->budget,
         };
         int rc = rt_shard_start(&c, &s->shards[i], err);
         if (rc < 0) {
@@ -238,6 +238,24 @@ void rt_server_barrier(struct rt_server *s) {
     }
 }
 
+/* Those who wait for each other would do so until their time is over. */
+static void check_order(struct rt_server *s) {
+    struct co_err err = {0};
+    if (s->mode == RT_SYNC && !s->over && rt_members_check_order(&s->members, &err) < 0) {
+        rt_server_over(s, &err);
+    }
+}
+
+/* A step is said to all shards of all servers, a barrier to server 0 only: its first shard is
+ * where both are seen. */
+static void note_step(struct rt_session *se, const struct rt_frame *f) {
+    struct rt_member *m = &se->server->members.all[se->trainer];
+    if (f->head.kind == RT_FRAME_STEP && f->head.shard == 0 && f->head.aux == m->steps + 1) {
+        m->steps++;
+        check_order(se->server);
+    }
+}
+
 static int do_barrier(
     struct rt_session *se, const struct rt_frame *f, uint64_t number, struct co_err *err) {
     struct rt_member *m = &se->server->members.all[se->trainer];
@@ -253,6 +271,7 @@ static int do_barrier(
     m->waits = true;
     m->barrier = f->head;
     rt_server_barrier(se->server);
+    check_order(se->server);
     return 0;
 }
 
@@ -368,6 +387,7 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
         refuse_peer(se, f, &err);
     } else if (alive) {
         struct rt_shard *shard = s->shards[f->head.shard];
+        note_step(se, f);
         rt_shard_post(shard, se->trainer, co_steal_ptr(f));
     }
 }

@@ -591,6 +591,59 @@ static void a_finish_completes_step_and_barrier(void **state) {
     peer_free(q);
 }
 
+/* Neither waits for what cannot come: both are told at once who is where. */
+static void trainers_that_wait_for_each_other_are_told(void **state) {
+    (void)state;
+    static const char *const wants[] = {
+        "at barrier 1, after step 0: trainer 0; in step 1: trainer 1; each waits for the other",
+        "at barrier 1, after step 1: trainer 0; in step 2: trainer 1; each waits for the other"};
+    for (unsigned row = 0; row < 4; row++) {
+        bool barrier_first = row % 2;
+        unsigned steps = row / 2, both = 1 + steps;
+        struct peer *p = serve(&usual);
+        join_as(p, 0, RT_SYNC);
+        struct peer *q = peer_new(p->server);
+        join_as(q, 1, RT_SYNC);
+        for (unsigned k = 1; k <= steps; k++) {
+            send_step(p, k);
+            send_step(q, k);
+        }
+        await(p, &p->answers, both);
+        await(q, &q->answers, both);
+        if (barrier_first) {
+            send_barrier(p, 1);
+            send_step(q, steps + 1);
+        } else {
+            send_step(q, steps + 1);
+            send_barrier(p, 1);
+        }
+        refused_with(p, wants[steps]);
+        refused_with(q, wants[steps]);
+        struct co_err err = {0};
+        assert_int_equal(CO_INVALID, rt_server_wait(p->server, &err));
+        peer_free(q);
+        peer_end(p);
+    }
+}
+
+/* The last step of the one, the barrier after it of the other: both on their way. */
+static void a_barrier_waits_for_those_in_a_step(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_SYNC);
+    struct peer *q = peer_new(p->server);
+    join_as(q, 1, RT_SYNC);
+    send_step(p, 1);
+    send_step(q, 1);
+    await(p, &p->answers, 2);
+    send_barrier(p, 1);
+    await(q, &q->answers, 2);
+    send_barrier(q, 1);
+    await(p, &p->answers, 3);
+    await(q, &q->answers, 3);
+    assert_int_equal(0, p->refused.code);
+    peer_free(q);
+}
+
 static void barriers_are_counted(void **state) {
     struct peer *p = *state;
     join_as(p, 0, RT_ASYNC);
@@ -828,6 +881,8 @@ int main(void) {
         cmocka_unit_test(tables_beyond_the_memory_end_the_job),
         ONE(steps_are_of_sync_jobs_and_in_order),
         ONE(a_finish_completes_step_and_barrier),
+        ONE(trainers_that_wait_for_each_other_are_told),
+        ONE(a_barrier_waits_for_those_in_a_step),
         ONE(barriers_are_counted),
         ONE(in_sync_a_reason_to_leave_is_everybodys),
         ONE(a_second_trainer_of_one_id_is_told_once_the_first_is_heard),

@@ -7,6 +7,7 @@
  * keep their order.  The queue is bounded by the windows of the streams. */
 #pragma once
 
+#include "runtime/train/ps/budget.h"
 #include "runtime/train/ps/spec.h"
 #include "runtime/train/rpc/rpc.h"
 
@@ -20,10 +21,10 @@ struct rt_shard_config {
     enum rt_nonfinite nonfinite;   /* unset: refuse */
     const struct rt_table *tables; /* must outlive the shard */
     uint32_t n_tables;
-    size_t bytes_max;
+    struct rt_budget *budget; /* of the server; must outlive the shard */
 };
 
-/* CO_NORESOURCE, naming the table, when the dense parts exceed bytes_max. */
+/* CO_NORESOURCE, naming the table, when the dense parts exceed the budget. */
 CO_MUST_CHECK int rt_shard_start(
     const struct rt_shard_config *config, struct rt_shard **ret, struct co_err *err);
 /* Drops what is queued and joins the thread; NULL allowed. */

@@ -42,6 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) {
         return 0;
     }
+    struct rt_budget budget = {.max = 1 << 20};
     struct rt_table tables[2];
     for (int i = 0; i < 2; i++) {
         if (rt_table_make(&specs[i], &tables[i], NULL) < 0) {
@@ -54,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .mode = data[0] & 1 ? RT_SYNC : RT_ASYNC,
         .tables = tables,
         .n_tables = 2,
-        .bytes_max = 1 << 20};
+        .budget = &budget};
     struct rt_shard_tables t;
     if (rt_shard_tables_init(&t, &config, NULL) < 0) {
         abort();

@@ -31,24 +31,22 @@ static int make_block(struct rt_dense_block *b, const struct rt_table *table, si
     return rc;
 }
 
-static int make_dense(
-    struct rt_shard_tables *t, struct rt_shard_table *st, size_t *budget, struct co_err *err) {
+static int make_dense(struct rt_shard_tables *t, struct rt_shard_table *st, struct co_err *err) {
     const struct rt_shard_config *c = &t->config;
     struct rt_range whole = {0, st->table->spec.size};
     struct rt_range part =
         rt_dense_part(rt_dense_part(whole, c->servers, c->server), c->shards, c->index);
     bool sync = c->mode == RT_SYNC;
     size_t bytes = (part.n * (sync ? 2 : 1) + rt_table_state(st->table, part.n)) * sizeof(float);
-    if (bytes > *budget) {
-        return co_err_set(err, CO_NORESOURCE,
-            "table '%s': a part of %zu MiB exceeds the %zu MiB left of this server's limit",
-            st->table->name, bytes >> 20, *budget >> 20);
+    int rc = rt_budget_take(c->budget, bytes, err);
+    if (rc < 0) {
+        return co_err_wrap(err, "table '%s'", st->table->name);
     }
-    *budget -= bytes;
+    t->dense_bytes += bytes;
     st->n_blocks = rt_dense_chunks(part.n);
     st->blocks = co_xcalloc(st->n_blocks, sizeof(*st->blocks));
     for (uint32_t i = 0; i < st->n_blocks; i++) {
-        int rc = make_block(&st->blocks[i], st->table, rt_dense_chunk(part, i).n, sync, bytes, err);
+        rc = make_block(&st->blocks[i], st->table, rt_dense_chunk(part, i).n, sync, bytes, err);
         if (rc < 0) {
             return co_err_wrap(err, "table '%s'", st->table->name);
         }
@@ -61,13 +59,12 @@ int rt_shard_tables_init(
     memset(t, 0, sizeof(*t));
     t->config = *config;
     t->tables = co_xcalloc(config->n_tables, sizeof(*t->tables));
-    size_t budget = config->bytes_max;
     for (uint32_t i = 0; i < config->n_tables; i++) {
         struct rt_shard_table *st = &t->tables[i];
         st->table = &config->tables[i];
         st->warned = co_xcalloc(config->trainers, sizeof(bool));
         if (st->table->spec.kind == RT_DENSE) {
-            int rc = make_dense(t, st, &budget, err);
+            int rc = make_dense(t, st, err);
             if (rc < 0) {
                 rt_shard_tables_done(t);
                 return rc;
@@ -79,8 +76,8 @@ int rt_shard_tables_init(
         if (st->table->spec.kind == RT_SPARSE) {
             st->dim = st->table->spec.dim;
             st->n_state = rt_table_state(st->table, st->dim);
-            st->rows = rt_sparse_new(st->dim + st->n_state, budget);
-            st->sums = config->mode == RT_SYNC ? rt_sparse_new(st->dim, budget) : NULL;
+            st->rows = rt_sparse_new(st->dim + st->n_state, config->budget);
+            st->sums = config->mode == RT_SYNC ? rt_sparse_new(st->dim, config->budget) : NULL;
         }
     }
     return 0;
@@ -101,6 +98,8 @@ void rt_shard_tables_done(struct rt_shard_tables *t) {
     }
     free(t->tables);
     t->tables = NULL;
+    rt_budget_give(t->config.budget, t->dense_bytes);
+    t->dense_bytes = 0;
 }
 
 /* ---- dense ---- */
@@ -322,6 +321,41 @@ static int pull_sparse(struct rt_shard_table *st, const struct rt_frame *f, stru
     return 0;
 }
 
+/* Ids of the frame that are in neither; b may be NULL. */
+static size_t count_new(
+    const struct rt_frame *f, const struct rt_sparse *a, const struct rt_sparse *b) {
+    size_t n = 0;
+    for (size_t i = 0; i < f->head.count; i++) {
+        uint64_t id = id_at(f, i);
+        n += !rt_sparse_find(a, id) && !(b && rt_sparse_find(b, id));
+    }
+    return n;
+}
+
+static int reserve_rows(
+    const struct rt_shard_table *st, struct rt_sparse *rows, size_t more, struct co_err *err) {
+    int rc = rt_sparse_reserve(rows, more, err);
+    return rc < 0 ? co_err_wrap(err, "table '%s', %zu rows and %zu new ones", st->table->name,
+                        rt_sparse_rows(rows), more)
+                  : 0;
+}
+
+/* Memory for all that a frame may add, before anything of it is applied: sync, for what the step
+ * will do with it, too. */
+static int make_room(struct rt_shard_table *st, const struct rt_frame *f, struct co_err *err) {
+    size_t n = f->head.count;
+    bool sums = st->sums && f->head.kind == RT_FRAME_PUSH_SPARSE;
+    int rc = 0;
+    if (sums && !rt_sparse_has_room(st->sums, n)) {
+        rc = reserve_rows(st, st->sums, count_new(f, st->sums, NULL), err);
+    }
+    if (rc == 0 && !rt_sparse_has_room(st->rows, st->promised + n)) {
+        rc = reserve_rows(
+            st, st->rows, st->promised + count_new(f, st->rows, sums ? st->sums : NULL), err);
+    }
+    return rc;
+}
+
 static int push_row(struct rt_shard_tables *t, struct rt_shard_table *st, uint64_t id,
     const float *g, struct co_err *err) {
     float *row;
@@ -334,6 +368,7 @@ static int push_row(struct rt_shard_tables *t, struct rt_shard_table *st, uint64
     }
     int fresh;
     int rc = rt_sparse_make(st->sums, id, &row, &fresh, err);
+    st->promised += rc == 0 && fresh && !rt_sparse_find(st->rows, id);
     for (size_t k = 0; rc == 0 && k < st->dim; k++) {
         row[k] += g[k];
     }
@@ -367,8 +402,9 @@ static int push_sparse(struct rt_shard_tables *t, struct rt_shard_table *st, uin
     size_t n = f->head.count;
     const float *g = floats_at(f, n * 8);
     int some = check_push(t, st, trainer, f, g, err);
-    if (some < 0) {
-        return some;
+    int room = some < 0 ? some : make_room(st, f, err);
+    if (room < 0) {
+        return room;
     }
     for (size_t i = 0; i < n; i++, g += st->dim) {
         if (some && !all_finite(g, st->dim)) {
@@ -387,16 +423,19 @@ static int restore_sparse(struct rt_shard_tables *t, struct rt_shard_table *st,
     const struct rt_frame *f, struct co_err *err) {
     size_t n = f->head.count, stride = st->dim + st->n_state;
     const float *from = floats_at(f, n * 8);
-    for (size_t i = 0; i < n; i++, from += stride) {
-        float *row;
-        int rc = check_owner(t, id_at(f, i), err);
-        rc = rc < 0 ? rc : row_of(st, id_at(f, i), &row, err);
-        if (rc < 0) {
-            return rc;
-        }
-        memcpy(row, from, stride * sizeof(float));
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        rc = check_owner(t, id_at(f, i), err);
     }
-    return 0;
+    rc = rc < 0 ? rc : make_room(st, f, err);
+    for (size_t i = 0; i < n && rc == 0; i++, from += stride) {
+        float *row;
+        rc = row_of(st, id_at(f, i), &row, err);
+        if (rc == 0) {
+            memcpy(row, from, stride * sizeof(float));
+        }
+    }
+    return rc;
 }
 
 static int scan_sparse(struct rt_shard_table *st, const struct rt_frame *f, struct rt_frame **ret,
@@ -532,6 +571,7 @@ static int step_rows(struct rt_shard_table *st, uint32_t n, struct co_err *err) 
         rt_optim_apply(&st->table->optim, st->dim, row, g, row + st->dim);
     }
     rt_sparse_clear(st->sums);
+    st->promised = 0;
     return 0;
 }
 

@@ -25,19 +25,21 @@ struct rt_shard_table {
     size_t dim, n_state;
     struct rt_sparse *rows; /* stride dim + n_state */
     struct rt_sparse *sums; /* sync: stride dim, gradients of this step */
+    size_t promised;        /* rows of sums that rows lacks, and has room for */
 };
 
 struct rt_shard_tables {
     struct rt_shard_config config;
     struct rt_shard_table *tables; /* config.n_tables */
+    size_t dense_bytes;            /* taken from the budget */
 };
 
 CO_MUST_CHECK int rt_shard_tables_init(
     struct rt_shard_tables *t, const struct rt_shard_config *config, struct co_err *err);
 void rt_shard_tables_done(struct rt_shard_tables *t);
 
-/* Does what the frame of that trainer asks; a push with something wrong in it changes nothing
- * (unless memory ends midway). *ret_answer is NULL when the answer has no payload. */
+/* Does what the frame of that trainer asks; one with something wrong in it, or for which
+ * memory is lacking, changes nothing. *ret_answer is NULL when the answer has no payload. */
 CO_MUST_CHECK int rt_shard_tables_do(struct rt_shard_tables *t, uint32_t trainer,
     const struct rt_frame *f, struct rt_frame **ret_answer, struct co_err *err);
 

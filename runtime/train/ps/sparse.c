@@ -18,7 +18,8 @@ struct block {
 
 struct rt_sparse {
     size_t stride;
-    size_t bytes, bytes_max;
+    size_t bytes;
+    struct rt_budget *budget;
     size_t n_rows;
     struct block **blocks;
     size_t n_blocks, cap_blocks;
@@ -26,13 +27,10 @@ struct rt_sparse {
     size_t mask;
 };
 
-struct rt_sparse *rt_sparse_new(size_t stride, size_t bytes_max) {
+struct rt_sparse *rt_sparse_new(size_t stride, struct rt_budget *budget) {
     struct rt_sparse *t = co_xcalloc(1, sizeof(*t));
     t->stride = stride;
-    t->bytes_max = bytes_max;
-    t->slots = co_xcalloc(SLOTS_MIN, sizeof(*t->slots));
-    t->mask = SLOTS_MIN - 1;
-    t->bytes = SLOTS_MIN * sizeof(*t->slots);
+    t->budget = budget;
     return t;
 }
 
@@ -43,6 +41,7 @@ void rt_sparse_free(struct rt_sparse *t) {
     for (size_t i = 0; i < t->n_blocks; i++) {
         free(t->blocks[i]);
     }
+    rt_budget_give(t->budget, t->bytes);
     free(t->blocks);
     free(t->slots);
     free(t);
@@ -63,29 +62,34 @@ static float *row_at(const struct rt_sparse *t, size_t i) {
 }
 
 float *rt_sparse_find(const struct rt_sparse *t, uint64_t id) {
-    const struct slot *s = find_slot(t, id);
-    return s->row ? row_at(t, s->row - 1) : NULL;
+    const struct slot *s = t->slots ? find_slot(t, id) : NULL;
+    return s && s->row ? row_at(t, s->row - 1) : NULL;
 }
 
-static int check_bytes(const struct rt_sparse *t, size_t more, struct co_err *err) {
-    if (t->bytes + more <= t->bytes_max) {
-        return 0;
+static int take_memory(
+    struct rt_sparse *t, size_t n, size_t size, const char *what, void **ret, struct co_err *err) {
+    int rc = rt_budget_take(t->budget, n * size, err);
+    if (rc < 0) {
+        return rc;
     }
-    return co_err_set(err, CO_NORESOURCE,
-        "%zu rows take %zu MiB, the limit of this shard is %zu MiB", t->n_rows, t->bytes >> 20,
-        t->bytes_max >> 20);
+    rc = co_try_alloc(n, size, n * size, what, ret, err);
+    if (rc < 0) {
+        rt_budget_give(t->budget, n * size);
+        return rc;
+    }
+    t->bytes += n * size;
+    return 0;
 }
 
-static int grow_slots(struct rt_sparse *t, struct co_err *err) {
-    size_t n = (t->mask + 1) * 2;
-    int rc = check_bytes(t, n / 2 * sizeof(*t->slots), err);
+/* n is a power of two. */
+static int grow_slots(struct rt_sparse *t, size_t n, struct co_err *err) {
     void *fresh = NULL;
-    rc = rc < 0 ? rc : co_try_alloc(n, sizeof(*t->slots), t->bytes_max, "row index", &fresh, err);
+    int rc = take_memory(t, n, sizeof(*t->slots), "row index", &fresh, err);
     if (rc < 0) {
         return rc;
     }
     struct slot *old = t->slots;
-    size_t old_n = t->mask + 1;
+    size_t old_n = old ? t->mask + 1 : 0;
     t->slots = fresh;
     t->mask = n - 1;
     for (size_t i = 0; i < old_n; i++) {
@@ -93,16 +97,16 @@ static int grow_slots(struct rt_sparse *t, struct co_err *err) {
             *find_slot(t, old[i].id) = old[i];
         }
     }
-    t->bytes += n / 2 * sizeof(*t->slots);
+    t->bytes -= old_n * sizeof(*t->slots);
+    rt_budget_give(t->budget, old_n * sizeof(*t->slots));
     free(old);
     return 0;
 }
 
 static int grow_blocks(struct rt_sparse *t, struct co_err *err) {
     size_t size = sizeof(struct block) + BLOCK_ROWS * t->stride * sizeof(float);
-    int rc = check_bytes(t, size, err);
     void *fresh = NULL;
-    rc = rc < 0 ? rc : co_try_alloc(1, size, t->bytes_max, "rows", &fresh, err);
+    int rc = take_memory(t, 1, size, "rows", &fresh, err);
     if (rc < 0) {
         return rc;
     }
@@ -111,31 +115,44 @@ static int grow_blocks(struct rt_sparse *t, struct co_err *err) {
         t->blocks = co_xrealloc(t->blocks, t->cap_blocks, sizeof(struct block *));
     }
     t->blocks[t->n_blocks++] = fresh;
-    t->bytes += size;
     return 0;
+}
+
+/* Rows that so many slots are for. */
+static size_t slots_hold(size_t slots) {
+    return slots / 8 * 5;
+}
+
+bool rt_sparse_has_room(const struct rt_sparse *t, size_t more) {
+    return t->slots && t->n_rows + more <= slots_hold(t->mask + 1) &&
+           t->n_rows + more <= t->n_blocks * BLOCK_ROWS;
+}
+
+int rt_sparse_reserve(struct rt_sparse *t, size_t more, struct co_err *err) {
+    size_t slots = t->slots ? t->mask + 1 : SLOTS_MIN;
+    while (slots_hold(slots) < t->n_rows + more) {
+        slots *= 2;
+    }
+    int rc = !t->slots || slots > t->mask + 1 ? grow_slots(t, slots, err) : 0;
+    while (rc == 0 && t->n_rows + more > t->n_blocks * BLOCK_ROWS) {
+        rc = grow_blocks(t, err);
+    }
+    return rc;
 }
 
 int rt_sparse_make(
     struct rt_sparse *t, uint64_t id, float **ret_row, int *ret_new, struct co_err *err) {
-    struct slot *s = find_slot(t, id);
-    *ret_new = !s->row;
-    if (s->row) {
-        *ret_row = row_at(t, s->row - 1);
+    float *row = rt_sparse_find(t, id);
+    *ret_new = !row;
+    if (row) {
+        *ret_row = row;
         return 0;
     }
-    if (t->n_rows + 1 > (t->mask + 1) / 8 * 5) {
-        int rc = grow_slots(t, err);
-        if (rc < 0) {
-            return rc;
-        }
-        s = find_slot(t, id);
+    int rc = rt_sparse_has_room(t, 1) ? 0 : rt_sparse_reserve(t, 1, err);
+    if (rc < 0) {
+        return rc;
     }
-    if (t->n_rows == t->n_blocks * BLOCK_ROWS) {
-        int rc = grow_blocks(t, err);
-        if (rc < 0) {
-            return rc;
-        }
-    }
+    struct slot *s = find_slot(t, id);
     size_t i = t->n_rows++;
     s->id = id;
     s->row = i + 1;

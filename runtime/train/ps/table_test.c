@@ -134,7 +134,7 @@ static void normal_rows_have_their_moments(void **state) {
 
 static void rows_are_found_again_after_growth(void **state) {
     (void)state;
-    CO_CLEANUP(rt_sparse_freep) struct rt_sparse *t = rt_sparse_new(3, 64 << 20);
+    CO_CLEANUP(rt_sparse_freep) struct rt_sparse *t = rt_sparse_new(3, NULL);
     enum { N = 100000 };
     for (uint64_t k = 0; k < N; k++) {
         float *row;
@@ -161,7 +161,8 @@ static void rows_are_found_again_after_growth(void **state) {
 
 static void memory_has_a_limit(void **state) {
     (void)state;
-    CO_CLEANUP(rt_sparse_freep) struct rt_sparse *t = rt_sparse_new(100, 2 << 20);
+    struct rt_budget budget = {.max = 2 << 20};
+    CO_CLEANUP(rt_sparse_freep) struct rt_sparse *t = rt_sparse_new(100, &budget);
     struct co_err err = {0};
     int rc = 0;
     uint64_t id = 0;
@@ -208,13 +209,14 @@ static void a_shard_refuses_frames_that_do_not_fit(void **state) {
     for (int i = 0; i < 2; i++) {
         assert_int_equal(0, rt_table_make(&specs[i], &tables[i], NULL));
     }
+    struct rt_budget budget = {.max = 1 << 20};
     struct rt_shard_config config = {.shards = 1,
         .servers = 1,
         .trainers = 1,
         .mode = RT_ASYNC,
         .tables = tables,
         .n_tables = 2,
-        .bytes_max = 1 << 20};
+        .budget = &budget};
     struct rt_shard_tables t;
     assert_int_equal(0, rt_shard_tables_init(&t, &config, NULL));
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -240,12 +242,13 @@ static void tables_that_do_not_fit_are_refused_by_name(void **state) {
     struct rt_table_spec spec = {.name = "huge", .kind = RT_DENSE, .size = 1 << 20};
     struct rt_table table;
     assert_int_equal(0, rt_table_make(&spec, &table, NULL));
+    struct rt_budget budget = {.max = 1 << 20};
     struct rt_shard_config config = {.shards = 1,
         .servers = 1,
         .trainers = 1,
         .tables = &table,
         .n_tables = 1,
-        .bytes_max = 1 << 20};
+        .budget = &budget};
     struct rt_shard_tables t;
     struct co_err err = {0};
     assert_int_equal(CO_NORESOURCE, rt_shard_tables_init(&t, &config, &err));
@@ -281,6 +284,7 @@ static void what_is_not_finite_is_refused_or_left_out(void **state) {
         assert_int_equal(0, rt_table_make(&specs[i], &tables[i], NULL));
     }
     for (int policy = RT_NONFINITE_UNSET; policy <= RT_NONFINITE_ALLOW; policy++) {
+        struct rt_budget budget = {.max = 1 << 20};
         struct rt_shard_config config = {.shards = 1,
             .servers = 1,
             .trainers = 2,
@@ -288,7 +292,7 @@ static void what_is_not_finite_is_refused_or_left_out(void **state) {
             .nonfinite = (enum rt_nonfinite)policy,
             .tables = tables,
             .n_tables = 2,
-            .bytes_max = 1 << 20};
+            .budget = &budget};
         bool refuse = policy <= RT_NONFINITE_REFUSE, skip = policy == RT_NONFINITE_SKIP;
         for (size_t i = 0; i < 2 * CO_ARRAY_LEN(bad); i++) {
             bool sparse = i % 2;
@@ -321,6 +325,72 @@ static void what_is_not_finite_is_refused_or_left_out(void **state) {
     }
 }
 
+/* n new rows of 2 floats, from the id `first` on. */
+static struct rt_frame *push_new(uint16_t table, uint64_t first, uint32_t n) {
+    struct rt_frame *f = NULL;
+    assert_int_equal(0, rt_frame_new(RT_FRAME_PUSH_SPARSE, n * (8 + 8UL), &f, NULL));
+    f->head.table = table;
+    f->head.count = n;
+    memset(f->payload, 0, f->head.bytes);
+    for (uint32_t i = 0; i < n; i++) {
+        co_put_u64(f->payload + i * 8UL, first + i);
+    }
+    return f;
+}
+
+/* One budget for all tables; what does not fit is refused as a whole and by name, and what was
+ * accepted can be stepped. */
+static void tables_share_the_memory_of_their_server(void **state) {
+    (void)state;
+    enum { TABLES = 4, PUSH = 3000 };
+    struct rt_table tables[TABLES];
+    for (int i = 0; i < TABLES; i++) {
+        char name[] = "t0";
+        name[1] = (char)('0' + i);
+        struct rt_table_spec spec = {.name = name, .kind = RT_SPARSE, .dim = 2, .optimizer = "sgd"};
+        assert_int_equal(0, rt_table_make(&spec, &tables[i], NULL));
+    }
+    for (int mode = RT_ASYNC; mode <= RT_SYNC; mode++) {
+        struct rt_budget budget = {.max = 1 << 20};
+        struct rt_shard_config config = {.shards = 1,
+            .servers = 1,
+            .trainers = 1,
+            .mode = (enum rt_mode)mode,
+            .tables = tables,
+            .n_tables = TABLES,
+            .budget = &budget};
+        struct rt_shard_tables t;
+        assert_int_equal(0, rt_shard_tables_init(&t, &config, NULL));
+        struct co_err err = {0};
+        unsigned done = 0, refused = 0;
+        for (unsigned k = 0; k < 40; k++) {
+            struct rt_shard_table *st = &t.tables[k % TABLES];
+            struct rt_sparse *rows = mode == RT_SYNC ? st->sums : st->rows;
+            size_t before = rt_sparse_rows(rows);
+            struct rt_frame *f = push_new((uint16_t)(k % TABLES), k * PUSH, PUSH), *a = NULL;
+            int rc = rt_shard_tables_do(&t, 0, f, &a, &err);
+            rt_frame_free(f);
+            assert_true(rc == 0 || rc == CO_NORESOURCE);
+            assert_int_equal(before + (rc == 0 ? PUSH : 0), rt_sparse_rows(rows));
+            assert_true(rc == 0 || (strstr(err.msg, st->table->name) &&
+                                       strstr(err.msg, "of at most 1024 KiB")));
+            done += rc == 0;
+            refused += rc < 0;
+        }
+        assert_true(done > 0 && refused > 0 && atomic_load(&budget.used) <= budget.max);
+        if (mode == RT_SYNC) {
+            assert_int_equal(0, rt_shard_tables_step(&t, 1, &err));
+            size_t rows = 0;
+            for (int i = 0; i < TABLES; i++) {
+                rows += rt_sparse_rows(t.tables[i].rows);
+            }
+            assert_int_equal(done * PUSH, rows);
+        }
+        rt_shard_tables_done(&t);
+        assert_int_equal(0, atomic_load(&budget.used));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(specs_are_checked),
@@ -333,6 +403,7 @@ int main(void) {
         cmocka_unit_test(memory_has_a_limit),
         cmocka_unit_test(a_shard_refuses_frames_that_do_not_fit),
         cmocka_unit_test(what_is_not_finite_is_refused_or_left_out),
+        cmocka_unit_test(tables_share_the_memory_of_their_server),
         cmocka_unit_test(tables_that_do_not_fit_are_refused_by_name),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);

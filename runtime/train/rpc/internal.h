@@ -49,6 +49,7 @@ struct rt_rpc {
     int tick_ms;
     size_t max_streams;
     int idle_ms, prove_ms;
+    size_t backlog;
     char *token; /* owned */
     grpc_completion_queue *cq;
     grpc_server *server; /* NULL: only dials */
@@ -79,7 +80,7 @@ struct rt_rpc {
 
 enum {
     RT_STREAM_WINDOW = 64 << 20,    /* bytes delivered, not yet freed */
-    RT_STREAM_BACKLOG = 256 << 20,  /* bytes queued to the peer */
+    RT_STREAM_BACKLOG = 256 << 20,  /* bytes queued to the peer, unless an option says */
     RT_STREAM_COALESCE = 256 << 10, /* small frames share a message up to here */
     RT_STREAM_COALESCE_N = 32,
 };

@@ -202,6 +202,7 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
     r->max_streams = options && options->max_streams > 0 ? options->max_streams : 1024;
     r->idle_ms = options && options->idle_ms > 0 ? options->idle_ms : 10000;
     r->prove_ms = options ? options->prove_ms : 0;
+    r->backlog = options && options->backlog > 0 ? options->backlog : RT_STREAM_BACKLOG;
     r->token = co_xstrdup(options && options->token ? options->token : "");
     r->accept_tag = (struct rt_tag){on_accept, r};
     r->down_tag = (struct rt_tag){on_down, r};

@@ -36,6 +36,7 @@ struct rt_rpc_options {
     int idle_ms;        /* how long a connection may stay without a stream; 0: 10000 */
     int prove_ms;       /* and without a proof of the token; 0: 10000 */
     const char *token;  /* the job's, "" or NULL: none.  Copied */
+    size_t backlog;     /* bytes queued to a peer that does not read; 0: 256 MiB */
 };
 
 /* Blocks all signals in the threads that gRPC makes. */
@@ -58,7 +59,8 @@ CO_MUST_CHECK int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, int timeou
     struct rt_stream **ret_stream, struct co_err *err);
 
 /* Takes f even on failure.  CO_PEERLOST: the stream is over.  CO_NORESOURCE: the peer does not
- * read what it was sent (256 MiB wait); the stream is cancelled. */
+ * read what it was sent (`backlog` bytes wait); the stream is cancelled.  Who asks for much is to
+ * ask for it in pieces. */
 CO_MUST_CHECK int rt_stream_send(struct rt_stream *s, struct rt_frame *f_own, struct co_err *err);
 void rt_stream_cancel(struct rt_stream *s); /* at once, what is queued is dropped */
 void rt_stream_end(struct rt_stream *s);    /* accepted streams: after what is queued was sent */

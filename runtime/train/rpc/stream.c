@@ -18,9 +18,10 @@ struct rt_stream {
     bool sending;      /* the send tag is in use */
     bool ended;        /* status was sent */
     struct rt_frame *queue, **queue_end;
-    size_t queued;    /* bytes in queue */
-    size_t delivered; /* bytes of frames not yet freed */
-    bool paused;      /* no receive in progress, as delivered is too much */
+    size_t queued;     /* bytes in queue */
+    size_t delivered;  /* bytes of frames not yet freed */
+    bool paused;       /* no receive in progress, as delivered is too much */
+    struct co_err why; /* we cancelled it, for that */
 
     /* the rpc's thread; gRPC while a batch is in progress */
     struct rt_tag start_tag, send_tag, recv_tag, close_tag;
@@ -188,12 +189,24 @@ static void on_sent(void *arg, bool ok) {
     rt_stream_unref(s);
 }
 
+/* why: what on_close is to say; NULL: it says what gRPC does. */
+static void cancel_stream(struct rt_stream *s, const struct co_err *why) {
+    pthread_mutex_lock(&s->m);
+    s->closed = true;
+    if (why && !s->why.code) {
+        s->why = *why;
+    }
+    drop_queue(s);
+    pthread_mutex_unlock(&s->m);
+    grpc_call_cancel(s->call, NULL);
+}
+
 int rt_stream_send(struct rt_stream *s, struct rt_frame *f_own, struct co_err *err) {
     rt_frame_seal(f_own);
     size_t len = RT_FRAME_HEAD + (size_t)f_own->head.bytes;
     pthread_mutex_lock(&s->m);
     bool over = s->closed || s->ending;
-    bool full = !over && s->queued + len > RT_STREAM_BACKLOG;
+    bool full = !over && s->queued + len > s->rpc->backlog;
     if (!over && !full) {
         f_own->next = NULL;
         *s->queue_end = f_own;
@@ -208,20 +221,18 @@ int rt_stream_send(struct rt_stream *s, struct rt_frame *f_own, struct co_err *e
         return co_err_set(err, CO_PEERLOST, "the connection to %s is closed", s->peer);
     }
     if (full) {
-        rt_stream_cancel(s);
-        return co_err_set(err, CO_NORESOURCE, "%s does not read: %d MiB wait to be sent", s->peer,
-            RT_STREAM_BACKLOG >> 20);
+        struct co_err why = {0};
+        co_err_set(&why, CO_NORESOURCE, "%s does not read: %zu MiB wait to be sent", s->peer,
+            s->rpc->backlog >> 20);
+        cancel_stream(s, &why);
+        return co_err_set(err, why.code, "%s", why.msg);
     }
     pump_frames(s);
     return 0;
 }
 
 void rt_stream_cancel(struct rt_stream *s) {
-    pthread_mutex_lock(&s->m);
-    s->closed = true;
-    drop_queue(s);
-    pthread_mutex_unlock(&s->m);
-    grpc_call_cancel(s->call, NULL);
+    cancel_stream(s, NULL);
 }
 
 void rt_stream_end(struct rt_stream *s) {
@@ -360,8 +371,8 @@ static void on_closed(void *arg, bool ok) {
     pthread_mutex_lock(&s->m);
     s->closed = true;
     drop_queue(s);
+    struct co_err why = s->why.code ? s->why : s->malformed;
     pthread_mutex_unlock(&s->m);
-    struct co_err why = s->malformed;
     if (why.code) {
         /* known better than from what gRPC makes of it */
     } else if (s->channel && s->status != GRPC_STATUS_OK) {
