@@ -1,18 +1,17 @@
-/* Times all_reduce of f32 sums, in place, the buffer written anew before each: this library's
- * ranks, forked; compiled by mpicc with BENCH_MPI those of an MPI; with BENCH_GLOO and gloo.cc
- * those of Gloo.
+/* Times an in-place all_reduce of f32 sums; the buffer is rewritten before each call.  By default
+ * the ranks are forked and use this library.  Compiled by mpicc with BENCH_MPI they use an MPI,
+ * with BENCH_GLOO and gloo.cc they use Gloo.
  *
- *     bench-coll RANKS MS auto|tcp|shared SIZE...     MS of measuring a size, in bytes
+ *     bench-coll RANKS MS auto|tcp|shared SIZE...     measures each size, in bytes, for MS
  *     bench-coll 2 MS raw SIZE...                     no all_reduce: SIZE bytes both ways over TCP
- *     bench-coll RANKS MS dead SIZE                   MS into it one rank is killed: prints how
- *                                                     many ms later the last of the others knew
- *     mpirun -n RANKS bench-coll MS SIZE...           of an MPI
- *     bench-coll RANKS MS SIZE...                     of Gloo
+ *     bench-coll RANKS MS dead|dead-tcp SIZE          kills one rank after MS; prints after how
+ *                                                     many ms the last of the others noticed
+ *     mpirun -n RANKS bench-coll MS SIZE...           MPI
+ *     bench-coll RANKS MS SIZE...                     Gloo
  *
- * Rank 0 prints a line a size: bytes, microseconds (median, lowest tenth, largest), number of
- * samples.
- * Up to 64 KiB a sample is the mean of many calls one after the other; above it is one call,
- * begun together. */
+ * Rank 0 prints a line for each size: bytes, microseconds (median, lowest tenth, largest), number
+ * of samples.  Up to 64 KiB a sample is the mean of many calls in sequence; above that it is one
+ * call, which all ranks begin together. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +22,8 @@
 #include <mpi.h>
 #elif defined(BENCH_GLOO)
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "bench/ports.h"
 #else
 #include <arpa/inet.h>
 #include <poll.h>
@@ -38,13 +38,13 @@
 
 enum { SAMPLES_MAX = 4096, AGREE_EVERY = 4, BATCH_BYTES = 64 << 10 };
 
-/* What is timed, whoever does it. */
+/* The implementation that is timed. */
 struct peer {
     int rank;
     void *group;
     void (*reduce)(struct peer *p, float *values, size_t n);
     void (*together)(struct peer *p);
-    void (*agree)(struct peer *p, int64_t *value); /* rank 0's */
+    void (*agree)(struct peer *p, int64_t *value); /* gives all ranks rank 0's value */
     void *(*memory)(struct peer *p, size_t bytes);
 };
 
@@ -219,9 +219,9 @@ static void *group_memory(struct peer *p, size_t bytes) {
     return m;
 }
 
-/* ---- what TCP itself does ---- */
+/* ---- plain TCP, as a limit ---- */
 
-/* Both ways over two connections, as fast as the kernel takes and gives. */
+/* Moves data both ways over two connections, as fast as the kernel allows. */
 static void raw_exchange(struct peer *p, float *values, size_t n) {
     const int *fd = p->group;
     enum { CALL = 256 << 10 };
@@ -247,7 +247,7 @@ static void raw_together(struct peer *p) {
     raw_exchange(p, &word, 1);
 }
 
-/* Both have measured long enough when rank 0 has. */
+/* Rank 0 decides for both ranks when they have measured long enough. */
 static void raw_agree(struct peer *p, int64_t *value) {
     int *fd = p->group;
     if (p->rank == 0) {
@@ -290,7 +290,8 @@ static void run_raw(double ms, char **sizes, int n) {
 
 /* ---- a rank that dies ---- */
 
-/* Until the last rank is killed; then the time at which this one knew goes into the pipe. */
+/* Makes calls until the last rank is killed; then writes the time at which this rank noticed to the
+ * pipe. */
 static void run_until_lost(struct rt_group_options *o, size_t bytes, int to) {
     struct co_err err = {0};
     struct rt_group *g = NULL;
@@ -304,7 +305,8 @@ static void run_until_lost(struct rt_group_options *o, size_t bytes, int to) {
     rt_group_close(g);
 }
 
-static void run_dead(const char **endpoints, uint32_t n, int ms, size_t bytes) {
+static void run_dead(
+    const char **endpoints, uint32_t n, enum rt_transport transport, int ms, size_t bytes) {
     int pipe_fd[2];
     pid_t last = 0;
     if (pipe(pipe_fd) < 0) {
@@ -313,7 +315,8 @@ static void run_dead(const char **endpoints, uint32_t n, int ms, size_t bytes) {
     for (uint32_t i = 0; i < n; i++) {
         last = fork();
         if (last == 0) {
-            struct rt_group_options o = {.endpoints = endpoints, .size = n, .rank = i};
+            struct rt_group_options o = {
+                .endpoints = endpoints, .size = n, .rank = i, .transport = transport};
             run_until_lost(&o, bytes, pipe_fd[1]);
             exit(0);
         }
@@ -344,7 +347,7 @@ static void run_rank(struct rt_group_options *o, const char *how, double ms, cha
 
 int main(int argc, char **argv) {
     if (argc < 5) {
-        fprintf(stderr, "usage: bench-coll RANKS MS auto|tcp|shared|raw|dead SIZE...\n");
+        fprintf(stderr, "usage: bench-coll RANKS MS auto|tcp|shared|raw|dead|dead-tcp SIZE...\n");
         return 2;
     }
     char text[RANKS_MAX][32];
@@ -361,8 +364,9 @@ int main(int argc, char **argv) {
         run_raw(strtod(argv[2], NULL), argv + 4, argc - 4);
         return 0;
     }
-    if (strcmp(argv[3], "dead") == 0) {
-        run_dead(endpoints, n, (int)strtod(argv[2], NULL), strtoull(argv[4], NULL, 10));
+    if (strncmp(argv[3], "dead", 4) == 0) {
+        run_dead(endpoints, n, argv[3][4] ? RT_TRANSPORT_TCP : RT_TRANSPORT_AUTO,
+            (int)strtod(argv[2], NULL), strtoull(argv[4], NULL, 10));
         return 0;
     }
     for (uint32_t i = 1; i < n; i++) {

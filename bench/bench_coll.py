@@ -39,7 +39,7 @@ def gloo(home):
         for deb in home.glob("*.deb"):
             subprocess.run(["dpkg", "-x", deb, home], check=True, timeout=SECONDS)
     (home / "bin").mkdir(exist_ok=True)
-    subprocess.run(["gcc", "-O2", "-std=gnu17", "-D_GNU_SOURCE", "-DBENCH_GLOO", "-c", "-o", home / "bin/bench.o",
+    subprocess.run(["gcc", "-O2", "-std=gnu17", "-D_GNU_SOURCE", "-DBENCH_GLOO", f"-I{ROOT}", "-c", "-o", home / "bin/bench.o",
                     ROOT / "bench/bench_coll.c"], check=True, timeout=SECONDS)
     paths = [f"-Wl,{option},{folder}" for folder in [lib, *lib.glob("*-linux-gnu")] for option in ("-rpath", "-rpath-link")]
     subprocess.run(["g++", "-O3", "-o", home / "bin/bench-coll", ROOT / "bench/gloo.cc", home / "bin/bench.o",
@@ -125,13 +125,14 @@ def run(only, runs):
         "crowd": lambda: compare(f"all_reduce, 8 ranks on {os.cpu_count()} cores", sides(8, [8, 1 << 20, 16 << 20], others),
                                  [8, 1 << 20, 16 << 20], runs),
         "step": lambda: steps(runs),
-        "dead": lambda: {r: [measure([OURS, str(r), "200", "dead", "65536"]).get(65536) for _ in range(runs)]
-                         for r in (2, 4)},
+        "dead": lambda: {(r, how): [measure([OURS, str(r), "200", how, "65536"]).get(65536) for _ in range(runs)]
+                         for how in ("dead", "dead-tcp") for r in (2, 4)},
     }
     others = peers() if not only or set(only) - {"dead"} else {}
     print(f"  load {os.getloadavg()[0]:.1f} before")
     result = {name: part() for name, part in parts.items() if not only or name in only}
     print(f"\n  load {os.getloadavg()[0]:.1f} after, the ranks' own in it")
-    for ranks, ms in result.get("dead", {}).items():
-        print(f"\na rank killed, {ranks} ranks: the last of the others knows after {max(m or 0 for m in ms):.1f} ms")
+    for (ranks, how), ms in result.get("dead", {}).items():
+        over = "TCP" if how == "dead-tcp" else "shared memory"
+        print(f"\na rank killed, {ranks} ranks over {over}: the last of the others knows after {max(m or 0 for m in ms):.1f} ms")
     return result

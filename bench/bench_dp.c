@@ -1,18 +1,19 @@
-/* A training step of ResNet50's 161 gradients on ranks of this machine: how long it takes, by how
- * the gradients are averaged.
+/* Times a training step with ResNet50's 161 gradients on ranks of this machine, for different ways
+ * to average the gradients.
  *
  *     bench-dp RANKS STEPS BACKWARD_MS busy|idle auto|tcp WAY...
  *
- * Backward makes the gradients one after the other, in a time that is a layer's share of the
- * multiplications; busy: it computes on the rank's core, idle: elsewhere, as on an accelerator.
+ * A simulated backward pass of BACKWARD_MS makes one gradient after the other; a layer's time is
+ * its share of the multiplications.  busy: it computes on the rank's core; idle: it only waits, as
+ * with an accelerator.
  *
- *     none      not averaged: backward alone
- *     tensor    after backward, an all_reduce each
+ *     none      gradients are not averaged: backward alone
+ *     tensor    after backward, one all_reduce for each gradient
  *     fused     after backward, in buckets
  *     overlap   in buckets, during backward
- *     bf16      the same, rounded on their way
+ *     bf16      like overlap, but gradients are sent as bf16
  *
- * Rank 0 prints a line a way: milliseconds a step, median, lowest tenth and largest. */
+ * Rank 0 prints a line for each way: milliseconds of a step, median, lowest tenth and largest. */
 #include <math.h>
 #include <poll.h>
 #include <string.h>
@@ -27,7 +28,7 @@ enum { GRADIENTS = 161, STEPS_MAX = 1000 };
 
 /* ---- the model ---- */
 
-/* Floats and share of backward of each gradient, last layer first. */
+/* The size of each gradient in floats, and its share of backward; last layer first. */
 static struct {
     size_t n;
     double share;
@@ -39,7 +40,8 @@ static void add(size_t n, double multiplications) {
     model[n_model++].share = multiplications;
 }
 
-/* A convolution in the order of backward: the norm behind it comes first.  side: of its output. */
+/* Adds a convolution and its norm in the order of backward, the norm first.  side: height and width
+ * of its output. */
 static void add_conv(size_t in, size_t out, size_t kernel, size_t side) {
     add(out, 0);
     add(out, 0);
@@ -83,7 +85,7 @@ static double now_ms(clockid_t clock) {
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-/* A layer's share of backward; then its gradient is written. */
+/* Spends a layer's share of backward, then writes its gradient. */
 static void make_gradient(float *values, size_t i, float value) {
     double ms = backward_ms * model[i].share;
     double end = now_ms(CLOCK_THREAD_CPUTIME_ID) + ms;
@@ -158,7 +160,7 @@ static void measure(const struct way *w, struct rt_group *g, int steps) {
     }
     struct rt_reducer_options o = {.wire = w->wire};
     check(rt_reducer_open(g, list, GRADIENTS, &o, &r, &err), &err);
-    for (int i = -2; i < steps; i++) { /* two to warm up */
+    for (int i = -2; i < steps; i++) { /* the first two warm up */
         check(rt_group_barrier(g, &err), &err);
         double begin = now_ms(CLOCK_MONOTONIC);
         step(w, g, r);

@@ -1,12 +1,12 @@
-/* all_reduce of f32 sums between the GPUs of this machine, measured as nccl-tests' all_reduce_perf
- * does: 5 calls before, 20 that count, out of place and in place, sizes doubling.
+/* Times all_reduce of f32 sums between the GPUs of this machine, like all_reduce_perf of
+ * nccl-tests: 5 calls to warm up, 20 that count, out of place and in place, for sizes that double.
  *
- *     bench-gpu [RANKS [FROM TO]]      all GPUs; 8 bytes to 128 MiB
+ *     bench-gpu [RANKS [FROM TO]]      default: all GPUs, 8 bytes to 128 MiB
  *
- * First how many ranks, then a line a size: bytes, then microseconds, algbw, busbw (GB/s) and wrong
- * elements, out of place and in place.  algbw = bytes / time; busbw = algbw * 2 (n - 1) / n, what a
- * link must carry for it.  Unlike there, each call is waited for before the next.  Ends with 77,
- * and why, on a machine without a GPU. */
+ * Prints the number of ranks, then a line for each size: bytes; then, out of place and in place,
+ * microseconds, algbw, busbw (GB/s) and the number of wrong elements.  algbw = bytes / time; busbw
+ * = algbw * 2 (n - 1) / n is what a link must carry.  Unlike all_reduce_perf, it waits for each
+ * call before the next.  Without a GPU it prints why and exits with 77. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static double now_us(void) {
 
 struct bench {
     struct rt_group *g;
-    float *in, *out; /* the GPU's */
+    float *in, *out; /* in GPU memory */
     float *host;
     size_t n;
 };
@@ -42,7 +42,7 @@ struct bench {
 static size_t wrong(const struct bench *b, const float *result) {
     struct co_err err = {0};
     size_t ranks = rt_group_size(b->g), own = ranks * (ranks + 1) / 2, bad = 0;
-    check(rt_group_read(b->g, b->host, result, b->n * sizeof(float), &err), &err);
+    check(rt_group_copy(b->g, b->host, result, b->n * sizeof(float), &err), &err);
     for (size_t i = 0; i < b->n; i++) {
         bad += b->host[i] != (float)(own + ranks * (i % 7));
     }
@@ -54,10 +54,10 @@ static void fill(const struct bench *b) {
     for (size_t i = 0; i < b->n; i++) {
         b->host[i] = (float)(rt_group_rank(b->g) + 1 + i % 7);
     }
-    check(rt_group_write(b->g, b->in, b->host, b->n * sizeof(float), &err), &err);
+    check(rt_group_copy(b->g, b->in, b->host, b->n * sizeof(float), &err), &err);
 }
 
-/* Prints a row's half. */
+/* Prints half of a row: out of place or in place. */
 static void measure(const struct bench *b, float *out) {
     struct co_err err = {0};
     uint32_t ranks = rt_group_size(b->g);
@@ -111,7 +111,7 @@ static int run(const char **endpoints, uint32_t n, uint32_t rank, size_t from, s
     return 0;
 }
 
-/* In a process of its own: CUDA does not survive a fork. */
+/* Counts in a child process: a process that has used CUDA must not fork. */
 static uint32_t count(void) {
     int status = 0;
     if (fork() == 0) {

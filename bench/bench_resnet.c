@@ -1,7 +1,8 @@
-/* Steps of ResNet50 on the same images, without data: forward, backward, Momentum.
+/* Times steps of ResNet50 (forward, backward, Momentum) on always the same images.
  *
- *     bench-resnet BATCH THREADS f32|bf16 STEPS     a line a step: seconds, processor seconds
- */
+ *     bench-resnet BATCH THREADS f32|bf16 STEPS
+ *
+ * Prints a line for each step: seconds of wall time, seconds of CPU time. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,9 @@
-/* Sends requests as fast as the API server takes them: with no operator it is the limit that the
- * operator is measured against in the same run, and beside one it makes jobs and ends pods.
+/* Sends requests as fast as the API server accepts them.  Without an operator this measures the
+ * limit with which the operator is compared in the same run; with one it creates jobs and ends
+ * pods.
  *
- * Standard input has one request a line, "POST|PATCH|DELETE PATH [BODY]".  All are read before the
- * first is sent; the clock starts then.  Prints one line of JSON. */
+ * Standard input has one request per line, "POST|PATCH|DELETE PATH [BODY]".  The clock starts when
+ * all lines have been read.  Prints one line of JSON. */
 #include "common/flag.h"
 #include "common/log.h"
 #include "operator/kube/client.h"
@@ -17,7 +18,7 @@ struct line {
     enum op_kube_verb verb;
     char *path;   /* owned */
     json_t *body; /* owned; may be NULL */
-    int64_t ms;   /* from the start to the answer */
+    int64_t ms;   /* from the start of the clock to the answer */
 };
 
 struct load {

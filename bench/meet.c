@@ -1,10 +1,11 @@
-/* Nodes that meet and train nothing, to measure and to break rendezvous.
+/* Runs nodes that only do the rendezvous and train nothing, to measure it and to test failures.
  *
- *     meet [option value]...      one node; prints a line an event, ends when it is over
- *     meet --simulate N           N nodes and their master in one process: seconds and bytes; with
- *                                 --hold-ms, what it costs then that they watch one another
+ *     meet [option value]...      one node; prints a line for each event, and exits at the end
+ *     meet --simulate N           N nodes and their master in one process; prints seconds and
+ * bytes. With --hold-ms also the cost of the nodes watching one another
  *
- * Commands on stdin, a letter a line: d done, r restart, l leave well, f fail, s asked to stop. */
+ * Commands on stdin, one letter per line: d done, r restart, l leave normally, f fail, s stop was
+ * requested. */
 #include "common/loop.h"
 #include "common/parse.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
@@ -126,7 +127,7 @@ static int run_one(const struct rl_rdzv_options *o) {
     return n.code;
 }
 
-/* ---- many ---- */
+/* ---- many nodes in one process ---- */
 
 struct sim {
     size_t n, met;
@@ -188,7 +189,7 @@ static void stop(void *arg) {
     co_loop_stop(arg);
 }
 
-/* CPU seconds a second, of all nodes and the master together. */
+/* Returns the CPU seconds per second of all nodes and the master together. */
 static double hold(struct co_loop *l, int64_t ms) {
     struct co_timer *t = co_timer_new(l, stop, l);
     const double before = cpu_seconds();

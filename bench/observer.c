@@ -1,6 +1,7 @@
-/* Writes down when pods and jobs of a namespace change their phase: one line a change,
- * "SECONDS pod|job NAME PHASE", seconds of CLOCK_MONOTONIC, "gone" at the end of an object.  The
- * line "SECONDS sync - -" says that both watches have begun.  Runs until it is killed. */
+/* Records when pods and jobs of a namespace change their phase.  Prints one line for each change,
+ * "SECONDS pod|job NAME PHASE", with seconds of CLOCK_MONOTONIC and the phase "gone" for a deleted
+ * object.  The line "SECONDS sync - -" says that both watches have begun.  Runs until it is killed.
+ */
 #include "common/flag.h"
 #include "common/log.h"
 #include "common/map.h"
@@ -20,8 +21,8 @@ struct feed {
 };
 
 static struct feed feeds[] = {
-    /* In protobuf, as its scheduler and controllers ask for them: what only we asked for in another
-     * form would be work for the API server that is measured. */
+    /* Protobuf, like the scheduler and controllers of the cluster use: encoding pods in another
+     * form only for this observer would be extra work for the API server, which is measured. */
     {.kind = "pod", .type = {"", "v1", "pods", "Pod", &op_pod_proto}},
     {.kind = "job", .type = {"batch.paddlepaddle.org", "v1", "paddlejobs", "PaddleJob"}},
 };
@@ -96,6 +97,6 @@ int main(int argc, char *argv[]) {
             client, &(struct op_kube_watch_opts){
                         .type = &feeds[i].type, .ns = ns, .ops = &ops, .arg = &feeds[i]});
     }
-    co_loop_run(loop); /* for ever */
+    co_loop_run(loop); /* never returns */
     return 1;
 }

@@ -1,10 +1,10 @@
-/* Measures what the algorithms of calls over TCP cost, on this machine's loopback, and prints
- * runtime/train/cost/measured.c; what was measured goes to stderr.
+/* Measures the cost of the collective algorithms over TCP on this machine's loopback.  Prints
+ * runtime/train/cost/measured.c to stdout and the measurements to stderr.
  *
- *     tune-coll [MS]      of measuring an algorithm, a number of ranks and a size; 60
+ *     tune-coll [MS]      measures each algorithm, number of ranks and size for MS (60)
  *
- * A sample is the time of the slowest rank, the cell their median.  Costs of a step and of a KiB
- * are those whose sums are, relatively, nearest to the cells (least squares). */
+ * A cell is the median of its samples; a sample is the time of the slowest rank.  The cost of a
+ * step and of a KiB are fitted to the cells by least squares of the relative errors. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static const size_t sizes[] = {
 
 enum { RANKS = CO_ARRAY_LEN(ranks_of), SIZES = CO_ARRAY_LEN(sizes) };
 
-/* ns, written by rank 0 of each group. */
+/* Nanoseconds, written by rank 0 of each group. */
 struct cells {
     double ns[RT_WAYS][RANKS][SIZES];
 };
@@ -113,7 +113,7 @@ static void run_ranks(uint32_t which, double ms, struct cells *cells) {
     }
 }
 
-/* Costs of a step and of a KiB: none is negative. */
+/* Fits the costs of a step and of a KiB; neither is negative. */
 static void fit(enum rt_way w, const struct cells *cells, double *ret_step, double *ret_kib) {
     double ss = 0, sk = 0, kk = 0, s1 = 0, k1 = 0;
     for (uint32_t p = 0; p < RANKS; p++) {

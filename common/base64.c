@@ -1,3 +1,4 @@
+/* Base64 by GnuTLS, which the project links anyway. */
 #include "common/base64.h"
 
 #include <gnutls/gnutls.h>
@@ -5,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* GnuTLS reads through pointers that could write. */
+/* GnuTLS takes pointers to non-const data, but only reads. */
 static gnutls_datum_t datum_of(const void *data, size_t len) {
     return (gnutls_datum_t){(unsigned char *)(uintptr_t)data, (unsigned)len};
 }
@@ -13,7 +14,8 @@ static gnutls_datum_t datum_of(const void *data, size_t len) {
 int co_base64_decode(const char *text, char **ret_data, size_t *ret_len, struct co_err *err) {
     const gnutls_datum_t in = datum_of(text, strlen(text));
     gnutls_datum_t out = {0};
-    /* At a dash, where a PEM file has its last line, GnuTLS stops without an error. */
+    /* GnuTLS stops at a dash without an error, since it takes it for the last line of a PEM file.
+     */
     if (strchr(text, '-') || gnutls_base64_decode2(&in, &out) < 0) {
         return co_err_set(err, CO_INVALID, "not base64");
     }

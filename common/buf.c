@@ -1,3 +1,4 @@
+/* Byte buffers that grow by half, and files read and written as a whole. */
 #include "common/buf.h"
 
 #include <errno.h>
@@ -104,7 +105,7 @@ int co_file_read(const char *path, size_t max, struct co_buf *ret, struct co_err
     CO_AUTOBUF struct co_buf b = CO_BUF(max);
     for (;;) {
         size_t room = max - b.len < 65536 ? max - b.len : 65536;
-        /* One byte past the limit tells a file that fits from one that does not. */
+        /* At the limit: one more byte means that the file is too large. */
         char extra;
         if (room == 0) {
             ssize_t n = read(fd, &extra, 1);
@@ -158,10 +159,13 @@ static int write_all(int fd, const char *data, size_t len) {
 
 int co_file_write(
     const char *path, const void *data, size_t len, unsigned mode, struct co_err *err) {
-    CO_AUTOFREE char *tmp = co_xasprintf("%s.tmp.%d", path, (int)getpid());
+    /* A hidden name, so that a program that lists the directory meanwhile ignores the file. */
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    CO_AUTOFREE char *tmp =
+        co_xasprintf("%.*s.%s.tmp.%d", (int)(name - path), path, name, (int)getpid());
     int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
     if (fd < 0) {
-        return co_err_errno(err, errno, "cannot create %s", tmp);
+        return co_err_errno(err, errno, "cannot create %s", path);
     }
     int failed = write_all(fd, data, len) || fsync(fd) ? errno : 0;
     if (close(fd) && !failed) {

@@ -1,7 +1,7 @@
-/* A growing byte buffer that must be given a maximum.
+/* A growing byte buffer with a maximum size, and reading and writing of whole files.
  *
- * `data` is always terminated by a NUL that is not counted in `len` once anything was added.
- * Not thread-safe: a buffer belongs to whoever holds it. */
+ * Once anything was added, `data` ends with a NUL that is not counted in `len`.  Not thread-safe.
+ */
 #pragma once
 
 #include "common/err.h"
@@ -22,16 +22,16 @@ struct co_buf {
 void co_buf_done(struct co_buf *b);  /* frees; the buffer is empty and usable again */
 void co_buf_clear(struct co_buf *b); /* empties, keeps the memory */
 
-/* All return CO_NORESOURCE, with the buffer unchanged, when max would be exceeded. */
+/* All return CO_NORESOURCE and leave the buffer unchanged when max would be exceeded. */
 CO_MUST_CHECK int co_buf_add(struct co_buf *b, const void *data, size_t len, struct co_err *err);
 CO_MUST_CHECK int co_buf_adds(struct co_buf *b, const char *s, struct co_err *err);
 CO_MUST_CHECK int co_buf_addf(struct co_buf *b, struct co_err *err, const char *fmt, ...)
     CO_PRINTF(3, 4);
-/* Room for `more` bytes at data + len, to be filled by the caller, who then adds to len. */
+/* Makes room for `more` bytes at data + len; the caller writes them and increases len. */
 CO_MUST_CHECK int co_buf_reserve(struct co_buf *b, size_t more, struct co_err *err);
 
 void co_buf_consume(struct co_buf *b, size_t n); /* drops the first n bytes */
-char *co_buf_take(struct co_buf *b);             /* the caller gets the memory; never NULL */
+char *co_buf_take(struct co_buf *b);             /* the caller frees the result; never NULL */
 
 /* Reads a whole file of at most max bytes. */
 CO_MUST_CHECK int co_file_read(

@@ -140,6 +140,19 @@ static void files_are_written_whole_and_read_back(void **state) {
     assert_int_equal(unlink(path), 0);
 }
 
+/* Who lists the directory while it is written sees only a hidden file. */
+static void unfinished_files_are_hidden(void **state) {
+    (void)state;
+    CO_AUTOFREE char *path = co_xasprintf("%s/g", dir);
+    CO_AUTOFREE char *hidden = co_xasprintf("%s/.g.tmp.%d", dir, (int)getpid());
+    struct co_err err;
+    assert_int_equal(mkdir(hidden, 0700), 0); /* in its place, nothing can be written */
+    assert_true(co_file_write(path, "x", 1, 0600, &err) < 0);
+    assert_int_equal(rmdir(hidden), 0);
+    assert_int_equal(co_file_write(path, "x", 1, 0600, &err), 0);
+    assert_int_equal(unlink(path), 0);
+}
+
 static void file_errors_name_the_file(void **state) {
     (void)state;
     struct co_err err;
@@ -168,6 +181,7 @@ int main(void) {
         cmocka_unit_test(consuming_drops_from_the_front),
         cmocka_unit_test(taking_hands_the_memory_over),
         cmocka_unit_test(files_are_written_whole_and_read_back),
+        cmocka_unit_test(unfinished_files_are_hidden),
         cmocka_unit_test(file_errors_name_the_file),
     };
     return cmocka_run_group_tests(tests, make_dir, remove_dir);

@@ -1,6 +1,6 @@
 /*
- * Little-endian numbers at any address: what frames on the wire and checkpoint files are made of.
- * Knows no format.  Pure.
+ * Reads and writes little-endian numbers at any address, for frames on the wire and checkpoint
+ * files.  Knows no format.  Pure.
  */
 #pragma once
 

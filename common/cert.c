@@ -1,3 +1,4 @@
+/* Self-signed certificates by GnuTLS. */
 #include "common/cert.h"
 
 #include "common/mem.h"
@@ -26,10 +27,10 @@ static int fill_certificate(gnutls_x509_crt_t crt, gnutls_x509_privkey_t key, co
     unsigned char serial[SERIAL_BYTES];
     time_t now = time(NULL);
     int r = gnutls_rnd(GNUTLS_RND_NONCE, serial, sizeof(serial));
-    serial[0] &= 0x7f; /* positive */
+    serial[0] &= 0x7f; /* a serial number must be positive */
     r = r ? r : gnutls_x509_crt_set_version(crt, 3);
     r = r ? r : gnutls_x509_crt_set_serial(crt, serial, sizeof(serial));
-    /* Clocks differ. */
+    /* Valid from an hour ago, because the clocks of clients differ. */
     r = r ? r : gnutls_x509_crt_set_activation_time(crt, now - HOUR_S);
     r = r ? r : gnutls_x509_crt_set_expiration_time(crt, now + YEAR_S);
     r = r ? r

@@ -1,4 +1,5 @@
-/* A certificate of one's own, for an endpoint that nobody gave one: encrypts, proves nothing. */
+/* Self-signed certificates, for endpoints that are given none: they encrypt, but authenticate
+ * nobody. */
 #pragma once
 
 #include "common/err.h"

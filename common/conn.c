@@ -1,3 +1,8 @@
+/* A TCP connection as a state machine on the loop:
+ *
+ *   LOOKING_UP -> CONNECTING (address by address) -> [SHAKING_HANDS (TLS) ->] UP -> DOWN
+ *
+ * Every failure ends in DOWN, with the cause in err. */
 #include "common/conn.h"
 
 #include "common/buf.h"
@@ -14,18 +19,24 @@
 enum {
     OUT_MAX = 4 * 1024 * 1024,
     READ_BYTES = 64 * 1024,
-    READS_A_TURN = 16,
-    ADDRESS_MS = 2000, /* for one address while there are others */
-    TRIED_MAX = 8,
-    ACK_MS = 10 * 1000, /* data that the other machine does not acknowledge so long: it is dead */
+    READS_A_TURN = 16,  /* then other events of the loop have their turn */
+    ADDRESS_MS = 2000,  /* to connect to one address while there are others to try */
+    TRIED_MAX = 8,      /* addresses of a name */
+    ACK_MS = 10 * 1000, /* a peer that does not acknowledge data for so long is dead */
 };
 
-enum conn_state { LOOKING_UP, CONNECTING, SHAKING_HANDS, UP, DOWN };
+enum conn_state {
+    LOOKING_UP,    /* DNS */
+    CONNECTING,    /* to addrs[next - 1] */
+    SHAKING_HANDS, /* TLS handshake */
+    UP,            /* data flows */
+    DOWN,          /* ended; `down` has run or is about to */
+};
 
 struct co_conn {
     struct co_loop *loop;
     struct co_lookup *lookup;
-    struct co_timer *timer; /* next address; also how failures leave the caller's stack */
+    struct co_timer *timer; /* due: try the next address, report a failure, or read on */
     struct co_poll *poll;
     int fd;
     enum conn_state state;
@@ -34,13 +45,13 @@ struct co_conn {
     struct sockaddr_storage addrs[TRIED_MAX];
     socklen_t lens[TRIED_MAX];
     size_t n_addrs, next;
-    struct co_buf out;
+    struct co_buf out; /* waits to be sent */
     gnutls_session_t tls;
     gnutls_certificate_credentials_t creds;
     const struct co_conn_fns *fns;
     void *arg;
-    struct co_err err; /* of the last address; of what brings the connection down */
-    bool busy, closed;
+    struct co_err err; /* of the last address, then of what ended the connection */
+    bool busy, closed; /* a callback runs; co_conn_close was called in it */
 };
 
 static void try_next(struct co_conn *c);
@@ -78,7 +89,7 @@ void co_conn_close(struct co_conn *c) {
     }
 }
 
-/* Callbacks may close the connection: true when that happened, c is gone then. */
+/* True when the callback has closed the connection; c is freed then. */
 static bool leave_callback(struct co_conn *c) {
     c->busy = false;
     if (c->closed) {
@@ -88,7 +99,7 @@ static bool leave_callback(struct co_conn *c) {
     return false;
 }
 
-/* From here on nothing is sent or received. */
+/* Stops everything; nothing is sent or received any more. */
 static void take_down(struct co_conn *c) {
     c->state = DOWN;
     co_lookup_cancel(co_steal_ptr(c->lookup));
@@ -155,7 +166,7 @@ static void set_events(struct co_conn *c) {
     co_poll_set(c->poll, CO_POLL_IN | (c->out.len ? CO_POLL_OUT : 0));
 }
 
-/* False: the connection is down, c may be gone. */
+/* Sends what waits.  False: the connection is down, and c may be freed. */
 static bool send_waiting(struct co_conn *c) {
     while (c->out.len) {
         ssize_t n = raw_write(c, c->out.data, c->out.len);
@@ -194,7 +205,7 @@ static void receive_data(struct co_conn *c) {
             return;
         }
     }
-    /* TLS may hold data that the socket does not show any more. */
+    /* TLS may have buffered data, for which the socket does not become readable again. */
     if (c->tls && gnutls_record_check_pending(c->tls)) {
         co_timer_start(c->timer, 0);
     }
@@ -223,13 +234,13 @@ static void shake_hands(struct co_conn *c) {
         return;
     }
     if (!gnutls_error_is_fatal(r)) {
-        return; /* a warning; the server goes on */
+        return; /* a warning; the handshake goes on */
     }
     gnutls_datum_t why = {0};
     if (r == GNUTLS_E_CERTIFICATE_VERIFICATION_ERROR &&
         gnutls_certificate_verification_status_print(
             gnutls_session_get_verify_cert_status(c->tls), GNUTLS_CRT_X509, &why, 0) == 0) {
-        (void)co_err_set(&c->err, CO_PERMISSION, "the certificate of %s is not good: %s", c->host,
+        (void)co_err_set(&c->err, CO_PERMISSION, "certificate of %s rejected: %s", c->host,
             (const char *)why.data);
         gnutls_free(why.data);
     } else {
@@ -305,7 +316,7 @@ static int connect_to(struct co_conn *c, const struct sockaddr_storage *addr, so
 
 static void try_next(struct co_conn *c) {
     drop_socket(c);
-    co_timer_stop(c->timer); /* the last address has all the time that it takes */
+    co_timer_stop(c->timer); /* the last address has no time limit of its own */
     c->state = CONNECTING;
     while (c->next < c->n_addrs) {
         size_t i = c->next++;
@@ -402,7 +413,7 @@ void co_conn_send(struct co_conn *c, const void *data, size_t len) {
         (void)co_err_set(&c->err, CO_NORESOURCE, "more than %d MiB wait to be sent to %s port %u",
             OUT_MAX >> 20, c->host, c->port);
         take_down(c);
-        co_timer_start(c->timer, 0); /* tells, when the caller has returned */
+        co_timer_start(c->timer, 0); /* `down` runs after the caller has returned */
         return;
     }
     if (c->state == UP) {

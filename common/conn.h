@@ -1,5 +1,5 @@
-/* A TCP connection to a server on the loop, plain or with TLS (by GnuTLS).
- * Names are looked up in threads; all addresses of a name are tried in turn.  Callbacks
+/* A client's TCP connection on the loop, plain or with TLS (by GnuTLS), and DNS lookups.
+ * Names are resolved in threads; the addresses of a name are tried one after the other.  Callbacks
  * never run inside co_conn_open. */
 #pragma once
 
@@ -7,8 +7,8 @@
 
 struct co_conn;
 
-/* TLS 1.2 or later; the server's certificate must be good for the host.  NULL: none; ca_file NULL:
- * the system's. */
+/* TLS 1.2 or later; the server's certificate must be valid for the host.  NULL: no file; ca_file
+ * NULL: the system's CAs. */
 struct co_conn_tls {
     const char *ca_file, *cert_file, *key_file; /* PEM; read in co_conn_open */
 };
@@ -16,24 +16,24 @@ struct co_conn_tls {
 struct co_conn_fns {
     void (*up)(void *arg);
     void (*data)(void *arg, const char *data, size_t len);
-    /* Not after co_conn_close.  CO_UNAVAILABLE (refused, reset, closed by the server), CO_NOTFOUND
-     * (no such host), CO_PERMISSION (certificate), CO_NORESOURCE (co_conn_send).  The connection is
-     * of no further use. */
+    /* The connection has ended and can only be closed.  Does not run after co_conn_close.
+     * CO_UNAVAILABLE (refused, reset, closed by the server), CO_NOTFOUND (no such host),
+     * CO_PERMISSION (certificate), CO_NORESOURCE (co_conn_send). */
     void (*down)(void *arg, const struct co_err *err);
 };
 
-/* fns must stay valid, tls is copied.  Errors: files of tls. */
+/* fns must stay valid, tls is copied.  Fails only if the files of tls cannot be loaded. */
 CO_MUST_CHECK int co_conn_open(struct co_loop *l, const char *host, uint16_t port,
     const struct co_conn_tls *tls, const struct co_conn_fns *fns, void *arg, struct co_conn **ret,
     struct co_err *err);
-/* Any time, also before `up`; at most 4 MiB wait to be sent, more brings the connection down at
- * once, and is told as `down` in the loop's next turn. */
+/* May be called at any time, also before `up`.  At most 4 MiB may wait to be sent; more ends the
+ * connection, and `down` runs in the loop's next turn. */
 void co_conn_send(struct co_conn *c, const void *data, size_t len);
 void co_conn_close(struct co_conn *c); /* NULL allowed; safe inside its callbacks */
 
-/* Looks a name up: fn once, with CO_NOTFOUND or a list that is valid until it returns.  A numeric
- * address needs no thread; the thread of another is not waited for, neither by co_lookup_cancel nor
- * at the process's end. */
+/* Resolves a name: fn runs once, with CO_NOTFOUND or with a list that is valid until it returns.  A
+ * numeric address needs no thread.  The thread of a name is never waited for, neither by
+ * co_lookup_cancel nor at the end of the process. */
 struct addrinfo;
 struct co_lookup;
 struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t port,

@@ -1,3 +1,5 @@
+/* Lookup and validation of contract variables, and the reference page; the rows are in
+ * contract_rows.c. */
 #include "common/contract.h"
 #include "common/parse.h"
 
@@ -65,8 +67,8 @@ static int check_host(enum co_var var, const char *host, struct co_err *err) {
     /* A zone (fe80::1%eth0) may follow an IPv6 address. */
     size_t good = strspn(host, chars);
     if (n == 0 || n > ELEMENT_MAX || (good != n && !(colons && host[good] == '%'))) {
-        return co_err_set(err, CO_INVALID, "%s: \"%s\" is no host, expected a name or an address",
-            co_contract[var].name, host);
+        return co_err_set(err, CO_INVALID,
+            "%s: \"%s\" is not a host, expected a name or an address", co_contract[var].name, host);
     }
     return 0;
 }
@@ -86,7 +88,7 @@ static int check_endpoint(enum co_var var, const char *text, struct co_err *err)
 
 struct elements {
     enum co_var var;
-    char **item; /* owned strings, for the search for doubles */
+    char **item; /* owned strings, to be sorted and searched for duplicates */
     size_t n;
 };
 
@@ -203,7 +205,9 @@ static const char *const when_text[] = {
     [CO_WHEN_HETER] = "spec.heter is there",
     [CO_WHEN_GLOO] = "withGloo > 0 and a server",
     [CO_WHEN_ELASTIC] = "elastic",
-    [CO_WHEN_TOKEN] = "spec.peerAuth is Token",
+    [CO_WHEN_TOKEN] = "spec.peerAuth is Token or Encrypted",
+    [CO_WHEN_ENCRYPTED] = "spec.peerAuth is Encrypted",
+    [CO_WHEN_SERVES] = "a server whose job others end",
 };
 static const struct {
     enum co_var_via via;

@@ -1,12 +1,12 @@
 /* The env contract: every environment variable that the operator, a launcher or the training
- * library sets or reads, as one table of rows.
+ * library sets or reads, in one table.
  *
- * The operator encodes pods and ConfigMaps from it (operator/plan), the launcher its children's
- * environment (runtime/launch/job), the training library decodes its role from it
- * (runtime/train/role), docs/env.md is printed from it.  A row says who gets the variable,
- * how it travels, what a value must look like and one sentence on what it means.  The table knows
- * nothing of Kubernetes objects or of how a process finds its peers.  Read-only data and pure
- * functions: any thread. */
+ * From this table the operator writes pods and ConfigMaps (operator/plan), the launcher writes the
+ * environment of its children (runtime/launch/job), the training library reads its role
+ * (runtime/train/role), and docs/env.md is printed.  A row says who gets the variable, how it gets
+ * there, which values are valid, and in one sentence what it means.  The table knows nothing of
+ * Kubernetes objects, nor of how a process finds its peers.  Read-only data and pure functions: any
+ * thread. */
 #pragma once
 
 #include "common/buf.h"
@@ -15,14 +15,14 @@
 #include <stdint.h>
 
 enum {
-    CO_PORT_BASE = 36000, /* of a job in Service mode, and the first of the range otherwise */
+    CO_PORT_BASE = 36000, /* a job's port in Service mode; else the first of the range */
     CO_PORT_SPAN = 20,    /* ports reserved for a pod: TRAINER_PORTS_NUM */
     CO_PORT_SLOTS = 1000, /* job ports are CO_PORT_BASE + CO_PORT_SPAN * [0, CO_PORT_SLOTS) */
-    CO_V2_PORT = 7164,    /* of servers, in every document of 0.8 to 0.12 */
+    CO_V2_PORT = 7164,    /* port of servers in the documents of Paddle 0.8 to 0.12 */
     CO_PORT_GLOO = 18,    /* offset of the gloo rendezvous from the job's port */
 };
 
-/* One id a row; the id is also what an encoder or decoder switches on. */
+/* One id for each row; encoders and decoders switch on it. */
 enum co_var {
     /* set directly on the first container, in this order */
     CO_VAR_POD_IP,
@@ -32,6 +32,8 @@ enum co_var {
     CO_VAR_ELASTIC_JOB_ID,
     CO_VAR_ELASTIC_NP,
     CO_VAR_ELASTIC_TIMEOUT,
+    CO_VAR_JOB_ENCRYPT,
+    CO_VAR_TRAINING_END,
     /* through the job's ConfigMap */
     CO_VAR_PORTS_NUM,
     CO_VAR_PORT,
@@ -83,15 +85,33 @@ enum co_var {
     CO_VAR_INIT_TRAINER_COUNT,
     CO_VAR_INIT_USE_GPU,
     CO_VAR_CLUSTER_TRAIN,
-    /* of this project's parameter server, for those who need other bounds */
+    /* settings of this project's parameter server */
     CO_VAR_PS_LEASE,
+    CO_VAR_PS_RETURN,
     CO_VAR_PS_START_TIMEOUT,
     CO_VAR_PS_CALL_TIMEOUT,
     CO_VAR_PS_BARRIER_TIMEOUT,
     CO_VAR_PS_SHARDS,
     CO_VAR_PS_NONFINITE,
+    CO_VAR_PS_TRANSPORT,
+    CO_VAR_PS_CHECKPOINT_DIR,
+    CO_VAR_PS_COLD_DIR,
+    CO_VAR_PS_CHECKPOINT_STEPS,
+    CO_VAR_PS_CHECKPOINT_INTERVAL,
+    CO_VAR_PS_CHECKPOINT_DELTAS,
+    CO_VAR_PS_CHECKPOINT_KEEP,
+    CO_VAR_METRICS,
+    CO_VAR_TENSORBOARD,
     CO_VAR_RPC_DEADLINE,
-    /* of a launcher: what only its children get, */
+    CO_VAR_PS_STRATEGY,
+    CO_VAR_COMM_MERGE,
+    CO_VAR_COMM_QUEUE,
+    CO_VAR_COMM_RECV,
+    CO_VAR_COMM_MIN_SEND,
+    CO_VAR_COMM_THREADS,
+    CO_VAR_COMM_WAIT,
+    CO_VAR_COMM_SGD,
+    /* set by a launcher for its children only */
     CO_VAR_MASTER_ENDPOINT,
     CO_VAR_WORKER_ENDPOINT,
     CO_VAR_ALL_HETER_TRAINERS,
@@ -107,7 +127,7 @@ enum co_var {
     CO_VAR_DISTRI_BACKEND,
     CO_VAR_AUTO_CLUSTER,
     CO_VAR_LOG_DIR,
-    /* its options, */
+    /* options of a launcher */
     CO_VAR_OPT_AUTO_PARALLEL_CONFIG,
     CO_VAR_OPT_DEVICES,
     CO_VAR_OPT_ELASTIC_LEVEL,
@@ -126,12 +146,12 @@ enum co_var {
     CO_VAR_OPT_TRAINERS_ENDPOINTS,
     CO_VAR_FIXED_PORT,
     CO_VAR_FIRST_PORT,
-    /* what Kubernetes tells pods of Services, */
+    /* set by Kubernetes for Services */
     CO_VAR_ELASTIC_ETCD_HOST,
     CO_VAR_ELASTIC_ETCD_PORT,
     CO_VAR_GATE_SERVICE_HOST,
     CO_VAR_GATE_SERVICE_PORT,
-    /* and the machine a launcher runs on */
+    /* properties of the machine that a launcher runs on */
     CO_VAR_CUDA_VISIBLE_DEVICES,
     CO_VAR_NCCL_DIR,
     CO_VAR_XPU_VISIBLE_DEVICES,
@@ -154,7 +174,7 @@ enum co_var_via {
     CO_VIA_USER,      /* the user, another operator or a launcher */
 };
 
-/* When the operator sets it. */
+/* When the operator sets the variable. */
 enum co_var_when {
     CO_WHEN_NEVER,
     CO_WHEN_ALWAYS,
@@ -163,10 +183,12 @@ enum co_var_when {
     CO_WHEN_HETER,   /* the job has heter trainers */
     CO_WHEN_GLOO,    /* withGloo > 0 and at least one server */
     CO_WHEN_ELASTIC, /* an elastic job */
-    CO_WHEN_TOKEN,   /* spec.peerAuth is Token */
+    CO_WHEN_TOKEN,   /* spec.peerAuth is Token or Encrypted */
+    CO_WHEN_ENCRYPTED,
+    CO_WHEN_SERVES, /* a server, when others decide that the job is done, and there is a gate */
 };
 
-/* What a value looks like; co_contract_check has the rules. */
+/* The form of a value; co_contract_check has the rules. */
 enum co_var_type {
     CO_TYPE_TEXT,
     CO_TYPE_INT,       /* decimal, row's min..max */
@@ -179,10 +201,10 @@ enum co_var_type {
     CO_TYPE_WORD,      /* one of the row's words */
 };
 
-/* Who gets or reads it (mask). */
+/* Which roles get or read the variable (mask). */
 enum { CO_FOR_PS = 1, CO_FOR_WORKER = 2, CO_FOR_HETER = 4, CO_FOR_ALL = 7 };
 
-/* Whose environment uses it (mask). */
+/* Which kinds of launch use the variable (mask). */
 enum {
     CO_GEN_HAND = 1,     /* exported by hand, four shells */
     CO_GEN_OPERATOR = 2, /* paddle-operator */
@@ -200,10 +222,10 @@ struct co_contract_row {
     unsigned generations;     /* CO_GEN_* */
     int64_t min, max;         /* of CO_TYPE_INT */
     const char *const *words; /* of CO_TYPE_WORD, ends with NULL */
-    bool secret;              /* its value is shown nowhere */
-    bool prefix;              /* name is how a family of variables begins */
-    bool machine;             /* tells of the machine, not of a job: whoever starts a job of its own
-                               * keeps it */
+    bool secret;              /* the value must never be shown */
+    bool prefix;              /* name is the prefix of a family of variables */
+    bool machine;             /* describes the machine, not a job: a job started inside of another
+                               * one inherits it */
     const char *doc;          /* one sentence */
 };
 
@@ -214,20 +236,20 @@ extern const char *const co_contract_role_ps;     /* PSERVER */
 extern const char *const co_contract_role_worker; /* TRAINER */
 extern const char *const co_contract_role_heter;  /* HETER */
 
-/* The row's id, or -1; a name that has a row of its own is not looked for among the families. */
+/* The row's id, or -1.  A row with exactly this name is preferred to a family. */
 int co_contract_find(const char *name);
-/* Whether a variable is part of a job's contract: what a job that starts here must not inherit from
- * the one that this process belongs to. */
+/* Whether a variable belongs to a job's contract, so that a job started inside of another one must
+ * not inherit it. */
 bool co_contract_of_job(const char *name);
 
 /* CO_INVALID naming the variable, the value and what was expected.  Non-blocking. */
 CO_MUST_CHECK int co_contract_check(enum co_var var, const char *value, struct co_err *err);
 
-/* Calls each with every element of a comma-joined list (index from 0); each returns 0 to go on,
- * anything else is handed back.  Empty elements are CO_INVALID.  Elements above 255 bytes too. */
+/* Calls each with every element of a comma-joined list (index from 0).  Any result but 0 ends the
+ * iteration and is returned.  CO_INVALID for elements that are empty or longer than 255 bytes. */
 CO_MUST_CHECK int co_contract_list(enum co_var var, const char *value,
     int (*each)(void *arg, size_t index, const char *element, struct co_err *err), void *arg,
     struct co_err *err);
 
-/* The reference page. */
+/* Appends the reference page docs/env.md. */
 CO_MUST_CHECK int co_contract_markdown(struct co_buf *ret, struct co_err *err);

@@ -1,3 +1,4 @@
+/* The rows of the env contract.  docs/env.md is printed from their texts. */
 #include "common/contract.h"
 
 const char *const co_contract_role_ps = "PSERVER";
@@ -7,8 +8,10 @@ const char *const co_contract_role_heter = "HETER";
 static const char *const role_words[] = {
     "PSERVER", "TRAINER", "HETER", "HETER_TRAINER", "COORDINATOR", NULL};
 static const char *const nonfinite_words[] = {"refuse", "skip", "allow", NULL};
+static const char *const transport_words[] = {"lanes", "grpc", NULL};
 static const char *const rendezvous_words[] = {"1", "2", "3", NULL};
 
+/* Short forms for the rows: all kinds of launch but v2; no upper limit. */
 enum {
     EVERY = CO_GEN_HAND | CO_GEN_OPERATOR | CO_GEN_LAUNCH | CO_GEN_KUBEFLOW,
     MANY = INT32_MAX,
@@ -63,8 +66,10 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_ALL,
         .generations = CO_GEN_OPERATOR | CO_GEN_LAUNCH,
         .doc =
-            "MIN:MAX when the job has both bounds (requests, limits), else the number of workers "
-            "when the pod was created. The number now is PADDLE_TRAINERS_NUM in the ConfigMap."},
+            "MIN:MAX, the job's bounds (requests, limits). Without requests MIN is 1; without "
+            "limits "
+            "MAX is the most workers that were asked for since the group began, and more of them "
+            "restart it. The number now is PADDLE_TRAINERS_NUM in the ConfigMap."},
     [CO_VAR_ELASTIC_TIMEOUT] = {.name = "PADDLE_ELASTIC_TIMEOUT",
         .via = CO_VIA_ENV,
         .when = CO_WHEN_ELASTIC,
@@ -73,6 +78,23 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .generations = CO_GEN_OPERATOR | CO_GEN_LAUNCH,
         .max = MANY,
         .doc = "Seconds to wait for missing workers before going on; the operator says 60."},
+    [CO_VAR_JOB_ENCRYPT] = {.name = "PADDLE_JOB_ENCRYPT",
+        .via = CO_VIA_ENV,
+        .when = CO_WHEN_ENCRYPTED,
+        .type = CO_TYPE_BOOL,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_HAND | CO_GEN_OPERATOR,
+        .doc = "Whether trainers and parameter servers encrypt what they say to each other, by "
+               "keys that come from PADDLE_JOB_TOKEN; the same everywhere, off by default. Ranks "
+               "of collective communication do not encrypt yet: between machines they say so."},
+    [CO_VAR_TRAINING_END] = {.name = "PADDLE_TRAINING_END",
+        .via = CO_VIA_ENV,
+        .when = CO_WHEN_SERVES,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_PS,
+        .generations = CO_GEN_OPERATOR,
+        .doc = "host:port,…/path at the operator's gate: `paddlerun` as a server's first process "
+               "asks there whether training is over, and then ends the server."},
 
     [CO_VAR_PORTS_NUM] = {.name = "TRAINER_PORTS_NUM",
         .via = CO_VIA_CONFIGMAP,
@@ -423,6 +445,13 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .generations = CO_GEN_HAND,
         .doc =
             "Silence after which a trainer or a server counts as lost, such as 30s, the default."},
+    [CO_VAR_PS_RETURN] = {.name = "PADDLE_PS_RETURN",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_HAND,
+        .doc = "How long a trainer or a server that was lost is waited for; as long as the lease "
+               "by default.  0s: not at all."},
     [CO_VAR_PS_START_TIMEOUT] = {.name = "PADDLE_PS_START_TIMEOUT",
         .via = CO_VIA_USER,
         .type = CO_TYPE_TEXT,
@@ -457,6 +486,74 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .roles = CO_FOR_PS,
         .generations = CO_GEN_HAND,
         .doc = "What a server does with gradients that are NaN or infinite; refuse by default."},
+    [CO_VAR_PS_TRANSPORT] = {.name = "PADDLE_PS_TRANSPORT",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_WORD,
+        .words = transport_words,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "What carries rows and gradients between trainers and servers; lanes by default: "
+               "a TCP connection for each shard of each server.  grpc: one gRPC stream a server."},
+    [CO_VAR_PS_CHECKPOINT_DIR] = {.name = "PADDLE_PS_CHECKPOINT_DIR",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_HAND,
+        .doc = "Directory, shared by all servers, where they write checkpoints while training goes "
+               "on; worker 0 says when. A server that has it writes nowhere else."},
+    [CO_VAR_PS_COLD_DIR] = {.name = "PADDLE_PS_COLD_DIR",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_PS,
+        .generations = CO_GEN_HAND,
+        .doc = "Directory on a local disk for rows of sparse tables that a server's memory has no "
+               "room for; without it they are refused. Nothing there outlives the server."},
+    [CO_VAR_PS_CHECKPOINT_STEPS] = {.name = "PADDLE_PS_CHECKPOINT_STEPS",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_INT,
+        .min = 1,
+        .max = INT64_C(1) << 40,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Steps of worker 0 from one checkpoint to the next."},
+    [CO_VAR_PS_CHECKPOINT_INTERVAL] = {.name = "PADDLE_PS_CHECKPOINT_INTERVAL",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Time from one checkpoint to the next; 600s by default where no steps are given."},
+    [CO_VAR_PS_CHECKPOINT_DELTAS] = {.name = "PADDLE_PS_CHECKPOINT_DELTAS",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_INT,
+        .min = 1,
+        .max = 1000,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Checkpoints with changes only between two full ones; 9 by default."},
+    [CO_VAR_PS_CHECKPOINT_KEEP] = {.name = "PADDLE_PS_CHECKPOINT_KEEP",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_INT,
+        .min = 1,
+        .max = 1000000,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Full checkpoints that are kept, with the changes on them; 2 by default."},
+    [CO_VAR_METRICS] = {.name = "PADDLERT_METRICS",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_HAND,
+        .doc =
+            "Where a server or trainer serves /metrics: [host]:port, as :9400; port 0: a free "
+            "one, that a line tells. Not set: nowhere. 64 connections, 32 of one address. A port "
+            "that is taken is said in a line, and training goes on."},
+    [CO_VAR_TENSORBOARD] = {.name = "PADDLERT_TENSORBOARD",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_HAND,
+        .doc = "Directory for TensorBoard's event files of what programs report (loss, AUC, "
+               "examples a second), one below it for each trainer. Not set: none."},
     [CO_VAR_RPC_DEADLINE] = {.name = "FLAGS_rpc_deadline",
         .via = CO_VIA_USER,
         .type = CO_TYPE_INT,
@@ -466,6 +563,68 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .generations = CO_GEN_HAND,
         .doc = "Paddle's name for the deadline of a call, in milliseconds; PADDLE_PS_CALL_TIMEOUT "
                "wins."},
+    [CO_VAR_PS_STRATEGY] = {.name = "PADDLE_PS_STRATEGY",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_TEXT,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "A YAML file that says in fleet's names (a_sync, a_sync_configs) how workers "
+               "train: docs/modes.md."},
+    [CO_VAR_COMM_MERGE] = {.name = "FLAGS_communicator_max_merge_var_num",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_INT,
+        .min = 1,
+        .max = 65536,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Paddle's name for how many gradients of a table that wait are merged and sent as "
+               "one."},
+    [CO_VAR_COMM_QUEUE] = {.name = "FLAGS_communicator_send_queue_size",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_INT,
+        .min = 1,
+        .max = 65536,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Paddle's name for how many gradients of a table may wait before a push blocks."},
+    [CO_VAR_COMM_RECV] = {.name = "FLAGS_communicator_independent_recv_thread",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_BOOL,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Read, without a meaning here: new values come with the answers to gradients."},
+    [CO_VAR_COMM_MIN_SEND] = {.name = "FLAGS_communicator_min_send_grad_num_before_recv",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_INT,
+        .min = 1,
+        .max = 65536,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Paddle's name for how many gradients of a dense table are sent until new values "
+               "are asked for."},
+    [CO_VAR_COMM_THREADS] = {.name = "FLAGS_communicator_thread_pool_size",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_INT,
+        .min = 1,
+        .max = 256,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Paddle's name for how many threads merge and send."},
+    [CO_VAR_COMM_WAIT] = {.name = "FLAGS_communicator_send_wait_times",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_INT,
+        .min = 0,
+        .max = 65536,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Paddle's name for how many times 10 ms a gradient waits for others to be merged "
+               "with."},
+    [CO_VAR_COMM_SGD] = {.name = "FLAGS_communicator_is_sgd_optimizer",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_BOOL,
+        .roles = CO_FOR_WORKER,
+        .generations = CO_GEN_HAND,
+        .doc = "Whether gradients that are merged are summed, the default, or averaged (false)."},
     [CO_VAR_MASTER_ENDPOINT] = {.name = "PADDLE_MASTER_ENDPOINT",
         .via = CO_VIA_USER,
         .type = CO_TYPE_ENDPOINT,

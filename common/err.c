@@ -1,3 +1,4 @@
+/* Error codes with their remedies, one-line messages, and the translation of errno. */
 #include "common/err.h"
 
 #include <errno.h>
@@ -29,14 +30,14 @@ static int is_known(int code) {
     return code <= 0 && code > -(int)(sizeof(codes) / sizeof(codes[0])) && codes[-code].name;
 }
 
-/* Marks a message that did not fit, so that nobody takes it for the whole. */
+/* Ends a message that did not fit with "...". */
 static void mark_cut(char *msg, int would_be) {
     if (would_be >= CO_ERR_MAX) {
         memcpy(msg + CO_ERR_MAX - 4, "...", 4);
     }
 }
 
-/* Messages are one line, whatever a peer or a file put into them. */
+/* A message is one line, even if it quotes a peer or a file. */
 static void one_line(char *msg) {
     for (char *p = msg; *p; p++) {
         if ((unsigned char)*p < ' ') {

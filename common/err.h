@@ -1,13 +1,17 @@
 /* Errors, grouped by what the caller should do about them.
  *
- * A fallible function returns 0 or a negative enum co_code and describes the cause once, where
- * it was detected, in the struct co_err passed last (NULL: the caller does not care).  Callers
- * add context on the way up with co_err_wrap and log once, where the error is dropped.
- * Nothing here allocates, locks or logs; a struct co_err belongs to the caller's stack. */
+ * A fallible function returns 0 or a negative enum co_code.  It describes the cause once, where it
+ * is detected, in the struct co_err passed last (NULL: the caller does not need it).  Callers add
+ * context on the way up with co_err_wrap, and log once, where the error is dropped.  Nothing here
+ * allocates, locks or logs; a struct co_err is on the caller's stack. */
 #pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum co_code {
     CO_OK = 0,
@@ -52,7 +56,7 @@ int co_err_setv(struct co_err *err, int code, const char *fmt, va_list ap) CO_PR
 /* Puts "context: " before the message and returns the code already set. */
 int co_err_wrap(struct co_err *err, const char *fmt, ...) CO_PRINTF(2, 3);
 
-/* Translates errno at the door where it arose: message "context: strerror". */
+/* Translates errno, right where it was set; the message is "context: strerror". */
 int co_err_errno(struct co_err *err, int errnum, const char *fmt, ...) CO_PRINTF(3, 4);
 
 /* Never NULL; "unknown error" when nothing was set. */
@@ -60,3 +64,7 @@ const char *co_err_text(const struct co_err *err);
 
 enum co_remedy co_code_remedy(int code);
 const char *co_code_name(int code); /* "conflict", "timeout", ... */
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,6 +1,8 @@
+/* Parsing of flags by their table; help texts and Markdown from the same table. */
 #include "common/flag.h"
 
 #include "common/mem.h"
+#include "common/near.h"
 #include "common/parse.h"
 
 #include <assert.h>
@@ -12,7 +14,7 @@ enum { NAME_MAX_ = 64, HELP_COLUMN = 34, HELP_WIDTH = 98 };
 
 static const struct {
     const char *metavar;
-    const char *zero; /* what def NULL stands for */
+    const char *zero; /* the default when def is NULL */
 } types[] = {
     [CO_FLAG_STR] = {"string", ""},
     [CO_FLAG_INT] = {"int", "0"},
@@ -46,43 +48,16 @@ static const char *flag_default(const struct co_flag *f) {
     return f->def ? f->def : types[f->type].zero;
 }
 
-static size_t min2(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* Letters to insert, delete or replace to get from a (la letters) to b; both are cut to what a
- * name may have. */
-static size_t edit_distance(const char *a, size_t la, const char *b) {
-    size_t lb = strnlen(b, NAME_MAX_);
-    la = min2(la, NAME_MAX_);
-    size_t row[NAME_MAX_ + 1];
-    for (size_t j = 0; j <= lb; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 1; i <= la; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= lb; j++) {
-            size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = min2(replaced, min2(row[j], row[j - 1]) + 1);
-        }
-    }
-    return row[lb];
-}
-
 static int refuse_unknown(
     const struct co_flag *flags, size_t n, const char *name, size_t len, struct co_err *err) {
     const struct co_flag *nearest = NULL;
-    size_t best = len / 3 < 2 ? 2 : len / 3;
+    struct co_near near = co_near_begin(name, len);
     for (size_t i = 0; i < n; i++) {
-        size_t d = edit_distance(name, len, flags[i].name);
-        if (!flags[i].hidden && (d < best || (d == best && !nearest)) && d < len) {
-            best = d;
+        if (!flags[i].hidden && co_near_try(&near, flags[i].name)) {
             nearest = &flags[i];
         }
     }
-    int shown = (int)min2(len, 100);
+    int shown = (int)(len < 100 ? len : 100);
     if (nearest) {
         return co_err_set(err, CO_INVALID, "unknown flag \"--%.*s\": did you mean \"--%s\"?", shown,
             name, nearest->name);
@@ -101,7 +76,7 @@ static const struct co_flag *find_flag(
     return NULL;
 }
 
-/* Reads the flag in argv[*at] and moves *at behind what it used. */
+/* Reads the flag in argv[*at], with its value, and advances *at. */
 static int parse_one(const struct co_flag *flags, size_t n, int argc, char *const argv[], int *at,
     struct co_err *err) {
     const char *word = argv[(*at)++];
@@ -110,7 +85,7 @@ static int parse_one(const struct co_flag *flags, size_t n, int argc, char *cons
     const char *value = name[len] == '=' ? name + len + 1 : NULL;
     if (len == 0 || name[0] == '-') {
         return co_err_set(
-            err, CO_INVALID, "\"%.100s\" is no flag: expected --name or --name=value", word);
+            err, CO_INVALID, "\"%.100s\" is not a flag: expected --name or --name=value", word);
     }
     const struct co_flag *f = find_flag(flags, n, name, len);
     if (!f && (strcmp(name, "help") == 0 || strcmp(name, "h") == 0)) {
@@ -159,11 +134,26 @@ int co_flags_parse(const struct co_flag *flags, size_t n, int argc, char *const 
     return 0;
 }
 
-static const char *metavar(const struct co_flag *f) {
+int co_flags_parse_all(const char *usage, const struct co_flag *flags, size_t n, int argc,
+    char *const argv[], struct co_err *err) {
+    int rest = argc, rc = co_flags_parse(flags, n, argc, argv, &rest, err);
+    if (rc == CO_CANCELED) {
+        co_flags_help(stdout, usage, flags, n);
+    } else if (rc == 0 && rest < argc) {
+        rc = co_err_set(err, CO_INVALID, "unexpected \"%.100s\"", argv[rest]);
+    }
+    return rc;
+}
+
+const char *co_flag_metavar(const struct co_flag *f) {
     return f->metavar ? f->metavar : types[f->type].metavar;
 }
 
-/* Words of text from the help column on, broken before HELP_WIDTH. */
+const char *co_flag_shown_default(const struct co_flag *f) {
+    return strcmp(flag_default(f), types[f->type].zero) == 0 ? "" : f->def;
+}
+
+/* Prints text in the help column, with lines broken before HELP_WIDTH. */
 static void print_wrapped(FILE *out, const char *text) {
     int column = HELP_COLUMN;
     while (*text) {
@@ -184,22 +174,32 @@ static void print_wrapped(FILE *out, const char *text) {
 }
 
 static void print_flag(FILE *out, const struct co_flag *f) {
-    const char *var = metavar(f);
+    const char *var = co_flag_metavar(f);
     int used = fprintf(out, "  --%s%s%s", f->name, *var ? " " : "", var);
     if (used + 1 > HELP_COLUMN) {
         (void)fprintf(out, "\n%*s", HELP_COLUMN, "");
     } else {
         (void)fprintf(out, "%*s", HELP_COLUMN - used, "");
     }
-    bool plain = strcmp(flag_default(f), types[f->type].zero) == 0;
-    bool quote = f->type == CO_FLAG_STR;
-    CO_AUTOFREE char *text = plain ? co_xstrdup(f->help)
-                                   : co_xasprintf("%s (default %s%s%s)", f->help, quote ? "\"" : "",
-                                         f->def, quote ? "\"" : "");
+    const char *def = co_flag_shown_default(f), *quote = f->type == CO_FLAG_STR ? "\"" : "";
+    CO_AUTOFREE char *text = *def ? co_xasprintf("%s (default %s%s%s)", f->help, quote, def, quote)
+                                  : co_xstrdup(f->help);
     print_wrapped(out, text);
 }
 
+static co_flags_reader_fn reader;
+static void *reader_arg;
+
+void co_flags_read(co_flags_reader_fn to, void *arg) {
+    reader = to;
+    reader_arg = arg;
+}
+
 void co_flags_help(FILE *out, const char *usage, const struct co_flag *flags, size_t n) {
+    if (reader) {
+        reader(reader_arg, usage, flags, n);
+        return;
+    }
     (void)fprintf(out, "%s\n", usage);
     bool first = true;
     for (size_t i = 0; i < n; i++) {
@@ -225,7 +225,7 @@ void co_flags_markdown(FILE *out, const struct co_flag *flags, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const struct co_flag *f = &flags[i];
         (void)fprintf(out, "| `--%s` | ", f->name);
-        print_cell(out, f->type == CO_FLAG_BOOL ? "bool" : metavar(f));
+        print_cell(out, f->type == CO_FLAG_BOOL ? "bool" : co_flag_metavar(f));
         if (f->type == CO_FLAG_INT && (f->min || f->max)) {
             (void)fprintf(out, " %" PRId64 "…%" PRId64, f->min, f->max);
         }

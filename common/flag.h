@@ -1,9 +1,9 @@
-/* Command-line flags as rows: name, type, default as text, help.  Parsing, --help and the
- * reference in docs/ come from the same rows.
+/* Command-line flags as a table: name, type, default as text, help.  Parsing, --help and the
+ * reference in docs/ use the same rows.
  *
- * Syntax is Go's flag package (what upstream's operator takes): -x, --x, --x=v, --x v; booleans
- * take a value only with "="; "--" ends the flags; the first word that is no flag ends them,
- * too.  Values point into argv or into the rows: nothing is allocated. */
+ * The syntax is that of Go's flag package, which upstream's operator uses: -x, --x, --x=v, --x v;
+ * booleans take a value only with "="; "--" ends the flags, and so does the first word that is not
+ * a flag.  Values point into argv or into the rows: nothing is allocated. */
 #pragma once
 
 #include "common/err.h"
@@ -26,17 +26,30 @@ struct co_flag {
     void *value;
     const char *def; /* default, parsed like a given value; NULL means "" / 0 / false */
     const char *help;
-    int64_t min, max;    /* of CO_FLAG_INT; both 0: any */
-    const char *metavar; /* for help; NULL: by type */
-    bool hidden;         /* accepted, listed only in the reference */
-    bool once;           /* of CO_FLAG_STR: two different values are an error */
+    int64_t min, max;    /* for CO_FLAG_INT; both 0: no limits */
+    const char *metavar; /* placeholder in help, or "a|b": the valid words; NULL: the type's */
+    bool hidden;         /* not in --help, only in the reference */
+    bool once;           /* for CO_FLAG_STR: two different values are an error */
 };
 
-/* Sets every default, then reads argv[1..argc).  *ret_rest: index of the first word that is no
+/* Sets every default, then reads argv[1..argc).  *ret_rest: index of the first word that is not a
  * flag (argc when there is none).  CO_INVALID names the flag, the value and what was expected;
  * CO_CANCELED when -h or --help was given. */
 CO_MUST_CHECK int co_flags_parse(const struct co_flag *flags, size_t n, int argc,
     char *const argv[], int *ret_rest, struct co_err *err);
+/* Parses the command line of a program that takes flags only; any other word is CO_INVALID.  Prints
+ * the help to stdout if it was requested (CO_CANCELED). */
+CO_MUST_CHECK int co_flags_parse_all(const char *usage, const struct co_flag *flags, size_t n,
+    int argc, char *const argv[], struct co_err *err);
 void co_flags_help(FILE *out, const char *usage, const struct co_flag *flags, size_t n);
+/* Who gets what co_flags_help would print, in its place: the rows of every command that can say
+ * --help, without a second table.  Texts are those of the code, rows the caller's.  NULL: nobody.
+ */
+typedef void (*co_flags_reader_fn)(
+    void *arg, const char *usage, const struct co_flag *flags, size_t n);
+void co_flags_read(co_flags_reader_fn reader, void *arg);
+/* What --help shows: never NULL, "" where there is none. */
+const char *co_flag_metavar(const struct co_flag *f);
+const char *co_flag_shown_default(const struct co_flag *f);
 /* A Markdown table, for docs/. */
 void co_flags_markdown(FILE *out, const struct co_flag *flags, size_t n);

@@ -146,21 +146,21 @@ static void errors_name_flag_value_and_expectation(void **state) {
         const char *line;
         const char *text;
     } rows[] = {
-        {"--count abc", "flag \"--count\": \"abc\" is no integer from 1 to 10"},
-        {"--count=11", "flag \"--count\": \"11\" is no integer from 1 to 10"},
-        {"--count=", "flag \"--count\": \"\" is no integer from 1 to 10"},
-        {"--any 1.5", "flag \"--any\": \"1.5\" is no integer"},
-        {"--rate fast", "flag \"--rate\": \"fast\" is no number"},
+        {"--count abc", "flag \"--count\": \"abc\" is not an integer from 1 to 10"},
+        {"--count=11", "flag \"--count\": \"11\" is not an integer from 1 to 10"},
+        {"--count=", "flag \"--count\": \"\" is not an integer from 1 to 10"},
+        {"--any 1.5", "flag \"--any\": \"1.5\" is not an integer"},
+        {"--rate fast", "flag \"--rate\": \"fast\" is not a number"},
         {"--on=perhaps", "flag \"--on\": \"perhaps\" is neither true nor false"},
-        {"--wait 5", "flag \"--wait\": \"5\" is no duration"},
+        {"--wait 5", "flag \"--wait\": \"5\" is not a duration"},
         {"--count", "flag \"--count\" needs a value"},
         {"--coutn 5", "unknown flag \"--coutn\": did you mean \"--count\"?"},
         {"--nam", "unknown flag \"--nam\": did you mean \"--name\"?"},
         {"-zzzzzz=5", "unknown flag \"--zzzzzz\" (--help lists the flags)"},
         {"--z", "unknown flag \"--z\" (--help lists the flags)"},
         {"--secret-of-the-hous", "(--help lists the flags)"},
-        {"---count=5", "\"---count=5\" is no flag"},
-        {"--=5", "\"--=5\" is no flag"},
+        {"---count=5", "\"---count=5\" is not a flag"},
+        {"--=5", "\"--=5\" is not a flag"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         int rest = -1;
@@ -200,6 +200,18 @@ static void a_bad_default_is_our_own_error(void **state) {
     struct co_err err;
     char *argv[] = {(char[]){"program"}, NULL};
     assert_int_equal(co_flags_parse(&bad, 1, 1, argv, &rest, &err), CO_INTERNAL);
+}
+
+static void words_are_refused_where_there_are_to_be_none(void **state) {
+    (void)state;
+    struct co_err err;
+    char *flag[] = {(char[]){"program"}, (char[]){"--count=3"}, NULL};
+    char *word[] = {(char[]){"program"}, (char[]){"--count=3"}, (char[]){"now"}, NULL};
+    const struct co_flag one = {"count", CO_FLAG_INT, &v.count, "1", "how many"};
+    assert_int_equal(co_flags_parse_all("program", &one, 1, 2, flag, &err), 0);
+    assert_int_equal(v.count, 3);
+    assert_int_equal(co_flags_parse_all("program", &one, 1, 3, word, &err), CO_INVALID);
+    assert_string_equal(co_err_text(&err), "unexpected \"now\"");
 }
 
 static char *printed(void (*print)(FILE *out)) {
@@ -262,6 +274,7 @@ int main(void) {
         cmocka_unit_test(long_garbage_is_an_error_of_bounded_length),
         cmocka_unit_test(help_is_an_answer),
         cmocka_unit_test(a_bad_default_is_our_own_error),
+        cmocka_unit_test(words_are_refused_where_there_are_to_be_none),
         cmocka_unit_test(help_lists_what_is_not_hidden_in_lines_that_fit),
         cmocka_unit_test(markdown_has_a_row_for_every_flag),
     };

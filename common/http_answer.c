@@ -1,3 +1,8 @@
+/* The parser of HTTP answers, a state machine fed with bytes:
+ *
+ *   STATUS -> HEADER* -> LENGTH | UNTIL_CLOSE                      body by length, or up to the end
+ *                     -> CHUNK_SIZE -> CHUNK -> CHUNK_END -> ...   body in chunks
+ *                     -> TRAILER* -> COMPLETE */
 #include "common/http_answer.h"
 
 #include "common/parse.h"
@@ -82,7 +87,7 @@ static int read_header(struct co_http_answer *a, const char *line, struct co_err
 }
 
 static void headers_end(struct co_http_answer *a) {
-    if (a->status < 200) { /* "100 Continue": the answer is still to come */
+    if (a->status < 200) { /* "100 Continue": the real answer follows */
         a->state = STATUS;
         a->n_headers = 0;
         a->has_length = a->chunked = false;

@@ -1,9 +1,10 @@
-/* Who is connected to an HTTP server, and who goes when there are too many.
+/* The connections of an HTTP server, and which one is dropped when there are too many.
  *
  *      accepted -> silent -> (a request: held) -> idle -> (held -> idle)* -> closed
  *
- * Both rings are ordered by the moment of entry.  A connection that is held is in neither and is
- * never dropped.  One that is dropped is shut down here; its server closes it when it next reads.
+ * silent and idle are rings, ordered by the time of entry.  A held connection has a request in
+ * progress; it is in no ring and is never dropped.  A dropped connection is shut down here; the
+ * server closes it at its next read.
  */
 #include "common/httpd_internal.h"
 
@@ -13,11 +14,11 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { YOUNG_MS = 1000 };
+enum { YOUNG_MS = 1000 }; /* see drop_one */
 
 struct co_http_peer {
     char text[CO_HTTP_PEER_MAX];
-    size_t n; /* places */
+    size_t n; /* connections from this address */
 };
 
 void co_http_peer_text(const struct sockaddr *addr, char ret[CO_HTTP_PEER_MAX]) {
@@ -65,7 +66,7 @@ static void drop(struct co_http_places *p, struct co_http_place *c) {
     (void)shutdown(c->fd, SHUT_RDWR);
 }
 
-/* The ring's connection that entered first, of this peer (NULL: of any); NULL: none. */
+/* The oldest connection in the ring, from this peer (NULL: from any); NULL: none. */
 static struct co_http_place *oldest_in(
     struct co_http_place *ring, const struct co_http_peer *peer) {
     for (struct co_http_place *c = ring->next; c != ring; c = c->next) {
@@ -76,11 +77,12 @@ static struct co_http_place *oldest_in(
     return NULL;
 }
 
-/* Silent ones go before idle ones, but not a newcomer, whose request is still under way, before
- * one that has been idle for long.  A client that asks again at once is never idle for long. */
+/* Drops a connection, of this peer if there is one.  Silent connections go before idle ones, with
+ * one exception: a silent connection younger than YOUNG_MS, whose request may be on its way, stays
+ * if there is one that has been idle for longer. */
 static void drop_one(struct co_http_places *p, const struct co_http_peer *peer) {
     const int64_t young = co_now_ms() - YOUNG_MS;
-    struct co_http_place *silent = oldest_in(&p->silent, peer); /* the newcomer at least */
+    struct co_http_place *silent = oldest_in(&p->silent, peer); /* at least the new connection */
     struct co_http_place *idle = oldest_in(&p->idle, peer);
     assert(silent);
     drop(p, silent->since > young && idle && idle->since <= young ? idle : silent);

@@ -1,3 +1,4 @@
+/* One request of the HTTP server: its data, its answer, and its wait if it is deferred. */
 #include "common/httpd_internal.h"
 
 #include <assert.h>
@@ -29,7 +30,7 @@ void co_http_req_free(struct co_http_req *r) {
     free(r);
 }
 
-/* ---- what it says ---- */
+/* ---- the request's data ---- */
 
 const char *co_http_path(const struct co_http_req *r) {
     return r->path;
@@ -83,12 +84,13 @@ static void undefer(struct co_http_req *r) {
     co_poll_free(co_steal_ptr(r->poll));
 }
 
-/* Ends the wait of a deferred request; MHD comes back to on_access for it. */
+/* Ends the wait of a deferred request; libmicrohttpd (MHD) calls on_access again for it. */
 static void resume(struct co_http_req *r, enum co_http_state state) {
     undefer(r);
     r->state = state;
     MHD_resume_connection(r->conn);
-    /* MHD polled from outside does not wake itself; nor may handlers run from in here. */
+    /* MHD does not wake up by itself when it is polled from outside.  A timer, because handlers
+     * must not run inside this call. */
     r->h->again = true;
     co_timer_start(r->h->timer, 0);
 }
@@ -97,7 +99,7 @@ void co_http_add_header(struct co_http_req *r, const char *name, const char *val
     (void)MHD_add_response_header(r->response, name, value);
 }
 
-/* Takes the response, which brings body; NULL: memory is out. */
+/* Takes the response, which contains body; NULL: no memory. */
 static void answer(struct co_http_req *r, int status, const char *content_type,
     struct MHD_Response *response, const void *body, size_t len) {
     r->response = response;
@@ -109,7 +111,7 @@ static void answer(struct co_http_req *r, int status, const char *content_type,
         r->h->options.answering(r->h->arg, r, status, body, len);
     }
     r->status = (unsigned)status;
-    co_http_place_idle(&r->h->places, place_of(r)); /* also one that does not read its answer */
+    co_http_place_idle(&r->h->places, place_of(r)); /* may be dropped now, even if it never reads */
     if (r->state == CO_HTTP_DEFERRED) {
         resume(r, CO_HTTP_ANSWERED);
     } else {
@@ -122,7 +124,7 @@ static bool may_answer(const struct co_http_req *r) {
     return r->state == CO_HTTP_HANDLED || r->state == CO_HTTP_DEFERRED;
 }
 
-/* MHD writes to no buffer that it is given. */
+/* MHD takes a pointer to non-const data, but only reads. */
 void co_http_reply(
     struct co_http_req *r, int status, const char *content_type, const void *body, size_t len) {
     if (may_answer(r)) {
@@ -176,7 +178,7 @@ static void on_deferred_readable(void *arg, int events) {
         MHD_get_connection_info(r->conn, MHD_CONNECTION_INFO_CONNECTION_FD);
     ssize_t n = recv(info->connect_fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n > 0) {
-        co_poll_set(r->poll, 0); /* the next request, already: it waits its turn */
+        co_poll_set(r->poll, 0); /* a pipelined request, which has to wait */
     } else if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
         co_http_req_gone(r);
     }

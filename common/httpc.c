@@ -1,3 +1,4 @@
+/* The HTTP client: one request on a persistent connection, repeated once if that was closed. */
 #include "common/httpc.h"
 
 #include "common/http_answer.h"
@@ -15,12 +16,14 @@ struct co_httpc {
     struct co_conn *conn;
     struct co_timer *timer;
     struct co_http_answer answer;
-    struct co_buf request; /* kept to be sent again */
+    struct co_buf request; /* kept because it may have to be sent again */
     void (*data)(void *arg, const char *data, size_t len);
     void (*done)(void *arg, const struct co_httpc_result *r);
     void *arg;
     int64_t timeout_ms;
-    struct co_err failed; /* told by the timer, out of the caller's stack */
+    struct co_err failed; /* reported by the timer, after the caller has returned */
+    /* active: a request is in progress.  reused: on a connection that has served another one.
+     * answered: a part of the answer has come.  busy: a callback runs.  freed: inside of it. */
     bool active, reused, answered, busy, freed;
 };
 
@@ -97,7 +100,7 @@ static void on_data(void *arg, const char *data, size_t len) {
     struct co_err err = {0};
     size_t used = 0;
     if (!c->active) {
-        drop_conn(c); /* nobody asked */
+        drop_conn(c); /* data without a request */
         return;
     }
     c->answered = true;
@@ -112,7 +115,7 @@ static void on_data(void *arg, const char *data, size_t len) {
         return;
     }
     if (!r && c->answer.complete && used < len) {
-        c->answer.close = true; /* more than was asked for */
+        c->answer.close = true; /* the server has sent more than the answer */
     }
     if (r || c->answer.complete) {
         finish_request(c, r, &err);

@@ -1,7 +1,7 @@
-/* A small HTTP/1.1 client on the loop: one server, one connection that is kept, one request at a
- * time.  For key-value rendezvous and etcd; what speaks to Kubernetes is operator/kube.
+/* A small HTTP/1.1 client on the loop: one server, one persistent connection, one request at a
+ * time. For the key-value rendezvous and etcd; operator/kube is the client of the Kubernetes API.
  *
- * By libcurl a launcher would have 10 MiB resident instead of 5 (docs/decisions.md). */
+ * With libcurl a launcher would have 10 MiB resident instead of 5 (docs/decisions.md). */
 #pragma once
 
 #include "common/conn.h"
@@ -9,22 +9,22 @@
 struct co_httpc;
 
 struct co_httpc_result {
-    int code;         /* 0, or why there is no answer: then err has more */
+    int code;         /* 0: there is an answer; else an error code, and err is set */
     int status;       /* 200, 404, ... */
     const char *body; /* terminated; "" when there is none; valid during the callback */
     size_t len;
-    const char *wanted; /* value of the header that was asked for; "": there is none */
+    const char *wanted; /* value of the header `want`; "": the answer does not have it */
     const struct co_err *err;
 };
 
 struct co_httpc_request {
-    const char *method, *path; /* the path as it goes over the wire */
-    const char *headers;       /* further ones, each with its CRLF; NULL: none */
-    const char *want;          /* a header of the answer, a constant; NULL: none */
+    const char *method, *path; /* the path is escaped already */
+    const char *headers;       /* additional headers, each with its CRLF; NULL: none */
+    const char *want;          /* name of a header of the answer, static; NULL: none */
     const void *body;
     size_t len;
-    int64_t timeout_ms; /* for the whole answer, with `data` until its headers */
-    /* The body of a 200 as it comes (may cancel or free, not send); NULL: all of it with `done`. */
+    int64_t timeout_ms; /* until the whole answer, or with `data` until its headers */
+    /* Gets the body of a 200 as it arrives (may cancel or free, not send); NULL: `done` gets it. */
     void (*data)(void *arg, const char *data, size_t len);
     void (*done)(void *arg, const struct co_httpc_result *r);
     void *arg;
@@ -33,8 +33,9 @@ struct co_httpc_request {
 /* host, tls: see co_conn_open. */
 struct co_httpc *co_httpc_new(struct co_loop *l, const char *host, uint16_t port,
     const struct co_conn_tls *tls, size_t max_body);
-/* Copies what it needs.  A kept connection that turns out to be closed is replaced once without a
- * word: requests must be repeatable.  One on its way is forgotten, with its connection. */
+/* Copies what it needs.  If the persistent connection turns out to be closed, the request is sent
+ * once more on a new one, so requests must be repeatable.  A request in progress is canceled, with
+ * its connection. */
 void co_httpc_send(struct co_httpc *c, const struct co_httpc_request *req);
 void co_httpc_cancel(struct co_httpc *c); /* done will not run */
 bool co_httpc_busy(const struct co_httpc *c);

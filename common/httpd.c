@@ -1,3 +1,4 @@
+/* The HTTP server: drives libmicrohttpd (MHD) from the loop and dispatches requests to routes. */
 #include "common/httpd.h"
 
 #include "common/httpd_internal.h"
@@ -11,12 +12,12 @@
 #include <string.h>
 
 enum {
-    SWALLOWED = 1024 * 1024, /* of a body too large, so that its sender reads the 413 */
-    RUNS = 16,               /* of MHD in a turn; the rest waits for the next one */
-    CLOSING_MAX = 8,         /* connections that were dropped and that MHD has not closed yet */
+    SWALLOWED = 1024 * 1024, /* read of a body that is too large, so that the client sees the 413 */
+    RUNS = 16,               /* runs of MHD in a turn of the loop */
+    CLOSING_MAX = 8,         /* connections that we have dropped and MHD has not closed yet */
 };
 
-/* Lets MHD work until it waits for something, then arms its timer. */
+/* Runs MHD until it has nothing to do, then arms its timer. */
 static void drive(struct co_httpd *h) {
     MHD_UNSIGNED_LONG_LONG wait = 1;
     enum MHD_Result any = MHD_NO;
@@ -48,7 +49,8 @@ static void on_timer(void *arg) {
     drive(arg);
 }
 
-/* A process that was late itself reads first what was said to it. */
+/* Drops connections without a request.  Reads pending requests first, in case that it was this
+ * process that was slow. */
 static void on_silence(void *arg) {
     struct co_httpd *h = arg;
     h->busy++;
@@ -189,7 +191,7 @@ static void on_connection(void *arg, struct MHD_Connection *conn, void **place,
     struct co_http_place *c = co_steal_ptr(*place);
     uint64_t number = c->number;
     co_http_place_free(&h->places, c);
-    h->again = true; /* MHD stops to listen at its limit, and goes on in its next run only */
+    h->again = true; /* at its limit MHD stops listening, and resumes only in its next run */
     if (h->options.disconnected && !h->closing) {
         h->options.disconnected(h->arg, number);
     }
@@ -199,7 +201,7 @@ static void on_connection(void *arg, struct MHD_Connection *conn, void **place,
 
 #define NOT_A_CERT "not a PEM certificate with its private key"
 
-/* cert NULL: no TLS. */
+/* cert NULL: without TLS. */
 static struct MHD_Daemon *start_mhd(struct co_httpd *h, int fd, const char *cert, const char *key) {
     const struct co_httpd_options *o = &h->options;
     const struct MHD_OptionItem tls[] = {
@@ -231,14 +233,14 @@ static int watch_mhd(struct co_httpd *h, struct MHD_Daemon *mhd, struct co_err *
     return 0;
 }
 
-/* Deferred requests end as if their clients had gone; connections are closed. */
+/* Ends deferred requests as if their clients had disconnected, and closes connections. */
 static void close_connections(struct co_httpd *h) {
     h->busy++; /* callbacks may call co_httpd_close again */
     while (h->deferred.next != &h->deferred) {
         co_http_req_gone(h->deferred.next);
     }
     for (int i = 0; i < RUNS; i++) {
-        (void)MHD_run(h->mhd); /* what was answered just before shall leave */
+        (void)MHD_run(h->mhd); /* sends the last answers */
     }
     h->busy--;
 }
@@ -289,7 +291,7 @@ int co_httpd_open(struct co_loop *l, const char *addr, const struct co_http_rout
         return cert ? co_err_set(err, CO_INVALID, NOT_A_CERT)
                     : co_err_set(err, CO_INTERNAL, "cannot start an HTTP server on %s", addr);
     }
-    fd = -1; /* MHD's from here on */
+    fd = -1; /* owned by MHD now */
     r = watch_mhd(h, mhd, err);
     if (r) {
         MHD_stop_daemon(mhd);
@@ -307,7 +309,7 @@ int co_httpd_secure(struct co_httpd *h, const char *cert, const char *key, struc
     const union MHD_DaemonInfo *info = MHD_get_daemon_info(h->mhd, MHD_DAEMON_INFO_LISTEN_FD);
     int fd = fcntl(info->listen_fd, F_DUPFD_CLOEXEC, 0);
     if (fd < 0) {
-        return co_err_errno(err, errno, "cannot go on listening");
+        return co_err_errno(err, errno, "cannot duplicate the listening socket");
     }
     struct MHD_Daemon *mhd = start_mhd(h, fd, cert, key);
     if (!mhd) {

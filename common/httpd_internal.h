@@ -1,5 +1,5 @@
-/* What httpd.c (the server, its routes), http_req.c (one request) and http_places.c (the
- * connections) share. */
+/* Internal to the HTTP server: shared by httpd.c (the server and its routes), http_req.c (one
+ * request) and http_places.c (the connections). */
 #pragma once
 
 #include "common/buf.h"
@@ -7,11 +7,11 @@
 #include "common/map.h"
 
 enum co_http_state {
-    CO_HTTP_READING,  /* the body is arriving */
-    CO_HTTP_HANDLED,  /* in the route's handler */
-    CO_HTTP_DEFERRED, /* waiting for its owner; MHD has suspended the connection */
-    CO_HTTP_ANSWERED, /* there is a response, queued or about to be */
-    CO_HTTP_GONE,     /* the connection is about to be closed */
+    CO_HTTP_READING,  /* its body is arriving */
+    CO_HTTP_HANDLED,  /* its route's handler runs */
+    CO_HTTP_DEFERRED, /* it waits for co_http_reply; MHD has suspended the connection */
+    CO_HTTP_ANSWERED, /* it has a response, which is queued or about to be */
+    CO_HTTP_GONE,     /* its connection is about to be closed */
 };
 
 struct MHD_Connection;
@@ -26,12 +26,12 @@ struct co_http_req {
     char *path;
     char *method;
     struct co_buf body;
-    size_t swallowed; /* bytes beyond the limit */
+    size_t swallowed; /* bytes of the body beyond max_body, which were dropped */
     struct MHD_Response *response;
     unsigned status;
     bool deferred; /* co_http_defer was called */
     struct co_timer *timer;
-    struct co_poll *poll; /* notices that the client went away: MHD does not while suspended */
+    struct co_poll *poll; /* notices a disconnect, which MHD does not while suspended */
     void (*on_timeout)(void *arg, struct co_http_req *r);
     void (*on_close)(void *arg, struct co_http_req *r);
     void *arg;
@@ -45,8 +45,8 @@ struct co_http_place {
     struct co_http_place *prev, *next; /* NULL: in no ring */
     struct co_http_peer *peer;         /* NULL: dropped */
     uint64_t number;
-    int64_t since; /* in its ring */
-    int fd;        /* MHD's */
+    int64_t since; /* monotonic ms: when it entered its ring */
+    int fd;        /* owned by MHD */
 };
 
 struct co_http_places {
@@ -54,7 +54,7 @@ struct co_http_places {
     struct co_map peers;               /* address -> struct co_http_peer */
     size_t n, max, max_per_peer;
     int64_t silent_ms;
-    uint64_t so_far;
+    uint64_t so_far; /* connections accepted */
 };
 
 struct co_httpd {
@@ -70,33 +70,33 @@ struct co_httpd {
     uint16_t port;
     struct co_http_req deferred; /* ring */
     struct co_http_places places;
-    struct co_timer *silence; /* runs while a connection has made no request */
-    int busy;                 /* callbacks on the stack; each that ends calls left */
+    struct co_timer *silence; /* due: a connection may have been silent for too long */
+    int busy;                 /* callbacks on the stack; each calls left at its end */
     void (*left)(struct co_httpd *h);
-    bool closing;
-    bool again; /* MHD has more to do than it says: a connection was resumed or closed */
+    bool closing; /* to be freed when busy is 0 */
+    bool again;   /* MHD must run again: a connection was resumed or closed */
 };
 
 struct co_http_req *co_http_req_new(
     struct co_httpd *h, struct MHD_Connection *conn, const char *path, const char *method);
-void co_http_req_free(struct co_http_req *r); /* not while it waits */
-/* It waits from now on.  MHD suspends only from inside its callback for a request. */
+void co_http_req_free(struct co_http_req *r); /* not while it is deferred */
+/* Suspends a deferred request.  MHD allows that only inside its callback for the request. */
 void co_http_req_suspend(struct co_http_req *r);
-/* The client of a request that waits is no longer there, or shall be treated so. */
+/* Ends a deferred request because its client has disconnected, or is to be treated so. */
 void co_http_req_gone(struct co_http_req *r);
 
-/* The peer's numeric address, IPv4 also where it came through an IPv6 socket; "": none. */
+/* The peer's numeric address; IPv4 even if it came through an IPv6 socket; "": unknown. */
 void co_http_peer_text(const struct sockaddr *addr, char ret[CO_HTTP_PEER_MAX]);
 void co_http_places_init(
     struct co_http_places *p, size_t max, size_t max_per_peer, int64_t silent_ms);
-void co_http_places_done(struct co_http_places *p); /* all places are free */
-/* For an accepted connection; where there are too many, of its peer or in all, one is dropped:
- * first those that have made no request, then those that have been idle for more than a second;
- * maybe this one. */
+void co_http_places_done(struct co_http_places *p); /* after all places were freed */
+/* Adds an accepted connection.  If there are too many, in all or from its peer, one is dropped,
+ * possibly this one; see co_httpd_options. */
 struct co_http_place *co_http_place_new(
     struct co_http_places *p, int fd, const struct sockaddr *addr);
 void co_http_place_free(struct co_http_places *p, struct co_http_place *c);
-void co_http_place_hold(struct co_http_place *c); /* a request is complete */
-void co_http_place_idle(struct co_http_places *p, struct co_http_place *c); /* it has its answer */
-/* Drops those whose time for a first request is over; the time until the next is, -1: none. */
+void co_http_place_hold(struct co_http_place *c); /* a request is deferred */
+void co_http_place_idle(struct co_http_places *p, struct co_http_place *c); /* it is answered */
+/* Drops the connections whose time for a first request is over.  Returns the ms until that is so
+ * for the next one; -1: there is none. */
 int64_t co_http_places_drop_silent(struct co_http_places *p);

@@ -1,5 +1,5 @@
-/* For the tests of httpd: a server with handlers that note what they see, and clients on sockets of
- * the same loop.  Include it once in a program. */
+/* For the tests of httpd: a server whose handlers record what they see, and clients on sockets of
+ * the same loop.  To be included once in a program. */
 #pragma once
 
 #include "common/buf.h"

@@ -1,3 +1,5 @@
+/* The read-only JSON parser.  It does not recurse: lists and objects that are open form a chain
+ * through their size fields. */
 #include "common/jdoc.h"
 
 #include "common/utf8.h"
@@ -15,7 +17,7 @@ struct reader {
     char *begin, *at; /* a NUL follows the last byte */
     const char *unread;
     size_t unread_len;
-    uint32_t open; /* the innermost list or object that is not closed; its size names the outer */
+    uint32_t open; /* the innermost open list or object; its size field has the outer one */
     const char *fault;
 };
 
@@ -86,7 +88,7 @@ static bool is_low_half(int c) {
     return c >= 0xDC00 && c <= 0xDFFF;
 }
 
-/* What stands behind a backslash, written to *out; it is never longer than the escape. */
+/* Decodes what follows a backslash to *out; the result is never longer than the escape. */
 static bool unescape_string(struct reader *r, char **out) {
     static const char from[] = "\"\\/bfnrt";
     static const char to[] = "\"\\/\b\f\n\r\t";
@@ -108,11 +110,11 @@ static bool unescape_string(struct reader *r, char **out) {
         point = pair ? 0x10000 + ((uint32_t)(c - 0xD800) << 10) + (uint32_t)(low - 0xDC00) : 0xFFFD;
         r->at += pair ? 6 : 0;
     }
-    *out = put_utf8(*out, point ? point : 0xFFFD); /* a NUL would end the string */
+    *out = put_utf8(*out, point ? point : 0xFFFD); /* a NUL would end the C string */
     return true;
 }
 
-/* To the end of what needs no second look: neither quote, escape, control nor beyond ASCII. */
+/* The end of a run of plain characters: no quotes, escapes, control characters or non-ASCII. */
 static char *plain_end(char *s) {
     while ((signed char)*s >= ' ' && *s != '"' && *s != '\\') {
         s++;
@@ -120,7 +122,7 @@ static char *plain_end(char *s) {
     return s;
 }
 
-/* at stands on the opening quote; the string is unescaped where it stands and ended by a NUL. */
+/* r->at is at the opening quote.  The string is unescaped in place and terminated by a NUL. */
 static bool read_string(struct reader *r, const char **ret) {
     char *start = ++r->at;
     char *out = start;
@@ -128,7 +130,7 @@ static bool read_string(struct reader *r, const char **ret) {
         char *end = plain_end(r->at);
         size_t n = (size_t)(end - r->at);
         if (!n && (unsigned char)*end >= 0x80) {
-            n = co_utf8_len(end, 4); /* the NUL behind the text ends one that is cut */
+            n = co_utf8_len(end, 4); /* cannot read past the NUL after the text */
             if (!n) {
                 return set_fault(r, "not UTF-8");
             }
@@ -215,7 +217,7 @@ static void close_nest(struct reader *r) {
     r->at++;
 }
 
-/* Behind a value that nobody reads. */
+/* Skips a value that is not wanted. */
 static bool skip_value(struct reader *r) {
     size_t depth = 0;
     do {
@@ -240,7 +242,7 @@ static bool skip_value(struct reader *r) {
     return depth || !*r->at ? set_fault(r, "a value that does not end") : true;
 }
 
-/* From a key to its value: *ret_value says whether there is one to be read. */
+/* Reads a key up to its value.  *ret_value: the value is to be read; else it was skipped. */
 static bool read_key(struct reader *r, bool *ret_value) {
     skip_space(r);
     const char *key = NULL;
@@ -264,7 +266,7 @@ static bool read_key(struct reader *r, bool *ret_value) {
     return keep || skip_value(r);
 }
 
-/* One value, or the opening of one.  *ret_inside: what it contains comes next. */
+/* Reads a scalar, or opens a list or object (*ret_inside), whose content comes next. */
 static bool read_value(struct reader *r, bool *ret_inside) {
     const char *text = NULL;
     skip_space(r);
@@ -287,7 +289,8 @@ static bool in_object(const struct reader *r) {
     return r->doc->node[r->open].type == CO_J_OBJECT;
 }
 
-/* Closes all that ends here.  True: another item or member comes, or the whole is read. */
+/* Closes all lists and objects that end here.  True: another item or member follows, or the
+ * document is complete. */
 static bool read_ends(struct reader *r) {
     for (;;) {
         skip_space(r);
@@ -353,7 +356,7 @@ void co_jdoc_done(struct co_jdoc *d) {
     *d = (struct co_jdoc){0};
 }
 
-/* ---- looking ---------------------------------------------------------------------------- */
+/* ---- access ----------------------------------------------------------------------------- */
 
 bool co_jnode_is(const struct co_jnode *n, enum co_jtype type) {
     return n && n->type == type;
@@ -366,7 +369,7 @@ const struct co_jnode *co_jnode_get(const struct co_jnode *object, const char *k
     }
     const struct co_jnode *end = object + object->size;
     for (const struct co_jnode *k = object + 1; k < end; k += 1 + k[1].size) {
-        /* Most keys are others from their first letter on, and a call costs more than that. */
+        /* Compare the first letter before the call to strcmp: it differs for most keys. */
         found = *k->text == *key && strcmp(k->text, key) == 0 ? k + 1 : found;
     }
     return found;

@@ -1,3 +1,5 @@
+/* Helpers around jansson: parsing with a cause, typed getters, builders that abort when memory is
+ * out. */
 #include "common/json.h"
 
 #include <inttypes.h>
@@ -5,7 +7,7 @@
 
 int co_json_load(
     const char *text, size_t len, json_t **ret, enum json_error_code *ret_why, struct co_err *err) {
-    /* jansson passes over one that stands behind a number. */
+    /* Checked here, because jansson ignores a NUL after a number. */
     const char *nul = len ? memchr(text, '\0', len) : NULL;
     if (nul) {
         *ret_why = json_error_invalid_syntax;

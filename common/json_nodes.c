@@ -1,3 +1,4 @@
+/* Trees of jansson from the nodes of jdoc.h, and an estimate of their size. */
 #include "common/jdoc.h"
 #include "common/json.h"
 
@@ -43,7 +44,7 @@ json_t *co_json_of_nodes(const struct co_jnode *n) {
     return tree_of(n, 0);
 }
 
-/* By jansson 2.14 and malloc, with its place in a list or an object. */
+/* Sizes in units of 16 bytes, for jansson 2.14 and malloc, with the slot in its list or object. */
 size_t co_json_nodes_bytes(const struct co_jnode *n) {
     static const unsigned char units[] = {[CO_J_NULL] = 1,
         [CO_J_FALSE] = 1,

@@ -1,3 +1,5 @@
+/* Parses JSON that jansson rejects but other parsers accept: rewrites the text, then tries again.
+ */
 #include "common/buf.h"
 #include "common/json.h"
 
@@ -5,7 +7,7 @@
 
 enum { DEPTH_MAX = 1000, TEXT_MAX = 256 << 20 };
 
-/* Rewrites a text in one pass: from `at` to `out`, which has room for twice as much. */
+/* Rewrites a text in one pass, from `at` to `out`, which has room for twice the length. */
 struct tamer {
     const char *at, *end;
     char *out;

@@ -1,3 +1,4 @@
+/* Listening sockets, on one address or dual-stack on all. */
 #include "common/listen.h"
 
 #include "common/parse.h"
@@ -38,7 +39,7 @@ static int try_listen(const struct sockaddr *addr, socklen_t len, bool dual, int
     return 0;
 }
 
-/* IPv4 alone only where there is no IPv6. */
+/* One dual-stack socket; IPv4 alone only on machines without IPv6. */
 static int listen_everywhere(uint16_t port, int *ret_fd) {
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -69,7 +70,7 @@ int co_listen(const char *addr, int *ret_fd, struct co_err *err) {
         return co_err_set(err, CO_INVALID, "cannot listen on %s: %s", addr, gai_strerror(found));
     }
     failed = EADDRNOTAVAIL;
-    static const int families[] = {AF_INET, AF_INET6}; /* "localhost" is 127.0.0.1 to most */
+    static const int families[] = {AF_INET, AF_INET6}; /* most clients expect IPv4 at localhost */
     for (size_t i = 0; i < CO_ARRAY_LEN(families); i++) {
         for (const struct addrinfo *a = list; a && failed; a = a->ai_next) {
             if (a->ai_family == families[i]) {

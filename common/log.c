@@ -1,3 +1,4 @@
+/* Formats log lines in a buffer on the stack and writes each with one write(2). */
 #include "common/log.h"
 
 #include "common/mem.h"
@@ -16,7 +17,7 @@ enum { LINE_MAX_BYTES = 4096, BARE_MAX_BYTES = 512 };
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
-/* Process-wide by intent: set once by main before other threads exist. */
+/* Globals on purpose: main sets them once, before other threads exist. */
 static enum co_log_level g_level = CO_LOG_INFO;
 static enum co_log_format g_format = CO_LOG_LOGFMT;
 static int g_fd = 2;
@@ -41,10 +42,10 @@ int co_log_level_parse(const char *s, enum co_log_level *ret, struct co_err *err
             return 0;
         }
     }
-    return co_err_set(err, CO_INVALID, "\"%s\" is no log level (error, warn, info, debug)", s);
+    return co_err_set(err, CO_INVALID, "\"%s\" is not a log level (error, warn, info, debug)", s);
 }
 
-/* Nothing is put any more once something did not fit; END bytes are kept for what must end the
+/* Once something did not fit nothing more is added.  END bytes are reserved for what must end the
  * line: a quote, a brace, a line feed. */
 struct line {
     char text[LINE_MAX_BYTES];
@@ -53,7 +54,7 @@ struct line {
 };
 enum { END = 3 };
 
-/* All of it or nothing. */
+/* Adds all bytes or none. */
 static void add_bytes(struct line *l, const char *s, size_t n) {
     if (l->full || n > sizeof(l->text) - END - l->len) {
         l->full = true;
@@ -97,7 +98,7 @@ static void add_quoted(struct line *l, const char *s) {
     }
     add_bytes(l, "\"", 1);
     if (l->full) {
-        l->text[l->len++] = '"'; /* a text that was cut ends all the same */
+        l->text[l->len++] = '"'; /* close the quote of a text that was cut */
     }
 }
 
@@ -141,7 +142,7 @@ static void add_value(struct line *l, const struct co_kv *kv) {
     }
 }
 
-/* A pair of which not even the start fits is left out. */
+/* A pair is left out if nothing of its value fits. */
 static void add_pair(struct line *l, const struct co_kv *kv) {
     size_t len = l->len;
     if (g_format == CO_LOG_JSON) {

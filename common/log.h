@@ -1,4 +1,4 @@
-/* One line a message on stderr: logfmt by default, JSON by flag.
+/* Structured logging: one line for each message on stderr, logfmt by default, JSON by flag.
  *
  *   co_log_info("job finished", CO_S("job", name), CO_I("pods", 4));
  *
@@ -48,5 +48,5 @@ bool co_log_enabled(enum co_log_level level);
 void co_log_write(enum co_log_level level, const char *msg, const struct co_kv *kvs);
 void co_log_setup(enum co_log_level level, enum co_log_format format);
 CO_MUST_CHECK int co_log_level_parse(const char *s, enum co_log_level *ret, struct co_err *err);
-/* Where lines go; default 2.  For tests and for programs that log elsewhere. */
+/* Sets the file descriptor to log to; default 2.  For tests and for programs that log elsewhere. */
 void co_log_set_fd(int fd);

@@ -174,7 +174,7 @@ static void levels_are_parsed_by_name(void **state) {
         assert_int_equal(level, i);
     }
     assert_int_equal(co_log_level_parse("INFO", &level, &err), CO_INVALID);
-    assert_string_equal(err.msg, "\"INFO\" is no log level (error, warn, info, debug)");
+    assert_string_equal(err.msg, "\"INFO\" is not a log level (error, warn, info, debug)");
 }
 
 static void logging_keeps_errno(void **state) {

@@ -1,3 +1,4 @@
+/* DNS lookups in threads, for connections on the loop. */
 #include "common/conn.h"
 
 #include <netdb.h>
@@ -7,17 +8,17 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-/* getaddrinfo cannot be cut short, and a resolver that does not answer holds it for half a minute:
- * it runs in a thread of its own, which a loop that ends does not wait for. */
+/* getaddrinfo cannot be interrupted, and takes half a minute if the resolver does not answer.  So
+ * it runs in a thread of its own, which is not waited for.  The last owner frees the struct. */
 struct co_lookup {
-    atomic_int owners; /* the loop's side and the thread */
+    atomic_int owners; /* reference count: the loop's side and the thread */
     char *host, port[8];
-    int done; /* an eventfd: list and status are there */
+    int done; /* an eventfd: the thread has set list and status */
     struct addrinfo *list;
-    int status; /* getaddrinfo's */
-    /* the loop's side */
-    struct co_poll *poll; /* of done */
-    struct co_timer *now; /* of what is known already: a numeric address, no thread to be had */
+    int status; /* getaddrinfo's result */
+    /* used by the loop's side only */
+    struct co_poll *poll; /* on done */
+    struct co_timer *now; /* for results without a thread: numeric addresses, no thread available */
     void (*fn)(void *arg, const struct addrinfo *list, const struct co_err *err);
     void *arg;
 };
@@ -47,7 +48,7 @@ static void *run_lookup(void *arg) {
     return NULL;
 }
 
-/* Signals are for the loop's thread. */
+/* Blocks all signals in the thread, as the loop's thread handles them. */
 static int start_thread(struct co_lookup *q) {
     pthread_attr_t detached;
     pthread_t id;
@@ -95,7 +96,7 @@ struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t 
     (void)snprintf(q->port, sizeof(q->port), "%u", port);
     q->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (ask_resolver(q, AI_NUMERICHOST)) {
-        q->status = EAI_AGAIN; /* what stays where no thread can be had */
+        q->status = EAI_AGAIN; /* the result if no thread can be started */
         if (q->done >= 0 && co_poll_new(l, q->done, on_done, q, &q->poll, NULL) == 0) {
             co_poll_set(q->poll, CO_POLL_IN);
             if (start_thread(q) == 0) {

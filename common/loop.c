@@ -1,3 +1,4 @@
+/* The event loop on libuv.  The only file that includes uv.h. */
 #include "common/loop.h"
 
 #include <assert.h>
@@ -8,8 +9,8 @@
 #include <time.h>
 #include <uv.h>
 
-/* What timers, polls and signals have in common.  libuv needs a handle's memory until its close
- * callback ran, so a freed one stays in no list but lives until then. */
+/* What timers, polls and signals have in common.  libuv needs the memory of a handle until its
+ * close callback has run, so a freed handle leaves the list at once but lives until then. */
 struct handle {
     struct handle *prev, *next; /* in co_loop.open */
     struct co_loop *loop;
@@ -31,14 +32,14 @@ struct post {
 struct co_loop {
     uv_loop_t uv;
     uv_async_t async;
-    struct handle open; /* ring of handles not yet freed */
+    struct handle open; /* ring of handles that are not freed */
     bool running;
     bool stopped;
-    /* Timers without a delay, oldest first: no need of libuv's heap, and of a wait of 1 ms for one
-     * that is armed by another. */
-    uv_idle_t idle; /* active while there are some */
+    /* Timers without a delay, oldest first.  They do not use libuv's timers, which cost more and
+     * would wait for 1 ms when one is started by another. */
+    uv_idle_t idle; /* active while the list is not empty */
     struct co_timer *soon_first, *soon_last;
-    unsigned turn;
+    unsigned turn; /* counts runs of the list */
     pthread_mutex_t lock;
     struct post *first, **last; /* guarded by lock */
 };
@@ -49,14 +50,14 @@ struct co_timer {
     void *arg;
     struct co_timer *soon_prev, *soon_next;
     bool soon;     /* in co_loop.soon_* */
-    unsigned turn; /* in which it got there */
+    unsigned turn; /* in which it was added */
 };
 
 struct co_poll {
     struct handle h;
     void (*fn)(void *arg, int events);
     void *arg;
-    int events; /* asked for, CO_POLL_* */
+    int events; /* requested, CO_POLL_* */
 };
 
 struct co_signal {
@@ -66,7 +67,8 @@ struct co_signal {
     int signo;
 };
 
-/* libuv leaves a signal at SIG_DFL when its last watcher stops; this keeps what was there. */
+/* libuv sets a signal to SIG_DFL when its last handler stops.  This keeps the disposition that was
+ * set before, for all loops of the process. */
 static struct {
     pthread_mutex_t lock;
     struct {
@@ -96,7 +98,7 @@ static void handle_free(struct handle *h) {
     uv_close(&h->uv.any, handle_closed);
 }
 
-/* Runs what was posted until now; what these post waits for the next turn. */
+/* Runs what was posted until now; what is posted meanwhile waits for the next turn. */
 static bool run_posted(struct co_loop *l) {
     pthread_mutex_lock(&l->lock);
     struct post *p = l->first;
@@ -191,7 +193,7 @@ void co_loop_run(struct co_loop *l) {
     begin_running(l);
     while (!l->stopped) {
         (void)uv_run(&l->uv, UV_RUN_DEFAULT);
-        /* With nothing armed libuv does not even look at the async handle. */
+        /* With nothing armed libuv does not check the async handle. */
         if (!l->stopped && !run_posted(l) && !uv_loop_alive(&l->uv)) {
             break;
         }
@@ -207,6 +209,23 @@ void co_loop_turn(struct co_loop *l) {
         if (!alive) {
             run_posted(l);
         }
+    }
+    end_running(l);
+}
+
+int co_loop_fd(const struct co_loop *l) {
+    return uv_backend_fd(&l->uv);
+}
+
+int co_loop_patience(struct co_loop *l) {
+    uv_update_time(&l->uv);
+    return uv_loop_alive(&l->uv) ? uv_backend_timeout(&l->uv) : -1;
+}
+
+void co_loop_serve(struct co_loop *l) {
+    begin_running(l);
+    if (!l->stopped) {
+        (void)uv_run(&l->uv, UV_RUN_NOWAIT);
     }
     end_running(l);
 }
@@ -244,7 +263,7 @@ void co_loop_post(struct co_loop *l, void (*fn)(void *arg), void *arg) {
     pthread_mutex_lock(&l->lock);
     *l->last = p;
     l->last = &p->next;
-    /* Under the lock: the loop may be freed as soon as fn could have run. */
+    /* Inside the lock, because the loop may be freed as soon as fn has run. */
     (void)uv_async_send(&l->async);
     pthread_mutex_unlock(&l->lock);
 }
@@ -277,7 +296,7 @@ static void soon_remove(struct co_timer *t) {
     }
 }
 
-/* Those that are armed meanwhile have their turn behind the next look at descriptors. */
+/* Timers that are added meanwhile run in the next turn, after descriptors have been polled. */
 static void run_soon(uv_idle_t *uv) {
     struct co_loop *l = uv->data;
     struct co_timer *t;
@@ -305,7 +324,7 @@ void co_timer_start(struct co_timer *t, int64_t delay_ms) {
         (void)uv_idle_start(&l->idle, run_soon);
         return;
     }
-    /* libuv counts from the start of the turn, which may be long ago. */
+    /* libuv counts from the start of the turn, which may be a while ago. */
     int64_t late = co_now_ms() - co_loop_now(l);
     if (late > 0 && delay_ms <= INT64_MAX - late) {
         delay_ms += late;
@@ -364,7 +383,7 @@ static void on_poll(uv_poll_t *uv, int status, int uv_events) {
         events = CO_POLL_IN | CO_POLL_OUT;
     }
     p->fn(p->arg, events);
-    /* libuv disarms a descriptor that has an error; callers see level-triggered events. */
+    /* libuv stops polling a descriptor that has an error; our events are level-triggered. */
     if (status < 0 && !p->h.closing) {
         poll_start(p);
     }
@@ -411,7 +430,7 @@ bool co_signal_ignored(int signo) {
 int co_signal_new(struct co_loop *l, int signo, void (*fn)(void *arg, int signo), void *arg,
     struct co_signal **ret, struct co_err *err) {
     if (signo <= 0 || signo >= NSIG) {
-        return co_err_set(err, CO_INVALID, "%d is no signal", signo);
+        return co_err_set(err, CO_INVALID, "%d is not a signal", signo);
     }
     struct co_signal *s = co_xcalloc(1, sizeof(*s));
     s->fn = fn;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -278,6 +279,36 @@ static void poll_sees_bytes_then_the_end_and_may_be_freed_inside(void **state) {
     close(fds[0]);
 }
 
+static void a_thread_that_polls_by_itself_serves_the_loop(void **state) {
+    struct trace *tr = *state;
+    assert_int_equal(co_loop_patience(tr->l), -1); /* nothing is armed */
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    tr->fd = fds[0];
+    assert_int_equal(co_poll_new(tr->l, fds[0], read_one, tr, &tr->p, NULL), 0);
+    co_poll_set(tr->p, CO_POLL_IN);
+    assert_int_equal(co_loop_patience(tr->l), 0); /* the kernel is to be told what to watch */
+    struct pollfd p = {.fd = co_loop_fd(tr->l), .events = POLLIN};
+    co_loop_serve(tr->l);
+    assert_int_equal(co_loop_patience(tr->l), -1); /* as long as it likes */
+    assert_int_equal(poll(&p, 1, 0), 0);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    assert_int_equal(poll(&p, 1, 10000), 1);
+    co_loop_serve(tr->l);
+    assert_string_equal(tr->text, "x");
+    struct co_timer *t = co_timer_new(tr->l, note_b, tr);
+    co_timer_start(t, 50);
+    int patience = co_loop_patience(tr->l);
+    assert_in_range(patience, 1, 51);
+    assert_int_equal(poll(&p, 1, patience), 0);
+    while (tr->len < 2) {
+        co_loop_serve(tr->l);
+    }
+    assert_string_equal(tr->text, "xb");
+    co_close(fds[0]);
+    co_close(fds[1]);
+}
+
 static void count_events(void *arg, int events) {
     struct trace *tr = arg;
     tr->events = events;
@@ -395,6 +426,7 @@ int main(void) {
         T(posts_left_at_free_are_dropped),
         T(posts_from_threads_all_run_in_the_order_of_each),
         T(poll_sees_bytes_then_the_end_and_may_be_freed_inside),
+        T(a_thread_that_polls_by_itself_serves_the_loop),
         T(error_on_a_descriptor_is_both_and_stays_armed),
         T(descriptor_may_be_watched_again_after_free),
         T(bad_descriptor_is_refused_by_number),

@@ -1,3 +1,4 @@
+/* Chained hash tables that double when they are full. */
 #include "common/map.h"
 
 #include "common/mem.h"

@@ -1,3 +1,4 @@
+/* Allocation that aborts, allocation with a cap, and trimming of glibc's heap. */
 #include "common/mem.h"
 
 #include <errno.h>
@@ -56,8 +57,9 @@ struct held {
     struct held *next;
 };
 
-/* A set is as much as glibc's cache holds.  The first one empties it, the others come from where
- * malloc has gaps; the last one goes back first and fills the cache, so the others become free. */
+/* Allocates `sets` times as many blocks as glibc's per-thread cache can hold, then frees them.  The
+ * first set empties the cache; the others fill gaps in the heap.  The blocks allocated last are
+ * freed first and fill the cache again, so all others become really free. */
 static void exchange_cache(size_t sets) {
     enum { SIZES = 64, KEPT = 7, STEP = 16, LEAST = 24 };
     struct held *all = NULL;
@@ -74,11 +76,12 @@ static void exchange_cache(size_t sets) {
     (void)malloc_trim(0);
 }
 
-/* glibc keeps the last blocks that a thread gave back, seven of each size, and each of them keeps
- * its page: a quarter of what stays after a burst.  No call empties that cache.  So first it gets a
- * set that is taken when all small gaps are used up, whose blocks lie side by side.  What it had is
- * free then, and so a second exchange finds gaps only between blocks that keep their pages anyway.
- * By malloc_trim alone the operator has 7 % more resident with 1,000 jobs (docs/decisions.md). */
+/* glibc keeps the blocks that a thread freed last, seven of each size, and each such block keeps
+ * its whole page resident: a quarter of what remains after a burst.  No call empties that cache. So
+ * the first exchange fills it with blocks allocated after all small gaps were used up, which
+ * therefore lie side by side; the blocks that it had become free.  The second exchange then finds
+ * gaps only between blocks that keep their pages anyway.  With malloc_trim alone the operator has
+ * 7 % more resident with 1,000 jobs (docs/decisions.md). */
 void co_mem_trim(void) {
     enum { SETS_UNTIL_SMALL_GAPS_END = 8 };
     exchange_cache(SETS_UNTIL_SMALL_GAPS_END);

@@ -1,8 +1,7 @@
-/* Ownership helpers: scope cleanup, explicit hand-over, allocation.
+/* Ownership helpers: scope cleanup, explicit transfer, allocation.
  *
- * Small control allocations abort when memory is out (co_x*): no caller can do better.  A size
- * that came from a spec, a file or a peer goes through co_try_alloc with a stated cap.
- * Thread-safe; owns nothing. */
+ * Small allocations abort when memory is out (co_x*), as no caller can do better.  A size that came
+ * from a spec, a file or a peer goes through co_try_alloc with a stated cap.  Thread-safe. */
 #pragma once
 
 #include "common/err.h"
@@ -11,7 +10,7 @@
 
 #define CO_CLEANUP(fn) __attribute__((cleanup(fn)))
 
-/* Hands a pointer on: yields its value and clears the variable. */
+/* Transfers a pointer: yields its value and clears the variable. */
 #define co_steal_ptr(p)                                                                            \
     __extension__({                                                                                \
         __typeof__(p) *co_pp_ = &(p);                                                              \
@@ -47,12 +46,12 @@ void *co_xcalloc(size_t n, size_t size) __attribute__((malloc, returns_nonnull))
 void *co_xrealloc(void *p, size_t n, size_t size) __attribute__((returns_nonnull));
 char *co_xstrdup(const char *s) __attribute__((malloc, returns_nonnull));
 char *co_xstrndup(const char *s, size_t n) __attribute__((malloc, returns_nonnull));
-/* Gives pages that a burst needed back to the system; for after it, costs two ms. */
+/* Returns unused memory to the system.  To be called after a burst; takes about 2 ms. */
 void co_mem_trim(void);
 char *co_xasprintf(const char *fmt, ...) __attribute__((malloc, returns_nonnull)) CO_PRINTF(1, 2);
 
-/* Zeroed memory of n * size bytes.  CO_NORESOURCE above cap bytes, CO_NOMEMORY when there is
- * none; `what` names the thing in the message. */
+/* Zeroed memory of n * size bytes.  CO_NORESOURCE above cap bytes, CO_NOMEMORY when memory is out;
+ * `what` names the thing in the message. */
 CO_MUST_CHECK int co_try_alloc(
     size_t n, size_t size, size_t cap, const char *what, void **ret, struct co_err *err);
 

@@ -1,3 +1,4 @@
+/* Counters, gauges and histograms, their text for Prometheus and a table for docs. */
 #include "common/metrics.h"
 
 #include <assert.h>
@@ -65,7 +66,7 @@ void co_metric_set(struct co_metric *m, size_t series, double v) {
     *value_at(m, series) = v;
 }
 
-void co_metric_observe(struct co_metric *m, size_t series, double v) {
+static struct co_histogram *histogram_at(struct co_metric *m, size_t series) {
     assert(series < n_series(m) && m->type == CO_HISTOGRAM && m->n_bounds <= CO_METRIC_BUCKETS);
     if (!m->hist) {
         m->hist = co_xcalloc(n_series(m), sizeof(*m->hist));
@@ -73,7 +74,20 @@ void co_metric_observe(struct co_metric *m, size_t series, double v) {
     if (!m->hist[series]) {
         m->hist[series] = co_xcalloc(1, sizeof(struct co_histogram));
     }
-    struct co_histogram *h = m->hist[series];
+    return m->hist[series];
+}
+
+void co_metric_merge(struct co_metric *m, size_t series, const struct co_histogram *h) {
+    struct co_histogram *to = histogram_at(m, series);
+    for (size_t i = 0; i <= m->n_bounds; i++) {
+        to->bucket[i] += h->bucket[i];
+    }
+    to->count += h->count;
+    to->sum += h->sum;
+}
+
+void co_metric_observe(struct co_metric *m, size_t series, double v) {
+    struct co_histogram *h = histogram_at(m, series);
     size_t i = 0;
     while (i < m->n_bounds && !(v <= m->bounds[i])) {
         i++;
@@ -83,7 +97,7 @@ void co_metric_observe(struct co_metric *m, size_t series, double v) {
     h->sum += v;
 }
 
-/* Prometheus' words for what is no decimal; the shortest text that reads back the same. */
+/* The shortest text that reads back as the same number; Prometheus' words for NaN and infinity. */
 static void format_value(double v, char ret_text[32]) {
     if (isnan(v)) {
         (void)snprintf(ret_text, 32, "NaN");
@@ -210,7 +224,7 @@ int co_metrics_markdown(
     return r;
 }
 
-/* Field (from 1, as proc(5) counts) of /proc/self/stat behind the name in parentheses. */
+/* A field of /proc/self/stat after the name in parentheses, numbered from 1 as in proc(5). */
 static int read_stat(int field, double *ret, struct co_err *err) {
     CO_AUTOBUF struct co_buf b = CO_BUF(4096);
     int r = co_file_read("/proc/self/stat", b.max, &b, err);

@@ -1,8 +1,7 @@
 /* Metrics as rows, printed in Prometheus' text format.
  *
- * A program declares one static array of struct co_metric; each row's values live in it.  Label
- * values are fixed in the row (bounded cardinality by construction).  Owned by the loop's
- * thread. */
+ * A program has one array of struct co_metric, which contains the values, too.  The values of
+ * labels are fixed in the row, so the number of series is bounded.  Owned by the loop's thread. */
 #pragma once
 
 #include "common/buf.h"
@@ -20,13 +19,13 @@ struct co_metric {
     const char *name;
     const char *help;
     enum co_metric_type type;
-    /* None, one or several.  A row with several prints only the series that have happened: most
-     * combinations never do. */
+    /* None, one or several.  With several, only series with a value are printed, since most
+     * combinations never occur. */
     struct co_label label[CO_METRIC_LABELS];
     /* Further labels, the same for all series: "name=\"paddlejob\"". */
     const char *fixed;
-    /* Upper bounds of a histogram, ascending, at most CO_METRIC_BUCKETS; the +Inf bucket is
-     * implied. */
+    /* Upper bounds of a histogram's buckets, ascending, at most CO_METRIC_BUCKETS; +Inf is implied.
+     */
     const double *bounds;
     size_t n_bounds;
     /* By series; allocated on first use. */
@@ -40,13 +39,15 @@ struct co_histogram {
     uint64_t bucket[CO_METRIC_BUCKETS + 1];
 };
 
-/* The series of a combination of label values, by their indices; one label's index is the series
- * itself, and a row without labels has the series 0. */
+/* The series of a combination of label values, given by their indices.  With one label its index is
+ * the series; without labels the series is 0. */
 size_t co_metric_series(const struct co_metric *m, const size_t index[CO_METRIC_LABELS]);
 
 void co_metric_add(struct co_metric *m, size_t series, double v);
 void co_metric_set(struct co_metric *m, size_t series, double v);
 void co_metric_observe(struct co_metric *m, size_t series, double v);
+/* Adds a histogram that was observed elsewhere with the row's bounds. */
+void co_metric_merge(struct co_metric *m, size_t series, const struct co_histogram *h);
 CO_MUST_CHECK int co_metrics_render(
     const struct co_metric *rows, size_t n, struct co_buf *ret, struct co_err *err);
 /* A Markdown table, for docs/. */

@@ -1,3 +1,4 @@
+/* Parsers of numbers, booleans, durations, endpoints and times. */
 #include "common/parse.h"
 
 #include "common/mem.h"
@@ -11,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-/* What a message quotes is bounded: the value may be a whole file. */
+/* Quotes in messages are cut, since a value may be a whole file. */
 #define QUOTED "\"%.100s\""
 
 int co_parse_i64(
@@ -22,10 +23,10 @@ int co_parse_i64(
     long long v = isdigit((unsigned char)*digits) ? strtoll(s, &end, 10) : 0;
     if (!end || *end || errno || v < min || v > max) {
         if (min == INT64_MIN && max == INT64_MAX) {
-            return co_err_set(err, CO_INVALID, "%s: " QUOTED " is no integer", what, s);
+            return co_err_set(err, CO_INVALID, "%s: " QUOTED " is not an integer", what, s);
         }
         return co_err_set(err, CO_INVALID,
-            "%s: " QUOTED " is no integer from %" PRId64 " to %" PRId64, what, s, min, max);
+            "%s: " QUOTED " is not an integer from %" PRId64 " to %" PRId64, what, s, min, max);
     }
     *ret = v;
     return 0;
@@ -37,7 +38,7 @@ int co_parse_f64(
     double v = *s && !isspace((unsigned char)*s) ? strtod(s, &end) : 0;
     if (!end || end == s || *end || isnan(v) || v < min || v > max) {
         return co_err_set(
-            err, CO_INVALID, "%s: " QUOTED " is no number from %g to %g", what, s, min, max);
+            err, CO_INVALID, "%s: " QUOTED " is not a number from %g to %g", what, s, min, max);
     }
     *ret = v;
     return 0;
@@ -84,7 +85,7 @@ int co_parse_duration(const char *what, const char *s, int64_t *ret_ms, struct c
         }
         if (!end || i == CO_ARRAY_LEN(units)) {
             return co_err_set(err, CO_INVALID,
-                "%s: " QUOTED " is no duration (such as 300ms, 15s, 1m30s)", what, s);
+                "%s: " QUOTED " is not a duration (such as 300ms, 15s, 1m30s)", what, s);
         }
         total += v * units[i].ms;
         p = end + strlen(units[i].unit);
@@ -98,7 +99,8 @@ int co_parse_duration(const char *what, const char *s, int64_t *ret_ms, struct c
 
 static int hostport_invalid(const char *what, const char *s, struct co_err *err) {
     return co_err_set(err, CO_INVALID,
-        "%s: " QUOTED " is no host:port (an IPv6 address stands in brackets: [::1]:8080)", what, s);
+        "%s: " QUOTED " is not host:port (an IPv6 address stands in brackets: [::1]:8080)", what,
+        s);
 }
 
 int co_parse_hostport(
@@ -118,7 +120,7 @@ int co_parse_hostport(
     int64_t port = 0;
     if (!isdigit((unsigned char)colon[1]) || co_parse_i64(what, colon + 1, 0, 65535, &port, NULL)) {
         return co_err_set(
-            err, CO_INVALID, "%s: " QUOTED ": the port is no number from 0 to 65535", what, s);
+            err, CO_INVALID, "%s: " QUOTED ": the port is not a number from 0 to 65535", what, s);
     }
     hp.port = (uint16_t)port;
     *ret = hp;
@@ -130,7 +132,7 @@ void co_hostport_format(const char *host, unsigned port, char *ret_text, size_t 
     (void)snprintf(ret_text, size, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
 
-/* Digits where pattern has "0", otherwise the same bytes. */
+/* s has a digit wherever pattern has "0", and otherwise the same bytes. */
 static bool has_shape(const char *s, const char *pattern) {
     for (; *pattern; s++, pattern++) {
         if (*pattern == '0' ? !isdigit((unsigned char)*s) : *s != *pattern) {
@@ -166,10 +168,10 @@ int co_parse_time(const char *what, const char *s, int64_t *ret, struct co_err *
         p += 1 + strspn(p + 1, "0123456789");
     }
     int day = tm.tm_mday, month = tm.tm_mon;
-    time_t t = timegm(&tm); /* makes 1 March of 30 February */
+    time_t t = timegm(&tm); /* turns 30 February into 1 or 2 March, which is checked below */
     if (!p || strcmp(p, "Z") != 0 || tm.tm_mday != day || tm.tm_mon != month) {
         return co_err_set(err, CO_INVALID,
-            "%s: " QUOTED " is no time in UTC such as 2021-02-08T07:43:24Z", what, s);
+            "%s: " QUOTED " is not a time in UTC such as 2021-02-08T07:43:24Z", what, s);
     }
     *ret = t;
     return 0;
@@ -181,12 +183,12 @@ static void put_decimal(char *at, size_t n, int v) {
     }
 }
 
-/* Not by printf: each pod's event has some. */
+/* Without printf, which is slow: each pod and event has several times. */
 void co_time_format(int64_t seconds, char ret_text[32]) {
     time_t t = (time_t)seconds;
     struct tm tm;
     if (!gmtime_r(&t, &tm) || tm.tm_year < -1900 || tm.tm_year > 9999 - 1900) {
-        t = 0; /* no time that RFC 3339 could write */
+        t = 0; /* RFC 3339 cannot express it */
         (void)gmtime_r(&t, &tm);
     }
     static const char form[] = "0000-00-00T00:00:00Z";

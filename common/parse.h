@@ -1,6 +1,6 @@
-/* Strict parsing of text from outside: the whole string must match, ranges are checked, and
- * the message names what was read and what was expected.  `what` is the name of the thing for
- * the message ("--port", "PADDLE_TRAINER_ID").  Pure; errors are CO_INVALID. */
+/* Strict parsing of untrusted text: the whole string must match, ranges are checked, and the
+ * message says what was read and what was expected.  `what` names the thing in the message
+ * ("--port", "PADDLE_TRAINER_ID").  Pure; errors are CO_INVALID. */
 #pragma once
 
 #include "common/err.h"
@@ -12,7 +12,7 @@ CO_MUST_CHECK int co_parse_i64(
     const char *what, const char *s, int64_t min, int64_t max, int64_t *ret, struct co_err *err);
 CO_MUST_CHECK int co_parse_f64(
     const char *what, const char *s, double min, double max, double *ret, struct co_err *err);
-/* true/false as Go's flag package and argparse's usual words take them:
+/* The words that Go's flag package and argparse's usual converters accept:
  * 1 t T true True TRUE y yes on / 0 f F false False FALSE n no off. */
 CO_MUST_CHECK int co_parse_bool(const char *what, const char *s, bool *ret, struct co_err *err);
 /* Go durations ("300ms", "1m30s", "1.5h"), in milliseconds. */
@@ -27,7 +27,7 @@ struct co_hostport {
     bool v6; /* the host is an IPv6 literal */
 };
 
-/* "host:port", "[v6]:port", ":port"; a bare IPv6 literal without brackets is refused. */
+/* "host:port", "[v6]:port", ":port"; an IPv6 literal needs brackets. */
 CO_MUST_CHECK int co_parse_hostport(
     const char *what, const char *s, struct co_hostport *ret, struct co_err *err);
 /* Writes "host:port" or "[host]:port"; text must hold CO_HOST_MAX + 10 bytes. */

@@ -1,3 +1,4 @@
+/* Proofs by HMAC-SHA256, from GnuTLS. */
 #include "common/proof.h"
 
 #include <gnutls/crypto.h>
@@ -11,12 +12,12 @@ int co_nonce_make(unsigned char ret[CO_NONCE_BYTES], struct co_err *err) {
     return rc < 0 ? co_err_set(err, CO_INTERNAL, "no random numbers: %s", gnutls_strerror(rc)) : 0;
 }
 
-/* The key begins with the purpose: a key must not be empty, a secret may. */
+/* The key begins with the purpose, because a key must not be empty, but a secret may be. */
 void co_proof_make(const char *purpose, const char *secret, const void *text, size_t len,
     unsigned char ret[CO_PROOF_BYTES]) {
     CO_AUTOFREE char *key = co_xasprintf("%s %s", purpose, secret);
     if (gnutls_hmac_fast(GNUTLS_MAC_SHA256, key, strlen(key), text, len, ret) < 0) {
-        /* Nobody can prove anything then: what comes is not guessed either. */
+        /* Random bytes: then no proof can be right, and none can be guessed. */
         (void)gnutls_rnd(GNUTLS_RND_NONCE, ret, CO_PROOF_BYTES);
     }
     gnutls_memset(key, 0, strlen(key));

@@ -1,3 +1,4 @@
+/* The protobuf decoder: the wire format, and one pass that adds nodes by a table. */
 #include "common/proto.h"
 
 #include "common/parse.h"
@@ -58,7 +59,7 @@ int co_proto_next(
             return set_malformed(err, "a length that does not end");
         }
         break;
-    default: /* groups, which nobody has written for fifteen years */
+    default: /* groups, which have been deprecated for fifteen years */
         return set_malformed(err, "a field of an unknown kind");
     }
     if (len > (uint64_t)(end - *at)) {
@@ -70,7 +71,7 @@ int co_proto_next(
     return 0;
 }
 
-/* The last field with this number, of this wire; false in *ret_found when there is none. */
+/* The last field with this number; its wire type must be `wire`.  *ret_found: there is one. */
 static int find_last(const char *at, const char *end, uint32_t number, uint8_t wire,
     struct co_proto_value *ret, bool *ret_found, struct co_err *err) {
     struct co_proto_value v;
@@ -101,16 +102,16 @@ int co_proto_bytes(const char *data, size_t len, uint32_t number, const char **r
 
 /* ---- nodes ------------------------------------------------------------------------------ */
 
-/* No field takes more of it than so many times its bytes: a byte that is no character becomes three
- * and a NUL, a time of four bytes twenty and a NUL. */
+/* The text of a field takes at most ROOM_A_BYTE times its bytes on the wire: an invalid byte
+ * becomes three and a NUL, a time of four bytes becomes twenty and a NUL. */
 enum { ROOM_A_BYTE = 8, BYTES_A_NODE = 20 };
-/* As long as an answer may be.  Of the room for that, half a GiB of addresses, only the pages that
- * are written take memory. */
+/* The longest answer that is accepted.  Its room is half a GiB of address space, but only pages
+ * that are written take memory. */
 enum { LEN_MAX = 64 << 20 };
 
 struct out {
     struct co_jdoc *doc;
-    char *room; /* in its text */
+    char *room; /* the free part of doc->text */
 };
 
 static void put_bytes(struct out *o, const char *data, size_t len) {
@@ -219,11 +220,11 @@ static const struct co_proto_field *row_of(
     return NULL;
 }
 
-/* The list or map that the next fields may go on. */
+/* The list or map to which the next field may add an item. */
 struct many {
     const struct co_proto_field *field; /* NULL: none */
     uint32_t node;
-    uint64_t seen; /* those that were begun, by their rows */
+    uint64_t seen; /* a bit for each row whose list or map has begun */
 };
 
 static void end_many(struct out *o, struct many *m) {
@@ -233,7 +234,7 @@ static void end_many(struct out *o, struct many *m) {
     }
 }
 
-/* Up to where the value is to be added. */
+/* Adds the key of a field, and opens its list or map, so that its value can be added. */
 static int begin_member(struct out *o, const struct co_proto_message *message,
     const struct co_proto_field *f, struct many *m, struct co_err *err) {
     if (f == m->field) {
@@ -253,7 +254,7 @@ static int begin_member(struct out *o, const struct co_proto_message *message,
     return 0;
 }
 
-/* One pass; as deep as the tables are. */
+/* One pass; recurses as deep as the tables are nested. */
 static int add_message(struct out *o, const struct co_proto_message *message, const char *data,
     size_t len, struct co_err *err) {
     const char *end = data + len;

@@ -1,3 +1,4 @@
+/* Pages of blocks of one size, cut from mappings of 1 MiB. */
 #include "common/slab.h"
 
 #include "common/mem.h"
@@ -9,7 +10,7 @@
 
 enum { PAGE = 4096, REGION_PAGES = 256 };
 
-/* gcc's word for AddressSanitizer, and clang's. */
+/* With AddressSanitizer blocks come from malloc.  gcc and clang announce it differently. */
 #if defined(__SANITIZE_ADDRESS__)
 #define WATCHED true
 #elif defined(__has_feature)
@@ -25,12 +26,12 @@ struct block {
     struct block *next;
 };
 
-/* At the start of its page; the blocks follow. */
+/* The head of a page; the blocks follow. */
 struct co_slab_page {
     struct co_slab_page *prev, *next; /* in the list of its size, while a block is free */
-    struct block *free;               /* given back */
-    uint16_t size, used;
-    uint16_t fresh; /* offset of the first block that was never given out */
+    struct block *free;               /* list of blocks that were freed */
+    uint16_t size, used;              /* bytes of a block; blocks in use */
+    uint16_t fresh;                   /* offset of the first block that was never used */
 };
 
 static struct co_slab_page *page_of(void *block) {
@@ -134,7 +135,7 @@ void co_slab_free(struct co_slab *s, void *block, size_t size) {
     struct block *b = block;
     b->next = p->free;
     p->free = b;
-    if (--p->used == 0 && (p->prev || p->next)) { /* the last one of its size is kept */
+    if (--p->used == 0 && (p->prev || p->next)) { /* keep the last page of its size */
         leave_room(s, p);
         (void)madvise(p, PAGE, MADV_DONTNEED);
         s->empty[s->n_empty++] = p;

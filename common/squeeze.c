@@ -1,3 +1,4 @@
+/* Compression by zlib.  A text that does not become shorter is stored as it is. */
 #include "common/squeeze.h"
 
 #include "common/mem.h"
@@ -9,8 +10,8 @@
 
 enum {
     LEVEL = 1,
-    WINDOW = -13, /* 8 KiB; negative: neither head nor checksum */
-    MEMORY = 4,   /* of tables, in zlib's words: 8 KiB */
+    WINDOW = -13, /* 8 KiB; negative: without zlib's head and checksum */
+    MEMORY = 4,   /* zlib's memLevel: tables of 8 KiB */
 };
 
 static void *zlib_alloc(void *arg, uInt n, uInt size) {
@@ -23,7 +24,7 @@ static void zlib_free(void *arg, void *p) {
     free(p);
 }
 
-/* zlib reads through pointers that could write. */
+/* zlib takes pointers to non-const data, but only reads. */
 static Bytef *bytes_of(const void *p) {
     return (Bytef *)(uintptr_t)p;
 }

@@ -1,3 +1,4 @@
+/* Job tokens from getrandom(2). */
 #include "common/token.h"
 
 #include "common/base64.h"

@@ -1,3 +1,4 @@
+/* UTF-8 validation and cutting. */
 #include "common/utf8.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The YAML reader: events of libyaml to JSON values, with anchors, aliases and merges. */
 #include "common/yaml.h"
 
 #include "common/yaml_lines.h"
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <yaml.h>
 
-/* Bounds of one document; the number of values and their bytes count expanded aliases. */
+/* Limits for one document; values and bytes include expanded aliases. */
 enum {
     MAX_DEPTH = 200,
     MAX_VALUES = 1000 * 1000,
@@ -25,7 +26,7 @@ struct co_yaml {
     yaml_parser_t parser;
     const char *name, *text;
     size_t len;
-    bool returned; /* some document was */
+    bool returned; /* a document has been returned */
     struct co_err failed;
     /* of the current document */
     int line;
@@ -45,7 +46,7 @@ static int line_of(const yaml_event_t *ev) {
     return (int)ev->start_mark.line + 1;
 }
 
-/* What a value is read into, and how deep. */
+/* The position of a value: its spot in the tree of lines, and its depth. */
 struct place {
     unsigned spot;
     int depth;
@@ -186,7 +187,7 @@ static int read_alias(struct co_yaml *y, const yaml_event_t *ev, json_t **ret, s
     if (r) {
         return r;
     }
-    /* A copy, so that whoever changes one place does not change the other. */
+    /* A copy, so that a change of one use does not change the other. */
     *ret = json_deep_copy(a->value);
     return *ret ? 0 : fail_at(y, ev->start_mark, err, CO_NOMEMORY, "no memory");
 }
@@ -234,8 +235,8 @@ static int read_sequence(struct co_yaml *y, struct place at, json_t **ret, struc
     }
 }
 
-/* The mapping being read.  `merged` has the keys that came by "<<" only, which may still be
- * written out without being duplicates. */
+/* The mapping being read.  `merged` has the keys that came from "<<"; these may follow explicitly
+ * without being duplicates. */
 struct mapping {
     json_t *obj;
     json_t *merged;
@@ -255,7 +256,7 @@ static void merge_object(struct mapping *m, json_t *from) {
     }
 }
 
-/* From the last of several to the first, so that the first one wins. */
+/* Merges several mappings from the last to the first, so that the first one wins. */
 static int merge_value(
     struct co_yaml *y, yaml_mark_t mark, struct mapping *m, json_t *from, struct co_err *err) {
     if (json_is_object(from)) {
@@ -318,7 +319,7 @@ static int refuse_duplicate(struct co_yaml *y, const yaml_event_t *ev, struct pl
     return fail_at(y, ev->start_mark, err, CO_INVALID, cause);
 }
 
-/* One "key: value"; *last is the spot of the member before. */
+/* Reads one "key: value"; *last is the spot of the member before it. */
 static int read_member(struct co_yaml *y, const yaml_event_t *key_ev, struct place at,
     unsigned *last, struct mapping *m, struct co_err *err) {
     CO_AUTOFREE char *key = NULL;
@@ -410,7 +411,7 @@ static int read_node(
     return 0;
 }
 
-/* From behind the start of a document to behind its end. */
+/* Reads the document whose start event has been read, including its end event. */
 static int read_document(struct co_yaml *y, json_t **ret, struct co_err *err) {
     AUTO_EVENT yaml_event_t ev = {0};
     AUTO_EVENT yaml_event_t end = {0};
@@ -431,7 +432,8 @@ static int read_document(struct co_yaml *y, json_t **ret, struct co_err *err) {
     return 0;
 }
 
-/* JSON need not be YAML as libyaml reads it (surrogate pairs, keys beyond 1024 characters). */
+/* Not all JSON is valid for libyaml (surrogate pairs, keys beyond 1024 characters), so a text that
+ * looks like JSON and failed is tried as JSON. */
 static int read_as_json(struct co_yaml *y, json_t **ret) {
     size_t blank = 0;
     while (blank < y->len && strchr(" \t\r\n", y->text[blank])) {

@@ -1,5 +1,7 @@
-/* Any bytes: every document is JSON that parses back to the same value, every key has a line. */
+/* Any bytes: every document parses back to the same value, from JSON and from YAML as it is
+ * written, and every key has a line. */
 #include "common/yaml.h"
+#include "common/yaml_write.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +31,17 @@ static void check_round_trip(const json_t *doc) {
     }
 }
 
+static void check_written(const json_t *doc) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(64 << 20);
+    CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
+    CO_AUTOJSON json_t *again = NULL;
+    if (co_yaml_write(doc, &text, NULL) == 0 &&
+        (co_yaml_open("written", text.data, text.len, &y, NULL) || co_yaml_next(y, &again, NULL) ||
+            !json_equal(doc, again))) {
+        abort();
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     struct co_err err = {0};
@@ -45,6 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             return 0;
         }
         check_round_trip(doc);
+        check_written(doc);
         check_lines(y, doc, size);
         (void)co_yaml_line(y, "spec.worker.template.spec.containers.0.image");
     }

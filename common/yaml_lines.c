@@ -1,13 +1,14 @@
+/* The tree of line numbers, in one array. */
 #include "common/yaml_lines.h"
 
 #include <stdio.h>
 #include <string.h>
 
 struct co_yaml_spot {
-    unsigned first, next; /* child and sibling; 0: none, as the root is neither */
+    unsigned first, next; /* first child and next sibling; 0: none, as the root is neither */
     int line;
     int item;    /* position in a list, or -1 */
-    size_t name; /* where the key stands in names, when item is -1 */
+    size_t name; /* offset of the key in names, when item is -1 */
 };
 
 void co_yaml_lines_clear(struct co_yaml_lines *t) {
@@ -94,7 +95,7 @@ int co_yaml_lines_find(const struct co_yaml_lines *t, const char *path) {
     unsigned at = 0;
     while (*path) {
         unsigned best = 0;
-        int length = -1; /* keys may have dots: the longest that fits is meant */
+        int length = -1; /* keys may contain dots, so the longest match wins */
         for (unsigned c = t->spots[at].first; c; c = t->spots[c].next) {
             int n = match_step(t, &t->spots[c], path);
             if (n > length) {

@@ -1,5 +1,5 @@
-/* On which lines the values of one document stand: a tree of the document's shape, built from the
- * top down while reading.  Knows nothing of libyaml.  A spot is an index; 0 is the root. */
+/* The line numbers of a document's values: a tree of the document's shape, built top-down while it
+ * is read.  Knows nothing of libyaml.  A spot (node) is an index; 0 is the root. */
 #pragma once
 
 #include "common/buf.h"
@@ -16,7 +16,7 @@ void co_yaml_lines_clear(struct co_yaml_lines *t);
 void co_yaml_lines_done(struct co_yaml_lines *t);
 
 unsigned co_yaml_lines_root(struct co_yaml_lines *t, int line);
-/* Adds a child of parent behind its child *last (0: the first one) and sets *last to it. */
+/* Adds a child of parent after its child *last (0: as the first one) and sets *last to it. */
 void co_yaml_lines_item(
     struct co_yaml_lines *t, unsigned parent, unsigned *last, int index, int line);
 CO_MUST_CHECK int co_yaml_lines_member(struct co_yaml_lines *t, unsigned parent, unsigned *last,
@@ -24,5 +24,5 @@ CO_MUST_CHECK int co_yaml_lines_member(struct co_yaml_lines *t, unsigned parent,
 
 /* Line of the first member with that key; 0: none. */
 int co_yaml_lines_child(const struct co_yaml_lines *t, unsigned parent, const char *key);
-/* Line of what stands at a path, or of the nearest parent that is known; 0 in an empty tree. */
+/* Line of the value at a path, or of its nearest known parent; 0 in an empty tree. */
 int co_yaml_lines_find(const struct co_yaml_lines *t, const char *path);

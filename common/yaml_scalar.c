@@ -1,3 +1,4 @@
+/* Resolution of YAML scalars to null, booleans, numbers and strings. */
 #include "common/yaml_scalar.h"
 
 #include <ctype.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* NOFORM: a number that JSON cannot express. */
 struct resolved {
     enum kind { STR, NUL, BOOL, INT, FLOAT, NOFORM } kind;
     int64_t i;
@@ -67,7 +69,7 @@ static int digit_value(char c) {
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
 }
 
-/* Takes "0x", "0b", "0o" or the bare 0 of an octal number off *digits. */
+/* Skips "0x", "0b", "0o" or the bare 0 of an octal number, and returns the base. */
 static int take_base(const char **digits) {
     const char *p = *digits;
     if (p[0] != '0' || !p[1]) {
@@ -79,8 +81,8 @@ static int take_base(const char **digits) {
     return base;
 }
 
-/* An integer with its sign and base.  Beyond 64 bits a hexadecimal or binary one is a float
- * (and false is returned for the others: they are read as decimal floats). */
+/* Reads an integer with sign and base.  Beyond 64 bits, hexadecimal and binary numbers become
+ * floats; false for decimal and octal ones, which the caller reads as decimal floats. */
 static bool read_int(const char *s, struct resolved *ret) {
     bool negative = *s == '-';
     const char *p = *s == '-' || *s == '+' ? s + 1 : s;
@@ -146,7 +148,7 @@ static bool read_float(const char *s, struct resolved *ret) {
 }
 
 static bool read_number(const char *s, size_t len, struct resolved *ret) {
-    char text[512] = ""; /* without underscores, which may stand anywhere but first */
+    char text[512] = ""; /* without underscores, which are allowed anywhere but at the beginning */
     size_t n = 0;
     bool starts = isdigit((unsigned char)s[0]) || s[0] == '-' || s[0] == '+' ||
                   (s[0] == '.' && isdigit((unsigned char)s[1]));
@@ -176,16 +178,16 @@ static struct resolved resolve_plain(const char *s, size_t len) {
     return read_number(s, len, &number) ? number : r;
 }
 
-/* Tags that change how a text is read; any other one leaves it a string. */
+/* Tags that select a type; with any other tag the value is a string. */
 static const struct {
     const char *tag;
     unsigned kinds; /* allowed ones, as bits */
     const char *expected;
 } tags[] = {
     {CO_YAML_TAG "null", 1u << NUL, "null"},
-    {CO_YAML_TAG "bool", 1u << BOOL, "boolean"},
-    {CO_YAML_TAG "int", 1u << INT, "integer"},
-    {CO_YAML_TAG "float", 1u << INT | 1u << FLOAT | 1u << NOFORM, "number"},
+    {CO_YAML_TAG "bool", 1u << BOOL, "a boolean"},
+    {CO_YAML_TAG "int", 1u << INT, "an integer"},
+    {CO_YAML_TAG "float", 1u << INT | 1u << FLOAT | 1u << NOFORM, "a number"},
 };
 
 static int classify_scalar(
@@ -202,7 +204,7 @@ static int classify_scalar(
         if (strcmp(s->tag, tags[i].tag) == 0) {
             r = resolve_plain(s->text, s->len);
             if (!(tags[i].kinds & 1u << r.kind)) {
-                return co_err_set(err, CO_INVALID, "\"%.100s\" is no %s as its tag says", s->text,
+                return co_err_set(err, CO_INVALID, "\"%.100s\" is not %s as its tag says", s->text,
                     tags[i].expected);
             }
         }
@@ -219,7 +221,7 @@ bool co_yaml_is_merge(const struct co_yaml_scalar *s) {
     return tagged || (!s->tag && s->plain && s->len == 2 && memcmp(s->text, "<<", 2) == 0);
 }
 
-/* A whole number is an integer in JSON however it was written: "1e3" is 1000. */
+/* A whole number becomes an integer however it was written: "1e3" is 1000. */
 static json_t *json_number(double f) {
     bool whole = f == floor(f) && f >= -9223372036854775808.0 && f < 9223372036854775808.0;
     return whole ? json_integer((json_int_t)f) : json_real(f);
@@ -255,7 +257,7 @@ int co_yaml_scalar_value(const struct co_yaml_scalar *s, json_t **ret, struct co
     return 0;
 }
 
-/* The shortest decimal that is the same number in 32 bits, which is how kubectl writes keys. */
+/* The shortest decimal that gives the same 32-bit float; kubectl writes keys in this way. */
 static char *float_key(double wide) {
     if (fabs(wide) > (double)FLT_MAX) {
         return co_xstrdup(wide > 0 ? ".inf" : "-.inf");

@@ -1,5 +1,5 @@
-/* What an unquoted or tagged YAML scalar means: the rules of YAML 1.1 as kubectl applies them
- * (see common/yaml.h).  Knows nothing of documents or of libyaml.  Pure. */
+/* The value of an unquoted or tagged YAML scalar, by the rules of YAML 1.1 as kubectl applies them
+ * (see common/yaml.h).  Knows nothing of documents or libyaml.  Pure. */
 #pragma once
 
 #include "common/json.h"
@@ -13,14 +13,16 @@ struct co_yaml_scalar {
     size_t len;
 };
 
-/* "<<" that means a merge when it stands as a key. */
+/* The scalar, used as a key, means a merge: it is "<<" or has that tag. */
 bool co_yaml_is_merge(const struct co_yaml_scalar *s);
 
-/* CO_INVALID when the text does not fit the tag or has no form in JSON (.inf, .nan, !!binary). */
+/* CO_INVALID when the text does not match its tag, or JSON cannot express it (.inf, .nan,
+ * !!binary).
+ */
 CO_MUST_CHECK int co_yaml_scalar_value(
     const struct co_yaml_scalar *s, json_t **ret, struct co_err *err);
 
-/* As a key of a mapping: what is no string becomes one ("8080: x" is "8080", "yes: x" is
- * "true"); null is CO_INVALID, and so is a NUL inside.  The caller frees. */
+/* The scalar as a key of a mapping: other types become strings ("8080: x" has the key "8080", "yes:
+ * x" has "true").  CO_INVALID for null and for a NUL inside.  The caller frees *ret. */
 CO_MUST_CHECK int co_yaml_scalar_key(
     const struct co_yaml_scalar *s, char **ret, struct co_err *err);

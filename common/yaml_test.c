@@ -241,7 +241,7 @@ static void errors_say_where_and_why(void **state) {
         {"a: !!binary aGk=", "x.yaml:1:4: !!binary is not supported"},
         {"a: .inf", "x.yaml:1:4: .inf cannot be written in JSON"},
         {".nan: a", "x.yaml:1:1: .nan cannot be written in JSON"},
-        {"a: !!int x", "x.yaml:1:4: \"x\" is no integer as its tag says"},
+        {"a: !!int x", "x.yaml:1:4: \"x\" is not an integer as its tag says"},
         {"a: 1\n~: b", "x.yaml:2:1: a key is null: put it in quotes"},
         {"\"a\\0b\": 1", "x.yaml:1:1: a key holds a NUL character"},
         {"? [a]\n: 1", "x.yaml:1:3: a key must be a string"},

@@ -21,7 +21,7 @@
 enum crd_type {
     CRD_OBJECT,       /* .fields says what is in it */
     CRD_OBJECT_LIST,  /* list of objects of .fields */
-    CRD_STRING,       /* any string: unknown values mean something, see the field's text */
+    CRD_STRING,       /* any string: the field's text says what unknown values mean */
     CRD_STRING_LIST,  /* list of strings */
     CRD_STRING_MAP,   /* string -> string */
     CRD_QUANTITY_MAP, /* resource name -> quantity, as 200m, 4Gi or a plain number */
@@ -51,8 +51,8 @@ struct crd_field {
     unsigned max;  /* items of a list, characters of a string; 0: no bound. Rules need one */
     bool required; /* of the object it is in */
     bool open;     /* keeps fields that are not in .fields */
-    bool opaque;   /* the API server looks at nothing in it: .fields say what we write */
-    bool atomic;   /* has one writer: which of them wrote which part is not kept */
+    bool opaque;   /* has no schema for the API server; .fields only document what we write */
+    bool atomic;   /* has one writer, so the API server need not track who owns which part */
     bool added;    /* not in paddle-operator v0.3.5 */
 };
 
@@ -65,11 +65,11 @@ struct crd_column {
     bool wide;
 };
 
-/* The job itself: its only row. */
+/* The root: the job itself. */
 extern const struct crd_field crd_job;
 extern const struct crd_column crd_columns[];
 
-/* Fields of `template`, kept apart for their length. */
+/* Fields of `template`, in a file of their own because there are many. */
 extern const struct crd_field crd_template_fields[];
 /* Likewise of `status`. */
 extern const struct crd_field crd_status_fields[];

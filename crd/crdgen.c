@@ -22,6 +22,8 @@ static const struct {
         "deploy/charts/paddle-operator/files/operator-rules.yaml"},
     {"shards-rules", crd_print_shards_rules,
         "deploy/charts/paddle-operator/files/shards-rules.yaml"},
+    {"edit-rules", crd_print_edit_rules, "deploy/charts/paddle-operator/files/edit-rules.yaml"},
+    {"view-rules", crd_print_view_rules, "deploy/charts/paddle-operator/files/view-rules.yaml"},
     {"gang", NULL, "WORD: deploy/kustomize/components/WORD/kustomization.yaml", crd_print_gang},
     {"gang-rules", NULL, "WORD: deploy/charts/paddle-operator/files/WORD-rules.yaml",
         crd_print_gang_rules},

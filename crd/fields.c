@@ -1,6 +1,9 @@
 /*
- * No field has an enum, a default or a minimum: strings and numbers that earlier versions accepted
- * stay accepted, and the operator says what it makes of them. Rules are for what can never work.
+ * The fields of a PaddleJob's spec.
+ *
+ * No field has an enum, a default or a minimum, so that every value that earlier versions accepted
+ * stays accepted; the operator reports how it understands an odd one. CEL rules reject only what
+ * can never work.
  */
 #include "crd/crd.h"
 
@@ -63,11 +66,11 @@ static const struct crd_field scheduling_fields[] = {
     {0},
 };
 
-/* Who owns a job may not change while one of them acts on it. */
+/* managedBy is immutable: two controllers must never act on one job. */
 static const struct crd_rule spec_rules[] = {
     {.rule = "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || "
              "self.managedBy == oldSelf.managedBy)",
-        .message = "managedBy cannot be changed: create the job anew with the value that you want"},
+        .message = "managedBy cannot be changed: recreate the job with the value that you want"},
     {0},
 };
 
@@ -90,8 +93,16 @@ static const struct crd_rule limit_rules[] = {
     {0},
 };
 
+static const struct crd_rule node_rules[] = {
+    {.rule = "self >= 0",
+        .message = "nodeLostAfter must not be negative: use 0 for at once, or leave it out to wait "
+                   "for the eviction"},
+    {0},
+};
+
 static const struct crd_rule peer_auth_rules[] = {
-    {.rule = "self in ['None', 'Token']", .message = "peerAuth must be None or Token"},
+    {.rule = "self in ['None', 'Token', 'Encrypted']",
+        .message = "peerAuth must be None, Token or Encrypted"},
     {0},
 };
 
@@ -160,8 +171,9 @@ static const struct crd_field role_fields[] = {
         .type = CRD_INTEGER,
         .doc =
             "Greatest number of workers of an elastic job: more replicas are cut to it; 0 or less "
-            "is no limit. With both, PADDLE_ELASTIC_NP is requests:limits. No effect in other jobs "
-            "and roles."},
+            "is no limit. PADDLE_ELASTIC_NP is requests:limits. Without limits it has the most "
+            "workers that were asked for since the group began: fewer of them, and so many again, "
+            "leave the others alone; more restart the group. No effect in other jobs and roles."},
     {.name = "template",
         .type = CRD_OBJECT,
         .open = true,
@@ -204,8 +216,9 @@ static const struct crd_field spec_fields[] = {
     {.name = "cleanPodPolicy",
         .type = CRD_STRING,
         .doc = "Whether pods (and Services) are deleted when the job has ended: Always, Never, "
-               "OnFailure (only of a failed job) or OnCompletion (only of a completed job; the "
-               "default when absent or empty). Any other value means Never. Use Never to look at "
+               "OnFailure (only of a failed job), OnCompletion (only of a completed job; the "
+               "default when absent or empty) or Running (those that have not ended; the others "
+               "stay, with their logs). Any other value means Never. Use Never to look at "
                "logs afterwards. Deleting the job deletes everything of it whatever this says."},
     {.name = "withGloo",
         .type = CRD_INTEGER,
@@ -222,7 +235,7 @@ static const struct crd_field spec_fields[] = {
     {.name = "suspend",
         .type = CRD_BOOLEAN,
         .added = true,
-        .doc = "True deletes the job's pods and keeps the job; false again starts it anew, as "
+        .doc = "True deletes the job's pods and keeps the job; false again starts it as "
                "another attempt. A job that is suspended from the beginning creates nothing."},
     {.name = "activeDeadlineSeconds",
         .type = CRD_INT64,
@@ -248,7 +261,7 @@ static const struct crd_field spec_fields[] = {
                "the group, too, but are not counted. With "
                "no restart left the job fails and pods that still run are deleted. Default, "
                "without failurePolicy: a failed pod "
-               "fails the job, a deleted one is made anew, and the others stay, as paddle-operator "
+               "fails the job, a deleted one is recreated, and the others stay, as paddle-operator "
                "v0.3.5 did."},
     {.name = "failurePolicy",
         .type = CRD_OBJECT_LIST,
@@ -259,6 +272,18 @@ static const struct crd_field spec_fields[] = {
         .doc = "What a failed pod means, by exit code, reason or role: the first rule that fits "
                "the pod that failed first decides. Where none fits, what backoffLimit says (0 when "
                "that is absent)."},
+    {.name = "nodeLostAfter",
+        .type = CRD_INT32,
+        .added = true,
+        .rules = node_rules,
+        .doc =
+            "Seconds after which a pod whose node does not answer is given up: it is deleted by "
+            "force and the group restarted on other nodes, which is not counted. Of an elastic "
+            "job that pod alone is recreated. A node that is cut off and not dead may go on "
+            "with its containers until it is back, so training must bear that two of them "
+            "write its checkpoints. Default: pods stay until Kubernetes evicts them, after 5 min "
+            "most often, and the group waits until the node is back or is deleted. Goes well "
+            "with backoffLimit, for peers that fail before the node is known to be lost."},
     {.name = "priorityClassName",
         .type = CRD_STRING,
         .added = true,
@@ -281,8 +306,10 @@ static const struct crd_field spec_fields[] = {
                "operator makes a random token, in a Secret that the job owns, and the first "
                "container of every pod gets it as PADDLE_JOB_TOKEN. This project's parameter "
                "servers and collective communication prove it to one another, launchers with "
-               "--require_token; Paddle does not know it. Read when a pod is made: change it while "
-               "the job is suspended."},
+               "--require_token; Paddle does not know it. Encrypted: the same, and trainers and "
+               "parameter servers encrypt what they say to each other (TLS 1.3 by keys that come "
+               "from the token; PADDLE_JOB_ENCRYPT). Read when a pod is made: change it while the "
+               "job is suspended."},
     {.name = "elastic",
         .type = CRD_INTEGER,
         .doc = "Elastic training of workers. Any number, 0 included, turns it on: pods get "

@@ -1,4 +1,4 @@
-/* What the operator writes: status. */
+/* The fields of a PaddleJob's status, which only the operator writes. */
 #include "crd/crd.h"
 
 static const struct crd_field ref_fields[] = {
@@ -35,13 +35,14 @@ static const struct crd_field role_status_fields[] = {
         .added = true,
         .doc =
             "Numbers of the pods that have succeeded, as 0-3,5. They stay succeeded, and are not "
-            "made anew, when their pods are deleted; a restart of the group begins without "
+            "recreated, when their pods are deleted; a restart of the group begins without "
             "them."},
     {.name = "refs",
         .type = CRD_OBJECT_LIST,
         .fields = ref_fields,
         .anchor = "ref",
-        /* With a schema, a thousand of them cost the API server twice as much a status write. */
+        /* With a schema, a status write with a thousand references costs the API server twice as
+         * much. */
         .opaque = true,
         .doc = "The pods, ordered by their number: apiVersion, kind, namespace, name, uid and "
                "resourceVersion of each. Left out for a job of more than 2000 pods, "
@@ -59,9 +60,12 @@ static const struct crd_field condition_fields[] = {
                "Completing (the pods that decide have succeeded, the others may still end), "
                "Succeeded, Failed, Blocked (something keeps pods from being created, the message "
                "says what), ReplicasBounded (an elastic job has other workers than replicas asks "
-               "for), SchedulingPolicyIgnored (the scheduler has no word for a part of it), or "
+               "for), SchedulingPolicyIgnored (the scheduler has no word for a part of it), "
                "UnknownValue (a field has a word that means nothing, the message says what it is "
-               "taken for)."},
+               "taken for), SpecChanged (a part of the spec that a running attempt keeps was "
+               "changed, the message says which), or StaleAddress (pods run with the address that "
+               "a peer had before, the "
+               "message says who)."},
     {.name = "status", .type = CRD_STRING, .required = true, .doc = "True, False or Unknown."},
     {.name = "reason",
         .type = CRD_STRING,
@@ -141,6 +145,18 @@ const struct crd_field crd_status_fields[] = {
         .added = true,
         .doc = "Number of the present group of pods, which carry it as label: one more after each "
                "restart, counted or not, and each suspension. Absent: 0."},
+    {.name = "began",
+        .type = CRD_STRING,
+        .added = true,
+        .doc =
+            "What of the spec the present attempt began with, and keeps until it ends: intranet, "
+            "elastic, withGloo, peerAuth, and a hash of each template."},
+    {.name = "beganTemplates",
+        .type = CRD_STRING,
+        .added = true,
+        .doc = "The templates that the present attempt began with, as JSON by role: pods that are "
+               "recreated while it runs get these. Absent: they take more than 64 KiB, and such "
+               "pods get the new ones."},
     {.name = "restartTime",
         .type = CRD_TIME,
         .added = true,

@@ -1,3 +1,4 @@
+/* Writes indented YAML; long texts are folded at 100 columns. */
 #include "crd/out.h"
 
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* The table of RBAC rules, and how roles are printed from it as YAML or as lines of the chart. */
 #include "crd/rbac.h"
 
 #include "crd/crd.h"
@@ -23,7 +24,7 @@ const struct crd_grant crd_grants[] = {
     {CRD_SCOPE_CLUSTER, "", "configmaps", NULL, "create,delete,list,patch,watch",
         "addresses of a job's pods; deleted with the pods when a group is restarted"},
     {CRD_SCOPE_CLUSTER, "", "secrets", NULL, "create",
-        "tokens of jobs with peerAuth Token; the operator reads none"},
+        "tokens of jobs with peerAuth Token or Encrypted; the operator reads none"},
     {CRD_SCOPE_CLUSTER, "", "events", NULL, "create,patch", "tell the story of a job"},
     {CRD_SCOPE_OPERATOR, "coordination.k8s.io", "leases", NULL, "create",
         "leader election (create cannot be limited by name)"},
@@ -36,6 +37,12 @@ const struct crd_grant crd_grants[] = {
         "whose token is that? (metrics)"},
     {CRD_SCOPE_METRICS, "authorization.k8s.io", "subjectaccessreviews", NULL, "create",
         "may that user read metrics?"},
+    {CRD_SCOPE_EDIT, CRD_GROUP, "paddlejobs", NULL,
+        "create,delete,deletecollection,get,list,patch,update,watch", "jobs of one's own"},
+    {CRD_SCOPE_EDIT, CRD_GROUP, "paddlejobs/scale", NULL, "get,patch,update",
+        "kubectl scale, and who makes autoscalers"},
+    {CRD_SCOPE_VIEW, CRD_GROUP, "paddlejobs,paddlejobs/scale,paddlejobs/status", NULL,
+        "get,list,watch", "see jobs"},
     {CRD_SCOPE_VOLCANO, "scheduling.volcano.sh", "podgroups", NULL,
         "create,delete,list,patch,watch", "one group a job"},
     {CRD_SCOPE_COSCHEDULING, "scheduling.x-k8s.io", "podgroups", NULL,
@@ -51,11 +58,14 @@ static const struct {
     const char *kind;
     const char *name;
     const char *namespace;
+    const char *into[3]; /* Kubernetes' roles that take its rules in */
 } roles[] = {
     [CRD_SCOPE_CLUSTER] = {"ClusterRole", "paddle-manager-role", NULL},
     [CRD_SCOPE_OPERATOR] = {"Role", "paddle-leader-election-role", "paddle-system"},
     [CRD_SCOPE_SHARDS] = {"Role", "paddle-shards-role", "paddle-system"},
     [CRD_SCOPE_METRICS] = {"ClusterRole", "paddle-metrics-review-role", NULL},
+    [CRD_SCOPE_EDIT] = {"ClusterRole", "paddle-jobs-edit", NULL, {"admin", "edit"}},
+    [CRD_SCOPE_VIEW] = {"ClusterRole", "paddle-jobs-view", NULL, {"admin", "edit", "view"}},
 };
 
 /* Words of --scheduling. */
@@ -112,6 +122,13 @@ static void print_role(FILE *out, enum crd_scope scope) {
     if (roles[scope].namespace != NULL) {
         crd_out_line(&top, "  namespace: %s", roles[scope].namespace);
     }
+    if (roles[scope].into[0] != NULL) {
+        crd_out_line(&top, "  labels:");
+    }
+    for (size_t i = 0; i < 3 && roles[scope].into[i] != NULL; i++) {
+        crd_out_line(
+            &top, "    rbac.authorization.k8s.io/aggregate-to-%s: \"true\"", roles[scope].into[i]);
+    }
     crd_out_line(&top, "rules:");
     print_rules(out, scope);
 }
@@ -119,6 +136,8 @@ static void print_role(FILE *out, enum crd_scope scope) {
 void crd_print_rbac(FILE *out) {
     print_role(out, CRD_SCOPE_CLUSTER);
     print_role(out, CRD_SCOPE_OPERATOR);
+    print_role(out, CRD_SCOPE_EDIT);
+    print_role(out, CRD_SCOPE_VIEW);
 }
 
 void crd_print_metrics_rbac(FILE *out) {
@@ -139,6 +158,14 @@ void crd_print_operator_rules(FILE *out) {
 
 void crd_print_shards_rules(FILE *out) {
     print_rules(out, CRD_SCOPE_SHARDS);
+}
+
+void crd_print_edit_rules(FILE *out) {
+    print_rules(out, CRD_SCOPE_EDIT);
+}
+
+void crd_print_view_rules(FILE *out) {
+    print_rules(out, CRD_SCOPE_VIEW);
 }
 
 static const struct crd_grant *gang_grant(const char *word) {

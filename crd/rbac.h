@@ -1,8 +1,8 @@
 /*
- * What the operator may do in a cluster: one row a rule, with the reason for it. The roles in
- * deploy/v1/operator.yaml and in the chart are printed from here. Add a verb here before using it
- * in the operator, and to tests/integration/test_rbac.py what uses it: that test fails where a verb
- * is used by nothing.
+ * What the operator may do in a cluster, and users with jobs: one row a rule, with the reason for
+ * it. The roles in deploy/v1/operator.yaml and in the chart are printed from here. Add a verb here
+ * before using it in the operator, and to tests/integration/test_rbac.py what uses it: that test
+ * fails where a verb is used by nothing.
  */
 #pragma once
 
@@ -14,6 +14,9 @@ enum crd_scope {
     CRD_SCOPE_OPERATOR, /* the operator's own namespace */
     CRD_SCOPE_SHARDS,   /* the operator's own namespace, with --shard only */
     CRD_SCOPE_METRICS,  /* the cluster, with --metrics-secure only */
+    /* No right of the operator's: of users, in namespaces where they have the role of that name. */
+    CRD_SCOPE_EDIT, /* edit, and so admin */
+    CRD_SCOPE_VIEW,
     /* wherever jobs are, with --scheduling of that word only */
     CRD_SCOPE_VOLCANO,
     CRD_SCOPE_COSCHEDULING,
@@ -34,7 +37,7 @@ struct crd_grant {
 /* Ends with a row whose resources are NULL. */
 extern const struct crd_grant crd_grants[];
 
-/* A ClusterRole and a Role, each with its "---" before it. */
+/* The operator's ClusterRole and Role, and those of users, each with its "---" before it. */
 void crd_print_rbac(FILE *out);
 
 /* The roles that --metrics-secure and --shard need besides. */
@@ -50,3 +53,5 @@ bool crd_print_gang_rules(FILE *out, const char *word);
 void crd_print_job_rules(FILE *out);
 void crd_print_operator_rules(FILE *out);
 void crd_print_shards_rules(FILE *out);
+void crd_print_edit_rules(FILE *out);
+void crd_print_view_rules(FILE *out);

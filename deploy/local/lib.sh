@@ -4,6 +4,7 @@
 set -euo pipefail
 
 KUBERNETES_VERSION=${KUBERNETES_VERSION:-v1.35.4}
+APISERVER_VERSION=${APISERVER_VERSION:-$KUBERNETES_VERSION}   # an older one, to try what is installed there: make compat
 ETCD_VERSION=${ETCD_VERSION:-v3.6.16}
 COREDNS_VERSION=${COREDNS_VERSION:-v1.14.7}
 HELM_VERSION=${HELM_VERSION:-v3.20.2}
@@ -118,6 +119,7 @@ need_go() {
 # bin component: the path of a built program.
 bin() {
   case $1 in
+    kube-apiserver) echo "$CACHE/kubernetes-$APISERVER_VERSION/$1" ;;
     etcd)    echo "$CACHE/etcd-$ETCD_VERSION/etcd" ;;
     coredns) echo "$CACHE/coredns-$COREDNS_VERSION/coredns" ;;
     helm)    echo "$CACHE/helm-$HELM_VERSION/helm" ;;

@@ -1,3 +1,4 @@
+/* Finds different ids with an open-addressing hash table; gathers and scatters with plain loops. */
 #include "examples/nn/embed.h"
 
 #include <string.h>
@@ -8,11 +9,12 @@ enum { IDS_MAX = 1 << 26 };
 
 struct slot {
     uint64_t id;
-    uint32_t place; /* in ret_unique */
-    uint32_t round; /* the slot is taken only in the current round */
+    uint32_t place; /* index in ret_unique */
+    uint32_t round; /* the slot is in use only if this is the current round */
 };
 
-/* Open addressing, at most half full.  Counting rounds spares clearing between batches. */
+/* An open-addressing table, at most half full.  Each batch is a new round, so that the table need
+ * not be cleared between batches. */
 struct nn_distinct {
     size_t max_ids;
     size_t mask;

@@ -1,6 +1,6 @@
-/* Embedding lookups for a batch: which different ids occur, their rows gathered into the input of
- * the next layer, and the gradients of that input added up per id.  Rows come from outside (a
- * parameter server, a local table); nothing here knows where.
+/* Embedding lookups for a batch: finds the different ids, gathers their rows into the input of the
+ * next layer, and sums the gradients of that input for each id.  The caller provides the rows, from
+ * a parameter server or a local table.
  * Letters: K ids looked up (batch * slots), U different ones among them (U <= K), E floats a row.
  * A struct nn_distinct belongs to one thread. */
 #pragma once
@@ -13,24 +13,26 @@
 
 struct nn_distinct;
 
-/* For lists of up to max_ids ids; the caller owns *ret_d.  CO_NORESOURCE above 2^26. */
+/* Makes a finder for lists of up to max_ids ids; the caller owns *ret_d.  CO_NORESOURCE: max_ids is
+ * above 2^26. */
 CO_MUST_CHECK int nn_distinct_new(size_t max_ids, struct nn_distinct **ret_d, struct co_err *err);
 void nn_distinct_free(struct nn_distinct *d); /* NULL is fine */
 CO_DEFINE_CLEANUP(struct nn_distinct *, nn_distinct_free)
 
-/* Finds the different ids among ids (K <= max_ids), in order of first occurrence, and returns how
- * many there are: ret_unique (U), and ret_index (K) with ids[i] = ret_unique[ret_index[i]]. */
+/* Finds the different ids among ids (K <= max_ids), in the order of first occurrence, and returns
+ * their number U.  Fills ret_unique (U), and ret_index (K) with ids[i] = ret_unique[ret_index[i]].
+ */
 size_t nn_distinct_find(struct nn_distinct *d, size_t k, const uint64_t *ids, uint64_t *ret_unique,
     uint32_t *ret_index);
 
-/* Where the gathered values lie: batch lines of stride floats, each beginning with slots * width
- * of them. */
+/* The layout of the gathered values: `batch` lines of `stride` floats; each line begins with slots
+ * * width gathered floats. */
 struct nn_embed {
     size_t batch, slots, width, stride;
 };
 
 /* x (B, stride)[i, s * E ...] = rows (U, E)[index (B, slots)[i, s]]. */
 void nn_embed_gather(const struct nn_embed *m, const uint32_t *index, const float *rows, float *x);
-/* The way back: drows (U, E) = sums of dx over the places that looked a row up. */
+/* The gradient of that: drows (U, E) = sums of dx over all places that a row was copied to. */
 void nn_embed_scatter(
     const struct nn_embed *m, const uint32_t *index, const float *dx, size_t n_rows, float *drows);

@@ -1,4 +1,4 @@
-/* Different ids of a batch, their rows gathered, their gradients added up. */
+/* Tests finding different ids, gathering their rows and summing their gradients. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* oneDNN matrix products, with a cache of primitives by shape. */
 #include "examples/nn/engine.h"
 
 #include <dlfcn.h>
@@ -54,8 +55,8 @@ static bool same_shape(const struct nn_product *x, const struct nn_product *y) {
            x->b_transposed == y->b_transposed && x->bias == y->bias && x->relu == y->relu;
 }
 
-/* A matrix that oneDNN sees as (rows, cols) and that lies in memory transposed or not; its
- * memory object is bound to data at each call. */
+/* Describes a matrix that is (rows, cols) for oneDNN and may be stored transposed.  Its memory
+ * object is bound to data at each call. */
 static dnnl_status_t matrix_describe(dnnl_engine_t cpu, size_t rows, size_t cols, bool transposed,
     dnnl_memory_desc_t *ret_desc, dnnl_memory_t *ret_memory) {
     const dnnl_dims_t dims = {(dnnl_dim_t)rows, (dnnl_dim_t)cols};
@@ -158,15 +159,15 @@ static int product_get(struct nn_engine *e, const struct nn_product *shape, stru
     return 0;
 }
 
-/* oneDNN would take every core there is, which ruins small products and other processes of the
- * same job.  Its OpenMP library reads the environment before main, so that it has to be asked
- * through its own function, which belongs to oneDNN's dependencies, not to ours. */
+/* By default oneDNN would use all cores, which slows down small products and other processes of the
+ * job.  Its OpenMP library reads the environment before main, so it is too late for a variable:
+ * this calls omp_set_num_threads, looked up at run time, as only oneDNN links that library. */
 static void threads_default_to_one(void) {
     void *symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
     void (*set)(int);
 
     if (symbol && !getenv("OMP_NUM_THREADS")) {
-        memcpy(&set, &symbol, sizeof(set)); /* ISO C has no cast for this */
+        memcpy(&set, &symbol, sizeof(set)); /* ISO C has no such cast */
         set(1);
     }
 }
@@ -212,7 +213,7 @@ static dnnl_status_t product_run(dnnl_stream_t stream, const struct product *p) 
     return status == dnnl_success ? dnnl_stream_wait(stream) : status;
 }
 
-/* oneDNN takes only pointers to non-const, for inputs, too; it does not write them. */
+/* oneDNN takes non-const pointers even for inputs, which it does not write. */
 static dnnl_status_t bind_data(dnnl_memory_t memory, const float *data) {
     return dnnl_memory_set_data_handle(memory, (void *)data);
 }

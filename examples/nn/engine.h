@@ -1,8 +1,8 @@
-/* The door to oneDNN: single-precision matrix products on the CPU.  Primitives are made once per
- * shape and kept (making one costs a hundred times a small product), up to a fixed number, then
- * the oldest makes room.  Knows nothing of layers, gradients or models.
- * An engine belongs to the thread that made it; two threads make two.  oneDNN itself uses one
- * thread inside a product unless OMP_NUM_THREADS is set. */
+/* Single-precision matrix products on the CPU, by oneDNN.  Making a primitive costs as much as a
+ * hundred small products, so primitives are kept by shape, up to a fixed number; then a new one
+ * replaces the oldest.  Knows nothing of layers, gradients or models.
+ * An engine belongs to the thread that made it.  oneDNN uses one thread inside a product unless
+ * OMP_NUM_THREADS is set. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,15 +22,15 @@ struct nn_product {
     bool bias, relu;
 };
 
-/* The caller owns *ret_e.  CO_INTERNAL when oneDNN cannot start. */
+/* The caller owns *ret_e.  CO_INTERNAL: oneDNN cannot start. */
 CO_MUST_CHECK int nn_engine_new(struct nn_engine **ret_e, struct co_err *err);
 void nn_engine_free(struct nn_engine *e); /* NULL is fine */
 CO_DEFINE_CLEANUP(struct nn_engine *, nn_engine_free)
 
-/* Blocks until c is there.  bias is read only with p->bias.  CO_INTERNAL names the shape and what
- * oneDNN answered; c is then undefined. */
+/* Computes c.  bias is read only if p->bias is set.  CO_INTERNAL names the shape and oneDNN's
+ * error; c is then undefined. */
 CO_MUST_CHECK int nn_engine_multiply(struct nn_engine *e, const struct nn_product *p,
     const float *a, const float *b, const float *bias, float *c, struct co_err *err);
 
-/* How many primitives were made so far: for tests of the cache. */
+/* The number of primitives made so far, for tests of the cache. */
 size_t nn_engine_made(const struct nn_engine *e);

@@ -1,4 +1,4 @@
-/* Products against three plain loops in double; the cache of primitives. */
+/* Tests products against three plain loops in double, and the cache of primitives. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Linear layers, relu, sigmoid and log loss. */
 #include "examples/nn/layers.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Layers as functions over plain pointers: forward, and backward from the gradient of the output
- * to the gradients of weights and input.  No parameters, state or allocation of their own.
+ * to the gradients of weights and input.  They own no parameters or state and allocate nothing.
  * Letters: B batch, I inputs, O outputs; matrices row-major; weights (I, O), so that y = x w + b.
- * Only the linear layers need an engine; each call stays on its thread. */
+ * Only the linear layers need an engine; call them in the engine's thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 #include "common/err.h"
 #include "examples/nn/engine.h"
 
-/* Added inside both logarithms of the log loss, which bounds it at about 9.2. */
+/* Is added inside both logarithms of the log loss, which limits it to about 9.2. */
 #define NN_LOG_LOSS_EPSILON 1e-4F
 
 struct nn_linear {
@@ -29,7 +29,7 @@ CO_MUST_CHECK int nn_linear_backward_weights(struct nn_engine *e, const struct n
 CO_MUST_CHECK int nn_linear_backward_input(struct nn_engine *e, const struct nn_linear *l,
     const float *w, const float *dy, float *dx, struct co_err *err);
 
-/* In place: dy = 0 where y, the output of the relu, is 0. */
+/* Sets dy = 0 in place where y, the output of the relu, is 0. */
 void nn_relu_backward(size_t n, const float *y, float *dy);
 
 /* p (n) = 1 / (1 + exp(-z)). */
@@ -37,5 +37,5 @@ void nn_sigmoid_forward(size_t n, const float *z, float *p);
 
 /* Mean over n of -y log(p + eps) - (1 - y) log(1 - p + eps); y is 0 or 1. */
 double nn_log_loss(size_t n, const float *p, const float *y);
-/* The gradient of that mean by z, where p = sigmoid(z): dz (n). */
+/* The gradient dz (n) of that mean with respect to z, where p = sigmoid(z). */
 void nn_log_loss_backward(size_t n, const float *p, const float *y, float *dz);

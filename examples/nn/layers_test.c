@@ -1,4 +1,5 @@
-/* Layers: values by hand, gradients against differences of the loss in double. */
+/* Tests layers: values against hand-made ones, gradients against differences of the loss in
+ * double. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* Sums the measures, and computes area under the curve and means of the sums. */
 #include "examples/nn/metrics.h"
 
 #include <math.h>

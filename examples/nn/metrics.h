@@ -1,6 +1,6 @@
-/* Measures of a binary classifier, added up batch by batch: area under the ROC curve over 4096
- * buckets, log loss, accuracy at 0.5, mean absolute and squared error.  Sums can be merged, so
- * that several workers together give what one would.  A plain value; belongs to one thread. */
+/* Measures of a binary classifier, summed batch by batch: area under the ROC curve over 4096
+ * buckets, log loss, accuracy at 0.5, mean absolute and squared error.  Sums of several workers can
+ * be merged, with the same result as from one.  A plain value; belongs to one thread. */
 #pragma once
 
 #include <stddef.h>
@@ -12,20 +12,21 @@ struct nn_metrics {
     uint64_t positive[NN_AUC_BUCKETS]; /* label 1 with floor(score * 4095) = bucket */
     uint64_t negative[NN_AUC_BUCKETS];
     uint64_t n, correct;
-    uint64_t not_numbers; /* scores that are NaN: counted, and in no bucket or sum */
+    uint64_t not_numbers; /* NaN scores: counted only here, in no bucket or sum */
     double loss_sum, absolute_sum, square_sum;
 };
 
-/* All zero is the start: struct nn_metrics m = {0}; */
+/* Sets all to zero, like struct nn_metrics m = {0}; */
 void nn_metrics_clear(struct nn_metrics *m);
-/* score (n) in 0..1 (beyond that the outermost bucket counts), label (n) 0 or 1. */
+/* Adds score (n), each from 0 to 1 (others count in the outermost bucket), with label (n), 0 or 1.
+ */
 void nn_metrics_add(struct nn_metrics *m, size_t n, const float *score, const float *label);
 void nn_metrics_merge(struct nn_metrics *m, const struct nn_metrics *other);
 
-/* Trapezoids from the highest bucket down: ties in a bucket count one half.  0 when one class is
- * missing. */
+/* Sums trapezoids from the highest bucket down, so a tie in a bucket counts one half.  0: a class
+ * is missing. */
 double nn_metrics_auc(const struct nn_metrics *m);
-/* Means; 0 when nothing was added. */
+/* Means; 0 if nothing was added. */
 double nn_metrics_loss(const struct nn_metrics *m);
 double nn_metrics_accuracy(const struct nn_metrics *m);
 double nn_metrics_mae(const struct nn_metrics *m);

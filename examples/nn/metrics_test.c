@@ -1,5 +1,5 @@
-/* Areas and bucket counts of eight stored cases (testdata/auc.json, made by PaddlePaddle 3.3.1):
- * counts exactly, areas to 1e-7. */
+/* Compares areas and bucket counts with eight stored cases (testdata/auc.json, made by PaddlePaddle
+ * 3.3.1): counts exactly, areas to 1e-7. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* xoshiro256** and the distributions made of it. */
 #include "examples/nn/rng.h"
 
 #include <math.h>
@@ -43,7 +44,7 @@ uint64_t nn_rng_u64(struct nn_rng *r) {
 uint64_t nn_rng_below(struct nn_rng *r, uint64_t n) {
     uint64_t unfair = (UINT64_MAX - n + 1U) % n, x;
 
-    /* The first 2^64 mod n values would be drawn once too often. */
+    /* Rejects the first 2^64 mod n values, which would make some results more frequent. */
     do {
         x = nn_rng_u64(r);
     } while (x < unfair);

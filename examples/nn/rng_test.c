@@ -1,4 +1,4 @@
-/* The streams are part of what users can rely on: the first numbers of seed 1 are fixed here. */
+/* Users may rely on the streams: this test fixes the first numbers of seed 1. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

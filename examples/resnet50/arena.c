@@ -1,6 +1,6 @@
-/* Largest first, each at the lowest place that is free during its whole life.  Not the best plan
- * there can be (that is NP-hard), but within a few percent of the bound for networks that are
- * chains of blocks; quadratic, and made once. */
+/* Places the largest value first, each at the lowest offset that is free during its whole life.
+ * The best plan is NP-hard to find; for networks that are chains of blocks this one is within a few
+ * percent of the bound.  It takes quadratic time, but runs only once. */
 #include "examples/resnet50/arena.h"
 
 #include <stdbool.h>
@@ -31,7 +31,7 @@ static int by_offset(const void *a, const void *b) {
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
-/* placed is in the order of offsets. */
+/* placed [n] is sorted by offset. */
 static size_t lowest_place(const struct rn_span *s, struct rn_span *const *placed, size_t n) {
     size_t at = 0;
 

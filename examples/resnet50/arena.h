@@ -1,5 +1,5 @@
-/* Plans one piece of memory for values whose lifetimes are known: two that are needed at no common
- * time may have the same place.  Pure. */
+/* Plans one block of memory for values with known lifetimes: two values may share bytes if they are
+ * never needed at the same time.  Only computes offsets; allocates nothing. */
 #pragma once
 
 #include <stddef.h>
@@ -12,7 +12,7 @@ struct rn_span {
     size_t offset;   /* written by rn_arena_plan; a multiple of RN_ARENA_ALIGN */
 };
 
-/* Places them and returns how many bytes all need together. */
+/* Sets the offsets and returns the size of the block. */
 size_t rn_arena_plan(struct rn_span *spans, size_t n);
 
 /* The least that any plan needs: the most bytes that are alive at one time. */

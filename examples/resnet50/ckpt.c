@@ -1,3 +1,4 @@
+/* Saves and loads a training's state; the newest checkpoint that is complete is loaded. */
 #include "examples/resnet50/ckpt.h"
 
 #include <dirent.h>
@@ -24,7 +25,7 @@ static int newest_first(const void *a, const void *b) {
     return -strcmp(a, b);
 }
 
-/* Names have as many digits each: their order is that of their steps. */
+/* All names have the same number of digits, so sorting by name sorts by step. */
 static struct names names_list(const char *dir) {
     struct names list = {.names = co_xcalloc(NAMES_MAX, NAME_MAX_)};
     DIR *d = opendir(dir);
@@ -82,7 +83,7 @@ static int table_write(
     return rc == 0 ? rt_ckpt_end(w, err) : rc;
 }
 
-/* All parameters, or what lies as they do, in the table's order. */
+/* Writes all parameters, or an array with their layout, in the table's order. */
 static int params_write(struct rt_ckpt_writer *w, const char *name, const struct rn_plan *plan,
     const float *storage, struct co_err *err) {
     const struct rn_net *net = rn_plan_net(plan);
@@ -103,7 +104,7 @@ static int tables_write(struct rt_ckpt_writer *w, const struct rn_ckpt *c,
     float numbers[sizeof(*progress) / sizeof(float)];
     int rc = params_write(w, "parameters", c->plan, rn_plan_params(c->plan), err);
 
-    memcpy(numbers, progress, sizeof(numbers)); /* bits, which nothing computes with */
+    memcpy(numbers, progress, sizeof(numbers)); /* integers stored as they are, not converted */
     if (rc == 0) {
         rc = params_write(w, "velocity", c->plan, c->velocity, err);
     }
@@ -165,7 +166,8 @@ static int table_read(
     return rc == CO_NOTFOUND && at == n ? 0 : rc;
 }
 
-/* What a checkpoint holds, in the table's order, until all of it has been read. */
+/* Holds what has been read, in the table's order, until the whole checkpoint is known to be good.
+ */
 struct contents {
     float *parameters, *velocity, *mean, *variance;
     struct rn_progress progress;
@@ -248,7 +250,7 @@ int rn_ckpt_load(const char *dir, const struct rn_ckpt *c, struct rn_progress *r
 
         rc = one_load(path, c, ret_progress, err);
         if (rc < 0) {
-            co_log_warn("checkpoint passed over", CO_S("checkpoint", path), CO_E(err));
+            co_log_warn("checkpoint skipped", CO_S("checkpoint", path), CO_E(err));
         }
     }
     free(list.names);

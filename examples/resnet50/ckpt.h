@@ -1,9 +1,9 @@
-/* Checkpoints of a training: parameters and velocities in the order of the network's table (not in
- * this processor's layout), running means and variances, and where training stands.
+/* Checkpoints of a training run: parameters and velocities in the order of the network's table (not
+ * in this processor's layout), running means and variances, and the progress of training.
  *
  *     dir/step-0000000120/    a checkpoint of runtime/train/ckpt: hashes, written atomically
  *
- * The two newest are kept.  One process writes; nobody reads meanwhile. */
+ * The two newest are kept.  Only one process may write, and none may read meanwhile. */
 #pragma once
 
 #include <stdbool.h>
@@ -13,11 +13,11 @@
 
 struct rn_progress {
     uint64_t step;    /* steps done */
-    uint64_t epoch;   /* the one under way */
-    uint64_t samples; /* of it that are done, by all ranks together */
+    uint64_t epoch;   /* the current one */
+    uint64_t samples; /* how many samples of the epoch are done, by all ranks together */
 };
 
-/* What belongs into one; velocity as rn_plan_params. */
+/* The content of a checkpoint; velocity has the layout of rn_plan_params. */
 struct rn_ckpt {
     struct rn_plan *plan;
     float *velocity;
@@ -26,7 +26,7 @@ struct rn_ckpt {
 CO_MUST_CHECK int rn_ckpt_save(const char *dir, const struct rn_ckpt *c,
     const struct rn_progress *progress, struct co_err *err);
 
-/* The newest that is whole; those that are not are named in the log and passed over.
- * CO_NOTFOUND: none at all; else the last error, nothing is changed then. */
+/* Loads the newest checkpoint that is complete; logs and skips damaged ones.  CO_NOTFOUND: there is
+ * none at all.  If all are damaged, returns the last error.  On failure nothing is changed. */
 CO_MUST_CHECK int rn_ckpt_load(
     const char *dir, const struct rn_ckpt *c, struct rn_progress *ret_progress, struct co_err *err);

@@ -1,8 +1,10 @@
+/* Convolutions on oneDNN: chooses layouts, and reorders weights for a pass that wants another one.
+ */
 #include "examples/resnet50/conv.h"
 
 #include <string.h>
 
-/* What oneDNN is asked about. */
+/* The shapes and types for which oneDNN is asked to choose a convolution. */
 struct ask {
     dnnl_memory_desc_t in, out, weights_any, gradient_any;
     dnnl_dims_t strides, pads;

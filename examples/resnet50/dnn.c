@@ -1,3 +1,4 @@
+/* oneDNN's engine, descriptors of tensors, and primitives with their memory. */
 #include "examples/resnet50/dnn.h"
 
 #include <string.h>
@@ -138,7 +139,7 @@ void rn_call_done(struct rn_call *c) {
     memset(c, 0, sizeof(*c));
 }
 
-/* oneDNN takes only pointers to non-const, for inputs, too; it does not write them. */
+/* oneDNN's functions take non-const pointers even for inputs, which it does not write. */
 int rn_dnn_copy(const struct rn_dnn *d, const dnnl_memory_desc_t *from_desc, const void *from,
     const dnnl_memory_desc_t *to_desc, void *to, struct co_err *err) {
     struct rn_call c = {NULL};

@@ -1,3 +1,4 @@
+/* Finds the images of the Oxford flowers, their labels and their division into sets. */
 #include "examples/resnet50/flowers.h"
 
 #include <stdio.h>
@@ -82,7 +83,7 @@ static int mats_open(const char *dir, const char *array, uint32_t classes,
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* path, blank, class; line is changed. */
+/* Adds the image of a line "path class".  Modifies line. */
 static int line_add(
     struct rn_flowers *f, const char *dir, char *line, uint32_t classes, struct co_err *err) {
     char *blank = strrchr(line, ' ');
@@ -139,7 +140,7 @@ static int part_find(const char *part, const char **ret_array, struct co_err *er
     return co_err_set(err, CO_INVALID, "part \"%s\", expected train, test or valid", part);
 }
 
-/* The list that there is, unless it is empty. */
+/* Returns the list unless it is empty, which is an error. */
 static int flowers_give(struct rn_flowers *f_own, const char *of, const char *part,
     struct rn_flowers **ret_flowers, struct co_err *err) {
     if (f_own->n == 0) {

@@ -1,3 +1,4 @@
+/* Draws pictures with a planted class and writes them as JPEG and MATLAB files. */
 #include "examples/resnet50/gen.h"
 
 #include <errno.h>
@@ -15,9 +16,9 @@ enum { QUALITY = 90 };
 
 #define TURN 6.283185307179586
 
-/* How a class looks, and how this image of it differs. */
+/* What a picture looks like: what its class has in common, and what is its own. */
 struct look {
-    double colour[3], across, down; /* stripes: waves a pixel */
+    double colour[3], across, down; /* across, down: waves of the stripes for each pixel */
     double phase, light;
 };
 

@@ -1,3 +1,4 @@
+/* Resizes with bicubic weights, crops, mirrors and normalises one picture. */
 #include "examples/resnet50/image.h"
 
 #include <math.h>
@@ -9,14 +10,14 @@ enum { TAPS = 4 };
 
 static const float mean_bgr[3] = {103.94F, 116.78F, 123.68F};
 
-/* One edge of the resized picture: for each pixel that is wanted, four source pixels. */
+/* One edge of the resized picture: the four source pixels for each wanted pixel. */
 struct axis {
     int32_t *from;          /* [size][TAPS] */
     float (*weights)[TAPS]; /* [size] */
 };
 
-/* Bicubic weights with a = -0.75 at a distance x (0 to 1) behind the second of four pixels, as in
- * OpenCV. */
+/* OpenCV's bicubic weights (a = -0.75) of four pixels, for a point at distance x (0 to 1) behind
+ * the second one. */
 static void cubic(float x, float w[TAPS]) {
     const float a = -0.75F;
 
@@ -30,8 +31,8 @@ static int32_t within(int64_t at, uint32_t edge) {
     return (int32_t)(at < 0 ? 0 : at >= (int64_t)edge ? (int64_t)edge - 1 : at);
 }
 
-/* Pixels begin .. begin + size - 1 of an edge resized from `from` to `to`; beyond its ends the
- * last pixel repeats. */
+/* Prepares pixels begin to begin + size - 1 of an edge that is resized from `from` to `to` pixels.
+ * Beyond its ends the last pixel repeats. */
 static struct axis axis_make(
     uint32_t from, uint32_t to, uint32_t begin, uint32_t size, bool mirrored) {
     struct axis a = {.from = co_xcalloc(size, TAPS * sizeof(int32_t)),
@@ -55,7 +56,7 @@ static void axis_done(struct axis *a) {
     free(a->weights);
 }
 
-/* One source row, resized: out (size, 3). */
+/* Resizes one source row: out (size, 3). */
 static void row_resize(const unsigned char *rgb, const struct axis *x, uint32_t size, float *out) {
     for (uint32_t i = 0; i < size; i++) {
         const int32_t *from = x->from + i * TAPS;
@@ -72,7 +73,7 @@ static void row_resize(const unsigned char *rgb, const struct axis *x, uint32_t 
     }
 }
 
-/* Row y of the result out of four resized rows, each (size, 3) in RGB. */
+/* Makes row y of the result out of four resized rows, each (size, 3) in RGB. */
 static void row_finish(
     const float *const rows[TAPS], const float w[TAPS], uint32_t size, uint32_t y, float *ret) {
     for (uint32_t i = 0; i < 3 * size; i++) {

@@ -1,6 +1,6 @@
-/* JPEG files and what becomes of them.  testdata/resize.json is OpenCV's: cv2.resize with
- * INTER_CUBIC, cut out of the middle; it computes with 11 bits behind the point, so that a value
- * may differ by 1. */
+/* Tests decoding and preparing JPEG files.  testdata/resize.json was made by OpenCV: cv2.resize
+ * with INTER_CUBIC, the middle cropped.  OpenCV computes with 11 fractional bits, so a value may
+ * differ by 1. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

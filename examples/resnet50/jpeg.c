@@ -1,5 +1,6 @@
-/* libjpeg reports errors by a function that must not return: it jumps.  What must be cleaned up
- * after a jump is therefore in a struct, and no owned local lives in a function that sets one. */
+/* libjpeg reports errors through a callback that must not return; ours does a longjmp.  So
+ * everything that must be cleaned up after it is in a struct, and functions that call setjmp own no
+ * local memory. */
 #include "examples/resnet50/jpeg.h"
 
 #include <setjmp.h>
@@ -14,7 +15,7 @@
 struct trouble {
     struct jpeg_error_mgr manager;
     jmp_buf out;
-    char text[JMSG_LENGTH_MAX]; /* of the first error or warning */
+    char text[JMSG_LENGTH_MAX]; /* the first error or warning */
 };
 
 struct decoder {
@@ -43,7 +44,7 @@ static void on_error(j_common_ptr jpeg) {
     longjmp(((struct trouble *)(void *)jpeg->err)->out, 1);
 }
 
-/* level below 0: a warning, of damaged data. */
+/* level below 0: a warning about damaged data. */
 static void on_message(j_common_ptr jpeg, int level) {
     if (level < 0) {
         on_error(jpeg);
@@ -76,7 +77,7 @@ static int too_large(struct decoder *d) {
     return 0;
 }
 
-/* 0, or -1 with the reason in trouble. */
+/* Returns 0, or -1 with the reason in d->trouble. */
 static int decode(struct decoder *d, const void *data, size_t size) {
     if (setjmp(d->trouble.out)) {
         return -1;

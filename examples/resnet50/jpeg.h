@@ -1,4 +1,4 @@
-/* The door to libjpeg: JPEG files from and to RGB in memory.  Any thread. */
+/* The only user of libjpeg: converts JPEG files from and to RGB in memory.  Any thread. */
 #pragma once
 
 #include <stddef.h>
@@ -15,9 +15,10 @@ struct rn_image {
 
 void rn_image_done(struct rn_image *image);
 
-/* CO_INVALID says what is wrong: damage that libjpeg would paint over in grey, too. */
+/* CO_INVALID says what is wrong.  Damage is an error, too, where libjpeg itself would only warn and
+ * fill the rest with grey. */
 CO_MUST_CHECK int rn_jpeg_decode(
     const void *data, size_t size, struct rn_image *ret_image, struct co_err *err);
-/* *ret_data is to be freed.  quality: 1 to 100. */
+/* The caller frees *ret_data.  quality: 1 to 100. */
 CO_MUST_CHECK int rn_jpeg_encode(const struct rn_image *image, int quality,
     unsigned char **ret_data, size_t *ret_size, struct co_err *err);

@@ -1,5 +1,4 @@
-/* Any bytes as a picture of a data set: no crash, no leak, and what is decoded has the size it
- * says. */
+/* Decodes any bytes as a picture: no crash, no leak, and the result has the size that it claims. */
 #include <stdlib.h>
 
 #include "examples/resnet50/image.h"

@@ -1,5 +1,5 @@
-/* Each loop stands here once, over vectors of eight floats; the compiler makes of it what an
- * instruction set allows.  Wider vectors would not be faster: memory is what they wait for. */
+/* Each loop is written once, over vectors of eight floats, and compiled for each instruction set.
+ * Wider vectors would not be faster, as the loops wait for memory. */
 #include "examples/resnet50/lanes.h"
 
 #include <stdint.h>
@@ -14,7 +14,7 @@ typedef int32_t ints __attribute__((vector_size(WIDE * sizeof(int32_t))));
 typedef uint32_t bits __attribute__((vector_size(WIDE * sizeof(uint32_t))));
 typedef uint16_t halves __attribute__((vector_size(WIDE * sizeof(uint16_t))));
 
-/* Macros, as a vector that a function takes or returns depends on the instruction set. */
+/* Macros, not functions: how a function passes a vector depends on the instruction set. */
 #define LOAD(from, at, bf16)                                                                       \
     __extension__({                                                                                \
         vec v_;                                                                                    \
@@ -27,8 +27,7 @@ typedef uint16_t halves __attribute__((vector_size(WIDE * sizeof(uint16_t))));
         }                                                                                          \
         v_;                                                                                        \
     })
-/* bf16: to nearest, ties to even; a NaN stays one or becomes infinite, which training sees alike.
- */
+/* Rounds to bf16: to nearest, ties to even.  A NaN may become infinite; training detects both. */
 #define STORE(to, at, v, bf16)                                                                     \
     do {                                                                                           \
         if (bf16) {                                                                                \
@@ -43,7 +42,7 @@ typedef uint16_t halves __attribute__((vector_size(WIDE * sizeof(uint16_t))));
 #define POSITIVE(v, condition) ((vec)((ints)(v) & ((condition) > 0.0F)))
 #define LANE(values, half) LOAD(values, (half)*WIDE, false)
 
-/* dy + dy2 where ReLU let it through. */
+/* dy + dy2 where ReLU was active, otherwise 0. */
 #define GRADIENT(r, v, at, half, bf16)                                                             \
     __extension__({                                                                                \
         vec g_ = LOAD((r)->dy, at, bf16);                                                          \
@@ -75,8 +74,9 @@ INLINE void fold(struct rn_lane_sums *sums, const struct parts *p, size_t lanes)
     }
 }
 
+/* Sums x and x^2; with `back`, sums the gradient g and g x, and writes g to out. */
 INLINE void body_sums(const struct rn_lane_rows *r, const struct rn_lane_values *v,
-    struct rn_lane_sums *sums, size_t lanes, bool bf16) {
+    struct rn_lane_sums *sums, size_t lanes, bool bf16, bool back) {
     for (size_t begin = 0; begin < r->n; begin += CHUNK) {
         size_t end = r->n - begin < CHUNK ? r->n : begin + CHUNK;
         struct parts p = {0};
@@ -84,9 +84,13 @@ INLINE void body_sums(const struct rn_lane_rows *r, const struct rn_lane_values 
         for (size_t i = begin; i < end; i += lanes) {
             for (size_t h = 0; h < lanes / WIDE; h++) {
                 vec x = LOAD(r->x, i + h * WIDE, bf16) - LANE(v->mean, h);
+                vec g = back ? GRADIENT(r, v, i + h * WIDE, h, bf16) : x;
 
-                p.sum[h] += x;
-                p.square[h] += x * x;
+                p.sum[h] += g;
+                p.square[h] += g * x;
+                if (back && r->out) {
+                    STORE(r->out, i + h * WIDE, g, bf16);
+                }
             }
         }
         fold(sums, &p, lanes);
@@ -111,28 +115,6 @@ INLINE void body_apply(
     }
 }
 
-INLINE void body_back_sums(const struct rn_lane_rows *r, const struct rn_lane_values *v,
-    struct rn_lane_sums *sums, size_t lanes, bool bf16) {
-    for (size_t begin = 0; begin < r->n; begin += CHUNK) {
-        size_t end = r->n - begin < CHUNK ? r->n : begin + CHUNK;
-        struct parts p = {0};
-
-        for (size_t i = begin; i < end; i += lanes) {
-            for (size_t h = 0; h < lanes / WIDE; h++) {
-                vec x = LOAD(r->x, i + h * WIDE, bf16) - LANE(v->mean, h);
-                vec g = GRADIENT(r, v, i + h * WIDE, h, bf16);
-
-                p.sum[h] += g;
-                p.square[h] += g * x;
-                if (r->out) {
-                    STORE(r->out, i + h * WIDE, g, bf16);
-                }
-            }
-        }
-        fold(sums, &p, lanes);
-    }
-}
-
 INLINE void body_back_apply(
     const struct rn_lane_rows *r, const struct rn_lane_values *v, size_t lanes, bool bf16) {
     for (size_t i = 0; i < r->n; i += lanes) {
@@ -146,7 +128,7 @@ INLINE void body_back_apply(
     }
 }
 
-/* What is the same for all values of a call is decided once, outside of the loops. */
+/* Compiles a loop for each combination of options, so that no option is tested inside a loop. */
 #define EACH_FORM(r, call)                                                                         \
     do {                                                                                           \
         struct rn_lane_rows c_ = *(r);                                                             \
@@ -162,11 +144,11 @@ INLINE void body_back_apply(
 #define KERNELS(set, attributes, type, lanes, bf16)                                                \
     attributes static void set##_sums_##type##lanes(                                               \
         const struct rn_lane_rows *r, const struct rn_lane_values *v, struct rn_lane_sums *sums) { \
-        body_sums(r, v, sums, lanes, bf16);                                                        \
+        body_sums(r, v, sums, lanes, bf16, false);                                                 \
     }                                                                                              \
     attributes static void set##_back_sums_##type##lanes(                                          \
         const struct rn_lane_rows *r, const struct rn_lane_values *v, struct rn_lane_sums *sums) { \
-        EACH_FORM(r, body_back_sums(&c_, v, sums, lanes, bf16));                                   \
+        EACH_FORM(r, body_sums(&c_, v, sums, lanes, bf16, true));                                  \
     }                                                                                              \
     attributes static void set##_apply_##type##lanes(                                              \
         const struct rn_lane_rows *r, const struct rn_lane_values *v) {                            \

@@ -1,13 +1,16 @@
-/* The loops of batch normalisation over the pixels of one block of channels: LANES channels side
- * by side (oneDNN's nChw16c or nChw8c), n values = pixels * LANES without gaps, so that value i is
- * of channel i % LANES.  Normalisation, the shortcut's addition and ReLU are one loop, and so are
- * their gradients: each is bound by memory, and a loop less is a read and a write less.
+/* The loops of batch normalisation over one block of LANES channels (oneDNN's layout nChw16c or
+ * nChw8c).  A block has n = pixels * LANES values without gaps; value i is of channel i % LANES.
+ *
+ *     pixel 0: c0 c1 ... c15 | pixel 1: c0 c1 ... c15 | ...
+ *
+ * Normalisation, the shortcut's addition and ReLU share one loop, and so do their gradients: memory
+ * bandwidth is the limit, and each loop less saves a read and a write of all values.
  *
  *     y  = relu((x - mean) * scale + bias + add)
  *     g  = (dy + dy2) where y > 0 else 0
  *     dx = g * scale + (x - mean) * slope + level       (norm.c says what slope and level are)
  *
- * Values are f32 or bf16, arithmetic is in f32, sums end in doubles. */
+ * Values are f32 or bf16, arithmetic is in f32, and sums are added up in doubles. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,7 +20,7 @@ enum { RN_LANES_MAX = 16 };
 
 enum rn_type { RN_F32, RN_BF16 };
 
-/* By lane. */
+/* Coefficients for each lane. */
 struct rn_lane_values {
     float mean[RN_LANES_MAX], scale[RN_LANES_MAX], bias[RN_LANES_MAX];
     float slope[RN_LANES_MAX], level[RN_LANES_MAX];
@@ -25,8 +28,8 @@ struct rn_lane_values {
 
 struct rn_lane_rows {
     size_t n;
-    const void *x, *add; /* add, dy2: NULL for none */
-    const void *y;       /* backward: where ReLU was, read from here, or with NULL from x */
+    const void *x, *add; /* add and dy2 may be NULL */
+    const void *y;       /* backward: tells where ReLU was active; NULL: x tells it */
     const void *dy, *dy2;
     void *out; /* forward: y; backward: g in sums (NULL: not wanted), dx in apply */
     bool relu;
@@ -48,5 +51,6 @@ struct rn_lane_kernels {
     void (*back_apply)(const struct rn_lane_rows *r, const struct rn_lane_values *v);
 };
 
-/* lanes: 8 or 16.  The i-th best form that this processor can run, from 0; NULL: no more. */
+/* The i-th best version of the loops that this processor can run, from 0; NULL: no more.  lanes: 8
+ * or 16. */
 const struct rn_lane_kernels *rn_lane_kernels_get(enum rn_type type, size_t lanes, size_t i);

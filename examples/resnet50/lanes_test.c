@@ -1,5 +1,5 @@
-/* Batch normalisation against the formulas in doubles, in every form of its loops; and over two
- * ranks against one with both batches. */
+/* Tests all versions of the batch normalisation loops against the formulas in doubles, and two
+ * ranks against one rank with both batches. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* The fully connected layer at the end of the network, on oneDNN. */
 #include "examples/resnet50/linear.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@ static dnnl_status_t descs_init(
     dnnl_status_t status = dnnl_memory_desc_init_by_tag(
         &l->x, 2, (const dnnl_dims_t){batch, inputs}, dnnl_f32, dnnl_ab);
 
-    /* oneDNN calls it (out, in); that it lies as (in, out) is the tag's business. */
+    /* oneDNN's dimensions are (out, in); the format tag says that memory holds (in, out). */
     if (status == dnnl_success) {
         status = dnnl_memory_desc_init_by_tag(
             &l->w, 2, (const dnnl_dims_t){outputs, inputs}, dnnl_f32, dnnl_ba);

@@ -1,5 +1,6 @@
-/* A fully connected layer in f32, forward and backward: y (batch, out) = x (batch, in) w (in, out)
- * + b (out). */
+/* A fully connected layer in f32, forward and backward:
+ *
+ *     y (batch, out) = x (batch, in) w (in, out) + b (out) */
 #pragma once
 
 #include "examples/resnet50/dnn.h"
@@ -14,7 +15,7 @@ struct rn_linear_memory {
     float *x, *w, *b, *y, *d_x, *d_w, *d_b, *d_y;
 };
 
-/* rn_linear_done in any case. */
+/* Call rn_linear_done also after a failure. */
 CO_MUST_CHECK int rn_linear_init(struct rn_linear *l, const struct rn_dnn *d,
     const struct rn_net *net, const struct rn_op *op, struct co_err *err);
 CO_MUST_CHECK int rn_linear_bind(struct rn_linear *l, const struct rn_dnn *d,

@@ -1,5 +1,5 @@
-/* Places of an epoch are handed out one by one.  Place k belongs to batch k / batch, which lies in
- * slot (k / batch) % ahead; a thread waits with its place until that slot is free. */
+/* Threads take the places of an epoch's order one by one.  Place k belongs to batch b = k / batch,
+ * which goes into slot b % ahead; a thread that has place k waits until the slot is free. */
 #include "examples/resnet50/loader.h"
 
 #include <pthread.h>
@@ -13,7 +13,7 @@
 struct slot {
     float *images;
     uint32_t *labels;
-    size_t left; /* samples of its batch that are still being made */
+    size_t left; /* samples of its batch that are not finished */
 };
 
 struct rn_loader {
@@ -25,12 +25,12 @@ struct rn_loader {
     pthread_cond_t room, filled;
     struct slot *slots;
     uint32_t *order;
-    size_t n, next; /* places: all, the next to be handed out */
-    size_t taken;   /* batches that the caller has */
-    size_t busy;    /* threads at work on a place */
+    size_t n, next; /* number of places; the next one that a thread gets */
+    size_t taken;   /* batches that the caller has taken */
+    size_t busy;    /* threads that work on a place */
     uint32_t epoch;
     bool stop;
-    bool *bad; /* by place in the data set */
+    bool *bad; /* by index in the data set */
     size_t n_bad;
     struct co_err err; /* the first failure */
 };
@@ -76,7 +76,7 @@ static void bad_note(struct rn_loader *l, uint32_t index, const struct co_err *e
     }
 }
 
-/* Fills one sample; where a picture is bad, with the next good one of the data set. */
+/* Makes one sample; if its picture is bad, from the next good one of the data set. */
 static int sample_make(struct rn_loader *l, uint32_t index, uint64_t random, float *ret_pixels,
     uint32_t *ret_label, struct co_err *err) {
     const struct rn_flowers *f = l->config.flowers;
@@ -111,7 +111,7 @@ static size_t pixels_of(const struct rn_loader *l) {
     return (size_t)3 * l->config.image * l->config.image;
 }
 
-/* With the lock held, which it gives up meanwhile. */
+/* Makes the sample of the next place.  Call with the lock held; it is released meanwhile. */
 static void place_make(struct rn_loader *l) {
     size_t place = l->next++, batch = l->config.batch, in_batch = place % batch;
     struct slot *s = &l->slots[place / batch % l->config.ahead];
@@ -157,7 +157,7 @@ static void *thread_run(void *arg) {
 void rn_loader_start(
     struct rn_loader *l, const uint32_t *order, size_t n, size_t first, uint32_t epoch) {
     (void)pthread_mutex_lock(&l->lock);
-    l->next = l->n; /* nothing more of the old order */
+    l->next = l->n; /* threads take no more places of the old order */
     while (l->busy) {
         (void)pthread_cond_wait(&l->filled, &l->lock);
     }
@@ -171,7 +171,7 @@ void rn_loader_start(
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-/* The slot of the next batch is full. */
+/* Is the next batch complete? */
 static bool batch_filled(const struct rn_loader *l, const struct slot *s, size_t n) {
     return l->next >= l->taken * l->config.batch + n && s->left == 0;
 }

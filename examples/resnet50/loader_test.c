@@ -1,4 +1,4 @@
-/* Data sets on disk, and batches made of them ahead of training. */
+/* Tests data sets on disk, and the batches that the loader makes of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +12,7 @@
 
 #include "common/buf.h"
 #include "common/log.h"
+#include "examples/nn/testkit.h"
 #include "examples/resnet50/loader.h"
 
 enum { IMAGES = 32, CLASSES = 4, SIZE = 32, PIXELS = 3 * SIZE * SIZE };
@@ -19,16 +20,15 @@ enum { IMAGES = 32, CLASSES = 4, SIZE = 32, PIXELS = 3 * SIZE * SIZE };
 static const struct rn_gen gen = {.seed = 9, .classes = CLASSES, .edge = 37, .images = IMAGES};
 
 struct fixture {
-    char dir[64];
+    struct tk_dir dir;
 };
 
 static int setup(void **state) {
     struct fixture *f = co_xcalloc(1, sizeof(*f));
     struct co_err err = {0};
 
-    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/rn_loader_test.XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    if (rn_gen_write(&gen, f->dir, &err) < 0) {
+    tk_dir_make(&f->dir, "rn_loader_test");
+    if (rn_gen_write(&gen, f->dir.path, &err) < 0) {
         fail_msg("%s", co_err_text(&err));
     }
     *state = f;
@@ -37,10 +37,8 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct fixture *f = *state;
-    char command[128];
 
-    (void)snprintf(command, sizeof(command), "rm -rf %s", f->dir);
-    assert_int_equal(system(command), 0);
+    tk_dir_remove(&f->dir);
     free(f);
     return 0;
 }
@@ -56,7 +54,7 @@ static struct rn_flowers *flowers_open(const char *dir, const char *part) {
 }
 
 static void file_put(const struct fixture *f, const char *name, const char *text) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir, name);
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir.path, name);
 
     assert_int_equal(co_file_write(path, text, strlen(text), 0644, NULL), 0);
 }
@@ -75,7 +73,7 @@ static void test_parts_are_those_of_paddle(void **state) {
     };
 
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        struct rn_flowers *flowers = flowers_open(f->dir, rows[i].part), *same = NULL;
+        struct rn_flowers *flowers = flowers_open(f->dir.path, rows[i].part), *same = NULL;
 
         assert_int_equal(flowers->n, rows[i].n);
         assert_non_null(strstr(flowers->images[0].path, rows[i].first));
@@ -91,11 +89,11 @@ static void test_parts_are_those_of_paddle(void **state) {
 
 static void test_a_list_may_be_text(void **state) {
     struct fixture *f = *state;
-    CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", f->dir);
+    CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", f->dir.path);
 
     assert_int_equal(unlink(labels), 0);
     file_put(f, "train.txt", "jpg/image_00003.jpg 2\n\njpg/with a blank.jpg 0");
-    struct rn_flowers *flowers = flowers_open(f->dir, "train");
+    struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     assert_int_equal(flowers->n, 2);
     assert_int_equal(flowers->images[0].label, 2);
     assert_non_null(strstr(flowers->images[1].path, "/jpg/with a blank.jpg"));
@@ -104,7 +102,7 @@ static void test_a_list_may_be_text(void **state) {
 
 static void test_a_wrong_list_names_its_line(void **state) {
     struct fixture *f = *state;
-    CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", f->dir);
+    CO_AUTOFREE char *labels = co_xasprintf("%s/imagelabels.mat", f->dir.path);
     static const struct {
         const char *text, *says;
     } rows[] = {
@@ -120,7 +118,8 @@ static void test_a_wrong_list_names_its_line(void **state) {
         struct co_err err = {0};
 
         file_put(f, "train.txt", rows[i].text);
-        assert_int_equal(rn_flowers_open(f->dir, "train", CLASSES, &flowers, &err), CO_INVALID);
+        assert_int_equal(
+            rn_flowers_open(f->dir.path, "train", CLASSES, &flowers, &err), CO_INVALID);
         assert_non_null(strstr(err.msg, rows[i].says));
     }
 }
@@ -130,7 +129,8 @@ static void test_more_classes_than_expected_are_refused(void **state) {
     struct rn_flowers *flowers = NULL;
     struct co_err err = {0};
 
-    assert_int_equal(rn_flowers_open(f->dir, "train", CLASSES - 1, &flowers, &err), CO_INVALID);
+    assert_int_equal(
+        rn_flowers_open(f->dir.path, "train", CLASSES - 1, &flowers, &err), CO_INVALID);
     assert_non_null(strstr(err.msg, "is of class 4, expected 1 to 3"));
 }
 
@@ -179,7 +179,7 @@ static struct run run_make(struct rn_loader *l, size_t n, size_t first, uint32_t
 
 static void test_threads_do_not_show_in_what_comes_out(void **state) {
     struct fixture *f = *state;
-    struct rn_flowers *flowers = flowers_open(f->dir, "train");
+    struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *one = loader_new(flowers, 1, true), *four = loader_new(flowers, 4, true);
     size_t n = flowers->n;
 
@@ -205,7 +205,7 @@ static void test_threads_do_not_show_in_what_comes_out(void **state) {
 
 static void test_a_bad_image_is_replaced_and_counted(void **state) {
     struct fixture *f = *state;
-    struct rn_flowers *flowers = flowers_open(f->dir, "train");
+    struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *l = loader_new(flowers, 2, false);
 
     co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);
@@ -227,7 +227,7 @@ static void test_a_bad_image_is_replaced_and_counted(void **state) {
 
 static void test_a_bad_image_fails_where_it_should(void **state) {
     struct fixture *f = *state;
-    struct rn_flowers *flowers = flowers_open(f->dir, "train");
+    struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *l = loader_new(flowers, 2, true);
     const uint32_t order[] = {0, 1, 2, 3, 4};
     CO_AUTOFREE float *images = co_xcalloc((size_t)5 * PIXELS, sizeof(*images));
@@ -245,7 +245,7 @@ static void test_a_bad_image_fails_where_it_should(void **state) {
 
 static void test_it_ends_in_the_middle_of_an_epoch(void **state) {
     struct fixture *f = *state;
-    struct rn_flowers *flowers = flowers_open(f->dir, "train");
+    struct rn_flowers *flowers = flowers_open(f->dir.path, "train");
     struct rn_loader *l = loader_new(flowers, 3, true);
     const uint32_t order[20] = {0};
 

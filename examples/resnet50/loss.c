@@ -1,3 +1,4 @@
+/* Computes loss, gradient, and the top-1 and top-5 counts. */
 #include "examples/resnet50/loss.h"
 
 #include <math.h>
@@ -11,7 +12,7 @@ static size_t rank_of(const float *logits, size_t classes, uint32_t label) {
     return before;
 }
 
-/* log(sum(exp)) without overflow: the largest, which is 1 of the sum, apart. */
+/* log(sum(exp(logits))), computed relative to the largest logit so that it cannot overflow. */
 static double log_sum(const float *logits, size_t classes) {
     size_t top = 0;
     double rest = 0.0;

@@ -1,3 +1,4 @@
+/* Reads and writes MATLAB files.  Files are not trusted: every length is checked before its use. */
 #include "examples/resnet50/mat.h"
 
 #include <math.h>
@@ -10,7 +11,7 @@
 #include "common/bytes.h"
 #include "common/mem.h"
 
-/* Types of elements. */
+/* Data types of elements. */
 enum {
     INT8 = 1,
     UINT8 = 2,
@@ -27,7 +28,7 @@ enum {
 };
 enum { HEADER = 128, TAG = 8, VERSION = 0x0100, LITTLE = 0x4d49 /* "IM" */, CLASS_DOUBLE = 6 };
 
-/* What is still to be read; start is for messages. */
+/* The bytes that are still to be read; start serves error messages. */
 struct cursor {
     const unsigned char *start, *at, *end;
 };
@@ -41,7 +42,8 @@ static int fault(const struct cursor *c, const char *what, struct co_err *err) {
     return co_err_set(err, CO_INVALID, "byte %zu: %s", (size_t)(c->at - c->start), what);
 }
 
-/* A tag and its data, padded to eight bytes; or, small, both in eight bytes. */
+/* Reads the next element: a tag of eight bytes and data padded to eight bytes.  An element with up
+ * to four bytes of data may have tag and data in eight bytes together. */
 static int element_next(struct cursor *c, struct element *ret, struct co_err *err) {
     size_t left = (size_t)(c->end - c->at), head = TAG;
 
@@ -133,7 +135,7 @@ static int values_take(
         double value = value_at(e->data.at + i * size, e->type);
 
         if (!(value >= 0.0 && value <= (double)UINT32_MAX) || value != floor(value)) {
-            return fault(&e->data, "a value is no whole number from 0 to 2^32 - 1", err);
+            return fault(&e->data, "a value is not a whole number from 0 to 2^32 - 1", err);
         }
         values[i] = (uint32_t)value;
     }
@@ -142,7 +144,7 @@ static int values_take(
     return 0;
 }
 
-/* flags, dimensions, name, values.  CO_NOTFOUND: of another name. */
+/* Reads a matrix: flags, dimensions, name, values.  CO_NOTFOUND: it has another name. */
 static int matrix_take(
     struct cursor c, const char *name, uint32_t **ret_values, size_t *ret_n, struct co_err *err) {
     struct element flags = {0}, dims = {0}, title = {0}, values = {0};
@@ -165,7 +167,7 @@ static int matrix_take(
     return rc == 0 ? values_take(&values, ret_values, ret_n, err) : rc;
 }
 
-/* A zlib stream, whole; the caller frees. */
+/* Inflates a whole zlib stream; the caller frees the result. */
 static int inflate_all(const struct cursor *c, struct co_buf *ret, struct co_err *err) {
     z_stream z = {.next_in = (unsigned char *)c->at, .avail_in = (unsigned)(c->end - c->at)};
     int status = inflateInit(&z), rc = status == Z_OK ? 0 : CO_NOMEMORY;
@@ -247,7 +249,7 @@ static void element_begin(unsigned char **at, uint32_t type, uint32_t bytes) {
     *at += TAG;
 }
 
-/* Everything is padded to eight bytes: the memory is zeroed. */
+/* The padded size.  Padding needs no writing, as the memory is zeroed. */
 static uint32_t padded(size_t bytes) {
     return (uint32_t)((bytes + 7) / 8 * 8);
 }

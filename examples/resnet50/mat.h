@@ -1,5 +1,5 @@
-/* MATLAB level 5 files, as far as the Oxford flowers have them: real arrays of whole numbers,
- * compressed or not.  (MAT-File Format, MathWorks, R2012: tags, miMATRIX, miCOMPRESSED.) */
+/* Reads and writes MATLAB level 5 files, as far as the Oxford flowers need it: real arrays of whole
+ * numbers, compressed or not.  Specification: MAT-File Format, MathWorks, R2012. */
 #pragma once
 
 #include <stddef.h>
@@ -9,11 +9,11 @@
 
 enum { RN_MAT_BYTES_MAX = 16 << 20, RN_MAT_VALUES_MAX = 1 << 20 };
 
-/* The values of the array of that name, in the order of the file; to be freed.  CO_NOTFOUND: no
- * such array.  CO_INVALID says at which byte what is wrong. */
+/* Returns the values of a named array, in the file's order; the caller frees them.  CO_NOTFOUND: no
+ * such array.  CO_INVALID says what is wrong at which byte. */
 CO_MUST_CHECK int rn_mat_parse(const unsigned char *data, size_t size, const char *name,
     uint32_t **ret_values, size_t *ret_n, struct co_err *err);
-/* The same of a file, which the message names. */
+/* The same for a file, which error messages name. */
 CO_MUST_CHECK int rn_mat_read(
     const char *path, const char *name, uint32_t **ret_values, size_t *ret_n, struct co_err *err);
 

@@ -1,4 +1,4 @@
-/* The parser of MATLAB files on any bytes: no crash, and what it gives is within its bounds. */
+/* Parses any bytes as a MATLAB file: no crash, and the result is within its bounds. */
 #include <stdlib.h>
 
 #include "examples/resnet50/mat.h"

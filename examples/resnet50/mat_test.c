@@ -1,5 +1,5 @@
-/* testdata/compressed.mat and plain.mat were written by scipy.io.savemat (1.x): the first with
- * do_compression, labels of uint8; the second with arrays of uint16, double and int32. */
+/* Tests the MATLAB parser.  scipy.io.savemat (1.x) wrote testdata/compressed.mat, with
+ * do_compression and uint8 labels, and plain.mat, with arrays of uint16, double and int32. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Builds the table of tensors, operators and parameters for a depth. */
 #include "examples/resnet50/net.h"
 
 #include <math.h>
@@ -49,7 +50,7 @@ void rn_net_init_param(const struct rn_net *net, int i, uint64_t seed, float *re
     bool weight = strcmp(strrchr(p->name, '.'), ".weight") == 0;
     struct nn_rng r;
 
-    nn_rng_init(&r, seed, (uint64_t)i); /* a stream each: one more layer does not change others */
+    nn_rng_init(&r, seed, (uint64_t)i); /* own streams: a new layer does not change the others */
     if (p->n_dims == 4) {
         double fan_in = (double)p->dims[1] * p->dims[2] * p->dims[3];
 
@@ -69,7 +70,8 @@ void rn_net_init_param(const struct rn_net *net, int i, uint64_t seed, float *re
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-/* The next operator, named and not yet counted; its parameters are added before op_end. */
+/* Begins the next operator and names it.  Its parameters are added between this and op_end, which
+ * counts it. */
 static struct rn_op *op_begin(
     struct rn_net *net, enum rn_kind kind, int in, const char *prefix, const char *name) {
     struct rn_op *op = &net->ops[net->n_ops];
@@ -79,7 +81,7 @@ static struct rn_op *op_begin(
     return op;
 }
 
-/* Returns the tensor that it writes. */
+/* Ends the operator; returns the tensor that it writes. */
 static int op_end(struct rn_net *net, struct rn_tensor out) {
     if (net->n_params == net->ops[net->n_ops].param) {
         net->ops[net->n_ops].param = RN_NONE;

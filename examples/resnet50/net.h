@@ -1,7 +1,7 @@
 /* A residual network as a table: tensors, the operators between them in the order in which they
- * run, and the parameters that they have.  The layers, their sizes and the parameters' names are
- * those of paddle.vision.models.resnet18 to resnet152 (the stride of a bottleneck is in its 3x3
- * convolution).  Pure: no memory for values, no oneDNN, no threads. */
+ * run, and their parameters.  Layers, sizes and names of parameters are those of
+ * paddle.vision.models.resnet18 to resnet152 (a bottleneck has its stride in the 3x3 convolution).
+ * Only a description: no memory for values, no oneDNN, no threads. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,25 +28,25 @@ enum rn_kind {
     RN_LINEAR,
 };
 
-/* (N, channels, height, width); N is the same for all. */
+/* A shape (N, channels, height, width); N is the same for all. */
 struct rn_tensor {
     uint32_t channels, height, width;
 };
 
-/* Operator i writes tensor i + 1; tensor 0 is the images.  A tensor is read by two operators at
- * most: `in` of one or two, or `in` of one and `add` of another. */
+/* Operator i writes tensor i + 1; tensor 0 is the images.  At most two operators read a tensor: as
+ * `in` of one or two, or as `in` of one and `add` of another. */
 struct rn_op {
     enum rn_kind kind;
     char name[RN_NAME_MAX]; /* layer1.0.conv1 */
-    int in, add;            /* tensors; add: of a norm that ends a block, else RN_NONE */
+    int in, add;            /* tensors; add: only in a norm that ends a block, else RN_NONE */
     bool relu;
     uint32_t kernel, stride, pad;
     int param;      /* first of its parameters (weight, then bias), or RN_NONE */
     size_t running; /* norm: where its channels begin in the running means and variances */
 };
 
-/* Row-major in this order: convolution (out, in, kernel, kernel), norm (channels), linear weight
- * (in, out), as Paddle keeps it. */
+/* A parameter.  Its values are row-major, as in Paddle: convolution (out, in, kernel, kernel), norm
+ * (channels), linear weight (in, out). */
 struct rn_param {
     char name[RN_NAME_MAX + 8]; /* layer1.0.conv1.weight */
     int op;
@@ -78,10 +78,10 @@ struct rn_net {
 CO_MUST_CHECK int rn_net_make(
     const struct rn_net_config *config, struct rn_net *ret_net, struct co_err *err);
 
-/* "10, 14, 18, 34, 50, 101, 152": 10 and 14 are small forms for tests. */
+/* "10, 14, 18, 34, 50, 101, 152": 10 and 14 are small networks for tests. */
 const char *rn_net_depths(void);
 
-/* Initial values of parameter i, the same for a seed on every machine: convolutions normal with
- * deviation sqrt(2 / (in kernel^2)), linear weights uniform in +-1 / sqrt(in), scales 1, the rest
- * 0: as the network of the FleetX example. */
+/* Initial values of parameter i; a seed gives the same values on every machine.  Convolutions are
+ * normal with deviation sqrt(2 / (in kernel^2)), linear weights uniform in +-1 / sqrt(in), scales
+ * 1, all others 0, like in the FleetX example. */
 void rn_net_init_param(const struct rn_net *net, int i, uint64_t seed, float *ret_values);

@@ -1,8 +1,9 @@
-/* Work is shared by blocks of channels: a thread sums up a block and applies the result while the
- * block is still in its cache.  Where there are more threads than blocks, or other ranks' sums are
- * to be waited for, it is two rounds: parts of the batch are summed up, then applied.
+/* Threads share the work by blocks of channels: a thread sums a block and applies the result while
+ * the block is still in its cache.  If there are more threads than blocks, or if other ranks' sums
+ * are needed, the work takes two rounds over parts of the batch: all parts are summed, then the
+ * result is applied to all.
  *
- * With M values a channel, g = dy where ReLU let it through, z = x - mean, i = inverse:
+ * With M values in a channel, g = dy where ReLU was active, z = x - mean, i = inverse:
  *     d_beta = sum g, d_gamma = i sum(g z)
  *     d_x = gamma i (g - d_beta / M - z i^2 sum(g z) / M) */
 #include "examples/resnet50/norm.h"
@@ -15,12 +16,12 @@
 struct pass {
     const struct rn_norm *o;
     const struct rn_lane_kernels *kernels;
-    size_t blocks, parts; /* parts of the batch, for each block */
+    size_t blocks, parts; /* parts: how many parts the batch is divided into, in each block */
     double count;         /* M */
     bool backward;
 };
 
-/* Part `part` of block `block`: images first to end. */
+/* Part `part` of block `block`: images first to end - 1. */
 struct unit {
     size_t block, part, first, end;
 };
@@ -53,7 +54,7 @@ static void copy_lanes(
 
 /* ---- forward --------------------------------------------------------------------------------- */
 
-/* x moved by the running mean: a sum of squares of values far from zero would lose its digits. */
+/* Sums x minus the running mean: with values far from zero a sum of squares would lose digits. */
 static void sums_unit(const struct pass *p, const struct unit *u, struct rn_lane_sums *ret_sums) {
     const struct rn_norm *o = p->o;
     struct rn_lane_values v;
@@ -114,7 +115,7 @@ static void apply_unit(const struct pass *p, const struct unit *u) {
 
 /* ---- backward -------------------------------------------------------------------------------- */
 
-/* With an addition, g itself is needed as its gradient, and read again from there. */
+/* With an addition, g is also the gradient of `add`, so it is stored there and read again. */
 static void back_sums_unit(
     const struct pass *p, const struct unit *u, struct rn_lane_sums *ret_sums) {
     const struct rn_norm *o = p->o;
@@ -135,8 +136,8 @@ static void back_sums_unit(
     }
 }
 
-/* local: this rank's own sums, of which the gradients of gamma and beta are made: averaging
- * those over the ranks is the optimizer's business. */
+/* local: the sums of this rank alone.  The gradients of gamma and beta are made of these, as the
+ * optimizer averages gradients over the ranks later. */
 static void gradients_finish(const struct pass *p, size_t block, const struct rn_lane_sums *local) {
     const struct rn_norm *o = p->o;
 
@@ -190,7 +191,7 @@ static void unit_sum(const struct pass *p, const struct unit *u, struct rn_lane_
     }
 }
 
-/* A block from beginning to end, by one thread. */
+/* Processes whole blocks, each by one thread. */
 static void team_blocks(void *arg, size_t index, size_t count) {
     const struct pass *p = arg;
     size_t block, end = rn_team_part(p->blocks, index, count, &block);
@@ -236,7 +237,7 @@ static void team_apply(void *arg, size_t index, size_t count) {
     }
 }
 
-/* The sums of all parts, in the first: always in the same order. */
+/* Adds the sums of all parts to the first part's, always in the same order for the same bits. */
 static void parts_add(const struct pass *p) {
     for (size_t i = p->blocks; i < p->blocks * p->parts; i++) {
         struct rn_lane_sums *to = &p->o->sums[i % p->blocks];

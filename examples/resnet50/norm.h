@@ -1,21 +1,24 @@
-/* Batch normalisation with what follows it, forward and backward: y = relu(gamma (x - mean) / s +
- * beta + add), where mean and s are those of the batch in training (over all ranks where the sums
- * are shared, "sync batch norm") and running ones in evaluation.  Running values move by a tenth
- * of the way each step; the running variance is of the batch itself, not of what it was drawn
- * from: as in Paddle.  s = sqrt(variance + 1e-5). */
+/* Batch normalisation together with addition and ReLU, forward and backward:
+ *
+ *     y = relu(gamma (x - mean) / s + beta + add),    s = sqrt(variance + 1e-5)
+ *
+ * In training, mean and variance are those of the batch (of all ranks' batches if sums are shared:
+ * "sync batch norm"); in evaluation they are the running ones.  Each step moves the running values
+ * a tenth of the way to the batch's.  As in Paddle, the running variance is the batch's own
+ * (divided by M), not an estimate for the population (divided by M - 1). */
 #pragma once
 
 #include "common/err.h"
 #include "examples/resnet50/lanes.h"
 
 #define RN_NORM_EPSILON 1e-5
-#define RN_NORM_KEEP 0.9F /* of the running values, a step */
+#define RN_NORM_KEEP 0.9F /* the part of the running values that a step keeps */
 
-/* Adds up values[n] over all ranks, in place. */
+/* Sums values[n] over all ranks, in place. */
 typedef int (*rn_share_fn)(void *arg, double *values, size_t n, struct co_err *err);
 
 struct rn_share {
-    rn_share_fn sum; /* NULL: this rank's batch alone */
+    rn_share_fn sum; /* NULL: use only this rank's batch */
     void *arg;
     size_t ranks;
 };
@@ -32,11 +35,11 @@ struct rn_norm {
     const void *x, *add;       /* add: NULL for none */
     void *y;
     const void *d_y, *d_y2; /* d_y2: NULL for none */
-    void *d_add;            /* where add is: its gradient */
+    void *d_add;            /* the gradient of add, if there is one */
     void *d_x;
 };
 
-/* How many sums a norm of this many channels, or fewer, needs with this many threads. */
+/* The number of sums that a norm with at most this many channels needs with this many threads. */
 size_t rn_norm_sums_count(size_t lanes, size_t channels, size_t threads);
 
 CO_MUST_CHECK int rn_norm_forward(

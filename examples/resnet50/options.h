@@ -1,4 +1,4 @@
-/* What the user of the training program asked for; filled by train.c from its flags.
+/* The options of the training program; train.c fills them from the flags.
  * Strings are borrowed and never NULL; "" means not given. */
 #pragma once
 
@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct rn_options {
-    const char *data;       /* directory as flowers.h has it; "": generated */
+    const char *data;       /* directory, see flowers.h; "": generate pictures */
     const char *generate;   /* directory to write generated pictures to */
     const char *checkpoint; /* directory of checkpoints */
     const char *precision;  /* f32, bf16 */

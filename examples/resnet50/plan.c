@@ -1,4 +1,5 @@
-/* Time, for the memory plan: operator i runs forward at i and backward at 2 * operators - 1 - i. */
+/* Makes a plan: primitives, memory, and their binding.  Times in the memory plan: operator i runs
+ * forward at time i and backward at time 2 * operators - 1 - i. */
 #include "examples/resnet50/plan_internal.h"
 
 #include <string.h>
@@ -66,7 +67,7 @@ static void span_use(struct rn_plan *p, int tensor, int time) {
     }
 }
 
-/* What operator i needs, and until when it needs what others have. */
+/* Sets the spans of operator i's own values, and extends those of values that it reads. */
 static void spans_init(struct rn_plan *p, int i) {
     struct node *n = &p->nodes[i];
     const struct rn_op *op = n->op;
@@ -94,7 +95,7 @@ static void spans_init(struct rn_plan *p, int i) {
     consumer_add(p, op->add, i, D_ADD);
 }
 
-/* Pages of 2 MiB where the system has them: a step touches gigabytes. */
+/* Asks for pages of 2 MiB, as a step touches gigabytes. */
 static int arena_new(size_t bytes, char **ret_arena, struct co_err *err) {
     void *memory = NULL;
 

@@ -1,10 +1,10 @@
-/* A network made to run: its operators' primitives, and one piece of memory in which every value
- * has its place for as long as it is needed.  Nothing is allocated or made after rn_plan_new.
+/* A network that is ready to run: its operators' primitives, and one block of memory in which each
+ * value has a place while it is needed.  After rn_plan_new nothing is allocated or created.
  *
- * Parameters, their gradients and what an optimizer keeps beside them are flat arrays of
- * rn_plan_storage floats, in the layout that oneDNN prefers on this processor, with gaps that are
- * 0: what is done value by value (an optimizer's step, a sum over ranks) needs to know no layout;
- * rn_plan_export and rn_plan_import turn one parameter into the order of rn_param.  One thread. */
+ * Parameters, gradients and the optimizer's state are flat arrays of rn_plan_storage floats, in the
+ * layout that oneDNN prefers on this processor.  Gaps are 0.  Code that works value by value (an
+ * optimizer's step, a sum over ranks) needs to know no layout.  rn_plan_export and rn_plan_import
+ * convert a parameter to and from the order of rn_param.  A plan belongs to one thread. */
 #pragma once
 
 #include "common/mem.h"
@@ -14,29 +14,29 @@
 
 struct rn_plan;
 
-/* After rn_team_set.  CO_UNSUPPORTED: the processor has no such arithmetic.  CO_NOMEMORY. */
+/* Call rn_team_set before.  CO_UNSUPPORTED: the processor cannot compute with the type.
+ * CO_NOMEMORY. */
 CO_MUST_CHECK int rn_plan_new(const struct rn_net_config *config, enum rn_type type,
     struct rn_plan **ret_plan, struct co_err *err);
 void rn_plan_free(struct rn_plan *p);
 CO_DEFINE_CLEANUP(struct rn_plan *, rn_plan_free)
 
 const struct rn_net *rn_plan_net(const struct rn_plan *p);
-float *rn_plan_images(struct rn_plan *p);       /* (batch, 3, image, image), to be filled */
+float *rn_plan_images(struct rn_plan *p);       /* (batch, 3, image, image); the caller fills it */
 const float *rn_plan_logits(struct rn_plan *p); /* (batch, classes) */
-float *rn_plan_d_logits(struct rn_plan *p);     /* the same, to be filled before backward */
+float *rn_plan_d_logits(struct rn_plan *p);     /* the same; the caller fills it before backward */
 float *rn_plan_running_mean(struct rn_plan *p); /* (net->running) */
 float *rn_plan_running_variance(struct rn_plan *p);
 
 size_t rn_plan_storage(const struct rn_plan *p);
 float *rn_plan_params(struct rn_plan *p);
 float *rn_plan_grads(struct rn_plan *p);
-/* From now on parameter i's gradient is written to memory (rn_plan_place's count, 64-byte aligned),
- * not into rn_plan_grads. */
+/* From now on the gradient of parameter i goes to `memory` (as many floats as rn_plan_place says,
+ * aligned to 64 bytes) instead of rn_plan_grads. */
 CO_MUST_CHECK int rn_plan_move_grad(struct rn_plan *p, int i, float *memory, struct co_err *err);
-/* Where parameter i lies in both; ret_count: how many floats, padding included. */
+/* The offset of parameter i in parameters and gradients; ret_count: its floats, with padding. */
 size_t rn_plan_place(const struct rn_plan *p, int i, size_t *ret_count);
-/* A number that differs where layouts do: ranks may add up each other's arrays only if theirs is
- * the same. */
+/* A hash of the layout.  Ranks may sum their arrays only if their hashes are equal. */
 uint64_t rn_plan_layout(const struct rn_plan *p);
 
 CO_MUST_CHECK int rn_plan_export(
@@ -44,15 +44,15 @@ CO_MUST_CHECK int rn_plan_export(
 CO_MUST_CHECK int rn_plan_import(
     const struct rn_plan *p, int i, const float *values, float *storage, struct co_err *err);
 
-/* Sums of all norms over all ranks, from now on. */
+/* From now on all norms sum over all ranks. */
 void rn_plan_share(struct rn_plan *p, const struct rn_share *share);
 
 CO_MUST_CHECK int rn_plan_forward(struct rn_plan *p, bool training, struct co_err *err);
-/* After a training forward pass.  ready (NULL: nobody is told) is called for each parameter, from
- * the last to the first, as soon as its gradient is there. */
+/* Call it after a training forward pass.  `ready`, which may be NULL, is called for each parameter,
+ * from the last to the first, as soon as its gradient is complete. */
 typedef int (*rn_ready_fn)(void *arg, int param, struct co_err *err);
 CO_MUST_CHECK int rn_plan_backward(
     struct rn_plan *p, rn_ready_fn ready, void *arg, struct co_err *err);
 
-/* Bytes of the one piece of memory, and what all values would need side by side. */
+/* The size of the block of memory; *ret_apart: what the values would need without sharing it. */
 size_t rn_plan_arena(const struct rn_plan *p, size_t *ret_apart);

@@ -1,4 +1,4 @@
-/* What plan.c (memory), plan_run.c (steps) and plan_params.c (layouts) share. */
+/* Shared by plan.c (memory), plan_run.c (steps) and plan_params.c (layouts). */
 #pragma once
 
 #include "examples/resnet50/arena.h"
@@ -7,12 +7,12 @@
 #include "examples/resnet50/plan.h"
 #include "examples/resnet50/pool.h"
 
-/* What an operator has in the arena. */
+/* The values that an operator may have in the arena. */
 enum place {
     OUT,       /* the tensor it writes */
     D_IN,      /* gradient of `in` */
     D_ADD,     /* norm: of `add` */
-    WORKSPACE, /* max pooling: where the largest were; convolution: images in another layout */
+    WORKSPACE, /* max pooling: indexes of the largest; convolution: reordered images */
     FORWARD_COPY,
     BACKWARD_COPY,
     PLACES,
@@ -20,8 +20,8 @@ enum place {
 
 struct node {
     const struct rn_op *op;
-    struct rn_span spans[PLACES]; /* bytes 0: nothing there */
-    int consumers[2];             /* of what it writes: places of its gradients */
+    struct rn_span spans[PLACES]; /* bytes 0: it does not have this value */
+    int consumers[2];             /* the operators that read its output and give its gradients */
     enum place consumer_place[2];
     int n_consumers;
     union {
@@ -47,7 +47,7 @@ struct rn_plan {
     struct rn_lane_sums *sums;
 };
 
-/* What operator `op` has in the arena; NULL: nothing there. */
+/* A value of operator `op` in the arena; NULL: it does not have this value. */
 void *rn_plan_value(const struct rn_plan *p, int op, enum place place);
-/* Gradient of what operator i writes, as its k-th reader gives it; NULL: it has no k-th. */
+/* The gradient of operator i's output that its k-th reader gives; NULL: there is no k-th reader. */
 void *rn_plan_gradient(const struct rn_plan *p, int i, int k);

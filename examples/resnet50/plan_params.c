@@ -1,3 +1,4 @@
+/* Parameters and gradients of a plan: their offsets, and conversion to the table's layout. */
 #include "examples/resnet50/plan_internal.h"
 
 #include <string.h>
@@ -74,8 +75,8 @@ static const struct rn_conv *conv_of(const struct rn_plan *p, int i) {
     return n->op->kind == RN_CONV ? &n->conv : NULL;
 }
 
-/* Block sizes and strides say where each value lies; the rest of a description is padding and
- * what oneDNN keeps for itself. */
+/* Hashes block sizes and strides, which say where each value is.  The rest of a descriptor is
+ * padding and oneDNN's private data. */
 uint64_t rn_plan_layout(const struct rn_plan *p) {
     uint64_t number = (uint64_t)rn_plan_storage(p);
 

@@ -1,3 +1,4 @@
+/* Runs a plan's operators forward and backward. */
 #include "examples/resnet50/plan_internal.h"
 
 #include "examples/resnet50/team.h"
@@ -59,8 +60,8 @@ static void team_add(void *arg, size_t index, size_t count) {
     rn_lane_kernels_get(s->p->dnn.type, lanes, 0)->apply(&part, &v);
 }
 
-/* Where two read what max pooling writes: the sum of both gradients, in the first one's place.
- * (A norm adds them up as it goes.) */
+/* If two operators read the output of max pooling, adds the second gradient to the first one.  A
+ * norm does this itself, inside its loops. */
 static void gradients_add(const struct rn_plan *p, int i) {
     const struct rn_tensor *t = &p->net.tensors[i + 1];
     void *first = rn_plan_gradient(p, i, 0), *second = rn_plan_gradient(p, i, 1);

@@ -1,9 +1,10 @@
-/* Networks against PaddlePaddle 3.3.1 (testdata/golden.json, made by golden.py), gradients against
- * differences of the loss, and properties of the plan.
+/* Tests networks against PaddlePaddle 3.3.1 (testdata/golden.json, made by golden.py), gradients
+ * against differences of the loss, and properties of the plan.
  *
  * Tolerance of losses over ten steps: 5e-4 of the loss, of the first one, before any update, 1e-6.
  * Batch normalisation over 16 values a channel, as here, magnifies at each step what sums in
- * another order differ by. */
+ * another order differ by.  Parameters and running values after them: 1e-4 of the root of their
+ * mean square, each for mean and root. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -116,6 +117,53 @@ static void within(const char *what, size_t step, double got, double want, doubl
     }
 }
 
+/* A parameter, or a norm's running values, by Paddle's name; caller frees. */
+static float *values_of(struct rn_plan *p, const char *name, size_t *ret_n) {
+    const struct rn_net *net = rn_plan_net(p);
+
+    for (int i = 0; i < net->n_params; i++) {
+        if (co_streq(net->params[i].name, name)) {
+            float *v = co_xcalloc(*ret_n = net->params[i].count, sizeof(*v));
+            must(rn_plan_export(p, i, rn_plan_params(p), v, NULL), NULL);
+            return v;
+        }
+    }
+    for (int i = 0; i < net->n_ops; i++) {
+        const struct rn_op *op = &net->ops[i];
+        CO_AUTOFREE char *mean = co_xasprintf("%s._mean", op->name);
+        CO_AUTOFREE char *variance = co_xasprintf("%s._variance", op->name);
+        if (co_streq(name, mean) || co_streq(name, variance)) {
+            const float *all =
+                co_streq(name, mean) ? rn_plan_running_mean(p) : rn_plan_running_variance(p);
+            *ret_n = net->tensors[i + 1].channels;
+            float *v = co_xcalloc(*ret_n, sizeof(*v));
+            memcpy(v, all + op->running, *ret_n * sizeof(*v));
+            return v;
+        }
+    }
+    fail_msg("the network has no %s", name);
+    return NULL;
+}
+
+static void after_check(struct rn_plan *p, const json_t *after) {
+    const char *name;
+    json_t *want;
+
+    json_object_foreach((json_t *)after, name, want) {
+        size_t n = 0;
+        double sum = 0.0, squares = 0.0;
+        CO_AUTOFREE float *v = values_of(p, name, &n);
+
+        for (size_t i = 0; i < n; i++) {
+            sum += v[i];
+            squares += (double)v[i] * v[i];
+        }
+        double root = json_number_value(json_array_get(want, 1));
+        within(name, 10, sum / (double)n, json_number_value(json_array_get(want, 0)), 1e-4 * root);
+        within(name, 10, sqrt(squares / (double)n), root, 1e-4 * root);
+    }
+}
+
 static void run_check(const json_t *run) {
     const struct rn_net_config c = {.depth = (int)number(run, "depth"),
         .batch = (uint32_t)number(run, "batch"),
@@ -144,6 +192,8 @@ static void run_check(const json_t *run) {
         must(rn_plan_backward(p, NULL, NULL, &err), &err);
         momentum_step(p, velocity, (float)number(run, "lr"));
     }
+    assert_int_equal(json_object_size(json_object_get(run, "after")), 6);
+    after_check(p, json_object_get(run, "after"));
     free(velocity);
     rn_plan_free(p);
 }

@@ -1,3 +1,4 @@
+/* Pooling: the maximum with oneDNN, the mean with our own loops. */
 #include "examples/resnet50/pool.h"
 
 #include <string.h>

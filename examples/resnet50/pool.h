@@ -14,14 +14,14 @@ struct rn_max_pool_memory {
     void *in, *out, *d_in, *d_out, *workspace;
 };
 
-/* rn_max_pool_done in any case. */
+/* Call rn_max_pool_done also after a failure. */
 CO_MUST_CHECK int rn_max_pool_init(struct rn_max_pool *p, const struct rn_dnn *d,
     const struct rn_net *net, const struct rn_op *op, struct co_err *err);
 CO_MUST_CHECK int rn_max_pool_bind(struct rn_max_pool *p, const struct rn_dnn *d,
     const struct rn_max_pool_memory *m, struct co_err *err);
 void rn_max_pool_done(struct rn_max_pool *p);
 
-/* Over all pixels: x with lanes, y (batch, channels) in f32. */
+/* The mean over all pixels: x in blocks of lanes, y (batch, channels) in f32. */
 struct rn_mean_pool {
     enum rn_type type;
     size_t lanes, batch, channels, pixels;

@@ -1,25 +1,19 @@
-/* The learning rate of a step: linear warm-up, then constant, by pieces or along a cosine.  Pure;
- * formulas by rt_lr_*. */
+/* The learning rate of a step: linear warm-up, then constant, piecewise constant or a cosine. */
 #pragma once
 
 #include <stdint.h>
 
 #include "common/err.h"
 #include "examples/resnet50/options.h"
-
-enum { RN_BOUNDARIES_MAX = 16 };
+#include "runtime/rt.h"
 
 struct rn_rate {
-    enum { RN_RATE_CONSTANT, RN_RATE_PIECEWISE, RN_RATE_COSINE } kind;
     double lr;
-    uint64_t warmup, steps; /* steps: of the whole training */
-    uint64_t boundaries[RN_BOUNDARIES_MAX];
-    double values[RN_BOUNDARIES_MAX + 1]; /* each a tenth of the one before */
-    uint64_t n_boundaries;
+    struct rt_schedule *schedule; /* owned */
 };
 
-/* CO_INVALID names the option. */
+/* Steps count from the beginning of training.  CO_INVALID names the option. */
 CO_MUST_CHECK int rn_rate_init(
     const struct rn_options *o, uint64_t steps_per_epoch, struct rn_rate *ret, struct co_err *err);
-/* t: steps since the end of the warm-up for boundaries and the cosine, as Paddle's LinearWarmup. */
+void rn_rate_done(struct rn_rate *r); /* zeroes allowed */
 double rn_rate_at(const struct rn_rate *r, uint64_t step);

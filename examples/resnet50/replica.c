@@ -1,3 +1,4 @@
+/* A rank's copy of the model: averaging gradients during backward, then the optimizer's step. */
 #include "examples/resnet50/replica.h"
 
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 /* ---- beginning ------------------------------------------------------------------------------- */
 
-/* Cores of this machine over the ranks on it, unless somebody says how many. */
+/* By default the ranks of a machine share its cores evenly. */
 static void threads_choose(const struct rn_replica *r, int64_t wanted) {
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     size_t share = cores > 0 ? (size_t)cores / rt_group_local_size(r->group) : 1;
@@ -42,7 +43,7 @@ static int plan_open(struct rn_replica *r, const struct rn_options *o, struct co
     return rc;
 }
 
-/* Ranks add up each other's arrays as they lie in memory. */
+/* Fails unless all ranks have the same layout, as they sum each other's arrays value by value. */
 static int layouts_compare(struct rn_replica *r, struct co_err *err) {
     uint32_t size = rt_group_size(r->group);
     CO_AUTOFREE uint64_t *all = co_xcalloc(size, sizeof(*all));
@@ -60,7 +61,7 @@ static int layouts_compare(struct rn_replica *r, struct co_err *err) {
     return rc;
 }
 
-/* Gradients of the last layer are made first. */
+/* The reducer's index of a parameter: backward completes the last layer first. */
 static size_t order_of(const struct rn_replica *r, int param) {
     return (size_t)(rn_plan_net(r->plan)->n_params - 1 - param);
 }
@@ -69,7 +70,7 @@ static float *gradient_of(const struct rn_replica *r, int param) {
     return rt_reducer_values(r->reducer, order_of(r, param));
 }
 
-/* Sums of a norm over all ranks. */
+/* Sums the values of a norm over all ranks (rn_share_fn). */
 static int norms_sum(void *arg, double *values, size_t n, struct co_err *err) {
     return rt_all_reduce(arg, values, values, n, RT_F64, RT_SUM, err);
 }
@@ -85,7 +86,7 @@ static int norms_share(struct rn_replica *r, struct co_err *err) {
     return rc;
 }
 
-/* Gradients are written where they travel: nothing copies them. */
+/* Backward writes gradients into the reducer's own buffers, so none is copied. */
 static int reducer_open(struct rn_replica *r, struct co_err *err) {
     const struct rn_net *net = rn_plan_net(r->plan);
     struct rt_gradient gradients[RN_PARAMS_MAX];
@@ -202,7 +203,7 @@ struct update {
     double lr;
 };
 
-/* A parameter belongs to the thread in whose part of the storage it begins. */
+/* A thread updates the parameters that begin in its part of the storage. */
 static void team_update(void *arg, size_t index, size_t count) {
     const struct update *u = arg;
     const struct rn_replica *r = u->r;

@@ -1,3 +1,5 @@
+/* numpy's Mersenne Twister and its shuffle, so that both see the same samples in the same
+ * order. */
 #include "examples/resnet50/sampler.h"
 
 #include <string.h>
@@ -42,7 +44,7 @@ static uint32_t twister_next(struct twister *t) {
     return y ^ (y >> 18);
 }
 
-/* 0 to most: drawn again while too large. */
+/* A number from 0 to most: draws again while it is too large, like numpy. */
 static uint32_t twister_below(struct twister *t, uint32_t most) {
     uint32_t mask = most, value;
 

@@ -1,4 +1,5 @@
-/* Against paddle.io.DistributedBatchSampler 3.3.1 (testdata/golden.json, made by golden.py). */
+/* Tests the sampler against paddle.io.DistributedBatchSampler 3.3.1 (testdata/golden.json, made by
+ * golden.py). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,3 +1,4 @@
+/* Finds the OpenMP library that oneDNN uses and runs loops on its threads. */
 #include "examples/resnet50/team.h"
 
 #include <dlfcn.h>
@@ -5,8 +6,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* libgomp's own entry points: they come with oneDNN, and neither gcc's nor clang's -fopenmp, with
- * their different libraries, is needed. */
+/* Entry points of libgomp, which is loaded with oneDNN.  Looking them up avoids -fopenmp, for which
+ * gcc and clang would link different OpenMP libraries. */
 static struct openmp {
     void (*parallel)(void (*fn)(void *), void *data, unsigned threads, unsigned flags);
     void (*set_num_threads)(int);
@@ -15,7 +16,7 @@ static struct openmp {
     int (*num_threads)(void);
 } openmp;
 
-/* ISO C has no cast from a symbol to a function. */
+/* Copies the pointer, as ISO C has no cast from void * to a function pointer. */
 static int symbol_get(const char *name, void *ret_function) {
     void *symbol = dlsym(RTLD_DEFAULT, name);
 
@@ -56,7 +57,7 @@ size_t rn_team_size(void) {
     return o->parallel ? (size_t)o->max_threads() : 1;
 }
 
-/* ready and done say once more what OpenMP's own fork and join say: race detectors do not see
+/* `ready` and `done` order memory like OpenMP's fork and join do; race detectors do not understand
  * those. */
 struct job {
     rn_team_fn fn;

@@ -1,6 +1,6 @@
-/* The threads that oneDNN computes with, for our own loops, too: its OpenMP library's.  A pool of
- * our own would compete with them for the same cores.  Where oneDNN was built without OpenMP
- * everything runs in the calling thread.  Called from one thread. */
+/* Runs our own loops on the threads of oneDNN's OpenMP library.  A thread pool of our own would
+ * compete with them for the same cores.  If oneDNN was built without OpenMP, everything runs in the
+ * calling thread.  Call it from one thread. */
 #pragma once
 
 #include <stddef.h>
@@ -9,8 +9,8 @@
 void rn_team_set(size_t threads);
 size_t rn_team_size(void);
 
-/* Calls fn(arg, 0, count) to fn(arg, count - 1, count), each in its thread, and returns when all
- * have returned.  count is rn_team_size or less. */
+/* Calls fn(arg, 0, count) to fn(arg, count - 1, count), each in a thread of its own, and returns
+ * when all have returned.  count is at most rn_team_size. */
 typedef void (*rn_team_fn)(void *arg, size_t index, size_t count);
 void rn_team_run(rn_team_fn fn, void *arg);
 

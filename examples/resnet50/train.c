@@ -1,5 +1,5 @@
-/* Trains a residual network on flowers, alone or as a worker of a collective job: which one the
- * environment says.  Also generates data.
+/* Trains a residual network on flowers: alone, or as a worker of a collective job if the
+ * environment describes one.  Also generates data.
  * Exit codes: 0 done, 2 wrong usage or environment, 1 anything else. */
 #include <signal.h>
 #include <stdio.h>
@@ -117,7 +117,7 @@ static int options_check(struct co_err *err) {
     return rc;
 }
 
-/* A job's environment without the job: rt_init then finds a worker alone. */
+/* Removes a job's variables from the environment, so that rt_init finds no job. */
 static void environment_forget(void) {
     for (size_t i = 0; i < CO_VAR_COUNT; i++) {
         if (!co_contract[i].machine) {
@@ -156,14 +156,10 @@ static int generate(void) {
 
 int main(int argc, char *argv[]) {
     struct co_err err = {0};
-    int rest, rc = co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &err);
+    int rc = co_flags_parse_all(USAGE, flags, CO_ARRAY_LEN(flags), argc, argv, &err);
 
     if (rc == CO_CANCELED) {
-        co_flags_help(stdout, USAGE, flags, CO_ARRAY_LEN(flags));
         return 0;
-    }
-    if (rc == 0 && rest < argc) {
-        rc = co_err_set(&err, CO_INVALID, "unexpected \"%s\"", argv[rest]);
     }
     if (rc == 0) {
         rc = options_check(&err);
@@ -171,6 +167,6 @@ int main(int argc, char *argv[]) {
     if (rc < 0) {
         return log_failure(&err, 2);
     }
-    (void)signal(SIGPIPE, SIG_IGN); /* a reader that has gone is an error, not the end */
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
     return options.generate[0] != '\0' ? generate() : job_run();
 }

@@ -1,3 +1,4 @@
+/* The training loop: epochs, checkpoints, progress lines and the final test. */
 #include "examples/resnet50/trainer.h"
 
 #include <inttypes.h>
@@ -14,6 +15,7 @@
 #include "examples/resnet50/sampler.h"
 
 struct trainer {
+    const struct rt_job *job;
     const struct rn_options *options;
     struct rn_replica replica;
     struct rn_flowers *flowers;
@@ -21,8 +23,8 @@ struct trainer {
     struct rn_sampler sampler;
     struct rn_rate rate;
     struct rn_progress progress;
-    uint32_t *order; /* of this rank's samples in the epoch */
-    size_t batches;  /* a rank's steps in an epoch: the rest of its samples is dropped */
+    uint32_t *order; /* this rank's samples in the epoch */
+    size_t batches;  /* a rank's steps in an epoch; an incomplete last batch is dropped */
     struct rn_loss epoch_loss;
     double printed_at;    /* seconds */
     size_t since_printed; /* images */
@@ -124,8 +126,8 @@ static int ckpt_load(struct trainer *t, struct co_err *err) {
     return rc;
 }
 
-/* Everybody reads the newest that it finds, as the directory may be of one machine only; all get
- * what the one with the newest of all has, or rank 0's first values. */
+/* Each rank loads the newest checkpoint that it finds: the directory may exist on one machine only.
+ * Then all take over the state of the rank with the newest one, or rank 0's initial values. */
 static int start_together(struct trainer *t, struct co_err *err) {
     float place[sizeof(t->progress) / sizeof(float)];
     int found = CO_NOTFOUND;
@@ -134,7 +136,7 @@ static int start_together(struct trainer *t, struct co_err *err) {
         found = ckpt_load(t, err);
     }
     uint64_t step = t->progress.step;
-    memcpy(place, &t->progress, sizeof(place)); /* bits, which nothing computes with */
+    memcpy(place, &t->progress, sizeof(place)); /* integers sent as they are, not converted */
     const struct rt_values progress = {place, CO_ARRAY_LEN(place)};
     int rc = rn_replica_spread(&t->replica, &step, &progress, err);
     if (rc < 0) {
@@ -142,7 +144,7 @@ static int start_together(struct trainer *t, struct co_err *err) {
     }
     memcpy(&t->progress, place, sizeof(place));
     if (step == 0 && found < 0 && found != CO_NOTFOUND) {
-        return found; /* checkpoints, and none that is good: not to be begun anew over them */
+        return found; /* all checkpoints are damaged: do not start over and overwrite them */
     }
     if (step) {
         co_log_info(
@@ -153,17 +155,28 @@ static int start_together(struct trainer *t, struct co_err *err) {
 
 /* ---- training -------------------------------------------------------------------------------- */
 
+/* The rate depends on epoch and batch, not on the count of steps: if the number of ranks changed,
+ * the count no longer tells the epoch. */
+static double rate_now(const struct trainer *t, size_t batch) {
+    return rn_rate_at(&t->rate, t->progress.epoch * t->batches + batch);
+}
+
 static void step_print(struct trainer *t, size_t batch, const struct rn_loss *l) {
     double n = (double)l->samples, seconds = now() - t->printed_at;
 
     (void)printf("[Epoch %" PRIu64 ", batch %zu] loss: %.5f, acc1: %.5f, acc5: %.5f",
         t->progress.epoch, batch, l->loss / n, (double)l->top1 / n, (double)l->top5 / n);
     if (t->options->figures) {
-        (void)printf(", lr: %.6g, images/s: %.2f", rn_rate_at(&t->rate, t->progress.step),
+        (void)printf(", lr: %.6g, images/s: %.2f", rate_now(t, batch),
             (double)t->since_printed / (seconds > 0.0 ? seconds : 1.0));
     }
     (void)printf("\n");
     (void)fflush(stdout);
+    rt_report(t->job, t->progress.step, "loss", l->loss / n);
+    rt_report(t->job, t->progress.step, "acc1", (double)l->top1 / n);
+    rt_report(t->job, t->progress.step, "lr", rate_now(t, batch));
+    rt_report(t->job, t->progress.step, "examples_per_second",
+        (double)t->since_printed / (seconds > 0.0 ? seconds : 1.0));
     t->printed_at = now();
     t->since_printed = 0;
 }
@@ -181,7 +194,7 @@ static int step_run(struct trainer *t, size_t batch, struct co_err *err) {
     int rc = rn_loader_next(t->loader, rn_plan_images(t->replica.plan), t->replica.labels, &n, err);
 
     if (rc == 0) {
-        rc = rn_replica_step(&t->replica, rn_rate_at(&t->rate, t->progress.step), &loss, err);
+        rc = rn_replica_step(&t->replica, rate_now(t, batch), &loss, err);
     }
     if (rc < 0) {
         return rc;
@@ -221,7 +234,7 @@ static int epoch_run(struct trainer *t, struct co_err *err) {
             rc = ckpt_save(t, err);
         }
     }
-    if (rc == 0 && batch == t->batches) {
+    if (rc == 0 && batch >= t->batches) {
         t->progress.epoch++;
         t->progress.samples = 0;
     }
@@ -230,7 +243,7 @@ static int epoch_run(struct trainer *t, struct co_err *err) {
 
 /* ---- test ------------------------------------------------------------------------------------ */
 
-/* Each rank tests every ranks-th image; sums are those of all. */
+/* Rank r of n tests images r, r + n, ...; the sums are those of all ranks. */
 static int test_sum(struct trainer *t, struct rn_loss *l, struct co_err *err) {
     double sums[] = {l->loss, (double)l->top1, (double)l->top5, (double)l->samples};
     int rc = rt_all_reduce(t->replica.group, sums, sums, CO_ARRAY_LEN(sums), RT_F64, RT_SUM, err);
@@ -286,6 +299,7 @@ static int test_print(struct trainer *t, struct rn_loss *ret, struct co_err *err
 
 static void trainer_done(struct trainer *t) {
     rn_loader_free(t->loader);
+    rn_rate_done(&t->rate);
     rn_flowers_close(t->flowers);
     rn_replica_close(&t->replica);
     free(t->order);
@@ -293,7 +307,7 @@ static void trainer_done(struct trainer *t) {
 
 int rn_train(const struct rt_job *job, const struct rn_options *o, struct rn_loss *ret_last,
     struct co_err *err) {
-    CO_CLEANUP(trainer_done) struct trainer t = {.options = o};
+    CO_CLEANUP(trainer_done) struct trainer t = {.job = job, .options = o};
     int rc = rn_replica_open(&t.replica, job, o, err);
 
     if (rc == 0) {

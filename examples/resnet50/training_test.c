@@ -1,5 +1,5 @@
-/* Whole trainings: one learns what was planted; one that goes on from a checkpoint ends with the
- * same bits as one that was not interrupted; two processes end where one with both batches does. */
+/* Tests whole training runs: a run learns generated data; a run that resumes from a checkpoint ends
+ * with the same bits as one without a break; two processes end like one with both batches. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,10 +16,13 @@
 #include "common/buf.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/ports_testkit.h"
+#include "examples/nn/testkit.h"
+#include "examples/resnet50/ckpt.h"
 #include "examples/resnet50/trainer.h"
 
 struct fixture {
-    char dir[64];
+    struct tk_dir dir;
     struct rn_options options;
 };
 
@@ -27,8 +30,7 @@ static int setup(void **state) {
     struct fixture *f = co_xcalloc(1, sizeof(*f));
 
     co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);
-    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/rn_training_test.XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
+    tk_dir_make(&f->dir, "rn_training_test");
     f->options = (struct rn_options){.data = "",
         .generate = "",
         .checkpoint = "",
@@ -57,10 +59,8 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct fixture *f = *state;
-    char command[128];
 
-    (void)snprintf(command, sizeof(command), "rm -rf %s", f->dir);
-    assert_int_equal(system(command), 0);
+    tk_dir_remove(&f->dir);
     free(f);
     return 0;
 }
@@ -119,7 +119,7 @@ static char *newest(const char *dir, const char *file) {
 
 /* Ends after `first` steps, goes on to the end. */
 static void interrupted(struct fixture *f, int64_t first, double *ret_whole, double *ret_parts) {
-    CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir);
+    CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
     struct rn_loss whole = train(&f->options);
 
     f->options.checkpoint = dir;
@@ -143,7 +143,7 @@ static void test_going_on_gives_the_same_bits(void **state) {
 
 static void test_a_torn_checkpoint_is_passed_over(void **state) {
     struct fixture *f = *state;
-    CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir);
+    CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
     static const char *const files[] = {"parameters.*", "MANIFEST"};
 
     f->options.test = true;
@@ -161,7 +161,7 @@ static void test_a_torn_checkpoint_is_passed_over(void **state) {
 
 static void test_another_network_is_refused(void **state) {
     struct fixture *f = *state;
-    CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir);
+    CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
     struct rt_job *job = NULL;
     struct co_err err = {0};
 
@@ -177,16 +177,20 @@ static void test_another_network_is_refused(void **state) {
 
 /* ---- ranks ----------------------------------------------------------------------------------- */
 
+enum { RANKS_MAX = 3 };
+
 /* One rank's process: writes the mean loss of its last epoch to fd. */
-static void rank_run(const struct rn_options *o, int rank, const char *endpoints, int fd) {
+static void rank_run(
+    const struct rn_options *o, int rank, int ranks, const char *endpoints, int fd) {
     struct rt_job *job = NULL;
     struct rn_loss loss = {0};
     struct co_err err = {0};
-    char number[12];
+    char number[12], count[12];
 
     (void)snprintf(number, sizeof(number), "%d", rank);
+    (void)snprintf(count, sizeof(count), "%d", ranks);
     (void)setenv("PADDLE_TRAINER_ID", number, 1);
-    (void)setenv("PADDLE_TRAINERS_NUM", "2", 1);
+    (void)setenv("PADDLE_TRAINERS_NUM", count, 1);
     (void)setenv("PADDLE_TRAINER_ENDPOINTS", endpoints, 1);
     (void)setenv("TRAINING_ROLE", "TRAINER", 1);
     int rc = rt_init(&job, &err);
@@ -201,20 +205,24 @@ static void rank_run(const struct rn_options *o, int rank, const char *endpoints
     _exit(write(fd, &mean, sizeof(mean)) == (ssize_t)sizeof(mean) ? 0 : 1);
 }
 
-static void two_ranks(const struct rn_options *o, double ret[2]) {
-    CO_AUTOFREE char *endpoints = co_xasprintf(
-        "127.0.0.1:%d,127.0.0.1:%d", 20000 + getpid() % 10000, 30000 + getpid() % 10000);
-    pid_t pids[2];
-    int fds[2][2];
+static void train_ranks(const struct rn_options *o, int ranks, double ret[RANKS_MAX]) {
+    char endpoints[RANKS_MAX * 32] = "";
+    pid_t pids[RANKS_MAX];
+    int fds[RANKS_MAX][2];
 
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < ranks; i++) {
+        size_t at = strlen(endpoints);
+        (void)snprintf(endpoints + at, sizeof(endpoints) - at, "%s127.0.0.1:%u", i ? "," : "",
+            co_test_ports(1));
+    }
+    for (int i = 0; i < ranks; i++) {
         assert_int_equal(pipe(fds[i]), 0);
         pids[i] = fork();
         if (pids[i] == 0) {
-            rank_run(o, i, endpoints, fds[i][1]);
+            rank_run(o, i, ranks, endpoints, fds[i][1]);
         }
     }
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < ranks; i++) {
         int status = 1;
 
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
@@ -225,35 +233,229 @@ static void two_ranks(const struct rn_options *o, double ret[2]) {
     }
 }
 
-/* Ten steps: the mean loss of the epoch, over both, is that of one rank with twice the batch.
- * What differs is the order of sums. */
+/* Where a training that left checkpoints ended; caller frees. */
+struct end {
+    float *parameters, *velocity; /* (n), in the order of the network's table */
+    size_t n;
+    struct rn_progress progress;
+};
+
+static void export_all(struct rn_plan *plan, const float *storage, float *ret) {
+    const struct rn_net *net = rn_plan_net(plan);
+
+    for (int i = 0; i < net->n_params; i++) {
+        assert_int_equal(rn_plan_export(plan, i, storage, ret, NULL), 0);
+        ret += net->params[i].count;
+    }
+}
+
+static struct end end_of(const struct rn_options *o) {
+    const struct rn_net_config config = {.depth = (int)o->depth,
+        .batch = 1,
+        .image = (uint32_t)o->image_size,
+        .classes = (uint32_t)o->class_dim,
+        .width = (uint32_t)o->width};
+    CO_CLEANUP(rn_plan_freep) struct rn_plan *plan = NULL;
+    struct co_err err = {0};
+
+    assert_int_equal(rn_plan_new(&config, RN_F32, &plan, &err), 0);
+    assert_non_null(plan);
+    CO_AUTOFREE float *velocity = co_xcalloc(rn_plan_storage(plan), sizeof(*velocity));
+    struct end e = {.n = rn_plan_net(plan)->parameters};
+    if (rn_ckpt_load(o->checkpoint, &(struct rn_ckpt){plan, velocity}, &e.progress, &err) < 0) {
+        fail_msg("%s", co_err_text(&err));
+    }
+    e.parameters = co_xcalloc(e.n, sizeof(*e.parameters));
+    e.velocity = co_xcalloc(e.n, sizeof(*e.velocity));
+    export_all(plan, rn_plan_params(plan), e.parameters);
+    export_all(plan, velocity, e.velocity);
+    return e;
+}
+
+static void end_done(struct end *e) {
+    free(e->parameters);
+    free(e->velocity);
+}
+
+/* |a - b| / |b| */
+static double distance(const float *a, const float *b, size_t n) {
+    double apart = 0.0, all = 0.0;
+
+    for (size_t i = 0; i < n; i++) {
+        apart += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        all += (double)b[i] * b[i];
+    }
+    return sqrt(apart / all);
+}
+
+/* Ten steps: the mean loss of the epoch, over both, is that of one rank with twice the batch, and
+ * so are all parameters and velocities.  What differs is the order of sums, which ten steps of
+ * batch normalisation magnify. */
 static void test_two_ranks_with_sync_bn_are_one_with_both_batches(void **state) {
     struct fixture *f = *state;
-    double parts[2];
+    CO_AUTOFREE char *two = co_xasprintf("%s/two", f->dir.path);
+    CO_AUTOFREE char *one = co_xasprintf("%s/one", f->dir.path);
+    double parts[RANKS_MAX];
 
     f->options.epochs = 1;
-    f->options.images = 216; /* 162 to train: ten steps of 16 */
+    f->options.images = 432; /* 324 to train: ten steps of 32 */
     f->options.sync_bn = true;
-    two_ranks(&f->options, parts);
     f->options.batch_size = 16;
-    struct rn_loss one = train(&f->options);
-    double want = mean_of(&one), got = (parts[0] + parts[1]) / 2.0;
+    f->options.checkpoint = two;
+    train_ranks(&f->options, 2, parts);
+    struct end got = end_of(&f->options);
+    f->options.batch_size = 32;
+    f->options.checkpoint = one;
+    struct rn_loss loss = train(&f->options);
+    struct end want = end_of(&f->options);
+    double parameters = distance(got.parameters, want.parameters, want.n);
+    double velocity = distance(got.velocity, want.velocity, want.n);
 
-    print_message("one rank %.9f, two %.9f\n", want, got);
-    assert_true(fabs(got - want) <= 1e-4 * want);
+    double mean = (parts[0] + parts[1]) / 2.0;
+    print_message("one rank %.9f, two %.9f; parameters differ by %.2g, velocities by %.2g\n",
+        mean_of(&loss), mean, parameters, velocity);
+    assert_int_equal(got.progress.step, 10);
+    assert_true(fabs(mean - mean_of(&loss)) <= 1e-4 * mean_of(&loss));
+    assert_true(parameters <= 1e-6 && velocity <= 1e-4);
     assert_true(parts[0] != parts[1]); /* different samples */
+    end_done(&got);
+    end_done(&want);
 }
+
+/* ---- another number of ranks ----------------------------------------------------------------- */
+
+/* 162 images, batches of 8: ten steps an epoch for two ranks. */
+static void begin_with_two(struct fixture *f, const char *dir, double ret[RANKS_MAX]) {
+    f->options.images = 216;
+    f->options.sync_bn = true;
+    f->options.epochs = 2;
+    f->options.checkpoint = dir;
+    f->options.max_steps = 7;
+    train_ranks(&f->options, 2, ret);
+    f->options.max_steps = 0;
+}
+
+/* Seven steps of two ranks are 112 samples: what is left of the epoch, and the next one, in steps
+ * of one rank and of three. */
+static void test_another_number_of_ranks_goes_on(void **state) {
+    struct fixture *f = *state;
+    static const struct {
+        int ranks;
+        uint64_t steps;
+    } rows[] = {{1, 7 + (20 - 14) + 20}, {3, 7 + (6 - 4) + 6}};
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *dir = co_xasprintf("%s/%d", f->dir.path, rows[i].ranks);
+        double means[RANKS_MAX];
+
+        begin_with_two(f, dir, means);
+        train_ranks(&f->options, rows[i].ranks, means);
+        struct end e = end_of(&f->options);
+        assert_int_equal(e.progress.step, rows[i].steps);
+        assert_int_equal(e.progress.epoch, 2);
+        assert_int_equal(e.progress.samples, 0);
+        end_done(&e);
+    }
+}
+
+/* One rank with twice the batch goes on as two would have: the rate falls after the first epoch,
+ * and batches are the same. */
+static void test_one_rank_goes_on_where_two_would_have(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *two = co_xasprintf("%s/two", f->dir.path);
+    CO_AUTOFREE char *both = co_xasprintf("%s/both", f->dir.path);
+    double means[RANKS_MAX];
+
+    f->options.schedule = "piecewise";
+    f->options.boundaries = "1";
+    begin_with_two(f, both, means);
+    f->options.batch_size = 16;
+    train_ranks(&f->options, 1, means);
+    f->options.batch_size = 8;
+    begin_with_two(f, two, means);
+    train_ranks(&f->options, 2, means);
+    f->options.checkpoint = two;
+    struct end want = end_of(&f->options);
+    f->options.checkpoint = both;
+    struct end got = end_of(&f->options);
+    double parameters = distance(got.parameters, want.parameters, want.n);
+    print_message("parameters differ by %.2g\n", parameters);
+    assert_true(parameters <= 1e-4);
+    end_done(&got);
+    end_done(&want);
+}
+
+/* The rate belongs to the place in the epochs: after a change of ranks it falls where it would by
+ * hand, not after as many steps. */
+static void test_the_rate_falls_with_the_epoch(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *falls = co_xasprintf("%s/falls", f->dir.path);
+    CO_AUTOFREE char *hand = co_xasprintf("%s/hand", f->dir.path);
+    double means[RANKS_MAX];
+
+    begin_with_two(f, hand, means);
+    f->options.epochs = 1;
+    train_ranks(&f->options, 1, means);
+    f->options.epochs = 2;
+    f->options.lr /= 10.0;
+    train_ranks(&f->options, 1, means);
+    struct end want = end_of(&f->options);
+    f->options.lr *= 10.0;
+    f->options.schedule = "piecewise";
+    f->options.boundaries = "1";
+    begin_with_two(f, falls, means);
+    train_ranks(&f->options, 1, means);
+    struct end got = end_of(&f->options);
+    assert_memory_equal(got.parameters, want.parameters, want.n * sizeof(float));
+    end_done(&got);
+    end_done(&want);
+}
+
+/* A training may go on with fewer images than it began with. */
+static void test_an_epoch_that_has_become_shorter_ends(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *dir = co_xasprintf("%s/checkpoints", f->dir.path);
+
+    f->options.checkpoint = dir;
+    f->options.epochs = 2;
+    f->options.max_steps = 11; /* of twelve */
+    (void)train(&f->options);
+    f->options.max_steps = 0;
+    f->options.images = 64; /* six */
+    (void)train(&f->options);
+    struct end e = end_of(&f->options);
+    assert_int_equal(e.progress.step, 11 + 6);
+    end_done(&e);
+}
+
+/* Reading a checkpoint starts threads in this process, and ThreadSanitizer supports no fork after
+ * that: with it one test forks. */
+#ifdef __SANITIZE_THREAD__
+enum { FORKS_AGAIN = 0 };
+#else
+enum { FORKS_AGAIN = 1 };
+#endif
 
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-    const struct CMUnitTest tests[] = {
-        TEST(test_two_ranks_with_sync_bn_are_one_with_both_batches), /* forks: before any thread */
+    const struct CMUnitTest first[] = {
+        TEST(test_two_ranks_with_sync_bn_are_one_with_both_batches),
+    };
+    const struct CMUnitTest again[] = {
+        TEST(test_another_number_of_ranks_goes_on),
+        TEST(test_one_rank_goes_on_where_two_would_have),
+        TEST(test_the_rate_falls_with_the_epoch),
+    };
+    const struct CMUnitTest alone[] = {
         TEST(test_it_learns_what_was_planted),
         TEST(test_it_learns_in_bf16),
         TEST(test_going_on_gives_the_same_bits),
         TEST(test_a_torn_checkpoint_is_passed_over),
         TEST(test_another_network_is_refused),
+        TEST(test_an_epoch_that_has_become_shorter_ends),
     };
+    int failed = cmocka_run_group_tests(first, NULL, NULL);
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    failed += FORKS_AGAIN ? cmocka_run_group_tests(again, NULL, NULL) : 0;
+    return failed + cmocka_run_group_tests(alone, NULL, NULL);
 }

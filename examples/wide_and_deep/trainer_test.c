@@ -1,5 +1,6 @@
-/* A whole training run in this process, through the runtime's own tables: it learns, saves, and
- * what was saved predicts the same. */
+/* A whole training run in this process, with the runtime's local tables: it learns and saves, and
+ * the saved model gives the same predictions. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,29 +13,32 @@
 
 #include "common/log.h"
 #include "common/mem.h"
-#include "examples/wide_and_deep/data.h"
-#include "examples/wide_and_deep/trainer.h"
+#include "examples/nn/testkit.h"
+#include "examples/ctr/data.h"
+#include "examples/ctr/trainer.h"
+#include "examples/wide_and_deep/net.h"
 
 struct fixture {
-    char dir[64];
+    struct tk_dir dir;
     char *model;
-    struct wd_options options;
+    struct ctr_options options;
     struct nn_metrics metrics;
 };
 
 static int setup(void **state) {
     struct fixture *f = co_xcalloc(1, sizeof(*f));
 
-    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/wd_trainer_test.XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
-    f->model = co_xasprintf("%s/model", f->dir);
-    f->options = (struct wd_options){.train = "",
+    tk_dir_make(&f->dir, "ctr_trainer_test");
+    f->model = co_xasprintf("%s/model", f->dir.path);
+    f->options = (struct ctr_options){.net = &wd_net,
+        .train = "",
         .test = "",
         .save = "",
         .load = "",
         .generate = "",
         .optimizer = "",
         .embedding_optimizer = "",
+        .wire = "",
         .mode = "sync", /* alone: the same result each time */
         .batch_size = 100,
         .epochs = 1,
@@ -48,10 +52,8 @@ static int setup(void **state) {
 
 static int teardown(void **state) {
     struct fixture *f = *state;
-    char command[128];
 
-    (void)snprintf(command, sizeof(command), "rm -rf %s", f->dir);
-    assert_int_equal(system(command), 0);
+    tk_dir_remove(&f->dir);
     free(f->model);
     free(f);
     return 0;
@@ -62,7 +64,7 @@ static double train(struct fixture *f) {
     struct co_err err = {0};
     struct rt_job *job = NULL;
 
-    if (rt_init(&job, &err) < 0 || wd_train(job, &f->options, &f->metrics, &err) < 0) {
+    if (rt_init(&job, &err) < 0 || ctr_train(job, &f->options, &f->metrics, &err) < 0) {
         fail_msg("%s", co_err_text(&err));
     }
     rt_done(job);
@@ -94,6 +96,17 @@ static void test_async_learns_too(void **state) {
     }
 }
 
+static void test_16_bits_on_the_way_are_enough(void **state) {
+    struct fixture *f = *state;
+    double full = train(f);
+
+    f->options.wire = "f16";
+    double narrow = train(f);
+    if (narrow == full || fabs(narrow - full) > 0.003) {
+        fail_msg("area under the curve: %g in f32, %g in f16", full, narrow);
+    }
+}
+
 static void test_the_same_seed_gives_the_same_model(void **state) {
     struct fixture *f = *state;
 
@@ -118,22 +131,22 @@ static void test_a_saved_model_is_the_trained_one(void **state) {
 
 static void test_files_give_the_same_model_as_generated_lines(void **state) {
     struct fixture *f = *state;
-    CO_AUTOFREE char *train_dir = co_xasprintf("%s/train", f->dir);
-    CO_AUTOFREE char *test_dir = co_xasprintf("%s/test/part-00000.txt", f->dir);
+    CO_AUTOFREE char *train_dir = co_xasprintf("%s/train", f->dir.path);
+    CO_AUTOFREE char *test_dir = co_xasprintf("%s/test/part-00000.txt", f->dir.path);
     struct co_err err = {0};
     double generated;
 
     f->options.lines = 1000;
     generated = train(f);
-    f->options.generate = f->dir;
+    f->options.generate = f->dir.path;
     f->options.files = 3;
-    if (wd_data_generate(&f->options, &err) < 0) {
+    if (ctr_data_generate(&f->options, &err) < 0) {
         fail_msg("%s", co_err_text(&err));
     }
     f->options.train = train_dir;
     f->options.test = test_dir;
     assert_true(train(f) == generated);
-    f->options.train = f->dir; /* stands for both folders */
+    f->options.train = f->dir.path; /* stands for both folders */
     f->options.test = "";
     assert_true(train(f) == generated);
     f->options.train = train_dir; /* nothing to test with */
@@ -144,6 +157,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_pass_learns_what_was_planted, setup, teardown),
         cmocka_unit_test_setup_teardown(test_async_learns_too, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_16_bits_on_the_way_are_enough, setup, teardown),
         cmocka_unit_test_setup_teardown(test_the_same_seed_gives_the_same_model, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_saved_model_is_the_trained_one, setup, teardown),
         cmocka_unit_test_setup_teardown(

@@ -1,5 +1,7 @@
+/* Decodes Services, ConfigMaps and PodGroups (pods: pod.c), and hashes what is compared of them. */
 #include "operator/api/child.h"
 #include "common/contract.h"
+#include "common/parse.h"
 #include "operator/api/pack.h"
 #include "operator/api/quantity.h"
 
@@ -21,7 +23,7 @@ struct op_child *op_service_read(struct co_slab *slab, const struct co_jnode *ob
     return op_pack_put_meta(&p, obj, &s.c) ? op_pack(&p, slab, &s, sizeof(s)) : NULL;
 }
 
-/* A member that is compared with what the planner makes. */
+/* A member as a tree, for comparison with what the planner builds. */
 static json_t *tree_at(const struct co_jnode *obj, const char *key) {
     const struct co_jnode *n = co_jnode_get(obj, key);
     return n ? co_json_of_nodes(n) : NULL;
@@ -36,12 +38,15 @@ static void hash_text(uint64_t *h, const char *s) {
     } while (*s++);
 }
 
+static bool names_peers(int var) {
+    return var >= CO_VAR_PSERVERS && var <= CO_VAR_HETER_ENDPOINTS;
+}
+
 static uint64_t hash_vars(const json_t *data, bool peers_only) {
     uint64_t h = HASH_START;
     for (int i = 0; i < CO_VAR_COUNT; i++) {
         const char *value = NULL;
-        bool peers = i >= CO_VAR_PSERVERS && i <= CO_VAR_HETER_ENDPOINTS;
-        if (co_contract[i].via == CO_VIA_CONFIGMAP && (peers || !peers_only) &&
+        if (co_contract[i].via == CO_VIA_CONFIGMAP && (names_peers(i) || !peers_only) &&
             (value = co_json_str(data, co_contract[i].name))) {
             hash_text(&h, co_contract[i].name);
             hash_text(&h, value);
@@ -58,7 +63,19 @@ uint64_t op_env_peers_hash(const json_t *data) {
     return hash_vars(data, true);
 }
 
-/* "POD_IP_WORKER_0" */
+int32_t op_env_peers(const json_t *data) {
+    int32_t n = 0;
+    for (int i = 0; i < CO_VAR_COUNT; i++) {
+        const char *value = names_peers(i) ? co_json_str(data, co_contract[i].name) : NULL;
+        n += value && *value;
+        for (; value && *value && n < INT32_MAX; value++) {
+            n += *value == ',';
+        }
+    }
+    return n;
+}
+
+/* There is a key such as "POD_IP_WORKER_0". */
 bool op_env_own_ips(const json_t *data) {
     const char *pod_ip = co_contract[CO_VAR_POD_IP].name;
     size_t n = strlen(pod_ip);
@@ -82,6 +99,11 @@ struct op_child *op_configmap_read(struct co_slab *slab, const struct co_jnode *
     CO_AUTOJSON json_t *data = tree_at(obj, "data");
     m.hash = op_env_hash(data);
     m.peers = op_env_peers_hash(data);
+    m.n_peers = op_env_peers(data);
+    const char *changed = co_jnode_str(obj, "metadata", "annotations", OP_ANNOTATION_CHANGED);
+    if (!changed || co_parse_time("changed", changed, &m.changed, NULL)) {
+        m.changed = 0;
+    }
     m.old = !co_jnode_str(labels, OP_LABEL_JOB);
     m.own_ips = op_env_own_ips(data);
     m.attempt = op_label_attempt(co_jnode_str(labels, OP_LABEL_ATTEMPT));
@@ -90,7 +112,8 @@ struct op_child *op_configmap_read(struct co_slab *slab, const struct co_jnode *
     return op_pack(&p, slab, &m, sizeof(m));
 }
 
-/* Whoever reads a group and writes it back writes "1000m" as "1": that is no change. */
+/* Quantities in canonical form: a client that reads a group and writes it back turns "1000m" into
+ * "1", which is not a change. */
 static json_t *canonical(const json_t *resources) {
     json_t *same = json_object();
     const char *name;
@@ -120,7 +143,7 @@ uint64_t op_podgroup_hash(const json_t *spec) {
     return h;
 }
 
-/* The conditions by which schedulers say that a group waits, and their status then. */
+/* The message of the condition by which a scheduler says that the group waits. */
 static const char *waiting_message(const struct co_jnode *status) {
     static const char *const rows[][2] = {
         {"Unschedulable", "True"}, {"PodGroupScheduled", "False"}, {"QuotaReserved", "False"}};

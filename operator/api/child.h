@@ -1,7 +1,11 @@
-/* What the planner needs to know of a job's pods, Services and ConfigMap: compact projections of
- * their JSON, made once when a watch delivers it.  Each is one block, of the slab that was given or
- * of malloc when that is NULL: op_child_free releases all of it.  Strings are never NULL.  Pure
- * decoding; owned by the store. */
+/* Compact projections of a job's pods, Services, ConfigMap and PodGroup: what the planner needs to
+ * know of them, decoded once when the watch delivers the object.
+ *
+ *   | struct op_pod (begins with struct op_child) | struct op_cause | "name\0" | "namespace\0" |
+ * ...
+ *
+ * Each is one block, from the given slab or, if that is NULL, from malloc; op_child_free frees all
+ * of it.  Strings are never NULL.  Pure decoding; owned by the store. */
 #pragma once
 
 #include "common/proto.h"
@@ -16,106 +20,117 @@ enum op_pod_phase {
     OP_POD_UNKNOWN
 };
 
-/* What all children have. */
+/* What all projections begin with. */
 struct op_child {
     const char *name, *ns, *uid, *resource_version;
     const char *owner_uid; /* of the controlling ownerReference; "" when none */
-    const char *owner_job; /* its name when it is a PaddleJob, else "" */
-    /* Seconds: creationTimestamp; of one that is being deleted deletionTimestamp, when its grace
-     * period is over.  0 when unknown. */
+    const char *owner_job; /* name of that owner when it is a PaddleJob, else "" */
+    /* Seconds: creationTimestamp; while it is being deleted, deletionTimestamp, which is the end of
+     * the grace period.  0 when unknown. */
     int64_t at;
     bool deleting;
-    uint32_t size; /* of the block */
+    uint32_t size; /* bytes of the block */
 };
-/* Of any kind; NULL allowed. */
+/* For every kind; NULL allowed. */
 void op_child_free(struct co_slab *slab, struct op_child *child);
 
-/* Why a pod failed, else what it waits for; "" when neither.  Of a pod that goes on though its
- * first container has ended well: that container, code 0, without a reason.  A failed pod's cause
- * is the container that ended first with an exit code other than 0, else the pod's own reason
- * (Evicted, …). */
+/* Why a pod failed, or what it waits for; all "" when neither.
+ *   failed                    the container that ended first with an exit code other than 0, with
+ *                             the pod's own reason (Evicted, …) if it has one
+ *   node does not respond     reason NodeLost, message: the node, finished: since when
+ *   runs on although its first container has exited with 0    that container, code 0, no reason
+ *   pending                   what a container or the scheduler waits for */
 struct op_cause {
-    const char *container, *reason, *message; /* message: its last non-empty line */
+    const char *container, *reason, *message; /* message: the line that says why (common/cause.h) */
     const char *finished;                     /* when that container failed, RFC 3339 */
     int32_t exit_code;                        /* -1 when it did not terminate */
 };
 
-/* There are as many of it as of pods: kept small. */
+/* Kept small, because there is one for each pod. */
 struct op_pod {
     struct op_child c;
     const char *ip[2]; /* podIPs in order; "" when unknown */
     const char *host_ip;
-    const struct op_cause *cause; /* in its block; most pods have none, and share an empty one */
-    int32_t index;                /* -1 when no label says so and the name does not fit its role */
+    const struct op_cause *cause; /* in the block; pods without one share an empty one */
+    int32_t index;                /* -1 when neither a label nor the name has it */
     int32_t attempt;
     int32_t restarts;    /* sum over its containers, init containers included */
     uint8_t role;        /* enum op_role */
     uint8_t phase;       /* enum op_pod_phase */
-    bool told : 1;       /* ip is what the pod itself told (control/store), not yet its object's */
+    bool told : 1;       /* ip was reported by the pod (control/store), its object has none yet */
     bool ended : 1;      /* it had succeeded before it was deleted (control/store) */
     bool coord : 1;      /* the start gate's init container is running */
-    bool passed : 1;     /* ... has let the pod through */
-    bool labelled : 1;   /* labels say whose it is, and its index; nothing that a plan sees */
-    bool scheduled : 1;  /* it has a node; that alone is no difference to a plan */
-    bool ready : 1;      /* every container and init container is ready, or has ended well */
-    bool asks_names : 1; /* of an earlier version, held until its peers' Services have names */
-    bool disrupted : 1;  /* the cluster ends it, for reasons that are not its own */
+    bool passed : 1;     /* the start gate's init container has exited with 0 */
+    bool labelled : 1;   /* has labels with the job's uid and an index; not visible to a plan */
+    bool scheduled : 1;  /* it has a node; a plan does not see that */
+    bool ready : 1;      /* every container and init container is ready or has exited with 0 */
+    bool asks_names : 1; /* of an earlier version: waits for the DNS names of its peers' Services */
+    bool disrupted : 1;  /* the cluster ends it (eviction, drain, ...), not its own failure */
+    bool lost : 1;       /* its node does not respond: all else may be stale */
+    bool at_once : 1;    /* it is being deleted with a grace period of 0 */
 };
 
 struct op_service {
     struct op_child c;
-    bool labelled; /* false: of an earlier version, and no watch tells of it */
+    bool labelled; /* false: of an earlier version, and the watch does not select it */
 };
 
 struct op_configmap {
     struct op_child c;
     uint64_t hash;   /* op_env_hash of its data */
-    uint64_t peers;  /* op_env_peers_hash of it */
-    int32_t attempt; /* of the pods whose addresses it has */
+    uint64_t peers;  /* op_env_peers_hash of its data */
+    int64_t changed; /* seconds: OP_ANNOTATION_CHANGED; 0: absent */
+    int32_t n_peers; /* op_env_peers of its data */
+    int32_t attempt; /* the attempt whose addresses it has */
     uint16_t port;   /* its PADDLE_PORT when that is a port, else 0 */
-    bool old;        /* an earlier version made it */
-    bool own_ips;    /* op_env_own_ips of it */
+    bool old;        /* created by an earlier version */
+    bool own_ips;    /* op_env_own_ips of its data */
 };
 
-/* What schedulingPolicy asks for beside a size, what that is called in a group's spec, and the
- * annotation of the group with what was asked for last: what is there may be somebody else's. */
+/* A field of schedulingPolicy that goes to the group's spec: its name there, and an annotation of
+ * the group with the value that we set last.  The annotation tells our value from one that somebody
+ * else has set. */
 struct op_wish {
     const char *policy, *spec, *annotation;
 };
 enum { OP_WISH_QUEUE, OP_WISH_PRIORITY, OP_WISHES };
 extern const struct op_wish op_wishes[OP_WISHES];
 
-/* A gang's group, of whatever kind. */
+/* The group object of a gang, of any kind. */
 struct op_podgroup {
     struct op_child c;
     const char *phase;
     const char *has[OP_WISHES], *asked[OP_WISHES]; /* its spec, its annotations; "" when absent */
-    const char *message; /* why it waits, in its scheduler's words; "" when it does not say */
+    const char *message; /* why it waits, as its scheduler says; "" when it does not */
     uint64_t hash;       /* op_podgroup_hash of its spec */
 };
 
-/* What of a pod is read, for those who have it in protobuf. */
+/* The fields of a pod that are read, for pods in protobuf. */
 extern const struct co_proto_message op_pod_proto;
-/* Each reads an object's nodes; NULL when it has no metadata.name. */
+/* Each decodes an object's nodes; NULL when it has no metadata.name. */
 struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj);
 struct op_child *op_service_read(struct co_slab *slab, const struct co_jnode *obj);
 struct op_child *op_configmap_read(struct co_slab *slab, const struct co_jnode *obj);
 struct op_child *op_podgroup_read(struct co_slab *slab, const struct co_jnode *obj);
-/* By one of them what was not read from an API server, of malloc; obj NULL: NULL. */
+/* Decodes a tree that does not come from an API server with one of them, into malloc's memory; obj
+ * NULL: NULL. */
 struct op_child *op_child_of_tree(
     struct op_child *(*read)(struct co_slab *slab, const struct co_jnode *obj), const json_t *obj);
 
-/* True when a planner would see a difference: resourceVersion alone is none. */
+/* True when a planner would see a difference; a different resourceVersion alone is none. */
 bool op_pod_differs(const struct op_child *a, const struct op_child *b);
 bool op_podgroup_differs(const struct op_child *a, const struct op_child *b);
 
-/* Of the contract's ConfigMap keys in `data`; other keys and the order do not count. */
+/* Hash of the contract's variables in a ConfigMap's data; other keys and the order do not count. */
 uint64_t op_env_hash(const json_t *data);
-/* Of those among them that name the job's pods. */
+/* Hash of only those variables that list the job's pods. */
 uint64_t op_env_peers_hash(const json_t *data);
+/* Number of addresses in those lists. */
+int32_t op_env_peers(const json_t *data);
 
-/* It has each pod's own address, POD_IP_<role>_<index>: with --prefer-family. */
+/* The data also has each pod's own address, POD_IP_<role>_<index>, as with --prefer-family. */
 bool op_env_own_ips(const json_t *data);
 
-/* Of what a group's spec says about its pods; what servers and users add does not count. */
+/* Hash of what a group's spec says about its pods; fields that servers and users add do not count.
+ */
 uint64_t op_podgroup_hash(const json_t *spec);

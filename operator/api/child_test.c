@@ -103,9 +103,10 @@ static const struct state_row states[] = {
      "'reason':'Unschedulable','message':'0/1 nodes are available'}]",
         true, false, 0, -1, "", "Unschedulable", "0/1 nodes are available"},
     /* the one that failed first, not the one that was killed for it */
-    {"'phase':'Failed','containerStatuses':[{'name':'side'," DONE(
-         "137", "2026-01-01T00:00:09Z", "Error", "") "},{'name':'main'," DONE("2",
-         "2026-01-01T00:00:01Z", "Error", "Traceback\\n  ValueError: no data \\n\\n") "}]",
+    {"'phase':'Failed','containerStatuses':[{'name':'side'," DONE("137", "2026-01-01T00:00:09Z",
+         "Error", "") "},{'name':'main'," DONE("2", "2026-01-01T00:00:01Z", "Error",
+         "Traceback\\n  File \\\"t.py\\\", line 3, in f\\nValueError: no data \\n"
+         "E1123 10:00:00 tcp.cc:12] connection reset\\n\\n") "}]",
         false, false, 0, 2, "main", "Error", "ValueError: no data"},
     {"'phase':'Failed','reason':'Evicted','message':'node was low on memory',"
      "'containerStatuses':[{'name':'a'," DONE("137", "t", "Error", "") "}]",

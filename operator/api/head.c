@@ -1,6 +1,20 @@
+/* Reads the head of a job from its nodes. */
 #include "operator/api/head.h"
 
 #include "common/parse.h"
+
+/* As completing_since in operator/plan: of this generation. */
+static bool is_completing(const struct co_jnode *meta, const struct co_jnode *status) {
+    int64_t generation = 0, observed = 0;
+    co_jnode_each(c, co_jnode_get(status, "conditions")) {
+        if (co_streq(co_jnode_str(c, "type"), "Completing")) {
+            (void)co_jnode_int(co_jnode_get(meta, "generation"), &generation);
+            (void)co_jnode_int(co_jnode_get(c, "observedGeneration"), &observed);
+            return co_streq(co_jnode_str(c, "status"), "True") && observed == generation;
+        }
+    }
+    return false;
+}
 
 int op_job_head_read(const struct co_jnode *job, struct op_job_head *ret, struct co_err *err) {
     struct op_job_head h = {.ns = ""};
@@ -8,9 +22,11 @@ int op_job_head_read(const struct co_jnode *job, struct op_job_head *ret, struct
     const struct co_jnode *status = co_jnode_get(job, "status");
     const struct co_jnode *deleted = co_jnode_get(meta, "deletionTimestamp");
     const char *ns = co_jnode_str(meta, "namespace");
+    const char *uid = co_jnode_str(meta, "uid");
     const char *created = co_jnode_str(meta, "creationTimestamp");
     h.name = co_jnode_str(meta, "name");
     h.ns = ns ? ns : "";
+    h.uid = uid ? uid : "";
     h.version = co_jnode_str(meta, "resourceVersion");
     if (!created || co_parse_time("creationTimestamp", created, &h.created, NULL)) {
         h.created = 0;
@@ -19,6 +35,7 @@ int op_job_head_read(const struct co_jnode *job, struct op_job_head *ret, struct
     h.started = co_jnode_str(status, "startTime") != NULL;
     h.elsewhere = op_managed_elsewhere(co_jnode_str(job, "spec", "managedBy"));
     h.deleting = deleted && !co_jnode_is(deleted, CO_J_NULL);
+    h.trained = h.phase == OP_PHASE_COMPLETED || is_completing(meta, status);
     if (!h.name || !*h.name) {
         return co_err_set(err, CO_INVALID, "job: no metadata.name");
     }

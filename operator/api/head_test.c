@@ -3,21 +3,32 @@
 
 #include "common/json.h"
 
+#define COMPLETING(is, generation)                                                                 \
+    "{'metadata':{'name':'x','generation':2},'status':{'phase':'Running','conditions':[{'type':"   \
+    "'Running','status':'True'},{'type':'Completing','status':'" is                                \
+    "','observedGeneration':" #generation "}]}}"
+
 static const struct {
     const char *text; /* with ' for " */
-    const char *want; /* ns name version created phase started elsewhere deleting; NULL: refused */
+    const char *want; /* ns name version created phase started elsewhere deleting trained; NULL:
+                       * refused */
 } rows[] = {
     {"{'metadata':{'name':'x','namespace':'n','resourceVersion':'7',"
      "'creationTimestamp':'1970-01-01T00:01:40Z'},'status':{'phase':'Running','startTime':'t'}}",
-        "n x 7 100 Running 1 0 0"},
-    {"{'metadata':{'deletionTimestamp':'t','name':'x'}}", " x - 0  0 0 1"},
+        "n x 7 100 Running 1 0 0 0"},
+    {"{'metadata':{'deletionTimestamp':'t','name':'x'}}", " x - 0  0 0 1 0"},
     {"{'metadata':{'deletionTimestamp':null,'name':'x','creationTimestamp':'soon'},'status':[]}",
-        " x - 0  0 0 0"},
+        " x - 0  0 0 0 0"},
     {"{'metadata':{'name':'x','managedFields':[{'phase':{'deletionTimestamp':'t'}}]}}",
-        " x - 0  0 0 0"},
+        " x - 0  0 0 0 0"},
     {"{'metadata':{'name':'x'},'spec':{'metadata':{'name':'y'},'status':{'phase':'Failed'},"
      "'managedBy':'other'}}",
-        " x - 0  0 1 0"},
+        " x - 0  0 1 0 0"},
+    {"{'metadata':{'name':'x'},'status':{'phase':'Completed'}}", " x - 0 Completed 0 0 0 1"},
+    {"{'metadata':{'name':'x'},'status':{'phase':'Failed'}}", " x - 0 Failed 0 0 0 0"},
+    {COMPLETING("True", 2), " x - 0 Running 0 0 0 1"},
+    {COMPLETING("True", 1), " x - 0 Running 0 0 0 0"}, /* the spec is another one since */
+    {COMPLETING("False", 2), " x - 0 Running 0 0 0 0"},
     {"{'metadata':{'name':''}}", NULL},
     {"{'metadata':{'name':7}}", NULL},
     {"[]", NULL},
@@ -41,9 +52,9 @@ static void rows_are_read(void **state) {
             continue;
         }
         assert_int_equal(r, 0);
-        CO_AUTOFREE char *have =
-            co_xasprintf("%s %s %s %d %s %d %d %d", h.ns, h.name, h.version ? h.version : "-",
-                (int)h.created, op_phase_name(h.phase), h.started, h.elsewhere, h.deleting);
+        CO_AUTOFREE char *have = co_xasprintf("%s %s %s %d %s %d %d %d %d", h.ns, h.name,
+            h.version ? h.version : "-", (int)h.created, op_phase_name(h.phase), h.started,
+            h.elsewhere, h.deleting, h.trained);
         assert_string_equal(have, rows[i].want);
     }
 }

@@ -1,6 +1,8 @@
+/* The decoder of PaddleJobs: JSON to struct op_job, with the problems that validate.c finds. */
 #include "operator/api/job.h"
 
 #include "common/parse.h"
+#include "operator/api/began.h"
 #include "operator/api/range.h"
 #include "operator/api/words.h"
 
@@ -15,7 +17,7 @@ static int32_t clamp32(const json_t *j, int32_t max) {
     return v < 0 ? 0 : v > max ? max : (int32_t)v;
 }
 
-/* A number, or `absent`; beyond the range: the nearest. */
+/* The integer at a key, clamped to the range; `absent` when there is none. */
 static int64_t number_at(
     const json_t *obj, const char *key, int64_t absent, int64_t min, int64_t max) {
     const json_t *j = json_object_get(obj, key);
@@ -29,10 +31,10 @@ static void decode_roles(struct op_job *job, const json_t *spec) {
         struct op_role_spec *role = &job->role[r];
         role->present = json_is_object(j);
         role->asked = clamp32(json_object_get(j, "replicas"), OP_REPLICAS_MAX);
-        bool bounded = job->elastic && r == OP_WORKER;
+        bool bounded = job->asked.elastic && r == OP_WORKER;
         role->min = bounded ? (int32_t)number_at(j, "requests", -1, 0, OP_REPLICAS_MAX) : -1;
         role->max = bounded ? (int32_t)number_at(j, "limits", -1, -1, OP_REPLICAS_MAX) : -1;
-        role->max = role->max > 0 ? role->max : -1; /* nobody means no worker at all */
+        role->max = role->max > 0 ? role->max : -1; /* limits: 0 cannot mean "no worker at all" */
         role->replicas = role->max >= 0 && role->asked > role->max ? role->max : role->asked;
         role->replicas = role->replicas < role->min ? role->min : role->replicas;
         const json_t *tmpl = json_object_get(j, "template");
@@ -60,6 +62,12 @@ static void decode_rules(struct op_job *job, const json_t *list) {
     }
 }
 
+const char *const op_peer_auths[OP_PEER_AUTHS] = {
+    [OP_PEER_NONE] = "None",
+    [OP_PEER_TOKEN] = "Token",
+    [OP_PEER_ENCRYPTED] = "Encrypted",
+};
+
 bool op_managed_elsewhere(const char *manager) {
     return manager && *manager && strcmp(manager, OP_MANAGER) != 0;
 }
@@ -69,28 +77,54 @@ static void decode_policy(struct op_job *job, const json_t *spec) {
     job->deadline = number_at(spec, "activeDeadlineSeconds", 0, 1, INT32_MAX);
     job->ttl = (int32_t)number_at(spec, "ttlSecondsAfterFinished", -1, 0, INT32_MAX);
     job->backoff_limit = (int32_t)number_at(spec, "backoffLimit", -1, 0, INT32_MAX);
+    job->node_lost_after = (int32_t)number_at(spec, "nodeLostAfter", -1, 0, INT32_MAX);
     job->priority_class = text_or_empty(co_json_str(spec, "priorityClassName"));
     decode_rules(job, json_object_get(spec, "failurePolicy"));
 }
 
 static void decode_spec(struct op_job *job, const json_t *spec) {
     job->clean = (enum op_clean)op_word_value(OP_WORD_CLEAN, spec);
-    job->intranet = (enum op_intranet)op_word_value(OP_WORD_INTRANET, spec);
+    struct op_shape *asked = &job->asked;
+    asked->intranet = (enum op_intranet)op_word_value(OP_WORD_INTRANET, spec);
     job->success = (enum op_success)op_word_value(OP_WORD_SUCCESS, spec);
-    bool token = co_streq(co_json_str(spec, "peerAuth"), "Token");
-    job->peer_auth = token ? OP_PEER_TOKEN : OP_PEER_NONE;
+    const char *auth = co_json_str(spec, "peerAuth");
+    for (enum op_peer_auth a = OP_PEER_NONE; a < OP_PEER_AUTHS; a++) {
+        asked->peer_auth = co_streq(auth, op_peer_auths[a]) ? a : asked->peer_auth;
+    }
     const json_t *elastic = json_object_get(spec, "elastic");
-    job->elastic = elastic && !json_is_null(elastic);
+    asked->elastic = elastic && !json_is_null(elastic);
     decode_policy(job, spec);
     decode_roles(job, spec);
+    asked->np = asked->elastic ? job->role[OP_WORKER].replicas : 0;
     if (job->role[OP_PS].present) {
         job->mode = OP_MODE_PS;
     } else if (job->role[OP_WORKER].present && job->role[OP_WORKER].replicas > 1) {
         job->mode = OP_MODE_COLLECTIVE;
     }
     if (job->role[OP_PS].replicas > 0) {
-        job->gloo = clamp32(json_object_get(spec, "withGloo"), INT32_MAX);
+        asked->gloo = clamp32(json_object_get(spec, "withGloo"), INT32_MAX);
     }
+}
+
+/* A running attempt keeps the shape that it began with. */
+static void decode_shape(struct op_job *job) {
+    struct op_shape shape = job->asked;
+    const char *began = co_json_str(job->status, "began");
+    if (!op_phase_terminal(job->phase) && op_began_read(began, &shape) &&
+        !op_began_is_current(began, job)) {
+        job->templates = op_began_templates(co_json_str(job->status, "beganTemplates"));
+    }
+    for (enum op_role r = OP_PS; r < OP_ROLES && job->templates; r++) {
+        const json_t *tmpl = json_object_get(job->templates, op_role_name(r));
+        bool other = job->role[r].tmpl && tmpl &&
+                     !json_equal((json_t *)(uintptr_t)tmpl, (json_t *)(uintptr_t)job->role[r].tmpl);
+        job->role[r].began = other ? tmpl : NULL;
+    }
+    job->intranet = shape.intranet;
+    job->peer_auth = shape.peer_auth;
+    job->elastic = shape.elastic;
+    job->gloo = shape.gloo;
+    job->np = shape.np;
 }
 
 static void decode_metadata(struct op_job *job, const json_t *meta) {
@@ -132,6 +166,7 @@ int op_job_decode(json_t *obj_own, struct op_job **ret, struct co_err *err) {
     job->status = json_is_object(status) ? status : NULL;
     job->phase = op_phase_parse(co_json_str(job->status, "phase"));
     job->attempt = (int32_t)number_at(job->status, "attempt", 0, 0, OP_ATTEMPT_MAX);
+    decode_shape(job);
 
     struct op_problem found[OP_PROBLEMS_MAX];
     job->n_problems = op_job_validate(obj, false, found, OP_PROBLEMS_MAX);
@@ -152,6 +187,7 @@ struct op_job *op_job_share(struct op_job *job) {
 void op_job_free(struct op_job *job) {
     if (job && --job->owners == 0) {
         json_decref(job->json);
+        json_decref(job->templates);
         free(job->rules);
         free(job->problems);
         free(job);

@@ -1,21 +1,22 @@
+/* Decodes a job from nodes in bounded memory; of a job that is too large, only its small parts. */
 #include "operator/api/job.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    /* Of a job that is too large: no member of this size, and no more than so much in all. */
+    /* Bytes of a job that is too large: the most for one member, and for all that is decoded. */
     MEMBER_MAX = 16 * 1024,
     PART_MAX = 512 * 1024,
 };
 
-/* Nothing of a plan reads them, and one of them is often the whole object once more. */
+/* No plan reads them, and kubectl's annotation contains the whole object again. */
 static bool is_note(const char *key) {
     return strcmp(key, "annotations") == 0 || strcmp(key, "managedFields") == 0;
 }
 
-/* The members of an object that have at most `most` bytes each and *left together, which becomes
- * less; in place of the others, down to a depth, theirs. */
+/* Copies the members of an object that have at most `most` bytes, as long as *left allows.  A
+ * larger member is entered, up to `depth` levels deep, and its small members are copied. */
 static json_t *copy_members(/* NOLINT(misc-no-recursion) */
     const struct co_jnode *object, int depth, size_t most, size_t *left) {
     json_t *ret = json_object();
@@ -38,7 +39,7 @@ static json_t *copy_members(/* NOLINT(misc-no-recursion) */
     return ret;
 }
 
-/* It has the one problem: what else is wrong with it, nobody has seen. */
+/* Replaces the job's problems by this one, because the rest of the spec was not checked. */
 static void set_too_large(struct op_job *job, size_t bytes, size_t most) {
     enum { MIB = 1024 * 1024 };
     struct op_problem *p = co_xcalloc(1, sizeof(*p));

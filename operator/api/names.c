@@ -1,3 +1,4 @@
+/* Names of roles, modes, phases and problems, and of the objects that a job owns. */
 #include "operator/api/job.h"
 
 #include <inttypes.h>

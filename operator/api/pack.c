@@ -1,4 +1,6 @@
+/* The packer of projections, metadata of objects, and labels with numbers. */
 #include "operator/api/pack.h"
+#include "common/cause.h"
 #include "common/parse.h"
 
 #include <string.h>
@@ -15,6 +17,22 @@ void op_pack_put(struct op_packer *p, size_t offset, const char *text) {
     op_pack_put_n(p, offset, text, text ? strlen(text) : 0);
 }
 
+static void put_bounded(struct op_packer *p, size_t offset, const char *text, size_t len) {
+    if (len > MESSAGE_MAX) {
+        len = MESSAGE_MAX;
+        while (len > 0 && ((unsigned char)text[len] & 0xC0) == 0x80) {
+            len--;
+        }
+    }
+    op_pack_put_n(p, offset, text, len);
+}
+
+void op_pack_put_cause(struct op_packer *p, size_t offset, const char *text) {
+    size_t len = 0;
+    const char *line = text ? co_cause_line(text, strlen(text), &len) : "";
+    put_bounded(p, offset, line, len);
+}
+
 void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text) {
     size_t end = text ? strlen(text) : 0;
     while (end > 0 && (unsigned char)text[end - 1] <= ' ') {
@@ -27,17 +45,10 @@ void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text)
     while (start < end && (unsigned char)text[start] <= ' ') {
         start++;
     }
-    size_t len = end - start;
-    if (len > MESSAGE_MAX) {
-        len = MESSAGE_MAX;
-        while (len > 0 && ((unsigned char)text[start + len] & 0xC0) == 0x80) {
-            len--;
-        }
-    }
-    op_pack_put_n(p, offset, text ? text + start : "", len);
+    put_bounded(p, offset, text ? text + start : "", end - start);
 }
 
-/* Of the controlling one, if that is a job. */
+/* Finds the controlling owner; its name is used only if it is a PaddleJob. */
 static void find_owner(const struct co_jnode *owners, struct op_child *child) {
     co_jnode_each(o, owners) {
         if (co_jnode_is(co_jnode_get(o, "controller"), CO_J_TRUE)) {
@@ -87,7 +98,7 @@ void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto
     for (size_t i = 0; i < p->n; i++) {
         size_t len = p->ref[i].len;
         const char *text = len ? at : empty;
-        memcpy(mem + p->ref[i].offset, &text, sizeof(text)); /* a pointer may stand anywhere */
+        memcpy(mem + p->ref[i].offset, &text, sizeof(text)); /* the pointer at that offset */
         if (len) {
             memcpy(at, p->ref[i].text, len);
             at[len] = '\0';

@@ -1,4 +1,5 @@
-/* Inside of operator/api: a projection's one allocation, the struct and then its strings. */
+/* Internal to operator/api: allocates a projection as one block, the struct and then its strings.
+ */
 #pragma once
 
 #include "operator/api/child.h"
@@ -14,17 +15,19 @@ struct op_packer {
     size_t n;
 };
 
-/* Borrowed until op_pack; NULL is "". */
+/* Adds a string for the pointer at `offset`; borrowed until op_pack; NULL is "". */
 void op_pack_put(struct op_packer *p, size_t offset, const char *text);
 void op_pack_put_n(struct op_packer *p, size_t offset, const char *text, size_t len);
-/* Its last line that says something, cut at a character's start. */
+/* Adds one line of a text: the line that says why a program failed (common/cause.h), or the last
+ * line that is not blank.  Long lines are cut, but not inside a character. */
+void op_pack_put_cause(struct op_packer *p, size_t offset, const char *text);
 void op_pack_put_last_line(struct op_packer *p, size_t offset, const char *text);
-/* A copy of proto, which begins with a struct op_child, with all that was put. */
+/* A copy of proto, which must begin with a struct op_child, with all the strings. */
 void *op_pack(const struct op_packer *p, struct co_slab *slab, const void *proto, size_t size);
 
-/* What an object's metadata says; child has it, borrowed, too.  False when there is no name. */
+/* Adds an object's metadata; child gets it, too, borrowed.  False when the object has no name. */
 bool op_pack_put_meta(struct op_packer *p, const struct co_jnode *obj, struct op_child *child);
 
-/* A decimal label's value, or -1. */
+/* The value of a decimal label, or -1. */
 int32_t op_label_number(const char *text);
 int32_t op_label_attempt(const char *text); /* 0 when there is none */

@@ -1,3 +1,5 @@
+/* Decodes a pod to its projection: identity, phase, readiness, addresses, and the cause of its
+ * failure or wait. */
 #include "common/jdoc.h"
 #include "operator/api/child.h"
 #include "operator/api/pack.h"
@@ -6,7 +8,7 @@
 
 enum { REASON_MAX = 80 };
 
-/* 0 when it is none. */
+/* 0 when it is not an integer. */
 static int64_t number_of(const struct co_jnode *n) {
     int64_t v = 0;
     return co_jnode_int(n, &v) ? v : 0;
@@ -33,8 +35,8 @@ static void decode_identity(const struct co_jnode *obj, struct op_pod *pod) {
     pod->attempt = op_label_attempt(co_jnode_str(labels, OP_LABEL_ATTEMPT));
 }
 
-/* Earlier versions have pods ask for the names of their peers' Services before they start, in every
- * mode, for a thousand seconds. */
+/* In pods of earlier versions, an init container waits up to a thousand seconds until the DNS names
+ * of the peers' Services resolve, in every mode. */
 static bool asks_names(const struct co_jnode *obj, const struct op_pod *pod) {
     if (co_jnode_str(obj, "metadata", "labels", OP_LABEL_JOB) || pod->passed ||
         pod->phase != OP_POD_PENDING) {
@@ -85,7 +87,7 @@ static void decode_containers(const struct co_jnode *status, struct op_pod *pod)
         add_restarts(pod, co_jnode_get(c, "restartCount"));
     }
     co_jnode_each(c, co_jnode_get(status, "containerStatuses")) {
-        /* One that is done has not gone back to starting: its pod will say Succeeded. */
+        /* A container that has exited with 0 counts as ready: the pod is about to be Succeeded. */
         pod->ready &= (co_jnode_is(co_jnode_get(c, "ready"), CO_J_TRUE) &&
                           co_jnode_is(co_jnode_at(c, "state", "running"), CO_J_OBJECT)) ||
                       ended_well(c);
@@ -93,8 +95,8 @@ static void decode_containers(const struct co_jnode *status, struct op_pod *pod)
     }
 }
 
-/* Words of kubelet for pods that it refused or stopped because of the node; newer ones also set
- * the condition. */
+/* Reasons that kubelet gives to pods that it rejected or stopped because of the node.  Newer
+ * versions also set the condition DisruptionTarget. */
 static bool is_nodes_fault(const char *reason) {
     static const char *const words[] = {"Evicted", "Preempting", "Terminated", "Shutdown",
         "NodeShutdown", "NodeLost", "NodeAffinity", "UnexpectedAdmissionError"};
@@ -105,17 +107,43 @@ static bool is_nodes_fault(const char *reason) {
     return found;
 }
 
+static bool is_condition(const struct co_jnode *c, const char *type, const char *value) {
+    return co_streq(co_jnode_str(c, "type"), type) && co_streq(co_jnode_str(c, "status"), value);
+}
+
 static bool is_disrupted(const struct co_jnode *status) {
     co_jnode_each(c, co_jnode_get(status, "conditions")) {
-        if (co_streq(co_jnode_str(c, "type"), "DisruptionTarget") &&
-            co_streq(co_jnode_str(c, "status"), "True")) {
+        if (is_condition(c, "DisruptionTarget", "True")) {
             return true;
         }
     }
     return is_nodes_fault(co_jnode_str(status, "reason"));
 }
 
-/* The one of the list that failed first; containers that are killed because of it end later. */
+/* If the pod's node does not respond, returns the condition that shows it, else NULL.  In that case
+ * the node controller sets Ready to False and leaves ContainersReady True.  kubelet, in contrast,
+ * always gives a reason when a pod is not ready. */
+static const struct co_jnode *find_lost(const struct co_jnode *status) {
+    const struct co_jnode *unready = NULL;
+    bool running = false;
+    co_jnode_each(c, co_jnode_get(status, "conditions")) {
+        unready = is_condition(c, "Ready", "False") ? c : unready;
+        running |= is_condition(c, "ContainersReady", "True");
+    }
+    const char *reason = co_jnode_str(unready, "reason");
+    bool named = co_streq(reason, "NodeNotReady") || co_streq(reason, "NodeLost");
+    bool silent = running && (!reason || !*reason);
+    return named || silent ? unready : NULL;
+}
+
+static struct op_cause lost_cause(const struct co_jnode *obj, const struct co_jnode *lost) {
+    return (struct op_cause){.reason = "NodeLost",
+        .message = co_jnode_str(obj, "spec", "nodeName"),
+        .finished = co_jnode_str(lost, "lastTransitionTime"),
+        .exit_code = -1};
+}
+
+/* The container that failed first; others that are killed because of it end later. */
 static struct op_cause failed_container(const struct co_jnode *list) {
     struct op_cause first = {.exit_code = -1};
     co_jnode_each(c, list) {
@@ -136,15 +164,15 @@ static struct op_cause failed_container(const struct co_jnode *list) {
     return first;
 }
 
-/* Before init containers: where one of those fails no other has begun, and a sidecar among them
- * ends because the pod does. */
+/* Checks containers before init containers.  If an init container has failed no container has
+ * started; and a sidecar among the init containers only ends because the pod does. */
 static struct op_cause find_failure(const struct co_jnode *status) {
     struct op_cause c = failed_container(co_jnode_get(status, "containerStatuses"));
     if (c.exit_code < 0) {
         c = failed_container(co_jnode_get(status, "initContainerStatuses"));
     }
     const char *reason = co_jnode_str(status, "reason");
-    /* An evicted pod's containers are killed: the eviction is the cause. */
+    /* The containers of an evicted pod are killed; the cause is the eviction. */
     if (reason && *reason) {
         c.reason = reason;
         c.message = co_jnode_str(status, "message");
@@ -156,7 +184,8 @@ static bool is_passing(const char *reason) {
     return co_streq(reason, "ContainerCreating") || co_streq(reason, "PodInitializing");
 }
 
-/* Kubelet sorts containerStatuses by name: the spec says which container comes first. */
+/* The first container, if it has exited with 0.  kubelet sorts containerStatuses by name, so only
+ * the spec says which container is the first. */
 static struct op_cause ended_first(const struct co_jnode *obj) {
     const struct co_jnode *first = co_jnode_next(co_jnode_at(obj, "spec", "containers"), NULL);
     co_jnode_each(c, co_jnode_at(obj, "status", "containerStatuses")) {
@@ -185,7 +214,7 @@ static struct op_cause find_waiting(const struct co_jnode *obj) {
                 .exit_code = code ? count_of(code) : -1};
         }
     }
-    /* The pod goes on with its others, for ever or until this one is restarted. */
+    /* A container has failed, and the pod runs on with the others. */
     struct op_cause ended = failed_container(co_jnode_get(status, "containerStatuses"));
     if (ended.exit_code >= 0) {
         return ended;
@@ -201,7 +230,7 @@ static struct op_cause find_waiting(const struct co_jnode *obj) {
     return ended_first(obj);
 }
 
-/* As it is packed. */
+/* The structs at the beginning of the packed block. */
 struct pod_with_cause {
     struct op_pod pod;
     struct op_cause cause;
@@ -216,7 +245,7 @@ static void put_cause(struct op_packer *p, const struct op_cause *c) {
     op_pack_put_n(p, offsetof(struct pod_with_cause, cause.reason), c->reason,
         c->reason ? strnlen(c->reason, REASON_MAX) : 0);
     op_pack_put(p, offsetof(struct pod_with_cause, cause.finished), c->finished);
-    op_pack_put_last_line(p, offsetof(struct pod_with_cause, cause.message), c->message);
+    op_pack_put_cause(p, offsetof(struct pod_with_cause, cause.message), c->message);
 }
 
 static struct op_pod *pack_pod(struct op_packer *p, struct co_slab *slab, const struct op_pod *pod,
@@ -233,7 +262,7 @@ static struct op_pod *pack_pod(struct op_packer *p, struct co_slab *slab, const 
     return &packed->pod;
 }
 
-/* podIPs; older servers and fakes say only podIP. */
+/* podIPs; older API servers, and fake ones, have only podIP. */
 static void put_addresses(struct op_packer *p, const struct co_jnode *status) {
     const struct co_jnode *ips = co_jnode_get(status, "podIPs");
     const struct co_jnode *first = co_jnode_next(ips, NULL);
@@ -261,9 +290,16 @@ struct op_child *op_pod_read(struct co_slab *slab, const struct co_jnode *obj) {
     pod.disrupted = is_disrupted(status);
     const char *node = co_jnode_str(obj, "spec", "nodeName");
     pod.scheduled = node && *node;
+    const struct co_jnode *grace = co_jnode_at(obj, "metadata", "deletionGracePeriodSeconds");
+    pod.at_once = pod.c.deleting && grace && number_of(grace) == 0;
+    bool ended = pod.phase == OP_POD_FAILED || pod.phase == OP_POD_SUCCEEDED;
+    const struct co_jnode *lost = ended ? NULL : find_lost(status);
+    pod.lost = lost != NULL;
     struct op_cause c = {.exit_code = -1};
     if (pod.phase == OP_POD_FAILED) {
         c = find_failure(status);
+    } else if (lost) {
+        c = lost_cause(obj, lost);
     } else if (pod.phase != OP_POD_SUCCEEDED) {
         c = find_waiting(obj);
     }
@@ -296,5 +332,6 @@ bool op_pod_differs(const struct op_child *of, const struct op_child *with) {
            a->index != b->index || a->attempt != b->attempt || a->restarts != b->restarts ||
            a->role != b->role || a->phase != b->phase || a->told != b->told ||
            a->coord != b->coord || a->passed != b->passed || a->ready != b->ready ||
-           a->disrupted != b->disrupted || a->asks_names != b->asks_names;
+           a->disrupted != b->disrupted || a->lost != b->lost || a->at_once != b->at_once ||
+           a->asks_names != b->asks_names;
 }

@@ -1,5 +1,5 @@
-/* What pod.c reads of a pod, by the field numbers of generated.proto in k8s.io/api/core/v1 and
- * k8s.io/apimachinery/pkg/apis/meta/v1. */
+/* Protobuf tables for pods: the fields that pod.c reads, with the field numbers of generated.proto
+ * in k8s.io/api/core/v1 and k8s.io/apimachinery/pkg/apis/meta/v1. */
 #include "operator/api/child.h"
 
 CO_PROTO_TABLE(owner, {5, "apiVersion", CO_PROTO_STRING}, {1, "kind", CO_PROTO_STRING},
@@ -7,15 +7,15 @@ CO_PROTO_TABLE(owner, {5, "apiVersion", CO_PROTO_STRING}, {1, "kind", CO_PROTO_S
 CO_PROTO_TABLE(meta, {1, "name", CO_PROTO_STRING}, {3, "namespace", CO_PROTO_STRING},
     {5, "uid", CO_PROTO_STRING}, {6, "resourceVersion", CO_PROTO_STRING},
     {8, "creationTimestamp", CO_PROTO_TIME}, {9, "deletionTimestamp", CO_PROTO_TIME},
-    {11, "labels", CO_PROTO_MAP}, {12, "annotations", CO_PROTO_MAP},
-    {13, "ownerReferences", CO_PROTO_MESSAGES, &owner});
+    {10, "deletionGracePeriodSeconds", CO_PROTO_INT}, {11, "labels", CO_PROTO_MAP},
+    {12, "annotations", CO_PROTO_MAP}, {13, "ownerReferences", CO_PROTO_MESSAGES, &owner});
 
 CO_PROTO_TABLE(container, {1, "name", CO_PROTO_STRING});
 CO_PROTO_TABLE(spec, {2, "containers", CO_PROTO_MESSAGES, &container},
     {10, "nodeName", CO_PROTO_STRING}, {20, "initContainers", CO_PROTO_MESSAGES, &container});
 
 CO_PROTO_TABLE(waiting, {1, "reason", CO_PROTO_STRING}, {2, "message", CO_PROTO_STRING});
-/* That it is there says all. */
+/* Only its presence matters. */
 static const struct co_proto_message running = {NULL, 0};
 CO_PROTO_TABLE(terminated, {1, "exitCode", CO_PROTO_INT}, {3, "reason", CO_PROTO_STRING},
     {4, "message", CO_PROTO_STRING}, {6, "finishedAt", CO_PROTO_TIME});
@@ -25,7 +25,8 @@ CO_PROTO_TABLE(container_status, {1, "name", CO_PROTO_STRING},
     {2, "state", CO_PROTO_MESSAGE, &state}, {3, "lastState", CO_PROTO_MESSAGE, &state},
     {4, "ready", CO_PROTO_BOOL}, {5, "restartCount", CO_PROTO_INT});
 CO_PROTO_TABLE(condition, {1, "type", CO_PROTO_STRING}, {2, "status", CO_PROTO_STRING},
-    {5, "reason", CO_PROTO_STRING}, {6, "message", CO_PROTO_STRING});
+    {4, "lastTransitionTime", CO_PROTO_TIME}, {5, "reason", CO_PROTO_STRING},
+    {6, "message", CO_PROTO_STRING});
 CO_PROTO_TABLE(ip, {1, "ip", CO_PROTO_STRING});
 CO_PROTO_TABLE(status, {1, "phase", CO_PROTO_STRING}, {3, "message", CO_PROTO_STRING},
     {4, "reason", CO_PROTO_STRING}, {5, "hostIP", CO_PROTO_STRING}, {6, "podIP", CO_PROTO_STRING},

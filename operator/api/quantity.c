@@ -1,3 +1,4 @@
+/* Parsing, adding and formatting of quantities, in 128-bit integers. */
 #include "operator/api/quantity.h"
 
 #include "common/utf8.h"
@@ -35,7 +36,7 @@ static const struct suffix {
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-/* mantissa * 10^exponent, and whether anything beyond the last digit was dropped. */
+/* mantissa * 10^exponent; more: digits other than 0 were dropped. */
 struct decimal {
     __int128 mantissa;
     int exponent;
@@ -49,7 +50,7 @@ static void drop_digit(struct decimal *d) {
 }
 
 static void push_digit(struct decimal *d, int digit, bool fraction) {
-    /* 28 digits: every amount up to the largest, to the billionth. */
+    /* 28 digits are enough for every amount up to the cap, in billionths. */
     static const __int128 full = NANO * NANO * NANO * 10;
     if (d->mantissa < full) {
         d->mantissa = d->mantissa * 10 + digit;
@@ -60,7 +61,7 @@ static void push_digit(struct decimal *d, int digit, bool fraction) {
     }
 }
 
-/* Multiplies, giving up digits behind the point where there is no room; false: beyond all. */
+/* Multiplies; drops digits of the fraction if there is no room for them.  False: too large. */
 static bool multiply(struct decimal *d, __int128 factor) {
     __int128 product;
     while (__builtin_mul_overflow(d->mantissa, factor, &product)) {
@@ -73,7 +74,7 @@ static bool multiply(struct decimal *d, __int128 factor) {
     return true;
 }
 
-/* Billionths, rounded up, at most the largest amount. */
+/* The amount times 2^power2 in billionths, rounded up, capped at AMOUNT_MAX. */
 static __int128 to_nano(struct decimal d, int power2) {
     bool fits = multiply(&d, (__int128)1 << power2);
     d.exponent += NANO_DIGITS;
@@ -90,7 +91,7 @@ static __int128 to_nano(struct decimal d, int power2) {
     return d.mantissa + d.more;
 }
 
-/* The end of the digits; NULL when there are none. */
+/* Reads digits with at most one point.  Returns their end; NULL when there are none. */
 static const char *read_number(const char *s, struct decimal *ret) {
     bool fraction = false;
     bool any = false;
@@ -144,7 +145,7 @@ int op_quantity_parse(const char *text, struct op_quantity *ret, struct co_err *
     const char *end = read_number(text + (*text == '-' || *text == '+'), &d);
     if (!end || !read_suffix(end, &q.style, &power)) {
         return co_err_set(err, CO_INVALID,
-            "\"%.*s\" is no quantity, expected a number and a unit such as 500m, 2 or 1.5Gi",
+            "\"%.*s\" is not a quantity, expected a number and a unit such as 500m, 2 or 1.5Gi",
             co_utf8_fit(text, 60), text);
     }
     bool binary = q.style == OP_BINARY_SI;
@@ -162,7 +163,7 @@ int op_quantity_decode(const json_t *j, struct op_quantity *ret, struct co_err *
     if (!json_is_number(j)) {
         return co_err_set(err, CO_INVALID, "expected a quantity: a string or a number");
     }
-    /* Fifteen digits: what a double keeps of a decimal number. */
+    /* Fifteen digits: the precision of a double. */
     CO_AUTOFREE char *text = json_dumps(j, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     return op_quantity_parse(text ? text : "", ret, err);
 }
@@ -170,7 +171,7 @@ int op_quantity_decode(const json_t *j, struct op_quantity *ret, struct co_err *
 /* ---- sums ----------------------------------------------------------------------------------- */
 
 void op_quantity_add(struct op_quantity *sum, const struct op_quantity *q, int64_t times) {
-    /* Of either sign, as far from overflow as the text's room asks for. */
+    /* The cap of sums, with either sign: fits 128 bits, and its text fits OP_QUANTITY_TEXT. */
     static const __int128 most = AMOUNT_MAX * 10000000000;
     __int128 product, total;
     sum->style = sum->nano ? sum->style : q->style;
@@ -181,7 +182,8 @@ void op_quantity_add(struct op_quantity *sum, const struct op_quantity *q, int64
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-/* In canonical text no factor of the base's step is left in the number. */
+/* Divides by `step` as often as possible, as the canonical form has the largest unit without a
+ * fraction.  Returns the index of the unit. */
 static int take_factors(__int128 *n, int step, int first, int last) {
     int taken = first;
     while (*n && *n % step == 0 && taken < last) {

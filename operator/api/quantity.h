@@ -1,8 +1,8 @@
-/* Amounts of resources as Kubernetes writes them ("500m", "1.5Gi", "1e3"), summed without a loss:
- * whole billionths, the smallest that the API server keeps.  No floats.  Pure.
+/* Resource quantities of Kubernetes ("500m", "1.5Gi", "1e3"), added without rounding errors: as
+ * integers in billionths, the smallest unit that the API server keeps.  Pure.
  *
- * Grammar, rounding (away from zero, to a billionth) and the canonical text are those of
- * apimachinery's resource.Quantity; an amount beyond 2^63-1 counts as that. */
+ * Grammar, rounding (away from zero, to a billionth) and canonical form are those of apimachinery's
+ * resource.Quantity; amounts are capped at 2^63-1. */
 #pragma once
 
 #include "common/json.h"
@@ -11,7 +11,7 @@ enum op_quantity_style { OP_DECIMAL_SI, OP_BINARY_SI, OP_DECIMAL_EXPONENT };
 
 struct op_quantity {
     __int128 nano;
-    enum op_quantity_style style; /* of its text */
+    enum op_quantity_style style; /* of its canonical text */
 };
 
 enum { OP_QUANTITY_TEXT = 64 };
@@ -20,8 +20,7 @@ enum { OP_QUANTITY_TEXT = 64 };
 CO_MUST_CHECK int op_quantity_parse(const char *text, struct op_quantity *ret, struct co_err *err);
 /* The same for a member of a resource list: a string or a number. */
 CO_MUST_CHECK int op_quantity_decode(const json_t *j, struct op_quantity *ret, struct co_err *err);
-/* sum += q * times; a sum of nothing takes over q's style.  Stays at the largest amount there is
- * (some 10^29) when the sum is beyond it. */
+/* sum += q * times; a sum of 0 takes q's style.  The sum is capped at about 10^29. */
 void op_quantity_add(struct op_quantity *sum, const struct op_quantity *q, int64_t times);
 /* The canonical text. */
 void op_quantity_format(const struct op_quantity *q, char ret[OP_QUANTITY_TEXT]);

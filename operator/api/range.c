@@ -1,8 +1,9 @@
+/* The parser of number ranges. */
 #include "operator/api/range.h"
 
 #include <string.h>
 
-/* -1 when there are none, or too many. */
+/* -1 when there are no digits, or too many. */
 static int32_t take_digits(const char **text, size_t most) {
     size_t n = strspn(*text, "0123456789");
     int32_t v = n == 0 || n > most ? -1 : 0;

@@ -1,4 +1,4 @@
-/* Numbers and ranges of them in a text, "3,5-7": exit codes of failurePolicy, indexes in a status.
+/* Parses lists of numbers and ranges, "3,5-7": exit codes in failurePolicy, indexes in a status.
  * Pure. */
 #pragma once
 
@@ -6,8 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Takes the first of "3,5-7" off the text, of at most 9 digits a number; false, and nothing is
- * taken, when none is there. */
+/* Takes the first element of "3,5-7" from the text; numbers have at most `digits` digits (9).
+ * False, and the text is unchanged, when there is none. */
 bool op_range_take(const char **text, size_t digits, int32_t *ret_first, int32_t *ret_last);
-/* Exit codes as "3" or "1-127,137"; false, and *ret untouched, when it is not that. */
+/* Exit codes such as "3" or "1-127,137", as a bit set.  False, and *ret is unchanged, when the text
+ * is something else. */
 bool op_exit_codes_parse(const char *text, uint64_t ret[4]);

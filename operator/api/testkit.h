@@ -1,4 +1,4 @@
-/* For tests only: JSON written with ' for ", as C strings read better so. */
+/* For tests only: JSON written with ' instead of ", which reads better in C strings. */
 #pragma once
 
 #include "common/json.h"
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-/* Yours; fails the test when it is no JSON. */
+/* Parses the text; the caller owns the result.  Fails the test when it is not JSON. */
 static inline json_t *tk_json(const char *text) {
     CO_AUTOFREE char *copy = co_xstrdup(text);
     for (char *p = copy; *p; p++) {

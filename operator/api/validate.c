@@ -1,3 +1,5 @@
+/* Checks a job's JSON for everything that would make it impossible to run, with messages that say
+ * what to do. */
 #include "common/utf8.h"
 #include "operator/api/job.h"
 #include "operator/api/range.h"
@@ -11,7 +13,7 @@ struct found {
     size_t n, max;
 };
 
-/* Message: the path, then the sentence. */
+/* The message is the path, followed by the sentence. */
 static void CO_PRINTF(4, 5) add_problem(
     struct found *f, enum op_problem_code code, const char *path, const char *fmt, ...) {
     if (f->n == f->max) {
@@ -26,7 +28,7 @@ static void CO_PRINTF(4, 5) add_problem(
     }
     va_list ap;
     va_start(ap, fmt);
-    /* A cut message is still one. */
+    /* A long message is cut. */
     (void)vsnprintf(p->message + n, sizeof(p->message) - (size_t)n, fmt, ap);
     va_end(ap);
 }
@@ -42,7 +44,7 @@ static bool is_label(const char *s) {
     return s[n] == '\0' && s[0] >= 'a' && s[0] <= 'z' && s[n - 1] != '-';
 }
 
-/* Elastic workers are raised to their lower bound. */
+/* Number of pods that the role may have: for elastic workers at least `requests`. */
 static int64_t most_replicas(const json_t *spec, enum op_role role) {
     const json_t *j = json_object_get(spec, op_role_name(role));
     int64_t replicas = json_integer_value(json_object_get(j, "replicas"));
@@ -84,7 +86,7 @@ static void check_name(struct found *f, const json_t *obj) {
 
 /* ---- roles -------------------------------------------------------------------------------- */
 
-/* What the operator appends to must be of the kind it expects. */
+/* Parts of a template to which the operator adds something, so that their type matters. */
 static const struct {
     const char *keys[5];
     json_type type;
@@ -126,7 +128,7 @@ static void check_containers(struct found *f, const json_t *tmpl, const char *ba
     static const char *const lists[] = {"env", "envFrom", "ports"};
     const json_t *first = json_array_get(list, 0);
     if (!json_is_object(first)) {
-        add_problem(f, OP_PROBLEM_CONTAINERS, path, "has a first item that is no object");
+        add_problem(f, OP_PROBLEM_CONTAINERS, path, "has a first item that is not an object");
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
@@ -147,7 +149,7 @@ static void check_template(struct found *f, const json_t *tmpl, const char *base
     }
     if (!json_is_object(tmpl) || !json_is_object(json_object_get(tmpl, "spec"))) {
         add_problem(f, OP_PROBLEM_TEMPLATE, base,
-            "is no pod template: it must be an object with a spec, as in a Pod");
+            "is not a pod template: it must be an object with a spec, as in a Pod");
         return;
     }
     check_containers(f, tmpl, base);
@@ -177,7 +179,7 @@ static void check_replicas(struct found *f, const json_t *j, const char *path) {
 }
 
 static void check_role(struct found *f, const json_t *role, const char *name) {
-    char path[64]; /* the longest fits */
+    char path[64]; /* long enough for "spec.worker.template" */
     (void)snprintf(path, sizeof(path), "spec.%s", name);
     if (is_absent(role)) {
         return;
@@ -198,7 +200,7 @@ struct field {
     const char *key;
     json_type type; /* JSON_TRUE: a boolean */
     const char *word;
-    bool bounded; /* not below min */
+    bool bounded; /* must be at least min */
     int64_t min;
 };
 
@@ -214,6 +216,7 @@ static const struct field spec_fields[] = {
     {"ttlSecondsAfterFinished", JSON_INTEGER, "an integer", true, 0},
     {"backoffLimit", JSON_INTEGER, "an integer", true, 0},
     {"failurePolicy", JSON_ARRAY, "a list"},
+    {"nodeLostAfter", JSON_INTEGER, "an integer", true, 0},
     {"priorityClassName", JSON_STRING, "a string"},
     {"managedBy", JSON_STRING, "a string"},
     {"peerAuth", JSON_STRING, "a string"},
@@ -235,12 +238,17 @@ static void check_field(struct found *f, const json_t *spec, const struct field 
     }
 }
 
-/* Unlike upstream's words: a job must not go without what it asks for and is not known here. */
+/* An unknown word is a problem here, unlike in upstream's fields: a job must not run without the
+ * protection that it asks for. */
 static void check_peer_auth(struct found *f, const json_t *spec) {
     const char *text = co_json_str(spec, "peerAuth");
-    if (text && strcmp(text, "None") != 0 && strcmp(text, "Token") != 0) {
-        add_problem(f, OP_PROBLEM_TYPE, "spec.peerAuth", "is \"%.*s\": use None or Token",
-            co_utf8_fit(text, 40), text);
+    bool known = !text;
+    for (enum op_peer_auth a = OP_PEER_NONE; a < OP_PEER_AUTHS; a++) {
+        known = known || strcmp(text, op_peer_auths[a]) == 0;
+    }
+    if (!known) {
+        add_problem(f, OP_PROBLEM_TYPE, "spec.peerAuth",
+            "is \"%.*s\": use None, Token or Encrypted", co_utf8_fit(text, 40), text);
     }
 }
 

@@ -1,3 +1,4 @@
+/* The tables of words, with what unknown words are treated as. */
 #include "operator/api/words.h"
 
 #include "common/utf8.h"
@@ -6,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Any other word, at the end of the rows, is taken for the one that is named there. */
+/* The last row of a table has no text: any other word is treated as taken_for. */
 struct word {
     const char *text;
     int value;
@@ -19,6 +20,7 @@ static const struct word clean_words[] = {
     {"Never", OP_CLEAN_NEVER},
     {"OnFailure", OP_CLEAN_ON_FAILURE},
     {"OnCompletion", OP_CLEAN_ON_COMPLETION},
+    {"Running", OP_CLEAN_RUNNING},
     {NULL, OP_CLEAN_OTHER, "Never"},
 };
 static const struct word intranet_words[] = {

@@ -100,14 +100,15 @@ static void commands_are_found_by_name(void **state) {
         {{"--help"}, NULL, 0, {"--namespace string"}},        /* flags alone are run's */
         {{"--services=x"}, NULL, 2, {"flag \"--services\""}}, /* as in upstream's manifests */
         {{"run", "--services=x"}, NULL, 2, {"paddle-operator: flag \"--services\""}},
-        {{"run", "now"}, NULL, 2, {"\"now\" is no flag"}},
-        {{"rum"}, NULL, 2, {"\"rum\" is no command", "usage: "}},
-        {{"validate"}, NULL, 2, {"usage: paddle-operator validate"}},
-        {{"validate", "-h"}, NULL, 0, {"usage: paddle-operator validate"}},
+        {{"run", "now"}, NULL, 2, {"\"now\" is not a flag"}},
+        {{"rum"}, NULL, 2, {"\"rum\" is not a command", "usage: "}},
+        {{"validate"}, NULL, 2, {"paddle-operator validate FILE"}},
+        {{"validate", "-h"}, NULL, 0, {"paddle-operator validate FILE"}},
         {{"validate", "--x"}, NULL, 1, {"--x"}},
-        {{"render"}, NULL, 2, {"usage: paddle-operator render"}},
-        {{"render", "-h"}, NULL, 0, {"usage: paddle-operator render"}},
-        {{"docs"}, NULL, 2, {"usage: paddle-operator docs flags|metrics|env|events|reasons"}},
+        {{"render"}, NULL, 2, {"paddle-operator render FILE"}},
+        {{"render", "-h"}, NULL, 0, {"paddle-operator render FILE"}},
+        {{"docs"}, NULL, 2,
+            {"usage: paddle-operator docs flags|metrics|env|events|reasons|man|bash|zsh"}},
         {{"docs", "recipes"}, NULL, 2, {"usage: "}},
         {{"docs", "flags", "env"}, NULL, 2, {"usage: "}},
     };
@@ -126,16 +127,86 @@ static void pages_come_from_their_tables(void **state) {
         {{"docs", "env"}, NULL, 0, {"PADDLE_TRAINER_ID"}},
         {{"docs", "events"}, NULL, 0, {"|"}},
         {{"docs", "reasons"}, NULL, 0, {"DeadlineExceeded"}},
+        {{"docs", "man"}, NULL, 0, {".TH PADDLE-OPERATOR 8", "\\-\\-selector", "validate FILE"}},
+        {{"docs", "bash"}, NULL, 0, {"--selector", "complete "}},
+        {{"docs", "zsh"}, NULL, 0, {"#compdef paddle-operator", "--selector="}},
     };
     check(rows, CO_ARRAY_LEN(rows));
 }
-
-/* ---- validate ----------------------------------------------------------------------------- */
 
 #define HEAD "apiVersion: batch.paddlepaddle.org/v1\nkind: PaddleJob\nmetadata: {name: j}\n"
 #define ROLE(n) "{replicas: " #n ", template: {spec: {containers: [{name: c, image: i}]}}}\n"
 #define GOOD HEAD "spec:\n  worker: " ROLE(2)
 #define OTHER "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: beside}\n"
+
+/* ---- convert ------------------------------------------------------------------------------ */
+
+#define KUBEFLOW                                                                                   \
+    "apiVersion: kubeflow.org/v1\nkind: PaddleJob\nmetadata: {name: j, uid: u}\nspec:\n"
+#define POD "{spec: {containers: [{name: paddle, image: i, args: [yes, \"1\"]}]}}"
+
+static void relatives_jobs_become_ours(void **state) {
+    (void)state;
+    static const struct row rows[] = {
+        {{"convert", "-"},
+            KUBEFLOW
+            "  runPolicy: {cleanPodPolicy: All, backoffLimit: 3}\n"
+            "  elasticPolicy: {minReplicas: 1, maxReplicas: 4}\n"
+            "  paddleReplicaSpecs: {worker: {replicas: 2, restartPolicy: Never, template: " POD
+            "}}\n",
+            0,
+            {"standard input:5: spec.runPolicy.backoffLimit: here it counts restarts of the whole",
+                "---\napiVersion: batch.paddlepaddle.org/v1\nkind: PaddleJob\nmetadata:\n  name: "
+                "j\n"
+                "spec:\n  cleanPodPolicy: Always\n  worker:\n    replicas: 2\n",
+                "          args:\n          - true\n          - \"1\"\n        restartPolicy: "
+                "Never\n",
+                "    requests: 1\n    limits: 4\n  elastic: 1\n  backoffLimit: 3\n"}},
+        /* Kubeflow's defaults; a Master is a parameter server, and decides by exit code. */
+        {{"convert", "-"},
+            KUBEFLOW "  paddleReplicaSpecs:\n    Master: {restartPolicy: ExitCode, template: " POD
+                     "}\n",
+            0,
+            {"spec.paddleReplicaSpecs.Master: became spec.ps", "cleanPodPolicy: Never",
+                "  ps:\n    replicas: 1\n", "exitCodes: 1-127", "role: ps"}},
+        /* What has no place is named with its line. */
+        {{"convert", "-"},
+            KUBEFLOW
+            "  elasticPolicy:\n    metrics: [x]\n  paddleReplicaSpecs:\n    Chief: {a: 1}\n",
+            0,
+            {"standard input:6: spec.elasticPolicy.metrics: not carried over: make a Horizontal",
+                "standard input:8: spec.paddleReplicaSpecs.Chief: not carried over: there is no"}},
+        {{"convert", "-"},
+            KUBEFLOW "  odd: [1]\n  runPolicy: {cleanPodPolicy: All, what: {a: 1}}\n"
+                     "  paddleReplicaSpecs:\n    Worker:\n      replicas: 1\n      who: x\n",
+            0,
+            {"standard input:5: spec.odd: not carried over",
+                "standard input:6: spec.runPolicy.what: not carried over",
+                "standard input:10: spec.paddleReplicaSpecs.Worker.who: not carried over"}},
+        {{"convert", "-"}, GOOD "  cleanPolicy: Always\n  sampleSetRef: {name: x}\n", 0,
+            {"standard input:7: spec.sampleSetRef: not carried over",
+                "  cleanPodPolicy: Always\n"}},
+        {{"convert", "-"}, GOOD "  cleanPodPolicy: Never\n  cleanPolicy: Always\n", 0,
+            {"standard input:7: spec.cleanPolicy: not carried over: what it is called here is "
+             "there, too",
+                "  cleanPodPolicy: Never\n"}},
+        {{"convert", "-"}, GOOD "  cleanPolicy: Odd\n  intranet: Pod\n", 0,
+            {"standard input:6: spec.cleanPolicy: \"Odd\", expected Always, Never, ",
+                ": taken for Never\n", "standard input:7: spec.intranet: \"Pod\", expected PodIP",
+                "  cleanPodPolicy: Odd\n"}},
+        {{"convert", "-"}, GOOD "  foo: 1\n  schedulingPolicy: {bar: 2, queue: q}\n", 0,
+            {"standard input:6: spec.foo: not carried over: there is no such field here\n",
+                "standard input:7: spec.schedulingPolicy.bar: not carried over",
+                "  schedulingPolicy:\n    queue: q\n"}},
+        {{"convert", "-"}, OTHER "---\n" GOOD, 0, {"kind: ConfigMap\n", "---\napiVersion: batch."}},
+        {{"convert", "-"}, OTHER, 1, {"no PaddleJob to convert", "kind: ConfigMap\n"}},
+        {{"convert", "/no/such"}, NULL, 1, {"paddle-operator: ", "/no/such"}},
+        {{"convert"}, NULL, 2, {"paddle-operator convert"}},
+    };
+    check(rows, CO_ARRAY_LEN(rows));
+}
+
+/* ---- validate ----------------------------------------------------------------------------- */
 
 static void validate_names_file_and_line(void **state) {
     (void)state;
@@ -154,9 +225,16 @@ static void validate_names_file_and_line(void **state) {
         /* A word that is taken for another is told, and wrong with nobody. */
         {{"validate", "-"}, GOOD "  intranet: Nowhere\n", 0,
             {"standard input:6: ", "Nowhere", "1 job, 0 problems, 1 unknown value\n"}},
-        {{"validate", "-"}, GOOD "  peerAuth: Encrypted\n", 1,
-            {"standard input:6: spec.peerAuth is \"Encrypted\": use None or Token\n",
+        {{"validate", "-"}, GOOD "  peerAuth: TLS\n", 1,
+            {"standard input:6: spec.peerAuth is \"TLS\": use None, Token or Encrypted\n",
                 "1 job, 1 problem\n"}},
+        /* A field that the API server would drop. */
+        {{"validate", "-"}, GOOD "  bakoffLimit: 3\n  cleanPolicy: Always\n", 1,
+            {"standard input:6: spec.bakoffLimit is not a field of a PaddleJob: did you mean "
+             "backoffLimit?\n",
+                "standard input:7: spec.cleanPolicy is not a field of a PaddleJob: it is called "
+                "cleanPodPolicy\n",
+                "1 job, 2 problems\n"}},
         /* Another group's PaddleJob is a mistake, not another object. */
         {{"validate", "-"}, "apiVersion: example.com/v1\nkind: PaddleJob\nmetadata: {name: j}\n", 1,
             {"standard input:", "1 job, "}},
@@ -182,6 +260,9 @@ static void render_prints_what_a_cluster_would_hold(void **state) {
         {{"render", "-"}, GOOD "  peerAuth: Token\n", 0,
             {"\"kind\": \"Secret\"", "\"name\": \"j-token-", "\"kind\": \"Pod\"",
                 "\"secretKeyRef\": {", "\"name\": \"j-token-", "\"kind\": \"ConfigMap\""}},
+        {{"render", "-"}, GOOD "  peerAuth: Encrypted\n", 0,
+            {"\"kind\": \"Secret\"", "\"name\": \"j-token-", "\"PADDLE_JOB_ENCRYPT\"",
+                "\"secretKeyRef\": {"}},
         {{"render", "-"}, HEAD "spec:\n  worker: " ROLE(1) "---\n" OTHER, 0,
             {"\"kind\": \"Pod\"", "\"name\": \"beside\""}},
         {{"render", "-"}, OTHER, 1, {"no PaddleJob found"}},
@@ -293,6 +374,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(commands_are_found_by_name),
         cmocka_unit_test(pages_come_from_their_tables),
+        cmocka_unit_test(relatives_jobs_become_ours),
         cmocka_unit_test(validate_names_file_and_line),
         cmocka_unit_test(render_prints_what_a_cluster_would_hold),
         cmocka_unit_test(render_prints_the_same_again),

@@ -1,3 +1,4 @@
+/* The subcommands of paddle-operator: one row each, and `version`. */
 #include "operator/cmd/cmd.h"
 
 #include "common/mem.h"
@@ -6,17 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    int (*run)(int argc, char *argv[]);
-    const char *summary; /* NULL: not listed */
-} commands[] = {
+static const struct op_command commands[] = {
     {"run", op_cmd_run, "watch PaddleJobs and carry them out (also without a command)"},
     {"render", op_cmd_render, "print the pods, Services and ConfigMaps that a job would get"},
     {"validate", op_cmd_validate, "check job files, with line numbers"},
+    {"convert", op_cmd_convert, "print jobs of Kubeflow and PaddleCloud as this operator's"},
     {"version", op_cmd_version, "print the version"},
     {"docs", op_cmd_docs, NULL},
 };
+
+const struct op_command *op_command_at(size_t i) {
+    return i < CO_ARRAY_LEN(commands) ? &commands[i] : NULL;
+}
 
 static void print_usage(FILE *out) {
     (void)fprintf(out, "usage: paddle-operator [command] [flags]\n\n");
@@ -49,7 +51,7 @@ int op_cmd(int argc, char *argv[]) {
         print_usage(stdout);
         return 0;
     }
-    (void)fprintf(stderr, "paddle-operator: \"%s\" is no command\n", argv[1]);
+    (void)fprintf(stderr, "paddle-operator: \"%s\" is not a command\n", argv[1]);
     print_usage(stderr);
     return 2;
 }

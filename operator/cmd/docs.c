@@ -3,6 +3,7 @@
 #include "operator/cmd/options.h"
 
 #include "common/contract.h"
+#include "common/manual.h"
 #include "operator/control/metrics.h"
 
 #include <stdio.h>
@@ -24,11 +25,56 @@ static int docs_metrics(struct co_buf *b, struct co_err *err) {
     return r;
 }
 
+static int print_manual(void (*print)(FILE *out, const struct co_manual *of)) {
+    CO_CLEANUP(co_manual_done)
+    struct co_manual m = {.program = "paddle-operator",
+        .summary = "runs PaddleJobs on Kubernetes",
+        .section = 8,
+        .description = "Watches PaddleJobs (batch.paddlepaddle.org/v1) and makes their pods, "
+                       "Services and ConfigMaps.\nOther commands look at job files and need no "
+                       "cluster.\n\nWithout a command, flags are those of run."};
+    size_t n = 0;
+    const struct co_flag *flags = op_options_flags(&n);
+    co_manual_flags(co_manual_add(&m, "", NULL, "the commands below, or run"), NULL, flags, n);
+    const struct op_command *c;
+    for (size_t i = 0; (c = op_command_at(i)) != NULL; i++) {
+        if (c->summary) {
+            char *argv[] = {(char *)c->name, (char *)"--help", NULL};
+            co_flags_read(co_manual_flags, co_manual_add(&m, c->name, NULL, c->summary));
+            if (c->run != op_cmd_version) { /* it prints that, whatever it is given */
+                (void)c->run(2, argv);
+            }
+            co_flags_read(NULL, NULL);
+        }
+    }
+    print(stdout, &m);
+    return 0;
+}
+
+static int docs_man(struct co_buf *b, struct co_err *err) {
+    (void)b;
+    (void)err;
+    return print_manual(co_manual_man);
+}
+
+static int docs_bash(struct co_buf *b, struct co_err *err) {
+    (void)b;
+    (void)err;
+    return print_manual(co_manual_bash);
+}
+
+static int docs_zsh(struct co_buf *b, struct co_err *err) {
+    (void)b;
+    (void)err;
+    return print_manual(co_manual_zsh);
+}
+
 static const struct {
     const char *name;
     int (*print)(struct co_buf *b, struct co_err *err);
 } pages[] = {{"flags", docs_flags}, {"metrics", docs_metrics}, {"env", co_contract_markdown},
-    {"events", op_events_markdown}, {"reasons", op_reasons_markdown}};
+    {"events", op_events_markdown}, {"reasons", op_reasons_markdown}, {"man", docs_man},
+    {"bash", docs_bash}, {"zsh", docs_zsh}};
 
 int op_cmd_docs(int argc, char *argv[]) {
     for (size_t i = 0; argc == 2 && i < CO_ARRAY_LEN(pages); i++) {
@@ -43,6 +89,7 @@ int op_cmd_docs(int argc, char *argv[]) {
             return 0;
         }
     }
-    (void)fprintf(stderr, "usage: paddle-operator docs flags|metrics|env|events|reasons\n");
+    (void)fprintf(
+        stderr, "usage: paddle-operator docs flags|metrics|env|events|reasons|man|bash|zsh\n");
     return 2;
 }

@@ -1,3 +1,5 @@
+/* Serves /metrics. With --metrics-secure it re-reads its certificate when the files change, and
+ * asks the API server whether the bearer of a token may read. */
 #include "operator/cmd/exporter.h"
 
 #include "common/cert.h"

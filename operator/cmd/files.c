@@ -1,3 +1,4 @@
+/* Reads job files, or those of a directory, and hands each document to a function. */
 #include "operator/cmd/files.h"
 
 #include "common/buf.h"

@@ -1,3 +1,4 @@
+/* The program paddle-operator. */
 #include "operator/cmd/cmd.h"
 
 int main(int argc, char *argv[]) {

@@ -1,3 +1,4 @@
+/* The table of flags of `paddle-operator run`, and what they decide together. */
 #include "operator/cmd/options.h"
 
 #include "common/parse.h"
@@ -63,7 +64,7 @@ static const struct co_flag flags[] = {
         "time before the first restart of a job's pods (backoffLimit); twice as long before each "
         "further one, up to 36 times this"},
     {"watch-idle", CO_FLAG_DURATION, &flag.o.watch_idle_ms, "150s",
-        "a watch that is silent for this long is opened anew; the API server sends a bookmark "
+        "a watch that is silent for this long is reopened; the API server sends a bookmark "
         "every minute"},
     {"memory", CO_FLAG_STR, &flag.memory, "",
         "memory that this process may take, as 200Mi: an eighth of it for the jobs that are at "
@@ -75,8 +76,10 @@ static const struct co_flag flags[] = {
     {"kube-api-content-type", CO_FLAG_STR, &flag.content_type, PROTO_TYPE,
         "form in which the API server is asked for pods: " PROTO_TYPE ", or " JSON_TYPE
         ", which costs it and the operator more"},
-    {"log-level", CO_FLAG_STR, &flag.log_level, "info", "error, warn, info or debug"},
-    {"log-format", CO_FLAG_STR, &flag.log_format, "logfmt", "logfmt or json"},
+    {"log-level", CO_FLAG_STR, &flag.log_level, "info", "the least that is logged",
+        .metavar = "error|warn|info|debug"},
+    {"log-format", CO_FLAG_STR, &flag.log_format, "logfmt", "form of log lines",
+        .metavar = "logfmt|json"},
     {"scheduling", CO_FLAG_STR, &flag.scheduling, "",
         "place all pods of a job together or none, by groups of this kind: " OP_GANG_WORDS
         "; empty: no groups",
@@ -119,7 +122,7 @@ static int decide_memory(struct op_options *o, struct co_err *err) {
     struct op_quantity q = {.nano = 0};
     int r = *flag.memory ? op_quantity_parse(flag.memory, &q, err) : 0;
     if (!r && (q.nano < 0 || q.nano / NANO > INT64_MAX)) {
-        r = co_err_set(err, CO_INVALID, "\"%s\" is no size", flag.memory);
+        r = co_err_set(err, CO_INVALID, "\"%s\" is not a size", flag.memory);
     }
     if (r) {
         return co_err_wrap(err, "flag \"--memory\"");
@@ -136,7 +139,7 @@ static int decide(struct op_options *o, struct co_err *err) {
     }
     if (*flag.scheduling && !op_gang_find(flag.scheduling)) {
         return co_err_set(err, CO_INVALID,
-            "flag \"--scheduling\": \"%s\" is none of " OP_GANG_WORDS, flag.scheduling);
+            "flag \"--scheduling\": \"%s\" is not one of " OP_GANG_WORDS, flag.scheduling);
     }
     if (*flag.services && strcmp(flag.services, "all") != 0) {
         return co_err_set(
@@ -159,7 +162,7 @@ int op_options_parse(int argc, char *argv[], struct op_options *ret, struct co_e
     int rest = argc;
     int r = co_flags_parse(flags, CO_ARRAY_LEN(flags), argc, argv, &rest, err);
     if (!r && rest < argc) {
-        r = co_err_set(err, CO_INVALID, "\"%s\" is no flag", argv[rest]);
+        r = co_err_set(err, CO_INVALID, "\"%s\" is not a flag", argv[rest]);
     }
     struct op_options o = flag.o;
     r = r ? r : decide(&o, err);

@@ -115,16 +115,18 @@ static void wrong_flags_are_named_with_what_was_expected(void **state) {
         {{"--kube-api-content-type=yaml"},
             "flag \"--kube-api-content-type\": \"yaml\" is neither "
             "application/vnd.kubernetes.protobuf nor application/json"},
-        {{"--scheduling=nobody"}, "flag \"--scheduling\": \"nobody\" is none of " OP_GANG_WORDS},
+        {{"--scheduling=nobody"}, "flag \"--scheduling\": \"nobody\" is not one of " OP_GANG_WORDS},
         {{"--services=some"}, "flag \"--services\": \"some\" is neither empty nor all"},
         {{"--prefer-family=5"}, "flag \"--prefer-family\": expected 0, 4 or 6"},
-        {{"--log-level=loud"}, "flag \"--log-level\": \"loud\" is no log level (error, warn, info, "
-                               "debug)"},
-        {{"--zap-log-level=0"}, "flag \"--log-level\": \"0\" is no log level (error, warn, info, "
-                                "debug)"},
+        {{"--log-level=loud"},
+            "flag \"--log-level\": \"loud\" is not a log level (error, warn, info, "
+            "debug)"},
+        {{"--zap-log-level=0"},
+            "flag \"--log-level\": \"0\" is not a log level (error, warn, info, "
+            "debug)"},
         {{"--log-format=xml"}, "flag \"--log-format\": \"xml\" is neither logfmt nor json"},
-        {{"--leader-elect", "true"}, "\"true\" is no flag"},
-        {{"--", "x"}, "\"x\" is no flag"},
+        {{"--leader-elect", "true"}, "\"true\" is not a flag"},
+        {{"--", "x"}, "\"x\" is not a flag"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct op_options o = {.shard = "untouched"};

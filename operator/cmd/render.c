@@ -173,16 +173,19 @@ static int render_document(
     return r ? r : render_job(job, err);
 }
 
+static const char usage[] = "paddle-operator render FILE|DIRECTORY|-...\n"
+                            "\n"
+                            "Prints the pods, Services, ConfigMap and Secret of each PaddleJob, "
+                            "the pods' names standing for their addresses.\n"
+                            "Run them here, without a cluster:\n"
+                            "    paddle-operator render job.yaml | paddlerun local";
+
 int op_cmd_render(int argc, char *argv[]) {
     struct co_err err = {0};
     int rest = argc;
     int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
     if (r == CO_CANCELED || (!r && rest == argc)) {
-        (void)fprintf(r ? stdout : stderr,
-            "usage: paddle-operator render FILE|DIRECTORY|-...\n\n"
-            "Prints the pods, Services, ConfigMap and Secret of each PaddleJob, the pods' names "
-            "standing for their addresses.\nRun them here, without a cluster:\n"
-            "    paddle-operator render job.yaml | paddlerun local\n");
+        co_flags_help(r ? stdout : stderr, usage, NULL, 0);
         return r ? 0 : 2;
     }
     size_t jobs = 0;

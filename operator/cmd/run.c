@@ -1,3 +1,5 @@
+/* `paddle-operator run`: opens the endpoints, takes the lease, starts the controller, and on a
+ * signal lets requests under way end before it exits. All on one loop. */
 #include "operator/cmd/cmd.h"
 #include "operator/cmd/exporter.h"
 #include "operator/cmd/options.h"

@@ -1,7 +1,9 @@
+/* `paddle-operator validate`: prints file:line for each problem of each job, then a summary. */
 #include "operator/cmd/cmd.h"
 #include "operator/cmd/files.h"
 
 #include "common/flag.h"
+#include "crd/unknown.h"
 #include "operator/api/job.h"
 #include "operator/api/words.h"
 
@@ -10,6 +12,16 @@
 struct count {
     size_t jobs, others, problems, odd;
 };
+
+struct place {
+    const char *file;
+    const struct co_yaml *yaml;
+};
+
+static void print_problem(void *arg, const char *path, const char *message) {
+    const struct place *in = arg;
+    (void)printf("%s:%d: %s\n", in->file, co_yaml_line(in->yaml, path), message);
+}
 
 static int check_document(
     void *arg, const char *file, const struct co_yaml *y, json_t *obj, struct co_err *err) {
@@ -20,16 +32,18 @@ static int check_document(
         return 0;
     }
     n->jobs++;
+    struct place in = {file, y};
     struct op_problem problems[OP_PROBLEMS_MAX];
     size_t found = op_job_validate(obj, true, problems, CO_ARRAY_LEN(problems));
     for (size_t i = 0; i < found; i++) {
-        (void)printf("%s:%d: %s\n", file, co_yaml_line(y, problems[i].path), problems[i].message);
+        print_problem(&in, problems[i].path, problems[i].message);
     }
     n->problems += found;
+    n->problems += crd_find_unknown(obj, OP_PROBLEMS_MAX, print_problem, &in);
     for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
         char odd[160];
         if (op_word_is_odd(f, json_object_get(obj, "spec"), odd, sizeof(odd))) {
-            (void)printf("%s:%d: %s\n", file, co_yaml_line(y, op_word_path(f)), odd);
+            print_problem(&in, op_word_path(f), odd);
             n->odd++;
         }
     }
@@ -48,15 +62,18 @@ static void print_summary(const struct count *n) {
     (void)printf("\n");
 }
 
+static const char usage[] = "paddle-operator validate FILE|DIRECTORY|-...\n"
+                            "\n"
+                            "Checks PaddleJobs and prints file:line: what is wrong, which fields "
+                            "there are none of, and which\n"
+                            "words are taken for others.  Ends with 1 when something is wrong.";
+
 int op_cmd_validate(int argc, char *argv[]) {
     struct co_err err = {0};
     int rest = argc;
     int r = co_flags_parse(NULL, 0, argc, argv, &rest, &err);
     if (r == CO_CANCELED || (!r && rest == argc)) {
-        (void)fprintf(r ? stdout : stderr,
-            "usage: paddle-operator validate FILE|DIRECTORY|-...\n\n"
-            "Checks PaddleJobs and prints file:line: what is wrong, and which words are taken for "
-            "others.\nEnds with 1 when something is wrong.\n");
+        co_flags_help(r ? stdout : stderr, usage, NULL, 0);
         return r ? 0 : 2;
     }
     struct count n = {0};

@@ -1,3 +1,10 @@
+/* Reviews of requests to our own endpoints: one TokenReview, then one SubjectAccessReview, with a
+ * small cache of their verdicts.
+ *
+ *   no token ............................. 401
+ *   verdict in the cache ................. that verdict
+ *   TokenReview -> not authenticated ..... 401, cached
+ *   SubjectAccessReview -> denied ........ 403, cached; allowed: the handler, cached */
 #include "operator/control/access.h"
 
 #include "common/log.h"
@@ -10,7 +17,7 @@ enum {
     VERDICTS_MAX = 32,
     REVIEWS_MAX = 8,
     ALLOWED_MS = 60 * 1000,
-    REFUSED_MS = 10 * 1000, /* a role that was just bound is not waited for long */
+    REFUSED_MS = 10 * 1000, /* short: a role may have just been bound */
     REVIEW_MS = 10 * 1000,
 };
 
@@ -20,9 +27,9 @@ static const struct op_kube_type access_type = {
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview"};
 
 struct verdict {
-    char *key; /* owned: verb, path and token; NULL: free */
+    char *key; /* owned: verb, path and token; NULL: the slot is free */
     int status;
-    int64_t until;
+    int64_t until; /* monotonic ms */
 };
 
 /* One request under review. */
@@ -78,7 +85,7 @@ void op_access_free(struct op_access *a) {
 
 /* ---- verdicts ---------------------------------------------------------------------------- */
 
-/* Takes as long whatever differs: the keys are secrets. */
+/* Compares in constant time, because the keys contain tokens. */
 static bool same_key(const char *a, const char *b) {
     size_t n = strlen(a);
     if (n != strlen(b)) {
@@ -91,7 +98,7 @@ static bool same_key(const char *a, const char *b) {
     return !differ;
 }
 
-/* 0: none is known. */
+/* The cached HTTP status; 0: none. */
 static int known_status(const struct op_access *a, const char *key) {
     int64_t now = co_now_ms();
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
@@ -103,7 +110,7 @@ static int known_status(const struct op_access *a, const char *key) {
     return 0;
 }
 
-/* In place of the one that ends first. */
+/* Replaces the verdict that expires first. */
 static void keep_status(struct op_access *a, const char *key, int status) {
     struct verdict *slot = &a->verdicts[0];
     for (size_t i = 0; i < VERDICTS_MAX; i++) {
@@ -153,7 +160,7 @@ static void ask_review(
     co_json_set(body, "kind", json_string(type->kind));
     co_json_set(body, "spec", spec_own);
     struct op_kube_req req = op_kube_req_for(OP_KUBE_CREATE, type, NULL, NULL, done, v);
-    req.lane = OP_KUBE_LANE_EVENTS; /* neither creates nor lists wait for it */
+    req.lane = OP_KUBE_LANE_EVENTS; /* so that it delays neither creates nor lists */
     req.deadline_ms = REVIEW_MS;
     req.body = body;
     v->op = op_kube_do(v->a->client, &req);

@@ -1,9 +1,11 @@
-/* Who may read an endpoint of ours: whom the API server says, by TokenReview and then
- * SubjectAccessReview of the path (nonResourceURLs), as controller-runtime's
- * WithAuthenticationAndAuthorization has it.
+/* Authentication and authorization of the requests to our own HTTP endpoints (/metrics).
  *
- * Verdicts are kept for a short time, at most a few of them; so many reviews at most are under way.
- * Tokens are never logged.  Owned by the loop's thread. */
+ * The API server decides: a TokenReview says who the client is, and a SubjectAccessReview of the
+ * path (nonResourceURLs) says whether it may.  controller-runtime's
+ * WithAuthenticationAndAuthorization does the same.
+ *
+ * Verdicts are cached for a short time.  The cache and the number of reviews under way are
+ * bounded.  Tokens are never logged.  Owned by the loop's thread. */
 #pragma once
 
 #include "common/httpd.h"
@@ -13,11 +15,12 @@ struct op_access;
 
 /* client is borrowed. */
 struct op_access *op_access_new(struct op_kube_client *client);
-/* After the server whose requests it reviews. */
+/* Free it after the HTTP server whose requests it reviews. */
 void op_access_free(struct op_access *a);
 CO_DEFINE_CLEANUP(struct op_access *, op_access_free)
 
-/* From a handler: allowed(arg, req) answers, now or later, when the request may; else it is
- * answered 401 (who is that?), 403 (may not), 500 (the review failed) or 503 (too many). */
+/* To be called from a handler.  A permitted request goes to allowed(arg, req), now or later, which
+ * answers it.  Any other one is answered here: 401 (unknown client), 403 (not permitted), 500 (the
+ * review failed) or 503 (too many reviews under way). */
 void op_access_check(struct op_access *a, struct co_http_req *req,
     void (*allowed)(void *arg, struct co_http_req *req), void *arg);

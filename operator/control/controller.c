@@ -1,3 +1,12 @@
+/* The reconciler: wires feeds, store, queue, readers, rounds and recorder together, and has the
+ * few decisions that need more than one of them.
+ *
+ * One reconcile, from the queue on:
+ *
+ *   serve_entry -> look_at_entry -> op_reader_begin: the job is in the store
+ *                                     -> plan_look -> op_round_begin -> round_over
+ *                               ... it must be fetched, or wait for memory
+ *                                     -> (later) job_came -> look_with -> as above */
 #include "operator/control/controller.h"
 
 #include "common/log.h"
@@ -14,23 +23,26 @@
 #include <time.h>
 
 enum {
-    RETRY_MS = 5000,     /* a look at a job that failed for its own reasons */
-    CALM_MS = 8000,      /* without a look: most often events have been told, too */
-    CALM_MAX_MS = 10000, /* where there is always a look */
-    /* Texts of jobs that are at hand have this part of the memory, and trees of large ones as
-     * much, within these bounds. */
+    RETRY_MS = 5000, /* backoff of a job that cannot be planned or read */
+    /* Memory is trimmed after this long without a reconcile, by when most events have been sent,
+     * too; and at the latest after CALM_MAX_MS where reconciles never cease. */
+    CALM_MS = 8000,
+    CALM_MAX_MS = 10000,
+    /* The cache of job texts may take 1/MEMORY_PART of the memory limit.  Parsed jobs (desk.h) may
+     * take as much again, within DESK_MIN and DESK_MAX. */
     MEMORY_PART = 8,
-    DESK_MIN = 2 * OP_STORE_TREE_MAX, /* jobs that are at hand can be read */
+    DESK_MIN = 2 * OP_STORE_TREE_MAX, /* every job whose text is in the cache can be parsed */
     DESK_MAX = 64 << 20,
 };
 
-/* What the controller keeps about an entry; entry->work. */
+/* What the controller keeps about an entry (entry->work), from the first change that it hears of
+ * until the entry has been idle for a while, or is freed. */
 struct work {
     struct op_queued place;
     struct op_reader reader;
     struct op_round *round;
     struct op_verdict verdict;
-    bool unwanted; /* the job is gone or being deleted */
+    bool unwanted; /* the job is deleted or being deleted */
 };
 
 struct op_controller {
@@ -42,12 +54,12 @@ struct op_controller {
     struct op_recorder recorder;
     struct op_rounds rounds;
     struct op_readers readers;
-    struct co_timer *calm;
-    int64_t calm_by; /* monotonic ms */
+    struct co_timer *calm; /* due: free what a burst has left behind */
+    int64_t calm_by;       /* monotonic ms: no later than that */
     bool leading, stopping;
     void (*stopped)(void *arg);
     void *stopped_arg;
-    void (*on_change)(void *arg, const char *ns, const char *job);
+    void (*on_change)(void *arg, const char *ns, const char *job, bool trained);
     void *on_change_arg;
 };
 
@@ -73,13 +85,13 @@ static void entry_changed(void *arg, struct op_entry *e) {
         op_queue_hurry(&w->place);
     }
     op_queue_ask(&w->place);
-    if (unwanted && !w->unwanted) { /* what waits in queues would be made for a dying job */
+    if (unwanted && !w->unwanted) { /* cancel creates that would be for a deleted job */
         op_round_create_nothing(w->round);
     }
     w->unwanted = unwanted;
 }
 
-/* Of an entry that is about to be freed, or that needs none for now. */
+/* The entry is about to be freed, or has nothing to remember. */
 static void work_free(void *arg, struct op_entry *e) {
     struct work *w = e->work;
     (void)arg;
@@ -123,22 +135,23 @@ static void calm_later(struct op_controller *c) {
     co_timer_start(c->calm, now + CALM_MS < c->calm_by ? CALM_MS : c->calm_by - now);
 }
 
-/* What a burst needed lies between what stays; it is of no use until the next one.
- * Without this 43 % more is resident with 1,000 jobs (docs/decisions.md). */
+/* Frees the memory that a burst of reconciles needed.  It is scattered between memory that stays,
+ * so without this 43 % more is resident with 1,000 jobs (docs/decisions.md). */
 static void on_calm(void *arg) {
     struct op_controller *c = arg;
     op_store_each(&c->store, let_rest, c);
     op_view_memo_done(&c->readers.memo);
     op_kube_client_shrink(c->rounds.api.client);
     co_mem_trim();
-    if (op_recorder_waiting(&c->recorder)) { /* until then their jobs are not left alone */
+    if (op_recorder_waiting(
+            &c->recorder)) { /* jobs with unsent events keep their work: try later */
         calm_later(c);
     }
 }
 
-/* ---- one look --------------------------------------------------------------------------- */
+/* ---- one reconcile ---------------------------------------------------------------------- */
 
-/* Of this thread on a processor: a look is not slow because others were given the machine. */
+/* CPU time of this thread, not wall time: time that other processes had does not count. */
 static double cpu_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -175,11 +188,11 @@ static int plan_look(struct op_controller *c, struct op_entry *e, const struct o
         op_reader_end(&w->reader);
         return r;
     }
-    op_store_looked(&c->store, e); /* not before: what no plan has counted is still to be seen */
+    op_store_looked(&c->store, e); /* only now: a failed plan has not counted the ended pods */
     return 0;
 }
 
-/* True: a round has begun, or its job is on its way. */
+/* True: a round has begun, or the job has been requested from the API server. */
 static bool look_at_entry(struct op_controller *c, struct op_entry *e) {
     struct work *w = e->work;
     struct co_err err = {0};
@@ -207,7 +220,8 @@ static bool look_at_entry(struct op_controller *c, struct op_entry *e) {
     return true;
 }
 
-/* What gathers goes along with what is in flight. */
+/* Runs the callback of op_controller_stop once no reconcile is in flight.  Sends delayed events
+ * before that, so that they do not get lost. */
 static void end_if_idle(struct op_controller *c) {
     if (c->stopping && c->stopped && !op_queue_busy(c->queue)) {
         void (*fn)(void *) = co_steal_ptr(c->stopped);
@@ -226,10 +240,11 @@ static void round_over(void *arg, struct op_entry *e, int64_t wake_ms) {
 
 static void tell_change(struct op_controller *c, const struct op_entry *e) {
     if (c->on_change) {
-        c->on_change(c->on_change_arg, e->ns, e->name);
+        c->on_change(c->on_change_arg, e->ns, e->name, e->trained);
     }
 }
 
+/* Whether this process may reconcile the entry's job now. */
 static bool is_looked_at(const struct op_controller *c, const struct op_entry *e) {
     return c->leading && !c->stopping && op_feeds_synced(c->feeds) && op_entry_has_job(e);
 }
@@ -238,27 +253,27 @@ static bool serve_entry(void *arg, struct op_entry *e) {
     struct op_controller *c = arg;
     struct work *w = e->work;
     bool looks = is_looked_at(c, e);
-    if (!looks || op_entry_at_hand(e)) { /* else nothing can be said before it is read */
+    if (!looks || op_entry_at_hand(e)) { /* else look_with notifies, once the job is read */
         tell_change(c, e);
     }
     if (looks) {
         return look_at_entry(c, e);
     }
     op_reader_end(&w->reader);
-    op_store_looked(&c->store, e); /* by another operator, if at all */
+    op_store_looked(&c->store, e); /* the lease holder counts the ended pods, we need not */
     return false;
 }
 
-/* ---- jobs that are not at hand ---------------------------------------------------------- */
+/* ---- jobs that must be fetched, or wait for memory -------------------------------------- */
 
 static void turn_to_read(void *arg, struct op_entry *e) {
     struct work *w = e->work;
     (void)arg;
-    op_queue_hurry(&w->place); /* its look has begun */
+    op_queue_hurry(&w->place); /* it has waited already, so its backoff does not apply */
     op_queue_ask(&w->place);
 }
 
-/* Older than what the watch has told: of an API server that lags. */
+/* The answer is older than what the watch has delivered: it is from an API server that lags. */
 static bool is_older(const struct op_entry *e, const struct co_jnode *job) {
     uint64_t version = op_kube_version(co_jnode_str(job, "metadata", "resourceVersion"));
     return version && version < e->version;
@@ -270,7 +285,7 @@ static int look_with(
     CO_CLEANUP(op_job_freep) struct op_job *job = NULL;
     OP_AUTOPLAN struct op_plan plan = {0};
     double start = cpu_seconds();
-    (void)!op_job_of_nodes(nodes, op_readers_most(&c->readers), &job, err); /* plan_look tells */
+    (void)!op_job_of_nodes(nodes, op_readers_most(&c->readers), &job, err); /* plan_look logs err */
     if (job) {
         op_verdict_settle(&w->verdict, e, job, &c->opts.settings);
         tell_change(c, e);
@@ -282,6 +297,7 @@ static int look_with(
     return r;
 }
 
+/* The API server has answered a reader's GET. */
 static void job_came(void *arg, struct op_entry *e, int code, const struct co_jnode *nodes,
     const struct co_err *failure) {
     struct op_controller *c = arg;
@@ -293,11 +309,11 @@ static void job_came(void *arg, struct op_entry *e, int code, const struct co_jn
         return;
     }
     if (looks && code && code != CO_NOTFOUND) {
-        co_log_warn("job cannot be read, looking again", CO_S("job", e->name),
-            CO_S("namespace", e->ns), CO_E(failure));
+        co_log_warn("job cannot be read, retrying", CO_S("job", e->name), CO_S("namespace", e->ns),
+            CO_E(failure));
     }
     op_reader_end(&w->reader);
-    /* Of one that is gone the watch tells. */
+    /* Not found: no requeue, the watch will report the deletion. */
     op_queue_end(&w->place, looks && code != CO_NOTFOUND ? co_now_ms() + RETRY_MS : 0);
     end_if_idle(c);
 }
@@ -394,7 +410,7 @@ bool op_controller_synced(const struct op_controller *c) {
 
 struct survey {
     int64_t now_ms, unfinished_ms, longest_ms;
-    int64_t oldest; /* creation of the oldest job that waits; seconds, 0: none does */
+    int64_t oldest; /* creation time of the oldest job not Running yet; seconds, 0: there is none */
     size_t jobs[OP_PHASES];
 };
 
@@ -444,8 +460,8 @@ void op_controller_gauges(const struct op_controller *c) {
 
 /* ---- the gate --------------------------------------------------------------------------- */
 
-void op_controller_on_change(
-    struct op_controller *c, void (*fn)(void *arg, const char *ns, const char *job), void *arg) {
+void op_controller_on_change(struct op_controller *c,
+    void (*fn)(void *arg, const char *ns, const char *job, bool trained), void *arg) {
     c->on_change = fn;
     c->on_change_arg = arg;
 }
@@ -470,14 +486,21 @@ int op_controller_gate(struct op_controller *c, const char *ns, const char *pod,
     }
     struct op_verdict *v = &work_of(c, st->entry)->verdict;
     int go = op_verdict_for(v, st, uid, &c->opts.settings, ret_why);
-    if (go != 1 && !c->leading) { /* who leads hears the pod's addresses first, and of each pod */
+    if (go != 1 && !c->leading) { /* pods report their addresses to the lease holder only */
         *ret_why = "this operator does not lead";
         go = -1;
     }
-    if (!v->known && c->leading) { /* whoever reads the job settles it */
+    if (!v->known && c->leading) { /* the job must be fetched: look_with settles the verdict */
         op_queue_ask(&work_of(c, st->entry)->place);
     }
     return go;
+}
+
+int op_controller_trained(
+    const struct op_controller *c, const char *ns, const char *job, const char *uid) {
+    const struct op_entry *e = op_store_entry(&c->store, ns, job);
+    bool known = e && op_entry_has_job(e) && e->uid == co_hash(uid, strlen(uid));
+    return known && e->trained ? 1 : known && c->leading ? 0 : -1;
 }
 
 bool op_controller_leads(const struct op_controller *c) {

@@ -1,9 +1,15 @@
-/* The one place where plan and API meet.
+/* The reconciler of PaddleJobs: the one place where plan and API meet.
  *
- * Feeds fill the store; whatever changes puts its job on the queue; a look at a job computes a
- * plan, and a round carries it out: sends all its requests at once, writes the status if a reader
- * would see a difference, then emits events.  One plan a job at a time.  Follows what exists from
- * the start, acts only while leading.  Owned by the loop's thread. */
+ *   feeds (watches) -> store (cache) -> queue -> reader + view -> plan -> round -> API server
+ *
+ * Feeds fill the store.  A change of a job or of its children puts the job on the queue.  A
+ * reconcile computes a plan for it, and a round carries the plan out: it sends all requests at
+ * once, writes the status if a reader would see a difference, and then emits events.  There is one
+ * reconcile a job at a time.  A standby fills its store as well, but only the lease holder acts.
+ * Owned by the loop's thread.
+ *
+ * Names here and in the files of this folder: a "look" is a reconcile, a "round" is the execution
+ * of its plan, a job is "at hand" while its text is in the store's cache. */
 #pragma once
 
 #include "operator/control/metrics.h"
@@ -12,12 +18,12 @@
 
 struct op_controller_opts {
     const char *ns;           /* NULL: all namespaces */
-    const char *selector;     /* of jobs, by their labels; NULL: all */
-    struct op_shard_id shard; /* of these, its own only */
+    const char *selector;     /* label selector of jobs; NULL: all */
+    struct op_shard_id shard; /* of the jobs selected, only those of this shard */
     struct op_settings settings;
     int64_t watch_idle_ms; /* 0: the watch's own default */
-    size_t memory;         /* bytes that the process may take; 0: no bound */
-    const char *instance;  /* who reports events */
+    size_t memory;         /* memory limit of the process in bytes; 0: none */
+    const char *instance;  /* reportingInstance of events */
     struct op_metrics *metrics;
 };
 
@@ -29,32 +35,41 @@ struct op_controller *op_controller_new(
 void op_controller_free(struct op_controller *c);
 CO_DEFINE_CLEANUP(struct op_controller *, op_controller_free)
 
-/* Acting begins (with every job looked at once) and ends (requests that are queued or on the wire
- * are given up: another may act from now on). */
+/* true: this process holds the lease now; all jobs are reconciled once.  false: it has lost the
+ * lease; requests that are queued or on the wire are canceled, because another holder may act. */
 void op_controller_lead(struct op_controller *c, bool leading);
-/* No new plans from now on; done runs when none is in flight. */
+/* Starts no reconcile from now on; done runs when none is in flight. */
 void op_controller_stop(struct op_controller *c, void (*done)(void *arg), void *arg);
 
 bool op_controller_synced(const struct op_controller *c); /* all watches have listed once */
 
-/* Brings the metrics that are no counters up to now. */
+/* Sets the gauges in the metrics to their current values. */
 void op_controller_gauges(const struct op_controller *c);
 
 bool op_controller_leads(const struct op_controller *c);
-/* The start gate.  Answers for a pod: 1 go, 0 wait (*ret_why: static or valid until the next
- * call), -1 no such pod, or another operator knows more of it, -2 its job is over.  Who does not
- * lead says 1 or -1 only. */
+/* The start gate's answer for a pod: 1 start, 0 wait, -1 unknown pod, -2 its job is over.  For 0
+ * and below *ret_why says why (static, or valid until the next call).  A standby answers 1 or -1
+ * only: the lease holder knows more, so the pod should ask that one. */
 int op_controller_gate(struct op_controller *c, const char *ns, const char *pod, const char *uid,
     const char **ret_why);
-/* What a pod tells of itself ("": no second address), from the address `peer`: the one that lists
- * get counts at once, until the API server has some.  Only the peer is proved, so it must be that
- * one.  The pod connects by the family of the operator's address, the cluster's first, as is the
- * first of its own: of dual-stack pods only those whose other one is preferred are not believed.
- * False: no node of the pod is known yet; to be told again soon. */
+/* For a server, which does not see its job's end: 1 the training of the job of that uid is over,
+ * 0 it is not, or never will be, -1 no such job is known, or another operator knows more of it. */
+int op_controller_trained(
+    const struct op_controller *c, const char *ns, const char *job, const char *uid);
+/* A pod reports its own IP addresses (ips[1] "": it has one) over a connection from `peer`.  The
+ * address that host lists use counts at once, until the API server has addresses of the pod.
+ *
+ * Only the peer's address is proven, so a report counts only if it names that one.  The pod
+ * connects by the family of the operator's address, which is the cluster's first, as is the first
+ * of the pod's own.  So the only reports that do not count are those of dual-stack pods whose
+ * second address is preferred.
+ *
+ * False: the store knows no node of the pod yet; the caller should report it again soon. */
 bool op_controller_claim(struct op_controller *c, const char *ns, const char *pod, const char *uid,
     const char *const ips[2], const char *peer);
-/* fn(arg, ns, job) runs after anything of a job changed. */
-void op_controller_on_change(
-    struct op_controller *c, void (*fn)(void *arg, const char *ns, const char *job), void *arg);
-/* The job that owns a pod, NULL when unknown; valid until the next turn. */
+/* fn(arg, ns, job, trained) runs after a job, or anything that belongs to it, changed. trained: its
+ * training is over. */
+void op_controller_on_change(struct op_controller *c,
+    void (*fn)(void *arg, const char *ns, const char *job, bool trained), void *arg);
+/* Name of the job that owns a pod, NULL when unknown; valid until the next turn of the loop. */
 const char *op_controller_job_of(const struct op_controller *c, const char *ns, const char *pod);

@@ -1,13 +1,14 @@
+/* A semaphore counted in bytes for parsed jobs; see desk.h for its lines and their order. */
 #include "operator/control/desk.h"
 
 #include "common/mem.h"
 
 struct op_desk_line {
     char *ns;                    /* owned */
-    size_t used;                 /* bytes of who reads */
-    size_t n;                    /* who reads and who waits */
-    struct op_seat *head, **end; /* who waits */
-    struct op_desk_line *next;   /* in op_desk.first; only while somebody waits */
+    size_t used;                 /* bytes of seats that have them */
+    size_t n;                    /* seats, those that wait included; freed at 0 */
+    struct op_seat *head, **end; /* seats that wait, oldest first */
+    struct op_desk_line *next;   /* in op_desk.first, only while a seat waits */
 };
 
 size_t op_desk_share(const struct op_desk *d) {
@@ -37,6 +38,7 @@ static struct op_desk_line *line_need(struct op_desk *d, const char *ns) {
     return l;
 }
 
+/* The first one fits whatever its size, so that no job waits forever. */
 static bool fits(size_t used, size_t more, size_t max) {
     return !used || used + more <= max;
 }
@@ -47,7 +49,7 @@ static void give_seat(struct op_desk *d, struct op_seat *seat) {
     d->used += seat->bytes;
 }
 
-/* A line in which somebody waits goes behind the others. */
+/* Puts a line that is not empty behind the others. */
 static void line_up(struct op_desk *d, struct op_desk_line *l) {
     struct op_desk_line **end = d->first ? d->end : &d->first;
     l->next = NULL;
@@ -88,7 +90,9 @@ static void wait_no_more(struct op_desk *d, struct op_seat *seat) {
     }
 }
 
-/* The first line whose namespace has room; NULL: none, or the desk has not enough. */
+/* The head of the first line whose namespace has room.  NULL: there is none, or the desk has not
+ * enough bytes for it: then the others wait as well, so that a large job is not overtaken forever.
+ */
 static struct op_seat *next_seat(const struct op_desk *d) {
     for (const struct op_desk_line *l = d->first; l; l = l->next) {
         if (fits(l->used, l->head->bytes, op_desk_share(d))) {
@@ -98,7 +102,8 @@ static struct op_seat *next_seat(const struct op_desk *d) {
     return NULL;
 }
 
-/* asks: who need not be called. */
+/* Serves all seats that can be served now.  asks: the seat of the caller, which sees the result
+ * without a callback. */
 static void call_waiting(struct op_desk *d, const struct op_seat *asks) {
     struct op_seat *seat;
     while ((seat = next_seat(d))) {

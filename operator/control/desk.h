@@ -1,40 +1,50 @@
-/* Where jobs are read that take much memory as a tree, or whose text is not at hand: so many bytes
- * of them at a time, at least one job.
+/* The memory budget for parsed jobs: a semaphore counted in bytes, fair between namespaces.
  *
- * Those that wait are called by their namespaces in turn, and of one namespace in the order in
- * which they came.  No namespace has more than half, so that others find the other half free, or
- * soon free.  Owned by the loop's thread. */
+ * Jobs that are large once parsed, or that must be fetched from the API server, take a seat here
+ * before they are read, and leave it when their reconcile ends.  Seats may take `max` bytes in all;
+ * a single job always gets one.
+ *
+ *   desk.first -> line (ns a) -> line (ns b)      lines that wait, served round-robin
+ *                   |               |
+ *                 seat            seat            within a namespace: first come, first served
+ *                   |
+ *                 seat
+ *
+ * A namespace has at most half of the bytes, so that others find the other half free, or soon free.
+ * Owned by the loop's thread. */
 #pragma once
 
 #include "common/map.h"
 
 #include <stdbool.h>
 
-struct op_desk_line; /* of a namespace */
+struct op_desk_line; /* the waiting line and the use of one namespace */
 
-/* A reader's; zeroed: elsewhere.  All of it is desk.c's. */
+/* A reader's claim on the budget; zeroed = none.  Private to desk.c. */
 struct op_seat {
-    struct op_desk_line *line; /* NULL: elsewhere */
+    struct op_desk_line *line; /* NULL: it neither has a seat nor waits for one */
     struct op_seat *next;      /* in the line */
     size_t bytes;
-    bool has; /* it reads; else it waits */
+    bool has; /* it has its bytes; else it waits */
 };
 
 struct op_desk {
     size_t max; /* bytes */
     size_t used;
     struct co_map lines;               /* by namespace, owned */
-    struct op_desk_line *first, **end; /* those in which somebody waits, in turn */
-    /* One that waited may read. */
+    struct op_desk_line *first, **end; /* lines that are not empty, next one first */
+    /* A seat that waited has its bytes now. */
     void (*called)(void *arg, struct op_seat *seat);
     void *arg;
 };
 
-void op_desk_done(struct op_desk *d); /* all have left */
+void op_desk_done(struct op_desk *d); /* after all seats have left */
 
-/* The most that one job may take. */
+/* The most that one namespace, and so one job, may take; bytes. */
 size_t op_desk_share(const struct op_desk *d);
-/* True: it may read, until it leaves.  False: it waits to be called, or has to go on waiting. */
+/* True: the seat has its bytes until it leaves.  False: it waits, `called` will run for it.  A
+ * second call for the same seat only asks for its state. */
 bool op_desk_sit(struct op_desk *d, struct op_seat *seat, const char *ns, size_t bytes);
-/* Whether it reads or waits, or neither.  Calls others. */
+/* Gives the bytes back, or stops waiting; nothing if it does neither.  May run `called` for other
+ * seats. */
 void op_desk_leave(struct op_desk *d, struct op_seat *seat);

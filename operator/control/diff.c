@@ -1,3 +1,4 @@
+/* What a status write must contain (a merge patch), and whether the write is urgent.  Pure. */
 #include "operator/control/diff.h"
 
 #include <string.h>
@@ -6,7 +7,7 @@ static json_t *borrow_value(const json_t *j) {
     return json_incref((json_t *)(uintptr_t)j);
 }
 
-/* Bounded by the nesting of what a parser accepted. */
+/* The recursion is bounded: the parser limits the nesting of what it accepts. */
 json_t *op_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-recursion) */
     if (!json_is_object(from) || !json_is_object(to)) {
         return json_equal(from, to) ? NULL : borrow_value(to);
@@ -34,7 +35,7 @@ json_t *op_merge_diff(const json_t *from, const json_t *to) { /* NOLINT(misc-no-
     return patch;
 }
 
-/* Its index; the size of the list: there is none. */
+/* Index of the condition Completing; the size of the list if it has none. */
 static size_t find_completing(const json_t *conditions) {
     size_t i = 0;
     while (i < json_array_size(conditions) &&
@@ -50,8 +51,8 @@ static bool is_completing(const json_t *status) {
     return co_streq(co_json_str(c, "status"), "True") != 0;
 }
 
-/* The same conditions, Completing aside, for the same reasons; what their messages count does not
- * matter. */
+/* Whether both lists have the same conditions with the same reasons, Completing aside.  Messages
+ * are not compared, as they contain counters. */
 static bool same_conditions(const json_t *a, const json_t *b) {
     static const char *const keys[] = {"type", "status", "reason"};
     size_t skip_a = find_completing(a), skip_b = find_completing(b);
@@ -72,7 +73,8 @@ bool op_status_can_wait(const json_t *stored, const json_t *wanted, const json_t
     if (!stored) {
         return co_streq(co_json_str(wanted, "phase"), "Pending") && !co_json_str(wanted, "reason");
     }
-    /* Servers often end right after the workers: then the end is all there is to write. */
+    /* Parameter servers often end right after the workers.  By waiting, one write says that the job
+     * has completed, instead of two of which the first says that it is completing. */
     bool begins = is_completing(wanted) && !is_completing(stored);
     bool ends = is_completing(stored) && !is_completing(wanted);
     const char *key;

@@ -7,7 +7,8 @@
  * in `to` counts as absent.  The caller owns the result. */
 json_t *op_merge_diff(const json_t *from, const json_t *to);
 
-/* Nothing differs that somebody is waiting for: not where the job stands, nor why, nor what later
- * plans rely on.  The first status of a job that waits for its pods can wait, too: it will tell of
- * them then, or that they run already.  stored may be NULL; diff is op_merge_diff's. */
+/* True when a status write may be delayed, because only counters and messages differ: not the
+ * phase, nor its reason, nor anything that later plans rely on.  The first status of a job that
+ * waits for its pods may be delayed, too: a little later it can say more.  stored may be NULL;
+ * diff is op_merge_diff's. */
 bool op_status_can_wait(const json_t *stored, const json_t *wanted, const json_t *diff);

@@ -1,3 +1,4 @@
+/* The list of a job's failed requests: exponential backoff from one to thirty seconds for each. */
 #include "operator/control/failures.h"
 
 #include "common/loop.h"
@@ -14,7 +15,7 @@ struct op_failed_request {
     int code;
     int32_t count;
     char *name, *message; /* owned */
-    int64_t retry_at;     /* monotonic ms: a clock that is set back must not hold it for hours */
+    int64_t retry_at;     /* monotonic ms, so that a wall clock that is set back cannot delay it */
 };
 
 static void request_free(struct op_failed_request *m) {
@@ -33,7 +34,7 @@ void op_failures_clear(struct op_failures *f) {
     *f = (struct op_failures){0};
 }
 
-/* The link to what is remembered of an action, or to the end of the list. */
+/* The link to an action's failure, or to the end of the list. */
 static struct op_failed_request **find_failure(struct op_failures *f, const struct op_action *a) {
     struct op_failed_request **link = &f->first;
     while (*link && ((*link)->verb != a->verb || (*link)->kind != a->kind ||
@@ -64,11 +65,13 @@ static int64_t double_wait(int32_t count) {
     return ms < BACKOFF_MAX_MS ? ms : BACKOFF_MAX_MS;
 }
 
-/* Nobody knows whether it was done: when to look again is the round's to say. */
+/* A create without an answer: the object may exist or not.  It has no backoff of its own; the round
+ * backs off all creates of the job. */
 static bool is_unsure(const struct op_failed_request *m) {
     return m->verb == OP_CREATE && (m->code == CO_TIMEOUT || m->code == CO_UNAVAILABLE);
 }
 
+/* Not shown to the planner yet, see OP_CREATE_GRACE. */
 static bool is_early(const struct op_failed_request *m) {
     return m->count < OP_CREATE_GRACE && (m->code == CO_EXISTS || is_unsure(m));
 }
@@ -85,7 +88,7 @@ int32_t op_failures_note(
         *link = m;
         f->n++;
     }
-    if ((m->code == CO_EXISTS) != (code == CO_EXISTS)) {
+    if ((m->code == CO_EXISTS) != (code == CO_EXISTS)) { /* another problem: count from the start */
         m->count = 0;
     }
     free(m->message);

@@ -1,5 +1,5 @@
-/* For tests: a client and feeds whose lists a scripted server keeps waiting, so that what it plays
- * behind them answers the test alone. */
+/* For tests: a client and feeds against a scripted server that never answers their lists.  So the
+ * steps of the script answer the requests of the test alone. */
 #pragma once
 
 #include "operator/api/testkit.h"
@@ -13,8 +13,8 @@ static inline void fake_feeds_ignore(void *arg) {
     (void)arg;
 }
 
-/* The server plays `steps` once the feeds have asked for their lists; *late ends the wait for that.
- * The caller frees both. */
+/* The server plays `steps` after the feeds have sent their list requests; *late (the test's
+ * deadline) ends the wait for that.  The caller frees client and feeds. */
 static inline void fake_feeds(struct fake_server *server, const struct fake_step *steps, size_t n,
     const struct op_kube_client_opts *opts, struct op_store *store, struct op_metrics *metrics,
     const bool *late, struct op_kube_client **ret_client, struct op_feeds **ret_feeds) {

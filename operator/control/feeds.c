@@ -1,3 +1,5 @@
+/* The watches that fill the store, and what to do when one lists again, breaks off, or shows that
+ * the API server's data was restored from a backup. */
 #include "operator/control/feeds.h"
 
 #include "common/log.h"
@@ -11,18 +13,19 @@ static const struct {
     [OP_STORE_PODS] = {{"", "v1", "pods", "Pod", &op_pod_proto}, OP_SELECTOR},
     [OP_STORE_SERVICES] = {{"", "v1", "services", "Service"}, OP_SELECTOR},
     [OP_STORE_CONFIGMAPS] = {{"", "v1", "configmaps", "ConfigMap"}, OP_SELECTOR},
-    [OP_STORE_PODGROUPS] = {{0}, NULL}, /* what the gang's row says; a user's have no labels */
+    /* The gang says which.  No selector: PodGroups that users create have none of our labels. */
+    [OP_STORE_PODGROUPS] = {{0}, NULL},
 };
 
 struct feed {
     struct op_feeds *all;
     enum op_store_kind kind;
-    struct op_kube_watch *watch; /* NULL: not asked for */
-    bool absent;                 /* the API server does not know such objects */
-    bool listing;                /* inside a sync */
-    bool other;                  /* in this one the data turned out to be another */
-    /* A write of ours that the watch has not told of yet. */
-    uint64_t written; /* its version; 0: none */
+    struct op_kube_watch *watch; /* NULL: this kind is not watched */
+    bool absent;                 /* the API server does not know this kind */
+    bool listing;                /* between sync_begin and sync_end of a list */
+    bool other;                  /* this list shows that the API server's data was reset */
+    /* A write of ours that the watch has not delivered yet. */
+    uint64_t written; /* its resourceVersion; 0: none */
     int64_t written_ms;
 };
 
@@ -75,7 +78,7 @@ static void feed_progress(void *arg, uint64_t version) {
     }
 }
 
-/* ---- what the watches tell -------------------------------------------------------------- */
+/* ---- callbacks of the watches ----------------------------------------------------------- */
 
 static void feed_begin(void *arg, uint64_t upto) {
     struct feed *f = arg;
@@ -85,7 +88,8 @@ static void feed_begin(void *arg, uint64_t upto) {
     op_store_sync_begin(f->all->opts.store, f->kind, upto);
 }
 
-/* The other kinds may never find out: their streams go on where those of the data before ended. */
+/* The API server's data was reset.  The watches of other kinds may never notice, as their streams
+ * seem to go on where they ended, so all of them relist. */
 static void feed_went_back(void *arg) {
     const struct feed *f = arg;
     for (size_t i = 0; i < OP_STORE_KINDS; i++) {
@@ -102,7 +106,7 @@ static int feed_object(
     struct op_store *s = f->all->opts.store;
     const struct co_jnode *meta = co_jnode_get(object->nodes, "metadata");
     const char *ns = co_jnode_str(meta, "namespace");
-    /* The API server cannot leave out what is another shard's. */
+    /* The API server cannot filter by shard, so we do. */
     if (!op_shard_has(&f->all->opts.shard, ns ? ns : "")) {
         return 0;
     }
@@ -138,20 +142,21 @@ static void feed_end(void *arg) {
     f->absent = f->listing = false;
     op_store_sync_end(f->all->opts.store, f->kind);
     if (f->other) {
-        co_log_warn("the API server's data is another: all kinds are listed",
+        co_log_warn("API server data was reset (resourceVersion went back), relisting all kinds",
             CO_S("resource", op_feeds_type(f->all, f->kind)->plural));
         feed_went_back(f);
     }
     check_synced(f->all, f);
 }
 
-/* Jobs that need no gang must not wait until somebody installs its scheduler.  What comes with
- * Kubernetes itself does not come later. */
+/* Jobs must not wait until somebody installs a gang scheduler.  A kind that comes with Kubernetes
+ * (`optional`) will not appear later, so its watch ends for good; that of an add-on goes on, as
+ * the add-on may still be installed. */
 static void no_such_groups(struct feed *f) {
     struct op_feeds *all = f->all;
     f->absent = true;
     if (all->opts.gang->optional && !all->synced) {
-        co_log_warn("the API server has no such groups: pods are placed one by one",
+        co_log_warn("API server does not serve the gang's groups, placing pods one by one",
             CO_S("resource", all->group.plural), CO_S("group", all->group.group));
         op_kube_watch_free(co_steal_ptr(f->watch));
         all->opts.no_groups(all->opts.arg);

@@ -1,3 +1,5 @@
+/* The start gate's HTTP endpoint: long polls of pods' init containers, each answered when its job
+ * changes or its time is over.  What the answer is the controller decides. */
 #include "operator/control/gate.h"
 
 #include "common/log.h"
@@ -10,6 +12,7 @@
 
 enum {
     WAITING_MAX = 8192,
+    ENDS_PART = 2, /* of all connections servers may hold this part: starts go first */
     /* Of one address: host network and address translation show the pods of a node as one, up to
      * 500 on the largest nodes, and a gate whose connections race has two of them for a moment. */
     WAITING_OF_PEER_MAX = 1024,
@@ -23,23 +26,38 @@ struct waiter {
     struct waiter *next, *prev;
     struct co_http_req *req;
     struct op_gate *gate;
-    char *ns, *pod, *uid, *job; /* owned; job NULL: the pod is not known yet */
+    /* Owned.  pod NULL: asks for the job's end.  job NULL: the pod is not known yet. */
+    char *ns, *pod, *uid, *job;
 };
 
 struct op_gate {
     struct co_httpd *httpd;
     struct op_controller *controller;
     struct op_metrics *metrics;
-    struct waiter *waiters;
+    /* Apart, as servers ask as long as they live: a change that is no end looks at none of them. */
+    struct waiter *starts, *ends;
+    size_t n_ends, ends_max;
 };
 
-static void waiter_free(struct waiter *w) {
+static struct waiter **list_of(const struct waiter *w) {
+    return w->pod ? &w->gate->starts : &w->gate->ends;
+}
+
+static void count_waiter(struct waiter *w, int n) {
     struct op_gate *g = w->gate;
-    *(w->prev ? &w->prev->next : &g->waiters) = w->next;
+    if (w->pod) {
+        co_metric_add(&g->metrics->row[OP_M_GATE_WAITING], 0, n);
+    } else {
+        g->n_ends += (size_t)n;
+    }
+}
+
+static void waiter_free(struct waiter *w) {
+    *(w->prev ? &w->prev->next : list_of(w)) = w->next;
     if (w->next) {
         w->next->prev = w->prev;
     }
-    co_metric_add(&g->metrics->row[OP_M_GATE_WAITING], 0, -1);
+    count_waiter(w, -1);
     free(w->ns);
     free(w->pod);
     free(w->uid);
@@ -65,9 +83,28 @@ static bool answer_gate(struct op_gate *g, struct co_http_req *req, const char *
     return true;
 }
 
+static bool answer_end(struct op_gate *g, struct co_http_req *req, const char *ns, const char *job,
+    const char *uid, bool final) {
+    int trained = op_controller_trained(g->controller, ns, job, uid);
+    if (trained == 1) {
+        co_http_replyf(req, 200, "over\n");
+    } else if (final) {
+        co_http_replyf(req, trained ? 404 : 202, "%s\n", trained ? "not known here" : "not over");
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static bool answer_waiter(struct waiter *w, bool final) {
+    return w->pod ? answer_gate(w->gate, w->req, w->ns, w->pod, w->uid, final)
+                  : answer_end(w->gate, w->req, w->ns, w->job, w->uid, final);
+}
+
 static void timed_out(void *arg, struct co_http_req *req) {
     struct waiter *w = arg;
-    (void)answer_gate(w->gate, req, w->ns, w->pod, w->uid, true);
+    (void)req;
+    (void)answer_waiter(w, true);
     waiter_free(w);
 }
 
@@ -76,9 +113,8 @@ static void client_gone(void *arg, struct co_http_req *req) {
     waiter_free(arg);
 }
 
-/* "/gate/v1/a/b/c" -> a, b, c. */
-static bool split_path(const char *path, char part[3][NAME_MAX_BYTES]) {
-    const char *p = path + strlen("/gate/v1/");
+/* "a/b/c" -> a, b, c. */
+static bool split_path(const char *p, char part[3][NAME_MAX_BYTES]) {
     for (int i = 0; i < 3; i++) {
         const char *end = strchrnul(p, '/');
         size_t n = (size_t)(end - p);
@@ -127,62 +163,99 @@ static bool note_ips(struct op_gate *g, const struct co_http_req *req, const cha
            op_controller_claim(g->controller, ns, pod, uid, (const char *[]){ips[0], ips[1]}, peer);
 }
 
-static void gate_asked(void *arg, struct co_http_req *req) {
-    struct op_gate *g = arg;
-    char part[3][NAME_MAX_BYTES];
-    if (!split_path(co_http_path(req), part)) {
-        co_http_replyf(req, 400, "expected /gate/v1/<namespace>/<pod>/<uid>\n");
-        return;
+/* The path behind its beginning, and for how long the client waits; false: it was answered. */
+static bool read_question(struct co_http_req *req, const char *begin, const char *what,
+    char part[3][NAME_MAX_BYTES], int64_t *ret_wait) {
+    if (!split_path(co_http_path(req) + strlen(begin), part)) {
+        co_http_replyf(req, 400, "expected %s%s\n", begin, what);
+        return false;
     }
     const char *text = co_http_query(req, "wait");
     int64_t wait = 0;
     if (text && co_parse_i64("wait", text, 0, 3600, &wait, NULL)) {
         co_http_replyf(req, 400, "wait: expected seconds\n");
-        return;
+        return false;
     }
-    if (wait > WAIT_MAX_S) {
-        wait = WAIT_MAX_S;
+    *ret_wait = wait > WAIT_MAX_S ? WAIT_MAX_S : wait;
+    return true;
+}
+
+static void hold_waiter(
+    struct op_gate *g, struct co_http_req *req, int64_t wait, const struct waiter *what) {
+    struct waiter *w = co_xcalloc(1, sizeof(*w));
+    *w = *what;
+    w->req = req;
+    w->gate = g;
+    w->next = *list_of(w);
+    if (w->next) {
+        w->next->prev = w;
+    }
+    *list_of(w) = w;
+    count_waiter(w, 1);
+    co_http_defer(req, wait * 1000, timed_out, client_gone, w);
+}
+
+static const char gate_path[] = "/gate/v1/", end_path[] = "/end/v1/";
+
+static void gate_asked(void *arg, struct co_http_req *req) {
+    struct op_gate *g = arg;
+    char part[3][NAME_MAX_BYTES];
+    int64_t wait;
+    if (!read_question(req, gate_path, "<namespace>/<pod>/<uid>", part, &wait)) {
+        return;
     }
     bool noted = note_ips(g, req, part[0], part[1], part[2]);
     /* A Service leads to the standby, too: the gate is sent on to its next address at once.  And
      * where kubelet knew of the node before us the gate, not held, tells its address again in
      * 50 ms, 100 ms and so on: a claim that was kept would count for whoever made it before. */
     bool final = wait == 0 || !noted || !op_controller_leads(g->controller);
-    if (answer_gate(g, req, part[0], part[1], part[2], final)) {
-        return;
+    if (!answer_gate(g, req, part[0], part[1], part[2], final)) {
+        const char *job = op_controller_job_of(g->controller, part[0], part[1]);
+        hold_waiter(g, req, wait,
+            &(struct waiter){.ns = co_xstrdup(part[0]),
+                .pod = co_xstrdup(part[1]),
+                .uid = co_xstrdup(part[2]),
+                .job = job ? co_xstrdup(job) : NULL});
     }
-    struct waiter *w = co_xcalloc(1, sizeof(*w));
-    const char *job = op_controller_job_of(g->controller, part[0], part[1]);
-    *w = (struct waiter){.req = req,
-        .gate = g,
-        .ns = co_xstrdup(part[0]),
-        .pod = co_xstrdup(part[1]),
-        .uid = co_xstrdup(part[2]),
-        .job = job ? co_xstrdup(job) : NULL,
-        .next = g->waiters};
-    if (w->next) {
-        w->next->prev = w;
-    }
-    g->waiters = w;
-    co_metric_add(&g->metrics->row[OP_M_GATE_WAITING], 0, 1);
-    co_http_defer(req, wait * 1000, timed_out, client_gone, w);
 }
 
-static void job_changed(void *arg, const char *ns, const char *job) {
+static void end_asked(void *arg, struct co_http_req *req) {
     struct op_gate *g = arg;
+    char part[3][NAME_MAX_BYTES];
+    int64_t wait;
+    if (!read_question(req, end_path, "<namespace>/<job>/<uid>", part, &wait)) {
+        return;
+    }
+    bool final = wait == 0 || g->n_ends >= g->ends_max || !op_controller_leads(g->controller);
+    if (!answer_end(g, req, part[0], part[1], part[2], final)) {
+        hold_waiter(g, req, wait,
+            &(struct waiter){
+                .ns = co_xstrdup(part[0]), .uid = co_xstrdup(part[2]), .job = co_xstrdup(part[1])});
+    }
+}
+
+static void answer_list(struct waiter *w, const char *ns, const char *job) {
     struct waiter *next;
-    for (struct waiter *w = g->waiters; w; w = next) {
+    for (; w; w = next) {
         next = w->next;
         if (strcmp(w->ns, ns) != 0 || (w->job && strcmp(w->job, job) != 0)) {
             continue;
         }
         if (!w->job) {
-            const char *name = op_controller_job_of(g->controller, w->ns, w->pod);
+            const char *name = op_controller_job_of(w->gate->controller, w->ns, w->pod);
             w->job = name ? co_xstrdup(name) : NULL;
         }
-        if (answer_gate(g, w->req, w->ns, w->pod, w->uid, false)) {
+        if (answer_waiter(w, false)) {
             waiter_free(w);
         }
+    }
+}
+
+static void job_changed(void *arg, const char *ns, const char *job, bool trained) {
+    struct op_gate *g = arg;
+    answer_list(g->starts, ns, job);
+    if (trained) {
+        answer_list(g->ends, ns, job);
     }
 }
 
@@ -195,7 +268,8 @@ static size_t connections_max(void) {
     return files.rlim_cur > 2 * FILES_SPARE ? files.rlim_cur - FILES_SPARE : FILES_SPARE;
 }
 
-static const struct co_http_route routes[] = {{"GET", "/gate/v1/*", gate_asked}};
+static const struct co_http_route routes[] = {
+    {"GET", "/gate/v1/*", gate_asked}, {"GET", "/end/v1/*", end_asked}};
 
 int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c,
     struct op_metrics *metrics, struct op_gate **ret, struct co_err *err) {
@@ -203,6 +277,7 @@ int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c
     g->controller = c;
     g->metrics = metrics;
     size_t all = connections_max();
+    g->ends_max = all / ENDS_PART;
     struct co_httpd_options options = {.max_connections = all,
         .max_per_peer = all / 2 < WAITING_OF_PEER_MAX ? all / 2 : WAITING_OF_PEER_MAX,
         .max_header = HEADER_MAX,
@@ -217,16 +292,21 @@ int op_gate_open(struct co_loop *loop, const char *addr, struct op_controller *c
     return 0;
 }
 
+static void free_list(struct waiter *w) {
+    struct waiter *next;
+    for (; w; w = next) {
+        next = w->next;
+        waiter_free(w);
+    }
+}
+
 void op_gate_close(struct op_gate *g) {
     if (!g) {
         return;
     }
     op_controller_on_change(g->controller, NULL, NULL);
     co_httpd_close(g->httpd);
-    struct waiter *next;
-    for (struct waiter *w = g->waiters; w; w = next) {
-        next = w->next;
-        waiter_free(w);
-    }
+    free_list(g->starts);
+    free_list(g->ends);
     free(g);
 }

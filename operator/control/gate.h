@@ -1,17 +1,27 @@
-/* The start gate's endpoint: GET /gate/v1/<namespace>/<pod>/<uid>?wait=<seconds>&ips=<addresses>
+/* What the operator tells the pods of a job.
+ *
+ * The start gate: GET /gate/v1/<namespace>/<pod>/<uid>?wait=<seconds>&ips=<addresses>
  *
  *   200  go                                 the pod's containers may start
  *   202  not yet, the body says why; ask again
  *   404  the operator does not know the pod (yet); ask again
  *   410  the job is over: give up
  *
- * ips=<address>,... are the pod's own addresses.  The one that lists get is believed when the pod
- * has a node and the connection comes from it: a pod can speak for itself only, and before it has
- * a node nobody can.  Kubelet tells the API server up to a second later.
+ * ips=<address>,... are the pod's own addresses.  Kubelet reports them to the API server up to a
+ * second later, so the operator uses this report until then.  It believes the address that host
+ * lists use when the pod has a node and the connection comes from that address: so a pod can
+ * report for itself only.
  *
- * A request waits here until its job changes, so that a pod starts when its peers' addresses are
- * complete and not a poll later.  What it tells is not secret; a pod proves itself by its UID.
- * Number of waiting requests and their time are bounded.  Owned by the loop's thread. */
+ * The end: GET /end/v1/<namespace>/<job>/<uid>?wait=<seconds>
+ *
+ *   200  over                               the job's training: its servers may end
+ *   202  not yet; ask again
+ *   404  the operator does not know the job (yet), or does not lead; ask again
+ *
+ * A request waits here until its job changes, so that a pod starts as soon as its peers' addresses
+ * are complete, not at the next poll, and a server ends as soon as its workers have. The answers
+ * are not secret; pods and jobs are identified by their UIDs. The number of waiting requests and
+ * the time that they wait are bounded. Owned by the loop's thread. */
 #pragma once
 
 #include "common/httpd.h"

@@ -1,9 +1,11 @@
+/* The dictionary for the compression of jobs, and the two functions that use it. */
 #include "operator/control/jobtext.h"
 
 #include "operator/kube/text.h"
 
-/* What jobs mostly say, so that of each only the rest is kept.  What is nearest to the end is the
- * cheapest to refer to.  In no file and on no wire: may change at any time. */
+/* A typical job: the compressor's dictionary, so that of each job only the rest takes memory.
+ * References to its end are the cheapest, so the most common parts stand there.  The compressed
+ * form stays in memory, so the dictionary may change at any time. */
 #define POD_TEMPLATE                                                                               \
     "\"template\":{\"metadata\":{\"annotations\":{},\"labels\":{}},\"spec\":{\"containers\":[{"    \
     "\"args\":[\"\"],\"command\":[\"sh\",\"-c\"],\"env\":[{\"name\":\"\",\"value\":\"\"}],"        \

@@ -1,3 +1,9 @@
+/* Leader election: acquires, renews and releases the Lease.
+ *
+ *   standby: attempt every retry_ms -- the ConfigMap and the Lease are free or expired --> leading
+ *   leading: renewal every retry_ms -- conflict, another holder, or renew_ms without success -->
+ *            standby
+ *   op_lease_release: one more write, with an empty holder; then `done` */
 #include "operator/control/lease.h"
 
 #include "common/log.h"
@@ -14,25 +20,26 @@ static const struct op_kube_type configmap_type = {"", "v1", "configmaps", "Conf
 
 #define LEADER_ANNOTATION "control-plane.alpha.kubernetes.io/leader"
 
-enum { SECONDS_DEFAULT = 15, SECONDS_MAX = 3600 }; /* of others' records */
+/* leaseDurationSeconds of other holders: used when a record has none, and the most that counts. */
+enum { SECONDS_DEFAULT = 15, SECONDS_MAX = 3600 };
 
-/* One attempt is: [the old lock's ConfigMap ->] the Lease -> create or update.  A step's answer
- * starts the next; the timer starts the next attempt. */
+/* One attempt is: GET [the old lock's ConfigMap, then] the Lease; then create or update it.  The
+ * answer of a step starts the next one; the timer starts the next attempt. */
 struct op_lease {
     struct co_loop *loop;
     struct op_kube_client *client;
     struct op_lease_opts opts;
     struct co_timer *timer;
-    struct co_timer *expiry; /* armed while leading: the end of it when no renewal succeeds */
+    struct co_timer *expiry; /* armed while leading: due when no renewal has succeeded in time */
     struct op_kube_op *op;   /* in flight */
     bool leading, releasing;
-    bool old_held;             /* in this attempt: an earlier version holds the old lock */
-    int64_t renewed_at;        /* monotonic ms of the last write of ours that succeeded */
-    int64_t attempt_at;        /* when the attempt in flight began */
-    uint64_t others, old_lock; /* hashes of the records seen */
-    int64_t others_since, old_lock_since; /* when they changed last; monotonic ms */
-    char *holder;                         /* last one logged */
-    json_t *last;                         /* our record as we wrote it last; NULL: read first */
+    bool old_held;             /* in this attempt: upstream's operator holds the ConfigMap */
+    int64_t renewed_at;        /* monotonic ms: the start of our last attempt that succeeded */
+    int64_t attempt_at;        /* monotonic ms: the start of the attempt in flight */
+    uint64_t others, old_lock; /* see op_lease_expired: the Lease, the ConfigMap */
+    int64_t others_since, old_lock_since; /* likewise; monotonic ms */
+    char *holder;                         /* the holder that was logged last */
+    json_t *last; /* the Lease as we wrote it last; NULL: read it before the next write */
     void (*done)(void *arg);
     void *done_arg;
 };
@@ -42,8 +49,7 @@ static void attempt_lease(void *arg);
 static void set_leading(struct op_lease *l, bool leading) {
     if (l->leading != leading) {
         l->leading = leading;
-        co_log_info(
-            leading ? "leading" : "not leading any more", CO_S("identity", l->opts.identity));
+        co_log_info(leading ? "leading" : "no longer leading", CO_S("identity", l->opts.identity));
         l->opts.changed(l->opts.arg, leading);
     }
 }
@@ -89,19 +95,19 @@ static void lease_written(
     if (!code) {
         l->last = json_incref(reply->body);
         l->renewed_at = l->attempt_at;
-        /* Whatever an attempt waits for meanwhile. */
+        /* A timer of its own, so that it fires even while an attempt waits for an answer. */
         int64_t left = l->renewed_at + l->opts.renew_ms - co_now_ms();
         co_timer_start(l->expiry, left > 0 ? left : 0);
         set_leading(l, !l->releasing);
     } else if (code == CO_CONFLICT || code == CO_EXISTS) {
-        set_leading(l, false); /* somebody else wrote it: look before the next step */
+        set_leading(l, false); /* another process wrote it: the next attempt reads it first */
     } else {
-        say_failure(l, "lease not lease_written, retrying", err);
+        say_failure(l, "lease not written, retrying", err);
     }
     attempt_again(l);
 }
 
-/* old: the stored object, NULL when there is none. */
+/* old: the Lease as the API server has it, NULL when there is none. */
 static void write_lease(struct op_lease *l, const json_t *old) {
     const char *holder = co_json_str(old, "spec", "holderIdentity");
     bool ours = co_streq(holder, l->opts.identity);
@@ -191,7 +197,7 @@ static void old_lock_read(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct op_lease *l = arg;
     l->op = NULL;
-    if (code && co_code_remedy(code) == CO_BACK_OFF) { /* nobody knows who holds it */
+    if (code && co_code_remedy(code) == CO_BACK_OFF) { /* it may be held, so we must not lead */
         say_failure(l, "old lock not read, retrying", err);
         attempt_again(l);
         return;
@@ -207,7 +213,7 @@ static void old_lock_read(
             say_holder(l, holder);
         }
     }
-    /* In any case: an earlier version holds both, and both have to run out. */
+    /* Read the Lease in any case: upstream's operator holds both locks, and both must expire. */
     read_lease(l);
 }
 
@@ -254,7 +260,7 @@ void op_lease_release(struct op_lease *l, void (*done)(void *arg), void *arg) {
     co_timer_stop(l->timer);
     op_kube_cancel(co_steal_ptr(l->op));
     if (held) {
-        l->leading = false; /* without telling: the caller has stopped acting */
+        l->leading = false; /* without the callback: the caller has stopped acting already */
         read_lease(l);
     } else {
         attempt_again(l);

@@ -1,15 +1,16 @@
+/* The load estimate: a moving average of latency ratios, and a best latency that ages slowly. */
 #include "operator/control/load.h"
 
 enum {
-    MEMORY = 8,           /* answers that the ratio remembers, about */
-    STALE_MS = 10 * 1000, /* without an answer nothing is known */
-    QUIET = 2,            /* a ratio that no load is needed for */
-    /* What a server with time takes.  An operator may start in the middle of a burst, and would
-     * learn from its first answers that being slow is normal. */
+    MEMORY = 8,           /* the moving average covers about so many answers */
+    STALE_MS = 10 * 1000, /* after so long without an answer the ratio means nothing */
+    QUIET = 2,            /* ratios up to this are noise, not load */
+    /* The best latency to begin with: that of an idle server.  An operator that starts in the
+     * middle of a burst would otherwise learn from its first answers that slow is normal. */
     TYPICAL_MS = 10,
-    /* Servers move, and get webhooks: the best answer grows, e times in so long. */
+    /* Servers move and get webhooks, so the best latency grows by a factor of e in so long. */
     AGE_MS = 10 * 1000 * 1000,
-    AGE_STEP_MS = 60 * 1000, /* with each answer at most: silence teaches nothing */
+    AGE_STEP_MS = 60 * 1000, /* growth per answer is capped: a pause says nothing about latency */
 };
 
 static bool is_stale(const struct op_load *l, int64_t now) {
@@ -25,7 +26,7 @@ static void grow_old(struct op_load *l, int64_t now) {
 }
 
 void op_load_note(struct op_load *l, enum op_load_kind kind, int64_t took_ms, int64_t now) {
-    double took = took_ms > 1 ? (double)took_ms : 1; /* clocks tick in ms */
+    double took = took_ms > 1 ? (double)took_ms : 1; /* the clock's resolution is 1 ms */
     double *best = &l->best_ms[kind];
     if (is_stale(l, now)) {
         l->ratio = 1;

@@ -1,15 +1,16 @@
-/* How hard the API server has to work: how many times longer its answers to our writes take now
+/* An estimate of the API server's load: how many times longer its answers to our writes take now
  * than they took at best.
  *
- * A ratio, so that neither a long way to the server nor a slow webhook counts as load.  What can
- * wait does so the longer, the higher it is.  Owned by the loop's thread. */
+ * It is a ratio, so that neither a distant server nor a slow webhook counts as load.  The higher it
+ * is, the longer low-priority work (events, status counters) is delayed.  Owned by the loop's
+ * thread. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is compared with its own kind only. */
+/* Latencies are compared within one kind of request only. */
 enum op_load_kind {
     OP_LOAD_CREATE, /* of a pod */
     OP_LOAD_STATUS, /* a status write */
@@ -18,18 +19,18 @@ enum op_load_kind {
 
 /* Zeroed = nothing known. */
 struct op_load {
-    double best_ms[OP_LOAD_KINDS]; /* 0: no answer so far */
-    double ratio;                  /* of the answers of late */
+    double best_ms[OP_LOAD_KINDS]; /* best latency; 0: no answer so far */
+    double ratio;                  /* moving average of latency / best latency */
     int64_t noted_ms;              /* monotonic: the last answer */
 };
 
-/* An answer that was good took so long, waiting for its turn included; now: monotonic ms. */
+/* A request has succeeded after so long, its time in our queue included; now: monotonic ms. */
 void op_load_note(struct op_load *l, enum op_load_kind kind, int64_t took_ms, int64_t now);
-/* 1: none, or nothing was written for a while. */
+/* 1 when there is no load, or nothing has been written for a while. */
 double op_load_ratio(const struct op_load *l, int64_t now);
 bool op_load_is_quiet(const struct op_load *l, int64_t now);
-/* How long something waits that would wait for ms: up to most_ms. */
+/* A delay of ms without load, stretched by the load to at most most_ms. */
 int64_t op_load_stretch(const struct op_load *l, int64_t now, int64_t ms, int64_t most_ms);
-/* How many of something that are many at once, at best: least when there is load, and few as long
+/* A concurrency limit: `many` without load, divided by the ratio, at least `least`; `few` as long
  * as nothing is known. */
 size_t op_load_share(const struct op_load *l, int64_t now, size_t least, size_t few, size_t many);

@@ -1,3 +1,4 @@
+/* The rows of the operator's metrics.  Names and help texts are printed to docs/metrics.md. */
 #include "operator/control/metrics.h"
 
 #include <stdio.h>
@@ -35,14 +36,14 @@ static const char *const stages[] = {
 static const char *const causes[] = {"restart", "other", NULL};
 static const double seconds[] = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
 static const double micro[] = {1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, .001, .0025, .005, .01, .1};
-/* Some of controller-runtime's and client-go's own bounds, so that quantiles compare. */
+/* Bounds that controller-runtime and client-go use as well, so that quantiles can be compared. */
 static const double reconcile[] = {
     .005, .01, .025, .05, .1, .15, .25, .5, 1, 2.5, 5, 10, 20, 30, 60};
 static const double client[] = {.005, .025, .1, .25, .5, 1, 2, 4, 8, 15, 30, 60};
 static const double sizes[] = {
     64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216};
 static const double queueing[] = {1e-5, 1e-4, .001, .01, .1, 1, 10};
-/* From a start without images to pull to a training of weeks. */
+/* From a job that starts without pulling an image to a training of weeks. */
 static const double lifetime[] = {
     .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600, 4 * 3600, 86400, 7 * 86400};
 
@@ -51,39 +52,40 @@ static const double lifetime[] = {
 #define BOUNDS(array) .bounds = (array), .n_bounds = sizeof(array) / sizeof((array)[0])
 
 static const struct co_metric rows[OP_M_COUNT] = {
-    /* controller-runtime's and client-go's names, which dashboards of earlier versions read. */
+    /* The names that controller-runtime and client-go use: dashboards of earlier versions read
+     * them. */
     [OP_M_RECONCILES] = {.name = "controller_runtime_reconcile_total",
-        .help = "Looks at a job that ended, by result",
+        .help = "Reconciles that ended, by result",
         .label = {{"result", results}},
         .fixed = CONTROLLER},
     [OP_M_RECONCILE_ERRORS] = {.name = "controller_runtime_reconcile_errors_total",
-        .help = "Looks at a job that ended with an error",
+        .help = "Reconciles that ended with an error",
         .fixed = CONTROLLER},
     [OP_M_RECONCILE_TERMINAL] = {.name = "controller_runtime_terminal_reconcile_errors_total",
-        .help = "Looks at a job that could not be planned at all",
+        .help = "Reconciles of a job that could not be planned at all",
         .fixed = CONTROLLER},
     [OP_M_RECONCILE_SECONDS] = {.name = "controller_runtime_reconcile_time_seconds",
-        .help = "Time of a look at a job, the requests it makes included",
+        .help = "Time of a reconcile, its requests included",
         .type = CO_HISTOGRAM,
         BOUNDS(reconcile),
         .fixed = CONTROLLER},
     [OP_M_WORKERS_MAX] = {.name = "controller_runtime_max_concurrent_reconciles",
-        .help = "Plans made at the same time; their requests overlap without a bound",
+        .help = "Plans computed at the same time; their requests overlap without a bound",
         .type = CO_GAUGE,
         .fixed = CONTROLLER},
     [OP_M_WORKERS] = {.name = "controller_runtime_active_workers",
-        .help = "Looks at jobs whose requests are on their way",
+        .help = "Reconciles whose requests are in flight",
         .type = CO_GAUGE,
         .fixed = CONTROLLER},
     [OP_M_QUEUE_DEPTH] = {.name = "workqueue_depth",
-        .help = "Jobs that wait to be looked at",
+        .help = "Jobs that wait for a reconcile",
         .type = CO_GAUGE,
         .fixed = QUEUE},
     [OP_M_QUEUE_ADDS] = {.name = "workqueue_adds_total",
-        .help = "Jobs put on the queue",
+        .help = "Jobs added to the queue",
         .fixed = QUEUE},
     [OP_M_QUEUE_SECONDS] = {.name = "workqueue_queue_duration_seconds",
-        .help = "Time that a job waits to be looked at",
+        .help = "Time that a job waits for a reconcile",
         .type = CO_HISTOGRAM,
         BOUNDS(queueing),
         .fixed = QUEUE},
@@ -93,15 +95,15 @@ static const struct co_metric rows[OP_M_COUNT] = {
         BOUNDS(queueing),
         .fixed = QUEUE},
     [OP_M_UNFINISHED_SECONDS] = {.name = "workqueue_unfinished_work_seconds",
-        .help = "Sum of the ages of looks that have not ended",
+        .help = "Sum of the ages of reconciles that have not ended",
         .type = CO_GAUGE,
         .fixed = QUEUE},
     [OP_M_LONGEST_SECONDS] = {.name = "workqueue_longest_running_processor_seconds",
-        .help = "Age of the oldest look that has not ended",
+        .help = "Age of the oldest reconcile that has not ended",
         .type = CO_GAUGE,
         .fixed = QUEUE},
     [OP_M_QUEUE_RETRIES] = {.name = "workqueue_retries_total",
-        .help = "Looks repeated because of an error or a conflict",
+        .help = "Reconciles repeated because of an error or a conflict",
         .fixed = QUEUE},
     [OP_M_REQUESTS] = {.name = "rest_client_requests_total",
         .help = "Requests to the API server, by HTTP status; \"none\" when there was no answer",
@@ -134,8 +136,8 @@ static const struct co_metric rows[OP_M_COUNT] = {
         .fixed = "name=\"b2a304f2.paddlepaddle.org\""},
     /* Our own. */
     [OP_M_REQUEST_SECONDS] = {.name = "paddlejob_api_request_duration_seconds",
-        .help = "Time of a request from its start on the wire to the end of its answer, watches "
-                "not included",
+        .help = "Time from the first byte of a request on the wire to the end of its answer, "
+                "watches not included",
         .type = CO_HISTOGRAM,
         .label = {{"verb", verbs}, {"resource", resources}, {"code", codes}},
         BOUNDS(seconds)},
@@ -143,11 +145,11 @@ static const struct co_metric rows[OP_M_COUNT] = {
         .help = "Bytes of bodies of requests and answers",
         .label = {{"direction", directions}}},
     [OP_M_WATCH_BREAKS] = {.name = "paddlejob_watch_errors_total",
-        .help = "Watches or lists that broke off and went on",
+        .help = "Watches or lists that broke off and were resumed",
         .label = {{"resource", feeds}}},
     [OP_M_WATCH_LAG] = {.name = "paddlejob_watch_lag_seconds",
-        .help = "Time from the answer to a write of ours until the watch tells of it, 0 when the "
-                "watch was first; one write at a time is followed",
+        .help = "Time from the answer to a write of ours until the watch delivers it, 0 when the "
+                "watch was first; one write at a time is measured",
         .type = CO_HISTOGRAM,
         .label = {{"resource", feeds}},
         BOUNDS(seconds)},
@@ -164,34 +166,33 @@ static const struct co_metric rows[OP_M_COUNT] = {
         .label = {{"phase", NULL}}},
     [OP_M_APART] = {.name = "paddlejob_jobs_not_at_hand",
         .help =
-            "PaddleJobs that are not kept in memory, as they are too large or too many, and are "
-            "asked for when they are looked at",
+            "PaddleJobs that are not cached, as they are too large or too many, and are fetched "
+            "for each reconcile",
         .type = CO_GAUGE},
     [OP_M_PODS] = {.name = "paddlejob_pods", .help = "Pods of PaddleJobs", .type = CO_GAUGE},
     [OP_M_OLDEST_SECONDS] = {.name = "paddlejob_oldest_waiting_seconds",
-        .help = "Age of the oldest job that has never been Running and has not ended",
+        .help = "Age of the oldest job that has not ended and has never been Running",
         .type = CO_GAUGE},
     [OP_M_STATUS_WAITING] = {.name = "paddlejob_status_waiting",
-        .help =
-            "Jobs whose status is to be written once there is more to say, seconds later at most",
+        .help = "Jobs whose status write is delayed for a few seconds, as only counters changed",
         .type = CO_GAUGE},
     [OP_M_EVENTS_WAITING] = {.name = "paddlejob_events_waiting",
-        .help = "Events that are not written yet: good news gathers for five seconds, up to thirty "
-                "while the API server has much to do",
+        .help = "Events that are not written yet: Normal events gather for five seconds, up to "
+                "thirty while the API server is busy",
         .type = CO_GAUGE},
     [OP_M_PHASES] = {.name = "paddlejob_phase_changes_total",
         .help = "Phases written to the status of a job",
         .label = {{"phase", NULL}}},
     [OP_M_STAGE_SECONDS] = {.name = "paddlejob_stage_seconds",
-        .help = "Time of a stage of a job: from its creation until all pods are made, all are "
+        .help = "Time of a stage of a job: from its creation until all pods are created, all are "
                 "scheduled, all are running (these three are counted when it is Running for the "
                 "first time), and from then to its end",
         .type = CO_HISTOGRAM,
         .label = {{"stage", stages}},
         BOUNDS(lifetime)},
     [OP_M_INTERRUPTED_SECONDS] = {.name = "paddlejob_interruption_seconds",
-        .help = "Time from a job's leaving Running without an end until it is Running again; "
-                "cause restart: of the whole group, other: scaled, or a pod was lost",
+        .help = "Time from when a job leaves Running without an end until it is Running again; "
+                "cause restart: the whole group restarts, other: it was scaled, or lost a pod",
         .type = CO_HISTOGRAM,
         .label = {{"cause", causes}},
         BOUNDS(lifetime)},
@@ -216,7 +217,7 @@ struct op_metrics *op_metrics_new(void) {
 void op_metrics_server(struct op_metrics *m, const char *url) {
     const char *host = strstr(url, "://");
     host = host ? host + 3 : url;
-    /* A label's value: what no host has would have to be escaped. */
+    /* Cut at characters that no host has and that a label's value would have to escape. */
     int n = (int)strcspn(host, "/\"\\\n");
     (void)snprintf(m->host, sizeof(m->host), "host=\"%.*s\"", n < 200 ? n : 200, host);
     static const enum op_metric hosted[] = {
@@ -238,7 +239,7 @@ void op_metrics_lease(struct op_metrics *m, const char *name) {
     m->row[OP_M_LEADER].fixed = m->row[OP_M_LEADER_SLOW].fixed = m->lease;
 }
 
-/* Index of a word, or that of the last one. */
+/* Index of a word; that of the last one ("other") if it is not in the list. */
 static size_t index_of(const char *const *words, size_t n, const char *word) {
     for (size_t i = 0; i < n; i++) {
         if (strcmp(words[i], word) == 0) {

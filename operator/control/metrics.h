@@ -1,5 +1,6 @@
-/* What the operator counts: one table of rows, printed at /metrics and in docs/metrics.md.
- * No label carries a job's or a pod's name.  Owned by the loop's thread. */
+/* The operator's metrics: one table of rows, served at /metrics and printed to docs/metrics.md.
+ * No label has a job's or a pod's name, so that the number of series is bounded.  Owned by the
+ * loop's thread. */
 #pragma once
 
 #include "common/metrics.h"
@@ -60,23 +61,23 @@ enum op_metric_stage {
 struct op_metrics {
     struct co_metric row[OP_M_COUNT];
     const char *phases[OP_PHASES + 1];
-    char host[256], lease[96];
+    char host[256], lease[96]; /* label pairs that are known at runtime only */
 };
 
 struct op_metrics *op_metrics_new(void);
 void op_metrics_free(struct op_metrics *m);
-/* Whom the requests go to; a label of theirs. */
+/* Sets the label `host` of request metrics to that of the API server's URL. */
 void op_metrics_server(struct op_metrics *m, const char *url);
 
-/* The lease that this process may hold, when it is a shard's; a label of leader_election_*. */
+/* Sets the label `name` of leader_election_* to a shard's lease. */
 void op_metrics_lease(struct op_metrics *m, const char *name);
 
 /* For struct op_kube_client_opts.sample; arg is the struct op_metrics. */
 void op_metrics_sample(void *arg, const struct op_kube_sample *s);
 void op_metrics_action(struct op_metrics *m, const struct op_action *a);
-/* A look at a job has ended. */
+/* A reconcile has ended after ms; result: OP_M_SUCCESS, ... */
 void op_metrics_looked(struct op_metrics *m, size_t result, int64_t ms);
-/* A stage of a job has ended, so long after the one before; less than 0 counts as 0. */
+/* A stage of a job has ended, ms after the stage before; less than 0 counts as 0. */
 void op_metrics_stage(struct op_metrics *m, enum op_metric_stage stage, int64_t ms);
 /* Appends the text for /metrics. */
 CO_MUST_CHECK int op_metrics_render(

@@ -1,16 +1,19 @@
+/* Which host ports are taken: those of live jobs in the store, and those of other shards. */
 #include "operator/control/ports.h"
 
 #include "common/contract.h"
 
 #include <string.h>
 
+/* The ports of all entries but one, sorted once it is complete. */
 struct taken {
     const struct op_entry *except;
     uint16_t *port;
     size_t n;
 };
 
-/* A job that was not looked at since the start may be one in Host mode. */
+/* The port in the job's ConfigMap.  Needed for jobs that have not been reconciled since the start:
+ * one of them may be in Host mode. */
 static uint16_t stored_port(const struct op_entry *e) {
     for (const struct op_stored *st = e->children; st; st = st->next) {
         if (st->kind == OP_STORE_CONFIGMAPS && strcmp(st->child->name, e->name) == 0) {
@@ -44,7 +47,7 @@ static struct taken taken_by_others(
     const struct op_store *s, const struct op_entry *e, const struct op_shard_id *shard) {
     struct taken t = {.except = e};
     op_store_each(s, add_of_entry, &t);
-    /* The jobs of other shards are not known here: each shard has ports of its own. */
+    /* The store has no jobs of other shards, so each shard allocates from ports of its own. */
     for (unsigned slot = 0; shard->count > 1 && slot < CO_PORT_SLOTS; slot++) {
         if (slot % shard->count != shard->index) {
             add_port(&t, (uint16_t)(CO_PORT_BASE + CO_PORT_SPAN * slot));
@@ -56,8 +59,8 @@ static struct taken taken_by_others(
     return t;
 }
 
-/* Pods get their ports before the ConfigMap can say which they are: kept here until then, so that
- * no job that is looked at meanwhile gets the same. */
+/* Pods are created before the ConfigMap that records their port.  The entry remembers it until
+ * then, so that no job that is reconciled meanwhile gets the same. */
 uint16_t *op_ports_settle(const struct op_store *s, struct op_entry *e,
     const struct op_shard_id *shard, const struct op_job *job, struct op_seen *seen) {
     e->port.known = true;

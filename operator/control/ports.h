@@ -1,12 +1,12 @@
-/* The ports of jobs in Host mode: pods of different jobs may share a node, so no two live jobs of
- * an operator hold the same ones.  Owned by the loop's thread. */
+/* Allocates the host ports of jobs in Host mode.  Pods of different jobs may share a node, so no
+ * two live jobs of an operator have the same ports.  Owned by the loop's thread. */
 #pragma once
 
 #include "operator/control/shard.h"
 #include "operator/control/store.h"
 
-/* Settles what the entry's job holds, before each plan for it, and tells the planner what others
- * hold when it is to choose.  Returns what seen borrows then, to be freed after the plan; NULL:
- * nothing. */
+/* To be called before each plan: sets e->port to what the entry's job has or will get, and seen's
+ * list of taken ports if the planner is to choose one.  Returns that list, which seen borrows and
+ * the caller frees after the plan; or NULL. */
 uint16_t *op_ports_settle(const struct op_store *s, struct op_entry *e,
     const struct op_shard_id *shard, const struct op_job *job, struct op_seen *seen);

@@ -1,56 +1,67 @@
+/* The work queue: lines of entries by namespace, in two rings of namespaces.
+ *
+ *   rings[FRESH] -> tenant a ------> tenant b     namespaces with new jobs, served first
+ *                     |                |
+ *                   entry            entry        oldest request first
+ *                     |
+ *                   entry
+ *   rings[BEGUN] -> tenant b -> ...               namespaces with other jobs
+ *
+ * A tenant that was served goes to the end of its ring. */
 #include "operator/control/queue.h"
 
 #include <string.h>
 
 enum {
-    /* One turn of the loop plans for at most this long, so that events are never kept waiting. */
+    /* One turn of the loop plans for at most this long, so that other events are not delayed. */
     TURN_MS = 5,
-    /* A look that took t ms is followed by no other of the same job for this many times t, unless
-     * the job may go on: the events of a thousand pods are taken in bunches, those of a few pods
+    /* The pause after a reconcile that took t ms of CPU time is REST_FACTOR * t, unless the job may
+     * make progress.  So the changes of a thousand pods are handled in batches, those of a few pods
      * one by one. */
     REST_FACTOR = 100,
-    /* Nor sooner than a millisecond for so many children, however cheap it was: half a second for
-     * a thousand pods, in which only counters change. */
+    /* The pause is at least 1 ms for so many children, however cheap the reconcile was: half a
+     * second for a thousand pods, in which only counters change. */
     CHILDREN_A_MS = 2,
     REST_MAX_MS = 5000,
-    /* So many jobs are given their first pods at a time: as many as the API server answers no later
-     * than one.  More would wait for each other there and keep the scheduler and kubelets waiting,
-     * so that the first jobs run with the last ones; and what waits here has a bound in memory. */
+    /* So many jobs get their first pods at a time: as many as the API server can serve without its
+     * latency growing.  With more, the first jobs would not run before the last ones, because the
+     * scheduler and kubelets would wait for the API server as well.  It also bounds our memory. */
     BEGINNING_MIN = 4,
-    BEGINNING_FIRST = 8, /* as long as nothing is known */
+    BEGINNING_FIRST = 8, /* as long as the load is unknown */
     BEGINNING_MAX = 64,
-    /* While the API server has much to do, so many begun jobs go on to Running before the next one
-     * begins: those who place pods and run them have their share of it, too, and the first jobs run
-     * first.  Nobody waits longer than this for one that takes its time, and not at all for one
-     * whose pods the scheduler cannot place. */
+    /* While the API server is busy, at most so many jobs are between their first pods and Running;
+     * a new one begins when one of them runs.  This leaves capacity to the scheduler and to
+     * kubelets, and lets the first jobs run first.  A job holds its slot for STARTING_MS at most,
+     * and not at all when the scheduler cannot place its pods. */
     STARTING_MAX = 32,
     STARTING_MS = 3000,
-    /* So many looks go on at a time: each keeps a job's tree, and a plan, until its status is
-     * written; what waits here costs nothing and is planned with what was seen meanwhile. */
+    /* Reconciles in flight: each keeps a parsed job and a plan in memory until its status is
+     * written.  A job that waits in the queue costs nothing. */
     BUSY_MAX = 96,
 };
 
-/* The jobs that have nothing yet, and those that have. */
+/* Jobs without any child, and jobs with some. */
 enum kind { FRESH, BEGUN, KINDS };
 
-/* What namespaces share. */
+/* The limits that namespaces share: BUSY_MAX, BEGINNING_*, STARTING_MAX. */
 enum share { BUSY, BEGINNING, STARTING, SHARES };
 
-/* Oldest request first. */
+/* Entries that wait, oldest request first. */
 struct line {
     struct op_queued *head, **tail;
 };
 
-/* Exists as long as an entry of the namespace has a place. */
+/* A namespace; exists as long as an entry of it has joined. */
 struct op_tenant {
-    struct co_link link; /* in op_queue.tenants, by its name; first */
+    struct co_link link; /* in op_queue.tenants, by its name; must be first */
     struct line lines[KINDS];
-    struct op_tenant *next[KINDS]; /* in the ring of those that have a line */
-    size_t uses[SHARES];
-    size_t places;
+    struct op_tenant *next[KINDS]; /* in the ring, while the line is not empty */
+    size_t uses[SHARES];           /* how much of each limit it uses */
+    size_t places;                 /* entries that have joined */
     char ns[];
 };
 
+/* Tenants whose line is not empty; the head is served next. */
 struct ring {
     struct op_tenant *head, **tail;
 };
@@ -60,12 +71,12 @@ struct op_queue {
     struct op_queue_opts opts;
     struct co_timer *turn;
     struct co_index tenants;
-    struct ring rings[KINDS]; /* whose turn it is next */
-    size_t waiting;
-    size_t used[SHARES];                      /* by all tenants */
+    struct ring rings[KINDS];
+    size_t waiting;                           /* entries in lines */
+    size_t used[SHARES];                      /* by all tenants together */
     size_t users[SHARES];                     /* tenants that use any */
-    struct op_queued *starting[STARTING_MAX]; /* used[STARTING] of them, in no order */
-    struct co_timer *later;                   /* one of them has had its time */
+    struct op_queued *starting[STARTING_MAX]; /* the first used[STARTING] are set, in no order */
+    struct co_timer *later;                   /* due: a STARTING slot may have timed out */
 };
 
 /* ---- namespaces ------------------------------------------------------------------------- */
@@ -99,14 +110,15 @@ static void unuse(struct op_queue *q, struct op_tenant *t, enum share s) {
     q->used[s]--;
 }
 
-/* When all is used, a tenant that uses none takes what another one has too much: there is one such
- * as long as fewer tenants than the limit use any.  So at most twice the limit is used. */
+/* When a limit is used up, a tenant that uses none of it may still exceed it by one, as long as
+ * fewer tenants than the limit use any: then another tenant has more than one.  So at most twice
+ * the limit is used. */
 static bool has_room(
     const struct op_queue *q, const struct op_tenant *t, enum share s, size_t limit) {
     return q->used[s] < limit || (!t->uses[s] && q->users[s] < limit);
 }
 
-/* *at is at the end of a ring. */
+/* Adds t at the end of a ring. */
 static void ring_add(struct ring *r, struct op_tenant *t, enum kind k) {
     t->next[k] = NULL;
     *r->tail = t;
@@ -131,7 +143,7 @@ static void line_add(struct op_queue *q, struct op_queued *place, enum kind k) {
     q->waiting++;
 }
 
-/* The first of a tenant's line; the tenant goes to the end of its ring. */
+/* Takes the first entry of a tenant's line; the tenant goes to the end of its ring. */
 static struct op_queued *line_take(struct op_queue *q, struct op_tenant **at, enum kind k) {
     struct op_tenant *t = *at;
     struct line *l = &t->lines[k];
@@ -146,7 +158,7 @@ static struct op_queued *line_take(struct op_queue *q, struct op_tenant **at, en
     return place;
 }
 
-/* ---- places ----------------------------------------------------------------------------- */
+/* ---- entries ---------------------------------------------------------------------------- */
 
 static void arm_turn(struct op_queue *q) {
     if (!co_timer_armed(q->turn)) {
@@ -159,6 +171,7 @@ void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e
     ret->tenant->places++;
 }
 
+/* Frees the entry's STARTING slot, if it has one; the last slot fills the gap. */
 static void stop_starting(struct op_queued *place) {
     struct op_queue *q = place->queue;
     if (!place->starting) {
@@ -173,7 +186,7 @@ static void stop_starting(struct op_queued *place) {
     q->starting[i] = q->starting[q->used[STARTING]];
 }
 
-/* Those that run, or have had their time, make room. */
+/* Frees the slots of jobs that run, or whose time is over. */
 static void prune_starting(struct op_queue *q) {
     int64_t now = co_now_ms();
     for (size_t i = q->used[STARTING]; i-- > 0;) {
@@ -184,7 +197,7 @@ static void prune_starting(struct op_queue *q) {
     }
 }
 
-/* The oldest start of the tenant that has most; there are some. */
+/* The slot to give up for another tenant: the oldest one of the tenant that has the most. */
 static struct op_queued *least_needed_start(const struct op_queue *q) {
     struct op_queued *least = q->starting[0];
     for (size_t i = 1; i < q->used[STARTING]; i++) {
@@ -197,7 +210,8 @@ static struct op_queued *least_needed_start(const struct op_queue *q) {
     return least;
 }
 
-/* Unless there is no room and it begins because the API server has time. */
+/* Takes a STARTING slot for the entry.  There may be none, when the limit did not apply because the
+ * API server is not busy. */
 static void start_if_room(struct op_queue *q, struct op_queued *place) {
     if (place->starting || !has_room(q, place->tenant, STARTING, STARTING_MAX)) {
         return;
@@ -211,8 +225,8 @@ static void start_if_room(struct op_queue *q, struct op_queued *place) {
     use(q, place->tenant, STARTING);
 }
 
-/* Its pods are not on their way to Running: the scheduler cannot place one of them, or there are
- * none, as a quota refuses them or their group is not admitted. */
+/* The job's pods will not run soon: the scheduler cannot place one of them, or there are none
+ * because a quota refuses them or their gang is not admitted. */
 static bool is_stuck(const struct op_entry *e) {
     bool has_pods = false;
     for (const struct op_stored *st = e->children; st; st = st->next) {
@@ -268,7 +282,7 @@ void op_queue_ask(struct op_queued *place) {
 
 static void forget_wish(struct op_queued *place) {
     place->wake_ms = 0;
-    co_timer_free(co_steal_ptr(place->timer)); /* hundreds of bytes, and few jobs have one */
+    co_timer_free(co_steal_ptr(place->timer)); /* not kept: a timer takes hundreds of bytes */
 }
 
 static void wake_place(void *arg) {
@@ -319,7 +333,7 @@ void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
     }
     stop_if_stuck(place);
     place->busy = place->beginning = false;
-    if (q->waiting) { /* for this one's end, perhaps */
+    if (q->waiting) { /* a limit may have kept them waiting */
         arm_turn(q);
     }
     if (ask_at_ms) {
@@ -332,7 +346,7 @@ void op_queue_end(struct op_queued *place, int64_t ask_at_ms) {
     }
 }
 
-/* The first tenant in turn that has room within the limits; NULL: none. */
+/* The first tenant of a ring that is within the limits; NULL: none. */
 static struct op_tenant **next_tenant(struct op_queue *q, enum kind k, const size_t limit[SHARES]) {
     for (struct op_tenant **at = &q->rings[k].head; *at; at = &(*at)->next[k]) {
         const struct op_tenant *t = *at;
@@ -346,14 +360,14 @@ static struct op_tenant **next_tenant(struct op_queue *q, enum kind k, const siz
         if (s == STARTING && !co_timer_armed(q->later)) {
             co_timer_start(q->later, STARTING_MS / 10);
         }
-        if (!t->uses[BUSY] && !t->uses[STARTING]) { /* nobody behind it has more room */
+        if (!t->uses[BUSY] && !t->uses[STARTING]) { /* tenants behind it cannot have more room */
             break;
         }
     }
     return NULL;
 }
 
-/* The next one in turn; NULL: none, or none that may be served yet. */
+/* Takes the next entry to serve; NULL: none waits, or the limits let none begin. */
 static struct op_queued *take_place(struct op_queue *q) {
     int64_t now = co_now_ms();
     const struct op_load *load = q->opts.load;
@@ -378,7 +392,7 @@ static void serve_place(struct op_queue *q, struct op_queued *place) {
     place->queued = false;
     place->dirty = false;
     place->hurried = false;
-    forget_wish(place); /* what was due then is seen now, and the look says when the next is */
+    forget_wish(place); /* this reconcile comes before it, and will set the next time */
     co_metric_observe(&q->opts.metrics->row[OP_M_QUEUE_SECONDS], 0,
         (double)(co_now_ms() - place->queued_ms) / 1e3);
     if (!q->opts.serve(q->opts.arg, e)) {

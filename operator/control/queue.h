@@ -1,15 +1,17 @@
-/* Which job is looked at next.
+/* The work queue: which job is reconciled next.
  *
- * Whoever sees a change asks for the job; an entry waits in the queue once, however often it is
- * asked for.  Namespaces are served in turn, and within a namespace the oldest request comes first.
- * Jobs that have nothing yet go before the others, so many at a time, which the API server's load
- * decides; a look that was expensive is followed by a rest, which ends at once when the job has
- * turned (op_store_take_turn).  One look a job at a time: what is asked for meanwhile comes after
- * it. An entry that waits or is looked at stays in the store.
+ * Every change enqueues its job; a job waits in the queue once, however often it is enqueued.
+ * Namespaces are served round-robin, and within a namespace the oldest request comes first.  There
+ * is one reconcile a job at a time: a request that comes meanwhile is served after it.  An entry
+ * that waits or is being reconciled stays in the store.
  *
- * What is limited (looks under way, jobs that begin, jobs that start) is shared between namespaces:
- * a namespace may use all of it while no other wants any, and one that uses nothing does not wait
- * for one that uses much.  Owned by the loop's thread. */
+ * New jobs (without any child) go before the others; how many of them at a time depends on the API
+ * server's load.  An expensive reconcile is followed by a pause for its job, which ends early when
+ * the job may make progress (op_store_take_turn).
+ *
+ * The limits (reconciles in flight, jobs that get their first pods, jobs whose pods start) are
+ * shared between namespaces: a namespace may use a limit up while no other needs it, and a
+ * namespace that uses nothing never waits for one that uses much.  Owned by the loop's thread. */
 #pragma once
 
 #include "common/loop.h"
@@ -20,53 +22,56 @@
 struct op_queue;
 struct op_tenant; /* a namespace in the queue */
 
-/* An entry's place, to be kept as long as the entry is not left alone.  All of it is queue.c's. */
+/* An entry's state in the queue, kept until the entry is idle.  Private to queue.c. */
 struct op_queued {
     struct op_queue *queue;
     struct op_entry *entry;
     struct op_tenant *tenant;
     struct op_queued *next;
-    struct co_timer *timer; /* while it is armed */
-    bool queued;
-    bool dirty;             /* asked for since the last look began */
-    bool hurried;           /* the rest is over */
-    bool busy;              /* the look goes on: until op_queue_end */
-    bool beginning;         /* and the job gets its first pods */
-    bool starting;          /* its pods are on their way to Running, which keeps others */
-    int64_t starting_until; /* monotonic ms: no longer than that */
-    int64_t queued_ms;
-    int64_t not_before; /* monotonic ms: rest after an expensive look */
-    int64_t wake_ms;    /* when the timer is due; 0: never */
+    struct co_timer *timer; /* exists while it is armed */
+    bool queued;            /* it waits in a line */
+    bool dirty;             /* enqueued since the last reconcile began */
+    bool hurried;           /* not_before does not apply */
+    bool busy;              /* its reconcile is in flight, until op_queue_end */
+    bool beginning;         /* likewise, and it creates the job's first pods */
+    bool starting;          /* its pods are about to run, which holds a slot of STARTING_MAX */
+    int64_t starting_until; /* monotonic ms: the slot is free then in any case */
+    int64_t queued_ms;      /* monotonic ms: since when it waits in a line */
+    int64_t not_before;     /* monotonic ms: the end of the pause after an expensive reconcile */
+    int64_t wake_ms;        /* monotonic ms: when the timer is due; 0: never */
 };
 
 struct op_queue_opts {
     struct op_store *store;
     struct op_metrics *metrics;
     const struct op_load *load;
-    /* An entry's turn.  true: op_queue_begin was called, and op_queue_end was or will be. */
+    /* Reconciles an entry.  true: op_queue_begin was called, and op_queue_end was or will be. */
     bool (*serve)(void *arg, struct op_entry *e);
     void *arg;
 };
 
 struct op_queue *op_queue_new(struct co_loop *loop, const struct op_queue_opts *opts);
-void op_queue_free(struct op_queue *q); /* all have left */
+void op_queue_free(struct op_queue *q); /* after all entries have left */
 
 void op_queue_join(struct op_queue *q, struct op_queued *ret, struct op_entry *e);
-void op_queue_leave(struct op_queued *place); /* the entry is left alone, or about to be freed */
-/* Nobody has asked for it: to leave and to join again makes no difference. */
+void op_queue_leave(struct op_queued *place); /* the entry is idle, or about to be freed */
+/* The entry has no request, timer or pause: it may leave and join again without a difference. */
 bool op_queue_left_alone(const struct op_queued *place);
 
+/* Enqueues the entry. */
 void op_queue_ask(struct op_queued *place);
-/* Until the next look begins the entry has no rest. */
+/* Lifts the pause (op_queue_rest) until the next reconcile begins. */
 void op_queue_hurry(struct op_queued *place);
-/* Asks at a time (monotonic ms); the sooner of two wishes wins, and a look before fulfils it. */
+/* Enqueues the entry at a time (monotonic ms).  The earlier of two times wins; a reconcile before
+ * that cancels it. */
 void op_queue_ask_at(struct op_queued *place, int64_t at_ms);
-/* What the look that is being taken has cost: the next one comes no sooner than that, and the
- * entry's number of children, allow. */
+/* Starts the pause after a reconcile: its length follows from the CPU time of the reconcile and
+ * from the entry's number of children. */
 void op_queue_rest(struct op_queued *place, double took_seconds);
-/* The look goes on after serve has returned, until op_queue_end; that may free the entry. */
+/* The reconcile stays in flight after serve has returned, until op_queue_end, which requeues the
+ * entry at ask_at_ms (monotonic; 0: not at all) and may free it. */
 void op_queue_begin(struct op_queued *place);
-void op_queue_end(struct op_queued *place, int64_t ask_at_ms); /* 0: not to be asked for */
+void op_queue_end(struct op_queued *place, int64_t ask_at_ms);
 
-size_t op_queue_waiting(const struct op_queue *q);
-size_t op_queue_busy(const struct op_queue *q);
+size_t op_queue_waiting(const struct op_queue *q); /* entries in lines */
+size_t op_queue_busy(const struct op_queue *q);    /* reconciles in flight */

@@ -1,8 +1,9 @@
+/* Decides for each reconcile where its job comes from, and whether it needs a seat for it. */
 #include "operator/control/reader.h"
 
 enum {
-    LIGHT = 256 * 1024,   /* a tree of this size needs no seat: one of 150 pods */
-    ANSWER = 1024 * 1024, /* an answer's share at the desk, beside its tree */
+    LIGHT = 256 * 1024,   /* a parsed job up to this size needs no seat: one of about 150 pods */
+    ANSWER = 1024 * 1024, /* what the text of an answer takes, beside the parsed job */
 };
 
 static void seat_called(void *arg, struct op_seat *seat) {

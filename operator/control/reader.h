@@ -1,8 +1,8 @@
-/* The job of an entry, for a look: from the store where it is at hand, else from the API server.
+/* Gets an entry's job for a reconcile: from the store's cache, or else from the API server.
  *
- * What is read so, and trees of large jobs, have a seat at the desk (desk.h) until the look, with
- * its round, is over; small jobs that are at hand never wait for one.  Owned by the loop's thread.
- */
+ * Jobs that are fetched, and jobs that are large once parsed, take a seat of the memory budget
+ * (desk.h) until the reconcile is over.  Small cached jobs never wait for one.  Owned by the loop's
+ * thread. */
 #pragma once
 
 #include "operator/control/desk.h"
@@ -15,36 +15,36 @@ struct op_readers {
     const struct op_kube_type *type; /* of jobs */
     struct op_desk desk;
     struct op_view_memo memo;
-    /* The reader's turn has come: to be begun again. */
+    /* A reader that waited has its memory now: op_reader_begin is to be called again. */
     void (*turn)(void *arg, struct op_entry *e);
-    /* What the API server says, 0 with the job or a code with err. */
+    /* The API server has answered: code 0 with the job, or an error code with err. */
     void (*came)(void *arg, struct op_entry *e, int code, const struct co_jnode *job,
         const struct co_err *err);
     void *arg;
 };
 
-/* An entry's. */
+/* The reader of one entry. */
 struct op_reader {
-    struct op_seat seat; /* first */
+    struct op_seat seat; /* must be first */
     struct op_readers *all;
     struct op_entry *entry;
-    struct op_kube_op *op; /* on its way */
+    struct op_kube_op *op; /* the GET in flight; else NULL */
 };
 
-/* All else is set; so many bytes may be read at a time. */
+/* bytes: the memory budget of all readers.  The caller has set the other fields before. */
 void op_readers_init(struct op_readers *all, size_t bytes);
-void op_readers_done(struct op_readers *all); /* all have ended */
-/* Bytes that the tree of one job may take (op_job_of_nodes). */
+void op_readers_done(struct op_readers *all); /* after all readers have ended */
+/* Bytes that one parsed job may take (op_job_of_nodes). */
 size_t op_readers_most(const struct op_readers *all);
 
 enum op_read {
-    OP_READ_READY,  /* here it is */
-    OP_READ_FAILED, /* it is none that a plan can be made for */
-    OP_READ_WAITS,  /* for its turn */
-    OP_READ_COMES,  /* it was asked for */
+    OP_READ_READY,  /* *ret is the job */
+    OP_READ_FAILED, /* the job cannot be decoded; err says why */
+    OP_READ_WAITS,  /* it waits for memory; `turn` will run */
+    OP_READ_COMES,  /* it is being fetched; `came` will run */
 };
 enum op_read op_reader_begin(struct op_reader *r, struct op_job **ret, struct co_err *err);
-/* The look is over, or given up: nothing comes any more. */
+/* The reconcile is over or given up: frees the seat and cancels the request. */
 void op_reader_end(struct op_reader *r);
 bool op_reader_idle(const struct op_reader *r);
-bool op_reader_asks(const struct op_reader *r); /* a job is on its way */
+bool op_reader_asks(const struct op_reader *r); /* a GET is in flight */

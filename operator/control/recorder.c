@@ -1,3 +1,8 @@
+/* The event recorder: three queues of jobs that have events, and at most OP_TELLINGS_MAX writes.
+ *
+ *   op_recorder_emit -> fold_event: merged with the job's last event
+ *                    or add_event -> GATHERS or PRESSES -- due --> TELLS -> API server
+ *                                    Warning, or first of its kind --^ */
 #include "operator/control/recorder.h"
 
 #include "common/log.h"
@@ -14,26 +19,29 @@ static const struct op_kube_type events = {"", "v1", "events", "Event"};
 
 enum {
     MESSAGE_MAX = 1024, /* the API's limit */
-    /* An Event lives for an hour since it was written last; one that may be gone is not counted
-     * up, but made anew. */
+    /* The API server deletes an Event an hour after its last write (--event-ttl).  After this much
+     * time a repeated Warning becomes a new Event, since the old one may be gone. */
     FOLD_MS = 20 * 60 * 1000,
-    /* Longer than pods take to run that find their image on the node, and short for people. */
+    /* Longer than pods need to run if their image is on the node, and short for people. */
     GATHER_MS = 5000,
-    /* An event takes the API server as long as a pod does.  So while it has much to do events wait
-     * on, but none for longer than this after it has gathered. */
+    /* An event costs the API server as much as a pod.  So while it is busy, events are delayed by
+     * up to HOLD_MAX_MS after they have gathered; states of jobs, which people look for, only by
+     * HOLD_STATE_MS. */
     HOLD_MAX_MS = 25000,
-    HOLD_MS = 500,   /* then it is asked once more whether there still is much to do */
-    WAITING_MAX = 8, /* of one job */
+    HOLD_STATE_MS = 3000,
+    HOLD_MS = 500,   /* how often the load is checked for delayed events */
+    NEWS_MS = 30000, /* an event of a kind not seen for so long is not delayed */
+    WAITING_MAX = 8, /* events of one job that wait */
 };
 
-/* An event before its turn. */
+/* An event that is not sent yet. */
 struct op_waiting_event {
     struct op_waiting_event *next;
-    bool warning, deed, state;
+    bool warning, deed, state;       /* see struct op_event */
     const char *reason;              /* static */
     char *message;                   /* owned */
     char *name, *ns, *uid, *version; /* owned: the job's */
-    int64_t since, until;            /* seconds: when the first and the last of it happened */
+    int64_t since, until;            /* seconds: its firstTimestamp and lastTimestamp */
     int64_t count;
 };
 
@@ -58,7 +66,7 @@ static void take_out(struct op_story *s) {
     s->queue = NULL;
 }
 
-/* From the queue that it is in, if any. */
+/* Moves the story from its queue, if any, to the end of q. */
 static void move_story(struct op_story *s, struct op_stories *q) {
     if (s->queue) {
         take_out(s);
@@ -87,27 +95,49 @@ void op_story_done(struct op_story *s) {
 
 static void pump_stories(struct op_recorder *r);
 
-/* The first of those that gather is due, and perhaps more. */
-static void story_gathered(void *arg) {
+static bool is_quiet(const struct op_recorder *r) {
+    return op_load_is_quiet(r->load, co_now_ms());
+}
+
+/* For the first story of the delayed queues.  One that is due but still held is checked again in
+ * HOLD_MS. */
+static void start_timer(struct op_recorder *r) {
+    int64_t next = INT64_MAX, now = co_now_ms();
+    for (size_t i = 0; i < OP_STORY_TELLS; i++) {
+        const struct op_story *first = r->queue[i].head;
+        int64_t in = first ? first->due - now : INT64_MAX;
+        in = in > 0 ? in : HOLD_MS;
+        next = in < next ? in : next;
+    }
+    if (next < INT64_MAX) {
+        co_timer_start(r->timer, next);
+    }
+}
+
+/* Moves all stories that are due to the queue that is sent. */
+static void story_due(void *arg) {
     struct op_recorder *r = arg;
     int64_t now = co_now_ms();
-    int64_t held = op_load_is_quiet(r->load, now) ? 0 : HOLD_MAX_MS;
-    while (r->gathering.head && r->gathering.head->due + held <= now) {
-        move_story(r->gathering.head, &r->telling);
+    bool quiet = is_quiet(r);
+    for (size_t i = 0; i < OP_STORY_TELLS; i++) {
+        struct op_stories *q = &r->queue[i];
+        while (q->head && q->head->due + (quiet ? 0 : q->hold_ms) <= now) {
+            move_story(q->head, &r->queue[OP_STORY_TELLS]);
+        }
     }
-    if (r->gathering.head) {
-        int64_t in = r->gathering.head->due - now;
-        co_timer_start(r->timer, in > 0 ? in : HOLD_MS);
-    }
+    start_timer(r);
     pump_stories(r);
 }
 
 void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
     const char *instance, const struct op_load *load) {
     *r = (struct op_recorder){.client = client, .instance = instance, .load = load};
-    r->gathering.tail = &r->gathering.head;
-    r->telling.tail = &r->telling.head;
-    r->timer = co_timer_new(loop, story_gathered, r);
+    for (size_t i = 0; i < OP_STORY_QUEUES; i++) {
+        r->queue[i].tail = &r->queue[i].head;
+    }
+    r->queue[OP_STORY_GATHERS].hold_ms = HOLD_MAX_MS;
+    r->queue[OP_STORY_PRESSES].hold_ms = HOLD_STATE_MS;
+    r->timer = co_timer_new(loop, story_due, r);
 }
 
 void op_recorder_done(struct op_recorder *r) {
@@ -126,7 +156,7 @@ static void event_written(
     }
     if (t->story) {
         t->story->telling = NULL;
-        if (code) { /* it may not be there to be counted up: the next one is made anew */
+        if (code) { /* the Event may not exist, so the next Warning becomes a new one */
             free(co_steal_ptr(t->story->warning));
         }
     }
@@ -153,7 +183,7 @@ static json_t *event_body(
         "reportingInstance", r->instance);
 }
 
-/* s: whose warning it is; NULL: good news. */
+/* s: the story whose Warning this is; NULL for a Normal event. */
 static void send_event(struct op_recorder *r, struct op_story *s, enum op_kube_verb verb,
     const char *ns, const char *name, json_t *body) {
     struct op_telling *t = r->tellings;
@@ -175,7 +205,8 @@ static void send_event(struct op_recorder *r, struct op_story *s, enum op_kube_v
     (void)op_kube_do(r->client, &req);
 }
 
-/* True when the event is the job's last warning once more and was counted there. */
+/* If the event repeats the job's last Warning, increases the count of that Event and returns true.
+ */
 static bool count_again(
     struct op_recorder *r, struct op_story *s, const struct op_waiting_event *w) {
     uint64_t hash = co_hash_str(w->reason) * 31 + co_hash_str(w->message);
@@ -194,8 +225,8 @@ static bool count_again(
     return true;
 }
 
-/* Nanoseconds since the epoch, made to grow: names are unique over restarts, and `kubectl
- * describe`, which sorts by second and then by name, keeps the order of the story. */
+/* Nanoseconds since the epoch, forced to grow.  So names of Events are unique across restarts, and
+ * `kubectl describe`, which sorts by second and then by name, shows them in order. */
 static uint64_t next_number(struct op_recorder *r) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -209,8 +240,8 @@ static void tell_event(
     if (count_again(r, s, w)) {
         return;
     }
-    /* 253 characters are allowed: the job's name is at most 63 when it has any children, but
-     * the event that says so must not fail for its length. */
+    /* A name has at most 253 characters.  Jobs with longer names than 63 get no children, but the
+     * event that says so must not fail because of its own name. */
     char name[128];
     (void)snprintf(name, sizeof(name), "%.100s.%016" PRIx64, w->name, next_number(r));
     CO_AUTOJSON json_t *body = event_body(r, w, name);
@@ -228,13 +259,13 @@ static void tell_event(
 }
 
 static void pump_stories(struct op_recorder *r) {
-    while (r->telling.head && r->flying < OP_TELLINGS_MAX) {
-        struct op_story *s = r->telling.head;
+    while (r->queue[OP_STORY_TELLS].head && r->flying < OP_TELLINGS_MAX) {
+        struct op_story *s = r->queue[OP_STORY_TELLS].head;
         struct op_waiting_event *w = s->first;
         take_out(s);
         s->first = w->next;
         if (--s->n_waiting) {
-            move_story(s, &r->telling);
+            move_story(s, &r->queue[OP_STORY_TELLS]);
         }
         tell_event(r, s, w);
         waiting_free(w);
@@ -242,24 +273,25 @@ static void pump_stories(struct op_recorder *r) {
 }
 
 void op_recorder_flush(struct op_recorder *r) {
-    while (r->gathering.head) {
-        move_story(r->gathering.head, &r->telling);
+    for (size_t i = 0; i < OP_STORY_TELLS; i++) {
+        while (r->queue[i].head) {
+            move_story(r->queue[i].head, &r->queue[OP_STORY_TELLS]);
+        }
     }
     pump_stories(r);
 }
 
 size_t op_recorder_waiting(const struct op_recorder *r) {
-    const struct op_story *const heads[] = {r->gathering.head, r->telling.head};
     size_t n = r->flying;
-    for (size_t i = 0; i < CO_ARRAY_LEN(heads); i++) {
-        for (const struct op_story *s = heads[i]; s; s = s->next) {
-            n += s->n_waiting;
+    for (size_t i = 0; i < OP_STORY_QUEUES; i++) {
+        for (const struct op_story *w = r->queue[i].head; w; w = w->next) {
+            n += w->n_waiting;
         }
     }
     return n;
 }
 
-/* ---- waiting ---------------------------------------------------------------------------- */
+/* ---- delaying and merging --------------------------------------------------------------- */
 
 static struct op_waiting_event *last_of(const struct op_story *s) {
     struct op_waiting_event *w = s->first;
@@ -269,39 +301,39 @@ static struct op_waiting_event *last_of(const struct op_story *s) {
     return w;
 }
 
-/* The last one that waits takes in the same warning once more, and what was done goes with the good
- * news before or after it; where the job stood is never lost among it. */
+/* Merges the event into the job's last one that waits, if that is possible: an identical event
+ * increases its count, and a deed is joined with more of its kind or with the state that follows.
+ * A state takes nothing in, since a later event would get the earlier one's reason and time. */
 static bool fold_event(struct op_waiting_event *last, const struct op_event *event) {
     if (!last || last->warning != event->warning) {
         return false;
     }
-    if (event->warning) {
-        bool same =
-            strcmp(last->reason, event->reason) == 0 && strcmp(last->message, event->message) == 0;
-        last->count += same;
-        last->until = same ? op_kube_clock_seconds() : last->until;
-        return same;
+    bool same_kind = strcmp(last->reason, event->reason) == 0;
+    if (same_kind && strcmp(last->message, event->message) == 0) {
+        last->count++;
+        last->until = op_kube_clock_seconds();
+        return true;
     }
-    if (!last->deed && !event->deed) {
+    if (event->warning || !last->deed || (event->deed && !same_kind)) {
         return false;
     }
     char *both = co_xasprintf("%.*s; %s", MESSAGE_MAX / 2, last->message, event->message);
     free(last->message);
     last->message = both;
     last->until = op_kube_clock_seconds();
-    last->reason = event->deed ? last->reason : event->reason;
-    last->deed = last->deed && event->deed;
+    last->reason = event->reason;
+    last->deed = event->deed;
     last->state = last->state || event->state;
     return true;
 }
 
-/* What was done can be seen in what there is, what was refused comes again, but how the job ended
- * is told once. */
+/* Which events to keep when there are too many.  A deed can be seen in the objects, a refusal will
+ * happen again, but the end of a job is reported only once. */
 static int event_rank(bool deed, bool state) {
     return deed ? 0 : state ? 2 : 1;
 }
 
-/* Makes room for one more: the oldest of those that matter least goes.  False: all matter more. */
+/* Drops the oldest of the least important events.  False: all are more important than `event`. */
 static bool make_room(struct op_story *s, const struct op_job *job, const struct op_event *event) {
     struct op_waiting_event **least = NULL;
     int lowest = event_rank(event->deed, event->state) + 1;
@@ -323,12 +355,34 @@ static bool make_room(struct op_story *s, const struct op_job *job, const struct
     return true;
 }
 
-void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
-    const struct op_event *event) {
-    if (fold_event(last_of(story), event) ||
-        (story->n_waiting == WAITING_MAX && !make_room(story, job, event))) {
+/* Whether no event of this kind was recorded in the last NEWS_MS; notes that there is one now. */
+static bool is_news(struct op_story *s, const struct op_event *event) {
+    uint32_t bit = UINT32_C(1) << event->kind % OP_EVENT_KINDS;
+    int64_t now = co_now_ms();
+    s->kinds = now - s->news_at < NEWS_MS ? s->kinds : 0;
+    bool news = !(s->kinds & bit);
+    s->kinds |= bit;
+    s->news_at = now;
+    return news;
+}
+
+/* Moves the story to the queue that the event needs, unless it is in a more urgent one.  All its
+ * events move together, so that they are sent in order. */
+static void queue_story(struct op_recorder *r, struct op_story *s, const struct op_event *event) {
+    bool news = !event->warning && is_news(s, event);
+    enum op_story_queue to = event->warning || (news && is_quiet(r)) ? OP_STORY_TELLS
+                             : news && !event->deed                  ? OP_STORY_PRESSES
+                                                                     : OP_STORY_GATHERS;
+    if (s->queue && s->queue >= &r->queue[to]) {
         return;
     }
+    s->due = co_now_ms() + (to == OP_STORY_GATHERS ? GATHER_MS : 0);
+    move_story(s, &r->queue[to]);
+    start_timer(r);
+}
+
+static void add_event(
+    struct op_story *story, const struct op_job *job, const struct op_event *event) {
     struct op_waiting_event *w = co_xcalloc(1, sizeof(*w));
     int64_t now = op_kube_clock_seconds();
     *w = (struct op_waiting_event){.warning = event->warning,
@@ -346,14 +400,16 @@ void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op
     struct op_waiting_event *last = last_of(story);
     *(last ? &last->next : &story->first) = w;
     story->n_waiting++;
-    if (w->warning && story->queue != &r->telling) {
-        move_story(story, &r->telling);
-    } else if (!story->queue) {
-        story->due = co_now_ms() + GATHER_MS;
-        move_story(story, &r->gathering);
-        if (!co_timer_armed(r->timer)) {
-            co_timer_start(r->timer, GATHER_MS);
+}
+
+void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
+    const struct op_event *event) {
+    if (!fold_event(last_of(story), event)) {
+        if (story->n_waiting == WAITING_MAX && !make_room(story, job, event)) {
+            return;
         }
+        add_event(story, job, event);
     }
+    queue_story(r, story, event);
     pump_stories(r);
 }

@@ -1,10 +1,14 @@
-/* Events about jobs, in the client's lane of their own, few at a time and never in anybody's way.
+/* The event recorder: writes Events about jobs, few at a time and in a lane of their own, so that
+ * they never delay other requests.
  *
- * Good news is gathered for a few seconds: what was done meanwhile and where the job stands then
- * become one event ("created 3 Pods: ...; created ConfigMap x; all 3 pods are running").  It waits
- * on while the API server has much to do, for half a minute at most in all.  A warning goes at
- * once, after the good news before it; one that repeats itself is counted up where it stands. Owned
- * by the loop's thread. */
+ * A Normal event is sent at once if none of its kind was sent in the last half minute.  Otherwise
+ * it gathers for a few seconds, and is merged with the next ones: deeds ("created ...") with more
+ * of their kind, or with the state of the job that follows ("created ConfigMap x; all 3 pods are
+ * running").  Events are never merged across a state, so that their order stays true.
+ *
+ * While the API server is busy, Normal events are delayed: states for three seconds at most, others
+ * for half a minute.  A Warning is never delayed; when it repeats, the count of the Event that
+ * exists is increased.  Owned by the loop's thread. */
 #pragma once
 
 #include "operator/control/load.h"
@@ -14,52 +18,63 @@
 struct op_waiting_event;
 struct op_telling;
 
-/* What is told and to be told of one job; zeroed = nothing. */
+/* The events of one job that wait, and what is remembered of those that were sent; zeroed = none.
+ */
 struct op_story {
-    struct op_stories *queue;       /* while something waits: the one it is in */
+    struct op_stories *queue;       /* the queue it is in while an event waits; else NULL */
     struct op_story *next;          /* in the queue */
-    int64_t due;                    /* monotonic ms: the end of gathering */
+    int64_t due;                    /* monotonic ms: when it has gathered for long enough */
     struct op_waiting_event *first; /* owned list, oldest first */
     size_t n_waiting;
-    /* of the last warning, which the next one may repeat */
-    char *warning; /* owned: name of the Event; NULL: none */
-    uint64_t hash;
-    int64_t count, at;          /* monotonic ms */
+    uint32_t kinds;  /* a bit a kind: a Normal event of it was emitted recently */
+    int64_t news_at; /* monotonic ms: the last Normal event */
+    /* The last Warning, which the next one may repeat. */
+    char *warning;              /* owned: name of the Event; NULL: none */
+    uint64_t hash;              /* of its reason and message */
+    int64_t count, at;          /* how often it happened; monotonic ms of the last time */
     struct op_telling *telling; /* the last write of that Event, until it is answered; else NULL */
 };
-void op_story_done(struct op_story *s); /* what waits is not told any more; zeroed */
+void op_story_done(struct op_story *s); /* drops the events that wait; zeroed after */
 
 struct op_stories {
     struct op_story *head, **tail;
+    int64_t hold_ms; /* they wait so much longer while the API server is busy */
+};
+/* The queues of jobs with events, in the order of urgency.  A job is in the most urgent one that
+ * any of its events needs. */
+enum op_story_queue {
+    OP_STORY_GATHERS, /* ordered by `due`: deeds, and kinds that were sent recently */
+    OP_STORY_PRESSES, /* ordered by `due`: a new state of a job, which only load delays */
+    OP_STORY_TELLS,   /* first in, first out: to be sent as soon as a slot is free */
+    OP_STORY_QUEUES
 };
 
 enum { OP_TELLINGS_MAX = 4 }; /* events on the wire at a time */
 
-/* An event on its way; the arg of its callback. */
+/* An event in flight; the arg of its callback. */
 struct op_telling {
-    struct op_recorder *recorder; /* NULL: a free one */
-    struct op_story *story;       /* of a warning, while it is the last; else NULL */
+    struct op_recorder *recorder; /* NULL: the slot is free */
+    struct op_story *story;       /* set for the job's last Warning; else NULL */
 };
 
 struct op_recorder {
     struct op_kube_client *client;
     const char *instance;       /* borrowed */
     const struct op_load *load; /* borrowed */
-    uint64_t last_number;
-    struct op_stories gathering; /* by when they are due */
-    struct op_stories telling;   /* in turn */
-    struct co_timer *timer;      /* the first of those that gather is due */
+    uint64_t last_number;       /* the last suffix of an Event's name */
+    struct op_stories queue[OP_STORY_QUEUES];
+    struct co_timer *timer; /* due: the first job of a delayed queue */
     struct op_telling tellings[OP_TELLINGS_MAX];
-    size_t flying;
+    size_t flying; /* tellings in use */
 };
 
 void op_recorder_init(struct op_recorder *r, struct co_loop *loop, struct op_kube_client *client,
     const char *instance, const struct op_load *load);
-void op_recorder_done(struct op_recorder *r); /* after all stories */
-/* What gathers is told now. */
+void op_recorder_done(struct op_recorder *r); /* after op_story_done for all stories */
+/* Sends all delayed events now. */
 void op_recorder_flush(struct op_recorder *r);
-/* Events that gather, wait for their turn or are on the way. */
+/* Events that are not written yet: delayed, queued or in flight. */
 size_t op_recorder_waiting(const struct op_recorder *r);
-/* Nothing of job and event is kept. */
+/* Records an event; copies what it needs of job and event. */
 void op_recorder_emit(struct op_recorder *r, const struct op_job *job, struct op_story *story,
     const struct op_event *event);

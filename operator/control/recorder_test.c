@@ -60,6 +60,7 @@ static void emit(
     op_recorder_emit(&w->recorder, &job, &w->story,
         &(struct op_event){.warning = warning,
             .deed = deed,
+            .kind = (uint8_t)(reason[0] - 'A'),
             .reason = reason,
             .message = (char *)(uintptr_t)message});
 }
@@ -93,6 +94,11 @@ static void an_event_names_its_job(void **state) {
     }
 }
 
+/* So that nothing is told before it has to be. */
+static void make_busy(struct world *w) {
+    w->load = (struct op_load){.ratio = 100, .noted_ms = co_now_ms()};
+}
+
 static void good_news_is_gathered_into_one_event(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
@@ -100,6 +106,7 @@ static void good_news_is_gathered_into_one_event(void **state) {
         {"\"type\":\"Warning\"", ANSWER},
     };
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    make_busy(w);
     emit(w, false, true, "Created", "created Pod a");
     emit(w, false, true, "Created", "created ConfigMap x");
     emit(w, false, false, "Running", "all run");
@@ -110,11 +117,38 @@ static void good_news_is_gathered_into_one_event(void **state) {
     assert_non_null(strstr(w->server.requests[0], "\"type\":\"Normal\""));
 }
 
+/* Whoever looks at a job that has just begun sees what it did, and then that it runs. */
+static void the_first_of_a_kind_goes_at_once(void **state) {
+    struct world *w = *state;
+    static const struct fake_step steps[] = {
+        {"\"message\":\"created 2 Pods\"", ANSWER},
+        {"\"message\":\"created ConfigMap x; all run\"", ANSWER},
+        {"\"message\":\"deleted Pod a\"", ANSWER},
+        {"\"message\":\"created Pod a\"", ANSWER},
+    };
+    fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    emit(w, false, true, "Created", "created 2 Pods");
+    until_told(w, 1);
+    emit(w, false, true, "Created", "created ConfigMap x");
+    assert_int_equal(w->recorder.flying, 0); /* of the same kind: it gathers */
+    emit(w, false, false, "Running", "all run");
+    until_told(w, 2);
+    emit(w, false, true, "Deleted", "deleted Pod a");
+    until_told(w, 3);
+    emit(w, false, true, "Created", "created Pod a");
+    assert_int_equal(w->recorder.flying, 0);
+    w->story.news_at -= 30 * 1000; /* long ago it is news again */
+    emit(w, false, true, "Created", "created Pod a");
+    until_told(w, 4);
+    assert_non_null(strstr(w->server.requests[3], "\"count\":2"));
+}
+
 static void what_gathers_is_told_at_the_end(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {{"\"message\":\"all done\"", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     op_recorder_flush(&w->recorder); /* nothing does */
+    make_busy(w);
     emit(w, false, false, "Completed", "all done");
     assert_int_equal(w->recorder.flying, 0);
     op_recorder_flush(&w->recorder);
@@ -126,8 +160,8 @@ static void on_time(void *arg) {
     *passed = true;
 }
 
-/* As if it had gathered for five seconds, and so much longer. */
-static void has_gathered(struct world *w, int64_t late_ms) {
+/* As if it had been due so long ago. */
+static void was_due(struct world *w, int64_t late_ms) {
     bool passed = false;
     struct co_timer *after = co_timer_new(w->loop, on_time, &passed);
     w->story.due = co_now_ms() - late_ms;
@@ -139,23 +173,26 @@ static void has_gathered(struct world *w, int64_t late_ms) {
     co_timer_free(after);
 }
 
-static void what_has_gathered_waits_while_there_is_load(void **state) {
+static void good_news_waits_while_there_is_load(void **state) {
     struct world *w = *state;
     static const struct {
+        bool deed; /* more can come of it; else it is where the job stands */
         double ratio;
         int64_t late_ms;
         bool told;
-    } rows[] = {{1, 0, true}, {2, 0, true}, {3, 0, false}, {100, 24000, false}, {100, 25000, true},
-        {3, 25000, true}};
-    static const struct fake_step steps[] = {
-        {"all run", ANSWER}, {"all run", ANSWER}, {"all run", ANSWER}, {"all run", ANSWER}};
+    } rows[] = {{true, 1, 0, true}, {true, 2, 0, true}, {true, 3, 0, false},
+        {true, 100, 24000, false}, {true, 100, 25000, true}, {false, 100, 0, false},
+        {false, 100, 2900, false}, {false, 100, 3000, true}, {false, 2, 0, true}};
+    static const struct fake_step steps[] = {{"a word", ANSWER}, {"a word", ANSWER},
+        {"a word", ANSWER}, {"a word", ANSWER}, {"a word", ANSWER}};
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
     size_t told = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        w->load = (struct op_load){.ratio = rows[i].ratio, .noted_ms = co_now_ms()};
-        emit(w, false, false, "Running", "all run");
+        make_busy(w);
+        emit(w, false, rows[i].deed, "Odd", "a word");
         assert_int_equal(op_recorder_waiting(&w->recorder), 1);
-        has_gathered(w, rows[i].late_ms);
+        w->load = (struct op_load){.ratio = rows[i].ratio, .noted_ms = co_now_ms()};
+        was_due(w, rows[i].late_ms);
         told += rows[i].told;
         until_told(w, told);
         assert_int_equal(op_recorder_waiting(&w->recorder), !rows[i].told);
@@ -165,20 +202,29 @@ static void what_has_gathered_waits_while_there_is_load(void **state) {
     }
 }
 
-static void where_the_job_stood_is_never_lost(void **state) {
+static void where_the_job_stood_takes_in_nothing_that_came_later(void **state) {
     struct world *w = *state;
     static const struct fake_step steps[] = {
-        {"\"message\":\"all run; deleted Pod a\"", ANSWER},
-        {"\"message\":\"all done\"", ANSWER},
+        {"\"message\":\"created Pod a; all run\"", ANSWER},
+        {"\"message\":\"deleted Pod a; deleted Pod b\"", ANSWER},
+        {"\"message\":\"created Pod a; all done\"", ANSWER},
         {"\"type\":\"Warning\"", ANSWER},
     };
     fake_script(&w->server, steps, CO_ARRAY_LEN(steps));
+    make_busy(w);
+    emit(w, false, true, "Created", "created Pod a");
     emit(w, false, false, "Running", "all run");
     emit(w, false, true, "Deleted", "deleted Pod a");
-    emit(w, false, false, "Completed", "all done");
-    emit(w, true, false, "Failed", "no");
+    emit(w, false, true, "Deleted", "deleted Pod b");
+    emit(w, false, true, "Created", "created Pod a");
+    emit(w, false, false, "Finished", "all done");
+    emit(w, true, false, "Odd", "no");
     until_told(w, CO_ARRAY_LEN(steps));
-    assert_non_null(strstr(w->server.requests[0], "\"reason\":\"Running\""));
+    static const char *const reasons[] = {"Running", "Deleted", "Finished"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(reasons); i++) {
+        CO_AUTOFREE char *part = co_xasprintf("\"reason\":\"%s\"", reasons[i]);
+        assert_non_null(strstr(w->server.requests[i], part));
+    }
 }
 
 static void a_warning_that_repeats_itself_is_counted_where_it_stands(void **state) {
@@ -260,8 +306,9 @@ static void what_waits_for_a_job_has_a_bound(void **state) {
     assert_int_equal(w->recorder.flying, FLYING);
     assert_int_equal(w->story.n_waiting, WAITING);
     op_story_done(&w->story);
-    assert_null(w->recorder.telling.head);
-    assert_null(w->recorder.gathering.head);
+    for (size_t i = 0; i < OP_STORY_QUEUES; i++) {
+        assert_null(w->recorder.queue[i].head);
+    }
 }
 
 struct flood_row {
@@ -330,9 +377,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(an_event_names_its_job),
         T(good_news_is_gathered_into_one_event),
+        T(the_first_of_a_kind_goes_at_once),
         T(what_gathers_is_told_at_the_end),
-        T(what_has_gathered_waits_while_there_is_load),
-        T(where_the_job_stood_is_never_lost),
+        T(good_news_waits_while_there_is_load),
+        T(where_the_job_stood_takes_in_nothing_that_came_later),
         T(a_warning_that_repeats_itself_is_counted_where_it_stands),
         T(a_warning_that_was_not_written_is_made_anew),
         T(a_warning_that_waits_is_counted_there),

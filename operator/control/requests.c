@@ -1,3 +1,11 @@
+/* Executes the actions of one plan.  What each answer means:
+ *
+ *   2xx                           done; the object goes into the store
+ *   timeout, unavailable          unknown: reconcile again, it may have been done
+ *   409 conflict                  the plan was stale: reconcile again
+ *   409 exists, of a create       perhaps ours and not seen yet; a failure after OP_CREATE_GRACE
+ *   404, of a delete or patch     done, or stale
+ *   anything else                 rejected: a failure, in an event and in the status */
 #include "operator/control/requests.h"
 
 #include "common/log.h"
@@ -16,27 +24,27 @@ const enum op_store_kind op_stored_kinds[OP_KINDS] = {
     [OP_KIND_SECRET] = OP_STORE_KINDS,
 };
 
-/* Made, and neither read nor watched. */
+/* Secrets are created, but neither read nor watched. */
 static const struct op_kube_type secrets = {"", "v1", "secrets", "Secret"};
 
-enum { WARNED_MAX = 4 };
+enum { WARNED_MAX = 4 }; /* different warnings of the API server that are kept */
 
-/* One of them on its way; the arg of its callback. */
+/* A request in flight; the arg of its callback. */
 struct sent {
     struct op_requests *all;
-    size_t index;
-    struct op_kube_op *op; /* until it is answered */
+    size_t index;          /* of the action, or of the sweep's part */
+    struct op_kube_op *op; /* NULL once it is answered */
     int64_t since;         /* monotonic ms */
 };
 
 struct op_requests {
     struct op_requests_opts opts;
-    struct op_outcome *outcomes; /* error texts owned */
-    char *warned[WARNED_MAX];    /* owned; what they were warned of, each text once */
-    struct sent *sent;
-    struct op_sweep sweep; /* its requests stand for all deletes of pods */
+    struct op_outcome *outcomes; /* one for each action; error texts owned */
+    char *warned[WARNED_MAX];    /* owned: warnings of the API server, each text once */
+    struct sent *sent;           /* one for each action */
+    struct op_sweep sweep;       /* with parts: these requests replace all deletes of pods */
     struct sent swept[OP_SWEEP_PARTS];
-    size_t pending;
+    size_t pending; /* requests without an answer */
     struct op_tally tally;
 };
 
@@ -57,7 +65,7 @@ static void settle_request(struct op_requests *q) {
     }
 }
 
-/* The API server may repeat all of an object that it refuses: what is kept of that is bounded. */
+/* Notes a rejection.  The API server may repeat the whole object in its message, so that is cut. */
 static void action_refused(struct op_requests *q, size_t i, int code, const char *said) {
     enum { MESSAGE_MAX = 1000 };
     const struct op_action *a = &q->opts.plan->actions[i];
@@ -77,8 +85,9 @@ static void action_refused(struct op_requests *q, size_t i, int code, const char
     q->outcomes[i].error = co_steal_ptr(message);
 }
 
-/* A Service in the way may be the job's own: an earlier version made it, without the label that
- * the watch selects by.  Once the store has it the next plan labels it. */
+/* A Service of this name exists.  It may be the job's own, created by an earlier version without
+ * the label that the watch selects by.  Then it goes into the store, and the next plan labels it.
+ */
 static void service_looked_at(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct sent *s = arg;
@@ -112,8 +121,9 @@ static void service_look_at(struct op_requests *q, size_t i) {
     q->sent[i].op = op_kube_do(q->opts.api->client, &req);
 }
 
-/* What goes on like that is to be said some day.  Of a group's patch at once: the status that is
- * written next may say that the job's edit was seen, and who moves a group goes by that. */
+/* Remembers a failure whose outcome is unknown, so that it is reported if it goes on like that.  A
+ * failed patch of a PodGroup is reported at once: the status that is written next may say that the
+ * job's edit was observed, and whoever resizes the job relies on that. */
 static void remember_undone(
     struct op_requests *q, const struct op_action *a, int code, const char *message) {
     if ((a->verb == OP_PATCH && a->kind == OP_KIND_PODGROUP) ||
@@ -130,11 +140,11 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
         return;
     case CO_TIMEOUT:
     case CO_UNAVAILABLE:
-        /* Nobody knows whether the server acted, or it asks for patience: look again. */
+        /* The server may have acted or not.  The next reconcile finds out. */
         q->outcomes[i].tried = false;
         q->tally.unknown = true;
         remember_undone(q, a, code, message);
-        co_log_warn("request without answer, looking again", CO_S("job", q->opts.entry->name),
+        co_log_warn("no answer to request, retrying", CO_S("job", q->opts.entry->name),
             CO_S("namespace", q->opts.entry->ns), CO_S("object", a->name), CO_S("err", message));
         return;
     case CO_CONFLICT:
@@ -146,7 +156,7 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
         if (a->verb != OP_CREATE) {
             q->tally.conflict |= a->verb == OP_PATCH;
             if (a->verb == OP_PATCH &&
-                a->kind == OP_KIND_SERVICE) { /* no watch tells that it went */
+                a->kind == OP_KIND_SERVICE) { /* without a label the watch does not report it */
                 op_store_remove(
                     q->opts.api->store, OP_STORE_SERVICES, q->opts.entry->ns, a->name, NULL);
             }
@@ -158,7 +168,7 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
             service_look_at(q, i);
             return;
         }
-        if (a->kind == OP_KIND_SECRET) { /* made before: its name is this job's alone */
+        if (a->kind == OP_KIND_SECRET) { /* created before: its name contains the job's uid */
             q->outcomes[i].tried = false;
             op_failures_forget(q->opts.failures, a);
             q->tally.token = true;
@@ -171,7 +181,7 @@ static void action_failed(struct op_requests *q, size_t i, int code, const char 
     action_refused(q, i, code, message);
 }
 
-/* Pods of a role are warned of in the same words. */
+/* Keeps each text once: all pods of a role cause the same warning. */
 static const char *keep_warnings(struct op_requests *q, const char *warnings) {
     for (size_t i = 0; i < WARNED_MAX && *warnings; i++) {
         if (!q->warned[i]) {
@@ -225,15 +235,16 @@ static bool in_sweep(const struct op_requests *q, size_t i) {
     return q->sweep.parts && a->verb == OP_DELETE && a->kind == OP_KIND_POD;
 }
 
-/* One part of a sweep is answered. */
+/* The answer to one part of a sweep. */
 static void part_swept(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err) {
     struct sent *s = arg;
     struct op_requests *q = s->all;
     s->op = NULL;
-    if (code == CO_PERMISSION) { /* rights of an earlier version: one by one, then */
+    if (code == CO_PERMISSION) { /* our role is that of an earlier version */
         if (!q->opts.api->cannot_sweep) {
-            co_log_warn("pods cannot be deleted together, going on one by one", CO_E(err));
+            co_log_warn(
+                "no permission for deletecollection of pods, deleting one by one", CO_E(err));
         }
         q->opts.api->cannot_sweep = true;
         q->tally.conflict = true;
@@ -269,7 +280,7 @@ static void sweep_send(struct op_requests *q, size_t part) {
         o->entry, o->job, part_swept, &q->swept[part]);
 }
 
-/* The server takes from the path what a body of its own kinds leaves out. */
+/* The API server takes these fields from the path where a body of a core kind lacks them. */
 static void leave_out_what_the_path_says(const struct op_kube_type *type, json_t *body) {
     if (!*type->group) {
         json_object_del(body, "apiVersion");
@@ -278,7 +289,7 @@ static void leave_out_what_the_path_says(const struct op_kube_type *type, json_t
     }
 }
 
-/* Not before it is sent: no plan, status or log ever has it. */
+/* Adds the token only now, so that no plan, status or log ever contains it. */
 static int put_token(json_t *secret, struct co_err *err) {
     CO_AUTOFREE char *token = NULL;
     int r = co_token_new(&token, err);
@@ -306,7 +317,7 @@ static void action_send(struct op_requests *q, size_t i) {
     req.answer = OP_KUBE_NODES;
     CO_AUTOJSON json_t *options = NULL;
     if (a->verb == OP_DELETE) {
-        options = op_kube_delete_options(*a->uid ? a->uid : NULL);
+        options = op_kube_delete_options(*a->uid ? a->uid : NULL, a->at_once);
     }
     if (a->verb == OP_CREATE) {
         leave_out_what_the_path_says(req.type, a->body);
@@ -317,7 +328,7 @@ static void action_send(struct op_requests *q, size_t i) {
     op_metrics_action(q->opts.api->metrics, a);
     q->pending++;
     q->sent[i].op = op_kube_do(q->opts.api->client, &req);
-    json_decref(co_steal_ptr(q->opts.plan->actions[i].body)); /* its text is on the way */
+    json_decref(co_steal_ptr(q->opts.plan->actions[i].body)); /* the request has its text */
 }
 
 /* ---- life ------------------------------------------------------------------------------- */
@@ -348,7 +359,7 @@ void op_requests_free(struct op_requests *q) {
 void op_requests_send(struct op_requests *q, size_t room) {
     struct op_apiserver *api = q->opts.api;
     const struct op_plan *plan = q->opts.plan;
-    q->pending = 1; /* ours, so that no callback ends it while it is being sent */
+    q->pending = 1; /* one for this function, so that no callback finishes it meanwhile */
     if (!api->cannot_sweep) {
         q->sweep = op_sweep_of(api->store, q->opts.entry, q->opts.job, plan);
     }

@@ -1,9 +1,9 @@
-/* The actions of one plan as requests to the API server: each is sent, its answer judged, and what
- * it tells put into the store.
+/* Executes the actions of one plan: sends a request for each, classifies the answers, and puts the
+ * objects in them into the store.
  *
- * An answer says that an action is done or refused, that it was planned on old facts, or leaves
- * open what became of it.  What was refused is remembered, for the planner; how often and how soon
- * it is tried again is the round's.  Owned by the loop's thread. */
+ * An action is done, rejected, in conflict (it was planned with stale data), or its outcome is
+ * unknown.  Rejections are remembered for the planner (failures.h); backoff is the round's
+ * business.  Owned by the loop's thread. */
 #pragma once
 
 #include "operator/control/failures.h"
@@ -13,51 +13,52 @@
 #include "operator/control/store.h"
 #include "operator/kube/client.h"
 
-/* The API server as the requests of all jobs see it. */
+/* What the requests of all jobs share. */
 struct op_apiserver {
     struct op_kube_client *client;
     struct op_store *store;
-    struct op_feeds *feeds; /* where the answers to writes go */
+    struct op_feeds *feeds; /* takes the answers to writes */
     struct op_metrics *metrics;
     struct op_load *load;
-    bool cannot_sweep; /* it forbids to delete pods together */
+    bool cannot_sweep; /* we lack the right to delete pods as a collection */
 };
 
-/* How the store names what an action is about; by enum op_kind.  OP_STORE_KINDS: it has none. */
+/* The store's kind for each enum op_kind; OP_STORE_KINDS: it is not stored. */
 extern const enum op_store_kind op_stored_kinds[OP_KINDS];
 
-/* What came of all of them. */
+/* The result of all requests together. */
 struct op_tally {
     size_t created;
-    size_t rejected; /* creates */
-    bool token;      /* the job's Secret is there now */
-    bool conflict;   /* something was planned on old facts */
-    bool unknown;    /* the server did not say whether it acted, or asks for patience */
-    bool refused;    /* it said no */
+    size_t rejected; /* creates that were rejected */
+    bool token;      /* the job's Secret exists now */
+    bool conflict;   /* some action was planned with stale data */
+    bool unknown;    /* some request timed out, or the server was unavailable */
+    bool refused;    /* some request was rejected */
 };
 
 struct op_requests;
 
-/* All is borrowed; entry, job and plan until op_requests_free.  The bodies in the plan are freed
- * as they are sent. */
+/* Everything is borrowed; entry, job and plan until op_requests_free.  The bodies of the plan's
+ * actions are freed once they are sent. */
 struct op_requests_opts {
     struct op_apiserver *api;
     struct op_entry *entry;
     const struct op_job *job;
     struct op_plan *plan;
     struct op_failures *failures;
-    /* All are answered; may free the requests.  outcomes: by index of the plan's actions. */
+    /* All requests are answered; may free the requests.  outcomes: one for each action. */
     void (*done)(void *arg, const struct op_tally *tally, const struct op_outcome *outcomes);
     void *arg;
 };
 
 struct op_requests *op_requests_new(const struct op_requests_opts *opts);
-/* Does not touch what is on its way: it is answered or canceled, or the client is gone. */
+/* No request may be in flight: all are answered or canceled, or the client is freed. */
 void op_requests_free(struct op_requests *q); /* NULL allowed */
 
-/* Of the creates only the first `room` ones.  done may run inside, when there is nothing to do. */
+/* Sends all actions, but only the first `room` creates.  done may run inside, when nothing is to
+ * be sent. */
 void op_requests_send(struct op_requests *q, size_t room);
-/* Gives up the creates that are queued or on the wire; done may run inside. */
+/* Cancels the creates that are queued or in flight; done may run inside. */
 void op_requests_cancel_creates(struct op_requests *q);
-/* Gives up all; done does not run. */
+/* Cancels everything; done does not run. */
 void op_requests_cancel(struct op_requests *q);

@@ -1,3 +1,9 @@
+/* Executes one plan of a job after the other:
+ *
+ *   op_round_begin -> requests (all at once) -> actions_done -> status_write -> status_done
+ *                  -> round_end: when to requeue, then op_rounds.over
+ *
+ * The status is written after the requests, so that it can say what was rejected. */
 #include "operator/control/round.h"
 
 #include "common/log.h"
@@ -7,54 +13,55 @@
 enum {
     BACKOFF_MIN_MS = 1000,
     BACKOFF_MAX_MS = 30000,
-    /* Counters change often while pods start, and most often right before the phase does: alone
-     * they are written this long after the first change that was not.  So is what the next plan is
-     * about to know better. */
+    /* Counters change often while pods start, most often right before the phase changes.  A status
+     * write for counters alone is delayed by this, from the first change on.  So is the status of a
+     * plan that the next plan is about to correct. */
     STATUS_PACE_MS = 2000,
-    STATUS_PACE_MAX_MS = 6000, /* when the API server has much to do */
-    /* After a conflict the watch brings what we missed; this is for a watch that is down: twice as
-     * long after each conflict in a row. */
+    STATUS_PACE_MAX_MS = 6000, /* while the API server is busy */
+    /* After a conflict the watch usually delivers what we missed, and that requeues the job.  This
+     * backoff is for a watch that is down; it doubles with each conflict in a row. */
     CONFLICT_MIN_MS = 250,
     CONFLICT_DOUBLINGS = 5,
-    /* Creates in one plan: bounds the memory that a job of very many pods takes at a time. */
+    /* Creates in one plan: bounds the memory of a job with very many pods. */
     ROOM_MAX = 256,
-    /* Of all jobs' requests: with so many bytes on their way a round creates nothing, and looks
-     * again soon.  Of usual pods that is 5,000; a tenant's large ones must not end the operator. */
+    /* While the requests of all jobs in flight take so many bytes, a round creates nothing, and the
+     * job is requeued after CROWD_MS.  It is about 5,000 usual pods; a tenant's huge pods must not
+     * exhaust the operator's memory. */
     CROWD_BYTES = 24 << 20,
     CROWD_MS = 1000,
-    CROWD_ROOM = 4, /* so many it does create when its namespace has nothing on its way */
+    CROWD_ROOM = 4, /* creates that are sent nevertheless if the namespace has none in flight */
 };
 
-/* Waits that grow by time, not by how often somebody looks: a failure while one lasts adds nothing.
- */
+/* A backoff that doubles at most once in its own time: further failures while it lasts do not make
+ * it longer. */
 struct backoff {
-    int64_t ms;    /* 0: the last try was good */
+    int64_t ms;    /* the current delay; 0: the last try succeeded */
     int64_t until; /* monotonic ms */
 };
 
 struct op_round {
     struct op_rounds *all;
     struct op_entry *entry;
-    /* of the plan being carried out */
+    /* The plan that is being executed. */
     bool busy;
-    bool crowded_out; /* its creates were left for later */
+    bool crowded_out; /* creates were left out because of CROWD_BYTES */
     int64_t began;    /* monotonic ms */
     struct op_job *job;
     struct op_plan plan;
     struct op_requests *requests;
-    struct op_tally tally; /* of the requests and the status write */
+    struct op_tally tally; /* result of the requests, then of the status write as well */
     struct op_kube_op *status_op;
     int64_t status_sent; /* monotonic ms */
-    /* remembered between rounds */
-    char *uid; /* owned: the job that all this is about; NULL at first */
+    /* Remembered between rounds. */
+    char *uid; /* owned: the job that this is about; NULL at first */
     struct op_failures failures;
-    size_t window;          /* creates at a time; SIZE_MAX: all */
-    struct backoff creates; /* none before its end */
-    struct backoff status;  /* the next try at its end, or with the next change */
-    unsigned conflicts;     /* in a row */
-    int64_t differs_since;  /* monotonic ms: the status is not as stored; 0: it is */
+    size_t window;          /* creates at a time after a rejection; SIZE_MAX: all */
+    struct backoff creates; /* no create is sent before its end */
+    struct backoff status;  /* the status is retried at its end, or with the next change */
+    unsigned conflicts;     /* rounds in a row with a conflict */
+    int64_t differs_since;  /* monotonic ms: since when a status write is delayed; 0: none is */
     bool token;             /* see op_seen */
-    json_t *draft; /* owned: for the next plan, of a status that is not stored yet; or NULL */
+    json_t *draft; /* owned: parts of a status not stored yet, for the next plan; or NULL */
     struct op_story story;
 };
 
@@ -70,7 +77,7 @@ static void set_differs_since(struct op_round *r, int64_t since) {
     r->differs_since = since;
 }
 
-/* As new. */
+/* Forgets everything about the job. */
 static void forget_round(struct op_round *r) {
     op_failures_clear(&r->failures);
     r->window = SIZE_MAX;
@@ -114,7 +121,7 @@ int64_t op_round_began(const struct op_round *r) {
 
 /* ---- what failed before ----------------------------------------------------------------- */
 
-/* What was to be made is there, what was to go is gone. */
+/* A failure is obsolete: the object to be created exists, or the one to be deleted is gone. */
 static bool is_overtaken(void *arg, enum op_verb verb, enum op_kind kind, const char *name) {
     const struct op_round *r = arg;
     if (kind == OP_KIND_JOB || kind == OP_KIND_SECRET || verb == OP_PATCH) {
@@ -162,10 +169,10 @@ static void round_end(struct op_round *r, int64_t wake_ms) {
         r->conflicts = 0;
     }
     if (r->tally.token) {
-        wake_ms = now; /* the pods are to follow */
+        wake_ms = now; /* the Secret exists, so the pods can be created */
     }
     if (r->tally.refused) {
-        wake_ms = now; /* the status is to tell why, now, and the planner when it is tried again */
+        wake_ms = now; /* the next plan reports the failure in the status, and sets the retry */
     }
     op_metrics_looked(r->all->api.metrics,
         r->tally.refused || r->tally.unknown ? OP_M_ERROR
@@ -231,13 +238,13 @@ static void status_done(
         return;
     }
     if (code == CO_CONFLICT) {
-        co_log_debug("status conflict, looking again", CO_S("job", r->job->name),
+        co_log_debug("status conflict, retrying", CO_S("job", r->job->name),
             CO_S("namespace", r->job->ns), CO_S("version", r->job->resource_version));
         r->tally.conflict = true;
         round_end(r, 0);
         return;
     }
-    if (code == CO_NOTFOUND) { /* deleted meanwhile; the watch will tell */
+    if (code == CO_NOTFOUND) { /* deleted meanwhile; the watch will report it */
         round_end(r, 0);
         return;
     }
@@ -248,16 +255,18 @@ static void status_done(
     round_end(r, r->status.until);
 }
 
-/* The next plan comes at once, or with what the watch tells, and knows more: this one was made on
- * old facts, or with a part of the pods of a job that is made in several. */
+/* The next plan follows soon and will know more: this one was made with stale data, or creates only
+ * a part of a large job's pods. */
 static bool is_halfway(const struct op_round *r) {
     return r->tally.conflict || r->tally.created == ROOM_MAX;
 }
 
-/* Also when requests met conflicts, which may be so for minutes: old are facts about children then,
- * so counts are of a moment ago, as ever.  Nothing that is stored before it is done (an end, an
- * attempt) has requests about children beside it, and what was thought of the job itself is
- * checked by its version. */
+/* Writes the status if it differs and is not to be delayed.
+ *
+ * It is written even after conflicts, which may go on for minutes.  Then only the data about
+ * children is stale, and counters in a status are always a moment old.  It is safe: a status that
+ * must be stored before anything is done (an end, a new attempt) has no requests beside it, and
+ * resourceVersion guards against stale data about the job itself. */
 static void status_write(struct op_round *r) {
     CO_AUTOJSON json_t *diff = op_merge_diff(r->job->status, r->plan.status);
     if (!diff) {
@@ -315,11 +324,12 @@ static bool is_crowded(const struct op_round *r) {
     return op_kube_client_bytes(r->all->api.client) >= CROWD_BYTES;
 }
 
+/* The backoff of creates is not over. */
 static bool is_held(const struct op_round *r) {
     return co_now_ms() < r->creates.until;
 }
 
-/* How many creates it may send. */
+/* How many creates may be sent now. */
 static size_t room_of(const struct op_round *r) {
     size_t most = SIZE_MAX;
     if (is_crowded(r)) {
@@ -366,7 +376,7 @@ void op_round_begin(struct op_round *r, struct op_job *job_own, struct op_plan *
     r->job = job_own;
     r->plan = *plan_own;
     *plan_own = (struct op_plan){0};
-    /* Now, for a round may end before its status is written. */
+    /* Keep the draft now, because a round may end before its status is written. */
     co_json_decref(&r->draft);
     r->draft = op_status_draft(r->plan.status);
     r->tally = (struct op_tally){0};

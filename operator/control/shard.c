@@ -1,3 +1,5 @@
+/* The admission of a shard: reads the layout, waits for the leases of another layout to expire, and
+ * writes the layout. */
 #include "operator/control/shard.h"
 
 #include "common/log.h"
@@ -11,26 +13,27 @@
 
 enum { NAME_BYTES = 64, RETRY_MS = 2000, LAYOUT_SECONDS = 3600 };
 
-/* What is known of another operator's lease. */
+/* What is remembered of another operator's lease, see op_lease_expired. */
 struct peer {
     uint64_t hash;
     int64_t since;
 };
 
-/* Admission is: the layout -> [each lease of the layout in force, the one without shards] -> the
- * layout, written.  A step's answer starts the next; the timer starts the next attempt. */
+/* Admission is: GET the layout -> [GET each lease of the layout in force ->] GET the lease of an
+ * operator without shards -> create or update the layout.  The answer of a step starts the next
+ * one; the timer starts the next attempt. */
 struct op_shard {
     struct co_loop *loop;
     struct op_kube_client *client;
     struct op_shard_opts opts;
     struct co_timer *timer;
     struct op_kube_op *op;
-    json_t *layout;                       /* as read; NULL: there is none */
+    json_t *layout;                       /* as it was read; NULL: it does not exist */
     unsigned in_force;                    /* its N; 0: none */
-    unsigned next;                        /* peer to look at */
-    struct peer peers[OP_SHARDS_MAX + 1]; /* the last: the operator without shards */
-    unsigned peers_of;                    /* the N that peers is about */
-    bool waiting;                         /* that was said */
+    unsigned next;                        /* index of the peer to be read next */
+    struct peer peers[OP_SHARDS_MAX + 1]; /* the last is the operator without shards */
+    unsigned peers_of;                    /* the N of the peers */
+    bool waiting;                         /* it was logged that we wait */
 };
 
 int op_shard_parse(const char *text, struct op_shard_id *ret, struct co_err *err) {
@@ -40,9 +43,10 @@ int op_shard_parse(const char *text, struct op_shard_id *ret, struct co_err *err
     int64_t count = 0;
     if (!slash || co_parse_i64("N", slash + 1, 1, OP_SHARDS_MAX, &count, NULL) ||
         co_parse_i64("i", left, 0, count - 1, &index, NULL)) {
-        /* As the manifests have it, i is the pod's label: empty where there is none. */
+        /* In the manifests i comes from a label of the pod, and is empty where that is missing. */
         return co_err_set(err, CO_INVALID,
-            "\"%s\" is no shard: expected i/N, i from 0 to N-1, N up to %d%s", text, OP_SHARDS_MAX,
+            "\"%s\" is not a shard: expected i/N, i from 0 to N-1, N up to %d%s", text,
+            OP_SHARDS_MAX,
             *text == '/' ? "; Kubernetes numbers the pods of a StatefulSet from 1.28 on" : "");
     }
     *ret = (struct op_shard_id){(unsigned)index, (unsigned)count};
@@ -51,7 +55,7 @@ int op_shard_parse(const char *text, struct op_shard_id *ret, struct co_err *err
 
 bool op_shard_has(const struct op_shard_id *id, const char *ns) {
     uint64_t h = co_hash_str(ns);
-    h ^= h >> 32; /* FNV's low bits alone are poor */
+    h ^= h >> 32; /* the low bits of FNV alone are not random enough */
     return id->count == 0 || h % id->count == id->index;
 }
 
@@ -82,9 +86,9 @@ static void layout_written(
     (void)reply;
     s->op = NULL;
     if (code == CO_CONFLICT || code == CO_EXISTS) {
-        co_timer_start(s->timer, 0); /* another shard wrote it: look again */
+        co_timer_start(s->timer, 0); /* another shard wrote it: start over */
     } else if (code) {
-        say_failure(s, "shards' layout not written, retrying", err);
+        say_failure(s, "shard layout not written, retrying", err);
     } else {
         co_log_info("shard admitted", CO_I("shard", s->opts.id.index), CO_I("of", s->opts.id.count),
             CO_I("before", s->in_force));
@@ -112,7 +116,7 @@ static void write_layout(struct op_shard *s) {
     send_request(s, &req);
 }
 
-/* ---- those who may still act -------------------------------------------------------------- */
+/* ---- operators of another layout that may still act --------------------------------------- */
 
 static void look_at_peer(struct op_shard *s);
 
@@ -140,7 +144,8 @@ static void peer_read(
     look_at_peer(s);
 }
 
-/* From s->next on; the operator without shards comes last. */
+/* Reads the lease of peer s->next; after the shards comes the operator without shards, and after
+ * that the layout is written. */
 static void look_at_peer(struct op_shard *s) {
     if (s->next > OP_SHARDS_MAX) {
         write_layout(s);
@@ -163,7 +168,7 @@ static void layout_read(
     struct op_shard *s = arg;
     s->op = NULL;
     if (code && code != CO_NOTFOUND) {
-        say_failure(s, "shards' layout not read, retrying", err);
+        say_failure(s, "shard layout not read, retrying", err);
         return;
     }
     co_json_decref(&s->layout);
@@ -171,7 +176,7 @@ static void layout_read(
     const char *text = co_json_str(s->layout, "spec", "holderIdentity");
     int64_t count = 0;
     if (s->layout && co_parse_i64("layout", text ? text : "", 1, OP_SHARDS_MAX, &count, NULL)) {
-        co_log_warn("shards' layout is none, taking it for nobody's", CO_S("lease", LAYOUT));
+        co_log_warn("shard layout is invalid, ignoring it", CO_S("lease", LAYOUT));
         count = 0;
     }
     s->in_force = (unsigned)count;
@@ -179,7 +184,7 @@ static void layout_read(
         memset(s->peers, 0, sizeof(s->peers));
         s->peers_of = s->in_force;
     }
-    /* Within one layout the shards' own leases keep them apart. */
+    /* Shards of the same layout exclude each other by their own leases. */
     s->next = s->in_force == s->opts.id.count ? OP_SHARDS_MAX : 0;
     look_at_peer(s);
 }

@@ -1,10 +1,16 @@
-/* One operator of several that share the jobs by namespace: shard i of N.
+/* Sharding by namespace: this operator is shard i of N.
  *
- * Each shard has a Lease of its own; beside them one Lease says which N is in force.  A shard that
- * has its own lease acts only once it has written to that record, with the version it read: when
- * the record names another N, not before all leases of that N, and the one of an operator without
- * shards, are free or have run out.  So two layouts never act together, and a layout whose
- * operators have gone is followed by the next one.  Owned by the loop's thread. */
+ * Each shard has a Lease of its own.  One more Lease, the layout, records which N is in force:
+ *
+ *   b2a304f2.paddlepaddle.org-0-of-3    lease of shard 0 of 3
+ *   b2a304f2.paddlepaddle.org-1-of-3    ...
+ *   b2a304f2.paddlepaddle.org-shards    the layout; its holderIdentity is N
+ *
+ * A shard that holds its lease acts only after it has been admitted, that is, has updated the
+ * layout (with the resourceVersion that it read).  If the layout names another N, it first waits
+ * until all leases of that N, and the lease of an operator without shards, are free or expired.  So
+ * operators of two layouts never act at the same time, and when those of one are gone the next
+ * layout takes over.  Owned by the loop's thread. */
 #pragma once
 
 #include "operator/control/lease.h"
@@ -17,7 +23,7 @@ struct op_shard_id {
 
 /* "i/N", i from 0; CO_INVALID says what was expected. */
 CO_MUST_CHECK int op_shard_parse(const char *text, struct op_shard_id *ret, struct co_err *err);
-/* Whether a namespace is this one's.  Which shard has it must never change between versions. */
+/* Whether a namespace belongs to this shard.  The hash must never change between versions. */
 bool op_shard_has(const struct op_shard_id *id, const char *ns);
 /* Name of its Lease. */
 void op_shard_lease(const struct op_shard_id *id, char *ret, size_t size);
@@ -26,7 +32,7 @@ struct op_shard_opts {
     const char *ns; /* of the leases */
     struct op_shard_id id;
     int64_t retry_ms; /* between attempts; 0: 2 s */
-    /* The layout is in force: this shard may act. */
+    /* This shard's layout is in force, so it may act. */
     void (*admitted)(void *arg);
     void *arg;
 };
@@ -35,7 +41,7 @@ struct op_shard;
 
 struct op_shard *op_shard_new(
     struct co_loop *loop, struct op_kube_client *client, const struct op_shard_opts *opts);
-/* It has its own lease: seeks admission.  false: it has lost it. */
+/* true: the shard holds its lease now and seeks admission.  false: it has lost the lease. */
 void op_shard_leased(struct op_shard *s, bool leased);
 void op_shard_free(struct op_shard *s); /* NULL allowed */
 CO_DEFINE_CLEANUP(struct op_shard *, op_shard_free)

@@ -1,11 +1,12 @@
+/* Eviction from the cache of job texts; see shelf.h for the policy. */
 #include "operator/control/shelf.h"
 
 #include "common/mem.h"
 
 struct op_space {
-    size_t bytes;                       /* of its entries, texts included */
+    size_t bytes;                       /* of its entries and texts */
     size_t n;                           /* entries */
-    struct op_shelved *oldest, *newest; /* of those with a text */
+    struct op_shelved *oldest, *newest; /* entries with a text, by their last change */
 };
 
 void op_shelf_done(struct op_shelf *s) {

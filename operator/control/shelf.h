@@ -1,42 +1,43 @@
-/* Which jobs are at hand, that is, have their text in the store: as many as a number of bytes
- * allows, shared by namespaces.
+/* The eviction policy of the store's cache of job texts: which jobs keep their text in memory.
  *
- * When it is exceeded the namespace that takes most loses what changed longest ago, so that the
- * jobs of one never cost those of another anything that these could have among as many namespaces.
- * Entries stay whatever they take, and count: for their namespace, and for up to half of the
- * bytes.  Owned by the loop's thread. */
+ *   shelf.spaces: namespace -> oldest text <-> ... <-> newest text
+ *
+ * The cache has a size in bytes.  When it is exceeded, the namespace that uses the most loses the
+ * text that changed the longest time ago.  So a namespace never evicts texts of another one that
+ * uses less than its fair share.  Entries themselves are never evicted, but they count: for their
+ * namespace, and for at most half of the size.  Owned by the loop's thread. */
 #pragma once
 
 #include "common/map.h"
 
 #include <stdint.h>
 
-struct op_space; /* a namespace */
+struct op_space; /* the use of one namespace */
 
-/* An entry's; all of it is shelf.c's. */
+/* An entry's node in the lists; private to shelf.c. */
 struct op_shelved {
     struct op_space *space;
     struct op_shelved *older, *newer; /* among the texts of the namespace */
-    size_t size;                      /* of its text; 0: none is kept */
+    size_t size;                      /* bytes of its text; 0: it is not in the cache */
 };
 
 struct op_shelf {
-    size_t max;           /* bytes; 0: no bound */
-    size_t texts, others; /* bytes of texts, and of all else */
-    size_t n;             /* texts */
-    struct co_map spaces; /* by name, owned */
+    size_t max;           /* bytes; 0: no limit */
+    size_t texts, others; /* bytes of texts, and of entries */
+    size_t n;             /* number of texts */
+    struct co_map spaces; /* by name of the namespace, owned */
 };
 
-void op_shelf_done(struct op_shelf *s); /* all have left */
+void op_shelf_done(struct op_shelf *s); /* after all entries have left */
 
-/* An entry of so many bytes, without a text yet; they stay until it leaves. */
+/* Adds an entry, which takes so many bytes until it leaves, without a text. */
 void op_shelf_join(struct op_shelf *s, struct op_shelved *ret, const char *ns, size_t bytes);
-/* Its text, if any, has been taken. */
+/* The entry must have no text any more; bytes as in op_shelf_join. */
 void op_shelf_leave(struct op_shelf *s, struct op_shelved *of, const char *ns, size_t bytes);
 
-/* Its text, of so many bytes; it has none yet. */
+/* The entry has a text of so many bytes now; it must have had none. */
 void op_shelf_put(struct op_shelf *s, struct op_shelved *of, size_t size);
-/* Nothing when it has none. */
+/* The entry's text is dropped; nothing if it has none. */
 void op_shelf_take(struct op_shelf *s, struct op_shelved *of);
-/* Whose text is to be taken next; NULL: all fit. */
+/* The text to evict next; NULL: all fit. */
 struct op_shelved *op_shelf_surplus(const struct op_shelf *s);

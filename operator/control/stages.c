@@ -1,3 +1,5 @@
+/* Stage timings of jobs: notes moments as they are seen, and observes the metrics when a phase that
+ * ends a stage has been written. */
 #include "operator/control/stages.h"
 
 #include "common/parse.h"
@@ -6,8 +8,8 @@
 
 void op_stages_begin(struct op_stages *s, enum op_phase phase, int64_t created) {
     enum { LATE_S = 3 };
-    /* creationTimestamp counts only for a job that waited for us longer than its rounding and two
-     * clocks could explain. */
+    /* creationTimestamp is used only if the job is older than rounding to seconds and different
+     * clocks could explain, that is, if it has waited for the operator. */
     int64_t age = created ? op_kube_clock_seconds() - created : 0;
     s->born = phase ? 0 : co_now_ms() - (age >= LATE_S ? age * 1000 : 0);
     s->left = 0;

@@ -1,24 +1,25 @@
-/* How long a job's stages take, from its creation to its end, for metrics.  Times are our own
- * monotonic clock's: what the API server writes has seconds and another machine's clock. */
+/* Measures how long the stages of a job take, from its creation to its end, for metrics.  Times are
+ * of our own monotonic clock: timestamps of the API server are whole seconds of another clock. */
 #pragma once
 
 #include "operator/api/job.h"
 
 struct op_metrics;
 
-/* An entry's; zeroed at first.  Milliseconds, 0: not known.  All of it is stages.c's. */
+/* One for each entry; zeroed at first.  Monotonic milliseconds, 0: unknown.  Private to stages.c.
+ */
 struct op_stages {
-    int64_t born;      /* creation of a job that was new when it was first seen */
-    int64_t made;      /* its last pod appeared */
-    int64_t scheduled; /* its last pod got a node */
-    int64_t left;      /* it left Running without an end */
-    bool restarting;   /* for a restart of the group */
+    int64_t born;      /* creation; known only of jobs that had no phase when first seen */
+    int64_t made;      /* the last pod appeared in the watch */
+    int64_t scheduled; /* the last pod got a node */
+    int64_t left;      /* the job left Running, but has not ended */
+    bool restarting;   /* and does so because the whole group restarts */
 };
 
 /* A job is seen for the first time: the phase in its status, its creationTimestamp (0: none). */
 void op_stages_begin(struct op_stages *s, enum op_phase phase, int64_t created);
 void op_stages_pod_made(struct op_stages *s);
 void op_stages_pod_scheduled(struct op_stages *s);
-/* A phase was written to the status of the job: counts what has ended by it. */
+/* A phase was written to the job's status: observes the stages that have ended with it. */
 void op_stages_phase(struct op_stages *s, struct op_metrics *m, enum op_phase from,
     enum op_phase to, const json_t *status);

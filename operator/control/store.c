@@ -1,3 +1,8 @@
+/* The cache of API objects: how versions are compared, how children find their entry, and what
+ * counts as a change.
+ *
+ *   op_store_put, op_store_list -> read_arrival (parse) -> job_put or child_put -> `changed`
+ *   op_store_remove, sweep      -> job_gone or lose_child, detach_child         -> `changed` */
 #include "operator/control/store.h"
 
 #include "operator/control/jobtext.h"
@@ -5,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- both indexes ----------------------------------------------------------------------- */
+/* ---- entries, and both indexes ---------------------------------------------------------- */
 
 static uint64_t entry_hash(const char *ns, const char *name) {
     return co_hash_str(ns) * 31 + co_hash_str(name);
@@ -34,7 +39,7 @@ static void drop_text(struct op_store *s, struct op_entry *e) {
     e->job = (struct co_squeezed){0};
 }
 
-/* In place of an older one. */
+/* Caches the job's text in place of an older one, and evicts others if there is no room. */
 static void keep_text(struct op_store *s, struct op_entry *e, const struct op_kube_object *object) {
     struct op_shelved *surplus;
     drop_text(s, e);
@@ -160,7 +165,7 @@ bool op_store_take_turn(struct op_entry *e) {
     return turned;
 }
 
-/* The entry may be freed. */
+/* Reports the change; may free the entry. */
 static void entry_touched(struct op_store *s, struct op_entry *e) {
     s->changed(s->arg, e);
     free_if_empty(s, e);
@@ -168,13 +173,13 @@ static void entry_touched(struct op_store *s, struct op_entry *e) {
 
 /* ---- jobs ------------------------------------------------------------------------------- */
 
-/* Annotations are not read. */
+/* Without annotations, because the decoder does not read them. */
 static size_t tree_bytes(const struct co_jnode *job) {
     const struct co_jnode *notes = co_jnode_at(job, "metadata", "annotations");
     return co_json_nodes_bytes(job) - co_json_nodes_bytes(notes);
 }
 
-/* decided: whatever the version, see op_store_sync_begin. */
+/* decided: whatever the stored version is, see op_store_sync_begin. */
 static void job_put(struct op_store *s, const struct op_job_head *h,
     const struct op_kube_object *object, bool decided) {
     uint64_t version = op_kube_version(h->version);
@@ -189,7 +194,7 @@ static void job_put(struct op_store *s, const struct op_job_head *h,
         e->version = version;
         return;
     }
-    e->turned = e->turned || e->phase != h->phase; /* a clean-up, a restart wait for no more */
+    e->turned = e->turned || e->phase != h->phase; /* clean-ups and restarts wait for the phase */
     e->phase = (uint8_t)h->phase;
     e->waits = e->phase < OP_PHASE_RUNNING && !h->started && !h->elsewhere;
     if (!op_entry_has_job(e)) {
@@ -198,6 +203,8 @@ static void job_put(struct op_store *s, const struct op_job_head *h,
         op_stages_begin(&e->stages, h->phase, h->created);
     }
     e->digest = digest;
+    e->uid = co_hash(h->uid, strlen(h->uid));
+    e->trained = h->trained;
     e->tree = tree_bytes(object->nodes);
     keep_text(s, e, object);
     e->edition = ++s->editions;
@@ -219,8 +226,8 @@ static void job_gone(struct op_store *s, struct op_entry *e) {
 
 /* ---- children --------------------------------------------------------------------------- */
 
-/* How the objects of a kind are read, and which versions of one are the same to a plan; by
- * default none are. */
+/* How objects of a kind are parsed, and whether a plan could see a difference between two versions;
+ * without `differs` it always could. */
 static const struct {
     struct op_child *(*read)(struct co_slab *slab, const struct co_jnode *obj);
     bool (*differs)(const struct op_child *a, const struct op_child *b);
@@ -231,22 +238,23 @@ static const struct {
     [OP_STORE_PODGROUPS] = {op_podgroup_read, op_podgroup_differs},
 };
 
-/* An entry's name for a child: its owner's, else its own: of a ConfigMap in our way, of a gang's
- * group that a user made. */
+/* The name of the entry that a child belongs to: its owner's, or else its own name.  The latter is
+ * for a ConfigMap that has the name of ours, and for a PodGroup that a user created. */
 static const char *entry_name(enum op_store_kind kind, const struct op_child *c) {
     bool by_name = kind == OP_STORE_CONFIGMAPS || (kind == OP_STORE_PODGROUPS && !*c->owner_uid);
     return *c->owner_job ? c->owner_job : by_name ? c->name : "";
 }
 
+/* Adds to a counter; its first or last pod may let the job make progress. */
 static void count_stand(struct op_entry *e, enum op_stand stand, int by) {
     bool none = !e->pods[stand];
     e->pods[stand] += (uint32_t)by;
     e->turned = e->turned || none != !e->pods[stand];
 }
 
-/* by: 1, or -1 for one that is gone. */
+/* by: 1, or -1 to take it out. */
 static void count_pod(struct op_entry *e, const struct op_pod *pod, int by) {
-    bool running = pod->phase == OP_POD_RUNNING && pod->ready;
+    bool running = pod->phase == OP_POD_RUNNING && pod->ready && !pod->lost;
     bool unknown = !*pod->ip[0];
     if (unknown) {
         count_stand(e, OP_STAND_UNKNOWN, by);
@@ -281,7 +289,8 @@ static void detach_child(struct op_store *s, struct op_stored *st) {
     stored_free(s, st);
 }
 
-/* As detach, of what a watch says is no more. */
+/* As detach_child, for an object that the watch reports as deleted.  A pod that has succeeded is
+ * kept in `ended` until a plan has counted it. */
 static void lose_child(struct op_store *s, struct op_stored *st) {
     struct op_entry *e = st->entry;
     bool counts = st->kind == OP_STORE_PODS && st->pod->ended && op_entry_has_job(e) &&
@@ -311,10 +320,11 @@ static void attach_child(struct op_store *s, struct op_entry *e, struct op_store
         count_pod(e, st->pod, 1);
         op_stages_pod_made(&e->stages);
     }
-    e->turned = e->turned || st->kind == OP_STORE_CONFIGMAPS; /* start gates wait for it */
+    e->turned = e->turned || st->kind == OP_STORE_CONFIGMAPS; /* the start gate waits for it */
 }
 
-/* True when a claim goes on standing in for what this version of its pod has not. */
+/* Applies the address that the pod has reported to a version without one.  False: there is no
+ * report for this pod, or it is not needed any more. */
 static bool claim_stands(const struct op_stored *st, struct op_child *now) {
     struct op_pod *pod = (struct op_pod *)now;
     if (!st->claim || *pod->ip[0] || strcmp(st->child->uid, now->uid) != 0) {
@@ -325,8 +335,8 @@ static bool claim_stands(const struct op_stored *st, struct op_child *now) {
     return true;
 }
 
-/* By st, its version of before or NULL.  One that ends well only after it was deleted was told to
- * end. */
+/* Whether a pod counts as succeeded; st: its earlier version, or NULL.  A pod that exits with 0
+ * after its deletion began has only reacted to SIGTERM and does not count. */
 static bool has_ended(const struct op_stored *st, const struct op_pod *now) {
     bool before = st && st->pod->ended && strcmp(st->child->uid, now->c.uid) == 0;
     return now->phase == OP_POD_SUCCEEDED && (before || !now->c.deleting);
@@ -342,7 +352,7 @@ static void child_put(
     uint64_t version = op_kube_version(now->resource_version);
     const char *owner = entry_name(kind, now);
     struct op_stored *st = op_store_child(s, kind, now->ns, now->name);
-    if (st && strcmp(st->entry->name, owner) != 0) { /* a new object under an old name */
+    if (st && strcmp(st->entry->name, owner) != 0) { /* a new object with the name of an old one */
         struct op_entry *e = st->entry;
         detach_child(s, st);
         entry_touched(s, e);
@@ -355,7 +365,7 @@ static void child_put(
     }
     if (!*owner) {
         op_child_free(
-            &s->slab, now); /* labelled like ours but nobody's: a create will meet it by name */
+            &s->slab, now); /* it has our label but no owner; a create of that name will fail */
         return;
     }
     if (kind == OP_STORE_PODS) {
@@ -424,7 +434,7 @@ static void put_arrival(struct op_store *s, struct arrival *a, bool decided) {
     }
 }
 
-/* The version of it that is known; 0: none. */
+/* The version of the object that is stored; 0: none. */
 static uint64_t known_version(const struct op_store *s, const struct arrival *a) {
     if (a->kind == OP_STORE_JOBS) {
         const struct op_entry *e = op_store_entry(s, a->head.ns, a->head.name);
@@ -443,7 +453,7 @@ int op_store_put(struct op_store *s, enum op_store_kind kind, const struct op_ku
     }
     if (!reached || a.version > reached) {
         put_arrival(s, &a, false);
-    } else { /* the watch has told of this version, and perhaps of later ones */
+    } else { /* the watch has delivered this version, and perhaps later ones */
         op_child_free(&s->slab, a.child);
     }
     return 0;
@@ -484,7 +494,7 @@ void op_store_mark_deleting(struct op_store *s, enum op_store_kind kind, const c
     struct op_stored *st = op_store_child(s, kind, ns, name);
     if (st && strcmp(st->child->uid, uid) == 0 && !st->child->deleting) {
         st->child->deleting = true;
-        st->child->at = 0; /* the watch will tell */
+        st->child->at = 0; /* the watch will deliver the deletion time */
         entry_touched(s, st->entry);
     }
 }
@@ -508,7 +518,7 @@ bool op_store_claim(
     return true;
 }
 
-/* ---- syncs ------------------------------------------------------------------------------ */
+/* ---- lists ------------------------------------------------------------------------------ */
 
 void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t upto) {
     s->sync[kind]++;

@@ -1,12 +1,19 @@
-/* What the API server last told: jobs as text, their children as compact projections, joined by
- * namespace and owner name in one entry a job.
+/* The cache of API objects: jobs as compressed text, their children as compact projections, joined
+ * by namespace and owner's name in one entry a job.
  *
- * Three sources feed it: lists, watches, and the answers to our own writes (so that a plan made
- * right after a write sees it).  An older version never replaces a newer one, with one exception: a
- * list is the truth about all versions up to its own, so that data restored from a backup is
- * believed.  An answer counts only while its watch has not reached it yet.  Of large jobs, and of
- * more than a shelf has room for (shelf.h), it keeps no text: who needs one asks the API server.
- * Knows nothing of plans or requests.  Owned by the loop's thread. */
+ *   entries (by ns/job)  --> op_entry: text of the job, counters, children --.
+ *                                                                           v
+ *   children (by kind/ns/name) ------------------------------> op_stored -> op_stored -> ...
+ *                                                              (pod, service, ConfigMap, PodGroup)
+ *
+ * It is filled by lists, by watches, and by the answers to our own writes, so that a plan made
+ * right after a write sees it.  An older version never replaces a newer one, with one exception: a
+ * list decides about all versions up to its own, so that data restored from a backup is accepted.
+ * An answer counts only while its watch has not reached that version yet.
+ *
+ * Large jobs, and jobs that the cache has no room for (shelf.h), have an entry without the text;
+ * their reconcile fetches the job.  The store knows nothing of plans or requests.  Owned by the
+ * loop's thread. */
 #pragma once
 
 #include "common/map.h"
@@ -27,22 +34,22 @@ enum op_store_kind {
     OP_STORE_KINDS
 };
 
-/* The address that a pod told before the API server had any. */
+/* The address that a pod reported itself, before the API server had one. */
 struct op_claim {
     char ip[48];
 };
 
-/* A child in its entry's list.  Exactly one of the projections is set, by kind. */
+/* A child in its entry's list.  `kind` says which projection it has. */
 struct op_stored {
-    struct co_link link; /* in op_store.children, by kind and names; first */
+    struct co_link link; /* in op_store.children, by kind and names; must be first */
     struct op_stored *next;
     struct op_entry *entry;
-    uint64_t version;
-    uint32_t sync; /* number of the last sync that reported it */
+    uint64_t version; /* resourceVersion */
+    uint32_t sync;    /* number of the last list that had it */
     enum op_store_kind kind;
-    struct op_claim *claim; /* owned; of a pod whose object has no address yet, else NULL */
+    struct op_claim *claim; /* owned; for a pod whose object has no address yet, else NULL */
     union {
-        struct op_child *child; /* the start of each projection */
+        struct op_child *child; /* what all projections begin with */
         struct op_pod *pod;
         struct op_service *service;
         struct op_configmap *configmap;
@@ -50,60 +57,62 @@ struct op_stored {
     };
 };
 
-/* Where pods stand on a job's way. */
+/* Counters of an entry's pods by their progress.  The first or the last pod of one of them may let
+ * the job make progress. */
 enum op_stand {
-    OP_STAND_UNKNOWN,  /* of no known address */
-    OP_STAND_NAMELESS, /* of none that the API server has: names, for which gates wait, lack it */
-    OP_STAND_COMING,
-    OP_STAND_RUNNING,
+    OP_STAND_UNKNOWN,  /* its address is unknown */
+    OP_STAND_NAMELESS, /* the API server has no address of it, so its DNS name does not resolve */
+    OP_STAND_COMING,   /* it is Pending, or runs and is not ready */
+    OP_STAND_RUNNING,  /* it runs and is ready */
     OP_STAND_FAILED,
     OP_STANDS
 };
 
-/* The port of an entry's job in Host mode; all of it is ports.c's. */
+/* The host port of an entry's job in Host mode; private to ports.c. */
 struct op_port {
-    uint16_t number; /* held by a live job; 0: none */
-    bool known;      /* it was looked at once at least */
+    uint16_t number; /* of a live job; 0: none */
+    bool known;      /* the job has been reconciled at least once */
 };
 
 /* Everything known under one namespace/name.  Exists as long as the job, a child of it, or work
- * for it (op_store_hold) does.  The store alone writes it, but for what is others'. */
+ * for it (op_store_hold) does.  Only the store writes to it, except for the last three fields. */
 struct op_entry {
-    struct co_link link;       /* in op_store.entries, by its names; first */
-    struct op_shelved shelved; /* second */
-    const char *ns, *name;     /* behind the struct */
-    struct co_squeezed job;    /* its JSON, in the store's slab; none: it is not at hand */
-    size_t tree;               /* bytes that it takes, roughly, as a tree */
-    uint64_t version;
-    uint64_t digest;            /* of the job's text; 0: there is no such job */
-    uint64_t edition;           /* of the job: a running number of the store's */
-    uint64_t born;              /* running number: entries are served in this order */
-    int64_t created;            /* the job was; seconds since the epoch */
+    struct co_link link;       /* in op_store.entries, by its names; must be first */
+    struct op_shelved shelved; /* its place in the cache of texts */
+    const char *ns, *name;     /* the strings follow the struct */
+    struct co_squeezed job;    /* its JSON, in the store's slab; none: it is not in the cache */
+    size_t tree;               /* bytes of the parsed job, roughly */
+    uint64_t version;          /* resourceVersion of the job */
+    uint64_t digest;           /* hash of the job's text; 0: there is no such job */
+    uint64_t uid;              /* hash of the job's uid */
+    uint64_t edition;          /* changes with each new text; unique in the store */
+    uint64_t born;             /* running number of entries; the client serves them in this order */
+    int64_t created;           /* creationTimestamp of the job; seconds since the epoch */
     struct op_stored *children; /* owned list, in no order */
     size_t n_children;
-    struct op_stored *ended; /* owned list: pods that are gone, see op_store_looked */
-    uint32_t sync;
+    struct op_stored *ended;  /* owned list: pods that are gone, see op_store_looked */
+    uint32_t sync;            /* number of the last list that had the job */
     uint8_t phase;            /* enum op_phase in its status */
-    bool deleting : 1;        /* the job is */
-    bool waits : 1;           /* it has never been Running and has not ended */
+    bool deleting : 1;        /* the job is being deleted */
+    bool trained : 1;         /* its training is over */
+    bool waits : 1;           /* the job has never been Running and has not ended */
     bool turned : 1;          /* see op_store_take_turn */
     bool held : 1;            /* see op_store_hold */
-    uint32_t pods[OP_STANDS]; /* a pod without an address stands in three places */
-    /* Others' own, which the store only keeps. */
+    uint32_t pods[OP_STANDS]; /* a pod without an address counts in three of them */
+    /* Other files' data, which the store only keeps. */
     struct op_port port;
     struct op_stages stages;
     void *work; /* the controller's */
 };
 
 struct op_store {
-    struct co_slab slab; /* has all of it: what stays lies apart from what comes and goes */
+    struct co_slab slab; /* for entries and children, apart from short-lived memory */
     struct op_shelf shelf;
     struct co_index entries, children;
-    uint32_t sync[OP_STORE_KINDS]; /* running number of syncs */
-    uint64_t upto[OP_STORE_KINDS]; /* what the list of the last one decides */
+    uint32_t sync[OP_STORE_KINDS]; /* number of lists so far */
+    uint64_t upto[OP_STORE_KINDS]; /* the version up to which the last list decides */
     uint64_t born, editions;
-    /* Called after anything of an entry changed in a way that a plan could see; the entry is
-     * still valid. */
+    /* Called after a change of an entry that a plan could see; the entry is still valid. */
     void (*changed)(void *arg, struct op_entry *e);
     /* Called right before an entry is freed. */
     void (*gone)(void *arg, struct op_entry *e);
@@ -111,12 +120,13 @@ struct op_store {
     size_t n_jobs, n_pods;
 };
 
-/* A job that takes more than this as a tree is never at hand.  One of 2,000 pods does not. */
+/* A parsed job larger than this is never cached.  One of 2,000 pods is smaller. */
 enum { OP_STORE_TREE_MAX = 4 << 20 };
 
 static inline bool op_entry_has_job(const struct op_entry *e) {
     return e->digest;
 }
+/* The job's text is in the cache. */
 static inline bool op_entry_at_hand(const struct op_entry *e) {
     return e->job.data;
 }
@@ -125,32 +135,32 @@ void op_store_init(struct op_store *s, void (*changed)(void *arg, struct op_entr
     void (*gone)(void *arg, struct op_entry *e), void *arg);
 void op_store_done(struct op_store *s);
 
-/* An object as the watch (reached: 0) or the answer to a write (reached: where the watch of the
- * kind stands) has it.  CO_INVALID: it has no name. */
+/* Stores an object from a watch (reached: 0) or from the answer to a write (reached: the version
+ * that the watch of this kind has reached).  CO_INVALID: the object has no name. */
 CO_MUST_CHECK int op_store_put(struct op_store *s, enum op_store_kind kind,
     const struct op_kube_object *object, uint64_t reached, struct co_err *err);
-/* The object is no more; uid NULL: whatever it was. */
+/* The watch reports that the object is deleted; uid NULL: of any uid. */
 void op_store_remove(
     struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
-/* A look has seen what the entry shows.  Until then a pod that had succeeded before it was deleted,
- * and is gone, is kept in `ended`: nobody else knows that it has. */
+/* A plan has taken the entry's data into account, so `ended` can be emptied.  It has the pods that
+ * succeeded and were then deleted: only the store still knows that they succeeded. */
 void op_store_looked(struct op_store *s, struct op_entry *e);
-/* A delete was accepted: the child counts as deleting from now on, if it is still that uid. */
+/* The API server has accepted a delete: the child counts as deleting, if it is still that uid. */
 void op_store_mark_deleting(
     struct op_store *s, enum op_store_kind kind, const char *ns, const char *name, const char *uid);
 
-/* A pod tells its address: it stands in for the object's own as long as that has none.  Ignored
- * for another uid, and for a pod that has an address or is not pending.  False: so it is for a pod
- * without a node, for which only somebody else can speak, unless our watch is behind kubelet's. */
+/* A pod reports its own address, which is used as long as its object has none.  The report is
+ * ignored (true) for another uid, and for a pod that has an address or is not pending.  False: the
+ * pod has no node yet, so either our watch lags, or the report is not from the pod. */
 bool op_store_claim(
     struct op_store *s, const char *ns, const char *name, const char *uid, const char *ip);
 
-/* Mark and sweep around a list.  It decides about all that is known in versions up to `upto`, its
- * own (UINT64_MAX: versions from before say nothing about those that come); what is beyond is an
- * answer to a write of ours, which the list could not see. */
+/* Mark and sweep around a list.  The list decides about everything stored with a version up to
+ * `upto`, its own (UINT64_MAX: versions cannot be compared with those from before, it decides about
+ * all).  What is newer is the answer to a write of ours, which the list could not contain. */
 void op_store_sync_begin(struct op_store *s, enum op_store_kind kind, uint64_t upto);
-/* An object of the list.  *lacks becomes true when something newer was known that the list should
- * have shown: the API server's data is another one now.  CO_INVALID: it has no name. */
+/* An object of the list.  *lacks becomes true when the store has a newer version that the list
+ * should have shown: the API server's data was reset.  CO_INVALID: the object has no name. */
 CO_MUST_CHECK int op_store_list(struct op_store *s, enum op_store_kind kind,
     const struct op_kube_object *object, bool *lacks, struct co_err *err);
 void op_store_sync_end(struct op_store *s, enum op_store_kind kind);
@@ -159,9 +169,9 @@ struct op_entry *op_store_entry(const struct op_store *s, const char *ns, const 
 struct op_stored *op_store_child(
     const struct op_store *s, enum op_store_kind kind, const char *ns, const char *name);
 void op_store_each(const struct op_store *s, void (*fn)(void *arg, struct op_entry *e), void *arg);
-/* The entry stays, whatever goes, until it is released, which frees it when nothing is left. */
+/* Keeps the entry, even without job and children, until it is released; the release may free it. */
 void op_store_hold(struct op_entry *e);
 void op_store_release(struct op_store *s, struct op_entry *e);
-/* True when, since this was asked last, the first or the last of its pods has come to a stand, its
- * ConfigMap has, or its phase was stored. */
+/* Whether the job may make progress: since the last call, the first or the last pod was counted in
+ * one of pods[], its ConfigMap appeared, or a new phase was stored. */
 bool op_store_take_turn(struct op_entry *e);

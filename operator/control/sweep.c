@@ -1,17 +1,19 @@
+/* Plans and sends deletecollection requests for the pods of a job that has ended. */
 #include "operator/control/sweep.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    FEW = 8,
-    PODS_A_PART = 25,
-    DEADLINE_MS = 60 * 1000,
+    FEW = 8,                 /* fewer deletes than this are sent one by one */
+    PODS_A_PART = 25,        /* there are as many parts as have this many pods each */
+    DEADLINE_MS = 60 * 1000, /* the server deletes up to MOST pods before it answers */
 };
 
-/* At a time: it bounds the answer and how long the request takes.  The rest is the next round's. */
+/* Pods in one request: bounds its answer and its time.  The next round deletes the rest. */
 #define MOST "500"
 
+/* A pod of the job that a sweep would find and that is not being deleted yet. */
 static bool is_labelled(const struct op_stored *st, const struct op_job *job) {
     return st && st->kind == OP_STORE_PODS && st->pod->labelled && !st->child->deleting &&
            strcmp(st->child->owner_uid, job->uid) == 0;
@@ -53,7 +55,7 @@ size_t op_sweep_part(const struct op_sweep *sweep, int32_t index) {
     return part < sweep->parts ? part : sweep->parts - 1;
 }
 
-/* Below the first part and above the last one there is no bound. */
+/* The first part has no lower bound and the last one no upper bound. */
 char *op_sweep_selector(const struct op_sweep *sweep, size_t part, const char *uid) {
     char from[64] = "";
     char to[64] = "";
@@ -71,7 +73,7 @@ struct op_kube_op *op_sweep_send(const struct op_sweep *sweep, size_t part,
     struct op_kube_client *client, const struct op_kube_type *pods, const struct op_entry *e,
     const struct op_job *job, op_kube_done_fn done, void *arg) {
     CO_AUTOFREE char *selector = op_sweep_selector(sweep, part, job->uid);
-    CO_AUTOJSON json_t *options = op_kube_delete_options(NULL);
+    CO_AUTOJSON json_t *options = op_kube_delete_options(NULL, false);
     struct op_kube_req req =
         op_kube_req_for(OP_KUBE_DELETECOLLECTION, pods, e->ns, NULL, done, arg);
     req.lane = OP_KUBE_LANE_WORK;

@@ -1,9 +1,10 @@
-/* The pods of a job that has ended, deleted by a few requests instead of one each.
+/* Deletes the pods of an ended job with a few deletecollection requests, instead of one a pod.
  *
- * A collection is deleted by name, without a precondition: the API server lists what matches, then
- * deletes one after the other.  So it is for jobs that have ended only, which never get a pod
- * again, and for pods that carry their job's uid as a label, and only when all of those are to go;
- * and many pods are divided by their index, so that they do not wait for each other. */
+ * The API server executes such a request by listing what matches and deleting one pod after the
+ * other by name, without a UID precondition.  So it is used only where no new pod of that name can
+ * appear: for jobs that have ended, for pods that have the job's uid as a label, and only when all
+ * of those are to be deleted.  Many pods are divided by their index into up to OP_SWEEP_PARTS
+ * requests, which the API server executes in parallel. */
 #pragma once
 
 #include "operator/control/store.h"
@@ -12,18 +13,19 @@
 enum { OP_SWEEP_PARTS = 4 };
 
 struct op_sweep {
-    size_t parts; /* requests; 0: a plan's deletes of pods do not amount to that */
-    int32_t step; /* indices of a part; the last one has all from its first on */
+    size_t parts; /* requests; 0: the plan's deletes cannot be done so */
+    int32_t step; /* indices in a part; the last part has all that remain */
 };
 
-/* Few are not worth it: the API server looks through all pods of the namespace. */
+/* Whether the deletes of a plan can be done by a sweep, and in how many parts.  A few pods are not
+ * worth it, since the API server filters all pods of the namespace. */
 struct op_sweep op_sweep_of(const struct op_store *s, const struct op_entry *e,
     const struct op_job *job, const struct op_plan *plan);
-/* Whose a pod of that index is. */
+/* The part that a pod of this index belongs to. */
 size_t op_sweep_part(const struct op_sweep *sweep, int32_t index);
 char *op_sweep_selector(const struct op_sweep *sweep, size_t part, const char *uid);
 struct op_kube_op *op_sweep_send(const struct op_sweep *sweep, size_t part,
     struct op_kube_client *client, const struct op_kube_type *pods, const struct op_entry *e,
     const struct op_job *job, op_kube_done_fn done, void *arg);
-/* The answer: what it lists counts as deleting from now on. */
+/* Takes the answer: the pods that it lists count as deleting from now on. */
 void op_sweep_take(struct op_store *s, const char *ns, const struct co_jnode *list);

@@ -1,4 +1,4 @@
-/* For tests: objects of any kind as the feeds bring them to a store. */
+/* For tests: puts JSON objects of any kind into a store, in the way the feeds do. */
 #pragma once
 
 #include "operator/api/testkit.h"

@@ -1,3 +1,4 @@
+/* Computes and caches the start gate's verdict on a job. */
 #include "operator/control/verdict.h"
 
 #include "operator/control/view.h"

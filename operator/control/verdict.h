@@ -1,22 +1,26 @@
-/* What the start gate says to the pods of a job.  All pods of a job are told the same, so it is
- * found out once and kept until something of the job changes.  Owned by the loop's thread. */
+/* The start gate's verdict on a job: may its pods start?  It is the same for all pods of a job, so
+ * it is computed once and cached until the job or its children change.  Owned by the loop's thread.
+ */
 #pragma once
 
 #include "operator/control/store.h"
 
-/* An entry's; zeroed: to be found out. */
+/* One for each entry; zeroed: not computed yet. */
 struct op_verdict {
-    bool known, open, over;
-    const char *why; /* static */
-    char uid[64];    /* the job's */
+    bool known, open, over; /* computed; pods may start; the job has ended */
+    const char *why;        /* what the pods wait for; static */
+    char uid[64];           /* the job's */
 };
 
-/* By the entry's job; for one that is not at hand whoever reads it settles this. */
+/* Computes the verdict from the entry and its decoded job. */
 void op_verdict_settle(struct op_verdict *v, const struct op_entry *e, const struct op_job *job,
     const struct op_settings *settings);
-/* For a pod of the verdict's entry, whose job exists: 1 go, 0 wait (*ret_why: static), -1 the pod
- * of that uid is not known, -2 its job is over.  What is known may be behind, and a gate that is
- * refused fails its pod: another uid is most likely a newer pod's, as one that has a successor is
- * gone and asks no more; that a job is over never changes, and counts for its own pods only. */
+/* The answer for a pod of the verdict's entry, whose job exists: 1 start, 0 wait (*ret_why:
+ * static), -1 unknown uid, -2 the job is over.  Decodes the job if the verdict is not known and the
+ * text is in the cache; otherwise the answer is 0 until a reconcile has settled it.
+ *
+ * The store may lag, and -2 fails the pod, so it is given only where it cannot become wrong: to
+ * pods owned by the very job that has ended.  A uid other than the stored one is most likely that
+ * of a newer pod, and has to ask again. */
 int op_verdict_for(struct op_verdict *v, const struct op_stored *pod, const char *uid,
     const struct op_settings *settings, const char **ret_why);

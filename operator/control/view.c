@@ -1,3 +1,4 @@
+/* Builds the planner's view of an entry, and decodes its job. */
 #include "operator/control/view.h"
 
 #include "operator/control/jobtext.h"

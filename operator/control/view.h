@@ -1,9 +1,9 @@
-/* A planner's view of what the store has under one name. */
+/* What the planner sees of a store's entry: arrays of its children, and its decoded job. */
 #pragma once
 
 #include "operator/control/store.h"
 
-/* Shows what the entry shows, until that changes.  The arrays are owned by the view. */
+/* Valid until the entry changes.  The arrays are owned by the view, the children borrowed. */
 struct op_view {
     struct op_seen seen;
     const struct op_pod **pods;
@@ -13,17 +13,16 @@ struct op_view {
 void op_view_init(struct op_view *v, const struct op_entry *e);
 void op_view_done(struct op_view *v);
 
-/* The job of an entry that has it at hand; CO_INVALID when it is none that a plan can be made for.
- */
+/* Decodes the job of an entry whose text is in the cache.  CO_INVALID: it cannot be decoded. */
 CO_MUST_CHECK int op_view_job(const struct op_entry *e, struct op_job **ret, struct co_err *err);
 
-/* The job that was looked at last.  One of a thousand pods is looked at again and again while they
- * start, and its status alone takes longer to parse than the planner takes for all of it. */
+/* A cache of one decoded job, the last one.  A job of a thousand pods is reconciled again and again
+ * while they start, and parsing its status alone takes longer than planning. */
 struct op_view_memo {
     uint64_t edition;
     struct op_job *job; /* owned; NULL: none */
 };
-/* As op_view_job, but not parsed again. */
+/* As op_view_job, but from the memo if it has this edition of the job. */
 CO_MUST_CHECK int op_view_job_again(
     struct op_view_memo *m, const struct op_entry *e, struct op_job **ret, struct co_err *err);
 void op_view_memo_done(struct op_view_memo *m);

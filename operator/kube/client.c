@@ -1,3 +1,5 @@
+/* Starts requests as their lanes allow, parses and reports their answers.  op.c has the queues,
+ * request.c builds requests, transport.c sends them. */
 #include "operator/kube/client.h"
 
 #include "common/version.h"
@@ -9,15 +11,15 @@
 
 enum {
     QUEUE_MAX = 65536,
-    RETRY_MS = 1000,    /* after a 429 that names no time */
-    RETRY_MIN_MS = 100, /* after any */
+    RETRY_MS = 1000,    /* after a 429 without Retry-After */
+    RETRY_MIN_MS = 100, /* after any 429 */
 };
 #define QUEUE_MAX_BYTES ((size_t)128 << 20)
 #define METADATA_LIST                                                                              \
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 #define PROTO OP_KUBE_PROTO_TYPE ",application/json"
 #define REPLY_MAX ((size_t)64 << 20)
-#define ERROR_REPLY_MAX ((size_t)16 << 20) /* one delivery of a stream */
+#define ERROR_REPLY_MAX ((size_t)16 << 20) /* bytes that a stream may buffer at a time */
 
 /* ---- the end of a request ---- */
 
@@ -58,14 +60,14 @@ static void report_failure(struct op_kube_op *op, const struct co_err *err) {
     report_reply(op, copy.code, &reply, &copy, 0);
 }
 
-/* The server has too much to do: the lane waits as long as it asks, and comes back with half of
- * what it had in flight; every good answer adds one again. */
+/* Handles a 429 (the server is overloaded): the lane pauses for Retry-After and then has half of
+ * its concurrency, which grows by one with every success.  True: the request is to be repeated. */
 static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r) {
     struct op_kube_lane_queue *lane = &op->c->lanes[op->lane];
     if (r->status >= 200 && r->status < 300 && lane->allowed < lane->limit) {
         lane->allowed++;
     }
-    /* A webhook's 429 is no word about the API server. */
+    /* A 429 of an admission webhook says nothing about the API server. */
     bool patience = r->status == 429 && op_kube_status_code(429, "", r->text) == CO_UNAVAILABLE;
     if (!patience || op->lane == OP_KUBE_LANE_LIST || op->lane == OP_KUBE_LANE_STREAM) {
         return false;
@@ -73,17 +75,17 @@ static bool sent_back(struct op_kube_op *op, const struct op_kube_xfer_result *r
     int64_t now = co_loop_now(op->c->loop);
     int64_t ms = r->retry_after_ms < 0 ? RETRY_MS : r->retry_after_ms;
     if (op->lane == OP_KUBE_LANE_LEASE && ms > RETRY_MS) {
-        ms = RETRY_MS; /* up to 32 s are asked for, and in 10 s the lease is lost */
+        ms = RETRY_MS; /* servers ask for up to 32 s, but the lease is lost after 10 s */
     }
     int64_t until = now + (ms > RETRY_MIN_MS ? ms : RETRY_MIN_MS);
-    if (now >= lane->paused_until) { /* once for all that came back together */
+    if (now >= lane->paused_until) { /* halve only once for all 429s that come together */
         lane->allowed = lane->allowed > 1 ? lane->allowed / 2 : 1;
     }
     lane->paused_until = until > lane->paused_until ? until : lane->paused_until;
     return !op->deadline || until < op->deadline;
 }
 
-/* A good answer as it was asked for, any other as nodes. */
+/* A parsed answer: a success in the form that was asked for, a failure as nodes. */
 struct answer {
     json_t *tree;
     struct op_kube_item item;
@@ -139,7 +141,7 @@ static void op_answered(void *arg, const struct op_kube_xfer_result *r) {
     if (!r->code && (r->status < 200 || r->status > 299)) {
         code = op_kube_status_err(&err, op->what, r->status, nodes, r->text);
     } else if (!r->code && code) {
-        /* A proxy's page, or cut short: not the API server's doing. */
+        /* It is a proxy's page, or was cut: not an answer of the API server. */
         code = code == CO_NORESOURCE ? code : CO_UNAVAILABLE;
         err.code = code;
         co_err_wrap(&err, "%s: HTTP %d", op->what, r->status);
@@ -207,21 +209,21 @@ static void start_request(struct op_kube_op *op, const struct op_kube_cred_view 
     }
 }
 
-/* False: the credential is not there yet; pump_soon comes. */
+/* False: the credential is pending; pump_soon will run. */
 static bool start_next(struct op_kube_client *c, struct op_kube_lane_queue *lane) {
     struct op_kube_op *op = op_kube_op_next(lane);
     struct op_kube_cred_view view = {0};
     struct co_err err = {0};
     bool pending;
     if (op->deadline && op->deadline <= co_loop_now(c->loop)) {
-        co_err_set(&err, CO_TIMEOUT, "waited for its turn until its deadline");
+        co_err_set(&err, CO_TIMEOUT, "deadline passed in the queue");
     } else if (!op_kube_cred_get(c->cred, &view, &pending, &err)) {
         start_request(op, &view);
         return true;
     } else if (pending) {
         return false;
     } else if (co_code_remedy(err.code) != CO_BACK_OFF) {
-        err.code = CO_PERMISSION; /* not to be taken for an answer about the object */
+        err.code = CO_PERMISSION; /* CO_NOTFOUND, say, would be taken for the object's */
     }
     op_kube_op_fail(op, &err);
     return true;
@@ -249,7 +251,7 @@ static void start_waiting(struct op_kube_client *c) {
 static void pump_requests(void *arg) {
     struct op_kube_client *c = arg;
     start_waiting(c);
-    /* Those that fail from now on have their turn later. */
+    /* Only those that have failed so far; the callbacks may add others. */
     struct op_kube_op *op;
     for (size_t n = c->n_failed; n && (op = op_kube_op_take_failed(c)); n--) {
         report_failure(op, op->err);
@@ -272,13 +274,13 @@ static void fail_late(const struct op_kube_op_list *l, int64_t now) {
         next = op->next;
         if (op->deadline && op->deadline <= now) {
             struct co_err err = {0};
-            co_err_set(&err, CO_TIMEOUT, "waited for its turn until its deadline");
+            co_err_set(&err, CO_TIMEOUT, "deadline passed in the queue");
             op_kube_op_fail(op, &err);
         }
     }
 }
 
-/* The tenant stays, with those that fail. */
+/* The tenant is not freed by this, since failed requests still count. */
 static void fail_late_of(void *arg, struct co_link *l) {
     const struct op_kube_tenant *t = (struct op_kube_tenant *)l;
     const int64_t *now = arg;

@@ -1,9 +1,9 @@
-/* Requests to the Kubernetes API: asynchronous, multiplexed over few HTTP/2 connections, in
- * lanes with budgets of their own, so that a burst of creates delays neither status nor lease.
+/* The client of the Kubernetes API: asynchronous requests, multiplexed over few HTTP/2 connections.
  *
- * Knows verbs, paths and Status errors; knows no kind: group, version and plural are
- * parameters.  Owned by the loop's thread; nothing here blocks.  A callback runs exactly once,
- * never inside the call that started the request. */
+ * Requests are queued in lanes with limits of their own, so that a burst of creates delays neither
+ * status writes nor the lease.  The client knows verbs, paths and Status errors, but no kinds:
+ * group, version and plural are parameters.  Owned by the loop's thread; nothing here blocks.  A
+ * callback runs exactly once, never inside the call that started the request. */
 #pragma once
 
 #include "common/json.h"
@@ -12,14 +12,14 @@
 #include "operator/kube/config.h"
 #include "operator/kube/object.h"
 
-/* What a request is about.  Static rows of the caller; borrowed. */
+/* A resource type.  Static rows of the caller; borrowed. */
 struct op_kube_type {
     const char *group; /* "" is the core group */
     const char *version;
     const char *plural;
     const char *kind; /* may be NULL; not used in paths */
-    /* Asked for in protobuf, of which these fields are read; NULL: in JSON, as are custom
-     * resources, which API servers have in nothing else. */
+    /* Set: objects are requested in protobuf, and these fields of them are read.  NULL: in JSON,
+     * the only format for custom resources. */
     const struct co_proto_message *proto;
 };
 
@@ -36,13 +36,13 @@ enum op_kube_verb {
 };
 const char *op_kube_verb_name(enum op_kube_verb v); /* "get", ... as in RBAC */
 
-/* Budgets apart from each other: a lane has so many requests in flight and queues the rest. */
+/* Each lane has its own limit of requests in flight and queues the rest. */
 enum op_kube_lane {
     OP_KUBE_LANE_WORK,   /* pods, services, configmaps */
     OP_KUBE_LANE_STATUS, /* status writes */
     OP_KUBE_LANE_EVENTS, /* events: droppable */
     OP_KUBE_LANE_LEASE,  /* leader election: never waits for the others */
-    OP_KUBE_LANE_LIST,   /* lists of watches */
+    OP_KUBE_LANE_LIST,   /* the lists of watches */
     OP_KUBE_LANES,
 };
 
@@ -50,23 +50,31 @@ struct op_kube_reply {
     int status;   /* HTTP status; 0: there was no answer */
     json_t *body; /* parsed; borrowed (json_incref to keep); NULL when none or error */
     const struct co_jnode *nodes; /* instead of body, where the request asked for them; borrowed */
-    const char *text;             /* the answer as it came, NUL-terminated; never NULL */
+    const char *text;             /* the raw answer, NUL-terminated; never NULL */
     size_t len;                   /* of text */
     const char *reason;           /* Status.reason ("AlreadyExists"); "" when none */
-    const char *message;          /* Status.message, the API server's own words; "" when none */
-    const char *warnings;         /* what it says though it did as asked; "" when none */
-    int64_t retry_after_ms;       /* what the server asked for; -1: nothing */
+    const char *message;          /* Status.message; "" when none */
+    const char *warnings;         /* texts of Warning headers; "" when none */
+    int64_t retry_after_ms;       /* Retry-After of the answer; -1: none */
 };
 
 /* code: 0 or the enum co_code that the answer translates to; err is set when code is not 0:
- *   400, 422 CO_INVALID; 401 CO_PERMISSION; 403 CO_PERMISSION, but CO_NORESOURCE for what a
- *   namespace lacks now (quota, service account), for a webhook that cannot be called (500) and for
- *   one that says no (whatever the status);
- *   404 CO_NOTFOUND; 405, 406, 415 CO_UNSUPPORTED; 409 CO_EXISTS (AlreadyExists) or CO_CONFLICT;
- *   410 CO_GONE; 413 CO_INVALID; 429, other 500s, 502, 503 CO_UNAVAILABLE (a 429 only when
- *   op_kube_do's patience ends); 504, deadline CO_TIMEOUT; no connection CO_UNAVAILABLE; queue full
- *   CO_NORESOURCE; client freed CO_CANCELED; anything else CO_INTERNAL. CO_TIMEOUT and
- *   CO_UNAVAILABLE without an HTTP status leave open whether the server acted. */
+ *   400, 413, 422        CO_INVALID
+ *   401, 403             CO_PERMISSION
+ *   403 for lack of quota or of a service account, a webhook that cannot be called (500), and a
+ *     webhook that denies (any status)    CO_NORESOURCE
+ *   404                  CO_NOTFOUND
+ *   405, 406, 415        CO_UNSUPPORTED
+ *   409                  CO_EXISTS (reason AlreadyExists) or CO_CONFLICT
+ *   410                  CO_GONE
+ *   429, 502, 503, other 5xx, no connection   CO_UNAVAILABLE (a 429 only after the retries of
+ *     op_kube_do)
+ *   504, deadline        CO_TIMEOUT
+ *   queue full           CO_NORESOURCE
+ *   client freed         CO_CANCELED
+ *   anything else        CO_INTERNAL
+ * After CO_TIMEOUT and CO_UNAVAILABLE without an HTTP status it is unknown whether the server has
+ * executed the request. */
 typedef void (*op_kube_done_fn)(
     void *arg, int code, const struct op_kube_reply *reply, const struct co_err *err);
 
@@ -77,10 +85,10 @@ struct op_kube_param {
     const char *value;
 };
 
-/* How a good answer is read: a list in protobuf without its items. */
+/* How a successful answer is parsed.  Of a list in protobuf the items are left out. */
 enum op_kube_answer {
-    OP_KUBE_TREE,  /* for what is changed and sent back */
-    OP_KUBE_NODES, /* for all else; managedFields are left out */
+    OP_KUBE_TREE,  /* as jansson's tree, for objects that are changed and sent back */
+    OP_KUBE_NODES, /* as read-only nodes (common/jdoc.h), which take less; no managedFields */
     OP_KUBE_TEXT,  /* not at all */
 };
 
@@ -96,16 +104,16 @@ struct op_kube_req {
     struct op_kube_param params[OP_KUBE_PARAMS]; /* query; escaped here */
     json_t *body;                                /* serialised before op_kube_do returns; or NULL */
     int64_t deadline_ms;                         /* from now, queueing included; 0: 30 s */
-    int64_t silence_ms; /* CO_TIMEOUT when not a byte came for so long; 0: no matter */
-    uint64_t flow;      /* the namespaces in a lane are served in turn, and within each its
-                           flows: a job with many requests does not starve the others */
-    bool metadata_only; /* the answer has metadata of objects and nothing else */
+    int64_t silence_ms; /* CO_TIMEOUT after so long without a byte; 0: no such limit */
+    uint64_t flow;      /* namespaces in a lane are served round-robin, and so are the flows of
+                           a namespace: a job with many requests does not starve the others */
+    bool metadata_only; /* ask for PartialObjectMetadata instead of whole objects */
     enum op_kube_answer answer;
-    op_kube_done_fn done; /* NULL: nobody cares */
+    op_kube_done_fn done; /* NULL: the result is ignored */
     void *arg;
 };
 
-/* What went over the wire, once a request; for metrics. */
+/* One sample for each request on the wire; for metrics. */
 struct op_kube_sample {
     enum op_kube_verb verb;
     const char *resource;    /* plural or path, with "/subresource" apart */
@@ -123,41 +131,41 @@ struct op_kube_client_opts {
     size_t queue_max;              /* waiting requests a lane; 0: 65536 */
     size_t queue_max_bytes;        /* bodies of all requests; 0: 128 MiB */
     size_t reply_max;              /* bytes of one answer; 0: 64 MiB */
-    bool json_only;                /* nothing is asked for in protobuf */
-    bool at_once;                  /* what comes in a burst, too: for who measures when it came */
+    bool json_only;                /* never ask for protobuf */
+    bool at_once;                  /* read bursts without batching: for measurements of latency */
     void (*sample)(void *arg, const struct op_kube_sample *s); /* or NULL */
     void *sample_arg;
 };
 
 struct op_kube_client;
-struct op_kube_op; /* a request on its way; valid until its callback has begun or it is canceled */
+struct op_kube_op; /* a request; valid until its callback begins or it is canceled */
 
 /* Takes the config, even on failure.  Connects at the first request.  opts NULL: defaults. */
 CO_MUST_CHECK int op_kube_client_new(struct co_loop *loop, struct op_kube_config *config_own,
     const struct op_kube_client_opts *opts, struct op_kube_client **ret, struct co_err *err);
-/* Cancels what is left; those callbacks do not run.  Watches must be freed before.  Not inside a
- * callback of a request; inside that of a drain it is allowed. */
+/* Cancels all requests; their callbacks do not run.  Watches must be freed before.  Not to be
+ * called inside a request's callback; inside that of op_kube_client_drain it is allowed. */
 void op_kube_client_free(struct op_kube_client *c);
 CO_DEFINE_CLEANUP(struct op_kube_client *, op_kube_client_free)
 
-/* Starts or queues; wrong arguments come back through the callback too.
- * A 429 slows its lane down, and the request is sent again once Retry-After is over, as long as
- * its deadline allows; so it is for all but lists, which their watch asks for again.  Leases wait
- * for a second at most: they are few, and lost if they are late. */
+/* Starts or queues a request.  Invalid arguments are reported through the callback, too.
+ * A 429 lowers the lane's concurrency; the request is sent again after Retry-After, as long as its
+ * deadline allows.  Lists are not repeated here, as their watch does that.  Lease requests wait for
+ * one second at most: they are few, and a late renewal loses the lease. */
 struct op_kube_op *op_kube_do(struct op_kube_client *c, const struct op_kube_req *req);
-/* The callback does not run any more.  The server may have acted all the same.  NULL allowed. */
+/* The callback will not run.  The server may execute the request nevertheless.  NULL allowed. */
 void op_kube_cancel(struct op_kube_op *op);
 
-/* done runs once nothing is queued or in flight (at once, on the next turn, if so already);
- * watches do not count.  Requests made meanwhile are waited for too. */
+/* done runs once nothing is queued or in flight, on the next turn at the earliest.  Watches do not
+ * count; requests that are made meanwhile do. */
 void op_kube_client_drain(struct op_kube_client *c, void (*done)(void *arg), void *arg);
 size_t op_kube_client_pending(const struct op_kube_client *c); /* queued and in flight */
-/* Of the bodies of all that have no answer yet: most of what a burst takes. */
+/* Bytes of the bodies of all requests without an answer: most of the memory in a burst. */
 size_t op_kube_client_bytes(const struct op_kube_client *c);
-/* Those of a namespace in a lane that have no answer yet. */
+/* Requests of a namespace in a lane that have no answer yet. */
 size_t op_kube_client_pending_of(
     const struct op_kube_client *c, enum op_kube_lane lane, const char *ns);
-/* Gives back memory that only many requests at once are faster with. */
+/* Frees memory that is kept only to make bursts of requests faster. */
 void op_kube_client_shrink(struct op_kube_client *c);
 
 /* Fills verb, type, ns, name, done, arg and a lane (LIST for lists, else WORK); the rest is

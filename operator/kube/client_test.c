@@ -233,7 +233,7 @@ static void test_a_deadline_holds_in_the_queue(void **state) {
     (void)op_kube_do(w->client, &b);
     until_calls(w, 1);
     assert_int_equal(w->code, CO_TIMEOUT);
-    assert_non_null(strstr(w->error, "get pods d/b: waited"));
+    assert_non_null(strstr(w->error, "get pods d/b: deadline passed"));
     assert_int_equal(op_kube_client_pending(w->client), 1);
 }
 

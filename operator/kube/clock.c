@@ -1,3 +1,4 @@
+/* The API server's clock: the offset between its Date headers and our monotonic clock. */
 #include "operator/kube/clock.h"
 
 #include "common/loop.h"
@@ -5,16 +6,17 @@
 #include <stdatomic.h>
 
 enum {
-    SLACK_MS = 3000,  /* a slower reply says little of the time */
-    SLOW_IN_A_ROW = 8 /* so many mean that the server's clock was set back */
+    SLACK_MS = 3000,  /* a reply that is later than this was slow, so it is ignored */
+    SLOW_IN_A_ROW = 8 /* unless there are so many: then the server's clock was set back */
 };
 
 #define UNKNOWN INT64_MIN
 
-/* Server's time less monotonic time: the largest bound of those that replies gave.  A stamp is at
- * most as old as its reply, so each gives a lower bound, the fastest the best. */
+/* The server's time minus monotonic time.  A Date header is older than the moment its reply
+ * arrives, so each reply gives a lower bound of the offset.  The fastest reply gives the largest
+ * and best one, which is kept. */
 static _Atomic int64_t offset_ms = UNKNOWN;
-static _Atomic int slow; /* in a row */
+static _Atomic int slow; /* slow replies in a row */
 
 void op_kube_clock_heard(int64_t stamp) {
     int64_t bound = stamp * 1000 - co_now_ms();

@@ -1,17 +1,17 @@
-/* What time it is at the API server: its Date headers and this machine's monotonic clock.
+/* An estimate of the API server's wall clock, from its Date headers and our monotonic clock.
  *
- * Timestamps that deadlines count from (creationTimestamp, a container's end) are the server's, so
- * deadlines must be, too: the clock of the operator's own node may be wrong, or be set.  Behind the
- * server's by less than a second, and by what its fastest reply took.  One for the process, like
- * the wall clock that it stands in for; any thread. */
+ * Deadlines count from timestamps of the server (creationTimestamp, a container's end), so they
+ * must be compared with the server's clock: that of the operator's node may be wrong, or be set.
+ * The estimate is late by less than a second plus the time of the fastest reply.  There is one for
+ * the process, like the wall clock that it replaces; any thread may use it. */
 #pragma once
 
 #include <stdint.h>
 
-/* A reply that arrives now says so: whole seconds since the epoch. */
+/* A reply has arrived whose Date header is `stamp`: whole seconds since the epoch. */
 void op_kube_clock_heard(int64_t stamp);
-/* Since the epoch; this machine's wall clock before anything was heard. */
+/* Time since the epoch; this machine's wall clock before the first reply. */
 int64_t op_kube_clock_ms(void);
 int64_t op_kube_clock_seconds(void);
-/* As before anything was heard; for tests. */
+/* Back to the state before the first reply; for tests. */
 void op_kube_clock_forget(void);

@@ -1,3 +1,4 @@
+/* Resolves one context of one or more kubeconfig files to an op_kube_config. */
 #include "operator/kube/config.h"
 
 #include "common/buf.h"
@@ -8,6 +9,7 @@
 
 enum { TEXT_MAX = 4 << 20 };
 
+/* A parsed kubeconfig. */
 struct file {
     char *path;
     json_t *doc; /* NULL: an empty file */
@@ -16,7 +18,7 @@ struct file {
 struct op_kube_config_set {
     op_kube_config_read_fn read;
     void *read_arg;
-    struct file *files; /* first wins */
+    struct file *files; /* in order of precedence */
     size_t n_files;
 };
 
@@ -72,6 +74,7 @@ int op_kube_config_set_add(struct op_kube_config_set *set, const char *path, con
     return 0;
 }
 
+/* Finds FILE's entry section[] with name == wanted; its value is in the field `inner`. */
 static int find_in(const struct file *f, const char *section, const char *inner, const char *wanted,
     struct op_kube_entry *ret, struct co_err *err) {
     const json_t *list = json_object_get(f->doc, section);
@@ -96,7 +99,7 @@ static int find_in(const struct file *f, const char *section, const char *inner,
     return CO_NOTFOUND;
 }
 
-/* The first file that has it wins, whole: entries are not mixed. */
+/* The first file that has the entry wins.  Entries of several files are not merged. */
 static int find_entry(const struct op_kube_config_set *set, const char *section, const char *inner,
     const char *name, struct op_kube_entry *ret, struct co_err *err) {
     for (size_t i = 0; i < set->n_files; i++) {
@@ -139,12 +142,13 @@ static int check_line(
     return 0;
 }
 
-/* To be shown: what is before it may be a password. */
+/* The part of a URL that may be shown: before the @ there may be a password. */
 static const char *from_at(const char *url) {
     const char *at = strrchr(url, '@');
     return at ? at : url;
 }
 
+/* Adds a missing scheme, validates the URL, and strips trailing slashes. */
 static int settle_server(
     const struct op_kube_entry *e, struct op_kube_config *cfg, struct co_err *err) {
     if (!cfg->server) {
@@ -202,6 +206,7 @@ static int read_cluster(
 
 /* ---- users ---- */
 
+/* Fields of a user that we do not support must be an error, not be ignored. */
 static int refuse_unsupported(const struct op_kube_entry *e, struct co_err *err) {
     static const struct {
         const char *field, *advice;
@@ -272,7 +277,7 @@ void op_kube_config_free(struct op_kube_config *cfg) {
     free(cfg);
 }
 
-/* What a context refers to. */
+/* The cluster or the user that a context refers to. */
 static int find_of(const struct op_kube_config_set *set, const struct op_kube_entry *context,
     const char *section, const char *field, const char *name, struct op_kube_entry *ret,
     struct co_err *err) {

@@ -1,9 +1,9 @@
-/* Where the API server is and who we are to it: kubeconfig files and the in-cluster files.
+/* The address of the API server and our credentials, from kubeconfig files or the in-cluster files.
  *
- * Reading is blocking (small files, at start); nothing here opens a connection or runs a
- * program.  Every error names the file, the field and the cause.  Paths in a kubeconfig are
- * relative to that file.  Secrets live in struct op_kube_config only and are never logged.
- * A config belongs to whoever holds it; op_kube_client_new takes it over. */
+ * Reading blocks (small files, at start); nothing here opens a connection or runs a program.  Every
+ * error names the file, the field and the cause.  Paths in a kubeconfig are relative to that file.
+ * Secrets are in struct op_kube_config only and are never logged.  A config has one owner;
+ * op_kube_client_new takes it. */
 #pragma once
 
 #include "common/err.h"
@@ -29,7 +29,7 @@ struct op_kube_config {
     bool insecure;         /* insecure-skip-tls-verify */
     char *tls_server_name; /* or NULL */
     char *proxy_url;       /* or NULL: HTTPS_PROXY and NO_PROXY of the environment decide */
-    /* who we are: any of these, or nothing (anonymous) */
+    /* The credentials: any of these, or none (anonymous). */
     char *cert, *key; /* PEM text; both or none */
     char *token;
     char *token_file; /* wins over token; read again when it changes */
@@ -45,10 +45,14 @@ struct op_kube_config_opts {
     const char *serviceaccount_dir;
 };
 
-/* Tries, in this order: opts->kubeconfig; $KUBECONFIG (a colon list, absent files skipped, the
- * first that names a thing wins); in-cluster (KUBERNETES_SERVICE_HOST set and a token there);
- * ~/.kube/config.  CO_NOTFOUND, naming all places looked at, when there is none; CO_INVALID;
- * CO_UNSUPPORTED (auth-provider). */
+/* Tries in this order:
+ *   1. opts->kubeconfig
+ *   2. $KUBECONFIG: a list separated by colons; absent files are skipped; of entries with the same
+ *      name the first wins
+ *   3. in-cluster: KUBERNETES_SERVICE_HOST is set and there is a token
+ *   4. ~/.kube/config
+ * CO_NOTFOUND, naming all these places, when there is none; CO_INVALID; CO_UNSUPPORTED
+ * (auth-provider). */
 CO_MUST_CHECK int op_kube_config_load(
     const struct op_kube_config_opts *opts, struct op_kube_config **ret, struct co_err *err);
 void op_kube_secret_free(char *s);                    /* wipes it; NULL allowed */

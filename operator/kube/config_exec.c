@@ -1,9 +1,10 @@
+/* Reads users[].user.exec of a kubeconfig: the configuration of a credential plugin. */
 #include "common/base64.h"
 #include "operator/kube/config_parts.h"
 
 #include <string.h>
 
-enum { LIST_MAX = 256 };
+enum { LIST_MAX = 256 }; /* arguments, and variables */
 
 static void free_list(char **list) {
     for (size_t i = 0; list && list[i]; i++) {
@@ -73,13 +74,13 @@ static int check_protocol(
     }
     if (!strcmp(mode, "Always")) {
         return op_kube_entry_err(exec, err, CO_UNSUPPORTED,
-            "exec.interactiveMode: Always needs a terminal, which this program has not");
+            "exec.interactiveMode: Always needs a terminal, which this program does not have");
     }
     return op_kube_entry_err(exec, err, CO_INVALID,
         "exec.interactiveMode: \"%s\", expected Never, IfAvailable or Always", mode);
 }
 
-/* What KUBERNETES_EXEC_INFO says about the cluster. */
+/* spec.cluster of KUBERNETES_EXEC_INFO. */
 static int describe_cluster(
     const struct op_kube_entry *cluster, char **ret_json, struct co_err *err) {
     static const char *const same[] = {

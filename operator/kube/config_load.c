@@ -1,3 +1,4 @@
+/* Finds the configuration: which kubeconfig, or the in-cluster files; see op_kube_config_load. */
 #include "common/buf.h"
 #include "common/log.h"
 #include "operator/kube/config.h"
@@ -35,7 +36,7 @@ static int load_one(
     return rc ? rc : op_kube_config_set_resolve(set, context, ret, err);
 }
 
-/* CO_NOTFOUND when none of the list exists. */
+/* CO_NOTFOUND when none of the files exists. */
 static int load_list(
     const char *list, const char *context, struct op_kube_config **ret, struct co_err *err) {
     CO_CLEANUP(op_kube_config_set_freep)
@@ -95,7 +96,7 @@ static int load_in_cluster(
     return 0;
 }
 
-/* The API server's host when we run in a pod that may talk to it; else NULL. */
+/* The API server's host when we run in a pod with a service account token; else NULL. */
 static const char *in_cluster_host(const char *dir) {
     const char *host = getenv("KUBERNETES_SERVICE_HOST");
     CO_AUTOFREE char *token = co_xasprintf("%s/token", dir);
@@ -108,7 +109,7 @@ int op_kube_config_load(
     const char *home = getenv("HOME");
     const char *dir = opts->serviceaccount_dir ? opts->serviceaccount_dir : serviceaccount;
     const char *host = in_cluster_host(dir);
-    struct co_err local = {0}; /* codes are needed even when the caller wants no words */
+    struct co_err local = {0}; /* err->code is needed even when the caller passes NULL */
     err = err ? err : &local;
     if (opts->kubeconfig && *opts->kubeconfig) {
         return load_one(opts->kubeconfig, opts->context, ret, err);

@@ -1,3 +1,4 @@
+/* Readers of the fields of a kubeconfig entry: strings, booleans, paths, PEM texts. */
 #include "operator/kube/config_parts.h"
 
 #include "common/base64.h"

@@ -1,5 +1,5 @@
-/* Inside of config*.c: one named entry of a kubeconfig and how its fields are read.  Every
- * error that passes here is given the file, the entry and the field. */
+/* Internal to config*.c: one named entry of a kubeconfig, and readers of its fields.  They add the
+ * file, the entry and the field to every error. */
 #pragma once
 
 #include "common/json.h"
@@ -24,10 +24,10 @@ CO_MUST_CHECK int op_kube_entry_str(
     const struct op_kube_entry *e, const char *field, char **ret, struct co_err *err);
 CO_MUST_CHECK int op_kube_entry_bool(
     const struct op_kube_entry *e, const char *field, bool *ret, struct co_err *err);
-/* FIELD-data (base64) or the file that FIELD names; PEM is checked for. */
+/* The PEM text in FIELD-data (base64), or else in the file that FIELD names. */
 CO_MUST_CHECK int op_kube_entry_pem(
     const struct op_kube_entry *e, const char *field, char **ret, struct co_err *err);
-/* A path relative to the file, made absolute or at least relative to where we are; owned. */
+/* Resolves a path that is relative to the kubeconfig; the caller frees it. */
 char *op_kube_entry_path(const struct op_kube_entry *e, const char *path);
 
 /* users[i].user.exec; cluster is for KUBERNETES_EXEC_INFO. */

@@ -203,7 +203,7 @@ static void test_errors_name_file_field_and_cause(void **state) {
             "Always}",
             CO_UNSUPPORTED,
             "/k/one: users[1] 'dev': exec.interactiveMode: Always needs a terminal, which this "
-            "program has not"},
+            "program does not have"},
         {"server: 'https://h'",
             "exec: {apiVersion: client.authentication.k8s.io/v1, command: x, args: [1]}",
             CO_INVALID, "/k/one: users[1] 'dev': exec.args[0]: expected a string"},

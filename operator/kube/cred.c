@@ -1,3 +1,4 @@
+/* Builds the Authorization header, rereads the token file, and runs the credential plugin. */
 #include "operator/kube/cred.h"
 
 #include "common/buf.h"
@@ -9,10 +10,10 @@
 
 enum {
     TOKEN_FILE_MAX = 1 << 20,
-    TOKEN_FILE_MS = 30 * 1000, /* kubelet renews well before expiry */
-    /* A plugin that fails or hands out what is refused is not run more often than this. */
+    TOKEN_FILE_MS = 30 * 1000, /* kubelet renews tokens well before they expire */
+    /* A plugin that fails, or whose credential is rejected, is not run more often than this. */
     EXEC_PAUSE_MS = 5 * 1000,
-    EXPIRY_MARGIN_S = 10,
+    EXPIRY_MARGIN_S = 10, /* a plugin's credential is renewed so long before it expires */
 };
 
 struct op_kube_cred {
@@ -23,12 +24,12 @@ struct op_kube_cred {
     char *authorization;
     int64_t token_read; /* loop time; 0: never */
     struct op_kube_exec_run *run;
-    char *cert, *key; /* owned: of a plugin */
-    bool have;
-    unsigned generation;
-    int64_t expires;   /* wall seconds; 0: never */
-    int64_t exec_ran;  /* loop time of its last answer */
-    int64_t exec_next; /* loop time before which the plugin is not run again */
+    char *cert, *key;    /* owned: from the plugin */
+    bool have;           /* the plugin's credential is valid */
+    unsigned generation; /* counts the plugin's credentials */
+    int64_t expires;     /* wall seconds; 0: never */
+    int64_t exec_ran;    /* loop time of the plugin's last answer */
+    int64_t exec_next;   /* loop time before which the plugin is not run again */
     struct co_err failure;
 };
 
@@ -64,7 +65,8 @@ static void set_basic(struct op_kube_cred *c) {
     explicit_bzero(text, strlen(text));
 }
 
-/* An unreadable file does no harm while an earlier token works. */
+/* Reads the token file if the token is old.  If it cannot be read, the earlier token stays in use.
+ */
 static int read_token(struct op_kube_cred *c, struct co_err *err) {
     int64_t now = co_loop_now(c->loop);
     if (c->authorization && now - c->token_read < TOKEN_FILE_MS) {
@@ -83,7 +85,7 @@ static int read_token(struct op_kube_cred *c, struct co_err *err) {
         set_bearer(c, b.data);
         explicit_bzero(b.data, b.cap);
     } else if (c->authorization) {
-        co_log_warn("going on with the token read before", CO_E(&local));
+        co_log_warn("token file not read, using the earlier token", CO_E(&local));
     } else {
         return co_err_set(err, rc, "%s", local.msg);
     }
@@ -114,14 +116,16 @@ static void on_exec(
 }
 
 static int ask_plugin(struct op_kube_cred *c, bool *ret_pending, struct co_err *err) {
-    /* However short its life, an answer serves for a moment: no plugin is run in a circle. */
+    /* A credential is used for EXEC_PAUSE_MS even if it expires sooner: otherwise the plugin would
+     * run again and again. */
     if (c->have && (!c->expires || co_wall_seconds() < c->expires - EXPIRY_MARGIN_S ||
                        co_loop_now(c->loop) - c->exec_ran < EXEC_PAUSE_MS)) {
         return 0;
     }
     if (!c->run && co_loop_now(c->loop) < c->exec_next) {
         return co_err_set(err, c->failure.code ? c->failure.code : CO_PERMISSION, "%s",
-            c->failure.code ? c->failure.msg : "the credential plugin's answer was refused");
+            c->failure.code ? c->failure.msg
+                            : "the API server rejected the credential plugin's credential");
     }
     if (!c->run) {
         int rc = op_kube_exec_start(c->loop, c->cfg->exec, on_exec, c, &c->run, &c->failure);
@@ -166,6 +170,6 @@ bool op_kube_cred_reject(struct op_kube_cred *c, unsigned generation) {
         c->have = false;
         c->exec_next = c->exec_ran + EXEC_PAUSE_MS;
     }
-    /* Else a newer one is there already, or on its way. */
+    /* Otherwise a newer one is there already, or its plugin runs. */
     return c->have || c->run || co_loop_now(c->loop) >= c->exec_next;
 }

@@ -1,3 +1,4 @@
+/* TLS and routing options for libcurl, from a configuration. */
 #include "operator/kube/endpoint.h"
 
 #include "common/mem.h"
@@ -5,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* libcurl takes the name to verify from the URL: with tls-server-name the URL names that, and
- * the connection is routed to the server; the Host header stays the server's. */
+/* libcurl verifies the name in the URL.  So with tls-server-name the URL has that name, CONNECT_TO
+ * routes the connection to the server, and the Host header remains that of the server. */
 int op_kube_endpoint_init(
     struct op_kube_endpoint *e, const struct op_kube_config *cfg, struct co_err *err) {
     *e = (struct op_kube_endpoint){.cfg = cfg};
@@ -38,7 +39,8 @@ void op_kube_endpoint_done(struct op_kube_endpoint *e) {
     *e = (struct op_kube_endpoint){0};
 }
 
-/* own: what there is instead of the configuration's, which outlives all transfers. */
+/* own: used instead of pem, and copied.  pem is the configuration's, which outlives all transfers,
+ * so libcurl need not copy it. */
 static void set_blob(CURL *easy, CURLoption option, const char *own, const char *pem) {
     pem = own ? own : pem;
     if (pem) {
@@ -56,7 +58,7 @@ void op_kube_endpoint_apply(
     curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, cfg->insecure ? 0L : 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, cfg->insecure ? 0L : 2L);
-    if (cfg->ca) { /* libcurl would trust the system's CAs beside it. */
+    if (cfg->ca) { /* CAPATH NULL: else libcurl would trust the system's CAs as well */
         set_blob(easy, CURLOPT_CAINFO_BLOB, NULL, cfg->ca);
         curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
         set_blob(easy, CURLOPT_PROXY_CAINFO_BLOB, NULL, cfg->ca);

@@ -1,3 +1,5 @@
+/* Runs a credential plugin: spawns it in a process group of its own, collects stdout and stderr,
+ * and reports its result when it has exited, has printed too much, or its time is over. */
 #include "operator/kube/exec.h"
 
 #include "common/buf.h"
@@ -12,8 +14,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { OUTPUT_MAX = 1 << 20, COMPLAINT_MAX = 4096, TURN_MAX = 64 * 1024 /* a pipe holds that */ };
+enum {
+    OUTPUT_MAX = 1 << 20,
+    COMPLAINT_MAX = 4096,
+    TURN_MAX = 64 * 1024 /* read at a time: the capacity of a pipe */
+};
 
+/* Our end of the program's stdout or stderr. */
 struct pipe_end {
     struct op_kube_exec_run *run;
     int fd;
@@ -25,7 +32,7 @@ struct op_kube_exec_run {
     const struct op_kube_exec *e;
     op_kube_exec_fn fn;
     void *arg;
-    pid_t pid; /* of the program and of its process group */
+    pid_t pid; /* also the id of its process group */
     int pidfd;
     struct co_poll *exit_poll;
     struct co_timer *deadline;
@@ -44,7 +51,7 @@ static void pipe_end_close(struct pipe_end *p) {
 static void run_free(struct op_kube_exec_run *r) {
     if (r->pid > 0 && !r->exited) {
         kill(-r->pid, SIGKILL);
-        /* SIGKILL ends it at once, whatever it does; not a wait that a program can prolong. */
+        /* Does not block: a program cannot delay SIGKILL. */
         while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR) {
         }
     }
@@ -96,8 +103,8 @@ static void end_run(struct op_kube_exec_run *r) {
     op_kube_exec_result_done(&result);
 }
 
-/* What is in the pipe once the program has gone is all there is to come: a grandchild that
- * keeps the pipe open is not waited for.  Who writes faster than this reads holds nobody up. */
+/* Reads what is in the pipe.  After the program's exit this is all of its output: a grandchild that
+ * keeps the pipe open is not waited for.  TURN_MAX bounds the time that a fast writer can take. */
 static void drain_pipe(struct pipe_end *p) {
     struct op_kube_exec_run *r = p->run;
     for (size_t got = 0; got < TURN_MAX;) {
@@ -138,7 +145,7 @@ static void program_ended(void *arg, int events) {
     }
     r->exited = true;
     if (got < 0) {
-        r->wait_status = 0; /* reaped by somebody else: what it printed decides */
+        r->wait_status = 0; /* another part of the process has reaped it: its output decides */
     }
     drain_pipe(&r->out);
     drain_pipe(&r->complaint);
@@ -151,7 +158,8 @@ static void on_deadline(void *arg) {
     end_run(r);
 }
 
-/* Ours, then the plugin's own, then KUBERNETES_EXEC_INFO; a later one of a name wins. */
+/* Our environment, the plugin's variables and KUBERNETES_EXEC_INFO; of one name the later of these
+ * wins. */
 static char **make_environment(const struct op_kube_exec *e, char *info) {
     size_t n = 0, extra = 0;
     while (environ[n]) {
@@ -253,7 +261,7 @@ int op_kube_exec_start(struct co_loop *loop, const struct op_kube_exec *e, op_ku
     rc = rc ? rc : open_pipe(loop, r, &r->complaint, COMPLAINT_MAX, &complaint, err);
     rc = rc ? rc : spawn_program(r, out, complaint, err);
     if (!rc) {
-        r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0); /* CLOEXEC by itself */
+        r->pidfd = (int)syscall(SYS_pidfd_open, r->pid, 0); /* always CLOEXEC */
         rc = r->pidfd < 0 ? co_err_errno(err, errno, "pidfd_open") : 0;
     }
     rc = rc ? rc : co_poll_new(loop, r->pidfd, program_ended, r, &r->exit_poll, err);

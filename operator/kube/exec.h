@@ -1,8 +1,8 @@
-/* Credential plugins: a program that prints an ExecCredential, run without blocking the loop.
+/* Runs a credential plugin, a program that prints an ExecCredential, without blocking the loop.
  *
- * Knows the client.authentication.k8s.io protocol (v1, v1beta1); knows nothing of HTTP.  The
- * program gets no terminal: interactiveMode Always is refused when the config is read.  Owned
- * by the loop's thread. */
+ * Knows the client.authentication.k8s.io protocol (v1, v1beta1), but nothing of HTTP.  The program
+ * gets no terminal; interactiveMode Always is rejected when the config is read.  Owned by the
+ * loop's thread. */
 #pragma once
 
 #include "common/loop.h"
@@ -14,16 +14,16 @@ struct op_kube_exec_result {
     int64_t expires;  /* seconds since the epoch; 0: none given */
 };
 
-void op_kube_exec_result_done(struct op_kube_exec_result *r); /* wipes */
+void op_kube_exec_result_done(struct op_kube_exec_result *r); /* overwrites the secrets */
 
-/* Reads what a plugin printed.  Pure.  CO_INVALID. */
+/* Parses a plugin's output.  Pure.  CO_INVALID. */
 CO_MUST_CHECK int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t len,
     struct op_kube_exec_result *ret, struct co_err *err);
-/* KUBERNETES_EXEC_INFO for it; the caller frees. */
+/* The value of KUBERNETES_EXEC_INFO for the plugin; the caller frees it. */
 char *op_kube_exec_info(const struct op_kube_exec *e);
 
 struct op_kube_exec_run;
-/* code 0: result is the callee's to take apart (it is done with after the call otherwise). */
+/* code 0: the callee may steal strings from result; the rest is freed after the call. */
 typedef void (*op_kube_exec_fn)(
     void *arg, int code, struct op_kube_exec_result *result, const struct co_err *err);
 
@@ -32,4 +32,5 @@ typedef void (*op_kube_exec_fn)(
 enum { OP_KUBE_EXEC_MS = 60 * 1000 };
 CO_MUST_CHECK int op_kube_exec_start(struct co_loop *loop, const struct op_kube_exec *e,
     op_kube_exec_fn fn, void *arg, struct op_kube_exec_run **ret, struct co_err *err);
-void op_kube_exec_cancel(struct op_kube_exec_run *r); /* kills; fn does not run; NULL allowed */
+/* Kills the program; fn does not run; NULL allowed. */
+void op_kube_exec_cancel(struct op_kube_exec_run *r);

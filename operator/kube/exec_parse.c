@@ -1,3 +1,5 @@
+/* The ExecCredential protocol: parses a plugin's output, and writes what it is told in its
+ * environment.  Pure. */
 #include "common/json.h"
 #include "common/parse.h"
 #include "operator/kube/exec.h"
@@ -15,7 +17,7 @@ static char *copy_text(const char *s) {
     return s && *s ? co_xstrdup(s) : NULL;
 }
 
-/* An empty value is none. */
+/* A string of status; an empty one counts as absent. */
 static const char *given_text(const json_t *j, const char *key) {
     const char *s = co_json_str(j, "status", key);
     return s && *s ? s : NULL;
@@ -26,7 +28,7 @@ int op_kube_exec_parse(const struct op_kube_exec *e, const char *text, size_t le
     CO_AUTOJSON json_t *j = NULL;
     int rc = co_json_parse(text, len, &j, err);
     if (rc) {
-        return co_err_wrap(err, "what it printed");
+        return co_err_wrap(err, "its output");
     }
     const char *version = co_json_str(j, "apiVersion");
     const char *kind = co_json_str(j, "kind");

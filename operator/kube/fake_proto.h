@@ -1,5 +1,5 @@
-/* For tests only: JSON as an API server would have answered it in protobuf.  Knows of objects
- * their name and version, and lists, Statuses and events of watches. */
+/* For tests only: translates JSON to the protobuf that an API server would have sent.  Knows the
+ * name and version of objects, lists, Statuses and watch events. */
 #pragma once
 
 #include "common/buf.h"
@@ -99,7 +99,7 @@ static inline void fake_event(struct co_buf *b, const json_t *event) {
     (void)!co_buf_add(b, frame.data, frame.len, NULL);
 }
 
-/* Adds a body's translation: an object, or events line by line.  What is neither stays as it is. */
+/* Adds a body's translation: an object, or events line by line.  Anything else is copied. */
 static inline void fake_proto(struct co_buf *b, const char *body) {
     while (*body) {
         size_t n = strcspn(body, "\n");

@@ -1,7 +1,7 @@
 /* For tests only: an HTTP/1.1 server on the test's own loop that follows a script, so that every
- * fault comes at a known place.  A request takes the next step of the script, whatever its
- * connection.  Bodies are JSON, and come in protobuf where the request asks for that.
- * Not thread-safe; everything static. */
+ * fault happens at a known place.  Each request takes the next step of the script, on whatever
+ * connection it comes.  Bodies are JSON, and are translated to protobuf if the request asks for
+ * that.  Not thread-safe; everything static. */
 #pragma once
 
 #include "common/buf.h"
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 enum fake_then {
-    FAKE_KEEP, /* the answer is whole; the connection stays */
-    FAKE_HOLD, /* the answer goes on for ever, or never begins (status 0) */
-    FAKE_CUT,  /* the connection is closed, whatever was promised */
-    FAKE_END,  /* chunked answer, ended in order */
+    FAKE_KEEP, /* a complete answer; the connection stays open */
+    FAKE_HOLD, /* a chunked answer without an end; with status 0 no answer at all */
+    FAKE_CUT,  /* the connection is closed in the middle of the answer */
+    FAKE_END,  /* a complete chunked answer */
 };
 
 struct fake_step {
@@ -45,11 +45,11 @@ struct fake_server {
         struct co_poll *poll;
         struct co_buf in;
     } connections[FAKE_CONNECTIONS];
-    size_t n_connections; /* ever */
+    size_t n_connections; /* accepted so far */
     const struct fake_step *steps;
     size_t n_steps, served;
-    char *requests[FAKE_REQUESTS]; /* as they came */
-    bool wrong;                    /* one did not match, or there was no step left */
+    char *requests[FAKE_REQUESTS]; /* in the order of arrival */
+    bool wrong;                    /* a request did not match its step, or there was no step left */
 };
 
 static inline void fake_close(struct fake_connection *c) {

@@ -1,3 +1,4 @@
+/* Lines from a byte stream.  A line that arrives in one piece is not copied. */
 #include "operator/kube/frame.h"
 
 #include <string.h>
@@ -30,8 +31,8 @@ static size_t trimmed_length(const char *line, size_t len) {
     return len && line[len - 1] == '\r' ? len - 1 : len;
 }
 
-/* The line that began in an earlier piece: its buffer leaves the frame first, as fn may free
- * the frame. */
+/* Completes the line that began in an earlier piece.  Its buffer is taken out of the frame first,
+ * because fn may free the frame. */
 static int finish_part(struct op_kube_frame *f, const char *data, size_t len, op_kube_frame_fn fn,
     void *arg, struct co_err *err) {
     if (co_buf_add(&f->part, data, len, NULL)) {

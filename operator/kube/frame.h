@@ -1,5 +1,5 @@
-/* Lines out of a byte stream, as a watch sends its events: bounded, no matter how the bytes
- * were cut on the way.  Pure. */
+/* Splits a byte stream into lines, each an event of a watch in JSON, however the bytes were cut on
+ * the way.  The length of a line is bounded.  Pure. */
 #pragma once
 
 #include "common/buf.h"
@@ -10,8 +10,8 @@ struct op_kube_frame {
     struct co_buf part; /* a line that is not complete yet */
 };
 
-/* One line without its end, never empty.  Not 0: stop, with that code; the frame may be gone
- * then. */
+/* One line without its line break, never empty.  Any result but 0 stops the feed with that code;
+ * then the callback may have freed the frame. */
 typedef int (*op_kube_frame_fn)(void *arg, const char *line, size_t len);
 
 void op_kube_frame_init(struct op_kube_frame *f, size_t line_max);
@@ -22,7 +22,7 @@ void op_kube_frame_clear(struct op_kube_frame *f); /* for a new stream */
  * (err set); else 0 or what fn returned (err untouched). */
 CO_MUST_CHECK int op_kube_frame_feed(struct op_kube_frame *f, const char *data, size_t len,
     op_kube_frame_fn fn, void *arg, struct co_err *err);
-/* The stream ended: true when it ended inside a line. */
+/* Whether the stream has ended inside a line. */
 bool op_kube_frame_torn(const struct op_kube_frame *f);
 
 enum op_kube_frame_type {
@@ -34,8 +34,8 @@ enum op_kube_frame_type {
 };
 
 /* Splits {"type":"ADDED","object":{...}} without parsing the object: *ret_object points into
- * line.  Falls back on nothing: CO_INVALID when the line is not in the order and spacing that
- * every API server writes (the caller then parses it whole). */
+ * line.  CO_INVALID when the line does not have the order and spacing that every API server
+ * writes; the caller then parses all of it. */
 CO_MUST_CHECK int op_kube_frame_split(const char *line, size_t len,
     enum op_kube_frame_type *ret_type, const char **ret_object, size_t *ret_len,
     struct co_err *err);

@@ -1,3 +1,4 @@
+/* Objects and pages in JSON or protobuf, behind one interface. */
 #include "operator/kube/item.h"
 
 #include "operator/kube/text.h"

@@ -1,4 +1,5 @@
-/* Inside of operator/kube: objects out of lists and events, in whichever form they came.  Pure. */
+/* Internal to operator/kube: objects from lists and watch events, in JSON or protobuf, in one form.
+ * Pure. */
 #pragma once
 
 #include "operator/kube/object.h"
@@ -6,31 +7,31 @@
 
 struct op_kube_item {
     struct op_kube_object object;
-    struct co_jdoc doc; /* owned, or nothing: its nodes are a part of somebody's */
+    struct co_jdoc doc; /* owned; empty when the object is a part of other nodes */
     char *text;         /* owned, or NULL */
 };
 void op_kube_item_done(struct op_kube_item *i);
 #define OP_AUTOITEM CO_CLEANUP(op_kube_item_done)
 
-/* From JSON, which stays where it is. */
+/* From JSON; the text is borrowed. */
 CO_MUST_CHECK int op_kube_item_json(
     const char *text, size_t len, struct op_kube_item *ret, struct co_err *err);
-/* From what was read of protobuf. */
+/* From protobuf that was read already. */
 struct op_kube_item op_kube_item_proto(struct co_jdoc *doc_own);
-/* From a part of other nodes, which stay where they are. */
+/* From a part of other nodes, which are borrowed. */
 struct op_kube_item op_kube_item_part(const struct co_jnode *nodes);
 
 /* metadata.resourceVersion, or NULL. */
 const char *op_kube_item_version(const struct op_kube_item *i);
 
-/* A page of a list, item by item. */
+/* Iterates over a page of a list.  Only one item is parsed at a time, to save memory. */
 struct op_kube_page {
-    struct co_jdoc rest;                  /* owned: the list, less the items between at and end */
-    const struct co_proto_message *proto; /* of those; NULL: they are JSON */
+    struct co_jdoc rest;                  /* owned: the list without the items in [at, end) */
+    const struct co_proto_message *proto; /* table of the items; NULL: they are JSON */
     const char *at, *end;
-    const struct co_jnode *odd; /* the last one taken of the items that are in rest */
+    const struct co_jnode *odd; /* items that could not be cut out are in rest: the last one */
 };
-/* text is borrowed; proto may be NULL.  CO_INVALID: no list. */
+/* text is borrowed; proto may be NULL.  CO_INVALID: it is not a list. */
 CO_MUST_CHECK int op_kube_page_open(const char *text, size_t len,
     const struct co_proto_message *proto, struct op_kube_page *ret, struct co_err *err);
 /* CO_GONE after the last one. */

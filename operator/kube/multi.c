@@ -1,3 +1,4 @@
+/* libcurl's sockets and timer on the loop, with batched reads in bursts. */
 #include "operator/kube/multi.h"
 
 #include "common/log.h"
@@ -24,13 +25,14 @@ static int timer_changed(CURLM *curl, long timeout_ms, void *arg) {
     return 0;
 }
 
+/* A socket of libcurl. */
 struct sock {
     struct op_kube_multi *multi;
     struct co_poll *poll;
-    struct co_timer *rest; /* armed: not to be read now */
-    int64_t read_ms;       /* when it was last; 0: never */
+    struct co_timer *rest; /* while armed, the socket is not polled for reading */
+    int64_t read_ms;       /* monotonic ms of the last read; 0: never */
     curl_socket_t fd;
-    int wanted; /* CO_POLL_*, by libcurl */
+    int wanted; /* CO_POLL_* that libcurl asks for */
 };
 
 static void sock_poll(struct sock *s) {
@@ -42,7 +44,8 @@ static void on_rested(void *arg) {
     sock_poll(arg);
 }
 
-/* One event and what it brings about are no burst yet. */
+/* The socket is being read.  A second read within two rests begins a burst; a single event, and
+ * the answer that it causes, do not. */
 static void read_again(struct sock *s, int64_t rest_ms) {
     int64_t now = co_now_ms();
     bool burst = now - s->read_ms < 2 * rest_ms;

@@ -1,8 +1,9 @@
+/* Small values around API objects: resourceVersions, DeleteOptions. */
 #include "operator/kube/object.h"
 
 #include "common/parse.h"
 
-json_t *op_kube_delete_options(const char *uid) {
+json_t *op_kube_delete_options(const char *uid, bool at_once) {
     json_t *o = json_object();
     co_json_set(o, "kind", json_string("DeleteOptions"));
     co_json_set(o, "apiVersion", json_string("v1"));
@@ -11,6 +12,7 @@ json_t *op_kube_delete_options(const char *uid) {
         co_json_set(p, "uid", co_json_string(uid));
         co_json_set(o, "preconditions", p);
     }
+    co_json_set(o, "gracePeriodSeconds", at_once ? json_integer(0) : NULL);
     co_json_set(o, "propagationPolicy", json_string("Background"));
     return o;
 }

@@ -1,20 +1,22 @@
-/* An object as the API server tells of it, and small values around one.  Pure. */
+/* An object as it comes from the API server, resourceVersions, and the body of a delete.  Pure. */
 #pragma once
 
 #include "common/jdoc.h"
 #include "common/json.h"
 
-/* Less managedFields.  All is borrowed. */
+/* Without managedFields.  All is borrowed. */
 struct op_kube_object {
     const struct co_jnode *nodes;
     const char *text; /* its JSON, not NUL-terminated; "" when it came in protobuf */
     size_t len;
 };
 
-/* resourceVersion as a number, for comparing the age of writes and watches of one resource
- * (the API promises that since 1.35, and etcd has always kept it); 0 when it is none. */
+/* A resourceVersion as a number, so that versions of one resource can be compared.  (The API
+ * guarantees that since Kubernetes 1.35, and with etcd it has always been true.)  0 when it is not
+ * a number. */
 uint64_t op_kube_version(const char *resource_version);
 
-/* The body of a delete: what the object owns goes afterwards.  uid: the precondition; NULL: none.
- * The caller owns it. */
-json_t *op_kube_delete_options(const char *uid);
+/* The body of a delete with background propagation.  uid: the precondition; NULL: none.  at_once:
+ * grace period 0, for a pod whose node is lost and cannot confirm its end.  The caller owns the
+ * result. */
+json_t *op_kube_delete_options(const char *uid, bool at_once);

@@ -1,3 +1,4 @@
+/* The queues of requests: lists by state, and round-robin over namespaces and flows. */
 #include "operator/kube/op.h"
 
 #include <string.h>
@@ -58,7 +59,7 @@ static void tenant_release(struct op_kube_lane_queue *lane, struct op_kube_tenan
     }
 }
 
-/* It is served after all others. */
+/* Adds the tenant at the end: it is served after all others. */
 static void ring_add(struct op_kube_lane_queue *lane, struct op_kube_tenant *t) {
     struct op_kube_tenant *next = lane->turn ? lane->turn : t;
     struct op_kube_tenant *prev = lane->turn ? next->prev : t;
@@ -149,7 +150,7 @@ void op_kube_op_free(struct op_kube_op *op) {
     c->n_streams -= op->lane == OP_KUBE_LANE_STREAM;
     c->bytes -= op->body_len;
     tenant_release(&c->lanes[op->lane], op->tenant);
-    /* A free place, or the end of a drain. */
+    /* Another request may start now, or the drain may be complete. */
     if (c->waiting || c->drained) {
         co_timer_start(c->soon, 0);
     }
@@ -179,7 +180,7 @@ struct op_kube_op *op_kube_op_take_failed(struct op_kube_client *c) {
     return op;
 }
 
-/* The namespaces take turns, and within each its flows. */
+/* Namespaces are served round-robin, and so are the flows of each. */
 struct op_kube_op *op_kube_op_next(struct op_kube_lane_queue *lane) {
     struct op_kube_tenant *t = lane->turn;
     if (!t) {

@@ -1,6 +1,9 @@
-/* Inside of operator/kube: one request from its making to its end, and the queues it waits in.
+/* Internal to operator/kube: one request (op) from its creation to its end, and its queues.
  *
- * op.c moves requests between lists, request.c makes them, client.c starts and ends them.
+ *   client -> lane -> tenant (a namespace) -> flow -> op -> op ...
+ *                     tenants in a ring       flows in turn
+ *
+ * op.c moves requests between lists, request.c creates them, client.c starts and ends them.
  * Owned by the loop's thread. */
 #pragma once
 
@@ -9,10 +12,10 @@
 #include "operator/kube/cred.h"
 #include "operator/kube/transport.h"
 
-/* How late the deadline of a waiting request may be noticed. */
+/* Deadlines of waiting requests are checked this often. */
 enum { OP_KUBE_TICK_MS = 500 };
 
-/* Streams wait and fly like requests, without a bound of their own. */
+/* Streams use the same queues as requests, in one more lane that is practically unlimited. */
 enum {
     OP_KUBE_LANE_STREAM = OP_KUBE_LANES,
     OP_KUBE_ALL_LANES,
@@ -20,12 +23,12 @@ enum {
     OP_KUBE_FLOWS = 64
 };
 
-/* Where an op is; enter, set_state and free alone move it. */
+/* The state of an op says which list it is in.  Only enter, set_state and free change it. */
 enum op_kube_op_state {
-    OP_KUBE_OP_WAITING, /* in a queue of its lane, for a free place or a credential */
-    OP_KUBE_OP_FLYING,  /* xfer is on the wire */
-    OP_KUBE_OP_FAILED,  /* in c->failed: its callback comes on the next turn */
-    OP_KUBE_OP_LEAVING, /* in no list */
+    OP_KUBE_OP_WAITING, /* in its flow's list, until the lane or the credential allows a start */
+    OP_KUBE_OP_FLYING,  /* in c->flying: xfer is on the wire */
+    OP_KUBE_OP_FAILED,  /* in c->failed: its callback runs on the next turn */
+    OP_KUBE_OP_LEAVING, /* in no list: being created or freed */
 };
 
 struct op_kube_op {
@@ -43,28 +46,28 @@ struct op_kube_op {
     char *body;
     size_t body_len;
     const char *content_type;
-    const struct co_proto_message *proto; /* asks for protobuf, read by this; NULL: for JSON */
+    const struct co_proto_message *proto; /* asks for protobuf with this table; NULL: JSON */
     int64_t created, started, deadline;   /* loop time; deadline 0: none */
     int64_t silence_ms;
-    bool metadata_only, retried;
+    bool metadata_only, retried; /* retried: after a 401, which happens once */
     enum op_kube_answer answer;
-    unsigned credential;
+    unsigned credential; /* generation of the credential that it was sent with */
     void (*data)(void *arg, const char *data, size_t len);
     op_kube_done_fn done;
     void *arg;
     struct op_kube_xfer *xfer;
-    struct co_err *err; /* OP_KUBE_OP_FAILED: why */
+    struct co_err *err; /* owned: set in state OP_KUBE_OP_FAILED */
 };
 
 struct op_kube_op_list {
     struct op_kube_op *first, *last;
 };
 
-/* The requests of a namespace ("": of none) in a lane; exists as long as there are any. */
+/* The requests of a namespace ("": without one) in a lane; exists as long as there are any. */
 struct op_kube_tenant {
-    struct co_link link;                /* in op_kube_lane_queue.tenants, by its name; first */
-    struct op_kube_tenant *prev, *next; /* in the ring of those with requests that wait */
-    size_t ops;                         /* in whatever state */
+    struct co_link link;                /* in op_kube_lane_queue.tenants; must be first */
+    struct op_kube_tenant *prev, *next; /* in the ring, while it has requests that wait */
+    size_t ops;                         /* requests in any state */
     size_t waiting;
     unsigned turn; /* the flow served next */
     struct op_kube_op_list flows[OP_KUBE_FLOWS];
@@ -73,11 +76,11 @@ struct op_kube_tenant {
 
 struct op_kube_lane_queue {
     int limit, flying;
-    int allowed;          /* at most limit: what the server bears, by its 429s */
+    int allowed;          /* at most limit: lowered by 429s, raised by successes */
     int64_t paused_until; /* loop time */
     size_t waiting;
     struct co_index tenants;
-    struct op_kube_tenant *turn; /* the one served next, in a ring; NULL: none waits */
+    struct op_kube_tenant *turn; /* the ring's next tenant to serve; NULL: none waits */
 };
 
 struct op_kube_client {
@@ -88,33 +91,33 @@ struct op_kube_client {
     struct op_kube_cred *cred;
     struct op_kube_lane_queue lanes[OP_KUBE_ALL_LANES];
     struct op_kube_op_list flying, failed;
-    size_t n_flying, n_failed, n_streams; /* n_streams: in whatever state */
+    size_t n_flying, n_failed, n_streams; /* n_streams: in any state */
     size_t waiting;
-    size_t bytes;            /* of bodies, in whatever state */
+    size_t bytes;            /* of the bodies of requests in any state */
     struct co_timer *soon;   /* pump on the next turn */
-    struct co_timer *tick;   /* deadlines of what waits */
-    struct co_timer *resume; /* the end of a pause */
+    struct co_timer *tick;   /* checks the deadlines of waiting requests */
+    struct co_timer *resume; /* due at the end of a lane's pause */
     void (*drained)(void *arg);
     void *drained_arg;
 };
 
-/* ns NULL: the one of no namespace.  NULL: it has no requests.  What tenant_need returns counts one
- * more request, until op_kube_op_free. */
+/* The tenant of a namespace (NULL: of requests without one).  op_kube_op_tenant returns NULL when
+ * it has no requests; tenant_need creates it and counts one request, until op_kube_op_free. */
 struct op_kube_tenant *op_kube_op_tenant(const struct op_kube_lane_queue *lane, const char *ns);
 struct op_kube_tenant *op_kube_op_tenant_need(struct op_kube_lane_queue *lane, const char *ns);
-/* A new op joins a list. */
+/* Puts a new op into the list of its state. */
 void op_kube_op_enter(struct op_kube_op *op, enum op_kube_op_state state);
 void op_kube_op_set_state(struct op_kube_op *op, enum op_kube_op_state state);
-/* Out of its list, off the wire, freed. */
+/* Cancels its transfer, removes it from its list, and frees it. */
 void op_kube_op_free(struct op_kube_op *op);
-/* The one in turn of a lane, which stays in its queue; NULL: none waits. */
+/* The next request of a lane, which stays in its queue; NULL: none waits. */
 struct op_kube_op *op_kube_op_next(struct op_kube_lane_queue *lane);
-/* The oldest failed one, in no list any more; NULL: none. */
+/* Takes the oldest failed request out of its list; NULL: none. */
 struct op_kube_op *op_kube_op_take_failed(struct op_kube_client *c);
-/* It failed before it flew; its callback comes on the next turn. */
+/* The request has failed before it was sent; its callback runs on the next turn. */
 void op_kube_op_fail(struct op_kube_op *op, const struct co_err *err);
 void op_kube_op_free_all(struct op_kube_client *c);
 
-/* Makes and queues; data is a stream's. */
+/* Creates and queues a request; data: the callback of a stream, else NULL. */
 struct op_kube_op *op_kube_op_new(struct op_kube_client *c, const struct op_kube_req *req, int lane,
     void (*data)(void *arg, const char *data, size_t len));

@@ -1,3 +1,4 @@
+/* Paths and queries of requests, with strict escaping. */
 #include "operator/kube/path.h"
 
 #include <string.h>

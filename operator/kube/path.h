@@ -1,5 +1,5 @@
-/* Request paths and queries of the Kubernetes API, escaped strictly: whatever a name holds, it
- * stays one segment.  Pure. */
+/* Builds paths and queries of the Kubernetes API.  Everything is escaped, so that a name stays one
+ * segment whatever characters it has.  Pure. */
 #pragma once
 
 #include "common/buf.h"

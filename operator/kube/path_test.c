@@ -78,11 +78,12 @@ static void test_versions_compare_as_numbers(void **state) {
 
 static void test_delete_options(void **state) {
     (void)state;
-    CO_AUTOJSON json_t *o = op_kube_delete_options("u-1");
+    CO_AUTOJSON json_t *o = op_kube_delete_options("u-1", true);
     CO_AUTOFREE char *text = co_json_dump_sorted(o);
-    assert_string_equal(text, "{\"apiVersion\":\"v1\",\"kind\":\"DeleteOptions\",\"preconditions\":"
-                              "{\"uid\":\"u-1\"},\"propagationPolicy\":\"Background\"}");
-    CO_AUTOJSON json_t *bare = op_kube_delete_options(NULL);
+    assert_string_equal(text, "{\"apiVersion\":\"v1\",\"gracePeriodSeconds\":0,\"kind\":"
+                              "\"DeleteOptions\",\"preconditions\":{\"uid\":\"u-1\"},"
+                              "\"propagationPolicy\":\"Background\"}");
+    CO_AUTOJSON json_t *bare = op_kube_delete_options(NULL, false);
     assert_int_equal(json_object_size(bare), 3);
 }
 

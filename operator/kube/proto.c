@@ -1,3 +1,4 @@
+/* Decoding of Kubernetes' protobuf envelope, of lists and of watch events. */
 #include "operator/kube/proto.h"
 
 #include <string.h>
@@ -44,7 +45,7 @@ bool op_kube_proto_is(const char *text, size_t len) {
     return len >= sizeof(magic) && memcmp(text, magic, sizeof(magic)) == 0;
 }
 
-/* What "k8s" stands before. */
+/* The runtime.Unknown that follows "k8s\0". */
 struct unknown {
     struct bytes kind, raw;
 };
@@ -137,11 +138,10 @@ static size_t length_of(const char *four) {
 }
 
 static int too_long(size_t n, size_t event_max, struct co_err *err) {
-    return co_err_set(
-        err, CO_NORESOURCE, "an event of %zu bytes; at most %zu are taken", n, event_max);
+    return co_err_set(err, CO_NORESOURCE, "an event of %zu bytes, the limit is %zu", n, event_max);
 }
 
-/* Of the bytes at *data those that are missing to so many. */
+/* Moves bytes from *data to part until part has `whole` bytes. */
 static int fill_bytes(
     struct co_buf *part, size_t whole, const char **data, const char *end, struct co_err *err) {
     size_t missing = whole > part->len ? whole - part->len : 0;
@@ -152,7 +152,7 @@ static int fill_bytes(
     return r;
 }
 
-/* The event that has begun. */
+/* Completes the event that began in an earlier piece: first its length, then its content. */
 static int fill_part(
     struct co_buf *part, size_t event_max, const char **data, const char *end, struct co_err *err) {
     part->max = LENGTH_SIZE + event_max;
@@ -174,7 +174,7 @@ int op_kube_proto_feed(struct op_kube_proto_stream *s, size_t event_max, const c
     const char *end = data + len;
     int r = fill_part(&s->part, event_max, &data, end, err);
     if (!r && is_whole(s->part.data, s->part.len)) {
-        CO_AUTOBUF struct co_buf whole = s->part; /* fn may do away with the stream */
+        CO_AUTOBUF struct co_buf whole = s->part; /* taken out, because fn may free the stream */
         s->part = CO_BUF(whole.max);
         r = tell_event(
             (struct bytes){whole.data + LENGTH_SIZE, whole.len - LENGTH_SIZE}, fn, arg, err);

@@ -1,3 +1,4 @@
+/* Builds a request: path, query, body and deadline, and checks that the queue has room for it. */
 #include "common/buf.h"
 #include "operator/kube/op.h"
 #include "operator/kube/path.h"
@@ -6,7 +7,7 @@
 
 enum {
     PATH_MAX_BYTES = 16 * 1024,
-    BODY_MAX = 4 << 20, /* the API server takes 3 MiB */
+    BODY_MAX = 4 << 20, /* the API server accepts 3 MiB */
     DEADLINE_MS = 30 * 1000,
 };
 
@@ -48,14 +49,14 @@ static int check_room(const struct op_kube_op *op, struct co_err *err) {
     const struct op_kube_client *c = op->c;
     if (c->lanes[op->lane].waiting >= c->opts.queue_max) {
         return co_err_set(
-            err, CO_NORESOURCE, "%zu requests are waiting already", c->opts.queue_max);
+            err, CO_NORESOURCE, "request queue full: %zu requests wait", c->opts.queue_max);
     }
     if (op->body_len > BODY_MAX) {
         return co_err_set(err, CO_INVALID,
-            "a body of %zu bytes; the API server takes no more than 3 MiB", op->body_len);
+            "a body of %zu bytes; the API server accepts at most 3 MiB", op->body_len);
     }
     if (c->bytes > c->opts.queue_max_bytes) {
-        return co_err_set(err, CO_NORESOURCE, "requests of %zu bytes are on their way already",
+        return co_err_set(err, CO_NORESOURCE, "request queue full: bodies of %zu bytes wait",
             c->bytes - op->body_len);
     }
     return 0;

@@ -1,3 +1,4 @@
+/* The table from HTTP statuses, reasons and messages to error codes; and two headers. */
 #include "operator/kube/status.h"
 
 #include "common/utf8.h"
@@ -7,18 +8,19 @@
 
 enum { RETRY_MAX_S = 3600 };
 
+/* The first row that matches decides. */
 static const struct {
     int http;           /* 0: any */
     const char *reason; /* NULL: any */
     const char *part;   /* of the message; NULL: any */
     int code;
 } rows[] = {
-    /* An admission webhook says no, with whatever status its author found fit. */
+    /* An admission webhook denies the request; its author chooses the status. */
     {0, NULL, "denied the request", CO_NORESOURCE},
     {400, "Expired", NULL, CO_GONE},
     {400, NULL, NULL, CO_INVALID},
     {401, NULL, NULL, CO_PERMISSION},
-    /* These pass by themselves or by an admin's hand; a missing right does not. */
+    /* The next two may be over soon, so they are retried; a missing permission is not. */
     {403, NULL, "exceeded quota", CO_NORESOURCE},
     {403, NULL, "error looking up service account", CO_NORESOURCE},
     {403, NULL, NULL, CO_PERMISSION},
@@ -35,7 +37,7 @@ static const struct {
     {422, NULL, NULL, CO_INVALID},
     {429, NULL, NULL, CO_UNAVAILABLE},
     {500, NULL, "failed calling webhook", CO_NORESOURCE},
-    {500, NULL, "request is too large", CO_INVALID}, /* etcd's word */
+    {500, NULL, "request is too large", CO_INVALID}, /* etcd's message */
     {504, NULL, NULL, CO_TIMEOUT},
 };
 
@@ -105,7 +107,8 @@ static const char *skip_word(const char *at, const char *end) {
     return skip_chars(at, end, " ");
 }
 
-/* Behind the quoted string at `at`, whose text goes to ret; NULL when there is none. */
+/* Copies the quoted string at `at` to ret and returns the position after it; NULL when there is
+ * none. */
 static const char *read_quoted(const char *at, const char *end, char *ret, size_t size) {
     size_t n = 0;
     if (at == end || *at != '"') {
@@ -122,7 +125,7 @@ static const char *read_quoted(const char *at, const char *end, char *ret, size_
     return at < end ? at + 1 : NULL;
 }
 
-/* 299 - "text" ["date"], ... */
+/* The format is: 299 - "text" ["date"], ... */
 void op_kube_warnings_add(char texts[OP_KUBE_WARNINGS_MAX], const char *value, size_t len) {
     const char *end = value + len;
     const char *at = skip_chars(value, end, " \t");

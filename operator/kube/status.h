@@ -1,5 +1,5 @@
-/* Answers of the API server: HTTP status and Kubernetes Status of one that is no success to codes
- * by remedy and one readable line, and what its headers say.  Pure. */
+/* Translates failures of the API server (HTTP status and Kubernetes Status) to enum co_code and one
+ * readable line, and parses the headers Retry-After and Warning.  Pure. */
 #pragma once
 
 #include "common/jdoc.h"
@@ -8,17 +8,19 @@
  * be "". */
 int op_kube_status_code(int http, const char *reason, const char *message);
 
-/* Sets err from an answer: body is the Status or NULL (then text, cut, speaks).  what
- * names the request ("create pods default/x").  Returns the code. */
+/* Sets err from an answer.  body: the Status; NULL: the message has the beginning of text instead.
+ * what: the request ("create pods default/x").  Returns the code. */
 int op_kube_status_err(
     struct co_err *err, const char *what, int http, const struct co_jnode *body, const char *text);
 
-/* Retry-After of a Status (details.retryAfterSeconds) in ms; -1 when it holds none. */
+/* details.retryAfterSeconds of a Status in ms; -1 when it has none. */
 int64_t op_kube_status_retry_ms(const struct co_jnode *body);
-/* The header's value, in seconds; -1 for a date or nonsense.  Bounded to an hour. */
+/* The value of the header Retry-After in ms; -1 for a date or an invalid value.  At most an hour.
+ */
 int64_t op_kube_retry_header_ms(const char *value, size_t len);
 
 enum { OP_KUBE_WARNINGS_MAX = 512 };
-/* Appends to texts, separated by "; ", what the value of a Warning header (RFC 7234, 5.5) says: of
- * a field that nobody knows, or that a policy would not have.  What does not fit is left out. */
+/* Appends the texts in the value of a Warning header (RFC 7234, 5.5) to texts, separated by "; ".
+ * The API server warns of unknown fields and of violated policies.  What does not fit is left out.
+ */
 void op_kube_warnings_add(char texts[OP_KUBE_WARNINGS_MAX], const char *value, size_t len);

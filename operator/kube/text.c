@@ -1,10 +1,11 @@
+/* A scanner for the JSON of API servers: skips strings and nested values, without parsing them. */
 #include "operator/kube/text.h"
 
 #include <string.h>
 
 #define MANAGED "\"managedFields\":["
 
-/* Behind the string that begins at `at`; NULL: it does not end. */
+/* The position after the string that begins at `at`; NULL: it does not end. */
 static const char *skip_string(const char *at, const char *end) {
     for (at++; at < end && *at != '"'; at++) {
         at += *at == '\\' && end - at > 1;
@@ -12,7 +13,7 @@ static const char *skip_string(const char *at, const char *end) {
     return at < end ? at + 1 : NULL;
 }
 
-/* Behind the object or list that begins at `at`; NULL: it does not end. */
+/* The position after the object or list that begins at `at`; NULL: it does not end. */
 static const char *skip_nest(const char *at, const char *end) {
     size_t depth = 0;
     while (at < end) {
@@ -34,7 +35,7 @@ static const char *skip_nest(const char *at, const char *end) {
     return NULL;
 }
 
-/* Copies without managedFields and one comma beside each; returns the new length. */
+/* Copies text without managedFields and one comma beside each; returns the new length. */
 static size_t drop_managed(const char *text, size_t len, char *ret) {
     const char *end = text + len;
     const char *at = text;
@@ -42,7 +43,7 @@ static size_t drop_managed(const char *text, size_t len, char *ret) {
     const char *found;
     while ((found = memmem(at, (size_t)(end - at), MANAGED, sizeof(MANAGED) - 1))) {
         const char *behind = skip_nest(found + sizeof(MANAGED) - 2, end);
-        /* Behind a backslash it stands inside of a string. */
+        /* After a backslash this is not a key, but a part of a string. */
         if (!behind || found == text || found[-1] == '\\') {
             behind = ++found;
         }
@@ -69,8 +70,8 @@ int op_kube_text_parse(const char *text, size_t len, json_t **ret, struct co_err
     return co_json_parse_odd(copy, drop_managed(text, len, copy), ret, err);
 }
 
-/* Where a key of the object that begins at `at` has its value, as API servers write it: without
- * spaces, nothing escaped in the key.  NULL when there is none. */
+/* The value of a key in the object that begins at `at`; NULL when it has none.  Expects the format
+ * of API servers: no spaces, and nothing escaped in the key. */
 static const char *find_value(const char *at, const char *end, const char *key) {
     size_t n = strlen(key);
     size_t depth = 0;

@@ -1,3 +1,9 @@
+/* HTTP transfers over libcurl, in two pools of connections.
+ *
+ *   requests: HTTP/2, many transfers share a connection; retired after a timeout
+ *   streams:  watches; retired when a watch has heard nothing for too long
+ *
+ * A retired pool takes no new transfers and is freed after its last one. */
 #include "operator/kube/transport.h"
 
 #include "common/buf.h"
@@ -15,48 +21,48 @@
 
 enum {
     CONNECT_MS = 10 * 1000,
-    /* Unacknowledged data or unanswered keep-alives for so long: the connection is dead. */
+    /* A connection with unacknowledged data or keep-alives for so long is dead. */
     USER_TIMEOUT_MS = 20 * 1000,
     KEEPALIVE_IDLE_S = 15,
     KEEPALIVE_INTERVAL_S = 5,
-    /* With fewer than this in flight all of it shares one connection. */
-    STREAMS_A_CONNECTION = 100,
+    STREAMS_A_CONNECTION = 100, /* transfers that share a connection at most */
     SPARE_MAX = 64,
-    /* In a burst a connection is read every so often (docs/measured.md: what that saves).  Of the
-     * requests' connections only while so many are in flight: a list alone must not wait. */
+    /* During a burst a connection is read every REST_MS only (bench/measured.md says what that
+     * saves).  For requests this needs BURST transfers in flight: a list alone must not wait. */
     REST_MS = 30,
     BURST = 8,
-    /* libcurl's least; its own 64 KiB a request in flight were most of the operator's heap. */
+    /* libcurl's minimum.  With its default of 64 KiB for each request in flight, these buffers
+     * were most of the operator's heap. */
     UPLOAD_BUFFER = 16 * 1024,
 };
 
-/* Connections that share fate. */
+/* Connections that are given up together. */
 struct pool {
     struct op_kube_transport *t;
     struct pool *next; /* in t->retired */
     struct op_kube_multi multi;
-    bool streams;               /* what for */
+    bool streams;               /* for streams; else for requests */
     size_t active;              /* transfers */
-    bool retired;               /* no new transfers; freed with the last one */
-    struct op_kube_xfer *fresh; /* streams with undelivered data */
+    bool retired;               /* takes no new transfers; freed after the last one */
+    struct op_kube_xfer *fresh; /* list of streams with data that is not delivered yet */
 };
 
 struct op_kube_transport {
     struct co_loop *loop;
     struct op_kube_endpoint endpoint;
     char *user_agent;
-    int64_t rest_ms; /* in a burst */
+    int64_t rest_ms; /* see multi.h; used in a burst */
     struct pool *requests, *streams;
     struct pool *retired;
-    struct co_timer *reaper; /* frees retired pools outside of their own callbacks */
-    CURL *spare[SPARE_MAX];
+    struct co_timer *reaper; /* frees retired pools, outside of their own callbacks */
+    CURL *spare[SPARE_MAX];  /* handles for later transfers */
     size_t n_spare;
-    /* The server answers over HTTP/1.1 (or might: a plain connection agrees on nothing before).
-     * Then no transfer may wait for another one's connection: behind a watch, which never ends,
-     * it would wait for ever. */
+    /* The server uses HTTP/1.1, or may do so (on a plain connection it is not known before the
+     * first answer).  Then a transfer must not wait to share another one's connection: behind a
+     * watch it would wait forever. */
     bool one_each;
-    char date[64]; /* the last answer's, "Sat, 21 Nov 2026 22:43:57 GMT"; "" before the first */
-    time_t stamp;  /* it is that, or -1 */
+    char date[64]; /* the last Date header, "Sat, 21 Nov 2026 22:43:57 GMT"; "" at first */
+    time_t stamp;  /* the same, parsed; -1: invalid */
 };
 
 struct op_kube_xfer {
@@ -67,10 +73,10 @@ struct op_kube_xfer {
     struct co_buf reply;
     size_t received;
     int64_t retry_after_ms;
-    char *warnings; /* of OP_KUBE_WARNINGS_MAX; NULL: none */
+    char *warnings; /* OP_KUBE_WARNINGS_MAX bytes; NULL: none */
     bool stream;
-    bool too_big;
-    bool is_fresh;
+    bool too_big;  /* the answer exceeds reply.max */
+    bool is_fresh; /* in pool->fresh */
     struct op_kube_xfer *fresh_prev, *fresh_next;
     void (*data)(void *arg, const char *data, size_t len);
     void (*done)(void *arg, const struct op_kube_xfer_result *r);
@@ -189,8 +195,7 @@ static void finish_xfer(struct op_kube_xfer *x, CURLcode rc) {
         const char *detail = x->curl_error[0] ? x->curl_error : curl_easy_strerror(rc);
         co_err_set(&err, code, "%s: %s", t->endpoint.cfg->server, detail);
     }
-    /* Whatever is at the other end of that connection may be gone without a word, and only new
-     * connections tell. */
+    /* After a timeout the connection may be dead without our knowing.  Use new ones from now on. */
     if (code == CO_TIMEOUT && !x->stream && x->pool == t->requests) {
         retire_pool(t, &t->requests);
     }
@@ -204,7 +209,7 @@ static void finish_xfer(struct op_kube_xfer *x, CURLcode rc) {
         .warnings = x->warnings ? x->warnings : "",
         .err = &err,
     };
-    /* The buffers outlive x: done may start the next transfer in its place. */
+    /* Free x before done runs, which may start the next transfer; the buffers live until after. */
     struct co_buf reply = x->reply;
     x->reply = CO_BUF(0);
     char *warnings = co_steal_ptr(x->warnings);
@@ -216,7 +221,8 @@ static void finish_xfer(struct op_kube_xfer *x, CURLcode rc) {
     free(warnings);
 }
 
-/* Streams get their data outside of libcurl's own callbacks, where they may do anything. */
+/* Delivers a stream's data.  Runs outside of libcurl's callbacks, so that the stream's owner may
+ * start and cancel transfers. */
 static void deliver_first(struct op_kube_xfer *x) {
     fresh_remove(x);
     CO_AUTOBUF struct co_buf bytes = x->reply;
@@ -226,6 +232,7 @@ static void deliver_first(struct op_kube_xfer *x) {
     }
 }
 
+/* The body goes to `data`: a stream with a 2xx status.  Other bodies are collected for `done`. */
 static bool is_delivering(struct op_kube_xfer *x) {
     long status = 0;
     curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -348,13 +355,13 @@ static size_t on_body(char *data, size_t size, size_t n, void *arg) {
     return len;
 }
 
-/* The value behind a header's name, NULL when it is another header. */
+/* The header's value if it has this name (with its colon), else NULL. */
 static const char *header_value(const char *data, size_t len, const char *name) {
     size_t n = strlen(name);
     return len > n && !strncasecmp(data, name, n) ? data + n : NULL;
 }
 
-/* In a burst many answers are of one second. */
+/* Parses the Date header.  In a burst many answers have the same one, so the last is cached. */
 static void hear_date(struct op_kube_transport *t, const char *value, size_t len) {
     char text[sizeof(t->date)];
     snprintf(text, sizeof(text), "%.*s", (int)len, value);
@@ -390,7 +397,7 @@ static int on_new_socket(void *arg, curl_socket_t fd, curlsocktype purpose) {
     (void)arg;
     (void)purpose;
     unsigned ms = USER_TIMEOUT_MS;
-    /* Fails on what is no TCP socket, where it does not matter. */
+    /* Fails only for sockets that are not TCP, where it does not matter. */
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof(ms));
     return CURL_SOCKOPT_OK;
 }
@@ -400,12 +407,12 @@ static void set_connection(CURL *e, struct op_kube_xfer *x, const struct op_kube
     curl_easy_setopt(e, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
     curl_easy_setopt(e, CURLOPT_PIPEWAIT, t->one_each ? 0L : 1L);
     curl_easy_setopt(e, CURLOPT_NOSIGNAL, 1L);
-    /* Else libcurl waits, and the loop with it, for the resolver of a transfer that is given up. */
+    /* Otherwise libcurl would block the loop for the DNS resolver of a canceled transfer. */
     curl_easy_setopt(e, CURLOPT_QUICK_EXIT, 1L);
     curl_easy_setopt(e, CURLOPT_UPLOAD_BUFFERSIZE, (long)UPLOAD_BUFFER);
     curl_easy_setopt(e, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_MS);
     curl_easy_setopt(e, CURLOPT_TIMEOUT_MS, (long)opts->timeout_ms);
-    if (opts->silence_ms) { /* costs a timer a second: watches have their own */
+    if (opts->silence_ms) { /* costs a timer each second, so watches measure it themselves */
         curl_easy_setopt(e, CURLOPT_LOW_SPEED_LIMIT, 1L);
         curl_easy_setopt(e, CURLOPT_LOW_SPEED_TIME, (long)((opts->silence_ms + 999) / 1000));
     }
@@ -492,7 +499,7 @@ int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *op
     op_kube_endpoint_apply(&t->endpoint, easy, opts->cert, opts->key);
     int rc = set_message(easy, x, opts, err);
     if (!rc && curl_multi_add_handle(pool->multi.curl, easy)) {
-        rc = co_err_set(err, CO_INTERNAL, "libcurl refuses a transfer");
+        rc = co_err_set(err, CO_INTERNAL, "libcurl rejected a transfer");
     }
     if (rc) {
         xfer_free(x);

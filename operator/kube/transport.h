@@ -1,9 +1,9 @@
-/* HTTP over libcurl on the loop; of libcurl itself only multi.h and endpoint.h know beside it.
+/* HTTP over libcurl on the loop.  Beside this file only multi.h and endpoint.h use libcurl.
  *
- * Two pools of connections: one for requests (multiplexed), one for streams (watches), so that
- * a burst of the former never delays the latter.  Knows HTTP and TLS; knows no Kubernetes.
- * Owned by the loop's thread.  Callbacks run from the loop only, never inside a call to this
- * file; in a callback everything here may be called but op_kube_transport_free. */
+ * There are two pools of connections: one for requests (multiplexed), one for streams (watches), so
+ * that a burst of requests never delays a watch.  Knows HTTP and TLS, but not Kubernetes.  Owned by
+ * the loop's thread.  Callbacks run from the loop only, never inside a call to this file; a
+ * callback may call everything here except op_kube_transport_free. */
 #pragma once
 
 #include "common/loop.h"
@@ -13,7 +13,7 @@ struct op_kube_transport;
 struct op_kube_xfer;
 
 struct op_kube_xfer_result {
-    int code;               /* 0: an HTTP answer of whatever status came; else no answer */
+    int code;               /* 0: an HTTP answer has arrived, with any status; else none */
     int status;             /* HTTP status; 0: none */
     const char *text;       /* body; NUL-terminated, never NULL; empty for a stream's data */
     size_t len;             /* of text */
@@ -32,27 +32,27 @@ struct op_kube_xfer_opts {
     const char *cert, *key;    /* PEM, instead of the config's; copied; or NULL */
     const char *body;          /* or NULL; borrowed until done or op_kube_xfer_cancel */
     size_t body_len;
-    int64_t timeout_ms; /* all of it; 0: none (streams) */
-    int64_t silence_ms; /* without a byte; rounded up to seconds; 0: none */
+    int64_t timeout_ms; /* for the whole transfer; 0: none (streams) */
+    int64_t silence_ms; /* longest time without a byte; rounded up to seconds; 0: no limit */
     size_t reply_max;
-    bool stream; /* in the pool of streams; the body of a 2xx goes to data */
+    bool stream; /* use the pool of streams, and pass the body of a 2xx to data */
     void (*data)(void *arg, const char *data, size_t len);
     void (*done)(
         void *arg, const struct op_kube_xfer_result *r); /* exactly once; x is gone after */
     void *arg;
 };
 
-/* cfg is borrowed and must outlive the transport.  rests: in a burst a connection is read every
- * so often (multi.h). */
+/* cfg is borrowed and must outlive the transport.  rests: read connections in batches during a
+ * burst (multi.h). */
 CO_MUST_CHECK int op_kube_transport_new(struct co_loop *loop, const struct op_kube_config *cfg,
     const char *user_agent, bool rests, struct op_kube_transport **ret, struct co_err *err);
-void op_kube_transport_free(struct op_kube_transport *t); /* all transfers must be gone */
+void op_kube_transport_free(struct op_kube_transport *t); /* after all transfers have ended */
 
 CO_MUST_CHECK int op_kube_xfer_start(struct op_kube_transport *t, struct op_kube_xfer_opts *opts,
     struct op_kube_xfer **ret, struct co_err *err);
 /* done does not run. NULL allowed. */
 void op_kube_xfer_cancel(struct op_kube_xfer *x);
-/* Gives back what transfers to come would use again: some 40 KB each, buffers included. */
+/* Frees the spare handles kept for later transfers: about 40 KB each, with their buffers. */
 void op_kube_transport_shrink(struct op_kube_transport *t);
-/* The stream's connection seems dead: no new stream uses it. */
+/* The streams' connection seems dead: new streams do not use it. */
 void op_kube_transport_distrust_streams(struct op_kube_transport *t);

@@ -1,3 +1,11 @@
+/* List and watch of one collection:
+ *
+ *                 410, event that cannot be read, silence
+ *            .------------------------------------------------.
+ *            v                                                |
+ *   PAUSED -> LISTING (page by page) -> STREAMING ------------'
+ *      ^         |                        |  ^  |
+ *      '---------'--- error: backoff -----'  '--' end in order: reopen at the version reached */
 #include "operator/kube/watch.h"
 
 #include "common/log.h"
@@ -13,26 +21,27 @@
 enum {
     PAGE = 1000,
     LIST_DEADLINE_MS = 60 * 1000,
-    /* A page of which nothing comes for so long will not come at all. */
+    /* A page of which no byte has come for so long will not come at all. */
     LIST_IDLE_MS = 10 * 1000,
-    /* So many lists in a row must be behind what was seen before to be believed. */
+    /* After so many lists in a row that are older than what was seen before, the API server's data
+     * must have been reset.  A single one may come from a server that lags. */
     BEHIND_MAX = 3,
     BACKOFF_MIN_MS = 200,
     BACKOFF_MAX_MS = 8 * 1000,
     IDLE_MAX_MS = 150 * 1000,
     TIMEOUT_MIN_S = 300,
-    /* A watch that lived so long was a good one: the next trouble starts from the beginning. */
+    /* A stream that lived so long was a healthy one: the backoff starts from the beginning. */
     HEALTHY_MS = 3 * 1000,
-    /* One that ended in order sooner than this and told nothing is not opened again at once. (A
-     * server that lets go of a watcher which it finds too slow has told it something.) */
+    /* A stream that the server ended sooner than this without an event counts as a failure.  (A
+     * server that drops a slow watcher has sent it events before.) */
     SHORT_MS = 1000,
 };
 
-/* Where a watch is; set_state alone writes it. */
+/* Only set_state writes it. */
 enum watch_state {
-    WATCH_PAUSED,    /* timer is armed: first turn or backoff; then lists or streams */
-    WATCH_LISTING,   /* a page is on its way */
-    WATCH_STREAMING, /* the stream is open, or being opened; timer bounds its silence */
+    WATCH_PAUSED,    /* the timer is armed (start or backoff); then it lists, or streams again */
+    WATCH_LISTING,   /* a page has been requested */
+    WATCH_STREAMING, /* the stream is open or being opened; the timer limits its silence */
 };
 
 static const char *const state_names[] = {"paused", "listing", "streaming"};
@@ -46,21 +55,21 @@ struct op_kube_watch {
     struct op_kube_op *op;
     struct co_timer *timer;
     struct op_kube_frame frame;         /* of a stream in JSON */
-    struct op_kube_proto_stream events; /* of one in protobuf */
-    char *version;                      /* where the stream goes on from; NULL: list first */
-    char *next_page;                    /* continue token of a list that has begun */
+    struct op_kube_proto_stream events; /* of a stream in protobuf */
+    char *version;                      /* the stream resumes from it; NULL: list first */
+    char *next_page;                    /* continue token of the list in progress */
     uint64_t reached;                   /* version as a number */
     uint64_t expected;                  /* version of the last write that was answered */
-    uint64_t floor;                     /* what the list that is on its way must show at least */
+    uint64_t floor;                     /* a list that is older than this is stale */
     unsigned failures;                  /* in a row */
-    unsigned shed;                      /* streams in a row of which the server let go soon */
-    unsigned behind; /* lists since the last believed one that were older than that */
+    unsigned shed;   /* streams in a row that the server ended soon, after some events */
+    unsigned behind; /* stale lists in a row */
     int64_t opened;  /* loop time of the stream's start */
     int64_t heard;   /* loop time of its last byte */
-    bool synced;
-    bool told;  /* the stream has had an event */
-    int busy;   /* callbacks of the consumer on the stack */
-    bool freed; /* by one of them */
+    bool synced;     /* the first list has ended */
+    bool told;       /* the stream has had an event */
+    int busy;        /* callbacks of the consumer on the stack */
+    bool freed;      /* by one of them; the memory goes when the last one returns */
     struct op_kube_watch_stats stats;
 };
 
@@ -88,7 +97,7 @@ static void enter_callback(struct op_kube_watch *w) {
     w->busy++;
 }
 
-/* False when the watch is gone. */
+/* False when a callback has freed the watch. */
 static bool leave_callback(struct op_kube_watch *w) {
     w->busy--;
     if (w->freed && !w->busy) {
@@ -116,11 +125,12 @@ void op_kube_watch_free(struct op_kube_watch *w) {
 
 static uint32_t random_below(uint32_t n) {
     uint32_t r = 0;
-    (void)!getrandom(&r, sizeof(r), 0); /* 0 spreads less, no more */
+    (void)!getrandom(&r, sizeof(r), 0); /* if it fails, backoffs are not jittered */
     return n ? r % n : 0;
 }
 
-/* Half to all of the doubled step, so that many operators do not come back together. */
+/* Exponential backoff with jitter: between half and all of the doubled step, so that many clients
+ * do not come back at the same time. */
 static int64_t backoff_ms(struct op_kube_watch *w) {
     unsigned doublings = w->failures < 16 ? w->failures : 16;
     int64_t ms = w->opts.backoff_min_ms << doublings;
@@ -143,9 +153,10 @@ static void pause_after(struct op_kube_watch *w, const struct co_err *err, int64
     }
 }
 
-/* The API server lets go of watchers when it has no time to serve them, ours and its own
- * scheduler's alike.  To come back at once is more work for it, and the next end is near; what is
- * missed meanwhile comes in one piece.  Short, as somebody may be waiting for a last event. */
+/* The pause after the server has ended a stream early.  A busy API server closes watches, ours and
+ * the scheduler's alike.  Reopening at once would add to its load, and the stream would not live
+ * long; the events that we miss come in one piece later.  The pause is short, as a job may be
+ * waiting for its last event. */
 static int64_t shed_ms(struct op_kube_watch *w) {
     unsigned doublings = w->shed < 16 ? w->shed : 16;
     int64_t ms = (w->opts.backoff_min_ms / 4) << doublings;
@@ -178,8 +189,8 @@ static void reach_version(struct op_kube_watch *w, const char *version) {
 static void list_ended(struct op_kube_watch *w, const char *version) {
     reach_version(w, version);
     w->synced = true;
-    /* Failures are forgotten by a stream that lasts: a list that works and a watch that does
-     * not must not follow each other without a pause. */
+    /* The backoff is not reset here, but by a stream that lasts.  Otherwise a list that works and a
+     * watch that does not would follow each other without a pause. */
     w->opts.ops->sync_end(w->opts.arg);
     if (!w->freed && w->opts.ops->progress) {
         w->opts.ops->progress(w->opts.arg, w->reached);
@@ -189,8 +200,8 @@ static void list_ended(struct op_kube_watch *w, const char *version) {
     }
 }
 
-/* A list older than what was known when it was asked for: of a server that lags, which passes, or
- * of one whose data was restored from a backup.  True: asked for once more. */
+/* Handles a list that is older than what was known when it was requested.  Either the server lags,
+ * which passes, or its data was restored from a backup.  True: the list will be repeated. */
 static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *upto) {
     uint64_t now = *upto = op_kube_version(version);
     struct co_err err = {0};
@@ -204,7 +215,7 @@ static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *up
         pause_after(w, &err, -1);
         return true;
     }
-    co_log_warn("the API server's data went back: taken as it is now",
+    co_log_warn("API server data was reset (resourceVersion went back), accepting it",
         CO_S("resource", w->opts.type->plural), CO_I("version", now), CO_I("after", w->floor));
     w->behind = 0;
     w->reached = w->expected = 0;
@@ -215,7 +226,7 @@ static bool is_behind(struct op_kube_watch *w, const char *version, uint64_t *up
     return false;
 }
 
-/* The items, one after the other. */
+/* Reports the items of a page, one after the other. */
 static int tell_items(struct op_kube_watch *w, struct op_kube_page *p, struct co_err *err) {
     int r = 0;
     while (!r && !w->freed) {
@@ -274,7 +285,7 @@ static void on_page(
     if (!code) {
         take_page(w, reply);
     } else if (code == CO_GONE && w->next_page) {
-        /* The snapshot behind the continue token was compacted: from the start, at once. */
+        /* The snapshot of the continue token was compacted: start the list over, at once. */
         w->stats.gone++;
         forget_version(w);
         if (w->failures++) {
@@ -283,13 +294,13 @@ static void on_page(
             begin_list(w);
         }
     } else if (code == CO_NORESOURCE && w->opts.page > 1) {
-        /* An answer that is too large to be taken: smaller ones, from now on. */
+        /* The answer exceeds our limit: request smaller pages from now on. */
         w->opts.page /= 2;
         forget_version(w);
         begin_list(w);
     } else {
         w->stats.breaks += !reply->status;
-        /* A page that failed for want of a server may be asked for again with its token. */
+        /* If the server was only unavailable, the same page is requested again. */
         if (co_code_remedy(code) != CO_BACK_OFF) {
             forget_version(w);
         }
@@ -313,7 +324,7 @@ static void begin_list(struct op_kube_watch *w) {
     struct op_kube_req req = op_kube_req_for(OP_KUBE_LIST, w->opts.type, w->ns, NULL, on_page, w);
     req.deadline_ms = LIST_DEADLINE_MS;
     req.silence_ms = w->opts.list_idle_ms;
-    req.answer = OP_KUBE_TEXT; /* read item by item */
+    req.answer = OP_KUBE_TEXT; /* tell_items parses one item at a time */
     add_param(&req, "limit", limit);
     add_param(&req, "labelSelector", w->label_selector);
     add_param(&req, "continue", w->next_page);
@@ -328,7 +339,8 @@ static void begin_list(struct op_kube_watch *w) {
 
 /* ---- streaming ---- */
 
-/* Codes of event handling, beside the errors of the frame. */
+/* Results of an event, beside the errors of the frame: the consumer has freed the watch; the stream
+ * has been stopped. */
 enum { STREAM_FREED = 1, STREAM_OVER = 2 };
 
 static void stop_stream(struct op_kube_watch *w) {
@@ -342,7 +354,7 @@ static void stop_stream(struct op_kube_watch *w) {
 static void version_expired(struct op_kube_watch *w, const struct co_err *err) {
     w->stats.gone++;
     forget_version(w);
-    /* At once the first time: a watch that was away too long is no fault. */
+    /* Relist at once the first time: a watch that paused for too long is not a failure. */
     if (w->failures) {
         pause_after(w, err, -1);
     } else {
@@ -372,8 +384,8 @@ static int error_event(struct op_kube_watch *w, const struct co_jnode *status) {
     return STREAM_OVER;
 }
 
-/* A stream's versions only grow.  One that goes back repeats what is over, or tells of another
- * history: a list knows. */
+/* Versions of a stream must only grow.  One that goes back comes from a server that lags or was
+ * reset; a list will show which. */
 static int went_back(struct op_kube_watch *w, uint64_t version) {
     struct co_err err = {0};
     co_err_set(&err, CO_UNAVAILABLE, "watch %s: version %" PRIu64 " after %" PRIu64,
@@ -393,7 +405,7 @@ static int bad_line(struct op_kube_watch *w, struct co_err *err) {
     return STREAM_OVER;
 }
 
-/* Of an object, or a bookmark. */
+/* An event with an object, or a bookmark. */
 static int version_event(
     struct op_kube_watch *w, enum op_kube_frame_type type, const struct op_kube_item *item) {
     static const enum op_kube_event types[] = {
@@ -407,13 +419,13 @@ static int version_event(
     if (number && number < w->reached) {
         return went_back(w, number);
     }
-    /* Reached before it is told: what the consumer asks in its callback must be true. */
+    /* Set the version before the callback, in which the consumer may ask for it. */
     reach_version(w, version);
     int r = type == OP_KUBE_FRAME_BOOKMARK
                 ? 0
                 : w->opts.ops->object(w->opts.arg, types[type], &item->object, &err);
     if (r && !w->freed) {
-        forget_version(w); /* going on behind it would lose it in silence */
+        forget_version(w); /* relist: resuming after this event would lose it silently */
         return bad_line(w, &err);
     }
     if (!w->freed && w->opts.ops->progress) {
@@ -428,7 +440,7 @@ static int take_event(
                                        : version_event(w, type, item);
 }
 
-/* Not as API servers write it: whole, in any order. */
+/* A line in an unusual format: parses all of it, with keys in any order. */
 static int odd_line(struct op_kube_watch *w, const char *line, size_t len) {
     struct co_err err = {0};
     OP_AUTOITEM struct op_kube_item whole = {.text = NULL};
@@ -489,7 +501,7 @@ static void on_data(void *arg, const char *data, size_t len) {
     int rc = proto ? op_kube_proto_feed(&w->events, OP_KUBE_EVENT_MAX, data, len, on_event, w, &err)
                    : op_kube_frame_feed(&w->frame, data, len, on_line, w, &err);
     if (rc < 0) {
-        /* An event that cannot be taken: going on behind it would lose it in silence. */
+        /* An event that cannot be read: relist, as resuming after it would lose it silently. */
         co_err_wrap(&err, "watch %s", w->opts.type->plural);
         w->stats.breaks++;
         stop_stream(w);
@@ -560,8 +572,8 @@ static void check_silence(struct op_kube_watch *w) {
     w->stats.breaks++;
     stop_stream(w);
     op_kube_client_distrust_streams(w->c);
-    w->failures = 0; /* that was pause enough */
-    /* Silent may also be a server that has lost the version that was asked for. */
+    w->failures = 0; /* the silence was long enough a pause */
+    /* Relist, because a server that has lost our version may be silent, too. */
     forget_version(w);
     pause_after(w, &err, -1);
 }

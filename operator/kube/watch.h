@@ -1,13 +1,15 @@
-/* A mirror's feed: list a collection in pages, then watch it, for ever.
+/* A list and watch that never ends, the equivalent of client-go's reflector: lists a collection in
+ * pages, then watches it, and relists when it must.
  *
- * Tells one consumer what exists and what changes, and survives what an API server does: 410,
- * resets, torn lines, half-open connections, restarts.  Keeps no object.  Contract with the
- * consumer: between sync_begin and sync_end every object that exists is reported once as
- * OP_KUBE_ADDED; what was known before and was not reported by sync_end is gone (mark and
- * sweep).  A sync that breaks off begins again with sync_begin; nothing is to be dropped
- * before sync_end.  Outside a sync the same object may be reported again with the same
- * resourceVersion, never with an older one.  Owned by the loop's thread; callbacks run on it, never
- * inside a call to this file. */
+ * Reports to one consumer what exists and what changes, and survives 410s, resets, incomplete
+ * lines, half-open connections and restarts of the API server.  Stores no objects.
+ *
+ * The contract with the consumer: between sync_begin and sync_end every object that exists is
+ * reported once as OP_KUBE_ADDED.  An object that was known before and is not reported by sync_end
+ * does not exist any more (mark and sweep).  A list that breaks off starts over with sync_begin;
+ * the consumer must drop nothing before sync_end.  Outside of a list, an object may be reported
+ * again with the same resourceVersion, but never with an older one.  Owned by the loop's thread;
+ * callbacks run on it, never inside a call to this file. */
 #pragma once
 
 #include "operator/kube/client.h"
@@ -15,19 +17,21 @@
 enum op_kube_event { OP_KUBE_ADDED, OP_KUBE_MODIFIED, OP_KUBE_DELETED };
 
 struct op_kube_watch_ops {
-    /* upto: the list shows all writes up to this version.  UINT64_MAX: versions begin anew, the API
-     * server's data was restored from a backup; op_kube_watch_version is 0 until sync_end. */
+    /* upto: the list contains all writes up to this version.  UINT64_MAX: the API server's data was
+     * restored from a backup, so versions cannot be compared with those from before;
+     * op_kube_watch_version is 0 until sync_end. */
     void (*sync_begin)(void *arg, uint64_t upto);
-    /* A code with err set: it is no such object, and the feed breaks off as it does over what is
-     * no JSON. */
+    /* Any result but 0 (with err set) rejects the object; the watch then breaks off, as it does
+     * after invalid JSON. */
     int (*object)(void *arg, enum op_kube_event type, const struct op_kube_object *object,
         struct co_err *err);
     void (*sync_end)(void *arg);
-    /* Going on by itself in retry_ms; for the log and a metric.  May be NULL. */
+    /* The watch retries by itself in retry_ms; this is for the log and a metric.  May be NULL. */
     void (*error)(void *arg, const struct co_err *err, int64_t retry_ms);
-    /* The feed has reached this resourceVersion (bookmark or event).  May be NULL. */
+    /* The watch has reached this resourceVersion (bookmark or event).  May be NULL. */
     void (*progress)(void *arg, uint64_t version);
-    /* Lists stay behind what was known; a sync anew begins next.  May be NULL. */
+    /* The API server's data was reset: its lists remain older than what was known.  sync_begin
+     * follows.  May be NULL. */
     void (*went_back)(void *arg);
 };
 
@@ -42,8 +46,8 @@ struct op_kube_watch_opts {
     int64_t backoff_min_ms; /* 200 */
     int64_t backoff_max_ms; /* 8 s */
     int64_t idle_max_ms;    /* 150 s without a byte (bookmarks come every minute): reconnect */
-    int64_t list_idle_ms;   /* 10 s without a byte of a page: asked for again, elsewhere */
-    int64_t timeout_min_s;  /* 300: a watch asks for this to twice this */
+    int64_t list_idle_ms;   /* 10 s without a byte of a page: request it on a new connection */
+    int64_t timeout_min_s; /* 300: the server is asked to end a watch after one to two times this */
 };
 
 struct op_kube_watch;
@@ -54,18 +58,17 @@ struct op_kube_watch *op_kube_watch_new(
 void op_kube_watch_free(struct op_kube_watch *w); /* NULL allowed; safe inside a callback */
 CO_DEFINE_CLEANUP(struct op_kube_watch *, op_kube_watch_free)
 
-/* A write was answered with this version: a list that is begun from now on and does not show it is
- * behind. */
+/* A write was answered with this version.  A list that starts from now on and is older is stale. */
 void op_kube_watch_expect(struct op_kube_watch *w, uint64_t version);
 
-/* Lists again, soon: the API server's data is another one than the watch goes by.  Not from a
- * callback of this watch. */
+/* Relists soon, because the API server's data was reset.  Not to be called from a callback of this
+ * watch. */
 void op_kube_watch_relist(struct op_kube_watch *w);
 
-/* True once a first sync has ended. */
+/* True once the first list has ended. */
 bool op_kube_watch_synced(const struct op_kube_watch *w);
-/* The resourceVersion reached: every write up to it has been reported.  0 before the end of a
- * first sync, and in one anew. */
+/* The resourceVersion reached: every write up to it has been reported.  0 before the end of the
+ * first list, and during a list after a reset. */
 uint64_t op_kube_watch_version(const struct op_kube_watch *w);
 
 struct op_kube_watch_stats {

@@ -587,7 +587,7 @@ static void a_word_that_means_nothing_is_said_once_and_the_job_goes_on(void **st
         TK_JOB(
             "'intranet':'Hots','cleanPodPolicy':'never','worker':{'replicas':1," TK_TEMPLATE "}"));
     static const char said[] = "spec.cleanPodPolicy is \"never\", expected Always, Never, "
-                               "OnFailure or OnCompletion: taken "
+                               "OnFailure, OnCompletion or Running: taken "
                                "for Never; spec.intranet is \"Hots\", expected PodIP, Service, DNS "
                                "or Host: taken for PodIP";
     CO_AUTOFREE char *event = co_xasprintf("!UnknownValue: %s", said);

@@ -1,16 +1,18 @@
+/* One row for each type of condition: whether it is true now, and its reason and message. */
 #include "operator/plan/conditions.h"
 
 #include "common/parse.h"
 #include "operator/plan/gang.h"
+#include "operator/plan/stale.h"
 #include "operator/plan/stored.h"
 
 #include <string.h>
 
 struct condition {
     const char *type;
-    bool is;
-    bool always; /* shown even when it was never true */
-    bool keeps;  /* says why it was true when it is not any more */
+    bool is;     /* its status now */
+    bool always; /* listed even if it was never true */
+    bool keeps;  /* when it becomes False it keeps the reason why it was True */
     const char *reason, *message;
 };
 
@@ -42,7 +44,7 @@ static const char *waiting_reason(const struct op_outlook *o) {
     return *o->reason ? o->reason : op_phase_name(o->phase);
 }
 
-/* Why it does not run: what is in the way, or where it stands. */
+/* If it does not run: the reason, or else the phase. */
 static struct condition make_running(const struct op_outlook *o) {
     struct condition c = {.type = "Running", .always = true};
     c.is = o->phase == OP_PHASE_RUNNING;
@@ -58,7 +60,7 @@ static struct condition make_created(const struct op_world *w, const struct op_o
         op_condition_true(w->job, c.type) &&
         json_integer_value(json_object_get(stored, "observedGeneration")) == w->job->generation;
     bool anew = o->attempt != w->job->attempt || o->phase == OP_PHASE_SUSPENDED;
-    /* A pod that is made anew does not make the job less created; a group that is, does. */
+    /* Replacing a single pod does not make it False; replacing the whole group does. */
     c.is = (!anew && (o->all_created || was)) || op_phase_terminal(o->phase);
     c.reason = c.is ? "PodsCreated" : o->blocked ? o->reason : "Creating";
     c.message = !c.is && o->blocked ? o->message : "";
@@ -72,7 +74,7 @@ static struct condition make_suspended(const struct op_outlook *o) {
     return c;
 }
 
-/* The cause of the last restart, as it was when it was decided upon. */
+/* Keeps the cause of the last restart from when it was decided. */
 static struct condition make_restarting(const struct op_world *w, const struct op_outlook *o) {
     struct condition c = {.type = "Restarting", .is = o->restarting, .keeps = true};
     const json_t *stored = op_condition_stored(w->job, c.type);
@@ -91,7 +93,7 @@ static struct condition make_completing(const struct op_world *w, const struct o
     return c;
 }
 
-/* Other controllers may report in the same list. */
+/* Keeps conditions of other controllers in the same list. */
 static void keep_others(
     json_t *list, const struct op_job *job, const struct condition *ours, size_t n_ours) {
     size_t i;
@@ -108,7 +110,7 @@ static void keep_others(
     }
 }
 
-/* A job that ends keeps its conditions from before, with those of the end put in. */
+/* A job that ends keeps its earlier conditions and gets those of its end. */
 json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o) {
     json_t *list = json_array();
     bool completed = o->phase == OP_PHASE_COMPLETED;
@@ -119,6 +121,12 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
     bool bounded = op_world_bound(w, bound, sizeof(bound));
     bool ignores = op_gang_ignores(w, ignored, sizeof(ignored));
     bool odd = op_world_words(w, words, sizeof(words));
+    char old[OP_STALE_MAX];
+    bool stale = !op_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
+                 op_stale_say(w, old, sizeof(old));
+    char fields[OP_CHANGED_MAX];
+    bool changed = !op_phase_terminal(o->phase) && o->attempt == w->job->attempt &&
+                   op_world_has_pods(w) && op_world_changed(w, fields, sizeof(fields));
     const struct condition rows[] = {
         make_created(w, o),
         make_running(o),
@@ -146,6 +154,14 @@ json_t *op_conditions_make(const struct op_world *w, const struct op_outlook *o)
             .is = odd,
             .reason = odd ? "TakenForAnother" : "AllKnown",
             .message = odd ? words : ""},
+        {.type = "SpecChanged",
+            .is = changed,
+            .reason = changed ? "NextAttempt" : "AsBegun",
+            .message = changed ? fields : ""},
+        {.type = "StaleAddress",
+            .is = stale,
+            .reason = stale ? "AddressChanged" : "AddressesKnown",
+            .message = stale ? old : ""},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         add_condition(list, w, &rows[i]);

@@ -1,4 +1,4 @@
-/* The conditions of a status.  Pure. */
+/* Builds the conditions in a job's status.  Pure. */
 #pragma once
 
 #include "operator/plan/outlook.h"

@@ -1,3 +1,5 @@
+/* Host ports, peer lists, the token and the direct variables, from the contract's table
+ * (common/contract.h). */
 #include "operator/plan/env.h"
 
 #include "common/contract.h"
@@ -9,7 +11,7 @@
 
 /* ---- ports ---------------------------------------------------------------------------------- */
 
-/* A port stands for CO_PORT_SPAN of them; earlier versions' begin anywhere. */
+/* A port reserves CO_PORT_SPAN ports; those of earlier versions may begin at any number. */
 static bool is_taken(uint16_t port, const uint16_t *taken, size_t n) {
     for (size_t i = 0; i < n; i++) {
         if (taken[i] < port + CO_PORT_SPAN && port < taken[i] + CO_PORT_SPAN) {
@@ -24,7 +26,7 @@ uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken) {
     for (const char *p = uid; *p; p++) {
         h = (h ^ (unsigned char)*p) * 0x100000001b3U;
     }
-    h ^= h >> 32; /* FNV's low bits alone are poor */
+    h ^= h >> 32; /* the low bits of FNV alone are not random enough */
     uint16_t first = 0;
     for (uint64_t i = 0; i < CO_PORT_SLOTS; i++) {
         uint16_t port = (uint16_t)(CO_PORT_BASE + CO_PORT_SPAN * ((h + i) % CO_PORT_SLOTS));
@@ -33,10 +35,10 @@ uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken) {
             return port;
         }
     }
-    return first; /* all are taken: anti-affinity and luck */
+    return first; /* all are taken: pods of the two jobs must not meet on a node */
 }
 
-/* The port of a live job never changes, hence what its ConfigMap says goes first. */
+/* The port of a live job never changes, so the one in its ConfigMap is used first. */
 static uint16_t job_port(const struct op_world *w) {
     if (op_job_named(w->job)) {
         return CO_PORT_BASE;
@@ -62,9 +64,9 @@ const char *op_plan_address(const char *const ip[2], int prefer_family) {
     return ip[0];
 }
 
-/* Nobody will answer for a pod that has succeeded and is gone: its name stands for an address, so
- * that those who start again are not kept from it, and reach no stranger who has the address now.
- */
+/* A pod that has succeeded and is gone counts as addressed: lists have its name instead of an
+ * address.  So pods that start again do not wait for it, and do not connect to another pod that has
+ * its former address. */
 static bool has_address(const struct op_slot *slot) {
     const struct op_pod *pod = slot->pod;
     return pod ? *pod->ip[0] && (!pod->c.deleting || op_slot_succeeded(slot)) : slot->done;
@@ -89,7 +91,7 @@ bool op_env_published(const struct op_world *w, const json_t *env) {
     if (have->old) {
         return have->peers == op_env_peers_hash(env);
     }
-    /* Pods that are made since --prefer-family is set read their own addresses there, too. */
+    /* With --prefer-family pods read their own address from the ConfigMap as well. */
     return have->hash == op_env_hash(env) && (have->own_ips || !op_env_own_ips(env));
 }
 
@@ -126,6 +128,7 @@ static char *host_list(const struct op_world *w, enum op_role role, uint16_t por
     return co_buf_take(&b);
 }
 
+/* Whether the job's pods get a variable with this condition. */
 static bool is_told(const struct op_job *job, enum co_var_when when) {
     switch (when) {
     case CO_WHEN_ALWAYS:
@@ -141,7 +144,10 @@ static bool is_told(const struct op_job *job, enum co_var_when when) {
     case CO_WHEN_ELASTIC:
         return job->elastic;
     case CO_WHEN_TOKEN:
-        return job->peer_auth == OP_PEER_TOKEN;
+        return job->peer_auth >= OP_PEER_TOKEN;
+    case CO_WHEN_ENCRYPTED:
+        return job->peer_auth == OP_PEER_ENCRYPTED;
+    case CO_WHEN_SERVES: /* see serves */
     case CO_WHEN_NEVER:
     default:
         return false;
@@ -160,7 +166,7 @@ static char *gloo_endpoint(const struct op_world *w, uint16_t port) {
     return co_xstrdup(text);
 }
 
-/* The value of a ConfigMap variable; the caller frees. */
+/* The value of a ConfigMap variable; the caller frees it. */
 static char *encode_var(const struct op_world *w, enum co_var var, uint16_t port) {
     switch (var) {
     case CO_VAR_PORTS_NUM:
@@ -190,13 +196,14 @@ static char *encode_var(const struct op_world *w, enum co_var var, uint16_t port
 
 /* ---- a pod's own address -------------------------------------------------------------------- */
 
-/* The downward API tells a pod the first of its addresses.  Where the lists may have the other one,
- * each pod takes its own from the ConfigMap; elastic pods read no ConfigMap. */
+/* The downward API gives a pod the first of its addresses.  With --prefer-family peer lists may
+ * have the other one, so each pod reads its own from the ConfigMap.  Elastic pods read no
+ * ConfigMap. */
 static bool chooses_address(const struct op_job *job, const struct op_settings *settings) {
     return settings->prefer_family && !op_job_named(job) && !job->elastic;
 }
 
-/* "POD_IP_PS_0" */
+/* The key of a pod's own address: "POD_IP_PS_0".  The caller frees it. */
 static char *address_key(enum op_role role, int32_t index) {
     static const char *const words[] = {
         [OP_PS] = "PS", [OP_WORKER] = "WORKER", [OP_HETER] = "HETER"};
@@ -265,15 +272,17 @@ static const char *role_word(enum op_role role) {
                                : co_contract_role_heter;
 }
 
-/* With bounds the same in every pod whatever the number is now, so that scaling touches none;
- * without them the number when the pod was made, as by paddle-operator. */
-static char *elastic_np(const struct op_role_spec *worker) {
-    return worker->min > 0 && worker->max > 0
-               ? co_xasprintf("%" PRId32 ":%" PRId32, worker->min, worker->max)
-               : number_text(worker->replicas);
+/* "MIN:MAX" workers.  It is the same in every pod of an attempt, so that scaling changes no pod.
+ * Without limits in the spec, MIN is 1 and MAX the largest number requested.  A single number, as
+ * paddle-operator wrote, would mean to launchers that the number never changes. */
+static char *elastic_np(const struct op_job *job) {
+    const struct op_role_spec *worker = &job->role[OP_WORKER];
+    int32_t least = worker->min > 0 ? worker->min : 1;
+    int32_t most = worker->max > 0 ? worker->max : job->np;
+    return co_xasprintf("%" PRId32 ":%" PRId32, least, most > least ? most : least);
 }
 
-/* {"name": …, "value": …}, or a field of the pod itself. */
+/* {"name": …, "value": …}, or a reference to a field of the pod or of the ConfigMap. */
 static json_t *make_direct(const struct op_job *job, enum co_var var, enum op_role role,
     int32_t index, const struct op_settings *settings) {
     json_t *e = json_object();
@@ -307,10 +316,17 @@ static json_t *make_direct(const struct op_job *job, enum co_var var, enum op_ro
         value = co_xasprintf("%s-%s", job->ns, job->name);
         break;
     case CO_VAR_ELASTIC_NP:
-        value = elastic_np(&job->role[OP_WORKER]);
+        value = elastic_np(job);
         break;
     case CO_VAR_ELASTIC_TIMEOUT:
         value = co_xstrdup("60");
+        break;
+    case CO_VAR_JOB_ENCRYPT:
+        value = co_xstrdup("1");
+        break;
+    case CO_VAR_TRAINING_END:
+        value =
+            co_xasprintf("%s/end/v1/%s/%s/%s", settings->gate_addr, job->ns, job->name, job->uid);
         break;
     default:
         value = co_xstrdup("");
@@ -320,20 +336,29 @@ static json_t *make_direct(const struct op_job *job, enum co_var var, enum op_ro
     return e;
 }
 
-static bool is_direct(const struct op_job *job, enum co_var var) {
-    return co_contract[var].via == CO_VIA_ENV && is_told(job, co_contract[var].when);
+/* The pod is a server, which does not end by itself when training is over, and may ask the gate. */
+static bool serves(
+    const struct op_job *job, enum op_role role, const struct op_settings *settings) {
+    return role == OP_PS && op_job_some_decide(job) && settings->gate_addr && *settings->gate_addr;
+}
+
+static bool is_direct(const struct op_job *job, enum co_var var, enum op_role role,
+    const struct op_settings *settings) {
+    const struct co_contract_row *row = &co_contract[var];
+    bool told = row->when == CO_WHEN_SERVES ? serves(job, role, settings) : is_told(job, row->when);
+    return row->via == CO_VIA_ENV && told;
 }
 
 void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings, json_t *env) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
-        if (is_direct(job, var)) {
+        if (is_direct(job, var, role, settings)) {
             co_json_append(env, make_direct(job, var, role, index, settings));
         }
     }
 }
 
-/* Its value is another one in each pod of a role. */
+/* The value differs between the pods of a role. */
 static bool tells_index(
     const struct op_job *job, enum co_var var, const struct op_settings *settings) {
     return var == CO_VAR_TRAINER_ID ||
@@ -344,7 +369,7 @@ void op_env_direct_again(const struct op_job *job, enum op_role role, int32_t in
     const struct op_settings *settings, json_t *env) {
     size_t at = json_array_size(env);
     for (enum co_var var = CO_VAR_COUNT; var-- > 0;) {
-        if (!is_direct(job, var)) {
+        if (!is_direct(job, var, role, settings)) {
             continue;
         }
         at--;

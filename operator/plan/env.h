@@ -1,22 +1,24 @@
-/* What a job's containers are told: the values of its ConfigMap, by address, and what a pod's body
- * says directly.  Pure. */
+/* The environment of a job's containers: the data of its ConfigMap (addresses), and the variables
+ * in each pod's body.  Pure. */
 #pragma once
 
 #include "operator/plan/world.h"
 
-/* Data of the ConfigMap, NULL while an address is missing.  The caller owns it. */
+/* The data of the ConfigMap; NULL while an address is missing.  The caller owns it. */
 json_t *op_env_data(const struct op_world *w);
-/* True when the ConfigMap says what it should.  One that an earlier version made is right while its
- * addresses are: the containers of that job have read the rest of it, and those that start again
- * must read the same. */
+/* Whether the ConfigMap has the data that it should have.  For one of an earlier version only the
+ * addresses count: running containers have read the rest, and those that restart must read the
+ * same.
+ */
 bool op_env_published(const struct op_world *w, const json_t *env);
-/* Every pod that is asked for is there, not dying, and has an address. */
+/* Every pod in the spec exists, is not being deleted, and has an address. */
 bool op_env_addressed(const struct op_world *w);
-/* Appends the job's token by reference, if there is to be one and the list has none. */
+/* Appends a reference to the job's token, if the job has one and the list does not. */
 void op_env_token(const struct op_job *job, json_t *env);
 /* Appends the direct variables to a container's env list. */
 void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings, json_t *env);
-/* The list ends in those of another pod of the role: now they are this one's. */
+/* The list ends with the direct variables of another pod of the role: replaces them by this pod's.
+ */
 void op_env_direct_again(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings, json_t *env);

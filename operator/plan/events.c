@@ -1,8 +1,12 @@
+/* The table of events, which docs/ prints, and the two kinds of them: performed actions, folded to
+ * one event a verb and kind, and changes of the job's state. */
 #include "operator/plan/events.h"
 
 #include "common/buf.h"
 #include "common/utf8.h"
 #include "operator/plan/gang.h"
+#include "operator/plan/left.h"
+#include "operator/plan/stale.h"
 #include "operator/plan/stored.h"
 
 #include <assert.h>
@@ -27,10 +31,10 @@ static const struct event_row {
     const char *when;
 } rows[] = {
     {"Created", false, "objects of a kind were created; one event for all of a plan"},
-    {"Create", true, "creates were rejected; ends with the API server's words about the first"},
+    {"Create", true, "creates were rejected; ends with the API server's message about the first"},
     {"CreateWarned", true,
-        "the API server did as asked, and warns: of fields of a template that it does not know, or "
-        "of a policy"},
+        "the API server has created an object, but warns of unknown fields in a template, or of a "
+        "policy"},
     {"Deleted", false,
         "objects of a kind were deleted: beyond replicas, for a restart, by cleanPodPolicy"},
     {"Delete", true, "deletes were rejected"},
@@ -38,38 +42,47 @@ static const struct event_row {
     {"Update", true, "such a change was rejected"},
     {"Running", false, "all pods run, for the first time or again"},
     {"Completing", false,
-        "those who decide have succeeded; the others have their grace period to end"},
-    {"Completed", false, "the job has ended well"},
-    {"Failed", true, "the job has failed; the first cause"},
-    {"Restarting", true, "the whole group starts anew, after so many seconds; the cause"},
+        "the pods that successPolicy names have succeeded; the others have their grace period"},
+    {"Completed", false, "the job has succeeded"},
+    {"Failed", true, "the job has failed; names the first cause"},
+    {"Restarting", true, "the whole group restarts after so many seconds; names the cause"},
     {"Suspended", false, "spec.suspend: the pods are deleted, the job stays"},
     {"Resumed", false, "the job starts again after a suspension"},
     {"ReplicasBounded", true,
-        "an elastic job asks for more workers than limits, or fewer than requests; the bound is "
-        "used"},
+        "an elastic job has more replicas than limits, or fewer than requests; the limit is used"},
     {"SchedulingPolicyIgnored", true,
-        "a part of schedulingPolicy means nothing to the scheduler, or the group is a user's own"},
+        "the scheduler does not support a part of schedulingPolicy, or a user created the group"},
     {"UnknownValue", true,
-        "a field of the spec has a word that means nothing; what was expected, and which one it is "
-        "taken for"},
-    {"NameTaken", true, "an object that is not the job's stands where one of its own has to be"},
-    {"GangUnschedulable", true, "the scheduler cannot place the group; its words"},
-    {"InvalidName", true, "the name allows no pods: too long, or no DNS label"},
-    {"InvalidSpec", true, "a field of the job means nothing"},
+        "a field of the spec has an unknown word; what was expected, and how it is treated"},
+    {"NodeLost", true, "a pod's node does not respond; names the pod, the node, and since when"},
+    {"SpecChanged", true,
+        "the spec was changed in a way that pods of the running attempt cannot follow; names the "
+        "fields, and how to apply them"},
+    {"StaleAddress", true,
+        "a peer's address changed while pods run that have the old one; names the pods, since "
+        "when, and what to do"},
+    {"NameTaken", true, "an object of somebody else has the name that one of the job's needs"},
+    {"GangUnschedulable", true, "the scheduler cannot place the group; its message"},
+    {"InvalidName", true, "no pods can have names made from the job's: too long, or no DNS label"},
+    {"InvalidSpec", true, "a field of the job has an invalid value"},
     {"InvalidReplicas", true, "replicas are missing or out of range"},
-    {"InvalidTemplate", true, "no pod can be made of a template"},
-    {"TooLarge", true, "the job takes more memory than the operator has for one"},
+    {"InvalidTemplate", true, "no pod can be created from a template"},
+    {"TooLarge", true, "the job takes more memory than the operator has for one job"},
 };
 
-/* Whoever tells an event has a row for it. */
+_Static_assert(CO_ARRAY_LEN(rows) <= OP_EVENT_KINDS, "kinds are bits (control/recorder.h)");
+
+/* Every event must have a row in the table. */
 static struct op_event make_event(const char *reason, char *message_own) {
     size_t i = 0;
     while (i < CO_ARRAY_LEN(rows) && strcmp(rows[i].reason, reason) != 0) {
         i++;
     }
     assert(i < CO_ARRAY_LEN(rows));
-    return (struct op_event){
-        .warning = rows[i].warning, .reason = rows[i].reason, .message = message_own};
+    return (struct op_event){.warning = rows[i].warning,
+        .kind = (uint8_t)i,
+        .reason = rows[i].reason,
+        .message = message_own};
 }
 
 int op_events_markdown(struct co_buf *ret, struct co_err *err) {
@@ -83,7 +96,7 @@ int op_events_markdown(struct co_buf *ret, struct co_err *err) {
 
 /* ---- what was done -------------------------------------------------------------------------- */
 
-/* Upstream's reasons, and the one that it had no use for. */
+/* Upstream's reasons; it has none for patches. */
 static const struct {
     const char *done, *failed; /* reasons */
     const char *done_text, *failed_text;
@@ -93,6 +106,7 @@ static const struct {
     [OP_PATCH] = {"Updated", "Update", "updated", "update failed"},
 };
 
+/* The actions of a plan that go into one event: with the same verb, kind and result. */
 struct fold {
     const struct op_plan *plan;
     const struct op_outcome *outcomes;
@@ -116,7 +130,7 @@ static char *take_bounded(struct co_buf *b) {
     return message;
 }
 
-/* "created 12 Pods: a, b, … (2 more)"; failures end with the first cause. */
+/* "created 12 Pods: a, b, … (2 more)"; a failure ends with the first cause. */
 static char *fold_message(const struct fold *f, size_t n, size_t first) {
     struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
     const char *text = f->failed ? verbs[f->verb].failed_text : verbs[f->verb].done_text;
@@ -141,7 +155,7 @@ static char *fold_message(const struct fold *f, size_t n, size_t first) {
     return take_bounded(&b);
 }
 
-/* Pods of a role are named together, "x-worker-*": they are made of one template. */
+/* All pods of a role, which have the same template, are named together: "x-worker-*". */
 static void warned_name(const struct op_action *a, char *ret, size_t size) {
     (void)snprintf(ret, size, "%s", a->name);
     char *dash = strrchr(ret, '-');
@@ -150,7 +164,7 @@ static void warned_name(const struct op_action *a, char *ret, size_t size) {
     }
 }
 
-/* NULL when there were none. */
+/* All different warnings of the API server; NULL when there were none. */
 static char *warned_message(const struct op_plan *plan, const struct op_outcome *outcomes) {
     CO_AUTOBUF struct co_buf b = CO_BUF(MESSAGE_MAX * 4);
     for (size_t i = 0; i < plan->n_actions; i++) {
@@ -188,7 +202,7 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
                 first = a;
             }
         }
-        /* That an old finalizer went is nobody's news. */
+        /* The removal of an old finalizer is not worth an event. */
         if (n == 0 || (f.kind == OP_KIND_JOB && !f.failed)) {
             continue;
         }
@@ -204,7 +218,7 @@ void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *
     *ret_n = n_events;
 }
 
-/* ---- where the job stands ------------------------------------------------------------------- */
+/* ---- changes of state ----------------------------------------------------------------------- */
 
 static void add_event(struct op_plan *plan, const char *reason, char *message_own) {
     plan->events = co_xrealloc(plan->events, plan->n_events + 1, sizeof(*plan->events));
@@ -231,6 +245,11 @@ static char *running_message(const struct op_world *w) {
                     : co_xasprintf("all %" PRId64 " pods are running", n);
 }
 
+static void add_failed(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
+    CO_AUTOFREE char *message = op_left_add(w, o);
+    add_event(plan, "Failed", co_xasprintf("job failed: %s", message));
+}
+
 static void add_phase(struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
     switch (o->phase) {
     case OP_PHASE_RUNNING:
@@ -240,7 +259,7 @@ static void add_phase(struct op_plan *plan, const struct op_world *w, const stru
         add_event(plan, "Completed", completed_message(w));
         break;
     case OP_PHASE_FAILED:
-        add_event(plan, "Failed", co_xasprintf("job failed: %s", o->message));
+        add_failed(plan, w, o);
         break;
     case OP_PHASE_SUSPENDED:
         add_event(plan, "Suspended", co_xstrdup(o->message));
@@ -256,19 +275,19 @@ static void add_phase(struct op_plan *plan, const struct op_world *w, const stru
     }
 }
 
-/* The status does not say so yet. */
+/* The stored status does not have this condition with this message yet. */
 static bool is_news(const struct op_world *w, const char *condition, const char *message) {
     return !op_condition_true(w->job, condition) ||
            !co_streq(co_json_str(op_condition_stored(w->job, condition), "message"), message);
 }
 
-/* That a gang's scheduler says why is news once: it words it anew with every try. */
+/* Reported only once, because the scheduler words the cause differently at every try. */
 static bool is_refused(const struct op_outlook *o, const json_t *stored) {
     return strcmp(o->reason, "GangUnschedulable") == 0 &&
            !co_streq(co_json_str(stored, "reason"), o->reason);
 }
 
-/* Things in the way that no rejected request tells of. */
+/* Obstacles that are not rejected requests, which have their own events. */
 static void add_blocked(
     struct op_plan *plan, const struct op_world *w, const struct op_outlook *o) {
     if (!is_news(w, "Blocked", o->message)) {
@@ -296,6 +315,10 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     if (o->blocked) {
         add_blocked(plan, w, o);
     }
+    if (goes_on && strcmp(o->reason, "NodeLost") == 0 && !o->restarting &&
+        !co_streq(co_json_str(w->job->status, "message"), o->message)) {
+        add_event(plan, "NodeLost", co_xstrdup(o->message));
+    }
     char bound[160];
     if (goes_on && op_world_bound(w, bound, sizeof(bound)) &&
         is_news(w, "ReplicasBounded", bound)) {
@@ -309,6 +332,16 @@ void op_events_phase(struct op_plan *plan, const struct op_world *w, const struc
     char words[OP_WORDS_MAX];
     if (goes_on && op_world_words(w, words, sizeof(words)) && is_news(w, "UnknownValue", words)) {
         add_event(plan, "UnknownValue", co_xstrdup(words));
+    }
+    char changed[OP_CHANGED_MAX];
+    if (goes_on && o->attempt == w->job->attempt && op_world_has_pods(w) &&
+        op_world_changed(w, changed, sizeof(changed)) && is_news(w, "SpecChanged", changed)) {
+        add_event(plan, "SpecChanged", co_xstrdup(changed));
+    }
+    char stale[OP_STALE_MAX];
+    if (goes_on && o->attempt == w->job->attempt && op_stale_say(w, stale, sizeof(stale)) &&
+        is_news(w, "StaleAddress", stale)) {
+        add_event(plan, "StaleAddress", co_xstrdup(stale));
     }
     if (o->completing && !op_condition_true(w->job, "Completing")) {
         add_event(plan, "Completing",

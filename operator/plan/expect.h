@@ -1,5 +1,5 @@
-/* What the planner's tests expect of a cluster of testkit.h, and the states that pods are put in.
- * For tests only; one thread. */
+/* For tests only: what the planner's tests expect of a cluster (testkit.h), and states of pods. One
+ * thread. */
 #pragma once
 
 #include "operator/plan/testkit.h"
@@ -11,7 +11,7 @@ static inline void expect_actions(struct tk_cluster *c, const char *expected) {
     assert_string_equal(text, expected);
 }
 
-/* The text at a path of the status that a plan would write now; "" when absent. */
+/* The value at a path of the status that a plan would write now; "" when absent. */
 static inline char *status_text(struct tk_cluster *c, const char *path) {
     OP_AUTOPLAN struct op_plan plan = {0};
     tk_plan(c, &plan);
@@ -48,7 +48,7 @@ static inline void expect_condition(struct tk_cluster *c, const char *type, cons
     assert_string_equal(text, expected);
 }
 
-/* "reason: message; …", warnings with "!". */
+/* "reason: message; …"; warnings begin with "!". */
 static inline void expect_events(struct tk_cluster *c, const char *expected) {
     OP_AUTOPLAN struct op_plan plan = {0};
     tk_plan(c, &plan);
@@ -64,6 +64,7 @@ static inline void expect_events(struct tk_cluster *c, const char *expected) {
     assert_string_equal(text, expected);
 }
 
+/* Plans and applies until nothing is left to do. */
 static inline void rest(struct tk_cluster *c) {
     for (int i = 0; i < 5; i++) {
         if (!tk_pass(c)) {
@@ -109,7 +110,7 @@ static inline void set_spec(struct tk_cluster *c, const char *key, json_t *value
     co_json_set(json_object_get(c->job, "metadata"), "generation", json_integer(g + 1));
 }
 
-/* What has a deletion timestamp goes. */
+/* Removes pods with a deletion timestamp. */
 static inline void bury(struct tk_cluster *c) {
     CO_AUTOJSON json_t *all = json_copy(c->objects[TK_PODS]);
     const char *name;

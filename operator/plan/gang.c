@@ -1,3 +1,4 @@
+/* The table of gang schedulers, the group's object and patch, and what a group waits for. */
 #include "operator/plan/gang.h"
 
 #include "common/utf8.h"
@@ -79,7 +80,7 @@ static const struct op_gang gangs[] = {
         .kind = "PodGroup",
         .scheduler = "volcano",
         .counts_succeeded = true,
-        /* Volcano's word for a group that runs in part, or has run, is none for one that waits. */
+        /* Volcano's phases for groups that run partly or have run mean admitted, too. */
         .open = {"Inqueue", "Running", "Unknown", "Completed"},
         .spec = volcano_spec,
         .mark = volcano_mark},
@@ -132,7 +133,7 @@ const char *op_kind_name(enum op_kind kind, const struct op_gang *gang) {
     return kind == OP_KIND_PODGROUP && gang ? gang->kind : names[kind];
 }
 
-/* A template that names another scheduler takes the whole job out. */
+/* If a template names another scheduler, the job has no gang. */
 const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings) {
     const struct op_gang *gang = settings->gang;
     for (enum op_role r = OP_PS; r < OP_ROLES && gang && gang->scheduler; r++) {
@@ -151,10 +152,10 @@ static const char *wanted_text(const json_t *spec, size_t wish) {
     return text ? text : "";
 }
 
-/* The job asks for something else since its status was written last, or a patch that said so
- * failed.  Only then: at any other time it is an administrator who has moved the group, or a
- * webhook that sends all of a namespace to one queue.  What is asked for no more is taken back if
- * it is what we asked for. */
+/* Whether the queue or priority of the group must be changed: the job's spec was edited since the
+ * status was written last, or our patch failed.  Otherwise a different value was set by an
+ * administrator, or by a webhook that puts all groups of a namespace into one queue, and is kept. A
+ * value that the spec does not have any more is removed only if it is the one that we set. */
 static bool is_moved(const struct op_world *w, const json_t *spec, size_t wish) {
     const char *asked = w->podgroup->asked[wish], *has = w->podgroup->has[wish];
     const char *want = wanted_text(spec, wish);
@@ -181,7 +182,7 @@ json_t *op_gang_object(const struct op_world *w) {
     return obj;
 }
 
-/* What is not asked for any more goes; what others have changed stays. */
+/* Removes what the spec does not have any more; keeps what others have changed. */
 json_t *op_gang_patch(const struct op_world *w) {
     json_t *spec = w->settings->gang->spec(w);
     json_t *notes = json_object();
@@ -201,8 +202,8 @@ json_t *op_gang_patch(const struct op_world *w) {
         notes, "spec", spec);
 }
 
-/* Kueue makes one workload of all pods that name the group, holds them by a gate that its webhook
- * sets, and has room for them again when all have ended. */
+/* Kueue creates one Workload for all pods that name the group.  Its webhook adds a scheduling gate
+ * that holds them, and the quota is free again when all of them have ended. */
 static void mark_for_kueue(const struct op_job *job, json_t *meta) {
     static const char *const copied[] = {KUEUE "queue-name", KUEUE "priority-class"};
     const json_t *from = co_json_at(job->json, "metadata", "labels");
@@ -224,7 +225,7 @@ static void mark_for_kueue(const struct op_job *job, json_t *meta) {
     (void)snprintf(total, sizeof(total), "%" PRId64, n);
     op_tree_set_text(labels, KUEUE "pod-group-name", job->name);
     op_tree_set_text(annotations, KUEUE "pod-group-total-count", total);
-    /* Where a failed pod ends the job nothing will take its place, and the group is over. */
+    /* If a failed pod ends the job, no pod will replace it, and Kueue may end the group. */
     if (!op_job_restarts(job)) {
         op_tree_set_text(annotations, KUEUE "retriable-in-group", "false");
     }
@@ -260,7 +261,8 @@ static bool has_live_pods(const struct op_world *w) {
 bool op_gang_is_open(const struct op_world *w) {
     const struct op_gang *gang = op_gang_of(w->job, w->settings);
     const struct op_podgroup *have = w->podgroup;
-    /* A pod that is made anew while others run does not wait: its own job may fill the queue. */
+    /* A replacement for a pod of a running group does not wait: the queue may be full because of
+     * this very job. */
     if (!gang || has_live_pods(w)) {
         return true;
     }
@@ -313,7 +315,7 @@ bool op_gang_is_outdated(const struct op_world *w) {
     return outdated;
 }
 
-/* "4 pods, cpu 1, memory 2Gi" */
+/* Writes "4 pods, cpu 1, memory 2Gi". */
 static void say_size(const struct op_world *w, char *ret, size_t size) {
     CO_AUTOJSON json_t *resources = op_gang_resources(w);
     int64_t pods = op_gang_members(w);
@@ -347,7 +349,7 @@ bool op_gang_waits(const struct op_world *w, char *ret, size_t size) {
     return true;
 }
 
-/* Pods that Kueue holds by its gate say only that they are held. */
+/* The condition of a pod with Kueue's scheduling gate says only that it is gated. */
 bool op_gang_waits_in_queue(
     const struct op_world *w, const struct op_pod *pod, char *ret, size_t size) {
     const char *queue = co_json_str(w->job->json, "metadata", "labels", KUEUE "queue-name");

@@ -1,10 +1,12 @@
-/* Gang scheduling: all pods of a job are placed or none is.
+/* Gang scheduling: all pods of a job are placed, or none.
  *
- * Every scheduler that can do it knows a group object and marks on the pods; a row of op_gangs says
- * which.  The planner makes the group (named as the job) before the pods, makes pods when the
- * scheduler has let the group in, and deletes it when the job has ended.  Kueue's row has no body:
- * Kueue makes the object itself, from marks that pods of a job with its queue label always get; it
- * is followed for what it says about a job that waits.  Pure. */
+ * Each scheduler that supports it has a kind of group object, and marks on the pods that belong to
+ * a group; a row of the table describes both.  The planner creates the group, with the job's name,
+ * before the pods; it creates the pods when the scheduler has admitted the group, and deletes the
+ * group when the job has ended.
+ *
+ * Kueue is different: it creates the object (a Workload) itself, from marks on the pods of a job
+ * with its queue label.  We only watch it, for its messages about jobs that wait.  Pure. */
 #pragma once
 
 #include "operator/plan/plan.h"
@@ -12,20 +14,19 @@
 struct op_world;
 
 struct op_gang {
-    const char *word; /* of --scheduling */
+    const char *word; /* the value of --scheduling */
     const char *group, *version, *plural, *kind;
-    const char *scheduler; /* schedulerName of the pods; NULL: as the templates say */
-    /* Phases of the group in which pods may be made, up to the first NULL; none: as soon as it
-     * exists. */
+    const char *scheduler; /* schedulerName of the pods; NULL: as in the templates */
+    /* Phases of the group in which pods may be created, ended by NULL; none: as soon as it exists.
+     */
     const char *open[5];
-    /* What the scheduler says of a pod when another pod of its group is the cause, up to the first
-     * NULL. */
+    /* Parts of scheduler messages about a pod whose group lacks another pod, ended by NULL. */
     const char *mates[5];
-    /* What of schedulingPolicy means nothing to it, up to the first NULL. */
+    /* Fields of schedulingPolicy that it does not support, ended by NULL. */
     const char *ignores[5];
-    bool counts_succeeded; /* a pod that has succeeded is a member for as long as it is there */
-    bool fixed;            /* its spec cannot be changed: it is made anew */
-    bool optional;         /* without such objects in the cluster pods are placed one by one */
+    bool counts_succeeded; /* a pod that has succeeded is a member as long as it exists */
+    bool fixed;            /* its spec is immutable: to change it, it is deleted and recreated */
+    bool optional;         /* if the cluster has no such kind, pods are placed one by one */
     json_t *(*spec)(const struct op_world *w);
     void (*mark)(const struct op_job *job, enum op_role role, json_t *meta, json_t *spec);
 };
@@ -34,30 +35,31 @@ static inline const json_t *op_gang_policy(const struct op_job *job) {
     return co_json_at(job->json, "spec", "schedulingPolicy");
 }
 
-/* The row of a word; NULL: there is none. */
+/* The row for a value of --scheduling; NULL: there is none. */
 const struct op_gang *op_gang_find(const char *word);
-/* "Pod"; a gang's group is called what it is there.  gang: NULL allowed. */
+/* "Pod", ...; for a group, the gang's kind.  gang: NULL allowed. */
 const char *op_kind_name(enum op_kind kind, const struct op_gang *gang);
 /* "volcano, coscheduling, …" for messages and help. */
 #define OP_GANG_WORDS "volcano, coscheduling, native, kueue"
 
-/* The gang that the operator forms of this job; NULL: none. */
+/* The gang for which the operator creates a group for this job; NULL: none. */
 const struct op_gang *op_gang_of(const struct op_job *job, const struct op_settings *settings);
 json_t *op_gang_object(const struct op_world *w);
 json_t *op_gang_patch(const struct op_world *w);
-/* Marks a pod's metadata (labels and annotations are there) and spec; for Kueue, too. */
+/* Adds the marks of the gang, and of Kueue, to a pod's metadata (which has labels and annotations)
+ * and spec. */
 void op_gang_mark(const struct op_job *job, enum op_role role, const struct op_settings *settings,
     json_t *meta, json_t *spec);
-/* Pods may be made. */
+/* The group is admitted (or there is none), so pods may be created. */
 bool op_gang_is_open(const struct op_world *w);
-/* Our group does not say what the job asks for now. */
+/* Our group does not match the job's spec any more. */
 bool op_gang_is_outdated(const struct op_world *w);
-/* Writes what of schedulingPolicy comes to nothing, and why; false when all of it is followed. */
+/* Writes which part of schedulingPolicy has no effect, and why; false when all of it has. */
 bool op_gang_ignores(const struct op_world *w, char *ret, size_t size);
-/* What a group that is not open waits for. */
+/* Writes what the group waits for; false when it is open. */
 bool op_gang_waits(const struct op_world *w, char *ret, size_t size);
-/* The scheduler says of the pod only that its group is not complete: another pod knows why. */
+/* The scheduler only says that the pod's group is incomplete, so the cause is another pod's. */
 bool op_gang_blames_mates(const struct op_world *w, const struct op_pod *pod);
-/* What a group that is not open waits for, of a pod in Kueue's hands. */
+/* Writes what the job waits for, if the pod is held by Kueue; else false. */
 bool op_gang_waits_in_queue(
     const struct op_world *w, const struct op_pod *pod, char *ret, size_t size);

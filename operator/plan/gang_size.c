@@ -1,3 +1,4 @@
+/* Counts members and adds up resources of a gang. */
 #include "operator/plan/gang_size.h"
 
 #include "operator/api/quantity.h"
@@ -7,14 +8,14 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Elastic workers can begin as few as their lower bound says. */
+/* Elastic workers can start with their lower limit. */
 static int64_t count_needed(const struct op_world *w, enum op_role role, int32_t ended) {
     int32_t min = w->job->role[role].min;
     int32_t left = op_world_replicas(w, role) - ended;
     return min >= 0 ? smaller(min, left) : left;
 }
 
-/* Whom the scheduler does not count any more. */
+/* Pods that the scheduler does not count any more. */
 static int32_t count_uncounted(const struct op_world *w, enum op_role role) {
     const struct op_counts *c = &w->counts[role];
     return w->settings->gang->counts_succeeded ? c->gone : c->succeeded;
@@ -35,7 +36,7 @@ int64_t op_gang_members(const struct op_world *w) {
     return ended ? smaller(json_integer_value(given), left) : json_integer_value(given);
 }
 
-/* Adds what a container asks for, times replicas; its limits count when it has no requests. */
+/* Adds a container's requests, times replicas; without requests its limits count. */
 static void add_container(json_t *sums, const json_t *container, int64_t replicas) {
     const json_t *resources = json_object_get(container, "resources");
     json_t *list = json_object_get(resources, "requests");
@@ -45,7 +46,7 @@ static void add_container(json_t *sums, const json_t *container, int64_t replica
     json_object_foreach(list, name, j) {
         struct op_quantity q, sum = {.nano = 0};
         char text[OP_QUANTITY_TEXT];
-        /* What is no quantity, the API server will say of the pods. */
+        /* Skip invalid quantities: the API server will reject the pods because of them. */
         if (op_quantity_decode(j, &q, NULL)) {
             continue;
         }
@@ -59,7 +60,7 @@ static void add_container(json_t *sums, const json_t *container, int64_t replica
     }
 }
 
-/* As paddle-operator: of containers, not of init containers. */
+/* Like paddle-operator, counts containers but not init containers. */
 json_t *op_gang_resources(const struct op_world *w) {
     json_t *given = json_object_get(op_gang_policy(w->job), "minResources");
     if (json_is_object(given)) {

@@ -1,17 +1,17 @@
-/* How many pods a gang is, and how much they need: what its scheduler must find at once.  Of the
+/* The size of a gang: how many pods its scheduler must place at once, and their resources, for the
  * gang in the settings.
  *
- * A pod that has succeeded never needs a place again, so a group that went on waiting for it would
- * wait for ever when another pod is made anew.  Pure. */
+ * A pod that has succeeded needs no place any more.  If it still counted, the group would wait for
+ * it forever when another pod has to be replaced.  Pure. */
 #pragma once
 
 #include "operator/plan/world.h"
 
-/* So many pods are placed together: those that are still to end, as far as schedulingPolicy and
- * elastic workers ask for them. */
+/* Number of pods to be placed together: those that have not succeeded, or fewer if schedulingPolicy
+ * or the lower limit of elastic workers says so. */
 int64_t op_gang_members(const struct op_world *w);
-/* What they need in sum, by name; an object, the caller owns it. */
+/* The sum of their resource requests, by name; an object that the caller owns. */
 json_t *op_gang_resources(const struct op_world *w);
-/* Some pod needs a place.  If not, a group that is larger than what is left keeps nobody waiting,
- * and to say so at each success would be a request each. */
+/* Some pod needs a place, so the group's size must be right.  Otherwise a group that is too large
+ * does no harm, and updating it at each success would cost a request each. */
 bool op_gang_size_matters(const struct op_world *w);

@@ -1,3 +1,4 @@
+/* The start gate's decision: what a job's pods have to wait for before their containers start. */
 #include "operator/plan/env.h"
 
 #include <string.h>
@@ -14,14 +15,14 @@ static bool is_pod_of(const struct op_world *w, const char *uid) {
     return false;
 }
 
-/* A scheduler has said no, for now or for as long as the job runs. */
+/* The scheduler could not place the pod. */
 static bool is_refused(const struct op_pod *pod) {
     return pod->phase == OP_POD_PENDING && !pod->scheduled && *pod->cause->reason;
 }
 
-/* Elastic pods find each other through etcd: those that are there may start.  A worker without a
- * place keeps nobody waiting where there are as many as the lower bound asks for, which is also
- * what a gang is placed by. */
+/* Elastic pods find each other through etcd, so those that exist may start.  They do not wait for a
+ * worker that cannot be placed if there are as many as the lower limit, which is also the size of a
+ * gang. */
 static bool elastic_addressed(const struct op_world *w) {
     int32_t there = 0, refused = 0;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
@@ -39,7 +40,7 @@ static bool elastic_addressed(const struct op_world *w) {
     return refused == 0 || (least > 0 && there >= least);
 }
 
-/* DNS knows only of addresses that the API server has. */
+/* DNS has only addresses that the API server has, not those that pods have reported to us. */
 static bool is_resolvable(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
@@ -51,7 +52,8 @@ static bool is_resolvable(const struct op_world *w) {
     return true;
 }
 
-/* One that is refused, by a quota say, comes late, and a training that finds no name fails. */
+/* All Services exist.  A Service may be late, if a quota rejects it, and training fails without the
+ * name. */
 static bool has_services(const struct op_world *w) {
     if (w->job->intranet == OP_DNS) {
         return w->service;
@@ -66,7 +68,7 @@ static bool has_services(const struct op_world *w) {
     return true;
 }
 
-/* NULL: open. */
+/* What the pods wait for; NULL: the gate is open. */
 static const char *waits_for(const struct op_world *w, const char *pod_uid) {
     const struct op_job *job = w->job;
     if (job->deleting || op_phase_terminal(job->phase)) {

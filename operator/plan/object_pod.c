@@ -1,3 +1,4 @@
+/* Bodies of pods: metadata, environment, start gate, network mode, restart policy, gang marks. */
 #include "operator/plan/object_pod.h"
 
 #include "common/contract.h"
@@ -9,7 +10,7 @@
 
 #include <string.h>
 
-/* What a template's metadata may say; all else of it is an object's own. */
+/* The fields of a template's metadata that are used; the others belong to a single object. */
 static json_t *template_metadata(const json_t *tmpl) {
     static const char *const keys[] = {"labels", "annotations", "finalizers"};
     const json_t *from = json_object_get(tmpl, "metadata");
@@ -27,8 +28,8 @@ static json_t *field_env(const char *name, const char *path) {
     return json_pack("{s:s,s:{s:{s:s}}}", "name", name, "valueFrom", "fieldRef", "fieldPath", path);
 }
 
-/* Waits until the operator says that all addresses are known.  Fits namespaces that demand
- * limits and Pod Security "restricted". */
+/* The start gate, an init container that waits until the operator knows all addresses.  It has
+ * resource limits and meets Pod Security "restricted", as some namespaces require. */
 static json_t *gate_container(const struct op_settings *settings) {
     json_t *env = json_array();
     json_t *addr = json_object();
@@ -55,8 +56,8 @@ static json_t *gate_container(const struct op_settings *settings) {
     return c;
 }
 
-/* All processes of a job listen on one port number, so those that listen must not share a node's
- * network.  Trainers of a parameter server job do not listen. */
+/* All processes of a job listen on the same port number, so in Host mode those that listen must not
+ * share a node.  Trainers of a parameter server job do not listen. */
 static void keep_apart(const struct op_job *job, enum op_role role, json_t *spec) {
     bool ps_mode = job->mode == OP_MODE_PS;
     if (ps_mode && role == OP_WORKER) {
@@ -84,11 +85,25 @@ static void apply_intranet(
             json_pack("{s:i}", "containerPort", CO_PORT_BASE));
     } else if (job->intranet == OP_HOST) {
         co_json_set(spec, "hostNetwork", json_true());
-        /* The node's resolver knows no Service, the start gate's among them. */
+        /* The node's own resolver does not know Services, and the start gate is one. */
         if (!co_json_str(spec, "dnsPolicy")) {
             op_tree_set_text(spec, "dnsPolicy", "ClusterFirstWithHostNet");
         }
         keep_apart(job, role, spec);
+    }
+}
+
+/* If a program fails without writing a termination message, kubelet takes the end of its log. */
+static void apply_message_policy(json_t *spec) {
+    static const char *const lists[] = {"initContainers", "containers"};
+    for (size_t l = 0; l < CO_ARRAY_LEN(lists); l++) {
+        size_t i;
+        json_t *c;
+        json_array_foreach(json_object_get(spec, lists[l]), i, c) {
+            if (json_is_object(c) && !co_json_str(c, "terminationMessagePolicy")) {
+                op_tree_set_text(c, "terminationMessagePolicy", "FallbackToLogsOnError");
+            }
+        }
     }
 }
 
@@ -102,18 +117,17 @@ static void apply_restart_policy(const struct op_job *job, enum op_role role, js
     }
 }
 
-json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index,
-    const struct op_settings *settings) {
+json_t *op_object_pod(const struct op_job *job, const json_t *tmpl, enum op_role role,
+    int32_t index, const struct op_settings *settings) {
     char name[OP_NAME_MAX + 1];
     op_pod_name(job->name, role, index, name, sizeof(name));
-    const json_t *tmpl = job->role[role].tmpl;
 
     json_t *meta = template_metadata(tmpl);
     json_t *labels = op_tree_need(meta, "labels", json_object);
     op_tree_set_text(labels, OP_LABEL_ROLE, op_role_name(role));
     op_tree_set_number(labels, OP_LABEL_INDEX, index);
     (void)json_object_del(labels, OP_LABEL_ATTEMPT);
-    if (job->attempt) { /* absent is 0, and most jobs have one attempt */
+    if (job->attempt) { /* an absent label means 0; most jobs have one attempt */
         op_tree_set_number(labels, OP_LABEL_ATTEMPT, job->attempt);
     }
     op_tree_set_text(labels, OP_LABEL_UID, job->uid);
@@ -131,7 +145,7 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
     }
     json_t *first = json_array_get(json_object_get(spec, "containers"), 0);
     json_t *env = op_tree_need(first, "env", json_array);
-    op_env_token(job, env); /* before those that a like pod finds at the end */
+    op_env_token(job, env); /* before the direct variables, see op_env_direct_again */
     op_env_direct(job, role, index, settings, env);
     if (!job->elastic) {
         co_json_append(op_tree_need(first, "envFrom", json_array),
@@ -144,10 +158,11 @@ json_t *op_object_pod(const struct op_job *job, enum op_role role, int32_t index
         *settings->gate_addr) {
         co_json_append(op_tree_need(spec, "initContainers", json_array), gate_container(settings));
     }
+    apply_message_policy(spec);
     return pod;
 }
 
-/* The member in a copy of its own, whose members are still the original's. */
+/* Replaces a member by a shallow copy of it, and returns that. */
 static json_t *own_member(json_t *obj, const char *key) {
     co_json_set(obj, key, json_copy(json_object_get(obj, key)));
     return json_object_get(obj, key);
@@ -174,7 +189,7 @@ json_t *op_object_pod_like(const json_t *like, const struct op_job *job, enum op
     return pod;
 }
 
-/* What a tree takes in memory, roughly.  Bounded by the nesting of what a parser accepted. */
+/* An estimate of a tree's memory.  The recursion is bounded: the parser limits the nesting. */
 static size_t tree_bytes(const json_t *j) { /* NOLINT(misc-no-recursion) */
     enum { VALUE = 100 };
     size_t n = VALUE + (json_is_string(j) ? json_string_length(j) : 0);
@@ -190,6 +205,6 @@ static size_t tree_bytes(const json_t *j) { /* NOLINT(misc-no-recursion) */
     return n;
 }
 
-size_t op_object_pod_bytes(const struct op_job *job, enum op_role role) {
-    return tree_bytes(job->role[role].tmpl);
+size_t op_object_pod_bytes(const json_t *tmpl) {
+    return tree_bytes(tmpl);
 }

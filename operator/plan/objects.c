@@ -1,6 +1,8 @@
+/* Bodies and patches of objects other than pods. */
 #include "operator/plan/objects.h"
 
 #include "common/contract.h"
+#include "common/parse.h"
 #include "operator/plan/tree.h"
 
 /* ---- metadata ------------------------------------------------------------------------------- */
@@ -36,7 +38,8 @@ json_t *op_object_new(
 
 /* ---- Services and ConfigMaps ---------------------------------------------------------------- */
 
-/* Names resolve before pods are ready: they are told to each other before they start. */
+/* A headless Service.  publishNotReadyAddresses: pods resolve each other's names before they are
+ * ready. */
 static json_t *make_headless(
     const struct op_job *job, const char *name, const char *label, const char *value) {
     json_t *ports = json_array();
@@ -59,7 +62,7 @@ json_t *op_object_job_service(const struct op_job *job) {
     return make_headless(job, job->name, OP_LABEL_JOB, job->name);
 }
 
-/* From here on a watch tells of it. */
+/* Adds the label by which the watch selects it. */
 json_t *op_object_service_patch(const struct op_job *job, const struct op_service *have) {
     return json_pack("{s:{s:s,s:{s:s,s:s}}}", "metadata", "uid", have->c.uid, "labels",
         OP_LABEL_NAME, have->c.name, OP_LABEL_JOB, job->name);
@@ -72,18 +75,26 @@ json_t *op_object_configmap(const struct op_job *job, json_t *data_own) {
     return cm;
 }
 
-/* Our keys as they are to be, those of ours that went away removed, the user's left alone. */
-json_t *op_object_configmap_patch(const struct op_configmap *have, json_t *data_own) {
+/* Sets our keys, removes those of ours that are not needed any more, and keeps the user's keys. */
+json_t *op_object_configmap_patch(
+    const struct op_configmap *have, json_t *data_own, int64_t changed) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
         const char *key = co_contract[var].name;
         if (co_contract[var].via == CO_VIA_CONFIGMAP && !json_object_get(data_own, key)) {
             co_json_set(data_own, key, json_null());
         }
     }
-    return json_pack("{s:{s:s},s:o}", "metadata", "uid", have->c.uid, "data", data_own);
+    json_t *patch = json_pack("{s:{s:s},s:o}", "metadata", "uid", have->c.uid, "data", data_own);
+    if (changed) {
+        char text[32];
+        co_time_format(changed, text);
+        co_json_set(json_object_get(patch, "metadata"), "annotations",
+            json_pack("{s:s}", OP_ANNOTATION_CHANGED, text));
+    }
+    return patch;
 }
 
-/* What changed in it would reach some pods and not others. */
+/* Immutable, because a change would reach some pods and not others. */
 json_t *op_object_secret(const struct op_job *job) {
     CO_AUTOFREE char *name = op_token_name(job);
     json_t *secret = op_object_new(job, "Secret", name, json_object());

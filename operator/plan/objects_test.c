@@ -15,8 +15,8 @@ static json_t *pod_of(
 }
 
 static void expect_json(const json_t *have, const char *expected) {
-    CO_AUTOJSON json_t *want = tk_json(expected);
-    CO_AUTOFREE char *a = co_json_dump_sorted(want);
+    CO_AUTOJSON json_t *want = expected ? tk_json(expected) : NULL;
+    CO_AUTOFREE char *a = want ? co_json_dump_sorted(want) : co_xstrdup("absent");
     CO_AUTOFREE char *b = have ? co_json_dump_sorted(have) : co_xstrdup("absent");
     assert_string_equal(b, a);
 }
@@ -38,6 +38,7 @@ static const json_t *first_container(const json_t *pod) {
     "{'name':'POD_IP'," pod_ip "},{'name':'PADDLE_TRAINER_ID','value':'" id "'},"                  \
     "{'name':'TRAINING_ROLE','value':'" role "'},{'name':'PADDLE_TRAINING_ROLE','value':'" role    \
     "'}"
+#define LAST_WORDS "'terminationMessagePolicy':'FallbackToLogsOnError'"
 #define FROM_MAP "'envFrom':[{'configMapRef':{'name':'x'}}]"
 
 static void a_pod_in_pod_ip_mode(void **state) {
@@ -47,8 +48,8 @@ static void a_pod_in_pod_ip_mode(void **state) {
     expect_json(pod,
         "{" META("x-ps-1", "ps",
             "1") ",'spec':{'hostname':'x-ps-1','subdomain':'x-ps-1',"
-                 "'restartPolicy':'Never','containers':[{'name':'main','image':'img','env':[" ENV(
-                     FROM_POD, "1", "PSERVER") "]," FROM_MAP "}]}}");
+                 "'restartPolicy':'Never','containers':[{'name':'main','image':'img'," LAST_WORDS
+                 ",'env':[" ENV(FROM_POD, "1", "PSERVER") "]," FROM_MAP "}]}}");
 }
 
 static void a_pod_in_service_mode(void **state) {
@@ -60,7 +61,7 @@ static void a_pod_in_service_mode(void **state) {
             "10") ",'spec':{'hostname':'x-worker-10',"
                   "'subdomain':'x-worker-10','restartPolicy':'OnFailure','containers':[{'name':'"
                   "main',"
-                  "'image':'img','env':[" ENV("'value':'x-worker-10'", "10",
+                  "'image':'img'," LAST_WORDS ",'env':[" ENV("'value':'x-worker-10'", "10",
                       "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
 }
 
@@ -71,8 +72,9 @@ static void a_pod_in_dns_mode(void **state) {
     expect_json(pod,
         "{" META("x-worker-2", "worker",
             "2") ",'spec':{'hostname':'x-worker-2','subdomain':'x','restartPolicy':'OnFailure',"
-                 "'containers':[{'name':'main','image':'img','env':[" ENV("'value':'x-worker-2.x'",
-                     "2", "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
+                 "'containers':[{'name':'main','image':'img'," LAST_WORDS
+                 ",'env':[" ENV("'value':'x-worker-2.x'", "2",
+                     "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
 }
 
 static void a_pod_whose_family_is_chosen(void **state) {
@@ -104,15 +106,15 @@ static void an_elastic_pod(void **state) {
     expect_json(pod, "{" META("x-worker-0", "worker",
                          "0") ",'spec':{'hostname':'x-worker-0',"
                               "'subdomain':'x-worker-0','restartPolicy':'OnFailure','containers':[{"
-                              "'name':'main',"
+                              "'name':'main'," LAST_WORDS ","
                               "'env':[" ENV(FROM_POD, "0",
                                   "TRAINER") ",{'name':'PADDLE_ELASTIC_JOB_ID','value':'ns-x'},"
-                                             "{'name':'PADDLE_ELASTIC_NP','value':'3'},{'name':'"
+                                             "{'name':'PADDLE_ELASTIC_NP','value':'1:3'},{'name':'"
                                              "PADDLE_ELASTIC_TIMEOUT',"
                                              "'value':'60'}]}]}}");
 }
 
-/* With both bounds every pod has the same words, whatever the number is when it is made. */
+/* The same words in every pod, whatever the number is when it is made. */
 static void elastic_workers_are_told_their_bounds(void **state) {
     (void)state;
     static const struct {
@@ -120,12 +122,12 @@ static void elastic_workers_are_told_their_bounds(void **state) {
         int32_t replicas;
     } rows[] = {
         {"'requests':2,'limits':8", "2:8", 3},
-        {"'requests':2", "3", 3},
-        {"'limits':8", "3", 3},
-        {"'limits':2", "2", 2},
-        {"'requests':5", "5", 5},
+        {"'requests':2", "2:3", 3},
+        {"'limits':8", "1:8", 3},
+        {"'limits':2", "1:2", 2},
+        {"'requests':5", "5:5", 5},
         {"'requests':4,'limits':4", "4:4", 4},
-        {"'requests':-1,'limits':'x'", "3", 3},
+        {"'requests':-1,'limits':'x'", "1:3", 3},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *text = co_xasprintf(
@@ -150,7 +152,8 @@ static void what_the_user_wrote_is_kept(void **state) {
                       "'newField':{'x':1},'hostname':'mine','restartPolicy':'Always',"
                       "'initContainers':[{'name':'first'}],'containers':[{'name':'main',"
                       "'env':[{'name':'POD_IP','value':'mine'}],'envFrom':[{'configMapRef':{"
-                      "'name':'mine'}}],'ports':[{'containerPort':80}]},{'name':'side'}]}}}"),
+                      "'name':'mine'}}],'ports':[{'containerPort':80}]},{'name':'side',"
+                      "'terminationMessagePolicy':'File'}]}}}"),
             OP_WORKER, 0, &with_gate);
     const json_t *meta = json_object_get(pod, "metadata");
     assert_string_equal(co_json_str(meta, "name"), "x-worker-0");
@@ -170,7 +173,10 @@ static void what_the_user_wrote_is_kept(void **state) {
     expect_json(json_object_get(first, "envFrom"),
         "[{'configMapRef':{'name':'mine'}},{'configMapRef':{'name':'x'}}]");
     expect_json(json_object_get(first, "ports"), "[{'containerPort':80},{'containerPort':36000}]");
-    expect_json(json_array_get(co_json_at(pod, "spec", "containers"), 1), "{'name':'side'}");
+    expect_json(json_array_get(co_json_at(pod, "spec", "containers"), 1),
+        "{'name':'side','terminationMessagePolicy':'File'}");
+    expect_json(json_array_get(json_object_get(spec, "initContainers"), 0),
+        "{'name':'first'," LAST_WORDS "}");
     const json_t *inits = json_object_get(spec, "initContainers");
     assert_int_equal(json_array_size(inits), 2);
     assert_string_equal(co_json_str(json_array_get(inits, 1), "name"), "coord-paddle");
@@ -191,7 +197,8 @@ static void the_start_gate_fits_quotas_and_restricted_namespaces(void **state) {
     (void)state;
     CO_AUTOJSON json_t *pod = pod_of(TK_JOB(TK_ROLE("worker", 1)), OP_WORKER, 0, &with_gate);
     expect_json(co_json_at(pod, "spec", "initContainers"),
-        "[{'name':'coord-paddle','image':'reg/gate:1','imagePullPolicy':'IfNotPresent',"
+        "[{'name':'coord-paddle','image':'reg/gate:1','imagePullPolicy':'IfNotPresent'," LAST_WORDS
+        ","
         "'command':['/paddle-gate'],'env':[{'name':'PADDLE_GATE_ADDR','value':'gate:8090'},"
         "{'name':'POD_NAMESPACE','valueFrom':{'fieldRef':{'fieldPath':'metadata.namespace'}}},"
         "{'name':'POD_NAME','valueFrom':{'fieldRef':{'fieldPath':'metadata.name'}}},"
@@ -284,8 +291,38 @@ static void our_labels_are_read_back(void **state) {
     free(pod);
 }
 
+/* Only who others outlive: what decides that the job is done ends by itself. */
+static void a_server_learns_where_to_ask_for_the_end(void **state) {
+    (void)state;
+    static const struct {
+        const char *spec;
+        enum op_role role;
+        const struct op_settings *settings;
+        bool told;
+    } rows[] = {
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), OP_PS, &with_gate, true},
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), OP_WORKER, &with_gate, false},
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1), OP_PS, &no_gate, false},
+        {TK_ROLE("ps", 2) "," TK_ROLE("heter", 1), OP_PS, &with_gate, true},
+        {TK_ROLE("ps", 2), OP_PS, &with_gate, false},
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1) ",'successPolicy':'AllPods'", OP_PS, &with_gate,
+            false},
+        {TK_ROLE("ps", 2) "," TK_ROLE("worker", 1) ",'successPolicy':'Worker0'", OP_PS, &with_gate,
+            true},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *job = co_xasprintf(TK_JOB("%s"), rows[i].spec);
+        CO_AUTOJSON json_t *pod = pod_of(job, rows[i].role, 0, rows[i].settings);
+        const json_t *env = json_object_get(first_container(pod), "env");
+        expect_json(json_array_get(env, 4),
+            rows[i].told ? "{'name':'PADDLE_TRAINING_END','value':'gate:8090/end/v1/ns/x/uid-x'}"
+                         : NULL);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_learns_where_to_ask_for_the_end),
         cmocka_unit_test(a_pod_in_pod_ip_mode),
         cmocka_unit_test(a_pod_in_service_mode),
         cmocka_unit_test(a_pod_in_dns_mode),

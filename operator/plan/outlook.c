@@ -1,3 +1,13 @@
+/* How pods decide a job's phase, in this order:
+ *
+ *   success policy met ...... completing (servers have their grace period), then Completed
+ *   a pod has failed ........ Failed, or Restarting (policy.c)
+ *   all pods succeeded ...... Completed
+ *   spec.suspend ............ Suspended
+ *   a pod was lost, or the group is too small ... Restarting (policy.c)
+ *   otherwise ............... Pending, Starting, Running
+ *
+ * The deadline comes last and can end all but a job that is completing. */
 #include "operator/plan/outlook.h"
 
 #include "common/parse.h"
@@ -7,9 +17,9 @@
 
 #include <string.h>
 
-/* Of the roles in the mask (bit = role): pods asked for, and those that count as given. */
+/* Sums over the roles in a mask (bit = role): pods in the spec, and pods by state. */
 struct sums {
-    int64_t wanted, pending, starting, running, failed, succeeded, created;
+    int64_t wanted, pending, starting, running, failed, succeeded, created, lost;
 };
 
 static struct sums sum_roles(const struct op_world *w, unsigned mask) {
@@ -26,14 +36,15 @@ static struct sums sum_roles(const struct op_world *w, unsigned mask) {
         s.failed += c->failed;
         s.succeeded += c->succeeded;
         s.created += c->pods + c->gone;
+        s.lost += c->lost;
     }
     return s;
 }
 
 enum { SERVERS = 1U << OP_PS, TRAINERS = 1U << OP_WORKER | 1U << OP_HETER };
 
-/* Since when the workers have been done, else 0.  Sticky, so that a worker's pod that
- * is deleted in the servers' grace period does not train again. */
+/* Since when the success policy has been met, else 0.  It is remembered in the status, so that a
+ * worker whose pod is deleted during the servers' grace period does not train again. */
 static int64_t completing_since(const struct op_world *w) {
     const json_t *c = op_condition_known(w, "Completing");
     int64_t since = 0;
@@ -45,14 +56,14 @@ static int64_t completing_since(const struct op_world *w) {
     return text && !co_parse_time("lastTransitionTime", text, &since, NULL) ? since : 0;
 }
 
-/* As text that can be compared.  Of a pod that its node took away kubelet may note no time, and
- * those that fail after it have lost a peer. */
+/* The time of a failure, as text that can be compared.  kubelet may not record one for a pod that
+ * was evicted; that sorts first, since pods that fail after it have only lost a peer. */
 static const char *failed_at(const struct op_pod *pod) {
     const char *at = pod->cause->finished;
     return *at ? at : pod->disrupted ? "" : "~";
 }
 
-/* Kubelet notes seconds. */
+/* Times are whole seconds; of two pods in the same second the evicted one counts as first. */
 static bool failed_before(const struct op_pod *a, const struct op_pod *b) {
     int d = strcmp(failed_at(a), failed_at(b));
     return d < 0 || (d == 0 && a->disrupted && !b->disrupted);
@@ -75,13 +86,13 @@ static const struct op_pod *first_failed(const struct op_world *w) {
 
 static enum op_phase phase_of_running(const struct op_world *w) {
     struct sums all = sum_roles(w, SERVERS | TRAINERS);
-    if (all.starting > 0) {
+    if (all.starting + all.lost > 0) {
         return OP_PHASE_STARTING;
     }
     if (all.pending > 0) {
         return OP_PHASE_PENDING;
     }
-    /* A job that cannot be carried out may seem to want none. */
+    /* A job with problems may seem to need no pods at all. */
     if (all.running + all.succeeded == all.wanted && !w->job->n_problems) {
         return OP_PHASE_RUNNING;
     }
@@ -89,9 +100,9 @@ static enum op_phase phase_of_running(const struct op_world *w) {
     return stored == OP_PHASE_STARTING || stored == OP_PHASE_RUNNING ? stored : OP_PHASE_PENDING;
 }
 
-/* By the success policy, the job is done. */
+/* The success policy is met. */
 static bool is_decided(const struct op_world *w) {
-    if (!op_world_some_decide(w)) {
+    if (!op_job_some_decide(w->job)) {
         return false;
     }
     if (w->job->success == OP_SUCCESS_WORKER_0) {
@@ -101,21 +112,21 @@ static bool is_decided(const struct op_world *w) {
     return (trainers.succeeded == trainers.wanted || completing_since(w)) && trainers.failed == 0;
 }
 
-/* Those that did not decide have their grace period. */
+/* The success policy is met; the other pods have a grace period to end. */
 static void judge_rest(struct op_outlook *o, const struct op_world *w) {
     struct sums rest =
         sum_roles(w, w->job->success == OP_SUCCESS_WORKER_0 ? SERVERS | TRAINERS : SERVERS);
     int64_t since = completing_since(w);
     since = since && since <= w->now ? since : w->now;
     int64_t until = since + w->settings->server_grace;
-    /* What a server does once training is done is no failure of the training. */
+    /* A server that fails after training is over does not make the job fail. */
     bool ended = rest.succeeded + rest.failed == rest.wanted;
     o->completing = !ended && w->now < until;
     o->phase = o->completing ? phase_of_running(w) : OP_PHASE_COMPLETED;
     op_outlook_wake(o, o->completing ? until : 0);
 }
 
-/* A group that is restarted is that until it runs again. */
+/* A restarting group stays Restarting until it runs again. */
 static void judge_live(struct op_outlook *o, const struct op_world *w) {
     o->phase = phase_of_running(w);
     o->restarting = op_condition_true(w->job, "Restarting") && o->phase != OP_PHASE_RUNNING;
@@ -136,7 +147,7 @@ static void judge_job(struct op_outlook *o, const struct op_world *w) {
         o->phase = OP_PHASE_COMPLETED;
     } else if (w->job->suspend) {
         op_policy_suspend(o, w);
-    } else if (!op_policy_lost(o, w)) {
+    } else if (!op_policy_lost(o, w) && !op_policy_outgrown(o, w)) {
         judge_live(o, w);
     }
     if (!op_phase_terminal(o->phase) && !o->completing) {

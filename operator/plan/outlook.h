@@ -1,28 +1,29 @@
-/* What the pods say about the job as a whole: its phase, whether it is completing, who failed.
- * Pure. */
+/* Judges the state of a job from its pods: the phase, whether it is completing or restarting, and
+ * the reason.  Pure. */
 #pragma once
 
 #include "operator/plan/world.h"
 
-/* What the pods say about the job as a whole. */
+/* The judgement. */
 struct op_outlook {
     enum op_phase phase;
-    int32_t attempt; /* other than the stored one: nothing is done before it is stored */
-    bool completing; /* those that decide are done, the others have their grace period */
+    int32_t attempt; /* if it differs from the stored one, nothing is done before it is stored */
+    bool completing; /* the success policy is met, and the other pods have their grace period */
     bool all_created;
-    bool restarting;    /* and not Running again yet */
-    int64_t hold_until; /* no pods are created before; 0: none is held back */
-    int64_t due;        /* since then there should be pods of a later attempt; 0: of the first */
-    int64_t wake_at;    /* something is due then; 0: nothing */
-    /* What the status is to say of restarts. */
+    bool restarting;    /* the group restarts and is not Running again yet */
+    int64_t hold_until; /* seconds: no pods are created before; 0: no such limit */
+    int64_t due;        /* seconds: when pods of a later attempt were due; 0: first attempt */
+    int64_t wake_at;    /* seconds: when to reconcile again; 0: no need */
+    /* What the status says about restarts. */
     int32_t restarts;
     int64_t restart_time, backoff; /* 0: there was none */
-    /* Why the job is not running or has failed; "" when there is nothing to say. */
+    /* Why the job does not run or has failed; "" when there is nothing to report. */
     const char *reason;
     char message[640];
     bool blocked; /* the reason keeps objects from being created */
 };
 
+/* The job must be reconciled at this time; the earliest wins. */
 static inline void op_outlook_wake(struct op_outlook *o, int64_t at) {
     if (at > 0 && (o->wake_at == 0 || at < o->wake_at)) {
         o->wake_at = at;

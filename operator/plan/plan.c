@@ -1,26 +1,34 @@
+/* Plans one job: collects actions for its children, then adds status and events.
+ *
+ *   op_world (children sorted) -> op_outlook (state of the job) -> plan_actions
+ *     job ended ......... plan_ended: clean up
+ *     new attempt ....... nothing before its number is stored
+ *     otherwise ......... delete_old, then plan_live: create what is missing */
 #include "common/parse.h"
 #include "operator/plan/env.h"
 #include "operator/plan/events.h"
 #include "operator/plan/gang.h"
+#include "operator/plan/node.h"
 #include "operator/plan/object_pod.h"
 #include "operator/plan/objects.h"
 #include "operator/plan/policy.h"
+#include "operator/plan/stale.h"
 #include "operator/plan/status.h"
 
 #include <string.h>
 
 /* ---- the list of actions -------------------------------------------------------------------- */
 
-/* Of all the bodies of pods in a plan, roughly.  Templates are the users': some are large. */
+/* Most bytes, roughly, of all pods' bodies in a plan.  Users' templates may be large. */
 enum { PODS_MAX_BYTES = 16 << 20 };
 
 struct builder {
     const struct op_world *w;
     struct op_plan *plan;
     size_t cap, creates;
-    size_t bytes;                /* of the pods' bodies */
-    size_t pod_bytes[OP_ROLES];  /* of one; 0: not measured yet */
-    const json_t *pod[OP_ROLES]; /* an action's: the others are made after it; NULL: none yet */
+    size_t bytes;                /* of all pods' bodies so far */
+    size_t pod_bytes[OP_ROLES];  /* of one body of the role; 0: not measured yet */
+    const json_t *pod[OP_ROLES]; /* the first body, from which the others are made; NULL: none */
 };
 
 static void wake_by(struct op_plan *plan, int64_t at) {
@@ -29,7 +37,7 @@ static void wake_by(struct op_plan *plan, int64_t at) {
     }
 }
 
-/* True when a rejected action is not due yet; then the plan wakes when it is. */
+/* True during the backoff of a rejected action; the plan then wakes at its end. */
 static bool held_back(struct builder *b, const struct op_failure *f) {
     if (!f || f->retry_at <= b->w->now) {
         return false;
@@ -72,14 +80,25 @@ static void add_delete(
     }
 }
 
+/* Deletes a pod.  One whose node is lost is deleted with grace period 0, even if it is being
+ * deleted already, because its node cannot confirm its end. */
+static void delete_pod(struct builder *b, const struct op_pod *pod, const char *why) {
+    if (!op_node_is_given_up(b->w, pod)) {
+        add_delete(b, OP_KIND_POD, &pod->c, why);
+    } else if (!pod->at_once && !held_back(b, failure_of(b->w, OP_KIND_POD, pod->c.name))) {
+        add_action(b, OP_DELETE, OP_KIND_POD, pod->c.name, pod->c.uid, NULL, "its node is lost");
+        b->plan->actions[b->plan->n_actions - 1].at_once = true;
+    }
+}
+
 /* ---- a job that lives ----------------------------------------------------------------------- */
 
-/* What earlier attempts left: their ConfigMap, too, so that no container of the present one starts
- * with their addresses, whether the start gate or kubelet holds it. */
+/* Deletes what earlier attempts left, including their ConfigMap, so that no container of the
+ * present attempt starts with old addresses. */
 static void delete_old(struct builder *b) {
     const struct op_world *w = b->w;
     for (size_t i = 0; i < w->n_old_pods; i++) {
-        add_delete(b, OP_KIND_POD, &w->old_pods[i]->c, "of an earlier attempt");
+        delete_pod(b, w->old_pods[i], "of an earlier attempt");
     }
     if (w->old_configmap) {
         add_delete(b, OP_KIND_CONFIGMAP, &w->old_configmap->c, "of an earlier attempt");
@@ -114,14 +133,32 @@ static void delete_predecessors(struct builder *b) {
 static void delete_stale(struct builder *b) {
     const struct op_world *w = b->w;
     for (size_t i = 0; i < w->n_stale_pods; i++) {
-        add_delete(b, OP_KIND_POD, &w->stale_pods[i]->c, "beyond replicas");
+        delete_pod(b, w->stale_pods[i], "beyond replicas");
     }
     for (size_t i = 0; i < w->n_stale_services; i++) {
         add_delete(b, OP_KIND_SERVICE, &w->stale_services[i]->c, "beyond replicas");
     }
 }
 
-/* A pod of an earlier attempt that kubelet may still start: its delete was refused. */
+static void each_slot(
+    struct builder *b, void (*fn)(struct builder *b, enum op_role role, int32_t index)) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(b->w, r); i++) {
+            fn(b, r, i);
+        }
+    }
+}
+
+/* Replaces lost pods of a group that does not restart: an elastic one, or one that has not started.
+ */
+static void delete_lost(struct builder *b, enum op_role role, int32_t index) {
+    const struct op_pod *pod = b->w->slot[role][index].pod;
+    if (pod && op_node_is_given_up(b->w, pod)) {
+        delete_pod(b, pod, "its node is lost");
+    }
+}
+
+/* kubelet may still start a pod of an earlier attempt, because its delete was rejected. */
 static bool has_startable_old_pod(const struct op_world *w) {
     size_t i = 0;
     while (i < w->n_old_pods &&
@@ -132,8 +169,8 @@ static bool has_startable_old_pod(const struct op_world *w) {
     return i < w->n_old_pods;
 }
 
-/* The ConfigMap follows the endpoints, so that a pod that is made anew reads what is true now.
- * Pods that are running keep what they started with: a process cannot be told. */
+/* Creates the ConfigMap, and updates it when addresses change, so that a replaced pod reads the
+ * current ones.  Running pods keep what they have read. */
 static void publish_env(struct builder *b, const json_t *env) {
     const struct op_world *w = b->w;
     const struct op_configmap *have = w->configmap;
@@ -145,14 +182,14 @@ static void publish_env(struct builder *b, const json_t *env) {
     json_t *data = json_deep_copy((json_t *)(uintptr_t)env);
     if (have) {
         add_action(b, OP_PATCH, OP_KIND_CONFIGMAP, w->job->name, "",
-            op_object_configmap_patch(have, data), "endpoints changed");
+            op_object_configmap_patch(have, data, op_stale_since(w, env)), "endpoints changed");
     } else {
         add_action(b, OP_CREATE, OP_KIND_CONFIGMAP, w->job->name, "",
             op_object_configmap(w->job, data), "missing");
     }
 }
 
-/* Bodies are large: a job of very many pods, or of very large ones, is made in parts. */
+/* The plan has enough creates: a job with very many or very large pods is created in parts. */
 static bool is_full(const struct builder *b) {
     size_t most = b->w->seen->creates_max;
     return most && (b->creates >= most || b->bytes >= PODS_MAX_BYTES);
@@ -193,16 +230,17 @@ static void create_pod(struct builder *b, enum op_role role, int32_t index) {
     const struct op_job *job = b->w->job;
     op_pod_name(job->name, role, index, name, sizeof(name));
     size_t *bytes = &b->pod_bytes[role];
-    *bytes = *bytes ? *bytes : op_object_pod_bytes(job, role);
+    const json_t *tmpl = op_world_template(b->w, role);
+    *bytes = *bytes ? *bytes : op_object_pod_bytes(tmpl);
     b->bytes += *bytes;
     json_t *body = b->pod[role] ? op_object_pod_like(b->pod[role], job, role, index, b->w->settings)
-                                : op_object_pod(job, role, index, b->w->settings);
+                                : op_object_pod(job, tmpl, role, index, b->w->settings);
     b->pod[role] = body;
     add_action(b, OP_CREATE, OP_KIND_POD, name, "", body, "missing");
 }
 
-/* False: no pods are made yet.  Containers whose Secret is missing wait for kubelet to try again,
- * so it goes before them. */
+/* Creates the Secret; false: pods have to wait for it.  Without the Secret their containers would
+ * fail to start, and wait for kubelet's next try. */
 static bool has_token(struct builder *b) {
     const struct op_world *w = b->w;
     b->plan->lacks_pods = op_world_lacks_pods(w);
@@ -217,17 +255,8 @@ static bool has_token(struct builder *b) {
     return false;
 }
 
-static void each_slot(
-    struct builder *b, void (*fn)(struct builder *b, enum op_role role, int32_t index)) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(b->w, r); i++) {
-            fn(b, r, i);
-        }
-    }
-}
-
-/* The gang's group goes before the pods.  A job that waits for its scheduler has no pods yet, and
- * so holds nothing. */
+/* Creates and updates the gang's group, before the pods.  A job that waits for its scheduler has no
+ * pods, so it holds no resources. */
 static void plan_gang(struct builder *b, const struct op_gang *gang) {
     const struct op_world *w = b->w;
     const struct op_job *job = w->job;
@@ -244,19 +273,22 @@ static void plan_gang(struct builder *b, const struct op_gang *gang) {
     }
 }
 
-/* A group that stays keeps room in its queue. */
+/* Deletes the group, because it would keep occupying its queue. */
 static void end_gang(struct builder *b) {
     const struct op_world *w = b->w;
     if (w->podgroup && op_gang_of(w->job, w->settings)) {
-        add_delete(b, OP_KIND_PODGROUP, &w->podgroup->c, "no pods any more");
+        add_delete(b, OP_KIND_PODGROUP, &w->podgroup->c, "no pods left");
     }
 }
 
-/* Names are known before pods in Service mode, so all of it goes out at once; otherwise the
- * ConfigMap follows when the last address is known. */
+/* Creates what is missing.  In Service and DNS mode names are known before the pods exist, so all
+ * of it is created at once; otherwise the ConfigMap follows when the last address is known. */
 static void plan_live(struct builder *b, const struct op_outlook *o, const json_t *env) {
     delete_predecessors(b);
     delete_stale(b);
+    if (b->w->job->node_lost_after >= 0) {
+        each_slot(b, delete_lost);
+    }
     publish_env(b, env);
     const struct op_gang *gang = op_gang_of(b->w->job, b->w->settings);
     if (gang) {
@@ -271,29 +303,17 @@ static void plan_live(struct builder *b, const struct op_outlook *o, const json_
     if (op_world_wants_services(b->w)) {
         each_slot(b, create_service);
     }
-    /* Without the start gate it is the missing ConfigMap that keeps containers from starting. */
+    /* The old ConfigMap must be gone: without the start gate, only a missing ConfigMap keeps
+     * containers from starting. */
     if (b->w->now < o->hold_until || b->w->old_configmap) {
         return;
     }
-    if (b->w->job->peer_auth != OP_PEER_TOKEN || has_token(b)) {
+    if (b->w->job->peer_auth == OP_PEER_NONE || has_token(b)) {
         each_slot(b, create_pod);
     }
 }
 
 /* ---- a job that has ended ------------------------------------------------------------------- */
-
-static bool is_cleaned(const struct op_job *job) {
-    /* by policy: on completion, on failure */
-    static const bool table[][2] = {
-        [OP_CLEAN_DEFAULT] = {true, false},
-        [OP_CLEAN_ALWAYS] = {true, true},
-        [OP_CLEAN_NEVER] = {false, false},
-        [OP_CLEAN_ON_FAILURE] = {false, true},
-        [OP_CLEAN_ON_COMPLETION] = {true, false},
-        [OP_CLEAN_OTHER] = {false, false},
-    };
-    return table[job->clean][job->phase == OP_PHASE_FAILED];
-}
 
 static int compare_pods(const void *a, const void *b) {
     const struct op_pod *x = *(const struct op_pod *const *)a;
@@ -313,9 +333,8 @@ static int compare_services(const void *a, const void *b) {
     return strcmp(x->c.name, y->c.name);
 }
 
-static void end_pods(struct builder *b, bool clean) {
+static void end_pods(struct builder *b, enum op_end end) {
     const struct op_seen *seen = b->w->seen;
-    bool stop = op_policy_stops_rest(b->w->job);
     const struct op_pod **pods = co_xcalloc(seen->n_pods + 1, sizeof(void *));
     memcpy(pods, seen->pods, seen->n_pods * sizeof(void *));
     qsort(pods, seen->n_pods, sizeof(void *), compare_pods);
@@ -323,10 +342,11 @@ static void end_pods(struct builder *b, bool clean) {
         if (strcmp(pods[i]->c.owner_uid, b->w->job->uid) != 0) {
             continue;
         }
-        if (clean) {
+        if (end == OP_END_ALL) {
             add_delete(b, OP_KIND_POD, &pods[i]->c, "cleanPodPolicy");
-        } else if (stop && pods[i]->phase != OP_POD_SUCCEEDED && pods[i]->phase != OP_POD_FAILED) {
-            add_delete(b, OP_KIND_POD, &pods[i]->c, "nobody waits for it any more");
+        } else if (end == OP_END_RUNNING && pods[i]->phase != OP_POD_SUCCEEDED &&
+                   pods[i]->phase != OP_POD_FAILED) {
+            add_delete(b, OP_KIND_POD, &pods[i]->c, "the job has ended");
         }
     }
     free(pods);
@@ -345,16 +365,17 @@ static void end_services(struct builder *b) {
     free(services);
 }
 
-/* Only after the end is stored: were a pod deleted before and the status write lost, the next
- * look would take it for one that somebody deleted, and train again. */
+/* Cleans up after the end is stored.  If a pod were deleted before and the status write got lost,
+ * the next plan would take the pod for a lost one and train again. */
 static void plan_ended(struct builder *b) {
     const struct op_job *job = b->w->job;
-    bool clean = is_cleaned(job);
+    const char *reason = co_json_str(job->status, "reason");
+    enum op_end end = op_policy_end(job, job->phase, reason ? reason : "");
     end_gang(b);
     if (b->w->seen->n_pods) {
-        end_pods(b, clean);
+        end_pods(b, end);
     }
-    if (clean && b->w->seen->n_services) {
+    if ((end == OP_END_ALL || job->clean == OP_CLEAN_RUNNING) && b->w->seen->n_services) {
         end_services(b);
     }
     int64_t ended = 0;
@@ -378,14 +399,14 @@ static void plan_actions(struct builder *b, const struct op_outlook *o, const js
             "finalizer guards nothing");
     }
     if (job->deleting) {
-        return; /* Kubernetes collects what is owned */
+        return; /* Kubernetes' garbage collector deletes the children */
     }
     if (op_phase_terminal(job->phase)) {
         plan_ended(b);
         return;
     }
-    /* A new attempt, like an end, is stored before anything is done about it: were pods deleted
-     * first and the status write lost, the next look would not know why. */
+    /* A new attempt, like an end, is stored before anything is done about it.  If pods were deleted
+     * first and the status write got lost, the next plan would not know why. */
     if (o->attempt != job->attempt || o->completing || op_phase_terminal(o->phase)) {
         return;
     }
@@ -402,7 +423,7 @@ int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_
     if (!*job->uid || !*job->name) {
         return co_err_set(err, CO_INVALID, "job \"%s\" has no metadata.uid", job->name);
     }
-    if (job->elsewhere) { /* another controller's: nothing of it is touched */
+    if (job->elsewhere) { /* another controller's job: leave it alone */
         *ret = (struct op_plan){.phase = job->phase,
             .status =
                 job->status ? json_deep_copy((json_t *)(uintptr_t)job->status) : json_object()};
@@ -447,10 +468,10 @@ json_t *op_plan_env(
 }
 
 json_t *op_plan_secret(const struct op_job *job) {
-    return job->peer_auth == OP_PEER_TOKEN ? op_object_secret(job) : NULL;
+    return job->peer_auth != OP_PEER_NONE ? op_object_secret(job) : NULL;
 }
 
 json_t *op_plan_pod(const struct op_job *job, enum op_role role, int32_t index,
     const struct op_settings *settings) {
-    return op_object_pod(job, role, index, settings);
+    return op_object_pod(job, job->role[role].tmpl, role, index, settings);
 }

@@ -1,14 +1,16 @@
-/* What to do about a job: (job, what was seen, now, settings) -> actions, status, events, when
- * to look again.
+/* The planner: what to do about a job.
  *
- * The pods of a job are those of its present attempt, a number in its status and a label on each.
- * A restart, and a suspension, is the next number: it is stored first; then, in any order, pods of
- * earlier attempts and their ConfigMap go and those of the present one come where a name is free.
+ *   (job, its children, now, settings) -> actions, status, events, when to reconcile again
  *
- * Pure: no I/O, clock, globals or threads; the output does not depend on the order of the input.
- * Must not know how requests are made.  The caller sends all actions at once (slow start after a
- * rejection is its business), then writes the status if it differs, then emits events.  A
- * conflict throws the plan away.  Performing any part of a plan, or none, and looking again
+ * The pods of a job belong to an attempt, a number in its status and a label on each pod.  A
+ * restart or a suspension begins the next attempt: its number is stored first; then, in any order,
+ * the pods and the ConfigMap of earlier attempts are deleted, and those of the present one are
+ * created where their names are free.
+ *
+ * Pure: no I/O, clock, globals or threads; the output does not depend on the order of the input. It
+ * must not know how requests are made.  The caller sends all actions at once (its slow start after
+ * a rejection is its own business), then writes the status if it differs, then emits the events.  A
+ * conflict discards the plan.  Executing any part of a plan, or nothing, and planning again always
  * converges to the same end. */
 #pragma once
 
@@ -20,12 +22,12 @@ enum op_kind {
     OP_KIND_POD,
     OP_KIND_SERVICE,
     OP_KIND_CONFIGMAP,
-    OP_KIND_PODGROUP, /* settings.gang says what that is in the cluster */
-    OP_KIND_SECRET,   /* with the job's token; made, and never read */
+    OP_KIND_PODGROUP, /* the gang's group; settings.gang has its API kind */
+    OP_KIND_SECRET,   /* with the job's token; created, but never read */
     OP_KINDS
 };
 enum op_verb {
-    OP_CREATE, /* body: the object; the caller puts the token into a Secret */
+    OP_CREATE, /* body: the object; the caller adds the token to a Secret */
     OP_DELETE, /* precondition uid; background propagation */
     OP_PATCH,  /* body: a JSON merge patch; metadata.resourceVersion or uid in it is the
                 * precondition */
@@ -36,16 +38,16 @@ struct op_gang;
 struct op_settings {
     const char *gate_image;     /* --initImage; "" or NULL: no start gate */
     const char *gate_addr;      /* host:port of the gate endpoint; "" or NULL: no start gate */
-    int prefer_family;          /* 0: as the cluster lists them; 4; 6 */
-    bool services_all;          /* a Service for every pod in every intranet mode */
+    int prefer_family;          /* 0: the cluster's first; 4; 6 */
+    bool services_all;          /* create a Service for every pod in every intranet mode */
     const struct op_gang *gang; /* operator/plan/gang.h; NULL: pods are placed one by one */
-    int64_t server_grace;       /* seconds for servers to end once workers are done; 0: at once */
+    int64_t server_grace;       /* seconds for servers to end after the workers; 0: at once */
     int64_t restart_backoff;    /* seconds before the first restart of a group */
 };
 enum { OP_SERVER_GRACE_DEFAULT = 30, OP_RESTART_BACKOFF_DEFAULT = 10 };
 
-/* A create, delete or patch that was rejected: control's memory, kept until it succeeds or the
- * object is not wanted any more. */
+/* A create, delete or patch that was rejected.  control keeps it until it succeeds or is obsolete.
+ */
 struct op_failure {
     enum op_verb verb;
     enum op_kind kind;
@@ -53,11 +55,12 @@ struct op_failure {
     int code;            /* enum co_code: CO_EXISTS means that the name is taken */
     const char *message; /* the API server's, one line */
     int32_t count;
-    int64_t retry_at; /* seconds; not tried before */
+    int64_t retry_at; /* seconds; no retry before */
 };
 
-/* Everything is borrowed.  Children: all whose controlling owner is a PaddleJob of this name in
- * this namespace (whatever the uid), and all others seen under a name that the job needs. */
+/* What the planner sees; everything is borrowed.  Children: all objects whose controlling owner is
+ * a PaddleJob of this name in this namespace, with any uid, and all others that have a name that
+ * the job needs. */
 struct op_seen {
     const struct op_pod *const *pods;
     size_t n_pods;
@@ -67,18 +70,17 @@ struct op_seen {
     const struct op_podgroup *podgroup;   /* likewise */
     const struct op_failure *failures;
     size_t n_failures;
-    /* Gone since the last look, and had succeeded before they were deleted. */
+    /* Pods that have disappeared since the last plan, and had succeeded before their deletion. */
     const struct op_pod *const *ended;
     size_t n_ended;
-    /* Of the last plan's status, when it is not stored yet (op_status_draft); NULL: nothing. */
+    /* op_status_draft of the last plan's status, if that is not stored yet; NULL: none. */
     const json_t *draft;
-    /* The job's Secret was made, or was there, for the pods that are still missing. */
+    /* The job's Secret exists, for the pods that are still missing. */
     bool token;
-    /* Ports held by other live jobs in Host mode, ascending; looked at only when this one has
-     * none yet. */
+    /* Ports of other live jobs in Host mode, ascending; used only if this job has none yet. */
     const uint16_t *ports_taken;
     size_t n_ports_taken;
-    /* The plan stops there, where pods are large earlier; a later look goes on.  0: no bound */
+    /* Most creates in one plan, fewer if pods are large; a later plan continues.  0: no limit. */
     size_t creates_max;
 };
 
@@ -88,80 +90,82 @@ struct op_action {
     char *name;      /* owned */
     char *uid;       /* owned; precondition of OP_DELETE, else "" */
     json_t *body;    /* owned; NULL for OP_DELETE */
+    bool at_once;    /* OP_DELETE of a pod: without waiting for its node */
     const char *why; /* static, for logs: "missing", "beyond replicas", "clean", … */
 };
 
 struct op_event {
     bool warning;
-    bool deed;  /* a request that was done; good news about where the job stands take it in */
-    bool state; /* where the job stands: the last to be dropped */
+    bool deed;    /* it reports requests that were done; may be merged with a state that follows */
+    bool state;   /* it reports a new state of the job; dropped last */
+    uint8_t kind; /* number of its reason, below OP_EVENT_KINDS */
     const char *reason; /* static */
     char *message;      /* owned */
 };
+enum { OP_EVENT_KINDS = 32 };
 
 struct op_plan {
     struct op_action *actions;
     size_t n_actions;
     json_t *status;      /* owned; complete; for the status subresource */
     bool status_differs; /* it must be written */
-    bool status_urgent;  /* ... at once: it has what nobody can find out again */
-    /* Pods of a job with a token are missing: op_seen.token stays what it is.  Once all are there,
-     * or none is wanted, it is false again, as somebody may delete the Secret. */
+    bool status_urgent;  /* at once, because it has facts that cannot be observed again */
+    /* Pods of a job with a token are missing, so op_seen.token keeps its value.  Otherwise the
+     * caller sets it to false, because the Secret may be deleted before pods are missing again. */
     bool lacks_pods;
     enum op_phase phase;
-    const struct op_gang *gang; /* as in the settings: what a group is called */
+    const struct op_gang *gang; /* as in the settings, for the name of a group's kind */
     struct op_event *events;    /* to emit after the status write */
     size_t n_events;
-    int64_t wake_at; /* seconds; look again then; 0: not needed */
+    int64_t wake_at; /* seconds: when to reconcile again; 0: no need */
 };
 
 /* CO_INVALID only when the job has no uid or name (never from a server). */
 CO_MUST_CHECK int op_plan_compute(const struct op_job *job, const struct op_seen *seen, int64_t now,
     const struct op_settings *settings, struct op_plan *ret, struct co_err *err);
-/* What the next plan needs to know of a plan's status if it is not stored by then: the attempt,
- * since when the workers have been done, and of each role completedIndexes, which count in that
- * attempt, and long refs, which are used again while they are true.  NULL: nothing.  The caller
- * owns it. */
+/* What the next plan needs of a plan's status if that is not stored by then: the attempt, the
+ * condition Completing, and for each role completedIndexes, which are valid in that attempt, and
+ * long lists of references, which are reused as long as they are correct.  NULL: nothing.  The
+ * caller owns it. */
 json_t *op_status_draft(const json_t *status);
 void op_plan_done(struct op_plan *plan); /* zeroes it */
 #define OP_AUTOPLAN CO_CLEANUP(op_plan_done)
 
-/* How the actions went, by index: error NULL: done (also a delete answered "not found"). */
+/* The result of an action; error NULL: done (a delete that finds nothing is done, too). */
 struct op_outcome {
     bool tried;
     const char *error;    /* one line */
     const char *warnings; /* of a create that was done, one line; NULL: none */
 };
 
-/* Events for performed actions, folded: one a kind and verb and result, e.g. "created Pod x-ps-0",
- * "created 4 Pods: x-ps-0, x-ps-1, x-worker-0, x-worker-1".  The caller frees with
- * op_events_free. */
+/* Events for performed actions, one for each verb, kind and result: "created Pod x-ps-0", "created
+ * 4 Pods: x-ps-0, x-ps-1, x-worker-0, x-worker-1".  The caller frees them with op_events_free. */
 void op_plan_action_events(const struct op_plan *plan, const struct op_outcome *outcomes,
     struct op_event **ret, size_t *ret_n);
 void op_events_free(struct op_event *events, size_t n);
 /* A Markdown table of all events, for docs/. */
 CO_MUST_CHECK int op_events_markdown(struct co_buf *ret, struct co_err *err);
-/* ... of all reasons that status.reason has and Kubernetes has not. */
+/* The same for all values of status.reason that are not Kubernetes' own. */
 CO_MUST_CHECK int op_reasons_markdown(struct co_buf *ret, struct co_err *err);
 
-/* The start gate's decision for a pod of this job: true when its containers may start.  False
- * for a pod that is not of this job.  pod_uid NULL: decides for all pods of the job, which is one
- * walk over them as for a single one.  *ret_why (static; NULL allowed) says what it waits for. */
+/* The start gate's decision for a pod: true when its containers may start; false for a pod of
+ * another job.  pod_uid NULL: the decision for all pods of the job, which costs the same.  *ret_why
+ * (static; NULL allowed) says what it waits for. */
 bool op_plan_gate_open(const struct op_job *job, const struct op_seen *seen,
     const struct op_settings *settings, const char *pod_uid, const char **ret_why);
 
-/* Of a pod's addresses, as the cluster lists them ("": none), the one that lists get. */
+/* The one of a pod's addresses, in the cluster's order ("": none), that peer lists contain. */
 const char *op_plan_address(const char *const ip[2], int prefer_family);
 
-/* Port of a job without a ConfigMap: from its uid, the next free one when taken. */
+/* The port of a job without a ConfigMap: derived from its uid, or the next free one. */
 uint16_t op_plan_port(const char *uid, const uint16_t *taken, size_t n_taken);
 
-/* The ConfigMap's data when addresses are known (else NULL), and a pod's complete body, for
- * `render` and tests; bodies as op_plan_compute makes them.  The caller owns the result.  Needs
- * a job without problems. */
+/* For `render` and tests: the ConfigMap's data, NULL if addresses are unknown, and the complete
+ * body of a pod, as in op_plan_compute.  The caller owns the results.  The job must have no
+ * problems. */
 json_t *op_plan_env(
     const struct op_job *job, const struct op_seen *seen, const struct op_settings *settings);
 json_t *op_plan_pod(
     const struct op_job *job, enum op_role role, int32_t index, const struct op_settings *settings);
-/* The job's Secret without its token; NULL: it has none. */
+/* The job's Secret without the token; NULL: the job has none. */
 json_t *op_plan_secret(const struct op_job *job);

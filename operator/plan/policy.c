@@ -1,6 +1,9 @@
+/* Decisions about restarts, failures, suspension and deadline; what they need to remember is in the
+ * status. */
 #include "operator/plan/policy.h"
 
 #include "common/parse.h"
+#include "operator/plan/node.h"
 #include "operator/plan/reason.h"
 #include "operator/plan/reason_table.h"
 #include "operator/plan/stored.h"
@@ -10,8 +13,8 @@
 #include <string.h>
 
 enum {
-    BACKOFF_FACTOR_MAX = 36, /* with 10 s: 6 min, as a Job's */
-    HEALTHY = 600,           /* Running for so many seconds, a group starts its backoff afresh */
+    BACKOFF_FACTOR_MAX = 36, /* with 10 s: 6 min, as for a Job */
+    HEALTHY = 600,           /* after so many seconds of Running the backoff starts over */
 };
 
 /* ---- what was stored ------------------------------------------------------------------------ */
@@ -34,7 +37,7 @@ void op_policy_recall(struct op_outlook *o, const struct op_world *w) {
     bool resumes = w->job->phase == OP_PHASE_SUSPENDED;
     int64_t resumed = resumes ? w->now : stored_time(w->job->status, "activeSince");
     o->due = o->restart_time > resumed ? o->restart_time : resumed;
-    /* Farther away than it was put: the clock was set back. */
+    /* If it is farther away than the backoff, the clock was set back; then it is ignored. */
     if (o->restart_time > w->now && o->restart_time - w->now <= o->backoff) {
         o->hold_until = o->restart_time;
         op_outlook_wake(o, o->hold_until);
@@ -96,13 +99,24 @@ static bool rule_fits(const struct op_rule *rule, const struct op_pod *pod) {
            (!rule->reasons || names_reason(rule->reasons, pod->cause->reason));
 }
 
-/* The number of the rule that decides, or n_rules. */
+/* The index of the first rule that matches, or n_rules. */
 static size_t find_rule(const struct op_job *job, const struct op_pod *pod) {
     size_t i = 0;
     while (i < job->n_rules && !rule_fits(&job->rules[i], pod)) {
         i++;
     }
     return i;
+}
+
+/* Restarts the group if a node does not respond and the policy allows that. */
+static bool restart_without_node(struct op_outlook *o, const struct op_world *w) {
+    char cause[256];
+    bool restarts = op_job_restarts(w->job) || w->job->node_lost_after >= 0;
+    if (w->job->elastic || !restarts || !op_node_find_lost(w, cause, sizeof(cause))) {
+        return false;
+    }
+    restart_group(o, w, false, "NodeLost", cause);
+    return true;
 }
 
 void op_policy_failed(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod) {
@@ -113,8 +127,9 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
     enum op_action_on_failure action = rule < job->n_rules ? job->rules[rule].action
                                        : pod->disrupted    ? OP_IGNORE
                                                            : OP_RESTART;
-    /* Who lost a peer fails of that, and may be seen before the peer is. */
-    if (rule == job->n_rules && !pod->disrupted && op_policy_lost(o, w)) {
+    /* A pod that has lost its peer fails because of that, and its failure may be seen first. */
+    if (rule == job->n_rules && !pod->disrupted &&
+        (restart_without_node(o, w) || op_policy_lost(o, w))) {
         return;
     }
     o->phase = OP_PHASE_FAILED;
@@ -134,31 +149,22 @@ void op_policy_failed(struct op_outlook *o, const struct op_world *w, const stru
 
 /* ---- pods that were taken away -------------------------------------------------------------- */
 
-/* Some process of the group is past the start gate: it knows the addresses of its peers. */
-static bool has_started(const struct op_world *w) {
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
-            const struct op_slot *s = &w->slot[r][i];
-            const struct op_pod *pod = s->pod;
-            bool began = pod && (pod->passed ||
-                                    (pod->phase != OP_POD_PENDING && pod->phase != OP_POD_UNKNOWN));
-            if (began || s->done) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* So many pods of the role were there once, in this attempt; one that is not any more was deleted.
- * Not as many as are asked for now: the job may have been edited since. */
+/* How many pods of the role existed in this attempt; one that is missing now was deleted.  This is
+ * not the spec's number, as the job may have been edited since. */
 static int32_t were_created(const struct op_job *job, enum op_role role) {
     return op_condition_true(job, "Created") ? op_status_wanted(job, role) : 0;
 }
 
-/* Elastic groups go on without the pod until it is back. */
+/* Elastic groups continue without the pod until it is replaced. */
 bool op_policy_lost(struct op_outlook *o, const struct op_world *w) {
-    if (!op_job_restarts(w->job) || w->job->elastic || !has_started(w)) {
+    bool due = op_node_is_due(o, w);
+    if (w->job->elastic || !op_world_has_started(w)) {
+        return false;
+    }
+    if (due && restart_without_node(o, w)) {
+        return true;
+    }
+    if (!op_job_restarts(w->job)) {
         return false;
     }
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
@@ -180,15 +186,44 @@ bool op_policy_lost(struct op_outlook *o, const struct op_world *w) {
     return false;
 }
 
-bool op_policy_stops_rest(const struct op_job *job) {
-    return job->phase == OP_PHASE_COMPLETED || op_job_restarts(job) ||
-           co_streq(co_json_str(job->status, "reason"), "DeadlineExceeded");
+bool op_policy_outgrown(struct op_outlook *o, const struct op_world *w) {
+    const struct op_role_spec *worker = &w->job->role[OP_WORKER];
+    bool told = co_json_str(w->job->status, "began") && op_world_has_pods(w);
+    if (!w->job->elastic || worker->max > 0 || !told || worker->replicas <= w->job->np) {
+        return false;
+    }
+    begin_attempt(o, w, OP_PHASE_RESTARTING);
+    o->restarting = true;
+    o->backoff = 0;
+    o->restart_time = w->now;
+    op_reason_say(o, "ScaledOut",
+        "%" PRId32 " workers are asked for, and those that run were told of %" PRId32
+        " at most: all restart; spec.worker.limits avoids that",
+        worker->replicas, w->job->np);
+    return true;
+}
+
+enum op_end op_policy_end(const struct op_job *job, enum op_phase phase, const char *reason) {
+    /* by policy: on completion, on failure */
+    static const bool cleaned[][2] = {
+        [OP_CLEAN_DEFAULT] = {true, false},
+        [OP_CLEAN_ALWAYS] = {true, true},
+        [OP_CLEAN_NEVER] = {false, false},
+        [OP_CLEAN_ON_FAILURE] = {false, true},
+        [OP_CLEAN_ON_COMPLETION] = {true, false},
+        [OP_CLEAN_RUNNING] = {false, false},
+        [OP_CLEAN_OTHER] = {false, false},
+    };
+    bool failed = phase == OP_PHASE_FAILED;
+    bool stops = !failed || op_job_restarts(job) || job->clean == OP_CLEAN_RUNNING ||
+                 strcmp(reason, "DeadlineExceeded") == 0;
+    return cleaned[job->clean][failed] ? OP_END_ALL : stops ? OP_END_RUNNING : OP_END_NOTHING;
 }
 
 /* ---- suspension and deadline ---------------------------------------------------------------- */
 
-/* How long the job has been active: seconds before `since`, and since then; since 0: it is not
- * active. */
+/* How long the job has been active: `seconds` before `since`, plus the time since then.  since 0:
+ * it is suspended. */
 struct active {
     bool stored; /* else it was never suspended */
     int64_t seconds, since;
@@ -204,21 +239,12 @@ static struct active recall_active(const struct op_world *w) {
         .since = stored_time(w->job->status, "activeSince")};
 }
 
-/* Of the present attempt, those that have succeeded and are gone included. */
-static bool has_pods(const struct op_world *w) {
-    int64_t n = (int64_t)w->n_stale_pods;
-    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        n += w->counts[r].pods + w->counts[r].gone;
-    }
-    return n > 0;
-}
-
-/* Pods whose create was on its way while the suspension was stored are of the old attempt, too.  A
- * restart waits no longer: who resumes the job wants it now. */
+/* Suspends the job.  It begins a new attempt, so that pods whose create was in flight belong to the
+ * old one and are deleted.  The backoff of a restart ends: a job that is resumed starts at once. */
 void op_policy_suspend(struct op_outlook *o, const struct op_world *w) {
     o->phase = OP_PHASE_SUSPENDED;
     o->restart_time = o->restart_time < w->now ? o->restart_time : w->now;
-    if (has_pods(w) || w->configmap) {
+    if (op_world_has_pods(w) || w->configmap) {
         begin_attempt(o, w, OP_PHASE_SUSPENDED);
     }
     op_reason_say(o, "JobSuspended", "spec.suspend is true");
@@ -237,7 +263,7 @@ void op_policy_deadline(struct op_outlook *o, const struct op_world *w) {
         op_outlook_wake(o, at);
         return;
     }
-    op_policy_recall(o, w); /* a restart that was just decided upon does not happen */
+    op_policy_recall(o, w); /* undoes a restart that was just decided */
     o->phase = OP_PHASE_FAILED;
     o->attempt = w->attempt;
     o->restarting = false;

@@ -1,19 +1,22 @@
-/* The run policy: what pods that failed or were taken away mean for their group, and what is due
- * when.  Pure. */
+/* The run policy: how a job reacts to failed and lost pods, suspension and deadline.  Pure. */
 #pragma once
 
 #include "operator/plan/outlook.h"
 
-/* What a failed pod means: the job fails or its group is restarted. */
+/* A pod has failed: the job fails, or its group restarts. */
 void op_policy_failed(struct op_outlook *o, const struct op_world *w, const struct op_pod *pod);
-/* A pod of the group was taken away while others run: a restart; else false. */
+/* If a pod was deleted, or its node was lost, while others run, the group restarts; else false. */
 bool op_policy_lost(struct op_outlook *o, const struct op_world *w);
+/* If an elastic job has more replicas than its pods can grow to, the group restarts; else false. */
+bool op_policy_outgrown(struct op_outlook *o, const struct op_world *w);
 void op_policy_suspend(struct op_outlook *o, const struct op_world *w);
-/* The job takes longer than it may: it fails. */
+/* Fails the job when its deadline has passed. */
 void op_policy_deadline(struct op_outlook *o, const struct op_world *w);
-/* Puts into a status what restarts, suspension and deadline need to be remembered. */
+/* Stores in a status what must be remembered about restarts, suspension and deadline. */
 void op_policy_remember(json_t *status, const struct op_world *w, const struct op_outlook *o);
-/* Reads what was remembered of restarts into o. */
+/* Reads what was remembered about restarts into o. */
 void op_policy_recall(struct op_outlook *o, const struct op_world *w);
-/* A job whose pods still run though nobody waits for them any more. */
-bool op_policy_stops_rest(const struct op_job *job);
+/* Which pods of a job that ended in this phase and for this reason are deleted: none, those that
+ * still run, or all. */
+enum op_end { OP_END_NOTHING, OP_END_RUNNING, OP_END_ALL };
+enum op_end op_policy_end(const struct op_job *job, enum op_phase phase, const char *reason);

@@ -1,9 +1,13 @@
+/* Looks for the most useful reason, in this order: problems of the spec, names that are taken,
+ * rejected requests, the gang, lost nodes, old pods that do not end, and at last what pods wait
+ * for. find_live has the list. */
 #include "operator/plan/reason.h"
 
 #include "common/parse.h"
 #include "common/utf8.h"
 #include "operator/plan/env.h"
 #include "operator/plan/gang.h"
+#include "operator/plan/node.h"
 #include "operator/plan/reason_table.h"
 #include "operator/plan/stored.h"
 
@@ -11,17 +15,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Seconds until those are named who keep a job from going on without a word: pods that still end
- * when a new attempt is due, or after their grace period, and those that get no address or do not
- * become ready. */
+/* Seconds until a pod is reported that holds up the job without giving a reason itself: it does not
+ * end, gets no address, or does not become ready. */
 enum { LATE = 60 };
 
 /* ---- failures ------------------------------------------------------------------------------- */
 
-/* "pod x-worker-1, container main: exit code 1 (Error): last line" */
+/* Writes "pod x-worker-1, container main: exit code 1 (Error): last line". */
 const char *op_reason_of_pod(const struct op_pod *pod, char *ret_text, size_t size) {
     const struct op_cause *cause = pod->cause;
-    /* DeadlineExceeded is what kubelet calls a pod's own deadline, too: here it is the job's. */
+    /* kubelet uses DeadlineExceeded for a pod's own deadline; as a job's reason it means the job's.
+     */
     bool own_reason = *cause->reason && strcmp(cause->reason, "Error") != 0 &&
                       strcmp(cause->reason, "DeadlineExceeded") != 0;
     char code[48] = "";
@@ -55,7 +59,7 @@ static void say_failed(struct op_outlook *o, const struct op_world *w, const str
     o->blocked = f->verb != OP_PATCH;
 }
 
-/* "404 page not found" helps nobody. */
+/* Replaces the API server's "404 page not found" by a hint. */
 static void say_group_failed(struct op_outlook *o, const struct op_world *w,
     const struct op_gang *gang, const struct op_failure *f) {
     say_failed(o, w, f);
@@ -113,10 +117,10 @@ static bool find_taken(struct op_outlook *o, const struct op_world *w) {
     return false;
 }
 
-/* A failure counts while what was to be done is not: the object is missing, one of an earlier
- * attempt is still there, or the ConfigMap says what is not true any more. */
+/* A failed request is reported as long as its effect is missing: there is no object, one of an
+ * earlier attempt still exists, or the ConfigMap is out of date. */
 static bool find_failed(struct op_outlook *o, const struct op_world *w, const json_t *env) {
-    if (w->secret_failure && w->job->peer_auth == OP_PEER_TOKEN && !w->seen->token &&
+    if (w->secret_failure && w->job->peer_auth != OP_PEER_NONE && !w->seen->token &&
         op_world_lacks_pods(w)) {
         say_failed(o, w, w->secret_failure);
         return true;
@@ -152,20 +156,20 @@ static bool find_failed(struct op_outlook *o, const struct op_world *w, const js
 
 /* ---- what pods wait for --------------------------------------------------------------------- */
 
-/* Words of kubelet that take turns or say less than others. */
+/* The reason of a waiting pod; kubelet alternates between some reasons, so one is chosen. */
 static const char *pod_reason(const struct op_world *w, const struct op_pod *pod) {
     if (strcmp(pod->cause->reason, "ErrImagePull") == 0) {
         return "ImagePullBackOff";
     }
-    /* Kubelet's own hold until the ConfigMap exists is how a start without the gate goes. */
+    /* Without the start gate it is normal that kubelet waits until the ConfigMap exists. */
     if (strcmp(pod->cause->reason, "CreateContainerConfigError") == 0 && !w->configmap) {
         return "";
     }
     return pod->cause->reason;
 }
 
-/* The message as stored, when it is about the same pod, container and reason: kubelet words the
- * same trouble in several ways, and each change would be a write. */
+/* The stored message, if it is about the same pod, container and reason.  kubelet words the same
+ * problem in several ways, and each change would cost a write. */
 static const char *stored_message(const struct op_world *w, const char *reason, const char *start) {
     const char *message = co_json_str(w->job->status, "message");
     if (co_streq(co_json_str(w->job->status, "reason"), reason) && message &&
@@ -175,10 +179,10 @@ static const char *stored_message(const struct op_world *w, const char *reason, 
     return NULL;
 }
 
-/* Its Secret is read when a container starts. */
+/* The container cannot start because the job's Secret was deleted. */
 static bool has_lost_token(const struct op_world *w, const struct op_pod *pod) {
     CO_AUTOFREE char *name = op_token_name(w->job);
-    return w->job->peer_auth == OP_PEER_TOKEN &&
+    return w->job->peer_auth != OP_PEER_NONE &&
            strcmp(pod->cause->reason, "CreateContainerConfigError") == 0 &&
            strstr(pod->cause->message, name);
 }
@@ -220,7 +224,7 @@ static bool find_gang(struct op_outlook *o, const struct op_world *w) {
     return true;
 }
 
-/* The first pod that waits; one that waits for its mates only if there is no other. */
+/* The first pod that waits; preferably not one that only waits for others of its gang. */
 static const struct op_pod *first_waiting(const struct op_world *w) {
     const struct op_pod *first = NULL;
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
@@ -254,8 +258,21 @@ static bool find_waiting(struct op_outlook *o, const struct op_world *w) {
     return true;
 }
 
-/* That pods of an earlier attempt take their time is worth a word when nothing else is waited for.
- */
+/* Checked before what pods wait for, which is meaningless on a dead node. */
+static bool find_lost(struct op_outlook *o, const struct op_world *w) {
+    char text[256];
+    const struct op_pod *pod = op_node_find_lost(w, text, sizeof(text));
+    if (!pod) {
+        return false;
+    }
+    bool waits = pod->c.deleting && w->job->node_lost_after < 0;
+    op_reason_say(o, "NodeLost", "%s%s%.80s%s", text,
+        waits ? ": the pod ends when the node is back or is deleted (kubectl delete node " : "",
+        waits ? pod->cause->message : "", waits ? "); nodeLostAfter ends it sooner" : "");
+    return true;
+}
+
+/* Pods of an earlier attempt have not ended in time. */
 static bool find_ending(struct op_outlook *o, const struct op_world *w) {
     int64_t late = o->due + LATE;
     if (!o->due || o->phase == OP_PHASE_RUNNING || w->n_old_pods == 0) {
@@ -270,7 +287,7 @@ static bool find_ending(struct op_outlook *o, const struct op_world *w) {
     return true;
 }
 
-/* What somebody's finalizer keeps stands in the way of the next. */
+/* A deleted ConfigMap still exists, so a new one cannot be created. */
 static bool find_kept(struct op_outlook *o, const struct op_world *w) {
     const struct op_configmap *kept = w->old_configmap ? w->old_configmap : w->configmap;
     if (!kept || !kept->c.deleting || !kept->c.at) {
@@ -294,7 +311,7 @@ static const char *scheduler_of(const struct op_world *w, enum op_role role) {
     return name && *name ? name : "default-scheduler";
 }
 
-/* Its first container has ended well, and it goes on. */
+/* The pod's first container has exited with 0, but the pod still runs. */
 static bool outlives_training(const struct op_pod *pod) {
     return pod->phase == OP_POD_RUNNING && pod->cause->exit_code == 0 && *pod->cause->finished;
 }
@@ -338,14 +355,14 @@ static void say_late(struct op_outlook *o, const struct op_world *w, const struc
         return;
     }
     op_reason_say(o, "NoAddress",
-        "pod %s has no node over %d s after it was created, and nobody says why: does scheduler "
+        "pod %s has no node over %d s after it was created, for no stated reason: is scheduler "
         "\"%.*s\" run?",
         pod->c.name, LATE, co_utf8_fit(scheduler, 80), scheduler);
 }
 
-/* Since when a pod waits that says nothing about it; 0: it does not.  A scheduler that does not run
- * says nothing, what a volume or an image waits for and why a probe fails is told by events alone,
- * and a node that is lost ends no pod. */
+/* Since when a pod has been waiting without a reason in its status; 0: it does not.  A scheduler
+ * that does not run sets none; problems of volumes, images and probes appear in events only; and a
+ * lost node does not end its pods. */
 static int64_t silent_since(const struct op_world *w, const struct op_slot *s) {
     const struct op_pod *pod = s->pod ? s->pod : s->old;
     if (pod && pod->c.deleting) {
@@ -366,7 +383,7 @@ static int64_t silent_since(const struct op_world *w, const struct op_slot *s) {
     if (!starts || !pod->c.at || !w->configmap) {
         return 0;
     }
-    /* What it waited for others before that is no delay of its own. */
+    /* Until the ConfigMap existed it had to wait for others. */
     return w->configmap->c.at > pod->c.at ? w->configmap->c.at : pod->c.at;
 }
 
@@ -399,7 +416,7 @@ static bool waits_at_gate(const struct op_world *w) {
 
 /* ---- */
 
-/* A stored status is anybody's: what is absent reads as "". */
+/* Anybody may have edited the stored status, so a missing text is "". */
 static const char *text_of(const json_t *stored, const char *key) {
     const char *text = co_json_str(stored, key);
     return text ? text : "";
@@ -417,8 +434,8 @@ static void find_live(struct op_outlook *o, const struct op_world *w, const json
     } else if (o->completing) {
         const struct op_success_text *text = op_world_success_text(w);
         op_reason_say(o, text->reason, "%s, %s may still end", text->what, text->others);
-    } else if (find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) || find_ending(o, w) ||
-               find_kept(o, w) || find_waiting(o, w) || find_late(o, w)) {
+    } else if (find_taken(o, w) || find_failed(o, w, env) || find_gang(o, w) || find_lost(o, w) ||
+               find_ending(o, w) || find_kept(o, w) || find_waiting(o, w) || find_late(o, w)) {
         return;
     } else if (o->restarting) {
         const json_t *c = op_condition_stored(job, "Restarting");
@@ -434,8 +451,11 @@ void op_reason_find(struct op_outlook *o, const struct op_world *w, const json_t
         return;
     }
     if (op_phase_terminal(w->job->phase)) {
-        op_reason_quote(
-            o, text_of(w->job->status, "reason"), "%s", text_of(w->job->status, "message"));
+        /* The condition has only the cause; the status also names the pods that are left. */
+        const json_t *failed = op_condition_stored(w->job, "Failed");
+        bool told = w->job->phase == OP_PHASE_FAILED && co_json_str(failed, "message");
+        op_reason_quote(o, text_of(w->job->status, "reason"), "%s",
+            text_of(told ? failed : w->job->status, "message"));
         return;
     }
     find_live(o, w, env);

@@ -1,3 +1,4 @@
+/* The rows of docs/reasons: when status.reason has which value. */
 #include "operator/plan/reason_table.h"
 
 #include "common/utf8.h"
@@ -10,44 +11,48 @@
 static const struct {
     const char *reason, *when;
 } rows[] = {
-    {"WaitingForGang", "the group of pods waits for its scheduler, which has not said why"},
-    {"GangUnschedulable", "the scheduler cannot place the group; its words"},
+    {"WaitingForGang", "the group of pods waits for its scheduler, which has given no reason"},
+    {"GangUnschedulable", "the scheduler cannot place the group; its message"},
     {"WaitingInQueue", "Kueue has not admitted the pods yet"},
     {"WaitingForAddresses",
         "pods are held by the start gate until all pods of the job have an address"},
-    {"WaitingForPredecessor", "an object of a deleted job of the same name is not gone yet"},
+    {"WaitingForPredecessor", "an object of a deleted job of the same name still exists"},
     {"WaitingForOldPods",
-        "a pod of an earlier attempt, or one that was deleted, has not ended though its time is "
-        "over by a minute"},
-    {"WaitingForConfigMap", "the job's ConfigMap was deleted and is still there a minute later"},
+        "a pod of an earlier attempt, or one that was deleted, has not ended a minute after it "
+        "should have"},
+    {"WaitingForConfigMap", "the job's ConfigMap was deleted and still exists a minute later"},
     {"NoAddress",
-        "a pod has no node, or no address, a minute after it was created, and nobody says why"},
+        "a pod has no node, or no address, a minute after it was created, and no reason is known"},
     {"NotStarted",
-        "a pod has an address, and its containers have not started a minute after they might"},
-    {"NotReady", "a pod's containers run, and not all are ready a minute after they might"},
+        "a pod has an address, but its containers have not started a minute after they could"},
+    {"NodeLost", "a pod's node does not respond, so the state of the pod is unknown"},
+    {"NotReady", "a pod's containers run, but not all are ready a minute after they could"},
     {"WaitingForSidecars",
-        "a pod's first container, the training, has ended well a minute ago, and others of it run "
+        "a pod's first container, the training, has exited with 0 a minute ago, but others run "
         "on"},
-    {"NameTaken", "an object that is not the job's stands where one of its own has to be"},
+    {"NameTaken", "an object of somebody else has the name that one of the job's needs"},
     {"QuotaExceeded", "a create was rejected because of a ResourceQuota"},
-    {"FailedCreate", "a create was rejected; the API server's words"},
-    {"FailedDelete", "a delete was rejected; the API server's words"},
-    {"FailedUpdate", "a patch was rejected; the API server's words"},
-    {"ContainerFailed", "a container has failed and its pod goes on without it"},
-    {"PodFailed", "a pod has failed, and Kubernetes has no word for why; exit code and last line"},
-    {"PodDeleted", "a pod was taken away while its group ran: the group is restarted"},
+    {"FailedCreate", "a create was rejected; the API server's message"},
+    {"FailedDelete", "a delete was rejected; the API server's message"},
+    {"FailedUpdate", "a patch was rejected; the API server's message"},
+    {"ContainerFailed", "a container has failed and its pod runs on without it"},
+    {"PodFailed", "a pod has failed, and Kubernetes gives no reason; exit code and last line"},
+    {"PodDeleted", "a pod was deleted while its group ran: the group restarts"},
+    {"ScaledOut",
+        "an elastic job without limits has more replicas than its pods can grow to: the group "
+        "restarts"},
     {"FailurePolicy", "a rule of failurePolicy ended the job"},
     {"BackoffLimitExceeded", "a pod failed after as many restarts as backoffLimit allows"},
     {"DeadlineExceeded", "the job was active for as long as activeDeadlineSeconds allows"},
     {"JobSuspended", "spec.suspend is true"},
-    {"AllWorkersSucceeded", "all workers have succeeded: the job ends well"},
-    {"Worker0Succeeded", "worker 0 has succeeded: the job ends well"},
-    {"AllPodsSucceeded", "all pods have succeeded: the job ends well"},
-    {"InvalidName", "the name allows no pods: too long, or no DNS label"},
-    {"InvalidSpec", "a field of the job means nothing"},
+    {"AllWorkersSucceeded", "all workers have succeeded, and so has the job"},
+    {"Worker0Succeeded", "worker 0 has succeeded, and so has the job"},
+    {"AllPodsSucceeded", "all pods have succeeded, and so has the job"},
+    {"InvalidName", "no pods can have names made from the job's: too long, or no DNS label"},
+    {"InvalidSpec", "a field of the job has an invalid value"},
     {"InvalidReplicas", "replicas are missing or out of range"},
-    {"InvalidTemplate", "no pod can be made of a template"},
-    {"TooLarge", "the job takes more memory than the operator has for one: no pods are made"},
+    {"InvalidTemplate", "no pod can be created from a template"},
+    {"TooLarge", "the job takes more memory than the operator has for one: it gets no pods"},
 };
 
 static bool has_row(const char *reason) {

@@ -1,11 +1,11 @@
-/* The words of status.reason that are the operator's own; paddle-operator docs reasons prints them.
- * Pure. */
+/* The table of the operator's own values of status.reason; `paddle-operator docs reasons` prints
+ * it. Pure. */
 #pragma once
 
 #include "operator/plan/outlook.h"
 
-/* Sets reason and message.  The reason is one of the table. */
+/* Sets reason and message.  The reason must be in the table. */
 void CO_PRINTF(3, 4) op_reason_say(struct op_outlook *o, const char *reason, const char *fmt, ...);
-/* ... or a word of Kubernetes, or of the stored status. */
+/* The same with a reason of Kubernetes, or from the stored status. */
 void CO_PRINTF(3, 4)
     op_reason_quote(struct op_outlook *o, const char *reason, const char *fmt, ...);

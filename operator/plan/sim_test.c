@@ -8,7 +8,8 @@
 enum { WORLDS = 600, CHAOS_ROUNDS = 20, CALM_ROUNDS = 120, TTL = 50 };
 
 static const char *const phases[] = {"", "Pending", "Starting", "Running"};
-static const char *const policies[] = {"", "Always", "Never", "OnFailure", "OnCompletion", "Odd"};
+static const char *const policies[] = {
+    "", "Always", "Never", "OnFailure", "OnCompletion", "Running", "Odd"};
 static const char *const intranets[] = {"PodIP", "Service", "Host"};
 
 /* What makes a run policy; most jobs have little of it. */
@@ -24,7 +25,13 @@ static const struct {
     {6, ",'successPolicy':'AllPods'"},
     {10, ",'successPolicy':'Worker0'"},
     {6, ",'elastic':1"},
+    {6, ",'nodeLostAfter':20"},
 };
+
+/* Its node does not answer. */
+#define LOST_NODE                                                                                  \
+    "{'phase':'Running','podIP':'10.0.0.5','conditions':[{'type':'Ready','status':'False',"        \
+    "'reason':'NodeLost','lastTransitionTime':'1970-01-12T13:46:30Z'}]}"
 
 static uint64_t world; /* its seed */
 
@@ -49,7 +56,7 @@ static char *random_job(struct tk_cluster *c, bool token) {
         }
     }
     if (!r && token) {
-        r = co_buf_adds(&b, ",'peerAuth':'Token'", NULL);
+        r = co_buf_addf(&b, NULL, ",'peerAuth':'%s'", tk_below(c, 2) == 0 ? "Token" : "Encrypted");
     }
     assert_int_equal(r, 0);
     CO_AUTOFREE char *spec = co_buf_take(&b);
@@ -65,6 +72,7 @@ static void set_pod_random(struct tk_cluster *c, json_t *pod) {
         TK_RUNNING("10.0.0.2"),
         TK_SUCCEEDED("10.0.0.3"),
         "{'phase':'Unknown','podIP':'10.0.0.4'}",
+        LOST_NODE,
     };
     co_json_set(pod, "status", tk_json(states[tk_below(c, CO_ARRAY_LEN(states))]));
 }
@@ -197,12 +205,17 @@ static bool step_pod(struct tk_cluster *c, const char *name, json_t *pod, bool m
         co_json_set(pod, "status", tk_json(status));
         return true;
     }
-    if (co_streq(phase, "Pending") || co_streq(phase, "Unknown")) {
+    bool lost = co_json_at(pod, "status", "conditions");
+    if (co_streq(phase, "Pending") || co_streq(phase, "Unknown") || lost) {
         return start_pod(c, pod, number);
     }
     bool server = strstr(name, "-ps-") != NULL;
     if (co_streq(phase, "Running") && may_fail && tk_below(c, 12) == 0) {
         co_json_set(pod, "status", tk_json(TK_FAILED("10.0.1.1", "1", "t", "boom")));
+        return true;
+    }
+    if (co_streq(phase, "Running") && may_fail && tk_below(c, 20) == 0) {
+        co_json_set(pod, "status", tk_json(LOST_NODE));
         return true;
     }
     /* Training ends only when all of it has run together. */
@@ -355,14 +368,16 @@ static void check_actions(struct tk_cluster *c, const struct op_plan *plan) {
             fail_msg("%s is created for an attempt that is not stored", a->name);
         }
         if (a->verb == OP_CREATE && a->kind == OP_KIND_POD &&
-            c->seen_job->peer_auth == OP_PEER_TOKEN && !json_object_size(c->objects[TK_SECRETS])) {
+            c->seen_job->peer_auth != OP_PEER_NONE && !json_object_size(c->objects[TK_SECRETS])) {
             fail_msg("%s is created before its Secret", a->name);
         }
         if (a->verb == OP_DELETE && a->kind == OP_KIND_JOB) {
             check_job_deletion(c);
         }
-        /* Were the status write lost, the pod would be made anew and train again. */
-        if (a->verb == OP_DELETE && a->kind == OP_KIND_POD && !stored_end && !may_go(c, a->name)) {
+        /* Were the status write lost, the pod would be made anew and train again.  One of a dead
+         * node is to be. */
+        if (a->verb == OP_DELETE && a->kind == OP_KIND_POD && !a->at_once && !stored_end &&
+            !may_go(c, a->name)) {
             fail_msg("%s is deleted before what is to come is stored", a->name);
         }
         json_t *have = a->kind == OP_KIND_JOB

@@ -1,7 +1,11 @@
+/* Builds the status: counters and references of each role, times, what the attempt began with, and
+ * conditions. */
 #include "operator/plan/status.h"
 
 #include "common/parse.h"
+#include "operator/api/began.h"
 #include "operator/plan/conditions.h"
+#include "operator/plan/left.h"
 #include "operator/plan/policy.h"
 #include "operator/plan/stored.h"
 
@@ -13,7 +17,7 @@ enum { REFS_MAX = 2000 };
 
 /* ---- references to pods --------------------------------------------------------------------- */
 
-/* What all references have in common; they share it, as there may be thousands in every look. */
+/* The part that all references share; there may be thousands in every plan. */
 static json_t *make_common_ref(const struct op_job *job) {
     json_t *ref = json_object();
     co_json_set(ref, "kind", json_string("Pod"));
@@ -34,8 +38,8 @@ static bool is_ref_of(const json_t *ref, const struct op_pod *pod) {
     return co_streq(json_string_value(json_object_get(ref, "uid")), pod->c.uid);
 }
 
-/* The same pods in the same order?  Their versions do not count: a change of a version alone is
- * nothing that a user sees, and would be a write for every event of every pod. */
+/* Whether the references name the same pods in the same order.  resourceVersions are not compared:
+ * they would cause a status write for every event of every pod. */
 static bool same_refs(const struct op_world *w, enum op_role role, const json_t *refs) {
     size_t n = 0;
     for (int32_t i = 0; i < op_world_replicas(w, role); i++) {
@@ -85,7 +89,8 @@ static int32_t count_alive(const struct op_world *w, enum op_role role) {
     return n;
 }
 
-/* What status.<role> is to say.  A job that has ended remembers the pods that were cleaned. */
+/* The counters of status.<role>.  A job that has ended still counts the pods that were cleaned up.
+ */
 static struct op_counts final_counts(
     const struct op_world *w, enum op_role role, const json_t *stored) {
     struct op_counts c = w->counts[role];
@@ -100,7 +105,7 @@ static void set_count(json_t *role, const char *key, int32_t n) {
     co_json_set(role, key, n ? json_integer(n) : NULL);
 }
 
-/* "0-3,5", as an indexed Job's; NULL when there is none. */
+/* "0-3,5", as in an indexed Job; NULL when there is none. */
 static json_t *make_indexes(const struct op_world *w, enum op_role role) {
     struct co_buf b = CO_BUF(OP_REPLICAS_MAX * 8);
     int r = 0;
@@ -121,7 +126,7 @@ static json_t *make_indexes(const struct op_world *w, enum op_role role) {
     return text ? json_string(text) : NULL;
 }
 
-/* Pods of the attempt that begins have done nothing yet. */
+/* None when a new attempt begins. */
 static json_t *completed_indexes(
     const struct op_world *w, const struct op_outlook *o, enum op_role role, const json_t *stored) {
     if (op_phase_terminal(w->job->phase)) {
@@ -159,8 +164,8 @@ static json_t *make_role(
     return j;
 }
 
-/* Ready of those asked for.  A job that has ended keeps what was true at its end: it may be edited,
- * but nothing comes of it. */
+/* "ready/replicas".  A job that has ended keeps its last value, as edits have no effect any more.
+ */
 static void set_ready(json_t *status, const struct op_world *w, enum op_role role) {
     const char *stored = co_json_str(w->job->status, op_ready_keys[role]);
     if (op_phase_terminal(w->job->phase) && stored) {
@@ -219,8 +224,36 @@ static json_t *deep_copy(const json_t *j) {
     return j ? json_deep_copy((json_t *)(uintptr_t)j) : json_object();
 }
 
-/* A job that is being deleted keeps what it had, so that its end costs one write, not one for
- * each pod that goes. */
+/* The stored line stays: the attempt is the same, and so is the spec's generation, or the spec
+ * still differs, which SpecChanged reports. */
+static bool keeps_began(const struct op_world *w, const struct op_outlook *o, const char *stored) {
+    char fields[OP_CHANGED_MAX];
+    struct op_shape shape;
+    return o->attempt == w->job->attempt && op_began_read(stored, &shape) &&
+           (op_phase_terminal(w->job->phase) || op_began_is_current(stored, w->job) ||
+               op_began_differs(stored, w->job, fields, sizeof(fields)));
+}
+
+/* Set only once there are pods; until then the spec may change freely. */
+static void set_began(json_t *status, const struct op_world *w, const struct op_outlook *o) {
+    const char *stored = co_json_str(w->job->status, "began");
+    bool ended = op_phase_terminal(w->job->phase);
+    char text[OP_BEGAN_MAX];
+    if ((ended || op_world_has_pods(w)) && keeps_began(w, o, stored)) {
+        const char *templates = co_json_str(w->job->status, "beganTemplates");
+        bool wanted = templates && !ended && !op_phase_terminal(o->phase);
+        co_json_set(status, "began", co_json_string(stored));
+        co_json_set(status, "beganTemplates", wanted ? co_json_string(templates) : NULL);
+    } else if (!ended && op_world_has_pods(w) && o->attempt == w->attempt) {
+        CO_AUTOFREE char *templates = op_began_write_templates(w->job);
+        op_began_write(w->job, text);
+        co_json_set(status, "began", json_string(text));
+        co_json_set(status, "beganTemplates", templates ? co_json_string(templates) : NULL);
+    }
+}
+
+/* A job that is being deleted keeps its status except for the phase, so that its end costs one
+ * write, not one for each pod. */
 static json_t *make_terminating(const struct op_world *w) {
     json_t *status = deep_copy(w->job->status);
     co_json_set(status, "phase", json_string(op_phase_name(OP_PHASE_TERMINATING)));
@@ -234,19 +267,21 @@ static json_t *make_live(const struct op_world *w, const struct op_outlook *o) {
     set_mode(status, w);
     if (*o->reason) {
         co_json_set(status, "reason", co_json_string(o->reason));
-        co_json_set(status, "message", co_json_string(o->message));
+        CO_AUTOFREE char *message = op_left_add(w, o);
+        co_json_set(status, "message", co_json_string(message));
     }
     set_roles(status, w, o);
     op_policy_remember(status, w, o);
     set_time(
         status, w, "startTime", o->phase == OP_PHASE_RUNNING || o->phase == OP_PHASE_COMPLETED);
     set_time(status, w, "completionTime", op_phase_terminal(o->phase));
+    set_began(status, w, o);
     co_json_set(status, "conditions", op_conditions_make(w, o));
     co_json_set(status, "observedGeneration", json_integer(w->job->generation));
     return status;
 }
 
-/* While its pod is there anybody can see that it has succeeded. */
+/* As long as the pod exists, the success can be seen there. */
 bool op_status_is_urgent(const struct op_world *w) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
@@ -261,7 +296,7 @@ bool op_status_is_urgent(const struct op_world *w) {
 
 json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs) {
     json_t *status = w->job->deleting ? make_terminating(w) : make_live(w, o);
-    /* Without our finalizer and any other the job is gone before its status could be written. */
+    /* Without other finalizers than ours, the job is gone before its status could be written. */
     bool vanishes = w->job->deleting && w->job->n_finalizers == (size_t)w->job->finalizer;
     *ret_differs =
         !vanishes && (!w->job->status || !json_equal(status, (json_t *)(uintptr_t)w->job->status));

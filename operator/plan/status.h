@@ -1,9 +1,10 @@
-/* The status that a plan writes.  Pure. */
+/* Builds the job's complete status.  Pure. */
 #pragma once
 
 #include "operator/plan/outlook.h"
 
-/* A pod that has succeeded goes or is gone, and the job's status does not say yet that it has. */
+/* A pod that has succeeded is gone or being deleted, and the stored status does not record its
+ * success yet. */
 bool op_status_is_urgent(const struct op_world *w);
-/* The complete status; *ret_differs: something a user sees is not as stored. */
+/* The complete status; *ret_differs: it differs from the stored one in something that users see. */
 json_t *op_status_make(const struct op_world *w, const struct op_outlook *o, bool *ret_differs);

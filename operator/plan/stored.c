@@ -1,3 +1,4 @@
+/* Access to the stored status, and the draft that replaces it until it is written. */
 #include "operator/plan/stored.h"
 
 #include "operator/api/range.h"
@@ -47,7 +48,7 @@ bool op_condition_true(const struct op_job *job, const char *type) {
 }
 
 json_t *op_status_draft(const json_t *status) {
-    enum { REFS_MIN = 32 }; /* fewer are made anew as fast */
+    enum { REFS_MIN = 32 }; /* fewer are built as fast as compared */
     json_t *draft = json_object();
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         json_t *role = json_object();

@@ -1,11 +1,12 @@
-/* A cluster in memory for the planner's tests: a job and its children as JSON, actions applied as
- * an API server would, pods that get addresses, start, end and go.  For tests only; one thread. */
+/* For tests only: a cluster in memory.  It has a job and its children as JSON, and applies actions
+ * as an API server would.  One thread. */
 #pragma once
 
 #include "common/contract.h"
 #include "operator/api/pack.h"
 #include "operator/api/testkit.h"
-#include "operator/plan/plan.h"
+#include "operator/plan/object_pod.h"
+#include "operator/plan/world.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,18 +25,18 @@
 
 struct tk_cluster {
     json_t *job;
-    json_t *objects[5]; /* pods, Services, ConfigMaps, gangs' groups, Secrets by name */
-    bool token;         /* what control remembers, see op_seen */
+    json_t *objects[5]; /* by enum below: objects by name */
+    bool token;         /* as control remembers it, see op_seen */
     struct op_settings settings;
     size_t creates_max;
     json_t *draft; /* owned */
     int64_t now;
-    uint64_t version; /* last resourceVersion and uid given */
-    uint64_t rng;     /* 0: children are seen in the order of their names */
+    uint64_t version; /* the last resourceVersion and uid */
+    uint64_t rng;     /* state of tk_random; 0: the order of children is not shuffled */
     struct op_failure failures[64];
     char failure_names[64][64];
     size_t n_failures;
-    /* of the last look */
+    /* what the last plan was shown */
     struct op_job *seen_job;
     struct op_pod *pods[64];
     struct op_service *services[64];
@@ -91,7 +92,7 @@ static inline void tk_swap(void **a, void **b) {
     *b = t;
 }
 
-/* What the planner gets to see now. */
+/* Sets c->seen to what the planner sees now. */
 static inline void tk_look(struct tk_cluster *c) {
     tk_forget(c);
     struct co_err err = {0};
@@ -132,16 +133,19 @@ static inline void tk_look(struct tk_cluster *c) {
     c->seen.podgroup = c->podgroup;
 }
 
-/* Pods of a plan share what is the same in them: each must be, byte for byte, the one that is made
- * alone. */
+/* Bodies of pods in a plan share their common parts; each must be the same, byte for byte, as a
+ * body that is built alone. */
 static inline void tk_check_bodies(const struct tk_cluster *c, const struct op_plan *plan) {
+    CO_CLEANUP(op_world_done) struct op_world w;
+    op_world_init(&w, c->seen_job, &c->seen, c->now, &c->settings);
     for (size_t i = 0; i < plan->n_actions; i++) {
         const struct op_action *a = &plan->actions[i];
         if (a->verb == OP_CREATE && a->kind == OP_KIND_POD) {
             const json_t *labels = co_json_at(a->body, "metadata", "labels");
             enum op_role role = op_role_parse(co_json_str(labels, OP_LABEL_ROLE));
             int32_t index = op_label_number(co_json_str(labels, OP_LABEL_INDEX));
-            CO_AUTOJSON json_t *alone = op_plan_pod(c->seen_job, role, index, &c->settings);
+            const json_t *tmpl = op_world_template(&w, role);
+            CO_AUTOJSON json_t *alone = op_object_pod(w.job, tmpl, role, index, &c->settings);
             CO_AUTOFREE char *have = co_json_dump(a->body);
             CO_AUTOFREE char *want = co_json_dump(alone);
             assert_string_equal(have, want);
@@ -183,7 +187,7 @@ static inline void tk_merge(json_t *into, json_t *patch) {
     }
 }
 
-/* As the API server: 0, or the code of a rejection. */
+/* Applies an action like the API server: 0, or the code of a rejection. */
 static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
     if (a->kind == OP_KIND_JOB && a->verb == OP_DELETE) {
         co_json_set(json_object_get(c->job, "metadata"), "deletionTimestamp", json_string("now"));
@@ -223,7 +227,7 @@ static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
     if (!co_streq(a->uid, co_json_str(meta, "uid"))) {
         return CO_CONFLICT;
     }
-    if (a->kind == OP_KIND_POD) {
+    if (a->kind == OP_KIND_POD && !a->at_once) {
         co_json_set(meta, "deletionTimestamp", json_string("2026-01-01T00:00:00Z"));
         tk_stamp(c, have, false);
     } else {
@@ -232,7 +236,7 @@ static inline int tk_apply(struct tk_cluster *c, const struct op_action *a) {
     return 0;
 }
 
-/* As control: also when the server has it already. */
+/* The Secret exists after the action; like control, this includes one that existed before. */
 static inline bool tk_made_token(const struct op_action *a, int code) {
     return a->kind == OP_KIND_SECRET && (code == 0 || code == CO_EXISTS);
 }
@@ -244,7 +248,7 @@ static inline void tk_write_status(struct tk_cluster *c, const struct op_plan *p
     }
 }
 
-/* One whole pass; returns whether anything was to be done. */
+/* One reconcile; returns whether there was anything to do. */
 static inline bool tk_pass(struct tk_cluster *c) {
     OP_AUTOPLAN struct op_plan plan = {0};
     tk_plan(c, &plan);

@@ -102,6 +102,36 @@ static void the_first_container_of_every_role_gets_it(void **state) {
     tk_done(&c);
 }
 
+/* The same Secret and reference, and in the first container of each pod that connections are
+ * encrypted: what the template says of it comes before, and so counts for nothing. */
+static void encrypted_is_a_token_and_a_variable(void **state) {
+    (void)state;
+    struct tk_cluster c;
+    tk_init(&c, TK_JOB(TK_ROLE("ps", 1) ",'worker':{'replicas':2,'template':{'spec':{'containers':["
+                                        "{'name':'main','env':[{'name':'PADDLE_JOB_ENCRYPT','value'"
+                                        ":'0'}]},{'name':'side'}]}}},'peerAuth':'Encrypted'"));
+    expect_actions(&c, "create Secret " SECRET);
+    rest(&c);
+    const char *name;
+    json_t *pod;
+    size_t n;
+    json_object_foreach(c.objects[TK_PODS], name, pod) {
+        size_t i;
+        json_t *e;
+        const char *said = NULL;
+        expect_json(token_of(first_of(&c, name), &n), REFERENCE);
+        json_array_foreach(json_object_get(first_of(&c, name), "env"), i, e) {
+            if (co_streq(co_json_str(e, "name"), "PADDLE_JOB_ENCRYPT")) {
+                said = co_json_str(e, "value");
+            }
+        }
+        assert_string_equal("1", said);
+        const json_t *side = json_array_get(co_json_at(pod, "spec", "containers"), 1);
+        assert_int_equal(0, json_array_size(json_object_get(side, "env")));
+    }
+    tk_done(&c);
+}
+
 static void the_users_own_token_wins(void **state) {
     (void)state;
     struct tk_cluster c;
@@ -133,6 +163,7 @@ static void without_peer_auth_nothing_is_different(void **state) {
         assert_false(plan.lacks_pods);
         CO_AUTOFREE char *pod = co_json_dump(plan.actions[0].body);
         assert_null(strstr(pod, "TOKEN"));
+        assert_null(strstr(pod, "ENCRYPT"));
         assert_true(!before || strcmp(before, pod) == 0);
         free(before);
         before = co_steal_ptr(pod);
@@ -285,6 +316,7 @@ int main(void) {
         cmocka_unit_test(the_secret_is_the_jobs_and_has_no_token_yet),
         cmocka_unit_test(the_first_container_of_every_role_gets_it),
         cmocka_unit_test(the_users_own_token_wins),
+        cmocka_unit_test(encrypted_is_a_token_and_a_variable),
         cmocka_unit_test(without_peer_auth_nothing_is_different),
         cmocka_unit_test(it_is_asked_for_once_for_pods_that_are_made_in_parts),
         cmocka_unit_test(it_is_not_asked_for_while_no_pod_is_missing),

@@ -1,4 +1,4 @@
-/* Small steps in building JSON, which all bodies take.  Pure. */
+/* Small helpers for building JSON bodies.  Pure. */
 #pragma once
 
 #include "common/json.h"
@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* The member as an object or list, made when absent or null. */
+/* The member, an object or list; created when absent or null. */
 static inline json_t *op_tree_need(json_t *obj, const char *key, json_t *(*make)(void)) {
     json_t *j = json_object_get(obj, key);
     if (!j || json_is_null(j)) {

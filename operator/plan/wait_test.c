@@ -13,7 +13,7 @@ static int64_t wakes_at(struct tk_cluster *c) {
 }
 
 #define MINUTE_OVER(pod, scheduler)                                                                \
-    "pod " pod " has no node over 60 s after it was created, and nobody says why: does scheduler " \
+    "pod " pod " has no node over 60 s after it was created, for no stated reason: is scheduler "  \
     "\"" scheduler "\" run?"
 
 /* The clusters' clock begins at 1000000 s, 1970-01-12T13:46:40Z. */

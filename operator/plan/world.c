@@ -1,5 +1,7 @@
+/* Sorts a job's children into slots, and counts them. */
 #include "operator/plan/world.h"
 
+#include "operator/api/began.h"
 #include "operator/api/range.h"
 #include "operator/api/words.h"
 
@@ -20,6 +22,34 @@ bool op_world_lacks_pods(const struct op_world *w) {
         }
     }
     return false;
+}
+
+bool op_world_has_pods(const struct op_world *w) {
+    int64_t n = (int64_t)w->n_stale_pods;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        n += w->counts[r].pods + w->counts[r].gone;
+    }
+    return n > 0;
+}
+
+bool op_world_has_started(const struct op_world *w) {
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_slot *s = &w->slot[r][i];
+            const struct op_pod *pod = s->pod;
+            bool began = pod && (pod->passed ||
+                                    (pod->phase != OP_POD_PENDING && pod->phase != OP_POD_UNKNOWN));
+            if (began || s->done) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+const json_t *op_world_template(const struct op_world *w, enum op_role role) {
+    const struct op_role_spec *r = &w->job->role[role];
+    return r->began && op_world_has_started(w) ? r->began : r->tmpl;
 }
 
 bool op_job_named(const struct op_job *job) {
@@ -54,11 +84,29 @@ bool op_world_words(const struct op_world *w, char *ret, size_t size) {
     return n > 0;
 }
 
-bool op_world_some_decide(const struct op_world *w) {
-    int32_t workers = op_world_replicas(w, OP_WORKER);
-    switch (w->job->success) {
+bool op_world_changed(const struct op_world *w, char *ret, size_t size) {
+    char fields[OP_CHANGED_MAX / 2];
+    const char *began = co_json_str(w->job->status, "began");
+    if (!began || !op_began_differs(began, w->job, fields, sizeof(fields))) {
+        return false;
+    }
+    bool mixed = false;
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        mixed |= op_world_template(w, r) == w->job->role[r].tmpl &&
+                 op_began_template_differs(began, w->job, r);
+    }
+    (void)snprintf(ret, size,
+        "changed while there are pods, which keep what they began with%s: %s; suspend the job and "
+        "resume it to apply that to all of them",
+        mixed ? "" : ", also when they are recreated", fields);
+    return true;
+}
+
+bool op_job_some_decide(const struct op_job *job) {
+    int32_t workers = op_job_replicas(job, OP_WORKER);
+    switch (job->success) {
     case OP_SUCCESS_WORKERS: /* servers serve for ever */
-        return w->job->mode == OP_MODE_PS && (workers > 0 || op_world_replicas(w, OP_HETER) > 0);
+        return job->mode == OP_MODE_PS && (workers > 0 || op_job_replicas(job, OP_HETER) > 0);
     case OP_SUCCESS_WORKER_0:
         return workers > 0;
     case OP_SUCCESS_ALL:
@@ -73,7 +121,7 @@ const struct op_success_text *op_world_success_text(const struct op_world *w) {
         [OP_SUCCESS_WORKER_0] = {"Worker0Succeeded", "worker 0 has succeeded", "the others"},
         [OP_SUCCESS_ALL] = {"AllPodsSucceeded", "all pods have succeeded", "none"},
     };
-    return &texts[op_world_some_decide(w) ? w->job->success : OP_SUCCESS_ALL];
+    return &texts[op_job_some_decide(w->job) ? w->job->success : OP_SUCCESS_ALL];
 }
 
 static bool is_ours(const struct op_world *w, const struct op_child *c) {
@@ -85,7 +133,7 @@ bool op_world_is_predecessors(const struct op_world *w, const struct op_child *c
            c->at < w->job->created;
 }
 
-/* The role and index whose name this is; OP_NO_ROLE when it is no name of this job. */
+/* The role and index that a name belongs to; OP_NO_ROLE when it is not a name of this job. */
 static enum op_role slot_of_name(const struct op_world *w, const char *name, int32_t *ret_index) {
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
         int32_t i = op_pod_name_index(w->job->name, r, name);
@@ -101,7 +149,7 @@ static struct op_slot *slot_at(const struct op_world *w, enum op_role role, int3
     return index < op_world_replicas(w, role) ? &w->slot[role][index] : NULL;
 }
 
-/* As stored; where nothing is stored yet (a status that was lost), what the pods say. */
+/* The stored attempt; if the status was lost, the highest one among the pods. */
 static int32_t present_attempt(const struct op_world *w) {
     int32_t attempt = w->job->attempt;
     for (size_t i = 0; i < w->seen->n_pods && w->job->phase == OP_PHASE_NONE; i++) {
@@ -112,7 +160,7 @@ static int32_t present_attempt(const struct op_world *w) {
 }
 
 static void place_pod(struct op_world *w, const struct op_pod *pod) {
-    enum op_role role = (enum op_role)pod->role; /* as it is but for edited labels */
+    enum op_role role = (enum op_role)pod->role; /* right unless somebody edited labels */
     int32_t index = role == OP_NO_ROLE ? -1 : op_pod_name_index(w->job->name, role, pod->c.name);
     role = index < 0 ? slot_of_name(w, pod->c.name, &index) : role;
     if (role == OP_NO_ROLE) {
@@ -192,8 +240,9 @@ static void place_failure(struct op_world *w, const struct op_failure *f) {
     }
 }
 
-/* Where the loss of a pod restarts its group: one that ends, and that the stored status does not
- * count, went when fewer were asked for.  Wanted again, it is made anew, but was not lost. */
+/* For jobs whose group restarts when a pod is lost: a pod in deletion that the stored status does
+ * not count was deleted by scaling down.  If the spec needs it again, it is replaced, but does not
+ * count as lost. */
 static void let_go(struct op_world *w, enum op_role role) {
     int64_t counted =
         json_integer_value(co_json_at(w->job->status, op_role_name(role), "replicas"));
@@ -210,7 +259,7 @@ static void let_go(struct op_world *w, enum op_role role) {
     }
 }
 
-/* Ascending by role and index, whatever order the store had. */
+/* By role and index, so that the plan does not depend on the store's order. */
 static int compare_pods(const void *a, const void *b) {
     const struct op_pod *x = *(const struct op_pod *const *)a;
     const struct op_pod *y = *(const struct op_pod *const *)b;
@@ -236,13 +285,13 @@ static void count_slot(struct op_counts *c, const struct op_slot *slot) {
     }
     c->pods++;
     c->restarts = c->restarts > INT32_MAX - pod->restarts ? INT32_MAX : c->restarts + pod->restarts;
-    /* A dying pod ends as Failed or Succeeded because it was told to: it counts for nothing. */
+    /* A pod in deletion ends because of that, so its phase means nothing. */
     if (pod->c.deleting) {
         return;
     }
-    switch ((enum op_pod_phase)pod->phase) {
+    switch (pod->lost ? OP_POD_UNKNOWN : (enum op_pod_phase)pod->phase) {
     case OP_POD_PENDING:
-        /* Past the gate it starts more than before, not less (upstream: pending again). */
+        /* A pod that has passed the gate is starting (for upstream it is pending again). */
         *(pod->coord || pod->passed ? &c->starting : &c->pending) += 1;
         break;
     case OP_POD_RUNNING:
@@ -256,12 +305,13 @@ static void count_slot(struct op_counts *c, const struct op_slot *slot) {
     case OP_POD_UNKNOWN:
     default:
         c->unknown++;
+        c->lost += pod->lost;
         break;
     }
 }
 
-/* Text as op_status_make writes it, of a status that anybody may have edited: numbers only ascend,
- * or a megabyte of ranges over all pods would take a minute of each look. */
+/* Reads completedIndexes.  Anybody may have edited the status, so numbers must ascend: otherwise a
+ * megabyte of ranges over all pods would take a minute for each plan. */
 static void recall_done(struct op_world *w, enum op_role role, const char *text, bool stored) {
     int32_t first, last;
     int32_t i = 0, n = op_world_replicas(w, role);
@@ -322,7 +372,7 @@ void op_world_init(struct op_world *w, const struct op_job *job, const struct op
     } else if (seen->configmap) {
         w->configmap_taken = &seen->configmap->c;
     }
-    /* One that nobody controls is a user's, made for this job. */
+    /* A group without an owner was created by a user for this job. */
     if (seen->podgroup && (is_ours(w, &seen->podgroup->c) || !*seen->podgroup->c.owner_uid)) {
         w->podgroup = seen->podgroup;
     } else if (seen->podgroup) {

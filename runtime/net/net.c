@@ -1,3 +1,4 @@
+/* Connecting to many endpoints at once with one poll loop, and choosing an address to listen on. */
 #include "runtime/net/net.h"
 
 #include <arpa/inet.h>
@@ -40,7 +41,7 @@ static struct addrinfo *resolve_endpoint(const char *endpoint, int flags) {
 
 enum { ADDRESSES = 4 };
 
-/* One attempt; attempts of an endpoint stand one after another. */
+/* A connection attempt to one address. The attempts of an endpoint are neighbours in the array. */
 struct attempt {
     size_t endpoint;
     char address[64];
@@ -56,7 +57,8 @@ static void address_text(const struct addrinfo *a, char *ret_text, size_t size) 
     }
 }
 
-/* A socket on its way, writable once that is decided; -1 when it failed at once. */
+/* Starts to connect. The socket becomes writable when the result is known; -1: it failed at once.
+ */
 static int begin_connect(const struct addrinfo *a) {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) {
@@ -84,15 +86,15 @@ static size_t begin_all(
     return m;
 }
 
-/* Reading the error clears it: once a socket. */
+/* To be called once per socket, because reading SO_ERROR clears it. */
 static bool is_connected(int fd) {
     int e = 0;
     socklen_t len = sizeof(e);
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &e, &len) == 0 && e == 0;
 }
 
-/* One attempt is decided; the first address of the resolver's order that accepts at that moment
- * is taken. */
+/* The result of one attempt is known. If several addresses of an endpoint accept at the same time,
+ * the first in the resolver's order is taken. */
 static size_t decide_attempt(struct pollfd *fd, const struct attempt *t, struct net_reached *ret) {
     struct net_reached *r = &ret[t->endpoint];
     bool taken = r->fd < 0 && is_connected(fd->fd);
@@ -139,8 +141,8 @@ size_t net_connect(
     return ok;
 }
 
-/* Can a socket of this machine have the endpoint's address?  Port 0: whoever may hold the port
- * is none of our business here. */
+/* Whether the host is an address of this machine. Tried with port 0, so that a port in use does not
+ * matter. */
 static bool is_local(const char *host) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     CO_CLEANUP(freeaddrinfop) struct addrinfo *a = NULL;

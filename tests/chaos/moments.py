@@ -123,7 +123,7 @@ def edit(m):
         lambda: {"activeDeadlineSeconds": rng.choice([3600, None])},
         lambda: {"ttlSecondsAfterFinished": rng.choice([0, 3600, None])},
         lambda: {"schedulingPolicy": rng.choice([{"queue": "q", "minAvailable": 1}, {}, None])},
-        lambda: {"peerAuth": rng.choice(["Token", "None", None])},
+        lambda: {"peerAuth": rng.choice(["Token", "Encrypted", "None", None])},
         lambda: {"priorityClassName": rng.choice(["nobody-made-it", None])},
     ]
     for _ in range(12):

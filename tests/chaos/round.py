@@ -87,6 +87,12 @@ class Moment:
                 return fn(pod)
         return None
 
+    def heard(self):
+        """The operator's last lines about the moment's jobs."""
+        words = f"={self.row_name}-"
+        lines = [line for o in self.round.operators for line in o.text().splitlines() if words in line]
+        return "\n".join(lines[-30:])
+
     # ---- the end
 
     def problem(self, jobs, pods, others):
@@ -105,7 +111,7 @@ class Moment:
                 return f"{job} is {json.dumps(state)[:500]}, not {phase}"
             wrong = {k: state.get(k) for k, v in self.row.status.items() if state.get(k) != v}
             if wrong:
-                return f"{job} says {wrong}, not {self.row.status}"
+                return f"{job} says {wrong}, not {self.row.status}: {json.dumps(state)[:500]}"
             if self.row.says not in state.get("message", ""):
                 return f"{job} says {state.get('message')!r}, not {self.row.says!r}"
             if phase not in FINAL:

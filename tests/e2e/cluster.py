@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import tempfile
 import threading
@@ -19,8 +20,6 @@ from kubernetes import client, watch
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LOCAL = ROOT / "deploy/local"
 STATE = pathlib.Path(os.environ.get("E2E_STATE", "/var/tmp/paddlejob-e2e"))
-CACHE = pathlib.Path(os.environ.get("LOCAL_CLUSTER_CACHE", pathlib.Path(
-    os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "local-cluster"))
 BUILD = pathlib.Path(os.environ.get("BUILD", ROOT / "build")).resolve()
 # Beside a demo or another cluster: names and networks of its own.
 NETWORKS = {"LOCAL_CLUSTER_BRIDGE": "pje2e", "LOCAL_CLUSTER_NODE_NET": "10.252.0",
@@ -42,6 +41,12 @@ rules:
 """
 
 
+def program(name):
+    """Of those that deploy/local/build builds."""
+    return subprocess.run([LOCAL / "build", "--where", name], check=True, capture_output=True, text=True).stdout.strip()
+
+
+KUBECTL = program("kubectl")
 live = contextlib.nullcontext       # conftest.py: what is printed inside is not captured
 
 
@@ -112,6 +117,7 @@ class Cluster:
         if not os.environ.get("E2E_KEEP"):
             sh(LOCAL / "down", STATE, seconds=120)
             pathlib.Path(f"{STATE}.audit").unlink(missing_ok=True)
+            shutil.rmtree(f"{STATE}.volumes", ignore_errors=True)
 
     def shell_image(self):
         """A shell and little else, for pods that only have to do as they are told."""
@@ -120,7 +126,7 @@ class Cluster:
             with tempfile.TemporaryDirectory() as d:
                 root = pathlib.Path(d) / "root"
                 sh(LOCAL / "rootfs", root, "busybox-static", seconds=120)
-                for tool in ("sh", "sleep", "cat", "echo", "env", "kill", "sort", "hostname"):
+                for tool in ("sleep", "cat", "echo", "env", "kill", "sort", "hostname"):
                     (root / "bin" / tool).symlink_to("busybox")
                 sh(LOCAL / "image", "--name", SHELL, "--out", archive, root)
         sh(LOCAL / "image", "--archive", archive, "--into", STATE)
@@ -131,10 +137,19 @@ class Cluster:
         os.kill(pid, 9)
         sh(*self.up_command, seconds=120)
 
+    @contextlib.contextmanager
+    def without_kubelet(self):
+        """The one node does not answer; its containers run on."""
+        os.kill(int((STATE / "pid/kubelet0").read_text().split()[0]), 9)
+        try:
+            yield
+        finally:
+            sh(*self.up_command, seconds=180)
+
     # --- asking ---
 
     def kubectl(self, *args, seconds=60, stdin=None, check=True):
-        return sh(CACHE / "kubernetes-v1.35.4/kubectl", "--kubeconfig", STATE / "kubeconfig", *args,
+        return sh(KUBECTL, "--kubeconfig", STATE / "kubeconfig", *args,
                   seconds=seconds, stdin=stdin, check=check)
 
     def ctr(self, *args):

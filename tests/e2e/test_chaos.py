@@ -89,3 +89,22 @@ def test_api_server_restarted_in_the_middle(space, seed):
         "-n", SYSTEM, "logs", after.metadata.name, "--previous", "--tail=20", check=False)
     space.create(make("later", worker=role("sleep 1", 1)))
     space.wait_completed("later", 40)
+
+
+@pytest.mark.deadline(240)
+def test_a_kubelet_that_dies_is_known_long_before_eviction(space):
+    """Kubernetes gives a node up after 50 s and evicts its pods 300 s later; nodeLostAfter is of integration tests."""
+    work = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+    space.create(make("lost", worker=role(work, 2), cleanPodPolicy="Never"))
+    space.wait_phase("lost", "Running", 40)
+    with space.c.without_kubelet():
+        start = time.monotonic()
+        wait("both workers unknown", 120, lambda: space.status("lost")["worker"].get("unknown") == 2, lambda: space.show("lost"))
+        known = time.monotonic() - start
+        status = space.status("lost")
+        assert status["reason"] == "NodeLost" and "pod lost-worker-0 (and 1 more): node node0 does not answer since " in status["message"], status
+        assert space.condition("lost", "Running")["status"] == "False"
+        wait("an event that says so", 20, lambda: any(e.reason == "NodeLost" for e in space.events("lost")), lambda: space.show("lost"))
+    say(f"\n  a killed kubelet is known to the job after {known:.1f} s")
+    space.wait_phase("lost", "Running", 60)
+    assert "unknown" not in space.status("lost")["worker"] and not space.status("lost").get("restarts"), space.show("lost")

@@ -49,7 +49,10 @@ def test_requests_of_one_job_and_silence_afterwards(space):
     rows, end = mine()
     say("\n  requests of a job 2+2: " + ", ".join(f"{n} {v} {r}" for (v, r), n in sorted(rows.items())) +
         f"; in all {sum(rows.values())}")
-    assert rows[("create", "pods")] == 4, rows
+    # Nothing is read, nothing asked for twice; a status and an event where a reader would see a difference, so that on a quiet
+    # machine, where four pods start and end one after the other, there are more of them.
+    most = {("create", "pods"): 4, ("create", "configmaps"): 1, ("patch", "paddlejobs/status"): 10, ("create", "events"): 5}
+    assert not {row: n for row, n in rows.items() if n > most.get(row, 0)} and rows[("create", "pods")] == 4, rows
     # Then quiet: nothing but watches and the lease.  Ten seconds are long enough for any loop to show; they begin when the
     # last of what the end of the job brings has been done, which a loaded machine does late.
     since, rest = time.monotonic(), []

@@ -4,7 +4,7 @@ import json
 import pytest
 import yaml
 
-from cluster import CACHE, DEPLOYMENT, ROOT, SERVE, SLOW, STATE, SYSTEM, make, role, sh, wait
+from cluster import DEPLOYMENT, ROOT, SERVE, SLOW, STATE, SYSTEM, make, program, role, sh, wait
 
 SHORT = "sleep 1; echo done"
 
@@ -14,7 +14,7 @@ def uids(space, job):
 
 
 def helm(*args):
-    return sh(next(CACHE.glob("helm-*/helm")), "--kubeconfig", STATE / "kubeconfig", *args, "--wait",
+    return sh(program("helm"), "--kubeconfig", STATE / "kubeconfig", *args, "--wait",
               f"--timeout={60 * SLOW}s", seconds=70)
 
 

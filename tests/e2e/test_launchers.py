@@ -52,6 +52,37 @@ def test_a_failed_launcher_says_why_in_the_jobs_status(space, words, cause):
     assert re.search(cause, message), message
 
 
+def with_shell(role):
+    """The image has none."""
+    mount = {"name": "sh", "mountPath": "/sh"}
+    spec = role["template"]["spec"]
+    spec["volumes"] = [{"name": "sh", "emptyDir": {}}]
+    spec["containers"][0]["volumeMounts"] = [mount]
+    spec["initContainers"] = [{"name": "shell", "image": SHELL, "imagePullPolicy": "IfNotPresent", "volumeMounts": [mount],
+                               "command": ["/bin/busybox", "cp", "/bin/busybox", "/sh/busybox"]}]
+    return role
+
+
+SERVE = "trap 'echo told to end; exit 7' TERM; echo serving; while :; do /sh/busybox sleep 0.1; done"
+
+
+@pytest.mark.deadline(180)
+def test_servers_that_never_end_are_ended_with_their_workers(space):
+    """As real Paddle's: told by the operator, not deleted."""
+    first = {"exec": ["paddlerun", "exec", "--"], "launch": ["paddlerun", "launch", "--log_dir="]}
+    for name, words in first.items():
+        space.create(make(name, ps=with_shell(role(1, *words, "/sh/busybox", "sh", "-c", SERVE)), cleanPodPolicy="Never",
+                          worker=with_shell(role(1, "/sh/busybox", "sleep", "5"))))
+    for name in first:
+        space.wait_completed(name, 90)
+        server = space.pod(f"{name}-ps-0")
+        end = server.status.container_statuses[0].state.terminated
+        assert server.status.phase == "Succeeded" and end.exit_code == 0, space.show(name)
+        assert "told to end" in of(space, f"{name}-ps-0") and "training is over" in of(space, f"{name}-ps-0")
+        told = next(e.first_timestamp for e in space.events(name) if "all workers have succeeded" in e.message)
+        assert (end.finished_at - told).total_seconds() < 15, space.show(name)     # less than --server-grace
+
+
 # A worker that trains until it was one of three and is alone again.
 TRAIN = """
 trap 'echo saved by $PADDLE_TRAINER_ID; exit 0' TERM
@@ -65,15 +96,9 @@ echo trained
 @pytest.mark.deadline(240)
 def test_elastic_jobs_follow_kubectl_scale(space):
     """No etcd: the pods' launchers meet at worker 0, and the operator says by making and deleting pods who belongs to them."""
-    mount = {"name": "sh", "mountPath": "/sh"}
     jobs = {"named": "Service", "el": "DNS"}
     for name, intranet in jobs.items():
-        worker = role(2, "paddlerun", "launch", "--log_dir=", "/sh/busybox", "sh", "-c", TRAIN)
-        spec = worker["template"]["spec"]
-        spec["volumes"] = [{"name": "sh", "emptyDir": {}}]
-        spec["containers"][0]["volumeMounts"] = [mount]
-        spec["initContainers"] = [{"name": "shell", "image": SHELL, "imagePullPolicy": "IfNotPresent", "volumeMounts": [mount],
-                                   "command": ["/bin/busybox", "cp", "/bin/busybox", "/sh/busybox"]}]
+        worker = with_shell(role(2, "paddlerun", "launch", "--log_dir=", "/sh/busybox", "sh", "-c", TRAIN))
         worker.update(requests=1, limits=3)
         space.create(make(name, worker=worker, elastic=1, intranet=intranet, cleanPodPolicy="Never"))
 

@@ -213,7 +213,8 @@ def test_clean_pod_policy_when_completed(space, policy, kept):
     assert space.phase("clean") == "Completed"
 
 
-def test_servers_that_never_end_are_ended_when_all_workers_are_done(space):
+def test_servers_that_never_end_are_deleted_when_all_workers_are_done(space):
+    """Nothing in their pods asks the operator; with paddlerun: test_launchers.py."""
     space.create(make("grace", worker=role(SHORT, 2), ps=role(SERVE), cleanPodPolicy="Never"))
     space.wait_completed("grace", 60)
 

@@ -47,6 +47,7 @@ def kubelet_thread(plane):
 def kubelet(kubelet_thread):
     kubelet_thread.finish = None
     kubelet_thread.hold = set()
+    kubelet_thread.dead = set()
     kubelet_thread.family = "4"
     return kubelet_thread
 
@@ -78,8 +79,8 @@ def operator(plane):
     from rig import Operator
     started = []
 
-    def start(*flags, kubeconfig=None, env=None):
-        o = Operator(kubeconfig or plane.kubeconfig, *flags, env=env)
+    def start(*flags, kubeconfig=None, **options):
+        o = Operator(kubeconfig or plane.kubeconfig, *flags, **options)
         started.append(o)
         o.started()
         return o

@@ -268,6 +268,7 @@ class Kubelet(threading.Thread):
         super().__init__(daemon=True)
         self.plane, self.n, self.created = plane, itertools.count(1), {}
         self.hold = set()           # names that stay Pending
+        self.dead = set()           # names of pods whose node is dead: nobody acts for them
         self.family = "4"           # of the pods' addresses: 4, 6, 46
         self.finish = None          # pod -> (exit code, message) or None
         self.enders = {}            # namespace -> such a function
@@ -309,7 +310,7 @@ class Kubelet(threading.Thread):
         newer one comes as an event of its own."""
         pod = event["object"]
         version = pod.metadata.resource_version
-        if event["type"] == "DELETED":
+        if event["type"] == "DELETED" or pod.metadata.name in self.dead:
             return
         if pod.metadata.deletion_timestamp:
             if pod.metadata.finalizers is None:
@@ -392,10 +393,11 @@ class Kubelet(threading.Thread):
 
 
 class Operator:
-    def __init__(self, kubeconfig, *flags, env=None):
+    def __init__(self, kubeconfig, *flags, env=None, files=None):
+        """files: so many it may have open."""
         self.metrics, self.health = free_port(), free_port()
         self.log = tempfile.NamedTemporaryFile("w+", suffix=".log", delete=False)
-        self.args = [BIN / "paddle-operator", f"--kubeconfig={kubeconfig}", "--initImage=", "--gate-bind-address=0",
+        self.args = [*(["prlimit", f"--nofile={files}"] if files else []), BIN / "paddle-operator", f"--kubeconfig={kubeconfig}", "--initImage=", "--gate-bind-address=0",
                      f"--metrics-bind-address=127.0.0.1:{self.metrics}",
                      f"--health-probe-bind-address=127.0.0.1:{self.health}", *os.environ.get("PADDLE_OPERATOR_FLAGS", "").split(), *flags]
         self.env = {**os.environ, **(env or {})}

@@ -199,6 +199,24 @@ def test_a_failed_trainer_ends_the_job_with_its_name_and_last_lines(hosts, packa
     nothing_left(hosts)
 
 
+def test_recommendation_trains_on_all_hosts(hosts, package):
+    """The document's own model: its data in the workspace, a list of files, and a pass after another in node 0's output."""
+    script = (f'exec {BIN}/recommendation --data data --mode sync --batch-size 64 --period 10 --passes "$PADDLE_INIT_NUM_PASSES" '
+              '--save-dir "$PADDLE_INIT_SAVE_DIR"\n')
+    subprocess.run([BIN / "recommendation", "prepare", f"--out={package(script)}/data", "--split=3", "--ratings=12000"], check=True,
+                   timeout=60)
+    code, out = run(hosts, package, script)
+    assert code == 0, out
+    job = pathlib.Path(re.search(r"job of 3 hosts in (\S+)", out)[1]).name
+    here = [hosts.home / f"root{i}" / job for i in range(3)]
+    assert sorted(p.name for p in (here[0] / "output").iterdir()) == ["pass-00000", "pass-00001"], out
+    assert not (here[1] / "output").exists() and not (here[2] / "output").exists(), out
+    texts = [(h / "log/train.log").read_text() for h in here]
+    assert all(re.search(r"^Pass 1 Batch 10 Cost [0-9.]+$", t, re.M) and "1 of 3 files" in t for t in texts), texts
+    tests = [t for text in texts for t in re.findall(r"^TEST ---> loss: ([0-9.]+)$", text, re.M)]
+    assert len(tests) == 1 and float(tests[0]) < 3, texts
+
+
 @pytest.mark.parametrize("signo", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_stops_every_host(hosts, package, signo):
     p = hosts.start("-p", package("sleep 1000\n"), "--config=train.sh", conf=hosts.conf())

@@ -10,8 +10,8 @@ import yaml
 
 from rig import BIN, ROOT
 
-EXAMPLES = sorted((ROOT / "deploy/examples").glob("*.yaml")) + [ROOT / "deploy/elastic/resnet.yaml",
-                                                               ROOT / "examples/wide_and_deep/job.yaml"]
+EXAMPLES = [*sorted((ROOT / "deploy/examples").glob("*.yaml")), ROOT / "deploy/elastic/resnet.yaml",
+            *sorted((ROOT / "examples").glob("*/job.yaml"))]
 TOKEN = "token-of-the-job"
 ROLES = {"ps": "server", "worker": "worker", "heter": "heter"}
 
@@ -62,7 +62,7 @@ def test_examples_keep_their_meaning(path):
         assert r.returncode == 0, f"{name}: {r.stdout}{r.stderr}"
         assert TOKEN not in r.stdout and ("PADDLE_JOB_TOKEN" in r.stdout) == ("peerAuth" in job["spec"])
         if "elastic" in job["spec"]:    # ranks are dealt by the launcher, the operator says only how many
-            assert f"PADDLE_ELASTIC_NP={len(wanted)}" in r.stdout and f"PADDLE_TRAINER_ID={index}" in r.stdout
+            assert f"PADDLE_ELASTIC_NP=1:{len(wanted)}" in r.stdout and f"PADDLE_TRAINER_ID={index}" in r.stdout
         else:
             assert re.search(rf"\b{ROLES[role]} {index}\b", r.stdout), f"{name}: {r.stdout}"
 

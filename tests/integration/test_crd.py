@@ -19,7 +19,8 @@ from rig import free_port, wait_for
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CRD = ROOT / "deploy/v1/crd.yaml"
 NAME = "paddlejobs.batch.paddlepaddle.org"
-EXAMPLES = sorted((ROOT / "deploy/examples").glob("*.yaml")) + [ROOT / "deploy/elastic/resnet.yaml"]
+EXAMPLES = [*sorted((ROOT / "deploy/examples").glob("*.yaml")), *sorted((ROOT / "deploy/examples/paddle").glob("*.yaml")), ROOT / "deploy/elastic/resnet.yaml",
+            *sorted((ROOT / "examples").glob("*/job.yaml"))]
 SECONDS = 60
 
 
@@ -244,7 +245,7 @@ REFUSED = {
     "action": ({"failurePolicy": [{"action": "Retry"}], "worker": pods()}, ["must be Fail, Restart or Ignore"]),
     "codes": ({"failurePolicy": [{"action": "Fail", "exitCodes": "1..3"}], "worker": pods()}, ["numbers and ranges"]),
     "role": ({"failurePolicy": [{"action": "Fail", "role": "chief"}], "worker": pods()}, ["ps, worker or heter"]),
-    "peer-auth": ({"peerAuth": "token", "worker": pods()}, ["peerAuth must be None or Token"]),
+    "peer-auth": ({"peerAuth": "token", "worker": pods()}, ["peerAuth must be None, Token or Encrypted"]),
     "quantity": ({"schedulingPolicy": {"minResources": {"cpu": "two"}}, "worker": pods()}, ["minResources"]),
 }
 
@@ -352,7 +353,7 @@ def test_operator_manifest_has_the_known_names_and_obeys_pod_security_restricted
     """Admission warns about a Deployment whose pods the namespace would not let in."""
     objects = [o for o in yaml.safe_load_all(OPERATOR.read_text()) if o]
     assert sorted(f"{o['kind']}/{o['metadata']['name']}" for o in objects) == [
-        "ClusterRole/paddle-manager-role", "ClusterRoleBinding/paddle-manager-rolebinding",
+        "ClusterRole/paddle-jobs-edit", "ClusterRole/paddle-jobs-view", "ClusterRole/paddle-manager-role", "ClusterRoleBinding/paddle-manager-rolebinding",
         "ConfigMap/paddle-manager-config", "Deployment/paddle-controller-manager", "Namespace/paddle-system",
         "Role/paddle-leader-election-role", "RoleBinding/paddle-leader-election-rolebinding", "Service/paddle-gate",
         "ServiceAccount/paddle-manager-sa"]

@@ -1,5 +1,9 @@
 """Elastic jobs: kubectl scale within bounds, and those who stay are left alone."""
+import glob
+import pathlib
+
 from rig import wait_for
+from test_launch import SAVES, finish, free_port, log, script, start
 from test_operator import configmap
 
 
@@ -58,3 +62,47 @@ def test_bounds_that_contradict_each_other_are_said(plane, operator, ns):
     wait_for(lambda: "greater than spec.worker.limits" in (plane.job(ns, "j").get("status") or {}).get("message", ""),
              why=lambda: plane.job(ns, "j").get("status"))
     assert not plane.pods(ns)
+
+
+def test_a_job_without_bounds_scales_with_the_launcher_in_its_pods(plane, operator, kubelet, ns, tmp_path, monkeypatch):
+    """In, out again, and beyond what its pods were told: each pod is a launcher with the environment that the operator gave it."""
+    monkeypatch.chdir(tmp_path)
+    operator("--restart-backoff=1s")
+    job(plane, ns, 2)
+    plane.wait_phase(ns, "j", "Running")
+    master, saves, running = f"127.0.0.1:{free_port()}", script("saves.sh", SAVES), {}
+
+    def follow():
+        """Launchers for the pods that there are, none for those that are gone."""
+        there = {(n, p.metadata.uid): p for n, p in plane.pods(ns).items() if not p.metadata.deletion_timestamp}
+        for key in [k for k in running if k not in there]:
+            gone = running.pop(key)
+            gone.terminate()
+            gone.communicate(timeout=60)
+        for (name, uid), pod in sorted(there.items(), key=lambda row: row[0]):
+            if (name, uid) not in running:
+                told = {e.name: e.value for e in pod.spec.containers[0].env if e.value is not None}
+                env = {**told, "PADDLE_ELASTIC_TIMEOUT": "1", "POD_IP": f"127.0.0.{int(name[-1]) + 1}"}
+                running[name, uid] = start("--master", master, "--max_restart=0", "--log_dir", f"{name}-{uid}", saves, env=env)
+
+    def all_run(n):
+        follow()
+        for name, uid in running:
+            wait_for(lambda: glob.glob(f"{name}-{uid}/workerlog.0") and
+                     log("workerlog.0", f"{name}-{uid}").endswith(f"rank {name[-1]} of {n}\n"), 60,
+                     lambda: [log(f, ".") for f in glob.glob("j-worker-*/workerlog.0")])
+
+    all_run(2)
+    before = names(plane, ns)
+    for n in (1, 2):
+        scale(plane, ns, n)
+        wait_for(lambda: len(names(plane, ns)) == n)
+        all_run(n)
+    assert names(plane, ns)["j-worker-0"] == before["j-worker-0"] and {np(p) for p in plane.pods(ns).values()} == {"1:2"}
+    scale(plane, ns, 3)
+    wait_for(lambda: len(names(plane, ns)) == 3 and not set(names(plane, ns).values()) & set(before.values()), 60,
+             lambda: plane.job(ns, "j")["status"])
+    assert {np(p) for p in plane.pods(ns).values()} == {"1:3"} and plane.job(ns, "j")["status"]["restarts"] == 0
+    all_run(3)
+    pathlib.Path("end").touch()
+    assert [d[0] for d in finish(list(running.values()), 60)] == [0, 0, 0]

@@ -1,6 +1,7 @@
 """The start gate's endpoint: containers may start when, and only when, all addresses of their job are known."""
 import concurrent.futures
 import http.client
+import os
 import subprocess
 import time
 import urllib.error
@@ -27,6 +28,14 @@ def ask(port, ns, pod, uid, wait=0):
             return r.status, r.read().decode(), time.monotonic() - start
     except urllib.error.HTTPError as e:
         return e.code, e.read().decode(), time.monotonic() - start
+
+
+def fetch(port, path):
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as r:
+            return r.status, r.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
 
 
 def known(plane, gate, ns, pod):
@@ -115,6 +124,60 @@ def test_the_program_asks_and_goes(plane, gate, kubelet, ns):
     kubelet.look(ns)
     out, _ = p.communicate(timeout=60)
     assert p.returncode == 0, out
+
+
+def test_a_server_ends_when_its_workers_have(plane, gate, kubelet, ns):
+    """paddlerun as a server's first process against the operator; the pod stays, with its log."""
+    plane.create(ns, "j", ps=1, worker=2, cleanPodPolicy="Never")
+    pod = wait_for(lambda: plane.pods(ns).get("j-ps-0"))
+    env = {e.name: e.value for e in pod.spec.containers[0].env if e.value}
+    uid = plane.job(ns, "j")["metadata"]["uid"]
+    where = env["PADDLE_TRAINING_END"]
+    assert where == f"127.0.0.1:{gate}/end/v1/{ns}/j/{uid}"
+    worker = wait_for(lambda: plane.pods(ns).get("j-worker-0"))
+    assert "PADDLE_TRAINING_END" not in [e.name for e in worker.spec.containers[0].env]
+    program = "trap 'echo told; exit 7' TERM; echo ${PADDLE_TRAINING_END:-nowhere}; while :; do sleep .1; done"
+    p = subprocess.Popen([BIN / "paddlerun", "exec", "--", "sh", "-c", program], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         env={"PATH": os.environ["PATH"], "PADDLE_TRAINING_END": where})
+    launcher = subprocess.Popen([BIN / "paddlerun", "launch", "--log_dir=", "sleep", "1000"], stdout=subprocess.DEVNULL,
+                                env={"PATH": os.environ["PATH"], "PADDLE_TRAINING_END": where})
+    plane.wait_phase(ns, "j", "Running")
+    assert fetch(gate, f"/end/v1/{ns}/j/{uid}") == (202, "not over\n")
+    assert fetch(gate, f"/end/v1/{ns}/j/another-uid")[0] == 404 and fetch(gate, f"/end/v1/{ns}/j")[0] == 400
+    assert p.poll() is None and launcher.poll() is None
+    kubelet.enders[ns] = lambda pod: (0, "") if "worker" in pod.metadata.name else None
+    kubelet.look(ns)
+    start = time.monotonic()
+    out, _ = p.communicate(timeout=60)
+    assert p.returncode == 0 and "told" in out and "nowhere" in out and "training is over" in out, out
+    assert launcher.wait(60) == 0 and time.monotonic() - start < 25      # less than the servers' grace
+    assert {c["type"] for c in plane.job(ns, "j")["status"]["conditions"] if c["status"] == "True"} >= {"Completing"}
+    kubelet.enders[ns] = lambda pod: (0, "")
+    kubelet.look(ns)
+    plane.wait_phase(ns, "j", "Completed")
+    assert fetch(gate, f"/end/v1/{ns}/j/{uid}") == (200, "over\n")     # who asks late is told, too
+    assert sorted(plane.pods(ns)) == ["j-ps-0", "j-worker-0", "j-worker-1"]
+    assert plane.pods(ns)["j-ps-0"].metadata.uid == pod.metadata.uid
+
+
+def test_servers_keep_nobody_from_starting(plane, operator, kubelet, ns):
+    """Of the connections that there may be servers hold half; the others are asked to come again."""
+    port = free_port()
+    limit = 600                                                         # files; 344 of them connections
+    operator("--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{port}", files=limit)
+    plane.create(ns, "j", ps=1, worker=1)
+    plane.wait_phase(ns, "j", "Running")
+    uid = plane.job(ns, "j")["metadata"]["uid"]
+    held = []
+    for n in range(200):
+        c = http.client.HTTPConnection("127.0.0.1", port, timeout=60, source_address=(f"127.0.1.{1 + n % 100}", 0))
+        c.request("GET", f"/end/v1/{ns}/j/{uid}?wait=50")
+        held.append(c)
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    c.request("GET", f"/end/v1/{ns}/j/{uid}?wait=50")
+    assert c.getresponse().status == 202                                # at once
+    for c in held:
+        c.close()
 
 
 def test_a_client_that_leaves_costs_nothing(plane, gate, kubelet, ns):

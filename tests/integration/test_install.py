@@ -124,6 +124,27 @@ def test_images_of_the_document_reach_shards(tmp_path):
     assert container["image"] == "r/operator:t" and "--initImage=r/gate:t" in container["args"]
 
 
+def test_who_may_edit_a_namespace_may_create_jobs_there(plane, ns):
+    """Kubernetes' own roles take in the rights to jobs; a namespace's users need no other."""
+    plane.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(
+        o for o in kustomize("cluster") if o["kind"] == "ClusterRole" and o["metadata"]["name"].startswith("paddle-jobs-")))
+    for user, role in {"ann": "admin", "eve": "edit", "vic": "view"}.items():
+        plane.kubectl("-n", ns, "create", "rolebinding", user, f"--clusterrole={role}", f"--user={user}")
+
+    def can(user, verb, *more, where=ns):
+        try:
+            return plane.kubectl("-n", where, "auth", "can-i", verb, "paddlejobs.batch.paddlepaddle.org", f"--as={user}",
+                                 *more).strip() == "yes"
+        except AssertionError:      # it says no with 1
+            return False
+
+    wait_for(lambda: all(can(u, "create") for u in ("ann", "eve")) and can("vic", "list"))
+    assert all(can("eve", v) for v in ("get", "list", "watch", "update", "patch", "delete", "deletecollection"))
+    assert can("eve", "patch", "--subresource=scale") and can("vic", "get")
+    assert not can("vic", "create") and not can("vic", "delete") and not can("eve", "create", where="default")
+    assert not can("eve", "patch", "--subresource=status")
+
+
 # ---- Helm
 
 def test_lint_finds_nothing():

@@ -53,7 +53,8 @@ def test_large_jobs_of_one_tenant_cost_bounded_memory_and_no_one_else(plane, ope
 def test_a_job_that_is_not_at_hand_lives_as_others_do(plane, operator, kubelet, ns):
     """With next to no memory no job is."""
     port = free_port()
-    o = operator("--memory=1Ki", "--initImage=gate", f"--gate-bind-address=127.0.0.1:{port}", f"--gate-address=127.0.0.1:{port}")
+    address = f"127.0.0.1:{port}"       # jobs of former tests may still be on their way out: its own namespace alone
+    o = operator(f"--namespace={ns}", "--memory=1Ki", "--initImage=gate", f"--gate-bind-address={address}", f"--gate-address={address}")
     kubelet.hold = {"j-worker-1"}
     plane.create(ns, "j", ps=None, worker=2, cleanPodPolicy="Always")
     uid = known(plane, port, ns, "j-worker-0")

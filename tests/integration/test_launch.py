@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from teller import Teller
 from rig import BIN, ROOT, SANITIZED, free_port, wait_for
 from wire import Wire
 
@@ -239,15 +240,21 @@ def pod(role, index, **more):
 def test_pods_of_a_job_with_servers(words):
     """Under Paddle's own launcher these pods wait for each other for ever."""
     ps = script("ps.sh", PS)
-    server = start(*words, "--log_dir", "s", ps, env=pod("PSERVER", 0))
-    for i in range(2):
-        r = launch(*words, "--log_dir", f"w{i}", ps, env=pod("TRAINER", i, POD_IP=f"127.0.0.{i + 2}"))
-        assert r.returncode == 0 and f"TRAINER {i} at 127.0.0.{i + 2}:36000" in r.stdout, r.stderr
-    started(1, "s")
-    assert server.poll() is None                         # the operator ends it, when all workers are done
-    server.send_signal(signal.SIGTERM)
-    out, err = server.communicate(timeout=60)
-    assert "PSERVER 0 at 127.0.0.1:36000" in out and server.returncode == 15, err
+    with Teller() as operator:
+        server = start(*words, "--log_dir", "s", ps, env=pod("PSERVER", 0, **operator.env))
+        alone = start(*words, "--log_dir", "t", ps, env=pod("PSERVER", 0))
+        for i in range(2):
+            r = launch(*words, "--log_dir", f"w{i}", ps, env=pod("TRAINER", i, POD_IP=f"127.0.0.{i + 2}"))
+            assert r.returncode == 0 and f"TRAINER {i} at 127.0.0.{i + 2}:36000" in r.stdout, r.stderr
+        for folder in "st":
+            started(1, folder)
+        assert server.poll() is None and alone.poll() is None
+        operator.over.set()
+        out, err = server.communicate(timeout=60)
+    assert "PSERVER 0 at 127.0.0.1:36000" in out and "training is over" in err and server.returncode == 0, err
+    alone.send_signal(signal.SIGTERM)                     # by an operator that nobody asks
+    out, err = alone.communicate(timeout=60)
+    assert "PSERVER 0 at 127.0.0.1:36000" in out and alone.returncode == 15, err
 
 
 def test_pods_of_a_collective_job():
@@ -734,6 +741,8 @@ def limited(limit, *words):
 @pytest.mark.parametrize("words,text", [
     (["--nnodes", "2", "--master", "nowhere", "t.sh"], "nowhere"),
     (["--devices", "3", "t.sh"], "Device not found 3"),
+    (["--nproc-per-node", "2", "t.sh"], "unknown option --nproc-per-node: did you mean --nproc_per_node?"),
+    (["--backend", "mpi", "t.sh"], '--backend is "mpi", expected one of auto, nccl, gloo'),
     (["--auto_tuner_json", "x", "t.sh"], "start such a job with Paddle's launcher"),
     (["--worker-num", "2", "t.sh"], "unknown option --worker-num"),
     (["--log_dir", "--nnodes", "2", "t.sh"], '--log_dir needs a value, but "--nnodes" follows'),
@@ -742,3 +751,17 @@ def limited(limit, *words):
 def test_errors_are_one_line(words, text):
     r = launch(*words, env={"CUDA_VISIBLE_DEVICES": "0,1"})
     assert r.returncode == 2 and text in r.stderr.splitlines()[-1], r.stderr
+
+
+def test_who_waits_says_for_whom_and_how_long():
+    p = start("--nnodes", "3", "--rank", "0", "t.sh")
+    line = next(x for x in p.stderr if "waiting for the other nodes since" in x)     # pytest's time limit is the bound
+    assert "1 of 3 nodes are here" in line and re.search(r"giving up in 8\d\d s \(--join_timeout\)", line), line
+    p.terminate()
+    p.communicate(timeout=30)
+
+
+def test_a_missing_python_names_the_script():
+    pathlib.Path("t.py").write_text("")
+    r = launch("t.py", env={"PATH": "/nonexistent"})
+    assert r.returncode == 127 and '"t.py" needs Python, and PADDLERUN_PYTHON' in r.stderr, r.stderr

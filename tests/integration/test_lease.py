@@ -43,7 +43,7 @@ def test_stolen_lease_ends_acting_and_comes_back(plane, operator, kubelet, ns, l
     leading(o)
     client.CoordinationV1Api().patch_namespaced_lease(LOCK, lock, {"spec": {
         "holderIdentity": "thief", "leaseDurationSeconds": 6, "renewTime": now().isoformat()}})
-    wait_for(lambda: "not leading any more" in o.text(), RENEW - 1)      # by the next renewal, not by its deadline
+    wait_for(lambda: "no longer leading" in o.text(), RENEW - 1)      # by the next renewal, not by its deadline
     assert value(o.metrics, f'leader_election_slowpath_total{{name="{LOCK}"}}') >= 1
     plane.create(ns, "j", ps=None, worker=1)
     time.sleep(1)
@@ -105,7 +105,7 @@ def test_partition_ends_acting_within_the_deadline(plane, operator, kubelet, ns,
     wait_for(lambda: [r for r in proxy.log if "POST" in r[1] and "/pods" in r[1]])
     proxy.faults.insert(0, Fault("/leases", "stall", after=0))
     start = time.monotonic()
-    wait_for(lambda: "not leading any more" in o.text(), RENEW + 8)
+    wait_for(lambda: "no longer leading" in o.text(), RENEW + 8)
     assert time.monotonic() - start < RENEW + 3       # the lease is another's after 15
     end = time.monotonic()
     time.sleep(5)                                    # the late answers would have come now
@@ -125,7 +125,7 @@ def test_nothing_answers(plane, operator, kubelet, ns, lock, proxied_rig):
     proxy.faults = [Fault(".", "reset")]
     proxy.cut()
     start = time.monotonic()
-    wait_for(lambda: "not leading any more" in o.text(), RENEW + 5)
+    wait_for(lambda: "no longer leading" in o.text(), RENEW + 5)
     assert time.monotonic() - start < RENEW + 3       # the lease is another's after 15
     plane.create(ns, "j", ps=None, worker=1)
     proxy.faults = []

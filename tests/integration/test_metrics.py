@@ -49,14 +49,14 @@ def used(expr):
     return {n for n in re.findall(r"[a-zA-Z_:][\w:]*\b(?!\s*\()", expr)} - {"and", "or", "unless", "bool"}
 
 
-def expressions():
+def expressions(prefix=""):
     """(where, expression) of all alerts and panels."""
-    for group in yaml.safe_load((MONITORING / "alerts.yaml").read_text())["groups"]:
+    for group in yaml.safe_load((MONITORING / f"{prefix}alerts.yaml").read_text())["groups"]:
         for rule in group["rules"]:
             yield rule["alert"], rule["expr"]
-    for panel in json.loads((MONITORING / "dashboard.json").read_text())["panels"]:
+    for panel in json.loads((MONITORING / f"{prefix}dashboard.json").read_text())["panels"]:
         for target in panel.get("targets", []):
-            yield panel["title"], re.sub(r"\$(namespace|job)\b", ".*", target["expr"].replace("$__rate_interval", "1m"))
+            yield panel["title"], re.sub(r"\$(namespace|paddlejob|job)\b", ".*", target["expr"].replace("$__rate_interval", "1m"))
 
 
 def promtool(*args, stdin=None):
@@ -127,12 +127,13 @@ def test_no_label_tells_jobs_apart(plane, operator, kubelet, ns):
     assert not new and ns not in fetch(o.metrics) and "distinct" not in fetch(o.metrics)
 
 
-def test_alert_rules():
-    promtool("check", "rules", "alerts.yaml")
-    promtool("test", "rules", "alerts_test.yaml")
-    wrapped = yaml.safe_load((MONITORING / "prometheusrule.yaml").read_text())
-    assert wrapped["spec"] == yaml.safe_load((MONITORING / "alerts.yaml").read_text())
-    tested = (MONITORING / "alerts_test.yaml").read_text()
+@pytest.mark.parametrize("alerts, rule", [("alerts", "prometheusrule"), ("training-alerts", "prometheusrule-training")])
+def test_alert_rules(alerts, rule):
+    promtool("check", "rules", f"{alerts}.yaml")
+    promtool("test", "rules", f"{alerts}_test.yaml")
+    wrapped = yaml.safe_load((MONITORING / f"{rule}.yaml").read_text())
+    assert wrapped["spec"] == yaml.safe_load((MONITORING / f"{alerts}.yaml").read_text())
+    tested = (MONITORING / f"{alerts}_test.yaml").read_text()
     for group in wrapped["spec"]["groups"]:
         for rule in group["rules"]:
             assert tested.count(rule["alert"]) >= 2, f"{rule['alert']} has no test that it fires and one that it does not"

@@ -291,3 +291,41 @@ def test_what_a_job_tells_after_its_end_stays(plane, operator, kubelet, ns):
     assert (s["phase"], s["mode"], s["readyWorker"], s["worker"]["succeeded"]) == ("Completed", "Collective", "2/2", 2)
     row = plane.kubectl("-n", ns, "get", "pdj", "j", "-o", "wide", "--no-headers").split()
     assert row[:3] == ["j", "Completed", "Collective"] and "2/2" in row
+
+
+def node_dies(plane, kubelet, ns, name):
+    """What Kubernetes says of a pod whose node does not answer: Ready is False, and all else as kubelet left it."""
+    pod = plane.core.read_namespaced_pod(name, ns)
+    kubelet.dead.add(name)
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    plane.core.patch_namespaced_pod_status(name, ns, {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [
+        {"type": "ContainersReady", "status": "True"}, {"type": "Ready", "status": "False", "lastTransitionTime": now}]}})
+
+
+def test_a_pod_whose_node_is_dead_is_named_and_its_group_goes_on_without_it(plane, operator, kubelet, ns):
+    operator(FAST)
+    node = f"{ns}-n1"
+    plane.core.create_node({"metadata": {"name": node}})
+    kubelet.hold = {"j-worker-1"}
+    plane.create(ns, "j", ps=None, worker=2)
+    wait_for(lambda: "j-worker-1" in plane.pods(ns))
+    plane.core.create_namespaced_binding(ns, {"metadata": {"name": "j-worker-1"}, "target": {"kind": "Node", "name": node}},
+                                         _preload_content=False)
+    kubelet.hold = set()
+    kubelet.look(ns)
+    plane.wait_phase(ns, "j", "Running")
+    before = uids(plane, ns)
+    node_dies(plane, kubelet, ns, "j-worker-1")
+    wait_for(lambda: status(plane, ns).get("reason") == "NodeLost", 10, lambda: status(plane, ns))
+    s = status(plane, ns)
+    assert s["message"].startswith(f"pod j-worker-1: node {node} does not answer since ")
+    assert (s["worker"]["unknown"], s["worker"]["running"], s["readyWorker"]) == (1, 1, "1/2")
+    assert [c["status"] for c in s["conditions"] if c["type"] == "Running"] == ["False"]
+    plane.wait_event(ns, "NodeLost", "j-worker-1", node)
+    # Its kubelet will never say that it has ended.
+    plane.patch(ns, "j", {"spec": {"nodeLostAfter": 0}})
+    wait_for(lambda: uids(plane, ns).get("j-worker-1", "") != before["j-worker-1"], why=lambda: status(plane, ns))
+    kubelet.dead = set()
+    kubelet.look(ns)
+    wait_status(plane, ns, attempt=1, phase="Running", restarts=0)
+    plane.core.delete_node(node)

@@ -14,23 +14,32 @@ WORDS = [BIN / "resnet50", "--depth=10", "--width=16", "--image-size=32", "--cla
 
 
 class Nodes:
-    """Two nodes of one process each, of an elastic job."""
+    """Nodes of one process each, of an elastic job."""
 
-    def __init__(self, home, *words):
-        self.home, self.launchers = home, []
-        master = f"127.0.0.1:{free_port()}"
-        for i in range(2):
-            self.launchers.append(subprocess.Popen(
-                [BIN / "paddlerun", "launch", "--nnodes=2", f"--rank={i}", "--elastic_level=1", "--master", master, f"--log_dir=n{i}",
-                 *WORDS, *words], cwd=home, env={"PATH": os.environ["PATH"], "POD_IP": f"127.0.0.{i + 2}"},
-                stdout=(home / f"said{i}").open("w"), stderr=subprocess.STDOUT))
+    def __init__(self, home, launch, words):
+        self.home, self.launchers, self.words = home, [], [*launch, *WORDS, *words]
+        self.master = f"127.0.0.1:{free_port()}"
+
+    def start(self):
+        i = len(self.launchers)
+        self.launchers.append(subprocess.Popen(
+            [BIN / "paddlerun", "launch", "--elastic_level=1", "--master", self.master, f"--log_dir=n{i}", f"--rank={i}", *self.words],
+            cwd=self.home, env={"PATH": os.environ["PATH"], "POD_IP": f"127.0.0.{i + 2}"},
+            stdout=(self.home / f"said{i}").open("w"), stderr=subprocess.STDOUT))
 
     def log(self, i):
         f = self.home / f"n{i}/workerlog.0"
         return f.read_text() if f.exists() else ""
 
     def story(self):
-        return "\n".join(f"-- {i}\n{(self.home / f'said{i}').read_text()[-2000:]}\n{self.log(i)[-2000:]}" for i in range(2))
+        return "\n".join(f"-- {i}\n{(self.home / f'said{i}').read_text()[-2000:]}\n{self.log(i)[-2000:]}" for i in range(len(self.launchers)))
+
+    def began(self, i):
+        return [int(s) for s in re.findall(r"going on from a checkpoint\" step=(\d+)", self.log(i))]
+
+    def rates(self, i):
+        """Learning rates that were told, by epoch."""
+        return [(int(e), float(r)) for e, r in re.findall(r"\[Epoch (\d+), .* lr: ([0-9.e-]+)", self.log(i))]
 
     def program(self, i):
         pid = self.launchers[i].pid
@@ -54,14 +63,43 @@ def test_training_goes_on_where_the_newest_checkpoint_was(tmp_path):
     for killed in (False, True):
         home = tmp_path / str(killed)
         home.mkdir()
-        n = Nodes(home, "--epochs=12", "--checkpoint=checkpoints", "--checkpoint-every=10")
+        n = Nodes(home, ["--nnodes=2"], ["--epochs=12", "--checkpoint=checkpoints", "--checkpoint-every=10"])
         try:
+            n.start()
+            n.start()
             if killed:
                 wait_for(lambda: list(home.glob("checkpoints/step-*/MANIFEST")), why=n.story)
                 os.kill(n.program(1), signal.SIGKILL)
             ends.append(n.finish())
-            began = [int(s) for s in re.findall(r"going on from a checkpoint\" step=(\d+)", n.log(0))]
+            began = n.began(0)
             assert (len(began) == 1 and began[0] >= 10) if killed else not began, n.story()
         finally:
             n.kill()
     assert ends[0] == ends[1]
+
+
+@pytest.mark.deadline(240)
+def test_training_goes_on_with_a_worker_more_and_with_one_less(tmp_path):
+    """One worker, then two, then one: each begins at the newest checkpoint, and the rate falls where the epochs say so."""
+    n = Nodes(tmp_path, ["--nnodes=1:2", "--elastic_timeout=1"],
+              ["--epochs=24", "--checkpoint=checkpoints", "--checkpoint-every=5", "--figures", "--schedule=piecewise", "--boundaries=20"])
+    try:
+        n.start()
+        wait_for(lambda: n.rates(0) and n.rates(0)[-1][0] >= 2, why=n.story)
+        n.start()
+        wait_for(lambda: n.rates(1), why=n.story)
+        first = n.rates(1)[0][0]
+        wait_for(lambda: n.rates(1)[-1][0] >= first + 2, why=n.story)
+        n.launchers[1].terminate()
+        assert n.launchers[0].wait(150) == 0, n.story()
+        n.launchers[1].wait()
+        began = n.began(0)
+        assert len(began) == 2 and began[0] < began[1] and n.began(1) == began[:1], n.story()
+        assert first >= 2, n.story()
+        assert {e for e, _ in n.rates(0)} == set(range(24)), n.story()
+        for epoch, rate in n.rates(0) + n.rates(1):
+            assert rate == (0.02 if epoch < 20 else 0.002), (epoch, rate)
+        loss, acc1 = re.findall(r"\[Test\] loss: ([0-9.]+), acc1: ([0-9.]+)", n.log(0))[-1]
+        assert float(acc1) >= 0.9, n.story()
+    finally:
+        n.kill()

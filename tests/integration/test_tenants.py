@@ -90,6 +90,8 @@ def test_no_secret_in_a_log_an_event_a_status_or_a_metric(plane, operator, kubel
             "apiVersion": "/".join(GROUP), "kind": "PaddleJob", "metadata": {"name": name, "annotations": {"note": SECRET}},
             "spec": {"worker": {"replicas": 1, "template": template}}})
     plane.wait_phase(ns, "good", "Running")
+    # While an attempt runs its status has the templates it began with: the spec's own text, in the object that has the spec.
+    wait_for(lambda: "beganTemplates" in plane.job(ns, "good")["status"])
     wait_for(lambda: plane.job(ns, "bad").get("status", {}).get("message"))
     kubelet.finish = lambda p: (3, "it failed")
     kubelet.look(ns)

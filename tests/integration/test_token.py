@@ -160,7 +160,7 @@ def test_an_unknown_value_is_said_where_the_api_server_lets_it_through(plane, op
 
     def created():
         try:
-            return plane.create(ns, "j", ps=None, worker=1, peerAuth="Encrypted")
+            return plane.create(ns, "j", ps=None, worker=1, peerAuth="TLS")
         except ApiException as e:
             assert e.status == 422
             return None
@@ -171,5 +171,5 @@ def test_an_unknown_value_is_said_where_the_api_server_lets_it_through(plane, op
     finally:
         plane.delete(ns, "j")
         patch({**field, "x-kubernetes-validations": rules})
-    assert (status["reason"], status["message"]) == ("InvalidSpec", 'spec.peerAuth is "Encrypted": use None or Token')
+    assert (status["reason"], status["message"]) == ("InvalidSpec", 'spec.peerAuth is "TLS": use None, Token or Encrypted')
     assert not plane.pods(ns) and not secrets(plane, ns)

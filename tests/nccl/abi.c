@@ -113,11 +113,8 @@ static int memory_free(rt_cuda_address address) {
 static int memory_set(rt_cuda_address to, unsigned char value, size_t bytes, stream_t *stream) {
     return (int)cuMemsetD8Async(to, value, bytes, (CUstream)stream);
 }
-static int copy_in(rt_cuda_address to, const void *from, size_t bytes, stream_t *stream) {
-    return (int)cuMemcpyHtoDAsync_v2(to, from, bytes, (CUstream)stream);
-}
-static int copy_out(void *to, rt_cuda_address from, size_t bytes, stream_t *stream) {
-    return (int)cuMemcpyDtoHAsync_v2(to, from, bytes, (CUstream)stream);
+static int copy(rt_cuda_address to, rt_cuda_address from, size_t bytes, stream_t *stream) {
+    return (int)cuMemcpyAsync(to, from, bytes, (CUstream)stream);
 }
 static int pointer(void *ret, int attribute, rt_cuda_address address) {
     return (int)cuPointerGetAttribute(ret, (CUpointer_attribute)attribute, address);

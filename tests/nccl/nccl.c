@@ -43,6 +43,7 @@ struct meeting {
 };
 
 struct transfer {
+    struct transfer *next; /* owned: what goes to and comes from that rank after this */
     int peer;
     const unsigned char *send;
     unsigned char *recv;
@@ -224,9 +225,9 @@ static void reduce(const struct job *j) {
 }
 
 /* As much as goes without waiting.  A tag that is not expected stays: then all hang, as NCCL. */
-static bool advance(const struct job *j, struct transfer *t) {
+static bool advance(const struct job *j, struct transfer *t, bool may_send, bool may_recv) {
     struct meeting *with = j->comm->with;
-    if (t->n_send > 0) {
+    if (may_send && t->n_send > 0) {
         struct box *b = &with->box[j->comm->rank][t->peer];
         if (!atomic_load(&b->full)) {
             b->bytes = t->n_send < BOX ? (uint32_t)t->n_send : BOX;
@@ -237,7 +238,7 @@ static bool advance(const struct job *j, struct transfer *t) {
             atomic_store(&b->full, 1);
         }
     }
-    if (t->n_recv > 0) {
+    if (may_recv && t->n_recv > 0) {
         struct box *b = &with->box[t->peer][j->comm->rank];
         if (atomic_load(&b->full) && b->tag == j->tag && b->bytes <= t->n_recv) {
             memcpy(t->recv, b->data, b->bytes);
@@ -246,7 +247,19 @@ static bool advance(const struct job *j, struct transfer *t) {
             atomic_store(&b->full, 0);
         }
     }
-    return t->n_send == 0 && t->n_recv == 0;
+    bool sent = may_send && t->n_send == 0, came = may_recv && t->n_recv == 0;
+    return t->next ? advance(j, t->next, sent, came) : sent && came;
+}
+
+static void job_free(struct job *j) {
+    for (int r = 0; r < RANKS; r++) {
+        for (struct transfer *t = j->part[r].next, *next; t; t = next) {
+            next = t->next;
+            free(t);
+        }
+    }
+    free(j->parts);
+    free(j);
 }
 
 static void job_run(void *arg) {
@@ -255,7 +268,7 @@ static void job_run(void *arg) {
     while (!done && !atomic_load(&j->comm->aborted)) {
         done = true;
         for (int r = 0; r < j->comm->size; r++) {
-            done &= advance(j, &j->part[r]);
+            done &= advance(j, &j->part[r], true, true);
         }
         (void)sched_yield();
     }
@@ -263,8 +276,7 @@ static void job_run(void *arg) {
         reduce(j);
     }
     atomic_fetch_sub(&j->comm->under_way, 1);
-    free(j->parts);
-    free(j);
+    job_free(j);
 }
 
 /* ---- communicators ---- */
@@ -373,8 +385,7 @@ static void bury(struct rt_nccl_comm *c) {
     while (c->first) {
         struct job *j = c->first;
         c->first = j->next;
-        free(j->parts);
-        free(j);
+        job_free(j);
     }
     (void)shm_unlink(c->name);
     (void)munmap(c->with, sizeof(*c->with));
@@ -499,6 +510,13 @@ EXPORT int ncclReduceScatter(const void *in, void *out, size_t n, int type, int 
 
 static void part(struct job *j, int peer, const void *in, void *out, size_t bytes) {
     struct transfer *t = &j->part[peer];
+    while ((in && t->n_send > 0) || (out && t->n_recv > 0)) {
+        if (!t->next) {
+            t->next = standin_new(sizeof(*t));
+            t->next->peer = peer;
+        }
+        t = t->next;
+    }
     if (in && bytes) {
         t->send = standin_memory(in, bytes);
         t->n_send = bytes;

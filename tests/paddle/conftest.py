@@ -1,10 +1,14 @@
 """Real Paddle under our launcher, and beside its own. `make paddle-test` installs what is needed."""
 import os
 import re
+import pathlib
 import subprocess
+import sys
 import time
 
 import pytest
+
+sys.path[:0] = [str(pathlib.Path(__file__).parents[1])]
 
 from nodes import ROOT, Nodes, free_port, listens, wheels
 

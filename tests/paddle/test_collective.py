@@ -1,11 +1,13 @@
 """Collective training by the commands of Paddle's documents; the program behind them is ours."""
+import os
 import re
+import shutil
 import subprocess
 import sys
 
 import pytest
 
-from nodes import BIN, PROGRAMS, ROOT, free_port
+from nodes import BIN, PROGRAMS, ROOT, SECONDS, free_port
 
 NEW, OLD = "3.3.1", "2.6.2"
 SUMS = r"^rank \d+ of \d+ sums .*$"
@@ -84,6 +86,38 @@ def test_pods_of_a_collective_job_by_python_m(nodes, tmp_path):
                    command=[nodes.python(NEW), "-m", "paddlerun", "launch"])
     nodes.finish()
     trained(nodes, 2)
+
+
+def test_the_example_of_ones_own_script(nodes, tmp_path):
+    """deploy/examples/paddle: two pods of the job, then two more that go on from the checkpoint of the first."""
+    folder = ROOT / "deploy/examples/paddle"
+    job = subprocess.run([BIN / "paddle-operator", "render", folder / "job.yaml"], check=True, capture_output=True, text=True).stdout
+    env = {**os.environ, "PADDLERUN_PYTHON": nodes.python(NEW), "PATH": f"{BIN}:/usr/bin:/bin"}
+    shutil.copy(folder / "train.py", tmp_path)
+    for epochs in "2", "3":
+        pods = job.replace('"/training/digits"', f'"{tmp_path}/digits", "--epochs", "{epochs}"')
+        r = subprocess.run([BIN / "paddlerun", "local", "-"], input=pods, env=env, capture_output=True, text=True,
+                           timeout=SECONDS)
+        said = r.stdout + r.stderr
+        assert r.returncode == 0 and f"[Epoch {int(epochs) - 1}] acc: " in said, said
+    assert "goes on with epoch 2" in said and "[Epoch 1]" not in said, said
+
+
+def test_the_elastic_example(nodes, etcd, tmp_path):
+    """deploy/examples/paddle/elastic.yaml as processes, which have no names to meet at: they are told of an etcd, as in pods
+    the variables of a Service paddle-elastic-etcd do."""
+    folder = ROOT / "deploy/examples/paddle"
+    pods = subprocess.run([BIN / "paddle-operator", "render", folder / "elastic.yaml"], check=True, capture_output=True, text=True).stdout
+    host, port = etcd.removeprefix("etcd://").split(":")
+    told = "".join(f'"name": "PADDLE_ELASTIC_ETCD_SERVICE_{k}", "value": "{v}"}}, {{' for k, v in (("HOST", host), ("PORT", port)))
+    for old, new in (('"name": "PADDLE_ELASTIC_JOB_ID"', told + '"name": "PADDLE_ELASTIC_JOB_ID"'), ('"/training/digits"', f'"{tmp_path}/digits"'),
+                     ('          "20"\n', '          "2"\n'), ('"train.py"', f'"{folder}/train.py"')):
+        assert pods.count(old) == 2
+        pods = pods.replace(old, new)
+    env = {**os.environ, "PADDLERUN_PYTHON": nodes.python(NEW), "PATH": f"{BIN}:/usr/bin:/bin"}
+    r = subprocess.run([BIN / "paddlerun", "local", "-"], input=pods, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    said = r.stdout + r.stderr
+    assert r.returncode == 0 and "[Epoch 1] acc: " in said and (tmp_path / "digits/checkpoint.pdparams").exists(), said
 
 
 def test_a_process_that_fails_ends_its_job_with_its_code(nodes):

@@ -65,3 +65,65 @@ def test_children_have_the_same_environment(nodes, monkeypatch, mode):
             differ = {k: f"Paddle's {want.get(k)}, ours {ours[child].get(k)}" for k in {*want, *ours[child]}
                       if want.get(k) != ours[child].get(k) and (k not in ONLY_ONE or (k in want and k in ours[child]))}
             assert not differ, f"{child}: {differ}"
+
+
+# Wheel, options, environment: what decides the ports.
+CLOUD = {"PADDLE_TRAINERS_NUM": "2", "PADDLE_TRAINERS": "127.0.0.2,127.0.0.3", "PADDLE_TRAINER_ID": "1", "PADDLE_PORT": "35789",
+         "TRAINER_PORTS_NUM": "2", "POD_IP": "127.0.0.3"}
+OLD = ["--legacy=true", "--nproc_per_node", "2"]
+PORTS = {
+    "PaddleCloud": ("3.3.1", OLD, CLOUD),
+    "PaddleCloud, 2.6.2": ("2.6.2", OLD, CLOUD),
+    "PaddleCloud, too few ports": ("3.3.1", OLD, {**CLOUD, "TRAINER_PORTS_NUM": "1"}),
+    "PaddleCloud, one trainer": ("3.3.1", OLD, {**CLOUD, "PADDLE_TRAINERS_NUM": "1", "PADDLE_TRAINER_ID": "0",
+                                                "PADDLE_TRAINERS": "127.0.0.1", "POD_IP": "127.0.0.1", "FLAGS_START_PORT": "6687"}),
+    "the old launcher's first port": ("3.3.1", OLD, {"FLAGS_START_PORT": "6687"}),
+    "first port": ("3.3.1", ["--nproc_per_node", "2", "--rank", "0"], {"FLAGS_FIXED_PORT": "7000"}),
+}
+
+
+# What public scripts have, of launchers before 2.0; Paddle's of now know them by another name, if at all: "ours", "Paddle's".
+IPS = "127.0.0.2,127.0.0.3"
+OLD_WORDS = {
+    "PaddleCloud by --compat": (["--compat", "2.0", "--nproc_per_node", "2"], OLD, CLOUD),
+    "--use_paddlecloud": (["--use_paddlecloud", "--nproc_per_node", "2"], OLD, CLOUD),
+    "--cluster_node_ips": ([f"--cluster_node_ips={IPS}", "--node_ip=127.0.0.3", "--nproc_per_node=2"],
+                           [f"--ips={IPS}", "--host=127.0.0.3", "--nproc_per_node=2"], {}),
+    # Paddle's old launcher takes no more nodes than one without devices; and no list of devices that are not there.
+    "--cluster_node_ips and a first port": (["--cluster_node_ips=127.0.0.1", "--node_ip=127.0.0.1", "--nproc_per_node=2"],
+                                            ["--ips=127.0.0.1", "--nproc_per_node=2", "--legacy=true"], {"FLAGS_START_PORT": "6687"}),
+    "--ips": ([f"--ips={IPS}", "--host=127.0.0.3", "--nproc_per_node=2"],) * 2 + ({},),
+    "--ips and a first port": ([f"--ips={IPS}", "--host=127.0.0.3", "--nproc_per_node=2"],) * 2 + ({"FLAGS_START_PORT": "6687"},),
+    "--backend": (["--backend=gloo", "--nproc_per_node=2"],) * 2 + ({"FLAGS_START_PORT": "6687"},),
+}
+
+
+@pytest.mark.parametrize("version", ["2.6.2", "3.3.1"])
+@pytest.mark.parametrize("case", OLD_WORDS)
+def test_old_words_mean_what_they_meant(nodes, case, version):
+    mine, its, env = OLD_WORDS[case]
+    both = [nodes.ours(version, *mine, PROGRAMS / "env.py", env=env), nodes.paddles(version, *its, PROGRAMS / "env.py", env=env)]
+    nodes.finish()
+    names = "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT", "PADDLE_TRAINER_ENDPOINTS", "PADDLE_DISTRI_BACKEND"
+    seen = [{f.name: {k: v for k, v in re.findall(r"^(\w+)=(.*)$", f.read_text(), re.M) if k in names}
+             for f in sorted(n.log_dir.glob("workerlog.*"))} for n in both]
+    assert seen[0] == seen[1] and len(seen[0]) == 2, nodes.story()
+
+
+def test_an_unknown_backend_is_refused(nodes):
+    """By Paddle's with 1; ours says so of all that is wrong in a command with 2."""
+    words = "--backend=random_str", "--nproc_per_node=2", PROGRAMS / "env.py"
+    nodes.ours("3.3.1", *words)
+    nodes.paddles("3.3.1", *words)
+    nodes.finish([2, 1])
+
+
+@pytest.mark.parametrize("case", PORTS)
+def test_children_have_the_same_ports(nodes, case):
+    version, words, env = PORTS[case]
+    both = [start(version, *words, PROGRAMS / "env.py", env=env) for start in (nodes.ours, nodes.paddles)]
+    nodes.finish()
+    names = "PADDLE_TRAINER_ID", "PADDLE_TRAINERS_NUM", "PADDLE_CURRENT_ENDPOINT", "PADDLE_TRAINER_ENDPOINTS"
+    for i in range(2):
+        ours, paddles = [{k: v for k, v in re.findall(r"^(\w+)=(.*)$", n.log(f"workerlog.{i}"), re.M) if k in names} for n in both]
+        assert ours == paddles and len(ours) == len(names), nodes.story()

@@ -1,7 +1,13 @@
 """Parameter servers and rpc of Paddle 2.6.2, the last whose wheel for CPUs has them."""
+import os
+import re
+import subprocess
+import time
+
 import pytest
 
-from nodes import BIN, PROGRAMS, free_port
+from teller import Teller
+from nodes import BIN, PROGRAMS, ROOT, SECONDS, free_port
 
 VERSION = "2.6.2"
 TRAINED = r"^worker \d of \d, servers \d: trained$"
@@ -42,14 +48,32 @@ def pod(role, index, server):
 def test_pods_of_a_job_with_servers(nodes):
     """Under Paddle's own launcher nothing ever starts: it takes them for four nodes."""
     server = f"127.0.0.1:{free_port()}"
-    first = nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip="127.0.0.1", env=pod("PSERVER", 0, server))
-    workers = [nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip=f"127.0.0.{i + 2}",
-                          env=pod("TRAINER", i, server)) for i in range(2)]
-    nodes.finish(nodes=workers)
-    for i, w in enumerate(workers):
-        assert f"worker {i} of 2, servers 1: trained" in w.said(), nodes.story()
-    first.p.terminate()                                  # the operator, when all workers are done
-    nodes.finish([15], nodes=[first])
+    with Teller() as operator:
+        first = nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip="127.0.0.1", env={**pod("PSERVER", 0, server), **operator.env})
+        workers = [nodes.ours(VERSION, PROGRAMS / "wide_and_deep.py", ip=f"127.0.0.{i + 2}",
+                              env=pod("TRAINER", i, server)) for i in range(2)]
+        nodes.finish(nodes=workers)
+        for i, w in enumerate(workers):
+            assert f"worker {i} of 2, servers 1: trained" in w.said(), nodes.story()
+        assert first.p.poll() is None                    # Paddle's servers never end
+        operator.over.set()                              # the operator, when all workers are done
+        start = time.monotonic()
+        nodes.finish([0], nodes=[first])
+        assert time.monotonic() - start < 15, nodes.story()
+
+
+def test_the_example_of_servers(nodes, tmp_path):
+    """deploy/examples/paddle/ps.yaml as processes: two servers, two workers that learn, a model that is saved."""
+    folder = ROOT / "deploy/examples/paddle"
+    job = subprocess.run([BIN / "paddle-operator", "render", folder / "ps.yaml"], check=True, capture_output=True, text=True).stdout
+    env = {**os.environ, "PADDLERUN_PYTHON": nodes.python(VERSION), "PATH": f"{BIN}:/usr/bin:/bin"}
+    pods = job.replace('"/training/clicks"', f'"{tmp_path}/clicks"').replace('"train_ps.py"', f'"{folder}/train_ps.py"')
+    r = subprocess.run([BIN / "paddlerun", "local", "-"], input=pods, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS)
+    said = r.stdout + r.stderr
+    assert r.returncode == 0 and said.count(f"saved to {tmp_path}/clicks") == 2, said
+    right = [float(x) for x in re.findall(r"batch 400: .* right ([0-9.]+)", said)]
+    assert len(right) == 2 and min(right) > 0.62, said      # half of them without training
+    assert list((tmp_path / "clicks").iterdir())
 
 
 def by_hand(nodes, role, ip, port, env):

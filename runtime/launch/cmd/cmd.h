@@ -1,6 +1,6 @@
-/* paddlerun's subcommands: each its own file and its own flags; main.c has the table.
- * A subcommand gets its own name as argv[0] and returns paddlerun's exit code; RL_USAGE: the
- * command line or the environment is wrong, which it has then said in one line on stderr. */
+/* paddlerun's subcommands.  Each has a file and flags of its own; commands.c has the table of them.
+ * A subcommand gets its name as argv[0] and returns paddlerun's exit code.  RL_USAGE: the command
+ * line or the environment is wrong, and a one-line message is on stderr. */
 #pragma once
 
 #include "runtime/launch/options/command.h"
@@ -9,4 +9,10 @@ int rl_cmd_exec(int argc, char **argv);
 int rl_cmd_local(int argc, char **argv);
 int rl_cmd_launch(int argc, char **argv);
 int rl_cmd_docs(int argc, char **argv);
+int rl_cmd_ckpt(int argc, char **argv);
+/* The i-th command of ckpt, and its help text; NULL: there are no more. */
+const char *rl_ckpt_command(size_t i, const char **ret_help);
 int rl_cmd_info(int argc, char **argv);
+int rl_cmd_top(int argc, char **argv);
+/* Prints the table of `paddlerun top` once for n servers and trainers; returns an exit code. */
+int rl_cmd_look(char **targets, int n, int64_t timeout_ms);

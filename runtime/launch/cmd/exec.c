@@ -1,5 +1,8 @@
+/* `paddlerun exec`: the first process of a container (runtime/launch/process/first.h). */
 #include <stdio.h>
 
+#include "common/contract.h"
+#include "common/mem.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/launch/process/first.h"
 #include "runtime/launch/process/termination.h"
@@ -30,6 +33,10 @@ int rl_cmd_exec(int argc, char **argv) {
                               "PROGRAM [ARG...]\n");
         return RL_USAGE;
     }
+    const char *end = co_contract[CO_VAR_TRAINING_END].name;
+    CO_AUTOFREE char *where = getenv(end) ? co_xstrdup(getenv(end)) : NULL;
+    (void)unsetenv(end); /* one asks */
+    options.training_end = where;
     struct co_err err = {0};
     rl_first_run(argv + first, &options, &code, &err);
     if (err.code) {

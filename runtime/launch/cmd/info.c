@@ -1,3 +1,5 @@
+/* `paddlerun info`: prints the role that this process's environment describes, and tries to connect
+ * to all peers. */
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -14,13 +16,13 @@
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/net/net.h"
 
-/* A peer on its way to being connected. */
+/* A peer that is being connected to. */
 struct peer {
     const char *role, *endpoint;
     uint32_t index;
     bool self;
     int fd;
-    char state[128]; /* "" while it is not known */
+    char state[128]; /* "": still unknown */
     int64_t start;
 };
 
@@ -71,7 +73,7 @@ static bool waiting(const struct pollfd *fds, size_t n) {
     return false;
 }
 
-/* All at once; who has not answered by then is "no answer". */
+/* Connects to all peers at once.  A peer that has not answered after timeout_ms is "no answer". */
 static void probe(struct peer *peer, size_t n, int64_t timeout_ms) {
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n, sizeof(*fds));
     for (size_t i = 0; i < n; i++) {
@@ -182,7 +184,7 @@ int rl_cmd_info(int argc, char **argv) {
             .type = CO_FLAG_DURATION,
             .value = &timeout_ms,
             .def = "2s",
-            .help = "how long to wait for peers to answer; 0: do not try"},
+            .help = "how long to wait for peers, or for HOST:PORT, to answer; 0: do not try"},
         {.name = "collectives",
             .type = CO_FLAG_BOOL,
             .value = &collectives,
@@ -190,13 +192,16 @@ int rl_cmd_info(int argc, char **argv) {
                     "cost"},
     };
     int rest = 0, code = 0;
-    if (!rl_command_flags(
-            "paddlerun info [flags]", flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+    if (!rl_command_flags("paddlerun info [flags] [HOST:PORT...]", flags, CO_ARRAY_LEN(flags), argc,
+            argv, &rest, &code)) {
         return code;
     }
     if (collectives) {
         print_collectives();
         return 0;
+    }
+    if (rest < argc) {
+        return rl_cmd_look(argv + rest, argc - rest, timeout_ms);
     }
     CO_CLEANUP(rt_topology_freep) struct rt_topology *t = NULL;
     struct co_err err = {0};

@@ -1,5 +1,5 @@
+/* `paddlerun launch`: parses the options and runs the launcher (runtime/launch/node/launch.h). */
 #include <stdio.h>
-#include <string.h>
 
 #include "common/mem.h"
 #include "runtime/launch/cmd/cmd.h"
@@ -31,14 +31,4 @@ int rl_cmd_launch(int argc, char **argv) {
     int code = rl_launch_run(&o, argc, argv);
     rl_options_done(&o);
     return code;
-}
-
-int rl_cmd_docs(int argc, char **argv) {
-    CO_AUTOBUF struct co_buf b = CO_BUF(HELP_MAX);
-    if (argc != 2 || strcmp(argv[1], "launch") != 0 || rl_options_markdown(&b, NULL)) {
-        (void)fputs("Usage: paddlerun docs launch\n", stderr);
-        return RL_USAGE;
-    }
-    (void)fputs(b.data, stdout);
-    return 0;
 }

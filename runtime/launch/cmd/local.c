@@ -1,3 +1,5 @@
+/* `paddlerun local`: runs the pods of a rendered job as processes on this machine
+ * (runtime/launch/local). */
 #include <libgen.h>
 #include <limits.h>
 #include <stdio.h>
@@ -23,7 +25,7 @@ struct images {
     size_t n;
 };
 
-/* "NAME=COMMAND" behind every --image, taken out of argv: a flag row holds one value only. */
+/* Takes every --image NAME=COMMAND out of argv, as a row of flags can hold only one value. */
 static int take_images(int *argc, char **argv, struct images *ret, struct co_err *err) {
     int to = 1;
     for (int i = 1; i < *argc; i++) {
@@ -58,7 +60,7 @@ static int read_input(const char *file, struct co_buf *ret, struct co_err *err) 
     return co_file_read(in ? "/dev/stdin" : file, INPUT_MAX, ret, err);
 }
 
-/* Where the programs beside this one are. */
+/* The folder of this program, in which its sister programs are, too. */
 static const char *bin_dir(char path[PATH_MAX]) {
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
     path[n > 0 ? n : 0] = '\0';
@@ -105,8 +107,8 @@ int rl_cmd_local(int argc, char **argv) {
             .type = CO_FLAG_STR,
             .value = &image,
             .metavar = "NAME=COMMAND",
-            .help = "what an image runs whose pod has no command; any number of times; "
-                    "paddlejob/runtime is known"},
+            .help = "command of an image, for pods without a command of their own; may be "
+                    "repeated; paddlejob/runtime is built in"},
         {.name = "grace",
             .type = CO_FLAG_DURATION,
             .value = &options.grace_ms,
@@ -121,7 +123,8 @@ int rl_cmd_local(int argc, char **argv) {
             .type = CO_FLAG_STR,
             .value = &colour,
             .def = "auto",
-            .help = "auto, always or never"},
+            .metavar = "auto|always|never",
+            .help = "colours; auto: on a terminal"},
     };
     struct co_err err = {0};
     struct images images = {.n = 0};

@@ -1,3 +1,4 @@
+/* A growing array of "NAME=value" texts, and replacements in values.  See env.h. */
 #include "runtime/launch/job/env.h"
 
 #include <ctype.h>
@@ -6,7 +7,7 @@
 #include "common/buf.h"
 #include "common/contract.h"
 
-enum { TEXT_MAX = 1 << 24 }; /* what a job's file may make of one value */
+enum { TEXT_MAX = 1 << 24 }; /* bytes of one value after replacements */
 
 void rl_env_done(struct rl_env *e) {
     for (size_t i = 0; i < e->n; i++) {
@@ -74,7 +75,7 @@ void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract) {
     }
 }
 
-/* Our own texts: beyond TEXT_MAX they end there. */
+/* A text that would be longer than TEXT_MAX is cut there. */
 static void add_bytes(struct co_buf *b, const char *data, size_t len) {
     (void)!co_buf_add(b, data, len, NULL);
 }

@@ -1,5 +1,5 @@
-/* A process's environment under construction, and the addresses that stand for pods' names.
- * Pure; owned by one thread. */
+/* Builds the environment of a process, and replaces pods' names in texts by their addresses (for
+ * `paddlerun local`).  Pure.  An environment belongs to one thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,17 +17,18 @@ void rl_env_done(struct rl_env *e);
 const char *rl_env_get(const struct rl_env *e, const char *name); /* borrowed; NULL: not set */
 void rl_env_set(struct rl_env *e, const char *name, const char *value);
 void rl_env_remove(struct rl_env *e, const char *name);
-/* Copies "NAME=value"s into one that is empty.  contract false: without the variables of a job
- * (co_contract_of_job), as one started here must not take itself for a part of another.  Nothing is
- * looked for in what is there: a pod of a namespace of thousands of Services has a variable or
- * seven of each. */
+/* Copies envp into an empty environment.  contract false: leaves out the variables of a job
+ * (co_contract_of_job), so that a job that is started here does not join the job around it.  It
+ * does not search for duplicates, as that would be slow: a pod gets seven variables for each
+ * Service of its namespace, and there may be thousands. */
 void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract);
 
-/* text with "$(NAME)" replaced as Kubernetes does it: unknown ones stay, "$$" is "$".  The caller
- * frees. */
+/* Replaces "$(NAME)" in text as Kubernetes does: unknown names stay, and "$$" becomes "$".  The
+ * caller frees the result. */
 char *rl_env_expand(const struct rl_env *e, const char *text);
 
-/* text with pods' names replaced by their addresses (map: name -> char *), also with a domain
- * behind the name.  In a variable of the contract that holds hosts or endpoints everywhere, in
- * others (variable NULL, too) only in front of ":<port>".  The caller frees. */
+/* Replaces pods' names in text, with or without a domain, by their addresses (map: name -> char *).
+ * In a variable of the contract that holds hosts or endpoints every name is replaced; in other
+ * texts (variable NULL: no variable) only names in front of ":<port>".  The caller frees the
+ * result. */
 char *rl_env_addresses(const char *variable, const char *text, const struct co_map *addresses);

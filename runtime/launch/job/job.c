@@ -1,3 +1,5 @@
+/* Decides on a node's part of a job: mode, master, processes, devices, ports.  ways.c reads the
+ * lists of addresses.  See job.h. */
 #include "runtime/launch/job/job.h"
 
 #include <arpa/inet.h>
@@ -11,7 +13,8 @@
 enum {
     NODES_MAX = 100000,
     PORT_MAX = 65535,
-    POD_ELASTIC_MS = 5000,
+    CLOUD_PORT = 6170,     /* the old launcher's default in PaddleCloud */
+    POD_ELASTIC_MS = 5000, /* upper limit of --elastic_timeout in pods, see set_elastic */
 };
 
 const char *const rl_mode_name[RL_MODE_COUNT] = {
@@ -22,13 +25,13 @@ struct env {
     void *arg;
 };
 
-/* "": not set, or empty. */
+/* Returns "" when the variable is not set. */
 static const char *env_get(const struct env *e, enum co_var var) {
     const char *value = e->get(e->arg, co_contract[var].name);
     return value ? value : "";
 }
 
-/* The first of the two that was given; an option's newer and its older name. */
+/* An option may have a newer (one) and an older (two) row: returns the row that was given. */
 static enum rl_option pick_option(
     const struct rl_options *o, enum rl_option one, enum rl_option two) {
     return rl_option_has(o, two) && rl_option_given(o, two) ? two : one;
@@ -52,7 +55,8 @@ static bool asks_for_ps(const struct rl_options *o) {
     return any_given(o, ids, CO_ARRAY_LEN(ids));
 }
 
-/* An environment that is a process's of a job with servers: paddle-operator's pods have it. */
+/* Whether the environment already describes one process of a job with parameter servers, as in pods
+ * of paddle-operator. */
 static bool is_given(const struct rl_options *o, const struct env *e) {
     const char *mode = o->text[RL_OPT_RUN_MODE];
     return (!mode || strncmp(mode, "ps", 2) == 0) && !asks_for_ps(o) &&
@@ -67,13 +71,14 @@ static enum rl_mode mode_of(const struct rl_options *o, bool given) {
     return mode && strcmp(mode, "rpc") == 0 ? RL_MODE_RPC : RL_MODE_COLLECTIVE;
 }
 
-/* A pod that the operator made for an elastic job, and whose command leaves the rest to it. */
+/* Whether this is a pod that the operator made for an elastic job, and the command does not give
+ * the number of nodes itself. */
 static bool is_elastic_pod(const struct rl_options *o, const struct env *e) {
     return *env_get(e, CO_VAR_ELASTIC_JOB_ID) && *env_get(e, CO_VAR_ELASTIC_NP) &&
            !rl_option_given(o, RL_OPT_NNODES) && !rl_option_given(o, RL_OPT_NP);
 }
 
-/* Jobs that share an etcd are kept apart by it. */
+/* The job's ID keeps jobs apart that share an etcd. */
 static const char *job_id(const struct rl_options *o, const struct env *e) {
     const char *elastic = env_get(e, CO_VAR_ELASTIC_JOB_ID);
     return *elastic && !rl_option_given(o, RL_OPT_JOB_ID) ? elastic : o->text[RL_OPT_JOB_ID];
@@ -97,7 +102,7 @@ static int parse_nodes(struct rl_job *j, const struct env *e, struct co_err *err
     j->elastic = max;
     if (!r && j->options->text[RL_OPT_SCRIPT] &&
         strcmp(j->options->text[RL_OPT_SCRIPT], "run_check") == 0 && j->nodes_max < 2) {
-        j->nodes_min = j->nodes_max = 2; /* as Paddle has it */
+        j->nodes_min = j->nodes_max = 2; /* as in Paddle's launcher */
     }
     return r;
 }
@@ -111,8 +116,9 @@ static const char *own_ip(const struct rl_job *j) {
 
 /* ---- processes of this node -------------------------------------------------------------- */
 
-/* kubeflow's operator tells servers PADDLE_SERVER_NUM and trainers PADDLE_TRAINER_NUM: who is
- * told the one is none of the other. */
+/* The number of servers or trainers on this node.  Kubeflow's operator sets PADDLE_SERVER_NUM only
+ * on servers and PADDLE_TRAINER_NUM only on trainers: a node with just the other variable has none
+ * of this kind. */
 static size_t count_of(const struct rl_options *o, enum rl_option mine, enum rl_option other) {
     if (o->number[mine] >= 0) {
         return (size_t)o->number[mine];
@@ -144,11 +150,29 @@ static int count_ps(struct rl_job *j, struct co_err *err) {
     return r;
 }
 
+/* Checks the form of --devices on a machine without devices, where they cannot be compared. */
+static int check_devices(const char *text, struct co_err *err) {
+    for (const char *p = text; *text; p++) {
+        size_t digits = strspn(p, "0123456789");
+        p += digits;
+        if (digits == 0 || (*p && *p != ',')) {
+            return co_err_set(err, CO_INVALID,
+                "devices are \"%.100s\", expected their numbers, joined by commas", text);
+        }
+        if (!*p) {
+            break;
+        }
+    }
+    return 0;
+}
+
+/* Converts the asked devices into numbers among the visible ones, which is what programs expect. */
 static int select_devices(struct rl_job *j, struct co_err *err) {
     const struct rl_list *visible = &j->node->visible;
+    const char *text = j->options->text[RL_OPT_DEVICES] ? j->options->text[RL_OPT_DEVICES] : "";
     struct rl_list asked = {0};
-    rl_list_split(&asked, j->options->text[RL_OPT_DEVICES] ? j->options->text[RL_OPT_DEVICES] : "");
-    int r = 0;
+    int r = visible->n ? 0 : check_devices(text, err);
+    rl_list_split(&asked, text);
     for (size_t i = 0; i < (asked.n ? asked.n : visible->n) && !r; i++) {
         size_t at = 0;
         while (asked.n && at < visible->n && strcmp(visible->item[at], asked.item[i]) != 0) {
@@ -182,7 +206,8 @@ static int count_trainers(struct rl_job *j, struct co_err *err) {
     return r;
 }
 
-/* Endpoints in the environment: one a node, whose ports go on, or one a process. */
+/* Checks the number of endpoints in the environment: one per process, or one per node, whose
+ * further processes use the following ports. */
 static int check_endpoints(struct rl_job *j, const struct env *e, struct co_err *err) {
     const size_t n = j->n[RL_SEAT_TRAINER];
     const char *span = env_get(e, CO_VAR_PORTS_NUM);
@@ -230,6 +255,60 @@ static int plan_ps(struct rl_job *j, struct co_err *err) {
     return count_ps(j, err);
 }
 
+/* Whether the environment is that of a PaddleCloud job.  Only Paddle's old launcher reads it. */
+static bool is_cloud(const struct rl_job *j, const struct env *e) {
+    static const enum co_var told[] = {
+        CO_VAR_TRAINERS, CO_VAR_POD_IP, CO_VAR_TRAINER_ID, CO_VAR_PORTS_NUM};
+    const char *trainers = env_get(e, CO_VAR_TRAINERS_NUM);
+    bool is = j->format == RL_FORMAT_2_0 && *trainers && strcmp(trainers, "1") != 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(told) && is; i++) {
+        is = *env_get(e, told[i]);
+    }
+    return is;
+}
+
+static int plan_cloud(struct rl_job *j, const struct env *e, struct co_err *err) {
+    const char *name = co_contract[CO_VAR_TRAINERS].name, *text = env_get(e, CO_VAR_TRAINERS);
+    const char *ips = j->options->text[RL_OPT_IPS];
+    if (rl_option_given(j->options, RL_OPT_IPS) && strcmp(ips, text) != 0) {
+        rl_list_add_own(
+            &j->notes, co_xasprintf("WARNING --ips %s is ignored: %s in the environment is %s", ips,
+                           name, text));
+    }
+    return rl_way_ips(j, name, text, err);
+}
+
+/* The first port of every node in a list of addresses.  The old launcher has no option for it: it
+ * reads variables, and in PaddleCloud uses the cloud's ports if there are enough of them. */
+static int find_first_port(struct rl_job *j, const struct env *e, bool cloud, struct co_err *err) {
+    j->first_port = j->options->number[RL_OPT_START_PORT];
+    if (j->format != RL_FORMAT_2_0 || rl_option_given(j->options, RL_OPT_START_PORT)) {
+        return 0;
+    }
+    j->first_port = cloud ? CLOUD_PORT : j->first_port;
+    int64_t ports = 0;
+    const struct {
+        enum co_var var;
+        int64_t *ret;
+        bool asked;
+    } rows[] = {
+        {CO_VAR_FIRST_PORT, &j->first_port, true},
+        {CO_VAR_PORTS_NUM, &ports, cloud},
+        {CO_VAR_PORT, &j->first_port, cloud && j->hosts.n > 1},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const char *text = env_get(e, rows[i].var);
+        bool enough = rows[i].var != CO_VAR_PORT || ports >= (int64_t)j->n[RL_SEAT_TRAINER];
+        int r = rows[i].asked && enough && *text ? co_parse_i64(co_contract[rows[i].var].name, text,
+                                                       1, PORT_MAX, rows[i].ret, err)
+                                                 : 0;
+        if (r) {
+            return r;
+        }
+    }
+    return 0;
+}
+
 static int plan_collective(struct rl_job *j, const struct env *e, struct co_err *err) {
     static const char other[] = "DISTRIBUTED_TRAINER_ENDPOINTS";
     const char *name = co_contract[CO_VAR_TRAINER_ENDPOINTS].name;
@@ -238,15 +317,19 @@ static int plan_collective(struct rl_job *j, const struct env *e, struct co_err 
         name = other;
         endpoints = e->get(e->arg, other);
     }
+    const bool cloud = is_cloud(j, e);
     int r = 0;
-    /* An elastic job's nodes come and go; the list in its environment is that of one moment. */
+    /* In an elastic job nodes come and go, so a list in the environment would soon be wrong. */
     if (*endpoints && !j->elastic) {
         r = rl_way_endpoints(j, name, endpoints, err);
+    } else if (!j->master && cloud) {
+        r = plan_cloud(j, e, err);
     } else if (!j->master && rl_option_has(j->options, RL_OPT_IPS) &&
                rl_option_given(j->options, RL_OPT_IPS)) {
-        r = rl_way_ips(j, err);
+        r = rl_way_ips(j, "--ips", j->options->text[RL_OPT_IPS], err);
     }
     r = r ? r : count_trainers(j, err);
+    r = r || j->way != RL_WAY_IPS ? r : find_first_port(j, e, cloud, err);
     return r || j->way != RL_WAY_ENDPOINTS ? r : check_endpoints(j, e, err);
 }
 
@@ -259,8 +342,9 @@ static void take_given_process(struct rl_job *j, const struct env *e) {
     j->nodes_min = j->nodes_max = 1;
 }
 
-/* Pods with names are counted by them: where worker 3 is "j-worker-3" or "j-worker-3.j", the first
- * of all, which no scaling removes, is "j-worker-0" or "j-worker-0.j".  NULL: it has no name. */
+/* The address of worker 0, derived from this pod's name: when worker 3 is "j-worker-3" or
+ * "j-worker-3.j", worker 0 is "j-worker-0" or "j-worker-0.j".  Worker 0 is a good master, as
+ * scaling never removes it.  NULL: this pod has no name, only an IP address. */
 static char *first_worker(const struct env *e) {
     const char *name = env_get(e, CO_VAR_POD_IP);
     CO_AUTOFREE char *own = co_xasprintf("-worker-%s", env_get(e, CO_VAR_TRAINER_ID));
@@ -271,8 +355,8 @@ static char *first_worker(const struct env *e) {
     return co_xasprintf("%.*s-worker-0%s:%d", (int)(pod - tail), name, name + pod, CO_PORT_BASE);
 }
 
-/* What Kubernetes tells pods of the Service paddle-elastic-etcd in their namespace; NULL: there was
- * none when this one started. */
+/* The etcd behind the Service paddle-elastic-etcd, from the variables that Kubernetes sets in pods
+ * of its namespace.  NULL: there was no such Service when this pod started. */
 static char *elastic_etcd(const struct env *e) {
     const char *host = e->get(e->arg, co_contract[CO_VAR_ELASTIC_ETCD_HOST].name);
     const char *port = e->get(e->arg, co_contract[CO_VAR_ELASTIC_ETCD_PORT].name);
@@ -284,8 +368,14 @@ static char *elastic_etcd(const struct env *e) {
 
 static int find_master(struct rl_job *j, const struct env *e, struct co_err *err) {
     const struct rl_options *o = j->options;
+    static const char http[] = "http://"; /* Paddle's documents have it; it means host:port */
     if (rl_option_has(o, RL_OPT_MASTER)) {
-        j->master = o->text[RL_OPT_MASTER];
+        const char *master = o->text[RL_OPT_MASTER];
+        bool url = strncmp(master, http, strlen(http)) == 0;
+        const char *place = url ? master + strlen(http) : master;
+        size_t n = strlen(place);
+        n -= url && n && place[n - 1] == '/';
+        j->master = j->held = co_xasprintf("%.*s", (int)n, place);
         return 0;
     }
     if (rl_option_has(o, RL_OPT_ELASTIC_SERVER)) {
@@ -305,8 +395,9 @@ static int find_master(struct rl_job *j, const struct env *e, struct co_err *err
     return 0;
 }
 
-/* The operator lets pods start when all there are have addresses: who is not here soon after that
- * will not be for long.  What fails starts again inside the pods, which keep their places. */
+/* In a pod of an elastic job two defaults differ.  The operator starts pods only when all of them
+ * have addresses, so waiting longer than POD_ELASTIC_MS for a missing one is useless.  And level 1:
+ * processes restart inside their pods, which keep their ranks. */
 static void set_elastic(struct rl_job *j, const struct env *e) {
     const struct rl_options *o = j->options;
     j->level = (int)o->number[RL_OPT_ELASTIC_LEVEL];
@@ -318,7 +409,7 @@ static void set_elastic(struct rl_job *j, const struct env *e) {
     }
 }
 
-/* What Paddle's launcher says of the options themselves. */
+/* Log lines of Paddle's launcher about the options. */
 static void add_notes(struct rl_job *j) {
     const struct rl_options *o = j->options;
     if (co_streq(o->text[RL_OPT_SCRIPT], "run_check")) {
@@ -334,7 +425,7 @@ static void add_notes(struct rl_job *j) {
     }
 }
 
-/* Whether nodes prove the job's token to one another where they meet. */
+/* Decides whether nodes must prove the job's token at the rendezvous. */
 static int take_token(struct rl_job *j, const struct env *e, struct co_err *err) {
     const char *token = env_get(e, CO_VAR_JOB_TOKEN);
     const bool asked = j->options->number[RL_OPT_REQUIRE_TOKEN] == 1;

@@ -1,3 +1,4 @@
+/* Makes this node's offer from its free ports.  See offer.h. */
 #include "runtime/launch/job/offer.h"
 
 #include "common/parse.h"
@@ -6,6 +7,10 @@ static char *make_endpoint(const struct rl_job *j, uint16_t port) {
     char text[CO_HOST_MAX + 10];
     co_hostport_format(j->ip, port, text, sizeof(text));
     return co_xstrdup(text);
+}
+
+size_t rl_offer_spare(const struct rl_job *j) {
+    return j->mode == RL_MODE_PS ? j->n_ports - 1 : 0;
 }
 
 void rl_offer_make(const struct rl_job *j, const uint16_t *ports, struct rl_offer *ret) {

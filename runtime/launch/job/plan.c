@@ -1,3 +1,5 @@
+/* Computes endpoints, ranks, command and logs of a node's processes.  variables.c has their
+ * environment.  See plan.h. */
 #include "runtime/launch/job/plan.h"
 
 #include <assert.h>
@@ -20,7 +22,7 @@ void rl_process_name(const struct rl_process *p, char *ret_text, size_t size) {
     (void)snprintf(ret_text, size, "%s %zu", seats[p->seat].name, p->index);
 }
 
-/* ---- endpoints of all -------------------------------------------------------------------- */
+/* ---- endpoints of all nodes -------------------------------------------------------------- */
 
 static void add_process(struct rl_plan *p, enum rl_seat seat, size_t index) {
     size_t local = 0;
@@ -72,7 +74,7 @@ static int from_lists(const struct rl_job *j, struct rl_plan *p, struct co_err *
     return r;
 }
 
-/* Port i of a host whose first port is `first`. */
+/* The processes of one host use ports from `first` on. */
 static int from_ports(const struct rl_job *j, struct rl_plan *p, size_t host, const char *name,
     int64_t first, struct co_err *err) {
     int r = 0;
@@ -87,13 +89,14 @@ static int from_ports(const struct rl_job *j, struct rl_plan *p, size_t host, co
 static int from_ips(const struct rl_job *j, struct rl_plan *p, struct co_err *err) {
     int r = 0;
     for (size_t h = 0; h < j->hosts.n && !r; h++) {
-        r = from_ports(j, p, h, j->hosts.item[h], j->options->number[RL_OPT_START_PORT], err);
+        r = from_ports(j, p, h, j->hosts.item[h], j->first_port, err);
     }
     p->n_nodes = j->hosts.n;
     return r;
 }
 
-/* Ranks go host by host: a child's rank is its node's times the processes of a node. */
+/* Ranks are assigned host by host: the first process of a node has the node's rank times the number
+ * of processes per node. */
 static int from_endpoints(const struct rl_job *j, struct rl_plan *p, struct co_err *err) {
     const bool one_a_node = j->endpoints.n == j->hosts.n;
     int r = 0;
@@ -114,7 +117,8 @@ static int from_endpoints(const struct rl_job *j, struct rl_plan *p, struct co_e
     return r;
 }
 
-/* Indices go through all nodes, seat by seat and stage by stage. */
+/* Numbers run through all nodes, for each kind of process, and for each stage of heterogeneous
+ * workers. */
 static int from_offers(
     const struct rl_offer *offers, size_t n, size_t self, struct rl_plan *p, struct co_err *err) {
     int r = 0;
@@ -202,7 +206,7 @@ static char *find_master(const struct rl_plan *p, const struct rl_offer *offers,
     return n ? co_xstrdup(offers[0].candidate) : trainers->n ? co_xstrdup(trainers->item[0]) : NULL;
 }
 
-/* As asked for; else the one that server 0's node keeps free. */
+/* The port that was asked for; else one that is free on server 0's node. */
 static int64_t find_gloo_port(const struct rl_job *j, const struct rl_offer *offers, size_t n) {
     const int64_t asked = j->options->number[RL_OPT_HTTP_PORT];
     for (size_t i = 0; i < n && asked <= 0; i++) {
@@ -213,7 +217,7 @@ static int64_t find_gloo_port(const struct rl_job *j, const struct rl_offer *off
     return asked > 0 ? asked : j->options->number[RL_OPT_GLOO_PORT];
 }
 
-/* Gloo meets on server 0's host. */
+/* Gloo's rendezvous is on server 0's host. */
 static char *find_gloo(
     const struct rl_job *j, const struct rl_plan *p, const struct rl_offer *offers, size_t n) {
     const struct rl_list *servers = &p->endpoints[RL_SEAT_SERVER];

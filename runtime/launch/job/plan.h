@@ -1,5 +1,5 @@
-/* The processes of one node of a job: command, environment and log of each.
- * Pure: the same job and the same nodes give the same processes. */
+/* The plan of one node: the command, environment and log of each of its processes.
+ * Pure: the same job and the same nodes give the same plan, on every node. */
 #pragma once
 
 #include "runtime/launch/job/env.h"
@@ -7,23 +7,24 @@
 
 struct rl_process {
     enum rl_seat seat;
-    size_t local, index; /* among this node's of the seat; among the job's */
-    struct rl_env set;   /* what it gets besides this process's environment, in Paddle's order */
+    size_t local, index; /* number among this node's processes of its kind, and among the job's */
+    struct rl_env set;   /* variables on top of this process's environment, in Paddle's order */
     char *log;           /* file name in log_dir */
 };
 
 struct rl_plan {
     struct rl_process *process; /* servers, trainers, heterogeneous trainers */
     size_t n;
-    struct rl_list command;                  /* of all of them */
+    struct rl_list command;                  /* the same for all processes */
     struct rl_list endpoints[RL_SEAT_COUNT]; /* of the whole job, by index */
     struct rl_stages stages;                 /* of the whole job */
     char *master, *gloo;                     /* endpoints; NULL: none */
     size_t node, n_nodes;
 };
 
-/* offers: of the nodes, by rank, of which number `self` is this one; its own for RL_WAY_ALONE, none
- * for the ways that need none.  scratch: a path of which nothing exists, for gloo. */
+/* offers: those of all nodes by rank, of which `self` is this node.  RL_WAY_ALONE has only its own;
+ * RL_WAY_LISTS, _IPS, _ENDPOINTS and _GIVEN have none.  scratch: a path that does not exist yet,
+ * for gloo. */
 CO_MUST_CHECK int rl_plan_make(const struct rl_job *j, const struct rl_offer *offers, size_t n,
     size_t self, const char *scratch, struct rl_plan *ret, struct co_err *err);
 void rl_plan_done(struct rl_plan *p);

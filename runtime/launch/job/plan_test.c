@@ -331,6 +331,9 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
             0, 5000},
         {{"--elastic_server=e:2379"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "etcd://e:2379", 1, 4,
             1, 5000},
+        /* as Paddle's documents and a browser write it */
+        {{"--nnodes=2:3", "--master=http://a:1"}, {ELASTIC_POD}, "a:1", 2, 3, -1, 60000},
+        {{"--nnodes=2:3", "--master=http://a:1/"}, {ELASTIC_POD}, "a:1", 2, 3, -1, 60000},
         {{"--nnodes=2:3", "--master=a:1"}, {ELASTIC_POD, "PADDLE_ELASTIC_NP=1:4"}, "a:1", 2, 3, -1,
             60000},
         {{"--master=a:1", "--nnodes=2:3"}, {"PADDLE_TRAINER_ID=2", "PADDLE_ELASTIC_TIMEOUT=0"},
@@ -352,6 +355,46 @@ static void pods_of_an_elastic_job_meet_at_worker_0(void **state) {
     }
 }
 
+/* As Paddle's old launcher goes by what PaddleCloud tells: compared with it in tests/paddle. */
+static void the_cloud_tells_the_old_launcher_its_nodes(void **state) {
+    (void)state;
+#define CLOUD                                                                                      \
+    "PADDLE_TRAINERS=10.0.0.1,10.0.0.2", "POD_IP=10.0.0.2", "PADDLE_TRAINER_ID=1",                 \
+        "TRAINER_PORTS_NUM=2"
+    static const struct {
+        const char *words[5], *env[8];
+        enum rl_way way;
+        int64_t first_port;
+    } rows[] = {
+        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, RL_WAY_IPS, 6170},
+        {{"--compat=2.0"}, {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, RL_WAY_IPS, 7000},
+        {{"--legacy=true", "--nproc_per_node=3"},
+            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, RL_WAY_IPS, 6170},
+        {{"--legacy=true", "--started_port=8000"},
+            {CLOUD, "PADDLE_TRAINERS_NUM=2", "PADDLE_PORT=7000"}, RL_WAY_IPS, 8000},
+        {{"--use_paddlecloud"}, {CLOUD, "PADDLE_TRAINERS_NUM=2", "FLAGS_START_PORT=6687"},
+            RL_WAY_IPS, 6687},
+        {{"--legacy=true"}, {CLOUD, "PADDLE_TRAINERS_NUM=1"}, RL_WAY_ALONE, 0},
+        {{"--legacy=true"}, {CLOUD}, RL_WAY_ALONE, 0},
+        {{"--nproc_per_node=1"}, {CLOUD, "PADDLE_TRAINERS_NUM=2"}, RL_WAY_ALONE, 0},
+        {{"--legacy=true", "--ips=10.0.0.2"}, {"FLAGS_START_PORT=6687"}, RL_WAY_IPS, 6687},
+        {{"--legacy=true", "--cluster_node_ips=10.0.0.2", "--node_ip=10.0.0.2"}, {0}, RL_WAY_IPS,
+            6070},
+        {{"--ips=10.0.0.2", "--start_port=7"}, {"FLAGS_START_PORT=6687"}, RL_WAY_IPS, 7},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.2", "abcdef");
+        int r = launch_job(&l, rows[i].words, rows[i].env, NULL, &err);
+        if (r || l.job.way != rows[i].way || l.job.first_port != rows[i].first_port) {
+            fail_msg("row %zu: %s: way %d, first port %ld", i, err.msg, (int)l.job.way,
+                (long)l.job.first_port);
+        }
+        launch_done(&l);
+    }
+}
+
 static void what_cannot_be_is_said(void **state) {
     (void)state;
     static const struct {
@@ -359,6 +402,9 @@ static void what_cannot_be_is_said(void **state) {
     } rows[] = {
         {{"--nnodes", "x"}, {0}, NULL, "nnodes: \"x\""},
         {{"--nnodes", "4:2"}, {0}, NULL, "nnodes: \"2\""},
+        {{"--devices", "a,b"}, {0}, NULL, "devices are \"a,b\", expected their numbers"},
+        {{"--devices", "0,,1"}, {0}, NULL, "devices are \"0,,1\""},
+        {{"--gpus", "0,"}, {0}, NULL, "devices are \"0,\""},
         {{"--devices", "7"}, {0}, "0,1", "Device not found 7 from 7 for setting 0,1"},
         {{"--nproc_per_node", "3"}, {0}, "0,1", "nproc_per_node is 3, but there are 2 devices"},
         {{"--ips", "10.0.0.2,127.0.0.1"}, {0}, NULL,
@@ -579,6 +625,7 @@ int main(void) {
         cmocka_unit_test(a_job_has_the_id_that_keeps_it_apart),
         cmocka_unit_test(the_token_is_proven_where_nodes_meet),
         cmocka_unit_test(pods_of_an_elastic_job_meet_at_worker_0),
+        cmocka_unit_test(the_cloud_tells_the_old_launcher_its_nodes),
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(stages_go_through_all_nodes),
         cmocka_unit_test(gloo_meets_where_server_0_is),

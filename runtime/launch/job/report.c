@@ -1,3 +1,4 @@
+/* The configuration block, tables and commands as texts.  See report.h. */
 #include "runtime/launch/job/report.h"
 
 #include <stdio.h>
@@ -5,7 +6,7 @@
 
 enum { TABLE_KEY = 40, TABLE_VALUE = 45, TEXT_MAX = 1 << 24 };
 
-/* As Python prints the option; the caller frees. */
+/* The option's value as Python prints it; the caller frees. */
 static char *value_text(const struct rl_job *j, enum rl_option id) {
     const struct rl_options *o = j->options;
     if (id == RL_OPT_SCRIPT_ARGS) {
@@ -42,7 +43,7 @@ int rl_report_job(const struct rl_job *j, size_t n_nodes, struct co_buf *ret, st
         j->elastic ? "True" : "False");
 }
 
-/* A text in the middle of the value column; a long one by its end. */
+/* Centres a text in the value column.  Of a long text only the end is shown. */
 static int add_centred(struct co_buf *b, const char *text, struct co_err *err) {
     size_t len = strlen(text);
     char cut[TABLE_VALUE + 1];
@@ -103,7 +104,7 @@ int rl_report_plan(const struct rl_plan *p, struct co_buf *ret, struct co_err *e
     return r;
 }
 
-/* A word as a shell takes it. */
+/* Quotes a word for a shell. */
 static int add_quoted(struct co_buf *b, const char *word) {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
                                 "_-=./:,@%+";

@@ -1,4 +1,4 @@
-/* What a launcher says about a job, in the words of Paddle's: the texts only.  Pure. */
+/* Formats texts about a job, in the words of Paddle's launchers.  Pure; story.c writes them. */
 #pragma once
 
 #include "runtime/launch/job/plan.h"
@@ -9,10 +9,10 @@ CO_MUST_CHECK int rl_report_configuration(
 /* "Job: default, mode collective, replicas 1[1:1], elastic False" */
 CO_MUST_CHECK int rl_report_job(
     const struct rl_job *j, size_t n_nodes, struct co_buf *ret, struct co_err *err);
-/* fleetrun's table of a process's variables. */
+/* The table of a process's variables, as fleetrun prints it. */
 CO_MUST_CHECK int rl_report_table(
     const struct rl_process *p, struct co_buf *ret, struct co_err *err);
-/* What --dry_run prints. */
+/* The output of --dry_run. */
 CO_MUST_CHECK int rl_report_plan(const struct rl_plan *p, struct co_buf *ret, struct co_err *err);
-/* For whom to start on other nodes: the same command line, with the master. */
+/* The command for other nodes: this command line, with --master. */
 char *rl_report_command(const char *master, int argc, char *const argv[]);

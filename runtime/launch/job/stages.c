@@ -1,3 +1,4 @@
+/* Parses and divides the stages of a heterogeneous pipeline.  See stages.h. */
 #include "runtime/launch/job/stages.h"
 
 #include <string.h>
@@ -5,7 +6,7 @@
 #include "common/mem.h"
 #include "common/parse.h"
 
-/* One text a stage. */
+/* Splits an option's value into one text per stage. */
 static int split_stages(
     const char *what, const char *text, struct rl_list *ret, struct co_err *err) {
     size_t n = 1;

@@ -1,6 +1,6 @@
-/* The stages of a heterogeneous pipeline.  Its first stage is the trainers; the heterogeneous
- * workers are those behind it, each stage's side by side in the list of all.  Options separate
- * stages by ";": "2;1" is two workers in stage 2 and one in stage 3.
+/* The stages of a heterogeneous pipeline.  The trainers are its first stage; the heterogeneous
+ * workers are the stages behind it.  The list of all such workers is ordered by stage.  Options
+ * separate stages by ";": "2;1" is two workers in stage 2 and one in stage 3.
  * Pure. */
 #pragma once
 
@@ -14,7 +14,7 @@ struct rl_stages {
     size_t size[RL_STAGES_MAX]; /* workers of stage RL_STAGE_FIRST + i */
 };
 
-/* what: the option, for messages.  CO_INVALID names the stage. */
+/* what: the option's name, for messages.  CO_INVALID: the error names the stage. */
 CO_MUST_CHECK int rl_stages_parse(
     const char *what, const char *text, struct rl_stages *ret, struct co_err *err);
 /* "host:port,...;host:port,..."; all endpoints are added to ret_all. */
@@ -23,7 +23,8 @@ CO_MUST_CHECK int rl_stages_parse_endpoints(const char *what, const char *text,
 
 size_t rl_stages_workers(const struct rl_stages *s);
 bool rl_stages_equal(const struct rl_stages *a, const struct rl_stages *b);
-/* From 0, of worker `index`, which must be one. */
+/* The stage of worker `index`, counted from 0.  index must be valid. */
 size_t rl_stages_of(const struct rl_stages *s, size_t index);
-/* The part of all, the workers' list, that is stage i's, from 0: borrowed, not to be done. */
+/* The part of `all`, the list of all workers, that is in stage i, counted from 0.  It borrows from
+ * all: rl_list_done must not be called for it. */
 struct rl_list rl_stages_part(const struct rl_stages *s, const struct rl_list *all, size_t i);

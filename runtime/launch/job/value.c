@@ -1,3 +1,4 @@
+/* Encodes and decodes a node's offer as JSON.  See value.h. */
 #include "runtime/launch/job/value.h"
 
 #include <string.h>
@@ -11,7 +12,7 @@ static const char *const seat_keys[RL_SEAT_COUNT] = {
     [RL_SEAT_HETER] = "heters", /* by stage; Paddle's value has no such list */
 };
 
-/* ---- told -------------------------------------------------------------------------------- */
+/* ---- encoding ---------------------------------------------------------------------------- */
 
 static json_t *list_json(const struct rl_list *l) {
     json_t *list = json_array();
@@ -60,7 +61,7 @@ char *rl_value_encode(const struct rl_job *j, const struct rl_offer *offer) {
     return co_json_dump(o);
 }
 
-/* ---- heard ------------------------------------------------------------------------------- */
+/* ---- decoding, of texts that any node may have sent -------------------------------------- */
 
 static int check_endpoints(const struct rl_list *l, const char *what, struct co_err *err) {
     struct co_hostport hp;
@@ -86,7 +87,7 @@ static int decode_seat(
     return r ? r : check_endpoints(&offer->endpoints[seat], seat_keys[seat], err);
 }
 
-/* Heterogeneous workers are told by stage, where there are some. */
+/* Reads the heterogeneous workers, a list per stage, if there are any. */
 static int decode_stages(const json_t *o, struct rl_offer *offer, struct co_err *err) {
     struct rl_list *heters = &offer->endpoints[RL_SEAT_HETER];
     json_t *stages = NULL;
@@ -108,7 +109,7 @@ static int decode_stages(const json_t *o, struct rl_offer *offer, struct co_err 
     return r ? r : check_endpoints(heters, seat_keys[RL_SEAT_HETER], err);
 }
 
-/* Gloo meets on server 0's host, at the port that its node keeps free. */
+/* Gloo's rendezvous is on server 0's host, at a port that is free there. */
 static int decode_gloo(
     const struct rl_job *j, const json_t *o, struct rl_offer *offer, struct co_err *err) {
     int64_t port = 0;

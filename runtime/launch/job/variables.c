@@ -1,14 +1,16 @@
-/* The environment of a child, one row a variable, in the order in which Paddle sets them. */
+/* The environment of a child: a table with one row per variable, in the order in which Paddle sets
+ * them.  truth.h has what Paddle's launchers were seen to set.  Part of plan.h. */
 #include <string.h>
 
 #include "common/contract.h"
 #include "common/parse.h"
 #include "runtime/launch/job/plan.h"
 
-/* execve takes 128 KiB a text; Paddle leaves a longer list out from here on. */
+/* execve accepts at most 128 KiB per text.  Paddle omits a list of endpoints from this length on.
+ */
 enum { ENDPOINTS_TEXT_MAX = 120 << 10 };
 
-/* Who gets it. */
+/* Which processes get the variable. */
 enum {
     COLLECTIVE = 1,
     SERVER = 2,
@@ -18,7 +20,7 @@ enum {
     PS = SERVER | TRAINER | HETER,
     EVERY = COLLECTIVE | PS | RPC,
 };
-/* From whom. */
+/* Which launcher sets it: that of 2.3 to 3.x, or that of 2.0 to 2.2. */
 enum { NEW = 1, OLD = 2, BOTH = NEW | OLD };
 
 enum value {
@@ -78,7 +80,8 @@ static const struct {
     {CO_VAR_PSERVERS, NULL, PS, BOTH, V_SERVERS},
     {CO_VAR_TRAINERS_NUM, NULL, EVERY, BOTH, V_N_TRAINERS},
     {CO_VAR_TRAINER_ENDPOINTS, NULL, COLLECTIVE | PS, BOTH, V_TRAINERS},
-    {CO_VAR_HETER_TRAINERS, NULL, PS, BOTH, V_HETERS}, /* until 2.1; then these: */
+    /* The name of Paddle up to 2.1, then the names of later ones. */
+    {CO_VAR_HETER_TRAINERS, NULL, PS, BOTH, V_HETERS},
     {CO_VAR_ALL_HETER_TRAINERS, NULL, PS, BOTH, V_ALL_HETERS},
     {CO_VAR_NEXT_HETER_TRAINERS, NULL, TRAINER | HETER, BOTH, V_NEXT_STAGE},
     {CO_VAR_PREVIOUS_HETER_TRAINERS, NULL, TRAINER | HETER, BOTH, V_PREVIOUS_STAGE},
@@ -140,7 +143,7 @@ static char *own_hostport(const struct place *a, bool port) {
     return port ? number(hp.port) : co_xstrdup(hp.host);
 }
 
-/* All of them for a node's only process. */
+/* A node's only process gets all devices; else each process gets one. */
 static char *own_devices(const struct place *a) {
     const struct rl_list *d = &a->j->devices;
     return d->n == 0                       ? NULL
@@ -148,7 +151,8 @@ static char *own_devices(const struct place *a) {
                                            : co_xstrdup(d->item[a->p->local]);
 }
 
-/* Trainers' devices, ":" inside one; nodes are taken for alike. */
+/* The devices of all trainers, joined by ":" for one trainer.  It assumes that all nodes have the
+ * same devices as this one, as Paddle does. */
 static char *world_devices(const struct place *a) {
     const struct rl_list *d = &a->j->devices;
     struct rl_list all = {0};
@@ -185,7 +189,7 @@ static char *trainers(const struct place *a) {
     return text;
 }
 
-/* Of a trainer with servers, as fleetrun has it: one device a trainer, by turns. */
+/* The device of a trainer in a job with servers: they are assigned in turn, as in fleetrun. */
 static char *old_visible(const struct place *a) {
     const struct rl_list *d = &a->j->devices;
     return co_xstrdup(d->n ? d->item[a->p->local % d->n] : "0");
@@ -200,7 +204,7 @@ static char *stage_endpoints(const struct rl_plan *plan, size_t id) {
     return rl_list_join(id == 1 ? &plan->endpoints[RL_SEAT_TRAINER] : &part, ",");
 }
 
-/* As Python prints it. */
+/* A list as Python prints it. */
 static char *stage_sizes(const struct rl_plan *plan) {
     struct rl_list sizes = {0};
     rl_list_add_own(&sizes, number(plan->endpoints[RL_SEAT_TRAINER].n));
@@ -212,7 +216,7 @@ static char *stage_sizes(const struct rl_plan *plan) {
     return co_xasprintf("[%s]", joined);
 }
 
-/* Of a job with heterogeneous workers; NULL: it has none. */
+/* Values about the stages; NULL: the job has no heterogeneous workers. */
 static char *of_stages(const struct place *a, enum value v) {
     const struct rl_plan *plan = a->plan;
     if (plan->endpoints[RL_SEAT_HETER].n == 0) {
@@ -278,7 +282,7 @@ static char *value_of(const struct place *a, enum value v) {
     case V_OF_STAGES:
     case V_STAGE_DEVICE:
         return of_stages(a, v);
-    case V_COORDINATORS: /* of federated training, which nobody starts here */
+    case V_COORDINATORS: /* of federated training, which this launcher does not support */
         return co_xstrdup("");
     case V_ENDPOINT:
         return co_xstrdup(own_endpoint(a));
@@ -325,12 +329,12 @@ static char *value_of(const struct place *a, enum value v) {
 static const char *device_kind(const struct rl_job *j) {
     static const char *const kinds[] = {"cpu", "gpu", "xpu", NULL};
     const char *alias =
-        j->options->alias[RL_OPT_DEVICES]; /* --xpus tells, where nothing else does */
-    return j->node->device == RL_DEVICE_CUSTOM   ? j->node->device_name
-           : j->node->device != RL_DEVICE_CPU    ? kinds[j->node->device]
-           : alias && strcmp(alias, "xpus") == 0 ? "xpu"
-           : alias && strcmp(alias, "npus") == 0 ? "npu"
-                                                 : "gpu";
+        j->options->alias[RL_OPT_DEVICES]; /* "--xpus" says it when the machine does not */
+    return j->node->device == RL_DEVICE_CUSTOM ? j->node->device_name
+           : j->node->device != RL_DEVICE_CPU  ? kinds[j->node->device]
+           : alias && strstr(alias, "xpus")    ? "xpu"
+           : alias && strstr(alias, "npus")    ? "npu"
+                                               : "gpu";
 }
 
 /* The caller frees. */
@@ -352,7 +356,7 @@ void rl_plan_variables(
     const struct place a = {.j = j, .plan = plan, .p = p, .scratch = scratch};
     const unsigned from = j->format == RL_FORMAT_2_0 ? OLD : NEW;
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
-        /* A process whose environment was given gets to know of this launcher, no more. */
+        /* A process whose environment was given gets only the variables about this launcher. */
         bool given = j->way == RL_WAY_GIVEN && rows[i].value < V_POD;
         if (given || !(rows[i].who & who(j, p->seat)) || !(rows[i].from & from)) {
             continue;

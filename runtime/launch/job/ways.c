@@ -1,3 +1,4 @@
+/* Reads lists of hosts and endpoints.  See ways.h. */
 #include "runtime/launch/job/ways.h"
 
 #include <string.h>
@@ -5,8 +6,8 @@
 #include "common/parse.h"
 
 enum {
-    LEGACY_PORT = 6170, /* of trainers that were named without a port */
-    HOSTS_PORT = 6768,  /* of the master, where the environment names hosts alone */
+    LEGACY_PORT = 6170, /* first port of trainers that are listed without a port, as in Paddle */
+    HOSTS_PORT = 6768,  /* of the master, when the environment lists hosts without ports */
 };
 
 /* The host of "host:port", "[v6]:port" or "host"; the caller frees. */
@@ -27,7 +28,7 @@ static void distinct_hosts(const struct rl_list *endpoints, struct rl_list *ret)
     }
 }
 
-/* This node's place among the hosts: by rank, else by address. */
+/* Finds this node among the hosts: by rank, else by address. */
 static int find_self(struct rl_job *j, const char *what, struct co_err *err) {
     if (j->rank >= 0 && (size_t)j->rank < j->hosts.n) {
         return 0;
@@ -52,7 +53,7 @@ static bool has_port(const char *endpoint) {
 
 /* ---- ways -------------------------------------------------------------------------------- */
 
-/* Hosts alone: their nodes meet at the first. */
+/* Hosts without ports: there must be a rendezvous, at the first host. */
 static int way_hosts(struct rl_job *j, const char *name, struct co_err *err) {
     char text[CO_HOST_MAX + 10];
     for (size_t i = 0; i < j->endpoints.n; i++) {
@@ -82,23 +83,22 @@ int rl_way_endpoints(struct rl_job *j, const char *name, const char *text, struc
     return has_port(j->endpoints.item[0]) ? find_self(j, name, err) : way_hosts(j, name, err);
 }
 
-int rl_way_ips(struct rl_job *j, struct co_err *err) {
-    const char *text = j->options->text[RL_OPT_IPS];
+int rl_way_ips(struct rl_job *j, const char *name, const char *text, struct co_err *err) {
     rl_list_split(&j->hosts, text);
     if (j->hosts.n > 1 && rl_list_has(&j->hosts, "127.0.0.1")) {
         return co_err_set(err, CO_INVALID,
-            "127.0.0.1 in ips is not allowed in multi-nodes: --ips is \"%s\"", text);
+            "127.0.0.1 in ips is not allowed in multi-nodes: %s is \"%s\"", name, text);
     }
     if (j->hosts.n == 1) {
         j->rank = 0;
     }
     j->nodes_min = j->nodes_max = (int)j->hosts.n;
     j->way = RL_WAY_IPS;
-    return find_self(j, "--ips", err);
+    return find_self(j, name, err);
 }
 
-/* A trainer named by its host alone has the port that Paddle's old launcher gives it, which counts
- * on from the n_before endpoints of other seats. */
+/* Adds ports to endpoints without one, as Paddle's old launcher does: they count on from
+ * LEGACY_PORT over all kinds of processes, of which n_before endpoints come first. */
 static void complete_ports(struct rl_list *l, size_t n_before) {
     for (size_t i = 0; i < l->n; i++) {
         if (!has_port(l->item[i])) {
@@ -122,7 +122,7 @@ static int check_count(const struct rl_job *j, enum rl_option number, enum rl_op
     return 0;
 }
 
-/* Both of --heter_workers and --heter_worker_num, or none; stage by stage. */
+/* Reads --heter_workers and checks that --heter_worker_num agrees with it in every stage. */
 static int list_heters(struct rl_job *j, struct co_err *err) {
     const struct rl_options *o = j->options;
     struct rl_stages counts = {0};

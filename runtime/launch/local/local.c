@@ -1,3 +1,5 @@
+/* Runs the processes of a rendered job on one loop: their output, their ends, and who is stopped
+ * then (local.h). */
 #include "runtime/launch/local/local.h"
 
 #include <arpa/inet.h>
@@ -168,9 +170,10 @@ static void workers_done(struct local *l) {
 static void pod_failed(struct local *l, struct member *m, int status) {
     char how[64];
     rl_exit_text(status, how, sizeof(how));
-    const char *last = rl_tail_last_line(&m->tail);
+    char why[512];
+    rl_tail_cause(&m->tail, why, sizeof(why));
     rl_output_say(
-        l->out, "paddlerun: pod %s failed: %s%s%.500s", m->pod->name, how, *last ? ": " : "", last);
+        l->out, "paddlerun: pod %s failed: %s%s%s", m->pod->name, how, *why ? ": " : "", why);
     l->over = true;
     l->ended = "failed";
     l->code = rl_exit_code(status);

@@ -1,3 +1,5 @@
+/* Makes processes of rendered objects (pods.h): finds pods, ConfigMap and Secret, resolves their
+ * environment, and notes what a process cannot have. */
 #include "runtime/launch/local/pods.h"
 
 #include <stdio.h>
@@ -203,6 +205,9 @@ static int read_environment(struct reader *rd, const json_t *obj, const json_t *
     CO_AUTOFREE char *search =
         co_xasprintf("%s:%s", rd->options->bin_dir, path ? path : "/usr/local/bin:/usr/bin:/bin");
     rl_env_set(&pod->env, "PATH", search);
+    /* Pods of a cluster have a directory each; here launchers of several would share "log". */
+    CO_AUTOFREE char *logs = co_xasprintf("log/%s", pod->name);
+    rl_env_set(&pod->env, co_contract[CO_VAR_LOG_DIR].name, logs);
     rl_env_set(&pod->env, "HOSTNAME", pod->name);
     rl_env_set(&pod->env, "PYTHONUNBUFFERED", "1"); /* lines as they are printed */
     int r = env_from(rd, pod, co_json_at(container, "envFrom"), err);

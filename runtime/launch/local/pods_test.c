@@ -103,6 +103,7 @@ static void pods_become_processes_with_addresses(void **state) {
     check_env(ps, "HOME", "/h");
     check_env(ps, "PATH", "/opt/bin:/usr/bin:/bin");
     check_env(ps, "HOSTNAME", "j-ps-0");
+    check_env(ps, "PADDLE_LOG_DIR", "log/j-ps-0");
     check_env(ps, "PADDLE_TRAINERS_NUM", NULL); /* not what this process inherited */
     check_env(worker, "POD_IP", "127.0.0.11");
     check_env(worker, "PADDLE_PORT", "36000");

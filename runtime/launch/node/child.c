@@ -1,3 +1,4 @@
+/* Computes the environment and the cores of a child.  See child.h. */
 #include "runtime/launch/node/child.h"
 
 #include <string.h>

@@ -1,3 +1,8 @@
+/* The state machine of a job on one node.  See course.h.
+ *
+ *     MEETING -> RUNNING -> COMPLETED or RESTARTING
+ *     RUNNING, COMPLETED, RESTARTING -> REGROUPING -> MEETING      another round
+ *     any state -> OVER                                            the end */
 #include "runtime/launch/node/course.h"
 
 #include <assert.h>
@@ -12,18 +17,19 @@
 #include "runtime/launch/node/round.h"
 #include "runtime/launch/node/story.h"
 #include "runtime/launch/process/spawn.h"
+#include "runtime/launch/process/told.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 
 enum { SECOND_SIGNAL_MS = 10000 /* as Paddle says it */ };
 
-/* Where this node's part in the job stands. */
+/* The state of this node's part in the job. */
 enum state {
-    MEETING,    /* no process yet, or none any more: a round follows */
-    RUNNING,    /* the round's processes work */
-    COMPLETED,  /* its workers ended well; servers may run on, for other nodes' workers */
-    RESTARTING, /* a process failed: the other nodes are asked to start again */
-    REGROUPING, /* nodes changed: they meet again when the processes are gone */
-    OVER,       /* the code is final: processes, the other nodes and stdout are waited for */
+    MEETING,    /* no process runs; the next round is about to start */
+    RUNNING,    /* the round's processes run */
+    COMPLETED,  /* its workers ended well; servers may go on for the workers of other nodes */
+    RESTARTING, /* a process failed and a restart of all nodes was asked for */
+    REGROUPING, /* nodes changed: processes are stopped, then the nodes meet again */
+    OVER,       /* the exit code is final; waits for processes, other nodes and stdout */
 };
 
 struct course {
@@ -32,10 +38,12 @@ struct course {
     const struct rl_say *say;
     struct co_loop *loop;
     struct rl_round *round;
-    struct rl_rdzv *rdzv; /* NULL: not with others, or not any more */
+    struct rl_rdzv *rdzv; /* NULL: there is no rendezvous, or not any more */
+    struct rl_told *told; /* NULL: the operator is not asked whether training is over */
     enum state state;
     int n_rounds, n_signals;
-    struct rl_course_end end; /* its code: 0, or the failed process's, until it is over */
+    int64_t stop_ms;          /* from SIGTERM to SIGKILL */
+    struct rl_course_end end; /* code is that of the failed process, or 0, until OVER sets it */
 };
 
 static void set_state(struct course *c, enum state next) {
@@ -53,10 +61,6 @@ static void set_state(struct course *c, enum state next) {
 
 /* ---- the end ----------------------------------------------------------------------------- */
 
-static int64_t stop_timeout(const struct course *c) {
-    return c->job->options->number[RL_OPT_STOP_TIMEOUT];
-}
-
 static void stop_when_all_is_over(struct course *c) {
     if (c->state == OVER && !c->rdzv && !rl_round_running(c->round) &&
         !rl_round_echoing(c->round)) {
@@ -70,7 +74,8 @@ static void others_told(void *arg) {
     stop_when_all_is_over(c);
 }
 
-/* Who runs is stopped, and the others are told at once: not when the last process has ended. */
+/* Ends the job on this node: stops the processes and tells the other nodes at once, not only when
+ * the last process has ended.  Only the first call sets the exit code. */
 static void end_course(struct course *c, int code, const char *why) {
     const bool first = c->state != OVER;
     if (first) {
@@ -78,7 +83,7 @@ static void end_course(struct course *c, int code, const char *why) {
         c->end.code = code;
         (void)snprintf(c->end.why, sizeof(c->end.why), "%s", why);
     }
-    rl_round_stop(c->round, stop_timeout(c));
+    rl_round_stop(c->round, c->stop_ms);
     if (first && c->rdzv) {
         rl_rdzv_leave(c->rdzv, c->end.signo ? -1 : code, why, others_told);
     }
@@ -92,7 +97,7 @@ static void end_by_error(struct course *c, int code, const struct co_err *err) {
 
 /* ---- rounds ------------------------------------------------------------------------------ */
 
-/* offers, and values as they were told: of all nodes, by rank. */
+/* Makes the plan and starts its processes.  offers and values are those of all nodes, by rank. */
 static void start_round(struct course *c, const struct rl_offer *offers, const char *const *values,
     size_t n, size_t self) {
     const char *tmp = getenv("TMPDIR");
@@ -118,12 +123,12 @@ static void start_round(struct course *c, const struct rl_offer *offers, const c
     }
 }
 
-/* Servers of several nodes serve everybody's workers: they stay until all of those are done. */
+/* The servers of a node serve the workers of all nodes: they stay until all of those have ended. */
 static void workers_done(void *arg) {
     struct course *c = arg;
     set_state(c, COMPLETED);
     if (c->job->mode != RL_MODE_PS || c->job->way == RL_WAY_GIVEN) {
-        return; /* the last one has ended */
+        return; /* no servers: the last process has ended */
     }
     if (c->rdzv) {
         rl_rdzv_done(c->rdzv);
@@ -152,7 +157,7 @@ static void processes_gone(void *arg) {
     struct course *c = arg;
     if (c->state == REGROUPING) {
         meet_again(c);
-    } else if (c->state != RESTARTING) { /* else `changed` or `ended` comes */
+    } else if (c->state != RESTARTING) { /* then the rendezvous will call `changed` or `ended` */
         end_course(c, c->end.code, "");
     }
 }
@@ -216,7 +221,7 @@ static void nodes_changed(void *arg, const char *why) {
     rl_say(c->say, RL_SAY_WARNING, "nodes changed, starting again: %s", why);
     set_state(c, REGROUPING);
     if (rl_round_running(c->round)) {
-        rl_round_stop(c->round, stop_timeout(c));
+        rl_round_stop(c->round, c->stop_ms);
     } else {
         meet_again(c);
     }
@@ -266,7 +271,7 @@ static int meet_others(struct course *c, struct co_err *err) {
 
 /* ---- signals ----------------------------------------------------------------------------- */
 
-/* The first one ends the job, the second shortens the wait, a third waits no more. */
+/* The first signal ends the job, the second one shortens the grace time, the third one ends it. */
 static void told_to_stop(void *arg, int signo) {
     struct course *c = arg;
     if (++c->n_signals > 1) {
@@ -274,7 +279,7 @@ static void told_to_stop(void *arg, int signo) {
         if (rl_round_running(c->round)) {
             rl_round_stop(c->round, c->n_signals > 2 ? 0 : SECOND_SIGNAL_MS);
         } else {
-            co_loop_stop(c->loop); /* nobody reads stdout, or the master hangs */
+            co_loop_stop(c->loop); /* stdout is blocked, or the master does not answer */
         }
         return;
     }
@@ -304,14 +309,36 @@ static int take_signals(struct course *c, struct co_err *err) {
         {SIGUSR2, forward_signal},
         {SIGWINCH, forward_signal},
     };
-    struct co_signal *s = NULL; /* all go with the loop */
+    struct co_signal *s = NULL; /* the loop frees them */
     int r = 0;
     (void)signal(SIGPIPE, SIG_IGN);
     for (size_t i = 0; i < CO_ARRAY_LEN(rows) && !r; i++) {
+        /* Under nohup SIGHUP stays ignored. */
         bool nohup = rows[i].signo == SIGHUP && co_signal_ignored(SIGHUP);
         r = nohup ? 0 : co_signal_new(c->loop, rows[i].signo, rows[i].fn, c, &s, err);
     }
     return r;
+}
+
+/* ---- servers of a job that the operator knows ---------------------------------------------- */
+
+static void training_over(void *arg) {
+    struct course *c = arg;
+    rl_told_free(co_steal_ptr(c->told));
+    if (c->state != OVER) {
+        rl_say(c->say, RL_SAY_INFO, "training is over, ending the servers");
+        c->stop_ms = c->stop_ms < RL_TOLD_STOP_MS ? c->stop_ms : RL_TOLD_STOP_MS;
+        end_course(c, 0, "");
+    }
+}
+
+static void hear_of_end(struct course *c) {
+    struct co_err err = {0};
+    c->told =
+        rl_told_new(c->loop, getenv(co_contract[CO_VAR_TRAINING_END].name), training_over, c, &err);
+    if (err.code) {
+        rl_say(c->say, RL_SAY_WARNING, "cannot learn when training is over: %s", err.msg);
+    }
 }
 
 /* ---- from the beginning to the end ------------------------------------------------------- */
@@ -327,6 +354,7 @@ static int begin_course(struct course *c, struct co_err *err) {
     if (r) {
         return r;
     }
+    hear_of_end(c);
     rl_story_begin(c->say, c->job);
     rl_story_job(c->say, c->job, 0);
     if (c->job->way == RL_WAY_MEET) {
@@ -349,13 +377,17 @@ static void tell_end(struct course *c) {
 
 int rl_course_run(
     const struct rl_course_options *options, struct rl_course_end *ret, struct co_err *err) {
-    struct course c = {.options = *options, .job = options->job, .say = options->say};
+    struct course c = {.options = *options,
+        .job = options->job,
+        .say = options->say,
+        .stop_ms = options->job->options->number[RL_OPT_STOP_TIMEOUT]};
     int r = begin_course(&c, err);
     if (!r) {
         co_loop_run(c.loop);
         tell_end(&c);
         *ret = c.end;
     }
+    rl_told_free(c.told);
     rl_rdzv_close(c.rdzv);
     rl_round_free(c.round);
     if (c.loop) {

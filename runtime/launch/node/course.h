@@ -1,6 +1,9 @@
-/* The course of a job on this node: the nodes' meeting, rounds of processes, signals, and the end,
- * which is the launcher's exit code.  Blocks until all is over; call from the main thread of a
- * process without other children. */
+/* Runs a job on this node from beginning to end ("course"): the rendezvous of the nodes, rounds of
+ * processes, signals, and the exit code.  It decides; round.h has the processes, rendezvous.h the
+ * other nodes, story.h the log lines.
+ *
+ * It blocks until the job is over.  Call it from the main thread of a process without other
+ * children. */
 #pragma once
 
 #include "runtime/launch/job/offer.h"
@@ -11,21 +14,22 @@
 struct rl_course_options {
     const struct rl_job *job;
     const struct rl_say *say;
-    const struct rl_offer *own; /* of this node; NULL: the job needs none */
-    const char *value;          /* ... as the others are told; or NULL */
+    const struct rl_offer *own; /* this node's endpoints; NULL: the job needs none */
+    const char *value;          /* the same as the JSON for other nodes; or NULL */
     struct rl_ports *ports;     /* released before processes start */
-    int argc;                   /* of the command, for whoever starts other nodes */
+    int argc;                   /* of the command, to be printed for the user's other nodes */
     char *const *argv;
 };
 
 struct rl_course_end {
     int code;                  /* the exit code */
-    int signo;                 /* told to stop by it; 0: ended otherwise */
-    char why[CO_ERR_MAX];      /* where code is not 0 */
-    char log[RL_TAIL_MAX + 1]; /* the last len bytes of the process that failed, if one did */
+    int signo;                 /* the signal that stopped the job; 0: it ended otherwise */
+    char why[CO_ERR_MAX];      /* set when code is not 0 */
+    char log[RL_TAIL_MAX + 1]; /* the last len bytes of the failed process's log, if one failed */
     size_t len;
 };
 
-/* *ret is written only when the course began: an error is of the options, or of the machine. */
+/* Returns an error when the job could not begin, because of the options or the machine; *ret is not
+ * written then. */
 CO_MUST_CHECK int rl_course_run(
     const struct rl_course_options *options, struct rl_course_end *ret, struct co_err *err);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "runtime/launch/node/testkit.h"
+#include "runtime/launch/process/told.h"
 #include "runtime/launch/rendezvous/rendezvous.h"
 
 /* ---- other nodes ------------------------------------------------------------------------- */
@@ -65,6 +66,29 @@ void rl_rdzv_close(struct rl_rdzv *m) {
     }
 }
 
+/* ---- the operator ------------------------------------------------------------------------ */
+
+static struct {
+    void (*over)(void *arg);
+    void *arg;
+} operator;
+
+struct rl_told *rl_told_new(
+    struct co_loop *l, const char *where, void (*over)(void *arg), void *arg, struct co_err *err) {
+    (void)l;
+    (void)where;
+    (void)err;
+    operator.over = over;
+    operator.arg = arg;
+    return NULL;
+}
+
+void rl_told_free(struct rl_told *t) {
+    (void)t;
+}
+
+/* ---- */
+
 static void meet(const char *other) {
     const struct rl_rdzv_peer peers[] = {{"a", others.own}, {"b", other}};
     const struct rl_rdzv_roster roster = {.peers = peers, .n = 2, .round = 1, .watched = true};
@@ -104,7 +128,9 @@ static void play_step(void *arg) {
         co_loop_stop(script.loop);
         return;
     }
-    if (strcmp(step, "SIGTERM") == 0) {
+    if (strcmp(step, "over") == 0) {
+        operator.over(operator.arg);
+    } else if (strcmp(step, "SIGTERM") == 0) {
         (void)raise(SIGTERM);
     } else if (strcmp(step, "SIGUSR1") == 0) {
         (void)raise(SIGUSR1);
@@ -163,6 +189,11 @@ static const struct {
         "0:3 SIGTERM 1:-15 empty", "start start stop(25000)", 3, 0, "worker 0: exit code 3", 0},
     {"other signals are for the processes", {0}, "SIGUSR1 0:0 empty", "start signal(10)", 0, 0, "",
         0},
+    /* servers of a job that the operator knows */
+    {"training is over", {0}, "over 0:-15 empty", "start stop(20000)", 0, 0, "", 0},
+    {"it is over when the server has failed", {0}, "0:3 over empty", "start stop(25000)", 3, 0,
+        "worker 0: exit code 3", 0},
+    {"it is over while nodes meet", {TWO}, "over left", "leave(0 ) told close", 0, 0, "", 0},
     /* with others */
     {"nodes meet, work and part", {TWO}, "met 0:0 empty left", "start leave(0 ) told close", 0, 0,
         "", 0},

@@ -1,3 +1,4 @@
+/* Puts a launch together: options, machine, job, ports, then the course.  See launch.h. */
 #include "runtime/launch/node/launch.h"
 
 #include <stdio.h>
@@ -19,8 +20,8 @@ struct launch {
     struct rl_node node;
     struct rl_job job;
     struct rl_ports ports;
-    struct rl_offer own; /* what this node brings, ... */
-    char *value;         /* ... as it tells the others; NULL: nothing */
+    struct rl_offer own; /* this node's endpoints */
+    char *value;         /* the same as the JSON for other nodes; NULL: none are needed */
 };
 
 static const char *get_from_environ(void *arg, const char *name) {
@@ -32,7 +33,11 @@ static int hold_ports(struct launch *l, struct co_err *err) {
     struct rl_ports_range range;
     int r = l->job.n_ports ? rl_ports_range(&range, err) : 0;
     if (!r && l->job.n_ports) {
-        r = rl_ports_hold(&range, l->job.n_ports, &l->ports, err);
+        /* Several nodes on one host must not use the same fixed ports: each begins at its rank
+         * beyond the first, as under Paddle's launcher. */
+        bool counts_on = range.fixed && l->job.mode == RL_MODE_COLLECTIVE && l->job.rank > 0;
+        range.fixed += counts_on ? (unsigned)l->job.rank : 0;
+        r = rl_ports_hold(&range, l->job.n_ports, rl_offer_spare(&l->job), &l->ports, err);
     }
     if (!r && l->job.n_ports) {
         rl_offer_make(&l->job, l->ports.port, &l->own);
@@ -41,8 +46,8 @@ static int hold_ports(struct launch *l, struct co_err *err) {
     return r;
 }
 
-/* Where other nodes are, as far as the options tell; where they tell only that there are some, any
- * place beyond this machine's networks.  NULL: there are none.  The caller frees. */
+/* An address of another node, from the options.  When they only say that there are other nodes, an
+ * address outside this machine's networks.  NULL: there are none.  The caller frees. */
 static char *find_others(const struct rl_options *o) {
     static const enum rl_option ids[] = {RL_OPT_MASTER, RL_OPT_ELASTIC_SERVER, RL_OPT_IPS,
         RL_OPT_SERVERS, RL_OPT_TRAINERS, RL_OPT_WORKERS};
@@ -54,12 +59,12 @@ static char *find_others(const struct rl_options *o) {
         }
     }
     bool several = strcmp(o->text[RL_OPT_NNODES], "1") != 0 || rl_option_has(o, RL_OPT_NP);
-    return several ? co_xstrdup("198.51.100.1:9") : NULL; /* of RFC 5737: nobody's */
+    return several ? co_xstrdup("198.51.100.1:9") : NULL; /* reserved for examples by RFC 5737 */
 }
 
 static int plan_job(struct launch *l, struct co_err *err) {
     const struct rl_options *o = l->options;
-    /* Asking a resolver may take seconds: only where the address counts. */
+    /* A DNS resolver may take seconds: the address is looked up only when it is needed. */
     const char *host = o->text[RL_OPT_HOST];
     CO_AUTOFREE char *elsewhere = find_others(o);
     rl_node_look(elsewhere, !(host && strchr(host, '.')), &l->node);
@@ -95,13 +100,14 @@ static int run_job(
     return rl_course_run(&options, ret, err);
 }
 
-/* For whoever only sees the container's end. */
+/* Writes the reason into the container's termination log, where Kubernetes shows it. */
 static void explain_end(const struct rl_options *o, const struct rl_course_end *end) {
     struct rl_tail tail = {0};
     rl_tail_add(&tail, end->log, end->len);
     const char *lines = rl_tail_text(&tail);
-    const char *last = rl_tail_last_line(&tail);
-    CO_AUTOFREE char *cause = co_xasprintf("%s%s%s", end->why, *last ? ": " : "", last);
+    char why[512];
+    rl_tail_cause(&tail, why, sizeof(why));
+    CO_AUTOFREE char *cause = co_xasprintf("%s%s%s", end->why, *why ? ": " : "", why);
     rl_termination_write(o->text[RL_OPT_TERMINATION_LOG], lines, cause);
 }
 

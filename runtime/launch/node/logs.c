@@ -1,3 +1,4 @@
+/* Opens, echoes and reads the log files of a round.  See logs.h. */
 #include "runtime/launch/node/logs.h"
 
 #include <errno.h>
@@ -13,7 +14,7 @@ struct rl_logs {
     const struct rl_say *say;
     const struct rl_job *job;
     const struct rl_plan *plan;
-    struct rl_childlog **log; /* of plan->process[i]; NULL: its output is this process's */
+    struct rl_childlog **log; /* of plan->process[i]; NULL: it writes to this process's output */
     bool anew, echoing;
     void (*echoed)(void *arg);
     void *arg;
@@ -44,7 +45,7 @@ static int make_dirs(const char *path, struct co_err *err) {
     }
 }
 
-/* A job's id may have slashes, and begins the names of files. */
+/* A job's ID may have slashes and is part of file names, so it may need folders of its own. */
 int rl_logs_make_dir(const struct rl_job *j, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", log_dir(j), j->id);
     *strrchr(path, '/') = '\0';
@@ -60,7 +61,7 @@ void rl_logs_say_if_full(const struct rl_logs *g) {
     }
 }
 
-/* ---- a process's ------------------------------------------------------------------------- */
+/* ---- one process ------------------------------------------------------------------------- */
 
 static void log_lost(void *arg, const struct co_err *err) {
     const struct rl_logs *g = arg;
@@ -74,7 +75,7 @@ static void echo_done(void *arg) {
     g->echoed(g->arg);
 }
 
-/* fleetrun shows its first worker, the new launchers their first process. */
+/* The new launchers show their first process; fleetrun shows none when there are servers. */
 static bool is_echoed(const struct rl_job *j, size_t i) {
     return i == 0 && !(j->format == RL_FORMAT_2_0 && j->mode == RL_MODE_PS);
 }

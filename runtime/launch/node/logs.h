@@ -1,6 +1,6 @@
-/* Where the output of a round's processes goes: a file each in --log_dir, or this process's own
- * output without one; the first of them is copied to stdout while it grows.  A file that cannot be
- * written is a warning.  Owned by the loop's thread. */
+/* The logs of a round's processes: one file each in --log_dir, or this process's own output when
+ * there is no --log_dir.  The first file is copied to stdout while it grows.  A file that cannot be
+ * written is only a warning.  Belongs to the loop's thread. */
 #pragma once
 
 #include "common/loop.h"
@@ -9,25 +9,26 @@
 
 struct rl_logs;
 
-/* Makes --log_dir, where there is one. */
+/* Makes the folder of --log_dir, if one is given. */
 CO_MUST_CHECK int rl_logs_make_dir(const struct rl_job *j, struct co_err *err);
 
-/* say, j and p must stay as long as the logs.  anew: of the job's first round, which may begin its
- * files anew.  echoed(arg): the copy on stdout is complete. */
+/* say, j and p must outlive the logs.  anew: this is the job's first round, whose files may be
+ * truncated (--log_overwrite).  echoed(arg): the copy on stdout is complete. */
 struct rl_logs *rl_logs_new(struct co_loop *l, const struct rl_say *say, const struct rl_job *j,
     const struct rl_plan *p, bool anew, void (*echoed)(void *arg), void *arg);
 void rl_logs_free(struct rl_logs *g); /* NULL allowed */
 
-/* For stdout and stderr of process i; stays this object's until rl_logs_started.  -1: no file. */
+/* The file descriptor for stdout and stderr of process i; owned here, and closed by
+ * rl_logs_started.  -1: no file. */
 int rl_logs_open(struct rl_logs *g, size_t i);
 void rl_logs_started(struct rl_logs *g, size_t i);
 /* Process i has ended. */
 void rl_logs_finish(struct rl_logs *g, size_t i);
 
-/* The last process of the copy has ended, the copy is not complete. */
+/* The process whose log is copied has ended, but the copy is not complete. */
 bool rl_logs_echoing(const struct rl_logs *g);
 const char *rl_logs_path(const struct rl_logs *g, size_t i); /* "None": no file */
-/* The last bytes of process i, at most size - 1; how many. */
+/* Copies the last bytes of process i's log, at most size - 1; returns how many. */
 size_t rl_logs_tail(const struct rl_logs *g, size_t i, char *ret, size_t size);
-/* Says so if there is no space left for logs. */
+/* Logs an error when the disk of the logs is full: that may be why a process failed. */
 void rl_logs_say_if_full(const struct rl_logs *g);

@@ -1,3 +1,4 @@
+/* Reads a machine's address, devices and programs from the system.  See node.h. */
 #include "runtime/launch/node/node.h"
 
 #include <arpa/inet.h>
@@ -15,7 +16,7 @@
 #include "common/contract.h"
 #include "common/parse.h"
 
-/* The variable that names visible devices, and what they are. */
+/* Variables that list visible devices, and the kind of device. */
 static const struct {
     enum co_var variable;
     enum rl_device device;
@@ -25,7 +26,7 @@ static const struct {
     {CO_VAR_CUDA_VISIBLE_DEVICES, RL_DEVICE_GPU},
 };
 static const struct {
-    const char *prefix; /* in /dev, before a number */
+    const char *prefix; /* of files in /dev, before a number */
     enum rl_device device;
 } device_files[] = {
     {"nvidia", RL_DEVICE_GPU},
@@ -111,8 +112,9 @@ static char *find_address_of_name(void) {
     return text ? text : co_xstrdup("127.0.0.1");
 }
 
-/* The address from which this machine would talk to others: a name that stands for 127.0.1.1 in
- * /etc/hosts is of no use to them.  NULL: not to be found. */
+/* The address from which this machine would send to other nodes.  It is needed when the host name
+ * is 127.0.1.1 in /etc/hosts, which other nodes cannot use.  Connecting a UDP socket makes the
+ * kernel choose the address without sending anything.  NULL: not found. */
 static char *find_address_towards(const char *others) {
     const char *scheme = strstr(others, "://");
     struct co_hostport hp;
@@ -171,7 +173,7 @@ static char *find_python(void) {
     }
     char *found = find_in_path("python3");
     found = found ? found : find_in_path("python");
-    return found ? found : co_xstrdup("python3"); /* which spawn will say is missing */
+    return found ? found : co_xstrdup("python3"); /* rl_spawn will report that it is missing */
 }
 
 static char *make_pod_name(void) {

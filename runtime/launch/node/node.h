@@ -1,9 +1,9 @@
-/* What this machine tells a launcher: its address, its devices, its Python. */
+/* Finds out about this machine: its address, its devices, its Python. */
 #pragma once
 
 #include "runtime/launch/job/job.h"
 
-/* others: host:port of another node, or URL, for choosing among this machine's addresses where its
- * name does not tell; nothing is sent there.  NULL: there is none. */
+/* others: host:port or URL of another node; NULL: there is none.  It helps to choose among this
+ * machine's addresses when the host name resolves to a loopback address.  Nothing is sent there. */
 void rl_node_look(const char *others, bool wants_address, struct rl_node *ret);
 void rl_node_done(struct rl_node *n);

@@ -1,3 +1,4 @@
+/* The processes of one round on this node and the state machine of their ends.  See round.h. */
 #include "runtime/launch/node/round.h"
 
 #include <fcntl.h>
@@ -156,6 +157,11 @@ static int start_process(struct rl_round *r, size_t i, int null, struct co_err *
         .cpus = spread ? &cores : NULL,
         .session = true};
     int e = rl_children_start(r->children, &s, err);
+    if (e == CO_NOTFOUND && strcmp(s.argv[0], r->job->node->python) == 0) {
+        (void)co_err_wrap(err,
+            "\"%.200s\" needs Python, and PADDLERUN_PYTHON names none that is there",
+            r->job->options->text[RL_OPT_SCRIPT]);
+    }
     rl_logs_started(r->logs, i);
     rl_env_done(&env);
     return e;

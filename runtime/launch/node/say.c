@@ -1,3 +1,4 @@
+/* Formats and writes log lines.  See say.h. */
 #include "runtime/launch/node/say.h"
 
 #include <errno.h>
@@ -22,11 +23,11 @@ static const char *const level_names[] = {
 
 static enum rl_say_level level_of(const char *text) {
     for (size_t i = 0; i < CO_ARRAY_LEN(level_names); i++) {
-        if (strncasecmp(level_names[i], text, 4) == 0) { /* WARN, too */
+        if (strncasecmp(level_names[i], text, 4) == 0) { /* WARN is WARNING, too */
             return (enum rl_say_level)i;
         }
     }
-    return RL_SAY_ERROR; /* CRITICAL: nothing here is worse than an error */
+    return RL_SAY_ERROR; /* CRITICAL, which no line here has: show errors */
 }
 
 static int reopen_fd(int fd) {

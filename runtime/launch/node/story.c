@@ -1,3 +1,5 @@
+/* The texts of the log lines about a job.  Their odd English is Paddle's, and programs parse it, so
+ * it must stay as it is.  See story.h. */
 #include "runtime/launch/node/story.h"
 
 #include <errno.h>
@@ -86,7 +88,7 @@ void rl_story_job(const struct rl_say *s, const struct rl_job *j, size_t n_nodes
 
 /* ---- processes --------------------------------------------------------------------------- */
 
-/* What fleetrun calls them, and the lines of its source that say so. */
+/* fleetrun's names of the processes, and the places in its source that its log lines show. */
 static const struct {
     const char *name, *where;
 } old_seats[RL_SEAT_COUNT] = {

@@ -1,6 +1,6 @@
-/* For the tests of this folder: a job from a command line, children that are no processes, and one
- * trace of what everybody was told.  Stands in for runtime/launch/process/children.c: include it
- * once in a program. */
+/* For the tests of this folder: makes a job from a command line, replaces
+ * runtime/launch/process/children.c by children that are no processes, and records all calls in one
+ * trace.  Include it once in a program. */
 #pragma once
 
 #include <fcntl.h>

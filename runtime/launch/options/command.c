@@ -1,3 +1,4 @@
+/* Flags, help and errors of a subcommand.  See command.h. */
 #include <stdio.h>
 
 #include "runtime/launch/options/command.h"

@@ -1,4 +1,4 @@
-/* What every subcommand of paddlerun does with its flags, and the exit code of wrong use. */
+/* Parses the flags of paddlerun's subcommands, all of which handle --help and errors alike. */
 #pragma once
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 
 enum { RL_USAGE = 2 }; /* exit code: the command line or the environment is wrong */
 
-/* True, with the index of the first word behind the flags; false, after --help or a message, with
- * the exit code to return. */
+/* Returns true, with the index of the first word behind the flags.  Returns false after it has
+ * printed the help or an error message, with the exit code that the subcommand must return. */
 CO_MUST_CHECK bool rl_command_flags(const char *usage, const struct co_flag *flags, size_t n,
     int argc, char **argv, int *ret_rest, int *ret_code);

@@ -1,3 +1,4 @@
+/* A growing array of texts, and Python's way to print one.  See list.h. */
 #include "runtime/launch/options/list.h"
 
 #include <string.h>
@@ -55,7 +56,7 @@ bool rl_list_has(const struct rl_list *l, const char *text) {
     return false;
 }
 
-/* Our own texts: beyond TEXT_MAX they end there. */
+/* A text that would be longer than TEXT_MAX is cut there. */
 static void add_bytes(struct co_buf *b, const char *data, size_t len) {
     (void)!co_buf_add(b, data, len, NULL);
 }

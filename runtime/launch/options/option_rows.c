@@ -1,3 +1,6 @@
+/* The table of all options of `paddlerun launch`.  options.h explains the columns.  --help,
+ * docs/launch.md, the manual and the completions are generated from it: run `make manifests` after
+ * a change. */
 #include "runtime/launch/options/options.h"
 
 enum {
@@ -13,11 +16,15 @@ enum {
 static const char *const compat_words[] = {"3", "3.x", "2.3", "2.0", "legacy", NULL};
 static const char *const affinity_words[] = {"none", "spread", NULL};
 static const char *const mode_words[] = {"collective", "ps", "ps-heter", "rpc", "ps-gpu", NULL};
+static const char *const backend_words[] = {
+    "auto", "nccl", "gloo", "bkcl", "heter", "xccl", "flagcx", NULL};
 static const char *const level_words[] = {
     "DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", NULL};
 
 #define TUNER "its tuner is a Python program inside Paddle: start such a job with Paddle's launcher"
-#define TOPOLOGY "rank mapping is decided by Paddle's planner, which is not part of a launcher"
+#define TOPOLOGY                                                                                   \
+    "Paddle's planner decides it, which is no part of a launcher: choose processes with "          \
+    "--nproc_per_node, --devices and --rank, or start such a job with Paddle's launcher"
 #define COORDINATOR "federated training needs a coordinator program that only Paddle has"
 
 const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
@@ -26,7 +33,7 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .type = RL_OPTION_BOOL,
         .def = "0",
         .formats = F3,
-        .help = "handed to children as PADDLE_AUTO_CLUSTER"},
+        .help = "passed to children as PADDLE_AUTO_CLUSTER"},
     [RL_OPT_AUTO_PARALLEL_CONFIG] = {.name = "auto_parallel_config",
         .env = "PADDLE_AUTO_PARALLEL_CONFIG",
         .formats = F3,
@@ -40,8 +47,12 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .note = TUNER},
     [RL_OPT_BACKEND] = {.name = "backend",
         .def = "auto",
+        .words = backend_words,
         .legacy = true,
-        .help = "handed to children as PADDLE_DISTRI_BACKEND, unless auto"},
+        .verdict = RL_BETTER,
+        .help = "passed to children as PADDLE_DISTRI_BACKEND, unless auto",
+        .note = "an unknown backend ends with exit code 2, as all errors in the command do; "
+                "Paddle's launcher ends with 1"},
     [RL_OPT_CLUSTER_TOPO_PATH] = {.name = "cluster_topo_path",
         .legacy = true,
         .verdict = RL_REFUSED,
@@ -50,8 +61,9 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
     [RL_OPT_COMPAT] = {.name = "compat",
         .words = compat_words,
         .verdict = RL_OURS,
-        .help = "whose log lines and files to imitate: 3 (2.4 to 3.x), 2.3, or 2.0, also called "
-                "legacy; by default 3, and 2.0 where Paddle's launcher would choose its old self"},
+        .help = "the Paddle version whose log lines and files are imitated: 3 (2.4 to 3.x), 2.3, "
+                "or 2.0, also called legacy; by default 3, and 2.0 where Paddle's launcher would "
+                "run its legacy version"},
     [RL_OPT_COORDINATOR_NUM] = {.name = "coordinator_num",
         .legacy = true,
         .verdict = RL_REFUSED,
@@ -69,18 +81,19 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .help = "spread: every child gets an equal share of this process's cores"},
     [RL_OPT_DEVICES] = {.name = "devices",
         .alias = {"gpus", "npus", "xpus"},
+        .old_alias = {"selected_gpus", "selected_xpus"},
         .env = "PADDLE_DEVICES",
         .old_name = "gpus",
         .formats = ALL,
         .verdict = RL_BETTER,
         .help = "devices for the children, as absolute ids joined by commas; one process each",
-        .note = "an id that is not among the visible ones is an error that says so, and no crash; "
-                "ids on a machine without devices are taken as they are"},
+        .note = "an id that is not visible gives an error message instead of a crash; ids on a "
+                "machine without devices are accepted unchanged"},
     [RL_OPT_DRY_RUN] = {.name = "dry_run",
         .alias = {"dry-run"},
         .type = RL_OPTION_SWITCH,
         .verdict = RL_OURS,
-        .help = "print what would be started, with every child's environment, and end"},
+        .help = "only print the processes that would be started, with their environments"},
     [RL_OPT_ELASTIC_LEVEL] = {.name = "elastic_level",
         .env = "PADDLE_ELASTIC_LEVEL",
         .type = RL_OPTION_INT,
@@ -88,13 +101,13 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .min = -1,
         .max = 1,
         .formats = NEW,
-        .help = "-1: a change of nodes ends the job; 0: a node whose child fails ends, the others "
-                "go on without it; 1: all start again"},
+        .help = "-1: a change of nodes ends the job; 0: a node whose child fails ends, and the "
+                "others go on without it; 1: all nodes restart"},
     [RL_OPT_ELASTIC_PRE_HOOK] = {.name = "elastic_pre_hook",
         .legacy = true,
         .verdict = RL_REFUSED,
         .help = "shell command before every start",
-        .note = "a wrapper script as the training script does the same"},
+        .note = "use a wrapper script as the training script instead"},
     [RL_OPT_ELASTIC_SERVER] = {.name = "elastic_server",
         .env = "PADDLE_ELASTIC_SERVER",
         .help = "etcd's host:port; the same as --master etcd://host:port",
@@ -118,7 +131,7 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .formats = F3,
         .verdict = RL_IGNORED,
         .help = "a table of the devices' load every 30 s",
-        .note = "no {job}.gpu.log is written: a cluster's device exporter knows more"},
+        .note = "no {job}.gpu.log is written; a cluster's device exporter reports more"},
     [RL_OPT_FORCE] = {.name = "force",
         .type = RL_OPTION_BOOL,
         .legacy = true,
@@ -141,19 +154,20 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .legacy = true,
         .verdict = RL_BETTER,
         .help = "heterogeneous workers on this node, by stage behind the trainers: \"2;1\"",
-        .note = "also together with --master: stages go through all nodes"},
+        .note = "also works together with --master: stages span all nodes"},
     [RL_OPT_HETER_WORKERS] = {.name = "heter_workers",
         .def = "",
         .formats = F20,
         .legacy = true,
         .help = "endpoints of all heterogeneous workers, stages between \";\""},
     [RL_OPT_HOST] = {.name = "host",
+        .old_alias = {"node_ip"},
         .env = "POD_IP",
         .formats = NEW,
         .verdict = RL_BETTER,
         .help = "this node's address",
-        .note = "IPv6 addresses count, too; what is neither that nor has a dot is passed over, as "
-                "in Paddle"},
+        .note = "IPv6 addresses are accepted, too; other values without a dot are ignored, as in "
+                "Paddle"},
     [RL_OPT_HTTP_PORT] = {.name = "http_port",
         .type = RL_OPTION_INT,
         .min = 1,
@@ -162,53 +176,54 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .legacy = true,
         .help = "port of gloo's rendezvous on server 0's host"},
     [RL_OPT_IPS] = {.name = "ips",
+        .old_alias = {"cluster_node_ips"},
         .env = "PADDLE_IPS",
         .old_def = "127.0.0.1",
         .formats = F3 | F20,
         .verdict = RL_BETTER,
-        .help = "addresses of all nodes, by rank: no rendezvous then",
-        .note = "a node that is not in the list is an error; Paddle takes it for the first one"},
+        .help = "addresses of all nodes, by rank; there is no rendezvous then",
+        .note = "a node that is not in the list is an error; Paddle treats it as the first one"},
     [RL_OPT_JOB_ID] = {.name = "job_id",
         .env = "PADDLE_JOB_ID",
         .def = "default",
         .formats = NEW,
         .verdict = RL_BETTER,
         .help = "the job's name, in logs and at the master",
-        .note = "not given, in a pod of an elastic job: PADDLE_ELASTIC_JOB_ID, so that jobs that "
-                "share an etcd do not meet"},
+        .note = "default in a pod of an elastic job: PADDLE_ELASTIC_JOB_ID, so that jobs that "
+                "share an etcd do not mix"},
     [RL_OPT_JOIN_TIMEOUT] = {.name = "join_timeout",
         .type = RL_OPTION_DURATION,
         .def = "15m",
         .min = 1,
         .verdict = RL_OURS,
-        .help =
-            "how long to wait for all nodes before giving up with the names of those that came"},
+        .help = "how long to wait for all nodes; the error then names the nodes that came"},
     [RL_OPT_LEGACY] = {.name = "legacy",
         .type = RL_OPTION_BOOL,
         .def = "False",
         .formats = NEW,
         .verdict = RL_BETTER,
         .help = "the same as --compat legacy",
-        .note = "`--legacy true` works, too; Paddle takes the word for the script"},
+        .note = "`--legacy true` works, too; Paddle treats that word as the script"},
     [RL_OPT_LOG_DIR] = {.name = "log_dir",
         .env = "PADDLE_LOG_DIR",
         .def = "log",
         .formats = ALL,
         .verdict = RL_BETTER,
-        .help = "where the children's output goes; \"\": to this process's own",
-        .note = "\"\" works, Paddle fails; a folder that cannot be written is said in one line"},
+        .help = "folder for the children's output; \"\": this process's own output",
+        .note = "\"\" works, where Paddle fails; a folder that cannot be written gives a one-line "
+                "message"},
     [RL_OPT_LOG_LEVEL] = {.name = "log_level",
         .env = "PADDLE_LOG_LEVEL",
         .def = "INFO",
         .words = level_words,
         .formats = NEW,
-        .help = "of the launcher's own lines"},
+        .help = "lowest level of the launcher's own log lines"},
     [RL_OPT_LOG_MAX_SIZE] = {.name = "log_max_size",
         .type = RL_OPTION_SIZE,
         .def = "0",
         .verdict = RL_OURS,
-        .help = "a child's log that has grown beyond it is renamed to {log}.1 and begun anew; 0: "
-                "never"},
+        .help = "size at which a child's log is rotated: it is renamed to {log}.1 and a new one is "
+                "begun; 0: never"},
     [RL_OPT_LOG_OVERWRITE] = {.name = "log_overwrite",
         .env = "PADDLE_LOG_OVERWRITE",
         .type = RL_OPTION_BOOL,
@@ -219,25 +234,26 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .env = "PADDLE_MASTER",
         .formats = NEW,
         .verdict = RL_BETTER,
-        .help = "where nodes meet: host:port, served by the first node that can, or "
+        .help = "address of the rendezvous: host:port, served by the first node that can, or "
                 "etcd://host:port (etcds: TLS; PADDLE_ETCD_USER has name:password, PADDLE_ETCD_CA, "
                 "_CERT "
                 "and _KEY have files)",
-        .note = "names and IPv6 work; waiting has a bound; duplicate and surplus nodes are named"},
+        .note = "host names and IPv6 work; the wait is limited; errors name duplicate and surplus "
+                "nodes"},
     [RL_OPT_MAX_RESTART] = {.name = "max_restart",
         .env = "PADDLE_MAX_RESTART",
         .type = RL_OPTION_INT,
         .def = "3",
         .max = MANY,
         .formats = NEW,
-        .help = "elastic jobs: how often to start again"},
+        .help = "elastic jobs: maximum number of restarts"},
     [RL_OPT_NNODES] = {.name = "nnodes",
         .env = "PADDLE_NNODES",
         .def = "1",
         .formats = NEW,
         .verdict = RL_BETTER,
         .help = "number of nodes: N, or MIN:MAX for an elastic job",
-        .note = "not given, in a pod of an elastic job: PADDLE_ELASTIC_NP, --elastic_level 1, and "
+        .note = "default in a pod of an elastic job: PADDLE_ELASTIC_NP, --elastic_level 1, and "
                 "worker 0 as master (spec.intranet Service or DNS), else the etcd of the Service "
                 "paddle-elastic-etcd"},
     [RL_OPT_NP] = {.name = "np", .legacy = true, .help = "the same as --nnodes"},
@@ -246,7 +262,13 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .type = RL_OPTION_INT,
         .max = 1024,
         .formats = ALL,
-        .help = "processes on this node; by default one a device"},
+        .help = "processes on this node; by default one per device"},
+    [RL_OPT_PRINT_CONFIG] = {.name = "print_config",
+        .type = RL_OPTION_BOOL,
+        .legacy = true,
+        .verdict = RL_IGNORED,
+        .help = "of the launcher of 1.x",
+        .note = "the configuration is always printed"},
     [RL_OPT_RANK] = {.name = "rank",
         .env = "PADDLE_RANK",
         .type = RL_OPTION_INT,
@@ -254,8 +276,10 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .min = -1,
         .max = MANY,
         .formats = NEW,
-        .help = "this node's rank, -1: as it comes; PADDLE_TRAINER_ID in the environment wins"},
+        .help = "this node's rank; -1: assigned by the rendezvous; PADDLE_TRAINER_ID in the "
+                "environment wins"},
     [RL_OPT_RANK_MAPPING_PATH] = {.name = "rank_mapping_path",
+        .old_alias = {"rank_mapping_file"},
         .legacy = true,
         .verdict = RL_REFUSED,
         .help = "file of ranks and devices",
@@ -270,7 +294,7 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .env = "PADDLE_RUN_MODE",
         .words = mode_words,
         .formats = NEW,
-        .help = "collective, ps, ps-heter or rpc; by default as the other options tell"},
+        .help = "collective, ps, ps-heter or rpc; the default follows from the other options"},
     [RL_OPT_SCALE] = {.name = "scale",
         .type = RL_OPTION_INT,
         .legacy = true,
@@ -291,23 +315,24 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .formats = ALL,
         .verdict = RL_BETTER,
         .help = "endpoints of all parameter servers; with --trainers: no rendezvous",
-        .note = "hosts are compared as a whole; one of the two lists alone is an error, and not "
-                "ignored"},
+        .note = "hosts are compared as a whole; only one of the two lists is an error, where "
+                "Paddle ignores it"},
     [RL_OPT_SILENT_TIMEOUT] = {.name = "silent_timeout",
         .type = RL_OPTION_DURATION,
         .def = "10s",
         .min = 1,
         .verdict = RL_OURS,
         .help =
-            "a node, or the master, that is connected and says nothing for so long is lost; the "
-            "others are told of it after a second"},
+            "a node, or the master, that is connected but silent for so long is lost; the others "
+            "log its silence after a second"},
     [RL_OPT_SORT_IP] = {.name = "sort_ip",
         .env = "PADDLE_SORT_IP",
         .type = RL_OPTION_BOOL,
         .def = "False",
         .formats = F3,
-        .help = "nodes' ranks by their addresses"},
+        .help = "assign the nodes' ranks in the order of their addresses"},
     [RL_OPT_START_PORT] = {.name = "start_port",
+        .old_alias = {"started_port"},
         .env = "PADDLE_START_PORT",
         .type = RL_OPTION_INT,
         .def = "6070",
@@ -319,13 +344,13 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .type = RL_OPTION_DURATION,
         .def = "25s",
         .verdict = RL_OURS,
-        .help = "time between SIGTERM and SIGKILL for children; the default fits into "
+        .help = "time between SIGTERM and SIGKILL for children; the default is within "
                 "Kubernetes' 30 s"},
     [RL_OPT_TERMINATION_LOG] = {.name = "termination_log",
         .def = "/dev/termination-log",
         .verdict = RL_OURS,
-        .help = "file that gets the last lines of the failed child and the cause, if it is there "
-                "and empty: Kubernetes shows them in the pod's status"},
+        .help = "file for the last lines of a failed child and the cause, written if it exists "
+                "and is empty; Kubernetes shows them in the pod's status"},
     [RL_OPT_TRAINER_NUM] = {.name = "trainer_num",
         .env = "PADDLE_TRAINER_NUM",
         .type = RL_OPTION_INT,
@@ -344,12 +369,19 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
     [RL_OPT_SCRIPT] = {.name = "training_script",
         .type = RL_OPTION_WORDS,
         .formats = ALL,
-        .help = "*.py is run by python3 -u (PADDLERUN_PYTHON names another), anything else "
-                "directly; run_check: a training of Paddle's that tests the setup"},
+        .help = "*.py is run by python3 -u (PADDLERUN_PYTHON: another program), other files "
+                "directly; run_check: Paddle's own training that tests the setup"},
     [RL_OPT_SCRIPT_ARGS] = {.name = "training_script_args",
         .type = RL_OPTION_WORDS,
         .formats = ALL,
-        .help = "everything behind the script is the script's"},
+        .help = "all words behind the script are passed to it"},
+    [RL_OPT_USE_PADDLECLOUD] = {.name = "use_paddlecloud",
+        .type = RL_OPTION_SWITCH,
+        .legacy = true,
+        .verdict = RL_IGNORED,
+        .help = "of the launcher of 1.x",
+        .note = "PADDLE_TRAINERS, PADDLE_TRAINER_ID, POD_IP, TRAINER_PORTS_NUM and "
+                "PADDLE_TRAINERS_NUM in the environment decide, as since 2.0"},
     [RL_OPT_WITH_GLOO] = {.name = "with_gloo",
         .env = "PADDLE_WITH_GLOO",
         .def = "1",

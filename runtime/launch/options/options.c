@@ -1,3 +1,4 @@
+/* The parser of launch options, --help and the table of docs/launch.md.  See options.h. */
 #include "runtime/launch/options/options.h"
 
 #include <inttypes.h>
@@ -6,14 +7,25 @@
 
 #include "common/contract.h"
 #include "common/mem.h"
+#include "common/near.h"
 #include "common/parse.h"
 
 enum { NOTES_MAX = 1 << 20, PAGE_MAX = 1 << 20, HELP_COLUMN = 30, HELP_WIDTH = 98 };
 
 /* ---- names ------------------------------------------------------------------------------- */
 
-static const char *name_of(const struct rl_option_row *row, size_t i) {
+const char *rl_option_name(const struct rl_option_row *row, size_t i) {
     return i == 0 ? row->name : i <= CO_ARRAY_LEN(row->alias) ? row->alias[i - 1] : NULL;
+}
+
+/* The old name that the first len letters of word are; NULL: none. */
+static const char *find_old_alias(const struct rl_option_row *row, const char *word, size_t len) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(row->old_alias) && row->old_alias[i]; i++) {
+        if (strlen(row->old_alias[i]) == len && memcmp(row->old_alias[i], word, len) == 0) {
+            return row->old_alias[i];
+        }
+    }
+    return NULL;
 }
 
 static bool is_option(const struct rl_option_row *row) {
@@ -26,8 +38,13 @@ enum fit { NO_FIT, PREFIX, EXACT };
 static enum fit fit_row(
     const struct rl_option_row *row, const char *word, size_t len, const char **ret_name) {
     enum fit best = NO_FIT;
-    for (size_t i = 0; is_option(row) && name_of(row, i); i++) {
-        const char *name = name_of(row, i);
+    const char *old = find_old_alias(row, word, len);
+    if (old) {
+        *ret_name = old;
+        return EXACT;
+    }
+    for (size_t i = 0; is_option(row) && rl_option_name(row, i); i++) {
+        const char *name = rl_option_name(row, i);
         enum fit f = strncmp(name, word, len) != 0 ? NO_FIT : name[len] ? PREFIX : EXACT;
         if (f > best) {
             best = f;
@@ -37,7 +54,7 @@ static enum fit fit_row(
     return best;
 }
 
-/* The row's id; -1: none, -2: several. */
+/* The row's index; -1: no row fits, -2: several do. */
 static int find_option(const char *word, size_t len, const char **ret_name) {
     int found = -1;
     for (int i = 0; i < RL_OPT_COUNT; i++) {
@@ -88,7 +105,7 @@ static int parse_size(const char *what, const char *text, int64_t *ret, struct c
     return r;
 }
 
-/* "30" is 30 s, as Paddle's options have it. */
+/* A bare number is in seconds, as in Paddle's options. */
 static int parse_duration(const char *what, const char *text, int64_t *ret, struct co_err *err) {
     int64_t seconds = 0;
     if (co_parse_i64(what, text, 0, 1000000, &seconds, NULL) == 0) {
@@ -151,25 +168,35 @@ static int set_option(struct rl_options *o, int id, const char *what, const char
 /* ---- the command line -------------------------------------------------------------------- */
 
 static int refuse_word(const char *word, size_t len, bool several, struct co_err *err) {
+    const int shown = (int)(len < 100 ? len : 100);
     if (several) {
         return co_err_set(err, CO_INVALID,
-            "--%.*s fits several options, expected one's whole name (--help lists them)", (int)len,
+            "--%.*s fits several options, expected one's whole name (--help lists them)", shown,
             word);
     }
+    struct co_near near = co_near_begin(word, len);
+    const char *meant = NULL;
+    for (int i = 0; i < RL_OPT_COUNT; i++) {
+        const struct rl_option_row *row = &rl_option_rows[i];
+        for (size_t k = 0; is_option(row) && row->verdict != RL_REFUSED && rl_option_name(row, k);
+             k++) {
+            meant = co_near_try(&near, rl_option_name(row, k)) ? rl_option_name(row, k) : meant;
+        }
+    }
     return co_err_set(err, CO_INVALID,
-        "unknown option --%.*s (--help lists the options); what is for the training script goes "
-        "behind its name",
-        (int)(len < 100 ? len : 100), word);
+        "unknown option --%.*s%s%s%s (--help lists the options); what is for the training script "
+        "goes behind its name",
+        shown, word, meant ? ": did you mean --" : "", meant ? meant : "", meant ? "?" : "");
 }
 
-/* As argparse sees it: "-1" and words with a blank are values; "--nnodes" behind --log_dir says
- * that a value was forgotten. */
+/* Decides as argparse does: "-1" and words with a blank are values; "--nnodes" behind --log_dir
+ * means that the value was forgotten. */
 static bool looks_like_option(const char *word) {
     return word[0] == '-' && word[1] && word[1 + strspn(word + 1, "0123456789.")] &&
            !strchr(word, ' ');
 }
 
-/* Reads the option in argv[*at] and moves *at behind what it used. */
+/* Reads the option in argv[*at], and advances *at behind its value. */
 static int take_option(
     struct rl_options *o, int argc, char *const argv[], int *at, struct co_err *err) {
     const char *word = argv[(*at)++] + 2;
@@ -195,6 +222,7 @@ static int take_option(
     }
     int r = set_option(o, id, what, value, RL_FROM_COMMAND_LINE, err);
     o->alias[id] = name;
+    o->by_old_alias[id] = find_old_alias(&rl_option_rows[id], word, len) != NULL;
     return r;
 }
 
@@ -211,7 +239,7 @@ static int command_line(struct rl_options *o, int argc, char *const argv[], stru
         }
         if (word[1] != '-') {
             return co_err_set(
-                err, CO_INVALID, "\"%.100s\" is no option: expected --name value", word);
+                err, CO_INVALID, "\"%.100s\" is not an option: expected --name value", word);
         }
         int r = take_option(o, argc, argv, &at, err);
         if (r) {
@@ -261,7 +289,8 @@ static enum rl_format format_of(const struct rl_options *o) {
     }
     bool legacy = false;
     for (int i = 0; i < RL_OPT_COUNT; i++) {
-        legacy |= rl_option_rows[i].legacy && o->origin[i] == RL_FROM_COMMAND_LINE;
+        const struct rl_option_row *row = &rl_option_rows[i];
+        legacy |= o->origin[i] == RL_FROM_COMMAND_LINE && (row->legacy || o->by_old_alias[i]);
     }
     legacy = legacy && !rl_option_has(o, RL_OPT_MASTER);
     return legacy || o->number[RL_OPT_LEGACY] == 1 ? RL_FORMAT_2_0 : RL_FORMAT_3;
@@ -303,7 +332,7 @@ void rl_options_done(struct rl_options *o) {
 
 /* ---- --help and the page ----------------------------------------------------------------- */
 
-static const char *get_metavar(const struct rl_option_row *row) {
+const char *rl_option_metavar(const struct rl_option_row *row) {
     static const char *const by_type[] = {
         [RL_OPTION_TEXT] = "TEXT",
         [RL_OPTION_INT] = "N",
@@ -338,7 +367,7 @@ static int add_wrapped(struct co_buf *b, const char *text, struct co_err *err) {
 
 static int help_row(struct co_buf *b, const struct rl_option_row *row, struct co_err *err) {
     size_t before = b->len;
-    int r = co_buf_addf(b, err, "  --%s %s", row->name, get_metavar(row));
+    int r = co_buf_addf(b, err, "  --%s %s", row->name, rl_option_metavar(row));
     size_t used = b->len - before;
     r = r                        ? r
         : used + 1 > HELP_COLUMN ? co_buf_addf(b, err, "\n%*s", (int)HELP_COLUMN, "")
@@ -349,15 +378,20 @@ static int help_row(struct co_buf *b, const struct rl_option_row *row, struct co
     return r ? r : add_wrapped(b, text, err);
 }
 
+const char rl_options_usage[] =
+    "paddlerun launch [options] SCRIPT [its arguments]\n\n"
+    "Starts the training processes of this node and stays their first process, as\n"
+    "`python -m paddle.distributed.launch` and `fleetrun` do.";
+
+bool rl_option_is_listed(const struct rl_option_row *row) {
+    return is_option(row) && row->verdict != RL_REFUSED && row->verdict != RL_IGNORED;
+}
+
 int rl_options_help(struct co_buf *ret, struct co_err *err) {
-    int r = co_buf_adds(ret,
-        "Usage: paddlerun launch [options] SCRIPT [its arguments]\n\n"
-        "Starts the training processes of this node and stays their first process, as\n"
-        "`python -m paddle.distributed.launch` and `fleetrun` do.\n\nOptions:\n",
-        err);
+    int r = co_buf_addf(ret, err, "Usage: %s\n\nOptions:\n", rl_options_usage);
     for (int i = 0; i < RL_OPT_COUNT && !r; i++) {
         const struct rl_option_row *row = &rl_option_rows[i];
-        if (is_option(row) && row->verdict != RL_REFUSED && row->verdict != RL_IGNORED) {
+        if (rl_option_is_listed(row)) {
             r = help_row(ret, row, err);
         }
     }
@@ -373,8 +407,11 @@ static int markdown_row(struct co_buf *b, const struct rl_option_row *row, struc
         [RL_OURS] = "ours",
     };
     int r = co_buf_addf(b, err, "| `%s%s`", is_option(row) ? "--" : "", row->name);
-    for (size_t i = 1; !r && name_of(row, i); i++) {
-        r = co_buf_addf(b, err, " `--%s`", name_of(row, i));
+    for (size_t i = 1; !r && rl_option_name(row, i); i++) {
+        r = co_buf_addf(b, err, " `--%s`", rl_option_name(row, i));
+    }
+    for (size_t i = 0; !r && i < CO_ARRAY_LEN(row->old_alias) && row->old_alias[i]; i++) {
+        r = co_buf_addf(b, err, "%s `--%s`", i ? "" : "; before 2.4", row->old_alias[i]);
     }
     const char *tick = row->env ? "`" : "";
     r = r ? r

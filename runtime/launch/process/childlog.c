@@ -1,3 +1,4 @@
+/* Writes, rotates and echoes the log of a child process.  See childlog.h. */
 #include "runtime/launch/process/childlog.h"
 
 #include <errno.h>
@@ -9,16 +10,16 @@
 
 enum {
     READ_BYTES = 65536,
-    LAST_READS = 16, /* of a pipe whose child has ended: all that a pipe holds, and more */
+    LAST_READS = 16, /* of a pipe whose child has ended: more than a pipe can hold */
 };
 
 struct rl_childlog {
     struct co_loop *loop;
     struct rl_childlog_options options;
     char *path;
-    int file;            /* -1: the child has it, it alone */
-    int64_t start, size; /* bytes before this start's; now, when this process writes */
-    int in, out;         /* pipe from the child; -1: none */
+    int file;            /* -1: only the child has it open */
+    int64_t start, size; /* size at open; current size, when this process writes */
+    int in, out;         /* ends of the pipe from the child; -1: none */
     struct co_poll *poll;
     struct rl_follow *echo;
     bool lost;
@@ -49,7 +50,7 @@ static void write_log(struct rl_childlog *c, const char *data, size_t len) {
         if (n < 0) {
             struct co_err err = {0};
             (void)co_err_errno(&err, errno, "cannot write \"%.300s\"", c->path);
-            tell_lost(c, &err); /* the child goes on; what it says now is lost */
+            tell_lost(c, &err); /* the child goes on; its further output is lost */
             return;
         }
         c->size += n;
@@ -58,7 +59,8 @@ static void write_log(struct rl_childlog *c, const char *data, size_t len) {
     }
 }
 
-/* Not while the echo still reads the one before: of a reader that stands still the log grows. */
+/* Rotates a log that has reached its maximum size, unless the echo still reads the file before the
+ * last rotation: when the echo's stream is blocked, the log grows beyond the maximum instead. */
 static void rotate_log(struct rl_childlog *c) {
     if (c->size < c->options.max_size || (c->echo && rl_follow_behind(c->echo))) {
         return;
@@ -67,7 +69,7 @@ static void rotate_log(struct rl_childlog *c) {
     struct co_err err = {0};
     int fd = rename(c->path, old) == 0 ? open_file(c->path, false, &err) : -1;
     if (fd < 0) {
-        c->size = 0; /* try again after as much more */
+        c->size = 0; /* tries again after another max_size bytes */
         return;
     }
     co_close(c->file);
@@ -104,7 +106,8 @@ static void pipe_readable(void *arg, int events) {
     (void)take_some(arg);
 }
 
-/* What the child has left in the pipe; a stranger who holds it may write for ever. */
+/* Reads what the child has left in the pipe.  The number of reads is bounded, as a process that
+ * inherited the pipe may write for ever. */
 static void take_last(struct rl_childlog *c) {
     for (int i = 0; i < LAST_READS && c->in >= 0 && take_some(c); i++) {
     }

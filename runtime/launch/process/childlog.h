@@ -1,6 +1,7 @@
-/* Where a child's output goes: a file that the child writes itself; with a maximum size, one that
- * is written for it, so that it can be renamed and begun anew (log rotation).
- * Owned by the loop's thread. */
+/* The log file of a child process.  Without a maximum size the child writes the file itself, which
+ * costs nothing.  With one, this process reads the child's output from a pipe and writes the file,
+ * so that it can rotate it: rename it to "FILE.1" and begin a new one.
+ * Belongs to the loop's thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,26 +15,28 @@ struct rl_childlog;
 struct rl_childlog_options {
     const char *path;
     bool overwrite;
-    int64_t max_size; /* 0: never renamed */
-    /* It cannot be written any more (a full disk): told once. */
+    int64_t max_size; /* 0: the file is never rotated */
+    /* The file cannot be written any more (a full disk).  Called once. */
     void (*lost)(void *arg, const struct co_err *err);
     void *arg;
 };
 
 CO_MUST_CHECK int rl_childlog_open(struct co_loop *l, const struct rl_childlog_options *options,
     struct rl_childlog **ret, struct co_err *err);
-void rl_childlog_close(struct rl_childlog *c); /* NULL allowed; takes in what is left in pipes */
+void rl_childlog_close(struct rl_childlog *c); /* NULL allowed; writes what is left in the pipe */
 
 const char *rl_childlog_path(const struct rl_childlog *c);
-/* For the child's stdout and stderr; stays this object's.  Gone after rl_childlog_started. */
+/* The file descriptor for the child's stdout and stderr.  This object keeps owning it, and closes
+ * it in rl_childlog_started, once the child has a copy. */
 int rl_childlog_fd(const struct rl_childlog *c);
 void rl_childlog_started(struct rl_childlog *c);
 
-/* Copies the log to fd while it grows, until rl_childlog_finish: then done(arg). */
+/* Copies the log to fd while it grows.  After rl_childlog_finish it copies the rest and calls
+ * done(arg). */
 CO_MUST_CHECK int rl_childlog_echo(
     struct rl_childlog *c, int fd, void (*done)(void *arg), void *arg, struct co_err *err);
-/* The child has ended.  False: there is no echo, done will not come. */
+/* The child has ended.  Returns false when there is no echo: done will not be called. */
 bool rl_childlog_finish(struct rl_childlog *c);
 
-/* The last bytes of this start's, at most size - 1; returns how many. */
+/* Copies the last bytes that were written since open, at most size - 1; returns how many. */
 size_t rl_childlog_tail(const struct rl_childlog *c, char *ret, size_t size);

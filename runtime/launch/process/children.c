@@ -1,3 +1,4 @@
+/* A group of processes and the stages of its end.  See children.h. */
 #include "runtime/launch/process/children.h"
 
 #include <errno.h>
@@ -7,8 +8,8 @@
 #include <unistd.h>
 
 enum {
-    STRAYS_MS = 2000, /* between SIGTERM and SIGKILL for those who left their sessions */
-    LOST_MS = 2000,   /* after SIGKILL: who is still there cannot be killed */
+    STRAYS_MS = 2000, /* between SIGTERM and SIGKILL for strays */
+    LOST_MS = 2000,   /* after SIGKILL: a process that is still there then cannot be killed */
 };
 
 struct member {
@@ -24,8 +25,13 @@ struct rl_children {
     size_t n, n_running;
     bool started;
     bool leaves_nothing;
-    /* RUNS: nobody was told; TERM: members were told, `timer` is their grace; KILL: members are
-     * being killed; STRAYS, STRAYS_KILL: no member is left, others are; EMPTY: nobody is left. */
+    /* The stages, in order; some may be skipped:
+     *   RUNS         members run and were not asked to end
+     *   TERM         members got SIGTERM; `timer` is their grace time
+     *   KILL         members got SIGKILL
+     *   STRAYS       no member is left; strays got SIGTERM
+     *   STRAYS_KILL  strays got SIGKILL
+     *   EMPTY        no process is left; `empty` was called */
     enum stage { RUNS, TERM, KILL, STRAYS, STRAYS_KILL, EMPTY } stage;
     struct co_timer *timer;
     int64_t deadline; /* of the timer, while TERM */
@@ -49,14 +55,14 @@ static void set_stage(struct rl_children *g, enum stage stage, int64_t timer_ms)
 static void finish_children(struct rl_children *g, size_t n_lost) {
     co_timer_stop(g->timer);
     g->stage = EMPTY;
-    for (size_t i = 0; i < g->n; i++) { /* who ends later yet is nobody's */
+    for (size_t i = 0; i < g->n; i++) { /* a lost process that ends later is not reported */
         g->member[i].running = false;
     }
     g->n_running = 0;
     g->fns.empty(g->arg, n_lost);
 }
 
-/* True: no children at all. */
+/* Whether this process has no children at all. */
 static bool is_alone(void) {
     siginfo_t info;
     return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 && errno == ECHILD;
@@ -85,7 +91,7 @@ static void time_is_up(void *arg) {
     }
 }
 
-/* No member is left. */
+/* Called when no member is left. */
 static void end_strays(struct rl_children *g) {
     if (is_alone()) {
         finish_children(g, 0);
@@ -120,7 +126,7 @@ static void child_changed(void *arg, int signo) {
             (void)kill(-pid, g->leaves_nothing ? SIGKILL : SIGTERM);
             g->fns.ended(g->arg, (size_t)(m - g->member), status);
         } else if (g->stage == STRAYS_KILL) {
-            (void)rl_children_kill(SIGKILL); /* its children are ours now */
+            (void)rl_children_kill(SIGKILL); /* its children have become ours */
         }
     }
     if (g->started && g->n_running == 0 && g->stage != EMPTY) {
@@ -132,7 +138,7 @@ int rl_children_new(struct co_loop *l, const struct rl_children_fns *fns, void *
     struct rl_children **ret, struct co_err *err) {
     CO_CLEANUP(rl_children_freep) struct rl_children *g = co_xcalloc(1, sizeof(*g));
     *g = (struct rl_children){.loop = l, .fns = *fns, .arg = arg};
-    (void)signal(SIGCHLD, SIG_DFL); /* ignored, it would hide exit codes */
+    (void)signal(SIGCHLD, SIG_DFL); /* if it was ignored, waitpid would get no exit codes */
     (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
     g->timer = co_timer_new(l, time_is_up, g);
     int r = co_signal_new(l, SIGCHLD, child_changed, g, &g->child, err);

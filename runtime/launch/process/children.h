@@ -1,10 +1,14 @@
-/* The processes of a job on this machine: started, waited for, and ended so that nobody is left.
+/* Starts the processes of a job on this machine, waits for them, and ends them so that none is
+ * left.
  *
- * Every member is a session of its own.  A member that ends takes its session with it (SIGTERM).
- * rl_children_stop gives the others SIGTERM and, after their grace, SIGKILL.  Processes that left
- * their sessions become children of this process, a subreaper, and end when the last member has:
- * SIGTERM, then SIGKILL.  Every step has a bound.  Owned by the loop's thread; one group a
- * process, as it waits for all children. */
+ * Every member (started process) leads a session of its own.  When a member ends, the rest of its
+ * session gets SIGTERM.  rl_children_stop sends the members SIGTERM and, after the grace time,
+ * SIGKILL.  A process that left its session ("stray") becomes a child of this process when its
+ * parent ends, as this process is a subreaper; strays get SIGTERM, then SIGKILL, once the last
+ * member has ended.  Every step is bounded in time.
+ *
+ * Belongs to the loop's thread.  A process can have only one group, as the group waits for all
+ * children. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,28 +20,29 @@
 struct rl_children;
 
 struct rl_children_fns {
-    /* Member number i, in order of starting; status is waitpid's. */
+    /* Member i has ended, counted in the order of starting; status is waitpid's. */
     void (*ended)(void *arg, size_t i, int status);
-    /* SIGKILL is being sent to n members, or (strays) to processes that left them. */
+    /* SIGKILL will be sent to n members, or, with strays, to n stray processes. */
     void (*killing)(void *arg, size_t n, bool strays);
-    /* Nobody is left; n_lost could not even be killed and are left to themselves. */
+    /* No process is left, but for n_lost that not even SIGKILL could end (hung in the kernel). */
     void (*empty)(void *arg, size_t n_lost);
 };
 
 CO_MUST_CHECK int rl_children_new(struct co_loop *l, const struct rl_children_fns *fns, void *arg,
     struct rl_children **ret, struct co_err *err);
-void rl_children_free(struct rl_children *g); /* NULL allowed; kills who is left */
+void rl_children_free(struct rl_children *g); /* NULL allowed; kills members that still run */
 CO_DEFINE_CLEANUP(struct rl_children *, rl_children_free)
 
-/* As in a container: what a member leaves behind when it ends gets SIGKILL at once. */
+/* From now on, processes that a member leaves behind get SIGKILL at once, as in a container. */
 void rl_children_leave_nothing(struct rl_children *g);
 CO_MUST_CHECK int rl_children_start(
     struct rl_children *g, const struct rl_spawn *spawn, struct co_err *err);
-/* After the last rl_children_start: without a running member, empty comes by itself. */
+/* Must be called after the last rl_children_start: only then is `empty` called once no member
+ * runs, even when none was started. */
 void rl_children_started(struct rl_children *g);
 void rl_children_signal(struct rl_children *g, int signo);
-/* Again: only ever sooner. */
+/* A second call can only shorten the grace time. */
 void rl_children_stop(struct rl_children *g, int64_t grace_ms);
 size_t rl_children_running(const struct rl_children *g);
-/* Forgets the members, of whom none is running, for another start. */
+/* Forgets the members, none of which may be running, so that others can be started. */
 void rl_children_clear(struct rl_children *g);

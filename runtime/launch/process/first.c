@@ -1,3 +1,6 @@
+/* The poll loop of a container's first process.  It waits for signals (a signalfd), for the
+ * program's stderr and, on a server's pod, for the operator's report that training is over.  See
+ * first.h. */
 #include "runtime/launch/process/first.h"
 
 #include <errno.h>
@@ -17,6 +20,7 @@
 #include "runtime/launch/process/spawn.h"
 #include "runtime/launch/process/tail.h"
 #include "runtime/launch/process/termination.h"
+#include "runtime/launch/process/told.h"
 #include "runtime/net/net.h"
 
 enum {
@@ -32,7 +36,10 @@ struct first {
     int status;    /* of the program, once it has ended */
     int64_t grace_ms, deadline;
     enum { ALL_RUN, TERM_SENT, KILL_SENT } stage;
-    int signals;   /* signalfd */
+    int signals;          /* signalfd */
+    struct co_loop *loop; /* of `told`; NULL: nobody tells */
+    struct rl_told *told;
+    bool trained;  /* told, and so has the program been */
     int stderr_in; /* pipe that is the program's stderr; -1: it writes to ours itself, or ended */
     /* At most PIPE_BUF bytes are on their way, so that a write to a pipe that polls as writable
      * never blocks: signals are served also when nobody reads our stderr. */
@@ -69,9 +76,15 @@ static void stderr_drain(struct first *f) {
 
 static void explain_end(struct first *f, const char *path) {
     const char *lines = rl_tail_text(&f->tail);
-    char how[64];
+    char how[64], why[512];
     rl_exit_text(f->status, how, sizeof(how));
-    rl_termination_write(path, lines, WIFSIGNALED(f->status) || !*lines ? how : "");
+    rl_tail_cause(&f->tail, why, sizeof(why));
+    bool how_counts = WIFSIGNALED(f->status) || !*lines;
+    bool said_last = strcmp(why, rl_tail_last_line(&f->tail)) == 0;
+    CO_AUTOFREE char *cause = how_counts && *why ? co_xasprintf("%s: %s", how, why)
+                              : how_counts       ? co_xstrdup(how)
+                                                 : co_xstrdup(said_last ? "" : why);
+    rl_termination_write(path, lines, cause);
 }
 
 /* ---- children and signals ---------------------------------------------------------------- */
@@ -139,6 +152,40 @@ static void take_signals(struct first *f) {
     }
 }
 
+/* ---- the end of training ------------------------------------------------------------------ */
+
+/* Where that would wait for a reader, nothing is said. */
+static void say(const char *line) {
+    struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+    if (poll(&p, 1, 0) > 0 && p.revents & POLLOUT) {
+        (void)!write(STDERR_FILENO, line, strlen(line));
+    }
+}
+
+static void training_over(void *arg) {
+    struct first *f = arg;
+    rl_told_free(co_steal_ptr(f->told));
+    if (f->running) {
+        say("paddlerun exec: training is over, ending the server\n");
+        f->trained = true;
+        f->deadline = net_now() + RL_TOLD_STOP_MS;
+        kill_left(f, SIGTERM);
+    }
+}
+
+static void hear_of_end(struct first *f, const char *where) {
+    struct co_err err = {0};
+    if (!where || !*where || co_loop_new(&f->loop, &err)) {
+        return;
+    }
+    f->told = rl_told_new(f->loop, where, training_over, f, &err);
+    if (err.code) {
+        (void)fprintf(stderr, "paddlerun exec: cannot learn when training is over: %s\n", err.msg);
+    }
+}
+
+/* ---- */
+
 /* False: whoever still holds our end of stderr is no child of ours. */
 static bool past_deadline(struct first *f) {
     if (f->stage == KILL_SENT || f->alone) {
@@ -150,17 +197,29 @@ static bool past_deadline(struct first *f) {
     return true;
 }
 
+/* Until the deadline, where there is one; -1: none. */
+static int time_left(const struct first *f) {
+    int64_t left = f->deadline - net_now();
+    return f->running && !f->trained ? -1 : left < 0 ? 0 : (int)left;
+}
+
 static void serve_until_alone(struct first *f) {
     while (!f->alone || f->stderr_in >= 0 || f->n_held) {
         struct pollfd p[] = {
             {.fd = f->signals, .events = POLLIN},
             {.fd = f->n_held ? -1 : f->stderr_in, .events = POLLIN},
             {.fd = f->n_held ? STDERR_FILENO : -1, .events = POLLOUT},
+            {.fd = f->told ? co_loop_fd(f->loop) : -1, .events = POLLIN},
         };
-        int64_t left = f->running ? -1 : f->deadline - net_now();
-        int n = poll(p, CO_ARRAY_LEN(p), left < 0 && !f->running ? 0 : (int)left);
-        if (n == 0 && !past_deadline(f)) {
+        int left = time_left(f);
+        int patience = f->told ? co_loop_patience(f->loop) : -1;
+        bool sooner = patience >= 0 && (left < 0 || patience < left);
+        int n = poll(p, CO_ARRAY_LEN(p), sooner ? patience : left);
+        if (n == 0 && !sooner && !past_deadline(f)) {
             return;
+        }
+        if (f->told) {
+            co_loop_serve(f->loop);
         }
         if (n > 0 && p[0].revents) {
             take_signals(f);
@@ -225,8 +284,9 @@ void rl_first_run(
         *ret_code = rl_spawn_exit_code(r);
         rl_termination_write(log, "", co_err_text(err));
     } else {
+        hear_of_end(&f, options->training_end);
         serve_until_alone(&f);
-        *ret_code = rl_exit_code(f.status);
+        *ret_code = f.trained ? 0 : rl_exit_code(f.status);
         if (*ret_code) {
             explain_end(&f, log);
         }
@@ -234,6 +294,8 @@ void rl_first_run(
     if (f.terminal) {
         take_terminal_back(&f);
     }
+    rl_told_free(f.told);
+    co_loop_free(f.loop);
     co_closep(&f.stderr_in);
     co_closep(&f.signals);
 }

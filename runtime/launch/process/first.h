@@ -1,9 +1,10 @@
-/* What a container's first process owes: run one program, hand signals on to its process group,
- * reap whoever becomes its child, end when the program has ended and leave nobody behind, and
- * pass its exit code on.  `paddlerun exec -- PROGRAM...`
+/* `paddlerun exec -- PROGRAM...`: a container's first process (PID 1).  It runs one program,
+ * forwards signals to its process group, reaps orphaned processes, ends when the program has ended,
+ * kills what is left, and exits with the program's code.
  *
- * Also says why: when the program fails, the last lines of its stderr go into the container's
- * termination log, which Kubernetes shows in the pod's status.  Knows nothing of training. */
+ * When the program fails, the last lines of its stderr go into the container's termination log,
+ * which Kubernetes shows in the pod's status.  A parameter server is ended when the operator
+ * reports that training is over (told.h); that counts as success. */
 #pragma once
 
 #include <stdint.h>
@@ -11,12 +12,13 @@
 #include "common/err.h"
 
 struct rl_first_options {
-    int64_t grace_ms;            /* SIGTERM -> SIGKILL for those left behind; 0: 5 s */
+    int64_t grace_ms;            /* SIGTERM -> SIGKILL for processes that are left; 0: 5 s */
     const char *termination_log; /* NULL: RL_TERMINATION_LOG; used when it is there and empty */
+    const char *training_end;    /* where to ask, see told.h; NULL: the end is not reported */
 };
 
-/* Blocks until the program and its children are gone.  *ret_code: its exit code, 128 + signal
- * when it was killed, 127 or 126 when it could not be started, which *err then tells, too.
- * Leaves all signals blocked: the caller ends. */
+/* Blocks until the program and its children have ended.  *ret_code: the program's exit code; 0 when
+ * it was ended because training is over; 128 + signal when it was killed; 127 or 126 when it could
+ * not be started, with the reason in *err.  Leaves all signals blocked, so the caller must exit. */
 void rl_first_run(
     char *const argv[], const struct rl_first_options *options, int *ret_code, struct co_err *err);

@@ -1,5 +1,6 @@
 #include "runtime/launch/process/first.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -246,6 +247,10 @@ static void the_termination_log_says_why(void **state) {
         {"echo all is well >&2; exit 0", "", ""},
         {"echo one >&2; printf 'two\\tx\\n\\n' >&2; exit 1", "", "one\ntwo x\n"},
         {"exit 9", "", "exit code 9\n"},
+        {"echo 'ValueError: bad' >&2; echo noise >&2; exit 1", "",
+            "ValueError: bad\nnoise\nValueError: bad\n"},
+        {"echo 'ERROR: bad' >&2; echo noise >&2; kill -ABRT $$", "",
+            "ERROR: bad\nnoise\nkilled by SIGABRT"},
         {"echo a >&2; kill -SEGV $$", "", "a\nkilled by SIGSEGV"},
         {"echo a >&2; exit 1", "its own words", "its own words"},
         {"/no/such/program", "", "cannot start \"/no/such/program\""},
@@ -322,6 +327,62 @@ static void a_tail_keeps_whole_last_lines(void **state) {
     assert_int_equal(strlen(rl_tail_text(&one)), RL_TAIL_MAX);
 }
 
+static void serve_end(int fd) {
+    static const char answer[] = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nover\n";
+    for (;;) {
+        char asked[1024];
+        int c = accept(fd, NULL, NULL);
+        (void)!read(c, asked, sizeof(asked));
+        (void)!write(c, answer, strlen(answer));
+        (void)close(c);
+    }
+}
+
+/* An operator that knows no other answer; the caller ends it. */
+static pid_t start_operator(char where[64]) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&a, len), 0);
+    assert_int_equal(listen(fd, 8), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+    (void)snprintf(where, 64, "127.0.0.1:%u/end/v1/ns/job/uid", ntohs(a.sin_port));
+    pid_t pid = fork();
+    if (pid == 0) {
+        serve_end(fd);
+    }
+    (void)close(fd);
+    return pid;
+}
+
+static void a_server_is_ended_when_training_is_over(void **state) {
+    (void)state;
+    static const struct {
+        const char *script;
+        int code;
+        bool said;
+    } rows[] = {
+        {"trap 'exit 7' TERM; while :; do sleep 0.05; done", 0, true},
+        {"sleep 1; exit 3", 3, false}, /* by itself, sooner */
+    };
+    char where[64];
+    pid_t operator= start_operator(where);
+    struct rl_first_options options = plain;
+    options.training_end = where;
+    pid_t pid[CO_ARRAY_LEN(rows)];
+    int out[CO_ARRAY_LEN(rows)];
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        pid[i] = start(rows[i].script, &options, &out[i]);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf said = CO_BUF(1 << 16);
+        assert_int_equal(finish(pid[i], out[i], &said), rows[i].code);
+        assert_int_equal(said.data && strstr(said.data, "training is over"), rows[i].said);
+    }
+    (void)kill(operator, SIGKILL);
+    assert_int_equal(waitpid(operator, NULL, 0), operator);
+}
+
 int main(void) {
     (void)alarm(60);
     const struct CMUnitTest tests[] = {
@@ -335,6 +396,7 @@ int main(void) {
         cmocka_unit_test(the_termination_log_says_why),
         cmocka_unit_test(a_flood_on_stderr_loses_nothing),
         cmocka_unit_test(signals_are_served_while_nobody_reads_stderr),
+        cmocka_unit_test(a_server_is_ended_when_training_is_over),
         cmocka_unit_test(a_tail_keeps_whole_last_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

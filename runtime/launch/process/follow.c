@@ -1,3 +1,5 @@
+/* Follows a growing file with inotify, or by polling where inotify is not available.  See
+ * follow.h. */
 #include "runtime/launch/process/follow.h"
 
 #include <errno.h>
@@ -10,17 +12,19 @@
 
 enum {
     BUF_BYTES = 65536,
-    TURN_BYTES = 1 << 20, /* at most, before signals and other files have their turn */
-    LOOK_MS = 200,        /* between looks at a file whose changes nobody tells (inotify is out) */
+    TURN_BYTES = 1 << 20, /* copied at most in one call, so that other events are handled too */
+    LOOK_MS = 200,        /* polling interval without inotify */
 };
 
 struct rl_follow {
     struct co_loop *loop;
     char *path;
-    int file, out, watch; /* watch: inotify; -1: none to be had */
-    bool own_out, finishing, broken;
-    bool waiting; /* for the stream */
-    bool behind;  /* file is the old one, there is a new one */
+    int file, out, watch; /* watch: inotify; -1: not available */
+    bool own_out;         /* out is a description of our own and must be closed */
+    bool finishing;       /* rl_follow_finish was called */
+    bool broken;          /* the stream cannot be written any more */
+    bool waiting;         /* until the stream can be written */
+    bool behind;          /* file is the old one; there is a new one of its name */
     struct co_poll *out_poll, *watch_poll;
     struct co_timer *timer;
     int64_t at; /* bytes read */
@@ -30,7 +34,7 @@ struct rl_follow {
     char buf[BUF_BYTES];
 };
 
-/* False: the stream takes no more now. */
+/* Returns false when the stream takes no more now. */
 static bool drain_buffer(struct rl_follow *f) {
     while (f->written < f->n) {
         ssize_t n = write(f->out, f->buf + f->written, f->n - f->written);
@@ -133,10 +137,10 @@ static int open_file(struct rl_follow *f, struct co_err *err) {
         return co_err_errno(err, errno, "cannot read \"%.300s\"", f->path);
     }
     if (!S_ISREG(st.st_mode)) { /* a device may be read without end */
-        return co_err_set(err, CO_INVALID, "\"%.300s\" is no file: it is not shown", f->path);
+        return co_err_set(err, CO_INVALID, "\"%.300s\" is not a file: it is not shown", f->path);
     }
     watch_file(f);
-    co_timer_start(f->timer, 0); /* what was written before anybody watched */
+    co_timer_start(f->timer, 0); /* reads what was written before the watch began */
     return 0;
 }
 

@@ -1,3 +1,4 @@
+/* A queue of lines in front of a non-blocking stream.  See output.h. */
 #include "runtime/launch/process/output.h"
 
 #include <errno.h>
@@ -12,16 +13,16 @@
 #include "common/buf.h"
 
 enum {
-    FULL_BYTES = 256 << 10, /* from here on sources wait */
-    LOW_BYTES = 64 << 10,   /* until here */
-    MAX_BYTES = 64 << 20,   /* never reached: sources add at most a pipe's content after that */
+    FULL_BYTES = 256 << 10, /* queued bytes from which on sources must wait ... */
+    LOW_BYTES = 64 << 10,   /* ... until so few are left */
+    MAX_BYTES = 64 << 20,   /* never reached: sources add at most a pipe's content when full */
 };
 
 struct rl_output {
     struct rl_output_options options;
-    int fd; /* own, non-blocking, or the caller's */
-    bool own;
-    struct co_poll *poll; /* of an own fd */
+    int fd;               /* a non-blocking one of our own, or the caller's */
+    bool own;             /* the former */
+    struct co_poll *poll; /* with own */
     struct co_buf queue;
     bool full, broken;
 };
@@ -40,7 +41,7 @@ static void break_output(struct rl_output *o) {
     o->options.change(o->options.arg);
 }
 
-/* As much as goes. */
+/* Writes as much as the stream takes. */
 static void flush_queue(struct rl_output *o) {
     while (o->queue.len && !o->broken) {
         ssize_t n = write(o->fd, o->queue.data, o->queue.len);
@@ -75,7 +76,7 @@ static void after_add(struct rl_output *o) {
     if (!o->poll || o->queue.len >= 4096) {
         flush_queue(o);
     } else if (o->queue.len) {
-        co_poll_set(o->poll, CO_POLL_OUT); /* small pieces go together */
+        co_poll_set(o->poll, CO_POLL_OUT); /* small pieces are collected and written together */
     }
     if (o->queue.len >= FULL_BYTES) {
         set_full(o, true);
@@ -186,7 +187,7 @@ void rl_output_close(struct rl_output *o) {
         flush_queue(o);
         struct pollfd p = {.fd = o->fd, .events = POLLOUT};
         if (o->queue.len && poll(&p, 1, -1) < 0) {
-            break; /* a signal: somebody has lost patience */
+            break; /* a signal: the user does not want to wait any longer */
         }
     }
     co_poll_free(o->poll);

@@ -1,3 +1,4 @@
+/* Reserves TCP ports by binding them and by abstract UNIX sockets.  See ports.h. */
 #include "runtime/launch/process/ports.h"
 
 #include <errno.h>
@@ -15,17 +16,13 @@
 #include "common/parse.h"
 
 int rl_ports_range(struct rl_ports_range *ret, struct co_err *err) {
-    static const enum co_var fixed[] = {CO_VAR_FIXED_PORT, CO_VAR_FIRST_PORT};
-    for (size_t i = 0; i < CO_ARRAY_LEN(fixed); i++) {
-        const char *name = co_contract[fixed[i]].name;
+    static const enum co_var names[] = {CO_VAR_FIXED_PORT, CO_VAR_FIRST_PORT};
+    int64_t fixed = 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(names) && !fixed; i++) {
+        const char *name = co_contract[names[i]].name;
         const char *text = getenv(name);
-        int64_t port = 0;
-        if (text && co_parse_i64(name, text, 1, 65535, &port, err)) {
+        if (text && co_parse_i64(name, text, 1, 65535, &fixed, err)) {
             return CO_INVALID;
-        }
-        if (text) {
-            *ret = (struct rl_ports_range){(uint16_t)port, 65535, 1};
-            return 0;
         }
     }
     const char *text = getenv(co_contract[CO_VAR_PORT_RANGE].name);
@@ -37,12 +34,12 @@ int rl_ports_range(struct rl_ports_range *ret, struct co_err *err) {
         co_parse_i64("PORT_RANGE", colon + 1, first, 65535, &last, NULL)) {
         return co_err_set(err, CO_INVALID, "PORT_RANGE is \"%.100s\", expected FIRST:LAST", text);
     }
-    *ret = (struct rl_ports_range){(uint16_t)first, (uint16_t)last, 0};
+    *ret = (struct rl_ports_range){(uint16_t)first, (uint16_t)last, (unsigned)fixed};
     return 0;
 }
 
-/* The part of the range that the kernel does not use for outgoing connections, when it is large
- * enough to find something in it. */
+/* Narrows the range to the larger part that the kernel does not use for outgoing connections, if
+ * that part is large enough for n ports. */
 static void leave_clients_out(struct rl_ports_range *r, size_t n) {
     FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
     int low = 0, high = 0;
@@ -63,7 +60,7 @@ static void leave_clients_out(struct rl_ports_range *r, size_t n) {
     }
 }
 
-/* -1: another launcher has it. */
+/* Returns -1 when another launcher uses the port. */
 static int take_lock(unsigned port) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     int len = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "paddlerun-port-%u", port);
@@ -86,7 +83,8 @@ static int take_port(unsigned port) {
     return fd;
 }
 
-/* 0, or why not: most often somebody has it. */
+/* Reserves one port.  Returns 0 or an error number.  must: the port is fixed, so it is taken even
+ * if it is in use. */
 static int hold_one(struct rl_ports *p, unsigned port, bool must) {
     int lock = take_lock(port);
     int bound = lock >= 0 || must ? take_port(port) : -1;
@@ -112,27 +110,40 @@ static int too_few(
             "is %llu), expected a higher hard limit",
             n, 2 * n, strerror(e), got, (unsigned long long)files.rlim_cur);
     }
+    if (e == ERANGE) {
+        return co_err_set(err, CO_INVALID,
+            "%zu ports from %u on (FLAGS_FIXED_PORT, FLAGS_START_PORT), expected none above 65535",
+            n, r->fixed);
+    }
     return co_err_set(
         err, CO_NORESOURCE, "%zu free ports in %u to %u, expected %zu", got, r->first, r->last, n);
 }
 
-int rl_ports_hold(
-    const struct rl_ports_range *range, size_t n, struct rl_ports *ret, struct co_err *err) {
-    struct rl_ports_range r = *range;
-    if (!r.fixed) {
-        leave_clients_out(&r, n);
+/* Reserves the next free port from *at on and advances *at.  Returns 0 or an error number. */
+static int hold_next(struct rl_ports *p, const struct rl_ports_range *r, unsigned *at) {
+    const unsigned span = (unsigned)(r->last - r->first) + 1;
+    int e = EADDRINUSE;
+    for (unsigned tried = 0; e && tried < span && e != EMFILE && e != ENFILE; tried++) {
+        e = hold_one(p, r->first + (*at)++ % span, false);
     }
-    const unsigned span = (unsigned)(r.last - r.first) + 1;
-    unsigned at = 0;
-    if (!r.fixed && getrandom(&at, sizeof(at), GRND_NONBLOCK) != (ssize_t)sizeof(at)) {
+    return e;
+}
+
+int rl_ports_hold(const struct rl_ports_range *range, size_t n, size_t spare, struct rl_ports *ret,
+    struct co_err *err) {
+    struct rl_ports_range r = *range;
+    leave_clients_out(&r, n);
+    unsigned at = 0, next = r.fixed;
+    if (getrandom(&at, sizeof(at), GRND_NONBLOCK) != (ssize_t)sizeof(at)) {
         at = (unsigned)getpid();
     }
     struct rl_ports p = {.port = co_xcalloc(n + 1, sizeof(*p.port)),
         .bound = co_xcalloc(n + 1, sizeof(*p.bound)),
         .lock = co_xcalloc(n + 1, sizeof(*p.lock))};
     int e = 0;
-    for (unsigned tried = 0; p.n < n && tried < span && e != EMFILE && e != ENFILE; tried++) {
-        e = hold_one(&p, r.first + (at + tried) % span, r.fixed);
+    while (p.n < n && !e) {
+        bool fixed = r.fixed && p.n != spare;
+        e = !fixed ? hold_next(&p, &r, &at) : next > 65535 ? ERANGE : hold_one(&p, next++, true);
     }
     if (p.n < n) {
         size_t got = p.n;

@@ -1,10 +1,11 @@
-/* Free TCP ports for children, which they will bind themselves.
+/* Finds and reserves free TCP ports for children, which will bind them themselves.
  *
- * A port is taken from PORT_RANGE outside the kernel's range for outgoing connections where there
- * are any, so that no client gets it by chance; other launchers of this machine (of this network
- * namespace) see the abstract socket that stands for it until this process ends; and until
- * rl_ports_release it is bound, so that nobody else gets it while nodes still meet: two open files
- * a port until then, one after it. */
+ * Ports are taken from PORT_RANGE, and outside the kernel's range for outgoing connections where
+ * possible: no client can get such a port by chance.  Two things protect a port:
+ *  - until rl_ports_release it is bound, so that no other program gets it while nodes meet;
+ *  - until this process ends an abstract UNIX socket marks it as used, for other launchers of the
+ *    same network namespace.
+ * So a port costs two open files before rl_ports_release, and one afterwards. */
 #pragma once
 
 #include <stddef.h>
@@ -19,14 +20,16 @@ struct rl_ports {
 };
 
 struct rl_ports_range {
-    uint16_t first, last;
-    int fixed; /* not 0: exactly the n ports from first on, taken or not */
+    uint16_t first, last; /* free ports are searched in here */
+    unsigned fixed;       /* not 0: the children's ports begin here, whether they are free or not */
 };
 
-/* From PORT_RANGE ("35100:64000" by default), FLAGS_FIXED_PORT or FLAGS_START_PORT. */
+/* From PORT_RANGE ("35100:64000" by default), and FLAGS_FIXED_PORT or FLAGS_START_PORT. */
 CO_MUST_CHECK int rl_ports_range(struct rl_ports_range *ret, struct co_err *err);
-CO_MUST_CHECK int rl_ports_hold(
-    const struct rl_ports_range *range, size_t n, struct rl_ports *ret, struct co_err *err);
-/* Just before the children start. */
+/* Reserves n ports.  Number `spare` of them is not for a child, and is a free one even when those
+ * of the children are fixed. */
+CO_MUST_CHECK int rl_ports_hold(const struct rl_ports_range *range, size_t n, size_t spare,
+    struct rl_ports *ret, struct co_err *err);
+/* Unbinds the ports; to be called just before the children start. */
 void rl_ports_release(struct rl_ports *p);
 void rl_ports_done(struct rl_ports *p);

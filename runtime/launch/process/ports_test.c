@@ -27,16 +27,16 @@ static void ports_are_held_until_released_and_locked_until_done(void **state) {
     struct rl_ports_range range;
     struct rl_ports a, b;
     assert_int_equal(rl_ports_range(&range, NULL), 0);
-    assert_int_equal(rl_ports_hold(&range, 8, &a, NULL), 0);
+    assert_int_equal(rl_ports_hold(&range, 8, 0, &a, NULL), 0);
     assert_int_equal(bind_port(a.port[0]), EADDRINUSE);
     rl_ports_release(&a);
     assert_int_equal(bind_port(a.port[0]), 0); /* the child's turn */
     /* another launcher of this machine does not take it meanwhile */
     struct rl_ports_range same = {a.port[0], a.port[0], 0};
     struct co_err err = {0};
-    assert_int_equal(rl_ports_hold(&same, 1, &b, &err), CO_NORESOURCE);
+    assert_int_equal(rl_ports_hold(&same, 1, 0, &b, &err), CO_NORESOURCE);
     rl_ports_done(&a);
-    assert_int_equal(rl_ports_hold(&same, 1, &b, NULL), 0);
+    assert_int_equal(rl_ports_hold(&same, 1, 0, &b, NULL), 0);
     rl_ports_done(&b);
 }
 
@@ -51,7 +51,7 @@ static void ranges(void **state) {
         {"PORT_RANGE", "40000", CO_INVALID, 0, 0, 0},
         {"PORT_RANGE", "2:1", CO_INVALID, 0, 0, 0},
         {"PORT_RANGE", "1:70000", CO_INVALID, 0, 0, 0},
-        {"FLAGS_FIXED_PORT", "7000", 0, 7000, 65535, 1},
+        {"FLAGS_FIXED_PORT", "7000", 0, 35100, 64000, 7000},
         {"FLAGS_START_PORT", "x", CO_INVALID, 0, 0, 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -69,12 +69,21 @@ static void ranges(void **state) {
 
 static void fixed_ports_are_taken_as_they_are(void **state) {
     (void)state;
-    struct rl_ports_range range = {61901, 65535, 1};
+    struct rl_ports_range range = {40000, 60000, 61901};
+    static const size_t spares[] = {0, 2};
+    for (size_t i = 0; i < 2; i++) {
+        struct rl_ports p;
+        assert_int_equal(rl_ports_hold(&range, 3, spares[i], &p, NULL), 0);
+        assert_int_equal(p.port[i ? 0 : 1], 61901);
+        assert_int_equal(p.port[i ? 1 : 2], 61902);
+        assert_in_range(p.port[spares[i]], 40000, 60000);
+        rl_ports_done(&p);
+    }
+    struct co_err err = {0};
     struct rl_ports p;
-    assert_int_equal(rl_ports_hold(&range, 3, &p, NULL), 0);
-    assert_int_equal(p.port[0], 61901);
-    assert_int_equal(p.port[2], 61903);
-    rl_ports_done(&p);
+    range.fixed = 65535;
+    assert_int_equal(rl_ports_hold(&range, 3, 0, &p, &err), CO_INVALID);
+    assert_non_null(strstr(err.msg, "3 ports from 65535 on"));
 }
 
 static void too_few_open_files_are_said(void **state) {
@@ -87,12 +96,12 @@ static void too_few_open_files_are_said(void **state) {
     few = before;
     few.rlim_cur = 40;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
-    int r = rl_ports_hold(&range, 30, &p, &err);
+    int r = rl_ports_hold(&range, 30, 0, &p, &err);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(r, CO_NORESOURCE);
     assert_non_null(strstr(err.msg, "30 ports take 60 open files"));
     assert_non_null(strstr(err.msg, "ulimit -n is 40"));
-    assert_int_equal(rl_ports_hold(&range, 30, &p, &err), 0); /* those were given back */
+    assert_int_equal(rl_ports_hold(&range, 30, 0, &p, &err), 0); /* those were given back */
     rl_ports_done(&p);
 }
 

@@ -1,16 +1,17 @@
+/* Polls the kernel's tables of TCP connections.  See quiet.h. */
 #include "runtime/launch/process/quiet.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { LOOK_MS = 500, ESTABLISHED = 1 };
+enum { LOOK_MS = 500 /* polling interval */, ESTABLISHED = 1 /* the kernel's TCP_ESTABLISHED */ };
 
 struct rl_quiet {
     struct co_timer *timer;
     uint16_t *port;
     size_t n;
-    int64_t quiet_ms,
-        since; /* since: of the first look that found nobody; -1: somebody was there */
+    int64_t quiet_ms;
+    int64_t since; /* when the ports were found unused first; -1: a client was connected */
     bool used;
     void (*fn)(void *arg);
     void *arg;
@@ -25,7 +26,7 @@ static bool is_own_port(const struct rl_quiet *q, unsigned port) {
     return false;
 }
 
-/* Lines "sl: address:port address:port state ...", all but sl in hexadecimal. */
+/* The table has lines "sl: address:port address:port state ...", all but sl in hexadecimal. */
 static bool find_in_table(const struct rl_quiet *q, const char *path) {
     FILE *f = fopen(path, "re");
     char line[512];

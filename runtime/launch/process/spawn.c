@@ -1,3 +1,5 @@
+/* fork, exec and the messages about them.  An error of the child's exec reaches the parent by a
+ * pipe that exec closes.  See spawn.h. */
 #include "runtime/launch/process/spawn.h"
 
 #include <errno.h>
@@ -14,8 +16,8 @@
 
 #include "common/mem.h"
 
-/* Of open files, before rl_files_raise; 0: it was not called.  A limit is the process's, and so is
- * this. */
+/* The limit of open files before rl_files_raise; 0: it was not called.  A global variable, as the
+ * limit belongs to the whole process, too. */
 static struct rlimit files_before;
 
 void rl_files_raise(void) {
@@ -27,7 +29,7 @@ void rl_files_raise(void) {
     }
 }
 
-/* In the child, after fork: only what is safe there. */
+/* Runs in the child after fork, as the two functions below: only async-signal-safe calls. */
 static void put_fd(int from, int to) {
     if (from == to) {
         (void)fcntl(to, F_SETFD, 0);
@@ -36,8 +38,8 @@ static void put_fd(int from, int to) {
     }
 }
 
-/* Handlers are the parent's until execve: a signal that came since fork must not run one here,
- * which would tell the parent's event loop of it. */
+/* Until execve the child still has the parent's signal handlers.  Running one here would write to
+ * the parent's event loop, so they are reset before signals are unblocked. */
 static void forget_handlers(void) {
     for (int signo = 1; signo < NSIG; signo++) {
         struct sigaction a;
@@ -51,7 +53,7 @@ __attribute__((noreturn)) static void run_child(
     const struct rl_spawn *s, pid_t parent, int report) {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
-        _exit(128 + SIGKILL); /* it died before the line above */
+        _exit(128 + SIGKILL); /* the parent died before the prctl above */
     }
     if (s->session) {
         (void)setsid();
@@ -86,7 +88,7 @@ __attribute__((noreturn)) static void run_child(
     _exit(127);
 }
 
-/* What execve's errno leaves to be guessed. */
+/* A more helpful text than that of execve's errno. */
 static const char *why_not(const char *what, int e) {
     struct stat st;
     if (!strchr(what, '/')) {
@@ -143,7 +145,7 @@ int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err) {
         return co_err_errno(err, e, "fork");
     }
     if (!s->session) {
-        (void)setpgid(pid, pid); /* whoever comes first */
+        (void)setpgid(pid, pid); /* parent and child both do it: the first one wins */
     }
     ssize_t n;
     do {

@@ -1,8 +1,8 @@
-/* Starting a process in a group of its own, and saying how it ended.
+/* Starts a process in a group or session of its own, and describes how it ended.
  *
- * What is started dies with its starter: PR_SET_PDEATHSIG, for a starter killed with SIGKILL.
- * Call from the main thread: the kernel takes the end of the thread that forked for the starter's.
- * Knows nothing of containers or jobs. */
+ * The process dies with its parent, even when that is killed with SIGKILL (PR_SET_PDEATHSIG).
+ * rl_spawn must be called from the main thread: to the kernel, the end of the thread that forked is
+ * the parent's end.  This file knows nothing of containers or jobs. */
 #pragma once
 
 #include <sched.h>
@@ -14,35 +14,35 @@
 
 struct rl_spawn {
     char *const *argv;
-    char *const *envp;     /* NULL: this process's */
-    const char *dir;       /* NULL: this process's */
-    int in, out, err;      /* -1: this process's */
-    const cpu_set_t *cpus; /* cores it may use; NULL: this process's */
-    bool session;          /* of its own, without a terminal; else a process group of its own */
-    bool foreground;       /* that group gets the terminal, if this process has it on stdin */
+    char *const *envp;     /* NULL: inherited, as in the fields below */
+    const char *dir;       /* NULL: inherited */
+    int in, out, err;      /* -1: inherited */
+    const cpu_set_t *cpus; /* cores that it may use; NULL: inherited */
+    bool session;    /* a session of its own without a terminal; false: only a process group */
+    bool foreground; /* the group gets the terminal, if this process has it on stdin */
 };
 
-/* A session of its own; all else is this process's. */
+/* A process in a session of its own that inherits everything else. */
 struct rl_spawn rl_spawn_session(const char *const *argv);
 
-/* The process leads the group *ret_pid and has no signal blocked.  CO_NOTFOUND, CO_PERMISSION or
- * another code when the program could not be executed; argv[0] is looked up in the PATH of
- * envp. */
+/* Starts the process.  It leads the group *ret_pid and has no signal blocked.  Returns CO_NOTFOUND,
+ * CO_PERMISSION or another code when the program could not be executed.  argv[0] is searched in the
+ * PATH of envp. */
 CO_MUST_CHECK int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err);
 
-/* Lifts the soft limit of open files to the hard one: a job of a thousand processes takes more than
- * the usual 1024.  What rl_spawn starts has the limit of before, as programs that call select need
- * it. */
+/* Raises the soft limit of open files to the hard one: a job of a thousand processes needs more
+ * than the usual 1024.  Processes that rl_spawn starts get the former limit, as programs that use
+ * select rely on it. */
 void rl_files_raise(void);
 
-/* As shells have it: 127 for CO_NOTFOUND, 126 for other codes of rl_spawn. */
+/* The exit code for an error of rl_spawn, as in shells: 127 for CO_NOTFOUND, else 126. */
 int rl_spawn_exit_code(int code);
 
-/* From waitpid's status: the exit code, or 128 + signal. */
+/* Of waitpid's status: the exit code, or 128 + signal. */
 int rl_exit_code(int status);
 /* "exit code 3", "killed by SIGKILL" */
 void rl_exit_text(int status, char *ret_text, size_t size);
 
-/* A signal to every child of this process, those included that became its children because
- * their parents ended (PR_SET_CHILD_SUBREAPER, or as PID 1).  Returns how many there were. */
+/* Sends a signal to every child of this process, including those that it adopted when their parents
+ * ended (as a subreaper, or as PID 1).  Returns how many there were. */
 size_t rl_children_kill(int signo);

@@ -1,5 +1,10 @@
+/* A buffer of the last bytes of a stream.  See tail.h. */
 #include "runtime/launch/process/tail.h"
 
+#include "common/cause.h"
+#include "common/utf8.h"
+
+#include <stdio.h>
 #include <string.h>
 
 void rl_tail_add(struct rl_tail *t, const char *data, size_t len) {
@@ -38,4 +43,12 @@ const char *rl_tail_last_line(struct rl_tail *t) {
     const char *text = rl_tail_text(t);
     const char *newline = strrchr(text, '\n');
     return newline ? newline + 1 : text;
+}
+
+void rl_tail_cause(struct rl_tail *t, char *ret, size_t size) {
+    const char *text = rl_tail_text(t);
+    size_t len = 0;
+    const char *line = co_cause_line(text, strlen(text), &len);
+    (void)snprintf(ret, size, "%.*s", (int)len, line);
+    co_utf8_trim(ret);
 }

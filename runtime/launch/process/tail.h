@@ -1,5 +1,5 @@
-/* The last lines of a stream, for saying what a process complained about before it failed.
- * Fixed size, no allocation.  Owned by whoever reads the stream. */
+/* Keeps the last lines of a stream, to report what a process printed before it failed.
+ * Fixed size, no allocation.  It belongs to the reader of the stream. */
 #pragma once
 
 #include <stddef.h>
@@ -8,14 +8,16 @@ enum { RL_TAIL_MAX = 2048 };
 
 struct rl_tail {
     size_t len;
-    char cut; /* something was dropped in front */
+    char cut; /* older bytes were dropped: data may begin inside a line */
     char data[RL_TAIL_MAX + 1];
 };
 
 void rl_tail_add(struct rl_tail *t, const char *data, size_t len);
 
-/* Whole lines, without blank lines at the end, control characters as blanks; borrowed from t,
- * which must not be added to any more.  "" when there was nothing. */
+/* The whole lines, without blank lines at the end and with control characters replaced by blanks;
+ * "" when there were none.  The text is borrowed from t, to which nothing may be added any more. */
 const char *rl_tail_text(struct rl_tail *t);
 /* The last of them. */
 const char *rl_tail_last_line(struct rl_tail *t);
+/* The line that says why the process failed (common/cause.h), cut to size. */
+void rl_tail_cause(struct rl_tail *t, char *ret, size_t size);

@@ -1,3 +1,4 @@
+/* Writes the container's termination log.  See termination.h. */
 #include "runtime/launch/process/termination.h"
 
 #include <fcntl.h>
@@ -7,7 +8,7 @@
 
 #include "common/mem.h"
 
-/* -1: not wanted. */
+/* Returns -1 when the log is not wanted. */
 static int open_log(const char *path) {
     int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     struct stat st;

@@ -1,3 +1,4 @@
+/* Sorts the nodes of a job into ranks and reports ranks that clash.  deal.h has the rules. */
 #include "runtime/launch/rendezvous/deal.h"
 
 #include "common/json.h"
@@ -9,12 +10,12 @@
 #include <string.h>
 
 struct place {
-    uint64_t first;   /* the rank asked for, the address; 0 when neither counts */
-    const char *name; /* then the key */
+    uint64_t first;   /* first criterion: asked rank + 1, or the address; 0: neither is given */
+    const char *name; /* second criterion: the key */
     size_t index;
 };
 
-/* By bytes, as Python sorts the same text. */
+/* Compares names by bytes, as Python's sort in Paddle's launcher does. */
 static int by_place(const void *a, const void *b) {
     const struct place *x = a, *y = b;
     if (x->first != y->first) {
@@ -39,7 +40,7 @@ static int address_of(const struct rl_deal_node *node, uint64_t *ret, struct co_
     struct in_addr v4;
     if (co_json_parse(node->value, strlen(node->value), &value, NULL)) {
         return co_err_set(
-            err, CO_INVALID, "--sort_ip: the value of node %s is no JSON", node->name);
+            err, CO_INVALID, "--sort_ip: the value of node %s is not JSON", node->name);
     }
     const char *candidate = co_json_str(value, "candidate");
     if (!candidate || co_parse_hostport("candidate", candidate, &hp, NULL) ||
@@ -94,7 +95,8 @@ int rl_deal(const struct rl_deal_node *nodes, size_t n, const struct rl_deal_rul
         return r;
     }
     qsort(places, n, sizeof(*places), by_place);
-    /* Sorted, who asked for none comes first and who asked for the same stands side by side. */
+    /* After the sort, nodes without an asked rank come first, and nodes that ask for the same rank
+     * are neighbours.  Comparing neighbours therefore finds every clash. */
     for (size_t i = 0; i + 1 < n && !rule->sort_ip && !r; i++) {
         r = rl_deal_fits(&nodes[places[i].index], 1, &nodes[places[i + 1].index], n, rule, err);
     }

@@ -1,5 +1,6 @@
-/* Which rank each node gets.  Pure: the same nodes give the same ranks on whoever computes them,
- * Paddle's launcher included. */
+/* Assigns ranks to the nodes of a job ("deal" in the names of this room).  A pure function: the
+ * same nodes get the same ranks on every machine that computes them, and the order is that of
+ * Paddle's own launcher, so that both kinds of launcher can be in one job. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,23 +9,24 @@
 #include "common/err.h"
 
 struct rl_deal_node {
-    const char *name; /* as in its key: the serving node without a rank is "aaaaaa" */
-    int rank;         /* asked for; -1: none */
+    const char *name; /* as in its key; the node that serves and asks for no rank is "aaaaaa" */
+    int rank;         /* the rank that it asks for; -1: none */
     const char *value;
 };
 
 struct rl_deal_rule {
-    bool sort_ip; /* by the IPv4 address of the value's "candidate", whatever rank was asked for */
-    bool holes;   /* ranks asked for are an order, not places: nodes may be missing (elastic) */
+    bool sort_ip; /* order by the IPv4 address in the value's "candidate"; ignore asked ranks */
+    bool holes;   /* elastic jobs: asked ranks only give the order, and numbers may be missing */
 };
 
-/* ret_order[rank] = index in nodes.  Else by the ranks asked for, or with none by key.
- * CO_EXISTS: two ask for one rank; CO_INVALID: some ask and some do not, a rank beyond n, a value
- * without an address; all name the nodes. */
+/* Fills ret_order[rank] = index in nodes.  Without sort_ip the order is that of the ranks asked
+ * for, or that of the keys when no node asks for one.
+ * CO_EXISTS: two nodes ask for the same rank.  CO_INVALID: some nodes ask and some do not, a rank
+ * is beyond n, or a value has no address.  The error names the nodes. */
 CO_MUST_CHECK int rl_deal(const struct rl_deal_node *nodes, size_t n,
     const struct rl_deal_rule *rule, size_t *ret_order, struct co_err *err);
 
-/* Whether `one` can be in a job of at most max nodes together with `nodes`; the same errors. */
+/* Checks that `one` can be in a job of at most max nodes together with `nodes`; the same errors. */
 CO_MUST_CHECK int rl_deal_fits(const struct rl_deal_node *nodes, size_t n,
     const struct rl_deal_node *one, size_t max, const struct rl_deal_rule *rule,
     struct co_err *err);

@@ -51,7 +51,7 @@ static const struct row rows[] = {
     {"by address, a name there", {{"a", -1, AT("10.0.0.1")}, {"b", -1, AT("host")}},
         {.sort_ip = true}, "--sort_ip: node b has no IPv4 address but \"host:35100\"", CO_INVALID},
     {"by address, no JSON", {{"a", -1, "x"}}, {.sort_ip = true},
-        "--sort_ip: the value of node a is no JSON", CO_INVALID},
+        "--sort_ip: the value of node a is not JSON", CO_INVALID},
 };
 
 static void test_ranks(void **state) {

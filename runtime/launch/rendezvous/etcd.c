@@ -1,7 +1,11 @@
-/* etcd://: by keys in an etcd, over its JSON gateway.  One duty after the other on one connection
- * (a token, a lease, own keys, what has to be said, a look, the next round), and a watch on another
- * that tells when to look.  Whatever fails is tried again from the first duty that is not
- * fulfilled, so that an etcd that dies and returns needs no rule of its own. */
+/* The rendezvous back end of etcd://host:port: keys in an etcd, over its JSON gateway.
+ *
+ * It is level-triggered.  take_step() finds the first duty that is not fulfilled (get a token,
+ * grant or renew the lease, write the node's own keys, write messages, read all keys, propose the
+ * next round) and sends one request for it; the answer calls take_step() again.  A watch on a
+ * second connection only says that keys have changed and must be read again.  A failed request is
+ * simply followed by the next take_step() after a backoff, so that an etcd that dies and returns
+ * needs no special case.  etcd_view.h describes the keys, etcd_decide.c what follows from them. */
 #include "runtime/launch/rendezvous/internal.h"
 
 #include "common/parse.h"
@@ -14,13 +18,13 @@
 #include <sys/random.h>
 
 enum {
-    GATHER_MS = 5, /* what changes together is looked at once */
+    GATHER_MS = 5, /* changes that arrive together are read once */
     RETRY_MS = 200,
     RETRY_MAX_MS = 2000,
-    NOTE_MS = 5000,
-    MEMO_SECONDS = 600, /* how long last words are kept, as Paddle's status */
+    NOTE_MS = 5000,     /* between two log lines that say the same */
+    MEMO_SECONDS = 600, /* lease of messages that outlive their node, as Paddle's status key */
     LINE_MAX = 4096,
-    BEATS = 3, /* refreshes of a lease in its time */
+    BEATS = 3, /* renewals of a lease within its time to live */
 };
 
 struct etcd {
@@ -28,25 +32,28 @@ struct etcd {
     struct rl_etcd_client *client;
     struct co_timer *timer, *watch_timer;
     char id[17];
-    char *lease, *memo; /* decimal; NULL: none */
-    int64_t refresh_at; /* the lease */
-    bool registered, look;
-    unsigned say;
-    int code;  /* of leaving */
-    char *why; /* of leaving or starting again; owned */
+    char *lease;        /* of the node's own keys, which end with it; decimal; NULL: none */
+    char *memo;         /* a longer lease, of messages that outlive the node; as lease */
+    int64_t refresh_at; /* when the lease must be renewed */
+    bool registered;    /* the node's own keys are written */
+    bool look;          /* all keys must be read again */
+    unsigned say;       /* RL_ETCD_SAY_...: messages that must still be written */
+    int code;           /* exit code of a node that leaves */
+    char *why;          /* reason of leaving or of a restart; owned */
     struct rl_etcd_view view;
     bool have_view;
     struct rl_etcd_self self;
-    uint64_t hash;
-    int64_t look_at;
-    json_t *proposal; /* the next round */
+    uint64_t hash;    /* of the view; another one: nodes came, went or became ready */
+    int64_t look_at;  /* when the decision asks for another read */
+    json_t *proposal; /* document of the next round, to be written by this node; NULL: none */
     struct rl_neighbour *neighbour;
     char *watched;                  /* the neighbour's name; NULL: there is none */
-    char *mute_told, *mute_telling; /* who is mute, as etcd was told and is being told */
-    size_t mute;                    /* nodes that are, as the log was told */
+    char *mute_told, *mute_telling; /* the mute node that etcd has, and that is being written */
+    size_t mute;                    /* number of mute nodes in the last log line */
     int64_t retry_ms, noted_at;
-    struct co_err last;
-    struct co_err over; /* told when the lease is given back: others may wait for that */
+    struct co_err last; /* what the node waits for, or the last failure */
+    struct co_err over; /* the job's end; reported after the lease is revoked, as the other nodes
+                         * may wait for that */
 };
 
 static void take_step(struct etcd *w);
@@ -97,7 +104,7 @@ static void request_failed(void *arg, enum rl_etcd_failure how, const struct co_
 
 /* ---- a token and leases ---- */
 
-/* On with the next duty. */
+/* A request has succeeded: resets the backoff and continues with the next duty. */
 static void take_answer(struct etcd *w) {
     w->retry_ms = RETRY_MS;
     take_step(w);
@@ -136,7 +143,7 @@ static void on_refreshed(void *arg, const json_t *answer) {
     take_answer(w);
 }
 
-/* Nothing is left to do. */
+/* Nothing is left to do: reports the end to rdzv.c. */
 static void finish_way(struct etcd *w) {
     if (w->m->state == RL_RDZV_LEAVING) {
         rl_rdzv_gone(w->m);
@@ -191,7 +198,8 @@ static void on_neighbour(void *arg) {
     co_timer_start(w->timer, 0);
 }
 
-/* While workers run: whose is the turn may change with every look. */
+/* While workers run, this node asks its neighbour for signs of life.  Which node that is may change
+ * with every read. */
 static void watch_neighbour(struct etcd *w) {
     const struct rl_etcd_node *n =
         w->m->state == RL_RDZV_MET ? rl_etcd_view_neighbour(&w->view, w->m->options.name) : NULL;
@@ -204,7 +212,7 @@ static const char *mute_neighbour(const struct etcd *w) {
     return rl_neighbour_state(w->neighbour) == RL_NEIGHBOUR_MUTE ? w->watched : NULL;
 }
 
-/* Dead before its lease is; NULL: it is not. */
+/* The neighbour when its process is dead although its lease still lives; else NULL. */
 static const struct rl_etcd_node *gone_neighbour(const struct etcd *w) {
     return rl_neighbour_state(w->neighbour) == RL_NEIGHBOUR_GONE && w->watched
                ? rl_etcd_view_find(&w->view, w->watched)
@@ -229,7 +237,7 @@ static void tell_mute(struct etcd *w) {
 
 static void on_gone_told(void *arg, const json_t *answer) {
     struct etcd *w = arg;
-    (void)answer; /* where it has written meanwhile it is asked again */
+    (void)answer; /* the compare fails when that node has written since; the next read will tell */
     w->look = true;
     take_answer(w);
 }
@@ -266,7 +274,7 @@ static void propose_round(struct etcd *w) {
         rl_etcd_round_unchanged(&w->view), on_proposed);
 }
 
-/* ---- looking ---- */
+/* ---- reading and deciding ---- */
 
 static void tell_met(struct etcd *w, const struct rl_etcd_decision *d) {
     CO_AUTOFREE struct rl_rdzv_peer *peers = co_xcalloc(d->n, sizeof(*peers));
@@ -280,7 +288,7 @@ static void tell_met(struct etcd *w, const struct rl_etcd_decision *d) {
     rl_rdzv_met(w->m, peers, d->n, self, w->view.round, true);
 }
 
-/* False: the face was told something, w may be gone. */
+/* Returns false when it has called a callback of rdzv.c: w may be freed then. */
 static bool act_on_decision(struct etcd *w, const struct rl_etcd_decision *d) {
     switch (d->next) {
     case RL_ETCD_REGISTER:
@@ -311,7 +319,8 @@ static bool act_on_decision(struct etcd *w, const struct rl_etcd_decision *d) {
         return false;
     case RL_ETCD_END:
         (void)co_err_set(&w->over, d->code, "%s", d->why);
-        if (w->m->state == RL_RDZV_MET) { /* or the others would take this node for the cause */
+        /* Without a message the other nodes would take this node for the cause of the end. */
+        if (w->m->state == RL_RDZV_MET) {
             w->code = 0;
             free(w->why);
             w->why = co_xstrdup(d->why);
@@ -344,7 +353,8 @@ static void on_look(void *arg, const json_t *answer) {
     w->self.beat_deleted = w->registered && me && me->ours && !me->beats;
     rl_etcd_decide(&w->view, &w->self, &d);
     if (w->self.beat_deleted || (me && me->ours && !me->value_mod)) {
-        w->registered = w->registered && w->m->state == RL_RDZV_CHANGED; /* written again */
+        /* The keys are written again, unless workers are being stopped: then rl_rdzv_again does. */
+        w->registered = w->registered && w->m->state == RL_RDZV_CHANGED;
     }
     w->look_at = d.at;
     watch_neighbour(w);
@@ -373,7 +383,7 @@ static void keys_stirred(void *arg) {
 
 static void watch_ended(void *arg) {
     struct etcd *w = arg;
-    w->look = true; /* what happened meanwhile */
+    w->look = true; /* changes may have been missed */
     co_timer_start(w->watch_timer, w->retry_ms);
 }
 
@@ -389,12 +399,15 @@ static void on_watch_timer(void *arg) {
 
 /* ---- the next duty ---- */
 
+/* Nothing to do: wakes up for the lease, or for the time that the decision waits for. */
 static void rest_until_due(struct etcd *w) {
     int64_t now = co_now_ms();
     int64_t at = w->refresh_at < w->look_at ? w->refresh_at : w->look_at;
     co_timer_start(w->timer, at - now);
 }
 
+/* Sends the request of the first duty that is not fulfilled.  The order matters: nothing works
+ * without a token, keys need a lease, and messages must be written before the lease is revoked. */
 static void take_step(struct etcd *w) {
     int64_t now = co_now_ms();
     bool leaving = w->m->state == RL_RDZV_LEAVING, over = w->over.code != 0;
@@ -442,7 +455,7 @@ static void on_timer(void *arg) {
     take_step(arg);
 }
 
-/* ---- the way ---- */
+/* ---- the operations of the back end, see struct rl_rdzv_way ---- */
 
 static void etcd_free(void *way) {
     struct etcd *w = way;
@@ -465,7 +478,7 @@ static int etcd_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     const struct rl_rdzv_options *o = &m->options;
     bool tls = strncmp(o->master, "etcds://", 8) == 0 || o->ca_file || o->cert_file;
     struct co_hostport hp;
-    const char *address = strstr(o->master, "://") + 3; /* whole: a host may begin with "etcd" */
+    const char *address = strstr(o->master, "://") + 3; /* a host name may begin with "etcd" too */
     int r = co_parse_hostport("--master etcd://", address, &hp, err);
     if (r) {
         return r;
@@ -507,7 +520,7 @@ static void etcd_again(void *way) {
     w->self.since = co_now_ms();
     w->self.done = false;
     w->registered = false;
-    w->have_view = false; /* ready for the round after the newest */
+    w->have_view = false; /* read first: the node must announce the round after the newest one */
     co_timer_start(w->timer, 0);
 }
 

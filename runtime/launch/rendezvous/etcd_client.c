@@ -1,3 +1,4 @@
+/* Requests to etcd's JSON gateway over two HTTP connections.  See etcd_client.h. */
 #include "runtime/launch/rendezvous/etcd_client.h"
 
 #include "common/buf.h"
@@ -8,11 +9,11 @@
 enum {
     ANSWER_MAX = 64 * 1024 * 1024,
     ANSWER_MS = 5000,
-    WATCH_MS = 5000, /* for its headers */
+    WATCH_MS = 5000, /* until the watch's response headers must be there */
     WATCH_BODY_MAX = 64 * 1024,
 };
 
-/* gRPC's numbers, which the gateway passes on. */
+/* gRPC's status codes, which the gateway passes on. */
 enum {
     GRPC_INVALID_ARGUMENT = 3,
     GRPC_NOT_FOUND = 5,
@@ -23,11 +24,12 @@ enum {
 struct rl_etcd_client {
     struct rl_etcd_client_opts opts;
     struct co_httpc *http, *watch;
-    char *token; /* NULL: none needed, or not known yet */
-    /* of the request on its way */
+    char *token; /* NULL: none is needed, or none is known yet */
+    /* The three below belong to the request that is under way. */
     rl_etcd_then_fn then;
     bool asks_token;
-    const char *wants; /* what its answer must have, or asking again would go on without a pause */
+    const char *wants; /* a field that the answer must have.  An answer without it counts as a
+                        * failure: else the owner would ask again without a pause. */
 };
 
 struct rl_etcd_client *rl_etcd_client_new(
@@ -36,7 +38,7 @@ struct rl_etcd_client *rl_etcd_client_new(
     c->opts = *opts;
     c->http = co_httpc_new(l, opts->host, opts->port, opts->tls, ANSWER_MAX);
     c->watch = co_httpc_new(l, opts->host, opts->port, opts->tls, ANSWER_MAX);
-    c->opts.host = NULL; /* they have copies */
+    c->opts.host = NULL; /* the two HTTP clients have copies */
     c->opts.tls = NULL;
     return c;
 }
@@ -71,6 +73,7 @@ static void fail_request(
     c->opts.failed(c->opts.arg, how, err);
 }
 
+/* Classifies an error answer.  A wrong password and a missing user name never pass. */
 static enum rl_etcd_failure judge(struct rl_etcd_client *c, int64_t code, const char *text) {
     if (code == GRPC_PERMISSION_DENIED || (c->asks_token && code == GRPC_INVALID_ARGUMENT) ||
         (code == GRPC_INVALID_ARGUMENT && text && strstr(text, "user name is empty"))) {
@@ -194,11 +197,12 @@ char *rl_etcd_lease_granted(const json_t *answer) {
 }
 
 bool rl_etcd_lease_alive(const json_t *answer) {
-    return co_json_str(answer, "result", "TTL") != NULL; /* etcd leaves zeros out */
+    return co_json_str(answer, "result", "TTL") != NULL; /* etcd omits a TTL of 0: expired */
 }
 
 /* ---- the watch ---- */
 
+/* The content of an event does not matter: the owner reads all keys again. */
 static void on_watch_data(void *arg, const char *data, size_t len) {
     struct rl_etcd_client *c = arg;
     (void)data;

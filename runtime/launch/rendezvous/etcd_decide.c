@@ -1,3 +1,6 @@
+/* Decides what a node does next, from a snapshot of the keys (etcd_view.h) and from what the node
+ * knows of itself.  Pure.  Every node decides on its own; as all of them see the same keys in the
+ * same order of revisions, they come to the same result. */
 #include "runtime/launch/rendezvous/etcd_view.h"
 
 #include "runtime/launch/rendezvous/deal.h"
@@ -6,8 +9,9 @@
 #include <string.h>
 
 enum {
-    SAME_NAME_MS = 3000, /* beyond the lease of a former life of this node */
-    LISTED = 8,
+    SAME_NAME_MS =
+        3000,   /* on top of the lease that an earlier process of this node may have left */
+    LISTED = 8, /* names in a message */
 };
 
 static bool is_elastic(const struct rl_etcd_self *self) {
@@ -29,12 +33,15 @@ static void set_decision(
     memcpy(d->why, err.msg, sizeof(d->why));
 }
 
-/* A node of ours lives as long as its own key: heartbeats are deleted by Paddle's nodes to make
- * everybody start again. */
+/* Whether the node waits for the next round.  One of our nodes says so in its own key, and lives as
+ * long as that key does: its heartbeat proves nothing, as Paddle's nodes delete all heartbeats to
+ * make every node start again.  One of Paddle's nodes is ready once it has written its value after
+ * the last round. */
 static bool is_ready(const struct rl_etcd_view *v, const struct rl_etcd_node *n) {
     return n->ours ? n->ready == v->round + 1 && n->value_mod > 0 : n->value_mod > v->round_mod;
 }
 
+/* The rank of that node in the current round; -1: it is not in it. */
 static ssize_t place_in(const struct rl_etcd_view *v, const char *name) {
     for (size_t i = 0; i < json_array_size(v->roster); i++) {
         if (co_streq(json_string_value(json_array_get(v->roster, i)), name)) {
@@ -44,10 +51,10 @@ static ssize_t place_in(const struct rl_etcd_view *v, const char *name) {
     return -1;
 }
 
-/* What ended the round that runs; NULL: nothing. */
+/* What ended the round that runs, if anything has. */
 struct broken {
     bool any;
-    bool failed; /* it costs a restart */
+    bool failed; /* it counts against --max_restart */
     char why[640];
 };
 
@@ -70,8 +77,9 @@ static void missing_why(
     }
 }
 
-/* The first cause is the least: who had a reason of its own, by time; who went without a word; who
- * ended because another one was lost. */
+/* Several nodes may be missing at once; the one with the lowest number is reported as the cause.
+ * First come nodes that gave a reason of their own, by time; then nodes that died without a
+ * message; last those that ended because another one was lost. */
 static int64_t rank_cause(const struct rl_etcd_view *v, const char *name) {
     const json_t *words = json_object_get(v->why, name);
     if (!words) {
@@ -81,7 +89,7 @@ static int64_t rank_cause(const struct rl_etcd_view *v, const char *name) {
     return own ? json_integer_value(co_json_at(words, "revision")) : INT64_MAX;
 }
 
-/* Paddle's launcher says that it is done with the status alone. */
+/* Whether a missing node ended well.  Paddle's launcher reports that only by the status key. */
 static bool left_well(const struct rl_etcd_view *v, const char *name) {
     for (size_t i = 0; v->completed && i < json_array_size(v->paddles); i++) {
         if (co_streq(json_string_value(json_array_get(v->paddles, i)), name)) {
@@ -116,7 +124,7 @@ static void find_broken(
     }
     for (size_t i = 0; i < v->n && !b->any && self->o->level >= 0; i++) {
         const struct rl_etcd_node *n = &v->nodes[i];
-        /* Those beyond the maximum see to it themselves. */
+        /* A node beyond the maximum ends itself (one_too_many); the round goes on. */
         if (place_in(v, n->name) < 0 && v->n <= (size_t)self->o->max_nodes) {
             b->any = true;
             (void)snprintf(b->why, sizeof(b->why), "node %.200s%s%.200s came", n->name,
@@ -125,6 +133,7 @@ static void find_broken(
     }
 }
 
+/* How many nodes of the last round still live. */
 static size_t alive_of_roster(const struct rl_etcd_view *v) {
     size_t n = 0;
     for (size_t i = 0; i < v->n; i++) {
@@ -174,7 +183,7 @@ static int by_created(const void *a, const void *b) {
     return p != q ? (p < q ? -1 : 1) : strcmp((*x)->name, (*y)->name);
 }
 
-/* Who came when the job was full is one too many. */
+/* Ends this node when it came after the job had its maximum of nodes. */
 static bool one_too_many(
     const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     size_t max = (size_t)self->o->max_nodes;
@@ -203,7 +212,7 @@ static bool one_too_many(
     return true;
 }
 
-/* Who came before is right. */
+/* Ends this node when its rank or address clashes with that of a node that came before it. */
 static bool find_clash(
     const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     const struct rl_etcd_node *me = rl_etcd_view_find(v, self->o->name);
@@ -233,7 +242,7 @@ static void decide_met(
         const char *name = json_string_value(json_array_get(v->roster, i));
         const struct rl_etcd_node *n = name ? rl_etcd_view_find(v, name) : NULL;
         if (!n || !n->value_mod) {
-            d->next = RL_ETCD_REGISTER; /* it broke before it began */
+            d->next = RL_ETCD_REGISTER; /* a node died before the round began: wait for the next */
             return;
         }
         order[i] = (size_t)(n - v->nodes);
@@ -256,20 +265,21 @@ static void decide_proposal(
         nodes[i] = (struct rl_deal_node){n->name, n->rank, n->value};
     }
     int r = rl_deal(nodes, v->n, &rule, order, &err);
-    if (r) { /* the later one of ours will see it and go */
+    if (r) { /* nodes clash: the later one of them ends itself in find_clash */
         set_decision(d, RL_ETCD_WAIT, 0, "%s", err.msg);
         return;
     }
     for (size_t i = 0; i < v->n; i++) {
         const struct rl_etcd_node *n = &v->nodes[order[i]];
         if (n->ours && strcmp(n->name, self->o->name) != 0) {
-            return; /* that one writes */
+            return; /* the first of our nodes writes the round, and this is not it */
         }
         if (n->ours) {
             break;
         }
     }
-    /* Nobody of the last round is here: this is another job of the same name. */
+    /* When no node of the last round is here, this is a new job of the same name: its restarts
+     * count from 0. */
     find_broken(v, self, &b);
     d->restarts = alive_of_roster(v) ? v->restarts + (b.any && b.failed) : 0;
     d->next = RL_ETCD_PROPOSE;
@@ -277,6 +287,8 @@ static void decide_proposal(
     d->n = v->n;
 }
 
+/* Waits for nodes, and proposes the round when the job is full, or has its minimum and no node came
+ * or went for elastic_ms. */
 static void wait_for(
     const struct rl_etcd_view *v, const struct rl_etcd_self *self, struct rl_etcd_decision *d) {
     size_t n_ready = 0;

@@ -1,3 +1,4 @@
+/* JSON bodies for etcd's gateway.  See etcd_json.h. */
 #include "runtime/launch/rendezvous/etcd_json.h"
 
 #include "common/base64.h"
@@ -14,7 +15,7 @@ static json_t *base64_own(char *s) {
     return base64_of(mine);
 }
 
-/* All keys that begin with it: up to the prefix with its last byte one higher. */
+/* etcd has no prefix query: the range ends before the prefix with its last byte one higher. */
 json_t *rl_etcd_range(const char *prefix) {
     json_t *r = json_object();
     CO_AUTOFREE char *end = co_xstrdup(prefix);

@@ -1,5 +1,5 @@
-/* Requests of etcd's JSON gateway: keys and values in base64, numbers of 64 bits as strings.  Pure;
- * the caller owns what is returned. */
+/* Builds requests for etcd's JSON gateway, which wants keys and values in base64 and numbers of 64
+ * bits as strings.  Pure.  The caller owns what is returned. */
 #pragma once
 
 #include <stdint.h>
@@ -8,12 +8,13 @@
 
 /* {kind: body} */
 json_t *rl_etcd_request(const char *kind, json_t *body_own);
-/* All keys that begin with it; one key. */
+/* A range of all keys that begin with prefix, and a range of a single key. */
 json_t *rl_etcd_range(const char *prefix);
 json_t *rl_etcd_one(const char *key);
-/* An operation of a transaction; lease NULL: none. */
+/* Operations of a transaction; lease NULL: none. */
 json_t *rl_etcd_put(char *key_own, const char *value, const char *lease);
 json_t *rl_etcd_put_json(char *key_own, json_t *value_own, const char *lease);
 json_t *rl_etcd_delete(char *key_own);
-/* The condition of a transaction that key was written last at that revision; 0: never. */
+/* The condition of a transaction: the key was written last at that revision; 0: it does not
+ * exist. */
 json_t *rl_etcd_unchanged(const char *key, int64_t revision);

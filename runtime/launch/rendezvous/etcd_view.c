@@ -1,3 +1,5 @@
+/* Reads a job's keys out of etcd's answer into a view, and answers simple questions about it.  See
+ * etcd_view.h. */
 #include "runtime/launch/rendezvous/etcd_view.h"
 
 #include "common/base64.h"
@@ -67,7 +69,7 @@ static void pair_done(struct pair *p) {
     free(p->value);
 }
 
-/* Numbers of 64 bits are strings in etcd's JSON. */
+/* etcd's JSON has numbers of 64 bits as strings. */
 static int64_t number_at(const json_t *obj, const char *key) {
     int64_t n = 0;
     const char *text = co_json_str(obj, key);
@@ -162,7 +164,8 @@ static void read_ours(struct rl_etcd_view *v, const struct pair *p) {
 static void read_info(struct rl_etcd_view *v, const struct pair *p) {
     char name[CO_HOST_MAX];
     int rank;
-    /* Infos of Paddle's nodes outlive them: only who is alive counts. */
+    /* The info keys of Paddle's nodes outlive the nodes, so they add none: only nodes with a
+     * heartbeat or a node key count. */
     if (rl_wire_key_parse(p->key + strlen(v->prefix_info), name, &rank, NULL)) {
         return;
     }
@@ -224,7 +227,7 @@ static void drop_other_rounds(json_t *docs, int round) {
 }
 
 int rl_etcd_view_read(struct rl_etcd_view *v, const json_t *answer, struct co_err *err) {
-    static const size_t order[] = {0, 2, 1, 3}; /* who is alive first, then values */
+    static const size_t order[] = {0, 2, 1, 3}; /* first the live nodes, then their values */
     clear_view(v);
     v->done = json_object();
     v->why = json_object();
@@ -287,7 +290,7 @@ size_t rl_etcd_view_mute_story(
 
 uint64_t rl_etcd_view_hash(const struct rl_etcd_view *v) {
     uint64_t sum = (uint64_t)v->round;
-    for (size_t i = 0; i < v->n; i++) { /* in whatever order */
+    for (size_t i = 0; i < v->n; i++) { /* a sum: the order of the nodes must not matter */
         const struct rl_etcd_node *n = &v->nodes[i];
         sum += co_hash_str(n->name) * (uint64_t)(2 * n->ready + (n->value_mod > v->round_mod) + 3);
     }

@@ -1,9 +1,9 @@
-/* What an etcd holds of a job, and what follows from it for one node.  Pure.
+/* A snapshot of a job's keys in an etcd ("view"), and what follows from it for one node.  Pure.
  *
- * Paddle's keys, so that its launchers and ours see one another:
+ * Paddle's keys are used so that its launchers and ours see one another:
  *
  *     /paddle/{job}/heartbeat/{name}     a node is alive (lease)
- *     /{job}/info/{name}/{rank}          its value (ours: lease)
+ *     /{job}/info/{name}/{rank}          its value (our nodes: with a lease)
  *     /paddle/{job}                      "completed": the work of a node is done (10 minutes)
  *
  * and ours, all JSON:
@@ -14,13 +14,14 @@
  *                                         "paddles": [name]}
  *     /paddlerun/{job}/again             {"round", "why"}: that round shall end
  *     /paddlerun/{job}/done/{name}       {"round"}: its workers ended well (10 minutes)
- *     /paddlerun/{job}/why/{name}        {"round", "code", "why"}: its last words (10 minutes);
- *                                         code < 0: asked to stop, 0: as another one was lost;
- *                                         with "gone" those of the node that found it dead
- *     /paddlerun/{job}/mute/{name}       {"round"}: another node does not hear of it (that one's
- *                                         lease)
+ *     /paddlerun/{job}/why/{name}        {"round", "code", "why"}: why it ended (10 minutes);
+ *                                         code < 0: it was asked to stop, 0: another node was lost;
+ *                                         with "gone": written by the node that found it dead
+ *     /paddlerun/{job}/mute/{name}       {"round"}: another node gets no answer from it (with that
+ *                                         node's lease)
  *
- * One node (the first of ours) writes the next round by compare-and-swap when all are ready. */
+ * A "mute" node is late with its answers but not lost yet.  When all nodes are ready, the first of
+ * our nodes writes the next round by compare-and-swap. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,15 +33,16 @@
 #include "runtime/launch/rendezvous/internal.h"
 
 struct rl_etcd_node {
-    char *name; /* owned, as all strings here */
+    char *name; /* all strings here are owned */
     char *host, *id, *value;
     int rank;
-    int ready; /* ours: for this round */
-    bool ours, beats;
-    uint16_t port;     /* ours: where it answers; 0: nowhere */
-    int64_t key_mod;   /* ours: revision of its own key */
-    int64_t value_mod; /* revision of its value; 0: none */
-    int64_t created;   /* revision at which it came */
+    int ready;         /* ours: the round that it is ready for */
+    bool ours;         /* started by our launcher, not by Paddle's */
+    bool beats;        /* its heartbeat key exists */
+    uint16_t port;     /* ours: where it answers its neighbour; 0: nowhere */
+    int64_t key_mod;   /* ours: revision of its node key */
+    int64_t value_mod; /* revision of its value; 0: it has none */
+    int64_t created;   /* revision at which it came; a lower one came earlier */
 };
 
 struct rl_etcd_view {
@@ -54,7 +56,7 @@ struct rl_etcd_view {
     json_t *roster;  /* names by rank; NULL: none */
     json_t *paddles; /* those of them that Paddle's launcher started */
     bool completed;
-    json_t *again; /* NULL: not asked for this round */
+    json_t *again; /* a node asks to end this round; NULL: none does */
     json_t *done;  /* name -> document, of this round */
     json_t *why;   /* name -> document, of this round */
     json_t *mute;  /* name -> document, of this round */
@@ -62,46 +64,46 @@ struct rl_etcd_view {
 
 void rl_etcd_view_init(struct rl_etcd_view *v, const char *job_id);
 void rl_etcd_view_done(struct rl_etcd_view *v);
-/* The answer to a transaction of four ranges: heartbeats, infos, ours, the status.  Anything may be
- * in it. */
+/* Reads the answer to a transaction of four ranges: heartbeats, infos, our keys, the status.  The
+ * content is not trusted: other programs may write those keys. */
 CO_MUST_CHECK int rl_etcd_view_read(
     struct rl_etcd_view *v, const json_t *answer, struct co_err *err);
 struct rl_etcd_node *rl_etcd_view_find(const struct rl_etcd_view *v, const char *name);
-/* Whom `name` should ask for signs of life: of those that run, the next one of ours behind it in
- * the roster.  NULL: there is nobody. */
+/* The node that `name` must ask for signs of life: the next of our nodes by rank whose workers
+ * still run.  NULL: there is none. */
 const struct rl_etcd_node *rl_etcd_view_neighbour(const struct rl_etcd_view *v, const char *name);
-/* "not heard of for a second: node b (rank 1, 10.0.0.7); ...", without `self`; returns how many
- * are mute. */
+/* Writes a log line "not heard of for a second: node b (rank 1, 10.0.0.7); ...", without `self`.
+ * Returns how many nodes are mute. */
 size_t rl_etcd_view_mute_story(
     const struct rl_etcd_view *v, const char *self, int64_t silent_ms, struct co_buf *ret);
-/* Changes when somebody comes, goes or becomes ready. */
+/* A number that changes when a node comes, goes or becomes ready. */
 uint64_t rl_etcd_view_hash(const struct rl_etcd_view *v);
 
 enum rl_etcd_next {
-    RL_ETCD_WAIT,     /* look again when something changes, or at `at` */
-    RL_ETCD_REGISTER, /* write own keys, ready for view.round + 1 */
+    RL_ETCD_WAIT,     /* read again when a key changes, or at `at` */
+    RL_ETCD_REGISTER, /* write the node's own keys, ready for view.round + 1 */
     RL_ETCD_PROPOSE,  /* write the next round */
-    RL_ETCD_MET,
-    RL_ETCD_CHANGED,
-    RL_ETCD_ALL_DONE,
-    RL_ETCD_END
+    RL_ETCD_MET,      /* the round is there: start workers */
+    RL_ETCD_CHANGED,  /* the round ended: stop workers */
+    RL_ETCD_ALL_DONE, /* the workers of all nodes ended well */
+    RL_ETCD_END       /* the job is over for this node */
 };
 
 struct rl_etcd_self {
     const struct rl_rdzv_options *o;
     const char *id;
     enum rl_rdzv_state state;
-    int round; /* met last */
+    int round; /* the round that it met in last */
     int64_t now;
-    int64_t calm_since; /* the view's hash changed last */
-    int64_t since;      /* in this state */
-    bool done;          /* own work is */
-    bool beat_deleted;  /* own heartbeat was deleted by somebody */
+    int64_t calm_since; /* when the view's hash changed last */
+    int64_t since;      /* when this state began */
+    bool done;          /* its own workers ended well */
+    bool beat_deleted;  /* its own heartbeat was deleted, by one of Paddle's nodes */
 };
 
 struct rl_etcd_decision {
     enum rl_etcd_next next;
-    int64_t at; /* INT64_MAX: not by time */
+    int64_t at; /* when to decide again; INT64_MAX: only when a key changes */
     int code;   /* of END */
     char why[CO_ERR_MAX];
     size_t *order; /* of PROPOSE and MET: indexes of nodes by rank; owned */

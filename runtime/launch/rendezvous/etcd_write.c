@@ -1,3 +1,4 @@
+/* The operations that write a node's keys.  See etcd_write.h. */
 #include "runtime/launch/rendezvous/etcd_write.h"
 
 #include "runtime/launch/rendezvous/etcd_json.h"
@@ -6,7 +7,6 @@ static char *make_own_key(const struct rl_etcd_view *v, const char *what, const 
     return co_xasprintf("%s%s%s", v->prefix_ours, what, name);
 }
 
-/* The key of ours only where no other node of the name holds it. */
 json_t *rl_etcd_write_node(const struct rl_etcd_view *v, const struct rl_rdzv_options *o,
     const char *id, uint16_t port, bool joins, const char *lease) {
     json_t *doc = json_object(), *ops = json_array();

@@ -1,3 +1,5 @@
+/* The members of a job and its rounds.  group.h has the states; pulse.c has the part that finds
+ * nodes that are late. */
 #include "runtime/launch/rendezvous/group.h"
 
 #include "common/json.h"
@@ -56,7 +58,8 @@ static void end_job(struct rl_group *g, int code, const char *text) {
     }
 }
 
-/* A running round is over; the next one gathers. */
+/* Ends the running round and begins to gather the next one.  failed: it counts against
+ * --max_restart, and ends the job when no restart is left. */
 static void end_round(struct rl_group *g, const char *why, bool failed, int64_t now) {
     if (failed && ++g->restarts > g->rules.max_restart) {
         char text[640];
@@ -91,7 +94,7 @@ static void remove_node(struct rl_group *g, struct rl_group_node *n) {
     node_free(n);
 }
 
-/* why: "its launcher is gone" */
+/* Removes a node that is lost or has failed.  why: "its launcher is gone". */
 static void lose_node(
     struct rl_group *g, struct rl_group_node *n, const char *why, bool failed, int64_t now) {
     char text[640];
@@ -151,7 +154,8 @@ static void begin_round(struct rl_group *g) {
     g->news++;
 }
 
-/* When the round that gathers may begin: now or earlier, in the future, or INT64_MAX. */
+/* When the gathering round may begin: in the past (at once), in the future (an elastic job waits
+ * for more nodes), or INT64_MAX (nodes are missing). */
 static int64_t may_begin(const struct rl_group *g) {
     if (g->phase != RL_GROUP_GATHERING || g->n < (size_t)g->rules.min) {
         return INT64_MAX;
@@ -189,9 +193,9 @@ int64_t rl_group_tick(struct rl_group *g, int64_t heard, int64_t now) {
     return next;
 }
 
-/* ---- nodes speak ---- */
+/* ---- requests of nodes ---- */
 
-/* The node whose place a newcomer takes: one that bears its name or rank and broke off. */
+/* The node that a new one replaces: it has the same name or rank, and its connection broke. */
 static struct rl_group_node *find_replaced(
     const struct rl_group *g, const struct rl_group_hello *h) {
     struct rl_group_node *n = rl_group_find(g, h->name);
@@ -229,7 +233,7 @@ static int may_join(const struct rl_group *g, const struct rl_group_hello *h, st
     CO_AUTOFREE struct rl_deal_node *nodes = as_deal(g);
     struct rl_deal_node one = {h->name, h->rank, h->value};
     struct rl_deal_rule rule = deal_rule(g);
-    /* A rank that somebody has says more than one node too many. */
+    /* Before the count of nodes: "rank 1 is taken" helps more than "one node too many". */
     int r = rl_deal_fits(nodes, g->n, &one, (size_t)g->rules.max, &rule, err);
     if (r) {
         return r;
@@ -371,7 +375,7 @@ void rl_group_restart(
     end_round(g, text, true, now);
 }
 
-/* ---- what to say ---- */
+/* ---- log lines ---- */
 
 static bool rank_taken(const struct rl_group *g, int rank) {
     for (size_t i = 0; i < g->n; i++) {

@@ -1,3 +1,5 @@
+/* Checks the proofs of requests.  Nonces are derived from the connection's number and a secret, so
+ * that nothing must be stored for connections without a proof.  See guard.h. */
 #include "runtime/launch/rendezvous/guard.h"
 
 #include <inttypes.h>
@@ -14,12 +16,12 @@ enum { UNAUTHORIZED = 401, SAY_MS = 10000, KEY = 24 };
 
 struct rl_guard {
     char *token;
-    char *secret;       /* nonces are made of it */
-    struct co_map last; /* connection -> uint64_t, the number of its last request that was let in */
+    char *secret;       /* nonces are derived from it */
+    struct co_map last; /* connection -> uint64_t, the number of its last admitted request */
     void (*note)(void *arg, bool warn, const char *line);
     void *arg;
-    uint64_t unsaid; /* refused since the last line */
-    int64_t said_ms; /* 0: never */
+    uint64_t unsaid; /* refusals since the last log line */
+    int64_t said_ms; /* when that was; 0: never */
 };
 
 int rl_guard_new(const char *token, void (*note)(void *arg, bool warn, const char *line), void *arg,
@@ -74,7 +76,8 @@ static void refuse(struct rl_guard *g, const struct co_http_req *r, const char *
     g->note(g->arg, true, line);
 }
 
-/* No other connection ever has the same, and nobody but this process can make one. */
+/* The nonce of a connection.  No other connection ever has the same one, and only this process can
+ * make it. */
 static void make_nonce(
     const struct rl_guard *g, const struct co_http_req *r, unsigned char ret[CO_NONCE_BYTES]) {
     unsigned char conn[8];
@@ -134,7 +137,7 @@ bool rl_guard_admit(struct rl_guard *g, struct co_http_req *r) {
         refuse(g, r, err.msg);
         challenge(g, r);
     } else if (!s.proven || memcmp(s.nonce, nonce, sizeof(nonce)) != 0) {
-        challenge(g, r); /* a new connection, so far */
+        challenge(g, r); /* a new connection: the client does not know its nonce yet */
     } else if (!is_right(g, r, &s)) {
         static const char why[] =
             "the token is not this job's (PADDLE_JOB_TOKEN must be the same on all nodes)";

@@ -1,25 +1,27 @@
-/* What the ways to meet share: rdzv.c has the face and the deadline, kv.c and etcd.c the ways. */
+/* What the files behind rendezvous.h share.  rdzv.c is the front end: it has the public functions,
+ * the callbacks and the deadline.  kv.c and etcd.c are the back ends (struct rl_rdzv_way). */
 #pragma once
 
 #include "runtime/launch/rendezvous/rendezvous.h"
 
-/* Which callbacks a way may still make is kept by the face: a way says what it sees. */
+/* The front end keeps the state and drops callbacks that do not fit it, so a back end may simply
+ * report what it sees. */
 enum rl_rdzv_state {
-    RL_RDZV_MEETING,
-    RL_RDZV_MET,
-    RL_RDZV_CHANGED, /* workers are being stopped */
-    RL_RDZV_LEAVING,
-    RL_RDZV_ENDED
+    RL_RDZV_MEETING, /* waiting for the other nodes */
+    RL_RDZV_MET,     /* a round runs */
+    RL_RDZV_CHANGED, /* the round has ended; the launcher stops its workers */
+    RL_RDZV_LEAVING, /* rl_rdzv_leave was called; only `gone` may follow */
+    RL_RDZV_ENDED    /* `ended` was called; nothing may follow */
 };
 
 struct rl_rdzv_way {
     CO_MUST_CHECK int (*start)(struct rl_rdzv *m, void **ret_way, struct co_err *err);
-    void (*again)(void *way); /* state is MEETING, options.value the new one */
+    void (*again)(void *way); /* the state is MEETING again; options.value may be new */
     void (*restart)(void *way, const char *why);
     void (*done)(void *way);
-    void (*leave)(void *way, int code, const char *why); /* then rl_rdzv_gone, soon */
+    void (*leave)(void *way, int code, const char *why); /* must call rl_rdzv_gone soon */
     void (*free)(void *way);
-    /* How far it came: for the line at the deadline. */
+    /* What it waits for: for the log lines during the wait and the error at the deadline. */
     const char *(*story)(void *way);
 };
 
@@ -31,16 +33,21 @@ struct rl_rdzv {
     struct rl_rdzv_fns fns;
     void *arg;
     const struct rl_rdzv_way *way;
-    void *with; /* the way's own */
+    void *with; /* the back end's own data */
     enum rl_rdzv_state state;
     struct co_timer *deadline;
+    struct co_timer *progress; /* next log line about the wait: present and missing nodes */
+    int64_t progress_ms;       /* pause before it */
+    int64_t since_ms;          /* when the wait began */
+    int64_t noted_ms;          /* when the last log line was written */
     struct rl_rdzv_roster roster;
-    struct rl_rdzv_peer *peers; /* owned, and the text behind it */
-    char *text;
+    struct rl_rdzv_peer *peers; /* owned; its strings are in text */
+    char *text;                 /* owned */
     void (*gone)(void *arg);
 };
 
-/* From a way, on the loop.  Each may end in rl_rdzv_close: return at once after it. */
+/* Called by a back end, on the loop.  Each may end in rl_rdzv_close, which frees the back end: it
+ * must return at once afterwards. */
 void rl_rdzv_note(struct rl_rdzv *m, bool warn, const char *line);
 /* Copies names and values. */
 void rl_rdzv_met(struct rl_rdzv *m, const struct rl_rdzv_peer *peers, size_t n, size_t self,

@@ -1,4 +1,9 @@
-/* host:port: by a key-value service over HTTP, which this node serves when it can. */
+/* The rendezvous back end of host:port: a key-value service over HTTP.  This node serves it
+ * (service.c) when the address is its own and the port is free; else it is a client only.
+ *
+ * As a client it always has one request under way (ask_master).  The master answers when there is
+ * news, or after beat_ms.  A master that runs Paddle's launcher is recognized by its empty answer
+ * and polled instead (paddle_serves). */
 #include "runtime/launch/rendezvous/internal.h"
 
 #include "common/httpc.h"
@@ -14,14 +19,15 @@
 #include <sys/socket.h>
 
 enum {
-    ANSWER_MS = 2000, /* beyond the time that the master may keep a request */
-    LOST_MS = 500,    /* a master that ran is tried so long before it counts as gone */
-    RETRY_MS = 20,    /* in a small job; in a large one the master would have no time for else */
+    ANSWER_MS = 2000, /* on top of the time for which the master may hold a request */
+    LOST_MS = 500,    /* for so long a master that stopped answering is tried before it is lost */
+    RETRY_MS = 20,    /* in a small job; many nodes wait longer, not to overload the master */
     RETRY_SLOW_MS = 500,
+    RETRY_FOREIGN_MS = 250,  /* another program listens there and must not be flooded */
     RETRIES_A_SECOND = 4000, /* of all nodes together */
     LOOKUP_MS = 1000,
-    NOTE_MS = 5000, /* between two lines that say the same, as Paddle's launcher does */
-    POLL_MS = 200,  /* of a service of Paddle's */
+    NOTE_MS = 5000, /* between two log lines that say the same, as in Paddle's launcher */
+    POLL_MS = 200,  /* when Paddle's launcher serves */
     SETTLE_MS = 1000,
     SETTLE_TICK_MS = 5,
     UNAUTHORIZED = 401,
@@ -32,26 +38,27 @@ struct kv {
     struct co_hostport master;
     char master_text[CO_HOST_MAX + 10];
     struct co_lookup *lookup;
-    struct rl_service *service; /* this node serves */
-    bool local;                 /* the master's address is this machine's: it may serve */
+    struct rl_service *service; /* NULL: this node does not serve */
+    bool local;                 /* the master's address is this machine's: this node may serve */
     struct co_httpc *http;
-    struct rl_prover *prover; /* NULL: nobody asks for a proof of the token */
-    struct co_timer *timer;   /* whatever is next: fn */
+    struct rl_prover *prover; /* NULL: no proof of a token is needed */
+    struct co_timer *timer;   /* calls `next` */
     void (*next)(struct kv *w);
     char id[RL_WIRE_ID + 1];
     enum rl_group_word word;
-    char *restart; /* why the round shall end, until that was answered; owned; NULL: it need not */
-    int round;     /* met last */
-    bool paddle;   /* the master is Paddle's */
-    bool alone;    /* the master has done its work: nobody watches */
-    int64_t lost_since; /* the master does not answer any more; 0: it does */
-    bool mute;          /* it is late with an answer */
+    char *restart; /* reason of a restart request that was not answered yet; owned; NULL: none */
+    int round;     /* the round that it met in last */
+    bool paddle;   /* the master is Paddle's launcher */
+    bool alone;    /* the master has done its work and left: no node watches the others */
+    int64_t lost_since; /* since when the master does not answer; 0: it does */
+    bool mute;          /* the master is late with an answer */
     int64_t beat_ms, patience_ms;
     int64_t noted_at;
-    int64_t until;      /* settling */
-    char heard[320];    /* what the master said last of who is missing */
+    int64_t until;      /* how long a serving node waits for the others at its end */
+    char heard[320];    /* the master's last report about missing nodes */
     struct co_err last; /* why there is no master, or what it is waiting for */
-    bool down;          /* the former */
+    bool down;          /* last is the former: there is no master */
+    bool foreign;       /* the last answer came from another kind of program */
     struct co_err over;
 };
 
@@ -75,7 +82,11 @@ static const char *tell_story(void *way) {
         w->down = false;
         (void)co_err_wrap(&w->last, "the master at %s is not there", w->master_text);
     }
-    return w->last.msg[0] ? w->last.msg : "nothing was heard of the master";
+    if (!w->last.msg[0]) {
+        (void)co_err_set(
+            &w->last, CO_TIMEOUT, "the master at %s has not answered yet", w->master_text);
+    }
+    return w->last.msg;
 }
 
 static bool is_meeting(const struct kv *w) {
@@ -115,7 +126,8 @@ static void settle_end(struct kv *w) {
     }
 }
 
-/* Who serves ends last: the others read the reason from it. */
+/* Ends this node's part with that error.  A serving node ends last: it waits until the others have
+ * read the reason from it. */
 static void end_way(struct kv *w, int code, const char *why) {
     (void)co_err_set(&w->over, code, "%s", why);
     if (w->service) {
@@ -130,7 +142,8 @@ static void end_way(struct kv *w, int code, const char *why) {
 
 static int64_t retry_ms(const struct kv *w) {
     int64_t fair = (int64_t)w->m->options.max_nodes * 1000 / RETRIES_A_SECOND;
-    return fair < RETRY_MS ? RETRY_MS : fair > RETRY_SLOW_MS ? RETRY_SLOW_MS : fair;
+    const int64_t least = w->foreign ? RETRY_FOREIGN_MS : RETRY_MS;
+    return fair > RETRY_SLOW_MS ? RETRY_SLOW_MS : fair < least ? least : fair;
 }
 
 static void master_lost(struct kv *w, const struct co_err *why) {
@@ -242,7 +255,7 @@ static void master_heard(struct kv *w) {
     }
 }
 
-/* While it answers in beats. */
+/* Starts the timer that reports a late master, while workers run and it must answer every beat. */
 static void watch_master(struct kv *w) {
     const bool running = w->word == RL_WORD_RUN || w->word == RL_WORD_DONE;
     if (running && !w->service && !w->mute) {
@@ -289,7 +302,8 @@ static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool
         rl_rdzv_changed(w->m, a->text);
         return;
     case RL_WIRE_DONE:
-        w->word = RL_WORD_RUN; /* heard; only the end is news now */
+        w->word =
+            RL_WORD_RUN; /* the master knows that this node is done; only the end is news now */
         w->alone = true;
         rl_rdzv_all_done(w->m);
         return;
@@ -312,7 +326,7 @@ static void on_answer_of_ours(struct kv *w, const struct rl_wire_answer *a, bool
     }
 }
 
-/* By its token this node is none of the job's, or the master is not. */
+/* Ends this node when the token proves that it, or the master, does not belong to the job. */
 static bool is_refused(struct kv *w, const struct co_httpc_result *r) {
     char line[CO_ERR_MAX];
     if (!r->code && r->status == UNAUTHORIZED) {
@@ -338,6 +352,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         return;
     }
     if (r->code) {
+        w->foreign = false;
         no_answer(w, r->err);
         return;
     }
@@ -349,9 +364,11 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         (void)co_err_set(&err, CO_UNAVAILABLE, "%s answers %d, as no key-value service does%s",
             w->master_text, r->status,
             r->status == 200 && r->len == 0 ? " that can serve an elastic job" : "");
+        w->foreign = true;
         no_answer(w, &err);
     } else {
-        CO_AUTOFREE char *restart = co_steal_ptr(w->restart); /* it was heard */
+        CO_AUTOFREE char *restart = co_steal_ptr(w->restart); /* the master has got it */
+        w->foreign = false;
         master_heard(w);
         on_answer_of_ours(w, &a, restart != NULL);
         rl_wire_answer_done(&a);
@@ -360,7 +377,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
 
 static void ask_master(struct kv *w) {
     const struct rl_rdzv_options *o = &w->m->options;
-    if (w->restart) { /* the master may not have heard it: it knows by the round */
+    if (w->restart) { /* repeated until it is answered; the master ignores one of an old round */
         send_parting(w, true, 0, w->restart);
         return;
     }
@@ -380,7 +397,7 @@ static void ask_master(struct kv *w) {
     watch_master(w);
 }
 
-/* ---- who serves ---- */
+/* ---- which node serves ---- */
 
 static void service_note(void *arg, bool warn, const char *line) {
     const struct kv *w = arg;
@@ -410,6 +427,7 @@ static void connect_to(struct kv *w, const char *host, uint16_t port) {
     ask_master(w);
 }
 
+/* Whether one of the addresses is this machine's: only then a socket can be bound to it. */
 static bool is_local(const struct addrinfo *list) {
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         struct sockaddr_storage addr = {0};
@@ -458,7 +476,7 @@ static void serve_anywhere(struct kv *w) {
     }
 }
 
-/* ---- the way ---- */
+/* ---- the operations of the back end, see struct rl_rdzv_way ---- */
 
 static void kv_free(void *way) {
     struct kv *w = way;
@@ -480,7 +498,7 @@ static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
     (void)snprintf(w->id, sizeof(w->id), "%016llx", (unsigned long long)id);
     w->timer = co_timer_new(m->loop, on_timer, w);
     w->patience_ms = RL_GROUP_PATIENCE_MS;
-    w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* not in the first moment */
+    w->noted_at = co_now_ms() - NOTE_MS + LOST_MS; /* no log line in the first LOST_MS */
     r = m->options.token ? rl_prover_new(m->options.token, &w->prover, err) : 0;
     if (!r && !m->options.master) {
         r = open_service(w, 0, err);
@@ -504,12 +522,12 @@ static int kv_start(struct rl_rdzv *m, void **ret, struct co_err *err) {
 static void kv_again(void *way) {
     struct kv *w = way;
     w->word = RL_WORD_JOIN;
-    free(co_steal_ptr(w->restart)); /* it ended with the master that was lost */
+    free(co_steal_ptr(w->restart)); /* the round that it asked to end has ended */
     w->lost_since = 0;
     if (w->service) {
         ask_master(w);
     } else {
-        find_master(w); /* which may be another machine now, or nobody */
+        find_master(w); /* it may be another machine now, or none: then this node may serve */
     }
 }
 

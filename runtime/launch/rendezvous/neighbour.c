@@ -1,3 +1,5 @@
+/* A tiny HTTP server that answers with the node's ID, and a client that asks one other node for its
+ * ID.  See neighbour.h. */
 #include "runtime/launch/rendezvous/neighbour.h"
 
 #include <string.h>
@@ -8,7 +10,7 @@
 
 enum {
     RETRY_MS = 50,
-    LATE_MS = 20, /* a timer that runs later than that: it is this process that stood still */
+    LATE_MS = 20, /* a timer that runs later than that: this process was stopped, not the other */
     ANSWER_MAX = 64,
 };
 
@@ -20,10 +22,10 @@ struct rl_neighbour {
     char *id; /* own */
     struct co_httpc *http;
     struct co_timer *timer;
-    char *other; /* whom it asks; NULL: nobody */
+    char *other; /* ID of the node that it asks; NULL: none */
     enum rl_neighbour_state state;
     int64_t patience_ms, asked_at;
-    int64_t broken_at; /* 0: its connection is not */
+    int64_t broken_at; /* when its connection broke; 0: it did not */
     void (*changed)(void *arg);
     void *arg;
 };
@@ -59,7 +61,8 @@ static void take_silence(struct rl_neighbour *n, int64_t now) {
     }
 }
 
-/* Of a mute one the lease will tell: a machine that is cut off is out of reach in many ways. */
+/* Only a node that answered until now is declared gone.  For a mute one its lease decides: it may
+ * only be cut off from this machine. */
 static void take_broken(struct rl_neighbour *n, int64_t now) {
     n->broken_at = n->broken_at ? n->broken_at : now;
     if (n->state == RL_NEIGHBOUR_HEARD && now - n->broken_at >= RL_GROUP_RECONNECT_MS) {
@@ -75,7 +78,7 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
         take_heard(n);
     } else if (r->code == CO_TIMEOUT) {
         take_silence(n, co_now_ms());
-    } else { /* or another process has its port now */
+    } else { /* no connection, or another process has its port now */
         take_broken(n, co_now_ms());
     }
 }

@@ -1,3 +1,4 @@
+/* Reads the list of nodes that Paddle's key-value service returns.  See poll.h. */
 #include "runtime/launch/rendezvous/poll.h"
 
 #include "common/json.h"

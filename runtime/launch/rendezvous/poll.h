@@ -1,4 +1,6 @@
-/* What Paddle's own key-value service answers: all that was posted, a JSON object.  Pure. */
+/* Reads the answer of Paddle's own key-value service, for jobs in which Paddle's launcher serves: a
+ * JSON object of all keys that were posted.  It makes the same ranks of it as Paddle does.  Pure.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -8,18 +10,20 @@
 #include "runtime/launch/rendezvous/rendezvous.h"
 
 struct rl_poll_round {
-    const char *prefix_job; /* in: the job, own name as in the key, nodes that are expected */
-    const char *name;
-    int size;
+    /* In: */
+    const char *prefix_job;
+    const char *name; /* the node's own, as in its key */
+    int size;         /* nodes that the job must have */
     bool sort_ip;
-    bool complete; /* out */
-    size_t n;      /* nodes there */
-    size_t self;
+    /* Out: */
+    bool complete;              /* all nodes are there, this one included */
+    size_t n;                   /* nodes that are there */
+    size_t self;                /* this node's rank */
     struct rl_rdzv_peer *peers; /* by rank when complete; owned */
-    void *owner;
+    void *owner;                /* of the strings in peers */
 };
 
-/* CO_NORESOURCE: more nodes than expected; else what rl_deal says. */
+/* CO_NORESOURCE: more nodes than expected; else the errors of rl_deal. */
 CO_MUST_CHECK int rl_poll_parse(
     const char *body, size_t len, struct rl_poll_round *round, struct co_err *err);
 void rl_poll_done(struct rl_poll_round *round);

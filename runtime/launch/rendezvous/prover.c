@@ -1,3 +1,5 @@
+/* Sends requests with a proof of the job's token, and checks the proofs of the answers.  See
+ * prover.h. */
 #include "runtime/launch/rendezvous/prover.h"
 
 #include <stdio.h>
@@ -7,13 +9,13 @@
 #include "runtime/launch/rendezvous/seal.h"
 #include "runtime/launch/rendezvous/wire.h"
 
-enum { UNAUTHORIZED = 401, CHALLENGES_MAX = 4 /* of one request: connections may break */ };
+enum { UNAUTHORIZED = 401, CHALLENGES_MAX = 4 /* of one request, as its connection may break */ };
 
 struct rl_prover {
     char *token;
     struct rl_seal seal; /* of the last request; proven: the connection's nonce is known */
     struct co_httpc *http;
-    int challenges;               /* since the request was handed over */
+    int challenges;               /* that the current request has got */
     struct rl_prover_request req; /* its strings are owned */
 };
 
@@ -108,7 +110,9 @@ static void on_answer(void *arg, const struct co_httpc_result *r) {
     }
 }
 
-/* Before the master has asked for a proof nothing is told: the request itself waits. */
+/* Sends the request with a proof.  On a new connection, whose nonce is not known yet, it first
+ * sends an empty GET that asks for the challenge: the request itself is never sent to an unknown
+ * peer. */
 static void send_proven(struct rl_prover *p) {
     const struct rl_prover_request *req = &p->req;
     const size_t len = p->seal.proven ? strlen(req->body) : 0;

@@ -1,5 +1,5 @@
-/* A node's side of --require_token: sends requests with a proof (seal.h) and believes only answers
- * that have one.  One more round trip on a new connection, none after it. */
+/* A node's side of --require_token.  It sends requests with a proof (seal.h) and accepts only
+ * answers that carry one.  It costs one more round trip on a new connection, and none after it. */
 #pragma once
 
 #include "common/httpc.h"
@@ -19,7 +19,7 @@ struct rl_prover_request {
 CO_MUST_CHECK int rl_prover_new(const char *token, struct rl_prover **ret, struct co_err *err);
 void rl_prover_free(struct rl_prover *p); /* NULL allowed; after its connection */
 
-/* As co_httpc_send.  An answer without a right proof is CO_PERMISSION.  p NULL: nobody proves
- * anything. */
+/* Sends as co_httpc_send does.  An answer without a right proof is reported as CO_PERMISSION.
+ * p NULL: sends without a proof and accepts any answer. */
 void rl_prover_send(
     struct rl_prover *p, struct co_httpc *http, const struct rl_prover_request *req);

@@ -1,9 +1,10 @@
-/* Who of a group is heard of, and who is mute. */
+/* Finds the nodes of a group that are late with their next request ("mute"), and words the log
+ * lines about them.  Part of group.h. */
 #include "runtime/launch/rendezvous/group.h"
 
 enum {
-    BEATS = 4, /* at least, in the time after which a node is lost */
-    BEATS_A_SECOND = 4000,
+    BEATS = 4,             /* requests of a node, at least, in the time after which it is lost */
+    BEATS_A_SECOND = 4000, /* requests of all nodes together, at most, for the master's sake */
 };
 
 int64_t rl_group_beat_ms(size_t n, int64_t silent_ms) {
@@ -17,7 +18,7 @@ void rl_group_waits(struct rl_group *g, struct rl_group_node *n) {
     n->deadline = n->mute_at = INT64_MAX;
     if (n->mute) {
         n->mute = false;
-        n->patience_ms *= 2; /* a machine with that much to do will be late again */
+        n->patience_ms *= 2; /* a false alarm: a machine that is so busy will be late again */
         g->mutes++;
         g->news++;
     }

@@ -1,3 +1,5 @@
+/* The front end of the rendezvous: checks the options, picks a back end by --master, keeps the
+ * state and the deadline, and calls the launcher's callbacks.  See rendezvous.h and internal.h. */
 #include "runtime/launch/rendezvous/internal.h"
 
 #include "common/parse.h"
@@ -10,9 +12,11 @@ enum {
     ELASTIC_MS = 30 * 1000,
     SILENT_MS = 10 * 1000,
     LEAVE_MS = 1000,
+    PROGRESS_MS = 5000,      /* until the first log line about a wait; ... */
+    PROGRESS_MAX_MS = 30000, /* ... the pause doubles with each line up to this */
 };
 
-/* The strings among the options: all of them are copied. */
+/* Where the strings are in the options: all of them are copied and freed in a loop. */
 static const size_t strings[] = {
     offsetof(struct rl_rdzv_options, job_id),
     offsetof(struct rl_rdzv_options, master),
@@ -42,7 +46,7 @@ static void copy_options(struct rl_rdzv_options *to, const struct rl_rdzv_option
     to->silent_ms = from->silent_ms ? from->silent_ms : SILENT_MS;
 }
 
-/* Part of a path and of a header: no slash, no space. */
+/* Whether s can be part of a URL path and of a header: no space and, unless allowed, no slash. */
 static bool is_word(const char *s, bool slash) {
     if (!s || !*s || strlen(s) >= CO_HOST_MAX) {
         return false;
@@ -66,7 +70,7 @@ static int check_options(const struct rl_rdzv_options *o, struct co_err *err) {
             "--job_id \"%.100s\": expected letters, digits and punctuation", o->job_id);
     }
     if (!is_word(o->name, false) || (o->host && !is_word(o->host, false))) {
-        return co_err_set(err, CO_INVALID, "\"%.100s\" is no name of a node",
+        return co_err_set(err, CO_INVALID, "\"%.100s\" is not a node's name",
             is_word(o->name, false) ? o->host
             : o->name               ? o->name
                                     : "");
@@ -81,10 +85,11 @@ static int check_options(const struct rl_rdzv_options *o, struct co_err *err) {
     return 0;
 }
 
-/* ---- told by a way ---- */
+/* ---- called by the back end ---- */
 
 void rl_rdzv_note(struct rl_rdzv *m, bool warn, const char *line) {
     if (m->fns.note && m->state < RL_RDZV_LEAVING) {
+        m->noted_ms = co_now_ms();
         m->fns.note(m->arg, warn, line);
     }
 }
@@ -114,6 +119,7 @@ void rl_rdzv_met(struct rl_rdzv *m, const struct rl_rdzv_peer *peers, size_t n, 
     m->roster = (struct rl_rdzv_roster){m->peers, n, self, round, watched};
     m->state = RL_RDZV_MET;
     co_timer_stop(m->deadline);
+    co_timer_stop(m->progress);
     m->fns.met(m->arg, &m->roster);
 }
 
@@ -138,6 +144,7 @@ void rl_rdzv_end(struct rl_rdzv *m, int code, const char *why) {
     (void)co_err_set(&err, code, "%s", why);
     m->state = RL_RDZV_ENDED;
     co_timer_stop(m->deadline);
+    co_timer_stop(m->progress);
     m->fns.ended(m->arg, &err);
 }
 
@@ -148,6 +155,35 @@ void rl_rdzv_gone(struct rl_rdzv *m) {
         m->gone = NULL;
         gone(m->arg);
     }
+}
+
+/* ---- waiting for the others ---- */
+
+static void start_waiting(struct rl_rdzv *m) {
+    m->since_ms = co_now_ms();
+    m->progress_ms = PROGRESS_MS;
+    co_timer_start(m->deadline, m->options.deadline_ms);
+    co_timer_start(m->progress, m->progress_ms);
+}
+
+static void on_progress(void *arg) {
+    struct rl_rdzv *m = arg;
+    const int64_t now = co_now_ms(), waited = now - m->since_ms;
+    if (m->state != RL_RDZV_MEETING) {
+        return;
+    }
+    /* Not when another log line has just said what is missing. */
+    if (now - m->noted_ms >= m->progress_ms / 2) {
+        CO_AUTOFREE char *line =
+            co_xasprintf("waiting for the other nodes since %lld s: %s; giving "
+                         "up in %lld s (--join_timeout)",
+                (long long)waited / 1000, m->way->story(m->with),
+                (long long)(m->options.deadline_ms - waited) / 1000);
+        rl_rdzv_note(m, false, line);
+        m->progress_ms =
+            m->progress_ms * 2 < PROGRESS_MAX_MS ? m->progress_ms * 2 : PROGRESS_MAX_MS;
+    }
+    co_timer_start(m->progress, m->progress_ms);
 }
 
 static void on_deadline(void *arg) {
@@ -162,7 +198,7 @@ static void on_deadline(void *arg) {
     rl_rdzv_end(m, err.code, err.msg);
 }
 
-/* ---- asked by the launcher ---- */
+/* ---- called by the launcher ---- */
 
 int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
     const struct rl_rdzv_fns *fns, void *arg, struct rl_rdzv **ret, struct co_err *err) {
@@ -172,6 +208,7 @@ int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
     m->arg = arg;
     copy_options(&m->options, options);
     m->deadline = co_timer_new(l, on_deadline, m);
+    m->progress = co_timer_new(l, on_progress, m);
     const char *master = m->options.master;
     bool etcd =
         master && (strncmp(master, "etcd://", 7) == 0 || strncmp(master, "etcds://", 8) == 0);
@@ -182,7 +219,7 @@ int rl_rdzv_open(struct co_loop *l, const struct rl_rdzv_options *options,
         rl_rdzv_close(m);
         return r;
     }
-    co_timer_start(m->deadline, m->options.deadline_ms);
+    start_waiting(m);
     *ret = m;
     return 0;
 }
@@ -196,7 +233,7 @@ void rl_rdzv_again(struct rl_rdzv *m, const char *value) {
         m->options.value = co_xstrdup(value);
     }
     m->state = RL_RDZV_MEETING;
-    co_timer_start(m->deadline, m->options.deadline_ms);
+    start_waiting(m);
     m->way->again(m->with);
 }
 
@@ -233,6 +270,7 @@ void rl_rdzv_close(struct rl_rdzv *m) {
         m->way->free(m->with);
     }
     co_timer_free(m->deadline);
+    co_timer_free(m->progress);
     for (size_t i = 0; i < CO_ARRAY_LEN(strings); i++) {
         free((void *)(uintptr_t)*string_at(&m->options, i));
     }

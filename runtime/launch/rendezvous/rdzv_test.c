@@ -166,10 +166,10 @@ static void options_that_cannot_be_are_named(void **state) {
     BAD(job_id, "a b", "--job_id \"a b\": expected letters");
     BAD(job_id, "", "--job_id \"\"");
     BAD(job_id, "a?b", "--job_id \"a?b\"");
-    BAD(name, NULL, "\"\" is no name of a node");
-    BAD(name, "a/b", "\"a/b\" is no name of a node");
-    BAD(name, long_name, "is no name of a node");
-    BAD(host, "h h", "\"h h\" is no name of a node");
+    BAD(name, NULL, "\"\" is not a node's name");
+    BAD(name, "a/b", "\"a/b\" is not a node's name");
+    BAD(name, long_name, "is not a node's name");
+    BAD(host, "h h", "\"h h\" is not a node's name");
     BAD(value, NULL, "a node's value has at most 65536 bytes");
     BAD(value, long_value, "a node's value has at most 65536 bytes");
     BAD(rank, -2, "--rank -2: expected -1 or more");

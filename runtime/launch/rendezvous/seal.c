@@ -1,3 +1,4 @@
+/* Formats, parses, makes and checks the proofs of the job's token.  See seal.h for the protocol. */
 #include "runtime/launch/rendezvous/seal.h"
 
 #include <inttypes.h>
@@ -25,7 +26,7 @@ static unsigned digit(char c) {
     return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10);
 }
 
-/* Of DIGITS lower case digits; false: there are fewer. */
+/* Reads DIGITS lower case hex digits; false: there are fewer. */
 static bool get_hex(const char *text, unsigned char ret[BYTES]) {
     if (strspn(text, "0123456789abcdef") < DIGITS) {
         return false;
@@ -88,8 +89,9 @@ void rl_seal_proof_format(const unsigned char proof[CO_PROOF_BYTES], char ret_te
     put_hex(proof, ret_text);
 }
 
-/* ---- what proofs are over ---- */
+/* ---- the text that a proof covers ---- */
 
+/* Each part is preceded by its length: no two different requests give the same text. */
 static void add_bytes(struct co_buf *b, const void *data, size_t len) {
     unsigned char size[4];
     co_put_u32(size, (uint32_t)len);

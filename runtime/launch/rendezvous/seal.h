@@ -1,5 +1,5 @@
-/* What launchers say to prove to each other that they know the job's token (--require_token).  The
- * token itself never travels.
+/* The proofs with which launchers show each other that they know the job's token (--require_token).
+ * The token itself is never sent.
  *
  * Every request has a header; the master's first answer on a connection is a challenge, all others
  * have a header of the same name:
@@ -9,11 +9,11 @@
  *     Paddlerun-Proof: 1 {client} {nonce} {number} {proof}      a request
  *     Paddlerun-Proof: {proof}                                  its answer
  *
- * client and nonce are random numbers of the two sides, the nonce is of one connection; number
- * grows with every request of it: what was recorded is worth nothing again.  A proof is HMAC-SHA256
- * with the token as key over a word for the direction, those three and all that the request
- * (method, path, Paddlerun header, body) or the answer (status, body) says.  Bytes are in hex.
- * Pure. */
+ * client and nonce are random numbers of the two sides.  The nonce belongs to one connection, and
+ * number grows with every request on it: a recorded request is of no use to an attacker.  A proof
+ * is HMAC-SHA256 with the token as its key.  It covers a word for the direction, those three
+ * fields, and the content of the request (method, path, Paddlerun header, body) or of the answer
+ * (status, body).  Bytes are in hex.  Pure. */
 #pragma once
 
 #include <stdbool.h>
@@ -27,26 +27,26 @@ enum { RL_SEAL_TEXT = 256 };
 
 struct rl_seal {
     unsigned char client[CO_NONCE_BYTES];
-    bool proven; /* the rest is there: it does not only ask for a challenge */
+    bool proven; /* the fields below are there; false: it only asks for a challenge */
     unsigned char nonce[CO_NONCE_BYTES];
     uint64_t number;
     unsigned char proof[CO_PROOF_BYTES];
 };
 
-/* The header's value. */
+/* The value of a request's header. */
 void rl_seal_format(const struct rl_seal *s, char ret_text[RL_SEAL_TEXT]);
 CO_MUST_CHECK int rl_seal_parse(const char *text, struct rl_seal *ret, struct co_err *err);
 
-/* The body of a 401. */
+/* The body of an answer with status 401. */
 void rl_seal_challenge_format(
     const unsigned char nonce[CO_NONCE_BYTES], char ret_text[RL_SEAL_TEXT]);
-/* False: it is no challenge. */
+/* Returns false when the body is no challenge. */
 bool rl_seal_challenge_parse(const char *body, unsigned char ret_nonce[CO_NONCE_BYTES]);
 
 /* The value of an answer's header. */
 void rl_seal_proof_format(const unsigned char proof[CO_PROOF_BYTES], char ret_text[RL_SEAL_TEXT]);
 
-/* said: the Paddlerun header, "" when there is none. */
+/* The parts of a request that its proof covers.  said: the Paddlerun header; "": none. */
 struct rl_seal_request {
     const char *method, *path, *said;
     const void *body;
@@ -57,6 +57,6 @@ bool rl_seal_request_right(
     const struct rl_seal *s, const char *token, const struct rl_seal_request *r);
 void rl_seal_answer(const struct rl_seal *s, const char *token, int status, const void *body,
     size_t len, unsigned char ret[CO_PROOF_BYTES]);
-/* text: what the answer's header says. */
+/* text: the value of the answer's header. */
 bool rl_seal_answer_right(const struct rl_seal *s, const char *token, int status, const void *body,
     size_t len, const char *text);

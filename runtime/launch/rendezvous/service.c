@@ -1,3 +1,5 @@
+/* The HTTP server of a rendezvous: keeps each node's request until there is news for it, makes
+ * listings for Paddle's launchers, and runs the timer of the group.  See service.h. */
 #include "runtime/launch/rendezvous/service.h"
 
 #include "common/httpd.h"
@@ -15,20 +17,20 @@ enum {
     KEYS_MAX = 4096,       /* that belong to no node */
     KEYS_BYTES = 1 << 20,  /* of all those, with their values */
     LISTING_MAX = 8 << 20, /* bytes of one answer */
-    /* Making a large listing keeps the loop busy for milliseconds: one is not made more often, and
-     * while so many that were made are still being sent no other is. */
+    /* Making a large listing keeps the loop busy for milliseconds.  So one is made at most every
+     * LISTING_PAUSE_MS, and none while LISTINGS older ones are still being sent. */
     LISTING_LARGE = 64 << 10,
     LISTING_PAUSE_MS = 200,
     LISTINGS = 4,
     SPARE_CONNECTIONS = 256,
-    BEATS = 4, /* answers in the time after which a node that gathers is lost */
-    LISTEN_MS = 20,
+    BEATS = 4,      /* answers in the time after which a gathering node is lost */
+    LISTEN_MS = 20, /* for reading waiting requests before nodes are judged, see on_timer */
 };
 
-/* The answer to a GET; those who read it share it. */
+/* The answer to a GET.  All connections that are being sent it share it by refs. */
 struct listing {
     int refs;
-    char *path; /* owned, asked for */
+    char *path; /* owned: the path of the request */
     char *text; /* owned, JSON; NULL: there is no such key */
     size_t len;
     uint64_t version;
@@ -37,25 +39,25 @@ struct listing {
 struct rl_service {
     struct co_loop *loop;
     struct co_httpd *http;
-    struct rl_guard *guard; /* NULL: everybody may ask for all */
+    struct rl_guard *guard; /* NULL: no proof is needed */
     struct co_timer *timer;
     struct rl_group group;
     char *prefix;       /* "/{job}/info/" */
-    struct co_map keys; /* path -> value, those of no node */
+    struct co_map keys; /* path -> value: keys that belong to no node */
     size_t key_bytes;
     void (*note)(void *arg, bool warn, const char *line);
     void *arg;
-    uint64_t published; /* group.news that all who wait know of */
-    int64_t due;        /* the timer's moment */
-    int64_t listening;  /* since then; 0: not */
-    int64_t heard;      /* all that was said until then is known */
-    /* Answers that many get, and what they were made of. */
+    uint64_t published; /* the group.news that all waiting nodes know of */
+    int64_t due;        /* when the group's next deadline comes */
+    int64_t listening;  /* since when the grace time of on_timer runs; 0: it does not */
+    int64_t heard;      /* all requests that arrived by then are handled */
+    /* Answers that many nodes get are made once; with the versions that they were made of. */
     struct co_buf packed;
     size_t raw;
     int packed_round;
-    struct listing *listings[LISTINGS]; /* owned with whoever is sent them; NULL: none */
+    struct listing *listings[LISTINGS]; /* one reference each; NULL: none */
     uint64_t keys_version;
-    int64_t large_listing_at; /* the last one was made */
+    int64_t large_listing_at; /* when the last large one was made */
     struct co_buf story;
     uint64_t story_version;
 };
@@ -66,7 +68,7 @@ static void tell_note(struct rl_service *s, bool warn, const char *line) {
     }
 }
 
-/* ---- what our launchers are told ---- */
+/* ---- answers to our launchers ---- */
 
 static int pack_roster(struct rl_service *s, struct co_err *err) {
     struct rl_group *g = &s->group;
@@ -122,7 +124,7 @@ static void tell_news(
     }
     case RL_NEWS_CHANGED:
         say_answer(
-            r, RL_WIRE_CHANGED, g->round, g->why[0] ? g->why : "the master is another one now");
+            r, RL_WIRE_CHANGED, g->round, g->why[0] ? g->why : "another node is the master now");
         return;
     case RL_NEWS_ALL_DONE:
         say_answer(r, RL_WIRE_DONE, g->round, "");
@@ -141,10 +143,11 @@ static void tell_news(
     }
 }
 
+/* Sets the timer for the group's next deadline. */
 static void look_at(struct rl_service *s, int64_t due, int64_t now) {
     s->due = due;
     if (s->listening) {
-        return; /* the timer runs, and is followed by another look */
+        return; /* the timer of the grace time runs; on_timer calls this again afterwards */
     }
     if (due == INT64_MAX) {
         co_timer_stop(s->timer);
@@ -153,6 +156,7 @@ static void look_at(struct rl_service *s, int64_t due, int64_t now) {
     }
 }
 
+/* Runs the group's rules and answers all waiting requests that have news. */
 static void look_at_group(struct rl_service *s, int64_t now) {
     struct rl_group *g = &s->group;
     int64_t next = rl_group_tick(g, s->heard, now);
@@ -170,14 +174,16 @@ static void look_at_group(struct rl_service *s, int64_t now) {
     look_at(s, next, now);
 }
 
-/* Nobody is due earlier by what he just did. */
+/* Cheaper than look_at_group: a request that changed nothing can only make a deadline that is at
+ * least RL_GROUP_RECONNECT_MS away. */
 static void look_in_time(struct rl_service *s, int64_t now) {
     if (s->due > now + RL_GROUP_RECONNECT_MS) {
         look_at(s, now + RL_GROUP_RECONNECT_MS, now);
     }
 }
 
-/* After whatever may have changed the group.  Mostly nothing has: a thousand nodes beat. */
+/* Called after everything that may have changed the group.  Most requests change nothing, as a
+ * thousand nodes only report that they live. */
 static void publish_news(struct rl_service *s) {
     int64_t now = co_now_ms();
     if (s->group.phase == RL_GROUP_GATHERING || s->published != s->group.news) {
@@ -187,8 +193,8 @@ static void publish_news(struct rl_service *s) {
     }
 }
 
-/* Somebody should have been heard of by now.  If it is this process that was late, what he said
- * lies in a socket: it is read before anybody is judged. */
+/* A deadline has passed.  If this process was stopped meanwhile, the requests lie in its sockets:
+ * so it reads for LISTEN_MS first, and only then calls a node late or lost. */
 static void on_timer(void *arg) {
     struct rl_service *s = arg;
     if (!s->listening) {
@@ -201,6 +207,7 @@ static void on_timer(void *arg) {
     look_at_group(s, co_now_ms());
 }
 
+/* The node that waits with that request; NULL: none does. */
 static struct rl_group_node *node_of(struct rl_service *s, const struct co_http_req *r) {
     char name[CO_HOST_MAX];
     int rank;
@@ -229,7 +236,8 @@ static void on_gone(void *arg, struct co_http_req *r) {
     }
 }
 
-/* A node that ends between an answer and its next question has no request that could tell. */
+/* A node that ends between an answer and its next request has no request that could be found
+ * broken, so the end of its connection is used. */
 static void on_disconnected(void *arg, uint64_t conn) {
     struct rl_service *s = arg;
     if (s->guard) {
@@ -263,7 +271,7 @@ static void refuse_node(struct rl_service *s, struct co_http_req *r, const struc
     }
 }
 
-/* Keeps the request until there is news for its node; the node waits no more by its former one. */
+/* Holds the request until there is news for its node.  An older request of the node is answered. */
 static void attend_node(struct rl_service *s, struct rl_group_node *n, struct co_http_req *r) {
     struct co_http_req *former = n->waiter;
     if (former) {
@@ -307,7 +315,7 @@ static void put_node(struct rl_service *s, struct co_http_req *r, const char *va
     }
     struct rl_group_node *n = NULL;
     e = rl_group_hear(&s->group, &h, co_now_ms(), &n, &err);
-    /* A job that ended well is over with code 0: no error, and no node either. */
+    /* A job that ended well has code 0: rl_group_hear returns no error then, but no node either. */
     if (!n && s->group.phase == RL_GROUP_OVER && text) {
         n = rl_group_find(&s->group, name);
         if (n) {
@@ -349,7 +357,7 @@ static void on_put(void *arg, struct co_http_req *r) {
     const char *value = co_http_body(r, &len);
     if (strlen(value) != len) {
         co_http_replyf(r, 400, "a value without NUL is expected\n");
-    } else if (!co_utf8_valid(co_http_path(r))) { /* a listing is JSON */
+    } else if (!co_utf8_valid(co_http_path(r))) { /* listings are JSON, which needs UTF-8 */
         co_http_replyf(r, 400, "a key in UTF-8 is expected\n");
     } else if (is_node(s, co_http_path(r))) {
         put_node(s, r, value);
@@ -373,7 +381,7 @@ static void release_listing(void *arg) {
 
 struct gather {
     const char *prefix;
-    json_t *all; /* NULL: only count */
+    json_t *all; /* NULL: only count bytes */
     size_t bytes;
 };
 
@@ -397,7 +405,7 @@ static void gather_key(void *arg, const char *key, void *value) {
     }
 }
 
-/* All keys that begin with the path. */
+/* Visits all keys that begin with the prefix. */
 static void gather_keys(const struct rl_service *s, struct gather *g) {
     co_map_each(&s->keys, gather_key, g);
     for (size_t i = 0; i < s->group.n; i++) {
@@ -427,7 +435,7 @@ static void reply_listing(struct co_http_req *r, struct listing *l) {
         r, l->text ? 200 : 404, JSON_TYPE, l->text ? l->text : "", l->len, release_listing, l);
 }
 
-/* In the place of one that nobody reads any more; NULL: there is none. */
+/* Makes a listing, sends it, and keeps it at place for later requests; NULL: it is not kept. */
 static void reply_new_listing(struct rl_service *s, struct co_http_req *r, struct listing **place) {
     struct listing *l = make_listing(s, co_http_path(r), s->group.version + s->keys_version);
     reply_listing(r, l);
@@ -439,6 +447,8 @@ static void reply_new_listing(struct rl_service *s, struct co_http_req *r, struc
     }
 }
 
+/* Sends the current listing of the path when there is one.  Else it makes one, unless that would be
+ * too much work: then an older one is sent, or 503. */
 static void on_get(void *arg, struct co_http_req *r) {
     struct rl_service *s = arg;
     const char *path = co_http_path(r);
@@ -474,7 +484,7 @@ static void on_get(void *arg, struct co_http_req *r) {
     }
 }
 
-/* ---- those who leave ---- */
+/* ---- nodes that leave ---- */
 
 static void leave_node(struct rl_service *s, struct co_http_req *r) {
     char name[CO_HOST_MAX];
@@ -496,8 +506,9 @@ static void leave_node(struct rl_service *s, struct co_http_req *r) {
     const char *why = co_http_body(r, &len);
     if (said.restart) {
         rl_group_restart(&s->group, n, said.round, why, co_now_ms());
-        attend_node(
-            s, n, r); /* what comes of it is the answer: who asks must not find the master gone */
+        /* The answer is what the restart leads to.  An empty answer would let the master leave
+         * before the node has asked again. */
+        attend_node(s, n, r);
     } else {
         struct co_http_req *former = n->waiter;
         rl_group_leave(&s->group, n, said.code, why, co_now_ms());
@@ -523,7 +534,7 @@ static void on_delete(void *arg, struct co_http_req *r) {
     co_http_reply(r, value ? 200 : 404, NULL, NULL, 0);
 }
 
-/* ---- who may ask ---- */
+/* ---- admission ---- */
 
 static void admit(
     void *arg, struct co_http_req *r, void (*handle)(void *arg, struct co_http_req *r)) {
@@ -568,7 +579,8 @@ static void guard_note(void *arg, bool warn, const char *line) {
 
 int rl_service_open(struct co_loop *l, uint16_t port, const struct rl_service_options *options,
     struct rl_service **ret, struct co_err *err) {
-    /* All nodes may have one address; others find places beside a crowd of that one. */
+    /* All nodes may have the same address.  The limit per address is below that in all, so that
+     * one address cannot take all connections. */
     size_t nodes = 2 * (size_t)options->rules.max;
     struct co_httpd_options http = {.max_connections = nodes + SPARE_CONNECTIONS,
         .max_per_peer = nodes + SPARE_CONNECTIONS / 2,

@@ -1,7 +1,9 @@
-/* The key-value service of a rendezvous: Paddle's paths and verbs for anybody, and for our own
- * launchers answers that come when there is news.  Bounds: nodes, other keys and the bytes of all
- * of them, bytes of a value and of a listing, how often a large one is made, connections of an
- * address and in all. */
+/* The HTTP server of a rendezvous at host:port.  It has Paddle's paths and verbs, so that Paddle's
+ * launchers can use it; our own launchers get answers when there is news (wire.h).  The rules are
+ * in group.h; this file has the sockets and timers.
+ *
+ * As any program can connect, everything is bounded: nodes, other keys and their bytes, bytes of a
+ * value and of a listing, how often a large listing is made, connections per address and in all. */
 #pragma once
 
 #include "common/loop.h"
@@ -11,19 +13,19 @@ struct rl_service;
 
 struct rl_service_options {
     const char *job_id;
-    const char *token; /* asked of everybody; NULL: of nobody */
+    const char *token; /* that every client must prove; NULL: none need to */
     struct rl_group_rules rules;
-    void (*note)(void *arg, bool warn, const char *line); /* who was refused */
+    void (*note)(void *arg, bool warn, const char *line); /* log lines about refused clients */
     void *arg;
 };
 
-/* Listens on all addresses, as Paddle's does; port 0: any.  CO_UNAVAILABLE, CO_EXISTS: taken.
- * A connection a node is an open file. */
+/* Listens on all addresses, as Paddle's server does; port 0: any.  CO_UNAVAILABLE, CO_EXISTS: the
+ * port is taken.  It needs an open file for each node. */
 CO_MUST_CHECK int rl_service_open(struct co_loop *l, uint16_t port,
     const struct rl_service_options *options, struct rl_service **ret, struct co_err *err);
 uint16_t rl_service_port(const struct rl_service *s);
-/* The serving node has done its work: from here on nobody watches. */
+/* The serving node has done its work and will leave: all nodes are told. */
 void rl_service_part(struct rl_service *s, const char *why);
-/* Nobody is left who is connected and was not told that the job is over or has left. */
+/* True when every node that is still connected knows that the job is over. */
 bool rl_service_settled(const struct rl_service *s);
 void rl_service_close(struct rl_service *s); /* NULL allowed */

@@ -1,3 +1,4 @@
+/* Formats and parses the requests and answers of wire.h. */
 #include "runtime/launch/rendezvous/wire.h"
 
 #include <stdio.h>
@@ -82,7 +83,7 @@ void rl_wire_say(struct co_buf *ret, enum rl_wire_kind kind, int number, const c
     (void)!co_buf_addf(ret, NULL, "paddlerun %s %d %.600s\n", kinds[kind], number, text);
 }
 
-/* Names and values, each with its NUL. */
+/* Packs names and values, each with its NUL, and deflates them. */
 int rl_wire_pack(const struct rl_wire_peer *peers, size_t n, struct co_buf *ret, size_t *ret_raw,
     struct co_err *err) {
     CO_AUTOBUF struct co_buf raw = CO_BUF(RL_WIRE_RAW_MAX);

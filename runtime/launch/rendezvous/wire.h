@@ -1,14 +1,15 @@
-/* What our launchers say to one another on top of Paddle's key-value service.
+/* The protocol between our launchers, on top of Paddle's key-value service.  Only formats and
+ * parsers; service.c and kv.c send it.
  *
- * A node posts its value under Paddle's key, with a header that Paddle's server does not look at:
+ * A node posts its value under Paddle's key, with a header that Paddle's server ignores:
  *
  *     POST /{job}/info/{name}/{rank}
  *     Paddlerun: 1 {id} {word} {round} {min}:{max} {host}
  *
- * Paddle's server stores it and answers nothing; ours answers when there is news, at the latest
- * after some seconds, in a line "paddlerun ..."; the ranks follow deflated.  A node that leaves
- * deletes its key, the reason in the body; the same with another word asks for a new round, and is
- * answered as a POST is. */
+ * Paddle's server stores the value and answers with an empty body.  Ours answers when there is
+ * news, at the latest after some seconds, with a line "paddlerun ..."; the list of nodes by rank
+ * follows it, deflated.  A node that leaves deletes its key, with the reason in the body.  The same
+ * request with another word asks for a new round, and is answered as a POST is. */
 #pragma once
 
 #include "common/buf.h"
@@ -23,7 +24,7 @@ struct rl_wire_hello {
     char id[RL_WIRE_ID + 1];
     char host[CO_HOST_MAX];
     enum rl_group_word word; /* of a POST */
-    bool restart; /* of a DELETE: the round shall end and another begin; else it leaves with code */
+    bool restart;            /* of a DELETE: it asks for a new round; false: it leaves with code */
     int round, min, max, code;
 };
 
@@ -33,18 +34,18 @@ void rl_wire_hello_format(const struct rl_wire_hello *h, bool leave, char *ret_t
 CO_MUST_CHECK int rl_wire_hello_parse(
     const char *text, bool leave, struct rl_wire_hello *ret, struct co_err *err);
 
-/* "{name}/{rank}" behind "/{job}/info/". */
+/* Parses "{name}/{rank}", the rest of a path after "/{job}/info/". */
 CO_MUST_CHECK int rl_wire_key_parse(
     const char *key, char ret_name[CO_HOST_MAX], int *ret_rank, struct co_err *err);
 
 enum rl_wire_kind {
-    RL_WIRE_WAIT,
-    RL_WIRE_MET,
-    RL_WIRE_MUTE,
-    RL_WIRE_CHANGED,
-    RL_WIRE_DONE,
-    RL_WIRE_OVER,
-    RL_WIRE_REFUSED
+    RL_WIRE_WAIT,    /* no news: ask again; the text says which nodes are missing */
+    RL_WIRE_MET,     /* the round begins; the list of nodes follows */
+    RL_WIRE_MUTE,    /* the set of late nodes has changed; the text names them */
+    RL_WIRE_CHANGED, /* the round has ended: stop workers and join again */
+    RL_WIRE_DONE,    /* the workers of all nodes ended well */
+    RL_WIRE_OVER,    /* the job has ended; code 0: well */
+    RL_WIRE_REFUSED  /* this node may not join */
 };
 
 struct rl_wire_peer {
@@ -53,7 +54,7 @@ struct rl_wire_peer {
 
 struct rl_wire_answer {
     enum rl_wire_kind kind;
-    int round; /* of MUTE: how many nodes are */
+    int round; /* with MUTE: how many nodes are mute */
     int code;  /* of OVER and REFUSED: enum co_code */
     size_t self, n;
     struct rl_wire_peer *peers; /* owned, into raw */
@@ -62,11 +63,12 @@ struct rl_wire_answer {
 };
 
 void rl_wire_answer_done(struct rl_wire_answer *a);
-/* CO_UNSUPPORTED: no answer of ours. */
+/* CO_UNSUPPORTED: another program answered. */
 CO_MUST_CHECK int rl_wire_answer_parse(
     const char *body, size_t len, struct rl_wire_answer *ret, struct co_err *err);
 void rl_wire_say(struct co_buf *ret, enum rl_wire_kind kind, int number, const char *text);
-/* What follows "met" for all nodes of a round alike; and the whole answer to one of them. */
+/* pack makes the list of nodes once for all nodes of a round; met makes the whole answer to one of
+ * them. */
 CO_MUST_CHECK int rl_wire_pack(const struct rl_wire_peer *peers, size_t n, struct co_buf *ret,
     size_t *ret_raw, struct co_err *err);
 CO_MUST_CHECK int rl_wire_met(int round, size_t self, size_t n, size_t raw,

@@ -1,4 +1,5 @@
-/* The subcommands that exist for Paddle 0.8 to 0.12; like those of runtime/launch/cmd/cmd.h. */
+/* Subcommands of paddlerun for jobs of Paddle 0.8 to 0.12, with the interface of
+ * runtime/launch/cmd/cmd.h. */
 #pragma once
 
 #include <stddef.h>
@@ -10,5 +11,5 @@ int rl_cmd_pserver(int argc, char **argv);
 int rl_cmd_train(int argc, char **argv);
 int rl_cmd_mpi(int argc, char **argv);
 
-/* Path of a program that stands beside this one; its bare name when it does not. */
+/* The path of a program in this program's directory; its bare name if it is not there. */
 void rl_legacy_program(const char *name, char *ret, size_t size);

@@ -1,3 +1,5 @@
+/* `paddlerun cluster_train`: starts a job of Paddle 0.8 to 0.12 on the hosts of a conf.py, over
+ * ssh. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -63,7 +65,7 @@ static bool is_flag(const char *word, const char *name) {
     return strncmp(word, name, n) == 0 && (word[n] == '=' || word[n] == '\0');
 }
 
-/* How many words of argv a flag of ours takes; 0: it is none. */
+/* How many words of argv one of our own flags takes; 0: the word is no flag of ours. */
 static int own_words(const char *word, bool *ret_short) {
     *ret_short = strcmp(word, "-j") == 0 || strcmp(word, "-p") == 0;
     if (*ret_short) {
@@ -80,7 +82,7 @@ static int own_words(const char *word, bool *ret_short) {
     return 0;
 }
 
-/* Our own words to the front of argv, which then ends behind them; the trainers' into theirs. */
+/* Keeps our own words in argv and moves the trainers' words to theirs. */
 static void divide(int *argc, char **argv, char **theirs, size_t *ret_n) {
     int to = 1;
     for (int i = 1; i < *argc; i++) {

@@ -1,3 +1,4 @@
+/* `paddlerun mpi`: one process of mpirun or srun becomes a node of a job of Paddle 0.8 to 0.12. */
 #include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -70,7 +71,8 @@ static const struct co_flag flags[] = {
         .help = "SIGTERM to SIGKILL"},
 };
 
-/* The name by which other pods find this one: with the headless Service behind it. */
+/* The name by which other pods find this one: its host name with the headless Service's appended.
+ */
 static char *full_name(const char *host) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_CANONNAME}, *a = NULL;
     bool found = getaddrinfo(host, NULL, &hints, &a) == 0 && a;
@@ -83,7 +85,7 @@ static char *full_name(const char *host) {
 
 static int find_hosts(
     const struct rl_rank *rank, const char *host, struct rl_names *ret, struct co_err *err) {
-    /* What srun started may be on a part of the job's nodes. */
+    /* A step of srun may use only some of the job's nodes. */
     const char *name = getenv("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
     const char *nodelist = getenv(name);
     bool pods = strcmp(rank->by, "an indexed Job") == 0 || strcmp(rank->by, "a StatefulSet") == 0;

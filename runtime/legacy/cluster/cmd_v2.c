@@ -20,7 +20,7 @@ void rl_legacy_program(const char *name, char *ret, size_t size) {
     }
 }
 
-/* The server is a program of its own: it maps libraries that no launcher needs. */
+/* The server is a separate program, because it loads libraries that a launcher does not need. */
 int rl_cmd_pserver(int argc, char **argv) {
     char path[PATH_MAX + 64];
     (void)argc;
@@ -30,8 +30,8 @@ int rl_cmd_pserver(int argc, char **argv) {
     return errno == ENOENT ? 127 : 126;
 }
 
-/* "--num_passes=10" is PADDLE_INIT_NUM_PASSES=10 in the program's environment; a bare flag is
- * true.  False with a line said when the word is no flag. */
+/* "--num_passes=10" becomes PADDLE_INIT_NUM_PASSES=10 in the program's environment; a flag without
+ * a value becomes "true". False: the word is no flag, and an error was printed. */
 static bool pass_on(const char *word, const char **config) {
     if (strncmp(word, "--", 2) != 0 || !isalpha((unsigned char)word[2])) {
         (void)fprintf(stderr, "paddlerun train: \"%.100s\", expected --flag=value\n", word);
@@ -69,8 +69,8 @@ static void name_log(void) {
     (void)!symlink(file, link_path);
 }
 
-/* The trainer is a program that reads PADDLE_INIT_*: the configurations of old were Python for a
- * library that is gone. */
+/* The trainer must be a program that reads PADDLE_INIT_*. Configurations of 0.8 to 0.12 were Python
+ * for a library that no longer exists. */
 int rl_cmd_train(int argc, char **argv) {
     const char *config = NULL;
     for (int i = 1; i < argc; i++) {

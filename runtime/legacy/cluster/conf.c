@@ -1,3 +1,4 @@
+/* Reads and checks the hosts of a job (conf.h), from Python or YAML. */
 #include "runtime/legacy/cluster/conf.h"
 
 #include <stdio.h>
@@ -9,7 +10,8 @@
 
 enum { FILE_MAX = 1 << 20, WORD_MAX = 255 };
 
-/* Goes into ssh's command line: no option, no blank, nothing that a shell reads. */
+/* Whether the text is safe in ssh's command line: no option, no blank, nothing special to a shell.
+ */
 static bool is_word(const char *s) {
     return *s && *s != '-' && strlen(s) <= WORD_MAX &&
            strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
@@ -76,7 +78,7 @@ static int text_read(const char *file, const json_t *values, const char *key, co
     const json_t *j = json_object_get(values, key);
     const char *text = j ? json_string_value(j) : def;
     if (!text || strpbrk(text, "\r\n")) {
-        return co_err_set(err, CO_INVALID, "%s: %s is no line of text", file, key);
+        return co_err_set(err, CO_INVALID, "%s: %s is not a line of text", file, key);
     }
     *ret = co_xstrdup(text);
     return 0;
@@ -87,7 +89,7 @@ static int number_read(const char *file, const json_t *values, const char *key, 
     const json_t *j = json_object_get(values, key);
     int64_t v = j ? json_integer_value(j) : def;
     if ((j && !json_is_integer(j)) || v < min || v > max) {
-        return co_err_set(err, CO_INVALID, "%s: %s is no number from %lld to %lld", file, key,
+        return co_err_set(err, CO_INVALID, "%s: %s is not a number from %lld to %lld", file, key,
             (long long)min, (long long)max);
     }
     *ret = v;

@@ -14,8 +14,8 @@
 enum { RL_HOSTS_MAX = 1000 };
 
 struct rl_host {
-    char *user, *name; /* owned; user "" when not said; name without brackets */
-    uint16_t port;     /* 0: ssh's own */
+    char *user, *name; /* owned; user "": not given; name without brackets */
+    uint16_t port;     /* 0: ssh's default */
 };
 
 struct rl_conf {

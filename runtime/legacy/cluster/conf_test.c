@@ -97,9 +97,9 @@ static void what_is_wrong_is_named(void **state) {
         {"HOSTS=['[fd00::1]x']", "expected user@host"},
         {"HOSTS=['a','b@a']", "HOSTS has a twice"},
         {"HOSTS=['a']\nROOT_DIR='x'", "ROOT_DIR is \"x\", expected an absolute path"},
-        {"HOSTS=['a']\nPADDLE_PORT=0", "PADDLE_PORT is no number from 1 to 65535"},
-        {"HOSTS=['a']\nPADDLE_PORT='7'", "PADDLE_PORT is no number"},
-        {"HOSTS=['a']\nPADDLE_NIC=1", "PADDLE_NIC is no line of text"},
+        {"HOSTS=['a']\nPADDLE_PORT=0", "PADDLE_PORT is not a number from 1 to 65535"},
+        {"HOSTS=['a']\nPADDLE_PORT='7'", "PADDLE_PORT is not a number"},
+        {"HOSTS=['a']\nPADDLE_NIC=1", "PADDLE_NIC is not a line of text"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct rl_conf c;

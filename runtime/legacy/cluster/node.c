@@ -1,3 +1,5 @@
+/* Runs one node of a batch job (node.h): starts the server and the trainer, waits, returns the exit
+ * code. */
 #include "runtime/legacy/cluster/node.h"
 
 #include <errno.h>
@@ -98,7 +100,7 @@ static void set_number(enum co_var var, int64_t value) {
     (void)setenv(co_contract[var].name, text, 1);
 }
 
-/* What the scripts of old meant to export. */
+/* The variables that the scripts of 0.8 to 0.12 were meant to export. */
 static void set_environment(const struct rl_cluster_node *w) {
     set_number(CO_VAR_INIT_PORT, w->port);
     set_number(CO_VAR_INIT_PORTS_NUM, w->ports_num);

@@ -1,3 +1,4 @@
+/* Pure: command lines and shell scripts for each host of a job. */
 #include "runtime/legacy/cluster/plan.h"
 
 #include <inttypes.h>
@@ -8,7 +9,7 @@
 
 enum { SCRIPT_MAX = 256 << 10, WORDS_MAX = 64 };
 
-/* By this users of the old scripts find the processes; nobody here does. */
+/* Users of the old scripts look for processes by this word; we do not need it. */
 #define COMMENT "paddle_process_by_paddle"
 
 char *rl_shell_quote(const char *text) {
@@ -73,7 +74,7 @@ static void add_number(struct co_buf *b, const char *name, int64_t value) {
     add_flag(b, name, text);
 }
 
-/* What server and trainer are told alike. */
+/* Flags that servers and trainers both get. */
 static void add_network(struct co_buf *b, const struct rl_conf *c) {
     add_number(b, "num_gradient_servers", (int64_t)c->n_hosts);
     if (*c->nic) {
@@ -178,7 +179,7 @@ char **rl_cluster_ssh(
         words[n++] = co_xstrdup(host->user);
     }
     words[n++] = co_xstrdup(host->name);
-    /* Whatever the user's shell there is. */
+    /* Run by sh, whatever the user's login shell is. */
     CO_AUTOFREE char *quoted = rl_shell_quote(script);
     words[n++] = co_xasprintf("exec sh -c %s", quoted);
     return words;

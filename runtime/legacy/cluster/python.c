@@ -28,7 +28,7 @@ static bool at(const struct reader *r, const char *text) {
     return (size_t)(r->end - r->p) >= n && memcmp(r->p, text, n) == 0;
 }
 
-/* Blanks, comments, and inside brackets lines, too. */
+/* Skips blanks and comments, and inside brackets also newlines. */
 static void skip(struct reader *r, bool lines) {
     while (r->p < r->end) {
         if (*r->p == '#') {

@@ -1,3 +1,5 @@
+/* Finds rank, size and host names of a process that mpirun or srun started, from their environment
+ * variables. */
 #include "runtime/legacy/cluster/ranks.h"
 
 #include <ctype.h>
@@ -7,17 +9,18 @@
 
 #include "common/parse.h"
 
-/* The first that tells a rank; strict: and the one on this host. */
+/* Launchers in the order in which they are tried: the first that sets a rank counts. strict: the
+ * local rank must be set, too. */
 static const struct {
     const char *by, *rank, *size, *local, *here;
     bool strict;
 } systems[] = {
     {"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
         "OMPI_COMM_WORLD_LOCAL_SIZE"},
-    /* mpirun of MPICH and its kin.  In a job of Slurm's its helpers are what srun starts, and the
-     * ranks have their SLURM_PROCID. */
+    /* mpirun of MPICH and its relatives. Inside a Slurm job srun starts its helpers, so
+     * SLURM_PROCID in a rank's environment is the helper's. */
     {"MPI", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", .strict = true},
-    /* srun --mpi=pmi2 tells PMI_RANK, too. */
+    /* srun --mpi=pmi2 sets PMI_RANK, too. */
     {"Slurm", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID", NULL},
     {"MPI", "PMI_RANK", "PMI_SIZE", NULL, NULL},
     {"an indexed Job", "JOB_COMPLETION_INDEX", NULL, NULL, NULL},
@@ -118,11 +121,11 @@ static int names_add(
     CO_AUTOFREE char *host = co_xstrndup(text, len);
     if (len > CO_HOST_MAX - 1) {
         return co_err_set(err, CO_INVALID,
-            "%s: \"%.60s...\" is no host: %zu characters, expected at most %d", name, host, len,
+            "%s: \"%.60s...\" is not a host: %zu characters, expected at most %d", name, host, len,
             CO_HOST_MAX - 1);
     }
     if (!*host || *host == '-' || strspn(host, good) != len) {
-        return co_err_set(err, CO_INVALID, "%s: \"%.60s\" is no host", name, host);
+        return co_err_set(err, CO_INVALID, "%s: \"%.60s\" is not a host", name, host);
     }
     for (size_t i = 0; i < l->n; i++) {
         if (strcmp(l->item[i], host) == 0) {
@@ -179,7 +182,7 @@ static int add_range(struct rl_names *l, const char *name, const char *prefix, s
         used = width;
     }
     if (len >= sizeof(text) || used == 0 || (size_t)used != len || from < 0 || to < from) {
-        return co_err_set(err, CO_INVALID, "%s: \"%s\" is no range of numbers", name, text);
+        return co_err_set(err, CO_INVALID, "%s: \"%s\" is not a range of numbers", name, text);
     }
     int r = 0;
     for (int i = from; !r && i <= to; i++) {

@@ -1,3 +1,5 @@
+/* A cluster_train job from start to end: one ssh session per host; the first failure stops all
+ * hosts, and its last log lines are shown. */
 #include "runtime/legacy/cluster/run.h"
 
 #include <errno.h>
@@ -17,9 +19,9 @@
 #include "runtime/launch/process/spawn.h"
 
 enum {
-    LAST_EVERY_MS = 10000, /* between two looks at the first host's log */
-    TAIL_MS = 3000,        /* for a failed host to tell its last lines */
-    SLACK_MS = 5000,       /* for ssh to end once its host has stopped everything */
+    LAST_EVERY_MS = 10000, /* how often the last line of the first host's log is shown */
+    TAIL_MS = 3000,        /* how long a failed host has to send its last log lines */
+    SLACK_MS = 5000,       /* how long ssh has to end after its host has stopped everything */
     ADDRESSES_MAX = 64 << 10,
 };
 
@@ -31,10 +33,10 @@ struct cluster {
     char *dir, *addresses; /* owned */
     size_t n_copied, n_ready, n_trained, n_gone;
     bool stopping, killed;
-    bool told;                            /* to stop, by a signal */
-    const struct rl_ssh_session *failing; /* is to tell its last lines before all are stopped */
-    int code;                             /* once stopping: 0 completed */
-    struct co_timer *timer; /* ready, grace, tail or stop: what is waited for with an end */
+    bool told;                            /* a signal asked us to stop */
+    const struct rl_ssh_session *failing; /* sends its last log lines before all are stopped */
+    int code;                             /* the exit code, valid once stopping */
+    struct co_timer *timer; /* deadline of the current wait: ready, grace, tail or stop */
     void (*due)(struct cluster *c);
     struct co_timer *last;
     int64_t start;
@@ -104,7 +106,7 @@ static void end(struct cluster *c, int code) {
     }
 }
 
-/* The host tells the last lines of the log, then all are stopped. */
+/* Asks the failed host for the last lines of its log; then all hosts are stopped. */
 static void fail(struct cluster *c, struct rl_ssh_session *s, const char *log, int code) {
     if (c->stopping) {
         return;
@@ -266,7 +268,7 @@ static void not_started(struct cluster *c, struct rl_ssh_session *s, const char 
     end(c, 1);
 }
 
-/* The host has all that it was sent, and tar has ended: 1 says that a file was changing. */
+/* The package has been copied and tar has ended. Its code 1 means that a file changed meanwhile. */
 static void copied(struct cluster *c, struct rl_ssh_session *s) {
     struct co_err err = {0};
     if (WIFEXITED(s->tar_status) && WEXITSTATUS(s->tar_status) > 1) {
@@ -340,7 +342,7 @@ static void interrupted(void *arg, int signo) {
 
 /* ---- start ------------------------------------------------------------------------------ */
 
-/* As the trainers are told: numeric where this machine can tell, else the name. */
+/* The address that trainers get: numeric if this machine can resolve it, otherwise the name. */
 static char *resolve(const char *name) {
     char text[NI_MAXHOST];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *a = NULL;

@@ -1,3 +1,4 @@
+/* One ssh session: parses the lines of the script that runs on the host, and sends it commands. */
 #include "runtime/legacy/cluster/session.h"
 
 #include <errno.h>
@@ -45,7 +46,7 @@ void rl_ssh_session_done(struct rl_ssh_session *s) {
 
 /* ---- what the host tells ---------------------------------------------------------------- */
 
-/* A code that no process can end with is a failure. */
+/* An exit code outside of 0 to 255 counts as a failure. */
 static int exit_code(int told) {
     return told >= 0 && told <= 255 ? told : 1;
 }
@@ -132,7 +133,7 @@ void rl_ssh_session_drain(struct rl_ssh_session *s) {
 
 /* ---- what it is told -------------------------------------------------------------------- */
 
-/* A pipe's buffer holds more than all that is ever told. */
+/* Never blocks: all commands together fit the pipe's buffer. */
 void rl_ssh_session_tell(struct rl_ssh_session *s, const char *line) {
     if (s->in >= 0 && write(s->in, line, strlen(line)) < 0) {
         co_closep(&s->in);

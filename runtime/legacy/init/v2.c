@@ -1,3 +1,4 @@
+/* Translates PADDLE_INIT_*, the environment of 0.8 to 0.12, into variables of the contract. */
 #include "runtime/legacy/init/v2.h"
 
 #include "common/parse.h"

@@ -1,3 +1,4 @@
+/* Finds the address of a network interface, for --nics. */
 #include "runtime/legacy/pserver/nics.h"
 
 #include <arpa/inet.h>
@@ -13,8 +14,8 @@
 
 CO_DEFINE_CLEANUP(struct ifaddrs *, freeifaddrs)
 
-/* IPv4 is looked for first: that is what trainers of that age know.  Link-local addresses mean
- * nothing without an interface, and nobody can write one down as host:port. */
+/* IPv4 first, because trainers of 0.8 to 0.12 know nothing else. Link-local addresses are skipped:
+ * they mean nothing without an interface, so they cannot be written as host:port. */
 static bool find_address(const struct ifaddrs *all, const char *nic, size_t len, char ret[64]) {
     static const int families[] = {AF_INET, AF_INET6};
     for (size_t f = 0; f < CO_ARRAY_LEN(families); f++) {
@@ -44,7 +45,7 @@ static int not_there(const struct ifaddrs *all, const char *nic, size_t len, str
         }
     }
     return co_err_set(err, CO_NOTFOUND,
-        "--nics: \"%.*s\" is no network interface with an address, expected one of: %s",
+        "--nics: \"%.*s\" is not a network interface with an address, expected one of: %s",
         (int)(len < 60 ? len : 60), nic, names.data ? names.data : "(there are none)");
 }
 

@@ -1,3 +1,5 @@
+/* The flags of `paddle pserver`; those of trainers and of removed parts are accepted and ignored.
+ */
 #include "runtime/legacy/pserver/options.h"
 
 #include <string.h>
@@ -7,8 +9,8 @@
 
 struct rt_pserver_options rt_pserver_options;
 
-/* Flags of a trainer that its server was given, too (one file for both in every script), and
- * those that steered the server's insides. */
+/* Accepted without effect: flags of trainers, because scripts passed one flag file to both, and
+ * flags for parts of the old server that do not exist here. */
 static struct {
     bool flag[8];
     const char *text[8];

@@ -1,3 +1,5 @@
+/* Runs one server per port, as `paddle pserver --ports_num` did, until all have finished or a
+ * signal comes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -11,9 +13,9 @@
 #include "common/buf.h"
 #include "common/mem.h"
 #include "common/parse.h"
-#include "runtime/train/ps/options.h"
+#include "runtime/train/ps/client/options.h"
 #include "runtime/train/ps/say.h"
-#include "runtime/train/ps/server.h"
+#include "runtime/train/ps/server/server.h"
 #include "runtime/legacy/pserver/nics.h"
 #include "runtime/legacy/pserver/options.h"
 #include "runtime/legacy/pserver/pserver.h"
@@ -40,8 +42,14 @@ static int start_one(struct instances *all, const char *host, int64_t port, stru
         .token = rt_options_token(),
         .lease_ms = o.lease_ms,
         .start_timeout_ms = o.start_timeout_ms,
+        .return_ms = o.return_ms,
         .shards = o.shards,
-        .memory_max = o.memory_max};
+        .memory_max = o.memory_max,
+        .cold_dir = o.cold_dir,
+        .nonfinite = o.nonfinite};
+    rc = rc < 0 ? rc
+                : rt_options_encrypt(
+                      o.encrypt, rt_options_encrypt_text(), config.token, &config.encrypt, err);
     rt_say_info("Starting parameterServer[%zu]", all->n);
     rc = rc < 0 ? rc : rt_server_start(&config, &all->server[all->n], err);
     if (rc == 0) {
@@ -76,8 +84,8 @@ static int start_instances(struct instances *all, struct co_err *err) {
     return rc;
 }
 
-/* Until all have ended or a signal came.  The first failure counts; the others still end as they
- * do, as each has told its trainers. */
+/* Waits until all servers have ended or a signal comes. The first failure is the result; the other
+ * servers still end by themselves, because each knows its own trainers. */
 static int wait_all(struct instances *all, int signals, int *ret_signal, struct co_err *err) {
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(all->n + 1, sizeof(*fds));
     for (size_t i = 0; i < all->n; i++) {
@@ -88,7 +96,7 @@ static int wait_all(struct instances *all, int signals, int *ret_signal, struct 
     while (all->running) {
         if (poll(fds, all->n + 1, -1) < 0) {
             if (errno == EINTR) {
-                continue; /* revents are those of the turn before */
+                continue; /* revents are left from the previous poll */
             }
             return co_err_errno(err, errno, "poll");
         }
@@ -120,7 +128,7 @@ static bool truthy(const char *name) {
     return text && co_parse_bool(name, text, &on, NULL) == 0 && on;
 }
 
-/* As glog did: INFO goes to a file of its directory, stderr keeps what a human must see. */
+/* As glog did: INFO goes to a file in the log directory; only warnings and errors go to stderr. */
 static int redirect(int *ret_stderr, struct co_err *err) {
     const char *dir = rt_pserver_options.log_dir;
     const char *env = getenv("GLOG_log_dir");
@@ -156,15 +164,12 @@ static int run_instances(int *ret_signal, struct co_err *err) {
 
 int rt_pserver(int argc, char **argv) {
     struct co_err err = {0};
-    int rest = argc, signo = 0, original = STDERR_FILENO;
+    int signo = 0, original = STDERR_FILENO;
     rt_pserver_argv(argc, argv);
-    int rc = co_flags_parse(rt_pserver_flags, rt_pserver_n_flags, argc, argv, &rest, &err);
+    int rc = co_flags_parse_all(
+        "paddle-pserver [flags]", rt_pserver_flags, rt_pserver_n_flags, argc, argv, &err);
     if (rc == CO_CANCELED) {
-        co_flags_help(stdout, "paddle-pserver [flags]", rt_pserver_flags, rt_pserver_n_flags);
         return 0;
-    }
-    if (rc == 0 && rest < argc) {
-        rc = co_err_set(&err, CO_INVALID, "unexpected \"%.100s\"", argv[rest]);
     }
     if (rc == 0 && strcmp(rt_pserver_options.rdma_tcp, "tcp") != 0) {
         rc = co_err_set(&err, CO_UNSUPPORTED, "--rdma_tcp is \"%.40s\", expected tcp",

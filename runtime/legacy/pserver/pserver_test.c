@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,9 +17,10 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
+#include "common/ports_testkit.h"
 #include "runtime/legacy/pserver/nics.h"
 #include "runtime/legacy/pserver/options.h"
-#include "runtime/train/ps/client.h"
+#include "runtime/train/ps/client/client.h"
 
 enum { WORDS_MAX = 6, TEXT_MAX = 1 << 16 };
 
@@ -119,7 +119,7 @@ static void an_interface_that_is_not_there_is_named_with_those_that_are(void **s
     struct co_err err = {0};
     for (size_t i = 0; i < CO_ARRAY_LEN(lists); i++) {
         assert_int_equal(CO_NOTFOUND, rt_nics_find(lists[i], &nics, &err));
-        assert_non_null(strstr(err.msg, "\"nosuch0\" is no network interface"));
+        assert_non_null(strstr(err.msg, "\"nosuch0\" is not a network interface"));
         assert_non_null(strstr(err.msg, "expected one of: "));
         assert_non_null(strstr(strstr(err.msg, "one of: "), "lo"));
     }
@@ -204,7 +204,7 @@ static void wrong_use_ends_with_2(void **state) {
         {{"start"}, {NULL}, 2, "unexpected \"start\""},
         {{"--ports_num=0"}, {NULL}, 2, "ports_num"},
         {{"--rdma_tcp=rdma"}, {NULL}, 2, "--rdma_tcp is \"rdma\", expected tcp"},
-        {{"--nics=nosuch0"}, {NULL}, 2, "\"nosuch0\" is no network interface"},
+        {{"--nics=nosuch0"}, {NULL}, 2, "\"nosuch0\" is not a network interface"},
         {{"--port=65535", "--ports_num=1", "--ports_num_for_sparse=1", "--nics=lo"}, {NULL}, 2,
             "--port is 65535, expected room for 2 ports above it"},
         {{"--nics=lo"}, {"PADDLE_PS_LEASE=soon"}, 2, "PADDLE_PS_LEASE"},
@@ -218,24 +218,16 @@ static void wrong_use_ends_with_2(void **state) {
 
 /* Listens on a port of loopback that the next one is free beside; the caller closes. */
 static int take_port(unsigned *ret_port) {
-    for (;;) {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-        uint16_t port = 0;
-        assert_int_equal(sizeof(port), getrandom(&port, sizeof(port), 0));
-        port = (uint16_t)(20000 + port % 12000); /* given to no outgoing connection */
-        int fds[2], bound = 0;
-        for (uint16_t i = 0; i < 2; i++) {
-            a.sin_port = htons((uint16_t)(port + i));
-            fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-            bound += bind(fds[i], (struct sockaddr *)&a, sizeof(a)) == 0;
-        }
-        (void)close(fds[1]);
-        if (bound == 2 && listen(fds[0], 1) == 0) {
-            *ret_port = port;
-            return fds[0];
-        }
-        (void)close(fds[0]);
-    }
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    *ret_port = co_test_ports(2);
+    /* connections of the block's former user may be in TIME_WAIT */
+    assert_int_equal(0, setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int)));
+    a.sin_port = htons((uint16_t)*ret_port);
+    assert_int_equal(0, bind(fd, (struct sockaddr *)&a, sizeof(a)));
+    assert_int_equal(0, listen(fd, 1));
+    return fd;
 }
 
 static void a_port_that_is_taken_ends_it_with_1(void **state) {
@@ -277,7 +269,7 @@ static void lines_go_where_glog_would_write_them(void **state) {
             CO_AUTOBUF struct co_buf said = CO_BUF(TEXT_MAX);
             bool made = co_file_read(path, TEXT_MAX, &said, NULL) == 0;
             assert_int_equal(rows[i].made && *rows[i].made == *sub, made);
-            assert_true(!made || strstr(said.data, "\"nosuch0\" is no network interface"));
+            assert_true(!made || strstr(said.data, "\"nosuch0\" is not a network interface"));
             (void)unlink(path);
             (void)rmdir(folder);
         }

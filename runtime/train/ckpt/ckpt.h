@@ -1,11 +1,12 @@
-/* Checkpoints on disk: one file a table and a manifest, written last, that names them.
+/* Checkpoints that a trainer saves to its own disk: one file per table, and a manifest, written
+ * last, that names them. (chain.h has those that servers write.)
  *
  *     dir/MANIFEST                    text; its last line is the hash of all before it
  *     dir/<table>.<generation>.rtt    head, chunks, tail; each with its own hash
  *
- * Files of a new generation stand beside the old ones until the manifest replaces the old one by
- * a rename; only then the old files go.  Knows rows as bytes: no servers, no optimizers.  One
- * thread at a time; one writer a directory. */
+ * Files of a new generation are written beside the old ones. A rename replaces the manifest, and
+ * only then the old files are removed. This file knows rows as bytes: no servers, no optimizers.
+ * One thread at a time; one writer per directory. */
 #pragma once
 
 #include <stdbool.h>
@@ -31,6 +32,8 @@ struct rt_ckpt_table {
     uint64_t seed;
     char optimizer[256]; /* no spaces */
     char init[128];      /* no spaces */
+    char lr[32];         /* the learning rate, if it was changed since; "": as in optimizer */
+    uint64_t steps;      /* steps that its learning-rate schedule has seen */
     /* filled by the writer: */
     uint64_t items; /* rows (sparse), floats (dense) */
     uint64_t bytes; /* of the file */
@@ -42,7 +45,7 @@ struct rt_ckpt_table {
 
 struct rt_ckpt_writer;
 
-/* Makes dir when absent. */
+/* Creates dir if it is absent. */
 CO_MUST_CHECK int rt_ckpt_create(const char *dir, struct rt_ckpt_writer **ret, struct co_err *err);
 CO_MUST_CHECK int rt_ckpt_begin(
     struct rt_ckpt_writer *w, const struct rt_ckpt_table *table, struct co_err *err);
@@ -50,7 +53,7 @@ CO_MUST_CHECK int rt_ckpt_begin(
 CO_MUST_CHECK int rt_ckpt_chunk(
     struct rt_ckpt_writer *w, uint32_t items, const void *data, size_t bytes, struct co_err *err);
 CO_MUST_CHECK int rt_ckpt_end(struct rt_ckpt_writer *w, struct co_err *err);
-/* The checkpoint now is what is in dir; frees w in any case. */
+/* Makes the new checkpoint the one in dir. Frees w, also on failure. */
 CO_MUST_CHECK int rt_ckpt_commit(struct rt_ckpt_writer *w_own, struct co_err *err);
 void rt_ckpt_abort(struct rt_ckpt_writer *w); /* removes what was written; NULL allowed */
 CO_DEFINE_CLEANUP(struct rt_ckpt_writer *, rt_ckpt_abort)
@@ -68,6 +71,8 @@ uint32_t rt_ckpt_tables(const struct rt_ckpt *c);
 const struct rt_ckpt_table *rt_ckpt_table(const struct rt_ckpt *c, uint32_t i);
 /* -1: none of that name. */
 int rt_ckpt_find(const struct rt_ckpt *c, const char *name);
+/* Reads the table's file to its end. */
+CO_MUST_CHECK int rt_ckpt_verify_table(const struct rt_ckpt *c, uint32_t table, struct co_err *err);
 /* Reads every file to its end, as a load would. */
 CO_MUST_CHECK int rt_ckpt_verify(const struct rt_ckpt *c, struct co_err *err);
 
@@ -75,8 +80,8 @@ CO_MUST_CHECK int rt_ckpt_file_open(
     const struct rt_ckpt *c, uint32_t table, struct rt_ckpt_file **ret, struct co_err *err);
 void rt_ckpt_file_close(struct rt_ckpt_file *f);
 CO_DEFINE_CLEANUP(struct rt_ckpt_file *, rt_ckpt_file_close)
-/* The next chunk, checked; data is valid until the next call.  CO_NOTFOUND: the end, and it is
- * the right one. */
+/* The next chunk, its hash checked; data is valid until the next call. CO_NOTFOUND: the end of the
+ * file, whose tail was right. */
 CO_MUST_CHECK int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_data,
     size_t *ret_bytes, struct co_err *err);
 

@@ -1,6 +1,36 @@
+/* Sizes and hashes that writer and reader of table files share (format.h has the layout). */
 #include "runtime/train/ckpt/format.h"
 
+/* Inlined from the header, because paddlerun reads checkpoints on hosts without the xxHash library.
+ */
+#define XXH_INLINE_ALL
 #include <xxhash.h>
+
+#include "runtime/train/ckpt/fields.h"
+
+const struct rt_field rt_ckpt_fields[RT_CKPT_FIELDS] = {
+    RT_FIELD(rt_ckpt_table, "name", TEXT, name),
+    RT_FIELD_EITHER(rt_ckpt_table, "kind", sparse, "dense", "sparse"),
+    RT_FIELD(rt_ckpt_table, "size", DECIMAL, size),
+    RT_FIELD(rt_ckpt_table, "dim", DECIMAL, dim),
+    RT_FIELD(rt_ckpt_table, "state", DECIMAL, state),
+    RT_FIELD(rt_ckpt_table, "seed", HEX, seed),
+    RT_FIELD(rt_ckpt_table, "optimizer", TEXT, optimizer),
+    RT_FIELD(rt_ckpt_table, "init", TEXT, init),
+    RT_FIELD_OPTIONAL(rt_ckpt_table, "lr", TEXT, lr),
+    RT_FIELD_OPTIONAL(rt_ckpt_table, "steps", DECIMAL, steps),
+    RT_FIELD(rt_ckpt_table, "items", DECIMAL, items),
+    RT_FIELD(rt_ckpt_table, "bytes", DECIMAL, bytes),
+    RT_FIELD(rt_ckpt_table, "hash", HEX, hash),
+    RT_FIELD(rt_ckpt_table, "file", TEXT, file),
+};
+
+int rt_ckpt_table_check(const struct rt_ckpt_table *t, struct co_err *err) {
+    if (t->state > 1U << 30 || (t->sparse ? t->dim < 1 : t->size < 1) || t->file[0] == '.') {
+        return co_err_set(err, CO_INVALID, "table '%s' is not valid", t->name);
+    }
+    return 0;
+}
 
 uint64_t rt_ckpt_hash(const void *data, size_t len) {
     return XXH3_64bits(data, len);

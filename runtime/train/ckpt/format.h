@@ -10,13 +10,20 @@
 
 #include "common/bytes.h"
 #include "runtime/train/ckpt/ckpt.h"
+#include "runtime/train/ckpt/fields.h"
 
 #define RT_CKPT_TAIL UINT32_MAX
 
 enum { RT_CKPT_VERSION = 1, RT_CKPT_HEAD = 48, RT_CKPT_CHUNK_HEAD = 24 };
 
+/* Fields of a table in a manifest: the first RT_CKPT_SPEC_FIELDS describe the table, the others its
+ * file. */
+enum { RT_CKPT_SPEC_FIELDS = 10, RT_CKPT_FIELDS = 14 };
+extern const struct rt_field rt_ckpt_fields[RT_CKPT_FIELDS];
+CO_MUST_CHECK int rt_ckpt_table_check(const struct rt_ckpt_table *t, struct co_err *err);
+
 uint64_t rt_ckpt_hash(const void *data, size_t len);
-/* Of a sequence: start with 0. */
+/* The hash of a sequence of hashes; start with so_far = 0. */
 uint64_t rt_ckpt_hash_more(uint64_t so_far, uint64_t next);
 void rt_ckpt_head(const struct rt_ckpt_table *t, unsigned char ret_head[RT_CKPT_HEAD]);
 void rt_ckpt_chunk_head(

@@ -1,10 +1,12 @@
+/* Reads a checkpoint of ckpt.h: the manifest first, then table files chunk by chunk. Every length
+ * is checked before it is used. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/buf.h"
-#include "common/parse.h"
+#include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
 struct rt_ckpt {
@@ -24,149 +26,43 @@ struct rt_ckpt_file {
 
 /* ---- manifest ---- */
 
-enum field_type { TEXT, DECIMAL, HEX, KIND };
-
-#define FIELD(key, type, member)                                                                   \
-    {                                                                                              \
-        key, type, offsetof(struct rt_ckpt_table, member),                                         \
-            sizeof(((struct rt_ckpt_table *)0)->member)                                            \
-    }
-
-static const struct {
-    const char *key;
-    enum field_type type;
-    size_t offset, size;
-} fields[] = {
-    FIELD("name", TEXT, name),
-    FIELD("kind", KIND, sparse),
-    FIELD("size", DECIMAL, size),
-    FIELD("dim", DECIMAL, dim),
-    FIELD("state", DECIMAL, state),
-    FIELD("seed", HEX, seed),
-    FIELD("optimizer", TEXT, optimizer),
-    FIELD("init", TEXT, init),
-    FIELD("items", DECIMAL, items),
-    FIELD("bytes", DECIMAL, bytes),
-    FIELD("hash", HEX, hash),
-    FIELD("file", TEXT, file),
-};
-
-static bool parse_number(const char *s, size_t len, unsigned base, uint64_t max, uint64_t *ret) {
-    uint64_t v = 0;
-    for (size_t i = 0; i < len; i++) {
-        const char *digits = "0123456789abcdef";
-        const char *d = memchr(digits, s[i], base);
-        if (!d || v > (UINT64_MAX - 15) / base) {
-            return false;
-        }
-        v = v * base + (uint64_t)(d - digits);
-    }
-    *ret = v;
-    return len > 0 && v <= max;
-}
-
-static bool set_field(struct rt_ckpt_table *t, size_t f, const char *s, size_t len) {
-    char *to = (char *)t + fields[f].offset;
-    uint64_t v;
-    switch (fields[f].type) {
-    case TEXT:
-        if (len == 0 || len >= fields[f].size || memchr(s, '/', len) || memchr(s, 0, len)) {
-            return false;
-        }
-        memcpy(to, s, len);
-        to[len] = '\0';
-        return true;
-    case KIND:
-        t->sparse = len == 6 && memcmp(s, "sparse", 6) == 0;
-        return t->sparse || (len == 5 && memcmp(s, "dense", 5) == 0);
-    default:
-        break;
-    }
-    bool wide = fields[f].size == 8;
-    if (!parse_number(
-            s, len, fields[f].type == HEX ? 16 : 10, wide ? UINT64_MAX : UINT32_MAX, &v)) {
-        return false;
-    }
-    if (wide) {
-        memcpy(to, &v, 8);
-    } else {
-        uint32_t v32 = (uint32_t)v;
-        memcpy(to, &v32, 4);
-    }
-    return true;
-}
-
-/* "table key=value ..." with every field once, in the order of the rows. */
+/* "table key=value ..." */
 static int parse_table(const char *line, size_t len, struct rt_ckpt_table *t, struct co_err *err) {
-    const char *p = line + strlen("table "), *end = line + len;
+    size_t skip = strlen("table ");
     memset(t, 0, sizeof(*t));
-    for (size_t f = 0; f < CO_ARRAY_LEN(fields); f++) {
-        size_t k = strlen(fields[f].key);
-        const char *stop = memchr(p, ' ', (size_t)(end - p));
-        stop = stop ? stop : end;
-        if ((size_t)(stop - p) <= k || memcmp(p, fields[f].key, k) != 0 || p[k] != '=' ||
-            !set_field(t, f, p + k + 1, (size_t)(stop - p) - k - 1)) {
-            return co_err_set(err, CO_INVALID, "field '%s' is missing or wrong", fields[f].key);
-        }
-        p = stop < end ? stop + 1 : end;
-    }
-    if (p != end || t->state > 1U << 30 || (t->sparse ? t->dim < 1 : t->size < 1) ||
-        t->file[0] == '.') {
-        return co_err_set(err, CO_INVALID, "table '%s' cannot be", t->name);
-    }
-    return 0;
-}
-
-static bool starts_with(const char *s, size_t len, const char *with) {
-    return len >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
-}
-
-/* "end hash=..." as the last line, right for all before it. */
-static int check_end(
-    const char *text, const char *line, size_t len, bool last, struct co_err *err) {
-    static const char key[] = "end hash=";
-    uint64_t want;
-    if (!last || !parse_number(line + strlen(key), len - strlen(key), 16, UINT64_MAX, &want) ||
-        want != rt_ckpt_hash(text, (size_t)(line - text))) {
-        return co_err_set(err, CO_INVALID, "wrong checksum");
-    }
-    return 0;
+    int rc = rt_fields_parse(rt_ckpt_fields, RT_CKPT_FIELDS, line + skip, len - skip, t, err);
+    return rc < 0 ? rc : rt_ckpt_table_check(t, err);
 }
 
 int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *ret_tables,
     uint32_t *ret_n, uint64_t *ret_generation, struct co_err *err) {
     static const char first[] = "paddlert checkpoint 1 generation ";
-    unsigned lineno = 0;
+    struct rt_lines lines = {.text = text, .len = len};
+    const char *p = NULL;
+    size_t l = 0;
     uint32_t n = 0;
-    for (const char *p = text, *nl; (size_t)(p - text) < len; p = nl + 1) {
-        nl = memchr(p, '\n', len - (size_t)(p - text));
-        if (!nl) {
-            break;
-        }
-        size_t l = (size_t)(nl - p);
-        int rc = 0;
-        lineno++;
-        if (lineno == 1) {
-            if (!starts_with(p, l, first) || !parse_number(p + strlen(first), l - strlen(first), 10,
-                                                 UINT64_MAX - 1, ret_generation)) {
+    int rc;
+    while ((rc = rt_lines_next(&lines, &p, &l, err)) == 0) {
+        if (lines.number == 1) {
+            if (!rt_field_begins(p, l, first) ||
+                !rt_field_number(
+                    p + strlen(first), l - strlen(first), 10, UINT64_MAX - 1, ret_generation)) {
                 return co_err_set(err, CO_INVALID, "line 1: not a checkpoint of version 1");
             }
-        } else if (starts_with(p, l, "table ") && n < RT_CKPT_TABLES_MAX) {
+        } else if (rt_field_begins(p, l, "table ") && n < RT_CKPT_TABLES_MAX) {
             rc = parse_table(p, l, &ret_tables[n++], err);
-        } else if (starts_with(p, l, "end hash=")) {
-            rc = check_end(text, p, l, nl + 1 == text + len, err);
-            if (rc == 0) {
-                *ret_n = n;
-                return 0;
-            }
         } else {
             rc = co_err_set(err, CO_INVALID, "not a table");
         }
         if (rc < 0) {
-            return co_err_wrap(err, "line %u", lineno);
+            return co_err_wrap(err, "line %u", lines.number);
         }
     }
-    return co_err_set(err, CO_INVALID, "ends before its last line");
+    if (rc < 0 || lines.number < 2) {
+        return rc < 0 ? rc : co_err_set(err, CO_INVALID, "line 1: not a checkpoint of version 1");
+    }
+    *ret_n = n;
+    return 0;
 }
 
 int rt_ckpt_open(const char *dir, struct rt_ckpt **ret, struct co_err *err) {
@@ -326,19 +222,22 @@ int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_d
     return 0;
 }
 
-int rt_ckpt_verify(const struct rt_ckpt *c, struct co_err *err) {
-    for (uint32_t i = 0; i < c->n; i++) {
-        CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
-        int rc = rt_ckpt_file_open(c, i, &f, err);
-        while (rc == 0) {
-            uint32_t items;
-            const void *data;
-            size_t bytes;
-            rc = rt_ckpt_next(f, &items, &data, &bytes, err);
-        }
-        if (rc != CO_NOTFOUND || !f) {
-            return rc;
-        }
+int rt_ckpt_verify_table(const struct rt_ckpt *c, uint32_t table, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    int rc = rt_ckpt_file_open(c, table, &f, err);
+    while (rc == 0) {
+        uint32_t items;
+        const void *data;
+        size_t bytes;
+        rc = rt_ckpt_next(f, &items, &data, &bytes, err);
     }
-    return 0;
+    return rc == CO_NOTFOUND && f ? 0 : rc;
+}
+
+int rt_ckpt_verify(const struct rt_ckpt *c, struct co_err *err) {
+    int rc = 0;
+    for (uint32_t i = 0; i < c->n && rc == 0; i++) {
+        rc = rt_ckpt_verify_table(c, i, err);
+    }
+    return rc;
 }

@@ -1,3 +1,5 @@
+/* Writes a checkpoint of ckpt.h: table files of a new generation, then the manifest, then the old
+ * files are removed. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
 struct rt_ckpt_writer {
@@ -40,7 +43,7 @@ static int make_dir(const char *dir, struct co_err *err) {
     return 0;
 }
 
-/* A manifest that cannot be read is worth nothing, and replaced like any other. */
+/* A manifest that cannot be read is replaced like any other. */
 static uint64_t next_generation(const char *dir) {
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
     CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
@@ -130,20 +133,12 @@ int rt_ckpt_end(struct rt_ckpt_writer *w, struct co_err *err) {
 }
 
 static int manifest_text(const struct rt_ckpt_writer *w, struct co_buf *b, struct co_err *err) {
-    int rc = co_buf_addf(b, err, "paddlert checkpoint %d generation %llu\n", RT_CKPT_VERSION,
-        (unsigned long long)w->generation);
+    int rc = co_buf_addf(
+        b, err, "paddlert checkpoint 1 generation %llu\n", (unsigned long long)w->generation);
     for (uint32_t i = 0; i < w->n && rc == 0; i++) {
-        const struct rt_ckpt_table *t = &w->tables[i];
-        rc = co_buf_addf(b, err,
-            "table name=%s kind=%s size=%llu dim=%u state=%llu seed=%llx optimizer=%s init=%s "
-            "items=%llu bytes=%llu hash=%016llx file=%s\n",
-            t->name, t->sparse ? "sparse" : "dense", (unsigned long long)t->size, t->dim,
-            (unsigned long long)t->state, (unsigned long long)t->seed, t->optimizer, t->init,
-            (unsigned long long)t->items, (unsigned long long)t->bytes, (unsigned long long)t->hash,
-            t->file);
+        rc = rt_fields_print("table", rt_ckpt_fields, RT_CKPT_FIELDS, &w->tables[i], b, err);
     }
-    uint64_t hash = rt_ckpt_hash(b->data, b->len);
-    return rc < 0 ? rc : co_buf_addf(b, err, "end hash=%016llx\n", (unsigned long long)hash);
+    return rc < 0 ? rc : rt_lines_end(b, err);
 }
 
 static void sync_dir(const char *dir) {
@@ -153,7 +148,8 @@ static void sync_dir(const char *dir) {
     }
 }
 
-/* Table files of other generations: the old checkpoint's, and what a killed save left. */
+/* Removes table files: those of other generations (the old checkpoint, a killed save), or `mine`.
+ */
 static void remove_others(const struct rt_ckpt_writer *w, bool mine) {
     DIR *d = opendir(w->dir);
     if (!d) {

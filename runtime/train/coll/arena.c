@@ -1,3 +1,5 @@
+/* A first-fit allocator for the arena: the part of the shared memory that one rank owns.  A rank
+ * that is alone on its machine has no arena; its allocations come from the heap. */
 #include "runtime/train/coll/arena.h"
 
 #include <string.h>
@@ -8,11 +10,13 @@
 
 enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
 
-/* A piece of the arena; all pieces, in order, are the arena. */
+/* A used or free range of the arena.  The list is ordered and without gaps.  Without shared memory
+ * a piece is one heap allocation, and the list has no order. */
 struct piece {
     struct piece *next;
     size_t at, bytes;
     bool used;
+    void *own; /* owned; NULL: the piece is shared memory */
 };
 
 struct rt_arena {
@@ -23,20 +27,50 @@ void rt_arena_free(struct rt_arena *a) {
     if (a) {
         for (struct piece *p = a->first, *next; p; p = next) {
             next = p->next;
+            free(p->own);
             free(p);
         }
         free(a);
     }
 }
 
+/* bytes 0: no arena, allocate from the heap. */
 static struct rt_arena *arena_new(size_t bytes) {
     struct rt_arena *a = co_xcalloc(1, sizeof(*a));
-    a->first = co_xcalloc(1, sizeof(*a->first));
-    a->first->bytes = bytes;
+    if (bytes > 0) {
+        a->first = co_xcalloc(1, sizeof(*a->first));
+        a->first->bytes = bytes;
+    }
     return a;
 }
 
-/* Cuts p so that a piece begins at `at`. */
+static int alloc_own(
+    struct rt_arena *a, size_t bytes, size_t align, void **ret_memory, struct co_err *err) {
+    void *own = NULL;
+    int e = posix_memalign(&own, align, bytes ? bytes : 1);
+    if (e) {
+        return co_err_errno(err, e, "%zu bytes for the group", bytes);
+    }
+    memset(own, 0, bytes);
+    struct piece *p = co_xcalloc(1, sizeof(*p));
+    *p = (struct piece){.next = a->first, .own = own};
+    a->first = p;
+    *ret_memory = own;
+    return 0;
+}
+
+static void free_own(struct rt_arena *a, const void *memory) {
+    for (struct piece **at = &a->first, *p; memory && (p = *at); at = &p->next) {
+        if (p->own == memory) {
+            *at = p->next;
+            free(p->own);
+            free(p);
+            return;
+        }
+    }
+}
+
+/* Splits p so that a piece begins at `at`; returns that piece. */
 static struct piece *cut(struct piece *p, size_t at) {
     if (at == p->at) {
         return p;
@@ -68,18 +102,11 @@ int rt_group_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct c
         return rt_gpu_alloc(g, bytes, ret_memory, err);
     }
     size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : PAGE;
-    if (!g->shm.base) { /* no neighbours */
-        void *own = NULL;
-        int e = posix_memalign(&own, align, bytes ? bytes : 1);
-        if (e) {
-            return co_err_errno(err, e, "%zu bytes for the group", bytes);
-        }
-        memset(own, 0, bytes);
-        *ret_memory = own;
-        return 0;
-    }
     if (!g->arena) {
-        g->arena = arena_new(g->shm.arena);
+        g->arena = arena_new(g->shm.base ? g->shm.arena : 0);
+    }
+    if (!g->shm.base) { /* no neighbours */
+        return alloc_own(g->arena, bytes, align, ret_memory, err);
     }
     struct piece *p = NULL;
     if (bytes <= g->shm.arena - PAGE) {
@@ -107,8 +134,11 @@ void rt_group_free(struct rt_group *g, void *memory) {
         rt_gpu_free(g, memory);
         return;
     }
+    if (!g->arena) {
+        return;
+    }
     if (!g->shm.base) {
-        free(memory);
+        free_own(g->arena, memory);
         return;
     }
     size_t at = (size_t)((unsigned char *)memory - rt_shm_arena(&g->shm, g->shm.me));
@@ -119,7 +149,7 @@ void rt_group_free(struct rt_group *g, void *memory) {
     }
     if (p) {
         p->used = false;
-        (void)madvise(memory, p->bytes, MADV_REMOVE); /* the pages go; they read as zero again */
+        (void)madvise(memory, p->bytes, MADV_REMOVE); /* frees the pages; they read as zero again */
         join_next(p);
         if (before) {
             join_next(before);

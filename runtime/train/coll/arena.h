@@ -1,4 +1,5 @@
-/* rt_group_alloc: first fit in this rank's arena; what is free is kept here, outside of it. */
+/* The allocator behind rt_group_alloc: first fit in this rank's part of the shared memory.  The
+ * free list lives in private memory, where other ranks cannot damage it. */
 #pragma once
 
 struct rt_arena;

@@ -1,18 +1,21 @@
-/* What the files of this folder share.
+/* The group, and what the files of this folder offer each other.  A "call" is one collective
+ * operation, or one send or receive.
  *
- *     group.c   open, close, split          run.c      a call: checks, which way
- *     form.c    who connects to whom        work.c     started calls: a queue and its thread
- *     door.c    accepting; join.c           monitor.c  who lives (a thread)
- *               connecting; hello.c         wait.c     patience: deadlines, failures
- *     shm.c     the memory of a machine     shm_reduce.c, shm_move.c: calls inside it
- *     arena.c   rt_group_alloc              shrink.c, grow.c   without the dead; with new ones
- *     message.c bytes between two ranks, over pipe_shm.c or pipe_tcp.c
- *     msg_all_reduce.c, msg_reduce.c, msg_move.c: calls made of messages; ways.c: which of them
- *     hier.c    machines of several ranks
- *     gpu.c     calls on GPUs, by runtime/train/nccl
+ *     group.c    opens and closes groups         run.c      checks a call, chooses its path
+ *     form.c     connects the ranks, using       work.c     queue and thread of started calls
+ *                door.c (accepts), join.c        monitor.c  thread that watches the other ranks
+ *                (connects), hello.c (proofs)    wait.c     deadlines and failures
+ *     shm.c      memory shared on a machine      shm_reduce.c, shm_move.c: calls inside a machine
+ *     arena.c    rt_group_alloc                  shrink.c, grow.c   without dead, with new ranks
+ *     message.c  bytes between two ranks, over pipe_shm.c or pipe_tcp.c
+ *     msg_all_reduce.c, msg_reduce.c, msg_move.c: algorithms made of messages; ways.c picks one
+ *     hier.c     calls over several machines
+ *     gpu.c      calls on GPU buffers, by runtime/train/nccl
+ *     vote.c     how survivors agree on who is dead, for shrink.c
  *
- * Threads: the caller's, or in its place that of work.c, makes calls; the monitor reads control
- * connections.  They share what is _Atomic or under `m`. */
+ * Threads: calls run in the caller's thread, or in that of work.c while started calls are pending.
+ * The monitor's thread reads the control connections.  They share only fields that are _Atomic or
+ * guarded by `m`. */
 #pragma once
 
 #include <pthread.h>
@@ -30,20 +33,21 @@ struct rt_peer {
     int control;             /* -1: this rank */
     int lanes[RT_LANES_MAX]; /* -1: none */
     unsigned char node[RT_NODE_BYTES];
-    uint32_t local;           /* place among the ranks of this machine, or RT_NOT_LOCAL */
-    uint32_t unread;          /* bytes in `message`; the monitor's */
-    unsigned char *message;   /* owned; the monitor's */
-    _Atomic bool left;        /* closed its group */
+    uint32_t local;           /* index among the ranks of this machine, or RT_NOT_LOCAL */
+    uint32_t unread;          /* bytes in `message`; only the monitor uses both */
+    unsigned char *message;   /* owned; a partly received control message */
+    _Atomic bool left;        /* it closed its group */
     _Atomic bool gone;        /* its control connection ended */
-    _Atomic int64_t heard_ms; /* last word of its monitor */
-    bool has_memory;          /* form.c: has been given the machine's */
-    _Atomic uint64_t place;   /* and which call it was in by then, as the group's */
-    /* shrink.c, under m: */
-    uint32_t round;      /* of the vote in which it has last told whom it takes for dead; 0: none */
-    unsigned char *dead; /* owned, a bit a rank */
+    _Atomic int64_t heard_ms; /* when its last control message arrived */
+    bool has_memory;          /* form.c: it has received the descriptor of the shared memory */
+    _Atomic uint64_t place;   /* the call it was in at its last pong; see rt_group.place */
+    /* For vote.c, under m: its last vote about which ranks are dead. */
+    uint32_t round;      /* of that vote; 0: it has not voted */
+    unsigned char *dead; /* owned, one bit a rank */
 };
 
-/* The socket that all groups of an endpoint are formed at; one forms at a time. */
+/* The listening socket of an endpoint.  All groups of the endpoint form through it, one at a time:
+ * `forming` is held meanwhile. */
 struct rt_door {
     int fd;
     char *endpoint; /* owned */
@@ -51,65 +55,76 @@ struct rt_door {
     _Atomic uint32_t refs;
 };
 
+/* The time that all waits of one call have together.  A limit on each wait would not do: a slow
+ * rank that sends a little now and then could hold the call for ever.  Start with zeroes; the time
+ * runs from the first check. */
+struct rt_patience {
+    int64_t begun_ms;
+    bool pinged;   /* half of the time has passed, and all ranks were asked for a sign of life */
+    uint32_t left; /* 1 + the rank that is known to have closed its group, or 0 */
+};
+
 struct rt_group {
     uint32_t rank, size;
     char **endpoints;   /* owned, by rank */
     char *name, *token; /* owned */
-    uint64_t job, id;   /* same job: may talk to each other; same id: the same group */
+    uint64_t job, id;   /* hashes.  A hello of another job is refused; one of another group of
+                           the same job is asked to come later */
     enum rt_transport transport;
     int64_t call_ms, form_ms;
     uint32_t lanes;
-    uint64_t children; /* groups made from this one so far */
+    uint64_t children; /* how many groups were split from this one; makes their ids differ */
     struct rt_door *door;
     struct rt_peer *peers; /* owned, by rank */
     unsigned char node[RT_NODE_BYTES];
     const struct rt_kernels *kernels;
 
-    uint32_t local, n_local; /* of the ranks of this machine: this one, how many */
-    uint32_t *locals;        /* owned [n_local], ranks */
+    uint32_t local, n_local; /* index of this rank on its machine; number of ranks there */
+    uint32_t *locals;        /* owned [n_local]: the ranks of this machine */
     uint32_t n_nodes;
     uint32_t *all;     /* owned [size]: 0, 1, 2, ... */
     bool even;         /* all machines have n_local ranks */
-    uint32_t *leaders; /* owned [n_nodes]: the first rank of each machine, by it ascending */
-    uint32_t *share;   /* owned [n_nodes]; even: the rank at this one's place of each machine */
+    uint32_t *leaders; /* owned [n_nodes]: the first rank of each machine, ascending */
+    uint32_t *share;   /* owned [n_nodes]; if even: the rank with index `local` of each machine */
     struct rt_shm shm; /* base NULL: n_local is 1 */
     struct rt_arena *arena;
-    int device;         /* gpu.h */
-    struct rt_gpu *gpu; /* gpu.c; NULL: buffers are in main memory */
-    /* gpu.c: the last call but send and recv: 32 bits of its number, 32 of its sign. */
+    int device;         /* see gpu.h */
+    struct rt_gpu *gpu; /* gpu.c; NULL: all buffers are in main memory */
+    /* gpu.c: the last call other than send and recv: its number << 32 | its sign. */
     _Atomic uint64_t place;
-    unsigned char *scratch; /* owned; message.c: what is reduced as it comes */
+    unsigned char *scratch; /* owned; message.c: received pieces that wait to be reduced */
 
     pthread_t monitor;
     bool monitored;
-    int epoll, wake, alarm; /* alarm: readable once the group has failed */
-    _Atomic int failed;     /* enum co_code; 0 */
-    pthread_mutex_t m;      /* guards what follows; and sending on control connections */
-    pthread_cond_t changed; /* shrink.c waits for the monitor */
+    int epoll, wake, alarm; /* alarm: an eventfd, readable once the group has failed */
+    _Atomic int failed;     /* an enum co_code, or 0 */
+    pthread_mutex_t m;      /* guards sending on control connections, and from here to `agreed` */
+    pthread_cond_t changed; /* the monitor wakes vote.c */
     struct co_err why;
-    uint32_t failed_rank;   /* or size: none in particular */
-    struct rt_group *child; /* one that is being made of this one, or NULL */
-    const unsigned char
-        *votes;            /* shrink.c: whom this rank has told to be dead; NULL: nothing yet */
-    uint32_t agreed_round; /* shrink.c: the last round in which it was agreed who is dead: */
-    unsigned char *agreed; /* owned, a bit a rank */
+    uint32_t failed_rank;       /* size: no rank in particular */
+    struct rt_group *child;     /* a group that is being formed from this one, or NULL */
+    const unsigned char *votes; /* vote.c: this rank's last vote; NULL: it has not voted */
+    uint32_t agreed_round;      /* vote.c: the last round that ended with an agreement, */
+    unsigned char *agreed;      /* owned: and which ranks are dead by it, one bit a rank */
 
-    uint32_t missing, lanes_here; /* form.c: connections still to come; lanes that have */
+    uint32_t missing, lanes_here; /* form.c: connections yet to come; lanes that have come */
     int memory_fd;                /* form.c */
-    struct rt_queue *queue;       /* work.c; NULL until something is started */
+    struct rt_queue *queue;       /* work.c; NULL until the first call is started */
+    struct rt_patience patience;  /* of the current call; only its thread uses it */
 };
 
-/* form.c: connects to all, finds the neighbours, maps their memory. */
+/* form.c: connects to all ranks, finds those on this machine, and maps the memory they share. */
 CO_MUST_CHECK int rt_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err);
-/* group.c: a group of some ranks of g.  Fails when one of them dies meanwhile. */
+/* group.c: a group of some ranks of g.  Fails if one of them dies meanwhile. */
 CO_MUST_CHECK int rt_group_derive(struct rt_group *g, const uint32_t *ranks, uint32_t n,
     uint64_t id, int64_t deadline_ms, struct rt_group **ret, struct co_err *err);
 CO_DEFINE_CLEANUP(struct rt_group *, rt_group_close)
-/* As rt_group_open, with a group that the caller is in, or NULL: takes its door over, and fails
- * when one of its ranks dies meanwhile. */
+/* Like rt_group_open.  from: a group that the caller is in, or NULL.  The new group listens at the
+ * door of `from`, and fails to form if one of the ranks of `from` dies meanwhile. */
 CO_MUST_CHECK int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
     const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err);
-/* Rank of g has died: a group that is made of g with it cannot be.  Under g->m. */
+/* A rank of g has died.  A group that is being formed from g and contains the rank fails.  Call
+ * under g->m. */
 void rt_group_lose_child(struct rt_group *g, uint32_t rank);
 uint64_t rt_hash_more(uint64_t h, const void *data, size_t len);
 
@@ -117,8 +132,9 @@ uint64_t rt_hash_more(uint64_t h, const void *data, size_t len);
 CO_MUST_CHECK int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err);
 struct rt_door *rt_door_ref(struct rt_door *d);
 void rt_door_unref(struct rt_door *d); /* NULL allowed */
-/* Accepts at fd until *missing is 0.  take decides about who has proven himself, and owns the
- * descriptor when it says RT_VERDICT_OK; look decides about a hello before anything is proven. */
+/* Accepts connections at fd until *missing is 0.  `look` may refuse a hello before its sender has
+ * proven that it knows the token; `take` gets the connection once it has, and owns the descriptor
+ * if it returns RT_VERDICT_OK. */
 struct rt_accept {
     struct rt_group *g;
     int fd;
@@ -129,48 +145,49 @@ struct rt_accept {
 };
 CO_MUST_CHECK int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, struct co_err *err);
 
-/* join.c: a proven connection to rank `to`, until the deadline.  address: of a unix socket, or
- * NULL: the endpoint. */
+/* pipe_tcp.c: sets the options of a new connection; both sides call it. */
+void rt_tcp_tune(int fd);
+
+/* join.c: connects to rank `to` and exchanges proofs; retries until the deadline.  address: of a
+ * unix socket; NULL: use the rank's endpoint. */
 struct sockaddr_un;
 CO_MUST_CHECK int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t lane,
     const struct sockaddr_un *address, size_t address_bytes, int64_t deadline_ms, int *ret_fd,
     struct co_err *err);
-/* All bytes in or out of a non-blocking socket until the deadline; CO_PEERLOST: it has ended, or
- * the group has failed; CO_TIMEOUT. */
+/* Sends or receives exactly n bytes on a non-blocking socket.  CO_PEERLOST: the connection has
+ * ended, or the group has failed; CO_TIMEOUT: the deadline has passed. */
 CO_MUST_CHECK int rt_move_all(
     const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms);
-/* Until there is something to do at fd (-1: nothing), the group has failed, or the time has come.
- */
+/* Waits until fd is ready (-1: for no descriptor), the group has failed, or end_ms has come. */
 void rt_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms);
-struct rt_hello rt_hello_of(const struct rt_group *g, enum rt_purpose purpose, uint8_t lane);
 
 /* monitor.c */
 CO_MUST_CHECK int rt_monitor_start(struct rt_group *g, struct co_err *err);
-void rt_monitor_stop(struct rt_group *g); /* says goodbye */
+void rt_monitor_stop(struct rt_group *g); /* tells the other ranks that this one has left */
 void rt_monitor_ping(struct rt_group *g);
-/* wait.c.  The group has failed because of a rank (size: of none); the first reason stays, and is
- * told to the others when tell is set.  Returns the code that stays. */
+/* wait.c.  Marks the group as failed because of a rank (size: of no rank in particular).  Only the
+ * first failure of a group is kept; with `tell` it is sent to all other ranks.  Returns the code
+ * that is kept. */
 int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...)
     CO_PRINTF(5, 6);
-int rt_group_why(struct rt_group *g, struct co_err *err); /* the code, and the text into *err */
-/* Fails the group because of a rank that: has closed its group; lives, but did not come in time. */
+int rt_group_why(struct rt_group *g, struct co_err *err); /* the code; fills *err if negative */
+/* Fail the group because a rank: has closed its group; */
 int rt_group_left(struct rt_group *g, uint32_t rank);
+/* is alive, but has not done its part in time; */
 int rt_group_late(struct rt_group *g, uint32_t rank);
-/* ... or, if there is one, that has said nothing since it was asked for a sign of life then. */
+/* has not answered since it was asked for a sign of life at asked_ms.  0: all have answered. */
 int rt_group_silent(struct rt_group *g, int64_t asked_ms);
 
-/* A wait that takes long.  Zeroed: begins. */
-struct rt_patience {
-    int64_t begun_ms;
-    bool pinged, left;
-    uint32_t turns;
-};
-/* 0: go on waiting for `rank`; else the group has failed.  What is waited for must be looked at
- * once more afterwards. */
+/* To be called while nothing moves.  0: go on waiting for `rank`; else the group has failed.
+ * Afterwards the caller must check once more for what it waits for: the rank may have done its
+ * part just before it left. */
 int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank);
+/* The same while data moves.  Its limit is an eighth longer, because this rank itself may be the
+ * slow one: then a rank that waits for it should be the first to report that. */
+int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank);
 int64_t rt_now_ms(void);
 
-/* hier.c: ranks on several machines, or no shared memory way for the call. */
+/* hier.c: for ranks on several machines, and for calls that have no path in shared memory. */
 int rt_hier_make(struct rt_group *g, const struct rt_coll *c);
 
 /* work.c */
@@ -181,9 +198,11 @@ CO_MUST_CHECK int rt_call_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);
 /* Makes the call in this thread. */
 int rt_call_make(struct rt_group *g, const struct rt_coll *call);
-/* ... of buffers in main memory, whatever the group's device. */
+/* The same for buffers in main memory, whatever the group's device is. */
 int rt_call_host(struct rt_group *g, const struct rt_coll *call);
-/* The same on all ranks that make the same call; and what it means when it is not. */
+/* A hash of what all ranks of a call must agree on: kind, type, operation, root and, where the
+ * kind has one count for all, that count.  Ranks compare it to find that they make different
+ * calls; rt_call_differs then fails the group. */
 static inline uint32_t rt_call_sign(const struct rt_coll *c) {
     bool counted = c->kind == RT_ALL_GATHERV || c->kind == RT_ALL_TO_ALLV || c->kind == RT_BARRIER;
     uint64_t n = counted ? 0 : c->n;

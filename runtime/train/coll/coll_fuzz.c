@@ -1,5 +1,5 @@
-/* What a stranger may send: any hello is refused or understood and says the same when written
- * again; no answer and no proof made of any bytes is believed. */
+/* Fuzzes the handshake: any bytes as a hello are either refused, or parsed and equal when written
+ * again; no bytes pass as an answer or a proof. */
 #include "runtime/train/coll/hello.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
-/* Accepting: any number of connections may knock, a fixed number is listened to at a time, each
- * for a short while.  Whoever is refused costs one line in the log. */
+/* Accepts the connections of a group that forms.  Anybody may connect, so at most GUESTS
+ * connections have their handshake at a time, each for at most GUEST_MS, and a refused address is
+ * logged once for each reason.  A "guest" is a connection that has not proven itself yet. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,11 +48,12 @@ void rt_door_unref(struct rt_door *d) {
     }
 }
 
-/* One that knocked: hello comes, answer goes, proof comes, welcome goes. */
+/* A connection in its handshake: it sends a hello, gets an answer, sends its proof, gets a
+ * welcome. */
 struct guest {
-    int fd; /* -1: free place */
+    int fd; /* -1: unused */
     int64_t end_ms;
-    uint32_t have; /* bytes of hello, then of proof */
+    uint32_t have; /* bytes received, hello and proof together */
     struct rt_hello who;
     unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES];
     char from[64];
@@ -64,7 +65,7 @@ struct hall {
     struct {
         char from[64];
         uint32_t verdict;
-    } said[SAID_MAX]; /* refusals in the log */
+    } said[SAID_MAX]; /* refusals that were logged; later ones beyond the limit are not */
     uint32_t n_said;
 };
 
@@ -73,7 +74,7 @@ static void guest_drop(struct guest *g) {
     g->fd = -1;
 }
 
-/* A line for an address and a reason, not for each attempt. */
+/* Logs one line for each address and reason, not for each attempt. */
 static void say_refused(struct hall *h, const struct guest *g, uint32_t verdict, const char *why) {
     for (uint32_t i = 0; i < h->n_said; i++) {
         if (h->said[i].verdict == verdict && co_streq(h->said[i].from, g->from)) {
@@ -119,7 +120,8 @@ static bool same_user(int fd) {
            (c.uid == geteuid() || c.uid == 0);
 }
 
-/* When the hall is full, the oldest makes room. */
+/* Accepts a connection.  If all places are taken, it replaces the oldest one: silent strangers
+ * cannot keep a rank out. */
 static void guest_enter(struct hall *h, int64_t now) {
     int fd = accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
@@ -140,19 +142,19 @@ static void guest_enter(struct hall *h, int64_t now) {
         guest_refuse(h, g, RT_VERDICT_USER);
         return;
     }
-    int one = 1;
     if (!h->a->local) {
-        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        rt_tcp_tune(fd);
     }
 }
 
-/* False: not whole yet, or dropped. */
+/* Receives `bytes` bytes that follow the first `offset` bytes of the handshake.  False: some are
+ * still missing, or the guest was dropped. */
 static bool guest_read(struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
     while (g->have < offset + bytes) {
         ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
         if (n <= 0) {
             if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-                guest_drop(g); /* a probe, or somebody who has changed his mind */
+                guest_drop(g); /* for example a TCP probe of the kubelet: not worth a log line */
             }
             return false;
         }
@@ -188,7 +190,7 @@ static void guest_proof(struct hall *h, struct guest *g) {
     unsigned char wire[RT_WELCOME_BYTES];
     enum rt_verdict v = RT_VERDICT_TOKEN;
     if (rt_proof_check(group->token, g->hello, g->answer, g->proof)) {
-        v = h->a->look(group, &g->who); /* the other one of a double may have been faster */
+        v = h->a->look(group, &g->who); /* again: its rank may have connected meanwhile */
     }
     rt_welcome_write(v, wire);
     bool sent = send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL) == sizeof(wire);
@@ -214,11 +216,12 @@ static void guest_hear(struct hall *h, struct guest *g) {
     }
 }
 
+/* Drops the guests whose time is over. */
 static void guests_tire(struct hall *h, int64_t now) {
     for (uint32_t i = 0; i < GUESTS; i++) {
         struct guest *g = &h->guests[i];
         if (g->fd >= 0 && g->end_ms <= now) {
-            say_refused(h, g, RT_VERDICTS, "it said nothing, or not all, for 3 s");
+            say_refused(h, g, RT_VERDICTS, "it did not send a whole greeting within 3 s");
             guest_drop(g);
         }
     }

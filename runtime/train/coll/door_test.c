@@ -1,6 +1,6 @@
-/* Strangers at the door of a group that forms: silent ones, ones that talk something else, other
- * versions, other jobs, wrong tokens, doubles.  The group forms all the same, each of them is
- * worth a line. */
+/* Strangers connect while a group forms: they say nothing, speak another protocol or version, are
+ * of another job, have a wrong token, or connect as a rank that is there already.  The group forms
+ * all the same, and logs one line for each of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -91,7 +91,7 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     world_done(&w);
     char text[20000] = "";
     assert_true(read(log[0], text, sizeof(text) - 1) > 0);
-    const char *want[] = {"another job", "another version", "not the words"};
+    const char *want[] = {"another job", "another version", "this library's protocol"};
     for (size_t i = 0; i < CO_ARRAY_LEN(want); i++) {
         const char *line = strstr(text, want[i]);
         assert_non_null(line);
@@ -124,6 +124,44 @@ static void wrong_tokens_are_refused_and_said(void **state) {
     assert_int_equal(status, 0);
     assert_int_equal(rc, CO_TIMEOUT);
     assert_non_null(strstr(err.msg, "PADDLE_JOB_TOKEN"));
+}
+
+/* A job that asks for encryption, which connections between ranks do not have yet, is told so by
+ * its first rank, once, where there are such connections; and works. */
+static void clear_connections_of_an_encrypted_job_are_said(void **state) {
+    (void)state;
+    static const enum rt_transport transports[] = {RT_TRANSPORT_TCP, RT_TRANSPORT_AUTO};
+    (void)setenv("PADDLE_JOB_ENCRYPT", "1", 1);
+    for (size_t i = 0; i < CO_ARRAY_LEN(transports); i++) {
+        struct world w = {.n = 2};
+        int log[2];
+        assert_int_equal(pipe2(log, O_CLOEXEC | O_NONBLOCK), 0);
+        world_ports(&w);
+        pid_t pid = fork();
+        struct rt_group *g = NULL;
+        struct rt_group_options o = world_options(&w, pid == 0 ? 0 : 1);
+        o.transport = transports[i];
+        if (pid == 0) {
+            (void)dup2(log[1], STDERR_FILENO);
+        }
+        int rc = rt_group_open(NULL, &o, &g, NULL);
+        rt_group_close(g);
+        if (pid == 0) {
+            _exit(rc == 0 ? 0 : 1);
+        }
+        int status = 1;
+        (void)waitpid(pid, &status, 0);
+        assert_int_equal(status, 0);
+        assert_int_equal(rc, 0);
+        char text[2000] = "";
+        (void)!read(log[0], text, sizeof(text) - 1);
+        const char *line = strstr(text, "authenticated but not encrypted");
+        assert_int_equal(i == 0, line != NULL);
+        assert_true(!line || !strstr(line + 1, "authenticated but"));
+        close(log[0]);
+        close(log[1]);
+    }
+    (void)unsetenv("PADDLE_JOB_ENCRYPT");
 }
 
 static void a_rank_that_is_missing_is_named(void **state) {
@@ -180,8 +218,9 @@ static struct rt_hello overhear(struct world *w) {
     return h;
 }
 
-/* The whole talk; *ret_fd stays open. */
-static enum rt_verdict enter(const char *endpoint, const struct rt_hello *h, int *ret_fd) {
+/* The whole talk, with a proof by this token; *ret_fd stays open. */
+static enum rt_verdict enter(
+    const char *endpoint, const struct rt_hello *h, const char *token, int *ret_fd) {
     unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
         welcome[RT_WELCOME_BYTES];
     struct rt_answer a;
@@ -193,10 +232,27 @@ static enum rt_verdict enter(const char *endpoint, const struct rt_hello *h, int
     if (v != RT_VERDICT_OK) {
         return v;
     }
-    rt_proof_write("secret", hello, answer, proof);
+    rt_proof_write(token, hello, answer, proof);
     assert_int_equal(send(fd, proof, sizeof(proof), 0), sizeof(proof));
     assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
     return rt_welcome_read(welcome);
+}
+
+/* Who does not ask for the door's proof, and has none himself, is not let in. */
+static void a_wrong_proof_is_refused(void **state) {
+    (void)state;
+    struct world w = {.n = 3};
+    int fd[2], status = 1;
+    world_ports(&w);
+    struct rt_hello h = overhear(&w);
+    h.rank = 2;
+    pid_t pid = start_rank(&w, 0, 2000);
+    assert_int_equal(enter(w.endpoint[0], &h, "other", &fd[0]), RT_VERDICT_TOKEN);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), RT_VERDICT_OK);
+    close(fd[0]);
+    close(fd[1]);
+    (void)waitpid(pid, &status, 0);
+    assert_int_equal(status, 0);
 }
 
 /* The first that proves to be rank 2 is; while it lives the second is not. */
@@ -208,10 +264,10 @@ static void doubles_are_refused(void **state) {
     struct rt_hello h = overhear(&w);
     h.rank = 2;
     pid_t pid = start_rank(&w, 0, 2000);
-    assert_int_equal(enter(w.endpoint[0], &h, &fd[0]), RT_VERDICT_OK);
-    assert_int_equal(enter(w.endpoint[0], &h, &fd[1]), RT_VERDICT_DOUBLE);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[0]), RT_VERDICT_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), RT_VERDICT_DOUBLE);
     close(fd[0]);
-    assert_int_equal(enter(w.endpoint[0], &h, &fd[2]), RT_VERDICT_OK);
+    assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[2]), RT_VERDICT_OK);
     close(fd[1]);
     close(fd[2]);
     (void)waitpid(pid, &status, 0);
@@ -222,7 +278,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_do_not_keep_a_group_from_forming),
         cmocka_unit_test(wrong_tokens_are_refused_and_said),
+        cmocka_unit_test(clear_connections_of_an_encrypted_job_are_said),
         cmocka_unit_test(a_rank_that_is_missing_is_named),
+        cmocka_unit_test(a_wrong_proof_is_refused),
         cmocka_unit_test(doubles_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

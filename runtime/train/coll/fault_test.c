@@ -1,5 +1,5 @@
-/* Ranks that are killed or stopped in every kind of call, or leave, or call something else: the
- * others name them, in time. */
+/* In every kind of call a rank is killed or stopped, leaves, or makes another call: the other ranks
+ * must name it, in time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 
 #include "runtime/train/coll/stagekit.h"
 
-enum { N = 40000, CALL_MS = 2000 };
+enum { N = 40000, CALL_MS = 4000 };
 
 static const enum rt_kind hit[] = {RT_ALL_REDUCE, RT_REDUCE, RT_BROADCAST, RT_ALL_GATHER,
     RT_ALL_GATHERV, RT_REDUCE_SCATTER, RT_SCATTER, RT_GATHER, RT_ALL_TO_ALL, RT_ALL_TO_ALLV,
@@ -26,16 +26,31 @@ static const struct stage stages[] = {
     {.name = "ninth", .call = 9},
 };
 
+/* In which ways a rank may be in a call. */
+static const struct how {
+    const char *name;
+    bool small, shared, started, part;
+} hows[] = {
+    {"as usual"},
+    {"of few bytes", .small = true},
+    {"in the group's own buffers", .shared = true},
+    {"started", .started = true},
+    {"of a part of the group", .part = true},
+};
+
 /* Calls as usual; in one of them the victim is hit at its stage, or at its end. */
-static int strikes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+static int strikes_in(struct world *w, struct rt_group *g, uint32_t rank, unsigned char *in,
+    unsigned char *out, struct co_err *err) {
     enum { WARM = 3 };
     const struct stage *s = &stages[w->stage];
+    const struct how *how = &hows[w->how];
     int rc = 0;
     for (uint32_t i = 0; rc == 0; i++) {
         if (i == WARM && rank == w->victim) {
-            stage_arm(w, s, w->signal, s->out ? world_out : world_in, (size_t)WORLD_N * 4);
+            stage_arm(w, s, w->signal, s->out ? out : in, (size_t)WORLD_N * 4);
         }
-        rc = world_call(g, w->kind, i & 1 ? WORLD_N : 100, err);
+        size_t n = (i & 1) && !how->small ? WORLD_N : 100;
+        rc = world_call_in(g, w->kind, n, in, out, how->started, err);
         if (i == WARM && rank == w->victim) {
             stage_end();
         }
@@ -43,8 +58,21 @@ static int strikes(struct world *w, struct rt_group *g, uint32_t rank, struct co
     return rc;
 }
 
-/* How soon, 50 ms, is measured by `make bench-coll`: a machine whose cores are busy with others
- * tells late. */
+static int strikes(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    const struct how *how = &hows[w->how];
+    struct rt_group *part = NULL;
+    void *in = world_in, *out = world_out;
+    int rc = how->part ? rt_group_split(g, 0, (int32_t)rank, &part, err) : 0;
+    if (how->shared) {
+        rc = rt_group_alloc(g, sizeof(world_in), &in, err);
+        rc = rc < 0 ? rc : rt_group_alloc(g, sizeof(world_out), &out, err);
+    }
+    rc = rc < 0 ? rc : strikes_in(w, part ? part : g, rank, in, out, err);
+    rt_group_close(part);
+    return rc; /* closing g frees both buffers: LeakSanitizer sees whether it does */
+}
+
+/* Of one error, on a machine whose cores are busy with others; what most take is looked at, too. */
 enum { LATE_MS = 10000 };
 
 /* All but the victim name it: killed, at once and not at the deadline; stopped, then. */
@@ -54,12 +82,15 @@ static void assert_named(struct world *w) {
     assert_int_equal(world_end(w, UINT32_MAX), 0);
     int64_t since = atomic_load(&w->shared->struck_ms);
     for (uint32_t r = 0; r < w->n; r++) {
-        int64_t took = w->shared->rank[r].ms - since;
+        int64_t took = w->shared->rank[r].ms - since - (w->signal == SIGSTOP ? w->call_ms : 0);
+        if (r != w->victim) {
+            world_took_add(took);
+        }
         if (r != w->victim &&
             (w->shared->rank[r].code != CO_PEERLOST || !strstr(w->shared->rank[r].text, name) ||
                 since == 0 || took > LATE_MS)) {
-            fail_msg("%s, %s, signal %d: rank %u of %u: code %d after %lld ms: %s",
-                rt_kind_name(w->kind), stages[w->stage].name, w->signal, r, w->n,
+            fail_msg("%s %s, %s, signal %d: rank %u of %u: code %d after %lld ms: %s",
+                rt_kind_name(w->kind), hows[w->how].name, stages[w->stage].name, w->signal, r, w->n,
                 w->shared->rank[r].code, (long long)took, w->shared->rank[r].text);
         }
     }
@@ -89,34 +120,48 @@ static void end_worlds(struct world *worlds, uint32_t n) {
     }
 }
 
+/* Calls as usual at every stage; those of the other ways at one of them, each at another one. */
+static bool is_chosen(size_t place, size_t kind, size_t how, size_t stage) {
+    bool in_memory = world_places[place].transport == RT_TRANSPORT_SHM;
+    size_t first = 0, n = 0;
+    for (size_t s = 0; s < CO_ARRAY_LEN(stages); s++) {
+        bool fits = in_memory == (stages[s].call == 0);
+        first = fits && n == 0 ? s : first;
+        n += fits;
+    }
+    bool fits = stage >= first && stage < first + n;
+    return fits && (how == 0 || stage - first == (kind + how) % n);
+}
+
 static void strike_everywhere(int signal, int64_t call_ms) {
-    enum { AT_ONCE = 24 };
+    enum { AT_ONCE = 32 };
     static struct world worlds[AT_ONCE];
     uint32_t n = 0, all = 0;
-    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
-        for (size_t k = 0; k < CO_ARRAY_LEN(hit); k++) {
-            for (size_t s = 0; s < CO_ARRAY_LEN(stages); s++) {
-                bool in_memory = world_places[p].transport == RT_TRANSPORT_SHM;
-                if (in_memory != (stages[s].call == 0)) {
-                    continue;
-                }
-                worlds[n] = (struct world){.n = 3,
-                    .transport = world_places[p].transport,
-                    .nodes = world_places[p].nodes,
-                    .call_ms = call_ms,
-                    .kind = hit[k],
-                    .stage = s,
-                    .signal = signal,
-                    .victim = all++ % 3};
-                world_start(&worlds[n++], strikes);
-                if (n == AT_ONCE) {
-                    end_worlds(worlds, n);
-                    n = 0;
-                }
-            }
+    size_t cells = CO_ARRAY_LEN(world_places) * CO_ARRAY_LEN(hit) * CO_ARRAY_LEN(hows);
+    for (size_t i = 0; i < cells * CO_ARRAY_LEN(stages); i++) {
+        size_t s = i % CO_ARRAY_LEN(stages), cell = i / CO_ARRAY_LEN(stages);
+        size_t how = cell % CO_ARRAY_LEN(hows), k = cell / CO_ARRAY_LEN(hows) % CO_ARRAY_LEN(hit);
+        size_t p = cell / CO_ARRAY_LEN(hows) / CO_ARRAY_LEN(hit);
+        if (!is_chosen(p, k, how, s)) {
+            continue;
+        }
+        worlds[n] = (struct world){.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .call_ms = call_ms,
+            .kind = hit[k],
+            .stage = s,
+            .how = (uint32_t)how,
+            .signal = signal,
+            .victim = all++ % 3};
+        world_start(&worlds[n++], strikes);
+        if (n == AT_ONCE) {
+            end_worlds(worlds, n);
+            n = 0;
         }
     }
     end_worlds(worlds, n);
+    assert_in_range(world_took_median() + call_ms, 0, WORLD_SOON_MS + call_ms);
 }
 
 static void killed_ranks_are_named(void **state) {
@@ -211,10 +256,13 @@ static void leaving_is_named_too(void **state) {
     struct world w = {.n = 3};
     world_start(&w, leaves);
     assert_int_equal(world_end(&w, 3), 0);
+    bool said = false;
     for (uint32_t r = 0; r < 2; r++) {
         assert_int_equal(w.shared->rank[r].code, CO_PEERLOST);
         assert_non_null(strstr(w.shared->rank[r].text, "rank 2 "));
+        said |= strstr(w.shared->rank[r].text, "has left the group") != NULL;
     }
+    assert_true(said); /* by the first that notices; it tells the other one who is lost */
     world_done(&w);
 }
 
@@ -233,8 +281,59 @@ static void different_calls_are_noticed(void **state) {
     }
 }
 
+/* ---- a rank that is slow, but never still ---- */
+
+/* All pages take three times SLOW_CALL_MS and more; between two of them others never wait so long.
+ */
+enum { SLOW_MS = 10, SLOW_CALL_MS = 800 };
+
+static int dawdles(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    bool in_memory = w->transport == RT_TRANSPORT_SHM;
+    size_t n = sizeof(world_in) / sizeof(float) / (w->kind == RT_ALL_REDUCE ? 1 : w->n);
+    struct rt_coll c = {.kind = w->kind, .in = world_in, .out = world_out, .n = n};
+    int rc = rt_group_barrier(g, err);
+    if (rank == 1) {
+        stage_slow(SLOW_MS, in_memory ? world_in : NULL, sizeof(world_in));
+    }
+    if (rc < 0 || w->kind != RT_SEND) {
+        return rc < 0 ? rc : rt_coll_run(g, &c, err);
+    }
+    c.n = sizeof(world_in) / sizeof(float);
+    c.kind = rank == 1 ? RT_SEND : RT_RECV;
+    c.root = 1 - rank;
+    struct rt_work *work = NULL;
+    rc = rt_coll_start(g, &c, &work, err);
+    return rc < 0 ? rc : rt_work_wait(work, err);
+}
+
+static void a_rank_that_is_slow_is_named_at_the_deadline(void **state) {
+    (void)state;
+    static const enum rt_kind kinds[] = {
+        RT_ALL_REDUCE, RT_REDUCE_SCATTER, RT_ALL_GATHER, RT_ALL_TO_ALL, RT_SEND};
+    for (size_t p = 0; p < 2; p++) {
+        for (size_t k = 0; k < CO_ARRAY_LEN(kinds); k++) {
+            struct world w = {.n = 2,
+                .transport = world_places[p].transport,
+                .call_ms = SLOW_CALL_MS,
+                .kind = kinds[k]};
+            int64_t since = world_now();
+            world_start(&w, dawdles);
+            assert_int_equal(world_end(&w, UINT32_MAX), 0);
+            int64_t took = w.shared->rank[0].ms - since;
+            if (w.shared->rank[0].code != CO_TIMEOUT ||
+                !strstr(w.shared->rank[0].text, "rank 1 ") || took < SLOW_CALL_MS) {
+                world_print(&w);
+                fail_msg("%s over %s: %lld ms", rt_kind_name(w.kind),
+                    p == 0 ? "shared memory" : "TCP", (long long)took);
+            }
+            world_done(&w);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_rank_that_is_slow_is_named_at_the_deadline),
         cmocka_unit_test(killed_ranks_are_named),
         cmocka_unit_test(stopped_ranks_are_named),
         cmocka_unit_test(ranks_hit_while_the_group_opens_end_it),

@@ -1,8 +1,12 @@
-/* Forming a group.  Every rank connects to all lower ones, in order, then accepts all higher
- * ones; so rank 0 accepts from the start and nobody waits for himself.  The same again for the
- * lanes between machines.  Then the first rank of each machine makes its shared memory, and hands
- * it to the others of the machine through a unix socket, whose name they learn over the control
- * connection. */
+/* Forms a group in three steps:
+ *
+ *     1. control connections   Each rank connects to all lower ranks, in order, then accepts all
+ *                              higher ones.  Rank 0 accepts from the start, so no cycle of ranks
+ *                              can wait for each other.
+ *     2. lanes                 The same again for the data connections between machines.
+ *     3. shared memory         The first rank of each machine creates the memory and passes its
+ *                              descriptor to the others there over a unix socket.  They learn the
+ *                              socket's name over their control connections. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -14,7 +18,7 @@
 
 #include "runtime/train/coll/coll.h"
 
-/* ---- who is on this machine ---- */
+/* ---- which ranks are on which machine ---- */
 
 uint64_t rt_hash_more(uint64_t h, const void *data, size_t len) {
     const unsigned char *p = data;
@@ -38,7 +42,8 @@ static void derive_locals(struct rt_group *g) {
     }
 }
 
-/* Machines in the order of their first ranks; share: those that carry the same part as this one. */
+/* Lists the machines in the order of their first ranks.  `share` gets, of each machine, the rank
+ * with this rank's index: together they reduce the same part of an all_reduce (hier.c). */
 static void derive_nodes(struct rt_group *g) {
     g->leaders = co_xcalloc(g->size, sizeof(*g->leaders));
     g->share = co_xcalloc(g->size, sizeof(*g->share));
@@ -73,7 +78,8 @@ static int *place_of(struct rt_group *g, const struct rt_hello *h) {
     return h->purpose == RT_FOR_CONTROL ? &p->control : &p->lanes[h->lane];
 }
 
-/* A rank that died while the group formed may come again. */
+/* A second connection of a rank is accepted if the first one has ended: the rank may have died
+ * and restarted while the group formed. */
 static enum rt_verdict look_rank(struct rt_group *g, const struct rt_hello *h) {
     if (h->rank <= g->rank || h->purpose == RT_FOR_MEMORY || h->lane >= g->lanes) {
         return RT_VERDICT_RANK;
@@ -88,7 +94,7 @@ static enum rt_verdict take_rank(struct rt_group *g, const struct rt_hello *h, i
         co_close(*place);
     } else if (h->purpose == RT_FOR_CONTROL) {
         g->missing--;
-    } else {
+    } else { /* a lane may come early, while control connections are still missing */
         g->lanes_here++;
         g->missing -= g->missing > 0 && g->peers[h->rank].local == RT_NOT_LOCAL;
     }
@@ -115,7 +121,7 @@ static bool lacks_memory(const struct rt_group *g, const struct rt_peer *p) {
     return p->local != RT_NOT_LOCAL && !p->has_memory;
 }
 
-/* Accepts what is missing; names who has not come in time. */
+/* Accepts the missing connections; after a timeout the error lists the ranks that did not come. */
 static int accept_missing(struct rt_group *g, const struct rt_accept *a,
     bool (*lacks)(const struct rt_group *g, const struct rt_peer *p), int64_t deadline,
     struct co_err *err) {
@@ -168,7 +174,7 @@ static int connect_lanes(struct rt_group *g, int64_t deadline, struct co_err *er
 
 /* ---- memory ---- */
 
-/* One descriptor with one byte. */
+/* Sends a descriptor, with one byte because SCM_RIGHTS needs data to travel with. */
 static int send_fd(int to, int fd) {
     char byte = 1;
     struct iovec v = {.iov_base = &byte, .iov_len = 1};
@@ -220,13 +226,13 @@ static enum rt_verdict take_member(struct rt_group *g, const struct rt_hello *h,
     return RT_VERDICT_OK;
 }
 
-/* The name on the wire: length, then the abstract name the kernel chose. */
+/* How the socket's name is sent: its length, then the abstract address that the kernel chose. */
 struct socket_name {
     uint32_t bytes;
     struct sockaddr_un address;
 };
 
-/* The first rank of the machine. */
+/* For the first rank of a machine: creates the memory and serves its descriptor. */
 static int give_memory(struct rt_group *g, int64_t deadline, struct co_err *err) {
     CO_AUTOCLOSE int memory = -1;
     int rc = rt_shm_create(&g->shm, &memory, err);
@@ -273,7 +279,7 @@ static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) 
     return rc < 0 ? rc : rt_shm_map(&g->shm, memory, err);
 }
 
-/* ---- all of it ---- */
+/* ---- the three steps ---- */
 
 static int form_locked(struct rt_group *g, int64_t deadline, struct co_err *err) {
     int rc = connect_control(g, deadline, err);

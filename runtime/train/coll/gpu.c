@@ -1,3 +1,5 @@
+/* Calls on GPU buffers: chooses the GPU, forms an NCCL communicator, and waits for NCCL while it
+ * watches the other ranks.  NCCL itself may wait for ever for a rank that has died. */
 #include "runtime/train/coll/gpu.h"
 
 #include <poll.h>
@@ -11,12 +13,12 @@
 #include "runtime/train/nccl/nccl.h"
 
 enum {
-    BLAME_MS = 10000, /* for signs of life of all others, asked for every */
+    BLAME_MS = 10000, /* how long to wait for signs of life of all others; they are asked every */
     ASK_MS = 5,
-    LEFT_MS = 1000, /* what a rank sent before it left arrives within */
-    END_MS = 5000,  /* to end a communicator that is well */
-    SPIN_MS = 2,
-    SHORT_MS = 100, /* until then a look is SHORT_NS after the one before, then LONG_NS */
+    LEFT_MS = 1000, /* data that a rank sent before it left should arrive within this time */
+    END_MS = 5000,  /* for a healthy communicator to end */
+    SPIN_MS = 2,    /* a wait first yields for this long */
+    SHORT_MS = 100, /* then it polls the GPU every SHORT_NS until this time, later every LONG_NS */
     SHORT_NS = 50 * 1000,
     LONG_NS = 1000 * 1000,
 };
@@ -28,7 +30,7 @@ struct rt_gpu {
     char name[24];
 };
 
-/* ---- which ---- */
+/* ---- which GPU ---- */
 
 static int parse_number(const char *text, int *ret) {
     int64_t n = 0;
@@ -54,7 +56,8 @@ int rt_gpu_parse(const char *device, int *ret, struct co_err *err) {
     return co_err_set(err, CO_INVALID, "device \"%.40s\": expected cpu, gpu or gpu:N", device);
 }
 
-/* The first of FLAGS_selected_gpus, which counts among the visible ones as CUDA does. */
+/* RT_DEVICE_ANY takes the first GPU of FLAGS_selected_gpus, whose numbers count visible GPUs only,
+ * as CUDA's do. */
 static int choose(const struct rt_group *g, uint32_t *ret, struct co_err *err) {
     int device = g->device;
     const char *name = co_contract[CO_VAR_SELECTED_GPUS].name, *text = getenv(name);
@@ -71,17 +74,23 @@ static int choose(const struct rt_group *g, uint32_t *ret, struct co_err *err) {
 
 /* ---- waiting ---- */
 
-/* A wait for the GPU.  Zeroed: begins. */
+/* The waits of one call for the GPU.  Start with zeroes. */
 struct watch {
-    int64_t begun_ms, asked_ms, left_ms;
-    uint32_t root; /* the only rank that matters, or size */
+    int64_t begun_ms, asked_ms, left_ms; /* left_ms: when another rank was first seen to be gone */
+    const struct rt_coll *pairs;         /* [n] sends and receives: only their ranks matter */
+    uint32_t n;                          /* 0: a call of all ranks, all matter */
 };
 
 static bool matters(const struct rt_group *g, const struct watch *w, uint32_t r) {
-    return r != g->rank && (w->root == g->size || w->root == r);
+    bool all = w->n == 0;
+    for (uint32_t i = 0; i < w->n; i++) {
+        all |= w->pairs[i].root == r;
+    }
+    return r != g->rank && all;
 }
 
-/* The deadline has passed; half of the time ago all were asked where they are. */
+/* The deadline has passed.  Half of the time ago all ranks were asked in which call they are.
+ * Blames, in this order, a rank that is silent, one in an earlier call, one in a different call. */
 static int give_up(struct rt_group *g, const struct watch *w) {
     int code = rt_group_silent(g, w->asked_ms);
     if (code < 0) {
@@ -90,7 +99,7 @@ static int give_up(struct rt_group *g, const struct watch *w) {
     uint64_t own = atomic_load(&g->place);
     for (uint32_t r = 0; r < g->size; r++) {
         uint64_t place = atomic_load(&g->peers[r].place);
-        if (matters(g, w, r) && (w->root == r || place >> 32 < own >> 32)) {
+        if (matters(g, w, r) && (w->n > 0 || place >> 32 < own >> 32)) {
             return rt_group_late(g, r);
         }
         if (matters(g, w, r) && place >> 32 == own >> 32 && place != own) {
@@ -98,10 +107,12 @@ static int give_up(struct rt_group *g, const struct watch *w) {
         }
     }
     return rt_group_fail(g, CO_TIMEOUT, g->size, true,
-        "all ranks have come, but NCCL did not end within %lld ms (NCCL_DEBUG=INFO makes it tell)",
+        "all ranks have come, but NCCL did not end within %lld ms (NCCL_DEBUG=INFO makes it say "
+        "more)",
         (long long)g->call_ms);
 }
 
+/* Fails the group if a rank that matters closed its group LEFT_MS ago. */
 static int leavers(struct rt_group *g, struct watch *w, int64_t now) {
     for (uint32_t r = 0; r < g->size; r++) {
         if (matters(g, w, r) && atomic_load_explicit(&g->peers[r].left, memory_order_acquire)) {
@@ -114,7 +125,7 @@ static int leavers(struct rt_group *g, struct watch *w, int64_t now) {
     return 0;
 }
 
-/* 0: look at the GPU again; else the group has failed. */
+/* One turn of a wait.  0: ask the GPU again; else the group has failed. */
 static int watch_turn(struct rt_group *g, struct watch *w) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
     int64_t now = rt_now_ms();
@@ -140,17 +151,17 @@ static int watch_turn(struct rt_group *g, struct watch *w) {
     return code;
 }
 
-/* Until NCCL has done what was begun, and with marked the GPU what is in its stream.  Negative and
- * *err: NCCL or CUDA said so; negative alone: the group has failed. */
-static int await(struct rt_group *g, uint32_t root, bool marked, struct co_err *err) {
-    struct watch w = {.root = root};
+/* Waits until NCCL has finished what was begun and, if `marked`, until the GPU has finished all
+ * work in its stream.  Negative with *err set: NCCL or CUDA failed; negative alone: the group has
+ * failed. */
+static int await(struct rt_group *g, struct watch *w, bool marked, struct co_err *err) {
     int rc;
     do {
         rc = rt_nccl_pending(g->gpu->nccl, err);
         if (rc == 0 && marked) {
             rc = rt_cuda_pending(g->gpu->cuda, err);
         }
-    } while (rc == 1 && (rc = watch_turn(g, &w)) == 0);
+    } while (rc == 1 && (rc = watch_turn(g, w)) == 0);
     return rc;
 }
 
@@ -164,12 +175,13 @@ static bool all_answer(struct rt_group *g, int64_t asked_ms) {
     return true;
 }
 
-/* This rank's GPU or NCCL has failed.  NCCL may see another rank's end before the monitor does,
- * who can name it: it is this rank's own failure once all the others have given a sign of life. */
-static void blame(struct rt_group *g, const struct co_err *why) {
+/* NCCL or CUDA reported an error.  Its cause may be that another rank has died: NCCL can notice
+ * that before the monitor does, but only the monitor can name the rank.  So this rank takes the
+ * blame only after all others have given a sign of life. */
+static void blame(struct rt_group *g, const struct watch *w, const struct co_err *why) {
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
-    int64_t now = rt_now_ms(), asked = now;
-    while (why->code && now - asked < BLAME_MS && !all_answer(g, asked) &&
+    int64_t now = rt_now_ms(), asked = now, end = (w->begun_ms ? w->begun_ms : now) + g->call_ms;
+    while (why->code && now - asked < BLAME_MS && now < end && !all_answer(g, asked) &&
            atomic_load(&g->failed) == 0) {
         rt_monitor_ping(g);
         (void)poll(&alarm, 1, ASK_MS);
@@ -179,18 +191,18 @@ static void blame(struct rt_group *g, const struct co_err *why) {
         g->rank, co_err_text(why));
 }
 
-/* ---- life ---- */
+/* ---- opening and closing ---- */
 
-/* What ranks tell each other before NCCL begins. */
+/* What each rank tells all others before NCCL begins. */
 struct card {
-    int32_t code; /* of what this rank lacks; 0: nothing */
+    int32_t code; /* negative: this rank cannot take part, for the reason `why` */
     uint32_t version;
     unsigned char gpu[RT_GPU_ID_BYTES];
-    unsigned char id[RT_NCCL_ID_BYTES]; /* rank 0's */
+    unsigned char id[RT_NCCL_ID_BYTES]; /* from rank 0: names the communicator */
     char why[300];
 };
 
-/* As far as a rank can alone. */
+/* Does what a rank can do without the others: GPU, libraries, identity. */
 static int prepare(struct rt_group *g, struct card *own, struct co_err *err) {
     struct rt_gpu *u = g->gpu;
     uint32_t ordinal = 0;
@@ -202,13 +214,13 @@ static int prepare(struct rt_group *g, struct card *own, struct co_err *err) {
         return rc;
     }
     (void)snprintf(u->name, sizeof(u->name), "gpu:%u", ordinal);
-    g->device = 1 + (int)ordinal; /* groups made of this one stay there */
+    g->device = 1 + (int)ordinal; /* groups made from this one use the same GPU */
     own->version = rt_nccl_version(u->nccl);
     memcpy(own->gpu, rt_cuda_id(u->cuda), sizeof(own->gpu));
     return g->rank == 0 ? rt_nccl_id(u->nccl, own->id, err) : 0;
 }
 
-/* Do all have what they need, and fit together? */
+/* Checks that all ranks are ready, have the same NCCL, and use different GPUs. */
 static int compare(const struct rt_group *g, const struct card *all, struct co_err *err) {
     for (uint32_t r = 0; r < g->size; r++) {
         if (all[r].code < 0) {
@@ -235,6 +247,7 @@ static int compare(const struct rt_group *g, const struct card *all, struct co_e
 
 static int join(struct rt_group *g, const unsigned char *id, struct co_err *err) {
     struct rt_gpu *u = g->gpu;
+    struct watch w = {0};
     struct co_err why = {0};
     int rc = rt_cuda_enter(u->cuda, err);
     if (rc < 0) {
@@ -242,9 +255,9 @@ static int join(struct rt_group *g, const unsigned char *id, struct co_err *err)
     }
     atomic_store(&g->place, 1ULL << 32);
     rc = rt_nccl_join(u->nccl, id, g->rank, g->size, &why);
-    rc = rc < 0 ? rc : await(g, g->size, false, &why);
+    rc = rc < 0 ? rc : await(g, &w, false, &why);
     if (rc < 0) {
-        blame(g, &why);
+        blame(g, &w, &why);
         rt_nccl_abort(u->nccl);
         rc = rt_group_why(g, err);
     }
@@ -271,7 +284,7 @@ int rt_gpu_form(struct rt_group *g, struct co_err *err) {
     return rc < 0 ? co_err_wrap(err, "GPUs") : 0;
 }
 
-/* A communicator that is well ends, and is waited for; any other is aborted. */
+/* Ends a healthy communicator and waits for that; aborts any other, which might never end. */
 static void end(struct rt_group *g) {
     struct rt_gpu *u = g->gpu;
     int64_t end_ms = rt_now_ms() + END_MS;
@@ -306,7 +319,7 @@ void rt_gpu_close(struct rt_group *g) {
 
 /* ---- calls ---- */
 
-/* The buffers that this rank reads and writes; NULL: none. */
+/* The buffers that the call reads and writes in this rank; NULL: none. */
 static void buffers(
     const struct rt_group *g, const struct rt_coll *c, const void **ret_in, const void **ret_out) {
     bool root = c->root == g->rank;
@@ -318,7 +331,8 @@ static void buffers(
     *ret_out = writes ? c->out : NULL;
 }
 
-/* By a buffer that every rank has; a call without any is the GPU's. */
+/* Decides by a buffer that every rank has in this call, so that all ranks decide alike.  A call
+ * without buffers goes to the GPU. */
 bool rt_gpu_takes(const struct rt_group *g, const struct rt_coll *c) {
     const void *in, *out;
     buffers(g, c, &in, &out);
@@ -337,8 +351,10 @@ int rt_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_er
     return rt_gpu_takes(g, c) ? rt_nccl_check(c, err) : 0;
 }
 
-int rt_gpu_make(struct rt_group *g, const struct rt_coll *c) {
+int rt_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
     struct rt_gpu *u = g->gpu;
+    bool pairs = calls[0].kind == RT_SEND || calls[0].kind == RT_RECV;
+    struct watch w = {.pairs = calls, .n = pairs ? n : 0};
     struct co_err why = {0};
     int rc = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (rc < 0) {
@@ -346,21 +362,19 @@ int rt_gpu_make(struct rt_group *g, const struct rt_coll *c) {
     }
     rc = rt_cuda_enter(u->cuda, &why);
     if (rc < 0) {
-        blame(g, &why);
+        blame(g, &w, &why);
         return atomic_load(&g->failed);
     }
-    bool pair = c->kind == RT_SEND || c->kind == RT_RECV;
-    if (!pair) {
+    if (!pairs) {
         uint64_t number = (atomic_load(&g->place) >> 32) + 1;
-        atomic_store(&g->place, number << 32 | rt_call_sign(c));
+        atomic_store(&g->place, number << 32 | rt_call_sign(calls));
     }
-    uint32_t root = pair ? c->root : g->size;
-    rc = rt_nccl_call(u->nccl, c, u->one, rt_cuda_stream(u->cuda), &why);
-    rc = rc < 0 ? rc : await(g, root, false, &why);
+    rc = rt_nccl_call(u->nccl, calls, n, u->one, rt_cuda_stream(u->cuda), &why);
+    rc = rc < 0 ? rc : await(g, &w, false, &why);
     rc = rc < 0 ? rc : rt_cuda_mark(u->cuda, &why);
-    rc = rc < 0 ? rc : await(g, root, true, &why);
+    rc = rc < 0 ? rc : await(g, &w, true, &why);
     if (rc < 0) {
-        blame(g, &why);
+        blame(g, &w, &why);
         rt_nccl_abort(u->nccl);
     }
     rt_cuda_leave(u->cuda);
@@ -377,24 +391,13 @@ void rt_gpu_free(struct rt_group *g, void *memory) {
     rt_cuda_free(g->gpu->cuda, memory);
 }
 
-int rt_group_write(
-    struct rt_group *g, void *memory, const void *from, size_t bytes, struct co_err *err) {
-    if (g->gpu) {
-        return rt_cuda_write(g->gpu->cuda, memory, from, bytes, err);
+int rt_group_copy(
+    struct rt_group *g, void *to, const void *from, size_t bytes, struct co_err *err) {
+    if (g->gpu && bytes > 0) {
+        return rt_cuda_copy(g->gpu->cuda, to, from, bytes, err);
     }
     if (bytes > 0) {
-        memcpy(memory, from, bytes);
-    }
-    return 0;
-}
-
-int rt_group_read(
-    struct rt_group *g, void *to, const void *memory, size_t bytes, struct co_err *err) {
-    if (g->gpu) {
-        return rt_cuda_read(g->gpu->cuda, to, memory, bytes, err);
-    }
-    if (bytes > 0) {
-        memcpy(to, memory, bytes);
+        memcpy(to, from, bytes);
     }
     return 0;
 }

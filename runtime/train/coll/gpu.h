@@ -1,23 +1,24 @@
-/* Groups with buffers on GPUs: the group itself forms, watches and names the dead as on CPUs; calls
- * of such buffers are NCCL's. */
+/* Groups with buffers on GPUs.  Forming the group, watching its ranks and naming the one that
+ * failed work as on CPUs; only calls on GPU buffers go through NCCL. */
 #pragma once
 
 #include "runtime/train/coll/coll.h"
 
-/* rt_group.device, as options name it.  0: main memory; 1 + a GPU's number; RT_DEVICE_ANY: the one
- * of the environment, or by the rank's place on its machine. */
+/* Parses the `device` option into rt_group.device.  0: main memory; 1 + n: GPU n; RT_DEVICE_ANY:
+ * the GPU that the environment names, otherwise the one with the rank's index on its machine. */
 enum { RT_DEVICE_ANY = -1 };
 CO_MUST_CHECK int rt_gpu_parse(const char *device, int *ret, struct co_err *err);
 
-/* By all ranks, once the group has formed. */
+/* All ranks call it, once the group has formed. */
 CO_MUST_CHECK int rt_gpu_form(struct rt_group *g, struct co_err *err);
-void rt_gpu_close(struct rt_group *g); /* before the monitor says goodbye */
-/* Of a group with a GPU: is the call that GPU's?  One whose buffers are in main memory is made as
- * in any group. */
+void rt_gpu_close(struct rt_group *g); /* before rt_monitor_stop: it needs to see failures */
+/* For a group with a GPU: does the call go to the GPU?  It does not if its buffers are in main
+ * memory. */
 bool rt_gpu_takes(const struct rt_group *g, const struct rt_coll *c);
 CO_MUST_CHECK int rt_gpu_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);
-int rt_gpu_make(struct rt_group *g, const struct rt_coll *c);
+/* Makes n calls.  With n > 1 all are sends and receives, and NCCL runs them at the same time. */
+int rt_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n);
 CO_MUST_CHECK int rt_gpu_alloc(
     struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err);
 void rt_gpu_free(struct rt_group *g, void *memory);

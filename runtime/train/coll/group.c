@@ -1,4 +1,4 @@
-/* A group's life. */
+/* Opens, derives and closes groups: resolves the options, names the machine, opens the door. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,16 +8,19 @@
 #include <unistd.h>
 
 #include "common/contract.h"
+#include "common/log.h"
 #include "common/map.h"
 #include "common/parse.h"
+#include "common/spare.h"
 #include "runtime/train/coll/arena.h"
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/gpu.h"
 
 enum { DEFAULT_MS = 600 * 1000, DEFAULT_LANES = 2 };
 
-/* Ranks of equal node ids share memory: the same kernel, network namespace and user, or what the
- * options say.  Where that is not to be known, or not wanted, an id is nobody else's. */
+/* Sets the node id.  Ranks with equal node ids share memory: they have the same kernel, network
+ * namespace and user, or the same `node` option.  If that cannot be found out, or if only TCP is
+ * wanted, the rank gets an id of its own. */
 static void name_node(struct rt_group *g, const char *node) {
     struct {
         uint64_t boot, net, user;
@@ -114,7 +117,7 @@ void rt_group_close(struct rt_group *g) {
     free(g);
 }
 
-/* What all ranks must agree upon to be one group. */
+/* Hashes what all ranks must agree on to be one group: name, endpoints and generation. */
 static void identify(struct rt_group *g, uint64_t generation) {
     uint64_t h = co_hash_str(g->name);
     for (uint32_t r = 0; r < g->size; r++) {
@@ -133,7 +136,7 @@ static int start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
     return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
 }
 
-/* Options where they say something, the job's otherwise. */
+/* Fills options that are not set from the job, the environment or the defaults. */
 static int resolve(const struct rt_job *job, struct rt_group_options *o, struct co_err *err) {
     if (!o->endpoints && job) {
         bool collective = rt_is_worker(job) && rt_worker_endpoint(job, 0);
@@ -173,7 +176,8 @@ static int copy_endpoints(struct rt_group *g, const struct rt_job *job,
     return 0;
 }
 
-/* Locks are no leaves here: a parent's before its child's. */
+/* rt_group_fail takes the child's lock while the caller holds the parent's.  The order is always
+ * parent before child. */
 void rt_group_lose_child(struct rt_group *g, uint32_t rank) {
     struct rt_group *child = g->child;
     for (uint32_t i = 0; child && !atomic_load(&g->peers[rank].left) && i < child->size; i++) {
@@ -184,7 +188,7 @@ void rt_group_lose_child(struct rt_group *g, uint32_t rank) {
     }
 }
 
-/* As start, but ends early when a rank is lost that g knows of. */
+/* Like start, but fails early if g loses a rank that the child needs. */
 static int start_child(
     struct rt_group *g, struct rt_group *child, int64_t deadline_ms, struct co_err *err) {
     pthread_mutex_lock(&g->m);
@@ -202,7 +206,8 @@ static int start_child(
     return rc;
 }
 
-/* Where it is waited for the others. */
+/* Listens at the group's own endpoint.  A door of `from` at the same endpoint is shared: its port
+ * is taken. */
 static int open_door(struct rt_group *g, const struct rt_group *from, struct co_err *err) {
     const char *own = g->endpoints[g->rank];
     if (from && from->door && co_streq(from->door->endpoint, own)) {
@@ -215,7 +220,8 @@ static int open_door(struct rt_group *g, const struct rt_group *from, struct co_
 int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
     const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err) {
     struct rt_group_options o = options ? *options : (struct rt_group_options){0};
-    int rc = resolve(job, &o, err);
+    int rc = CO_SPARE_CHECK(&o, "rt_group_options", err);
+    rc = rc < 0 ? rc : resolve(job, &o, err);
     if (rc < 0) {
         return rc;
     }
@@ -247,9 +253,24 @@ int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
     return 0;
 }
 
+/* Warns a job that asks for encryption: collectives do not encrypt. */
+static void say_clear(const struct rt_group *g) {
+    const char *name = co_contract[CO_VAR_JOB_ENCRYPT].name, *text = getenv(name);
+    bool asked = false;
+    if (g->rank == 0 && g->n_local < g->size && text && *text &&
+        co_parse_bool(name, text, &asked, NULL) == 0 && asked) {
+        co_log_warn("collective communication between machines is authenticated but not encrypted",
+            CO_S("asked_by", name));
+    }
+}
+
 int rt_group_open(const struct rt_job *job, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err) {
-    return rt_group_open_from(NULL, job, options, ret_group, err);
+    int rc = rt_group_open_from(NULL, job, options, ret_group, err);
+    if (rc == 0) {
+        say_clear(*ret_group);
+    }
+    return rc;
 }
 
 int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, uint64_t id,

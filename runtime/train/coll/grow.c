@@ -1,5 +1,6 @@
-/* A group of the ranks of a group and of new ones: formed anew from the endpoints, beside the old
- * one, which tells whether all have done so. */
+/* Makes a larger group out of a group and new ranks.  The larger group forms from its endpoints
+ * while the old one still exists; an all_reduce in the old one tells each rank whether all have
+ * succeeded, so that not only some of them go on with the larger group. */
 #include "runtime/train/coll/coll.h"
 
 int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
@@ -13,7 +14,7 @@ int rt_group_grow(struct rt_group *g, const struct rt_group_options *options,
     o.form_timeout_ms = o.form_timeout_ms > 0 ? o.form_timeout_ms : g->form_ms;
     int rc = rt_group_open_from(g, NULL, &o, &grown, err);
     int32_t own = rc, worst = 0;
-    /* Some know at once that it does not work, others when the time is over. */
+    /* Some ranks fail at once, others only after the time limit for forming: wait for those. */
     int64_t usual = g->call_ms;
     g->call_ms += o.form_timeout_ms;
     int agreed = rt_all_reduce(g, &own, &worst, 1, RT_I32, RT_MIN, rc < 0 ? NULL : err);

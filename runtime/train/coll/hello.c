@@ -1,3 +1,4 @@
+/* Writes and checks the messages of the handshake.  No I/O. */
 #include "runtime/train/coll/hello.h"
 
 #include <string.h>
@@ -19,7 +20,7 @@ static const char *const texts[RT_VERDICTS] = {
     [RT_VERDICT_DOUBLE] = "the rank is here already",
     [RT_VERDICT_TOKEN] = "wrong job token (PADDLE_JOB_TOKEN must be the same everywhere)",
     [RT_VERDICT_USER] = "another user of the machine",
-    [RT_VERDICT_FORM] = "not the words of this library",
+    [RT_VERDICT_FORM] = "it does not speak this library's protocol",
 };
 
 const char *rt_verdict_text(uint32_t verdict) {
@@ -59,7 +60,7 @@ enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct r
     return fits ? RT_VERDICT_OK : RT_VERDICT_FORM;
 }
 
-/* What a proof is over; both messages have one size each. */
+/* The bytes that a proof covers.  All parts have fixed sizes, so they need no separators. */
 static void put_proven(const char *word, const unsigned char hello[RT_HELLO_BYTES],
     const unsigned char answer[RT_ANSWER_BYTES], unsigned char ret[PROVEN_BYTES]) {
     for (size_t i = 0; i < WORD; i++) {

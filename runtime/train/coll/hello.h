@@ -1,4 +1,5 @@
-/* How two ranks of a group prove to each other who they are, before anything else is believed.
+/* The handshake by which two ranks of a group prove to each other that they know the job's token,
+ * before either trusts anything else that the other sends.
  *
  *     from          bytes                                                           to
  *     connecting -- hello: who I am, what for, random number ---------------------> listening
@@ -6,9 +7,9 @@
  *                -- proof over all ----------------------------------------------->
  *                <- welcome: verdict ----------------------------------------------
  *
- * A proof is HMAC-SHA256 with the job's token as key over a word for the direction, the hello and
- * the answer; the token itself never travels, and a proof is of no use twice.  All messages have
- * one size each.  Little-endian:
+ * A proof is an HMAC-SHA256 with the job's token as key, over a word for the direction, the hello
+ * and the answer.  The token itself is never sent, and the random numbers make a recorded proof
+ * useless.  Each message has a fixed size.  Little-endian:
  *
  *     hello    0 u32 magic  4 u16 version  6 u8 kind  7 u8 lane  8 u32 rank  12 u32 size
  *              16 u64 job  24 u64 group  32 u8[16] node  48 u8[32] random                = 80
@@ -17,7 +18,7 @@
  *     proof    0 u8[32]                                                                  = 32
  *     welcome  0 u32 magic  4 u32 verdict                                                =  8
  *
- * Pure but for the random numbers; knows no sockets. */
+ * This file only builds and checks messages; door.c and join.c move them. */
 #pragma once
 
 #include <stdbool.h>
@@ -37,27 +38,27 @@ enum {
 };
 
 enum rt_purpose {
-    RT_FOR_CONTROL, /* one a pair, for life */
-    RT_FOR_LANE,    /* data between machines */
-    RT_FOR_MEMORY,  /* the machine's shared memory travels over it, then it ends */
+    RT_FOR_CONTROL, /* one for each pair of ranks, as long as the group lives */
+    RT_FOR_LANE,    /* carries data between machines */
+    RT_FOR_MEMORY,  /* passes the descriptor of the shared memory, then closes */
     RT_PURPOSES,
 };
 
 enum rt_verdict {
     RT_VERDICT_OK,
-    RT_VERDICT_LATER,   /* not forming that group now */
-    RT_VERDICT_VERSION, /* and what follows: refused */
-    RT_VERDICT_JOB,
-    RT_VERDICT_RANK,
-    RT_VERDICT_DOUBLE,
-    RT_VERDICT_TOKEN,
-    RT_VERDICT_USER,
-    RT_VERDICT_FORM,
+    RT_VERDICT_LATER,   /* not forming that group now: try again soon */
+    RT_VERDICT_VERSION, /* this and all that follow: refused */
+    RT_VERDICT_JOB,     /* another job, generation, size or list of endpoints */
+    RT_VERDICT_RANK,    /* not a rank that may connect here */
+    RT_VERDICT_DOUBLE,  /* the rank is connected already */
+    RT_VERDICT_TOKEN,   /* the proof is wrong */
+    RT_VERDICT_USER,    /* on a unix socket: another user */
+    RT_VERDICT_FORM,    /* the bytes are not of this protocol */
     RT_VERDICTS,
 };
 const char *rt_verdict_text(uint32_t verdict);
 
-/* Who speaks. */
+/* Who connects, and for what. */
 struct rt_hello {
     enum rt_purpose purpose;
     uint8_t lane;
@@ -71,17 +72,18 @@ struct rt_answer {
     unsigned char node[RT_NODE_BYTES];
 };
 
-/* CO_INTERNAL: no random numbers. */
+/* CO_INTERNAL: the kernel gave no random numbers. */
 CO_MUST_CHECK int rt_hello_write(
     const struct rt_hello *h, unsigned char wire[RT_HELLO_BYTES], struct co_err *err);
-/* Any bytes: RT_VERDICT_OK, _VERSION or _FORM. */
+/* Accepts any bytes; returns RT_VERDICT_OK, _VERSION or _FORM. */
 enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct rt_hello *ret);
 
-/* The answer to a hello that is taken, with the proof; or (verdict) why not, without. */
+/* The answer to a hello.  With the verdict RT_VERDICT_OK it carries a proof, otherwise none. */
 CO_MUST_CHECK int rt_answer_write(const struct rt_answer *a, const char *token,
     const unsigned char hello[RT_HELLO_BYTES], unsigned char wire[RT_ANSWER_BYTES],
     struct co_err *err);
-/* RT_VERDICT_OK only when the proof is right; refusals are not proven. */
+/* RT_VERDICT_OK only if the proof is right.  A refusal has no proof, so anybody can forge one:
+ * treat it as a hint. */
 enum rt_verdict rt_answer_read(const unsigned char wire[RT_ANSWER_BYTES], const char *token,
     const unsigned char hello[RT_HELLO_BYTES], struct rt_answer *ret);
 

@@ -1,13 +1,19 @@
-/* Calls over several machines, some with several ranks.
+/* Calls over several machines that may have several ranks each.
  *
- *     all_reduce   machines of equally many ranks, L: each rank reduces n / L inside its machine,
- *                  then with those at its place in the other machines, then all gather inside; so
- *                  every rank carries its share.  Otherwise, and when n is small: to the
- *                  machine's first rank, between those, and back.
+ *     all_reduce   If all machines have the same number of ranks, L: each rank reduces its n / L
+ *                  elements inside its machine, then with the ranks of the same index on the other
+ *                  machines; then the ranks of a machine gather.  So every rank uses the network.
+ *
+ *                      machine 0   rank 0: part A   rank 1: part B
+ *                                       |                |           network
+ *                      machine 1   rank 2: part A   rank 3: part B
+ *
+ *                  Otherwise, and if n is small: reduce to the first rank of each machine,
+ *                  all_reduce between those, broadcast inside the machines.
  *     reduce, broadcast, barrier   between one rank of each machine, and inside the machines
- *     the others                   as messages between all
+ *     the others                   as messages between all ranks
  *
- * The one of a machine is its first rank, the root where that is there. */
+ * The one rank of a machine is its first one, or the root on the root's machine. */
 #include <string.h>
 
 #include "runtime/train/coll/message.h"
@@ -20,7 +26,7 @@ static struct rt_members members_of(const struct rt_group *g, const uint32_t *ra
     return m;
 }
 
-/* An average is a sum until here. */
+/* Turns a sum into the average that the call asked for. */
 static void finish(struct rt_group *g, const struct rt_coll *c, void *values, size_t n) {
     if (c->op == RT_AVG) {
         const void *in[1] = {values};
@@ -93,14 +99,15 @@ static int all_reduce(struct rt_group *g, const struct rt_members *all, const st
     return shares ? all_reduce_shares(g, c) : all_reduce_first(g, c);
 }
 
-/* ---- to one, from one ---- */
+/* ---- to one rank, from one rank ---- */
 
-/* One rank of each machine: root's is root itself. */
+/* The rank that acts for this machine: the root if it is here, otherwise the first one. */
 static uint32_t one_here(const struct rt_group *g, uint32_t root) {
     return g->peers[root].local != RT_NOT_LOCAL ? root : g->locals[0];
 }
 
-/* The place of root's machine; ret [n_nodes]. */
+/* Lists the ranks that act for the machines in ret [n_nodes]; returns the index of the root's
+ * machine. */
 static uint32_t ones(const struct rt_group *g, uint32_t root, uint32_t *ret) {
     uint32_t place = 0;
     for (uint32_t i = 0; i < g->n_nodes; i++) {

@@ -1,9 +1,8 @@
-/* Connecting: one rank after the other, each attempt bounded, until the deadline.  The last
- * reason why it did not work is what the error says. */
+/* Connects to another rank: retries attempts of limited length until the deadline.  The error
+ * gives the reason of the last attempt. */
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,12 +15,12 @@
 
 enum {
     ATTEMPT_MS = 5000,
-    AGAIN_MS = 2, /* not there yet; doubles up to */
+    AGAIN_MS = 2, /* backoff while the other rank is not there yet: doubles, up to */
     AGAIN_MAX_MS = 100,
-    REFUSED_MS = 500, /* the one there is not ours, or takes us for a stranger */
+    REFUSED_MS = 500, /* pause after a refusal: an older process may still hold the port */
 };
 
-struct rt_hello rt_hello_of(const struct rt_group *g, enum rt_purpose purpose, uint8_t lane) {
+static struct rt_hello hello_of(const struct rt_group *g, enum rt_purpose purpose, uint8_t lane) {
     struct rt_hello h = {.purpose = purpose,
         .lane = lane,
         .rank = g->rank,
@@ -76,7 +75,7 @@ static int connect_wait(
     return e;
 }
 
-/* The first address that accepts. */
+/* Tries all addresses of the endpoint; keeps the first connection that succeeds. */
 static int connect_tcp(const struct rt_group *g, const char *endpoint, int64_t end_ms, int *ret_fd,
     struct co_err *err) {
     struct co_hostport hp;
@@ -97,8 +96,7 @@ static int connect_tcp(const struct rt_group *g, const char *endpoint, int64_t e
         int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         e = fd < 0 ? errno : connect_wait(g, fd, a->ai_addr, a->ai_addrlen, end_ms);
         if (e == 0) {
-            int one = 1;
-            (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+            rt_tcp_tune(fd);
             *ret_fd = fd;
         } else if (fd >= 0) {
             co_close(fd);
@@ -123,7 +121,7 @@ static int connect_unix(const struct rt_group *g, const struct sockaddr_un *a, s
     return 0;
 }
 
-/* The talk of hello.h; the verdict that ended it. */
+/* The connecting side of the handshake of hello.h.  Returns the verdict that ended it. */
 static enum rt_verdict talk(struct rt_group *g, int fd, uint32_t to, struct rt_hello *h,
     int64_t end_ms, struct co_err *err) {
     unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
@@ -175,7 +173,7 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
                          : connect_tcp(g, g->endpoints[to], end, &fd, &why);
         int64_t pause = again;
         if (rc == 0) {
-            struct rt_hello h = rt_hello_of(g, purpose, lane);
+            struct rt_hello h = hello_of(g, purpose, lane);
             enum rt_verdict v = talk(g, fd, to, &h, end, &why);
             if (v == RT_VERDICT_OK) {
                 memcpy(g->peers[to].node, h.node, sizeof(h.node));
@@ -185,7 +183,7 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
             co_close(fd);
             pause = v == RT_VERDICT_LATER ? again : REFUSED_MS;
         }
-        /* There is nothing to wait for but time: the other side's socket is not here. */
+        /* A plain pause: there is no descriptor yet that could become ready. */
         int64_t until = rt_now_ms() + pause;
         rt_wait_fd(g, -1, 0, until < deadline_ms ? until : deadline_ms);
         again = again * 2 < AGAIN_MAX_MS ? again * 2 : AGAIN_MAX_MS;

@@ -1,8 +1,11 @@
-/* Loops over one or two inputs.  Each stands here once, in plain C; the compiler makes of it
- * what an instruction set allows.  f16 alone is by hand: the compiler does not know F16C. */
+/* The inner loops of reductions.  Each loop is written once, in plain C, and compiled once for each
+ * instruction set; the compiler vectorizes it.  Only f16 uses intrinsics, as compilers do not
+ * vectorize those conversions. */
 #include "runtime/train/coll/reduce.h"
 
 #include <string.h>
+
+#include "common/half.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -10,7 +13,8 @@
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
-/* Equal pointers are no dependency between iterations. */
+/* `out` may equal an input, which is no dependency between iterations; the compiler must be told
+ * so to vectorize the loop. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wpass-failed" /* without optimization it is only slow */
 #define EACH(n) _Pragma("clang loop vectorize(assume_safety)") for (size_t i = 0; i < (n); i++)
@@ -20,7 +24,7 @@
 
 /* ---- plain C ---- */
 
-/* A NaN wins, whatever the order. */
+/* With a NaN as either operand, max and min give a NaN. */
 #define SUM(T, x, y) ((T)((x) + (y)))
 #define PROD(T, x, y) ((T)((x) * (y)))
 #define MAX(T, x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
@@ -41,7 +45,7 @@
             v[i] *= (T)factor;                                                                     \
         }                                                                                          \
     }
-/* Sums and products of integers wrap: in unsigned. */
+/* Sums and products of integers wrap around, so they are computed in the unsigned type U. */
 #define PAIRS(type, T, U)                                                                          \
     PAIR(type, U, sum, SUM)                                                                        \
     PAIR(type, U, prod, PROD)                                                                      \
@@ -56,72 +60,27 @@ PAIRS(u8, uint8_t, uint8_t)
 SCALE(f32, float)
 SCALE(f64, double)
 
-INLINE uint32_t bits_of(float f) {
-    uint32_t u;
-    memcpy(&u, &f, sizeof(u));
-    return u;
-}
-
-INLINE float float_of(uint32_t u) {
-    float f;
-    memcpy(&f, &u, sizeof(f));
-    return f;
-}
-
 INLINE void body_widen_bf16(float *out, const uint16_t *in, size_t n) {
     EACH(n) {
-        out[i] = float_of((uint32_t)in[i] << 16);
+        out[i] = co_bf16_widen(in[i]);
     }
 }
 
-/* To nearest, ties to even; NaN stays NaN. */
 INLINE void body_narrow_bf16(uint16_t *out, const float *in, size_t n) {
     EACH(n) {
-        uint32_t u = bits_of(in[i]);
-        uint32_t rounded = (u + 0x7fffU + ((u >> 16) & 1)) >> 16;
-        uint32_t nan = (u >> 16) | 0x40;
-        out[i] = (uint16_t)((u & 0x7fffffffU) > 0x7f800000U ? nan : rounded);
+        out[i] = co_bf16_narrow(in[i]);
     }
-}
-
-INLINE float widen_f16(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fffU;
-    if (rest >= 0x7c00) { /* infinity, NaN (made quiet) */
-        uint32_t quiet = rest > 0x7c00 ? 0x400000U : 0;
-        return float_of(sign | 0x7f800000U | (rest & 0x3ffU) << 13 | quiet);
-    }
-    if (rest >= 0x400) {
-        return float_of(sign | ((rest << 13) + (112U << 23)));
-    }
-    /* Subnormal: rest * 2^-24. */
-    return float_of(sign | bits_of((float)rest * 0x1p-24F));
-}
-
-/* To nearest, ties to even. */
-INLINE uint16_t narrow_f16(float f) {
-    uint32_t u = bits_of(f), sign = u >> 16 & 0x8000U, rest = u & 0x7fffffffU;
-    if (rest > 0x7f800000U) {
-        return (uint16_t)(sign | 0x7e00U | (rest >> 13 & 0x3ffU));
-    }
-    if (rest >= 0x47800000U) { /* 65536 and above */
-        return (uint16_t)(sign | 0x7c00U);
-    }
-    if (rest < 0x38800000U) { /* below 2^-14: the sum's low bits are the rounded subnormal */
-        return (uint16_t)(sign | (bits_of(float_of(rest) + 0.5F) - bits_of(0.5F)));
-    }
-    rest += 0xfffU + (rest >> 13 & 1);
-    return (uint16_t)(sign | ((rest >> 13) - (112U << 10)));
 }
 
 INLINE void body_widen_f16(float *out, const uint16_t *in, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        out[i] = widen_f16(in[i]);
+        out[i] = co_f16_widen(in[i]);
     }
 }
 
 INLINE void body_narrow_f16(uint16_t *out, const float *in, size_t n) {
     for (size_t i = 0; i < n; i++) {
-        out[i] = narrow_f16(in[i]);
+        out[i] = co_f16_narrow(in[i]);
     }
 }
 
@@ -198,7 +157,7 @@ AVX2 static void f16c_narrow_f16(uint16_t *out, const float *in, size_t n) {
 KERNELS(avx2, AVX2, f16c)
 KERNELS(avx512, AVX512, f16c)
 
-/* Clang's __builtin_cpu_supports does not know it. */
+/* Clang's __builtin_cpu_supports has no name for F16C. */
 static bool has_f16c(void) {
     unsigned a, b, c = 0, d;
     return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);

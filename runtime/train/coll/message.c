@@ -1,3 +1,4 @@
+/* Moves a message between two ranks over several connections at once, with a deadline. */
 #include "runtime/train/coll/message.h"
 
 #include <sched.h>
@@ -8,13 +9,13 @@
 enum {
     MAGIC = 0x4d4c4f43,
     HEAD = RT_MESSAGE_HEAD,
-    GIVE_WAY = 2000, /* tries at rings before the kernel is asked to wake this rank, with a timer */
+    GIVE_WAY = 2000, /* attempts at a ring, with a yield after each, before this rank sleeps */
     POLL_MS = 20,
 };
 
 void rt_flow_begin(
     const struct rt_group *g, struct rt_flow *f, const struct rt_exchange_part *x, bool out) {
-    static unsigned char nothing; /* what offsets of a message without data begin at */
+    static unsigned char nothing; /* for messages without data: adding 0 to NULL is undefined */
     const void *data = out ? x->send : x->recv;
     *f = (struct rt_flow){.peer = out ? x->to : x->from,
         .out = out,
@@ -35,7 +36,7 @@ void rt_flow_begin(
     co_put_u64(f->head + 8, f->bytes);
 }
 
-/* What is left of the piece a lane is at. */
+/* The bytes that are left of a lane's current piece. */
 static size_t piece_left(const struct rt_flow *f, uint32_t lane) {
     size_t at = f->at[lane];
     if (at >= f->bytes) {
@@ -45,7 +46,8 @@ static size_t piece_left(const struct rt_flow *f, uint32_t lane) {
     return piece < f->bytes - at ? piece : f->bytes - at;
 }
 
-/* A lane has moved n bytes of data; true: to the end of a piece. */
+/* Notes that a lane has moved n bytes of data.  True: it reached the end of a piece, and goes on
+ * with its next one. */
 static bool flow_step(struct rt_flow *f, uint32_t lane, size_t n) {
     f->at[lane] += n;
     f->left -= n;
@@ -58,6 +60,7 @@ static bool flow_step(struct rt_flow *f, uint32_t lane, size_t n) {
     return end;
 }
 
+/* Notes that a lane has moved bytes, of the head first; returns how many of them were data. */
 static size_t head_step(struct rt_flow *f, uint32_t lane, size_t moved) {
     uint32_t head = lane == 0 ? HEAD - f->head_done : 0;
     uint32_t n = moved < head ? (uint32_t)moved : head;
@@ -82,7 +85,7 @@ static int send_some(struct rt_group *g, struct rt_flow *f) {
     return moved;
 }
 
-/* A whole piece has come into the lane's scratch. */
+/* Reduces a piece, once it is whole in the lane's part of the scratch memory. */
 static void reduce_piece(struct rt_group *g, const struct rt_exchange_part *x, size_t begin,
     size_t bytes, const unsigned char *came) {
     const unsigned char *with = (const unsigned char *)x->with + begin;
@@ -152,7 +155,6 @@ static void wait_some(
 
 int rt_message_exchange(struct rt_group *g, const struct rt_exchange_part *x) {
     struct rt_flow out, in;
-    struct rt_patience patience = {0};
     uint32_t tries = 0;
     rt_flow_begin(g, &out, x, true);
     rt_flow_begin(g, &in, x, false);
@@ -166,17 +168,21 @@ int rt_message_exchange(struct rt_group *g, const struct rt_exchange_part *x) {
         }
         if (sent + came > 0) {
             tries = 0;
-            patience = (struct rt_patience){0};
+        } else if (tries++ < RT_TRIES) {
             continue;
         }
-        if (tries++ < RT_TRIES) {
-            continue;
+        if (in.left + out.left == 0) {
+            break;
         }
-        int rc = rt_patience_check(g, &patience, in.left > 0 ? x->from : x->to);
+        uint32_t peer = in.left > 0 ? x->from : x->to;
+        int rc = tries == 0 ? rt_deadline_check(g, &g->patience, peer)
+                            : rt_patience_check(g, &g->patience, peer);
         if (rc < 0) {
             return rc;
         }
-        wait_some(g, &out, &in, tries);
+        if (tries > 0) {
+            wait_some(g, &out, &in, tries);
+        }
     }
     return 0;
 }

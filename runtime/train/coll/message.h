@@ -1,10 +1,15 @@
-/* Bytes between two ranks.  A message is 16 bytes of head and its data; both sides know how long
- * it is, the head only tells when they do not agree:
+/* Messages between two ranks.  A message is a head of 16 bytes and its data.  Both sides know its
+ * length from the call; the head only serves to notice that they make different calls:
  *
  *     0 u32 magic   4 u32 sign of the call   8 u64 bytes
  *
- * Data goes in pieces, piece k over lane k mod lanes; the head goes before piece 0.  Between
- * machines lanes are TCP connections, inside one there is one, a ring in shared memory. */
+ * Data is cut into pieces: piece k uses lane k mod lanes, and the head precedes piece 0 on lane 0.
+ *
+ *     lane 0   head | piece 0 | piece 2 | ...
+ *     lane 1   piece 1 | piece 3 | ...
+ *
+ * Between machines a lane is a TCP connection.  Inside a machine there is one lane, a ring in
+ * shared memory. */
 #pragma once
 
 #include <poll.h>
@@ -15,14 +20,15 @@
 
 enum {
     RT_MESSAGE_HEAD = 16,
-    RT_TRIES = 30, /* to move something, before a flow is waited for */
+    RT_TRIES = 30, /* attempts to move something before this rank waits */
     RT_PIECE = RT_COST_PIECE,
     RT_SHARE_FROM =
-        32 << 10, /* bytes of a rank from where on all ranks of a machine carry a share */
+        32 << 10, /* hier.c: with this many bytes for each rank, all ranks of a machine send */
 };
 
-/* What a transport can do; one file each.  Both move what they can without waiting and return
- * how many bytes that was; 0, too, when the other side has gone: the monitor finds out. */
+/* The operations of a transport; each has a file of its own.  write and read move what they can
+ * without waiting and return the number of bytes.  They return 0 also if the other side is gone:
+ * it is the monitor that notices this. */
 struct rt_pipe_ops {
     const char *name;
     size_t (*write)(struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n);
@@ -34,9 +40,9 @@ static inline const struct rt_pipe_ops *rt_pipe_to(const struct rt_group *g, uin
     return g->peers[rank].local != RT_NOT_LOCAL ? &rt_pipe_shm : &rt_pipe_tcp;
 }
 
-/* A message out and a message in, at the same time.  to or from g->size: none.  What comes in is
- * either put at recv or (with != NULL) reduced: recv = with op what comes, or the other way round
- * when what comes is first. */
+/* A message to send and one to receive, at the same time.  to or from == g->size: none.  Received
+ * data is stored at recv.  If `with` is set, it is reduced first: recv = with op received, or, if
+ * `first` is set, recv = received op with. */
 struct rt_exchange_part {
     uint32_t to, from;
     const void *send;
@@ -49,46 +55,47 @@ struct rt_exchange_part {
     enum rt_op op;
     uint32_t sign;
 };
-/* One direction of a message, as far as it has come. */
+/* The progress of one message, in one direction. */
 struct rt_flow {
     uint32_t peer, lanes;
     bool out;
     const struct rt_pipe_ops *ops;
     const struct rt_exchange_part *x;
     unsigned char *data;
-    size_t bytes, left;      /* left: head and data */
-    size_t at[RT_LANES_MAX]; /* where each lane goes on */
+    size_t bytes, left;      /* bytes of data; bytes left to move, head included */
+    size_t at[RT_LANES_MAX]; /* for each lane, the offset of its next byte in the data */
     uint32_t head_done;
     unsigned char head[RT_MESSAGE_HEAD];
 };
-/* x stays valid as long as the flow; without a peer there is nothing left from the beginning. */
+/* x must outlive the flow.  Without a peer, f->left is 0 from the beginning. */
 void rt_flow_begin(
     const struct rt_group *g, struct rt_flow *f, const struct rt_exchange_part *x, bool out);
-/* Moves what can be moved without waiting: 1, 0: nothing, or the code the group failed with. */
+/* Moves what can be moved without waiting.  1: something; 0: nothing; negative: the code with which
+ * the group failed. */
 int rt_flow_move(struct rt_group *g, struct rt_flow *f);
-/* What there is to wait for; their number, at most RT_LANES_MAX. */
+/* The descriptors to wait for; returns their number, at most RT_LANES_MAX. */
 nfds_t rt_flow_fds(const struct rt_group *g, const struct rt_flow *f, struct pollfd *ret_fds);
 static inline bool rt_flow_rings(const struct rt_flow *f) {
     return f->left > 0 && f->ops == &rt_pipe_shm;
 }
-/* Gives the core away until something may have come; ring: rings are among what is waited for.
- * tries: how many there were in vain. */
+/* Gives the core away until something may have come.  ring: a ring, which has no descriptor, is
+ * among what this rank waits for.  tries: how many attempts in a row moved nothing. */
 void rt_flows_wait(struct pollfd *fds, nfds_t n, bool ring, uint32_t tries);
 
-/* 0 or the code the group failed with. */
+/* Sends and receives completely.  0 or the code with which the group failed. */
 int rt_message_exchange(struct rt_group *g, const struct rt_exchange_part *x);
 
-/* Ranks of the group that make a call together, and which of them this one is. */
+/* The ranks of the group that make a call together; `me` is this rank's index among them. */
 struct rt_members {
     const uint32_t *rank;
     uint32_t n, me;
 };
 enum { RT_NOBODY = UINT32_MAX };
-/* Of a call; to, from: places among the members, or RT_NOBODY. */
+/* An exchange of a call.  to and from are indexes among the members, or RT_NOBODY. */
 struct rt_exchange_part rt_msg_part(const struct rt_group *g, const struct rt_members *m,
     const struct rt_coll *c, uint32_t to, uint32_t from);
-/* Calls as messages.  c->root and the order of parts are places among the members.  RT_AVG is
- * taken as a sum: the caller scales. */
+/* Calls made of messages.  c->root and the order of parts are indexes among the members.  RT_AVG
+ * only sums up: the caller scales. */
 typedef int (*rt_msg_fn)(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 extern const rt_msg_fn rt_msg_ways[RT_WAYS];
 int rt_msg_doubling(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
@@ -98,7 +105,7 @@ int rt_msg_reduce_tree(struct rt_group *g, const struct rt_members *m, const str
 int rt_msg_reduce_chain(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 int rt_msg_broadcast_tree(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 int rt_msg_broadcast_chain(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
-/* The cheapest way. */
+/* These choose the cheapest algorithm by themselves, or have only one. */
 int rt_msg_all_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 int rt_msg_reduce(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 int rt_msg_reduce_scatter(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
@@ -109,5 +116,5 @@ int rt_msg_gather(struct rt_group *g, const struct rt_members *m, const struct r
 int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 int rt_msg_pair(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
 int rt_msg_barrier(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c);
-/* A send or a receive among all ranks. */
+/* The exchange of a send or a receive among all ranks. */
 struct rt_exchange_part rt_msg_pair_part(const struct rt_group *g, const struct rt_coll *c);

@@ -1,5 +1,6 @@
-/* One thread a group: reads the control connections, answers, notices ends, and tells the others
- * first of all, so that all name the same rank. */
+/* One thread for each group that watches the other ranks: it reads the control connections,
+ * answers pings and notices when a connection ends.  A loss is sent to all ranks at once, before
+ * their own calls fail for reasons that follow from it, so that all name the same rank. */
 #include "runtime/train/coll/monitor.h"
 
 #include <errno.h>
@@ -15,7 +16,8 @@
 #include "common/bytes.h"
 #include "runtime/train/coll/coll.h"
 
-enum { EVENTS = 16, SILENT_MS = 30 * 1000 /* unacknowledged by another machine: it is dead */ };
+/* A machine that acknowledges no data for SILENT_MS counts as dead (TCP_USER_TIMEOUT). */
+enum { EVENTS = 16, SILENT_MS = 30 * 1000 };
 
 static uint32_t bits_bytes(const struct rt_group *g) {
     return g->size / 8 + 1;
@@ -61,10 +63,11 @@ static void hear_lost(struct rt_group *g, uint32_t from, uint32_t rank, int code
         (void)rt_group_fail(
             g, code, rank, false, "rank %u, this one, was given up by rank %u", rank, from);
     } else if (rank == g->size) {
-        (void)rt_group_fail(g, code, rank, false, "rank %u says that the group has failed", from);
+        (void)rt_group_fail(
+            g, code, rank, false, "rank %u reports that the group has failed", from);
     } else {
-        (void)rt_group_fail(g, code, rank, false, "rank %u (%.200s) is lost, as rank %u says", rank,
-            g->endpoints[rank], from);
+        (void)rt_group_fail(g, code, rank, false,
+            "rank %u (%.200s) is lost, as reported by rank %u", rank, g->endpoints[rank], from);
     }
 }
 
@@ -96,7 +99,8 @@ static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
         break;
     case RT_WORD_AGREED:
         pthread_mutex_lock(&g->m);
-        if (!g->votes || !(g->votes[from / 8] >> (from % 8) & 1)) { /* the dead have no say */
+        /* A rank that this one has voted dead has no say. */
+        if (!g->votes || !(g->votes[from / 8] >> (from % 8) & 1)) {
             g->agreed_round = co_get_u32(wire + 4);
             memcpy(g->agreed, wire + RT_WORD_HEAD, co_get_u32(wire + 12));
             pthread_cond_broadcast(&g->changed);
@@ -122,7 +126,8 @@ static void lose(struct rt_group *g, uint32_t rank) {
     }
 }
 
-/* Everything that was said counts before the end. */
+/* Handles all words that have arrived before it handles the end of the connection: a goodbye
+ * turns that end into a normal one. */
 static void listen_to(struct rt_group *g, uint32_t rank) {
     struct rt_peer *p = &g->peers[rank];
     for (;;) {
@@ -130,7 +135,7 @@ static void listen_to(struct rt_group *g, uint32_t rank) {
         if (p->unread >= RT_WORD_HEAD) {
             uint32_t more = co_get_u32(p->message + 12);
             if (more != 0 && more != bits_bytes(g)) {
-                lose(g, rank); /* not the words of this library */
+                lose(g, rank); /* not this protocol */
                 return;
             }
             want += more;
@@ -160,7 +165,7 @@ static void *monitor_run(void *arg) {
     for (;;) {
         int n = epoll_wait(g->epoll, events, EVENTS, -1);
         for (int i = 0; i < n; i++) {
-            if (events[i].data.u32 == g->rank) {
+            if (events[i].data.u32 == g->rank) { /* g->wake: rt_monitor_stop */
                 return NULL;
             }
             listen_to(g, events[i].data.u32);

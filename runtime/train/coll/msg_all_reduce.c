@@ -1,15 +1,18 @@
-/* all_reduce as messages.  P members, n bytes:
+/* Three algorithms for all_reduce with messages.  P members, n bytes:
  *
- *     doubling   everybody exchanges all with the one at distance 1, 2, 4, ...: log2 P steps of n
- *     halving    everybody exchanges half of what it still has with the one at distance P / 2,
- *                P / 4, ..., until each has a P-th, reduced; then the same way back: 2 log2 P
- *                steps, 2 n (P - 1) / P bytes.  Known by Rabenseifner's name
- *     ring       P slices go round twice, reduced the first time: 2 (P - 1) steps of n / P
+ *     doubling   Each member exchanges all its data with the member at distance 1, 2, 4, ...:
+ *                log2 P steps of n bytes.
+ *     halving    Rabenseifner's algorithm.  Each member exchanges half of what it still has with
+ *                the member at distance P / 2, P / 4, ..., until it has a P-th of the result; then
+ *                the same way back: 2 log2 P steps, 2 n (P - 1) / P bytes in all.
+ *     ring       P slices go round twice and are reduced the first time: 2 (P - 1) steps of n / P
+ *                bytes.
  *
- * Doubling and halving are for powers of two: members beyond one give theirs to a neighbour before
- * and get the result afterwards.  The lower member's data is the first operand there; in the ring
- * what comes is the first.  The same bits everywhere: each slice is reduced in one order, in
- * doubling by everybody. */
+ * Doubling and halving need a power of two.  Each member beyond that hands its data to a neighbour
+ * first, and gets the result from it at the end ("fold").
+ *
+ * All members get the same bits, because each slice is reduced in one fixed order.  In doubling and
+ * halving the data of the lower member is the first operand, in the ring the received data. */
 #include <string.h>
 
 #include "runtime/train/coll/message.h"
@@ -25,14 +28,14 @@ struct rt_exchange_part rt_msg_part(const struct rt_group *g, const struct rt_me
 
 /* ---- powers of two ---- */
 
-/* Who takes part when `extra` members have given theirs away. */
+/* Which members take part, once `extra` members have handed their data to a neighbour. */
 struct fold {
-    uint32_t power, extra, me; /* me: place among those that take part */
-    const void *in;            /* what this one begins with */
-    bool paired, gives;
+    uint32_t power, extra, me; /* me: this member's index among those that take part */
+    const void *in;            /* the data with which this member begins */
+    bool paired, gives;        /* it has such a neighbour; it is the one that hands its data over */
 };
 
-/* The i-th of those that take part: below 2 * extra only the odd ones do. */
+/* The i-th member that takes part: below 2 * extra only the odd members do. */
 static uint32_t member(const struct fold *f, uint32_t i) {
     return i < f->extra ? 2 * i + 1 : i + f->extra;
 }
@@ -103,13 +106,13 @@ int rt_msg_doubling(struct rt_group *g, const struct rt_members *m, const struct
     return rc < 0 ? rc : fold_end(g, m, c, bytes, &f);
 }
 
-/* Where slice i of n begins, in elements. */
+/* The element at which slice i of n begins. */
 static size_t slice_at(const struct rt_coll *c, uint32_t n, uint32_t i) {
     size_t slice = c->n / n, more = c->n % n;
     return i * slice + (i < more ? i : more);
 }
 
-/* Slices [begin, end) go out, [other, other + end - begin) come in. */
+/* Sends slices [begin, begin + n) and receives slices [other, other + n). */
 static void halving_move(const struct rt_coll *c, const struct fold *f, const void *from,
     uint32_t begin, uint32_t other, uint32_t n, struct rt_exchange_part *x) {
     size_t size = rt_dtype_size(c->dtype), at = slice_at(c, f->power, begin) * size,
@@ -120,7 +123,7 @@ static void halving_move(const struct rt_coll *c, const struct fold *f, const vo
     x->recv_bytes = slice_at(c, f->power, other + n) * size - to;
 }
 
-/* Slices [own, own + d) are this one's when those at distance d have been met. */
+/* After the exchange at distance d this member is responsible for slices [own, own + d). */
 static int halve_all(
     struct rt_group *g, const struct rt_members *m, const struct rt_coll *c, const struct fold *f) {
     const unsigned char *from = f->in;

@@ -1,10 +1,10 @@
-/* Calls that move data, as messages.
+/* Algorithms, with messages, for the calls that move data among P members.
  *
- *     broadcast       a tree from the root, or a chain, piece by piece
- *     all_gather(v)   ring: P - 1 steps of a part
- *     scatter, gather the root with one after the other
- *     all_to_all(v)   P - 1 steps; in step s with those at distance s
- *     barrier         log2 P steps of nothing, distance 1, 2, 4, ... */
+ *     broadcast       a binomial tree from the root; or a chain, piece by piece
+ *     all_gather(v)   a ring: P - 1 steps, each moves one part
+ *     scatter, gather the root exchanges with one member after the other
+ *     all_to_all(v)   P - 1 steps; in step s with the members at distance s
+ *     barrier         log2 P steps of empty messages, at distance 1, 2, 4, ... */
 #include <string.h>
 
 #include "runtime/train/coll/message.h"
@@ -57,7 +57,7 @@ int rt_msg_broadcast_chain(
     uint32_t after = me == m->n - 1 ? g->size : m->rank[(m->me + 1) % m->n];
     unsigned char *out = c->out;
     int rc = 0;
-    /* Piece k comes while piece k - 1 goes. */
+    /* Piece k comes in while piece k - 1 goes out. */
     for (size_t at = 0; at < bytes + RT_PIECE && rc == 0; at += RT_PIECE) {
         size_t come = at >= bytes ? 0 : bytes - at < RT_PIECE ? bytes - at : RT_PIECE;
         size_t begin = at - RT_PIECE;
@@ -151,7 +151,7 @@ int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const stru
 
 /* ---- send, recv, barrier ---- */
 
-/* Both sides must sign the same: kind and root differ between them. */
+/* Both sides must use the same sign, although kind and root differ between send and receive. */
 struct rt_exchange_part rt_msg_pair_part(const struct rt_group *g, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     struct rt_coll same = {.kind = RT_SEND, .dtype = c->dtype, .n = c->n};

@@ -1,18 +1,17 @@
-/* Reductions as messages, to one rank or to each a part.  P members, n bytes:
+/* Algorithms for reduce and reduce_scatter with messages.  P members, n bytes:
  *
- *     tree            to the root, pairs first: log2 P steps of n
- *     chain           to the root from one to the next, piece by piece
- *     reduce_scatter  parts go round once, reduced: P - 1 steps
+ *     tree            to the root along a binomial tree: log2 P steps of n bytes
+ *     chain           from member to member to the root, piece by piece
+ *     reduce_scatter  the parts go round the ring once and are reduced: P - 1 steps
  *
- * In tree the lower member's data is the first operand; in chain and reduce_scatter what comes
- * is. */
+ * In the tree the lower member's data is the first operand, in the others the received data. */
 #include <string.h>
 
 #include "runtime/train/coll/message.h"
 
 /* ---- reduce ---- */
 
-/* Place of a member when the root is 0, and back. */
+/* A member's index when counting begins at the root; and back. */
 static uint32_t from_root(const struct rt_members *m, uint32_t i, uint32_t root) {
     return (i + m->n - root) % m->n;
 }
@@ -55,7 +54,8 @@ int rt_msg_reduce_tree(struct rt_group *g, const struct rt_members *m, const str
     return 0;
 }
 
-/* The one after the root begins, the root is last; a piece is sent on while the next one comes. */
+/* The member after the root begins, and the root is last.  A member sends a piece on while it
+ * receives the next one. */
 int rt_msg_reduce_chain(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     uint32_t me = from_root(m, m->me, c->root);
@@ -85,7 +85,8 @@ int rt_msg_reduce_chain(struct rt_group *g, const struct rt_members *m, const st
 
 /* ---- reduce_scatter ---- */
 
-/* Part me + P - 1 begins here and comes home reduced after P - 1 steps. */
+/* Part me + P - 1 begins its way here.  After P - 1 steps it arrives, reduced, at its owner, the
+ * member before this one. */
 int rt_msg_reduce_scatter(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
     uint32_t n = m->n;
     size_t bytes = c->n * rt_dtype_size(c->dtype);

@@ -1,9 +1,10 @@
-/* Messages inside a machine: a ring of bytes for each direction of each pair. */
+/* The transport inside a machine: a ring buffer for each direction between two ranks. */
 #include <string.h>
 
 #include "runtime/train/coll/message.h"
 
-/* Between ring and caller, in at most two copies a vector. */
+/* Copies between the ring and the caller's buffers.  A buffer takes two copies at most, as the ring
+ * wraps around once. */
 static size_t move(
     struct rt_shm_pipe *p, uint32_t at, size_t room, const struct iovec *v, int n, bool out) {
     size_t moved = 0;

@@ -1,8 +1,26 @@
-/* Messages between machines: non-blocking sockets. */
+/* The transport between machines: non-blocking TCP sockets. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include "runtime/train/coll/message.h"
+
+enum { NEAR_US = 200, NEAR_BYTES = 256 << 10 };
+
+/* On near paths, limits the send buffer.  The kernel would let it grow to megabytes, which drop
+ * out of the CPU caches before they are sent.  A path on the machine or in its rack holds less than
+ * the limit: 20 Gbit/s for NEAR_US are twice NEAR_BYTES, and the kernel doubles what one sets.  On
+ * loopback this nearly halves the time of an all_reduce. */
+void rt_tcp_tune(int fd) {
+    int one = 1, bytes = NEAR_BYTES;
+    struct tcp_info info;
+    socklen_t size = sizeof(info);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_rtt < NEAR_US) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+    }
+}
 
 static size_t tcp_write(
     struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n) {

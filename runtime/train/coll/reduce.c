@@ -1,4 +1,4 @@
-/* Any number of inputs, any type: blocks that stay in the first cache, pair by pair. */
+/* Reduces any number of inputs of any type, pair by pair, in blocks that fit into the L1 cache. */
 #include "runtime/train/coll/reduce.h"
 
 #include <string.h>
@@ -33,7 +33,8 @@ const char *rt_op_name(enum rt_op op) {
     return op < RT_OPS ? ops[op] : "?";
 }
 
-/* Two inputs, the usual case, in one go; more through a block, as out may be any of them. */
+/* Two inputs, the usual case, need no block.  More are reduced in a block aside, as `out` may be
+ * any of the inputs. */
 static void reduce_same(const struct rt_kernels *k, enum rt_dtype dtype, enum rt_op op,
     double factor, char *out, const char *const *in, uint32_t n_in, size_t n) {
     rt_pair_fn pair = k->pair[dtype][op == RT_AVG ? RT_SUM : op];

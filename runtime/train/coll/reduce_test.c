@@ -1,4 +1,4 @@
-/* Kernels of one instruction set beside those of another, and rounding. */
+/* Compares the kernels of different instruction sets, and checks rounding. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

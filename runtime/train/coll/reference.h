@@ -1,4 +1,5 @@
-/* Every call computed by one process alone, and compared: the serial reference of the tests. */
+/* The serial reference of the tests: computes in one process what each call must return, and
+ * compares. */
 #pragma once
 
 #include <assert.h>
@@ -23,7 +24,7 @@ static inline double value(uint32_t rank, size_t i, uint32_t seed) {
     return (double)(mix(rank, (uint32_t)i, seed) % 4) + 1;
 }
 
-/* Asking the processor takes long: once. */
+/* Finds the plain kernels only once: CPUID is slow in a virtual machine. */
 static inline const struct rt_kernels *plain_kernels(void) {
     static const struct rt_kernels *plain;
     const struct rt_kernels *k = plain ? NULL : rt_kernels_get(0);
@@ -120,7 +121,8 @@ static inline void want_reduced(
     }
 }
 
-/* What goes in and what must come out at rank `me` of P; in elements, *ret_in and *ret_out. */
+/* Fills the input of rank `me` of P and the output that it must get; *ret_in and *ret_out get their
+ * lengths in elements. */
 static inline void prepare(const struct rt_coll *c, struct buffers *b, uint32_t me, uint32_t P,
     uint32_t seed, size_t *ret_in, size_t *ret_out) {
     size_t n = c->n, size = rt_dtype_size(c->dtype);
@@ -212,7 +214,7 @@ static inline bool can_be_in_place(enum rt_kind k) {
     return k == RT_ALL_REDUCE || k == RT_REDUCE || k == RT_ALL_GATHER;
 }
 
-/* 0 or a bad code, said in *err. */
+/* Returns 0 or a negative code, with *err set. */
 static inline int one_call(struct world *w, struct rt_group *g, struct rt_coll c, bool shared,
     bool in_place, struct co_err *err) {
     uint32_t me = rt_group_rank(g), P = rt_group_size(g),
@@ -255,7 +257,7 @@ static inline bool average_of_integers(const struct rt_coll *c) {
     return c->op == RT_AVG && (c->dtype == RT_I64 || c->dtype == RT_I32 || c->dtype == RT_U8);
 }
 
-/* COLL_SEED: the same again. */
+/* The seed of random tests; set COLL_SEED to repeat a failed run. */
 static inline uint32_t seed_now(void) {
     const char *s = getenv("COLL_SEED");
     struct timespec t;

@@ -1,10 +1,12 @@
-/* A call: are its arguments what they should be, and which way does it go. */
+/* The entry of every call: checks its arguments, then makes it on the GPU, in shared memory, or
+ * with messages.  While started calls are pending, it goes through their queue (work.c), because
+ * all ranks must make their calls in the same order. */
 #include <string.h>
 
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/gpu.h"
 
-/* What a kind needs. */
+/* What a call of each kind needs.  peer: root names the other rank. */
 static const struct {
     const char *name;
     bool reduces, rooted, peer, counts, out_counts;
@@ -59,7 +61,7 @@ int rt_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_e
 
 typedef int (*call_fn)(struct rt_group *g, const struct rt_coll *c);
 
-/* All ranks on one machine.  NULL: as messages. */
+/* For groups on one machine.  NULL: the kind uses messages. */
 static const call_fn in_memory[RT_KINDS] = {
     [RT_ALL_REDUCE] = rt_shm_all_reduce,
     [RT_REDUCE] = rt_shm_reduce,
@@ -70,7 +72,7 @@ static const call_fn in_memory[RT_KINDS] = {
     [RT_BARRIER] = rt_shm_barrier,
 };
 
-/* A group of one: what comes in goes out. */
+/* A group of one rank: copies the input to the output. */
 static void alone(const struct rt_coll *c) {
     size_t n = kinds[c->kind].counts && c->counts ? c->counts[0] : c->n;
     bool moves = c->kind != RT_BROADCAST && c->kind != RT_BARRIER;
@@ -84,6 +86,7 @@ int rt_call_host(struct rt_group *g, const struct rt_coll *c) {
     if (code < 0) {
         return code;
     }
+    g->patience = (struct rt_patience){0};
     if (g->n_local == g->size && in_memory[c->kind] && g->size > 1) {
         return in_memory[c->kind](g, c);
     }
@@ -95,7 +98,7 @@ int rt_call_host(struct rt_group *g, const struct rt_coll *c) {
 }
 
 int rt_call_make(struct rt_group *g, const struct rt_coll *c) {
-    return g->gpu && rt_gpu_takes(g, c) ? rt_gpu_make(g, c) : rt_call_host(g, c);
+    return g->gpu && rt_gpu_takes(g, c) ? rt_gpu_make(g, c, 1) : rt_call_host(g, c);
 }
 
 int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *err) {

@@ -1,5 +1,5 @@
-/* Calls in random order, of a group and of groups of its ranks, some of them started, against the
- * serial reference; and the same calls twice. */
+/* Makes random sequences of calls, in a group and in groups of its ranks, some of them started, and
+ * compares them with the serial reference.  Making a sequence twice must give the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

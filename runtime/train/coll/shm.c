@@ -1,4 +1,4 @@
-/* Making and mapping a machine's shared memory; waiting in it. */
+/* Creates and maps the memory that a machine's ranks share, and waits for flags in it. */
 #include "runtime/train/coll/shm.h"
 
 #include <errno.h>
@@ -11,30 +11,35 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/limits.h"
 #include "runtime/train/coll/coll.h"
 
 enum {
     PAGE = 4096,
     HUGE_PAGE = 2 << 20,
-    SPINS = 10000,          /* some 100 us: longer than most waits when everybody has a core */
-    SPINS_FEW = 30,         /* more ranks than cores: who is waited for needs this one */
-    YIELDS = 400,           /* of those; then the kernel is asked to wake this rank */
-    YIELD_NS = 1000 * 1000, /* others than ranks want the cores, too: no more yields in this wait */
-    SLEEP_NS = 500 * 1000,
+    SPINS = 10000,  /* some 100 us: longer than most waits if each rank has a core */
+    SPINS_FEW = 30, /* with more ranks than cores: the other rank may need this core */
+    YIELDS = 400,   /* sched_yields, each after SPINS_FEW; then this rank sleeps */
+    /* After a yield that took longer than this, no more yields in this wait: other processes than
+     * ranks want the cores, too. */
+    YIELD_NS = 1000 * 1000,
+    SLEEP_NS = 500 * 1000, /* the first sleep; later ones add a sixteenth of the wait so far */
+    SLEEP_MAX_NS = 5 * 1000 * 1000, /* a sleeping rank does not notice that the group failed */
 };
 
 static size_t round_up(size_t n, size_t to) {
     return (n + to - 1) / to * to;
 }
 
+/* Are there more ranks than cores?  Ranks in several containers count as if all shared this one's
+ * CPU quota.  They yield too early then, which costs less than a quota spent on spinning.  Ranks of
+ * other groups do not count, as nothing is known of them. */
 static bool crowded(uint32_t n) {
-    cpu_set_t set;
-    int cores = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-    return n > (uint32_t)cores;
+    return n > co_limit_cpus("");
 }
 
 void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me) {
-    /* All that is staged at a time, n * n slices, stays in a last-level cache. */
+    /* At any time n * n slices are in use; 16 MiB of them stay in a last-level cache. */
     size_t slice = ((size_t)16 << 20) / n / n / PAGE * PAGE;
     slice = slice > RT_SHM_SLICE_MAX ? RT_SHM_SLICE_MAX : slice;
     s->slice = slice < RT_SHM_SLICE_MIN ? RT_SHM_SLICE_MIN : slice;
@@ -64,7 +69,8 @@ int rt_shm_create(const struct rt_shm *s, int *ret_fd, struct co_err *err) {
     return 0;
 }
 
-/* What somebody else could cut off would end this process by a signal. */
+/* The memory must be sealed against shrinking: if another process cut it off, this one would die of
+ * SIGBUS. */
 int rt_shm_map(struct rt_shm *s, int fd, struct co_err *err) {
     off_t size = lseek(fd, 0, SEEK_END);
     int seals = fcntl(fd, F_GET_SEALS);
@@ -98,9 +104,13 @@ void rt_flag_wake(_Atomic uint32_t *flag) {
     (void)syscall(SYS_futex, flag, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Until the flag changes, or for a moment. */
-static void flag_sleep(const struct rt_shm *s, _Atomic uint32_t *flag, uint32_t value) {
-    struct timespec t = {.tv_nsec = SLEEP_NS};
+/* Sleeps until the flag changes, but only for a short time, as rt_flag_raise may miss a rank that
+ * is going to sleep.  The time grows with the wait so far: the delay counts less then, and each
+ * wake-up takes a moment of a core on which others compute. */
+static void flag_sleep(
+    const struct rt_shm *s, _Atomic uint32_t *flag, uint32_t value, int64_t waited_ms) {
+    int64_t ns = SLEEP_NS + waited_ms * (1000 * 1000 / 16);
+    struct timespec t = {.tv_nsec = ns < SLEEP_MAX_NS ? ns : SLEEP_MAX_NS};
     atomic_fetch_add(s->sleepers, 1);
     uint32_t seen = atomic_load(flag);
     if ((int32_t)(seen - value) < 0) {
@@ -115,15 +125,16 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* How long the others kept the core. */
+/* Yields; returns for how long other processes kept the core. */
 static int64_t yield_ns(void) {
     int64_t begin = now_ns();
     (void)sched_yield();
     return now_ns() - begin;
 }
 
-/* The kernel likes to wake a rank on the core of who wakes it.  Two that wait for each other there
- * take turns, although another core is free: the later one of them goes elsewhere. */
+/* Linux tends to wake a process on the core of the process that wakes it.  Two ranks that wait for
+ * each other may so end up taking turns on one core while others are idle.  The one with the
+ * higher index moves: it forbids itself this core for a moment. */
 static void spread(const struct rt_shm *s, uint32_t local) {
     int core = sched_getcpu();
     cpu_set_t may, others;
@@ -142,10 +153,10 @@ static void spread(const struct rt_shm *s, uint32_t local) {
 }
 
 int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local) {
-    struct rt_patience p = {0};
+    int64_t begun_ms = rt_now_ms();
     uint32_t yields = g->shm.yields;
     for (uint32_t i = 0;; i++) {
-        int rc = rt_patience_check(g, &p, g->locals[local]);
+        int rc = rt_patience_check(g, &g->patience, g->locals[local]);
         if (rt_flag_is(flag, value)) {
             return 0;
         }
@@ -156,7 +167,7 @@ int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value
         if (i < yields) {
             yields = yield_ns() < YIELD_NS ? yields : 0;
         } else {
-            flag_sleep(&g->shm, flag, value);
+            flag_sleep(&g->shm, flag, value, rt_now_ms() - begun_ms);
         }
         for (uint32_t k = 0; k < SPINS_FEW && !rt_flag_is(flag, value); k++) {
             rt_relax();

@@ -1,23 +1,24 @@
-/* The memory that the ranks of one machine share: one memfd, mapped by all, nowhere in a file
- * system.
+/* The memory that the ranks of one machine share: one memfd that all of them map.  It has no name
+ * in a file system, so nothing is left behind when they die.
  *
  *     +------+--------+--------+-----+---------+---------+-----+---------+---------+
  *     | head | rank 0 | rank 1 | ... | pipe 01 | pipe 02 | ... | arena 0 | arena 1 | ...
  *     +------+--------+--------+-----+---------+---------+-----+---------+---------+
  *
- *     rank i, written by rank i only:
+ *     rank i; only rank i writes it:
  *     +-------+---------+---------+--------+--------+---------------------+-----------+
  *     | phase | small 0 | small 1 | body 0 | body 1 | in: slice 0, 1, ... | out: one  |
  *     +-------+---------+---------+--------+--------+---------------------+-----------+
  *      a line   a line    a line    8 KiB    8 KiB    a slice for each rank
  *
- * A line is 64 bytes: a flag, which only grows, and what fits beside it, so that small calls move
- * one line.  Small calls take turns at the two bodies (sequence number & 1): whoever writes one
- * knows that all have begun the call before, so nobody reads what stood there.  Large calls go
- * through in and out, step by step, with `phase` between the steps.
+ * A line is one cache line, 64 bytes: a flag, whose value only grows, and data that fits beside it,
+ * so that a small call moves one cache line.  Small calls use the two bodies in turn (sequence
+ * number & 1).  A rank writes a body only when all ranks have begun the call before this one; then
+ * none still reads the body's old content, which is from two calls ago.  Large calls pass through
+ * the areas `in` and `out` in steps; the flag `phase` separates the steps.
  *
- * The arenas (arena.c) are as large as the machine's memory, each; pages exist where something
- * was written. */
+ * Each arena (arena.c) is as large as the machine's memory.  That costs nothing: only pages that
+ * were written exist. */
 #pragma once
 
 #include <stdatomic.h>
@@ -30,56 +31,57 @@
 
 enum {
     RT_SHM_RANKS_MAX = 256,
-    RT_SHM_BODY = RT_COST_SMALL, /* bytes of a small call */
-    RT_SHM_INLINE = 40,          /* bytes that fit beside the flag */
+    RT_SHM_BODY = RT_COST_SMALL, /* bytes of the largest small call */
+    RT_SHM_INLINE = 40,          /* bytes that fit into a line beside the flag */
     RT_SHM_SLICE_MAX = 256 << 10,
     RT_SHM_SLICE_MIN = 8 << 10,
-    RT_SHM_PIPE = 64 << 10, /* bytes a pipe holds */
+    RT_SHM_PIPE = 64 << 10, /* bytes that a pipe can hold */
 };
 
 struct rt_line {
     _Alignas(64) _Atomic uint32_t flag;
-    /* Of the call: differs when ranks make different calls.  By phase & 3: nobody is
-     * further ahead than by two phases. */
+    /* rt_call_sign of the call, to find ranks that make different calls.  In `phase`, indexed by
+     * phase & 3: no rank is ahead of another by more than two phases. */
     uint32_t sign[4];
-    _Atomic uint32_t core; /* phase: 1 + where the rank last began to wait for long */
+    _Atomic uint32_t core; /* in `phase`: 1 + the CPU on which the rank last began a long wait */
     unsigned char data[RT_SHM_INLINE];
 };
 
 struct rt_shm_rank {
-    struct rt_line phase; /* data: two u64, where in and out stand in the mapping, or 0 */
+    struct rt_line phase; /* data: two u64, the offsets of the caller's buffers in and out in the
+                             mapping; 0: the buffer is elsewhere */
     struct rt_line small[2];
     unsigned char body[2][RT_SHM_BODY];
     unsigned char in[];
 };
 
-/* One direction between two ranks: bytes, head and tail only grow. */
+/* A ring buffer for one direction between two ranks.  head and tail only grow, modulo 2^32. */
 struct rt_shm_pipe {
     _Alignas(64) _Atomic uint32_t head; /* written so far */
     _Alignas(64) _Atomic uint32_t tail; /* read so far */
     _Alignas(64) unsigned char bytes[RT_SHM_PIPE];
 };
 
-/* This process's view. */
+/* This rank's view of the memory; private to the process. */
 struct rt_shm {
     unsigned char *base;
     size_t bytes;
     uint32_t n, me;
-    uint32_t spins, yields;      /* looks at a flag before giving way; before sleeping */
+    uint32_t spins, yields;      /* tries before the first sched_yield; yields before a sleep */
     size_t slice;                /* bytes */
-    size_t stride;               /* of a rank */
-    size_t pipes, arenas, arena; /* offsets; size of one arena */
-    uint32_t seq;                /* of small calls */
-    uint32_t entered;            /* all have begun this small call */
-    uint32_t phase;              /* own phase flag */
-    bool idle;                   /* all are known to have finished the last large call */
-    _Atomic uint32_t *sleepers;  /* in the head: ranks that wait in the kernel */
+    size_t stride;               /* bytes from one rank's part to the next one's */
+    size_t pipes, arenas, arena; /* two offsets; the size of one arena */
+    uint32_t seq;                /* number of the last small call */
+    uint32_t entered;            /* a small call that all ranks are known to have begun */
+    uint32_t phase;              /* value of this rank's phase flag */
+    bool idle;                   /* all ranks are known to have finished the last large call */
+    _Atomic uint32_t *sleepers;  /* in the head: how many ranks wait in the kernel */
 };
 
-/* Sizes and offsets, for n ranks. */
+/* Computes sizes and offsets for n ranks. */
 void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me);
 CO_MUST_CHECK int rt_shm_create(const struct rt_shm *s, int *ret_fd, struct co_err *err);
-/* Checks what was got before it believes it. */
+/* Maps fd after checking its size and seals, as another process made it. */
 CO_MUST_CHECK int rt_shm_map(struct rt_shm *s, int fd, struct co_err *err);
 void rt_shm_unmap(struct rt_shm *s);
 
@@ -98,18 +100,20 @@ static inline struct rt_shm_pipe *rt_shm_pipe(const struct rt_shm *s, uint32_t f
 static inline unsigned char *rt_shm_arena(const struct rt_shm *s, uint32_t i) {
     return s->base + s->arenas + i * s->arena;
 }
-/* Where p stands in this rank's arena, from the base of the mapping; 0: not in it. */
+/* The offset of p in the mapping if the buffer lies in this rank's arena; otherwise 0. */
 static inline uint64_t rt_shm_place(const struct rt_shm *s, const void *p, size_t bytes) {
     uint64_t at = (uint64_t)((uintptr_t)p - (uintptr_t)rt_shm_arena(s, s->me));
     return at < s->arena && bytes <= s->arena - at ? at + s->arenas + s->me * s->arena : 0;
 }
 
 struct rt_group;
-/* Sets a flag, and wakes who sleeps at it. */
+/* Wakes the ranks that sleep on a flag.  rt_flag_raise sets the flag, and wakes only if some rank
+ * sleeps at all. */
 void rt_flag_wake(_Atomic uint32_t *flag);
 static inline void rt_flag_raise(const struct rt_shm *s, _Atomic uint32_t *flag, uint32_t value) {
     atomic_store_explicit(flag, value, memory_order_release);
-    /* No fence: who begins to sleep just now is not seen, and wakes by himself soon. */
+    /* Without a fence a rank that is just going to sleep can be missed.  Its sleep has a short
+     * limit, which costs less than a fence in each call. */
     if (atomic_load_explicit(s->sleepers, memory_order_relaxed) != 0) {
         rt_flag_wake(flag);
     }
@@ -117,7 +121,8 @@ static inline void rt_flag_raise(const struct rt_shm *s, _Atomic uint32_t *flag,
 static inline bool rt_flag_is(_Atomic uint32_t *flag, uint32_t value) {
     return (int32_t)(atomic_load_explicit(flag, memory_order_acquire) - value) >= 0;
 }
-/* Until flag of the rank at `local` is at least value; 0 or the code the group failed with. */
+/* Waits until a flag of the rank with index `local` is at least value.  Returns 0 or the code with
+ * which the group failed. */
 int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local);
 static inline void rt_relax(void) {
 #if defined(__x86_64__)
@@ -137,8 +142,7 @@ static inline int rt_flag_wait(struct rt_group *g, const struct rt_shm *s, _Atom
     return rt_flag_wait_long(g, flag, value, local);
 }
 
-/* Calls inside one machine, all ranks of it; sizes in bytes but for n.  0 or the code the group
- * failed with. */
+/* Calls among all ranks of one machine.  They return 0 or the code with which the group failed. */
 struct rt_coll;
 int rt_shm_all_reduce(struct rt_group *g, const struct rt_coll *c);
 int rt_shm_reduce(struct rt_group *g, const struct rt_coll *c);

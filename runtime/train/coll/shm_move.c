@@ -1,8 +1,8 @@
 /* Calls inside one machine that move data: broadcast, all_gather(v), reduce_scatter, barrier.
  *
- * Large ones go in pieces through the in area of who has the data, which holds two of them: piece
- * k is written to half k & 1 when all have read piece k - 2.  The phase flag of a rank counts:
- * the writer's, what it has written; a reader's, what it has read. */
+ * Large data passes in pieces through the `in` area of the rank that has it.  The area holds two
+ * pieces: piece k goes into half k & 1 once all ranks have read piece k - 2.  A writer's phase flag
+ * counts the pieces that it has written, a reader's those that it has read. */
 #include <string.h>
 
 #include "runtime/train/coll/shm_call.h"
@@ -79,12 +79,12 @@ int rt_shm_broadcast(struct rt_group *g, const struct rt_coll *c) {
 
 /* ---- all_gather, all_gatherv ---- */
 
-/* Bytes of a rank's part, and where it stands in out. */
+/* The size of a rank's part, and its offset in `out`. */
 struct part {
     size_t at, bytes;
 };
 
-/* Of the rank at local place i. */
+/* The part of the rank with index i. */
 static struct part part_of(const struct rt_coll *c, uint32_t i) {
     size_t size = rt_dtype_size(c->dtype);
     if (c->kind != RT_ALL_GATHERV) {
@@ -133,7 +133,8 @@ static void take_piece(struct rt_shm *s, const struct rt_coll *c, uint32_t i, co
     }
 }
 
-/* Whoever has written piece k has read all pieces k - 1. */
+/* Every rank writes and reads.  One that has written piece k has read all pieces k - 1 before, so
+ * one flag tells both. */
 static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most) {
     struct rt_shm *s = &g->shm;
     uint32_t sign = rt_call_sign(c), begin = s->phase, k = 0;
@@ -170,7 +171,7 @@ int rt_shm_all_gather(struct rt_group *g, const struct rt_coll *c) {
 
 /* ---- reduce_scatter ---- */
 
-/* Each rank's share of a piece is one slice; as all_reduce without its second half. */
+/* Like the first half of a large all_reduce; each rank's share of a piece is one slice. */
 int rt_shm_reduce_scatter(struct rt_group *g, const struct rt_coll *c) {
     struct rt_shm *s = &g->shm;
     uint32_t sign = rt_call_sign(c);

@@ -1,21 +1,22 @@
-/* Reductions inside one machine.
+/* Reductions inside one machine, in one of three ways.
  *
  * Small: every rank copies its data into its body, raises its flag, waits for the others' flags
  * and reduces everything itself.
  *
- * Large, per chunk of P slices:
+ * Large, for each chunk of P slices (P ranks):
  *
  *     in     each rank copies those slices that others own         -> in areas
- *            all wait for all
+ *            all ranks wait for all
  *     own    each rank reduces its slice: its own from the caller's memory, the others' from
  *            their in areas, where they are still in cache         -> out area, caller's memory
- *            all wait for all
+ *            all ranks wait for all
  *     out    each rank copies the others' results                  <- out areas
  *
- * The in areas are free after the second wait, the out areas after the next chunk's first.
+ * The in areas are free after the second wait, the out areas after the next chunk's first wait.
  *
- * Direct, when all buffers are in arenas: all wait for all; each rank reduces its part of all
- * inputs, block by block through a local block, and writes it to all outputs; all wait. */
+ * Direct, if all buffers of all ranks are in arenas (rt_group_alloc): all ranks wait for all; each
+ * rank reduces its part of all inputs, block by block through a local block, and writes it to all
+ * outputs; all wait again.  Nothing is staged. */
 #include <string.h>
 
 #include "runtime/train/coll/coll.h"
@@ -115,7 +116,8 @@ int rt_shm_wait_all(struct rt_group *g, uint32_t phase) {
 
 int rt_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase, uint32_t sign) {
     struct rt_shm_rank *r = rt_shm_of(&g->shm, i);
-    int rc = rt_flag_wait(g, &g->shm, &r->phase.flag, phase, i);
+    int rc = rt_deadline_check(g, &g->patience, g->locals[i]);
+    rc = rc < 0 ? rc : rt_flag_wait(g, &g->shm, &r->phase.flag, phase, i);
     return rc == 0 && r->phase.sign[phase & 3] != sign ? rt_call_differs(g, g->locals[i]) : rc;
 }
 
@@ -128,9 +130,9 @@ int rt_shm_sync(struct rt_group *g, uint32_t sign) {
     return rc;
 }
 
-/* A chunk: which part of it rank i owns. */
+/* How a chunk is divided: rank i owns slice i, and the last ones may be short or empty. */
 struct cut {
-    size_t chunk, slice; /* bytes; slice a multiple of 64 */
+    size_t chunk, slice; /* bytes; a slice is a multiple of 64, so that ranks share no line */
 };
 
 static size_t own_begin(const struct cut *k, uint32_t i) {
@@ -161,13 +163,13 @@ struct view {
     uint32_t sign;
     size_t bytes;
     const unsigned char *in;
-    unsigned char *out;                         /* NULL: not a root */
-    const unsigned char *ins[RT_SHM_RANKS_MAX]; /* inputs in arenas; NULL: staged */
+    unsigned char *out;                         /* NULL: the result goes to another rank only */
+    const unsigned char *ins[RT_SHM_RANKS_MAX]; /* inputs in arenas; NULL: go through in areas */
     unsigned char *outs[RT_SHM_RANKS_MAX];
-    bool direct; /* all in arenas */
+    bool direct; /* all inputs and outputs are in arenas */
 };
 
-/* The own slice of a chunk at `at`, block by block. */
+/* Reduces this rank's slice, which begins at `at`, block by block. */
 static void reduce_own(struct rt_group *g, const struct view *v, size_t at, size_t bytes) {
     struct rt_shm *s = &g->shm;
     size_t size = rt_dtype_size(v->c->dtype);
@@ -215,12 +217,13 @@ static void reduce_direct(struct rt_group *g, const struct view *v) {
     }
 }
 
+/* Another rank wrote `place`: NULL unless it lies in the arenas. */
 static unsigned char *in_mapping(const struct rt_shm *s, uint64_t place, size_t bytes) {
     bool fits = place >= s->arenas && place <= s->bytes && bytes <= s->bytes - place;
     return fits ? s->base + place : NULL;
 }
 
-/* Where everybody's buffers are; all have said so before the first sync. */
+/* Finds the buffers of all ranks, which these published before the first sync. */
 static void view_others(const struct rt_shm *s, struct view *v) {
     v->direct = true;
     for (uint32_t i = 0; i < s->n; i++) {

@@ -1,4 +1,4 @@
-/* Ranks go on without one that was killed or stopped, or with one that has come back. */
+/* A group goes on without a rank that was killed or stopped, or with one that has come back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include "common/map.h"
 #include "runtime/train/coll/stagekit.h"
 
-enum { CALL_MS = 2000, LATE_MS = 10000 };
+enum { CALL_MS = 4000, LATE_MS = 10000 };
 
 static int shrinks(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     bool gone[WORLD_MAX];
@@ -63,6 +63,9 @@ static void survivors_go_on_without_a_stopped_rank(void **state) {
 
 /* ---- a second one is hit while they agree ---- */
 
+/* From the second death to a group that works: two votes and a group formed, of most. */
+enum { AGAIN_MS = 10 * WORLD_SOON_MS };
+
 /* Calls on sockets of a rank that shrinks a group of four, its monitor's among them, and some
  * more: about 60. */
 static const uint32_t moments[] = {1, 2, 3, 4, 6, 8, 10, 13, 16, 20, 25, 30, 36, 42, 50, 60};
@@ -89,6 +92,7 @@ static int shrinks_until_two(
         }
         uint32_t one = 1;
         rc = rt_all_reduce(left, &one, &members, 1, RT_I32, RT_SUM, err);
+        members = rc == 0 ? members : 0; /* undefined after a failure */
         failed = rc == 0 || rc == CO_PEERLOST;
         if (rank == w->victim) {
             stage_end();
@@ -116,6 +120,7 @@ static void end_shrunk(struct world *w) {
     for (uint32_t r = 0; r < w->n; r += 3) {
         int64_t took = w->shared->rank[r].ms - atomic_load(&w->shared->struck_ms);
         assert_in_range(took, 0, w->signal == SIGKILL ? LATE_MS : 3 * w->call_ms + LATE_MS);
+        world_took_add(took);
     }
     world_done(w);
 }
@@ -145,11 +150,13 @@ static void shrink_at_moments(int signal, int64_t call_ms) {
 static void a_rank_may_die_while_others_shrink(void **state) {
     (void)state;
     shrink_at_moments(SIGKILL, 4 * LATE_MS);
+    assert_in_range(world_took_median(), 0, AGAIN_MS);
 }
 
 static void a_rank_may_stop_while_others_shrink(void **state) {
     (void)state;
     shrink_at_moments(SIGSTOP, CALL_MS);
+    assert_in_range(world_took_median(), 0, 2 * CALL_MS + AGAIN_MS);
 }
 
 /* ---- and come back ---- */
@@ -271,6 +278,11 @@ static void a_group_that_cannot_grow_stays(void **state) {
     }
 }
 
+/* Calls on sockets of a rank that grows a group of three over TCP, its monitor's among them: to
+ * the first, and from the third on, when the others may be waiting for the new rank. */
+static const struct stage growings[] = {
+    {"1", .call = 1}, {"2", .call = 2}, {"3", .call = 3}, {"5", .call = 5}, {"8", .call = 8}};
+
 /* One of those that grow is killed while they wait for the new one, who does not come. */
 static int grows_until_lost(
     struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -284,7 +296,60 @@ static int grows_until_lost(
     o.generation = 1;
     int rc = rt_group_barrier(g, err);
     atomic_fetch_add(&w->shared->ready, 1);
-    return rc < 0 ? rc : rt_group_grow(g, &o, &grown, err);
+    if (w->signal && rank == w->victim) {
+        stage_arm(w, &growings[w->stage], w->signal, NULL, 0);
+    }
+    rc = rc < 0 ? rc : rt_group_grow(g, &o, &grown, err);
+    if (w->signal && rank == w->victim) {
+        stage_end();
+    }
+    return rc;
+}
+
+/* Hit at each of its calls, or when growing was in vain.  Stopped, it is late for the others as
+ * the new one is. */
+static void a_rank_may_be_hit_while_the_group_grows(void **state) {
+    (void)state;
+    static struct world worlds[2 * CO_ARRAY_LEN(growings)];
+    new_ones = (struct world){.n = 1};
+    world_ports(&new_ones);
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        for (uint32_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
+            worlds[i] = (struct world){.n = 3,
+                .transport = world_places[p].transport,
+                .nodes = world_places[p].nodes,
+                .form_ms = CALL_MS / 2,
+                .call_ms = CALL_MS / 2,
+                .stage = i / 2,
+                .signal = i % 2 ? SIGSTOP : SIGKILL,
+                .victim = i / 2 % 3};
+            world_start(&worlds[i], grows_until_lost);
+        }
+        for (uint32_t i = 0; i < CO_ARRAY_LEN(worlds); i++) {
+            struct world *w = &worlds[i];
+            siginfo_t s;
+            for (uint32_t r = 0; r < w->n; r++) {
+                (void)(r == w->victim || waitid(P_PID, (id_t)w->pid[r], &s, WEXITED | WNOWAIT));
+            }
+            kill(w->pid[w->victim], SIGCONT);
+            assert_int_equal(world_end(w, UINT32_MAX), 0);
+            for (uint32_t r = 0; r < w->n; r++) {
+                int64_t took = w->shared->rank[r].ms - w->shared->struck_ms;
+                int code = w->shared->rank[r].code;
+                int64_t most = w->signal == SIGKILL ? 0 : w->form_ms + w->form_ms + w->call_ms;
+                bool known = code == CO_PEERLOST || code == CO_TIMEOUT;
+                if (r != w->victim && (!known || took > most + LATE_MS)) {
+                    fail_msg("signal %d at call %s: rank %u: code %d after %lld ms: %s", w->signal,
+                        growings[w->stage].name, r, code, (long long)took, w->shared->rank[r].text);
+                }
+                if (r != w->victim) {
+                    world_took_add(took - most);
+                }
+            }
+            world_done(w);
+        }
+    }
+    assert_in_range(world_took_median() + LATE_MS, 0, WORLD_SOON_MS + LATE_MS);
 }
 
 static void a_rank_that_dies_while_the_group_grows_is_named(void **state) {
@@ -314,6 +379,7 @@ int main(void) {
         cmocka_unit_test(a_rank_comes_back),
         cmocka_unit_test(a_group_that_cannot_grow_stays),
         cmocka_unit_test(a_rank_that_dies_while_the_group_grows_is_named),
+        cmocka_unit_test(a_rank_may_be_hit_while_the_group_grows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

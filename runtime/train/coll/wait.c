@@ -1,6 +1,10 @@
-/* How long a call waits, and what it finds out meanwhile.  A rank that is waited for is one of
- * three: it has ended (its connection says so at once), it is stopped (its monitor does not
- * answer either), or it is late (its monitor does). */
+/* How long a call waits, and how it finds the rank to blame.  A rank that others wait for
+ *
+ *     has ended    its control connection ends: the monitor reports that at once
+ *     is stopped   its monitor does not answer a ping: lost
+ *     is late      its monitor answers, but the call's data does not come: a timeout
+ *
+ * The ping goes out after half of the call's time limit; the verdict falls at its end. */
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -52,8 +56,8 @@ int rt_group_left(struct rt_group *g, uint32_t rank) {
 
 int rt_group_late(struct rt_group *g, uint32_t rank) {
     return rt_group_fail(g, CO_TIMEOUT, rank, true,
-        "rank %u (%.200s) lives, but did not come within %lld ms", rank, g->endpoints[rank],
-        (long long)g->call_ms);
+        "rank %u (%.200s) lives, but has not done its part within %lld ms", rank,
+        g->endpoints[rank], (long long)g->call_ms);
 }
 
 int rt_group_silent(struct rt_group *g, int64_t asked_ms) {
@@ -67,29 +71,38 @@ int rt_group_silent(struct rt_group *g, int64_t asked_ms) {
     return 0;
 }
 
-/* The deadline has passed.  Half of the time ago all were asked whether they live. */
+/* The deadline has passed.  The ping went out half of the limit ago. */
 static int give_up(struct rt_group *g, const struct rt_patience *p, uint32_t rank) {
     int code = rt_group_silent(g, p->begun_ms + g->call_ms / 2);
     return code < 0 ? code : rt_group_late(g, rank);
 }
 
-int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+static int check(struct rt_group *g, struct rt_patience *p, uint32_t rank, int64_t most_ms) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (code < 0) {
         return code;
     }
-    if (p->left) {
-        return rt_group_left(g, rank);
-    }
-    /* What it did before it left is looked at once more, by the caller. */
-    p->left = atomic_load_explicit(&g->peers[rank].left, memory_order_acquire);
     int64_t now = rt_now_ms();
-    if (p->turns++ == 0) {
-        p->begun_ms = now;
-    }
+    p->begun_ms = p->begun_ms ? p->begun_ms : now;
     if (!p->pinged && now - p->begun_ms >= g->call_ms / 2) {
         p->pinged = true;
         rt_monitor_ping(g);
     }
-    return now - p->begun_ms >= g->call_ms ? give_up(g, p, rank) : 0;
+    return now - p->begun_ms >= most_ms ? give_up(g, p, rank) : 0;
+}
+
+int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+    return check(g, p, rank, g->call_ms + g->call_ms / 8);
+}
+
+int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+    int code = check(g, p, rank, g->call_ms);
+    if (code == 0 && p->left == rank + 1) {
+        return rt_group_left(g, rank);
+    }
+    /* Report that it left only at the next check: the caller first looks once more for data that
+     * the rank sent before it left. */
+    bool left = atomic_load_explicit(&g->peers[rank].left, memory_order_acquire);
+    p->left = left ? rank + 1 : p->left;
+    return code;
 }

@@ -1,4 +1,4 @@
-/* Which way messages go: by what that costs (runtime/train/cost). */
+/* Chooses the algorithm with the lowest cost for a call's size and members (runtime/train/cost). */
 #include "runtime/train/coll/message.h"
 
 const rt_msg_fn rt_msg_ways[RT_WAYS] = {
@@ -27,8 +27,4 @@ int rt_msg_reduce(struct rt_group *g, const struct rt_members *m, const struct r
 
 int rt_msg_broadcast(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
     return cheapest(RT_WAY_BROADCAST_TREE, g, m, c);
-}
-
-int rt_coll_costs(char *ret_text, size_t size) {
-    return rt_way_table(ret_text, size);
 }

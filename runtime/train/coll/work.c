@@ -1,9 +1,13 @@
-/* Started calls: a queue and a thread that makes them in order.  The thread begins with the first
- * of them.
+/* Started (asynchronous) calls: a queue, and a thread that makes the calls in order.  The first
+ * started call of a group starts the thread.
  *
- * Sends and receives that follow one another in the queue move side by side, those that are
- * started meanwhile, too: two ranks may both start to send before they receive.  To one rank they
- * go in their order, and so they come from one. */
+ * Sends and receives that follow one another in the queue move at the same time, also those that
+ * are added meanwhile.  Otherwise two ranks that both start a send before their receive would wait
+ * for each other.  Between two ranks, messages of one direction keep their order.
+ *
+ * On a GPU nothing can be added once NCCL has begun a batch.  There the sends and receives are
+ * collected; they begin together when the caller waits for one of them or tests it, or when
+ * another call follows. */
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -11,15 +15,20 @@
 #include "runtime/train/coll/gpu.h"
 #include "runtime/train/coll/message.h"
 
+/* A call of all ranks; a send or a receive; the same with a buffer on the GPU. */
+enum sort { OF_ALL, PAIR, GPU_PAIR };
+
 struct rt_work {
     struct rt_work *next;
+    enum sort sort;
+    uint64_t number; /* from 1 */
     struct rt_queue *queue;
     struct rt_group *g;
     struct rt_coll call;
     _Atomic bool done;
     int code;
     struct co_err err;
-    /* Of a send or a receive: */
+    /* Only for PAIR: */
     bool begun;
     struct rt_exchange_part part;
     struct rt_flow flow;
@@ -30,22 +39,24 @@ struct rt_queue {
     pthread_t thread;
     pthread_mutex_t m;
     pthread_cond_t changed;
-    struct rt_work *first, **end; /* not ended yet */
+    struct rt_work *first, **end; /* calls that have not ended yet */
     _Atomic uint32_t waiting;     /* how many these are */
-    bool stop, pairing;           /* pairing: `more` tells of new ones */
-    int more;                     /* event */
-    /* The thread's: */
-    bool *taken;        /* owned [2][size]: a flow to or from the rank goes first */
+    uint64_t started, pressed;    /* number of the last call; GPU pairs up to this one may begin */
+    bool stop, pairing;           /* pairing: the thread may sleep in poll; `more` wakes it */
+    int more;                     /* an eventfd */
+    /* Only the thread uses these: */
+    bool *taken;        /* owned [2][size]: an earlier call has the turn to or from the rank */
     struct pollfd *fds; /* owned */
     size_t fds_max;
 };
 
-static bool is_pair(const struct rt_work *w) {
-    bool pair = w->call.kind == RT_SEND || w->call.kind == RT_RECV;
-    return pair && !(w->g->gpu && rt_gpu_takes(w->g, &w->call));
+static enum sort sort_of(const struct rt_group *g, const struct rt_coll *c) {
+    bool pair = c->kind == RT_SEND || c->kind == RT_RECV;
+    return !pair ? OF_ALL : g->gpu && rt_gpu_takes(g, c) ? GPU_PAIR : PAIR;
 }
 
-/* Takes the call out of the queue; its owner may free it at once. */
+/* Ends a call and takes it out of the queue.  Do not touch it afterwards: its owner may free it at
+ * once. */
 static void finish(struct rt_queue *q, struct rt_work *w, int code) {
     w->code = code;
     if (code < 0) {
@@ -67,11 +78,11 @@ static void finish(struct rt_queue *q, struct rt_work *w, int code) {
 
 /* ---- sends and receives ---- */
 
-/* How many there are before the next call of all ranks. */
+/* How many sends and receives precede the next call of all ranks. */
 static uint32_t pairs_ahead(struct rt_queue *q) {
     uint32_t n = 0;
     pthread_mutex_lock(&q->m);
-    for (const struct rt_work *w = q->first; w && is_pair(w); w = w->next) {
+    for (const struct rt_work *w = q->first; w && w->sort == PAIR; w = w->next) {
         n++;
     }
     q->pairing = n > 0;
@@ -79,7 +90,8 @@ static uint32_t pairs_ahead(struct rt_queue *q) {
     return n;
 }
 
-/* 1: it has moved, 0: it has not, or the code the group failed with. */
+/* 1: data has moved; 0: none has; negative: the code with which the group failed.  patient: do not
+ * check the time limit yet if nothing moves. */
 static int pair_move(struct rt_work *w, bool patient) {
     struct rt_group *g = w->g;
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
@@ -92,14 +104,16 @@ static int pair_move(struct rt_work *w, bool patient) {
         rt_flow_begin(g, &w->flow, &w->part, w->call.kind == RT_SEND);
     }
     int moved = rt_flow_move(g, &w->flow);
-    if (moved > 0) {
-        w->patience = (struct rt_patience){0};
+    if (moved < 0 || w->flow.left == 0 || (moved == 0 && patient)) {
+        return moved;
     }
-    return moved != 0 || patient ? moved : rt_patience_check(g, &w->patience, w->call.root);
+    code = moved > 0 ? rt_deadline_check(g, &w->patience, w->call.root)
+                     : rt_patience_check(g, &w->patience, w->call.root);
+    return code < 0 ? code : moved;
 }
 
-/* One try at the first send to and the first receive from each rank, of n calls.  True: something
- * has moved or ended. */
+/* Tries the first send to each rank and the first receive from each rank, among the first n calls.
+ * True: data has moved, or a call has ended. */
 static bool pairs_move(struct rt_queue *q, struct rt_group *g, uint32_t n, bool patient) {
     bool moved = false;
     memset(q->taken, 0, 2 * (size_t)g->size * sizeof(*q->taken));
@@ -147,7 +161,7 @@ static void pairs_wait(struct rt_queue *q, struct rt_group *g, uint32_t n, uint3
     (void)eventfd_read(q->more, &none);
 }
 
-/* Until the queue is empty or a call of all ranks is its first. */
+/* Makes sends and receives until the queue is empty or begins with a call of all ranks. */
 static void pairs_make(struct rt_queue *q, struct rt_group *g) {
     uint32_t n, tries = 0;
     while ((n = pairs_ahead(q)) > 0) {
@@ -159,11 +173,36 @@ static void pairs_make(struct rt_queue *q, struct rt_group *g) {
     }
 }
 
+/* ---- sends and receives on a GPU ---- */
+
+static bool may_begin(const struct rt_queue *q) {
+    return q->first && (q->first->sort != GPU_PAIR || q->first->number <= q->pressed);
+}
+
+/* Makes all sends and receives at the head of the queue as one batch. */
+static void gpu_pairs_make(struct rt_queue *q, struct rt_group *g) {
+    uint32_t n = 0;
+    pthread_mutex_lock(&q->m);
+    for (const struct rt_work *w = q->first; w && w->sort == GPU_PAIR; w = w->next) {
+        n++;
+    }
+    CO_AUTOFREE struct rt_coll *calls = co_xcalloc(n, sizeof(*calls));
+    const struct rt_work *from = q->first;
+    for (uint32_t i = 0; i < n; i++, from = from->next) {
+        calls[i] = from->call;
+    }
+    pthread_mutex_unlock(&q->m);
+    int rc = rt_gpu_make(g, calls, n);
+    for (uint32_t i = 0; i < n; i++) {
+        finish(q, q->first, rc);
+    }
+}
+
 /* ---- the queue ---- */
 
 static struct rt_work *queue_next(struct rt_queue *q) {
     pthread_mutex_lock(&q->m);
-    while (!q->first && !q->stop) {
+    while (!may_begin(q) && !q->stop) {
         pthread_cond_wait(&q->changed, &q->m);
     }
     struct rt_work *w = q->first;
@@ -175,8 +214,10 @@ static void *queue_run(void *arg) {
     struct rt_queue *q = arg;
     struct rt_work *w;
     while ((w = queue_next(q))) {
-        if (is_pair(w)) {
+        if (w->sort == PAIR) {
             pairs_make(q, w->g);
+        } else if (w->sort == GPU_PAIR) {
+            gpu_pairs_make(q, w->g);
         } else {
             finish(q, w, rt_call_make(w->g, &w->call));
         }
@@ -241,8 +282,10 @@ int rt_coll_start(
     }
     struct rt_work *w = co_xcalloc(1, sizeof(*w));
     struct rt_queue *q = g->queue;
-    *w = (struct rt_work){.queue = q, .g = g, .call = *call};
+    *w = (struct rt_work){.queue = q, .g = g, .call = *call, .sort = sort_of(g, call)};
     pthread_mutex_lock(&q->m);
+    w->number = ++q->started;
+    q->pressed = w->sort == GPU_PAIR ? q->pressed : w->number;
     *q->end = w;
     q->end = &w->next;
     atomic_fetch_add(&q->waiting, 1);
@@ -256,11 +299,19 @@ int rt_coll_start(
 }
 
 bool rt_work_test(const struct rt_work *work) {
+    struct rt_queue *q = work->queue;
+    if (!atomic_load(&work->done) && work->sort == GPU_PAIR) {
+        pthread_mutex_lock(&q->m);
+        q->pressed = q->started;
+        pthread_cond_broadcast(&q->changed);
+        pthread_mutex_unlock(&q->m);
+    }
     return atomic_load(&work->done);
 }
 
 int rt_work_wait(struct rt_work *work_own, struct co_err *err) {
     struct rt_queue *q = work_own->queue;
+    (void)rt_work_test(work_own);
     pthread_mutex_lock(&q->m);
     while (!atomic_load(&work_own->done)) {
         pthread_cond_wait(&q->changed, &q->m);

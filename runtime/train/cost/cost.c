@@ -1,3 +1,4 @@
+/* The formula of each algorithm's steps and bytes, and the choice of the cheapest. */
 #include "runtime/train/cost/cost.h"
 
 #include <stdarg.h>
@@ -21,7 +22,8 @@ static uint32_t log_up(uint32_t ranks) {
     return log_down(2 * ranks - 1);
 }
 
-/* Ranks beyond a power of two give theirs away before and get the result afterwards. */
+/* Steps for ranks beyond a power of two: they hand their data to a partner first and get the result
+ * from it afterwards. */
 static uint32_t folds(uint32_t ranks) {
     return (ranks & (ranks - 1)) != 0 ? 2 : 0;
 }
@@ -59,7 +61,7 @@ static uint64_t tree_bytes(uint32_t ranks, uint64_t bytes) {
     return bytes * log_up(ranks);
 }
 
-/* The last rank has its first piece when the others have passed it on. */
+/* A chain is a pipeline: the last rank gets its first piece after ranks - 1 steps. */
 static uint64_t chain_steps(uint32_t ranks, uint64_t bytes) {
     uint64_t pieces = (bytes + RT_COST_PIECE - 1) / RT_COST_PIECE;
     return ranks - 2 + (pieces ? pieces : 1);
@@ -103,7 +105,7 @@ uint64_t rt_way_bytes(enum rt_way w, uint32_t ranks, uint64_t bytes) {
     return rows[w].bytes(ranks, bytes);
 }
 
-/* KiB are rounded up, so that no product is too large. */
+/* Counts in KiB, rounded up, so that the product fits 64 bits. */
 uint64_t rt_way_ns(enum rt_way w, uint32_t ranks, uint64_t bytes) {
     return rt_way_steps(w, ranks, bytes) * rt_way_costs[w].step +
            (rt_way_bytes(w, ranks, bytes) + 1023) / 1024 * rt_way_costs[w].kib;
@@ -124,7 +126,7 @@ enum rt_way rt_way_cheapest(enum rt_way one, uint32_t ranks, uint64_t bytes) {
 
 /* ---- for people ---- */
 
-/* In shared memory there is nothing to choose: sizes decide, and what memory it is. */
+/* Shared memory has no such table: the size and the kind of memory decide. */
 static const struct {
     const char *call, *name, *steps, *bytes;
     uint32_t from;

@@ -1,9 +1,9 @@
 /* The algorithms that a call over TCP can take, what each costs, and which is the cheapest.
  *
- * An algorithm takes steps, waits for other ranks one after the other, and moves bytes over a
- * rank's connection; it costs steps * step + bytes * byte.  How many of both there are follows
- * from the number of ranks and the size of the call; what one of them costs was measured
- * (measured.c).  The sum is computed in whole numbers: all ranks choose the same.
+ * An algorithm takes a number of steps (waits for another rank, one after the other) and moves a
+ * number of bytes over a rank's connection. Its cost is steps * step + bytes * byte. Both numbers
+ * follow from the number of ranks and the size of the call; the cost of one step and one byte was
+ * measured (measured.c). The sum is computed in integers, so that all ranks choose the same.
  *
  * Pure: knows no groups, so that the launcher can print the table. */
 #pragma once
@@ -41,10 +41,9 @@ struct rt_way_cost {
 extern const struct rt_way_cost rt_way_costs[RT_WAYS];
 extern const char rt_way_conditions[];
 
-/* Among those of the call that `one` is of; ranks >= 2. */
+/* The cheapest algorithm for the same call as `one`; ranks >= 2. */
 enum rt_way rt_way_cheapest(enum rt_way one, uint32_t ranks, uint64_t bytes);
 
-/* For people: every algorithm and its cost, from how many bytes on it is taken, and what calls in
- * shared memory do.  Length of
- * the whole, as snprintf. */
+/* A table for people: every algorithm, its cost, and from how many bytes on it is chosen; and what
+ * calls in shared memory do. Returns the length of the whole text, as snprintf. */
 int rt_way_table(char *ret_text, size_t size);

@@ -1,5 +1,5 @@
-/* Buckets of compressed gradients.  A rank sends the same number of pairs in each step: what it
- * does not find to send are zeros for the bucket's first float. */
+/* Compressed gradients (deep gradient compression).  All ranks send the same number of pairs for a
+ * bucket.  A rank that selects fewer fills up with zeros for the bucket's first float. */
 #include <math.h>
 #include <string.h>
 
@@ -10,15 +10,15 @@ static const struct rt_slot *member(
     return &r->slots[r->order[b->first + i]];
 }
 
-/* The list is gone through in rampup_step steps; its last entry stays (Paddle's dgc_op.h,
- * get_period_sparcity). */
+/* The sparsity of this step.  The list is spread over rampup_step steps; after that its last entry
+ * applies (as in Paddle's dgc_op.h, get_period_sparcity). */
 static float sparsity_now(const struct rt_reducer *r) {
     uint64_t last = r->dgc.n_sparsity - 1, since = r->step - r->dgc.rampup_begin_step;
     uint64_t i = since >= r->dgc.rampup_step ? last : since * (last + 1) / r->dgc.rampup_step;
     return r->dgc.sparsity[i < last ? i : last];
 }
 
-/* Entries of a gradient of n floats that travel. */
+/* How many entries of a gradient with n floats are sent. */
 static size_t entries(size_t n, float sparsity) {
     size_t k = (size_t)((double)n * (1.0 - (double)sparsity));
     return k < 1 ? 1 : k;
@@ -45,7 +45,7 @@ bool rt_dgc_due(const struct rt_reducer *r, const struct rt_bucket *b) {
     return b->sparse && r->step >= r->dgc.rampup_begin_step;
 }
 
-/* What a gradient is multiplied with so that its norm is at most the rank's share. */
+/* The factor that limits a gradient's norm to the rank's share of clip_norm. */
 static float clip(const struct rt_reducer *r, const float *g, size_t n) {
     if (!(r->dgc.clip_norm > 0)) {
         return 1;
@@ -57,13 +57,22 @@ static float clip(const struct rt_reducer *r, const float *g, size_t n) {
     return sum > most * most ? (float)(most / sqrt(sum)) : 1;
 }
 
-/* g becomes what is accumulated. */
-static void prepare(const struct rt_reducer *r, const struct rt_slot *s, float *g) {
+/* Turns g into what is accumulated. */
+static int prepare(struct rt_reducer *r, const struct rt_slot *s, float *g, struct co_err *err) {
     float scale = clip(r, g, s->n), l2 = r->dgc.l2;
     const float *w = l2 != 0 ? s->parameter : NULL;
+    if (w && r->gpu) {
+        float *copy = (float *)(void *)r->scratch;
+        int rc = rt_group_copy(r->g, copy, w, s->n * sizeof(*w), err);
+        if (rc < 0) {
+            return rc;
+        }
+        w = copy;
+    }
     for (size_t i = 0; i < s->n; i++) {
         g[i] = scale * g[i] + (w ? l2 * w[i] : 0);
     }
+    return 0;
 }
 
 static void accumulate(const struct rt_dgc *d, const float *g, float *u, float *v, size_t n) {
@@ -75,17 +84,20 @@ static void accumulate(const struct rt_dgc *d, const float *g, float *u, float *
     }
 }
 
-void rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b) {
+int rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
     float sparsity = sparsity_now(r);
     b->k = pairs_of(r, b, sparsity);
     struct rt_pair *to = b->pairs + rt_group_rank(r->g) * b->k;
     memset(to, 0, b->k * sizeof(*to));
     for (uint32_t i = 0; i < b->members; i++) {
         const struct rt_slot *s = member(r, b, i);
-        float *g = b->values + s->at;
+        float *g = rt_bucket_host(b) + s->at;
         float *u = b->u + s->at, *v = b->v + s->at;
         size_t k = entries(s->n, sparsity);
-        prepare(r, s, g);
+        int rc = prepare(r, s, g, err);
+        if (rc < 0) {
+            return rc;
+        }
         accumulate(&r->dgc, g, u, v, s->n);
         size_t found = rt_top_k(v, s->n, k, r->places, r->scratch);
         for (size_t p = 0; p < found; p++) {
@@ -95,19 +107,21 @@ void rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b) {
         }
         to += k;
     }
+    return 0;
 }
 
 int rt_dgc_decode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
     uint32_t size = rt_group_size(r->g);
     float share = 1.0F / (float)size;
-    memset(b->values, 0, b->n * sizeof(float));
+    float *values = rt_bucket_host(b);
+    memset(values, 0, b->n * sizeof(float));
     for (size_t i = 0; i < size * b->k; i++) {
         if (b->pairs[i].at >= b->n) {
             return co_err_set(err, CO_INVALID,
                 "rank %zu sent an entry at %u of a bucket of %zu floats", i / b->k, b->pairs[i].at,
                 b->n);
         }
-        b->values[b->pairs[i].at] += b->pairs[i].value * share;
+        values[b->pairs[i].at] += b->pairs[i].value * share;
     }
     return 0;
 }

@@ -1,18 +1,26 @@
-/* What the files of this folder share.
+/* Data parallel training: what the files of this folder share.
  *
- *     layout.c     which gradient is in which bucket, where
- *     reducer.c    open, close, rebuild: memory and agreement
- *     step.c       ready, wait: what a step does
- *     topk.c       which entries a compressed gradient sends: pure
+ *     layout.c     assigns gradients to buckets
+ *     reducer.c    open, close, rebuild: memory, and the check that all ranks agree
+ *     step.c       ready, wait: a training step
+ *     topk.c       selects the entries that a compressed gradient sends; pure
  *     dgc.c        compressed buckets
  *     local.c      local SGD                norm.c     batch normalisation
- *     metrics.c    metrics, their group     values.c   values that ranks have in common
- *     optimizer.c, rates.c: one rank's part; pure
+ *     metrics.c    metrics, their group     values.c   checks and choices of ranks
+ *     optimizer.c, rates.c: optimizers and schedules on one rank; pure
  *
- *     a step of four gradients in two buckets; backward makes gradient 0 first:
+ *     a step of four gradients in two buckets; the backward pass yields gradient 0 first:
  *
  *         bucket 0 [ gradient 0 | gradient 1 | gradient 2 ]   starts when the third is ready
  *         bucket 1 [ gradient 3 ]                             the first layer, small
+ *
+ *     where a bucket's data is: [main memory], (GPU memory)
+ *
+ *         in main memory                   [own] -> [values] =====> sent
+ *         ... f16, bf16                    [own] -> [values] -> [halves] =====> sent
+ *         on a GPU                         (own) -> (values) =====> sent by NCCL
+ *         ... merge_steps                  (own) -> [mirror + sums] -> (values) =====> sent by NCCL
+ *         ... f16, bf16, dgc               (own) -> [mirror] -> [halves, pairs] =====> sent
  *
  * Only the group's thread (rt_coll_start) runs beside the caller, and only on buckets that have
  * been started. */
@@ -28,21 +36,22 @@ enum {
 
 /* ---- layout.c ---- */
 
-/* Gradient i of n has floats[i]; kinds do not share buckets. */
+/* One gradient.  Sparse and dense ones do not share buckets. */
 struct rt_layout_item {
     size_t floats;
     bool sparse;
     uint32_t bucket; /* out */
     size_t at;       /* out: floats from the bucket's beginning */
 };
-/* Fills bucket and at; number of buckets.  From the last item to the first: a bucket is closed
- * when the next item would lead over the limit, last_floats for the first one so made. */
+/* Fills in bucket and at, and returns the number of buckets.  Goes from the last item to the first,
+ * and closes a bucket when the next item would exceed the limit: last_floats for the first bucket,
+ * which is the last one that becomes ready, else bucket_floats. */
 uint32_t rt_layout(
     struct rt_layout_item *items, size_t n, size_t bucket_floats, size_t last_floats);
 
 /* ---- the reducer ---- */
 
-/* A sent entry: as it travels. */
+/* An entry of a compressed gradient, as it is sent. */
 struct rt_pair {
     uint32_t at; /* floats from the bucket's beginning */
     float value;
@@ -53,13 +62,15 @@ struct rt_bucket {
     bool sparse;
     uint32_t first, members; /* in reducer->order */
     uint32_t unready;
-    float *values;         /* [n]; the group's, or owned with `halves` */
-    uint16_t *halves;      /* [n], the group's: f16 or bf16 as they travel; NULL: f32 travels */
-    float *sums;           /* owned [n], merged steps; NULL: none are */
-    float *u, *v;          /* owned [n]; sparse */
-    size_t k;              /* pairs of a rank this step */
+    float *values;    /* [n]; the group's, or owned with `halves` in main memory */
+    float *mirror;    /* owned [n]: a copy of GPU values, for the CPU to use; NULL: not needed */
+    uint16_t *halves; /* [n]: f16 or bf16, as sent; the group's or, with a GPU, owned; NULL:
+                       * f32 is sent */
+    float *sums;      /* owned [n], of merged steps; NULL: steps are not merged */
+    float *u, *v;     /* owned [n]; sparse */
+    size_t k;         /* pairs that each rank sends in this step */
     struct rt_pair *pairs; /* owned [P][k]; sparse */
-    bool compressed;       /* this step */
+    bool compressed;       /* in this step */
     struct rt_work *work;
 };
 
@@ -67,48 +78,58 @@ struct rt_slot {
     char *name; /* owned */
     size_t n, at;
     uint32_t bucket;
-    float *own;             /* borrowed; the caller's memory */
-    const float *parameter; /* borrowed */
+    float *own;             /* borrowed; the caller's memory, on the CPU or a GPU */
+    const float *parameter; /* borrowed; likewise */
     bool ready;
 };
 
 struct rt_reducer {
     struct rt_group *g;
+    bool gpu; /* gradients are in GPU memory */
     size_t n;
     struct rt_slot *slots;     /* owned [n] */
     struct rt_bucket *buckets; /* owned [n_buckets] */
     uint32_t *order;           /* owned [n]: gradients by bucket */
     uint32_t n_buckets, started;
-    uint32_t merge_steps, merged; /* how many of them are in the sums */
+    uint32_t merge_steps, merged; /* merged: how many steps are in the sums */
     float merge_factor;
     enum rt_dtype wire;
-    const struct rt_kernels *kernels; /* from f32 to the wire's halves and back */
+    const struct rt_kernels *kernels; /* convert between f32 and the type that is sent */
     bool dgc_on;
     struct rt_dgc dgc;          /* sparsity owned */
     uint64_t step;              /* reductions made */
     uint32_t *places, *scratch; /* owned [m], [2][m], m: floats of the largest compressed one */
-    uint64_t hash;              /* of list and options: the same on all ranks */
+    uint64_t hash;              /* of the list and the options: must be equal on all ranks */
 };
 
-/* values.c */
-bool rt_finite(const float *values, size_t n);
+/* The bucket in main memory. */
+static inline float *rt_bucket_host(const struct rt_bucket *b) {
+    return b->mirror ? b->mirror : b->values;
+}
+static inline bool rt_group_on_gpu(const struct rt_group *g) {
+    return rt_group_stream(g);
+}
 
-/* step.c: waits for what is under way and forgets the step. */
+/* values.c: whether all values are finite; in main memory or on the group's GPU. */
+CO_MUST_CHECK int rt_finite(
+    struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err);
+
+/* step.c: waits for calls that are under way, and resets the step. */
 void rt_reducer_drain(struct rt_reducer *r);
 
 /* dgc.c */
-/* The most pairs a rank ever sends of bucket b. */
+/* The most pairs that a rank ever sends for bucket b. */
 size_t rt_dgc_pairs_max(const struct rt_reducer *r, const struct rt_bucket *b);
-/* Whether this step compresses it. */
+/* Whether this step compresses the bucket. */
 bool rt_dgc_due(const struct rt_reducer *r, const struct rt_bucket *b);
-/* Own pairs out of the gradients, to their place in b->pairs. */
-void rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b);
-/* Averages of all ranks' pairs into b->values.  CO_INVALID: a pair outside of the bucket. */
+/* Selects this rank's pairs from the gradients in main memory, and writes them to b->pairs. */
+CO_MUST_CHECK int rt_dgc_encode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err);
+/* Averages all ranks' pairs into main memory.  CO_INVALID: a pair is outside of the bucket. */
 CO_MUST_CHECK int rt_dgc_decode(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err);
 
 /* ---- topk.c ---- */
 
-/* Places of the k entries of v [n] that are largest by magnitude, ascending, NaN before all; of
- * equal ones the first.  May find fewer: candidates are what passes a threshold that a sample
- * gives.  scratch [2][n].  Number of places. */
+/* Indexes, ascending, of the k entries of v [n] that are largest by magnitude.  NaN counts as the
+ * largest; of equal entries the first ones win.  Returns how many it found, which may be fewer than
+ * k: candidates must pass a threshold that is estimated from a sample.  scratch [2][n]. */
 size_t rt_top_k(const float *v, size_t n, size_t k, uint32_t *ret_at, uint32_t *scratch);

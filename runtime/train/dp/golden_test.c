@@ -1,4 +1,5 @@
-/* Formulas against real Paddle 3.3.1: testdata/goldens.txt, made by testdata/goldens.py. */
+/* Compares our formulas with results of Paddle 3.3.1: testdata/goldens.txt, made by
+ * testdata/goldens.py. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -60,66 +61,6 @@ static void assert_floats(struct line *l, size_t n, const float *got, double tol
             fail_msg("%s, at %zu: %.9g, not %.9g", l->name, i, (double)got[i], want);
         }
     }
-}
-
-/* ---- learning rates: f64 here and there, the order of operations may differ ---- */
-
-static const double RATE = 1e-12;
-
-static void two(struct line *l, double (*fn)(double lr, double gamma, uint64_t t)) {
-    double lr = next(l), gamma = next(l);
-    assert_last(l, fn(lr, gamma, next_int(l)), RATE);
-}
-
-static void exponential(struct line *l) {
-    two(l, rt_lr_exponential);
-}
-
-static void natural_exp(struct line *l) {
-    two(l, rt_lr_natural_exp);
-}
-
-static void inverse_time(struct line *l) {
-    two(l, rt_lr_inverse_time);
-}
-
-static void polynomial(struct line *l) {
-    double lr = next(l), end = next(l), power = next(l);
-    uint64_t steps = next_int(l);
-    bool cycle = next(l) != 0;
-    assert_last(l, rt_lr_polynomial(lr, end, power, steps, cycle, next_int(l)), RATE);
-}
-
-/* Paddle multiplies step by step, and divides by numbers near 0 where the cosine is near -1. */
-static void cosine(struct line *l) {
-    double lr = next(l), end = next(l);
-    uint64_t steps = next_int(l);
-    assert_last(l, rt_lr_cosine(lr, end, steps, next_int(l)), 1e-9);
-}
-
-static void noam(struct line *l) {
-    double lr = next(l), model = next(l);
-    uint64_t warmup = next_int(l);
-    assert_last(l, rt_lr_noam(lr, model, warmup, next_int(l)), RATE);
-}
-
-static void piecewise(struct line *l) {
-    uint64_t boundaries[2] = {next_int(l), 0};
-    boundaries[1] = next_int(l);
-    double values[3];
-    for (size_t i = 0; i < 3; i++) {
-        values[i] = next(l);
-    }
-    assert_last(l, rt_lr_piecewise(boundaries, values, 2, next_int(l)), 0);
-}
-
-static void warmup_cosine(struct line *l) {
-    double start = next(l), top = next(l);
-    uint64_t warmup = next_int(l);
-    double lr = next(l), end = next(l);
-    uint64_t steps = next_int(l), t = next_int(l);
-    double after = rt_lr_cosine(lr, end, steps, t > warmup ? t - warmup : 0);
-    assert_last(l, rt_lr_warmup(start, top, warmup, t, after), 1e-9);
 }
 
 /* ---- the optimizer ---- */
@@ -220,14 +161,6 @@ static const struct {
     void (*check)(struct line *l);
     size_t lines; /* at least */
 } checks[] = {
-    {"exponential", exponential, 12},
-    {"natural_exp", natural_exp, 12},
-    {"inverse_time", inverse_time, 12},
-    {"polynomial", polynomial, 24},
-    {"cosine", cosine, 24},
-    {"noam", noam, 12},
-    {"piecewise", piecewise, 12},
-    {"warmup_cosine", warmup_cosine, 12},
     {"momentum", momentum, 3},
     {"auc", auc, 4},
     {"acc", quotient, 1},

@@ -1,10 +1,10 @@
-/* Gradients to buckets.  From the end of the list, which is the beginning of the model: what is
- * ready last has nothing left to hide behind, and its bucket is to be small. */
+/* Assigns gradients to buckets, from the end of the list, which is the beginning of the model.  The
+ * gradient that is ready last cannot overlap with computation any more, so its bucket is small. */
 #include "runtime/train/dp/dp.h"
 
 struct open_bucket {
     bool is;
-    uint32_t id; /* from the end */
+    uint32_t id; /* counted from the end */
     size_t floats, limit;
 };
 
@@ -28,13 +28,13 @@ uint32_t rt_layout(
         items[i].bucket = b->id;
         items[i].at = b->floats; /* from the bucket's end */
     }
-    /* A bucket is complete with the item that opened it, so that those opened later are complete
-     * earlier. */
+    /* Items become ready from first to last, so a bucket is complete with the item that opened it:
+     * buckets that were opened later are complete earlier. */
     size_t end[2] = {0};
     uint32_t in[2] = {made, made};
     for (size_t i = 0; i < n; i++) {
         int kind = items[i].sparse;
-        if (items[i].bucket != in[kind]) { /* the first of its bucket is furthest from the end */
+        if (items[i].bucket != in[kind]) { /* the first item of a bucket is furthest from its end */
             in[kind] = items[i].bucket;
             end[kind] = items[i].at;
         }

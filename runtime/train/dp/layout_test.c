@@ -1,4 +1,4 @@
-/* Which gradient is in which bucket. */
+/* The assignment of gradients to buckets. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -10,7 +10,7 @@ static int mean(struct rt_group *g, double *value, struct co_err *err) {
     return rt_all_reduce(g, value, value, 1, RT_F64, RT_AVG, err);
 }
 
-/* Steps until the next average.  The loss has fallen: fewer; a NaN: 1. */
+/* Steps until the next average: fewer as the loss falls; 1 if the loss is NaN. */
 static uint32_t next_steps(const struct rt_local_sgd *s, double loss, double lr) {
     double k = ceil(sqrt(s->lr0 * loss / (lr * s->loss0) * (s->k_steps ? s->k_steps : 1)));
     return k >= K_MAX ? K_MAX : k > 1 ? (uint32_t)k : 1;

@@ -7,14 +7,14 @@
 #include "common/mem.h"
 #include "runtime/train/dp/dp.h"
 
-/* ---- who meets ---- */
+/* ---- the group of trainers ---- */
 
 int rt_trainers_open(const struct rt_job *job, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err) {
     const char *endpoints = co_contract[CO_VAR_TRAINER_ENDPOINTS].name;
     uint32_t n = rt_worker_num(job), told = 0;
     if (!rt_is_worker(job)) {
-        return co_err_set(err, CO_INVALID, "this process is no trainer");
+        return co_err_set(err, CO_INVALID, "this process is not a trainer");
     }
     if (n > 1 && rt_job_gloo(job) == 0) {
         return co_err_set(err, CO_UNSUPPORTED,
@@ -32,7 +32,7 @@ int rt_trainers_open(const struct rt_job *job, const struct rt_group_options *op
     return rt_group_open(job, options, ret_group, err);
 }
 
-/* ---- what they say ---- */
+/* ---- the metrics ---- */
 
 static int auc(const double *stat, size_t buckets, double *ret) {
     double area = 0, pos = 0, neg = 0;
@@ -62,7 +62,7 @@ static const struct {
     const char *name;
     enum rt_op op;
     size_t n;                                                       /* 0: any; AUC: any even one */
-    int (*from_sums)(const double *sums, size_t half, double *ret); /* NULL: these are it */
+    int (*from_sums)(const double *sums, size_t half, double *ret); /* NULL: result is the sums */
 } metrics[RT_METRICS] = {
     [RT_METRIC_SUM] = {"sum", RT_SUM},
     [RT_METRIC_MAX] = {"max", RT_MAX},

@@ -1,4 +1,4 @@
-/* Metrics over processes, and how the trainers of a parameter-server job meet for them. The
+/* Metrics over processes, and how the trainers of a parameter-server job form a group for them. The
  * formulas themselves are checked in golden_test.c. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,7 +105,7 @@ static const struct told tellings[] = {
     {"not said", NULL, true, false, "TRAINER", CO_UNSUPPORTED, "PADDLE_WITH_GLOO"},
     {"no endpoints", "1", false, false, "TRAINER", CO_INVALID, "PADDLE_TRAINER_ENDPOINTS has 0"},
     {"too few", "1", true, true, "TRAINER", CO_INVALID, "PADDLE_TRAINER_ENDPOINTS has 2"},
-    {"a server", "2", true, false, "PSERVER", CO_INVALID, "no trainer"},
+    {"a server", "2", true, false, "PSERVER", CO_INVALID, "not a trainer"},
 };
 
 static void tell(const char *name, const char *value) {

@@ -1,12 +1,11 @@
-/* Batch normalisation over all ranks: a channel's statistics are those of all its values,
- * wherever they are. */
+/* Batch normalisation over all ranks: a channel's statistics cover its values on all ranks. */
 #include <math.h>
 #include <string.h>
 
 #include "common/mem.h"
 #include "runtime/train/dp/dp.h"
 
-enum { LANES = 8 }; /* sums side by side, which the compiler can vectorise; one order always */
+enum { LANES = 8 }; /* independent sums, so the compiler can vectorise; the order is fixed */
 
 /* Values of a channel lie next to each other in runs of `inner`; with channels_last in runs of
  * one, and loops go over the channels. */
@@ -117,7 +116,7 @@ int rt_bn_forward(struct rt_group *g, const struct rt_bn *shape, const float *x,
     return 0;
 }
 
-/* Of a run: sums of dy and of dy (x - mean) to *sum and *product. */
+/* Adds the sums of dy and of dy (x - mean) in a run to *sum and *product. */
 static void add_products(
     const float *x, const float *dy, size_t n, double mean, double *sum, double *product) {
     double sums[LANES] = {0}, products[LANES] = {0};

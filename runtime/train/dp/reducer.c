@@ -1,9 +1,11 @@
-/* A reducer's life: layout, memory, and that all ranks have the same. */
+/* Opens, rebuilds and closes a reducer: its layout, its memory, and the check that all ranks have
+ * the same gradients and options. */
 #include <stdio.h>
 #include <string.h>
 
 #include "common/map.h"
 #include "common/mem.h"
+#include "common/spare.h"
 #include "runtime/train/dp/dp.h"
 
 static const size_t default_bytes = 32 << 20, default_last_bytes = 1 << 20;
@@ -111,26 +113,28 @@ static void lay_out(struct rt_reducer *r, const struct rt_reducer_options *o) {
 
 /* ---- memory ---- */
 
-static int own_floats(size_t n, float **ret, struct co_err *err) {
+static int own_bytes(size_t bytes, void **ret, struct co_err *err) {
     void *memory = NULL;
-    int rc = posix_memalign(&memory, RT_ALIGN * sizeof(float), n * sizeof(float));
+    int rc = posix_memalign(&memory, RT_ALIGN * sizeof(float), bytes);
     if (rc) {
-        return co_err_errno(err, rc, "%zu floats for gradients", n);
+        return co_err_errno(err, rc, "%zu bytes for gradients", bytes);
     }
-    memset(memory, 0, n * sizeof(float));
+    memset(memory, 0, bytes);
     *ret = memory;
     return 0;
 }
 
-/* What does not depend on the group. */
-static int bucket_open(const struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
-    int rc = r->merge_steps > 1 ? own_floats(b->n, &b->sums, err) : 0;
-    if (rc == 0 && b->sparse) {
-        rc = own_floats(b->n, &b->u, err);
-        rc = rc < 0 ? rc : own_floats(b->n, &b->v, err);
-    } else if (rc == 0 && r->wire != RT_F32) {
-        rc = own_floats(b->n, &b->values, err);
-    }
+static int own_floats(size_t n, float **ret, struct co_err *err) {
+    void *memory = NULL;
+    int rc = own_bytes(n * sizeof(float), &memory, err);
+    *ret = memory;
+    return rc;
+}
+
+static int own_halves(size_t n, uint16_t **ret, struct co_err *err) {
+    void *memory = NULL;
+    int rc = own_bytes(n * sizeof(uint16_t), &memory, err);
+    *ret = memory;
     return rc;
 }
 
@@ -138,10 +142,32 @@ static bool in_halves(const struct rt_reducer *r, const struct rt_bucket *b) {
     return r->wire != RT_F32 && !b->sparse;
 }
 
-/* Memory of group g in *ret_shared; and where pairs come together. */
+/* Allocates what does not depend on the group. */
+static int bucket_open(const struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
+    bool merges = r->merge_steps > 1, halves = in_halves(r, b);
+    int rc = merges ? own_floats(b->n, &b->sums, err) : 0;
+    if (rc == 0 && b->sparse) {
+        rc = own_floats(b->n, &b->u, err);
+        rc = rc < 0 ? rc : own_floats(b->n, &b->v, err);
+    }
+    if (rc == 0 && r->gpu && (merges || halves || b->sparse)) {
+        rc = own_floats(b->n, &b->mirror, err);
+    }
+    if (rc == 0 && halves) {
+        rc = r->gpu ? own_halves(b->n, &b->halves, err) : own_floats(b->n, &b->values, err);
+    }
+    return rc;
+}
+
+/* Whether the halves are in the group's memory; of other buckets the values are. */
+static bool shares_halves(const struct rt_reducer *r, const struct rt_bucket *b) {
+    return in_halves(r, b) && !r->gpu;
+}
+
+/* Allocates memory of group g to *ret_shared, and room for the pairs of all ranks. */
 static int bucket_share(const struct rt_reducer *r, const struct rt_bucket *b, struct rt_group *g,
     void **ret_shared, struct rt_pair **ret_pairs, struct co_err *err) {
-    size_t bytes = b->n * (in_halves(r, b) ? sizeof(uint16_t) : sizeof(float));
+    size_t bytes = b->n * (shares_halves(r, b) ? sizeof(uint16_t) : sizeof(float));
     void *pairs = NULL;
     if (b->sparse) {
         size_t most = rt_dgc_pairs_max(r, b);
@@ -161,7 +187,7 @@ static int bucket_share(const struct rt_reducer *r, const struct rt_bucket *b, s
 }
 
 static void bucket_unshare(const struct rt_reducer *r, struct rt_bucket *b) {
-    if (in_halves(r, b)) {
+    if (shares_halves(r, b)) {
         rt_group_free(r->g, b->halves);
         b->halves = NULL;
     } else {
@@ -174,13 +200,15 @@ static void bucket_unshare(const struct rt_reducer *r, struct rt_bucket *b) {
 
 static void bucket_done(const struct rt_reducer *r, struct rt_bucket *b) {
     bucket_unshare(r, b);
-    free(b->values); /* NULL unless it is this bucket's own */
+    free(b->values); /* NULL unless the bucket owns them */
+    free(b->halves);
+    free(b->mirror);
     free(b->sums);
     free(b->u);
     free(b->v);
 }
 
-/* The buckets' memory becomes that of group g; all of it or nothing. */
+/* Moves the buckets to memory of group g: all of them or, after an error, none. */
 static int share(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
     CO_AUTOFREE void **shared = co_xcalloc(r->n_buckets, sizeof(*shared));
     CO_AUTOFREE struct rt_pair **pairs = co_xcalloc(r->n_buckets, sizeof(struct rt_pair *));
@@ -197,7 +225,7 @@ static int share(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
         }
         bucket_unshare(r, b);
         b->pairs = pairs[k];
-        if (in_halves(r, b)) {
+        if (shares_halves(r, b)) {
             b->halves = shared[k];
         } else {
             b->values = shared[k];
@@ -233,8 +261,8 @@ static uint64_t hash_of(const struct rt_reducer *r) {
     return h;
 }
 
-/* Everybody has the same list and goes on from the same step: the furthest.  Merged steps stay
- * where all ranks have as many of them. */
+/* Checks that all ranks have the same list, and continues at the highest step of any rank.  Merged
+ * steps are kept only if all ranks are at the same step with as many of them. */
 static int agree(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
     struct state {
         uint64_t hash, step, merged;
@@ -260,7 +288,7 @@ static int agree(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
     return rc;
 }
 
-/* ---- life ---- */
+/* ---- open, rebuild, close ---- */
 
 void rt_reducer_close(struct rt_reducer *r) {
     if (!r) {
@@ -291,16 +319,14 @@ int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, siz
     struct rt_reducer_options o = options ? *options : (struct rt_reducer_options){0};
     CO_CLEANUP(rt_reducer_closep) struct rt_reducer *r = co_xcalloc(1, sizeof(*r));
     r->g = g;
-    if (strcmp(rt_group_device(g), "cpu") != 0) {
-        return co_err_set(err, CO_UNSUPPORTED,
-            "a reducer's gradients are in main memory, its group's on %s", rt_group_device(g));
-    }
+    r->gpu = rt_group_on_gpu(g);
     for (size_t i = 0; i < n; i++) {
         if (gradients[i].n < 1 || gradients[i].n > UINT32_MAX / 2) {
             return co_err_set(err, CO_INVALID, "gradient %zu has %zu floats", i, gradients[i].n);
         }
     }
-    int rc = take_options(r, &o, err);
+    int rc = CO_SPARE_CHECK(&o, "rt_reducer_options", err);
+    rc = rc < 0 ? rc : take_options(r, &o, err);
     if (rc < 0) {
         return rc;
     }
@@ -321,6 +347,10 @@ int rt_reducer_open(struct rt_group *g, const struct rt_gradient *gradients, siz
 
 int rt_reducer_rebuild(struct rt_reducer *r, struct rt_group *g, struct co_err *err) {
     rt_reducer_drain(r);
+    if (r->gpu != rt_group_on_gpu(g)) {
+        return co_err_set(err, CO_INVALID, "gradients are on %s, those of the new group on %s",
+            rt_group_device(r->g), rt_group_device(g));
+    }
     int rc = share(r, g, err);
     if (rc < 0) {
         return rc;

@@ -1,5 +1,5 @@
-/* What happens in a step: gradients become ready, buckets start in their order, and at the end
- * all of them are averages. */
+/* A training step: gradients become ready, buckets start in order, and at the end the caller's
+ * gradients are averages.  All ranks start buckets in the same order, as collective calls need. */
 #include <string.h>
 
 #include "common/mem.h"
@@ -9,7 +9,7 @@ static struct rt_slot *member(const struct rt_reducer *r, const struct rt_bucket
     return &r->slots[r->order[b->first + i]];
 }
 
-/* The step after the last one that is only added up. */
+/* Whether this step reduces; with merge_steps, the steps before it only add to the sums. */
 static bool reducing(const struct rt_reducer *r) {
     return r->merged + 1 == r->merge_steps;
 }
@@ -26,54 +26,75 @@ static void add_scaled(float *values, const float *own, const float *sums, float
     }
 }
 
-/* A gradient that is there: into the sums, or where it is reduced. */
-static void take(struct rt_reducer *r, const struct rt_slot *s) {
+static int copy(
+    const struct rt_reducer *r, float *to, const float *from, size_t n, struct co_err *err) {
+    return to == from ? 0 : rt_group_copy(r->g, to, from, n * sizeof(float), err);
+}
+
+/* Takes a gradient that is ready: adds it to the sums, or copies it to where it is reduced. */
+static int take(struct rt_reducer *r, const struct rt_slot *s, struct co_err *err) {
     const struct rt_bucket *b = &r->buckets[s->bucket];
-    float *values = b->values + s->at;
-    const float *made = s->own ? s->own : values;
+    float *values = rt_bucket_host(b) + s->at;
+    const float *made = s->own ? s->own : b->values + s->at;
+    if (b->mirror) {
+        int rc = copy(r, values, made, s->n, err);
+        if (rc < 0) {
+            return rc;
+        }
+        made = values;
+    }
     if (!reducing(r)) {
         add(b->sums + s->at, made, s->n);
     } else if (b->sums) {
         add_scaled(values, made, b->sums + s->at, r->merge_factor, s->n);
-    } else if (made != values) {
-        memcpy(values, made, s->n * sizeof(float));
+    } else {
+        return copy(r, values, made, s->n, err);
     }
+    return 0;
 }
 
-/* One that was not made counts as zero. */
-static void take_none(struct rt_reducer *r, const struct rt_slot *s) {
+/* A gradient that was not made ready counts as zero. */
+static int take_none(struct rt_reducer *r, const struct rt_slot *s, struct co_err *err) {
     const struct rt_bucket *b = &r->buckets[s->bucket];
-    if (reducing(r)) {
-        float *values = b->values + s->at;
-        memset(values, 0, s->n * sizeof(float));
-        if (b->sums) {
-            add_scaled(values, values, b->sums + s->at, r->merge_factor, s->n);
-        }
+    float *values = rt_bucket_host(b) + s->at;
+    if (!reducing(r)) {
+        return 0;
     }
+    if (r->gpu && !b->mirror) {
+        CO_AUTOFREE float *zeros = co_xcalloc(s->n, sizeof(*zeros));
+        return copy(r, values, zeros, s->n, err);
+    }
+    memset(values, 0, s->n * sizeof(float));
+    if (b->sums) {
+        add_scaled(values, values, b->sums + s->at, r->merge_factor, s->n);
+    }
+    return 0;
 }
 
 static int bucket_start(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
     struct rt_coll c = {.kind = RT_ALL_REDUCE, .op = RT_AVG, .n = b->n};
+    int rc = 0;
     b->compressed = rt_dgc_due(r, b);
     if (b->compressed) {
-        rt_dgc_encode(r, b);
+        rc = rt_dgc_encode(r, b, err);
         c = (struct rt_coll){.kind = RT_ALL_GATHER,
             .dtype = RT_I32,
             .in = b->pairs + rt_group_rank(r->g) * b->k,
             .out = b->pairs,
             .n = b->k * sizeof(*b->pairs) / sizeof(int32_t)};
     } else if (b->halves) {
-        r->kernels->narrow[r->wire](b->halves, b->values, b->n);
+        r->kernels->narrow[r->wire](b->halves, rt_bucket_host(b), b->n);
         c.dtype = r->wire;
         c.in = c.out = b->halves;
     } else {
+        rc = copy(r, b->values, rt_bucket_host(b), b->n, err);
         c.dtype = RT_F32;
         c.in = c.out = b->values;
     }
-    return rt_coll_start(r->g, &c, &b->work, err);
+    return rc < 0 ? rc : rt_coll_start(r->g, &c, &b->work, err);
 }
 
-/* Those that are full, up to the first that is not. */
+/* Starts buckets in order, up to the first one that is not full. */
 static int start_full(struct rt_reducer *r, struct co_err *err) {
     while (r->started < r->n_buckets && r->buckets[r->started].unready == 0) {
         int rc = bucket_start(r, &r->buckets[r->started++], err);
@@ -84,7 +105,7 @@ static int start_full(struct rt_reducer *r, struct co_err *err) {
     return 0;
 }
 
-/* The next step begins. */
+/* Begins the next step. */
 static void begin(struct rt_reducer *r) {
     for (size_t i = 0; i < r->n; i++) {
         r->slots[i].ready = false;
@@ -117,17 +138,20 @@ int rt_reducer_ready(struct rt_reducer *r, size_t i, struct co_err *err) {
             i < r->n ? "twice in a step" : "though there is none");
     }
     struct rt_slot *s = &r->slots[i];
-    take(r, s);
+    int rc = take(r, s, err);
     s->ready = true;
     r->buckets[s->bucket].unready--;
-    int rc = reducing(r) ? start_full(r, err) : 0;
+    rc = rc == 0 && reducing(r) ? start_full(r, err) : rc;
     return rc < 0 ? failed(r, rc) : 0;
 }
 
 static int start_rest(struct rt_reducer *r, struct co_err *err) {
     for (size_t i = 0; i < r->n; i++) {
         if (!r->slots[i].ready) {
-            take_none(r, &r->slots[i]);
+            int rc = take_none(r, &r->slots[i], err);
+            if (rc < 0) {
+                return rc;
+            }
             r->slots[i].ready = true;
             r->buckets[r->slots[i].bucket].unready--;
         }
@@ -135,24 +159,23 @@ static int start_rest(struct rt_reducer *r, struct co_err *err) {
     return start_full(r, err);
 }
 
-/* From what has travelled to averages where the caller looks for them. */
+/* Waits for a bucket's result, converts it, and copies the averages to the caller's memory. */
 static int bucket_finish(struct rt_reducer *r, struct rt_bucket *b, struct co_err *err) {
+    float *host = rt_bucket_host(b);
     int rc = rt_work_wait(co_steal_ptr(b->work), err);
     if (rc == 0 && b->compressed) {
         rc = rt_dgc_decode(r, b, err);
     } else if (rc == 0 && b->halves) {
-        r->kernels->widen[r->wire](b->values, b->halves, b->n);
+        r->kernels->widen[r->wire](host, b->halves, b->n);
     }
-    if (rc < 0) {
-        return rc;
+    if (rc == 0 && (b->compressed || b->halves)) {
+        rc = copy(r, b->values, host, b->n, err);
     }
-    for (uint32_t i = 0; i < b->members; i++) {
+    for (uint32_t i = 0; i < b->members && rc == 0; i++) {
         const struct rt_slot *s = member(r, b, i);
-        if (s->own) {
-            memcpy(s->own, b->values + s->at, s->n * sizeof(float));
-        }
+        rc = s->own ? copy(r, s->own, b->values + s->at, s->n, err) : 0;
     }
-    return 0;
+    return rc;
 }
 
 int rt_reducer_wait(struct rt_reducer *r, bool *ret_due, struct co_err *err) {
@@ -189,10 +212,10 @@ int rt_reducer_run(struct rt_reducer *r, bool *ret_due, struct co_err *err) {
 }
 
 bool rt_reducer_finite(const struct rt_reducer *r) {
-    for (size_t i = 0; i < r->n; i++) {
-        if (!rt_finite(rt_reducer_values(r, i), r->slots[i].n)) {
-            return false;
-        }
+    bool finite = true;
+    for (size_t i = 0; i < r->n && finite; i++) {
+        int rc = rt_finite(r->g, rt_reducer_values(r, i), r->slots[i].n, &finite, NULL);
+        finite = finite && rc == 0; /* a GPU that cannot be read counts as not finite */
     }
-    return true;
+    return finite;
 }

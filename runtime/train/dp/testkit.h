@@ -1,4 +1,4 @@
-/* Gradients that every rank can compute for every other, for tests. */
+/* For tests: pseudo-random gradients that every rank can compute for all ranks. */
 #pragma once
 
 #include <math.h>
@@ -12,7 +12,7 @@ static inline uint32_t tk_mix(uint32_t a, uint32_t b, uint32_t c) {
     return (uint32_t)(h >> 32);
 }
 
-/* In -1 .. 1, of rank's gradient `which` at `at`, in a step. */
+/* Element `at` of a rank's gradient `which` in a step; in -1 .. 1. */
 static inline float tk_value(uint32_t rank, uint32_t step, size_t which, size_t at) {
     uint32_t h = tk_mix(rank + 100 * step, (uint32_t)which, (uint32_t)at);
     return (float)h / 2147483648.0F - 1.0F;

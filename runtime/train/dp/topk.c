@@ -4,16 +4,17 @@
 
 #include <string.h>
 
-enum { SAMPLED = 64, WANTED = 96 /* of the sample pass, where k of all would be SAMPLED */ };
+/* The top k of all correspond to the top SAMPLED of the sample; WANTED of those are to pass. */
+enum { SAMPLED = 64, WANTED = 96 };
 
-/* Ordered as magnitudes are, NaN above infinity. */
+/* An integer with the order of magnitudes; NaN is above infinity. */
 static uint32_t key_of(float v) {
     uint32_t u;
     memcpy(&u, &v, sizeof(u));
     return u & 0x7fffffffU;
 }
 
-/* The k-th largest, 1 <= k <= n, byte by byte from the top. */
+/* The k-th largest key, 1 <= k <= n: radix selection, byte by byte from the top. */
 static uint32_t kth_largest(const uint32_t *key, size_t n, size_t k) {
     uint32_t found = 0, mask = 0;
     for (int shift = 24; shift >= 0; shift -= 8) {
@@ -33,7 +34,7 @@ static uint32_t kth_largest(const uint32_t *key, size_t n, size_t k) {
     return found;
 }
 
-/* Of the candidates at `at` k remain: those above the k-th, and the first of its equals. */
+/* Keeps k of the candidates in `at`: those above the k-th key, then the first ones equal to it. */
 static size_t choose(uint32_t *at, const uint32_t *key, size_t n, size_t k) {
     uint32_t least = kth_largest(key, n, k);
     size_t above = 0, chosen = 0;
@@ -62,7 +63,7 @@ size_t rt_top_k(const float *v, size_t n, size_t k, uint32_t *ret_at, uint32_t *
     uint32_t least = 0;
     size_t stride = k / SAMPLED;
     if (stride > 1) {
-        stride |= 1; /* not a multiple of the width of what the vector is */
+        stride |= 1; /* odd, so that it is no multiple of the width of a matrix */
         size_t sampled = 0;
         for (size_t i = 0; i < n; i += stride) {
             key[sampled++] = key_of(v[i]);

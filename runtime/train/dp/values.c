@@ -1,35 +1,48 @@
-/* Floats that ranks have in common: are they numbers, and whose are the newest. */
+/* Whether the values of all ranks are finite, and which rank has the newest ones. */
 #include <string.h>
 
 #include "common/mem.h"
 #include "runtime/train/dp/dp.h"
 
-/* All exponent bits set is infinity or NaN.  No early end within a block: it is vectorised. */
-bool rt_finite(const float *values, size_t n) {
-    enum { BLOCK = 4096 };
-    for (size_t from = 0; from < n; from += BLOCK) {
-        size_t to = n - from < BLOCK ? n : from + BLOCK;
-        uint32_t bad = 0;
-        for (size_t i = from; i < to; i++) {
-            uint32_t u;
-            memcpy(&u, &values[i], sizeof(u));
-            bad |= (u & 0x7f800000U) == 0x7f800000U;
-        }
-        if (bad) {
-            return false;
-        }
+/* All exponent bits set: infinity or NaN.  Has no early exit, so that it is vectorised. */
+static bool block_finite(const float *values, size_t n) {
+    uint32_t bad = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t u;
+        memcpy(&u, &values[i], sizeof(u));
+        bad |= (u & 0x7f800000U) == 0x7f800000U;
     }
-    return true;
+    return !bad;
+}
+
+int rt_finite(
+    struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err) {
+    enum { BLOCK = 4096, COPIED = 256 * 1024 };
+    bool finite = true, gpu = rt_group_on_gpu(g);
+    size_t block = gpu ? COPIED : BLOCK;
+    CO_AUTOFREE float *copy = gpu ? co_xcalloc(block, sizeof(*copy)) : NULL;
+    for (size_t from = 0; from < n && finite; from += block) {
+        size_t some = n - from < block ? n - from : block;
+        int rc = gpu ? rt_group_copy(g, copy, values + from, some * sizeof(*copy), err) : 0;
+        if (rc < 0) {
+            return rc;
+        }
+        finite = block_finite(gpu ? copy : values + from, some);
+    }
+    *ret_finite = finite;
+    return 0;
 }
 
 int rt_all_finite(
     struct rt_group *g, const float *values, size_t n, bool *ret_finite, struct co_err *err) {
-    uint8_t all = rt_finite(values, n);
-    int rc = rt_all_reduce(g, &all, &all, 1, RT_U8, RT_MIN, err);
-    if (rc == 0) {
+    bool finite = false;
+    int own = rt_finite(g, values, n, &finite, err); /* goes on after an error: the others wait */
+    uint8_t all = finite;
+    int rc = rt_all_reduce(g, &all, &all, 1, RT_U8, RT_MIN, own < 0 ? NULL : err);
+    if (rc == 0 && own == 0) {
         *ret_finite = all;
     }
-    return rc;
+    return own < 0 ? own : rc;
 }
 
 int rt_broadcast_newest(struct rt_group *g, uint64_t *step, const struct rt_values *list,

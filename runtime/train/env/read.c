@@ -1,3 +1,5 @@
+/* Reads contract variables as numbers, texts, lists and endpoints; their rows say what is allowed.
+ */
 #include "runtime/train/env/read.h"
 
 #include <string.h>

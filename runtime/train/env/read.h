@@ -6,7 +6,7 @@
 #include "common/err.h"
 #include "common/mem.h"
 
-/* NULL: the variable is not set.  What it returns must stay until the reader is done. */
+/* Returns the variable's value, valid until the reader is done; NULL: it is not set. */
 typedef const char *(*rt_getenv_fn)(void *arg, const char *name);
 
 /* Endpoints "host:port" or "[v6]:port", by index. */
@@ -24,9 +24,9 @@ struct rt_read {
 char *rt_read_text(const struct rt_read *e, enum co_var var);
 /* A list without blanks around its elements and without a comma at its end; NULL: not set. */
 char *rt_read_list(const struct rt_read *e, enum co_var var);
-/* CO_NOTFOUND, with nothing said, when not set. */
+/* CO_NOTFOUND, without a message: the variable is not set. */
 int rt_read_number(const struct rt_read *e, enum co_var var, uint32_t *ret, struct co_err *err);
-/* Not set and empty are the same here.  Not checked: only split. */
+/* A variable that is not set gives an empty list. check false: the list is only split. */
 int rt_read_endpoints(const struct rt_read *e, enum co_var var, bool check,
     struct rt_endpoints *ret, struct co_err *err);
 /* CO_INVALID: "X is not set<because>, expected: ..." */

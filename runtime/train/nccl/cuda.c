@@ -1,8 +1,9 @@
+/* Loads the CUDA driver and does what a group needs of it: a context, memory, copies, events. */
 #include "runtime/train/nccl/cuda.h"
 
 #include "common/mem.h"
 #include "runtime/train/nccl/cuda_abi.h"
-#include "runtime/train/nccl/library.h"
+#include "common/library.h"
 
 struct piece {
     struct piece *next;
@@ -22,7 +23,7 @@ struct rt_cuda {
 
 #define SYMBOL(member, symbol)                                                                     \
     {.name = #symbol, .offset = offsetof(struct rt_cuda_functions, member)},
-static const struct rt_symbol symbols[] = {RT_CUDA_SYMBOLS(SYMBOL)};
+static const struct co_symbol symbols[] = {RT_CUDA_SYMBOLS(SYMBOL)};
 
 static int code_of(int result) {
     switch (result) {
@@ -44,9 +45,9 @@ static int failed(
     return co_err_set(err, code_of(result), "CUDA: %s: %s (%d)", what, text, result);
 }
 
-/* Whatever fails here, there is no GPU that could be used. */
+/* Loads the driver.  Any failure here means that there is no usable GPU. */
 static int load(struct rt_cuda_functions *ret, uint32_t *ret_count, struct co_err *err) {
-    int rc = rt_library_open(NULL, "libcuda.so.1", symbols, CO_ARRAY_LEN(symbols), ret, err);
+    int rc = co_library_open(NULL, "libcuda.so.1", symbols, CO_ARRAY_LEN(symbols), ret, err);
     if (rc < 0) {
         return co_err_wrap(err, "no driver of NVIDIA GPUs");
     }
@@ -135,10 +136,6 @@ void rt_cuda_close(struct rt_cuda *c) {
     free(c);
 }
 
-uint32_t rt_cuda_ordinal(const struct rt_cuda *c) {
-    return c->ordinal;
-}
-
 const void *rt_cuda_id(const struct rt_cuda *c) {
     return c->uuid.bytes;
 }
@@ -163,7 +160,7 @@ static rt_cuda_address address_of(const void *memory) {
     return (rt_cuda_address)(uintptr_t)memory;
 }
 
-/* A copy or a fill has been begun with this result; until it is done. */
+/* Waits for a copy or a fill.  result: of the call that began it. */
 static int finish(struct rt_cuda *c, int result, const char *what, struct co_err *err) {
     result = result ? result : c->call.stream_wait(c->copies);
     return result ? failed(&c->call, result, what, err) : 0;
@@ -175,7 +172,7 @@ int rt_cuda_alloc(struct rt_cuda *c, size_t bytes, void **ret, struct co_err *er
         return rc;
     }
     CO_AUTOFREE struct piece *p = co_xcalloc(1, sizeof(*p));
-    size_t some = bytes ? bytes : 1; /* CUDA gives no empty memory */
+    size_t some = bytes ? bytes : 1; /* CUDA refuses to allocate 0 bytes */
     int result = c->call.memory_alloc(&p->address, some);
     if (result) {
         rc = failed(&c->call, result, "allocate memory", err);
@@ -213,21 +210,11 @@ bool rt_cuda_knows(struct rt_cuda *c, const void *memory) {
     return result == 0;
 }
 
-int rt_cuda_write(struct rt_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {
+int rt_cuda_copy(struct rt_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {
     int rc = rt_cuda_enter(c, err);
     if (rc == 0) {
-        rc = finish(
-            c, c->call.copy_in(address_of(to), from, bytes, c->copies), "copy to the GPU", err);
-        rt_cuda_leave(c);
-    }
-    return rc;
-}
-
-int rt_cuda_read(struct rt_cuda *c, void *to, const void *from, size_t bytes, struct co_err *err) {
-    int rc = rt_cuda_enter(c, err);
-    if (rc == 0) {
-        rc = finish(
-            c, c->call.copy_out(to, address_of(from), bytes, c->copies), "copy from the GPU", err);
+        rc = finish(c, c->call.copy(address_of(to), address_of(from), bytes, c->copies),
+            "copy from or to a GPU", err);
         rt_cuda_leave(c);
     }
     return rc;

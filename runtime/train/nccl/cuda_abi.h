@@ -1,6 +1,6 @@
-/* The part of the CUDA driver's binary interface that is used here.  The names are ours; numbers
- * and layouts are NVIDIA's, and `make nccl-test` compares them with its header.  For cuda.c and
- * tests alone. */
+/* The part of the CUDA driver's ABI that is used here, so that no CUDA headers are needed to build.
+ * The names are ours; numbers and layouts are NVIDIA's, and `make nccl-test` compares them with its
+ * header.  For cuda.c and tests alone. */
 #pragma once
 
 #include <stddef.h>
@@ -48,9 +48,8 @@ struct rt_cuda_functions {
     int (*memory_free)(rt_cuda_address address);
     int (*memory_set)(
         rt_cuda_address to, unsigned char value, size_t bytes, struct rt_cuda_stream *stream);
-    int (*copy_in)(
-        rt_cuda_address to, const void *from, size_t bytes, struct rt_cuda_stream *stream);
-    int (*copy_out)(void *to, rt_cuda_address from, size_t bytes, struct rt_cuda_stream *stream);
+    int (*copy)(
+        rt_cuda_address to, rt_cuda_address from, size_t bytes, struct rt_cuda_stream *stream);
     int (*pointer)(void *ret, int attribute, rt_cuda_address address);
     int (*stream_create)(struct rt_cuda_stream **ret, unsigned flags);
     int (*stream_destroy)(struct rt_cuda_stream *stream);
@@ -75,8 +74,7 @@ struct rt_cuda_functions {
     X(memory_alloc, cuMemAlloc_v2)                                                                 \
     X(memory_free, cuMemFree_v2)                                                                   \
     X(memory_set, cuMemsetD8Async)                                                                 \
-    X(copy_in, cuMemcpyHtoDAsync_v2)                                                               \
-    X(copy_out, cuMemcpyDtoHAsync_v2)                                                              \
+    X(copy, cuMemcpyAsync)                                                                         \
     X(pointer, cuPointerGetAttribute)                                                              \
     X(stream_create, cuStreamCreate)                                                               \
     X(stream_destroy, cuStreamDestroy_v2)                                                          \

@@ -1,9 +1,10 @@
+/* Loads NCCL, and translates calls, types and results between it and the group. */
 #include "runtime/train/nccl/nccl.h"
 
 #include <string.h>
 
 #include "common/mem.h"
-#include "runtime/train/nccl/library.h"
+#include "common/library.h"
 #include "runtime/train/nccl/nccl_abi.h"
 
 _Static_assert((int)RT_NCCL_ID_BYTES == (int)RT_NCCL_ID_SIZE, "an id travels whole");
@@ -12,13 +13,13 @@ struct rt_nccl {
     struct rt_nccl_functions call;
     int version;
     uint32_t rank, size;
-    struct rt_nccl_comm *comm; /* NULL: none yet, or none any more */
-    bool left;                 /* it has ended as it should: destroy it, do not abort */
+    struct rt_nccl_comm *comm; /* NULL: not joined, or aborted */
+    bool left;                 /* finalized: to be destroyed, not aborted */
 };
 
 #define SYMBOL(member, symbol, may_lack)                                                           \
     {.name = #symbol, .offset = offsetof(struct rt_nccl_functions, member), .optional = may_lack},
-static const struct rt_symbol symbols[] = {RT_NCCL_SYMBOLS(SYMBOL)};
+static const struct co_symbol symbols[] = {RT_NCCL_SYMBOLS(SYMBOL)};
 
 static const int types[RT_DTYPES] = {
     [RT_F32] = RT_NCCL_F32,
@@ -51,7 +52,7 @@ static int code_of(int result) {
     }
 }
 
-/* 0 of what has been done and of what is being done. */
+/* 0 for success, and for a call that is in progress; else sets the error. */
 static int check(const struct rt_nccl *n, int result, const char *what, struct co_err *err) {
     if (result == RT_NCCL_SUCCESS || result == RT_NCCL_IN_PROGRESS) {
         return 0;
@@ -61,13 +62,13 @@ static int check(const struct rt_nccl *n, int result, const char *what, struct c
         more && *more ? ": " : "", more ? more : "");
 }
 
-/* ---- life ---- */
+/* ---- open, join, leave, close ---- */
 
 CO_DEFINE_CLEANUP(struct rt_nccl *, rt_nccl_close)
 
 int rt_nccl_open(const char *folder, struct rt_nccl **ret, struct co_err *err) {
     CO_CLEANUP(rt_nccl_closep) struct rt_nccl *n = co_xcalloc(1, sizeof(*n));
-    int rc = rt_library_open(folder, "libnccl.so.2", symbols, CO_ARRAY_LEN(symbols), &n->call, err);
+    int rc = co_library_open(folder, "libnccl.so.2", symbols, CO_ARRAY_LEN(symbols), &n->call, err);
     rc = rc < 0 ? rc : check(n, n->call.version(&n->version), "its version", err);
     if (rc < 0) {
         return rc;
@@ -148,14 +149,14 @@ int rt_nccl_check(const struct rt_coll *c, struct co_err *err) {
     return 0;
 }
 
-/* What goes to a rank and what comes from it, in elements; NULL: nothing. */
+/* What to send to a rank and to receive from it; counts are in elements; NULL: nothing. */
 struct part {
     const unsigned char *send;
     unsigned char *recv;
     size_t n_send, n_recv;
 };
 
-/* Of rank r; at [0] and [1]: the elements of `in` and `out` that belong to ranks before it. */
+/* The part of rank r.  at[0], at[1]: the elements of `in` and `out` that belong to lower ranks. */
 static struct part part_of(
     const struct rt_nccl *n, const struct rt_coll *c, uint32_t r, const size_t at[2]) {
     size_t size = rt_dtype_size(c->dtype);
@@ -182,7 +183,7 @@ static struct part part_of(
     }
 }
 
-/* The kinds that NCCL does not have: as sends and receives that go at the same time. */
+/* Calls that NCCL lacks, as a group of sends and receives that run at the same time. */
 static int parts(struct rt_nccl *n, const struct rt_coll *c, struct rt_cuda_stream *stream) {
     const struct rt_nccl_functions *f = &n->call;
     int type = types[c->dtype];
@@ -209,8 +210,7 @@ static int parts(struct rt_nccl *n, const struct rt_coll *c, struct rt_cuda_stre
     return result ? result : ended;
 }
 
-int rt_nccl_call(
-    struct rt_nccl *n, const struct rt_coll *c, void *one, void *stream, struct co_err *err) {
+static int call(struct rt_nccl *n, const struct rt_coll *c, void *one, void *stream) {
     const struct rt_nccl_functions *f = &n->call;
     struct rt_nccl_comm *comm = n->comm;
     int type = types[c->dtype], op = reductions[c->op], root = (int)c->root, result;
@@ -241,5 +241,18 @@ int rt_nccl_call(
         result = parts(n, c, stream);
         break;
     }
-    return check(n, result, rt_kind_name(c->kind), err);
+    return result;
+}
+
+int rt_nccl_call(struct rt_nccl *n, const struct rt_coll *calls, uint32_t n_calls, void *one,
+    void *stream, struct co_err *err) {
+    int result = n_calls > 1 ? n->call.group_start() : 0;
+    if (result == 0) {
+        for (uint32_t i = 0; i < n_calls && result == 0; i++) {
+            result = call(n, &calls[i], one, stream);
+        }
+        int ended = n_calls > 1 ? n->call.group_end() : 0;
+        result = result ? result : ended;
+    }
+    return check(n, result, rt_kind_name(calls[0].kind), err);
 }

@@ -1,4 +1,4 @@
-/* The part of NCCL's binary interface that is used here, as it is since 2.18.  The names are ours;
+/* The part of NCCL's ABI that is used here, as it is since NCCL 2.18.  The names are ours;
  * numbers and layouts are NVIDIA's, and `make nccl-test` compares them with its headers.  For
  * nccl.c and tests alone. */
 #pragma once
@@ -37,11 +37,11 @@ enum rt_nccl_reduction {
     RT_NCCL_AVG = 4,
 };
 
-/* NCCL reads as many bytes of it as size says, and takes its own defaults for the rest. */
+/* NCCL reads `size` bytes of it, and uses its defaults for the rest. */
 struct rt_nccl_config {
     size_t size;
     unsigned magic;
-    unsigned version; /* of the interface that this is written for */
+    unsigned version; /* of the interface that this struct follows */
     int blocking;
     int cluster_size, min_ctas, max_ctas;
     const char *net_name;

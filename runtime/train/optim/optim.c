@@ -1,3 +1,4 @@
+/* Rules and their hyper-parameters by name: parsing, setting within bounds, printing. */
 #include "runtime/train/optim/optim.h"
 
 #include <stdio.h>
@@ -6,152 +7,91 @@
 
 #include "common/mem.h"
 #include "common/parse.h"
-#include "runtime/train/optim/rules.h"
 
-#define LARGE 1e30F
-#define BELOW_ONE 0.99999994F /* the largest float < 1 */
+#define LARGE 1e30
 
-#define LEARNING_RATE(value)                                                                       \
-    [RT_OPTIM_LR] = {"lr", value, 0.0F, LARGE, "learning rate"},                                   \
-    [RT_OPTIM_L2] = {"l2", 0.0F, 0.0F, LARGE, "l2 * parameter is added to the gradient"}
-
-static const struct rt_optim_hyper sgd_hypers[] = {LEARNING_RATE(0.01F)};
-
-static const struct rt_optim_hyper momentum_hypers[] = {
-    LEARNING_RATE(0.01F),
-    [RT_OPTIM_MU] = {"mu", 0.9F, 0.0F, 1.0F, "share of the velocity kept per step"},
+/* A list "a, b, c" for an error text, cut where it does not fit. */
+struct names {
+    char text[256];
+    size_t used;
 };
 
-static const struct rt_optim_hyper adagrad_hypers[] = {
-    LEARNING_RATE(0.01F),
-    [RT_OPTIM_ADAGRAD_EPSILON] = {"epsilon", 1e-6F, 0.0F, LARGE, "added to the root"},
-    [RT_OPTIM_ADAGRAD_INITIAL] = {"initial", 0.0F, 0.0F, LARGE, "start of the sum of squares"},
-};
+static void names_add(struct names *all, const char *name) {
+    size_t room = sizeof(all->text) - all->used;
+    int n = snprintf(all->text + all->used, room, "%s%s", all->used ? ", " : "", name);
 
-static const struct rt_optim_hyper adam_hypers[] = {
-    LEARNING_RATE(0.001F),
-    [RT_OPTIM_ADAM_BETA1] = {"beta1", 0.9F, 0.0F, BELOW_ONE, "decay of the mean gradient"},
-    [RT_OPTIM_ADAM_BETA2] = {"beta2", 0.999F, 0.0F, BELOW_ONE, "decay of the mean square"},
-    [RT_OPTIM_ADAM_EPSILON] = {"epsilon", 1e-8F, 0.0F, LARGE, "added to the corrected root"},
-};
-
-static const struct rt_optim_hyper rmsprop_hypers[] = {
-    LEARNING_RATE(0.01F),
-    [RT_OPTIM_RMSPROP_RHO] = {"rho", 0.95F, 0.0F, BELOW_ONE, "decay of the mean square"},
-    [RT_OPTIM_RMSPROP_EPSILON] = {"epsilon", 1e-6F, 0.0F, LARGE, "added under the root"},
-    [RT_OPTIM_RMSPROP_MOMENTUM] = {"momentum", 0.0F, 0.0F, 1.0F, "share of the last update kept"},
-};
-
-#define HYPERS(rows) .hypers = rows, .n_hypers = CO_ARRAY_LEN(rows)
-
-static const struct rt_optim_rule rules[] = {
-    {
-        .name = "sgd",
-        .help = "gradient descent",
-        HYPERS(sgd_hypers),
-        .apply = rt_optim_sgd,
-        .reference = rt_optim_sgd_ref,
-    },
-    {
-        .name = "momentum",
-        .help = "gradient descent with a velocity",
-        HYPERS(momentum_hypers),
-        .planes = 1,
-        .apply = rt_optim_momentum,
-        .reference = rt_optim_momentum_ref,
-    },
-    {
-        .name = "nesterov",
-        .help = "momentum that looks one step ahead",
-        HYPERS(momentum_hypers),
-        .planes = 1,
-        .apply = rt_optim_nesterov,
-        .reference = rt_optim_nesterov_ref,
-    },
-    {
-        .name = "adagrad",
-        .help = "steps shrink with the sum of squared gradients",
-        HYPERS(adagrad_hypers),
-        .planes = 1,
-        .init_hyper = RT_OPTIM_ADAGRAD_INITIAL,
-        .apply = rt_optim_adagrad,
-        .reference = rt_optim_adagrad_ref,
-    },
-    {
-        .name = "adam",
-        .help = "mean gradient over mean square, both corrected for their start",
-        HYPERS(adam_hypers),
-        .planes = 2,
-        .scalars = 1,
-        .apply = rt_optim_adam,
-        .reference = rt_optim_adam_ref,
-    },
-    {
-        .name = "rmsprop",
-        .help = "steps shrink with the mean squared gradient",
-        HYPERS(rmsprop_hypers),
-        .planes = 2,
-        .apply = rt_optim_rmsprop,
-        .reference = rt_optim_rmsprop_ref,
-    },
-    {
-        .name = "rmsprop_centered",
-        .help = "rmsprop with the variance in place of the mean square",
-        HYPERS(rmsprop_hypers),
-        .planes = 3,
-        .apply = rt_optim_rmsprop_centered,
-        .reference = rt_optim_rmsprop_centered_ref,
-    },
-};
-
-_Static_assert(CO_ARRAY_LEN(adam_hypers) <= RT_OPTIM_HYPER_MAX, "hyper[] holds every row");
-_Static_assert(CO_ARRAY_LEN(rmsprop_hypers) <= RT_OPTIM_HYPER_MAX, "hyper[] holds every row");
-
-const struct rt_optim_rule *rt_optim_rules(size_t *ret_n) {
-    *ret_n = CO_ARRAY_LEN(rules);
-    return rules;
+    all->used += n > 0 && (size_t)n < room ? (size_t)n : 0;
+    all->text[all->used] = '\0';
 }
 
-const struct rt_optim_rule *rt_optim_rule_find(const char *name) {
-    for (size_t i = 0; i < CO_ARRAY_LEN(rules); i++) {
-        if (strcmp(rules[i].name, name) == 0) {
-            return &rules[i];
-        }
+static struct names rule_names(void) {
+    struct names all = {0};
+    size_t n;
+    const struct rt_optim_rule *rules = rt_optim_rules(&n);
+
+    for (size_t i = 0; i < n; i++) {
+        names_add(&all, rules[i].name);
     }
-    return NULL;
+    return all;
 }
 
-static void names_join(char *text, size_t size) {
-    size_t used = 0;
+static struct names hyper_names(const struct rt_optim_rule *rule) {
+    struct names all = {0};
+    const struct rt_optim_hyper *h;
 
-    text[0] = '\0';
-    for (size_t i = 0; i < CO_ARRAY_LEN(rules); i++) {
-        int more = snprintf(text + used, size - used, "%s%s", i ? ", " : "", rules[i].name);
-        if (more < 0 || (size_t)more >= size - used) {
-            return;
-        }
-        used += (size_t)more;
+    for (size_t i = 0; (h = rt_optim_hyper_at(rule, i)); i++) {
+        names_add(&all, h->name);
     }
+    return all;
+}
+
+static bool at_default(const struct rt_optim *o, size_t i) {
+    return o->hyper[i] == rt_optim_hyper_at(o->rule, i)->initial;
+}
+
+static unsigned bits_of(const struct rt_optim *o) {
+    unsigned bits = 0;
+
+    for (size_t i = o->rule->decays ? RT_OPTIM_CLIP_VALUE : RT_OPTIM_L2; i < RT_OPTIM_COMMON; i++) {
+        bits |= (unsigned)!at_default(o, i) << i;
+    }
+    return bits;
+}
+
+static int check_value(
+    const struct rt_optim *o, const struct rt_optim_hyper *h, double value, struct co_err *err) {
+    float single = (float)value;
+
+    if (!(single >= h->min && single <= h->max)) {
+        return co_err_set(err, CO_INVALID, "%s: %s is %g, expected %g to %g", o->rule->name,
+            h->name, value, (double)h->min, (double)h->max);
+    }
+    return 0;
 }
 
 int rt_optim_set(struct rt_optim *o, const char *name, double value, struct co_err *err) {
-    const struct rt_optim_rule *rule = o->rule;
+    const struct rt_optim_hyper *h;
+    struct rt_optim with = *o;
 
-    for (size_t i = 0; i < rule->n_hypers; i++) {
-        const struct rt_optim_hyper *h = &rule->hypers[i];
-
+    for (size_t i = 0; (h = rt_optim_hyper_at(o->rule, i)); i++) {
         if (strcmp(h->name, name) != 0) {
             continue;
         }
-        float single = (float)value;
-        if (!(single >= h->min && single <= h->max)) {
-            return co_err_set(err, CO_INVALID, "%s: %s is %g, expected %g to %g", rule->name, name,
-                value, (double)h->min, (double)h->max);
+        int rc = check_value(o, h, value, err);
+        if (rc < 0) {
+            return rc;
         }
-        o->hyper[i] = single;
+        with.hyper[i] = (float)value + 0.0F; /* -0 becomes 0, so that it prints and compares as 0 */
+        if (with.hyper[RT_OPTIM_MIN] > with.hyper[RT_OPTIM_MAX]) {
+            return co_err_set(err, CO_INVALID, "%s: min %g is above max %g", o->rule->name,
+                (double)with.hyper[RT_OPTIM_MIN], (double)with.hyper[RT_OPTIM_MAX]);
+        }
+        with.set = bits_of(&with);
+        *o = with;
         return 0;
     }
-    return co_err_set(err, CO_INVALID, "%s has no hyper-parameter \"%s\"", rule->name, name);
+    return co_err_set(err, CO_INVALID, "%s has no hyper-parameter \"%s\": expected one of %s",
+        o->rule->name, name, hyper_names(o->rule).text);
 }
 
 /* Reads one "name=value" of len bytes. */
@@ -170,7 +110,7 @@ static int pair_parse(const char *pair, size_t len, struct rt_optim *o, struct c
         return co_err_set(err, CO_INVALID, "%s: \"%s\" is not name=value", o->rule->name, copy);
     }
     *equals = '\0';
-    int rc = co_parse_f64(copy, equals + 1, -(double)LARGE, (double)LARGE, &value, err);
+    int rc = co_parse_f64(copy, equals + 1, -LARGE, LARGE, &value, err);
     if (rc < 0) {
         return co_err_wrap(err, "%s", o->rule->name);
     }
@@ -179,7 +119,8 @@ static int pair_parse(const char *pair, size_t len, struct rt_optim *o, struct c
 
 int rt_optim_parse(const char *text, struct rt_optim *ret_o, struct co_err *err) {
     struct rt_optim o = {0};
-    char name[32], names[128];
+    const struct rt_optim_hyper *h;
+    char name[32];
     size_t len = strcspn(text, ":");
 
     if (len < sizeof(name)) {
@@ -188,12 +129,11 @@ int rt_optim_parse(const char *text, struct rt_optim *ret_o, struct co_err *err)
         o.rule = rt_optim_rule_find(name);
     }
     if (!o.rule) {
-        names_join(names, sizeof(names));
         return co_err_set(err, CO_INVALID, "optimizer \"%.*s\": expected one of %s",
-            (int)(len < 64 ? len : 64), text, names);
+            (int)(len < 64 ? len : 64), text, rule_names().text);
     }
-    for (size_t i = 0; i < o.rule->n_hypers; i++) {
-        o.hyper[i] = o.rule->hypers[i].initial;
+    for (size_t i = 0; (h = rt_optim_hyper_at(o.rule, i)); i++) {
+        o.hyper[i] = i == RT_OPTIM_LR ? o.rule->lr : h->initial;
     }
     const char *at = text + len;
     while (*at) {
@@ -220,14 +160,18 @@ static void shortest_format(float x, char ret_text[24]) {
 }
 
 int rt_optim_format(const struct rt_optim *o, char *ret_text, size_t size, struct co_err *err) {
+    const struct rt_optim_hyper *h;
     char text[256], number[24];
     size_t used = strlen(o->rule->name);
 
     memcpy(text, o->rule->name, used);
-    for (size_t i = 0; i < o->rule->n_hypers; i++) {
+    for (size_t i = 0; (h = rt_optim_hyper_at(o->rule, i)); i++) {
+        if (i > RT_OPTIM_LR && i < RT_OPTIM_COMMON && at_default(o, i)) {
+            continue;
+        }
         shortest_format(o->hyper[i], number);
-        int more = snprintf(text + used, sizeof(text) - used, "%c%s=%s", i ? ',' : ':',
-            o->rule->hypers[i].name, number);
+        int more =
+            snprintf(text + used, sizeof(text) - used, "%c%s=%s", i ? ',' : ':', h->name, number);
         if (more < 0 || (size_t)more >= sizeof(text) - used) {
             return co_err_set(err, CO_INTERNAL, "%s: text too long", o->rule->name);
         }
@@ -241,6 +185,10 @@ int rt_optim_format(const struct rt_optim *o, char *ret_text, size_t size, struc
     return 0;
 }
 
+bool rt_optim_is_whole(const struct rt_optim *o) {
+    return o->rule->whole || o->hyper[RT_OPTIM_CLIP_NORM] > 0.0F;
+}
+
 size_t rt_optim_state_floats(const struct rt_optim *o, size_t n) {
     return o->rule->planes * n + o->rule->scalars;
 }
@@ -252,17 +200,8 @@ void rt_optim_state_init(const struct rt_optim *o, size_t n, float *state) {
         state[i] = 0.0F;
     }
     if (o->rule->init_hyper) {
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < (o->rule->planes ? n : 1); i++) {
             state[i] = o->hyper[o->rule->init_hyper];
         }
     }
-}
-
-void rt_optim_apply(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    o->rule->apply(o, n, w, g, state);
-}
-
-void rt_optim_apply_reference(
-    const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    o->rule->reference(o, n, w, g, state);
 }

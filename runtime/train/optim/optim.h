@@ -7,59 +7,106 @@
  *
  *     plane 0 [n] | plane 1 [n] | ... | scalar 0 | scalar 1 ...
  *
- * so that a state of n values has rule->planes * n + rule->scalars floats. Rows are independent:
- * a dense vector may be split anywhere if its planes are split with it and its scalars copied.
- * With g = gradient + l2 * parameter and t = number of updates of the row, from 1:
+ * so that a state of n values has rule->planes * n + rule->scalars floats.  Rows are independent.
+ * A row may be split anywhere if its planes are split with it and its scalars copied, unless
+ * rt_optim_is_whole says that its values depend on each other.
  *
- *     sgd               p -= lr g
- *     momentum          v = mu v + g; p -= lr v
- *     nesterov          v = mu v + g; p -= lr (g + mu v)
- *     adagrad           m += g^2; p -= lr g / (sqrt(m) + epsilon); m starts at "initial"
- *     adam              m = b1 m + (1-b1) g; v = b2 v + (1-b2) g^2; c = sqrt(1 - b2^t);
- *                       p -= lr c / (1 - b1^t) * m / (sqrt(v) + epsilon c)
- *     rmsprop           q = rho q + (1-rho) g^2; u = momentum u + lr g / sqrt(q + epsilon); p -= u
- *     rmsprop_centered  also a = rho a + (1-rho) g, and q - a^2 in place of q under the root
+ * One mechanism (apply.c) makes the gradient g that a rule sees, and bounds what it leaves:
+ *
+ *     g = gradient, within -clip_value..clip_value, then scaled to a norm of at most clip_norm
+ *     g = g + l2 p + l1 sign(p)
+ *     p = what the rule makes of p and g, within min..max
+ *
+ * Formulas stand in rows.c, from which docs/rules.md is printed, with t = number of updates of the
+ * row, from 1, and [x] = mean of x over the row.
+ *
+ * Sources: Paddle's optimizers (adagrad_std, _ctr, adam_ctr, _shared: the rules of its
+ * memory_sparse_table, where sgd with min and max is called naive); DLRM's rowwise_adagrad for
+ * adagrad_row; McMahan et al. 2013 for ftrl.  adam, adamw and adam_ctr are lazy in tables: t is
+ * the row's own, and rows without a gradient stay as they are.
  *
  * Every function may be called from any thread on rows that no other thread is using.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
 
-/* hyper[0] and hyper[1] of every rule; the rest are named by the rule's rows. */
-enum { RT_OPTIM_LR = 0, RT_OPTIM_L2 = 1, RT_OPTIM_HYPER_MAX = 6 };
+/* Places in hyper[]: those that every rule has, then the rule's own. */
+enum {
+    RT_OPTIM_LR,
+    RT_OPTIM_L2,
+    RT_OPTIM_L1,
+    RT_OPTIM_CLIP_VALUE,
+    RT_OPTIM_CLIP_NORM,
+    RT_OPTIM_MIN,
+    RT_OPTIM_MAX,
+    RT_OPTIM_COMMON,
+    RT_OPTIM_HYPER_MAX = RT_OPTIM_COMMON + 4,
+};
 
 struct rt_optim_hyper {
     const char *name;
-    float initial; /* the value when nothing is said */
+    float initial; /* the default; the default of lr is the rule's */
     float min, max;
     const char *help;
 };
 
 struct rt_optim;
 
-/* One update of a row: w, g (n) and state as above. w, g and state do not overlap. */
-typedef void (*rt_optim_apply_fn)(
-    const struct rt_optim *o, size_t n, float *w, const float *g, float *state);
+/* Of a row's gradient, for rules that are whole. */
+struct rt_optim_sums {
+    size_t n;
+    double g, squares;
+};
+
+enum { RT_OPTIM_RATES = 4 };
+
+/* A part of a row. */
+struct rt_optim_part {
+    const struct rt_optim *o;
+    float k[RT_OPTIM_RATES]; /* as begin has made them; without begin k[0] is lr */
+    size_t n, stride;        /* stride: floats from one plane to the next */
+    float *w;                /* [n] */
+    const float *g;          /* [n] */
+    float *state;            /* [planes][stride]; NULL without state */
+};
+
+/* Runs once per update: advances the row's scalars and computes from them, and from the sums, the
+ * rates k[] that apply needs. */
+typedef void (*rt_optim_begin_fn)(const struct rt_optim *o, const struct rt_optim_sums *sums,
+    float *scalars, float k[RT_OPTIM_RATES]);
+/* Value by value.  w, g and state do not overlap. */
+typedef void (*rt_optim_apply_fn)(const struct rt_optim_part *p);
+/* Updates a whole row in double precision; g is the gradient after clipping and decay. */
+typedef void (*rt_optim_reference_fn)(
+    const struct rt_optim *o, size_t n, float *w, const double *g, float *state);
 
 struct rt_optim_rule {
     const char *name;
+    const char *formula;
     const char *help;
-    const struct rt_optim_hyper *hypers;
+    float lr;                            /* its initial value */
+    const struct rt_optim_hyper *hypers; /* its own, at RT_OPTIM_COMMON */
     size_t n_hypers;
-    size_t planes;               /* state floats per parameter value */
-    size_t scalars;              /* state floats per row, behind the planes */
-    size_t init_hyper;           /* plane 0 starts at hyper[init_hyper]; 0 = at zero */
-    rt_optim_apply_fn apply;     /* the fast form */
-    rt_optim_apply_fn reference; /* the same in double, one value at a time: for tests */
+    size_t planes;           /* state floats per parameter value */
+    size_t scalars;          /* state floats per row, behind the planes */
+    size_t init_hyper;       /* plane 0, or scalar 0 without planes, starts at this; 0: at zero */
+    bool whole;              /* begin needs the sums of the whole row */
+    bool decays;             /* the rule applies l1 and l2 itself */
+    bool adds;               /* gradients of several trainers are added up, not averaged */
+    rt_optim_begin_fn begin; /* NULL: none */
+    rt_optim_apply_fn apply;
+    rt_optim_reference_fn reference; /* the formula as written, one value at a time: for tests */
 };
 
 /* A rule with its hyper-parameters. A plain value: copy it freely. */
 struct rt_optim {
     const struct rt_optim_rule *rule;
     float hyper[RT_OPTIM_HYPER_MAX];
+    unsigned set; /* bit i: the common hyper[i] is not at its neutral value; kept by rt_optim_set */
 };
 
 /* The table of rules, and how many there are. Static storage. */
@@ -67,6 +114,9 @@ const struct rt_optim_rule *rt_optim_rules(size_t *ret_n);
 
 /* The rule of that name, or NULL. Static storage. */
 const struct rt_optim_rule *rt_optim_rule_find(const char *name);
+
+/* Hyper-parameter i of the rule, as in hyper[]; NULL behind the last one.  Static storage. */
+const struct rt_optim_hyper *rt_optim_hyper_at(const struct rt_optim_rule *rule, size_t i);
 
 /*
  * Reads "adagrad" or "adagrad:lr=0.05,epsilon=1e-6"; what is not named keeps its default.
@@ -81,8 +131,9 @@ CO_MUST_CHECK int rt_optim_set(
     struct rt_optim *o, const char *name, double value, struct co_err *err);
 
 /*
- * Writes the form that rt_optim_parse reads, every hyper-parameter named with enough digits to
- * come back exactly. CO_INVALID when size is too small (256 is enough for every rule).
+ * Writes the form that rt_optim_parse reads: lr, those common hyper-parameters that are not at
+ * their defaults, and all of the rule's own, with enough digits to be read back exactly. CO_INVALID
+ * when size is too small (256 is enough for every rule).
  */
 CO_MUST_CHECK int rt_optim_format(
     const struct rt_optim *o, char *ret_text, size_t size, struct co_err *err);
@@ -90,10 +141,14 @@ CO_MUST_CHECK int rt_optim_format(
 /* State floats of a row of n values. */
 size_t rt_optim_state_floats(const struct rt_optim *o, size_t n);
 
-/* Puts the state of a row of n values to its start. */
+/* Sets the state of a row of n values to its initial value. */
 void rt_optim_state_init(const struct rt_optim *o, size_t n, float *state);
 
-/* One update; reference is for tests. state may be NULL when the rule has none. */
+/* True: the values of a row depend on each other, so a row must not be split. */
+bool rt_optim_is_whole(const struct rt_optim *o);
+
+/* One update; reference is for tests. w, g and state as above do not overlap; state may be NULL
+ * when the rule has none. */
 void rt_optim_apply(const struct rt_optim *o, size_t n, float *w, const float *g, float *state);
 void rt_optim_apply_reference(
     const struct rt_optim *o, size_t n, float *w, const float *g, float *state);

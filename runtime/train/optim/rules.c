@@ -1,3 +1,5 @@
+/* The rules' update loops in single precision, as training runs them. reference.c has the formulas
+ * that tests compare them with. */
 #include <math.h>
 
 #include "runtime/train/optim/rules.h"
@@ -5,115 +7,227 @@
 /* Plain loops over restrict pointers, which the compiler vectorises, square roots included: the
  * folder is built with -fno-math-errno (Makefile), and no argument is negative. */
 
-/* NOLINTNEXTLINE(readability-non-const-parameter): the type of every rule */
-void rt_optim_sgd(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    float lr = o->hyper[RT_OPTIM_LR], l2 = o->hyper[RT_OPTIM_L2];
-    float *restrict wr = w;
-    const float *restrict gr = g;
+/* ---- sgd, and what is sgd by another rate: sum, adagrad_row, adagrad_ctr ---- */
 
-    (void)state;
-    for (size_t i = 0; i < n; i++) {
-        wr[i] -= lr * (gr[i] + l2 * wr[i]);
+void rt_optim_sgd(const struct rt_optim_part *p) {
+    float rate = p->k[RT_OPTIM_RATE];
+    float *restrict w = p->w;
+    const float *restrict g = p->g;
+
+    for (size_t i = 0; i < p->n; i++) {
+        w[i] -= rate * g[i];
     }
 }
 
-void rt_optim_momentum(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    float lr = o->hyper[RT_OPTIM_LR], l2 = o->hyper[RT_OPTIM_L2], mu = o->hyper[RT_OPTIM_MU];
-    float *restrict wr = w, *restrict v = state;
-    const float *restrict gr = g;
+/* NOLINTNEXTLINE(readability-non-const-parameter): one type for all rules. */
+void rt_optim_sum_begin(const struct rt_optim *o, const struct rt_optim_sums *sums, float *scalars,
+    float k[RT_OPTIM_RATES]) {
+    (void)sums;
+    (void)scalars;
+    k[RT_OPTIM_RATE] = -o->hyper[RT_OPTIM_LR];
+}
 
-    for (size_t i = 0; i < n; i++) {
-        v[i] = mu * v[i] + (gr[i] + l2 * wr[i]);
-        wr[i] -= lr * v[i];
+void rt_optim_adagrad_row_begin(const struct rt_optim *o, const struct rt_optim_sums *sums,
+    float *scalars, float k[RT_OPTIM_RATES]) {
+    double m = (double)scalars[0] + sums->squares / (double)sums->n;
+    double divisor = sqrt(m) + (double)o->hyper[RT_OPTIM_ADAGRAD_EPSILON];
+
+    scalars[0] = (float)m;
+    /* No gradient ever, and epsilon 0. */
+    k[RT_OPTIM_RATE] = divisor > 0.0 ? (float)((double)o->hyper[RT_OPTIM_LR] / divisor) : 0.0F;
+}
+
+void rt_optim_adagrad_ctr_begin(const struct rt_optim *o, const struct rt_optim_sums *sums,
+    float *scalars, float k[RT_OPTIM_RATES]) {
+    double m = (double)scalars[0], initial = (double)o->hyper[RT_OPTIM_G2SUM];
+
+    k[RT_OPTIM_RATE] = (float)((double)o->hyper[RT_OPTIM_LR] * sqrt(initial / (initial + m)));
+    scalars[0] = (float)(m + sums->squares / (double)sums->n);
+}
+
+/* ---- momentum ---- */
+
+void rt_optim_momentum(const struct rt_optim_part *p) {
+    float lr = p->k[RT_OPTIM_RATE], mu = p->o->hyper[RT_OPTIM_MU];
+    float *restrict w = p->w, *restrict v = p->state;
+    const float *restrict g = p->g;
+
+    for (size_t i = 0; i < p->n; i++) {
+        v[i] = mu * v[i] + g[i];
+        w[i] -= lr * v[i];
     }
 }
 
-void rt_optim_nesterov(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    float lr = o->hyper[RT_OPTIM_LR], l2 = o->hyper[RT_OPTIM_L2], mu = o->hyper[RT_OPTIM_MU];
-    float *restrict wr = w, *restrict v = state;
-    const float *restrict gr = g;
+void rt_optim_nesterov(const struct rt_optim_part *p) {
+    float lr = p->k[RT_OPTIM_RATE], mu = p->o->hyper[RT_OPTIM_MU];
+    float *restrict w = p->w, *restrict v = p->state;
+    const float *restrict g = p->g;
 
-    for (size_t i = 0; i < n; i++) {
-        float gi = gr[i] + l2 * wr[i];
-
-        v[i] = mu * v[i] + gi;
-        wr[i] -= lr * (gi + mu * v[i]);
+    for (size_t i = 0; i < p->n; i++) {
+        v[i] = mu * v[i] + g[i];
+        w[i] -= lr * (g[i] + mu * v[i]);
     }
 }
 
-void rt_optim_adagrad(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    float lr = o->hyper[RT_OPTIM_LR], l2 = o->hyper[RT_OPTIM_L2];
-    float epsilon = o->hyper[RT_OPTIM_ADAGRAD_EPSILON];
-    float *restrict wr = w, *restrict m = state;
-    const float *restrict gr = g;
+/* ---- adagrad, a sum for each value ---- */
 
-    for (size_t i = 0; i < n; i++) {
-        float gi = gr[i] + l2 * wr[i];
+void rt_optim_adagrad(const struct rt_optim_part *p) {
+    float lr = p->k[RT_OPTIM_RATE], epsilon = p->o->hyper[RT_OPTIM_ADAGRAD_EPSILON];
+    float *restrict w = p->w, *restrict m = p->state;
+    const float *restrict g = p->g;
 
-        m[i] += gi * gi;
-        wr[i] -= lr * gi / (sqrtf(m[i]) + epsilon);
+    for (size_t i = 0; i < p->n; i++) {
+        m[i] += g[i] * g[i];
+        w[i] -= lr * g[i] / (sqrtf(m[i]) + epsilon);
     }
 }
 
-void rt_optim_adam(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    float l2 = o->hyper[RT_OPTIM_L2];
-    float b1 = o->hyper[RT_OPTIM_ADAM_BETA1], b2 = o->hyper[RT_OPTIM_ADAM_BETA2];
-    float *restrict wr = w, *restrict m = state, *restrict v = state + n;
-    float *step = state + 2 * n;
-    const float *restrict gr = g;
+void rt_optim_adagrad_std(const struct rt_optim_part *p) {
+    float lr = p->k[RT_OPTIM_RATE], initial = p->o->hyper[RT_OPTIM_G2SUM];
+    float *restrict w = p->w, *restrict m = p->state;
+    const float *restrict g = p->g;
 
-    /* Beyond RT_OPTIM_STEP_MAX both corrections are 1 to the last digit. */
+    for (size_t i = 0; i < p->n; i++) {
+        w[i] -= lr * g[i] * sqrtf(initial / (initial + m[i]));
+        m[i] += g[i] * g[i];
+    }
+}
+
+/* ---- adam ---- */
+
+/* Counts the update. Returns sqrt(1 - b2^t); *ret_rate is lr with both bias corrections. */
+static double adam_count(const struct rt_optim *o, float *step, float *ret_rate) {
+    double b1 = (double)o->hyper[RT_OPTIM_ADAM_BETA1], b2 = (double)o->hyper[RT_OPTIM_ADAM_BETA2];
+
+    /* At RT_OPTIM_STEP_MAX both corrections round to 1, so counting can stop. */
     if (*step < RT_OPTIM_STEP_MAX) {
         *step += 1.0F;
     }
-    double c = sqrt(1.0 - pow((double)b2, (double)*step));
-    float rate =
-        (float)((double)o->hyper[RT_OPTIM_LR] * c / (1.0 - pow((double)b1, (double)*step)));
-    float epsilon = (float)((double)o->hyper[RT_OPTIM_ADAM_EPSILON] * c);
+    double c = sqrt(1.0 - pow(b2, (double)*step));
+    *ret_rate = (float)((double)o->hyper[RT_OPTIM_LR] * c / (1.0 - pow(b1, (double)*step)));
+    return c;
+}
+
+void rt_optim_adam_begin(const struct rt_optim *o, const struct rt_optim_sums *sums, float *scalars,
+    float k[RT_OPTIM_RATES]) {
+    (void)sums;
+    double c = adam_count(o, &scalars[0], &k[RT_OPTIM_RATE]);
+    k[RT_OPTIM_EPSILON] = (float)((double)o->hyper[RT_OPTIM_ADAM_EPSILON] * c);
+}
+
+void rt_optim_adam_ctr_begin(const struct rt_optim *o, const struct rt_optim_sums *sums,
+    float *scalars, float k[RT_OPTIM_RATES]) {
+    (void)sums;
+    (void)adam_count(o, &scalars[0], &k[RT_OPTIM_RATE]);
+    k[RT_OPTIM_EPSILON] = o->hyper[RT_OPTIM_ADAM_EPSILON];
+}
+
+/* scalars: m, v, t, shared by the row. The means of all values' m and v follow from the sums of g.
+ */
+void rt_optim_adam_shared_begin(const struct rt_optim *o, const struct rt_optim_sums *sums,
+    float *scalars, float k[RT_OPTIM_RATES]) {
+    double b1 = (double)o->hyper[RT_OPTIM_ADAM_BETA1], b2 = (double)o->hyper[RT_OPTIM_ADAM_BETA2];
+    double n = (double)sums->n, m = b1 * (double)scalars[0], v = b2 * (double)scalars[1];
+
+    (void)adam_count(o, &scalars[2], &k[RT_OPTIM_RATE]);
+    k[RT_OPTIM_EPSILON] = o->hyper[RT_OPTIM_ADAM_EPSILON];
+    k[RT_OPTIM_MEAN] = (float)m;
+    k[RT_OPTIM_SQUARE] = (float)v;
+    scalars[0] = (float)(m + (1.0 - b1) * sums->g / n);
+    scalars[1] = (float)(v + (1.0 - b2) * sums->squares / n);
+}
+
+void rt_optim_adam_shared(const struct rt_optim_part *p) {
+    float a1 = 1.0F - p->o->hyper[RT_OPTIM_ADAM_BETA1];
+    float a2 = 1.0F - p->o->hyper[RT_OPTIM_ADAM_BETA2];
+    float rate = p->k[RT_OPTIM_RATE], epsilon = p->k[RT_OPTIM_EPSILON];
+    float m = p->k[RT_OPTIM_MEAN], v = p->k[RT_OPTIM_SQUARE];
+    float *restrict w = p->w;
+    const float *restrict g = p->g;
+
+    for (size_t i = 0; i < p->n; i++) {
+        w[i] -= rate * (m + a1 * g[i]) / (sqrtf(v + a2 * (g[i] * g[i])) + epsilon);
+    }
+}
+
+void rt_optim_adam(const struct rt_optim_part *p) {
+    float b1 = p->o->hyper[RT_OPTIM_ADAM_BETA1], b2 = p->o->hyper[RT_OPTIM_ADAM_BETA2];
+    float rate = p->k[RT_OPTIM_RATE], epsilon = p->k[RT_OPTIM_EPSILON];
     float a1 = 1.0F - b1, a2 = 1.0F - b2;
-    for (size_t i = 0; i < n; i++) {
-        float gi = gr[i] + l2 * wr[i];
+    float *restrict w = p->w, *restrict m = p->state, *restrict v = p->state + p->stride;
+    const float *restrict g = p->g;
 
-        m[i] = b1 * m[i] + a1 * gi;
-        v[i] = b2 * v[i] + a2 * (gi * gi);
-        wr[i] -= rate * m[i] / (sqrtf(v[i]) + epsilon);
+    for (size_t i = 0; i < p->n; i++) {
+        m[i] = b1 * m[i] + a1 * g[i];
+        v[i] = b2 * v[i] + a2 * (g[i] * g[i]);
+        w[i] -= rate * m[i] / (sqrtf(v[i]) + epsilon);
     }
 }
 
-void rt_optim_rmsprop(const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    float lr = o->hyper[RT_OPTIM_LR], l2 = o->hyper[RT_OPTIM_L2];
-    float rho = o->hyper[RT_OPTIM_RMSPROP_RHO], epsilon = o->hyper[RT_OPTIM_RMSPROP_EPSILON];
-    float momentum = o->hyper[RT_OPTIM_RMSPROP_MOMENTUM], fresh = 1.0F - rho;
-    float *restrict wr = w, *restrict q = state, *restrict u = state + n;
-    const float *restrict gr = g;
+void rt_optim_adamw(const struct rt_optim_part *p) {
+    float keep = 1.0F - p->o->hyper[RT_OPTIM_LR] * p->o->hyper[RT_OPTIM_ADAM_DECAY];
+    float *restrict w = p->w;
 
-    for (size_t i = 0; i < n; i++) {
-        float gi = gr[i] + l2 * wr[i];
+    for (size_t i = 0; i < p->n; i++) {
+        w[i] *= keep;
+    }
+    rt_optim_adam(p);
+}
 
-        q[i] = rho * q[i] + fresh * (gi * gi);
-        u[i] = momentum * u[i] + lr * gi / sqrtf(q[i] + epsilon);
-        wr[i] -= u[i];
+/* ---- rmsprop ---- */
+
+void rt_optim_rmsprop(const struct rt_optim_part *p) {
+    const float *h = p->o->hyper;
+    float lr = p->k[RT_OPTIM_RATE], rho = h[RT_OPTIM_RMSPROP_RHO], fresh = 1.0F - rho;
+    float epsilon = h[RT_OPTIM_RMSPROP_EPSILON], momentum = h[RT_OPTIM_RMSPROP_MOMENTUM];
+    float *restrict w = p->w, *restrict q = p->state, *restrict u = p->state + p->stride;
+    const float *restrict g = p->g;
+
+    for (size_t i = 0; i < p->n; i++) {
+        q[i] = rho * q[i] + fresh * (g[i] * g[i]);
+        u[i] = momentum * u[i] + lr * g[i] / sqrtf(q[i] + epsilon);
+        w[i] -= u[i];
     }
 }
 
-void rt_optim_rmsprop_centered(
-    const struct rt_optim *o, size_t n, float *w, const float *g, float *state) {
-    float lr = o->hyper[RT_OPTIM_LR], l2 = o->hyper[RT_OPTIM_L2];
-    float rho = o->hyper[RT_OPTIM_RMSPROP_RHO], epsilon = o->hyper[RT_OPTIM_RMSPROP_EPSILON];
-    float momentum = o->hyper[RT_OPTIM_RMSPROP_MOMENTUM], fresh = 1.0F - rho;
-    float *restrict wr = w, *restrict q = state, *restrict u = state + n;
-    float *restrict a = state + 2 * n;
-    const float *restrict gr = g;
+void rt_optim_rmsprop_centered(const struct rt_optim_part *p) {
+    const float *h = p->o->hyper;
+    float lr = p->k[RT_OPTIM_RATE], rho = h[RT_OPTIM_RMSPROP_RHO], fresh = 1.0F - rho;
+    float epsilon = h[RT_OPTIM_RMSPROP_EPSILON], momentum = h[RT_OPTIM_RMSPROP_MOMENTUM];
+    float *restrict w = p->w, *restrict q = p->state, *restrict u = p->state + p->stride;
+    float *restrict a = p->state + 2 * p->stride;
+    const float *restrict g = p->g;
 
-    for (size_t i = 0; i < n; i++) {
-        float gi = gr[i] + l2 * wr[i];
-
-        q[i] = rho * q[i] + fresh * (gi * gi);
-        a[i] = rho * a[i] + fresh * gi;
+    for (size_t i = 0; i < p->n; i++) {
+        q[i] = rho * q[i] + fresh * (g[i] * g[i]);
+        a[i] = rho * a[i] + fresh * g[i];
         /* q - a^2 is a variance; rounding alone can push it below zero, further than epsilon. */
         float spread = q[i] - a[i] * a[i];
         spread = spread > 0.0F ? spread : 0.0F;
-        u[i] = momentum * u[i] + lr * gi / sqrtf(spread + epsilon);
-        wr[i] -= u[i];
+        u[i] = momentum * u[i] + lr * g[i] / sqrtf(spread + epsilon);
+        w[i] -= u[i];
+    }
+}
+
+/* ---- ftrl ---- */
+
+void rt_optim_ftrl(const struct rt_optim_part *p) {
+    float lr = p->k[RT_OPTIM_RATE], l1 = p->o->hyper[RT_OPTIM_L1], l2 = p->o->hyper[RT_OPTIM_L2];
+    float *restrict w = p->w, *restrict q = p->state, *restrict z = p->state + p->stride;
+    const float *restrict g = p->g;
+
+    if (lr <= 0.0F) {
+        return; /* the loop below divides by it */
+    }
+    for (size_t i = 0; i < p->n; i++) {
+        float before = sqrtf(q[i]);
+
+        q[i] += g[i] * g[i];
+        float root = sqrtf(q[i]), divisor = root / lr + 2.0F * l2;
+        z[i] += g[i] - (root - before) / lr * w[i];
+        float beyond = fabsf(z[i]) - l1;
+        /* The divisor is 0 where squares of all gradients were too small for a float. */
+        float size = beyond > 0.0F && divisor > 0.0F ? beyond / divisor : 0.0F;
+        w[i] = z[i] > 0.0F ? -size : size;
     }
 }

@@ -1,11 +1,12 @@
-/* Control messages as frames: packing and unpacking with limits.  Pure. */
+/* Control messages (control.proto) as frames: packs and unpacks them, and checks limits.  Pure
+ * functions, for servers and trainers. */
 #pragma once
 
 #include "runtime/train/ps/spec.h"
 #include "runtime/train/rpc/control.pb-c.h"
 #include "runtime/train/rpc/frame.h"
 
-/* A request, or with `request` an answer to it. */
+/* request: the one that the frame answers; NULL: the frame is a request. */
 CO_MUST_CHECK int rt_control_pack(const Rt__Control *c, const struct rt_frame_head *request,
     struct rt_frame **ret, struct co_err *err);
 /* Free with rt_control_free. */
@@ -16,6 +17,8 @@ static inline void rt_control_free(Rt__Control *c) {
 }
 CO_DEFINE_CLEANUP(Rt__Control *, rt_control_free)
 
-/* Checks the tables of a hello; *ret_tables is allocated, the caller frees. */
+/* The job's mode in a hello; async if it has none.  CO_INVALID: an unknown mode. */
+CO_MUST_CHECK int rt_control_mode(const Rt__Hello *h, enum rt_mode *ret, struct co_err *err);
+/* Checks the tables of a hello.  The caller frees *ret_tables. */
 CO_MUST_CHECK int rt_control_tables(
     const Rt__Hello *h, struct rt_table **ret_tables, struct co_err *err);

@@ -1,3 +1,5 @@
+/* Formats a log line as glog does.  One system call writes the line, so that lines of several
+ * threads do not mix.  Any thread. */
 #include "runtime/train/ps/say.h"
 
 #include <stdio.h>

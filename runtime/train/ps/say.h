@@ -1,5 +1,5 @@
-/* The lines that users of Paddle look for, in the form of its log: one on stderr, one write(2).
- * "I1121 08:01:02.123456 12345 server.c:33] text".  Any thread. */
+/* Log lines in the format of Paddle's log (glog), since its users search for them.  Each is written
+ * to stderr with one write(2): "I1121 08:01:02.123456 12345 server.c:33] text".  Any thread. */
 #pragma once
 
 #include "common/err.h"

@@ -1,13 +1,20 @@
-/* A checked table spec, and where the pieces of a table live.
+/* A checked table spec, and which server and shard owns which part of a table.
  *
- * Sparse: server and shard by hash of the id.  Dense: contiguous blocks by server, within a
- * server by shard, within a shard by chunk (bounded frames; each with its own optimizer state).
- * Pure; read-only after rt_table_make. */
+ *     sparse   a hash of the id selects the server and the shard
+ *     dense    the vector is cut into contiguous parts for servers, these for shards, and these
+ *              into chunks.  A frame carries one chunk.  Each has its own optimizer state
+ *
+ * Dense tables begin on different servers and shards in turn (rt_tables_take_turns).
+ *
+ * Pure functions; a table is read-only after rt_table_make and rt_tables_take_turns. */
 #pragma once
 
 #include "runtime/train/optim/optim.h"
-#include "runtime/train/ps/init.h"
+#include "runtime/train/optim/schedule.h"
+#include "runtime/train/optim/init.h"
 #include "runtime/rt.h"
+#include "runtime/train/table/narrow.h"
+#include "runtime/train/table/policy.h"
 
 enum {
     RT_TABLE_NAME_MAX = 64,
@@ -18,33 +25,69 @@ enum {
 #define RT_DENSE_SIZE_MAX (1ULL << 34)
 
 struct rt_table {
-    struct rt_table_spec spec; /* its strings are the ones below */
+    struct rt_table_spec spec; /* its strings point to those below */
     char name[RT_TABLE_NAME_MAX];
-    char optimizer[256]; /* canonical */
+    char optimizer[256]; /* of the servers, in canonical form; in geo mode they only add */
+    char local[256];     /* geo: of the trainers, in canonical form: the optimizer of the spec */
     char init[128];
+    char schedule[256];
     struct rt_optim optim;
+    struct rt_optim local_optim; /* geo: `local` */
     struct rt_initializer initializer;
+    struct rt_schedule rates;
+    enum rt_dtype storage; /* sparse: type of values in memory */
+    enum rt_dtype wire;    /* type of values and gradients in frames */
+    char admit_text[128], evict_text[256];
+    struct rt_policy admit, evict; /* sparse */
+    uint32_t turn;                 /* dense: number of dense tables before it */
 };
 
-/* CO_INVALID names the table and what is wrong with it. */
+/* Checks a spec and fills *ret.  CO_INVALID names the table and what is wrong with it. */
 CO_MUST_CHECK int rt_table_make(
     const struct rt_table_spec *spec, struct rt_table *ret, struct co_err *err);
-/* Copies strings too. */
+/* CO_INVALID: the table is in sync mode, but the job is not. */
+CO_MUST_CHECK int rt_table_fits(const struct rt_table *t, enum rt_mode job, struct co_err *err);
+/* For messages: "async", "sync", "geo" or "unset". */
+const char *rt_mode_name(enum rt_mode mode);
+/* Copies the strings, too. */
 void rt_table_copy(struct rt_table *to, const struct rt_table *from);
-/* NULL when the same, else the name of the first field that differs. */
+/* The name of the first field that differs; NULL: none does. */
 const char *rt_table_differs(const struct rt_table *a, const struct rt_table *b);
 
-/* State floats of a row (sparse) or of n values (dense). */
+/* How many floats of optimizer state servers keep for a row (n: its dim) or for n dense values. */
 size_t rt_table_state(const struct rt_table *t, size_t n);
 
+/* Divides g [n] by `by`. */
+void rt_mean(float *g, size_t n, uint32_t by);
+
+/* Floats of a sparse row in a checkpoint: values, state, and what its evict policy keeps. */
+size_t rt_table_row(const struct rt_table *t);
+
+/* A random number, never 0.  It tells a process, or a client or server in it, from one that
+ * replaces it. */
+uint64_t rt_incarnation(void);
+
+/* A range of values of a dense vector. */
 struct rt_range {
     uint64_t begin, n;
 };
 
-/* Part i of n values cut into `parts`; later parts may be empty. */
-struct rt_range rt_dense_part(struct rt_range whole, uint32_t parts, uint32_t i);
+/* Names a shard of a server, and says how many there are. */
+struct rt_shard_place {
+    uint32_t server, servers, shard, shards;
+};
+
+/* Sets the turn of each of a job's tables. */
+void rt_tables_take_turns(struct rt_table *tables, uint32_t n);
+/* The values of a dense table that the shard owns; may be none.  The table's turn selects the
+ * server and the shard that own the first values, so that small tables do not all lie on the first
+ * ones. */
+struct rt_range rt_dense_share(const struct rt_table *t, const struct rt_shard_place *p);
 uint32_t rt_dense_chunks(uint64_t n);
 struct rt_range rt_dense_chunk(struct rt_range shard, uint32_t chunk);
 
 uint32_t rt_sparse_server(uint64_t id, uint32_t servers);
 uint32_t rt_sparse_shard(uint64_t id, uint32_t shards);
+/* Whether the shard owns all these ids; if not, *ret_i is the index of the first other one. */
+bool rt_sparse_all_live(
+    const struct rt_shard_place *p, const uint64_t *ids, size_t n, size_t *ret_i);

@@ -1,3 +1,5 @@
+/* Reads the env contract into a topology, variable by variable, with the tolerance and the
+ * strictness that Paddle has. */
 #include "runtime/train/role/role.h"
 
 #include <arpa/inet.h>
@@ -32,9 +34,8 @@ static void strip_brackets(char *host) {
     }
 }
 
-/* Where this process stands in the list: by POD_IP and PADDLE_PORT.  Or, as paddle-operator
- * 0.3.3 to 0.3.5 give no or another port, at PADDLE_TRAINER_ID when the host there is POD_IP:
- * two of three agree. */
+/* This process's index in the list, by POD_IP and PADDLE_PORT. paddle-operator 0.3.3 to 0.3.5 give
+ * no port or a wrong one; then PADDLE_TRAINER_ID is the index if the host there is POD_IP. */
 static int find_self(const struct rt_read *e, enum co_var var, const struct rt_endpoints *l,
     uint32_t *ret_index, struct co_err *err) {
     const char *list = co_contract[var].name;
@@ -100,7 +101,7 @@ static enum rt_role role_of(const char *word) {
     return RT_ROLE_COUNT;
 }
 
-/* The first of the three that is set: a launcher writes the second, too. */
+/* The first of three variables that is set. Launchers set the second one, too. */
 static int ps_role(const struct rt_read *e, enum rt_role *ret, struct co_err *err) {
     static const enum co_var vars[] = {
         CO_VAR_TRAINING_ROLE, CO_VAR_ROLE, CO_VAR_PADDLE_TRAINING_ROLE};
@@ -123,7 +124,7 @@ static int worker_index(const struct rt_read *e, struct rt_topology *t, struct c
     int r = rt_read_number(e, CO_VAR_TRAINER_ID, &t->index, err);
     if (r == CO_NOTFOUND) {
         if (t->training != RT_TRAINING_PS) {
-            return 0; /* 0, as in Paddle */
+            return 0; /* a trainer without an id is number 0, as in Paddle */
         }
         return rt_read_not_set(CO_VAR_TRAINER_ID, "", err);
     }
@@ -144,8 +145,8 @@ static int heter_index(const struct rt_read *e, struct rt_topology *t, struct co
     return r == CO_NOTFOUND ? rt_read_not_set(CO_VAR_HETER_ENDPOINTS, "", err) : r;
 }
 
-/* Own endpoint of a process that is not a server: best effort in parameter server jobs, where
- * Paddle does not look at it. */
+/* The endpoint of a process that is no server. In parameter server jobs a wrong one is ignored,
+ * since Paddle does not use it there. */
 static int own_endpoint(const struct rt_read *e, struct rt_topology *t, struct co_err *err) {
     const struct rt_endpoints *l = t->role == RT_ROLE_HETER ? &t->heters : &t->trainers;
     CO_AUTOFREE char *current = rt_read_text(e, CO_VAR_CURRENT_ENDPOINT);
@@ -173,7 +174,7 @@ static int load_ps(const struct rt_read *e, struct rt_topology *t, struct co_err
     if (r) {
         return r;
     }
-    /* Text of the user's that Paddle's parameter servers never look at. */
+    /* Paddle's parameter servers ignore this list, so errors in it are ignored, too. */
     (void)rt_read_endpoints(e, CO_VAR_TRAINER_ENDPOINTS, false, &t->trainers, NULL);
     r = rt_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_workers, err);
     if (r == CO_NOTFOUND && t->trainers.n) {
@@ -226,7 +227,7 @@ static int load_collective(const struct rt_read *e, struct rt_topology *t, struc
     }
     t->n_workers = t->trainers.n ? t->trainers.n : 1;
     if (t->trainers.n == 0 && t->role == RT_ROLE_WORKER) {
-        t->training = RT_TRAINING_ALONE; /* whatever its id, as in Paddle */
+        t->training = RT_TRAINING_ALONE; /* even with an id other than 0, as in Paddle */
         return 0;
     }
     t->training = RT_TRAINING_COLLECTIVE;
@@ -264,7 +265,7 @@ static char *job_name(const struct rt_read *e) {
     return co_xstrdup("");
 }
 
-/* Others than heter trainers can do with what is no endpoint there. */
+/* Only heter trainers need these endpoints, so other roles accept any text here. */
 static int heter_endpoints(
     const struct rt_read *e, bool check, struct rt_endpoints *ret, struct co_err *err) {
     int r = rt_read_endpoints(e, CO_VAR_HETER_ENDPOINTS, check, ret, err);

@@ -5,10 +5,12 @@
 
 #include "common/bytes.h"
 
-/* Arrays in both directions: on a little-endian host nothing but a copy. */
+/* Works in both directions. On a little-endian host it is a plain copy. */
 static inline void rt_copy_f32(void *to, const void *from, size_t n) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    memcpy(to, from, n * 4);
+    if (to != from) {
+        memcpy(to, from, n * 4);
+    }
 #else
     for (size_t i = 0; i < n; i++) {
         co_put_u32((unsigned char *)to + i * 4, *(const uint32_t *)((const char *)from + i * 4));

@@ -1,3 +1,5 @@
+/* Frames in memory (frame.h has their layout): what each kind may contain, allocation with a cache
+ * of large ones, and the splitter that cuts a byte stream into frames. */
 #include "runtime/train/rpc/frame.h"
 
 #include <pthread.h>
@@ -6,30 +8,40 @@
 
 #include "runtime/train/rpc/bytes.h"
 
-enum { ALIGN = 32 };
+enum { ALIGN = 32 }; /* of payloads: vector loads of 32 bytes never cross a cache line */
 
-/* What a request's payload may be, as far as it can be judged without the table. */
-enum shape { NOTHING, CONTROL, FLOATS, IDS, ROWS };
+/* What a request's payload must be, as far as that can be checked without knowing the table. */
+enum shape { NOTHING, CONTROL, FLOATS, VALUES, IDS, ROWS, KEEP };
 
 static const struct {
     const char *name;
     enum shape request;
+    bool changes;
 } kinds[RT_FRAME_KINDS] = {
     [0] = {"none", NOTHING},
     [RT_FRAME_CONTROL] = {"control", CONTROL},
     [RT_FRAME_PING] = {"ping", NOTHING},
     [RT_FRAME_PULL_DENSE] = {"pull-dense", NOTHING},
-    [RT_FRAME_PUSH_DENSE] = {"push-dense", FLOATS},
-    [RT_FRAME_XCHG_DENSE] = {"exchange-dense", FLOATS},
-    [RT_FRAME_PUT_DENSE] = {"put-dense", FLOATS},
+    [RT_FRAME_PUSH_DENSE] = {"push-dense", VALUES, true},
+    [RT_FRAME_XCHG_DENSE] = {"exchange-dense", VALUES, true},
+    [RT_FRAME_PUT_DENSE] = {"put-dense", FLOATS, true},
     [RT_FRAME_GET_DENSE] = {"get-dense", NOTHING},
-    [RT_FRAME_RESTORE_DENSE] = {"restore-dense", FLOATS},
+    [RT_FRAME_RESTORE_DENSE] = {"restore-dense", FLOATS, true},
     [RT_FRAME_PULL_SPARSE] = {"pull-sparse", IDS},
-    [RT_FRAME_PUSH_SPARSE] = {"push-sparse", ROWS},
+    [RT_FRAME_PUSH_SPARSE] = {"push-sparse", ROWS, true},
     [RT_FRAME_SCAN_SPARSE] = {"scan-sparse", NOTHING},
-    [RT_FRAME_RESTORE_SPARSE] = {"restore-sparse", ROWS},
-    [RT_FRAME_STEP] = {"step", NOTHING},
+    [RT_FRAME_RESTORE_SPARSE] = {"restore-sparse", ROWS, true},
+    [RT_FRAME_STEP] = {"step", NOTHING, true},
     [RT_FRAME_STAT] = {"stat", NOTHING},
+    [RT_FRAME_KEEP] = {"keep", KEEP, true},
+    [RT_FRAME_RECALL] = {"recall", NOTHING},
+    [RT_FRAME_GET_RATE] = {"get-rate", NOTHING},
+    [RT_FRAME_SET_RATE] = {"set-rate", NOTHING, true},
+    [RT_FRAME_SET_STEPS] = {"set-steps", NOTHING, true},
+    [RT_FRAME_TICK] = {"tick", NOTHING, true},
+    [RT_FRAME_CHECKPOINT] = {"checkpoint", CONTROL},
+    [RT_FRAME_PUSH_CLICKS] = {"push-clicks", ROWS, true},
+    [RT_FRAME_SHRINK] = {"shrink", NOTHING, true},
 };
 
 const char *rt_frame_kind_name(uint8_t kind) {
@@ -37,10 +49,19 @@ const char *rt_frame_kind_name(uint8_t kind) {
     return kind == RT_FRAME_ERROR ? "error" : k < RT_FRAME_KINDS ? kinds[k].name : "unknown";
 }
 
-/* Freed large frames wait here for the next of their size: training sends the same megabytes
- * every step, and fresh pages from the kernel cost more than copying them.  Process-wide, as a
- * frame is made by one thread and freed by another. */
-enum { SPARE_MIN = 64 << 10, SPARE_N = 16, SPARE_BYTES = 64 << 20 };
+bool rt_frame_changes(uint8_t kind) {
+    return kind < RT_FRAME_KINDS && kinds[kind].changes;
+}
+
+bool rt_frame_narrows(uint8_t kind) {
+    return kind == RT_FRAME_PULL_DENSE || kind == RT_FRAME_PUSH_DENSE ||
+           kind == RT_FRAME_XCHG_DENSE;
+}
+
+/* A cache of large freed frames. Training sends the same megabytes in every step, and fresh pages
+ * from the kernel cost more than copying the data. The cache is process-wide because one thread
+ * makes a frame and another frees it. */
+enum { SPARE_MIN = 64 << 10, SPARE_N = 128, SPARE_BYTES = 64 << 20 };
 
 static struct {
     pthread_mutex_t m;
@@ -80,19 +101,17 @@ int rt_frame_new(uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_er
         return co_err_set(err, CO_NORESOURCE, "frame %s of %zu bytes exceeds the limit of %d",
             rt_frame_kind_name(kind), bytes, RT_FRAME_BYTES_MAX);
     }
-    size_t before = (sizeof(struct rt_frame) + RT_FRAME_HEAD + ALIGN - 1) / ALIGN * ALIGN;
-    size_t size = (before + bytes + ALIGN - 1) / ALIGN * ALIGN;
+    size_t size = sizeof(struct rt_frame) + RT_FRAME_HEAD + ALIGN + bytes;
     struct rt_frame *f = size >= SPARE_MIN ? take_spare(size) : NULL;
     size_t room = f ? f->room : size;
-    f = f ? f : aligned_alloc(ALIGN, size);
+    f = f ? f : malloc(size); /* aligned here: aligned_alloc has no cache by thread */
     if (!f) {
         return co_err_set(err, CO_NOMEMORY, "no memory for a frame of %zu bytes", bytes);
     }
-    memset(f, 0, before);
-    f->room = room;
-    f->head.kind = kind;
-    f->head.bytes = (uint32_t)bytes;
-    f->payload = (unsigned char *)f + before;
+    *f = (struct rt_frame){
+        .room = room, .refs = 1, .head = {.kind = kind, .bytes = (uint32_t)bytes}};
+    uintptr_t first = (uintptr_t)(f + 1) + RT_FRAME_HEAD;
+    f->payload = (unsigned char *)(f + 1) + RT_FRAME_HEAD + (ALIGN - first % ALIGN) % ALIGN;
     f->wire = f->payload - RT_FRAME_HEAD;
     *ret = f;
     return 0;
@@ -105,8 +124,13 @@ void rt_frame_detach(struct rt_frame *f) {
     }
 }
 
+struct rt_frame *rt_frame_ref(struct rt_frame *f) {
+    atomic_fetch_add(&f->refs, 1);
+    return f;
+}
+
 void rt_frame_free(struct rt_frame *f) {
-    if (!f) {
+    if (!f || atomic_fetch_sub(&f->refs, 1) != 1) {
         return;
     }
     rt_frame_detach(f);
@@ -117,6 +141,10 @@ void rt_frame_free(struct rt_frame *f) {
 
 void rt_frame_seal(struct rt_frame *f) {
     unsigned char *w = f->wire;
+    if (f->sealed) {
+        return;
+    }
+    f->sealed = true;
     w[0] = RT_FRAME_VERSION;
     w[1] = f->head.kind;
     co_put_u16(w + 2, f->head.table);
@@ -125,6 +153,7 @@ void rt_frame_seal(struct rt_frame *f) {
     co_put_u64(w + 16, f->head.aux);
     co_put_u32(w + 24, f->head.count);
     co_put_u32(w + 28, f->head.bytes);
+    co_put_u64(w + 32, f->head.number);
 }
 
 static int check_bytes(const struct rt_frame_head *h, struct co_err *err) {
@@ -144,14 +173,20 @@ static int check_bytes(const struct rt_frame_head *h, struct co_err *err) {
     case CONTROL:
         ok = h->bytes <= RT_FRAME_CONTROL_MAX;
         break;
+    case KEEP:
+        ok = h->bytes <= RT_FRAME_KEEP_MAX;
+        break;
     case FLOATS:
         ok = h->bytes == n * 4;
+        break;
+    case VALUES:
+        ok = h->bytes == n * 4 || h->bytes == n * 2;
         break;
     case IDS:
         ok = h->bytes == n * 8;
         break;
     case ROWS:
-        ok = n == 0 ? h->bytes == 0 : h->bytes % n == 0 && h->bytes / n >= 12 && h->bytes % 4 == 0;
+        ok = n == 0 ? h->bytes == 0 : h->bytes % n == 0 && h->bytes / n >= 10 && h->bytes % 2 == 0;
         break;
     }
     return ok ? 0
@@ -173,6 +208,7 @@ int rt_frame_head_read(
         .aux = co_get_u64(wire + 16),
         .count = co_get_u32(wire + 24),
         .bytes = co_get_u32(wire + 28),
+        .number = co_get_u64(wire + 32),
     };
     unsigned k = h.kind & 0x7fU;
     if (h.kind != RT_FRAME_ERROR && (k == 0 || k >= RT_FRAME_KINDS)) {
@@ -292,8 +328,26 @@ int rt_splitter_take(struct rt_splitter *sp, struct rt_frame **ret_first, struct
     if (sp->frame || sp->have > 0 || sp->left > 0) {
         return co_err_set(err, CO_INVALID, "message ends inside a frame");
     }
-    *ret_first = sp->first;
+    *ret_first = rt_splitter_pop(sp);
+    return 0;
+}
+
+struct rt_frame *rt_splitter_pop(struct rt_splitter *sp) {
+    struct rt_frame *first = sp->first;
     sp->first = NULL;
     sp->last = &sp->first;
-    return 0;
+    return first;
+}
+
+size_t rt_splitter_rest(const struct rt_splitter *sp, unsigned char **ret) {
+    *ret = sp->frame ? sp->frame->payload + sp->have : NULL;
+    return sp->frame ? sp->frame->head.bytes - sp->have : 0;
+}
+
+void rt_splitter_filled(struct rt_splitter *sp, size_t n) {
+    sp->have += n;
+    sp->left -= n;
+    if (n > 0 && sp->have == sp->frame->head.bytes) {
+        end_frame(sp);
+    }
 }

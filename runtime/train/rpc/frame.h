@@ -1,16 +1,23 @@
-/* A frame: what trainers and servers say to each other, as bytes.
+/* A frame: one request or answer between a trainer and a server, as bytes.
  *
- * 32 bytes of head, little-endian, then `bytes` bytes of payload; one message of a stream is one
- * or more frames back to back:
+ * A head of 40 bytes, little-endian, then `bytes` bytes of payload. A message of a stream is one or
+ * more frames back to back:
  *
- *     0 u8  version (1)      1 u8  kind         2 u16 table      4 u32 shard of the server
+ *     0 u8  version (2)      1 u8  kind         2 u16 table      4 u32 shard of the server
  *     8 u64 seq, echoed     16 u64 aux          24 u32 count     28 u32 bytes
+ *    32 u64 number
  *
- * A request's kind has the top bit clear; its answer has the same kind with the bit set, or is
- * RT_FRAME_ERROR (aux = code as int64, payload = text).  Knows nothing of tables' shapes, gRPC
- * or threads: pure.  A frame belongs to whoever holds it. */
+ * Each trainer numbers its requests that change something (rt_frame_changes) 1, 2, ... per shard.
+ * After a broken connection the trainer reconnects and repeats every request without an answer; the
+ * shard applies no number twice. A PULL_DENSE may carry the number of one of its trainer's STEPs:
+ * it is answered when that step is applied. All other frames have number 0.
+ *
+ * A request's kind has the top bit clear. Its answer has the same kind with the bit set, or is
+ * RT_FRAME_ERROR (aux: the code as int64, payload: the text). This file knows neither tables nor
+ * gRPC. A frame is reference-counted; nobody writes to it after the first rt_frame_seal. */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,31 +26,49 @@
 #include "common/mem.h"
 
 enum {
-    RT_FRAME_VERSION = 1,
-    RT_FRAME_HEAD = 32,
+    RT_FRAME_VERSION = 2,
+    RT_FRAME_HEAD = 40,
     RT_FRAME_BYTES_MAX = 32 << 20, /* payload */
     RT_FRAME_CONTROL_MAX = 1 << 20,
-    RT_FRAME_STAT_NUMBERS = 5,
+    RT_FRAME_STAT_NUMBERS = 8,
+    RT_FRAME_KEEP_MAX = 64 << 10,
+    RT_FRAME_RATE_NUMBERS = 3,
     RT_MESSAGE_MAX = RT_FRAME_BYTES_MAX + (1 << 20), /* all frames of a message */
 };
 
-/* f32[n] = n floats; dim is the table's, state that of its optimizer. */
+/* aux of a STEP: the trainer makes no more steps */
+#define RT_STEP_NO_MORE UINT64_MAX
+
+/* f32[n]: n floats. w[n]: n values of the table's wire type (f32, f16 or bf16). dim: floats in a
+ * row. state: floats of optimizer state in a row. policy: floats that the evict policy keeps in a
+ * row. */
 enum rt_frame_kind {
     RT_FRAME_CONTROL = 1,    /* payload: control.proto; answer the same */
     RT_FRAME_PING,           /* nothing; the same */
-    RT_FRAME_PULL_DENSE,     /* aux: chunk; answer: f32[count] */
-    RT_FRAME_PUSH_DENSE,     /* aux: chunk; f32[count] gradient; answer: nothing */
-    RT_FRAME_XCHG_DENSE,     /* as push; answer: f32[count], the new values */
+    RT_FRAME_PULL_DENSE,     /* aux: chunk, number: step or 0; answer: w[count] */
+    RT_FRAME_PUSH_DENSE,     /* aux: chunk; w[count] gradient; answer: nothing */
+    RT_FRAME_XCHG_DENSE,     /* as push; answer: w[count], the new values */
     RT_FRAME_PUT_DENSE,      /* aux: chunk; f32[count] values; answer: nothing */
     RT_FRAME_GET_DENSE,      /* aux: chunk; answer: f32 values and state, count floats in all */
     RT_FRAME_RESTORE_DENSE,  /* aux: chunk; f32[count] as GET_DENSE gave; answer: nothing */
-    RT_FRAME_PULL_SPARSE,    /* u64[count] ids; answer: f32[count][dim] */
-    RT_FRAME_PUSH_SPARSE,    /* u64[count] ids, f32[count][dim] gradients; answer: nothing */
-    RT_FRAME_SCAN_SPARSE,    /* aux: first row; answer: u64[count] ids, f32[count][dim + state];
-                                aux: next row, all ones at the end */
-    RT_FRAME_RESTORE_SPARSE, /* u64[count] ids, f32[count][dim + state]; answer: nothing */
-    RT_FRAME_STEP,           /* aux: step number of this trainer; answer: nothing */
-    RT_FRAME_STAT,           /* answer: u64[5] rows, bytes, pulls, pushes, nonfinite */
+    RT_FRAME_PULL_SPARSE,    /* u64[count] ids; answer: w[count][dim] */
+    RT_FRAME_PUSH_SPARSE,    /* u64[count] ids, w[count][dim] gradients; answer: nothing */
+    RT_FRAME_SCAN_SPARSE,    /* aux: first slot, count: enum rt_save_mode; answer: u64[count] ids,
+                                f32[count][dim + state + policy], aux: next slot, all ones: end */
+    RT_FRAME_RESTORE_SPARSE, /* u64[count] ids, f32[count][dim + state + policy]; answer: nothing */
+    RT_FRAME_STEP,           /* aux: step number of this trainer, all ones: its last step is done;
+                                answer: aux: the last step that was applied */
+    RT_FRAME_STAT,           /* answer: u64[6] rows, bytes, pulls, pushes, nonfinite, late */
+    RT_FRAME_KEEP,           /* aux: step; up to RT_FRAME_KEEP_MAX bytes; answer: nothing */
+    RT_FRAME_RECALL,         /* aux: step; answer: what was last kept up to it, aux: its step */
+    RT_FRAME_GET_RATE,       /* answer: u64[3] lr (f64), steps, current rate (f64) */
+    RT_FRAME_SET_RATE,       /* aux: lr (f64); answer: nothing */
+    RT_FRAME_SET_STEPS,      /* aux: steps that the table's schedule has seen; answer: nothing */
+    RT_FRAME_TICK,           /* async: a step of this trainer, for all tables; answer: nothing */
+    RT_FRAME_PUSH_CLICKS,    /* u64[count] ids, f32[count][2] show and click, then as PUSH_SPARSE */
+    RT_FRAME_SHRINK, /* aux: first slot; answer: count: rows erased, aux: next slot, all ones: end
+                      */
+    RT_FRAME_CHECKPOINT, /* payload: control.proto, for a shard; answer the same */
     RT_FRAME_KINDS,
     RT_FRAME_ANSWER = 0x80,
     RT_FRAME_ERROR = 0xff,
@@ -57,12 +82,15 @@ struct rt_frame_head {
     uint64_t aux;
     uint32_t count;
     uint32_t bytes;
+    uint64_t number;
 };
 
 struct rt_frame {
-    struct rt_frame *next; /* for whoever queues it */
+    struct rt_frame *next; /* for the queue that the frame is in */
     struct rt_frame_head head;
-    /* Runs when a received frame is freed: gives its place in the stream's window back. */
+    atomic_uint refs;
+    bool sealed;
+    /* Runs when a received frame is freed: the stream's window counts it no more. */
     void (*release)(struct rt_frame *f);
     void *from;             /* for release */
     size_t room;            /* bytes allocated */
@@ -70,28 +98,36 @@ struct rt_frame {
     unsigned char *wire;    /* RT_FRAME_HEAD bytes directly before payload */
 };
 
-/* With payload of `bytes` uninitialised bytes.  CO_NORESOURCE above RT_FRAME_BYTES_MAX. */
+/* The payload is `bytes` uninitialised bytes. CO_NORESOURCE: more than RT_FRAME_BYTES_MAX. */
 CO_MUST_CHECK int rt_frame_new(
     uint8_t kind, size_t bytes, struct rt_frame **ret, struct co_err *err);
-void rt_frame_free(struct rt_frame *f); /* NULL allowed */
-/* For a received frame that is kept for long: it no longer counts in its stream's window. */
+/* Any thread may take and drop references. */
+struct rt_frame *rt_frame_ref(struct rt_frame *f);
+/* Drops a reference; the last one frees the frame. NULL is allowed. */
+void rt_frame_free(struct rt_frame *f);
+/* The frame no longer counts in its stream's window. For received frames that are kept for long. */
 void rt_frame_detach(struct rt_frame *f);
 CO_DEFINE_CLEANUP(struct rt_frame *, rt_frame_free)
 
-/* Writes head into wire; afterwards wire .. payload end is what travels. */
+/* Writes the head into wire, once. From then on wire up to the payload's end is what is sent. */
 void rt_frame_seal(struct rt_frame *f);
 
-/* Checks version, kind, and bytes against kind and count where the table's shape is not needed. */
+/* Checks version and kind, and bytes against kind and count as far as no table is needed for it. */
 CO_MUST_CHECK int rt_frame_head_read(
     const unsigned char wire[RT_FRAME_HEAD], struct rt_frame_head *ret, struct co_err *err);
 
 /* An answer of the error kind; never fails (aborts when memory is out). */
 struct rt_frame *rt_frame_error(const struct rt_frame_head *request, int code, const char *text);
-/* Turns one into *err; returns its code. */
+/* Reads an error frame into *err; returns its code. */
 int rt_frame_error_read(const struct rt_frame *f, struct co_err *err);
 const char *rt_frame_kind_name(uint8_t kind);
+/* Pulls, pushes and exchanges of dense tables: their values travel as w above. */
+bool rt_frame_narrows(uint8_t kind);
+/* Whether a request changes tables or steps. Such requests are numbered. */
+bool rt_frame_changes(uint8_t kind);
 
-/* Cuts a message into frames while its pieces arrive. */
+/* Cuts a message into frames while its pieces arrive. A data lane is one endless message: pass
+ * SIZE_MAX bytes. */
 struct rt_splitter {
     size_t left; /* bytes of the message not yet fed */
     unsigned char head[RT_FRAME_HEAD];
@@ -101,9 +137,15 @@ struct rt_splitter {
 };
 void rt_splitter_init(struct rt_splitter *sp, size_t message_bytes);
 void rt_splitter_done(struct rt_splitter *sp); /* frees what was not taken */
-/* CO_INVALID: not a frame, or one that is longer than its message. */
+/* CO_INVALID: the bytes are no frame, or the frame is longer than its message. */
 CO_MUST_CHECK int rt_splitter_feed(
     struct rt_splitter *sp, const void *data, size_t len, struct co_err *err);
 /* All frames in order, the caller's; CO_INVALID when the message ends inside one. */
 CO_MUST_CHECK int rt_splitter_take(
     struct rt_splitter *sp, struct rt_frame **ret_first, struct co_err *err);
+/* The frames that are complete so far, in order, the caller's; NULL: none. */
+struct rt_frame *rt_splitter_pop(struct rt_splitter *sp);
+/* Bytes that the current payload still lacks, and where they go. A caller that reads them right
+ * there saves a copy and reports them by rt_splitter_filled. */
+size_t rt_splitter_rest(const struct rt_splitter *sp, unsigned char **ret);
+void rt_splitter_filled(struct rt_splitter *sp, size_t n);

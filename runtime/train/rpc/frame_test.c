@@ -28,27 +28,27 @@ static void heads_are_checked(void **state) {
         uint32_t count, bytes;
         const char *said; /* NULL: fine */
     } rows[] = {
-        {1, RT_FRAME_PING, 0, 0, NULL},
-        {1, RT_FRAME_PUSH_DENSE, 10, 40, NULL},
-        {1, RT_FRAME_PULL_SPARSE, 10, 80, NULL},
-        {1, RT_FRAME_PUSH_SPARSE, 10, 120, NULL},
-        {1, RT_FRAME_PUSH_SPARSE, 0, 0, NULL},
-        {1, RT_FRAME_PULL_DENSE | RT_FRAME_ANSWER, 10, 40, NULL},
-        {1, RT_FRAME_ERROR, 0, 100, NULL},
-        {2, RT_FRAME_PING, 0, 0, "version 2"},
+        {2, RT_FRAME_PING, 0, 0, NULL},
+        {2, RT_FRAME_PUSH_DENSE, 10, 40, NULL},
+        {2, RT_FRAME_PULL_SPARSE, 10, 80, NULL},
+        {2, RT_FRAME_PUSH_SPARSE, 10, 120, NULL},
+        {2, RT_FRAME_PUSH_SPARSE, 0, 0, NULL},
+        {2, RT_FRAME_PULL_DENSE | RT_FRAME_ANSWER, 10, 40, NULL},
+        {2, RT_FRAME_ERROR, 0, 100, NULL},
+        {9, RT_FRAME_PING, 0, 0, "version 9"},
         {0, RT_FRAME_PING, 0, 0, "version 0"},
-        {1, 0, 0, 0, "kind 0"},
-        {1, 0x80, 0, 0, "kind 128"},
-        {1, RT_FRAME_KINDS, 0, 0, "unknown"},
-        {1, 0xfe, 0, 0, "unknown"},
-        {1, RT_FRAME_PING, 0, 1, "ping"},
-        {1, RT_FRAME_PUSH_DENSE, 10, 44, "push-dense"},
-        {1, RT_FRAME_PUSH_DENSE, 0x40000001, 4, "push-dense"},
-        {1, RT_FRAME_PULL_SPARSE, 0x20000001, 8, "pull-sparse"},
-        {1, RT_FRAME_PUSH_SPARSE, 10, 80, "push-sparse"},
-        {1, RT_FRAME_PUSH_SPARSE, 0, 12, "push-sparse"},
-        {1, RT_FRAME_CONTROL, 0, RT_FRAME_CONTROL_MAX + 1, "control"},
-        {1, RT_FRAME_ERROR, 0, RT_FRAME_BYTES_MAX + 1, "limit"},
+        {2, 0, 0, 0, "kind 0"},
+        {2, 0x80, 0, 0, "kind 128"},
+        {2, RT_FRAME_KINDS, 0, 0, "unknown"},
+        {2, 0xfe, 0, 0, "unknown"},
+        {2, RT_FRAME_PING, 0, 1, "ping"},
+        {2, RT_FRAME_PUSH_DENSE, 10, 44, "push-dense"},
+        {2, RT_FRAME_PUSH_DENSE, 0x40000001, 4, "push-dense"},
+        {2, RT_FRAME_PULL_SPARSE, 0x20000001, 8, "pull-sparse"},
+        {2, RT_FRAME_PUSH_SPARSE, 10, 80, "push-sparse"},
+        {2, RT_FRAME_PUSH_SPARSE, 0, 12, "push-sparse"},
+        {2, RT_FRAME_CONTROL, 0, RT_FRAME_CONTROL_MAX + 1, "control"},
+        {2, RT_FRAME_ERROR, 0, RT_FRAME_BYTES_MAX + 1, "limit"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         unsigned char w[RT_FRAME_HEAD];
@@ -74,6 +74,7 @@ static size_t compose(unsigned char *to, unsigned n) {
         f->head.shard = i + 2;
         f->head.seq = 0x0102030405060708ULL + i;
         f->head.aux = UINT64_MAX - i;
+        f->head.number = i + 3;
         memset(f->payload, (int)i, i * 4UL);
         rt_frame_seal(f);
         memcpy(to + at, f->wire, RT_FRAME_HEAD + i * 4UL);
@@ -110,6 +111,7 @@ static void messages_are_cut_into_frames_whatever_the_pieces(void **state) {
             assert_int_equal(i + 2, f->head.shard);
             assert_true(f->head.seq == 0x0102030405060708ULL + i);
             assert_true(f->head.aux == UINT64_MAX - i);
+            assert_int_equal(i + 3, f->head.number);
             assert_true((uintptr_t)f->payload % 32 == 0);
             for (unsigned k = 0; k < i * 4; k++) {
                 assert_int_equal(i, f->payload[k]);
@@ -145,7 +147,7 @@ static void messages_that_end_early_or_late_are_refused(void **state) {
 static void a_frame_longer_than_its_message_is_refused_at_once(void **state) {
     (void)state;
     unsigned char w[RT_FRAME_HEAD];
-    head(w, 1, RT_FRAME_PUSH_DENSE, 1 << 20, 4 << 20);
+    head(w, 2, RT_FRAME_PUSH_DENSE, 1 << 20, 4 << 20);
     struct rt_frame *f = NULL;
     assert_int_equal(CO_INVALID, split(w, sizeof(w), sizeof(w), sizeof(w), &f));
 }

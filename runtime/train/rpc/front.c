@@ -1,3 +1,10 @@
+/* The thread behind the front door: accepts, reads the few bytes of the greeting from each unproven
+ * connection (a guest), and either hands the connection on or closes it.
+ *
+ *     accept -> greet (40 bytes) -> answer -> proof (32 bytes) -> welcome -> [TLS handshake] ->
+ * enter() any failure, or no proof within prove_ms -> refuse()
+ *
+ * Everything is bounded: GUESTS connections, a fixed number of bytes each, one deadline each. */
 #include "runtime/train/rpc/front.h"
 
 #include <errno.h>
@@ -15,30 +22,30 @@
 
 #include "common/mem.h"
 #include "runtime/net/net.h"
-#include "runtime/train/rpc/greeting.h"
 
 enum {
-    GUESTS = 128,
-    PROVE_MS = 10000,
+    GUESTS = 128,     /* unproven connections at a time */
+    PROVE_MS = 10000, /* long enough for lost packets to be sent again */
     FILES_SPARE = 64, /* descriptors that stay free for checkpoints, libraries, the program */
-    WAIT_MS = 50,     /* when there is no descriptor for who knocks */
+    WAIT_MS = 50,     /* before accept() is tried again without a free descriptor */
 };
 
-/* Who has not proved itself yet. */
+/* A connection whose peer has not proved the token yet. */
 struct guest {
     int fd; /* -1: free place */
     int64_t since_ms;
     uint32_t have; /* bytes of greet, then of proof */
     struct rt_greeting greeting;
     unsigned char proof[RT_GREET_PROOF_BYTES];
+    struct co_tls *tls; /* owned; the token is proved, and the TLS handshake is in progress */
     struct net_peer from;
-    uint32_t mates; /* guests of its address, itself included */
+    uint32_t mates; /* guests from the same address, itself included */
 };
 
 struct rt_front {
     const struct rt_front_ops *ops;
     void *arg;
-    char *token; /* owned */
+    struct rt_peer_auth auth; /* the token is owned */
     int fd, stop_fd;
     int64_t prove_ms;
     pthread_t thread;
@@ -58,6 +65,7 @@ static int leave_place(struct rt_front *f, struct guest *g) {
 
 static void drop_guest(struct rt_front *f, struct guest *g) {
     co_close(leave_place(f, g));
+    co_tls_free(co_steal_ptr(g->tls));
 }
 
 static void refuse_guest(struct rt_front *f, struct guest *g, const struct co_err *why) {
@@ -65,9 +73,10 @@ static void refuse_guest(struct rt_front *f, struct guest *g, const struct co_er
     drop_guest(f, g);
 }
 
-/* ---- who comes in ---- */
+/* ---- accepting ---- */
 
-/* A free place, or that of the oldest guest of the address that has the most. */
+/* A free place, or else the one to take away: the oldest guest of the address that has the most. A
+ * flood from one address so displaces itself, not others. */
 static struct guest *find_place(struct rt_front *f) {
     struct guest *oldest = &f->guests[0];
     for (size_t i = 0; i < GUESTS; i++) {
@@ -125,9 +134,9 @@ static void receive_guest(struct rt_front *f) {
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
-/* ---- what it says ---- */
+/* ---- the greeting ---- */
 
-/* False: not whole yet, or gone: a probe, or somebody who has changed his mind. */
+/* False: more bytes are to come, or the peer has hung up. That is no error: port probes do it. */
 static bool read_part(
     struct rt_front *f, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
     while (g->have < offset + bytes) {
@@ -143,7 +152,8 @@ static bool read_part(
     return true;
 }
 
-/* So few bytes always find room in a new connection's buffer. */
+/* A new connection's send buffer always has room for these few bytes, so a short write is a
+ * failure. */
 static bool send_part(struct guest *g, const unsigned char *wire, size_t n) {
     return send(g->fd, wire, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
 }
@@ -151,7 +161,7 @@ static bool send_part(struct guest *g, const unsigned char *wire, size_t n) {
 static void take_greet(struct rt_front *f, struct guest *g) {
     struct co_err why = {0};
     bool answer = false;
-    int rc = rt_greeting_answer(&g->greeting, &answer, &why);
+    int rc = rt_greeting_answer(&g->greeting, &f->auth, &answer, &why);
     if (answer && !send_part(g, g->greeting.answer, sizeof(g->greeting.answer))) {
         drop_guest(f, g);
     } else if (rc < 0) {
@@ -159,21 +169,56 @@ static void take_greet(struct rt_front *f, struct guest *g) {
     }
 }
 
+static void let_in(struct rt_front *f, struct guest *g) {
+    const struct rt_pass pass = rt_greeting_pass(&g->greeting);
+    f->ops->enter(f->arg, leave_place(f, g), co_steal_ptr(g->tls), g->from.text, &pass);
+}
+
+static void shake_hands(struct rt_front *f, struct guest *g) {
+    struct co_err why = {0};
+    int rc = co_tls_shake(g->tls, g->fd, &why);
+    if (rc < 0) {
+        refuse_guest(f, g, &why);
+    } else if (rc > 0) {
+        let_in(f, g);
+    }
+}
+
+/* Only after the proof: the TLS key is derived from the token and the greeting. */
+static void begin_tls(struct rt_front *f, struct guest *g) {
+    unsigned char key[CO_TLS_KEY_BYTES];
+    struct co_err why = {0};
+    rt_greeting_key(&g->greeting, f->auth.token, key);
+    int rc = co_tls_new(true, key, &g->tls, &why);
+    explicit_bzero(key, sizeof(key));
+    if (rc < 0) {
+        refuse_guest(f, g, &why);
+    } else {
+        shake_hands(f, g);
+    }
+}
+
 static void take_proof(struct rt_front *f, struct guest *g) {
     unsigned char welcome[RT_GREET_WELCOME_BYTES];
     struct co_err why = {0};
-    int rc = rt_greeting_welcome(&g->greeting, f->token, g->proof, welcome, &why);
+    int rc = rt_greeting_welcome(&g->greeting, f->auth.token, g->proof, welcome, &why);
     bool sent = send_part(g, welcome, sizeof(welcome));
     if (rc < 0) {
         refuse_guest(f, g, &why);
     } else if (!sent) {
         drop_guest(f, g);
+    } else if (f->auth.encrypt) {
+        begin_tls(f, g);
     } else {
-        f->ops->enter(f->arg, leave_place(f, g), g->from.text);
+        let_in(f, g);
     }
 }
 
 static void hear_guest(struct rt_front *f, struct guest *g) {
+    if (g->tls) {
+        shake_hands(f, g);
+        return;
+    }
     if (g->have < RT_GREET_BYTES) {
         if (!read_part(f, g, g->greeting.greet, 0, RT_GREET_BYTES)) {
             return;
@@ -185,7 +230,7 @@ static void hear_guest(struct rt_front *f, struct guest *g) {
     }
 }
 
-/* Returns how long nobody's time will be over, in ms. */
+/* Refuses guests whose time is over. Returns the ms until the next one's time is over. */
 static int64_t drop_slow(struct rt_front *f, int64_t now) {
     int64_t next = f->prove_ms;
     for (size_t i = 0; i < GUESTS; i++) {
@@ -193,7 +238,8 @@ static int64_t drop_slow(struct rt_front *f, int64_t now) {
         int64_t left = g->since_ms + f->prove_ms - now;
         if (g->fd >= 0 && left <= 0) {
             struct co_err why = {0};
-            co_err_set(&why, CO_TIMEOUT, "no proof of the token (PADDLE_JOB_TOKEN) within %.3g s",
+            co_err_set(&why, CO_TIMEOUT, "%s within %.3g s",
+                g->tls ? "no end of the TLS handshake" : "no proof of the token (PADDLE_JOB_TOKEN)",
                 (double)f->prove_ms / 1000);
             refuse_guest(f, g, &why);
         } else if (g->fd >= 0 && left < next) {
@@ -232,23 +278,23 @@ static void *run_door(void *arg) {
 static void free_front(struct rt_front *f) {
     for (size_t i = 0; i < GUESTS; i++) {
         if (f->guests[i].fd >= 0) {
-            co_close(f->guests[i].fd);
+            drop_guest(f, &f->guests[i]);
         }
     }
     co_close(f->fd);
     if (f->stop_fd >= 0) {
         co_close(f->stop_fd);
     }
-    free(f->token);
+    free((char *)(uintptr_t)f->auth.token);
     free(f);
 }
 
-int rt_front_open(int fd_own, const char *token, int prove_ms, const struct rt_front_ops *ops,
-    void *arg, struct rt_front **ret, struct co_err *err) {
+int rt_front_open(int fd_own, const struct rt_peer_auth *auth, int prove_ms,
+    const struct rt_front_ops *ops, void *arg, struct rt_front **ret, struct co_err *err) {
     struct rt_front *f = co_xcalloc(1, sizeof(*f));
     f->ops = ops;
     f->arg = arg;
-    f->token = co_xstrdup(token ? token : "");
+    f->auth = (struct rt_peer_auth){co_xstrdup(auth->token), auth->encrypt};
     f->fd = fd_own;
     f->prove_ms = prove_ms > 0 ? prove_ms : PROVE_MS;
     f->stop_fd = eventfd(0, EFD_CLOEXEC);

@@ -28,22 +28,32 @@ enum { FLOOD = 1100 };
 
 struct house {
     struct rt_front *front;
+    struct rt_peer_auth auth;
     uint16_t port;
     char endpoint[32];
     pthread_mutex_t m;
     pthread_cond_t changed;
     size_t entered, refused;
+    size_t sealed; /* of those that entered */
     char peer[64];
-    struct co_err why; /* of the last refusal */
+    struct rt_pass pass; /* of the last one that entered */
+    struct co_err why;   /* of the last refusal */
 };
 
-static void on_enter(void *arg, int fd_own, const char *peer) {
+static const struct rt_pass stream = {.purpose = RT_FOR_STREAM};
+static const struct rt_peer_auth clear = {"secret", false}, encrypted = {"secret", true};
+
+static void on_enter(
+    void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rt_pass *pass) {
     struct house *h = arg;
     pthread_mutex_lock(&h->m);
+    h->sealed += tls_own != NULL;
+    h->pass = *pass;
     h->entered++;
     (void)snprintf(h->peer, sizeof(h->peer), "%s", peer);
     pthread_cond_broadcast(&h->changed);
     pthread_mutex_unlock(&h->m);
+    co_tls_free(tls_own);
     co_close(fd_own);
 }
 
@@ -68,16 +78,17 @@ static void await(struct house *h, const size_t *what, size_t n) {
     pthread_mutex_unlock(&h->m);
 }
 
-static struct house *open_house(const char *token, int prove_ms) {
+static struct house *open_house(const struct rt_peer_auth *auth, int prove_ms) {
     static const struct rt_front_ops ops = {on_enter, on_refuse};
     struct house *h = co_xcalloc(1, sizeof(*h));
     int fd = -1;
+    h->auth = *auth;
     pthread_mutex_init(&h->m, NULL);
     pthread_cond_init(&h->changed, NULL);
     assert_int_equal(0, co_listen(":0", &fd, NULL));
     h->port = co_listen_port(fd);
     (void)snprintf(h->endpoint, sizeof(h->endpoint), "127.0.0.1:%u", h->port);
-    assert_int_equal(0, rt_front_open(fd, token, prove_ms, &ops, h, &h->front, NULL));
+    assert_int_equal(0, rt_front_open(fd, auth, prove_ms, &ops, h, &h->front, NULL));
     return h;
 }
 
@@ -89,7 +100,7 @@ static void close_house(struct house *h) {
 }
 
 static int setup(void **state) {
-    *state = open_house("secret", 0);
+    *state = open_house(&clear, 0);
     return 0;
 }
 
@@ -112,16 +123,23 @@ static int dial_from(const struct house *h, uint32_t host) {
     return fd;
 }
 
-static struct co_err knock(const struct house *h, const char *token, int timeout_ms) {
+static struct co_err knock_as(
+    const struct house *h, const struct rt_peer_auth *auth, int timeout_ms) {
     const char *endpoint = h->endpoint;
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, 5000, &reached));
     struct rt_knock k = {.fd = reached.fd};
-    rt_knock_all(&k, 1, token, timeout_ms);
+    rt_knock_all(&k, 1, auth, timeout_ms);
+    assert_true(!k.tls == !(k.fd >= 0 && auth->encrypt));
     if (k.fd >= 0) {
         co_close(k.fd);
+        co_tls_free(k.tls);
     }
     return k.err;
+}
+
+static struct co_err knock(const struct house *h, const char *token, int timeout_ms) {
+    return knock_as(h, &(struct rt_peer_auth){token, h->auth.encrypt}, timeout_ms);
 }
 
 static void say(int fd, const void *bytes, size_t n) {
@@ -161,6 +179,41 @@ static void who_does_not_is_told_so_on_both_sides(void **state) {
     assert_int_equal(0, h->entered);
 }
 
+/* What a connection is to be is inside the proof: nobody on the way changes it. */
+static void a_lane_says_whose_it_is(void **state) {
+    struct house *h = *state;
+    const char *endpoint = h->endpoint;
+    struct net_reached reached;
+    struct rt_pass pass = {RT_FOR_LANE, 3, 5, UINT64_C(0x1122334455667788)};
+    assert_int_equal(1, net_connect(&endpoint, 1, 5000, &reached));
+    struct rt_knock k = {.fd = reached.fd, .pass = pass};
+    rt_knock_all(&k, 1, &clear, 5000);
+    assert_int_equal(0, k.err.code);
+    await(h, &h->entered, 1);
+    assert_int_equal(pass.purpose, h->pass.purpose);
+    assert_int_equal(pass.trainer, h->pass.trainer);
+    assert_int_equal(pass.shard, h->pass.shard);
+    assert_int_equal(pass.key, h->pass.key);
+    co_close(k.fd);
+
+    struct rt_greeting g = {0};
+    unsigned char proof[RT_GREET_PROOF_BYTES], welcome[RT_GREET_WELCOME_BYTES];
+    bool send_it = false;
+    assert_int_equal(0, rt_greeting_begin(&g, &clear, &pass, NULL));
+    assert_int_equal(0, rt_greeting_answer(&g, &clear, &send_it, NULL));
+    assert_int_equal(0, rt_greeting_prove(&g, &clear, proof, NULL));
+    for (size_t i = 0; i < sizeof(g.greet); i++) {
+        g.greet[i] ^= 1;
+        assert_int_equal(CO_PERMISSION, rt_greeting_welcome(&g, "secret", proof, welcome, NULL));
+        g.greet[i] ^= 1;
+    }
+    assert_int_equal(0, rt_greeting_welcome(&g, "secret", proof, welcome, NULL));
+    /* and a purpose that this version does not know is another version's */
+    g.greet[6] = 2;
+    assert_int_equal(CO_INVALID, rt_greeting_answer(&g, &clear, &send_it, NULL));
+    assert_true(send_it);
+}
+
 /* Who does not know it cannot play the server either. */
 static void a_server_proves_itself_too(void **state) {
     (void)state;
@@ -168,9 +221,9 @@ static void a_server_proves_itself_too(void **state) {
     struct rt_greeting g = {0};
     unsigned char welcome[RT_GREET_WELCOME_BYTES] = {0}, proof[RT_GREET_PROOF_BYTES];
     bool send_it = false;
-    assert_int_equal(0, rt_greeting_begin(&g, NULL));
-    assert_int_equal(0, rt_greeting_answer(&g, &send_it, NULL));
-    assert_int_equal(0, rt_greeting_prove(&g, "secret", proof, NULL));
+    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
+    assert_int_equal(0, rt_greeting_answer(&g, &clear, &send_it, NULL));
+    assert_int_equal(0, rt_greeting_prove(&g, &clear, proof, NULL));
     /* It says yes without knowing. */
     assert_int_equal(CO_PERMISSION, rt_greeting_welcome(&g, "guess", proof, welcome, NULL));
     memcpy(welcome, g.answer, 8);
@@ -182,7 +235,7 @@ static void a_server_proves_itself_too(void **state) {
     say(pair[1], g.answer, sizeof(g.answer));
     say(pair[1], welcome, sizeof(welcome));
     struct rt_knock k = {.fd = pair[0]};
-    rt_knock_all(&k, 1, "secret", 5000);
+    rt_knock_all(&k, 1, &clear, 5000);
     assert_int_equal(CO_PERMISSION, k.err.code);
     assert_int_equal(-1, k.fd);
     co_close(pair[1]);
@@ -193,7 +246,7 @@ static void a_recorded_conversation_is_worth_nothing(void **state) {
     struct house *h = *state;
     struct rt_greeting g = {0};
     unsigned char proof[RT_GREET_PROOF_BYTES], welcome[RT_GREET_WELCOME_BYTES];
-    assert_int_equal(0, rt_greeting_begin(&g, NULL));
+    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
     for (int round = 0; round < 2; round++) {
         int fd = dial_from(h, 1);
         say(fd, g.greet, sizeof(g.greet));
@@ -201,7 +254,7 @@ static void a_recorded_conversation_is_worth_nothing(void **state) {
         assert_int_equal(sizeof(answer), hear(fd, answer, sizeof(answer)));
         if (round == 0) {
             memcpy(g.answer, answer, sizeof(answer));
-            assert_int_equal(0, rt_greeting_prove(&g, "secret", proof, NULL));
+            assert_int_equal(0, rt_greeting_prove(&g, &clear, proof, NULL));
         }
         say(fd, proof, sizeof(proof));
         assert_int_equal(sizeof(welcome), hear(fd, welcome, sizeof(welcome)));
@@ -217,15 +270,15 @@ static void another_version_is_named_on_both_sides(void **state) {
     struct house *h = *state;
     struct rt_greeting g = {0};
     struct co_err err = {0};
-    assert_int_equal(0, rt_greeting_begin(&g, NULL));
+    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
     co_put_u16(g.greet + 4, 9);
     int fd = dial_from(h, 1);
     say(fd, g.greet, sizeof(g.greet));
     unsigned char proof[RT_GREET_PROOF_BYTES];
     assert_int_equal(sizeof(g.answer), hear(fd, g.answer, sizeof(g.answer)));
     await(h, &h->refused, 1);
-    assert_non_null(strstr(h->why.msg, "version 9 of the protocol, expected 1"));
-    assert_int_equal(CO_INVALID, rt_greeting_prove(&g, "secret", proof, &err));
+    assert_non_null(strstr(h->why.msg, "version 9 of the protocol, expected 3"));
+    assert_int_equal(CO_INVALID, rt_greeting_prove(&g, &clear, proof, &err));
     assert_non_null(strstr(err.msg, "the same version of the library"));
     co_close(fd);
 }
@@ -248,9 +301,9 @@ static void http2_is_for_those_inside(void **state) {
 
 static void a_trickle_does_not_extend_the_time(void **state) {
     (void)state;
-    struct house *h = open_house("secret", 300);
+    struct house *h = open_house(&clear, 300);
     struct rt_greeting g = {0};
-    assert_int_equal(0, rt_greeting_begin(&g, NULL));
+    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
     int fd = dial_from(h, 1);
     struct pollfd in = {.fd = fd, .events = POLLIN};
     for (size_t i = 0; i < 20 && poll(&in, 1, 30) == 0; i++) {
@@ -286,13 +339,78 @@ static void a_flood_of_silence_keeps_nobody_out(void **state) {
     assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
 }
 
+/* The program needs some itself: for checkpoints, for those who are in already. */
+static void strangers_do_not_take_the_last_descriptors(void **state) {
+    enum { FILES = 256, KEPT = 64 };
+    struct house *h = *state;
+    struct rlimit old, files;
+    int taken[FILES], n = 0;
+    assert_int_equal(0, getrlimit(RLIMIT_NOFILE, &old));
+    files = (struct rlimit){.rlim_cur = FILES, .rlim_max = old.rlim_max};
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &files));
+    do {
+        taken[n++] = dup(STDERR_FILENO);
+    } while (taken[n - 1] < FILES - KEPT);
+    assert_int_not_equal(0, knock(h, "secret", 5000).code);
+    await(h, &h->refused, 1);
+    assert_int_equal(CO_NORESOURCE, h->why.code);
+    assert_non_null(strstr(h->why.msg, "RLIMIT_NOFILE"));
+    assert_int_equal(0, h->entered);
+    while (n > 0) {
+        co_close(taken[--n]);
+    }
+    assert_int_equal(0, knock(h, "secret", 5000).code);
+    await(h, &h->entered, 1);
+    assert_int_equal(0, setrlimit(RLIMIT_NOFILE, &old));
+}
+
+static size_t resident(void) {
+    size_t pages[2] = {0};
+    FILE *f = fopen("/proc/self/statm", "re");
+    assert_non_null(f);
+    assert_int_equal(2, fscanf(f, "%zu %zu", &pages[0], &pages[1]));
+    (void)fclose(f);
+    return pages[1] * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* What made gigabytes where HTTP/2 read it: a compressed message, streams that are reset as soon as
+ * they are there, connections that say nothing. */
+static void strangers_take_no_memory(void **state) {
+    enum { TIMES = 100, BYTES = 64 << 10, MOST = 16 << 20 };
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    static const char reset[] = "\0\0\1\1\5\0\0\0\1\202\0\0\4\3\0\0\0\0\1\0\0\0\10";
+    static char zeros[BYTES], resets[BYTES];
+    struct house *h = *state;
+    for (size_t at = 0; at + sizeof(reset) - 1 <= BYTES; at += sizeof(reset) - 1) {
+        memcpy(resets + at, reset, sizeof(reset) - 1);
+    }
+    int idle[TIMES];
+    size_t before = resident();
+    for (int i = 0; i < TIMES; i++) {
+        int fd = dial_from(h, 2);
+        (void)send(fd, preface, sizeof(preface) - 1, MSG_NOSIGNAL);
+        for (int k = 0; k < 32; k++) { /* 2 MiB, unless it is closed before */
+            (void)send(fd, i % 2 ? zeros : resets, BYTES, MSG_NOSIGNAL | MSG_DONTWAIT);
+        }
+        co_close(fd);
+        idle[i] = dial_from(h, 3);
+    }
+    await(h, &h->refused, TIMES);
+    size_t after = resident();
+    assert_true(after < before + MOST);
+    assert_int_equal(0, h->entered);
+    for (int i = 0; i < TIMES; i++) {
+        co_close(idle[i]);
+    }
+}
+
 /* One address's many go before another's few. */
 static void one_address_takes_no_place_of_another(void **state) {
     struct house *h = *state;
     int slow = dial_from(h, 2), fds[300];
     unsigned char answer[RT_GREET_ANSWER_BYTES];
     struct rt_greeting g = {0};
-    assert_int_equal(0, rt_greeting_begin(&g, NULL));
+    assert_int_equal(0, rt_greeting_begin(&g, &clear, &stream, NULL));
     for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
         fds[i] = dial_from(h, 3);
     }
@@ -303,6 +421,142 @@ static void one_address_takes_no_place_of_another(void **state) {
         co_close(fds[i]);
     }
     co_close(slow);
+}
+
+/* ---- encrypted ---- */
+
+static void an_encrypted_house_lets_in_by_tls_alone(void **state) {
+    (void)state;
+    struct house *h = open_house(&encrypted, 0);
+    for (size_t i = 1; i <= 3; i++) {
+        assert_int_equal(0, knock(h, "secret", 5000).code);
+        await(h, &h->entered, i);
+    }
+    assert_int_equal(3, h->sealed);
+    assert_int_equal(CO_PERMISSION, knock(h, "guess", 5000).code);
+    await(h, &h->refused, 1);
+    assert_non_null(strstr(h->why.msg, "the token is not this job's (PADDLE_JOB_TOKEN"));
+    assert_int_equal(3, h->entered);
+    close_house(h);
+}
+
+static void another_mind_is_named_on_both_sides(void **state) {
+    (void)state;
+    static const struct {
+        const struct rt_peer_auth *server, *trainer;
+        const char *told, *logged;
+    } rows[] = {
+        {&clear, &encrypted, "the server does not encrypt, this trainer does",
+            "the trainer encrypts, this server does not"},
+        {&encrypted, &clear, "the server encrypts, this trainer does not",
+            "the trainer does not encrypt, this server does"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct house *h = open_house(rows[i].server, 0);
+        struct co_err err = knock_as(h, rows[i].trainer, 5000);
+        assert_int_equal(CO_INVALID, err.code);
+        assert_non_null(strstr(err.msg, rows[i].told));
+        assert_non_null(strstr(err.msg, "PADDLE_JOB_ENCRYPT must be the same everywhere"));
+        await(h, &h->refused, 1);
+        assert_non_null(strstr(h->why.msg, rows[i].logged));
+        assert_non_null(strstr(h->why.msg, "PADDLE_JOB_ENCRYPT must be the same everywhere"));
+        assert_int_equal(0, h->entered);
+        close_house(h);
+    }
+}
+
+/* On a connection that has proved the token to an encrypted house. */
+static int prove_from(const struct house *h, struct rt_greeting *g) {
+    unsigned char proof[RT_GREET_PROOF_BYTES], welcome[RT_GREET_WELCOME_BYTES];
+    int fd = dial_from(h, 1);
+    assert_int_equal(0, rt_greeting_begin(g, &encrypted, &stream, NULL));
+    say(fd, g->greet, sizeof(g->greet));
+    assert_int_equal(sizeof(g->answer), hear(fd, g->answer, sizeof(g->answer)));
+    assert_int_equal(0, rt_greeting_prove(g, &encrypted, proof, NULL));
+    say(fd, proof, sizeof(proof));
+    assert_int_equal(sizeof(welcome), hear(fd, welcome, sizeof(welcome)));
+    assert_int_equal(0, rt_greeting_check(g, "secret", welcome, NULL));
+    return fd;
+}
+
+/* The proof is not enough where all is encrypted. */
+static void nobody_goes_on_in_clear(void **state) {
+    (void)state;
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    struct house *h = open_house(&encrypted, 0);
+    struct rt_greeting g = {0};
+    int fd = prove_from(h, &g);
+    say(fd, preface, sizeof(preface) - 1);
+    await(h, &h->refused, 1);
+    assert_int_equal(CO_PERMISSION, h->why.code);
+    assert_non_null(strstr(h->why.msg, "TLS"));
+    assert_int_equal(0, h->entered);
+    co_close(fd);
+    close_house(h);
+}
+
+static void a_handshake_has_the_time_of_the_proof(void **state) {
+    (void)state;
+    struct house *h = open_house(&encrypted, 300);
+    struct rt_greeting g = {0};
+    int fd = prove_from(h, &g);
+    await(h, &h->refused, 1);
+    assert_int_equal(CO_TIMEOUT, h->why.code);
+    assert_non_null(strstr(h->why.msg, "TLS handshake"));
+    co_close(fd);
+    close_house(h);
+}
+
+/* The key is of this greeting: what another one's would open is not this connection. */
+static void the_handshake_is_of_this_greeting(void **state) {
+    (void)state;
+    struct house *h = open_house(&encrypted, 0);
+    struct rt_greeting g = {0};
+    unsigned char key[CO_TLS_KEY_BYTES];
+    struct co_tls *tls = NULL;
+    int fd = prove_from(h, &g);
+    g.answer[20] ^= 1;
+    rt_greeting_key(&g, "secret", key);
+    assert_int_equal(0, co_tls_new(false, key, &tls, NULL));
+    assert_true(co_tls_shake(tls, fd, NULL) <= 0);
+    await(h, &h->refused, 1);
+    assert_int_equal(CO_PERMISSION, h->why.code);
+    assert_int_equal(0, h->entered);
+    co_tls_free(tls);
+    co_close(fd);
+    close_house(h);
+}
+
+/* A server that knows the token and speaks no TLS after it. */
+static void *play_server(void *arg) {
+    int fd = *(int *)arg;
+    struct rt_greeting g = {0};
+    unsigned char proof[RT_GREET_PROOF_BYTES], welcome[RT_GREET_WELCOME_BYTES];
+    bool send_it = false;
+    assert_int_equal(sizeof(g.greet), hear(fd, g.greet, sizeof(g.greet)));
+    assert_int_equal(0, rt_greeting_answer(&g, &encrypted, &send_it, NULL));
+    say(fd, g.answer, sizeof(g.answer));
+    assert_int_equal(sizeof(proof), hear(fd, proof, sizeof(proof)));
+    assert_int_equal(0, rt_greeting_welcome(&g, "secret", proof, welcome, NULL));
+    say(fd, welcome, sizeof(welcome));
+    say(fd, "\0\0\0\4\0\0\0\0\0", 9);
+    (void)shutdown(fd, SHUT_WR);
+    return NULL;
+}
+
+static void a_trainer_does_not_go_on_in_clear_either(void **state) {
+    (void)state;
+    int pair[2];
+    pthread_t server;
+    assert_int_equal(0, socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
+    assert_int_equal(0, pthread_create(&server, NULL, play_server, &pair[1]));
+    struct rt_knock k = {.fd = pair[0]};
+    rt_knock_all(&k, 1, &encrypted, 5000);
+    assert_int_equal(CO_PERMISSION, k.err.code);
+    assert_int_equal(-1, k.fd);
+    assert_null(k.tls);
+    pthread_join(server, NULL);
+    co_close(pair[1]);
 }
 
 static void one_that_accepts_and_is_silent_costs_the_timeout(void **state) {
@@ -322,14 +576,23 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         T(who_knows_the_token_comes_in),
         T(who_does_not_is_told_so_on_both_sides),
+        T(a_lane_says_whose_it_is),
         T(a_server_proves_itself_too),
         T(a_recorded_conversation_is_worth_nothing),
         T(another_version_is_named_on_both_sides),
         T(http2_is_for_those_inside),
         T(a_trickle_does_not_extend_the_time),
         T(a_flood_of_silence_keeps_nobody_out),
+        T(strangers_do_not_take_the_last_descriptors),
+        T(strangers_take_no_memory),
         T(one_address_takes_no_place_of_another),
         T(one_that_accepts_and_is_silent_costs_the_timeout),
+        cmocka_unit_test(an_encrypted_house_lets_in_by_tls_alone),
+        cmocka_unit_test(another_mind_is_named_on_both_sides),
+        cmocka_unit_test(nobody_goes_on_in_clear),
+        cmocka_unit_test(a_handshake_has_the_time_of_the_proof),
+        cmocka_unit_test(the_handshake_is_of_this_greeting),
+        cmocka_unit_test(a_trainer_does_not_go_on_in_clear_either),
     };
     return cmocka_run_group_tests_name("front", tests, NULL, NULL);
 }

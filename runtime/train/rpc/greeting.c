@@ -1,15 +1,27 @@
+/* The messages of the greeting (greeting.h has their layout): how each is made and checked. */
 #include "runtime/train/rpc/greeting.h"
 
 #include <string.h>
 
 #include "common/bytes.h"
 
-enum { MAGIC = 0x53504450 /* "PDPS" */, HEAD = 8, WORD = 8 };
-enum verdict { OK, OTHER_VERSION, WRONG_TOKEN };
+enum { MAGIC = 0x53504450 /* "PDPS" */, HEAD = 8, WORD = 8, PURPOSE = 6, ENCRYPTS = 7 };
+enum { TRAINER = 24, SHARD = 28, KEY = 32 }; /* offsets in the greet of a lane */
+enum verdict {
+    OK,
+    OTHER_VERSION,
+    WRONG_TOKEN,
+    OTHER_ENCRYPTION /* one end encrypts, the other does not */
+};
+
+_Static_assert((int)CO_TLS_KEY_BYTES == (int)CO_PROOF_BYTES, "a key is made as a proof is");
 
 static const char purpose[] = "paddle parameter server";
 
 #define WRONG "the token is not this job's (PADDLE_JOB_TOKEN must be the same everywhere)"
+
+#define SAME_ENCRYPTION                                                                            \
+    "PADDLE_JOB_ENCRYPT must be the same everywhere (spec.peerAuth: Encrypted sets it)"
 
 static void write_head(unsigned char wire[HEAD], enum verdict verdict) {
     co_put_u32(wire, MAGIC);
@@ -21,6 +33,7 @@ static bool has_magic(const unsigned char wire[HEAD]) {
     return co_get_u32(wire) == (uint32_t)MAGIC;
 }
 
+/* Also for an unknown purpose or flag: only another version of the protocol has those. */
 static int refuse_version(const unsigned char wire[HEAD], struct co_err *err) {
     return co_err_set(err, CO_INVALID,
         "version %u of the protocol, expected %d: trainers and servers must have the same version "
@@ -28,7 +41,13 @@ static int refuse_version(const unsigned char wire[HEAD], struct co_err *err) {
         co_get_u16(wire + 4), RT_GREET_VERSION);
 }
 
-/* What a proof is over. */
+static int refuse_encryption(
+    const char *them, const char *us, bool we_encrypt, struct co_err *err) {
+    return co_err_set(err, CO_INVALID, "%s %s, %s %s: " SAME_ENCRYPTION, them,
+        we_encrypt ? "does not encrypt" : "encrypts", us, we_encrypt ? "does" : "does not");
+}
+
+/* What a proof signs: whose it is ("trainer", "server", "key"), the greet, the answer. */
 struct text {
     unsigned char bytes[WORD + RT_GREET_BYTES + RT_GREET_ANSWER_BYTES];
 };
@@ -41,23 +60,37 @@ static struct text proof_text(const struct rt_greeting *g, const char *whose) {
     return t;
 }
 
-/* ---- who dials ---- */
+/* ---- the dialling side ---- */
 
-int rt_greeting_begin(struct rt_greeting *g, struct co_err *err) {
+int rt_greeting_begin(struct rt_greeting *g, const struct rt_peer_auth *auth,
+    const struct rt_pass *pass, struct co_err *err) {
     write_head(g->greet, OK);
-    return co_nonce_make(g->greet + HEAD, err);
+    g->greet[PURPOSE] = (unsigned char)pass->purpose;
+    g->greet[ENCRYPTS] = auth->encrypt;
+    int rc = co_nonce_make(g->greet + HEAD, err);
+    if (rc == 0 && pass->purpose == RT_FOR_LANE) {
+        co_put_u32(g->greet + TRAINER, pass->trainer);
+        co_put_u32(g->greet + SHARD, pass->shard);
+        co_put_u64(g->greet + KEY, pass->key);
+    }
+    return rc;
 }
 
-int rt_greeting_prove(const struct rt_greeting *g, const char *token,
+int rt_greeting_prove(const struct rt_greeting *g, const struct rt_peer_auth *auth,
     unsigned char ret[RT_GREET_PROOF_BYTES], struct co_err *err) {
     if (!has_magic(g->answer)) {
-        return co_err_set(err, CO_INVALID, "what answers there is no parameter server");
+        return co_err_set(err, CO_INVALID, "what answers there is not a parameter server");
     }
-    if (co_get_u16(g->answer + 4) != RT_GREET_VERSION || co_get_u16(g->answer + 6) != OK) {
+    uint16_t verdict = co_get_u16(g->answer + 6);
+    bool same = co_get_u16(g->answer + 4) == RT_GREET_VERSION;
+    if (same && verdict == OTHER_ENCRYPTION) {
+        return refuse_encryption("the server", "this trainer", auth->encrypt, err);
+    }
+    if (!same || verdict != OK) {
         return refuse_version(g->answer, err);
     }
     struct text t = proof_text(g, "trainer");
-    co_proof_make(purpose, token, t.bytes, sizeof(t.bytes), ret);
+    co_proof_make(purpose, auth->token, t.bytes, sizeof(t.bytes), ret);
     return 0;
 }
 
@@ -69,21 +102,26 @@ int rt_greeting_check(const struct rt_greeting *g, const char *token,
     return right ? 0 : co_err_set(err, CO_PERMISSION, WRONG);
 }
 
-/* ---- who listens ---- */
+/* ---- the listening side ---- */
 
-int rt_greeting_answer(struct rt_greeting *g, bool *ret_send, struct co_err *err) {
+int rt_greeting_answer(
+    struct rt_greeting *g, const struct rt_peer_auth *auth, bool *ret_send, struct co_err *err) {
     *ret_send = has_magic(g->greet);
     if (!*ret_send) {
         return co_err_set(err, CO_INVALID, "it did not greet as a trainer does");
     }
-    bool same = co_get_u16(g->greet + 4) == RT_GREET_VERSION;
-    write_head(g->answer, same ? OK : OTHER_VERSION);
+    bool same = co_get_u16(g->greet + 4) == RT_GREET_VERSION && g->greet[PURPOSE] <= RT_FOR_LANE &&
+                g->greet[ENCRYPTS] <= 1;
+    bool agreed = g->greet[ENCRYPTS] == auth->encrypt;
+    write_head(g->answer, !same ? OTHER_VERSION : agreed ? OK : OTHER_ENCRYPTION);
     int rc = co_nonce_make(g->answer + HEAD, err);
     if (rc < 0) {
         *ret_send = false;
         return rc;
     }
-    return same ? 0 : refuse_version(g->greet, err);
+    return !same    ? refuse_version(g->greet, err)
+           : agreed ? 0
+                    : refuse_encryption("the trainer", "this server", auth->encrypt, err);
 }
 
 int rt_greeting_welcome(const struct rt_greeting *g, const char *token,
@@ -98,4 +136,22 @@ int rt_greeting_welcome(const struct rt_greeting *g, const char *token,
     write_head(ret, OK);
     co_proof_make(purpose, token, ours.bytes, sizeof(ours.bytes), ret + HEAD);
     return 0;
+}
+
+struct rt_pass rt_greeting_pass(const struct rt_greeting *g) {
+    struct rt_pass pass = {.purpose = (enum rt_purpose)g->greet[PURPOSE]};
+    if (pass.purpose == RT_FOR_LANE) {
+        pass.trainer = co_get_u32(g->greet + TRAINER);
+        pass.shard = co_get_u32(g->greet + SHARD);
+        pass.key = co_get_u64(g->greet + KEY);
+    }
+    return pass;
+}
+
+/* ---- both sides ---- */
+
+void rt_greeting_key(
+    const struct rt_greeting *g, const char *token, unsigned char ret[CO_TLS_KEY_BYTES]) {
+    struct text t = proof_text(g, "key");
+    co_proof_make(purpose, token, t.bytes, sizeof(t.bytes), ret);
 }

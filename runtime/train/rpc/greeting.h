@@ -1,59 +1,98 @@
 /* How two ends of a connection prove to each other that they know the job's token, before either
  * says who it is and before gRPC sees a byte.  The token itself never travels.
  *
- *     who dials -- greet: random number ----------------------------------> who listens
+ *      dials     -- greet: random number ----------------------------------> listens
  *               <- answer: verdict, random number --------------------------
  *               -- proof ------------------------------------------------->
  *               <- welcome: verdict, proof ---------------------------------
  *
- * A proof is HMAC-SHA256 with the token as key over a word for whose it is, the greet and the
- * answer: worth nothing on another connection, nor in the other direction.  It covers the opening
- * only: whoever can write into a connection of others needs no token.  All messages have one size
- * each.  Little-endian:
+ * A proof is an HMAC-SHA256 with the token as key over the prover's role, the greet and the answer.
+ * It is worthless on another connection and in the other direction. Both ends must agree about
+ * encryption; the greet and the answer's verdict say so. With encryption, TLS follows the welcome
+ * (common/tls.h) with a third such HMAC as its key. Without it the proofs protect the opening only:
+ * an attacker who can write into an open connection needs no token. All messages have a fixed size,
+ * little-endian:
  *
- *     greet    0 u32 magic  4 u16 version  6 u16 0        8 u8[32] random  = 40
+ *     greet    0 u32 magic  4 u16 version  6 u8 purpose  7 u8 encrypts  8 u8[32] random  = 40
  *     answer   0 u32 magic  4 u16 version  6 u16 verdict  8 u8[32] random  = 40
  *     proof    0 u8[32]                                                    = 32
  *     welcome  0 u32 magic  4 u16 version  6 u16 verdict  8 u8[32] proof   = 40
  *
+ * The purpose is what the connection is for. A data lane (lane.h) names its trainer and shard in
+ * place of 16 of the random bytes, so that the proof covers them:
+ *
+ *             24 u32 trainer  28 u32 shard  32 u64 key, from the server's welcome to that trainer
+ *
  * Pure but for the random numbers; knows no sockets. */
 #pragma once
 
+#include <stdint.h>
+
 #include "common/err.h"
 #include "common/proof.h"
+#include "common/tls.h"
 
 enum {
-    RT_GREET_VERSION = 1,
+    RT_GREET_VERSION = 3,
     RT_GREET_BYTES = 8 + CO_NONCE_BYTES,
     RT_GREET_ANSWER_BYTES = RT_GREET_BYTES,
     RT_GREET_PROOF_BYTES = CO_PROOF_BYTES,
     RT_GREET_WELCOME_BYTES = 8 + CO_PROOF_BYTES,
 };
 
-/* One side of one connection: what was said. */
+/* Must be the same at both ends. */
+struct rt_peer_auth {
+    const char *token; /* the job's; "": none */
+    bool encrypt;      /* everything after the greeting */
+};
+
+enum rt_purpose {
+    RT_FOR_STREAM, /* gRPC */
+    RT_FOR_LANE,
+};
+
+/* What a connection is for. */
+struct rt_pass {
+    enum rt_purpose purpose;
+    uint32_t trainer, shard; /* of a lane, like key */
+    uint64_t key;
+};
+
+/* The first two messages of one connection, as each side keeps them. */
 struct rt_greeting {
     unsigned char greet[RT_GREET_BYTES];
     unsigned char answer[RT_GREET_ANSWER_BYTES];
 };
 
-/* ---- who dials ---- */
+/* ---- the dialling side ---- */
 
 /* Fills g->greet.  CO_INTERNAL: no random numbers. */
-CO_MUST_CHECK int rt_greeting_begin(struct rt_greeting *g, struct co_err *err);
-/* g->answer has arrived; the proof to send.  CO_INVALID: no parameter server of ours, or one of
- * another version. */
-CO_MUST_CHECK int rt_greeting_prove(const struct rt_greeting *g, const char *token,
+CO_MUST_CHECK int rt_greeting_begin(struct rt_greeting *g, const struct rt_peer_auth *auth,
+    const struct rt_pass *pass, struct co_err *err);
+/* g->answer has arrived; ret is the proof to send. CO_INVALID: the peer is no parameter server, has
+ * another version, or does not agree about encryption. */
+CO_MUST_CHECK int rt_greeting_prove(const struct rt_greeting *g, const struct rt_peer_auth *auth,
     unsigned char ret[RT_GREET_PROOF_BYTES], struct co_err *err);
 /* CO_PERMISSION: one of the two does not know the other's token. */
 CO_MUST_CHECK int rt_greeting_check(const struct rt_greeting *g, const char *token,
     const unsigned char welcome[RT_GREET_WELCOME_BYTES], struct co_err *err);
 
-/* ---- who listens ---- */
+/* ---- the listening side ---- */
 
-/* g->greet has arrived; fills g->answer, which is to be sent also with CO_INVALID for another
- * version.  CO_INVALID without an answer (*ret_send is false): it is no greet. */
-CO_MUST_CHECK int rt_greeting_answer(struct rt_greeting *g, bool *ret_send, struct co_err *err);
-/* The proof has arrived; the welcome is to be sent also with CO_PERMISSION. */
+/* g->greet has arrived; fills g->answer. CO_INVALID: another version, an unknown purpose, or no
+ * agreement about encryption. The answer is to be sent also then, unless *ret_send is false: the
+ * bytes were no greet at all. */
+CO_MUST_CHECK int rt_greeting_answer(
+    struct rt_greeting *g, const struct rt_peer_auth *auth, bool *ret_send, struct co_err *err);
+/* The proof has arrived; ret is the welcome, to be sent also with CO_PERMISSION. */
 CO_MUST_CHECK int rt_greeting_welcome(const struct rt_greeting *g, const char *token,
     const unsigned char proof[RT_GREET_PROOF_BYTES], unsigned char ret[RT_GREET_WELCOME_BYTES],
     struct co_err *err);
+/* What the greet says the connection is for. Trust it only after the proof was right. */
+struct rt_pass rt_greeting_pass(const struct rt_greeting *g);
+
+/* ---- both sides ---- */
+
+/* This connection's TLS key; for use after the other end's proof was right. */
+void rt_greeting_key(
+    const struct rt_greeting *g, const char *token, unsigned char ret[CO_TLS_KEY_BYTES]);

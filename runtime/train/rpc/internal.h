@@ -1,5 +1,5 @@
-/* What rpc.c (the queue, its thread, the doors) and stream.c (one call) share.  Nobody else
- * includes this: it shows gRPC. */
+/* Shared by rpc.c (the completion queue and its thread) and stream.c (one call). No other file may
+ * include it, because it shows gRPC's types. */
 #pragma once
 
 #include <grpc/byte_buffer.h>
@@ -16,10 +16,12 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/rpc/front.h"
+#include "runtime/train/rpc/relay.h"
 #include "runtime/train/rpc/rpc.h"
+#include "runtime/train/rpc/wire.h"
 
-/* gRPC hands work between threads by atomics that ThreadSanitizer does not see, as the library is
- * built without it: what goes through gRPC is marked at both doors. */
+/* gRPC passes work between threads by atomics that ThreadSanitizer does not see, because the
+ * library is built without it. So we mark what enters gRPC and what comes out of it. */
 #if defined(__SANITIZE_THREAD__)
 #define RT_TSAN 1
 #elif defined(__has_feature)
@@ -50,7 +52,8 @@ struct rt_rpc {
     size_t max_streams;
     int idle_ms, prove_ms;
     size_t backlog;
-    char *token; /* owned */
+    struct rt_peer_auth auth; /* the token is owned */
+    struct rt_relay *relay;   /* NULL: the job does not encrypt */
     grpc_completion_queue *cq;
     grpc_server *server; /* NULL: only dials */
     struct rt_front *front;
@@ -60,18 +63,18 @@ struct rt_rpc {
     pthread_cond_t changed;
     bool closing;
     bool server_down;
-    struct rt_stream *streams; /* doubly linked */
+    struct rt_call_stream *streams; /* doubly linked */
     size_t n_streams;
-    /* by descriptor: gRPC calls the peer of a connection that it was given "fd:12" */
-    struct net_peer *peers; /* owned */
+    /* Addresses by descriptor: gRPC names the peer of an adopted connection only "fd:12". Owned. */
+    struct net_peer *peers;
     size_t n_peers;
     struct {
         size_t n;
         char peer[64];
         struct co_err why;
-    } refused; /* not told of yet; the last one */
+    } refused; /* since the last on_refused: how many, and the last one */
 
-    /* the accept in progress; the rpc's thread, and listen before it */
+    /* The accept in progress. Used by the rpc's thread, and by rt_rpc_listen before that runs. */
     struct rt_tag accept_tag, down_tag;
     grpc_call *accept_call;
     grpc_call_details accept_details;
@@ -80,20 +83,21 @@ struct rt_rpc {
 
 enum {
     RT_STREAM_WINDOW = 64 << 20,    /* bytes delivered, not yet freed */
-    RT_STREAM_BACKLOG = 256 << 20,  /* bytes queued to the peer, unless an option says */
+    RT_STREAM_BACKLOG = 256 << 20,  /* bytes queued to the peer; an option can change it */
     RT_STREAM_COALESCE = 256 << 10, /* small frames share a message up to here */
     RT_STREAM_COALESCE_N = 32,
 };
 
-/* Makes a stream around a call and links it; on the rpc's thread or in dial. */
-struct rt_stream *rt_stream_new(
+/* A stream that is a gRPC call. */
+struct rt_call_stream;
+/* Wraps a call and links it. Runs on the rpc's thread or in rt_rpc_dial. The first member is the
+ * struct rt_stream. */
+struct rt_call_stream *rt_call_stream_new(
     struct rt_rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer);
 /* Starts the batches of a new stream. */
-void rt_stream_start(struct rt_stream *s);
+void rt_call_stream_start(struct rt_call_stream *s);
 
-void rt_rpc_link(struct rt_rpc *r, struct rt_stream *s);
-void rt_rpc_unlink(struct rt_rpc *r, struct rt_stream *s);
-/* For the list, whose members may be on their way out. */
-bool rt_stream_try_ref(struct rt_stream *s);
-struct rt_stream **rt_stream_next(struct rt_stream *s);
-struct rt_stream **rt_stream_prev(struct rt_stream *s);
+void rt_rpc_link(struct rt_rpc *r, struct rt_call_stream *s);
+void rt_rpc_unlink(struct rt_rpc *r, struct rt_call_stream *s);
+struct rt_call_stream **rt_call_stream_next(struct rt_call_stream *s);
+struct rt_call_stream **rt_call_stream_prev(struct rt_call_stream *s);

@@ -1,3 +1,5 @@
+/* The dialling side of the greeting, with many servers at the same time: one poll loop, one
+ * deadline for all. */
 #include "runtime/train/rpc/knock.h"
 
 #include <errno.h>
@@ -9,8 +11,8 @@
 
 #include "common/mem.h"
 #include "runtime/net/net.h"
-#include "runtime/train/rpc/greeting.h"
 
+/* The greeting with one server. */
 struct talk {
     struct rt_greeting greeting;
     unsigned char welcome[RT_GREET_WELCOME_BYTES];
@@ -23,7 +25,7 @@ static int send_part(int fd, const unsigned char *wire, size_t n, struct co_err 
     return sent == (ssize_t)n ? 0 : co_err_set(err, CO_PEERLOST, "it hung up at once");
 }
 
-/* 1: whole; 0: not yet. */
+/* 1: all bytes are here; 0: not yet. */
 static int read_part(int fd, struct talk *t, unsigned char *to, uint32_t offset, uint32_t bytes,
     struct co_err *err) {
     while (t->have < offset + bytes) {
@@ -42,21 +44,22 @@ static int read_part(int fd, struct talk *t, unsigned char *to, uint32_t offset,
     return 1;
 }
 
-static int begin_talk(int fd, struct talk *t, struct co_err *err) {
-    int one = 1, rc = rt_greeting_begin(&t->greeting, err);
+static int begin_talk(
+    struct rt_knock *k, struct talk *t, const struct rt_peer_auth *auth, struct co_err *err) {
+    int fd = k->fd, one = 1, rc = rt_greeting_begin(&t->greeting, auth, &k->pass, err);
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     return rc < 0 ? rc : send_part(fd, t->greeting.greet, sizeof(t->greeting.greet), err);
 }
 
-/* 1: let in; 0: not yet. */
-static int hear_talk(int fd, struct talk *t, const char *token, struct co_err *err) {
+/* 1: the server has welcomed us, with a proof of its own; 0: not yet. */
+static int greet(int fd, struct talk *t, const struct rt_peer_auth *auth, struct co_err *err) {
     if (t->have < RT_GREET_ANSWER_BYTES) {
         unsigned char proof[RT_GREET_PROOF_BYTES];
         int rc = read_part(fd, t, t->greeting.answer, 0, RT_GREET_ANSWER_BYTES, err);
         if (rc <= 0) {
             return rc;
         }
-        rc = rt_greeting_prove(&t->greeting, token, proof, err);
+        rc = rt_greeting_prove(&t->greeting, auth, proof, err);
         rc = rc < 0 ? rc : send_part(fd, proof, sizeof(proof), err);
         if (rc < 0) {
             return rc;
@@ -66,21 +69,46 @@ static int hear_talk(int fd, struct talk *t, const char *token, struct co_err *e
     if (rc <= 0) {
         return rc;
     }
-    rc = rt_greeting_check(&t->greeting, token, t->welcome, err);
+    rc = rt_greeting_check(&t->greeting, auth->token, t->welcome, err);
     return rc < 0 ? rc : 1;
 }
 
-/* Returns whether it is over. */
+static int begin_tls(struct rt_knock *k, const struct talk *t, const char *token) {
+    unsigned char key[CO_TLS_KEY_BYTES];
+    rt_greeting_key(&t->greeting, token, key);
+    int rc = co_tls_new(false, key, &k->tls, &k->err);
+    explicit_bzero(key, sizeof(key));
+    return rc;
+}
+
+/* 1: the greeting and, if encrypted, the TLS handshake are complete; 0: not yet. */
+static int hear_talk(struct rt_knock *k, struct talk *t, const struct rt_peer_auth *auth) {
+    if (!k->tls) {
+        int rc = greet(k->fd, t, auth, &k->err);
+        if (rc <= 0 || !auth->encrypt) {
+            return rc;
+        }
+        rc = begin_tls(k, t, auth->token);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return co_tls_shake(k->tls, k->fd, &k->err);
+}
+
+/* rc: as of hear_talk. A failed connection is closed. Returns whether the talk is over. */
 static bool end_talk(struct rt_knock *k, struct talk *t, int rc) {
     t->over = rc != 0;
     if (rc < 0) {
         co_close(k->fd);
         k->fd = -1;
+        co_tls_free(co_steal_ptr(k->tls));
     }
     return t->over;
 }
 
-void rt_knock_all(struct rt_knock *knocks, size_t n, const char *token, int timeout_ms) {
+void rt_knock_all(
+    struct rt_knock *knocks, size_t n, const struct rt_peer_auth *auth, int timeout_ms) {
     CO_AUTOFREE struct talk *talks = co_xcalloc(n, sizeof(*talks));
     CO_AUTOFREE struct pollfd *fds = co_xcalloc(n, sizeof(*fds));
     int64_t end = net_now() + timeout_ms;
@@ -88,7 +116,8 @@ void rt_knock_all(struct rt_knock *knocks, size_t n, const char *token, int time
     for (size_t i = 0; i < n; i++) {
         struct rt_knock *k = &knocks[i];
         k->err = (struct co_err){0};
-        talks[i].over = k->fd < 0 || end_talk(k, &talks[i], begin_talk(k->fd, &talks[i], &k->err));
+        talks[i].over =
+            k->fd < 0 || end_talk(k, &talks[i], begin_talk(k, &talks[i], auth, &k->err));
         left += !talks[i].over;
     }
     for (int64_t now = net_now(); left > 0 && now < end; now = net_now()) {
@@ -99,7 +128,7 @@ void rt_knock_all(struct rt_knock *knocks, size_t n, const char *token, int time
         for (size_t i = 0; i < n; i++) {
             struct rt_knock *k = &knocks[i];
             if (fds[i].fd >= 0 && fds[i].revents) {
-                left -= end_talk(k, &talks[i], hear_talk(k->fd, &talks[i], token, &k->err));
+                left -= end_talk(k, &talks[i], hear_talk(k, &talks[i], auth));
             }
         }
     }

@@ -1,16 +1,23 @@
-/* The other side of the front door: proves the token on connections that were just made. */
+/* The dialling side of the front door: proves the token on connections that were just made. */
 #pragma once
 
 #include <stddef.h>
 
-#include "common/err.h"
+#include "runtime/train/rpc/greeting.h"
 
 struct rt_knock {
-    int fd; /* connected, non-blocking; -1: not to be asked, or failed */
-    /* How it ended; code 0: let in.  CO_PERMISSION: the tokens differ.  CO_INVALID: what answers is
-     * no parameter server, or of another version.  CO_TIMEOUT, CO_PEERLOST: worth another try. */
+    int fd; /* connected, non-blocking; -1: skip this one, or it failed */
+    /* NULL before the call. Afterwards, if the job encrypts and the server let us in: TLS with its
+     * handshake complete, owned by the caller. */
+    struct co_tls *tls;
+    struct rt_pass pass;
+    /* The result. Code 0: let in. CO_PERMISSION: the tokens differ. CO_INVALID: the peer is no
+     * parameter server, has another version, or does not agree about encryption. CO_TIMEOUT,
+     * CO_PEERLOST: worth another try. */
     struct co_err err;
 };
 
-/* At all of them at the same time; returns within timeout_ms.  Those that failed are closed. */
-void rt_knock_all(struct rt_knock *knocks, size_t n, const char *token, int timeout_ms);
+/* Greets all servers at the same time; returns within timeout_ms. Connections that fail are closed.
+ */
+void rt_knock_all(
+    struct rt_knock *knocks, size_t n, const struct rt_peer_auth *auth, int timeout_ms);

@@ -1,3 +1,8 @@
+/* gRPC's side of the wire: one completion queue with one thread, the server that accepts streams,
+ * and the client that dials them.
+ *
+ * Connections reach gRPC only through the front door (front.h), after their peer has proved the
+ * token. That thread calls all of rt_rpc_ops; streams themselves are in stream.c. */
 #include "runtime/train/rpc/internal.h"
 
 #include <signal.h>
@@ -8,12 +13,14 @@
 #include "common/listen.h"
 #include "runtime/train/rpc/knock.h"
 
+enum { PARTING_MS = 300 };
+
 static const char method[] = "/paddlert.Ps/Stream";
 
 #ifdef RT_TSAN
-/* ThreadSanitizer does not see the atomics and locks of libraries built without it (gRPC, absl,
- * upb): what happens inside them is not judged.  Our side of the doors is marked (internal.h)
- * and checked. */
+/* ThreadSanitizer does not see the atomics and locks of libraries that were built without it (gRPC,
+ * absl, upb), so accesses inside them are ignored. Our side is marked by hand (internal.h) and
+ * checked. */
 const char *__tsan_default_options(void);
 
 const char *__tsan_default_options(void) {
@@ -25,38 +32,79 @@ static gpr_timespec in_ms(int ms) {
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(ms, GPR_TIMESPAN));
 }
 
-void rt_rpc_link(struct rt_rpc *r, struct rt_stream *s) {
+void rt_rpc_link(struct rt_rpc *r, struct rt_call_stream *s) {
     pthread_mutex_lock(&r->m);
-    *rt_stream_next(s) = r->streams;
+    *rt_call_stream_next(s) = r->streams;
     if (r->streams) {
-        *rt_stream_prev(r->streams) = s;
+        *rt_call_stream_prev(r->streams) = s;
     }
     r->streams = s;
     r->n_streams++;
     pthread_mutex_unlock(&r->m);
 }
 
-void rt_rpc_unlink(struct rt_rpc *r, struct rt_stream *s) {
+void rt_rpc_unlink(struct rt_rpc *r, struct rt_call_stream *s) {
     pthread_mutex_lock(&r->m);
-    struct rt_stream *next = *rt_stream_next(s), *prev = *rt_stream_prev(s);
+    struct rt_call_stream *next = *rt_call_stream_next(s), *prev = *rt_call_stream_prev(s);
     if (prev) {
-        *rt_stream_next(prev) = next;
+        *rt_call_stream_next(prev) = next;
     } else {
         r->streams = next;
     }
     if (next) {
-        *rt_stream_prev(next) = prev;
+        *rt_call_stream_prev(next) = prev;
     }
     r->n_streams--;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->m);
 }
 
-/* ---- who knocks ---- */
+/* ---- connections that the front door lets in or refuses ---- */
 
-static void on_enter(void *arg, int fd_own, const char *peer) {
+static void on_refuse(void *arg, const char *peer, const struct co_err *why) {
     struct rt_rpc *r = arg;
-    size_t at = (size_t)fd_own;
+    pthread_mutex_lock(&r->m);
+    r->refused.n++;
+    (void)snprintf(r->refused.peer, sizeof(r->refused.peer), "%s", peer);
+    r->refused.why = *why;
+    pthread_mutex_unlock(&r->m);
+}
+
+/* A lane that the server does not take gets an error frame with the reason, then it is closed. */
+static void enter_lane(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, const char *peer,
+    const struct rt_pass *pass) {
+    struct rt_lane *l = rt_lane_new(fd_own, tls_own, peer);
+    struct co_err why = {0};
+    co_err_set(&why, CO_INVALID, "there are no data lanes here");
+    if (!r->ops->on_lane || r->ops->on_lane(r->arg, l, pass, &why) < 0) {
+        size_t left = 0;
+        (void)!rt_stream_send(
+            rt_lane_stream(l), rt_frame_error(NULL, why.code, co_err_text(&why)), NULL);
+        (void)!rt_lane_flush(l, &left, NULL);
+        on_refuse(r, peer, &why);
+    }
+    rt_stream_unref(rt_lane_stream(l));
+}
+
+/* The descriptor that gRPC reads: the connection itself or, with TLS, the near end of a relay. */
+static int open_inner(
+    struct rt_rpc *r, int fd_own, struct co_tls *tls_own, int *ret_fd, struct co_err *err) {
+    if (tls_own) {
+        return rt_relay_add(r->relay, fd_own, tls_own, ret_fd, err);
+    }
+    *ret_fd = fd_own;
+    return 0;
+}
+
+static void enter_stream(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, const char *peer) {
+    int fd = -1;
+    struct co_err why = {0};
+    if (open_inner(r, fd_own, tls_own, &fd, &why) < 0) {
+        on_refuse(r, peer, &why);
+        return;
+    }
+    /* gRPC names such a connection "fd:12" only; name_peer() finds the address by that number. */
+    size_t at = (size_t)fd;
     pthread_mutex_lock(&r->m);
     if (at >= r->n_peers) {
         size_t n = at + at / 2 + 16;
@@ -67,17 +115,18 @@ static void on_enter(void *arg, int fd_own, const char *peer) {
     (void)snprintf(r->peers[at].text, sizeof(r->peers[at].text), "%s", peer);
     pthread_mutex_unlock(&r->m);
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
-    grpc_server_add_channel_from_fd(r->server, fd_own, creds);
+    grpc_server_add_channel_from_fd(r->server, fd, creds);
     grpc_server_credentials_release(creds);
 }
 
-static void on_refuse(void *arg, const char *peer, const struct co_err *why) {
+static void on_enter(
+    void *arg, int fd_own, struct co_tls *tls_own, const char *peer, const struct rt_pass *pass) {
     struct rt_rpc *r = arg;
-    pthread_mutex_lock(&r->m);
-    r->refused.n++;
-    (void)snprintf(r->refused.peer, sizeof(r->refused.peer), "%s", peer);
-    r->refused.why = *why;
-    pthread_mutex_unlock(&r->m);
+    if (pass->purpose == RT_FOR_LANE) {
+        enter_lane(r, fd_own, tls_own, peer, pass);
+    } else {
+        enter_stream(r, fd_own, tls_own, peer);
+    }
 }
 
 static const struct rt_front_ops front_ops = {on_enter, on_refuse};
@@ -159,9 +208,9 @@ static void on_accept(void *arg, bool ok) {
     } else {
         struct net_peer peer;
         name_peer(r, call, &peer);
-        struct rt_stream *s = rt_stream_new(r, call, NULL, peer.text);
-        r->ops->on_open(r->arg, s);
-        rt_stream_start(s);
+        struct rt_call_stream *s = rt_call_stream_new(r, call, NULL, peer.text);
+        r->ops->on_open(r->arg, (struct rt_stream *)s);
+        rt_call_stream_start(s);
     }
     request_call(r);
 }
@@ -179,18 +228,45 @@ static void no_log(gpr_log_func_args *args) {
     (void)args;
 }
 
-/* What gRPC prints by itself says less than our errors do; GRPC_VERBOSITY brings it back. */
+/* gRPC's own log lines repeat our errors with less detail. GRPC_VERBOSITY brings them back. */
 static void silence_grpc(void) {
     if (!getenv("GRPC_VERBOSITY")) {
         gpr_set_log_function(no_log);
     }
 }
 
-/* gRPC makes its threads in grpc_init and later from ours: signals are for the program. */
+/* gRPC starts threads in grpc_init and later from our calls. They inherit this mask, so that
+ * signals are delivered to the program's own threads. */
 static void block_signals(sigset_t *old) {
     sigset_t all;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, old);
+}
+
+static int start_queue(struct rt_rpc *r, struct co_err *err) {
+    sigset_t old;
+    block_signals(&old);
+    silence_grpc();
+    grpc_init();
+    r->cq = grpc_completion_queue_create_for_next(NULL);
+    int rc = pthread_create(&r->thread, NULL, run_queue, r);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (rc != 0) {
+        grpc_completion_queue_shutdown(r->cq);
+        grpc_completion_queue_destroy(r->cq);
+        grpc_shutdown();
+        return co_err_errno(err, rc, "cannot start the rpc thread");
+    }
+    return 0;
+}
+
+static void free_rpc(struct rt_rpc *r) {
+    rt_relay_close(r->relay); /* sends what gRPC has written so far */
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->m);
+    free(r->peers);
+    free((char *)(uintptr_t)r->auth.token);
+    free(r);
 }
 
 int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_options *options,
@@ -203,25 +279,21 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
     r->idle_ms = options && options->idle_ms > 0 ? options->idle_ms : 10000;
     r->prove_ms = options ? options->prove_ms : 0;
     r->backlog = options && options->backlog > 0 ? options->backlog : RT_STREAM_BACKLOG;
-    r->token = co_xstrdup(options && options->token ? options->token : "");
+    r->auth.token = co_xstrdup(options && options->token ? options->token : "");
+    r->auth.encrypt = options && options->encrypt;
     r->accept_tag = (struct rt_tag){on_accept, r};
     r->down_tag = (struct rt_tag){on_down, r};
     pthread_mutex_init(&r->m, NULL);
-    pthread_cond_init(&r->changed, NULL);
-    sigset_t old;
-    block_signals(&old);
-    silence_grpc();
-    grpc_init();
-    r->cq = grpc_completion_queue_create_for_next(NULL);
-    int rc = pthread_create(&r->thread, NULL, run_queue, r);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (rc != 0) {
-        grpc_completion_queue_shutdown(r->cq);
-        grpc_completion_queue_destroy(r->cq);
-        grpc_shutdown();
-        free(r->token);
-        free(r);
-        return co_err_errno(err, rc, "cannot start the rpc thread");
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    int rc = r->auth.encrypt ? rt_relay_open(&r->relay, err) : 0;
+    rc = rc < 0 ? rc : start_queue(r, err);
+    if (rc < 0) {
+        free_rpc(r);
+        return rc;
     }
     *ret = r;
     return 0;
@@ -230,8 +302,8 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
 #define INT_ARG(k, v)                                                                              \
     { .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(k), .value.integer = (v) }
 
-/* The limit of a message counts what is on the wire: a compressed one could be a thousand times as
- * large in memory.  The bit set of algorithms holds GRPC_COMPRESS_NONE alone. */
+/* gRPC's message limit counts bytes on the wire. A compressed message could be a thousand times as
+ * large in memory, so no algorithm but GRPC_COMPRESS_NONE is allowed. */
 #define NO_COMPRESSION                                                                             \
     INT_ARG(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE)
 
@@ -255,7 +327,7 @@ static void start_server(struct rt_rpc *r) {
 }
 
 int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct co_err *err) {
-    /* All families in one socket: a machine's other trainers may have only one of them. */
+    /* One socket for IPv4 and IPv6: some trainers of the job may have only one of them. */
     const char *all = strncmp(addr, "[::]:", 5) == 0 ? addr + 4 : addr;
     int fd = -1, rc = co_listen(all, &fd, err);
     if (rc < 0) {
@@ -263,11 +335,15 @@ int rt_rpc_listen(struct rt_rpc *r, const char *addr, uint16_t *ret_port, struct
     }
     *ret_port = co_listen_port(fd);
     start_server(r);
-    return rt_front_open(fd, r->token, r->prove_ms, &front_ops, r, &r->front, err);
+    return rt_front_open(fd, &r->auth, r->prove_ms, &front_ops, r, &r->front, err);
 }
 
-int rt_rpc_adopt(struct rt_rpc *r, int fd_own, const char *endpoint, void *user,
-    struct rt_stream **ret_stream, struct co_err *err) {
+int rt_rpc_adopt(struct rt_rpc *r, int fd_own, struct co_tls *tls_own, const char *endpoint,
+    void *user, struct rt_stream **ret_stream, struct co_err *err) {
+    int fd = -1, rc = open_inner(r, fd_own, tls_own, &fd, err);
+    if (rc < 0) {
+        return rc;
+    }
     grpc_arg args[] = {
         INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, RT_MESSAGE_MAX),
         INT_ARG(GRPC_ARG_ENABLE_RETRIES, 0),
@@ -277,19 +353,18 @@ int rt_rpc_adopt(struct rt_rpc *r, int fd_own, const char *endpoint, void *user,
     sigset_t old;
     block_signals(&old);
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
-    grpc_channel *channel = grpc_channel_create_from_fd(endpoint, fd_own, creds, &channel_args);
+    grpc_channel *channel = grpc_channel_create_from_fd(endpoint, fd, creds, &channel_args);
     grpc_channel_credentials_release(creds);
     grpc_call *call = grpc_channel_create_call(channel, NULL, GRPC_PROPAGATE_DEFAULTS, r->cq,
         grpc_slice_from_static_string(method), NULL, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    int rc = 0;
     if (call) {
-        struct rt_stream *s = rt_stream_new(r, call, channel, endpoint);
-        rt_stream_set_user(s, user);
-        *ret_stream = rt_stream_ref(s);
-        rt_stream_start(s);
+        struct rt_call_stream *s = rt_call_stream_new(r, call, channel, endpoint);
+        *ret_stream = rt_stream_ref((struct rt_stream *)s);
+        rt_stream_set_user(*ret_stream, user);
+        rt_call_stream_start(s);
     } else {
         grpc_channel_destroy(channel);
-        rc = co_err_set(err, CO_INVALID, "'%s' is no address", endpoint);
+        rc = co_err_set(err, CO_INVALID, "'%s' is not an address", endpoint);
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     return rc;
@@ -304,29 +379,43 @@ int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, int timeout_ms, void *us
     }
     int64_t left = end - net_now();
     struct rt_knock knock = {.fd = reached.fd};
-    rt_knock_all(&knock, 1, r->token, left > 1 ? (int)left : 1);
+    rt_knock_all(&knock, 1, &r->auth, left > 1 ? (int)left : 1);
     if (knock.err.code) {
         return co_err_set(err, knock.err.code, "%s: %s", endpoint, co_err_text(&knock.err));
     }
-    return rt_rpc_adopt(r, knock.fd, endpoint, user, ret_stream, err);
+    return rt_rpc_adopt(r, knock.fd, knock.tls, endpoint, user, ret_stream, err);
 }
 
-static void cancel_all(struct rt_rpc *r) {
+static void break_all(struct rt_rpc *r) {
+    struct co_err why = {0};
+    co_err_set(&why, CO_CANCELED, "%s", r->server ? "the server is ending" : "closed here");
     pthread_mutex_lock(&r->m);
     r->closing = true;
     size_t n = 0;
     struct rt_stream **all = co_xcalloc(r->n_streams, sizeof(struct rt_stream *));
-    for (struct rt_stream *s = r->streams; s; s = *rt_stream_next(s)) {
-        if (rt_stream_try_ref(s)) {
-            all[n++] = s;
+    for (struct rt_call_stream *s = r->streams; s; s = *rt_call_stream_next(s)) {
+        if (rt_stream_try_ref((struct rt_stream *)s)) {
+            all[n++] = (struct rt_stream *)s;
         }
     }
     pthread_mutex_unlock(&r->m);
     for (size_t i = 0; i < n; i++) {
-        rt_stream_cancel(all[i]);
+        rt_stream_break(all[i], &why);
         rt_stream_unref(all[i]);
     }
     free(all);
+}
+
+/* Until peers have closed their connections, which they do when they have read why, or for
+ * PARTING_MS. Cancelling all calls closes the sockets under peers that are still writing: those see
+ * a broken pipe and never read the reason. The caller holds the lock. */
+static void await_parting(struct rt_rpc *r) {
+    int64_t end = net_now() + PARTING_MS;
+    struct timespec t = {.tv_sec = end / 1000, .tv_nsec = end % 1000 * 1000000};
+    bool in_time = true;
+    while (!r->server_down && in_time) {
+        in_time = pthread_cond_timedwait(&r->changed, &r->m, &t) == 0;
+    }
 }
 
 /* The order gRPC asks for: notify, cancel, wait for the tag, queue shutdown, drain, destroy. */
@@ -335,11 +424,14 @@ void rt_rpc_close(struct rt_rpc *r) {
         return;
     }
     rt_front_close(r->front);
+    break_all(r); /* before gRPC cancels all calls, so that peers read the real reason */
     if (r->server) {
         grpc_server_shutdown_and_notify(r->server, r->cq, &r->down_tag);
+        pthread_mutex_lock(&r->m);
+        await_parting(r);
+        pthread_mutex_unlock(&r->m);
         grpc_server_cancel_all_calls(r->server);
     }
-    cancel_all(r);
     pthread_mutex_lock(&r->m);
     while (r->n_streams > 0 || (r->server && !r->server_down)) {
         pthread_cond_wait(&r->changed, &r->m);
@@ -353,9 +445,5 @@ void rt_rpc_close(struct rt_rpc *r) {
         grpc_metadata_array_destroy(&r->accept_metadata);
     }
     grpc_shutdown();
-    pthread_cond_destroy(&r->changed);
-    pthread_mutex_destroy(&r->m);
-    free(r->peers);
-    free(r->token);
-    free(r);
+    free_rpc(r);
 }

@@ -31,7 +31,8 @@ struct side {
     unsigned opened, closed, frames, bad;
     uint64_t last_seq;
     int close_code;
-    bool hold; /* keep frames instead of answering */
+    struct co_err why; /* of the last close */
+    bool hold;         /* keep frames instead of answering */
     struct rt_frame *held[512];
     unsigned n_held;
 };
@@ -77,6 +78,7 @@ static void any_close(void *arg, struct rt_stream *st, const struct co_err *why)
     lock(s);
     s->closed++;
     s->close_code = why->code;
+    s->why = *why;
     unlock(s);
 }
 
@@ -103,19 +105,23 @@ struct pair {
     char endpoint[32];
 };
 
-static void side_init(struct side *s, const struct rt_rpc_ops *ops) {
+static void side_init_as(struct side *s, const struct rt_rpc_ops *ops, bool encrypt) {
     memset(s, 0, sizeof(*s));
     pthread_mutex_init(&s->m, NULL);
     pthread_cond_init(&s->changed, NULL);
-    static const struct rt_rpc_options options = {
-        .idle_ms = 300, .prove_ms = 300, .token = "secret"};
+    const struct rt_rpc_options options = {
+        .idle_ms = 300, .prove_ms = 300, .token = "secret", .encrypt = encrypt};
     assert_int_equal(0, rt_rpc_open(ops, s, &options, &s->rpc, NULL));
 }
 
-static int setup(void **state) {
+static void side_init(struct side *s, const struct rt_rpc_ops *ops) {
+    side_init_as(s, ops, false);
+}
+
+static int setup_as(void **state, bool encrypt) {
     struct pair *p = co_xcalloc(1, sizeof(*p));
-    side_init(&p->server, &server_ops);
-    side_init(&p->client, &client_ops);
+    side_init_as(&p->server, &server_ops, encrypt);
+    side_init_as(&p->client, &client_ops, encrypt);
     uint16_t port = 0;
     struct co_err err = {0};
     assert_int_equal(0, rt_rpc_listen(p->server.rpc, "127.0.0.1:0", &port, &err));
@@ -123,6 +129,14 @@ static int setup(void **state) {
     assert_int_equal(0, rt_rpc_dial(p->client.rpc, p->endpoint, 5000, NULL, &p->stream, &err));
     *state = p;
     return 0;
+}
+
+static int setup(void **state) {
+    return setup_as(state, false);
+}
+
+static int setup_encrypted(void **state) {
+    return setup_as(state, true);
 }
 
 static int teardown(void **state) {
@@ -232,7 +246,7 @@ static int enter(const char *endpoint) {
     struct net_reached reached;
     assert_int_equal(1, net_connect(&endpoint, 1, 5000, &reached));
     struct rt_knock knock = {.fd = reached.fd};
-    rt_knock_all(&knock, 1, "secret", 5000);
+    rt_knock_all(&knock, 1, &(struct rt_peer_auth){"secret", false}, 5000);
     assert_int_equal(0, knock.err.code);
     return knock.fd;
 }
@@ -317,6 +331,20 @@ static void connections_without_a_stream_are_closed(void **state) {
     await(&p->client, &p->client.frames, 2);
 }
 
+/* What is said last still arrives when a side closes at once. */
+static void the_last_words_arrive(void **state) {
+    struct pair *p = *state;
+    for (unsigned i = 1; i <= 20; i++) {
+        assert_int_equal(0, push(p, i, 300000, NULL));
+    }
+    await(&p->server, &p->server.frames, 20);
+    rt_rpc_close(p->server.rpc);
+    p->server.rpc = NULL;
+    await(&p->client, &p->client.closed, 1);
+    assert_int_equal(CO_PEERLOST, p->client.close_code);
+    assert_non_null(strstr(p->client.why.msg, "the server is ending"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(frames_of_all_sizes_come_back_in_order, setup, teardown),
@@ -326,6 +354,13 @@ int main(void) {
         cmocka_unit_test_setup_teardown(compressed_messages_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(connections_without_a_stream_are_closed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_taken_address_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_last_words_arrive, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            frames_of_all_sizes_come_back_in_order, setup_encrypted, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_slow_reader_bounds_what_is_in_flight, setup_encrypted, teardown),
+        cmocka_unit_test_setup_teardown(a_peer_that_closes_is_noticed, setup_encrypted, teardown),
+        cmocka_unit_test_setup_teardown(the_last_words_arrive, setup_encrypted, teardown),
     };
     return cmocka_run_group_tests_name("rpc", tests, NULL, NULL);
 }

@@ -1,71 +1,56 @@
+/* A stream over gRPC: one bidirectional call that carries frames in both directions.
+ *
+ * Sending: frames wait in `queue`; one send is in progress at a time and takes as many frames as
+ * fit one message. Receiving: one message is read at a time and cut into frames. Delivered frames
+ * count until they are freed, on any thread; above RT_STREAM_WINDOW no message is read, so that a
+ * peer cannot fill our memory. Ending: the close batch completes last. It holds the reference that
+ * the stream was made with. */
 #include "runtime/train/rpc/internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct rt_stream {
+struct rt_call_stream {
+    struct rt_stream base;
     struct rt_rpc *rpc;
     grpc_call *call;
-    grpc_channel *channel; /* dialled streams: owned */
-    atomic_int refs;
-    void *user;
-    char peer[128];
-    struct rt_stream *next, *prev; /* guarded by rpc->m */
+    grpc_channel *channel;              /* of a dialled stream, owned; NULL: an accepted one */
+    struct rt_call_stream *next, *prev; /* guarded by rpc->m */
 
     pthread_mutex_t m; /* guards what follows; a leaf */
-    bool closed;       /* nothing more is sent */
-    bool ending;       /* status follows the queue */
-    bool sending;      /* the send tag is in use */
-    bool ended;        /* status was sent */
+    bool closed;       /* nothing more is sent; the queue is dropped */
+    bool ending;       /* the status is sent when the queue is empty */
+    bool sending;      /* a send batch is in progress */
+    bool ended;        /* the status was sent */
     struct rt_frame *queue, **queue_end;
     size_t queued;     /* bytes in queue */
     size_t delivered;  /* bytes of frames not yet freed */
-    bool paused;       /* no receive in progress, as delivered is too much */
-    struct co_err why; /* we cancelled it, for that */
+    bool paused;       /* no receive is in progress: delivered has reached the window */
+    struct co_err why; /* we cancelled the call for this reason */
 
-    /* the rpc's thread; gRPC while a batch is in progress */
+    /* used by the rpc's thread, and by gRPC while a batch is in progress */
     struct rt_tag start_tag, send_tag, recv_tag, close_tag;
     grpc_byte_buffer *outgoing, *incoming;
     grpc_metadata_array initial, trailing;
     grpc_status_code status;
     grpc_slice details;
     int cancelled;
-    struct co_err malformed; /* what was wrong with a message of the peer */
+    struct co_err malformed; /* what was wrong with a message from the peer */
 };
 
-struct rt_stream **rt_stream_next(struct rt_stream *s) {
+static struct rt_call_stream *of(struct rt_stream *s) {
+    return (struct rt_call_stream *)s;
+}
+
+struct rt_call_stream **rt_call_stream_next(struct rt_call_stream *s) {
     return &s->next;
 }
 
-struct rt_stream **rt_stream_prev(struct rt_stream *s) {
+struct rt_call_stream **rt_call_stream_prev(struct rt_call_stream *s) {
     return &s->prev;
 }
 
-void rt_stream_set_user(struct rt_stream *s, void *user) {
-    s->user = user;
-}
-
-void *rt_stream_user(const struct rt_stream *s) {
-    return s->user;
-}
-
-const char *rt_stream_peer(const struct rt_stream *s) {
-    return s->peer;
-}
-
-struct rt_stream *rt_stream_ref(struct rt_stream *s) {
-    atomic_fetch_add(&s->refs, 1);
-    return s;
-}
-
-bool rt_stream_try_ref(struct rt_stream *s) {
-    int n = atomic_load(&s->refs);
-    while (n > 0 && !atomic_compare_exchange_weak(&s->refs, &n, n + 1)) {
-    }
-    return n > 0;
-}
-
-static void drop_queue(struct rt_stream *s) {
+static void drop_queue(struct rt_call_stream *s) {
     for (struct rt_frame *f = s->queue, *next; f; f = next) {
         next = f->next;
         rt_frame_free(f);
@@ -75,10 +60,8 @@ static void drop_queue(struct rt_stream *s) {
     s->queued = 0;
 }
 
-void rt_stream_unref(struct rt_stream *s) {
-    if (atomic_fetch_sub(&s->refs, 1) != 1) {
-        return;
-    }
+static void free_stream(struct rt_stream *stream) {
+    struct rt_call_stream *s = of(stream);
     drop_queue(s);
     grpc_call_unref(s->call);
     if (s->channel) {
@@ -88,30 +71,31 @@ void rt_stream_unref(struct rt_stream *s) {
     grpc_metadata_array_destroy(&s->trailing);
     grpc_slice_unref(s->details);
     pthread_mutex_destroy(&s->m);
-    /* Last, as rt_rpc_close waits for it before it ends gRPC. */
+    /* Last: rt_rpc_close waits for this before it shuts gRPC down. */
     rt_rpc_unlink(s->rpc, s);
     free(s);
 }
 
-/* On a call that is over gRPC still completes the batch, as failed. */
-static void start_batch(struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
+/* If the call is already over, gRPC still completes the batch, as failed. */
+static void start_batch(
+    struct rt_call_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
     RT_HAND_OVER(tag);
     grpc_call_error e = grpc_call_start_batch(s->call, ops, n, tag, NULL);
     if (e != GRPC_CALL_OK) {
-        /* only a mistake in this file leads here */
+        /* Only a mistake in this file leads here: gRPC refuses batches that are malformed. */
         (void)fprintf(stderr, "grpc_call_start_batch: %s\n", grpc_call_error_to_string(e));
         abort();
     }
 }
 
-/* One whose completion holds a reference. */
+/* A batch whose completion releases a reference to the stream. */
 static void start_held_batch(
-    struct rt_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
-    rt_stream_ref(s);
+    struct rt_call_stream *s, const grpc_op *ops, size_t n, struct rt_tag *tag) {
+    rt_stream_ref(&s->base);
     start_batch(s, ops, n, tag);
 }
 
-static void receive_message(struct rt_stream *s) {
+static void receive_message(struct rt_call_stream *s) {
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &s->incoming};
     start_held_batch(s, &op, 1, &s->recv_tag);
 }
@@ -123,8 +107,8 @@ static void slice_sent(void *frame) {
     rt_frame_free(frame);
 }
 
-/* Takes frames from the queue, as many as fit one message; the lock is held. */
-static grpc_byte_buffer *next_message(struct rt_stream *s) {
+/* Takes as many frames from the queue as fit one message. The caller holds the lock. */
+static grpc_byte_buffer *next_message(struct rt_call_stream *s) {
     grpc_slice slices[RT_STREAM_COALESCE_N];
     size_t n = 0, bytes = 0;
     while (s->queue && n < RT_STREAM_COALESCE_N) {
@@ -149,9 +133,9 @@ static grpc_byte_buffer *next_message(struct rt_stream *s) {
     return b;
 }
 
-/* Sends what is next unless a send is in progress.  Only one thread gets past `sending`, so the
- * batch itself starts outside the lock: it may write to the socket. */
-static void pump_frames(struct rt_stream *s) {
+/* Sends the next message unless a send is in progress. Only one thread gets past `sending`, so the
+ * batch can start outside the lock; starting it may write to the socket. */
+static void pump_frames(struct rt_call_stream *s) {
     pthread_mutex_lock(&s->m);
     grpc_op op = {0};
     if (!s->sending && !s->closed && s->queue) {
@@ -172,7 +156,7 @@ static void pump_frames(struct rt_stream *s) {
 }
 
 static void on_sent(void *arg, bool ok) {
-    struct rt_stream *s = arg;
+    struct rt_call_stream *s = arg;
     grpc_byte_buffer *b = s->outgoing;
     s->outgoing = NULL;
     if (b) {
@@ -186,23 +170,29 @@ static void on_sent(void *arg, bool ok) {
     }
     pthread_mutex_unlock(&s->m);
     pump_frames(s);
-    rt_stream_unref(s);
+    rt_stream_unref(&s->base);
 }
 
-/* why: what on_close is to say; NULL: it says what gRPC does. */
-static void cancel_stream(struct rt_stream *s, const struct co_err *why) {
+/* The peer of an accepted stream gets the reason as the call's status. */
+static void stop_stream(struct rt_stream *stream, const struct co_err *why) {
+    struct rt_call_stream *s = of(stream);
     pthread_mutex_lock(&s->m);
     s->closed = true;
-    if (why && !s->why.code) {
+    if (!s->why.code) {
         s->why = *why;
     }
     drop_queue(s);
     pthread_mutex_unlock(&s->m);
-    grpc_call_cancel(s->call, NULL);
+    if (s->channel) {
+        grpc_call_cancel(s->call, NULL);
+    } else {
+        (void)grpc_call_cancel_with_status(
+            s->call, GRPC_STATUS_UNAVAILABLE, why->code ? why->msg : "connection closed", NULL);
+    }
 }
 
-int rt_stream_send(struct rt_stream *s, struct rt_frame *f_own, struct co_err *err) {
-    rt_frame_seal(f_own);
+static int send_frame(struct rt_stream *stream, struct rt_frame *f_own, struct co_err *err) {
+    struct rt_call_stream *s = of(stream);
     size_t len = RT_FRAME_HEAD + (size_t)f_own->head.bytes;
     pthread_mutex_lock(&s->m);
     bool over = s->closed || s->ending;
@@ -218,24 +208,21 @@ int rt_stream_send(struct rt_stream *s, struct rt_frame *f_own, struct co_err *e
         rt_frame_free(f_own);
     }
     if (over) {
-        return co_err_set(err, CO_PEERLOST, "the connection to %s is closed", s->peer);
+        return co_err_set(err, CO_PEERLOST, "the connection to %s is closed", s->base.peer);
     }
     if (full) {
         struct co_err why = {0};
-        co_err_set(&why, CO_NORESOURCE, "%s does not read: %zu MiB wait to be sent", s->peer,
+        co_err_set(&why, CO_NORESOURCE, "%s does not read: %zu MiB wait to be sent", s->base.peer,
             s->rpc->backlog >> 20);
-        cancel_stream(s, &why);
+        stop_stream(&s->base, &why);
         return co_err_set(err, why.code, "%s", why.msg);
     }
     pump_frames(s);
     return 0;
 }
 
-void rt_stream_cancel(struct rt_stream *s) {
-    cancel_stream(s, NULL);
-}
-
-void rt_stream_end(struct rt_stream *s) {
+static void end_stream(struct rt_stream *stream) {
+    struct rt_call_stream *s = of(stream);
     pthread_mutex_lock(&s->m);
     s->ending = true;
     pthread_mutex_unlock(&s->m);
@@ -244,17 +231,14 @@ void rt_stream_end(struct rt_stream *s) {
 
 /* ---- receiving ---- */
 
-struct rt_stream *rt_frame_stream(const struct rt_frame *f) {
-    return f->from;
-}
-
 static size_t weigh_frame(const struct rt_frame *f) {
     return sizeof(*f) + RT_FRAME_HEAD + f->head.bytes;
 }
 
-/* A delivered frame was freed, on any thread: its place in the window is free again. */
+/* Runs on any thread when a delivered frame is freed. Reading resumes at half the window, so that a
+ * stream does not pause and resume with every frame. */
 static void on_released(struct rt_frame *f) {
-    struct rt_stream *s = f->from;
+    struct rt_call_stream *s = of(f->from);
     pthread_mutex_lock(&s->m);
     s->delivered -= weigh_frame(f);
     bool resume = s->paused && s->delivered < RT_STREAM_WINDOW / 2;
@@ -265,10 +249,11 @@ static void on_released(struct rt_frame *f) {
     if (resume) {
         receive_message(s);
     }
-    rt_stream_unref(s);
+    rt_stream_unref(&s->base);
 }
 
-bool rt_stream_paused(struct rt_stream *s) {
+static bool is_paused(struct rt_stream *stream) {
+    struct rt_call_stream *s = of(stream);
     pthread_mutex_lock(&s->m);
     bool paused = s->paused;
     pthread_mutex_unlock(&s->m);
@@ -295,10 +280,10 @@ static int split_message(grpc_byte_buffer *b, struct rt_frame **ret_first, struc
     return rc;
 }
 
-static void deliver_frames(struct rt_stream *s, struct rt_frame *first) {
+static void deliver_frames(struct rt_call_stream *s, struct rt_frame *first) {
     size_t bytes = 0;
     for (struct rt_frame *f = first; f; f = f->next) {
-        f->from = rt_stream_ref(s);
+        f->from = rt_stream_ref(&s->base);
         f->release = on_released;
         bytes += weigh_frame(f);
     }
@@ -308,20 +293,20 @@ static void deliver_frames(struct rt_stream *s, struct rt_frame *first) {
     for (struct rt_frame *f = first, *next; f; f = next) {
         next = f->next;
         f->next = NULL;
-        s->rpc->ops->on_frame(s->rpc->arg, s, f);
+        s->rpc->ops->on_frame(s->rpc->arg, &s->base, f);
     }
 }
 
 static void on_received(void *arg, bool ok) {
-    struct rt_stream *s = arg;
+    struct rt_call_stream *s = arg;
     grpc_byte_buffer *b = s->incoming;
     s->incoming = NULL;
     if (!ok || !b) {
-        /* The peer is gone or says no more; an accepted call must be ended to be over. */
+        /* The peer is gone or has finished. An accepted call completes only when we end it. */
         if (!s->channel) {
             grpc_call_cancel(s->call, NULL);
         }
-        rt_stream_unref(s);
+        rt_stream_unref(&s->base);
         return;
     }
     struct rt_frame *first = NULL;
@@ -330,7 +315,7 @@ static void on_received(void *arg, bool ok) {
     if (rc < 0) {
         (void)grpc_call_cancel_with_status(
             s->call, GRPC_STATUS_INVALID_ARGUMENT, co_err_text(&s->malformed), NULL);
-        rt_stream_unref(s);
+        rt_stream_unref(&s->base);
         return;
     }
     deliver_frames(s, first);
@@ -341,14 +326,14 @@ static void on_received(void *arg, bool ok) {
     if (more) {
         receive_message(s);
     }
-    rt_stream_unref(s);
+    rt_stream_unref(&s->base);
 }
 
 /* ---- life ---- */
 
 static void on_started(void *arg, bool ok) {
     (void)ok; /* a failure shows in the close batch */
-    rt_stream_unref(arg);
+    rt_stream_unref(&((struct rt_call_stream *)arg)->base);
 }
 
 static int close_code(grpc_status_code status) {
@@ -367,31 +352,34 @@ static int close_code(grpc_status_code status) {
 
 static void on_closed(void *arg, bool ok) {
     (void)ok;
-    struct rt_stream *s = arg;
+    struct rt_call_stream *s = arg;
     pthread_mutex_lock(&s->m);
     s->closed = true;
     drop_queue(s);
     struct co_err why = s->why.code ? s->why : s->malformed;
     pthread_mutex_unlock(&s->m);
     if (why.code) {
-        /* known better than from what gRPC makes of it */
+        /* our own reason says more than gRPC's status */
     } else if (s->channel && s->status != GRPC_STATUS_OK) {
         co_err_set(&why, close_code(s->status), "%.*s", (int)GRPC_SLICE_LENGTH(s->details),
             (const char *)GRPC_SLICE_START_PTR(s->details));
     } else {
         co_err_set(&why, CO_PEERLOST, "connection closed");
     }
-    s->rpc->ops->on_close(s->rpc->arg, s, &why);
-    rt_stream_unref(s); /* the one it was made with */
+    s->rpc->ops->on_close(s->rpc->arg, &s->base, &why);
+    rt_stream_unref(&s->base); /* the reference that the stream was made with */
 }
 
-struct rt_stream *rt_stream_new(
+static const struct rt_stream_ops stream_ops = {
+    send_frame, stop_stream, end_stream, is_paused, free_stream};
+
+struct rt_call_stream *rt_call_stream_new(
     struct rt_rpc *r, grpc_call *call, grpc_channel *channel_own, const char *peer) {
-    struct rt_stream *s = co_xcalloc(1, sizeof(*s));
+    struct rt_call_stream *s = co_xcalloc(1, sizeof(*s));
+    rt_stream_init(&s->base, &stream_ops, peer);
     s->rpc = r;
     s->call = call;
     s->channel = channel_own;
-    atomic_init(&s->refs, 1);
     pthread_mutex_init(&s->m, NULL);
     s->queue_end = &s->queue;
     s->start_tag = (struct rt_tag){on_started, s};
@@ -401,12 +389,11 @@ struct rt_stream *rt_stream_new(
     s->details = grpc_empty_slice();
     grpc_metadata_array_init(&s->initial);
     grpc_metadata_array_init(&s->trailing);
-    (void)snprintf(s->peer, sizeof(s->peer), "%s", peer);
     rt_rpc_link(r, s);
     return s;
 }
 
-void rt_stream_start(struct rt_stream *s) {
+void rt_call_stream_start(struct rt_call_stream *s) {
     grpc_op start[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA},
         {.op = GRPC_OP_RECV_INITIAL_METADATA,
             .data.recv_initial_metadata.recv_initial_metadata = &s->initial}};
@@ -420,11 +407,12 @@ void rt_stream_start(struct rt_stream *s) {
         over.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
         over.data.recv_close_on_server.cancelled = &s->cancelled;
     }
-    /* The close batch may complete, and the first reference go, while the others start. */
-    rt_stream_ref(s);
+    /* The close batch may complete, and release the first reference, while the others still start.
+     */
+    rt_stream_ref(&s->base);
     start_held_batch(s, start, s->channel ? 2 : 1, &s->start_tag);
     start_batch(s, &over, 1, &s->close_tag);
     receive_message(s);
     pump_frames(s);
-    rt_stream_unref(s);
+    rt_stream_unref(&s->base);
 }

@@ -13,7 +13,12 @@ size = dist.get_world_size()
 while True:
     t = paddle.to_tensor([1.0])
     if size > 1:        # alone there is no group
-        dist.all_reduce(t)
+        try:
+            dist.all_reduce(t)
+        except Exception:
+            if "PATIENT" not in os.environ:
+                raise
+            time.sleep(600)
     print(f"step of {size}: {round(t.item())}", flush=True)
     if size == int(sys.argv[1]):
         break

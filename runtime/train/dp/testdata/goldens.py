@@ -7,35 +7,14 @@ A line is a name and numbers: arguments as the C function takes them, then what 
 import numpy as np
 import paddle
 from paddle.distributed.fleet.metrics import metric
-from paddle.optimizer import lr
 
 paddle.device.set_device("cpu")
 RNG = np.random.default_rng(7)
-STEPS = [0, 1, 2, 5, 9, 10, 11, 19, 20, 29, 37, 60]
 
 
 def line(name, *numbers):
     flat = np.concatenate([np.ravel(np.asarray(n, dtype=np.float64)) for n in numbers])
     print(name, *(repr(float(x)) for x in flat))
-
-
-def rates(name, args, schedule):
-    for t in range(max(STEPS) + 1):
-        if t in STEPS:
-            line(name, args, t, schedule.get_lr() if t == 0 else schedule())
-        schedule.step()
-
-
-rates("exponential", [0.1, 0.9], lr.ExponentialDecay(0.1, 0.9))
-rates("natural_exp", [0.1, 0.05], lr.NaturalExpDecay(0.1, 0.05))
-rates("inverse_time", [0.1, 0.3], lr.InverseTimeDecay(0.1, 0.3))
-rates("polynomial", [0.1, 0.001, 2, 20, 0], lr.PolynomialDecay(0.1, 20, 0.001, 2.0))
-rates("polynomial", [0.1, 0.001, 0.9, 20, 1], lr.PolynomialDecay(0.1, 20, 0.001, 0.9, cycle=True))
-rates("cosine", [0.1, 0, 37], lr.CosineAnnealingDecay(0.1, 37))
-rates("cosine", [0.4, 0.01, 10], lr.CosineAnnealingDecay(0.4, 10, 0.01))
-rates("noam", [2, 512, 20], lr.NoamDecay(512, 20, 2))
-rates("piecewise", [10, 20, 0.1, 0.01, 0.001], lr.PiecewiseDecay([10, 20], [0.1, 0.01, 0.001]))
-rates("warmup_cosine", [0, 0.1, 10, 0.1, 0, 50], lr.LinearWarmup(lr.CosineAnnealingDecay(0.1, 50), 10, 0.0, 0.1))
 
 
 def momentum(nesterov, mu, l2, rate, n=5, steps=4):

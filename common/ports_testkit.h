@@ -1,0 +1,80 @@
+/* Port numbers for tests whose programs must be told where to listen.
+ *
+ * Several test programs run at once, so a port that was free a moment ago may be in use a moment
+ * later.  So each process reserves a block of ports, by binding a unix socket's name that only one
+ * process can have.  tests/integration/rig.py does the same for the blocks below these.  All ports
+ * are below the range that the kernel uses for outgoing connections. */
+#pragma once
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { CO_PORTS_FIRST = 20000, CO_PORTS_BLOCK = 300, CO_PORTS_BLOCKS = 40 };
+
+/* The name is free again when the last process with the descriptor ends.  Forked children keep it;
+ * programs that they execute do not. */
+static inline bool co_ports_claim(unsigned first) {
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int n =
+        snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "paddlejob-tests-ports-%u", first);
+    size_t len = offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n;
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (bind(fd, (struct sockaddr *)&name, (socklen_t)len) == 0) {
+        return true; /* fd stays open */
+    }
+    (void)close(fd);
+    return false;
+}
+
+/* First port of a block that only this process uses. */
+static inline unsigned co_ports_block(void) {
+    for (unsigned i = 0; i < CO_PORTS_BLOCKS; i++) {
+        unsigned block = ((unsigned)getpid() + i) % CO_PORTS_BLOCKS;
+        unsigned first = CO_PORTS_FIRST + block * CO_PORTS_BLOCK;
+        if (co_ports_claim(first)) {
+            return first;
+        }
+    }
+    (void)fprintf(
+        stderr, "all %d blocks of ports are claimed by tests that run\n", CO_PORTS_BLOCKS);
+    abort();
+}
+
+/* Nothing listens on the port, at any address; connections in TIME_WAIT do not count. */
+static inline bool co_port_free(unsigned port) {
+    struct sockaddr_in6 a = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port)};
+    int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &(int){1}, sizeof(int));
+    bool unused = bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0;
+
+    (void)close(fd);
+    return unused;
+}
+
+/* The first of n consecutive ports that no other test uses.  When the block is used up, its ports
+ * are used again. */
+static inline uint16_t co_test_ports(unsigned n) {
+    static unsigned first, used;
+
+    first = first ? first : co_ports_block();
+    for (unsigned tries = 0; tries < 2 * CO_PORTS_BLOCK; tries++) {
+        unsigned at = used + n > CO_PORTS_BLOCK ? 0 : used, ok = 0;
+        used = at + n;
+        while (ok < n && co_port_free(first + at + ok)) {
+            ok++;
+        }
+        if (ok == n) {
+            return (uint16_t)(first + at);
+        }
+    }
+    (void)fprintf(stderr, "%u ports in a row are not free from %u on\n", n, first);
+    abort();
+}

@@ -1,0 +1,133 @@
+/* A job is walked beside the tree of fields; a name that a row has not is looked for among those of
+ * relatives, then among those that stand beside it.  The API server drops such a field, or refuses
+ * it where the client asks for that; the operator never sees it. */
+#include "crd/unknown.h"
+
+#include "common/mem.h"
+#include "common/near.h"
+#include "common/utf8.h"
+#include "crd/crd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* What others call it: operators that came before, Kubeflow's PaddleJob, and schedulers' jobs. */
+static const struct {
+    const char *name, *instead;
+} relatives[] = {
+    {"cleanPolicy", "it is called cleanPodPolicy"},
+    {"sampleSetRef",
+        "mount the data in the template: spec.volumes and volumeMounts of a container"},
+    {"paddleReplicaSpecs", "roles are spec.ps, spec.worker and spec.heter"},
+    {"runPolicy", "its fields are spec's own, as spec.cleanPodPolicy and spec.backoffLimit"},
+    {"elasticPolicy",
+        "set spec.elastic, and bounds as spec.worker.requests and spec.worker.limits"},
+    {"minReplicas", "it is called spec.worker.requests"},
+    {"maxReplicas", "it is called spec.worker.limits"},
+    {"minAvailable", "it is called spec.schedulingPolicy.minAvailable"},
+    {"queue", "it is called spec.schedulingPolicy.queue"},
+    {"restartPolicy", "it belongs to template.spec; spec.backoffLimit restarts the whole group"},
+    {"trainer", "it is called spec.worker"},
+    {"pserver", "it is called spec.ps"},
+    {"Master", "Kubeflow makes its Masters parameter servers: they are spec.ps"},
+    {"containers", "it belongs to template.spec"},
+    {"image", "it belongs to template.spec.containers"},
+};
+
+struct walk {
+    crd_unknown_fn fn;
+    void *arg;
+    size_t n, max;
+};
+
+static const struct crd_field *find_field(const struct crd_field *fields, const char *name) {
+    const struct crd_field *f = fields;
+    while (f->name && strcmp(f->name, name) != 0) {
+        f++;
+    }
+    return f->name ? f : NULL;
+}
+
+static const char *of_relative(const char *name) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(relatives); i++) {
+        if (strcmp(relatives[i].name, name) == 0) {
+            return relatives[i].instead;
+        }
+    }
+    return NULL;
+}
+
+static void say(
+    struct walk *w, const struct crd_field *fields, const char *path, const char *name) {
+    const char *instead = of_relative(name), *meant = NULL;
+    struct co_near near = co_near_begin(name, strlen(name));
+    for (const struct crd_field *f = fields; f->name; f++) {
+        meant = co_near_try(&near, f->name) ? f->name : meant;
+    }
+    CO_AUTOFREE char *message = co_xasprintf("%s is not a field of a PaddleJob%s%s%s", path,
+        instead ? ": "
+        : meant ? ": did you mean "
+                : "",
+        instead ? instead
+        : meant ? meant
+                : "",
+        !instead && meant ? "?" : "");
+    w->fn(w->arg, path, message);
+    w->n++;
+}
+
+static void walk_object(
+    struct walk *w, const json_t *obj, const struct crd_field *of, const char *path);
+
+static void walk_value(/* NOLINT(misc-no-recursion) */
+    struct walk *w, const json_t *j, const struct crd_field *f, const char *path) {
+    if (!f->fields || f->opaque) {
+        return;
+    }
+    if (f->type == CRD_OBJECT) {
+        walk_object(w, j, f, path);
+        return;
+    }
+    size_t i;
+    json_t *item;
+    json_array_foreach(j, i, item) {
+        CO_AUTOFREE char *below = co_xasprintf("%s.%zu", path, i);
+        walk_object(w, item, f, below);
+    }
+}
+
+/* As deep as the tree of fields. */
+static void walk_object(/* NOLINT(misc-no-recursion) */
+    struct walk *w, const json_t *obj, const struct crd_field *of, const char *path) {
+    const char *name;
+    json_t *j;
+    json_object_foreach((json_t *)(uintptr_t)obj, name, j) {
+        const struct crd_field *f = find_field(of->fields, name);
+        CO_AUTOFREE char *below =
+            co_xasprintf("%s%s%.*s", path, *path ? "." : "", co_utf8_fit(name, 60), name);
+        if (f) {
+            walk_value(w, j, f, below);
+        } else if (!of->open && w->n < w->max) {
+            say(w, of->fields, below, name);
+        }
+    }
+}
+
+/* What every object has. */
+static bool is_of_any_kind(const char *name) {
+    return strcmp(name, "apiVersion") == 0 || strcmp(name, "kind") == 0 ||
+           strcmp(name, "metadata") == 0;
+}
+
+size_t crd_find_unknown(const json_t *job, size_t max, crd_unknown_fn fn, void *arg) {
+    struct walk w = {.fn = fn, .arg = arg, .max = max};
+    json_t *own = json_object();
+    const char *name;
+    json_t *j;
+    json_object_foreach((json_t *)(uintptr_t)job, name, j) {
+        co_json_set(own, name, is_of_any_kind(name) ? NULL : json_incref(j));
+    }
+    walk_object(&w, own, &crd_job, "");
+    json_decref(own);
+    return w.n;
+}

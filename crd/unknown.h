@@ -1,0 +1,13 @@
+/* Fields of a file that a PaddleJob has not: misspelt, or of a relative's.  Pure. */
+#pragma once
+
+#include "common/json.h"
+
+/* path: dotted, names in it cut where they are too long; list items by number.  message: one line
+ * that begins with the path and says what was meant, where that can be told. */
+typedef void (*crd_unknown_fn)(void *arg, const char *path, const char *message);
+
+/* Calls fn for each field that no row of crd_job has, in order of the document, at most `max`
+ * times, and returns how often.  What is below an open object, as a pod's template, is Kubernetes'
+ * to judge. */
+size_t crd_find_unknown(const json_t *job, size_t max, crd_unknown_fn fn, void *arg);

@@ -1,0 +1,80 @@
+#include "crd/unknown.h"
+
+#include "common/buf.h"
+#include "common/mem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void note(void *arg, const char *path, const char *message) {
+    struct co_buf *b = arg;
+    assert_int_equal(strncmp(message, path, strlen(path)), 0);
+    assert_int_equal(co_buf_addf(b, NULL, "%s%s", b->len ? "; " : "", message), 0);
+}
+
+#define NONE " is not a field of a PaddleJob"
+
+static void a_field_that_no_row_has_is_found(void **state) {
+    (void)state;
+    static const struct {
+        const char *job, *said;
+    } rows[] = {
+        {"{'apiVersion':'x','kind':'y','metadata':{'any':1},'spec':{'ps':{'replicas':1}}}", ""},
+        {"{'spec':{'bakoffLimit':1}}", "spec.bakoffLimit" NONE ": did you mean backoffLimit?"},
+        {"{'spec':{'worker':{'replica':1,'templte':{}}}}",
+            "spec.worker.replica" NONE ": did you mean replicas?; spec.worker.templte" NONE
+            ": did you mean template?"},
+        {"{'spec':{'workers':{}}}", "spec.workers" NONE ": did you mean worker?"},
+        {"{'spec':{'nothingLikeThat':{}}}", "spec.nothingLikeThat" NONE},
+        {"{'spec':{'cleanPolicy':'x'}}", "spec.cleanPolicy" NONE ": it is called cleanPodPolicy"},
+        {"{'spec':{'sampleSetRef':{}}}",
+            "spec.sampleSetRef" NONE
+            ": mount the data in the template: spec.volumes and volumeMounts of a container"},
+        {"{'spec':{'failurePolicy':[{'action':'Fail'},{'exitCode':'3'}]}}",
+            "spec.failurePolicy.1.exitCode" NONE ": did you mean exitCodes?"},
+        {"{'spce':{}}", "spce" NONE ": did you mean spec?"},
+        /* Kubernetes' own to judge. */
+        {"{'spec':{'worker':{'template':{'spec':{'anything':1}}}}}", ""},
+        {"{'status':{'worker':{'refs':[{'any':1}]}}}", ""},
+        {"{'status':{'anythingElse':1}}", "status.anythingElse" NONE},
+        {"{'spec':[1]}", ""},
+        {"[]", ""},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
+        CO_AUTOFREE char *text = co_xstrdup(rows[i].job);
+        for (char *p = text; *p; p++) {
+            *p = *p == '\'' ? '"' : *p;
+        }
+        CO_AUTOJSON json_t *job = NULL;
+        assert_int_equal(co_json_parse(text, strlen(text), &job, NULL), 0);
+        (void)crd_find_unknown(job, 16, note, &said);
+        assert_string_equal(said.data ? said.data : "", rows[i].said);
+    }
+}
+
+static void what_is_said_is_bounded(void **state) {
+    (void)state;
+    CO_AUTOBUF struct co_buf said = CO_BUF(1 << 14);
+    CO_AUTOJSON json_t *spec = json_object();
+    char name[500];
+    for (int i = 0; i < 40; i++) {
+        memset(name, 'a' + i % 20, sizeof(name) - 1);
+        name[300 + i] = '\0';
+        co_json_set(spec, name, json_true());
+    }
+    CO_AUTOJSON json_t *job = json_pack("{s:O}", "spec", spec);
+    assert_int_equal(crd_find_unknown(job, 16, note, &said), 16);
+    assert_true(said.len < (size_t)16 * 300);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_field_that_no_row_has_is_found),
+        cmocka_unit_test(what_is_said_is_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

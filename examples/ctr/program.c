@@ -1,0 +1,159 @@
+/* Parses the flags and decides what the process does: train, serve, generate or predict. */
+#include "examples/ctr/program.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/contract.h"
+#include "common/flag.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "examples/ctr/data.h"
+#include "examples/ctr/options.h"
+#include "examples/ctr/predict.h"
+#include "examples/ctr/trainer.h"
+#include "runtime/rt.h"
+
+CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
+
+static struct ctr_options options;
+static const char *log_level;
+
+static const struct co_flag flags[] = {
+    {"train", CO_FLAG_STR, &options.train, "",
+        "training data, Criteo's lines or PaddleRec's: a file, a directory, a *.list of files, or "
+        "what --generate made; empty: generated"},
+    {"test", CO_FLAG_STR, &options.test, "",
+        "test data, read by the first worker; empty: that of --train, if any"},
+    {"batch-size", CO_FLAG_INT, &options.batch_size, "100", "samples a step", .min = 1,
+        .max = 1 << 20},
+    {"epochs", CO_FLAG_INT, &options.epochs, "1", "passes over the data", .min = 0, .max = 1000000},
+    {"optimizer", CO_FLAG_STR, &options.optimizer, "",
+        "sgd, momentum, nesterov, adagrad, adam, rmsprop or rmsprop_centered, with values as in "
+        "adam:lr=0.001,beta1=0.9; empty: adagrad, lr 0.005 for the network and 0.05 for "
+        "embeddings"},
+    {"embedding-optimizer", CO_FLAG_STR, &options.embedding_optimizer, "",
+        "the same for embeddings; empty: as --optimizer"},
+    {"lr", CO_FLAG_FLOAT, &options.lr, "0",
+        "learning rate in place of those of --optimizer; 0: theirs"},
+    {"mode", CO_FLAG_STR, &options.mode, "",
+        "async, sync or geo; the same for all workers; empty: what the file of PADDLE_PS_STRATEGY "
+        "says, or async"},
+    {"k-steps", CO_FLAG_INT, &options.k_steps, "0",
+        "geo: steps between two exchanges; 0: what the file says, or 100", .min = 0,
+        .max = INT32_MAX},
+    {"backup", CO_FLAG_INT, &options.backup, "0",
+        "sync: so many workers, the slowest of each step, are not waited for", .min = 0,
+        .max = 65536},
+    {"staleness", CO_FLAG_INT, &options.staleness, "0",
+        "async, geo: a worker is at most so many steps ahead of the slowest; 0: no bound", .min = 0,
+        .max = 65536},
+    {"merge", CO_FLAG_INT, &options.merge, "0",
+        "async: up to so many pushes of rows are merged and sent as one; 0: what the environment "
+        "or the file says, or 1",
+        .min = 0, .max = 65536},
+    {"wire", CO_FLAG_STR, &options.wire, "",
+        "how values and gradients travel: f32, f16 or bf16; empty: f32"},
+    {"save", CO_FLAG_STR, &options.save, "model",
+        "directory for the trained model, written by the first worker; empty: not saved"},
+    {"load", CO_FLAG_STR, &options.load, "", "directory of a saved model to start from"},
+    {"predict", CO_FLAG_BOOL, &options.predict, NULL,
+        "no training: one probability a line for the test data, with the model of --load"},
+    {"generate", CO_FLAG_STR, &options.generate, "",
+        "no training: writes generated data to this directory (train/, test/)"},
+    {"lines", CO_FLAG_INT, &options.lines, "40000", "generated training lines, of all workers",
+        .min = 1, .max = INT64_C(1) << 40},
+    {"test-lines", CO_FLAG_INT, &options.test_lines, "5000", "generated test lines", .min = 1,
+        .max = INT64_C(1) << 40},
+    {"files", CO_FLAG_INT, &options.files, "2", "files that --generate writes to train/", .min = 1,
+        .max = 10000},
+    {"seed", CO_FLAG_INT, &options.seed, "1", "of generated data and of initial values", .min = 0,
+        .max = INT64_MAX},
+    {"local", CO_FLAG_BOOL, &options.local, NULL, "train in this process, without servers"},
+    {"more", CO_FLAG_BOOL, &options.more, NULL,
+        "TRAIN lines also have the area under the curve and examples a second"},
+    {"slots", CO_FLAG_BOOL, &options.slots, NULL,
+        "--generate writes PaddleRec's lines, \"click:0 dense_feature:0.05 ... 1:737395 ...\""},
+    {"log-level", CO_FLAG_STR, &log_level, "info", "error, warn, info or debug"},
+};
+
+static int log_failure(const struct co_err *err, int status) {
+    co_log_error("training failed", CO_S("program", options.net->name), CO_E(err));
+    return status;
+}
+
+static int options_check(struct co_err *err) {
+    enum co_log_level level = CO_LOG_INFO;
+    int rc = co_log_level_parse(log_level, &level, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    co_log_setup(level, CO_LOG_LOGFMT);
+    rc = ctr_mode(options.mode, &(enum rt_mode){0}, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (!(options.lr >= 0.0)) {
+        return co_err_set(err, CO_INVALID, "--lr is %g, expected 0 or more", options.lr);
+    }
+    if (options.predict && options.load[0] == '\0') {
+        return co_err_set(err, CO_INVALID, "--predict needs --load");
+    }
+    if (options.predict && options.train[0] != '\0' && options.test[0] == '\0') {
+        return co_err_set(err, CO_INVALID, "--predict reads --test, not --train");
+    }
+    return 0;
+}
+
+/* Removes a job's variables from the environment, so that rt_init finds no job. */
+static void environment_forget(void) {
+    for (size_t i = 0; i < CO_VAR_COUNT; i++) {
+        if (!co_contract[i].machine) {
+            (void)unsetenv(co_contract[i].name);
+        }
+    }
+}
+
+static int job_run(void) {
+    CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
+    const struct rt_server_options server = {.handle_signals = true};
+    struct co_err err = {0};
+
+    if (options.local) {
+        environment_forget();
+    }
+    if (rt_init(&job, &err) < 0) {
+        return log_failure(&err, 2);
+    }
+    int rc = rt_is_server(job) ? rt_server_run(job, &server, &err)
+                               : ctr_train(job, &options, NULL, &err);
+    return rc < 0 ? log_failure(&err, rc == CO_INVALID ? 2 : 1) : 0;
+}
+
+int ctr_program(const struct ctr_net *net, int argc, char *argv[]) {
+    CO_AUTOFREE char *usage = co_xasprintf("%s [flags]", net->name);
+    struct co_err err = {0};
+    int rc = co_flags_parse_all(usage, flags, CO_ARRAY_LEN(flags), argc, argv, &err);
+
+    options.net = net;
+    if (rc == CO_CANCELED) {
+        return 0;
+    }
+    if (rc == 0) {
+        rc = options_check(&err);
+    }
+    if (rc < 0) {
+        return log_failure(&err, 2);
+    }
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
+    if (options.generate[0] != '\0') {
+        return ctr_data_generate(&options, &err) < 0 ? log_failure(&err, 1) : 0;
+    }
+    if (options.predict) {
+        return ctr_predict(&options, &err) < 0 ? log_failure(&err, 1) : 0;
+    }
+    return job_run();
+}

@@ -1,0 +1,293 @@
+/* Tests reading one worker's samples: files, directories, shares, malformed and overlong lines. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/log.h"
+#include "examples/nn/testkit.h"
+#include "examples/ctr/criteo.h"
+#include "examples/ctr/gen.h"
+#include "examples/ctr/reader.h"
+#include "runtime/rt.h"
+
+enum { SEED = 3, LINES_MAX = 4096 };
+
+static const struct ctr_config ctr_config_criteo = {
+    .vocabulary = 1000001, .slots = CTR_CRITEO_SLOTS, .dense = CTR_CRITEO_DENSE};
+
+struct fixture {
+    struct ctr_gen gen;
+    struct tk_dir dir;
+    uint8_t seen[LINES_MAX]; /* how often line i of the data set was read */
+};
+
+static void must(int rc, const struct co_err *err) {
+    if (rc < 0) {
+        fail_msg("%s", co_err_text(err));
+    }
+}
+
+static int setup(void **state) {
+    struct fixture *f = co_xcalloc(1, sizeof(*f));
+
+    ctr_gen_init(&f->gen, SEED);
+    tk_dir_make(&f->dir, "ctr_reader_test");
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+
+    tk_dir_remove(&f->dir);
+    free(f);
+    return 0;
+}
+
+static void file_write(const struct fixture *f, const char *name, const char *data, size_t len) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir.path, name);
+    struct co_err err = {0};
+
+    must(co_file_write(path, data, len, 0644, &err), &err);
+}
+
+/* A file of lines first .. first + n - 1 of the data set. */
+static void lines_write(const struct fixture *f, const char *name, uint64_t first, uint64_t n) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(4 << 20);
+    char line[CTR_GEN_LINE_MAX];
+
+    for (uint64_t i = 0; i < n; i++) {
+        size_t len = ctr_gen_line(&f->gen, first + i, line);
+
+        line[len] = '\n';
+        assert_int_equal(co_buf_add(&text, line, len + 1, NULL), 0);
+    }
+    file_write(f, name, text.data ? text.data : "", text.len);
+}
+
+/* Which line of the data set a sample is: by all of its content. */
+static void sample_mark(struct fixture *f, const struct ctr_batch *b, size_t at, size_t n_lines) {
+    for (uint64_t i = 0; i < n_lines; i++) {
+        uint64_t ids[CTR_CRITEO_SLOTS];
+        float dense[CTR_CRITEO_DENSE], label;
+        char line[CTR_GEN_LINE_MAX], reason[CTR_CRITEO_REASON_MAX];
+        size_t len = ctr_gen_line(&f->gen, i, line);
+
+        assert_int_equal(ctr_criteo_parse(line, len, 1000001, ids, dense, &label, reason), 0);
+        if (memcmp(ids, b->ids + at * CTR_CRITEO_SLOTS, sizeof(ids)) == 0 &&
+            /* bit for bit: NOLINTNEXTLINE(bugprone-suspicious-memory-comparison) */
+            memcmp(dense, b->dense + at * CTR_CRITEO_DENSE, sizeof(dense)) == 0) {
+            f->seen[i]++;
+            return;
+        }
+    }
+    fail_msg("a sample that is not in the data");
+}
+
+/* Reads everything of one share and marks it; returns how many samples there were. */
+static size_t share_read(
+    struct fixture *f, const char *path, struct ctr_share share, size_t n_lines) {
+    CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
+    CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
+    struct co_err err = {0};
+    size_t total = 0;
+
+    must(ctr_batch_init(&ctr_config_criteo, 7, &b, &err), &err);
+    must(ctr_reader_open(path, &ctr_config_criteo, share, &r, &err), &err);
+    do {
+        must(ctr_reader_next(r, &b, &err), &err);
+        for (size_t i = 0; i < b.n; i++) {
+            sample_mark(f, &b, i, n_lines);
+        }
+        total += b.n;
+    } while (b.n);
+    return total;
+}
+
+static void each_line_once(const struct fixture *f, size_t n_lines) {
+    for (size_t i = 0; i < n_lines; i++) {
+        if (f->seen[i] != 1) {
+            fail_msg("line %zu was read %u times", i, f->seen[i]);
+        }
+    }
+}
+
+/* Files and workers in every proportion: each line goes to exactly one worker, and everybody has
+ * some when there are enough lines. */
+static void test_shares_cover_the_data_once(void **state) {
+    static const struct {
+        unsigned files, workers, lines;
+    } rows[] = {{1, 1, 20}, {1, 3, 20}, {2, 3, 21}, {3, 3, 30}, {5, 2, 50}, {5, 3, 40}, {1, 4, 4}};
+    struct fixture *f = *state;
+
+    for (size_t at = 0; at < CO_ARRAY_LEN(rows); at++) {
+        unsigned each = rows[at].lines / rows[at].files;
+
+        for (unsigned i = 0; i < rows[at].files; i++) {
+            char name[32];
+
+            (void)snprintf(name, sizeof(name), "part-%u", i);
+            lines_write(f, name, i * each, each);
+        }
+        memset(f->seen, 0, sizeof(f->seen));
+        for (unsigned w = 0; w < rows[at].workers; w++) {
+            assert_true(share_read(f, f->dir.path, (struct ctr_share){w, rows[at].workers},
+                            LINES_MAX / 8) > 0);
+        }
+        each_line_once(f, (size_t)each * rows[at].files);
+    }
+}
+
+/* 5 files on 2 workers: 3 and 2, contiguous. */
+static void test_files_are_shared_contiguously(void **state) {
+    struct fixture *f = *state;
+
+    for (unsigned i = 0; i < 5; i++) {
+        char name[32];
+
+        (void)snprintf(name, sizeof(name), "part-%u", i);
+        lines_write(f, name, i * 10, 10);
+    }
+    lines_write(f, ".hidden", 1000, 10);
+    lines_write(f, "_SUCCESS", 1000, 10);
+    assert_int_equal(share_read(f, f->dir.path, (struct ctr_share){0, 2}, 50), 30);
+    for (size_t i = 0; i < 50; i++) {
+        assert_int_equal(f->seen[i], i < 30);
+    }
+    assert_int_equal(share_read(f, f->dir.path, (struct ctr_share){1, 2}, 50), 20);
+    each_line_once(f, 50);
+}
+
+static void test_generated_shares_are_the_same_data(void **state) {
+    struct fixture *f = *state;
+    CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
+    struct co_err err = {0};
+
+    must(ctr_batch_init(&ctr_config_criteo, 8, &b, &err), &err);
+    for (uint32_t w = 0; w < 3; w++) {
+        CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
+
+        must(ctr_reader_open_generated(
+                 SEED, 0, 40, &ctr_config_criteo, (struct ctr_share){w, 3}, &r, &err),
+            &err);
+        do {
+            must(ctr_reader_next(r, &b, &err), &err);
+            for (size_t i = 0; i < b.n; i++) {
+                sample_mark(f, &b, i, 40);
+            }
+        } while (b.n);
+    }
+    each_line_once(f, 40);
+}
+
+static void test_malformed_lines_are_counted_and_named(void **state) {
+    static const char data[] = "no\tdata\n";
+    struct fixture *f = *state;
+    CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
+    CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+    CO_AUTOFREE char *path = co_xasprintf("%s/mixed", f->dir.path);
+    char line[CTR_GEN_LINE_MAX], expected[128];
+    struct co_err err = {0};
+
+    for (uint64_t i = 0; i < 10; i++) {
+        size_t len = ctr_gen_line(&f->gen, i, line);
+
+        line[len] = '\n';
+        must(co_buf_add(&text, line, len + 1, &err), &err);
+        must(co_buf_add(&text, data, sizeof(data) - 1, &err), &err);
+    }
+    must(co_file_write(path, text.data, text.len - 1, 0644, &err), &err); /* no last newline */
+    must(ctr_batch_init(&ctr_config_criteo, 100, &b, &err), &err);
+    must(ctr_reader_open(path, &ctr_config_criteo, (struct ctr_share){0, 1}, &r, &err), &err);
+    for (size_t again = 0; again < 2; again++) {
+        must(ctr_reader_next(r, &b, &err), &err);
+        assert_int_equal(b.n, 10);
+        assert_int_equal(ctr_reader_bad_lines(r), 10);
+        (void)snprintf(expected, sizeof(expected), "%s:20: 2 columns, expected 40", path);
+        assert_string_equal(ctr_reader_last_bad(r), expected);
+        must(ctr_reader_next(r, &b, &err), &err);
+        assert_int_equal(b.n, 0);
+        ctr_reader_rewind(r);
+    }
+}
+
+/* Lines around the limit and around the size of the buffer do not disturb their neighbours. */
+static void test_overlong_lines_are_skipped(void **state) {
+    static const size_t lengths[] = {
+        RT_LINE_MAX, RT_LINE_MAX + 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, 3 << 20};
+    struct fixture *f = *state;
+
+    for (size_t at = 0; at < CO_ARRAY_LEN(lengths); at++) {
+        CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
+        CO_CLEANUP(ctr_batch_done) struct ctr_batch b = {0};
+        CO_AUTOFREE char *data = co_xmalloc(lengths[at] + 2 * CTR_GEN_LINE_MAX);
+        CO_AUTOFREE char *path = co_xasprintf("%s/long", f->dir.path);
+        struct co_err err = {0};
+        size_t len = ctr_gen_line(&f->gen, 0, data);
+
+        data[len++] = '\n';
+        memset(data + len, 'x', lengths[at]);
+        len += lengths[at];
+        data[len++] = '\n';
+        len += ctr_gen_line(&f->gen, 1, data + len);
+        file_write(f, "long", data, len);
+        must(ctr_batch_init(&ctr_config_criteo, 100, &b, &err), &err);
+        must(ctr_reader_open(path, &ctr_config_criteo, (struct ctr_share){0, 1}, &r, &err), &err);
+        must(ctr_reader_next(r, &b, &err), &err);
+        assert_int_equal(b.n, 2);
+        assert_int_equal(ctr_reader_bad_lines(r), 1);
+        assert_non_null(strstr(ctr_reader_last_bad(r),
+            lengths[at] > RT_LINE_MAX ? ":2: line longer than 65536 bytes" : ":2: 1 columns"));
+    }
+}
+
+static void test_what_is_not_there_is_named(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *missing = co_xasprintf("%s/nothing", f->dir.path);
+    CO_CLEANUP(ctr_reader_freep) struct ctr_reader *r = NULL;
+    struct ctr_config other = ctr_config_criteo;
+    struct co_err err = {0};
+
+    assert_int_equal(
+        ctr_reader_open(missing, &ctr_config_criteo, (struct ctr_share){0, 1}, &r, &err),
+        CO_NOTFOUND);
+    assert_non_null(strstr(co_err_text(&err), missing));
+    assert_int_equal(
+        ctr_reader_open(f->dir.path, &ctr_config_criteo, (struct ctr_share){0, 1}, &r, &err),
+        CO_NOTFOUND);
+    assert_non_null(strstr(co_err_text(&err), "holds no data file"));
+    other.slots = 3;
+    assert_int_equal(
+        ctr_reader_open(f->dir.path, &other, (struct ctr_share){0, 1}, &r, &err), CO_INVALID);
+    assert_int_equal(
+        ctr_reader_open(f->dir.path, &ctr_config_criteo, (struct ctr_share){2, 2}, &r, &err),
+        CO_INVALID);
+    assert_null(r);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_shares_cover_the_data_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_files_are_shared_contiguously, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_generated_shares_are_the_same_data, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_malformed_lines_are_counted_and_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_overlong_lines_are_skipped, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_not_there_is_named, setup, teardown),
+    };
+
+    co_log_setup(CO_LOG_ERROR, CO_LOG_LOGFMT);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,7 @@
+/* Trains CTR-DNN on click data (examples/ctr/program.h). */
+#include "examples/ctr_dnn/net.h"
+#include "examples/ctr/program.h"
+
+int main(int argc, char *argv[]) {
+    return ctr_program(&cd_net, argc, argv);
+}

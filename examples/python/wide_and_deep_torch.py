@@ -1,0 +1,106 @@
+"""Wide & deep in PyTorch on parameter servers: the model of examples/wide_and_deep, to the letter.
+
+The same script is server or worker, as the environment says.  README.md has how to start it.
+"""
+import sys
+
+import criteo
+import paddlert
+
+options = criteo.options(__doc__.splitlines()[0])
+job = paddlert.Job()
+if job.is_server:
+    criteo.serve(job)                                       # needs no PyTorch
+
+import torch  # noqa: E402
+from torch import nn  # noqa: E402
+
+from paddlert.torch import Dense, Embedding, ahead  # noqa: E402
+
+
+class Linear(nn.Module):
+    """Weights [in][out], as the C program has them."""
+
+    def __init__(self, inputs, outputs):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(inputs, outputs) / inputs ** 0.5)
+        self.b = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x):
+        return torch.addmm(self.b, x, self.w)
+
+
+class WideAndDeep(nn.Module):
+    def __init__(self, embedding):
+        super().__init__()
+        sizes = [criteo.SLOTS * criteo.EMBED + criteo.NUMBERS, *[criteo.HIDDEN] * 3]
+        self.embedding = embedding
+        self.hidden = nn.ModuleList(Linear(*pair) for pair in zip(sizes, sizes[1:]))
+        self.out, self.wide = Linear(criteo.HIDDEN, 1), Linear(criteo.NUMBERS, 1)
+
+    def forward(self, ids, numbers):
+        x = torch.cat([self.embedding(ids).flatten(1), numbers], 1)
+        for layer in self.hidden:
+            x = torch.relu(layer(x))
+        return torch.sigmoid(self.out(x) + self.wide(numbers)).squeeze(1)
+
+
+def loss_of(p, y):
+    return -(y * torch.log(p + criteo.EPSILON) + (1 - y) * torch.log(1 - p + criteo.EPSILON)).mean()
+
+
+def train(net, step, prefetch=None):
+    def step_of(batch):
+        ids, numbers, y = map(torch.from_numpy, batch)
+        p = net(ids, numbers)
+        loss_of(p, y).backward()
+        step()
+        return p.detach().numpy(), batch[2]
+
+    read = criteo.share(options, "train", job.worker_index, job.worker_num)
+    criteo.passes(options, lambda: ahead(read(), prefetch, depth=4) if prefetch else read(), step_of)
+
+
+def test(net):
+    measures = criteo.Measures()
+    with torch.no_grad():
+        for ids, numbers, y in criteo.share(options, "test")():
+            measures.add(net(*map(torch.from_numpy, (ids, numbers))).numpy(), y)
+    print(measures.test_line(), flush=True)
+
+
+def main():
+    net = WideAndDeep(Embedding("embedding", criteo.EMBED, criteo.EMBEDDING_RULE, "uniform:min=-1,max=1", seed=options.seed))
+    with Dense(net, criteo.DENSE_RULE).connect(job, mode=options.mode, load=options.load) as dense:
+        train(net, dense.step, lambda batch: net.embedding.prefetch(torch.from_numpy(batch[0])))
+        dense.no_more()
+        dense.client.barrier()
+        if job.is_first_worker:
+            dense.pull()
+            test(net)
+        if options.save:
+            dense.save(options.save)
+
+
+def own():
+    """The same without servers, by PyTorch alone."""
+    net = WideAndDeep(nn.Embedding(criteo.VOCABULARY, criteo.EMBED, sparse=True))
+    nn.init.uniform_(net.embedding.weight, -1, 1)
+    rows, dense = list(net.embedding.parameters()), [p for n, p in net.named_parameters() if not n.startswith("embedding")]
+    rules = [torch.optim.Adagrad(p, lr, initial_accumulator_value=1e-4, eps=1e-6) for p, lr in ((dense, 0.005), (rows, 0.05))]
+
+    def step():
+        for rule in rules:
+            rule.step()
+            rule.zero_grad()
+
+    train(net, step)
+    test(net)
+
+
+torch.manual_seed(options.seed)
+torch.set_num_threads(1)
+try:
+    own() if options.own else main()
+except (paddlert.Error, OSError, ValueError) as e:
+    sys.exit(f"wide_and_deep_torch: {e}")

@@ -1,0 +1,56 @@
+/* Parses the files of MovieLens 1M, with fields separated by "::":
+ *
+ *     users.dat    UserID::Gender::Age::Occupation::Zip-code
+ *     movies.dat   MovieID::Title (Year)::Genre|Genre
+ *     ratings      UserID::MovieID::Rating::Timestamp
+ *
+ * Values become numbers: gender M 0 and F 1; an age its index in 1, 18, 25, 35, 45, 50, 56; a
+ * genre, and a lower-case word of the title without the year, a fixed hash of its bytes (FNV-1a).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+
+enum { RC_ID_MAX = 1 << 24, RC_WORDS_MAX = 32, RC_GENRES_MAX = 32 };
+
+/* The fields whose values have embedding rows.  Fields up to RC_TITLE have long rows, the others
+ * short ones. */
+enum rc_field { RC_USER, RC_MOVIE, RC_GENRE, RC_TITLE, RC_GENDER, RC_AGE, RC_JOB, RC_FIELDS };
+
+struct rc_user {
+    uint8_t known, gender, age, job;
+};
+
+struct rc_movie {
+    uint8_t known, n_genres, n_words;
+    uint32_t at; /* index in hashes of its genres, then its words */
+};
+
+/* Immutable once read. */
+struct rc_library {
+    struct rc_user *users;   /* [n_users] by id */
+    struct rc_movie *movies; /* [n_movies] by id */
+    size_t n_users, n_movies;
+    uint64_t *hashes;
+    size_t n_hashes;
+};
+
+/* Reads dir/users.dat and dir/movies.dat.  CO_INVALID names file, line and what was expected; more
+ * than RC_GENRES_MAX genres or RC_WORDS_MAX words are cut off. */
+CO_MUST_CHECK int rc_library_read(
+    const char *dir, struct rc_library *ret_library, struct co_err *err);
+void rc_library_done(struct rc_library *l);
+
+struct rc_rating {
+    uint32_t user, movie;
+    float stars; /* 1 .. 5 */
+};
+
+/* Parses a line of ratings.  where: names the line in messages.  CO_INVALID also for a user or a
+ * movie that the library does not have. */
+CO_MUST_CHECK int rc_rating_parse(const struct rc_library *l, const char *line, const char *where,
+    struct rc_rating *ret_rating, struct co_err *err);

@@ -1,0 +1,102 @@
+/* Trains Paddle's network for movie recommendations on MovieLens' files: alone, or as a server or
+ * worker if the environment describes a job.  Exit codes: 0 success, 2 wrong usage or environment,
+ * 1 any other error. */
+#include <signal.h>
+#include <string.h>
+
+#include "common/flag.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "examples/recommendation/prepare.h"
+#include "examples/recommendation/trainer.h"
+
+#define USAGE "recommendation [prepare] [flags]"
+
+CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
+
+static struct rc_options options;
+static const char *out;
+static int64_t split, users, movies, ratings;
+
+static const struct co_flag flags[] = {
+    {"data", CO_FLAG_STR, &options.data, "",
+        "directory with train.list and test.list; empty: one is made up"},
+    {"ml", CO_FLAG_STR, &options.ml, "",
+        "directory with users.dat and movies.dat, for prepare ratings.dat, too; empty: ml-1m below "
+        "--data, for prepare made up"},
+    {"batch-size", CO_FLAG_INT, &options.batch_size, "256", "ratings a step, of each worker",
+        .min = 1, .max = 65536},
+    {"passes", CO_FLAG_INT, &options.passes, "1", "over the data", .min = 0, .max = 100000},
+    {"period", CO_FLAG_INT, &options.period, "100", "batches between two lines", .min = 1,
+        .max = INT32_MAX},
+    {"features", CO_FLAG_INT, &options.features, "200", "of a user and of a movie", .min = 1,
+        .max = 65536},
+    {"mode", CO_FLAG_STR, &options.mode, "",
+        "async, sync or geo; empty: what the file of PADDLE_PS_STRATEGY says, or async"},
+    {"optimizer", CO_FLAG_STR, &options.optimizer, "", "as docs/rules.md; empty: adam:lr=0.001"},
+    {"save-dir", CO_FLAG_STR, &options.save_dir, "output",
+        "worker 0 saves after each pass, to pass-00000 and so on in it; empty: not"},
+    {"load", CO_FLAG_STR, &options.load, "",
+        "directory of a saved pass to start from, if it is there"},
+    {"own-list", CO_FLAG_BOOL, &options.own_list, NULL,
+        "train.list is each worker's own; else all have the same list and share its files"},
+    {"seed", CO_FLAG_INT, &options.seed, "1", "of first values and of made up ratings", .min = 0,
+        .max = INT64_MAX},
+    {"out", CO_FLAG_STR, &out, "data", "prepare: directory to write"},
+    {"split", CO_FLAG_INT, &split, "2", "prepare: files of training data", .min = 1, .max = 100000},
+    {"users", CO_FLAG_INT, &users, "200", "prepare: made up", .min = 1, .max = 1000000},
+    {"movies", CO_FLAG_INT, &movies, "100", "prepare: made up", .min = 1, .max = 1000000},
+    {"ratings", CO_FLAG_INT, &ratings, "20000", "prepare: made up", .min = 1, .max = 20000000},
+};
+
+static int log_failure(const struct co_err *err, int status) {
+    co_log_error("recommendation failed", CO_E(err));
+    return status;
+}
+
+static int prepare(struct co_err *err) {
+    const struct rc_prepare p = {.ml = options.ml,
+        .out = out,
+        .split = (uint32_t)split,
+        .users = (uint64_t)users,
+        .movies = (uint64_t)movies,
+        .ratings = (uint64_t)ratings,
+        .seed = (uint64_t)options.seed};
+
+    return rc_prepare(&p, err);
+}
+
+static int train(const struct rt_job *job, struct co_err *err) {
+    int rc = 0;
+
+    if (options.data[0] == '\0') {
+        options.data = out;
+        rc = prepare(err);
+    }
+    return rc == 0 ? rc_train(job, &options, err) : rc;
+}
+
+int main(int argc, char *argv[]) {
+    bool prepares = argc > 1 && strcmp(argv[1], "prepare") == 0;
+    CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
+    const struct rt_server_options server = {.handle_signals = true};
+    struct co_err err = {0};
+    int rc = co_flags_parse_all(
+        USAGE, flags, CO_ARRAY_LEN(flags), argc - prepares, argv + prepares, &err);
+
+    if (rc == CO_CANCELED) {
+        return 0;
+    }
+    if (rc < 0) {
+        return log_failure(&err, 2);
+    }
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
+    if (prepares) {
+        return prepare(&err) < 0 ? log_failure(&err, 1) : 0;
+    }
+    if (rt_init(&job, &err) < 0) {
+        return log_failure(&err, 2);
+    }
+    rc = rt_is_server(job) ? rt_server_run(job, &server, &err) : train(job, &err);
+    return rc < 0 ? log_failure(&err, rc == CO_INVALID ? 2 : 1) : 0;
+}

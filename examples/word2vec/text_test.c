@@ -1,0 +1,151 @@
+/* Tests the dictionary against imikolov's numbering, windows of words in files, draws and pairs. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "examples/nn/testkit.h"
+#include "examples/word2vec/pairs.h"
+#include "examples/word2vec/prepare.h"
+
+static void must(int rc, const struct co_err *err) {
+    if (rc < 0) {
+        fail_msg("%s", co_err_text(err));
+    }
+}
+
+static void file_is(const char *dir, const char *name, const char *want) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+    struct co_err err = {0};
+
+    must(co_file_read(path, 1 << 20, &text, &err), &err);
+    assert_string_equal(text.data ? text.data : "", want);
+}
+
+static void file_write(const char *dir, const char *name, const char *text) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    struct co_err err = {0};
+
+    must(co_file_write(path, text, strlen(text), 0644, &err), &err);
+}
+
+/* Counts: b 5, <e> and <s> 4 (a line each), a and c 3, d 1 and out, as is what the text itself
+ * calls <unk>.  Windows: a line is <s> words <e>; the third, of 2 words, has 2. */
+static void test_text_becomes_windows(void **state) {
+    struct tk_dir dir;
+    CO_CLEANUP(wv_dict_done) struct wv_dict d = {0};
+    struct co_err err = {0};
+
+    (void)state;
+    tk_dir_make(&dir, "wv_text_test");
+    file_write(dir.path, "ptb.train.txt", " b a  b \n c <unk> b d\nb c\n");
+    file_write(dir.path, "ptb.valid.txt", "a c b a");
+    CO_AUTOFREE char *out = co_xasprintf("%s/out", dir.path);
+    const struct wv_prepare p = {.text = dir.path, .out = out, .least = 2, .n = 3, .split = 2};
+    must(wv_prepare(&p, &err), &err);
+    file_is(out, "word_dict", "b 5\n<e> 4\n<s> 4\na 3\nc 3\n<unk> 0\n");
+    file_is(out, "train_data_dir/train.txt-00000", "2,0,3\n0,3,0\n3,0,1\n2,4,5\n4,5,0\n");
+    file_is(out, "train_data_dir/train.txt-00001", "5,0,5\n0,5,1\n2,0,4\n0,4,1\n");
+    file_is(out, "test_data_dir/test.txt-00000", "2,3,4\n3,4,0\n4,0,3\n");
+    file_is(out, "test_data_dir/test.txt-00001", "0,3,1\n");
+    CO_AUTOFREE char *dict = co_xasprintf("%s/word_dict", out);
+    must(wv_dict_read(dict, &d, &err), &err);
+    assert_int_equal(d.n, 6);
+    assert_int_equal(wv_dict_find(&d, "cx", 1), 4);
+    assert_int_equal(wv_dict_find(&d, "cx", 2), 5);
+    assert_int_equal(wv_dict_find(&d, "", 0), 5);
+    tk_dir_remove(&dir);
+}
+
+static void test_a_file_that_is_no_dictionary_is_refused(void **state) {
+    static const char *const rows[][2] = {
+        {"a 1\nb\n<unk> 0\n", ":2: expected a word, a blank and its count"},
+        {"a 1\nb x\n<unk> 0\n", ":2: expected"},
+        {"a 1\n", "<unk> as the last"},
+        {"a 1\na 1\n<unk> 0\n", "\"a\" is in the dictionary twice"},
+    };
+    struct tk_dir dir;
+
+    (void)state;
+    tk_dir_make(&dir, "wv_text_test");
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/d", dir.path);
+        struct wv_dict d = {0};
+        struct co_err err = {0};
+
+        file_write(dir.path, "d", rows[i][0]);
+        assert_int_equal(wv_dict_read(path, &d, &err), CO_INVALID);
+        if (!strstr(co_err_text(&err), rows[i][1])) {
+            fail_msg("\"%s\" lacks \"%s\"", co_err_text(&err), rows[i][1]);
+        }
+    }
+    tk_dir_remove(&dir);
+}
+
+/* 16 to 1: 8 to 1 of the draws; a word without count is never drawn. */
+static void test_words_are_drawn_by_their_counts(void **state) {
+    struct wv_word words[] = {{"a", 16}, {"b", 1}, {"<unk>", 0}};
+    const struct wv_dict d = {.words = words, .n = 3};
+    struct wv_sampler s;
+    size_t drawn[3] = {0};
+
+    (void)state;
+    wv_sampler_init(&s, &d, 1, 0);
+    for (size_t i = 0; i < 90000; i++) {
+        drawn[wv_sampler_draw(&s)]++;
+    }
+    assert_in_range(drawn[0], 79500, 80500);
+    assert_int_equal(drawn[2], 0);
+    wv_sampler_done(&s);
+}
+
+static void test_gradients_of_pairs_are_slopes(void **state) {
+    enum { E = 3, U = 2, W = 4 };
+    const uint32_t middle[] = {0, 1, 0}, other[] = {0, 1, 2, 3, 1, 1, 0, 2, 3, 0, 1, 2};
+    float rows[U * E] = {0.3F, -0.2F, 0.9F, -0.5F, 0.4F, 0.1F}, grads[U * E] = {0};
+    float others[W * (E + 1)], other_grads[W * (E + 1)] = {0};
+    const struct wv_pairs p = {.n = 3,
+        .others = 4,
+        .each = 2,
+        .embed = E,
+        .middle = middle,
+        .other = other,
+        .rows = rows,
+        .other_rows = others};
+
+    (void)state;
+    for (size_t i = 0; i < W * (E + 1); i++) {
+        others[i] = 0.1F * (float)(i % 7) - 0.3F;
+    }
+    (void)wv_pairs_loss(&p, grads, other_grads);
+    for (size_t i = 0; i < U * E + W * (E + 1); i++) {
+        float *at = i < U * E ? &rows[i] : &others[i - U * E], kept = *at;
+        double ours = (double)(i < U * E ? grads[i] : other_grads[i - U * E]);
+
+        *at = kept + 0.01F;
+        double above = wv_pairs_loss(&p, NULL, NULL);
+        *at = kept - 0.01F;
+        double slope = (above - wv_pairs_loss(&p, NULL, NULL)) / 0.02;
+        *at = kept;
+        if (!(fabs(slope - ours) < 1e-4)) {
+            fail_msg("gradient %zu is %g, the slope %g", i, ours, slope);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text_becomes_windows),
+        cmocka_unit_test(test_a_file_that_is_no_dictionary_is_refused),
+        cmocka_unit_test(test_words_are_drawn_by_their_counts),
+        cmocka_unit_test(test_gradients_of_pairs_are_slopes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,123 @@
+/* Trains vectors of words with Paddle's N-gram network or with skip-gram: alone, or as a server or
+ * worker if the environment describes a job.  Exit codes: 0 success, 2 wrong usage or environment,
+ * 1 any other error. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/flag.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "examples/word2vec/prepare.h"
+#include "examples/word2vec/trainer.h"
+
+#define USAGE "word2vec [prepare] [flags]"
+
+CO_DEFINE_CLEANUP(struct rt_job *, rt_done)
+
+static struct wv_options options;
+static const char *text, *out;
+static int64_t n, least, split, sentences;
+
+static const struct co_flag flags[] = {
+    {"model", CO_FLAG_STR, &options.model, "ngram", "ngram or skipgram"},
+    {"data", CO_FLAG_STR, &options.data, "",
+        "directory that was prepared; empty: one is, of generated text"},
+    {"n", CO_FLAG_INT, &n, "5", "words of a window", .min = 2, .max = WV_WINDOW_MAX},
+    {"batch-size", CO_FLAG_INT, &options.batch_size, "32", "windows a step", .min = 1,
+        .max = 65536},
+    {"passes", CO_FLAG_INT, &options.passes, "1", "over the data", .min = 0, .max = 1000000},
+    {"embed", CO_FLAG_INT, &options.embed, "0", "floats of a word's vector; 0: 32, skipgram 64",
+        .min = 0, .max = 4096},
+    {"hidden", CO_FLAG_INT, &options.hidden, "256", "ngram: hidden units", .min = 1, .max = 65536},
+    {"dropout", CO_FLAG_FLOAT, &options.dropout, "0.5",
+        "ngram: part of the hidden units that a step leaves out"},
+    {"period", CO_FLAG_INT, &options.period, "100", "ngram: batches between two tests; 0: none",
+        .min = 0, .max = INT32_MAX},
+    {"negatives", CO_FLAG_INT, &options.negatives, "5", "skipgram: words drawn for each", .min = 0,
+        .max = 64},
+    {"mode", CO_FLAG_STR, &options.mode, "",
+        "async, sync or geo; empty: what the file of PADDLE_PS_STRATEGY says, else async, skipgram "
+        "geo"},
+    {"k-steps", CO_FLAG_INT, &options.k_steps, "0",
+        "geo: steps between two exchanges; 0: what the file says, or 100", .min = 0,
+        .max = INT32_MAX},
+    {"optimizer", CO_FLAG_STR, &options.optimizer, "",
+        "as docs/rules.md; empty: adagrad:lr=0.003 with l2=8e-4, skipgram sgd:lr=1"},
+    {"embedding-optimizer", CO_FLAG_STR, &options.embedding_optimizer, "",
+        "ngram: the same for words' vectors; empty: as --optimizer, without l2"},
+    {"nearest", CO_FLAG_INT, &options.nearest, "0",
+        "prints the neighbours of so many words at the end", .min = 0, .max = 1000000},
+    {"save", CO_FLAG_STR, &options.save, "model",
+        "directory for the trained model, written by the first worker; empty: not saved"},
+    {"load", CO_FLAG_STR, &options.load, "",
+        "directory of a saved model to start from, if it is there"},
+    {"seed", CO_FLAG_INT, &options.seed, "1", "of first values, draws and generated text", .min = 0,
+        .max = INT64_MAX},
+    {"text", CO_FLAG_STR, &text, "",
+        "prepare: directory with ptb.train.txt and ptb.valid.txt; empty: generated"},
+    {"out", CO_FLAG_STR, &out, "word2vec_data", "prepare: directory to write"},
+    {"min-freq", CO_FLAG_INT, &least, "50",
+        "prepare: words that occur more often have an id of their own", .min = 0, .max = INT64_MAX},
+    {"split", CO_FLAG_INT, &split, "3", "prepare: files of training data, and of test data",
+        .min = 1, .max = 100000},
+    {"sentences", CO_FLAG_INT, &sentences, "3000", "prepare: of generated text", .min = 1,
+        .max = 10000000},
+};
+
+static int log_failure(const struct co_err *err, int status) {
+    co_log_error("word2vec failed", CO_E(err));
+    return status;
+}
+
+static int prepare(struct co_err *err) {
+    const struct wv_prepare p = {.text = text,
+        .out = out,
+        .least = (uint64_t)least,
+        .n = (uint32_t)n,
+        .split = (uint32_t)split,
+        .seed = (uint64_t)options.seed,
+        .sentences = (uint64_t)sentences};
+
+    return wv_prepare(&p, err);
+}
+
+static int train(const struct rt_job *job, struct co_err *err) {
+    int rc = 0;
+
+    if (options.data[0] == '\0') {
+        options.data = out;
+        rc = prepare(err);
+    }
+    return rc == 0 ? wv_train(job, &options, (size_t)n, err) : rc;
+}
+
+int main(int argc, char *argv[]) {
+    bool prepares = argc > 1 && strcmp(argv[1], "prepare") == 0;
+    CO_CLEANUP(rt_donep) struct rt_job *job = NULL;
+    const struct rt_server_options server = {.handle_signals = true};
+    struct co_err err = {0};
+    int rc = co_flags_parse_all(
+        USAGE, flags, CO_ARRAY_LEN(flags), argc - prepares, argv + prepares, &err);
+
+    if (rc == CO_CANCELED) {
+        return 0;
+    }
+    if (rc == 0 && !(options.dropout >= 0.0 && options.dropout < 1.0)) {
+        rc =
+            co_err_set(&err, CO_INVALID, "--dropout is %g, expected 0 to below 1", options.dropout);
+    }
+    if (rc < 0) {
+        return log_failure(&err, 2);
+    }
+    (void)signal(SIGPIPE, SIG_IGN); /* a closed pipe is a write error */
+    if (prepares) {
+        return prepare(&err) < 0 ? log_failure(&err, 1) : 0;
+    }
+    if (rt_init(&job, &err) < 0) {
+        return log_failure(&err, 2);
+    }
+    rc = rt_is_server(job) ? rt_server_run(job, &server, &err) : train(job, &err);
+    return rc < 0 ? log_failure(&err, rc == CO_INVALID ? 2 : 1) : 0;
+}

@@ -1,0 +1,205 @@
+/* Writes, parses and compares status.began.  The line is parts "key=value", separated by blanks,
+ * all of them, in the order of the table. */
+#include "operator/api/began.h"
+
+#include "common/parse.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum part {
+    GENERATION,
+    NP,
+    INTRANET,
+    ELASTIC,
+    GLOO,
+    PEER_AUTH,
+    TEMPLATES,
+    PARTS = TEMPLATES + OP_ROLES
+};
+
+static const struct {
+    const char *key, *path;
+} parts[PARTS] = {
+    [GENERATION] = {"generation", NULL},
+    [NP] = {"np", NULL},
+    [INTRANET] = {"intranet", "spec.intranet"},
+    [ELASTIC] = {"elastic", "spec.elastic"},
+    [GLOO] = {"withGloo", "spec.withGloo"},
+    [PEER_AUTH] = {"peerAuth", "spec.peerAuth"},
+    [TEMPLATES + OP_PS] = {"ps", "spec.ps.template"},
+    [TEMPLATES + OP_WORKER] = {"worker", "spec.worker.template"},
+    [TEMPLATES + OP_HETER] = {"heter", "spec.heter.template"},
+};
+static const char *const intranets[] = {
+    [OP_POD_IP] = "PodIP", [OP_SERVICE] = "Service", [OP_HOST] = "Host", [OP_DNS] = "DNS"};
+
+enum { VALUE_MAX = 24 };
+
+/* FNV-1a of the template with sorted keys, folded to 32 bits. */
+static void hash_template(const json_t *tmpl, char ret[VALUE_MAX]) {
+    if (!tmpl) {
+        (void)snprintf(ret, VALUE_MAX, "-");
+        return;
+    }
+    CO_AUTOFREE char *text = co_json_dump_sorted(tmpl);
+    uint64_t h = 0xcbf29ce484222325U;
+    for (const char *p = text; *p; p++) {
+        h = (h ^ (unsigned char)*p) * 0x100000001b3U;
+    }
+    (void)snprintf(ret, VALUE_MAX, "%08" PRIx32, (uint32_t)(h ^ h >> 32));
+}
+
+static void write_part(const struct op_job *job, enum part part, char ret[VALUE_MAX]) {
+    const struct op_shape *s = &job->asked;
+    switch (part) {
+    case GENERATION:
+        (void)snprintf(ret, VALUE_MAX, "%" PRId64, job->generation);
+        break;
+    case NP: /* it never shrinks within an attempt */
+        (void)snprintf(ret, VALUE_MAX, "%" PRId32, s->np > job->np ? s->np : job->np);
+        break;
+    case INTRANET:
+        (void)snprintf(ret, VALUE_MAX, "%s", intranets[s->intranet]);
+        break;
+    case ELASTIC:
+        (void)snprintf(ret, VALUE_MAX, "%d", s->elastic);
+        break;
+    case GLOO:
+        (void)snprintf(ret, VALUE_MAX, "%" PRId32, s->gloo);
+        break;
+    case PEER_AUTH:
+        (void)snprintf(ret, VALUE_MAX, "%s", op_peer_auths[s->peer_auth]);
+        break;
+    case TEMPLATES:
+    case PARTS:
+    default:
+        hash_template(job->role[part - TEMPLATES].tmpl, ret);
+        break;
+    }
+}
+
+void op_began_write(const struct op_job *job, char ret[OP_BEGAN_MAX]) {
+    size_t n = 0;
+    for (enum part p = 0; p < PARTS; p++) {
+        char value[VALUE_MAX];
+        write_part(job, p, value);
+        n += (size_t)snprintf(
+            ret + n, OP_BEGAN_MAX - n, "%s%s=%s", p ? " " : "", parts[p].key, value);
+    }
+}
+
+/* Takes " key=value" from the beginning of the text. */
+static bool take_part(const char **text, enum part p, char ret[VALUE_MAX]) {
+    const char *at = *text;
+    size_t key = strlen(parts[p].key);
+    if (p && *at++ != ' ') {
+        return false;
+    }
+    if (strncmp(at, parts[p].key, key) != 0 || at[key] != '=') {
+        return false;
+    }
+    at += key + 1;
+    size_t len = strcspn(at, " ");
+    if (len == 0 || len >= VALUE_MAX) {
+        return false;
+    }
+    memcpy(ret, at, len);
+    ret[len] = '\0';
+    *text = at + len;
+    return true;
+}
+
+static bool split(const char *text, char ret[PARTS][VALUE_MAX]) {
+    enum part p = 0;
+    while (text && p < PARTS && take_part(&text, p, ret[p])) {
+        p++;
+    }
+    return p == PARTS && !*text;
+}
+
+/* The index of the word, or n. */
+static size_t find_word(const char *const *words, size_t n, const char *word) {
+    size_t i = 0;
+    while (i < n && strcmp(words[i], word) != 0) {
+        i++;
+    }
+    return i;
+}
+
+bool op_began_read(const char *text, struct op_shape *ret) {
+    char value[PARTS][VALUE_MAX];
+    if (!split(text, value)) {
+        return false;
+    }
+    size_t intranet = find_word(intranets, CO_ARRAY_LEN(intranets), value[INTRANET]);
+    size_t auth = find_word(op_peer_auths, OP_PEER_AUTHS, value[PEER_AUTH]);
+    int64_t gloo = 0, np = 0;
+    if (intranet == CO_ARRAY_LEN(intranets) || auth == OP_PEER_AUTHS ||
+        co_parse_i64("withGloo", value[GLOO], 0, INT32_MAX, &gloo, NULL) ||
+        co_parse_i64("np", value[NP], 0, OP_REPLICAS_MAX, &np, NULL)) {
+        return false;
+    }
+    *ret = (struct op_shape){.intranet = (enum op_intranet)intranet,
+        .peer_auth = (enum op_peer_auth)auth,
+        .gloo = (int32_t)gloo,
+        .np = (int32_t)np,
+        .elastic = strcmp(value[ELASTIC], "1") == 0};
+    return true;
+}
+
+bool op_began_is_current(const char *text, const struct op_job *job) {
+    char value[PARTS][VALUE_MAX];
+    char now[VALUE_MAX];
+    write_part(job, GENERATION, now);
+    return split(text, value) && strcmp(value[GENERATION], now) == 0;
+}
+
+/* A role that has come or gone is no difference. */
+static bool part_differs(const struct op_job *job, enum part p, const char *began) {
+    char now[VALUE_MAX];
+    write_part(job, p, now);
+    bool absent = p >= TEMPLATES && (strcmp(now, "-") == 0 || strcmp(began, "-") == 0);
+    return !absent && strcmp(now, began) != 0;
+}
+
+bool op_began_template_differs(const char *text, const struct op_job *job, enum op_role role) {
+    char value[PARTS][VALUE_MAX];
+    enum part p = TEMPLATES + (enum part)role;
+    return split(text, value) && part_differs(job, p, value[p]);
+}
+
+size_t op_began_differs(const char *text, const struct op_job *job, char *ret, size_t size) {
+    char value[PARTS][VALUE_MAX];
+    size_t n = 0, len = 0;
+    *ret = '\0';
+    if (!split(text, value) || op_began_is_current(text, job)) {
+        return 0;
+    }
+    for (enum part p = INTRANET; p < PARTS; p++) {
+        if (len >= size || !part_differs(job, p, value[p])) {
+            continue;
+        }
+        len += (size_t)snprintf(ret + len, size - len, "%s%s", n ? ", " : "", parts[p].path);
+        n++;
+    }
+    return n;
+}
+
+char *op_began_write_templates(const struct op_job *job) {
+    CO_AUTOJSON json_t *all = json_object();
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        json_t *tmpl = (json_t *)(uintptr_t)job->role[r].tmpl;
+        co_json_set(all, op_role_name(r), tmpl ? json_incref(tmpl) : NULL);
+    }
+    CO_AUTOFREE char *text = co_json_dump_sorted(all);
+    return strlen(text) <= OP_BEGAN_TEMPLATES_MAX ? co_steal_ptr(text) : NULL;
+}
+
+json_t *op_began_templates(const char *text) {
+    json_t *all = NULL;
+    size_t len = text ? strlen(text) : 0;
+    bool good = len && len <= OP_BEGAN_TEMPLATES_MAX && !co_json_parse(text, len, &all, NULL);
+    return good ? all : NULL;
+}

@@ -1,0 +1,274 @@
+/* Tables of fields that move or are renamed, and the few that need a function. */
+#include "operator/cmd/convert.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/mem.h"
+#include "crd/unknown.h"
+#include "operator/api/job.h"
+#include "operator/api/words.h"
+
+#define KUBEFLOW "kubeflow.org/v1"
+
+enum { UNKNOWN_MAX = 100 };
+
+static const char no_such_field[] = "not carried over: there is no such field here";
+
+struct conversion {
+    json_t *from; /* a copy: what has been carried over is taken out */
+    json_t *spec; /* of the result; borrowed */
+    op_convert_note_fn note;
+    void *arg;
+};
+
+/* Fields that move, with their values.  Of the relatives' jobs; NULL: no place here. */
+static const struct move {
+    const char *from[3], *to[2];
+    const char *note; /* NULL: it means the same */
+} moves[] = {
+    {{"runPolicy", "ttlSecondsAfterFinished"}, {"ttlSecondsAfterFinished"}, NULL},
+    {{"runPolicy", "activeDeadlineSeconds"}, {"activeDeadlineSeconds"}, NULL},
+    {{"runPolicy", "backoffLimit"}, {"backoffLimit"},
+        "here it counts restarts of the whole group, not of containers"},
+    {{"runPolicy", "suspend"}, {"suspend"}, NULL},
+    {{"runPolicy", "schedulingPolicy", "minAvailable"}, {"schedulingPolicy", "minAvailable"}, NULL},
+    {{"runPolicy", "schedulingPolicy", "queue"}, {"schedulingPolicy", "queue"}, NULL},
+    {{"runPolicy", "schedulingPolicy", "minResources"}, {"schedulingPolicy", "minResources"}, NULL},
+    {{"runPolicy", "schedulingPolicy", "priorityClass"}, {"schedulingPolicy", "priorityClass"},
+        NULL},
+    {{"runPolicy", "schedulingPolicy", "scheduleTimeoutSeconds"}, {NULL},
+        "not carried over: set activeDeadlineSeconds, or ask the scheduler for it"},
+    {{"runPolicy", "managedBy"}, {NULL},
+        "not carried over: spec.managedBy names another controller than this operator"},
+    {{"elasticPolicy", "minReplicas"}, {"worker", "requests"}, NULL},
+    {{"elasticPolicy", "maxReplicas"}, {"worker", "limits"}, NULL},
+    {{"elasticPolicy", "maxRestarts"}, {NULL},
+        "not carried over: spec.backoffLimit says how often the group may be restarted"},
+    {{"elasticPolicy", "metrics"}, {NULL},
+        "not carried over: make a HorizontalPodAutoscaler for the PaddleJob (it has a scale)"},
+    {{"cleanPolicy"}, {"cleanPodPolicy"}, NULL},
+    {{"sampleSetRef"}, {NULL},
+        "not carried over: mount the data in the template (spec.volumes and volumeMounts)"},
+};
+
+static const struct {
+    const char *there, *here;
+} clean_policies[] = {{"All", "Always"}, {"None", "Never"}, {"Running", "Running"}};
+
+static const struct {
+    const char *type, *role;
+} replica_types[] = {{"Worker", "worker"}, {"Master", "ps"}};
+
+/* Takes the value out of its place; NULL: there is none.  Owned by the caller. */
+static json_t *take(json_t *obj, const char *const path[3]) {
+    json_t *in = obj;
+    size_t last = 0;
+    while (last < 2 && path[last + 1]) {
+        in = json_object_get(in, path[last++]);
+    }
+    json_t *v = json_incref(json_object_get(in, path[last]));
+    (void)json_object_del(in, path[last]);
+    return v;
+}
+
+static json_t *member(json_t *obj, const char *key) {
+    json_t *v = json_object_get(obj, key);
+    if (!json_is_object(v)) {
+        v = json_object();
+        co_json_set(obj, key, v);
+    }
+    return v;
+}
+
+static void note(const struct conversion *c, const char *path, const char *message) {
+    CO_AUTOFREE char *full = path ? co_xasprintf("spec.%s", path) : NULL;
+    c->note(c->arg, full, message);
+}
+
+static void move_fields(struct conversion *c) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(moves); i++) {
+        const struct move *m = &moves[i];
+        CO_AUTOJSON json_t *v = take(c->from, m->from);
+        const char *said = v ? m->note : NULL;
+        if (v && m->to[0]) {
+            json_t *in = m->to[1] ? member(c->spec, m->to[0]) : c->spec;
+            const char *key = m->to[1] ? m->to[1] : m->to[0];
+            bool taken = json_object_get(in, key);
+            said = taken ? "not carried over: what it is called here is there, too" : said;
+            co_json_set(in, key, json_incref(taken ? json_object_get(in, key) : v));
+        }
+        if (said) {
+            CO_AUTOFREE char *path = co_xasprintf("%s%s%s%s%s", m->from[0], m->from[1] ? "." : "",
+                m->from[1] ? m->from[1] : "", m->from[2] ? "." : "", m->from[2] ? m->from[2] : "");
+            note(c, path, said);
+        }
+    }
+}
+
+/* Kubeflow leaves all pods where nothing is said. */
+static void convert_clean_policy(struct conversion *c) {
+    CO_AUTOJSON json_t *v = take(c->from, (const char *const[3]){"runPolicy", "cleanPodPolicy"});
+    const char *word = v ? json_string_value(v) : "None";
+    for (size_t i = 0; i < CO_ARRAY_LEN(clean_policies); i++) {
+        if (word && strcmp(clean_policies[i].there, word) == 0) {
+            co_json_set(c->spec, "cleanPodPolicy", json_string(clean_policies[i].here));
+            return;
+        }
+    }
+    note(c, "runPolicy.cleanPodPolicy", "not carried over: expected All, Running or None");
+}
+
+/* Their ExitCode: 1 to 127 are final, what is above is tried again. */
+static void convert_restart_policy(
+    struct conversion *c, const char *type, const char *role, json_t *pod, const char *policy) {
+    CO_AUTOFREE char *path = co_xasprintf("paddleReplicaSpecs.%s.restartPolicy", type);
+    if (strcmp(policy, "ExitCode") == 0) {
+        json_t *rules = json_object_get(c->spec, "failurePolicy");
+        if (!rules) {
+            rules = json_array();
+            co_json_set(c->spec, "failurePolicy", rules);
+        }
+        (void)json_array_append_new(rules,
+            json_pack("{s:s,s:s,s:s}", "action", "Fail", "exitCodes", "1-127", "role", role));
+        note(c, path,
+            "as spec.failurePolicy; set spec.backoffLimit, without which nothing is tried again");
+        return;
+    }
+    co_json_set(pod, "restartPolicy", json_string(policy));
+    if (strcmp(policy, "Never") != 0) {
+        note(c, path,
+            "containers start again in their pods; spec.backoffLimit restarts the whole group, "
+            "with "
+            "addresses that are true then");
+    }
+}
+
+static void convert_role(
+    struct conversion *c, const char *type, const char *role, json_t *replica) {
+    CO_AUTOJSON json_t *policy = take(replica, (const char *const[3]){"restartPolicy"});
+    CO_AUTOJSON json_t *replicas = take(replica, (const char *const[3]){"replicas"});
+    CO_AUTOJSON json_t *template = take(replica, (const char *const[3]){"template"});
+    json_t *to = member(c->spec, role);
+    co_json_set(to, "replicas", replicas ? json_incref(replicas) : json_integer(1));
+    co_json_set(to, "template", template ? json_incref(template) : json_object());
+    const char *word = json_string_value(policy);
+    convert_restart_policy(
+        c, type, role, member(json_object_get(to, "template"), "spec"), word ? word : "OnFailure");
+}
+
+static void convert_roles(struct conversion *c) {
+    json_t *specs = json_object_get(c->from, "paddleReplicaSpecs"), *replica;
+    const char *key;
+    void *next;
+    json_object_foreach_safe(specs, next, key, replica) {
+        for (size_t i = 0; i < CO_ARRAY_LEN(replica_types); i++) {
+            if (strcasecmp(replica_types[i].type, key) == 0 && json_is_object(replica)) {
+                convert_role(c, replica_types[i].type, replica_types[i].role, replica);
+            }
+        }
+    }
+    if (json_object_get(c->spec, "ps")) {
+        note(c, "paddleReplicaSpecs.Master",
+            "became spec.ps: Kubeflow makes its Masters parameter servers");
+    }
+}
+
+/* What nothing took: said once, at the highest place below spec's members at which all is left. */
+static void note_rest(/* NOLINT(misc-no-recursion) */
+    const struct conversion *c, const char *prefix, const json_t *rest, const json_t *whole) {
+    const char *key;
+    json_t *v;
+    json_object_foreach((json_t *)(uintptr_t)rest, key, v) {
+        CO_AUTOFREE char *path = co_xasprintf("%s%s%s", prefix, *prefix ? "." : "", key);
+        json_t *was = json_object_get(whole, key);
+        if (json_is_object(v) && (!*prefix || !json_equal(v, was))) {
+            note_rest(c, path, v, was);
+        } else if (!json_is_object(v) || json_object_size(v) > 0) {
+            note(c, path, no_such_field);
+        }
+    }
+}
+
+/* "spec.ps.odd" is taken out.  A name that was cut, or has a dot in it, stays. */
+static void drop_unknown(void *arg, const char *path, const char *message) {
+    struct conversion *c = arg;
+    json_t *in = c->spec;
+    const char *p = path + strlen("spec.");
+    (void)message;
+    for (const char *dot; (dot = strchr(p, '.')); p = dot + 1) {
+        CO_AUTOFREE char *key = co_xasprintf("%.*s", (int)(dot - p), p);
+        in = json_object_get(in, key);
+    }
+    (void)json_object_del(in, p);
+    c->note(c->arg, path, no_such_field);
+}
+
+static void note_words(const struct conversion *c, const json_t *was) {
+    for (enum op_word_field f = 0; f < OP_WORD_FIELDS; f++) {
+        const char *path = op_word_path(f);
+        const char *key = path + strlen("spec.");
+        bool moved = f == OP_WORD_CLEAN && !json_object_get(was, key);
+        char odd[160];
+        if (op_word_is_odd(f, c->spec, odd, sizeof(odd))) {
+            note(c, moved ? "cleanPolicy" : key, odd + strlen(path) + strlen(" is "));
+        }
+    }
+}
+
+/* All but the fields of the table is ours already. */
+static void convert_paddlecloud(struct conversion *c, json_t *ret, const json_t *was) {
+    CO_AUTOJSON json_t *seen = json_object();
+    c->from = c->spec;
+    move_fields(c);
+    note_words(c, was);
+    co_json_set(seen, "spec", json_deep_copy(json_object_get(ret, "spec")));
+    (void)crd_find_unknown(seen, UNKNOWN_MAX, drop_unknown, c);
+}
+
+static bool is_kubeflow(const json_t *obj) {
+    return co_streq(co_json_str(obj, "apiVersion"), KUBEFLOW);
+}
+
+bool op_convert_knows(const json_t *obj) {
+    const char *version = co_json_str(obj, "apiVersion");
+    return co_streq(co_json_str(obj, "kind"), OP_KIND) && version &&
+           (is_kubeflow(obj) || strcmp(version, OP_API_VERSION) == 0);
+}
+
+static json_t *convert_metadata(const json_t *from) {
+    static const char *const kept[] = {
+        "name", "generateName", "namespace", "labels", "annotations"};
+    json_t *meta = json_object();
+    for (size_t i = 0; i < CO_ARRAY_LEN(kept); i++) {
+        json_t *v = json_object_get(from, kept[i]);
+        if (v) {
+            co_json_set(meta, kept[i], json_deep_copy(v));
+        }
+    }
+    return meta;
+}
+
+json_t *op_convert(const json_t *obj, op_convert_note_fn fn, void *arg) {
+    CO_AUTOJSON json_t *from = json_deep_copy(json_object_get(obj, "spec"));
+    json_t *spec = is_kubeflow(obj) ? json_object() : json_deep_copy(from);
+    json_t *ret = json_object();
+    co_json_set(ret, "apiVersion", json_string(OP_API_VERSION));
+    co_json_set(ret, "kind", json_string(OP_KIND));
+    co_json_set(ret, "metadata", convert_metadata(json_object_get(obj, "metadata")));
+    co_json_set(ret, "spec", spec);
+    struct conversion c = {.from = from, .spec = spec, .note = fn, .arg = arg};
+    if (!is_kubeflow(obj)) {
+        convert_paddlecloud(&c, ret, json_object_get(obj, "spec"));
+        return ret;
+    }
+    convert_clean_policy(&c);
+    convert_roles(&c);
+    if (json_object_get(from, "elasticPolicy")) {
+        co_json_set(spec, "elastic", json_integer(1));
+    }
+    move_fields(&c);
+    note_rest(&c, "", from, json_object_get(obj, "spec"));
+    return ret;
+}

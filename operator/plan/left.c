@@ -1,0 +1,42 @@
+/* By default cleanPodPolicy keeps the pods of a failed job, even running ones.  These hold their
+ * resources, and a trainer may wait forever for its peer, so the user should know of them. */
+#include "operator/plan/left.h"
+
+#include "operator/plan/policy.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+char *op_left_add(const struct op_world *w, const struct op_outlook *o) {
+    enum { NAMED_MAX = 3 };
+    char names[NAMED_MAX * (OP_NAME_MAX + 2) + 1] = "";
+    size_t len = 0;
+    int32_t n = 0;
+    if (o->phase != OP_PHASE_FAILED ||
+        op_policy_end(w->job, OP_PHASE_FAILED, o->reason) != OP_END_NOTHING) {
+        return co_xstrdup(o->message);
+    }
+    for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
+        for (int32_t i = 0; i < op_world_replicas(w, r); i++) {
+            const struct op_pod *pod = w->slot[r][i].pod;
+            if (!pod || pod->c.deleting || pod->phase == OP_POD_FAILED ||
+                pod->phase == OP_POD_SUCCEEDED) {
+                continue;
+            }
+            if (n++ < NAMED_MAX) {
+                len += (size_t)snprintf(
+                    names + len, sizeof(names) - len, "%s%s", n > 1 ? ", " : "", pod->c.name);
+            }
+        }
+    }
+    char more[32] = "";
+    if (n > NAMED_MAX) {
+        (void)snprintf(more, sizeof(more), " and %" PRId32 " more", n - NAMED_MAX);
+    }
+    return n == 0
+               ? co_xstrdup(o->message)
+               : co_xasprintf("%s; still there, with all that they ask for: %s%s; to end them: "
+                              "kubectl delete pod -n %s -l " OP_LABEL_JOB
+                              "=%s --field-selector status.phase!=Failed,status.phase!=Succeeded",
+                     o->message, names, more, w->job->ns, w->job->name);
+}

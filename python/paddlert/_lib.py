@@ -1,0 +1,215 @@
+"""libpaddlert by ctypes: finds and loads it, turns its errors into exceptions.  Calls let other threads run."""
+from __future__ import annotations
+
+import ctypes
+import keyword
+import os
+import queue
+import threading
+from numbers import Integral, Real
+from typing import Any
+
+from . import _abi
+
+
+class Error(RuntimeError):
+    """What the runtime says went wrong.  `code` is an enum co_code, `remedy` what it asks for."""
+    code = _abi.CO_INTERNAL
+
+
+class Invalid(Error, ValueError):
+    """The environment or an argument must change."""
+    code = _abi.CO_INVALID
+
+
+class Unsupported(Error):
+    """This build or this machine cannot do it."""
+    code = _abi.CO_UNSUPPORTED
+
+
+class Timeout(Error, TimeoutError):
+    """Somebody did not come, or did not answer, in time; the message says who."""
+    code = _abi.CO_TIMEOUT
+
+
+class Unavailable(Error, ConnectionError):
+    """Nobody answers there, or an address is taken."""
+    code = _abi.CO_UNAVAILABLE
+
+
+class PeerLost(Error, ConnectionError):
+    """A server, trainer or rank is gone; the message names it."""
+    code = _abi.CO_PEERLOST
+
+
+class Denied(Error, PermissionError):
+    """Another job, a wrong token, other tables."""
+    code = _abi.CO_PERMISSION
+
+
+class NotFound(Error, LookupError):
+    """There is none of that name."""
+    code = _abi.CO_NOTFOUND
+
+
+class NoResource(Error):
+    """A limit is reached; the message names table and limit."""
+    code = _abi.CO_NORESOURCE
+
+
+class Canceled(Error):
+    """It was told to end."""
+    code = _abi.CO_CANCELED
+
+
+KINDS = {c.code: c for c in (Invalid, Unsupported, Timeout, Unavailable, PeerLost, Denied, NotFound, NoResource, Canceled)}
+
+
+def _load() -> ctypes.CDLL:
+    here = os.path.dirname(os.path.realpath(__file__))
+    named = os.environ.get("PADDLERT_LIBRARY")
+    places = [named] if named else [f"{here}/lib/libpaddlert.so.1", f"{here}/../../build/lib/libpaddlert.so.1", "libpaddlert.so.1"]
+    for place in places:
+        if named or "/" not in place or os.path.exists(place):
+            try:
+                return ctypes.CDLL(place, mode=os.RTLD_NOW | os.RTLD_LOCAL)
+            except OSError as e:
+                why = e
+    raise ImportError(f"libpaddlert.so.1 cannot be loaded: {why} (PADDLERT_LIBRARY names another place)")
+
+
+_library = _load()
+
+
+def _declare(name: str) -> Any:
+    result, arguments = _abi.FUNCTIONS[name]
+    function = getattr(_library, name)
+    function.restype, function.argtypes = result, arguments
+    return function
+
+
+class _Functions:
+    """Functions of the library by name, each declared when it is used first."""
+
+    def __getattr__(self, name: str) -> Any:
+        function = _declare(name)
+        setattr(self, name, function)
+        return function
+
+
+C = _Functions()
+
+
+def check(err: _abi.co_err, rc: int) -> int:
+    """Raises what the runtime said, as an exception of its kind."""
+    if rc < 0:
+        message = err.msg.decode(errors="replace") or C.co_code_name(rc).decode()
+        e = KINDS.get(rc, Error)(message)
+        e.code = rc
+        raise e
+    return rc
+
+
+def call(name: str, *arguments: Any) -> int:
+    """A function whose last argument is a struct co_err."""
+    err = _abi.co_err()
+    return check(err, getattr(C, name)(*arguments, ctypes.byref(err)))
+
+
+def _option_name(field: str) -> str:
+    """lease_ms is lease, in seconds; return_ms is return_, as return is a keyword."""
+    name = field.removesuffix("_ms")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _option_value(name: str, field: str, kind: Any, value: Any) -> Any:
+    texts, seconds = kind is ctypes.c_char_p, field.endswith("_ms")
+    if texts and isinstance(value, (str, bytes, os.PathLike)):
+        return os.fsencode(value)
+    if seconds and isinstance(value, Real):
+        return round(float(value) * 1000)
+    if not texts and not seconds and isinstance(value, Integral) and int(value) >= 0:
+        return int(value)
+    expected = "a text or a path" if texts else "seconds" if seconds else "a whole number of at least 0"
+    raise TypeError(f"option {name!r} is {value!r}, expected {expected}")
+
+
+def struct_of(kind: Any, options: dict[str, Any]) -> Any:
+    """A struct of options by their names; None: as if it was not given.  Its texts live as long as it does."""
+    fields = {_option_name(field): (field, t) for field, t in kind._fields_ if field != "_spare"}
+    made = kind()
+    for name, value in options.items():
+        if name not in fields:
+            raise TypeError(f"there is no option {name!r}, expected one of {', '.join(sorted(fields))}")
+        if value is not None:
+            setattr(made, fields[name][0], _option_value(name, *fields[name], value))
+    return made
+
+
+class _Caller:
+    """A thread that makes calls for the main one, which meanwhile waits where Python hears signals."""
+
+    def __init__(self) -> None:
+        self.calls: queue.SimpleQueue[tuple[str, tuple[Any, ...]]] = queue.SimpleQueue()
+        self.results: queue.SimpleQueue[int | Exception] = queue.SimpleQueue()
+        threading.Thread(target=self._run, daemon=True, name="paddlert-calls").start()
+
+    def _run(self) -> None:
+        while True:
+            name, arguments = self.calls.get()
+            try:
+                result: int | Exception = call(name, *arguments)
+            except Exception as e:
+                result = e
+            del arguments                # nobody's arrays are kept until the next call
+            self.results.put(result)
+
+
+LOOK_UP = 0.5                            # seconds
+_caller: _Caller | None = None
+
+
+def _forget_caller() -> None:
+    global _caller
+    _caller = None
+
+
+os.register_at_fork(after_in_child=_forget_caller)
+
+
+class Owner:
+    """Of something in C that calls use.  `abandoned`: a signal has ended the wait for one, which still goes on, so that what
+    it uses must stay until this process ends."""
+    abandoned = False
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.left: list[Any] = []
+
+    def may_close(self) -> bool:
+        """Not in a process that was forked (a data loader's), which has none of the threads."""
+        return not self.abandoned and self.process == os.getpid()
+
+
+def _result(caller: _Caller) -> int | Exception:
+    """Looks up once in a while: Python has no handler run for a signal that comes just before a wait, until it is over."""
+    while True:
+        try:
+            return caller.results.get(timeout=LOOK_UP)
+        except queue.Empty:
+            pass
+
+
+def call_long(owner: Owner, name: str, *arguments: Any) -> int:
+    """A call that may wait for others for long: Ctrl-C ends the wait, and the program that does not catch it."""
+    global _caller
+    if threading.current_thread() is not threading.main_thread():
+        return call(name, *arguments)
+    caller, _caller = _caller or _Caller(), None
+    owner.abandoned = True
+    caller.calls.put((name, arguments))
+    result = _result(caller)
+    owner.abandoned, _caller = False, caller
+    if isinstance(result, Exception):
+        raise result
+    return result

@@ -1,0 +1,254 @@
+"""What paddlert.torch and paddlert.paddle share: rows that are asked for ahead, and the parameters of a model as one
+dense table.  Knows NumPy arrays only; how a framework's parameters are read and written its module says."""
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+
+from . import ps
+from ._lib import Invalid
+from .arrays import Array
+from .job import Job
+
+AHEAD_MAX = 64
+T = TypeVar("T")
+Self = TypeVar("Self", bound="Synchroniser")
+
+
+class Rows:
+    """The rows of one sparse table: pulled when they are needed, or ahead of that."""
+
+    def __init__(self, table: ps.Sparse, padding: int | None = None) -> None:
+        self.table, self.padding = table, None if padding is None else np.uint64(padding % 2**64)
+        self._source: ps.Client | ps.Model | None = None
+        self._ahead: deque[tuple[Array, ps.Pending | None]] = deque()
+        self._later: deque[tuple[Array, ps.Pending | None]] = deque()        # not travelling yet
+
+    def attach(self, source: ps.Client | ps.Model | None) -> None:
+        """source: a Client or a Model; None: none any more."""
+        self._ahead.clear()
+        self._later.clear()
+        self._source = source
+
+    def _open(self) -> ps.Client | ps.Model:
+        if self._source is None:
+            raise Invalid(f"table {self.table.name!r} has no servers yet, expected Dense(model).connect() or .predict() before")
+        return self._source
+
+    def prefetch(self, ids: Array) -> None:
+        source = self._open()
+        if isinstance(source, ps.Model):
+            return
+        if len(self._ahead) + len(self._later) >= AHEAD_MAX:
+            raise ValueError(f"{AHEAD_MAX} batches of table {self.table.name!r} are prefetched and none of them was used")
+        ids = np.array(ids)
+        if source.mode == "sync":
+            self._later.append((ids, None))                # what they are after this step
+        else:
+            self._start(source, ids)
+
+    def _start(self, client: ps.Client, ids: Array) -> None:
+        self._ahead.append((ids, client.pull_start(self.table.name, ids)))
+
+    def step(self) -> None:
+        """A step has ended.  Sync: what travelled is older than it, and of what was asked for the next one may travel."""
+        source = self._open()
+        if isinstance(source, ps.Client) and source.mode == "sync":
+            self._ahead.clear()
+            if self._later:
+                self._start(source, self._later.popleft()[0])
+
+    def pull(self, ids: Array) -> Array:
+        """[*ids.shape, dim], nobody else's memory."""
+        source = self._open()
+        if isinstance(source, ps.Model):
+            rows = source.sparse(self.table.name, ids)
+        else:
+            taken = self._take(ids)
+            rows = source.pull(self.table.name, ids) if taken is None else taken
+        if self.padding is not None:
+            rows[ids == self.padding] = 0
+        return rows
+
+    def _take(self, ids: Array) -> Array | None:
+        """What was prefetched for these ids; None: nothing, or it has not begun to travel."""
+        for queue in (self._ahead, self._later):
+            for i, (asked, pending) in enumerate(queue):
+                if np.array_equal(asked, ids):
+                    del queue[i]
+                    return pending.wait() if pending else None
+        return None
+
+    def push(self, ids: Array, gradients: Array) -> None:
+        source = self._open()
+        if isinstance(source, ps.Model):
+            raise Invalid(f"table {self.table.name!r} is a saved one and cannot be trained, expected model.eval() and no gradients")
+        if self.padding is not None:
+            keep = ids != self.padding
+            ids, gradients = ids[keep], gradients[keep]
+        if ids.size:
+            source.push(self.table.name, ids, gradients)
+
+
+class Synchroniser:
+    """The dense parameters of a model as one vector on the servers, and the sparse tables of its embeddings.
+
+    A framework's class says how: _parameters(model) -> [(name, parameter)], _shape(parameter), _read(parameter, out),
+    _write(parameter, values), _gradient(parameter, out), which forgets the gradient, and _embeddings(model) -> [Rows].
+    """
+
+    def __init__(self, model: Any, optimizer: str = "sgd:lr=0.01", *, name: str = "dense", **more: Any) -> None:
+        self.model, size = model, 0
+        self.client: ps.Client | None = None
+        self.job: Job | None = None
+        self._parts: list[tuple[str, Any, tuple[int, ...], int, int]] = []     # (name, parameter, shape, from, to)
+        for part, parameter in self._parameters(model):
+            shape = tuple(self._shape(parameter))
+            n = int(np.prod(shape, dtype=np.int64))
+            self._parts.append((part, parameter, shape, size, size + n))
+            size += n
+        self.table = ps.Dense(name, size, optimizer, **more) if size else None
+        self._w, self._g = np.zeros(size, np.float32), np.zeros(size, np.float32)
+        self._rows = self._embeddings(model)
+        named = {r.table.name for r in self._rows} | {name}
+        if len(named) < len(self._rows) + 1:
+            raise ValueError(f"two tables of the model have the same name, expected different ones in "
+                             f"{', '.join([name, *(r.table.name for r in self._rows)])}")
+
+    @staticmethod
+    def _parameters(model: Any) -> Iterable[tuple[str, Any]]:
+        raise NotImplementedError
+
+    @staticmethod
+    def _embeddings(model: Any) -> list[Rows]:
+        raise NotImplementedError
+
+    @staticmethod
+    def _shape(parameter: Any) -> Iterable[int]:
+        raise NotImplementedError
+
+    @staticmethod
+    def _read(parameter: Any, out: Array) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _write(parameter: Any, values: Array) -> None:
+        raise NotImplementedError
+
+    @staticmethod
+    def _gradient(parameter: Any, out: Array) -> None:
+        raise NotImplementedError
+
+    @property
+    def tables(self) -> list[ps.Table]:
+        """Of the model, in the order in which all trainers have them."""
+        return [*([self.table] if self.table else []), *(r.table for r in self._rows)]
+
+    def connect(self: Self, job: Job | None = None, *, mode: str | None = None, load: ps.Path | None = None, **options: Any) -> Self:
+        """Joins the job's servers; collective.  The parameters become worker 0's, or what was saved in load.  options: of
+        paddlert.Client."""
+        self.job = job or Job()
+        self.client = ps.Client(self.job, self.tables, mode=mode, **options)
+        for rows in self._rows:
+            rows.attach(self.client)
+        if load is not None:
+            self.load(load)
+        elif self.table:
+            for _, parameter, shape, at, end in self._parts:
+                self._read(parameter, self._w[at:end].reshape(shape))
+            self._w[:] = self.client.init(self.table.name, self._w)
+            self._scatter()
+        return self
+
+    def predict(self: Self, directory: ps.Path) -> Self:
+        """The parameters and rows of a saved model, without servers; for model.eval()."""
+        saved = ps.Model(directory)
+        if self.table:
+            values = saved.dense(self.table.name)
+            if values.size != self._w.size:
+                raise Invalid(f"table {self.table.name!r} in {directory} has {values.size} values, expected the model's {self._w.size}")
+            self._w[:] = values
+            self._scatter()
+        for rows in self._rows:
+            rows.attach(saved)
+        return self
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: object) -> None:
+        if self.client:
+            self.client.__exit__(kind, value, trace)
+        for rows in self._rows:
+            rows.attach(None)
+        self.client = None
+
+    def finish(self) -> None:
+        """What is under way arrives; the servers hear that this trainer is done."""
+        self.__exit__(None, None, None)
+
+    def _open(self) -> ps.Client:
+        if self.client is None:
+            raise Invalid("there are no servers yet, expected connect() before")
+        return self.client
+
+    def _scatter(self) -> None:
+        for _, parameter, shape, at, end in self._parts:
+            self._write(parameter, self._w[at:end].reshape(shape))
+
+    def step(self) -> None:
+        """After backward: hands the gradients over, gets new values; ends the step (sync: waits for the others)."""
+        client = self._open()
+        if self.table:
+            for _, parameter, shape, at, end in self._parts:
+                self._gradient(parameter, self._g[at:end].reshape(shape))
+            client.exchange(self.table.name, self._g, self._w)
+        client.step()
+        self._scatter()
+        for rows in self._rows:
+            rows.step()
+
+    def pull(self) -> None:
+        """The parameters as the servers have them now: before evaluating, and after client.resume()."""
+        if self.table:
+            self._open().pull(self.table.name, out=self._w)
+            self._scatter()
+
+    def no_more(self) -> None:
+        """This trainer has no more data: steps of the others go on without it.  Training ends with it."""
+        self._open().no_more()
+
+    def save(self, directory: ps.Path) -> None:
+        """All tables with their optimizers' state, by worker 0; collective."""
+        client = self._open()
+        client.barrier()
+        if client.job.is_first_worker:
+            client.save(directory)
+        client.barrier()
+
+    def load(self, directory: ps.Path) -> None:
+        """What was saved, whatever the number of servers; collective."""
+        client = self._open()
+        if client.job.is_first_worker:
+            client.load(directory)
+        client.barrier()
+        self.pull()
+
+    def values(self) -> dict[str, Array]:
+        """{name: array}: a copy of the dense parameters of this trainer."""
+        return {name: np.array(self._w[at:end].reshape(shape)) for name, _, shape, at, end in self._parts}
+
+
+def ahead(batches: Iterable[T], prefetch: Callable[[T], object], depth: int = 1) -> Iterator[T]:
+    """The batches, each when `depth` more of them have been given to prefetch: for batch in ahead(loader, lambda b:
+    embedding.prefetch(b[0]))."""
+    waiting: deque[T] = deque()
+    for batch in batches:
+        prefetch(batch)
+        waiting.append(batch)
+        if len(waiting) > depth:
+            yield waiting.popleft()
+    yield from waiting

@@ -1,0 +1,129 @@
+"""Arrays of callers as memory of C: no copy where type and layout fit, an error that says what was expected where not."""
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import _abi
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    Array = npt.NDArray[Any]
+else:
+    Array = np.ndarray               # numpy.typing takes as long to import as all of this package
+
+
+def _foreign(array: Any) -> bool:
+    """Of a framework that speaks DLPack."""
+    return not isinstance(array, np.ndarray) and hasattr(array, "__dlpack__")
+
+
+def _detached(array: Any) -> Any:
+    """The same memory, of no gradient's business."""
+    return array.detach() if hasattr(array, "detach") else array
+
+
+def view(array: Any, dtype: Any, name: str) -> Array:
+    """A C-contiguous NumPy array of that type, of the caller's memory where that is one."""
+    array = np.asarray(np.from_dlpack(_detached(array)) if _foreign(array) else array)
+    return np.ascontiguousarray(array, dtype=dtype)
+
+
+def whole(array: Any, name: str) -> Array:
+    """Ids, as uint64: integers of any kind, negative ones modulo 2^64."""
+    array = view(array, None, name)
+    if array.dtype.kind not in "iu" and array.size:
+        raise ValueError(f"{name} are {array.dtype}, expected whole numbers of 64 bits")
+    ids: Array = array.view(np.uint64) if array.dtype == np.int64 else array.astype(np.uint64, copy=False)
+    return ids
+
+
+def target(array: Any, dtype: Any, shape: Sequence[int], name: str) -> Array:
+    """The caller's own memory, to be written: nothing is converted."""
+    if _foreign(array):
+        array = np.asarray(Memory(array, name))          # not from_dlpack, which takes what has no version for read-only
+    if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != tuple(shape) or not array.flags.c_contiguous:
+        what = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
+        raise ValueError(f"{name} is {what}, expected a contiguous array of {np.dtype(dtype)} {tuple(shape)}")
+    if not array.flags.writeable:
+        raise ValueError(f"{name} cannot be written to")
+    return array
+
+
+def pointer(array: Array) -> ctypes.c_void_p:
+    return array.ctypes.data_as(ctypes.c_void_p)
+
+
+# Of elements that groups know: in C, in NumPy, and as (kind, bits) in DLPack.
+TYPES = ((_abi.RT_F32, "f4", (2, 32)), (_abi.RT_F64, "f8", (2, 64)), (_abi.RT_F16, "f2", (2, 16)), (_abi.RT_BF16, None, (4, 16)),
+         (_abi.RT_I64, "i8", (0, 64)), (_abi.RT_I32, "i4", (0, 32)), (_abi.RT_U8, "u1", (1, 8)))
+NUMPY = {np.dtype(name): c for c, name, _ in TYPES if name}
+NAMES = {c: f"={name}" if name else "|V2" for c, name, _ in TYPES}
+DLPACK = {pair: c for c, _, pair in TYPES}
+KNOWN = "float32, float64, float16, bfloat16, int64, int32, uint8"
+DL_CPU, DL_PINNED = 1, 3
+
+
+class _DLTensor(ctypes.Structure):
+    """dlpack.h: what a capsule "dltensor" points to begins with it."""
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("device_number", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("kind", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("offset", ctypes.c_uint64)]
+
+
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+
+
+class Memory:
+    """An array's memory for one call: address, element type of C, shape.  Lives as long as this does."""
+
+    def __init__(self, array: Any, name: str, write: bool = False) -> None:
+        self.address: int
+        self.dtype: int
+        self.shape: tuple[int, ...]
+        self._keep: Any
+        if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
+            self._of_numpy(array, name, write)
+        else:
+            self._of_dlpack(array, name)
+        self.size = int(np.prod(self.shape, dtype=np.int64))
+
+    def _of_numpy(self, array: Any, name: str, write: bool) -> None:
+        self._keep = target(array, array.dtype, array.shape, name) if write else np.ascontiguousarray(array)
+        if self._keep.dtype not in NUMPY:
+            raise ValueError(f"{name} is of {self._keep.dtype}, expected one of {KNOWN}")
+        self.address, self.dtype, self.shape = self._keep.ctypes.data, NUMPY[self._keep.dtype], np.shape(array)
+
+    def _of_dlpack(self, array: Any, name: str) -> None:
+        self._keep = _detached(array).__dlpack__()
+        t = _DLTensor.from_address(_capsule_pointer(self._keep, b"dltensor"))
+        if t.device not in (DL_CPU, DL_PINNED):
+            raise ValueError(f"{name} is on a device (DLPack's {t.device}), expected one in main memory")
+        if (t.kind, t.bits) not in DLPACK or t.lanes != 1:
+            raise ValueError(f"{name} is of {array.dtype}, expected one of {KNOWN}")
+        self.shape, step = tuple(t.shape[:t.ndim]), 1
+        for n, stride in zip(reversed(self.shape), reversed(t.strides[:t.ndim] if t.strides else ())):
+            if stride != step and n > 1:
+                raise ValueError(f"{name} is {self.shape} with gaps, expected a contiguous array")
+            step *= n
+        self.address, self.dtype = (t.data or 0) + t.offset, DLPACK[t.kind, t.bits]
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """For NumPy, whose array then keeps this."""
+        return {"version": 3, "data": (self.address, False), "shape": self.shape, "typestr": NAMES[self.dtype]}
+
+
+def as_array(array: Any) -> Any:
+    """What is none, a list say, as NumPy's."""
+    return array if hasattr(array, "__dlpack__") else np.asarray(array)
+
+
+def empty(shape: Sequence[int], like: Any) -> Any:
+    """A new array of the kind and element type of another one: NumPy's, or of its framework."""
+    module = sys.modules[type(like).__module__.partition(".")[0]]
+    return module.empty(shape, dtype=like.dtype)

@@ -1,0 +1,259 @@
+"""fleet's names, for programs that come from Paddle 2.x:
+
+    from paddlert import fleet
+
+    fleet.init()                                            # the role is the environment's
+    if fleet.is_server():
+        fleet.init_server()
+        fleet.run_server()
+    else:
+        strategy = fleet.DistributedStrategy()
+        strategy.a_sync = True
+        strategy.a_sync_configs = {"k_steps": 100}          # geo
+        optimizer = fleet.distributed_optimizer(paddlert.paddle.Dense(net, "adam:lr=0.001"), strategy)
+        fleet.init_worker()
+        for ids, y in batches:
+            loss_of(net, ids, y).backward()
+            optimizer.step()
+        if fleet.is_first_worker():
+            fleet.save_persistables(None, "model")
+        fleet.stop_worker()
+
+What is not the same: there are no static programs, so that no minimize puts tables into one; a table's rule is the text of
+docs/rules.md, and its updates are the servers'.  Names of fleet that are not here say what is in their place.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+from ._lib import Invalid, Unsupported
+from ._training import Synchroniser
+from .job import Job
+from .ps import Client, Path
+
+__all__ = ["DistributedStrategy", "PaddleCloudRoleMaker", "Role", "UserDefinedRoleMaker", "barrier_worker",
+           "distributed_optimizer", "init", "init_server", "init_worker", "is_first_worker", "is_server", "is_worker",
+           "node_num", "nranks", "rank", "run_server", "save_persistables", "server_endpoints", "server_index",
+           "server_num", "stop_worker", "worker_endpoints", "worker_index", "worker_num", "world_size"]
+
+
+class Different(Unsupported, AttributeError):
+    """A name of fleet that cannot be what it is there; the message says what is here."""
+
+
+# What is in whose place: names joined by spaces.
+_INSTEAD = {
+    "minimize amp_init get_loss_scaling qat_init distributed_scaler": "loss.backward() and optimizer.step(), as there are no static programs",
+    "distributed_model": "the model as it is, with paddlert.torch.Dense or paddlert.paddle.Dense, as tables are on servers",
+    "save save_inference_model": "save_persistables, and Dense(net).predict(directory) where it is used",
+    "load_model load_persistables load_inference_model": "init_worker(load=directory)",
+    "save_one_table save_dense_params save_cache_model save_cache_table": "save_persistables, which saves all tables",
+    "load_one_table": "init_worker(load=directory)",
+    "check_save_pre_patch_done": "nothing, as save_persistables returns when all is saved",
+    "shrink": "optimizer.client.shrink(table), for each that has evict=\"ctr:...\"",
+    "set_date": "optimizer.client.shrink(table) once a day, with evict=\"ctr:...\"",
+    "print_table_stat": "optimizer.client.stat(table)",
+    "metrics all_reduce": "paddlert.Group(job).all_reduce of what each worker has counted",
+    "util UtilBase": "paddlert.Group(job): all_reduce, all_gather, barrier",
+    "get_hybrid_communicate_group get_hybrid_parallel_topology HybridCommunicateGroup CommunicateTopology": "paddlert.Group(job).split",
+    "collective_perf allgather_perf allreduce_perf broadcast_perf reduce_perf reduce_scatter_perf": "make bench-coll of this project",
+    "DatasetBase InMemoryDataset QueueDataset FileInstantDataset BoxPSDataset MultiSlotDataGenerator MultiSlotStringDataGenerator":
+        "a reader in Python: any loop over batches, with ahead(...) for the rows of the next one",
+    "local_rank rank_in_node local_device_ids world_device_ids": "worker_index, as workers of parameter servers have no device of their own",
+    "is_coordinator init_coordinator make_fl_strategy get_fl_client": "nothing, as there is no federated training",
+    "set_log_level get_log_level_code get_log_level_name": "nothing: the runtime says what matters, on stderr",
+    "check_memory_usage": "/metrics (docs/seeing.md)",
+    "Fleet fleet": "this module, which is the only one",
+}
+INSTEAD = {name: text for names, text in _INSTEAD.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name in INSTEAD:
+        raise Different(f"there is no fleet.{name} in paddlert, expected {INSTEAD[name]}")
+    raise AttributeError(f"module 'paddlert.fleet' has no attribute {name!r}")
+
+
+class Role:
+    WORKER, SERVER = 1, 2
+
+
+class PaddleCloudRoleMaker:
+    """The role is the environment's."""
+
+    def __init__(self, is_collective: bool = False, **_: Any) -> None:
+        if is_collective:
+            raise Unsupported("is_collective is True, expected False: this fleet is that of parameter servers; "
+                              "paddlert.Group(job) has the collectives")
+
+    def job(self) -> Job:
+        return Job()
+
+
+class UserDefinedRoleMaker(PaddleCloudRoleMaker):
+    """The role is the program's."""
+
+    def __init__(self, is_collective: bool = False, *, current_id: int = 0, role: int = Role.WORKER, worker_num: int = 1,
+                 server_endpoints: Sequence[str] = (), **_: Any) -> None:
+        super().__init__(is_collective)
+        servers = list(server_endpoints)
+        if role == Role.SERVER and not 0 <= current_id < len(servers):
+            raise Invalid(f"current_id is {current_id}, expected 0 to {len(servers) - 1} as there are {len(servers)} server_endpoints")
+        where = {"server": current_id} if role == Role.SERVER else {"worker": current_id}
+        self._arguments: dict[str, Any] = {"servers": servers, "workers": worker_num, **where}
+
+    def job(self) -> Job:
+        return Job(**self._arguments)
+
+
+class DistributedStrategy:
+    """a_sync: False is sync; True async, or geo with k_steps above 0.  a_sync_configs: by fleet's names (docs/modes.md); the
+    runtime says which keys there are."""
+
+    def __init__(self) -> None:
+        self.a_sync = True
+        self.a_sync_configs: dict[str, Any] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in ("a_sync", "a_sync_configs"):
+            raise Unsupported(f"strategy.{name} does nothing here, expected a_sync or a_sync_configs; clipping and decay are in a table's rule")
+        super().__setattr__(name, value)
+
+    def text(self) -> str:
+        """As the file that PADDLE_PS_STRATEGY names."""
+        return f"a_sync: {json.dumps(self.a_sync)}\na_sync_configs: {json.dumps(self.a_sync_configs)}\n"
+
+
+class _State:
+    job: Job | None = None
+    strategy: DistributedStrategy | None = None
+    optimizer: Synchroniser | None = None
+
+
+def _job() -> Job:
+    if _State.job is None:
+        raise Invalid("the role is not known yet, expected fleet.init() before")
+    return _State.job
+
+
+def _client() -> Client:
+    if _State.optimizer is None or _State.optimizer.client is None:
+        raise Invalid("this worker has no servers yet, expected fleet.distributed_optimizer(...) and fleet.init_worker() before")
+    return _State.optimizer.client
+
+
+def init(role_maker: PaddleCloudRoleMaker | None = None, is_collective: bool = False,
+         strategy: DistributedStrategy | None = None) -> None:
+    """Who am I?  From the environment, or from a UserDefinedRoleMaker."""
+    maker = role_maker or PaddleCloudRoleMaker(is_collective)
+    _State.job, _State.strategy, _State.optimizer = maker.job(), strategy, None
+
+
+def is_server() -> bool:
+    return _job().is_server
+
+
+def is_worker() -> bool:
+    return _job().is_worker
+
+
+def is_first_worker() -> bool:
+    return _job().is_first_worker
+
+
+def worker_index() -> int:
+    return _job().worker_index
+
+
+def worker_num() -> int:
+    return _job().worker_num
+
+
+rank, nranks, world_size = worker_index, worker_num, worker_num
+
+
+def worker_endpoints(to_string: bool = False) -> str | list[str]:
+    """As PADDLE_TRAINER_ENDPOINTS tells; none where it does not: parameter servers need none."""
+    endpoints = _job().workers
+    return ",".join(endpoints) if to_string else endpoints
+
+
+def node_num() -> int:
+    """On how many hosts the worker_endpoints are."""
+    return len({e.rpartition(":")[0] for e in _job().workers})
+
+
+def server_index() -> int:
+    return _job().server_index
+
+
+def server_num() -> int:
+    return len(_job().servers)
+
+
+def server_endpoints(to_string: bool = False) -> str | list[str]:
+    return ",".join(_job().servers) if to_string else _job().servers
+
+
+def init_server(dirname: Path | None = None, *_: Any, **__: Any) -> None:
+    """Nothing to do: the tables come with the workers."""
+    if dirname:
+        raise Unsupported(f"init_server({str(dirname)!r}): servers read no model by themselves, expected init_worker(load=...) of the workers")
+
+
+def run_server(**options: Any) -> None:
+    """Serves until all workers have stopped; options of Job.serve."""
+    _job().serve(**options)
+
+
+def distributed_optimizer(optimizer: Synchroniser, strategy: DistributedStrategy | None = None) -> Synchroniser:
+    """optimizer: the Dense of a model, which comes back."""
+    if not isinstance(optimizer, Synchroniser):
+        raise Unsupported(f"optimizer is a {type(optimizer).__name__}, expected paddlert.torch.Dense(net, rule) or "
+                          "paddlert.paddle.Dense(net, rule): the servers apply the rule")
+    _State.optimizer, _State.strategy = optimizer, strategy or _State.strategy
+    return optimizer
+
+
+def init_worker(scopes: Any = None, *, load: Path | None = None, **options: Any) -> None:
+    """Joins the servers; collective.  load: a directory of save_persistables to start from."""
+    if _State.optimizer is None:
+        raise Invalid("this worker has no model yet, expected fleet.distributed_optimizer(paddlert.paddle.Dense(net, rule)) before")
+    if _State.strategy is None:
+        _State.optimizer.connect(_job(), load=load, **options)
+        return
+    name, before = "PADDLE_PS_STRATEGY", os.environ.get("PADDLE_PS_STRATEGY")
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "DistributedStrategy"
+        file.write_text(_State.strategy.text())
+        os.environ[name] = str(file)
+        try:
+            _State.optimizer.connect(_job(), load=load, **options)
+        finally:
+            if before is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = before
+
+
+def barrier_worker() -> None:
+    _client().barrier()
+
+
+def save_persistables(executor: Any, dirname: Path, main_program: Any = None, mode: int = 0) -> None:
+    """All tables with their optimizers' state.  One worker calls it."""
+    if mode != 0:
+        raise Unsupported(f"mode is {mode}, expected 0: which rows are kept is the table's evict")
+    _client().save(dirname)
+
+
+def stop_worker() -> None:
+    """What is under way arrives; the servers hear that this worker is done, and end with the last one."""
+    _client()
+    if _State.optimizer:
+        _State.optimizer.finish()

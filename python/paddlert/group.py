@@ -1,0 +1,187 @@
+"""Collective communication between the workers of a job, on arrays of NumPy and of frameworks that speak DLPack, in place
+where they lie."""
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from . import _abi
+from ._lib import C, Invalid, Owner, call, call_long
+from .arrays import Memory, as_array, empty
+from .job import Job
+
+OPS = {"sum": _abi.RT_SUM, "prod": _abi.RT_PROD, "max": _abi.RT_MAX, "min": _abi.RT_MIN, "avg": _abi.RT_AVG}
+
+
+class Work:
+    """A call that is under way."""
+
+    def __init__(self, group: Group, handle: ctypes.c_void_p, out: Any, keep: Any) -> None:
+        self._group, self._out, self._keep = group, out, keep
+        self._handle: ctypes.c_void_p | None = handle
+
+    def done(self) -> bool:
+        return self._handle is None or bool(C.rt_work_test(self._handle))
+
+    def wait(self) -> Any:
+        """The result; once."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            self._group._use("rt_work_wait", handle, keep=self._keep)
+        return self._out
+
+    def __del__(self) -> None:
+        if self._handle is not None:
+            self._group.left.append(self._keep)           # may still be written to
+
+
+class Group(Owner):
+    """The workers of the job (PADDLE_TRAINER_ENDPOINTS), or those of `endpoints`, of which this is `rank`.
+
+    Every rank makes the same calls in the same order.  One thread at a time.  Times in seconds.  Arrays are NumPy's or have
+    __dlpack__ (tensors in main memory) and are contiguous: no copy is made; results are of the same kind.
+    """
+
+    def __init__(self, job: Job | None = None, *, endpoints: Sequence[str] | None = None, rank: int = 0, name: str | None = None,
+                 token: str | None = None, form_timeout: float = 0, call_timeout: float = 0,
+                 _handle: ctypes.c_void_p | None = None) -> None:
+        super().__init__()
+        self._group = _handle
+        if _handle:
+            return
+        options = _abi.rt_group_options(rank=rank, form_timeout_ms=int(form_timeout * 1000), call_timeout_ms=int(call_timeout * 1000),
+                                        name=name.encode() if name else None, token=token.encode() if token else None)
+        if endpoints:
+            texts = (ctypes.c_char_p * len(endpoints))(*(e.encode() for e in endpoints))
+            options.endpoints, options.size = ctypes.cast(texts, ctypes.c_void_p), len(endpoints)
+        group = ctypes.c_void_p()
+        call_long(self, "rt_group_open", job._job if job else None, ctypes.byref(options), ctypes.byref(group))
+        self._group = group
+
+    def __enter__(self) -> Group:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        group, self._group = getattr(self, "_group", None), None
+        if group and self.may_close():
+            C.rt_group_close(group)
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._group:
+            raise Invalid("the group is closed")
+        return self._group
+
+    def _use(self, name: str, *arguments: Any, keep: Any = None) -> None:
+        """A call that waits for other ranks.  keep: what it uses, should a signal end the wait."""
+        try:
+            call_long(self, name, *arguments)
+        finally:
+            if self.abandoned:
+                self.left.append(keep)
+
+    @property
+    def rank(self) -> int:
+        return int(C.rt_group_rank(self._open()))
+
+    @property
+    def size(self) -> int:
+        return int(C.rt_group_size(self._open()))
+
+    def _make(self, kind: int, n: int, inp: Memory | None, out: Memory | None = None, result: Any = None, op: str = "sum", root: int = 0,
+              start: bool = False) -> Any:
+        """inp, out: Memory or None; result: what the caller gets."""
+        if op not in OPS:
+            raise ValueError(f"op is {op!r}, expected one of {', '.join(OPS)}")
+        given = inp or out
+        assert given
+        c = _abi.rt_coll(kind=kind, dtype=given.dtype, op=OPS[op], root=root, n=n)
+        setattr(c, "in", inp and inp.address)
+        c.out = out and out.address
+        if not start:
+            self._use("rt_coll_run", self._open(), ctypes.byref(c), keep=(inp, out))
+            return result
+        handle = ctypes.c_void_p()
+        call("rt_coll_start", self._open(), ctypes.byref(c), ctypes.byref(handle))
+        return Work(self, handle, result, (inp, out))
+
+    def _rows(self, array: Any) -> tuple[Memory, int]:
+        """Of an array [size][...]: its memory, and the values of a row."""
+        inp = Memory(array, "array")
+        if not inp.shape or inp.shape[0] != self.size:
+            raise ValueError(f"the array is {inp.shape}, expected a first dimension of {self.size}")
+        return inp, inp.size // self.size
+
+    def all_reduce(self, array: Any, op: str = "sum", out: Any = None, start: bool = False) -> Any:
+        """The sum ("prod", "max", "min", "avg") of all ranks' arrays.  out: the array itself is in place."""
+        array = as_array(array)
+        inp = Memory(array, "array")
+        out = empty(inp.shape, array) if out is None else out
+        to = Memory(out, "out", write=True)
+        if (to.dtype, to.shape) != (inp.dtype, inp.shape):
+            raise ValueError(f"out is {out.dtype} {to.shape}, expected {array.dtype} {inp.shape}")
+        return self._make(_abi.RT_ALL_REDUCE, inp.size, inp, to, out, op, start=start)
+
+    def reduce(self, array: Any, root: int = 0, op: str = "sum") -> Any:
+        """On root: as all_reduce.  Elsewhere: None."""
+        array = as_array(array)
+        inp = Memory(array, "array")
+        out = empty(inp.shape, array)
+        self._make(_abi.RT_REDUCE, inp.size, inp, Memory(out, "out", write=True), None, op, root)
+        return out if self.rank == root else None
+
+    def broadcast(self, array: Any, root: int = 0, start: bool = False) -> Any:
+        """root's array into everybody's, in place."""
+        at = Memory(array, "array", write=True)
+        return self._make(_abi.RT_BROADCAST, at.size, at, at, array, root=root, start=start)
+
+    def all_gather(self, array: Any, start: bool = False) -> Any:
+        """[size][...]: the arrays of all ranks."""
+        array = as_array(array)
+        inp = Memory(array, "array")
+        out = empty((self.size, *inp.shape), array)
+        return self._make(_abi.RT_ALL_GATHER, inp.size, inp, Memory(out, "out", write=True), out, start=start)
+
+    def reduce_scatter(self, array: Any, op: str = "sum", start: bool = False) -> Any:
+        """array [size][...]: of the sums over the ranks, this rank's row."""
+        array = as_array(array)
+        inp, n = self._rows(array)
+        out = empty(inp.shape[1:], array)
+        return self._make(_abi.RT_REDUCE_SCATTER, n, inp, Memory(out, "out", write=True), out, op, start=start)
+
+    def all_to_all(self, array: Any, start: bool = False) -> Any:
+        """array [size][...]: row i goes to rank i."""
+        array = as_array(array)
+        inp, n = self._rows(array)
+        out = empty(inp.shape, array)
+        return self._make(_abi.RT_ALL_TO_ALL, n, inp, Memory(out, "out", write=True), out, start=start)
+
+    def send(self, array: Any, to: int, start: bool = False) -> Any:
+        inp = Memory(array, "array")
+        return self._make(_abi.RT_SEND, inp.size, inp, root=to, start=start)
+
+    def recv(self, array: Any, source: int, start: bool = False) -> Any:
+        """Into the array."""
+        to = Memory(array, "array", write=True)
+        return self._make(_abi.RT_RECV, to.size, None, to, array, root=source, start=start)
+
+    def barrier(self) -> None:
+        self._use("rt_group_barrier", self._open())
+
+    def split(self, colour: int, key: int = 0) -> Group | None:
+        """Ranks of the same colour make a group; None for a negative one."""
+        handle = ctypes.c_void_p()
+        self._use("rt_group_split", self._open(), colour, key, ctypes.byref(handle))
+        return Group(_handle=handle) if handle else None
+
+    def shrink(self) -> Group:
+        """After PeerLost, by all ranks that live: the group of those."""
+        handle = ctypes.c_void_p()
+        self._use("rt_group_shrink", self._open(), None, ctypes.byref(handle))
+        return Group(_handle=handle)

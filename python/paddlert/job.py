@@ -1,0 +1,109 @@
+"""This process's place in its job."""
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from itertools import count, takewhile
+from typing import Any
+
+from . import _abi
+from ._lib import C, call, struct_of
+
+NONFINITE = {None: _abi.RT_NONFINITE_UNSET, "refuse": _abi.RT_NONFINITE_REFUSE, "skip": _abi.RT_NONFINITE_SKIP,
+             "allow": _abi.RT_NONFINITE_ALLOW}
+
+
+class Job:
+    """From the environment (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST, ...), or from arguments in its place.
+
+    servers: list of "host:port"; worker, workers: this trainer, of how many; server: this process is that server.
+    token: the job's secret, without which nobody joins; encrypt: TLS 1.3 between trainers and servers, by keys that come from
+    the token; the same in all of the job.  None: the environment's (PADDLE_JOB_TOKEN, PADDLE_JOB_ENCRYPT).
+    variables: all of the environment, in place of the process's.
+    """
+
+    def __init__(self, *, servers: Sequence[str] | None = None, worker: int | None = None, workers: int = 1, server: int | None = None,
+                 name: str = "", token: str | None = None, encrypt: bool | None = None, variables: dict[str, str] | None = None) -> None:
+        self._job: ctypes.c_void_p | None = ctypes.c_void_p()
+        if servers is None and worker is None and server is None and variables is None:
+            call("rt_init", ctypes.byref(self._job))
+            return
+        if variables is None:
+            given = {"PADDLE_JOB_TOKEN": token, "PADDLE_JOB_ENCRYPT": None if encrypt is None else str(int(encrypt))}
+            variables = {k: os.environ.get(k, "") if v is None else v for k, v in given.items()}
+            variables["PADDLE_TRAINERS_NUM"] = str(workers)
+            if servers:
+                variables["PADDLE_PSERVERS_IP_PORT_LIST"] = ",".join(servers)
+            if server is None:
+                variables.update(TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(worker or 0))
+            else:
+                if not servers or not 0 <= server < len(servers):
+                    raise ValueError(f"server is {server}, expected the place of this one in servers, which are {servers or []}")
+                host, _, port = servers[server].rpartition(":")
+                variables.update(TRAINING_ROLE="PSERVER", POD_IP=host.strip("[]"), PADDLE_PORT=port)
+            if name:
+                variables["PADDLE_JOB_ID"] = name
+        texts = [f"{k}={v}".encode() for k, v in variables.items()]
+        array = (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
+        call("rt_init_list", array, ctypes.byref(self._job))
+
+    def __del__(self) -> None:
+        if getattr(self, "_job", None):
+            C.rt_done(self._job)
+            self._job = None
+
+    @property
+    def is_server(self) -> bool:
+        return bool(C.rt_is_server(self._job))
+
+    @property
+    def is_worker(self) -> bool:
+        return bool(C.rt_is_worker(self._job))
+
+    @property
+    def is_first_worker(self) -> bool:
+        return bool(C.rt_is_first_worker(self._job))
+
+    @property
+    def worker_index(self) -> int:
+        return int(C.rt_worker_index(self._job))
+
+    @property
+    def worker_num(self) -> int:
+        return int(C.rt_worker_num(self._job))
+
+    @property
+    def server_index(self) -> int:
+        return int(C.rt_server_index(self._job))
+
+    @property
+    def servers(self) -> list[str]:
+        """["host:port", ...]; empty: the tables live in this process."""
+        return [C.rt_server_endpoint(self._job, i).decode() for i in range(C.rt_server_num(self._job))]
+
+    @property
+    def workers(self) -> list[str]:
+        """["host:port", ...] of PADDLE_TRAINER_ENDPOINTS; empty: not told."""
+        told = takewhile(bool, (C.rt_worker_endpoint(self._job, i) for i in count()))
+        return [endpoint.decode() for endpoint in told]
+
+    @property
+    def name(self) -> str:
+        return str(C.rt_job_name(self._job).decode())
+
+    def report(self, step: int, name: str, value: float) -> None:
+        """A number for the metrics (PADDLERT_METRICS) and TensorBoard (PADDLERT_TENSORBOARD): "loss", "auc", ..."""
+        C.rt_report(self._job, step, name.encode(), value)
+
+    def serve(self, *, handle_signals: bool = True, nonfinite: str | None = None, **options: Any) -> None:
+        """Serves until every trainer has finished.  SIGTERM and SIGINT (Ctrl-C) end it with Canceled; handle_signals=False
+        where this is not the main thread.
+
+        nonfinite: what a server does with NaN and infinite gradients: "refuse", "skip" or "allow".  options: those of struct
+        rt_server_options (runtime/rt.h) by name, times in seconds: lease=10, return_=60, shards=2, memory_max=1 << 30,
+        checkpoint_dir="/data", cold_dir="/cache".  What is not given is the environment's, or the default."""
+        if nonfinite not in NONFINITE:
+            raise ValueError(f"nonfinite is {nonfinite!r}, expected one of {', '.join(filter(None, NONFINITE))}")
+        given = {"handle_signals": handle_signals, "nonfinite": NONFINITE[nonfinite], **options}
+        call("rt_server_run", self._job, ctypes.byref(struct_of(_abi.rt_server_options, given)))

@@ -1,0 +1,364 @@
+"""Tables on parameter servers: the trainer's side, a server for tests and notebooks, a saved model."""
+from __future__ import annotations
+
+import ctypes
+import os
+import socket
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from . import _abi
+from ._lib import C, Invalid, Owner, call, call_long, struct_of
+from .arrays import Array, pointer, target, view, whole
+from .job import Job
+
+Path = Union[str, "os.PathLike[str]"]
+MODES: dict[str | None, int] = {None: _abi.RT_MODE_UNSET, "async": _abi.RT_ASYNC, "sync": _abi.RT_SYNC, "geo": _abi.RT_GEO}
+TABLE_OPTIONS = {field[0] for field in _abi.rt_table_spec._fields_} - {"name", "kind", "size", "dim", "optimizer", "init", "seed", "mode", "_spare"}
+
+
+def _mode(mode: str | None) -> int:
+    if mode not in MODES:
+        raise ValueError(f"mode is {mode!r}, expected one of {', '.join(filter(None, MODES))}")
+    return MODES[mode]
+
+
+class Table:
+    """A table's specification.  The same list, in the same order, in all trainers of a job."""
+
+    def __init__(self, kind: int, name: str, optimizer: str, size: int = 0, dim: int = 0, init: str | None = None, seed: int = 0,
+                 mode: str | None = None, **more: Any) -> None:
+        unknown = sorted(more.keys() - TABLE_OPTIONS)
+        if unknown:
+            raise TypeError(f"there is no option {unknown[0]!r} of a table, expected one of {', '.join(sorted(TABLE_OPTIONS | {'mode'}))}")
+        self.kind, self.name, self.size, self.dim = kind, name, size, dim
+        self._texts = [t if t is None else t.encode() for t in (name, optimizer, init)]
+        texts = {k: v.encode() if isinstance(v, str) else v for k, v in more.items()}
+        self._held = texts
+        self.spec = _abi.rt_table_spec(name=self._texts[0], kind=kind, size=size, dim=dim, optimizer=self._texts[1],
+                                       init=self._texts[2], seed=seed, mode=_mode(mode), **texts)
+
+
+class Dense(Table):
+    """One flat vector of `size` floats.  More fields of struct rt_table_spec (runtime/rt.h) by name."""
+
+    def __init__(self, name: str, size: int, optimizer: str = "sgd:lr=0.01", **more: Any) -> None:
+        super().__init__(_abi.RT_DENSE, name, optimizer, size=size, **more)
+
+
+class Sparse(Table):
+    """Rows of `dim` floats by uint64 id, made when first pushed to; init is their first value."""
+
+    def __init__(self, name: str, dim: int, optimizer: str = "sgd:lr=0.01", init: str = "uniform:min=-0.01,max=0.01", seed: int = 0,
+                 **more: Any) -> None:
+        super().__init__(_abi.RT_SPARSE, name, optimizer, dim=dim, init=init, seed=seed, **more)
+
+
+def _array(tables: Sequence[Table]) -> Any:
+    return (_abi.rt_table_spec * len(tables))(*(t.spec for t in tables))
+
+
+class Pending:
+    """Rows that travel while something else is computed."""
+
+    def __init__(self, client: Client, handle: ctypes.c_void_p, rows: Array) -> None:
+        self._client, self._rows = client, rows
+        self._handle: ctypes.c_void_p | None = handle
+
+    def wait(self) -> Array:
+        """The rows; once."""
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            try:
+                call_long(self._client, "rt_wait", handle)
+            finally:
+                if self._client.abandoned:
+                    self._client.left.append(self._rows)          # still written to
+        return self._rows
+
+    def __del__(self) -> None:
+        if self._handle is None:
+            return
+        if not self._client.is_open or not self._client.may_close():
+            self._client.left.append(self._rows)
+            return
+        try:
+            call("rt_wait", self._handle)
+        except Exception:                     # nobody hears of it any more
+            pass
+
+
+class Client(Owner):
+    """A trainer's connection to all servers of its job; a context manager that finishes, or leaves after an exception.
+
+    mode: "async", "sync" or "geo"; None: what PADDLE_PS_STRATEGY says, or async.  options: those of struct
+    rt_client_options (runtime/rt.h) by name, times in seconds: start_timeout=60, return_=30, k_steps=20.  What is not given is
+    the environment's, or the default.  Any thread may call; step, barrier and finish: one thread.
+    """
+
+    def __init__(self, job: Job, tables: Iterable[Table], *, mode: str | None = None, **options: Any) -> None:
+        super().__init__()
+        self._client: ctypes.c_void_p | None = None
+        self.job, self.tables = job, list(tables)
+        self._place = {t.name: i for i, t in enumerate(self.tables)}
+        self._options = struct_of(_abi.rt_client_options, {"mode": _mode(mode), **options})
+        client = ctypes.c_void_p()
+        call_long(self, "rt_client_open", job._job, ctypes.byref(self._options), _array(self.tables), len(self.tables),
+                  ctypes.byref(client))
+        self._client = client
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: object, trace: object) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _table(self, name: str) -> tuple[int, Table]:
+        if name not in self._place:
+            raise KeyError(f"there is no table {name!r}, but {', '.join(self._place)}")
+        return self._place[name], self.tables[self._place[name]]
+
+    def _call(self, name: str, *arguments: Any) -> int:
+        if not self._client:
+            raise Invalid("the client is closed")
+        return call_long(self, name, self._client, *arguments)
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self._client)
+
+    @property
+    def mode(self) -> str:
+        """How it trains: "async", "sync" or "geo"."""
+        if not self._client:
+            raise Invalid("the client is closed")
+        mode = C.rt_client_mode(self._client)
+        return next(name for name, value in MODES.items() if name and value == mode)
+
+    def close(self) -> None:
+        """Leaves without having finished: servers take this trainer for lost."""
+        client, self._client = getattr(self, "_client", None), None
+        if client and self.may_close():
+            C.rt_client_close(client)
+
+    def finish(self) -> None:
+        """Sends what is under way and tells the servers that this trainer is done."""
+        client, self._client = self._client, None
+        if client:
+            call_long(self, "rt_finish", client)
+
+    def init(self, table: str, values: Any) -> Array:
+        """Collective, once a dense table: worker 0's values become the table's, all get them back."""
+        i, t = self._table(table)
+        array = np.array(view(values, np.float32, "values").reshape(t.size))
+        self._call("rt_init_dense", i, pointer(array))
+        return array
+
+    def pull(self, table: str, ids: Any = None, out: Any = None) -> Any:
+        """Dense: the vector.  Sparse: the rows of ids, [n][dim]; one that does not exist reads as its first value.  Into out,
+        where that is given."""
+        i, t = self._table(table)
+        ids = None if ids is None else whole(ids, "ids")
+        shape = (t.size,) if ids is None else (*ids.shape, t.dim)
+        out = np.empty(shape, np.float32) if out is None else out
+        into = target(out, np.float32, shape, "out")
+        if ids is None:
+            self._call("rt_pull_dense", i, pointer(into))
+        else:
+            self._call("rt_pull_sparse", i, pointer(ids), ids.size, pointer(into))
+        return out
+
+    def pull_start(self, table: str, ids: Any) -> Pending:
+        """The pull of rows, split in two: .wait() has them."""
+        i, t = self._table(table)
+        ids = whole(ids, "ids")
+        out, handle = np.empty((*ids.shape, t.dim), np.float32), ctypes.c_void_p()
+        self._call("rt_pull_sparse_start", i, pointer(ids), ids.size, pointer(out), ctypes.byref(handle))
+        return Pending(self, handle, out)
+
+    def push(self, table: str, *what: Any, shows: Any = None, clicks: Any = None) -> None:
+        """push(dense, gradient) or push(sparse, ids, gradients); those of the same id are summed.  Returns before it is
+        applied; a failure shows in this or a later call.  shows, clicks: one number a row, what admit show_click and evict
+        ctr count."""
+        i, t = self._table(table)
+        if len(what) == 1:
+            gradient = view(what[0], np.float32, "gradient").reshape(t.size)
+            self._call("rt_push_dense", i, pointer(gradient))
+            return
+        ids, gradients = whole(what[0], "ids"), view(what[1], np.float32, "gradients")
+        if gradients.size != ids.size * t.dim:
+            raise ValueError(f"gradients are {gradients.shape} for {ids.size} ids, expected {(ids.size, t.dim)}")
+        if shows is None and clicks is None:
+            self._call("rt_push_sparse", i, pointer(ids), ids.size, pointer(gradients))
+            return
+        counts = [np.broadcast_to(view(a, np.float32, "counts"), ids.shape).copy() for a in (1 if shows is None else shows, 0 if clicks is None else clicks)]
+        self._call("rt_push_sparse_clicks", i, pointer(ids), ids.size, pointer(gradients), *map(pointer, counts))
+
+    def exchange(self, table: str, gradient: Any, w: Any) -> Any:
+        """Push and pull in one, into w: the way to train a dense table.  Sync: w is refreshed by the next step()."""
+        i, t = self._table(table)
+        gradient, into = view(gradient, np.float32, "gradient").reshape(t.size), target(w, np.float32, (t.size,), "w")
+        self._call("rt_exchange_dense", i, pointer(gradient), pointer(into))
+        self._w = into                                 # stays until the step
+        return w
+
+    def step(self) -> None:
+        """End of this trainer's step.  Sync: waits for the others; async: returns at once."""
+        self._call("rt_step")
+
+    def no_more(self) -> None:
+        """This trainer has no more data: the others' steps do not wait for it.  Before a barrier in sync mode."""
+        self._call("rt_no_more")
+
+    def flush(self) -> None:
+        """Waits until everything handed over has been applied."""
+        self._call("rt_flush")
+
+    def barrier(self) -> None:
+        self._call("rt_barrier")
+
+    def rate(self, table: str) -> dict[str, float]:
+        """{"lr", "steps", "now"} of the table's learning rate."""
+        r = _abi.rt_rate()
+        self._call("rt_get_rate", self._table(table)[0], ctypes.byref(r))
+        return {field[0]: getattr(r, field[0]) for field in r._fields_}
+
+    def set_rate(self, table: str, lr: float) -> None:
+        """Changes the learning rate while training goes on; one trainer calls it."""
+        self._call("rt_set_rate", self._table(table)[0], lr)
+
+    def shrink(self, table: str) -> int:
+        """Erases what the table's evict policy has no more use for; how many rows."""
+        n = ctypes.c_uint64()
+        self._call("rt_shrink", self._table(table)[0], ctypes.byref(n))
+        return n.value
+
+    def keep(self, data: bytes) -> None:
+        """Up to 64 KiB that a trainer which is started again gets from resume(): where its reader stands."""
+        self._call("rt_keep", bytes(data), len(data))
+
+    def resume(self) -> tuple[int, bytes]:
+        """(steps that are behind this trainer, what it kept there): (0, b"") where it begins."""
+        data, place = ctypes.create_string_buffer(_abi.RT_KEEP_MAX), _abi.rt_place()
+        self._call("rt_resume", data, len(data), ctypes.byref(place))
+        return place.step, data.raw[:place.bytes]
+
+    def save(self, directory: Path) -> None:
+        """All tables with their optimizers' state, to this machine's disk.  One trainer calls it."""
+        self._call("rt_save", str(directory).encode())
+
+    def load(self, directory: Path) -> None:
+        """What was saved, whatever the number of servers was and is.  One trainer calls it, a barrier after it."""
+        self._call("rt_load", str(directory).encode())
+
+    def checkpoint(self, directory: Path, full: bool = False) -> int:
+        """Made by the servers, below a directory that all of them see, while training goes on; its number."""
+        made = _abi.rt_checkpoint()
+        self._call("rt_checkpoint", str(directory).encode(), ctypes.byref(_abi.rt_checkpoint_options(full=full)), ctypes.byref(made))
+        return int(made.number)
+
+    def restore(self, directory: Path) -> int:
+        """All tables as in the newest whole checkpoint there; its number.  One trainer calls it, a barrier after it."""
+        found = _abi.rt_checkpoint()
+        self._call("rt_restore", str(directory).encode(), ctypes.byref(found))
+        return int(found.number)
+
+    def stat(self, table: str) -> dict[str, int]:
+        """{"rows", "bytes", "pulls", "pushes", "nonfinite", "late", "rows_cold", "bytes_cold"} over all servers."""
+        s = _abi.rt_table_stat()
+        self._call("rt_stat", self._table(table)[0], ctypes.byref(s))
+        return {field[0]: getattr(s, field[0]) for field in s._fields_ if field[0] != "_spare"}
+
+
+class Server:
+    """A server on a thread of this process, for tests and notebooks: servers=[server.endpoint] is its job's list.  A context
+    manager that closes it.  token, encrypt: as Job's; options: of Job.serve."""
+
+    def __init__(self, workers: int = 1, *, host: str = "127.0.0.1", port: int = 0, token: str | None = None, encrypt: bool | None = None,
+                 **options: Any) -> None:
+        if not port:
+            with socket.socket() as s:
+                s.bind((host, 0))
+                port = s.getsockname()[1]
+        self.endpoint = f"{host}:{port}"
+        self._error: Exception | None = None
+        self._peers: dict[str, Any] = {"servers": [self.endpoint], "token": token, "encrypt": encrypt}
+        self._job = Job(server=0, workers=workers, **self._peers)
+        self._thread = threading.Thread(target=self._run, args=(options,), daemon=True, name="paddlert-server")
+        self._thread.start()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _run(self, options: dict[str, Any]) -> None:
+        try:
+            self._job.serve(handle_signals=False, **options)
+        except Exception as e:
+            self._error = e
+
+    def job(self, worker: int = 0, workers: int = 1) -> Job:
+        """The job of a trainer of this server."""
+        return Job(worker=worker, workers=workers, **self._peers)
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Until all trainers have finished; raises what ended it otherwise."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            raise TimeoutError(f"the server at {self.endpoint} still has trainers after {timeout} s")
+        if self._error:
+            raise self._error
+
+    def close(self) -> None:
+        """Ends it, whoever is still there: a trainer's next call fails.  wait() before it where all are to finish."""
+        C.rt_server_end(self._job._job)
+        self._thread.join()
+
+
+class Model:
+    """A checkpoint in this process, without servers: for prediction."""
+
+    def __init__(self, directory: Path) -> None:
+        self._model: ctypes.c_void_p | None = ctypes.c_void_p()
+        call("rt_model_open", str(directory).encode(), ctypes.byref(self._model))
+
+    def __del__(self) -> None:
+        if getattr(self, "_model", None):
+            C.rt_model_close(self._model)
+            self._model = None
+
+    def _table(self, name: str) -> tuple[int, Any]:
+        i = ctypes.c_uint32()
+        call("rt_model_table", self._model, name.encode(), ctypes.byref(i))
+        return i.value, _abi.rt_table_spec.from_address(C.rt_model_spec(self._model, i.value))
+
+    def dense(self, table: str) -> Array:
+        """The vector, [size]; read-only memory of the model."""
+        i, spec = self._table(table)
+        address = C.rt_model_dense(self._model, i)
+        if not address:
+            raise ValueError(f"table {table!r} is sparse")
+        array = np.ctypeslib.as_array((ctypes.c_float * spec.size).from_address(address))
+        array.flags.writeable = False
+        return np.array(array)
+
+    def sparse(self, table: str, ids: Any) -> Array:
+        """The rows of ids, [n][dim]."""
+        i, spec = self._table(table)
+        if spec.kind != _abi.RT_SPARSE:
+            raise ValueError(f"table {table!r} is dense")
+        ids = whole(ids, "ids")
+        out = np.empty((*ids.shape, spec.dim), np.float32)
+        C.rt_model_sparse(self._model, i, pointer(ids), ids.size, pointer(out))
+        return out

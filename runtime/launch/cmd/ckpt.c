@@ -1,0 +1,537 @@
+/* `paddlerun ckpt`: lists, shows, verifies, compares and exports checkpoints.  The formats are in
+ * runtime/train/inspect; this file has the flags and the output. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "common/near.h"
+#include "runtime/launch/cmd/cmd.h"
+#include "runtime/train/inspect/inspect.h"
+
+enum { DAMAGED = 1 }; /* exit code: a checkpoint is damaged, or two of them differ */
+
+struct words {
+    const char *path, *other; /* other: NULL when it was not given */
+    const char *table, *key;
+    bool state, count;
+    int64_t memory_mb;
+};
+
+/* ---- sizes and ages as texts ---- */
+
+static const char *size_text(uint64_t bytes, char ret[32]) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double v = (double)bytes;
+    size_t u = 0;
+    for (; v >= 1024 && u + 1 < CO_ARRAY_LEN(units); u++) {
+        v /= 1024;
+    }
+    (void)snprintf(ret, 32, u ? "%.1f %s" : "%.0f %s", v, units[u]);
+    return ret;
+}
+
+static const char *age_text(const char *path, char ret[32]) {
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        (void)snprintf(ret, 32, "-");
+        return ret;
+    }
+    int64_t s = (int64_t)(time(NULL) - st.st_mtime);
+    s = s < 0 ? 0 : s;
+    if (s < 60) {
+        (void)snprintf(ret, 32, "%" PRId64 "s", s);
+    } else if (s < 3600) {
+        (void)snprintf(ret, 32, "%" PRId64 "m%02" PRId64 "s", s / 60, s % 60);
+    } else if (s < 86400) {
+        (void)snprintf(ret, 32, "%" PRId64 "h%02" PRId64 "m", s / 3600, s / 60 % 60);
+    } else {
+        (void)snprintf(ret, 32, "%" PRId64 "d%02" PRId64 "h", s / 86400, s / 3600 % 24);
+    }
+    return ret;
+}
+
+static int fail(const char *command, const struct co_err *err) {
+    (void)fprintf(stderr, "paddlerun ckpt %s: %s\n", command, co_err_text(err));
+    return DAMAGED;
+}
+
+static void say_skipped(void *arg, const struct co_err *why) {
+    (void)fprintf(stderr, "paddlerun ckpt %s: skipped: %s\n", (const char *)arg, why->msg);
+}
+
+static int open_view(
+    const char *command, const char *path, const struct words *w, struct rt_view **ret) {
+    struct co_err err = {0};
+    if (rt_view_open(path, say_skipped, (void *)(uintptr_t)command, ret, &err) < 0) {
+        return fail(command, &err);
+    }
+    (*ret)->memory = (size_t)w->memory_mb << 20;
+    return 0;
+}
+
+/* ---- ls ---- */
+
+static void list_row(const char *name, const char *kind, const char *step, const char *size,
+    const char *age, const char *state) {
+    (void)printf("%-18s %-6s %12s %11s %8s  %s\n", name, kind, step, size, age, state);
+}
+
+static bool list_saved(const char *dir) {
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
+    CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", dir);
+    char size[32] = "-", age[32];
+    struct co_err err = {0};
+    uint64_t bytes = 0;
+    int rc = rt_ckpt_open(dir, &c, &err);
+    if (rc == CO_NOTFOUND) {
+        return true;
+    }
+    for (uint32_t i = 0; rc == 0 && i < rt_ckpt_tables(c); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, rt_ckpt_table(c, i)->file);
+        struct stat st;
+        uint64_t want = rt_ckpt_table(c, i)->bytes;
+        bool there = stat(path, &st) == 0;
+        if (!there || (uint64_t)st.st_size != want) {
+            rc = co_err_set(&err, CO_INVALID,
+                "checkpoint file '%s' has %lld bytes, expected %" PRIu64, path,
+                there ? (long long)st.st_size : 0LL, want);
+        }
+        bytes += want;
+    }
+    list_row("saved", "full", "-", bytes ? size_text(bytes, size) : size, age_text(manifest, age),
+        rc < 0 ? err.msg : "whole");
+    return rc == 0;
+}
+
+/* The newest checkpoint may still be being written: if it is incomplete, that is no damage. */
+static bool list_point(const char *dir, uint64_t number, bool newest) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", at);
+    struct rt_ckpt_point p = {0};
+    struct co_err err = {0};
+    char name[32], kind[8] = "-", step[32] = "-", size[32] = "-", age[32];
+    int rc = rt_ckpt_chain_open(dir, number, &chain, &err);
+    (void)snprintf(name, sizeof(name), "ckpt-%" PRIu64, number);
+    if (rt_ckpt_point_read(dir, number, &p, NULL) == 0) {
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < p.n_parts; i++) {
+            bytes += p.parts[i].bytes;
+        }
+        (void)size_text(bytes, size);
+        (void)snprintf(kind, sizeof(kind), rt_ckpt_point_full(&p) ? "full" : "delta");
+        (void)snprintf(step, sizeof(step), "%" PRIu64, p.step);
+    }
+    rt_ckpt_point_done(&p);
+    bool begun = rc == CO_NOTFOUND && newest;
+    list_row(name, kind, step, size, age_text(manifest, age),
+        begun    ? "not completed yet"
+        : rc < 0 ? err.msg
+                 : "whole");
+    return rc == 0 || begun;
+}
+
+static int run_ls(const struct words *w) {
+    struct rt_ckpt_numbers have;
+    CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", w->path);
+    rt_ckpt_numbers(w->path, &have);
+    bool whole = true;
+    if (have.n == 0 && access(saved, F_OK) < 0) {
+        struct co_err err = {0};
+        co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", w->path);
+        return fail("ls", &err);
+    }
+    list_row("checkpoint", "kind", "step", "size", "age", "state");
+    whole = list_saved(w->path);
+    for (size_t i = 0; i < have.n; i++) {
+        whole = list_point(w->path, have.all[i], i == 0) && whole;
+    }
+    free(have.all);
+    return whole ? 0 : DAMAGED;
+}
+
+/* ---- show ---- */
+
+static void show_head(const struct rt_view *v) {
+    if (v->saved) {
+        (void)printf("saved by rt_save, in '%s'\n", v->path);
+        return;
+    }
+    const struct rt_ckpt_point *p = &v->chain->points[v->chain->n - 1];
+    (void)printf("checkpoint %" PRIu64 ", %s, step %" PRIu64 ", %s, %u servers", p->number,
+        rt_ckpt_point_full(p) ? "full" : "delta", p->step, p->sync ? "sync" : "async", p->n_parts);
+    if (v->chain->n > 1) {
+        (void)printf(", on %u others from %" PRIu64 " on", v->chain->n - 1, p->base);
+    }
+    (void)puts("");
+}
+
+static int show_amount(
+    const struct rt_view *v, uint32_t table, const struct words *w, struct co_err *err) {
+    const struct rt_ckpt_table *t = rt_view_table(v, table);
+    bool delta = v->chain && v->chain->n > 1;
+    struct rt_view_sum sum;
+    uint64_t rows = 0;
+    int rc = rt_view_sum(v, table, &sum, err);
+    if (rc == 0 && t->sparse && delta && w->count) {
+        rc = rt_view_count(v, table, &rows, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    if (!t->sparse) {
+        (void)printf(delta ? "  values     %" PRIu64 ", %" PRIu64 " of them in this delta\n"
+                           : "  values     %" PRIu64 "\n",
+            t->size, sum.values);
+    } else if (!delta) {
+        (void)printf("  rows       %" PRIu64 "\n", sum.rows);
+    } else {
+        if (w->count) {
+            (void)printf("  rows       %" PRIu64 "\n", rows);
+        }
+        (void)printf("  delta      %" PRIu64 " rows changed or new, %" PRIu64 " erased\n", sum.rows,
+            sum.erased);
+    }
+    return 0;
+}
+
+static int show_table(
+    const struct rt_view *v, uint32_t table, const struct words *w, struct co_err *err) {
+    const struct rt_ckpt_table *t = rt_view_table(v, table);
+    double lr;
+    uint64_t steps;
+    (void)printf("table %s\n", t->name);
+    (void)printf(
+        t->sparse ? "  kind       sparse, rows of %u values\n" : "  kind       dense\n", t->dim);
+    int rc = show_amount(v, table, w, err);
+    rc = rc < 0 ? rc : rt_view_rate(v, table, &lr, &steps, err);
+    if (rc < 0) {
+        return rc;
+    }
+    (void)printf("  optimizer  %s\n", t->optimizer);
+    (void)printf(
+        t->sparse ? "  state      %" PRIu64 " floats a row\n" : "  state      %" PRIu64 " floats\n",
+        t->state);
+    if (t->sparse) {
+        (void)printf("  init       %s, seed %" PRIx64 "\n", t->init, t->seed);
+    }
+    if (!isnan(lr)) {
+        (void)printf("  rate       %.9g, its schedule has seen %" PRIu64 " steps\n", lr, steps);
+    }
+    return 0;
+}
+
+static int find_table(const struct rt_view *v, const char *name, int *ret, struct co_err *err) {
+    *ret = name ? rt_view_find(v, name) : -1;
+    return name && *ret < 0 ? co_err_set(err, CO_NOTFOUND, "'%s' has no table '%s'", v->path, name)
+                            : 0;
+}
+
+static int run_show(const struct words *w) {
+    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
+    struct co_err err = {0};
+    int only, rc = open_view("show", w->path, w, &v);
+    if (rc) {
+        return rc;
+    }
+    rc = find_table(v, w->table, &only, &err);
+    if (rc == 0) {
+        show_head(v);
+    }
+    for (uint32_t i = 0; i < rt_view_tables(v) && rc == 0; i++) {
+        rc = only < 0 || (uint32_t)only == i ? show_table(v, i, w, &err) : 0;
+    }
+    return rc < 0 ? fail("show", &err) : 0;
+}
+
+/* ---- verify ---- */
+
+static bool verified(int rc, const struct co_err *err, const char *what) {
+    (void)printf(rc < 0 ? "damaged  %s\n" : "whole    %s\n", rc < 0 ? co_err_text(err) : what);
+    (void)fflush(stdout); /* the next line may take long, as files are large */
+    return rc == 0;
+}
+
+static bool verify_saved(const char *dir) {
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
+    struct co_err err = {0};
+    if (rt_ckpt_open(dir, &c, &err) < 0) {
+        return verified(-1, &err, NULL);
+    }
+    bool whole = true;
+    for (uint32_t i = 0; i < rt_ckpt_tables(c); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, rt_ckpt_table(c, i)->file);
+        whole = verified(rt_ckpt_verify_table(c, i, &err), &err, path) && whole;
+    }
+    return whole;
+}
+
+/* Verifies this checkpoint's own files, and that the earlier ones that it builds on exist. */
+static bool verify_point(const char *dir, uint64_t number, bool newest) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    struct rt_ckpt_point p = {0};
+    struct co_err err = {0};
+    int rc = rt_ckpt_point_read(dir, number, &p, &err);
+    if (rc == CO_NOTFOUND && newest) {
+        (void)printf("begun    ckpt-%" PRIu64 " is not completed yet\n", number);
+        return true;
+    }
+    if (rc < 0) {
+        return verified(-1, &err, NULL);
+    }
+    struct rt_ckpt_chain one = {.dir = (char *)(uintptr_t)dir, .points = &p, .n = 1};
+    bool whole = true;
+    for (uint32_t i = 0; i < p.n_parts; i++) {
+        CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, i);
+        whole = verified(rt_ckpt_chain_verify_part(&one, 0, i, &err), &err, path) && whole;
+    }
+    rt_ckpt_point_done(&p);
+    if (whole && rt_ckpt_chain_open(dir, number, &chain, &err) < 0) {
+        return verified(-1, &err, NULL);
+    }
+    return whole;
+}
+
+static int run_verify(const struct words *w) {
+    CO_AUTOFREE char *dir = NULL;
+    struct rt_ckpt_numbers have = {0};
+    uint64_t only = rt_view_split(w->path, &dir);
+    CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", dir);
+    bool whole = true, any = only > 0;
+    if (only > 0) {
+        whole = verify_point(dir, only, false);
+    } else {
+        rt_ckpt_numbers(dir, &have);
+        any = have.n > 0;
+        if (access(saved, F_OK) == 0) {
+            any = true;
+            whole = verify_saved(dir);
+        }
+    }
+    for (size_t i = 0; i < have.n; i++) {
+        whole = verify_point(dir, have.all[i], i == 0) && whole;
+    }
+    free(have.all);
+    if (!any) {
+        (void)fprintf(stderr, "paddlerun ckpt verify: no checkpoint in '%s'\n", dir);
+    }
+    return whole && any ? 0 : DAMAGED;
+}
+
+/* ---- diff ---- */
+
+static int diff_table(const struct rt_view *a, uint32_t i, const struct rt_view *b,
+    bool *ret_differs, struct co_err *err) {
+    const struct rt_ckpt_table *t = rt_view_table(a, i);
+    struct rt_diff d;
+    int at = rt_view_find(b, t->name);
+    if (at < 0) {
+        (void)printf("%-20s only in '%s'\n", t->name, a->path);
+        *ret_differs = true;
+        return 0;
+    }
+    int rc = rt_view_diff(a, i, b, (uint32_t)at, &d, err);
+    if (rc < 0) {
+        return rc;
+    }
+    (void)printf(t->sparse ? "%-20s %" PRIu64 " -> %" PRIu64 " rows: %" PRIu64 " changed, %" PRIu64
+                             " added, %" PRIu64 " erased"
+                           : "%-20s %" PRIu64 " -> %" PRIu64 " values: %" PRIu64 " changed",
+        t->name, d.before, d.after, d.changed, d.added, d.erased);
+    if (d.changed > 0) {
+        (void)printf(
+            ", at most by %.9g (%s %" PRIu64 ")", d.max_abs, t->sparse ? "id" : "value", d.max_at);
+    }
+    (void)puts("");
+    *ret_differs = *ret_differs || d.changed + d.added + d.erased > 0;
+    return 0;
+}
+
+static int run_diff(const struct words *w) {
+    CO_CLEANUP(rt_view_closep) struct rt_view *a = NULL, *b = NULL;
+    struct co_err err = {0};
+    bool differs = false;
+    int only, rc = open_view("diff", w->path, w, &a);
+    rc = rc ? rc : open_view("diff", w->other, w, &b);
+    if (rc) {
+        return RL_USAGE;
+    }
+    rc = find_table(a, w->table, &only, &err);
+    for (uint32_t i = 0; i < rt_view_tables(a) && rc == 0; i++) {
+        rc = only < 0 || (uint32_t)only == i ? diff_table(a, i, b, &differs, &err) : 0;
+    }
+    for (uint32_t i = 0; i < rt_view_tables(b) && rc == 0 && only < 0; i++) {
+        const char *name = rt_view_table(b, i)->name;
+        if (rt_view_find(a, name) < 0) {
+            (void)printf("%-20s only in '%s'\n", name, b->path);
+            differs = true;
+        }
+    }
+    if (rc < 0) {
+        (void)fail("diff", &err);
+        return RL_USAGE;
+    }
+    return differs ? DAMAGED : 0;
+}
+
+/* ---- export, merge ---- */
+
+/* An ID may be any unsigned 64-bit number. */
+static int parse_key(const char *text, uint64_t *ret, struct co_err *err) {
+    char *end = NULL;
+    errno = 0;
+    *ret = strtoull(text, &end, 10);
+    return *text >= '0' && *text <= '9' && !*end && errno == 0
+               ? 0
+               : co_err_set(err, CO_INVALID, "--key is \"%s\", expected a number below 2^64", text);
+}
+
+static int run_export(const struct words *w) {
+    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
+    struct co_err err = {0};
+    struct rt_export what = {.one = *w->key != '\0', .state = w->state};
+    int rc = open_view("export", w->path, w, &v);
+    if (rc) {
+        return rc;
+    }
+    rc = find_table(v, w->table, &what.table, &err);
+    if (rc == 0 && what.one) {
+        rc = parse_key(w->key, &what.key, &err);
+    }
+    if (rc == 0 && !w->other && what.table < 0) {
+        rc = co_err_set(&err, CO_INVALID, "text is of one table: --table=NAME");
+    }
+    if (rc == 0 && what.one && what.table < 0) {
+        rc = co_err_set(&err, CO_INVALID, "--key is of one table: --table=NAME");
+    }
+    if (rc < 0) {
+        (void)fail("export", &err);
+        return RL_USAGE;
+    }
+    rc =
+        w->other ? rt_view_export(v, &what, w->other, &err) : rt_view_print(v, &what, stdout, &err);
+    if (rc == 0 && w->other) {
+        (void)printf("%s: %" PRIu64 " rows and values\n", w->other, what.items);
+    }
+    return rc < 0 ? fail("export", &err) : 0;
+}
+
+static int run_merge(const struct words *w) {
+    CO_CLEANUP(rt_view_closep) struct rt_view *v = NULL;
+    struct co_err err = {0};
+    int rc = open_view("merge", w->path, w, &v);
+    if (rc) {
+        return rc;
+    }
+    return rt_view_merge(v, w->other, &err) < 0 ? fail("merge", &err) : 0;
+}
+
+/* ---- the table of commands ---- */
+
+static const struct {
+    const char *name, *usage, *help;
+    int (*run)(const struct words *w);
+    int least, most; /* words behind the flags */
+} commands[] = {
+    {"ls", "paddlerun ckpt ls DIR", "what is there: step, kind, size, age, whole or why not",
+        run_ls, 1, 1},
+    {"show", "paddlerun ckpt show [flags] DIR|DIR/ckpt-N", "tables, rows, rules, learning rates",
+        run_show, 1, 1},
+    {"verify", "paddlerun ckpt verify DIR|DIR/ckpt-N",
+        "reads all files and their checksums, names what is damaged", run_verify, 1, 1},
+    {"diff", "paddlerun ckpt diff [flags] A B",
+        "rows changed, added, erased, the largest difference; exit code 1 if there is any",
+        run_diff, 2, 2},
+    {"export", "paddlerun ckpt export [flags] DIR|DIR/ckpt-N [FILE.npz|FILE.npy|FILE]",
+        "tables to NumPy's files, a table or a key to text", run_export, 1, 2},
+    {"merge", "paddlerun ckpt merge [flags] DIR|DIR/ckpt-N TO",
+        "a chain as one directory of rt_save, which any number of servers loads", run_merge, 2, 2},
+};
+
+const char *rl_ckpt_command(size_t i, const char **ret_help) {
+    *ret_help = i < CO_ARRAY_LEN(commands) ? commands[i].help : NULL;
+    return i < CO_ARRAY_LEN(commands) ? commands[i].name : NULL;
+}
+
+static int usage(FILE *to) {
+    (void)fputs("Usage: paddlerun ckpt COMMAND [flags] DIR\n\n"
+                "DIR is a directory of rt_save, or one of the servers' checkpoints, of which the "
+                "newest whole one\nis taken; DIR/ckpt-N is a certain one.\n\nCommands:\n",
+        to);
+    for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
+        (void)fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].help);
+    }
+    return to == stdout ? 0 : RL_USAGE;
+}
+
+static int run_command(size_t c, int argc, char **argv) {
+    struct words w = {0};
+    const struct co_flag flags[] = {
+        {.name = "table",
+            .type = CO_FLAG_STR,
+            .value = &w.table,
+            .help = "this table only (show, diff, export)"},
+        {.name = "key",
+            .type = CO_FLAG_STR,
+            .value = &w.key,
+            .help = "the row of this id, or the value at this place, only (export)"},
+        {.name = "state",
+            .type = CO_FLAG_BOOL,
+            .value = &w.state,
+            .help = "the optimizer's state, too (export)"},
+        {.name = "count",
+            .type = CO_FLAG_BOOL,
+            .value = &w.count,
+            .help = "count the rows of a chain, which reads all of it (show)"},
+        {.name = "memory",
+            .type = CO_FLAG_INT,
+            .value = &w.memory_mb,
+            .def = "256",
+            .min = 1,
+            .max = 1 << 20,
+            .help = "MiB that ids and rows in memory may take, about; when they are more, files "
+                    "are read several times"},
+    };
+    char name[32];
+    int rest = 0, code = 0;
+    (void)snprintf(name, sizeof(name), "ckpt %s", commands[c].name);
+    argv[0] = name;
+    if (!rl_command_flags(
+            commands[c].usage, flags, CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+        return code;
+    }
+    if (argc - rest < commands[c].least || argc - rest > commands[c].most) {
+        (void)fprintf(
+            stderr, "paddlerun %s: %d words, expected: %s\n", name, argc - rest, commands[c].usage);
+        return RL_USAGE;
+    }
+    w.path = argv[rest];
+    w.other = argc - rest > 1 ? argv[rest + 1] : NULL;
+    w.table = w.table && *w.table ? w.table : NULL;
+    return commands[c].run(&w);
+}
+
+int rl_cmd_ckpt(int argc, char **argv) {
+    for (size_t i = 0; argc > 1 && i < CO_ARRAY_LEN(commands); i++) {
+        if (strcmp(argv[1], commands[i].name) == 0) {
+            return run_command(i, argc - 1, argv + 1);
+        }
+    }
+    if (argc > 1 && argv[1][0] != '-') {
+        struct co_near near = co_near_begin(argv[1], strlen(argv[1]));
+        const char *meant = NULL;
+        for (size_t i = 0; i < CO_ARRAY_LEN(commands); i++) {
+            meant = co_near_try(&near, commands[i].name) ? commands[i].name : meant;
+        }
+        (void)fprintf(stderr, "paddlerun ckpt: \"%s\" is not a command%s%s%s\n", argv[1],
+            meant ? ": did you mean " : "", meant ? meant : "", meant ? "?" : "");
+    }
+    bool asked = argc > 1 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+    return usage(asked ? stdout : stderr);
+}

@@ -1,0 +1,18 @@
+/* The table of paddlerun's subcommands. */
+#pragma once
+
+#include <stdbool.h>
+
+struct rl_command {
+    const char *name, *alias, *summary;
+    int (*run)(int argc, char **argv);
+    /* `NAME --help` lists the command's flags, so the manual can be made from it.  False: it has no
+     * flags, or flags of another kind. */
+    bool says;
+};
+
+enum { RL_COMMAND_COUNT = 13 };
+extern const struct rl_command rl_commands[RL_COMMAND_COUNT];
+
+/* Finds a command by its name, its alias, or a path that ends with one of them; -1: none. */
+int rl_command_find(const char *name);

@@ -1,0 +1,89 @@
+/* `paddlerun top`: a live table of servers and trainers, and `paddlerun info HOST:PORT`, which
+ * prints it once.  The table is in runtime/launch/top; this file has the flags. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "runtime/launch/cmd/cmd.h"
+#include "runtime/launch/top/top.h"
+
+static int run(const char *command, const struct rl_top_options *o) {
+    struct co_err err = {0};
+    int rc = rl_top_run(o, &err);
+    if (rc < 0) {
+        (void)fprintf(stderr, "paddlerun %s: %s\n", command, co_err_text(&err));
+    }
+    return rc == CO_INVALID ? RL_USAGE : rc < 0 ? 1 : 0;
+}
+
+int rl_cmd_look(char **targets, int n, int64_t timeout_ms) {
+    struct rl_top_options o = {.targets = (const char *const *)targets,
+        .n = (size_t)n,
+        .count = 1,
+        .timeout_ms = timeout_ms > 0 ? timeout_ms : 1,
+        .life = true};
+    return run("info", &o);
+}
+
+/* Moves flags in front of words: as in kubectl, flags (each with its value) may follow words. */
+static void put_flags_first(int argc, char **argv) {
+    CO_AUTOFREE char **words = co_xcalloc((size_t)argc, sizeof(*words));
+    int n = 0, at = 1;
+    for (int i = 1; i < argc; i++) {
+        char *word = argv[i];
+        if (word[0] != '-' || !word[1]) {
+            words[n++] = word;
+            continue;
+        }
+        argv[at++] = word;
+        if (!strchr(word, '=') && i + 1 < argc) {
+            argv[at++] = argv[++i];
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        argv[at++] = words[i];
+    }
+}
+
+int rl_cmd_top(int argc, char **argv) {
+    struct rl_top_options o = {0};
+    const struct co_flag flags[] = {
+        {.name = "n",
+            .type = CO_FLAG_STR,
+            .value = &o.space,
+            .metavar = "NAMESPACE",
+            .help = "namespace of JOB; default: that of kubectl's context"},
+        {.name = "interval",
+            .type = CO_FLAG_DURATION,
+            .value = &o.interval_ms,
+            .def = "2s",
+            .help = "time between two updates"},
+        {.name = "count",
+            .type = CO_FLAG_INT,
+            .value = &o.count,
+            .max = INT32_MAX,
+            .help = "number of updates; 0: until q or Ctrl-C"},
+        {.name = "timeout",
+            .type = CO_FLAG_DURATION,
+            .value = &o.timeout_ms,
+            .def = "2s",
+            .help = "how long to wait for answers"},
+    };
+    int rest = 0, code = 0;
+    put_flags_first(argc, argv);
+    if (!rl_command_flags("paddlerun top [flags] JOB|HOST:PORT|http://HOST:PORT/PATH...", flags,
+            CO_ARRAY_LEN(flags), argc, argv, &rest, &code)) {
+        return code;
+    }
+    if (rest >= argc || argc - rest > RL_TOP_TARGETS || o.interval_ms < 100) {
+        (void)fprintf(stderr,
+            rest >= argc
+                ? "paddlerun top: no address given, expected a job or HOST:PORT of /metrics\n"
+            : o.interval_ms < 100 ? "paddlerun top: --interval is below 100ms\n"
+                                  : "paddlerun top: too many addresses\n");
+        return RL_USAGE;
+    }
+    o.targets = (const char *const *)(argv + rest);
+    o.n = (size_t)(argc - rest);
+    return run("top", &o);
+}

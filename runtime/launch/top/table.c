@@ -1,0 +1,297 @@
+/* One function per cell, one row per column: how a number is made from two reads, and printed. */
+#include "runtime/launch/top/table.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/meter/meter.h"
+
+enum { CELL = 64 };
+
+typedef void cell_fn(const struct rl_target *t, char ret[CELL]);
+
+/* ---- numbers for people ---- */
+
+static void put_number(char ret[CELL], double v) {
+    static const char units[] = " kMGT";
+    size_t u = 0;
+    for (; fabs(v) >= 9999.5 && u + 2 < sizeof(units); u++) {
+        v /= 1000;
+    }
+    if (u == 0) {
+        (void)snprintf(ret, CELL, v == floor(v) || fabs(v) >= 100 ? "%.0f" : "%.2f", v);
+    } else {
+        (void)snprintf(ret, CELL, "%.1f%c", v, units[u]);
+    }
+}
+
+static void put_bytes(char ret[CELL], double v) {
+    static const char *const units[] = {"B", "K", "M", "G", "T"};
+    size_t u = 0;
+    for (; v >= 1024 && u + 1 < CO_ARRAY_LEN(units); u++) {
+        v /= 1024;
+    }
+    (void)snprintf(ret, CELL, u && v < 100 ? "%.1f%s" : "%.0f%s", v, units[u]);
+}
+
+static void put_seconds(char ret[CELL], double v) {
+    if (isnan(v)) {
+        (void)snprintf(ret, CELL, "-");
+    } else if (isinf(v)) {
+        (void)snprintf(ret, CELL, ">10s");
+    } else if (v < 1e-3) {
+        (void)snprintf(ret, CELL, "%.0fus", v * 1e6);
+    } else if (v < 1) {
+        (void)snprintf(ret, CELL, "%.3gms", v * 1e3);
+    } else if (v < 3600) {
+        (void)snprintf(ret, CELL, "%.0fs", v);
+    } else {
+        (void)snprintf(ret, CELL, "%.1fh", v / 3600);
+    }
+}
+
+/* ---- what cells are made of ---- */
+
+static double value(const struct rl_target *t, enum rt_meter row, const char *label) {
+    return rl_samples_sum(t->now, rt_meter_name(row), label);
+}
+
+/* Of a counter, a second; one that is smaller than before is another process's. */
+static double rate_of(const struct rl_target *t, const char *name, const char *label) {
+    double now = rl_samples_sum(t->now, name, label);
+    double since = rl_samples_sum(t->now, "process_start_time_seconds", NULL), was = 0;
+    if (t->before) {
+        double old = rl_samples_sum(t->before, name, label);
+        was = old <= now ? old : 0;
+        since = t->before->at;
+    }
+    double seconds = t->now->at - since;
+    return seconds > 0 ? (now - was) / seconds : 0;
+}
+
+static double rate(const struct rl_target *t, enum rt_meter row, const char *label) {
+    return rate_of(t, rt_meter_name(row), label);
+}
+
+static double part_of(
+    const struct rl_target *t, enum rt_meter row, const char *part, const char *label) {
+    char name[128];
+    (void)snprintf(name, sizeof(name), "%s_%s", rt_meter_name(row), part);
+    return rate_of(t, name, label);
+}
+
+static void put_age(
+    const struct rl_target *t, enum rt_meter number, enum rt_meter at, char ret[CELL]) {
+    double n = value(t, number, NULL);
+    char age[CELL];
+    if (n <= 0) {
+        (void)snprintf(ret, CELL, "-");
+        return;
+    }
+    put_seconds(age, fmax(round(t->now->at - value(t, at, NULL)), 1));
+    (void)snprintf(ret, CELL, "%.0f/%.12s", n, age);
+}
+
+/* ---- servers ---- */
+
+static void name_cell(const struct rl_target *t, char ret[CELL]) {
+    (void)snprintf(ret, CELL, "%s", t->name);
+}
+static void rows_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, value(t, RT_M_ROWS, NULL));
+}
+static void memory_cell(const struct rl_target *t, char ret[CELL]) {
+    put_bytes(ret, value(t, RT_M_MEMORY, NULL));
+}
+static void used_cell(const struct rl_target *t, char ret[CELL]) {
+    double most = value(t, RT_M_MEMORY_MAX, NULL);
+    (void)snprintf(ret, CELL, "%.1f%%", most > 0 ? value(t, RT_M_MEMORY, NULL) / most * 100 : 0);
+}
+static void pulls_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, part_of(t, RT_M_REQUEST_SECONDS, "count", "pull"));
+}
+static void pushes_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, part_of(t, RT_M_REQUEST_SECONDS, "count", "push") +
+                        part_of(t, RT_M_REQUEST_SECONDS, "count", "exchange"));
+}
+static void pull_time_cell(const struct rl_target *t, char ret[CELL]) {
+    put_seconds(ret,
+        rl_samples_quantile(t->now, t->before, rt_meter_name(RT_M_REQUEST_SECONDS), "pull", .99));
+}
+static void push_time_cell(const struct rl_target *t, char ret[CELL]) {
+    put_seconds(ret,
+        rl_samples_quantile(t->now, t->before, rt_meter_name(RT_M_REQUEST_SECONDS), "push", .99));
+}
+static void in_cell(const struct rl_target *t, char ret[CELL]) {
+    put_bytes(ret, rate(t, RT_M_BYTES, "received"));
+}
+static void out_cell(const struct rl_target *t, char ret[CELL]) {
+    put_bytes(ret, rate(t, RT_M_BYTES, "sent"));
+}
+static void queue_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, value(t, RT_M_QUEUE, NULL));
+}
+static void trainers_cell(const struct rl_target *t, char ret[CELL]) {
+    (void)snprintf(
+        ret, CELL, "%.0f/%.0f", value(t, RT_M_TRAINERS, "alive"), value(t, RT_M_TRAINERS, NULL));
+}
+static void apart_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, value(t, RT_M_STALENESS, NULL));
+}
+static void part_cell(const struct rl_target *t, char ret[CELL]) {
+    put_age(t, RT_M_PART_NUMBER, RT_M_PART_TIME, ret);
+}
+static void refused_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, value(t, RT_M_REFUSED, NULL));
+}
+
+/* ---- trainers ---- */
+
+static void reported(const struct rl_target *t, const char *name, char ret[CELL]) {
+    if (rl_samples_have(t->now, rt_meter_name(RT_M_REPORTED), name)) {
+        double v = value(t, RT_M_REPORTED, name);
+        fabs(v) >= 100 ? put_number(ret, v) : (void)snprintf(ret, CELL, "%.5g", v);
+    } else {
+        (void)snprintf(ret, CELL, "-");
+    }
+}
+static void step_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, fmax(value(t, RT_M_STEPS, NULL), value(t, RT_M_REPORTED_STEP, NULL)));
+}
+static void steps_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, rate(t, RT_M_STEPS, NULL));
+}
+static void examples_cell(const struct rl_target *t, char ret[CELL]) {
+    reported(t, "examples_per_second", ret);
+}
+static void loss_cell(const struct rl_target *t, char ret[CELL]) {
+    reported(t, "loss", ret);
+}
+static void auc_cell(const struct rl_target *t, char ret[CELL]) {
+    reported(t, "auc", ret);
+}
+static void wait_cell(const struct rl_target *t, char ret[CELL]) {
+    double all = part_of(t, RT_M_CALL_SECONDS, "sum", NULL) -
+                 part_of(t, RT_M_CALL_SECONDS, "sum", "checkpoint");
+    (void)snprintf(ret, CELL, "%.0f%%", fmax(all, 0) * 100);
+}
+static void call_time_cell(const struct rl_target *t, char ret[CELL]) {
+    put_seconds(
+        ret, rl_samples_quantile(t->now, t->before, rt_meter_name(RT_M_CALL_SECONDS), "pull", .99));
+}
+static void got_cell(const struct rl_target *t, char ret[CELL]) {
+    put_bytes(ret, rate(t, RT_M_TRAINER_BYTES, "received"));
+}
+static void gave_cell(const struct rl_target *t, char ret[CELL]) {
+    put_bytes(ret, rate(t, RT_M_TRAINER_BYTES, "sent"));
+}
+static void lost_cell(const struct rl_target *t, char ret[CELL]) {
+    put_number(ret, value(t, RT_M_RECONNECTS, NULL));
+}
+static void checkpoint_cell(const struct rl_target *t, char ret[CELL]) {
+    put_age(t, RT_M_CHECKPOINT_NUMBER, RT_M_CHECKPOINT_TIME, ret);
+}
+
+/* ---- the table ---- */
+
+struct column {
+    const char *head;
+    int width; /* 0: as wide as the longest name, to the left */
+    cell_fn *cell;
+};
+
+static const struct column server_columns[] = {
+    {"SERVER", 0, name_cell},
+    {"ROWS", 7, rows_cell},
+    {"MEMORY", 7, memory_cell},
+    {"USED", 6, used_cell},
+    {"PULL/s", 7, pulls_cell},
+    {"p99", 6, pull_time_cell},
+    {"PUSH/s", 7, pushes_cell},
+    {"p99", 6, push_time_cell},
+    {"IN/s", 6, in_cell},
+    {"OUT/s", 6, out_cell},
+    {"QUEUE", 5, queue_cell},
+    {"TRAIN", 6, trainers_cell},
+    {"APART", 5, apart_cell},
+    {"CKPT", 8, part_cell},
+    {"REFUSED", 7, refused_cell},
+};
+
+static const struct column trainer_columns[] = {
+    {"TRAINER", 0, name_cell},
+    {"STEP", 7, step_cell},
+    {"STEP/s", 7, steps_cell},
+    {"EXAMPLES/s", 10, examples_cell},
+    {"LOSS", 8, loss_cell},
+    {"AUC", 8, auc_cell},
+    {"WAIT", 5, wait_cell},
+    {"PULL p99", 8, call_time_cell},
+    {"IN/s", 6, got_cell},
+    {"OUT/s", 6, gave_cell},
+    {"LOST", 4, lost_cell},
+    {"CKPT", 8, checkpoint_cell},
+};
+
+static int print_line(const struct column *columns, size_t n, int names, const struct rl_target *t,
+    struct co_buf *ret, struct co_err *err) {
+    int rc = 0;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        char cell[CELL];
+        (void)snprintf(cell, sizeof(cell), "%s", columns[i].head);
+        if (t) {
+            columns[i].cell(t, cell);
+        }
+        int width = columns[i].width ? columns[i].width : -names;
+        rc = co_buf_addf(ret, err, "%s%*s", i ? " " : "", width, cell);
+    }
+    return rc < 0 ? rc : co_buf_adds(ret, "\n", err);
+}
+
+static int longest_name(const struct rl_target *targets, size_t n) {
+    int most = 0;
+    for (size_t i = 0; i < n; i++) {
+        int len = (int)strnlen(targets[i].name, CELL - 1);
+        most = len > most ? len : most;
+    }
+    return most;
+}
+
+/* Those who answer and have that row. */
+static int print_group(const struct rl_target *targets, size_t n, enum rt_meter has,
+    const struct column *columns, size_t n_columns, struct co_buf *ret, struct co_err *err) {
+    int rc = 0, names = longest_name(targets, n);
+    bool any = false;
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct rl_target *t = &targets[i];
+        if (!t->now || !rl_samples_have(t->now, rt_meter_name(has), NULL)) {
+            continue;
+        }
+        rc = any ? 0 : print_line(columns, n_columns, names, NULL, ret, err);
+        rc = rc < 0 ? rc : print_line(columns, n_columns, names, t, ret, err);
+        any = true;
+    }
+    return rc;
+}
+
+int rl_table_print(
+    const struct rl_target *targets, size_t n, struct co_buf *ret, struct co_err *err) {
+    int rc = print_group(
+        targets, n, RT_M_MEMORY_MAX, server_columns, CO_ARRAY_LEN(server_columns), ret, err);
+    rc = rc < 0 ? rc
+                : print_group(targets, n, RT_M_STEPS, trainer_columns,
+                      CO_ARRAY_LEN(trainer_columns), ret, err);
+    for (size_t i = 0; i < n && rc == 0; i++) {
+        const struct rl_target *t = &targets[i];
+        if (!t->now) {
+            rc = co_buf_addf(ret, err, "%-*s %s\n", longest_name(targets, n), t->name,
+                t->why ? t->why : "no answer yet");
+        } else if (!rl_samples_have(t->now, rt_meter_name(RT_M_MEMORY_MAX), NULL) &&
+                   !rl_samples_have(t->now, rt_meter_name(RT_M_STEPS), NULL)) {
+            rc = co_buf_addf(ret, err, "%s neither a server nor a trainer\n", t->name);
+        }
+    }
+    return rc;
+}

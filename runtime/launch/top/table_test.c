@@ -1,0 +1,118 @@
+/* Samples of any process; lines made of two reads. */
+#include "runtime/launch/top/table.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+static struct rl_samples parse(const char *text, double at) {
+    struct rl_samples s = {0};
+    struct co_err err = {0};
+    if (rl_samples_parse(text, strlen(text), at, &s, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    return s;
+}
+
+static void what_is_no_sample_is_passed_over(void **state) {
+    (void)state;
+    struct rl_samples s = parse("# HELP a b\na 1\na{x=\"1\",y=\"2\"} 2.5\nb{x=\"}\\\"\"} NaN\n\n"
+                                "c\n{} 1\nd{ 4\ne{x=\"1\"}5\n f 1\ng x\na{x=\"3\"} 4",
+        1);
+    assert_int_equal(s.n, 4);
+    assert_true(rl_samples_sum(&s, "a", NULL) == 7.5);
+    assert_true(rl_samples_sum(&s, "a", "2") == 2.5);
+    assert_true(rl_samples_sum(&s, "a", "4") == 0);
+    assert_true(rl_samples_have(&s, "a", "3") && !rl_samples_have(&s, "a", "4"));
+    assert_true(isnan(rl_samples_sum(&s, "b", NULL)));
+    rl_samples_done(&s);
+}
+
+static void too_many_are_refused(void **state) {
+    (void)state;
+    CO_AUTOBUF struct co_buf b = CO_BUF(1 << 20);
+    for (int i = 0; i <= RL_SAMPLES_MAX; i++) {
+        assert_int_equal(co_buf_addf(&b, NULL, "a %d\n", i), 0);
+    }
+    struct rl_samples s = {0};
+    struct co_err err = {0};
+    assert_int_equal(rl_samples_parse(b.data, b.len, 0, &s, &err), CO_NORESOURCE);
+    assert_null(s.text);
+}
+
+#define BUCKETS(a, b, c)                                                                           \
+    "h_bucket{op=\"x\",le=\"0.1\"} " #a "\nh_bucket{op=\"x\",le=\"1\"} " #b                        \
+    "\nh_bucket{op=\"x\",le=\"+Inf\"} " #c "\n"
+
+static void quantiles_are_of_what_came_since(void **state) {
+    (void)state;
+    struct rl_samples old = parse(BUCKETS(100, 100, 100), 1),
+                      now = parse(BUCKETS(101, 109, 110), 2);
+    assert_true(rl_samples_quantile(&now, NULL, "h", "x", .5) == .1);
+    assert_true(rl_samples_quantile(&now, &old, "h", "x", .5) == 1);
+    assert_true(isinf(rl_samples_quantile(&now, &old, "h", "x", .99)));
+    assert_true(isnan(rl_samples_quantile(&old, &old, "h", "x", .5)));
+    assert_true(isnan(rl_samples_quantile(&now, &old, "h", "y", .5)));
+    rl_samples_done(&old);
+    rl_samples_done(&now);
+}
+
+static const char server_before[] =
+    "process_start_time_seconds 90\npaddlert_server_memory_limit_bytes 2048\n"
+    "paddlert_server_request_seconds_count{op=\"pull\"} 100\n";
+static const char server_now[] =
+    "process_start_time_seconds 90\npaddlert_server_memory_limit_bytes 2048\n"
+    "paddlert_server_memory_bytes 1024\npaddlert_server_rows{table=\"a\"} 12000\n"
+    "paddlert_server_rows{table=\"b\"} 500\n"
+    "paddlert_server_request_seconds_count{op=\"pull\"} 160\n"
+    "paddlert_server_trainers{state=\"alive\"} 2\npaddlert_server_trainers{state=\"lost\"} 1\n"
+    "paddlert_server_checkpoint_number 7\npaddlert_server_checkpoint_timestamp_seconds 92\n";
+static const char trainer[] =
+    "process_start_time_seconds 90\npaddlert_trainer_steps_total 50\n"
+    "paddlert_reported{name=\"loss\"} 0.25\npaddlert_trainer_call_seconds_sum{call=\"pull\"} 4\n";
+
+static void servers_trainers_and_the_silent(void **state) {
+    (void)state;
+    struct rl_samples before = parse(server_before, 100), now = parse(server_now, 102);
+    struct rl_samples t = parse(trainer, 100), other = parse("up 1\n", 1);
+    struct rl_target targets[] = {{.name = "silent:1", .why = "no route"},
+        {.name = "t:2", .now = &t}, {.name = "s:3", .now = &now, .before = &before},
+        {.name = "o:4", .now = &other}};
+    CO_AUTOBUF struct co_buf b = CO_BUF(1 << 16);
+    assert_int_equal(rl_table_print(targets, 4, &b, NULL), 0);
+    static const char *const want[] = {
+        "SERVER      ROWS  MEMORY   USED  PULL/s ", /* as wide as the longest name */
+        "\ns:3        12.5k    1.0K  50.0%      30      -       0 ",
+        "   2/3 ",
+        "    7/10s ",
+        "\nTRAINER     STEP  STEP/s EXAMPLES/s     LOSS ",
+        "\nt:2           50       5          -     0.25        -   40% ",
+        "\nsilent:1 no route\n",
+        "\no:4 neither a server nor a trainer\n",
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(want); i++) {
+        if (!strstr(b.data, want[i])) {
+            fail_msg("'%s' is not in\n%s", want[i], b.data);
+        }
+    }
+    rl_samples_done(&before);
+    rl_samples_done(&now);
+    rl_samples_done(&t);
+    rl_samples_done(&other);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_is_no_sample_is_passed_over),
+        cmocka_unit_test(too_many_are_refused),
+        cmocka_unit_test(quantiles_are_of_what_came_since),
+        cmocka_unit_test(servers_trainers_and_the_silent),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,246 @@
+/* Chains of checkpoints: finds the newest complete one, reads what it depends on, removes old ones.
+ */
+#include "runtime/train/ckpt/chain.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "runtime/train/ckpt/disk.h"
+#include "runtime/train/ckpt/fields.h"
+
+/* ---- listing a directory ---- */
+
+static int compare_down(const void *a, const void *b) {
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+void rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret) {
+    static const char prefix[] = "ckpt-";
+    *ret = (struct rt_ckpt_numbers){0};
+    DIR *d = opendir(dir);
+    if (!d) {
+        return;
+    }
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        const char *digits = e->d_name + strlen(prefix);
+        uint64_t number;
+        if (strncmp(e->d_name, prefix, strlen(prefix)) == 0 &&
+            rt_field_number(digits, strlen(digits), 10, UINT64_MAX - 1, &number) && number > 0) {
+            ret->all = co_xrealloc(ret->all, ret->n + 1, sizeof(*ret->all));
+            ret->all[ret->n++] = number;
+        }
+    }
+    (void)closedir(d);
+    if (ret->n > 1) {
+        qsort(ret->all, ret->n, sizeof(*ret->all), compare_down);
+    }
+}
+
+uint64_t rt_ckpt_last_number(const char *dir) {
+    struct rt_ckpt_numbers have;
+    rt_ckpt_numbers(dir, &have);
+    uint64_t last = have.n > 0 ? have.all[0] : 0;
+    free(have.all);
+    return last;
+}
+
+/* ---- chains ---- */
+
+int rt_ckpt_point_check(const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
+    for (uint32_t i = 0; i < p->n_parts; i++) {
+        CO_AUTOFREE char *path = rt_ckpt_point_part(dir, p->number, i);
+        struct stat st;
+        if (stat(path, &st) < 0) {
+            return co_err_set(err, CO_INVALID, "checkpoint file '%s': %s", path, strerror(errno));
+        }
+        if ((uint64_t)st.st_size != p->parts[i].bytes) {
+            return co_err_set(err, CO_INVALID,
+                "checkpoint file '%s' has %llu bytes, expected %" PRIu64, path,
+                (unsigned long long)st.st_size, p->parts[i].bytes);
+        }
+    }
+    return 0;
+}
+
+static bool same_shape(const struct rt_ckpt_point *a, const struct rt_ckpt_point *b) {
+    bool same = a->n_tables == b->n_tables && a->n_parts == b->n_parts;
+    for (uint32_t i = 0; i < a->n_parts && same; i++) {
+        same = a->parts[i].shards == b->parts[i].shards;
+    }
+    for (uint32_t i = 0; i < a->n_tables && same; i++) {
+        const struct rt_ckpt_table *x = &a->tables[i], *y = &b->tables[i];
+        same = strcmp(x->name, y->name) == 0 && x->sparse == y->sparse && x->size == y->size &&
+               x->dim == y->dim && x->state == y->state;
+    }
+    return same;
+}
+
+/* Puts the point in front of the chain. It must be the one that the chain's first delta builds on.
+ */
+static int prepend(struct rt_ckpt_chain *c, uint64_t number, struct co_err *err) {
+    struct rt_ckpt_point p = {0};
+    int rc = rt_ckpt_point_read(c->dir, number, &p, err);
+    rc = rc < 0 ? rc : rt_ckpt_point_check(c->dir, &p, err);
+    if (rc == 0 && c->n > 0 && (p.base != c->points[0].base || !same_shape(&p, c->points))) {
+        rc = co_err_set(err, CO_INVALID, "checkpoint %" PRIu64 " cannot be the base of %" PRIu64,
+            number, c->points[0].number);
+    }
+    if (rc == 0 && c->n > RT_CKPT_CHAIN_MAX) {
+        rc = co_err_set(err, CO_INVALID, "more than %d deltas", RT_CKPT_CHAIN_MAX);
+    }
+    if (rc < 0) {
+        rt_ckpt_point_done(&p);
+        return rc;
+    }
+    c->points = co_xrealloc(c->points, c->n + 1UL, sizeof(*c->points));
+    memmove(c->points + 1, c->points, c->n * sizeof(*c->points));
+    c->points[0] = p;
+    c->n++;
+    return 0;
+}
+
+int rt_ckpt_chain_open(
+    const char *dir, uint64_t number, struct rt_ckpt_chain **ret, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = co_xcalloc(1, sizeof(*c));
+    c->dir = co_xstrdup(dir);
+    int rc = prepend(c, number, err);
+    while (rc == 0 && !rt_ckpt_point_full(&c->points[0])) {
+        rc = prepend(c, c->points[0].previous, err);
+    }
+    if (rc < 0) {
+        return rc == CO_NOTFOUND && c->n == 0
+                   ? rc
+                   : co_err_wrap(err, "checkpoint %" PRIu64 " in '%s'", number, dir);
+    }
+    *ret = co_steal_ptr(c);
+    return 0;
+}
+
+void rt_ckpt_chain_close(struct rt_ckpt_chain *c) {
+    if (c) {
+        for (uint32_t i = 0; i < c->n; i++) {
+            rt_ckpt_point_done(&c->points[i]);
+        }
+        free(c->points);
+        free(c->dir);
+        free(c);
+    }
+}
+
+int rt_ckpt_chain_newest(const char *dir, uint64_t most, rt_ckpt_skip_fn *skip, void *arg,
+    struct rt_ckpt_chain **ret, struct co_err *err) {
+    struct rt_ckpt_numbers have;
+    rt_ckpt_numbers(dir, &have);
+    int rc = CO_NOTFOUND;
+    for (size_t i = 0; i < have.n && rc < 0; i++) {
+        struct co_err why = {0};
+        if (have.all[i] <= most) {
+            rc = rt_ckpt_chain_open(dir, have.all[i], ret, &why);
+            if (rc < 0 && skip) {
+                skip(arg, &why);
+            }
+        }
+    }
+    free(have.all);
+    return rc < 0 ? co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir) : 0;
+}
+
+int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t part,
+    struct rt_ckpt_part_reader **ret, struct co_err *err) {
+    const struct rt_ckpt_point *p = &c->points[point];
+    const struct rt_ckpt_part *pt = &p->parts[part];
+    CO_AUTOFREE char *path = rt_ckpt_point_part(c->dir, p->number, part);
+    struct rt_ckpt_part_place place = {
+        .number = p->number, .server = part, .servers = p->n_parts, .shards = pt->shards};
+    struct rt_ckpt_part_sum sum = {.bytes = pt->bytes, .hash = pt->hash};
+    return rt_ckpt_part_open(path, &place, &sum, ret, err);
+}
+
+int rt_ckpt_chain_verify_part(
+    const struct rt_ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
+    int rc = rt_ckpt_chain_part(c, point, part, &r, err);
+    while (rc == 0) {
+        struct rt_ckpt_part_chunk chunk;
+        const unsigned char *data;
+        rc = rt_ckpt_part_next(r, &chunk, err);
+        rc = rc != 0 ? rc : rt_ckpt_part_data(r, &data, err);
+    }
+    return rc < 0 ? rc : 0;
+}
+
+int rt_ckpt_chain_verify(const struct rt_ckpt_chain *c, struct co_err *err) {
+    int rc = 0;
+    for (uint32_t i = 0; i < c->n && rc == 0; i++) {
+        for (uint32_t k = 0; k < c->points[i].n_parts && rc == 0; k++) {
+            rc = rt_ckpt_chain_verify_part(c, i, k, err);
+        }
+    }
+    return rc;
+}
+
+/* ---- pruning ---- */
+
+/* Removes the manifest first. Whatever a crash leaves behind is then no checkpoint. */
+static int remove_point(const char *dir, uint64_t number, struct co_err *err) {
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    int rc = rt_disk_remove(at, "MANIFEST", err);
+    DIR *d = rc < 0 ? NULL : opendir(at);
+    for (struct dirent *e = d ? readdir(d) : NULL; e && rc == 0; e = readdir(d)) {
+        if (strncmp(e->d_name, "part-", 5) == 0 || strncmp(e->d_name, "MANIFEST.", 9) == 0) {
+            rc = rt_disk_remove(at, e->d_name, err);
+        }
+    }
+    if (d) {
+        (void)closedir(d);
+    }
+    return rc < 0 ? rc : rt_disk_remove_dir(at, err);
+}
+
+/* What stays: everything from the oldest kept full checkpoint on, except checkpoints that were
+ * begun before the newest one and never completed. */
+struct kept {
+    uint64_t oldest, newest;
+};
+
+static struct kept look_through(
+    const char *dir, const struct rt_ckpt_numbers *have, uint32_t keep) {
+    struct kept k = {0};
+    for (size_t i = 0; i < have->n && k.oldest == 0; i++) {
+        struct rt_ckpt_point p = {0};
+        if (rt_ckpt_point_read(dir, have->all[i], &p, NULL) == 0) {
+            k.newest = k.newest ? k.newest : p.number;
+            keep -= rt_ckpt_point_full(&p);
+            k.oldest = keep == 0 ? p.number : 0;
+        }
+        rt_ckpt_point_done(&p);
+    }
+    return k;
+}
+
+static bool is_complete(const char *dir, uint64_t number) {
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+int rt_ckpt_prune(const char *dir, uint32_t keep, struct co_err *err) {
+    struct rt_ckpt_numbers have;
+    rt_ckpt_numbers(dir, &have);
+    struct kept k = look_through(dir, &have, keep > 0 ? keep : UINT32_MAX);
+    int rc = 0;
+    /* Newest first, so that a delta is removed before the checkpoint it builds on. */
+    for (size_t i = 0; i < have.n && rc == 0; i++) {
+        uint64_t number = have.all[i];
+        if (number < k.oldest || (number < k.newest && !is_complete(dir, number))) {
+            rc = remove_point(dir, number, err);
+        }
+    }
+    free(have.all);
+    return rc;
+}

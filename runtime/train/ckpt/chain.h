@@ -1,0 +1,122 @@
+/* Checkpoints that servers write together, below one directory that all of them see:
+ *
+ *     dir/ckpt-000000000012/part-00000   of server 0 (part.h)
+ *                           part-00001   of server 1
+ *                           MANIFEST     text, written last: without it there is no checkpoint
+ *
+ *     paddlert checkpoint 2
+ *     checkpoint number=12 base=10 previous=11 step=1200 mode=sync
+ *     table name=... kind=... size=... dim=... state=... seed=... optimizer=... init=...
+ *     part server=0 shards=2 bytes=... hash=...
+ *     end hash=...
+ *
+ * A full checkpoint has base = number and previous = 0. A delta has what changed since `previous`;
+ * its `base` is the full checkpoint at the beginning of its chain. `save`, if not 0, is the mode
+ * that chose the rows (enum rt_save_mode). A chain is read from its full checkpoint on:
+ *
+ *     ckpt-10 (full)  <-  ckpt-11  <-  ckpt-12
+ *
+ * Numbers only grow.  No threads, no state. */
+#pragma once
+
+#include "common/buf.h"
+#include "runtime/train/ckpt/ckpt.h"
+#include "runtime/train/ckpt/part.h"
+
+enum {
+    RT_CKPT_SERVERS_MAX = 65536,
+    RT_CKPT_CHAIN_MAX = 1024, /* deltas on one full checkpoint */
+    RT_CKPT_MANIFEST_MAX = 16 << 20,
+    RT_CKPT_SAVE_MODES = 4, /* as many as rt_save_mode has */
+};
+
+/* Checkpoints of some modes omit rows on purpose. They never share a chain with complete ones. */
+static inline bool rt_ckpt_save_is_partial(uint32_t save) {
+    return save == 1 || save == 2;
+}
+
+struct rt_ckpt_part {
+    uint32_t server, shards;
+    uint64_t bytes, hash;
+};
+
+struct rt_ckpt_point {
+    uint64_t number, base, previous;
+    uint64_t step; /* of the trainers, that is in it */
+    bool sync;
+    uint32_t save;
+    uint32_t n_tables, n_parts;
+    struct rt_ckpt_table *tables; /* [n_tables], owned; what the writer fills is not used */
+    struct rt_ckpt_part *parts;   /* [n_parts], owned; by server */
+};
+
+static inline bool rt_ckpt_point_full(const struct rt_ckpt_point *p) {
+    return p->base == p->number;
+}
+void rt_ckpt_point_done(struct rt_ckpt_point *p);
+
+/* The path dir/ckpt-...; the caller frees it. */
+char *rt_ckpt_point_dir(const char *dir, uint64_t number);
+/* The file of a server's part. */
+char *rt_ckpt_point_part(const char *dir, uint64_t number, uint32_t server);
+
+/* ---- writing ---- */
+
+/* Writes the manifest. From then on the checkpoint exists, so all its parts must be complete. */
+CO_MUST_CHECK int rt_ckpt_point_commit(
+    const char *dir, const struct rt_ckpt_point *p, struct co_err *err);
+/* Checks that all parts are there in the size that the manifest says. CO_INVALID names the file. */
+CO_MUST_CHECK int rt_ckpt_point_check(
+    const char *dir, const struct rt_ckpt_point *p, struct co_err *err);
+/* Keeps the newest `keep` full checkpoints with their deltas, and everything newer than the newest
+ * of them. Removes what is older, complete or not. */
+CO_MUST_CHECK int rt_ckpt_prune(const char *dir, uint32_t keep, struct co_err *err);
+
+/* ---- reading ---- */
+
+/* CO_NOTFOUND: there is no manifest, so it was not completed. CO_INVALID names the manifest and the
+ * mistake in it. */
+CO_MUST_CHECK int rt_ckpt_point_read(
+    const char *dir, uint64_t number, struct rt_ckpt_point *ret, struct co_err *err);
+
+struct rt_ckpt_chain {
+    char *dir;
+    struct rt_ckpt_point *points; /* [n]: the full one, then its deltas in order */
+    uint32_t n;
+};
+
+/* Called for each checkpoint that is skipped; why names it. */
+typedef void rt_ckpt_skip_fn(void *arg, const struct co_err *why);
+
+/* The newest chain that ends at a number of at most `most` and whose files are all there in the
+ * right size. CO_NOTFOUND: none. */
+CO_MUST_CHECK int rt_ckpt_chain_newest(const char *dir, uint64_t most, rt_ckpt_skip_fn *skip,
+    void *arg, struct rt_ckpt_chain **ret, struct co_err *err);
+/* The chain that ends at the named checkpoint. CO_INVALID says what is wrong with it. */
+CO_MUST_CHECK int rt_ckpt_chain_open(
+    const char *dir, uint64_t number, struct rt_ckpt_chain **ret, struct co_err *err);
+void rt_ckpt_chain_close(struct rt_ckpt_chain *c);
+CO_DEFINE_CLEANUP(struct rt_ckpt_chain *, rt_ckpt_chain_close)
+/* The checkpoints in dir, complete or not. */
+struct rt_ckpt_numbers {
+    uint64_t *all; /* [n], descending; the caller's to free */
+    size_t n;
+};
+void rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret);
+/* The largest number in dir, complete or not; 0: none, or no dir. */
+uint64_t rt_ckpt_last_number(const char *dir);
+
+CO_MUST_CHECK int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t part,
+    struct rt_ckpt_part_reader **ret, struct co_err *err);
+/* Reads a part to its end. CO_INVALID names the file and the offset of the fault. */
+CO_MUST_CHECK int rt_ckpt_chain_verify_part(
+    const struct rt_ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err);
+/* Reads the whole chain, as a load would. */
+CO_MUST_CHECK int rt_ckpt_chain_verify(const struct rt_ckpt_chain *c, struct co_err *err);
+
+/* ---- for tests ---- */
+
+CO_MUST_CHECK int rt_ckpt_point_parse(
+    const char *text, size_t len, struct rt_ckpt_point *ret, struct co_err *err);
+CO_MUST_CHECK int rt_ckpt_point_print(
+    const struct rt_ckpt_point *p, struct co_buf *to, struct co_err *err);

@@ -1,0 +1,304 @@
+/* Checkpoints of several servers: what is written is read; what is torn or damaged is named and
+ * passed over; a process killed at any step leaves a whole one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ckpt/disk.h"
+#include "runtime/train/ckpt/format.h"
+
+enum { DIM = 3, SERVERS = 2, ROWS = 20 };
+
+static struct rt_ckpt_table table = {.name = "rows",
+    .sparse = true,
+    .dim = DIM,
+    .state = 1,
+    .seed = 255,
+    .optimizer = "adagrad:lr=0.1",
+    .init = "zero"};
+
+static int setup(void **state) {
+    char *dir = co_xstrdup("/tmp/chain_test_XXXXXX");
+    *state = dir;
+    return mkdtemp(dir) ? 0 : -1;
+}
+
+static int teardown(void **state) {
+    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", (char *)*state);
+    int rc = system(cmd);
+    free(*state);
+    return rc;
+}
+
+/* ROWS rows whose floats are all `number`. */
+static int write_part(const char *dir, uint64_t number, uint32_t server, struct rt_ckpt_part *ret,
+    struct co_err *err) {
+    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, server);
+    struct rt_ckpt_part_place place = {number, server, SERVERS, 1};
+    struct rt_ckpt_part_sum sum = {0};
+    CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = NULL;
+    unsigned char data[ROWS * (8 + (DIM + 1) * 4)];
+    for (uint64_t i = 0; i < ROWS; i++) {
+        unsigned char *row = data + i * sizeof(data) / ROWS;
+        co_put_u64(row, i * SERVERS + server);
+        for (size_t k = 0; k < DIM + 1; k++) {
+            float v = (float)number;
+            memcpy(row + 8 + k * 4, &v, 4);
+        }
+    }
+    struct rt_ckpt_part_chunk rows = {
+        .kind = RT_CKPT_PART_ROWS, .items = ROWS, .bytes = sizeof(data)};
+    struct rt_ckpt_part_chunk erased = {.kind = RT_CKPT_PART_ERASED, .items = 1, .bytes = 8};
+    int rc = rt_ckpt_part_create(path, &place, &w, err);
+    rc = rc < 0 ? rc : rt_ckpt_part_add(w, &erased, data, err);
+    rc = rc < 0 ? rc : rt_ckpt_part_add(w, &rows, data, err);
+    rc = rc < 0 ? rc : rt_ckpt_part_finish(w, &sum, err);
+    *ret = (struct rt_ckpt_part){server, 1, sum.bytes, sum.hash};
+    return rc;
+}
+
+static int save(const char *dir, uint64_t number, uint64_t base, struct co_err *err) {
+    struct rt_ckpt_part parts[SERVERS];
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    struct rt_ckpt_point p = {.number = number,
+        .base = base,
+        .previous = base == number ? 0 : number - 1,
+        .step = number * 100,
+        .sync = true,
+        .n_tables = 1,
+        .n_parts = SERVERS,
+        .tables = &table,
+        .parts = parts};
+    int rc = rt_disk_mkdir(at, err);
+    for (uint32_t i = 0; i < SERVERS && rc == 0; i++) {
+        rc = write_part(dir, number, i, &parts[i], err);
+    }
+    rc = rc < 0 ? rc : rt_disk_sync_dir(at, err);
+    return rc < 0 ? rc : rt_ckpt_point_commit(dir, &p, err);
+}
+
+static void save_all(const char *dir, uint64_t from, uint64_t to, uint64_t base) {
+    struct co_err err = {0};
+    for (uint64_t i = from; i <= to; i++) {
+        if (save(dir, i, base, &err) < 0) {
+            fail_msg("%s", err.msg);
+        }
+    }
+}
+
+struct skipped {
+    unsigned n;
+    char text[4096];
+};
+
+static void note_skipped(void *arg, const struct co_err *why) {
+    struct skipped *s = arg;
+    s->n++;
+    size_t at = strlen(s->text);
+    (void)snprintf(s->text + at, sizeof(s->text) - at, "%s\n", why->msg);
+}
+
+/* Of the newest whole one; 0: none. */
+static uint64_t newest(const char *dir, struct skipped *s) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    struct co_err err = {0};
+    uint64_t most = UINT64_MAX;
+    for (;;) {
+        int rc = rt_ckpt_chain_newest(dir, most, s ? note_skipped : NULL, s, &c, &err);
+        if (rc == CO_NOTFOUND) {
+            return 0;
+        }
+        assert_int_equal(0, rc);
+        uint64_t number = c->points[c->n - 1].number;
+        if (rt_ckpt_chain_verify(c, &err) == 0) {
+            return number;
+        }
+        if (s) {
+            note_skipped(s, &err);
+        }
+        rt_ckpt_chain_close(co_steal_ptr(c));
+        most = number - 1;
+    }
+}
+
+static void a_chain_is_read_from_its_full_one_on(void **state) {
+    const char *dir = *state;
+    save_all(dir, 1, 1, 1);
+    save_all(dir, 2, 4, 1);
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    assert_int_equal(0, rt_ckpt_chain_newest(dir, UINT64_MAX, NULL, NULL, &c, NULL));
+    assert_int_equal(4, c->n);
+    for (uint32_t i = 0; i < c->n; i++) {
+        assert_int_equal(i + 1, c->points[i].number);
+        assert_int_equal((i + 1) * 100, c->points[i].step);
+        assert_true(c->points[i].sync);
+        assert_string_equal("adagrad:lr=0.1", c->points[i].tables[0].optimizer);
+        assert_int_equal(255, c->points[i].tables[0].seed);
+    }
+    assert_int_equal(0, rt_ckpt_chain_verify(c, NULL));
+    CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
+    struct rt_ckpt_part_chunk chunk;
+    const unsigned char *data;
+    assert_int_equal(0, rt_ckpt_chain_part(c, 3, 1, &r, NULL));
+    assert_int_equal(0, rt_ckpt_part_next(r, &chunk, NULL)); /* erased: passed over */
+    assert_int_equal(RT_CKPT_PART_ERASED, chunk.kind);
+    assert_int_equal(0, rt_ckpt_part_next(r, &chunk, NULL));
+    assert_int_equal(ROWS, chunk.items);
+    assert_int_equal(0, rt_ckpt_part_data(r, &data, NULL));
+    float v;
+    memcpy(&v, data + 8, 4);
+    assert_true(v == 4 && co_get_u64(data + chunk.bytes / ROWS) == 3);
+    assert_int_equal(1, rt_ckpt_part_next(r, &chunk, NULL));
+    assert_int_equal(4, rt_ckpt_last_number(dir));
+}
+
+static void what_is_torn_is_named_and_passed_over(void **state) {
+    const char *dir = *state;
+    struct skipped s = {0};
+    assert_int_equal(0, newest(dir, &s));
+    save_all(dir, 1, 1, 1);
+    save_all(dir, 2, 3, 1);
+    CO_AUTOFREE char *torn = rt_ckpt_point_dir(dir, 4);
+    assert_int_equal(0, mkdir(torn, 0700));
+    assert_int_equal(3, newest(dir, &s));
+    assert_int_equal(1, s.n);
+    assert_non_null(strstr(s.text, "ckpt-000000000004' was not completed"));
+    /* Without 2 there is no 3. */
+    CO_AUTOFREE char *gone = rt_ckpt_point_part(dir, 2, 1);
+    assert_int_equal(0, unlink(gone));
+    assert_int_equal(1, newest(dir, &s));
+    assert_int_equal(4, s.n);
+    assert_non_null(strstr(s.text, "ckpt-000000000002/part-00001"));
+    assert_int_equal(4, rt_ckpt_last_number(dir));
+}
+
+/* Any byte changed, or the file cut anywhere. */
+static void damage_of_any_byte_is_named(void **state) {
+    const char *dir = *state;
+    save_all(dir, 1, 1, 1);
+    save_all(dir, 2, 2, 1);
+    static const char *files[] = {"MANIFEST", "part-00000", "part-00001"};
+    for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
+        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 2);
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", at, files[i]);
+        CO_AUTOBUF struct co_buf good = CO_BUF(1 << 20);
+        assert_int_equal(0, co_file_read(path, 1 << 20, &good, NULL));
+        for (size_t k = 0; k < 2 * good.len; k++) {
+            bool flip = k < good.len;
+            size_t len = flip ? good.len : k - good.len;
+            good.data[flip ? k : k - good.len] ^= flip ? 0x10 : 0;
+            assert_int_equal(0, co_file_write(path, good.data, len, 0600, NULL));
+            good.data[flip ? k : k - good.len] ^= flip ? 0x10 : 0;
+            struct skipped s = {0};
+            if (newest(dir, &s) != 1 || s.n != 1 || !strstr(s.text, path)) {
+                fail_msg("%s, byte %zu of %zu: %u '%s'", files[i], k, good.len, s.n, s.text);
+            }
+        }
+        assert_int_equal(0, co_file_write(path, good.data, good.len, 0600, NULL));
+    }
+    assert_int_equal(2, newest(dir, NULL));
+}
+
+static void the_newest_full_ones_are_kept_with_what_hangs_on_them(void **state) {
+    const char *dir = *state;
+    save_all(dir, 1, 1, 1);
+    save_all(dir, 2, 3, 1);
+    save_all(dir, 4, 4, 4);
+    save_all(dir, 5, 5, 4);
+    CO_AUTOFREE char *torn = rt_ckpt_point_dir(dir, 6);
+    assert_int_equal(0, mkdir(torn, 0700));
+    save_all(dir, 7, 7, 7);
+    CO_AUTOFREE char *begun = rt_ckpt_point_dir(dir, 8);
+    assert_int_equal(0, mkdir(begun, 0700));
+    assert_int_equal(0, rt_ckpt_prune(dir, 3, NULL));
+    static const bool three[] = {true, true, true, true, true, false, true, true};
+    static const bool two[] = {false, false, false, true, true, false, true, true};
+    for (uint64_t i = 1; i <= 8; i++) {
+        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, i);
+        assert_int_equal(three[i - 1], access(at, F_OK) == 0);
+    }
+    assert_int_equal(0, rt_ckpt_prune(dir, 2, NULL));
+    for (uint64_t i = 1; i <= 8; i++) {
+        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, i);
+        assert_int_equal(two[i - 1], access(at, F_OK) == 0);
+    }
+    assert_int_equal(7, newest(dir, NULL));
+    assert_int_equal(0, rt_ckpt_prune(dir, 0, NULL)); /* all are kept */
+    assert_int_equal(7, newest(dir, NULL));
+}
+
+/* ---- a kill before each step ---- */
+
+static long steps_left;
+
+static void kill_at_step(void) {
+    if (steps_left-- == 0) {
+        _exit(9);
+    }
+}
+
+/* Two full ones and deltas, as a server would; each committed number is told. */
+static void save_and_tell(const char *dir, int fd) {
+    uint64_t last = rt_ckpt_last_number(dir);
+    for (uint64_t n = last + 1, base = n; n < last + 7; n++) {
+        base = n - base == 3 ? n : base;
+        if (save(dir, n, base, NULL) < 0 || write(fd, &n, sizeof(n)) != sizeof(n) ||
+            rt_ckpt_prune(dir, 1, NULL) < 0) {
+            _exit(1);
+        }
+    }
+}
+
+static void a_kill_at_any_step_leaves_a_whole_one(void **state) {
+    const char *dir = *state;
+    uint64_t committed = 0;
+    bool ended = false;
+    long at = 0;
+    for (; !ended; at++) {
+        int fds[2];
+        assert_int_equal(0, pipe(fds));
+        pid_t pid = fork();
+        if (pid == 0) {
+            steps_left = at;
+            rt_disk_watch = kill_at_step;
+            save_and_tell(dir, fds[1]);
+            _exit(0);
+        }
+        int status;
+        (void)close(fds[1]);
+        while (read(fds[0], &committed, sizeof(committed)) > 0) {
+        }
+        (void)close(fds[0]);
+        assert_int_equal(pid, waitpid(pid, &status, 0));
+        ended = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        assert_true(ended || WEXITSTATUS(status) == 9);
+        uint64_t found = newest(dir, NULL);
+        if (found < committed) {
+            fail_msg("killed at step %ld: %llu was committed, %llu is found", at,
+                (unsigned long long)committed, (unsigned long long)found);
+        }
+    }
+    assert_true(at > 60);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_chain_is_read_from_its_full_one_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_torn_is_named_and_passed_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(damage_of_any_byte_is_named, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            the_newest_full_ones_are_kept_with_what_hangs_on_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_kill_at_any_step_leaves_a_whole_one, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

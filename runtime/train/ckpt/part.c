@@ -1,0 +1,302 @@
+/* A server's part of a checkpoint: writing and reading. */
+#include "runtime/train/ckpt/part.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "runtime/train/ckpt/disk.h"
+#include "runtime/train/ckpt/format.h"
+
+/* WRITE_BYTES: one write. FLUSH_BYTES: through the page cache, the kernel is asked to start writing
+ * back after so many, so that little is left for the sync at the end. */
+enum { WRITE_BYTES = 512 << 10, FLUSH_BYTES = 8 << 20, HASHED = 40 };
+
+/* ---- bytes ---- */
+
+static const unsigned char magic[8] = {'P', 'D', 'L', 'R', 'T', 'P', 'R', 'T'};
+
+void rt_ckpt_part_head_put(
+    const struct rt_ckpt_part_place *place, unsigned char ret_head[RT_CKPT_PART_HEAD]) {
+    memset(ret_head, 0, RT_CKPT_PART_HEAD);
+    memcpy(ret_head, magic, sizeof(magic));
+    co_put_u32(ret_head + 8, RT_CKPT_PART_VERSION);
+    co_put_u32(ret_head + 12, place->server);
+    co_put_u32(ret_head + 16, place->servers);
+    co_put_u32(ret_head + 20, place->shards);
+    co_put_u64(ret_head + 24, place->number);
+    co_put_u64(ret_head + HASHED, rt_ckpt_hash(ret_head, HASHED));
+}
+
+void rt_ckpt_part_chunk_put(const struct rt_ckpt_part_chunk *chunk, uint64_t hash,
+    unsigned char ret_head[RT_CKPT_PART_CHUNK]) {
+    co_put_u32(ret_head, chunk->kind);
+    co_put_u32(ret_head + 4, chunk->table);
+    co_put_u32(ret_head + 8, chunk->shard);
+    co_put_u32(ret_head + 12, chunk->items);
+    co_put_u64(ret_head + 16, chunk->begin);
+    co_put_u32(ret_head + 24, chunk->bytes);
+    co_put_u32(ret_head + 28, 0);
+    co_put_u64(ret_head + 32, hash);
+    co_put_u64(ret_head + HASHED, rt_ckpt_hash(ret_head, HASHED));
+}
+
+/* ---- writing ---- */
+
+/* Chunks are gathered in a block and written past the page cache: nobody reads them soon, and
+ * copying them there would be most of a checkpoint's processor time. */
+struct rt_ckpt_part_writer {
+    int fd;
+    bool direct;
+    char *path;
+    void *memory;         /* owned, with: */
+    unsigned char *block; /* [WRITE_BYTES], aligned; not written yet: */
+    size_t gathered;
+    uint64_t bytes, hash;
+    uint64_t written, flushed;
+};
+
+static int write_block(struct rt_ckpt_part_writer *w, struct co_err *err) {
+    struct iovec piece = {w->block, w->gathered};
+    int rc = rt_disk_write(w->fd, w->path, &piece, 1, err);
+    w->written += w->gathered;
+    w->gathered = 0;
+    if (rc == 0 && !w->direct && w->written - w->flushed >= FLUSH_BYTES) {
+        /* Only a hint. If it fails, the sync at the end writes everything. */
+        (void)!sync_file_range(
+            w->fd, (off_t)w->flushed, (off_t)(w->written - w->flushed), SYNC_FILE_RANGE_WRITE);
+        w->flushed = w->written;
+    }
+    return rc;
+}
+
+static int put(struct rt_ckpt_part_writer *w, const void *data, size_t len, struct co_err *err) {
+    const unsigned char *from = data;
+    int rc = 0;
+    while (len > 0 && rc == 0) {
+        size_t room = WRITE_BYTES - w->gathered, n = len < room ? len : room;
+        memcpy(w->block + w->gathered, from, n);
+        w->gathered += n;
+        w->bytes += n;
+        from += n;
+        len -= n;
+        rc = w->gathered == WRITE_BYTES ? write_block(w, err) : 0;
+    }
+    return rc;
+}
+
+static int make_block(struct rt_ckpt_part_writer *w, struct co_err *err) {
+    int rc = co_try_alloc(
+        1, WRITE_BYTES + RT_DISK_BLOCK, SIZE_MAX, "what is to be written", &w->memory, err);
+    if (rc == 0) {
+        size_t over = (uintptr_t)w->memory % RT_DISK_BLOCK;
+        w->block = (unsigned char *)w->memory + (over ? RT_DISK_BLOCK - over : 0);
+    }
+    return rc;
+}
+
+int rt_ckpt_part_create(const char *path, const struct rt_ckpt_part_place *place,
+    struct rt_ckpt_part_writer **ret, struct co_err *err) {
+    unsigned char head[RT_CKPT_PART_HEAD];
+    CO_CLEANUP(rt_ckpt_part_closep) struct rt_ckpt_part_writer *w = co_xcalloc(1, sizeof(*w));
+    w->fd = -1;
+    w->path = co_xstrdup(path);
+    int rc = make_block(w, err);
+    rc = rc < 0 ? rc : rt_disk_create(path, true, &w->fd, &w->direct, err);
+    rt_ckpt_part_head_put(place, head);
+    rc = rc < 0 ? rc : put(w, head, sizeof(head), err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret = co_steal_ptr(w);
+    return 0;
+}
+
+int rt_ckpt_part_add(struct rt_ckpt_part_writer *w, const struct rt_ckpt_part_chunk *chunk,
+    const void *data, struct co_err *err) {
+    unsigned char head[RT_CKPT_PART_CHUNK];
+    if (chunk->bytes > RT_CKPT_PART_BYTES_MAX) {
+        return co_err_set(err, CO_INTERNAL, "'%s': a chunk of %u bytes", w->path, chunk->bytes);
+    }
+    uint64_t hash = rt_ckpt_hash(data, chunk->bytes);
+    rt_ckpt_part_chunk_put(chunk, hash, head);
+    w->hash = rt_ckpt_hash_more(w->hash, hash);
+    int rc = put(w, head, sizeof(head), err);
+    return rc < 0 ? rc : put(w, data, chunk->bytes, err);
+}
+
+int rt_ckpt_part_finish(
+    struct rt_ckpt_part_writer *w, struct rt_ckpt_part_sum *ret, struct co_err *err) {
+    unsigned char tail[RT_CKPT_PART_CHUNK];
+    rt_ckpt_part_chunk_put(&(struct rt_ckpt_part_chunk){.kind = RT_CKPT_PART_TAIL}, w->hash, tail);
+    int rc = put(w, tail, sizeof(tail), err);
+    rt_disk_buffer(w->fd); /* the rest is no whole block */
+    rc = rc < 0 || w->gathered == 0 ? rc : write_block(w, err);
+    rc = rc < 0 ? rc : rt_disk_sync(w->fd, w->path, err);
+    if (rc == 0) {
+        *ret = (struct rt_ckpt_part_sum){.bytes = w->bytes, .hash = w->hash};
+    }
+    return rc;
+}
+
+void rt_ckpt_part_close(struct rt_ckpt_part_writer *w) {
+    if (w) {
+        if (w->fd >= 0) {
+            co_close(w->fd);
+        }
+        free(w->memory);
+        free(w->path);
+        free(w);
+    }
+}
+
+/* ---- reading ---- */
+
+struct rt_ckpt_part_reader {
+    FILE *stream;
+    char *name;
+    struct rt_ckpt_part_sum want, have;
+    struct rt_ckpt_part_chunk chunk; /* its data is still to be read or skipped */
+    uint64_t chunk_hash;
+    bool pending;
+    unsigned char *data;
+    size_t cap;
+};
+
+static int refuse(const struct rt_ckpt_part_reader *r, const char *what, struct co_err *err) {
+    return co_err_set(
+        err, CO_INVALID, "checkpoint file '%s': %s at byte %" PRIu64, r->name, what, r->have.bytes);
+}
+
+static int read_bytes(struct rt_ckpt_part_reader *r, void *to, size_t len, struct co_err *err) {
+    if (len > 0 && fread(to, len, 1, r->stream) != 1) {
+        return ferror(r->stream) ? co_err_errno(err, errno, "cannot read '%s'", r->name)
+                                 : refuse(r, "ends too early", err);
+    }
+    r->have.bytes += len;
+    return 0;
+}
+
+int rt_ckpt_part_from(FILE *stream_own, const char *name, const struct rt_ckpt_part_place *place,
+    const struct rt_ckpt_part_sum *sum, struct rt_ckpt_part_reader **ret, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_part_reader_closep)
+    struct rt_ckpt_part_reader *r = co_xcalloc(1, sizeof(*r));
+    unsigned char head[RT_CKPT_PART_HEAD], want[RT_CKPT_PART_HEAD];
+    r->stream = stream_own;
+    r->name = co_xstrdup(name);
+    r->want = *sum;
+    int rc = read_bytes(r, head, sizeof(head), err);
+    if (rc < 0) {
+        return rc;
+    }
+    rt_ckpt_part_head_put(place, want);
+    if (memcmp(head, want, sizeof(head)) != 0) {
+        return co_err_set(err, CO_INVALID,
+            "checkpoint file '%s': its head is corrupt or of another checkpoint", name);
+    }
+    *ret = co_steal_ptr(r);
+    return 0;
+}
+
+int rt_ckpt_part_open(const char *path, const struct rt_ckpt_part_place *place,
+    const struct rt_ckpt_part_sum *sum, struct rt_ckpt_part_reader **ret, struct co_err *err) {
+    FILE *stream = fopen(path, "re");
+    if (!stream) {
+        return co_err_set(err, CO_INVALID,
+            "checkpoint file '%s', which the manifest names, cannot be opened: %s", path,
+            strerror(errno));
+    }
+    return rt_ckpt_part_from(stream, path, place, sum, ret, err);
+}
+
+void rt_ckpt_part_reader_close(struct rt_ckpt_part_reader *r) {
+    if (r) {
+        (void)fclose(r->stream);
+        free(r->name);
+        free(r->data);
+        free(r);
+    }
+}
+
+static int pass_over(struct rt_ckpt_part_reader *r, struct co_err *err) {
+    if (!r->pending) {
+        return 0;
+    }
+    r->pending = false;
+    if (fseeko(r->stream, r->chunk.bytes, SEEK_CUR) < 0) {
+        return co_err_errno(err, errno, "cannot read '%s'", r->name);
+    }
+    r->have.bytes += r->chunk.bytes;
+    return 0;
+}
+
+static int at_end(struct rt_ckpt_part_reader *r, uint64_t hash, struct co_err *err) {
+    if (hash != r->have.hash || r->have.hash != r->want.hash || r->have.bytes != r->want.bytes ||
+        fgetc(r->stream) != EOF) {
+        return refuse(r, "is not the file that the manifest names: end", err);
+    }
+    return 1;
+}
+
+int rt_ckpt_part_next(
+    struct rt_ckpt_part_reader *r, struct rt_ckpt_part_chunk *ret, struct co_err *err) {
+    unsigned char head[RT_CKPT_PART_CHUNK];
+    int rc = pass_over(r, err);
+    rc = rc < 0 ? rc : read_bytes(r, head, sizeof(head), err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (rt_ckpt_hash(head, HASHED) != co_get_u64(head + HASHED)) {
+        return refuse(r, "the head of a chunk is corrupt", err);
+    }
+    struct rt_ckpt_part_chunk *c = &r->chunk;
+    *c = (struct rt_ckpt_part_chunk){.kind = co_get_u32(head),
+        .table = co_get_u32(head + 4),
+        .shard = co_get_u32(head + 8),
+        .items = co_get_u32(head + 12),
+        .begin = co_get_u64(head + 16),
+        .bytes = co_get_u32(head + 24)};
+    r->chunk_hash = co_get_u64(head + 32);
+    if (c->kind == RT_CKPT_PART_TAIL) {
+        return at_end(r, r->chunk_hash, err);
+    }
+    if (c->kind >= RT_CKPT_PART_KINDS || c->bytes > RT_CKPT_PART_BYTES_MAX) {
+        return refuse(r, "a chunk of an unknown kind or size", err);
+    }
+    r->have.hash = rt_ckpt_hash_more(r->have.hash, r->chunk_hash);
+    r->pending = true;
+    *ret = *c;
+    return 0;
+}
+
+int rt_ckpt_part_data(
+    struct rt_ckpt_part_reader *r, const unsigned char **ret_data, struct co_err *err) {
+    size_t bytes = r->chunk.bytes;
+    if (!r->pending) {
+        return co_err_set(err, CO_INTERNAL, "'%s': no chunk", r->name);
+    }
+    if (bytes > r->cap || !r->data) {
+        void *p = NULL;
+        int rc =
+            co_try_alloc(bytes + 1, 1, RT_CKPT_PART_BYTES_MAX + 1, "checkpoint chunk", &p, err);
+        if (rc < 0) {
+            return rc;
+        }
+        free(r->data);
+        r->data = p;
+        r->cap = bytes;
+    }
+    r->pending = false;
+    int rc = read_bytes(r, r->data, bytes, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (rt_ckpt_hash(r->data, bytes) != r->chunk_hash) {
+        return refuse(r, "a chunk is corrupt, it ends", err);
+    }
+    *ret_data = r->data;
+    return 0;
+}

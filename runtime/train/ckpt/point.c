@@ -1,0 +1,188 @@
+/* One checkpoint that servers write: its file names, and its manifest to and from text. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ckpt/disk.h"
+#include "runtime/train/ckpt/fields.h"
+#include "runtime/train/ckpt/format.h"
+
+static const char first_line[] = "paddlert checkpoint 2";
+
+static const struct rt_field point_fields[] = {
+    RT_FIELD(rt_ckpt_point, "number", DECIMAL, number),
+    RT_FIELD(rt_ckpt_point, "base", DECIMAL, base),
+    RT_FIELD(rt_ckpt_point, "previous", DECIMAL, previous),
+    RT_FIELD(rt_ckpt_point, "step", DECIMAL, step),
+    RT_FIELD_EITHER(rt_ckpt_point, "mode", sync, "async", "sync"),
+    RT_FIELD_OPTIONAL(rt_ckpt_point, "save", DECIMAL, save),
+};
+
+static const struct rt_field part_fields[] = {
+    RT_FIELD(rt_ckpt_part, "server", DECIMAL, server),
+    RT_FIELD(rt_ckpt_part, "shards", DECIMAL, shards),
+    RT_FIELD(rt_ckpt_part, "bytes", DECIMAL, bytes),
+    RT_FIELD(rt_ckpt_part, "hash", HEX, hash),
+};
+
+void rt_ckpt_point_done(struct rt_ckpt_point *p) {
+    free(p->tables);
+    free(p->parts);
+    memset(p, 0, sizeof(*p));
+}
+
+char *rt_ckpt_point_dir(const char *dir, uint64_t number) {
+    return co_xasprintf("%s/ckpt-%012" PRIu64, dir, number);
+}
+
+char *rt_ckpt_point_part(const char *dir, uint64_t number, uint32_t server) {
+    return co_xasprintf("%s/ckpt-%012" PRIu64 "/part-%05" PRIu32, dir, number, server);
+}
+
+/* ---- text ---- */
+
+int rt_ckpt_point_print(const struct rt_ckpt_point *p, struct co_buf *to, struct co_err *err) {
+    int rc = co_buf_addf(to, err, "%s\n", first_line);
+    rc = rc < 0
+             ? rc
+             : rt_fields_print("checkpoint", point_fields, CO_ARRAY_LEN(point_fields), p, to, err);
+    for (uint32_t i = 0; i < p->n_tables && rc == 0; i++) {
+        rc = rt_fields_print("table", rt_ckpt_fields, RT_CKPT_SPEC_FIELDS, &p->tables[i], to, err);
+    }
+    for (uint32_t i = 0; i < p->n_parts && rc == 0; i++) {
+        rc = rt_fields_print("part", part_fields, CO_ARRAY_LEN(part_fields), &p->parts[i], to, err);
+    }
+    return rc < 0 ? rc : rt_lines_end(to, err);
+}
+
+static int parse_table(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err) {
+    if (p->n_tables == RT_CKPT_TABLES_MAX || p->n_parts > 0) {
+        return co_err_set(err, CO_INVALID, "too many tables, or one behind the parts");
+    }
+    p->tables = co_xrealloc(p->tables, p->n_tables + 1, sizeof(*p->tables));
+    struct rt_ckpt_table *t = &p->tables[p->n_tables++];
+    memset(t, 0, sizeof(*t));
+    int rc = rt_fields_parse(rt_ckpt_fields, RT_CKPT_SPEC_FIELDS, text, len, t, err);
+    return rc < 0 ? rc : rt_ckpt_table_check(t, err);
+}
+
+static int parse_part(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err) {
+    if (p->n_parts == RT_CKPT_SERVERS_MAX) {
+        return co_err_set(err, CO_INVALID, "too many parts");
+    }
+    if ((p->n_parts & (p->n_parts - 1)) == 0) {
+        p->parts = co_xrealloc(p->parts, p->n_parts ? p->n_parts * 2UL : 1, sizeof(*p->parts));
+    }
+    struct rt_ckpt_part *part = &p->parts[p->n_parts];
+    int rc = rt_fields_parse(part_fields, CO_ARRAY_LEN(part_fields), text, len, part, err);
+    if (rc == 0 && (part->server != p->n_parts || part->shards < 1)) {
+        rc = co_err_set(err, CO_INVALID, "part %u stands in place %u", part->server, p->n_parts);
+    }
+    p->n_parts++;
+    return rc;
+}
+
+static int parse_point(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err) {
+    int rc = rt_fields_parse(point_fields, CO_ARRAY_LEN(point_fields), text, len, p, err);
+    if (rc < 0) {
+        return rc;
+    }
+    bool full = p->base == p->number;
+    if (p->number < 1 || p->base < 1 || (full ? p->previous != 0 : p->previous < p->base) ||
+        p->previous >= p->number) {
+        return co_err_set(err, CO_INVALID,
+            "number %" PRIu64 ", base %" PRIu64 ", previous %" PRIu64 " do not fit together",
+            p->number, p->base, p->previous);
+    }
+    if (p->save >= RT_CKPT_SAVE_MODES) {
+        return co_err_set(
+            err, CO_INVALID, "save=%u, there are modes 0 to %d", p->save, RT_CKPT_SAVE_MODES - 1);
+    }
+    return 0;
+}
+
+static int parse_line(
+    struct rt_ckpt_point *p, unsigned number, const char *line, size_t len, struct co_err *err) {
+    static const struct {
+        const char *word;
+        int (*parse)(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err);
+    } words[] = {{"table ", parse_table}, {"part ", parse_part}};
+    if (number == 1) {
+        return len == strlen(first_line) && memcmp(line, first_line, len) == 0
+                   ? 0
+                   : co_err_set(err, CO_INVALID, "not a checkpoint of version 2");
+    }
+    if (number == 2) {
+        const char *word = "checkpoint ";
+        return rt_field_begins(line, len, word)
+                   ? parse_point(p, line + strlen(word), len - strlen(word), err)
+                   : co_err_set(err, CO_INVALID, "not a checkpoint");
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
+        size_t k = strlen(words[i].word);
+        if (rt_field_begins(line, len, words[i].word)) {
+            return words[i].parse(p, line + k, len - k, err);
+        }
+    }
+    return co_err_set(err, CO_INVALID, "neither a table nor a part");
+}
+
+int rt_ckpt_point_parse(
+    const char *text, size_t len, struct rt_ckpt_point *ret, struct co_err *err) {
+    struct rt_lines lines = {.text = text, .len = len};
+    struct rt_ckpt_point p = {0};
+    const char *line = NULL;
+    size_t l = 0;
+    int rc;
+    while ((rc = rt_lines_next(&lines, &line, &l, err)) == 0) {
+        rc = parse_line(&p, lines.number, line, l, err);
+        if (rc < 0) {
+            rc = co_err_wrap(err, "line %u", lines.number);
+            break;
+        }
+    }
+    if (rc == 1 && p.n_parts == 0) {
+        rc = co_err_set(err, CO_INVALID, "it has no parts");
+    }
+    if (rc < 0) {
+        rt_ckpt_point_done(&p);
+        return rc;
+    }
+    *ret = p;
+    return 0;
+}
+
+/* ---- file ---- */
+
+int rt_ckpt_point_commit(const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, p->number);
+    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_MANIFEST_MAX);
+    int rc = rt_ckpt_point_print(p, &text, err);
+    rc = rc < 0 ? rc : rt_disk_put(at, "MANIFEST", text.data, text.len, err);
+    return rc < 0 ? rc : rt_disk_sync_dir(dir, err);
+}
+
+int rt_ckpt_point_read(
+    const char *dir, uint64_t number, struct rt_ckpt_point *ret, struct co_err *err) {
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
+    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_MANIFEST_MAX);
+    int rc = co_file_read(path, RT_CKPT_MANIFEST_MAX, &text, err);
+    if (rc < 0) {
+        return rc == CO_NOTFOUND
+                   ? co_err_set(err, CO_NOTFOUND, "checkpoint '%s' was not completed", at)
+                   : rc;
+    }
+    struct rt_ckpt_point p = {0};
+    rc = rt_ckpt_point_parse(text.data ? text.data : "", text.len, &p, err);
+    if (rc < 0) {
+        return co_err_wrap(err, "checkpoint '%s'", path);
+    }
+    if (p.number != number) {
+        rc = co_err_set(err, CO_INVALID, "checkpoint '%s' is number %" PRIu64, path, p.number);
+        rt_ckpt_point_done(&p);
+        return rc;
+    }
+    *ret = p;
+    return 0;
+}

@@ -1,0 +1,216 @@
+/* A job in two network namespaces, which stand for two pods on different machines: two ranks in
+ * each, and a veth pair between them.
+ *
+ *     namespace 0                          namespace 1
+ *     ranks 0 1 -- shared memory           ranks 2 3 -- shared memory
+ *     10.77.0.1 left <==== TCP ====> right 10.77.0.2
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sched.h>
+
+#include "common/contract.h"
+#include "runtime/train/coll/testkit.h"
+
+enum { RANKS = 4, EACH = 2, N = 300000, CALL_MS = 2000, LATE_MS = 10000 };
+
+static int namespaces[2] = {-1, -1};
+
+/* ---- namespaces ---- */
+
+static bool write_file(const char *path, const char *text) {
+    FILE *f = fopen(path, "we");
+    bool ok = f && fputs(text, f) >= 0;
+    return f && fclose(f) == 0 && ok;
+}
+
+/* This process's next network namespace; who is not root becomes it, in a user namespace. */
+static int namespace_new(void) {
+    if (unshare(CLONE_NEWNET) < 0) {
+        CO_AUTOFREE char *map = co_xasprintf("0 %u 1", geteuid());
+        if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0 || !write_file("/proc/self/uid_map", map)) {
+            return -1;
+        }
+    }
+    return open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+}
+
+static bool run_in(int which, const char *command) {
+    (void)fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        _exit(setns(namespaces[which], CLONE_NEWNET) < 0 || system(command) != 0);
+    }
+    int status = 1;
+    (void)waitpid(pid, &status, 0);
+    return status == 0;
+}
+
+/* Nobody has to take this apart: it goes with the last process in it. */
+static int make_network(void **state) {
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        namespaces[i] = namespace_new();
+        if (namespaces[i] < 0) {
+            printf("# a network namespace: %s\n", strerror(errno));
+            return 0;
+        }
+    }
+    CO_AUTOFREE char *left = co_xasprintf("ip link set lo up && "
+                                          "ip link add left type veth peer right netns %d && "
+                                          "ip addr add 10.77.0.1/24 dev left && "
+                                          "ip link set left up",
+        (int)getpid()); /* which is in the second one */
+    return run_in(0, left) &&
+                   run_in(1, "ip link set lo up && ip addr add 10.77.0.2/24 dev right && "
+                             "ip link set right up")
+               ? 0
+               : -1;
+}
+
+/* ---- ranks ---- */
+
+/* Into its pod, with the environment that the operator or a launcher gives it. */
+static void enter_pod(struct world *w, uint32_t rank) {
+    struct co_err err = {0};
+    char address[RANKS][32], number[12];
+    for (uint32_t r = 0; r < RANKS; r++) {
+        (void)snprintf(address[r], sizeof(address[r]), "10.77.0.%u%s", 1 + r / EACH,
+            strrchr(w->endpoint[r], ':'));
+    }
+    CO_AUTOFREE char *list =
+        co_xasprintf("%s,%s,%s,%s", address[0], address[1], address[2], address[3]);
+    (void)snprintf(number, sizeof(number), "%u", rank);
+    (void)setenv(co_contract[CO_VAR_TRAINING_ROLE].name, "TRAINER", 1);
+    (void)setenv(co_contract[CO_VAR_TRAINER_ENDPOINTS].name, list, 1);
+    (void)setenv(co_contract[CO_VAR_TRAINERS_NUM].name, "4", 1);
+    (void)setenv(co_contract[CO_VAR_TRAINER_ID].name, number, 1);
+    if (setns(namespaces[rank / EACH], CLONE_NEWNET) < 0 || rt_init(&w->job, &err) < 0) {
+        printf("# rank %u: %s\n", rank, co_err_text(&err));
+        exit(1);
+    }
+}
+
+static void by_contract(const struct world *w, uint32_t rank, struct rt_group_options *ret) {
+    (void)w;
+    (void)rank;
+    ret->endpoints = NULL;
+}
+
+static struct world pods(void) {
+    return (struct world){.n = RANKS, .call_ms = CALL_MS, .enter = enter_pod, .set = by_contract};
+}
+
+static void skip_without_namespaces(void) {
+    if (namespaces[1] < 0) {
+        skip();
+    }
+}
+
+static int adds(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static const size_t counts[] = {1, 1000, N};
+    static float v[N];
+    (void)w;
+    if (rt_group_size(g) != RANKS || rt_group_local_size(g) != EACH) {
+        return co_err_set(err, CO_INTERNAL, "%u ranks, %u share memory", rt_group_size(g),
+            rt_group_local_size(g));
+    }
+    for (size_t k = 0; k < CO_ARRAY_LEN(counts); k++) {
+        for (size_t i = 0; i < counts[k]; i++) {
+            v[i] = (float)(i % 1000 + rank * rank);
+        }
+        int rc = rt_all_reduce(g, v, v, counts[k], RT_F32, RT_SUM, err);
+        if (rc < 0) {
+            return rc;
+        }
+        for (size_t i = 0; i < counts[k]; i++) {
+            float want = (float)(RANKS * (i % 1000) + 0 + 1 + 4 + 9);
+            if (v[i] != want) {
+                return co_err_set(err, CO_INTERNAL, "element %zu of %zu is %g, not %g", i,
+                    counts[k], (double)v[i], (double)want);
+            }
+        }
+    }
+    return rt_group_barrier(g, err);
+}
+
+static void pods_of_two_ranks_are_one_group(void **state) {
+    (void)state;
+    skip_without_namespaces();
+    struct world w = pods();
+    assert_int_equal(world_run(&w, adds), 0);
+}
+
+/* ---- faults ---- */
+
+/* All ranks but `but` have ended with this rank's name, those of the pods with their own. */
+static void assert_named(
+    struct world *w, uint32_t but, int64_t since, int64_t ms, const uint32_t names[2]) {
+    assert_int_equal(world_end(w, UINT32_MAX), 0);
+    for (uint32_t r = 0; r < w->n; r++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "rank %u (", names[r / EACH]);
+        int64_t took = w->shared->rank[r].ms - since;
+        if (r != but) {
+            world_took_add(took - (w->call_ms < LATE_MS ? w->call_ms : 0));
+        }
+        if (r != but && (w->shared->rank[r].code != CO_PEERLOST || took > ms ||
+                            !strstr(w->shared->rank[r].text, name))) {
+            fail_msg("%s: rank %u: code %d after %lld ms: %s", rt_kind_name(w->kind), r,
+                w->shared->rank[r].code, (long long)took, w->shared->rank[r].text);
+        }
+    }
+}
+
+static const enum rt_kind hit[] = {RT_ALL_REDUCE, RT_BROADCAST, RT_ALL_TO_ALL, RT_BARRIER};
+
+static void a_killed_rank_is_named_in_both_pods(void **state) {
+    (void)state;
+    skip_without_namespaces();
+    for (uint32_t i = 0; i < CO_ARRAY_LEN(hit); i++) {
+        struct world w = pods();
+        w.kind = hit[i];
+        w.call_ms = 2 * LATE_MS; /* it is not the deadline that tells */
+        world_start(&w, world_endless);
+        assert_true(world_ready(&w));
+        uint32_t victim = i % RANKS;
+        int64_t now = world_now();
+        kill(w.pid[victim], SIGKILL);
+        assert_named(&w, victim, now, LATE_MS, (const uint32_t[]){victim, victim});
+        world_done(&w);
+    }
+    assert_in_range(world_took_median(), 0, 2 * WORLD_SOON_MS);
+}
+
+/* Nobody hears of it: packets vanish.  Each pod names the first rank of the other one. */
+static void a_link_that_goes_down_ends_at_the_deadline(void **state) {
+    (void)state;
+    skip_without_namespaces();
+    for (uint32_t i = 0; i < CO_ARRAY_LEN(hit); i++) {
+        struct world w = pods();
+        w.kind = hit[i];
+        world_start(&w, world_endless);
+        assert_true(world_ready(&w));
+        int64_t now = world_now();
+        assert_true(run_in(i % 2, i % 2 ? "ip link set right down" : "ip link set left down"));
+        assert_named(&w, RANKS, now, CALL_MS + LATE_MS, (const uint32_t[]){EACH, 0});
+        assert_true(run_in(i % 2, i % 2 ? "ip link set right up" : "ip link set left up"));
+        world_done(&w);
+    }
+    assert_in_range(world_took_median() + CALL_MS, 0, 4 * WORLD_SOON_MS + CALL_MS);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pods_of_two_ranks_are_one_group),
+        cmocka_unit_test(a_killed_rank_is_named_in_both_pods),
+        cmocka_unit_test(a_link_that_goes_down_ends_at_the_deadline),
+    };
+    return cmocka_run_group_tests(tests, make_network, NULL);
+}

@@ -1,0 +1,112 @@
+/* The rounds of vote.h.  The caller's thread votes; the monitor's thread stores what the others say
+ * and wakes it.  g->m guards both. */
+#include "runtime/train/coll/vote.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "runtime/train/coll/monitor.h"
+
+static bool says_the_same(const struct rt_peer *p, const struct rt_ballot *b) {
+    return p->round == b->round && memcmp(p->dead, b->told, b->bytes) == 0;
+}
+
+/* The rank has not voted in this round, or its vote lacks a rank of this rank's last vote.  A rank
+ * that knows more is not behind. */
+static bool is_behind(const struct rt_peer *p, const struct rt_ballot *b) {
+    bool behind = p->round != b->round;
+    for (uint32_t i = 0; i < b->bytes; i++) {
+        behind |= (b->told[i] & ~p->dead[i]) != 0;
+    }
+    return behind;
+}
+
+static void tell(struct rt_group *g, struct rt_ballot *b) {
+    memcpy(b->told, b->dead, b->bytes);
+    b->call_end_ms = rt_now_ms() + g->call_ms;
+    rt_monitor_tell(g, RT_WORD_DEAD, b->round, 0, b->told, b->bytes);
+}
+
+/* Adds all dead ranks that are known by now; call under g->m.  late: the ranks that are behind
+ * count as dead, too.  True: the set has grown. */
+static bool learn(struct rt_group *g, struct rt_ballot *b, bool late) {
+    bool news = false;
+    for (uint32_t r = 0; r < g->size; r++) {
+        struct rt_peer *p = &g->peers[r];
+        bool lost = r != g->rank && (atomic_load(&p->gone) || atomic_load(&p->left) ||
+                                        (r == g->failed_rank && g->why.code == CO_PEERLOST) ||
+                                        (late && is_behind(p, b)));
+        if (lost && !rt_vote_has(b->dead, r)) {
+            rt_vote_set(b->dead, r, true);
+            news = true;
+        }
+        if (p->round > 0 && rt_vote_has(p->dead, g->rank)) {
+            rt_vote_set(b->dead, g->rank, true); /* even if the voter has left since */
+        }
+        uint32_t n =
+            p->round == 0 || rt_vote_has(b->dead, r) ? 0 : g->size + (p->round == b->round);
+        for (uint32_t q = 0; q < n; q++) {
+            if (rt_vote_has(p->dead, q) && !rt_vote_has(b->dead, q)) {
+                rt_vote_set(b->dead, q, true);
+                news = true;
+            }
+        }
+    }
+    return news;
+}
+
+static bool agreed(const struct rt_group *g, const struct rt_ballot *b) {
+    bool all = true;
+    for (uint32_t r = 0; r < g->size; r++) {
+        all &= r == g->rank || rt_vote_has(b->dead, r) || says_the_same(&g->peers[r], b);
+    }
+    return all;
+}
+
+/* Waits for news from the monitor until end_ms.  True: the time is over. */
+static bool wait_change(struct rt_group *g, int64_t end_ms) {
+    struct timespec t = {.tv_sec = end_ms / 1000, .tv_nsec = end_ms % 1000 * 1000000};
+    return pthread_cond_timedwait(&g->changed, &g->m, &t) == ETIMEDOUT;
+}
+
+static int vote_locked(struct rt_group *g, struct rt_ballot *b) {
+    if (g->failed_rank == g->rank && g->why.code == CO_PEERLOST) {
+        rt_vote_set(b->dead, g->rank, true);
+    }
+    g->votes = b->told;
+    if (g->agreed_round < b->round) {
+        (void)learn(g, b, false);
+        tell(g, b);
+    }
+    while (g->agreed_round < b->round && !rt_vote_has(b->dead, g->rank) && !agreed(g, b)) {
+        bool late = wait_change(g, b->call_end_ms < b->end_ms ? b->call_end_ms : b->end_ms);
+        if (rt_now_ms() >= b->end_ms) {
+            return CO_TIMEOUT;
+        }
+        if (g->agreed_round < b->round && learn(g, b, late)) {
+            tell(g, b);
+        }
+    }
+    if (g->agreed_round == b->round) {
+        memcpy(b->dead, g->agreed, b->bytes);
+    }
+    if (g->agreed_round > b->round || rt_vote_has(b->dead, g->rank)) {
+        return CO_PEERLOST;
+    }
+    rt_monitor_tell(g, RT_WORD_AGREED, b->round, 0, b->dead, b->bytes);
+    return 0;
+}
+
+int rt_vote(struct rt_group *g, struct rt_ballot *b, struct co_err *err) {
+    b->round++;
+    if (g->size == 1) {
+        return 0;
+    }
+    pthread_mutex_lock(&g->m);
+    int rc = vote_locked(g, b);
+    pthread_mutex_unlock(&g->m);
+    if (rc == CO_PEERLOST) {
+        return co_err_set(err, rc, "the others have given this rank, %u, up", g->rank);
+    }
+    return rc < 0 ? co_err_set(err, rc, "the ranks that are left have not agreed who that is") : 0;
+}

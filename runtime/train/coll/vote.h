@@ -1,0 +1,38 @@
+/* How the ranks of a group that has failed agree on who is dead.
+ *
+ * They send each other words over the control connections (monitor.h), in rounds:
+ *
+ *     1. Each rank sends all others its vote: the set of ranks that it takes for dead.
+ *     2. It adds the ranks in others' votes, and those whose connections end.  If its set grew, it
+ *        votes again.
+ *     3. Once the last votes of all ranks outside its set equal its own, it sends AGREED.  A rank
+ *        that receives AGREED adopts that set even if it knows more by then: what one rank has
+ *        agreed to, all survivors agree to.
+ *
+ * After it has received AGREED a rank votes no more in that round.  Otherwise another rank could
+ * take such a vote, with what the voter knows more, for the end of the round, and both would go on
+ * with different sets. */
+#pragma once
+
+#include "runtime/train/coll/coll.h"
+
+struct rt_ballot {
+    uint32_t round;
+    unsigned char *dead; /* the dead ranks, as far as known: a bit a rank; bit `size`: form again */
+    unsigned char *told; /* this rank's last vote */
+    uint32_t bytes;
+    int64_t call_end_ms; /* a rank that has not answered the last vote by then counts as dead */
+    int64_t end_ms;      /* the deadline of all rounds together */
+};
+
+static inline bool rt_vote_has(const unsigned char *bits, uint32_t i) {
+    return bits[i / 8] >> (i % 8) & 1;
+}
+
+static inline void rt_vote_set(unsigned char *bits, uint32_t i, bool on) {
+    bits[i / 8] = (unsigned char)((bits[i / 8] & ~(1U << (i % 8))) | (unsigned)on << (i % 8));
+}
+
+/* One round: until all survivors have the same set, which is in b->dead then.  CO_PEERLOST: the
+ * others take this rank for dead.  CO_TIMEOUT: b->end_ms has passed. */
+CO_MUST_CHECK int rt_vote(struct rt_group *g, struct rt_ballot *b, struct co_err *err);

@@ -1,0 +1,149 @@
+/* The rounds of vote.h, with the other ranks' words put where the monitor would put them. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include <poll.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "runtime/train/coll/vote.h"
+
+enum { RANKS = 4, DEAD_1 = 1 << 1, DEAD_2 = 1 << 2, END_MS = 20000 };
+
+/* Rank 0 of four; it is connected to nobody. */
+struct voter {
+    struct rt_group g;
+    struct rt_peer peers[RANKS];
+    unsigned char dead[RANKS], agreed, mine, told;
+    struct rt_ballot b;
+    struct co_err err;
+    pthread_t thread;
+    int rc;
+};
+
+static void *vote_there(void *arg) {
+    struct voter *v = arg;
+    v->rc = rt_vote(&v->g, &v->b, &v->err);
+    return NULL;
+}
+
+/* Rank 1 is dead, as rank 0 knows. */
+static void voter_start(struct voter *v) {
+    *v = (struct voter){.g = {.size = RANKS, .failed_rank = RANKS, .call_ms = END_MS}};
+    v->g.peers = v->peers;
+    v->g.agreed = &v->agreed;
+    v->b = (struct rt_ballot){
+        .bytes = 1, .dead = &v->mine, .told = &v->told, .end_ms = rt_now_ms() + END_MS};
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&v->g.m, NULL);
+    pthread_cond_init(&v->g.changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    for (uint32_t r = 0; r < RANKS; r++) {
+        v->peers[r].control = -1;
+        v->peers[r].dead = &v->dead[r];
+    }
+    atomic_store(&v->peers[1].gone, true);
+    assert_int_equal(0, pthread_create(&v->thread, NULL, vote_there, v));
+}
+
+static void await_vote(struct voter *v, unsigned char set) {
+    for (bool there = false; !there;) {
+        pthread_mutex_lock(&v->g.m);
+        there = v->told == set;
+        pthread_mutex_unlock(&v->g.m);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+static void says(struct voter *v, uint32_t rank, unsigned char set) {
+    v->peers[rank].round = 1;
+    v->dead[rank] = set;
+}
+
+static void go_on(struct voter *v) {
+    pthread_cond_broadcast(&v->g.changed);
+    pthread_mutex_unlock(&v->g.m);
+}
+
+static void voter_end(struct voter *v) {
+    pthread_join(v->thread, NULL);
+    pthread_cond_destroy(&v->g.changed);
+    pthread_mutex_destroy(&v->g.m);
+}
+
+static void equal_votes_end_a_round(void **state) {
+    (void)state;
+    struct voter v;
+    voter_start(&v);
+    await_vote(&v, DEAD_1);
+    pthread_mutex_lock(&v.g.m);
+    says(&v, 2, DEAD_1);
+    go_on(&v);
+    pthread_mutex_lock(&v.g.m);
+    says(&v, 3, DEAD_1);
+    go_on(&v);
+    voter_end(&v);
+    assert_int_equal(0, v.rc);
+    assert_int_equal(DEAD_1, v.mine);
+}
+
+static void a_set_that_grows_is_voted_for_again(void **state) {
+    (void)state;
+    struct voter v;
+    voter_start(&v);
+    await_vote(&v, DEAD_1);
+    pthread_mutex_lock(&v.g.m);
+    says(&v, 3, DEAD_1 | DEAD_2);
+    go_on(&v);
+    voter_end(&v);
+    assert_int_equal(0, v.rc);
+    assert_int_equal(DEAD_1 | DEAD_2, v.mine);
+    assert_int_equal(DEAD_1 | DEAD_2, v.told);
+}
+
+/* Rank 2 has seen the round end, has said so to this rank alone, and has died; rank 3 knows of that
+ * and votes again.  Had this rank joined that vote, rank 3 would have ended the round with it. */
+static void nobody_votes_in_a_round_that_has_ended(void **state) {
+    (void)state;
+    struct voter v;
+    voter_start(&v);
+    await_vote(&v, DEAD_1);
+    pthread_mutex_lock(&v.g.m);
+    says(&v, 3, DEAD_1 | DEAD_2);
+    atomic_store(&v.peers[2].gone, true);
+    v.g.agreed_round = 1;
+    v.agreed = DEAD_1;
+    go_on(&v);
+    voter_end(&v);
+    assert_int_equal(0, v.rc);
+    assert_int_equal(DEAD_1, v.mine);
+    assert_int_equal(DEAD_1, v.told);
+}
+
+static void who_is_voted_dead_gives_up(void **state) {
+    (void)state;
+    struct voter v;
+    voter_start(&v);
+    await_vote(&v, DEAD_1);
+    pthread_mutex_lock(&v.g.m);
+    says(&v, 3, DEAD_1 | 1);
+    go_on(&v);
+    voter_end(&v);
+    assert_int_equal(CO_PEERLOST, v.rc);
+    assert_string_equal("the others have given this rank, 0, up", v.err.msg);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_votes_end_a_round),
+        cmocka_unit_test(a_set_that_grows_is_voted_for_again),
+        cmocka_unit_test(nobody_votes_in_a_round_that_has_ended),
+        cmocka_unit_test(who_is_voted_dead_gives_up),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

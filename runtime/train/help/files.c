@@ -1,0 +1,200 @@
+/* Finds the files that a worker reads (files.h): those of a directory, of a list (*.list), or one
+ * file.
+ */
+#include "runtime/train/help/files.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/buf.h"
+#include "common/parse.h"
+
+enum { LIST_MAX = 64 << 20, GROWS_BY = 64 };
+
+void rt_files_done(struct rt_files *f) {
+    for (size_t i = 0; i < f->n; i++) {
+        free(f->paths[i]);
+    }
+    free(f->paths);
+    memset(f, 0, sizeof(*f));
+}
+
+/* ---- what there is -------------------------------------------------------------------------- */
+
+static int file_add(struct rt_files *f, char *path_own, const char *where, struct co_err *err) {
+    if (f->n == RT_FILES_MAX) {
+        free(path_own);
+        return co_err_set(
+            err, CO_NORESOURCE, "\"%s\" holds more than %d files", where, RT_FILES_MAX);
+    }
+    if (f->n % GROWS_BY == 0) {
+        f->paths = co_xrealloc(f->paths, f->n + GROWS_BY, sizeof(*f->paths));
+    }
+    f->paths[f->n++] = path_own;
+    return 0;
+}
+
+static int is_data(const struct dirent *entry) {
+    return entry->d_name[0] != '.' && entry->d_name[0] != '_';
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b) {
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static int directory_list(struct rt_files *f, const char *path, struct co_err *err) {
+    struct dirent **entries = NULL;
+    int n = scandir(path, &entries, is_data, by_name), rc = 0;
+
+    if (n < 0) {
+        return co_err_errno(err, errno, "\"%s\"", path);
+    }
+    for (int i = 0; i < n; i++) {
+        CO_AUTOFREE char *file = co_xasprintf("%s/%s", path, entries[i]->d_name);
+        struct stat st;
+
+        if (rc == 0 && stat(file, &st) == 0 && S_ISREG(st.st_mode)) {
+            rc = file_add(f, co_steal_ptr(file), path, err);
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    return rc;
+}
+
+static bool is_list(const char *path) {
+    size_t len = strlen(path);
+
+    return len > 5 && strcmp(path + len - 5, ".list") == 0;
+}
+
+/* A name in the list at path: used as it is if it is absolute or exists; otherwise relative to the
+ * list's directory. */
+static char *name_resolve(const char *path, const char *name) {
+    const char *slash = strrchr(path, '/');
+    struct stat st;
+
+    if (name[0] == '/' || !slash || stat(name, &st) == 0) {
+        return co_xstrdup(name);
+    }
+    return co_xasprintf("%.*s/%s", (int)(slash - path), path, name);
+}
+
+static int list_read(struct rt_files *f, const char *path, struct co_err *err) {
+    CO_AUTOBUF struct co_buf text = CO_BUF(LIST_MAX);
+    char *rest = NULL;
+    int rc = co_file_read(path, LIST_MAX, &text, err);
+
+    if (rc == 0 && text.data && strlen(text.data) != text.len) {
+        return co_err_set(err, CO_INVALID, "\"%s\" is not a list of files: it holds a NUL", path);
+    }
+    for (char *name = rc == 0 && text.data ? strtok_r(text.data, "\r\n", &rest) : NULL;
+         rc == 0 && name; name = strtok_r(NULL, "\r\n", &rest)) {
+        name += strspn(name, " \t");
+        if (name[0] != '\0') {
+            rc = file_add(f, name_resolve(path, name), path, err);
+        }
+    }
+    return rc;
+}
+
+/* ---- whose they are ------------------------------------------------------------------------- */
+
+static int suffix_parse(const char *path, uint64_t *ret, struct co_err *err) {
+    const char *slash = strrchr(path, '/'), *dash = strchr(slash ? slash : path, '-');
+    int64_t n = -1;
+
+    if (!dash || co_parse_i64("", dash + 1, 0, INT64_MAX, &n, NULL) < 0) {
+        return co_err_set(err, CO_INVALID,
+            "\"%s\": expected a number behind the first \"-\" of its name, as train.txt-00000",
+            path);
+    }
+    *ret = (uint64_t)n;
+    return 0;
+}
+
+/* Whether file i of n belongs to the worker. */
+static int file_own(const struct rt_share *share, const char *path, size_t i, size_t n,
+    bool *ret_own, struct co_err *err) {
+    uint64_t number = i;
+    int rc = 0;
+
+    if (share->by == RT_SHARE_BLOCKS) {
+        size_t base = n / share->workers, more = n % share->workers, w = share->worker;
+        size_t first = w * base + (w < more ? w : more);
+
+        *ret_own = i >= first && i < first + base + (w < more);
+        return 0;
+    }
+    if (share->by == RT_SHARE_SUFFIX) {
+        rc = suffix_parse(path, &number, err);
+    }
+    *ret_own = number % share->workers == share->worker;
+    return rc;
+}
+
+static int files_share(struct rt_files *f, const struct rt_share *share, struct co_err *err) {
+    size_t all = f->n, kept = 0;
+
+    f->by_line = share->by != RT_SHARE_SUFFIX && all < share->workers;
+    if (f->by_line) {
+        (void)snprintf(f->description, sizeof(f->description),
+            "1/%" PRIu32 " of the lines of %zu %s", share->workers, all,
+            all == 1 ? "file" : "files");
+        return 0;
+    }
+    for (size_t i = 0; i < all; i++) {
+        char *path = co_steal_ptr(f->paths[i]);
+        bool own = false;
+        int rc = file_own(share, path, i, all, &own, err);
+
+        if (rc < 0 || !own) {
+            free(path);
+        } else {
+            f->paths[kept++] = path;
+        }
+        if (rc < 0) {
+            return rc; /* the caller frees the array; entries before i are NULL already */
+        }
+    }
+    f->n = kept;
+    (void)snprintf(f->description, sizeof(f->description), "%zu of %zu %s", kept, all,
+        all == 1 ? "file" : "files");
+    return 0;
+}
+
+int rt_files_find(const char *path, const struct rt_share *share, struct rt_files *ret_files,
+    struct co_err *err) {
+    static const struct rt_share whole = {.workers = 1};
+    CO_CLEANUP(rt_files_done) struct rt_files f = {0};
+    struct stat st;
+
+    share = share ? share : &whole;
+    if (share->worker >= share->workers || share->by >= RT_SHARES) {
+        return co_err_set(err, CO_INVALID, "worker %" PRIu32 " of %" PRIu32 ", shared by %d",
+            share->worker, share->workers, (int)share->by);
+    }
+    if (stat(path, &st) < 0) {
+        return co_err_errno(err, errno, "\"%s\"", path);
+    }
+    int rc = S_ISDIR(st.st_mode) ? directory_list(&f, path, err)
+             : is_list(path)     ? list_read(&f, path, err)
+                                 : file_add(&f, co_xstrdup(path), path, err);
+    if (rc == 0 && f.n == 0) {
+        rc = co_err_set(err, CO_NOTFOUND, "\"%s\" holds no data file", path);
+    }
+    if (rc == 0) {
+        rc = files_share(&f, share, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    *ret_files = f;
+    memset(&f, 0, sizeof(f));
+    return 0;
+}

@@ -1,0 +1,253 @@
+/* Reads a worker's lines from its files, in order and in passes, and knows its position. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "runtime/train/help/files.h"
+
+enum { BUFFER_SIZE = 1 << 20 };
+_Static_assert(BUFFER_SIZE > 2 * RT_LINE_MAX, "a line that is allowed fits");
+
+/*     buffer  | behind us | unread ...... |      |
+ *             0           at              used   BUFFER_SIZE; one byte more ends a line with a NUL
+ */
+struct rt_input {
+    struct rt_files files;
+    struct rt_share share;
+    struct rt_position next; /* the next line's; its file is open where fd is */
+    int fd;
+    char *buffer;
+    size_t used, at;
+    bool ended; /* nothing more can be read from fd */
+    char where[PATH_MAX + 32];
+    uint64_t where_file, where_line; /* position for messages */
+};
+
+CO_DEFINE_CLEANUP(struct rt_input *, rt_input_close)
+
+int rt_input_open(const char *path, const struct rt_share *share, struct rt_input **ret_input,
+    struct co_err *err) {
+    CO_CLEANUP(rt_input_closep) struct rt_input *l = co_xcalloc(1, sizeof(*l));
+
+    l->fd = -1;
+    l->share = share ? *share : (struct rt_share){.workers = 1};
+    int rc = rt_files_find(path, share, &l->files, err);
+    if (rc < 0) {
+        return rc;
+    }
+    l->buffer = co_xmalloc(BUFFER_SIZE + 1);
+    *ret_input = co_steal_ptr(l);
+    return 0;
+}
+
+void rt_input_close(struct rt_input *l) {
+    if (!l) {
+        return;
+    }
+    co_closep(&l->fd);
+    rt_files_done(&l->files);
+    free(l->buffer);
+    free(l);
+}
+
+static const char *file_path(const struct rt_input *l) {
+    return l->files.paths[l->next.file];
+}
+
+static int file_open(struct rt_input *l, struct co_err *err) {
+    l->fd = open(file_path(l), O_RDONLY | O_CLOEXEC);
+    if (l->fd < 0) {
+        return co_err_errno(err, errno, "\"%s\"", file_path(l));
+    }
+    (void)posix_fadvise(l->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    l->used = l->at = 0;
+    l->ended = false;
+    return 0;
+}
+
+static void file_close(struct rt_input *l) {
+    co_closep(&l->fd);
+    l->fd = -1;
+}
+
+/* Moves the unread bytes to the front and fills the rest of the buffer. */
+static int buffer_fill(struct rt_input *l, struct co_err *err) {
+    ssize_t n;
+
+    memmove(l->buffer, l->buffer + l->at, l->used - l->at);
+    l->used -= l->at;
+    l->at = 0;
+    do {
+        n = read(l->fd, l->buffer + l->used, BUFFER_SIZE - l->used);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        return co_err_errno(err, errno, "\"%s\"", file_path(l));
+    }
+    l->ended = n == 0;
+    l->used += (size_t)n;
+    return 0;
+}
+
+/* The next bytes of the open file, up to a newline (not included), the end of the file, or as many
+ * as fit.  NULL at the end of the file. */
+static int piece_next(
+    struct rt_input *l, char **ret_piece, size_t *ret_len, bool *ret_ends, struct co_err *err) {
+    for (;;) {
+        char *start = l->buffer + l->at;
+        size_t rest = l->used - l->at;
+        const char *end = memchr(start, '\n', rest);
+
+        if (end || (l->ended && rest > 0) || rest == BUFFER_SIZE) {
+            *ret_piece = start;
+            *ret_len = end ? (size_t)(end - start) : rest;
+            *ret_ends = end || l->ended;
+            l->at += *ret_len + (end != NULL);
+            l->next.offset += *ret_len + (end != NULL);
+            return 0;
+        }
+        if (l->ended) {
+            *ret_piece = NULL;
+            return 0;
+        }
+        int rc = buffer_fill(l, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+}
+
+/* The next line of the open file, NULL at its end; *ret_len is above RT_LINE_MAX where it was cut.
+ */
+static int line_next(struct rt_input *l, char **ret_line, size_t *ret_len, struct co_err *err) {
+    bool ends = false;
+    int rc = piece_next(l, ret_line, ret_len, &ends, err);
+
+    if (rc < 0 || !*ret_line) {
+        return rc;
+    }
+    while (rc == 0 && !ends) {
+        char *rest = NULL;
+        size_t len = 0;
+
+        rc = piece_next(l, &rest, &len, &ends, err);
+        ends = ends || !rest;
+    }
+    l->next.line++;
+    l->next.seen++;
+    return rc;
+}
+
+/* The next line of all files; NULL at the end. */
+static int any_line_next(struct rt_input *l, char **ret_line, size_t *ret_len, struct co_err *err) {
+    *ret_line = NULL;
+    while (l->next.file < l->files.n) {
+        int rc = l->fd < 0 ? file_open(l, err) : 0;
+
+        if (rc == 0) {
+            rc = line_next(l, ret_line, ret_len, err);
+        }
+        if (rc < 0 || *ret_line) {
+            return rc;
+        }
+        file_close(l);
+        l->next.file++;
+        l->next.offset = l->next.line = 0;
+    }
+    return 0;
+}
+
+static bool is_own(const struct rt_input *l) {
+    return !l->files.by_line || (l->next.seen - 1) % l->share.workers == l->share.worker;
+}
+
+int rt_input_next(struct rt_input *l, const char **ret_line, size_t *ret_len, struct co_err *err) {
+    char *line = NULL;
+    size_t len = 0;
+    int rc;
+
+    do {
+        rc = any_line_next(l, &line, &len, err);
+    } while (rc == 0 && line && !is_own(l));
+    if (rc < 0) {
+        return rc;
+    }
+    if (!line) {
+        *ret_line = NULL;
+        *ret_len = 0;
+        return 0;
+    }
+    l->where_file = l->next.file;
+    l->where_line = l->next.line;
+    if (len > RT_LINE_MAX) {
+        return co_err_set(
+            err, CO_INVALID, "%s: line longer than %d bytes", rt_input_where(l), RT_LINE_MAX);
+    }
+    len -= len > 0 && line[len - 1] == '\r';
+    line[len] = '\0';
+    *ret_line = line;
+    *ret_len = len;
+    return 0;
+}
+
+static void go_to(struct rt_input *l, const struct rt_position *at) {
+    file_close(l);
+    l->next = *at;
+    l->where_line = 0;
+}
+
+void rt_input_rewind(struct rt_input *l) {
+    go_to(l, &(struct rt_position){.pass = l->next.pass + 1});
+}
+
+uint64_t rt_input_pass(const struct rt_input *l) {
+    return l->next.pass;
+}
+
+void rt_input_tell(const struct rt_input *l, struct rt_position *ret) {
+    *ret = l->next;
+}
+
+int rt_input_seek(struct rt_input *l, const struct rt_position *at, struct co_err *err) {
+    struct stat st;
+
+    go_to(l, at);
+    if (at->file == l->files.n && at->offset == 0) {
+        return 0; /* after the last line */
+    }
+    if (at->file > l->files.n) {
+        return co_err_set(
+            err, CO_INVALID, "a position in file %" PRIu64 " of %zu", at->file + 1, l->files.n);
+    }
+    if (at->offset == 0) {
+        return 0;
+    }
+    int rc = file_open(l, err);
+    if (rc == 0 && (fstat(l->fd, &st) < 0 || lseek(l->fd, (off_t)at->offset, SEEK_SET) < 0)) {
+        rc = co_err_errno(err, errno, "\"%s\"", file_path(l));
+    }
+    if (rc == 0 && (uint64_t)st.st_size < at->offset) {
+        rc = co_err_set(err, CO_INVALID,
+            "\"%s\" has %" PRId64 " bytes, and the position is at %" PRIu64, file_path(l),
+            (int64_t)st.st_size, at->offset);
+    }
+    return rc;
+}
+
+const char *rt_input_where(struct rt_input *l) {
+    if (l->where_line == 0) {
+        return "no line";
+    }
+    (void)snprintf(l->where, sizeof(l->where), "%.*s:%" PRIu64, PATH_MAX,
+        l->files.paths[l->where_file], l->where_line);
+    return l->where;
+}
+
+const char *rt_input_describe(const struct rt_input *l) {
+    return l->files.description;
+}

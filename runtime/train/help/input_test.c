@@ -1,0 +1,282 @@
+/* A worker's share of files and lines: each line is read once, however files are shared, and
+ * reading can continue at any position.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/buf.h"
+#include "common/mem.h"
+#include "runtime/rt.h"
+
+enum { LINES_MAX = 64 };
+
+struct fixture {
+    char dir[64];
+    int seen[LINES_MAX]; /* how often line i was read: its text is i */
+};
+
+static void must(int rc, const struct co_err *err) {
+    if (rc < 0) {
+        fail_msg("%s", co_err_text(err));
+    }
+}
+
+static int setup(void **state) {
+    struct fixture *f = co_xcalloc(1, sizeof(*f));
+
+    (void)snprintf(f->dir, sizeof(f->dir), "/tmp/rt_input_test.XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *command = co_xasprintf("rm -rf %s", f->dir);
+
+    assert_int_equal(system(command), 0);
+    free(f);
+    return 0;
+}
+
+static void file_write(const struct fixture *f, const char *name, const char *text) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir, name);
+    struct co_err err = {0};
+
+    must(co_file_write(path, text, strlen(text), 0644, &err), &err);
+}
+
+/* n files of three lines each: 0, 1, 2; 3, 4, 5; ... */
+static void files_write(const struct fixture *f, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        CO_AUTOFREE char *name = co_xasprintf("train.txt-%05zu", i);
+        CO_AUTOFREE char *text =
+            co_xasprintf("%zu\n%zu\r\n%zu%s", 3 * i, 3 * i + 1, 3 * i + 2, i % 2 ? "\n" : "");
+
+        file_write(f, name, text);
+    }
+}
+
+static struct rt_input *input_open(
+    const struct fixture *f, const char *name, const struct rt_share *share) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir, name);
+    struct rt_input *in = NULL;
+    struct co_err err = {0};
+
+    must(rt_input_open(path, share, &in, &err), &err);
+    return in;
+}
+
+/* The next line's number; -1 at the end. */
+static int number_next(struct rt_input *in) {
+    const char *line = NULL;
+    size_t len = 0;
+    struct co_err err = {0};
+
+    must(rt_input_next(in, &line, &len, &err), &err);
+    if (!line) {
+        return -1;
+    }
+    assert_int_equal(strlen(line), len);
+    assert_in_range(len, 1, 2);
+    return (int)strtol(line, NULL, 10);
+}
+
+static void share_read(struct fixture *f, const struct rt_share *share, char *ret_description) {
+    struct rt_input *in = input_open(f, "", share);
+
+    for (int i; (i = number_next(in)) >= 0;) {
+        f->seen[i]++;
+    }
+    assert_int_equal(number_next(in), -1);
+    (void)snprintf(ret_description, 96, "%s", rt_input_describe(in));
+    rt_input_close(in);
+}
+
+static void test_every_line_is_read_once(void **state) {
+    static const struct {
+        size_t files;
+        uint32_t workers;
+        enum rt_share_by by;
+        const char *first; /* what worker 0 has */
+    } rows[] = {
+        {5, 1, RT_SHARE_FILES, "5 of 5 files"},
+        {5, 2, RT_SHARE_FILES, "3 of 5 files"},
+        {5, 5, RT_SHARE_FILES, "1 of 5 files"},
+        {5, 6, RT_SHARE_FILES, "1/6 of the lines of 5 files"},
+        {1, 3, RT_SHARE_FILES, "1/3 of the lines of 1 file"},
+        {5, 3, RT_SHARE_BLOCKS, "2 of 5 files"},
+        {2, 3, RT_SHARE_BLOCKS, "1/3 of the lines of 2 files"},
+        {5, 2, RT_SHARE_SUFFIX, "3 of 5 files"},
+        {2, 3, RT_SHARE_SUFFIX, "1 of 2 files"},
+    };
+
+    for (size_t r = 0; r < CO_ARRAY_LEN(rows); r++) {
+        struct fixture *f = *state;
+        char description[96];
+
+        memset(f->seen, 0, sizeof(f->seen));
+        files_write(f, rows[r].files);
+        for (uint32_t w = rows[r].workers; w-- > 0;) {
+            share_read(f, &(struct rt_share){w, rows[r].workers, rows[r].by}, description);
+        }
+        assert_string_equal(description, rows[r].first);
+        for (size_t i = 0; i < LINES_MAX; i++) {
+            if (f->seen[i] != (i < 3 * rows[r].files)) {
+                fail_msg("row %zu: line %zu was read %d times", r, i, f->seen[i]);
+            }
+        }
+        assert_int_equal(teardown(state), 0);
+        assert_int_equal(setup(state), 0);
+    }
+}
+
+static void test_whose_a_file_is(void **state) {
+    struct fixture *f = *state;
+    struct rt_input *in;
+
+    files_write(f, 5);
+    in = input_open(f, "", &(struct rt_share){1, 2, RT_SHARE_FILES});
+    assert_int_equal(number_next(in), 3); /* the second file */
+    rt_input_close(in);
+    in = input_open(f, "", &(struct rt_share){1, 2, RT_SHARE_BLOCKS});
+    assert_int_equal(number_next(in), 9); /* the fourth */
+    rt_input_close(in);
+    file_write(f, "train.txt-00000", ""); /* numbers, not places, count */
+    file_write(f, "a-7", "50\n");
+    in = input_open(f, "", &(struct rt_share){1, 2, RT_SHARE_SUFFIX});
+    assert_int_equal(number_next(in), 50);
+    rt_input_close(in);
+}
+
+/* From the position behind any line the rest follows, by a reader that is new, too. */
+static void test_on_from_any_position(void **state) {
+    static const struct rt_share shares[] = {{0, 1, RT_SHARE_FILES}, {1, 7, RT_SHARE_FILES}};
+    struct fixture *f = *state;
+    struct co_err err = {0};
+
+    files_write(f, 4);
+    for (size_t s = 0; s < CO_ARRAY_LEN(shares); s++) {
+        struct rt_input *in = input_open(f, "", &shares[s]);
+        struct rt_position at;
+
+        rt_input_rewind(in);
+        do {
+            struct rt_input *other = input_open(f, "", &shares[s]);
+
+            rt_input_tell(in, &at);
+            must(rt_input_seek(other, &at, &err), &err);
+            assert_int_equal(rt_input_pass(other), 1);
+            for (int i = 0, j = 0; j >= 0;) {
+                i = number_next(in);
+                j = number_next(other);
+                assert_int_equal(i, j);
+            }
+            rt_input_close(other);
+            must(rt_input_seek(in, &at, &err), &err);
+        } while (number_next(in) >= 0);
+        rt_input_close(in);
+    }
+}
+
+static void test_a_position_of_other_files_is_refused(void **state) {
+    static const struct rt_position rows[] = {{.file = 3}, {.file = 1, .offset = 1000}};
+    struct fixture *f = *state;
+
+    files_write(f, 2);
+    struct rt_input *in = input_open(f, "", NULL);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct co_err err = {0};
+
+        assert_int_equal(rt_input_seek(in, &rows[i], &err), CO_INVALID);
+        assert_non_null(strstr(co_err_text(&err), "position"));
+    }
+    rt_input_close(in);
+}
+
+static void test_a_list_names_files_beside_it(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *list = co_xasprintf("train.txt-00001\n\n%s/train.txt-00000\r\n", f->dir);
+
+    files_write(f, 3);
+    file_write(f, "train.list", list);
+    struct rt_input *in = input_open(f, "train.list", NULL);
+    assert_int_equal(number_next(in), 3);
+    assert_int_equal(number_next(in), 4);
+    assert_non_null(strstr(rt_input_where(in), "/train.txt-00001:2"));
+    assert_int_equal(number_next(in), 5);
+    assert_int_equal(number_next(in), 0);
+    rt_input_close(in);
+}
+
+static void test_a_line_that_is_too_long_is_passed_over(void **state) {
+    struct fixture *f = *state;
+    CO_AUTOFREE char *text = co_xmalloc((3 << 20) + 8);
+    const char *line = NULL;
+    size_t len;
+
+    memset(text, 'x', 3 << 20);
+    memcpy(text + (3 << 20), "\n7\n", 4);
+    file_write(f, "long", text);
+    struct rt_input *in = input_open(f, "long", NULL);
+    struct co_err err = {0};
+    assert_int_equal(rt_input_next(in, &line, &len, &err), CO_INVALID);
+    assert_non_null(strstr(co_err_text(&err), "/long:1: line longer than 65536 bytes"));
+    assert_int_equal(number_next(in), 7);
+    assert_int_equal(number_next(in), -1);
+    rt_input_close(in);
+}
+
+static void test_what_is_not_there_is_named(void **state) {
+    static const struct {
+        const char *name;
+        struct rt_share share;
+        const char *error;
+    } rows[] = {
+        {"none", {0, 1, RT_SHARE_FILES}, "/none"},
+        {"", {0, 1, RT_SHARE_FILES}, "holds no data file"},
+        {"empty.list", {0, 1, RT_SHARE_FILES}, "holds no data file"},
+        {"no.list", {0, 1, RT_SHARE_SUFFIX}, "_gone\": expected a number behind the first"},
+        {"", {2, 2, RT_SHARE_FILES}, "worker 2 of 2"},
+        {"", {0, 1, RT_SHARES}, "shared by 3"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", f->dir, rows[i].name);
+        struct rt_input *in = NULL;
+        struct co_err err = {0};
+
+        if (i == 2) {
+            file_write(f, "empty.list", "\n");
+            file_write(f, "no.list", "_gone\n");
+        }
+        assert_true(rt_input_open(path, &rows[i].share, &in, &err) < 0);
+        if (!strstr(co_err_text(&err), rows[i].error)) {
+            fail_msg("\"%s\" lacks \"%s\"", co_err_text(&err), rows[i].error);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_every_line_is_read_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_whose_a_file_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_on_from_any_position, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_position_of_other_files_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_list_names_files_beside_it, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_line_that_is_too_long_is_passed_over, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_not_there_is_named, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

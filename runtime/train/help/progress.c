@@ -1,0 +1,63 @@
+/* Prints a training's progress lines, by default at most twice a second. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "runtime/rt.h"
+
+enum { EVERY_MS = 500 };
+
+static int64_t now_ms(void) {
+    struct timespec t;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void print(struct rt_progress *p, int64_t now) {
+    double seconds = (double)(now - p->printed_ms) / 1000.0;
+
+    if (p->samples == 0) {
+        return;
+    }
+    double loss = p->loss / (double)p->samples;
+    double rate = (double)p->samples / (seconds > 0.001 ? seconds : 0.001);
+    (void)printf("TRAIN ---> pass: %" PRIu64 " loss: %.6f", p->pass, loss);
+    if (p->more) {
+        (void)printf("%s%s examples/s: %.0f\n", p->fields[0] != '\0' ? " " : "", p->fields, rate);
+    } else {
+        (void)printf("\n\n");
+    }
+    (void)fflush(stdout);
+    if (p->job) {
+        rt_report(p->job, p->steps, "loss", loss);
+        rt_report(p->job, p->steps, "examples_per_second", rate);
+    }
+    p->printed_ms = now;
+    p->samples = 0;
+    p->loss = 0.0;
+}
+
+void rt_progress_begin(struct rt_progress *p, uint64_t pass) {
+    p->pass = pass;
+    p->samples = 0;
+    p->loss = 0.0;
+    p->printed_ms = now_ms();
+}
+
+bool rt_progress_due(const struct rt_progress *p) {
+    return now_ms() - p->printed_ms >= (p->every_ms > 0 ? p->every_ms : EVERY_MS);
+}
+
+void rt_progress_add(struct rt_progress *p, size_t n, double loss) {
+    p->samples += n;
+    p->steps++;
+    p->loss += loss * (double)n;
+    if (rt_progress_due(p)) {
+        print(p, now_ms());
+    }
+}
+
+void rt_progress_end(struct rt_progress *p) {
+    print(p, now_ms());
+}

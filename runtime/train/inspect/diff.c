@@ -1,0 +1,142 @@
+/* Compares two tables row by row. The rows of one are kept in memory, in as many shares as the
+ * memory limit demands, and the rows of the other are looked up in them. */
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/inspect/idmap.h"
+#include "runtime/train/inspect/inspect.h"
+
+struct kept {
+    struct rt_idmap places;
+    unsigned char *values; /* [n][dim] f32, as in the file */
+    size_t n, cap, bytes;  /* bytes: of a row's values */
+    size_t stride;         /* bytes of a row in the file */
+};
+
+static int keep_rows(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+    struct kept *k = arg;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        if (k->n == k->cap) {
+            k->cap = k->cap ? k->cap * 2 : 1024;
+            k->values = co_xrealloc(k->values, k->cap, k->bytes);
+        }
+        if (k->n >= RT_IDMAP_NONE - 1) {
+            return co_err_set(err, CO_NORESOURCE, "more than four billion rows at a time");
+        }
+        if (!rt_idmap_add(&k->places, rows->ids[i], (uint32_t)k->n)) {
+            return co_err_set(
+                err, CO_INVALID, "id %llu is there twice", (unsigned long long)rows->ids[i]);
+        }
+        memcpy(k->values + k->n++ * k->bytes, rows->rows + i * k->stride, k->bytes);
+    }
+    return 0;
+}
+
+static void note_difference(struct rt_diff *d, double a, double b, uint64_t at, bool *differs) {
+    double by = fabs(a - b);
+    if (a == b || (isnan(a) && isnan(b))) {
+        return;
+    }
+    by = isnan(by) ? INFINITY : by;
+    *differs = true;
+    if (by > d->max_abs || (d->max_abs == 0 && by == 0)) {
+        d->max_abs = by;
+        d->max_at = at;
+    }
+}
+
+struct compare {
+    const struct kept *kept;
+    struct rt_diff *diff;
+    size_t stride, common; /* common: rows that both have */
+};
+
+static int compare_rows(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+    struct compare *c = arg;
+    (void)err;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        uint32_t at = rt_idmap_find(&c->kept->places, rows->ids[i]);
+        c->diff->after++;
+        if (at == RT_IDMAP_NONE) {
+            c->diff->added++;
+            continue;
+        }
+        const unsigned char *a = c->kept->values + at * c->kept->bytes;
+        const unsigned char *b = rows->rows + i * c->stride;
+        bool differs = false;
+        for (size_t k = 0; k < c->kept->bytes; k += 4) {
+            note_difference(c->diff, (double)rt_view_f32(a + k), (double)rt_view_f32(b + k),
+                rows->ids[i], &differs);
+        }
+        c->common++;
+        c->diff->changed += differs;
+    }
+    return 0;
+}
+
+/* A walk over one of the two tables. */
+struct side {
+    const struct rt_view *view;
+    uint32_t index;
+    const struct rt_ckpt_table *table;
+};
+
+static int diff_share(const struct side *a, const struct side *b, struct rt_view_share share,
+    struct rt_diff *d, struct co_err *err) {
+    struct kept k = {.bytes = a->table->dim * 4UL, .stride = (size_t)rt_view_floats(a->table) * 4};
+    struct compare c = {.kept = &k, .diff = d, .stride = (size_t)rt_view_floats(b->table) * 4};
+    int rc = rt_view_sparse(a->view, a->index, share, keep_rows, &k, err);
+    rc = rc < 0 ? rc : rt_view_sparse(b->view, b->index, share, compare_rows, &c, err);
+    d->before += k.n;
+    d->erased += k.n > c.common ? k.n - c.common : 0;
+    free(k.values);
+    rt_idmap_done(&k.places);
+    return rc;
+}
+
+static int diff_sparse(
+    const struct side *a, const struct side *b, struct rt_diff *d, struct co_err *err) {
+    uint64_t rows = 0;
+    int rc = rt_view_count(a->view, a->index, &rows, err);
+    uint64_t bytes = rows * (RT_IDMAP_BYTES + a->table->dim * UINT64_C(8)); /* doubled when full */
+    uint64_t n = 1 + bytes / a->view->memory;
+    struct rt_view_share share = {.n = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX};
+    for (; share.i < share.n && rc == 0; share.i++) {
+        rc = diff_share(a, b, share, d, err);
+    }
+    return rc;
+}
+
+static int diff_dense(
+    const struct side *a, const struct side *b, struct rt_diff *d, struct co_err *err) {
+    uint64_t size = a->table->size;
+    size_t most = size < RT_VIEW_WINDOW ? (size_t)size : RT_VIEW_WINDOW;
+    CO_AUTOFREE float *x = co_xmalloc(most * sizeof(*x));
+    CO_AUTOFREE float *y = co_xmalloc(most * sizeof(*y));
+    int rc = 0;
+    d->before = d->after = size;
+    for (uint64_t at = 0; at < size && rc == 0; at += most) {
+        size_t n = size - at < most ? (size_t)(size - at) : most;
+        rc = rt_view_dense(a->view, a->index, at, n, x, err);
+        rc = rc < 0 ? rc : rt_view_dense(b->view, b->index, at, n, y, err);
+        for (size_t i = 0; i < n && rc == 0; i++) {
+            bool differs = false;
+            note_difference(d, (double)x[i], (double)y[i], at + i, &differs);
+            d->changed += differs;
+        }
+    }
+    return rc;
+}
+
+int rt_view_diff(const struct rt_view *a, uint32_t table_a, const struct rt_view *b,
+    uint32_t table_b, struct rt_diff *ret, struct co_err *err) {
+    struct side x = {a, table_a, rt_view_table(a, table_a)};
+    struct side y = {b, table_b, rt_view_table(b, table_b)};
+    *ret = (struct rt_diff){0};
+    if (x.table->sparse != y.table->sparse ||
+        (x.table->sparse ? x.table->dim != y.table->dim : x.table->size != y.table->size)) {
+        return co_err_set(
+            err, CO_INVALID, "table '%s' has another shape in '%s'", x.table->name, b->path);
+    }
+    return x.table->sparse ? diff_sparse(&x, &y, ret, err) : diff_dense(&x, &y, ret, err);
+}

@@ -1,0 +1,375 @@
+/* Exports tables: to NumPy's files, to text, and to a checkpoint that rt_load reads. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/bytes.h"
+#include "runtime/train/inspect/inspect.h"
+#include "runtime/train/inspect/npz.h"
+
+enum { VALUES_MAX_LOG2 = 40 }; /* of a dense table: what a manifest may claim */
+
+/* The export of one table. */
+struct job {
+    const struct rt_view *view;
+    const struct rt_ckpt_table *table;
+    uint32_t index;
+    struct rt_export *what;
+    uint64_t n; /* so far */
+    /* arrays: */
+    struct rt_npz *npz;
+    bool single; /* a .npy: id, values and state are one item */
+    uint32_t ids, values, state;
+    FILE *text;
+    struct rt_ckpt_writer *writer;
+    unsigned char *scratch;
+};
+
+/* ---- rows ---- */
+
+typedef int rows_fn(struct job *j, const struct rt_view_rows *rows, struct co_err *err);
+
+static size_t row_bytes(const struct rt_ckpt_table *t) {
+    return (size_t)rt_view_floats(t) * 4;
+}
+
+static int print_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
+    size_t floats = j->what->state ? (size_t)rt_view_floats(j->table) : j->table->dim;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const unsigned char *row = rows->rows + i * row_bytes(j->table);
+        (void)fprintf(j->text, "%" PRIu64, rows->ids[i]);
+        for (size_t k = 0; k < floats; k++) {
+            (void)fprintf(j->text, " %.9g", (double)rt_view_f32(row + k * 4));
+        }
+        (void)fputc('\n', j->text);
+    }
+    return ferror(j->text) ? co_err_errno(err, errno, "cannot write text") : 0;
+}
+
+/* Writes one column range of each row to the array, row after row. */
+static int put_columns(struct job *j, uint32_t array, const struct rt_view_rows *rows, size_t from,
+    size_t bytes, struct co_err *err) {
+    for (uint32_t i = 0; i < rows->n; i++) {
+        memcpy(j->scratch + i * bytes, rows->rows + i * row_bytes(j->table) + from, bytes);
+    }
+    return rt_npz_write(j->npz, array, j->n * bytes, j->scratch, rows->n * bytes, err);
+}
+
+static int put_items(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
+    size_t bytes = j->what->state ? row_bytes(j->table) : j->table->dim * 4UL;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        unsigned char *to = j->scratch + i * (8 + bytes);
+        co_put_u64(to, rows->ids[i]);
+        memcpy(to + 8, rows->rows + i * row_bytes(j->table), bytes);
+    }
+    return rt_npz_write(
+        j->npz, j->values, j->n * (8 + bytes), j->scratch, rows->n * (8 + bytes), err);
+}
+
+static int put_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
+    size_t values = j->table->dim * 4UL;
+    j->scratch = co_xrealloc(j->scratch, rows->n, 8 + row_bytes(j->table));
+    if (j->single) {
+        return put_items(j, rows, err);
+    }
+    for (uint32_t i = 0; i < rows->n; i++) {
+        co_put_u64(j->scratch + i * 8UL, rows->ids[i]);
+    }
+    int rc = rt_npz_write(j->npz, j->ids, j->n * 8, j->scratch, rows->n * 8UL, err);
+    rc = rc < 0 ? rc : put_columns(j, j->values, rows, 0, values, err);
+    return rc < 0 || !j->what->state || !j->table->state
+               ? rc
+               : put_columns(j, j->state, rows, values, j->table->state * 4, err);
+}
+
+/* A chunk of rt_save: ids, then rows. */
+static int save_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
+    size_t each = row_bytes(j->table), bytes = rows->n * (8 + each);
+    j->scratch = co_xrealloc(j->scratch, rows->n, 8 + each);
+    for (uint32_t i = 0; i < rows->n; i++) {
+        co_put_u64(j->scratch + i * 8UL, rows->ids[i]);
+    }
+    memcpy(j->scratch + rows->n * 8UL, rows->rows, rows->n * each);
+    return rt_ckpt_chunk(j->writer, rows->n, j->scratch, bytes, err);
+}
+
+struct rows_to {
+    struct job *job;
+    rows_fn *take;
+};
+
+static int take_all(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+    const struct rows_to *to = arg;
+    int rc = to->take(to->job, rows, err);
+    to->job->n += rows->n;
+    return rc;
+}
+
+static int take_one(void *arg, const struct rt_view_rows *rows, struct co_err *err) {
+    const struct rows_to *to = arg;
+    for (uint32_t i = 0; i < rows->n; i++) {
+        if (rows->ids[i] == to->job->what->key) {
+            struct rt_view_rows one = {
+                .n = 1, .ids = &rows->ids[i], .rows = rows->rows + i * row_bytes(to->job->table)};
+            int rc = to->take(to->job, &one, err);
+            to->job->n++;
+            return rc < 0 ? rc : 1;
+        }
+    }
+    return 0;
+}
+
+static int walk_rows(struct job *j, rows_fn *take, struct co_err *err) {
+    struct rows_to to = {j, take};
+    int rc = rt_view_sparse(
+        j->view, j->index, (struct rt_view_share){0}, j->what->one ? take_one : take_all, &to, err);
+    if (rc == 0 && j->what->one && j->n == 0) {
+        rc = co_err_set(err, CO_NOTFOUND, "'%s', table '%s': no row of id %" PRIu64, j->view->path,
+            j->table->name, j->what->key);
+    }
+    return rc;
+}
+
+/* ---- values ---- */
+
+typedef int values_fn(struct job *j, const float *values, size_t n, struct co_err *err);
+
+/* n floats of the vector, from `from` on, window by window. */
+static int walk_values(
+    struct job *j, uint64_t from, uint64_t n, values_fn *take, struct co_err *err) {
+    CO_AUTOFREE float *window = NULL;
+    int rc = 0;
+    window = co_xmalloc((n < RT_VIEW_WINDOW ? (size_t)n + 1 : RT_VIEW_WINDOW) * sizeof(*window));
+    for (uint64_t at = 0; at < n && rc == 0;) {
+        size_t k = n - at < RT_VIEW_WINDOW ? (size_t)(n - at) : RT_VIEW_WINDOW;
+        rc = rt_view_dense(j->view, j->index, from + at, k, window, err);
+        rc = rc < 0 ? rc : take(j, window, k, err);
+        at += k;
+        j->n += k;
+    }
+    return rc;
+}
+
+static int print_values(struct job *j, const float *values, size_t n, struct co_err *err) {
+    for (size_t i = 0; i < n; i++) {
+        (void)fprintf(j->text, "%.9g\n", (double)values[i]);
+    }
+    return ferror(j->text) ? co_err_errno(err, errno, "cannot write text") : 0;
+}
+
+static void to_file_order(struct job *j, const float *values, size_t n) {
+    j->scratch = co_xrealloc(j->scratch, n, 4);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &values[i], sizeof(bits));
+        co_put_u32(j->scratch + i * 4, bits);
+    }
+}
+
+static int put_values(struct job *j, const float *values, size_t n, struct co_err *err) {
+    to_file_order(j, values, n);
+    return rt_npz_write(j->npz, j->values, j->n * 4, j->scratch, n * 4, err);
+}
+
+static int save_values(struct job *j, const float *values, size_t n, struct co_err *err) {
+    to_file_order(j, values, n);
+    return rt_ckpt_chunk(j->writer, (uint32_t)n, j->scratch, n * 4, err);
+}
+
+/* Which part of the vector is exported. */
+static int dense_range(
+    const struct job *j, uint64_t *ret_from, uint64_t *ret_n, struct co_err *err) {
+    const struct rt_ckpt_table *t = j->table;
+    if (t->size >> VALUES_MAX_LOG2 > 0) {
+        return co_err_set(err, CO_INVALID, "'%s', table '%s': %" PRIu64 " values cannot be",
+            j->view->path, t->name, t->size);
+    }
+    if (j->what->one && j->what->key >= t->size) {
+        return co_err_set(err, CO_NOTFOUND,
+            "'%s', table '%s' has %" PRIu64 " values, none at %" PRIu64, j->view->path, t->name,
+            t->size, j->what->key);
+    }
+    *ret_from = j->what->one ? j->what->key : 0;
+    *ret_n = j->what->one ? 1 : t->size;
+    return 0;
+}
+
+/* ---- arrays ---- */
+
+static int count_none(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
+    (void)j;
+    (void)rows;
+    (void)err;
+    return 0;
+}
+
+static int add_sparse(struct job *j, uint64_t rows, struct co_err *err) {
+    const struct rt_ckpt_table *t = j->table;
+    uint64_t state = j->what->state ? t->state : 0;
+    char name[RT_NPZ_NAME_MAX], descr[160];
+    if (j->single) {
+        int at = snprintf(descr, sizeof(descr), "[('id', '<u8'), ('values', '<f4', (%u,))", t->dim);
+        at += state > 0 ? snprintf(descr + at, sizeof(descr) - (size_t)at,
+                              ", ('state', '<f4', (%" PRIu64 ",))", state)
+                        : 0;
+        (void)snprintf(descr + at, sizeof(descr) - (size_t)at, "]");
+        return rt_npz_add(
+            j->npz, t->name, descr, rows, 0, 8 + (t->dim + state) * 4, &j->values, err);
+    }
+    (void)snprintf(name, sizeof(name), "%s.ids", t->name);
+    int rc = rt_npz_add(j->npz, name, "'<u8'", rows, 0, 8, &j->ids, err);
+    (void)snprintf(name, sizeof(name), "%s.values", t->name);
+    rc = rc < 0 ? rc : rt_npz_add(j->npz, name, "'<f4'", rows, t->dim, 4, &j->values, err);
+    (void)snprintf(name, sizeof(name), "%s.state", t->name);
+    return rc < 0 || !state ? rc
+                            : rt_npz_add(j->npz, name, "'<f4'", rows, state, 4, &j->state, err);
+}
+
+/* Walks the table twice: first to count the rows, because the count comes before them in the file.
+ */
+static int arrays_sparse(struct job *j, struct co_err *err) {
+    int rc = walk_rows(j, count_none, err);
+    rc = rc < 0 ? rc : add_sparse(j, j->n, err);
+    j->n = 0;
+    return rc < 0 ? rc : walk_rows(j, put_rows, err);
+}
+
+static int arrays_dense(struct job *j, struct co_err *err) {
+    const struct rt_ckpt_table *t = j->table;
+    uint64_t from = 0, n = 0;
+    char name[RT_NPZ_NAME_MAX];
+    int rc = dense_range(j, &from, &n, err);
+    rc = rc < 0 ? rc : rt_npz_add(j->npz, t->name, "'<f4'", n, 0, 4, &j->values, err);
+    rc = rc < 0 ? rc : walk_values(j, from, n, put_values, err);
+    if (rc < 0 || j->single || !j->what->state || !t->state || j->what->one) {
+        return rc;
+    }
+    (void)snprintf(name, sizeof(name), "%s.state", t->name);
+    rc = rt_npz_add(j->npz, name, "'<f4'", t->state, 0, 4, &j->values, err);
+    j->n = 0;
+    rc = rc < 0 ? rc : walk_values(j, t->size, t->state, put_values, err);
+    j->n = n;
+    return rc;
+}
+
+static int text_of(struct job *j, struct co_err *err) {
+    uint64_t from = 0, n = 0;
+    if (j->table->sparse) {
+        return walk_rows(j, print_rows, err);
+    }
+    int rc = dense_range(j, &from, &n, err);
+    return rc < 0 ? rc : walk_values(j, from, n, print_values, err);
+}
+
+/* ---- files ---- */
+
+static struct job begin(const struct rt_view *v, uint32_t table, struct rt_export *what) {
+    return (struct job){.view = v, .index = table, .table = rt_view_table(v, table), .what = what};
+}
+
+static bool ends_with(const char *file, const char *with) {
+    size_t n = strlen(file), k = strlen(with);
+    return n > k && strcmp(file + n - k, with) == 0;
+}
+
+static int export_arrays(
+    const struct rt_view *v, struct rt_export *what, const char *file, struct co_err *err) {
+    CO_CLEANUP(rt_npz_closep) struct rt_npz *z = NULL;
+    bool single = ends_with(file, ".npy");
+    uint32_t first = what->table < 0 ? 0 : (uint32_t)what->table;
+    uint32_t last = what->table < 0 ? rt_view_tables(v) : first + 1;
+    int rc = rt_npz_create(file, single, &z, err);
+    for (uint32_t i = first; i < last && rc == 0; i++) {
+        struct job j = begin(v, i, what);
+        j.npz = z;
+        j.single = single;
+        rc = j.table->sparse ? arrays_sparse(&j, err) : arrays_dense(&j, err);
+        what->items += j.n;
+        free(j.scratch);
+    }
+    return rc < 0 ? rc : rt_npz_finish(z, err);
+}
+
+int rt_view_print(const struct rt_view *v, struct rt_export *what, FILE *to, struct co_err *err) {
+    struct job j = begin(v, (uint32_t)what->table, what);
+    j.text = to;
+    int rc = text_of(&j, err);
+    what->items = j.n;
+    if (rc == 0 && fflush(to) != 0) {
+        rc = co_err_errno(err, errno, "cannot write text");
+    }
+    return rc;
+}
+
+static int export_text(
+    const struct rt_view *v, struct rt_export *what, const char *file, struct co_err *err) {
+    CO_AUTOFREE char *aside = co_xasprintf("%s.new", file);
+    FILE *to = fopen(aside, "we");
+    if (!to) {
+        return co_err_errno(err, errno, "cannot make '%s'", aside);
+    }
+    int rc = rt_view_print(v, what, to, err);
+    bool closed = fclose(to) == 0;
+    if (rc == 0 && (!closed || rename(aside, file) < 0)) {
+        rc = co_err_errno(err, errno, "cannot write '%s'", file);
+    }
+    if (rc < 0) {
+        (void)remove(aside);
+    }
+    return rc;
+}
+
+int rt_view_export(
+    const struct rt_view *v, struct rt_export *what, const char *file, struct co_err *err) {
+    bool arrays = ends_with(file, ".npz") || ends_with(file, ".npy");
+    if (what->table < 0 && !ends_with(file, ".npz")) {
+        return co_err_set(err, CO_INVALID, "'%s' holds one table: which one?", file);
+    }
+    what->items = 0;
+    return arrays ? export_arrays(v, what, file, err) : export_text(v, what, file, err);
+}
+
+/* ---- a directory of rt_save ---- */
+
+/* Writes the learning rate into the new manifest, if it is not the rule's own. */
+static int describe(
+    const struct rt_view *v, uint32_t table, struct rt_ckpt_table *ret, struct co_err *err) {
+    double lr;
+    *ret = *rt_view_table(v, table);
+    if (v->saved) {
+        return 0;
+    }
+    int rc = rt_view_rate(v, table, &lr, &ret->steps, err);
+    if (rc == 0 && lr == lr) {
+        (void)snprintf(ret->lr, sizeof(ret->lr), "%.17g", lr);
+    }
+    return rc;
+}
+
+static int merge_table(
+    const struct rt_view *v, uint32_t table, struct rt_ckpt_writer *w, struct co_err *err) {
+    struct rt_export all = {.table = (int)table};
+    struct rt_ckpt_table t;
+    struct job j = begin(v, table, &all);
+    uint64_t from, n;
+    j.writer = w;
+    int rc = j.table->sparse ? 0 : dense_range(&j, &from, &n, err);
+    rc = rc < 0 ? rc : describe(v, table, &t, err);
+    rc = rc < 0 ? rc : rt_ckpt_begin(w, &t, err);
+    if (rc == 0) {
+        rc = j.table->sparse ? walk_rows(&j, save_rows, err)
+                             : walk_values(&j, 0, rt_view_floats(j.table), save_values, err);
+    }
+    free(j.scratch);
+    return rc < 0 ? rc : rt_ckpt_end(w, err);
+}
+
+int rt_view_merge(const struct rt_view *v, const char *to_dir, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
+    int rc = rt_ckpt_create(to_dir, &w, err);
+    for (uint32_t i = 0; i < rt_view_tables(v) && rc == 0; i++) {
+        rc = merge_table(v, i, w, err);
+    }
+    return rc < 0 ? rc : rt_ckpt_commit(co_steal_ptr(w), err);
+}

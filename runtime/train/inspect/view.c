@@ -1,0 +1,189 @@
+/* Opens a checkpoint of either format; its tables, learning rates and sizes. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/bytes.h"
+#include "common/parse.h"
+#include "runtime/train/ckpt/fields.h"
+#include "runtime/train/inspect/inspect.h"
+#include "runtime/train/inspect/walk.h"
+
+uint64_t rt_view_split(const char *path, char **ret_dir) {
+    static const char prefix[] = "ckpt-";
+    size_t len = strlen(path);
+    while (len > 1 && path[len - 1] == '/') {
+        len--;
+    }
+    const char *slash = memrchr(path, '/', len);
+    const char *last = slash ? slash + 1 : path;
+    const char *digits = last + strlen(prefix);
+    uint64_t number = 0;
+    if (!rt_field_begins(last, len - (size_t)(last - path), prefix) ||
+        !rt_field_number(digits, len - (size_t)(digits - path), 10, UINT64_MAX - 1, &number)) {
+        *ret_dir = co_xstrndup(path, len);
+        return 0;
+    }
+    *ret_dir = slash == path ? co_xstrdup("/")
+               : slash       ? co_xstrndup(path, (size_t)(slash - path))
+                             : co_xstrdup(".");
+    return number;
+}
+
+static bool has_manifest(const char *dir) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
+    struct stat st;
+    return stat(path, &st) == 0;
+}
+
+int rt_view_open(
+    const char *path, rt_ckpt_skip_fn *skip, void *arg, struct rt_view **ret, struct co_err *err) {
+    CO_AUTOFREE char *dir = NULL;
+    CO_CLEANUP(rt_view_closep) struct rt_view *v = co_xcalloc(1, sizeof(*v));
+    uint64_t number = rt_view_split(path, &dir);
+    v->path = co_xstrdup(path);
+    v->memory = RT_VIEW_MEMORY;
+    int rc = number > 0          ? rt_ckpt_chain_open(dir, number, &v->chain, err)
+             : has_manifest(dir) ? rt_ckpt_open(dir, &v->saved, err)
+                                 : rt_ckpt_chain_newest(dir, UINT64_MAX, skip, arg, &v->chain, err);
+    if (rc < 0) {
+        return rc;
+    }
+    *ret = co_steal_ptr(v);
+    return 0;
+}
+
+void rt_view_close(struct rt_view *v) {
+    if (v) {
+        rt_ckpt_close(v->saved);
+        rt_ckpt_chain_close(v->chain);
+        free(v->path);
+        free(v);
+    }
+}
+
+static const struct rt_ckpt_point *newest_of(const struct rt_view *v) {
+    return &v->chain->points[v->chain->n - 1];
+}
+
+uint32_t rt_view_tables(const struct rt_view *v) {
+    return v->saved ? rt_ckpt_tables(v->saved) : newest_of(v)->n_tables;
+}
+
+const struct rt_ckpt_table *rt_view_table(const struct rt_view *v, uint32_t i) {
+    return v->saved ? rt_ckpt_table(v->saved, i) : &newest_of(v)->tables[i];
+}
+
+int rt_view_find(const struct rt_view *v, const char *name) {
+    for (uint32_t i = 0; i < rt_view_tables(v); i++) {
+        if (strcmp(rt_view_table(v, i)->name, name) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+uint64_t rt_view_floats(const struct rt_ckpt_table *t) {
+    return (t->sparse ? t->dim : t->size) + t->state;
+}
+
+/* ---- chunks of a chain ---- */
+
+int rt_walk_part(const struct rt_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
+    int rc = rt_ckpt_chain_part(w->chain, point, part, &r, err);
+    while (rc == 0) {
+        struct rt_ckpt_part_chunk c;
+        const unsigned char *data = NULL;
+        rc = rt_ckpt_part_next(r, &c, err);
+        if (rc != 0 || !(w->kinds & 1U << c.kind) || c.table != w->table) {
+            continue;
+        }
+        bool wanted = !w->heads && (!w->wants || w->wants(w->arg, &c));
+        if (wanted) {
+            rc = rt_ckpt_part_data(r, &data, err);
+        }
+        if (rc == 0 && (wanted || w->heads)) {
+            rc = w->take(w->arg, &c, data, err);
+            if (rc == 1) {
+                return 1;
+            }
+        }
+    }
+    return rc < 0 ? rc : 0;
+}
+
+/* ---- how much ---- */
+
+static int add_head(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct rt_view_sum *sum = arg;
+    (void)data;
+    (void)err;
+    *(c->kind == RT_CKPT_PART_ROWS      ? &sum->rows
+        : c->kind == RT_CKPT_PART_DENSE ? &sum->values
+                                        : &sum->erased) += c->items;
+    return 0;
+}
+
+int rt_view_sum(
+    const struct rt_view *v, uint32_t table, struct rt_view_sum *ret, struct co_err *err) {
+    *ret = (struct rt_view_sum){0};
+    if (v->saved) {
+        const struct rt_ckpt_table *t = rt_view_table(v, table);
+        *(t->sparse ? &ret->rows : &ret->values) = t->sparse ? t->items : t->size;
+        return 0;
+    }
+    struct rt_walk w = {.chain = v->chain,
+        .table = table,
+        .kinds = 1U << RT_CKPT_PART_ROWS | 1U << RT_CKPT_PART_ERASED | 1U << RT_CKPT_PART_DENSE,
+        .heads = true,
+        .take = add_head,
+        .arg = ret};
+    int rc = 0;
+    for (uint32_t i = 0; i < newest_of(v)->n_parts && rc == 0; i++) {
+        rc = rt_walk_part(&w, v->chain->n - 1, i, err);
+    }
+    return rc;
+}
+
+/* ---- rates ---- */
+
+struct rate {
+    double lr;
+    uint64_t steps;
+};
+
+static int take_rate(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct rate *r = arg;
+    if (c->bytes != RT_CKPT_RATE_BYTES) {
+        return co_err_set(err, CO_INVALID, "a learning rate of %u bytes", c->bytes);
+    }
+    uint64_t bits = co_get_u64(data + 8);
+    memcpy(&r->lr, &bits, sizeof(r->lr));
+    r->steps = co_get_u64(data);
+    return 1; /* all shards write the same rate, so the first one is enough */
+}
+
+int rt_view_rate(const struct rt_view *v, uint32_t table, double *ret_lr, uint64_t *ret_steps,
+    struct co_err *err) {
+    struct rate r = {.lr = NAN};
+    int rc = 0;
+    if (v->saved) {
+        const struct rt_ckpt_table *t = rt_view_table(v, table);
+        r.steps = t->steps;
+        rc = t->lr[0] ? co_parse_f64("lr", t->lr, 0, 1e30, &r.lr, err) : 0;
+    } else {
+        struct rt_walk w = {.chain = v->chain,
+            .table = table,
+            .kinds = 1U << RT_CKPT_PART_RATE,
+            .take = take_rate,
+            .arg = &r};
+        rc = rt_walk_part(&w, v->chain->n - 1, 0, err);
+    }
+    *ret_lr = r.lr;
+    *ret_steps = r.steps;
+    return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,187 @@
+/* What is counted is what readers get; event files have TensorBoard's bytes. */
+#include "runtime/train/meter/meter.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "runtime/train/meter/events.h"
+
+enum { TEXT = 1 << 20 };
+
+static void assert_text(const char *want, bool there) {
+    CO_AUTOBUF struct co_buf b = CO_BUF(TEXT);
+    struct co_err err = {0};
+    if (rt_meter_render(&b, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    if (!strstr(b.data, want) == there) {
+        fail_msg("'%s' is %sin\n%s", want, there ? "not " : "", b.data);
+    }
+}
+
+static void what_happens_is_added(void **state) {
+    (void)state;
+    rt_meter_add(RT_M_REFUSED, rt_meter_word(RT_M_REFUSED, "permission"), 2);
+    rt_meter_add(RT_M_REFUSED, rt_meter_word(RT_M_REFUSED, "what is that"), 1);
+    rt_meter_set(RT_M_CHECKPOINT_NUMBER, 0, 12);
+    rt_meter_observe(RT_M_CALL_SECONDS, rt_meter_word(RT_M_CALL_SECONDS, "push"), .0002);
+    rt_meter_bytes(RT_BYTES_SENT, 40);
+    assert_text("\npaddlert_server_refused_total{kind=\"permission\"} 2\n", true);
+    assert_text("\npaddlert_server_refused_total{kind=\"other\"} 1\n", true);
+    assert_text("\npaddlert_trainer_checkpoint_number 12\n", true);
+    assert_text("\npaddlert_trainer_call_seconds_bucket{call=\"push\",le=\"0.0001\"} 0\n", true);
+    assert_text("\npaddlert_trainer_call_seconds_bucket{call=\"push\",le=\"0.00025\"} 1\n", true);
+    assert_text("\npaddlert_trainer_bytes_total{direction=\"sent\"} 40\n", true);
+    assert_text("\nprocess_resident_memory_bytes ", true);
+}
+
+static void reports_have_names(void **state) {
+    (void)state;
+    char name[RT_METER_NAME + 1] = {0};
+    assert_true(rt_meter_report("loss", .5));
+    assert_true(rt_meter_report("loss", .25));
+    assert_false(rt_meter_report("", 1));
+    assert_false(rt_meter_report("a\"b", 1));
+    memset(name, 'x', RT_METER_NAME);
+    assert_false(rt_meter_report(name, 1));
+    assert_text("\npaddlert_reported{name=\"loss\"} 0.25\n", true);
+    for (int i = 1; i < RT_METER_NAMES; i++) {
+        (void)snprintf(name, sizeof(name), "n%d", i);
+        assert_true(rt_meter_report(name, i));
+    }
+    assert_false(rt_meter_report("one_too_many", 1));
+    assert_text("\npaddlert_reported{name=\"n63\"} 63\n", true);
+}
+
+/* A shard with one table, or with many. */
+struct shard {
+    struct rt_meter_source source;
+    struct rt_meter_times times;
+    int tables, rows;
+};
+
+static void fill(void *arg) {
+    const struct shard *s = arg;
+    for (int i = 0; i < s->tables; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "t%d", i);
+        rt_meter_fill(RT_M_ROWS, rt_meter_fill_table(name), s->rows);
+    }
+    rt_meter_fill_times(RT_M_REQUEST_SECONDS, RT_OP_PULL, &s->times);
+    rt_meter_fill_most(RT_M_STEP, 0, s->rows);
+}
+
+static void sources_are_added_up(void **state) {
+    (void)state;
+    struct shard a = {.source = {fill, &a, NULL}, .tables = 1, .rows = 5};
+    struct shard b = {.source = {fill, &b, NULL}, .tables = 100, .rows = 7};
+    rt_meter_attach(&a.source);
+    assert_text("\npaddlert_server_rows{table=\"t0\"} 5\n", true);
+    rt_meter_attach(&b.source);
+    rt_meter_took(&a.times, 7000);
+    rt_meter_took(&b.times, 20000000000);
+    for (int i = 0; i < 2; i++) { /* nothing is counted twice */
+        assert_text("\npaddlert_server_rows{table=\"t0\"} 12\n", true);
+        assert_text("\npaddlert_server_rows{table=\"t1\"} 7\n", true);
+        assert_text("\npaddlert_server_rows{table=\"others\"} 259\n", true); /* 37 tables */
+        assert_text("\npaddlert_server_step 7\n", true);
+        assert_text("request_seconds_bucket{op=\"pull\",le=\"1e-05\"} 1\n", true);
+        assert_text("request_seconds_bucket{op=\"pull\",le=\"10\"} 1\n", true);
+        assert_text("request_seconds_bucket{op=\"pull\",le=\"+Inf\"} 2\n", true);
+        assert_text("request_seconds_count{op=\"pull\"} 2\n", true);
+    }
+    rt_meter_detach(&b.source);
+    rt_meter_detach(&a.source);
+    assert_text("\npaddlert_server_rows{table=\"t0\"} 0\n", true);
+}
+
+static int get_metrics(uint16_t port, char *ret, size_t size) {
+    static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CO_AUTOCLOSE int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (connect(fd, (struct sockaddr *)&a, sizeof(a)) < 0) {
+        return -1;
+    }
+    assert_int_equal(write(fd, request, sizeof(request) - 1), sizeof(request) - 1);
+    size_t len = 0;
+    for (ssize_t n; len < size - 1 && (n = read(fd, ret + len, size - 1 - len)) > 0;) {
+        len += (size_t)n;
+    }
+    ret[len] = '\0';
+    return 0;
+}
+
+static void it_is_served_while_somebody_has_it_open(void **state) {
+    (void)state;
+    static char text[TEXT];
+    uint16_t port = 0, same = 0;
+    struct co_err err = {0};
+    assert_false(rt_meter_on());
+    assert_int_equal(rt_meter_clock(), 0);
+    if (rt_meter_open("127.0.0.1:0", &port, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    assert_int_equal(rt_meter_open("127.0.0.1:0", &same, NULL), 0);
+    assert_int_equal(port, same);
+    rt_meter_close();
+    assert_true(rt_meter_on() && rt_meter_clock() > 0);
+    assert_int_equal(get_metrics(port, text, sizeof(text)), 0);
+    assert_non_null(strstr(text, "200 OK"));
+    assert_non_null(strstr(text, "\npaddlert_trainer_steps_total 0\n"));
+    assert_non_null(strstr(text, "\npaddlert_server_memory_limit_bytes 0\n"));
+    rt_meter_close();
+    assert_false(rt_meter_on());
+    assert_int_equal(get_metrics(port, text, sizeof(text)), -1);
+    assert_int_equal(rt_meter_open("nonsense", NULL, &err), CO_INVALID);
+}
+
+/* As tensorflow's own writer makes them: EventFileWriter of tensorboard 2.20, and its check sums.
+ */
+static void records_have_tensorboards_bytes(void **state) {
+    (void)state;
+    static const unsigned char version[] = {0x18, 0, 0, 0, 0, 0, 0, 0, 0xa3, 0x7f, 0x4b, 0x22, 0x09,
+        0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x1a, 0x0d, 'b', 'r', 'a', 'i', 'n', '.', 'E', 'v', 'e', 'n',
+        't', ':', '2'};
+    CO_AUTOBUF struct co_buf b = CO_BUF(1024);
+    assert_int_equal(rt_events_record(1.5, 0, NULL, 0, &b, NULL), 0);
+    assert_int_equal(b.len, sizeof(version) + 4);
+    assert_memory_equal(b.data, version, sizeof(version));
+    static const unsigned char event[] = {0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x10, 0xac, 0x02,
+        0x2a, 0x0d, 0x0a, 0x0b, 0x0a, 0x04, 'l', 'o', 's', 's', 0x15, 0, 0, 0, 0x3f};
+    co_buf_clear(&b);
+    assert_int_equal(rt_events_record(1.5, 300, "loss", .5, &b, NULL), 0);
+    assert_int_equal(co_get_u64((unsigned char *)b.data), sizeof(event));
+    assert_memory_equal(b.data + 12, event, sizeof(event));
+}
+
+static void a_directory_that_cannot_be_is_an_error(void **state) {
+    (void)state;
+    struct rt_events *e = NULL;
+    struct co_err err = {0};
+    assert_true(rt_events_open("/proc/no/such", &e, &err) < 0);
+    assert_non_null(strstr(err.msg, "/proc/no"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_happens_is_added),
+        cmocka_unit_test(reports_have_names),
+        cmocka_unit_test(sources_are_added_up),
+        cmocka_unit_test(it_is_served_while_somebody_has_it_open),
+        cmocka_unit_test(records_have_tensorboards_bytes),
+        cmocka_unit_test(a_directory_that_cannot_be_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

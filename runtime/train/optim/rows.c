@@ -1,0 +1,258 @@
+/* The rules and their hyper-parameters, row by row. */
+#include <string.h>
+
+#include "common/mem.h"
+#include "runtime/train/optim/rules.h"
+
+#define LARGE 1e30F
+#define BELOW_ONE 0.99999994F /* the largest float < 1 */
+
+/* Hyper-parameters that every rule has. */
+static const struct rt_optim_hyper common[] = {
+    [RT_OPTIM_LR] = {"lr", 0.0F, 0.0F, LARGE, "learning rate"},
+    [RT_OPTIM_L2] = {"l2", 0.0F, 0.0F, LARGE, "l2 * parameter is added to the gradient"},
+    [RT_OPTIM_L1] = {"l1", 0.0F, 0.0F, LARGE, "l1 * sign(parameter) is added to the gradient"},
+    [RT_OPTIM_CLIP_VALUE] = {"clip_value", 0.0F, 0.0F, LARGE,
+        "gradients are put within -clip_value .. clip_value; 0: not"},
+    [RT_OPTIM_CLIP_NORM] = {"clip_norm", 0.0F, 0.0F, LARGE,
+        "a row's gradient is scaled to a norm of at most this; 0: not"},
+    [RT_OPTIM_MIN] = {"min", -LARGE, -LARGE, LARGE, "parameters are kept from falling below"},
+    [RT_OPTIM_MAX] = {"max", LARGE, -LARGE, LARGE, "parameters are kept from rising above"},
+};
+
+#define OWN(place) [(place)-RT_OPTIM_COMMON]
+
+static const struct rt_optim_hyper momentum_hypers[] = {
+    OWN(RT_OPTIM_MU) = {"mu", 0.9F, 0.0F, 1.0F, "share of the velocity kept per step"},
+};
+
+static const struct rt_optim_hyper adagrad_hypers[] = {
+    OWN(RT_OPTIM_ADAGRAD_EPSILON) = {"epsilon", 1e-6F, 0.0F, LARGE, "added to the root"},
+    OWN(RT_OPTIM_ADAGRAD_INITIAL) = {"initial", 0.0F, 0.0F, LARGE, "start of the sum of squares"},
+};
+
+static const struct rt_optim_hyper adagrad_ctr_hypers[] = {
+    OWN(RT_OPTIM_G2SUM) = {"initial_g2sum", 3.0F, 1e-30F, LARGE,
+        "a sum of squares of this size takes the rate down by sqrt(2)"},
+};
+
+#define ADAM                                                                                       \
+    OWN(RT_OPTIM_ADAM_BETA1) = {"beta1", 0.9F, 0.0F, BELOW_ONE, "decay of the mean gradient"},     \
+    OWN(RT_OPTIM_ADAM_BETA2) = {"beta2", 0.999F, 0.0F, BELOW_ONE, "decay of the mean square"},     \
+    OWN(RT_OPTIM_ADAM_EPSILON) = {"epsilon", 1e-8F, 0.0F, LARGE, "added to the root"}
+
+static const struct rt_optim_hyper adam_hypers[] = {ADAM};
+
+static const struct rt_optim_hyper adamw_hypers[] = {
+    ADAM,
+    OWN(RT_OPTIM_ADAM_DECAY) = {"decay", 0.01F, 0.0F, LARGE, "lr * decay of the parameter goes"},
+};
+
+static const struct rt_optim_hyper rmsprop_hypers[] = {
+    OWN(RT_OPTIM_RMSPROP_RHO) = {"rho", 0.95F, 0.0F, BELOW_ONE, "decay of the mean square"},
+    OWN(RT_OPTIM_RMSPROP_EPSILON) = {"epsilon", 1e-6F, 0.0F, LARGE, "added under the root"},
+    OWN(RT_OPTIM_RMSPROP_MOMENTUM) = {"momentum", 0.0F, 0.0F, 1.0F,
+        "share of the last update kept"},
+};
+
+static const struct rt_optim_hyper ftrl_hypers[] = {
+    OWN(RT_OPTIM_FTRL_INITIAL) = {"initial", 0.0F, 0.0F, LARGE, "start of the sum of squares"},
+};
+
+#define HYPERS(rows) .hypers = rows, .n_hypers = CO_ARRAY_LEN(rows)
+
+static const struct rt_optim_rule rules[] = {
+    {
+        .name = "sgd",
+        .formula = "p -= lr g",
+        .help = "gradient descent",
+        .lr = 0.01F,
+        .apply = rt_optim_sgd,
+        .reference = rt_optim_sgd_ref,
+    },
+    {
+        .name = "sum",
+        .formula = "p += lr g",
+        .help = "adds up what is pushed, also over the trainers of a synchronous step: counters",
+        .lr = 1.0F,
+        .adds = true,
+        .begin = rt_optim_sum_begin,
+        .apply = rt_optim_sgd,
+        .reference = rt_optim_sum_ref,
+    },
+    {
+        .name = "momentum",
+        .formula = "v = mu v + g; p -= lr v",
+        .help = "gradient descent with a velocity",
+        .lr = 0.01F,
+        HYPERS(momentum_hypers),
+        .planes = 1,
+        .apply = rt_optim_momentum,
+        .reference = rt_optim_momentum_ref,
+    },
+    {
+        .name = "nesterov",
+        .formula = "v = mu v + g; p -= lr (g + mu v)",
+        .help = "momentum that looks one step ahead",
+        .lr = 0.01F,
+        HYPERS(momentum_hypers),
+        .planes = 1,
+        .apply = rt_optim_nesterov,
+        .reference = rt_optim_nesterov_ref,
+    },
+    {
+        .name = "adagrad",
+        .formula = "m += g^2, from initial; p -= lr g / (sqrt(m) + epsilon)",
+        .help = "steps shrink with the sum of squared gradients",
+        .lr = 0.01F,
+        HYPERS(adagrad_hypers),
+        .planes = 1,
+        .init_hyper = RT_OPTIM_ADAGRAD_INITIAL,
+        .apply = rt_optim_adagrad,
+        .reference = rt_optim_adagrad_ref,
+    },
+    {
+        .name = "adagrad_row",
+        .formula = "m += [g^2], from initial; p -= lr g / (sqrt(m) + epsilon)",
+        .help = "adagrad with one sum a row, of mean squares",
+        .lr = 0.01F,
+        HYPERS(adagrad_hypers),
+        .scalars = 1,
+        .init_hyper = RT_OPTIM_ADAGRAD_INITIAL,
+        .whole = true,
+        .begin = rt_optim_adagrad_row_begin,
+        .apply = rt_optim_sgd,
+        .reference = rt_optim_adagrad_row_ref,
+    },
+    {
+        .name = "adagrad_std",
+        .formula = "p -= lr g sqrt(initial_g2sum / (initial_g2sum + m)); m += g^2",
+        .help = "adagrad by the squares of the updates before: Paddle's StdAdaGradSGDRule",
+        .lr = 0.05F,
+        HYPERS(adagrad_ctr_hypers),
+        .planes = 1,
+        .apply = rt_optim_adagrad_std,
+        .reference = rt_optim_adagrad_std_ref,
+    },
+    {
+        .name = "adagrad_ctr",
+        .formula = "p -= lr g sqrt(initial_g2sum / (initial_g2sum + m)); m += [g^2]",
+        .help = "adagrad_std with one sum a row, of mean squares: Paddle's SparseAdaGradSGDRule",
+        .lr = 0.05F,
+        HYPERS(adagrad_ctr_hypers),
+        .scalars = 1,
+        .whole = true,
+        .begin = rt_optim_adagrad_ctr_begin,
+        .apply = rt_optim_sgd,
+        .reference = rt_optim_adagrad_ctr_ref,
+    },
+    {
+        .name = "adam",
+        .formula = "m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2; c = sqrt(1 - "
+                   "beta2^t); p -= lr c / (1 - beta1^t) m / (sqrt(v) + epsilon c)",
+        .help = "mean gradient over mean square, both corrected for their start",
+        .lr = 0.001F,
+        HYPERS(adam_hypers),
+        .planes = 2,
+        .scalars = 1,
+        .begin = rt_optim_adam_begin,
+        .apply = rt_optim_adam,
+        .reference = rt_optim_adam_ref,
+    },
+    {
+        .name = "adamw",
+        .formula = "p -= lr decay p; then as adam",
+        .help = "adam with a decay of parameters that is not part of the gradient",
+        .lr = 0.001F,
+        HYPERS(adamw_hypers),
+        .planes = 2,
+        .scalars = 1,
+        .begin = rt_optim_adam_begin,
+        .apply = rt_optim_adamw,
+        .reference = rt_optim_adamw_ref,
+    },
+    {
+        .name = "adam_ctr",
+        .formula = "as adam, with epsilon in place of epsilon c",
+        .help = "adam, epsilon added to the root that is not corrected: Paddle's SparseAdamSGDRule",
+        .lr = 0.001F,
+        HYPERS(adam_hypers),
+        .planes = 2,
+        .scalars = 1,
+        .begin = rt_optim_adam_ctr_begin,
+        .apply = rt_optim_adam,
+        .reference = rt_optim_adam_ctr_ref,
+    },
+    {
+        .name = "adam_shared",
+        .formula = "as adam_ctr of the m and v of the row; then m, v = [m], [v] of what came out "
+                   "for its values",
+        .help = "adam_ctr with one pair of means a row: Paddle's SparseSharedAdamSGDRule",
+        .lr = 0.001F,
+        HYPERS(adam_hypers),
+        .scalars = 3,
+        .whole = true,
+        .begin = rt_optim_adam_shared_begin,
+        .apply = rt_optim_adam_shared,
+        .reference = rt_optim_adam_shared_ref,
+    },
+    {
+        .name = "rmsprop",
+        .formula = "q = rho q + (1 - rho) g^2; u = momentum u + lr g / sqrt(q + epsilon); p -= u",
+        .help = "steps shrink with the mean squared gradient",
+        .lr = 0.01F,
+        HYPERS(rmsprop_hypers),
+        .planes = 2,
+        .apply = rt_optim_rmsprop,
+        .reference = rt_optim_rmsprop_ref,
+    },
+    {
+        .name = "rmsprop_centered",
+        .formula =
+            "also a = rho a + (1 - rho) g; as rmsprop, with q - a^2 in place of q under the root",
+        .help = "rmsprop with the variance in place of the mean square",
+        .lr = 0.01F,
+        HYPERS(rmsprop_hypers),
+        .planes = 3,
+        .apply = rt_optim_rmsprop_centered,
+        .reference = rt_optim_rmsprop_centered_ref,
+    },
+    {
+        .name = "ftrl",
+        .formula = "z += g - (sqrt(q + g^2) - sqrt(q)) / lr p; q += g^2, from initial; p = abs(z) "
+                   "> l1 ? (l1 sign(z) - z) / (sqrt(q) / lr + 2 l2) : 0",
+        .help = "follow the regularised leader: with l1, parameters that matter little are 0",
+        .lr = 0.01F,
+        HYPERS(ftrl_hypers),
+        .planes = 2,
+        .init_hyper = RT_OPTIM_FTRL_INITIAL,
+        .decays = true,
+        .apply = rt_optim_ftrl,
+        .reference = rt_optim_ftrl_ref,
+    },
+};
+
+_Static_assert(CO_ARRAY_LEN(common) == RT_OPTIM_COMMON, "a row for each");
+_Static_assert(
+    CO_ARRAY_LEN(adamw_hypers) + RT_OPTIM_COMMON <= RT_OPTIM_HYPER_MAX, "hyper[] holds every row");
+
+const struct rt_optim_rule *rt_optim_rules(size_t *ret_n) {
+    *ret_n = CO_ARRAY_LEN(rules);
+    return rules;
+}
+
+const struct rt_optim_rule *rt_optim_rule_find(const char *name) {
+    for (size_t i = 0; i < CO_ARRAY_LEN(rules); i++) {
+        if (strcmp(rules[i].name, name) == 0) {
+            return &rules[i];
+        }
+    }
+    return NULL;
+}
+
+const struct rt_optim_hyper *rt_optim_hyper_at(const struct rt_optim_rule *rule, size_t i) {
+    if (i < RT_OPTIM_COMMON) {
+        return &common[i];
+    }
+    return i - RT_OPTIM_COMMON < rule->n_hypers ? &rule->hypers[i - RT_OPTIM_COMMON] : NULL;
+}

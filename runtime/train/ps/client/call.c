@@ -1,0 +1,700 @@
+/* Sends requests and handles answers: queues for each server and shard, windows that bound what is
+ * in flight, timeouts.  call.h has the picture.
+ *
+ * The thread that starts a call sends its parts.  The thread that read an answer handles it, and
+ * sends the parts that have room then.  c->m guards all of this; it is released while a frame is
+ * made, sent or handled. */
+#include "runtime/train/ps/client/call.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/net/net.h"
+#include "runtime/train/ps/client/internal.h"
+
+/* Bytes that a part counts in the window besides its payloads; this bounds the slots in use. */
+enum { PART_WEIGHT = 64 };
+
+struct rt_call *rt_call_new(
+    struct rt_client *c, const char *what, const struct rt_table *table, uint32_t n_parts) {
+    struct rt_call *call = co_xcalloc(1, sizeof(*call) + n_parts * sizeof(call->parts[0]));
+    call->c = c;
+    call->what = what;
+    call->table = table;
+    call->n_parts = n_parts;
+    return call;
+}
+
+void rt_call_free(struct rt_call *call) {
+    if (call) {
+        for (uint32_t i = 0; i < call->n_parts; i++) {
+            rt_frame_free(call->parts[i].frame);
+        }
+        free(call);
+    }
+}
+
+static uint32_t clamp_u32(size_t n) {
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+void rt_call_part(struct rt_call *call, uint32_t i, uint32_t server,
+    const struct rt_frame_head *head, size_t answer) {
+    struct rt_part *p = &call->parts[i];
+    p->call = call;
+    p->head = *head;
+    p->server = server;
+    p->answer = clamp_u32(answer);
+}
+
+void rt_call_frame(
+    struct rt_call *call, uint32_t i, uint32_t server, struct rt_frame *f_own, size_t answer) {
+    rt_call_part(call, i, server, &f_own->head, answer);
+    call->parts[i].frame = f_own;
+}
+
+bool rt_client_wait_moved(
+    struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms) {
+    int64_t from = *moved_ms > since ? *moved_ms : since;
+    from = c->back_ms > from ? c->back_ms : from;
+    from = c->away > 0 ? net_now() : from; /* that wait has its own limit: link.until_ms */
+    return rt_client_wait(c, from + timeout_ms) || *moved_ms > from || c->away > 0 ||
+           c->back_ms > from;
+}
+
+/* ---- lines; c->m is held ---- */
+
+static void init_line(struct rt_line *line) {
+    *line = (struct rt_line){0};
+    line->queue_end = &line->queue;
+}
+
+void rt_client_set_lines(struct rt_link *l, uint32_t shards) {
+    if (shards == 0) {
+        init_line(&l->control);
+    } else if (!l->lines || shards != l->shards) {
+        free(l->lines);
+        l->lines = co_xcalloc(shards, sizeof(*l->lines));
+    } else {
+        return;
+    }
+    l->shards = shards;
+    for (uint32_t i = 0; i < shards; i++) {
+        init_line(&l->lines[i]);
+    }
+}
+
+/* Line l->shards, or any larger number, is the control line. */
+static struct rt_line *line_at(struct rt_link *l, uint32_t i) {
+    return i < l->shards ? &l->lines[i] : &l->control;
+}
+
+static struct rt_line *line_of(const struct rt_client *c, const struct rt_part *p) {
+    return line_at(
+        &c->links[p->server], p->head.kind == RT_FRAME_CONTROL ? UINT32_MAX : p->head.shard);
+}
+
+static void queue_first(struct rt_client *c, struct rt_part *p) {
+    struct rt_line *line = line_of(c, p);
+    p->next = line->queue;
+    line->queue = p;
+    if (!p->next) {
+        line->queue_end = &p->next;
+    }
+    c->links[p->server].queued++;
+}
+
+static void queue_last(struct rt_client *c, struct rt_part *p) {
+    struct rt_line *line = line_of(c, p);
+    p->next = NULL;
+    *line->queue_end = p;
+    line->queue_end = &p->next;
+    c->links[p->server].queued++;
+}
+
+/* Queues a part before all that were never sent, but after those that are sent again: these have
+ * smaller numbers. */
+static void queue_next(struct rt_client *c, struct rt_part *p) {
+    struct rt_line *line = line_of(c, p);
+    struct rt_part **at = &line->queue;
+    while (*at && (*at)->state == RT_PART_AGAIN && !p->call->greets) {
+        at = &(*at)->next;
+    }
+    p->next = *at;
+    *at = p;
+    if (!p->next) {
+        line->queue_end = &p->next;
+    }
+    c->links[p->server].queued++;
+}
+
+static struct rt_part *unqueue_first(struct rt_link *l, struct rt_line *line) {
+    struct rt_part *p = line->queue;
+    line->queue = p->next;
+    if (!line->queue) {
+        line->queue_end = &line->queue;
+    }
+    l->queued--;
+    return p;
+}
+
+static void note_sent(struct rt_line *line, struct rt_part *p) {
+    p->state = RT_PART_SENT;
+    p->next = NULL;
+    p->prev = line->sent_last;
+    *(line->sent_last ? &line->sent_last->next : &line->sent) = p;
+    line->sent_last = p;
+}
+
+static void unnote_sent(struct rt_line *line, struct rt_part *p) {
+    *(p->prev ? &p->prev->next : &line->sent) = p->next;
+    *(p->next ? &p->next->prev : &line->sent_last) = p->prev;
+}
+
+/* ---- slots: an answer finds its part by its slot; c->m is held ---- */
+
+/* seq = how often the slot was used << 32 | slot.  So a late answer to a part that was given up is
+ * not taken for the answer to the next part in the slot. */
+static void take_slot(struct rt_client *c, struct rt_part *p) {
+    if (c->used_slots == c->n_slots) {
+        uint32_t n = c->n_slots ? c->n_slots * 2 : 64;
+        c->slots = co_xrealloc(c->slots, n, sizeof(struct rt_part *));
+        c->generation = co_xrealloc(c->generation, n, sizeof(*c->generation));
+        for (uint32_t i = c->n_slots; i < n; i++) {
+            c->slots[i] = NULL;
+            c->generation[i] = 0;
+        }
+        c->n_slots = n;
+    }
+    uint32_t i = c->used_slots & (c->n_slots - 1);
+    while (c->slots[i]) {
+        i = (i + 1) & (c->n_slots - 1);
+    }
+    c->slots[i] = p;
+    c->used_slots++;
+    p->slot = i;
+    p->frame->head.seq = (uint64_t)++c->generation[i] << 32 | i;
+}
+
+static size_t weigh_part(const struct rt_part *p) {
+    return (size_t)p->head.bytes + p->answer + PART_WEIGHT;
+}
+
+static void give_slot(struct rt_client *c, struct rt_part *p) {
+    c->slots[p->slot] = NULL;
+    c->used_slots--;
+    line_of(c, p)->under_way -= weigh_part(p);
+}
+
+/* Counts a part whose frame is made, or never will be. */
+static void part_sent(struct rt_client *c, struct rt_call *call) {
+    if (--call->unsent == 0 && call->ret_sent) {
+        *call->ret_sent = true;
+        rt_client_changed(c);
+    }
+}
+
+/* Ends a part that is in no queue.  True: it was the last one of a detached call, whose `done` must
+ * run now. */
+static bool part_over(struct rt_client *c, struct rt_part *p) {
+    struct rt_call *call = p->call;
+    if (p->state == RT_PART_SENT) {
+        unnote_sent(line_of(c, p), p);
+    }
+    if (p->state == RT_PART_SENT || p->state == RT_PART_TAKING || p->state == RT_PART_AGAIN) {
+        give_slot(c, p);
+    } else {
+        part_sent(c, call);
+    }
+    p->state = RT_PART_DONE;
+    c->moved_ms = call->moved_ms = net_now();
+    if (c->abandoning) {
+        rt_client_changed(c);
+    }
+    if (--call->left > 0) {
+        return false;
+    }
+    rt_client_changed(c);
+    if (!call->done) {
+        return false;
+    }
+    c->detached--;
+    return true;
+}
+
+/* Ends a part with *why.  A detached call that is over goes on *list. */
+static void end_part(
+    struct rt_client *c, struct rt_part *p, const struct co_err *why, struct rt_call **list) {
+    struct rt_call *call = p->call;
+    if (!call->err.code) {
+        call->err = *why;
+    }
+    if (part_over(c, p)) {
+        call->next = *list;
+        *list = call;
+    }
+}
+
+typedef bool (*pick_fn)(const struct rt_part *p, const void *arg);
+
+static bool is_any(const struct rt_part *p, const void *arg) {
+    (void)p;
+    (void)arg;
+    return true;
+}
+
+static bool is_of_call(const struct rt_part *p, const void *call) {
+    return p->call == call;
+}
+
+static bool is_greeting(const struct rt_part *p, const void *arg) {
+    (void)arg;
+    return p->call->greets;
+}
+
+/* Takes parts out of the queues of a link.  The result is linked by next. */
+static struct rt_part *unqueue_parts(struct rt_link *l, pick_fn pick, const void *arg) {
+    struct rt_part *taken = NULL;
+    for (uint32_t i = 0; i <= l->shards && l->queued > 0; i++) {
+        struct rt_line *line = line_at(l, i);
+        struct rt_part **at = &line->queue;
+        while (*at) {
+            struct rt_part *p = *at;
+            if (!pick(p, arg)) {
+                at = &p->next;
+                continue;
+            }
+            *at = p->next;
+            p->next = taken;
+            taken = p;
+            l->queued--;
+        }
+        line->queue_end = at;
+    }
+    return taken;
+}
+
+/* Ends the picked parts of a link, queued or sent, with *why.  Detached calls that are over go on
+ * *list. */
+static void end_parts(struct rt_client *c, struct rt_link *l, pick_fn pick,
+    const struct co_err *why, struct rt_call **list) {
+    struct rt_part *p = unqueue_parts(l, pick, NULL);
+    for (struct rt_part *next; p; p = next) {
+        next = p->next;
+        end_part(c, p, why, list);
+    }
+    for (uint32_t i = 0; i <= l->shards; i++) {
+        p = line_at(l, i)->sent;
+        for (struct rt_part *next; p; p = next) {
+            next = p->next;
+            if (pick(p, NULL)) {
+                end_part(c, p, why, list);
+            }
+        }
+    }
+    rt_client_changed(c);
+}
+
+struct rt_call *rt_client_fail(struct rt_client *c, const struct co_err *err) {
+    struct rt_call *list = NULL;
+    if (!c->failed.code) {
+        c->failed = *err;
+    }
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        end_parts(c, &c->links[i], is_any, &c->failed, &list);
+    }
+    pthread_cond_signal(&c->broke);
+    return list;
+}
+
+struct rt_call *rt_client_end_link(
+    struct rt_client *c, struct rt_link *l, const struct co_err *why) {
+    struct rt_call *list = NULL;
+    end_parts(c, l, is_any, why, &list);
+    return list;
+}
+
+uint32_t rt_client_requeue(struct rt_client *c, struct rt_link *l, const struct co_err *why) {
+    struct rt_call *list = NULL;
+    end_parts(c, l, is_greeting, why, &list); /* none of those is detached: the list stays empty */
+    uint32_t n = 0;
+    for (uint32_t i = 0; i <= l->shards; i++) {
+        struct rt_line *line = line_at(l, i);
+        for (struct rt_part *p = line->sent_last; p; p = line->sent_last, n++) {
+            unnote_sent(line, p);
+            p->state = RT_PART_AGAIN;
+            queue_first(c, p);
+        }
+    }
+    return n;
+}
+
+void rt_calls_done(struct rt_call *list) {
+    while (list) {
+        struct rt_call *next = list->next;
+        list->done(list);
+        list = next;
+    }
+}
+
+/* ---- start, answer, wait ---- */
+
+static int make_frame(struct rt_part *p, struct co_err *err) {
+    struct rt_frame *f = NULL;
+    int rc = p->frame ? 0 : rt_frame_new(p->head.kind, p->head.bytes, &f, err);
+    if (rc == 0 && f) {
+        f->head = p->head;
+        if (p->head.bytes > 0) {
+            p->call->fill(p->call, p, f->payload);
+        }
+        p->frame = f;
+    }
+    return rc;
+}
+
+/* Whether the window has room for a part.  A part that is sent again has kept its room.  An empty
+ * window takes a part of any size. */
+static bool has_room(const struct rt_client *c, const struct rt_link *l, const struct rt_part *p) {
+    size_t under_way = line_of(c, p)->under_way, share = c->window / (l->shards ? l->shards : 1);
+    return p->call->greets ||
+           (rt_client_way_free(l, p) &&
+               (p->state == RT_PART_AGAIN || under_way == 0 || under_way + weigh_part(p) <= share));
+}
+
+static bool is_usable(const struct rt_link *l, const struct rt_part *p) {
+    return l->stream && !l->ways.broken.code && (l->state == RT_LINK_UP || p->call->greets);
+}
+
+static void append_calls(struct rt_call **list, struct rt_call *more) {
+    while (*list) {
+        list = &(*list)->next;
+    }
+    *list = more;
+}
+
+/* Gives a part its number, its slot and its room in the window, until it is answered. */
+static void prepare_part(struct rt_client *c, struct rt_link *l, struct rt_part *p) {
+    struct rt_frame_head *h = &p->frame->head;
+    if (rt_frame_changes(h->kind)) {
+        h->number = ++l->numbers[h->shard];
+    }
+    line_of(c, p)->under_way += weigh_part(p);
+    take_slot(c, p);
+    rt_frame_seal(p->frame);
+}
+
+/* Another part of its call has failed, so this one is not sent.  A part that was sent before must
+ * be sent again, as it has a number, and the shard expects all numbers. */
+static bool is_void(const struct rt_part *p) {
+    return p->call->err.code && p->state == RT_PART_QUEUED;
+}
+
+/* Makes and sends the first part of a line.  c->m is held, and released meanwhile. */
+static void send_part(
+    struct rt_client *c, struct rt_link *l, struct rt_line *line, struct rt_call **list) {
+    struct rt_part *p = unqueue_first(l, line);
+    struct rt_call *call = p->call;
+    struct co_err err = {0};
+    if (is_void(p)) {
+        end_part(c, p, &call->err, list);
+        return;
+    }
+    if (p->state == RT_PART_QUEUED) {
+        p->state = RT_PART_MAKING;
+        pthread_mutex_unlock(&c->m);
+        int rc = make_frame(p, &err);
+        pthread_mutex_lock(&c->m);
+        rc = rc == 0 && c->failed.code ? co_err_set(&err, c->failed.code, "%s", c->failed.msg) : rc;
+        if (rc < 0) {
+            if (call->done) { /* nobody waits for the call, so the client fails */
+                append_calls(list, rt_client_fail(c, &err));
+            }
+            end_part(c, p, &err, list);
+            return;
+        }
+        if (!is_usable(l, p)) { /* the connection broke meanwhile */
+            p->state = RT_PART_QUEUED;
+            queue_next(c, p);
+            rt_client_changed(c);
+            return;
+        }
+        prepare_part(c, l, p);
+        part_sent(c, call);
+    }
+    note_sent(line, p);
+    struct rt_stream *stream = rt_stream_ref(rt_client_way(l, p));
+    struct rt_frame *f = rt_frame_ref(p->frame);
+    pthread_mutex_unlock(&c->m);
+    /* If the stream is over, on_close will queue the part again. */
+    (void)!rt_stream_send(stream, f, NULL);
+    rt_stream_unref(stream);
+    pthread_mutex_lock(&c->m);
+}
+
+/* Whether the first part of the line can be sent, or must be ended. */
+static bool can_send(
+    const struct rt_client *c, const struct rt_link *l, const struct rt_line *line) {
+    const struct rt_part *p = line->queue;
+    return p && (is_void(p) || (is_usable(l, p) && has_room(c, l, p)));
+}
+
+/* Sends one part of each line that can send.  False: there was none. */
+static bool send_round(struct rt_client *c, struct rt_link *l, struct rt_call **list) {
+    bool any = false;
+    for (uint32_t i = 0; i <= l->shards && l->queued > 0; i++) {
+        struct rt_line *line = line_at(l, i);
+        if (can_send(c, l, line)) {
+            send_part(c, l, line, list);
+            any = true;
+        }
+    }
+    return any;
+}
+
+struct rt_call *rt_client_pump(struct rt_client *c, struct rt_link *l) {
+    struct rt_call *list = NULL;
+    if (l->pumping) {
+        return NULL;
+    }
+    l->pumping = true;
+    do {
+        while (send_round(c, l, &list)) {
+        }
+        rt_client_flush_lanes(c, l); /* this may make room */
+    } while (send_round(c, l, &list));
+    l->pumping = false;
+    return list;
+}
+
+/* Puts the call's parts into the queues of their links.  False: none is queued, call->err says why.
+ * c->m is held. */
+static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached, bool *ret_sent) {
+    call->err = c->failed;
+    for (uint32_t i = 0; call->greets && i < call->n_parts && !call->err.code; i++) {
+        if (!c->links[call->parts[i].server].stream) {
+            co_err_set(&call->err, CO_PEERLOST, "%s: the connection is closed", call->what);
+        }
+    }
+    if (call->err.code) {
+        return false;
+    }
+    call->left = call->unsent = call->n_parts;
+    call->ret_sent = ret_sent;
+    call->moved_ms = net_now();
+    c->detached += detached;
+    for (uint32_t i = 0; i < call->n_parts; i++) {
+        struct rt_part *p = &call->parts[i];
+        if (call->greets) {
+            queue_first(c, p);
+        } else {
+            queue_last(c, p);
+        }
+    }
+    return true;
+}
+
+/* Sends queued parts as far as they have room; detached calls may be freed by then.  c->m is held,
+ * and released meanwhile. */
+static void pump_all(struct rt_client *c) {
+    rt_client_expects(c);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        struct rt_call *list = rt_client_pump(c, &c->links[i]);
+        if (list) {
+            pthread_mutex_unlock(&c->m);
+            rt_calls_done(list);
+            pthread_mutex_lock(&c->m);
+        }
+    }
+}
+
+void rt_calls_start(struct rt_call *const *calls, size_t n) {
+    struct rt_client *c = n > 0 ? calls[0]->c : NULL;
+    if (!c) {
+        return;
+    }
+    pthread_mutex_lock(&c->m);
+    for (size_t i = 0; i < n; i++) {
+        (void)queue_call(c, calls[i], false, NULL);
+    }
+    pump_all(c);
+    pthread_mutex_unlock(&c->m);
+}
+
+void rt_call_start(struct rt_call *call) {
+    rt_calls_start(&call, 1);
+}
+
+/* False: nothing was sent, call->err says why.  True: the call may be freed already. */
+static bool start_detached(struct rt_call *call, bool *ret_sent) {
+    struct rt_client *c = call->c;
+    pthread_mutex_lock(&c->m);
+    bool queued = queue_call(c, call, true, ret_sent);
+    if (queued) {
+        pump_all(c);
+    }
+    pthread_mutex_unlock(&c->m);
+    return queued;
+}
+
+/* Waits until all frames of a detached call are made.  If no part of the client ends for
+ * call_timeout_ms, the client fails. */
+static int await_sent(struct rt_client *c, const bool *sent, struct co_err *err) {
+    int64_t begin = net_now();
+    struct rt_call *list = NULL;
+    pthread_mutex_lock(&c->m);
+    while (!*sent) {
+        if (c->failed.code) { /* only frames that a thread is making are left */
+            pthread_cond_wait(&c->changed, &c->m);
+        } else if (!rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms)) {
+            struct co_err late = {0};
+            co_err_set(&late, CO_TIMEOUT, "no push was answered for %lld ms",
+                (long long)c->options.call_timeout_ms);
+            list = rt_client_fail(c, &late);
+        }
+    }
+    struct co_err failed = c->failed;
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+    return failed.code ? co_err_set(err, failed.code, "%s", failed.msg) : 0;
+}
+
+int rt_call_detach(struct rt_call *call_own, bool sent, struct co_err *err) {
+    struct rt_client *c = call_own->c;
+    bool all_sent = false;
+    if (call_own->n_parts > 0 && start_detached(call_own, sent ? &all_sent : NULL)) {
+        return sent ? await_sent(c, &all_sent, err) : 0;
+    }
+    int rc = call_own->err.code ? co_err_set(err, call_own->err.code, "%s", call_own->err.msg) : 0;
+    call_own->done(call_own);
+    return rc;
+}
+
+void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own) {
+    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
+    uint32_t slot = (uint32_t)f->head.seq;
+    pthread_mutex_lock(&c->m);
+    struct rt_part *p = slot < c->n_slots ? c->slots[slot] : NULL;
+    if (!p || c->generation[slot] != f->head.seq >> 32 || p->server != l->index ||
+        p->state != RT_PART_SENT) {
+        pthread_mutex_unlock(&c->m); /* the request was given up, or never made */
+        return;
+    }
+    unnote_sent(line_of(c, p), p);
+    rt_meter_bytes(RT_BYTES_RECEIVED, RT_FRAME_HEAD + f->head.bytes);
+    rt_meter_bytes(RT_BYTES_SENT, RT_FRAME_HEAD + p->head.bytes);
+    p->state = RT_PART_TAKING;
+    l->moved = l->moved || !p->call->greets;
+    pthread_mutex_unlock(&c->m);
+
+    struct rt_call *call = p->call;
+    struct co_err err = {0};
+    if (f->head.kind == RT_FRAME_ERROR) {
+        rt_frame_error_read(f, &err);
+        co_err_wrap(&err, "server %u (%s)", l->index, l->endpoint);
+    } else if (call->take && call->take(call, p, f, &err) < 0) {
+        co_err_wrap(&err, "%s: answer of server %u (%s)", call->what, l->index, l->endpoint);
+    } else if (call->keep) {
+        rt_frame_detach(f);
+        rt_frame_free(p->frame);
+        p->frame = co_steal_ptr(f);
+    }
+
+    pthread_mutex_lock(&c->m);
+    if (err.code && !call->err.code) {
+        call->err = err;
+    }
+    struct rt_call *list = NULL;
+    if (err.code && (call->done || err.code == CO_GONE)) {
+        /* Nobody waits for the call, or the job went back to a checkpoint: the client fails. */
+        list = rt_client_fail(c, &err);
+    }
+    if (part_over(c, p)) {
+        call->next = list;
+        list = call;
+    }
+    struct rt_call *more = rt_client_pump(c, l);
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+    rt_calls_done(more);
+}
+
+static bool is_busy(const struct rt_call *call) {
+    bool busy = false;
+    for (uint32_t i = 0; i < call->n_parts; i++) {
+        const struct rt_part *p = &call->parts[i];
+        busy = busy || p->state == RT_PART_TAKING || p->state == RT_PART_MAKING;
+    }
+    return busy;
+}
+
+static void unqueue_call(struct rt_client *c, struct rt_call *call) {
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        struct rt_part *p = unqueue_parts(&c->links[i], is_of_call, call);
+        for (struct rt_part *next; p; p = next) {
+            next = p->next;
+            (void)part_over(c, p);
+        }
+    }
+}
+
+/* Takes the call's parts out of queues and slots.  Waits for threads that make a frame or handle an
+ * answer of the call. */
+static void abandon_call(struct rt_client *c, struct rt_call *call) {
+    c->abandoning++;
+    unqueue_call(c, call);
+    while (is_busy(call)) {
+        pthread_cond_wait(&c->changed, &c->m);
+        unqueue_call(c, call);
+    }
+    for (uint32_t i = 0; i < call->n_parts; i++) {
+        if (call->parts[i].state == RT_PART_SENT) {
+            (void)part_over(c, &call->parts[i]);
+        }
+    }
+    c->abandoning--;
+}
+
+/* Sets the call's error; it names the servers that did not answer. */
+static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout_ms) {
+    char who[512] = "";
+    size_t at = 0;
+    for (uint32_t i = 0; i < call->n_parts; i++) {
+        const struct rt_link *l = &c->links[call->parts[i].server];
+        if (call->parts[i].state == RT_PART_SENT && !strstr(who, l->endpoint) &&
+            at + strlen(l->endpoint) + 32 < sizeof(who)) {
+            at += (size_t)snprintf(who + at, sizeof(who) - at, "%sserver %u (%s)", at ? ", " : "",
+                l->index, l->endpoint);
+        }
+    }
+    co_err_set(&call->err, CO_TIMEOUT, "%s%s%s: no answer from %s within %.1f s", call->what,
+        call->table ? " of table " : "", call->table ? call->table->name : "", who,
+        (double)timeout_ms / 1000);
+}
+
+int rt_call_wait(struct rt_call *call_own, int64_t timeout_ms, struct co_err *err) {
+    struct rt_call *call = call_own;
+    struct rt_client *c = call->c;
+    int64_t begin = net_now(), begin_ns = rt_meter_clock();
+    struct rt_call *list = NULL;
+    pthread_mutex_lock(&c->m);
+    while (call->left > 0) {
+        bool in_time = call->greets ? rt_client_wait(c, begin + timeout_ms)
+                                    : rt_client_wait_moved(c, begin, &call->moved_ms, timeout_ms);
+        if (!in_time && call->left > 0) {
+            timed_out(c, call, timeout_ms);
+            abandon_call(c, call);
+            /* It is unknown what the servers did of the call, so the client must not go on. */
+            list = call->harmless ? NULL : rt_client_fail(c, &call->err);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+    struct co_err result = call->err;
+    if (begin_ns > 0) {
+        rt_meter_observe(RT_M_CALL_SECONDS, rt_meter_word(RT_M_CALL_SECONDS, call->what),
+            (double)(rt_meter_clock() - begin_ns) / 1e9);
+    }
+    rt_call_free(call);
+    return result.code ? co_err_set(err, result.code, "%s", result.msg) : 0;
+}

@@ -1,0 +1,506 @@
+/* Checkpoints that the servers write.  One trainer leads them:
+ *
+ *     order    ->  every shard of every server     <- when its server's part is written: size, hash
+ *     commit   ->  server 0, with all parts        <- when the checkpoint is complete
+ *
+ * rt_checkpoint does both on the caller's thread.  The checkpoints that the options ask for begin
+ * in rt_step; a thread of their own waits for the parts and commits. */
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/loop.h"
+#include "common/spare.h"
+#include "runtime/net/net.h"
+#include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/control.h"
+#include "runtime/train/ps/client/options.h"
+#include "runtime/train/ps/say.h"
+
+/* A part may take long.  The loss of a server ends its calls in any case. */
+enum { PART_MS = 3600 * 1000 };
+
+/* A checkpoint in progress. */
+struct attempt {
+    struct rt_client *c;
+    struct rt_call *call;
+    struct rt_checkpoint_options options;
+    uint64_t number, previous, root, step;
+    enum rt_save_mode mode;
+    uint32_t deltas;
+    int64_t begin_ms;
+    struct rt_ckpt_part_said {
+        uint32_t shards;
+        uint64_t bytes, hash;
+    } * parts; /* [servers] */
+};
+
+struct rt_saving {
+    pthread_mutex_t m;
+    pthread_cond_t changed;
+    bool busy;           /* a thread makes or restores a checkpoint; it owns what follows */
+    char *dir;           /* owned; what is known of the directory: */
+    uint64_t next;       /* number of the next one; 0: nothing is known */
+    uint64_t last, root; /* the newest complete one and its full one; 0: none to build on */
+    uint32_t deltas;     /* from root to last */
+    uint32_t mode;       /* save mode of the newest */
+
+    /* for the thread that calls rt_step: */
+    uint64_t steps, due_steps;
+    int64_t due_ms;
+    uint64_t origin; /* steps before those of this client, from rt_restore */
+    pthread_t thread;
+    bool threaded;     /* `thread` must be joined */
+    atomic_bool again; /* the last delta was not possible: make a full one now */
+};
+
+static void take_saving(struct rt_saving *sv) {
+    pthread_mutex_lock(&sv->m);
+    while (sv->busy) {
+        pthread_cond_wait(&sv->changed, &sv->m);
+    }
+    sv->busy = true;
+    pthread_mutex_unlock(&sv->m);
+}
+
+static bool try_saving(struct rt_saving *sv) {
+    pthread_mutex_lock(&sv->m);
+    bool free = !sv->busy;
+    sv->busy = true;
+    pthread_mutex_unlock(&sv->m);
+    return free;
+}
+
+static void give_saving(struct rt_saving *sv) {
+    pthread_mutex_lock(&sv->m);
+    sv->busy = false;
+    pthread_cond_broadcast(&sv->changed);
+    pthread_mutex_unlock(&sv->m);
+}
+
+/* ---- messages ---- */
+
+/* A call with the same message to all shards of all servers, or to one: shard 0 of server 0. */
+static int to_shards(struct rt_client *c, const char *what, const Rt__Control *m, bool all,
+    struct rt_call **ret, struct co_err *err) {
+    struct rt_call *call = rt_call_new(c, what, NULL, all ? c->base[c->n_links] : 1);
+    uint32_t at = 0;
+    pthread_mutex_lock(&c->m);
+    const uint64_t steps = c->steps;
+    pthread_mutex_unlock(&c->m);
+    for (uint32_t s = 0; s < (all ? c->n_links : 1); s++) {
+        for (uint32_t g = c->base[s]; g < (all ? c->base[s + 1] : 1); g++) {
+            struct rt_frame *f = NULL;
+            int rc = rt_control_pack(m, NULL, &f, err);
+            if (rc < 0) {
+                rt_call_free(call);
+                return rc;
+            }
+            f->head.kind = RT_FRAME_CHECKPOINT;
+            f->head.shard = g - c->base[s];
+            f->head.aux = steps;
+            rt_call_frame(call, at++, s, f, 0);
+        }
+    }
+    call->harmless = true;
+    *ret = call;
+    return 0;
+}
+
+static int take_found(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *f, struct co_err *err) {
+    (void)p;
+    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
+    int rc = rt_control_unpack(f, &m, err);
+    if (rc == 0 && m->body_case != RT__CONTROL__BODY_CKPT_FOUND) {
+        rc = co_err_set(err, CO_INVALID, "not what was asked");
+    }
+    if (rc == 0) {
+        Rt__CkptFound *to = call->arg;
+        *to = *m->ckpt_found;
+    }
+    return rc;
+}
+
+static int find(
+    struct rt_client *c, const char *dir, uint64_t most, Rt__CkptFound *ret, struct co_err *err) {
+    Rt__CkptFind f = RT__CKPT_FIND__INIT;
+    Rt__Control m = RT__CONTROL__INIT;
+    f.dir = (char *)(uintptr_t)dir;
+    f.most = most;
+    m.body_case = RT__CONTROL__BODY_CKPT_FIND;
+    m.ckpt_find = &f;
+    struct rt_call *call = NULL;
+    int rc = to_shards(c, "find a checkpoint", &m, false, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    call->arg = ret;
+    call->take = take_found;
+    rt_call_start(call);
+    return rt_call_wait(call, PART_MS, err);
+}
+
+static int take_part(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *f, struct co_err *err) {
+    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
+    struct attempt *a = call->arg;
+    int rc = rt_control_unpack(f, &m, err);
+    if (rc < 0) {
+        return rc;
+    }
+    const Rt__CkptPart *part = m->ckpt_part;
+    if (m->body_case != RT__CONTROL__BODY_CKPT_PART || part->server != p->server) {
+        return co_err_set(err, CO_INVALID, "not what was asked");
+    }
+    a->parts[p->server] = (struct rt_ckpt_part_said){part->shards, part->bytes, part->hash};
+    return 0;
+}
+
+static void fill_order(const struct attempt *a, const char *dir, Rt__CkptOrder *ret) {
+    rt__ckpt_order__init(ret);
+    ret->dir = (char *)(uintptr_t)dir;
+    ret->number = a->number;
+    ret->root = a->root;
+    ret->previous = a->previous;
+    ret->step = a->step;
+    ret->mode = a->mode;
+}
+
+static int commit(struct attempt *a, const char *dir, struct co_err *err) {
+    uint32_t n = a->c->n_links;
+    CO_AUTOFREE Rt__CkptPart *parts = co_xcalloc(n, sizeof(*parts));
+    CO_AUTOFREE Rt__CkptPart **list = co_xcalloc(n, sizeof(*list));
+    for (uint32_t i = 0; i < n; i++) {
+        rt__ckpt_part__init(&parts[i]);
+        parts[i].server = i;
+        parts[i].shards = a->parts[i].shards;
+        parts[i].bytes = a->parts[i].bytes;
+        parts[i].hash = a->parts[i].hash;
+        list[i] = &parts[i];
+    }
+    Rt__CkptOrder order;
+    Rt__CkptCommit k = RT__CKPT_COMMIT__INIT;
+    Rt__Control m = RT__CONTROL__INIT;
+    fill_order(a, dir, &order);
+    k.order = &order;
+    k.n_parts = n;
+    k.parts = list;
+    k.keep = a->options.keep;
+    m.body_case = RT__CONTROL__BODY_CKPT_COMMIT;
+    m.ckpt_commit = &k;
+    struct rt_call *call = NULL;
+    int rc = to_shards(a->c, "commit a checkpoint", &m, false, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rt_call_start(call);
+    return rt_call_wait(call, PART_MS, err);
+}
+
+/* ---- one checkpoint; the caller has taken c->saving ---- */
+
+static char *absolute(const char *dir) {
+    CO_AUTOFREE char *here = *dir == '/' ? NULL : getcwd(NULL, 0);
+    return here ? co_xasprintf("%s/%s", here, dir) : co_xstrdup(dir);
+}
+
+/* Asks server 0 what is in the directory, unless that is known. */
+static int learn(struct rt_client *c, const char *dir, struct co_err *err) {
+    struct rt_saving *sv = c->saving;
+    CO_AUTOFREE char *path = absolute(dir);
+    if (sv->next > 0 && strcmp(sv->dir, path) == 0) {
+        return 0;
+    }
+    Rt__CkptFound found = RT__CKPT_FOUND__INIT;
+    int rc = find(c, path, UINT64_MAX, &found, err);
+    if (rc < 0) {
+        return rc;
+    }
+    free(sv->dir);
+    sv->dir = co_steal_ptr(path);
+    sv->next = found.last + 1;
+    sv->last = found.number;
+    sv->root = found.root;
+    sv->deltas = found.deltas;
+    sv->mode = found.mode;
+    return 0;
+}
+
+/* A directory holds either complete checkpoints or ones that leave out rows.  Otherwise a restore
+ * could take the newest of one sort for the other, and `keep` would count, and so remove, both. */
+static int check_mode(
+    const struct rt_client *c, const struct rt_checkpoint_options *o, struct co_err *err) {
+    const struct rt_saving *sv = c->saving;
+    if ((unsigned)o->mode >= RT_SAVE_MODES) {
+        return co_err_set(err, CO_INVALID, "there is no save mode %u", (unsigned)o->mode);
+    }
+    if (sv->last == 0 || rt_ckpt_save_is_partial(sv->mode) == rt_ckpt_save_is_partial(o->mode)) {
+        return 0;
+    }
+    return co_err_set(err, CO_INVALID,
+        "'%s' has checkpoints of save mode %u: those of mode %u need a directory of their own",
+        sv->dir, sv->mode, (unsigned)o->mode);
+}
+
+static void attempt_free(struct attempt *a) {
+    if (a) {
+        free(a->parts);
+        free(a);
+    }
+}
+CO_DEFINE_CLEANUP(struct attempt *, attempt_free)
+
+/* Sends the order; the checkpoint has the state in which the order finds each shard. */
+static int begin(struct rt_client *c, const struct rt_checkpoint_options *o, struct attempt **ret,
+    struct co_err *err) {
+    struct rt_saving *sv = c->saving;
+    CO_CLEANUP(attempt_freep) struct attempt *a = co_xcalloc(1, sizeof(*a));
+    uint32_t most = o->deltas ? o->deltas : RT_CHECKPOINT_DELTAS;
+    bool full = o->full || o->mode == RT_SAVE_DAY || sv->last == 0 || sv->deltas >= most;
+    a->c = c;
+    a->options = *o;
+    a->options.keep = o->keep == UINT32_MAX ? 0 : o->keep ? o->keep : RT_CHECKPOINT_KEEP;
+    a->number = sv->next++;
+    a->previous = sv->last;
+    a->root = full ? a->number : sv->root;
+    a->deltas = full ? 0 : sv->deltas + 1;
+    a->mode = full && o->mode == RT_SAVE_DELTA ? RT_SAVE_BASE : o->mode;
+    a->step = sv->origin + (c->options.mode == RT_SYNC ? c->steps : sv->steps);
+    a->begin_ms = net_now();
+    a->parts = co_xcalloc(c->n_links, sizeof(*a->parts));
+    Rt__CkptOrder order;
+    Rt__Control m = RT__CONTROL__INIT;
+    fill_order(a, sv->dir, &order);
+    m.body_case = RT__CONTROL__BODY_CKPT_ORDER;
+    m.ckpt_order = &order;
+    int rc = to_shards(c, "checkpoint", &m, true, &a->call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    a->call->arg = a;
+    a->call->take = take_part;
+    rt_call_start(a->call);
+    *ret = co_steal_ptr(a);
+    return 0;
+}
+
+static void note_made(const struct attempt *a, const struct rt_checkpoint *made) {
+    rt_meter_add(RT_M_CHECKPOINTS, RT_METER_DONE, 1);
+    rt_meter_set(RT_M_CHECKPOINT_NUMBER, 0, (double)made->number);
+    rt_meter_set(RT_M_CHECKPOINT_TIME, 0, (double)co_wall_ms() / 1e3);
+    rt_meter_set(RT_M_CHECKPOINT_BYTES, 0, (double)made->bytes);
+    rt_meter_set(RT_M_CHECKPOINT_SECONDS, 0, (double)(net_now() - a->begin_ms) / 1e3);
+}
+
+static int finish(struct attempt *a, struct rt_checkpoint *ret, struct co_err *err) {
+    struct rt_saving *sv = a->c->saving;
+    int rc = rt_call_wait(co_steal_ptr(a->call), PART_MS, err);
+    rc = rc < 0 ? rc : commit(a, sv->dir, err);
+    if (rc < 0) {
+        rt_meter_add(RT_M_CHECKPOINTS, RT_METER_FAILED, 1);
+        return co_err_wrap(err, "checkpoint %" PRIu64 " in '%s'", a->number, sv->dir);
+    }
+    sv->last = a->number;
+    sv->root = a->root;
+    sv->deltas = a->deltas;
+    sv->mode = a->mode;
+    *ret = (struct rt_checkpoint){
+        .number = a->number, .step = a->step, .full = a->deltas == 0, .deltas = a->deltas};
+    for (uint32_t i = 0; i < a->c->n_links; i++) {
+        ret->bytes += a->parts[i].bytes;
+    }
+    note_made(a, ret);
+    return 0;
+}
+
+static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o,
+    struct rt_checkpoint *ret, struct co_err *err) {
+    CO_CLEANUP(attempt_freep) struct attempt *a = NULL;
+    int rc = begin(c, o, &a, err);
+    return rc < 0 ? rc : finish(a, ret, err);
+}
+
+int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoint_options *options,
+    struct rt_checkpoint *ret, struct co_err *err) {
+    struct rt_checkpoint_options o = options ? *options : (struct rt_checkpoint_options){0};
+    struct rt_checkpoint made = {0};
+    take_saving(c->saving);
+    int rc = CO_SPARE_CHECK(&o, "rt_checkpoint_options", err);
+    rc = rc < 0 ? rc : learn(c, dir, err);
+    rc = rc < 0 ? rc : check_mode(c, &o, err);
+    rc = rc < 0 ? rc : checkpoint(c, &o, &made, err);
+    if (rc == CO_CONFLICT && c->saving->last > 0 && !o.full) {
+        o.full = true; /* a server does not know what changed since the last one */
+        rc = checkpoint(c, &o, &made, err);
+    }
+    give_saving(c->saving);
+    if (rc == 0 && ret) {
+        *ret = made;
+    }
+    return rc;
+}
+
+/* ---- checkpoints that the options ask for ---- */
+
+static void *await_checkpoint(void *arg) {
+    CO_CLEANUP(attempt_freep) struct attempt *a = arg;
+    struct rt_saving *sv = a->c->saving;
+    struct rt_checkpoint made = {0};
+    struct co_err err = {0};
+    int rc = finish(a, &made, &err);
+    if (rc == 0) {
+        rt_say_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in '%s' after %.1f s",
+            made.number, made.full ? "full" : "delta", made.step, (double)made.bytes / 1e6, sv->dir,
+            (double)(net_now() - a->begin_ms) / 1000);
+    } else if (rc == CO_CONFLICT && a->deltas > 0) {
+        sv->last = 0; /* a server does not know what changed: a full one, at the next step */
+        atomic_store(&sv->again, true);
+    } else {
+        rt_say_warn("%s; training goes on", co_err_text(&err));
+    }
+    give_saving(sv);
+    return NULL;
+}
+
+static void join_thread(struct rt_saving *sv) {
+    if (sv->threaded) {
+        pthread_join(sv->thread, NULL);
+        sv->threaded = false;
+    }
+}
+
+static void start(struct rt_client *c) {
+    struct rt_saving *sv = c->saving;
+    struct attempt *a = NULL;
+    struct co_err err = {0};
+    const struct rt_checkpoint_options o = {
+        .deltas = c->options.checkpoint_deltas, .keep = c->options.checkpoint_keep};
+    join_thread(sv);
+    int rc = learn(c, c->options.checkpoint_dir, &err);
+    rc = rc < 0 ? rc : check_mode(c, &o, &err);
+    rc = rc < 0 ? rc : begin(c, &o, &a, &err);
+    if (rc == 0) {
+        int e = pthread_create(&sv->thread, NULL, await_checkpoint, a);
+        sv->threaded = e == 0;
+        if (e == 0) {
+            return;
+        }
+        struct rt_checkpoint made;
+        rc = finish(a, &made, &err);
+        attempt_free(a);
+    }
+    if (rc < 0) {
+        rt_say_warn("%s; training goes on", co_err_text(&err));
+    }
+    give_saving(sv);
+}
+
+void rt_saving_step(struct rt_client *c) {
+    struct rt_saving *sv = c->saving;
+    const struct rt_client_options *o = &c->options;
+    sv->steps++;
+    if (!o->checkpoint_dir || c->trainer != 0) {
+        return;
+    }
+    bool due = atomic_load(&sv->again) || (o->checkpoint_steps > 0 && sv->steps >= sv->due_steps) ||
+               (o->checkpoint_ms > 0 && net_now() >= sv->due_ms);
+    if (due && try_saving(sv)) {
+        atomic_store(&sv->again, false);
+        sv->due_steps = sv->steps + o->checkpoint_steps;
+        sv->due_ms = net_now() + o->checkpoint_ms;
+        start(c);
+    }
+}
+
+void rt_saving_wait(struct rt_client *c) {
+    take_saving(c->saving);
+    give_saving(c->saving);
+}
+
+/* ---- restore ---- */
+
+static int restore_one(struct rt_client *c, const char *dir, uint64_t number, struct co_err *err) {
+    Rt__CkptRestore r = RT__CKPT_RESTORE__INIT;
+    Rt__Control m = RT__CONTROL__INIT;
+    r.dir = (char *)(uintptr_t)dir;
+    r.number = number;
+    m.body_case = RT__CONTROL__BODY_CKPT_RESTORE;
+    m.ckpt_restore = &r;
+    struct rt_call *call = NULL;
+    int rc = to_shards(c, "restore", &m, true, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rt_call_start(call);
+    return rt_call_wait(call, PART_MS, err);
+}
+
+/* Restores the newest checkpoint that all servers can read. */
+static int restore_newest(
+    struct rt_client *c, const char *dir, Rt__CkptFound *found, struct co_err *err) {
+    int rc = find(c, dir, UINT64_MAX, found, err);
+    while (rc == 0 && found->number > 0) {
+        struct co_err why = {0};
+        rc = restore_one(c, dir, found->number, &why);
+        if (rc != CO_INVALID) {
+            return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
+        }
+        rt_say_warn("%s; skipped", co_err_text(&why));
+        rc = find(c, dir, found->number - 1, found, err);
+    }
+    return rc < 0 ? rc : co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+}
+
+int rt_restore(
+    struct rt_client *c, const char *dir, struct rt_checkpoint *ret, struct co_err *err) {
+    struct rt_saving *sv = c->saving;
+    if (rt_client_behind(c)) {
+        return 0;
+    }
+    CO_AUTOFREE char *path = absolute(dir);
+    Rt__CkptFound found = RT__CKPT_FOUND__INIT;
+    int rc = rt_flush(c, err);
+    take_saving(sv);
+    rc = rc < 0 ? rc : restore_newest(c, path, &found, err);
+    if (rc == 0) {
+        sv->next = 0; /* ask again: what was known is no base for a delta any more */
+        sv->origin = found.step - (c->options.mode == RT_SYNC ? c->steps : sv->steps);
+    }
+    give_saving(sv);
+    if (rc == 0 && ret) {
+        *ret = (struct rt_checkpoint){.number = found.number,
+            .step = found.step,
+            .full = found.deltas == 0,
+            .deltas = found.deltas};
+    }
+    return rc;
+}
+
+/* ---- opening, closing ---- */
+
+void rt_saving_open(struct rt_client *c) {
+    struct rt_saving *sv = c->saving = co_xcalloc(1, sizeof(*sv));
+    const struct rt_client_options *o = &c->options;
+    pthread_mutex_init(&sv->m, NULL);
+    pthread_cond_init(&sv->changed, NULL);
+    c->options.checkpoint_dir =
+        o->checkpoint_dir && *o->checkpoint_dir ? co_xstrdup(o->checkpoint_dir) : NULL;
+    sv->due_steps = o->checkpoint_steps;
+    sv->due_ms = net_now() + o->checkpoint_ms;
+}
+
+void rt_saving_close(struct rt_client *c) {
+    struct rt_saving *sv = c->saving;
+    if (sv) {
+        join_thread(sv);
+        pthread_cond_destroy(&sv->changed);
+        pthread_mutex_destroy(&sv->m);
+        free((char *)(uintptr_t)c->options.checkpoint_dir);
+        free(sv->dir);
+        free(sv);
+    }
+}

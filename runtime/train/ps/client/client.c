@@ -1,0 +1,419 @@
+/* The trainer's client of the parameter servers: opens and closes it, handles the callbacks of its
+ * links (one a server) and checks their leases.  join.c connects the links; call.c sends requests
+ * over them.  The rpc's thread runs the callbacks; c->m guards what they share with the program. */
+#include "runtime/train/ps/client/client.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/net/net.h"
+#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/control.h"
+#include "runtime/train/ps/client/geo.h"
+#include "runtime/train/ps/client/options.h"
+#include "runtime/train/ps/say.h"
+
+/* SETTLED_MS: a link that stays up for so long counts as recovered, even without an answer on it.
+ * LEAVE_MS: closing waits so long for servers to end the streams. */
+enum { TICK_MS = 100, LEAVE_MS = 500, SETTLED_MS = 1000 };
+
+/* ---- callbacks, on the rpc's thread ---- */
+
+void rt_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (trainers[i] < c->trainers) {
+            c->done[trainers[i]] = true;
+        }
+    }
+}
+
+/* Handles a notice that a server sends to all trainers; kinds that are not known are ignored. */
+static void take_notice(struct rt_client *c, const struct rt_frame *f) {
+    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
+    if (rt_control_unpack(f, &m, NULL) == 0 && m->body_case == RT__CONTROL__BODY_FINISHED) {
+        pthread_mutex_lock(&c->m);
+        rt_client_note_done(c, m->finished->trainers, m->finished->n_trainers);
+        pthread_mutex_unlock(&c->m);
+    }
+}
+
+/* Handles an error that answers no request: it fails the whole client. */
+static void take_failure(struct rt_client *c, const struct rt_link *l, const struct rt_frame *f) {
+    struct co_err err = {0};
+    struct rt_call *list = NULL;
+    rt_frame_error_read(f, &err);
+    co_err_wrap(&err, "server %u (%s)", l->index, l->endpoint);
+    pthread_mutex_lock(&c->m);
+    if (!(c->finishing && err.code == CO_GONE)) {
+        list = rt_client_fail(c, &err);
+    }
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+}
+
+void rt_client_frame(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own) {
+    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
+    if (f->head.kind == RT_FRAME_ERROR && f->head.seq == 0) {
+        take_failure(c, l, f);
+    } else if (f->head.kind == RT_FRAME_CONTROL) {
+        take_notice(c, f);
+    } else {
+        rt_client_answer(c, l, co_steal_ptr(f));
+    }
+}
+
+static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own) {
+    struct rt_client *c = arg;
+    struct rt_link *l = rt_stream_user(stream);
+    pthread_mutex_lock(&c->m);
+    bool current = l->stream == stream;
+    l->heard_ms = current ? net_now() : l->heard_ms;
+    pthread_mutex_unlock(&c->m);
+    if (current) {
+        rt_client_frame(c, l, f_own);
+    } else {
+        rt_frame_free(f_own); /* from a connection that this link has dropped */
+    }
+}
+
+/* Handles the loss of a link that was up: waits for it up to return_ms, or fails the client.  The
+ * result is as rt_client_fail's.  c->m is held. */
+static struct rt_call *lose_link(struct rt_client *c, struct rt_link *l, const char *why) {
+    int64_t now = net_now();
+    l->state = RT_LINK_DOWN;
+    rt_client_drop_lanes(c, l);
+    co_err_set(&l->lost, CO_PEERLOST, "server %u (%s) lost: %s, last heard %.1f s ago", l->index,
+        l->endpoint, why, (double)(now - l->heard_ms) / 1000);
+    if (c->options.return_ms < 0 || c->failed.code) {
+        return rt_client_fail(c, &l->lost);
+    }
+    if (l->moved || !l->until_ms) {
+        l->away_ms = now;
+        l->until_ms = now + c->options.return_ms;
+    }
+    rt_meter_add(RT_M_RECONNECTS, 0, 1);
+    l->away = true;
+    l->moved = false;
+    l->why = l->lost;
+    c->away++;
+    uint32_t n = rt_client_requeue(c, l, &l->lost);
+    rt_say_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
+        (double)(l->until_ms - now) / 1000);
+    pthread_cond_signal(&c->broke);
+    rt_client_changed(c);
+    return NULL;
+}
+
+static void on_close(void *arg, struct rt_stream *stream, const struct co_err *why) {
+    struct rt_client *c = arg;
+    struct rt_link *l = rt_stream_user(stream);
+    struct rt_call *list = NULL;
+    pthread_mutex_lock(&c->m);
+    if (l->stream == stream) {
+        rt_stream_unref(l->stream);
+        l->stream = NULL;
+        rt_client_drop_lanes(c, l);
+        if (l->state == RT_LINK_UP && c->leaving) {
+            list = rt_client_end_link(c, l, why);
+        } else if (l->state == RT_LINK_UP) {
+            list = lose_link(c, l, co_err_text(why));
+        } else if (l->state != RT_LINK_LEFT) {
+            l->state = RT_LINK_DOWN;
+            l->why = *why;
+            (void)rt_client_requeue(c, l, why);
+        }
+        rt_client_changed(c);
+    }
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+}
+
+static void ping_link(struct rt_client *c, struct rt_link *l, int64_t now) {
+    struct rt_frame *f = NULL;
+    l->pinged_ms = now;
+    if (rt_frame_new(RT_FRAME_PING, 0, &f, NULL) == 0) {
+        (void)!rt_stream_send(l->stream, f, NULL);
+    }
+    (void)c;
+}
+
+/* Gives up a link that was silent for longer than its lease.  The caller breaks *ret_stream. */
+static struct rt_call *check_lease(
+    struct rt_client *c, struct rt_link *l, int64_t now, struct rt_stream **ret_stream) {
+    char why[64];
+    if (now - l->heard_ms <= l->lease_ms || c->failed.code) {
+        return NULL;
+    }
+    (void)snprintf(
+        why, sizeof(why), "no sign of life for %.1f s", (double)(now - l->heard_ms) / 1000);
+    *ret_stream = co_steal_ptr(l->stream);
+    return lose_link(c, l, why);
+}
+
+/* Fails the client when a link did not come back in time. */
+static struct rt_call *check_return(struct rt_client *c, struct rt_link *l, int64_t now) {
+    if (!l->away || now < l->until_ms || c->failed.code) {
+        return NULL;
+    }
+    struct co_err err = {0};
+    co_err_set(&err, CO_PEERLOST, "%s, and not back within %.1f s%s%s", l->lost.msg,
+        (double)(l->until_ms - l->away_ms) / 1000, strcmp(l->why.msg, l->lost.msg) != 0 ? ": " : "",
+        strcmp(l->why.msg, l->lost.msg) != 0 ? l->why.msg : "");
+    return rt_client_fail(c, &err);
+}
+
+static struct rt_call *tick_link(
+    struct rt_client *c, struct rt_link *l, int64_t now, struct rt_stream **ret_stream) {
+    if (l->state == RT_LINK_DOWN) {
+        return check_return(c, l, now);
+    }
+    if (l->stream && rt_client_lost_ways(l)) {
+        *ret_stream = rt_stream_ref(l->stream);
+        return NULL;
+    }
+    if (l->state < RT_LINK_WELCOME || l->state > RT_LINK_UP || !l->stream) {
+        return NULL;
+    }
+    if (now - l->pinged_ms >= l->lease_ms / 4) {
+        ping_link(c, l, now);
+    }
+    l->moved = l->moved || now - l->up_ms > SETTLED_MS;
+    return l->state == RT_LINK_UP ? check_lease(c, l, now, ret_stream) : NULL;
+}
+
+static void on_tick(void *arg) {
+    struct rt_client *c = arg;
+    int64_t now = net_now();
+    pthread_mutex_lock(&c->m);
+    /* After 20 missed ticks this process itself was stopped (SIGSTOP, a debugger): the servers'
+     * silence is then no sign of their loss, and their leases start again. */
+    bool was_away = c->ticked_ms && now - c->ticked_ms > 20 * TICK_MS;
+    c->ticked_ms = now;
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        struct rt_link *l = &c->links[i];
+        struct rt_stream *stream = NULL;
+        l->heard_ms = was_away ? now : l->heard_ms;
+        struct rt_call *list = tick_link(c, l, now, &stream);
+        struct co_err why = l->ways.broken;
+        if (!list && !stream) {
+            continue;
+        }
+        pthread_mutex_unlock(&c->m);
+        rt_calls_done(list);
+        if (stream) {
+            rt_stream_break(stream, &why);
+            rt_stream_unref(stream);
+        }
+        pthread_mutex_lock(&c->m);
+    }
+    pthread_mutex_unlock(&c->m);
+}
+
+static const struct rt_rpc_ops client_ops = {NULL, on_frame, on_close, on_tick};
+
+/* ---- opening and closing ---- */
+
+static void client_free(struct rt_client *c) {
+    if (c->mending) {
+        pthread_join(c->mender, NULL);
+    }
+    rt_saving_close(c);
+    if (c->rpc) {
+        rt_rpc_close(c->rpc);
+    }
+    rt_reader_free(c->reader);
+    rt_server_stop(c->own);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        free(c->links[i].endpoint);
+        free(c->links[i].numbers);
+        free(c->links[i].lines);
+    }
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        rt_exchange_free(&c->exchanges[i]);
+    }
+    free(c->exchanges);
+    free(c->links);
+    free(c->base);
+    free(c->done);
+    free(c->tables);
+    free(c->slots);
+    free(c->generation);
+    free(c->job);
+    free((char *)(uintptr_t)c->auth.token);
+    if (c->metered) {
+        rt_meter_close();
+    }
+    pthread_cond_destroy(&c->broke);
+    pthread_cond_destroy(&c->changed);
+    pthread_mutex_destroy(&c->m);
+    free(c);
+}
+
+static void init_sync(struct rt_client *c) {
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->changed, &attr);
+    pthread_cond_init(&c->broke, &attr);
+    pthread_condattr_destroy(&attr);
+    pthread_mutex_init(&c->m, NULL);
+}
+
+static int copy_tables(
+    struct rt_client *c, const struct rt_table_spec *specs, size_t n, struct co_err *err) {
+    if (n < 1 || n > RT_TABLES_MAX) {
+        return co_err_set(err, CO_INVALID, "%zu tables, expected 1 to %d", n, RT_TABLES_MAX);
+    }
+    c->tables = co_xcalloc(n, sizeof(*c->tables));
+    c->exchanges = co_xcalloc(n, sizeof(*c->exchanges));
+    for (size_t i = 0; i < n; i++) {
+        struct rt_table_spec spec = specs[i];
+        spec.mode = spec.mode ? spec.mode : c->options.mode;
+        int rc = rt_table_make(&spec, &c->tables[i], err);
+        rc = rc < 0 ? rc : rt_table_fits(&c->tables[i], c->options.mode, err);
+        for (size_t k = 0; k < i && rc == 0; k++) {
+            if (strcmp(c->tables[k].name, c->tables[i].name) == 0) {
+                rc = co_err_set(err, CO_INVALID, "two tables named '%s'", c->tables[i].name);
+            }
+        }
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    c->n_tables = (uint32_t)n;
+    rt_tables_take_turns(c->tables, c->n_tables);
+    return 0;
+}
+
+static void set_links(struct rt_client *c, const struct rt_client_config *config) {
+    c->n_links = config->servers;
+    c->links = co_xcalloc(c->n_links, sizeof(*c->links));
+    c->base = co_xcalloc((size_t)c->n_links + 1, sizeof(*c->base));
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        c->links[i] =
+            (struct rt_link){.c = c, .index = i, .endpoint = co_xstrdup(config->endpoints[i])};
+        rt_client_set_lines(&c->links[i], 0);
+    }
+}
+
+int rt_client_start_mender(struct rt_client *c, struct co_err *err) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int e = pthread_create(&c->mender, NULL, rt_client_mend, c);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    c->mending = e == 0;
+    return e ? co_err_errno(err, e, "cannot start a thread") : 0;
+}
+
+int rt_client_connect(const struct rt_client_config *config,
+    const struct rt_client_options *options, const struct rt_table_spec *specs, size_t n_specs,
+    struct rt_client **ret_client, struct co_err *err) {
+    struct rt_client *c = co_xcalloc(1, sizeof(*c));
+    c->options = options ? *options : (struct rt_client_options){0};
+    c->trainer = config->trainer;
+    c->trainers = config->trainers;
+    c->job = co_xstrdup(config->job ? config->job : "");
+    c->auth.token = co_xstrdup(config->token ? config->token : "");
+    c->auth.encrypt = config->encrypt;
+    c->window = config->window ? config->window : RT_LINK_WINDOW;
+    c->incarnation = rt_incarnation();
+    c->done = co_xcalloc(c->trainers, sizeof(*c->done));
+    init_sync(c);
+    struct rt_rpc_options rpc = {
+        .tick_ms = TICK_MS, .encrypt = config->encrypt, .backlog = config->backlog};
+    int rc = rt_options_client(&c->options, err);
+    rt_saving_open(c);
+    rc = rc < 0 ? rc : copy_tables(c, specs, n_specs, err);
+    if (rc == 0) {
+        set_links(c, config);
+        rc = c->options.transport == RT_PS_GRPC ? 0 : rt_reader_new(c, &c->reader, err);
+        rc = rc < 0 ? rc : rt_rpc_open(&client_ops, c, &rpc, &c->rpc, err);
+    }
+    rc = rc < 0 ? rc : rt_client_join(c, err);
+    rc = rc < 0 ? rc : rt_communicator_start(c, &c->communicator, err);
+    rc = rc < 0 ? rc : rt_client_start_mender(c, err);
+    if (rc < 0) {
+        rt_client_close(c);
+        return rc;
+    }
+    c->geo = rt_geo_open(c);
+    *ret_client = c;
+    return 0;
+}
+
+/* The server has sent a welcome and the stream is still open. */
+static bool is_welcome(const struct rt_link *l) {
+    return l->stream && l->state >= RT_LINK_WELCOME;
+}
+
+void rt_client_leave(struct rt_client *c, const char *why, bool returns) {
+    Rt__Leave l = RT__LEAVE__INIT;
+    l.why = (char *)(uintptr_t)why;
+    l.returns = returns;
+    Rt__Control m = RT__CONTROL__INIT;
+    m.body_case = RT__CONTROL__BODY_LEAVE;
+    m.leave = &l;
+    int64_t deadline = net_now() + LEAVE_MS;
+    bool open = false, in_time = true;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        struct rt_frame *f = NULL;
+        if (is_welcome(&c->links[i]) && rt_control_pack(&m, NULL, &f, NULL) == 0) {
+            (void)!rt_stream_send(c->links[i].stream, f, NULL);
+        }
+    }
+    do {
+        open = false;
+        for (uint32_t i = 0; i < c->n_links; i++) {
+            open = open || is_welcome(&c->links[i]);
+        }
+        in_time = !open || rt_client_wait(c, deadline);
+    } while (open && in_time);
+    pthread_mutex_unlock(&c->m);
+}
+
+void rt_client_close(struct rt_client *c) {
+    if (!c) {
+        return;
+    }
+    struct co_err err = {0};
+    co_err_set(&err, CO_CANCELED, "the client was closed");
+    pthread_mutex_lock(&c->m);
+    bool finished = c->finished;
+    c->leaving = true;
+    struct rt_call *list = rt_client_fail(c, &err);
+    err = c->failed;
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+    rt_communicator_stop(c->communicator);
+    rt_geo_close(c->geo);
+    rt_client_leave(c, finished ? "finished" : co_err_text(&err), false);
+    client_free(c);
+}
+
+enum rt_mode rt_client_mode(const struct rt_client *c) {
+    return c->options.mode;
+}
+
+int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
+    const struct rt_table **ret, struct co_err *err) {
+    if (table >= c->n_tables || c->tables[table].spec.kind != kind) {
+        return co_err_set(err, CO_INVALID, "table %u is not a %s table of this client", table,
+            kind == RT_DENSE ? "dense" : "sparse");
+    }
+    *ret = &c->tables[table];
+    return 0;
+}
+
+enum rt_nonfinite rt_client_nonfinite(struct rt_client *c) {
+    enum rt_nonfinite least = RT_NONFINITE_ALLOW;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        enum rt_nonfinite l = c->links[i].nonfinite;
+        least = l < least ? l : least;
+    }
+    pthread_mutex_unlock(&c->m);
+    return least;
+}

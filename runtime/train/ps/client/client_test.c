@@ -1,0 +1,450 @@
+/* What a trainer does with servers that are none, refuse it, do not answer, or answer nonsense: it
+ * names the server and what was wrong, in bounded time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/ps/client/client.h"
+#include "runtime/train/ps/control.h"
+#include "runtime/train/rpc/rpc.h"
+
+enum { SIZE = 20, DIM = 2 };
+
+/* How it answers a hello; and what is asked of it once a trainer is welcome. */
+enum hello { WELCOME, BARRIER, GARBAGE, NOTHING, NO_SHARDS, MANY_SHARDS, REFUSE, BUSY, HANG_UP };
+enum then { SILENT, ONE_FLOAT, ERROR_ANSWER, ERROR_OF_ALL, STRANGE_SEQ, HANG_UP_THEN };
+
+struct fake {
+    struct rt_rpc *rpc;
+    char endpoint[32];
+    enum hello hello;
+    enum then then;
+    uint64_t lease_ms;
+};
+
+static void answer(struct rt_stream *s, const struct rt_frame *f, size_t bytes, uint64_t seq) {
+    struct rt_frame *a = NULL;
+    assert_int_equal(0, rt_frame_new(f->head.kind | RT_FRAME_ANSWER, bytes, &a, NULL));
+    memset(a->payload, 0xff, bytes);
+    a->head.seq = seq;
+    (void)!rt_stream_send(s, a, NULL);
+}
+
+static void answer_control(struct rt_stream *s, const struct rt_frame *f, const Rt__Control *c) {
+    struct rt_frame *a = NULL;
+    assert_int_equal(0, rt_control_pack(c, &f->head, &a, NULL));
+    (void)!rt_stream_send(s, a, NULL);
+}
+
+static void welcome(
+    const struct fake *k, struct rt_stream *s, const struct rt_frame *f, uint32_t shards) {
+    Rt__Welcome w = RT__WELCOME__INIT;
+    w.shards = shards;
+    w.lease_ms = k->lease_ms;
+    Rt__Control c = RT__CONTROL__INIT;
+    c.body_case = RT__CONTROL__BODY_WELCOME;
+    c.welcome = &w;
+    answer_control(s, f, &c);
+}
+
+static void on_hello(const struct fake *k, struct rt_stream *s, const struct rt_frame *f) {
+    Rt__Barrier b = RT__BARRIER__INIT;
+    Rt__Control c = RT__CONTROL__INIT;
+    c.body_case = RT__CONTROL__BODY_BARRIER;
+    c.barrier = &b;
+    switch (k->hello) {
+    case WELCOME:
+        welcome(k, s, f, 1);
+        break;
+    case NO_SHARDS:
+        welcome(k, s, f, 0);
+        break;
+    case MANY_SHARDS:
+        welcome(k, s, f, 5000);
+        break;
+    case BARRIER:
+        answer_control(s, f, &c);
+        break;
+    case GARBAGE:
+        answer(s, f, 100, f->head.seq);
+        break;
+    case NOTHING:
+        answer(s, f, 0, f->head.seq);
+        break;
+    case REFUSE:
+        (void)!rt_stream_send(s, rt_frame_error(&f->head, CO_PERMISSION, "go away"), NULL);
+        break;
+    case BUSY:
+        (void)!rt_stream_send(s, rt_frame_error(&f->head, CO_CONFLICT, "come later"), NULL);
+        break;
+    case HANG_UP:
+        rt_stream_cancel(s);
+        break;
+    }
+}
+
+static bool is_control(const struct rt_frame *f, Rt__Control__BodyCase body) {
+    CO_CLEANUP(rt_control_freep) Rt__Control *c = NULL;
+    return f->head.kind == RT_FRAME_CONTROL && rt_control_unpack(f, &c, NULL) == 0 &&
+           c->body_case == body;
+}
+
+static void on_open(void *arg, struct rt_stream *s) {
+    (void)arg;
+    rt_stream_set_user(s, NULL);
+}
+
+static void on_frame(void *arg, struct rt_stream *s, struct rt_frame *f_own) {
+    const struct fake *k = arg;
+    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
+    if (rt_stream_user(s) == NULL) {
+        rt_stream_set_user(s, arg);
+        on_hello(k, s, f);
+        return;
+    }
+    if (is_control(f, RT__CONTROL__BODY_BEGIN)) {
+        answer(s, f, 0, f->head.seq);
+        return;
+    }
+    if (is_control(f, RT__CONTROL__BODY_LEAVE)) {
+        rt_stream_end(s);
+        return;
+    }
+    if (f->head.kind == RT_FRAME_PING && k->then != SILENT) {
+        answer(s, f, 0, f->head.seq);
+        return;
+    }
+    switch (k->then) {
+    case SILENT:
+        break;
+    case ONE_FLOAT:
+        answer(s, f, sizeof(float), f->head.seq);
+        break;
+    case ERROR_ANSWER:
+        (void)!rt_stream_send(s, rt_frame_error(&f->head, CO_NORESOURCE, "too many rows"), NULL);
+        break;
+    case ERROR_OF_ALL:
+        (void)!rt_stream_send(s, rt_frame_error(NULL, CO_PEERLOST, "trainer 1 lost"), NULL);
+        break;
+    case STRANGE_SEQ: /* of nobody, of a former life of the slot, of the right one */
+        answer(s, f, 4, f->head.seq + 1000);
+        answer(s, f, 4, UINT64_MAX);
+        answer(s, f, 4, f->head.seq + (UINT64_C(1) << 32));
+        answer(s, f, SIZE * sizeof(float), f->head.seq);
+        break;
+    case HANG_UP_THEN:
+        rt_stream_cancel(s);
+        break;
+    }
+}
+
+static void on_close(void *arg, struct rt_stream *s, const struct co_err *why) {
+    (void)arg;
+    (void)s;
+    (void)why;
+}
+
+static const struct rt_rpc_ops ops = {on_open, on_frame, on_close, NULL};
+
+static void fake_start(struct fake *k, enum hello hello, enum then then) {
+    uint16_t port = 0;
+    *k = (struct fake){.hello = hello, .then = then, .lease_ms = 30000};
+    assert_int_equal(0, rt_rpc_open(&ops, k, NULL, &k->rpc, NULL));
+    assert_int_equal(0, rt_rpc_listen(k->rpc, "127.0.0.1:0", &port, NULL));
+    (void)snprintf(k->endpoint, sizeof(k->endpoint), "127.0.0.1:%u", port);
+}
+
+static const struct rt_table_spec specs[] = {
+    {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd"},
+    {.name = "e", .kind = RT_SPARSE, .dim = DIM, .optimizer = "sgd"},
+};
+
+static int enter(struct fake *k, enum rt_mode mode, const struct rt_table_spec *tables, size_t n,
+    struct rt_client **ret, struct co_err *err) {
+    const char *endpoints[] = {k->endpoint};
+    struct rt_client_config c = {
+        .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "job", .token = ""};
+    bool ready = k->rpc && k->hello != BUSY && k->hello != HANG_UP;
+    int64_t patience = k->then == SILENT ? 300 : 20000;
+    struct rt_client_options o = {.mode = mode,
+        .return_ms = k->then == HANG_UP_THEN ? 300 : -1,
+        .start_timeout_ms = ready ? 20000 : 500,
+        .call_timeout_ms = patience,
+        .barrier_timeout_ms = patience};
+    return rt_client_connect(&c, &o, tables, n, ret, err);
+}
+
+static struct rt_client *welcomed(struct fake *k, enum rt_mode mode, enum then then) {
+    struct rt_client *c = NULL;
+    struct co_err err = {0};
+    fake_start(k, WELCOME, then);
+    if (enter(k, mode, specs, 2, &c, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    return c;
+}
+
+static void says(const struct co_err *err, int code, const char *text) {
+    if (err->code != code || !strstr(err->msg, text)) {
+        fail_msg("%d '%s' is not %d '%s'", err->code, err->msg, code, text);
+    }
+}
+
+/* ---- joining ------------------------------------------------------------------------------ */
+
+/* What no waiting helps is said at once; the rest when the time to start is over. */
+static void a_server_that_gives_no_welcome_is_named(void **state) {
+    (void)state;
+    static const struct {
+        enum hello hello;
+        int code;
+        const char *text;
+    } rows[] = {
+        {BARRIER, CO_INVALID, "not a welcome"},
+        {NOTHING, CO_INVALID, "not a welcome"},
+        {NO_SHARDS, CO_INVALID, "not a welcome"},
+        {MANY_SHARDS, CO_INVALID, "not a welcome"},
+        {GARBAGE, CO_INVALID, "cannot be read"},
+        {REFUSE, CO_PERMISSION, "go away"},
+        {BUSY, CO_TIMEOUT, "come later"},
+        {HANG_UP, CO_TIMEOUT, "servers not ready within 0.5 s"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct fake k;
+        struct rt_client *c = NULL;
+        struct co_err err = {0};
+        fake_start(&k, rows[i].hello, SILENT);
+        assert_int_equal(rows[i].code, enter(&k, RT_ASYNC, specs, 2, &c, &err));
+        says(&err, rows[i].code, rows[i].text);
+        says(&err, rows[i].code, k.endpoint);
+        assert_null(c);
+        rt_rpc_close(k.rpc);
+    }
+}
+
+static void tables_that_are_none_are_refused_before_anybody_is_asked(void **state) {
+    (void)state;
+    struct fake nobody = {.endpoint = "127.0.0.1:1"};
+    struct rt_client *c = NULL;
+    struct co_err err = {0};
+    struct rt_table_spec twins[] = {specs[0], specs[1], specs[0]};
+    struct rt_table_spec many[257];
+    for (size_t i = 0; i < CO_ARRAY_LEN(many); i++) {
+        many[i] = specs[0];
+    }
+    assert_int_equal(CO_INVALID, enter(&nobody, RT_ASYNC, NULL, 0, &c, &err));
+    says(&err, CO_INVALID, "0 tables, expected 1 to 256");
+    assert_int_equal(CO_INVALID, enter(&nobody, RT_ASYNC, many, 257, &c, &err));
+    says(&err, CO_INVALID, "257 tables, expected 1 to 256");
+    assert_int_equal(CO_INVALID, enter(&nobody, RT_ASYNC, twins, 3, &c, &err));
+    says(&err, CO_INVALID, "two tables named 'w'");
+    assert_int_equal(CO_TIMEOUT, enter(&nobody, RT_ASYNC, specs, 2, &c, &err));
+    says(&err, CO_TIMEOUT, "servers not ready within 0.5 s: ['127.0.0.1:1']");
+}
+
+/* ---- no answer ---------------------------------------------------------------------------- */
+
+static int pull_dense(struct rt_client *c, struct co_err *err) {
+    float w[SIZE];
+    return rt_pull_dense(c, 0, w, err);
+}
+
+static int pull_sparse(struct rt_client *c, struct co_err *err) {
+    uint64_t ids[] = {1, 2, 1};
+    float rows[3 * DIM];
+    return rt_pull_sparse(c, 1, ids, 3, rows, err);
+}
+
+static int push_and_flush(struct rt_client *c, struct co_err *err) {
+    float g[SIZE] = {0};
+    int rc = rt_push_dense(c, 0, g, err);
+    return rc < 0 ? rc : rt_flush(c, err);
+}
+
+static int exchange_and_flush(struct rt_client *c, struct co_err *err) {
+    float g[SIZE] = {0}, w[SIZE];
+    int rc = rt_exchange_dense(c, 0, g, w, err);
+    return rc < 0 ? rc : rt_flush(c, err);
+}
+
+static int stat_of(struct rt_client *c, struct co_err *err) {
+    struct rt_table_stat st;
+    return rt_stat(c, 0, &st, err);
+}
+
+static int init_dense(struct rt_client *c, struct co_err *err) {
+    float w[SIZE] = {0};
+    return rt_init_dense(c, 0, w, err);
+}
+
+/* A server that answers nothing, though its connection stands. */
+static void no_answer_in_time_names_call_and_server(void **state) {
+    (void)state;
+    static const struct {
+        int (*call)(struct rt_client *c, struct co_err *err);
+        enum rt_mode mode;
+        const char *text;
+    } rows[] = {
+        {pull_dense, RT_ASYNC, "pull of table w: no answer from server 0 (127.0.0.1:"},
+        {pull_sparse, RT_ASYNC, "pull of table e: no answer from server 0 (127.0.0.1:"},
+        {push_and_flush, RT_ASYNC, "flush: pushes were not answered within 300 ms"},
+        {exchange_and_flush, RT_ASYNC, "flush: pushes were not answered within 300 ms"},
+        {stat_of, RT_ASYNC, "stat: no answer from server 0"},
+        {rt_barrier, RT_ASYNC, "barrier: no answer from server 0"},
+        {rt_step, RT_SYNC, "step: no answer from server 0"},
+        {init_dense, RT_ASYNC, "init of table w: no answer from server 0"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct fake k;
+        struct rt_client *c = welcomed(&k, rows[i].mode, SILENT);
+        struct co_err err = {0};
+        assert_int_equal(CO_TIMEOUT, rows[i].call(c, &err));
+        says(&err, CO_TIMEOUT, rows[i].text);
+        rt_client_close(c);
+        rt_rpc_close(k.rpc);
+    }
+}
+
+/* What the server has done of it is unknown, so nothing is done on top. */
+static void the_first_failure_is_that_of_all_later_calls(void **state) {
+    (void)state;
+    struct fake k;
+    struct rt_client *c = welcomed(&k, RT_ASYNC, SILENT);
+    struct co_err err = {0}, later = {0};
+    assert_int_equal(CO_TIMEOUT, stat_of(c, &err));
+    assert_int_equal(CO_TIMEOUT, pull_sparse(c, &later));
+    assert_string_equal(err.msg, later.msg);
+    assert_int_equal(CO_TIMEOUT, push_and_flush(c, &later));
+    assert_string_equal(err.msg, later.msg);
+    assert_int_equal(CO_TIMEOUT, rt_step(c, &later));
+    assert_string_equal(err.msg, later.msg);
+    assert_int_equal(CO_TIMEOUT, rt_finish(c, &later)); /* c is gone */
+    assert_string_equal(err.msg, later.msg);
+    rt_rpc_close(k.rpc);
+}
+
+/* The lease is the shorter one of both sides. */
+static void a_silent_server_is_lost_after_its_lease(void **state) {
+    (void)state;
+    struct fake k;
+    fake_start(&k, WELCOME, SILENT);
+    k.lease_ms = 300;
+    const char *endpoints[] = {k.endpoint};
+    struct rt_client_config config = {
+        .trainers = 1, .servers = 1, .endpoints = endpoints, .job = "job", .token = ""};
+    struct rt_client_options o = {
+        .start_timeout_ms = 20000, .call_timeout_ms = 20000, .return_ms = -1};
+    struct rt_client *c = NULL;
+    struct co_err err = {0};
+    assert_int_equal(0, rt_client_connect(&config, &o, specs, 2, &c, &err));
+    assert_int_equal(CO_PEERLOST, pull_dense(c, &err));
+    says(&err, CO_PEERLOST, "server 0 (127.0.0.1:");
+    says(&err, CO_PEERLOST, "lost: no sign of life for 0.");
+    rt_client_close(c);
+    rt_rpc_close(k.rpc);
+}
+
+/* ---- wrong answers ------------------------------------------------------------------------ */
+
+static void answers_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        int (*call)(struct rt_client *c, struct co_err *err);
+        enum then then;
+        int code;
+        const char *text;
+    } rows[] = {
+        {pull_dense, ONE_FLOAT, CO_INVALID, "4 bytes for 20 values"},
+        {pull_dense, ONE_FLOAT, CO_INVALID, "pull: answer of server 0 (127.0.0.1:"},
+        {pull_sparse, ONE_FLOAT, CO_INVALID, "4 bytes for 2 rows of 2"},
+        {stat_of, ONE_FLOAT, CO_INVALID, "4 bytes for 8 numbers"},
+        {exchange_and_flush, ONE_FLOAT, CO_INVALID, "4 bytes for 20 values"},
+        {pull_dense, ERROR_ANSWER, CO_NORESOURCE, "too many rows"},
+        {pull_sparse, ERROR_ANSWER, CO_NORESOURCE, "server 0 (127.0.0.1:"},
+        {push_and_flush, ERROR_ANSWER, CO_NORESOURCE, "too many rows"},
+        {pull_dense, ERROR_OF_ALL, CO_PEERLOST, "trainer 1 lost"},
+        {push_and_flush, ERROR_OF_ALL, CO_PEERLOST, "trainer 1 lost"},
+        {pull_dense, HANG_UP_THEN, CO_PEERLOST, "lost: "},
+        {pull_dense, HANG_UP_THEN, CO_PEERLOST, "and not back within 0.3 s"},
+        {push_and_flush, HANG_UP_THEN, CO_PEERLOST, "server 0 (127.0.0.1:"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct fake k;
+        struct rt_client *c = welcomed(&k, RT_ASYNC, rows[i].then);
+        struct co_err err = {0};
+        assert_int_equal(rows[i].code, rows[i].call(c, &err));
+        says(&err, rows[i].code, rows[i].text);
+        rt_client_close(c);
+        rt_rpc_close(k.rpc);
+    }
+}
+
+static void answers_that_nobody_asked_for_are_passed_over(void **state) {
+    (void)state;
+    struct fake k;
+    struct rt_client *c = welcomed(&k, RT_ASYNC, STRANGE_SEQ);
+    struct co_err err = {0};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(0, pull_dense(c, &err));
+    }
+    rt_client_close(c);
+    rt_rpc_close(k.rpc);
+}
+
+/* A failed pull leaves the client as it was: only what nobody waits for is everybody's. */
+static void a_refused_pull_is_its_callers_alone(void **state) {
+    (void)state;
+    struct fake k;
+    struct rt_client *c = welcomed(&k, RT_ASYNC, ERROR_ANSWER);
+    struct co_err err = {0};
+    assert_int_equal(CO_NORESOURCE, pull_dense(c, &err));
+    assert_int_equal(0, rt_step(c, &err));
+    assert_int_equal(CO_NORESOURCE, push_and_flush(c, &err));
+    assert_int_equal(CO_NORESOURCE, rt_step(c, &err));
+    rt_client_close(c);
+    rt_rpc_close(k.rpc);
+}
+
+static void calls_on_tables_of_another_kind_are_refused(void **state) {
+    (void)state;
+    struct fake k;
+    struct rt_client *c = welcomed(&k, RT_ASYNC, SILENT);
+    float v[SIZE] = {0};
+    uint64_t id = 1;
+    struct rt_table_stat st;
+    struct co_err err = {0};
+    assert_int_equal(CO_INVALID, rt_pull_dense(c, 1, v, &err));
+    says(&err, CO_INVALID, "table 1 is not a dense table of this client");
+    assert_int_equal(CO_INVALID, rt_push_dense(c, 1, v, &err));
+    assert_int_equal(CO_INVALID, rt_init_dense(c, 1, v, &err));
+    assert_int_equal(CO_INVALID, rt_exchange_dense(c, 1, v, v, &err));
+    assert_int_equal(CO_INVALID, rt_pull_sparse(c, 0, &id, 1, v, &err));
+    says(&err, CO_INVALID, "table 0 is not a sparse table of this client");
+    assert_int_equal(CO_INVALID, rt_push_sparse(c, 2, &id, 1, v, &err));
+    assert_int_equal(CO_INVALID, rt_stat(c, 2, &st, &err));
+    says(&err, CO_INVALID, "there is no table 2");
+    rt_client_close(c);
+    rt_rpc_close(k.rpc);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_that_gives_no_welcome_is_named),
+        cmocka_unit_test(tables_that_are_none_are_refused_before_anybody_is_asked),
+        cmocka_unit_test(no_answer_in_time_names_call_and_server),
+        cmocka_unit_test(the_first_failure_is_that_of_all_later_calls),
+        cmocka_unit_test(a_silent_server_is_lost_after_its_lease),
+        cmocka_unit_test(answers_that_do_not_fit_are_refused),
+        cmocka_unit_test(answers_that_nobody_asked_for_are_passed_over),
+        cmocka_unit_test(a_refused_pull_is_its_callers_alone),
+        cmocka_unit_test(calls_on_tables_of_another_kind_are_refused),
+    };
+    return cmocka_run_group_tests_name("client", tests, NULL, NULL);
+}

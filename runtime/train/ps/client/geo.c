@@ -1,0 +1,188 @@
+/* Geo mode's rounds: begins them when they are due, ends them when they are answered, and makes the
+ * last one at the end.  A table has at most one round in flight.  Runs on the program's threads. */
+#include "runtime/train/ps/client/geo.h"
+
+#include "runtime/train/ps/client/geo_part.h"
+
+static bool is_sparse(const struct rt_geo_table *t) {
+    return t->table->spec.kind == RT_SPARSE;
+}
+
+/* A schedule counts this trainer's steps.  g->m is held. */
+static void set_rate(struct rt_geo_table *t) {
+    const struct rt_optim *o = &t->table->local_optim;
+    t->optim.hyper[RT_OPTIM_LR] =
+        (float)rt_schedule_rate(&t->table->rates, (double)o->hyper[RT_OPTIM_LR], t->g->steps);
+}
+
+struct rt_geo *rt_geo_open(struct rt_client *c) {
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        any = any || c->tables[i].spec.mode == RT_GEO;
+    }
+    if (!any) {
+        return NULL;
+    }
+    struct rt_geo *g = co_xcalloc(1, sizeof(*g));
+    g->c = c;
+    pthread_mutex_init(&g->rounds, NULL);
+    pthread_mutex_init(&g->m, NULL);
+    g->tables = co_xcalloc(c->n_tables, sizeof(*g->tables));
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        struct rt_geo_table *t = &g->tables[i];
+        t->g = g;
+        t->index = i;
+        if (c->tables[i].spec.mode != RT_GEO) {
+            continue;
+        }
+        t->table = &c->tables[i];
+        t->optim = t->table->local_optim;
+        t->n = is_sparse(t) ? t->table->spec.dim : t->table->spec.size;
+        t->n_state = rt_optim_state_floats(&t->table->local_optim, t->n);
+        set_rate(t);
+        const struct rt_store_shape row = {.dim = (uint32_t)(2 * t->n + t->n_state + 2)};
+        t->rows = is_sparse(t) ? rt_store_new(&row, NULL) : NULL;
+    }
+    return g;
+}
+
+/* ---- rounds ---- */
+
+static int wait_call(struct rt_geo_table *t, struct co_err *err) {
+    struct rt_call *call = co_steal_ptr(t->call);
+    return is_sparse(t) ? rt_pull_rows_wait(call, err)
+                        : rt_call_wait(call, t->g->c->options.call_timeout_ms, err);
+}
+
+/* Waits for the answer of the table's round, if one is in flight, and puts it into the copy. */
+static int end_round(struct rt_geo_table *t, struct co_err *err) {
+    if (!t->call) {
+        return 0;
+    }
+    int rc = wait_call(t, err);
+    if (rc == 0 && is_sparse(t)) {
+        rt_geo_sparse_take(t);
+    } else if (rc == 0) {
+        rt_geo_dense_take(t);
+    }
+    free(co_steal_ptr(t->ids));
+    free(co_steal_ptr(t->fetched));
+    t->n_ids = 0;
+    return rc;
+}
+
+static int begin_round(struct rt_geo_table *t, struct co_err *err) {
+    int rc = end_round(t, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = is_sparse(t) ? rt_geo_sparse_begin(t, err) : rt_geo_dense_begin(t, err);
+    if (!t->call) {
+        free(co_steal_ptr(t->ids));
+        free(co_steal_ptr(t->fetched));
+    }
+    return rc;
+}
+
+static bool is_answered(struct rt_geo_table *t) {
+    struct rt_client *c = t->g->c;
+    pthread_mutex_lock(&c->m);
+    bool is = t->call && t->call->left == 0;
+    pthread_mutex_unlock(&c->m);
+    return is;
+}
+
+static void next_round(struct rt_geo *g) {
+    pthread_mutex_lock(&g->m);
+    g->round++;
+    pthread_mutex_unlock(&g->m);
+}
+
+static void follow_schedules(struct rt_geo *g) {
+    pthread_mutex_lock(&g->m);
+    for (uint32_t i = 0; i < g->c->n_tables; i++) {
+        if (g->tables[i].table) {
+            set_rate(&g->tables[i]);
+        }
+    }
+    pthread_mutex_unlock(&g->m);
+}
+
+int rt_geo_step(struct rt_geo *g, struct co_err *err) {
+    if (!g) {
+        return 0;
+    }
+    int rc = 0;
+    pthread_mutex_lock(&g->rounds);
+    bool due = (g->steps + 1) % g->c->options.k_steps == 0;
+    g->steps++;
+    follow_schedules(g);
+    if (due) {
+        next_round(g);
+    }
+    for (uint32_t i = 0; i < g->c->n_tables && rc == 0; i++) {
+        struct rt_geo_table *t = &g->tables[i];
+        if (t->table && due) {
+            rc = begin_round(t, err);
+        } else if (t->table && is_answered(t)) {
+            rc = end_round(t, err);
+        }
+    }
+    pthread_mutex_unlock(&g->rounds);
+    return rc;
+}
+
+int rt_geo_flush(struct rt_geo *g, struct co_err *err) {
+    if (!g) {
+        return 0;
+    }
+    int rc = 0;
+    pthread_mutex_lock(&g->rounds);
+    next_round(g);
+    for (uint32_t i = 0; i < g->c->n_tables && rc == 0; i++) {
+        struct rt_geo_table *t = &g->tables[i];
+        pthread_mutex_lock(&g->m);
+        bool dirty = t->dirty;
+        pthread_mutex_unlock(&g->m);
+        rc = t->table && dirty ? begin_round(t, err) : 0;
+    }
+    for (uint32_t i = 0; i < g->c->n_tables && rc == 0; i++) {
+        rc = end_round(&g->tables[i], err);
+    }
+    /* Makes all rows old again: the next pull reads what others have sent meanwhile. */
+    next_round(g);
+    pthread_mutex_unlock(&g->rounds);
+    return rc;
+}
+
+int rt_geo_end(struct rt_geo *g, struct co_err *err) {
+    int rc = rt_geo_flush(g, err);
+    if (g) {
+        atomic_store(&g->over, true);
+    }
+    return rc;
+}
+
+void rt_geo_close(struct rt_geo *g) {
+    for (uint32_t i = 0; g && i < g->c->n_tables; i++) {
+        struct rt_geo_table *t = &g->tables[i];
+        if (t->call) {
+            (void)!wait_call(t, NULL);
+        }
+        free(t->local);
+        free(t->base);
+        free(t->state);
+        free(t->delta);
+        free(t->server);
+        rt_store_free(t->rows);
+        free(t->changed);
+        free(t->ids);
+        free(t->fetched);
+    }
+    if (g) {
+        pthread_mutex_destroy(&g->rounds);
+        pthread_mutex_destroy(&g->m);
+        free(g->tables);
+        free(g);
+    }
+}

@@ -1,0 +1,322 @@
+/* Geo mode: what is told of a copy's changes, and that trainers learn by it. */
+#include "runtime/train/ps/client/testkit.h"
+
+enum { IDS = 20, STEPS = 57 };
+
+static const struct rt_client_options geo = {.mode = RT_GEO, .k_steps = 5};
+
+struct trainer {
+    struct world *w;
+    struct rt_client_options options;
+    const struct rt_table_spec *tables;
+    uint32_t index, steps;
+    pthread_t thread;
+    float v[SIZE];
+    float rows[IDS * DIM];
+    float local; /* v[0] as this trainer saw it after its first step */
+    pthread_barrier_t
+        *meet; /* nobody tells of its changes before all have seen theirs; NULL: none */
+};
+
+/* Trainer i pushes to a part of the ids; some of them it never reads. */
+static void push(struct rt_client *c, struct trainer *t, uint32_t step) {
+    struct co_err err = {0};
+    uint64_t ids[IDS];
+    float g[SIZE], rg[IDS * DIM], rows[IDS * DIM];
+    for (uint32_t i = 0; i < SIZE; i++) {
+        g[i] = pseudo(t->index, step, i);
+    }
+    for (uint32_t i = 0; i < IDS; i++) {
+        ids[i] = i * (t->index + 1) % IDS;
+        for (uint32_t k = 0; k < DIM; k++) {
+            rg[i * DIM + k] = pseudo(t->index, step, ids[i] * DIM + k);
+        }
+    }
+    must(rt_pull_sparse(c, 1, ids, step % IDS, rows, &err));
+    must(rt_push_sparse(c, 1, ids, IDS, rg, &err));
+    must(rt_exchange_dense(c, 0, g, t->v, &err));
+}
+
+static void *train(void *arg) {
+    struct trainer *t = arg;
+    struct co_err err = {0};
+    struct rt_client *c = NULL;
+    uint64_t ids[IDS];
+    must(world_open(t->w, t->index, t->options, t->tables, &c, &err));
+    for (int i = 0; i < SIZE; i++) {
+        t->v[i] = (float)i / SIZE;
+    }
+    must(rt_init_dense(c, 0, t->v, &err));
+    for (uint32_t step = 0; step < t->steps; step++) {
+        push(c, t, step);
+        t->local = step == 0 ? t->v[0] : t->local;
+        if (t->meet) {
+            (void)pthread_barrier_wait(t->meet);
+        }
+        must(rt_step(c, &err));
+    }
+    must(rt_no_more(c, &err));
+    must(rt_barrier(c, &err));
+    for (uint32_t i = 0; i < IDS; i++) {
+        ids[i] = i;
+    }
+    must(rt_pull_sparse(c, 1, ids, IDS, t->rows, &err));
+    must(rt_pull_dense(c, 0, t->v, &err));
+    must(rt_finish(c, &err));
+    return NULL;
+}
+
+static void train_all(struct trainer *t, uint32_t n) {
+    struct world w;
+    world_start(&w, 2, n);
+    for (uint32_t i = 0; i < n; i++) {
+        t[i].w = &w;
+        t[i].index = i;
+        assert_int_equal(0, pthread_create(&t[i].thread, NULL, train, &t[i]));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        pthread_join(t[i].thread, NULL);
+    }
+    world_end(&w);
+}
+
+/* What a trainer tells of its changes: at each round a share of all that is not told yet, whatever
+ * the others do and whenever answers come. */
+static double told(const struct trainer *t, uint32_t trainers, uint64_t place, double times) {
+    double rest = 0, all = 0;
+    for (uint32_t s = 0; s < t->steps; s++) {
+        rest -= 0.1 * times * (double)pseudo(t->index, s, place);
+        if ((s + 1) % t->options.k_steps == 0 || s + 1 == t->steps) {
+            all += rest / trainers;
+            rest -= rest / trainers;
+        }
+    }
+    return all;
+}
+
+static void check_dense(const struct trainer *t, uint32_t n) {
+    for (uint32_t k = 0; k < SIZE; k++) {
+        double v = (double)k / SIZE;
+        for (uint32_t i = 0; i < n; i++) {
+            v += told(&t[i], n, k, 1);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            assert_true(fabs(v - (double)t[i].v[k]) < 2e-5);
+        }
+    }
+}
+
+static void check_rows(const struct trainer *t, uint32_t n) {
+    float first[DIM];
+    for (uint32_t id = 0; id < IDS; id++) {
+        assert_int_equal(0, rt_table_init_row(&specs[1], id, first, NULL));
+        for (uint32_t k = 0; k < DIM; k++) {
+            double v = (double)first[k];
+            for (uint32_t i = 0; i < n; i++) {
+                uint32_t times = 0;
+                for (uint32_t j = 0; j < IDS; j++) {
+                    times += j * (i + 1) % IDS == id;
+                }
+                v += told(&t[i], n, id * DIM + k, times);
+            }
+            for (uint32_t i = 0; i < n; i++) {
+                assert_true(fabs(v - (double)t[i].rows[id * DIM + k]) < 2e-5);
+            }
+        }
+    }
+}
+
+/* Gradients that do not depend on values, and descent: the servers end at the start and what all
+ * trainers have told; every one reads that. */
+static void the_servers_have_what_was_told(void **state) {
+    (void)state;
+    static const uint32_t k_steps[] = {1, 5, 40, 1000};
+    for (size_t r = 0; r < CO_ARRAY_LEN(k_steps); r++) {
+        uint32_t n = r == 0 ? 1 : 3;
+        struct trainer t[3] = {0};
+        for (uint32_t i = 0; i < n; i++) {
+            t[i].options = (struct rt_client_options){.mode = RT_GEO, .k_steps = k_steps[r]};
+            t[i].steps = STEPS - i * 7;
+        }
+        train_all(t, n);
+        check_dense(t, n);
+        check_rows(t, n);
+    }
+}
+
+/* The trainer has the rule and its state; alone it comes to what a server with them does. */
+static void one_trainer_with_any_rule_equals_async(void **state) {
+    (void)state;
+    static const char *const rules[] = {"adagrad:lr=0.1", "adam:lr=0.01", "momentum:lr=0.05"};
+    for (size_t r = 0; r < CO_ARRAY_LEN(rules); r++) {
+        struct rt_table_spec tables[2] = {specs[0], specs[1]};
+        tables[0].optimizer = tables[1].optimizer = rules[r];
+        struct trainer a = {.options = geo, .tables = tables, .steps = STEPS};
+        struct trainer b = {
+            .options = {.mode = RT_ASYNC, .dense_merge_max = 1}, .tables = tables, .steps = STEPS};
+        train_all(&a, 1);
+        train_all(&b, 1);
+        for (int i = 0; i < SIZE; i++) {
+            assert_true(fabsf(a.v[i] - b.v[i]) < 1e-4F);
+        }
+        for (int i = 0; i < IDS * DIM; i++) {
+            assert_true(fabsf(a.rows[i] - b.rows[i]) < 1e-4F);
+        }
+    }
+}
+
+/* A trainer sees its own changes at once, and as its own alone. */
+static void a_copy_is_trained_at_once(void **state) {
+    (void)state;
+    pthread_barrier_t meet;
+    struct trainer t[2] = {
+        {.options = geo, .steps = 1, .meet = &meet}, {.options = geo, .steps = 1, .meet = &meet}};
+    assert_int_equal(0, pthread_barrier_init(&meet, NULL, 2));
+    train_all(t, 2);
+    (void)pthread_barrier_destroy(&meet);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(fabsf(t[i].local + 0.1F * pseudo(i, 0, 0)) < 1e-6F);
+    }
+}
+
+/* ---- convergence: y = x w, from rows of x that each trainer draws ---- */
+
+enum { X = 10 };
+
+struct learner {
+    struct world *w;
+    struct rt_client_options options;
+    uint32_t index;
+    pthread_t thread;
+    float error; /* largest of |w - true|, at the end */
+};
+
+static const struct rt_table_spec weights[2] = {
+    {.name = "w", .kind = RT_DENSE, .size = X, .optimizer = "sgd:lr=0.05"},
+    {.name = "e", .kind = RT_SPARSE, .dim = 1, .optimizer = "adagrad:lr=0.3"}};
+
+static float truth(uint32_t i) {
+    return (float)i / X - 0.4F;
+}
+
+static void *learn(void *arg) {
+    struct learner *l = arg;
+    struct co_err err = {0};
+    struct rt_client *c = NULL;
+    float w[X] = {0}, g[X], x[X], rows[X], rg[X];
+    uint64_t ids[X], seed = l->index + 1;
+    must(world_open(l->w, l->index, l->options, weights, &c, &err));
+    must(rt_init_dense(c, 0, w, &err));
+    for (int step = 0; step < 1500; step++) {
+        float e = 0;
+        for (uint32_t i = 0; i < X; i++) {
+            seed = seed * 6364136223846793005U + 1442695040888963407U;
+            x[i] = (float)(seed >> 40) / 8388608.0F - 1;
+            ids[i] = i;
+        }
+        must(rt_pull_sparse(c, 1, ids, X, rows, &err));
+        for (uint32_t i = 0; i < X; i++) { /* the sum of both is to be learnt */
+            e += x[i] * (w[i] + rows[i] - truth(i));
+        }
+        for (uint32_t i = 0; i < X; i++) {
+            g[i] = rg[i] = e * x[i];
+        }
+        must(rt_push_sparse(c, 1, ids, X, rg, &err));
+        must(rt_exchange_dense(c, 0, g, w, &err));
+        must(rt_step(c, &err));
+    }
+    must(rt_no_more(c, &err));
+    must(rt_barrier(c, &err));
+    must(rt_pull_dense(c, 0, w, &err));
+    must(rt_pull_sparse(c, 1, ids, X, rows, &err));
+    l->error = 0;
+    for (uint32_t i = 0; i < X; i++) {
+        float d = fabsf(w[i] + rows[i] - truth(i));
+        l->error = d > l->error ? d : l->error;
+    }
+    must(rt_finish(c, &err));
+    return NULL;
+}
+
+/* Async, with and without queues, with a bound, and geo all come to the truth. */
+static void all_modes_learn_the_same(void **state) {
+    (void)state;
+    static const struct rt_client_options modes[] = {{.mode = RT_SYNC},
+        {.mode = RT_ASYNC, .staleness = 8}, {.mode = RT_ASYNC, .staleness = 8, .merge_max = 4},
+        {.mode = RT_GEO, .k_steps = 1, .staleness = 8},
+        {.mode = RT_GEO, .k_steps = 10, .staleness = 20}};
+    for (size_t m = 0; m < CO_ARRAY_LEN(modes); m++) {
+        struct world w;
+        world_start(&w, 1, 2);
+        struct learner l[2];
+        for (uint32_t i = 0; i < 2; i++) {
+            l[i] = (struct learner){.w = &w, .options = modes[m], .index = i};
+            assert_int_equal(0, pthread_create(&l[i].thread, NULL, learn, &l[i]));
+        }
+        for (uint32_t i = 0; i < 2; i++) {
+            pthread_join(l[i].thread, NULL);
+            if (!(l[i].error < 0.01F)) {
+                fail_msg("mode %zu, trainer %u: error %g", m, i, (double)l[i].error);
+            }
+        }
+        world_end(&w);
+    }
+}
+
+/* What was not told is lost with its trainer; the other goes on. */
+static void a_lost_trainer_is_not_waited_for(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 2);
+    struct co_err err = {0};
+    struct trainer t[2] = {{.index = 0}, {.index = 1}};
+    struct rt_client *c[2] = {world_enter(&w, 0, geo), world_enter(&w, 1, geo)};
+    for (uint32_t s = 0; s < 12; s++) {
+        push(c[0], &t[0], s);
+        push(c[1], &t[1], s);
+        must(rt_step(c[0], &err));
+        must(rt_step(c[1], &err));
+    }
+    rt_client_close(c[1]);
+    for (uint32_t s = 12; s < 24; s++) {
+        push(c[0], &t[0], s);
+        must(rt_step(c[0], &err));
+    }
+    c[1] = world_enter(&w, 1, geo); /* and comes back with the servers' values */
+    push(c[1], &t[1], 24);
+    must(rt_finish(c[0], &err));
+    must(rt_finish(c[1], &err));
+    world_end(&w);
+}
+
+static void who_is_in_a_round_is_let_go_when_the_server_is_gone(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 1);
+    struct co_err err = {0};
+    struct trainer t = {.index = 0};
+    struct rt_client *c = world_enter(&w, 0, geo);
+    for (uint32_t s = 0; s < 12; s++) {
+        push(c, &t, s);
+        must(rt_step(c, &err));
+    }
+    world_stop(&w);
+    int rc = 0;
+    for (uint32_t s = 0; s < 20 && rc == 0; s++) {
+        rc = rt_step(c, &err);
+    }
+    says(&err, CO_PEERLOST, "server 0 (");
+    rt_client_close(c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_servers_have_what_was_told),
+        cmocka_unit_test(one_trainer_with_any_rule_equals_async),
+        cmocka_unit_test(a_copy_is_trained_at_once),
+        cmocka_unit_test(all_modes_learn_the_same),
+        cmocka_unit_test(a_lost_trainer_is_not_waited_for),
+        cmocka_unit_test(who_is_in_a_round_is_let_go_when_the_server_is_gone),
+    };
+    return cmocka_run_group_tests_name("geo", tests, NULL, NULL);
+}

@@ -1,0 +1,244 @@
+/* Structures and calls that the files of the trainer's side share: client.c (opening, closing,
+ * leases), join.c (connecting), call.c (requests in flight), client_*.c (tables, steps,
+ * checkpoints), communicator.c (merged sparse pushes).  No other code includes this.
+ *
+ *     rt_client -- rt_link, one a server -- rt_line, one a shard, and one for control messages
+ *                                             queue: parts that wait    sent: parts in flight */
+#pragma once
+
+#include "runtime/train/meter/meter.h"
+#include "runtime/train/ps/client/call.h"
+#include "runtime/train/ps/client/lanes.h"
+#include "runtime/train/ps/client/ids.h"
+#include "runtime/train/ps/server/server.h"
+
+enum {
+    /* Bytes of a server's requests in flight and of their answers; each shard has its share. */
+    RT_LINK_WINDOW = 32 << 20,
+    /* About the bytes of a sparse frame: small enough to be in the CPU's cache when it is sent. */
+    RT_SPARSE_FRAME = 256 << 10,
+    RT_SPARSE_IDS_MAX = 1 << 24, /* in one call */
+};
+
+enum rt_link_state {
+    RT_LINK_DOWN,    /* not connected, or refused for the moment */
+    RT_LINK_HELLO,   /* connected, hello sent */
+    RT_LINK_WELCOME, /* welcome received; the first time, all other welcomes must come too */
+    RT_LINK_BEGUN,   /* the server has answered begin; data lanes open next */
+    RT_LINK_UP,      /* in use */
+    RT_LINK_LEFT,    /* has answered the trainer's finish: it may exit now */
+};
+
+/* The parts for one shard of a server, or for the server itself.  They keep their order. */
+struct rt_line {
+    struct rt_part *queue, **queue_end; /* parts that wait */
+    struct rt_part *sent, *sent_last;   /* parts without an answer yet */
+    size_t under_way;                   /* bytes of sent parts and of their answers */
+};
+
+/* One server. */
+struct rt_link {
+    struct rt_client *c;
+    uint32_t index;
+    char *endpoint; /* owned */
+    /* guarded by c->m: */
+    enum rt_link_state state;
+    struct rt_stream *stream; /* counted; NULL when DOWN */
+    struct rt_ways ways;
+    uint32_t shards;
+    int64_t heard_ms, pinged_ms, lease_ms;
+    struct co_err why;           /* DOWN: why the last attempt failed */
+    uint64_t incarnation;        /* of the server; 0: never welcomed */
+    uint64_t step, barriers;     /* of the server, from its last welcome */
+    uint64_t era, restored;      /* from its last welcome */
+    bool fresh, dirty;           /* from its last welcome; see join.c */
+    enum rt_nonfinite nonfinite; /* from its last welcome: what it does with NaN and Inf */
+    uint64_t asked, told;        /* when hello went out and welcome came, by c->clock */
+    bool replaced;               /* the server restarted since this trainer knew it */
+    uint64_t *numbers;           /* [shards] the last request number given out */
+    struct rt_line control;      /* control messages */
+    struct rt_line *lines;       /* [shards] owned; NULL: never welcomed */
+    uint32_t queued;             /* waiting parts of all lines */
+    bool pumping;                /* a thread is sending waiting parts */
+    bool away;                   /* was UP; the client waits for it until until_ms */
+    bool moved; /* has worked since it came back: its next loss gets the whole return time */
+    int64_t up_ms, away_ms, until_ms;
+    struct co_err lost; /* why it went away */
+};
+
+/* Async exchange of one dense table.  At most one is in flight, so the network sets the pace;
+ * gradients that come meanwhile are summed.  Threads swap the buffers under c->m and copy them
+ * without it. */
+struct rt_exchange {
+    float *sum;            /* [size] the sum of waiting gradients; under c->m */
+    float *sending;        /* [size] the former sum; for the thread that set busy */
+    uint32_t merged;       /* gradients in sum */
+    uint32_t unread;       /* gradients sent since the last request for values */
+    bool busy;             /* an exchange is in flight */
+    struct rt_call *ready; /* the last complete exchange, if not taken by the trainer yet */
+    float *w;              /* sync: the values that the next step refreshes */
+};
+
+struct rt_saving;
+
+struct rt_client {
+    struct rt_client_options options;
+    uint32_t trainer, trainers, n_links;
+    uint64_t incarnation; /* of this client; each client of each process has its own */
+    uint64_t former;      /* the incarnation before rt_client_rejoin; 0: none */
+    uint64_t clock;       /* a logical clock: counts hellos and welcomes */
+    uint64_t era;         /* how often the job went back to a checkpoint */
+    uint64_t restored;    /* the checkpoint that all servers must have; 0: any */
+    size_t window;        /* of a link, in bytes; see RT_LINK_WINDOW */
+    char *job;
+    struct rt_peer_auth auth; /* the token is owned */
+    struct rt_table *tables;
+    uint32_t n_tables;
+    struct rt_link *links;
+    uint32_t *base; /* [n_links + 1] first shard of each server; only rt_client_join writes it */
+    struct rt_rpc *rpc;
+    struct rt_reader *reader; /* NULL: without data lanes */
+    struct rt_saving *saving; /* writes checkpoints; see client_checkpoint.c */
+    struct rt_server *own;    /* jobs without servers: the one in this process */
+    bool metered;             /* this client opened the metrics, and closes them */
+
+    pthread_mutex_t m; /* guards the fields below and the links; only streams' locks nest in it */
+    pthread_cond_t changed;
+    struct rt_part **slots; /* by slot of seq; NULL: free */
+    uint32_t *generation;   /* upper half of seq, by slot */
+    uint32_t n_slots, used_slots;
+    uint32_t detached;   /* calls that no thread waits for */
+    int64_t moved_ms;    /* when the last part ended */
+    uint32_t abandoning; /* threads that are giving up a call */
+    struct co_err failed;
+    bool joined;     /* all links have been up: the mender reconnects broken ones */
+    uint32_t away;   /* number of links that are away */
+    int64_t back_ms; /* when the last link came back */
+    pthread_t mender;
+    pthread_cond_t broke; /* wakes the mender: a link is away, or the client closes */
+    bool mending;         /* the mender's thread runs */
+    bool leaving;         /* closing: a lost link is no error any more */
+    bool finishing;       /* sending finish: restored tables do not matter any more */
+    bool finished;        /* all servers have answered finish */
+    bool *done;           /* [trainers] has finished, as a server said */
+    int64_t ticked_ms;
+    struct rt_exchange *exchanges; /* by table */
+    struct rt_communicator *communicator;
+    struct rt_geo *geo;       /* NULL: no table is in geo mode */
+    uint64_t steps, barriers; /* that this trainer has completed */
+    uint64_t barriers_done;   /* that the job had passed when this trainer joined */
+    bool no_more;             /* this trainer makes no more steps */
+    uint64_t late;            /* backups: the step of the other trainers; under m */
+    uint64_t free;            /* staleness: up to this step it need not ask servers; under m */
+};
+
+/* call.c; c->m is held.  Ends all calls with *err unless something failed before; the result is
+ * the list of detached calls whose `done` must run without the lock. */
+struct rt_call *rt_client_fail(struct rt_client *c, const struct co_err *err);
+void rt_calls_done(struct rt_call *list);
+/* Handles an answer, on the thread that read it. */
+void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own);
+/* Waits for c->changed.  False: timeout_ms have passed since both `since` and *moved_ms. */
+bool rt_client_wait_moved(
+    struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms);
+
+/* join.c: connects to all servers; returns when all links are up. */
+CO_MUST_CHECK int rt_client_join(struct rt_client *c, struct co_err *err);
+/* Sync, after the job went back to a checkpoint (CO_GONE): drops all connections and requests in
+ * flight, and joins again as a new incarnation. */
+CO_MUST_CHECK int rt_client_rejoin(struct rt_client *c, struct co_err *err);
+/* The mender's thread: reconnects links that are away, until the client fails or closes. */
+void *rt_client_mend(void *client);
+
+/* call.c; c->m is held.  Gives a link empty lines for so many shards; 0 for a new link. */
+void rt_client_set_lines(struct rt_link *l, uint32_t shards);
+/* call.c; c->m is held.  Ends the requests that wait for an answer of this link only. */
+struct rt_call *rt_client_end_link(
+    struct rt_client *c, struct rt_link *l, const struct co_err *why);
+/* Call it when a link's connection is lost.  Unanswered parts go back to the front of the queue;
+ * hello and begin end with *why.  Returns how many parts will be sent again. */
+uint32_t rt_client_requeue(struct rt_client *c, struct rt_link *l, const struct co_err *why);
+/* Sends waiting parts as far as the windows allow.  One thread at a time does so, to keep the order
+ * of parts.  c->m is held, and released while it sends.  The result is as rt_client_fail's. */
+CO_MUST_CHECK struct rt_call *rt_client_pump(struct rt_client *c, struct rt_link *l);
+
+/* client.c */
+CO_MUST_CHECK int rt_client_start_mender(struct rt_client *c, struct co_err *err);
+/* client.c: tells the servers why this trainer leaves, and waits briefly for the streams' end.
+ * `returns`: the trainer rejoins at once, as another incarnation. */
+void rt_client_leave(struct rt_client *c, const char *why, bool returns);
+/* client.c; c->m is held.  Records that these trainers have finished. */
+void rt_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n);
+/* client.c: handles a frame that came over a server's stream or a lane. */
+void rt_client_frame(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own);
+/* client.c: what servers do with NaN and Inf; the strictest setting if they differ. */
+enum rt_nonfinite rt_client_nonfinite(struct rt_client *c);
+CO_MUST_CHECK int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
+    const struct rt_table **ret, struct co_err *err);
+
+/* client_sync.c: true if the job passed this trainer's next barrier before the trainer came back.
+ * The work that trainers share before that barrier is then done already. */
+bool rt_client_behind(struct rt_client *c);
+/* client_sync.c: sets how many steps the table's learning-rate schedule has seen. */
+CO_MUST_CHECK int rt_client_set_steps(
+    struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err);
+
+/* All servers began with a checkpoint, so the tables need no initial values. */
+static inline bool rt_client_restored(const struct rt_client *c) {
+    return c->links[0].restored > 0;
+}
+
+/* communicator.c: merges async pushes to sparse tables; its own thread sends them.  NULL: pushes
+ * are sent at once. */
+struct rt_communicator;
+CO_MUST_CHECK int rt_communicator_start(
+    struct rt_client *c, struct rt_communicator **ret, struct co_err *err);
+/* Drops waiting pushes; call it after the client has failed.  NULL allowed. */
+void rt_communicator_stop(struct rt_communicator *m);
+/* Copies the push; blocks while queue_max pushes wait. */
+CO_MUST_CHECK int rt_communicator_push(struct rt_communicator *m, uint32_t table,
+    const uint64_t *ids, size_t n, const float *gradients, struct co_err *err);
+/* Blocks until all waiting pushes have been handed to the links. */
+CO_MUST_CHECK int rt_communicator_flush(struct rt_communicator *m, struct co_err *err);
+
+/* client_pace.c, with bounded staleness: this trainer has completed `step` (all ones: its last).
+ * Blocks while it is too far ahead.  A CO_TIMEOUT names the trainers it waited for. */
+CO_MUST_CHECK int rt_client_pace(struct rt_client *c, uint64_t step, struct co_err *err);
+
+/* client_dense.c: makes a call with one part per chunk of the table.  Frames carry values (size
+ * floats) unless the caller sets another `fill`.  When servers refuse NaN and Inf and values have
+ * some, the call has only the chunks with them, so that no shard applies the rest of a refused
+ * tensor; the servers count and name those chunks. */
+CO_MUST_CHECK int rt_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_t kind,
+    const float *values, struct rt_call **ret, struct co_err *err);
+/* client_sparse.c: checks that the table is sparse and that n is within RT_SPARSE_IDS_MAX. */
+CO_MUST_CHECK int rt_sparse_check(struct rt_client *c, uint32_t table, size_t n,
+    const struct rt_table **ret_table, struct co_err *err);
+/* client_sparse.c: sends rows [n][floats] to the shards of their ids, as a detached call.  Rows
+ * with the same id are summed. */
+CO_MUST_CHECK int rt_send_rows(struct rt_client *c, uint32_t table, uint8_t kind,
+    const uint64_t *ids, size_t n, const float *rows, size_t floats, struct co_err *err);
+/* client_dense.c: sends a gradient, as a detached call; does not read it after the return. */
+CO_MUST_CHECK int rt_send_values(
+    struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err);
+/* client_checkpoint.c */
+void rt_saving_open(struct rt_client *c);
+void rt_saving_close(struct rt_client *c); /* after all calls have ended */
+/* After a step of this trainer: begins a checkpoint when one is due. */
+void rt_saving_step(struct rt_client *c);
+void rt_saving_wait(struct rt_client *c); /* blocks while a checkpoint is being written */
+
+/* client_sparse.c, client_dense.c: read the servers' values, in every mode. */
+CO_MUST_CHECK int rt_pull_rows_start(struct rt_client *c, uint32_t table, const uint64_t *ids,
+    size_t n, float *ret_rows, struct rt_call **ret_call, struct co_err *err);
+CO_MUST_CHECK int rt_pull_rows_wait(struct rt_call *call, struct co_err *err);
+/* Makes a call, which the caller starts, for the values after step `after`.  The trainer must have
+ * sent the frames of that step before.  0: the current values. */
+CO_MUST_CHECK int rt_values_call(struct rt_client *c, uint32_t table, float *ret_w, uint64_t after,
+    struct rt_call **ret, struct co_err *err);
+CO_MUST_CHECK int rt_pull_values(
+    struct rt_client *c, uint32_t table, float *ret_w, struct co_err *err);
+void rt_exchange_free(struct rt_exchange *x);
+/* Copies the answer's floats to out + begin. */
+int rt_dense_take(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err);

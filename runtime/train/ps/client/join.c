@@ -1,0 +1,682 @@
+/* Connects a trainer to all servers at its start, and reconnects links that broke later.
+ *
+ *     connect, prove the token (knock)
+ *     hello    ->  identity of this trainer, its tables   <- welcome: the server's identity, step
+ *     begin    ->  the step and checkpoint at which this trainer begins
+ *
+ * The first begin goes out once all servers have sent a welcome: only all welcomes together tell
+ * where to begin.  The caller's thread runs rt_client_join; the mender's thread runs
+ * rt_client_mend. */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "runtime/net/net.h"
+#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/control.h"
+#include "runtime/train/ps/say.h"
+#include "runtime/train/rpc/knock.h"
+
+enum {
+    RETRY_MS = 150, /* between two attempts at servers that are not ready */
+    CONNECT_MS = 1000,
+    PROVE_MS = 5000,
+    PROVE_AGAIN_MS = 2000, /* shorter, since closing a client waits for this attempt */
+    PRINT_MS = 3000,       /* between two prints of Paddle's "server not ready" lines */
+    HELLO_MS = 10000,
+};
+
+/* ---- one hello ---- */
+
+/* Checks a server that this trainer reconnects to.  A restarted server must have restored a
+ * checkpoint.  In async mode the trainer goes on with it.  In sync mode the whole job returns to
+ * that checkpoint, and CO_GONE tells the program so. */
+static int check_same(const struct rt_link *l, const Rt__Welcome *w, struct co_err *err) {
+    const struct rt_client *c = l->c;
+    if (!c->joined) {
+        return 0;
+    }
+    if (w->incarnation == l->incarnation) {
+        return 0;
+    }
+    if (w->restored == 0) {
+        return co_err_set(
+            err, CO_INVALID, "it was restarted and has none of its tables; the others have theirs");
+    }
+    if (c->options.mode == RT_SYNC && !c->finishing) {
+        return co_err_set(err, CO_GONE,
+            "it was restarted; all go back to its checkpoint %llu, step %llu",
+            (unsigned long long)w->restored, (unsigned long long)w->step);
+    }
+    if (w->shards != l->shards && !c->finishing) {
+        return co_err_set(err, CO_INVALID,
+            "it came back with %u shards, it had %u (PADDLE_PS_SHARDS)", w->shards, l->shards);
+    }
+    rt_say_warn("server %u (%s) was restarted with checkpoint %llu; what was pushed to it since "
+                "is lost",
+        l->index, l->endpoint, (unsigned long long)w->restored);
+    return 0;
+}
+
+static int note_welcome(struct rt_link *l, const Rt__Welcome *w, struct co_err *err) {
+    struct rt_client *c = l->c;
+    int64_t lease = c->options.lease_ms;
+    if (w->lease_ms > 0 && w->lease_ms < (uint64_t)lease) {
+        lease = (int64_t)w->lease_ms;
+    }
+    pthread_mutex_lock(&c->m);
+    int rc = check_same(l, w, err);
+    l->state = rc == CO_GONE ? RT_LINK_WELCOME : l->state; /* rt_client_rejoin sends its leave */
+    if (rc == 0) {
+        if (!c->joined) {
+            free(l->numbers);
+            l->numbers = co_xcalloc(w->shards, sizeof(*l->numbers));
+            rt_client_set_lines(l, w->shards);
+        }
+        l->ways.key = c->reader ? w->key : 0;
+        l->lease_ms = lease;
+        l->replaced = l->replaced ||
+                      (l->incarnation > 0 && c->former > 0 && w->incarnation != l->incarnation);
+        l->incarnation = w->incarnation;
+        l->told = ++c->clock;
+        l->step = w->step;
+        l->era = w->era;
+        l->restored = w->restored;
+        l->fresh = w->fresh;
+        l->dirty = w->dirty;
+        l->nonfinite = (enum rt_nonfinite)w->nonfinite;
+        l->barriers = w->barriers;
+        rt_client_note_done(c, w->finished, w->n_finished);
+        l->state = RT_LINK_WELCOME;
+    }
+    pthread_mutex_unlock(&c->m);
+    return rc;
+}
+
+static int take_welcome(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
+    int rc = rt_control_unpack(a, &m, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (m->body_case != RT__CONTROL__BODY_WELCOME || m->welcome->shards < 1 ||
+        m->welcome->shards > 4096) {
+        return co_err_set(err, CO_INVALID, "not a welcome");
+    }
+    return note_welcome(&call->c->links[p->server], m->welcome, err);
+}
+
+static int hello_frame(struct rt_link *l, struct rt_frame **ret, struct co_err *err) {
+    struct rt_client *c = l->c;
+    Rt__Table tables[RT_TABLES_MAX], *list[RT_TABLES_MAX];
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        const struct rt_table *t = &c->tables[i];
+        rt__table__init(&tables[i]);
+        tables[i].name = (char *)(uintptr_t)t->name;
+        tables[i].kind = t->spec.kind;
+        tables[i].size = t->spec.size;
+        tables[i].dim = t->spec.dim;
+        tables[i].optimizer = (char *)(uintptr_t)t->spec.optimizer;
+        tables[i].init = (char *)(uintptr_t)t->init;
+        tables[i].seed = t->spec.seed;
+        tables[i].mode = t->spec.mode;
+        tables[i].schedule = (char *)(uintptr_t)t->schedule;
+        tables[i].storage = (char *)(uintptr_t)t->spec.storage;
+        tables[i].wire = (char *)(uintptr_t)t->spec.wire;
+        tables[i].admit = (char *)(uintptr_t)t->spec.admit;
+        tables[i].evict = (char *)(uintptr_t)t->spec.evict;
+        list[i] = &tables[i];
+    }
+    Rt__Hello h = RT__HELLO__INIT;
+    h.job = c->job;
+    h.trainer = c->trainer;
+    h.trainers = c->trainers;
+    h.server = l->index;
+    h.servers = c->n_links;
+    h.mode = c->options.mode;
+    h.backup = c->options.backup;
+    h.incarnation = c->incarnation;
+    h.former = c->former;
+    pthread_mutex_lock(&c->m);
+    h.finishing = c->finishing;
+    pthread_mutex_unlock(&c->m);
+    h.n_tables = c->n_tables;
+    h.tables = list;
+    CO_AUTOFREE char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        endpoints[i] = c->links[i].endpoint;
+    }
+    h.n_endpoints = c->n_links;
+    h.endpoints = endpoints;
+    Rt__Control m = RT__CONTROL__INIT;
+    m.body_case = RT__CONTROL__BODY_HELLO;
+    m.hello = &h;
+    return rt_control_pack(&m, NULL, ret, err);
+}
+
+/* Starts a hello or begin request.  These go out before the link is up.  The caller waits for the
+ * result. */
+static struct rt_call *start_greeting(
+    struct rt_link *l, const char *what, rt_take_fn take, struct rt_frame *f_own) {
+    struct rt_call *call = rt_call_new(l->c, what, NULL, 1);
+    call->take = take;
+    call->harmless = true;
+    call->greets = true;
+    rt_call_frame(call, 0, l->index, f_own, 0);
+    rt_call_start(call);
+    return call;
+}
+
+/* Takes over a connection on which both ends have proved the token, and starts a hello on it.  The
+ * caller waits for *ret_call. */
+static int say_hello(struct rt_link *l, const struct rt_knock *in, const char *address,
+    struct rt_call **ret_call, struct co_err *err) {
+    struct rt_client *c = l->c;
+    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = NULL;
+    int rc = hello_frame(l, &f, err);
+    if (rc < 0) {
+        co_close(in->fd);
+        co_tls_free(in->tls);
+        return rc;
+    }
+    /* on_close needs the lock too, so it cannot run before l->stream is set. */
+    pthread_mutex_lock(&c->m);
+    rc = rt_rpc_adopt(c->rpc, in->fd, in->tls, address, l, &l->stream, err);
+    if (rc == 0) {
+        l->state = RT_LINK_HELLO;
+        l->asked = ++c->clock;
+        l->ways.broken = (struct co_err){0};
+        (void)snprintf(l->ways.address, sizeof(l->ways.address), "%s", address);
+        l->heard_ms = l->pinged_ms = net_now();
+    }
+    pthread_mutex_unlock(&c->m);
+    if (rc == 0) {
+        *ret_call = start_greeting(l, "hello", take_welcome, co_steal_ptr(f));
+    }
+    return rc;
+}
+
+/* ---- one begin ---- */
+
+static int begin_frame(struct rt_client *c, struct rt_frame **ret, struct co_err *err) {
+    Rt__Begin b = RT__BEGIN__INIT;
+    CO_AUTOFREE uint32_t *finished = co_xcalloc(c->trainers, sizeof(*finished));
+    b.finished = finished;
+    pthread_mutex_lock(&c->m);
+    b.step = c->steps;
+    b.barriers = c->barriers > c->barriers_done ? c->barriers : c->barriers_done;
+    b.era = c->era;
+    b.restored = c->finishing ? 0 : c->restored; /* a finish touches no tables */
+    for (uint32_t i = 0; i < c->trainers; i++) {
+        if (c->done[i]) {
+            finished[b.n_finished++] = i;
+        }
+    }
+    pthread_mutex_unlock(&c->m);
+    Rt__Control m = RT__CONTROL__INIT;
+    m.body_case = RT__CONTROL__BODY_BEGIN;
+    m.begin = &b;
+    return rt_control_pack(&m, NULL, ret, err);
+}
+
+static int take_begun(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    (void)a;
+    (void)err;
+    pthread_mutex_lock(&call->c->m);
+    call->c->links[p->server].state = RT_LINK_BEGUN;
+    pthread_mutex_unlock(&call->c->m);
+    return 0;
+}
+
+/* Puts a link in use and sends the parts that wait in its queues. */
+static void raise_link(struct rt_client *c, struct rt_link *l) {
+    struct rt_call *list = NULL;
+    pthread_mutex_lock(&c->m);
+    if (l->state == RT_LINK_BEGUN) {
+        l->state = RT_LINK_UP;
+        l->replaced = false;
+        l->up_ms = net_now();
+        if (l->away) {
+            l->away = false;
+            c->away--;
+            c->back_ms = l->up_ms;
+            rt_say_info("server %u (%s) is back after %.2f s", l->index, l->endpoint,
+                (double)(l->up_ms - l->away_ms) / 1000);
+        }
+        list = rt_client_pump(c, l);
+    }
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+}
+
+/* A summary of all servers' welcomes.
+ *
+ *     fresh: no trainer has begun there   dirty: tables have changed since the server started
+ *     some fresh, none dirty              the job begins, from the same checkpoint or from none
+ *     some fresh, others dirty            the fresh servers restarted while the job ran
+ *     eras differ                         a trainer sent some servers back to a checkpoint, and
+ *                                         was lost before it reached the rest
+ *
+ * Welcomes arrive at different times.  A server that said fresh may not be fresh any more: another
+ * trainer may have begun since, and made dirty a server that answers later (is_doubtful). */
+struct muster {
+    const struct rt_link *fresh;  /* the fresh server with the oldest checkpoint; NULL: none */
+    const struct rt_link *newest; /* the server with the highest era */
+    bool dirty;                   /* a server that is not fresh is dirty */
+    bool unlike;                  /* the fresh servers' checkpoints differ */
+    uint64_t told;                /* when the last dirty server's welcome came, by c->clock */
+};
+
+/* A replaced server also counts as fresh while its era is not newer than ours: trainers that have
+ * begun there cannot have heard from the other servers. */
+static bool is_fresh(const struct rt_client *c, const struct rt_link *l) {
+    return l->fresh || (l->replaced && l->era <= c->era);
+}
+
+/* c->m is held. */
+static struct muster look_around(const struct rt_client *c) {
+    struct muster m = {.newest = &c->links[0]};
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        const struct rt_link *l = &c->links[i];
+        m.newest = l->era > m.newest->era ? l : m.newest;
+        bool fresh = is_fresh(c, l);
+        m.dirty = m.dirty || (!fresh && l->dirty);
+        m.told = !fresh && l->dirty && l->told > m.told ? l->told : m.told;
+        m.unlike = m.unlike || (fresh && m.fresh && l->restored != m.fresh->restored);
+        if (fresh && (!m.fresh || l->restored < m.fresh->restored)) {
+            m.fresh = l;
+        }
+    }
+    return m;
+}
+
+/* Chooses where the job begins: at a restarted server's checkpoint, in a new era, or at the step
+ * that the servers have reached.  c->m is held. */
+static int choose_place(struct rt_client *c, struct co_err *err) {
+    struct muster m = look_around(c);
+    bool sync = c->options.mode == RT_SYNC, anew = m.fresh && m.dirty;
+    bool back = (anew && sync) || m.unlike;
+    if (m.fresh && (anew || back) && m.fresh->restored == 0) {
+        return co_err_set(err, CO_INVALID,
+            "server %u (%s) was restarted and has none of its tables; the others have theirs",
+            m.fresh->index, m.fresh->endpoint);
+    }
+    const struct rt_link *at = back && m.fresh ? m.fresh : m.newest;
+    c->era = m.newest->era + back;
+    c->restored = sync || back ? at->restored : 0;
+    c->steps = at->step;
+    c->barriers_done = 0; /* the most that any server knows: server 0 may have restarted */
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        const struct rt_link *l = &c->links[i];
+        bool ahead = !back && l->era == c->era && l->step < c->steps;
+        c->steps = ahead ? l->step : c->steps;
+        c->barriers_done = l->barriers > c->barriers_done ? l->barriers : c->barriers_done;
+    }
+    return 0;
+}
+
+/* Its "fresh" may be out of date: its hello went out before a dirty server's welcome came. */
+static bool is_doubtful(const struct rt_client *c, const struct rt_link *l) {
+    struct muster m = look_around(c);
+    return m.dirty && l->fresh && l->asked < m.told;
+}
+
+/* ---- all of them ---- */
+
+/* A retry may help: the server is not there yet or still starts, or still has the connection of
+ * this trainer's previous process. */
+static bool is_passing(int code) {
+    return code == CO_UNAVAILABLE || code == CO_PEERLOST || code == CO_CONFLICT ||
+           code == CO_TIMEOUT || code == CO_CANCELED;
+}
+
+/* c->m is held. */
+static bool is_missing(const struct rt_link *l) {
+    return l->state == RT_LINK_DOWN || l->state == RT_LINK_HELLO;
+}
+
+static uint32_t count_missing(struct rt_client *c) {
+    uint32_t n = 0;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        n += is_missing(&c->links[i]);
+    }
+    pthread_mutex_unlock(&c->m);
+    return n;
+}
+
+static void list_missing(struct rt_client *c, struct co_buf *text) {
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        if (is_missing(&c->links[i])) {
+            (void)!co_buf_addf(
+                text, NULL, "%s'%s'", text->len > 0 ? ", " : "", c->links[i].endpoint);
+        }
+    }
+    pthread_mutex_unlock(&c->m);
+}
+
+/* Paddle prints these two lines; users search logs for them. */
+static void print_missing(struct rt_client *c) {
+    CO_AUTOBUF struct co_buf list = CO_BUF(60000);
+    list_missing(c, &list);
+    CO_AUTOFREE char *text = co_xasprintf("server not ready, wait 3 sec to retry...\n"
+                                          "not ready endpoints:[%s]\n",
+        list.data ? list.data : "");
+    (void)!write(STDERR_FILENO, text, strlen(text));
+}
+
+static void drop_link(struct rt_link *l, const struct co_err *why) {
+    struct rt_client *c = l->c;
+    pthread_mutex_lock(&c->m);
+    l->why = *why;
+    struct rt_stream *stream = co_steal_ptr(l->stream);
+    l->state = RT_LINK_DOWN;
+    rt_client_drop_lanes(c, l);
+    pthread_mutex_unlock(&c->m);
+    if (stream) {
+        rt_stream_cancel(stream);
+        rt_stream_unref(stream);
+    }
+}
+
+/* Keeps the reason for the log and for the final error.  *ret is set when no retry can help. */
+static void note_failure(struct rt_link *l, const struct co_err *e, struct co_err *ret) {
+    if (!l->away && e->code == CO_CONFLICT && l->why.code != CO_CONFLICT) {
+        rt_say_warn("%s; waiting in case it is this trainer's former process", e->msg);
+    }
+    if (e->code != CO_GONE) {
+        drop_link(l, e);
+    }
+    if (!is_passing(e->code) && ret->code == 0) {
+        *ret = *e;
+    }
+}
+
+static uint32_t list_down(struct rt_client *c, const char **ret_endpoints, uint32_t *ret_which) {
+    uint32_t n = 0;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        if (is_missing(&c->links[i])) {
+            ret_endpoints[n] = c->links[i].endpoint;
+            ret_which[n++] = i;
+        }
+    }
+    pthread_mutex_unlock(&c->m);
+    return n;
+}
+
+static void wait_greetings(struct rt_client *c, const uint32_t *which, struct rt_call **calls,
+    uint32_t n, struct co_err *ret) {
+    for (uint32_t i = 0; i < n; i++) {
+        struct co_err e = {0};
+        if (calls[i] && rt_call_wait(calls[i], HELLO_MS, &e) < 0) {
+            note_failure(&c->links[which[i]], &e, ret);
+        }
+    }
+}
+
+/* Makes one attempt at every missing server: connects (the system's resolver finds names, with its
+ * search list and hosts file), proves the token and sends hello.  Fails only with an error that no
+ * retry can help. */
+static int attempt_join(struct rt_client *c, struct co_err *err) {
+    CO_AUTOFREE const char **endpoints = co_xcalloc(c->n_links, sizeof(char *));
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
+    CO_AUTOFREE struct net_reached *reached = co_xcalloc(c->n_links, sizeof(*reached));
+    CO_AUTOFREE struct rt_knock *knocks = co_xcalloc(c->n_links, sizeof(*knocks));
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
+    uint32_t n = list_down(c, endpoints, which);
+    if (net_connect(endpoints, n, CONNECT_MS, reached) == 0) {
+        return 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        knocks[i].fd = reached[i].fd;
+    }
+    rt_knock_all(knocks, n, &c->auth, c->joined ? PROVE_AGAIN_MS : PROVE_MS);
+    struct co_err final = {0};
+    for (uint32_t i = 0; i < n; i++) {
+        struct rt_link *l = &c->links[which[i]];
+        struct co_err e = knocks[i].err;
+        if (e.code) {
+            co_err_wrap(&e, "server %u (%s)", l->index, l->endpoint);
+        } else if (knocks[i].fd >= 0) {
+            (void)!say_hello(l, &knocks[i], reached[i].address, &calls[i], &e);
+        }
+        if (e.code) {
+            note_failure(l, &e, &final);
+        }
+    }
+    wait_greetings(c, which, calls, n, &final);
+    return final.code ? co_err_set(err, final.code, "%s", final.msg) : 0;
+}
+
+/* Opens data lanes, after begin: a shard then counts their frames as this incarnation's. */
+static void attempt_lanes(
+    struct rt_client *c, const uint32_t *which, uint32_t n, struct co_err *ret_final) {
+    CO_AUTOFREE uint32_t *fresh = co_xcalloc(n, sizeof(*fresh));
+    CO_AUTOFREE struct co_err *errs = co_xcalloc(n, sizeof(*errs));
+    uint32_t k = 0;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; c->reader && i < n; i++) {
+        if (c->links[which[i]].state == RT_LINK_BEGUN) {
+            fresh[k++] = which[i];
+        }
+    }
+    pthread_mutex_unlock(&c->m);
+    rt_client_open_lanes(c, fresh, k, errs);
+    for (uint32_t i = 0; i < k; i++) {
+        if (errs[i].code) {
+            co_err_wrap(
+                &errs[i], "data lane to server %u (%s)", fresh[i], c->links[fresh[i]].endpoint);
+            note_failure(&c->links[fresh[i]], &errs[i], ret_final);
+        }
+    }
+}
+
+/* Sends begin to all servers in state WELCOME, and puts their links in use. */
+static int begin_all(struct rt_client *c, struct co_err *err) {
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
+    uint32_t n = 0;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        if (c->links[i].state == RT_LINK_WELCOME) {
+            which[n++] = i;
+        }
+    }
+    pthread_mutex_unlock(&c->m);
+    struct co_err final = {0};
+    for (uint32_t i = 0; i < n && final.code == 0; i++) {
+        struct rt_frame *f = NULL;
+        if (begin_frame(c, &f, &final) == 0) {
+            calls[i] = start_greeting(&c->links[which[i]], "begin", take_begun, f);
+        }
+    }
+    wait_greetings(c, which, calls, n, &final);
+    attempt_lanes(c, which, n, &final);
+    for (uint32_t i = 0; i < n; i++) {
+        raise_link(c, &c->links[which[i]]);
+    }
+    return final.code ? co_err_set(err, final.code, "%s", final.msg) : 0;
+}
+
+static int give_up(struct rt_client *c, struct co_err *err) {
+    CO_AUTOBUF struct co_buf list = CO_BUF(400);
+    list_missing(c, &list);
+    struct co_err why = {0};
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links && !why.code; i++) {
+        why = is_missing(&c->links[i]) ? c->links[i].why : why;
+    }
+    pthread_mutex_unlock(&c->m);
+    return co_err_set(err, CO_TIMEOUT, "servers not ready within %.1f s: [%s]%s%s",
+        (double)c->options.start_timeout_ms / 1000, list.data ? list.data : "...",
+        why.code ? "; " : "", why.code ? why.msg : "");
+}
+
+static int note_place(struct rt_client *c, struct co_err *err) {
+    pthread_mutex_lock(&c->m);
+    int rc = choose_place(c, err);
+    pthread_mutex_unlock(&c->m);
+    return rc;
+}
+
+static uint32_t list_doubtful(struct rt_client *c, uint32_t *ret_which) {
+    CO_AUTOFREE bool *doubtful = co_xcalloc(c->n_links, sizeof(*doubtful));
+    uint32_t n = 0;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        doubtful[i] = is_doubtful(c, &c->links[i]);
+    }
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        if (doubtful[i] && c->links[i].state == RT_LINK_WELCOME) {
+            c->links[i].state = RT_LINK_HELLO;
+            c->links[i].asked = ++c->clock;
+            ret_which[n++] = i;
+        }
+    }
+    pthread_mutex_unlock(&c->m);
+    return n;
+}
+
+/* Sends another hello to doubtful servers (is_doubtful).  It uses the existing connections: a
+ * server takes a closed one for a lost trainer.  Returns how many servers it asked. */
+static int ask_again(struct rt_client *c, struct co_err *err) {
+    CO_AUTOFREE uint32_t *which = co_xcalloc(c->n_links, sizeof(*which));
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
+    uint32_t n = list_doubtful(c, which);
+    struct co_err final = {0};
+    for (uint32_t i = 0; i < n && final.code == 0; i++) {
+        struct rt_frame *f = NULL;
+        if (hello_frame(&c->links[which[i]], &f, &final) == 0) {
+            calls[i] = start_greeting(&c->links[which[i]], "hello", take_welcome, f);
+        }
+    }
+    wait_greetings(c, which, calls, n, &final);
+    return final.code ? co_err_set(err, final.code, "%s", final.msg) : (int)n;
+}
+
+static bool note_joined(struct rt_client *c) {
+    pthread_mutex_lock(&c->m);
+    c->joined = true;
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        c->joined = c->joined && c->links[i].state == RT_LINK_UP;
+        c->base[i + 1] = c->base[i] + c->links[i].shards;
+    }
+    pthread_mutex_unlock(&c->m);
+    return c->joined;
+}
+
+int rt_client_join(struct rt_client *c, struct co_err *err) {
+    int64_t begin = net_now(), printed = begin - PRINT_MS;
+    for (;;) {
+        int rc = attempt_join(c, err);
+        if (rc == 0 && count_missing(c) == 0) {
+            rc = ask_again(c, err);
+            rc = rc != 0 ? rc : note_place(c, err);
+            rc = rc != 0 ? rc : begin_all(c, err);
+        }
+        if (rc < 0) {
+            return rc;
+        }
+        if (note_joined(c)) {
+            return 0;
+        }
+        int64_t now = net_now();
+        if (now - begin >= c->options.start_timeout_ms) {
+            return give_up(c, err);
+        }
+        if (now - printed >= PRINT_MS && count_missing(c) > 0) {
+            printed = now;
+            print_missing(c);
+        }
+        /* A server that comes up cannot notify us, so poll. */
+        (void)poll(NULL, 0, RETRY_MS);
+    }
+}
+
+/* ---- as a new incarnation ---- */
+
+static void reset(struct rt_client *c) {
+    pthread_mutex_lock(&c->m);
+    while (c->used_slots > 0 || c->detached > 0) { /* threads still take calls that ended */
+        (void)rt_client_wait(c, net_now() + RETRY_MS);
+    }
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        c->links[i].away = false;
+        c->links[i].until_ms = 0;
+    }
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        c->exchanges[i].busy = false;
+        c->exchanges[i].merged = 0;
+        c->exchanges[i].w = NULL;
+    }
+    c->away = 0;
+    c->joined = false;
+    c->former = c->incarnation;
+    c->incarnation = rt_incarnation();
+    c->failed = (struct co_err){0};
+    pthread_mutex_unlock(&c->m);
+}
+
+int rt_client_rejoin(struct rt_client *c, struct co_err *err) {
+    struct co_err why = {0};
+    co_err_set(&why, CO_GONE, "the job goes back to a checkpoint");
+    pthread_mutex_lock(&c->m);
+    struct rt_call *list = rt_client_fail(c, &why);
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+    if (c->mending) {
+        pthread_join(c->mender, NULL);
+        c->mending = false;
+    }
+    rt_client_leave(c, why.msg, true);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        drop_link(&c->links[i], &why);
+    }
+    reset(c);
+    int rc = rt_client_join(c, err);
+    return rc < 0 ? rc : rt_client_start_mender(c, err);
+}
+
+/* ---- reconnecting ---- */
+
+/* Waits until a link is away, and at least until tried_ms + RETRY_MS.  False: the client has failed
+ * or closes. */
+static bool await_broken(struct rt_client *c, int64_t tried_ms) {
+    bool in_time = true;
+    pthread_mutex_lock(&c->m);
+    while (c->away == 0 && !c->failed.code) {
+        pthread_cond_wait(&c->broke, &c->m);
+    }
+    int64_t next = tried_ms + RETRY_MS;
+    struct timespec t = {.tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000};
+    while (!c->failed.code && in_time) {
+        in_time = pthread_cond_timedwait(&c->broke, &c->m, &t) == 0;
+    }
+    bool go_on = !c->failed.code;
+    pthread_mutex_unlock(&c->m);
+    return go_on;
+}
+
+void *rt_client_mend(void *client) {
+    struct rt_client *c = client;
+    int64_t tried_ms = 0;
+    while (await_broken(c, tried_ms)) {
+        struct co_err err = {0};
+        tried_ms = net_now();
+        int rc = attempt_join(c, &err);
+        rc = rc < 0 ? rc : begin_all(c, &err);
+        if (rc < 0) {
+            pthread_mutex_lock(&c->m);
+            struct rt_call *list = rt_client_fail(c, &err);
+            pthread_mutex_unlock(&c->m);
+            rt_calls_done(list);
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,471 @@
+/* Opens, reads and drops the data lanes of a client.  client_lanes.h says which thread reads:
+ *
+ *     nobody  -->  a thread in rt_client_wait  -->  nobody; the threads that wait are woken
+ *             -->  the client's own thread     -->  nobody, at the latest when another one waits
+ *
+ * The reader sleeps in epoll without c->m.  A thread that changes something the reader may wait for
+ * writes to `wake` if the reader sleeps. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/net/net.h"
+#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/rpc/knock.h"
+
+enum {
+    CONNECT_MS = 2000,
+    PROVE_MS = 5000,
+    ANSWER_MS = 10000,
+    EVENTS = 16,
+    WAY_UNSENT = 8 << 20, /* a lane with this many queued bytes gets no more frames */
+    NAP_MS = 2,           /* the client's own thread reads if no other has for so long */
+    NAPS_MAX = 50,        /* after so many naps without need it sleeps until called */
+    LOOK_MS = 1000,       /* the longest wait in epoll */
+    LAST_WORD_TICKS = 10, /* about a second: how long a stream may take to say why a lane broke */
+};
+
+struct rt_reader {
+    struct rt_client *c;
+    int epoll, wake;
+    struct rt_lane_room room; /* of the thread that reads */
+    atomic_bool asleep;       /* the reader is in epoll */
+    pthread_t thread;
+    /* guarded by c->m */
+    uint32_t n_lanes;
+    bool reading, own;  /* a thread reads; it is the client's own */
+    uint32_t followers; /* threads that wait for the reader */
+    uint64_t rounds;    /* how often a thread began to read */
+    bool started, stopping, idle;
+    pthread_cond_t called; /* wakes the client's own thread */
+};
+
+static struct timespec at_ms(int64_t ms) {
+    return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+}
+
+static void wake_reader(struct rt_reader *r) {
+    if (atomic_load(&r->asleep)) {
+        (void)!write(r->wake, &(uint64_t){1}, sizeof(uint64_t));
+    }
+}
+
+/* ---- ways ---- */
+
+/* NULL: the part uses the stream. */
+static struct rt_lane *lane_of(const struct rt_link *l, const struct rt_part *p) {
+    const struct rt_ways *w = &l->ways;
+    bool by_lane = w->all && p->head.kind != RT_FRAME_CONTROL && p->head.shard < w->n;
+    return by_lane ? w->all[p->head.shard].lane : NULL;
+}
+
+struct rt_stream *rt_client_way(const struct rt_link *l, const struct rt_part *p) {
+    struct rt_lane *lane = lane_of(l, p);
+    return lane ? rt_lane_stream(lane) : l->stream;
+}
+
+bool rt_client_way_free(const struct rt_link *l, const struct rt_part *p) {
+    const struct rt_lane *lane = lane_of(l, p);
+    return !lane || rt_lane_queued(lane) < WAY_UNSENT;
+}
+
+/* The lane of that shard, with a reference; NULL: it was dropped.  c->m is held. */
+static struct rt_lane *take_lane(const struct rt_link *l, uint32_t shard) {
+    struct rt_lane *lane = l->ways.all && shard < l->ways.n ? l->ways.all[shard].lane : NULL;
+    if (lane) {
+        (void)rt_stream_ref(rt_lane_stream(lane));
+    }
+    return lane;
+}
+
+static struct epoll_event event_of(const struct rt_link *l, uint32_t shard, bool full) {
+    return (struct epoll_event){.events = EPOLLIN | (full ? EPOLLOUT : 0U),
+        .data.u64 = (uint64_t)(l->index + 1) << 32 | shard};
+}
+
+/* Writes what is queued; the rest is written when epoll says so.  The reader notices a failure.
+ * c->m is held, and released meanwhile. */
+static void flush_lane(struct rt_client *c, struct rt_link *l, uint32_t shard) {
+    struct rt_lane *lane = take_lane(l, shard);
+    size_t left = 0;
+    if (!lane) {
+        return;
+    }
+    pthread_mutex_unlock(&c->m);
+    (void)!rt_lane_flush(lane, &left, NULL);
+    pthread_mutex_lock(&c->m);
+    struct rt_way *w = l->ways.all ? &l->ways.all[shard] : NULL;
+    bool full = rt_lane_queued(lane) > 0;
+    if (w && w->lane == lane && w->full != full) {
+        struct epoll_event e = event_of(l, shard, full);
+        w->full = full;
+        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_MOD, rt_lane_fd(lane), &e);
+    }
+    rt_stream_unref(rt_lane_stream(lane));
+}
+
+void rt_client_flush_lanes(struct rt_client *c, struct rt_link *l) {
+    for (uint32_t i = 0; l->ways.all && i < l->ways.n; i++) {
+        if (!l->ways.all[i].full && rt_lane_queued(l->ways.all[i].lane) > 0) {
+            flush_lane(c, l, i);
+        }
+    }
+}
+
+void rt_client_drop_lanes(struct rt_client *c, struct rt_link *l) {
+    struct rt_way *all = co_steal_ptr(l->ways.all);
+    for (uint32_t i = 0; all && i < l->ways.n; i++) {
+        (void)epoll_ctl(c->reader->epoll, EPOLL_CTL_DEL, rt_lane_fd(all[i].lane), NULL);
+        rt_lane_shut(all[i].lane);
+        rt_stream_unref(rt_lane_stream(all[i].lane));
+        c->reader->n_lanes--;
+    }
+    free(all);
+}
+
+/* ---- reading ---- */
+
+/* Handles the loss of a lane: the link loses its stream too.  If the peer closed the lane, the
+ * stream will end by itself and may say why; the lane's end has only overtaken that.  If the stream
+ * does not end, rt_client_lost_ways ends the wait. */
+static void lose_lane(struct rt_client *c, struct rt_link *l, uint32_t shard,
+    const struct rt_lane *lane, const struct co_err *why) {
+    struct rt_stream *stream = NULL;
+    pthread_mutex_lock(&c->m);
+    if (l->ways.all && l->ways.all[shard].lane == lane) {
+        l->ways.broken = *why;
+        l->ways.patience = LAST_WORD_TICKS;
+        rt_client_drop_lanes(c, l);
+        stream = l->stream && why->code != CO_PEERLOST ? rt_stream_ref(l->stream) : NULL;
+    }
+    pthread_mutex_unlock(&c->m);
+    if (stream) {
+        rt_stream_break(stream, why);
+        rt_stream_unref(stream);
+    }
+}
+
+bool rt_client_lost_ways(struct rt_link *l) {
+    return l->ways.broken.code && l->ways.patience > 0 && --l->ways.patience == 0;
+}
+
+/* Writes more of a lane's queue, and sends the parts for which that makes room. */
+static void resume_lane(struct rt_client *c, struct rt_link *l, uint32_t shard) {
+    pthread_mutex_lock(&c->m);
+    flush_lane(c, l, shard);
+    struct rt_call *list = rt_client_pump(c, l);
+    pthread_mutex_unlock(&c->m);
+    rt_calls_done(list);
+}
+
+/* True if the server refused the lane because this trainer's stream had already broken there.  The
+ * link then reconnects.  rt_client_frame handles any other error. */
+static bool is_refused(const struct rt_frame *f, struct co_err *ret_why) {
+    if (f->head.kind != RT_FRAME_ERROR || f->head.seq != 0) {
+        return false;
+    }
+    rt_frame_error_read(f, ret_why);
+    return ret_why->code == CO_UNAVAILABLE;
+}
+
+static void serve_lane(struct rt_client *c, const struct epoll_event *e) {
+    struct rt_link *l = &c->links[(e->data.u64 >> 32) - 1];
+    uint32_t shard = (uint32_t)e->data.u64;
+    pthread_mutex_lock(&c->m);
+    struct rt_lane *lane = take_lane(l, shard);
+    l->heard_ms = lane ? net_now() : l->heard_ms;
+    pthread_mutex_unlock(&c->m);
+    if (!lane) {
+        return;
+    }
+    struct co_err why = {0};
+    struct rt_frame *first = NULL;
+    if (e->events & EPOLLOUT) {
+        resume_lane(c, l, shard);
+    }
+    if (e->events & ~(uint32_t)EPOLLOUT && rt_lane_read(lane, &c->reader->room, &first, &why) < 0) {
+        lose_lane(c, l, shard, lane, &why);
+    }
+    for (struct rt_frame *f = first, *next; f; f = next) {
+        next = f->next;
+        f->next = NULL;
+        if (is_refused(f, &why)) {
+            lose_lane(c, l, shard, lane, &why);
+            rt_frame_free(f);
+        } else {
+            rt_client_frame(c, l, f);
+        }
+    }
+    rt_stream_unref(rt_lane_stream(lane));
+}
+
+/* Reads for all threads, until something arrives or the deadline passes.  c->m is held, and
+ * released meanwhile. */
+static void read_lanes(struct rt_client *c, int64_t deadline_ms, bool own) {
+    struct rt_reader *r = c->reader;
+    struct epoll_event events[EVENTS];
+    r->reading = true;
+    r->own = own;
+    r->rounds++;
+    atomic_store(&r->asleep, true);
+    pthread_mutex_unlock(&c->m);
+    int64_t left = deadline_ms - net_now();
+    int n =
+        epoll_wait(r->epoll, events, EVENTS, left > 0 ? (int)(left < LOOK_MS ? left : LOOK_MS) : 0);
+    atomic_store(&r->asleep, false);
+    for (int i = 0; i < n; i++) {
+        if (events[i].data.u64 == 0) {
+            uint64_t count;
+            (void)!read(r->wake, &count, sizeof(count));
+        } else {
+            serve_lane(c, &events[i]);
+        }
+    }
+    pthread_mutex_lock(&c->m);
+    r->reading = false;
+    if (r->followers > 0) {
+        pthread_cond_broadcast(&c->changed);
+    }
+}
+
+bool rt_client_wait(struct rt_client *c, int64_t deadline_ms) {
+    struct rt_reader *r = c->reader;
+    if (r && r->n_lanes > 0 && !r->reading) {
+        read_lanes(c, deadline_ms, false);
+        return net_now() < deadline_ms;
+    }
+    if (r && r->reading && r->own) {
+        wake_reader(r);
+    }
+    struct timespec t = at_ms(deadline_ms);
+    if (r) {
+        r->followers++;
+    }
+    int rc = pthread_cond_timedwait(&c->changed, &c->m, &t);
+    if (r) {
+        r->followers--;
+    }
+    return rc == 0;
+}
+
+void rt_client_changed(struct rt_client *c) {
+    pthread_cond_broadcast(&c->changed);
+    if (c->reader) {
+        wake_reader(c->reader);
+    }
+}
+
+/* ---- the client's own thread ---- */
+
+void rt_client_expects(struct rt_client *c) {
+    if (c->reader && c->reader->idle) {
+        c->reader->idle = false;
+        pthread_cond_signal(&c->reader->called);
+    }
+}
+
+/* Reads when answers are due and, during one nap, no other thread has read or waited. */
+static void *run_own(void *arg) {
+    struct rt_reader *r = arg;
+    struct rt_client *c = r->c;
+    uint64_t seen = 0;
+    uint32_t naps = 0;
+    pthread_mutex_lock(&c->m);
+    while (!r->stopping) {
+        bool wanted = c->used_slots > 0 && r->n_lanes > 0;
+        if (wanted && !r->reading && r->rounds == seen && r->followers == 0) {
+            read_lanes(c, net_now() + LOOK_MS, true);
+            seen = r->rounds;
+            continue;
+        }
+        seen = r->rounds;
+        naps = wanted ? 0 : naps + 1;
+        if (naps > NAPS_MAX) {
+            r->idle = true;
+            pthread_cond_wait(&r->called, &c->m);
+            naps = 0;
+        } else {
+            struct timespec t = at_ms(net_now() + NAP_MS);
+            (void)pthread_cond_timedwait(&r->called, &c->m, &t);
+        }
+    }
+    pthread_mutex_unlock(&c->m);
+    return NULL;
+}
+
+int rt_reader_new(struct rt_client *c, struct rt_reader **ret, struct co_err *err) {
+    struct rt_reader *r = co_xcalloc(1, sizeof(*r));
+    r->c = c;
+    r->epoll = epoll_create1(EPOLL_CLOEXEC);
+    r->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->called, &attr);
+    pthread_condattr_destroy(&attr);
+    struct epoll_event e = {.events = EPOLLIN};
+    int rc = 0;
+    if (r->epoll < 0 || r->wake < 0 || epoll_ctl(r->epoll, EPOLL_CTL_ADD, r->wake, &e) < 0) {
+        rc = co_err_errno(err, errno, "epoll for data lanes");
+    } else {
+        sigset_t all, old;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        int failed = pthread_create(&r->thread, NULL, run_own, r);
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        rc = failed ? co_err_errno(err, failed, "cannot start a thread for data lanes") : 0;
+        r->started = failed == 0;
+    }
+    if (rc < 0) {
+        rt_reader_free(r);
+        return rc;
+    }
+    *ret = r;
+    return 0;
+}
+
+void rt_reader_free(struct rt_reader *r) {
+    if (!r) {
+        return;
+    }
+    if (r->started) {
+        pthread_mutex_lock(&r->c->m);
+        r->stopping = true;
+        pthread_cond_signal(&r->called);
+        wake_reader(r);
+        pthread_mutex_unlock(&r->c->m);
+        pthread_join(r->thread, NULL);
+    }
+    if (r->epoll >= 0) {
+        co_close(r->epoll);
+    }
+    if (r->wake >= 0) {
+        co_close(r->wake);
+    }
+    pthread_cond_destroy(&r->called);
+    free(r);
+}
+
+/* ---- opening ---- */
+
+/* New connections to all shards of some servers; arrays of n. */
+struct opening {
+    uint32_t n;
+    struct rt_knock *knocks;
+    const char **addresses;
+    uint32_t *which; /* index in the caller's list of servers */
+};
+
+static void opening_done(struct opening *o) {
+    for (uint32_t i = 0; i < o->n; i++) {
+        if (o->knocks[i].fd >= 0) {
+            co_close(o->knocks[i].fd);
+            co_tls_free(o->knocks[i].tls);
+        }
+    }
+    free(o->knocks);
+    free(o->addresses);
+    free(o->which);
+}
+
+static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, struct opening *o) {
+    uint32_t all = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rt_link *l = &c->links[which[i]];
+        all += l->ways.key ? l->shards : 0;
+    }
+    *o = (struct opening){.knocks = co_xcalloc(all, sizeof(*o->knocks)),
+        .addresses = co_xcalloc(all, sizeof(char *)),
+        .which = co_xcalloc(all, sizeof(*o->which))};
+    for (uint32_t i = 0; i < n; i++) {
+        const struct rt_link *l = &c->links[which[i]];
+        for (uint32_t k = 0; l->ways.key && k < l->shards; k++) {
+            o->knocks[o->n].pass = (struct rt_pass){RT_FOR_LANE, c->trainer, k, l->ways.key};
+            o->addresses[o->n] = l->ways.address;
+            o->which[o->n++] = i;
+        }
+    }
+}
+
+/* Connects and proves the token; failures go to errs. */
+static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *errs) {
+    CO_AUTOFREE struct net_reached *reached = co_xcalloc(o->n, sizeof(*reached));
+    (void)net_connect(o->addresses, o->n, CONNECT_MS, reached);
+    for (uint32_t i = 0; i < o->n; i++) {
+        o->knocks[i].fd = reached[i].fd;
+        if (reached[i].fd < 0) {
+            co_err_set(&errs[o->which[i]], CO_PEERLOST, "nobody accepts at %s", o->addresses[i]);
+        }
+    }
+    rt_knock_all(o->knocks, o->n, &c->auth, PROVE_MS);
+    for (uint32_t i = 0; i < o->n; i++) {
+        if (o->knocks[i].err.code) {
+            errs[o->which[i]] = o->knocks[i].err;
+        }
+    }
+}
+
+/* From now on the link's frames use its lanes; c->m is held. */
+static int use_lanes(
+    struct rt_client *c, struct rt_link *l, struct rt_knock *knocks, struct co_err *err) {
+    struct rt_reader *r = c->reader;
+    l->ways.n = l->shards;
+    l->ways.all = co_xcalloc(l->shards, sizeof(*l->ways.all));
+    int rc = 0;
+    for (uint32_t k = 0; k < l->shards; k++) {
+        struct epoll_event e = event_of(l, k, false);
+        l->ways.all[k].lane = rt_lane_new(knocks[k].fd, co_steal_ptr(knocks[k].tls), l->endpoint);
+        if (rc == 0 && epoll_ctl(r->epoll, EPOLL_CTL_ADD, knocks[k].fd, &e) < 0) {
+            rc = co_err_errno(err, errno, "epoll for a data lane");
+        }
+        knocks[k].fd = -1;
+        r->n_lanes++;
+    }
+    return rc;
+}
+
+/* Sends a ping over every lane of a link, to learn whether the server accepts the lane. */
+static struct rt_call *try_lanes(struct rt_client *c, const struct rt_link *l) {
+    struct rt_call *call = rt_call_new(c, "data lane", NULL, l->shards);
+    call->harmless = true;
+    call->greets = true;
+    for (uint32_t k = 0; k < l->shards; k++) {
+        struct rt_frame_head head = {.kind = RT_FRAME_PING, .shard = k};
+        rt_call_part(call, k, l->index, &head, 0);
+    }
+    rt_call_start(call);
+    return call;
+}
+
+void rt_client_open_lanes(
+    struct rt_client *c, const uint32_t *which, uint32_t n, struct co_err *errs) {
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc(n, sizeof(struct rt_call *));
+    struct opening o;
+    list_lanes(c, which, n, &o);
+    knock_lanes(c, &o, errs);
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct rt_link *l = &c->links[which[i]];
+        bool any = at < o.n && o.which[at] == i;
+        if (any && !errs[i].code) {
+            pthread_mutex_lock(&c->m);
+            (void)!use_lanes(c, l, &o.knocks[at], &errs[i]);
+            pthread_mutex_unlock(&c->m);
+            calls[i] = try_lanes(c, l);
+        }
+        at += any ? l->shards : 0;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        if (calls[i]) {
+            (void)!rt_call_wait(calls[i], ANSWER_MS, &errs[i]);
+        }
+    }
+    opening_done(&o);
+}

@@ -1,0 +1,412 @@
+/* What a server does with data lanes that are not as they should be: whoever opens one has proved
+ * the job's token, but may be another trainer's, broken, slow or greedy. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "runtime/net/net.h"
+#include "runtime/train/ps/client/client.h"
+#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/ps/shard/lanes.h"
+#include "runtime/train/rpc/knock.h"
+
+enum { SIZE = 1 << 20, DIM = 4, ANSWER_MS = 10000 };
+
+static const struct rt_table_spec specs[] = {
+    {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=1"},
+    {.name = "e", .kind = RT_SPARSE, .dim = DIM, .optimizer = "sgd:lr=1", .init = "zero"},
+};
+
+struct house {
+    struct rt_server *server;
+    struct rt_client *honest; /* trainer 0 */
+    char endpoint[32];
+};
+
+static struct rt_client *enter(const struct house *h, uint32_t trainer, enum rt_ps_transport by) {
+    const char *endpoints[] = {h->endpoint};
+    struct rt_client_config c = {.trainer = trainer,
+        .trainers = 2,
+        .servers = 1,
+        .endpoints = endpoints,
+        .job = "job",
+        .token = "secret"};
+    struct rt_client_options o = {.mode = RT_ASYNC,
+        .start_timeout_ms = 20000,
+        .call_timeout_ms = 20000,
+        .return_ms = 20000,
+        .transport = by};
+    struct rt_client *client = NULL;
+    struct co_err err = {0};
+    if (rt_client_connect(&c, &o, specs, 2, &client, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    return client;
+}
+
+static int setup(void **state) {
+    struct house *h = co_xcalloc(1, sizeof(*h));
+    struct rt_server_config c = {.listen = "127.0.0.1:0",
+        .servers = 1,
+        .trainers = 2,
+        .job = "job",
+        .token = "secret",
+        .lease_ms = 20000,
+        .return_ms = 20000,
+        .start_timeout_ms = 20000,
+        .shards = 2,
+        .memory_max = 1 << 28,
+        .quiet = true};
+    assert_int_equal(0, rt_server_start(&c, &h->server, NULL));
+    (void)snprintf(h->endpoint, sizeof(h->endpoint), "127.0.0.1:%u", rt_server_port(h->server));
+    h->honest = enter(h, 0, RT_PS_LANES);
+    *state = h;
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct house *h = *state;
+    rt_client_close(h->honest);
+    rt_server_stop(h->server);
+    free(h);
+    return 0;
+}
+
+/* The honest trainer works on: its rows count its pushes. */
+static void works_on(struct house *h) {
+    struct co_err err = {0};
+    uint64_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    float before[8 * DIM], after[8 * DIM], g[8 * DIM];
+    for (size_t i = 0; i < CO_ARRAY_LEN(g); i++) {
+        g[i] = -1;
+    }
+    int rc = rt_pull_sparse(h->honest, 1, ids, 8, before, &err);
+    rc = rc < 0 ? rc : rt_push_sparse(h->honest, 1, ids, 8, g, &err);
+    rc = rc < 0 ? rc : rt_flush(h->honest, &err);
+    rc = rc < 0 ? rc : rt_pull_sparse(h->honest, 1, ids, 8, after, &err);
+    if (rc < 0) {
+        fail_msg("%s", err.msg);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(g); i++) {
+        assert_true(after[i] == before[i] + 1);
+    }
+}
+
+/* A connection that proved the token, with that pass. */
+static int open_lane(const struct house *h, uint32_t trainer, uint32_t shard, uint64_t key) {
+    const char *endpoint = h->endpoint;
+    struct net_reached reached;
+    assert_int_equal(1, net_connect(&endpoint, 1, 5000, &reached));
+    struct rt_knock k = {.fd = reached.fd, .pass = {RT_FOR_LANE, trainer, shard, key}};
+    rt_knock_all(&k, 1, &(struct rt_peer_auth){"secret", false}, 5000);
+    assert_int_equal(0, k.err.code);
+    return k.fd;
+}
+
+static uint64_t key_of(struct rt_client *c) {
+    pthread_mutex_lock(&c->m);
+    uint64_t key = c->links[0].ways.key;
+    pthread_mutex_unlock(&c->m);
+    assert_true(key != 0);
+    return key;
+}
+
+/* Waits until the client has another key: its connection was broken, and made again. */
+static void await_another_key(struct rt_client *c, uint64_t key) {
+    int64_t deadline = net_now() + ANSWER_MS;
+    bool in_time = true;
+    pthread_mutex_lock(&c->m);
+    while (in_time && (c->links[0].ways.key == key || c->links[0].state != RT_LINK_UP)) {
+        in_time = rt_client_wait(c, deadline);
+    }
+    pthread_mutex_unlock(&c->m);
+    assert_true(in_time);
+}
+
+/* What the server says before it closes: *ret_text, "" for nothing. */
+static void hear_end(int fd, struct co_err *ret) {
+    struct rt_lane *l = rt_lane_new(fd, NULL, "server");
+    CO_AUTOFREE struct rt_lane_room *room = co_xmalloc(sizeof(*room));
+    struct rt_frame *first = NULL;
+    *ret = (struct co_err){0};
+    for (int rc = 0; rc == 0;) {
+        struct pollfd in = {.fd = fd, .events = POLLIN};
+        assert_int_equal(1, poll(&in, 1, ANSWER_MS));
+        rc = rt_lane_read(l, room, &first, NULL);
+        for (struct rt_frame *f = first, *next; f; f = next) {
+            next = f->next;
+            if (f->head.kind == RT_FRAME_ERROR) {
+                (void)rt_frame_error_read(f, ret);
+            }
+            rt_frame_free(f);
+        }
+    }
+    rt_stream_unref(rt_lane_stream(l));
+}
+
+static void a_lane_shows_the_key_of_its_trainer(void **state) {
+    struct house *h = *state;
+    uint64_t key = key_of(h->honest);
+    const struct {
+        uint32_t trainer, shard;
+        uint64_t key;
+        int code;
+        const char *said;
+    } rows[] = {
+        {0, 0, 0, CO_PERMISSION, "trainer 0 of 2 without a key"},
+        {0, 0, key ^ 2, CO_UNAVAILABLE, "another key"},
+        {1, 0, key, CO_UNAVAILABLE, "trainer 1, which is not here"},
+        {1, 0, 0, CO_PERMISSION, "trainer 1 of 2 without a key"},
+        {UINT32_MAX, 0, key, CO_PERMISSION, "trainer 4294967295 of 2"},
+        {0, 2, key, CO_INVALID, "shard 2 of 2"},
+        {0, UINT32_MAX, key, CO_INVALID, "shard 4294967295 of 2"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct co_err err;
+        hear_end(open_lane(h, rows[i].trainer, rows[i].shard, rows[i].key), &err);
+        assert_int_equal(rows[i].code, err.code);
+        if (!strstr(err.msg, rows[i].said)) {
+            fail_msg("'%s' does not say '%s'", err.msg, rows[i].said);
+        }
+    }
+    works_on(h);
+}
+
+static void a_trainer_has_so_many_lanes(void **state) {
+    struct house *h = *state;
+    int fds[RT_LANES_EACH];
+    struct co_err err;
+    for (int i = 0; i + 1 < RT_LANES_EACH; i++) {
+        fds[i] = open_lane(h, 0, 1, key_of(h->honest));
+    }
+    hear_end(open_lane(h, 0, 1, key_of(h->honest)), &err);
+    assert_int_equal(CO_NORESOURCE, err.code);
+    assert_non_null(strstr(err.msg, "lanes to shard 1 already"));
+    works_on(h);
+    for (int i = 0; i + 1 < RT_LANES_EACH; i++) {
+        co_close(fds[i]);
+    }
+}
+
+static struct rt_frame *make_frame(uint8_t kind, uint32_t shard, size_t bytes) {
+    struct rt_frame *f = NULL;
+    assert_int_equal(0, rt_frame_new(kind, bytes, &f, NULL));
+    memset(f->payload, 0, bytes);
+    f->head.shard = shard;
+    rt_frame_seal(f);
+    return f;
+}
+
+static void say_frame(int fd, uint8_t kind, uint32_t shard) {
+    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make_frame(kind, shard, 0);
+    assert_int_equal(RT_FRAME_HEAD, send(fd, f->wire, RT_FRAME_HEAD, MSG_NOSIGNAL));
+}
+
+/* What is said on a lane by the key of a trainer is that trainer's doing: its connection ends.  It
+ * comes back by itself. */
+static void nonsense_on_a_lane_ends_its_trainers_connection(void **state) {
+    struct house *h = *state;
+    for (int i = 0; i < 4; i++) {
+        uint64_t key = key_of(h->honest);
+        int fd = open_lane(h, 0, 0, key);
+        struct co_err err;
+        if (i == 0) {
+            static const char text[] = "GET / HTTP/1.1\r\nHost: parameters\r\nAccept: */*\r\n\r\n";
+            assert_int_equal(sizeof(text), send(fd, text, sizeof(text), MSG_NOSIGNAL));
+        } else if (i == 1) {
+            say_frame(fd, RT_FRAME_PING, 1); /* of the other shard */
+        } else if (i == 2) {
+            say_frame(fd, RT_FRAME_STAT | RT_FRAME_ANSWER, 0);
+        } else {
+            assert_int_equal(1, send(fd, "\2", 1, MSG_NOSIGNAL)); /* and no more of it */
+            (void)shutdown(fd, SHUT_WR);
+        }
+        hear_end(fd, &err);
+        await_another_key(h->honest, key);
+        works_on(h);
+        hear_end(open_lane(h, 0, 0, key), &err); /* it is worth nothing any more */
+        assert_int_equal(CO_UNAVAILABLE, err.code);
+    }
+}
+
+/* The server ends trainer 0's lanes, as it does once it has told it all; its stream, which is
+ * returned and counted, is as it was. */
+static struct rt_stream *end_lanes(struct house *h) {
+    struct rt_server *s = h->server;
+    struct rt_client *c = h->honest;
+    pthread_mutex_lock(&s->doors_m);
+    struct rt_stream *stream = rt_stream_ref(s->doors[0].stream);
+    pthread_mutex_unlock(&s->doors_m);
+    rt_server_close_door(s, 0, key_of(c));
+    for (uint32_t i = 0; i < s->config.shards; i++) {
+        rt_shard_left(s->shards[i], 0, key_of(c), stream);
+    }
+    int64_t deadline = net_now() + ANSWER_MS;
+    bool in_time = true;
+    pthread_mutex_lock(&c->m);
+    while (in_time && c->links[0].ways.all) {
+        in_time = rt_client_wait(c, deadline);
+    }
+    pthread_mutex_unlock(&c->m);
+    assert_true(in_time);
+    return stream;
+}
+
+static void a_reason_that_comes_after_the_lanes_end_is_read(void **state) {
+    struct house *h = *state;
+    works_on(h);
+    struct rt_stream *stream = end_lanes(h);
+    struct rt_frame *reason = rt_frame_error(NULL, CO_PEERLOST, "trainer 1 is lost");
+    assert_int_equal(0, rt_stream_send(stream, reason, NULL));
+    rt_stream_end(stream);
+    rt_stream_unref(stream);
+    struct co_err err = {0};
+    uint64_t id = 1;
+    float row[DIM];
+    assert_int_equal(CO_PEERLOST, rt_pull_sparse(h->honest, 1, &id, 1, row, &err));
+    assert_non_null(strstr(err.msg, "trainer 1 is lost"));
+}
+
+/* Nothing that is asked for meanwhile goes by the stream, before what went by the lanes. */
+static void lanes_that_end_without_a_reason_are_made_again(void **state) {
+    struct house *h = *state;
+    works_on(h);
+    uint64_t key = key_of(h->honest);
+    rt_stream_unref(end_lanes(h));
+    works_on(h);
+    assert_true(key_of(h->honest) != key);
+}
+
+/* ---- lanes that are refused ---- */
+
+/* Changes the key that a trainer's next lanes have to show, twice, as if its stream had broken at
+ * the server between welcome and lanes. */
+struct spoiler {
+    struct rt_server *server;
+    uint64_t seen; /* the last key that was looked at */
+    atomic_uint left;
+};
+
+static void *spoil_doors(void *arg) {
+    struct spoiler *p = arg;
+    while (p->left > 0) {
+        pthread_mutex_lock(&p->server->doors_m);
+        struct rt_door *d = &p->server->doors[0];
+        if (d->key != 0 && d->key != p->seen) {
+            d->key ^= 2;
+            p->seen = d->key;
+            p->left--;
+        }
+        pthread_mutex_unlock(&p->server->doors_m);
+        (void)sched_yield();
+    }
+    return NULL;
+}
+
+static void refused_lanes_are_tried_again(void **state) {
+    struct house *h = *state;
+    works_on(h);
+    struct spoiler p = {.server = h->server, .seen = key_of(h->honest), .left = 2};
+    pthread_t thread;
+    assert_int_equal(0, pthread_create(&thread, NULL, spoil_doors, &p));
+    while (p.left > 0) { /* again if a change came after the lanes */
+        rt_stream_unref(end_lanes(h));
+        works_on(h);
+    }
+    pthread_join(thread, NULL);
+}
+
+static size_t resident(void) {
+    size_t pages = 0, all = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(2, fscanf(f, "%zu %zu", &all, &pages));
+    (void)fclose(f);
+    return pages * 4096;
+}
+
+/* 1000 answers of 2 MiB: one that does not read them gets some, and is not read. */
+static void who_does_not_read_is_not_read(void **state) {
+    struct house *h = *state;
+    works_on(h);
+    size_t before = resident();
+    int fd = open_lane(h, 0, 0, key_of(h->honest));
+    for (int i = 0; i < 1000; i++) {
+        CO_CLEANUP(rt_frame_freep) struct rt_frame *f = make_frame(RT_FRAME_PULL_DENSE, 0, 0);
+        co_put_u32(f->wire + 24, SIZE / 2); /* count */
+        assert_int_equal(RT_FRAME_HEAD, send(fd, f->wire, RT_FRAME_HEAD, MSG_NOSIGNAL));
+    }
+    for (int i = 0; i < 50; i++) {
+        works_on(h);
+    }
+    assert_true(resident() < before + (64 << 20));
+    co_close(fd);
+    works_on(h);
+}
+
+/* A frame that has begun costs what has arrived of it. */
+static void half_frames_cost_what_they_brought(void **state) {
+    struct house *h = *state;
+    int fds[RT_LANES_EACH - 1];
+    works_on(h);
+    size_t before = resident();
+    for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
+        CO_CLEANUP(rt_frame_freep)
+        struct rt_frame *f = make_frame(RT_FRAME_PUSH_DENSE, 0, 0);
+        co_put_u32(f->wire + 24, RT_FRAME_BYTES_MAX / 4);
+        co_put_u32(f->wire + 28, RT_FRAME_BYTES_MAX);
+        fds[i] = open_lane(h, 0, 0, key_of(h->honest));
+        assert_int_equal(RT_FRAME_HEAD, send(fds[i], f->wire, RT_FRAME_HEAD, MSG_NOSIGNAL));
+    }
+    works_on(h);
+    assert_true(resident() < before + (16 << 20));
+    for (size_t i = 0; i < CO_ARRAY_LEN(fds); i++) {
+        co_close(fds[i]);
+    }
+}
+
+static void one_job_may_go_both_ways(void **state) {
+    struct house *h = *state;
+    struct rt_client *other = enter(h, 1, RT_PS_GRPC);
+    struct co_err err = {0};
+    uint64_t id = 77;
+    float g[DIM] = {-1, -1, -1, -1}, row[DIM];
+    assert_int_equal(0, rt_push_sparse(other, 1, &id, 1, g, &err));
+    assert_int_equal(0, rt_flush(other, &err));
+    assert_int_equal(0, rt_push_sparse(h->honest, 1, &id, 1, g, &err));
+    assert_int_equal(0, rt_flush(h->honest, &err));
+    assert_int_equal(0, rt_pull_sparse(other, 1, &id, 1, row, &err));
+    assert_true(row[0] == 2);
+    rt_client_close(other);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        T(a_lane_shows_the_key_of_its_trainer),
+        T(a_trainer_has_so_many_lanes),
+        T(nonsense_on_a_lane_ends_its_trainers_connection),
+        T(a_reason_that_comes_after_the_lanes_end_is_read),
+        T(lanes_that_end_without_a_reason_are_made_again),
+        T(refused_lanes_are_tried_again),
+        T(who_does_not_read_is_not_read),
+        T(half_frames_cost_what_they_brought),
+        T(one_job_may_go_both_ways),
+    };
+    return cmocka_run_group_tests_name("lanes", tests, NULL, NULL);
+}

@@ -1,0 +1,477 @@
+/* A checkpoint in memory, for prediction without servers.  It can follow newer checkpoints.
+ *
+ *     model --> version now        tables: layers of rows, a dense vector   <-- readers hold it
+ *               version before     for callers with pointers to its vectors     while they read
+ *
+ * A refresh makes a new version beside the present one.  The two share what has not changed.  Then
+ * the new version replaces the present one.  Any thread reads; one thread at a time refreshes. */
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/train/ckpt/ckpt.h"
+#include "runtime/train/ps/fit.h"
+#include "runtime/train/ps/client/layers.h"
+#include "runtime/train/ps/shard/restore.h"
+#include "runtime/train/ps/say.h"
+#include "runtime/train/rpc/bytes.h"
+
+/* Never changed once it is in a published version. */
+struct vector {
+    uint32_t holders; /* atomic */
+    float values[];
+};
+
+/* One table in one version. */
+struct view {
+    struct rt_layers layers; /* sparse */
+    struct vector *dense;    /* held */
+};
+
+struct version {
+    uint32_t holders; /* atomic */
+    uint32_t n;
+    struct view *views;
+};
+
+struct rt_model {
+    char *dir;
+    struct rt_table *tables; /* [n]; as in the checkpoint that was opened */
+    uint32_t n;
+    uint64_t number, base; /* of the loaded checkpoint; 0: from rt_save */
+    pthread_mutex_t m;     /* guards the two pointers */
+    struct version *now, *before;
+};
+
+/* ---- versions ---- */
+
+static struct version *version_new(uint32_t n) {
+    struct version *v = co_xcalloc(1, sizeof(*v));
+    v->holders = 1;
+    v->n = n;
+    v->views = co_xcalloc(n, sizeof(*v->views));
+    return v;
+}
+
+/* NOLINTNEXTLINE(readability-non-const-parameter): it is counted down. */
+static bool last_holder(uint32_t *holders) {
+    return __atomic_fetch_sub(holders, 1, __ATOMIC_ACQ_REL) == 1;
+}
+
+static int vector_new(uint64_t size, struct vector **ret, struct co_err *err) {
+    void *p = NULL;
+    int rc = co_try_alloc(size + 1, sizeof(float), SIZE_MAX, "values", &p, err);
+    if (rc == 0) {
+        *ret = p;
+        (*ret)->holders = 1;
+    }
+    return rc;
+}
+
+static void vector_drop(struct vector *v) {
+    if (v && last_holder(&v->holders)) {
+        free(v);
+    }
+}
+
+static void version_drop(struct version *v) {
+    if (v && last_holder(&v->holders)) {
+        for (uint32_t i = 0; i < v->n; i++) {
+            rt_layers_done(&v->views[i].layers);
+            vector_drop(v->views[i].dense);
+        }
+        free(v->views);
+        free(v);
+    }
+}
+CO_DEFINE_CLEANUP(struct version *, version_drop)
+
+static struct version *version_hold(const struct rt_model *m) {
+    pthread_mutex_t *lock = (pthread_mutex_t *)(uintptr_t)&m->m;
+    pthread_mutex_lock(lock);
+    struct version *v = m->now;
+    (void)__atomic_fetch_add(&v->holders, 1, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(lock);
+    return v;
+}
+
+/* From now on readers get `v`.  Pointers into the version that it replaces stay valid until the
+ * next publish. */
+static void publish(struct rt_model *m, struct version *v_own) {
+    pthread_mutex_lock(&m->m);
+    struct version *gone = m->before;
+    m->before = m->now;
+    m->now = v_own;
+    pthread_mutex_unlock(&m->m);
+    version_drop(gone);
+}
+
+/* ---- reading checkpoints of servers ---- */
+
+/* Reads one point of a chain into a version. */
+struct load {
+    const struct rt_model *m;
+    const struct rt_ckpt_point *point;
+    struct version *v;
+    struct rt_layer **fresh; /* [n]; rows of this point; NULL: none yet */
+};
+
+static int refuse_chunk(
+    const struct load *l, const struct rt_ckpt_part_chunk *c, struct co_err *err) {
+    return co_err_set(err, CO_INVALID, "table '%s': a chunk of %u items with %u bytes",
+        l->m->tables[c->table].name, c->items, c->bytes);
+}
+
+static struct rt_layer *fresh_layer(const struct load *l, uint32_t table) {
+    if (!l->fresh[table]) {
+        l->fresh[table] = rt_layer_new(l->m->tables[table].spec.dim);
+    }
+    return l->fresh[table];
+}
+
+static int take_rows(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    const struct load *l = arg;
+    const struct rt_ckpt_table *saved = &l->point->tables[c->table];
+    size_t each = 8 + ((size_t)saved->dim + saved->state) * sizeof(float);
+    int rc = !saved->sparse || c->bytes != c->items * each ? refuse_chunk(l, c, err) : 0;
+    for (uint32_t i = 0; i < c->items && rc == 0; i++, data += each) {
+        rc = rt_layer_set(fresh_layer(l, c->table), co_get_u64(data), data + 8, err);
+    }
+    return rc;
+}
+
+static int take_erased(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    const struct load *l = arg;
+    const struct rt_ckpt_table *saved = &l->point->tables[c->table];
+    int rc = !saved->sparse || c->bytes != c->items * UINT64_C(8) ? refuse_chunk(l, c, err) : 0;
+    for (uint32_t i = 0; i < c->items && rc == 0; i++, data += 8) {
+        rc = rt_layer_erase(fresh_layer(l, c->table), co_get_u64(data), err);
+    }
+    return rc;
+}
+
+static int take_dense(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    const struct load *l = arg;
+    struct view *view = &l->v->views[c->table];
+    uint64_t size = l->m->tables[c->table].spec.size;
+    if (l->point->tables[c->table].sparse || c->items > size || c->begin > size - c->items ||
+        c->bytes < c->items * UINT64_C(4)) {
+        return refuse_chunk(l, c, err);
+    }
+    if (__atomic_load_n(&view->dense->holders, __ATOMIC_ACQUIRE) > 1) { /* readers have it too */
+        struct vector *copy = NULL;
+        int rc = vector_new(size, &copy, err);
+        if (rc < 0 || !copy) { /* copy is never NULL; static analysers do not see that */
+            return rc;
+        }
+        memcpy(copy->values, view->dense->values, size * sizeof(float));
+        vector_drop(view->dense);
+        view->dense = copy;
+    }
+    rt_copy_f32(view->dense->values + c->begin, data, c->items);
+    return 0;
+}
+
+static int push_layers(const struct load *l, struct co_err *err) {
+    int rc = 0;
+    for (uint32_t i = 0; i < l->m->n; i++) {
+        struct rt_layer *fresh = co_steal_ptr(l->fresh[i]);
+        struct rt_layers *layers = &l->v->views[i].layers, old = *layers;
+        if (fresh && rc < 0) {
+            rt_layer_drop(fresh);
+        } else if (fresh) {
+            rc = rt_layers_push(&old, fresh, layers, err);
+            if (rc == 0) {
+                rt_layers_done(&old);
+            }
+        }
+    }
+    return rc;
+}
+
+/* Reads the points from `from` to the end of the chain into v. */
+static int read_points(const struct rt_model *m, struct version *v,
+    const struct rt_ckpt_chain *chain, uint32_t from, struct co_err *err) {
+    static const struct {
+        uint32_t kind;
+        int (*take)(void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data,
+            struct co_err *err);
+    } kinds[] = {{RT_CKPT_PART_ROWS, take_rows}, {RT_CKPT_PART_ERASED, take_erased},
+        {RT_CKPT_PART_DENSE, take_dense}};
+    CO_AUTOFREE struct rt_layer **fresh = co_xcalloc(m->n, sizeof(struct rt_layer *));
+    int rc = 0;
+    for (uint32_t i = from; i < chain->n && rc == 0; i++) {
+        struct load l = {.m = m, .point = &chain->points[i], .v = v, .fresh = fresh};
+        for (size_t k = 0; k < CO_ARRAY_LEN(kinds) && rc == 0; k++) {
+            struct rt_restore_walk w = {
+                .chain = chain, .kind = kinds[k].kind, .take = kinds[k].take, .arg = &l};
+            rc = rt_restore_walk(&w, i, err);
+        }
+        int pushed = push_layers(&l, err);
+        rc = rc < 0 ? rc : pushed;
+    }
+    return rc;
+}
+
+/* Makes a version without rows, whose vectors are zero. */
+static int begin_version(const struct rt_model *m, struct version **ret, struct co_err *err) {
+    CO_CLEANUP(version_dropp) struct version *v = version_new(m->n);
+    int rc = 0;
+    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+        const struct rt_table_spec *s = &m->tables[i].spec;
+        struct rt_layers none = {0};
+        rc = s->kind == RT_SPARSE
+                 ? rt_layers_push(&none, rt_layer_new(s->dim), &v->views[i].layers, err)
+                 : vector_new(s->size, &v->views[i].dense, err);
+    }
+    if (rc == 0) {
+        *ret = co_steal_ptr(v);
+    }
+    return rc;
+}
+
+/* Makes a version that shares everything with the present one. */
+static struct version *next_version(struct rt_model *m) {
+    struct version *v = version_new(m->n);
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct view *from = &m->now->views[i];
+        rt_layers_hold(&from->layers, &v->views[i].layers);
+        v->views[i].dense = from->dense;
+        if (from->dense) {
+            (void)__atomic_fetch_add(&from->dense->holders, 1, __ATOMIC_RELAXED);
+        }
+    }
+    return v;
+}
+
+static int make_tables(struct rt_model *m, uint32_t n,
+    const struct rt_ckpt_table *(*get)(const void *from, uint32_t i), const void *from,
+    struct co_err *err) {
+    int rc = 0;
+    m->n = n;
+    m->tables = co_xcalloc(n, sizeof(*m->tables));
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        struct rt_table_spec spec = rt_table_spec_of(get(from, i));
+        rc = rt_table_make(&spec, &m->tables[i], err);
+    }
+    return rc;
+}
+
+static const struct rt_ckpt_table *table_of_point(const void *point, uint32_t i) {
+    return &((const struct rt_ckpt_point *)point)->tables[i];
+}
+
+static const struct rt_ckpt_table *table_of_save(const void *save, uint32_t i) {
+    return rt_ckpt_table(save, i);
+}
+
+/* ---- reading what rt_save wrote ---- */
+
+static int read_saved_chunk(struct version *v, uint32_t table, const struct rt_ckpt_table *saved,
+    uint32_t n, const unsigned char *data, size_t at, struct co_err *err) {
+    struct view *view = &v->views[table];
+    if (!saved->sparse) {
+        size_t left = at < saved->size ? saved->size - at : 0;
+        rt_copy_f32(view->dense->values + at, data, n < left ? n : left);
+        return 0;
+    }
+    size_t stride = (saved->dim + saved->state) * sizeof(float);
+    const unsigned char *row = data + n * 8UL;
+    int rc = 0;
+    for (uint32_t i = 0; i < n && rc == 0; i++, row += stride) {
+        rc = rt_layer_set(view->layers.at[0], co_get_u64(data + i * 8UL), row, err);
+    }
+    return rc;
+}
+
+static int read_saved(
+    struct version *v, const struct rt_ckpt *k, uint32_t table, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    int rc = rt_ckpt_file_open(k, table, &f, err);
+    for (size_t at = 0; rc == 0;) {
+        uint32_t n;
+        const void *data;
+        size_t bytes;
+        rc = rt_ckpt_next(f, &n, &data, &bytes, err);
+        rc = rc < 0 ? rc : read_saved_chunk(v, table, rt_ckpt_table(k, table), n, data, at, err);
+        at += rc < 0 ? 0 : n;
+    }
+    return rc == CO_NOTFOUND && f ? 0 : rc;
+}
+
+static int open_saved(struct rt_model *m, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
+    CO_CLEANUP(version_dropp) struct version *v = NULL;
+    int rc = rt_ckpt_open(m->dir, &k, err);
+    rc = rc < 0 ? rc : rt_ckpt_verify(k, err);
+    rc = rc < 0 ? rc : make_tables(m, rt_ckpt_tables(k), table_of_save, k, err);
+    rc = rc < 0 ? rc : begin_version(m, &v, err);
+    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+        rc = read_saved(v, k, i, err);
+    }
+    m->now = rc < 0 ? NULL : co_steal_ptr(v);
+    return rc;
+}
+
+/* ---- opening, closing ---- */
+
+static void say_skipped(void *arg, const struct co_err *why) {
+    (void)arg;
+    rt_say_warn("%s; skipped", co_err_text(why));
+}
+
+/* Reads the newest checkpoint that is not damaged into a version that shares nothing. */
+static int read_newest(struct rt_model *m, struct rt_ckpt_chain *newest_own, struct version **ret,
+    struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = newest_own;
+    for (;;) {
+        CO_CLEANUP(version_dropp) struct version *v = NULL;
+        const struct rt_ckpt_point *p = &c->points[c->n - 1];
+        uint64_t number = p->number;
+        struct co_err why = {0};
+        int rc = m->tables ? 0 : make_tables(m, p->n_tables, table_of_point, p, err);
+        rc = rc < 0 ? rc : begin_version(m, &v, err);
+        if (rc < 0) {
+            return rc;
+        }
+        rc = read_points(m, v, c, 0, &why);
+        if (rc == 0) {
+            m->number = number;
+            m->base = p->base;
+            *ret = co_steal_ptr(v);
+            return 0;
+        }
+        say_skipped(NULL, &why);
+        rt_ckpt_chain_close(co_steal_ptr(c));
+        rc = rt_ckpt_chain_newest(m->dir, number - 1, say_skipped, NULL, &c, err);
+        if (rc < 0 || c->points[c->n - 1].number <= m->number) {
+            return co_err_set(err, why.code, "%s", why.msg);
+        }
+    }
+}
+
+int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *err) {
+    struct rt_model *m = co_xcalloc(1, sizeof(*m));
+    struct rt_ckpt_chain *chain = NULL;
+    pthread_mutex_init(&m->m, NULL);
+    m->dir = co_xstrdup(dir);
+    int rc = rt_ckpt_chain_newest(dir, UINT64_MAX, say_skipped, NULL, &chain, NULL);
+    rc = rc == 0 ? read_newest(m, chain, &m->now, err) : open_saved(m, err);
+    if (rc < 0) {
+        rt_model_close(m);
+        return rc;
+    }
+    *ret_model = m;
+    return 0;
+}
+
+void rt_model_close(struct rt_model *m) {
+    if (m) {
+        version_drop(m->before);
+        version_drop(m->now);
+        pthread_mutex_destroy(&m->m);
+        free(m->tables);
+        free(m->dir);
+        free(m);
+    }
+}
+
+/* ---- following ---- */
+
+static int check_same(const struct rt_model *m, const struct rt_ckpt_point *p, struct co_err *err) {
+    int rc = p->n_tables == m->n ? 0 : CO_INVALID;
+    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+        const struct rt_table_spec *s = &m->tables[i].spec;
+        const struct rt_ckpt_table *t = &p->tables[i];
+        rc = strcmp(s->name, t->name) != 0 || (s->kind == RT_SPARSE) != t->sparse ||
+                     s->dim != t->dim || s->size != t->size
+                 ? CO_INVALID
+                 : 0;
+    }
+    return rc < 0 ? co_err_set(err, CO_INVALID,
+                        "checkpoint %llu in '%s' has other tables than this model",
+                        (unsigned long long)p->number, m->dir)
+                  : 0;
+}
+
+/* The index of the loaded checkpoint in the chain; -1: it is not there. */
+static int place_of(const struct rt_model *m, const struct rt_ckpt_chain *c) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->points[i].number == m->number && c->points[i].base == m->base) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+int rt_model_refresh(struct rt_model *m, bool *ret_new, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    CO_CLEANUP(version_dropp) struct version *v = NULL;
+    *ret_new = false;
+    int rc = rt_ckpt_chain_newest(m->dir, UINT64_MAX, NULL, NULL, &c, err);
+    if (rc < 0 || c->points[c->n - 1].number <= m->number) {
+        return rc == CO_NOTFOUND ? 0 : rc;
+    }
+    const struct rt_ckpt_point *p = &c->points[c->n - 1];
+    rc = check_same(m, p, err);
+    if (rc < 0) {
+        return rc;
+    }
+    int at = place_of(m, c);
+    if (at >= 0) {
+        v = next_version(m);
+        rc = read_points(m, v, c, (uint32_t)at + 1, err);
+        if (rc == 0) {
+            m->number = p->number;
+        }
+    } else {
+        rc = read_newest(m, co_steal_ptr(c), &v, err);
+    }
+    if (rc == 0) {
+        publish(m, co_steal_ptr(v));
+        *ret_new = true;
+    }
+    return rc;
+}
+
+uint64_t rt_model_number(const struct rt_model *m) {
+    return m->number;
+}
+
+/* ---- lookups ---- */
+
+int rt_model_table(
+    const struct rt_model *m, const char *name, uint32_t *ret_table, struct co_err *err) {
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (strcmp(m->tables[i].name, name) == 0) {
+            *ret_table = i;
+            return 0;
+        }
+    }
+    return co_err_set(err, CO_NOTFOUND, "the model has no table '%s'", name);
+}
+
+const struct rt_table_spec *rt_model_spec(const struct rt_model *m, uint32_t table) {
+    return table < m->n ? &m->tables[table].spec : NULL;
+}
+
+const float *rt_model_dense(const struct rt_model *m, uint32_t table) {
+    if (table >= m->n) {
+        return NULL;
+    }
+    struct version *v = version_hold(m);
+    const struct vector *dense = v->views[table].dense;
+    version_drop(v);
+    return dense ? dense->values : NULL;
+}
+
+void rt_model_sparse(
+    const struct rt_model *m, uint32_t table, const uint64_t *ids, size_t n, float *ret_rows) {
+    const struct rt_table *t = &m->tables[table];
+    struct version *v = version_hold(m);
+    rt_layers_read(&v->views[table].layers, &t->initializer, ids, n, t->spec.dim, ret_rows);
+    version_drop(v);
+}

@@ -1,0 +1,94 @@
+/* Bounded staleness, the trainer's side (pace.c is the server's).
+ *
+ * The trainer tells server 0 each of its steps, and does not wait for the answer.  An answer says
+ * how far the trainer may go.  When it has gone that far, it asks and waits; the server answers
+ * once the slowest trainer is near enough.  Runs on the thread that calls rt_step. */
+#include "runtime/net/net.h"
+#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/control.h"
+#include "runtime/train/ps/say.h"
+
+enum { SAY_MS = 10000 }; /* between two log lines about the trainer it waits for */
+
+static int take_pace(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_client *c = call->c;
+    CO_CLEANUP(rt_control_freep) Rt__Control *m = NULL;
+    (void)p;
+    int rc = rt_control_unpack(a, &m, err);
+    if (rc == 0 && m->body_case != RT__CONTROL__BODY_PACE) {
+        rc = co_err_set(err, CO_INVALID, "not a pace");
+    }
+    if (rc == 0) {
+        pthread_mutex_lock(&c->m);
+        c->free = m->pace->step > c->free ? m->pace->step : c->free;
+        pthread_mutex_unlock(&c->m);
+    }
+    return rc;
+}
+
+static int make_call(
+    struct rt_client *c, uint64_t step, int64_t wait_ms, struct rt_call **ret, struct co_err *err) {
+    Rt__Pace p = RT__PACE__INIT;
+    p.step = step;
+    p.ahead = c->options.staleness;
+    p.wait_ms = (uint64_t)wait_ms;
+    Rt__Control m = RT__CONTROL__INIT;
+    m.body_case = RT__CONTROL__BODY_PACE;
+    m.pace = &p;
+    struct rt_frame *f = NULL;
+    int rc = rt_control_pack(&m, NULL, &f, err);
+    if (rc == 0) {
+        *ret = rt_call_new(c, "step", NULL, 1);
+        (*ret)->take = take_pace;
+        rt_call_frame(*ret, 0, 0, f, 0);
+    }
+    return rc;
+}
+
+static bool is_free(struct rt_client *c, uint64_t step) {
+    pthread_mutex_lock(&c->m);
+    bool is = step <= c->free || c->failed.code != 0;
+    pthread_mutex_unlock(&c->m);
+    return is;
+}
+
+static int tell_step(struct rt_client *c, uint64_t step, struct co_err *err) {
+    struct rt_call *call = NULL;
+    int rc = make_call(c, step, 0, &call, err);
+    if (rc == 0) {
+        call->done = rt_call_free;
+        rc = rt_call_detach(call, false, err);
+    }
+    return rc;
+}
+
+/* Asks server 0 and waits.  CO_TIMEOUT after wait_ms; the message names the slowest trainer. */
+static int ask_step(struct rt_client *c, uint64_t step, int64_t wait_ms, struct co_err *err) {
+    struct rt_call *call = NULL;
+    int rc = make_call(c, step, wait_ms, &call, err);
+    if (rc == 0) {
+        call->harmless = true;
+        rt_call_start(call);
+        rc = rt_call_wait(call, wait_ms + c->options.call_timeout_ms, err);
+    }
+    return rc;
+}
+
+int rt_client_pace(struct rt_client *c, uint64_t step, struct co_err *err) {
+    int64_t until = net_now() + c->options.barrier_timeout_ms;
+    if (step == RT_STEP_NO_MORE || is_free(c, step)) {
+        return tell_step(c, step, err);
+    }
+    for (;;) {
+        int64_t left = until - net_now();
+        int64_t wait = left < 1 ? 1 : left < SAY_MS ? left : SAY_MS;
+        struct co_err e = {0};
+        int rc = ask_step(c, step, wait, &e);
+        if (rc == CO_TIMEOUT && net_now() < until) {
+            rt_say_warn("%s", e.msg);
+        } else {
+            return rc < 0 ? co_err_set(err, rc, "%s", e.msg) : 0;
+        }
+    }
+}

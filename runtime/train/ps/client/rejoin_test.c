@@ -1,0 +1,449 @@
+/* Who comes while others have begun, who has finished while others go back to a checkpoint.  Each
+ * server stands behind a proxy, so that it keeps its address when it is started anew. */
+#include "runtime/train/ps/client/proxy_testkit.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "runtime/train/ps/client/client.h"
+#include "runtime/train/ps/server/server.h"
+
+enum { SIZE = 40, DIM = 2, IDS = 6, SERVERS = 2, TRAINERS = 2, WAIT_MS = 20000 };
+
+static const struct rt_table_spec specs[] = {
+    {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "sgd:lr=1"},
+    {.name = "e", .kind = RT_SPARSE, .dim = DIM, .optimizer = "sgd:lr=1", .init = "zero"},
+};
+
+struct world {
+    char dir[32];
+    uint32_t n; /* servers */
+    struct rt_server *servers[SERVERS];
+    struct proxy proxies[SERVERS];
+    char endpoint[SERVERS][32];
+    const char *endpoints[SERVERS];
+};
+
+#define must(e)                                                                                    \
+    do {                                                                                           \
+        struct co_err err = {0};                                                                   \
+        if ((e) != 0) {                                                                            \
+            fail_msg("%s: %s", #e, err.msg);                                                       \
+        }                                                                                          \
+    } while (0)
+
+/* Of the next servers; 0: none that is lost comes back but as it says itself. */
+static int64_t return_ms;
+static uint32_t shards;
+
+static void server_start(struct world *w, uint32_t i) {
+    struct rt_server_config c = {.listen = "127.0.0.1:0",
+        .index = i,
+        .servers = w->n,
+        .trainers = TRAINERS,
+        .job = own_job(),
+        .lease_ms = WAIT_MS,
+        .return_ms = return_ms,
+        .start_timeout_ms = WAIT_MS,
+        .shards = shards,
+        .memory_max = 1 << 26,
+        .checkpoint_dir = w->dir,
+        .restore_dir = w->dir,
+        .quiet = true};
+    must(rt_server_start(&c, &w->servers[i], &err));
+}
+
+static void world_start(struct world *w, uint32_t n) {
+    *w = (struct world){.dir = "/tmp/rejoin_test_XXXXXX", .n = n};
+    assert_non_null(mkdtemp(w->dir));
+    shards = 2;
+    for (uint32_t i = 0; i < n; i++) {
+        server_start(w, i);
+        proxy_bind(&w->proxies[i]);
+        (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%d", w->proxies[i].port);
+        w->endpoints[i] = w->endpoint[i];
+    }
+}
+
+static void world_open(struct world *w, uint32_t i) {
+    proxy_start(&w->proxies[i], rt_server_port(w->servers[i]), 0, 0);
+}
+
+/* All trainers have finished: the servers end by themselves. */
+static void world_end(struct world *w) {
+    for (uint32_t i = 0; i < w->n; i++) {
+        must(rt_server_wait(w->servers[i], &err));
+        rt_server_stop(w->servers[i]);
+        proxy_stop(&w->proxies[i]);
+    }
+    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
+    assert_int_equal(0, system(cmd));
+}
+
+/* As a kubelet does, on a node with more cores; its trainers hear of it by their connections
+ * alone. */
+static void restart(struct world *w, uint32_t i) {
+    proxy_set(&w->proxies[i], PROXY_CUT);
+    rt_server_stop(w->servers[i]);
+    shards = 3;
+    server_start(w, i);
+    w->proxies[i].to = rt_server_port(w->servers[i]);
+    proxy_set(&w->proxies[i], PROXY_PASS);
+}
+
+static struct rt_client *enter(const struct world *w, uint32_t trainer) {
+    struct rt_client_config c = {.trainer = trainer,
+        .trainers = TRAINERS,
+        .servers = w->n,
+        .endpoints = w->endpoints,
+        .job = own_job()};
+    struct rt_client_options o = {.mode = RT_SYNC,
+        .start_timeout_ms = WAIT_MS,
+        .return_ms = WAIT_MS,
+        .call_timeout_ms = WAIT_MS,
+        .barrier_timeout_ms = WAIT_MS};
+    struct rt_client *client = NULL;
+    must(rt_client_connect(&c, &o, specs, 2, &client, &err));
+    return client;
+}
+
+/* Values count steps. */
+static int train_step(struct rt_client *c, struct co_err *err) {
+    uint64_t ids[IDS];
+    float g[SIZE];
+    for (int i = 0; i < SIZE; i++) {
+        g[i] = -1;
+    }
+    for (uint64_t i = 0; i < IDS; i++) {
+        ids[i] = i;
+    }
+    int rc = rt_push_sparse(c, 1, ids, IDS, g, err);
+    rc = rc < 0 ? rc : rt_push_dense(c, 0, g, err);
+    return rc < 0 ? rc : rt_step(c, err);
+}
+
+static void train(struct rt_client *c, uint64_t steps) {
+    for (uint64_t i = 0; i < steps; i++) {
+        must(train_step(c, &err));
+    }
+}
+
+static void check_steps(struct rt_client *c, float steps) {
+    float w[SIZE];
+    must(rt_pull_dense(c, 0, w, &err));
+    for (int i = 0; i < SIZE; i++) {
+        assert_true(w[i] == steps);
+    }
+}
+
+struct trainer {
+    struct world *w;
+    uint32_t index;
+    struct rt_client *c;
+    int rc;
+    struct co_err err;
+    pthread_t thread;
+};
+
+static void *enter_there(void *arg) {
+    struct trainer *t = arg;
+    t->c = enter(t->w, t->index);
+    return NULL;
+}
+
+/* Reads stderr until it has said the text. */
+static void await_said(int fd, const char *text) {
+    static char said[65536];
+    size_t n = 0;
+    while (memmem(said, n, text, strlen(text)) == NULL) {
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        assert_int_equal(1, poll(&p, 1, WAIT_MS));
+        ssize_t more = read(fd, said + n, sizeof(said) - n);
+        assert_true(more > 0);
+        n += (size_t)more;
+    }
+}
+
+/* Trainer 1 is welcome at server 0, where nobody has begun, and looks for server 1.  When that
+ * answers, trainer 0 has begun everywhere: server 0 has to be asked again.  To give up its
+ * connection would be the end of the job. */
+static void one_that_comes_while_others_begin_is_not_lost(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, SERVERS);
+    world_open(&w, 0);
+    struct trainer late = {.w = &w, .index = 1};
+    int fds[2], old = dup(STDERR_FILENO);
+    assert_int_equal(0, pipe2(fds, O_CLOEXEC));
+    dup2(fds[1], STDERR_FILENO);
+    assert_int_equal(0, pthread_create(&late.thread, NULL, enter_there, &late));
+    CO_AUTOFREE char *text = co_xasprintf("endpoints:['%s']", w.endpoint[1]);
+    await_said(fds[0], text);
+    dup2(old, STDERR_FILENO);
+    co_close(old);
+    co_close(fds[0]);
+    co_close(fds[1]);
+    /* Trainer 0 knows another way to server 1. */
+    char endpoint[32];
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%u", rt_server_port(w.servers[1]));
+    const struct world near = {.n = SERVERS, .endpoints = {w.endpoint[0], endpoint}};
+    struct rt_client *first = enter(&near, 0);
+    float g[SIZE] = {0};
+    must(rt_push_dense(first, 0, g, &err));
+    must(rt_flush(first, &err));
+    world_open(&w, 1);
+    pthread_join(late.thread, NULL);
+    must(rt_finish(late.c, &err));
+    train(first, 3);
+    must(rt_finish(first, &err));
+    world_end(&w);
+}
+
+/* Both have joined, and there is a checkpoint of what the tables begin with. */
+static void enter_by(struct world *w, struct world *way_of_other, struct rt_client *c[TRAINERS]) {
+    struct trainer other = {.w = way_of_other, .index = 1};
+    assert_int_equal(0, pthread_create(&other.thread, NULL, enter_there, &other));
+    c[0] = enter(w, 0);
+    pthread_join(other.thread, NULL);
+    c[1] = other.c;
+    must(rt_checkpoint(c[0], w->dir, NULL, NULL, &err));
+}
+
+static void enter_both(struct world *w, struct rt_client *c[TRAINERS]) {
+    enter_by(w, w, c);
+}
+
+static void *finish_there(void *arg) {
+    struct trainer *t = arg;
+    t->rc = rt_finish(t->c, &t->err);
+    return NULL;
+}
+
+static void await_gone(struct rt_client *c) {
+    struct co_err err = {0};
+    int rc = 0;
+    while ((rc = rt_pull_dense(c, 0, (float[SIZE]){0}, &err)) == 0) {
+    }
+    if (rc != CO_GONE) {
+        fail_msg("%s", err.msg);
+    }
+}
+
+/* Trainer 1 goes back, and makes its steps alone to the end. */
+static void go_on_alone(struct rt_client *c) {
+    struct rt_place place;
+    must(rt_resume(c, NULL, 0, &place, &err));
+    assert_int_equal(0, place.step);
+    train(c, 3);
+    must(rt_barrier(c, &err));
+    check_steps(c, 3);
+    must(rt_finish(c, &err));
+}
+
+/* A server that is started anew knows nothing of the trainer that has finished: it would wait for
+ * it. */
+static void the_others_go_back_without_one_that_has_finished(void **state) {
+    (void)state;
+    for (uint32_t n = 1; n <= SERVERS; n++) {
+        struct world w;
+        struct rt_client *c[TRAINERS];
+        world_start(&w, n);
+        for (uint32_t i = 0; i < n; i++) {
+            world_open(&w, i);
+        }
+        enter_both(&w, c);
+        must(rt_finish(c[0], &err));
+        must(rt_barrier(c[1], &err)); /* its answer comes behind the notice */
+        restart(&w, n - 1);
+        await_gone(c[1]);
+        go_on_alone(c[1]);
+        world_end(&w);
+    }
+}
+
+/* The other server has its finish already: it cannot go back any more, and need not. */
+static void one_that_finishes_does_not_go_back(void **state) {
+    (void)state;
+    struct world w;
+    struct rt_client *c[TRAINERS];
+    world_start(&w, SERVERS);
+    world_open(&w, 0);
+    world_open(&w, 1);
+    enter_both(&w, c);
+    proxy_set(&w.proxies[1], PROXY_STALL);
+    struct trainer done = {.w = &w, .c = c[0]};
+    assert_int_equal(0, pthread_create(&done.thread, NULL, finish_there, &done));
+    restart(&w, 1);
+    await_gone(c[1]);
+    go_on_alone(c[1]);
+    pthread_join(done.thread, NULL);
+    if (done.rc < 0) {
+        fail_msg("%s", done.err.msg);
+    }
+    world_end(&w);
+}
+
+/* It comes to server 1 when that has heard from trainer 1 already that it has finished. */
+static void one_that_finishes_may_come_behind_its_word(void **state) {
+    (void)state;
+    struct world w;
+    struct proxy side;
+    struct rt_client *c[TRAINERS];
+    world_start(&w, SERVERS);
+    world_open(&w, 0);
+    world_open(&w, 1);
+    proxy_bind(&side);
+    proxy_start(&side, rt_server_port(w.servers[1]), 0, 0);
+    char endpoint[32];
+    (void)snprintf(endpoint, sizeof(endpoint), "127.0.0.1:%d", side.port);
+    struct world other_way = {.n = SERVERS, .endpoints = {w.endpoint[0], endpoint}};
+    enter_by(&w, &other_way, c);
+    proxy_set(&w.proxies[1], PROXY_STALL);
+    struct trainer done = {.w = &w, .c = c[0]};
+    assert_int_equal(0, pthread_create(&done.thread, NULL, finish_there, &done));
+    must(rt_barrier(c[1], &err)); /* until server 0 has its finish */
+    proxy_set(&side, PROXY_CUT);
+    rt_server_stop(w.servers[1]);
+    server_start(&w, 1);
+    side.to = rt_server_port(w.servers[1]);
+    proxy_set(&side, PROXY_PASS);
+    await_gone(c[1]);
+    struct rt_place place;
+    must(rt_resume(c[1], NULL, 0, &place, &err));
+    proxy_set(&w.proxies[1], PROXY_CUT);
+    w.proxies[1].to = rt_server_port(w.servers[1]);
+    proxy_set(&w.proxies[1], PROXY_PASS);
+    pthread_join(done.thread, NULL);
+    if (done.rc < 0) {
+        fail_msg("%s", done.err.msg);
+    }
+    train(c[1], 3);
+    check_steps(c[1], 3);
+    must(rt_finish(c[1], &err));
+    proxy_stop(&side);
+    world_end(&w);
+}
+
+/* It was told to go back, and has nothing more to do: it comes back to say so. */
+static void one_that_was_to_go_back_may_finish(void **state) {
+    (void)state;
+    struct world w;
+    struct rt_client *c[TRAINERS];
+    world_start(&w, SERVERS);
+    world_open(&w, 0);
+    world_open(&w, 1);
+    enter_both(&w, c);
+    restart(&w, 1);
+    await_gone(c[0]);
+    await_gone(c[1]);
+    must(rt_finish(c[0], &err));
+    go_on_alone(c[1]);
+    world_end(&w);
+}
+
+static void *barrier_there(void *arg) {
+    struct trainer *t = arg;
+    must(rt_barrier(t->c, &err));
+    return NULL;
+}
+
+/* Two barriers, of which the job has the first behind it. */
+static void *come_to_barriers(void *arg) {
+    struct trainer *t = arg;
+    t->c = enter(t->w, t->index);
+    must(rt_barrier(t->c, &err));
+    must(rt_barrier(t->c, &err));
+    return NULL;
+}
+
+/* Server 1 knows what server 0 has forgotten.  A trainer that was started anew has it from there,
+ * and is at the second barrier before anybody comes who was at the first one. */
+static void a_new_server_hears_of_barriers_from_a_new_trainer(void **state) {
+    (void)state;
+    struct world w;
+    struct rt_client *c[TRAINERS];
+    struct rt_place place;
+    return_ms = WAIT_MS;
+    world_start(&w, SERVERS);
+    world_open(&w, 0);
+    world_open(&w, 1);
+    enter_both(&w, c);
+    struct trainer other = {.w = &w, .c = c[1]}, anew = {.w = &w, .index = 0};
+    assert_int_equal(0, pthread_create(&other.thread, NULL, barrier_there, &other));
+    must(rt_barrier(c[0], &err));
+    pthread_join(other.thread, NULL);
+    restart(&w, 1);
+    for (uint32_t i = 0; i < TRAINERS; i++) { /* it hears of the barrier as they begin again */
+        await_gone(c[i]);
+        must(rt_resume(c[i], NULL, 0, &place, &err));
+    }
+    proxy_set(&w.proxies[0], PROXY_CUT);
+    proxy_set(&w.proxies[1], PROXY_CUT);
+    rt_client_close(c[0]);
+    restart(&w, 0);
+    proxy_set(&w.proxies[1], PROXY_PASS);
+    assert_int_equal(0, pthread_create(&anew.thread, NULL, come_to_barriers, &anew));
+    (void)poll(NULL, 0, 300); /* an error would come by now */
+    await_gone(c[1]);
+    must(rt_resume(c[1], NULL, 0, &place, &err));
+    must(rt_barrier(c[1], &err));
+    pthread_join(anew.thread, NULL);
+    must(rt_finish(anew.c, &err));
+    must(rt_finish(c[1], &err));
+    return_ms = 0;
+    world_end(&w);
+}
+
+static int init_again(struct rt_client *c, struct co_err *ret_err) {
+    float w[SIZE] = {0};
+    struct rt_place place;
+    int rc = 0;
+    while ((rc = rt_init_dense(c, 0, w, ret_err)) == CO_GONE) {
+        must(rt_resume(c, NULL, 0, &place, &err));
+    }
+    return rc;
+}
+
+static void *init_there(void *arg) {
+    struct trainer *t = arg;
+    must(init_again(t->c, &err));
+    return NULL;
+}
+
+/* One waits at its barrier with the first values when they are lost. */
+static void first_values_are_given_again(void **state) {
+    (void)state;
+    struct world w;
+    struct rt_client *c[TRAINERS];
+    world_start(&w, SERVERS);
+    world_open(&w, 0);
+    world_open(&w, 1);
+    enter_both(&w, c);
+    struct trainer first = {.w = &w, .c = c[0]};
+    assert_int_equal(0, pthread_create(&first.thread, NULL, init_there, &first));
+    restart(&w, 1);
+    must(init_again(c[1], &err));
+    pthread_join(first.thread, NULL);
+    check_steps(c[0], 0);
+    must(rt_finish(c[0], &err));
+    train(c[1], 2);
+    must(rt_barrier(c[1], &err));
+    must(rt_finish(c[1], &err));
+    world_end(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(one_that_comes_while_others_begin_is_not_lost),
+        cmocka_unit_test(the_others_go_back_without_one_that_has_finished),
+        cmocka_unit_test(one_that_finishes_does_not_go_back),
+        cmocka_unit_test(one_that_finishes_may_come_behind_its_word),
+        cmocka_unit_test(one_that_was_to_go_back_may_finish),
+        cmocka_unit_test(a_new_server_hears_of_barriers_from_a_new_trainer),
+        cmocka_unit_test(first_values_are_given_again),
+    };
+    (void)setenv("PADDLE_PS_TRANSPORT", "lanes", 1);
+    int failed = cmocka_run_group_tests_name("rejoin", tests, NULL, NULL);
+    (void)setenv("PADDLE_PS_TRANSPORT", "grpc", 1);
+    return failed + cmocka_run_group_tests_name("rejoin, gRPC", tests, NULL, NULL);
+}

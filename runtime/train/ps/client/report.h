@@ -1,0 +1,19 @@
+/* Where the numbers that a program reports go: to the metrics page (PADDLERT_METRICS), which also
+ * has the library's own, and to a TensorBoard file (PADDLERT_TENSORBOARD).  If one of them cannot
+ * be opened or written, that is logged, and the job goes on without it. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rt_reporter; /* any thread */
+
+/* Opens nothing yet, because the process may still fork. */
+struct rt_reporter *rt_reporter_new(void);
+void rt_reporter_free(struct rt_reporter *r); /* NULL allowed */
+/* The first call opens both.  role: "server" or "worker"; with the index it names the directory. */
+void rt_reporter_tell(struct rt_reporter *r, const char *role, uint32_t index, uint64_t step,
+    const char *name, double value);
+
+/* Serves metrics if the environment asks for it.  True: the caller must call rt_meter_close. */
+bool rt_report_metrics(void);

@@ -1,0 +1,301 @@
+/* Saves tables to files and loads them again (rt_save, rt_load).  The trainer that calls reads and
+ * writes the files on its own machine; the servers see no files.  Runs on the caller's
+ * thread; take_* and fill_* may run on others (call.h). */
+#include <string.h>
+
+#include "common/parse.h"
+#include "runtime/train/ckpt/ckpt.h"
+#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/fit.h"
+#include "runtime/train/rpc/bytes.h"
+
+enum { DENSE_CHUNK = 4 << 20 }; /* floats of a chunk in a file */
+
+/* ---- dense: a file has one vector of values, then each plane of state, then scalars ---- */
+
+/* Copies a chunk to its places in the whole vector.  A chunk has n values from `begin` on:
+ *
+ *     chunk  [values n | plane n | ... | scalars]
+ *     whole  [values size | plane size | ... | scalars] */
+static void spread_chunk(
+    const struct rt_table *t, float *whole, const float *chunk, uint64_t begin, uint64_t n) {
+    uint64_t size = t->spec.size;
+    size_t planes = 1 + t->optim.rule->planes;
+    for (size_t p = 0; p < planes; p++) {
+        memcpy(whole + p * size + begin, chunk + p * n, n * sizeof(float));
+    }
+    memcpy(whole + planes * size, chunk + planes * n, t->optim.rule->scalars * sizeof(float));
+}
+
+/* Copies the other way. */
+static void gather_chunk(
+    const struct rt_table *t, const float *whole, float *chunk, uint64_t begin, uint64_t n) {
+    uint64_t size = t->spec.size;
+    size_t planes = 1 + t->optim.rule->planes;
+    for (size_t p = 0; p < planes; p++) {
+        memcpy(chunk + p * n, whole + p * size + begin, n * sizeof(float));
+    }
+    memcpy(chunk + planes * n, whole + planes * size, t->optim.rule->scalars * sizeof(float));
+}
+
+static int take_chunk(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    size_t want = p->n + rt_table_state(call->table, p->n);
+    if (a->head.bytes != want * sizeof(float)) {
+        return co_err_set(err, CO_INVALID, "%u bytes for %zu floats", a->head.bytes, want);
+    }
+    float *chunk = (float *)(void *)a->payload;
+    rt_copy_f32(chunk, chunk, want);
+    spread_chunk(call->table, call->out, chunk, p->begin, p->n);
+    return 0;
+}
+
+static int fetch_dense(struct rt_client *c, uint32_t table, float *whole, struct co_err *err) {
+    struct rt_call *call = NULL;
+    int rc = rt_dense_call(c, "save", table, RT_FRAME_GET_DENSE, NULL, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    call->take = take_chunk;
+    call->out = whole;
+    rt_call_start(call);
+    return rt_call_wait(call, c->options.call_timeout_ms, err);
+}
+
+static size_t whole_floats(const struct rt_table *t) {
+    return t->spec.size + rt_table_state(t, t->spec.size);
+}
+
+static int save_dense(
+    struct rt_client *c, uint32_t table, struct rt_ckpt_writer *w, struct co_err *err) {
+    size_t n = whole_floats(&c->tables[table]);
+    CO_AUTOFREE float *whole = co_xmalloc(n * sizeof(float));
+    int rc = fetch_dense(c, table, whole, err);
+    rt_copy_f32(whole, whole, rc < 0 ? 0 : n);
+    for (size_t at = 0; at < n && rc == 0; at += DENSE_CHUNK) {
+        size_t k = n - at < DENSE_CHUNK ? n - at : DENSE_CHUNK;
+        rc = rt_ckpt_chunk(w, (uint32_t)k, whole + at, k * sizeof(float), err);
+    }
+    return rc;
+}
+
+/* ---- sparse: a file has the answers of scans, unchanged ---- */
+
+struct scan {
+    struct rt_ckpt_writer *w;
+    enum rt_save_mode mode;
+    uint64_t next; /* slot where the scan of a shard goes on; all ones: it is over */
+};
+
+static int take_scan(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    (void)p;
+    struct scan *s = call->arg;
+    s->next = a->head.aux;
+    return a->head.count > 0 ? rt_ckpt_chunk(s->w, a->head.count, a->payload, a->head.bytes, err)
+                             : 0;
+}
+
+static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint32_t shard,
+    const struct scan *begin, struct co_err *err) {
+    struct scan s = *begin;
+    while (s.next != UINT64_MAX) {
+        struct rt_frame *f = NULL;
+        int rc = rt_frame_new(RT_FRAME_SCAN_SPARSE, 0, &f, err);
+        if (rc < 0) {
+            return rc;
+        }
+        f->head.table = (uint16_t)table;
+        f->head.shard = shard;
+        f->head.aux = s.next;
+        f->head.count = s.mode;
+        struct rt_call *call = rt_call_new(c, "save", &c->tables[table], 1);
+        call->take = take_scan;
+        call->arg = &s;
+        rt_call_frame(call, 0, server, f, 0);
+        rt_call_start(call);
+        rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+static int save_sparse(
+    struct rt_client *c, uint32_t table, const struct scan *begin, struct co_err *err) {
+    int rc = 0;
+    for (uint32_t s = 0; s < c->n_links; s++) {
+        for (uint32_t g = c->base[s]; g < c->base[s + 1] && rc == 0; g++) {
+            rc = scan_shard(c, table, s, g - c->base[s], begin, err);
+        }
+    }
+    return rc;
+}
+
+/* Describes what the spec does not say: an lr that was changed, and the steps of the schedule. */
+static int describe_rate(
+    struct rt_client *c, uint32_t table, struct rt_ckpt_table *ret, struct co_err *err) {
+    const struct rt_table *t = &c->tables[table];
+    struct rt_rate rate;
+    int rc = rt_get_rate(c, table, &rate, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (rate.lr != (double)t->optim.hyper[RT_OPTIM_LR]) {
+        (void)snprintf(ret->lr, sizeof(ret->lr), "%.17g", rate.lr);
+    }
+    ret->steps = rt_schedule_is_constant(&t->rates) ? 0 : rate.steps;
+    return 0;
+}
+
+/* Restores an lr that was changed before the save.  If the spec's lr is not the one of the save,
+ * the program wants that one. */
+static int load_rate(
+    struct rt_client *c, uint32_t table, const struct rt_ckpt_table *saved, struct co_err *err) {
+    const struct rt_table *t = &c->tables[table];
+    struct rt_optim was;
+    double lr = (double)t->optim.hyper[RT_OPTIM_LR];
+    int rc = rt_optim_parse(saved->optimizer, &was, err);
+    if (rc == 0 && saved->lr[0] && was.hyper[RT_OPTIM_LR] == t->optim.hyper[RT_OPTIM_LR]) {
+        rc = co_parse_f64("lr", saved->lr, 0, 1e30, &lr, err);
+    }
+    rc = rc < 0 ? rc : rt_set_rate(c, table, lr, err);
+    return rc < 0 ? rc : rt_client_set_steps(c, table, saved->steps, err);
+}
+
+int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
+    return rt_save_as(c, dir, RT_SAVE_ALL, err);
+}
+
+int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, struct co_err *err) {
+    int rc = rt_flush(c, err);
+    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
+    rc = rc < 0 ? rc : rt_ckpt_create(dir, &w, err);
+    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+        struct rt_ckpt_table t;
+        rt_table_describe(&c->tables[i], &t);
+        rc = describe_rate(c, i, &t, err);
+        rc = rc < 0 ? rc : rt_ckpt_begin(w, &t, err);
+        if (rc == 0) {
+            rc = t.sparse ? save_sparse(c, i, &(struct scan){.w = w, .mode = mode}, err)
+                          : save_dense(c, i, w, err);
+        }
+        rc = rc < 0 ? rc : rt_ckpt_end(w, err);
+    }
+    return rc < 0 ? co_err_wrap(err, "save to '%s'", dir) : rt_ckpt_commit(co_steal_ptr(w), err);
+}
+
+/* ---- load ---- */
+
+/* Reads the first `want` floats of the file's vector.  CO_INVALID: it has fewer. */
+static int read_vector(
+    const struct rt_ckpt *k, uint32_t index, float *to, size_t want, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    int rc = rt_ckpt_file_open(k, index, &f, err);
+    size_t at = 0;
+    while (rc == 0) {
+        uint32_t items;
+        const void *data;
+        size_t bytes;
+        rc = rt_ckpt_next(f, &items, &data, &bytes, err);
+        if (rc == 0) {
+            size_t n = at < want ? want - at : 0;
+            n = items < n ? items : n;
+            rt_copy_f32(to + at, data, n);
+            at += n;
+        }
+    }
+    if (rc == CO_NOTFOUND && at < want) {
+        return co_err_set(err, CO_INVALID, "'%s' has %zu values, expected %zu",
+            rt_ckpt_table(k, index)->file, at, want);
+    }
+    return rc == CO_NOTFOUND ? 0 : rc;
+}
+
+static void fill_restore(
+    const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+    float *chunk = (float *)(void *)payload;
+    gather_chunk(call->table, call->in, chunk, p->begin, p->n);
+    rt_copy_f32(chunk, chunk, p->head.count);
+}
+
+static int load_dense(struct rt_client *c, uint32_t table, const struct rt_ckpt *k, uint32_t index,
+    struct co_err *err) {
+    const struct rt_table *t = &c->tables[table];
+    bool state = rt_fit_same_rule(t, rt_ckpt_table(k, index));
+    CO_AUTOFREE float *whole = co_xcalloc(whole_floats(t), sizeof(float));
+    rt_optim_state_init(&t->optim, t->spec.size, whole + t->spec.size);
+    int rc = read_vector(k, index, whole, state ? whole_floats(t) : t->spec.size, err);
+    struct rt_call *call = NULL;
+    rc = rc < 0 ? rc : rt_dense_call(c, "load", table, RT_FRAME_RESTORE_DENSE, whole, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    call->fill = fill_restore;
+    rt_call_start(call);
+    return rt_call_wait(call, c->options.call_timeout_ms, err);
+}
+
+/* The rows of a chunk, with the state that this table's rule and policy need. */
+static float *refit_rows(const struct rt_table *t, const struct rt_ckpt_table *saved, uint32_t n,
+    const float *rows, size_t *ret_stride) {
+    size_t from = t->spec.dim + saved->state;
+    size_t to = *ret_stride = rt_table_row(t);
+    float *out = co_xmalloc(n * to * sizeof(float) + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        rt_fit_row(t, saved, rows + i * from, out + i * to);
+    }
+    return out;
+}
+
+static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt *k, uint32_t index,
+    struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
+    const struct rt_table *t = &c->tables[table];
+    int rc = rt_ckpt_file_open(k, index, &f, err);
+    while (rc == 0) {
+        uint32_t n;
+        const void *data;
+        size_t bytes, stride;
+        rc = rt_ckpt_next(f, &n, &data, &bytes, err);
+        if (rc < 0) {
+            break;
+        }
+        CO_AUTOFREE uint64_t *ids = co_xmalloc(n * sizeof(*ids));
+        for (uint32_t i = 0; i < n; i++) {
+            ids[i] = co_get_u64((const unsigned char *)data + i * 8UL);
+        }
+        const float *rows = (const float *)(const void *)((const char *)data + n * 8UL);
+        CO_AUTOFREE float *fitted = refit_rows(t, rt_ckpt_table(k, index), n, rows, &stride);
+        rc = rt_send_rows(c, table, RT_FRAME_RESTORE_SPARSE, ids, n, fitted, stride, err);
+    }
+    rc = rc == CO_NOTFOUND ? 0 : rc;
+    return rc < 0 ? rc : rt_flush(c, err);
+}
+
+int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
+    if (rt_client_behind(c)) {
+        return 0;
+    }
+    CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *k = NULL;
+    int rc = rt_ckpt_open(dir, &k, err);
+    rc = rc < 0 ? rc : rt_ckpt_verify(k, err); /* all files, before the first is used */
+    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+        int at = rt_ckpt_find(k, c->tables[i].name);
+        if (at < 0) {
+            rc = co_err_set(
+                err, CO_INVALID, "checkpoint '%s' has no table '%s'", dir, c->tables[i].name);
+        } else {
+            const struct rt_ckpt_table *saved = rt_ckpt_table(k, (uint32_t)at);
+            rc = rt_fit_check(&c->tables[i], saved, saved->file, err);
+        }
+    }
+    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+        uint32_t at = (uint32_t)rt_ckpt_find(k, c->tables[i].name);
+        rc = c->tables[i].spec.kind == RT_DENSE ? load_dense(c, i, k, at, err)
+                                                : load_sparse(c, i, k, at, err);
+        rc = rc < 0 ? rc : load_rate(c, i, rt_ckpt_table(k, at), err);
+    }
+    return rc;
+}

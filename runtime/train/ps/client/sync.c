@@ -1,0 +1,516 @@
+/* Calls of a trainer that concern the whole job, not one table's rows: step, flush, barrier,
+ * finish, keep and resume, statistics, learning rates.  In several of them trainers wait for each
+ * other.  They run on the program's threads: rt_step, rt_barrier and rt_finish on one only. */
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/net/net.h"
+#include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/control.h"
+#include "runtime/train/ps/client/geo.h"
+#include "runtime/train/rpc/bytes.h"
+
+/* ---- step ---- */
+
+/* Makes a call with one empty frame to every shard of every server. */
+static int to_all_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
+    uint64_t aux, struct rt_call **ret, struct co_err *err) {
+    struct rt_call *call = rt_call_new(c, what, NULL, c->base[c->n_links]);
+    for (uint32_t s = 0; s < c->n_links; s++) {
+        for (uint32_t g = c->base[s]; g < c->base[s + 1]; g++) {
+            struct rt_frame *f = NULL;
+            int rc = rt_frame_new(kind, 0, &f, err);
+            if (rc < 0) {
+                rt_call_free(call);
+                return rc;
+            }
+            f->head.table = (uint16_t)table;
+            f->head.shard = g - c->base[s];
+            f->head.aux = aux;
+            rt_call_frame(call, g, s, f, 0);
+        }
+    }
+    *ret = call;
+    return 0;
+}
+
+static int read_failure(struct rt_client *c, struct co_err *err) {
+    pthread_mutex_lock(&c->m);
+    struct co_err failed = c->failed;
+    pthread_mutex_unlock(&c->m);
+    return failed.code ? co_err_set(err, failed.code, "%s", failed.msg) : 0;
+}
+
+/* Adds one to a counter of completed steps or barriers, if rc is 0. */
+static void count_up(struct rt_client *c, uint64_t *n, int rc) {
+    pthread_mutex_lock(&c->m);
+    *n += rc == 0;
+    pthread_mutex_unlock(&c->m);
+}
+
+static void count_step(struct rt_client *c, int rc) {
+    count_up(c, &c->steps, rc);
+    if (rc == 0) {
+        rt_meter_add(RT_M_STEPS, 0, 1);
+    }
+}
+
+/* Async: tells the servers of a step, if a table's schedule or evict policy counts the steps of all
+ * trainers.  Nobody waits for the answers. */
+static int tick(struct rt_client *c, struct co_err *err) {
+    bool any = false;
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        const struct rt_table *t = &c->tables[i];
+        any = any || (t->spec.mode == RT_ASYNC && !rt_schedule_is_constant(&t->rates)) ||
+              rt_evict_by_steps(&t->evict);
+    }
+    struct rt_call *call = NULL;
+    int rc = any ? to_all_shards(c, "step", RT_FRAME_TICK, 0, 0, &call, err) : 0;
+    if (rc < 0 || !any) {
+        return rc;
+    }
+    call->done = rt_call_free;
+    return rt_call_detach(call, true, err);
+}
+
+/* With backup workers the servers may have applied later steps meanwhile.  This trainer goes on
+ * after the last of them. */
+static int take_step(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    struct rt_client *c = call->c;
+    (void)p;
+    (void)err;
+    pthread_mutex_lock(&c->m);
+    c->late = a->head.aux > c->late ? a->head.aux : c->late;
+    pthread_mutex_unlock(&c->m);
+    return 0;
+}
+
+static int make_step(struct rt_client *c, const char *what, uint64_t step, struct rt_call **ret,
+    struct co_err *err) {
+    int rc = to_all_shards(c, what, RT_FRAME_STEP, 0, step, ret, err);
+    if (rc == 0) {
+        (*ret)->take = c->options.backup > 0 && !c->no_more ? take_step : NULL;
+    }
+    return rc;
+}
+
+/* Whether all servers have lanes.  Then a shard gets its frames in the order in which they went. */
+static bool goes_by_lanes(struct rt_client *c) {
+    bool all = true;
+    pthread_mutex_lock(&c->m);
+    for (uint32_t i = 0; i < c->n_links; i++) {
+        all = all && c->links[i].ways.all;
+    }
+    pthread_mutex_unlock(&c->m);
+    return all;
+}
+
+/* Makes the call for the step, then one for the values of each dense table that was exchanged.
+ * *ret_n: how many were made, also after a failure. */
+static int make_calls(struct rt_client *c, uint64_t after, struct rt_call **ret_calls,
+    size_t *ret_n, struct co_err *err) {
+    int rc = make_step(c, "step", c->steps + 1, &ret_calls[0], err);
+    *ret_n = rc == 0;
+    for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
+        float *w = co_steal_ptr(c->exchanges[i].w);
+        rc = w ? rt_values_call(c, i, w, after, &ret_calls[*ret_n], err) : 0;
+        *ret_n += w && rc == 0;
+    }
+    return rc;
+}
+
+/* With lanes, the requests for values go out together with the step, and are answered when it is
+ * applied.  Otherwise one call follows the other.  Every call that was started is waited for, so
+ * that nothing writes to the values after the return. */
+static int step_sync(struct rt_client *c, struct co_err *err) {
+    CO_AUTOFREE struct rt_call **calls = co_xcalloc((size_t)c->n_tables + 1, sizeof(*calls));
+    size_t n = 0, started = 0;
+    bool together = goes_by_lanes(c);
+    int rc = make_calls(c, together ? c->steps + 1 : 0, calls, &n, err);
+    for (size_t i = 0; i < n; i++) {
+        if (rc == 0 && i == started) {
+            started = together ? n : i + 1;
+            rt_calls_start(calls + i, started - i);
+        }
+        if (i >= started) {
+            rt_call_free(calls[i]);
+            continue;
+        }
+        int got = rt_call_wait(calls[i], c->options.barrier_timeout_ms, rc == 0 ? err : NULL);
+        rc = rc == 0 ? got : rc;
+        if (i == 0) {
+            count_step(c, got);
+        }
+    }
+    return rc;
+}
+
+int rt_no_more(struct rt_client *c, struct co_err *err) {
+    int rc = rt_geo_end(c->geo, err);
+    rc = rc < 0 ? rc : rt_flush(c, err);
+    if (rc < 0 || c->no_more) {
+        return rc;
+    }
+    c->no_more = true;
+    if (c->options.mode == RT_SYNC) {
+        struct rt_call *call = NULL;
+        rc = make_step(c, "end of steps", RT_STEP_NO_MORE, &call, err);
+        if (rc == 0) {
+            rt_call_start(call);
+            rc = rt_call_wait(call, c->options.barrier_timeout_ms, err);
+        }
+        return rc;
+    }
+    return c->options.staleness > 0 ? rt_client_pace(c, RT_STEP_NO_MORE, err) : 0;
+}
+
+int rt_step(struct rt_client *c, struct co_err *err) {
+    if (c->no_more) {
+        return co_err_set(err, CO_INVALID, "step: this trainer has said that it has no more data");
+    }
+    int rc = rt_geo_step(c->geo, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (c->options.mode != RT_SYNC) {
+        rt_saving_step(c);
+        rc = read_failure(c, err);
+        rc = rc < 0 ? rc : tick(c, err);
+        count_step(c, rc);
+        return rc < 0 || c->options.staleness == 0 ? rc : rt_client_pace(c, c->steps, err);
+    }
+    rc = step_sync(c, err);
+    pthread_mutex_lock(&c->m);
+    c->steps = c->late > c->steps ? c->late : c->steps;
+    pthread_mutex_unlock(&c->m);
+    if (rc == 0) {
+        rt_saving_step(c);
+    }
+    return rc;
+}
+
+/* ---- flush, barrier, finish ---- */
+
+static bool anything_under_way(const struct rt_client *c) {
+    bool any = c->detached > 0;
+    for (uint32_t i = 0; i < c->n_tables; i++) {
+        any = any || c->exchanges[i].busy;
+    }
+    return any;
+}
+
+int rt_flush(struct rt_client *c, struct co_err *err) {
+    int rc = rt_geo_flush(c->geo, err);
+    rc = rc < 0 || !c->communicator ? rc : rt_communicator_flush(c->communicator, err);
+    if (rc < 0) {
+        return rc;
+    }
+    int64_t begin = net_now();
+    bool in_time = true;
+    pthread_mutex_lock(&c->m);
+    while (anything_under_way(c) && !c->failed.code && in_time) {
+        in_time = rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms);
+    }
+    pthread_mutex_unlock(&c->m);
+    if (!in_time) {
+        return co_err_set(err, CO_TIMEOUT, "flush: pushes were not answered within %lld ms",
+            (long long)c->options.call_timeout_ms);
+    }
+    return read_failure(c, err);
+}
+
+/* Sends the same control message to the first n servers, and waits for the answers. */
+static int send_control(struct rt_client *c, const char *what, const Rt__Control *m, uint32_t n,
+    rt_take_fn take, int64_t timeout_ms, struct co_err *err) {
+    struct rt_call *call = rt_call_new(c, what, NULL, n);
+    call->take = take;
+    for (uint32_t i = 0; i < n; i++) {
+        struct rt_frame *f = NULL;
+        int rc = rt_control_pack(m, NULL, &f, err);
+        if (rc < 0) {
+            rt_call_free(call);
+            return rc;
+        }
+        rt_call_frame(call, i, i, f, 0);
+    }
+    rt_call_start(call);
+    return rt_call_wait(call, timeout_ms, err);
+}
+
+bool rt_client_behind(struct rt_client *c) {
+    return c->barriers < c->barriers_done;
+}
+
+int rt_barrier(struct rt_client *c, struct co_err *err) {
+    int rc = rt_flush(c, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (rt_client_behind(c)) {
+        count_up(c, &c->barriers, 0);
+        return 0;
+    }
+    Rt__Barrier b = RT__BARRIER__INIT;
+    b.number = c->barriers + 1;
+    Rt__Control m = RT__CONTROL__INIT;
+    m.body_case = RT__CONTROL__BODY_BARRIER;
+    m.barrier = &b;
+    rc = send_control(c, "barrier", &m, 1, NULL, c->options.barrier_timeout_ms, err);
+    count_up(c, &c->barriers, rc);
+    return rc;
+}
+
+/* The server has no more work for this trainer, and may exit at any time. */
+static int take_finished(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    (void)a;
+    (void)err;
+    pthread_mutex_lock(&call->c->m);
+    call->c->links[p->server].state = RT_LINK_LEFT;
+    pthread_mutex_unlock(&call->c->m);
+    return 0;
+}
+
+/* From now on it does not matter if a server goes back to a checkpoint.  False: one already has. */
+static bool begin_finish(struct rt_client *c) {
+    pthread_mutex_lock(&c->m);
+    c->finishing = c->failed.code != CO_GONE;
+    pthread_mutex_unlock(&c->m);
+    return c->finishing;
+}
+
+/* Waits until all pushes are applied.  If the job went back to a checkpoint, they are lost: the
+ * others repeat those steps without this trainer.  It only joins again, because it must tell the
+ * servers that it has finished. */
+static int settle(struct rt_client *c, struct co_err *err) {
+    int rc = rt_flush(c, err);
+    rt_saving_wait(c);
+    while ((rc == 0 || rc == CO_GONE) && !begin_finish(c)) {
+        if (err) {
+            *err = (struct co_err){0};
+        }
+        rc = rt_client_rejoin(c, err);
+    }
+    return rc;
+}
+
+int rt_finish(struct rt_client *c, struct co_err *err) {
+    int rc = settle(c, err);
+    if (rc == 0) {
+        Rt__Finish f = RT__FINISH__INIT;
+        Rt__Control m = RT__CONTROL__INIT;
+        m.body_case = RT__CONTROL__BODY_FINISH;
+        m.finish = &f;
+        rc = send_control(
+            c, "finish", &m, c->n_links, take_finished, c->options.call_timeout_ms, err);
+        c->finished = rc == 0;
+    }
+    rt_client_close(c);
+    return rc;
+}
+
+/* ---- keep, resume ---- */
+
+/* Makes a call to shard 0 of server 0, which stores what rt_keep sends.  A shard is asked, because
+ * it sees these frames in order with the trainer's steps. */
+static int to_keeper(struct rt_client *c, const char *what, uint8_t kind, uint64_t step,
+    const void *data, size_t bytes, struct rt_call **ret, struct co_err *err) {
+    struct rt_frame *f = NULL;
+    int rc = rt_frame_new(kind, bytes, &f, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (bytes > 0) {
+        memcpy(f->payload, data, bytes);
+    }
+    f->head.aux = step;
+    *ret = rt_call_new(c, what, NULL, 1);
+    rt_call_frame(*ret, 0, 0, f, 0);
+    return 0;
+}
+
+int rt_keep(struct rt_client *c, const void *data, size_t bytes, struct co_err *err) {
+    if (bytes > RT_KEEP_MAX) {
+        return co_err_set(err, CO_INVALID, "%zu bytes to be kept, at most %d", bytes, RT_KEEP_MAX);
+    }
+    struct rt_call *call = NULL;
+    int rc = to_keeper(c, "keep", RT_FRAME_KEEP, c->steps + 1, data, bytes, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    call->done = rt_call_free;
+    return rt_call_detach(call, false, err);
+}
+
+/* Where the answer to a recall goes. */
+struct recall {
+    struct rt_place *place;
+    void *data;
+    size_t size;
+};
+
+static int take_recall(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    (void)p;
+    struct recall *r = call->arg;
+    if (a->head.bytes > r->size) {
+        return co_err_set(err, CO_NORESOURCE, "%u bytes were kept, there is room for %zu",
+            a->head.bytes, r->size);
+    }
+    if (a->head.bytes > 0) { /* without, r->data may be NULL */
+        memcpy(r->data, a->payload, a->head.bytes);
+    }
+    r->place->kept = a->head.aux;
+    r->place->bytes = a->head.bytes;
+    return 0;
+}
+
+int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place *ret_place,
+    struct co_err *err) {
+    bool sync = c->options.mode == RT_SYNC;
+    if (read_failure(c, NULL) == CO_GONE) {
+        int joined = rt_client_rejoin(c, err);
+        if (joined < 0) {
+            return joined;
+        }
+        c->no_more = false; /* it was said in steps that are repeated now */
+        c->late = 0;
+    }
+    struct rt_place place = {.step = c->steps};
+    struct recall r = {&place, ret_data, size};
+    struct rt_call *call = NULL;
+    int rc =
+        to_keeper(c, "resume", RT_FRAME_RECALL, sync ? c->steps : UINT64_MAX, NULL, 0, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    call->take = take_recall;
+    call->arg = &r;
+    rt_call_start(call);
+    rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+    if (rc < 0) {
+        return rc;
+    }
+    if (!sync) {
+        pthread_mutex_lock(&c->m);
+        place.step = c->steps = place.kept;
+        pthread_mutex_unlock(&c->m);
+    }
+    *ret_place = place;
+    return 0;
+}
+
+/* ---- statistics ---- */
+
+static int take_stat(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    (void)p;
+    struct rt_table_stat *st = call->arg;
+    uint64_t *const numbers[RT_FRAME_STAT_NUMBERS] = {&st->rows, &st->bytes, &st->pulls,
+        &st->pushes, &st->nonfinite, &st->late, &st->rows_cold, &st->bytes_cold};
+    if (a->head.bytes != 8 * RT_FRAME_STAT_NUMBERS) {
+        return co_err_set(
+            err, CO_INVALID, "%u bytes for %d numbers", a->head.bytes, RT_FRAME_STAT_NUMBERS);
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(numbers); i++) {
+        *numbers[i] += co_get_u64(a->payload + 8 * i);
+    }
+    return 0;
+}
+
+int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, struct co_err *err) {
+    if (table >= c->n_tables) {
+        return co_err_set(err, CO_INVALID, "there is no table %u", table);
+    }
+    struct rt_call *call = NULL;
+    int rc = to_all_shards(c, "stat", RT_FRAME_STAT, table, 0, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct rt_table_stat sum = {0};
+    call->arg = &sum;
+    call->take = take_stat;
+    rt_call_start(call);
+    rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+    if (rc == 0) {
+        sum.rows = c->tables[table].spec.kind == RT_DENSE ? 1 : sum.rows;
+        *ret = sum;
+    }
+    return rc;
+}
+
+/* ---- learning rates ---- */
+
+static int take_rate(
+    struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
+    (void)p;
+    uint64_t numbers[RT_FRAME_RATE_NUMBERS];
+    if (a->head.bytes != sizeof(numbers)) {
+        return co_err_set(err, CO_INVALID, "%u bytes for a rate", a->head.bytes);
+    }
+    for (size_t i = 0; i < RT_FRAME_RATE_NUMBERS; i++) {
+        numbers[i] = co_get_u64(a->payload + 8 * i);
+    }
+    struct rt_rate *rate = call->arg;
+    memcpy(&rate->lr, &numbers[0], sizeof(rate->lr));
+    rate->steps = numbers[1];
+    memcpy(&rate->now, &numbers[2], sizeof(rate->now));
+    return 0;
+}
+
+static int check_table(const struct rt_client *c, uint32_t table, struct co_err *err) {
+    return table < c->n_tables ? 0 : co_err_set(err, CO_INVALID, "there is no table %u", table);
+}
+
+/* All shards have the same rate, so only one is asked. */
+int rt_get_rate(struct rt_client *c, uint32_t table, struct rt_rate *ret, struct co_err *err) {
+    struct rt_frame *f = NULL;
+    struct rt_rate rate = {0};
+    int rc = check_table(c, table, err);
+    rc = rc < 0 ? rc : rt_frame_new(RT_FRAME_GET_RATE, 0, &f, err);
+    if (rc < 0) {
+        return rc;
+    }
+    f->head.table = (uint16_t)table;
+    struct rt_call *call = rt_call_new(c, "get rate", &c->tables[table], 1);
+    call->take = take_rate;
+    call->arg = &rate;
+    rt_call_frame(call, 0, 0, f, 8 * RT_FRAME_RATE_NUMBERS);
+    rt_call_start(call);
+    rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+    if (rc == 0) {
+        *ret = rate;
+    }
+    return rc;
+}
+
+static int tell_shards(struct rt_client *c, const char *what, uint8_t kind, uint32_t table,
+    uint64_t aux, struct co_err *err) {
+    struct rt_call *call = NULL;
+    int rc = to_all_shards(c, what, kind, table, aux, &call, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rt_call_start(call);
+    return rt_call_wait(call, c->options.call_timeout_ms, err);
+}
+
+int rt_set_rate(struct rt_client *c, uint32_t table, double lr, struct co_err *err) {
+    int rc = check_table(c, table, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct rt_optim checked = c->tables[table].optim;
+    rc = rt_optim_set(&checked, "lr", lr, err);
+    if (rc < 0) {
+        return co_err_wrap(err, "table '%s'", c->tables[table].name);
+    }
+    uint64_t bits;
+    memcpy(&bits, &lr, sizeof(bits));
+    return tell_shards(c, "set rate", RT_FRAME_SET_RATE, table, bits, err);
+}
+
+int rt_client_set_steps(struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err) {
+    return tell_shards(c, "set steps", RT_FRAME_SET_STEPS, table, steps, err);
+}

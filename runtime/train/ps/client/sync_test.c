@@ -1,0 +1,366 @@
+/* Sync mode: unequal numbers of steps, backup workers, and that trainers together compute what one
+ * with all their batches would. */
+#include "runtime/train/ps/client/testkit.h"
+
+#include "runtime/train/ps/client/internal.h"
+
+enum { IDS = 20 };
+
+struct trainer {
+    struct world *w;
+    struct rt_client_options options;
+    uint32_t index, steps, of; /* of: its gradient is the mean of so many trainers' */
+    pthread_t thread;
+    float v[SIZE];
+    float rows[IDS * DIM];
+};
+
+static void push(struct rt_client *c, const struct trainer *t, uint32_t step, float *v) {
+    struct co_err err = {0};
+    uint64_t ids[IDS];
+    float g[SIZE] = {0}, rg[IDS * DIM] = {0};
+    uint32_t of = t->of ? t->of : 1;
+    for (uint32_t k = 0; k < of; k++) {
+        for (uint32_t i = 0; i < SIZE; i++) {
+            g[i] += pseudo(t->index + k, step, i) / (float)of;
+        }
+        for (uint32_t i = 0; i < IDS * DIM; i++) {
+            ids[i / DIM] = i / DIM;
+            rg[i] += pseudo(t->index + k, step, i) / (float)of;
+        }
+    }
+    must(rt_push_sparse(c, 1, ids, IDS, rg, &err));
+    must(rt_exchange_dense(c, 0, g, v, &err));
+}
+
+static void read_all(struct rt_client *c, struct trainer *t) {
+    struct co_err err = {0};
+    uint64_t ids[IDS];
+    for (uint32_t i = 0; i < IDS; i++) {
+        ids[i] = i;
+    }
+    must(rt_pull_sparse(c, 1, ids, IDS, t->rows, &err));
+    must(rt_pull_dense(c, 0, t->v, &err));
+}
+
+static void *train(void *arg) {
+    struct trainer *t = arg;
+    struct co_err err = {0};
+    struct rt_client *c = world_enter(t->w, t->index, t->options);
+    for (int i = 0; i < SIZE; i++) {
+        t->v[i] = (float)i / SIZE;
+    }
+    must(rt_init_dense(c, 0, t->v, &err));
+    for (uint32_t step = 0; step < t->steps; step++) {
+        push(c, t, step, t->v);
+        must(rt_step(c, &err));
+    }
+    must(rt_no_more(c, &err));
+    assert_int_equal(CO_INVALID, rt_step(c, &err));
+    must(rt_barrier(c, &err));
+    read_all(c, t);
+    must(rt_finish(c, &err));
+    return NULL;
+}
+
+static void train_all(struct trainer *t, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        t[i].index = i;
+        assert_int_equal(0, pthread_create(&t[i].thread, NULL, train, &t[i]));
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        pthread_join(t[i].thread, NULL);
+    }
+}
+
+/* The mean over trainers is the gradient of the batch of all of them, so one process with that
+ * batch comes to the same values, up to the rounding of sums in another order. */
+static void trainers_compute_what_one_with_the_whole_batch_does(void **state) {
+    (void)state;
+    for (uint32_t n = 2; n <= TRAINERS_MAX; n += 2) {
+        struct trainer many[TRAINERS_MAX] = {0}, one = {0};
+        struct world w;
+        world_start(&w, 2, n);
+        for (uint32_t i = 0; i < n; i++) {
+            many[i] = (struct trainer){.w = &w, .options = {.mode = RT_SYNC}, .steps = 25};
+        }
+        train_all(many, n);
+        world_end(&w);
+        world_start(&w, 1, 1);
+        one = (struct trainer){.w = &w, .options = {.mode = RT_SYNC}, .steps = 25, .of = n};
+        train_all(&one, 1);
+        world_end(&w);
+        for (uint32_t i = 0; i < n; i++) {
+            for (int k = 0; k < SIZE; k++) {
+                assert_true(fabsf(many[i].v[k] - one.v[k]) < 2e-6F);
+            }
+            for (int k = 0; k < IDS * DIM; k++) {
+                assert_true(fabsf(many[i].rows[k] - one.rows[k]) < 2e-6F);
+            }
+        }
+    }
+}
+
+/* Trainer i has steps[i]; the mean of a step is over those who have data for it. */
+static void unequal_numbers_of_steps_end_well(void **state) {
+    (void)state;
+    static const uint32_t steps[] = {9, 4, 0, 6};
+    struct world w;
+    world_start(&w, 2, 4);
+    struct trainer t[4] = {0};
+    for (uint32_t i = 0; i < 4; i++) {
+        t[i] = (struct trainer){.w = &w, .options = {.mode = RT_SYNC}, .steps = steps[i]};
+    }
+    train_all(t, 4);
+    world_end(&w);
+    for (uint64_t k = 0; k < SIZE; k++) {
+        float v = (float)k / SIZE;
+        for (uint32_t s = 0; s < 9; s++) {
+            float sum = 0, n = 0;
+            for (uint32_t i = 0; i < 4; i++) {
+                sum += s < steps[i] ? pseudo(i, s, k) : 0;
+                n += s < steps[i] ? 1 : 0;
+            }
+            v -= 0.1F * sum / n;
+        }
+        for (uint32_t i = 0; i < 4; i++) {
+            assert_true(fabsf(v - t[i].v[k]) < 2e-6F);
+        }
+    }
+}
+
+/* ---- backup workers ---- */
+
+static const struct rt_client_options one_backup = {.mode = RT_SYNC, .backup = 1};
+
+static void *make_steps(void *arg) {
+    struct trainer *t = arg;
+    struct co_err err = {0};
+    struct rt_client *c = world_enter(t->w, t->index, t->options);
+    must(rt_init_dense(c, 0, t->v, &err));
+    for (uint32_t step = 0; step < t->steps; step++) {
+        push(c, t, step, t->v);
+        must(rt_step(c, &err));
+    }
+    must(rt_finish(c, &err));
+    return NULL;
+}
+
+static uint64_t count_late(struct rt_client *c, uint32_t table) {
+    struct rt_table_stat st;
+    struct co_err err = {0};
+    must(rt_stat(c, table, &st, &err));
+    return st.late;
+}
+
+/* Trainer 2 has pushed for its first step and then stands still: the others go through their steps
+ * without it, and without the part that it had pushed. */
+static void a_backup_worker_that_stands_still_holds_nobody(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 2, 3);
+    struct trainer t[3] = {0};
+    for (uint32_t i = 0; i < 3; i++) {
+        t[i] = (struct trainer){.w = &w, .options = one_backup, .index = i, .steps = 8};
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(0, pthread_create(&t[i].thread, NULL, make_steps, &t[i]));
+    }
+    struct co_err err = {0};
+    struct rt_client *c = world_enter(&w, 2, one_backup);
+    must(rt_init_dense(c, 0, t[2].v, &err));
+    push(c, &t[2], 0, t[2].v);
+    for (uint32_t i = 0; i < 2; i++) {
+        pthread_join(t[i].thread, NULL);
+    }
+    must(rt_step(c, &err));
+    assert_int_equal(SIZE, count_late(c, 0));
+    assert_int_equal(IDS, count_late(c, 1));
+    for (uint64_t k = 0; k < SIZE; k++) {
+        float v = 0;
+        for (uint32_t s = 0; s < 8; s++) {
+            v -= 0.1F * (pseudo(0, s, k) + pseudo(1, s, k)) / 2;
+        }
+        assert_true(fabsf(v - t[2].v[k]) < 2e-6F);
+    }
+    /* It goes on from where the job is, alone by now. */
+    push(c, &t[2], 8, t[2].v);
+    must(rt_step(c, &err));
+    assert_int_equal(SIZE, count_late(c, 0));
+    must(rt_finish(c, &err));
+    world_end(&w);
+}
+
+/* As many may be lost as are not waited for; one more is the end. */
+static void as_many_backup_workers_may_be_lost(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 3);
+    struct co_err err = {0};
+    struct rt_client *c[3];
+    struct trainer t[2] = {{.index = 0}, {.index = 1}};
+    for (uint32_t i = 0; i < 3; i++) {
+        c[i] = world_enter(&w, i, one_backup);
+    }
+    rt_client_close(c[2]);
+    push(c[0], &t[0], 0, t[0].v);
+    push(c[1], &t[1], 0, t[1].v);
+    must(rt_no_more(c[1], &err)); /* then trainer 0 and the lost one are left, one is enough */
+    must(rt_step(c[0], &err));
+    rt_client_close(c[1]);
+    assert_int_equal(CO_PEERLOST, rt_barrier(c[0], &err));
+    says(&err, CO_PEERLOST, "trainer 1 (");
+    rt_client_close(c[0]);
+    world_stop(&w);
+}
+
+/* With backups a push waits for its step, and what is wrong with it shows there. */
+static void a_held_push_is_refused_in_its_step(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 1);
+    struct co_err err = {0};
+    struct rt_client *c = world_enter(&w, 0, one_backup);
+    float g[SIZE] = {0}, v[SIZE];
+    must(rt_step(c, &err));
+    g[7] = NAN;
+    must(rt_push_dense(c, 0, g, &err));
+    must(rt_flush(c, &err));
+    (void)!rt_step(c, &err);
+    says(&err, CO_INVALID, "trainer 0 pushed NaN or Inf to table 'dense', index 7");
+    must(rt_pull_dense(c, 0, v, &err));
+    assert_true(v[0] == 0);
+    must(rt_finish(c, &err));
+    world_end(&w);
+}
+
+static void options_that_do_not_fit_are_refused(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 2);
+    struct co_err err = {0};
+    struct rt_client *c = NULL, *ok = world_enter(&w, 0, one_backup);
+    (void)!world_open(&w, 1, (struct rt_client_options){.mode = RT_SYNC}, NULL, &c, &err);
+    says(&err, CO_PERMISSION, "trainer 1 comes with 0 backup workers, the others with 1");
+    (void)!world_open(&w, 1, (struct rt_client_options){.backup = 1}, NULL, &c, &err);
+    says(&err, CO_INVALID, "backup workers are for sync mode");
+    struct rt_table_spec tables[2] = {specs[0], specs[1]};
+    tables[1].mode = RT_ASYNC;
+    (void)!world_open(&w, 1, one_backup, tables, &c, &err);
+    says(&err, CO_PERMISSION, "table 1 ('rows') of trainer 1 differs");
+    tables[1].mode = RT_SYNC;
+    (void)!world_open(&w, 1, (struct rt_client_options){.mode = RT_ASYNC}, tables, &c, &err);
+    says(&err, CO_INVALID, "table 'rows' is in sync mode, which needs a job in sync mode");
+    rt_client_close(ok);
+    world_stop(&w);
+}
+
+/* A job in sync mode whose rows are applied at once, as Paddle's are from 2.3 on. */
+static void a_table_may_have_a_mode_of_its_own(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 1);
+    struct rt_table_spec tables[2] = {specs[0], specs[1]};
+    tables[1].mode = RT_ASYNC;
+    struct co_err err = {0};
+    struct rt_client *c = NULL;
+    must(world_open(&w, 0, (struct rt_client_options){.mode = RT_SYNC}, tables, &c, &err));
+    uint64_t id = 5;
+    float g[SIZE], v[SIZE], before[DIM], after[DIM];
+    for (int i = 0; i < SIZE; i++) {
+        g[i] = 1;
+    }
+    must(rt_pull_sparse(c, 1, &id, 1, before, &err));
+    must(rt_push_dense(c, 0, g, &err));
+    must(rt_push_sparse(c, 1, &id, 1, g, &err));
+    must(rt_flush(c, &err));
+    must(rt_pull_dense(c, 0, v, &err));
+    must(rt_pull_sparse(c, 1, &id, 1, after, &err));
+    assert_true(v[0] == 0);
+    assert_true(fabsf(before[0] - 0.1F - after[0]) < 1e-6F);
+    must(rt_step(c, &err));
+    must(rt_pull_dense(c, 0, v, &err));
+    assert_true(fabsf(v[0] + 0.1F) < 1e-6F);
+    must(rt_finish(c, &err));
+    world_end(&w);
+}
+
+/* Asked for with the step, the values are those that the step makes; of a step that nobody said
+ * there are none, and the trainer goes on. */
+static void values_may_be_asked_for_with_the_step(void **state) {
+    (void)state;
+    static float g[SIZE], v[SIZE];
+    struct world w;
+    world_start(&w, 1, 1);
+    struct co_err err = {0};
+    struct rt_client *c = world_enter(&w, 0, (struct rt_client_options){.mode = RT_SYNC});
+    struct rt_call *call = NULL;
+    must(rt_values_call(c, 0, v, 1, &call, &err));
+    rt_call_start(call);
+    assert_int_equal(CO_INVALID, rt_call_wait(call, 15000, &err));
+    says(&err, CO_INVALID, "step 1, which it has not said");
+    for (int step = 1; step <= 3; step++) {
+        for (int i = 0; i < SIZE; i++) {
+            g[i] = 1;
+        }
+        must(rt_exchange_dense(c, 0, g, v, &err));
+        must(rt_step(c, &err));
+        assert_true(fabsf(v[SIZE - 1] + 0.1F * (float)step) < 1e-6F);
+    }
+    must(rt_finish(c, &err));
+    world_end(&w);
+}
+
+/* STEP 1 to a shard, and then so many pulls of what it makes, each of which fills a window. */
+static struct rt_call *say_step(struct rt_client *c, uint32_t shard, uint32_t pulls) {
+    struct rt_call *call = rt_call_new(c, "step", NULL, 1 + pulls);
+    rt_call_part(
+        call, 0, 0, &(struct rt_frame_head){.kind = RT_FRAME_STEP, .shard = shard, .aux = 1}, 0);
+    for (uint32_t i = 1; i <= pulls; i++) {
+        const struct rt_frame_head pull = {
+            .kind = RT_FRAME_PULL_DENSE, .shard = shard, .count = SIZE / 2, .number = 1};
+        rt_call_part(call, i, 0, &pull, RT_LINK_WINDOW);
+    }
+    rt_call_start(call);
+    return call;
+}
+
+static void a_shard_that_waits_delays_no_other(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 2);
+    struct co_err err = {0};
+    const struct rt_client_options o = {.mode = RT_SYNC};
+    struct rt_client *c[2] = {world_enter(&w, 0, o), world_enter(&w, 1, o)};
+    struct rt_call *calls[4] = {say_step(c[0], 0, 3)};
+    uint64_t id = 0;
+    float row[DIM];
+    while (rt_sparse_shard(id, 2) != 1) {
+        id++;
+    }
+    must(rt_pull_sparse(c[0], 1, &id, 1, row, &err));
+    calls[1] = say_step(c[0], 1, 0);
+    calls[2] = say_step(c[1], 0, 0);
+    calls[3] = say_step(c[1], 1, 0);
+    for (int i = 0; i < 4; i++) {
+        must(rt_call_wait(calls[i], 15000, &err));
+    }
+    must(rt_finish(c[0], &err));
+    must(rt_finish(c[1], &err));
+    world_end(&w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trainers_compute_what_one_with_the_whole_batch_does),
+        cmocka_unit_test(unequal_numbers_of_steps_end_well),
+        cmocka_unit_test(a_backup_worker_that_stands_still_holds_nobody),
+        cmocka_unit_test(as_many_backup_workers_may_be_lost),
+        cmocka_unit_test(a_held_push_is_refused_in_its_step),
+        cmocka_unit_test(options_that_do_not_fit_are_refused),
+        cmocka_unit_test(a_table_may_have_a_mode_of_its_own),
+        cmocka_unit_test(values_may_be_asked_for_with_the_step),
+        cmocka_unit_test(a_shard_that_waits_delays_no_other),
+    };
+    return cmocka_run_group_tests_name("sync", tests, NULL, NULL);
+}

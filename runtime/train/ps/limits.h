@@ -1,9 +1,0 @@
-/* What the process may use: the least of what the machine has and of what its cgroup, and each
- * one above it, allows (cgroups version 2, and 1). */
-#pragma once
-
-#include <stdint.h>
-
-/* root: of /proc and /sys; "" outside of tests. */
-uint64_t rt_limit_memory(const char *root); /* bytes */
-uint32_t rt_limit_cpus(const char *root);   /* rounded up, 1 or more */

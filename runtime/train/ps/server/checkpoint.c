@@ -1,0 +1,90 @@
+/* Checkpoints of a server as a whole: its saver, the checkpoint that its tables start from, and
+ * going back to a checkpoint.  Shards read and write the data (snapshot.h, restore.h).  Runs on the
+ * rpc's thread; rt_server_find_restored on the thread that starts the server. */
+#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/server/internal.h"
+
+void rt_server_make_saver(struct rt_server *s) {
+    struct rt_saver_config config = {.server = s->config.index,
+        .servers = s->config.servers,
+        .shards = s->config.shards,
+        .root = s->config.checkpoint_dir,
+        .budget = &s->budget,
+        .quiet = s->config.quiet};
+    s->saver = rt_saver_new(&config);
+    rt_saver_describe(s->saver, s->tables, s->n_tables, s->mode == RT_SYNC);
+}
+
+static void say_skipped(void *arg, const struct co_err *why) {
+    const struct rt_server *s = arg;
+    if (!s->config.quiet) {
+        rt_say_warn("%s; skipped", co_err_text(why));
+    }
+}
+
+int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err *err) {
+    uint64_t most = UINT64_MAX;
+    while (!s->restored) {
+        CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+        struct co_err why = {0};
+        int rc = rt_ckpt_chain_newest(dir, most, say_skipped, s, &c, err);
+        if (rc < 0) {
+            return rc;
+        }
+        const struct rt_ckpt_point *p = &c->points[c->n - 1];
+        if (rt_ckpt_chain_verify(c, &why) < 0) {
+            say_skipped(s, &why);
+            most = p->number - 1;
+            continue;
+        }
+        rt_server_say(s, "tables begin as in checkpoint %llu (step %llu) in '%s'",
+            (unsigned long long)p->number, (unsigned long long)p->step, dir);
+        s->at = p->number;
+        s->restored = co_steal_ptr(c);
+    }
+    return 0;
+}
+
+const struct rt_ckpt_point *rt_server_restored(const struct rt_server *s) {
+    return s->restored ? &s->restored->points[s->restored->n - 1] : NULL;
+}
+
+/* The shards refuse requests of these trainers from now on.  The error frame also reaches a trainer
+ * that has no request under way. */
+static void tell_trainers(struct rt_server *s, const struct co_err *why) {
+    for (struct rt_session *se = s->sessions; se; se = se->next) {
+        if (se->begun) {
+            se->begun = false;
+            (void)!rt_stream_send(
+                se->stream, rt_frame_error(NULL, why->code, co_err_text(why)), NULL);
+        }
+    }
+}
+
+int rt_server_go_back(struct rt_server *s, uint64_t number, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    const char *dir = s->config.restore_dir;
+    int rc = *dir ? rt_ckpt_chain_open(dir, number, &c, err)
+                  : co_err_set(err, CO_INVALID,
+                        "the others go back to checkpoint %llu, this server has no directory of "
+                        "checkpoints (PADDLE_PS_CHECKPOINT_DIR)",
+                        (unsigned long long)number);
+    if (rc < 0) {
+        return rc;
+    }
+    uint64_t step = c->points[c->n - 1].step, lost = rt_shard_step(s->shards[0]) - step;
+    struct co_err why = {0};
+    co_err_set(&why, CO_GONE,
+        "the job goes back to checkpoint %llu, step %llu, because a server was restarted",
+        (unsigned long long)number, (unsigned long long)step);
+    for (uint32_t i = 0; i < s->config.shards; i++) {
+        rt_shard_restore(s->shards[i], dir, number, step);
+    }
+    for (uint32_t i = 0; i < s->members.n; i++) {
+        s->members.all[i].waits = false;
+    }
+    s->at = number;
+    rt_say_warn("%s; %llu steps are repeated", why.msg, (unsigned long long)lost);
+    tell_trainers(s, &why);
+    return 0;
+}

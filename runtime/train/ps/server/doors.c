@@ -1,0 +1,84 @@
+/* Decides which data lanes a server accepts: those that present the key from their trainer's
+ * welcome.  The front door's thread hands an accepted lane to its shard.  When a lane breaks, its
+ * shard's thread breaks the trainer's stream as well: a trainer is lost in one way only. */
+#include "runtime/train/ps/server/internal.h"
+
+#include <string.h>
+
+#include "common/proof.h"
+
+int rt_server_open_door(struct rt_server *s, uint32_t trainer, struct rt_stream *stream,
+    uint64_t *ret_key, struct co_err *err) {
+    unsigned char nonce[CO_NONCE_BYTES];
+    int rc = co_nonce_make(nonce, err);
+    if (rc < 0) {
+        return rc;
+    }
+    memcpy(ret_key, nonce, sizeof(*ret_key));
+    *ret_key |= 1; /* 0 means no key */
+    pthread_mutex_lock(&s->doors_m);
+    struct rt_door old = s->doors[trainer];
+    s->doors[trainer] = (struct rt_door){*ret_key, rt_stream_ref(stream)};
+    pthread_mutex_unlock(&s->doors_m);
+    if (old.stream) {
+        rt_stream_unref(old.stream);
+    }
+    return 0;
+}
+
+/* Returns the stream of that key with a reference for the caller; NULL: the door has another key.
+ * close: the reference is the door's own. */
+static struct rt_stream *take_stream(
+    struct rt_server *s, uint32_t trainer, uint64_t key, bool close) {
+    pthread_mutex_lock(&s->doors_m);
+    struct rt_door *d = &s->doors[trainer];
+    struct rt_stream *stream = d->key == key ? d->stream : NULL;
+    if (stream && close) {
+        *d = (struct rt_door){0};
+    } else if (stream) {
+        rt_stream_ref(stream);
+    }
+    pthread_mutex_unlock(&s->doors_m);
+    return stream;
+}
+
+void rt_server_close_door(struct rt_server *s, uint32_t trainer, uint64_t key) {
+    struct rt_stream *stream = take_stream(s, trainer, key, true);
+    if (stream) {
+        rt_stream_unref(stream);
+    }
+}
+
+int rt_server_on_lane(
+    void *server, struct rt_lane *lane, const struct rt_pass *pass, struct co_err *err) {
+    struct rt_server *s = server;
+    const struct rt_server_config *c = &s->config;
+    int rc = 0;
+    pthread_mutex_lock(&s->doors_m);
+    if (pass->trainer >= c->trainers || pass->key == 0) {
+        rc = co_err_set(err, CO_PERMISSION, "a data lane of trainer %u of %u%s", pass->trainer,
+            c->trainers, pass->key == 0 ? " without a key" : "");
+    } else if (s->doors[pass->trainer].key != pass->key) {
+        /* The trainer may retry: its stream may have broken after its welcome. */
+        rc = co_err_set(err, CO_UNAVAILABLE,
+            "a data lane of trainer %u, which is not here or has another key", pass->trainer);
+    } else if (pass->shard >= c->shards) {
+        rc = co_err_set(err, CO_INVALID, "a data lane of trainer %u to shard %u of %u",
+            pass->trainer, pass->shard, c->shards);
+    } else {
+        /* Under the lock, so that the shard gets the lane before it hears that the trainer has
+         * left: leave_member closes the door first. */
+        (void)rt_stream_ref(rt_lane_stream(lane));
+        rt_shard_lane(s->shards[pass->shard], pass->trainer, pass->key, lane);
+    }
+    pthread_mutex_unlock(&s->doors_m);
+    return rc;
+}
+
+void rt_server_lane_lost(void *server, uint32_t trainer, uint64_t key, const struct co_err *why) {
+    struct rt_stream *stream = take_stream(server, trainer, key, false);
+    if (stream) {
+        rt_stream_break(stream, why);
+        rt_stream_unref(stream);
+    }
+}

@@ -1,0 +1,158 @@
+/* What the files of a parameter server share: server.c (start and stop), session.c (control
+ * messages of trainers), watch.c (leases, the end of the job), doors.c (data lanes), pace.c
+ * (staleness), server_checkpoint.c and server_meter.c.
+ *
+ * All functions run on the rpc's thread unless a comment says otherwise. */
+#pragma once
+
+#include <pthread.h>
+
+#include "runtime/train/meter/meter.h"
+#include "runtime/train/ps/control.h"
+#include "runtime/train/ps/server/members.h"
+#include "runtime/train/ps/shard/saver.h"
+#include "runtime/train/ps/server/server.h"
+#include "runtime/train/ps/shard/shard.h"
+
+/* A connection.  Its hello says which trainer it belongs to. */
+struct rt_session {
+    struct rt_server *server;
+    struct rt_stream *stream; /* borrowed; on_close frees the session */
+    int64_t since_ms;
+    uint32_t trainer; /* RT_NOBODY before hello */
+    bool begun;       /* its begin was accepted: it may send frames for shards */
+    uint64_t key;     /* its data lanes must present it; 0: not made yet */
+    bool refused;     /* an error was sent to it, and its stream ends */
+    struct rt_session *next, *prev;
+};
+
+#define RT_NOBODY UINT32_MAX
+
+/* Which data lanes of a trainer are accepted (doors.c). */
+struct rt_door {
+    uint64_t key;             /* a lane must present it; 0: none is accepted */
+    struct rt_stream *stream; /* counted; it is broken when a lane breaks */
+};
+
+struct rt_server {
+    struct rt_server_config config; /* strings owned */
+    char **list; /* owned, [config.servers]: endpoints of the job's servers; NULL: not known */
+    struct rt_rpc *rpc;
+    uint16_t port;
+    int fd; /* eventfd: readable when the job is over */
+
+    uint64_t incarnation; /* of this server */
+    atomic_bool stopping; /* rt_server_stop has begun: a closed connection is no lost trainer */
+
+    /* From listen to rt_rpc_close, only the rpc's thread changes what follows, except for doors and
+     * the atomics. */
+    uint64_t era; /* how often the job went back to a checkpoint */
+    uint64_t at;  /* number of the checkpoint that the tables come from; 0: none */
+    bool begun;   /* a trainer has sent begin since this server was started */
+    struct rt_members members;
+    struct rt_session *sessions;
+    enum rt_mode mode;
+    uint32_t backup; /* sync: a step waits for all trainers but this many */
+    struct rt_table *tables;
+    uint32_t n_tables;
+    struct rt_budget budget;        /* config.memory_max, of all shards */
+    struct rt_ckpt_chain *restored; /* the checkpoint to start from; NULL: tables start empty */
+    struct rt_rocks *rocks;         /* of all shards, in config.cold_dir; NULL: none */
+    struct rt_saver *saver;         /* of all shards; NULL before the first hello */
+    struct rt_shard **shards;       /* [config.shards], NULL before the first hello */
+    /* Guards doors.  The front door's thread uses shards, too, when it holds this lock and has seen
+     * a valid key: keys are made after the shards. */
+    pthread_mutex_t doors_m;
+    struct rt_door *doors; /* by trainer */
+    int64_t ticked_ms;     /* the last tick; 0: none yet */
+    int64_t said_ms;       /* when the log last said which trainers are missing */
+    int64_t first_ms;      /* first hello; 0: none yet */
+    int64_t orphan_ms;     /* since when only lost trainers have not finished; 0: not so */
+    bool over;             /* result is decided */
+    int64_t over_ms;
+    bool told; /* fd was written */
+    /* refused peers: all of them, those not logged yet, and when one was logged last */
+    uint64_t refused, refused_unsaid;
+    int64_t refused_ms;
+    struct rt_meter_source meter;
+    /* written at each tick; threads that read metrics use them */
+    atomic_uint_fast64_t trainers[RT_MEMBER_STATES], apart, step;
+    struct co_err result;
+};
+
+/* session.c: the callbacks of the rpc. */
+extern const struct rt_rpc_ops rt_session_ops;
+
+/* doors.c: accepts data lanes of the trainer from now on, if they present *ret_key. */
+CO_MUST_CHECK int rt_server_open_door(struct rt_server *s, uint32_t trainer,
+    struct rt_stream *stream, uint64_t *ret_key, struct co_err *err);
+/* Accepts no more lanes with that key. */
+void rt_server_close_door(struct rt_server *s, uint32_t trainer, uint64_t key);
+/* The callback on_lane of rt_rpc_ops, on the front door's thread, and the callback lost of
+ * rt_shard_config, on a shard's thread. */
+int rt_server_on_lane(
+    void *server, struct rt_lane *lane, const struct rt_pass *pass, struct co_err *err);
+void rt_server_lane_lost(void *server, uint32_t trainer, uint64_t key, const struct co_err *why);
+
+/* server.c: copies the list, config.servers entries. */
+void rt_server_set_list(struct rt_server *s, const char *const *list);
+
+/* server_checkpoint.c: sets s->restored to the newest checkpoint in dir that is complete and whose
+ * files could all be read.  CO_NOTFOUND: there is none.  Called before other threads know s. */
+CO_MUST_CHECK int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err *err);
+/* Called once tables, index and mode are known. */
+void rt_server_make_saver(struct rt_server *s);
+
+/* session.c: answers all trainers at the barrier if it is full. */
+void rt_server_barrier(struct rt_server *s);
+
+/* session.c: sync: fails the job if trainers wait for each other, some in a step and some at a
+ * barrier. */
+void rt_server_check_order(struct rt_server *s);
+
+/* server_checkpoint.c: has all shards load that checkpoint, and tells the trainers. */
+CO_MUST_CHECK int rt_server_go_back(struct rt_server *s, uint64_t number, struct co_err *err);
+
+/* server_meter.c: attaches this server's metrics, and updates them at each tick. */
+void rt_server_meter_open(struct rt_server *s);
+void rt_server_meter_tick(struct rt_server *s);
+
+/* pace.c: steps between the fastest and the slowest trainer that trains; 0: trainers do not report
+ * their steps. */
+uint64_t rt_server_apart(const struct rt_server *s);
+/* pace.c: handles a pace message: a trainer reports its step, and may wait for slower ones. */
+CO_MUST_CHECK int rt_server_pace(
+    struct rt_session *se, const struct rt_frame *f, const Rt__Pace *p, struct co_err *err);
+/* A new incarnation of a trainer starts at the step of the slowest trainer. */
+void rt_server_pace_join(struct rt_server *s, uint32_t trainer);
+/* Answers trainers that need not wait any more.  When the wait time of another one is over, sends
+ * it an error that names the slowest trainer. */
+void rt_server_pace_check(struct rt_server *s, int64_t now);
+
+/* watch.c */
+void rt_server_tick(void *arg); /* for rt_rpc_ops.on_tick */
+/* The trainer's connection broke or its lease ran out.  Waits for the trainer to return
+ * (return_ms), or counts it as lost at once. */
+void rt_server_miss(struct rt_server *s, uint32_t trainer, const char *cause);
+/* The trainer has left and said that it will return at once. */
+void rt_server_expect(struct rt_server *s, uint32_t trainer);
+/* Counts the trainer as lost.  Sync: more lost trainers than `backup` fail the job.  Else the
+ * others go on without it. */
+void rt_server_lose(struct rt_server *s, uint32_t trainer, const char *cause);
+/* Ends the job if all trainers have finished.  Notes when only lost ones have not. */
+void rt_server_check_end(struct rt_server *s);
+/* Decides the job's result (code 0: success).  Sends a failure to all trainers and ends their
+ * streams. */
+void rt_server_over(struct rt_server *s, const struct co_err *result);
+/* Counts a refused peer and logs it, but not within 10 s of the last one: a later line then says
+ * how many there were. */
+void rt_server_say_refused(struct rt_server *s, const char *peer, const struct co_err *why);
+/* Makes rt_server_wait return once the job is over and trainers have closed their connections. */
+void rt_server_tell(struct rt_server *s);
+
+#define rt_server_say(s, ...)                                                                      \
+    do {                                                                                           \
+        if (!(s)->config.quiet) {                                                                  \
+            rt_say_info(__VA_ARGS__);                                                              \
+        }                                                                                          \
+    } while (0)

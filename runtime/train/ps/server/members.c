@@ -1,0 +1,136 @@
+/* The states of trainers and the legal moves between them; when the barrier is full, and whether
+ * trainers wait for each other.  Runs on the rpc's thread. */
+#include "runtime/train/ps/server/members.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* [from]: a bit for each state that may follow. */
+static const unsigned legal[] = {
+    [RT_MEMBER_ABSENT] = 1U << RT_MEMBER_ALIVE | 1U << RT_MEMBER_FINISHED,
+    [RT_MEMBER_ALIVE] = 1U << RT_MEMBER_AWAY | 1U << RT_MEMBER_LOST | 1U << RT_MEMBER_FINISHED,
+    [RT_MEMBER_AWAY] = 1U << RT_MEMBER_ALIVE | 1U << RT_MEMBER_LOST | 1U << RT_MEMBER_FINISHED,
+    [RT_MEMBER_LOST] = 1U << RT_MEMBER_ALIVE | 1U << RT_MEMBER_FINISHED,
+    [RT_MEMBER_FINISHED] = 0,
+};
+
+void rt_members_init(struct rt_members *m, uint32_t n) {
+    *m = (struct rt_members){.all = co_xcalloc(n, sizeof(*m->all)), .n = n};
+}
+
+void rt_members_done(struct rt_members *m) {
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (m->all[i].stream) {
+            rt_stream_unref(m->all[i].stream);
+        }
+    }
+    free(m->all);
+    *m = (struct rt_members){0};
+}
+
+void rt_member_set(struct rt_members *m, uint32_t i, enum rt_member_state to) {
+    struct rt_member *t = &m->all[i];
+    assert(legal[t->state] & 1U << to);
+    t->state = to;
+    t->waits = t->waits && (to == RT_MEMBER_ALIVE || to == RT_MEMBER_AWAY);
+}
+
+static bool is_awaited(const struct rt_member *t) {
+    return t->state == RT_MEMBER_ALIVE || t->state == RT_MEMBER_AWAY;
+}
+
+uint32_t rt_members_in(const struct rt_members *m, enum rt_member_state state) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        n += m->all[i].state == state;
+    }
+    return n;
+}
+
+bool rt_members_barrier_full(const struct rt_members *m) {
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct rt_member *t = &m->all[i];
+        here += t->waits;
+        if (!t->waits && (t->state == RT_MEMBER_ABSENT || is_awaited(t))) {
+            return false;
+        }
+    }
+    return here > 0;
+}
+
+/* Whether steps wait for this trainer. */
+static bool is_training(const struct rt_member *t) {
+    return is_awaited(t) && !t->ended;
+}
+
+/* Lists the training members ("0, 2") that are at the barrier, or are not, and whose last step is
+ * in from .. to; cut with "...". */
+static void list_at(const struct rt_members *m, bool waits, uint64_t from, uint64_t to,
+    char *ret_text, size_t size) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct rt_member *t = &m->all[i];
+        if (!is_training(t) || t->waits != waits || t->steps < from || t->steps > to) {
+            continue;
+        }
+        if (at + 24 > size) {
+            (void)snprintf(ret_text + at, size - at, ", ...");
+            return;
+        }
+        at += (size_t)snprintf(ret_text + at, size - at, "%s%u", at ? ", " : "", i);
+    }
+}
+
+int rt_members_check_order(const struct rt_members *m, uint32_t backup, struct co_err *err) {
+    uint64_t step = 0, behind = UINT64_MAX;
+    uint32_t missing = 0;
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct rt_member *t = &m->all[i];
+        step = is_training(t) && !t->waits && t->steps > step ? t->steps : step;
+    }
+    for (uint32_t i = 0; i < m->n; i++) {
+        const struct rt_member *t = &m->all[i];
+        if (is_training(t) && t->waits && t->steps < step) {
+            missing++;
+            behind = t->steps < behind ? t->steps : behind;
+        }
+    }
+    if (missing <= backup) {
+        return 0;
+    }
+    char at_barrier[128], in_step[128];
+    list_at(m, true, 0, step - 1, at_barrier, sizeof(at_barrier));
+    list_at(m, false, step, step, in_step, sizeof(in_step));
+    return co_err_set(err, CO_INVALID,
+        "at barrier %llu, after step %llu: trainer %s; in step %llu: trainer %s; each waits for "
+        "the "
+        "other.  All trainers must call rt_step and rt_barrier in the same order; one that has no "
+        "more data calls rt_no_more or rt_finish",
+        (unsigned long long)m->barriers + 1, (unsigned long long)behind, at_barrier,
+        (unsigned long long)step, in_step);
+}
+
+void rt_member_describe(
+    const struct rt_members *m, uint32_t i, int64_t now_ms, char *ret_text, size_t size) {
+    const struct rt_member *t = &m->all[i];
+    (void)snprintf(ret_text, size, "trainer %u (%s) lost: %s, last heard %.1f s ago", i, t->peer,
+        t->cause, (double)(now_ms - t->heard_ms) / 1000);
+}
+
+void rt_members_list(
+    const struct rt_members *m, enum rt_member_state state, char *ret_text, size_t size) {
+    size_t at = 0;
+    ret_text[0] = '\0';
+    for (uint32_t i = 0; i < m->n; i++) {
+        if (m->all[i].state != state) {
+            continue;
+        }
+        if (at + 24 > size) {
+            (void)snprintf(ret_text + at, size - at, ", ...");
+            return;
+        }
+        at += (size_t)snprintf(ret_text + at, size - at, "%s%u", at ? ", " : "", i);
+    }
+}

@@ -1,0 +1,154 @@
+/* Starts and stops a parameter server, on the caller's thread.  The rpc's thread does the rest
+ * (session.c, watch.c); it also starts the shards, when the first hello brings the tables. */
+#include "runtime/train/ps/server/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/contract.h"
+#include "common/parse.h"
+#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/server/internal.h"
+#include "runtime/train/table/rocks.h"
+
+enum { TICK_MS = 50, HELLO_MS = 10000 };
+
+static int listen_on(struct rt_server *s, struct co_err *err) {
+    int rc = rt_rpc_listen(s->rpc, s->config.listen, &s->port, err);
+    if (rc == 0 && !s->config.quiet) {
+        struct co_hostport hp;
+        char address[CO_HOST_MAX + 10];
+        if (co_parse_hostport("address", s->config.listen, &hp, NULL) == 0) {
+            co_hostport_format(hp.host, s->port, address, sizeof(address));
+            rt_say_info("Server listening on %s selected port: %u", address, s->port);
+            if (s->config.encrypt) {
+                rt_say_info("connections are encrypted (TLS 1.3)");
+            }
+        }
+    }
+    return rc;
+}
+
+void rt_server_set_list(struct rt_server *s, const char *const *list) {
+    s->list = co_xcalloc(s->config.servers, sizeof(char *));
+    for (uint32_t i = 0; i < s->config.servers; i++) {
+        s->list[i] = co_xstrdup(list[i]);
+    }
+}
+
+/* The directory is named after the server's index.  A server that learns its index from trainers
+ * uses its port instead. */
+static int open_cold(struct rt_server *s, struct co_err *err) {
+    struct co_hostport at = {0};
+    int rc = !*s->config.cold_dir ? 1 : co_parse_hostport("address", s->config.listen, &at, err);
+    if (rc != 0) {
+        return rc < 0 ? rc : 0;
+    }
+    CO_AUTOFREE char *name = s->config.servers > 0 ? co_xasprintf("server-%u", s->config.index)
+                                                   : co_xasprintf("server-at-%u", at.port);
+    rc = rt_rocks_open(s->config.cold_dir, name, &s->budget, &s->rocks, err);
+    return rc < 0 ? co_err_wrap(err, "%s", co_contract[CO_VAR_PS_COLD_DIR].name) : 0;
+}
+
+int rt_server_start(
+    const struct rt_server_config *config, struct rt_server **ret, struct co_err *err) {
+    struct rt_server *s = co_xcalloc(1, sizeof(*s));
+    s->config = *config;
+    s->budget.max = config->memory_max;
+    s->config.listen = co_xstrdup(config->listen);
+    s->config.endpoint = co_xstrdup(config->endpoint ? config->endpoint : config->listen);
+    s->config.job = co_xstrdup(config->job ? config->job : "");
+    s->config.token = co_xstrdup(config->token ? config->token : "");
+    s->config.restore_dir = co_xstrdup(config->restore_dir ? config->restore_dir : "");
+    s->config.checkpoint_dir = co_xstrdup(config->checkpoint_dir ? config->checkpoint_dir : "");
+    s->config.cold_dir = co_xstrdup(config->cold_dir ? config->cold_dir : "");
+    s->config.hello_ms = config->hello_ms ? config->hello_ms : HELLO_MS;
+    if (config->endpoints) {
+        rt_server_set_list(s, config->endpoints);
+    }
+    s->incarnation = rt_incarnation();
+    rt_members_init(&s->members, config->trainers);
+    rt_server_meter_open(s);
+    pthread_mutex_init(&s->doors_m, NULL);
+    s->doors = co_xcalloc(config->trainers, sizeof(*s->doors));
+    s->fd = eventfd(0, EFD_CLOEXEC);
+    struct rt_rpc_options options = {.tick_ms = TICK_MS,
+        .max_streams = (size_t)config->trainers * 2 + 64,
+        .prove_ms = (int)s->config.hello_ms,
+        .token = s->config.token,
+        .encrypt = s->config.encrypt,
+        .backlog = config->backlog};
+    int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
+    if (rc == 0 && config->restore_dir && *config->restore_dir) {
+        rc = rt_server_find_restored(s, config->restore_dir, err);
+        rc = rc == CO_NOTFOUND ? 0 : rc;
+    }
+    rc = rc < 0 ? rc : rt_rpc_open(&rt_session_ops, s, &options, &s->rpc, err);
+    rc = rc < 0 ? rc : open_cold(s, err);
+    rc = rc < 0 ? rc : listen_on(s, err);
+    if (rc < 0) {
+        rt_server_stop(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+uint16_t rt_server_port(const struct rt_server *s) {
+    return s->port;
+}
+
+int rt_server_fd(const struct rt_server *s) {
+    return s->fd;
+}
+
+int rt_server_wait(struct rt_server *s, struct co_err *err) {
+    uint64_t one;
+    while (read(s->fd, &one, sizeof(one)) < 0) {
+        if (errno != EINTR) {
+            return co_err_errno(err, errno, "waiting for the job's end");
+        }
+    }
+    return s->result.code ? co_err_set(err, s->result.code, "%s", s->result.msg) : 0;
+}
+
+void rt_server_stop(struct rt_server *s) {
+    if (!s) {
+        return;
+    }
+    rt_meter_detach(&s->meter);
+    atomic_store(&s->stopping, true);
+    /* No other thread uses s after this.  The shards must still run: rt_rpc_close waits for streams
+     * and frames that they hold. */
+    rt_rpc_close(s->rpc);
+    for (uint32_t i = 0; s->shards && i < s->config.shards; i++) {
+        rt_shard_stop(s->shards[i]);
+    }
+    rt_saver_free(s->saver);
+    rt_rocks_close(s->rocks);
+    rt_ckpt_chain_close(s->restored);
+    free(s->shards);
+    rt_members_done(&s->members);
+    pthread_mutex_destroy(&s->doors_m);
+    free(s->doors);
+    free(s->tables);
+    for (uint32_t i = 0; s->list && i < s->config.servers; i++) {
+        free(s->list[i]);
+    }
+    free(s->list);
+    if (s->fd >= 0) {
+        co_close(s->fd);
+    }
+    free((char *)(uintptr_t)s->config.listen);
+    free((char *)(uintptr_t)s->config.endpoint);
+    free((char *)(uintptr_t)s->config.job);
+    free((char *)(uintptr_t)s->config.token);
+    free((char *)(uintptr_t)s->config.restore_dir);
+    free((char *)(uintptr_t)s->config.checkpoint_dir);
+    free((char *)(uintptr_t)s->config.cold_dir);
+    free(s);
+}

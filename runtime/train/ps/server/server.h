@@ -1,0 +1,51 @@
+/* One parameter server in this process: it listens, tracks the trainers and owns the shards.
+ *
+ * rt_server_run is built on it.  Tests use it directly, and so does a client of a job without
+ * servers.  The state of trainers (connected, lost, at a barrier) belongs to the rpc's thread. */
+#pragma once
+
+#include "runtime/train/ps/spec.h"
+
+struct rt_server;
+
+struct rt_server_config {
+    const char *listen;   /* "host:port"; port 0 takes a free one */
+    const char *endpoint; /* as in the job's list; NULL: listen */
+    uint32_t index, servers,
+        trainers;                 /* servers 0: the first trainer says index, servers and job */
+    const char *const *endpoints; /* [servers]; a trainer's list must be the same text; NULL: any */
+    const char *job;              /* its name; a trainer must say the same */
+    const char *token;            /* "" or NULL: none */
+    bool encrypt;                 /* all connections; needs a token */
+    int64_t lease_ms, start_timeout_ms;
+    int64_t return_ms; /* how long to wait for a lost trainer to return; 0 or less: not at all */
+    int64_t hello_ms;  /* limit for the proof of the token, and for the hello after it; 0: 10 s */
+    uint32_t shards;
+    uint64_t memory_max;         /* bytes of all tables, all shards */
+    enum rt_nonfinite nonfinite; /* unset: refuse */
+    /* Sparse rows that do not fit in memory go to disk, in this server's own directory below this
+     * one.  NULL, "": pushes of such rows are refused. */
+    const char *cold_dir;
+    const char *checkpoint_dir; /* checkpoints must be at or below it; NULL, "": anywhere */
+    /* Tables start from the newest complete checkpoint there, if there is one.  The server looks
+     * for it before it listens.  Each shard loads it after the first hello, which brings the
+     * tables, and answers requests afterwards.  NULL, "": tables start empty. */
+    const char *restore_dir;
+    size_t backlog; /* see rt_rpc_options */
+    bool quiet;     /* logs only warnings and errors */
+};
+
+/* Copies the strings.  The server listens when this returns. */
+CO_MUST_CHECK int rt_server_start(
+    const struct rt_server_config *config, struct rt_server **ret, struct co_err *err);
+/* The checkpoint that its tables started from; NULL: none.  Any thread. */
+struct rt_ckpt_point;
+const struct rt_ckpt_point *rt_server_restored(const struct rt_server *s);
+uint16_t rt_server_port(const struct rt_server *s);
+
+/* Readable once the job is over, for poll.  Owned by s. */
+int rt_server_fd(const struct rt_server *s);
+/* Waits until the job is over, and returns its result as rt_server_run does. */
+CO_MUST_CHECK int rt_server_wait(struct rt_server *s, struct co_err *err);
+/* Stops the server in any state and frees it; NULL allowed. */
+void rt_server_stop(struct rt_server *s);

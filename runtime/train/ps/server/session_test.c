@@ -1,0 +1,408 @@
+/* What a server does with peers that do not keep to the protocol: it refuses them, and goes on. */
+#include "runtime/train/ps/server/session_testkit.h"
+
+static void nothing_is_done_before_hello(void **state) {
+    static const uint8_t kinds[] = {RT_FRAME_PING, RT_FRAME_PULL_DENSE, RT_FRAME_STEP,
+        RT_FRAME_PING | RT_FRAME_ANSWER, RT_FRAME_ERROR};
+    struct peer *p = *state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(kinds); i++) {
+        send_frame(p, kinds[i], 0, 0);
+        refused_with(p, "before hello");
+        dial(p);
+    }
+    send_finish(p);
+    refused_with(p, "does not belong to a trainer");
+    still_serves(p);
+}
+
+static void nonsense_is_refused(void **state) {
+    struct peer *p = *state;
+    send_frame(p, RT_FRAME_CONTROL, 0, 100);
+    refused_with(p, "cannot be read");
+    dial(p);
+    send_frame(p, RT_FRAME_CONTROL, 0, 0);
+    refused_with(p, "does not belong to a trainer");
+    still_serves(p);
+    send_frame(p, RT_FRAME_PULL_DENSE, 7, 0);
+    refused_with(p, "shard 7 of 1");
+}
+
+static void nobody_finishes_twice(void **state) {
+    struct peer *p = *state;
+    send_hello(p, 0);
+    await(p, &p->answers, 1);
+    send_finish(p);
+    await(p, &p->answers, 2);
+    send_finish(p); /* its answer may have been lost: it is answered again */
+    await(p, &p->answers, 3);
+    send_barrier(p, 1);
+    refused_with(p, "does not belong to a trainer");
+    dial(p);
+    p->incarnation += 1000;
+    send_hello(p, 0);
+    refused_with(p, "has finished already");
+    dial(p);
+    send_hello(p, 1);
+    await(p, &p->answers, 1);
+    send_finish(p);
+    await(p, &p->answers, 2);
+    rt_stream_cancel(p->stream);
+    assert_int_equal(0, rt_server_wait(p->server, NULL));
+}
+
+static void say_who_has_finished(struct peer *p, uint32_t trainer) {
+    Rt__Begin b = RT__BEGIN__INIT;
+    b.finished = &trainer;
+    b.n_finished = 1;
+    Rt__Control c = RT__CONTROL__INIT;
+    c.body_case = RT__CONTROL__BODY_BEGIN;
+    c.begin = &b;
+    send_control(p, &c);
+}
+
+/* A server that was started anew hears from trainer 0 that trainer 1 has finished.  Trainer 1,
+ * which has lost its connection to this server, does not know that it need not come back. */
+static void who_has_finished_elsewhere_may_say_so_when_all_is_over(void **state) {
+    struct peer *p = *state;
+    send_hello(p, 0);
+    await(p, &p->answers, 1);
+    say_who_has_finished(p, 1);
+    await(p, &p->answers, 2);
+    send_finish(p);
+    await(p, &p->answers, 3);
+    send_leave(p, "finished");
+    await(p, &p->closed, 1);
+    struct pollfd told = {.fd = p->server->fd, .events = POLLIN};
+    assert_int_equal(0, poll(&told, 1, 300));
+    dial(p);
+    p->incarnation += 1000;
+    struct greeting g;
+    greet(&g, 1);
+    g.hello.finishing = true;
+    begin_with(p, &g);
+    send_finish(p);
+    await(p, &p->answers, 2);
+    send_leave(p, "finished");
+    assert_int_equal(1, poll(&told, 1, 1000));
+    assert_int_equal(0, rt_server_wait(p->server, NULL));
+}
+
+static void a_second_hello_ends_the_connection(void **state) {
+    struct peer *p = *state;
+    send_hello(p, 0);
+    await(p, &p->answers, 1);
+    send_hello(p, 1);
+    refused_with(p, "second hello");
+}
+
+/* Runs fn with stderr in a file; what it says. */
+static void capture(void (*fn)(void *arg), void *arg, char *ret_text, size_t size) {
+    FILE *f = tmpfile();
+    assert_non_null(f);
+    int old = dup(STDERR_FILENO);
+    dup2(fileno(f), STDERR_FILENO);
+    fn(arg);
+    dup2(old, STDERR_FILENO);
+    close(old);
+    ssize_t n = pread(fileno(f), ret_text, size - 1, 0);
+    ret_text[n > 0 ? n : 0] = '\0';
+    (void)fclose(f);
+}
+
+static void send_malformed(void *arg) {
+    struct peer *p = arg;
+    for (int i = 0; i < 20; i++) {
+        send_frame(p, RT_FRAME_PULL_DENSE, 0, 8); /* asks, and so brings nothing */
+        await(p, &p->closed, 1);
+        assert_int_equal(0, p->answers);
+        dial(p);
+    }
+    still_serves(p);
+}
+
+static void a_malformed_frame_is_told_of_once(void **state) {
+    char text[4000];
+    capture(send_malformed, *state, text, sizeof(text));
+    char *first = strstr(text, " refused: ");
+    assert_non_null(first);
+    assert_null(strstr(first + 1, " refused: "));
+}
+
+static void refuse_three(void *arg) {
+    struct rt_server *s = arg;
+    struct co_err why = {0};
+    co_err_set(&why, CO_INVALID, "nonsense");
+    for (int i = 0; i < 3; i++) {
+        rt_server_say_refused(s, "peer", &why);
+    }
+    rt_server_tick(s);
+    s->refused_ms -= 10000;
+    rt_server_tick(s);
+    rt_server_tick(s);
+}
+
+static void refusals_are_counted_when_they_are_not_told(void **state) {
+    (void)state;
+    struct rt_server s = {.over = true, .told = true};
+    char text[4000];
+    capture(refuse_three, &s, text, sizeof(text));
+    char *first = strstr(text, "peer refused: nonsense"), *more = strstr(text, "2 more refused");
+    assert_true(first && more && first < more);
+    assert_null(strstr(first + 1, "peer refused"));
+    assert_null(strstr(more + 3, "more refused"));
+    assert_non_null(strstr(more, "3 in all"));
+}
+
+/* ---- hellos that are not welcome ---------------------------------------------------------- */
+
+static void other_job(struct greeting *g) {
+    g->hello.job = (char *)(uintptr_t) "other";
+}
+static void other_entry(struct greeting *g) {
+    static char *list[] = {(char *)(uintptr_t) "localhost:4000"};
+    g->hello.n_endpoints = 1;
+    g->hello.endpoints = list;
+}
+static void other_list(struct greeting *g) {
+    g->hello.servers = 2;
+}
+static void other_place(struct greeting *g) {
+    g->hello.server = 1;
+}
+static void more_trainers(struct greeting *g) {
+    g->hello.trainers = 3;
+}
+static void trainer_too_high(struct greeting *g) {
+    g->hello.trainer = 2;
+}
+static void odd_table_name(struct greeting *g) {
+    g->table.name = (char *)(uintptr_t) "../w";
+}
+static void odd_optimizer(struct greeting *g) {
+    g->table.optimizer = (char *)(uintptr_t) "sdg";
+}
+static void odd_kind(struct greeting *g) {
+    g->table.kind = 7; /* is taken for sparse, whose dim is not set */
+}
+static void no_size(struct greeting *g) {
+    g->table.size = 0;
+}
+
+/* The first trainer decides nothing by being wrong: the next one is welcome as if it had not been.
+ */
+static void a_hello_of_another_job_is_refused_with_what_differs(void **state) {
+    static const struct {
+        void (*spoil)(struct greeting *g);
+        int code;
+        const char *text;
+    } rows[] = {
+        {other_job, CO_PERMISSION, "this server belongs to job 'job', not to 'other'"},
+        {other_entry, CO_PERMISSION,
+            "entry 0 of the list of servers is '127.0.0.1:4000' here, and 'localhost:4000' at "
+            "trainer 0"},
+        {other_list, CO_PERMISSION, "this is server 0 of 1, the trainer's list has it as 0 of 2"},
+        {other_place, CO_PERMISSION, "the trainer's list has it as 1 of 1"},
+        {more_trainers, CO_PERMISSION, "expects 2 trainers, not trainer 0 of 3"},
+        {trainer_too_high, CO_PERMISSION, "expects 2 trainers, not trainer 2 of 2"},
+        {odd_table_name, CO_INVALID, "table name '../w'"},
+        {odd_optimizer, CO_INVALID, "sdg"},
+        {odd_kind, CO_INVALID, "dim 0"},
+        {no_size, CO_INVALID, "size 0"},
+    };
+    struct peer *p = *state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct greeting g;
+        greet(&g, 0);
+        rows[i].spoil(&g);
+        send_greeting(p, &g);
+        refused_with(p, rows[i].text);
+        assert_int_equal(rows[i].code, refusal(p).code);
+        dial(p);
+    }
+    still_serves(p);
+}
+
+static void sync_mode(struct greeting *g) {
+    g->hello.mode = RT_SYNC;
+}
+static void no_tables(struct greeting *g) {
+    g->hello.n_tables = 0;
+}
+static void other_table_name(struct greeting *g) {
+    g->table.name = (char *)(uintptr_t) "v";
+}
+static void other_size(struct greeting *g) {
+    g->table.size = 11;
+}
+static void other_optimizer(struct greeting *g) {
+    g->table.optimizer = (char *)(uintptr_t) "sgd:lr=0.5";
+}
+static void sparse_table(struct greeting *g) {
+    g->table.kind = RT_SPARSE;
+    g->table.dim = 4;
+}
+static void other_init(struct greeting *g) {
+    g->table.init = (char *)(uintptr_t) "constant:value=1";
+}
+static void other_seed(struct greeting *g) {
+    g->table.seed = 1;
+}
+
+/* Tables are the first trainer's; who has others would train something else. */
+static void all_trainers_bring_the_same_tables(void **state) {
+    static const struct {
+        void (*spoil)(struct greeting *g);
+        const char *text;
+    } rows[] = {
+        {sync_mode, "trainer 1 comes with sync mode and 1 tables, the others with async and 1"},
+        {no_tables, "trainer 1 comes with async mode and 0 tables, the others with async and 1"},
+        {other_table_name, "table 0 ('v') of trainer 1 differs from the other trainers' in its "
+                           "name"},
+        {other_size, "differs from the other trainers' in its size"},
+        {other_optimizer, "differs from the other trainers' in its optimizer"},
+        {sparse_table, "differs from the other trainers' in its kind"},
+        {other_init, "differs from the other trainers' in its init"},
+        {other_seed, "differs from the other trainers' in its seed"},
+    };
+    struct peer *first = *state;
+    send_hello(first, 0);
+    await(first, &first->answers, 1);
+    struct peer *p = peer_new(first->server);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct greeting g;
+        greet(&g, 1);
+        rows[i].spoil(&g);
+        send_greeting(p, &g);
+        refused_with(p, rows[i].text);
+        assert_int_equal(CO_PERMISSION, refusal(p).code);
+        dial(p);
+    }
+    send_hello(p, 0); /* a second one of that name, perhaps its own former life: worth waiting */
+    refused_with(p, "trainer 0 is here already (from 127.0.0.1:");
+    assert_int_equal(CO_CONFLICT, refusal(p).code);
+    dial(p);
+    send_hello(p, 1);
+    await(p, &p->answers, 1);
+    is_open(first);
+    peer_free(p);
+}
+
+static void a_hello_with_too_many_tables_is_refused(void **state) {
+    enum { MANY = RT_TABLES_MAX + 1 };
+    struct peer *p = *state;
+    struct greeting g;
+    greet(&g, 0);
+    Rt__Table *tables[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        tables[i] = &g.table;
+    }
+    g.hello.tables = tables;
+    g.hello.n_tables = MANY;
+    send_greeting(p, &g);
+    refused_with(p, "257 tables, at most 256");
+    still_serves(p);
+}
+
+/* Told no list: what the trainer tells must be a place. */
+static void a_server_without_a_list_takes_no_nonsense_for_its_place(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t server, servers;
+    } rows[] = {{0, 0}, {2, 2}, {0, 65537}, {UINT32_MAX, 1}};
+    struct rt_server_config c = usual;
+    c.servers = 0;
+    c.endpoints = NULL;
+    c.job = NULL;
+    struct peer *p = serve(&c);
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct greeting g;
+        greet(&g, 0);
+        g.hello.server = rows[i].server;
+        g.hello.servers = rows[i].servers;
+        send_greeting(p, &g);
+        refused_with(p, "is not a valid server index");
+        dial(p);
+    }
+    struct greeting g;
+    greet(&g, 0);
+    g.hello.server = 4;
+    g.hello.servers = 5;
+    send_greeting(p, &g);
+    await(p, &p->answers, 1);
+    assert_int_equal(0, refusal(p).code);
+    dial(p);
+    send_hello(p, 1); /* from now on it has one */
+    refused_with(p, "this is server 4 of 5, the trainer's list has it as 0 of 1");
+    peer_end(p);
+}
+
+/* Nobody can train it, so the job ends and says why, also to those who come later. */
+static void tables_beyond_the_memory_end_the_job(void **state) {
+    (void)state;
+    struct rt_server_config c = usual;
+    c.memory_max = 1000;
+    struct peer *p = serve(&c);
+    struct greeting g;
+    greet(&g, 0);
+    g.table.size = 100000;
+    send_greeting(p, &g);
+    refused_with(p, "'w'");
+    assert_int_equal(CO_NORESOURCE, refusal(p).code);
+    struct co_err err = {0};
+    assert_int_equal(CO_NORESOURCE, rt_server_wait(p->server, &err));
+    assert_non_null(strstr(err.msg, "'w'"));
+    peer_end(p);
+}
+
+static void wait_out_three(void *arg) {
+    struct peer *p = arg;
+    for (int i = 0; i < 3; i++) {
+        dial(p);
+        await(p, &p->closed, 1);
+    }
+}
+
+static void who_says_no_hello_in_time_is_refused(void **state) {
+    (void)state;
+    char text[4000];
+    struct rt_server_config c = usual;
+    c.hello_ms = 300;
+    struct peer *p = serve(&c);
+    capture(wait_out_three, p, text, sizeof(text));
+    assert_non_null(strstr(text, "refused: no hello within 0.3 s"));
+    still_serves(p);
+    peer_end(p);
+}
+
+static void an_address_that_is_taken_is_named(void **state) {
+    struct peer *p = *state;
+    char listen[32];
+    (void)snprintf(listen, sizeof(listen), "127.0.0.1:%u", rt_server_port(p->server));
+    struct rt_server_config c = usual;
+    c.listen = listen;
+    struct rt_server *s = NULL;
+    struct co_err err = {0};
+    assert_int_equal(CO_UNAVAILABLE, rt_server_start(&c, &s, &err));
+    assert_non_null(strstr(err.msg, listen));
+    assert_null(s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ONE(nothing_is_done_before_hello),
+        ONE(nonsense_is_refused),
+        ONE(a_malformed_frame_is_told_of_once),
+        cmocka_unit_test(refusals_are_counted_when_they_are_not_told),
+        ONE(nobody_finishes_twice),
+        ONE(who_has_finished_elsewhere_may_say_so_when_all_is_over),
+        ONE(a_second_hello_ends_the_connection),
+        ONE(a_hello_of_another_job_is_refused_with_what_differs),
+        ONE(all_trainers_bring_the_same_tables),
+        ONE(a_hello_with_too_many_tables_is_refused),
+        cmocka_unit_test(a_server_without_a_list_takes_no_nonsense_for_its_place),
+        cmocka_unit_test(tables_beyond_the_memory_end_the_job),
+        cmocka_unit_test(who_says_no_hello_in_time_is_refused),
+        ONE(an_address_that_is_taken_is_named),
+    };
+    return cmocka_run_group_tests_name("session", tests, NULL, NULL);
+}

@@ -1,0 +1,337 @@
+/* Who waits for whom: paces, steps and barriers; who leaves, and who does not come. */
+#include "runtime/train/ps/server/session_testkit.h"
+
+/* ---- a bound on staleness ---- */
+
+static void send_pace(struct peer *p, uint64_t step, uint64_t wait_ms) {
+    Rt__Pace pace = RT__PACE__INIT;
+    pace.step = step;
+    pace.ahead = 3;
+    pace.wait_ms = wait_ms;
+    Rt__Control c = RT__CONTROL__INIT;
+    c.body_case = RT__CONTROL__BODY_PACE;
+    c.pace = &pace;
+    send_control(p, &c);
+}
+
+/* A connection that broke may have taken the answer with it, and the next words of the trainer are
+ * older than those the server has heard. */
+static void a_step_that_is_told_again_is_answered(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_ASYNC);
+    struct peer *q = peer_new(p->server);
+    join_as(q, 1, RT_ASYNC);
+    send_pace(p, 2, 0);
+    await(p, &p->answers, 2);
+    send_pace(p, 1, 10000); /* without an answer it would wait */
+    await(p, &p->answers, 3);
+    assert_int_equal(0, refusal(p).code);
+    is_open(p);
+    peer_free(q);
+}
+
+/* ---- steps and barriers ---- */
+
+static void steps_are_of_sync_jobs_and_in_order(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_ASYNC);
+    send_step(p, 1);
+    await(p, &p->answers, 2);
+    assert_string_equal("step: this job is not in sync mode", refusal(p).msg);
+
+    struct peer *q = serve(&usual);
+    join_as(q, 0, RT_SYNC);
+    static const uint64_t wrong[] = {0, 2, UINT64_MAX - 1};
+    for (unsigned i = 0; i < CO_ARRAY_LEN(wrong); i++) {
+        send_step(q, wrong[i]);
+        await(q, &q->answers, i + 2);
+        assert_int_equal(CO_INVALID, refusal(q).code);
+        assert_non_null(strstr(refusal(q).msg, "this server is at 1"));
+    }
+    send_step(q, 1); /* waits for the other trainer */
+    send_step(q, 1);
+    await(q, &q->answers, 5);
+    assert_non_null(strstr(refusal(q).msg, "trainer 0 says step 1, this server is at 1"));
+    q->number += 5;
+    send_step(q, 2);
+    await(q, &q->answers, 6);
+    assert_non_null(strstr(refusal(q).msg, "step with number 11, the last one was 5"));
+
+    struct peer *other = peer_new(q->server);
+    join_as(other, 1, RT_SYNC);
+    send_step(other, 1);
+    await(other, &other->answers, 2);
+    await(q, &q->answers, 7);
+    assert_int_equal(0, refusal(other).code);
+    peer_free(other);
+    peer_end(q);
+}
+
+/* Who finishes while the others wait for it lets them go on. */
+static void a_finish_completes_step_and_barrier(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_SYNC);
+    struct peer *q = peer_new(p->server);
+    join_as(q, 1, RT_SYNC);
+    send_step(p, 1);
+    send_barrier(p, 1);
+    send_finish(q);
+    await(q, &q->answers, 2);
+    await(p, &p->answers, 3);
+    assert_int_equal(0, refusal(p).code);
+    peer_free(q);
+}
+
+/* Neither waits for what cannot come: both are told at once who is where. */
+static void trainers_that_wait_for_each_other_are_told(void **state) {
+    (void)state;
+    static const char *const wants[] = {
+        "at barrier 1, after step 0: trainer 0; in step 1: trainer 1; each waits for the other",
+        "at barrier 1, after step 1: trainer 0; in step 2: trainer 1; each waits for the other"};
+    for (unsigned row = 0; row < 4; row++) {
+        bool barrier_first = row % 2;
+        unsigned steps = row / 2, both = 1 + steps;
+        struct peer *p = serve(&usual);
+        join_as(p, 0, RT_SYNC);
+        struct peer *q = peer_new(p->server);
+        join_as(q, 1, RT_SYNC);
+        for (unsigned k = 1; k <= steps; k++) {
+            send_step(p, k);
+            send_step(q, k);
+        }
+        await(p, &p->answers, both);
+        await(q, &q->answers, both);
+        if (barrier_first) {
+            send_barrier(p, 1);
+            send_step(q, steps + 1);
+        } else {
+            send_step(q, steps + 1);
+            send_barrier(p, 1);
+        }
+        refused_with(p, wants[steps]);
+        refused_with(q, wants[steps]);
+        struct co_err err = {0};
+        assert_int_equal(CO_INVALID, rt_server_wait(p->server, &err));
+        peer_free(q);
+        peer_end(p);
+    }
+}
+
+/* The last step of the one, the barrier after it of the other: both on their way. */
+static void a_barrier_waits_for_those_in_a_step(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_SYNC);
+    struct peer *q = peer_new(p->server);
+    join_as(q, 1, RT_SYNC);
+    send_step(p, 1);
+    send_step(q, 1);
+    await(p, &p->answers, 2);
+    send_barrier(p, 1);
+    await(q, &q->answers, 2);
+    send_barrier(q, 1);
+    await(p, &p->answers, 3);
+    await(q, &q->answers, 3);
+    assert_int_equal(0, refusal(p).code);
+    peer_free(q);
+}
+
+static void barriers_are_counted(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_ASYNC);
+    struct peer *q = peer_new(p->server);
+    join_as(q, 1, RT_ASYNC);
+    send_barrier(p, 1);
+    send_barrier(q, 1);
+    await(p, &p->answers, 2);
+    await(q, &q->answers, 2);
+    send_barrier(q, 1); /* its answer may have been lost: it is answered again */
+    await(q, &q->answers, 3);
+    send_barrier(p, 3);
+    refused_with(
+        p, "trainer 0 is at barrier 3, the job at 2: all trainers must call the same ones");
+    peer_free(q);
+}
+
+/* ---- who leaves, and who does not come ---------------------------------------------------- */
+
+/* Silence is what a dead one and a slow one have in common; a sign of life tells them apart. */
+static void a_second_trainer_of_one_id_is_told_once_the_first_is_heard(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_ASYNC);
+    struct peer *q = peer_new(p->server);
+    for (int i = 0; i < 3; i++) {
+        send_hello(q, 0);
+        refused_with(q, "trainer 0 is here already (from 127.0.0.1:");
+        assert_int_equal(CO_CONFLICT, refusal(q).code);
+        dial(q);
+    }
+    (void)poll(NULL, 0, 700);
+    send_frame(p, RT_FRAME_PING, 0, 0);
+    await(p, &p->answers, 2);
+    send_hello(q, 0);
+    refused_with(q, "and alive: two trainers have the same PADDLE_TRAINER_ID");
+    assert_int_equal(CO_INVALID, refusal(q).code);
+    is_open(p);
+    rt_stream_cancel(p->stream); /* the first one goes: the id is free */
+    await(p, &p->closed, 1);
+    (void)poll(NULL, 0, 200);
+    dial(q);
+    join_as(q, 0, RT_ASYNC);
+    peer_free(q);
+}
+
+/* The others hear the reason of who left, and so does who comes too late. */
+static void in_sync_a_reason_to_leave_is_everybodys(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_SYNC);
+    struct peer *q = peer_new(p->server);
+    join_as(q, 1, RT_SYNC);
+    send_leave(q, "no data");
+    refused_with(p, "lost: gave up: no data, last heard");
+    assert_int_equal(CO_PEERLOST, refusal(p).code);
+    struct co_err err = {0};
+    assert_int_equal(CO_PEERLOST, rt_server_wait(p->server, &err));
+    assert_non_null(strstr(err.msg, "trainer 1 (127.0.0.1:"));
+    peer_free(q);
+}
+
+/* Who has not joined ends nothing. */
+static void a_stranger_neither_finishes_nor_leaves(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_SYNC);
+    struct peer *q = peer_new(p->server);
+    send_leave(q, "out of spite");
+    refused_with(q, "does not belong to a trainer");
+    for (int i = 0; i < 2; i++) {
+        dial(q);
+        send_finish(q);
+        refused_with(q, "does not belong to a trainer");
+    }
+    struct pollfd over = {.fd = rt_server_fd(p->server), .events = POLLIN};
+    assert_int_equal(0, poll(&over, 1, 100));
+    dial(q);
+    join_as(q, 1, RT_SYNC);
+    is_open(p);
+    peer_free(q);
+}
+
+static void in_async_the_others_go_on(void **state) {
+    struct peer *p = *state;
+    join_as(p, 0, RT_ASYNC);
+    struct peer *q = peer_new(p->server);
+    join_as(q, 1, RT_ASYNC);
+    send_barrier(p, 1);
+    send_leave(q, "no data");
+    await(q, &q->closed, 1);
+    await(p, &p->answers, 2); /* nobody waits for the lost one at the barrier */
+    send_frame(p, RT_FRAME_PULL_DENSE, 0, 0);
+    await(p, &p->answers, 3);
+    assert_int_equal(0, refusal(p).code);
+    dial(q); /* it may come back */
+    join_as(q, 1, RT_ASYNC);
+    send_finish(q);
+    await(q, &q->answers, 2);
+    send_finish(p);
+    await(p, &p->answers, 4);
+    rt_stream_cancel(q->stream);
+    rt_stream_cancel(p->stream);
+    assert_int_equal(0, rt_server_wait(p->server, NULL));
+    peer_free(q);
+}
+
+static void a_trainer_that_never_comes_is_named(void **state) {
+    (void)state;
+    struct rt_server_config c = usual;
+    c.trainers = 3;
+    c.start_timeout_ms = 200;
+    struct peer *p = serve(&c);
+    struct greeting g;
+    greet(&g, 1);
+    g.hello.trainers = 3;
+    send_greeting(p, &g);
+    await(p, &p->answers, 1);
+    struct co_err err = {0};
+    assert_int_equal(CO_TIMEOUT, rt_server_wait(p->server, &err));
+    assert_non_null(
+        strstr(err.msg, "trainers 0, 2 of 3 have not come within 0.2 s of the first one"));
+    refused_with(p, "trainers 0, 2 of 3");
+    peer_end(p);
+}
+
+/* The first one may take as long as it likes. */
+static void nobody_is_missed_before_the_first(void **state) {
+    (void)state;
+    struct rt_server_config c = usual;
+    c.start_timeout_ms = 1;
+    c.trainers = 1;
+    struct peer *p = serve(&c);
+    struct pollfd over = {.fd = rt_server_fd(p->server), .events = POLLIN};
+    assert_int_equal(0, poll(&over, 1, 200)); /* some of its ticks */
+    struct greeting g;
+    greet(&g, 0);
+    g.hello.trainers = 1;
+    send_greeting(p, &g);
+    await(p, &p->answers, 1);
+    send_finish(p);
+    await(p, &p->answers, 2);
+    rt_stream_cancel(p->stream);
+    assert_int_equal(0, rt_server_wait(p->server, NULL));
+    peer_end(p);
+}
+
+/* The stream stays open all the time. */
+static void a_silent_trainer_is_lost_after_its_lease(void **state) {
+    (void)state;
+    struct rt_server_config c = usual;
+    c.lease_ms = 300;
+    struct peer *p = serve(&c);
+    struct greeting g;
+    greet(&g, 0);
+    g.hello.mode = RT_SYNC;
+    send_greeting(p, &g);
+    struct co_err err = {0};
+    assert_int_equal(CO_PEERLOST, rt_server_wait(p->server, &err));
+    assert_non_null(strstr(err.msg, "no sign of life within its lease of 0.3 s"));
+    peer_end(p);
+}
+
+/* Async: the others have finished; the lost one has one more lease to come back. */
+static void only_lost_trainers_left_end_the_job(void **state) {
+    (void)state;
+    struct rt_server_config c = usual;
+    c.lease_ms = 1500;
+    struct peer *p = serve(&c);
+    join_as(p, 0, RT_ASYNC);
+    struct peer *q = peer_new(p->server);
+    join_as(q, 1, RT_ASYNC);
+    send_leave(q, "no data");
+    await(q, &q->closed, 1);
+    send_finish(p);
+    await(p, &p->answers, 2);
+    struct co_err err = {0};
+    assert_int_equal(CO_PEERLOST, rt_server_wait(p->server, &err));
+    assert_non_null(strstr(err.msg, "gave up: no data"));
+    assert_non_null(strstr(err.msg, "did not come back before the others ended"));
+    peer_free(q);
+    peer_end(p);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        ONE(a_step_that_is_told_again_is_answered),
+        ONE(steps_are_of_sync_jobs_and_in_order),
+        ONE(a_finish_completes_step_and_barrier),
+        ONE(trainers_that_wait_for_each_other_are_told),
+        ONE(a_barrier_waits_for_those_in_a_step),
+        ONE(barriers_are_counted),
+        ONE(in_sync_a_reason_to_leave_is_everybodys),
+        ONE(a_second_trainer_of_one_id_is_told_once_the_first_is_heard),
+        ONE(a_stranger_neither_finishes_nor_leaves),
+        ONE(in_async_the_others_go_on),
+        cmocka_unit_test(a_trainer_that_never_comes_is_named),
+        cmocka_unit_test(nobody_is_missed_before_the_first),
+        cmocka_unit_test(a_silent_trainer_is_lost_after_its_lease),
+        cmocka_unit_test(only_lost_trainers_left_end_the_job),
+    };
+    return cmocka_run_group_tests_name("session_wait", tests, NULL, NULL);
+}

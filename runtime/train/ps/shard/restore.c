@@ -1,0 +1,368 @@
+/* Loads a shard's tables from a chain of checkpoints; restore.h explains the order.  Runs on the
+ * shard's thread. */
+#include "runtime/train/ps/shard/restore.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "runtime/train/ps/fit.h"
+#include "runtime/train/ps/shard/part.h"
+#include "runtime/train/rpc/bytes.h"
+
+enum { GROUP = 256 }; /* rows for which room is made at a time */
+
+/* ---- reading ---- */
+
+static int walk_part(
+    const struct rt_restore_walk *w, uint32_t point, uint32_t part, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
+    struct rt_ckpt_part_chunk chunk;
+    int rc = rt_ckpt_chain_part(w->chain, point, part, &r, err);
+    while (rc == 0) {
+        const unsigned char *data = NULL;
+        rc = rt_ckpt_part_next(r, &chunk, err);
+        if (rc != 0 || chunk.kind != w->kind || (w->only && chunk.shard != w->shard)) {
+            continue;
+        }
+        if (chunk.table >= w->chain->points[point].n_tables) {
+            return co_err_set(err, CO_INVALID, "'%s': rows of table %u of %u", w->chain->dir,
+                chunk.table, w->chain->points[point].n_tables);
+        }
+        rc = rt_ckpt_part_data(r, &data, err);
+        rc = rc < 0 ? rc : w->take(w->arg, &chunk, data, err);
+    }
+    return rc < 0 ? rc : 0;
+}
+
+int rt_restore_walk(const struct rt_restore_walk *w, uint32_t point, struct co_err *err) {
+    int rc = 0;
+    for (uint32_t i = 0; i < w->chain->points[point].n_parts && rc == 0; i++) {
+        rc = w->only && i != w->server ? 0 : walk_part(w, point, i, err);
+    }
+    return rc;
+}
+
+/* ---- the tables of a checkpoint ---- */
+
+/* A table of the checkpoint. */
+struct source {
+    const struct rt_ckpt_table *saved;
+    struct rt_table was;       /* made from `saved` */
+    struct rt_shard_table *to; /* NULL: the job has no such table, its chunks are skipped */
+    /* sparse: */
+    struct rt_store *gone; /* ids that were erased later than the rows now read were written */
+    float *row;            /* scratch for a row */
+};
+
+struct load {
+    struct rt_shard_tables *tables;
+    struct source *sources; /* [n], by the table's index in the checkpoint */
+    uint32_t n;
+    uint64_t values; /* how many values of dense tables were found so far */
+};
+
+static int find_saved(const struct rt_ckpt_point *p, const char *name) {
+    for (uint32_t i = 0; i < p->n_tables; i++) {
+        if (strcmp(p->tables[i].name, name) == 0) {
+            return (int)i;
+        }
+    }
+    return -1;
+}
+
+static const struct rt_ckpt_point *newest_of(const struct rt_ckpt_chain *chain) {
+    return &chain->points[chain->n - 1];
+}
+
+int rt_shard_tables_check(
+    const struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err) {
+    const struct rt_ckpt_point *p = newest_of(chain);
+    int rc = 0;
+    for (uint32_t i = 0; i < t->config.n_tables && rc == 0; i++) {
+        const struct rt_table *table = t->tables[i].table;
+        int at = find_saved(p, table->name);
+        rc = at < 0 ? co_err_set(err, CO_INVALID, "checkpoint %llu in '%s' has no table '%s'",
+                          (unsigned long long)p->number, chain->dir, table->name)
+                    : rt_fit_check(table, &p->tables[at], chain->dir, err);
+    }
+    return rc;
+}
+
+static int open_sources(struct load *l, const struct rt_ckpt_chain *chain, struct co_err *err) {
+    const struct rt_ckpt_point *p = newest_of(chain);
+    l->n = p->n_tables;
+    l->sources = co_xcalloc(l->n, sizeof(*l->sources));
+    for (uint32_t i = 0; i < l->tables->config.n_tables; i++) {
+        struct rt_shard_table *st = &l->tables->tables[i];
+        struct source *s = &l->sources[find_saved(p, st->table->name)];
+        s->saved = &p->tables[s - l->sources];
+        s->to = st;
+        struct rt_table_spec spec = rt_table_spec_of(s->saved);
+        int rc = rt_table_make(&spec, &s->was, err);
+        if (rc < 0) {
+            return co_err_wrap(err, "checkpoint in '%s'", chain->dir);
+        }
+        if (s->saved->sparse) {
+            s->gone = rt_store_new(&(struct rt_store_shape){.dim = 1, .storage = RT_F32}, NULL);
+            s->row = co_xcalloc(rt_table_row(st->table), sizeof(float));
+        }
+    }
+    return 0;
+}
+
+static void close_sources(struct load *l) {
+    for (uint32_t i = 0; l->sources && i < l->n; i++) {
+        rt_store_free(l->sources[i].gone);
+        free(l->sources[i].row);
+    }
+    free(l->sources);
+}
+
+static int refuse_chunk(
+    const struct source *s, const struct rt_ckpt_part_chunk *c, struct co_err *err) {
+    return co_err_set(err, CO_INVALID, "table '%s': a chunk of %u items with %u bytes",
+        s->saved->name, c->items, c->bytes);
+}
+
+/* ---- sparse ---- */
+
+static bool is_mine(const struct rt_shard_config *c, uint64_t id) {
+    return rt_sparse_server(id, c->servers) == c->server &&
+           rt_sparse_shard(id, c->shards) == c->index;
+}
+
+/* Prepares the next GROUP rows: brings those into memory that were read before and are on disk now,
+ * and makes room for the others. */
+static int bring_rows(const struct load *l, const struct source *s, const unsigned char *data,
+    size_t each, uint32_t n, struct co_err *err) {
+    uint64_t ids[GROUP];
+    uint32_t mine = 0;
+    for (uint32_t i = 0; s->to->cold && i < n && i < GROUP; i++, data += each) {
+        uint64_t id = co_get_u64(data);
+        bool wanted = is_mine(&l->tables->config, id) && rt_store_find(s->gone, id) == RT_SLOT_NONE;
+        ids[mine] = id;
+        mine += wanted;
+    }
+    return rt_shard_cold_bring(s->to, ids, mine, err);
+}
+
+static int take_rows(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct load *l = arg;
+    struct source *s = &l->sources[c->table];
+    if (!s->to) {
+        return 0;
+    }
+    size_t each = 8 + ((size_t)s->saved->dim + s->saved->state) * sizeof(float);
+    if (!s->saved->sparse || c->bytes != c->items * each) {
+        return refuse_chunk(s, c, err);
+    }
+    for (uint32_t i = 0; i < c->items; i++, data += each) {
+        uint64_t id = co_get_u64(data);
+        uint32_t slot;
+        bool fresh;
+        int rc = i % GROUP == 0 ? bring_rows(l, s, data, each, c->items - i, err) : 0;
+        if (rc < 0) {
+            return rc;
+        }
+        if (!is_mine(&l->tables->config, id) || rt_store_find(s->gone, id) != RT_SLOT_NONE) {
+            continue;
+        }
+        rc = rt_store_make(s->to->rows, id, &slot, &fresh, err);
+        if (rc < 0) {
+            return co_err_wrap(err, "table '%s'", s->saved->name);
+        }
+        if (fresh) {
+            rt_fit_row(s->to->table, s->saved, data + 8, s->row);
+            rt_shard_row_load(s->to, slot, s->row);
+        }
+    }
+    return 0;
+}
+
+static int take_erased(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct load *l = arg;
+    struct source *s = &l->sources[c->table];
+    if (!s->to) {
+        return 0;
+    }
+    if (!s->saved->sparse || c->bytes != c->items * UINT64_C(8)) {
+        return refuse_chunk(s, c, err);
+    }
+    for (uint32_t i = 0; i < c->items; i++, data += 8) {
+        uint32_t slot;
+        bool fresh;
+        uint64_t id = co_get_u64(data);
+        int rc =
+            is_mine(&l->tables->config, id) ? rt_store_make(s->gone, id, &slot, &fresh, err) : 0;
+        if (rc < 0) {
+            return rc;
+        }
+    }
+    return 0;
+}
+
+/* ---- dense ---- */
+
+/* Copies those values of a chunk, with their state, that belong to a block.  at: where the block
+ * begins in the vector.  Returns how many values that are. */
+static size_t take_overlap(const struct source *s, struct rt_dense_block *b, uint64_t at,
+    const struct rt_ckpt_part_chunk *c, const unsigned char *data) {
+    uint64_t from = c->begin > at ? c->begin : at;
+    uint64_t to = c->begin + c->items < at + b->n ? c->begin + c->items : at + b->n;
+    if (from >= to) {
+        return 0;
+    }
+    size_t skip = (size_t)(from - c->begin), put = (size_t)(from - at), n = (size_t)(to - from);
+    const struct rt_optim_rule *rule = s->was.optim.rule;
+    rt_copy_f32(b->w + put, data + skip * 4, n);
+    if (!rt_fit_same_rule(s->to->table, s->saved)) {
+        return n;
+    }
+    for (size_t p = 0; p < rule->planes; p++) {
+        const unsigned char *plane = data + (1 + p) * c->items * 4UL;
+        rt_copy_f32(b->state + p * b->n + put, plane + skip * 4, n);
+    }
+    if (rule->scalars > 0) {
+        rt_copy_f32(b->state + rule->planes * b->n, data + (1 + rule->planes) * c->items * 4UL,
+            rule->scalars);
+    }
+    return n;
+}
+
+static int take_dense(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct load *l = arg;
+    struct source *s = &l->sources[c->table];
+    if (!s->to) {
+        return 0;
+    }
+    const struct rt_optim_rule *rule = s->was.optim.rule;
+    if (s->saved->sparse || c->items > s->saved->size || c->begin > s->saved->size - c->items ||
+        c->bytes != ((uint64_t)c->items * (1 + rule->planes) + rule->scalars) * 4) {
+        return refuse_chunk(s, c, err);
+    }
+    const struct rt_shard_place here = rt_shard_here(&l->tables->config);
+    struct rt_range part = rt_dense_share(s->to->table, &here);
+    for (uint32_t i = 0; i < s->to->n_blocks; i++) {
+        l->values += take_overlap(s, &s->to->blocks[i], rt_dense_chunk(part, i).begin, c, data);
+    }
+    return 0;
+}
+
+/* ---- learning rates ---- */
+
+/* All shards take the rates of the checkpoint's first shard.  A rate that rt_set_rate has changed
+ * stays in effect, unless the lr of the spec was changed since: then the user wants that one. */
+static int take_rate(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct load *l = arg;
+    struct source *s = &l->sources[c->table];
+    if (!s->to) {
+        return 0;
+    }
+    if (c->bytes != RT_CKPT_RATE_BYTES) {
+        return refuse_chunk(s, c, err);
+    }
+    uint64_t bits = co_get_u64(data + 8);
+    double lr;
+    memcpy(&lr, &bits, sizeof(lr));
+    bool same = s->was.optim.hyper[RT_OPTIM_LR] == s->to->table->optim.hyper[RT_OPTIM_LR];
+    lr = same ? lr : s->to->lr;
+    if (isfinite(lr)) {
+        rt_shard_rate_set(s->to, co_get_u64(data), lr);
+    }
+    return 0;
+}
+
+/* ---- all ---- */
+
+static void clear(struct rt_shard_tables *t) {
+    for (uint32_t i = 0; i < t->config.n_tables; i++) {
+        struct rt_shard_table *st = &t->tables[i];
+        rt_shard_rate_init(st);
+        for (uint32_t k = 0; k < st->n_blocks; k++) {
+            struct rt_dense_block *b = &st->blocks[k];
+            memset(b->w, 0, b->n * sizeof(float));
+            b->pushed = false;
+            if (b->n_state > 0) {
+                rt_optim_state_init(&st->table->optim, b->n, b->state);
+            }
+        }
+        if (st->rows) {
+            rt_store_clear(st->rows);
+        }
+        if (st->cold) {
+            rt_cold_clear(st->cold);
+        }
+        if (st->sums) {
+            rt_store_clear(st->sums);
+        }
+    }
+}
+
+static uint64_t count_values(const struct rt_shard_tables *t) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < t->config.n_tables; i++) {
+        for (uint32_t k = 0; k < t->tables[i].n_blocks; k++) {
+            n += t->tables[i].blocks[k].n;
+        }
+    }
+    return n;
+}
+
+/* Even if the number of shards is the same, some values may be in other shards' chunks: the job had
+ * its tables in another order, or a version without rt_tables_take_turns wrote the checkpoint.  If
+ * values are missing, this reads the chunks of all shards. */
+static int load_dense(struct load *l, struct rt_restore_walk *w, struct co_err *err) {
+    w->kind = RT_CKPT_PART_DENSE;
+    w->take = take_dense;
+    int rc = rt_restore_walk(w, 0, err);
+    if (rc == 0 && w->only && l->values < count_values(l->tables)) {
+        w->only = false;
+        rc = rt_restore_walk(w, 0, err);
+    }
+    for (uint32_t i = 1; i < w->chain->n && rc == 0; i++) {
+        rc = rt_restore_walk(w, i, err);
+    }
+    return rc;
+}
+
+static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct co_err *err) {
+    const struct rt_shard_config *c = &l->tables->config;
+    const struct rt_ckpt_point *p = newest_of(chain);
+    struct rt_restore_walk w = {.chain = chain, .arg = l, .server = c->server, .shard = c->index};
+    w.only = p->n_parts == c->servers && p->parts[c->server].shards == c->shards;
+    int rc = open_sources(l, chain, err);
+    for (uint32_t i = chain->n; i > 0 && rc == 0; i--) {
+        w.kind = RT_CKPT_PART_ROWS;
+        w.take = take_rows;
+        rc = rt_restore_walk(&w, i - 1, err);
+        if (rc == 0 && i > 1) {
+            w.kind = RT_CKPT_PART_ERASED;
+            w.take = take_erased;
+            rc = rt_restore_walk(&w, i - 1, err);
+        }
+    }
+    rc = rc < 0 ? rc : load_dense(l, &w, err);
+    struct rt_restore_walk rates = {
+        .chain = chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
+    return rc < 0 ? rc : rt_restore_walk(&rates, chain->n - 1, err);
+}
+
+int rt_shard_tables_restore(
+    struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err) {
+    int rc = rt_shard_tables_check(t, chain, err);
+    if (rc < 0) {
+        return rc;
+    }
+    struct load l = {.tables = t};
+    clear(t);
+    rc = load_chain(&l, chain, err);
+    close_sources(&l);
+    if (rc < 0) {
+        clear(t);
+    }
+    return rc;
+}

@@ -1,0 +1,38 @@
+/* Loads a shard's tables from a chain of checkpoints.  Each shard reads the files itself and keeps
+ * the rows and values that it owns.  The checkpoint may be of another number of servers and shards;
+ * if the numbers are the same, a shard first reads only its own chunks.
+ *
+ * Sparse tables are read from the newest checkpoint of the chain back to the full one.  So the
+ * first copy of a row that is met counts, and a row whose id was erased later is skipped.  Dense
+ * tables are read in the order in which they were written, and later values replace earlier ones.
+ *
+ * Runs on the shard's thread; rt_shard_tables_check also before that thread starts. */
+#pragma once
+
+#include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ps/shard/tables.h"
+
+/* Checks that the checkpoint has all these tables with their shapes.  CO_INVALID: what differs. */
+CO_MUST_CHECK int rt_shard_tables_check(
+    const struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err);
+/* Replaces what is in the tables.  CO_INVALID: a file is damaged; the error names it.
+ * CO_NORESOURCE: a table does not fit in memory; the error names it.  After either one the tables
+ * are empty. */
+CO_MUST_CHECK int rt_shard_tables_restore(
+    struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err);
+
+/* ---- reading a chain, for others ---- */
+
+/* Passes the chunks of one kind to `take`. */
+struct rt_restore_walk {
+    const struct rt_ckpt_chain *chain;
+    uint32_t kind; /* enum rt_ckpt_part_kind */
+    bool only;     /* only the chunks of this shard of this server: */
+    uint32_t server, shard;
+    int (*take)(void *arg, const struct rt_ckpt_part_chunk *chunk, const unsigned char *data,
+        struct co_err *err);
+    void *arg;
+};
+/* point: index in the chain.  Stops at the first error of take. */
+CO_MUST_CHECK int rt_restore_walk(
+    const struct rt_restore_walk *w, uint32_t point, struct co_err *err);

@@ -1,0 +1,263 @@
+/* Checkpoint requests of a shard: checks them, answers them, and decides when the snapshot may use
+ * the shard's thread. */
+#include "runtime/train/ps/shard/save.h"
+
+#include <inttypes.h>
+#include <time.h>
+
+#include "runtime/train/ps/control.h"
+#include "runtime/train/ps/shard/restore.h"
+#include "runtime/train/ps/say.h"
+
+enum {
+    SHARE = 16,       /* during training, a snapshot may use 1 / SHARE of its processor time */
+    SHARE_LEAST = 64, /* or 1 / SHARE_LEAST of wall time, if that is more */
+    BUSY_NS = 20 * 1000 * 1000, /* training goes on if there was a request within this time */
+};
+
+static int64_t read_ns(clockid_t clock) {
+    struct timespec t;
+    (void)clock_gettime(clock, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* ---- answers ---- */
+
+static void send(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own) {
+    a_own->head.kind = RT_FRAME_CHECKPOINT | RT_FRAME_ANSWER;
+    a_own->head.seq = h->seq;
+    a_own->head.table = h->table;
+    a_own->head.shard = h->shard;
+    (void)!rt_stream_send(s, a_own, NULL); /* a closed stream is noticed where it is read */
+}
+
+static void refuse(struct rt_stream *s, const struct rt_frame_head *h, const struct co_err *err) {
+    (void)!rt_stream_send(s, rt_frame_error(h, err->code, co_err_text(err)), NULL);
+}
+
+/* c NULL: an answer without payload. */
+static void answer(struct rt_stream *s, const struct rt_frame_head *h, const Rt__Control *c) {
+    struct rt_frame *a = NULL;
+    struct co_err err = {0};
+    int rc = c ? rt_control_pack(c, h, &a, &err) : rt_frame_new(0, 0, &a, &err);
+    if (rc < 0) {
+        refuse(s, h, &err);
+    } else {
+        send(s, h, a);
+    }
+}
+
+static void unpark(struct rt_shard_save *v) {
+    rt_stream_unref(co_steal_ptr(v->stream));
+}
+
+static void park(
+    struct rt_shard_save *v, uint32_t trainer, const struct rt_frame *f, uint64_t ticket) {
+    if (v->stream) {
+        struct co_err err = {0};
+        co_err_set(&err, CO_CANCELED, "trainer %u asked for another checkpoint", trainer);
+        refuse(v->stream, &v->head, &err);
+        unpark(v);
+    }
+    v->stream = rt_stream_ref(rt_frame_stream(f));
+    v->trainer = trainer;
+    v->head = f->head;
+    v->ticket = ticket;
+}
+
+/* Answers the parked request if the saver has its result. */
+static void try_answer(struct rt_shard_save *v) {
+    struct co_err err = {0};
+    struct rt_ckpt_part part = {0};
+    Rt__CkptPart p = RT__CKPT_PART__INIT;
+    Rt__CkptFound found = RT__CKPT_FOUND__INIT;
+    Rt__Control c = RT__CONTROL__INIT;
+    int rc;
+    if (v->ticket > 0) {
+        rc = rt_saver_result(v->saver, v->ticket, &part, &err);
+        p.server = part.server;
+        p.shards = part.shards;
+        p.bytes = part.bytes;
+        p.hash = part.hash;
+        c.body_case = RT__CONTROL__BODY_CKPT_PART;
+        c.ckpt_part = &p;
+    } else {
+        rc = rt_saver_answer(v->saver, &found, &err);
+        c.body_case = RT__CONTROL__BODY_CKPT_FOUND;
+        c.ckpt_found = &found;
+    }
+    if (rc < 0) {
+        refuse(v->stream, &v->head, &err);
+    } else if (rc > 0) {
+        answer(v->stream, &v->head, &c);
+    }
+    if (rc != 0) {
+        unpark(v);
+    }
+}
+
+/* ---- requests ---- */
+
+static int begin(struct rt_shard_save *v, uint32_t trainer, uint64_t step, const struct rt_frame *f,
+    const Rt__CkptOrder *o, struct co_err *err) {
+    const struct rt_snapshot_order order = {.dir = o->dir,
+        .number = o->number,
+        .previous = o->previous,
+        .full = o->root == o->number,
+        .mode = (enum rt_save_mode)o->mode};
+    if (o->number < 1) {
+        return co_err_set(err, CO_INVALID, "checkpoint 0");
+    }
+    if (o->mode >= RT_SAVE_MODES || (o->mode == RT_SAVE_DELTA && order.full) ||
+        (o->mode == RT_SAVE_DAY && !order.full)) {
+        return co_err_set(err, CO_INVALID, "%s checkpoint of save mode %u",
+            order.full ? "a full" : "a delta", o->mode);
+    }
+    const struct rt_shard_config *c = &v->tables->config;
+    bool late = c->backup > 0 && f->head.aux < step; /* a backup worker may be behind the step */
+    if (c->mode == RT_SYNC && f->head.aux != step && !late) {
+        return co_err_set(err, CO_CONFLICT,
+            "a checkpoint of step %" PRIu64 ", this server is at %" PRIu64, f->head.aux, step);
+    }
+    uint64_t ticket = 0;
+    int rc = rt_snapshot_begin(&v->snapshot, &order, &ticket, err);
+    if (rc == 0) {
+        park(v, trainer, f, ticket);
+    }
+    return rc;
+}
+
+static int restore(struct rt_shard_save *v, const struct rt_frame *f, const Rt__CkptRestore *r,
+    struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    int rc = rt_ckpt_chain_open(r->dir, r->number, &chain, err);
+    rc = rc < 0 ? rc : rt_shard_tables_check(v->tables, chain, err);
+    if (rc == 0) {
+        rt_snapshot_forget(&v->snapshot);
+        rc = rt_shard_tables_restore(v->tables, chain, err);
+    }
+    if (rc == 0) {
+        answer(rt_frame_stream(f), &f->head, NULL);
+    }
+    return rc;
+}
+
+static int do_message(struct rt_shard_save *v, uint32_t trainer, uint64_t step,
+    const struct rt_frame *f, Rt__Control **c, struct co_err *err) {
+    switch ((*c)->body_case) {
+    case RT__CONTROL__BODY_CKPT_ORDER:
+        return begin(v, trainer, step, f, (*c)->ckpt_order, err);
+    case RT__CONTROL__BODY_CKPT_RESTORE:
+        return restore(v, f, (*c)->ckpt_restore, err);
+    case RT__CONTROL__BODY_CKPT_FIND:
+    case RT__CONTROL__BODY_CKPT_COMMIT: {
+        int rc = rt_saver_submit(v->saver, co_steal_ptr(*c), err);
+        if (rc == 0) {
+            park(v, trainer, f, 0);
+        }
+        return rc;
+    }
+    default:
+        return co_err_set(
+            err, CO_INVALID, "message %d is not about a checkpoint", (int)(*c)->body_case);
+    }
+}
+
+/* Checks that the message's directory is one that this server may use. */
+static int check_dir(const struct rt_shard_save *v, const Rt__Control *c, struct co_err *err) {
+    const char *dir = c->body_case == RT__CONTROL__BODY_CKPT_ORDER     ? c->ckpt_order->dir
+                      : c->body_case == RT__CONTROL__BODY_CKPT_FIND    ? c->ckpt_find->dir
+                      : c->body_case == RT__CONTROL__BODY_CKPT_RESTORE ? c->ckpt_restore->dir
+                      : c->body_case == RT__CONTROL__BODY_CKPT_COMMIT && c->ckpt_commit->order
+                          ? c->ckpt_commit->order->dir
+                          : "";
+    return rt_saver_check_dir(rt_saver_root(v->saver), dir, err);
+}
+
+void rt_shard_save_do(
+    struct rt_shard_save *v, uint32_t trainer, uint64_t step, const struct rt_frame *f) {
+    CO_CLEANUP(rt_control_freep) Rt__Control *c = NULL;
+    struct co_err err = {0};
+    int rc = v->saver ? rt_control_unpack(f, &c, &err)
+                      : co_err_set(&err, CO_UNSUPPORTED, "this server writes no checkpoints");
+    rc = rc < 0 ? rc : check_dir(v, c, &err);
+    rc = rc < 0 ? rc : do_message(v, trainer, step, f, &c, &err);
+    if (rc < 0) {
+        refuse(rt_frame_stream(f), &f->head, &err);
+    }
+}
+
+void rt_shard_save_left(struct rt_shard_save *v, uint32_t trainer) {
+    if (v->stream && v->trainer == trainer) {
+        unpark(v);
+    }
+}
+
+/* ---- slices ---- */
+
+/* Nanoseconds until the next slice may begin; 0: now.  The processor time costs a system call, so
+ * it is read only when enough wall time has passed. */
+static int64_t rest_ns(const struct rt_shard_save *v, int64_t now) {
+    int64_t since = now - v->end_ns, least = (SHARE - 1) * v->cost_ns;
+    if (since < least) {
+        return least - since;
+    }
+    int64_t most = (SHARE_LEAST - 1) * v->cost_ns;
+    return since >= most || read_ns(CLOCK_THREAD_CPUTIME_ID) - v->end_cpu_ns >= least
+               ? 0
+               : most - since;
+}
+
+static bool do_slice(struct rt_shard_save *v) {
+    int64_t begin = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    bool more = rt_snapshot_slice(&v->snapshot);
+    v->end_ns = read_ns(CLOCK_MONOTONIC);
+    v->end_cpu_ns = read_ns(CLOCK_THREAD_CPUTIME_ID);
+    double written = (double)(v->snapshot.bytes - v->bytes);
+    v->bytes = v->snapshot.bytes;
+    v->cost_ns = v->end_cpu_ns - begin + (int64_t)(written * rt_saver_price(v->saver));
+    return more;
+}
+
+int64_t rt_shard_save_run(struct rt_shard_save *v, bool busy) {
+    if (!v->saver || (!v->stream && !v->snapshot.ticket)) {
+        return -1;
+    }
+    int64_t now = read_ns(CLOCK_MONOTONIC);
+    v->busy_ns = busy ? now : v->busy_ns;
+    if (v->stream) {
+        try_answer(v);
+    }
+    if (!v->snapshot.ticket) {
+        return -1;
+    }
+    bool training = now - v->busy_ns < BUSY_NS;
+    int64_t rest = training ? rest_ns(v, now) : 0;
+    if (rest > 0) {
+        return rest;
+    }
+    return do_slice(v) ? training ? rest_ns(v, v->end_ns) : 0 : -1;
+}
+
+/* ---- init and done ---- */
+
+void rt_shard_save_init(struct rt_shard_save *v, struct rt_shard_tables *tables,
+    struct rt_saver *saver, void (*wake)(void *arg), void *arg) {
+    *v = (struct rt_shard_save){.tables = tables, .saver = saver};
+    if (saver) {
+        rt_snapshot_init(&v->snapshot, tables, saver);
+        rt_shard_tables_watch(tables, &v->snapshot);
+        rt_saver_listen(saver, tables->config.index, wake, arg);
+    }
+}
+
+void rt_shard_save_done(struct rt_shard_save *v) {
+    if (v->saver) {
+        rt_saver_listen(v->saver, v->tables->config.index, NULL, NULL);
+        rt_shard_tables_watch(v->tables, NULL);
+        rt_snapshot_done(&v->snapshot);
+    }
+    if (v->stream) {
+        unpark(v);
+    }
+}

@@ -1,0 +1,46 @@
+/* Checkpoint requests (RT_FRAME_CHECKPOINT) of a shard:
+ *
+ *     order     write this shard's part of a new checkpoint
+ *     find      look for a checkpoint; the server's saver does that
+ *     commit    complete a checkpoint; likewise
+ *     restore   load the tables from a checkpoint
+ *
+ * An order is answered when the server's whole part is on disk.  Until then the shard goes on with
+ * other requests and writes a slice of its snapshot now and then.  While there are requests, a
+ * snapshot may use a sixteenth of the processor time that they use.  That counts the slices and
+ * what the saver's thread spends on the written data.
+ *
+ * Belongs to the shard's thread. */
+#pragma once
+
+#include "runtime/train/ps/shard/snapshot.h"
+#include "runtime/train/rpc/rpc.h"
+
+struct rt_shard_save {
+    struct rt_shard_tables *tables;
+    struct rt_saver *saver; /* NULL: this server writes no checkpoints */
+    struct rt_snapshot snapshot;
+    /* The request that waits for its answer; there is at most one. */
+    struct rt_stream *stream; /* counted; NULL: none */
+    uint32_t trainer;
+    struct rt_frame_head head;
+    uint64_t ticket;            /* order: the saver's ticket for the part; 0: a find or a commit */
+    int64_t busy_ns;            /* when the last request was handled */
+    int64_t end_ns, end_cpu_ns; /* end of the last slice: wall clock, this thread's CPU time */
+    int64_t cost_ns;            /* of that slice, and of what was written since the slice before */
+    uint64_t bytes;             /* of the snapshot that cost_ns has counted so far */
+};
+
+/* The saver calls `wake`, from its own thread, when it has a result for the shard. */
+void rt_shard_save_init(struct rt_shard_save *v, struct rt_shard_tables *tables,
+    struct rt_saver *saver, void (*wake)(void *arg), void *arg);
+void rt_shard_save_done(struct rt_shard_save *v);
+
+/* Handles a request.  step: the completed steps of this shard, in sync mode. */
+void rt_shard_save_do(
+    struct rt_shard_save *v, uint32_t trainer, uint64_t step, const struct rt_frame *f);
+/* The trainer's stream is closed: its request is not answered any more. */
+void rt_shard_save_left(struct rt_shard_save *v, uint32_t trainer);
+/* Writes a slice and sends an answer, when due.  busy: requests were handled just now.  Returns the
+ * nanoseconds until the next call; -1: call after the next wake or request. */
+int64_t rt_shard_save_run(struct rt_shard_save *v, bool busy);

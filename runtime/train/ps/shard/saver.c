@@ -1,0 +1,599 @@
+/* The saver's thread and its queue: it writes a server's part of a checkpoint.  It also commits and
+ * finds checkpoints for the shards. */
+#include "common/loop.h"
+#include "runtime/net/net.h"
+#include "runtime/train/meter/meter.h"
+#include "runtime/train/ps/shard/saver.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "runtime/train/ckpt/disk.h"
+#include "runtime/train/ps/fit.h"
+#include "runtime/train/ps/say.h"
+
+enum {
+    ROOM = 1 << 20, /* the limits for room and batch below */
+    BATCH = 256 << 10,
+    DIR_MAX = 4096,
+    COPIES_MAX = 256 << 20, /* when there is no budget */
+    NICE = 10,              /* training comes first */
+};
+
+/* Of the part, and of the other job. */
+enum state {
+    NONE,  /* none was begun so far */
+    OPEN,  /* under way */
+    DONE,  /* part: complete and on disk */
+    FAILED /* the error says why */
+};
+
+struct listener {
+    void (*wake)(void *arg);
+    void *arg;
+};
+
+struct rt_saver {
+    struct rt_saver_config config;
+    pthread_mutex_t m; /* guards what follows, except for the thread's own fields */
+    pthread_cond_t changed;
+    pthread_t thread;
+    bool running, stopping;
+    struct listener *listeners; /* [shards] */
+
+    /* the part */
+    enum state state;
+    uint64_t number, ticket;
+    int64_t begin_ms;
+    char *dir;
+    uint32_t ended; /* shards that have added all their chunks */
+    struct rt_save_chunk *first, **last;
+    size_t queued; /* bytes */
+    size_t room;   /* with so much queued, shards pause their slices */
+    size_t batch;  /* with so much queued, the thread is woken */
+    double price;  /* recent cost of a byte, in nanoseconds of the thread's processor time */
+    struct rt_ckpt_part result;
+    struct co_err err;
+
+    /* the other job: a commit or a find */
+    enum state job_state;
+    Rt__Control *job;
+    Rt__CkptFound found;
+    struct co_err job_err;
+    const struct rt_table *tables;
+    uint32_t n_tables;
+    bool sync;
+
+    /* the thread's own */
+    struct rt_ckpt_part_writer *writer;
+    uint64_t writing; /* ticket of the part that is open; 0: none */
+    char *at;         /* directory of that part */
+};
+
+/* ---- chunks ---- */
+
+struct rt_save_chunk *rt_save_chunk_new(uint32_t kind, size_t room) {
+    struct rt_save_chunk *c = co_xmalloc(sizeof(*c) + room);
+    memset(c, 0, sizeof(*c));
+    c->head.kind = kind;
+    c->room = (uint32_t)room;
+    c->holders = 1;
+    return c;
+}
+
+struct rt_save_chunk *rt_save_chunk_hold(struct rt_save_chunk *c) {
+    (void)__atomic_fetch_add(&c->holders, 1, __ATOMIC_RELAXED);
+    return c;
+}
+
+void rt_save_chunk_drop(struct rt_save_chunk *c) {
+    if (c && __atomic_fetch_sub(&c->holders, 1, __ATOMIC_ACQ_REL) == 1) {
+        free(c);
+    }
+}
+
+/* The lock is held. */
+static struct rt_save_chunk *take_chunk(struct rt_saver *sv) {
+    struct rt_save_chunk *c = sv->first;
+    sv->first = c->next;
+    if (!sv->first) {
+        sv->last = &sv->first;
+    }
+    return c;
+}
+
+static void weigh_out(struct rt_saver *sv, const struct rt_save_chunk *c) {
+    sv->queued -= c->room;
+    rt_budget_give(sv->config.budget, c->room);
+}
+
+static void drop_queue(struct rt_saver *sv) {
+    while (sv->first) {
+        struct rt_save_chunk *c = take_chunk(sv);
+        weigh_out(sv, c);
+        rt_save_chunk_drop(c);
+    }
+}
+
+/* ---- the thread ---- */
+
+static void wake_all(struct rt_saver *sv) {
+    for (uint32_t i = 0; i < sv->config.shards; i++) {
+        if (sv->listeners[i].wake) {
+            sv->listeners[i].wake(sv->listeners[i].arg);
+        }
+    }
+}
+
+static void fail(struct rt_saver *sv, uint64_t ticket, const struct co_err *err) {
+    if (sv->ticket == ticket && sv->state == OPEN) {
+        sv->state = FAILED;
+        rt_meter_add(RT_M_PARTS, RT_METER_FAILED, 1);
+        sv->err = *err;
+        drop_queue(sv);
+        wake_all(sv);
+    }
+}
+
+/* Removes the unfinished file of a part that was given up. */
+static void abandon(struct rt_saver *sv) {
+    rt_ckpt_part_close(co_steal_ptr(sv->writer));
+    CO_AUTOFREE char *name = co_xasprintf("part-%05" PRIu32, sv->config.server);
+    (void)!rt_disk_remove(sv->at, name, NULL);
+    free(co_steal_ptr(sv->at));
+    sv->writing = 0;
+}
+
+static int open_part(struct rt_saver *sv, const char *dir, uint64_t number, struct co_err *err) {
+    struct rt_ckpt_part_place place = {.number = number,
+        .server = sv->config.server,
+        .servers = sv->config.servers,
+        .shards = sv->config.shards};
+    sv->at = rt_ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, sv->config.server);
+    int rc = rt_disk_mkdir(sv->at, err);
+    return rc < 0 ? rc : rt_ckpt_part_create(path, &place, &sv->writer, err);
+}
+
+static int finish_part(struct rt_saver *sv, struct rt_ckpt_part *ret, struct co_err *err) {
+    struct rt_ckpt_part_sum sum = {0};
+    int rc = rt_ckpt_part_finish(sv->writer, &sum, err);
+    rc = rc < 0 ? rc : rt_disk_sync_dir(sv->at, err);
+    rt_ckpt_part_close(co_steal_ptr(sv->writer));
+    free(co_steal_ptr(sv->at));
+    sv->writing = 0;
+    *ret = (struct rt_ckpt_part){sv->config.server, sv->config.shards, sum.bytes, sum.hash};
+    return rc;
+}
+
+static void note_part(const struct rt_saver *sv) {
+    rt_meter_add(RT_M_PARTS, RT_METER_DONE, 1);
+    rt_meter_set(RT_M_PART_NUMBER, 0, (double)sv->number);
+    rt_meter_set(RT_M_PART_TIME, 0, (double)co_wall_ms() / 1e3);
+    rt_meter_set(RT_M_PART_BYTES, 0, (double)sv->result.bytes);
+    rt_meter_set(RT_M_PART_SECONDS, 0, (double)(net_now() - sv->begin_ms) / 1e3);
+}
+
+static int64_t cpu_ns(void) {
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* A moving average: the writer may only buffer one chunk, and write several with the next. */
+static void note_price(struct rt_saver *sv, const struct rt_save_chunk *c, int64_t ns) {
+    enum { OF_LATE = 32 };
+    double price = c->head.bytes > 0 ? (double)ns / c->head.bytes : 0;
+    sv->price += (price - sv->price) / OF_LATE;
+}
+
+/* Does one piece of work: opens the part, writes a chunk, completes the part, or removes it.
+ * Releases the lock meanwhile.  False: there is nothing to do. */
+static bool save_some(struct rt_saver *sv) {
+    struct co_err err = {0};
+    uint64_t ticket = sv->ticket, number = sv->number;
+    if (sv->writing && (sv->writing != ticket || sv->state != OPEN)) {
+        pthread_mutex_unlock(&sv->m);
+        abandon(sv);
+        pthread_mutex_lock(&sv->m);
+        return true;
+    }
+    if (sv->state != OPEN) {
+        return false;
+    }
+    struct rt_save_chunk *c = NULL;
+    struct rt_ckpt_part result = {0};
+    bool complete = false;
+    CO_AUTOFREE char *dir = NULL;
+    if (!sv->writing) {
+        dir = co_xstrdup(sv->dir);
+        sv->writing = ticket;
+    } else if (sv->first) {
+        c = take_chunk(sv);
+    } else if (sv->ended == sv->config.shards) {
+        complete = true;
+    } else {
+        return false;
+    }
+    pthread_mutex_unlock(&sv->m);
+    int64_t began = cpu_ns();
+    int rc = dir ? open_part(sv, dir, number, &err)
+             : c ? rt_ckpt_part_add(sv->writer, &c->head, c->data, &err)
+                 : finish_part(sv, &result, &err);
+    int64_t took = cpu_ns() - began;
+    pthread_mutex_lock(&sv->m);
+    if (c) {
+        bool full = sv->queued >= sv->room / 2;
+        note_price(sv, c, took);
+        weigh_out(sv, c);
+        rt_save_chunk_drop(c);
+        if (full && sv->queued < sv->room / 2) { /* shards that paused may go on */
+            wake_all(sv);
+        }
+    }
+    if (rc < 0) {
+        fail(sv, ticket, &err);
+    } else if (complete && sv->ticket == ticket && sv->state == OPEN) {
+        sv->state = DONE;
+        sv->result = result;
+        note_part(sv);
+        wake_all(sv);
+    }
+    return true;
+}
+
+static void say_skipped(void *arg, const struct co_err *why) {
+    const struct rt_saver *sv = arg;
+    if (!sv->config.quiet) {
+        rt_say_warn("%s; skipped", co_err_text(why));
+    }
+}
+
+static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    rt__ckpt_found__init(&sv->found);
+    sv->found.last = rt_ckpt_last_number(f->dir);
+    int rc = rt_ckpt_chain_newest(f->dir, f->most, say_skipped, sv, &c, err);
+    if (rc == 0) {
+        const struct rt_ckpt_point *p = &c->points[c->n - 1];
+        sv->found.number = p->number;
+        sv->found.root = p->base;
+        sv->found.step = p->step;
+        sv->found.deltas = c->n - 1;
+        sv->found.mode = p->save;
+    }
+    return rc == CO_NOTFOUND ? 0 : rc;
+}
+
+static bool sees_parts(
+    const struct rt_saver *sv, const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
+    int rc = rt_ckpt_point_check(dir, p, err);
+    return rc == 0 ||
+           !co_err_wrap(err, "not seen by server %u, is the directory shared by all servers",
+               sv->config.server);
+}
+
+/* The checkpoint that a delta builds on may have been removed meanwhile. */
+static int check_previous(const Rt__CkptOrder *o, struct co_err *err) {
+    struct rt_ckpt_point p = {0};
+    struct co_err why = {0};
+    if (o->root == o->number) {
+        return 0;
+    }
+    int rc = rt_ckpt_point_read(o->dir, o->previous, &p, &why);
+    bool fits = rc == 0 && p.base == o->root &&
+                rt_ckpt_save_is_partial(p.save) == rt_ckpt_save_is_partial(o->mode);
+    rt_ckpt_point_done(&p);
+    return fits ? 0
+                : co_err_set(err, CO_CONFLICT, "the checkpoint that it is based on is missing%s%s",
+                      rc < 0 ? ": " : "", rc < 0 ? why.msg : "");
+}
+
+static int commit(struct rt_saver *sv, const Rt__CkptCommit *m, struct co_err *err) {
+    const Rt__CkptOrder *o = m->order;
+    if (!o || m->n_parts < 1 || m->n_parts != sv->config.servers) {
+        return co_err_set(err, CO_INVALID, "a commit of %zu parts", m->n_parts);
+    }
+    CO_AUTOFREE struct rt_ckpt_table *tables = co_xcalloc(sv->n_tables, sizeof(*tables));
+    CO_AUTOFREE struct rt_ckpt_part *parts = co_xcalloc(m->n_parts, sizeof(*parts));
+    struct rt_ckpt_point p = {.number = o->number,
+        .base = o->root,
+        .previous = o->root == o->number ? 0 : o->previous,
+        .step = o->step,
+        .sync = sv->sync,
+        .save = o->mode,
+        .n_tables = sv->n_tables,
+        .n_parts = (uint32_t)m->n_parts,
+        .tables = tables,
+        .parts = parts};
+    for (uint32_t i = 0; i < sv->n_tables; i++) {
+        rt_table_describe(&sv->tables[i], &tables[i]);
+    }
+    for (uint32_t i = 0; i < p.n_parts; i++) {
+        const Rt__CkptPart *q = m->parts[i];
+        parts[i] = (struct rt_ckpt_part){q->server, q->shards, q->bytes, q->hash};
+    }
+    int rc = rt_saver_check_dir(sv->config.root, o->dir, err);
+    if (rc < 0 || !sees_parts(sv, o->dir, &p, err)) {
+        return err->code;
+    }
+    rc = check_previous(o, err);
+    rc = rc < 0 ? rc : rt_ckpt_point_commit(o->dir, &p, err);
+    struct co_err why = {0};
+    if (rc == 0 && m->keep > 0 && rt_ckpt_prune(o->dir, m->keep, &why) < 0) {
+        say_skipped(sv, &why);
+    }
+    return rc;
+}
+
+static bool do_job(struct rt_saver *sv) {
+    if (sv->job_state != OPEN || !sv->job) {
+        return false;
+    }
+    Rt__Control *job = co_steal_ptr(sv->job);
+    struct co_err err = {0};
+    pthread_mutex_unlock(&sv->m);
+    int rc = job->body_case == RT__CONTROL__BODY_CKPT_FIND ? find(sv, job->ckpt_find, &err)
+                                                           : commit(sv, job->ckpt_commit, &err);
+    rt__control__free_unpacked(job, NULL);
+    pthread_mutex_lock(&sv->m);
+    sv->job_state = rc < 0 ? FAILED : DONE;
+    sv->job_err = err;
+    wake_all(sv);
+    return true;
+}
+
+static void *run(void *arg) {
+    struct rt_saver *sv = arg;
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), NICE);
+    pthread_mutex_lock(&sv->m);
+    while (!sv->stopping) {
+        if (!save_some(sv) && !do_job(sv) && !sv->stopping) {
+            pthread_cond_wait(&sv->changed, &sv->m);
+        }
+    }
+    pthread_mutex_unlock(&sv->m);
+    if (sv->writing) {
+        abandon(sv);
+    }
+    return NULL;
+}
+
+/* ---- calls of the shards ---- */
+
+struct rt_saver *rt_saver_new(const struct rt_saver_config *config) {
+    struct rt_saver *sv = co_xcalloc(1, sizeof(*sv));
+    sv->config = *config;
+    rt__ckpt_found__init(&sv->found); /* a commit is answered with it, too */
+    sv->config.root = co_xstrdup(config->root ? config->root : "");
+    if (!sv->config.copies_max) {
+        sv->config.copies_max =
+            config->budget && config->budget->max ? config->budget->max / 8 : COPIES_MAX;
+    }
+    sv->room = sv->config.copies_max / 2 < ROOM ? sv->config.copies_max / 2 : ROOM;
+    sv->batch = sv->room / 2 < BATCH ? sv->room / 2 : BATCH;
+    sv->listeners = co_xcalloc(config->shards, sizeof(*sv->listeners));
+    sv->last = &sv->first;
+    pthread_mutex_init(&sv->m, NULL);
+    pthread_cond_init(&sv->changed, NULL);
+    return sv;
+}
+
+void rt_saver_free(struct rt_saver *sv) {
+    if (!sv) {
+        return;
+    }
+    pthread_mutex_lock(&sv->m);
+    sv->stopping = true;
+    pthread_cond_signal(&sv->changed);
+    pthread_mutex_unlock(&sv->m);
+    if (sv->running) {
+        pthread_join(sv->thread, NULL);
+    }
+    drop_queue(sv);
+    if (sv->job) {
+        rt__control__free_unpacked(sv->job, NULL);
+    }
+    pthread_cond_destroy(&sv->changed);
+    pthread_mutex_destroy(&sv->m);
+    free((char *)(uintptr_t)sv->config.root);
+    free(sv->listeners);
+    free(sv->dir);
+    free(sv);
+}
+
+const char *rt_saver_root(const struct rt_saver *sv) {
+    return sv->config.root;
+}
+
+void rt_saver_listen(struct rt_saver *sv, uint32_t shard, void (*wake)(void *arg), void *arg) {
+    pthread_mutex_lock(&sv->m);
+    sv->listeners[shard] = (struct listener){wake, arg};
+    pthread_mutex_unlock(&sv->m);
+}
+
+void rt_saver_describe(struct rt_saver *sv, const struct rt_table *tables, uint32_t n, bool sync) {
+    pthread_mutex_lock(&sv->m);
+    sv->tables = tables;
+    sv->n_tables = n;
+    sv->sync = sync;
+    pthread_mutex_unlock(&sv->m);
+}
+
+int rt_saver_check_dir(const char *root, const char *dir, struct co_err *err) {
+    size_t n = root ? strlen(root) : 0;
+    while (n > 1 && root[n - 1] == '/') {
+        n--;
+    }
+    bool below = n == 0 || (strncmp(dir, root, n) == 0 &&
+                               (dir[n] == '\0' || dir[n] == '/' || root[n - 1] == '/'));
+    size_t len = strlen(dir);
+    if (len == 0 || len > DIR_MAX || dir[0] != '/') {
+        return co_err_set(err, CO_INVALID,
+            "checkpoint directory '%.200s' is not an absolute path of up to %d bytes", dir,
+            DIR_MAX);
+    }
+    if (!below || strstr(dir, "/../") || (len >= 3 && strcmp(dir + len - 3, "/..") == 0)) {
+        return co_err_set(err, CO_PERMISSION,
+            "checkpoint directory '%.200s' is not below '%.200s', where this server keeps them",
+            dir, root);
+    }
+    return 0;
+}
+
+/* The lock is held. */
+static int start_thread(struct rt_saver *sv, struct co_err *err) {
+    if (!sv->running) {
+        int e = pthread_create(&sv->thread, NULL, run, sv);
+        if (e) {
+            return co_err_errno(err, e, "cannot start the thread that saves");
+        }
+        sv->running = true;
+    }
+    pthread_cond_signal(&sv->changed);
+    return 0;
+}
+
+int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number, uint64_t *ret_ticket,
+    struct co_err *err) {
+    int rc = rt_saver_check_dir(sv->config.root, dir, err);
+    if (rc < 0) {
+        return rc;
+    }
+    pthread_mutex_lock(&sv->m);
+    bool here = sv->dir && strcmp(sv->dir, dir) == 0;
+    rc = start_thread(sv, err);
+    if (rc == 0 && here && number < sv->number) {
+        rc = co_err_set(err, CO_CANCELED, "checkpoint %" PRIu64 " was begun after %" PRIu64,
+            sv->number, number);
+    }
+    if (rc == 0 && !(here && number == sv->number)) {
+        drop_queue(sv);
+        free(sv->dir);
+        sv->dir = co_xstrdup(dir);
+        sv->number = number;
+        sv->ticket++;
+        sv->state = OPEN;
+        sv->begin_ms = net_now();
+        sv->ended = 0;
+        sv->err = (struct co_err){0};
+        wake_all(sv); /* shards that wait for the part before learn that it has ended */
+    }
+    *ret_ticket = sv->ticket;
+    pthread_mutex_unlock(&sv->m);
+    return rc;
+}
+
+bool rt_saver_has_room(struct rt_saver *sv) {
+    pthread_mutex_lock(&sv->m);
+    bool room = sv->queued < sv->room;
+    pthread_mutex_unlock(&sv->m);
+    return room;
+}
+
+double rt_saver_price(struct rt_saver *sv) {
+    pthread_mutex_lock(&sv->m);
+    double price = sv->price;
+    pthread_mutex_unlock(&sv->m);
+    return price;
+}
+
+/* The lock is held. */
+static int weigh_in(struct rt_saver *sv, const struct rt_save_chunk *c, struct co_err *err) {
+    if (sv->queued > 0 && sv->queued + c->room > sv->config.copies_max) {
+        return co_err_set(err, CO_NORESOURCE,
+            "the disk is too slow: %zu bytes wait to be written, at most %zu may", sv->queued,
+            sv->config.copies_max);
+    }
+    int rc = rt_budget_take(sv->config.budget, c->room, err);
+    sv->queued += rc < 0 ? 0 : c->room;
+    return rc;
+}
+
+int rt_saver_add(
+    struct rt_saver *sv, uint64_t ticket, struct rt_save_chunk *chunk_own, struct co_err *err) {
+    struct co_err why = {0};
+    pthread_mutex_lock(&sv->m);
+    int rc = sv->ticket == ticket && sv->state == OPEN
+                 ? weigh_in(sv, chunk_own, &why)
+                 : co_err_set(&why, CO_CANCELED, "this checkpoint has ended");
+    if (rc == 0) {
+        chunk_own->next = NULL;
+        *sv->last = chunk_own;
+        sv->last = &chunk_own->next;
+        if (sv->queued >= sv->batch && sv->queued - chunk_own->room < sv->batch) {
+            pthread_cond_signal(&sv->changed); /* once: it empties the queue before it waits */
+        }
+    } else {
+        fail(sv, ticket, &why);
+    }
+    pthread_mutex_unlock(&sv->m);
+    if (rc < 0) {
+        rt_save_chunk_drop(chunk_own);
+        return co_err_set(err, why.code, "%s", why.msg);
+    }
+    return 0;
+}
+
+void rt_saver_fail(struct rt_saver *sv, uint64_t ticket, const struct co_err *err) {
+    pthread_mutex_lock(&sv->m);
+    fail(sv, ticket, err);
+    pthread_mutex_unlock(&sv->m);
+}
+
+void rt_saver_end(struct rt_saver *sv, uint64_t ticket) {
+    pthread_mutex_lock(&sv->m);
+    if (sv->ticket == ticket) {
+        sv->ended++;
+        pthread_cond_signal(&sv->changed);
+    }
+    pthread_mutex_unlock(&sv->m);
+}
+
+int rt_saver_result(
+    struct rt_saver *sv, uint64_t ticket, struct rt_ckpt_part *ret, struct co_err *err) {
+    int rc = 0;
+    pthread_mutex_lock(&sv->m);
+    if (sv->ticket != ticket) {
+        rc = co_err_set(err, CO_CANCELED, "checkpoint %" PRIu64 " was begun instead", sv->number);
+    } else if (sv->state == FAILED) {
+        rc = co_err_set(err, sv->err.code, "%s", sv->err.msg);
+    } else if (sv->state == DONE) {
+        *ret = sv->result;
+        rc = 1;
+    }
+    pthread_mutex_unlock(&sv->m);
+    return rc;
+}
+
+int rt_saver_submit(struct rt_saver *sv, Rt__Control *request_own, struct co_err *err) {
+    pthread_mutex_lock(&sv->m);
+    int rc = sv->job_state == OPEN
+                 ? co_err_set(err, CO_CONFLICT, "another checkpoint is being checked")
+                 : start_thread(sv, err);
+    if (rc == 0) {
+        sv->job = request_own;
+        sv->job_state = OPEN;
+    } else {
+        rt__control__free_unpacked(request_own, NULL);
+    }
+    pthread_mutex_unlock(&sv->m);
+    return rc;
+}
+
+int rt_saver_answer(struct rt_saver *sv, Rt__CkptFound *ret, struct co_err *err) {
+    int rc = 0;
+    pthread_mutex_lock(&sv->m);
+    if (sv->job_state == FAILED) {
+        rc = co_err_set(err, sv->job_err.code, "%s", sv->job_err.msg);
+    } else if (sv->job_state == DONE) {
+        *ret = sv->found;
+        rc = 1;
+    }
+    pthread_mutex_unlock(&sv->m);
+    return rc;
+}

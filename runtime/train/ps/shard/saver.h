@@ -1,0 +1,83 @@
+/* Writes a server's part of a checkpoint: one thread that gets chunks from all shards.
+ *
+ *     shard 0 --add--+
+ *     shard 1 --add--+--> queue --> thread --> dir/ckpt-N/part-<server>
+ *                                     |
+ *                    wake <-----------+    there is room again; the part is complete, or failed
+ *
+ * The first shard that calls rt_saver_begin begins the part.  The part is complete when all shards
+ * have called rt_saver_end.  There is one part at a time: a shard that begins another one ends the
+ * part under way.  Trainers begin another checkpoint only after they have given up the last one.
+ *
+ * The thread also does what would block a shard on a disk: it commits a checkpoint and looks for
+ * the newest one.
+ *
+ * Any thread may call these functions, except for rt_saver_new and rt_saver_free. */
+#pragma once
+
+#include "runtime/train/ckpt/chain.h"
+#include "runtime/train/table/budget.h"
+#include "runtime/train/rpc/control.pb-c.h"
+
+struct rt_saver;
+struct rt_table;
+
+struct rt_saver_config {
+    uint32_t server, servers, shards;
+    const char *root;         /* checkpoints must be at or below it; NULL, "": anywhere.  Copied */
+    struct rt_budget *budget; /* pays for queued chunks; NULL: no limit */
+    size_t copies_max;        /* bytes that may be queued; 0: an eighth of the budget */
+    bool quiet;               /* does not log skipped checkpoints */
+};
+
+struct rt_saver *rt_saver_new(const struct rt_saver_config *config);
+void rt_saver_free(struct rt_saver *sv); /* ends the thread; NULL allowed */
+
+const char *rt_saver_root(const struct rt_saver *sv);
+
+/* `wake` tells a shard that a call may have a new result; it runs with the saver's lock held.  Set
+ * it before the shard's first rt_saver_begin. */
+void rt_saver_listen(struct rt_saver *sv, uint32_t shard, void (*wake)(void *arg), void *arg);
+
+/* A piece of a part, reference-counted.  Any thread may hold and drop it. */
+struct rt_save_chunk {
+    struct rt_save_chunk *next;
+    struct rt_ckpt_part_chunk head; /* head.bytes: how much of data is used */
+    uint32_t holders, room;         /* room: bytes of data */
+    unsigned char data[];
+};
+struct rt_save_chunk *rt_save_chunk_new(uint32_t kind, size_t room);
+struct rt_save_chunk *rt_save_chunk_hold(struct rt_save_chunk *c);
+void rt_save_chunk_drop(struct rt_save_chunk *c); /* NULL allowed */
+
+/* The shard begins its share of that checkpoint.  The calls below take the ticket.  CO_PERMISSION:
+ * the directory is not below the root.  CO_CANCELED: a newer checkpoint was begun there. */
+CO_MUST_CHECK int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number,
+    uint64_t *ret_ticket, struct co_err *err);
+/* Whether the queue is short, so that a shard may add chunks that can also wait. */
+bool rt_saver_has_room(struct rt_saver *sv);
+/* The recent cost of writing a byte, in nanoseconds of the thread's processor time. */
+double rt_saver_price(struct rt_saver *sv);
+/* Queues a chunk; never blocks.  CO_NORESOURCE: the queue is too long, and the part has failed. */
+CO_MUST_CHECK int rt_saver_add(
+    struct rt_saver *sv, uint64_t ticket, struct rt_save_chunk *chunk_own, struct co_err *err);
+/* The shard cannot read its data: the part fails. */
+void rt_saver_fail(struct rt_saver *sv, uint64_t ticket, const struct co_err *err);
+/* The shard has added all its chunks. */
+void rt_saver_end(struct rt_saver *sv, uint64_t ticket);
+
+/* 1: the part is complete and on disk; 0: not yet; else why it failed.  CO_CANCELED: another part
+ * was begun. */
+CO_MUST_CHECK int rt_saver_result(
+    struct rt_saver *sv, uint64_t ticket, struct rt_ckpt_part *ret, struct co_err *err);
+
+/* The tables [n] that a commit describes; they must outlive the saver.  Before rt_saver_submit. */
+void rt_saver_describe(struct rt_saver *sv, const struct rt_table *tables, uint32_t n, bool sync);
+/* Starts a commit or a find; one at a time (CO_CONFLICT).  Wakes all shards when it is done. */
+CO_MUST_CHECK int rt_saver_submit(
+    struct rt_saver *sv, Rt__Control *request_own, struct co_err *err);
+/* 1: it is done; *ret is the result of a find.  0: not yet. */
+CO_MUST_CHECK int rt_saver_answer(struct rt_saver *sv, Rt__CkptFound *ret, struct co_err *err);
+
+/* CO_PERMISSION: dir is neither root nor below it.  CO_INVALID: it is not absolute, or too long. */
+CO_MUST_CHECK int rt_saver_check_dir(const char *root, const char *dir, struct co_err *err);

@@ -1,0 +1,487 @@
+/* A shard's thread: takes frames from its lanes and its queue, handles and answers them.  Other
+ * threads reach it only through the queue. */
+#include "runtime/train/ps/shard/shard.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "runtime/train/ps/shard/kept.h"
+#include "runtime/train/ps/shard/life.h"
+#include "runtime/train/ps/shard/restore.h"
+#include "runtime/train/ps/say.h"
+#include "runtime/train/ps/shard/meter.h"
+#include "runtime/train/ps/shard/lanes.h"
+#include "runtime/train/ps/shard/save.h"
+#include "runtime/train/ps/shard/step.h"
+#include "runtime/train/ps/shard/tables.h"
+#include "runtime/train/rpc/bytes.h"
+
+/* An entry of the queue: a frame, or a notification. */
+struct item {
+    struct rt_frame *frame; /* NULL: a notification */
+    uint32_t trainer;
+    enum { BEGIN, RESTORE, FINISHED, LEFT, LANE } note;
+    uint64_t incarnation, step; /* step: BEGIN and RESTORE */
+    const char *dir;            /* RESTORE: the checkpoint */
+    uint64_t number;
+    uint64_t key;             /* BEGIN, LEFT, LANE */
+    struct rt_stream *stream; /* LEFT: counted */
+    struct rt_lane *lane;     /* LANE: counted */
+};
+
+struct rt_shard {
+    struct rt_shard_tables tables; /* these four: the shard's thread only, after start */
+    struct rt_shard_save save;
+    struct co_err broken;  /* a restore failed: why requests on tables are refused */
+    struct co_err why;     /* of one request; here since clearing it costs as much as a row */
+    atomic_bool dirty;     /* a request has changed something; read by any thread */
+    struct rt_life *lives; /* by trainer: which requests were done */
+    struct rt_kept (*kept)[RT_KEPT_N]; /* by trainer: what it left here for its restart */
+    struct rt_steps *steps;
+    uint64_t answered; /* rt_steps_answered when lanes last tried their early frames */
+    struct rt_shard_lanes *lanes;
+    struct rt_shard_meter meter;
+    pthread_t thread;
+
+    pthread_mutex_t m;  /* guards what follows */
+    struct item *queue; /* take_items swaps it with the thread's own array */
+    size_t n, cap;
+    bool stopping;
+};
+
+void rt_shard_answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own) {
+    if (!a_own && rt_frame_new(h->kind | RT_FRAME_ANSWER, 0, &a_own, NULL) < 0) {
+        rt_stream_cancel(s);
+        return;
+    }
+    a_own->head.seq = h->seq;
+    a_own->head.table = h->table;
+    a_own->head.shard = h->shard;
+    (void)!rt_stream_send(s, a_own, NULL); /* the reading side notices a closed stream */
+}
+
+void rt_shard_refuse(struct rt_stream *s, const struct rt_frame_head *h, const struct co_err *err) {
+    (void)!rt_stream_send(s, rt_frame_error(h, err->code, co_err_text(err)), NULL);
+}
+
+/* Answers a request that was done before, without repeating it: an exchange with the current
+ * values, a shrink with where to go on. */
+static int answer_again(struct rt_shard *s, uint32_t trainer, struct rt_frame *f,
+    struct rt_frame **ret, struct co_err *err) {
+    if (f->head.kind == RT_FRAME_SHRINK) {
+        return rt_shard_shrunk(&s->tables, f, ret, err);
+    }
+    if (f->head.kind != RT_FRAME_XCHG_DENSE) {
+        return 0;
+    }
+    f->head.kind = RT_FRAME_PULL_DENSE;
+    int rc = rt_shard_tables_do(&s->tables, trainer, f, ret, err);
+    f->head.kind = RT_FRAME_XCHG_DENSE;
+    if (rc == 0) {
+        (*ret)->head.kind = RT_FRAME_XCHG_DENSE | RT_FRAME_ANSWER;
+    }
+    return rc;
+}
+
+static int recall(struct rt_shard *s, uint32_t trainer, uint64_t step, struct rt_frame **ret,
+    struct co_err *err) {
+    const struct rt_kept *k = rt_kept_find(s->kept[trainer], step);
+    uint32_t bytes = k ? k->bytes : 0;
+    int rc = rt_frame_new(RT_FRAME_RECALL | RT_FRAME_ANSWER, bytes, ret, err);
+    if (rc == 0 && k) {
+        (*ret)->head.aux = k->step;
+        memcpy((*ret)->payload, k->data, bytes);
+    }
+    return rc;
+}
+
+static int do_request(struct rt_shard *s, uint32_t trainer, const struct rt_frame *f,
+    struct rt_frame **ret, struct co_err *err) {
+    switch (f->head.kind) {
+    case RT_FRAME_KEEP:
+        rt_kept_put(s->kept[trainer], f->head.aux, f->payload, f->head.bytes);
+        return 0;
+    case RT_FRAME_RECALL:
+        return recall(s, trainer, f->head.aux, ret, err);
+    case RT_FRAME_PULL_DENSE:
+        if (f->head.number > rt_steps_done(s->steps)) {
+            return co_err_set(err, CO_INVALID,
+                "trainer %u pulls what comes of step %llu, which it has not said", trainer,
+                (unsigned long long)f->head.number);
+        }
+        return rt_shard_tables_do(&s->tables, trainer, f, ret, err);
+    default:
+        return rt_shard_tables_do(&s->tables, trainer, f, ret, err);
+    }
+}
+
+/* A request that changes something is done once, even if the trainer sends it again. */
+static int do_once(struct rt_shard *s, uint32_t trainer, struct rt_frame *f, struct rt_frame **ret,
+    struct co_err *err) {
+    struct rt_life *life = &s->lives[trainer];
+    bool changes = rt_frame_changes(f->head.kind);
+    int rc = changes ? rt_life_judge(
+                           life, &f->head, rt_steps_replay(s->steps), rt_steps_done(s->steps), err)
+                     : RT_VERDICT_DO;
+    if (rc == RT_VERDICT_DONE) {
+        return answer_again(s, trainer, f, ret, err);
+    }
+    if (rc == RT_VERDICT_DO) {
+        if (changes && !s->dirty) {
+            s->dirty = true;
+        }
+        rc = rt_steps_hold(s->steps, trainer, f, err);
+        rc = rc != 0 ? rc : do_request(s, trainer, f, ret, err);
+        if (rc < 0 && changes) {
+            rt_life_refused(life, &f->head, err);
+        }
+    }
+    return rc;
+}
+
+/* ---- restoring a checkpoint ---- */
+
+static int take_position(void *arg, const struct rt_ckpt_part_chunk *chunk,
+    const unsigned char *data, struct co_err *err) {
+    struct rt_shard *s = arg;
+    if (chunk->begin >= s->tables.config.trainers || chunk->bytes < 8) {
+        return 0; /* the checkpoint's job had more trainers */
+    }
+    (void)err;
+    rt_kept_put(s->kept[chunk->begin], co_get_u64(data), data + 8, chunk->bytes - 8);
+    return 0;
+}
+
+/* Only shard 0 of server 0 keeps data for trainers, whichever server wrote it to the checkpoint. */
+static int restore_kept(struct rt_shard *s, const struct rt_ckpt_chain *chain, struct co_err *err) {
+    const struct rt_shard_config *c = &s->tables.config;
+    const struct rt_restore_walk w = {
+        .chain = chain, .kind = RT_CKPT_PART_POSITION, .take = take_position, .arg = s};
+    for (uint32_t i = 0; i < c->trainers; i++) {
+        rt_kept_clear(s->kept[i]);
+    }
+    return c->server == 0 && c->index == 0 ? rt_restore_walk(&w, chain->n - 1, err) : 0;
+}
+
+static int restore_all(struct rt_shard *s, const struct item *it, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    rt_snapshot_forget(&s->save.snapshot);
+    int rc = rt_ckpt_chain_open(it->dir, it->number, &chain, err);
+    rc = rc < 0 ? rc : rt_shard_tables_restore(&s->tables, chain, err);
+    return rc < 0 ? rc : restore_kept(s, chain, err);
+}
+
+static void do_restore(struct rt_shard *s, const struct item *it) {
+    struct co_err over = {0};
+    if (restore_all(s, it, &s->broken) < 0) {
+        rt_say_error("%s", co_err_text(&s->broken));
+    }
+    co_err_set(&over, CO_GONE, "the job has gone back to checkpoint %llu, step %llu",
+        (unsigned long long)it->number, (unsigned long long)it->step);
+    for (uint32_t i = 0; i < s->tables.config.trainers; i++) {
+        s->lives[i] = (struct rt_life){0};
+    }
+    rt_steps_go_back(s->steps, it->step, &over);
+    s->dirty = false;
+}
+
+/* The trainer has not begun, or the server has restored a checkpoint since. */
+static void refuse_dead(const struct rt_frame *f) {
+    struct co_err err = {0};
+    co_err_set(&err, CO_GONE, "the job has gone back to a checkpoint: call rt_resume");
+    rt_shard_refuse(rt_frame_stream(f), &f->head, &err);
+}
+
+static void answer_ping(const struct rt_frame *f) {
+    rt_shard_answer(rt_frame_stream(f), &f->head, NULL);
+}
+
+static void do_frame(void *arg, uint32_t trainer, struct rt_frame *f_own) {
+    struct rt_shard *s = arg;
+    CO_CLEANUP(rt_frame_freep) struct rt_frame *f = f_own;
+    if (f->head.kind != RT_FRAME_PING && s->lives[trainer].incarnation == 0) {
+        refuse_dead(f);
+        return;
+    }
+    if (f->head.kind == RT_FRAME_STEP) {
+        rt_steps_say(s->steps, trainer, f);
+        return;
+    }
+    if (f->head.kind == RT_FRAME_PING) {
+        answer_ping(f);
+        return;
+    }
+    if (f->head.kind == RT_FRAME_CHECKPOINT) {
+        rt_shard_save_do(&s->save, trainer, rt_steps_done(s->steps), f);
+        return;
+    }
+    struct rt_frame *a = NULL;
+    struct rt_frame_head head = f->head;
+    size_t answer_bytes = 0;
+    int64_t begin = rt_meter_clock();
+    if (s->broken.code) {
+        rt_shard_refuse(rt_frame_stream(f), &f->head, &s->broken);
+        return;
+    }
+    struct rt_stream *stream =
+        rt_stream_ref(rt_frame_stream(f)); /* a held frame drops its own reference */
+    if (do_once(s, trainer, f, &a, &s->why) < 0) {
+        rt_frame_free(a);
+        rt_shard_refuse(stream, &f->head, &s->why);
+    } else {
+        answer_bytes = a ? a->head.bytes : 0;
+        rt_shard_answer(stream, &f->head, a);
+    }
+    rt_shard_meter_did(&s->meter, &head, answer_bytes, begin);
+    rt_stream_unref(stream);
+}
+
+/* If the STEP of the trainer came on a lane, its stream is kept until the answer. */
+static void do_left(struct rt_shard *s, const struct item *it) {
+    rt_shard_save_left(&s->save, it->trainer);
+    rt_steps_left(s->steps, it->trainer, it->stream);
+    rt_stream_unref(it->stream);
+    rt_shard_lanes_drop(s->lanes, it->trainer, it->key);
+}
+
+static void handle_item(struct rt_shard *s, const struct item *it) {
+    if (it->frame) {
+        do_frame(s, it->trainer, it->frame);
+        return;
+    }
+    switch (it->note) {
+    case BEGIN:
+        rt_shard_lanes_keep(s->lanes, it->trainer, it->key);
+        if (it->incarnation != s->lives[it->trainer].incarnation && !rt_steps_replay(s->steps)) {
+            rt_steps_restart(s->steps, it->trainer);
+        }
+        rt_life_begin(&s->lives[it->trainer], it->incarnation, it->step);
+        break;
+    case RESTORE:
+        do_restore(s, it);
+        break;
+    case LANE:
+        rt_shard_lanes_add(s->lanes, it->trainer, it->key, it->lane);
+        break;
+    case LEFT:
+        do_left(s, it);
+        break;
+    case FINISHED:
+        rt_steps_finished(s->steps, it->trainer);
+        break;
+    }
+}
+
+static void drop_item(const struct item *it) {
+    rt_frame_free(it->frame);
+    if (it->stream) {
+        rt_stream_unref(it->stream);
+    }
+    if (it->lane) {
+        rt_stream_unref(rt_lane_stream(it->lane));
+    }
+}
+
+static void on_lost(void *arg, uint32_t trainer, uint64_t key, const struct co_err *why) {
+    const struct rt_shard_config *c = &((struct rt_shard *)arg)->tables.config;
+    if (c->lost) {
+        c->lost(c->arg, trainer, key, why);
+    }
+}
+
+static bool is_early(void *arg, uint32_t trainer, const struct rt_frame *f) {
+    return rt_steps_early(((struct rt_shard *)arg)->steps, trainer, f);
+}
+
+static const struct rt_shard_lanes_ops lanes_ops = {do_frame, is_early, on_lost};
+
+/* Once a step is answered, handles the frames that its trainers sent after their STEP. */
+static bool go_on(struct rt_shard *s) {
+    uint64_t answered = rt_steps_answered(s->steps);
+    bool any = answered != s->answered;
+    s->answered = answered;
+    if (any) {
+        rt_shard_lanes_again(s->lanes);
+    }
+    return any;
+}
+
+/* Serves lanes.  The second turn lets the answer to a STEP travel with the answers to the frames
+ * that were sent after it. */
+static bool do_turn(struct rt_shard *s, int64_t wait_ns) {
+    (void)go_on(s);
+    bool busy = rt_shard_lanes_turn(s->lanes, wait_ns);
+    return (go_on(s) && rt_shard_lanes_turn(s->lanes, 0)) || busy;
+}
+
+/* Swaps the queue with *items, an array that the thread has done with.  Returns the number of
+ * items; -1: the shard is to stop. */
+static ssize_t take_items(struct rt_shard *s, struct item **items, size_t *cap) {
+    pthread_mutex_lock(&s->m);
+    ssize_t n = s->stopping ? -1 : (ssize_t)s->n;
+    if (n > 0) {
+        struct item *taken = s->queue;
+        size_t taken_cap = s->cap;
+        s->queue = *items;
+        s->cap = *cap;
+        s->n = 0;
+        *items = taken;
+        *cap = taken_cap;
+    }
+    pthread_mutex_unlock(&s->m);
+    return n;
+}
+
+static void *run_shard(void *arg) {
+    struct rt_shard *s = arg;
+    const struct rt_ckpt_chain *restore = s->tables.config.restore;
+    if (restore && (rt_shard_tables_restore(&s->tables, restore, &s->broken) < 0 ||
+                       restore_kept(s, restore, &s->broken) < 0)) {
+        rt_say_error("%s", co_err_text(&s->broken));
+    }
+    struct item *items = NULL;
+    size_t cap = 0;
+    ssize_t n = 0;
+    bool busy = false;
+    while ((n = take_items(s, &items, &cap)) >= 0) {
+        for (ssize_t i = 0; i < n; i++) {
+            handle_item(s, &items[i]);
+        }
+        int64_t wait_ns = rt_shard_save_run(&s->save, busy || n > 0);
+        rt_shard_lanes_flush(s->lanes); /* sends all answers so far, those of saves included */
+        rt_shard_meter_turn(&s->meter, (size_t)n);
+        busy = do_turn(s, wait_ns);
+        rt_shard_lanes_flush(s->lanes);
+    }
+    free(items);
+    return NULL;
+}
+
+static void post_item(struct rt_shard *s, struct item it) {
+    pthread_mutex_lock(&s->m);
+    if (s->stopping) {
+        pthread_mutex_unlock(&s->m);
+        drop_item(&it);
+        return;
+    }
+    if (s->n == s->cap) {
+        s->cap = s->cap ? s->cap * 2 : 64;
+        s->queue = co_xrealloc(s->queue, s->cap, sizeof(*s->queue));
+    }
+    s->queue[s->n++] = it;
+    bool first = s->n == 1; /* else the thread has been woken already */
+    pthread_mutex_unlock(&s->m);
+    if (first) {
+        rt_shard_lanes_wake(s->lanes);
+    }
+}
+
+void rt_shard_begin(
+    struct rt_shard *s, uint32_t trainer, uint64_t key, uint64_t incarnation, uint64_t step) {
+    post_item(s, (struct item){.trainer = trainer,
+                     .note = BEGIN,
+                     .key = key,
+                     .incarnation = incarnation,
+                     .step = step});
+}
+
+void rt_shard_restore(struct rt_shard *s, const char *dir, uint64_t number, uint64_t step) {
+    post_item(s, (struct item){.note = RESTORE, .dir = dir, .number = number, .step = step});
+}
+
+bool rt_shard_dirty(const struct rt_shard *s) {
+    return s->dirty;
+}
+
+uint64_t rt_shard_step(const struct rt_shard *s) {
+    return rt_steps_done(s->steps);
+}
+
+void rt_shard_post(struct rt_shard *s, uint32_t trainer, struct rt_frame *f_own) {
+    post_item(s, (struct item){.frame = f_own, .trainer = trainer});
+}
+
+void rt_shard_finished(struct rt_shard *s, uint32_t trainer) {
+    post_item(s, (struct item){.trainer = trainer, .note = FINISHED});
+}
+
+void rt_shard_left(struct rt_shard *s, uint32_t trainer, uint64_t key, struct rt_stream *stream) {
+    post_item(
+        s, (struct item){
+               .trainer = trainer, .note = LEFT, .key = key, .stream = rt_stream_ref(stream)});
+}
+
+void rt_shard_lane(struct rt_shard *s, uint32_t trainer, uint64_t key, struct rt_lane *lane_own) {
+    post_item(s, (struct item){.trainer = trainer, .note = LANE, .key = key, .lane = lane_own});
+}
+
+uint64_t rt_shard_said(const struct rt_shard *s, uint32_t trainer) {
+    return rt_steps_said(s->steps, trainer);
+}
+
+static void wake(void *arg) {
+    rt_shard_lanes_wake(((struct rt_shard *)arg)->lanes);
+}
+
+static void shard_free(struct rt_shard *s) {
+    rt_shard_meter_close(&s->meter);
+    rt_steps_free(s->steps);
+    rt_shard_save_done(&s->save);
+    rt_shard_tables_done(&s->tables);
+    rt_shard_lanes_free(s->lanes);
+    pthread_mutex_destroy(&s->m);
+    for (size_t i = 0; i < s->n; i++) {
+        drop_item(&s->queue[i]);
+    }
+    free(s->queue);
+    for (uint32_t i = 0; i < s->tables.config.trainers; i++) {
+        rt_kept_clear(s->kept[i]);
+    }
+    free(s->kept);
+    free(s->lives);
+    free(s);
+}
+
+static uint64_t restored_step(const struct rt_shard_config *c) {
+    const struct rt_ckpt_chain *r = c->mode == RT_SYNC ? c->restore : NULL;
+    return r ? r->points[r->n - 1].step : 0;
+}
+
+int rt_shard_start(
+    const struct rt_shard_config *config, struct rt_shard **ret, struct co_err *err) {
+    struct rt_shard *s = co_xcalloc(1, sizeof(*s));
+    pthread_mutex_init(&s->m, NULL);
+    s->kept = co_xcalloc(config->trainers, sizeof(*s->kept));
+    s->lives = co_xcalloc(config->trainers, sizeof(*s->lives));
+    int rc = rt_shard_tables_init(&s->tables, config, err);
+    rc = rc < 0 || !config->restore ? rc : rt_shard_tables_check(&s->tables, config->restore, err);
+    rc = rc < 0 ? rc : rt_shard_lanes_new(config->index, &lanes_ops, s, &s->lanes, err);
+    if (rc == 0) {
+        s->steps = rt_steps_new(&s->tables, s->lives);
+        rt_steps_go_back(s->steps, restored_step(config), &(struct co_err){0});
+        rt_shard_save_init(&s->save, &s->tables, config->saver, wake, s);
+        s->save.snapshot.kept = s->kept;
+        rt_shard_meter_open(&s->meter, &s->tables);
+        int e = pthread_create(&s->thread, NULL, run_shard, s);
+        rc = e ? co_err_errno(err, e, "cannot start a shard thread") : 0;
+    }
+    if (rc < 0) {
+        shard_free(s);
+        return rc;
+    }
+    *ret = s;
+    return 0;
+}
+
+void rt_shard_stop(struct rt_shard *s) {
+    if (!s) {
+        return;
+    }
+    pthread_mutex_lock(&s->m);
+    s->stopping = true;
+    pthread_mutex_unlock(&s->m);
+    rt_shard_lanes_wake(s->lanes);
+    pthread_join(s->thread, NULL);
+    shard_free(s);
+}

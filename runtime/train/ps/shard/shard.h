@@ -1,0 +1,73 @@
+/* A shard: the part of a server's tables that one thread owns.
+ *
+ *     data lanes    ---------------->  \
+ *                                       shard's thread --> tables
+ *     gRPC's thread --> queue ------>  /
+ *
+ * An answer goes back the way that its request came.  The shard's thread reads the data lanes
+ * itself (shard_lanes.h).  No other thread touches the tables, so they need no locks.  In sync mode
+ * a shard sums the gradients of a step and applies their mean once enough trainers have sent STEP
+ * (shard_step.h).  Shards need not coordinate: a trainer sends all its frames for a shard over one
+ * connection, so they arrive in order.  The windows of the streams bound the queue. */
+#pragma once
+
+#include "runtime/train/table/budget.h"
+#include "runtime/train/ps/spec.h"
+#include "runtime/train/rpc/rpc.h"
+
+struct rt_shard;
+struct rt_saver;
+struct rt_rocks;
+struct rt_ckpt_chain;
+
+struct rt_shard_config {
+    uint32_t index, shards;   /* this shard, and how many the server has */
+    uint32_t server, servers; /* this server, and how many the job has */
+    uint32_t trainers;
+    enum rt_mode mode;             /* the job's; the default of tables */
+    uint32_t backup;               /* sync: a step waits for all trainers but this many */
+    enum rt_nonfinite nonfinite;   /* unset means refuse */
+    const struct rt_table *tables; /* must outlive the shard */
+    uint32_t n_tables;
+    struct rt_budget *budget; /* the server's; must outlive the shard */
+    struct rt_rocks *rocks;   /* likewise; stores rows that do not fit in memory; NULL: none */
+    struct rt_saver *saver;   /* likewise; NULL: no checkpoints */
+    /* The checkpoint to start from; in sync mode its step too.  The shard's thread reads it before
+     * it serves requests.  Must outlive the shard.  NULL: tables start empty. */
+    const struct rt_ckpt_chain *restore;
+    /* Called on the shard's thread when a lane of that trainer broke.  NULL: not called. */
+    void (*lost)(void *arg, uint32_t trainer, uint64_t key, const struct co_err *why);
+    void *arg;
+};
+
+/* CO_INVALID: the checkpoint `restore` has other tables.  CO_NORESOURCE: the dense tables exceed
+ * the budget; the error names the table. */
+CO_MUST_CHECK int rt_shard_start(
+    const struct rt_shard_config *config, struct rt_shard **ret, struct co_err *err);
+/* Drops queued requests and joins the thread; NULL allowed. */
+void rt_shard_stop(struct rt_shard *s);
+
+/* The trainer has connected.  Frames that are posted from now on, and those of its lanes with this
+ * key, belong to this connection.  `incarnation` differs from the last one if the trainer process
+ * was restarted; it then continues after `step`.  Any thread. */
+void rt_shard_begin(
+    struct rt_shard *s, uint32_t trainer, uint64_t key, uint64_t incarnation, uint64_t step);
+/* Loads all tables from checkpoint `number`, which was made at `step`.  Requests of a trainer are
+ * refused with CO_GONE until rt_shard_begin is called for it again.  dir must outlive the shard.
+ * Any thread. */
+void rt_shard_restore(struct rt_shard *s, const char *dir, uint64_t number, uint64_t step);
+/* Whether a request has changed the tables since the start or the last restore.  Any thread. */
+bool rt_shard_dirty(const struct rt_shard *s);
+/* Sync: the number of completed steps.  Any thread. */
+uint64_t rt_shard_step(const struct rt_shard *s);
+/* Queues a frame that `trainer` sent.  Any thread. */
+void rt_shard_post(struct rt_shard *s, uint32_t trainer, struct rt_frame *f_own);
+/* The trainer will send no more frames: steps no longer wait for it.  Any thread. */
+void rt_shard_finished(struct rt_shard *s, uint32_t trainer);
+/* The trainer's stream has closed: drops references to it and shuts the lanes with that key.  A
+ * STEP that the trainer has sent still counts.  Any thread. */
+void rt_shard_left(struct rt_shard *s, uint32_t trainer, uint64_t key, struct rt_stream *stream);
+/* Adds a lane that the trainer opened with that key; after rt_shard_begin.  Any thread. */
+void rt_shard_lane(struct rt_shard *s, uint32_t trainer, uint64_t key, struct rt_lane *lane_own);
+/* Sync: the last step for which the trainer has sent STEP.  Any thread. */
+uint64_t rt_shard_said(const struct rt_shard *s, uint32_t trainer);

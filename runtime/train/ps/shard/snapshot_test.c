@@ -1,0 +1,430 @@
+/* A snapshot is the state of its instant, whatever happens to rows while it is written; deltas have
+ * what changed since the last one that was completed.  One shard, no network. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/train/ps/shard/restore.h"
+#include "runtime/train/ps/shard/part.h"
+#include "runtime/train/ps/shard/snapshot.h"
+#include "runtime/train/rpc/bytes.h"
+
+enum { IDS = 6000, DIM = 64, SIZE = 100000, DEADLINE_MS = 20000, MEMORY = 1 << 20 };
+
+/* What is in the tables: rows of DIM times the same float, and a vector. */
+struct state {
+    bool there[IDS];
+    float row[IDS];
+    float w[SIZE];
+};
+
+struct world {
+    struct rt_table tables[2];
+    struct rt_shard_tables t;
+    struct rt_saver *saver;
+    struct rt_snapshot snapshot;
+    struct rt_budget budget; /* of a world with cold rows: a third of them fits */
+    struct rt_rocks *rocks;
+    int woken;
+    uint64_t ticket;
+    char dir[40];
+    uint64_t seed;
+    struct state now, loaded;
+};
+
+static uint32_t dice(struct world *w, uint32_t sides) {
+    w->seed = w->seed * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (uint32_t)(w->seed >> 33) % sides;
+}
+
+static void wake(void *arg) {
+    uint64_t one = 1;
+    (void)!write(((struct world *)arg)->woken, &one, sizeof(one));
+}
+
+/* Rows and a vector.  With an eviction policy the tables are those of sync mode. */
+static void world_start_with(struct world *w, uint64_t seed, size_t copies_max, bool cold,
+    const char *admit, const char *evict) {
+    const struct rt_table_spec specs[] = {
+        {.name = "rows",
+            .kind = RT_SPARSE,
+            .dim = DIM,
+            .optimizer = "sgd:lr=1",
+            .init = "zero",
+            .admit = admit,
+            .evict = evict},
+        {.name = "w", .kind = RT_DENSE, .size = SIZE, .optimizer = "adam:lr=1"},
+    };
+    memset(w, 0, sizeof(*w));
+    w->seed = seed;
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/snapshot_test_XXXXXX");
+    assert_non_null(mkdtemp(w->dir));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(0, rt_table_make(&specs[i], &w->tables[i], NULL));
+    }
+    w->budget.max = MEMORY + (cold ? 2 : 1024) * sizeof(float) * SIZE;
+    struct rt_shard_config c = {.mode = evict ? RT_SYNC : RT_ASYNC,
+        .shards = 1,
+        .servers = 1,
+        .trainers = 1,
+        .tables = w->tables,
+        .n_tables = 2,
+        .budget = &w->budget};
+    if (cold) {
+        assert_int_equal(0, rt_rocks_open(w->dir, "cold", &w->budget, &w->rocks, NULL));
+        c.rocks = w->rocks;
+    }
+    assert_int_equal(0, rt_shard_tables_init(&w->t, &c, NULL));
+    w->woken = eventfd(0, EFD_CLOEXEC);
+    w->saver = rt_saver_new(&(struct rt_saver_config){
+        .servers = 1, .shards = 1, .copies_max = copies_max, .quiet = true});
+    rt_saver_listen(w->saver, 0, wake, w);
+    rt_snapshot_init(&w->snapshot, &w->t, w->saver);
+    rt_shard_tables_watch(&w->t, &w->snapshot);
+}
+
+static void world_start(struct world *w, uint64_t seed, size_t copies_max, bool cold) {
+    world_start_with(w, seed, copies_max, cold, NULL, NULL);
+}
+
+static void world_end(struct world *w) {
+    rt_snapshot_done(&w->snapshot);
+    rt_saver_free(w->saver);
+    rt_shard_tables_done(&w->t);
+    rt_rocks_close(w->rocks);
+    co_close(w->woken);
+    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
+    assert_int_equal(0, system(cmd));
+}
+
+/* ---- what happens to rows ---- */
+
+static void change_row(struct world *w, uint64_t id) {
+    struct rt_shard_table *st = &w->t.tables[0];
+    uint32_t slot;
+    bool fresh;
+    assert_int_equal(0, rt_shard_cold_bring(st, &id, 1, NULL));
+    assert_int_equal(0, rt_store_make(st->rows, id, &slot, &fresh, NULL));
+    if (fresh) {
+        rt_snapshot_made(&w->snapshot, 0, slot);
+    } else {
+        rt_snapshot_change(&w->snapshot, 0, slot);
+    }
+    float v = (float)dice(w, 1 << 20), row[DIM];
+    for (uint32_t k = 0; k < DIM; k++) {
+        row[k] = v;
+    }
+    rt_store_write(st->rows, slot, row);
+    w->now.there[id] = true;
+    w->now.row[id] = v;
+}
+
+static void erase_row(struct world *w, uint64_t id) {
+    struct rt_shard_table *st = &w->t.tables[0];
+    assert_int_equal(0, rt_shard_cold_bring(st, &id, 1, NULL));
+    uint32_t slot = rt_store_find(st->rows, id);
+    if (slot != RT_SLOT_NONE) {
+        rt_snapshot_erase(&w->snapshot, 0, slot, id);
+        rt_store_erase(st->rows, slot);
+        w->now.there[id] = false;
+    }
+}
+
+static void change_vector(struct world *w) {
+    struct rt_shard_table *st = &w->t.tables[1];
+    float by = (float)dice(w, 100);
+    uint64_t begin = 0;
+    for (uint32_t i = 0; i < st->n_blocks; i++) {
+        struct rt_dense_block *b = &st->blocks[i];
+        rt_snapshot_change(&w->snapshot, 1, i);
+        for (size_t k = 0; k < b->n; k++) {
+            b->w[k] += by;
+            b->state[k] = b->w[k] * 2;
+            w->now.w[begin + k] = b->w[k];
+        }
+        begin += b->n;
+    }
+}
+
+static void something(struct world *w) {
+    for (uint32_t n = dice(w, 400); n > 0; n--) {
+        uint64_t id = dice(w, IDS);
+        uint32_t what = dice(w, 6);
+        if (what == 0) {
+            erase_row(w, id);
+        } else if (what == 1) { /* it is only read */
+            assert_int_equal(0, rt_shard_cold_bring(&w->t.tables[0], &id, 1, NULL));
+        } else {
+            change_row(w, id);
+        }
+    }
+    if (dice(w, 3) == 0) {
+        change_vector(w);
+    }
+}
+
+/* ---- checkpoints ---- */
+
+static int take_rows(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct world *w = arg;
+    (void)err;
+    for (uint32_t i = 0; i < c->items; i++, data += 8 + 4 * DIM) {
+        uint64_t id = co_get_u64(data);
+        w->loaded.there[id] = true;
+        rt_copy_f32(&w->loaded.row[id], data + 8 + 4 * (id % DIM), 1);
+    }
+    return 0;
+}
+
+static int take_erased(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct world *w = arg;
+    (void)err;
+    for (uint32_t i = 0; i < c->items; i++) {
+        w->loaded.there[co_get_u64(data + i * 8UL)] = false;
+    }
+    return 0;
+}
+
+static int take_values(
+    void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
+    struct world *w = arg;
+    float v, twice;
+    (void)err;
+    for (uint32_t i = 0; i < c->items; i++) {
+        rt_copy_f32(&v, data + i * 4UL, 1);
+        rt_copy_f32(&twice, data + (c->items + i) * 4UL, 1);
+        assert_true(twice == v * 2);
+        w->loaded.w[c->begin + i] = v;
+    }
+    return 0;
+}
+
+/* The part of a point, onto what was loaded before. */
+static void load_point(struct world *w, uint64_t number, const struct rt_ckpt_part *part) {
+    struct rt_ckpt_part parts[1] = {*part};
+    struct rt_ckpt_table tables[2] = {{.name = "rows"}, {.name = "w"}};
+    struct rt_ckpt_point p = {
+        .number = number, .n_tables = 2, .n_parts = 1, .tables = tables, .parts = parts};
+    struct rt_ckpt_chain chain = {.dir = w->dir, .points = &p, .n = 1};
+    static const struct {
+        uint32_t kind;
+        int (*take)(void *arg, const struct rt_ckpt_part_chunk *chunk, const unsigned char *data,
+            struct co_err *err);
+    } kinds[] = {{RT_CKPT_PART_ERASED, take_erased}, {RT_CKPT_PART_ROWS, take_rows},
+        {RT_CKPT_PART_DENSE, take_values}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(kinds); i++) {
+        struct rt_restore_walk walk = {
+            .chain = &chain, .kind = kinds[i].kind, .take = kinds[i].take, .arg = w};
+        struct co_err err = {0};
+        if (rt_restore_walk(&walk, 0, &err) < 0) {
+            fail_msg("%s", err.msg);
+        }
+    }
+}
+
+static int begin(struct world *w, uint64_t number, uint64_t previous, bool full) {
+    const struct rt_snapshot_order o = {
+        .dir = w->dir, .number = number, .previous = previous, .full = full};
+    return rt_snapshot_begin(&w->snapshot, &o, &w->ticket, NULL);
+}
+
+static int await_part(struct world *w, struct rt_ckpt_part *ret) {
+    struct pollfd p = {.fd = w->woken, .events = POLLIN};
+    int rc;
+    while ((rc = rt_saver_result(w->saver, w->ticket, ret, NULL)) == 0) {
+        uint64_t n;
+        if (!rt_snapshot_slice(&w->snapshot)) {
+            assert_int_equal(1, poll(&p, 1, DEADLINE_MS));
+            assert_int_equal(sizeof(n), read(w->woken, &n, sizeof(n)));
+        }
+    }
+    return rc;
+}
+
+static void assert_state(const struct world *w, const struct state *want, const char *what) {
+    for (size_t i = 0; i < IDS; i++) {
+        if (w->loaded.there[i] != want->there[i] ||
+            (want->there[i] && w->loaded.row[i] != want->row[i])) {
+            fail_msg("%s: row %zu: %d %g, expected %d %g", what, i, w->loaded.there[i],
+                (double)w->loaded.row[i], want->there[i], (double)want->row[i]);
+        }
+    }
+    assert_memory_equal(want->w, w->loaded.w, sizeof(want->w));
+}
+
+/* Rows change between the slices; some checkpoints are given up in the middle. */
+static void instants(bool cold) {
+    for (uint64_t seed = 1; seed <= (cold ? 5 : 12); seed++) {
+        struct world *w = co_xcalloc(1, sizeof(*w));
+        struct state *at = co_xcalloc(1, sizeof(*at));
+        world_start(w, seed, 0, cold);
+        uint64_t last = 0;
+        for (uint64_t number = 1; number <= 14; number++) {
+            something(w);
+            something(w);
+            bool full = last == 0 || dice(w, 6) == 0;
+            assert_int_equal(0, begin(w, number, last, full));
+            *at = w->now;
+            for (uint32_t n = dice(w, 12); n > 0; n--) {
+                something(w);
+                (void)rt_snapshot_slice(&w->snapshot);
+                something(w);
+            }
+            if (dice(w, 4) == 0) {
+                continue; /* the trainer has died, or a server */
+            }
+            struct rt_ckpt_part part = {0};
+            assert_int_equal(1, await_part(w, &part));
+            if (dice(w, 4) > 0) { /* else: complete, but never committed */
+                if (full) {
+                    memset(w->loaded.there, 0, sizeof(w->loaded.there));
+                }
+                load_point(w, number, &part);
+                last = number;
+                assert_state(w, at, full ? "full" : "delta");
+            }
+        }
+        assert_true(last > 0);
+        assert_true(!cold || w->t.tables[0].cold->rows > IDS / 10);
+        world_end(w);
+        free(at);
+        free(w);
+    }
+}
+
+static void each_is_of_its_instant(void **unused) {
+    (void)unused;
+    instants(false);
+}
+
+/* They move between memory and disk, too. */
+static void each_is_of_its_instant_with_cold_rows(void **unused) {
+    (void)unused;
+    instants(true);
+}
+
+static void a_delta_needs_what_it_hangs_on(void **unused) {
+    (void)unused;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    struct rt_ckpt_part part;
+    world_start(w, 5, 0, false);
+    something(w);
+    assert_int_equal(CO_CONFLICT, begin(w, 1, 0, false));
+    assert_int_equal(CO_CONFLICT, begin(w, 8, 7, false));
+    assert_int_equal(0, begin(w, 9, 7, true));
+    assert_int_equal(1, await_part(w, &part));
+    assert_int_equal(CO_CONFLICT, begin(w, 10, 7, false));
+    assert_int_equal(0, begin(w, 11, 9, false));
+    assert_int_equal(1, await_part(w, &part));
+    assert_int_equal(CO_CONFLICT, begin(w, 10, 0, true)); /* a number that was used */
+    uint64_t ticket = w->ticket;
+    assert_int_equal(0, begin(w, 11, 9, false)); /* the same once more, its answer was lost */
+    assert_int_equal(ticket, w->ticket);
+    rt_snapshot_forget(&w->snapshot);
+    assert_int_equal(CO_CONFLICT, begin(w, 12, 11, false));
+    world_end(w);
+    free(w);
+}
+
+/* The disk takes nothing: the file is a pipe that nobody reads. */
+static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
+    (void)unused;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    struct rt_ckpt_part part;
+    world_start(w, 6, 1 << 20, false);
+    for (uint64_t id = 0; id < IDS; id++) {
+        change_row(w, id);
+    }
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(w->dir, 1);
+    CO_AUTOFREE char *path = rt_ckpt_point_part(w->dir, 1, 0);
+    assert_int_equal(0, mkdir(at, 0700));
+    assert_int_equal(0, mkfifo(path, 0600));
+    assert_int_equal(0, begin(w, 1, 0, true));
+    for (uint64_t id = 0; id < IDS; id++) {
+        change_row(w, id);
+    }
+    change_vector(w);
+    struct co_err err = {0};
+    assert_int_equal(CO_NORESOURCE, rt_saver_result(w->saver, w->ticket, &part, &err));
+    assert_non_null(strstr(err.msg, "too slow"));
+    assert_int_equal(0, w->snapshot.ticket);
+    CO_AUTOCLOSE int reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(reader >= 0); /* lets the thread go on, should it wait for one */
+    /* With a disk again, and all that changed meanwhile. */
+    something(w);
+    assert_int_equal(0, begin(w, 2, 0, true));
+    struct state *now = co_xcalloc(1, sizeof(*now));
+    *now = w->now;
+    assert_int_equal(1, await_part(w, &part));
+    load_point(w, 2, &part);
+    assert_state(w, now, "after");
+    free(now);
+    world_end(w);
+    free(w);
+}
+
+/* Counted for eviction at the push; the values change at the step, which may be after the instant.
+ */
+static void push_ids(struct world *w, uint64_t begin, uint32_t n) {
+    struct rt_frame *f = NULL;
+    assert_int_equal(0, rt_frame_new(RT_FRAME_PUSH_SPARSE, n * (8 + 4UL * DIM), &f, NULL));
+    memset(f->payload, 0, f->head.bytes);
+    f->head.count = n;
+    for (uint32_t i = 0; i < n; i++) {
+        co_put_u64(f->payload + i * 8UL, begin + i);
+    }
+    struct co_err err = {0};
+    if (rt_shard_sparse_push(&w->t, &w->t.tables[0], 0, f, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    rt_frame_free(f);
+}
+
+static void rows_that_were_counted_have_changed(void **unused) {
+    (void)unused;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    struct rt_ckpt_part part;
+    world_start_with(w, 7, 0, false, "count:n=2", "lfu:capacity=1000");
+    const struct rt_bits *changed = &w->snapshot.tracks[0].changed;
+    push_ids(w, 0, 100);
+    push_ids(w, 0, 100);
+    assert_int_equal(100, rt_store_rows(w->t.tables[0].rows));
+    assert_int_equal(0, begin(w, 1, 0, true));
+    assert_int_equal(1, await_part(w, &part));
+    assert_int_equal(RT_BITS_NONE, rt_bits_next(changed, 0));
+    push_ids(w, 5000, 10); /* not admitted: there is nothing to change */
+    assert_int_equal(RT_BITS_NONE, rt_bits_next(changed, 0));
+    push_ids(w, 0, 10);
+    uint32_t n = 0;
+    for (size_t i = 0; (i = rt_bits_next(changed, i)) != RT_BITS_NONE; i++) {
+        n++;
+    }
+    assert_int_equal(10, n);
+    world_end(w);
+    free(w);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_that_were_counted_have_changed),
+        cmocka_unit_test(each_is_of_its_instant),
+        cmocka_unit_test(each_is_of_its_instant_with_cold_rows),
+        cmocka_unit_test(a_delta_needs_what_it_hangs_on),
+        cmocka_unit_test(a_disk_too_slow_costs_the_checkpoint_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+/* The steps of sync mode on one shard: which trainers have sent STEP, when a step is applied, and
+ * what happens to late trainers.  Belongs to the shard's thread.
+ *
+ * A step is applied once all trainers that still train have sent STEP for it, except for `backup`
+ * of them.  With backup workers (backup > 0) a trainer's pushes are held back until its STEP:
+ *
+ *     trainer 0   push push STEP 7   \  two of three: the shard sums their pushes, applies the
+ *     trainer 1   push STEP 7        /  mean of two, and answers both with 7
+ *     trainer 2   push ...              held.  Its STEP 7 is late: the pushes are dropped and
+ *                                       counted.  The answer is 7, or a later step if there were
+ *                                       more; the trainer continues after that one */
+#pragma once
+
+#include "runtime/train/ps/shard/life.h"
+#include "runtime/train/ps/shard/tables.h"
+
+struct rt_steps;
+
+/* lives: of all trainers (life.h).  Both arguments must outlive the steps. */
+struct rt_steps *rt_steps_new(struct rt_shard_tables *tables, struct rt_life *lives);
+void rt_steps_free(struct rt_steps *s); /* NULL allowed; drops held pushes */
+
+/* How many steps have been applied; the last step for which a trainer has sent STEP.  Any thread.
+ */
+uint64_t rt_steps_done(const struct rt_steps *s);
+uint64_t rt_steps_said(const struct rt_steps *s, uint32_t trainer);
+/* Whether a restarted trainer repeats the requests of its current step, and the shard skips those
+ * that the former process had made (life.h).  Not with backups: there the held pushes of the former
+ * process are dropped. */
+bool rt_steps_replay(const struct rt_steps *s);
+
+/* Handles a STEP.  It is answered at once, or when its step is applied. */
+void rt_steps_say(struct rt_steps *s, uint32_t trainer, const struct rt_frame *f);
+/* With backup workers, holds a push until its STEP.  1: held (the frame gained a reference); answer
+ * it as if it were done.  0: not to be held, do it now.  CO_NORESOURCE: exceeds the budget. */
+CO_MUST_CHECK int rt_steps_hold(
+    struct rt_steps *s, uint32_t trainer, struct rt_frame *f, struct co_err *err);
+/* Whether the frame is a pull of a step's result (head.number is the step) that must wait: the
+ * trainer has sent STEP, and the step is not applied yet. */
+bool rt_steps_early(const struct rt_steps *s, uint32_t trainer, const struct rt_frame *f);
+/* A counter that grows whenever a trainer stops waiting for a step. */
+uint64_t rt_steps_answered(const struct rt_steps *s);
+/* The trainer makes no more steps: the others do not wait for it. */
+void rt_steps_finished(struct rt_steps *s, uint32_t trainer);
+/* The connection is gone: a STEP that came on it is not answered. */
+void rt_steps_left(struct rt_steps *s, uint32_t trainer, const struct rt_stream *stream);
+/* The tables were restored to that step: drops held pushes, answers waiting trainers with `why`,
+ * and lets trainers that had no more data train again. */
+void rt_steps_go_back(struct rt_steps *s, uint64_t step, const struct co_err *why);
+/* The trainer process was restarted. */
+void rt_steps_restart(struct rt_steps *s, uint32_t trainer);
+
+/* shard.c: answers a request (a_own NULL: without payload), or refuses it with an error. */
+void rt_shard_answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own);
+void rt_shard_refuse(struct rt_stream *s, const struct rt_frame_head *h, const struct co_err *err);

@@ -1,0 +1,113 @@
+/* Which rows a sparse table has: admission, eviction, and which rows a save mode includes.
+ *
+ * admit: an id without a row gets one when
+ *     count:n=10               it was pushed n times
+ *     probability:p=0.1        a random draw at a push succeeds
+ *     show_click:threshold=10  its shows and clicks so far reach that score, computed as for ctr
+ *                              (nonclk_coeff, click_coeff; a push without them is one show)
+ * evict: a row is erased when
+ *     ttl:seconds=86400        it was not pushed to for that long; or ttl:steps=10000
+ *     lfu:capacity=1000000     the table has more rows than that, and others are pushed to more
+ *                              often
+ *     ctr:delete_threshold=..  rt_shrink finds that its score is too low, or that it was not pushed
+ *                              to for delete_after_unseen_days; a save with RT_SAVE_DAY ends a day
+ *
+ * ctr keeps show, click, delta_score and unseen_days with a row.  With show s and click c of a push
+ *
+ *     score(s, c) = (s - c) nonclk_coeff + c click_coeff
+ *     show += s; click += c; delta_score += score(s, c); unseen_days = 0
+ *
+ * and rt_shrink first multiplies show and click by show_click_decay_rate.  Names, defaults and
+ * meaning are those of Paddle's table entries and CTR accessor.
+ *
+ * A policy keeps its data for a row in the row's head (rt_store_head), as u32 and f32 words.  Pure;
+ * a gate belongs to one thread. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "runtime/rt.h"
+#include "runtime/train/table/budget.h"
+
+enum rt_admit_kind { RT_ADMIT_ALL, RT_ADMIT_COUNT, RT_ADMIT_PROBABILITY, RT_ADMIT_SHOW_CLICK };
+enum rt_evict_kind { RT_EVICT_NONE, RT_EVICT_TTL, RT_EVICT_LFU, RT_EVICT_CTR };
+
+/* Indexes of rt_policy.p; each kind has its own, from 0 on. */
+enum {
+    RT_ADMIT_N = 0,
+    RT_ADMIT_P = 0,
+    RT_ADMIT_THRESHOLD = 0,
+    RT_ADMIT_NONCLK,
+    RT_ADMIT_CLICK,
+    RT_EVICT_SECONDS = 0,
+    RT_EVICT_STEPS,
+    RT_EVICT_CAPACITY = 0,
+    RT_EVICT_NONCLK = 0,
+    RT_EVICT_CLICK,
+    RT_EVICT_BASE_THRESHOLD,
+    RT_EVICT_DELTA_THRESHOLD,
+    RT_EVICT_DELTA_KEEP_DAYS,
+    RT_EVICT_DECAY,
+    RT_EVICT_DELETE_THRESHOLD,
+    RT_EVICT_DELETE_DAYS,
+    RT_POLICY_PARAMS,
+    RT_POLICY_HEAD_MAX = 4, /* words */
+};
+
+struct rt_policy {
+    int kind;
+    double p[RT_POLICY_PARAMS];
+};
+
+/* text NULL or "": admit all, evict none.  CO_INVALID: says what is wrong and what was expected. */
+CO_MUST_CHECK int rt_admit_parse(const char *text, struct rt_policy *ret, struct co_err *err);
+CO_MUST_CHECK int rt_evict_parse(const char *text, struct rt_policy *ret, struct co_err *err);
+bool rt_policy_equal(const struct rt_policy *a, const struct rt_policy *b);
+
+/* ---- heads of rows ---- */
+
+/* The words that the policy keeps with a row. */
+size_t rt_evict_words(const struct rt_policy *evict);
+/* Whether `now` below is in steps; else it is in seconds. */
+bool rt_evict_by_steps(const struct rt_policy *evict);
+
+/* The row was pushed to, with these shows and clicks. */
+void rt_evict_seen(
+    const struct rt_policy *evict, void *head, uint32_t now, float show, float click);
+/* lfu: halves the count.  The search for a victim calls it now and then, so that old counts fade.
+ */
+void rt_evict_fade(const struct rt_policy *evict, void *head);
+/* lfu: how often the row was pushed to. */
+uint32_t rt_evict_count(const void *head);
+/* ttl: whether the row has expired. */
+bool rt_evict_expired(const struct rt_policy *evict, const void *head, uint32_t now);
+/* What rt_shrink does to a row (ctr: decays its counts).  Returns whether to erase it. */
+bool rt_evict_shrink(const struct rt_policy *evict, void *head, uint32_t now);
+
+/* The head as floats of a checkpoint.  Times are saved as ages. */
+void rt_evict_save(const struct rt_policy *evict, const void *head, uint32_t now, float *ret_words);
+void rt_evict_load(const struct rt_policy *evict, void *head, uint32_t now, const float *words);
+
+/* Whether a save of that mode includes the row; and the change to the head once it was saved. */
+bool rt_evict_saves(const struct rt_policy *evict, const void *head, enum rt_save_mode mode);
+void rt_evict_saved(const struct rt_policy *evict, void *head, enum rt_save_mode mode);
+
+/* ---- the gate ---- */
+
+/* Counts pushes to ids that have no row, approximately, in 8 MiB: a count-min sketch of two
+ * generations with 2 Mi counters of 16 bits each.  An id has two counters; the smaller one is its
+ * count.  When a generation has counted 512 Ki pushes, the older one is cleared.  So an id needs n
+ * pushes within the last half to one million pushes of ids without a row.  An id may be admitted
+ * too early when others share its counters: of ids that come once, 20 % for n=2, 1 % for n=3,
+ * 0.006 % for n=4. */
+struct rt_gate;
+
+/* CO_NORESOURCE: the budget.  *ret is NULL when the policy admits all ids. */
+CO_MUST_CHECK int rt_gate_new(const struct rt_policy *admit, struct rt_budget *budget,
+    struct rt_gate **ret, struct co_err *err);
+void rt_gate_free(struct rt_gate *g); /* NULL allowed */
+/* Counts a push of an id that has no row, and returns whether it now gets one. */
+bool rt_gate_ask(struct rt_gate *g, uint64_t id, float show, float click);

@@ -1,0 +1,47 @@
+/* Fuzzes the policy parsers: a text is accepted or refused with a message, and an accepted policy
+ * can be applied to a row. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "runtime/train/table/policy.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void use(const struct rt_policy *p) {
+    float head[RT_POLICY_HEAD_MAX] = {0}, words[RT_POLICY_HEAD_MAX] = {0};
+    for (uint32_t now = 0; now < 3; now++) {
+        rt_evict_seen(p, head, now, 3, 1);
+        rt_evict_save(p, head, now, words);
+        rt_evict_load(p, head, now, words);
+        (void)rt_evict_shrink(p, head, now + 1);
+        for (int mode = 0; mode < RT_SAVE_MODES; mode++) {
+            rt_evict_saved(p, head, (enum rt_save_mode)mode);
+            if (mode == RT_SAVE_ALL && !rt_evict_saves(p, head, RT_SAVE_ALL)) {
+                abort();
+            }
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    char text[256];
+    if (size >= sizeof(text)) {
+        return 0;
+    }
+    memcpy(text, data, size);
+    text[size] = '\0';
+    struct rt_policy p;
+    struct co_err err = {0};
+    if (rt_admit_parse(text, &p, &err) < 0 && err.code != CO_INVALID) {
+        abort();
+    }
+    err.code = 0;
+    int rc = rt_evict_parse(text, &p, &err);
+    if (rc < 0 && err.code != CO_INVALID) {
+        abort();
+    }
+    if (rc == 0) {
+        use(&p);
+    }
+    return 0;
+}

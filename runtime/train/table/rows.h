@@ -1,0 +1,78 @@
+/* The memory of a store's rows: a slab allocator for blocks of one size, which never move.
+ *
+ *     slab:  live, 1 bit a row | marks of the clock, likewise | row 0 | row 1 | ...
+ *     row:   id | head | values | state        (store.h; here only the id matters)
+ *
+ * Row `slot` is number slot % 2^shift of slab slot / 2^shift.  A free slot holds the number of the
+ * next free one in place of the id.
+ *
+ * The clock, which is optional, finds rows that were not used for long.  Each use marks a row.  A
+ * hand goes round: rows without a mark are idle, and it removes the marks of the others. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "runtime/train/table/budget.h"
+
+#define RT_SLOT_NONE UINT32_MAX
+
+struct rt_rows {
+    struct rt_budget *budget;
+    uint64_t **slabs; /* [n_slabs]: the words of bits, then the rows */
+    uint32_t n_slabs, cap_slabs;
+    uint32_t shift;  /* a slab has 2^shift rows */
+    uint32_t words;  /* 64-bit words of bits in a slab, before its rows */
+    uint32_t marks;  /* the first of them with the clock's marks; 0: no clock */
+    uint32_t hand;   /* the clock's hand: the first slot of a word */
+    uint32_t stride; /* bytes of a row, a multiple of 4 */
+    uint32_t used;   /* slots that ever held a row */
+    uint32_t free;   /* the first free slot, or RT_SLOT_NONE */
+    uint32_t live;   /* rows */
+    size_t bytes;    /* taken from the budget */
+};
+
+void rt_rows_init(struct rt_rows *r, uint32_t stride, struct rt_budget *budget);
+void rt_rows_done(struct rt_rows *r);
+void rt_rows_clock(struct rt_rows *r); /* adds a clock; before the first row */
+
+/* Takes a slot for id.  The row is zero after the id. */
+CO_MUST_CHECK int rt_rows_add(
+    struct rt_rows *r, uint64_t id, uint32_t *ret_slot, struct co_err *err);
+void rt_rows_drop(struct rt_rows *r, uint32_t slot);
+/* Drops all rows. */
+void rt_rows_clear(struct rt_rows *r);
+
+/* Rows that can be added without more memory. */
+uint64_t rt_rows_room(const struct rt_rows *r);
+/* Adds a slab, if at most `most` bytes of the budget are used afterwards. */
+bool rt_rows_grow(struct rt_rows *r, size_t most);
+
+/* The words of marks in one round of the hand. */
+uint64_t rt_rows_round(const struct rt_rows *r);
+/* Up to n slots of idle rows.  The hand moves on by at most *words words; *words is reduced by as
+ * many as it moved. */
+uint32_t rt_rows_idle(struct rt_rows *r, uint32_t *ret_slots, uint32_t n, uint64_t *words);
+
+/* The first slot from `from` on with a row, or RT_SLOT_NONE. */
+uint32_t rt_rows_next(const struct rt_rows *r, uint32_t from);
+
+static inline unsigned char *rt_rows_at(const struct rt_rows *r, uint32_t slot) {
+    unsigned char *first = (unsigned char *)(r->slabs[slot >> r->shift] + r->words);
+    return first + (size_t)(slot & ((1U << r->shift) - 1)) * r->stride;
+}
+
+static inline uint64_t rt_rows_id(const struct rt_rows *r, uint32_t slot) {
+    uint64_t id;
+    memcpy(&id, rt_rows_at(r, slot), sizeof(id));
+    return id;
+}
+
+/* Marks the row as used; only with a clock. */
+static inline void rt_rows_mark(struct rt_rows *r, uint32_t slot) {
+    uint32_t in = slot & ((1U << r->shift) - 1);
+    r->slabs[slot >> r->shift][r->marks + in / 64] |= 1ULL << (slot % 64);
+}

@@ -1,0 +1,78 @@
+"""paddlert in pods: the job of docs/python.md, and examples/python in Paddle 3.3.1 and in PyTorch.
+
+Not among the tests of `make test`: Paddle and PyTorch are 6 GB.  `make python-pods` installs and runs.
+"""
+import pathlib
+import re
+import shutil
+import sys
+import tempfile
+import textwrap
+
+import pytest
+import yaml
+
+from cluster import BUILD, LOCAL, ROOT, STATE, sh
+from expected import check_expected
+from paddle_root import PACKAGES, SITE, paddle_root
+
+PAGE = (ROOT / "docs/python.md").read_text()
+EXAMPLE = ROOT / "examples/python"
+IMAGE = "train:1"                           # as the page calls it
+pytestmark = pytest.mark.deadline(500)      # nine hundred megabytes are read by every pod
+
+
+@pytest.fixture(scope="session")
+def image(cluster):
+    """What the page's Dockerfile and the example's make, in one: the wheel, Paddle, the scripts and data."""
+    with tempfile.TemporaryDirectory(dir=BUILD) as d:
+        home, root = pathlib.Path(d), pathlib.Path(d) / "root"
+        paddle_root(root)
+        (root / "usr/bin/python").symlink_to("python3")
+        sh("make", "-s", "-C", ROOT, "build/lib/libpaddlert.so.1", seconds=200)
+        sh(ROOT / "python/wheel", "v1.2", home, BUILD / "lib/libpaddlert.so.1")
+        sh(sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", root / PACKAGES, *home.glob("paddlert-*.whl"))
+        (root / "workspace/train.py").write_text(PAGE.split("```python\n")[1].split("```")[0])
+        for script in EXAMPLE.glob("*.py"):
+            shutil.copy(script, root / "workspace")
+        sh(BUILD / "bin/wide_and_deep", "--generate", root / "workspace/data")
+        sh(LOCAL / "image", "--name", IMAGE, "--workdir", "/workspace", "--out", home / "image.tar", root, seconds=600)
+        sh(LOCAL / "image", "--archive", home / "image.tar", "--into", STATE, seconds=600)
+    return IMAGE
+
+
+def create(space, text):
+    return space.c.kubectl("-n", space.name, "create", "-f", "-", "-o", "jsonpath={.metadata.name}", stdin=text)
+
+
+def said(space, pod):
+    return space.c.kubectl("-n", space.name, "logs", pod)
+
+
+def test_the_job_of_the_page_trains_a_model(space, image):
+    """To the letter."""
+    name = create(space, textwrap.dedent(PAGE[PAGE.index("    apiVersion:"):PAGE.index("    kubectl create -f job.yaml")]))
+    space.wait_completed(name, 200)
+    right = re.findall(r"^accuracy ([0-9.]+)", said(space, f"{name}-worker-0"), re.M)
+    assert len(right) == 1 and float(right[0]) > 0.9
+    assert "loss" in said(space, f"{name}-worker-1")
+    assert f"secret/{name}-token-" in space.c.kubectl("-n", space.name, "get", "secrets", "-o", "name")
+
+
+def with_torch(job):
+    """PyTorch from a folder of this machine, which all nodes are, as its libraries for GPUs are too much for an image here."""
+    for role in ("worker", "ps"):
+        spec = job["spec"][role]["template"]["spec"]
+        spec["volumes"] = [{"name": "torch", "hostPath": {"path": str(BUILD / "torch" / SITE), "type": "Directory"}}]
+        spec["containers"][0] |= {"volumeMounts": [{"name": "torch", "mountPath": "/torch", "readOnly": True}],
+                                  "env": [{"name": "PYTHONPATH", "value": "/torch"}]}
+    return job
+
+
+@pytest.mark.parametrize("file", ["job.yaml", "job_paddle.yaml"])
+def test_wide_and_deep(space, image, file):
+    job = yaml.safe_load((EXAMPLE / file).read_text().replace("wide-and-deep-python:dev", image))
+    name = create(space, yaml.safe_dump(job if "paddle" in file else with_torch(job)))
+    space.wait_completed(name, 300)
+    pods = [f"{name}-worker-{i}" for i in range(2)]
+    check_expected("\n".join(f"{p} {line}" for p in pods for line in said(space, p).splitlines()), "python")

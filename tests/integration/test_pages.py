@@ -1,0 +1,64 @@
+"""The gates of tools/check on pages find what is wrong: tools/pages."""
+import os
+import subprocess
+
+import pytest
+
+from rig import ROOT
+
+RECORD = "## {}. area: what\n\n- **Context.** a\n- **Decision.** b\n- **Consequence.** c\n"
+
+
+def links(root):
+    p = subprocess.run([ROOT / "tools/pages", "links", root], capture_output=True, text=True, timeout=60)
+    return p.returncode, p.stdout + p.stderr
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A repository whose pages are in order."""
+    for name, text in {"README.md": "# Title\n\nRead [a](docs/a.md#part-two), `docs/a.md` and [this](#title).\n",
+                       "docs/README.md": "[a](a.md) [decisions](decisions.md)\n",
+                       "docs/a.md": "# A\n\n<!-- tried by a.c -->\n\n## Part two\n\n    [no](link)\n",
+                       "docs/decisions.md": RECORD.format(1) + RECORD.format(2),
+                       "a.c": "/* docs/a.md */\n"}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    assert links(tmp_path) == (0, "")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name, text, finding", [
+    ("README.md", "[a](docs/b.md)\n", "README.md:1: link to docs/b.md, which does not exist"),
+    ("README.md", "\n[a](docs/a.md#part-three)\n", "README.md:2: link to docs/a.md#part-three, but a.md has no such heading"),
+    ("README.md", "see `docs/b.md`\n", "README.md:1: names docs/b.md, which does not exist"),
+    ("README.md", '<img src="docs/b.svg">\n', "README.md:1: link to docs/b.svg, which does not exist"),
+    ("a.c", "/* docs/b.md */\n", "a.c:1: names docs/b.md, which does not exist"),
+    ("docs/b.md", "# B\n", "docs/README.md: does not list b.md"),
+    ("docs/a.md", "# A\n\n## Part two\n\n    make\n", "docs/a.md: has commands, but none is marked as runnable"),
+    ("docs/a.md", "# A\n\n<!-- tried by b.c -->\n\n## Part two\n\n    make\n", "docs/a.md: is tried by b.c, which does not exist"),
+    ("docs/decisions.md", RECORD.format(2), "expected '1. area: what was decided'"),
+    ("docs/decisions.md", RECORD.format(1).replace("Decision", "Idea"), "record 1 needs a context, a decision and a consequence"),
+])
+def test_what_is_wrong_is_named(checkout, name, text, finding):
+    (checkout / name).write_text(text)
+    code, out = links(checkout)
+    assert code == 1 and finding in out, out
+    assert len(out.splitlines()) == 1, out
+
+
+@pytest.mark.parametrize("text, code, finding", [
+    ("```sh runnable\necho a 12 b\n```\n\n```text output\na 7 ...\n```\n", 0, "1 blocks"),
+    ("```sh runnable\necho a\n```\n\n```text output\nb\n```\n", 1, ":1: the output lacks 'b'"),
+    ("\n```sh runnable\nfalse\n```\n", 1, ":2: ended with 1"),
+    ("```sh runnable\nfalse | true\n```\n", 1, ":1: ended with 1"),
+    ("<!-- runnable\necho made >file\n-->\n\n```sh runnable\ncat file README.md >both && test -d build/bin\n```\n", 0, "2 blocks"),
+    ("    echo not marked\n", 1, "nothing is marked as runnable"),
+])
+def test_runnable_blocks_run(tmp_path, text, code, finding):
+    page = tmp_path / "page.md"
+    page.write_text(text)
+    p = subprocess.run([ROOT / "tools/pages", "run", page], capture_output=True, text=True, timeout=120,
+                       env={**os.environ, "BUILD": str(ROOT / "build")})
+    assert p.returncode == code and finding in p.stdout, p.stdout + p.stderr

@@ -1,0 +1,50 @@
+"""An elastic job without `requests` and `limits` is scaled in and out: by the number that paddle-operator tells its pods."""
+import json
+import re
+import subprocess
+
+import pytest
+
+from nodes import BIN, PROGRAMS
+
+VERSION = "3.3.1"
+JOB = {"apiVersion": "batch.paddlepaddle.org/v1", "kind": "PaddleJob", "metadata": {"name": "j", "namespace": "ns"},
+       "spec": {"elastic": 1, "worker": {"replicas": 3, "template": {"spec": {"containers": [{"name": "paddle", "image": "i"}]}}}}}
+# The client library that Paddle asks for is older than the protobuf that Paddle brings.
+ENV = {"PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION": "python"}
+
+
+def told(tmp_path):
+    """What the pods have in their environment."""
+    job = tmp_path / "job.json"
+    job.write_text(json.dumps(JOB))
+    pods = subprocess.run([BIN / "paddle-operator", "render", job], check=True, capture_output=True, text=True).stdout
+    return dict(re.findall(r'"name": "(PADDLE_ELASTIC_\w+)",\s*"value": "(.*?)"', pods))
+
+
+@pytest.mark.parametrize("who", ["ours", "Paddle's"])
+def test_nodes_come_and_go(nodes, etcd, tmp_path, who):
+    env = told(tmp_path)
+    words = ["--master", etcd, "--job_id", env["PADDLE_ELASTIC_JOB_ID"], "--nnodes", env["PADDLE_ELASTIC_NP"], "--elastic_level", "1",
+             # Paddle's tells every five seconds that it is there.
+             "--elastic_timeout", {"ours": "1", "Paddle's": "8"}[who], "--max_restart", "9", PROGRAMS / "elastic.py", "3"]
+    start = nodes.ours if who == "ours" else nodes.paddles
+
+    # Paddle's ends with a trainer that fails before it has heard that the other node left: such a trainer has to wait.
+    more = {} if who == "ours" else {"PATIENT": "1"}
+
+    def comes(i):
+        return start(VERSION, *words, ip=f"127.0.0.{i + 1}", env={**ENV, **more})
+
+    def trains(node, size):
+        nodes.wait(lambda: re.findall("^step of .*", node.log("workerlog.0"), re.M)[-1:] == [f"step of {size}: {size}"], f"a step of {size}")
+
+    first, second = comes(0), comes(1)
+    trains(first, 2)
+    second.p.terminate()                                 # scaled in
+    second.p.wait(60)
+    second.p.returncode = 0                              # of one that was told to stop
+    trains(first, 1)
+    others = comes(2), comes(3)                          # and out
+    nodes.finish(nodes=[first, *others])
+    assert all("step of 3: 3" in n.log("workerlog.0") for n in (first, *others)), nodes.story()

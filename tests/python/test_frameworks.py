@@ -1,0 +1,68 @@
+"""Models of real frameworks with their rows and parameters on servers, from the wheel."""
+import os
+import pathlib
+import signal
+import socket
+import time
+
+import pytest
+
+from wheel import finish, package, python  # noqa: F401
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+SECONDS = 300                                         # imports, on a machine that does much else
+
+
+@pytest.fixture(params=["torch", "paddle"])
+def framework(request):
+    """(name, its interpreter)"""
+    return request.param, os.environ[f"{request.param.upper()}_PYTHON"]
+
+
+@pytest.mark.parametrize("mode", ["sync", "async", "geo"])
+def test_losses_are_those_of_local_embeddings(python, framework, mode):
+    name, interpreter = framework
+    out, = finish(python("", PROGRAMS / f"twin_{name}.py", mode, interpreter=interpreter), seconds=SECONDS)
+    assert out.splitlines()[-1] == "the same 6"
+
+
+def test_collectives_on_tensors(python, framework):
+    name, interpreter = framework
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+    endpoints = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
+    for s in sockets:
+        s.close()
+    out = finish(*(python("", PROGRAMS / "group.py", name, i, *endpoints, interpreter=interpreter) for i in range(2)), seconds=SECONDS)
+    assert [o.splitlines()[-1] for o in out] == ["done"] * 2
+
+
+@pytest.mark.parametrize("waits", ["forward", "backward"])
+def test_ctrl_c_ends_a_pull_and_a_push(python, framework, waits):
+    """The server stands still: in the framework's own forward and backward, too, the wait ends."""
+    name, interpreter = framework
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        address = f"127.0.0.1:{s.getsockname()[1]}"
+    server = python("", "-m", "paddlert", "server", "--servers", address, interpreter=interpreter)
+    p = python("", PROGRAMS / "stuck.py", name, address, server.pid, waits, interpreter=interpreter)
+    try:
+        assert p.stdout.readline() == "waits\n", p.communicate()
+        time.sleep(1)                              # into the call; before it, the signal ends the program all the same
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=SECONDS)
+        assert "KeyboardInterrupt" in err and not out and p.returncode, (out, err)
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_a_name_of_fleet_is_here_or_says_what_is_in_its_place(python):
+    """The real one's: all that is no module."""
+    out, = finish(python("""
+import inspect
+from paddle.distributed import fleet as theirs
+from paddlert import fleet as ours
+names = {n for n in dir(theirs) if not inspect.ismodule(getattr(theirs, n))} | set(dir(theirs.Fleet))
+assert len(names) > 60
+print(sorted(n for n in names if n[0] != "_" and not hasattr(ours, n) and n not in ours.INSTEAD))
+""", interpreter=os.environ["PADDLE_PYTHON"]), seconds=SECONDS)
+    assert out.splitlines()[-1] == "[]"
