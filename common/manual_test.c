@@ -67,7 +67,7 @@ static void printers_say_what_help_says(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *out = print(rows[i].printer);
         const char *at = out;
-        for (size_t t = 0; rows[i].texts[t]; t++) {
+        for (size_t t = 0; at && rows[i].texts[t]; t++) {
             at = strstr(at, rows[i].texts[t]);
             if (!at) {
                 fail_msg("row %zu lacks \"%s\", or has it earlier: %s", i, rows[i].texts[t], out);
