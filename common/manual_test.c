@@ -67,6 +67,10 @@ static void printers_say_what_help_says(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         CO_AUTOFREE char *out = print(rows[i].printer);
         const char *at = out;
+        if (!out) {
+            fail_msg("row %zu printed nothing", i);
+            return;
+        }
         for (size_t t = 0; at && rows[i].texts[t]; t++) {
             at = strstr(at, rows[i].texts[t]);
             if (!at) {
