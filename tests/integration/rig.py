@@ -119,8 +119,10 @@ class ControlPlane:
     def up(self):
         """Starts what does not run; once more if that fails, as a process that was killed may linger."""
         for attempt in (1, 2):
+            # No collector of pods: it deletes by name alone, seconds after it looked, and then it is a later pod of that name.
             p = subprocess.run([ROOT / "deploy/local/up", "--control-plane-only", "--controller-manager", "--port", str(self.port),
-                                *self.apiserver_args, *self.up_args, self.dir], capture_output=True, text=True, timeout=900)
+                                "--controllers", "*,-pod-garbage-collector-controller", *self.apiserver_args, *self.up_args,
+                                self.dir], capture_output=True, text=True, timeout=900)
             if p.returncode == 0:
                 return
             print(f"deploy/local/up, attempt {attempt}, ended with {p.returncode}:\n{p.stdout}{p.stderr}")
