@@ -133,7 +133,8 @@ static int save_sparse(
     return rc;
 }
 
-/* Describes what the spec does not say: an lr that was changed, and the steps of the schedule. */
+/* Describes what the spec does not say: an lr that was changed, and the steps that the schedule or
+ * the rows' ages count. */
 static int describe_rate(
     struct rt_client *c, uint32_t table, struct rt_ckpt_table *ret, struct co_err *err) {
     const struct rt_table *t = &c->tables[table];
@@ -145,7 +146,8 @@ static int describe_rate(
     if (rate.lr != (double)t->optim.hyper[RT_OPTIM_LR]) {
         (void)snprintf(ret->lr, sizeof(ret->lr), "%.17g", rate.lr);
     }
-    ret->steps = rt_schedule_is_constant(&t->rates) ? 0 : rate.steps;
+    bool counts = !rt_schedule_is_constant(&t->rates) || rt_evict_by_steps(&t->evict);
+    ret->steps = counts ? rate.steps : 0;
     return 0;
 }
 
@@ -293,9 +295,12 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
     }
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         uint32_t at = (uint32_t)rt_ckpt_find(k, c->tables[i].name);
-        rc = c->tables[i].spec.kind == RT_DENSE ? load_dense(c, i, k, at, err)
-                                                : load_sparse(c, i, k, at, err);
-        rc = rc < 0 ? rc : load_rate(c, i, rt_ckpt_table(k, at), err);
+        /* First the steps: rows may count their age in them. */
+        rc = load_rate(c, i, rt_ckpt_table(k, at), err);
+        if (rc == 0) {
+            rc = c->tables[i].spec.kind == RT_DENSE ? load_dense(c, i, k, at, err)
+                                                    : load_sparse(c, i, k, at, err);
+        }
     }
     return rc;
 }

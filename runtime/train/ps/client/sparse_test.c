@@ -252,6 +252,41 @@ static void rows_that_nobody_pushes_to_expire(void **state) {
     close_alone(&a);
 }
 
+/* Rows 5000 to 5099 are 5 steps old when a checkpoint is made, the others are young. */
+static void check_ages_go_on(bool servers) {
+    char dir[] = "/tmp/rt-ages-XXXXXX", command[64];
+    assert_non_null(mkdtemp(dir));
+    struct alone a = open_rows(NULL, "ttl:steps=10");
+    for (int s = 0; s < 50; s++) {
+        push_range(&a, 0, 100);
+        push_range(&a, 5000, s < 45 ? 100 : 0);
+        assert_int_equal(0, rt_step(a.c, NULL));
+    }
+    assert_int_equal(
+        0, servers ? rt_checkpoint(a.c, dir, NULL, NULL, NULL) : rt_save(a.c, dir, NULL));
+    close_alone(&a);
+    a = open_rows(NULL, "ttl:steps=10");
+    assert_int_equal(0, servers ? rt_restore(a.c, dir, NULL, NULL) : rt_load(a.c, dir, NULL));
+    uint64_t erased = 0;
+    assert_int_equal(0, rt_shrink(a.c, 0, &erased, NULL));
+    assert_int_equal(0, erased);
+    for (int s = 0; s < 8; s++) {
+        push_range(&a, 0, 1);
+        assert_int_equal(0, rt_step(a.c, NULL));
+    }
+    assert_int_equal(0, rt_shrink(a.c, 0, NULL, NULL));
+    assert_int_equal(100, rows_of(&a));
+    close_alone(&a);
+    (void)snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(0, system(command));
+}
+
+static void ages_in_steps_go_on_from_a_checkpoint(void **state) {
+    (void)state;
+    check_ages_go_on(false);
+    check_ages_go_on(true);
+}
+
 static void the_rows_that_are_used_least_make_room(void **state) {
     (void)state;
     struct alone a = open_rows(NULL, "lfu:capacity=1000");
@@ -323,6 +358,7 @@ int main(void) {
         cmocka_unit_test(first_values_and_saved_ones_are_finite),
         cmocka_unit_test(an_id_gets_a_row_when_it_is_admitted),
         cmocka_unit_test(rows_that_nobody_pushes_to_expire),
+        cmocka_unit_test(ages_in_steps_go_on_from_a_checkpoint),
         cmocka_unit_test(the_rows_that_are_used_least_make_room),
         cmocka_unit_test(shrink_and_saves_go_by_shows_and_clicks),
     };

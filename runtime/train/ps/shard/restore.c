@@ -329,16 +329,23 @@ static int load_dense(struct load *l, struct rt_restore_walk *w, struct co_err *
     return rc;
 }
 
+/* The rates of each point come before its rows: a row that counts its age in steps counts it from
+ * the steps of the checkpoint that has it. */
 static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct co_err *err) {
     const struct rt_shard_config *c = &l->tables->config;
     const struct rt_ckpt_point *p = newest_of(chain);
     struct rt_restore_walk w = {.chain = chain, .arg = l, .server = c->server, .shard = c->index};
+    struct rt_restore_walk rates = {
+        .chain = chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
     w.only = p->n_parts == c->servers && p->parts[c->server].shards == c->shards;
     int rc = open_sources(l, chain, err);
     for (uint32_t i = chain->n; i > 0 && rc == 0; i--) {
-        w.kind = RT_CKPT_PART_ROWS;
-        w.take = take_rows;
-        rc = rt_restore_walk(&w, i - 1, err);
+        rc = rt_restore_walk(&rates, i - 1, err);
+        if (rc == 0) {
+            w.kind = RT_CKPT_PART_ROWS;
+            w.take = take_rows;
+            rc = rt_restore_walk(&w, i - 1, err);
+        }
         if (rc == 0 && i > 1) {
             w.kind = RT_CKPT_PART_ERASED;
             w.take = take_erased;
@@ -346,8 +353,6 @@ static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct 
         }
     }
     rc = rc < 0 ? rc : load_dense(l, &w, err);
-    struct rt_restore_walk rates = {
-        .chain = chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
     return rc < 0 ? rc : rt_restore_walk(&rates, chain->n - 1, err);
 }
 
