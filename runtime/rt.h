@@ -743,7 +743,8 @@ CO_MUST_CHECK int rt_coll_run(struct rt_group *g, const struct rt_coll *call, st
  * receive.  On a GPU consecutive sends and receives begin together: when one of them is waited for
  * or tested (rt_work_test), or when another call follows.  The call owns its buffers until it has
  * ended.  Any number of calls may be in flight; blocking calls on the group wait for those before
- * them.  rt_work_wait frees the handle and must be called once for each. */
+ * them.  rt_work_wait frees the handle and must be called once for each; rt_group_shrink and
+ * rt_group_close end the calls of their group, and leave the handles to it. */
 struct rt_work;
 CO_MUST_CHECK int rt_coll_start(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);

@@ -230,6 +230,33 @@ with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
     assert out == [f"2.0 3.0 [1. 2.] [7] 1.5\n1 [ {i}. 1{i}.]\n" for i in range(2)], out
 
 
+def test_started_calls_outlive_their_group(python):
+    """Rank 1 goes while calls are under way.  Each handle says so, also when the group has been shrunk; and each has its
+    result when the group is closed."""
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    out, _ = finish(*(python(f"""
+both = paddlert.Group(endpoints={endpoints}, rank={i})
+g = both.split(0)
+works = [] if {i} else [g.all_reduce(np.ones(3), start=True) for _ in range(4)]
+both.barrier()
+if {i}:
+    raise SystemExit
+smaller = None
+for work in works:
+    try:
+        work.wait()
+    except paddlert.PeerLost as e:
+        print(e)
+        smaller = smaller or g.shrink()
+g.close()
+with smaller:
+    works = [smaller.all_reduce(np.full(3, k), start=True) for k in range(4)]
+print([int(work.wait()[2]) for work in works])
+""") for i in range(2)))
+    lines = out.splitlines()
+    assert len(lines) == 5 and len(set(lines[:4])) == 1 and "rank 1 " in lines[0] and lines[4] == "[0, 1, 2, 3]", out
+
+
 def test_a_group_on_dlpack_arrays(python):
     """Of another kind than NumPy's: no copy, bfloat16 too, results of the same kind."""
     endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]

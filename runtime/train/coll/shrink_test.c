@@ -61,6 +61,71 @@ static void survivors_go_on_without_a_stopped_rank(void **state) {
     world_done(&w);
 }
 
+/* ---- what was started before ---- */
+
+enum { STARTED = 3 };
+
+struct started {
+    uint32_t one, sums[STARTED];
+    struct rt_work *work[STARTED];
+};
+
+static int start_calls(struct started *s, struct rt_group *g, struct co_err *err) {
+    int rc = 0;
+    s->one = 1;
+    for (uint32_t i = 0; i < STARTED && rc == 0; i++) {
+        struct rt_coll c = {
+            .kind = RT_ALL_REDUCE, .dtype = RT_I32, .in = &s->one, .out = &s->sums[i], .n = 1};
+        rc = rt_coll_start(g, &c, &s->work[i], err);
+    }
+    return rc;
+}
+
+/* Rank 1 is killed.  The others wait for the first call, leave the group, and wait for the rest. */
+static int waits_late(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct rt_group *left = NULL;
+    struct started s = {0};
+    int rc = rank == 1 ? 0 : start_calls(&s, g, err);
+    atomic_fetch_add(&w->shared->ready, 1);
+    if (rank == 1) {
+        return pause(); /* until it is killed */
+    }
+    int first = rc < 0 ? rc : rt_work_wait(s.work[0], err);
+    rc = first == CO_PEERLOST ? rt_group_shrink(g, NULL, &left, err) : first;
+    world_reuse();
+    for (uint32_t i = 1; i < STARTED && rc == 0; i++) {
+        int late = rt_work_test(s.work[i]) ? rt_work_wait(s.work[i], err) : 0;
+        if (late != CO_PEERLOST) {
+            rc = co_err_set(err, CO_INTERNAL, "shrunk: call %u: %d", i, late);
+        }
+    }
+    rc = rc < 0 ? rc : start_calls(&s, left, err);
+    rt_group_close(left);
+    world_reuse();
+    for (uint32_t i = 0; i < STARTED && rc == 0; i++) {
+        rc = rt_work_wait(s.work[i], err);
+        if (rc < 0 || s.sums[i] != w->n - 1) {
+            rc = co_err_set(err, CO_INTERNAL, "closed: call %u: %d, sum %u", i, rc, s.sums[i]);
+        }
+    }
+    return rc;
+}
+
+static void started_calls_outlive_their_group(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .most_ms = LATE_MS};
+        world_start(&w, waits_late);
+        assert_true(world_ready(&w));
+        kill(w.pid[1], SIGKILL);
+        assert_int_equal(world_end(&w, 1U << 1), 0);
+        world_done(&w);
+    }
+}
+
 /* ---- a second one is hit while they agree ---- */
 
 /* From the second death to a group that works: two votes and a group formed, of most. */
@@ -374,6 +439,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survivors_go_on),
         cmocka_unit_test(survivors_go_on_without_a_stopped_rank),
+        cmocka_unit_test(started_calls_outlive_their_group),
         cmocka_unit_test(a_rank_may_die_while_others_shrink),
         cmocka_unit_test(a_rank_may_stop_while_others_shrink),
         cmocka_unit_test(a_rank_comes_back),

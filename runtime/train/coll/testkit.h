@@ -241,6 +241,22 @@ static inline int world_endless(
     return rc;
 }
 
+/* ---- what was freed ---- */
+
+/* Takes small blocks that were freed just now, and fills them so that a mutex there is locked: who
+ * still uses it waits for ever.  (The address sanitizer does not look into pthread_mutex_lock.) */
+static inline void world_reuse(void) {
+    enum { STEP = 16, SIZES = 64, EACH = 8 };
+    static void **kept; /* until the process ends; each block points to the one before it */
+    for (size_t i = 0; i < SIZES * EACH; i++) {
+        size_t n = (i % SIZES + 1) * STEP;
+        void **block = malloc(n); /* calloc does not take what was freed last */
+        memset(block, 1, n);
+        block[0] = kept;
+        kept = block;
+    }
+}
+
 /* ---- how soon errors come ---- */
 
 #if defined(__has_feature)

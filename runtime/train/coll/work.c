@@ -21,8 +21,8 @@ enum sort { OF_ALL, PAIR, GPU_PAIR };
 struct rt_work {
     struct rt_work *next;
     enum sort sort;
-    uint64_t number; /* from 1 */
-    struct rt_queue *queue;
+    uint64_t number;        /* from 1 */
+    struct rt_queue *queue; /* this and g may be gone once `done` is set */
     struct rt_group *g;
     struct rt_coll call;
     _Atomic bool done;
@@ -311,12 +311,13 @@ bool rt_work_test(const struct rt_work *work) {
 
 int rt_work_wait(struct rt_work *work_own, struct co_err *err) {
     struct rt_queue *q = work_own->queue;
-    (void)rt_work_test(work_own);
-    pthread_mutex_lock(&q->m);
-    while (!atomic_load(&work_own->done)) {
-        pthread_cond_wait(&q->changed, &q->m);
+    if (!rt_work_test(work_own)) {
+        pthread_mutex_lock(&q->m);
+        while (!atomic_load(&work_own->done)) {
+            pthread_cond_wait(&q->changed, &q->m);
+        }
+        pthread_mutex_unlock(&q->m);
     }
-    pthread_mutex_unlock(&q->m);
     int rc = work_own->code;
     if (rc < 0 && err) {
         *err = work_own->err;

@@ -302,14 +302,17 @@ static int train_step(struct training *t, uint32_t rank, struct co_err *err) {
     return rc;
 }
 
+static uint32_t under_way(const struct rt_reducer *r) {
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < r->n_buckets; k++) {
+        n += r->buckets[k].work != NULL;
+    }
+    return n;
+}
+
 static int go_on(struct training *t, struct rt_group **g, struct co_err *err) {
     struct rt_group *less = NULL;
     struct rt_values list[N];
-    for (uint32_t k = 0; k < t->r->n_buckets; k++) {
-        if (t->r->buckets[k].work) { /* its group may not be closed */
-            return co_err_set(err, CO_INTERNAL, "bucket %u is under way after a failure", k);
-        }
-    }
     for (size_t i = 0; i < N; i++) {
         list[i] = (struct rt_values){.values = t->w[i], .n = floats[i]};
     }
@@ -317,6 +320,7 @@ static int go_on(struct training *t, struct rt_group **g, struct co_err *err) {
     if (rc < 0) {
         return co_err_wrap(err, "shrink");
     }
+    world_reuse();
     rc = rt_reducer_rebuild(t->r, less, err);
     rt_group_close(*g);
     *g = less;
@@ -386,7 +390,9 @@ static int survives(struct world *w, struct rt_group *g, uint32_t rank, struct c
         }
         rc = train_step(&t, rank, err);
         if (rc == CO_PEERLOST && lost++ == 0) {
-            rc = go_on(&t, &own, err);
+            uint32_t n = under_way(t.r);
+            rc = n ? co_err_set(err, CO_INTERNAL, "%u buckets are under way after a failure", n)
+                   : go_on(&t, &own, err);
         }
     }
     rc = rc < 0 ? rc : check_training(&t, own, err);
@@ -412,6 +418,58 @@ static void training_goes_on_without_a_rank_that_died(void **state) {
     }
 }
 
+enum { MOST_MS = 20000 };
+
+/* A step of the survivors ends in its middle, by a call on another group: all but one of the
+ * gradients are ready, and buckets are under way. */
+static int interrupted(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static struct training t;
+    struct rt_group *own = NULL;
+    int rc = rt_group_split(g, 0, (int32_t)rank, &own, err);
+    rc = rc < 0 ? rc : open_reducer(own, &t.r, err);
+    while (rc == 0 && t.step < KILL_FROM) {
+        rc = train_step(&t, rank, err);
+    }
+    for (size_t i = 0; i + 1 < N && rc == 0 && rank != VICTIM; i++) {
+        float *values = rt_reducer_values(t.r, i);
+        for (size_t at = 0; at < floats[i]; at++) {
+            values[at] = 1000;
+        }
+        rc = rt_reducer_ready(t.r, i, err);
+    }
+    atomic_fetch_add(&w->shared->ready, 1);
+    if (rank == VICTIM) {
+        return pause(); /* until it is killed */
+    }
+    bool started = rc == 0 && under_way(t.r) > 0;
+    rc = rc < 0 ? rc : rt_group_barrier(g, err);
+    rc = rc == CO_PEERLOST ? go_on(&t, &own, err) : rc;
+    while (t.step < LAST_STEP && rc == 0) {
+        rc = train_step(&t, rank, err);
+    }
+    rc = rc < 0 ? rc : check_training(&t, own, err);
+    if (rc == 0 && !started) {
+        rc = co_err_set(err, CO_INTERNAL, "no bucket was under way");
+    }
+    rt_reducer_close(t.r);
+    rt_group_close(own);
+    return rc;
+}
+
+static void a_step_may_end_in_its_middle(void **state) {
+    (void)state;
+    static const size_t in_buckets[] = {2, 3};
+    for (size_t i = 0; i < CO_ARRAY_LEN(in_buckets); i++) {
+        way = &ways[in_buckets[i]];
+        struct world w = {.n = 3, .transport = way->transport, .most_ms = MOST_MS};
+        world_start(&w, interrupted);
+        assert_true(world_ready(&w));
+        kill(w.pid[VICTIM], SIGKILL);
+        assert_int_equal(world_end(&w, 1U << VICTIM), 0);
+        world_done(&w);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(averages_are_those_of_a_serial_sum),
@@ -422,6 +480,7 @@ int main(void) {
         cmocka_unit_test(the_newest_values_win),
         cmocka_unit_test(ranks_agree_on_the_step),
         cmocka_unit_test(training_goes_on_without_a_rank_that_died),
+        cmocka_unit_test(a_step_may_end_in_its_middle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
