@@ -374,6 +374,36 @@ static void ranks_agree_on_the_step(void **state) {
     assert_int_equal(world_run(&w, agrees), 0);
 }
 
+/* A step that is only accumulated and begins again counts once; what was merged before it stays. */
+static void a_step_that_begins_again_counts_once(void **state) {
+    (void)state;
+    struct co_err err = {0};
+    struct rt_group *g = NULL;
+    struct rt_reducer *r = NULL;
+    float own[3] = {0};
+    struct rt_gradient list[] = {{.n = 3, .memory = own}, {.n = 4}};
+    struct rt_reducer_options o = {.merge_steps = 3, .merge_sum = true};
+    struct rt_group_options alone = {.size = 1, .endpoints = (const char *const[]){""}};
+    assert_int_equal(rt_group_open(NULL, &alone, &g, &err), 0);
+    assert_int_equal(rt_reducer_open(g, list, 2, &o, &r, &err), 0);
+    for (uint32_t turn = 0; turn < 4; turn++) {
+        bool due = false;
+        own[2] = rt_reducer_values(r, 1)[3] = turn == 1 ? 1000 : 1;
+        if (turn == 1) {
+            assert_int_equal(rt_reducer_ready(r, 0, &err), 0);
+            assert_int_equal(rt_reducer_ready(r, 1, &err), 0);
+            assert_int_equal(rt_reducer_rebuild(r, g, &err), 0);
+        } else {
+            assert_int_equal(rt_reducer_run(r, &due, &err), 0);
+        }
+        assert_int_equal(due, turn == 3);
+    }
+    assert_float_equal(own[2], 3, 0);
+    assert_float_equal(rt_reducer_values(r, 1)[3], 3, 0);
+    rt_reducer_close(r);
+    rt_group_close(g);
+}
+
 /* One rank kills itself, in the middle of its gradients. The group is one that go_on can close.
  */
 static int survives(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
@@ -421,13 +451,15 @@ static void training_goes_on_without_a_rank_that_died(void **state) {
 enum { MOST_MS = 20000 };
 
 /* A step of the survivors ends in its middle, by a call on another group: all but one of the
- * gradients are ready, and buckets are under way. */
+ * gradients are ready, and buckets are under way.  With merge_steps, it is a step that is only
+ * accumulated. */
 static int interrupted(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     static struct training t;
     struct rt_group *own = NULL;
+    bool merges = way->options.merge_steps > 1;
     int rc = rt_group_split(g, 0, (int32_t)rank, &own, err);
     rc = rc < 0 ? rc : open_reducer(own, &t.r, err);
-    while (rc == 0 && t.step < KILL_FROM) {
+    while (rc == 0 && (t.step < KILL_FROM || (merges && t.r->merged < 1))) {
         rc = train_step(&t, rank, err);
     }
     for (size_t i = 0; i + 1 < N && rc == 0 && rank != VICTIM; i++) {
@@ -448,8 +480,8 @@ static int interrupted(struct world *w, struct rt_group *g, uint32_t rank, struc
         rc = train_step(&t, rank, err);
     }
     rc = rc < 0 ? rc : check_training(&t, own, err);
-    if (rc == 0 && !started) {
-        rc = co_err_set(err, CO_INTERNAL, "no bucket was under way");
+    if (rc == 0 && started == merges) {
+        rc = co_err_set(err, CO_INTERNAL, "%d: buckets were under way", started);
     }
     rt_reducer_close(t.r);
     rt_group_close(own);
@@ -458,9 +490,9 @@ static int interrupted(struct world *w, struct rt_group *g, uint32_t rank, struc
 
 static void a_step_may_end_in_its_middle(void **state) {
     (void)state;
-    static const size_t in_buckets[] = {2, 3};
-    for (size_t i = 0; i < CO_ARRAY_LEN(in_buckets); i++) {
-        way = &ways[in_buckets[i]];
+    static const size_t in_ways[] = {2, 3, 5};
+    for (size_t i = 0; i < CO_ARRAY_LEN(in_ways); i++) {
+        way = &ways[in_ways[i]];
         struct world w = {.n = 3, .transport = way->transport, .most_ms = MOST_MS};
         world_start(&w, interrupted);
         assert_true(world_ready(&w));
@@ -479,6 +511,7 @@ int main(void) {
         cmocka_unit_test(what_is_not_finite_is_seen_everywhere),
         cmocka_unit_test(the_newest_values_win),
         cmocka_unit_test(ranks_agree_on_the_step),
+        cmocka_unit_test(a_step_that_begins_again_counts_once),
         cmocka_unit_test(training_goes_on_without_a_rank_that_died),
         cmocka_unit_test(a_step_may_end_in_its_middle),
     };

@@ -31,11 +31,16 @@ static int copy(
     return to == from ? 0 : rt_group_copy(r->g, to, from, n * sizeof(float), err);
 }
 
-/* Takes a gradient that is ready: adds it to the sums, or copies it to where it is reduced. */
+/* Where the step writes a gradient. */
+static const float *made_at(const struct rt_bucket *b, const struct rt_slot *s) {
+    return s->own ? s->own : b->values + s->at;
+}
+
+/* Takes a gradient that is ready: copies it to where it is merged or reduced. */
 static int take(struct rt_reducer *r, const struct rt_slot *s, struct co_err *err) {
     const struct rt_bucket *b = &r->buckets[s->bucket];
     float *values = rt_bucket_host(b) + s->at;
-    const float *made = s->own ? s->own : b->values + s->at;
+    const float *made = made_at(b, s);
     if (b->mirror) {
         int rc = copy(r, values, made, s->n, err);
         if (rc < 0) {
@@ -44,13 +49,25 @@ static int take(struct rt_reducer *r, const struct rt_slot *s, struct co_err *er
         made = values;
     }
     if (!reducing(r)) {
-        add(b->sums + s->at, made, s->n);
-    } else if (b->sums) {
-        add_scaled(values, made, b->sums + s->at, r->merge_factor, s->n);
-    } else {
-        return copy(r, values, made, s->n, err);
+        return 0;
     }
-    return 0;
+    if (b->sums) {
+        add_scaled(values, made, b->sums + s->at, r->merge_factor, s->n);
+        return 0;
+    }
+    return copy(r, values, made, s->n, err);
+}
+
+/* Adds a step's gradients to the sums.  Only at its end: a step that fails begins again, and must
+ * not count twice. */
+static void merge(struct rt_reducer *r) {
+    for (size_t i = 0; i < r->n; i++) {
+        const struct rt_slot *s = &r->slots[i];
+        const struct rt_bucket *b = &r->buckets[s->bucket];
+        if (s->ready) {
+            add(b->sums + s->at, b->mirror ? b->mirror + s->at : made_at(b, s), s->n);
+        }
+    }
 }
 
 /* A gradient that was not made ready counts as zero. */
@@ -186,6 +203,9 @@ int rt_reducer_wait(struct rt_reducer *r, bool *ret_due, struct co_err *err) {
     }
     if (rc < 0) {
         return failed(r, rc);
+    }
+    if (!due) {
+        merge(r);
     }
     for (uint32_t k = 0; k < r->n_buckets && due; k++) {
         if (r->buckets[k].sums) {
