@@ -564,8 +564,9 @@ CO_MUST_CHECK int rt_stat(
  *
  * P is the number of ranks of the group, n a number of elements.  All ranks make the same calls in
  * the same order with the same n, dtype, op and root; calls that differ are detected in most cases,
- * and are CO_INVALID.  `in` and `out` are the same pointer (in place) or do not overlap.  They must
- * be aligned to the element; alignment to 64 bytes is faster.  Buffers belong to the caller.
+ * and are CO_INVALID.  `in` and `out` are the same pointer (in place) or do not overlap; all_to_all
+ * and all_to_allv in place are CO_INVALID.  Both must be aligned to the element; alignment to 64
+ * bytes is faster.  Buffers belong to the caller.
  *
  * Ranks that share a machine and a network namespace communicate through shared memory, the others
  * through TCP.  With options.device, buffers in GPU memory go from GPU to GPU through NVIDIA's
@@ -573,7 +574,8 @@ CO_MUST_CHECK int rt_stat(
  * same path as without a device.  In one call all buffers of all ranks are of the same kind.  A
  * call owns its GPU buffers until it returns; writes to them on a stream other than rt_group_stream
  * must have completed.  With NCCL the next paragraph does not apply; reduce_scatter, scatter and
- * gather do not work in place; and calls that differ may go undetected.
+ * gather do not work in place; all_gather and all_gatherv do only where `in` is the rank's own part
+ * of `out`; and calls that differ may go undetected.
  *
  * The same ranks in the same places with the same calls give the same bits, on every rank.  Sums of
  * f16 and bf16 are computed in f32; they are rounded once where all ranks share memory, and once
@@ -696,7 +698,7 @@ CO_MUST_CHECK int rt_gpu_count(uint32_t *ret, struct co_err *err);
  *     RT_ALL_REDUCE      [n]           [n]
  *     RT_REDUCE          [n]           [n] on root   out is not touched elsewhere
  *     RT_BROADCAST       -             [n]           root's out is read, the others' written
- *     RT_ALL_GATHER      [n]           [P][n]        in place: in = out + rank * n
+ *     RT_ALL_GATHER      [n]           [P][n]
  *     RT_ALL_GATHERV     [counts[rank]] [sum]        counts[P], the same everywhere
  *     RT_REDUCE_SCATTER  [P][n]        [n]
  *     RT_SCATTER         [P][n] on root [n]
@@ -706,7 +708,9 @@ CO_MUST_CHECK int rt_gpu_count(uint32_t *ret, struct co_err *err);
  *     RT_SEND            [n]           -             root: to whom
  *     RT_RECV            -             [n]           root: from whom
  *     RT_BARRIER         -             -
- */
+ *
+ * In place, the calls that gather take `in` also where the rank's own part of `out` is:
+ * out + rank * n, or after the counts of the lower ranks. */
 enum rt_kind {
     RT_ALL_REDUCE,
     RT_REDUCE,

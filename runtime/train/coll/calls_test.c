@@ -34,7 +34,8 @@ static int all_calls(struct world *w, struct rt_group *g, uint32_t rank, struct 
                 c.counts = c.kind == RT_ALL_GATHERV ? counts : NULL;
                 /* Some ranks in their own memory, some not. */
                 bool shared = (h >> 16 & 1) && (!(h >> 17 & 1) || mix(h, rank, 3) & 1);
-                int rc = average_of_integers(&c) ? 0 : one_call(w, g, c, shared, h >> 20 & 1, err);
+                enum layout layout = (h >> 20) % LAYOUTS;
+                int rc = average_of_integers(&c) ? 0 : one_call(w, g, c, shared, layout, err);
                 if (rc < 0) {
                     return rc;
                 }
@@ -48,22 +49,47 @@ static int all_sizes(struct world *w, struct rt_group *g, uint32_t rank, struct 
     (void)rank;
     int rc = 0;
     for (size_t s = 0; s < CO_ARRAY_LEN(sizes) && rc == 0; s++) {
-        for (uint32_t k = 0; k < CO_ARRAY_LEN(checked) && rc == 0; k++) {
+        for (uint32_t k = 0; k < LAYOUTS * CO_ARRAY_LEN(checked) && rc == 0; k++) {
+            enum rt_kind kind = checked[k / LAYOUTS];
             size_t counts[WORLD_MAX] = {0};
-            for (uint32_t r = 0; r < w->n; r++) {
-                counts[r] = sizes[s] / (r + 1);
+            for (uint32_t r = 0; r < w->n; r++) { /* a part may be larger than those before it */
+                counts[r] = sizes[s] / (s & 2 ? r + 1 : w->n - r);
             }
-            struct rt_coll c = {.kind = checked[k],
+            struct rt_coll c = {.kind = kind,
                 .dtype = RT_F32,
                 .n = sizes[s],
                 .root = w->n - 1,
-                .counts = checked[k] == RT_ALL_GATHERV ? counts : NULL};
-            rc = one_call(w, g, c, s & 1, s & 2, err);
+                .counts = kind == RT_ALL_GATHERV ? counts : NULL};
+            rc = one_call(w, g, c, s & 1, k % LAYOUTS, err);
         }
     }
     struct rt_coll big = {.kind = RT_ALL_REDUCE, .dtype = RT_F32, .n = MOST};
-    rc = rc < 0 ? rc : one_call(w, g, big, false, false, err);
-    return rc < 0 ? rc : one_call(w, g, big, true, true, err);
+    rc = rc < 0 ? rc : one_call(w, g, big, false, APART, err);
+    return rc < 0 ? rc : one_call(w, g, big, true, SAME, err);
+}
+
+/* What cannot be in place is refused, and the group goes on. */
+static int not_in_place(struct world *w, struct rt_group *g, struct co_err *err) {
+    int32_t v[WORLD_MAX] = {0};
+    size_t counts[WORLD_MAX];
+    for (uint32_t r = 0; r < w->n; r++) {
+        counts[r] = 1;
+    }
+    for (enum rt_kind k = RT_ALL_TO_ALL; k <= RT_ALL_TO_ALLV; k++) {
+        struct rt_coll c = {.kind = k,
+            .dtype = RT_I32,
+            .in = v,
+            .out = v,
+            .n = 1,
+            .counts = counts,
+            .out_counts = counts};
+        struct co_err why = {0};
+        int rc = rt_coll_run(g, &c, &why);
+        if (rc != CO_INVALID || !strstr(co_err_text(&why), "not in place")) {
+            return co_err_set(err, CO_INTERNAL, "%s in place: %d", rt_kind_name(k), rc);
+        }
+    }
+    return 0;
 }
 
 /* Element i of what `from` has for `to`. */
@@ -131,6 +157,7 @@ static int peers(struct world *w, struct rt_group *g, uint32_t rank, struct co_e
 
 static int everything(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
     int rc = all_sizes(w, g, rank, err);
+    rc = rc < 0 ? rc : not_in_place(w, g, err);
     rc = rc < 0 ? rc : all_to_allv(w, g, rank, err);
     rc = rc < 0 ? rc : peers(w, g, rank, err);
     return rc < 0 ? rc : all_calls(w, g, rank, err);
@@ -148,7 +175,7 @@ static int all_operations(struct world *w, struct rt_group *g, uint32_t rank, st
             size_t chunk = (size_t)w->n * (256 << 10) / rt_dtype_size(c.dtype);
             size_t counts[] = {0, 1, 1001, chunk / (c.kind == RT_REDUCE_SCATTER ? w->n : 1) + 13};
             c.n = counts[i / (RT_DTYPES * RT_OPS)];
-            rc = average_of_integers(&c) ? 0 : one_call(w, g, c, false, false, err);
+            rc = average_of_integers(&c) ? 0 : one_call(w, g, c, false, APART, err);
         }
     }
     return rc;

@@ -21,9 +21,10 @@ static int exchange(struct rt_group *g, const struct rt_coll *c, uint32_t to, co
     return rt_message_exchange(g, &x);
 }
 
+/* In place the two may overlap. */
 static void copy(void *to, const void *from, size_t bytes) {
     if (to != from && bytes > 0) {
-        memcpy(to, from, bytes);
+        memmove(to, from, bytes);
     }
 }
 
@@ -121,10 +122,9 @@ int rt_msg_gather(struct rt_group *g, const struct rt_members *m, const struct r
     }
     unsigned char *out = c->out;
     int rc = 0;
+    copy(out + m->me * bytes, c->in, bytes); /* first: in place, rank 0's part goes over `in` */
     for (uint32_t i = 0; i < m->n && rc == 0; i++) {
-        if (i == m->me) {
-            copy(out + i * bytes, c->in, bytes);
-        } else {
+        if (i != m->me) {
             rc = exchange(g, c, g->size, NULL, 0, m->rank[i], out + i * bytes, bytes);
         }
     }

@@ -96,16 +96,22 @@ int rt_msg_reduce_scatter(struct rt_group *g, const struct rt_members *m, const 
     if (rc < 0) {
         return rt_group_fail(g, rc, g->size, true, "no memory for %zu bytes", 2 * bytes);
     }
+    /* A piece is stored as soon as it has come, so not where data still has to go out from: in
+     * place, one of two members sends what begins at `out`. */
+    unsigned char *last = n == 2 && give == c->out ? room : c->out;
     for (uint32_t s = 0; s < n - 1 && rc == 0; s++) {
         uint32_t take = (m->me + 2 * n - s - 2) % n;
         struct rt_exchange_part x = rt_msg_part(g, m, c, (m->me + 1) % n, (m->me + n - 1) % n);
         x.send = give;
         x.send_bytes = x.recv_bytes = bytes;
-        x.recv = s + 2 == n ? c->out : room + (s & 1) * bytes;
+        x.recv = s + 2 == n ? last : room + (s & 1) * bytes;
         x.with = in + take * bytes;
         x.first = true;
         give = x.recv;
         rc = rt_message_exchange(g, &x);
+    }
+    if (rc == 0 && last != c->out && bytes > 0) {
+        memcpy(c->out, last, bytes);
     }
     return rc;
 }

@@ -210,13 +210,48 @@ static inline void buffers_done(struct rt_group *g, struct buffers *b, bool shar
     }
 }
 
+/* Where a call's input is: apart from its output, where that begins, or where the rank's own part
+ * of what is gathered goes. */
+enum layout { APART, SAME, OWN_PART, LAYOUTS };
+
 static inline bool can_be_in_place(enum rt_kind k) {
-    return k == RT_ALL_REDUCE || k == RT_REDUCE || k == RT_ALL_GATHER;
+    return k != RT_BROADCAST && k != RT_ALL_TO_ALL && k != RT_ALL_TO_ALLV && k < RT_SEND;
+}
+
+/* The offset in the output at which the input begins, in elements. */
+static inline size_t input_at(const struct rt_coll *c, enum layout layout, uint32_t me) {
+    bool gathers = c->kind == RT_ALL_GATHER || c->kind == RT_GATHER;
+    size_t at = gathers ? me * c->n : 0;
+    for (uint32_t r = 0; c->counts && r < me; r++) {
+        at += c->counts[r];
+    }
+    return layout == OWN_PART ? at : 0;
+}
+
+/* Compares the output, and what follows it up to `end`: that is input, and stays as it was. */
+static inline int check_output(const struct rt_coll *c, const struct buffers *b, size_t n_out,
+    size_t end, struct co_err *err) {
+    size_t size = rt_dtype_size(c->dtype);
+    for (size_t i = 0; i < end; i++) {
+        const unsigned char *want = i < n_out ? b->want : b->in;
+        if (memcmp(b->out + i * size, want + i * size, size) != 0) {
+            return co_err_set(err, CO_INTERNAL, "%s %s %s n %zu root %u: element %zu is wrong%s",
+                rt_kind_name(c->kind), rt_dtype_name(c->dtype), rt_op_name(c->op), c->n, c->root, i,
+                c->in == b->in ? "" : ", in place");
+        }
+    }
+    for (size_t i = 0; i < GUARD; i++) {
+        if (b->out[end * size + i] != 0xa5) {
+            return co_err_set(
+                err, CO_INTERNAL, "%s n %zu wrote behind its end", rt_kind_name(c->kind), c->n);
+        }
+    }
+    return 0;
 }
 
 /* Returns 0 or a negative code, with *err set. */
 static inline int one_call(struct world *w, struct rt_group *g, struct rt_coll c, bool shared,
-    bool in_place, struct co_err *err) {
+    enum layout layout, struct co_err *err) {
     uint32_t me = rt_group_rank(g), P = rt_group_size(g),
              seed = mix(w->seed, (uint32_t)c.n, c.kind);
     size_t size = rt_dtype_size(c.dtype), n_in, n_out, most = c.n * P;
@@ -230,25 +265,17 @@ static inline int one_call(struct world *w, struct rt_group *g, struct rt_coll c
     prepare(&c, &b, me, P, seed, &n_in, &n_out);
     c.in = b.in;
     c.out = b.out;
-    if (in_place && can_be_in_place(c.kind) && (n_out > 0)) {
-        size_t at = c.kind == RT_ALL_GATHER ? me * c.n * size : 0;
-        memcpy(b.out + at, b.in, n_in * size);
-        c.in = b.out + at;
+    size_t end = n_out;
+    if (layout != APART && can_be_in_place(c.kind)) {
+        /* A rank without output has no parts in it, either. */
+        size_t at = n_out > 0 ? input_at(&c, layout, me) : 0;
+        memcpy(b.out + at * size, b.in, n_in * size);
+        c.in = b.out + at * size;
+        end = at + n_in > n_out ? at + n_in : n_out;
     }
-    memset(b.out + n_out * size, 0xa5, GUARD);
+    memset(b.out + end * size, 0xa5, GUARD);
     int rc = rt_coll_run(g, &c, err);
-    for (size_t i = 0; rc == 0 && i < n_out; i++) {
-        if (memcmp(b.out + i * size, b.want + i * size, size) != 0) {
-            rc = co_err_set(err, CO_INTERNAL, "%s %s %s n %zu root %u: element %zu is wrong",
-                rt_kind_name(c.kind), rt_dtype_name(c.dtype), rt_op_name(c.op), c.n, c.root, i);
-        }
-    }
-    for (size_t i = 0; rc == 0 && i < GUARD; i++) {
-        if (b.out[n_out * size + i] != 0xa5) {
-            rc = co_err_set(
-                err, CO_INTERNAL, "%s n %zu wrote behind its end", rt_kind_name(c.kind), c.n);
-        }
-    }
+    rc = rc < 0 ? rc : check_output(&c, &b, n_out, end, err);
     buffers_done(g, &b, shared);
     return rc;
 }

@@ -6,10 +6,11 @@
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/gpu.h"
 
-/* What a call of each kind needs.  peer: root names the other rank. */
+/* What a call of each kind needs.  peer: root names the other rank.  apart: cannot be in place, as
+ * a part comes before all have gone out that it would replace. */
 static const struct {
     const char *name;
-    bool reduces, rooted, peer, counts, out_counts;
+    bool reduces, rooted, peer, counts, out_counts, apart;
 } kinds[RT_KINDS] = {
     [RT_ALL_REDUCE] = {"all_reduce", .reduces = true},
     [RT_REDUCE] = {"reduce", .reduces = true, .rooted = true},
@@ -19,8 +20,8 @@ static const struct {
     [RT_REDUCE_SCATTER] = {"reduce_scatter", .reduces = true},
     [RT_SCATTER] = {"scatter", .rooted = true},
     [RT_GATHER] = {"gather", .rooted = true},
-    [RT_ALL_TO_ALL] = {"all_to_all"},
-    [RT_ALL_TO_ALLV] = {"all_to_allv", .counts = true, .out_counts = true},
+    [RT_ALL_TO_ALL] = {"all_to_all", .apart = true},
+    [RT_ALL_TO_ALLV] = {"all_to_allv", .counts = true, .out_counts = true, .apart = true},
     [RT_SEND] = {"send", .rooted = true, .peer = true},
     [RT_RECV] = {"recv", .rooted = true, .peer = true},
     [RT_BARRIER] = {"barrier"},
@@ -52,6 +53,10 @@ int rt_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_e
     }
     if ((kinds[c->kind].counts && !c->counts) || (kinds[c->kind].out_counts && !c->out_counts)) {
         return co_err_set(err, CO_INVALID, "%s: counts are missing", name);
+    }
+    if (kinds[c->kind].apart && c->in && c->in == c->out) {
+        return co_err_set(
+            err, CO_INVALID, "%s: not in place: in and out must be different buffers", name);
     }
     if (c->n > PTRDIFF_MAX / rt_dtype_size(c->dtype) / g->size) {
         return co_err_set(err, CO_INVALID, "%s: %zu elements", name, c->n);

@@ -62,7 +62,7 @@ static int some_call(struct world *w, struct rt_group *g, uint32_t h, struct co_
     }
     c.counts = c.kind == RT_ALL_GATHERV ? counts : NULL;
     c.op = average_of_integers(&c) ? RT_SUM : c.op;
-    return one_call(w, g, c, h >> 24 & 1, h >> 25 & 1, err);
+    return one_call(w, g, c, h >> 24 & 1, (h >> 25) % LAYOUTS, err);
 }
 
 static int one_step(

@@ -97,20 +97,29 @@ static struct part part_of(const struct rt_coll *c, uint32_t i) {
     return p;
 }
 
+/* Copies this rank's own part to its place: before all others, as in place they go over `in`. */
+static void take_own(const struct rt_coll *c, const struct part *own) {
+    unsigned char *to = (unsigned char *)c->out + own->at;
+    if (to != c->in && own->bytes > 0) {
+        memmove(to, c->in, own->bytes);
+    }
+}
+
 static int small_gather(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
     struct rt_shm *s = &g->shm;
+    struct part own = part_of(c, s->me);
     uint32_t turn, sign = rt_call_sign(c);
     int rc = rt_shm_small_begin(g, &turn);
     if (rc < 0) {
         return rc;
     }
     rt_shm_small_raise(g, turn, sign, c->in, bytes);
+    take_own(c, &own);
     for (uint32_t i = 0; i < s->n && rc == 0; i++) {
         struct part p = part_of(c, i);
-        const void *data = c->in;
-        rc = i == s->me ? 0 : rt_shm_small_wait(g, turn, i, sign, bytes, &data);
-        if (rc == 0) {
-            memmove((unsigned char *)c->out + p.at, data, p.bytes);
+        const void *data;
+        if (i != s->me && (rc = rt_shm_small_wait(g, turn, i, sign, bytes, &data)) == 0) {
+            memcpy((unsigned char *)c->out + p.at, data, p.bytes);
         }
     }
     s->entered = rc == 0 ? s->seq : s->entered;
@@ -121,7 +130,8 @@ static void put_piece(struct rt_shm *s, const struct rt_coll *c, const struct pa
     size_t half, uint32_t k) {
     if (at < p->bytes) {
         size_t m = p->bytes - at < half ? p->bytes - at : half;
-        memcpy(rt_shm_in(s, s->me, 0) + (k & 1) * half, (const unsigned char *)c->in + at, m);
+        const unsigned char *own = (const unsigned char *)c->out + p->at;
+        memcpy(rt_shm_in(s, s->me, 0) + (k & 1) * half, own + at, m);
     }
 }
 
@@ -133,8 +143,8 @@ static void take_piece(struct rt_shm *s, const struct rt_coll *c, uint32_t i, co
     }
 }
 
-/* Every rank writes and reads.  One that has written piece k has read all pieces k - 1 before, so
- * one flag tells both. */
+/* Every rank writes, from its own part of `out`, and reads.  One that has written piece k has read
+ * all pieces k - 1 before, so one flag tells both. */
 static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most) {
     struct rt_shm *s = &g->shm;
     uint32_t sign = rt_call_sign(c), begin = s->phase, k = 0;
@@ -142,6 +152,7 @@ static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most
     struct part own = part_of(c, s->me);
     int rc = rt_shm_large_begin(g);
     s->idle = false;
+    take_own(c, &own);
     for (size_t at = 0; at < most && rc == 0; at += half, k++) {
         put_piece(s, c, &own, at, half, k);
         rt_shm_raise(g, sign);
@@ -153,9 +164,6 @@ static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most
         }
     }
     rt_shm_raise(g, sign);
-    if ((unsigned char *)c->out + own.at != c->in) {
-        memcpy((unsigned char *)c->out + own.at, c->in, own.bytes);
-    }
     return rc;
 }
 

@@ -71,9 +71,31 @@ static void all_ways_lead_to_the_same(void **state) {
     }
 }
 
+/* Two ranks in place, one of which can send only little at a time: what it receives must not
+ * overtake what it still has to send.  It does not always, so there are several turns. */
+static int sends_slowly(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    enum { TURNS = 20 };
+    int small = 16 << 10, rc = 0;
+    for (uint32_t k = 0; k < g->lanes && rank == 1; k++) {
+        rc |= setsockopt(g->peers[0].lanes[k], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    }
+    for (uint32_t i = 0; i < TURNS && rc == 0; i++) {
+        struct rt_coll c = {.kind = RT_REDUCE_SCATTER, .dtype = RT_F32, .n = 200003};
+        rc = one_call(w, g, c, false, SAME, err);
+    }
+    return rc;
+}
+
+static void what_comes_does_not_overtake_what_goes_in_place(void **state) {
+    (void)state;
+    struct world w = {.n = 2, .transport = RT_TRANSPORT_TCP};
+    assert_int_equal(world_run(&w, sends_slowly), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_ways_lead_to_the_same),
+        cmocka_unit_test(what_comes_does_not_overtake_what_goes_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
