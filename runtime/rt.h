@@ -675,7 +675,8 @@ CO_MUST_CHECK int rt_group_grow(struct rt_group *g, const struct rt_group_option
 
 /* Memory that suits this group's transport: shared with the ranks of the same machine, so that they
  * reduce in it without staging.  64-byte aligned, 2 MiB-aligned from 2 MiB on.  With a device:
- * memory of that GPU, aligned as CUDA does.  Zeroed.  Not collective.  CO_NOMEMORY. */
+ * memory of that GPU, aligned as CUDA does.  Zeroed.  Not collective.  CO_NOMEMORY: also beyond
+ * what a rank may share, 1 TiB divided by the ranks on its machine. */
 CO_MUST_CHECK int rt_group_alloc(
     struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err);
 void rt_group_free(struct rt_group *g, void *memory); /* NULL allowed */

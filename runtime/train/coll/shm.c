@@ -27,6 +27,9 @@ enum {
     SLEEP_MAX_NS = 5 * 1000 * 1000, /* a sleeping rank does not notice that the group failed */
 };
 
+/* Of all arenas of a group.  A process has 128 TiB of addresses on x86-64, for all its groups. */
+static const uint64_t ARENAS_MAX = (uint64_t)1 << 40;
+
 static size_t round_up(size_t n, size_t to) {
     return (n + to - 1) / to * to;
 }
@@ -36,6 +39,11 @@ static size_t round_up(size_t n, size_t to) {
  * other groups do not count, as nothing is known of them. */
 static bool crowded(uint32_t n) {
     return n > co_limit_cpus("");
+}
+
+size_t rt_shm_arena_bytes(uint64_t memory, uint32_t n) {
+    uint64_t most = ARENAS_MAX / n;
+    return (memory < most ? memory : most) / HUGE_PAGE * HUGE_PAGE;
 }
 
 void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me) {
@@ -51,7 +59,7 @@ void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me) {
     s->stride = round_up(sizeof(struct rt_shm_rank) + (n + 1) * s->slice, PAGE) + PAGE;
     s->pipes = PAGE + n * s->stride;
     s->arenas = round_up(s->pipes + (size_t)n * n * sizeof(struct rt_shm_pipe), HUGE_PAGE);
-    s->arena = round_up((size_t)sysconf(_SC_PHYS_PAGES) * PAGE, HUGE_PAGE);
+    s->arena = rt_shm_arena_bytes((uint64_t)sysconf(_SC_PHYS_PAGES) * PAGE, n);
     s->bytes = s->arenas + n * s->arena;
 }
 

@@ -17,8 +17,8 @@
  * none still reads the body's old content, which is from two calls ago.  Large calls pass through
  * the areas `in` and `out` in steps; the flag `phase` separates the steps.
  *
- * Each arena (arena.c) is as large as the machine's memory.  That costs nothing: only pages that
- * were written exist. */
+ * Each arena (arena.c) is as large as the machine's memory, but all together have 1 TiB at most, as
+ * every rank maps them all.  They take addresses only: pages exist once they are written. */
 #pragma once
 
 #include <stdatomic.h>
@@ -78,6 +78,8 @@ struct rt_shm {
     _Atomic uint32_t *sleepers;  /* in the head: how many ranks wait in the kernel */
 };
 
+/* The size of each of n arenas on a machine with so many bytes of memory. */
+size_t rt_shm_arena_bytes(uint64_t memory, uint32_t n);
 /* Computes sizes and offsets for n ranks. */
 void rt_shm_plan(struct rt_shm *s, uint32_t n, uint32_t me);
 CO_MUST_CHECK int rt_shm_create(const struct rt_shm *s, int *ret_fd, struct co_err *err);

@@ -1,4 +1,5 @@
-/* How ranks of a machine wait: they spin if each has a core, and yield otherwise. */
+/* How ranks of a machine wait: they spin if each has a core, and yield otherwise.  And how much
+ * memory they map. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,10 +39,36 @@ static void cores_are_those_of_the_process(void **state) {
     assert_true(crowd.yields > 0);
 }
 
+/* In every process all arenas of all its groups must fit into 128 TiB of addresses. */
+static void arenas_of_large_machines_fit_into_a_process(void **state) {
+    (void)state;
+    enum { GIB = 30, TIB = 40, MIB_2 = 2 << 20 };
+    static const struct {
+        uint64_t memory;
+        uint32_t ranks;
+        uint64_t arena;
+    } rows[] = {
+        {(uint64_t)8 << GIB, 2, (uint64_t)8 << GIB},
+        {((uint64_t)8 << GIB) + 4096, 2, (uint64_t)8 << GIB},
+        {(uint64_t)512 << GIB, 2, (uint64_t)512 << GIB},
+        {(uint64_t)3 << (TIB - 1), 1, (uint64_t)1 << TIB},
+        {(uint64_t)3 << (TIB - 1), 96, ((uint64_t)1 << TIB) / 96 / MIB_2 * MIB_2},
+        {(uint64_t)2 << TIB, RT_SHM_RANKS_MAX, (uint64_t)4 << GIB},
+        {UINT64_MAX, RT_SHM_RANKS_MAX, (uint64_t)4 << GIB},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        assert_int_equal(rt_shm_arena_bytes(rows[i].memory, rows[i].ranks), rows[i].arena);
+    }
+    struct rt_shm s = plan(RT_SHM_RANKS_MAX);
+    assert_in_range(s.arena, MIB_2, ((uint64_t)1 << TIB) / RT_SHM_RANKS_MAX);
+    assert_int_equal(s.bytes, s.arenas + s.n * s.arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_yield_where_they_outnumber_the_cores),
         cmocka_unit_test(cores_are_those_of_the_process),
+        cmocka_unit_test(arenas_of_large_machines_fit_into_a_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
