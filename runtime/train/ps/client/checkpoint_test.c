@@ -703,6 +703,64 @@ static void a_model_follows(void **state) {
     world_end(&w);
 }
 
+/* A job with these tables makes a full checkpoint.  Returns its number. */
+static uint64_t save_tables(const char *dir, const struct rt_table_spec *tables, size_t n) {
+    const struct rt_checkpoint_options full = {.full = true};
+    struct world w;
+    struct rt_checkpoint made;
+    world_start(&w, 1, 1, 1, NULL);
+    struct rt_client_config config = {
+        .trainers = 1, .servers = 1, .endpoints = w.endpoints, .job = own_job()};
+    struct rt_client *c = NULL;
+    OK(rt_client_connect(&config, &(struct rt_client_options){0}, tables, n, &c, &err));
+    for (uint32_t i = 0; i < n; i++) {
+        static const float g[SIZE] = {1};
+        const uint64_t ids[] = {1, 2};
+        if (tables[i].kind == RT_SPARSE) {
+            OK(rt_push_sparse(c, i, ids, 2, g, &err));
+        } else {
+            OK(rt_push_dense(c, i, g, &err));
+        }
+    }
+    OK(rt_checkpoint(c, dir, &full, &made, &err));
+    OK(rt_finish(c, &err));
+    world_end(&w);
+    return made.number;
+}
+
+/* A later job in the same directory has no table "w", so the others have other numbers. */
+static void a_model_keeps_to_the_tables_of_its_checkpoint(void **state) {
+    const char *dir = *state;
+    struct world w;
+    struct rt_model *m = NULL;
+    struct co_err why = {0};
+    bool fresh = false;
+    world_start(&w, 2, 1, 1, NULL);
+    struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
+    push_batch(c, 0, true);
+    OK(rt_checkpoint(c, dir, NULL, NULL, &err));
+    uint64_t fewer = save_tables(dir, specs + 1, 2);
+    damage(dir, fewer, "part-00000", 60);
+    OK(rt_model_open(dir, &m, &err)); /* it begins with the damaged one's tables */
+    assert_int_equal(1, rt_model_number(m));
+    assert_non_null(rt_model_spec(m, 2));
+    check_model(m, c);
+    damage(dir, fewer, "part-00000", 60); /* whole again */
+    assert_int_equal(CO_INVALID, rt_model_refresh(m, &fresh, &why));
+    assert_non_null(strstr(why.msg, "other tables"));
+
+    /* A refresh does not go back to that one either. */
+    damage(dir, save_tables(dir, specs, 3), "part-00000", 60);
+    assert_int_equal(CO_INVALID, rt_model_refresh(m, &fresh, &why));
+    assert_non_null(strstr(why.msg, "other tables"));
+    assert_false(fresh);
+    assert_int_equal(1, rt_model_number(m));
+    check_model(m, c);
+    rt_model_close(m);
+    OK(rt_finish(c, &err));
+    world_end(&w);
+}
+
 struct reader {
     const struct rt_model *m;
     atomic_bool *end;
@@ -793,6 +851,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(after_a_restore_a_full_one_comes_first, setup, teardown),
         cmocka_unit_test_setup_teardown(modes_say_which_rows_are_saved, setup, teardown),
         cmocka_unit_test_setup_teardown(a_model_follows, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_model_keeps_to_the_tables_of_its_checkpoint, setup, teardown),
         cmocka_unit_test_setup_teardown(a_model_is_read_while_it_follows, setup, teardown),
         cmocka_unit_test_setup_teardown(servers_begin_with_the_newest_whole_one, setup, teardown),
         cmocka_unit_test_setup_teardown(

@@ -323,7 +323,35 @@ static void say_skipped(void *arg, const struct co_err *why) {
     rt_say_warn("%s; skipped", co_err_text(why));
 }
 
-/* Reads the newest checkpoint that is not damaged into a version that shares nothing. */
+static int check_same(const struct rt_model *m, const struct rt_ckpt_point *p, struct co_err *err) {
+    int rc = p->n_tables == m->n ? 0 : CO_INVALID;
+    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
+        const struct rt_table_spec *s = &m->tables[i].spec;
+        const struct rt_ckpt_table *t = &p->tables[i];
+        rc = strcmp(s->name, t->name) != 0 || (s->kind == RT_SPARSE) != t->sparse ||
+                     s->dim != t->dim || s->size != t->size
+                 ? CO_INVALID
+                 : 0;
+    }
+    return rc < 0 ? co_err_set(err, CO_INVALID,
+                        "checkpoint %llu in '%s' has other tables than this model",
+                        (unsigned long long)p->number, m->dir)
+                  : 0;
+}
+
+/* Begins a version for the point.  A model without readers takes over the point's tables. */
+static int begin_point(
+    struct rt_model *m, const struct rt_ckpt_point *p, struct version **ret, struct co_err *err) {
+    int rc = 0;
+    if (!m->now) {
+        free(co_steal_ptr(m->tables));
+        rc = make_tables(m, p->n_tables, table_of_point, p, err);
+    }
+    return rc < 0 ? rc : begin_version(m, ret, err);
+}
+
+/* Reads the newest checkpoint that is not damaged into a version that shares nothing.  A refresh
+ * also skips checkpoints with other tables. */
 static int read_newest(struct rt_model *m, struct rt_ckpt_chain *newest_own, struct version **ret,
     struct co_err *err) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = newest_own;
@@ -332,12 +360,14 @@ static int read_newest(struct rt_model *m, struct rt_ckpt_chain *newest_own, str
         const struct rt_ckpt_point *p = &c->points[c->n - 1];
         uint64_t number = p->number;
         struct co_err why = {0};
-        int rc = m->tables ? 0 : make_tables(m, p->n_tables, table_of_point, p, err);
-        rc = rc < 0 ? rc : begin_version(m, &v, err);
-        if (rc < 0) {
-            return rc;
+        int rc = m->now ? check_same(m, p, &why) : 0;
+        if (rc == 0) {
+            rc = begin_point(m, p, &v, err);
+            if (rc < 0) {
+                return rc;
+            }
+            rc = read_points(m, v, c, 0, &why);
         }
-        rc = read_points(m, v, c, 0, &why);
         if (rc == 0) {
             m->number = number;
             m->base = p->base;
@@ -380,22 +410,6 @@ void rt_model_close(struct rt_model *m) {
 }
 
 /* ---- following ---- */
-
-static int check_same(const struct rt_model *m, const struct rt_ckpt_point *p, struct co_err *err) {
-    int rc = p->n_tables == m->n ? 0 : CO_INVALID;
-    for (uint32_t i = 0; i < m->n && rc == 0; i++) {
-        const struct rt_table_spec *s = &m->tables[i].spec;
-        const struct rt_ckpt_table *t = &p->tables[i];
-        rc = strcmp(s->name, t->name) != 0 || (s->kind == RT_SPARSE) != t->sparse ||
-                     s->dim != t->dim || s->size != t->size
-                 ? CO_INVALID
-                 : 0;
-    }
-    return rc < 0 ? co_err_set(err, CO_INVALID,
-                        "checkpoint %llu in '%s' has other tables than this model",
-                        (unsigned long long)p->number, m->dir)
-                  : 0;
-}
 
 /* The index of the loaded checkpoint in the chain; -1: it is not there. */
 static int place_of(const struct rt_model *m, const struct rt_ckpt_chain *c) {
