@@ -37,6 +37,12 @@ struct listener {
     void *arg;
 };
 
+/* The part that was finished last; whether its checkpoint became complete was not told. */
+struct part_name {
+    char *dir; /* of the checkpoints; NULL: there is none */
+    uint64_t number;
+};
+
 struct rt_saver {
     struct rt_saver_config config;
     pthread_mutex_t m; /* guards what follows, except for the thread's own fields */
@@ -48,6 +54,7 @@ struct rt_saver {
     /* the part */
     enum state state;
     uint64_t number, ticket;
+    uint64_t previous; /* the last complete one when it was begun; 0: none is known */
     int64_t begin_ms;
     char *dir;
     uint32_t ended; /* shards that have added all their chunks */
@@ -72,6 +79,7 @@ struct rt_saver {
     struct rt_ckpt_part_writer *writer;
     uint64_t writing; /* ticket of the part that is open; 0: none */
     char *at;         /* directory of that part */
+    struct part_name finished;
 };
 
 /* ---- chunks ---- */
@@ -139,16 +147,41 @@ static void fail(struct rt_saver *sv, uint64_t ticket, const struct co_err *err)
     }
 }
 
+static void remove_part(const struct rt_saver *sv, const char *at) {
+    CO_AUTOFREE char *name = co_xasprintf("part-%05" PRIu32, sv->config.server);
+    (void)!rt_disk_remove(at, name, NULL);
+}
+
 /* Removes the unfinished file of a part that was given up. */
 static void abandon(struct rt_saver *sv) {
     rt_ckpt_part_close(co_steal_ptr(sv->writer));
-    CO_AUTOFREE char *name = co_xasprintf("part-%05" PRIu32, sv->config.server);
-    (void)!rt_disk_remove(sv->at, name, NULL);
+    remove_part(sv, sv->at);
     free(co_steal_ptr(sv->at));
     sv->writing = 0;
 }
 
-static int open_part(struct rt_saver *sv, const char *dir, uint64_t number, struct co_err *err) {
+/* Removes the finished part of an earlier checkpoint that failed, as it does when another server
+ * cannot write.  The next complete checkpoint would remove it as well, but while none succeeds such
+ * parts would fill the disk.  The order's word for what is complete comes first: a network file
+ * system may show a new manifest late. */
+static void remove_failed(
+    struct rt_saver *sv, const char *dir, uint64_t number, uint64_t previous) {
+    struct rt_ckpt_point p = {0};
+    CO_AUTOFREE char *was = co_steal_ptr(sv->finished.dir);
+    uint64_t n = sv->finished.number;
+    if (!was || (strcmp(was, dir) == 0 && (n == number || n == previous))) {
+        return;
+    }
+    if (rt_ckpt_point_read(was, n, &p, NULL) == CO_NOTFOUND) {
+        CO_AUTOFREE char *at = rt_ckpt_point_dir(was, n);
+        remove_part(sv, at);
+        (void)!rt_disk_remove_dir(at, NULL); /* fails while another server's part is in it */
+    }
+    rt_ckpt_point_done(&p);
+}
+
+static int open_part(
+    struct rt_saver *sv, const char *dir, uint64_t number, uint64_t previous, struct co_err *err) {
     struct rt_ckpt_part_place place = {.number = number,
         .server = sv->config.server,
         .servers = sv->config.servers,
@@ -156,18 +189,25 @@ static int open_part(struct rt_saver *sv, const char *dir, uint64_t number, stru
     sv->at = rt_ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, sv->config.server);
     int rc = rt_disk_mkdir(sv->at, err);
+    remove_failed(sv, dir, number, previous); /* a full disk has room again */
     return rc < 0 ? rc : rt_ckpt_part_create(path, &place, &sv->writer, err);
 }
 
-static int finish_part(struct rt_saver *sv, struct rt_ckpt_part *ret, struct co_err *err) {
+static int finish_part(struct rt_saver *sv, const char *dir, uint64_t number,
+    struct rt_ckpt_part *ret, struct co_err *err) {
     struct rt_ckpt_part_sum sum = {0};
     int rc = rt_ckpt_part_finish(sv->writer, &sum, err);
     rc = rc < 0 ? rc : rt_disk_sync_dir(sv->at, err);
+    if (rc < 0) {
+        abandon(sv);
+        return rc;
+    }
+    sv->finished = (struct part_name){co_xstrdup(dir), number};
     rt_ckpt_part_close(co_steal_ptr(sv->writer));
     free(co_steal_ptr(sv->at));
     sv->writing = 0;
     *ret = (struct rt_ckpt_part){sv->config.server, sv->config.shards, sum.bytes, sum.hash};
-    return rc;
+    return 0;
 }
 
 static void note_part(const struct rt_saver *sv) {
@@ -195,7 +235,7 @@ static void note_price(struct rt_saver *sv, const struct rt_save_chunk *c, int64
  * Releases the lock meanwhile.  False: there is nothing to do. */
 static bool save_some(struct rt_saver *sv) {
     struct co_err err = {0};
-    uint64_t ticket = sv->ticket, number = sv->number;
+    uint64_t ticket = sv->ticket, number = sv->number, previous = sv->previous;
     if (sv->writing && (sv->writing != ticket || sv->state != OPEN)) {
         pthread_mutex_unlock(&sv->m);
         abandon(sv);
@@ -207,23 +247,24 @@ static bool save_some(struct rt_saver *sv) {
     }
     struct rt_save_chunk *c = NULL;
     struct rt_ckpt_part result = {0};
-    bool complete = false;
+    bool opens = !sv->writing, complete = false;
     CO_AUTOFREE char *dir = NULL;
-    if (!sv->writing) {
+    if (opens) {
         dir = co_xstrdup(sv->dir);
         sv->writing = ticket;
     } else if (sv->first) {
         c = take_chunk(sv);
     } else if (sv->ended == sv->config.shards) {
+        dir = co_xstrdup(sv->dir);
         complete = true;
     } else {
         return false;
     }
     pthread_mutex_unlock(&sv->m);
     int64_t began = cpu_ns();
-    int rc = dir ? open_part(sv, dir, number, &err)
-             : c ? rt_ckpt_part_add(sv->writer, &c->head, c->data, &err)
-                 : finish_part(sv, &result, &err);
+    int rc = opens ? open_part(sv, dir, number, previous, &err)
+             : c   ? rt_ckpt_part_add(sv->writer, &c->head, c->data, &err)
+                   : finish_part(sv, dir, number, &result, &err);
     int64_t took = cpu_ns() - began;
     pthread_mutex_lock(&sv->m);
     if (c) {
@@ -403,6 +444,7 @@ void rt_saver_free(struct rt_saver *sv) {
     free((char *)(uintptr_t)sv->config.root);
     free(sv->listeners);
     free(sv->dir);
+    free(sv->finished.dir);
     free(sv);
 }
 
@@ -458,8 +500,8 @@ static int start_thread(struct rt_saver *sv, struct co_err *err) {
     return 0;
 }
 
-int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number, uint64_t *ret_ticket,
-    struct co_err *err) {
+int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number, uint64_t previous,
+    uint64_t *ret_ticket, struct co_err *err) {
     int rc = rt_saver_check_dir(sv->config.root, dir, err);
     if (rc < 0) {
         return rc;
@@ -476,6 +518,7 @@ int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number, uint64
         free(sv->dir);
         sv->dir = co_xstrdup(dir);
         sv->number = number;
+        sv->previous = previous;
         sv->ticket++;
         sv->state = OPEN;
         sv->begin_ms = net_now();

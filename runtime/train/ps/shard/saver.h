@@ -50,10 +50,12 @@ struct rt_save_chunk *rt_save_chunk_new(uint32_t kind, size_t room);
 struct rt_save_chunk *rt_save_chunk_hold(struct rt_save_chunk *c);
 void rt_save_chunk_drop(struct rt_save_chunk *c); /* NULL allowed */
 
-/* The shard begins its share of that checkpoint.  The calls below take the ticket.  CO_PERMISSION:
- * the directory is not below the root.  CO_CANCELED: a newer checkpoint was begun there. */
+/* The shard begins its share of that checkpoint.  `previous` is the last complete one, 0: none is
+ * known.  The part that was finished before this one is removed if its checkpoint never became
+ * complete.  The calls below take the ticket.  CO_PERMISSION: the directory is not below the root.
+ * CO_CANCELED: a newer checkpoint was begun there. */
 CO_MUST_CHECK int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number,
-    uint64_t *ret_ticket, struct co_err *err);
+    uint64_t previous, uint64_t *ret_ticket, struct co_err *err);
 /* Whether the queue is short, so that a shard may add chunks that can also wait. */
 bool rt_saver_has_room(struct rt_saver *sv);
 /* The recent cost of writing a byte, in nanoseconds of the thread's processor time. */

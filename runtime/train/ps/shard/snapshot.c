@@ -348,7 +348,9 @@ int rt_snapshot_begin(struct rt_snapshot *s, const struct rt_snapshot_order *ord
         here && order->previous > 0 &&
         (order->previous == s->last || (order->previous == s->before && s->mode != RT_SAVE_DAY));
     int rc = check_order(s, order, known, err);
-    rc = rc < 0 ? rc : rt_saver_begin(s->saver, order->dir, order->number, ret_ticket, err);
+    rc = rc < 0 ? rc
+                : rt_saver_begin(
+                      s->saver, order->dir, order->number, order->previous, ret_ticket, err);
     if (rc < 0) {
         return rc;
     }

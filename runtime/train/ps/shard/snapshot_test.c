@@ -10,9 +10,11 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -377,6 +379,72 @@ static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
     free(w);
 }
 
+static bool has_part(const struct world *w, uint64_t number, uint32_t server) {
+    CO_AUTOFREE char *path = rt_ckpt_point_part(w->dir, number, server);
+    return access(path, F_OK) == 0;
+}
+
+static void save_full(struct world *w, uint64_t number, uint64_t previous) {
+    struct rt_ckpt_part part;
+    assert_int_equal(0, begin(w, number, previous, true));
+    assert_int_equal(1, await_part(w, &part));
+    assert_true(has_part(w, number, 0));
+}
+
+/* Here the part succeeds, elsewhere it fails. */
+static void parts_of_failed_checkpoints_do_not_add_up(void **unused) {
+    (void)unused;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    world_start(w, 8, 0, false);
+    save_full(w, 1, 0);
+    CO_AUTOFREE char *first = rt_ckpt_point_dir(w->dir, 1);
+    save_full(w, 2, 0);
+    assert_int_equal(-1, access(first, F_OK));
+
+    CO_AUTOFREE char *other = rt_ckpt_point_part(w->dir, 2, 1);
+    assert_int_equal(0, co_file_write(other, "", 0, 0600, NULL));
+    save_full(w, 3, 0);
+    assert_false(has_part(w, 2, 0));
+    assert_true(has_part(w, 2, 1)); /* that server's own to remove */
+
+    /* Complete: by its manifest, although the answer of the commit was lost; and by the order. */
+    struct rt_ckpt_table tables[1] = {{.name = "w", .size = SIZE, .optimizer = "", .init = ""}};
+    struct rt_ckpt_part parts[1] = {{.shards = 1}};
+    const struct rt_ckpt_point p = {
+        .number = 3, .base = 3, .n_tables = 1, .n_parts = 1, .tables = tables, .parts = parts};
+    assert_int_equal(0, rt_ckpt_point_commit(w->dir, &p, NULL));
+    save_full(w, 4, 0);
+    assert_true(has_part(w, 3, 0));
+    save_full(w, 5, 4);
+    assert_true(has_part(w, 4, 0));
+    world_end(w);
+    free(w);
+}
+
+/* The disk is full when the last bytes are written. */
+static void a_part_that_cannot_be_finished_is_removed(void **unused) {
+    (void)unused;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    struct rt_ckpt_part part;
+    struct rlimit was, less;
+    world_start(w, 9, 0, false);
+    assert_int_equal(0, begin(w, 1, 0, true));
+    assert_int_equal(1, await_part(w, &part));
+    void (*xfsz)(int) = signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(0, getrlimit(RLIMIT_FSIZE, &was));
+    less = (struct rlimit){part.bytes - 1, was.rlim_max};
+    assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &less));
+    assert_int_equal(0, begin(w, 2, 0, true));
+    int rc = await_part(w, &part);
+    assert_int_equal(0, setrlimit(RLIMIT_FSIZE, &was));
+    (void)signal(SIGXFSZ, xfsz);
+    assert_int_equal(CO_NORESOURCE, rc);
+    assert_false(has_part(w, 2, 0));
+    save_full(w, 3, 0);
+    world_end(w);
+    free(w);
+}
+
 /* Counted for eviction at the push; the values change at the step, which may be after the instant.
  */
 static void push_ids(struct world *w, uint64_t begin, uint32_t n) {
@@ -425,6 +493,8 @@ int main(void) {
         cmocka_unit_test(each_is_of_its_instant_with_cold_rows),
         cmocka_unit_test(a_delta_needs_what_it_hangs_on),
         cmocka_unit_test(a_disk_too_slow_costs_the_checkpoint_alone),
+        cmocka_unit_test(parts_of_failed_checkpoints_do_not_add_up),
+        cmocka_unit_test(a_part_that_cannot_be_finished_is_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
