@@ -140,10 +140,12 @@ static bool list_point(const char *dir, uint64_t number, bool newest) {
 static int run_ls(const struct words *w) {
     struct rt_ckpt_numbers have;
     CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", w->path);
-    rt_ckpt_numbers(w->path, &have);
     bool whole = true;
+    struct co_err err = {0};
+    if (rt_ckpt_numbers(w->path, &have, &err) < 0) {
+        return fail("ls", &err);
+    }
     if (have.n == 0 && access(saved, F_OK) < 0) {
-        struct co_err err = {0};
         co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", w->path);
         return fail("ls", &err);
     }
@@ -304,10 +306,13 @@ static int run_verify(const struct words *w) {
     uint64_t only = rt_view_split(w->path, &dir);
     CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", dir);
     bool whole = true, any = only > 0;
+    struct co_err err = {0};
     if (only > 0) {
         whole = verify_point(dir, only, false);
     } else {
-        rt_ckpt_numbers(dir, &have);
+        if (rt_ckpt_numbers(dir, &have, &err) < 0) {
+            return fail("verify", &err);
+        }
         any = have.n > 0;
         if (access(saved, F_OK) == 0) {
             any = true;

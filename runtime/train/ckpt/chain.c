@@ -18,34 +18,64 @@ static int compare_down(const void *a, const void *b) {
     return x < y ? 1 : x > y ? -1 : 0;
 }
 
-void rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret) {
+/* errno alone tells the end of a directory from an error. */
+static struct dirent *next_entry(DIR *d) {
+    errno = 0;
+    return readdir(d);
+}
+
+int rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret, struct co_err *err) {
     static const char prefix[] = "ckpt-";
-    *ret = (struct rt_ckpt_numbers){0};
+    struct rt_ckpt_numbers have = {0};
     DIR *d = opendir(dir);
-    if (!d) {
-        return;
+    if (!d && errno != ENOENT) {
+        return co_err_errno(err, errno, "cannot list '%s'", dir);
     }
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+    int failed = 0;
+    for (struct dirent *e = d ? next_entry(d) : NULL; e; e = next_entry(d)) {
         const char *digits = e->d_name + strlen(prefix);
         uint64_t number;
         if (strncmp(e->d_name, prefix, strlen(prefix)) == 0 &&
             rt_field_number(digits, strlen(digits), 10, UINT64_MAX - 1, &number) && number > 0) {
-            ret->all = co_xrealloc(ret->all, ret->n + 1, sizeof(*ret->all));
-            ret->all[ret->n++] = number;
+            have.all = co_xrealloc(have.all, have.n + 1, sizeof(*have.all));
+            have.all[have.n++] = number;
         }
     }
-    (void)closedir(d);
-    if (ret->n > 1) {
-        qsort(ret->all, ret->n, sizeof(*ret->all), compare_down);
+    if (d) {
+        failed = errno;
+        (void)closedir(d);
     }
+    if (failed) {
+        free(have.all);
+        return co_err_errno(err, failed, "cannot list '%s'", dir);
+    }
+    if (have.n > 1) {
+        qsort(have.all, have.n, sizeof(*have.all), compare_down);
+    }
+    *ret = have;
+    return 0;
 }
 
-uint64_t rt_ckpt_last_number(const char *dir) {
+int rt_ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err) {
     struct rt_ckpt_numbers have;
-    rt_ckpt_numbers(dir, &have);
-    uint64_t last = have.n > 0 ? have.all[0] : 0;
-    free(have.all);
-    return last;
+    int rc = rt_ckpt_numbers(dir, &have, err);
+    if (rc == 0) {
+        *ret = have.n > 0 ? have.all[0] : 0;
+        free(have.all);
+    }
+    return rc;
+}
+
+int rt_ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_err *err) {
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
+    struct stat st;
+    bool there = stat(path, &st) == 0;
+    if (!there && errno != ENOENT && errno != ENOTDIR) {
+        return co_err_errno(err, errno, "cannot look at '%s'", path);
+    }
+    *ret = there;
+    return 0;
 }
 
 /* ---- chains ---- */
@@ -134,8 +164,11 @@ void rt_ckpt_chain_close(struct rt_ckpt_chain *c) {
 int rt_ckpt_chain_newest(const char *dir, uint64_t most, rt_ckpt_skip_fn *skip, void *arg,
     struct rt_ckpt_chain **ret, struct co_err *err) {
     struct rt_ckpt_numbers have;
-    rt_ckpt_numbers(dir, &have);
-    int rc = CO_NOTFOUND;
+    int rc = rt_ckpt_numbers(dir, &have, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = CO_NOTFOUND;
     for (size_t i = 0; i < have.n && rc < 0; i++) {
         struct co_err why = {0};
         if (have.all[i] <= most) {
@@ -222,22 +255,21 @@ static struct kept look_through(
     return k;
 }
 
-static bool is_complete(const char *dir, uint64_t number) {
-    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
-    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
-    struct stat st;
-    return stat(path, &st) == 0;
-}
-
 int rt_ckpt_prune(const char *dir, uint32_t keep, struct co_err *err) {
     struct rt_ckpt_numbers have;
-    rt_ckpt_numbers(dir, &have);
+    int rc = rt_ckpt_numbers(dir, &have, err);
+    if (rc < 0) {
+        return rc;
+    }
     struct kept k = look_through(dir, &have, keep > 0 ? keep : UINT32_MAX);
-    int rc = 0;
     /* Newest first, so that a delta is removed before the checkpoint it builds on. */
     for (size_t i = 0; i < have.n && rc == 0; i++) {
         uint64_t number = have.all[i];
-        if (number < k.oldest || (number < k.newest && !is_complete(dir, number))) {
+        bool stays = number >= k.oldest;
+        if (stays && number < k.newest) {
+            rc = rt_ckpt_is_complete(dir, number, &stays, err);
+        }
+        if (rc == 0 && !stays) {
             rc = remove_point(dir, number, err);
         }
     }

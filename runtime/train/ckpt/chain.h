@@ -89,7 +89,7 @@ struct rt_ckpt_chain {
 typedef void rt_ckpt_skip_fn(void *arg, const struct co_err *why);
 
 /* The newest chain that ends at a number of at most `most` and whose files are all there in the
- * right size. CO_NOTFOUND: none. */
+ * right size. CO_NOTFOUND: none. Any other error: dir could not be listed, so nobody knows. */
 CO_MUST_CHECK int rt_ckpt_chain_newest(const char *dir, uint64_t most, rt_ckpt_skip_fn *skip,
     void *arg, struct rt_ckpt_chain **ret, struct co_err *err);
 /* The chain that ends at the named checkpoint. CO_INVALID says what is wrong with it. */
@@ -97,14 +97,18 @@ CO_MUST_CHECK int rt_ckpt_chain_open(
     const char *dir, uint64_t number, struct rt_ckpt_chain **ret, struct co_err *err);
 void rt_ckpt_chain_close(struct rt_ckpt_chain *c);
 CO_DEFINE_CLEANUP(struct rt_ckpt_chain *, rt_ckpt_chain_close)
-/* The checkpoints in dir, complete or not. */
+/* The checkpoints in dir, complete or not; none if there is no dir. Fails if dir cannot be listed
+ * to its end: a file system that is away for a moment must not look empty. */
 struct rt_ckpt_numbers {
     uint64_t *all; /* [n], descending; the caller's to free */
     size_t n;
 };
-void rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret);
-/* The largest number in dir, complete or not; 0: none, or no dir. */
-uint64_t rt_ckpt_last_number(const char *dir);
+CO_MUST_CHECK int rt_ckpt_numbers(const char *dir, struct rt_ckpt_numbers *ret, struct co_err *err);
+/* The largest number in dir, complete or not; 0: none, or no dir. Fails as rt_ckpt_numbers does. */
+CO_MUST_CHECK int rt_ckpt_last_number(const char *dir, uint64_t *ret, struct co_err *err);
+/* Whether that checkpoint has a manifest, of whatever content. Fails if that cannot be told. */
+CO_MUST_CHECK int rt_ckpt_is_complete(
+    const char *dir, uint64_t number, bool *ret, struct co_err *err);
 
 CO_MUST_CHECK int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t part,
     struct rt_ckpt_part_reader **ret, struct co_err *err);

@@ -7,6 +7,9 @@
 
 #include <cmocka.h>
 
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -108,6 +111,32 @@ static void note_skipped(void *arg, const struct co_err *why) {
     (void)snprintf(s->text + at, sizeof(s->text) - at, "%s\n", why->msg);
 }
 
+/* ---- a file system that fails while a directory is read ---- */
+
+static int entries_left = -1; /* then it fails; -1: never */
+
+struct dirent *readdir(DIR *d) {
+    static struct dirent *(*real)(DIR *);
+    if (!real) {
+        *(void **)&real = dlsym(RTLD_NEXT, "readdir");
+    }
+    if (entries_left == 0) {
+        errno = EIO;
+        return NULL;
+    }
+    entries_left -= entries_left > 0;
+    return real(d);
+}
+
+static uint64_t last_number(const char *dir) {
+    struct co_err err = {0};
+    uint64_t last = 0;
+    if (rt_ckpt_last_number(dir, &last, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    return last;
+}
+
 /* Of the newest whole one; 0: none. */
 static uint64_t newest(const char *dir, struct skipped *s) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
@@ -159,7 +188,7 @@ static void a_chain_is_read_from_its_full_one_on(void **state) {
     memcpy(&v, data + 8, 4);
     assert_true(v == 4 && co_get_u64(data + chunk.bytes / ROWS) == 3);
     assert_int_equal(1, rt_ckpt_part_next(r, &chunk, NULL));
-    assert_int_equal(4, rt_ckpt_last_number(dir));
+    assert_int_equal(4, last_number(dir));
 }
 
 static void what_is_torn_is_named_and_passed_over(void **state) {
@@ -179,7 +208,7 @@ static void what_is_torn_is_named_and_passed_over(void **state) {
     assert_int_equal(1, newest(dir, &s));
     assert_int_equal(4, s.n);
     assert_non_null(strstr(s.text, "ckpt-000000000002/part-00001"));
-    assert_int_equal(4, rt_ckpt_last_number(dir));
+    assert_int_equal(4, last_number(dir));
 }
 
 /* Any byte changed, or the file cut anywhere. */
@@ -237,6 +266,49 @@ static void the_newest_full_ones_are_kept_with_what_hangs_on_them(void **state) 
     assert_int_equal(7, newest(dir, NULL));
 }
 
+/* All that lists the directory fails with this code, and says which one it is. */
+static void cannot_list(const char *dir, int code) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    struct rt_ckpt_numbers have = {0};
+    struct co_err err[4] = {0};
+    uint64_t last = 77;
+    int left = entries_left;
+    assert_int_equal(code, rt_ckpt_numbers(dir, &have, &err[0]));
+    entries_left = left;
+    assert_int_equal(code, rt_ckpt_last_number(dir, &last, &err[1]));
+    entries_left = left;
+    assert_int_equal(code, rt_ckpt_chain_newest(dir, UINT64_MAX, NULL, NULL, &c, &err[2]));
+    entries_left = left;
+    assert_int_equal(code, rt_ckpt_prune(dir, 1, &err[3]));
+    entries_left = -1;
+    assert_true(!have.all && have.n == 0 && last == 77 && !c);
+    for (size_t i = 0; i < CO_ARRAY_LEN(err); i++) {
+        assert_non_null(strstr(err[i].msg, dir));
+    }
+}
+
+static void a_directory_that_cannot_be_listed_is_not_empty(void **state) {
+    const char *dir = *state;
+    CO_AUTOFREE char *missing = co_xasprintf("%s/missing", dir);
+    CO_AUTOFREE char *file = co_xasprintf("%s/file", dir);
+    assert_int_equal(0, last_number(missing));
+    assert_int_equal(0, newest(missing, NULL));
+    assert_int_equal(0, co_file_write(file, "", 0, 0600, NULL));
+    cannot_list(file, CO_INVALID);
+    for (uint64_t i = 1; i <= 3; i++) {
+        save_all(dir, i, i, i);
+    }
+    for (int i = 0; i < 6; i++) { /* with ".", ".." and the file */
+        entries_left = i;
+        cannot_list(dir, CO_INTERNAL);
+    }
+    for (uint64_t i = 1; i <= 3; i++) {
+        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, i);
+        assert_int_equal(0, access(at, F_OK));
+    }
+    assert_int_equal(3, newest(dir, NULL));
+}
+
 /* ---- a kill before each step ---- */
 
 static long steps_left;
@@ -249,7 +321,7 @@ static void kill_at_step(void) {
 
 /* Two full ones and deltas, as a server would; each committed number is told. */
 static void save_and_tell(const char *dir, int fd) {
-    uint64_t last = rt_ckpt_last_number(dir);
+    uint64_t last = last_number(dir);
     for (uint64_t n = last + 1, base = n; n < last + 7; n++) {
         base = n - base == 3 ? n : base;
         if (save(dir, n, base, NULL) < 0 || write(fd, &n, sizeof(n)) != sizeof(n) ||
@@ -298,6 +370,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(damage_of_any_byte_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(
             the_newest_full_ones_are_kept_with_what_hangs_on_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_directory_that_cannot_be_listed_is_not_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kill_at_any_step_leaves_a_whole_one, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

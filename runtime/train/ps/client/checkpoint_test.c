@@ -424,6 +424,12 @@ static void a_checkpoint_beside_training_is_of_one_instant(void **state) {
     world_end(&w);
 }
 
+static uint64_t last_number(const char *dir) {
+    uint64_t last = 0;
+    OK(rt_ckpt_last_number(dir, &last, &err));
+    return last;
+}
+
 struct stepper {
     struct world *w;
     const char *dir;
@@ -444,7 +450,7 @@ static void *step_on(void *arg) {
     for (int i = 1; atomic_load(s->last) != i - 1 || i == 1; i++) {
         count_once(c);
         OK(rt_step(c, &err));
-        if (s->trainer == 0 && !atomic_load(s->last) && rt_ckpt_last_number(s->dir) >= MADE) {
+        if (s->trainer == 0 && !atomic_load(s->last) && last_number(s->dir) >= MADE) {
             atomic_store(s->last, i + 2); /* nobody is further than i + 1 */
         }
     }
@@ -468,7 +474,7 @@ static void in_sync_mode_a_checkpoint_is_of_its_step(void **state) {
         pthread_join(threads[i], NULL);
     }
     world_end(&w);
-    uint64_t last = rt_ckpt_last_number(dir), step = 0;
+    uint64_t last = last_number(dir), step = 0;
     assert_true(last >= MADE);
     for (uint64_t n = 1; n <= last; n++) {
         struct rt_ckpt_point p;
@@ -528,6 +534,38 @@ static void servers_keep_to_their_directory(void **state) {
     OK(rt_checkpoint(c, below, NULL, NULL, &err));
     OK(rt_checkpoint(c, dir, NULL, NULL, &err));
     push_batch(c, 1, true); /* and it goes on */
+    OK(rt_finish(c, &err));
+    world_end(&w);
+}
+
+/* Nobody takes it for an empty one: a server would begin with empty tables, a checkpoint with a
+ * number that is in use. */
+static void a_directory_that_cannot_be_listed_is_told(void **state) {
+    CO_AUTOFREE char *file = co_xasprintf("%s/file", (char *)*state);
+    struct rt_server_config config = {.listen = "127.0.0.1:0",
+        .servers = 1,
+        .trainers = 1,
+        .job = own_job(),
+        .lease_ms = 20000,
+        .shards = 1,
+        .memory_max = 1 << 30,
+        .restore_dir = file,
+        .quiet = true};
+    struct co_err why[4] = {0};
+    struct rt_server *s = NULL;
+    struct rt_model *m = NULL;
+    struct world w;
+    OK(co_file_write(file, "", 0, 0600, &err));
+    assert_int_equal(CO_INVALID, rt_server_start(&config, &s, &why[0]));
+    assert_int_equal(CO_INVALID, rt_model_open(file, &m, &why[1]));
+    world_start(&w, 1, 1, 1, NULL);
+    struct rt_client *c = enter(&w, 0, (struct rt_client_options){0});
+    assert_int_equal(CO_INVALID, rt_checkpoint(c, file, NULL, NULL, &why[2]));
+    assert_int_equal(CO_INVALID, rt_restore(c, file, NULL, &why[3]));
+    CO_AUTOFREE char *text = co_xasprintf("cannot list '%s'", file);
+    for (size_t i = 0; i < CO_ARRAY_LEN(why); i++) {
+        assert_non_null(strstr(why[i].msg, text));
+    }
     OK(rt_finish(c, &err));
     world_end(&w);
 }
@@ -848,6 +886,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(in_sync_mode_a_checkpoint_is_of_its_step, setup, teardown),
         cmocka_unit_test_setup_teardown(a_late_trainer_makes_checkpoints, setup, teardown),
         cmocka_unit_test_setup_teardown(servers_keep_to_their_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_directory_that_cannot_be_listed_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(after_a_restore_a_full_one_comes_first, setup, teardown),
         cmocka_unit_test_setup_teardown(modes_say_which_rows_are_saved, setup, teardown),
         cmocka_unit_test_setup_teardown(a_model_follows, setup, teardown),

@@ -388,8 +388,8 @@ int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *e
     struct rt_ckpt_chain *chain = NULL;
     pthread_mutex_init(&m->m, NULL);
     m->dir = co_xstrdup(dir);
-    int rc = rt_ckpt_chain_newest(dir, UINT64_MAX, say_skipped, NULL, &chain, NULL);
-    rc = rc == 0 ? read_newest(m, chain, &m->now, err) : open_saved(m, err);
+    int rc = rt_ckpt_chain_newest(dir, UINT64_MAX, say_skipped, NULL, &chain, err);
+    rc = rc == CO_NOTFOUND ? open_saved(m, err) : rc < 0 ? rc : read_newest(m, chain, &m->now, err);
     if (rc < 0) {
         rt_model_close(m);
         return rc;

@@ -98,7 +98,8 @@ void rt_server_lane_lost(void *server, uint32_t trainer, uint64_t key, const str
 void rt_server_set_list(struct rt_server *s, const char *const *list);
 
 /* server_checkpoint.c: sets s->restored to the newest checkpoint in dir that is complete and whose
- * files could all be read.  CO_NOTFOUND: there is none.  Called before other threads know s. */
+ * files could all be read.  CO_NOTFOUND: there is none.  Other errors: dir cannot be listed. Called
+ * before other threads know s. */
 CO_MUST_CHECK int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err *err);
 /* Called once tables, index and mode are known. */
 void rt_server_make_saver(struct rt_server *s);

@@ -186,9 +186,19 @@ static int open_part(
         .server = sv->config.server,
         .servers = sv->config.servers,
         .shards = sv->config.shards};
+    bool complete = false;
+    int rc = rt_ckpt_is_complete(dir, number, &complete, err);
+    if (rc == 0 && complete) {
+        rc = co_err_set(err, CO_EXISTS,
+            "checkpoint %" PRIu64 " in '%s' is complete, it stays as it is", number, dir);
+    }
+    if (rc < 0) {
+        sv->writing = 0; /* there is nothing to remove */
+        return rc;
+    }
     sv->at = rt_ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, sv->config.server);
-    int rc = rt_disk_mkdir(sv->at, err);
+    rc = rt_disk_mkdir(sv->at, err);
     remove_failed(sv, dir, number, previous); /* a full disk has room again */
     return rc < 0 ? rc : rt_ckpt_part_create(path, &place, &sv->writer, err);
 }
@@ -297,8 +307,8 @@ static void say_skipped(void *arg, const struct co_err *why) {
 static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
     rt__ckpt_found__init(&sv->found);
-    sv->found.last = rt_ckpt_last_number(f->dir);
-    int rc = rt_ckpt_chain_newest(f->dir, f->most, say_skipped, sv, &c, err);
+    int rc = rt_ckpt_last_number(f->dir, &sv->found.last, err);
+    rc = rc < 0 ? rc : rt_ckpt_chain_newest(f->dir, f->most, say_skipped, sv, &c, err);
     if (rc == 0) {
         const struct rt_ckpt_point *p = &c->points[c->n - 1];
         sv->found.number = p->number;

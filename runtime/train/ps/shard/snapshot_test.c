@@ -384,6 +384,18 @@ static bool has_part(const struct world *w, uint64_t number, uint32_t server) {
     return access(path, F_OK) == 0;
 }
 
+static void write_manifest(const struct world *w, uint64_t number) {
+    struct rt_ckpt_table tables[1] = {{.name = "w", .size = SIZE, .optimizer = "", .init = ""}};
+    struct rt_ckpt_part parts[1] = {{.shards = 1}};
+    const struct rt_ckpt_point p = {.number = number,
+        .base = number,
+        .n_tables = 1,
+        .n_parts = 1,
+        .tables = tables,
+        .parts = parts};
+    assert_int_equal(0, rt_ckpt_point_commit(w->dir, &p, NULL));
+}
+
 static void save_full(struct world *w, uint64_t number, uint64_t previous) {
     struct rt_ckpt_part part;
     assert_int_equal(0, begin(w, number, previous, true));
@@ -408,15 +420,35 @@ static void parts_of_failed_checkpoints_do_not_add_up(void **unused) {
     assert_true(has_part(w, 2, 1)); /* that server's own to remove */
 
     /* Complete: by its manifest, although the answer of the commit was lost; and by the order. */
-    struct rt_ckpt_table tables[1] = {{.name = "w", .size = SIZE, .optimizer = "", .init = ""}};
-    struct rt_ckpt_part parts[1] = {{.shards = 1}};
-    const struct rt_ckpt_point p = {
-        .number = 3, .base = 3, .n_tables = 1, .n_parts = 1, .tables = tables, .parts = parts};
-    assert_int_equal(0, rt_ckpt_point_commit(w->dir, &p, NULL));
+    write_manifest(w, 3);
     save_full(w, 4, 0);
     assert_true(has_part(w, 3, 0));
     save_full(w, 5, 4);
     assert_true(has_part(w, 4, 0));
+    world_end(w);
+    free(w);
+}
+
+/* Whoever gave that number has not seen it. */
+static void a_complete_checkpoint_is_not_written_over(void **unused) {
+    (void)unused;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    struct rt_ckpt_part part;
+    struct co_err err = {0};
+    struct stat st;
+    world_start(w, 10, 0, false);
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(w->dir, 4);
+    CO_AUTOFREE char *path = rt_ckpt_point_part(w->dir, 4, 0);
+    assert_int_equal(0, mkdir(at, 0700));
+    assert_int_equal(0, co_file_write(path, "rows", 4, 0600, NULL));
+    write_manifest(w, 4);
+    assert_int_equal(0, begin(w, 4, 0, true));
+    assert_int_equal(CO_EXISTS, await_part(w, &part));
+    assert_int_equal(CO_EXISTS, rt_saver_result(w->saver, w->ticket, &part, &err));
+    assert_non_null(strstr(err.msg, "checkpoint 4"));
+    save_full(w, 5, 0);
+    assert_int_equal(0, stat(path, &st));
+    assert_int_equal(4, st.st_size);
     world_end(w);
     free(w);
 }
@@ -494,6 +526,7 @@ int main(void) {
         cmocka_unit_test(a_delta_needs_what_it_hangs_on),
         cmocka_unit_test(a_disk_too_slow_costs_the_checkpoint_alone),
         cmocka_unit_test(parts_of_failed_checkpoints_do_not_add_up),
+        cmocka_unit_test(a_complete_checkpoint_is_not_written_over),
         cmocka_unit_test(a_part_that_cannot_be_finished_is_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
