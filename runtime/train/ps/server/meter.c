@@ -26,7 +26,8 @@ void rt_server_meter_tick(struct rt_server *s) {
         atomic_store_explicit(&s->trainers[i], rt_members_in(&s->members, i), memory_order_relaxed);
     }
     atomic_store_explicit(&s->apart, rt_server_apart(s), memory_order_relaxed);
-    if (s->shards && s->mode == RT_SYNC) {
+    /* No first shard: it could not start, and the job is over. */
+    if (s->shards && s->shards[0] && s->mode == RT_SYNC) {
         atomic_store_explicit(&s->step, rt_shard_step(s->shards[0]), memory_order_relaxed);
     }
 }

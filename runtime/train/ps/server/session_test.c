@@ -153,6 +153,18 @@ static void refusals_are_counted_when_they_are_not_told(void **state) {
     assert_non_null(strstr(more, "3 in all"));
 }
 
+/* Its tables do not fit in memory, say.  The clock ticks until all connections have closed. */
+static void a_server_without_its_first_shard_can_be_measured(void **state) {
+    (void)state;
+    struct rt_shard *none[1] = {NULL};
+    struct rt_server s = {.config = {.shards = 1}, .mode = RT_SYNC, .shards = none};
+    s.over = s.told = true;
+    assert_int_equal(0, rt_meter_open("127.0.0.1:0", NULL, NULL));
+    rt_server_tick(&s);
+    rt_meter_close();
+    assert_int_equal(0, rt_meter_read(&s.step));
+}
+
 /* ---- hellos that are not welcome ---------------------------------------------------------- */
 
 static void other_job(struct greeting *g) {
@@ -393,6 +405,7 @@ int main(void) {
         ONE(nonsense_is_refused),
         ONE(a_malformed_frame_is_told_of_once),
         cmocka_unit_test(refusals_are_counted_when_they_are_not_told),
+        cmocka_unit_test(a_server_without_its_first_shard_can_be_measured),
         ONE(nobody_finishes_twice),
         ONE(who_has_finished_elsewhere_may_say_so_when_all_is_over),
         ONE(a_second_hello_ends_the_connection),
