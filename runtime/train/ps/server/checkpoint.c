@@ -88,3 +88,24 @@ int rt_server_go_back(struct rt_server *s, uint64_t number, struct co_err *err) 
     tell_trainers(s, &why);
     return 0;
 }
+
+/* ---- what shards could not load ---- */
+
+void rt_server_loaded(void *server, const struct co_err *why) {
+    struct rt_server *s = server;
+    pthread_mutex_lock(&s->load_m);
+    if (why->code != 0 && s->load.code == 0) {
+        s->load = *why;
+    }
+    pthread_mutex_unlock(&s->load_m);
+}
+
+void rt_server_check_load(struct rt_server *s) {
+    pthread_mutex_lock(&s->load_m);
+    struct co_err why = s->load;
+    pthread_mutex_unlock(&s->load_m);
+    if (why.code != 0) {
+        co_err_wrap(&why, "cannot load checkpoint %llu", (unsigned long long)s->at);
+        rt_server_over(s, &why);
+    }
+}

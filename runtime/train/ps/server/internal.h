@@ -44,8 +44,8 @@ struct rt_server {
     uint64_t incarnation; /* of this server */
     atomic_bool stopping; /* rt_server_stop has begun: a closed connection is no lost trainer */
 
-    /* From listen to rt_rpc_close, only the rpc's thread changes what follows, except for doors and
-     * the atomics. */
+    /* From listen to rt_rpc_close, only the rpc's thread changes what follows, except for doors,
+     * load and the atomics. */
     uint64_t era; /* how often the job went back to a checkpoint */
     uint64_t at;  /* number of the checkpoint that the tables come from; 0: none */
     bool begun;   /* a trainer has sent begin since this server was started */
@@ -78,6 +78,8 @@ struct rt_server {
     /* written at each tick; threads that read metrics use them */
     atomic_uint_fast64_t trainers[RT_MEMBER_STATES], apart, step;
     struct co_err result;
+    pthread_mutex_t load_m;
+    struct co_err load; /* guarded by load_m: why a shard could not load a checkpoint */
 };
 
 /* session.c: the callbacks of the rpc. */
@@ -113,6 +115,12 @@ void rt_server_check_order(struct rt_server *s);
 
 /* server_checkpoint.c: has all shards load that checkpoint, and tells the trainers. */
 CO_MUST_CHECK int rt_server_go_back(struct rt_server *s, uint64_t number, struct co_err *err);
+
+/* server_checkpoint.c: the callback loaded of rt_shard_config, on a shard's thread. */
+void rt_server_loaded(void *server, const struct co_err *why);
+/* server_checkpoint.c: ends the job if a shard could not load a checkpoint.  When the server is
+ * started again, it tries again, or finds another checkpoint. */
+void rt_server_check_load(struct rt_server *s);
 
 /* server_meter.c: attaches this server's metrics, and updates them at each tick. */
 void rt_server_meter_open(struct rt_server *s);

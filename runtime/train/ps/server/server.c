@@ -74,6 +74,7 @@ int rt_server_start(
     rt_members_init(&s->members, config->trainers);
     rt_server_meter_open(s);
     pthread_mutex_init(&s->doors_m, NULL);
+    pthread_mutex_init(&s->load_m, NULL);
     s->doors = co_xcalloc(config->trainers, sizeof(*s->doors));
     s->fd = eventfd(0, EFD_CLOEXEC);
     struct rt_rpc_options options = {.tick_ms = TICK_MS,
@@ -137,6 +138,7 @@ void rt_server_stop(struct rt_server *s) {
     free(s->shards);
     rt_members_done(&s->members);
     pthread_mutex_destroy(&s->doors_m);
+    pthread_mutex_destroy(&s->load_m);
     free(s->doors);
     free(s->tables);
     for (uint32_t i = 0; s->list && i < s->config.servers; i++) {

@@ -127,6 +127,7 @@ static int make_tables(
             .saver = s->saver,
             .restore = s->restored,
             .lost = rt_server_lane_lost,
+            .loaded = rt_server_loaded,
             .arg = s,
         };
         rc = rt_shard_start(&c, &s->shards[i], err);

@@ -203,6 +203,7 @@ void rt_server_tick(void *arg) {
     int64_t now = net_now();
     if (!s->over && !atomic_load(&s->stopping)) {
         check_leases(s, now);
+        rt_server_check_load(s);
         rt_server_check_order(s);
         check_missing(s, now);
         rt_server_pace_check(s, now);

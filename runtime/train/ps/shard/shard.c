@@ -33,7 +33,7 @@ struct item {
 struct rt_shard {
     struct rt_shard_tables tables; /* these four: the shard's thread only, after start */
     struct rt_shard_save save;
-    struct co_err broken;  /* a restore failed: why requests on tables are refused */
+    struct co_err broken;  /* the last load failed: why requests on tables are refused */
     struct co_err why;     /* of one request; here since clearing it costs as much as a row */
     atomic_bool dirty;     /* a request has changed something; read by any thread */
     struct rt_life *lives; /* by trainer: which requests were done */
@@ -172,11 +172,18 @@ static int restore_all(struct rt_shard *s, const struct item *it, struct co_err 
     return rc < 0 ? rc : restore_kept(s, chain, err);
 }
 
+static void say_loaded(const struct rt_shard *s) {
+    const struct rt_shard_config *c = &s->tables.config;
+    if (c->loaded) {
+        c->loaded(c->arg, &s->broken);
+    }
+}
+
 static void do_restore(struct rt_shard *s, const struct item *it) {
     struct co_err over = {0};
-    if (restore_all(s, it, &s->broken) < 0) {
-        rt_say_error("%s", co_err_text(&s->broken));
-    }
+    s->broken = (struct co_err){0};
+    (void)!restore_all(s, it, &s->broken);
+    say_loaded(s);
     co_err_set(&over, CO_GONE, "the job has gone back to checkpoint %llu, step %llu",
         (unsigned long long)it->number, (unsigned long long)it->step);
     for (uint32_t i = 0; i < s->tables.config.trainers; i++) {
@@ -336,9 +343,10 @@ static ssize_t take_items(struct rt_shard *s, struct item **items, size_t *cap) 
 static void *run_shard(void *arg) {
     struct rt_shard *s = arg;
     const struct rt_ckpt_chain *restore = s->tables.config.restore;
-    if (restore && (rt_shard_tables_restore(&s->tables, restore, &s->broken) < 0 ||
-                       restore_kept(s, restore, &s->broken) < 0)) {
-        rt_say_error("%s", co_err_text(&s->broken));
+    if (restore) {
+        int rc = rt_shard_tables_restore(&s->tables, restore, &s->broken);
+        (void)!(rc < 0 ? rc : restore_kept(s, restore, &s->broken));
+        say_loaded(s);
     }
     struct item *items = NULL;
     size_t cap = 0;

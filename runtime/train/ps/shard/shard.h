@@ -37,6 +37,9 @@ struct rt_shard_config {
     const struct rt_ckpt_chain *restore;
     /* Called on the shard's thread when a lane of that trainer broke.  NULL: not called. */
     void (*lost)(void *arg, uint32_t trainer, uint64_t key, const struct co_err *why);
+    /* Called on the shard's thread when it has loaded a checkpoint (why->code is 0), or could not:
+     * it then refuses requests on tables until it has loaded one.  NULL: not called. */
+    void (*loaded)(void *arg, const struct co_err *why);
     void *arg;
 };
 
