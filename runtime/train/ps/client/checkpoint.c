@@ -317,11 +317,24 @@ static int finish(struct attempt *a, struct rt_checkpoint *ret, struct co_err *e
     return 0;
 }
 
+/* Whether a full checkpoint may succeed where this one failed.  CO_CONFLICT: a server does not know
+ * what has changed since the last one.  CO_NORESOURCE: perhaps it has a long list of erased ids,
+ * which only grows; a full checkpoint has no such list. */
+static bool is_for_full(const struct attempt *a, int code) {
+    return a->deltas > 0 && (code == CO_CONFLICT || code == CO_NORESOURCE);
+}
+
 static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o,
     struct rt_checkpoint *ret, struct co_err *err) {
     CO_CLEANUP(attempt_freep) struct attempt *a = NULL;
     int rc = begin(c, o, &a, err);
-    return rc < 0 ? rc : finish(a, ret, err);
+    rc = rc < 0 ? rc : finish(a, ret, err);
+    if (rc < 0 && a && is_for_full(a, rc)) {
+        struct rt_checkpoint_options full = *o;
+        full.full = true;
+        return checkpoint(c, &full, ret, err);
+    }
+    return rc;
 }
 
 int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoint_options *options,
@@ -333,10 +346,6 @@ int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoi
     rc = rc < 0 ? rc : learn(c, dir, err);
     rc = rc < 0 ? rc : check_mode(c, &o, err);
     rc = rc < 0 ? rc : checkpoint(c, &o, &made, err);
-    if (rc == CO_CONFLICT && c->saving->last > 0 && !o.full) {
-        o.full = true; /* a server does not know what changed since the last one */
-        rc = checkpoint(c, &o, &made, err);
-    }
     give_saving(c->saving);
     if (rc == 0 && ret) {
         *ret = made;
@@ -356,8 +365,11 @@ static void *await_checkpoint(void *arg) {
         rt_say_info("checkpoint %" PRIu64 " (%s, step %" PRIu64 ", %.1f MB) in '%s' after %.1f s",
             made.number, made.full ? "full" : "delta", made.step, (double)made.bytes / 1e6, sv->dir,
             (double)(net_now() - a->begin_ms) / 1000);
-    } else if (rc == CO_CONFLICT && a->deltas > 0) {
-        sv->last = 0; /* a server does not know what changed: a full one, at the next step */
+    } else if (is_for_full(a, rc)) {
+        if (rc != CO_CONFLICT) {
+            rt_say_warn("%s; a full one is made at the next step", co_err_text(&err));
+        }
+        sv->last = 0;
         atomic_store(&sv->again, true);
     } else {
         rt_say_warn("%s; training goes on", co_err_text(&err));

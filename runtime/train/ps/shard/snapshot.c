@@ -16,6 +16,7 @@ enum {
     CHUNK = 60 << 10,       /* bytes of rows; malloc need not ask the kernel for so little */
     DENSE_VALUES = 4 << 10, /* values of a chunk, each with its state */
     ERASED_CHUNK = 4096,    /* ids */
+    /* of a list: with more, a full checkpoint is less work */
     ERASED_CHUNKS_MAX = 1024,
 };
 
@@ -51,6 +52,15 @@ static void erased_join(struct rt_erased *e, struct rt_erased *other) {
         erased_push(e, rt_save_chunk_hold(other->chunks[i]));
     }
     erased_clear(other);
+}
+
+/* No delta is possible until the next full checkpoint. */
+static void forget_erased(struct rt_snapshot *s) {
+    for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
+        erased_clear(&s->tracks[i].erased);
+        erased_clear(&s->tracks[i].erased_pending);
+    }
+    s->last = s->before = 0;
 }
 
 /* ---- chunks of rows ---- */
@@ -202,9 +212,8 @@ void rt_snapshot_gone(struct rt_snapshot *s, uint32_t table, uint64_t id) {
     struct rt_save_chunk *c = e->n > 0 ? e->chunks[e->n - 1] : NULL;
     /* A chunk that the saver may still read must not change. */
     if (!c || c->head.bytes == c->room || __atomic_load_n(&c->holders, __ATOMIC_ACQUIRE) > 1) {
-        if (e->n == ERASED_CHUNKS_MAX) { /* a full checkpoint is less work by now */
-            s->last = s->before = 0;
-            erased_clear(e);
+        if (e->n == ERASED_CHUNKS_MAX) {
+            forget_erased(s);
         }
         c = rt_save_chunk_new(RT_CKPT_PART_ERASED, ERASED_CHUNK * sizeof(id));
         c->head.table = table;
@@ -244,6 +253,28 @@ void rt_snapshot_comes(struct rt_snapshot *s, uint32_t table, size_t slot, enum 
 }
 
 /* ---- begin ---- */
+
+/* Whether it is known what has changed since the order's `previous`.  Forgets it if the newest
+ * snapshot was not completed, and the ids erased before and after it are too many for one delta:
+ * without this limit they would grow for as long as no checkpoint is completed. */
+static bool knows(struct rt_snapshot *s, const struct rt_snapshot_order *o) {
+    bool here = s->dir && strcmp(s->dir, o->dir) == 0 && o->previous > 0;
+    if (here && o->previous == s->last) {
+        return true;
+    }
+    /* A DAY snapshot that was not completed has changed day counts, which no bit records. */
+    if (!here || o->previous != s->before || s->mode == RT_SAVE_DAY) {
+        return false;
+    }
+    for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
+        const struct rt_track *k = &s->tracks[i];
+        if (k->erased.n + k->erased_pending.n > ERASED_CHUNKS_MAX) {
+            forget_erased(s);
+            return false;
+        }
+    }
+    return true;
+}
 
 /* Makes `changed` all that has changed since `previous`.  If that is `before`, the newest snapshot
  * was not completed, and what it contained has to be saved again. */
@@ -343,10 +374,7 @@ int rt_snapshot_begin(struct rt_snapshot *s, const struct rt_snapshot_order *ord
         *ret_ticket = s->newest;
         return 0;
     }
-    /* A DAY snapshot that was not completed has changed day counts, which no bit records. */
-    bool known =
-        here && order->previous > 0 &&
-        (order->previous == s->last || (order->previous == s->before && s->mode != RT_SAVE_DAY));
+    bool known = knows(s, order);
     int rc = check_order(s, order, known, err);
     rc = rc < 0 ? rc
                 : rt_saver_begin(

@@ -342,6 +342,45 @@ static void a_delta_needs_what_it_hangs_on(void **unused) {
     free(w);
 }
 
+static void erase_many(struct world *w, uint64_t n) {
+    for (uint64_t id = 0; id < n; id++) {
+        rt_snapshot_gone(&w->snapshot, 0, id);
+    }
+}
+
+/* No checkpoint is completed while rows are evicted.  The list of their ids must not grow for ever,
+ * nor be too long for a delta at last. */
+static void a_list_of_erased_ids_that_is_too_long_is_dropped(void **unused) {
+    enum { SOME = 1200000, MOST = 1024 * 4096 }; /* three times SOME are fewer than MOST */
+    (void)unused;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    const struct rt_track *k = NULL;
+    struct rt_ckpt_part part;
+    uint64_t number = 1;
+    world_start(w, 8, 0, false);
+    k = &w->snapshot.tracks[0];
+    something(w);
+    assert_int_equal(0, begin(w, number, 0, true));
+    assert_int_equal(1, await_part(w, &part));
+    for (; number < 4; number++) {
+        erase_many(w, SOME);
+        assert_int_equal(0, begin(w, number + 1, 1, false));
+    }
+    assert_in_range(k->erased_pending.n, 3UL * SOME / 4096, MOST / 4096);
+    erase_many(w, SOME);
+    assert_int_equal(CO_CONFLICT, begin(w, ++number, 1, false));
+    assert_int_equal(0, k->erased.n + k->erased_pending.n);
+    /* A full one makes deltas possible again. */
+    assert_int_equal(CO_CONFLICT, begin(w, ++number, 1, false));
+    assert_int_equal(0, begin(w, ++number, 1, true));
+    assert_int_equal(1, await_part(w, &part));
+    erase_many(w, SOME);
+    assert_int_equal(0, begin(w, number + 1, number, false));
+    assert_int_equal(1, await_part(w, &part));
+    world_end(w);
+    free(w);
+}
+
 /* The disk takes nothing: the file is a pipe that nobody reads. */
 static void a_disk_too_slow_costs_the_checkpoint_alone(void **unused) {
     (void)unused;
@@ -524,6 +563,7 @@ int main(void) {
         cmocka_unit_test(each_is_of_its_instant),
         cmocka_unit_test(each_is_of_its_instant_with_cold_rows),
         cmocka_unit_test(a_delta_needs_what_it_hangs_on),
+        cmocka_unit_test(a_list_of_erased_ids_that_is_too_long_is_dropped),
         cmocka_unit_test(a_disk_too_slow_costs_the_checkpoint_alone),
         cmocka_unit_test(parts_of_failed_checkpoints_do_not_add_up),
         cmocka_unit_test(a_complete_checkpoint_is_not_written_over),
