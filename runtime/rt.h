@@ -409,6 +409,7 @@ CO_MUST_CHECK int rt_barrier(struct rt_client *c, struct co_err *err);
  *
  * Sync: in the step in which it was lost, the servers wait for it (PADDLE_PS_RETURN).  It repeats
  * that step; what it had pushed in it counts once, if it pushes the same things in the same order.
+ * What it had pushed to async tables is applied already, and counts again if it is repeated.
  * Async: the others continue; it repeats what it did since its last rt_keep.
  *
  * A restarted server loads the newest complete checkpoint (PADDLE_PS_CHECKPOINT_DIR, on a file

@@ -4,7 +4,7 @@
  * 1. A connection broke.  The trainer sends what was not answered again, with the same numbers.
  * 2. Sync: the trainer was restarted.  The new process (a new incarnation, here "life") begins at a
  *    step that not all shards have completed, and makes the requests of that step again with new
- *    numbers.  The shard recognizes them by their position in the step:
+ *    numbers.  The shard recognizes pushes to sync tables by their position in the step:
  *
  *     step S + 1 as the former life made it:   push push push        then it was killed
  *     new life:                                push push push | push STEP
@@ -20,8 +20,8 @@ struct rt_life {
     uint64_t incarnation; /* 0: the trainer has not begun yet */
     uint64_t last;        /* number of the last new request of this life; 0: none */
     uint64_t step;        /* sync: the step after which this life makes its requests now */
-    uint32_t pushed;      /* sync: pushes of all lives in the sums of the current step */
-    uint32_t replayed;    /* sync: pushes that this life has sent in the current step */
+    uint32_t pushed;      /* sync tables: pushes of all lives in the sums of the current step */
+    uint32_t replayed;    /* sync tables: pushes that this life has sent in the current step */
     uint64_t refused;     /* number of the last refused request; 0: none */
     struct co_err why;    /* why it was refused */
 };
@@ -34,7 +34,7 @@ enum rt_verdict {
 /* A connection begins.  Another incarnation than the last one is a new life. */
 void rt_life_begin(struct rt_life *l, uint64_t incarnation, uint64_t step);
 /* Decides about a request that changes something (rt_frame_changes).  Returns an rt_verdict.  sync:
- * recognizes requests by their position, too.  done: steps that the shard has completed.
+ * if it is a push, recognizes it by its position, too.  done: steps that the shard has completed.
  * CO_INVALID: the number is out of order.  A request that was refused before fails with the same
  * error. */
 CO_MUST_CHECK int rt_life_judge(

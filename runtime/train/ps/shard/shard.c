@@ -116,13 +116,21 @@ static int do_request(struct rt_shard *s, uint32_t trainer, const struct rt_fram
     }
 }
 
+/* Whether the request counts by its position in the step, too.  Only what is added to a step's sums
+ * does: a push to an async table may come in a later step than it was made in, and the trainer's
+ * next life may leave it out. */
+static bool has_position(const struct rt_shard *s, const struct rt_frame_head *h) {
+    return rt_steps_replay(s->steps) && h->table < s->tables.config.n_tables &&
+           s->tables.tables[h->table].mode == RT_SYNC;
+}
+
 /* A request that changes something is done once, even if the trainer sends it again. */
 static int do_once(struct rt_shard *s, uint32_t trainer, struct rt_frame *f, struct rt_frame **ret,
     struct co_err *err) {
     struct rt_life *life = &s->lives[trainer];
     bool changes = rt_frame_changes(f->head.kind);
     int rc = changes ? rt_life_judge(
-                           life, &f->head, rt_steps_replay(s->steps), rt_steps_done(s->steps), err)
+                           life, &f->head, has_position(s, &f->head), rt_steps_done(s->steps), err)
                      : RT_VERDICT_DO;
     if (rc == RT_VERDICT_DONE) {
         return answer_again(s, trainer, f, ret, err);
