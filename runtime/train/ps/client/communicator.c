@@ -8,7 +8,8 @@
  *                               rt_send_rows           one call at a time for each table
  *
  * The order in which pushes are summed changes only the rounding.  A pull may miss the newest
- * pushes of its own trainer.  The failure of a sender is the result of all later calls. */
+ * pushes of its own trainer.  The failure of a sender is the result of all later calls, until the
+ * client rejoins. */
 #include <string.h>
 
 #include "runtime/net/net.h"
@@ -36,6 +37,7 @@ struct rt_communicator {
     struct queue *queues; /* by table */
     uint32_t next;        /* the table where the next search for work begins */
     uint32_t flushing;    /* threads in flush: no push waits for others meanwhile */
+    bool clearing;        /* the client rejoins: senders start nothing */
     bool stopping;
     struct co_err err;
 };
@@ -43,7 +45,7 @@ struct rt_communicator {
 /* ---- sending ---- */
 
 static struct queue *find_work(struct rt_communicator *m) {
-    for (uint32_t i = 0; i < m->c->n_tables; i++) {
+    for (uint32_t i = 0; i < m->c->n_tables && !m->clearing; i++) {
         struct queue *q = &m->queues[(m->next + i) % m->c->n_tables];
         if (q->n > 0 && !q->busy) {
             m->next = (uint32_t)(q - m->queues) + 1;
@@ -53,13 +55,17 @@ static struct queue *find_work(struct rt_communicator *m) {
     return NULL;
 }
 
+static bool may_wait(const struct rt_communicator *m) {
+    return !m->flushing && !m->clearing && !m->stopping;
+}
+
 /* Waits for more pushes to merge, as long as each comes within send_wait_ms of the one before.  The
  * lock is held. */
 static void await_others(struct rt_communicator *m, const struct queue *q) {
     const struct rt_client_options *o = &m->c->options;
     int64_t until = net_now() + o->send_wait_ms;
     uint32_t seen = q->n;
-    while (q->n < o->merge_max && !m->flushing && !m->stopping && net_now() < until) {
+    while (q->n < o->merge_max && may_wait(m) && net_now() < until) {
         struct timespec t = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
         (void)pthread_cond_timedwait(&m->changed, &m->m, &t);
         until = q->n > seen ? net_now() + o->send_wait_ms : until;
@@ -209,6 +215,39 @@ int rt_communicator_flush(struct rt_communicator *m, struct co_err *err) {
     int rc = read_error(m, err);
     pthread_mutex_unlock(&m->m);
     return rc;
+}
+
+/* ---- rejoining ---- */
+
+static bool is_sending(const struct rt_communicator *m) {
+    for (uint32_t i = 0; i < m->c->n_tables; i++) {
+        if (m->queues[i].busy) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The wait here is short: calls of a failed client end at once. */
+void rt_communicator_clear(struct rt_communicator *m) {
+    if (!m) {
+        return;
+    }
+    pthread_mutex_lock(&m->m);
+    m->clearing = true;
+    pthread_cond_broadcast(&m->changed);
+    while (is_sending(m)) {
+        pthread_cond_wait(&m->changed, &m->m);
+    }
+    for (uint32_t i = 0; i < m->c->n_tables; i++) {
+        struct queue *q = &m->queues[i];
+        drop_pushes(q->first);
+        *q = (struct queue){.end = &q->first};
+    }
+    m->clearing = false;
+    m->err = (struct co_err){0};
+    pthread_cond_broadcast(&m->changed);
+    pthread_mutex_unlock(&m->m);
 }
 
 /* ---- opening, closing ---- */

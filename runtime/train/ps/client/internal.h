@@ -198,6 +198,9 @@ void rt_communicator_stop(struct rt_communicator *m);
 /* Copies the push; blocks while queue_max pushes wait. */
 CO_MUST_CHECK int rt_communicator_push(struct rt_communicator *m, uint32_t table,
     const uint64_t *ids, size_t n, const float *gradients, struct co_err *err);
+/* Drops waiting pushes and forgets that senders failed; no thread of them uses the links when it
+ * returns.  Call it after the client has failed, before it rejoins.  NULL allowed. */
+void rt_communicator_clear(struct rt_communicator *m);
 /* Blocks until all waiting pushes have been handed to the links. */
 CO_MUST_CHECK int rt_communicator_flush(struct rt_communicator *m, struct co_err *err);
 

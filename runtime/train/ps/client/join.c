@@ -630,6 +630,7 @@ int rt_client_rejoin(struct rt_client *c, struct co_err *err) {
     struct rt_call *list = rt_client_fail(c, &why);
     pthread_mutex_unlock(&c->m);
     rt_calls_done(list);
+    rt_communicator_clear(c->communicator);
     if (c->mending) {
         pthread_join(c->mender, NULL);
         c->mending = false;

@@ -150,6 +150,18 @@ static void check_steps(struct rt_client *c, float steps) {
     }
 }
 
+static void check_rows(struct rt_client *c, float steps) {
+    uint64_t ids[IDS];
+    float rows[IDS * DIM];
+    for (uint64_t i = 0; i < IDS; i++) {
+        ids[i] = i;
+    }
+    must(rt_pull_sparse(c, 1, ids, IDS, rows, &err));
+    for (int i = 0; i < IDS * DIM; i++) {
+        assert_true(rows[i] == steps);
+    }
+}
+
 struct trainer {
     struct world *w;
     uint32_t index;
@@ -481,6 +493,35 @@ static void an_async_push_stands_for_no_sync_push(void **state) {
     world_end(&w);
 }
 
+/* A push of before waits to be sent, or its failure is known; of neither is anything left. */
+static void no_async_push_outlives_its_time(void **state) {
+    (void)state;
+    for (int failed = 0; failed < 2; failed++) {
+        struct world w;
+        struct rt_client *c[TRAINERS];
+        struct rt_place place;
+        rows_mode = RT_ASYNC;
+        world_start(&w, 1);
+        world_open(&w, 0);
+        enter_both(&w, c);
+        must(rt_finish(c[0], &err));
+        restart(&w, 0);
+        await_gone(c[1]);
+        must(push_rows(c[1], &err));
+        if (failed) {
+            assert_int_equal(CO_GONE, rt_flush(c[1], NULL));
+        }
+        must(rt_resume(c[1], NULL, 0, &place, &err));
+        train(c[1], 3);
+        must(rt_flush(c[1], &err));
+        check_rows(c[1], 3);
+        check_steps(c[1], 3);
+        must(rt_finish(c[1], &err));
+        rows_mode = RT_MODE_UNSET;
+        world_end(&w);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_comes_while_others_begin_is_not_lost),
@@ -491,6 +532,7 @@ int main(void) {
         cmocka_unit_test(a_new_server_hears_of_barriers_from_a_new_trainer),
         cmocka_unit_test(first_values_are_given_again),
         cmocka_unit_test(an_async_push_stands_for_no_sync_push),
+        cmocka_unit_test(no_async_push_outlives_its_time),
     };
     (void)setenv("PADDLE_PS_TRANSPORT", "lanes", 1);
     int failed = cmocka_run_group_tests_name("rejoin", tests, NULL, NULL);
