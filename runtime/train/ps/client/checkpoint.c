@@ -51,7 +51,7 @@ struct rt_saving {
     /* for the thread that calls rt_step: */
     uint64_t steps, due_steps;
     int64_t due_ms;
-    uint64_t origin; /* steps before those of this client, from rt_restore */
+    uint64_t origin; /* from rt_restore: the step in a manifest less the one counted here */
     pthread_t thread;
     bool threaded;     /* `thread` must be joined */
     atomic_bool again; /* the last delta was not possible: make a full one now */
@@ -425,6 +425,13 @@ void rt_saving_step(struct rt_client *c) {
         sv->due_steps = sv->steps + o->checkpoint_steps;
         sv->due_ms = net_now() + o->checkpoint_ms;
         start(c);
+    }
+}
+
+/* Async: nothing to do.  Steps are counted by sv->steps, which goes on whatever servers restore. */
+void rt_saving_go_back(struct rt_client *c) {
+    if (c->options.mode == RT_SYNC) {
+        c->saving->origin = 0;
     }
 }
 

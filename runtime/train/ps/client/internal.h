@@ -229,6 +229,8 @@ void rt_saving_open(struct rt_client *c);
 void rt_saving_close(struct rt_client *c); /* after all calls have ended */
 /* After a step of this trainer: begins a checkpoint when one is due. */
 void rt_saving_step(struct rt_client *c);
+/* The job goes back to a checkpoint: from now on c->steps counts from the step in its manifest. */
+void rt_saving_go_back(struct rt_client *c);
 void rt_saving_wait(struct rt_client *c); /* blocks while a checkpoint is being written */
 
 /* client_sparse.c, client_dense.c: read the servers' values, in every mode. */

@@ -640,6 +640,7 @@ int rt_client_rejoin(struct rt_client *c, struct co_err *err) {
         drop_link(&c->links[i], &why);
     }
     reset(c);
+    rt_saving_go_back(c);
     int rc = rt_client_join(c, err);
     return rc < 0 ? rc : rt_client_start_mender(c, err);
 }

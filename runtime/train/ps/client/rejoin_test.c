@@ -522,6 +522,44 @@ static void no_async_push_outlives_its_time(void **state) {
     }
 }
 
+static void checkpoint_at(struct world *w, struct rt_client *c, uint64_t step) {
+    struct rt_checkpoint made;
+    must(rt_checkpoint(c, w->dir, NULL, &made, &err));
+    assert_int_equal(step, made.step);
+}
+
+/* It has made five steps when it restores the tables of the third.  Then it goes back to a
+ * checkpoint of after that, or of before. */
+static void a_restored_step_is_counted_once(void **state) {
+    (void)state;
+    for (uint64_t more = 0; more < 2; more++) {
+        struct world w;
+        struct rt_client *c[TRAINERS];
+        struct rt_place place;
+        world_start(&w, 1);
+        world_open(&w, 0);
+        enter_both(&w, c);
+        must(rt_finish(c[0], &err));
+        train(c[1], 3);
+        checkpoint_at(&w, c[1], 3);
+        train(c[1], 2);
+        must(rt_restore(c[1], w.dir, NULL, &err));
+        if (more) {
+            train(c[1], more);
+            checkpoint_at(&w, c[1], 3 + more);
+        }
+        restart(&w, 0);
+        await_gone(c[1]);
+        must(rt_resume(c[1], NULL, 0, &place, &err));
+        assert_int_equal(3 + more, place.step);
+        train(c[1], 1);
+        checkpoint_at(&w, c[1], 4 + more);
+        check_steps(c[1], (float)(4 + more));
+        must(rt_finish(c[1], &err));
+        world_end(&w);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_comes_while_others_begin_is_not_lost),
@@ -533,6 +571,7 @@ int main(void) {
         cmocka_unit_test(first_values_are_given_again),
         cmocka_unit_test(an_async_push_stands_for_no_sync_push),
         cmocka_unit_test(no_async_push_outlives_its_time),
+        cmocka_unit_test(a_restored_step_is_counted_once),
     };
     (void)setenv("PADDLE_PS_TRANSPORT", "lanes", 1);
     int failed = cmocka_run_group_tests_name("rejoin", tests, NULL, NULL);
