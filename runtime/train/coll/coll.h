@@ -46,12 +46,14 @@ struct rt_peer {
     unsigned char *dead; /* owned, one bit a rank */
 };
 
-/* The listening socket of an endpoint.  All groups of the endpoint form through it, one at a time:
- * `forming` is held meanwhile. */
+/* The listening socket of an endpoint.  All groups of the endpoint form through it, several at a
+ * time if several threads do: each accepts for all, and hands over what is for another group. */
+struct rt_hall; /* door.c */
 struct rt_door {
     int fd;
     char *endpoint; /* owned */
-    pthread_mutex_t forming;
+    pthread_mutex_t m;
+    struct rt_hall *halls; /* guarded by m; of the groups that accept now */
     _Atomic uint32_t refs;
 };
 
@@ -132,9 +134,10 @@ uint64_t rt_hash_more(uint64_t h, const void *data, size_t len);
 CO_MUST_CHECK int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err);
 struct rt_door *rt_door_ref(struct rt_door *d);
 void rt_door_unref(struct rt_door *d); /* NULL allowed */
-/* Accepts connections at fd until *missing is 0.  `look` may refuse a hello before its sender has
- * proven that it knows the token; `take` gets the connection once it has, and owns the descriptor
- * if it returns RT_VERDICT_OK. */
+/* Accepts connections at fd until *missing is 0.  Unless fd is a unix socket, it is the door's,
+ * where other threads may accept for their groups at the same time.  `look` may refuse a hello
+ * before its sender has proven that it knows the token; `take` gets the connection once it has, and
+ * owns the descriptor if it returns RT_VERDICT_OK. */
 struct rt_accept {
     struct rt_group *g;
     int fd;

@@ -1,8 +1,20 @@
 /* Accepts the connections of a group that forms.  Anybody may connect, so at most GUESTS
  * connections have their handshake at a time, each for at most GUEST_MS, and a refused address is
- * logged once for each reason.  A "guest" is a connection that has not proven itself yet. */
+ * logged once for each reason.  A "guest" is a connection that has not proven itself yet; a "hall"
+ * has those of one group.
+ *
+ * Several groups may form at one door, each in a thread of its own.  A guest comes into the hall of
+ * whichever thread accepts first.  If its hello names another group that has a hall, it goes there
+ * through that hall's pipe:
+ *
+ *     door ---- accept ----> hall of A ---- hello of A ----> answer
+ *         \--- accept ----> hall of B        |
+ *                               ^----- pipe --+-- hello of B
+ */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -29,7 +41,7 @@ int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err)
     d->fd = fd;
     d->endpoint = co_xstrdup(endpoint);
     d->refs = 1;
-    pthread_mutex_init(&d->forming, NULL);
+    pthread_mutex_init(&d->m, NULL);
     *ret = d;
     return 0;
 }
@@ -42,7 +54,7 @@ struct rt_door *rt_door_ref(struct rt_door *d) {
 void rt_door_unref(struct rt_door *d) {
     if (d && atomic_fetch_sub(&d->refs, 1) == 1) {
         co_close(d->fd);
-        pthread_mutex_destroy(&d->forming);
+        pthread_mutex_destroy(&d->m);
         free(d->endpoint);
         free(d);
     }
@@ -59,8 +71,12 @@ struct guest {
     char from[64];
 };
 
-struct hall {
+_Static_assert(sizeof(struct guest) <= PIPE_BUF, "a pipe takes a guest whole or not at all");
+
+struct rt_hall {
     const struct rt_accept *a;
+    struct rt_hall *next; /* of the same door */
+    int handed[2];        /* a pipe of struct guest; other halls write to it under the door's m */
     struct guest guests[GUESTS];
     struct {
         char from[64];
@@ -75,7 +91,8 @@ static void guest_drop(struct guest *g) {
 }
 
 /* Logs one line for each address and reason, not for each attempt. */
-static void say_refused(struct hall *h, const struct guest *g, uint32_t verdict, const char *why) {
+static void say_refused(
+    struct rt_hall *h, const struct guest *g, uint32_t verdict, const char *why) {
     for (uint32_t i = 0; i < h->n_said; i++) {
         if (h->said[i].verdict == verdict && co_streq(h->said[i].from, g->from)) {
             return;
@@ -89,7 +106,7 @@ static void say_refused(struct hall *h, const struct guest *g, uint32_t verdict,
     }
 }
 
-static void guest_refuse(struct hall *h, struct guest *g, enum rt_verdict verdict) {
+static void guest_refuse(struct rt_hall *h, struct guest *g, enum rt_verdict verdict) {
     unsigned char wire[RT_ANSWER_BYTES];
     struct rt_answer a = {.verdict = verdict};
     if (verdict != RT_VERDICT_LATER) {
@@ -120,13 +137,9 @@ static bool same_user(int fd) {
            (c.uid == geteuid() || c.uid == 0);
 }
 
-/* Accepts a connection.  If all places are taken, it replaces the oldest one: silent strangers
- * cannot keep a rank out. */
-static void guest_enter(struct hall *h, int64_t now) {
-    int fd = accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) {
-        return;
-    }
+/* A place for a guest.  If all are taken, that of the oldest one: silent strangers cannot keep a
+ * rank out. */
+static struct guest *guest_place(struct rt_hall *h) {
     struct guest *g = &h->guests[0];
     for (uint32_t i = 0; i < GUESTS && g->fd >= 0; i++) {
         if (h->guests[i].fd < 0 || h->guests[i].end_ms < g->end_ms) {
@@ -136,6 +149,15 @@ static void guest_enter(struct hall *h, int64_t now) {
     if (g->fd >= 0) {
         guest_drop(g);
     }
+    return g;
+}
+
+static void guest_enter(struct rt_hall *h, int64_t now) {
+    int fd = accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        return;
+    }
+    struct guest *g = guest_place(h);
     *g = (struct guest){.fd = fd, .end_ms = now + GUEST_MS};
     name_from(fd, g->from, sizeof(g->from));
     if (h->a->local && !same_user(fd)) {
@@ -163,9 +185,30 @@ static bool guest_read(struct guest *g, unsigned char *to, uint32_t offset, uint
     return true;
 }
 
-static void guest_hello(struct hall *h, struct guest *g) {
+static bool is_for(const struct rt_hello *h, const struct rt_group *g) {
+    return h->job == g->job && h->group == g->id;
+}
+
+/* Gives a guest to the hall of the group that its hello names.  False: there is none. */
+static bool guest_hand_over(const struct rt_hall *h, struct guest *g) {
+    struct rt_door *d = h->a->g->door;
+    bool handed = false;
+    pthread_mutex_lock(&d->m);
+    for (const struct rt_hall *other = d->halls; other && !handed; other = other->next) {
+        handed = is_for(&g->who, other->a->g) &&
+                 write(other->handed[1], g, sizeof(*g)) == (ssize_t)sizeof(*g);
+    }
+    pthread_mutex_unlock(&d->m);
+    g->fd = handed ? -1 : g->fd;
+    return handed;
+}
+
+static void guest_hello(struct rt_hall *h, struct guest *g) {
     struct rt_group *group = h->a->g;
     enum rt_verdict v = rt_hello_read(g->hello, &g->who);
+    if (v == RT_VERDICT_OK && !h->a->local && !is_for(&g->who, group) && guest_hand_over(h, g)) {
+        return;
+    }
     if (v == RT_VERDICT_OK && g->who.job != group->job) {
         v = RT_VERDICT_JOB;
     } else if (v == RT_VERDICT_OK && g->who.group != group->id) {
@@ -185,7 +228,7 @@ static void guest_hello(struct hall *h, struct guest *g) {
     }
 }
 
-static void guest_proof(struct hall *h, struct guest *g) {
+static void guest_proof(struct rt_hall *h, struct guest *g) {
     struct rt_group *group = h->a->g;
     unsigned char wire[RT_WELCOME_BYTES];
     enum rt_verdict v = RT_VERDICT_TOKEN;
@@ -204,7 +247,7 @@ static void guest_proof(struct hall *h, struct guest *g) {
     guest_drop(g);
 }
 
-static void guest_hear(struct hall *h, struct guest *g) {
+static void guest_hear(struct rt_hall *h, struct guest *g) {
     if (g->have < RT_HELLO_BYTES) {
         if (!guest_read(g, g->hello, 0, RT_HELLO_BYTES)) {
             return;
@@ -216,8 +259,18 @@ static void guest_hear(struct hall *h, struct guest *g) {
     }
 }
 
+/* Takes in the guests that other halls have handed over. */
+static void guests_take(struct rt_hall *h) {
+    struct guest came;
+    while (read(h->handed[0], &came, sizeof(came)) == (ssize_t)sizeof(came)) {
+        struct guest *g = guest_place(h);
+        *g = came;
+        guest_hello(h, g);
+    }
+}
+
 /* Drops the guests whose time is over. */
-static void guests_tire(struct hall *h, int64_t now) {
+static void guests_tire(struct rt_hall *h, int64_t now) {
     for (uint32_t i = 0; i < GUESTS; i++) {
         struct guest *g = &h->guests[i];
         if (g->fd >= 0 && g->end_ms <= now) {
@@ -227,42 +280,90 @@ static void guests_tire(struct hall *h, int64_t now) {
     }
 }
 
-int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, struct co_err *err) {
-    CO_AUTOFREE struct hall *h = co_xcalloc(1, sizeof(*h));
+static int hall_open(struct rt_hall *h, const struct rt_accept *a, struct co_err *err) {
     h->a = a;
     for (uint32_t i = 0; i < GUESTS; i++) {
         h->guests[i].fd = -1;
     }
-    int rc = 0;
-    while (*a->missing > 0 && rc == 0) {
-        int64_t now = rt_now_ms(), next = deadline_ms;
-        struct pollfd fds[GUESTS + 2] = {{.fd = a->fd, .events = POLLIN}};
-        fds[GUESTS + 1] = (struct pollfd){.fd = a->g->alarm, .events = POLLIN};
-        guests_tire(h, now);
-        for (uint32_t i = 0; i < GUESTS; i++) {
-            struct guest *g = &h->guests[i];
-            fds[i + 1] = (struct pollfd){.fd = g->fd, .events = POLLIN};
-            next = g->fd >= 0 && g->end_ms < next ? g->end_ms : next;
-        }
-        if (now >= deadline_ms) {
-            rc = co_err_set(err, CO_TIMEOUT, "%u connections are missing", *a->missing);
+    if (pipe2(h->handed, O_CLOEXEC | O_NONBLOCK) < 0) {
+        return co_err_errno(err, errno, "a pipe to form the group");
+    }
+    if (!a->local) {
+        struct rt_door *d = a->g->door;
+        pthread_mutex_lock(&d->m);
+        h->next = d->halls;
+        d->halls = h;
+        pthread_mutex_unlock(&d->m);
+    }
+    return 0;
+}
+
+static void hall_close(struct rt_hall *h) {
+    struct rt_door *d = h->a->g->door;
+    struct guest late;
+    pthread_mutex_lock(&d->m);
+    for (struct rt_hall **at = &d->halls; *at; at = &(*at)->next) {
+        if (*at == h) {
+            *at = h->next;
             break;
         }
-        (void)poll(fds, CO_ARRAY_LEN(fds), (int)(next - now < 1 ? 1 : next - now));
-        rc = rt_group_why(a->g, err);
-        for (uint32_t i = 0; i < GUESTS; i++) {
-            if (fds[i + 1].fd >= 0 && fds[i + 1].revents) {
-                guest_hear(h, &h->guests[i]);
-            }
-        }
-        if (fds[0].revents) {
-            guest_enter(h, rt_now_ms());
-        }
+    }
+    pthread_mutex_unlock(&d->m);
+    while (read(h->handed[0], &late, sizeof(late)) == (ssize_t)sizeof(late)) {
+        guest_drop(&late);
     }
     for (uint32_t i = 0; i < GUESTS; i++) {
         if (h->guests[i].fd >= 0) {
             guest_drop(&h->guests[i]);
         }
     }
+    co_close(h->handed[0]);
+    co_close(h->handed[1]);
+}
+
+/* Waits for what comes next, and deals with it. */
+static int hall_serve(struct rt_hall *h, int64_t deadline_ms, struct co_err *err) {
+    enum { DOOR = GUESTS, HANDED, ALARM, FDS };
+    int64_t now = rt_now_ms(), next = deadline_ms;
+    struct pollfd fds[FDS] = {[DOOR] = {.fd = h->a->fd, .events = POLLIN},
+        [HANDED] = {.fd = h->handed[0], .events = POLLIN},
+        [ALARM] = {.fd = h->a->g->alarm, .events = POLLIN}};
+    if (now >= deadline_ms) {
+        return co_err_set(err, CO_TIMEOUT, "%u connections are missing", *h->a->missing);
+    }
+    guests_tire(h, now);
+    for (uint32_t i = 0; i < GUESTS; i++) {
+        struct guest *g = &h->guests[i];
+        fds[i] = (struct pollfd){.fd = g->fd, .events = POLLIN};
+        next = g->fd >= 0 && g->end_ms < next ? g->end_ms : next;
+    }
+    (void)poll(fds, FDS, (int)(next - now < 1 ? 1 : next - now));
+    for (uint32_t i = 0; i < GUESTS; i++) {
+        if (fds[i].fd >= 0 && fds[i].revents) {
+            guest_hear(h, &h->guests[i]);
+        }
+    }
+    if (fds[DOOR].revents) {
+        guest_enter(h, rt_now_ms());
+    }
+    if (fds[HANDED].revents) {
+        guests_take(h);
+    }
+    return rt_group_why(h->a->g, err);
+}
+
+int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, struct co_err *err) {
+    if (*a->missing == 0) {
+        return 0;
+    }
+    CO_AUTOFREE struct rt_hall *h = co_xcalloc(1, sizeof(*h));
+    int rc = hall_open(h, a, err);
+    if (rc < 0) {
+        return rc;
+    }
+    while (*a->missing > 0 && rc == 0) {
+        rc = hall_serve(h, deadline_ms, err);
+    }
+    hall_close(h);
     return rc;
 }

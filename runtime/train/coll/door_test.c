@@ -1,6 +1,6 @@
 /* Strangers connect while a group forms: they say nothing, speak another protocol or version, are
  * of another job, have a wrong token, or connect as a rank that is there already.  The group forms
- * all the same, and logs one line for each of them. */
+ * all the same, and logs one line for each of them.  And two groups form at one door. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,9 +9,10 @@
 #include <cmocka.h>
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
 
 #include "common/parse.h"
-#include "runtime/train/coll/hello.h"
+#include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/testkit.h"
 
 enum { SILENT = 200, TRIES = 4000 };
@@ -218,13 +219,11 @@ static struct rt_hello overhear(struct world *w) {
     return h;
 }
 
-/* The whole talk, with a proof by this token; *ret_fd stays open. */
-static enum rt_verdict enter(
-    const char *endpoint, const struct rt_hello *h, const char *token, int *ret_fd) {
+/* The whole talk, with a proof by this token. */
+static enum rt_verdict talk(int fd, const struct rt_hello *h, const char *token) {
     unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
         welcome[RT_WELCOME_BYTES];
     struct rt_answer a;
-    int fd = *ret_fd = knock(endpoint);
     assert_int_equal(rt_hello_write(h, hello, NULL), 0);
     assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
     assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
@@ -236,6 +235,13 @@ static enum rt_verdict enter(
     assert_int_equal(send(fd, proof, sizeof(proof), 0), sizeof(proof));
     assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
     return rt_welcome_read(welcome);
+}
+
+/* *ret_fd stays open. */
+static enum rt_verdict enter(
+    const char *endpoint, const struct rt_hello *h, const char *token, int *ret_fd) {
+    *ret_fd = knock(endpoint);
+    return talk(*ret_fd, h, token);
 }
 
 /* Who does not ask for the door's proof, and has none himself, is not let in. */
@@ -274,6 +280,92 @@ static void doubles_are_refused(void **state) {
     assert_int_equal(status, 0);
 }
 
+/* ---- two groups ---- */
+
+/* A group of two that waits for rank 1 in a thread of its own. */
+struct host {
+    struct rt_group g;
+    pthread_t thread;
+    struct co_err err;
+    int rc;
+};
+
+static enum rt_verdict look_any(struct rt_group *g, const struct rt_hello *h) {
+    (void)g;
+    (void)h;
+    return RT_VERDICT_OK;
+}
+
+static enum rt_verdict take_any(struct rt_group *g, const struct rt_hello *h, int fd) {
+    (void)h;
+    co_close(fd);
+    g->missing--;
+    return RT_VERDICT_OK;
+}
+
+static void *accept_there(void *arg) {
+    struct host *h = arg;
+    struct rt_accept a = {.g = &h->g,
+        .fd = h->g.door->fd,
+        .missing = &h->g.missing,
+        .look = look_any,
+        .take = take_any};
+    h->rc = rt_accept_run(&a, rt_now_ms() + 20000, &h->err);
+    return NULL;
+}
+
+static void host_start(struct host *h, struct rt_door *d, uint64_t job, uint64_t id) {
+    static char token[] = "secret";
+    *h = (struct host){.g = {.size = 2, .missing = 1, .job = job, .id = id, .token = token}};
+    h->g.alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    h->g.door = d;
+    assert_int_equal(pthread_create(&h->thread, NULL, accept_there, h), 0);
+}
+
+static void host_end(struct host *h) {
+    assert_int_equal(pthread_join(h->thread, NULL), 0);
+    if (h->rc < 0) {
+        fail_msg("%s", co_err_text(&h->err));
+    }
+    co_close(h->g.alarm);
+}
+
+/* A thread that has accepted a rank of another group hands it to that group, whether this is one of
+ * the same job or a grown one, which counts as another job. */
+static void a_door_serves_all_groups_that_form(void **state) {
+    (void)state;
+    for (uint64_t job = 1; job <= 2; job++) {
+        struct world w = {.n = 1};
+        struct rt_door *d = NULL;
+        struct host first, second;
+        unsigned char nobody[RT_HELLO_BYTES], other[RT_HELLO_BYTES];
+        world_ports(&w);
+        assert_int_equal(rt_door_open(w.endpoint[0], &d, NULL), 0);
+        struct rt_hello h = {.rank = 1, .size = 2, .job = 1, .group = 9};
+        assert_int_equal(rt_hello_write(&h, nobody, NULL), 0);
+        host_start(&first, d, 1, 1);
+        int early = knock(w.endpoint[0]), late;
+        /* When this one has its answer, the first thread has accepted the early one, too. */
+        assert_int_equal(ask(w.endpoint[0], nobody, sizeof(nobody)), RT_VERDICT_LATER);
+        h.job = job;
+        h.group = 2;
+        assert_int_equal(rt_hello_write(&h, other, NULL), 0);
+        host_start(&second, d, job, 2);
+        for (int i = 0; ask(w.endpoint[0], other, sizeof(other)) != RT_VERDICT_OK; i++) {
+            assert_true(i < TRIES); /* it begins to accept */
+        }
+        assert_int_equal(talk(early, &h, "secret"), RT_VERDICT_OK);
+        host_end(&second);
+        h.job = h.group = 1;
+        assert_int_equal(enter(w.endpoint[0], &h, "secret", &late), RT_VERDICT_OK);
+        host_end(&first);
+        assert_null(d->halls);
+        close(early);
+        close(late);
+        rt_door_unref(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_do_not_keep_a_group_from_forming),
@@ -282,6 +374,7 @@ int main(void) {
         cmocka_unit_test(a_rank_that_is_missing_is_named),
         cmocka_unit_test(a_wrong_proof_is_refused),
         cmocka_unit_test(doubles_are_refused),
+        cmocka_unit_test(a_door_serves_all_groups_that_form),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,7 +6,10 @@
  *     2. lanes                 The same again for the data connections between machines.
  *     3. shared memory         The first rank of each machine creates the memory and passes its
  *                              descriptor to the others there over a unix socket.  They learn the
- *                              socket's name over their control connections. */
+ *                              socket's name over their control connections.
+ *
+ * Groups that form in several threads of a process do not wait for each other: two processes may
+ * begin them in different orders.  What they have in common, the door, serves all of them. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -281,7 +284,7 @@ static int get_memory(struct rt_group *g, int64_t deadline, struct co_err *err) 
 
 /* ---- the three steps ---- */
 
-static int form_locked(struct rt_group *g, int64_t deadline, struct co_err *err) {
+static int connect_all(struct rt_group *g, int64_t deadline, struct co_err *err) {
     int rc = connect_control(g, deadline, err);
     if (rc < 0) {
         return rc;
@@ -310,8 +313,6 @@ int rt_group_form(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
         derive_nodes(g);
         return 0;
     }
-    pthread_mutex_lock(&g->door->forming);
-    int rc = form_locked(g, deadline_ms, err);
-    pthread_mutex_unlock(&g->door->forming);
+    int rc = connect_all(g, deadline_ms, err);
     return rc < 0 ? rc : rt_monitor_start(g, err);
 }

@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+
 #include "common/map.h"
 #include "runtime/train/coll/stagekit.h"
 
@@ -59,6 +61,78 @@ static void survivors_go_on_without_a_stopped_rank(void **state) {
     assert_int_equal(world_end(&w, 1U << 1), 0);
     assert_int_equal(w.shared->rank[1].code, CO_PEERLOST);
     world_done(&w);
+}
+
+/* ---- several groups at once ---- */
+
+enum { AT_ONCE = 6 };
+
+struct shrinking {
+    struct rt_group *g, *left;
+    pthread_t thread;
+    struct co_err err;
+    int rc;
+};
+
+static void *shrink_there(void *arg) {
+    struct shrinking *s = arg;
+    uint32_t one = 1, sum = 0;
+    s->rc = rt_group_shrink(s->g, NULL, &s->left, &s->err);
+    s->rc = s->rc < 0 ? s->rc : rt_all_reduce(s->left, &one, &sum, 1, RT_I32, RT_SUM, &s->err);
+    if (s->rc == 0 && sum != 2) {
+        s->rc = co_err_set(&s->err, CO_INTERNAL, "%u of 2 ranks", sum);
+    }
+    return NULL;
+}
+
+/* The last rank dies; the others shrink all their groups, each in a thread, every other rank from
+ * the last group on. */
+static int shrinks_several(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    struct shrinking s[AT_ONCE] = {0};
+    uint32_t all[] = {0, 1, 2};
+    int rc = 0;
+    for (uint32_t i = 0; i < AT_ONCE && rc == 0; i++) {
+        rc = rt_group_sub(g, all, w->n, i, &s[i].g, err);
+    }
+    rc = rc < 0 ? rc : rt_group_barrier(g, err);
+    if (rc == 0 && rank == w->n - 1) {
+        (void)raise(SIGKILL);
+    }
+    w->shared->rank[rank].hash = (uint64_t)world_now();
+    uint32_t started = 0;
+    for (; started < AT_ONCE && rc == 0; started++) {
+        struct shrinking *next = &s[rank % 2 ? AT_ONCE - 1 - started : started];
+        rc = pthread_create(&next->thread, NULL, shrink_there, next) == 0 ? 0 : CO_NOMEMORY;
+    }
+    for (uint32_t i = 0; i < AT_ONCE && started == AT_ONCE; i++) {
+        (void)pthread_join(s[i].thread, NULL);
+        if (s[i].rc < 0 && rc == 0) {
+            rc = s[i].rc;
+            *err = s[i].err;
+        }
+    }
+    for (uint32_t i = 0; i < AT_ONCE; i++) {
+        rt_group_close(s[i].left);
+        rt_group_close(s[i].g);
+    }
+    return rc;
+}
+
+static void several_groups_shrink_at_once(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .call_ms = 4 * LATE_MS};
+        world_start(&w, shrinks_several);
+        assert_int_equal(world_end(&w, 1U << 2), 0);
+        for (uint32_t r = 0; r < 2; r++) {
+            int64_t since = (int64_t)w.shared->rank[r].hash;
+            assert_in_range(w.shared->rank[r].ms - since, 0, LATE_MS);
+        }
+        world_done(&w);
+    }
 }
 
 /* ---- what was started before ---- */
@@ -439,6 +513,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(survivors_go_on),
         cmocka_unit_test(survivors_go_on_without_a_stopped_rank),
+        cmocka_unit_test(several_groups_shrink_at_once),
         cmocka_unit_test(started_calls_outlive_their_group),
         cmocka_unit_test(a_rank_may_die_while_others_shrink),
         cmocka_unit_test(a_rank_may_stop_while_others_shrink),
