@@ -62,8 +62,9 @@ struct rt_door {
  * runs from the first check. */
 struct rt_patience {
     int64_t begun_ms;
-    bool pinged;   /* half of the time has passed, and all ranks were asked for a sign of life */
-    uint32_t left; /* 1 + the rank that is known to have closed its group, or 0 */
+    int64_t asked_ms;   /* when all ranks were last asked for a sign of life; 0: not yet */
+    int64_t checked_ms; /* the last check */
+    uint32_t left;      /* 1 + the rank that is known to have closed its group, or 0 */
 };
 
 struct rt_group {
@@ -178,12 +179,16 @@ int rt_group_why(struct rt_group *g, struct co_err *err); /* the code; fills *er
 int rt_group_left(struct rt_group *g, uint32_t rank);
 /* is alive, but has not done its part in time; */
 int rt_group_late(struct rt_group *g, uint32_t rank);
-/* has not answered since it was asked for a sign of life at asked_ms.  0: all have answered. */
+/* has not answered since it was asked for a sign of life at asked_ms.  0: all have answered, but for
+ * those that have left. */
 int rt_group_silent(struct rt_group *g, int64_t asked_ms);
 
+/* One check at the time `now`: asks all ranks for a sign of life when half of the time has passed.
+ * True: most_ms have passed, and the ranks have had time to answer since p->asked_ms. */
+bool rt_patience_over(struct rt_group *g, struct rt_patience *p, int64_t now, int64_t most_ms);
 /* To be called while nothing moves.  0: go on waiting for `rank`; else the group has failed.
- * Afterwards the caller must check once more for what it waits for: the rank may have done its
- * part just before it left. */
+ * The caller must look for what it waits for between two checks: the rank may have done its part
+ * just before it left, or while this rank was stopped. */
 int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank);
 /* The same while data moves.  Its limit is an eighth longer, because this rank itself may be the
  * slow one: then a rank that waits for it should be the first to report that. */

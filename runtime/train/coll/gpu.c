@@ -76,9 +76,10 @@ static int choose(const struct rt_group *g, uint32_t *ret, struct co_err *err) {
 
 /* The waits of one call for the GPU.  Start with zeroes. */
 struct watch {
-    int64_t begun_ms, asked_ms, left_ms; /* left_ms: when another rank was first seen to be gone */
-    const struct rt_coll *pairs;         /* [n] sends and receives: only their ranks matter */
-    uint32_t n;                          /* 0: a call of all ranks, all matter */
+    struct rt_patience patience;
+    int64_t left_ms;             /* when another rank was first seen to be gone */
+    const struct rt_coll *pairs; /* [n] sends and receives: only their ranks matter */
+    uint32_t n;                  /* 0: a call of all ranks, all matter */
 };
 
 static bool matters(const struct rt_group *g, const struct watch *w, uint32_t r) {
@@ -89,10 +90,10 @@ static bool matters(const struct rt_group *g, const struct watch *w, uint32_t r)
     return r != g->rank && all;
 }
 
-/* The deadline has passed.  Half of the time ago all ranks were asked in which call they are.
+/* The deadline has passed.  All ranks have had time to answer in which call they are.
  * Blames, in this order, a rank that is silent, one in an earlier call, one in a different call. */
 static int give_up(struct rt_group *g, const struct watch *w) {
-    int code = rt_group_silent(g, w->asked_ms);
+    int code = rt_group_silent(g, w->patience.asked_ms);
     if (code < 0) {
         return code;
     }
@@ -132,20 +133,17 @@ static int watch_turn(struct rt_group *g, struct watch *w) {
     if (code < 0) {
         return code;
     }
-    w->begun_ms = w->begun_ms ? w->begun_ms : now;
-    if (!w->asked_ms && now - w->begun_ms >= g->call_ms / 2) {
-        w->asked_ms = now;
-        rt_monitor_ping(g);
-    }
+    bool over = rt_patience_over(g, &w->patience, now, g->call_ms);
+    int64_t waited = now - w->patience.begun_ms;
     code = leavers(g, w, now);
-    if (code == 0 && now - w->begun_ms >= g->call_ms) {
+    if (code == 0 && over) {
         code = give_up(g, w);
     }
-    if (now - w->begun_ms < SPIN_MS) {
+    if (waited < SPIN_MS) {
         (void)sched_yield();
     } else {
         struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
-        struct timespec t = {.tv_nsec = now - w->begun_ms < SHORT_MS ? SHORT_NS : LONG_NS};
+        struct timespec t = {.tv_nsec = waited < SHORT_MS ? SHORT_NS : LONG_NS};
         (void)ppoll(&alarm, 1, &t, NULL);
     }
     return code;
@@ -180,7 +178,8 @@ static bool all_answer(struct rt_group *g, int64_t asked_ms) {
  * blame only after all others have given a sign of life. */
 static void blame(struct rt_group *g, const struct watch *w, const struct co_err *why) {
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
-    int64_t now = rt_now_ms(), asked = now, end = (w->begun_ms ? w->begun_ms : now) + g->call_ms;
+    int64_t begun = w->patience.begun_ms;
+    int64_t now = rt_now_ms(), asked = now, end = (begun ? begun : now) + g->call_ms;
     while (why->code && now - asked < BLAME_MS && now < end && !all_answer(g, asked) &&
            atomic_load(&g->failed) == 0) {
         rt_monitor_ping(g);

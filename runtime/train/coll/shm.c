@@ -164,10 +164,10 @@ int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value
     int64_t begun_ms = rt_now_ms();
     uint32_t yields = g->shm.yields;
     for (uint32_t i = 0;; i++) {
-        int rc = rt_patience_check(g, &g->patience, g->locals[local]);
         if (rt_flag_is(flag, value)) {
             return 0;
         }
+        int rc = rt_patience_check(g, &g->patience, g->locals[local]);
         if (rc < 0) {
             return rc;
         }

@@ -4,7 +4,9 @@
  *     is stopped   its monitor does not answer a ping: lost
  *     is late      its monitor answers, but the call's data does not come: a timeout
  *
- * The ping goes out after half of the call's time limit; the verdict falls at its end. */
+ * The ping goes out after half of the call's time limit; the verdict falls at its end, but never
+ * before the others had time to answer.  This rank may itself have been stopped for longer than the
+ * whole limit: then nobody has been asked yet, or the answers have not been read. */
 #include <stdio.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -12,6 +14,8 @@
 
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/monitor.h"
+
+enum { GRACE_MS = 1000 }; /* time to answer a ping, unless half of the limit is shorter */
 
 int64_t rt_now_ms(void) {
     struct timespec t;
@@ -62,7 +66,8 @@ int rt_group_late(struct rt_group *g, uint32_t rank) {
 
 int rt_group_silent(struct rt_group *g, int64_t asked_ms) {
     for (uint32_t r = 0; r < g->size; r++) {
-        if (r != g->rank && atomic_load(&g->peers[r].heard_ms) < asked_ms) {
+        const struct rt_peer *p = &g->peers[r];
+        if (r != g->rank && !atomic_load(&p->left) && atomic_load(&p->heard_ms) < asked_ms) {
             return rt_group_fail(g, CO_PEERLOST, r, true,
                 "rank %u (%.200s) is lost: no sign of life for %lld ms", r, g->endpoints[r],
                 (long long)(rt_now_ms() - asked_ms));
@@ -71,10 +76,17 @@ int rt_group_silent(struct rt_group *g, int64_t asked_ms) {
     return 0;
 }
 
-/* The deadline has passed.  The ping went out half of the limit ago. */
-static int give_up(struct rt_group *g, const struct rt_patience *p, uint32_t rank) {
-    int code = rt_group_silent(g, p->begun_ms + g->call_ms / 2);
-    return code < 0 ? code : rt_group_late(g, rank);
+bool rt_patience_over(struct rt_group *g, struct rt_patience *p, int64_t now, int64_t most_ms) {
+    int64_t half = g->call_ms / 2, grace = half < GRACE_MS ? half : GRACE_MS;
+    p->begun_ms = p->begun_ms ? p->begun_ms : now;
+    bool late = now - p->begun_ms >= most_ms;
+    bool stopped = p->checked_ms && now - p->checked_ms >= GRACE_MS; /* this rank itself */
+    if (p->asked_ms ? late && stopped : now - p->begun_ms >= half) {
+        p->asked_ms = now;
+        rt_monitor_ping(g);
+    }
+    p->checked_ms = now;
+    return late && p->asked_ms && now - p->asked_ms >= grace;
 }
 
 static int check(struct rt_group *g, struct rt_patience *p, uint32_t rank, int64_t most_ms) {
@@ -82,13 +94,11 @@ static int check(struct rt_group *g, struct rt_patience *p, uint32_t rank, int64
     if (code < 0) {
         return code;
     }
-    int64_t now = rt_now_ms();
-    p->begun_ms = p->begun_ms ? p->begun_ms : now;
-    if (!p->pinged && now - p->begun_ms >= g->call_ms / 2) {
-        p->pinged = true;
-        rt_monitor_ping(g);
+    if (!rt_patience_over(g, p, rt_now_ms(), most_ms)) {
+        return 0;
     }
-    return now - p->begun_ms >= most_ms ? give_up(g, p, rank) : 0;
+    code = rt_group_silent(g, p->asked_ms);
+    return code < 0 ? code : rt_group_late(g, rank);
 }
 
 int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
