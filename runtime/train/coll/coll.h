@@ -28,6 +28,7 @@
 #include "runtime/train/coll/shm.h"
 
 enum { RT_NOT_LOCAL = UINT32_MAX, RT_ADDRESS_MAX = 300 };
+enum { RT_LEFT_MS = 1000 }; /* data that a rank sent before it left should arrive within this time */
 
 struct rt_peer {
     int control;             /* -1: this rank */
@@ -64,7 +65,8 @@ struct rt_patience {
     int64_t begun_ms;
     int64_t asked_ms;   /* when all ranks were last asked for a sign of life; 0: not yet */
     int64_t checked_ms; /* the last check */
-    uint32_t left;      /* 1 + the rank that is known to have closed its group, or 0 */
+    uint32_t left;      /* the rank that is known to have closed its group */
+    int64_t left_ms;    /* when that was noticed, and nothing has moved since; 0: no such rank */
 };
 
 struct rt_group {
@@ -151,6 +153,8 @@ CO_MUST_CHECK int rt_accept_run(const struct rt_accept *a, int64_t deadline_ms, 
 
 /* pipe_tcp.c: sets the options of a new connection; both sides call it. */
 void rt_tcp_tune(int fd);
+/* Everything that came over the connection has been read, and the other side has closed it. */
+bool rt_tcp_ended(int fd);
 
 /* join.c: connects to rank `to` and exchanges proofs; retries until the deadline.  address: of a
  * unix socket; NULL: use the rank's endpoint. */

@@ -70,12 +70,6 @@ static void derive_nodes(struct rt_group *g) {
 
 /* ---- accepting ---- */
 
-static bool ended(int fd) {
-    char c;
-    ssize_t n = recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
-    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
-}
-
 static int *place_of(struct rt_group *g, const struct rt_hello *h) {
     struct rt_peer *p = &g->peers[h->rank];
     return h->purpose == RT_FOR_CONTROL ? &p->control : &p->lanes[h->lane];
@@ -88,7 +82,7 @@ static enum rt_verdict look_rank(struct rt_group *g, const struct rt_hello *h) {
         return RT_VERDICT_RANK;
     }
     const int *place = place_of(g, h);
-    return *place >= 0 && !ended(*place) ? RT_VERDICT_DOUBLE : RT_VERDICT_OK;
+    return *place >= 0 && !rt_tcp_ended(*place) ? RT_VERDICT_DOUBLE : RT_VERDICT_OK;
 }
 
 static enum rt_verdict take_rank(struct rt_group *g, const struct rt_hello *h, int fd) {

@@ -15,7 +15,6 @@
 enum {
     BLAME_MS = 10000, /* how long to wait for signs of life of all others; they are asked every */
     ASK_MS = 5,
-    LEFT_MS = 1000, /* data that a rank sent before it left should arrive within this time */
     END_MS = 5000,  /* for a healthy communicator to end */
     SPIN_MS = 2,    /* a wait first yields for this long */
     SHORT_MS = 100, /* then it polls the GPU every SHORT_NS until this time, later every LONG_NS */
@@ -113,12 +112,12 @@ static int give_up(struct rt_group *g, const struct watch *w) {
         (long long)g->call_ms);
 }
 
-/* Fails the group if a rank that matters closed its group LEFT_MS ago. */
+/* Fails the group if a rank that matters closed its group RT_LEFT_MS ago. */
 static int leavers(struct rt_group *g, struct watch *w, int64_t now) {
     for (uint32_t r = 0; r < g->size; r++) {
         if (matters(g, w, r) && atomic_load_explicit(&g->peers[r].left, memory_order_acquire)) {
             w->left_ms = w->left_ms ? w->left_ms : now;
-            if (now - w->left_ms >= LEFT_MS) {
+            if (now - w->left_ms >= RT_LEFT_MS) {
                 return rt_group_left(g, r);
             }
         }

@@ -22,6 +22,12 @@ void rt_tcp_tune(int fd) {
     }
 }
 
+bool rt_tcp_ended(int fd) {
+    char c;
+    ssize_t n = recv(fd, &c, 1, MSG_PEEK | MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 static size_t tcp_write(
     struct rt_group *g, uint32_t to, uint32_t lane, const struct iovec *v, int n) {
     struct msghdr m = {.msg_iov = (struct iovec *)v, .msg_iovlen = (size_t)n};

@@ -3,6 +3,7 @@
  *     has ended    its control connection ends: the monitor reports that at once
  *     is stopped   its monitor does not answer a ping: lost
  *     is late      its monitor answers, but the call's data does not come: a timeout
+ *     has left     it said goodbye, and what it had sent before has arrived: lost
  *
  * The ping goes out after half of the call's time limit; the verdict falls at its end, but never
  * before the others had time to answer.  This rank may itself have been stopped for longer than the
@@ -102,17 +103,35 @@ static int check(struct rt_group *g, struct rt_patience *p, uint32_t rank, int64
 }
 
 int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+    p->left_ms = 0;
     return check(g, p, rank, g->call_ms + g->call_ms / 8);
+}
+
+/* Whether all that a rank sent before it left has come.  In shared memory it is there before the
+ * goodbye is.  Over TCP the goodbye, on a connection of its own, may overtake megabytes of data: a
+ * call returns when its last bytes are in the socket's buffer.  There the data ends where the
+ * connections do, all of which the rank closes. */
+static bool all_has_come(const struct rt_group *g, uint32_t rank) {
+    const struct rt_peer *p = &g->peers[rank];
+    bool come = true;
+    for (uint32_t k = 0; p->local == RT_NOT_LOCAL && k < g->lanes; k++) {
+        come &= rt_tcp_ended(p->lanes[k]);
+    }
+    return come;
 }
 
 int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
     int code = check(g, p, rank, g->call_ms);
-    if (code == 0 && p->left == rank + 1) {
-        return rt_group_left(g, rank);
+    if (code < 0 || !atomic_load_explicit(&g->peers[rank].left, memory_order_acquire)) {
+        return code;
     }
-    /* Report that it left only at the next check: the caller first looks once more for data that
+    /* Report that it left only at a later check: the caller first looks once more for data that
      * the rank sent before it left. */
-    bool left = atomic_load_explicit(&g->peers[rank].left, memory_order_acquire);
-    p->left = left ? rank + 1 : p->left;
-    return code;
+    if (p->left_ms == 0 || p->left != rank) {
+        p->left = rank;
+        p->left_ms = p->checked_ms;
+        return 0;
+    }
+    bool over = p->checked_ms - p->left_ms >= RT_LEFT_MS || all_has_come(g, rank);
+    return over ? rt_group_left(g, rank) : 0;
 }

@@ -1,4 +1,4 @@
-/* Deadlines: what a rank may conclude from time that has passed, also if it was itself stopped. */
+/* Deadlines and goodbyes: what a rank may conclude from them, also if it was itself stopped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,10 +6,10 @@
 
 #include <cmocka.h>
 
-#include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/message.h"
 #include "runtime/train/coll/testkit.h"
 
-enum { RANKS = 3, LIMIT_MS = 8000, AGO_MS = 60000, CALL_MS = 2000 };
+enum { RANKS = 3, SOME = 4096, LIMIT_MS = 8000, AGO_MS = 60000, CALL_MS = 2000 };
 
 /* Rank 0 of three; it is connected to nobody. */
 struct waiter {
@@ -102,6 +102,137 @@ static void a_flag_that_is_there_is_seen_after_the_deadline(void **state) {
     waiter_done(&w);
 }
 
+/* ---- a rank that has left ---- */
+
+/* Over TCP, whose goodbye overtook the end of its message. */
+struct leaver {
+    struct waiter w;
+    int far[2]; /* its ends of the lanes */
+    unsigned char sent[RT_PIECE + SOME], got[RT_PIECE + SOME];
+    struct rt_exchange_part part;
+    struct rt_flow in;
+    struct rt_patience p;
+};
+
+static void leaver_init(struct leaver *l) {
+    memset(l, 0, sizeof(*l));
+    waiter_init(&l->w);
+    struct rt_group *g = &l->w.g;
+    g->lanes = 2;
+    l->w.peers[1].local = RT_NOT_LOCAL;
+    for (uint32_t k = 0; k < g->lanes; k++) {
+        int ends[2];
+        assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+        l->w.peers[1].lanes[k] = ends[0];
+        l->far[k] = ends[1];
+    }
+    memset(l->sent, 7, sizeof(l->sent));
+    l->part = (struct rt_exchange_part){
+        .to = RANKS, .from = 1, .recv = l->got, .recv_bytes = sizeof(l->got)};
+    rt_flow_begin(g, &l->in, &l->part, false);
+    atomic_store(&l->w.peers[1].left, true);
+}
+
+static void leaver_done(struct leaver *l) {
+    for (uint32_t k = 0; k < l->w.g.lanes; k++) {
+        co_close(l->w.peers[1].lanes[k]);
+        if (l->far[k] >= 0) {
+            co_close(l->far[k]);
+        }
+    }
+    waiter_done(&l->w);
+}
+
+static void leaver_sends(struct leaver *l, uint32_t lane, const void *data, size_t n) {
+    assert_int_equal(send(l->far[lane], data, n, MSG_NOSIGNAL | MSG_DONTWAIT), n);
+}
+
+/* Sends n bytes, and sees them arrive. */
+static void leaver_brings(struct leaver *l, uint32_t lane, size_t n) {
+    for (size_t at = 0; at < n; at += SOME) {
+        leaver_sends(l, lane, l->sent, SOME);
+        assert_int_equal(rt_flow_move(&l->w.g, &l->in), 1);
+        assert_int_equal(rt_deadline_check(&l->w.g, &l->p, 1), 0);
+    }
+    assert_int_equal(rt_flow_move(&l->w.g, &l->in), 0);
+}
+
+static int leaver_checks(struct leaver *l) {
+    return rt_patience_check(&l->w.g, &l->p, 1);
+}
+
+static void leaver_closes(struct leaver *l, uint32_t lane) {
+    co_close(l->far[lane]);
+    l->far[lane] = -1;
+}
+
+static void data_behind_a_goodbye_is_received(void **state) {
+    (void)state;
+    static struct leaver l;
+    leaver_init(&l);
+    struct rt_group *g = &l.w.g;
+    assert_int_equal(rt_flow_move(g, &l.in), 0);
+    assert_int_equal(leaver_checks(&l), 0); /* sees the goodbye */
+    leaver_sends(&l, 0, l.in.head, RT_MESSAGE_HEAD);
+    leaver_brings(&l, 0, RT_PIECE / 2);
+    for (uint32_t i = 0; i < 5; i++) {
+        assert_int_equal(leaver_checks(&l), 0);
+    }
+    leaver_brings(&l, 0, RT_PIECE / 2);
+    leaver_closes(&l, 0);
+    assert_int_equal(leaver_checks(&l), 0);
+    assert_int_equal(leaver_checks(&l), 0); /* the other lane may still bring something */
+    leaver_sends(&l, 1, l.sent, SOME);
+    leaver_closes(&l, 1);
+    assert_int_equal(leaver_checks(&l), 0); /* and has */
+    assert_int_equal(rt_flow_move(g, &l.in), 1);
+    assert_int_equal(l.in.left, 0);
+    assert_memory_equal(l.got, l.sent, sizeof(l.got));
+    leaver_done(&l);
+}
+
+static void assert_left(struct leaver *l) {
+    assert_int_equal(leaver_checks(l), CO_PEERLOST);
+    assert_says(&l->w, CO_PEERLOST, "rank 1 (b:1) has left the group");
+    leaver_done(l);
+}
+
+static void who_left_is_named_when_its_connections_end(void **state) {
+    (void)state;
+    static struct leaver l;
+    leaver_init(&l);
+    leaver_closes(&l, 0);
+    leaver_closes(&l, 1);
+    assert_int_equal(leaver_checks(&l), 0);
+    assert_left(&l);
+}
+
+/* Its machine may have died since, and no connection ends. */
+static void who_left_is_named_when_nothing_moves(void **state) {
+    (void)state;
+    static struct leaver l;
+    leaver_init(&l);
+    assert_int_equal(leaver_checks(&l), 0);
+    l.p.left_ms -= RT_LEFT_MS / 2;
+    assert_int_equal(leaver_checks(&l), 0);
+    assert_int_equal(rt_deadline_check(&l.w.g, &l.p, 1), 0); /* something has moved */
+    assert_int_equal(leaver_checks(&l), 0);
+    l.p.left_ms -= RT_LEFT_MS / 2;
+    assert_int_equal(leaver_checks(&l), 0);
+    l.p.left_ms -= RT_LEFT_MS / 2;
+    assert_left(&l);
+}
+
+/* Its data was there before its goodbye: it is enough to look once more. */
+static void who_left_shared_memory_is_named_at_the_second_check(void **state) {
+    (void)state;
+    static struct leaver l;
+    leaver_init(&l);
+    l.w.peers[1].local = 1;
+    assert_int_equal(leaver_checks(&l), 0);
+    assert_left(&l);
+}
+
 /* ---- a rank that was stopped for longer than the limit ---- */
 
 /* Rank 1 stops rank 0 in a call of it, and makes its part only after rank 0 has gone on. */
@@ -149,6 +280,10 @@ int main(void) {
         cmocka_unit_test(who_was_asked_before_a_stop_is_asked_again),
         cmocka_unit_test(who_answers_is_late_and_who_has_left_is_not_lost),
         cmocka_unit_test(a_flag_that_is_there_is_seen_after_the_deadline),
+        cmocka_unit_test(data_behind_a_goodbye_is_received),
+        cmocka_unit_test(who_left_is_named_when_its_connections_end),
+        cmocka_unit_test(who_left_is_named_when_nothing_moves),
+        cmocka_unit_test(who_left_shared_memory_is_named_at_the_second_check),
         cmocka_unit_test(a_rank_that_was_stopped_gives_nobody_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
