@@ -33,7 +33,9 @@ int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err)
     char address[RT_ADDRESS_MAX];
     int fd = -1;
     int rc = net_listen_address(endpoint, address, sizeof(address), err);
-    rc = rc < 0 ? rc : co_listen(address, &fd, err);
+    /* Without the "[::]" co_listen takes IPv4, too. */
+    const char *all = rc == 0 && strncmp(address, "[::]:", 5) == 0 ? address + 4 : address;
+    rc = rc < 0 ? rc : co_listen(all, &fd, err);
     if (rc < 0) {
         return rc;
     }

@@ -366,6 +366,18 @@ static void a_door_serves_all_groups_that_form(void **state) {
     }
 }
 
+/* As a Service's name: which family of addresses it has is not known. */
+static void a_door_by_name_is_open_for_ipv4(void **state) {
+    (void)state;
+    CO_AUTOFREE char *endpoint = co_xasprintf("service.test:%u", co_test_ports(1));
+    struct rt_door *d = NULL;
+    assert_int_equal(rt_door_open(endpoint, &d, NULL), 0);
+    int fd = knock(endpoint);
+    assert_true(fd >= 0);
+    close(fd);
+    rt_door_unref(d);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(strangers_do_not_keep_a_group_from_forming),
@@ -375,6 +387,7 @@ int main(void) {
         cmocka_unit_test(a_wrong_proof_is_refused),
         cmocka_unit_test(doubles_are_refused),
         cmocka_unit_test(a_door_serves_all_groups_that_form),
+        cmocka_unit_test(a_door_by_name_is_open_for_ipv4),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
