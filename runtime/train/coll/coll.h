@@ -4,7 +4,8 @@
  *     group.c    opens and closes groups         run.c      checks a call, chooses its path
  *     form.c     connects the ranks, using       work.c     queue and thread of started calls
  *                door.c (accepts), join.c        monitor.c  thread that watches the other ranks
- *                (connects), hello.c (proofs)    wait.c     deadlines and failures
+ *                (connects), hello.c (proofs),   wait.c     deadlines and failures
+ *                address.c (finds them)
  *     shm.c      memory shared on a machine      shm_reduce.c, shm_move.c: calls inside a machine
  *     arena.c    rt_group_alloc                  shrink.c, grow.c   without dead, with new ranks
  *     message.c  bytes between two ranks, over pipe_shm.c or pipe_tcp.c
@@ -20,6 +21,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 #include "common/mem.h"
 #include "runtime/rt.h"
@@ -28,11 +30,14 @@
 #include "runtime/train/coll/shm.h"
 
 enum { RT_NOT_LOCAL = UINT32_MAX, RT_ADDRESS_MAX = 300 };
-enum { RT_LEFT_MS = 1000 }; /* data that a rank sent before it left should arrive within this time */
+enum {
+    RT_LEFT_MS = 1000
+}; /* data that a rank sent before it left should arrive within this time */
 
 struct rt_peer {
-    int control;             /* -1: this rank */
-    int lanes[RT_LANES_MAX]; /* -1: none */
+    int control;                   /* -1: this rank */
+    struct sockaddr_storage known; /* address.c: inherited; AF_UNSPEC: none */
+    int lanes[RT_LANES_MAX];       /* -1: none */
     unsigned char node[RT_NODE_BYTES];
     uint32_t local;           /* index among the ranks of this machine, or RT_NOT_LOCAL */
     uint32_t unread;          /* bytes in `message`; only the monitor uses both */
@@ -183,8 +188,8 @@ int rt_group_why(struct rt_group *g, struct co_err *err); /* the code; fills *er
 int rt_group_left(struct rt_group *g, uint32_t rank);
 /* is alive, but has not done its part in time; */
 int rt_group_late(struct rt_group *g, uint32_t rank);
-/* has not answered since it was asked for a sign of life at asked_ms.  0: all have answered, but for
- * those that have left. */
+/* has not answered since it was asked for a sign of life at asked_ms.  0: all have answered, but
+ * for those that have left. */
 int rt_group_silent(struct rt_group *g, int64_t asked_ms);
 
 /* One check at the time `now`: asks all ranks for a sign of life when half of the time has passed.

@@ -12,6 +12,7 @@
 #include "common/map.h"
 #include "common/parse.h"
 #include "common/spare.h"
+#include "runtime/train/coll/address.h"
 #include "runtime/train/coll/arena.h"
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/gpu.h"
@@ -217,6 +218,17 @@ static int open_door(struct rt_group *g, const struct rt_group *from, struct co_
     return g->size > 1 ? rt_door_open(own, &g->door, err) : 0;
 }
 
+/* Ranks that are in both groups have the same endpoint. */
+static void inherit(struct rt_group *g, const struct rt_group *from) {
+    for (uint32_t to = 0; to < g->size; to++) {
+        for (uint32_t r = 0; from && r < from->size; r++) {
+            if (co_streq(g->endpoints[to], from->endpoints[r])) {
+                rt_address_inherit(g, to, from, r);
+            }
+        }
+    }
+}
+
 int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
     const struct rt_group_options *options, struct rt_group **ret_group, struct co_err *err) {
     struct rt_group_options o = options ? *options : (struct rt_group_options){0};
@@ -243,6 +255,7 @@ int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
     g->lanes = o.lanes;
     identify(g, o.generation);
     name_node(g, o.node);
+    inherit(g, from);
     int64_t deadline = rt_now_ms() + g->form_ms;
     rc = open_door(g, from, err);
     rc = rc < 0 ? rc : from ? start_child(from, g, deadline, err) : start(g, deadline, err);
@@ -282,6 +295,7 @@ int rt_group_derive(struct rt_group *from, const uint32_t *ranks, uint32_t n, ui
     CO_CLEANUP(rt_group_closep) struct rt_group *g = group_new(n, rank);
     for (uint32_t i = 0; i < n; i++) {
         g->endpoints[i] = co_xstrdup(from->endpoints[ranks[i]]);
+        rt_address_inherit(g, i, from, ranks[i]);
     }
     g->name = co_xstrdup(from->name);
     g->token = co_xstrdup(from->token);

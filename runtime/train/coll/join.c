@@ -1,16 +1,14 @@
 /* Connects to another rank: retries attempts of limited length until the deadline.  The error
  * gives the reason of the last attempt. */
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/parse.h"
+#include "runtime/train/coll/address.h"
 #include "runtime/train/coll/coll.h"
 
 enum {
@@ -75,26 +73,19 @@ static int connect_wait(
     return e;
 }
 
-/* Tries all addresses of the endpoint; keeps the first connection that succeeds. */
-static int connect_tcp(const struct rt_group *g, const char *endpoint, int64_t end_ms, int *ret_fd,
+/* Tries all addresses of the rank; keeps the first connection that succeeds. */
+static int connect_tcp(struct rt_group *g, uint32_t to, bool by_name, int64_t end_ms, int *ret_fd,
     struct co_err *err) {
-    struct co_hostport hp;
-    int rc = co_parse_hostport("endpoint", endpoint, &hp, err);
+    struct rt_addresses all;
+    int rc = rt_address_find(g, to, by_name, end_ms, &all, err);
     if (rc < 0) {
         return rc;
     }
-    char port[8];
-    (void)snprintf(port, sizeof(port), "%u", hp.port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    struct addrinfo *all = NULL;
-    int e = getaddrinfo(hp.host, port, &hints, &all);
-    if (e != 0) {
-        return co_err_set(err, CO_UNAVAILABLE, "%s", gai_strerror(e));
-    }
-    e = EHOSTUNREACH;
-    for (struct addrinfo *a = all; a && e != 0; a = a->ai_next) {
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        e = fd < 0 ? errno : connect_wait(g, fd, a->ai_addr, a->ai_addrlen, end_ms);
+    int e = EHOSTUNREACH;
+    for (uint32_t i = 0; i < all.n && e != 0; i++) {
+        const struct sockaddr *a = (const struct sockaddr *)&all.at[i];
+        int fd = socket(a->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        e = fd < 0 ? errno : connect_wait(g, fd, a, all.bytes[i], end_ms);
         if (e == 0) {
             rt_tcp_tune(fd);
             *ret_fd = fd;
@@ -102,7 +93,6 @@ static int connect_tcp(const struct rt_group *g, const char *endpoint, int64_t e
             co_close(fd);
         }
     }
-    freeaddrinfo(all);
     return e == 0 ? 0 : co_err_errno(err, e, "connect");
 }
 
@@ -158,6 +148,7 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
     struct co_err *err) {
     int64_t again = AGAIN_MS;
     struct co_err why = {0};
+    bool by_name = false;
     for (;;) {
         int64_t now = rt_now_ms();
         if (atomic_load(&g->failed) < 0) {
@@ -170,8 +161,9 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
         int64_t end = now + ATTEMPT_MS < deadline_ms ? now + ATTEMPT_MS : deadline_ms;
         int fd = -1;
         int rc = address ? connect_unix(g, address, address_bytes, end, &fd, &why)
-                         : connect_tcp(g, g->endpoints[to], end, &fd, &why);
+                         : connect_tcp(g, to, by_name, end, &fd, &why);
         int64_t pause = again;
+        bool later = false; /* a rank of this job has answered so: the address is right */
         if (rc == 0) {
             struct rt_hello h = hello_of(g, purpose, lane);
             enum rt_verdict v = talk(g, fd, to, &h, end, &why);
@@ -181,8 +173,10 @@ int rt_join(struct rt_group *g, uint32_t to, enum rt_purpose purpose, uint8_t la
                 return 0;
             }
             co_close(fd);
+            later = v == RT_VERDICT_LATER && why.code == CO_PERMISSION;
             pause = v == RT_VERDICT_LATER ? again : REFUSED_MS;
         }
+        by_name = later ? by_name : !by_name; /* the inherited address may be wrong */
         /* A plain pause: there is no descriptor yet that could become ready. */
         int64_t until = rt_now_ms() + pause;
         rt_wait_fd(g, -1, 0, until < deadline_ms ? until : deadline_ms);
