@@ -123,6 +123,10 @@ def _option_name(field: str) -> str:
 
 
 def _option_value(name: str, field: str, kind: Any, value: Any) -> Any:
+    if field == "encrypt":
+        if not isinstance(value, bool):
+            raise TypeError(f"option {name!r} is {value!r}, expected True or False")
+        return _abi.RT_ENCRYPT_YES if value else _abi.RT_ENCRYPT_NO
     texts, seconds = kind is ctypes.c_char_p, field.endswith("_ms")
     if texts and isinstance(value, (str, bytes, os.PathLike)):
         return os.fsencode(value)

@@ -146,6 +146,36 @@ s.wait(30)
     assert out.split() == ["refused", "joined"]
 
 
+@pytest.mark.parametrize("server, trainer", [(True, True), (False, False), (True, False), (False, True)])
+def test_encrypt_is_an_option_of_servers_and_of_clients(python, server, trainer):
+    """It goes before the job's, which here says the opposite."""
+    address = f"127.0.0.1:{free_port()}"
+    out, = finish(python(f"""
+import threading
+end = paddlert._lib.C.rt_server_end
+place = {{"servers": ["{address}"], "token": "t"}}
+s = paddlert.Job(server=0, encrypt={not server}, **place)
+job = paddlert.Job(worker=0, encrypt={not trainer}, **place)
+def serve():
+    try:
+        s.serve(handle_signals=False, encrypt={server})
+    except paddlert.Canceled as e:
+        print(e)
+thread = threading.Thread(target=serve)
+thread.start()
+for encrypt in ({trainer}, 2):
+    try:
+        paddlert.Client(job, [paddlert.Dense("w", 3)], encrypt=encrypt, start_timeout=20).finish()
+        print("joined")
+    except (paddlert.Error, TypeError) as e:
+        print(type(e).__name__, e)
+end(s._job)
+thread.join()
+"""))
+    assert "option 'encrypt' is 2, expected True or False" in out
+    assert out.startswith("joined\n" if server == trainer else "Invalid "), out
+
+
 def test_a_server_on_a_thread_ends_when_it_is_told(python):
     """With a trainer, without one, at the end of with; its port is free then."""
     out, = finish(python("""
