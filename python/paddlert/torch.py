@@ -47,7 +47,7 @@ class _Pull(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, anchor: torch.Tensor, rows: Rows, ids: Array) -> torch.Tensor:
-        ctx.rows, ctx.ids = rows, ids
+        ctx.rows, ctx.ids = rows, ids.copy()                   # the caller's memory may have other ids before backward
         return torch.from_numpy(rows.pull(ids))
 
     @staticmethod

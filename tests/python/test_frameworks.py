@@ -36,6 +36,13 @@ def test_collectives_on_tensors(python, framework):
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2
 
 
+def test_gradients_go_to_the_rows_that_were_pulled(python, framework):
+    """Whatever is in the memory of the ids by then."""
+    name, interpreter = framework
+    out, = finish(python("", PROGRAMS / "reused.py", name, interpreter=interpreter), seconds=SECONDS)
+    assert out.splitlines()[-1] == "[-1. -1.  0.]"
+
+
 @pytest.mark.parametrize("waits", ["forward", "backward"])
 def test_ctrl_c_ends_a_pull_and_a_push(python, framework, waits):
     """The server stands still: in the framework's own forward and backward, too, the wait ends."""
