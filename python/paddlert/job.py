@@ -14,37 +14,49 @@ NONFINITE = {None: _abi.RT_NONFINITE_UNSET, "refuse": _abi.RT_NONFINITE_REFUSE, 
              "allow": _abi.RT_NONFINITE_ALLOW}
 
 
+def _place(servers: Sequence[str] | None, worker: int | None, server: int | None) -> dict[str, str]:
+    """The variables of a place in the job that arguments say; who may join is still the environment's."""
+    variables = {k: os.environ.get(k, "") for k in ("PADDLE_JOB_TOKEN", "PADDLE_JOB_ENCRYPT")}
+    variables["PADDLE_TRAINERS_NUM"] = "1"
+    if servers:
+        variables["PADDLE_PSERVERS_IP_PORT_LIST"] = ",".join(servers)
+    if server is None:
+        return {**variables, "TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(worker or 0)}
+    if not servers or not 0 <= server < len(servers):
+        raise ValueError(f"server is {server}, expected the place of this one in servers, which are {servers or []}")
+    host, _, port = servers[server].rpartition(":")
+    return {**variables, "TRAINING_ROLE": "PSERVER", "POD_IP": host.strip("[]"), "PADDLE_PORT": port}
+
+
 class Job:
     """From the environment (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST, ...), or from arguments in its place.
 
     servers: list of "host:port"; worker, workers: this trainer, of how many; server: this process is that server.
     token: the job's secret, without which nobody joins; encrypt: TLS 1.3 between trainers and servers, by keys that come from
     the token; the same in all of the job.  None: the environment's (PADDLE_JOB_TOKEN, PADDLE_JOB_ENCRYPT).
-    variables: all of the environment, in place of the process's.
+    workers, name: how many trainers there are, PADDLE_JOB_ID.  Without servers, worker and server, these four go before the
+    environment, which says the rest.  variables: all of the environment, in place of the process's and of all arguments.
     """
 
-    def __init__(self, *, servers: Sequence[str] | None = None, worker: int | None = None, workers: int = 1, server: int | None = None,
-                 name: str = "", token: str | None = None, encrypt: bool | None = None, variables: dict[str, str] | None = None) -> None:
+    def __init__(self, *, servers: Sequence[str] | None = None, worker: int | None = None, workers: int | None = None,
+                 server: int | None = None, name: str = "", token: str | None = None, encrypt: bool | None = None,
+                 variables: dict[str, str] | None = None) -> None:
         self._job: ctypes.c_void_p | None = ctypes.c_void_p()
-        if servers is None and worker is None and server is None and variables is None:
+        said = {"PADDLE_TRAINERS_NUM": None if workers is None else str(workers), "PADDLE_JOB_ID": name or None, "PADDLE_JOB_TOKEN": token,
+                "PADDLE_JOB_ENCRYPT": None if encrypt is None else str(int(encrypt))}
+        given = {k: v for k, v in said.items() if v is not None}
+        placed = servers is not None or worker is not None or server is not None
+        if variables is not None:
+            if given or placed:
+                raise TypeError("variables are all of the environment, expected no other argument beside them")
+        elif placed:
+            variables = {**_place(servers, worker, server), **given}
+        elif given:
+            variables = {**os.environ, **given}
+        else:
             call("rt_init", ctypes.byref(self._job))
             return
-        if variables is None:
-            given = {"PADDLE_JOB_TOKEN": token, "PADDLE_JOB_ENCRYPT": None if encrypt is None else str(int(encrypt))}
-            variables = {k: os.environ.get(k, "") if v is None else v for k, v in given.items()}
-            variables["PADDLE_TRAINERS_NUM"] = str(workers)
-            if servers:
-                variables["PADDLE_PSERVERS_IP_PORT_LIST"] = ",".join(servers)
-            if server is None:
-                variables.update(TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(worker or 0))
-            else:
-                if not servers or not 0 <= server < len(servers):
-                    raise ValueError(f"server is {server}, expected the place of this one in servers, which are {servers or []}")
-                host, _, port = servers[server].rpartition(":")
-                variables.update(TRAINING_ROLE="PSERVER", POD_IP=host.strip("[]"), PADDLE_PORT=port)
-            if name:
-                variables["PADDLE_JOB_ID"] = name
-        texts = [f"{k}={v}".encode() for k, v in variables.items()]
+        texts = [os.fsencode(f"{k}={v}") for k, v in variables.items()]
         array = (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
         call("rt_init_list", array, ctypes.byref(self._job))
 

@@ -1,4 +1,5 @@
 """The package paddlert, from its wheel: tables and groups on NumPy arrays, errors as exceptions, Ctrl-C."""
+import os
 import re
 import signal
 import subprocess
@@ -144,6 +145,26 @@ for token in (None, "mine"):
 s.wait(30)
 """, PADDLE_JOB_TOKEN="other", PADDLE_JOB_ENCRYPT="1"))
     assert out.split() == ["refused", "joined"]
+
+
+def test_arguments_without_a_place_go_before_the_environment(python):
+    """Token, encryption, name and number of trainers; the place, and an option that is not given, are the environment's."""
+    address = f"127.0.0.1:{free_port()}"
+    place = {"PADDLE_PSERVERS_IP_PORT_LIST": address, "PADDLE_JOB_TOKEN": "other"}
+    server = python("paddlert.Job(name='n', token='mine', encrypt=True, workers=2).serve()", **place, TRAINING_ROLE="PSERVER", POD_IP="127.0.0.1",
+                    PADDLE_PORT=address.rpartition(":")[2])
+    out = finish(server, *(python("""
+job = paddlert.Job(name="n", token="mine", encrypt=True, workers=2)
+paddlert.Client(job, [paddlert.Dense("w", 3)]).finish()
+print(job.name, job.worker_index, job.worker_num, paddlert.Job(workers=2).name)
+for argument in ({"token": "mine"}, {"encrypt": False}, {"name": "n"}, {"workers": 1}, {"worker": 0}, {"servers": []}):
+    try:
+        paddlert.Job(variables={}, **argument)
+    except TypeError as e:
+        print(e)
+""", **place, TRAINING_ROLE="TRAINER", PADDLE_TRAINER_ID=str(i), PADDLE_JOB_ID="m", ODD=os.fsdecode(b"\xff")) for i in range(2)))
+    says = ["variables are all of the environment, expected no other argument beside them"] * 6
+    assert [o.splitlines() for o in out[1:]] == [[f"n {i} 2 m", *says] for i in range(2)], out
 
 
 @pytest.mark.parametrize("server, trainer", [(True, True), (False, False), (True, False), (False, True)])
