@@ -150,22 +150,42 @@ def struct_of(kind: Any, options: dict[str, Any]) -> Any:
     return made
 
 
+class Owner:
+    """Of something in C that calls use.  A signal ends the wait for a call, but not the call, which goes on in its thread:
+    what it uses must stay meanwhile."""
+
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.left: list[Any] = []
+        self._in_flight, self._counting = 0, threading.Lock()
+
+    def count(self, n: int) -> None:
+        """n: 1, a call of the main thread begins; -1: one has ended."""
+        with self._counting:
+            self._in_flight += n
+
+    def may_close(self) -> bool:
+        """Not in a process that was forked (a data loader's), which has none of the threads."""
+        return not self._in_flight and self.process == os.getpid()
+
+
 class _Caller:
     """A thread that makes calls for the main one, which meanwhile waits where Python hears signals."""
 
     def __init__(self) -> None:
-        self.calls: queue.SimpleQueue[tuple[str, tuple[Any, ...]]] = queue.SimpleQueue()
+        self.calls: queue.SimpleQueue[tuple[Owner, str, tuple[Any, ...]]] = queue.SimpleQueue()
         self.results: queue.SimpleQueue[int | Exception] = queue.SimpleQueue()
         threading.Thread(target=self._run, daemon=True, name="paddlert-calls").start()
 
     def _run(self) -> None:
         while True:
-            name, arguments = self.calls.get()
+            owner, name, arguments = self.calls.get()
             try:
                 result: int | Exception = call(name, *arguments)
             except Exception as e:
                 result = e
-            del arguments                # nobody's arrays are kept until the next call
+            owner.count(-1)
+            del owner, arguments         # nobody's arrays are kept until the next call
             self.results.put(result)
 
 
@@ -179,20 +199,6 @@ def _forget_caller() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_caller)
-
-
-class Owner:
-    """Of something in C that calls use.  `abandoned`: a signal has ended the wait for one, which still goes on, so that what
-    it uses must stay until this process ends."""
-    abandoned = False
-
-    def __init__(self) -> None:
-        self.process = os.getpid()
-        self.left: list[Any] = []
-
-    def may_close(self) -> bool:
-        """Not in a process that was forked (a data loader's), which has none of the threads."""
-        return not self.abandoned and self.process == os.getpid()
 
 
 def _result(caller: _Caller) -> int | Exception:
@@ -210,10 +216,10 @@ def call_long(owner: Owner, name: str, *arguments: Any) -> int:
     if threading.current_thread() is not threading.main_thread():
         return call(name, *arguments)
     caller, _caller = _caller or _Caller(), None
-    owner.abandoned = True
-    caller.calls.put((name, arguments))
+    owner.count(1)
+    caller.calls.put((owner, name, arguments))
     result = _result(caller)
-    owner.abandoned, _caller = False, caller
+    _caller = caller
     if isinstance(result, Exception):
         raise result
     return result

@@ -83,7 +83,7 @@ class Group(Owner):
         try:
             call_long(self, name, *arguments)
         finally:
-            if self.abandoned:
+            if not self.may_close():
                 self.left.append(keep)
 
     @property

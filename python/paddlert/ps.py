@@ -11,7 +11,7 @@ from typing import Any, Union
 import numpy as np
 
 from . import _abi
-from ._lib import C, Invalid, Owner, call, call_long, struct_of
+from ._lib import C, Canceled, Invalid, Owner, call, call_long, struct_of
 from .arrays import Array, pointer, target, view, whole
 from .job import Job
 
@@ -75,7 +75,7 @@ class Pending:
             try:
                 call_long(self._client, "rt_wait", handle)
             finally:
-                if self._client.abandoned:
+                if not self._client.may_close():
                     self._client.left.append(self._rows)          # still written to
         return self._rows
 
@@ -151,7 +151,10 @@ class Client(Owner):
             C.rt_client_close(client)
 
     def finish(self) -> None:
-        """Sends what is under way and tells the servers that this trainer is done."""
+        """Sends what is under way and tells the servers that this trainer is done.  Canceled: a call whose wait a signal has
+        ended goes on, and uses the client."""
+        if self._client and not self.may_close():
+            raise Canceled("the client cannot finish: a call that a signal has interrupted still uses it, or it is another process's")
         client, self._client = self._client, None
         if client:
             call_long(self, "rt_finish", client)

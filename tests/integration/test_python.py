@@ -668,6 +668,55 @@ with Dense(m).connect(paddlert.Job(servers=["{address}"], worker=0), mode="sync"
         server.communicate()
 
 
+# A server that stands still, and Ctrl-C a second later.
+STILL = """
+import os, signal, threading, time
+def still(pid):
+    os.kill(pid, signal.SIGSTOP)
+    while any(open(f"/proc/{pid}/task/{t}/stat").read().rsplit(")")[-1].split()[0] != "T" for t in os.listdir(f"/proc/{pid}/task")):
+        pass                            # each thread stops in its own time
+def interrupted(call, *arguments):
+    threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        call(*arguments)
+        print("did not wait")
+    except KeyboardInterrupt:
+        pass
+"""
+
+
+def test_a_client_stays_while_a_call_goes_on_that_ctrl_c_interrupted(python):
+    """The program catches it and goes on: with calls that succeed, with the end of with; later the client finishes."""
+    address = f"127.0.0.1:{free_port()}"
+    server = python("", "-m", "paddlert", "server", "--servers", address)
+    p = python(f"""{STILL}
+w = np.ones(3, np.float32)
+try:
+    with paddlert.Client(paddlert.Job(servers=["{address}"], worker=0), [paddlert.Dense("w", 3, "sgd:lr=1")]) as c:
+        c.init("w", w)
+        still({server.pid})
+        interrupted(c.pull, "w")
+        c.push("w", w)                  # is handed over
+except paddlert.Canceled as e:
+    print(e)
+print(c.is_open, c.may_close())
+os.kill({server.pid}, signal.SIGCONT)
+while not c.may_close():
+    time.sleep(0.01)
+c.flush()
+print(c.pull("w"))
+c.finish()
+""")
+    try:
+        out, = finish(p)
+        assert out.splitlines() == ["the client cannot finish: a call that a signal has interrupted still uses it, or it is another process's",
+                                    "True False", "[0. 0. 0.]"]
+        finish(server)
+    finally:
+        server.kill()
+        server.communicate()
+
+
 def test_structs_are_as_in_c(python, package, tmp_path):
     """What python/bind reads, against what the compiler does."""
     text = (package / "paddlert/_abi.py").read_text()
