@@ -210,15 +210,26 @@ def _result(caller: _Caller) -> int | Exception:
             pass
 
 
-def call_long(owner: Owner, name: str, *arguments: Any) -> int:
-    """A call that may wait for others for long: Ctrl-C ends the wait, and the program that does not catch it."""
+# What a call uses that goes on after a signal has ended its wait.  Never freed, not even when the interpreter ends: threads of
+# C may still write to it then.
+_forever: list[Any] = []
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_forever))
+
+
+def call_long(owner: Owner, name: str, *arguments: Any, keep: Any = None) -> int:
+    """A call that may wait for others for long: Ctrl-C ends the wait, and the program that does not catch it.  keep: what it
+    uses beside its arguments."""
     global _caller
     if threading.current_thread() is not threading.main_thread():
         return call(name, *arguments)
     caller, _caller = _caller or _Caller(), None
-    owner.count(1)
-    caller.calls.put((owner, name, arguments))
-    result = _result(caller)
+    try:
+        owner.count(1)
+        caller.calls.put((owner, name, arguments))
+        result = _result(caller)
+    except BaseException:
+        _forever.append((owner, arguments, keep))
+        raise
     _caller = caller
     if isinstance(result, Exception):
         raise result

@@ -47,7 +47,7 @@ class Group(Owner):
                  token: str | None = None, form_timeout: float = 0, call_timeout: float = 0,
                  _handle: ctypes.c_void_p | None = None) -> None:
         super().__init__()
-        self._group = _handle
+        self._group, self._job = _handle, job
         if _handle:
             return
         options = _abi.rt_group_options(rank=rank, form_timeout_ms=int(form_timeout * 1000), call_timeout_ms=int(call_timeout * 1000),
@@ -80,11 +80,7 @@ class Group(Owner):
 
     def _use(self, name: str, *arguments: Any, keep: Any = None) -> None:
         """A call that waits for other ranks.  keep: what it uses, should a signal end the wait."""
-        try:
-            call_long(self, name, *arguments)
-        finally:
-            if not self.may_close():
-                self.left.append(keep)
+        call_long(self, name, *arguments, keep=keep)
 
     @property
     def rank(self) -> int:

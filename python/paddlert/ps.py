@@ -72,11 +72,7 @@ class Pending:
         """The rows; once."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            try:
-                call_long(self._client, "rt_wait", handle)
-            finally:
-                if not self._client.may_close():
-                    self._client.left.append(self._rows)          # still written to
+            call_long(self._client, "rt_wait", handle, keep=self._rows)
         return self._rows
 
     def __del__(self) -> None:

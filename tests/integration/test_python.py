@@ -717,6 +717,54 @@ c.finish()
         server.communicate()
 
 
+def test_memory_stays_that_an_interrupted_call_may_write_to(python):
+    """Of a client and a group that were closed meanwhile, and to which nothing refers any more: that call ends, but they are
+    still open in C, with others of their calls under way."""
+    address, endpoints = f"127.0.0.1:{free_port()}", [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    server = python("", "-m", "paddlert", "server", "--servers", address)
+    other = python(f"""
+import time
+with paddlert.Group(endpoints={endpoints}, rank=1) as g:
+    g.barrier()
+    time.sleep(600)
+""")
+    p = python(f"""{STILL}
+import gc, weakref
+refs, ended, count = [], threading.Semaphore(0), paddlert._lib.Owner.count
+def counted(self, n):
+    count(self, n)
+    if n < 0:
+        ended.release()
+c = paddlert.Client(paddlert.Job(servers=["{address}"], worker=0), [paddlert.Sparse("e", 2)])
+g = paddlert.Group(endpoints={endpoints}, rank=0)
+g.barrier()
+paddlert._lib.Owner.count = counted
+still({server.pid})
+pending = [c.pull_start("e", [1]) for _ in range(2)]
+interrupted(pending[0].wait)
+out = [np.zeros(3) for _ in range(2)]
+work = g.all_reduce(np.ones(3), out=out[0], start=True)
+interrupted(lambda: g.all_reduce(np.ones(3), out=out[1]))
+for x in (c, g):
+    x.close()
+refs += map(weakref.ref, [c, g, *out, *(x._rows for x in pending)])
+del c, g, x, out, pending, work
+os.kill({server.pid}, signal.SIGKILL)
+os.kill({other.pid}, signal.SIGKILL)
+for _ in range(2):
+    ended.acquire()
+time.sleep(0.1)
+gc.collect()
+print([r() is not None for r in refs])
+""")
+    try:
+        assert finish(p, seconds=120) == [f"{[True] * 6}\n"]
+    finally:
+        for p in (server, other):
+            p.kill()
+            p.communicate()
+
+
 def test_structs_are_as_in_c(python, package, tmp_path):
     """What python/bind reads, against what the compiler does."""
     text = (package / "paddlert/_abi.py").read_text()
