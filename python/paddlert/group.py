@@ -3,11 +3,12 @@ where they lie."""
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from . import _abi
-from ._lib import C, Invalid, Owner, call, call_long
+from ._lib import C, Error, Invalid, Owner, call, call_long
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -20,15 +21,26 @@ class Work:
     def __init__(self, group: Group, handle: ctypes.c_void_p, out: Any, keep: Any) -> None:
         self._group, self._out, self._keep = group, out, keep
         self._handle: ctypes.c_void_p | None = handle
+        self._error: Error | None = None
+        group.works.add(self)
 
     def done(self) -> bool:
         return self._handle is None or bool(C.rt_work_test(self._handle))
 
-    def wait(self) -> Any:
-        """The result; once."""
+    def end(self) -> None:
+        """Waits until the call has ended; what it says is for wait()."""
         if self._handle is not None:
             handle, self._handle = self._handle, None
-            self._group._use("rt_work_wait", handle, keep=self._keep)
+            try:
+                self._group._use("rt_work_wait", handle, keep=self._keep)
+            except Error as e:
+                self._error = e.with_traceback(None)
+
+    def wait(self) -> Any:
+        """The result."""
+        self.end()
+        if self._error is not None:
+            raise self._error
         return self._out
 
     def __del__(self) -> None:
@@ -47,6 +59,7 @@ class Group(Owner):
                  token: str | None = None, form_timeout: float = 0, call_timeout: float = 0,
                  _handle: ctypes.c_void_p | None = None) -> None:
         super().__init__()
+        self.works: weakref.WeakSet[Work] = weakref.WeakSet()
         self._group, self._job = _handle, job
         if _handle:
             return
@@ -69,9 +82,17 @@ class Group(Owner):
         self.close()
 
     def close(self) -> None:
+        """Finishes what was started, and leaves the others.  A Work's wait() still has its result."""
+        self._end_works()
         group, self._group = getattr(self, "_group", None), None
         if group and self.may_close():
             C.rt_group_close(group)
+
+    def _end_works(self) -> None:
+        """Before C frees what they use."""
+        if getattr(self, "_group", None) and self.may_close():
+            for work in list(self.works):
+                work.end()
 
     def _open(self) -> ctypes.c_void_p:
         if not self._group:
@@ -179,5 +200,6 @@ class Group(Owner):
     def shrink(self) -> Group:
         """After PeerLost, by all ranks that live: the group of those."""
         handle = ctypes.c_void_p()
+        self._end_works()
         self._use("rt_group_shrink", self._open(), None, ctypes.byref(handle))
         return Group(_handle=handle)

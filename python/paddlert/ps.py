@@ -69,8 +69,10 @@ class Pending:
         self._handle: ctypes.c_void_p | None = handle
 
     def wait(self) -> Array:
-        """The rows; once."""
+        """The rows."""
         if self._handle is not None:
+            if not self._client.is_open:
+                raise Invalid("the client is closed")
             handle, self._handle = self._handle, None
             call_long(self._client, "rt_wait", handle, keep=self._rows)
         return self._rows

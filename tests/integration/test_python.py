@@ -668,6 +668,41 @@ with Dense(m).connect(paddlert.Job(servers=["{address}"], worker=0), mode="sync"
         server.communicate()
 
 
+def test_rows_and_results_after_their_client_or_group_is_closed(python):
+    """What a group has started it finishes; with another rank that is gone, that is an error."""
+    out, = finish(python("""
+s = paddlert.Server()
+with paddlert.Client(s.job(), [paddlert.Sparse("e", 2)]) as c:
+    pending = [c.pull_start("e", [1]) for _ in range(2)]
+    print(pending[0].wait().shape)
+for p in pending:
+    try:
+        print(p.wait().shape)
+    except paddlert.Invalid as e:
+        print(e)
+"""))
+    assert out.splitlines() == ["(1, 2)", "(1, 2)", "the client is closed"]
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(3)]
+    run = [python(f"""
+with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
+    two = g.split(0 if {i} < 2 else 1)
+    if {i} == 2:
+        raise SystemExit
+    with two:
+        works = [two.all_reduce(np.full(1 << 20, {i} + 1.0), start=True) for _ in range(3)]
+    print(*(w.wait()[-1] for w in works for _ in range(2)), works[0].done())
+    left = g.all_reduce(np.ones(3), start=True)
+    shrunk = g.shrink()
+for _ in range(2):
+    try:
+        left.wait()
+    except paddlert.Error:              # rank 2 is gone, or rank 0 or 1 shrinks already
+        print("lost")
+print(shrunk.size)
+""") for i in range(3)]
+    assert finish(*run)[:2] == ["3.0 3.0 3.0 3.0 3.0 3.0 True\nlost\nlost\n2\n"] * 2
+
+
 # A server that stands still, and Ctrl-C a second later.
 STILL = """
 import os, signal, threading, time
