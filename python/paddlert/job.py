@@ -3,12 +3,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
+import threading
 from collections.abc import Sequence
 from itertools import count, takewhile
 from typing import Any
 
 from . import _abi
-from ._lib import C, call, struct_of
+from ._lib import C, Canceled, Owner, call, call_long, struct_of
 
 NONFINITE = {None: _abi.RT_NONFINITE_UNSET, "refuse": _abi.RT_NONFINITE_REFUSE, "skip": _abi.RT_NONFINITE_SKIP,
              "allow": _abi.RT_NONFINITE_ALLOW}
@@ -28,7 +30,31 @@ def _place(servers: Sequence[str] | None, worker: int | None, server: int | None
     return {**variables, "TRAINING_ROLE": "PSERVER", "POD_IP": host.strip("[]"), "PADDLE_PORT": port}
 
 
-class Job:
+class _Signals:
+    """SIGTERM and SIGINT end a server meanwhile.  Python's handlers hear those that any thread takes: NumPy's, say, which block
+    none.  Handlers that were there before come back, for a signal that came when the server had ended by itself, too."""
+
+    def __init__(self, job: ctypes.c_void_p | None) -> None:
+        self.job, self.seen = job, 0
+        self.before: dict[int, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        for s in (signal.SIGTERM, signal.SIGINT):
+            self.before[s] = signal.signal(s, self._end)
+        return self
+
+    def _end(self, number: int, _: object) -> None:
+        self.seen = number
+        C.rt_server_end(self.job)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        for s, handler in self.before.items():
+            signal.signal(s, signal.SIG_DFL if handler is None else handler)
+        if self.seen and kind is None:
+            signal.raise_signal(self.seen)
+
+
+class Job(Owner):
     """From the environment (TRAINING_ROLE, PADDLE_PSERVERS_IP_PORT_LIST, ...), or from arguments in its place.
 
     servers: list of "host:port"; worker, workers: this trainer, of how many; server: this process is that server.
@@ -41,6 +67,7 @@ class Job:
     def __init__(self, *, servers: Sequence[str] | None = None, worker: int | None = None, workers: int | None = None,
                  server: int | None = None, name: str = "", token: str | None = None, encrypt: bool | None = None,
                  variables: dict[str, str] | None = None) -> None:
+        super().__init__()
         self._job: ctypes.c_void_p | None = ctypes.c_void_p()
         said = {"PADDLE_TRAINERS_NUM": None if workers is None else str(workers), "PADDLE_JOB_ID": name or None, "PADDLE_JOB_TOKEN": token,
                 "PADDLE_JOB_ENCRYPT": None if encrypt is None else str(int(encrypt))}
@@ -61,7 +88,7 @@ class Job:
         call("rt_init_list", array, ctypes.byref(self._job))
 
     def __del__(self) -> None:
-        if getattr(self, "_job", None):
+        if getattr(self, "_job", None) and self.may_close():
             C.rt_done(self._job)
             self._job = None
 
@@ -117,5 +144,19 @@ class Job:
         checkpoint_dir="/data", cold_dir="/cache".  What is not given is the environment's, or the default."""
         if nonfinite not in NONFINITE:
             raise ValueError(f"nonfinite is {nonfinite!r}, expected one of {', '.join(filter(None, NONFINITE))}")
-        given = {"handle_signals": handle_signals, "nonfinite": NONFINITE[nonfinite], **options}
-        call("rt_server_run", self._job, ctypes.byref(struct_of(_abi.rt_server_options, given)))
+        here = handle_signals and threading.current_thread() is threading.main_thread()
+        given = {"handle_signals": handle_signals and not here, "nonfinite": NONFINITE[nonfinite], **options}
+        made = struct_of(_abi.rt_server_options, given)
+        if not here:
+            call("rt_server_run", self._job, ctypes.byref(made))
+            return
+        with _Signals(self._job) as signals:
+            try:
+                call_long(self, "rt_server_run", self._job, ctypes.byref(made))
+            except Canceled as e:
+                if not signals.seen:
+                    raise
+                raise Canceled(f"the server was ended by signal {signals.seen}") from e
+            except BaseException:                  # of another signal's handler
+                C.rt_server_end(self._job)
+                raise

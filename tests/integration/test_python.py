@@ -703,6 +703,48 @@ print(shrunk.size)
     assert finish(*run)[:2] == ["3.0 3.0 3.0 3.0 3.0 3.0 True\nlost\nlost\n2\n"] * 2
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("main", [True, False])
+def test_a_signal_ends_a_server_whichever_thread_takes_it(python, number, main):
+    """A thread that a library started, as NumPy's does, blocks no signals.  The handlers that were there come back."""
+    address = f"127.0.0.1:{free_port()}"
+    p = python(f"""
+import signal, threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+if not {main}:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM, signal.SIGINT])
+signal.signal(signal.SIGTERM, lambda *_: print("mine"))
+try:
+    paddlert.Job(servers=["{address}"], server=0).serve()
+except paddlert.Canceled as e:
+    print(e)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+signal.raise_signal(signal.SIGTERM)
+print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+""")
+    try:
+        wait_for(lambda: "selected port" in p.stderr.readline())
+        p.send_signal(number)
+        out, err = p.communicate(timeout=30)
+        assert out.splitlines() == [f"the server was ended by signal {number:d}", "mine", "True"] and not p.returncode, (out, err)
+    finally:
+        p.kill()
+        p.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_program(python, number):
+    p = python("", "-m", "paddlert", "server", "--servers", f"127.0.0.1:{free_port()}")
+    try:
+        wait_for(lambda: "selected port" in p.stderr.readline())
+        p.send_signal(number)
+        _, err = p.communicate(timeout=30)
+        assert p.returncode == 1 and err.splitlines()[-1] == f"paddlert server: error: the server was ended by signal {number:d}", err
+    finally:
+        p.kill()
+        p.communicate()
+
+
 # A server that stands still, and Ctrl-C a second later.
 STILL = """
 import os, signal, threading, time
