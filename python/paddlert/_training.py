@@ -26,12 +26,13 @@ class Rows:
         self._source: ps.Client | ps.Model | None = None
         self._ahead: deque[tuple[Array, ps.Pending | None]] = deque()
         self._later: deque[tuple[Array, ps.Pending | None]] = deque()        # not travelling yet
+        self._unused = 0                                   # prefetched since one was used
 
     def attach(self, source: ps.Client | ps.Model | None) -> None:
         """source: a Client or a Model; None: none any more."""
         self._ahead.clear()
         self._later.clear()
-        self._source = source
+        self._source, self._unused = source, 0
 
     def _open(self) -> ps.Client | ps.Model:
         if self._source is None:
@@ -43,7 +44,10 @@ class Rows:
         if isinstance(source, ps.Model):
             return
         if len(self._ahead) + len(self._later) >= AHEAD_MAX:
-            raise ValueError(f"{AHEAD_MAX} batches of table {self.table.name!r} are prefetched and none of them was used")
+            if self._unused >= AHEAD_MAX:
+                raise ValueError(f"{AHEAD_MAX} batches of table {self.table.name!r} are prefetched and none of them was used")
+            (self._ahead or self._later).popleft()         # of a loop that was left early
+        self._unused += 1
         ids = np.array(ids)
         if source.mode == "sync":
             self._later.append((ids, None))                # what they are after this step
@@ -79,6 +83,7 @@ class Rows:
             for i, (asked, pending) in enumerate(queue):
                 if np.array_equal(asked, ids):
                     del queue[i]
+                    self._unused = 0
                     return pending.wait() if pending else None
         return None
 

@@ -624,6 +624,28 @@ except ValueError as x:
         "two tables of the model have the same name, expected different ones in dense, e, e"]
 
 
+@pytest.mark.parametrize("mode", ["sync", "async", "geo"])
+def test_loops_over_batches_ahead_may_be_left_early(python, mode):
+    """What they had prefetched is dropped in time; the loops after them find theirs."""
+    out, = finish(python(f"""{NUMPY}
+s = paddlert.Server()
+m = Model(paddlert.Sparse("e", 2, "sgd:lr=1", init="constant:value=1"))
+with Dense(m).connect(s.job(), mode={mode!r}) as d:
+    e, most = m.rows[0], 0
+    for epoch in range(100):
+        batches = [np.array([epoch * 9 + i], np.uint64) for i in range(9)]
+        for i, b in enumerate(_training.ahead(batches, e.prefetch, depth=3)):
+            assert e.pull(b).sum() == 2
+            d.step()
+            most = max(most, len(e._ahead) + len(e._later))
+            if i == 2:
+                break
+    print(most <= 64)
+    d.no_more()
+"""))
+    assert out == "True\n"
+
+
 def test_rows_that_travelled_before_a_step_are_not_taken_after_it(python):
     """In step with the others; who did not use them asks again."""
     out, = finish(python(f"""{NUMPY}
