@@ -67,7 +67,8 @@ def test_a_killed_worker_goes_on_from_the_checkpoint(space, image):
 def programs(image, replicas, program, *words):
     """Pods that run one of tests/paddle/programs under paddlerun."""
     container = {"name": "paddle", "image": image, "imagePullPolicy": "IfNotPresent",
-                 "command": ["paddlerun", "launch", "--log_dir=", f"/programs/{program}", *words], "volumeMounts": [{"name": "programs", "mountPath": "/programs", "readOnly": True}]}
+                 "command": ["paddlerun", "launch", "--log_dir=", f"/programs/{program}", *words],
+                 "volumeMounts": [{"name": "programs", "mountPath": "/programs", "readOnly": True}]}
     return {"replicas": replicas, "template": {"spec": {"containers": [container], "volumes": [
         {"name": "programs", "hostPath": {"path": str(PROGRAMS), "type": "Directory"}}]}}}
 
@@ -88,6 +89,7 @@ def test_an_elastic_job_without_bounds_follows_kubectl_scale(space, image):
                       cleanPodPolicy="Never"))
 
     def trains(size):
+        space.wait_running("free-worker-0", 100)
         space.wait_said("free-worker-0", rf"^step of {size}: {size}$", 300)
 
     def scale(n):
