@@ -34,7 +34,7 @@
 # make image      container images as OCI archives in build/images
 # make image-test the Dockerfile built for real, amd64 and arm64, with buildah on a debootstrap base (root; minutes)
 # make release    all of a version in build/release, from the commit; BASE=IMAGE@sha256:DIGEST (root, Debian 12); IMAGES=REGISTRY/NAME
-# make release-test  two of them, compared: half an hour
+# make release-test  two of them, compared: minutes
 # make wheel      paddlerun with the launcher, and paddlert with the training library, as wheels in build/wheel
 # make install    programs, library, header, manual pages and completion below PREFIX (/usr/local)
 # make packages   installs the Debian packages that all this needs (root or sudo)
