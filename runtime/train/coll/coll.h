@@ -30,9 +30,8 @@
 #include "runtime/train/coll/shm.h"
 
 enum { RT_NOT_LOCAL = UINT32_MAX, RT_ADDRESS_MAX = 300 };
-enum {
-    RT_LEFT_MS = 1000
-}; /* data that a rank sent before it left should arrive within this time */
+/* Data that a rank sent before it left should arrive within this time. */
+enum { RT_LEFT_MS = 1000 };
 
 struct rt_peer {
     int control;                   /* -1: this rank */
@@ -52,9 +51,10 @@ struct rt_peer {
     unsigned char *dead; /* owned, one bit a rank */
 };
 
+struct rt_hall; /* door.c */
+
 /* The listening socket of an endpoint.  All groups of the endpoint form through it, several at a
  * time if several threads do: each accepts for all, and hands over what is for another group. */
-struct rt_hall; /* door.c */
 struct rt_door {
     int fd;
     char *endpoint; /* owned */

@@ -98,7 +98,7 @@ struct rt_client {
     uint32_t *base; /* [n_links + 1] first shard of each server; only rt_client_join writes it */
     struct rt_rpc *rpc;
     struct rt_reader *reader; /* NULL: without data lanes */
-    struct rt_saving *saving; /* writes checkpoints; see client_checkpoint.c */
+    struct rt_saving *saving; /* writes checkpoints; see checkpoint.c */
     struct rt_server *own;    /* jobs without servers: the one in this process */
     bool metered;             /* this client opened the metrics, and closes them */
 
@@ -176,10 +176,10 @@ enum rt_nonfinite rt_client_nonfinite(struct rt_client *c);
 CO_MUST_CHECK int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct rt_table **ret, struct co_err *err);
 
-/* client_sync.c: true if the job passed this trainer's next barrier before the trainer came back.
+/* sync.c: true if the job passed this trainer's next barrier before the trainer came back.
  * The work that trainers share before that barrier is then done already. */
 bool rt_client_behind(struct rt_client *c);
-/* client_sync.c: sets how many steps the table's learning-rate schedule has seen. */
+/* sync.c: sets how many steps the table's learning-rate schedule has seen. */
 CO_MUST_CHECK int rt_client_set_steps(
     struct rt_client *c, uint32_t table, uint64_t steps, struct co_err *err);
 
@@ -204,27 +204,27 @@ void rt_communicator_clear(struct rt_communicator *m);
 /* Blocks until all waiting pushes have been handed to the links. */
 CO_MUST_CHECK int rt_communicator_flush(struct rt_communicator *m, struct co_err *err);
 
-/* client_pace.c, with bounded staleness: this trainer has completed `step` (all ones: its last).
+/* pace.c, with bounded staleness: this trainer has completed `step` (all ones: its last).
  * Blocks while it is too far ahead.  A CO_TIMEOUT names the trainers it waited for. */
 CO_MUST_CHECK int rt_client_pace(struct rt_client *c, uint64_t step, struct co_err *err);
 
-/* client_dense.c: makes a call with one part per chunk of the table.  Frames carry values (size
+/* dense.c: makes a call with one part per chunk of the table.  Frames carry values (size
  * floats) unless the caller sets another `fill`.  When servers refuse NaN and Inf and values have
  * some, the call has only the chunks with them, so that no shard applies the rest of a refused
  * tensor; the servers count and name those chunks. */
 CO_MUST_CHECK int rt_dense_call(struct rt_client *c, const char *what, uint32_t table, uint8_t kind,
     const float *values, struct rt_call **ret, struct co_err *err);
-/* client_sparse.c: checks that the table is sparse and that n is within RT_SPARSE_IDS_MAX. */
+/* sparse.c: checks that the table is sparse and that n is within RT_SPARSE_IDS_MAX. */
 CO_MUST_CHECK int rt_sparse_check(struct rt_client *c, uint32_t table, size_t n,
     const struct rt_table **ret_table, struct co_err *err);
-/* client_sparse.c: sends rows [n][floats] to the shards of their ids, as a detached call.  Rows
+/* sparse.c: sends rows [n][floats] to the shards of their ids, as a detached call.  Rows
  * with the same id are summed. */
 CO_MUST_CHECK int rt_send_rows(struct rt_client *c, uint32_t table, uint8_t kind,
     const uint64_t *ids, size_t n, const float *rows, size_t floats, struct co_err *err);
-/* client_dense.c: sends a gradient, as a detached call; does not read it after the return. */
+/* dense.c: sends a gradient, as a detached call; does not read it after the return. */
 CO_MUST_CHECK int rt_send_values(
     struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err);
-/* client_checkpoint.c */
+/* checkpoint.c */
 void rt_saving_open(struct rt_client *c);
 void rt_saving_close(struct rt_client *c); /* after all calls have ended */
 /* After a step of this trainer: begins a checkpoint when one is due. */
@@ -233,7 +233,7 @@ void rt_saving_step(struct rt_client *c);
 void rt_saving_go_back(struct rt_client *c);
 void rt_saving_wait(struct rt_client *c); /* blocks while a checkpoint is being written */
 
-/* client_sparse.c, client_dense.c: read the servers' values, in every mode. */
+/* sparse.c, dense.c: read the servers' values, in every mode. */
 CO_MUST_CHECK int rt_pull_rows_start(struct rt_client *c, uint32_t table, const uint64_t *ids,
     size_t n, float *ret_rows, struct rt_call **ret_call, struct co_err *err);
 CO_MUST_CHECK int rt_pull_rows_wait(struct rt_call *call, struct co_err *err);

@@ -1,4 +1,4 @@
-/* Opens, reads and drops the data lanes of a client.  client_lanes.h says which thread reads:
+/* Opens, reads and drops the data lanes of a client.  lanes.h says which thread reads:
  *
  *     nobody  -->  a thread in rt_client_wait  -->  nobody; the threads that wait are woken
  *             -->  the client's own thread     -->  nobody, at the latest when another one waits

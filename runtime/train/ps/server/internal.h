@@ -1,6 +1,6 @@
 /* What the files of a parameter server share: server.c (start and stop), session.c (control
  * messages of trainers), watch.c (leases, the end of the job), doors.c (data lanes), pace.c
- * (staleness), server_checkpoint.c and server_meter.c.
+ * (staleness), checkpoint.c and meter.c.
  *
  * All functions run on the rpc's thread unless a comment says otherwise. */
 #pragma once
@@ -99,7 +99,7 @@ void rt_server_lane_lost(void *server, uint32_t trainer, uint64_t key, const str
 /* server.c: copies the list, config.servers entries. */
 void rt_server_set_list(struct rt_server *s, const char *const *list);
 
-/* server_checkpoint.c: sets s->restored to the newest checkpoint in dir that is complete and whose
+/* checkpoint.c: sets s->restored to the newest checkpoint in dir that is complete and whose
  * files could all be read.  CO_NOTFOUND: there is none.  Other errors: dir cannot be listed. Called
  * before other threads know s. */
 CO_MUST_CHECK int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err *err);
@@ -113,16 +113,16 @@ void rt_server_barrier(struct rt_server *s);
  * barrier. */
 void rt_server_check_order(struct rt_server *s);
 
-/* server_checkpoint.c: has all shards load that checkpoint, and tells the trainers. */
+/* checkpoint.c: has all shards load that checkpoint, and tells the trainers. */
 CO_MUST_CHECK int rt_server_go_back(struct rt_server *s, uint64_t number, struct co_err *err);
 
-/* server_checkpoint.c: the callback loaded of rt_shard_config, on a shard's thread. */
+/* checkpoint.c: the callback loaded of rt_shard_config, on a shard's thread. */
 void rt_server_loaded(void *server, const struct co_err *why);
-/* server_checkpoint.c: ends the job if a shard could not load a checkpoint.  When the server is
+/* checkpoint.c: ends the job if a shard could not load a checkpoint.  When the server is
  * started again, it tries again, or finds another checkpoint. */
 void rt_server_check_load(struct rt_server *s);
 
-/* server_meter.c: attaches this server's metrics, and updates them at each tick. */
+/* meter.c: attaches this server's metrics, and updates them at each tick. */
 void rt_server_meter_open(struct rt_server *s);
 void rt_server_meter_tick(struct rt_server *s);
 

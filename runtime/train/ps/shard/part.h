@@ -1,5 +1,5 @@
-/* Internal functions of a shard's tables.  shard_tables.c dispatches a frame to shard_dense.c or
- * shard_sparse.c; the other files below do a part of their work.  All of it runs on the shard's
+/* Internal functions of a shard's tables.  tables.c dispatches a frame to dense.c or
+ * sparse.c; the other files below do a part of their work.  All of it runs on the shard's
  * thread. */
 #pragma once
 
@@ -9,7 +9,7 @@ static inline struct rt_shard_place rt_shard_here(const struct rt_shard_config *
     return (struct rt_shard_place){c->server, c->servers, c->index, c->shards};
 }
 
-/* shard_dense.c */
+/* dense.c */
 CO_MUST_CHECK int rt_shard_dense_init(
     struct rt_shard_tables *t, struct rt_shard_table *st, struct co_err *err);
 void rt_shard_dense_done(struct rt_shard_table *st);
@@ -18,14 +18,14 @@ CO_MUST_CHECK int rt_shard_dense_do(struct rt_shard_tables *t, struct rt_shard_t
 /* Sync: applies the gradients of a step, sum / n. */
 void rt_shard_dense_step(struct rt_shard_table *st, uint32_t n);
 
-/* shard_sparse.c */
+/* sparse.c */
 CO_MUST_CHECK int rt_shard_sparse_init(
     struct rt_shard_tables *t, struct rt_shard_table *st, struct co_err *err);
 void rt_shard_sparse_done(struct rt_shard_table *st);
 CO_MUST_CHECK int rt_shard_sparse_do(struct rt_shard_tables *t, struct rt_shard_table *st,
     uint32_t trainer, const struct rt_frame *f, struct rt_frame **ret, struct co_err *err);
 
-/* shard_push.c */
+/* push.c */
 CO_MUST_CHECK int rt_shard_sparse_push(struct rt_shard_tables *t, struct rt_shard_table *st,
     uint32_t trainer, const struct rt_frame *f, struct co_err *err);
 /* Sync: applies the gradients of a step, sum / by.  CO_INTERNAL, CO_NORESOURCE: some rows could not
@@ -56,7 +56,7 @@ CO_MUST_CHECK int rt_shard_rows_finite(struct rt_shard_tables *t, struct rt_shar
 CO_MUST_CHECK int rt_shard_rows_make(
     struct rt_shard_table *st, struct rt_shard_rows *r, struct co_err *err);
 
-/* shard_cold.c: cold rows, those on disk.  Unless said otherwise these do nothing for a table that
+/* cold.c: cold rows, those on disk.  Unless said otherwise these do nothing for a table that
  * is held in memory as a whole. */
 
 /* Prepares a new table for cold rows; tables with lfu eviction always stay in memory. */
@@ -78,7 +78,7 @@ CO_MUST_CHECK int rt_shard_cold_shrink(struct rt_shard_table *st, const struct r
 CO_MUST_CHECK int rt_shard_cold_sweep(
     struct rt_shard_table *st, size_t n, uint32_t now, struct co_err *err);
 
-/* shard_rate.c */
+/* rate.c */
 void rt_shard_rate_init(struct rt_shard_table *st);
 void rt_shard_rate_set(struct rt_shard_table *st, uint64_t steps, double lr);
 /* All trainers have made a step: moves the schedules on. */
@@ -87,7 +87,7 @@ void rt_shard_rates_step(struct rt_shard_tables *t);
 CO_MUST_CHECK int rt_shard_rate_do(struct rt_shard_tables *t, struct rt_shard_table *st,
     const struct rt_frame *f, struct rt_frame **ret, struct co_err *err);
 
-/* shard_policy.c */
+/* policy.c */
 
 /* Admission: removes from r the ids that get no row yet. */
 void rt_shard_rows_admit(struct rt_shard_table *st, struct rt_shard_rows *r);
@@ -108,7 +108,7 @@ void rt_shard_row_save(
 void rt_shard_row_erase(struct rt_shard_table *st, uint32_t slot);
 void rt_shard_row_load(struct rt_shard_table *st, uint32_t slot, const float *from);
 
-/* shard_part.c */
+/* part.c */
 
 /* The payload from offset on, as floats.  Payloads are aligned; on big-endian hosts the floats are
  * converted in place. */

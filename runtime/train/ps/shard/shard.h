@@ -5,9 +5,9 @@
  *     gRPC's thread --> queue ------>  /
  *
  * An answer goes back the way that its request came.  The shard's thread reads the data lanes
- * itself (shard_lanes.h).  No other thread touches the tables, so they need no locks.  In sync mode
+ * itself (lanes.h).  No other thread touches the tables, so they need no locks.  In sync mode
  * a shard sums the gradients of a step and applies their mean once enough trainers have sent STEP
- * (shard_step.h).  Shards need not coordinate: a trainer sends all its frames for a shard over one
+ * (step.h).  Shards need not coordinate: a trainer sends all its frames for a shard over one
  * connection, so they arrive in order.  The windows of the streams bound the queue. */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* Sparse tables in a shard: reading, scanning and restoring rows.  shard_push.c: training them. */
+/* Sparse tables in a shard: reading, scanning and restoring rows.  push.c: training them. */
 #include <string.h>
 
 #include "runtime/train/ps/shard/part.h"

@@ -1,4 +1,4 @@
-/* When a sync step is complete and how it is applied; shard_step.h has the rules. */
+/* When a sync step is complete and how it is applied; step.h has the rules. */
 #include "runtime/train/ps/shard/step.h"
 
 #include <stdatomic.h>

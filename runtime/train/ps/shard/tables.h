@@ -27,7 +27,7 @@ struct rt_shard_table {
     uint64_t late;      /* rows and values left out since they came after their step */
     uint64_t nonfinite; /* rows and values that were NaN or infinite */
     bool *warned;       /* by trainer: a warning about nonfinite was logged */
-    /* shard_rate.c */
+    /* rate.c */
     struct rt_optim optim; /* the table's, with the current learning rate */
     double lr;             /* the base rate that the schedule starts from */
     uint64_t steps;        /* the argument of the schedule */
