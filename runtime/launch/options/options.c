@@ -167,6 +167,26 @@ static int set_option(struct rl_options *o, int id, const char *what, const char
 
 /* ---- the command line -------------------------------------------------------------------- */
 
+/* The option's name, of today or before, that is nearest to the word; NULL: none is near. */
+static const char *suggest(const char *word, size_t len) {
+    struct co_near near = co_near_begin(word, len);
+    const char *meant = NULL;
+    for (int i = 0; i < RL_OPT_COUNT; i++) {
+        const struct rl_option_row *row = &rl_option_rows[i];
+        const char *name;
+        if (!is_option(row) || row->verdict == RL_REFUSED) {
+            continue;
+        }
+        for (size_t k = 0; (name = rl_option_name(row, k)); k++) {
+            meant = co_near_try(&near, name) ? name : meant;
+        }
+        for (size_t k = 0; k < CO_ARRAY_LEN(row->old_alias) && row->old_alias[k]; k++) {
+            meant = co_near_try(&near, row->old_alias[k]) ? row->old_alias[k] : meant;
+        }
+    }
+    return meant;
+}
+
 static int refuse_word(const char *word, size_t len, bool several, struct co_err *err) {
     const int shown = (int)(len < 100 ? len : 100);
     if (several) {
@@ -174,15 +194,7 @@ static int refuse_word(const char *word, size_t len, bool several, struct co_err
             "--%.*s fits several options, expected one's whole name (--help lists them)", shown,
             word);
     }
-    struct co_near near = co_near_begin(word, len);
-    const char *meant = NULL;
-    for (int i = 0; i < RL_OPT_COUNT; i++) {
-        const struct rl_option_row *row = &rl_option_rows[i];
-        for (size_t k = 0; is_option(row) && row->verdict != RL_REFUSED && rl_option_name(row, k);
-             k++) {
-            meant = co_near_try(&near, rl_option_name(row, k)) ? rl_option_name(row, k) : meant;
-        }
-    }
+    const char *meant = suggest(word, len);
     return co_err_set(err, CO_INVALID,
         "unknown option --%.*s%s%s%s (--help lists the options); what is for the training script "
         "goes behind its name",

@@ -130,6 +130,8 @@ static void errors_name_option_value_and_what_was_expected(void **state) {
         {{"--nprocs_per_node=2", "t.py"}, {0}, CO_INVALID,
             "unknown option --nprocs_per_node: did you mean --nproc_per_node? (--help"},
         {{"--logdir", "x", "t.py"}, {0}, CO_INVALID, "did you mean --log_dir?"},
+        {{"--selected_gpu=0", "t.py"}, {0}, CO_INVALID, "did you mean --selected_gpus?"},
+        {{"--cluster_node_ip=a", "t.py"}, {0}, CO_INVALID, "did you mean --cluster_node_ips?"},
         {{"--selected", "0", "t.py"}, {0}, CO_INVALID, "unknown option --selected"},
         {{"--backend=random_str", "t.py"}, {0}, CO_INVALID, "expected one of auto, nccl, gloo"},
         {{"-x", "t.py"}, {0}, CO_INVALID, "\"-x\" is not an option"},
