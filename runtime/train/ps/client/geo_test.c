@@ -1,6 +1,8 @@
 /* Geo mode: what is told of a copy's changes, and that trainers learn by it. */
 #include "runtime/train/ps/client/testkit.h"
 
+#include <stdlib.h>
+
 enum { IDS = 20, STEPS = 57 };
 
 static const struct rt_client_options geo = {.mode = RT_GEO, .k_steps = 5};
@@ -295,7 +297,8 @@ static void who_is_in_a_round_is_let_go_when_the_server_is_gone(void **state) {
     world_start(&w, 1, 1);
     struct co_err err = {0};
     struct trainer t = {.index = 0};
-    struct rt_client *c = world_enter(&w, 0, geo);
+    struct rt_client *c = world_enter(
+        &w, 0, (struct rt_client_options){.mode = RT_GEO, .k_steps = 5, .return_ms = 500});
     for (uint32_t s = 0; s < 12; s++) {
         push(c, &t, s);
         must(rt_step(c, &err));
@@ -309,8 +312,59 @@ static void who_is_in_a_round_is_let_go_when_the_server_is_gone(void **state) {
     rt_client_close(c);
 }
 
+/* Trains a little in a mode and saves; or loads that in a mode and trains on. */
+static void train_with_a_save(
+    const char *dir, enum rt_mode mode, bool load, float ret_v[SIZE], float ret_rows[IDS * DIM]) {
+    struct world w;
+    struct co_err err = {0};
+    struct trainer t = {.index = 0};
+    uint64_t ids[IDS];
+    for (uint32_t i = 0; i < IDS; i++) {
+        ids[i] = i;
+    }
+    world_start(&w, 2, 1);
+    struct rt_client *c = world_enter(
+        &w, 0, (struct rt_client_options){.mode = mode, .k_steps = mode == RT_GEO ? 5 : 0});
+    if (load) {
+        must(rt_load(c, dir, &err));
+        must(rt_pull_dense(c, 0, ret_v, &err));
+        must(rt_pull_sparse(c, 1, ids, IDS, ret_rows, &err));
+    } else {
+        must(rt_init_dense(c, 0, t.v, &err));
+    }
+    for (uint32_t s = 0; s < 7; s++) {
+        push(c, &t, s);
+        must(rt_step(c, &err));
+    }
+    if (!load) {
+        must(rt_no_more(c, &err));
+        must(rt_save(c, dir, &err));
+        must(rt_pull_dense(c, 0, ret_v, &err));
+        must(rt_pull_sparse(c, 1, ids, IDS, ret_rows, &err));
+    }
+    must(rt_finish(c, &err));
+    world_end(&w);
+}
+
+static void a_save_of_any_mode_is_loaded_in_any_other(void **state) {
+    (void)state;
+    static const enum rt_mode modes[] = {RT_GEO, RT_ASYNC, RT_SYNC};
+    float v[2][SIZE], rows[2][IDS * DIM];
+    for (size_t i = 0; i < CO_ARRAY_LEN(modes) * CO_ARRAY_LEN(modes); i++) {
+        char dir[] = "/tmp/geo-save-XXXXXX", remove[64];
+        assert_non_null(mkdtemp(dir));
+        train_with_a_save(dir, modes[i / CO_ARRAY_LEN(modes)], false, v[0], rows[0]);
+        train_with_a_save(dir, modes[i % CO_ARRAY_LEN(modes)], true, v[1], rows[1]);
+        assert_memory_equal(v[0], v[1], sizeof(v[0]));
+        assert_memory_equal(rows[0], rows[1], sizeof(rows[0]));
+        (void)snprintf(remove, sizeof(remove), "rm -r %s", dir);
+        assert_int_equal(0, system(remove));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_save_of_any_mode_is_loaded_in_any_other),
         cmocka_unit_test(the_servers_have_what_was_told),
         cmocka_unit_test(one_trainer_with_any_rule_equals_async),
         cmocka_unit_test(a_copy_is_trained_at_once),

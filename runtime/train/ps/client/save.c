@@ -152,10 +152,14 @@ static int describe_rate(
 }
 
 /* Restores an lr that was changed before the save.  If the spec's lr is not the one of the save,
- * the program wants that one. */
+ * the program wants that one.  A table in geo mode has the trainers' rate, which rt_set_rate does
+ * not change: only the servers' steps are restored. */
 static int load_rate(
     struct rt_client *c, uint32_t table, const struct rt_ckpt_table *saved, struct co_err *err) {
     const struct rt_table *t = &c->tables[table];
+    if (t->spec.mode == RT_GEO) {
+        return rt_client_set_steps(c, table, saved->steps, err);
+    }
     struct rt_optim was;
     double lr = (double)t->optim.hyper[RT_OPTIM_LR];
     int rc = rt_optim_parse(saved->optimizer, &was, err);
