@@ -386,7 +386,7 @@ static void prepare_part(struct rt_client *c, struct rt_link *l, struct rt_part 
 /* Another part of its call has failed, so this one is not sent.  A part that was sent before must
  * be sent again, as it has a number, and the shard expects all numbers. */
 static bool is_void(const struct rt_part *p) {
-    return p->call->err.code && p->state == RT_PART_QUEUED;
+    return p->call->err.code && !p->call->whole && p->state == RT_PART_QUEUED;
 }
 
 /* Makes and sends the first part of a line.  c->m is held, and released meanwhile. */

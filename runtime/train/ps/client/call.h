@@ -62,6 +62,7 @@ struct rt_call {
     struct rt_call *next; /* in a list of calls whose `done` must run */
     bool keep;            /* answers are kept until the call is freed */
     bool harmless;        /* a timeout does not fail the client */
+    bool whole;           /* all parts are sent, even if one of them has failed already */
     bool greets; /* part of opening a connection: goes before all others, and ends with it */
     uint32_t n_parts;
     uint32_t unsent, left; /* parts whose frame is not made yet; parts that are not over */

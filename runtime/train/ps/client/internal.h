@@ -128,8 +128,8 @@ struct rt_client {
     uint64_t steps, barriers; /* that this trainer has completed */
     uint64_t barriers_done;   /* that the job had passed when this trainer joined */
     bool no_more;             /* this trainer makes no more steps */
-    uint64_t late;            /* backups: the step of the other trainers; under m */
-    uint64_t free;            /* staleness: up to this step it need not ask servers; under m */
+    uint64_t least; /* backups: of the answers to this STEP, see rt_steps_least; under m */
+    uint64_t free;  /* staleness: up to this step it need not ask servers; under m */
 };
 
 /* call.c; c->m is held.  Ends all calls with *err unless something failed before; the result is

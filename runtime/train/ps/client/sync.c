@@ -8,6 +8,7 @@
 #include "runtime/train/ps/client/internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/client/geo.h"
+#include "runtime/train/ps/shard/step.h"
 #include "runtime/train/rpc/bytes.h"
 
 /* ---- step ---- */
@@ -73,24 +74,37 @@ static int tick(struct rt_client *c, struct co_err *err) {
     return rt_call_detach(call, true, err);
 }
 
-/* With backup workers the servers may have applied later steps meanwhile.  This trainer goes on
- * after the last of them. */
+/* With backup workers the shards may have applied later steps meanwhile (rt_steps_least). */
 static int take_step(
     struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
     struct rt_client *c = call->c;
     (void)p;
     (void)err;
     pthread_mutex_lock(&c->m);
-    c->late = a->head.aux > c->late ? a->head.aux : c->late;
+    c->least = rt_steps_least(c->least, a->head.aux);
     pthread_mutex_unlock(&c->m);
     return 0;
+}
+
+/* All shards have the STEP, also those that answered it with an error of this trainer's gradients:
+ * it goes on with the next one.  After other failures the client has failed. */
+static void end_step(struct rt_client *c, int rc) {
+    pthread_mutex_lock(&c->m);
+    bool said = rc == 0 || !c->failed.code;
+    c->steps = said ? rt_steps_next(c->steps, rc == 0 ? c->least : UINT64_MAX) : c->steps;
+    pthread_mutex_unlock(&c->m);
+    if (rc == 0) {
+        rt_meter_add(RT_M_STEPS, 0, 1);
+    }
 }
 
 static int make_step(struct rt_client *c, const char *what, uint64_t step, struct rt_call **ret,
     struct co_err *err) {
     int rc = to_all_shards(c, what, RT_FRAME_STEP, 0, step, ret, err);
     if (rc == 0) {
+        (*ret)->whole = true; /* a shard that does not get it would wait for it */
         (*ret)->take = c->options.backup > 0 && !c->no_more ? take_step : NULL;
+        c->least = UINT64_MAX;
     }
     return rc;
 }
@@ -140,7 +154,7 @@ static int step_sync(struct rt_client *c, struct co_err *err) {
         int got = rt_call_wait(calls[i], c->options.barrier_timeout_ms, rc == 0 ? err : NULL);
         rc = rc == 0 ? got : rc;
         if (i == 0) {
-            count_step(c, got);
+            end_step(c, got);
         }
     }
     return rc;
@@ -181,9 +195,6 @@ int rt_step(struct rt_client *c, struct co_err *err) {
         return rc < 0 || c->options.staleness == 0 ? rc : rt_client_pace(c, c->steps, err);
     }
     rc = step_sync(c, err);
-    pthread_mutex_lock(&c->m);
-    c->steps = c->late > c->steps ? c->late : c->steps;
-    pthread_mutex_unlock(&c->m);
     if (rc == 0) {
         rt_saving_step(c);
     }
@@ -375,7 +386,6 @@ int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place 
             return joined;
         }
         c->no_more = false; /* it was said in steps that are repeated now */
-        c->late = 0;
     }
     struct rt_place place = {.step = c->steps};
     struct recall r = {&place, ret_data, size};

@@ -2,7 +2,11 @@
  * with all their batches would. */
 #include "runtime/train/ps/client/testkit.h"
 
+#include <poll.h>
+
+#include "runtime/net/net.h"
 #include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/server/internal.h"
 
 enum { IDS = 20 };
 
@@ -350,6 +354,114 @@ static void a_shard_that_waits_delays_no_other(void **state) {
     world_end(&w);
 }
 
+/* ---- one shard is a step ahead of the other ---- */
+
+static void *make_step(void *client) {
+    struct co_err err = {0};
+    must(rt_step(client, &err));
+    return NULL;
+}
+
+static void await_shard(
+    const struct world *w, uint32_t shard, uint64_t step, uint32_t trainer, uint64_t said) {
+    const struct rt_shard *s = w->servers[0]->shards[shard];
+    int64_t deadline = net_now() + 15000;
+    while (rt_shard_step(s) < step || rt_shard_said(s, trainer) < said) {
+        assert_true(net_now() < deadline);
+        (void)poll(NULL, 0, 1);
+    }
+}
+
+/* Trainer 0 says step 2 to shard 0 alone and is lost then.  Shard 0 applies the step with it, shard
+ * 1 still needs the step from both others.  Trainer 2 was late for step 1 on both. */
+static void a_step_that_reached_one_shard_of_two_holds_nobody(void **state) {
+    (void)state;
+    struct world w;
+    struct co_err err = {0};
+    struct rt_client *c[3];
+    pthread_t other;
+    world_start(&w, 1, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        c[i] = world_enter(&w, i, one_backup);
+    }
+    assert_int_equal(0, pthread_create(&other, NULL, make_step, c[0]));
+    must(rt_step(c[1], &err));
+    pthread_join(other, NULL);
+    struct rt_call *half = rt_call_new(c[0], "step", NULL, 1);
+    rt_call_part(half, 0, 0, &(struct rt_frame_head){.kind = RT_FRAME_STEP, .aux = 2}, 0);
+    rt_call_start(half);
+    await_shard(&w, 0, 1, 0, 2);
+    assert_int_equal(0, pthread_create(&other, NULL, make_step, c[1]));
+    await_shard(&w, 0, 2, 1, 2);
+    await_shard(&w, 1, 1, 1, 2);
+    must(rt_call_wait(half, 15000, &err));
+    rt_client_close(c[0]);
+    must(rt_step(c[2], &err)); /* its first; the answers are 2 and 1 */
+    assert_int_equal(1, c[2]->steps);
+    must(rt_step(c[2], &err));
+    pthread_join(other, NULL);
+    assert_int_equal(2, c[1]->steps);
+    assert_int_equal(2, c[2]->steps);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(2, rt_shard_step(w.servers[0]->shards[i]));
+    }
+    rt_client_close(c[1]);
+    rt_client_close(c[2]);
+    world_stop(&w);
+}
+
+/* A shard that refuses what a trainer had pushed has its step all the same. */
+static void a_trainer_goes_on_after_a_refused_step(void **state) {
+    (void)state;
+    struct world w;
+    world_start(&w, 1, 1);
+    struct co_err err = {0};
+    struct rt_client *c = world_enter(&w, 0, one_backup);
+    float g[SIZE] = {0}, v[SIZE];
+    g[7] = g[SIZE - 1] = NAN; /* one for each shard */
+    must(rt_push_dense(c, 0, g, &err));
+    must(rt_flush(c, &err));
+    assert_int_equal(CO_INVALID, rt_step(c, &err));
+    assert_int_equal(1, c->steps);
+    g[7] = g[SIZE - 1] = 1;
+    must(rt_push_dense(c, 0, g, &err));
+    must(rt_step(c, &err));
+    must(rt_pull_dense(c, 0, v, &err));
+    assert_true(v[7] < 0 && v[SIZE - 1] < 0);
+    must(rt_finish(c, &err));
+    world_end(&w);
+}
+
+/* One shard refuses what was pushed to it while the STEP to the other waits for room. */
+static void a_step_reaches_all_shards_though_one_refuses_it(void **state) {
+    (void)state;
+    enum { PULLS = 2000 };
+    struct world w;
+    world_start(&w, 1, 1);
+    struct co_err err = {0};
+    struct rt_client *c = world_enter(&w, 0, one_backup);
+    float g[SIZE] = {0};
+    g[7] = NAN;
+    must(rt_push_dense(c, 0, g, &err));
+    must(rt_flush(c, &err));
+    c->window = 1; /* one frame to a shard at a time */
+    struct rt_call *before = rt_call_new(c, "pull", NULL, PULLS);
+    for (uint32_t i = 0; i < PULLS; i++) {
+        const struct rt_frame_head pull = {
+            .kind = RT_FRAME_PULL_DENSE, .shard = 1, .count = SIZE / 2};
+        rt_call_part(before, i, 0, &pull, SIZE / 2 * sizeof(float));
+    }
+    rt_call_start(before);
+    assert_int_equal(CO_INVALID, rt_step(c, &err));
+    must(rt_call_wait(before, 15000, &err));
+    must(rt_step(c, &err));
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(2, rt_shard_step(w.servers[0]->shards[i]));
+    }
+    must(rt_finish(c, &err));
+    world_end(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trainers_compute_what_one_with_the_whole_batch_does),
@@ -361,6 +473,9 @@ int main(void) {
         cmocka_unit_test(a_table_may_have_a_mode_of_its_own),
         cmocka_unit_test(values_may_be_asked_for_with_the_step),
         cmocka_unit_test(a_shard_that_waits_delays_no_other),
+        cmocka_unit_test(a_step_that_reached_one_shard_of_two_holds_nobody),
+        cmocka_unit_test(a_trainer_goes_on_after_a_refused_step),
+        cmocka_unit_test(a_step_reaches_all_shards_though_one_refuses_it),
     };
     return cmocka_run_group_tests_name("sync", tests, NULL, NULL);
 }

@@ -268,7 +268,7 @@ static void handle_item(struct rt_shard *s, const struct item *it) {
     switch (it->note) {
     case BEGIN:
         rt_shard_lanes_keep(s->lanes, it->trainer, it->key);
-        if (it->incarnation != s->lives[it->trainer].incarnation && !rt_steps_replay(s->steps)) {
+        if (it->incarnation != s->lives[it->trainer].incarnation) {
             rt_steps_restart(s->steps, it->trainer);
         }
         rt_life_begin(&s->lives[it->trainer], it->incarnation, it->step);

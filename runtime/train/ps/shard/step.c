@@ -310,4 +310,8 @@ void rt_steps_restart(struct rt_steps *s, uint32_t trainer) {
     m->waits = m->waits && rt_steps_replay(s);
     s->answered += !m->waits;
     drop_held(s, m, false);
+    if (m->no_more) { /* the new process may have data */
+        m->no_more = false;
+        atomic_store(&s->said[trainer], s->step);
+    }
 }

@@ -8,7 +8,13 @@
  *     trainer 1   push STEP 7        /  mean of two, and answers both with 7
  *     trainer 2   push ...              held.  Its STEP 7 is late: the pushes are dropped and
  *                                       counted.  The answer is 7, or a later step if there were
- *                                       more; the trainer continues after that one */
+ *                                       more
+ *
+ * Each shard does so by itself: a trainer that is late for one may be in time for another.  It goes
+ * on after the least of their answers.  So it says a step to all shards only when all have applied
+ * the one before, no shard is more than a step ahead of another, and a shard that waits gets the
+ * step it waits for from every trainer that is not lost.  If trainers went on after the latest
+ * answer, those that are left could skip the step which another shard still needs. */
 #pragma once
 
 #include "runtime/train/ps/shard/life.h"
@@ -47,8 +53,20 @@ void rt_steps_left(struct rt_steps *s, uint32_t trainer, const struct rt_stream 
 /* The tables were restored to that step: drops held pushes, answers waiting trainers with `why`,
  * and lets trainers that had no more data train again. */
 void rt_steps_go_back(struct rt_steps *s, uint64_t step, const struct co_err *why);
-/* The trainer process was restarted. */
+/* The trainer process was restarted: it may make steps again, also if the former one had no more.
+ */
 void rt_steps_restart(struct rt_steps *s, uint32_t trainer);
+
+/* For trainers.  The least answer of shards to a STEP: `least` of those so far, UINT64_MAX before
+ * the first one.  Then the step after which the trainer goes on, if it was at `step` before (an
+ * answer may be missing, or have an error for the step). */
+static inline uint64_t rt_steps_least(uint64_t least, uint64_t answer) {
+    return answer < least ? answer : least;
+}
+
+static inline uint64_t rt_steps_next(uint64_t step, uint64_t least) {
+    return least != UINT64_MAX && least > step ? least : step + 1;
+}
 
 /* shard.c: answers a request (a_own NULL: without payload), or refuses it with an error. */
 void rt_shard_answer(struct rt_stream *s, const struct rt_frame_head *h, struct rt_frame *a_own);
