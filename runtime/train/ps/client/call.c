@@ -307,6 +307,24 @@ struct rt_call *rt_client_fail(struct rt_client *c, const struct co_err *err) {
     return list;
 }
 
+bool rt_client_is_refusal(const struct co_err *err) {
+    return err->code == CO_INVALID || err->code == CO_NORESOURCE;
+}
+
+void rt_client_refuse(struct rt_client *c, const struct co_err *err) {
+    if (!c->refused.code) {
+        c->refused = *err;
+    }
+}
+
+int rt_client_refusal(struct rt_client *c, struct co_err *err) {
+    pthread_mutex_lock(&c->m);
+    struct co_err refused = c->refused;
+    c->refused = (struct co_err){0};
+    pthread_mutex_unlock(&c->m);
+    return refused.code ? co_err_set(err, refused.code, "%s", refused.msg) : 0;
+}
+
 struct rt_call *rt_client_end_link(
     struct rt_client *c, struct rt_link *l, const struct co_err *why) {
     struct rt_call *list = NULL;
@@ -604,7 +622,9 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
         call->err = err;
     }
     struct rt_call *list = NULL;
-    if (err.code && (call->done || err.code == CO_GONE)) {
+    if (call->done && rt_client_is_refusal(&err)) {
+        rt_client_refuse(c, &err);
+    } else if (err.code && (call->done || err.code == CO_GONE)) {
         /* Nobody waits for the call, or the job went back to a checkpoint: the client fails. */
         list = rt_client_fail(c, &err);
     }

@@ -194,6 +194,7 @@ int rt_send_values(struct rt_client *c, uint32_t table, const float *gradient, s
 int rt_push_dense(struct rt_client *c, uint32_t table, const float *gradient, struct co_err *err) {
     const struct rt_table *t = NULL;
     int rc = rt_client_table(c, table, RT_DENSE, &t, err);
+    rc = rc < 0 ? rc : rt_client_refusal(c, err);
     if (rc < 0) {
         return rc;
     }
@@ -256,9 +257,9 @@ static void on_exchanged(struct rt_call *call) {
     uint32_t table = (uint32_t)(call->table - c->tables);
     struct rt_exchange *x = &c->exchanges[table];
     pthread_mutex_lock(&c->m);
-    bool failed = call->err.code != 0 || c->failed.code != 0;
+    bool failed = c->failed.code != 0;
     struct rt_call *old = call;
-    if (!failed && call->keep) {
+    if (!failed && !call->err.code && call->keep) {
         old = x->ready;
         x->ready = call;
     }
@@ -363,6 +364,7 @@ int rt_exchange_dense(
     struct rt_client *c, uint32_t table, const float *gradient, float *w, struct co_err *err) {
     const struct rt_table *t = NULL;
     int rc = rt_client_table(c, table, RT_DENSE, &t, err);
+    rc = rc < 0 ? rc : rt_client_refusal(c, err);
     if (rc < 0) {
         return rc;
     }

@@ -111,6 +111,7 @@ struct rt_client {
     int64_t moved_ms;    /* when the last part ended */
     uint32_t abandoning; /* threads that are giving up a call */
     struct co_err failed;
+    struct co_err refused; /* a push that servers refused; see rt_client_refusal */
     bool joined;     /* all links have been up: the mender reconnects broken ones */
     uint32_t away;   /* number of links that are away */
     int64_t back_ms; /* when the last link came back */
@@ -136,6 +137,14 @@ struct rt_client {
  * the list of detached calls whose `done` must run without the lock. */
 struct rt_call *rt_client_fail(struct rt_client *c, const struct co_err *err);
 void rt_calls_done(struct rt_call *list);
+/* Servers refuse a push with NaN, or one that they have no memory for.  Nothing else is lost by it,
+ * so the client does not fail: one later push, step or flush returns the refusal, and the next ones
+ * work again.  Any thread; c->m is not held. */
+CO_MUST_CHECK int rt_client_refusal(struct rt_client *c, struct co_err *err);
+bool rt_client_is_refusal(const struct co_err *err);
+void rt_client_refuse(struct rt_client *c, const struct co_err *err); /* c->m is held */
+/* rt_flush without the refusal: all pushes are applied, or refused. */
+CO_MUST_CHECK int rt_client_settle(struct rt_client *c, struct co_err *err);
 /* Handles an answer, on the thread that read it. */
 void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own);
 /* Waits for c->changed.  False: timeout_ms have passed since both `since` and *moved_ms. */

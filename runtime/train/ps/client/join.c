@@ -620,6 +620,7 @@ static void reset(struct rt_client *c) {
     c->former = c->incarnation;
     c->incarnation = rt_incarnation();
     c->failed = (struct co_err){0};
+    c->refused = (struct co_err){0};
     pthread_mutex_unlock(&c->m);
 }
 

@@ -1,6 +1,8 @@
 /* Pushes that servers refuse. */
 #include "runtime/train/ps/client/testkit.h"
 
+#include <stdlib.h>
+
 enum { IDS = 50, ALL = SIZE + IDS * DIM };
 
 /* Over shards and servers that see nothing of it, too.  Shows and clicks that are none are refused
@@ -42,7 +44,7 @@ static void a_push_that_is_refused_counts_for_nothing(void **state) {
     struct rt_table_stat stat;
     must(rt_stat(c[0], 1, &stat, &err));
     assert_int_equal(0, stat.rows);
-    assert_int_equal(1, stat.nonfinite);
+    assert_int_equal(2, stat.nonfinite);
     rt_client_close(c[1]);
     rt_client_close(c[0]);
     world_stop(&w);
@@ -172,10 +174,64 @@ static void what_servers_refuse_changes_no_copy(void **state) {
     }
 }
 
+/* A trainer whose one push was refused hears of it once, and goes on: it may save and finish. */
+static void a_refusal_is_returned_once(void **state) {
+    (void)state;
+    static const enum rt_mode modes[] = {RT_ASYNC, RT_SYNC, RT_GEO};
+    for (size_t row = 0; row < 3 * CO_ARRAY_LEN(modes); row++) {
+        enum rt_mode mode = modes[row / 3];
+        struct world w;
+        struct co_err err = {0};
+        float good[SIZE] = {0}, values[ALL];
+        good[0] = 1;
+        world_start(&w, 2, 1);
+        struct rt_client *c = world_enter(
+            &w, 0, (struct rt_client_options){.mode = mode, .k_steps = mode == RT_GEO ? 1 : 0});
+        if (row % 3 == 2) {
+            good[3] = NAN;
+            (void)!rt_exchange_dense(c, 0, good, values, &err);
+            good[3] = 0;
+        } else {
+            (void)!push_nan(c, (uint32_t)row % 3, &err);
+        }
+        (void)!(err.code ? 0 : rt_flush(c, &err));
+        says(&err, CO_INVALID, "PADDLE_PS_NONFINITE=skip");
+        must(rt_push_dense(c, 0, good, &err));
+        must(rt_step(c, &err));
+        must(rt_no_more(c, &err));
+        read_all(c, values);
+        assert_true(fabsf(values[0] + 0.1F) < 1e-6F && values[3] == 0);
+        must(rt_finish(c, &err));
+        world_end(&w);
+    }
+}
+
+/* Whatever nobody has heard of yet does not keep the model from being saved: finish says it. */
+static void a_save_is_made_whatever_was_refused(void **state) {
+    (void)state;
+    char dir[] = "/tmp/push-save-XXXXXX", command[64];
+    assert_non_null(mkdtemp(dir));
+    for (uint32_t table = 0; table < 2; table++) {
+        struct world w;
+        struct co_err err = {0};
+        world_start(&w, 2, 1);
+        struct rt_client *c = world_enter(&w, 0, (struct rt_client_options){.mode = RT_ASYNC});
+        must(push_nan(c, table, &err));
+        must(rt_save(c, dir, &err));
+        assert_int_equal(CO_INVALID, rt_finish(c, &err));
+        says(&err, CO_INVALID, table == 0 ? "index 3" : "row 7");
+        world_end(&w);
+    }
+    (void)snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(0, system(command));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_dense_push_that_is_refused_counts_for_nothing),
         cmocka_unit_test(what_servers_refuse_changes_no_copy),
+        cmocka_unit_test(a_refusal_is_returned_once),
+        cmocka_unit_test(a_save_is_made_whatever_was_refused),
         cmocka_unit_test(a_push_that_is_refused_counts_for_nothing),
     };
     return cmocka_run_group_tests_name("push", tests, NULL, NULL);

@@ -175,7 +175,7 @@ int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
 }
 
 int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, struct co_err *err) {
-    int rc = rt_flush(c, err);
+    int rc = rt_client_settle(c, err); /* what was refused is not part of the model */
     CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
     rc = rc < 0 ? rc : rt_ckpt_create(dir, &w, err);
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {

@@ -368,6 +368,7 @@ int rt_push_sparse(struct rt_client *c, uint32_t table, const uint64_t *ids, siz
     const float *gradients, struct co_err *err) {
     const struct rt_table *t = NULL;
     int rc = rt_sparse_check(c, table, n, &t, err);
+    rc = rc < 0 ? rc : rt_client_refusal(c, err);
     if (rc < 0) {
         return rc;
     }
@@ -411,6 +412,7 @@ int rt_push_sparse_clicks(struct rt_client *c, uint32_t table, const uint64_t *i
         .shows = shows,
         .clicks = clicks};
     rc = check_clicks(t, &l, err);
+    rc = rc < 0 ? rc : rt_client_refusal(c, err);
     return rc < 0 ? rc : send_push(c, table, &l, err);
 }
 

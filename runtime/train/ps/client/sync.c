@@ -183,7 +183,8 @@ int rt_step(struct rt_client *c, struct co_err *err) {
     if (c->no_more) {
         return co_err_set(err, CO_INVALID, "step: this trainer has said that it has no more data");
     }
-    int rc = rt_geo_step(c->geo, err);
+    int rc = rt_client_refusal(c, err);
+    rc = rc < 0 ? rc : rt_geo_step(c->geo, err);
     if (rc < 0) {
         return rc;
     }
@@ -211,7 +212,7 @@ static bool anything_under_way(const struct rt_client *c) {
     return any;
 }
 
-int rt_flush(struct rt_client *c, struct co_err *err) {
+int rt_client_settle(struct rt_client *c, struct co_err *err) {
     int rc = rt_geo_flush(c->geo, err);
     rc = rc < 0 || !c->communicator ? rc : rt_communicator_flush(c->communicator, err);
     if (rc < 0) {
@@ -229,6 +230,11 @@ int rt_flush(struct rt_client *c, struct co_err *err) {
             (long long)c->options.call_timeout_ms);
     }
     return read_failure(c, err);
+}
+
+int rt_flush(struct rt_client *c, struct co_err *err) {
+    int rc = rt_client_settle(c, err);
+    return rc < 0 ? rc : rt_client_refusal(c, err);
 }
 
 /* Sends the same control message to the first n servers, and waits for the answers. */
@@ -295,7 +301,7 @@ static bool begin_finish(struct rt_client *c) {
  * others repeat those steps without this trainer.  It only joins again, because it must tell the
  * servers that it has finished. */
 static int settle(struct rt_client *c, struct co_err *err) {
-    int rc = rt_flush(c, err);
+    int rc = rt_client_settle(c, err);
     rt_saving_wait(c);
     while ((rc == 0 || rc == CO_GONE) && !begin_finish(c)) {
         if (err) {
@@ -317,6 +323,7 @@ int rt_finish(struct rt_client *c, struct co_err *err) {
             c, "finish", &m, c->n_links, take_finished, c->options.call_timeout_ms, err);
         c->finished = rc == 0;
     }
+    rc = rc < 0 ? rc : rt_client_refusal(c, err);
     rt_client_close(c);
     return rc;
 }

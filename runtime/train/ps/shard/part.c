@@ -34,5 +34,6 @@ int rt_shard_note_nonfinite(struct rt_shard_tables *t, struct rt_shard_table *st
     if (t->config.nonfinite == RT_NONFINITE_SKIP) {
         return 0;
     }
-    return co_err_set(err, rc, "%s", e.msg);
+    return co_err_set(
+        err, rc, "%s; refused (servers with PADDLE_PS_NONFINITE=skip leave it out)", e.msg);
 }
