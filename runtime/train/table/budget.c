@@ -22,6 +22,12 @@ int rt_budget_take(struct rt_budget *b, size_t bytes, struct co_err *err) {
         (bytes + 1023) >> 10, atomic_load(&b->used) >> 10, b->max >> 10);
 }
 
+void rt_budget_count(struct rt_budget *b, size_t bytes) {
+    if (b) {
+        atomic_fetch_add(&b->used, bytes);
+    }
+}
+
 void rt_budget_give(struct rt_budget *b, size_t bytes) {
     if (b) {
         atomic_fetch_sub(&b->used, bytes);

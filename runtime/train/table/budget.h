@@ -18,4 +18,7 @@ struct rt_budget {
 CO_MUST_CHECK int rt_budget_take(struct rt_budget *b, size_t bytes, struct co_err *err);
 /* Takes bytes only if at most `most` are used afterwards.  For callers that can do without them. */
 bool rt_budget_try(struct rt_budget *b, size_t bytes, size_t most);
+/* Counts bytes whether they fit or not, for what cannot be done without; whoever calls it has a
+ * limit of its own, a small part of the budget. */
+void rt_budget_count(struct rt_budget *b, size_t bytes);
 void rt_budget_give(struct rt_budget *b, size_t bytes);

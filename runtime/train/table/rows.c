@@ -105,15 +105,21 @@ void rt_rows_clear(struct rt_rows *r) {
     r->free = RT_SLOT_NONE;
 }
 
-uint32_t rt_rows_next(const struct rt_rows *r, uint32_t from) {
-    while (from < r->used) {
+bool rt_rows_has(const struct rt_rows *r, uint32_t slot) {
+    return *word_of(r, slot) & bit_of(slot);
+}
+
+uint32_t rt_rows_next(const struct rt_rows *r, uint32_t from, uint32_t end) {
+    end = end < r->used ? end : r->used;
+    while (from < end) {
         uint64_t word = *word_of(r, from) >> (from % 64);
         if (word) {
-            return from + (uint32_t)__builtin_ctzll(word);
+            from += (uint32_t)__builtin_ctzll(word);
+            return from < end ? from : RT_SLOT_NONE;
         }
-        /* end: of the slab.  It wraps to 0 after the last possible slot. */
-        uint32_t next = (from | 63) + 1, end = ((from >> r->shift) + 1) << r->shift;
-        from = next - 1 < end - 1 ? next : end;
+        /* last: of the slab.  It wraps to 0 after the last possible slot. */
+        uint32_t next = (from | 63) + 1, last = ((from >> r->shift) + 1) << r->shift;
+        from = next - 1 < last - 1 ? next : last;
         if (from == 0) {
             break;
         }

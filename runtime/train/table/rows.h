@@ -57,8 +57,11 @@ uint64_t rt_rows_round(const struct rt_rows *r);
  * many as it moved. */
 uint32_t rt_rows_idle(struct rt_rows *r, uint32_t *ret_slots, uint32_t n, uint64_t *words);
 
-/* The first slot from `from` on with a row, or RT_SLOT_NONE. */
-uint32_t rt_rows_next(const struct rt_rows *r, uint32_t from);
+/* Whether the slot, which must be below `used`, has a row. */
+bool rt_rows_has(const struct rt_rows *r, uint32_t slot);
+/* The first slot in from .. end - 1 with a row, or RT_SLOT_NONE.  It looks at all bits up to there:
+ * whoever asks about one slot calls rt_rows_has, and who may stop early gives an end. */
+uint32_t rt_rows_next(const struct rt_rows *r, uint32_t from, uint32_t end);
 
 static inline unsigned char *rt_rows_at(const struct rt_rows *r, uint32_t slot) {
     unsigned char *first = (unsigned char *)(r->slabs[slot >> r->shift] + r->words);

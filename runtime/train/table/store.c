@@ -210,8 +210,8 @@ void rt_store_clear(struct rt_store *s) {
     if ((size_t)s->rows.live * 4 * LINE >= s->index.bytes) {
         rt_index_clear(&s->index);
     } else {
-        for (uint32_t slot = rt_rows_next(&s->rows, 0); slot != RT_SLOT_NONE;
-             slot = rt_rows_next(&s->rows, slot + 1)) {
+        for (uint32_t slot = rt_store_next(s, 0); slot != RT_SLOT_NONE;
+             slot = rt_store_next(s, slot + 1)) {
             rt_index_drop(&s->index, rt_index_hash(rt_rows_id(&s->rows, slot)), slot);
         }
     }
@@ -320,6 +320,14 @@ size_t rt_store_range(
     return rt_index_range(&s->index, from, to, ret_slots, n);
 }
 
+bool rt_store_has(const struct rt_store *s, uint32_t slot) {
+    return rt_rows_has(&s->rows, slot);
+}
+
 uint32_t rt_store_next(const struct rt_store *s, uint32_t from) {
-    return rt_rows_next(&s->rows, from);
+    return rt_rows_next(&s->rows, from, RT_SLOT_NONE);
+}
+
+uint32_t rt_store_next_below(const struct rt_store *s, uint32_t from, uint32_t end) {
+    return rt_rows_next(&s->rows, from, end);
 }

@@ -114,8 +114,12 @@ uint32_t rt_store_idle(struct rt_store *s, uint32_t *ret_slots, uint32_t n, uint
 size_t rt_store_range(
     const struct rt_store *s, uint64_t from, uint64_t to, uint32_t *ret_slots, size_t n);
 
+/* Whether the slot, which must be below rt_store_slots, holds a row. */
+bool rt_store_has(const struct rt_store *s, uint32_t slot);
 /* The first slot from `from` on that holds a row, or RT_SLOT_NONE.  A scan with this may be
  * interrupted by other calls.  It meets a row once if that exists from the scan's start to its end.
  * It may miss rows that are created or erased meanwhile, and may meet an id twice that is erased
  * and created again. */
 uint32_t rt_store_next(const struct rt_store *s, uint32_t from);
+/* The same, of the slots below `end`: a look that takes no longer than there are such slots. */
+uint32_t rt_store_next_below(const struct rt_store *s, uint32_t from, uint32_t end);

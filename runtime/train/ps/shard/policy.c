@@ -8,7 +8,8 @@
 #include "runtime/train/rpc/bytes.h"
 
 enum {
-    SWEEP = 2,            /* ttl: slots to look at for each row that is pushed */
+    SWEEP = 2,            /* ttl: rows to look at for each row that is pushed, */
+    SWEEP_FREE = 64,      /* or in place of a row so many free slots */
     SAMPLE = 16,          /* lfu: rows to look at; the one with the lowest count is evicted */
     SHRINK_SLOTS = 32768, /* slots that one frame looks at: takes about a millisecond */
 };
@@ -76,6 +77,22 @@ static void evict_one(struct rt_shard_table *st) {
     rt_shard_row_erase(st, worst);
 }
 
+/* Looks at the next row and erases it if it has expired.  Few rows may be left among many free
+ * slots, so one look is not for a row at any distance. */
+static void sweep_one(struct rt_shard_table *st, uint32_t now) {
+    uint32_t slots = rt_store_slots(st->rows), left = st->hand < slots ? slots - st->hand : 0;
+    uint32_t end = st->hand + (left < SWEEP_FREE ? left : SWEEP_FREE);
+    uint32_t slot = rt_store_next_below(st->rows, st->hand, end);
+    if (slot == RT_SLOT_NONE) {
+        st->hand = end < slots ? end : 0;
+        return;
+    }
+    st->hand = slot + 1;
+    if (rt_evict_expired(evict_of(st), rt_store_head(st->rows, slot), now)) {
+        rt_shard_row_erase(st, slot);
+    }
+}
+
 /* This shard's part of the table's capacity, in rows. */
 static size_t share_of(const struct rt_shard_tables *t, const struct rt_shard_table *st) {
     double shards = (double)t->config.servers * (double)t->config.shards;
@@ -102,11 +119,8 @@ int rt_shard_rows_evict(const struct rt_shard_tables *t, struct rt_shard_table *
     }
     if (evict_of(st)->kind == RT_EVICT_TTL) {
         uint32_t now = now_of(st);
-        for (size_t i = 0; i < r->n * SWEEP && rt_store_rows(st->rows) > 0; i++) {
-            uint32_t slot = next_of_hand(st);
-            if (rt_evict_expired(evict_of(st), rt_store_head(st->rows, slot), now)) {
-                rt_shard_row_erase(st, slot);
-            }
+        for (size_t i = 0; i < r->n * SWEEP; i++) {
+            sweep_one(st, now);
         }
         return rt_shard_cold_sweep(st, r->n * SWEEP, now, err);
     }

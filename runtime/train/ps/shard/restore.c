@@ -8,8 +8,16 @@
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/rpc/bytes.h"
+#include "runtime/train/table/index.h"
 
-enum { GROUP = 256 }; /* rows for which room is made at a time */
+enum {
+    GROUP = 256, /* rows for which room is made at a time */
+    /* Memory for ids that were erased: 1 / GONE_SHARE of the budget for all shards, but enough for
+     * some ten thousand ids. */
+    GONE_SHARE = 64,
+    GONE_FEW = 1 << 20,
+    GONE_TABLE = 128 << 10, /* what a store needs for its first row */
+};
 
 /* ---- reading ---- */
 
@@ -59,7 +67,18 @@ struct load {
     struct source *sources; /* [n], by the table's index in the checkpoint */
     uint32_t n;
     uint64_t values; /* how many values of dense tables were found so far */
+    /* A pass over the rows takes the ids whose place is in from .. from + width - 1. */
+    uint64_t from, width;
+    struct rt_budget gone; /* of all sources' `gone` */
+    bool crowded;          /* it did not suffice in this pass */
 };
+
+#define PLACES (UINT64_C(1) << 32)
+
+/* Uses bits by which no rt_store sorts its rows: those of a pass are found as fast as any. */
+static uint64_t place_of(uint64_t id) {
+    return rt_index_hash(id) % PLACES;
+}
 
 static int find_saved(const struct rt_ckpt_point *p, const char *name) {
     for (uint32_t i = 0; i < p->n_tables; i++) {
@@ -90,6 +109,9 @@ int rt_shard_tables_check(
 
 static int open_sources(struct load *l, const struct rt_ckpt_chain *chain, struct co_err *err) {
     const struct rt_ckpt_point *p = newest_of(chain);
+    const struct rt_shard_config *c = &l->tables->config;
+    size_t share = c->budget ? c->budget->max / GONE_SHARE / c->shards : 0;
+    l->gone.max = share > GONE_FEW ? share : GONE_FEW;
     l->n = p->n_tables;
     l->sources = co_xcalloc(l->n, sizeof(*l->sources));
     for (uint32_t i = 0; i < l->tables->config.n_tables; i++) {
@@ -103,7 +125,8 @@ static int open_sources(struct load *l, const struct rt_ckpt_chain *chain, struc
             return co_err_wrap(err, "checkpoint in '%s'", chain->dir);
         }
         if (s->saved->sparse) {
-            s->gone = rt_store_new(&(struct rt_store_shape){.dim = 1, .storage = RT_F32}, NULL);
+            s->gone = rt_store_new(&(struct rt_store_shape){.dim = 1, .storage = RT_F32}, &l->gone);
+            l->gone.max += GONE_TABLE;
             s->row = co_xcalloc(rt_table_row(st->table), sizeof(float));
         }
     }
@@ -126,9 +149,11 @@ static int refuse_chunk(
 
 /* ---- sparse ---- */
 
-static bool is_mine(const struct rt_shard_config *c, uint64_t id) {
+/* Whether the id is this shard's, and of this pass. */
+static bool is_mine(const struct load *l, uint64_t id) {
+    const struct rt_shard_config *c = &l->tables->config;
     return rt_sparse_server(id, c->servers) == c->server &&
-           rt_sparse_shard(id, c->shards) == c->index;
+           rt_sparse_shard(id, c->shards) == c->index && place_of(id) - l->from < l->width;
 }
 
 /* Prepares the next GROUP rows: brings those into memory that were read before and are on disk now,
@@ -139,7 +164,7 @@ static int bring_rows(const struct load *l, const struct source *s, const unsign
     uint32_t mine = 0;
     for (uint32_t i = 0; s->to->cold && i < n && i < GROUP; i++, data += each) {
         uint64_t id = co_get_u64(data);
-        bool wanted = is_mine(&l->tables->config, id) && rt_store_find(s->gone, id) == RT_SLOT_NONE;
+        bool wanted = is_mine(l, id) && rt_store_find(s->gone, id) == RT_SLOT_NONE;
         ids[mine] = id;
         mine += wanted;
     }
@@ -165,7 +190,7 @@ static int take_rows(
         if (rc < 0) {
             return rc;
         }
-        if (!is_mine(&l->tables->config, id) || rt_store_find(s->gone, id) != RT_SLOT_NONE) {
+        if (!is_mine(l, id) || rt_store_find(s->gone, id) != RT_SLOT_NONE) {
             continue;
         }
         rc = rt_store_make(s->to->rows, id, &slot, &fresh, err);
@@ -194,10 +219,10 @@ static int take_erased(
         uint32_t slot;
         bool fresh;
         uint64_t id = co_get_u64(data);
-        int rc =
-            is_mine(&l->tables->config, id) ? rt_store_make(s->gone, id, &slot, &fresh, err) : 0;
+        int rc = is_mine(l, id) ? rt_store_make(s->gone, id, &slot, &fresh, err) : 0;
         if (rc < 0) {
-            return rc;
+            l->crowded = rc == CO_NORESOURCE;
+            return co_err_wrap(err, "table '%s': erased ids", s->saved->name);
         }
     }
     return 0;
@@ -329,8 +354,55 @@ static int load_dense(struct load *l, struct rt_restore_walk *w, struct co_err *
     return rc;
 }
 
-/* The rates of each point come before its rows: a row that counts its age in steps counts it from
- * the steps of the checkpoint that has it. */
+/* One pass over the rows, newest checkpoint first: the first version of a row that is met is its
+ * last one, unless the id was erased later.  The rates of each point come before its rows: a row
+ * that counts its age in steps counts it from the steps of the checkpoint that has it. */
+static int load_pass(struct load *l, struct rt_restore_walk *w, struct co_err *err) {
+    struct rt_restore_walk rates = {
+        .chain = w->chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
+    int rc = 0;
+    for (uint32_t i = w->chain->n; i > 0 && rc == 0; i--) {
+        rc = rt_restore_walk(&rates, i - 1, err);
+        if (rc == 0) {
+            w->kind = RT_CKPT_PART_ROWS;
+            w->take = take_rows;
+            rc = rt_restore_walk(w, i - 1, err);
+        }
+        if (rc == 0 && i > 1) {
+            w->kind = RT_CKPT_PART_ERASED;
+            w->take = take_erased;
+            rc = rt_restore_walk(w, i - 1, err);
+        }
+    }
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (l->sources[i].gone) {
+            rt_store_clear(l->sources[i].gone);
+        }
+    }
+    return rc;
+}
+
+/* All rows in one pass or, if their memory does not suffice for the ids that were erased, in passes
+ * of fewer ids.  A pass that breaks off may be repeated: what it has loaded is right. */
+static int load_rows(struct load *l, struct rt_restore_walk *w, struct co_err *err) {
+    int rc = 0;
+    l->width = PLACES;
+    while (l->from < PLACES && rc == 0) {
+        struct co_err why = {0};
+        rc = load_pass(l, w, &why);
+        if (rc == 0) {
+            l->from += l->width;
+        } else if (l->crowded && l->width > 1) {
+            l->crowded = false;
+            l->width /= 2;
+            rc = 0;
+        } else {
+            rc = co_err_set(err, why.code, "%s", why.msg);
+        }
+    }
+    return rc;
+}
+
 static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct co_err *err) {
     const struct rt_shard_config *c = &l->tables->config;
     const struct rt_ckpt_point *p = newest_of(chain);
@@ -339,19 +411,7 @@ static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct 
         .chain = chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
     w.only = p->n_parts == c->servers && p->parts[c->server].shards == c->shards;
     int rc = open_sources(l, chain, err);
-    for (uint32_t i = chain->n; i > 0 && rc == 0; i--) {
-        rc = rt_restore_walk(&rates, i - 1, err);
-        if (rc == 0) {
-            w.kind = RT_CKPT_PART_ROWS;
-            w.take = take_rows;
-            rc = rt_restore_walk(&w, i - 1, err);
-        }
-        if (rc == 0 && i > 1) {
-            w.kind = RT_CKPT_PART_ERASED;
-            w.take = take_erased;
-            rc = rt_restore_walk(&w, i - 1, err);
-        }
-    }
+    rc = rc < 0 ? rc : load_rows(l, &w, err);
     rc = rc < 0 ? rc : load_dense(l, &w, err);
     return rc < 0 ? rc : rt_restore_walk(&rates, chain->n - 1, err);
 }

@@ -3,8 +3,10 @@
  * if the numbers are the same, a shard first reads only its own chunks.
  *
  * Sparse tables are read from the newest checkpoint of the chain back to the full one.  So the
- * first copy of a row that is met counts, and a row whose id was erased later is skipped.  Dense
- * tables are read in the order in which they were written, and later values replace earlier ones.
+ * first copy of a row that is met counts, and a row whose id was erased later is skipped.  If there
+ * are more such ids than a 64th of the server's memory holds, the rows are read in several passes,
+ * each for a part of the ids.  Dense tables are read in the order in which they were written, and
+ * later values replace earlier ones.
  *
  * Runs on the shard's thread; rt_shard_tables_check also before that thread starts. */
 #pragma once

@@ -9,15 +9,18 @@
 #include "runtime/train/rpc/bytes.h"
 
 enum {
-    SLICE = 128 << 10,      /* bytes that a slice writes */
-    LOOKS = 4096,           /* slots that a slice visits */
-    ROWS = 32,              /* rows that are found before they are written, see step_rows */
-    COLD_BYTES = 64 << 10,  /* of cold rows that are visited at a time */
-    CHUNK = 60 << 10,       /* bytes of rows; malloc need not ask the kernel for so little */
-    DENSE_VALUES = 4 << 10, /* values of a chunk, each with its state */
-    ERASED_CHUNK = 4096,    /* ids */
-    /* of a list: with more, a full checkpoint is less work */
+    SLICE = 128 << 10,       /* bytes that a slice writes */
+    LOOKS = 4096,            /* slots that a slice visits */
+    ROWS = 32,               /* rows that are found before they are written, see step_rows */
+    COLD_BYTES = 64 << 10,   /* of cold rows that are visited at a time */
+    CHUNK = 60 << 10,        /* bytes of rows; malloc need not ask the kernel for so little */
+    DENSE_VALUES = 4 << 10,  /* values of a chunk, each with its state */
+    ERASED_BYTES = 32 << 10, /* of a chunk of ids */
+    /* Of a list, and 1 / ERASED_SHARE of the budget for all shards' lists: with more, a full
+     * checkpoint is less work.  So many of a table are always allowed: */
     ERASED_CHUNKS_MAX = 1024,
+    ERASED_SHARE = 32,
+    ERASED_CHUNKS_FEW = 4,
 };
 
 /* ---- the tables ---- */
@@ -34,9 +37,28 @@ static size_t count_slots(const struct rt_shard_table *st) {
 
 /* ---- erased ids ---- */
 
-static void erased_clear(struct rt_erased *e) {
+/* Bytes that all lists of this shard may have.  They count as memory of the tables. */
+static size_t erased_max(const struct rt_snapshot *s) {
+    const struct rt_shard_config *c = &s->tables->config;
+    size_t few = (size_t)ERASED_CHUNKS_FEW * ERASED_BYTES * c->n_tables;
+    size_t share = c->budget ? c->budget->max / ERASED_SHARE / c->shards : SIZE_MAX;
+    return share > few ? share : few;
+}
+
+static bool erased_take(struct rt_snapshot *s) {
+    bool fits = ERASED_BYTES <= erased_max(s) - s->erased_bytes;
+    if (fits) {
+        rt_budget_count(s->tables->config.budget, ERASED_BYTES);
+        s->erased_bytes += ERASED_BYTES;
+    }
+    return fits;
+}
+
+static void erased_clear(struct rt_snapshot *s, struct rt_erased *e) {
     for (size_t i = 0; i < e->n; i++) {
         rt_save_chunk_drop(e->chunks[i]);
+        rt_budget_give(s->tables->config.budget, ERASED_BYTES);
+        s->erased_bytes -= ERASED_BYTES;
     }
     free(e->chunks);
     *e = (struct rt_erased){0};
@@ -49,21 +71,13 @@ static void erased_push(struct rt_erased *e, struct rt_save_chunk *c) {
 
 static void erased_join(struct rt_erased *e, struct rt_erased *other) {
     for (size_t i = 0; i < other->n; i++) {
-        erased_push(e, rt_save_chunk_hold(other->chunks[i]));
+        erased_push(e, other->chunks[i]);
     }
-    erased_clear(other);
+    free(other->chunks);
+    *other = (struct rt_erased){0};
 }
 
-/* No delta is possible until the next full checkpoint. */
-static void forget_erased(struct rt_snapshot *s) {
-    for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
-        erased_clear(&s->tracks[i].erased);
-        erased_clear(&s->tracks[i].erased_pending);
-    }
-    s->last = s->before = 0;
-}
-
-/* ---- chunks of rows ---- */
+/* ---- the snapshot under way ---- */
 
 /* Ends the snapshot under way.  The saver is not told: it knows if the part has failed. */
 static void give_up(struct rt_snapshot *s) {
@@ -73,6 +87,17 @@ static void give_up(struct rt_snapshot *s) {
     rt_rocks_instant_free(co_steal_ptr(s->cold));
     s->ticket = 0;
 }
+
+/* No delta is possible until the next full checkpoint. */
+static void forget_erased(struct rt_snapshot *s) {
+    for (uint32_t i = 0; i < s->tables->config.n_tables; i++) {
+        erased_clear(s, &s->tracks[i].erased);
+        erased_clear(s, &s->tracks[i].erased_pending);
+    }
+    s->last = s->before = 0;
+}
+
+/* ---- chunks of rows ---- */
 
 static void add(struct rt_snapshot *s, struct rt_save_chunk *c_own) {
     if (rt_saver_add(s->saver, s->ticket, c_own, NULL) < 0) {
@@ -212,10 +237,11 @@ void rt_snapshot_gone(struct rt_snapshot *s, uint32_t table, uint64_t id) {
     struct rt_save_chunk *c = e->n > 0 ? e->chunks[e->n - 1] : NULL;
     /* A chunk that the saver may still read must not change. */
     if (!c || c->head.bytes == c->room || __atomic_load_n(&c->holders, __ATOMIC_ACQUIRE) > 1) {
-        if (e->n == ERASED_CHUNKS_MAX) {
+        if (e->n == ERASED_CHUNKS_MAX || !erased_take(s)) {
             forget_erased(s);
+            return;
         }
-        c = rt_save_chunk_new(RT_CKPT_PART_ERASED, ERASED_CHUNK * sizeof(id));
+        c = rt_save_chunk_new(RT_CKPT_PART_ERASED, ERASED_BYTES);
         c->head.table = table;
         c->head.shard = s->tables->config.index;
         erased_push(e, c);
@@ -291,7 +317,7 @@ static void settle(struct rt_snapshot *s, uint64_t previous, bool known) {
             erased_join(&k->erased, &k->erased_pending);
         } else {
             rt_bits_clear(&k->pending);
-            erased_clear(&k->erased_pending);
+            erased_clear(s, &k->erased_pending);
         }
     }
 }
@@ -299,7 +325,7 @@ static void settle(struct rt_snapshot *s, uint64_t previous, bool known) {
 /* The instant of one table: what has changed so far becomes pending. */
 static void take_instant(struct rt_snapshot *s, struct rt_track *k, size_t limit) {
     rt_bits_clear(&k->pending);
-    erased_clear(&k->erased_pending);
+    erased_clear(s, &k->erased_pending);
     k->pending = k->changed;
     k->changed = (struct rt_bits){0};
     k->erased_pending = k->erased;
@@ -474,7 +500,7 @@ static size_t step_rows(struct rt_snapshot *s, unsigned *looks) {
     for (unsigned i = 0; i < 4 * ROWS && n < ROWS && slot < k->limit; i++, slot++) {
         slot = next_due(s, slot);
         if (slot < k->limit && !rt_bits_has(&k->changed, slot) &&
-            (s->full || next_row(st, slot) == slot)) {
+            rt_store_has(st->rows, (uint32_t)slot)) {
             rt_store_fetch(st->rows, (uint32_t)slot);
             due[n++] = (uint32_t)slot;
         }
@@ -540,8 +566,8 @@ void rt_snapshot_forget(struct rt_snapshot *s) {
         struct rt_track *k = &s->tracks[i];
         rt_bits_clear(&k->changed);
         rt_bits_clear(&k->pending);
-        erased_clear(&k->erased);
-        erased_clear(&k->erased_pending);
+        erased_clear(s, &k->erased);
+        erased_clear(s, &k->erased_pending);
     }
     s->tracking = false;
     s->last = s->before = 0;

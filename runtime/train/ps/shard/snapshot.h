@@ -66,6 +66,7 @@ struct rt_snapshot {
     uint64_t key;   /* sparse, after all slots: where the walk over cold rows continues */
     struct rt_rocks_instant *cold; /* the view of the disk */
     uint64_t bytes;                /* of rows and values, written by all snapshots so far */
+    size_t erased_bytes;           /* of all lists of erased ids, taken from the budget */
 };
 
 struct rt_snapshot_order {

@@ -76,7 +76,7 @@ static void world_start_with(struct world *w, uint64_t seed, size_t copies_max, 
     for (int i = 0; i < 2; i++) {
         assert_int_equal(0, rt_table_make(&specs[i], &w->tables[i], NULL));
     }
-    w->budget.max = MEMORY + (cold ? 2 : 1024) * sizeof(float) * SIZE;
+    w->budget.max = MEMORY + (cold ? 2 : 4096) * sizeof(float) * SIZE;
     struct rt_shard_config c = {.mode = evict ? RT_SYNC : RT_ASYNC,
         .shards = 1,
         .servers = 1,
