@@ -4,6 +4,7 @@
 # make nightly    the long forms: faults, soak, fuzzing, integration with and without sanitizers, analysers on all files
 # make check      gates: layers, doors, prefixes, banned calls, format, drift, analysers on changed files; check-all: on all
 # make san tsan   unit tests under ASan and UBSan; those of threads under TSan
+# make hunt       every unit program, 8 copies side by side, in all builds: tests that fail now and then; HUNT=part of a path
 # make fuzz       every fuzz target for FUZZ_SECONDS (30); replay: the same inputs every time
 # make paddle-test  real Paddle (two wheels from PyPI, once) under the launcher; PADDLE_PYTHON=A:B: those interpreters instead
 # make tensorboard-test  event files of a training, as TensorBoard's own reader reads them (its wheels from PyPI, once)
@@ -126,7 +127,7 @@ LDFLAGS_ALL += -fsanitize=$(SANITIZER)
 endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
-.PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan replay fuzz fuzzers \
+.PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan hunt replay fuzz fuzzers \
         integration integration-plain memory compat e2e paddle-test tensorboard-test paddle-named paddle-pods python-test python-pods check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet bench-python tune-coll bench-gpu bench-ps bench-table bench-cold bench-checkpoint gpu-test nccl-test chaos soak soak-ps demo demo-down \
         image image-test release release-test wheel install packages clean manifests docs
 .SECONDARY:
@@ -298,6 +299,10 @@ san: sanitized
 	@tests/run san $(patsubst %.c,$(BUILD)/san/test/%,$(TEST_SRCS))
 tsan: races
 	@tests/run san $(call THREADED_TESTS,$(BUILD)/tsan)
+# HUNT: only programs with this in their path, as tsan/test/runtime/train/coll; HUNT_ROUNDS: how often each copy runs.
+HUNTED = $(TESTS) $(patsubst $(BUILD)/%,$(BUILD)/san/%,$(TESTS)) $(call THREADED_TESTS,$(BUILD)/tsan)
+hunt: tests sanitized races
+	@tests/run hunt $(foreach p,$(HUNTED),$(if $(findstring $(HUNT),$(p)),$(p)))
 replay: sanitized
 	@tests/run replay $(patsubst %.c,$(BUILD)/san/fuzz/%,$(FUZZ_SRCS))
 FUZZ_SECONDS ?= 30
@@ -347,7 +352,7 @@ nightly:
 	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
 	@COLL_HUGE=1 tests/run unit $(BUILD)/test/runtime/train/coll/calls_test
 	@RETURN_ALL=1 tests/run unit $(BUILD)/test/runtime/train/ps/client/return_test
-	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test python-pods tensorboard-test nccl-test gpu-test fuzz chaos soak soak-ps mutants"
+	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test python-pods tensorboard-test nccl-test gpu-test fuzz hunt chaos soak soak-ps mutants"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.
 chaos: all

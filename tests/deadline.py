@@ -1,5 +1,7 @@
 """A deadline for each test, as a plugin that a folder's conftest.py registers with its own default."""
+import faulthandler
 import signal
+import sys
 
 import pytest
 
@@ -12,6 +14,7 @@ class Deadline:
 
     def pytest_configure(self, config):
         config.addinivalue_line("markers", "deadline(seconds): the test fails when it takes longer")
+        faulthandler.register(signal.SIGUSR2, sys.__stderr__, all_threads=True)     # who ends a run that hangs asks where it does
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_call(self, item):
