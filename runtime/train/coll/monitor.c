@@ -66,8 +66,9 @@ static void hear_lost(struct rt_group *g, uint32_t from, uint32_t rank, int code
         (void)rt_group_fail(
             g, code, rank, false, "rank %u reports that the group has failed", from);
     } else {
-        (void)rt_group_fail(g, code, rank, false,
-            "rank %u (%.200s) is lost, as reported by rank %u", rank, g->endpoints[rank], from);
+        const char *what = code == CO_TIMEOUT ? "has not done its part in time" : "is lost";
+        (void)rt_group_fail(g, code, rank, false, "rank %u (%.200s) %s, as reported by rank %u",
+            rank, g->endpoints[rank], what, from);
     }
 }
 

@@ -32,6 +32,7 @@ static int one_way(struct world *w, struct rt_group *g, enum rt_way way, struct 
     }
     c.in = in_place ? b.out : b.in;
     c.out = b.out;
+    g->patience = (struct rt_patience){0}; /* as rt_call_host: the time limit is for each call */
     int rc = rt_msg_ways[way](g, &all, &c);
     if (rc < 0) {
         (void)rt_group_check(g, err);
