@@ -1,7 +1,6 @@
 /* Moves a message between two ranks over several connections at once, with a deadline. */
 #include "runtime/train/coll/message.h"
 
-#include <sched.h>
 #include <string.h>
 
 #include "common/bytes.h"
@@ -136,21 +135,34 @@ nfds_t rt_flow_fds(const struct rt_group *g, const struct rt_flow *f, struct pol
     return n;
 }
 
-void rt_flows_wait(struct pollfd *fds, nfds_t n, bool ring, uint32_t tries) {
-    if (ring && tries < GIVE_WAY) {
-        (void)sched_yield();
-    } else {
-        (void)poll(fds, n, ring ? 1 : POLL_MS);
+void rt_flows_wait(struct rt_group *g, const struct rt_wait_set *w, uint32_t tries) {
+    bool ring = false, ready = false;
+    for (uint32_t i = 0; i < w->n_flows; i++) {
+        ring |= rt_flow_rings(w->flows[i]);
     }
+    if (ring && tries < GIVE_WAY && rt_yield(&g->shm.giving)) {
+        return;
+    }
+    if (!ring || w->tcp) {
+        (void)poll(w->fds, w->n_fds, ring ? 1 : POLL_MS);
+        return;
+    }
+    uint32_t seen = rt_bell_begin(&g->shm);
+    for (uint32_t i = 0; i < w->n_flows; i++) {
+        ready |= rt_ring_ready(g, w->flows[i]);
+    }
+    rt_bell_end(&g->shm, seen, ready, tries / 2); /* a sleep takes half a millisecond and more */
 }
 
 static void wait_some(
     struct rt_group *g, const struct rt_flow *out, const struct rt_flow *in, uint32_t tries) {
     struct pollfd fds[2 * RT_LANES_MAX + 1];
-    nfds_t n = rt_flow_fds(g, out, fds);
-    n += rt_flow_fds(g, in, fds + n);
-    fds[n++] = (struct pollfd){.fd = g->alarm, .events = POLLIN};
-    rt_flows_wait(fds, n, rt_flow_rings(out) || rt_flow_rings(in), tries);
+    struct rt_wait_set w = {.fds = fds, .flows = (const struct rt_flow *[]){out, in}, .n_flows = 2};
+    w.n_fds = rt_flow_fds(g, out, fds);
+    w.n_fds += rt_flow_fds(g, in, fds + w.n_fds);
+    w.tcp = w.n_fds > 0;
+    fds[w.n_fds++] = (struct pollfd){.fd = g->alarm, .events = POLLIN};
+    rt_flows_wait(g, &w, tries);
 }
 
 int rt_message_exchange(struct rt_group *g, const struct rt_exchange_part *x) {

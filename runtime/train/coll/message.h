@@ -75,12 +75,22 @@ void rt_flow_begin(
 int rt_flow_move(struct rt_group *g, struct rt_flow *f);
 /* The descriptors to wait for; returns their number, at most RT_LANES_MAX. */
 nfds_t rt_flow_fds(const struct rt_group *g, const struct rt_flow *f, struct pollfd *ret_fds);
+/* pipe_shm.c: the flow goes through a ring, which has no descriptor, and can move. */
+bool rt_ring_ready(const struct rt_group *g, const struct rt_flow *f);
 static inline bool rt_flow_rings(const struct rt_flow *f) {
     return f->left > 0 && f->ops == &rt_pipe_shm;
 }
-/* Gives the core away until something may have come.  ring: a ring, which has no descriptor, is
- * among what this rank waits for.  tries: how many attempts in a row moved nothing. */
-void rt_flows_wait(struct pollfd *fds, nfds_t n, bool ring, uint32_t tries);
+/* What a rank waits for: descriptors, and flows of which some may go through rings. */
+struct rt_wait_set {
+    struct pollfd *fds;
+    nfds_t n_fds;
+    bool tcp; /* some of the descriptors are connections */
+    const struct rt_flow **flows;
+    uint32_t n_flows;
+};
+/* Gives the core away until something may have come.  tries: how many attempts in a row moved
+ * nothing. */
+void rt_flows_wait(struct rt_group *g, const struct rt_wait_set *w, uint32_t tries);
 
 /* Sends and receives completely.  0 or the code with which the group failed. */
 int rt_message_exchange(struct rt_group *g, const struct rt_exchange_part *x);

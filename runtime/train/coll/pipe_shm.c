@@ -31,6 +31,9 @@ static size_t shm_write(
     uint32_t used = head - atomic_load_explicit(&p->tail, memory_order_acquire);
     size_t moved = used < RT_SHM_PIPE ? move(p, head, RT_SHM_PIPE - used, v, n, true) : 0;
     atomic_store_explicit(&p->head, head + (uint32_t)moved, memory_order_release);
+    if (moved > 0) {
+        rt_bell_ring(&g->shm, g->peers[to].local);
+    }
     return moved;
 }
 
@@ -42,7 +45,20 @@ static size_t shm_read(
     uint32_t used = atomic_load_explicit(&p->head, memory_order_acquire) - tail;
     size_t moved = used <= RT_SHM_PIPE ? move(p, tail, used, v, n, false) : 0;
     atomic_store_explicit(&p->tail, tail + (uint32_t)moved, memory_order_release);
+    if (moved > 0) {
+        rt_bell_ring(&g->shm, g->peers[from].local);
+    }
     return moved;
+}
+
+bool rt_ring_ready(const struct rt_group *g, const struct rt_flow *f) {
+    if (!rt_flow_rings(f)) {
+        return false;
+    }
+    uint32_t other = g->peers[f->peer].local, from = f->out ? g->local : other;
+    struct rt_shm_pipe *p = rt_shm_pipe(&g->shm, from, f->out ? other : g->local);
+    uint32_t used = atomic_load(&p->head) - atomic_load(&p->tail);
+    return f->out ? used < RT_SHM_PIPE : used > 0;
 }
 
 const struct rt_pipe_ops rt_pipe_shm = {.name = "shm", .write = shm_write, .read = shm_read};

@@ -17,12 +17,10 @@
 enum {
     PAGE = 4096,
     HUGE_PAGE = 2 << 20,
-    SPINS = 10000,  /* some 100 us: longer than most waits if each rank has a core */
-    SPINS_FEW = 30, /* with more ranks than cores: the other rank may need this core */
-    YIELDS = 400,   /* sched_yields, each after SPINS_FEW; then this rank sleeps */
-    /* After a yield that took longer than this, no more yields in this wait: other processes than
-     * ranks want the cores, too. */
-    YIELD_NS = 1000 * 1000,
+    SPINS = 10000,         /* some 100 us: longer than most waits if each rank has a core */
+    SPINS_FEW = 30,        /* with more ranks than cores: the other rank may need this core */
+    YIELDS = 400,          /* sched_yields, each after SPINS_FEW; then this rank sleeps */
+    YIELD_NS = 500 * 1000, /* a yield that took longer than this did not pay */
     SLEEP_NS = 500 * 1000, /* the first sleep; later ones add a sixteenth of the wait so far */
     SLEEP_MAX_NS = 5 * 1000 * 1000, /* a sleeping rank does not notice that the group failed */
 };
@@ -112,19 +110,61 @@ void rt_flag_wake(_Atomic uint32_t *flag) {
     (void)syscall(SYS_futex, flag, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
 }
 
-/* Sleeps until the flag changes, but only for a short time, as rt_flag_raise may miss a rank that
- * is going to sleep.  The time grows with the wait so far: the delay counts less then, and each
- * wake-up takes a moment of a core on which others compute. */
-static void flag_sleep(
-    const struct rt_shm *s, _Atomic uint32_t *flag, uint32_t value, int64_t waited_ms) {
+/* Sleeps until the word is no longer `seen`, but only for a short time, as rt_flag_raise may miss a
+ * rank that is going to sleep.  The time grows with the wait so far: the delay counts less then,
+ * and each wake-up takes a moment of a core on which others compute. */
+static void word_sleep(_Atomic uint32_t *word, uint32_t seen, int64_t waited_ms) {
     int64_t ns = SLEEP_NS + waited_ms * (1000 * 1000 / 16);
     struct timespec t = {.tv_nsec = ns < SLEEP_MAX_NS ? ns : SLEEP_MAX_NS};
+    (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
+}
+
+static void flag_sleep(
+    const struct rt_shm *s, _Atomic uint32_t *flag, uint32_t value, int64_t waited_ms) {
     atomic_fetch_add(s->sleepers, 1);
     uint32_t seen = atomic_load(flag);
     if ((int32_t)(seen - value) < 0) {
-        (void)syscall(SYS_futex, flag, FUTEX_WAIT, seen, &t, NULL, 0);
+        word_sleep(flag, seen, waited_ms);
     }
     atomic_fetch_sub(s->sleepers, 1);
+}
+
+void rt_bell_ring_slow(const struct rt_shm *s, uint32_t local) {
+    _Atomic uint32_t *bell = &rt_shm_of(s, local)->bell;
+    atomic_fetch_add(bell, 1);
+    rt_flag_wake(bell);
+}
+
+uint32_t rt_bell_begin(const struct rt_shm *s) {
+    atomic_fetch_add(s->sleepers, 1);
+    return atomic_load(&rt_shm_of(s, s->me)->bell);
+}
+
+void rt_bell_end(const struct rt_shm *s, uint32_t seen, bool ready, int64_t waited_ms) {
+    if (!ready) {
+        word_sleep(&rt_shm_of(s, s->me)->bell, seen, waited_ms);
+    }
+    atomic_fetch_sub(s->sleepers, 1);
+}
+
+/* ---- yielding ---- */
+
+bool rt_yields_pay(struct rt_yields *y, int64_t now_ms) {
+    if (y->slept == 0) {
+        return true;
+    }
+    if (y->slept < RT_YIELD_AGAIN_WAITS || now_ms < y->after_ms) {
+        y->slept += y->slept < RT_YIELD_AGAIN_WAITS;
+        return false;
+    }
+    y->slept = 0;
+    return true;
+}
+
+void rt_yields_took(struct rt_yields *y, int64_t took_ns, int64_t now_ms) {
+    if (took_ns >= YIELD_NS) {
+        *y = (struct rt_yields){.slept = 1, .after_ms = now_ms + RT_YIELD_AGAIN_MS};
+    }
 }
 
 static int64_t now_ns(void) {
@@ -133,11 +173,15 @@ static int64_t now_ns(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Yields; returns for how long other processes kept the core. */
-static int64_t yield_ns(void) {
+bool rt_yield(struct rt_yields *y) {
     int64_t begin = now_ns();
+    if (!rt_yields_pay(y, begin / 1000000)) {
+        return false;
+    }
     (void)sched_yield();
-    return now_ns() - begin;
+    int64_t end = now_ns();
+    rt_yields_took(y, end - begin, end / 1000000);
+    return true;
 }
 
 /* Linux tends to wake a process on the core of the process that wakes it.  Two ranks that wait for
@@ -162,7 +206,6 @@ static void spread(const struct rt_shm *s, uint32_t local) {
 
 int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local) {
     int64_t begun_ms = rt_now_ms();
-    uint32_t yields = g->shm.yields;
     for (uint32_t i = 0;; i++) {
         if (rt_flag_is(flag, value)) {
             return 0;
@@ -172,9 +215,7 @@ int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value
             return rc;
         }
         spread(&g->shm, local);
-        if (i < yields) {
-            yields = yield_ns() < YIELD_NS ? yields : 0;
-        } else {
+        if (i >= g->shm.yields || !rt_yield(&g->shm.giving)) {
             flag_sleep(&g->shm, flag, value, rt_now_ms() - begun_ms);
         }
         for (uint32_t k = 0; k < SPINS_FEW && !rt_flag_is(flag, value); k++) {

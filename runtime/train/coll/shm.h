@@ -5,11 +5,11 @@
  *     | head | rank 0 | rank 1 | ... | pipe 01 | pipe 02 | ... | arena 0 | arena 1 | ...
  *     +------+--------+--------+-----+---------+---------+-----+---------+---------+
  *
- *     rank i; only rank i writes it:
- *     +-------+---------+---------+--------+--------+---------------------+-----------+
- *     | phase | small 0 | small 1 | body 0 | body 1 | in: slice 0, 1, ... | out: one  |
- *     +-------+---------+---------+--------+--------+---------------------+-----------+
- *      a line   a line    a line    8 KiB    8 KiB    a slice for each rank
+ *     rank i; only rank i writes it, but for the bell:
+ *     +-------+---------+---------+--------+--------+--------+---------------------+-----------+
+ *     | phase | small 0 | small 1 | bell   | body 0 | body 1 | in: slice 0, 1, ... | out: one  |
+ *     +-------+---------+---------+--------+--------+--------+---------------------+-----------+
+ *      a line   a line    a line    a line   8 KiB    8 KiB    a slice for each rank
  *
  * A line is one cache line, 64 bytes: a flag, whose value only grows, and data that fits beside it,
  * so that a small call moves one cache line.  Small calls use the two bodies in turn (sequence
@@ -51,7 +51,10 @@ struct rt_shm_rank {
     struct rt_line phase; /* data: two u64, the offsets of the caller's buffers in and out in the
                              mapping; 0: the buffer is elsewhere */
     struct rt_line small[2];
-    unsigned char body[2][RT_SHM_BODY];
+    /* Counts what has happened in the rank's pipes while some rank slept: it sleeps on this word,
+     * as it may wait for several pipes. */
+    _Alignas(64) _Atomic uint32_t bell;
+    _Alignas(64) unsigned char body[2][RT_SHM_BODY];
     unsigned char in[];
 };
 
@@ -62,6 +65,24 @@ struct rt_shm_pipe {
     _Alignas(64) unsigned char bytes[RT_SHM_PIPE];
 };
 
+/* Whether it pays to give the core away by sched_yield.  Among ranks alone it is the quickest way
+ * to wait.  Where other processes want the core too, each yield costs a rank a whole time slice, of
+ * milliseconds, while a rank that sleeps gets the core back as soon as it is woken.  Start with
+ * zeroes. */
+struct rt_yields {
+    uint32_t slept;   /* waits since the last yield that took too long; 0: none has */
+    int64_t after_ms; /* when that was, and RT_YIELD_AGAIN_MS later */
+};
+/* A yield may be tried again when so many waits have slept and so much time has passed: waits that
+ * are rare should not each pay for a try, nor should many. */
+enum { RT_YIELD_AGAIN_WAITS = 4096, RT_YIELD_AGAIN_MS = 500 };
+/* To be asked once in each wait.  Pure. */
+bool rt_yields_pay(struct rt_yields *y, int64_t now_ms);
+/* Notes that a yield took so long.  Pure. */
+void rt_yields_took(struct rt_yields *y, int64_t took_ns, int64_t now_ms);
+/* Yields if that pays; false: it did not yield, and the caller should sleep. */
+bool rt_yield(struct rt_yields *y);
+
 /* This rank's view of the memory; private to the process. */
 struct rt_shm {
     unsigned char *base;
@@ -71,11 +92,12 @@ struct rt_shm {
     size_t slice;                /* bytes */
     size_t stride;               /* bytes from one rank's part to the next one's */
     size_t pipes, arenas, arena; /* two offsets; the size of one arena */
-    uint32_t seq;                /* number of the last small call */
-    uint32_t entered;            /* a small call that all ranks are known to have begun */
-    uint32_t phase;              /* value of this rank's phase flag */
-    bool idle;                   /* all ranks are known to have finished the last large call */
-    _Atomic uint32_t *sleepers;  /* in the head: how many ranks wait in the kernel */
+    struct rt_yields giving;
+    uint32_t seq;               /* number of the last small call */
+    uint32_t entered;           /* a small call that all ranks are known to have begun */
+    uint32_t phase;             /* value of this rank's phase flag */
+    bool idle;                  /* all ranks are known to have finished the last large call */
+    _Atomic uint32_t *sleepers; /* in the head: how many ranks wait in the kernel */
 };
 
 /* The size of each of n arenas on a machine with so many bytes of memory. */
@@ -123,6 +145,18 @@ static inline void rt_flag_raise(const struct rt_shm *s, _Atomic uint32_t *flag,
 static inline bool rt_flag_is(_Atomic uint32_t *flag, uint32_t value) {
     return (int32_t)(atomic_load_explicit(flag, memory_order_acquire) - value) >= 0;
 }
+/* Wakes the rank with index `local` if it sleeps on its bell: something has happened in one of its
+ * pipes. */
+void rt_bell_ring_slow(const struct rt_shm *s, uint32_t local);
+static inline void rt_bell_ring(const struct rt_shm *s, uint32_t local) {
+    if (atomic_load_explicit(s->sleepers, memory_order_relaxed) != 0) { /* as in rt_flag_raise */
+        rt_bell_ring_slow(s, local);
+    }
+}
+/* To sleep on the own bell: begin; look once more at all pipes; then end, which sleeps unless one
+ * of them was ready or the bell has rung since.  waited_ms: how long the wait is by now. */
+uint32_t rt_bell_begin(const struct rt_shm *s);
+void rt_bell_end(const struct rt_shm *s, uint32_t seen, bool ready, int64_t waited_ms);
 /* Waits until a flag of the rank with index `local` is at least value.  Returns 0 or the code with
  * which the group failed. */
 int rt_flag_wait_long(struct rt_group *g, _Atomic uint32_t *flag, uint32_t value, uint32_t local);

@@ -1,5 +1,5 @@
-/* How ranks of a machine wait: they spin if each has a core, and yield otherwise.  And how much
- * memory they map. */
+/* How ranks of a machine wait: they spin if each has a core, and yield otherwise, or sleep where
+ * yields do not pay.  And how much memory they map. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include <sched.h>
 
 #include "common/limits.h"
-#include "runtime/train/coll/shm.h"
+#include "runtime/train/coll/message.h"
 
 static struct rt_shm plan(uint32_t ranks) {
     struct rt_shm s = {0};
@@ -37,6 +37,56 @@ static void cores_are_those_of_the_process(void **state) {
     assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
     assert_int_equal(alone.yields, 0);
     assert_true(crowd.yields > 0);
+}
+
+/* Where other processes want the cores, too, a yield gives away a whole time slice.  One such yield
+ * is enough: this wait and those that follow sleep, until many have and some time has passed. */
+static void ranks_sleep_where_yields_take_long(void **state) {
+    (void)state;
+    enum { SOON_NS = 20 * 1000, SLICE_NS = 3 * 1000 * 1000, AT_MS = 1000 };
+    int64_t again_ms = AT_MS + RT_YIELD_AGAIN_MS;
+    struct rt_yields y = {0};
+    rt_yields_took(&y, SOON_NS, AT_MS);
+    assert_true(rt_yields_pay(&y, AT_MS));
+    rt_yields_took(&y, SLICE_NS, AT_MS);
+    for (uint32_t i = 1; i < RT_YIELD_AGAIN_WAITS; i++) {
+        assert_false(rt_yields_pay(&y, again_ms)); /* rare waits */
+    }
+    assert_false(rt_yields_pay(&y, again_ms - 1)); /* many waits */
+    assert_true(rt_yields_pay(&y, again_ms));
+    assert_true(rt_yields_pay(&y, again_ms));
+}
+
+/* A rank that sleeps hears of what another puts into their pipe or takes out of it; if nobody
+ * sleeps, nobody is woken. */
+static void a_pipe_wakes_who_sleeps(void **state) {
+    (void)state;
+    struct rt_peer peers[2] = {{.local = 0}, {.local = 1}};
+    struct rt_group g = {.rank = 0, .size = 2, .local = 0, .n_local = 2, .peers = peers};
+    unsigned char byte = 1;
+    struct iovec v = {.iov_base = &byte, .iov_len = 1};
+    CO_AUTOCLOSE int fd = -1;
+    rt_shm_plan(&g.shm, 2, 0);
+    assert_int_equal(rt_shm_create(&g.shm, &fd, NULL), 0);
+    assert_int_equal(rt_shm_map(&g.shm, fd, NULL), 0);
+    struct rt_flow comes = {.peer = 0, .left = 1, .ops = &rt_pipe_shm};
+    struct rt_group other = {.rank = 1, .size = 2, .local = 1, .peers = peers, .shm = g.shm};
+    other.shm.me = 1;
+    uint32_t before = rt_bell_begin(&other.shm);
+    rt_bell_end(&other.shm, before, true, 0);
+    assert_int_equal(rt_pipe_shm.write(&g, 1, 0, &v, 1), 1);
+    assert_int_equal(rt_bell_begin(&other.shm), before);
+    assert_true(rt_ring_ready(&other, &comes)); /* so it would not sleep */
+    assert_int_equal(rt_pipe_shm.write(&g, 1, 0, &v, 1), 1);
+    assert_int_equal(rt_shm_of(&g.shm, 1)->bell, before + 1);
+    rt_bell_end(&other.shm, before, false, 0); /* returns: the bell has rung */
+    before = rt_bell_begin(&g.shm);
+    assert_int_equal(rt_pipe_shm.read(&other, 0, 0, &v, 1), 1);
+    assert_int_equal(rt_shm_of(&g.shm, 0)->bell, before + 1);
+    rt_bell_end(&g.shm, before, true, 0);
+    assert_int_equal(rt_pipe_shm.read(&other, 0, 0, &v, 1), 1);
+    assert_false(rt_ring_ready(&other, &comes));
+    rt_shm_unmap(&g.shm);
 }
 
 /* In every process all arenas of all its groups must fit into 128 TiB of addresses. */
@@ -68,6 +118,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_yield_where_they_outnumber_the_cores),
         cmocka_unit_test(cores_are_those_of_the_process),
+        cmocka_unit_test(ranks_sleep_where_yields_take_long),
+        cmocka_unit_test(a_pipe_wakes_who_sleeps),
         cmocka_unit_test(arenas_of_large_machines_fit_into_a_process),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

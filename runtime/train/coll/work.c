@@ -48,6 +48,7 @@ struct rt_queue {
     bool *taken;        /* owned [2][size]: an earlier call has the turn to or from the rank */
     struct pollfd *fds; /* owned */
     size_t fds_max;
+    const struct rt_flow **flows; /* owned; as many as there may be fds */
 };
 
 static enum sort sort_of(const struct rt_group *g, const struct rt_coll *c) {
@@ -136,27 +137,29 @@ static bool pairs_move(struct rt_queue *q, struct rt_group *g, uint32_t n, bool 
 
 static void pairs_wait(struct rt_queue *q, struct rt_group *g, uint32_t n, uint32_t tries) {
     size_t most = (size_t)n * RT_LANES_MAX + 2;
-    nfds_t k = 0;
-    bool ring = false;
     if (most > q->fds_max) {
         free(q->fds);
+        free(q->flows);
         q->fds = co_xcalloc(most, sizeof(*q->fds));
+        q->flows = co_xcalloc(most, sizeof(*q->flows));
         q->fds_max = most;
     }
+    struct rt_wait_set set = {.fds = q->fds, .flows = q->flows};
     memset(q->taken, 0, 2 * (size_t)g->size * sizeof(*q->taken));
     const struct rt_work *w = q->first;
     for (uint32_t i = 0; i < n; i++) {
         bool *taken = &q->taken[(w->call.kind == RT_SEND) * g->size + w->call.root];
         if (!*taken) {
             *taken = true;
-            k += rt_flow_fds(g, &w->flow, q->fds + k);
-            ring |= rt_flow_rings(&w->flow);
+            set.n_fds += rt_flow_fds(g, &w->flow, q->fds + set.n_fds);
+            q->flows[set.n_flows++] = &w->flow;
         }
         w = i + 1 < n ? w->next : NULL;
     }
-    q->fds[k++] = (struct pollfd){.fd = g->alarm, .events = POLLIN};
-    q->fds[k++] = (struct pollfd){.fd = q->more, .events = POLLIN};
-    rt_flows_wait(q->fds, k, ring, tries);
+    set.tcp = set.n_fds > 0;
+    q->fds[set.n_fds++] = (struct pollfd){.fd = g->alarm, .events = POLLIN};
+    q->fds[set.n_fds++] = (struct pollfd){.fd = q->more, .events = POLLIN};
+    rt_flows_wait(g, &set, tries);
     eventfd_t none;
     (void)eventfd_read(q->more, &none);
 }
@@ -235,6 +238,7 @@ static void queue_free(struct rt_queue *q) {
     pthread_cond_destroy(&q->changed);
     free(q->taken);
     free(q->fds);
+    free(q->flows);
     free(q);
 }
 
@@ -291,6 +295,9 @@ int rt_coll_start(
     atomic_fetch_add(&q->waiting, 1);
     if (q->pairing) {
         (void)eventfd_write(q->more, 1);
+        if (g->shm.base) {
+            rt_bell_ring(&g->shm, g->shm.me);
+        }
     }
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->m);
