@@ -52,6 +52,7 @@ struct rt_rpc {
     size_t max_streams;
     int idle_ms, prove_ms;
     size_t backlog;
+    int held_ms;
     struct rt_peer_auth auth; /* the token is owned */
     struct rt_relay *relay;   /* NULL: the job does not encrypt */
     grpc_completion_queue *cq;
@@ -65,6 +66,8 @@ struct rt_rpc {
     bool server_down;
     struct rt_call_stream *streams; /* doubly linked */
     size_t n_streams;
+    size_t n_open; /* streams whose on_close has not returned yet */
+    bool orphan;   /* closed: the last stream that is freed frees this, too */
     /* Addresses by descriptor: gRPC names the peer of an adopted connection only "fd:12". Owned. */
     struct net_peer *peers;
     size_t n_peers;
@@ -98,6 +101,7 @@ struct rt_call_stream *rt_call_stream_new(
 void rt_call_stream_start(struct rt_call_stream *s);
 
 void rt_rpc_link(struct rt_rpc *r, struct rt_call_stream *s);
+void rt_rpc_closed(struct rt_rpc *r); /* on_close has returned */
 void rt_rpc_unlink(struct rt_rpc *r, struct rt_call_stream *s);
 struct rt_call_stream **rt_call_stream_next(struct rt_call_stream *s);
 struct rt_call_stream **rt_call_stream_prev(struct rt_call_stream *s);

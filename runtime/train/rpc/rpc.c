@@ -13,7 +13,7 @@
 #include "common/listen.h"
 #include "runtime/train/rpc/knock.h"
 
-enum { PARTING_MS = 300 };
+enum { PARTING_MS = 300, HELD_MS = 10000 };
 
 static const char method[] = "/paddlert.Ps/Stream";
 
@@ -28,6 +28,20 @@ const char *__tsan_default_options(void) {
 }
 #endif
 
+static void free_rpc(struct rt_rpc *r) {
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->m);
+    free(r->peers);
+    free((char *)(uintptr_t)r->auth.token);
+    free(r);
+}
+
+/* After the end of its thread. */
+static void end_rpc(struct rt_rpc *r) {
+    grpc_shutdown();
+    free_rpc(r);
+}
+
 static gpr_timespec in_ms(int ms) {
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(ms, GPR_TIMESPAN));
 }
@@ -40,6 +54,14 @@ void rt_rpc_link(struct rt_rpc *r, struct rt_call_stream *s) {
     }
     r->streams = s;
     r->n_streams++;
+    r->n_open++;
+    pthread_mutex_unlock(&r->m);
+}
+
+void rt_rpc_closed(struct rt_rpc *r) {
+    pthread_mutex_lock(&r->m);
+    r->n_open--;
+    pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->m);
 }
 
@@ -55,8 +77,12 @@ void rt_rpc_unlink(struct rt_rpc *r, struct rt_call_stream *s) {
         *rt_call_stream_prev(next) = prev;
     }
     r->n_streams--;
+    bool last = r->orphan && r->n_streams == 0;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->m);
+    if (last) {
+        end_rpc(r);
+    }
 }
 
 /* ---- connections that the front door lets in or refuses ---- */
@@ -260,15 +286,6 @@ static int start_queue(struct rt_rpc *r, struct co_err *err) {
     return 0;
 }
 
-static void free_rpc(struct rt_rpc *r) {
-    rt_relay_close(r->relay); /* sends what gRPC has written so far */
-    pthread_cond_destroy(&r->changed);
-    pthread_mutex_destroy(&r->m);
-    free(r->peers);
-    free((char *)(uintptr_t)r->auth.token);
-    free(r);
-}
-
 int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_options *options,
     struct rt_rpc **ret, struct co_err *err) {
     struct rt_rpc *r = co_xcalloc(1, sizeof(*r));
@@ -279,6 +296,7 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
     r->idle_ms = options && options->idle_ms > 0 ? options->idle_ms : 10000;
     r->prove_ms = options ? options->prove_ms : 0;
     r->backlog = options && options->backlog > 0 ? options->backlog : RT_STREAM_BACKLOG;
+    r->held_ms = options && options->held_ms > 0 ? options->held_ms : HELD_MS;
     r->auth.token = co_xstrdup(options && options->token ? options->token : "");
     r->auth.encrypt = options && options->encrypt;
     r->accept_tag = (struct rt_tag){on_accept, r};
@@ -292,6 +310,7 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
     int rc = r->auth.encrypt ? rt_relay_open(&r->relay, err) : 0;
     rc = rc < 0 ? rc : start_queue(r, err);
     if (rc < 0) {
+        rt_relay_close(r->relay);
         free_rpc(r);
         return rc;
     }
@@ -406,22 +425,67 @@ static void break_all(struct rt_rpc *r) {
     free(all);
 }
 
+static struct timespec at_ms(int64_t ms) {
+    return (struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+}
+
 /* Until peers have closed their connections, which they do when they have read why, or for
  * PARTING_MS. Cancelling all calls closes the sockets under peers that are still writing: those see
  * a broken pipe and never read the reason. The caller holds the lock. */
 static void await_parting(struct rt_rpc *r) {
-    int64_t end = net_now() + PARTING_MS;
-    struct timespec t = {.tv_sec = end / 1000, .tv_nsec = end % 1000 * 1000000};
+    struct timespec t = at_ms(net_now() + PARTING_MS);
     bool in_time = true;
     while (!r->server_down && in_time) {
         in_time = pthread_cond_timedwait(&r->changed, &r->m, &t) == 0;
     }
 }
 
+/* Names the peers of the streams that somebody holds. The caller holds the lock. */
+static int say_held(const struct rt_rpc *r, struct co_err *err) {
+    char who[256] = "";
+    size_t at = 0;
+    for (struct rt_call_stream *s = r->streams; s && at + 160 < sizeof(who);
+         s = *rt_call_stream_next(s)) {
+        const struct rt_stream *base = (struct rt_stream *)s;
+        at += (size_t)snprintf(who + at, sizeof(who) - at, "%s%s (references: %d)", at ? ", " : "",
+            base->peer, atomic_load(&base->refs));
+    }
+    return co_err_set(err, CO_TIMEOUT,
+        "%zu connections are closed, but still held after %.3g s: %s%s", r->n_streams,
+        (double)r->held_ms / 1000, who, at + 160 < sizeof(who) ? "" : ", ...");
+}
+
+/* Waits for on_close of all streams, then for their holders. */
+static int await_streams(struct rt_rpc *r, struct co_err *err) {
+    pthread_mutex_lock(&r->m);
+    while (r->n_open > 0 || (r->server && !r->server_down)) {
+        /* no deadline: gRPC ends a cancelled call by itself, whatever its peer or a holder does */
+        pthread_cond_wait(&r->changed, &r->m);
+    }
+    struct timespec t = at_ms(net_now() + r->held_ms);
+    bool in_time = true;
+    while (r->n_streams > 0 && in_time) {
+        in_time = pthread_cond_timedwait(&r->changed, &r->m, &t) == 0;
+    }
+    int rc = r->n_streams > 0 ? say_held(r, err) : 0;
+    pthread_mutex_unlock(&r->m);
+    return rc;
+}
+
+/* Frees r, or leaves that to the last holder of a stream. */
+static void let_go(struct rt_rpc *r) {
+    pthread_mutex_lock(&r->m);
+    bool held = r->orphan = r->n_streams > 0;
+    pthread_mutex_unlock(&r->m);
+    if (!held) {
+        end_rpc(r);
+    }
+}
+
 /* The order gRPC asks for: notify, cancel, wait for the tag, queue shutdown, drain, destroy. */
-void rt_rpc_close(struct rt_rpc *r) {
+int rt_rpc_close(struct rt_rpc *r, struct co_err *err) {
     if (!r) {
-        return;
+        return 0;
     }
     rt_front_close(r->front);
     break_all(r); /* before gRPC cancels all calls, so that peers read the real reason */
@@ -432,18 +496,15 @@ void rt_rpc_close(struct rt_rpc *r) {
         pthread_mutex_unlock(&r->m);
         grpc_server_cancel_all_calls(r->server);
     }
-    pthread_mutex_lock(&r->m);
-    while (r->n_streams > 0 || (r->server && !r->server_down)) {
-        pthread_cond_wait(&r->changed, &r->m);
-    }
-    pthread_mutex_unlock(&r->m);
+    int rc = await_streams(r, err);
     grpc_completion_queue_shutdown(r->cq);
-    pthread_join(r->thread, NULL);
+    pthread_join(r->thread, NULL); /* no deadline: the queue is shut down, and no callback blocks */
     grpc_completion_queue_destroy(r->cq);
     if (r->server) {
         grpc_server_destroy(r->server);
         grpc_metadata_array_destroy(&r->accept_metadata);
     }
-    grpc_shutdown();
-    free_rpc(r);
+    rt_relay_close(r->relay); /* sends what gRPC has written so far */
+    let_go(r);
+    return rc;
 }

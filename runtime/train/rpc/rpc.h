@@ -46,14 +46,17 @@ struct rt_rpc_options {
     const char *token;  /* the job's, "" or NULL: none.  Copied */
     bool encrypt;       /* all connections (relay.h, lane.h) */
     size_t backlog;     /* bytes queued to a peer that does not read; 0: 256 MiB */
+    int held_ms;        /* rt_rpc_close waits so long for holders of streams; 0: 10000 */
 };
 
 /* Blocks all signals in the threads that gRPC makes. */
 CO_MUST_CHECK int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg,
     const struct rt_rpc_options *options, struct rt_rpc **ret, struct co_err *err);
-/* Ends all streams (on_close runs for each), waits until nobody holds a stream or one of its
- * frames, and ends the thread. Must not be called from a callback. */
-void rt_rpc_close(struct rt_rpc *r);
+/* Ends all streams (on_close runs for each) and the thread: no callback runs after it returns.
+ * Waits until nobody holds a stream or one of its frames, but for held_ms at most. CO_TIMEOUT: the
+ * message names the peers of the streams that are still held. r is closed then, too, and freed with
+ * the last of them. Must not be called from a callback. NULL is allowed. */
+CO_MUST_CHECK int rt_rpc_close(struct rt_rpc *r, struct co_err *err);
 
 /* addr "host:port"; port 0 takes a free one.  CO_UNAVAILABLE names the address. */
 CO_MUST_CHECK int rt_rpc_listen(

@@ -105,23 +105,23 @@ struct pair {
     char endpoint[32];
 };
 
-static void side_init_as(struct side *s, const struct rt_rpc_ops *ops, bool encrypt) {
+static void side_init_as(struct side *s, const struct rt_rpc_ops *ops, bool encrypt, int held_ms) {
     memset(s, 0, sizeof(*s));
     pthread_mutex_init(&s->m, NULL);
     pthread_cond_init(&s->changed, NULL);
     const struct rt_rpc_options options = {
-        .idle_ms = 300, .prove_ms = 300, .token = "secret", .encrypt = encrypt};
+        .idle_ms = 300, .prove_ms = 300, .token = "secret", .encrypt = encrypt, .held_ms = held_ms};
     assert_int_equal(0, rt_rpc_open(ops, s, &options, &s->rpc, NULL));
 }
 
 static void side_init(struct side *s, const struct rt_rpc_ops *ops) {
-    side_init_as(s, ops, false);
+    side_init_as(s, ops, false, 0);
 }
 
-static int setup_as(void **state, bool encrypt) {
+static int setup_as(void **state, bool encrypt, int held_ms) {
     struct pair *p = co_xcalloc(1, sizeof(*p));
-    side_init_as(&p->server, &server_ops, encrypt);
-    side_init_as(&p->client, &client_ops, encrypt);
+    side_init_as(&p->server, &server_ops, encrypt, held_ms);
+    side_init_as(&p->client, &client_ops, encrypt, held_ms);
     uint16_t port = 0;
     struct co_err err = {0};
     assert_int_equal(0, rt_rpc_listen(p->server.rpc, "127.0.0.1:0", &port, &err));
@@ -132,22 +132,31 @@ static int setup_as(void **state, bool encrypt) {
 }
 
 static int setup(void **state) {
-    return setup_as(state, false);
+    return setup_as(state, false, 0);
+}
+
+/* A stream that is still held when its rpc closes is waited for only a moment. */
+static int setup_impatient(void **state) {
+    return setup_as(state, false, 1);
+}
+
+static int setup_impatient_encrypted(void **state) {
+    return setup_as(state, true, 1);
 }
 
 static int setup_encrypted(void **state) {
-    return setup_as(state, true);
+    return setup_as(state, true, 0);
 }
 
 static int teardown(void **state) {
     struct pair *p = *state;
     rt_stream_unref(p->stream);
-    rt_rpc_close(p->client.rpc);
+    assert_int_equal(0, rt_rpc_close(p->client.rpc, NULL));
     for (unsigned i = 0; i < p->server.n_held; i++) {
         rt_frame_free(p->server.held[i]);
     }
     p->server.n_held = 0;
-    rt_rpc_close(p->server.rpc);
+    assert_int_equal(0, rt_rpc_close(p->server.rpc, NULL));
     free(p);
     return 0;
 }
@@ -238,7 +247,7 @@ static void a_taken_address_is_refused(void **state) {
     struct co_err err = {0};
     assert_int_equal(CO_UNAVAILABLE, rt_rpc_listen(other.rpc, p->endpoint, &port, &err));
     assert_non_null(strstr(err.msg, p->endpoint));
-    rt_rpc_close(other.rpc);
+    assert_int_equal(0, rt_rpc_close(other.rpc, NULL));
 }
 
 /* A connection that has proved the token. */
@@ -326,7 +335,9 @@ static void connections_without_a_stream_are_closed(void **state) {
         } while (n > 0);
         close(fd);
     }
+    lock(&p->server);
     assert_int_equal(0, p->server.closed);
+    unlock(&p->server);
     assert_int_equal(0, push(p, 2, 10, NULL));
     await(&p->client, &p->client.frames, 2);
 }
@@ -338,11 +349,33 @@ static void the_last_words_arrive(void **state) {
         assert_int_equal(0, push(p, i, 300000, NULL));
     }
     await(&p->server, &p->server.frames, 20);
-    rt_rpc_close(p->server.rpc);
+    assert_int_equal(0, rt_rpc_close(p->server.rpc, NULL));
     p->server.rpc = NULL;
     await(&p->client, &p->client.closed, 1);
     assert_int_equal(CO_PEERLOST, p->client.close_code);
     assert_non_null(strstr(p->client.why.msg, "the server is ending"));
+}
+
+/* Both sides close while somebody holds a stream, or frames of it: they say so, and go on.  What is
+ * held stays valid. */
+static void a_close_names_what_is_still_held(void **state) {
+    struct pair *p = *state;
+    struct co_err err = {0};
+    p->server.hold = true;
+    for (unsigned i = 1; i <= 70; i++) { /* so many that the server's stream is not read any more */
+        assert_int_equal(0, push(p, i, 1 << 20, NULL));
+    }
+    await(&p->server, &p->server.frames, 64);
+    assert_int_equal(CO_TIMEOUT, rt_rpc_close(p->server.rpc, &err));
+    p->server.rpc = NULL;
+    assert_int_equal(1, p->server.closed);
+    assert_non_null(strstr(err.msg, "still held after 0.001 s: 127.0.0.1:"));
+    assert_int_equal(CO_TIMEOUT, rt_rpc_close(p->client.rpc, &err));
+    p->client.rpc = NULL;
+    assert_int_equal(1, p->client.closed);
+    assert_non_null(strstr(err.msg, p->endpoint));
+    assert_non_null(strstr(err.msg, "(references: "));
+    assert_int_equal(CO_PEERLOST, push(p, 71, 10, &err));
 }
 
 int main(void) {
@@ -361,6 +394,10 @@ int main(void) {
             a_slow_reader_bounds_what_is_in_flight, setup_encrypted, teardown),
         cmocka_unit_test_setup_teardown(a_peer_that_closes_is_noticed, setup_encrypted, teardown),
         cmocka_unit_test_setup_teardown(the_last_words_arrive, setup_encrypted, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_close_names_what_is_still_held, setup_impatient, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_close_names_what_is_still_held, setup_impatient_encrypted, teardown),
     };
     return cmocka_run_group_tests_name("rpc", tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ static void free_stream(struct rt_stream *stream) {
     grpc_metadata_array_destroy(&s->trailing);
     grpc_slice_unref(s->details);
     pthread_mutex_destroy(&s->m);
-    /* Last: rt_rpc_close waits for this before it shuts gRPC down. */
+    /* Last: after this, gRPC may be shut down. */
     rt_rpc_unlink(s->rpc, s);
     free(s);
 }
@@ -241,7 +241,7 @@ static void on_released(struct rt_frame *f) {
     struct rt_call_stream *s = of(f->from);
     pthread_mutex_lock(&s->m);
     s->delivered -= weigh_frame(f);
-    bool resume = s->paused && s->delivered < RT_STREAM_WINDOW / 2;
+    bool resume = s->paused && !s->closed && s->delivered < RT_STREAM_WINDOW / 2;
     if (resume) {
         s->paused = false;
     }
@@ -367,6 +367,7 @@ static void on_closed(void *arg, bool ok) {
         co_err_set(&why, CO_PEERLOST, "connection closed");
     }
     s->rpc->ops->on_close(s->rpc->arg, &s->base, &why);
+    rt_rpc_closed(s->rpc);
     rt_stream_unref(&s->base); /* the reference that the stream was made with */
 }
 

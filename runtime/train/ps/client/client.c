@@ -219,8 +219,9 @@ static void client_free(struct rt_client *c) {
         pthread_join(c->mender, NULL);
     }
     rt_saving_close(c);
-    if (c->rpc) {
-        rt_rpc_close(c->rpc);
+    struct co_err held = {0};
+    if (rt_rpc_close(c->rpc, &held) < 0) {
+        rt_say_warn("while the client closes: %s", held.msg);
     }
     rt_reader_free(c->reader);
     rt_server_stop(c->own);

@@ -225,7 +225,7 @@ static void a_server_that_gives_no_welcome_is_named(void **state) {
         says(&err, rows[i].code, rows[i].text);
         says(&err, rows[i].code, k.endpoint);
         assert_null(c);
-        rt_rpc_close(k.rpc);
+        assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
     }
 }
 
@@ -308,7 +308,7 @@ static void no_answer_in_time_names_call_and_server(void **state) {
         assert_int_equal(CO_TIMEOUT, rows[i].call(c, &err));
         says(&err, CO_TIMEOUT, rows[i].text);
         rt_client_close(c);
-        rt_rpc_close(k.rpc);
+        assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
     }
 }
 
@@ -327,7 +327,7 @@ static void the_first_failure_is_that_of_all_later_calls(void **state) {
     assert_string_equal(err.msg, later.msg);
     assert_int_equal(CO_TIMEOUT, rt_finish(c, &later)); /* c is gone */
     assert_string_equal(err.msg, later.msg);
-    rt_rpc_close(k.rpc);
+    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
 }
 
 /* The lease is the shorter one of both sides. */
@@ -348,7 +348,7 @@ static void a_silent_server_is_lost_after_its_lease(void **state) {
     says(&err, CO_PEERLOST, "server 0 (127.0.0.1:");
     says(&err, CO_PEERLOST, "lost: no sign of life for 0.");
     rt_client_close(c);
-    rt_rpc_close(k.rpc);
+    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
 }
 
 /* ---- wrong answers ------------------------------------------------------------------------ */
@@ -382,7 +382,7 @@ static void answers_that_do_not_fit_are_refused(void **state) {
         assert_int_equal(rows[i].code, rows[i].call(c, &err));
         says(&err, rows[i].code, rows[i].text);
         rt_client_close(c);
-        rt_rpc_close(k.rpc);
+        assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
     }
 }
 
@@ -395,7 +395,7 @@ static void answers_that_nobody_asked_for_are_passed_over(void **state) {
         assert_int_equal(0, pull_dense(c, &err));
     }
     rt_client_close(c);
-    rt_rpc_close(k.rpc);
+    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
 }
 
 /* A refused pull is its caller's alone; a refused push is returned once, by a later call. */
@@ -409,7 +409,7 @@ static void a_refusal_leaves_the_client_as_it_was(void **state) {
     assert_int_equal(CO_NORESOURCE, push_and_flush(c, &err));
     assert_int_equal(0, rt_step(c, &err));
     rt_client_close(c);
-    rt_rpc_close(k.rpc);
+    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
 }
 
 static void calls_on_tables_of_another_kind_are_refused(void **state) {
@@ -431,7 +431,7 @@ static void calls_on_tables_of_another_kind_are_refused(void **state) {
     assert_int_equal(CO_INVALID, rt_stat(c, 2, &st, &err));
     says(&err, CO_INVALID, "there is no table 2");
     rt_client_close(c);
-    rt_rpc_close(k.rpc);
+    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
 }
 
 int main(void) {

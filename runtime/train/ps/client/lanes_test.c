@@ -251,9 +251,9 @@ static struct rt_stream *end_lanes(struct house *h) {
     pthread_mutex_lock(&s->doors_m);
     struct rt_stream *stream = rt_stream_ref(s->doors[0].stream);
     pthread_mutex_unlock(&s->doors_m);
-    rt_server_close_door(s, 0, key_of(c));
+    rt_server_close_door(s, 0, stream);
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        rt_shard_left(s->shards[i], 0, key_of(c), stream);
+        rt_shard_left(s->shards[i], 0, stream);
     }
     int64_t deadline = net_now() + ANSWER_MS;
     bool in_time = true;
@@ -315,6 +315,41 @@ static void *spoil_doors(void *arg) {
         (void)sched_yield();
     }
     return NULL;
+}
+
+static void change_key(struct house *h) {
+    pthread_mutex_lock(&h->server->doors_m);
+    h->server->doors[0].key ^= 2;
+    pthread_mutex_unlock(&h->server->doors_m);
+}
+
+/* The key only lets a lane in.  Which connection the lane belongs to does not change with it. */
+static void a_lane_of_a_former_key_breaks_its_connection(void **state) {
+    struct house *h = *state;
+    uint64_t key = key_of(h->honest);
+    struct co_err err;
+    int fd = open_lane(h, 0, 0, key);
+    works_on(h);
+    change_key(h);
+    say_frame(fd, RT_FRAME_PING, 1); /* of the other shard */
+    hear_end(fd, &err);
+    await_another_key(h->honest, key);
+    works_on(h);
+}
+
+/* Else the door would hold a closed connection, and the server wait for its release. */
+static void a_door_whose_key_has_changed_closes_with_its_connection(void **state) {
+    struct house *h = *state;
+    works_on(h);
+    change_key(h);
+    rt_client_close(co_steal_ptr(h->honest));
+    int64_t deadline = net_now() + ANSWER_MS;
+    for (bool open = true; open; sched_yield()) {
+        pthread_mutex_lock(&h->server->doors_m);
+        open = h->server->doors[0].stream;
+        pthread_mutex_unlock(&h->server->doors_m);
+        assert_true(net_now() < deadline);
+    }
 }
 
 static void refused_lanes_are_tried_again(void **state) {
@@ -403,6 +438,8 @@ int main(void) {
         T(nonsense_on_a_lane_ends_its_trainers_connection),
         T(a_reason_that_comes_after_the_lanes_end_is_read),
         T(lanes_that_end_without_a_reason_are_made_again),
+        T(a_lane_of_a_former_key_breaks_its_connection),
+        T(a_door_whose_key_has_changed_closes_with_its_connection),
         T(refused_lanes_are_tried_again),
         T(who_does_not_read_is_not_read),
         T(half_frames_cost_what_they_brought),

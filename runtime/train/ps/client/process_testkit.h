@@ -322,8 +322,8 @@ static inline int intrude(struct job *j, struct co_err *err) {
             rc = co_err_set(err, CO_INTERNAL, "%s let a stranger in", endpoint);
         }
     }
-    rt_rpc_close(rpc);
-    return rc;
+    int closed = rt_rpc_close(rpc, rc < 0 ? NULL : err);
+    return rc < 0 ? rc : closed;
 }
 
 /* ---- in the parent ---- */

@@ -1,6 +1,6 @@
 /* Decides which data lanes a server accepts: those that present the key from their trainer's
- * welcome.  The front door's thread hands an accepted lane to its shard.  When a lane breaks, its
- * shard's thread breaks the trainer's stream as well: a trainer is lost in one way only. */
+ * welcome.  The front door's thread hands an accepted lane to its shard, with the stream that the
+ * lane belongs to.  The key is needed only there; everything else goes by the stream. */
 #include "runtime/train/ps/server/internal.h"
 
 #include <string.h>
@@ -26,26 +26,16 @@ int rt_server_open_door(struct rt_server *s, uint32_t trainer, struct rt_stream 
     return 0;
 }
 
-/* Returns the stream of that key with a reference for the caller; NULL: the door has another key.
- * close: the reference is the door's own. */
-static struct rt_stream *take_stream(
-    struct rt_server *s, uint32_t trainer, uint64_t key, bool close) {
+void rt_server_close_door(struct rt_server *s, uint32_t trainer, const struct rt_stream *stream) {
     pthread_mutex_lock(&s->doors_m);
-    struct rt_door *d = &s->doors[trainer];
-    struct rt_stream *stream = d->key == key ? d->stream : NULL;
-    if (stream && close) {
+    struct rt_door *d = &s->doors[trainer], old = {0};
+    if (d->stream == stream) { /* else a later connection of the trainer has the door */
+        old = *d;
         *d = (struct rt_door){0};
-    } else if (stream) {
-        rt_stream_ref(stream);
     }
     pthread_mutex_unlock(&s->doors_m);
-    return stream;
-}
-
-void rt_server_close_door(struct rt_server *s, uint32_t trainer, uint64_t key) {
-    struct rt_stream *stream = take_stream(s, trainer, key, true);
-    if (stream) {
-        rt_stream_unref(stream);
+    if (old.stream) {
+        rt_stream_unref(old.stream);
     }
 }
 
@@ -55,10 +45,11 @@ int rt_server_on_lane(
     const struct rt_server_config *c = &s->config;
     int rc = 0;
     pthread_mutex_lock(&s->doors_m);
-    if (pass->trainer >= c->trainers || pass->key == 0) {
+    const struct rt_door *d = pass->trainer < c->trainers ? &s->doors[pass->trainer] : NULL;
+    if (!d || pass->key == 0) {
         rc = co_err_set(err, CO_PERMISSION, "a data lane of trainer %u of %u%s", pass->trainer,
             c->trainers, pass->key == 0 ? " without a key" : "");
-    } else if (s->doors[pass->trainer].key != pass->key) {
+    } else if (d->key != pass->key) {
         /* The trainer may retry: its stream may have broken after its welcome. */
         rc = co_err_set(err, CO_UNAVAILABLE,
             "a data lane of trainer %u, which is not here or has another key", pass->trainer);
@@ -69,16 +60,8 @@ int rt_server_on_lane(
         /* Under the lock, so that the shard gets the lane before it hears that the trainer has
          * left: leave_member closes the door first. */
         (void)rt_stream_ref(rt_lane_stream(lane));
-        rt_shard_lane(s->shards[pass->shard], pass->trainer, pass->key, lane);
+        rt_shard_lane(s->shards[pass->shard], pass->trainer, d->stream, lane);
     }
     pthread_mutex_unlock(&s->doors_m);
     return rc;
-}
-
-void rt_server_lane_lost(void *server, uint32_t trainer, uint64_t key, const struct co_err *why) {
-    struct rt_stream *stream = take_stream(server, trainer, key, false);
-    if (stream) {
-        rt_stream_break(stream, why);
-        rt_stream_unref(stream);
-    }
 }

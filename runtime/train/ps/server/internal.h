@@ -31,7 +31,7 @@ struct rt_session {
 /* Which data lanes of a trainer are accepted (doors.c). */
 struct rt_door {
     uint64_t key;             /* a lane must present it; 0: none is accepted */
-    struct rt_stream *stream; /* counted; it is broken when a lane breaks */
+    struct rt_stream *stream; /* counted: the lanes belong to it */
 };
 
 struct rt_server {
@@ -88,13 +88,11 @@ extern const struct rt_rpc_ops rt_session_ops;
 /* doors.c: accepts data lanes of the trainer from now on, if they present *ret_key. */
 CO_MUST_CHECK int rt_server_open_door(struct rt_server *s, uint32_t trainer,
     struct rt_stream *stream, uint64_t *ret_key, struct co_err *err);
-/* Accepts no more lanes with that key. */
-void rt_server_close_door(struct rt_server *s, uint32_t trainer, uint64_t key);
-/* The callback on_lane of rt_rpc_ops, on the front door's thread, and the callback lost of
- * rt_shard_config, on a shard's thread. */
+/* Accepts no more lanes of that connection. */
+void rt_server_close_door(struct rt_server *s, uint32_t trainer, const struct rt_stream *stream);
+/* The callback on_lane of rt_rpc_ops, on the front door's thread. */
 int rt_server_on_lane(
     void *server, struct rt_lane *lane, const struct rt_pass *pass, struct co_err *err);
-void rt_server_lane_lost(void *server, uint32_t trainer, uint64_t key, const struct co_err *why);
 
 /* server.c: copies the list, config.servers entries. */
 void rt_server_set_list(struct rt_server *s, const char *const *list);

@@ -128,7 +128,10 @@ void rt_server_stop(struct rt_server *s) {
     atomic_store(&s->stopping, true);
     /* No other thread uses s after this.  The shards must still run: rt_rpc_close waits for streams
      * and frames that they hold. */
-    rt_rpc_close(s->rpc);
+    struct co_err held = {0};
+    if (rt_rpc_close(s->rpc, &held) < 0) {
+        rt_say_warn("while the server stops: %s", held.msg);
+    }
     for (uint32_t i = 0; s->shards && i < s->config.shards; i++) {
         rt_shard_stop(s->shards[i]);
     }

@@ -126,7 +126,6 @@ static int make_tables(
             .rocks = s->rocks,
             .saver = s->saver,
             .restore = s->restored,
-            .lost = rt_server_lane_lost,
             .loaded = rt_server_loaded,
             .arg = s,
         };
@@ -408,8 +407,8 @@ static int do_begin(
     note_finished(se, b->finished, b->n_finished);
     se->begun = true;
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        rt_shard_begin(
-            s->shards[i], se->trainer, se->key, s->members.all[se->trainer].incarnation, b->step);
+        rt_shard_begin(s->shards[i], se->trainer, se->stream,
+            s->members.all[se->trainer].incarnation, b->step);
     }
     return answer_control(se->stream, f->head.seq, err);
 }
@@ -606,9 +605,9 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
 static void leave_member(struct rt_session *se, const struct co_err *why) {
     struct rt_server *s = se->server;
     struct rt_member *m = &s->members.all[se->trainer];
-    rt_server_close_door(s, se->trainer, se->key);
+    rt_server_close_door(s, se->trainer, se->stream);
     for (uint32_t i = 0; i < s->config.shards; i++) {
-        rt_shard_left(s->shards[i], se->trainer, se->key, se->stream);
+        rt_shard_left(s->shards[i], se->trainer, se->stream);
     }
     if (m->stream == se->stream) {
         rt_stream_unref(m->stream);

@@ -125,7 +125,7 @@ static inline struct peer *peer_new(struct rt_server *server) {
 
 static inline void peer_free(struct peer *p) {
     rt_stream_unref(p->stream);
-    rt_rpc_close(p->rpc);
+    assert_int_equal(0, rt_rpc_close(p->rpc, NULL));
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->m);
     free(p);

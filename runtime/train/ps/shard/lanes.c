@@ -24,7 +24,7 @@ struct place {
     struct rt_shard_lanes *all;
     struct rt_lane *lane; /* counted */
     uint32_t trainer;
-    uint64_t key;
+    struct rt_stream *stream; /* counted: the connection that the lane belongs to */
     struct rt_frame *waiting; /* read, not handled yet */
     uint32_t events;          /* as registered with epoll */
     bool touched, gone;       /* gone: shut; freed by the next flush */
@@ -104,6 +104,7 @@ static void free_place(struct place *p) {
         rt_frame_free(f);
     }
     rt_stream_unref(rt_lane_stream(p->lane));
+    rt_stream_unref(p->stream);
     free(p);
 }
 
@@ -127,7 +128,7 @@ void rt_shard_lanes_free(struct rt_shard_lanes *all) {
 static void lose(struct place *p, const struct co_err *why) {
     if (!p->gone) {
         end_place(p);
-        p->all->ops->lost(p->all->arg, p->trainer, p->key, why);
+        rt_stream_break(p->stream, why);
     }
 }
 
@@ -147,14 +148,14 @@ static void refuse_lane(struct rt_lane *lane, const struct co_err *why) {
     rt_stream_unref(s);
 }
 
-void rt_shard_lanes_add(
-    struct rt_shard_lanes *all, uint32_t trainer, uint64_t key, struct rt_lane *lane_own) {
+void rt_shard_lanes_add(struct rt_shard_lanes *all, uint32_t trainer, struct rt_stream *stream,
+    struct rt_lane *lane_own) {
     struct co_err why = {0};
     struct place *p = co_xcalloc(1, sizeof(*p));
     *p = (struct place){.all = all,
         .lane = lane_own,
         .trainer = trainer,
-        .key = key,
+        .stream = stream,
         .events = EPOLLIN,
         .next = all->places,
         .at = &all->places};
@@ -174,20 +175,22 @@ void rt_shard_lanes_add(
         p->next->at = &p->next;
     }
     all->places = p;
+    (void)rt_stream_ref(stream);
     rt_lane_set_owner(lane_own, on_stir, p);
 }
 
-void rt_shard_lanes_keep(struct rt_shard_lanes *all, uint32_t trainer, uint64_t key) {
+void rt_shard_lanes_keep(
+    struct rt_shard_lanes *all, uint32_t trainer, const struct rt_stream *stream) {
     for (struct place *p = all->places; p; p = p->next) {
-        if (p->trainer == trainer && p->key != key) {
+        if (p->trainer == trainer && p->stream != stream) {
             end_place(p);
         }
     }
 }
 
-void rt_shard_lanes_drop(struct rt_shard_lanes *all, uint32_t trainer, uint64_t key) {
+void rt_shard_lanes_drop(struct rt_shard_lanes *all, const struct rt_stream *stream) {
     for (struct place *p = all->places; p; p = p->next) {
-        if (p->trainer == trainer && p->key == key) {
+        if (p->stream == stream) {
             end_place(p);
         }
     }

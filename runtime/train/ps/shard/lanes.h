@@ -22,8 +22,6 @@ struct rt_shard_lanes_ops {
     void (*frame)(void *arg, uint32_t trainer, struct rt_frame *f_own);
     /* Whether the frame must wait: it and all behind it are kept until rt_shard_lanes_again. */
     bool (*early)(void *arg, uint32_t trainer, const struct rt_frame *f);
-    /* The lane broke, or its peer sent an invalid frame; it has been shut. */
-    void (*lost)(void *arg, uint32_t trainer, uint64_t key, const struct co_err *why);
 };
 
 /* shard: this shard's index.  A lane that brings a frame for another shard is shut. */
@@ -31,13 +29,15 @@ CO_MUST_CHECK int rt_shard_lanes_new(uint32_t shard, const struct rt_shard_lanes
     void *arg, struct rt_shard_lanes **ret, struct co_err *err);
 void rt_shard_lanes_free(struct rt_shard_lanes *all); /* shuts all lanes; NULL allowed */
 
-/* A lane beyond RT_LANES_EACH gets an error frame and is shut. */
-void rt_shard_lanes_add(
-    struct rt_shard_lanes *all, uint32_t trainer, uint64_t key, struct rt_lane *lane_own);
-/* Shuts the trainer's lanes with any other key: they belong to an earlier connection. */
-void rt_shard_lanes_keep(struct rt_shard_lanes *all, uint32_t trainer, uint64_t key);
-/* Shuts the trainer's lanes with that key. */
-void rt_shard_lanes_drop(struct rt_shard_lanes *all, uint32_t trainer, uint64_t key);
+/* Adds a lane of that stream, which is broken when the lane breaks or its peer sends an invalid
+ * frame.  A lane beyond RT_LANES_EACH gets an error frame and is shut. */
+void rt_shard_lanes_add(struct rt_shard_lanes *all, uint32_t trainer, struct rt_stream *stream,
+    struct rt_lane *lane_own);
+/* Shuts the trainer's lanes of any other stream: they belong to an earlier connection. */
+void rt_shard_lanes_keep(
+    struct rt_shard_lanes *all, uint32_t trainer, const struct rt_stream *stream);
+/* Shuts the lanes of that stream. */
+void rt_shard_lanes_drop(struct rt_shard_lanes *all, const struct rt_stream *stream);
 
 /* Waits for an event, but at most wait_ns (-1: no limit), and not at all if frames are left from
  * the last turn.  Then serves every ready lane once.  Returns whether there was anything to serve.

@@ -25,8 +25,7 @@ struct item {
     uint64_t incarnation, step; /* step: BEGIN and RESTORE */
     const char *dir;            /* RESTORE: the checkpoint */
     uint64_t number;
-    uint64_t key;             /* BEGIN, LEFT, LANE */
-    struct rt_stream *stream; /* LEFT: counted */
+    struct rt_stream *stream; /* BEGIN, LEFT, LANE: counted */
     struct rt_lane *lane;     /* LANE: counted */
 };
 
@@ -256,8 +255,7 @@ static void do_frame(void *arg, uint32_t trainer, struct rt_frame *f_own) {
 static void do_left(struct rt_shard *s, const struct item *it) {
     rt_shard_save_left(&s->save, it->trainer);
     rt_steps_left(s->steps, it->trainer, it->stream);
-    rt_stream_unref(it->stream);
-    rt_shard_lanes_drop(s->lanes, it->trainer, it->key);
+    rt_shard_lanes_drop(s->lanes, it->stream);
 }
 
 static void handle_item(struct rt_shard *s, const struct item *it) {
@@ -267,7 +265,7 @@ static void handle_item(struct rt_shard *s, const struct item *it) {
     }
     switch (it->note) {
     case BEGIN:
-        rt_shard_lanes_keep(s->lanes, it->trainer, it->key);
+        rt_shard_lanes_keep(s->lanes, it->trainer, it->stream);
         if (it->incarnation != s->lives[it->trainer].incarnation) {
             rt_steps_restart(s->steps, it->trainer);
         }
@@ -277,7 +275,7 @@ static void handle_item(struct rt_shard *s, const struct item *it) {
         do_restore(s, it);
         break;
     case LANE:
-        rt_shard_lanes_add(s->lanes, it->trainer, it->key, it->lane);
+        rt_shard_lanes_add(s->lanes, it->trainer, it->stream, it->lane);
         break;
     case LEFT:
         do_left(s, it);
@@ -285,6 +283,9 @@ static void handle_item(struct rt_shard *s, const struct item *it) {
     case FINISHED:
         rt_steps_finished(s->steps, it->trainer);
         break;
+    }
+    if (it->stream) {
+        rt_stream_unref(it->stream);
     }
 }
 
@@ -298,18 +299,11 @@ static void drop_item(const struct item *it) {
     }
 }
 
-static void on_lost(void *arg, uint32_t trainer, uint64_t key, const struct co_err *why) {
-    const struct rt_shard_config *c = &((struct rt_shard *)arg)->tables.config;
-    if (c->lost) {
-        c->lost(c->arg, trainer, key, why);
-    }
-}
-
 static bool is_early(void *arg, uint32_t trainer, const struct rt_frame *f) {
     return rt_steps_early(((struct rt_shard *)arg)->steps, trainer, f);
 }
 
-static const struct rt_shard_lanes_ops lanes_ops = {do_frame, is_early, on_lost};
+static const struct rt_shard_lanes_ops lanes_ops = {do_frame, is_early};
 
 /* Once a step is answered, handles the frames that its trainers sent after their STEP. */
 static bool go_on(struct rt_shard *s) {
@@ -393,11 +387,11 @@ static void post_item(struct rt_shard *s, struct item it) {
     }
 }
 
-void rt_shard_begin(
-    struct rt_shard *s, uint32_t trainer, uint64_t key, uint64_t incarnation, uint64_t step) {
+void rt_shard_begin(struct rt_shard *s, uint32_t trainer, struct rt_stream *stream,
+    uint64_t incarnation, uint64_t step) {
     post_item(s, (struct item){.trainer = trainer,
                      .note = BEGIN,
-                     .key = key,
+                     .stream = rt_stream_ref(stream),
                      .incarnation = incarnation,
                      .step = step});
 }
@@ -422,14 +416,15 @@ void rt_shard_finished(struct rt_shard *s, uint32_t trainer) {
     post_item(s, (struct item){.trainer = trainer, .note = FINISHED});
 }
 
-void rt_shard_left(struct rt_shard *s, uint32_t trainer, uint64_t key, struct rt_stream *stream) {
-    post_item(
-        s, (struct item){
-               .trainer = trainer, .note = LEFT, .key = key, .stream = rt_stream_ref(stream)});
+void rt_shard_left(struct rt_shard *s, uint32_t trainer, struct rt_stream *stream) {
+    post_item(s, (struct item){.trainer = trainer, .note = LEFT, .stream = rt_stream_ref(stream)});
 }
 
-void rt_shard_lane(struct rt_shard *s, uint32_t trainer, uint64_t key, struct rt_lane *lane_own) {
-    post_item(s, (struct item){.trainer = trainer, .note = LANE, .key = key, .lane = lane_own});
+void rt_shard_lane(
+    struct rt_shard *s, uint32_t trainer, struct rt_stream *stream, struct rt_lane *lane_own) {
+    post_item(s,
+        (struct item){
+            .trainer = trainer, .note = LANE, .stream = rt_stream_ref(stream), .lane = lane_own});
 }
 
 uint64_t rt_shard_said(const struct rt_shard *s, uint32_t trainer) {

@@ -35,8 +35,6 @@ struct rt_shard_config {
     /* The checkpoint to start from; in sync mode its step too.  The shard's thread reads it before
      * it serves requests.  Must outlive the shard.  NULL: tables start empty. */
     const struct rt_ckpt_chain *restore;
-    /* Called on the shard's thread when a lane of that trainer broke.  NULL: not called. */
-    void (*lost)(void *arg, uint32_t trainer, uint64_t key, const struct co_err *why);
     /* Called on the shard's thread when it has loaded a checkpoint (why->code is 0), or could not:
      * it then refuses requests on tables until it has loaded one.  NULL: not called. */
     void (*loaded)(void *arg, const struct co_err *why);
@@ -50,11 +48,12 @@ CO_MUST_CHECK int rt_shard_start(
 /* Drops queued requests and joins the thread; NULL allowed. */
 void rt_shard_stop(struct rt_shard *s);
 
-/* The trainer has connected.  Frames that are posted from now on, and those of its lanes with this
- * key, belong to this connection.  `incarnation` differs from the last one if the trainer process
- * was restarted; it then continues after `step`.  Any thread. */
-void rt_shard_begin(
-    struct rt_shard *s, uint32_t trainer, uint64_t key, uint64_t incarnation, uint64_t step);
+/* The trainer has connected, by this stream.  Frames that are posted from now on, and those of the
+ * stream's lanes, belong to this connection; lanes of an earlier one are shut.  `incarnation`
+ * differs from the last one if the trainer process was restarted; it then continues after `step`.
+ * Any thread. */
+void rt_shard_begin(struct rt_shard *s, uint32_t trainer, struct rt_stream *stream,
+    uint64_t incarnation, uint64_t step);
 /* Loads all tables from checkpoint `number`, which was made at `step`.  Requests of a trainer are
  * refused with CO_GONE until rt_shard_begin is called for it again.  dir must outlive the shard.
  * Any thread. */
@@ -67,10 +66,12 @@ uint64_t rt_shard_step(const struct rt_shard *s);
 void rt_shard_post(struct rt_shard *s, uint32_t trainer, struct rt_frame *f_own);
 /* The trainer will send no more frames: steps no longer wait for it.  Any thread. */
 void rt_shard_finished(struct rt_shard *s, uint32_t trainer);
-/* The trainer's stream has closed: drops references to it and shuts the lanes with that key.  A
- * STEP that the trainer has sent still counts.  Any thread. */
-void rt_shard_left(struct rt_shard *s, uint32_t trainer, uint64_t key, struct rt_stream *stream);
-/* Adds a lane that the trainer opened with that key; after rt_shard_begin.  Any thread. */
-void rt_shard_lane(struct rt_shard *s, uint32_t trainer, uint64_t key, struct rt_lane *lane_own);
+/* The trainer's stream has closed: drops references to it and shuts its lanes.  A STEP that the
+ * trainer has sent still counts.  Any thread. */
+void rt_shard_left(struct rt_shard *s, uint32_t trainer, struct rt_stream *stream);
+/* Adds a lane of that stream; after rt_shard_begin.  When the lane breaks, the stream is broken as
+ * well: a trainer is lost in one way only.  Any thread. */
+void rt_shard_lane(
+    struct rt_shard *s, uint32_t trainer, struct rt_stream *stream, struct rt_lane *lane_own);
 /* Sync: the last step for which the trainer has sent STEP.  Any thread. */
 uint64_t rt_shard_said(const struct rt_shard *s, uint32_t trainer);
