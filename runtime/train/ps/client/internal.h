@@ -112,9 +112,9 @@ struct rt_client {
     uint32_t abandoning; /* threads that are giving up a call */
     struct co_err failed;
     struct co_err refused; /* a push that servers refused; see rt_client_refusal */
-    bool joined;     /* all links have been up: the mender reconnects broken ones */
-    uint32_t away;   /* number of links that are away */
-    int64_t back_ms; /* when the last link came back */
+    bool joined;           /* all links have been up: the mender reconnects broken ones */
+    uint32_t away;         /* number of links that are away */
+    int64_t back_ms;       /* when the last link came back */
     pthread_t mender;
     pthread_cond_t broke; /* wakes the mender: a link is away, or the client closes */
     bool mending;         /* the mender's thread runs */
