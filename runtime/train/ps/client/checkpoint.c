@@ -15,6 +15,7 @@
 #include "common/spare.h"
 #include "runtime/net/net.h"
 #include "runtime/train/ckpt/chain.h"
+#include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/client/options.h"
@@ -486,6 +487,7 @@ int rt_restore(
     take_saving(sv);
     rc = rc < 0 ? rc : restore_newest(c, path, &found, err);
     if (rc == 0) {
+        rt_geo_forget(c->geo);
         sv->next = 0; /* ask again: what was known is no base for a delta any more */
         sv->origin = found.step - (c->options.mode == RT_SYNC ? c->steps : sv->steps);
     }

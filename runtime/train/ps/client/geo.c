@@ -15,6 +15,31 @@ static void set_rate(struct rt_geo_table *t) {
         (float)rt_schedule_rate(&t->table->rates, (double)o->hyper[RT_OPTIM_LR], t->g->steps);
 }
 
+/* Schedules follow the steps of a sync job, also where it goes back or this trainer was restarted;
+ * in other modes this process's own. */
+static uint64_t count_from(const struct rt_client *c, uint64_t own) {
+    return c->options.mode == RT_SYNC ? c->steps : own;
+}
+
+static void make_copy(struct rt_geo_table *t) {
+    const struct rt_store_shape row = {.dim = (uint32_t)(2 * t->n + t->n_state + 2)};
+    t->rows = is_sparse(t) ? rt_store_new(&row, NULL) : NULL;
+}
+
+static void drop_copy(struct rt_geo_table *t) {
+    free(co_steal_ptr(t->local));
+    free(co_steal_ptr(t->base));
+    free(co_steal_ptr(t->state));
+    free(co_steal_ptr(t->delta));
+    free(co_steal_ptr(t->server));
+    free(co_steal_ptr(t->changed));
+    free(co_steal_ptr(t->ids));
+    free(co_steal_ptr(t->fetched));
+    rt_store_free(co_steal_ptr(t->rows));
+    t->n_changed = t->room = t->n_ids = 0;
+    t->dirty = false;
+}
+
 struct rt_geo *rt_geo_open(struct rt_client *c) {
     bool any = false;
     for (uint32_t i = 0; i < c->n_tables; i++) {
@@ -25,6 +50,7 @@ struct rt_geo *rt_geo_open(struct rt_client *c) {
     }
     struct rt_geo *g = co_xcalloc(1, sizeof(*g));
     g->c = c;
+    g->steps = count_from(c, 0);
     pthread_mutex_init(&g->rounds, NULL);
     pthread_mutex_init(&g->m, NULL);
     g->tables = co_xcalloc(c->n_tables, sizeof(*g->tables));
@@ -40,8 +66,7 @@ struct rt_geo *rt_geo_open(struct rt_client *c) {
         t->n = is_sparse(t) ? t->table->spec.dim : t->table->spec.size;
         t->n_state = rt_optim_state_floats(&t->table->local_optim, t->n);
         set_rate(t);
-        const struct rt_store_shape row = {.dim = (uint32_t)(2 * t->n + t->n_state + 2)};
-        t->rows = is_sparse(t) ? rt_store_new(&row, NULL) : NULL;
+        make_copy(t);
     }
     return g;
 }
@@ -163,21 +188,37 @@ int rt_geo_end(struct rt_geo *g, struct co_err *err) {
     return rc;
 }
 
+void rt_geo_forget(struct rt_geo *g) {
+    if (!g) {
+        return;
+    }
+    pthread_mutex_lock(&g->rounds);
+    for (uint32_t i = 0; i < g->c->n_tables; i++) {
+        if (g->tables[i].call) { /* what it brings is dropped, too */
+            (void)!wait_call(&g->tables[i], NULL);
+        }
+    }
+    pthread_mutex_lock(&g->m);
+    for (uint32_t i = 0; i < g->c->n_tables; i++) {
+        struct rt_geo_table *t = &g->tables[i];
+        if (t->table) {
+            drop_copy(t);
+            make_copy(t);
+        }
+    }
+    g->steps = count_from(g->c, g->steps);
+    pthread_mutex_unlock(&g->m);
+    follow_schedules(g);
+    atomic_store(&g->over, false);
+    pthread_mutex_unlock(&g->rounds);
+}
+
 void rt_geo_close(struct rt_geo *g) {
     for (uint32_t i = 0; g && i < g->c->n_tables; i++) {
-        struct rt_geo_table *t = &g->tables[i];
-        if (t->call) {
-            (void)!wait_call(t, NULL);
+        if (g->tables[i].call) {
+            (void)!wait_call(&g->tables[i], NULL);
         }
-        free(t->local);
-        free(t->base);
-        free(t->state);
-        free(t->delta);
-        free(t->server);
-        rt_store_free(t->rows);
-        free(t->changed);
-        free(t->ids);
-        free(t->fetched);
+        drop_copy(&g->tables[i]);
     }
     if (g) {
         pthread_mutex_destroy(&g->rounds);

@@ -22,6 +22,9 @@ struct rt_geo;
 /* NULL: no table of the client is in geo mode. */
 struct rt_geo *rt_geo_open(struct rt_client *c);
 void rt_geo_close(struct rt_geo *g); /* after the client has failed; NULL allowed */
+/* The servers' tables are those of another time (a checkpoint): drops all copies with what has not
+ * been sent of them.  They begin again with the servers' values.  NULL allowed. */
+void rt_geo_forget(struct rt_geo *g);
 
 /* Counts a step, and begins a round if one is due.  g NULL, here and in the next two: nothing. */
 CO_MUST_CHECK int rt_geo_step(struct rt_geo *g, struct co_err *err);

@@ -312,6 +312,42 @@ static void who_is_in_a_round_is_let_go_when_the_server_is_gone(void **state) {
     rt_client_close(c);
 }
 
+/* What a trainer has not sent when it restores or loads tables is of another time. */
+static void a_restore_leaves_no_copy(void **state) {
+    (void)state;
+    for (int load = 0; load < 2; load++) {
+        struct world w;
+        struct co_err err = {0};
+        struct trainer t = {.index = 0};
+        char dir[] = "/tmp/geo_test_XXXXXX";
+        uint64_t id = 3;
+        float before[DIM], after[DIM], v[SIZE];
+        assert_non_null(mkdtemp(dir));
+        world_start(&w, 1, 2);
+        struct rt_client *c = world_enter(&w, 0, geo), *other = world_enter(&w, 1, geo);
+        must(rt_pull_sparse(c, 1, &id, 1, before, &err));
+        must(load ? rt_save(c, dir, &err) : rt_checkpoint(c, dir, NULL, NULL, &err));
+        for (uint32_t s = 0; s < 12; s++) {
+            push(c, &t, s);
+            must(rt_step(c, &err));
+        }
+        must(load ? rt_load(c, dir, &err) : rt_restore(c, dir, NULL, &err));
+        must(rt_pull_sparse(c, 1, &id, 1, after, &err));
+        must(rt_pull_dense(c, 0, v, &err));
+        for (int i = 0; i < SIZE; i++) {
+            assert_true(v[i] == 0);
+        }
+        if (!load) { /* a load leaves rows alone that it does not have */
+            assert_memory_equal(before, after, sizeof(before));
+        }
+        must(rt_finish(c, &err));
+        must(rt_finish(other, &err));
+        world_end(&w);
+        CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", dir);
+        assert_int_equal(0, system(cmd));
+    }
+}
+
 /* Trains a little in a mode and saves; or loads that in a mode and trains on. */
 static void train_with_a_save(
     const char *dir, enum rt_mode mode, bool load, float ret_v[SIZE], float ret_rows[IDS * DIM]) {
@@ -371,6 +407,7 @@ int main(void) {
         cmocka_unit_test(all_modes_learn_the_same),
         cmocka_unit_test(a_lost_trainer_is_not_waited_for),
         cmocka_unit_test(who_is_in_a_round_is_let_go_when_the_server_is_gone),
+        cmocka_unit_test(a_restore_leaves_no_copy),
     };
     return cmocka_run_group_tests_name("geo", tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@
 
 #include "common/buf.h"
 #include "runtime/net/net.h"
+#include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/ps/say.h"
@@ -643,6 +644,7 @@ int rt_client_rejoin(struct rt_client *c, struct co_err *err) {
     reset(c);
     rt_saving_go_back(c);
     int rc = rt_client_join(c, err);
+    rt_geo_forget(c->geo); /* c->steps are the job's now */
     return rc < 0 ? rc : rt_client_start_mender(c, err);
 }
 

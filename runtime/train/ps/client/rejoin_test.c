@@ -35,8 +35,10 @@ struct world {
 /* Of the next servers; 0: none that is lost comes back but as it says itself. */
 static int64_t return_ms;
 static uint32_t shards;
-/* Of the next trainers: the mode of table "e".  An async push waits for another one to merge. */
-static enum rt_mode rows_mode;
+/* Of the next trainers: the modes of tables "w" and "e".  An async push waits for another one to
+ * merge. */
+static enum rt_mode dense_mode, rows_mode;
+static uint32_t k_steps; /* geo: of a round */
 
 static void server_start(struct world *w, uint32_t i) {
     struct rt_server_config c = {.listen = "127.0.0.1:0",
@@ -101,13 +103,18 @@ static struct rt_client *enter(const struct world *w, uint32_t trainer) {
         .job = own_job()};
     struct rt_client_options o = {.mode = RT_SYNC,
         .merge_max = 2,
+        .k_steps = k_steps,
         .send_wait_ms = 3 * WAIT_MS,
         .start_timeout_ms = WAIT_MS,
         .return_ms = WAIT_MS,
         .call_timeout_ms = WAIT_MS,
         .barrier_timeout_ms = WAIT_MS};
     struct rt_table_spec tables[2] = {specs[0], specs[1]};
+    tables[0].mode = dense_mode;
     tables[1].mode = rows_mode;
+    for (int i = 0; i < 2 && dense_mode == RT_GEO; i++) {
+        tables[i].schedule = "piecewise:at=5,values=1:0.5";
+    }
     struct rt_client *client = NULL;
     must(rt_client_connect(&c, &o, tables, 2, &client, &err));
     return client;
@@ -522,6 +529,47 @@ static void no_async_push_outlives_its_time(void **state) {
     }
 }
 
+/* Copies in geo mode have changes that were not sent, or are on their way.  They are of the time
+ * that is given up, and so is the place in the schedule: the rate of a sixth step is another. */
+static void no_copy_outlives_its_time(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t k_steps;
+        float told; /* of 3: each round sends half of what is not sent yet */
+    } rows[] = {{100, 1.5F}, {1, 2.125F}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct world w;
+        struct rt_client *c[TRAINERS];
+        struct rt_place place;
+        dense_mode = rows_mode = RT_GEO;
+        k_steps = rows[i].k_steps;
+        world_start(&w, 1);
+        world_open(&w, 0);
+        enter_both(&w, c);
+        must(rt_finish(c[0], &err));
+        train(c[1], 4);
+        check_steps(c[1], 4);
+        check_rows(c[1], 4);
+        must(rt_no_more(c[1], &err));
+        restart(&w, 0);
+        await_gone(c[1]);
+        must(rt_resume(c[1], NULL, 0, &place, &err));
+        assert_int_equal(0, place.step);
+        check_steps(c[1], 0);
+        check_rows(c[1], 0);
+        train(c[1], 3);
+        check_steps(c[1], 3);
+        check_rows(c[1], 3);
+        must(rt_no_more(c[1], &err));
+        check_steps(c[1], rows[i].told);
+        check_rows(c[1], rows[i].told);
+        must(rt_finish(c[1], &err));
+        dense_mode = rows_mode = RT_MODE_UNSET;
+        k_steps = 0;
+        world_end(&w);
+    }
+}
+
 static void checkpoint_at(struct world *w, struct rt_client *c, uint64_t step) {
     struct rt_checkpoint made;
     must(rt_checkpoint(c, w->dir, NULL, &made, &err));
@@ -571,6 +619,7 @@ int main(void) {
         cmocka_unit_test(first_values_are_given_again),
         cmocka_unit_test(an_async_push_stands_for_no_sync_push),
         cmocka_unit_test(no_async_push_outlives_its_time),
+        cmocka_unit_test(no_copy_outlives_its_time),
         cmocka_unit_test(a_restored_step_is_counted_once),
     };
     (void)setenv("PADDLE_PS_TRANSPORT", "lanes", 1);

@@ -5,6 +5,7 @@
 
 #include "common/parse.h"
 #include "runtime/train/ckpt/ckpt.h"
+#include "runtime/train/ps/client/geo.h"
 #include "runtime/train/ps/client/internal.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/rpc/bytes.h"
@@ -296,6 +297,9 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
             const struct rt_ckpt_table *saved = rt_ckpt_table(k, (uint32_t)at);
             rc = rt_fit_check(&c->tables[i], saved, saved->file, err);
         }
+    }
+    if (rc == 0) {
+        rt_geo_forget(c->geo);
     }
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         uint32_t at = (uint32_t)rt_ckpt_find(k, c->tables[i].name);
