@@ -632,7 +632,8 @@ struct rt_group_options {
 };
 
 /* Blocks until all ranks have joined.  job NULL: options has endpoints, size and rank.  A worker
- * without trainer endpoints is a group of one.
+ * that is alone in its job needs no endpoint.  CO_INVALID: another job has not as many
+ * PADDLE_TRAINER_ENDPOINTS as trainers, or this process is a server.
  * CO_UNSUPPORTED names the rank that lacks what the device needs, and what that is.
  * CO_TIMEOUT names a missing rank and says why, as far as is known.  Connections from elsewhere,
  * wrong tokens, other jobs and duplicate ranks are refused with one log line and do not count. */

@@ -281,6 +281,18 @@ with paddlert.Group(endpoints={endpoints}, rank={i}) as g:
     assert out == [f"2.0 3.0 [1. 2.] [7] 1.5\n1 [ {i}. 1{i}.]\n" for i in range(2)], out
 
 
+@pytest.mark.parametrize("job", ["", "servers=['127.0.0.1:1'], workers=2"])
+def test_a_group_has_all_trainers_or_none(python, job):
+    """Two trainers who were told nobody's address made two groups of one."""
+    out, = finish(python(f"""
+try:
+    paddlert.Group(paddlert.Job({job}))
+except paddlert.Invalid as e:
+    print(e)
+""", PADDLE_TRAINERS_NUM="2"))
+    assert out == "PADDLE_TRAINER_ENDPOINTS has 0 endpoints, expected one of each of 2 trainers\n", out
+
+
 def test_started_calls_outlive_their_group(python):
     """Rank 1 goes while calls are under way.  Each handle says so, also when the group has been shrunk; and each has its
     result when the group is closed."""

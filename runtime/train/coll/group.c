@@ -137,12 +137,31 @@ static int start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
     return rc < 0 ? co_err_wrap(err, "collective group, rank %u of %u", g->rank, g->size) : 0;
 }
 
+/* The trainers of the job, each with its endpoint.  One alone needs none. */
+static int take_trainers(const struct rt_job *job, struct rt_group_options *o, struct co_err *err) {
+    uint32_t n = rt_worker_num(job), named = 0;
+    if (!rt_is_worker(job)) {
+        return co_err_set(err, CO_INVALID, "this process is not a trainer");
+    }
+    while (named <= n && rt_worker_endpoint(job, named)) {
+        named++;
+    }
+    if (n > 1 && named != n) {
+        return co_err_set(err, CO_INVALID,
+            "%s has %s%u endpoints, expected one of each of %u trainers",
+            co_contract[CO_VAR_TRAINER_ENDPOINTS].name, named > n ? "more than " : "",
+            named > n ? n : named, n);
+    }
+    o->size = n;
+    o->rank = rt_worker_index(job);
+    return 0;
+}
+
 /* Fills options that are not set from the job, the environment or the defaults. */
 static int resolve(const struct rt_job *job, struct rt_group_options *o, struct co_err *err) {
-    if (!o->endpoints && job) {
-        bool collective = rt_is_worker(job) && rt_worker_endpoint(job, 0);
-        o->size = collective ? rt_worker_num(job) : 1;
-        o->rank = collective ? rt_worker_index(job) : 0;
+    int rc = !o->endpoints && job ? take_trainers(job, o, err) : 0;
+    if (rc < 0) {
+        return rc;
     }
     o->name = o->name ? o->name : job ? rt_job_name(job) : "";
     if (!o->token) {

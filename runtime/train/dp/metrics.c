@@ -11,23 +11,11 @@
 
 int rt_trainers_open(const struct rt_job *job, const struct rt_group_options *options,
     struct rt_group **ret_group, struct co_err *err) {
-    const char *endpoints = co_contract[CO_VAR_TRAINER_ENDPOINTS].name;
-    uint32_t n = rt_worker_num(job), told = 0;
-    if (!rt_is_worker(job)) {
-        return co_err_set(err, CO_INVALID, "this process is not a trainer");
-    }
-    if (n > 1 && rt_job_gloo(job) == 0) {
+    uint32_t n = rt_worker_num(job);
+    if (rt_is_worker(job) && n > 1 && rt_job_gloo(job) == 0) {
         return co_err_set(err, CO_UNSUPPORTED,
             "%u trainers, but %s is neither 1 nor 2 (spec.withGloo): they do not meet", n,
             co_contract[CO_VAR_WITH_GLOO].name);
-    }
-    while (told <= n && rt_worker_endpoint(job, told)) {
-        told++;
-    }
-    bool given = options && options->endpoints;
-    if (n > 1 && told != n && !given) {
-        return co_err_set(err, CO_INVALID, "%s has %s%u endpoints, expected one of each of %u",
-            endpoints, told > n ? "more than " : "", told > n ? n : told, n);
     }
     return rt_group_open(job, options, ret_group, err);
 }
