@@ -64,6 +64,9 @@ bool rt_is_worker(const struct rt_job *job);
 bool rt_is_first_worker(const struct rt_job *job);
 uint32_t rt_worker_index(const struct rt_job *job); /* 0 .. rt_worker_num - 1 */
 uint32_t rt_worker_num(const struct rt_job *job);
+/* As rt_worker_num, or a larger PADDLE_TRAINERS_NUM: without a list of servers or trainers a
+ * program is worker 0 of 1, whatever that says, as in Paddle.  Groups are refused then. */
+uint32_t rt_worker_num_named(const struct rt_job *job);
 uint32_t rt_server_index(const struct rt_job *job);
 uint32_t rt_server_num(const struct rt_job *job);                     /* 0: not distributed */
 const char *rt_server_endpoint(const struct rt_job *job, uint32_t i); /* borrowed, "host:port" */

@@ -138,6 +138,12 @@ def _option_value(name: str, field: str, kind: Any, value: Any) -> Any:
     raise TypeError(f"option {name!r} is {value!r}, expected {expected}")
 
 
+def whole_number(name: str, value: Any) -> int:
+    if not isinstance(value, Integral):
+        raise TypeError(f"{name} is {value!r}, expected a whole number")
+    return int(value)
+
+
 def struct_of(kind: Any, options: dict[str, Any]) -> Any:
     """A struct of options by their names; None: as if it was not given.  Its texts live as long as it does."""
     fields = {_option_name(field): (field, t) for field, t in kind._fields_ if field != "_spare"}
@@ -163,6 +169,9 @@ class Owner:
         """n: 1, a call of the main thread begins; -1: one has ended."""
         with self._counting:
             self._in_flight += n
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"a {type(self).__name__} is a connection of this process, and cannot be copied or pickled")
 
     def may_close(self) -> bool:
         """Not in a process that was forked (a data loader's), which has none of the threads."""

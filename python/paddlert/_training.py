@@ -28,6 +28,19 @@ class Rows:
         self._later: deque[tuple[Array, ps.Pending | None]] = deque()        # not travelling yet
         self._unused = 0                                   # prefetched since one was used
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Rows:
+        """A copied model has the same rows, on the same servers."""
+        copy = Rows(self.table, None if self.padding is None else int(self.padding))
+        copy._source = self._source
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A pickled one has none until it is connected."""
+        return {"table": self.table, "padding": self.padding}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["table"], None if state["padding"] is None else int(state["padding"]))      # type: ignore[misc]
+
     def attach(self, source: ps.Client | ps.Model | None) -> None:
         """source: a Client or a Model; None: none any more."""
         self._ahead.clear()

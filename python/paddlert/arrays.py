@@ -45,7 +45,7 @@ def whole(array: Any, name: str) -> Array:
 def target(array: Any, dtype: Any, shape: Sequence[int], name: str) -> Array:
     """The caller's own memory, to be written: nothing is converted."""
     if _foreign(array):
-        array = np.asarray(Memory(array, name))          # not from_dlpack, which takes what has no version for read-only
+        array = _lying(array, name)                      # not from_dlpack, which takes what has no version for read-only
     if not isinstance(array, np.ndarray) or array.dtype != dtype or array.shape != tuple(shape) or not array.flags.c_contiguous:
         what = f"{array.dtype} {array.shape}" if isinstance(array, np.ndarray) else type(array).__name__
         raise ValueError(f"{name} is {what}, expected a contiguous array of {np.dtype(dtype)} {tuple(shape)}")
@@ -78,44 +78,56 @@ class _DLTensor(ctypes.Structure):
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 
 
-class Memory:
-    """An array's memory for one call: address, element type of C, shape.  Lives as long as this does."""
+class _Lent:
+    """A tensor's memory as NumPy takes it, whose array then keeps this."""
 
-    def __init__(self, array: Any, name: str, write: bool = False) -> None:
-        self.address: int
-        self.dtype: int
-        self.shape: tuple[int, ...]
-        self._keep: Any
-        if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
-            self._of_numpy(array, name, write)
-        else:
-            self._of_dlpack(array, name)
-        self.size = int(np.prod(self.shape, dtype=np.int64))
-
-    def _of_numpy(self, array: Any, name: str, write: bool) -> None:
-        self._keep = target(array, array.dtype, array.shape, name) if write else np.ascontiguousarray(array)
-        if self._keep.dtype not in NUMPY:
-            raise ValueError(f"{name} is of {self._keep.dtype}, expected one of {KNOWN}")
-        self.address, self.dtype, self.shape = self._keep.ctypes.data, NUMPY[self._keep.dtype], np.shape(array)
-
-    def _of_dlpack(self, array: Any, name: str) -> None:
-        self._keep = _detached(array).__dlpack__()
-        t = _DLTensor.from_address(_capsule_pointer(self._keep, b"dltensor"))
+    def __init__(self, array: Any, name: str) -> None:
+        self.capsule = _detached(array).__dlpack__()
+        t = _DLTensor.from_address(_capsule_pointer(self.capsule, b"dltensor"))
         if t.device not in (DL_CPU, DL_PINNED):
             raise ValueError(f"{name} is on a device (DLPack's {t.device}), expected one in main memory")
         if (t.kind, t.bits) not in DLPACK or t.lanes != 1:
             raise ValueError(f"{name} is of {array.dtype}, expected one of {KNOWN}")
-        self.shape, step = tuple(t.shape[:t.ndim]), 1
-        for n, stride in zip(reversed(self.shape), reversed(t.strides[:t.ndim] if t.strides else ())):
-            if stride != step and n > 1:
-                raise ValueError(f"{name} is {self.shape} with gaps, expected a contiguous array")
-            step *= n
-        self.address, self.dtype = (t.data or 0) + t.offset, DLPACK[t.kind, t.bits]
+        self.dtype, shape = DLPACK[t.kind, t.bits], tuple(t.shape[:t.ndim])
+        # Strides of a tensor without elements mean nothing, and NumPy has its own way to say "contiguous".
+        steps = tuple(s * t.bits // 8 for s in t.strides[:t.ndim]) if t.strides and 0 not in shape else None
+        self.__array_interface__ = {"version": 3, "data": ((t.data or 0) + t.offset, False), "shape": shape, "strides": steps,
+                                    "typestr": NAMES[self.dtype]}
 
-    @property
-    def __array_interface__(self) -> dict[str, Any]:
-        """For NumPy, whose array then keeps this."""
-        return {"version": 3, "data": (self.address, False), "shape": self.shape, "typestr": NAMES[self.dtype]}
+
+def _lying(array: Any, name: str) -> Array:
+    """A tensor as an array, where and however it lies."""
+    return np.asarray(_Lent(array, name))
+
+
+class Memory:
+    """An array's memory for one call: address, element type of C, shape.  Lives as long as this does.
+
+    What does not lie in C's order (a transposed tensor, channels_last) is copied; end() copies back what was written."""
+
+    def __init__(self, array: Any, name: str, write: bool = False) -> None:
+        if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack__"):
+            if write and not isinstance(array, np.ndarray):
+                raise TypeError(f"{name} is a {type(array).__name__}, expected a NumPy array or a tensor, as it is written to")
+            self._lies: Array = np.asarray(array)
+            if self._lies.dtype not in NUMPY:
+                raise ValueError(f"{name} is of {self._lies.dtype}, expected one of {KNOWN}")
+            if write and not self._lies.flags.writeable:
+                raise ValueError(f"{name} cannot be written to")
+            self.dtype: int = NUMPY[self._lies.dtype]
+        else:
+            lent = _Lent(array, name)
+            self._lies, self.dtype = np.asarray(lent), lent.dtype
+        self._packed: Array = np.ascontiguousarray(self._lies)
+        self._write = write and not self._lies.flags.c_contiguous
+        self.address: int = self._packed.ctypes.data
+        self.shape: tuple[int, ...] = self._lies.shape
+        self.size: int = self._lies.size
+
+    def end(self) -> None:
+        """The call has written its result."""
+        if self._write:
+            self._lies[...] = self._packed
 
 
 def as_array(array: Any) -> Any:
@@ -124,6 +136,9 @@ def as_array(array: Any) -> Any:
 
 
 def empty(shape: Sequence[int], like: Any) -> Any:
-    """A new array of the kind and element type of another one: NumPy's, or of its framework."""
-    module = sys.modules[type(like).__module__.partition(".")[0]]
-    return module.empty(shape, dtype=like.dtype)
+    """A new array of the kind and element type of another one: NumPy's, or of its framework, also where its class is the
+    program's own."""
+    if isinstance(like, np.ndarray):
+        return np.empty(shape, like.dtype)
+    modules: list[Any] = [sys.modules.get(kind.__module__.partition(".")[0]) for kind in type(like).__mro__]
+    return next(m for m in modules if hasattr(m, "empty")).empty(shape, dtype=like.dtype)

@@ -5,20 +5,27 @@ from __future__ import annotations
 import ctypes
 import weakref
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Error, Invalid, Owner, call, call_long
+from ._lib import C, Error, Invalid, Owner, call, call_long, struct_of, whole_number
 from .arrays import Memory, as_array, empty
 from .job import Job
 
+TRANSPORTS = {"auto": _abi.RT_TRANSPORT_AUTO, "tcp": _abi.RT_TRANSPORT_TCP, "shm": _abi.RT_TRANSPORT_SHM}
 OPS = {"sum": _abi.RT_SUM, "prod": _abi.RT_PROD, "max": _abi.RT_MAX, "min": _abi.RT_MIN, "avg": _abi.RT_AVG}
+
+
+def _end(inp: Memory | None, out: Memory | None) -> None:
+    if out:
+        out.end()
 
 
 class Work:
     """A call that is under way."""
 
-    def __init__(self, group: Group, handle: ctypes.c_void_p, out: Any, keep: Any) -> None:
+    def __init__(self, group: Group, handle: ctypes.c_void_p, out: Any, keep: tuple[Memory | None, Memory | None]) -> None:
         self._group, self._out, self._keep = group, out, keep
         self._handle: ctypes.c_void_p | None = handle
         self._error: Error | None = None
@@ -33,6 +40,7 @@ class Work:
             handle, self._handle = self._handle, None
             try:
                 self._group._use("rt_work_wait", handle, keep=self._keep)
+                _end(*self._keep)
             except Error as e:
                 self._error = e.with_traceback(None)
 
@@ -52,19 +60,25 @@ class Group(Owner):
     """The workers of the job (PADDLE_TRAINER_ENDPOINTS), or those of `endpoints`, of which this is `rank`.
 
     Every rank makes the same calls in the same order.  One thread at a time.  Times in seconds.  Arrays are NumPy's or have
-    __dlpack__ (tensors in main memory) and are contiguous: no copy is made; results are of the same kind.
+    __dlpack__ (tensors in main memory); contiguous ones are used where they lie, others are copied; results are of the same
+    kind.
+
+    form_timeout: until all ranks have joined; call_timeout: of a call (0: 600 s each).  transport: "auto" is shared memory
+    between ranks of one machine and TCP elsewhere; "tcp"; "shm".
     """
 
     def __init__(self, job: Job | None = None, *, endpoints: Sequence[str] | None = None, rank: int = 0, name: str | None = None,
-                 token: str | None = None, form_timeout: float = 0, call_timeout: float = 0,
+                 token: str | None = None, form_timeout: float = 0, call_timeout: float = 0, transport: str = "auto",
                  _handle: ctypes.c_void_p | None = None) -> None:
         super().__init__()
         self.works: weakref.WeakSet[Work] = weakref.WeakSet()
         self._group, self._job = _handle, job
         if _handle:
             return
-        options = _abi.rt_group_options(rank=rank, form_timeout_ms=int(form_timeout * 1000), call_timeout_ms=int(call_timeout * 1000),
-                                        name=name.encode() if name else None, token=token.encode() if token else None)
+        if transport not in TRANSPORTS:
+            raise ValueError(f"transport is {transport!r}, expected one of {', '.join(TRANSPORTS)}")
+        options = struct_of(_abi.rt_group_options, {"rank": rank, "form_timeout": form_timeout, "call_timeout": call_timeout,
+                                                    "name": name or None, "token": token or None, "transport": TRANSPORTS[transport]})
         if endpoints:
             texts = (ctypes.c_char_p * len(endpoints))(*(e.encode() for e in endpoints))
             options.endpoints, options.size = ctypes.cast(texts, ctypes.c_void_p), len(endpoints)
@@ -123,10 +137,17 @@ class Group(Owner):
         c.out = out and out.address
         if not start:
             self._use("rt_coll_run", self._open(), ctypes.byref(c), keep=(inp, out))
+            _end(inp, out)
             return result
         handle = ctypes.c_void_p()
         call("rt_coll_start", self._open(), ctypes.byref(c), ctypes.byref(handle))
         return Work(self, handle, result, (inp, out))
+
+    def _peer(self, name: str, rank: Any) -> int:
+        """The number of a rank: C would take -1 for 4294967295."""
+        if not isinstance(rank, Integral) or not 0 <= int(rank) < self.size:
+            raise ValueError(f"{name} is {rank!r}, expected a rank from 0 to {self.size - 1}")
+        return int(rank)
 
     def _rows(self, array: Any) -> tuple[Memory, int]:
         """Of an array [size][...]: its memory, and the values of a row."""
@@ -142,12 +163,12 @@ class Group(Owner):
         out = empty(inp.shape, array) if out is None else out
         to = Memory(out, "out", write=True)
         if (to.dtype, to.shape) != (inp.dtype, inp.shape):
-            raise ValueError(f"out is {out.dtype} {to.shape}, expected {array.dtype} {inp.shape}")
+            raise ValueError(f"out is {out.dtype} {tuple(to.shape)}, expected {array.dtype} {tuple(inp.shape)}")
         return self._make(_abi.RT_ALL_REDUCE, inp.size, inp, to, out, op, start=start)
 
     def reduce(self, array: Any, root: int = 0, op: str = "sum") -> Any:
         """On root: as all_reduce.  Elsewhere: None."""
-        array = as_array(array)
+        array, root = as_array(array), self._peer("root", root)
         inp = Memory(array, "array")
         out = empty(inp.shape, array)
         self._make(_abi.RT_REDUCE, inp.size, inp, Memory(out, "out", write=True), None, op, root)
@@ -156,7 +177,7 @@ class Group(Owner):
     def broadcast(self, array: Any, root: int = 0, start: bool = False) -> Any:
         """root's array into everybody's, in place."""
         at = Memory(array, "array", write=True)
-        return self._make(_abi.RT_BROADCAST, at.size, at, at, array, root=root, start=start)
+        return self._make(_abi.RT_BROADCAST, at.size, at, at, array, root=self._peer("root", root), start=start)
 
     def all_gather(self, array: Any, start: bool = False) -> Any:
         """[size][...]: the arrays of all ranks."""
@@ -181,12 +202,12 @@ class Group(Owner):
 
     def send(self, array: Any, to: int, start: bool = False) -> Any:
         inp = Memory(array, "array")
-        return self._make(_abi.RT_SEND, inp.size, inp, root=to, start=start)
+        return self._make(_abi.RT_SEND, inp.size, inp, root=self._peer("to", to), start=start)
 
     def recv(self, array: Any, source: int, start: bool = False) -> Any:
         """Into the array."""
         to = Memory(array, "array", write=True)
-        return self._make(_abi.RT_RECV, to.size, None, to, array, root=source, start=start)
+        return self._make(_abi.RT_RECV, to.size, None, to, array, root=self._peer("source", source), start=start)
 
     def barrier(self) -> None:
         self._use("rt_group_barrier", self._open())
@@ -194,7 +215,7 @@ class Group(Owner):
     def split(self, colour: int, key: int = 0) -> Group | None:
         """Ranks of the same colour make a group; None for a negative one."""
         handle = ctypes.c_void_p()
-        self._use("rt_group_split", self._open(), colour, key, ctypes.byref(handle))
+        self._use("rt_group_split", self._open(), whole_number("colour", colour), whole_number("key", key), ctypes.byref(handle))
         return Group(_handle=handle) if handle else None
 
     def shrink(self) -> Group:

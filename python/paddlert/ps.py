@@ -35,11 +35,16 @@ class Table:
         if unknown:
             raise TypeError(f"there is no option {unknown[0]!r} of a table, expected one of {', '.join(sorted(TABLE_OPTIONS | {'mode'}))}")
         self.kind, self.name, self.size, self.dim = kind, name, size, dim
-        self._texts = [t if t is None else t.encode() for t in (name, optimizer, init)]
-        texts = {k: v.encode() if isinstance(v, str) else v for k, v in more.items()}
-        self._held = texts
-        self.spec = _abi.rt_table_spec(name=self._texts[0], kind=kind, size=size, dim=dim, optimizer=self._texts[1],
-                                       init=self._texts[2], seed=seed, mode=_mode(mode), **texts)
+        self._options = {"name": name, "kind": kind, "optimizer": optimizer, "size": size, "dim": dim, "init": init, "seed": seed,
+                         "mode": _mode(mode), **more}
+        self.spec = struct_of(_abi.rt_table_spec, self._options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in self.__dict__.items() if k != "spec"}         # which has addresses of this process
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.spec = struct_of(_abi.rt_table_spec, self._options)
 
 
 class Dense(Table):

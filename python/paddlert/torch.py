@@ -37,6 +37,8 @@ __all__ = ["Dense", "Embedding", "EmbeddingBag", "ahead"]
 
 
 def _ids(ids: torch.Tensor) -> Array:
+    if not isinstance(ids, torch.Tensor):
+        raise TypeError(f"ids are a {type(ids).__name__}, expected a torch.Tensor of whole numbers")
     if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         raise TypeError(f"ids are {ids.dtype}, expected whole numbers")
     return np.ascontiguousarray(ids.detach().to("cpu", torch.int64).numpy()).view(np.uint64)

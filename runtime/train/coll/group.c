@@ -139,7 +139,7 @@ static int start(struct rt_group *g, int64_t deadline_ms, struct co_err *err) {
 
 /* The trainers of the job, each with its endpoint.  One alone needs none. */
 static int take_trainers(const struct rt_job *job, struct rt_group_options *o, struct co_err *err) {
-    uint32_t n = rt_worker_num(job), named = 0;
+    uint32_t n = rt_worker_num_named(job), named = 0;
     if (!rt_is_worker(job)) {
         return co_err_set(err, CO_INVALID, "this process is not a trainer");
     }

@@ -228,6 +228,7 @@ static int load_collective(const struct rt_read *e, struct rt_topology *t, struc
     t->n_workers = t->trainers.n ? t->trainers.n : 1;
     if (t->trainers.n == 0 && t->role == RT_ROLE_WORKER) {
         t->training = RT_TRAINING_ALONE; /* even with an id other than 0, as in Paddle */
+        (void)rt_read_number(e, CO_VAR_TRAINERS_NUM, &t->n_named, NULL);
         return 0;
     }
     t->training = RT_TRAINING_COLLECTIVE;

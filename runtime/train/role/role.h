@@ -41,6 +41,7 @@ struct rt_topology {
     enum rt_role role;
     uint32_t index;               /* within the role */
     uint32_t n_workers;           /* at least 1, except for a server whose environment says 0 */
+    uint32_t n_named;             /* RT_TRAINING_ALONE: PADDLE_TRAINERS_NUM, which does not count */
     struct rt_endpoints servers;  /* of RT_TRAINING_PS; else empty */
     struct rt_endpoints trainers; /* as told.  Parameter server jobs need none, so that there it
                                    * may be empty, of another length than n_workers, or no

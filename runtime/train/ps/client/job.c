@@ -134,6 +134,11 @@ const char *rt_worker_endpoint(const struct rt_job *job, uint32_t i) {
     return i < job->topology->trainers.n ? job->topology->trainers.item[i] : NULL;
 }
 
+uint32_t rt_worker_num_named(const struct rt_job *job) {
+    const struct rt_topology *t = job->topology;
+    return t->n_named > t->n_workers ? t->n_named : t->n_workers;
+}
+
 uint32_t rt_job_gloo(const struct rt_job *job) {
     const struct rt_gloo *gloo = &job->topology->gloo;
     return gloo->servers ? 2 : gloo->workers;
