@@ -133,6 +133,17 @@ def test_the_old_launchers_words():
     assert re.fullmatch(r"PADDLE_TRAINER_ENDPOINTS: \n127.0.0.1:\d+\n127.0.0.1:\d+\n", log("endpoints.log", "legacy"))
 
 
+def test_a_server_that_is_killed_is_named_as_a_server():
+    """The first line is what people read: it must not send them to a trainer's log."""
+    r = launch("--server_num=2", "--worker_num=1", script("killed.sh", """#!/bin/sh
+[ "$TRAINING_ROLE" = TRAINER ] && exec sleep 1000
+[ "$PADDLE_PORT" = "${PADDLE_PSERVERS_IP_PORT_LIST##*:}" ] && kill -9 $$
+exec sleep 1000
+"""))
+    said = "Out of all 2 servers, the server process with rank=[1] was aborted. Please check its log. (server 1: killed by SIGKILL"
+    assert r.returncode == 137 and said in r.stderr, (r.returncode, r.stderr)
+
+
 def test_heterogeneous_workers_end_with_the_trainers():
     """They serve, as servers do; the trainers are the first stage, they the ones behind it."""
     serve = script("serve.sh", '#!/bin/sh\necho "stage $STAGE_ID of $STAGE_NUM, $HETER_DEVICE_TYPE, '

@@ -148,10 +148,13 @@ void rl_story_failed(const struct rl_say *s, const struct rl_job *j, const struc
     rl_exit_text(status, how, sizeof(how));
     rl_process_name(&p->process[i], name, sizeof(name));
     if (is_old(s)) {
+        /* Paddle calls servers trainers here, too, which sends people to the wrong log. */
+        static const char *const kinds[RL_SEAT_COUNT] = {"server", "trainer", "heter worker"};
+        const enum rl_seat seat = p->process[i].seat;
         rl_say_at(s, RL_SAY_ERROR, "launch_utils.py:604",
-            "ABORT!!! Out of all %zu trainers, the trainer process with rank=[%zu] was aborted. "
+            "ABORT!!! Out of all %zu %ss, the %s process with rank=[%zu] was aborted. "
             "Please check its log. (%s: %s, log %s)",
-            p->endpoints[RL_SEAT_TRAINER].n, p->process[i].index, name, how, log);
+            p->endpoints[seat].n, kinds[seat], kinds[seat], p->process[i].index, name, how, log);
         return;
     }
     CO_AUTOFREE char *command = rl_list_python(p->command.item, p->command.n);
