@@ -269,7 +269,9 @@ static bool verify_saved(const char *dir) {
     bool whole = true;
     for (uint32_t i = 0; i < rt_ckpt_tables(c); i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, rt_ckpt_table(c, i)->file);
-        whole = verified(rt_ckpt_verify_table(c, i, &err), &err, path) && whole;
+        int rc = rt_view_table_check(rt_ckpt_table(c, i), &err);
+        rc = rc < 0 ? co_err_wrap(&err, "'%s'", path) : rt_ckpt_verify_table(c, i, &err);
+        whole = verified(rc, &err, path) && whole;
     }
     return whole;
 }
@@ -288,7 +290,13 @@ static bool verify_point(const char *dir, uint64_t number, bool newest) {
         return verified(-1, &err, NULL);
     }
     struct rt_ckpt_chain one = {.dir = (char *)(uintptr_t)dir, .points = &p, .n = 1};
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
     bool whole = true;
+    for (uint32_t i = 0; i < p.n_tables; i++) {
+        if (rt_view_table_check(&p.tables[i], &err) < 0) {
+            whole = verified(co_err_wrap(&err, "'%s'", at), &err, at);
+        }
+    }
     for (uint32_t i = 0; i < p.n_parts; i++) {
         CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, i);
         whole = verified(rt_ckpt_chain_verify_part(&one, 0, i, &err), &err, path) && whole;

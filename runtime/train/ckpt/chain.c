@@ -190,7 +190,11 @@ int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t p
     struct rt_ckpt_part_place place = {
         .number = p->number, .server = part, .servers = p->n_parts, .shards = pt->shards};
     struct rt_ckpt_part_sum sum = {.bytes = pt->bytes, .hash = pt->hash};
-    return rt_ckpt_part_open(path, &place, &sum, ret, err);
+    int rc = rt_ckpt_part_open(path, &place, &sum, ret, err);
+    if (rc == 0) {
+        rt_ckpt_part_expect(*ret, p->tables, p->n_tables);
+    }
+    return rc;
 }
 
 int rt_ckpt_chain_verify_part(

@@ -21,7 +21,11 @@ enum {
     RT_CKPT_NAME_MAX = 64,
     RT_CKPT_TABLES_MAX = 256,
     RT_CKPT_CHUNK_MAX = 64 << 20,
+    /* What a table may have.  Writers keep to it, and readers refuse anything else. */
+    RT_CKPT_DIM_MAX = 65536,
+    RT_CKPT_STATE_MAX = 64, /* floats of state per value, and as many that belong to a whole row */
 };
+#define RT_CKPT_SIZE_MAX (1ULL << 34)
 
 struct rt_ckpt_table {
     char name[RT_CKPT_NAME_MAX];
@@ -40,6 +44,11 @@ struct rt_ckpt_table {
     uint64_t hash;  /* of its chunks' hashes */
     char file[RT_CKPT_NAME_MAX + 32];
 };
+
+/* Bytes of n rows with their ids, or of n values with their state; UINT64_MAX: more than there can
+ * be. */
+uint64_t rt_ckpt_rows_bytes(const struct rt_ckpt_table *t, uint64_t n);
+uint64_t rt_ckpt_dense_bytes(const struct rt_ckpt_table *t, uint64_t n);
 
 /* ---- writing ---- */
 

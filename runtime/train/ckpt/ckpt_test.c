@@ -185,6 +185,7 @@ static void a_chunk_may_be_larger_than_the_one_before(void **state) {
     static const uint32_t chunks[] = {1, 100, 10, MOST};
     const char *dir = *state;
     struct rt_ckpt_table table = dense;
+    table.size = 0;
     CO_AUTOFREE float *values = co_xcalloc(MOST, sizeof(*values));
     for (size_t i = 0; i < MOST; i++) {
         values[i] = (float)i;

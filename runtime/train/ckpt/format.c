@@ -4,8 +4,10 @@
 /* Inlined from the header, because paddlerun reads checkpoints on hosts without the xxHash library.
  */
 #define XXH_INLINE_ALL
+#include <inttypes.h>
 #include <xxhash.h>
 
+#include "common/size.h"
 #include "runtime/train/ckpt/fields.h"
 
 const struct rt_field rt_ckpt_fields[RT_CKPT_FIELDS] = {
@@ -26,8 +28,20 @@ const struct rt_field rt_ckpt_fields[RT_CKPT_FIELDS] = {
 };
 
 int rt_ckpt_table_check(const struct rt_ckpt_table *t, struct co_err *err) {
-    if (t->state > 1U << 30 || (t->sparse ? t->dim < 1 : t->size < 1) || t->file[0] == '.') {
-        return co_err_set(err, CO_INVALID, "table '%s' is not valid", t->name);
+    uint64_t values = t->sparse ? t->dim : t->size;
+    uint64_t most = t->sparse ? RT_CKPT_DIM_MAX : RT_CKPT_SIZE_MAX;
+    if (t->file[0] == '.') {
+        return co_err_set(err, CO_INVALID, "table '%s': file '%s' is hidden", t->name, t->file);
+    }
+    if (values < 1 || values > most) {
+        return co_err_set(err, CO_INVALID, "table '%s': %s %" PRIu64 ", expected 1 to %" PRIu64,
+            t->name, t->sparse ? "dim" : "size", values, most);
+    }
+    most = co_size_mul(co_size_add(values, 1), RT_CKPT_STATE_MAX);
+    if (t->state > most) {
+        return co_err_set(err, CO_INVALID,
+            "table '%s': %" PRIu64 " floats of state for %" PRIu64 " values, at most %" PRIu64,
+            t->name, t->state, values, most);
     }
     return 0;
 }
@@ -65,6 +79,18 @@ void rt_ckpt_chunk_head(
 }
 
 uint64_t rt_ckpt_data_bytes(const struct rt_ckpt_table *t, uint32_t items) {
-    uint64_t each = t->sparse ? 8 + ((uint64_t)t->dim + t->state) * 4 : 4;
-    return each * items;
+    return t->sparse ? rt_ckpt_rows_bytes(t, items) : co_size_mul(items, sizeof(float));
+}
+
+uint64_t rt_ckpt_rows_bytes(const struct rt_ckpt_table *t, uint64_t n) {
+    uint64_t floats = co_size_mul(co_size_add(t->dim, t->state), sizeof(float));
+    return co_size_mul(n, co_size_add(sizeof(uint64_t), floats));
+}
+
+/* The state is some planes of `size` floats each, then fewer floats than that for the whole. */
+uint64_t rt_ckpt_dense_bytes(const struct rt_ckpt_table *t, uint64_t n) {
+    uint64_t size = t->size ? t->size : 1;
+    uint64_t state =
+        n == size ? t->state : co_size_add(co_size_mul(n, t->state / size), t->state % size);
+    return co_size_mul(co_size_add(n, state), sizeof(float));
 }

@@ -28,5 +28,5 @@ uint64_t rt_ckpt_hash_more(uint64_t so_far, uint64_t next);
 void rt_ckpt_head(const struct rt_ckpt_table *t, unsigned char ret_head[RT_CKPT_HEAD]);
 void rt_ckpt_chunk_head(
     uint32_t items, uint32_t bytes, uint64_t hash, unsigned char ret_head[RT_CKPT_CHUNK_HEAD]);
-/* Bytes of `items` items. */
+/* Bytes of `items` items in a table file. */
 uint64_t rt_ckpt_data_bytes(const struct rt_ckpt_table *t, uint32_t items);

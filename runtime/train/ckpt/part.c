@@ -8,6 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/size.h"
 #include "runtime/train/ckpt/disk.h"
 #include "runtime/train/ckpt/format.h"
 
@@ -159,6 +160,9 @@ struct rt_ckpt_part_reader {
     FILE *stream;
     char *name;
     struct rt_ckpt_part_sum want, have;
+    uint32_t shards;
+    const struct rt_ckpt_table *tables; /* [n_tables]; NULL: chunks are not compared with them */
+    uint32_t n_tables;
     struct rt_ckpt_part_chunk chunk; /* its data is still to be read or skipped */
     uint64_t chunk_hash;
     bool pending;
@@ -188,6 +192,7 @@ int rt_ckpt_part_from(FILE *stream_own, const char *name, const struct rt_ckpt_p
     r->stream = stream_own;
     r->name = co_xstrdup(name);
     r->want = *sum;
+    r->shards = place->shards;
     int rc = read_bytes(r, head, sizeof(head), err);
     if (rc < 0) {
         return rc;
@@ -241,6 +246,63 @@ static int at_end(struct rt_ckpt_part_reader *r, uint64_t hash, struct co_err *e
     return 1;
 }
 
+void rt_ckpt_part_expect(
+    struct rt_ckpt_part_reader *r, const struct rt_ckpt_table *tables, uint32_t n) {
+    r->tables = tables;
+    r->n_tables = n;
+}
+
+static int refuse_chunk(const struct rt_ckpt_part_reader *r, const char *table, const char *what,
+    uint64_t least, uint64_t most, struct co_err *err) {
+    char expected[64];
+    (void)snprintf(expected, sizeof(expected),
+        least == most ? "%" PRIu64 : "%" PRIu64 " to %" PRIu64, least, most);
+    return co_err_set(err, CO_INVALID,
+        "checkpoint file '%s': a chunk of %" PRIu32 " %s of table '%s' has %" PRIu32
+        " bytes, expected %s, at byte %" PRIu64,
+        r->name, r->chunk.items, what, table, r->chunk.bytes, expected, r->have.bytes);
+}
+
+/* Compares the chunk's head with the tables. */
+static int check_chunk(const struct rt_ckpt_part_reader *r, struct co_err *err) {
+    const struct rt_ckpt_part_chunk *c = &r->chunk;
+    bool position = c->kind == RT_CKPT_PART_POSITION;
+    if (!r->tables) {
+        return 0;
+    }
+    if (c->shard >= r->shards || (!position && c->table >= r->n_tables)) {
+        return refuse(r, "a chunk of a shard or table that the manifest does not have", err);
+    }
+    if (position) {
+        return c->bytes >= 8 && c->bytes <= 8 + RT_CKPT_POSITION_MAX
+                   ? 0
+                   : refuse_chunk(r, "", "position", 8, 8 + RT_CKPT_POSITION_MAX, err);
+    }
+    const struct rt_ckpt_table *t = &r->tables[c->table];
+    const struct {
+        const char *what;
+        bool has;
+        uint64_t bytes;
+    } kinds[RT_CKPT_PART_KINDS] = {
+        [RT_CKPT_PART_ROWS] = {"rows", t->sparse, rt_ckpt_rows_bytes(t, c->items)},
+        [RT_CKPT_PART_ERASED] = {"erased ids", t->sparse, co_size_mul(c->items, 8)},
+        [RT_CKPT_PART_DENSE] = {"values", !t->sparse, rt_ckpt_dense_bytes(t, c->items)},
+        [RT_CKPT_PART_RATE] = {"rate", true, RT_CKPT_RATE_BYTES},
+    };
+    if (!kinds[c->kind].has) {
+        return refuse(r, t->sparse ? "values of a sparse table" : "rows of a dense table", err);
+    }
+    if (c->bytes != kinds[c->kind].bytes) {
+        return refuse_chunk(
+            r, t->name, kinds[c->kind].what, kinds[c->kind].bytes, kinds[c->kind].bytes, err);
+    }
+    if (c->kind == RT_CKPT_PART_DENSE &&
+        (c->items < 1 || co_size_add(c->begin, c->items) > t->size)) {
+        return refuse(r, "no values, or some behind the end of their table,", err);
+    }
+    return 0;
+}
+
 int rt_ckpt_part_next(
     struct rt_ckpt_part_reader *r, struct rt_ckpt_part_chunk *ret, struct co_err *err) {
     unsigned char head[RT_CKPT_PART_CHUNK];
@@ -265,6 +327,10 @@ int rt_ckpt_part_next(
     }
     if (c->kind >= RT_CKPT_PART_KINDS || c->bytes > RT_CKPT_PART_BYTES_MAX) {
         return refuse(r, "a chunk of an unknown kind or size", err);
+    }
+    rc = check_chunk(r, err);
+    if (rc < 0) {
+        return rc;
     }
     r->have.hash = rt_ckpt_hash_more(r->have.hash, r->chunk_hash);
     r->pending = true;

@@ -44,6 +44,8 @@ enum {
     RT_CKPT_POSITION_MAX = 64 << 10,
 };
 
+struct rt_ckpt_table;
+
 struct rt_ckpt_part_chunk {
     uint32_t kind, table, shard, items;
     uint64_t begin;
@@ -94,6 +96,10 @@ CO_MUST_CHECK int rt_ckpt_part_next(
  * for is skipped. */
 CO_MUST_CHECK int rt_ckpt_part_data(
     struct rt_ckpt_part_reader *r, const unsigned char **ret_data, struct co_err *err);
+/* From now on rt_ckpt_part_next refuses chunks that are not such as rows, ids, values and rates of
+ * these tables [n] have: CO_INVALID says what was expected.  They must outlive the reader. */
+void rt_ckpt_part_expect(
+    struct rt_ckpt_part_reader *r, const struct rt_ckpt_table *tables, uint32_t n);
 void rt_ckpt_part_reader_close(struct rt_ckpt_part_reader *r);
 CO_DEFINE_CLEANUP(struct rt_ckpt_part_reader *, rt_ckpt_part_reader_close)
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/size.h"
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
@@ -31,7 +32,14 @@ static int parse_table(const char *line, size_t len, struct rt_ckpt_table *t, st
     size_t skip = strlen("table ");
     memset(t, 0, sizeof(*t));
     int rc = rt_fields_parse(rt_ckpt_fields, RT_CKPT_FIELDS, line + skip, len - skip, t, err);
-    return rc < 0 ? rc : rt_ckpt_table_check(t, err);
+    rc = rc < 0 ? rc : rt_ckpt_table_check(t, err);
+    uint64_t values = co_size_add(t->size, t->state);
+    if (rc == 0 && !t->sparse && t->items != values) {
+        rc = co_err_set(err, CO_INVALID,
+            "table '%s': %" PRIu64 " items, expected %" PRIu64 " values with their state", t->name,
+            t->items, values);
+    }
+    return rc;
 }
 
 int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *ret_tables,
@@ -204,7 +212,13 @@ int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_d
         return at_end(f, hash, err);
     }
     if (bytes > RT_CKPT_CHUNK_MAX || bytes != rt_ckpt_data_bytes(&f->table, items)) {
-        return refuse_torn(f, "chunk of a wrong size", err);
+        return co_err_set(err, CO_INVALID,
+            "checkpoint file '%s': a chunk of %" PRIu32 " items has %" PRIu32
+            " bytes, expected %" PRIu64 ", at byte %" PRIu64,
+            f->name, items, bytes, rt_ckpt_data_bytes(&f->table, items), f->bytes);
+    }
+    if (items > f->table.items || f->items > f->table.items - items) {
+        return refuse_torn(f, "more items than the manifest says", err);
     }
     rc = reserve_room(f, bytes, err);
     rc = rc < 0 ? rc : read_bytes(f, f->data, bytes, err);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/size.h"
 #include "runtime/train/inspect/idmap.h"
 #include "runtime/train/inspect/inspect.h"
 
@@ -83,8 +84,9 @@ struct side {
 
 static int diff_share(const struct side *a, const struct side *b, struct rt_view_share share,
     struct rt_diff *d, struct co_err *err) {
-    struct kept k = {.bytes = a->table->dim * 4UL, .stride = (size_t)rt_view_floats(a->table) * 4};
-    struct compare c = {.kept = &k, .diff = d, .stride = (size_t)rt_view_floats(b->table) * 4};
+    struct kept k = {
+        .bytes = co_size_mul(a->table->dim, sizeof(float)), .stride = rt_view_row_bytes(a->table)};
+    struct compare c = {.kept = &k, .diff = d, .stride = rt_view_row_bytes(b->table)};
     int rc = rt_view_sparse(a->view, a->index, share, keep_rows, &k, err);
     rc = rc < 0 ? rc : rt_view_sparse(b->view, b->index, share, compare_rows, &c, err);
     d->before += k.n;
@@ -98,7 +100,9 @@ static int diff_sparse(
     const struct side *a, const struct side *b, struct rt_diff *d, struct co_err *err) {
     uint64_t rows = 0;
     int rc = rt_view_count(a->view, a->index, &rows, err);
-    uint64_t bytes = rows * (RT_IDMAP_BYTES + a->table->dim * UINT64_C(8)); /* doubled when full */
+    uint64_t each =
+        co_size_add(RT_IDMAP_BYTES, co_size_mul(a->table->dim, 8)); /* doubled when full */
+    uint64_t bytes = co_size_mul(rows, each);
     uint64_t n = 1 + bytes / a->view->memory;
     struct rt_view_share share = {.n = n < UINT32_MAX ? (uint32_t)n : UINT32_MAX};
     for (; share.i < share.n && rc == 0; share.i++) {

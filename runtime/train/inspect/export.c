@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/size.h"
 #include "common/bytes.h"
 #include "runtime/train/inspect/inspect.h"
 #include "runtime/train/inspect/npz.h"
@@ -30,14 +31,14 @@ struct job {
 
 typedef int rows_fn(struct job *j, const struct rt_view_rows *rows, struct co_err *err);
 
-static size_t row_bytes(const struct rt_ckpt_table *t) {
-    return (size_t)rt_view_floats(t) * 4;
+static size_t value_bytes(const struct rt_ckpt_table *t) {
+    return co_size_mul(t->dim, sizeof(float));
 }
 
 static int print_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
     size_t floats = j->what->state ? (size_t)rt_view_floats(j->table) : j->table->dim;
     for (uint32_t i = 0; i < rows->n; i++) {
-        const unsigned char *row = rows->rows + i * row_bytes(j->table);
+        const unsigned char *row = rows->rows + i * rt_view_row_bytes(j->table);
         (void)fprintf(j->text, "%" PRIu64, rows->ids[i]);
         for (size_t k = 0; k < floats; k++) {
             (void)fprintf(j->text, " %.9g", (double)rt_view_f32(row + k * 4));
@@ -51,25 +52,25 @@ static int print_rows(struct job *j, const struct rt_view_rows *rows, struct co_
 static int put_columns(struct job *j, uint32_t array, const struct rt_view_rows *rows, size_t from,
     size_t bytes, struct co_err *err) {
     for (uint32_t i = 0; i < rows->n; i++) {
-        memcpy(j->scratch + i * bytes, rows->rows + i * row_bytes(j->table) + from, bytes);
+        memcpy(j->scratch + i * bytes, rows->rows + i * rt_view_row_bytes(j->table) + from, bytes);
     }
     return rt_npz_write(j->npz, array, j->n * bytes, j->scratch, rows->n * bytes, err);
 }
 
 static int put_items(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
-    size_t bytes = j->what->state ? row_bytes(j->table) : j->table->dim * 4UL;
+    size_t bytes = j->what->state ? rt_view_row_bytes(j->table) : value_bytes(j->table);
     for (uint32_t i = 0; i < rows->n; i++) {
         unsigned char *to = j->scratch + i * (8 + bytes);
         co_put_u64(to, rows->ids[i]);
-        memcpy(to + 8, rows->rows + i * row_bytes(j->table), bytes);
+        memcpy(to + 8, rows->rows + i * rt_view_row_bytes(j->table), bytes);
     }
     return rt_npz_write(
         j->npz, j->values, j->n * (8 + bytes), j->scratch, rows->n * (8 + bytes), err);
 }
 
 static int put_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
-    size_t values = j->table->dim * 4UL;
-    j->scratch = co_xrealloc(j->scratch, rows->n, 8 + row_bytes(j->table));
+    size_t values = value_bytes(j->table);
+    j->scratch = co_xrealloc(j->scratch, rows->n, 8 + rt_view_row_bytes(j->table));
     if (j->single) {
         return put_items(j, rows, err);
     }
@@ -80,12 +81,12 @@ static int put_rows(struct job *j, const struct rt_view_rows *rows, struct co_er
     rc = rc < 0 ? rc : put_columns(j, j->values, rows, 0, values, err);
     return rc < 0 || !j->what->state || !j->table->state
                ? rc
-               : put_columns(j, j->state, rows, values, j->table->state * 4, err);
+               : put_columns(j, j->state, rows, values, rt_view_row_bytes(j->table) - values, err);
 }
 
 /* A chunk of rt_save: ids, then rows. */
 static int save_rows(struct job *j, const struct rt_view_rows *rows, struct co_err *err) {
-    size_t each = row_bytes(j->table), bytes = rows->n * (8 + each);
+    size_t each = rt_view_row_bytes(j->table), bytes = rows->n * (8 + each);
     j->scratch = co_xrealloc(j->scratch, rows->n, 8 + each);
     for (uint32_t i = 0; i < rows->n; i++) {
         co_put_u64(j->scratch + i * 8UL, rows->ids[i]);
@@ -110,8 +111,9 @@ static int take_one(void *arg, const struct rt_view_rows *rows, struct co_err *e
     const struct rows_to *to = arg;
     for (uint32_t i = 0; i < rows->n; i++) {
         if (rows->ids[i] == to->job->what->key) {
-            struct rt_view_rows one = {
-                .n = 1, .ids = &rows->ids[i], .rows = rows->rows + i * row_bytes(to->job->table)};
+            struct rt_view_rows one = {.n = 1,
+                .ids = &rows->ids[i],
+                .rows = rows->rows + i * rt_view_row_bytes(to->job->table)};
             int rc = to->take(to->job, &one, err);
             to->job->n++;
             return rc < 0 ? rc : 1;

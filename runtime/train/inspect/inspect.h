@@ -38,10 +38,14 @@ uint64_t rt_view_split(const char *path, char **ret_dir);
 
 uint32_t rt_view_tables(const struct rt_view *v);
 const struct rt_ckpt_table *rt_view_table(const struct rt_view *v, uint32_t i);
+/* Whether a load could take a table of this description, whose limits were checked by the reader:
+ * its optimizer, with the state that this has, initialiser and learning rate.  CO_INVALID: no. */
+CO_MUST_CHECK int rt_view_table_check(const struct rt_ckpt_table *t, struct co_err *err);
 /* -1: none of that name. */
 int rt_view_find(const struct rt_view *v, const char *name);
 /* Floats of a row, or of the whole vector. */
 uint64_t rt_view_floats(const struct rt_ckpt_table *t);
+size_t rt_view_row_bytes(const struct rt_ckpt_table *t); /* sparse; without the id */
 /* The learning rate and the steps that its schedule has seen. *ret_lr NaN: the rule's own rate. */
 CO_MUST_CHECK int rt_view_rate(const struct rt_view *v, uint32_t table, double *ret_lr,
     uint64_t *ret_steps, struct co_err *err);

@@ -382,8 +382,35 @@ static void many_ids(void **state) {
     rt_idmap_done(&m);
 }
 
+/* What no checksum tells: the description is that of another table than what a load makes of it. */
+static void a_table_that_no_load_takes_is_not_whole(void **state) {
+    static const struct {
+        struct rt_ckpt_table table;
+        const char *says; /* NULL: it is right */
+    } rows[] = {
+        {{.size = 5, .state = 11, .optimizer = "adam", .init = "zero"}, NULL},
+        {{.sparse = true, .dim = 4, .state = 6, .optimizer = "adagrad", .init = "zero"}, NULL},
+        {{.size = 5, .state = 10, .optimizer = "adam", .init = "zero"},
+            "optimizer 'adam' with 10 floats of state, expected 11"},
+        {{.sparse = true, .dim = 4, .state = 3, .optimizer = "adagrad", .init = "zero"},
+            "optimizer 'adagrad' with 3 floats of state, expected at least 4"},
+        {{.size = 5, .optimizer = "adamant", .init = "zero"}, "adamant"},
+        {{.size = 5, .optimizer = "sgd", .init = "zeros"}, "zeros"},
+        {{.size = 5, .optimizer = "sgd", .init = "zero", .lr = "fast"}, "fast"},
+    };
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct co_err err = {0};
+        int rc = rt_view_table_check(&rows[i].table, &err);
+        if (!rows[i].says ? rc < 0 : rc != CO_INVALID || !strstr(err.msg, rows[i].says)) {
+            fail_msg("row %zu: %d, %s", i, rc, err.msg);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_table_that_no_load_takes_is_not_whole),
         cmocka_unit_test_setup_teardown(a_chain_is_seen_as_a_load_would, setup, teardown),
         cmocka_unit_test_setup_teardown(shares_and_little_memory_see_the_same, setup, teardown),
         cmocka_unit_test_setup_teardown(two_points_are_compared, setup, teardown),

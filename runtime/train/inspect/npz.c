@@ -13,6 +13,7 @@
 
 #include "common/bytes.h"
 #include "common/crc.h"
+#include "common/size.h"
 
 enum {
     LOCAL = 30,
@@ -98,10 +99,8 @@ int rt_npz_add(struct rt_npz *z, const char *name, const char *descr, uint64_t r
         snprintf(a->name, sizeof(a->name), "%s.npy", name) >= (int)sizeof(a->name)) {
         return co_err_set(err, CO_INVALID, "'%s': no room for the array '%s'", z->path, name);
     }
-    uint64_t bytes;
-    if (__builtin_mul_overflow(rows, item_bytes, &bytes) ||
-        __builtin_mul_overflow(bytes, columns ? columns : 1, &bytes) || bytes > INT64_MAX / 2 ||
-        z->end > INT64_MAX / 2) {
+    uint64_t bytes = co_size_mul(co_size_mul(rows, item_bytes), columns ? columns : 1);
+    if (bytes > INT64_MAX / 2 || z->end > INT64_MAX / 2) {
         return co_err_set(err, CO_INVALID, "'%s': the array '%s' is too large", z->path, name);
     }
     a->local = z->end;

@@ -20,26 +20,16 @@ struct rows {
     size_t cap;
 };
 
-static size_t row_bytes(const struct rt_ckpt_table *t) {
-    return (size_t)rt_view_floats(t) * 4;
-}
-
 static bool is_mine(const struct rows *w, uint64_t id) {
     uint64_t mix = rt_idmap_mix(id);
     return (w->share.n < 2 || (uint32_t)mix % w->share.n == w->share.i) &&
            (w->pass.n < 2 || (mix >> 32) % w->pass.n == w->pass.i);
 }
 
-static int refuse_chunk(
-    const struct rows *w, const struct rt_ckpt_part_chunk *c, struct co_err *err) {
-    return co_err_set(err, CO_INVALID, "'%s', table '%s': a chunk of %u items with %u bytes",
-        w->view->path, w->table->name, c->items, c->bytes);
-}
-
 static void reserve(struct rows *w, size_t n) {
     if (n > w->cap) {
         w->ids = co_xrealloc(w->ids, n, sizeof(*w->ids));
-        w->data = co_xrealloc(w->data, n, row_bytes(w->table));
+        w->data = co_xrealloc(w->data, n, rt_view_row_bytes(w->table));
         w->cap = n;
     }
 }
@@ -54,10 +44,7 @@ static int hand_over(struct rows *w, uint32_t n, struct co_err *err) {
 static int take_rows(
     void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct rows *w = arg;
-    size_t each = 8 + row_bytes(w->table);
-    if (!w->table->sparse || c->bytes != c->items * (uint64_t)each) {
-        return refuse_chunk(w, c, err);
-    }
+    size_t each = rt_ckpt_rows_bytes(w->table, 1);
     uint32_t n = 0;
     reserve(w, c->items);
     for (uint32_t i = 0; i < c->items; i++, data += each) {
@@ -77,9 +64,7 @@ static int take_rows(
 static int take_erased(
     void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct rows *w = arg;
-    if (!w->table->sparse || c->bytes != c->items * UINT64_C(8)) {
-        return refuse_chunk(w, c, err);
-    }
+    (void)err;
     for (uint32_t i = 0; i < c->items; i++) {
         uint64_t id = co_get_u64(data + i * 8UL);
         if (is_mine(w, id)) {
@@ -93,7 +78,7 @@ static int count_head(
     void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     (void)data;
     (void)err;
-    *(uint64_t *)arg += c->items < c->bytes / 8 ? c->items : c->bytes / 8;
+    *(uint64_t *)arg += c->items;
     return 0;
 }
 
@@ -155,7 +140,7 @@ static int walk_chain(struct rows *w, uint32_t table, struct co_err *err) {
 static int take_saved(
     struct rows *w, uint32_t items, const unsigned char *data, struct co_err *err) {
     const unsigned char *rows = data + items * 8UL;
-    size_t each = row_bytes(w->table);
+    size_t each = rt_view_row_bytes(w->table);
     uint32_t n = 0;
     reserve(w, items);
     for (uint32_t i = 0; i < items; i++) {

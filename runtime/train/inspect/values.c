@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/size.h"
 #include "runtime/train/inspect/walk.h"
 #include "runtime/train/optim/optim.h"
 
@@ -43,15 +44,17 @@ static int take_chunk(
     void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct window *w = arg;
     uint64_t size = w->table->size;
-    if (w->table->sparse || c->items > size || c->begin > size - c->items ||
-        c->bytes != ((uint64_t)c->items * (1 + w->planes) + w->scalars) * 4) {
-        return co_err_set(err, CO_INVALID, "'%s', table '%s': a chunk of %u values with %u bytes",
-            w->view->path, w->table->name, c->items, c->bytes);
+    uint64_t floats = co_size_add(co_size_mul(c->items, 1 + w->planes), w->scalars);
+    if (c->bytes != co_size_mul(floats, sizeof(float))) { /* the rule is not that of the state */
+        return co_err_set(err, CO_INVALID,
+            "'%s', table '%s': %u values of optimizer '%s' have %u bytes", w->view->path,
+            w->table->name, c->items, w->table->optimizer, c->bytes);
     }
+    size_t plane = co_size_mul(c->items, sizeof(float));
     for (size_t p = 0; p <= w->planes; p++) {
-        copy_overlap(w, p * size + c->begin, c->items, data + p * c->items * 4UL);
+        copy_overlap(w, p * size + c->begin, c->items, data + p * plane);
     }
-    copy_overlap(w, size * (1 + w->planes), w->scalars, data + (1 + w->planes) * c->items * 4UL);
+    copy_overlap(w, size * (1 + w->planes), w->scalars, data + (1 + w->planes) * plane);
     return 0;
 }
 

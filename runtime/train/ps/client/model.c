@@ -116,12 +116,6 @@ struct load {
     struct rt_layer **fresh; /* [n]; rows of this point; NULL: none yet */
 };
 
-static int refuse_chunk(
-    const struct load *l, const struct rt_ckpt_part_chunk *c, struct co_err *err) {
-    return co_err_set(err, CO_INVALID, "table '%s': a chunk of %u items with %u bytes",
-        l->m->tables[c->table].name, c->items, c->bytes);
-}
-
 static struct rt_layer *fresh_layer(const struct load *l, uint32_t table) {
     if (!l->fresh[table]) {
         l->fresh[table] = rt_layer_new(l->m->tables[table].spec.dim);
@@ -132,9 +126,8 @@ static struct rt_layer *fresh_layer(const struct load *l, uint32_t table) {
 static int take_rows(
     void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct load *l = arg;
-    const struct rt_ckpt_table *saved = &l->point->tables[c->table];
-    size_t each = 8 + ((size_t)saved->dim + saved->state) * sizeof(float);
-    int rc = !saved->sparse || c->bytes != c->items * each ? refuse_chunk(l, c, err) : 0;
+    size_t each = rt_ckpt_rows_bytes(&l->point->tables[c->table], 1);
+    int rc = 0;
     for (uint32_t i = 0; i < c->items && rc == 0; i++, data += each) {
         rc = rt_layer_set(fresh_layer(l, c->table), co_get_u64(data), data + 8, err);
     }
@@ -144,8 +137,7 @@ static int take_rows(
 static int take_erased(
     void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     const struct load *l = arg;
-    const struct rt_ckpt_table *saved = &l->point->tables[c->table];
-    int rc = !saved->sparse || c->bytes != c->items * UINT64_C(8) ? refuse_chunk(l, c, err) : 0;
+    int rc = 0;
     for (uint32_t i = 0; i < c->items && rc == 0; i++, data += 8) {
         rc = rt_layer_erase(fresh_layer(l, c->table), co_get_u64(data), err);
     }
@@ -157,10 +149,6 @@ static int take_dense(
     const struct load *l = arg;
     struct view *view = &l->v->views[c->table];
     uint64_t size = l->m->tables[c->table].spec.size;
-    if (l->point->tables[c->table].sparse || c->items > size || c->begin > size - c->items ||
-        c->bytes < c->items * UINT64_C(4)) {
-        return refuse_chunk(l, c, err);
-    }
     if (__atomic_load_n(&view->dense->holders, __ATOMIC_ACQUIRE) > 1) { /* readers have it too */
         struct vector *copy = NULL;
         int rc = vector_new(size, &copy, err);
@@ -278,7 +266,7 @@ static int read_saved_chunk(struct version *v, uint32_t table, const struct rt_c
         rt_copy_f32(view->dense->values + at, data, n < left ? n : left);
         return 0;
     }
-    size_t stride = (saved->dim + saved->state) * sizeof(float);
+    size_t stride = rt_ckpt_rows_bytes(saved, 1) - sizeof(uint64_t);
     const unsigned char *row = data + n * 8UL;
     int rc = 0;
     for (uint32_t i = 0; i < n && rc == 0; i++, row += stride) {

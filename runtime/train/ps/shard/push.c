@@ -6,6 +6,7 @@
  *              The push created the row with its initial values, so a step needs no memory. */
 #include <string.h>
 
+#include "common/size.h"
 #include "runtime/train/ps/finite.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
@@ -147,7 +148,7 @@ static const float *gradients(
     if (st->table->wire == RT_F32) {
         return rt_shard_floats(f, at);
     }
-    size_t n = f->head.count * st->dim;
+    size_t n = co_size_mul(f->head.count, st->dim);
     *ret_own = co_xmalloc(n * sizeof(float) + 1);
     rt_widen(st->table->wire, *ret_own, f->payload + at, n);
     return *ret_own;
@@ -158,7 +159,7 @@ static int take_clicks(const struct rt_shard_table *st, const struct rt_frame *f
     struct rt_shard_rows *r, float **ret_own, struct co_err *err) {
     size_t n = 2UL * f->head.count;
     *ret_own = co_xmalloc(n * sizeof(float) + 1);
-    rt_copy_f32(*ret_own, f->payload + f->head.count * 8UL, n);
+    rt_copy_f32(*ret_own, f->payload + co_size_mul(f->head.count, 8), n);
     r->clicks = *ret_own;
     for (size_t i = 0; i < n; i++) {
         if (!(r->clicks[i] >= 0 && r->clicks[i] <= RT_CLICKS_MAX)) {
@@ -196,7 +197,7 @@ int rt_shard_sparse_push(struct rt_shard_tables *t, struct rt_shard_table *st, u
     const struct rt_frame *f, struct co_err *err) {
     bool clicks = f->head.kind == RT_FRAME_PUSH_CLICKS;
     CO_CLEANUP(copies_done) struct copies own = {0};
-    const float *g = gradients(st, f, f->head.count * (clicks ? 16UL : 8UL), &own.gradients);
+    const float *g = gradients(st, f, co_size_mul(f->head.count, clicks ? 16 : 8), &own.gradients);
     CO_CLEANUP(rt_shard_rows_done) struct rt_shard_rows r;
     rt_shard_rows_init(&r, f);
     int rc = rt_shard_rows_owned(t, &r, err);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/size.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/rpc/bytes.h"
@@ -31,10 +32,6 @@ static int walk_part(
         rc = rt_ckpt_part_next(r, &chunk, err);
         if (rc != 0 || chunk.kind != w->kind || (w->only && chunk.shard != w->shard)) {
             continue;
-        }
-        if (chunk.table >= w->chain->points[point].n_tables) {
-            return co_err_set(err, CO_INVALID, "'%s': rows of table %u of %u", w->chain->dir,
-                chunk.table, w->chain->points[point].n_tables);
         }
         rc = rt_ckpt_part_data(r, &data, err);
         rc = rc < 0 ? rc : w->take(w->arg, &chunk, data, err);
@@ -63,6 +60,7 @@ struct source {
 };
 
 struct load {
+    const char *dir;
     struct rt_shard_tables *tables;
     struct source *sources; /* [n], by the table's index in the checkpoint */
     uint32_t n;
@@ -141,12 +139,6 @@ static void close_sources(struct load *l) {
     free(l->sources);
 }
 
-static int refuse_chunk(
-    const struct source *s, const struct rt_ckpt_part_chunk *c, struct co_err *err) {
-    return co_err_set(err, CO_INVALID, "table '%s': a chunk of %u items with %u bytes",
-        s->saved->name, c->items, c->bytes);
-}
-
 /* ---- sparse ---- */
 
 /* Whether the id is this shard's, and of this pass. */
@@ -178,10 +170,7 @@ static int take_rows(
     if (!s->to) {
         return 0;
     }
-    size_t each = 8 + ((size_t)s->saved->dim + s->saved->state) * sizeof(float);
-    if (!s->saved->sparse || c->bytes != c->items * each) {
-        return refuse_chunk(s, c, err);
-    }
+    size_t each = rt_ckpt_rows_bytes(s->saved, 1);
     for (uint32_t i = 0; i < c->items; i++, data += each) {
         uint64_t id = co_get_u64(data);
         uint32_t slot;
@@ -212,9 +201,6 @@ static int take_erased(
     if (!s->to) {
         return 0;
     }
-    if (!s->saved->sparse || c->bytes != c->items * UINT64_C(8)) {
-        return refuse_chunk(s, c, err);
-    }
     for (uint32_t i = 0; i < c->items; i++, data += 8) {
         uint32_t slot;
         bool fresh;
@@ -241,17 +227,17 @@ static size_t take_overlap(const struct source *s, struct rt_dense_block *b, uin
     }
     size_t skip = (size_t)(from - c->begin), put = (size_t)(from - at), n = (size_t)(to - from);
     const struct rt_optim_rule *rule = s->was.optim.rule;
+    size_t plane = co_size_mul(c->items, sizeof(float));
     rt_copy_f32(b->w + put, data + skip * 4, n);
     if (!rt_fit_same_rule(s->to->table, s->saved)) {
         return n;
     }
     for (size_t p = 0; p < rule->planes; p++) {
-        const unsigned char *plane = data + (1 + p) * c->items * 4UL;
-        rt_copy_f32(b->state + p * b->n + put, plane + skip * 4, n);
+        rt_copy_f32(b->state + p * b->n + put, data + (1 + p) * plane + skip * 4, n);
     }
     if (rule->scalars > 0) {
-        rt_copy_f32(b->state + rule->planes * b->n, data + (1 + rule->planes) * c->items * 4UL,
-            rule->scalars);
+        rt_copy_f32(
+            b->state + rule->planes * b->n, data + (1 + rule->planes) * plane, rule->scalars);
     }
     return n;
 }
@@ -264,9 +250,11 @@ static int take_dense(
         return 0;
     }
     const struct rt_optim_rule *rule = s->was.optim.rule;
-    if (s->saved->sparse || c->items > s->saved->size || c->begin > s->saved->size - c->items ||
-        c->bytes != ((uint64_t)c->items * (1 + rule->planes) + rule->scalars) * 4) {
-        return refuse_chunk(s, c, err);
+    uint64_t floats = co_size_add(co_size_mul(c->items, 1 + rule->planes), rule->scalars);
+    if (c->bytes != co_size_mul(floats, sizeof(float))) { /* the rule is not that of the state */
+        return co_err_set(err, CO_INVALID,
+            "'%s': table '%s': %u values of optimizer '%s' have %u bytes", l->dir, s->saved->name,
+            c->items, s->saved->optimizer, c->bytes);
     }
     const struct rt_shard_place here = rt_shard_here(&l->tables->config);
     struct rt_range part = rt_dense_share(s->to->table, &here);
@@ -284,11 +272,9 @@ static int take_rate(
     void *arg, const struct rt_ckpt_part_chunk *c, const unsigned char *data, struct co_err *err) {
     struct load *l = arg;
     struct source *s = &l->sources[c->table];
+    (void)err;
     if (!s->to) {
         return 0;
-    }
-    if (c->bytes != RT_CKPT_RATE_BYTES) {
-        return refuse_chunk(s, c, err);
     }
     uint64_t bits = co_get_u64(data + 8);
     double lr;
@@ -422,7 +408,7 @@ int rt_shard_tables_restore(
     if (rc < 0) {
         return rc;
     }
-    struct load l = {.tables = t};
+    struct load l = {.dir = chain->dir, .tables = t};
     clear(t);
     rc = load_chain(&l, chain, err);
     close_sources(&l);

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
@@ -218,7 +219,9 @@ static int take_values(
 /* The part of a point, onto what was loaded before. */
 static void load_point(struct world *w, uint64_t number, const struct rt_ckpt_part *part) {
     struct rt_ckpt_part parts[1] = {*part};
-    struct rt_ckpt_table tables[2] = {{.name = "rows"}, {.name = "w"}};
+    struct rt_ckpt_table tables[2];
+    rt_table_describe(&w->tables[0], &tables[0]);
+    rt_table_describe(&w->tables[1], &tables[1]);
     struct rt_ckpt_point p = {
         .number = number, .n_tables = 2, .n_parts = 1, .tables = tables, .parts = parts};
     struct rt_ckpt_chain chain = {.dir = w->dir, .points = &p, .n = 1};

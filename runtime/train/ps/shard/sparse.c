@@ -1,6 +1,7 @@
 /* Sparse tables in a shard: reading, scanning and restoring rows.  push.c: training them. */
 #include <string.h>
 
+#include "common/size.h"
 #include "runtime/train/ps/shard/part.h"
 #include "runtime/train/ps/shard/snapshot.h"
 #include "runtime/train/rpc/bytes.h"
@@ -174,7 +175,7 @@ static int scan_sparse(struct rt_shard_table *st, const struct rt_frame *f, stru
 static int restore_sparse(struct rt_shard_tables *t, struct rt_shard_table *st, uint32_t trainer,
     const struct rt_frame *f, struct co_err *err) {
     size_t stride = rt_shard_row_floats(st);
-    const float *all = rt_shard_floats(f, f->head.count * 8UL);
+    const float *all = rt_shard_floats(f, co_size_mul(f->head.count, 8));
     CO_CLEANUP(rt_shard_rows_done) struct rt_shard_rows r;
     rt_shard_rows_init(&r, f);
     int rc = rt_shard_rows_owned(t, &r, err);
@@ -202,7 +203,7 @@ static size_t row_bytes(const struct rt_shard_table *st, uint8_t kind) {
 static int check_rows(
     const struct rt_shard_table *st, const struct rt_frame *f, struct co_err *err) {
     size_t bytes = row_bytes(st, f->head.kind);
-    if (bytes > 0 && f->head.bytes != (uint64_t)f->head.count * (8 + bytes)) {
+    if (bytes > 0 && f->head.bytes != co_size_mul(f->head.count, 8 + bytes)) {
         return co_err_set(err, CO_INVALID, "%s: %u bytes for %u rows of table '%s' with dim %zu",
             rt_frame_kind_name(f->head.kind), f->head.bytes, f->head.count, st->table->name,
             st->dim);
