@@ -14,9 +14,8 @@
 #include "runtime/train/ps/client/options.h"
 #include "runtime/train/ps/say.h"
 
-/* SETTLED_MS: a link that stays up for so long counts as recovered, even without an answer on it.
- * LEAVE_MS: closing waits so long for servers to end the streams. */
-enum { TICK_MS = 100, LEAVE_MS = 500, SETTLED_MS = 1000 };
+/* LEAVE_MS: closing waits so long for servers to end the streams. */
+enum { TICK_MS = 100, LEAVE_MS = 500 };
 
 /* ---- callbacks, on the rpc's thread ---- */
 
@@ -77,34 +76,6 @@ static void on_frame(void *arg, struct rt_stream *stream, struct rt_frame *f_own
     }
 }
 
-/* Handles the loss of a link that was up: waits for it up to return_ms, or fails the client.  The
- * result is as rt_client_fail's.  c->m is held. */
-static struct rt_call *lose_link(struct rt_client *c, struct rt_link *l, const char *why) {
-    int64_t now = net_now();
-    l->state = RT_LINK_DOWN;
-    rt_client_drop_lanes(c, l);
-    co_err_set(&l->lost, CO_PEERLOST, "server %u (%s) lost: %s, last heard %.1f s ago", l->index,
-        l->endpoint, why, (double)(now - l->heard_ms) / 1000);
-    if (c->options.return_ms < 0 || c->failed.code) {
-        return rt_client_fail(c, &l->lost);
-    }
-    if (l->moved || !l->until_ms) {
-        l->away_ms = now;
-        l->until_ms = now + c->options.return_ms;
-    }
-    rt_meter_add(RT_M_RECONNECTS, 0, 1);
-    l->away = true;
-    l->moved = false;
-    l->why = l->lost;
-    c->away++;
-    uint32_t n = rt_client_requeue(c, l, &l->lost);
-    rt_say_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
-        (double)(l->until_ms - now) / 1000);
-    pthread_cond_signal(&c->broke);
-    rt_client_changed(c);
-    return NULL;
-}
-
 static void on_close(void *arg, struct rt_stream *stream, const struct co_err *why) {
     struct rt_client *c = arg;
     struct rt_link *l = rt_stream_user(stream);
@@ -117,9 +88,9 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
         if (l->state == RT_LINK_UP && c->leaving) {
             list = rt_client_end_link(c, l, why);
         } else if (l->state == RT_LINK_UP) {
-            list = lose_link(c, l, co_err_text(why));
+            list = rt_link_lose(l, co_err_text(why));
         } else if (l->state != RT_LINK_LEFT) {
-            l->state = RT_LINK_DOWN;
+            rt_link_set(l, RT_LINK_DOWN);
             l->why = *why;
             (void)rt_client_requeue(c, l, why);
         }
@@ -127,59 +98,6 @@ static void on_close(void *arg, struct rt_stream *stream, const struct co_err *w
     }
     pthread_mutex_unlock(&c->m);
     rt_calls_done(list);
-}
-
-static void ping_link(struct rt_client *c, struct rt_link *l, int64_t now) {
-    struct rt_frame *f = NULL;
-    l->pinged_ms = now;
-    if (rt_frame_new(RT_FRAME_PING, 0, &f, NULL) == 0) {
-        (void)!rt_stream_send(l->stream, f, NULL);
-    }
-    (void)c;
-}
-
-/* Gives up a link that was silent for longer than its lease.  The caller breaks *ret_stream. */
-static struct rt_call *check_lease(
-    struct rt_client *c, struct rt_link *l, int64_t now, struct rt_stream **ret_stream) {
-    char why[64];
-    if (now - l->heard_ms <= l->lease_ms || c->failed.code) {
-        return NULL;
-    }
-    (void)snprintf(
-        why, sizeof(why), "no sign of life for %.1f s", (double)(now - l->heard_ms) / 1000);
-    *ret_stream = co_steal_ptr(l->stream);
-    return lose_link(c, l, why);
-}
-
-/* Fails the client when a link did not come back in time. */
-static struct rt_call *check_return(struct rt_client *c, struct rt_link *l, int64_t now) {
-    if (!l->away || now < l->until_ms || c->failed.code) {
-        return NULL;
-    }
-    struct co_err err = {0};
-    co_err_set(&err, CO_PEERLOST, "%s, and not back within %.1f s%s%s", l->lost.msg,
-        (double)(l->until_ms - l->away_ms) / 1000, strcmp(l->why.msg, l->lost.msg) != 0 ? ": " : "",
-        strcmp(l->why.msg, l->lost.msg) != 0 ? l->why.msg : "");
-    return rt_client_fail(c, &err);
-}
-
-static struct rt_call *tick_link(
-    struct rt_client *c, struct rt_link *l, int64_t now, struct rt_stream **ret_stream) {
-    if (l->state == RT_LINK_DOWN) {
-        return check_return(c, l, now);
-    }
-    if (l->stream && rt_client_lost_ways(l)) {
-        *ret_stream = rt_stream_ref(l->stream);
-        return NULL;
-    }
-    if (l->state < RT_LINK_WELCOME || l->state > RT_LINK_UP || !l->stream) {
-        return NULL;
-    }
-    if (now - l->pinged_ms >= l->lease_ms / 4) {
-        ping_link(c, l, now);
-    }
-    l->moved = l->moved || now - l->up_ms > SETTLED_MS;
-    return l->state == RT_LINK_UP ? check_lease(c, l, now, ret_stream) : NULL;
 }
 
 static void on_tick(void *arg) {
@@ -194,7 +112,7 @@ static void on_tick(void *arg) {
         struct rt_link *l = &c->links[i];
         struct rt_stream *stream = NULL;
         l->heard_ms = was_away ? now : l->heard_ms;
-        struct rt_call *list = tick_link(c, l, now, &stream);
+        struct rt_call *list = rt_link_tick(l, now, &stream);
         struct co_err why = l->ways.broken;
         if (!list && !stream) {
             continue;
@@ -320,6 +238,7 @@ int rt_client_connect(const struct rt_client_config *config,
     c->auth.encrypt = config->encrypt;
     c->window = config->window ? config->window : RT_LINK_WINDOW;
     c->incarnation = rt_incarnation();
+    c->join_until_ms = INT64_MAX;
     c->done = co_xcalloc(c->trainers, sizeof(*c->done));
     init_sync(c);
     struct rt_rpc_options rpc = {

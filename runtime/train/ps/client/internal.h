@@ -1,6 +1,7 @@
 /* Structures and calls that the files of the trainer's side share: client.c (opening, closing,
- * leases), join.c (connecting), call.c (requests in flight), client_*.c (tables, steps,
- * checkpoints), communicator.c (merged sparse pushes).  No other code includes this.
+ * ticks), link.c (states and leases of links), join.c (connecting), call.c (requests in flight),
+ * client_*.c (tables, steps, checkpoints), communicator.c (merged sparse pushes).  No other code
+ * includes this.
  *
  *     rt_client -- rt_link, one a server -- rt_line, one a shard, and one for control messages
  *                                             queue: parts that wait    sent: parts in flight */
@@ -112,6 +113,7 @@ struct rt_client {
     uint32_t abandoning; /* threads that are giving up a call */
     struct co_err failed;
     struct co_err refused; /* a push that servers refused; see rt_client_refusal */
+    int64_t join_until_ms; /* for rt_client_left; only rt_client_join writes it */
     bool joined;           /* all links have been up: the mender reconnects broken ones */
     uint32_t away;         /* number of links that are away */
     int64_t back_ms;       /* when the last link came back */
@@ -132,6 +134,19 @@ struct rt_client {
     uint64_t least; /* backups: of the answers to this STEP, see rt_steps_least; under m */
     uint64_t free;  /* staleness: up to this step it need not ask servers; under m */
 };
+
+/* link.c; c->m is held.  The only function that changes a state; asserts that the move is legal. */
+void rt_link_set(struct rt_link *l, enum rt_link_state to);
+/* Handles the loss of a link that was up: waits for it up to return_ms, or fails the client.  The
+ * result is as rt_client_fail's. */
+CO_MUST_CHECK struct rt_call *rt_link_lose(struct rt_link *l, const char *why);
+/* For each tick: pings, the lease, the time to come back.  The caller breaks *ret_stream if it is
+ * set.  The result is as rt_client_fail's. */
+CO_MUST_CHECK struct rt_call *rt_link_tick(
+    struct rt_link *l, int64_t now, struct rt_stream **ret_stream);
+
+/* join.c: ms, or less where rt_client_join has less time left. */
+int rt_client_left(const struct rt_client *c, int ms);
 
 /* call.c; c->m is held.  Ends all calls with *err unless something failed before; the result is
  * the list of detached calls whose `done` must run without the lock. */

@@ -29,6 +29,11 @@ enum {
     HELLO_MS = 10000,
 };
 
+int rt_client_left(const struct rt_client *c, int ms) {
+    int64_t left = c->join_until_ms - net_now();
+    return left > ms ? ms : left > 0 ? (int)left : 0;
+}
+
 /* ---- one hello ---- */
 
 /* Checks a server that this trainer reconnects to.  A restarted server must have restored a
@@ -69,7 +74,9 @@ static int note_welcome(struct rt_link *l, const Rt__Welcome *w, struct co_err *
     }
     pthread_mutex_lock(&c->m);
     int rc = check_same(l, w, err);
-    l->state = rc == CO_GONE ? RT_LINK_WELCOME : l->state; /* rt_client_rejoin sends its leave */
+    if (rc == CO_GONE) {
+        rt_link_set(l, RT_LINK_WELCOME); /* rt_client_rejoin sends its leave */
+    }
     if (rc == 0) {
         if (!c->joined) {
             free(l->numbers);
@@ -90,7 +97,7 @@ static int note_welcome(struct rt_link *l, const Rt__Welcome *w, struct co_err *
         l->nonfinite = (enum rt_nonfinite)w->nonfinite;
         l->barriers = w->barriers;
         rt_client_note_done(c, w->finished, w->n_finished);
-        l->state = RT_LINK_WELCOME;
+        rt_link_set(l, RT_LINK_WELCOME);
     }
     pthread_mutex_unlock(&c->m);
     return rc;
@@ -187,7 +194,7 @@ static int say_hello(struct rt_link *l, const struct rt_knock *in, const char *a
     pthread_mutex_lock(&c->m);
     rc = rt_rpc_adopt(c->rpc, in->fd, in->tls, address, l, &l->stream, err);
     if (rc == 0) {
-        l->state = RT_LINK_HELLO;
+        rt_link_set(l, RT_LINK_HELLO);
         l->asked = ++c->clock;
         l->ways.broken = (struct co_err){0};
         (void)snprintf(l->ways.address, sizeof(l->ways.address), "%s", address);
@@ -228,7 +235,7 @@ static int take_begun(
     (void)a;
     (void)err;
     pthread_mutex_lock(&call->c->m);
-    call->c->links[p->server].state = RT_LINK_BEGUN;
+    rt_link_set(&call->c->links[p->server], RT_LINK_BEGUN);
     pthread_mutex_unlock(&call->c->m);
     return 0;
 }
@@ -238,16 +245,7 @@ static void raise_link(struct rt_client *c, struct rt_link *l) {
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
     if (l->state == RT_LINK_BEGUN) {
-        l->state = RT_LINK_UP;
-        l->replaced = false;
-        l->up_ms = net_now();
-        if (l->away) {
-            l->away = false;
-            c->away--;
-            c->back_ms = l->up_ms;
-            rt_say_info("server %u (%s) is back after %.2f s", l->index, l->endpoint,
-                (double)(l->up_ms - l->away_ms) / 1000);
-        }
+        rt_link_set(l, RT_LINK_UP);
         list = rt_client_pump(c, l);
     }
     pthread_mutex_unlock(&c->m);
@@ -374,9 +372,11 @@ static void print_missing(struct rt_client *c) {
 static void drop_link(struct rt_link *l, const struct co_err *why) {
     struct rt_client *c = l->c;
     pthread_mutex_lock(&c->m);
-    l->why = *why;
+    /* An attempt that ended with the time to start says less than one that had its whole time. */
+    bool cut = why->code == CO_TIMEOUT && rt_client_left(c, 1) == 0;
+    l->why = cut && l->why.code ? l->why : *why;
     struct rt_stream *stream = co_steal_ptr(l->stream);
-    l->state = RT_LINK_DOWN;
+    rt_link_set(l, RT_LINK_DOWN);
     rt_client_drop_lanes(c, l);
     pthread_mutex_unlock(&c->m);
     if (stream) {
@@ -415,7 +415,7 @@ static void wait_greetings(struct rt_client *c, const uint32_t *which, struct rt
     uint32_t n, struct co_err *ret) {
     for (uint32_t i = 0; i < n; i++) {
         struct co_err e = {0};
-        if (calls[i] && rt_call_wait(calls[i], HELLO_MS, &e) < 0) {
+        if (calls[i] && rt_call_wait(calls[i], rt_client_left(c, HELLO_MS), &e) < 0) {
             note_failure(&c->links[which[i]], &e, ret);
         }
     }
@@ -431,13 +431,13 @@ static int attempt_join(struct rt_client *c, struct co_err *err) {
     CO_AUTOFREE struct rt_knock *knocks = co_xcalloc(c->n_links, sizeof(*knocks));
     CO_AUTOFREE struct rt_call **calls = co_xcalloc(c->n_links, sizeof(struct rt_call *));
     uint32_t n = list_down(c, endpoints, which);
-    if (net_connect(endpoints, n, CONNECT_MS, reached) == 0) {
+    if (net_connect(endpoints, n, rt_client_left(c, CONNECT_MS), reached) == 0) {
         return 0;
     }
     for (uint32_t i = 0; i < n; i++) {
         knocks[i].fd = reached[i].fd;
     }
-    rt_knock_all(knocks, n, &c->auth, c->joined ? PROVE_AGAIN_MS : PROVE_MS);
+    rt_knock_all(knocks, n, &c->auth, rt_client_left(c, c->joined ? PROVE_AGAIN_MS : PROVE_MS));
     struct co_err final = {0};
     for (uint32_t i = 0; i < n; i++) {
         struct rt_link *l = &c->links[which[i]];
@@ -535,7 +535,7 @@ static uint32_t list_doubtful(struct rt_client *c, uint32_t *ret_which) {
     }
     for (uint32_t i = 0; i < c->n_links; i++) {
         if (doubtful[i] && c->links[i].state == RT_LINK_WELCOME) {
-            c->links[i].state = RT_LINK_HELLO;
+            rt_link_set(&c->links[i], RT_LINK_HELLO);
             c->links[i].asked = ++c->clock;
             ret_which[n++] = i;
         }
@@ -572,8 +572,8 @@ static bool note_joined(struct rt_client *c) {
     return c->joined;
 }
 
-int rt_client_join(struct rt_client *c, struct co_err *err) {
-    int64_t begin = net_now(), printed = begin - PRINT_MS;
+static int join_until(struct rt_client *c, int64_t until_ms, struct co_err *err) {
+    int64_t printed = net_now() - PRINT_MS;
     for (;;) {
         int rc = attempt_join(c, err);
         if (rc == 0 && count_missing(c) == 0) {
@@ -588,7 +588,7 @@ int rt_client_join(struct rt_client *c, struct co_err *err) {
             return 0;
         }
         int64_t now = net_now();
-        if (now - begin >= c->options.start_timeout_ms) {
+        if (now >= until_ms) {
             return give_up(c, err);
         }
         if (now - printed >= PRINT_MS && count_missing(c) > 0) {
@@ -596,8 +596,15 @@ int rt_client_join(struct rt_client *c, struct co_err *err) {
             print_missing(c);
         }
         /* A server that comes up cannot notify us, so poll. */
-        (void)poll(NULL, 0, RETRY_MS);
+        (void)poll(NULL, 0, rt_client_left(c, RETRY_MS));
     }
+}
+
+int rt_client_join(struct rt_client *c, struct co_err *err) {
+    c->join_until_ms = net_now() + c->options.start_timeout_ms;
+    int rc = join_until(c, c->join_until_ms, err);
+    c->join_until_ms = INT64_MAX;
+    return rc;
 }
 
 /* ---- as a new incarnation ---- */

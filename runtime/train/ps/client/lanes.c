@@ -397,14 +397,14 @@ static void list_lanes(struct rt_client *c, const uint32_t *which, uint32_t n, s
 /* Connects and proves the token; failures go to errs. */
 static void knock_lanes(struct rt_client *c, struct opening *o, struct co_err *errs) {
     CO_AUTOFREE struct net_reached *reached = co_xcalloc(o->n, sizeof(*reached));
-    (void)net_connect(o->addresses, o->n, CONNECT_MS, reached);
+    (void)net_connect(o->addresses, o->n, rt_client_left(c, CONNECT_MS), reached);
     for (uint32_t i = 0; i < o->n; i++) {
         o->knocks[i].fd = reached[i].fd;
         if (reached[i].fd < 0) {
             co_err_set(&errs[o->which[i]], CO_PEERLOST, "nobody accepts at %s", o->addresses[i]);
         }
     }
-    rt_knock_all(o->knocks, o->n, &c->auth, PROVE_MS);
+    rt_knock_all(o->knocks, o->n, &c->auth, rt_client_left(c, PROVE_MS));
     for (uint32_t i = 0; i < o->n; i++) {
         if (o->knocks[i].err.code) {
             errs[o->which[i]] = o->knocks[i].err;
@@ -464,7 +464,7 @@ void rt_client_open_lanes(
     }
     for (uint32_t i = 0; i < n; i++) {
         if (calls[i]) {
-            (void)!rt_call_wait(calls[i], ANSWER_MS, &errs[i]);
+            (void)!rt_call_wait(calls[i], rt_client_left(c, ANSWER_MS), &errs[i]);
         }
     }
     opening_done(&o);

@@ -1,6 +1,7 @@
 /* For tests: a proxy between trainers and a server that fails on request.  It can stall, drop the
- * server's answers, cut connections after a number of bytes, flip a byte, and search what it
- * carries for a string.  Each proxy has one thread; any thread may call these functions. */
+ * server's answers, or those after the first bytes, cut connections after a number of bytes, flip a
+ * byte, and search what it carries for a string.  Each proxy has one thread; any thread may call
+ * these functions. */
 #pragma once
 
 #include <setjmp.h>
@@ -41,6 +42,7 @@ enum proxy_way {
 struct proxy_pair {
     int fd[2];   /* trainer, server; -1: none */
     size_t left; /* bytes until the connection is cut */
+    size_t says; /* bytes that the server may still say; what follows is dropped */
 };
 
 struct proxy {
@@ -53,6 +55,8 @@ struct proxy {
     size_t life; /* bytes of a connection, on average; 0: no limit */
     unsigned cuts;
     atomic_size_t lost; /* bytes dropped by PROXY_MUTE */
+    size_t says;        /* of new connections; 0: no limit */
+    atomic_uint whole;  /* so many new connections have no such limit */
     bool flips; /* flip a byte instead of cutting; set this and the next two before proxy_start */
     const void *sought; /* bytes to search for; borrowed; NULL: none */
     size_t sought_bytes;
@@ -99,6 +103,8 @@ static inline void proxy_take(struct proxy *x) {
             p->fd[1] = proxy_socket(x->to, true, &port);
             p->left = x->life ? (size_t)rand_r(&x->seed) % (2 * x->life) : SIZE_MAX;
             p->left += x->flips && x->life ? PROXY_GREETED : 0;
+            p->says = x->says && x->whole == 0 ? x->says : SIZE_MAX;
+            x->whole -= x->whole > 0;
             if (p->fd[1] < 0) {
                 proxy_cut(p);
             }
@@ -120,9 +126,13 @@ static inline void proxy_move(struct proxy *x, struct proxy_pair *p, int from) {
         p->left = SIZE_MAX;
         x->cuts++;
     }
-    bool lost = from == 1 && x->way == PROXY_MUTE;
-    bool ok = n > 0 && (lost || send(p->fd[!from], piece, (size_t)n, MSG_NOSIGNAL) == n);
-    x->lost += lost && n > 0 ? (size_t)n : 0;
+    ssize_t said = from == 1 && x->way == PROXY_MUTE ? 0 : n;
+    if (from == 1 && said > 0) {
+        said = (size_t)said < p->says ? said : (ssize_t)p->says;
+        p->says -= (size_t)said;
+    }
+    bool ok = n > 0 && (said <= 0 || send(p->fd[!from], piece, (size_t)said, MSG_NOSIGNAL) == said);
+    x->lost += ok && x->way == PROXY_MUTE ? (size_t)(n - said) : 0;
     p->left -= ok ? (size_t)n : 0;
     if (!ok || p->left == 0) {
         __atomic_add_fetch(&x->cuts, p->left == 0, __ATOMIC_SEQ_CST);

@@ -86,15 +86,26 @@ struct scan {
     struct rt_ckpt_writer *w;
     enum rt_save_mode mode;
     uint64_t next; /* slot where the scan of a shard goes on; all ones: it is over */
+    /* an answer: so many rows */
+    uint32_t n;
+    size_t bytes;
+    unsigned char *rows; /* owned */
 };
 
+/* Only copies: the thread that reads answers, for all threads, must not wait for a disk. */
 static int take_scan(
     struct rt_call *call, struct rt_part *p, const struct rt_frame *a, struct co_err *err) {
     (void)p;
+    (void)err;
     struct scan *s = call->arg;
     s->next = a->head.aux;
-    return a->head.count > 0 ? rt_ckpt_chunk(s->w, a->head.count, a->payload, a->head.bytes, err)
-                             : 0;
+    s->n = a->head.count;
+    s->bytes = a->head.bytes;
+    s->rows = co_xrealloc(s->rows, s->bytes + 1, 1);
+    if (s->bytes > 0) {
+        memcpy(s->rows, a->payload, s->bytes);
+    }
+    return 0;
 }
 
 static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint32_t shard,
@@ -116,6 +127,8 @@ static int scan_shard(struct rt_client *c, uint32_t table, uint32_t server, uint
         rt_call_frame(call, 0, server, f, 0);
         rt_call_start(call);
         rc = rt_call_wait(call, c->options.call_timeout_ms, err);
+        rc = rc < 0 || s.n == 0 ? rc : rt_ckpt_chunk(s.w, s.n, s.rows, s.bytes, err);
+        free(co_steal_ptr(s.rows));
         if (rc < 0) {
             return rc;
         }

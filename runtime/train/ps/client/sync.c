@@ -284,7 +284,7 @@ static int take_finished(
     (void)a;
     (void)err;
     pthread_mutex_lock(&call->c->m);
-    call->c->links[p->server].state = RT_LINK_LEFT;
+    rt_link_set(&call->c->links[p->server], RT_LINK_LEFT);
     pthread_mutex_unlock(&call->c->m);
     return 0;
 }

@@ -61,18 +61,27 @@ static void tell_trainers(struct rt_server *s, const struct co_err *why) {
     }
 }
 
-int rt_server_go_back(struct rt_server *s, uint64_t number, struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    const char *dir = s->config.restore_dir;
-    int rc = *dir ? rt_ckpt_chain_open(dir, number, &c, err)
-                  : co_err_set(err, CO_INVALID,
-                        "the others go back to checkpoint %llu, this server has no directory of "
-                        "checkpoints (PADDLE_PS_CHECKPOINT_DIR)",
-                        (unsigned long long)number);
-    if (rc < 0) {
-        return rc;
+/* The step that the furthest shard has reached. */
+static uint64_t last_step(const struct rt_server *s) {
+    uint64_t step = 0;
+    for (uint32_t i = 0; i < s->config.shards; i++) {
+        uint64_t one = rt_shard_step(s->shards[i]);
+        step = one > step ? one : step;
     }
-    uint64_t step = c->points[c->n - 1].step, lost = rt_shard_step(s->shards[0]) - step;
+    return step;
+}
+
+/* The shards read the checkpoint, on their threads: a file system may take its time, and meanwhile
+ * this thread answers pings. */
+int rt_server_go_back(struct rt_server *s, uint64_t number, uint64_t step, struct co_err *err) {
+    const char *dir = s->config.restore_dir;
+    if (!*dir) {
+        return co_err_set(err, CO_INVALID,
+            "the others go back to checkpoint %llu, this server has no directory of checkpoints "
+            "(PADDLE_PS_CHECKPOINT_DIR)",
+            (unsigned long long)number);
+    }
+    uint64_t last = last_step(s), lost = last > step ? last - step : 0;
     struct co_err why = {0};
     co_err_set(&why, CO_GONE,
         "the job goes back to checkpoint %llu, step %llu, because a server was restarted",

@@ -111,8 +111,10 @@ void rt_server_barrier(struct rt_server *s);
  * barrier. */
 void rt_server_check_order(struct rt_server *s);
 
-/* checkpoint.c: has all shards load that checkpoint, and tells the trainers. */
-CO_MUST_CHECK int rt_server_go_back(struct rt_server *s, uint64_t number, struct co_err *err);
+/* checkpoint.c: has all shards load that checkpoint, which was made at that step (sync), and tells
+ * the trainers.  If a shard cannot load it, rt_server_check_load ends the job. */
+CO_MUST_CHECK int rt_server_go_back(
+    struct rt_server *s, uint64_t number, uint64_t step, struct co_err *err);
 
 /* checkpoint.c: the callback loaded of rt_shard_config, on a shard's thread. */
 void rt_server_loaded(void *server, const struct co_err *why);

@@ -350,7 +350,9 @@ static int check_era(struct rt_server *s, const Rt__Begin *b, struct co_err *err
             (unsigned long long)s->at);
     }
     bool differs = b->restored > 0 && (b->restored != s->at || is_dirty(s));
-    int rc = (b->era > s->era || !s->begun) && differs ? rt_server_go_back(s, b->restored, err) : 0;
+    int rc = (b->era > s->era || !s->begun) && differs
+                 ? rt_server_go_back(s, b->restored, b->step, err)
+                 : 0;
     if (rc == 0) {
         s->era = b->era;
         s->begun = true;

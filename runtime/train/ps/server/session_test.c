@@ -1,6 +1,12 @@
 /* What a server does with peers that do not keep to the protocol: it refuses them, and goes on. */
 #include "runtime/train/ps/server/session_testkit.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "runtime/net/net.h"
+
 static void nothing_is_done_before_hello(void **state) {
     static const uint8_t kinds[] = {RT_FRAME_PING, RT_FRAME_PULL_DENSE, RT_FRAME_STEP,
         RT_FRAME_PING | RT_FRAME_ANSWER, RT_FRAME_ERROR};
@@ -399,6 +405,51 @@ static void an_address_that_is_taken_is_named(void **state) {
     assert_null(s);
 }
 
+/* Opens the writing end as soon as somebody reads, and removes the name: the reader is at the end
+ * then. */
+static void let_go(const char *fifo) {
+    int fd = -1;
+    for (int64_t end = net_now() + 10000; fd < 0 && net_now() < end; (void)poll(NULL, 0, 1)) {
+        fd = open(fifo, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+    }
+    assert_true(fd >= 0);
+    assert_int_equal(0, unlink(fifo));
+    co_close(fd);
+}
+
+/* A file system may take any time to open a file; here it takes until the test lets it.  Meanwhile
+ * the server answers. */
+static void a_checkpoint_that_is_slow_to_read_holds_no_control_message(void **state) {
+    (void)state;
+    char dir[] = "/tmp/session_test_XXXXXX";
+    assert_non_null(mkdtemp(dir));
+    struct rt_server_config config = usual;
+    config.restore_dir = dir;
+    struct peer *p = serve(&config);
+    CO_AUTOFREE char *point = co_xasprintf("%s/ckpt-%012d", dir, 7);
+    CO_AUTOFREE char *fifo = co_xasprintf("%s/MANIFEST", point);
+    assert_int_equal(0, mkdir(point, 0700) | mkfifo(fifo, 0600));
+    send_hello(p, 0);
+    await(p, &p->answers, 1);
+    Rt__Begin b = RT__BEGIN__INIT;
+    b.era = 1;
+    b.restored = 7;
+    Rt__Control c = RT__CONTROL__INIT;
+    c.body_case = RT__CONTROL__BODY_BEGIN;
+    c.begin = &b;
+    send_control(p, &c);
+    await(p, &p->answers, 2);
+    send_frame(p, RT_FRAME_PING, 0, 0);
+    await(p, &p->answers, 3);
+    is_open(p);
+    let_go(fifo);
+    struct co_err err = {0};
+    assert_true(rt_server_wait(p->server, &err) < 0);
+    assert_non_null(strstr(err.msg, "cannot load checkpoint 7"));
+    peer_end(p);
+    assert_int_equal(0, rmdir(point) | rmdir(dir));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         ONE(nothing_is_done_before_hello),
@@ -416,6 +467,7 @@ int main(void) {
         cmocka_unit_test(tables_beyond_the_memory_end_the_job),
         cmocka_unit_test(who_says_no_hello_in_time_is_refused),
         ONE(an_address_that_is_taken_is_named),
+        cmocka_unit_test(a_checkpoint_that_is_slow_to_read_holds_no_control_message),
     };
     return cmocka_run_group_tests_name("session", tests, NULL, NULL);
 }

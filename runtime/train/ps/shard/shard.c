@@ -175,6 +175,11 @@ static int restore_all(struct rt_shard *s, const struct item *it, struct co_err 
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
     rt_snapshot_forget(&s->save.snapshot);
     int rc = rt_ckpt_chain_open(it->dir, it->number, &chain, err);
+    uint64_t step = rc == 0 ? chain->points[chain->n - 1].step : 0;
+    if (rc == 0 && s->tables.config.mode == RT_SYNC && step != it->step) {
+        rc = co_err_set(err, CO_INVALID, "it was made at step %llu, the trainers go back to %llu",
+            (unsigned long long)step, (unsigned long long)it->step);
+    }
     rc = rc < 0 ? rc : rt_shard_tables_restore(&s->tables, chain, err);
     return rc < 0 ? rc : restore_kept(s, chain, err);
 }

@@ -1,0 +1,137 @@
+/* A link: the state of the connection to one server, and how long the client waits for it.  All
+ * changes of a state are here.
+ *
+ *     DOWN --> HELLO --> WELCOME --> BEGUN --> UP --> LEFT
+ *                 ^---------'  asked again
+ *     from all of these: --> DOWN
+ *
+ * A link that was UP and is lost is `away` until it is UP again.  For that it has time until
+ * until_ms, in whatever state its next connections are: a server may accept them, and greet, and
+ * say nothing more.  c->m is held by all callers. */
+#include "runtime/train/ps/client/internal.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "runtime/net/net.h"
+#include "runtime/train/ps/say.h"
+
+/* A link that stays up for so long counts as recovered, even without an answer on it. */
+enum { SETTLED_MS = 1000 };
+
+static const struct {
+    unsigned next;     /* a bit for each state that may follow */
+    bool pings;        /* the server is to answer pings */
+    const char *lacks; /* what a server that connects has not done yet */
+} states[] = {
+    [RT_LINK_DOWN] = {1U << RT_LINK_DOWN | 1U << RT_LINK_HELLO, false, NULL},
+    [RT_LINK_HELLO] = {1U << RT_LINK_DOWN | 1U << RT_LINK_WELCOME, false,
+        "it accepts connections and does not answer hello"},
+    [RT_LINK_WELCOME] = {1U << RT_LINK_DOWN | 1U << RT_LINK_HELLO | 1U << RT_LINK_BEGUN, true,
+        "it has not answered begin"},
+    [RT_LINK_BEGUN] = {1U << RT_LINK_DOWN | 1U << RT_LINK_UP, true,
+        "its shards do not answer over data lanes"},
+    [RT_LINK_UP] = {1U << RT_LINK_DOWN | 1U << RT_LINK_LEFT, true, NULL},
+    [RT_LINK_LEFT] = {1U << RT_LINK_DOWN, false, NULL},
+};
+
+static void come_back(struct rt_link *l) {
+    struct rt_client *c = l->c;
+    l->replaced = false;
+    l->up_ms = net_now();
+    if (l->away) {
+        l->away = false;
+        c->away--;
+        c->back_ms = l->up_ms;
+        rt_say_info("server %u (%s) is back after %.2f s", l->index, l->endpoint,
+            (double)(l->up_ms - l->away_ms) / 1000);
+    }
+}
+
+void rt_link_set(struct rt_link *l, enum rt_link_state to) {
+    assert(states[l->state].next & 1U << to);
+    l->state = to;
+    if (to == RT_LINK_UP) {
+        come_back(l);
+    }
+}
+
+struct rt_call *rt_link_lose(struct rt_link *l, const char *why) {
+    struct rt_client *c = l->c;
+    int64_t now = net_now();
+    rt_link_set(l, RT_LINK_DOWN);
+    rt_client_drop_lanes(c, l);
+    co_err_set(&l->lost, CO_PEERLOST, "server %u (%s) lost: %s, last heard %.1f s ago", l->index,
+        l->endpoint, why, (double)(now - l->heard_ms) / 1000);
+    if (c->options.return_ms < 0 || c->failed.code) {
+        return rt_client_fail(c, &l->lost);
+    }
+    if (l->moved || !l->until_ms) {
+        l->away_ms = now;
+        l->until_ms = now + c->options.return_ms;
+    }
+    rt_meter_add(RT_M_RECONNECTS, 0, 1);
+    l->away = true;
+    l->moved = false;
+    l->why = l->lost;
+    c->away++;
+    uint32_t n = rt_client_requeue(c, l, &l->lost);
+    rt_say_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
+        (double)(l->until_ms - now) / 1000);
+    pthread_cond_signal(&c->broke);
+    rt_client_changed(c);
+    return NULL;
+}
+
+static void ping_link(struct rt_link *l, int64_t now) {
+    struct rt_frame *f = NULL;
+    l->pinged_ms = now;
+    if (rt_frame_new(RT_FRAME_PING, 0, &f, NULL) == 0) {
+        (void)!rt_stream_send(l->stream, f, NULL);
+    }
+}
+
+/* Gives up a link that was silent for longer than its lease.  The caller breaks *ret_stream. */
+static struct rt_call *check_lease(struct rt_link *l, int64_t now, struct rt_stream **ret_stream) {
+    char why[64];
+    if (now - l->heard_ms <= l->lease_ms || l->c->failed.code) {
+        return NULL;
+    }
+    (void)snprintf(
+        why, sizeof(why), "no sign of life for %.1f s", (double)(now - l->heard_ms) / 1000);
+    *ret_stream = co_steal_ptr(l->stream);
+    return rt_link_lose(l, why);
+}
+
+/* Fails the client when a link did not come back in time. */
+static struct rt_call *check_return(struct rt_link *l, int64_t now) {
+    if (now < l->until_ms || l->c->failed.code) {
+        return NULL;
+    }
+    struct co_err err = {0};
+    const char *why = states[l->state].lacks;
+    why = !why && strcmp(l->why.msg, l->lost.msg) != 0 ? l->why.msg : why;
+    co_err_set(&err, CO_PEERLOST, "%s, and not back within %.1f s%s%s", l->lost.msg,
+        (double)(l->until_ms - l->away_ms) / 1000, why ? ": " : "", why ? why : "");
+    return rt_client_fail(l->c, &err);
+}
+
+struct rt_call *rt_link_tick(struct rt_link *l, int64_t now, struct rt_stream **ret_stream) {
+    struct rt_call *list = l->away ? check_return(l, now) : NULL;
+    if (l->stream && rt_client_lost_ways(l)) {
+        *ret_stream = rt_stream_ref(l->stream);
+        return list;
+    }
+    if (!l->stream || !states[l->state].pings) {
+        return list;
+    }
+    if (now - l->pinged_ms >= l->lease_ms / 4) {
+        ping_link(l, now);
+    }
+    if (l->state != RT_LINK_UP) {
+        return list;
+    }
+    l->moved = l->moved || now - l->up_ms > SETTLED_MS;
+    return check_lease(l, now, ret_stream);
+}

@@ -1,0 +1,197 @@
+/* The states of a link: how long a server may be away in each of them, and how long a trainer
+ * knocks at one that accepts connections and says no more. */
+#include "runtime/train/ps/client/proxy_testkit.h"
+
+#include <stdio.h>
+
+#include "runtime/net/net.h"
+#include "runtime/train/ps/client/client.h"
+#include "runtime/train/ps/client/internal.h"
+
+/* SOON_MS: less than any wait of a single greeting, and much more than BOUND_MS. */
+enum { WAIT_MS = 60000, BOUND_MS = 300, SOON_MS = 8000 };
+
+/* ---- one link without a server ---- */
+
+struct bare {
+    struct rt_client c;
+    struct rt_link l;
+};
+
+static void bare_init(struct bare *b) {
+    static char endpoint[] = "here";
+    *b = (struct bare){
+        .c = {.links = &b->l, .n_links = 1, .away = 1}, .l = {.c = &b->c, .endpoint = endpoint}};
+    pthread_mutex_init(&b->c.m, NULL);
+    pthread_cond_init(&b->c.changed, NULL);
+    pthread_cond_init(&b->c.broke, NULL);
+    rt_client_set_lines(&b->l, 0);
+    co_err_set(&b->l.lost, CO_PEERLOST, "server 0 lost");
+    b->l.why = b->l.lost;
+    b->l.away = true;
+    b->l.away_ms = 1000;
+    b->l.until_ms = 3000;
+    b->l.pinged_ms = b->l.heard_ms = 5000;
+    b->l.lease_ms = 1000;
+}
+
+/* Goes there by the way of all links. */
+static void bare_enter(struct bare *b, enum rt_link_state to) {
+    for (enum rt_link_state s = RT_LINK_HELLO; s <= to; s++) {
+        rt_link_set(&b->l, s);
+    }
+}
+
+static void a_server_must_be_back_in_time_in_every_state(void **state) {
+    (void)state;
+    static const struct {
+        enum rt_link_state state;
+        const char *said;
+    } rows[] = {
+        {RT_LINK_DOWN, "server 0 lost, and not back within 2.0 s"},
+        {RT_LINK_HELLO, "back within 2.0 s: it accepts connections and does not answer hello"},
+        {RT_LINK_WELCOME, "back within 2.0 s: it has not answered begin"},
+        {RT_LINK_BEGUN, "back within 2.0 s: its shards do not answer over data lanes"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        for (int late = 0; late < 2; late++) {
+            struct bare b;
+            struct rt_stream *broken = NULL;
+            bare_init(&b);
+            bare_enter(&b, rows[i].state);
+            assert_null(rt_link_tick(&b.l, late ? 3000 : 2999, &broken));
+            assert_null(broken);
+            assert_int_equal(late ? CO_PEERLOST : 0, b.c.failed.code);
+            assert_true(!late || strstr(b.c.failed.msg, rows[i].said));
+        }
+    }
+}
+
+/* Only one that is in use again has recovered: its next loss gets the whole time. */
+static void a_greeting_is_no_recovery(void **state) {
+    (void)state;
+    struct rt_stream *broken = NULL;
+    for (enum rt_link_state s = RT_LINK_WELCOME; s <= RT_LINK_UP; s++) {
+        struct bare b;
+        char stream;
+        bare_init(&b);
+        bare_enter(&b, s);
+        b.l.stream = (struct rt_stream *)(void *)&stream;
+        b.l.up_ms = 10;
+        b.l.until_ms = 9000;
+        assert_null(rt_link_tick(&b.l, 5000, &broken));
+        assert_true(b.l.moved == (s == RT_LINK_UP));
+        assert_true(b.l.away == (s != RT_LINK_UP));
+    }
+}
+
+/* ---- a server that connects and says no more ---- */
+
+static const struct rt_table_spec specs[] = {
+    {.name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=1"},
+};
+
+/* What is heard of the server: part of its greeting; the greeting; the same on data lanes only. */
+static const struct {
+    size_t says;
+    unsigned whole;
+} silences[] = {
+    {RT_GREET_ANSWER_BYTES, 0},
+    {RT_GREET_ANSWER_BYTES + RT_GREET_WELCOME_BYTES, 0},
+    {RT_GREET_ANSWER_BYTES + RT_GREET_WELCOME_BYTES, 1},
+};
+
+struct job {
+    struct rt_server *server;
+    struct proxy proxy;
+    char endpoint[32];
+};
+
+static void job_start(struct job *j) {
+    struct rt_server_config config = {.listen = "127.0.0.1:0",
+        .servers = 1,
+        .trainers = 1,
+        .job = own_job(),
+        .lease_ms = WAIT_MS,
+        .start_timeout_ms = WAIT_MS,
+        .shards = 2,
+        .memory_max = 1 << 26,
+        .quiet = true};
+    assert_int_equal(0, rt_server_start(&config, &j->server, NULL));
+    proxy_bind(&j->proxy);
+    proxy_start(&j->proxy, rt_server_port(j->server), 0, 0);
+    (void)snprintf(j->endpoint, sizeof(j->endpoint), "127.0.0.1:%d", j->proxy.port);
+}
+
+static int job_enter(struct job *j, int64_t start_ms, int64_t return_ms, struct rt_client **ret,
+    struct co_err *err) {
+    struct rt_client_config config = {.servers = 1,
+        .trainers = 1,
+        .endpoints = (const char *const[]){j->endpoint},
+        .job = own_job()};
+    const struct rt_client_options o = {.mode = RT_ASYNC,
+        .transport = RT_PS_LANES,
+        .start_timeout_ms = start_ms,
+        .return_ms = return_ms,
+        .lease_ms = WAIT_MS,
+        .call_timeout_ms = WAIT_MS};
+    return rt_client_connect(&config, &o, specs, 1, ret, err);
+}
+
+static void job_stop(struct job *j) {
+    rt_server_stop(j->server);
+    proxy_stop(&j->proxy);
+}
+
+static void silence(struct job *j, size_t row) {
+    j->proxy.says = silences[row].says;
+    j->proxy.whole = silences[row].whole;
+}
+
+static void who_greets_and_is_silent_is_not_back(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(silences); i++) {
+        struct job j = {0};
+        struct co_err err = {0};
+        struct rt_client *c = NULL;
+        float w[10];
+        job_start(&j);
+        assert_int_equal(0, job_enter(&j, WAIT_MS, BOUND_MS, &c, &err));
+        assert_int_equal(0, rt_pull_dense(c, 0, w, &err));
+        proxy_set(&j.proxy, PROXY_CUT);
+        silence(&j, i);
+        int64_t begin = net_now();
+        proxy_set(&j.proxy, PROXY_PASS);
+        assert_int_equal(CO_PEERLOST, rt_pull_dense(c, 0, w, &err));
+        assert_non_null(strstr(err.msg, "and not back within 0.3 s"));
+        assert_true(net_now() - begin < SOON_MS);
+        rt_client_close(c);
+        job_stop(&j);
+    }
+}
+
+static void who_greets_and_is_silent_is_not_there(void **state) {
+    (void)state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(silences); i++) {
+        struct job j = {0};
+        struct co_err err = {0};
+        struct rt_client *c = NULL;
+        job_start(&j);
+        silence(&j, i);
+        int64_t begin = net_now();
+        assert_int_equal(CO_TIMEOUT, job_enter(&j, BOUND_MS, WAIT_MS, &c, &err));
+        assert_non_null(strstr(err.msg, "servers not ready within 0.3 s"));
+        assert_true(net_now() - begin < SOON_MS);
+        job_stop(&j);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_server_must_be_back_in_time_in_every_state),
+        cmocka_unit_test(a_greeting_is_no_recovery),
+        cmocka_unit_test(who_greets_and_is_silent_is_not_back),
+        cmocka_unit_test(who_greets_and_is_silent_is_not_there),
+    };
+    return cmocka_run_group_tests_name("link", tests, NULL, NULL);
+}
