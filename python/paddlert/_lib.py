@@ -156,7 +156,36 @@ def struct_of(kind: Any, options: dict[str, Any]) -> Any:
     return made
 
 
-class Owner:
+def path(name: str, value: Any) -> bytes:
+    """A file or folder: not what str() makes of just anything."""
+    if not isinstance(value, (str, bytes, os.PathLike)) or not os.fspath(value):
+        raise TypeError(f"{name} is {value!r}, expected a path")
+    return os.fsencode(value)
+
+
+def instance(name: str, value: Any, kind: type) -> Any:
+    """The value, which must be of that class."""
+    if not isinstance(value, kind):
+        expected = "number" if kind is Real else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        raise TypeError(f"{name} is {value!r}, expected a {expected}")
+    return value
+
+
+def texts(name: str, values: Any) -> list[str]:
+    """A list of texts; one text is none, as it would be taken apart by letters."""
+    if isinstance(values, (str, bytes)) or not all(isinstance(v, str) for v in values):
+        raise TypeError(f"{name} is {values!r}, expected a list of texts")
+    return list(values)
+
+
+class Here:
+    """Of this process alone: has addresses of C."""
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"a {type(self).__name__} belongs to this process, and cannot be copied or pickled")
+
+
+class Owner(Here):
     """Of something in C that calls use.  A signal ends the wait for a call, but not the call, which goes on in its thread:
     what it uses must stay meanwhile."""
 
@@ -169,9 +198,6 @@ class Owner:
         """n: 1, a call of the main thread begins; -1: one has ended."""
         with self._counting:
             self._in_flight += n
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        raise TypeError(f"a {type(self).__name__} is a connection of this process, and cannot be copied or pickled")
 
     def may_close(self) -> bool:
         """Not in a process that was forked (a data loader's), which has none of the threads."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from . import ps
-from ._lib import Invalid
+from ._lib import Invalid, instance, whole_number
 from .arrays import Array
 from .job import Job
 
@@ -22,7 +22,7 @@ class Rows:
     """The rows of one sparse table: pulled when they are needed, or ahead of that."""
 
     def __init__(self, table: ps.Sparse, padding: int | None = None) -> None:
-        self.table, self.padding = table, None if padding is None else np.uint64(padding % 2**64)
+        self.table, self.padding = table, None if padding is None else np.uint64(whole_number("padding_idx", padding) % 2**64)
         self._source: ps.Client | ps.Model | None = None
         self._ahead: deque[tuple[Array, ps.Pending | None]] = deque()
         self._later: deque[tuple[Array, ps.Pending | None]] = deque()        # not travelling yet
@@ -117,9 +117,10 @@ class Synchroniser:
     A framework's class says how: _parameters(model) -> [(name, parameter)], _shape(parameter), _read(parameter, out),
     _write(parameter, values), _gradient(parameter, out), which forgets the gradient, and _embeddings(model) -> [Rows].
     """
+    model_kind: type = object
 
     def __init__(self, model: Any, optimizer: str = "sgd:lr=0.01", *, name: str = "dense", **more: Any) -> None:
-        self.model, size = model, 0
+        self.model, size = instance("model", model, self.model_kind), 0
         self.client: ps.Client | None = None
         self.job: Job | None = None
         self._parts: list[tuple[str, Any, tuple[int, ...], int, int]] = []     # (name, parameter, shape, from, to)

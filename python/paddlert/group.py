@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Error, Invalid, Owner, call, call_long, struct_of, whole_number
+from ._lib import C, Error, Here, Invalid, Owner, call, call_long, instance, struct_of, texts, whole_number
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -22,7 +22,7 @@ def _end(inp: Memory | None, out: Memory | None) -> None:
         out.end()
 
 
-class Work:
+class Work(Here):
     """A call that is under way."""
 
     def __init__(self, group: Group, handle: ctypes.c_void_p, out: Any, keep: tuple[Memory | None, Memory | None]) -> None:
@@ -75,13 +75,15 @@ class Group(Owner):
         self._group, self._job = _handle, job
         if _handle:
             return
+        if job is not None:
+            instance("job", job, Job)
         if transport not in TRANSPORTS:
             raise ValueError(f"transport is {transport!r}, expected one of {', '.join(TRANSPORTS)}")
         options = struct_of(_abi.rt_group_options, {"rank": rank, "form_timeout": form_timeout, "call_timeout": call_timeout,
                                                     "name": name or None, "token": token or None, "transport": TRANSPORTS[transport]})
         if endpoints:
-            texts = (ctypes.c_char_p * len(endpoints))(*(e.encode() for e in endpoints))
-            options.endpoints, options.size = ctypes.cast(texts, ctypes.c_void_p), len(endpoints)
+            array = (ctypes.c_char_p * len(endpoints))(*(e.encode() for e in texts("endpoints", endpoints)))
+            options.endpoints, options.size = ctypes.cast(array, ctypes.c_void_p), len(endpoints)
         group = ctypes.c_void_p()
         call_long(self, "rt_group_open", job._job if job else None, ctypes.byref(options), ctypes.byref(group))
         self._group = group

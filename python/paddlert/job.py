@@ -10,7 +10,7 @@ from itertools import count, takewhile
 from typing import Any
 
 from . import _abi
-from ._lib import C, Canceled, Owner, call, call_long, struct_of
+from ._lib import C, Canceled, Owner, call, call_long, struct_of, texts, whole_number
 
 NONFINITE = {None: _abi.RT_NONFINITE_UNSET, "refuse": _abi.RT_NONFINITE_REFUSE, "skip": _abi.RT_NONFINITE_SKIP,
              "allow": _abi.RT_NONFINITE_ALLOW}
@@ -68,7 +68,12 @@ class Job(Owner):
                  server: int | None = None, name: str = "", token: str | None = None, encrypt: bool | None = None,
                  variables: dict[str, str] | None = None) -> None:
         super().__init__()
-        self._job: ctypes.c_void_p | None = ctypes.c_void_p()
+        self._job: ctypes.c_void_p | None = None
+        servers = None if servers is None else texts("servers", servers)
+        for what, number in {"worker": worker, "workers": workers, "server": server}.items():
+            if number is not None and whole_number(what, number) < (what == "workers"):
+                raise ValueError(f"{what} is {number}, expected at least {int(what == 'workers')}")
+        self._job = ctypes.c_void_p()
         said = {"PADDLE_TRAINERS_NUM": None if workers is None else str(workers), "PADDLE_JOB_ID": name or None, "PADDLE_JOB_TOKEN": token,
                 "PADDLE_JOB_ENCRYPT": None if encrypt is None else str(int(encrypt))}
         given = {k: v for k, v in said.items() if v is not None}
@@ -83,8 +88,8 @@ class Job(Owner):
         else:
             call("rt_init", ctypes.byref(self._job))
             return
-        texts = [os.fsencode(f"{k}={v}") for k, v in variables.items()]
-        array = (ctypes.c_char_p * (len(texts) + 1))(*texts, None)
+        lines = [os.fsencode(f"{k}={v}") for k, v in variables.items()]
+        array = (ctypes.c_char_p * (len(lines) + 1))(*lines, None)
         call("rt_init_list", array, ctypes.byref(self._job))
 
     def __del__(self) -> None:

@@ -86,6 +86,7 @@ class Embedding(paddle.nn.Layer):
 class Dense(Synchroniser):
     """All parameters of a model that want a gradient, as one table: see Synchroniser's methods.  Buffers (running means)
     stay each trainer's own."""
+    model_kind = paddle.nn.Layer
 
     @staticmethod
     def _parameters(model: paddle.nn.Layer) -> list[tuple[str, paddle.Tensor]]:

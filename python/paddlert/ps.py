@@ -6,12 +6,13 @@ import os
 import socket
 import threading
 from collections.abc import Iterable, Sequence
+from numbers import Real
 from typing import Any, Union
 
 import numpy as np
 
 from . import _abi
-from ._lib import C, Canceled, Invalid, Owner, call, call_long, struct_of
+from ._lib import C, Canceled, Here, Invalid, Owner, call, call_long, instance, path, struct_of
 from .arrays import Array, pointer, target, view, whole
 from .job import Job
 
@@ -66,7 +67,7 @@ def _array(tables: Sequence[Table]) -> Any:
     return (_abi.rt_table_spec * len(tables))(*(t.spec for t in tables))
 
 
-class Pending:
+class Pending(Here):
     """Rows that travel while something else is computed."""
 
     def __init__(self, client: Client, handle: ctypes.c_void_p, rows: Array) -> None:
@@ -105,7 +106,7 @@ class Client(Owner):
     def __init__(self, job: Job, tables: Iterable[Table], *, mode: str | None = None, **options: Any) -> None:
         super().__init__()
         self._client: ctypes.c_void_p | None = None
-        self.job, self.tables = job, list(tables)
+        self.job, self.tables = instance("job", job, Job), [instance("table", t, Table) for t in tables]
         self._place = {t.name: i for i, t in enumerate(self.tables)}
         self._options = struct_of(_abi.rt_client_options, {"mode": _mode(mode), **options})
         client = ctypes.c_void_p()
@@ -173,6 +174,8 @@ class Client(Owner):
         """Dense: the vector.  Sparse: the rows of ids, [n][dim]; one that does not exist reads as its first value.  Into out,
         where that is given."""
         i, t = self._table(table)
+        if (ids is None) != (t.kind == _abi.RT_DENSE):
+            raise TypeError(f"pull of table {table!r} got {'no ids' if ids is None else 'ids'}, but it is {'dense' if t.kind == _abi.RT_DENSE else 'sparse'}")
         ids = None if ids is None else whole(ids, "ids")
         shape = (t.size,) if ids is None else (*ids.shape, t.dim)
         out = np.empty(shape, np.float32) if out is None else out
@@ -196,6 +199,9 @@ class Client(Owner):
         applied; a failure shows in this or a later call.  shows, clicks: one number a row, what admit show_click and evict
         ctr count."""
         i, t = self._table(table)
+        if len(what) != (1 if t.kind == _abi.RT_DENSE else 2):
+            raise TypeError(f"push to table {table!r} got {len(what)} arrays, expected "
+                            f"{'a gradient' if t.kind == _abi.RT_DENSE else 'ids and gradients'}, as it is {'dense' if t.kind == _abi.RT_DENSE else 'sparse'}")
         if len(what) == 1:
             gradient = view(what[0], np.float32, "gradient").reshape(t.size)
             self._call("rt_push_dense", i, pointer(gradient))
@@ -240,7 +246,7 @@ class Client(Owner):
 
     def set_rate(self, table: str, lr: float) -> None:
         """Changes the learning rate while training goes on; one trainer calls it."""
-        self._call("rt_set_rate", self._table(table)[0], lr)
+        self._call("rt_set_rate", self._table(table)[0], instance("lr", lr, Real))
 
     def shrink(self, table: str) -> int:
         """Erases what the table's evict policy has no more use for; how many rows."""
@@ -250,7 +256,10 @@ class Client(Owner):
 
     def keep(self, data: bytes) -> None:
         """Up to 64 KiB that a trainer which is started again gets from resume(): where its reader stands."""
-        self._call("rt_keep", bytes(data), len(data))
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"data is a {type(data).__name__}, expected bytes")
+        data = bytes(data)
+        self._call("rt_keep", data, len(data))
 
     def resume(self) -> tuple[int, bytes]:
         """(steps that are behind this trainer, what it kept there): (0, b"") where it begins."""
@@ -260,22 +269,22 @@ class Client(Owner):
 
     def save(self, directory: Path) -> None:
         """All tables with their optimizers' state, to this machine's disk.  One trainer calls it."""
-        self._call("rt_save", str(directory).encode())
+        self._call("rt_save", path("directory", directory))
 
     def load(self, directory: Path) -> None:
         """What was saved, whatever the number of servers was and is.  One trainer calls it, a barrier after it."""
-        self._call("rt_load", str(directory).encode())
+        self._call("rt_load", path("directory", directory))
 
     def checkpoint(self, directory: Path, full: bool = False) -> int:
         """Made by the servers, below a directory that all of them see, while training goes on; its number."""
         made = _abi.rt_checkpoint()
-        self._call("rt_checkpoint", str(directory).encode(), ctypes.byref(_abi.rt_checkpoint_options(full=full)), ctypes.byref(made))
+        self._call("rt_checkpoint", path("directory", directory), ctypes.byref(_abi.rt_checkpoint_options(full=full)), ctypes.byref(made))
         return int(made.number)
 
     def restore(self, directory: Path) -> int:
         """All tables as in the newest whole checkpoint there; its number.  One trainer calls it, a barrier after it."""
         found = _abi.rt_checkpoint()
-        self._call("rt_restore", str(directory).encode(), ctypes.byref(found))
+        self._call("rt_restore", path("directory", directory), ctypes.byref(found))
         return int(found.number)
 
     def stat(self, table: str) -> dict[str, int]:
@@ -285,7 +294,7 @@ class Client(Owner):
         return {field[0]: getattr(s, field[0]) for field in s._fields_ if field[0] != "_spare"}
 
 
-class Server:
+class Server(Here):
     """A server on a thread of this process, for tests and notebooks: servers=[server.endpoint] is its job's list.  A context
     manager that closes it.  token, encrypt: as Job's; options: of Job.serve."""
 
@@ -332,12 +341,12 @@ class Server:
         self._thread.join()
 
 
-class Model:
+class Model(Here):
     """A checkpoint in this process, without servers: for prediction."""
 
     def __init__(self, directory: Path) -> None:
         self._model: ctypes.c_void_p | None = ctypes.c_void_p()
-        call("rt_model_open", str(directory).encode(), ctypes.byref(self._model))
+        call("rt_model_open", path("directory", directory), ctypes.byref(self._model))
 
     def __del__(self) -> None:
         if getattr(self, "_model", None):

@@ -110,6 +110,7 @@ class EmbeddingBag(Embedding):
 class Dense(Synchroniser):
     """All parameters of a model that want a gradient, as one table: see Synchroniser's methods.  Buffers (running means)
     stay each trainer's own."""
+    model_kind = torch.nn.Module
 
     @staticmethod
     def _parameters(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:

@@ -405,6 +405,20 @@ tell(paddlert.Dense, "w", -3)
 tell(paddlert.Sparse, 7, 4)
 tell(pickle.dumps, g)
 tell(copy.deepcopy, paddlert.Job(worker=0))
+tell(paddlert.Group, "127.0.0.1:1")
+tell(paddlert.Group, endpoints="127.0.0.1:1")
+tell(paddlert.Job, servers="127.0.0.1:1")
+tell(paddlert.Job, worker=-1)
+tell(paddlert.Job, workers="2")
+tell(paddlert.Model, None)
+with paddlert.Client(paddlert.Job(worker=0), [paddlert.Dense("w", 3), paddlert.Sparse("e", 2)]) as c:
+    tell(c.push, "e", [1])
+    tell(c.pull, "e")
+    tell(c.pull, "w", [1])
+    tell(c.save, None)
+    tell(c.keep, "text")
+    tell(c.set_rate, "w", "fast")
+    tell(c.pull, "w", out=[0, 0, 0])
 """))
     assert out.splitlines() == [
         "array is a list, expected a NumPy array or a tensor, as it is written to",
@@ -414,8 +428,12 @@ tell(copy.deepcopy, paddlert.Job(worker=0))
         "colour is 'red', expected a whole number", "transport is 'udp', expected one of auto, tcp, shm",
         "option 'optimizer' is <class 'dict'>, expected a text or a path",
         "option 'size' is -3, expected a whole number of at least 0", "option 'name' is 7, expected a text or a path",
-        "a Group is a connection of this process, and cannot be copied or pickled",
-        "a Job is a connection of this process, and cannot be copied or pickled"], out
+        "a Group belongs to this process, and cannot be copied or pickled", "a Job belongs to this process, and cannot be copied or pickled",
+        "job is '127.0.0.1:1', expected a paddlert.Job", "endpoints is '127.0.0.1:1', expected a list of texts",
+        "servers is '127.0.0.1:1', expected a list of texts", "worker is -1, expected at least 0", "workers is '2', expected a whole number",
+        "directory is None, expected a path", "push to table 'e' got 1 arrays, expected ids and gradients, as it is sparse",
+        "pull of table 'e' got no ids, but it is sparse", "pull of table 'w' got ids, but it is dense", "directory is None, expected a path",
+        "data is a str, expected bytes", "lr is 'fast', expected a number", "out is list, expected a contiguous array of float32 (3,)"], out
 
 
 def test_models_are_copied_and_pickled_while_they_train(python):
