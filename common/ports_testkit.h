@@ -2,7 +2,7 @@
  *
  * Several test programs run at once, so a port that was free a moment ago may be in use a moment
  * later.  So each process reserves a block of ports, by binding a unix socket's name that only one
- * process can have.  tests/integration/rig.py does the same for the blocks below these.  All ports
+ * process can have.  tests/ports.py does the same for the blocks below these.  All ports
  * are below the range that the kernel uses for outgoing connections. */
 #pragma once
 

@@ -40,6 +40,10 @@ def finish(*programs, seconds=60):
     """What they printed; all must have ended well."""
     try:
         out = [p.communicate(timeout=seconds) for p in programs]
+    except subprocess.TimeoutExpired:
+        for p in programs:
+            p.kill()
+        raise AssertionError(f"not ended within {seconds} s: {[p.communicate() for p in programs]}") from None
     finally:
         for p in programs:
             p.kill()

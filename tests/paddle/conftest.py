@@ -10,7 +10,8 @@ import pytest
 
 sys.path[:0] = [str(pathlib.Path(__file__).parents[1])]
 
-from nodes import ROOT, Nodes, free_port, listens, wheels
+from nodes import ROOT, Nodes, listens, wheels
+from ports import free_port
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 import contextlib
 import os
 import pathlib
-import random
 import re
 import socket
 import subprocess
@@ -14,15 +13,6 @@ PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 # No test is about time. Every process imports Paddle first: a second alone, and a minute on a machine that does much else.
 SECONDS = 300
 TAIL = 25
-
-
-def free_port():
-    """Of those that the kernel gives to no client: Paddle's launcher listens seconds later."""
-    while True:
-        port = random.randrange(20000, 32000)
-        with socket.socket() as s, contextlib.suppress(OSError):
-            s.bind(("127.0.0.1", port))
-            return port
 
 
 def listens(port):

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from nodes import BIN, PROGRAMS, ROOT, SECONDS, free_port
+from nodes import BIN, PROGRAMS, ROOT, SECONDS
+from ports import free_port
 
 NEW, OLD = "3.3.1", "2.6.2"
 SUMS = r"^rank \d+ of \d+ sums .*$"

@@ -3,7 +3,8 @@ import re
 
 import pytest
 
-from nodes import PROGRAMS, free_port
+from nodes import PROGRAMS
+from ports import free_port
 
 # Names that only the children of one of the two have, each with the reason.
 ONLY_ONE = {

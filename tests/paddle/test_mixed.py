@@ -1,7 +1,8 @@
 """One job, one node of which Paddle's own launcher runs."""
 import pytest
 
-from nodes import PROGRAMS, free_port, listens
+from nodes import PROGRAMS, listens
+from ports import free_port
 from test_collective import SUMS, sums
 
 VERSION = "3.3.1"

@@ -7,7 +7,8 @@ import time
 import pytest
 
 from teller import Teller
-from nodes import BIN, PROGRAMS, ROOT, SECONDS, free_port
+from nodes import BIN, PROGRAMS, ROOT, SECONDS
+from ports import free_port
 
 VERSION = "2.6.2"
 TRAINED = r"^worker \d of \d, servers \d: trained$"

@@ -2,11 +2,11 @@
 import os
 import pathlib
 import signal
-import socket
 import time
 
 import pytest
 
+from ports import free_port
 from wheel import finish, package, python  # noqa: F401
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
@@ -28,10 +28,7 @@ def test_losses_are_those_of_local_embeddings(python, framework, mode):
 
 def test_collectives_on_tensors(python, framework):
     name, interpreter = framework
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
-    endpoints = [f"127.0.0.1:{s.getsockname()[1]}" for s in sockets]
-    for s in sockets:
-        s.close()
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     out = finish(*(python("", PROGRAMS / "group.py", name, i, *endpoints, interpreter=interpreter) for i in range(2)), seconds=SECONDS)
     assert [o.splitlines()[-1] for o in out] == ["done"] * 2
 
@@ -43,12 +40,21 @@ def test_gradients_go_to_the_rows_that_were_pulled(python, framework):
     assert out.splitlines()[-1] == "[-1. -1.  0.]"
 
 
+def test_models_are_copied_and_wrong_arguments_named(python, framework):
+    name, interpreter = framework
+    out, = finish(python("", PROGRAMS / "copies.py", name, interpreter=interpreter), seconds=SECONDS)
+    tensor, module = ("torch.Tensor", "torch.Module") if name == "torch" else ("paddle.Tensor", "paddle.Layer")
+    lines = out.splitlines()
+    assert lines[-6].startswith("table 'rows' has no servers yet"), out
+    assert lines[-5:-2] == [f"ids are a {given}, expected a {tensor} of whole numbers" for given in ("list", "ndarray", "NoneType")], out
+    assert lines[-2] == f"model is {{}}, expected a {module}" and lines[-1].startswith("option 'optimizer' is <class '"), out
+
+
 @pytest.mark.parametrize("waits", ["forward", "backward"])
 def test_ctrl_c_ends_a_pull_and_a_push(python, framework, waits):
     """The server stands still: in the framework's own forward and backward, too, the wait ends."""
     name, interpreter = framework
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        address = f"127.0.0.1:{s.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     server = python("", "-m", "paddlert", "server", "--servers", address, interpreter=interpreter)
     p = python("", PROGRAMS / "stuck.py", name, address, server.pid, waits, interpreter=interpreter)
     try:

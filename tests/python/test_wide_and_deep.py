@@ -2,7 +2,6 @@
 import os
 import pathlib
 import re
-import socket
 import subprocess
 import sys
 import textwrap
@@ -10,6 +9,7 @@ import textwrap
 import pytest
 
 from expected import check_expected
+from ports import free_port
 from wheel import JOB, ROOT, package  # noqa: F401
 
 BIN = pathlib.Path(os.environ.get("PADDLE_BIN", ROOT / "build/bin"))
@@ -41,14 +41,6 @@ def named(folder, name, interpreter):
     return program.parent
 
 
-def free_ports(n):
-    with_port = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
-    ports = [s.getsockname()[1] for s in with_port]
-    for s in with_port:
-        s.close()
-    return ports
-
-
 def measured(text):
     """(loss, area under the curve) of the test."""
     m = re.search(r"TEST ---> loss: ([0-9.]+) auc: ([0-9.]+)", text)
@@ -58,7 +50,7 @@ def measured(text):
 
 def by_hand(command, folder, **env):
     """Two servers and two workers; what they all said."""
-    ports = free_ports(2)
+    ports = [free_port(), free_port()]
     job = {"PADDLE_PSERVERS_IP_PORT_LIST": ",".join(f"127.0.0.1:{p}" for p in ports), "PADDLE_TRAINERS_NUM": "2", **env}
     roles = [{"TRAINING_ROLE": "PSERVER", "POD_IP": "127.0.0.1", "PADDLE_PORT": str(p)} for p in ports]
     roles += [{"TRAINING_ROLE": "TRAINER", "PADDLE_TRAINER_ID": str(i)} for i in range(2)]
