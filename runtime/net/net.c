@@ -5,9 +5,11 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -169,6 +171,19 @@ int net_listen_address(const char *endpoint, char *ret_text, size_t size, struct
     const char *host = is_local(hp.host) ? hp.host : has_v6() ? "::" : "0.0.0.0";
     co_hostport_format(host, hp.port, ret_text, size);
     return 0;
+}
+
+void net_hide_silent(int fd) {
+    int seconds = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds));
+    (void)listen(fd, SOMAXCONN); /* the kernel keeps as many of them */
+}
+
+bool net_is_scarce(int fd) {
+    enum { SPARE = 64 };
+    struct rlimit files;
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > 2 * SPARE &&
+           (rlim_t)fd >= files.rlim_cur - SPARE;
 }
 
 void net_peer_of(int fd, struct net_peer *ret) {

@@ -26,6 +26,14 @@ size_t net_connect(const char *const *endpoints, size_t n, int timeout_ms, struc
 CO_MUST_CHECK int net_listen_address(
     const char *endpoint, char *ret_text, size_t size, struct co_err *err);
 
+/* For a listening socket whose peers speak first: who connects and says nothing stays in the kernel
+ * for a second or so, before accept() gets it.  Best effort, as a kernel may be short of room. */
+void net_hide_silent(int fd);
+
+/* Only few descriptors are free beyond this one: a door should close it, so that the process keeps
+ * some for files, libraries and the program. */
+bool net_is_scarce(int fd);
+
 /* The other end of a connection; "" if it is not known. */
 struct net_peer {
     char host[48]; /* numeric; an IPv4 address in its own form */

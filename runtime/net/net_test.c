@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -81,11 +82,30 @@ static void own_addresses_are_listened_on_and_others_replaced(void **state) {
     assert_int_equal(CO_INVALID, net_listen_address("nonsense", text, sizeof(text), NULL));
 }
 
+/* Who connects and is silent is kept back, who speaks comes in. */
+static void silent_peers_wait_in_the_kernel(void **state) {
+    (void)state;
+    char endpoint[32];
+    CO_AUTOCLOSE int door = listener(endpoint, sizeof(endpoint));
+    int seconds = 0;
+    socklen_t len = sizeof(seconds);
+    net_hide_silent(door);
+    assert_int_equal(0, getsockopt(door, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, &len));
+    assert_true(seconds > 0);
+    struct net_reached r;
+    assert_int_equal(1, net_connect(&(const char *){endpoint}, 1, 5000, &r));
+    assert_int_equal(1, send(r.fd, "x", 1, 0));
+    CO_AUTOCLOSE int in = accept4(door, NULL, NULL, SOCK_CLOEXEC);
+    assert_true(in >= 0);
+    co_close(r.fd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_listening_endpoints_are_reachable),
         cmocka_unit_test(a_silent_endpoint_costs_no_more_than_the_timeout),
         cmocka_unit_test(a_name_is_reached_at_the_address_that_answers),
+        cmocka_unit_test(silent_peers_wait_in_the_kernel),
         cmocka_unit_test(own_addresses_are_listened_on_and_others_replaced),
     };
     return cmocka_run_group_tests_name("net", tests, NULL, NULL);

@@ -29,8 +29,9 @@ static void read_hello(const unsigned char wire[RT_HELLO_BYTES]) {
     expect(v == RT_VERDICT_OK || v == RT_VERDICT_VERSION || v == RT_VERDICT_FORM);
     if (v == RT_VERDICT_OK) {
         expect(h.rank < h.size && h.size <= RT_RANKS_MAX && h.lane < RT_LANES_MAX);
-        expect(rt_hello_write(&h, again, NULL) == 0);
+        expect(rt_hello_write(&h, "token", again, NULL) == 0);
         expect(memcmp(again, wire, 48) == 0);
+        expect(rt_hello_check("token", again) && !rt_hello_check("other", again));
     }
 }
 
@@ -43,6 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     take(proof, sizeof(proof), &data, &size);
     take(welcome, sizeof(welcome), &data, &size);
     read_hello(hello);
+    expect(!rt_hello_check("token", hello));
     expect(rt_answer_read(answer, "token", hello, &a) != RT_VERDICT_OK);
     expect(!rt_proof_check("token", hello, answer, proof));
     expect(rt_welcome_read(welcome) < RT_VERDICTS);

@@ -3,6 +3,10 @@
  * logged once for each reason.  A "guest" is a connection that has not proven itself yet; a "hall"
  * has those of one group.
  *
+ * A rank says its hello as soon as it is connected, and the hello shows that it knows the token.  A
+ * stranger has nothing to say: the kernel keeps back who says nothing (net_hide_silent), and those
+ * that come in all the same displace each other (places.h), but no guest whose hello was right.
+ *
  * Several groups may form at one door, each in a thread of its own.  A guest comes into the hall of
  * whichever thread accepts first.  If its hello names another group that has a hall, it goes there
  * through that hall's pipe:
@@ -11,11 +15,9 @@
  *         \--- accept ----> hall of B        |
  *                               ^----- pipe --+-- hello of B
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,9 +27,20 @@
 #include "common/listen.h"
 #include "common/log.h"
 #include "runtime/net/net.h"
+#include "runtime/net/places.h"
 #include "runtime/train/coll/coll.h"
 
-enum { GUESTS = 64, GUEST_MS = 3000, SAID_MAX = 16 };
+enum {
+    GUESTS = 64,
+    GUEST_MS = 3000,
+    SAID_MAX = 16,
+    AT_ONCE = 256, /* connections that are accepted before the guests are heard again */
+    WAIT_MS = 50,  /* before accept() is tried again without a free descriptor */
+};
+/* What a hall waits for: its guests, and these. */
+enum { DOOR = GUESTS, HANDED, ALARM, FDS };
+/* Reasons in the log beyond enum rt_verdict. */
+enum { SLOW = RT_VERDICTS, MANY, FEW_FILES };
 
 int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err) {
     char address[RT_ADDRESS_MAX];
@@ -40,6 +53,7 @@ int rt_door_open(const char *endpoint, struct rt_door **ret, struct co_err *err)
         return rc;
     }
     struct rt_door *d = co_xcalloc(1, sizeof(*d));
+    net_hide_silent(fd);
     d->fd = fd;
     d->endpoint = co_xstrdup(endpoint);
     d->refs = 1;
@@ -65,12 +79,11 @@ void rt_door_unref(struct rt_door *d) {
 /* A connection in its handshake: it sends a hello, gets an answer, sends its proof, gets a
  * welcome. */
 struct guest {
-    int fd; /* -1: unused */
-    int64_t end_ms;
+    int fd;        /* -1: unused */
     uint32_t have; /* bytes received, hello and proof together */
     struct rt_hello who;
     unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES];
-    char from[64];
+    char from[sizeof(((struct net_peer *)NULL)->host)];
 };
 
 _Static_assert(sizeof(struct guest) <= PIPE_BUF, "a pipe takes a guest whole or not at all");
@@ -80,23 +93,33 @@ struct rt_hall {
     struct rt_hall *next; /* of the same door */
     int handed[2];        /* a pipe of struct guest; other halls write to it under the door's m */
     struct guest guests[GUESTS];
+    struct net_place places[GUESTS]; /* of the guests with the same index */
+    bool full;                       /* of descriptors: no accept() for WAIT_MS */
     struct {
-        char from[64];
+        char from[sizeof(((struct guest *)NULL)->from)];
         uint32_t verdict;
     } said[SAID_MAX]; /* refusals that were logged; later ones beyond the limit are not */
     uint32_t n_said;
 };
 
-static void guest_drop(struct guest *g) {
-    co_close(g->fd);
+/* Frees the place; the descriptor is the caller's. */
+static int guest_leave(struct rt_hall *h, struct guest *g) {
+    int fd = g->fd;
+    net_places_leave(h->places, GUESTS, (size_t)(g - h->guests));
     g->fd = -1;
+    return fd;
 }
 
-/* Logs one line for each address and reason, not for each attempt. */
+static void guest_drop(struct rt_hall *h, struct guest *g) {
+    co_close(guest_leave(h, g));
+}
+
+/* Logs one line for each address and reason, not for each attempt; and one about a flood. */
 static void say_refused(
     struct rt_hall *h, const struct guest *g, uint32_t verdict, const char *why) {
     for (uint32_t i = 0; i < h->n_said; i++) {
-        if (h->said[i].verdict == verdict && co_streq(h->said[i].from, g->from)) {
+        if (h->said[i].verdict == verdict &&
+            (verdict == MANY || co_streq(h->said[i].from, g->from))) {
             return;
         }
     }
@@ -117,19 +140,13 @@ static void guest_refuse(struct rt_hall *h, struct guest *g, enum rt_verdict ver
     if (verdict != RT_VERDICT_FORM && rt_answer_write(&a, "", g->hello, wire, NULL) == 0) {
         (void)!send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    guest_drop(g);
+    guest_drop(h, g);
 }
 
-static void name_from(int fd, char *ret, size_t size) {
-    struct sockaddr_storage s = {0};
-    socklen_t len = sizeof(s);
-    ret[0] = '\0';
-    if (getpeername(fd, (struct sockaddr *)&s, &len) == 0 && s.ss_family != AF_UNIX) {
-        (void)getnameinfo(
-            (struct sockaddr *)&s, len, ret, (socklen_t)size, NULL, 0, NI_NUMERICHOST);
-    } else {
-        (void)snprintf(ret, size, "this machine");
-    }
+static void name_from(int fd, bool local, struct guest *g) {
+    struct net_peer peer;
+    net_peer_of(fd, &peer);
+    (void)snprintf(g->from, sizeof(g->from), "%s", local ? "this machine" : peer.host);
 }
 
 static bool same_user(int fd) {
@@ -139,46 +156,54 @@ static bool same_user(int fd) {
            (c.uid == geteuid() || c.uid == 0);
 }
 
-/* A place for a guest.  If all are taken, that of the oldest one: silent strangers cannot keep a
- * rank out. */
-static struct guest *guest_place(struct rt_hall *h) {
-    struct guest *g = &h->guests[0];
-    for (uint32_t i = 0; i < GUESTS && g->fd >= 0; i++) {
-        if (h->guests[i].fd < 0 || h->guests[i].end_ms < g->end_ms) {
-            g = &h->guests[i];
-        }
-    }
+static void guest_hear(struct rt_hall *h, struct guest *g);
+
+/* Gives the guest a place; whose it was has to leave. */
+static struct guest *guest_seat(struct rt_hall *h, size_t i, const struct guest *came) {
+    struct guest *g = &h->guests[i];
     if (g->fd >= 0) {
-        guest_drop(g);
+        say_refused(h, g, MANY, "too many connections without a greeting");
+        guest_drop(h, g);
     }
+    *g = *came;
+    net_places_take(h->places, GUESTS, i, g->from, rt_now_ms());
     return g;
 }
 
-static void guest_enter(struct rt_hall *h, int64_t now) {
-    int fd = accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+/* Accepts a connection, and hears it at once: a rank has said its hello by now.  False: there is
+ * none, or no room. */
+static bool guest_enter(struct rt_hall *h) {
+    size_t i = net_places_find(h->places, GUESTS);
+    int fd = i < GUESTS ? accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
     if (fd < 0) {
-        return;
+        h->full = i < GUESTS && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
+        return false;
     }
-    struct guest *g = guest_place(h);
-    *g = (struct guest){.fd = fd, .end_ms = now + GUEST_MS};
-    name_from(fd, g->from, sizeof(g->from));
-    if (h->a->local && !same_user(fd)) {
-        guest_refuse(h, g, RT_VERDICT_USER);
-        return;
+    struct guest came = {.fd = fd};
+    name_from(fd, h->a->local, &came);
+    bool few = net_is_scarce(fd);
+    if (few || (h->a->local && !same_user(fd))) {
+        say_refused(h, &came, few ? (uint32_t)FEW_FILES : RT_VERDICT_USER,
+            few ? "no descriptors are left (RLIMIT_NOFILE)" : rt_verdict_text(RT_VERDICT_USER));
+        co_close(fd);
+        return true;
     }
     if (!h->a->local) {
         rt_tcp_tune(fd);
     }
+    guest_hear(h, guest_seat(h, i, &came));
+    return true;
 }
 
 /* Receives `bytes` bytes that follow the first `offset` bytes of the handshake.  False: some are
  * still missing, or the guest was dropped. */
-static bool guest_read(struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
+static bool guest_read(
+    struct rt_hall *h, struct guest *g, unsigned char *to, uint32_t offset, uint32_t bytes) {
     while (g->have < offset + bytes) {
         ssize_t n = recv(g->fd, to + (g->have - offset), offset + bytes - g->have, MSG_DONTWAIT);
         if (n <= 0) {
             if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
-                guest_drop(g); /* for example a TCP probe of the kubelet: not worth a log line */
+                guest_drop(h, g); /* for example a TCP probe of the kubelet: not worth a log line */
             }
             return false;
         }
@@ -192,7 +217,7 @@ static bool is_for(const struct rt_hello *h, const struct rt_group *g) {
 }
 
 /* Gives a guest to the hall of the group that its hello names.  False: there is none. */
-static bool guest_hand_over(const struct rt_hall *h, struct guest *g) {
+static bool guest_hand_over(struct rt_hall *h, struct guest *g) {
     struct rt_door *d = h->a->g->door;
     bool handed = false;
     pthread_mutex_lock(&d->m);
@@ -201,7 +226,9 @@ static bool guest_hand_over(const struct rt_hall *h, struct guest *g) {
                  write(other->handed[1], g, sizeof(*g)) == (ssize_t)sizeof(*g);
     }
     pthread_mutex_unlock(&d->m);
-    g->fd = handed ? -1 : g->fd;
+    if (handed) {
+        (void)guest_leave(h, g);
+    }
     return handed;
 }
 
@@ -213,6 +240,8 @@ static void guest_hello(struct rt_hall *h, struct guest *g) {
     }
     if (v == RT_VERDICT_OK && g->who.job != group->job) {
         v = RT_VERDICT_JOB;
+    } else if (v == RT_VERDICT_OK && !rt_hello_check(group->token, g->hello)) {
+        v = RT_VERDICT_TOKEN;
     } else if (v == RT_VERDICT_OK && g->who.group != group->id) {
         v = RT_VERDICT_LATER;
     } else if (v == RT_VERDICT_OK) {
@@ -222,11 +251,12 @@ static void guest_hello(struct rt_hall *h, struct guest *g) {
         guest_refuse(h, g, v);
         return;
     }
+    net_places_know(h->places, GUESTS, (size_t)(g - h->guests));
     struct rt_answer a = {.verdict = v, .rank = group->rank};
     memcpy(a.node, group->node, sizeof(a.node));
     if (rt_answer_write(&a, group->token, g->hello, g->answer, NULL) < 0 ||
         send(g->fd, g->answer, sizeof(g->answer), MSG_NOSIGNAL) != sizeof(g->answer)) {
-        guest_drop(g);
+        guest_drop(h, g);
     }
 }
 
@@ -240,34 +270,34 @@ static void guest_proof(struct rt_hall *h, struct guest *g) {
     rt_welcome_write(v, wire);
     bool sent = send(g->fd, wire, sizeof(wire), MSG_NOSIGNAL) == sizeof(wire);
     if (v == RT_VERDICT_OK && sent && h->a->take(group, &g->who, g->fd) == RT_VERDICT_OK) {
-        g->fd = -1;
+        (void)guest_leave(h, g);
         return;
     }
     if (v != RT_VERDICT_OK) {
         say_refused(h, g, v, rt_verdict_text(v));
     }
-    guest_drop(g);
+    guest_drop(h, g);
 }
 
 static void guest_hear(struct rt_hall *h, struct guest *g) {
     if (g->have < RT_HELLO_BYTES) {
-        if (!guest_read(g, g->hello, 0, RT_HELLO_BYTES)) {
+        if (!guest_read(h, g, g->hello, 0, RT_HELLO_BYTES)) {
             return;
         }
         guest_hello(h, g);
     }
-    if (g->fd >= 0 && guest_read(g, g->proof, RT_HELLO_BYTES, RT_PROOF_BYTES)) {
+    if (g->fd >= 0 && guest_read(h, g, g->proof, RT_HELLO_BYTES, RT_PROOF_BYTES)) {
         guest_proof(h, g);
     }
 }
 
-/* Takes in the guests that other halls have handed over. */
+/* Takes in the guests that other halls have handed over, as far as there is room. */
 static void guests_take(struct rt_hall *h) {
     struct guest came;
-    while (read(h->handed[0], &came, sizeof(came)) == (ssize_t)sizeof(came)) {
-        struct guest *g = guest_place(h);
-        *g = came;
-        guest_hello(h, g);
+    size_t i;
+    while ((i = net_places_find(h->places, GUESTS)) < GUESTS &&
+           read(h->handed[0], &came, sizeof(came)) == (ssize_t)sizeof(came)) {
+        guest_hello(h, guest_seat(h, i, &came));
     }
 }
 
@@ -275,9 +305,9 @@ static void guests_take(struct rt_hall *h) {
 static void guests_tire(struct rt_hall *h, int64_t now) {
     for (uint32_t i = 0; i < GUESTS; i++) {
         struct guest *g = &h->guests[i];
-        if (g->fd >= 0 && g->end_ms <= now) {
-            say_refused(h, g, RT_VERDICTS, "it did not send a whole greeting within 3 s");
-            guest_drop(g);
+        if (g->fd >= 0 && h->places[i].since_ms + GUEST_MS <= now) {
+            say_refused(h, g, SLOW, "it did not send a whole greeting within 3 s");
+            guest_drop(h, g);
         }
     }
 }
@@ -312,41 +342,51 @@ static void hall_close(struct rt_hall *h) {
     }
     pthread_mutex_unlock(&d->m);
     while (read(h->handed[0], &late, sizeof(late)) == (ssize_t)sizeof(late)) {
-        guest_drop(&late);
+        co_close(late.fd);
     }
     for (uint32_t i = 0; i < GUESTS; i++) {
         if (h->guests[i].fd >= 0) {
-            guest_drop(&h->guests[i]);
+            guest_drop(h, &h->guests[i]);
         }
     }
     co_close(h->handed[0]);
     co_close(h->handed[1]);
 }
 
-/* Waits for what comes next, and deals with it. */
+/* Waits for what comes next.  Where no place is left for strangers, or no descriptor, connections
+ * wait in the kernel. */
+static void hall_wait(struct rt_hall *h, struct pollfd *fds, int64_t now, int64_t end_ms) {
+    bool room = net_places_find(h->places, GUESTS) < GUESTS;
+    int64_t next = h->full && now + WAIT_MS < end_ms ? now + WAIT_MS : end_ms;
+    fds[DOOR] = (struct pollfd){.fd = room && !h->full ? h->a->fd : -1, .events = POLLIN};
+    fds[HANDED] = (struct pollfd){.fd = room ? h->handed[0] : -1, .events = POLLIN};
+    fds[ALARM] = (struct pollfd){.fd = h->a->g->alarm, .events = POLLIN};
+    for (uint32_t i = 0; i < GUESTS; i++) {
+        int64_t end = h->places[i].since_ms + GUEST_MS;
+        fds[i] = (struct pollfd){.fd = h->guests[i].fd, .events = POLLIN};
+        next = h->guests[i].fd >= 0 && end < next ? end : next;
+    }
+    h->full = false;
+    (void)poll(fds, FDS, (int)(next - now < 1 ? 1 : next - now));
+}
+
 static int hall_serve(struct rt_hall *h, int64_t deadline_ms, struct co_err *err) {
-    enum { DOOR = GUESTS, HANDED, ALARM, FDS };
-    int64_t now = rt_now_ms(), next = deadline_ms;
-    struct pollfd fds[FDS] = {[DOOR] = {.fd = h->a->fd, .events = POLLIN},
-        [HANDED] = {.fd = h->handed[0], .events = POLLIN},
-        [ALARM] = {.fd = h->a->g->alarm, .events = POLLIN}};
+    int64_t now = rt_now_ms();
+    struct pollfd fds[FDS];
     if (now >= deadline_ms) {
         return co_err_set(err, CO_TIMEOUT, "%u connections are missing", *h->a->missing);
     }
     guests_tire(h, now);
+    hall_wait(h, fds, now, deadline_ms);
     for (uint32_t i = 0; i < GUESTS; i++) {
-        struct guest *g = &h->guests[i];
-        fds[i] = (struct pollfd){.fd = g->fd, .events = POLLIN};
-        next = g->fd >= 0 && g->end_ms < next ? g->end_ms : next;
-    }
-    (void)poll(fds, FDS, (int)(next - now < 1 ? 1 : next - now));
-    for (uint32_t i = 0; i < GUESTS; i++) {
-        if (fds[i].fd >= 0 && fds[i].revents) {
+        if (fds[i].fd >= 0 && fds[i].revents && *h->a->missing > 0) {
             guest_hear(h, &h->guests[i]);
         }
     }
-    if (fds[DOOR].revents) {
-        guest_enter(h, rt_now_ms());
+    for (int i = 0; fds[DOOR].revents && i<AT_ONCE && * h->a->missing> 0; i++) {
+        if (!guest_enter(h)) {
+            break;
+        }
     }
     if (fds[HANDED].revents) {
         guests_take(h);

@@ -1,6 +1,7 @@
-/* Strangers connect while a group forms: they say nothing, speak another protocol or version, are
- * of another job, have a wrong token, or connect as a rank that is there already.  The group forms
- * all the same, and logs one line for each of them.  And two groups form at one door. */
+/* Strangers connect while a group forms: they say nothing or too little, speak another protocol or
+ * version, are of another job, have a wrong token, or connect as a rank that is there already.  The
+ * group forms all the same, and logs one line for each of them.  And two groups form at one door.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,23 +18,38 @@
 
 enum { SILENT = 200, TRIES = 4000 };
 
-static int knock(const char *endpoint) {
-    struct co_hostport hp;
-    if (co_parse_hostport("endpoint", endpoint, &hp, NULL) < 0) {
-        return -1;
+static struct sockaddr_in loopback(uint32_t host, uint16_t port) {
+    return (struct sockaddr_in){.sin_family = AF_INET,
+        .sin_addr.s_addr = htonl(INADDR_LOOPBACK + host),
+        .sin_port = htons(port)};
+}
+
+static uint16_t port_of(const char *endpoint) {
+    struct co_hostport hp = {0};
+    assert_int_equal(co_parse_hostport("endpoint", endpoint, &hp, NULL), 0);
+    return hp.port;
+}
+
+/* From 127.0.0.1 + host.  -1: nobody listens. */
+static int knock_once(uint32_t host, uint16_t port) {
+    struct sockaddr_in own = loopback(host, 0), a = loopback(0, port);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (bind(fd, (struct sockaddr *)&own, sizeof(own)) == 0 &&
+        syscall(SYS_connect, fd, &a, sizeof(a)) == 0) {
+        return fd;
     }
-    struct sockaddr_in a = {.sin_family = AF_INET,
-        .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
-        .sin_port = htons(hp.port)};
-    for (int i = 0; i < TRIES; i++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (connect(fd, (struct sockaddr *)&a, sizeof(a)) == 0) {
-            return fd;
-        }
-        close(fd);
-        (void)poll(NULL, 0, 2);
-    }
+    close(fd);
     return -1;
+}
+
+static int knock(const char *endpoint) {
+    uint16_t port = port_of(endpoint);
+    int fd = knock_once(0, port);
+    for (int i = 1; i < TRIES && fd < 0; i++) {
+        (void)poll(NULL, 0, 2);
+        fd = knock_once(0, port);
+    }
+    return fd;
 }
 
 /* What the door says to a hello; RT_VERDICTS: it hangs up. */
@@ -77,7 +93,7 @@ static void strangers_do_not_keep_a_group_from_forming(void **state) {
     }
     unsigned char wire[RT_HELLO_BYTES];
     struct rt_hello h = {.rank = 1, .size = 2, .job = 1, .group = 1};
-    assert_int_equal(rt_hello_write(&h, wire, NULL), 0);
+    assert_int_equal(rt_hello_write(&h, "secret", wire, NULL), 0);
     assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICT_JOB);
     assert_int_equal(ask(w.endpoint[0], wire, sizeof(wire)), RT_VERDICT_JOB);
     wire[4] = 9;
@@ -183,16 +199,25 @@ static void a_rank_that_is_missing_is_named(void **state) {
 
 /* ---- doubles ---- */
 
-static pid_t start_rank(struct world *w, uint32_t rank, int64_t ms) {
+/* It waits for the others until stop_rank, or WORLD_MS. */
+static pid_t start_rank(struct world *w, uint32_t rank) {
     pid_t pid = fork();
     if (pid == 0) {
         struct co_err err = {0};
         struct rt_group *g = NULL;
         struct rt_group_options o = world_options(w, rank);
-        o.form_timeout_ms = ms;
+        o.form_timeout_ms = WORLD_MS;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         _exit(rt_group_open(NULL, &o, &g, &err) == CO_TIMEOUT ? 0 : 1);
     }
     return pid;
+}
+
+/* True: it was still waiting. */
+static bool stop_rank(pid_t pid) {
+    int status = 0;
+    kill(pid, SIGKILL);
+    return waitpid(pid, &status, 0) == pid && WIFSIGNALED(status);
 }
 
 /* What rank 1 says to whoever is at rank 0's endpoint: the job, the group. */
@@ -208,12 +233,11 @@ static struct rt_hello overhear(struct world *w) {
     (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
     assert_int_equal(listen(fd, 1), 0);
-    pid_t pid = start_rank(w, 1, 5000);
+    pid_t pid = start_rank(w, 1);
     int c = accept(fd, NULL, NULL);
     assert_int_equal(recv(c, wire, sizeof(wire), MSG_WAITALL), sizeof(wire));
     assert_int_equal(rt_hello_read(wire, &h), RT_VERDICT_OK);
-    kill(pid, SIGKILL);
-    (void)waitpid(pid, NULL, 0);
+    assert_true(stop_rank(pid));
     close(c);
     close(fd);
     return h;
@@ -224,7 +248,7 @@ static enum rt_verdict talk(int fd, const struct rt_hello *h, const char *token)
     unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
         welcome[RT_WELCOME_BYTES];
     struct rt_answer a;
-    assert_int_equal(rt_hello_write(h, hello, NULL), 0);
+    assert_int_equal(rt_hello_write(h, "secret", hello, NULL), 0);
     assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
     assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
     enum rt_verdict v = rt_answer_read(answer, "secret", hello, &a);
@@ -248,36 +272,185 @@ static enum rt_verdict enter(
 static void a_wrong_proof_is_refused(void **state) {
     (void)state;
     struct world w = {.n = 3};
-    int fd[2], status = 1;
+    int fd[2];
     world_ports(&w);
     struct rt_hello h = overhear(&w);
     h.rank = 2;
-    pid_t pid = start_rank(&w, 0, 2000);
+    pid_t pid = start_rank(&w, 0);
     assert_int_equal(enter(w.endpoint[0], &h, "other", &fd[0]), RT_VERDICT_TOKEN);
     assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), RT_VERDICT_OK);
     close(fd[0]);
     close(fd[1]);
-    (void)waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    assert_true(stop_rank(pid));
 }
 
 /* The first that proves to be rank 2 is; while it lives the second is not. */
 static void doubles_are_refused(void **state) {
     (void)state;
     struct world w = {.n = 3};
-    int fd[3], status = 1;
+    int fd[3];
     world_ports(&w);
     struct rt_hello h = overhear(&w);
     h.rank = 2;
-    pid_t pid = start_rank(&w, 0, 2000);
+    pid_t pid = start_rank(&w, 0);
     assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[0]), RT_VERDICT_OK);
     assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[1]), RT_VERDICT_DOUBLE);
     close(fd[0]);
     assert_int_equal(enter(w.endpoint[0], &h, "secret", &fd[2]), RT_VERDICT_OK);
     close(fd[1]);
     close(fd[2]);
-    (void)waitpid(pid, &status, 0);
-    assert_int_equal(status, 0);
+    assert_true(stop_rank(pid));
+}
+
+/* ---- floods ---- */
+
+/* Opens SILENT connections and keeps them until the next time.  hosts: from so many addresses, of
+ * which the first is also the ranks'.  Every second stranger says something. */
+static void flood(uint16_t port, uint32_t hosts) {
+    static int strangers[SILENT];
+    for (uint32_t i = 0; i < SILENT; i++) {
+        if (strangers[i] > 0) { /* 0, -1: none */
+            close(strangers[i]);
+        }
+        strangers[i] = knock_once(i % hosts, port);
+        if (i & 1) {
+            (void)!send(strangers[i], "G", 1, MSG_NOSIGNAL);
+        }
+    }
+}
+
+/* Between the bytes of a rank that is far away as many strangers come as want.  One whose hello was
+ * right keeps its place, whether they come from its own address, another one, or one each. */
+static void strangers_do_not_displace_a_rank(void **state) {
+    (void)state;
+    static const uint32_t hosts[] = {1, 2, SILENT};
+    for (size_t i = 0; i < CO_ARRAY_LEN(hosts); i++) {
+        struct world w = {.n = 3};
+        unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
+            welcome[RT_WELCOME_BYTES], nonsense[RT_HELLO_BYTES] = {1};
+        world_ports(&w);
+        struct rt_hello h = overhear(&w);
+        h.rank = 2;
+        assert_int_equal(rt_hello_write(&h, "secret", hello, NULL), 0);
+        pid_t pid = start_rank(&w, 0);
+        int fd = knock(w.endpoint[0]);
+        assert_int_equal(send(fd, hello, sizeof(hello), 0), sizeof(hello));
+        assert_int_equal(recv(fd, answer, sizeof(answer), MSG_WAITALL), sizeof(answer));
+        flood(port_of(w.endpoint[0]), hosts[i]);
+        /* With this answer all of them have been accepted. */
+        assert_int_equal(ask(w.endpoint[0], nonsense, sizeof(nonsense)), RT_VERDICTS);
+        rt_proof_write("secret", hello, answer, proof);
+        assert_int_equal(send(fd, proof, sizeof(proof), MSG_NOSIGNAL), sizeof(proof));
+        assert_int_equal(recv(fd, welcome, sizeof(welcome), MSG_WAITALL), sizeof(welcome));
+        assert_int_equal(rt_welcome_read(welcome), RT_VERDICT_OK);
+        close(fd);
+        assert_true(stop_rank(pid));
+    }
+}
+
+/* A stranger that knows the job, but not its token, is told so before it gets a proof to test
+ * guesses against. */
+static void a_hello_needs_the_token(void **state) {
+    (void)state;
+    struct world w = {.n = 2};
+    unsigned char hello[RT_HELLO_BYTES];
+    world_ports(&w);
+    struct rt_hello h = overhear(&w);
+    assert_int_equal(rt_hello_write(&h, "guess", hello, NULL), 0);
+    pid_t pid = start_rank(&w, 0);
+    assert_int_equal(ask(w.endpoint[0], hello, sizeof(hello)), RT_VERDICT_TOKEN);
+    assert_true(stop_rank(pid));
+}
+
+/* The way from rank 1 to rank 0 leads through a network that carries nothing before a flood of
+ * strangers has come, from the ranks' own address and others. */
+static struct {
+    int fd;
+    uint16_t port, door; /* 0: this process connects directly */
+    uint32_t hosts;
+} network;
+
+int connect(int fd, const struct sockaddr *to, socklen_t len) {
+    struct sockaddr_in a;
+    if (network.port && to->sa_family == AF_INET) {
+        memcpy(&a, to, sizeof(a));
+        if (ntohs(a.sin_port) == network.door) {
+            a.sin_port = htons(network.port);
+            return (int)syscall(SYS_connect, fd, &a, sizeof(a));
+        }
+    }
+    return (int)syscall(SYS_connect, fd, to, len);
+}
+
+static bool carry(int from, int to) {
+    char bytes[4096];
+    ssize_t n = recv(from, bytes, sizeof(bytes), 0);
+    flood(network.door, network.hosts);
+    return n > 0 && send(to, bytes, (size_t)n, MSG_NOSIGNAL) == n;
+}
+
+/* Until the rank, which has the other end of `rank`, has ended, and all that it sent is carried. */
+static void run_network(int rank) {
+    enum { MOST = 16 };
+    struct pollfd fds[2 + 2 * MOST] = {
+        {.fd = network.fd, .events = POLLIN}, {.fd = rank, .events = POLLIN}};
+    nfds_t n = 2, open = 0;
+    bool ended = false;
+    while (!ended || open > 0) {
+        (void)poll(fds, n, -1);
+        for (nfds_t i = 2; i < n; i++) {
+            int *other = &fds[i ^ 1].fd;
+            if (fds[i].fd >= 0 && fds[i].revents && !carry(fds[i].fd, *other)) {
+                close(fds[i].fd);
+                close(*other);
+                fds[i].fd = *other = -1;
+                open--;
+            }
+        }
+        if (fds[0].revents && n < CO_ARRAY_LEN(fds)) {
+            fds[n++] = (struct pollfd){.fd = accept(network.fd, NULL, NULL), .events = POLLIN};
+            fds[n++] = (struct pollfd){.fd = knock_once(0, network.door), .events = POLLIN};
+            open++;
+        }
+        ended |= fds[1].revents != 0;
+        fds[1].fd = ended ? -1 : rank;
+    }
+}
+
+static void go_through_the_network(struct world *w, uint32_t rank) {
+    struct sockaddr_in a = loopback(0, 0);
+    socklen_t len = sizeof(a);
+    int ends[2];
+    if (rank != 1) {
+        return;
+    }
+    network.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    network.door = port_of(w->endpoint[0]);
+    if (bind(network.fd, (struct sockaddr *)&a, len) < 0 || listen(network.fd, 8) < 0 ||
+        getsockname(network.fd, (struct sockaddr *)&a, &len) < 0 || pipe2(ends, O_CLOEXEC) < 0) {
+        abort();
+    }
+    (void)fflush(NULL);
+    if (fork() == 0) {
+        close(ends[1]);
+        run_network(ends[0]);
+        _exit(0);
+    }
+    close(ends[0]);
+    network.port = ntohs(a.sin_port);
+}
+
+static void a_group_forms_in_a_flood(void **state) {
+    (void)state;
+    static const struct {
+        enum rt_transport transport;
+        uint32_t hosts;
+    } rows[] = {{RT_TRANSPORT_TCP, 1}, {RT_TRANSPORT_TCP, SILENT}, {RT_TRANSPORT_SHM, 1}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct world w = {.n = 2, .transport = rows[i].transport, .enter = go_through_the_network};
+        network.hosts = rows[i].hosts;
+        assert_int_equal(world_run(&w, just_form), 0);
+    }
 }
 
 /* ---- two groups ---- */
@@ -342,14 +515,14 @@ static void a_door_serves_all_groups_that_form(void **state) {
         world_ports(&w);
         assert_int_equal(rt_door_open(w.endpoint[0], &d, NULL), 0);
         struct rt_hello h = {.rank = 1, .size = 2, .job = 1, .group = 9};
-        assert_int_equal(rt_hello_write(&h, nobody, NULL), 0);
+        assert_int_equal(rt_hello_write(&h, "secret", nobody, NULL), 0);
         host_start(&first, d, 1, 1);
         int early = knock(w.endpoint[0]), late;
         /* When this one has its answer, the first thread has accepted the early one, too. */
         assert_int_equal(ask(w.endpoint[0], nobody, sizeof(nobody)), RT_VERDICT_LATER);
         h.job = job;
         h.group = 2;
-        assert_int_equal(rt_hello_write(&h, other, NULL), 0);
+        assert_int_equal(rt_hello_write(&h, "secret", other, NULL), 0);
         host_start(&second, d, job, 2);
         for (int i = 0; ask(w.endpoint[0], other, sizeof(other)) != RT_VERDICT_OK; i++) {
             assert_true(i < TRIES); /* it begins to accept */
@@ -386,6 +559,9 @@ int main(void) {
         cmocka_unit_test(a_rank_that_is_missing_is_named),
         cmocka_unit_test(a_wrong_proof_is_refused),
         cmocka_unit_test(doubles_are_refused),
+        cmocka_unit_test(strangers_do_not_displace_a_rank),
+        cmocka_unit_test(a_hello_needs_the_token),
+        cmocka_unit_test(a_group_forms_in_a_flood),
         cmocka_unit_test(a_door_serves_all_groups_that_form),
         cmocka_unit_test(a_door_by_name_is_open_for_ipv4),
     };

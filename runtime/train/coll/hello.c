@@ -6,7 +6,7 @@
 #include "common/bytes.h"
 #include "common/proof.h"
 
-enum { MAGIC = 0x4c4c4f43 /* "COLL" */, ANSWER_PROVEN = 64 };
+enum { MAGIC = 0x4c4c4f43 /* "COLL" */, HELLO_PROVEN = 80, ANSWER_PROVEN = 64 };
 enum { WORD = 8, PROVEN_BYTES = WORD + RT_HELLO_BYTES + ANSWER_PROVEN };
 
 static const char purpose[] = "paddle collective";
@@ -27,8 +27,10 @@ const char *rt_verdict_text(uint32_t verdict) {
     return verdict < RT_VERDICTS ? texts[verdict] : "an unknown answer";
 }
 
-int rt_hello_write(
-    const struct rt_hello *h, unsigned char wire[RT_HELLO_BYTES], struct co_err *err) {
+static const char hello_purpose[] = "paddle collective hello";
+
+int rt_hello_write(const struct rt_hello *h, const char *token, unsigned char wire[RT_HELLO_BYTES],
+    struct co_err *err) {
     co_put_u32(wire, MAGIC);
     co_put_u16(wire + 4, RT_HELLO_VERSION);
     wire[6] = (unsigned char)h->purpose;
@@ -38,7 +40,15 @@ int rt_hello_write(
     co_put_u64(wire + 16, h->job);
     co_put_u64(wire + 24, h->group);
     memcpy(wire + 32, h->node, RT_NODE_BYTES);
-    return co_nonce_make(wire + 48, err);
+    int rc = co_nonce_make(wire + 48, err);
+    if (rc == 0) {
+        co_proof_make(hello_purpose, token, wire, HELLO_PROVEN, wire + HELLO_PROVEN);
+    }
+    return rc;
+}
+
+bool rt_hello_check(const char *token, const unsigned char wire[RT_HELLO_BYTES]) {
+    return co_proof_check(hello_purpose, token, wire, HELLO_PROVEN, wire + HELLO_PROVEN);
 }
 
 enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct rt_hello *ret) {

@@ -2,17 +2,19 @@
  * before either trusts anything else that the other sends.
  *
  *     from          bytes                                                           to
- *     connecting -- hello: who I am, what for, random number ---------------------> listening
+ *     connecting -- hello: who I am, what for, random number, proof over these ---> listening
  *                <- answer: verdict, who I am, random number, proof over all ------
  *                -- proof over all ----------------------------------------------->
  *                <- welcome: verdict ----------------------------------------------
  *
  * A proof is an HMAC-SHA256 with the job's token as key, over a word for the direction, the hello
  * and the answer.  The token itself is never sent, and the random numbers make a recorded proof
- * useless.  Each message has a fixed size.  Little-endian:
+ * useless.  The hello's own proof covers only itself, so whoever has recorded it can send it again:
+ * it lets nobody in, but keeps those that know nothing of the job from taking the places of those
+ * that do.  Each message has a fixed size.  Little-endian:
  *
  *     hello    0 u32 magic  4 u16 version  6 u8 kind  7 u8 lane  8 u32 rank  12 u32 size
- *              16 u64 job  24 u64 group  32 u8[16] node  48 u8[32] random                = 80
+ *              16 u64 job  24 u64 group  32 u8[16] node  48 u8[32] random  80 u8[32] proof = 112
  *     answer   0 u32 magic  4 u16 version  6 u8 verdict  7 u8 0  8 u32 rank  12 u32 0
  *              16 u8[16] node  32 u8[32] random  64 u8[32] proof                         = 96
  *     proof    0 u8[32]                                                                  = 32
@@ -27,8 +29,8 @@
 #include "common/err.h"
 
 enum {
-    RT_HELLO_VERSION = 1,
-    RT_HELLO_BYTES = 80,
+    RT_HELLO_VERSION = 2,
+    RT_HELLO_BYTES = 112,
     RT_ANSWER_BYTES = 96,
     RT_PROOF_BYTES = 32,
     RT_WELCOME_BYTES = 8,
@@ -73,10 +75,12 @@ struct rt_answer {
 };
 
 /* CO_INTERNAL: the kernel gave no random numbers. */
-CO_MUST_CHECK int rt_hello_write(
-    const struct rt_hello *h, unsigned char wire[RT_HELLO_BYTES], struct co_err *err);
+CO_MUST_CHECK int rt_hello_write(const struct rt_hello *h, const char *token,
+    unsigned char wire[RT_HELLO_BYTES], struct co_err *err);
 /* Accepts any bytes; returns RT_VERDICT_OK, _VERSION or _FORM. */
 enum rt_verdict rt_hello_read(const unsigned char wire[RT_HELLO_BYTES], struct rt_hello *ret);
+/* Whether its sender knew the token. */
+bool rt_hello_check(const char *token, const unsigned char wire[RT_HELLO_BYTES]);
 
 /* The answer to a hello.  With the verdict RT_VERDICT_OK it carries a proof, otherwise none. */
 CO_MUST_CHECK int rt_answer_write(const struct rt_answer *a, const char *token,

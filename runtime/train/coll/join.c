@@ -117,7 +117,7 @@ static enum rt_verdict talk(struct rt_group *g, int fd, uint32_t to, struct rt_h
     unsigned char hello[RT_HELLO_BYTES], answer[RT_ANSWER_BYTES], proof[RT_PROOF_BYTES],
         welcome[RT_WELCOME_BYTES];
     struct rt_answer a = {0};
-    int rc = rt_hello_write(h, hello, err);
+    int rc = rt_hello_write(h, g->token, hello, err);
     rc = rc < 0 ? rc : rt_move_all(g, fd, hello, sizeof(hello), true, end_ms);
     rc = rc < 0 ? rc : rt_move_all(g, fd, answer, sizeof(answer), false, end_ms);
     if (rc < 0) {

@@ -16,30 +16,27 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/mem.h"
 #include "runtime/net/net.h"
+#include "runtime/net/places.h"
 
 enum {
     GUESTS = 128,     /* unproven connections at a time */
     PROVE_MS = 10000, /* long enough for lost packets to be sent again */
-    FILES_SPARE = 64, /* descriptors that stay free for checkpoints, libraries, the program */
     WAIT_MS = 50,     /* before accept() is tried again without a free descriptor */
 };
 
 /* A connection whose peer has not proved the token yet. */
 struct guest {
-    int fd; /* -1: free place */
-    int64_t since_ms;
+    int fd;        /* -1: free place */
     uint32_t have; /* bytes of greet, then of proof */
     struct rt_greeting greeting;
     unsigned char proof[RT_GREET_PROOF_BYTES];
     struct co_tls *tls; /* owned; the token is proved, and the TLS handshake is in progress */
     struct net_peer from;
-    uint32_t mates; /* guests from the same address, itself included */
 };
 
 struct rt_front {
@@ -49,16 +46,14 @@ struct rt_front {
     int fd, stop_fd;
     int64_t prove_ms;
     pthread_t thread;
-    struct guest guests[GUESTS]; /* the thread's */
+    struct guest guests[GUESTS];     /* the thread's */
+    struct net_place places[GUESTS]; /* of the guests with the same index */
 };
 
 /* Frees the place; the descriptor is the caller's. */
 static int leave_place(struct rt_front *f, struct guest *g) {
-    for (size_t i = 0; i < GUESTS; i++) {
-        struct guest *other = &f->guests[i];
-        other->mates -= other->fd >= 0 && strcmp(other->from.host, g->from.host) == 0;
-    }
     int fd = g->fd;
+    net_places_leave(f->places, GUESTS, (size_t)(g - f->guests));
     g->fd = -1;
     return fd;
 }
@@ -75,39 +70,10 @@ static void refuse_guest(struct rt_front *f, struct guest *g, const struct co_er
 
 /* ---- accepting ---- */
 
-/* A free place, or else the one to take away: the oldest guest of the address that has the most. A
- * flood from one address so displaces itself, not others. */
-static struct guest *find_place(struct rt_front *f) {
-    struct guest *oldest = &f->guests[0];
-    for (size_t i = 0; i < GUESTS; i++) {
-        struct guest *g = &f->guests[i];
-        if (g->fd < 0) {
-            return g;
-        }
-        if (g->mates > oldest->mates ||
-            (g->mates == oldest->mates && g->since_ms < oldest->since_ms)) {
-            oldest = g;
-        }
-    }
-    return oldest;
-}
-
 static void take_place(struct rt_front *f, struct guest *g, int fd) {
-    *g = (struct guest){.fd = -1, .since_ms = net_now(), .mates = 1};
+    *g = (struct guest){.fd = fd};
     net_peer_of(fd, &g->from);
-    for (size_t i = 0; i < GUESTS; i++) {
-        struct guest *other = &f->guests[i];
-        bool mate = other->fd >= 0 && strcmp(other->from.host, g->from.host) == 0;
-        other->mates += mate;
-        g->mates += mate;
-    }
-    g->fd = fd;
-}
-
-static bool is_scarce(int fd) {
-    struct rlimit files;
-    return getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur > 2 * FILES_SPARE &&
-           (rlim_t)fd >= files.rlim_cur - FILES_SPARE;
+    net_places_take(f->places, GUESTS, (size_t)(g - f->guests), g->from.host, net_now());
 }
 
 static void receive_guest(struct rt_front *f) {
@@ -118,14 +84,14 @@ static void receive_guest(struct rt_front *f) {
         }
         return;
     }
-    struct guest *g = find_place(f);
+    struct guest *g = &f->guests[net_places_find(f->places, GUESTS)];
     struct co_err why = {0};
     if (g->fd >= 0) {
         co_err_set(&why, CO_NORESOURCE, "%d connections wait for a proof of their token", GUESTS);
         refuse_guest(f, g, &why);
     }
     take_place(f, g, fd);
-    if (is_scarce(fd)) {
+    if (net_is_scarce(fd)) {
         co_err_set(&why, CO_NORESOURCE, "no descriptors are left (RLIMIT_NOFILE)");
         refuse_guest(f, g, &why);
         return;
@@ -235,7 +201,7 @@ static int64_t drop_slow(struct rt_front *f, int64_t now) {
     int64_t next = f->prove_ms;
     for (size_t i = 0; i < GUESTS; i++) {
         struct guest *g = &f->guests[i];
-        int64_t left = g->since_ms + f->prove_ms - now;
+        int64_t left = f->places[i].since_ms + f->prove_ms - now;
         if (g->fd >= 0 && left <= 0) {
             struct co_err why = {0};
             co_err_set(&why, CO_TIMEOUT, "%s within %.3g s",
