@@ -11,9 +11,10 @@
 
 #include "runtime/net/net.h"
 #include "runtime/train/ps/client/internal.h"
+#include "runtime/train/ps/say.h"
 
 /* Bytes that a part counts in the window besides its payloads; this bounds the slots in use. */
-enum { PART_WEIGHT = 64 };
+enum { PART_WEIGHT = 64, HELD_MS = 30000 };
 
 struct rt_call *rt_call_new(
     struct rt_client *c, const char *what, const struct rt_table *table, uint32_t n_parts) {
@@ -60,6 +61,32 @@ bool rt_client_wait_moved(
     from = c->away > 0 ? net_now() : from; /* that wait has its own limit: link.until_ms */
     return rt_client_wait(c, from + timeout_ms) || *moved_ms > from || c->away > 0 ||
            c->back_ms > from;
+}
+
+/* ---- states; c->m is held ---- */
+
+/* Another thread works on the part without the lock: it uses the memory of the call's caller. */
+static bool is_busy(const struct rt_part *p) {
+    return p->state == RT_PART_MAKING || p->state == RT_PART_TAKING;
+}
+
+/* The only place that changes a state: who waits for it is woken. */
+static void set_state(struct rt_client *c, struct rt_part *p, enum rt_part_state state) {
+    bool ends = is_busy(p) || state == RT_PART_DONE;
+    p->state = state;
+    if (ends && c->awaiting > 0) {
+        rt_client_changed(c);
+    }
+}
+
+void rt_client_await_threads(struct rt_client *c, const char *what, int64_t *say_ms) {
+    *say_ms = *say_ms ? *say_ms : net_now() + HELD_MS;
+    c->awaiting++;
+    if (!rt_client_wait(c, *say_ms) && net_now() >= *say_ms) {
+        rt_say_warn("%s: is over, but a thread still uses its memory", what);
+        *say_ms = net_now() + HELD_MS;
+    }
+    c->awaiting--;
 }
 
 /* ---- lines; c->m is held ---- */
@@ -138,8 +165,8 @@ static struct rt_part *unqueue_first(struct rt_link *l, struct rt_line *line) {
     return p;
 }
 
-static void note_sent(struct rt_line *line, struct rt_part *p) {
-    p->state = RT_PART_SENT;
+static void note_sent(struct rt_client *c, struct rt_line *line, struct rt_part *p) {
+    set_state(c, p, RT_PART_SENT);
     p->next = NULL;
     p->prev = line->sent_last;
     *(line->sent_last ? &line->sent_last->next : &line->sent) = p;
@@ -206,11 +233,8 @@ static bool part_over(struct rt_client *c, struct rt_part *p) {
     } else {
         part_sent(c, call);
     }
-    p->state = RT_PART_DONE;
+    set_state(c, p, RT_PART_DONE);
     c->moved_ms = call->moved_ms = net_now();
-    if (c->abandoning) {
-        rt_client_changed(c);
-    }
     if (--call->left > 0) {
         return false;
     }
@@ -340,7 +364,7 @@ uint32_t rt_client_requeue(struct rt_client *c, struct rt_link *l, const struct 
         struct rt_line *line = line_at(l, i);
         for (struct rt_part *p = line->sent_last; p; p = line->sent_last, n++) {
             unnote_sent(line, p);
-            p->state = RT_PART_AGAIN;
+            set_state(c, p, RT_PART_AGAIN);
             queue_first(c, p);
         }
     }
@@ -398,6 +422,7 @@ static void prepare_part(struct rt_client *c, struct rt_link *l, struct rt_part 
     }
     line_of(c, p)->under_way += weigh_part(p);
     take_slot(c, p);
+    rt_client_expects(c);
     rt_frame_seal(p->frame);
 }
 
@@ -418,7 +443,7 @@ static void send_part(
         return;
     }
     if (p->state == RT_PART_QUEUED) {
-        p->state = RT_PART_MAKING;
+        set_state(c, p, RT_PART_MAKING);
         pthread_mutex_unlock(&c->m);
         int rc = make_frame(p, &err);
         pthread_mutex_lock(&c->m);
@@ -431,15 +456,14 @@ static void send_part(
             return;
         }
         if (!is_usable(l, p)) { /* the connection broke meanwhile */
-            p->state = RT_PART_QUEUED;
+            set_state(c, p, RT_PART_QUEUED);
             queue_next(c, p);
-            rt_client_changed(c);
             return;
         }
         prepare_part(c, l, p);
         part_sent(c, call);
     }
-    note_sent(line, p);
+    note_sent(c, line, p);
     struct rt_stream *stream = rt_stream_ref(rt_client_way(l, p));
     struct rt_frame *f = rt_frame_ref(p->frame);
     pthread_mutex_unlock(&c->m);
@@ -514,7 +538,6 @@ static bool queue_call(struct rt_client *c, struct rt_call *call, bool detached,
 /* Sends queued parts as far as they have room; detached calls may be freed by then.  c->m is held,
  * and released meanwhile. */
 static void pump_all(struct rt_client *c) {
-    rt_client_expects(c);
     for (uint32_t i = 0; i < c->n_links; i++) {
         struct rt_call *list = rt_client_pump(c, &c->links[i]);
         if (list) {
@@ -557,12 +580,12 @@ static bool start_detached(struct rt_call *call, bool *ret_sent) {
 /* Waits until all frames of a detached call are made.  If no part of the client ends for
  * call_timeout_ms, the client fails. */
 static int await_sent(struct rt_client *c, const bool *sent, struct co_err *err) {
-    int64_t begin = net_now();
+    int64_t begin = net_now(), say_ms = 0;
     struct rt_call *list = NULL;
     pthread_mutex_lock(&c->m);
     while (!*sent) {
         if (c->failed.code) { /* only frames that a thread is making are left */
-            pthread_cond_wait(&c->changed, &c->m);
+            rt_client_await_threads(c, "push", &say_ms);
         } else if (!rt_client_wait_moved(c, begin, &c->moved_ms, c->options.call_timeout_ms)) {
             struct co_err late = {0};
             co_err_set(&late, CO_TIMEOUT, "no push was answered for %lld ms",
@@ -600,7 +623,7 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
     unnote_sent(line_of(c, p), p);
     rt_meter_bytes(RT_BYTES_RECEIVED, RT_FRAME_HEAD + f->head.bytes);
     rt_meter_bytes(RT_BYTES_SENT, RT_FRAME_HEAD + p->head.bytes);
-    p->state = RT_PART_TAKING;
+    set_state(c, p, RT_PART_TAKING);
     l->moved = l->moved || !p->call->greets;
     pthread_mutex_unlock(&c->m);
 
@@ -638,11 +661,10 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
     rt_calls_done(more);
 }
 
-static bool is_busy(const struct rt_call *call) {
+static bool is_any_busy(const struct rt_call *call) {
     bool busy = false;
     for (uint32_t i = 0; i < call->n_parts; i++) {
-        const struct rt_part *p = &call->parts[i];
-        busy = busy || p->state == RT_PART_TAKING || p->state == RT_PART_MAKING;
+        busy = busy || is_busy(&call->parts[i]);
     }
     return busy;
 }
@@ -658,12 +680,12 @@ static void unqueue_call(struct rt_client *c, struct rt_call *call) {
 }
 
 /* Takes the call's parts out of queues and slots.  Waits for threads that make a frame or handle an
- * answer of the call. */
+ * answer of the call: the caller may free its memory afterwards. */
 static void abandon_call(struct rt_client *c, struct rt_call *call) {
-    c->abandoning++;
+    int64_t say_ms = 0;
     unqueue_call(c, call);
-    while (is_busy(call)) {
-        pthread_cond_wait(&c->changed, &c->m);
+    while (is_any_busy(call)) {
+        rt_client_await_threads(c, call->what, &say_ms);
         unqueue_call(c, call);
     }
     for (uint32_t i = 0; i < call->n_parts; i++) {
@@ -671,16 +693,16 @@ static void abandon_call(struct rt_client *c, struct rt_call *call) {
             (void)part_over(c, &call->parts[i]);
         }
     }
-    c->abandoning--;
 }
 
-/* Sets the call's error; it names the servers that did not answer. */
+/* Sets the call's error; it names the servers that did not answer, whether or not they were asked.
+ */
 static void timed_out(struct rt_client *c, struct rt_call *call, int64_t timeout_ms) {
     char who[512] = "";
     size_t at = 0;
     for (uint32_t i = 0; i < call->n_parts; i++) {
         const struct rt_link *l = &c->links[call->parts[i].server];
-        if (call->parts[i].state == RT_PART_SENT && !strstr(who, l->endpoint) &&
+        if (call->parts[i].state != RT_PART_DONE && !strstr(who, l->endpoint) &&
             at + strlen(l->endpoint) + 32 < sizeof(who)) {
             at += (size_t)snprintf(who + at, sizeof(who) - at, "%sserver %u (%s)", at ? ", " : "",
                 l->index, l->endpoint);

@@ -22,6 +22,15 @@
 #include "runtime/train/ps/spec.h"
 #include "runtime/train/rpc/rpc.h"
 
+enum rt_part_state {
+    RT_PART_QUEUED,
+    RT_PART_MAKING, /* a thread makes its frame */
+    RT_PART_SENT,   /* has a slot from here on */
+    RT_PART_AGAIN,  /* was sent on a connection that broke; queued, keeps its slot */
+    RT_PART_TAKING, /* the thread that read its answer handles it */
+    RT_PART_DONE,
+};
+
 struct rt_part {
     struct rt_call *call;
     struct rt_part *next, *prev; /* in its line: in the queue (no prev), or in `sent` */
@@ -31,14 +40,7 @@ struct rt_part {
     uint32_t server;
     uint32_t slot;
     uint32_t answer; /* bytes of the answer's payload, as far as known */
-    enum {
-        RT_PART_QUEUED,
-        RT_PART_MAKING, /* a thread makes its frame */
-        RT_PART_SENT,   /* has a slot from here on */
-        RT_PART_AGAIN,  /* was sent on a connection that broke; queued, keeps its slot */
-        RT_PART_TAKING, /* the thread that read its answer handles it */
-        RT_PART_DONE,
-    } state;
+    enum rt_part_state state;
     uint64_t begin; /* with n: for the maker of the call; often the place of the part's values */
     uint32_t n;
 };

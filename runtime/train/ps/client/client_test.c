@@ -8,10 +8,14 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "runtime/train/ps/client/client.h"
+#include "runtime/train/ps/client/internal.h"
 #include "runtime/train/ps/control.h"
 #include "runtime/train/rpc/rpc.h"
 
@@ -313,6 +317,74 @@ static void no_answer_in_time_names_call_and_server(void **state) {
 }
 
 /* What the server has done of it is unknown, so nothing is done on top. */
+/* A call whose frame one thread makes, until it is told to end, while another one waits for it. */
+struct slow_make {
+    struct rt_call *call;
+    atomic_bool making, end;
+    struct co_err err;
+};
+
+static void fill_slowly(
+    const struct rt_call *call, const struct rt_part *p, unsigned char *payload) {
+    struct slow_make *m = call->arg;
+    m->making = true;
+    while (!m->end) {
+        (void)sched_yield();
+    }
+    memset(payload, 0, p->head.bytes);
+}
+
+static void *start_slowly(void *arg) {
+    struct slow_make *m = arg;
+    rt_call_start(m->call);
+    return NULL;
+}
+
+static void *wait_shortly(void *arg) {
+    struct slow_make *m = arg;
+    (void)!rt_call_wait(m->call, 1, &m->err);
+    return NULL;
+}
+
+static bool is_awaiting(struct rt_client *c) {
+    pthread_mutex_lock(&c->m);
+    bool is = c->awaiting > 0;
+    pthread_mutex_unlock(&c->m);
+    return is;
+}
+
+/* It waits for the thread that reads its caller's memory, and no longer: the server, which stays
+ * silent, has no say in that. */
+static void a_call_is_given_up_once_its_frame_is_made(void **state) {
+    (void)state;
+    struct fake k;
+    struct rt_client *c = welcomed(&k, RT_ASYNC, SILENT);
+    struct slow_make m = {.call = rt_call_new(c, "pull", NULL, 1)};
+    const struct rt_frame_head head = {.kind = RT_FRAME_PULL_SPARSE, .count = 1, .bytes = 8};
+    rt_call_part(m.call, 0, 0, &head, 0);
+    m.call->fill = fill_slowly;
+    m.call->arg = &m;
+    m.call->harmless = true;
+    pthread_t maker, waiter;
+    assert_int_equal(0, pthread_create(&maker, NULL, start_slowly, &m));
+    while (!m.making) {
+        (void)sched_yield();
+    }
+    assert_int_equal(0, pthread_create(&waiter, NULL, wait_shortly, &m));
+    while (!is_awaiting(c)) {
+        (void)sched_yield();
+    }
+    m.end = true;
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 20; /* before the waiter looks by itself */
+    assert_int_equal(0, pthread_timedjoin_np(waiter, NULL, &end));
+    says(&m.err, CO_TIMEOUT, "pull: no answer from");
+    pthread_join(maker, NULL);
+    rt_client_close(c);
+    assert_int_equal(0, rt_rpc_close(k.rpc, NULL));
+}
+
 static void the_first_failure_is_that_of_all_later_calls(void **state) {
     (void)state;
     struct fake k;
@@ -439,6 +511,7 @@ int main(void) {
         cmocka_unit_test(a_server_that_gives_no_welcome_is_named),
         cmocka_unit_test(tables_that_are_none_are_refused_before_anybody_is_asked),
         cmocka_unit_test(no_answer_in_time_names_call_and_server),
+        cmocka_unit_test(a_call_is_given_up_once_its_frame_is_made),
         cmocka_unit_test(the_first_failure_is_that_of_all_later_calls),
         cmocka_unit_test(a_silent_server_is_lost_after_its_lease),
         cmocka_unit_test(answers_that_do_not_fit_are_refused),

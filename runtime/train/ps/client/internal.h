@@ -108,9 +108,9 @@ struct rt_client {
     struct rt_part **slots; /* by slot of seq; NULL: free */
     uint32_t *generation;   /* upper half of seq, by slot */
     uint32_t n_slots, used_slots;
-    uint32_t detached;   /* calls that no thread waits for */
-    int64_t moved_ms;    /* when the last part ended */
-    uint32_t abandoning; /* threads that are giving up a call */
+    uint32_t detached; /* calls that no thread waits for */
+    int64_t moved_ms;  /* when the last part ended */
+    uint32_t awaiting; /* threads that wait for others to be done with parts */
     struct co_err failed;
     struct co_err refused; /* a push that servers refused; see rt_client_refusal */
     int64_t join_until_ms; /* for rt_client_left; only rt_client_join writes it */
@@ -165,6 +165,12 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
 /* Waits for c->changed.  False: timeout_ms have passed since both `since` and *moved_ms. */
 bool rt_client_wait_moved(
     struct rt_client *c, int64_t since, const int64_t *moved_ms, int64_t timeout_ms);
+
+/* Waits a while for threads that still make frames or handle answers of `what`, which is over. They
+ * use the memory of its caller, so it cannot return before.  They wait for nobody, so there is no
+ * deadline; but the log says every half a minute what they hold up.  *say_ms: 0 at first.  c->m is
+ * held, and released meanwhile. */
+void rt_client_await_threads(struct rt_client *c, const char *what, int64_t *say_ms);
 
 /* join.c: connects to all servers; returns when all links are up. */
 CO_MUST_CHECK int rt_client_join(struct rt_client *c, struct co_err *err);

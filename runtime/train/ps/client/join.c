@@ -611,8 +611,9 @@ int rt_client_join(struct rt_client *c, struct co_err *err) {
 
 static void reset(struct rt_client *c) {
     pthread_mutex_lock(&c->m);
+    int64_t say_ms = 0;
     while (c->used_slots > 0 || c->detached > 0) { /* threads still take calls that ended */
-        (void)rt_client_wait(c, net_now() + RETRY_MS);
+        rt_client_await_threads(c, "the connection before", &say_ms);
     }
     for (uint32_t i = 0; i < c->n_links; i++) {
         c->links[i].away = false;

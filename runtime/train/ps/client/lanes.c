@@ -264,6 +264,10 @@ void rt_client_changed(struct rt_client *c) {
 
 /* ---- the client's own thread ---- */
 
+bool rt_client_is_idle(const struct rt_client *c) {
+    return c->reader && c->reader->idle;
+}
+
 void rt_client_expects(struct rt_client *c) {
     if (c->reader && c->reader->idle) {
         c->reader->idle = false;

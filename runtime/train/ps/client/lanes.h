@@ -50,8 +50,10 @@ void rt_client_flush_lanes(struct rt_client *c, struct rt_link *l);
 
 /* Wakes all threads that wait for a change; c->m is held. */
 void rt_client_changed(struct rt_client *c);
-/* Requests are sent, so the client's own thread may be needed to read; c->m is held. */
+/* A request is sent, so the client's own thread may be needed to read; c->m is held. */
 void rt_client_expects(struct rt_client *c);
+/* Whether that thread sleeps until it is needed; c->m is held. */
+bool rt_client_is_idle(const struct rt_client *c);
 /* Waits until something may have changed.  False: the deadline (absolute) has passed.  c->m is
  * held, and released meanwhile. */
 bool rt_client_wait(struct rt_client *c, int64_t deadline_ms);

@@ -365,6 +365,65 @@ static void refused_lanes_are_tried_again(void **state) {
     pthread_join(thread, NULL);
 }
 
+struct pinged {
+    pthread_mutex_t m;
+    pthread_cond_t changed;
+    bool is;
+};
+
+static void on_pinged(struct rt_call *call) {
+    struct pinged *p = call->arg;
+    rt_call_free(call);
+    pthread_mutex_lock(&p->m);
+    p->is = true;
+    pthread_cond_signal(&p->changed);
+    pthread_mutex_unlock(&p->m);
+}
+
+/* A call that nobody waits for: the client's own thread reads its answer. */
+static void start_ping(struct rt_client *c, struct pinged *p) {
+    struct rt_call *call = rt_call_new(c, "ping", NULL, 1);
+    rt_call_part(call, 0, 0, &(struct rt_frame_head){.kind = RT_FRAME_PING}, 0);
+    call->done = on_pinged;
+    call->arg = p;
+    assert_int_equal(0, rt_call_detach(call, false, NULL));
+}
+
+static void await_idle(struct rt_client *c) {
+    int64_t deadline = net_now() + ANSWER_MS;
+    for (bool idle = false; !idle; sched_yield()) {
+        pthread_mutex_lock(&c->m);
+        idle = rt_client_is_idle(c);
+        pthread_mutex_unlock(&c->m);
+        assert_true(net_now() < deadline);
+    }
+}
+
+/* A request waits for its link.  By the time it is sent, the client's own thread sleeps. */
+static void who_sends_a_waiting_request_wakes_the_reader(void **state) {
+    struct house *h = *state;
+    struct rt_client *c = h->honest;
+    struct pinged p = {.m = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+    works_on(h);
+    pthread_mutex_lock(&c->m);
+    c->links[0].state = RT_LINK_BEGUN;
+    pthread_mutex_unlock(&c->m);
+    start_ping(c, &p);
+    await_idle(c);
+    pthread_mutex_lock(&c->m);
+    c->links[0].state = RT_LINK_UP;
+    assert_null(rt_client_pump(c, &c->links[0]));
+    pthread_mutex_unlock(&c->m);
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += ANSWER_MS / 1000;
+    pthread_mutex_lock(&p.m);
+    while (!p.is) {
+        assert_int_equal(0, pthread_cond_timedwait(&p.changed, &p.m, &end));
+    }
+    pthread_mutex_unlock(&p.m);
+}
+
 static size_t resident(void) {
     size_t pages = 0, all = 0;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -441,6 +500,7 @@ int main(void) {
         T(a_lane_of_a_former_key_breaks_its_connection),
         T(a_door_whose_key_has_changed_closes_with_its_connection),
         T(refused_lanes_are_tried_again),
+        T(who_sends_a_waiting_request_wakes_the_reader),
         T(who_does_not_read_is_not_read),
         T(half_frames_cost_what_they_brought),
         T(one_job_may_go_both_ways),

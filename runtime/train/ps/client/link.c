@@ -55,6 +55,7 @@ void rt_link_set(struct rt_link *l, enum rt_link_state to) {
     if (to == RT_LINK_UP) {
         come_back(l);
     }
+    rt_client_changed(l->c);
 }
 
 struct rt_call *rt_link_lose(struct rt_link *l, const char *why) {
@@ -80,7 +81,6 @@ struct rt_call *rt_link_lose(struct rt_link *l, const char *why) {
     rt_say_warn("%s; %u requests without an answer; waiting for it for %.1f s", l->lost.msg, n,
         (double)(l->until_ms - now) / 1000);
     pthread_cond_signal(&c->broke);
-    rt_client_changed(c);
     return NULL;
 }
 

@@ -144,6 +144,7 @@ static void fail(struct rt_saver *sv, uint64_t ticket, const struct co_err *err)
         sv->err = *err;
         drop_queue(sv);
         wake_all(sv);
+        pthread_cond_signal(&sv->changed); /* the thread removes the unfinished file */
     }
 }
 

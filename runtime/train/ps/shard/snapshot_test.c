@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "runtime/net/net.h"
 #include "runtime/train/ps/fit.h"
 #include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/shard/part.h"
@@ -560,8 +562,34 @@ static void rows_that_were_counted_have_changed(void **unused) {
     free(w);
 }
 
+static void await_file(const char *path, bool there) {
+    int64_t deadline = net_now() + DEADLINE_MS;
+    while ((access(path, F_OK) == 0) != there) {
+        assert_true(net_now() < deadline);
+        (void)sched_yield();
+    }
+}
+
+/* At once, and not when the next checkpoint begins: the disk may be full. */
+static void a_part_that_fails_leaves_no_file(void **state) {
+    (void)state;
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    struct co_err why = {0};
+    uint64_t ticket = 0;
+    world_start(w, 1, 0, false);
+    CO_AUTOFREE char *part = rt_ckpt_point_part(w->dir, 1, 0);
+    assert_int_equal(0, rt_saver_begin(w->saver, w->dir, 1, 0, &ticket, NULL));
+    await_file(part, true);
+    co_err_set(&why, CO_NORESOURCE, "no room");
+    rt_saver_fail(w->saver, ticket, &why);
+    await_file(part, false);
+    world_end(w);
+    free(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_part_that_fails_leaves_no_file),
         cmocka_unit_test(rows_that_were_counted_have_changed),
         cmocka_unit_test(each_is_of_its_instant),
         cmocka_unit_test(each_is_of_its_instant_with_cold_rows),
