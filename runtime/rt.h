@@ -569,10 +569,12 @@ CO_MUST_CHECK int rt_stat(
  *     rt_group_close(g)
  *
  * P is the number of ranks of the group, n a number of elements.  All ranks make the same calls in
- * the same order with the same n, dtype, op and root; calls that differ are detected in most cases,
- * and are CO_INVALID.  `in` and `out` are the same pointer (in place) or do not overlap; all_to_all
- * and all_to_allv in place are CO_INVALID.  Both must be aligned to the element; alignment to 64
- * bytes is faster.  Buffers belong to the caller.
+ * the same order with the same n, dtype, op and root; if they differ, all ranks get CO_INVALID
+ * within a second, and the message says who called what.  A rank that a call does not make wait for
+ * all others, as a root of a broadcast, may get it from one of its next calls
+ * (docs/collectives.md).  `in` and `out` are the same pointer (in place) or do not overlap, all
+ * else is CO_INVALID; so are all_to_all and all_to_allv in place.  Both must be aligned to the
+ * element; alignment to 64 bytes is faster.  Buffers belong to the caller.
  *
  * Ranks that share a machine and a network namespace communicate through shared memory, the others
  * through TCP.  With options.device, buffers in GPU memory go from GPU to GPU through NVIDIA's
@@ -581,7 +583,7 @@ CO_MUST_CHECK int rt_stat(
  * call owns its GPU buffers until it returns; writes to them on a stream other than rt_group_stream
  * must have completed.  With NCCL the next paragraph does not apply; reduce_scatter, scatter and
  * gather do not work in place; all_gather and all_gatherv do only where `in` is the rank's own part
- * of `out`; and calls that differ may go undetected.
+ * of `out`; and calls that differ are found only if they hang.
  *
  * The same ranks in the same places with the same calls give the same bits, on every rank.  Sums of
  * f16 and bf16 are computed in f32; they are rounded once where all ranks share memory, and once
@@ -592,7 +594,9 @@ CO_MUST_CHECK int rt_stat(
  * of them waits for another.  The time of a started call begins with its turn.
  * CO_PEERLOST: a rank is gone (killed, stopped, its machine lost, or it closed its group).  The
  * message names the same rank on all ranks, within 50 ms of a process's end.
- * CO_TIMEOUT: a rank is alive but has not done its part of this call in time.
+ * CO_TIMEOUT: a rank is alive but has not done its part of this call in time.  The message names
+ * those that have not begun the call, if there are such ranks.  A call that waits logs for whom,
+ * after 10 s, 20 s, 40 s and so on.
  * CO_INVALID: an argument of this or another rank does not fit.
  * After any of these except a CO_INVALID for this rank's own argument, the group is broken: every
  * call on it returns the same error, and `out` is undefined; see rt_group_shrink. */

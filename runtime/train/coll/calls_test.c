@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/reference.h"
 
 enum { MOST = 700000 };
@@ -331,8 +332,78 @@ static void calls_over_machines(void **state) {
     }
 }
 
+/* ---- buffers that overlap ---- */
+
+/* The lengths of in and out in elements, for n = 4, three ranks and counts 2, 4, 3: on the root,
+ * which is rank 1, and elsewhere; and where a rank's own part may be. */
+static const struct {
+    enum rt_kind kind;
+    size_t in[3], out[3];
+    bool in_place, own_part;
+    size_t own[3];
+} extents[] = {
+    {RT_ALL_REDUCE, {4, 4, 4}, {4, 4, 4}, .in_place = true},
+    {RT_REDUCE, {4, 4, 4}, {0, 4, 0}, .in_place = true},
+    {RT_ALL_GATHER, {4, 4, 4}, {12, 12, 12}, .in_place = true, true, {0, 4, 8}},
+    {RT_ALL_GATHERV, {2, 4, 3}, {9, 9, 9}, .in_place = true, true, {0, 2, 6}},
+    {RT_REDUCE_SCATTER, {12, 12, 12}, {4, 4, 4}, .in_place = true},
+    {RT_SCATTER, {0, 12, 0}, {4, 4, 4}, .in_place = true},
+    {RT_GATHER, {4, 4, 4}, {0, 12, 0}, .in_place = true, true, {0, 4, 8}},
+    {RT_ALL_TO_ALL, {12, 12, 12}, {12, 12, 12}},
+    {RT_ALL_TO_ALLV, {9, 9, 9}, {9, 9, 9}},
+};
+
+/* `in` at every place around `out`: it is refused where it covers a part of `out`, but for the
+ * places where it may be. */
+static void buffers_that_overlap_are_refused(void **state) {
+    enum { REACH = 13, N = 4 };
+    static const size_t counts[] = {2, 4, 3};
+    static int64_t memory[3 * REACH];
+    (void)state;
+    for (size_t k = 0; k < CO_ARRAY_LEN(extents) * 3; k++) {
+        uint32_t rank = (uint32_t)k % 3;
+        struct rt_group g = {.size = 3, .rank = rank};
+        size_t n_in = extents[k / 3].in[rank], n_out = extents[k / 3].out[rank];
+        for (size_t at = 0; at <= 2 * (size_t)REACH; at++) {
+            struct rt_coll c = {.kind = extents[k / 3].kind,
+                .dtype = RT_I64,
+                .root = 1,
+                .n = N,
+                .in = memory + at,
+                .out = memory + REACH,
+                .counts = counts,
+                .out_counts = counts};
+            bool overlap = false, may = at == REACH && extents[k / 3].in_place;
+            may |= extents[k / 3].own_part && at == REACH + extents[k / 3].own[rank];
+            for (size_t i = 0; i < n_in; i++) {
+                overlap |= at + i >= REACH && at + i < REACH + n_out;
+            }
+            struct co_err err = {0};
+            int rc = rt_call_check(&g, &c, &err);
+            if (rc != (overlap && !may ? CO_INVALID : 0)) {
+                fail_msg("%s, rank %u, in at %zu, out at %d: code %d: %s", rt_kind_name(c.kind),
+                    rank, at, REACH, rc, co_err_text(&err));
+            }
+        }
+    }
+}
+
+static void an_overlap_is_told_in_one_line(void **state) {
+    (void)state;
+    static float a[1000];
+    struct rt_group g = {.size = 2};
+    struct rt_coll c = {.kind = RT_ALL_REDUCE, .in = a, .out = a + 1, .n = 999};
+    struct co_err err = {0};
+    assert_int_equal(rt_call_check(&g, &c, &err), CO_INVALID);
+    assert_string_equal(co_err_text(&err),
+        "all_reduce: in (3996 bytes) begins 4 bytes before out (3996 bytes) and overlaps it, "
+        "expected the same place, or buffers apart");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(buffers_that_overlap_are_refused),
+        cmocka_unit_test(an_overlap_is_told_in_one_line),
         cmocka_unit_test(all_operations_on_all_types),
         cmocka_unit_test(calls_in_shared_memory),
         cmocka_unit_test(calls_over_tcp),

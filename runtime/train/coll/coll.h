@@ -13,6 +13,7 @@
  *     hier.c     calls over several machines
  *     gpu.c      calls on GPU buffers, by runtime/train/nccl
  *     vote.c     how survivors agree on who is dead, for shrink.c
+ *     agree.c    whether all ranks make the same calls
  *
  * Threads: calls run in the caller's thread, or in that of work.c while started calls are pending.
  * The monitor's thread reads the control connections.  They share only fields that are _Atomic or
@@ -25,7 +26,9 @@
 
 #include "common/mem.h"
 #include "runtime/rt.h"
+#include "runtime/train/coll/agree.h"
 #include "runtime/train/coll/hello.h"
+#include "runtime/train/coll/monitor.h"
 #include "runtime/train/coll/reduce.h"
 #include "runtime/train/coll/shm.h"
 
@@ -44,8 +47,12 @@ struct rt_peer {
     _Atomic bool left;        /* it closed its group */
     _Atomic bool gone;        /* its control connection ended */
     _Atomic int64_t heard_ms; /* when its last control message arrived */
-    bool has_memory;          /* form.c: it has received the descriptor of the shared memory */
-    _Atomic uint64_t place;   /* the call it was in at its last pong; see rt_group.place */
+    _Atomic int64_t asked_ms; /* when it was last asked about its calls */
+    _Atomic uint64_t begun;   /* at its last pong: the number of its last call of all ranks */
+    _Atomic uint64_t sent, received; /* bytes of messages to it, from it */
+    unsigned char *goodbye;          /* owned, under m; NULL: none.  Its last calls, as it left */
+    uint32_t goodbye_bytes;
+    bool has_memory; /* form.c: it has received the descriptor of the shared memory */
     /* For vote.c, under m: its last vote about which ranks are dead. */
     uint32_t round;      /* of that vote; 0: it has not voted */
     unsigned char *dead; /* owned, one bit a rank */
@@ -67,11 +74,15 @@ struct rt_door {
  * rank that sends a little now and then could hold the call for ever.  Start with zeroes; the time
  * runs from the first check. */
 struct rt_patience {
+    const struct rt_coll *call; /* NULL in tests */
     int64_t begun_ms;
     int64_t asked_ms;   /* when all ranks were last asked for a sign of life; 0: not yet */
     int64_t checked_ms; /* the last check */
-    uint32_t left;      /* the rank that is known to have closed its group */
-    int64_t left_ms;    /* when that was noticed, and nothing has moved since; 0: no such rank */
+    int64_t survey_ms;  /* when all were asked how far they are; 0: nobody waits for the answers */
+    int64_t agree_ms; /* how long the call may last until rt_monitor_ask is next; 0: the default */
+    int64_t warn_ms;  /* the same until the next warning */
+    uint32_t left;    /* the rank that is known to have closed its group */
+    int64_t left_ms;  /* when that was noticed, and nothing has moved since; 0: no such rank */
 };
 
 struct rt_group {
@@ -98,10 +109,9 @@ struct rt_group {
     uint32_t *share;   /* owned [n_nodes]; if even: the rank with index `local` of each machine */
     struct rt_shm shm; /* base NULL: n_local is 1 */
     struct rt_arena *arena;
-    int device;         /* see gpu.h */
-    struct rt_gpu *gpu; /* gpu.c; NULL: all buffers are in main memory */
-    /* gpu.c: the last call other than send and recv: its number << 32 | its sign. */
-    _Atomic uint64_t place;
+    int device;             /* see gpu.h */
+    struct rt_gpu *gpu;     /* gpu.c; NULL: all buffers are in main memory */
+    struct rt_calls calls;  /* agree.c */
     unsigned char *scratch; /* owned; message.c: received pieces that wait to be reduced */
 
     pthread_t monitor;
@@ -111,6 +121,9 @@ struct rt_group {
     pthread_mutex_t m;      /* guards sending on control connections, and from here to `agreed` */
     pthread_cond_t changed; /* the monitor wakes vote.c */
     struct co_err why;
+    enum rt_word told_word; /* of this failure, and what follows the word */
+    uint32_t told_bytes;
+    unsigned char told[RT_WORD_MAX];
     uint32_t failed_rank;       /* size: no rank in particular */
     struct rt_group *child;     /* a group that is being formed from this one, or NULL */
     const unsigned char *votes; /* vote.c: this rank's last vote; NULL: it has not voted */
@@ -177,24 +190,43 @@ void rt_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms);
 /* monitor.c */
 CO_MUST_CHECK int rt_monitor_start(struct rt_group *g, struct co_err *err);
 void rt_monitor_stop(struct rt_group *g); /* tells the other ranks that this one has left */
+/* Asks all ranks for a sign of life, and how far they are. */
 void rt_monitor_ping(struct rt_group *g);
+/* Asks a rank whether it makes the same calls; see rt_question_write. */
+void rt_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank);
 /* wait.c.  Marks the group as failed because of a rank (size: of no rank in particular).  Only the
  * first failure of a group is kept; with `tell` it is sent to all other ranks.  Returns the code
  * that is kept. */
 int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...)
     CO_PRINTF(5, 6);
+/* The same, with what other ranks are told: now, or only when this rank closes the group.  It must
+ * say so then, as its goodbye may come before the word of the rank that has noticed the failure. */
+struct rt_telling {
+    enum rt_word word;
+    bool tell; /* now */
+    const unsigned char *more;
+    uint32_t bytes; /* of more; NULL: the message itself */
+};
+int rt_group_fail_as(struct rt_group *g, int code, uint32_t rank, const struct rt_telling *t,
+    const char *fmt, ...) CO_PRINTF(5, 6);
 int rt_group_why(struct rt_group *g, struct co_err *err); /* the code; fills *err if negative */
 /* Fail the group because a rank: has closed its group; */
 int rt_group_left(struct rt_group *g, uint32_t rank);
-/* is alive, but has not done its part in time; */
-int rt_group_late(struct rt_group *g, uint32_t rank);
+/* is alive, but has not done its part of the call c in time.  If others have not even begun the
+ * call, those are blamed. */
+int rt_group_late(struct rt_group *g, const struct rt_coll *c, uint32_t rank);
 /* has not answered since it was asked for a sign of life at asked_ms.  0: all have answered, but
  * for those that have left. */
 int rt_group_silent(struct rt_group *g, int64_t asked_ms);
+/* Whether all ranks that have not left have given a sign of life since then. */
+bool rt_group_answers(const struct rt_group *g, int64_t since_ms);
 
 /* One check at the time `now`: asks all ranks for a sign of life when half of the time has passed.
  * True: most_ms have passed, and the ranks have had time to answer since p->asked_ms. */
 bool rt_patience_over(struct rt_group *g, struct rt_patience *p, int64_t now, int64_t most_ms);
+/* What is due while this rank waits for `rank`: asks it whether it makes the same call, and logs
+ * for whom all wait. */
+void rt_patience_turn(struct rt_group *g, struct rt_patience *p, uint32_t rank);
 /* To be called while nothing moves.  0: go on waiting for `rank`; else the group has failed.
  * The caller must look for what it waits for between two checks: the rank may have done its part
  * just before it left, or while this rank was stopped. */
@@ -213,19 +245,14 @@ void rt_queue_stop(struct rt_group *g);
 /* run.c */
 CO_MUST_CHECK int rt_call_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);
+/* What a call of each kind needs.  peer: root names the other rank.  moves: it has data.  apart: it
+ * cannot be in place, as a part comes before all have gone out that it would replace. */
+struct rt_needs {
+    const char *name;
+    bool moves, reduces, rooted, to_root, peer, counts, out_counts, apart;
+};
+extern const struct rt_needs rt_kinds[RT_KINDS];
 /* Makes the call in this thread. */
 int rt_call_make(struct rt_group *g, const struct rt_coll *call);
 /* The same for buffers in main memory, whatever the group's device is. */
 int rt_call_host(struct rt_group *g, const struct rt_coll *call);
-/* A hash of what all ranks of a call must agree on: kind, type, operation, root and, where the
- * kind has one count for all, that count.  Ranks compare it to find that they make different
- * calls; rt_call_differs then fails the group. */
-static inline uint32_t rt_call_sign(const struct rt_coll *c) {
-    bool counted = c->kind == RT_ALL_GATHERV || c->kind == RT_ALL_TO_ALLV || c->kind == RT_BARRIER;
-    uint64_t n = counted ? 0 : c->n;
-    uint64_t h = (uint64_t)c->kind | (uint64_t)c->dtype << 8 | (uint64_t)c->op << 16 |
-                 (uint64_t)c->root << 32;
-    h = (h ^ n * 0x9e3779b97f4a7c15U) * 0xff51afd7ed558ccdU;
-    return (uint32_t)(h >> 32);
-}
-int rt_call_differs(struct rt_group *g, uint32_t rank);

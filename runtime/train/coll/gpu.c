@@ -90,20 +90,16 @@ static bool matters(const struct rt_group *g, const struct watch *w, uint32_t r)
 }
 
 /* The deadline has passed.  All ranks have had time to answer in which call they are.
- * Blames, in this order, a rank that is silent, one in an earlier call, one in a different call. */
+ * Blames, in this order, a rank that is silent, and one in an earlier call. */
 static int give_up(struct rt_group *g, const struct watch *w) {
     int code = rt_group_silent(g, w->patience.asked_ms);
     if (code < 0) {
         return code;
     }
-    uint64_t own = atomic_load(&g->place);
+    uint64_t own = atomic_load(&g->calls.begun);
     for (uint32_t r = 0; r < g->size; r++) {
-        uint64_t place = atomic_load(&g->peers[r].place);
-        if (matters(g, w, r) && (w->n > 0 || place >> 32 < own >> 32)) {
-            return rt_group_late(g, r);
-        }
-        if (matters(g, w, r) && place >> 32 == own >> 32 && place != own) {
-            return rt_call_differs(g, r);
+        if (matters(g, w, r) && (w->n > 0 || atomic_load(&g->peers[r].begun) < own)) {
+            return rt_group_late(g, w->patience.call, r);
         }
     }
     return rt_group_fail(g, CO_TIMEOUT, g->size, true,
@@ -134,6 +130,9 @@ static int watch_turn(struct rt_group *g, struct watch *w) {
     }
     bool over = rt_patience_over(g, &w->patience, now, g->call_ms);
     int64_t waited = now - w->patience.begun_ms;
+    /* Nothing is known of whom NCCL waits for.  Where calls differ, some rank's next one differs.
+     */
+    rt_patience_turn(g, &w->patience, w->n > 0 ? w->pairs->root : (g->rank + 1) % g->size);
     code = leavers(g, w, now);
     if (code == 0 && over) {
         code = give_up(g, w);
@@ -162,16 +161,6 @@ static int await(struct rt_group *g, struct watch *w, bool marked, struct co_err
     return rc;
 }
 
-static bool all_answer(struct rt_group *g, int64_t asked_ms) {
-    for (uint32_t r = 0; r < g->size; r++) {
-        const struct rt_peer *p = &g->peers[r];
-        if (r != g->rank && !atomic_load(&p->left) && atomic_load(&p->heard_ms) <= asked_ms) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* NCCL or CUDA reported an error.  Its cause may be that another rank has died: NCCL can notice
  * that before the monitor does, but only the monitor can name the rank.  So this rank takes the
  * blame only after all others have given a sign of life. */
@@ -179,7 +168,7 @@ static void blame(struct rt_group *g, const struct watch *w, const struct co_err
     struct pollfd alarm = {.fd = g->alarm, .events = POLLIN};
     int64_t begun = w->patience.begun_ms;
     int64_t now = rt_now_ms(), asked = now, end = (begun ? begun : now) + g->call_ms;
-    while (why->code && now - asked < BLAME_MS && now < end && !all_answer(g, asked) &&
+    while (why->code && now - asked < BLAME_MS && now < end && !rt_group_answers(g, asked + 1) &&
            atomic_load(&g->failed) == 0) {
         rt_monitor_ping(g);
         (void)poll(&alarm, 1, ASK_MS);
@@ -251,7 +240,6 @@ static int join(struct rt_group *g, const unsigned char *id, struct co_err *err)
     if (rc < 0) {
         return rc;
     }
-    atomic_store(&g->place, 1ULL << 32);
     rc = rt_nccl_join(u->nccl, id, g->rank, g->size, &why);
     rc = rc < 0 ? rc : await(g, &w, false, &why);
     if (rc < 0) {
@@ -352,7 +340,7 @@ int rt_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_er
 int rt_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
     struct rt_gpu *u = g->gpu;
     bool pairs = calls[0].kind == RT_SEND || calls[0].kind == RT_RECV;
-    struct watch w = {.pairs = calls, .n = pairs ? n : 0};
+    struct watch w = {.patience.call = calls, .pairs = calls, .n = pairs ? n : 0};
     struct co_err why = {0};
     int rc = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (rc < 0) {
@@ -364,13 +352,15 @@ int rt_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
         return atomic_load(&g->failed);
     }
     if (!pairs) {
-        uint64_t number = (atomic_load(&g->place) >> 32) + 1;
-        atomic_store(&g->place, number << 32 | rt_call_sign(calls));
+        rt_call_begin(g, calls);
     }
     rc = rt_nccl_call(u->nccl, calls, n, u->one, rt_cuda_stream(u->cuda), &why);
     rc = rc < 0 ? rc : await(g, &w, false, &why);
     rc = rc < 0 ? rc : rt_cuda_mark(u->cuda, &why);
     rc = rc < 0 ? rc : await(g, &w, true, &why);
+    if (!pairs) {
+        rt_call_end(g);
+    }
     if (rc < 0) {
         blame(g, &w, &why);
         rt_nccl_abort(u->nccl);

@@ -95,6 +95,7 @@ void rt_group_close(struct rt_group *g) {
         }
         free(p->message);
         free(p->dead);
+        free(p->goodbye);
         free(g->endpoints[r]);
     }
     close_fd(&g->epoll);

@@ -196,5 +196,14 @@ static const rt_msg_fn ways[RT_KINDS] = {
 
 int rt_hier_make(struct rt_group *g, const struct rt_coll *c) {
     struct rt_members all = {.rank = g->all, .n = g->size, .me = g->rank};
-    return ways[c->kind](g, &all, c);
+    int rc = ways[c->kind](g, &all, c);
+    if (rt_kinds[c->kind].peer) {
+        return rc;
+    }
+    g->calls.rooted = rt_kinds[c->kind].rooted ? g->calls.rooted + 1 : 0;
+    if (rc < 0 || g->calls.rooted < RT_ROOTED_MAX) {
+        return rc;
+    }
+    g->calls.rooted = 0;
+    return rt_msg_barrier(g, &all, c);
 }

@@ -8,6 +8,7 @@
 enum {
     MAGIC = 0x4d4c4f43,
     HEAD = RT_MESSAGE_HEAD,
+    EQUAL = 24,      /* bytes of the head that both sides know */
     GIVE_WAY = 2000, /* attempts at a ring, with a yield after each, before this rank sleeps */
     POLL_MS = 20,
 };
@@ -30,9 +31,12 @@ void rt_flow_begin(
     for (uint32_t k = 0; k < f->lanes; k++) {
         f->at[k] = (size_t)k * RT_PIECE;
     }
-    co_put_u32(f->head, MAGIC);
-    co_put_u32(f->head + 4, x->sign);
-    co_put_u64(f->head + 8, f->bytes);
+    struct rt_said said = x->pair ? rt_call_said(x->pair) : g->calls.now;
+    co_put_u64(f->head, MAGIC);
+    co_put_u64(f->head + 8, x->pair ? rt_pair_sign(x->pair) : said.sign);
+    co_put_u64(f->head + 16, f->bytes);
+    co_put_u64(f->head + 24, said.what);
+    co_put_u64(f->head + 32, said.n);
 }
 
 /* The bytes that are left of a lane's current piece. */
@@ -68,8 +72,15 @@ static size_t head_step(struct rt_flow *f, uint32_t lane, size_t moved) {
     return moved - n;
 }
 
+/* Only this thread changes the number; the monitor reads it. */
+static void count(_Atomic uint64_t *n, size_t more) {
+    atomic_store_explicit(
+        n, atomic_load_explicit(n, memory_order_relaxed) + more, memory_order_relaxed);
+}
+
 static int send_some(struct rt_group *g, struct rt_flow *f) {
     int moved = 0;
+    size_t before = f->left;
     for (uint32_t k = 0; k < f->lanes && f->left > 0; k++) {
         size_t piece = piece_left(f, k);
         size_t head = k == 0 ? HEAD - f->head_done : 0;
@@ -81,7 +92,27 @@ static int send_some(struct rt_group *g, struct rt_flow *f) {
         moved |= n > 0;
         (void)flow_step(f, k, head_step(f, k, n));
     }
+    if (moved) {
+        count(&g->peers[f->peer].sent, before - f->left);
+    }
     return moved;
+}
+
+/* The head that came is not the expected one. */
+static int other_head(struct rt_group *g, const struct rt_flow *f) {
+    struct rt_said other = {.what = co_get_u64(f->came + 24), .n = co_get_u64(f->came + 32)};
+    uint64_t kind = other.what & 0xff;
+    bool pair = kind < RT_KINDS && rt_kinds[kind].peer;
+    if (co_get_u64(f->came) == MAGIC && memcmp(f->came + 8, f->head + 8, 8) == 0) {
+        return rt_group_fail(g, CO_INVALID, g->size, true,
+            "rank %u sends %llu bytes to rank %u in %s, which expects %llu", f->peer,
+            (unsigned long long)co_get_u64(f->came + 16), g->rank,
+            rt_kind_name(g->calls.now.what & 0xff), (unsigned long long)f->bytes);
+    }
+    if (f->x->pair) {
+        return rt_pair_differs(g, f->x->pair, f->peer, &other);
+    }
+    return pair ? rt_call_differs_from(g, f->peer, &other) : rt_calls_differ(g, f->peer);
 }
 
 /* Reduces a piece, once it is whole in the lane's part of the scratch memory. */
@@ -97,20 +128,20 @@ static int recv_some(struct rt_group *g, struct rt_flow *f) {
     const struct rt_exchange_part *x = f->x;
     int moved = 0;
     for (uint32_t k = 0; k < f->lanes && f->left > 0; k++) {
-        unsigned char got[HEAD];
         size_t piece = piece_left(f, k), at = f->at[k], head = k == 0 ? HEAD - f->head_done : 0;
         if (piece + head == 0) {
             continue;
         }
         unsigned char *scratch = x->with ? g->scratch + (size_t)k * RT_PIECE : NULL;
         unsigned char *to = x->with ? scratch + at % RT_PIECE : f->data + at;
-        struct iovec v[2] = {{got, head}, {to, piece}};
+        struct iovec v[2] = {{f->came + f->head_done, head}, {to, piece}};
         size_t n = f->ops->read(g, f->peer, k, head ? v : v + 1, head ? 2 : 1);
-        if (memcmp(got, f->head + f->head_done, n < head ? n : head) != 0) {
-            return rt_call_differs(g, f->peer);
-        }
         moved |= n > 0;
+        count(&g->peers[f->peer].received, n);
         n = head_step(f, k, n);
+        if (head > 0 && f->head_done == HEAD && memcmp(f->came, f->head, EQUAL) != 0) {
+            return other_head(g, f);
+        }
         size_t end = at + n;
         if (flow_step(f, k, n) && x->with) {
             size_t begin = (end - 1) / RT_PIECE * RT_PIECE;

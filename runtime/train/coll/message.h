@@ -1,7 +1,7 @@
-/* Messages between two ranks.  A message is a head of 16 bytes and its data.  Both sides know its
- * length from the call; the head only serves to notice that they make different calls:
+/* Messages between two ranks.  A message is a head of 40 bytes and its data.  Both sides know its
+ * length from the call; the head only serves to notice that they make different calls (agree.h):
  *
- *     0 u32 magic   4 u32 sign of the call   8 u64 bytes
+ *     0 u64 magic   8 u64 sign of the call   16 u64 bytes   24 u64 what, 32 u64 n: the call itself
  *
  * Data is cut into pieces: piece k uses lane k mod lanes, and the head precedes piece 0 on lane 0.
  *
@@ -19,7 +19,7 @@
 #include "runtime/train/cost/cost.h"
 
 enum {
-    RT_MESSAGE_HEAD = 16,
+    RT_MESSAGE_HEAD = 40,
     RT_TRIES = 30, /* attempts to move something before this rank waits */
     RT_PIECE = RT_COST_PIECE,
     RT_SHARE_FROM =
@@ -53,7 +53,7 @@ struct rt_exchange_part {
     bool first;
     enum rt_dtype dtype;
     enum rt_op op;
-    uint32_t sign;
+    const struct rt_coll *pair; /* the send or receive; NULL: part of a call of all ranks */
 };
 /* The progress of one message, in one direction. */
 struct rt_flow {
@@ -65,7 +65,7 @@ struct rt_flow {
     size_t bytes, left;      /* bytes of data; bytes left to move, head included */
     size_t at[RT_LANES_MAX]; /* for each lane, the offset of its next byte in the data */
     uint32_t head_done;
-    unsigned char head[RT_MESSAGE_HEAD];
+    unsigned char head[RT_MESSAGE_HEAD], came[RT_MESSAGE_HEAD]; /* the own one, the received one */
 };
 /* x must outlive the flow.  Without a peer, f->left is 0 from the beginning. */
 void rt_flow_begin(

@@ -24,8 +24,8 @@ static uint32_t bits_bytes(const struct rt_group *g) {
 }
 
 static void send_word(struct rt_group *g, uint32_t to, enum rt_word word, uint32_t rank, int code,
-    const unsigned char *bits, uint32_t bytes) {
-    unsigned char wire[RT_WORD_HEAD + RT_RANKS_MAX / 8 + 1];
+    const unsigned char *more, uint32_t bytes) {
+    unsigned char wire[RT_WORD_HEAD + RT_WORD_MAX];
     struct rt_peer *p = &g->peers[to];
     if (p->control < 0 || atomic_load(&p->gone)) {
         return;
@@ -35,15 +35,15 @@ static void send_word(struct rt_group *g, uint32_t to, enum rt_word word, uint32
     co_put_u32(wire + 8, (uint32_t)code);
     co_put_u32(wire + 12, bytes);
     if (bytes > 0) {
-        memcpy(wire + RT_WORD_HEAD, bits, bytes);
+        memcpy(wire + RT_WORD_HEAD, more, bytes);
     }
     (void)!send(p->control, wire, RT_WORD_HEAD + bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void rt_monitor_tell(struct rt_group *g, enum rt_word word, uint32_t rank, int code,
-    const unsigned char *bits, uint32_t bytes) {
+    const unsigned char *more, uint32_t bytes) {
     for (uint32_t r = 0; r < g->size; r++) {
-        send_word(g, r, word, rank, code, bits, bytes);
+        send_word(g, r, word, rank, code, more, bytes);
     }
 }
 
@@ -53,48 +53,71 @@ void rt_monitor_ping(struct rt_group *g) {
     pthread_mutex_unlock(&g->m);
 }
 
+void rt_monitor_ask(struct rt_group *g, const struct rt_coll *c, uint32_t rank) {
+    unsigned char question[RT_QUESTION_MAX];
+    uint32_t bytes = rt_question_write(g, c, rank, question);
+    pthread_mutex_lock(&g->m);
+    atomic_store(&g->peers[rank].asked_ms, rt_now_ms());
+    send_word(g, rank, RT_WORD_PING, 0, 0, question, bytes);
+    pthread_mutex_unlock(&g->m);
+}
+
 /* ---- reading ---- */
 
-static void hear_lost(struct rt_group *g, uint32_t from, uint32_t rank, int code) {
+/* text: another rank's message, bytes long; only printable ones are believed. */
+static void hear_lost(
+    struct rt_group *g, uint32_t from, uint32_t rank, int code, const char *text, uint32_t bytes) {
+    char said[RT_WORD_MAX + 1];
     if (code >= 0 || rank > g->size) {
         return;
     }
+    for (uint32_t i = 0; i < bytes; i++) {
+        said[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    }
+    said[bytes] = '\0';
+    struct rt_telling t = {
+        .word = RT_WORD_LOST, .more = (const unsigned char *)said, .bytes = bytes};
     if (rank == g->rank) {
-        (void)rt_group_fail(
-            g, code, rank, false, "rank %u, this one, was given up by rank %u", rank, from);
-    } else if (rank == g->size) {
-        (void)rt_group_fail(
-            g, code, rank, false, "rank %u reports that the group has failed", from);
+        (void)rt_group_fail_as(
+            g, code, rank, &t, "rank %u, this one, was given up by rank %u: %s", rank, from, said);
     } else {
-        const char *what = code == CO_TIMEOUT ? "has not done its part in time" : "is lost";
-        (void)rt_group_fail(g, code, rank, false, "rank %u (%.200s) %s, as reported by rank %u",
-            rank, g->endpoints[rank], what, from);
+        (void)rt_group_fail_as(g, code, rank, &t, "%s, as reported by rank %u", said, from);
     }
 }
 
 static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
     struct rt_peer *p = &g->peers[from];
-    uint64_t place = atomic_load(&g->place);
+    const unsigned char *more = wire + RT_WORD_HEAD;
+    uint32_t rank = co_get_u32(wire + 4), code = co_get_u32(wire + 8);
+    uint32_t bytes = co_get_u32(wire + 12);
+    uint64_t begun = atomic_load(&g->calls.begun);
     atomic_store(&p->heard_ms, rt_now_ms());
     switch (co_get_u32(wire)) {
     case RT_WORD_PING:
         pthread_mutex_lock(&g->m);
-        send_word(g, from, RT_WORD_PONG, (uint32_t)(place >> 32), (int)(uint32_t)place, NULL, 0);
+        send_word(g, from, RT_WORD_PONG, (uint32_t)begun, (int)(uint32_t)(begun >> 32), NULL, 0);
         pthread_mutex_unlock(&g->m);
+        rt_question_hear(g, from, more, bytes);
         break;
     case RT_WORD_PONG:
-        atomic_store(&p->place, (uint64_t)co_get_u32(wire + 4) << 32 | co_get_u32(wire + 8));
+        atomic_store(&p->begun, (uint64_t)code << 32 | rank);
         break;
     case RT_WORD_LOST:
-        hear_lost(g, from, co_get_u32(wire + 4), (int)co_get_u32(wire + 8));
+        hear_lost(g, from, rank, (int)code, (const char *)more, bytes);
+        break;
+    case RT_WORD_DIFFER:
+        if (bytes == RT_DIFFERENCE) {
+            rt_difference_hear(g, more);
+        }
         break;
     case RT_WORD_BYE:
+        rt_goodbye_hear(g, from, more, bytes);
         atomic_store_explicit(&p->left, true, memory_order_release);
         break;
     case RT_WORD_DEAD:
         pthread_mutex_lock(&g->m);
-        p->round = co_get_u32(wire + 4);
-        memcpy(p->dead, wire + RT_WORD_HEAD, co_get_u32(wire + 12));
+        p->round = rank;
+        memcpy(p->dead, more, bytes);
         pthread_cond_broadcast(&g->changed);
         pthread_mutex_unlock(&g->m);
         break;
@@ -102,8 +125,8 @@ static void hear(struct rt_group *g, uint32_t from, const unsigned char *wire) {
         pthread_mutex_lock(&g->m);
         /* A rank that this one has voted dead has no say. */
         if (!g->votes || !(g->votes[from / 8] >> (from % 8) & 1)) {
-            g->agreed_round = co_get_u32(wire + 4);
-            memcpy(g->agreed, wire + RT_WORD_HEAD, co_get_u32(wire + 12));
+            g->agreed_round = rank;
+            memcpy(g->agreed, more, bytes);
             pthread_cond_broadcast(&g->changed);
         }
         pthread_mutex_unlock(&g->m);
@@ -134,8 +157,9 @@ static void listen_to(struct rt_group *g, uint32_t rank) {
     for (;;) {
         uint32_t want = RT_WORD_HEAD;
         if (p->unread >= RT_WORD_HEAD) {
-            uint32_t more = co_get_u32(p->message + 12);
-            if (more != 0 && more != bits_bytes(g)) {
+            uint32_t more = co_get_u32(p->message + 12), word = co_get_u32(p->message);
+            bool bits = word == RT_WORD_DEAD || word == RT_WORD_AGREED;
+            if (more > RT_WORD_MAX || (bits && more != bits_bytes(g))) {
                 lose(g, rank); /* not this protocol */
                 return;
             }
@@ -194,7 +218,7 @@ int rt_monitor_start(struct rt_group *g, struct co_err *err) {
             int one = 1;
             (void)setsockopt(p->control, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof(silent));
             (void)setsockopt(p->control, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
-            p->message = co_xcalloc(1, RT_WORD_HEAD + bits_bytes(g));
+            p->message = co_xcalloc(1, RT_WORD_HEAD + RT_WORD_MAX);
             p->dead = co_xcalloc(1, bits_bytes(g));
             atomic_store(&p->heard_ms, now);
             bad = watch(g, p->control, r) < 0;
@@ -213,8 +237,13 @@ int rt_monitor_start(struct rt_group *g, struct co_err *err) {
 
 void rt_monitor_stop(struct rt_group *g) {
     if (g->monitored) {
+        unsigned char calls[RT_QUESTION_MAX];
+        uint32_t bytes = rt_question_write(g, NULL, g->rank, calls);
         pthread_mutex_lock(&g->m);
-        rt_monitor_tell(g, RT_WORD_BYE, g->rank, 0, NULL, 0);
+        if (g->why.code < 0) {
+            rt_monitor_tell(g, g->told_word, g->failed_rank, g->why.code, g->told, g->told_bytes);
+        }
+        rt_monitor_tell(g, RT_WORD_BYE, g->rank, 0, calls, bytes);
         pthread_mutex_unlock(&g->m);
         (void)eventfd_write(g->wake, 1);
         pthread_join(g->monitor, NULL);

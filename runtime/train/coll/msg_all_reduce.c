@@ -22,8 +22,7 @@ struct rt_exchange_part rt_msg_part(const struct rt_group *g, const struct rt_me
     return (struct rt_exchange_part){.to = to == RT_NOBODY ? g->size : m->rank[to],
         .from = from == RT_NOBODY ? g->size : m->rank[from],
         .dtype = c->dtype,
-        .op = c->op,
-        .sign = rt_call_sign(c)};
+        .op = c->op};
 }
 
 /* ---- powers of two ---- */

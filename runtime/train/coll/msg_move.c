@@ -9,15 +9,14 @@
 
 #include "runtime/train/coll/message.h"
 
-static int exchange(struct rt_group *g, const struct rt_coll *c, uint32_t to, const void *send,
-    size_t send_bytes, uint32_t from, void *recv, size_t recv_bytes) {
+static int exchange(struct rt_group *g, uint32_t to, const void *send, size_t send_bytes,
+    uint32_t from, void *recv, size_t recv_bytes) {
     struct rt_exchange_part x = {.to = to,
         .from = from,
         .send = send,
         .send_bytes = send_bytes,
         .recv = recv,
-        .recv_bytes = recv_bytes,
-        .sign = rt_call_sign(c)};
+        .recv_bytes = recv_bytes};
     return rt_message_exchange(g, &x);
 }
 
@@ -39,12 +38,12 @@ int rt_msg_broadcast_tree(struct rt_group *g, const struct rt_members *m, const 
     int rc = 0;
     if (me != 0) {
         uint32_t from = m->rank[(me - d + c->root) % m->n];
-        rc = exchange(g, c, g->size, NULL, 0, from, c->out, bytes);
+        rc = exchange(g, g->size, NULL, 0, from, c->out, bytes);
     }
     for (d /= 2; d > 0 && rc == 0; d /= 2) {
         if (me + d < m->n) {
             uint32_t to = m->rank[(me + d + c->root) % m->n];
-            rc = exchange(g, c, to, c->out, bytes, g->size, NULL, 0);
+            rc = exchange(g, to, c->out, bytes, g->size, NULL, 0);
         }
     }
     return rc;
@@ -63,8 +62,8 @@ int rt_msg_broadcast_chain(
         size_t come = at >= bytes ? 0 : bytes - at < RT_PIECE ? bytes - at : RT_PIECE;
         size_t begin = at - RT_PIECE;
         size_t go = at == 0 ? 0 : bytes - begin < RT_PIECE ? bytes - begin : RT_PIECE;
-        rc = exchange(g, c, go ? after : g->size, go ? out + begin : NULL, go,
-            come ? before : g->size, out + (come ? at : 0), come);
+        rc = exchange(g, go ? after : g->size, go ? out + begin : NULL, go, come ? before : g->size,
+            out + (come ? at : 0), come);
     }
     return rc;
 }
@@ -91,7 +90,7 @@ int rt_msg_all_gather(struct rt_group *g, const struct rt_members *m, const stru
     int rc = 0;
     for (uint32_t s = 0; s < m->n - 1 && rc == 0; s++) {
         uint32_t give = (m->me + m->n - s) % m->n, take = (m->me + 2 * m->n - s - 1) % m->n;
-        rc = exchange(g, c, m->rank[(m->me + 1) % m->n], out + offset(counts, c->n, give, size),
+        rc = exchange(g, m->rank[(m->me + 1) % m->n], out + offset(counts, c->n, give, size),
             length(counts, c->n, give, size), m->rank[(m->me + m->n - 1) % m->n],
             out + offset(counts, c->n, take, size), length(counts, c->n, take, size));
     }
@@ -101,7 +100,7 @@ int rt_msg_all_gather(struct rt_group *g, const struct rt_members *m, const stru
 int rt_msg_scatter(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     if (m->me != c->root) {
-        return exchange(g, c, g->size, NULL, 0, m->rank[c->root], c->out, bytes);
+        return exchange(g, g->size, NULL, 0, m->rank[c->root], c->out, bytes);
     }
     const unsigned char *in = c->in;
     int rc = 0;
@@ -109,7 +108,7 @@ int rt_msg_scatter(struct rt_group *g, const struct rt_members *m, const struct 
         if (i == m->me) {
             copy(c->out, in + i * bytes, bytes);
         } else {
-            rc = exchange(g, c, m->rank[i], in + i * bytes, bytes, g->size, NULL, 0);
+            rc = exchange(g, m->rank[i], in + i * bytes, bytes, g->size, NULL, 0);
         }
     }
     return rc;
@@ -118,14 +117,14 @@ int rt_msg_scatter(struct rt_group *g, const struct rt_members *m, const struct 
 int rt_msg_gather(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
     if (m->me != c->root) {
-        return exchange(g, c, m->rank[c->root], c->in, bytes, g->size, NULL, 0);
+        return exchange(g, m->rank[c->root], c->in, bytes, g->size, NULL, 0);
     }
     unsigned char *out = c->out;
     int rc = 0;
     copy(out + m->me * bytes, c->in, bytes); /* first: in place, rank 0's part goes over `in` */
     for (uint32_t i = 0; i < m->n && rc == 0; i++) {
         if (i != m->me) {
-            rc = exchange(g, c, g->size, NULL, 0, m->rank[i], out + i * bytes, bytes);
+            rc = exchange(g, g->size, NULL, 0, m->rank[i], out + i * bytes, bytes);
         }
     }
     return rc;
@@ -142,20 +141,17 @@ int rt_msg_all_to_all(struct rt_group *g, const struct rt_members *m, const stru
     int rc = 0;
     for (uint32_t s = 1; s < m->n && rc == 0; s++) {
         uint32_t to = (m->me + s) % m->n, from = (m->me + m->n - s) % m->n;
-        rc = exchange(g, c, m->rank[to], in + offset(go, c->n, to, size),
-            length(go, c->n, to, size), m->rank[from], out + offset(come, c->n, from, size),
-            length(come, c->n, from, size));
+        rc = exchange(g, m->rank[to], in + offset(go, c->n, to, size), length(go, c->n, to, size),
+            m->rank[from], out + offset(come, c->n, from, size), length(come, c->n, from, size));
     }
     return rc;
 }
 
 /* ---- send, recv, barrier ---- */
 
-/* Both sides must use the same sign, although kind and root differ between send and receive. */
 struct rt_exchange_part rt_msg_pair_part(const struct rt_group *g, const struct rt_coll *c) {
     size_t bytes = c->n * rt_dtype_size(c->dtype);
-    struct rt_coll same = {.kind = RT_SEND, .dtype = c->dtype, .n = c->n};
-    struct rt_exchange_part x = {.to = g->size, .from = g->size, .sign = rt_call_sign(&same)};
+    struct rt_exchange_part x = {.to = g->size, .from = g->size, .pair = c};
     if (c->kind == RT_SEND) {
         x.to = c->root;
         x.send = c->in;
@@ -171,14 +167,20 @@ struct rt_exchange_part rt_msg_pair_part(const struct rt_group *g, const struct 
 int rt_msg_pair(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
     (void)m;
     struct rt_exchange_part x = rt_msg_pair_part(g, c);
-    return rt_message_exchange(g, &x);
+    struct rt_said said = rt_call_said(c);
+    atomic_store(&g->calls.pair_n, said.n);
+    atomic_store(&g->calls.pair, said.what);
+    int rc = rt_message_exchange(g, &x);
+    atomic_store(&g->calls.pair, 0);
+    return rc;
 }
 
 int rt_msg_barrier(struct rt_group *g, const struct rt_members *m, const struct rt_coll *c) {
+    (void)c;
     int rc = 0;
     for (uint32_t d = 1; d < m->n && rc == 0; d *= 2) {
-        rc = exchange(g, c, m->rank[(m->me + d) % m->n], NULL, 0,
-            m->rank[(m->me + m->n - d) % m->n], NULL, 0);
+        rc = exchange(
+            g, m->rank[(m->me + d) % m->n], NULL, 0, m->rank[(m->me + m->n - d) % m->n], NULL, 0);
     }
     return rc;
 }

@@ -6,34 +6,98 @@
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/gpu.h"
 
-/* What a call of each kind needs.  peer: root names the other rank.  apart: cannot be in place, as
- * a part comes before all have gone out that it would replace. */
-static const struct {
-    const char *name;
-    bool reduces, rooted, peer, counts, out_counts, apart;
-} kinds[RT_KINDS] = {
-    [RT_ALL_REDUCE] = {"all_reduce", .reduces = true},
-    [RT_REDUCE] = {"reduce", .reduces = true, .rooted = true},
-    [RT_BROADCAST] = {"broadcast", .rooted = true},
-    [RT_ALL_GATHER] = {"all_gather"},
-    [RT_ALL_GATHERV] = {"all_gatherv", .counts = true},
-    [RT_REDUCE_SCATTER] = {"reduce_scatter", .reduces = true},
-    [RT_SCATTER] = {"scatter", .rooted = true},
-    [RT_GATHER] = {"gather", .rooted = true},
-    [RT_ALL_TO_ALL] = {"all_to_all", .apart = true},
-    [RT_ALL_TO_ALLV] = {"all_to_allv", .counts = true, .out_counts = true, .apart = true},
-    [RT_SEND] = {"send", .rooted = true, .peer = true},
-    [RT_RECV] = {"recv", .rooted = true, .peer = true},
+const struct rt_needs rt_kinds[RT_KINDS] = {
+    [RT_ALL_REDUCE] = {"all_reduce", .moves = true, .reduces = true},
+    [RT_REDUCE] = {"reduce", .moves = true, .reduces = true, .rooted = true, .to_root = true},
+    [RT_BROADCAST] = {"broadcast", .moves = true, .rooted = true},
+    [RT_ALL_GATHER] = {"all_gather", .moves = true},
+    [RT_ALL_GATHERV] = {"all_gatherv", .moves = true, .counts = true},
+    [RT_REDUCE_SCATTER] = {"reduce_scatter", .moves = true, .reduces = true},
+    [RT_SCATTER] = {"scatter", .moves = true, .rooted = true},
+    [RT_GATHER] = {"gather", .moves = true, .rooted = true, .to_root = true},
+    [RT_ALL_TO_ALL] = {"all_to_all", .moves = true, .apart = true},
+    [RT_ALL_TO_ALLV] = {"all_to_allv", .moves = true, .counts = true, .out_counts = true,
+        .apart = true},
+    [RT_SEND] = {"send", .moves = true, .rooted = true, .to_root = true, .peer = true},
+    [RT_RECV] = {"recv", .moves = true, .rooted = true, .peer = true},
     [RT_BARRIER] = {"barrier"},
 };
 
 const char *rt_kind_name(enum rt_kind kind) {
-    return kind < RT_KINDS ? kinds[kind].name : "?";
+    return kind < RT_KINDS ? rt_kinds[kind].name : "?";
 }
 
-int rt_call_differs(struct rt_group *g, uint32_t rank) {
-    return rt_group_fail(g, CO_INVALID, g->size, true,
-        "rank %u makes another call than rank %u, or with other arguments", rank, g->rank);
+/* ---- arguments ---- */
+
+/* The part of a rank among what a call gathers or deals out, in elements. */
+static size_t counted(const size_t *counts, size_t n, uint32_t ranks) {
+    size_t sum = counts ? 0 : ranks * n;
+    for (uint32_t r = 0; counts && r < ranks; r++) {
+        sum += counts[r];
+    }
+    return sum;
+}
+
+/* The lengths of this rank's buffers in elements, 0 where it has none, and where in `out` its own
+ * part is, which `in` may be as well. */
+static void extents(const struct rt_group *g, const struct rt_coll *c, size_t *ret_in,
+    size_t *ret_out, size_t *ret_own) {
+    size_t n = c->n, all = g->size * n;
+    bool root = c->root == g->rank;
+    *ret_in = *ret_out = n;
+    *ret_own = 0;
+    switch (c->kind) {
+    case RT_REDUCE:
+        *ret_out = root ? n : 0;
+        break;
+    case RT_ALL_GATHER:
+    case RT_GATHER:
+        *ret_out = c->kind == RT_ALL_GATHER || root ? all : 0;
+        *ret_own = g->rank * n;
+        break;
+    case RT_ALL_GATHERV:
+        *ret_in = c->counts[g->rank];
+        *ret_out = counted(c->counts, 0, g->size);
+        *ret_own = counted(c->counts, 0, g->rank);
+        break;
+    case RT_REDUCE_SCATTER:
+        *ret_in = all;
+        break;
+    case RT_SCATTER:
+        *ret_in = root ? all : 0;
+        break;
+    case RT_ALL_TO_ALL:
+        *ret_in = *ret_out = all;
+        break;
+    case RT_ALL_TO_ALLV:
+        *ret_in = counted(c->counts, 0, g->size);
+        *ret_out = counted(c->out_counts, 0, g->size);
+        break;
+    case RT_ALL_REDUCE:
+        break;
+    default: /* one buffer, or none */
+        *ret_in = *ret_out = 0;
+        break;
+    }
+}
+
+static int check_places(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
+    size_t size = rt_dtype_size(c->dtype), n_in, n_out, own;
+    uintptr_t in = (uintptr_t)c->in, out = (uintptr_t)c->out;
+    extents(g, c, &n_in, &n_out, &own);
+    bool apart = n_in == 0 || n_out == 0 || in + n_in * size <= out || out + n_out * size <= in;
+    if (apart || (in == out && !rt_kinds[c->kind].apart) || (own > 0 && in == out + own * size)) {
+        return 0;
+    }
+    const char *name = rt_kinds[c->kind].name;
+    if (in == out) {
+        return co_err_set(
+            err, CO_INVALID, "%s: not in place: in and out must be different buffers", name);
+    }
+    return co_err_set(err, CO_INVALID,
+        "%s: in (%zu bytes) begins %zu bytes %s out (%zu bytes) and overlaps it, expected %s", name,
+        n_in * size, in < out ? out - in : in - out, in < out ? "before" : "behind", n_out * size,
+        rt_kinds[c->kind].apart ? "buffers apart" : "the same place, or buffers apart");
 }
 
 int rt_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
@@ -41,28 +105,27 @@ int rt_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_e
         return co_err_set(err, CO_INVALID, "no such call: kind %d, dtype %d, op %d", (int)c->kind,
             (int)c->dtype, (int)c->op);
     }
-    const char *name = kinds[c->kind].name;
+    const struct rt_needs *k = &rt_kinds[c->kind];
+    const char *name = k->name;
     bool integer = c->dtype == RT_I64 || c->dtype == RT_I32 || c->dtype == RT_U8;
-    if (kinds[c->kind].reduces && c->op == RT_AVG && integer) {
+    if (k->reduces && c->op == RT_AVG && integer) {
         return co_err_set(err, CO_INVALID, "%s: no averages of %s", name, rt_dtype_name(c->dtype));
     }
-    if (kinds[c->kind].rooted &&
-        (c->root >= g->size || (kinds[c->kind].peer && c->root == g->rank))) {
+    if (k->rooted && (c->root >= g->size || (k->peer && c->root == g->rank))) {
         return co_err_set(err, CO_INVALID, "%s: root %u of %u ranks, called by rank %u", name,
             c->root, g->size, g->rank);
     }
-    if ((kinds[c->kind].counts && !c->counts) || (kinds[c->kind].out_counts && !c->out_counts)) {
+    if ((k->counts && !c->counts) || (k->out_counts && !c->out_counts)) {
         return co_err_set(err, CO_INVALID, "%s: counts are missing", name);
-    }
-    if (kinds[c->kind].apart && c->in && c->in == c->out) {
-        return co_err_set(
-            err, CO_INVALID, "%s: not in place: in and out must be different buffers", name);
     }
     if (c->n > PTRDIFF_MAX / rt_dtype_size(c->dtype) / g->size) {
         return co_err_set(err, CO_INVALID, "%s: %zu elements", name, c->n);
     }
-    return g->gpu ? rt_gpu_check(g, c, err) : 0;
+    int rc = check_places(g, c, err);
+    return rc == 0 && g->gpu ? rt_gpu_check(g, c, err) : rc;
 }
+
+/* ---- making a call ---- */
 
 typedef int (*call_fn)(struct rt_group *g, const struct rt_coll *c);
 
@@ -79,7 +142,7 @@ static const call_fn in_memory[RT_KINDS] = {
 
 /* A group of one rank: copies the input to the output. */
 static void alone(const struct rt_coll *c) {
-    size_t n = kinds[c->kind].counts && c->counts ? c->counts[0] : c->n;
+    size_t n = rt_kinds[c->kind].counts && c->counts ? c->counts[0] : c->n;
     bool moves = c->kind != RT_BROADCAST && c->kind != RT_BARRIER;
     if (moves && c->in && c->out && c->in != c->out && n > 0) {
         memcpy(c->out, c->in, n * rt_dtype_size(c->dtype));
@@ -91,15 +154,22 @@ int rt_call_host(struct rt_group *g, const struct rt_coll *c) {
     if (code < 0) {
         return code;
     }
-    g->patience = (struct rt_patience){0};
-    if (g->n_local == g->size && in_memory[c->kind] && g->size > 1) {
-        return in_memory[c->kind](g, c);
-    }
     if (g->size == 1) {
         alone(c);
         return 0;
     }
-    return rt_hier_make(g, c);
+    g->patience = (struct rt_patience){.call = c};
+    if (rt_kinds[c->kind].peer) {
+        return rt_hier_make(g, c);
+    }
+    rt_call_begin(g, c);
+    code =
+        g->n_local == g->size && in_memory[c->kind] ? in_memory[c->kind](g, c) : rt_hier_make(g, c);
+    rt_call_end(g);
+    if (__builtin_expect(code == 0 && atomic_load(&g->calls.goodbyes), 0)) {
+        return rt_goodbyes_compare(g);
+    }
+    return code;
 }
 
 int rt_call_make(struct rt_group *g, const struct rt_coll *c) {
@@ -119,7 +189,7 @@ int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *e
     rc = rt_call_make(g, call);
     if (__builtin_expect(rc < 0, 0)) {
         (void)rt_group_why(g, err);
-        return co_err_wrap(err, "%s", kinds[call->kind].name);
+        return co_err_wrap(err, "%s", rt_kinds[call->kind].name);
     }
     return 0;
 }

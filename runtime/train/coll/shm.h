@@ -32,25 +32,29 @@
 enum {
     RT_SHM_RANKS_MAX = 256,
     RT_SHM_BODY = RT_COST_SMALL, /* bytes of the largest small call */
-    RT_SHM_INLINE = 40,          /* bytes that fit into a line beside the flag */
+    RT_SHM_INLINE = 48,          /* bytes that fit into a line beside the flag */
     RT_SHM_SLICE_MAX = 256 << 10,
     RT_SHM_SLICE_MIN = 8 << 10,
     RT_SHM_PIPE = 64 << 10, /* bytes that a pipe can hold */
 };
 
-struct rt_line {
+/* Signs (agree.h) stand beside the flags, to find ranks that make different calls. */
+struct rt_small {
     _Alignas(64) _Atomic uint32_t flag;
-    /* rt_call_sign of the call, to find ranks that make different calls.  In `phase`, indexed by
-     * phase & 3: no rank is ahead of another by more than two phases. */
-    uint32_t sign[4];
-    _Atomic uint32_t core; /* in `phase`: 1 + the CPU on which the rank last began a long wait */
+    uint64_t sign;
     unsigned char data[RT_SHM_INLINE];
+};
+struct rt_phase {
+    _Alignas(64) _Atomic uint32_t flag;
+    _Atomic uint32_t core; /* 1 + the CPU on which the rank last began a long wait */
+    uint64_t sign[4];      /* by phase & 3: no rank is ahead of another by more than two phases */
+    uint64_t place[2];     /* the offsets of the caller's buffers in and out in the mapping; 0: the
+                              buffer is elsewhere */
 };
 
 struct rt_shm_rank {
-    struct rt_line phase; /* data: two u64, the offsets of the caller's buffers in and out in the
-                             mapping; 0: the buffer is elsewhere */
-    struct rt_line small[2];
+    struct rt_phase phase;
+    struct rt_small small[2];
     /* Counts what has happened in the rank's pipes while some rank slept: it sleeps on this word,
      * as it may wait for several pipes. */
     _Alignas(64) _Atomic uint32_t bell;

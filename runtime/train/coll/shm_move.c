@@ -8,15 +8,16 @@
 #include "runtime/train/coll/shm_call.h"
 
 int rt_shm_barrier(struct rt_group *g, const struct rt_coll *c) {
+    (void)c;
     struct rt_shm *s = &g->shm;
     uint32_t turn;
     const void *none;
     int rc = rt_shm_small_begin(g, &turn);
     if (rc == 0) {
-        rt_shm_small_raise(g, turn, rt_call_sign(c), NULL, 0);
+        rt_shm_small_raise(g, turn, NULL, 0);
     }
     for (uint32_t i = 0; i < s->n && rc == 0; i++) {
-        rc = rt_shm_small_wait(g, turn, i, rt_call_sign(c), 0, &none);
+        rc = rt_shm_small_wait(g, turn, i, 0, &none);
     }
     s->entered = rc == 0 ? s->seq : s->entered;
     return rc;
@@ -25,16 +26,16 @@ int rt_shm_barrier(struct rt_group *g, const struct rt_coll *c) {
 /* ---- broadcast ---- */
 
 static int small_broadcast(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
-    uint32_t turn, root = g->peers[c->root].local, sign = rt_call_sign(c);
+    uint32_t turn, root = g->peers[c->root].local;
     int rc = rt_shm_small_begin(g, &turn);
     if (rc < 0) {
         return rc;
     }
     bool mine = root == g->shm.me;
-    rt_shm_small_raise(g, turn, sign, c->out, mine ? bytes : 0);
+    rt_shm_small_raise(g, turn, c->out, mine ? bytes : 0);
     if (!mine) {
         const void *data;
-        rc = rt_shm_small_wait(g, turn, root, sign, bytes, &data);
+        rc = rt_shm_small_wait(g, turn, root, bytes, &data);
         if (rc == 0) {
             memcpy(c->out, data, bytes);
         }
@@ -48,7 +49,7 @@ static size_t half_of(const struct rt_shm *s) {
 
 static int large_broadcast(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
     struct rt_shm *s = &g->shm;
-    uint32_t root = g->peers[c->root].local, sign = rt_call_sign(c), begin = s->phase, k = 0;
+    uint32_t root = g->peers[c->root].local, begin = s->phase, k = 0;
     size_t half = half_of(s);
     int rc = rt_shm_large_begin(g);
     s->idle = false;
@@ -61,11 +62,11 @@ static int large_broadcast(struct rt_group *g, const struct rt_coll *c, size_t b
             if (rc == 0) {
                 memcpy(piece, out, m);
             }
-        } else if ((rc = rt_shm_wait_one(g, root, begin + k + 1, sign)) == 0) {
+        } else if ((rc = rt_shm_wait_one(g, root, begin + k + 1)) == 0) {
             memcpy(out, piece, m);
         }
         if (rc == 0) {
-            rt_shm_raise(g, sign);
+            rt_shm_raise(g);
         }
     }
     return rc;
@@ -108,17 +109,17 @@ static void take_own(const struct rt_coll *c, const struct part *own) {
 static int small_gather(struct rt_group *g, const struct rt_coll *c, size_t bytes) {
     struct rt_shm *s = &g->shm;
     struct part own = part_of(c, s->me);
-    uint32_t turn, sign = rt_call_sign(c);
+    uint32_t turn;
     int rc = rt_shm_small_begin(g, &turn);
     if (rc < 0) {
         return rc;
     }
-    rt_shm_small_raise(g, turn, sign, c->in, bytes);
+    rt_shm_small_raise(g, turn, c->in, bytes);
     take_own(c, &own);
     for (uint32_t i = 0; i < s->n && rc == 0; i++) {
         struct part p = part_of(c, i);
         const void *data;
-        if (i != s->me && (rc = rt_shm_small_wait(g, turn, i, sign, bytes, &data)) == 0) {
+        if (i != s->me && (rc = rt_shm_small_wait(g, turn, i, bytes, &data)) == 0) {
             memcpy((unsigned char *)c->out + p.at, data, p.bytes);
         }
     }
@@ -147,7 +148,7 @@ static void take_piece(struct rt_shm *s, const struct rt_coll *c, uint32_t i, co
  * all pieces k - 1 before, so one flag tells both. */
 static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most) {
     struct rt_shm *s = &g->shm;
-    uint32_t sign = rt_call_sign(c), begin = s->phase, k = 0;
+    uint32_t begin = s->phase, k = 0;
     size_t half = half_of(s);
     struct part own = part_of(c, s->me);
     int rc = rt_shm_large_begin(g);
@@ -155,15 +156,15 @@ static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most
     take_own(c, &own);
     for (size_t at = 0; at < most && rc == 0; at += half, k++) {
         put_piece(s, c, &own, at, half, k);
-        rt_shm_raise(g, sign);
+        rt_shm_raise(g);
         for (uint32_t i = 0; i < s->n && rc == 0; i++) {
             struct part p = part_of(c, i);
-            if (i != s->me && (rc = rt_shm_wait_one(g, i, begin + k + 1, sign)) == 0) {
+            if (i != s->me && (rc = rt_shm_wait_one(g, i, begin + k + 1)) == 0) {
                 take_piece(s, c, i, &p, at, half, k);
             }
         }
     }
-    rt_shm_raise(g, sign);
+    rt_shm_raise(g);
     return rc;
 }
 
@@ -182,7 +183,6 @@ int rt_shm_all_gather(struct rt_group *g, const struct rt_coll *c) {
 /* Like the first half of a large all_reduce; each rank's share of a piece is one slice. */
 int rt_shm_reduce_scatter(struct rt_group *g, const struct rt_coll *c) {
     struct rt_shm *s = &g->shm;
-    uint32_t sign = rt_call_sign(c);
     size_t size = rt_dtype_size(c->dtype), bytes = c->n * size;
     const unsigned char *in = c->in;
     int rc = rt_shm_large_begin(g);
@@ -196,11 +196,11 @@ int rt_shm_reduce_scatter(struct rt_group *g, const struct rt_coll *c) {
                 memcpy(rt_shm_in(s, s->me, i), in + i * bytes + at, m);
             }
         }
-        rc = rt_shm_sync(g, sign);
+        rc = rt_shm_sync(g);
         if (rc == 0) {
             rt_reduce_n(g->kernels, c->dtype, c->op, 1.0 / g->size, (unsigned char *)c->out + at,
                 from, s->n, m / size);
-            rc = rt_shm_sync(g, sign);
+            rc = rt_shm_sync(g);
         }
     }
     return rc;

@@ -31,7 +31,12 @@ int rt_shm_small_begin(struct rt_group *g, uint32_t *ret_turn) {
     uint32_t before = s->seq++;
     if (s->entered != before) {
         for (uint32_t i = 0; i < s->n; i++) {
-            int rc = rt_flag_wait(g, s, &rt_shm_of(s, i)->small[before & 1].flag, before, i);
+            const struct rt_small *own = &rt_shm_of(s, s->me)->small[before & 1];
+            struct rt_small *other = &rt_shm_of(s, i)->small[before & 1];
+            int rc = rt_flag_wait(g, s, &other->flag, before, i);
+            if (rc == 0 && __builtin_expect(other->sign != own->sign, 0)) {
+                rc = rt_calls_differ(g, g->locals[i]);
+            }
             if (rc < 0) {
                 return rc;
             }
@@ -42,23 +47,22 @@ int rt_shm_small_begin(struct rt_group *g, uint32_t *ret_turn) {
     return 0;
 }
 
-int rt_shm_small_wait(struct rt_group *g, uint32_t turn, uint32_t i, uint32_t sign, size_t bytes,
-    const void **ret_data) {
+int rt_shm_small_wait(
+    struct rt_group *g, uint32_t turn, uint32_t i, size_t bytes, const void **ret_data) {
     struct rt_shm *s = &g->shm;
     struct rt_shm_rank *r = rt_shm_of(s, i);
     int rc = rt_flag_wait(g, s, &r->small[turn].flag, s->seq, i);
-    if (rc == 0 && __builtin_expect(r->small[turn].sign[0] != sign, 0)) {
-        return rt_call_differs(g, g->locals[i]);
+    if (rc == 0 && __builtin_expect(r->small[turn].sign != g->calls.now.sign, 0)) {
+        return rt_calls_differ(g, g->locals[i]);
     }
     *ret_data = bytes <= RT_SHM_INLINE ? r->small[turn].data : r->body[turn];
     return rc;
 }
 
-void rt_shm_small_raise(
-    struct rt_group *g, uint32_t turn, uint32_t sign, const void *data, size_t bytes) {
+void rt_shm_small_raise(struct rt_group *g, uint32_t turn, const void *data, size_t bytes) {
     struct rt_shm *s = &g->shm;
     struct rt_shm_rank *r = rt_shm_of(s, s->me);
-    r->small[turn].sign[0] = sign;
+    r->small[turn].sign = g->calls.now.sign;
     if (bytes > 0) {
         memcpy(bytes <= RT_SHM_INLINE ? r->small[turn].data : r->body[turn], data, bytes);
     }
@@ -68,19 +72,19 @@ void rt_shm_small_raise(
 static int small_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, uint32_t root) {
     struct rt_shm *s = &g->shm;
     const void *in[RT_SHM_RANKS_MAX];
-    uint32_t turn, sign = rt_call_sign(c);
+    uint32_t turn;
     int rc = rt_shm_small_begin(g, &turn);
     if (rc < 0) {
         return rc;
     }
-    rt_shm_small_raise(g, turn, sign, c->in, bytes);
+    rt_shm_small_raise(g, turn, c->in, bytes);
     if (root != NO_ROOT && root != s->me) {
         return 0;
     }
     for (uint32_t i = 0; i < s->n; i++) {
         if (i == s->me) {
             in[i] = c->in;
-        } else if ((rc = rt_shm_small_wait(g, turn, i, sign, bytes, &in[i])) < 0) {
+        } else if ((rc = rt_shm_small_wait(g, turn, i, bytes, &in[i])) < 0) {
             return rc;
         }
     }
@@ -97,35 +101,46 @@ int rt_shm_large_begin(struct rt_group *g) {
     return rc;
 }
 
-void rt_shm_raise(struct rt_group *g, uint32_t sign) {
+void rt_shm_raise(struct rt_group *g) {
     struct rt_shm *s = &g->shm;
     struct rt_shm_rank *r = rt_shm_of(s, s->me);
     s->phase++;
-    r->phase.sign[s->phase & 3] = sign;
+    r->phase.sign[s->phase & 3] = g->calls.now.sign;
     rt_flag_raise(s, &r->phase.flag, s->phase);
 }
 
-int rt_shm_wait_all(struct rt_group *g, uint32_t phase) {
+/* Waits for a phase of the rank with index i, and compares its sign with that of the same phase
+ * here. */
+static int phase_wait(struct rt_group *g, uint32_t i, uint32_t phase, uint64_t sign) {
     struct rt_shm *s = &g->shm;
-    int rc = 0;
-    for (uint32_t i = 0; i < s->n && rc == 0; i++) {
-        rc = rt_flag_wait(g, s, &rt_shm_of(s, i)->phase.flag, phase, i);
+    struct rt_phase *p = &rt_shm_of(s, i)->phase;
+    int rc = rt_flag_wait(g, s, &p->flag, phase, i);
+    if (rc == 0 && __builtin_expect(p->sign[phase & 3] != sign, 0)) {
+        return rt_calls_differ(g, g->locals[i]);
     }
     return rc;
 }
 
-int rt_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase, uint32_t sign) {
-    struct rt_shm_rank *r = rt_shm_of(&g->shm, i);
-    int rc = rt_deadline_check(g, &g->patience, g->locals[i]);
-    rc = rc < 0 ? rc : rt_flag_wait(g, &g->shm, &r->phase.flag, phase, i);
-    return rc == 0 && r->phase.sign[phase & 3] != sign ? rt_call_differs(g, g->locals[i]) : rc;
+int rt_shm_wait_all(struct rt_group *g, uint32_t phase) {
+    struct rt_shm *s = &g->shm;
+    uint64_t sign = rt_shm_of(s, s->me)->phase.sign[phase & 3];
+    int rc = 0;
+    for (uint32_t i = 0; i < s->n && rc == 0; i++) {
+        rc = phase_wait(g, i, phase, sign);
+    }
+    return rc;
 }
 
-int rt_shm_sync(struct rt_group *g, uint32_t sign) {
+int rt_shm_wait_one(struct rt_group *g, uint32_t i, uint32_t phase) {
+    int rc = rt_deadline_check(g, &g->patience, g->locals[i]);
+    return rc < 0 ? rc : phase_wait(g, i, phase, g->calls.now.sign);
+}
+
+int rt_shm_sync(struct rt_group *g) {
     int rc = 0;
-    rt_shm_raise(g, sign);
+    rt_shm_raise(g);
     for (uint32_t i = 0; i < g->shm.n && rc == 0; i++) {
-        rc = rt_shm_wait_one(g, i, g->shm.phase, sign);
+        rc = rt_shm_wait_one(g, i, g->shm.phase);
     }
     return rc;
 }
@@ -160,7 +175,6 @@ static void stage(struct rt_group *g, const unsigned char *in, const struct cut 
 /* A large call as one rank sees it. */
 struct view {
     const struct rt_coll *c;
-    uint32_t sign;
     size_t bytes;
     const unsigned char *in;
     unsigned char *out;                         /* NULL: the result goes to another rank only */
@@ -227,8 +241,7 @@ static unsigned char *in_mapping(const struct rt_shm *s, uint64_t place, size_t 
 static void view_others(const struct rt_shm *s, struct view *v) {
     v->direct = true;
     for (uint32_t i = 0; i < s->n; i++) {
-        uint64_t place[2];
-        memcpy(place, rt_shm_of(s, i)->phase.data, sizeof(place));
+        const uint64_t *place = rt_shm_of(s, i)->phase.place;
         v->ins[i] = in_mapping(s, place[0], v->bytes);
         v->outs[i] = in_mapping(s, place[1], v->bytes);
         v->direct &= v->ins[i] && v->outs[i];
@@ -240,7 +253,7 @@ static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const str
     if (!v->ins[s->me]) {
         stage(g, v->in + at, k);
     }
-    int rc = rt_shm_sync(g, v->sign);
+    int rc = rt_shm_sync(g);
     if (rc < 0) {
         return rc;
     }
@@ -249,10 +262,10 @@ static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const str
     }
     if (v->direct) {
         reduce_direct(g, v);
-        return rt_shm_sync(g, v->sign);
+        return rt_shm_sync(g);
     }
     reduce_own(g, v, at + own_begin(k, s->me), own_bytes(k, s->me));
-    rc = rt_shm_sync(g, v->sign);
+    rc = rt_shm_sync(g);
     if (rc == 0 && v->out) {
         collect(g, v->out + at, k);
     }
@@ -261,12 +274,12 @@ static int reduce_chunk(struct rt_group *g, struct view *v, size_t at, const str
 
 static int large_reduce(struct rt_group *g, const struct rt_coll *c, size_t bytes, bool has_out) {
     struct rt_shm *s = &g->shm;
-    struct view v = {.c = c, .sign = rt_call_sign(c), .bytes = bytes, .in = c->in};
+    struct view v = {.c = c, .bytes = bytes, .in = c->in};
     v.out = has_out ? c->out : NULL;
     uint64_t place[2] = {
         rt_shm_place(s, c->in, bytes), has_out ? rt_shm_place(s, c->out, bytes) : 0};
     int rc = rt_shm_large_begin(g);
-    memcpy(rt_shm_of(s, s->me)->phase.data, place, sizeof(place));
+    memcpy(rt_shm_of(s, s->me)->phase.place, place, sizeof(place));
     v.ins[s->me] = in_mapping(s, place[0], bytes);
     size_t chunk = s->slice * s->n;
     for (size_t at = 0; at < bytes && rc == 0 && !v.direct; at += chunk) {

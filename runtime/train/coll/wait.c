@@ -2,21 +2,34 @@
  *
  *     has ended    its control connection ends: the monitor reports that at once
  *     is stopped   its monitor does not answer a ping: lost
- *     is late      its monitor answers, but the call's data does not come: a timeout
+ *     is late      its monitor answers, but the call's data does not come: a timeout.  The answers
+ *                  say how many calls each rank has begun: those that have begun fewest are named
+ *     is elsewhere it makes another call (agree.h): invalid
  *     has left     it said goodbye, and what it had sent before has arrived: lost
  *
  * The ping goes out after half of the call's time limit; the verdict falls at its end, but never
  * before the others had time to answer.  This rank may itself have been stopped for longer than the
  * whole limit: then nobody has been asked yet, or the answers have not been read. */
 #include <stdio.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/log.h"
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/monitor.h"
 
-enum { GRACE_MS = 1000 }; /* time to answer a ping, unless half of the limit is shorter */
+enum {
+    GRACE_MS = 1000, /* time to answer a ping, unless half of the limit is shorter */
+    /* When a call has lasted so long, this rank asks the one that it waits for whether both make
+     * the same call; then after twice the time, and so on, but at least every AGREE_MAX_MS. */
+    AGREE_MS = 10,
+    AGREE_MAX_MS = 500,
+    WARN_MS = 10 * 1000, /* when it logs for whom it waits; then after twice the time */
+    NAMED_MAX = 4,       /* ranks that a message names */
+    NAMES_BYTES = 320,
+};
 
 int64_t rt_now_ms(void) {
     struct timespec t;
@@ -24,17 +37,20 @@ int64_t rt_now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...) {
+/* more NULL: the message itself follows the word. */
+static int CO_PRINTF(5, 0) fail(struct rt_group *g, int code, uint32_t rank,
+    const struct rt_telling *t, const char *fmt, va_list ap) {
     pthread_mutex_lock(&g->m);
     bool first = atomic_load(&g->failed) == 0;
     if (first) {
-        va_list ap;
-        va_start(ap, fmt);
         (void)co_err_setv(&g->why, code, fmt, ap);
-        va_end(ap);
         g->failed_rank = rank;
-        if (tell) {
-            rt_monitor_tell(g, RT_WORD_LOST, rank, code, NULL, 0);
+        size_t len = t->more ? t->bytes : strlen(g->why.msg);
+        g->told_word = t->word;
+        g->told_bytes = len < RT_WORD_MAX ? (uint32_t)len : RT_WORD_MAX;
+        memcpy(g->told, t->more ? (const void *)t->more : g->why.msg, g->told_bytes);
+        if (t->tell) {
+            rt_monitor_tell(g, t->word, rank, code, g->told, g->told_bytes);
         }
         atomic_store(&g->failed, code);
         (void)eventfd_write(g->alarm, 1);
@@ -42,6 +58,24 @@ int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const 
     }
     pthread_mutex_unlock(&g->m);
     return atomic_load(&g->failed);
+}
+
+int rt_group_fail_as(
+    struct rt_group *g, int code, uint32_t rank, const struct rt_telling *t, const char *fmt, ...) {
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = fail(g, code, rank, t, fmt, ap);
+    va_end(ap);
+    return rc;
+}
+
+int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const char *fmt, ...) {
+    struct rt_telling t = {.word = RT_WORD_LOST, .tell = tell};
+    va_list ap;
+    va_start(ap, fmt);
+    int rc = fail(g, code, rank, &t, fmt, ap);
+    va_end(ap);
+    return rc;
 }
 
 int rt_group_why(struct rt_group *g, struct co_err *err) {
@@ -59,22 +93,94 @@ int rt_group_left(struct rt_group *g, uint32_t rank) {
         g->endpoints[rank]);
 }
 
-int rt_group_late(struct rt_group *g, uint32_t rank) {
-    return rt_group_fail(g, CO_TIMEOUT, rank, true,
-        "rank %u (%.200s) lives, but has not done its part within %lld ms", rank,
-        g->endpoints[rank], (long long)g->call_ms);
+/* The ranks that others wait for in a call. */
+struct late {
+    uint32_t first; /* of them */
+    bool come;      /* they have begun the call */
+    bool several;
+    char names[NAMES_BYTES];
+    char call[RT_CALL_TEXT];
+};
+
+static void late_add(struct rt_group *g, struct late *l, uint32_t rank, uint32_t n) {
+    size_t at = strlen(l->names);
+    l->first = n == 0 ? rank : l->first;
+    l->several = n > 0;
+    if (n < NAMED_MAX) {
+        (void)snprintf(l->names + at, sizeof(l->names) - at, "%s%u (%.60s)", n ? ", " : "", rank,
+            g->endpoints[rank]);
+    } else if (n == NAMED_MAX) {
+        (void)snprintf(l->names + at, sizeof(l->names) - at, " and others");
+    }
+}
+
+/* Of a call of all ranks: those that have begun the fewest calls, if that is fewer than this rank
+ * has.  They keep all others waiting.  Else `rank`, which this rank waits for. */
+static void find_late(
+    struct rt_group *g, const struct rt_coll *c, uint32_t rank, struct late *ret_late) {
+    uint64_t own = atomic_load(&g->calls.begun), fewest = own;
+    struct rt_said said = c ? rt_call_said(c) : (struct rt_said){0};
+    uint32_t n = 0;
+    *ret_late = (struct late){.call = "the call"};
+    if (c) {
+        (void)rt_call_text(&said, ret_late->call);
+    }
+    bool of_all = c && !rt_kinds[c->kind].peer;
+    for (uint32_t r = 0; of_all && r < g->size; r++) {
+        uint64_t begun = r == g->rank ? own : atomic_load(&g->peers[r].begun);
+        fewest = begun < fewest ? begun : fewest;
+    }
+    for (uint32_t r = 0; fewest < own && r < g->size; r++) {
+        if (r != g->rank && atomic_load(&g->peers[r].begun) == fewest) {
+            late_add(g, ret_late, r, n++);
+        }
+    }
+    ret_late->come = n == 0;
+    if (n == 0) {
+        late_add(g, ret_late, rank, n);
+    }
+}
+
+int rt_group_late(struct rt_group *g, const struct rt_coll *c, uint32_t rank) {
+    struct late l;
+    find_late(g, c, rank, &l);
+    return rt_group_fail(g, CO_TIMEOUT, l.first, true, "rank%s %s %s, but %s %s %s within %lld ms",
+        l.several ? "s" : "", l.names, l.several ? "live" : "lives", l.several ? "have" : "has",
+        l.come ? "not done its part of" : "not come to", l.call, (long long)g->call_ms);
+}
+
+static void warn(struct rt_group *g, const struct rt_coll *c, uint32_t rank, int64_t waited_ms) {
+    struct late l;
+    char text[NAMES_BYTES + RT_CALL_TEXT + 80];
+    find_late(g, c, rank, &l);
+    (void)snprintf(text, sizeof(text), "waiting for rank%s %s for %lld s in %s",
+        l.several ? "s" : "", l.names, (long long)(waited_ms / 1000), l.call);
+    co_log_warn(text, CO_I("rank", g->rank));
+}
+
+static bool silent(const struct rt_group *g, uint32_t r, int64_t since_ms) {
+    const struct rt_peer *p = &g->peers[r];
+    return r != g->rank && !atomic_load(&p->left) && atomic_load(&p->heard_ms) < since_ms;
 }
 
 int rt_group_silent(struct rt_group *g, int64_t asked_ms) {
     for (uint32_t r = 0; r < g->size; r++) {
-        const struct rt_peer *p = &g->peers[r];
-        if (r != g->rank && !atomic_load(&p->left) && atomic_load(&p->heard_ms) < asked_ms) {
+        if (silent(g, r, asked_ms)) {
             return rt_group_fail(g, CO_PEERLOST, r, true,
                 "rank %u (%.200s) is lost: no sign of life for %lld ms", r, g->endpoints[r],
                 (long long)(rt_now_ms() - asked_ms));
         }
     }
     return 0;
+}
+
+bool rt_group_answers(const struct rt_group *g, int64_t since_ms) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        if (silent(g, r, since_ms)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool rt_patience_over(struct rt_group *g, struct rt_patience *p, int64_t now, int64_t most_ms) {
@@ -90,6 +196,31 @@ bool rt_patience_over(struct rt_group *g, struct rt_patience *p, int64_t now, in
     return late && p->asked_ms && now - p->asked_ms >= grace;
 }
 
+/* Asks all ranks how far they are; true once they have answered, or have had the time to. */
+static bool surveyed(struct rt_group *g, struct rt_patience *p, int64_t now) {
+    if (p->survey_ms == 0) {
+        p->survey_ms = now;
+        rt_monitor_ping(g);
+    }
+    return now - p->survey_ms >= GRACE_MS || rt_group_answers(g, p->survey_ms);
+}
+
+void rt_patience_turn(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
+    int64_t waited = p->checked_ms - p->begun_ms;
+    int64_t next = p->agree_ms ? p->agree_ms : AGREE_MS;
+    const struct rt_peer *other = &g->peers[rank];
+    if (waited >= next && atomic_load(&other->heard_ms) >= atomic_load(&other->asked_ms)) {
+        p->agree_ms = waited + (waited < AGREE_MAX_MS ? waited : AGREE_MAX_MS);
+        rt_monitor_ask(g, p->call, rank);
+    }
+    next = p->warn_ms ? p->warn_ms : WARN_MS;
+    if (waited >= next && surveyed(g, p, p->checked_ms)) {
+        p->survey_ms = 0;
+        p->warn_ms = 2 * next;
+        warn(g, p->call, rank, waited);
+    }
+}
+
 static int check(struct rt_group *g, struct rt_patience *p, uint32_t rank, int64_t most_ms) {
     int code = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (code < 0) {
@@ -99,7 +230,11 @@ static int check(struct rt_group *g, struct rt_patience *p, uint32_t rank, int64
         return 0;
     }
     code = rt_group_silent(g, p->asked_ms);
-    return code < 0 ? code : rt_group_late(g, rank);
+    if (code < 0 || !surveyed(g, p, p->checked_ms)) {
+        return code;
+    }
+    code = rt_group_silent(g, p->survey_ms);
+    return code < 0 ? code : rt_group_late(g, p->call, rank);
 }
 
 int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
@@ -122,6 +257,9 @@ static bool all_has_come(const struct rt_group *g, uint32_t rank) {
 
 int rt_patience_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
     int code = check(g, p, rank, g->call_ms);
+    if (code == 0) {
+        rt_patience_turn(g, p, rank);
+    }
     if (code < 0 || !atomic_load_explicit(&g->peers[rank].left, memory_order_acquire)) {
         return code;
     }

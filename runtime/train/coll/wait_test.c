@@ -6,6 +6,9 @@
 
 #include <cmocka.h>
 
+#include <fcntl.h>
+
+#include "common/log.h"
 #include "runtime/train/coll/message.h"
 #include "runtime/train/coll/testkit.h"
 
@@ -99,6 +102,52 @@ static void a_flag_that_is_there_is_seen_after_the_deadline(void **state) {
         .begun_ms = now - AGO_MS, .asked_ms = now - AGO_MS / 2, .checked_ms = now};
     assert_int_equal(rt_flag_wait_long(&w.g, &flag, 7, 1), 0);
     assert_int_equal(rt_group_why(&w.g, NULL), 0);
+    waiter_done(&w);
+}
+
+/* ---- long waits ---- */
+
+/* Checks at a time since the call began; returns what is logged, if anything. */
+static const char *logged_at(struct waiter *w, struct rt_patience *p, int64_t waited_ms) {
+    static char line[1024];
+    int log[2];
+    assert_int_equal(pipe2(log, O_NONBLOCK | O_CLOEXEC), 0);
+    co_log_set_fd(log[1]);
+    p->begun_ms = rt_now_ms() - waited_ms;
+    assert_int_equal(rt_patience_check(&w->g, p, 2), 0);
+    co_log_set_fd(2);
+    ssize_t n = read(log[0], line, sizeof(line) - 1);
+    line[n > 0 ? n : 0] = '\0';
+    co_close(log[0]);
+    co_close(log[1]);
+    return line;
+}
+
+/* Rank 0 waits for rank 2, which waits for rank 1: that has yet to begin the call. */
+static void long_waits_are_logged_with_who_is_late(void **state) {
+    enum { S = 1000 };
+    (void)state;
+    struct waiter w;
+    waiter_init(&w);
+    w.g.call_ms = 600 * S;
+    struct rt_coll c = {.kind = RT_ALL_REDUCE, .n = 1000};
+    struct rt_patience p = {.call = &c};
+    atomic_store(&w.g.calls.begun, 5);
+    atomic_store(&w.peers[1].begun, 4);
+    atomic_store(&w.peers[2].begun, 5);
+    for (uint32_t r = 1; r < RANKS; r++) {
+        atomic_store(&w.peers[r].heard_ms, INT64_MAX); /* both answer at once */
+    }
+    assert_string_equal(logged_at(&w, &p, 9 * S), "");
+    const char *line = logged_at(&w, &p, 10 * S);
+    assert_non_null(
+        strstr(line, "waiting for rank 1 (b:1) for 10 s in all_reduce of 1000 f32, sum"));
+    assert_string_equal(logged_at(&w, &p, 15 * S), "");
+    assert_non_null(strstr(logged_at(&w, &p, 20 * S), "rank 1 (b:1) for 20 s"));
+    atomic_store(&w.peers[1].begun, 5);
+    assert_non_null(strstr(logged_at(&w, &p, 41 * S), "rank 2 (c:1) for 41 s"));
+    atomic_store(&w.g.calls.begun, 6);
+    assert_non_null(strstr(logged_at(&w, &p, 80 * S), "ranks 1 (b:1), 2 (c:1) for 80 s"));
     waiter_done(&w);
 }
 
@@ -280,6 +329,7 @@ int main(void) {
         cmocka_unit_test(who_was_asked_before_a_stop_is_asked_again),
         cmocka_unit_test(who_answers_is_late_and_who_has_left_is_not_lost),
         cmocka_unit_test(a_flag_that_is_there_is_seen_after_the_deadline),
+        cmocka_unit_test(long_waits_are_logged_with_who_is_late),
         cmocka_unit_test(data_behind_a_goodbye_is_received),
         cmocka_unit_test(who_left_is_named_when_its_connections_end),
         cmocka_unit_test(who_left_is_named_when_nothing_moves),

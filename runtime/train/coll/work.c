@@ -102,6 +102,7 @@ static int pair_move(struct rt_work *w, bool patient) {
     if (!w->begun) {
         w->begun = true;
         w->part = rt_msg_pair_part(g, &w->call);
+        w->patience.call = &w->call;
         rt_flow_begin(g, &w->flow, &w->part, w->call.kind == RT_SEND);
     }
     int moved = rt_flow_move(g, &w->flow);
