@@ -127,7 +127,7 @@ LDFLAGS_ALL += -fsanitize=$(SANITIZER)
 endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
-.PHONY: all tests threaded sanitized races objects warnings archives quick test nightly unit san tsan hunt replay fuzz fuzzers \
+.PHONY: all builds programs tests threaded sanitized races objects warnings archives quick test nightly unit san tsan hunt replay fuzz fuzzers \
         integration integration-plain memory compat e2e paddle-test tensorboard-test paddle-named paddle-pods python-test python-pods check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet bench-python tune-coll bench-gpu bench-ps bench-table bench-cold bench-checkpoint gpu-test nccl-test chaos soak soak-ps demo demo-down \
         image image-test release release-test wheel install packages clean manifests docs
 .SECONDARY:
@@ -339,19 +339,25 @@ check-all: all
 mutants:
 	@tests/run venv && tests/mutants $(if $(BUG),"$(BUG)")
 
-# A word is a target above, a group of words a lane: its targets run one after another, lanes side by side.
+# A word is a target above, a group of words a lane: its targets run one after another, lanes side by side.  First all that is
+# built, as far as it goes for a fresh machine's processors: then the tests have them.
+builds: all tests sanitized races
+programs:
+	@tests/run programs
 quick: all tests
 	@CHECK_COMMITS=1 tests/run targets "unit check"
+# After so many minutes what still runs is ended, and says where it was.
+TEST_MINUTES ?= 80
 # Packages first: what they bring is looked for when make starts.
 test:
 	@tools/packages all
-	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
-	@tests/run targets "unit check san tsan replay integration memory" "e2e paddle-named gpu-test"
+	@TEST_MINUTES=$(TEST_MINUTES) tests/run targets "builds" "programs" then \
+	    "unit check san tsan replay integration memory" "e2e paddle-named gpu-test"
 nightly:
 	@tools/packages all
-	@$(SUBMAKE) -j$$(nproc) all tests sanitized races
-	@COLL_HUGE=1 tests/run unit $(BUILD)/test/runtime/train/coll/calls_test
-	@RETURN_ALL=1 tests/run unit $(BUILD)/test/runtime/train/ps/client/return_test
+	@$(SUBMAKE) -j$$(nproc) builds
+	@COLL_HUGE=1 RETURN_ALL=1 KILLS_ALL=1 SIM_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/,coll/calls_test \
+	    ps/client/return_test ps/client/checkpoint_kill_test) $(BUILD)/san/test/operator/plan/sim_test
 	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test python-pods tensorboard-test nccl-test gpu-test fuzz hunt chaos soak soak-ps mutants"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.

@@ -6,7 +6,7 @@ import re
 
 import tally
 from programs import again, environment, name_of
-from supervise import timed
+from supervise import run, timed
 
 COPIES, ROUNDS = 8, int(os.environ.get("HUNT_ROUNDS", "2"))
 LONGEST, SHORTEST = 400, 60     # seconds: of a program alone; what any program gets among its copies
@@ -26,14 +26,14 @@ def failed_tests(code, out, seconds):
 def hunt_one(program):
     """(runs, {what failed: outputs})"""
     env, found, limit = environment(program), collections.defaultdict(list), LONGEST
-    code, out, alone = timed([program], limit, env)
+    code, out, alone, _ = timed([program], limit, env)
     for what in failed_tests(code, out, limit):
         found[what].append(out)
     limit = max(SHORTEST, SLOWER * alone * COPIES / os.cpu_count())
 
     def copy(_):
         for _ in range(ROUNDS):
-            yield timed([program], limit, env)[:2]
+            yield run([program], limit, env)
 
     with concurrent.futures.ThreadPoolExecutor(COPIES) as pool:
         for runs in pool.map(lambda n: list(copy(n)), range(COPIES)):

@@ -23,14 +23,20 @@ def new_mark():
 
 
 def family(mark):
-    """Process ids of all that has this mark, oldest first."""
-    wanted, found = re.compile(rb"(^|\0)%s=%s[/\0]" % (MARK.encode(), mark.encode())), []
+    """Process ids of all that has this mark, and of their children, which may have dropped it; oldest first."""
+    wanted, found, children = re.compile(rb"(^|\0)%s=%s[/\0]" % (MARK.encode(), mark.encode())), set(), {}
     for p in pathlib.Path("/proc").glob("[0-9]*"):
         try:
+            parent = int((p / "stat").read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(p.name))
             if wanted.search((p / "environ").read_bytes()):
-                found.append(int(p.name))
+                found.add(int(p.name))
         except OSError:
             pass            # it ended, or is not ours
+    more = list(found)
+    while more:
+        more = [c for pid in more for c in children.get(pid, []) if c not in found]
+        found.update(more)
     return sorted(found)
 
 
@@ -95,25 +101,31 @@ def end(p, mark):
     return text
 
 
-def run(cmd, seconds, env=None):
-    """(exit code, output); 124 when it ran longer than it may, with its stacks at the end of the output.  The output goes to
-    a file: what a program left behind may hold a pipe open for ever."""
-    mark = new_mark()
-    with tempfile.TemporaryFile() as file:
+def timed(cmd, seconds, env=None):
+    """(exit code, output, seconds it took, seconds of processors); the code is 124 when it ran longer than it may, with its
+    stacks at the end of the output.  The output goes to a file: what a program left behind may hold a pipe open for ever."""
+    mark, start, usage = new_mark(), time.monotonic(), []
+    with tempfile.TemporaryFile("a+b") as file:
         p = subprocess.Popen(cmd, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT,
                              env={**os.environ, **(env or {}), MARK: mark})
-        try:
-            code, stacks = p.wait(seconds), ""
-        except subprocess.TimeoutExpired:
-            code, stacks = 124, f"\n{end(p, mark)}\n"
+        waiter = threading.Thread(target=lambda: usage.append(os.wait4(p.pid, 0)), daemon=True)
+        waiter.start()
+        waiter.join(seconds)
+        stacks = ""
+        if late := waiter.is_alive():
+            stacks = f"\n{where(family(mark))}\n"
+            kill(mark)
+            waiter.join()
+        _, status, used = usage[0]
+        p.returncode = os.waitstatus_to_exitcode(status)
         file.seek(0)
-        return code, file.read().decode(errors="replace") + stacks
+        return (124 if late else p.returncode, file.read().decode(errors="replace") + stacks,
+                time.monotonic() - start, used.ru_utime + used.ru_stime)
 
 
-def timed(cmd, seconds, env=None):
-    """(exit code, output, seconds it took)"""
-    start = time.monotonic()
-    return *run(cmd, seconds, env), time.monotonic() - start
+def run(cmd, seconds, env=None):
+    """(exit code, output)"""
+    return timed(cmd, seconds, env)[:2]
 
 
 def interrupt(p, mark):

@@ -33,7 +33,9 @@ def fail(name, why, out="", again="", tail=True):
     sent = [f"  {line.strip()}" for line in said] + ([f"  again: {again}"] if again else [])
     with lock:
         failures.append((f"{name}: {why}", sent))
-    say("\n".join([f"FAILED {name}: {why}", *sent, *(f"    {line}" for line in out.splitlines()[-TAIL:] if tail)]))
+    lines = out.splitlines()
+    stacks = next((n for n, line in enumerate(lines) if line.startswith("still there: ")), len(lines))      # of supervise: all of them
+    say("\n".join([f"FAILED {name}: {why}", *sent, *(f"    {line}" for line in lines[max(0, stacks - TAIL):] if tail)]))
 
 
 def of_another_run(line):
@@ -62,28 +64,28 @@ def skip(name):
         fail(name, "skipped without a reason in tests/skips")
 
 
-def took(kind, name, seconds, began=0.0):
-    """A part of a run: kind is "part" for a make target, else what ran there."""
+def took(kind, name, seconds, cpu=0.0, began=0.0):
+    """A part of a run: kind is "part" for a make target, else what ran there; cpu: seconds of processors, where they are known."""
     file = os.environ.get(TIMES)
     if file:
         with open(file, "a") as f:
-            f.write(f"{kind}\t{name}\t{began:.1f}\t{seconds:.1f}\n")
+            f.write(f"{kind}\t{name}\t{began:.1f}\t{seconds:.1f}\t{cpu:.1f}\n")
 
 
 def times():
     """What `took` gathered, for people: the parts in the order of their beginning, then what took longest in them."""
     rows = [line.split("\t") for line in pathlib.Path(os.environ[TIMES]).read_text().splitlines()]
-    parts = sorted((float(began), float(seconds), name) for kind, name, began, seconds in rows if kind == "part")
+    parts = sorted((float(began), float(seconds), name) for kind, name, began, seconds, _ in rows if kind == "part")
     if parts:
         say("minutes, from their beginning to their end; those of a second column ran beside the first:")
     for began, seconds, name in parts:
         name, lane = name.rsplit(" ", 1)
         say(f"  {'':{28 * int(lane)}}{name:14}{began / 60:5.1f} - {(began + seconds) / 60:4.1f}")
-    longest = sorted(((float(seconds), kind, name) for kind, name, _, seconds in rows if kind != "part"), reverse=True)[:SLOWEST]
+    longest = sorted(((float(seconds), float(cpu), kind, name) for kind, name, _, seconds, cpu in rows if kind != "part"), reverse=True)
     if longest:
-        say("what took longest, in seconds:")
-    for seconds, kind, name in longest:
-        say(f"  {seconds:6.1f}  {kind}: {name}")
+        say("what took longest, in seconds, and of processors:")
+    for seconds, cpu, kind, name in longest[:SLOWEST]:
+        say(f"  {seconds:6.1f} {f'{cpu:6.1f}' if cpu else '      '}  {kind}: {name}")
 
 
 def end(start):

@@ -1,0 +1,49 @@
+"""tests/run itself: what it says of programs that fail, hang, or fail now and then."""
+import os
+import re
+import subprocess
+
+from install import ROOT
+
+
+def of_run(tmp_path, text, *args, **env):
+    """What tests/run says of a program with this text."""
+    program = tmp_path / "some_test"
+    program.write_text(f"#!/bin/sh\n{text}")
+    program.chmod(0o755)
+    env = {k: v for k, v in os.environ.items() if k != "TESTS_TIMES"} | env
+    p = subprocess.run([ROOT / "tests/run", *args, program], capture_output=True, text=True, timeout=120, env=env)
+    return p.returncode, p.stdout
+
+
+def test_a_failure_prints_its_seed_its_log_and_what_repeats_it(tmp_path):
+    code, out = of_run(tmp_path, 'echo 1..1; echo "seed 77 (again: TEST_SEED=77)"; echo "not ok 1 - it_adds"; echo "# 2 is not 3"; exit 1', "unit")
+    assert code == 1 and "some_test: it_adds: 2 is not 3\n" in out
+    end = out[out.index("failed:\n"):]
+    assert "seed 77" in end and re.search(r"again: make \S+some_test && TEST_SEED=77 tests/run unit \S+some_test\n", end)
+    assert "    not ok 1 - it_adds" in out and out.endswith("0 passed, 1 failed\n")
+
+
+def test_a_program_that_hangs_leaves_its_stacks_and_no_process(tmp_path):
+    code, out = of_run(tmp_path, "echo 1..1; env -i setsid sleep 3217 &\nsleep 3218", "unit", UNIT_SECONDS="1")
+    assert code == 1 and "still running after 1 s" in out
+    assert re.search(r"still there: process \d+, sleep 3217\n.*nanosleep", out, re.S)
+    assert re.search(r"still there: process \d+, sleep 3218\n.*nanosleep", out, re.S)
+    assert subprocess.run(["pgrep", "-f", "^sleep 321[78]$"], capture_output=True).returncode == 1
+
+
+def test_a_program_that_leaves_one_with_its_output_behind_is_not_waited_for(tmp_path):
+    code, out = of_run(tmp_path, "sleep 3219 &\necho 1..1; echo ok 1 - it_ends", "unit")
+    subprocess.run(["pkill", "-f", "^sleep 3219$"])
+    assert code == 0 and out.endswith("1 passed, 0 failed\n")
+
+
+def test_hunting_counts_how_often_a_test_fails(tmp_path):
+    text = f'echo 1..1; if mkdir {tmp_path}/taken 2>/dev/null; then echo "not ok 1 - first"; exit 1; fi; echo ok 1 - first'
+    code, out = of_run(tmp_path, text, "hunt", HUNT_ROUNDS="1")
+    assert code == 1 and "some_test: first: 1 of 9 runs; their logs: " in out and out.endswith("0 passed, 1 failed\n")
+
+
+def test_minutes_are_told_by_part(tmp_path):
+    _, out = of_run(tmp_path, "echo 1..1; echo ok 1 - fine", "unit")
+    assert re.search(r"what took longest, in seconds, and of processors:\n +\d+\.\d .* unit: \S*some_test\n", out)
