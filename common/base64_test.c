@@ -42,7 +42,6 @@ static void what_is_no_base64(void **state) {
 }
 
 int main(void) {
-    alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_and_bytes),
         cmocka_unit_test(white_space_is_skipped),

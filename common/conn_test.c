@@ -328,6 +328,5 @@ int main(void) {
         T(a_server_without_tls_is_no_server_with_it),
         T(files_that_are_none_are_named),
     };
-    (void)alarm(150);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

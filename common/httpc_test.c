@@ -328,6 +328,5 @@ int main(void) {
         T(callbacks_may_free_or_cancel),
         T(a_new_request_takes_the_place_of_the_old_one),
     };
-    (void)alarm(150);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

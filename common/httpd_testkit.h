@@ -125,7 +125,6 @@ static int setup(void **state) {
         fail_msg("%s", err.msg);
     }
     *state = w;
-    alarm(60);
     return 0;
 }
 

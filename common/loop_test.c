@@ -32,7 +32,6 @@ static int setup(void **state) {
     struct co_err err;
     assert_int_equal(co_loop_new(&tr->l, &err), 0);
     *state = tr;
-    alarm(60);
     return 0;
 }
 

@@ -36,7 +36,6 @@ static pid_t start_with(const char *addrs, struct gate g, int *ret_out) {
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        alarm(30);
         (void)dup2(out[1], STDOUT_FILENO);
         (void)close_range(STDERR_FILENO + 1, ~0U, 0); /* the listener is the parent's alone */
         struct sigaction sa = {.sa_handler = on_terminated};
@@ -347,7 +346,6 @@ static void a_missing_variable_lets_the_pod_go(void **state) {
 
 int main(void) {
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(go_lets_the_pod_start),
         cmocka_unit_test(it_asks_again_until_it_may_go),

@@ -148,6 +148,5 @@ int main(void) {
         T(a_deadline_comes_although_no_byte_does),
         T(a_burst_is_read_with_rests),
     };
-    (void)alarm(120);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,5 @@ int main(void) {
         cmocka_unit_test(an_environment_is_inherited_with_or_without_the_contracts),
         cmocka_unit_test(thousands_of_variables_take_no_time),
     };
-    (void)alarm(100);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

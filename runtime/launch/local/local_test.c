@@ -35,7 +35,6 @@ static pid_t start(const struct script *job, const struct rl_local_options *opti
         *ret_out = out[0];
         return pid;
     }
-    (void)alarm(50);
     (void)close(out[0]);
     struct rl_pod pod[PODS_MAX] = {{0}};
     char *argv[PODS_MAX][4];
@@ -333,7 +332,6 @@ static void jobs_beside_each_other_have_different_addresses(void **state) {
 }
 
 int main(void) {
-    (void)alarm(100);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_completes_with_its_workers),
         cmocka_unit_test(servers_that_end_by_themselves_are_not_stopped),

@@ -60,7 +60,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_child_left_in_the_pipe_is_kept),
     };
-    (void)alarm(100);
     if (!mkdtemp(dir)) {
         return 1;
     }

@@ -302,6 +302,5 @@ int main(int argc, char **argv) {
         T(who_could_not_be_killed_is_not_told_of_later),
         T(a_group_can_be_used_again),
     };
-    (void)alarm(150);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

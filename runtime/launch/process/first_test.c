@@ -29,7 +29,6 @@ static pid_t start(const char *script, const struct rl_first_options *options, i
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        (void)alarm(50);
         (void)dup2(out[1], STDOUT_FILENO);
         (void)dup2(out[1], STDERR_FILENO);
         (void)close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
@@ -182,7 +181,6 @@ static void the_program_dies_with_a_killed_first_process(void **state) {
 static int be_shell(void) {
     char *argv[] = {"/bin/sh", "-c", "echo up; read word; exit 7", NULL};
     int code = -1, status = 0;
-    (void)alarm(50);
     (void)signal(SIGTTOU, SIG_IGN);
     pid_t job = fork();
     (void)setpgid(job, job);
@@ -384,7 +382,6 @@ static void a_server_is_ended_when_training_is_over(void **state) {
 }
 
 int main(void) {
-    (void)alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exit_codes_are_passed_on),
         cmocka_unit_test(signals_reach_the_whole_group),

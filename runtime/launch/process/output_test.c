@@ -87,6 +87,5 @@ int main(void) {
             sources_wait_for_a_reader_and_nothing_is_lost, setup, teardown),
     };
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)alarm(100);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -143,6 +143,5 @@ int main(void) {
         cmocka_unit_test(no_handler_runs_in_a_child),
         cmocka_unit_test(a_raised_limit_of_open_files_is_this_processs_alone),
     };
-    (void)alarm(150);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

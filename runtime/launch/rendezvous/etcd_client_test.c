@@ -269,6 +269,5 @@ int main(void) {
         cmocka_unit_test(the_watch_tells_of_changes_and_of_its_end),
         cmocka_unit_test(what_is_given_up_is_not_told),
     };
-    (void)alarm(100);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,5 @@ int main(void) {
         T(who_never_answered_is_not_judged),
         T(who_is_mute_is_left_to_its_lease),
     };
-    (void)alarm(100); /* a neighbour that is not asked any more is waited for */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

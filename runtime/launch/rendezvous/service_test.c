@@ -440,7 +440,6 @@ static void a_service_that_goes_tells_all(void **state) {
 
 int main(void) {
     memset(control, 1, VALUE);
-    alarm(60);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keys_are_kept_and_nonsense_is_refused),
         cmocka_unit_test(keys_of_nobody_have_a_bound),

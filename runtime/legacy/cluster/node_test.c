@@ -68,7 +68,6 @@ static void in_child(size_t row, int out) {
         .argv = argv};
     struct co_err err = {0};
     int code = 0;
-    (void)alarm(30);
     (void)dup2(out, STDOUT_FILENO);
     (void)dup2(out, STDERR_FILENO);
     (void)setenv("PADDLE_INIT_USE_GPU", "mine", 1);

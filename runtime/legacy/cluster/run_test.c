@@ -34,7 +34,6 @@ static pid_t start(const struct rl_conf *conf, const struct rl_cluster_options *
     if (pid == 0) {
         struct co_err err = {0};
         int code = 0;
-        (void)alarm(30);
         (void)dup2(out, STDOUT_FILENO);
         (void)dup2(out, STDERR_FILENO);
         if (rl_cluster_run(conf, o, &code, &err)) {

@@ -430,6 +430,5 @@ int main(void) {
         cmocka_unit_test(the_directory_is_the_workspace_or_one_of_the_time),
         cmocka_unit_test(a_host_without_user_and_port_leaves_both_to_ssh),
     };
-    (void)alarm(60);
     return cmocka_run_group_tests(tests, make_directory, remove_directory);
 }

@@ -151,7 +151,6 @@ static struct child start(const char *const *words, const char *const *env) {
     struct child c = {.pid = fork(), .out = out[0], .text = CO_BUF(TEXT_MAX)};
     assert_true(c.pid >= 0);
     if (c.pid == 0) {
-        (void)alarm(60);
         (void)dup2(out[1], STDOUT_FILENO);
         (void)dup2(out[1], STDERR_FILENO);
         for (; *env; env++) {
