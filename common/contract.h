@@ -163,6 +163,7 @@ enum co_var {
     CO_VAR_ETCD_CA,
     CO_VAR_ETCD_CERT,
     CO_VAR_ETCD_KEY,
+    CO_VAR_MAX_CPU_ISA,
     CO_VAR_COUNT,
 };
 

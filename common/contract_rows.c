@@ -9,6 +9,7 @@ static const char *const role_words[] = {
     "PSERVER", "TRAINER", "HETER", "HETER_TRAINER", "COORDINATOR", NULL};
 static const char *const nonfinite_words[] = {"refuse", "skip", "allow", NULL};
 static const char *const transport_words[] = {"lanes", "grpc", NULL};
+static const char *const cpu_isa_words[] = {"plain", "avx2", "avx512", NULL}; /* enum co_isa */
 static const char *const rendezvous_words[] = {"1", "2", "3", NULL};
 
 /* Short forms for the rows: all kinds of launch but v2; no upper limit. */
@@ -938,4 +939,14 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .generations = CO_GEN_LAUNCH,
         .machine = true,
         .doc = "File of the key of that certificate."},
+    [CO_VAR_MAX_CPU_ISA] = {.name = "PADDLERT_MAX_CPU_ISA",
+        .via = CO_VIA_USER,
+        .type = CO_TYPE_WORD,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_HAND,
+        .words = cpu_isa_words,
+        .machine = true,
+        .doc = "The most that the library's own loops use of the processor: plain, avx2 (with FMA "
+               "and F16C) or avx512. Not set: all that it has. ONEDNN_MAX_CPU_ISA limits oneDNN, "
+               "which the examples use."},
 };

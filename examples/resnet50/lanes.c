@@ -5,6 +5,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/isa.h"
+
 #define INLINE static inline __attribute__((always_inline))
 
 enum { WIDE = 8, HALVES = RN_LANES_MAX / WIDE, CHUNK = 256 * RN_LANES_MAX };
@@ -175,22 +177,15 @@ static const struct rn_lane_kernels *const plain[2][2] = ROW(plain);
 #define AVX2 __attribute__((target("avx2,fma")))
 FORMS(avx2, AVX2)
 static const struct rn_lane_kernels *const avx2[2][2] = ROW(avx2);
-
-static bool has_avx2(void) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-}
 #else
 #define avx2 plain
-static bool has_avx2(void) {
-    return false;
-}
 #endif
 
 const struct rn_lane_kernels *rn_lane_kernels_get(enum rn_type type, size_t lanes, size_t i) {
     const struct rn_lane_kernels *can[2];
     size_t n = 0;
 
-    if (has_avx2()) {
+    if (co_isa() >= CO_ISA_AVX2) {
         can[n++] = avx2[type][lanes / RN_LANES_MAX];
     }
     can[n++] = plain[type][lanes / RN_LANES_MAX];

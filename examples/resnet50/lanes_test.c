@@ -1,4 +1,4 @@
-/* Tests all versions of the batch normalisation loops against the formulas in doubles, and two
+/* Tests all forms of the batch normalisation loops against the formulas in doubles, and two
  * ranks against one rank with both batches. */
 #include <math.h>
 #include <setjmp.h>
@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "common/half.h"
+#include "common/isa_testkit.h"
 #include "common/mem.h"
 #include "examples/nn/rng.h"
 #include "examples/resnet50/dnn.h"
@@ -138,12 +140,15 @@ static void channel_check(const struct rn_norm *o, const struct values *v, size_
 }
 
 /* Eight forms by two widths by numbers of threads: one has blocks to itself, many share them. */
-static void test_values_and_gradients_are_those_of_the_formulas(void **state) {
+static void formulas_check(enum co_isa isa) {
     const struct rn_share alone = {NULL, NULL, 1};
     const size_t threads[] = {1, 2, 7};
     struct rn_dnn dnn;
 
-    (void)state;
+    if (!co_test_isa(isa)) {
+        skip();
+    }
+    assert_string_equal(rn_lane_kernels_get(RN_F32, 8, 0)->name, co_isa_name(isa));
     assert_int_equal(rn_dnn_open(&dnn, RN_F32, NULL), 0); /* whose threads they are */
     rn_dnn_close(&dnn);
     for (unsigned form = 0; form < 2 * 2 * 2 * 2 * 3; form++) {
@@ -165,56 +170,132 @@ static void test_values_and_gradients_are_those_of_the_formulas(void **state) {
     rn_team_set(1);
 }
 
-static int bits_at(const void *values, size_t i) {
-    uint16_t bits;
-
-    memcpy(&bits, (const char *)values + i * sizeof(bits), sizeof(bits));
-    return bits;
+static void test_plain_values_and_gradients_are_those_of_the_formulas(void **state) {
+    (void)state;
+    formulas_check(CO_ISA_PLAIN);
 }
 
-static void bits_put(void *values, size_t i, uint16_t bits) {
-    memcpy((char *)values + i * sizeof(bits), &bits, sizeof(bits));
+static void test_avx2_values_and_gradients_are_those_of_the_formulas(void **state) {
+    (void)state;
+    formulas_check(CO_ISA_AVX2);
 }
 
-/* bf16 values lie where half as many f32 would; as bits they are numbers, too.  A digit of a bf16
- * may fall to either side where the instruction sets round a sum differently. */
-static void forms_compare(
-    const struct rn_lane_kernels *x, const struct rn_lane_kernels *y, enum rn_type type) {
-    struct values *a = values_new(), *b = values_new();
-    struct rn_lane_values v = {.mean = {0}};
-    struct rn_lane_rows r = {.n = 3 * 16 * 8, .x = a->x, .add = a->add, .out = a->y};
+/* ---- every form against the plain one -------------------------------------------------------- */
 
-    for (size_t i = 0; i < 2 * r.n && type == RN_BF16; i++) { /* 1 to 2 */
-        bits_put(a->x, i, (uint16_t)(0x3f80U + i % 128));
-        bits_put(a->add, i, (uint16_t)(0x3f80U + i % 97));
+static void narrow_in_place(float *values) {
+    for (size_t i = 0; i < N; i++) {
+        uint16_t half = co_bf16_narrow(values[i]);
+
+        memcpy((char *)values + i * sizeof(half), &half, sizeof(half));
     }
-    memcpy(v.scale, a->gamma, sizeof(v.scale));
-    x->apply(&r, &v);
-    r.out = b->y;
-    y->apply(&r, &v);
-    for (size_t k = 0; k < r.n; k++) {
-        if (type == RN_F32) {
-            close_to("y", a->y[k], (double)b->y[k]);
-        } else {
-            assert_true(abs(bits_at(a->y, k) - bits_at(b->y, k)) <= 1 && bits_at(a->y, k) > 0x3f00);
+}
+
+static struct values *values_of(enum rn_type type) {
+    struct values *v = values_new();
+    float *const all[] = {v->x, v->add, v->dy, v->dy2};
+
+    for (size_t i = 0; type == RN_BF16 && i < CO_ARRAY_LEN(all); i++) {
+        narrow_in_place(all[i]);
+    }
+    return v;
+}
+
+static double value_at(const float *values, size_t i, enum rn_type type) {
+    uint16_t half;
+
+    memcpy(&half, (const char *)values + i * sizeof(half), sizeof(half));
+    return (double)(type == RN_F32 ? values[i] : co_bf16_widen(half));
+}
+
+/* A bf16 may be its neighbour where the instruction sets round a sum differently. */
+static void outputs_compare(
+    const char *what, const float *a, const float *b, enum rn_type type, size_t n) {
+    double digit = type == RN_F32 ? 1e-5 : 0x1p-7;
+
+    for (size_t i = 0; i < n; i++) {
+        double x = value_at(a, i, type), y = value_at(b, i, type);
+
+        if (!(fabs(x - y) <= digit * fabs(y) + 1e-5)) {
+            fail_msg("%s %zu is %.8g and %.8g", what, i, x, y);
         }
     }
+}
+
+static void sums_compare(
+    const char *what, const struct rn_lane_sums *a, const struct rn_lane_sums *b, size_t lanes) {
+    for (size_t i = 0; i < lanes; i++) {
+        close_to(what, (float)a->sum[i], b->sum[i]);
+        close_to(what, (float)a->square[i], b->square[i]);
+    }
+}
+
+static struct rn_lane_values coefficients(const struct values *v) {
+    struct rn_lane_values c;
+
+    for (size_t i = 0; i < RN_LANES_MAX; i++) {
+        c.mean[i] = 5.0F + v->beta[i];
+        c.scale[i] = v->gamma[i];
+        c.bias[i] = v->beta[RN_LANES_MAX + i];
+        c.slope[i] = v->beta[i] / 2.0F;
+        c.level[i] = v->gamma[RN_LANES_MAX + i];
+    }
+    return c;
+}
+
+/* Option bits: ReLU; a second input or gradient; y, not x, tells where ReLU was active. */
+static struct rn_lane_rows rows_of(struct values *v, size_t n, unsigned options, bool back) {
+    struct rn_lane_rows r = {.n = n, .x = v->x, .out = v->y, .relu = options & 1};
+
+    if (back) {
+        r.dy = v->dy;
+        r.dy2 = options & 2 ? v->dy2 : NULL;
+        r.y = options & 4 ? v->add : NULL;
+    } else {
+        r.add = options & 2 ? v->add : NULL;
+    }
+    return r;
+}
+
+static void loops_compare(const struct rn_lane_kernels *x, const struct rn_lane_kernels *y,
+    enum rn_type type, size_t lanes, unsigned options) {
+    struct values *a = values_of(type), *b = values_of(type);
+    struct rn_lane_values c = coefficients(a);
+    struct rn_lane_rows p = rows_of(a, N, options, false), q = rows_of(b, N, options, false);
+
+    x->sums(&p, &c, &a->sums[0]);
+    y->sums(&q, &c, &b->sums[0]);
+    sums_compare("sum", &a->sums[0], &b->sums[0], lanes);
+    x->apply(&p, &c);
+    y->apply(&q, &c);
+    outputs_compare("y", a->y, b->y, type, N);
+    p = rows_of(a, N, options, true);
+    q = rows_of(b, N, options, true);
+    x->back_sums(&p, &c, &a->sums[1]);
+    y->back_sums(&q, &c, &b->sums[1]);
+    sums_compare("sum of gradients", &a->sums[1], &b->sums[1], lanes);
+    outputs_compare("g", a->y, b->y, type, N);
+    x->back_apply(&p, &c);
+    y->back_apply(&q, &c);
+    outputs_compare("d_x", a->y, b->y, type, N);
     free(a);
     free(b);
 }
 
-static void test_all_forms_of_a_loop_agree(void **state) {
+static void test_avx2_loops_agree_with_the_plain_ones(void **state) {
     (void)state;
-    for (size_t t = 0; t < 2; t++) {
-        enum rn_type type = t ? RN_BF16 : RN_F32;
+    if (!co_test_isa(CO_ISA_AVX2)) {
+        skip();
+    }
+    for (unsigned form = 0; form < 2 * 2 * 8; form++) {
+        enum rn_type type = form & 1 ? RN_BF16 : RN_F32;
+        size_t lanes = form & 2 ? 16 : 8;
+        const struct rn_lane_kernels *fast = rn_lane_kernels_get(type, lanes, 0);
+        const struct rn_lane_kernels *slow = rn_lane_kernels_get(type, lanes, 1);
 
-        for (size_t lanes = 8; lanes <= 16; lanes += 8) {
-            const struct rn_lane_kernels *best = rn_lane_kernels_get(type, lanes, 0), *next;
-
-            for (size_t i = 1; (next = rn_lane_kernels_get(type, lanes, i)); i++) {
-                forms_compare(best, next, type);
-            }
-        }
+        assert_string_equal(fast->name, "avx2");
+        assert_string_equal(slow->name, "plain");
+        assert_null(rn_lane_kernels_get(type, lanes, 2));
+        loops_compare(fast, slow, type, lanes, form / 4);
     }
 }
 
@@ -255,8 +336,9 @@ static void test_two_equal_ranks_are_as_one(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_values_and_gradients_are_those_of_the_formulas),
-        cmocka_unit_test(test_all_forms_of_a_loop_agree),
+        cmocka_unit_test(test_plain_values_and_gradients_are_those_of_the_formulas),
+        cmocka_unit_test(test_avx2_values_and_gradients_are_those_of_the_formulas),
+        cmocka_unit_test(test_avx2_loops_agree_with_the_plain_ones),
         cmocka_unit_test(test_two_equal_ranks_are_as_one),
     };
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "common/half.h"
+#include "common/isa.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -157,28 +157,13 @@ AVX2 static void f16c_narrow_f16(uint16_t *out, const float *in, size_t n) {
 KERNELS(avx2, AVX2, f16c)
 KERNELS(avx512, AVX512, f16c)
 
-/* Clang's __builtin_cpu_supports has no name for F16C. */
-static bool has_f16c(void) {
-    unsigned a, b, c = 0, d;
-    return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
+static const struct rt_kernels *const forms[] = {
+    [CO_ISA_PLAIN] = &plain, [CO_ISA_AVX2] = &avx2, [CO_ISA_AVX512] = &avx512};
+#else
+static const struct rt_kernels *const forms[] = {[CO_ISA_PLAIN] = &plain};
+#endif
 
 const struct rt_kernels *rt_kernels_get(uint32_t i) {
-    const struct rt_kernels *can[4] = {NULL};
-    uint32_t n = 0;
-    bool two = __builtin_cpu_supports("avx2") && has_f16c();
-    if (two && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-        can[n++] = &avx512;
-    }
-    if (two) {
-        can[n++] = &avx2;
-    }
-    can[n++] = &plain;
-    return i < n ? can[i] : NULL;
+    uint32_t best = co_isa();
+    return i <= best ? forms[best - i] : NULL;
 }
-#else
-const struct rt_kernels *rt_kernels_get(uint32_t i) {
-    return i == 0 ? &plain : NULL;
-}
-#endif

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "common/isa_testkit.h"
 #include "runtime/train/coll/reference.h"
 
 enum { VALUES = 1003 };
@@ -35,33 +36,51 @@ static bool same(enum rt_dtype t, const void *a, const void *b) {
     return memcmp(a, b, rt_dtype_size(t)) == 0;
 }
 
-static void fast_kernels_give_the_bits_of_the_plain_ones(void **state) {
-    (void)state;
+static void call_compare(const struct rt_kernels *k, enum rt_dtype t, enum rt_op o, uint32_t n_in) {
     _Alignas(64) static uint8_t a[VALUES * 8], b[VALUES * 8], c[VALUES * 8], fast[VALUES * 8],
         slow[VALUES * 8];
-    const struct rt_kernels *k;
-    for (uint32_t i = 0; (k = rt_kernels_get(i)) && k != plain_kernels(); i++) {
-        for (uint32_t t = 0; t < RT_DTYPES; t++) {
-            for (uint32_t o = 0; o < RT_OPS; o++) {
-                const void *in[3] = {a, b, c};
-                random_values(t, a, 1);
-                random_values(t, b, 2);
-                random_values(t, c, 3);
-                struct rt_coll call = {.dtype = t, .op = o};
-                for (uint32_t n_in = 1; n_in <= 3 && !average_of_integers(&call); n_in++) {
-                    rt_reduce_n(k, t, o, 1.0 / n_in, fast, in, n_in, VALUES);
-                    rt_reduce_n(plain_kernels(), t, o, 1.0 / n_in, slow, in, n_in, VALUES);
-                    for (size_t v = 0; v < VALUES; v++) {
-                        size_t at = v * rt_dtype_size(t);
-                        if (!same(t, fast + at, slow + at)) {
-                            fail_msg("%s %s %s of %u inputs: value %zu differs", k->name,
-                                rt_dtype_name(t), rt_op_name(o), n_in, v);
-                        }
-                    }
-                }
+    const void *in[3] = {a, b, c};
+
+    random_values(t, a, 1);
+    random_values(t, b, 2);
+    random_values(t, c, 3);
+    rt_reduce_n(k, t, o, 1.0 / n_in, fast, in, n_in, VALUES);
+    rt_reduce_n(plain_kernels(), t, o, 1.0 / n_in, slow, in, n_in, VALUES);
+    for (size_t v = 0; v < VALUES; v++) {
+        size_t at = v * rt_dtype_size(t);
+        if (!same(t, fast + at, slow + at)) {
+            fail_msg("%s %s %s of %u inputs: value %zu differs", k->name, rt_dtype_name(t),
+                rt_op_name(o), n_in, v);
+        }
+    }
+}
+
+static void form_compare(enum co_isa isa) {
+    if (!co_test_isa(isa)) {
+        skip();
+    }
+    const struct rt_kernels *k = rt_kernels_get(0);
+    assert_string_equal(k->name, co_isa_name(isa));
+    assert_ptr_equal(rt_kernels_get(isa), plain_kernels());
+    assert_null(rt_kernels_get(isa + 1));
+    for (uint32_t t = 0; t < RT_DTYPES; t++) {
+        for (uint32_t o = 0; o < RT_OPS; o++) {
+            struct rt_coll call = {.dtype = t, .op = o};
+            for (uint32_t n_in = 1; n_in <= 3 && !average_of_integers(&call); n_in++) {
+                call_compare(k, t, o, n_in);
             }
         }
     }
+}
+
+static void avx2_kernels_give_the_bits_of_the_plain_ones(void **state) {
+    (void)state;
+    form_compare(CO_ISA_AVX2);
+}
+
+static void avx512_kernels_give_the_bits_of_the_plain_ones(void **state) {
+    (void)state;
+    form_compare(CO_ISA_AVX512);
 }
 
 /* Every half there is, widened and narrowed again; and what lies between two of them. */
@@ -86,7 +105,8 @@ static void halves_are_rounded_to_nearest(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fast_kernels_give_the_bits_of_the_plain_ones),
+        cmocka_unit_test(avx2_kernels_give_the_bits_of_the_plain_ones),
+        cmocka_unit_test(avx512_kernels_give_the_bits_of_the_plain_ones),
         cmocka_unit_test(halves_are_rounded_to_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,15 +2,13 @@
  * run time. */
 #include "runtime/train/table/narrow.h"
 
-#include <stdatomic.h>
-#include <stdbool.h>
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
 #include "common/bytes.h"
 #include "common/half.h"
+#include "common/isa.h"
 #include "common/mem.h"
 
 static const struct {
@@ -91,12 +89,6 @@ AVX2 static void avx2_narrow_f16(unsigned char *out, const float *values, size_t
     }
     plain_narrow_f16(out + 2 * i, values + i, n - i);
 }
-
-/* Clang's __builtin_cpu_supports does not know f16c. */
-static bool has_avx2(void) {
-    unsigned a, b, c = 0, d;
-    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-}
 #endif
 
 struct loops {
@@ -111,13 +103,7 @@ static const struct loops *loops_of(enum rt_dtype t) {
 #if defined(__x86_64__)
     static const struct loops avx2[] = {
         {avx2_widen_f16, avx2_narrow_f16}, {avx2_widen_bf16, avx2_narrow_bf16}};
-    static atomic_int have; /* 0: not known yet; cached since cpuid is slow */
-    int known = atomic_load_explicit(&have, memory_order_relaxed);
-    if (known == 0) {
-        known = has_avx2() ? 1 : -1;
-        atomic_store_explicit(&have, known, memory_order_relaxed);
-    }
-    if (known > 0) {
+    if (co_isa() >= CO_ISA_AVX2) {
         return &avx2[t == RT_BF16];
     }
 #endif

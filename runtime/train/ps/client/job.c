@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/contract.h"
+#include "common/isa.h"
 #include "common/spare.h"
 #include "runtime/train/role/role.h"
 #include "runtime/net/net.h"
@@ -43,7 +44,10 @@ static int get_encrypt(
 
 static int load_job(rt_getenv_fn get, void *arg, struct rt_job **ret_job, struct co_err *err) {
     struct rt_topology *t = NULL;
-    int rc = rt_topology_load(get, arg, &t, err);
+    int rc = co_isa_check(err);
+    if (rc == 0) {
+        rc = rt_topology_load(get, arg, &t, err);
+    }
     if (rc < 0) {
         return rc;
     }

@@ -1,0 +1,116 @@
+/* Tests the loops that narrow and widen rows, in each form, against the conversions of one number
+ * at a time (common/half.h). */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/bytes.h"
+#include "common/half.h"
+#include "common/isa_testkit.h"
+#include "common/mem.h"
+#include "runtime/train/table/narrow.h"
+
+enum { HALVES = 1 << 16, NEAR = 5, N = HALVES * NEAR };
+
+static float widened(enum rt_dtype t, uint16_t h) {
+    return t == RT_F16 ? co_f16_widen(h) : co_bf16_widen(h);
+}
+
+static uint16_t narrowed(enum rt_dtype t, float f) {
+    return t == RT_F16 ? co_f16_narrow(f) : co_bf16_narrow(f);
+}
+
+/* Every half, NaN and infinity among them.  Which of its bits a NaN keeps is not said. */
+static void widen_check(enum rt_dtype t, size_t n) {
+    unsigned char in[HALVES * 2 + 2];
+    CO_AUTOFREE float *got = co_xcalloc(HALVES, sizeof(*got));
+
+    for (size_t i = 0; i < HALVES; i++) {
+        co_put_u16(in + 1 + 2 * i, (uint16_t)i); /* at an odd address */
+    }
+    for (size_t first = 0; first < HALVES; first += n) {
+        size_t count = HALVES - first < n ? HALVES - first : n;
+
+        rt_widen(t, got + first, in + 1 + 2 * first, count);
+    }
+    for (size_t i = 0; i < HALVES; i++) {
+        float want = widened(t, (uint16_t)i);
+
+        if (co_f32_bits(got[i]) != co_f32_bits(want) && !(isnan(got[i]) && isnan(want))) {
+            fail_msg("%s 0x%04zx is %a, expected %a", rt_storage_name(t), i, (double)got[i],
+                (double)want);
+        }
+    }
+}
+
+/* Each half, the tie between it and the next one, and the floats beside the tie. */
+static void near_fill(enum rt_dtype t, float *ret) {
+    uint32_t tie = t == RT_F16 ? 0x1000 : 0x8000;
+
+    for (size_t h = 0; h < HALVES; h++) {
+        uint32_t bits = co_f32_bits(widened(t, (uint16_t)h));
+        const uint32_t near[NEAR] = {bits, bits + tie - 1, bits + tie, bits + tie + 1, bits + 1};
+
+        for (size_t k = 0; k < NEAR; k++) {
+            ret[h * NEAR + k] = co_f32_of(near[k]);
+        }
+    }
+}
+
+static void narrow_check(enum rt_dtype t, size_t n) {
+    CO_AUTOFREE float *values = co_xcalloc(N, sizeof(*values));
+    CO_AUTOFREE unsigned char *out = co_xcalloc(N, 2);
+
+    near_fill(t, values);
+    for (size_t first = 0; first < N; first += n) {
+        rt_narrow(t, out + 2 * first, values + first, N - first < n ? N - first : n);
+    }
+    for (size_t i = 0; i < N; i++) {
+        uint16_t got = co_get_u16(out + 2 * i), want = narrowed(t, values[i]);
+
+        if (got != want && !(isnan(widened(t, got)) && isnan(values[i]))) {
+            fail_msg("%a is %s 0x%04x, expected 0x%04x", (double)values[i], rt_storage_name(t), got,
+                want);
+        }
+    }
+}
+
+/* Whole vectors, and rows that end within one. */
+static void form_check(enum co_isa isa) {
+    static const size_t lengths[] = {HALVES, 13};
+
+    if (!co_test_isa(isa)) {
+        skip();
+    }
+    for (size_t i = 0; i < CO_ARRAY_LEN(lengths); i++) {
+        widen_check(RT_F16, lengths[i]);
+        widen_check(RT_BF16, lengths[i]);
+        narrow_check(RT_F16, lengths[i]);
+        narrow_check(RT_BF16, lengths[i]);
+    }
+}
+
+static void plain_rows_are_as_one_number_at_a_time(void **state) {
+    (void)state;
+    form_check(CO_ISA_PLAIN);
+}
+
+static void avx2_rows_are_as_one_number_at_a_time(void **state) {
+    (void)state;
+    form_check(CO_ISA_AVX2);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_rows_are_as_one_number_at_a_time),
+        cmocka_unit_test(avx2_rows_are_as_one_number_at_a_time),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
