@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "examples/nn/engine.h"
+#include "examples/nn/isa_testkit.h"
 #include "examples/nn/rng.h"
 
 enum { SIDE_MAX = 48 };
@@ -100,7 +101,7 @@ static void test_an_impossible_product_is_an_error(void **state) {
     assert_int_equal(nn_engine_made(e), 0);
 }
 
-int main(void) {
+static int products(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products_in_every_form),
         cmocka_unit_test(test_primitives_are_kept_and_bounded),
@@ -108,4 +109,8 @@ int main(void) {
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+int main(void) {
+    return nn_isa_tests(products) + products();
 }

@@ -8,10 +8,6 @@
 
 #include "common/mem.h"
 
-static size_t aligned(size_t bytes) {
-    return (bytes + RN_ARENA_ALIGN - 1) / RN_ARENA_ALIGN * RN_ARENA_ALIGN;
-}
-
 static bool together(const struct rn_span *a, const struct rn_span *b) {
     return a->first <= b->last && b->first <= a->last;
 }
@@ -36,8 +32,8 @@ static size_t lowest_place(const struct rn_span *s, struct rn_span *const *place
     size_t at = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (together(s, placed[i]) && placed[i]->offset < at + aligned(s->bytes)) {
-            size_t end = placed[i]->offset + aligned(placed[i]->bytes);
+        if (together(s, placed[i]) && placed[i]->offset < at + rn_arena_aligned(s->bytes)) {
+            size_t end = placed[i]->offset + rn_arena_aligned(placed[i]->bytes);
 
             at = end > at ? end : at;
         }
@@ -57,8 +53,8 @@ size_t rn_arena_plan(struct rn_span *spans, size_t n) {
         struct rn_span *s = order[i];
 
         s->offset = lowest_place(s, order, i);
-        if (s->offset + aligned(s->bytes) > total) {
-            total = s->offset + aligned(s->bytes);
+        if (s->offset + rn_arena_aligned(s->bytes) > total) {
+            total = s->offset + rn_arena_aligned(s->bytes);
         }
         qsort(order, i + 1, sizeof(struct rn_span *), by_offset);
     }
@@ -74,7 +70,7 @@ size_t rn_arena_bound(const struct rn_span *spans, size_t n) {
 
         for (size_t k = 0; k < n; k++) {
             if (spans[k].first <= spans[i].first && spans[i].first <= spans[k].last) {
-                alive += aligned(spans[k].bytes);
+                alive += rn_arena_aligned(spans[k].bytes);
             }
         }
         most = alive > most ? alive : most;

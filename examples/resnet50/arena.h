@@ -12,6 +12,10 @@ struct rn_span {
     size_t offset;   /* written by rn_arena_plan; a multiple of RN_ARENA_ALIGN */
 };
 
+static inline size_t rn_arena_aligned(size_t bytes) {
+    return (bytes + RN_ARENA_ALIGN - 1) / RN_ARENA_ALIGN * RN_ARENA_ALIGN;
+}
+
 /* Sets the offsets and returns the size of the block. */
 size_t rn_arena_plan(struct rn_span *spans, size_t n);
 

@@ -1,17 +1,43 @@
-/* Convolutions on oneDNN: chooses layouts, and reorders weights for a pass that wants another one.
- */
+/* Convolutions on oneDNN: chooses primitives and layouts, and copies for a pass that wants another
+ * layout. */
 #include "examples/resnet50/conv.h"
 
 #include <string.h>
 
-/* The shapes and types for which oneDNN is asked to choose a convolution. */
+#include "examples/resnet50/arena.h"
+
+enum { IN = RN_CONV_IN, WEIGHTS = RN_CONV_WEIGHTS, OUT = RN_CONV_OUT };
+
+/* oneDNN's names of a pass's operands, and the one that the pass writes. */
+static const struct names {
+    int args[RN_CONV_OPERANDS];
+    dnnl_query_t layouts[RN_CONV_OPERANDS];
+    int written;
+} names[RN_CONV_PASSES] = {
+    [RN_CONV_FORWARD] = {{DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST},
+        {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md}, OUT},
+    [RN_CONV_GRADIENT] = {{DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST},
+        {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}, WEIGHTS},
+    [RN_CONV_BACKWARD] = {{DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST},
+        {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md}, IN},
+};
+
+/* ---- choosing -------------------------------------------------------------------------------- */
+
+/* What oneDNN is asked for. */
 struct ask {
-    dnnl_memory_desc_t in, out, weights_any, gradient_any;
+    dnnl_memory_desc_t in, out;         /* in the plan's layout */
+    dnnl_memory_desc_t in_any, out_any; /* in whichever it prefers */
+    dnnl_memory_desc_t weights_any, gradient_any;
     dnnl_dims_t strides, pads;
 };
 
-static dnnl_memory_desc_t chosen_desc(dnnl_primitive_desc_t chosen, dnnl_query_t what) {
-    return *dnnl_primitive_desc_query_md(chosen, what, 0);
+static dnnl_memory_desc_t any_layout(const dnnl_memory_desc_t *of, dnnl_data_type_t type) {
+    dnnl_memory_desc_t any;
+
+    /* Fails for no shape that another descriptor has. */
+    (void)dnnl_memory_desc_init_by_tag(&any, of->ndims, of->dims, type, dnnl_format_tag_any);
+    return any;
 }
 
 static dnnl_status_t ask_init(struct rn_conv *c, const struct rn_dnn *d, const struct rn_net *net,
@@ -19,116 +45,137 @@ static dnnl_status_t ask_init(struct rn_conv *c, const struct rn_dnn *d, const s
     const struct rn_tensor *in = &net->tensors[op->in], *out = &net->tensors[op - net->ops + 1];
     const dnnl_dims_t weights = {out->channels, in->channels, op->kernel, op->kernel};
     const dnnl_dims_t images = {net->config.batch, in->channels, in->height, in->width};
-    dnnl_status_t status = rn_dnn_tensor(d, net->config.batch, out, &a->out);
+    dnnl_status_t status = rn_dnn_tensor(d, net->config.batch, out, &c->out);
 
     for (int i = 0; i < 2; i++) {
         a->strides[i] = op->stride;
         a->pads[i] = op->pad;
     }
-    if (status == dnnl_success && !c->first) {
-        status = rn_dnn_tensor(d, net->config.batch, in, &a->in);
-        c->in = a->in;
-    } else if (status == dnnl_success) {
-        status = dnnl_memory_desc_init_by_tag(&c->in, 4, images, dnnl_f32, dnnl_nchw);
-        if (status == dnnl_success) {
-            status = dnnl_memory_desc_init_by_tag(
-                &a->in, 4, images, rn_dnn_type(d->type), dnnl_format_tag_any);
-        }
-    }
     if (status == dnnl_success) {
-        status = dnnl_memory_desc_init_by_tag(
-            &a->weights_any, 4, weights, rn_dnn_type(d->type), dnnl_format_tag_any);
-    }
-    if (status == dnnl_success) {
-        status = dnnl_memory_desc_init_by_tag(
-            &a->gradient_any, 4, weights, dnnl_f32, dnnl_format_tag_any);
+        status = c->first ? dnnl_memory_desc_init_by_tag(&c->in, 4, images, dnnl_f32, dnnl_nchw)
+                          : rn_dnn_tensor(d, net->config.batch, in, &c->in);
     }
     if (status == dnnl_success) {
         status = dnnl_memory_desc_init_by_tag(&c->plain, 4, weights, dnnl_f32, dnnl_oihw);
     }
-    return status;
-}
-
-static dnnl_status_t forward_make(
-    struct rn_conv *c, const struct rn_dnn *d, struct ask *a, dnnl_primitive_desc_t *ret_forward) {
-    dnnl_convolution_desc_t desc;
-    dnnl_status_t status =
-        dnnl_convolution_forward_desc_init(&desc, dnnl_forward_training, dnnl_convolution_direct,
-            &a->in, &a->weights_any, NULL, &a->out, a->strides, a->pads, a->pads);
-
     if (status == dnnl_success) {
-        status = rn_call_make(&c->forward, d, &desc, NULL, ret_forward);
-    }
-    if (status == dnnl_success) {
-        c->out = a->out;
-        c->in_wanted = a->in = chosen_desc(*ret_forward, dnnl_query_src_md);
-        c->forward_weights = chosen_desc(*ret_forward, dnnl_query_weights_md);
+        a->in_any = any_layout(&c->in, rn_dnn_type(d->type));
+        a->out_any = any_layout(&c->out, rn_dnn_type(d->type));
+        a->in = c->first ? a->in_any : c->in;
+        a->out = c->out;
+        a->weights_any = any_layout(&c->plain, rn_dnn_type(d->type));
+        a->gradient_any = any_layout(&c->plain, dnnl_f32);
     }
     return status;
 }
 
-static dnnl_status_t gradient_make(
-    struct rn_conv *c, const struct rn_dnn *d, const struct ask *a, dnnl_primitive_desc_t forward) {
+static dnnl_status_t operation_init(const struct ask *a, enum rn_conv_pass_kind kind,
+    const dnnl_memory_desc_t *in, const dnnl_memory_desc_t *out, dnnl_convolution_desc_t *ret) {
+    switch (kind) {
+    case RN_CONV_FORWARD:
+        return dnnl_convolution_forward_desc_init(ret, dnnl_forward_training,
+            dnnl_convolution_direct, in, &a->weights_any, NULL, out, a->strides, a->pads, a->pads);
+    case RN_CONV_GRADIENT:
+        return dnnl_convolution_backward_weights_desc_init(ret, dnnl_convolution_direct, in,
+            &a->gradient_any, NULL, out, a->strides, a->pads, a->pads);
+    default:
+        return dnnl_convolution_backward_data_desc_init(
+            ret, dnnl_convolution_direct, in, &a->weights_any, out, a->strides, a->pads, a->pads);
+    }
+}
+
+/* Some instruction sets have no fast primitive for some shapes in the plan's layout, only oneDNN's
+ * reference, which is a hundred times slower.  A matrix product on copies is better then. */
+static dnnl_status_t pass_choose(struct rn_call *run, const struct rn_dnn *d, const struct ask *a,
+    enum rn_conv_pass_kind kind, dnnl_primitive_desc_t forward, dnnl_primitive_desc_t *ret_chosen) {
+    dnnl_convolution_desc_t operation;
+    dnnl_status_t status = operation_init(a, kind, &a->in, &a->out, &operation);
+
+    if (status == dnnl_success) {
+        status = rn_call_make(run, d, &operation, forward, ret_chosen);
+    }
+    if (status != dnnl_success || !rn_dnn_is_reference(*ret_chosen) ||
+        operation_init(a, kind, &a->in_any, &a->out_any, &operation) != dnnl_success) {
+        return status;
+    }
+    struct rn_call other = {NULL};
     dnnl_primitive_desc_t chosen = NULL;
-    dnnl_convolution_desc_t desc;
-    dnnl_status_t status =
-        dnnl_convolution_backward_weights_desc_init(&desc, dnnl_convolution_direct, &a->in,
-            &a->gradient_any, NULL, &a->out, a->strides, a->pads, a->pads);
+    if (rn_call_make(&other, d, &operation, forward, &chosen) == dnnl_success) {
+        rn_call_done(run);
+        *run = other;
+        (void)dnnl_primitive_desc_destroy(*ret_chosen);
+        *ret_chosen = chosen;
+    }
+    return dnnl_success;
+}
 
-    if (status == dnnl_success) {
-        status = rn_call_make(&c->backward_gradient, d, &desc, forward, &chosen);
+/* forward: the choice made for the forward pass, or NULL.  The caller destroys *ret_chosen. */
+static dnnl_status_t pass_make(struct rn_conv *c, const struct rn_dnn *d, const struct ask *a,
+    enum rn_conv_pass_kind kind, dnnl_primitive_desc_t forward, dnnl_primitive_desc_t *ret_chosen) {
+    struct rn_conv_pass *p = &c->passes[kind];
+    dnnl_status_t status = pass_choose(&p->run, d, a, kind, forward, ret_chosen);
+
+    for (int o = 0; status == dnnl_success && o < RN_CONV_OPERANDS; o++) {
+        p->wanted[o] = *dnnl_primitive_desc_query_md(*ret_chosen, names[kind].layouts[o], 0);
     }
-    if (status == dnnl_success) {
-        c->master = chosen_desc(chosen, dnnl_query_diff_weights_md);
-    }
-    (void)dnnl_primitive_desc_destroy(chosen);
     return status;
 }
 
-static dnnl_status_t backward_make(
-    struct rn_conv *c, const struct rn_dnn *d, const struct ask *a, dnnl_primitive_desc_t forward) {
-    dnnl_primitive_desc_t chosen = NULL;
-    dnnl_convolution_desc_t desc;
+static dnnl_status_t passes_make(struct rn_conv *c, const struct rn_dnn *d, const struct ask *a) {
+    dnnl_primitive_desc_t chosen[RN_CONV_PASSES] = {NULL};
+    int n = c->first ? RN_CONV_BACKWARD : RN_CONV_PASSES;
+    dnnl_status_t status = dnnl_success;
 
-    if (c->first) {
-        return dnnl_success;
+    for (int k = 0; status == dnnl_success && k < n; k++) {
+        status = pass_make(c, d, a, (enum rn_conv_pass_kind)k, chosen[0], &chosen[k]);
     }
-    dnnl_status_t status = dnnl_convolution_backward_data_desc_init(&desc, dnnl_convolution_direct,
-        &a->in, &a->weights_any, &a->out, a->strides, a->pads, a->pads);
-    if (status == dnnl_success) {
-        status = rn_call_make(&c->backward_in, d, &desc, forward, &chosen);
+    for (int k = 0; k < n; k++) {
+        (void)dnnl_primitive_desc_destroy(chosen[k]);
     }
-    if (status == dnnl_success) {
-        c->backward_weights = chosen_desc(chosen, dnnl_query_weights_md);
-    }
-    (void)dnnl_primitive_desc_destroy(chosen);
     return status;
 }
 
-/* 0: the same layout, no copy. */
-static size_t copy_bytes(const struct rn_call *reorder, const dnnl_memory_desc_t *to) {
-    return reorder->primitive ? dnnl_memory_desc_get_size(to) : 0;
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+static dnnl_status_t copies_make(struct rn_conv_pass *p, const struct names *name,
+    const struct rn_dnn *d, const dnnl_memory_desc_t have[RN_CONV_OPERANDS]) {
+    dnnl_status_t status = dnnl_success;
+
+    for (int o = 0; status == dnnl_success && p->run.primitive && o < RN_CONV_OPERANDS; o++) {
+        bool back = o == name->written;
+
+        status = rn_call_make_reorder(
+            &p->copies[o], d, back ? &p->wanted[o] : &have[o], back ? &have[o] : &p->wanted[o]);
+        if (p->copies[o].primitive) {
+            p->copy_bytes[o] = rn_arena_aligned(dnnl_memory_desc_get_size(&p->wanted[o]));
+        }
+    }
+    return status;
 }
 
-static dnnl_status_t copies_make(struct rn_conv *c, const struct rn_dnn *d) {
-    dnnl_status_t status = rn_call_make_reorder(&c->in_reorder, d, &c->in, &c->in_wanted);
+static size_t copies_bytes(const struct rn_conv_pass *p) {
+    return p->copy_bytes[IN] + p->copy_bytes[WEIGHTS] + p->copy_bytes[OUT];
+}
 
-    if (status == dnnl_success) {
-        status = rn_call_make_reorder(&c->to_forward, d, &c->master, &c->forward_weights);
+static dnnl_status_t all_copies_make(struct rn_conv *c, const struct rn_dnn *d) {
+    const dnnl_memory_desc_t have[] = {c->in, c->master, c->out};
+    dnnl_status_t status = dnnl_success;
+
+    for (int k = 0; status == dnnl_success && k < RN_CONV_PASSES; k++) {
+        status = copies_make(&c->passes[k], &names[k], d, have);
     }
-    if (status == dnnl_success && !c->first) {
-        status = rn_call_make_reorder(&c->to_backward, d, &c->master, &c->backward_weights);
+    size_t gradient = copies_bytes(&c->passes[RN_CONV_GRADIENT]);
+    c->forward_copy_bytes = copies_bytes(&c->passes[RN_CONV_FORWARD]);
+    c->backward_copy_bytes = copies_bytes(&c->passes[RN_CONV_BACKWARD]);
+    if (c->backward_copy_bytes < gradient) { /* one runs after the other */
+        c->backward_copy_bytes = gradient;
     }
     c->weights_bytes = dnnl_memory_desc_get_size(&c->master);
-    c->in_copy_bytes = copy_bytes(&c->in_reorder, &c->in_wanted);
-    c->forward_copy_bytes = copy_bytes(&c->to_forward, &c->forward_weights);
-    c->backward_copy_bytes = copy_bytes(&c->to_backward, &c->backward_weights);
     return status;
 }
 
 int rn_conv_init(struct rn_conv *c, const struct rn_dnn *d, const struct rn_net *net,
     const struct rn_op *op, struct co_err *err) {
-    dnnl_primitive_desc_t forward = NULL;
     struct ask a = {0};
 
     memset(c, 0, sizeof(*c));
@@ -136,90 +183,91 @@ int rn_conv_init(struct rn_conv *c, const struct rn_dnn *d, const struct rn_net 
     c->first = op->in == 0;
     dnnl_status_t status = ask_init(c, d, net, op, &a);
     if (status == dnnl_success) {
-        status = forward_make(c, d, &a, &forward);
+        status = passes_make(c, d, &a);
     }
     if (status == dnnl_success) {
-        status = gradient_make(c, d, &a, forward);
+        c->master = c->passes[RN_CONV_GRADIENT].wanted[WEIGHTS];
+        status = all_copies_make(c, d);
     }
-    if (status == dnnl_success) {
-        status = backward_make(c, d, &a, forward);
-    }
-    if (status == dnnl_success) {
-        status = copies_make(c, d);
-    }
-    (void)dnnl_primitive_desc_destroy(forward);
     return rn_dnn_check(
         status, d->type == RN_BF16 ? "bf16 convolution" : "convolution", op->name, err);
 }
 
-/* A call's arguments: a row each. */
-struct argument {
-    struct rn_call *call;
-    int name;
-    const dnnl_memory_desc_t *desc;
-    void *memory;
-};
+/* ---- binding and running --------------------------------------------------------------------- */
+
+/* Gives a pass its operands' memory, by way of a copy where one is needed. */
+static dnnl_status_t pass_bind(struct rn_conv_pass *p, const struct names *name,
+    const struct rn_dnn *d, const dnnl_memory_desc_t have[RN_CONV_OPERANDS],
+    void *const memory[RN_CONV_OPERANDS], char *copies) {
+    dnnl_status_t status = dnnl_success;
+
+    for (int o = 0; status == dnnl_success && o < RN_CONV_OPERANDS; o++) {
+        bool back = o == name->written;
+        struct rn_call *copy = &p->copies[o];
+        void *at = copy->primitive ? copies : memory[o];
+
+        status = rn_call_bind(&p->run, d, name->args[o], &p->wanted[o], at);
+        if (status == dnnl_success) {
+            status = rn_call_bind(copy, d, back ? DNNL_ARG_TO : DNNL_ARG_FROM, &have[o], memory[o]);
+        }
+        if (status == dnnl_success) {
+            status = rn_call_bind(copy, d, back ? DNNL_ARG_FROM : DNNL_ARG_TO, &p->wanted[o], at);
+        }
+        if (copy->primitive) {
+            copies += p->copy_bytes[o];
+        }
+    }
+    return status;
+}
 
 int rn_conv_bind(
     struct rn_conv *c, const struct rn_dnn *d, const struct rn_conv_memory *m, struct co_err *err) {
-    void *in = c->in_copy_bytes ? m->in_copy : m->in;
-    void *forward_weights = c->forward_copy_bytes ? m->forward_copy : m->weights;
-    void *backward_weights = c->backward_copy_bytes ? m->backward_copy : m->weights;
-    const struct argument arguments[] = {
-        {&c->in_reorder, DNNL_ARG_FROM, &c->in, m->in},
-        {&c->in_reorder, DNNL_ARG_TO, &c->in_wanted, m->in_copy},
-        {&c->to_forward, DNNL_ARG_FROM, &c->master, m->weights},
-        {&c->to_forward, DNNL_ARG_TO, &c->forward_weights, m->forward_copy},
-        {&c->to_backward, DNNL_ARG_FROM, &c->master, m->weights},
-        {&c->to_backward, DNNL_ARG_TO, &c->backward_weights, m->backward_copy},
-        {&c->forward, DNNL_ARG_SRC, &c->in_wanted, in},
-        {&c->forward, DNNL_ARG_WEIGHTS, &c->forward_weights, forward_weights},
-        {&c->forward, DNNL_ARG_DST, &c->out, m->out},
-        {&c->backward_gradient, DNNL_ARG_SRC, &c->in_wanted, in},
-        {&c->backward_gradient, DNNL_ARG_DIFF_WEIGHTS, &c->master, m->gradient},
-        {&c->backward_gradient, DNNL_ARG_DIFF_DST, &c->out, m->d_out},
-        {&c->backward_in, DNNL_ARG_DIFF_DST, &c->out, m->d_out},
-        {&c->backward_in, DNNL_ARG_WEIGHTS, &c->backward_weights, backward_weights},
-        {&c->backward_in, DNNL_ARG_DIFF_SRC, &c->in, m->d_in},
+    const dnnl_memory_desc_t have[] = {c->in, c->master, c->out};
+    void *const memory[RN_CONV_PASSES][RN_CONV_OPERANDS] = {
+        [RN_CONV_FORWARD] = {m->in, m->weights, m->out},
+        [RN_CONV_GRADIENT] = {m->in, m->gradient, m->d_out},
+        [RN_CONV_BACKWARD] = {m->d_in, m->weights, m->d_out},
     };
     dnnl_status_t status = dnnl_success;
 
-    for (size_t i = 0; status == dnnl_success && i < sizeof(arguments) / sizeof(arguments[0]);
-         i++) {
-        const struct argument *a = &arguments[i];
+    for (int k = 0; status == dnnl_success && k < RN_CONV_PASSES; k++) {
+        char *copies = k == RN_CONV_FORWARD ? m->forward_copies : m->backward_copies;
 
-        status = rn_call_bind(a->call, d, a->name, a->desc, a->memory);
+        status = pass_bind(&c->passes[k], &names[k], d, have, memory[k], copies);
     }
     return rn_dnn_check(status, "memory", c->name, err);
 }
 
 void rn_conv_done(struct rn_conv *c) {
-    struct rn_call *const calls[] = {&c->in_reorder, &c->to_forward, &c->to_backward, &c->forward,
-        &c->backward_in, &c->backward_gradient};
+    for (int k = 0; k < RN_CONV_PASSES; k++) {
+        struct rn_conv_pass *p = &c->passes[k];
 
-    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
-        rn_call_done(calls[i]);
+        rn_call_done(&p->run);
+        for (int o = 0; o < RN_CONV_OPERANDS; o++) {
+            rn_call_done(&p->copies[o]);
+        }
     }
 }
 
-static int run_in_order(const struct rn_call *const *calls, size_t n, const struct rn_conv *c,
-    const struct rn_dnn *d, struct co_err *err) {
-    int rc = 0;
+/* Copies what it reads, runs, copies what it has written. */
+static int pass_run(const struct rn_conv *c, enum rn_conv_pass_kind kind, const struct rn_dnn *d,
+    struct co_err *err) {
+    const struct rn_conv_pass *p = &c->passes[kind];
+    int written = names[kind].written, rc = 0;
 
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        rc = rn_call_run(calls[i], d, c->name, err);
+    for (int o = 0; rc == 0 && o < RN_CONV_OPERANDS; o++) {
+        rc = o == written ? 0 : rn_call_run(&p->copies[o], d, c->name, err);
     }
-    return rc;
+    rc = rc == 0 ? rn_call_run(&p->run, d, c->name, err) : rc;
+    return rc == 0 ? rn_call_run(&p->copies[written], d, c->name, err) : rc;
 }
 
 int rn_conv_forward(const struct rn_conv *c, const struct rn_dnn *d, struct co_err *err) {
-    const struct rn_call *const calls[] = {&c->in_reorder, &c->to_forward, &c->forward};
-
-    return run_in_order(calls, 3, c, d, err);
+    return pass_run(c, RN_CONV_FORWARD, d, err);
 }
 
 int rn_conv_backward(const struct rn_conv *c, const struct rn_dnn *d, struct co_err *err) {
-    const struct rn_call *const calls[] = {&c->backward_gradient, &c->to_backward, &c->backward_in};
+    int rc = pass_run(c, RN_CONV_GRADIENT, d, err);
 
-    return run_in_order(calls, 3, c, d, err);
+    return rc == 0 ? pass_run(c, RN_CONV_BACKWARD, d, err) : rc;
 }

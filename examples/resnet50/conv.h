@@ -1,24 +1,39 @@
-/* A convolution, forward and backward.  Its weights have the layout that oneDNN prefers for the
- * weights' gradient.  The other two passes read a copy if they prefer another layout, or bf16. */
+/* A convolution: three passes, each a primitive of oneDNN.  Activations keep the plan's layout, and
+ * weights the one that oneDNN prefers for their gradient; a pass that wants another layout, or
+ * bf16, works on copies.
+ *
+ *                 reads            writes
+ *     FORWARD     in, weights      out
+ *     GRADIENT    in, d_out        gradient of the weights
+ *     BACKWARD    d_out, weights   d_in
+ */
 #pragma once
 
 #include "examples/resnet50/dnn.h"
+
+enum rn_conv_pass_kind { RN_CONV_FORWARD, RN_CONV_GRADIENT, RN_CONV_BACKWARD, RN_CONV_PASSES };
+enum rn_conv_operand { RN_CONV_IN, RN_CONV_WEIGHTS, RN_CONV_OUT, RN_CONV_OPERANDS };
+
+struct rn_conv_pass {
+    dnnl_memory_desc_t wanted[RN_CONV_OPERANDS];
+    struct rn_call copies[RN_CONV_OPERANDS], run; /* a copy is an empty call where none is needed */
+    size_t copy_bytes[RN_CONV_OPERANDS];
+};
 
 /* The memory of its values; NULL for those that are not needed. */
 struct rn_conv_memory {
     float *weights, *gradient;
     void *in, *out, *d_in, *d_out;
-    void *in_copy, *forward_copy, *backward_copy; /* see the sizes below */
+    char *forward_copies, *backward_copies; /* see the sizes below */
 };
 
 struct rn_conv {
     const char *name;
     bool first; /* of the network: it reads f32 images, whose gradient is not needed */
-    dnnl_memory_desc_t master, plain; /* layouts of the f32 weights: in memory, in a checkpoint */
-    dnnl_memory_desc_t in, in_wanted, out, forward_weights, backward_weights;
-    struct rn_call in_reorder, to_forward, to_backward, forward, backward_in, backward_gradient;
-    /* Sizes of the weights and of the copies; 0: no copy is needed. */
-    size_t weights_bytes, in_copy_bytes, forward_copy_bytes, backward_copy_bytes;
+    dnnl_memory_desc_t in, master, out; /* layouts of the plan; master: of the f32 weights */
+    dnnl_memory_desc_t plain;           /* of the weights in a checkpoint */
+    struct rn_conv_pass passes[RN_CONV_PASSES];
+    size_t weights_bytes, forward_copy_bytes, backward_copy_bytes;
 };
 
 /* Chooses layouts and makes the primitives.  CO_UNSUPPORTED: oneDNN has none for the type on this

@@ -81,6 +81,14 @@ dnnl_status_t rn_call_make(struct rn_call *c, const struct rn_dnn *d, const_dnnl
     return dnnl_success;
 }
 
+bool rn_dnn_is_reference(const_dnnl_primitive_desc_t chosen) {
+    const char *name = NULL;
+    dnnl_status_t status =
+        dnnl_primitive_desc_query(chosen, dnnl_query_impl_info_str, 0, (void *)&name);
+
+    return status == dnnl_success && name && strncmp(name, "ref", strlen("ref")) == 0;
+}
+
 dnnl_status_t rn_call_make_reorder(struct rn_call *c, const struct rn_dnn *d,
     const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to) {
     dnnl_primitive_desc_t chosen = NULL;

@@ -42,6 +42,8 @@ struct rn_call {
  * made for the forward pass.  *ret_chosen tells which layouts it wants; the caller destroys it. */
 dnnl_status_t rn_call_make(struct rn_call *c, const struct rn_dnn *d, const_dnnl_op_desc_t op,
     const_dnnl_primitive_desc_t hint, dnnl_primitive_desc_t *ret_chosen);
+/* Whether that is oneDNN's reference, which is made for comparisons, not for speed. */
+bool rn_dnn_is_reference(const_dnnl_primitive_desc_t chosen);
 /* Copies from one layout to another; an empty call if they are the same. */
 dnnl_status_t rn_call_make_reorder(struct rn_call *c, const struct rn_dnn *d,
     const dnnl_memory_desc_t *from, const dnnl_memory_desc_t *to);

@@ -87,9 +87,8 @@ static void spans_init(struct rn_plan *p, int i) {
         span_set(n, WORKSPACE, n->max_pool.workspace_bytes, forward, backward);
     }
     if (op->kind == RN_CONV) {
-        span_set(n, WORKSPACE, n->conv.in_copy_bytes, forward, backward);
-        span_set(n, FORWARD_COPY, n->conv.forward_copy_bytes, forward, forward);
-        span_set(n, BACKWARD_COPY, n->conv.backward_copy_bytes, backward, backward);
+        span_set(n, FORWARD_COPIES, n->conv.forward_copy_bytes, forward, forward);
+        span_set(n, BACKWARD_COPIES, n->conv.backward_copy_bytes, backward, backward);
     }
     consumer_add(p, op->in, i, D_IN);
     consumer_add(p, op->add, i, D_ADD);
@@ -131,7 +130,7 @@ static int arena_plan(struct rn_plan *p, struct co_err *err) {
 }
 
 static size_t floats_aligned(size_t bytes) {
-    return (bytes + RN_ARENA_ALIGN - 1) / RN_ARENA_ALIGN * RN_ARENA_ALIGN / sizeof(float);
+    return rn_arena_aligned(bytes) / sizeof(float);
 }
 
 static void params_place(struct rn_plan *p) {
@@ -248,9 +247,8 @@ static int conv_bind(struct rn_plan *p, int i, struct co_err *err) {
         .out = rn_plan_value(p, i, OUT),
         .d_in = rn_plan_value(p, i, D_IN),
         .d_out = rn_plan_gradient(p, i, 0),
-        .in_copy = rn_plan_value(p, i, WORKSPACE),
-        .forward_copy = rn_plan_value(p, i, FORWARD_COPY),
-        .backward_copy = rn_plan_value(p, i, BACKWARD_COPY)};
+        .forward_copies = rn_plan_value(p, i, FORWARD_COPIES),
+        .backward_copies = rn_plan_value(p, i, BACKWARD_COPIES)};
 
     return rn_conv_bind(&p->nodes[i].conv, &p->dnn, &m, err);
 }
@@ -340,6 +338,21 @@ int rn_plan_new(const struct rn_net_config *config, enum rn_type type, struct rn
     }
     if (rc == 0) {
         *ret_plan = co_steal_ptr(p);
+    }
+    return rc;
+}
+
+/* Makes the plan of a small network, which has all that a large one has. */
+int rn_plan_supported(enum rn_type type, struct co_err *err) {
+    static const struct rn_net_config small = {
+        .depth = 14, .batch = 1, .image = 32, .classes = 2, .width = 16};
+    CO_CLEANUP(rn_plan_freep) struct rn_plan *p = NULL;
+    int rc = rn_plan_new(&small, type, &p, err);
+
+    if (rc == CO_UNSUPPORTED && type == RN_BF16) {
+        return co_err_set(err, rc,
+            "precision bf16: oneDNN has no bf16 convolutions for this processor (x86-64: they need "
+            "AVX-512, which ONEDNN_MAX_CPU_ISA may hide); use --precision=f32");
     }
     return rc;
 }

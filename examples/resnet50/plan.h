@@ -18,6 +18,9 @@ struct rn_plan;
  * CO_NOMEMORY. */
 CO_MUST_CHECK int rn_plan_new(const struct rn_net_config *config, enum rn_type type,
     struct rn_plan **ret_plan, struct co_err *err);
+/* CO_UNSUPPORTED: oneDNN lacks convolutions of that type for this processor.  The message says what
+ * to do.  Takes some 10 ms. */
+CO_MUST_CHECK int rn_plan_supported(enum rn_type type, struct co_err *err);
 void rn_plan_free(struct rn_plan *p);
 CO_DEFINE_CLEANUP(struct rn_plan *, rn_plan_free)
 

@@ -12,9 +12,9 @@ enum place {
     OUT,       /* the tensor it writes */
     D_IN,      /* gradient of `in` */
     D_ADD,     /* norm: of `add` */
-    WORKSPACE, /* max pooling: indexes of the largest; convolution: reordered images */
-    FORWARD_COPY,
-    BACKWARD_COPY,
+    WORKSPACE, /* max pooling: indexes of the largest */
+    FORWARD_COPIES,
+    BACKWARD_COPIES, /* convolution: operands in the layouts that its passes want */
     PLACES,
 };
 
