@@ -54,7 +54,7 @@ static int layouts_compare(struct rn_replica *r, struct co_err *err) {
         if (all[i] != all[0]) {
             rc = co_err_set(err, CO_INVALID,
                 "rank %u keeps its weights in another layout than rank 0: another network, or a "
-                "processor of another kind; the latter goes with DNNL_MAX_CPU_ISA=avx2 everywhere",
+                "processor of another kind; the latter goes with ONEDNN_MAX_CPU_ISA=AVX2 for all",
                 i);
         }
     }

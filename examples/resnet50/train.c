@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "examples/resnet50/gen.h"
 #include "examples/resnet50/net.h"
+#include "examples/resnet50/plan.h"
 #include "examples/resnet50/trainer.h"
 #include "runtime/rt.h"
 
@@ -113,6 +114,9 @@ static int options_check(struct co_err *err) {
     if (rc == 0 && !(options.label_smoothing >= 0.0 && options.label_smoothing < 1.0)) {
         rc = co_err_set(
             err, CO_INVALID, "--label-smoothing is %g, expected 0 to 1", options.label_smoothing);
+    }
+    if (rc == 0 && options.generate[0] == '\0' && strcmp(options.precision, "bf16") == 0) {
+        rc = rn_plan_supported(RN_BF16, err);
     }
     return rc;
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "common/buf.h"
+#include "common/isa_testkit.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/ports_testkit.h"
@@ -83,24 +84,30 @@ static double mean_of(const struct rn_loss *l) {
     return l->loss / (double)l->samples;
 }
 
-static void learns(struct fixture *f, double top1) {
-    f->options.epochs = 6;
+/* A schedule that ends at 0: at a constant rate the last steps, and rounding with them, decide what
+ * the test says.  Ten seeds on AVX2 and AVX-512 each know all 16. */
+static void learns(struct fixture *f) {
+    f->options.epochs = 8;
+    f->options.schedule = "cosine";
     f->options.test = true;
     struct rn_loss l = train(&f->options);
 
     assert_int_equal(l.samples, 16);
-    assert_true((double)l.top1 / (double)l.samples >= top1);
+    assert_true(l.top1 >= 14);
 }
 
 static void test_it_learns_what_was_planted(void **state) {
-    learns(*state, 0.75);
+    learns(*state);
 }
 
 static void test_it_learns_in_bf16(void **state) {
     struct fixture *f = *state;
 
+    if (rn_plan_supported(RN_BF16, NULL) == CO_UNSUPPORTED) {
+        skip();
+    }
     f->options.precision = "bf16";
-    learns(f, 0.75);
+    learns(f);
 }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
@@ -179,7 +186,13 @@ static void test_another_network_is_refused(void **state) {
 
 enum { RANKS_MAX = 3 };
 
-/* One rank's process: writes the mean loss of its last epoch to fd. */
+struct rank_end {
+    double mean; /* loss of its last epoch */
+    int rc;
+    char message[400];
+};
+
+/* One rank's process: writes how it ended to fd. */
 static void rank_run(
     const struct rn_options *o, int rank, int ranks, const char *endpoints, int fd) {
     struct rt_job *job = NULL;
@@ -197,15 +210,15 @@ static void rank_run(
     if (rc == 0) {
         rc = rn_train(job, o, &loss, &err);
     }
-    if (rc < 0) {
-        (void)fprintf(stderr, "rank %d: %s\n", rank, co_err_text(&err));
-    }
     rt_done(job);
-    double mean = rc < 0 ? NAN : mean_of(&loss);
-    _exit(write(fd, &mean, sizeof(mean)) == (ssize_t)sizeof(mean) ? 0 : 1);
+    struct rank_end end = {.mean = rc < 0 ? NAN : mean_of(&loss), .rc = rc};
+    (void)snprintf(end.message, sizeof(end.message), "%s", rc < 0 ? co_err_text(&err) : "");
+    _exit(write(fd, &end, sizeof(end)) == (ssize_t)sizeof(end) ? 0 : 1);
 }
 
-static void train_ranks(const struct rn_options *o, int ranks, double ret[RANKS_MAX]) {
+/* limits: of each rank's instruction set; NULL: none. */
+static void run_ranks(const struct rn_options *o, int ranks, const char *const *limits,
+    struct rank_end ret[RANKS_MAX]) {
     char endpoints[RANKS_MAX * 32] = "";
     pid_t pids[RANKS_MAX];
     int fds[RANKS_MAX][2];
@@ -219,6 +232,9 @@ static void train_ranks(const struct rn_options *o, int ranks, double ret[RANKS_
         assert_int_equal(pipe(fds[i]), 0);
         pids[i] = fork();
         if (pids[i] == 0) {
+            if (limits) {
+                (void)setenv("ONEDNN_MAX_CPU_ISA", limits[i], 1);
+            }
             rank_run(o, i, ranks, endpoints, fds[i][1]);
         }
     }
@@ -230,6 +246,35 @@ static void train_ranks(const struct rn_options *o, int ranks, double ret[RANKS_
         assert_int_equal(read(fds[i][0], &ret[i], sizeof(ret[i])), sizeof(ret[i]));
         (void)close(fds[i][0]);
         (void)close(fds[i][1]);
+    }
+}
+
+static void train_ranks(const struct rn_options *o, int ranks, double ret[RANKS_MAX]) {
+    struct rank_end ends[RANKS_MAX];
+
+    run_ranks(o, ranks, NULL, ends);
+    for (int i = 0; i < ranks; i++) {
+        if (ends[i].rc < 0) {
+            fail_msg("rank %d: %s", i, ends[i].message);
+        }
+        ret[i] = ends[i].mean;
+    }
+}
+
+/* Weights of one would be summed with other weights of the other. */
+static void test_ranks_on_different_processors_are_refused(void **state) {
+    struct fixture *f = *state;
+    static const char *const limits[] = {"SSE41", "AVX2"};
+    struct rank_end ends[RANKS_MAX];
+
+    if (!co_test_cpu_has("avx2")) {
+        skip();
+    }
+    run_ranks(&f->options, 2, limits, ends);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(ends[i].rc, CO_INVALID);
+        assert_non_null(strstr(ends[i].message, "rank 1 keeps its weights in another layout"));
+        assert_non_null(strstr(ends[i].message, "ONEDNN_MAX_CPU_ISA=AVX2 for all"));
     }
 }
 
@@ -439,6 +484,7 @@ enum { FORKS_AGAIN = 1 };
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest first[] = {
+        TEST(test_ranks_on_different_processors_are_refused),
         TEST(test_two_ranks_with_sync_bn_are_one_with_both_batches),
     };
     const struct CMUnitTest again[] = {

@@ -103,3 +103,12 @@ def test_training_goes_on_with_a_worker_more_and_with_one_less(tmp_path):
         assert float(acc1) >= 0.9, n.story()
     finally:
         n.kill()
+
+
+def test_a_precision_that_the_processor_lacks_is_refused_at_once(tmp_path):
+    """Before data are read, and in a line that says what to do instead."""
+    r = subprocess.run([BIN / "resnet50", "--local", "--precision=bf16", f"--data={tmp_path}/none"], capture_output=True, text=True,
+                       timeout=60, env={"PATH": os.environ["PATH"], "ONEDNN_MAX_CPU_ISA": "AVX2"})
+    assert r.returncode == 2 and not r.stdout, r
+    assert len(r.stderr.splitlines()) == 1, r.stderr
+    assert "precision bf16: oneDNN has no bf16 convolutions for this processor" in r.stderr and "use --precision=f32" in r.stderr, r.stderr
