@@ -122,7 +122,8 @@ def _option_name(field: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
-def _option_value(name: str, field: str, kind: Any, value: Any) -> Any:
+def option_value(name: str, field: str, kind: Any, value: Any) -> Any:
+    """In C's unit and type: a field that ends in _ms has milliseconds."""
     if field == "encrypt":
         if not isinstance(value, bool):
             raise TypeError(f"option {name!r} is {value!r}, expected True or False")
@@ -152,7 +153,7 @@ def struct_of(kind: Any, options: dict[str, Any]) -> Any:
         if name not in fields:
             raise TypeError(f"there is no option {name!r}, expected one of {', '.join(sorted(fields))}")
         if value is not None:
-            setattr(made, fields[name][0], _option_value(name, *fields[name], value))
+            setattr(made, fields[name][0], option_value(name, *fields[name], value))
     return made
 
 

@@ -9,7 +9,7 @@ from numbers import Integral
 from typing import Any
 
 from . import _abi
-from ._lib import C, Error, Here, Invalid, Owner, call, call_long, instance, struct_of, texts, whole_number
+from ._lib import C, Error, Here, Invalid, Owner, call, call_long, instance, option_value, texts, whole_number
 from .arrays import Memory, as_array, empty
 from .job import Job
 
@@ -79,8 +79,12 @@ class Group(Owner):
             instance("job", job, Job)
         if transport not in TRANSPORTS:
             raise ValueError(f"transport is {transport!r}, expected one of {', '.join(TRANSPORTS)}")
-        options = struct_of(_abi.rt_group_options, {"rank": rank, "form_timeout": form_timeout, "call_timeout": call_timeout,
-                                                    "name": name or None, "token": token or None, "transport": TRANSPORTS[transport]})
+        options = _abi.rt_group_options(
+            rank=whole_number("rank", rank), form_timeout_ms=option_value("form_timeout", "_ms", None, form_timeout),
+            call_timeout_ms=option_value("call_timeout", "_ms", None, call_timeout),
+            name=option_value("name", "", ctypes.c_char_p, name) if name else None,
+            token=option_value("token", "", ctypes.c_char_p, token) if token else None)
+        options.transport = TRANSPORTS[transport] or options.transport
         if endpoints:
             array = (ctypes.c_char_p * len(endpoints))(*(e.encode() for e in texts("endpoints", endpoints)))
             options.endpoints, options.size = ctypes.cast(array, ctypes.c_void_p), len(endpoints)
