@@ -108,6 +108,7 @@ int co_file_read(const char *path, size_t max, struct co_buf *ret, struct co_err
         /* At the limit: one more byte means that the file is too large. */
         char extra;
         if (room == 0) {
+            /* no deadline: a file; of a pipe, whoever writes to it decides */
             ssize_t n = read(fd, &extra, 1);
             if (n > 0) {
                 return co_err_set(err, CO_NORESOURCE, "%s: larger than %zu bytes", path, max);
@@ -121,6 +122,7 @@ int co_file_read(const char *path, size_t max, struct co_buf *ret, struct co_err
         if (r) {
             return r;
         }
+        /* no deadline: as above */
         ssize_t n = read(fd, b.data + b.len, room);
         if (n < 0 && errno == EINTR) {
             continue;

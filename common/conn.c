@@ -134,6 +134,7 @@ static void io_failed(struct co_conn *c, ssize_t n, const char *doing) {
 
 static ssize_t raw_read(struct co_conn *c, void *data, size_t len) {
     if (!c->tls) {
+        /* no wait: the descriptor is non-blocking */
         ssize_t n = recv(c->fd, data, len, 0);
         return n < 0 ? -errno : n;
     }
@@ -308,6 +309,7 @@ static int connect_to(struct co_conn *c, const struct sockaddr_storage *addr, so
     }
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ack, sizeof(ack));
+    /* no wait: the descriptor is non-blocking */
     if (connect(c->fd, (const struct sockaddr *)addr, len) < 0 && errno != EINPROGRESS) {
         return errno;
     }

@@ -65,6 +65,7 @@ int co_listen(const char *addr, int *ret_fd, struct co_err *err) {
     (void)snprintf(port, sizeof(port), "%u", hp.port);
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     struct addrinfo *list = NULL;
+    /* no deadline: the resolver has one of its own */
     int found = getaddrinfo(hp.host, port, &hints, &list);
     if (found) {
         return co_err_set(err, CO_INVALID, "cannot listen on %s: %s", addr, gai_strerror(found));

@@ -37,6 +37,7 @@ static void disown_lookup(struct co_lookup *q) {
 
 static int ask_resolver(struct co_lookup *q, int flags) {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
+    /* no deadline: this thread is its own, and co_lookup_cancel does not wait for it */
     return getaddrinfo(q->host, q->port, &hints, &q->list);
 }
 
@@ -82,6 +83,7 @@ static void on_done(void *arg, int events) {
     struct co_lookup *q = arg;
     eventfd_t n;
     (void)events;
+    /* no wait: a poll has seen it */
     (void)eventfd_read(q->done, &n);
     tell_result(q);
 }

@@ -166,6 +166,7 @@ void co_loop_free(struct co_loop *l) {
         }
     }
     uv_walk(&l->uv, close_foreign, NULL);
+    /* no wait: all that is left to do is to close handles */
     (void)uv_run(&l->uv, UV_RUN_DEFAULT);
     int r = uv_loop_close(&l->uv);
     assert(r == 0);
@@ -192,6 +193,7 @@ static void end_running(struct co_loop *l) {
 void co_loop_run(struct co_loop *l) {
     begin_running(l);
     while (!l->stopped) {
+        /* no deadline: until co_loop_stop, or until nothing is armed */
         (void)uv_run(&l->uv, UV_RUN_DEFAULT);
         /* With nothing armed libuv does not check the async handle. */
         if (!l->stopped && !run_posted(l) && !uv_loop_alive(&l->uv)) {
@@ -205,6 +207,7 @@ void co_loop_turn(struct co_loop *l) {
     begin_running(l);
     if (!l->stopped) {
         bool alive = uv_loop_alive(&l->uv);
+        /* no deadline: until something that the caller has armed */
         (void)uv_run(&l->uv, UV_RUN_ONCE);
         if (!alive) {
             run_posted(l);

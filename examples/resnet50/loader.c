@@ -145,6 +145,7 @@ static void *thread_run(void *arg) {
         if (place_free(l)) {
             place_make(l);
         } else {
+            /* no deadline: until the caller takes a batch, or ends the loader */
             (void)pthread_cond_wait(&l->room, &l->lock);
         }
     }
@@ -159,6 +160,7 @@ void rn_loader_start(
     (void)pthread_mutex_lock(&l->lock);
     l->next = l->n; /* threads take no more places of the old order */
     while (l->busy) {
+        /* no deadline: the threads read and decode files, and wait for nobody */
         (void)pthread_cond_wait(&l->filled, &l->lock);
     }
     l->order = co_xrealloc(l->order, n + 1, sizeof(*l->order));
@@ -183,6 +185,7 @@ int rn_loader_next(struct rn_loader *l, float *ret_images, uint32_t *ret_labels,
     size_t n = left < l->config.batch ? left : l->config.batch;
     struct slot *s = &l->slots[l->taken % l->config.ahead];
     while (n && l->err.code == 0 && !batch_filled(l, s, n)) {
+        /* no deadline: as in rn_loader_start */
         (void)pthread_cond_wait(&l->filled, &l->lock);
     }
     int rc = l->err.code;
@@ -260,6 +263,7 @@ void rn_loader_free(struct rn_loader *l) {
     (void)pthread_cond_broadcast(&l->room);
     (void)pthread_mutex_unlock(&l->lock);
     for (size_t i = 0; i < l->n_threads; i++) {
+        /* no deadline: each ends after its image */
         (void)pthread_join(l->threads[i], NULL);
     }
     for (size_t i = 0; l->slots && i < l->config.ahead; i++) {

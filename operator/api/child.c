@@ -8,13 +8,14 @@
 #include <string.h>
 
 struct op_child *op_child_of_tree(
-    struct op_child *(*read)(struct co_slab *slab, const struct co_jnode *obj), const json_t *obj) {
+    struct op_child *(*read_nodes)(struct co_slab *slab, const struct co_jnode *obj),
+    const json_t *obj) {
     CO_AUTOJDOC struct co_jdoc doc = {.text = NULL};
     if (!obj) {
         return NULL;
     }
     CO_AUTOFREE char *text = co_json_dump(obj);
-    return co_jdoc_read(text, strlen(text), NULL, &doc, NULL) ? NULL : read(NULL, doc.node);
+    return co_jdoc_read(text, strlen(text), NULL, &doc, NULL) ? NULL : read_nodes(NULL, doc.node);
 }
 
 struct op_child *op_service_read(struct co_slab *slab, const struct co_jnode *obj) {

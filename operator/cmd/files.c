@@ -26,6 +26,7 @@ static int read_stdin(struct co_buf *b, struct co_err *err) {
         if (r) {
             return r;
         }
+        /* no deadline: whoever writes to it decides */
         ssize_t n = read(0, b->data + b->len, 4096);
         if (n < 0 && errno == EINTR) {
             continue;

@@ -164,6 +164,7 @@ static void no_answer(struct gate *g, const struct addr *from, int e) {
 /* A socket on its way, or -1 with errno. */
 static int set_out(const struct addr *to) {
     int fd = socket(to->any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    /* no wait: the descriptor is non-blocking */
     if (fd < 0 || connect(fd, &to->any, to->len) == 0 || errno == EINPROGRESS) {
         return fd;
     }
@@ -278,6 +279,7 @@ static size_t exchange_words(const struct gate *g, int fd, char buf[ANSWER_MAX +
         if (!is_readable(fd, deadline)) {
             return 0;
         }
+        /* no wait: the descriptor is non-blocking */
         ssize_t r = recv(fd, buf + n, ANSWER_MAX - n, 0);
         if (r < 0 && (errno == EAGAIN || errno == EINTR)) {
             continue;

@@ -51,7 +51,7 @@ static void pipe_end_close(struct pipe_end *p) {
 static void run_free(struct op_kube_exec_run *r) {
     if (r->pid > 0 && !r->exited) {
         kill(-r->pid, SIGKILL);
-        /* Does not block: a program cannot delay SIGKILL. */
+        /* no deadline: a program cannot delay SIGKILL */
         while (waitpid(r->pid, NULL, 0) < 0 && errno == EINTR) {
         }
     }
@@ -109,6 +109,7 @@ static void drain_pipe(struct pipe_end *p) {
     struct op_kube_exec_run *r = p->run;
     for (size_t got = 0; got < TURN_MAX;) {
         char chunk[4096];
+        /* no wait: the descriptor is non-blocking */
         ssize_t n = read(p->fd, chunk, sizeof(chunk));
         if (n > 0) {
             got += (size_t)n;

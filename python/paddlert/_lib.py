@@ -215,6 +215,7 @@ class _Caller:
 
     def _run(self) -> None:
         while True:
+            # no deadline: a daemon, until the main thread has a call
             owner, name, arguments = self.calls.get()
             try:
                 result: int | Exception = call(name, *arguments)

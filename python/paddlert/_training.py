@@ -95,6 +95,7 @@ class Rows:
         for queue in (self._ahead, self._later):
             for i, (asked, pending) in enumerate(queue):
                 if np.array_equal(asked, ids):
+                    # no deadline: a call of the client, which has its time limit
                     del queue[i]
                     self._unused = 0
                     return pending.wait() if pending else None

@@ -336,6 +336,7 @@ class Server(Here):
             raise self._error
 
     def close(self) -> None:
+        # no deadline: rt_server_end has ended what it waits for
         """Ends it, whoever is still there: a trainer's next call fails.  wait() before it where all are to finish."""
         C.rt_server_end(self._job._job)
         self._thread.join()

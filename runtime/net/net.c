@@ -38,6 +38,7 @@ static struct addrinfo *resolve_endpoint(const char *endpoint, int flags) {
     (void)snprintf(port, sizeof(port), "%u", hp.port);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
     struct addrinfo *found = NULL;
+    /* no deadline: the resolver has one of its own */
     return getaddrinfo(hp.host, port, &hints, &found) == 0 ? found : NULL;
 }
 
@@ -63,6 +64,7 @@ static void address_text(const struct addrinfo *a, char *ret_text, size_t size) 
  */
 static int begin_connect(const struct addrinfo *a) {
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    /* no wait: the descriptor is non-blocking */
     if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS) {
         co_close(fd);
         return -1;
@@ -148,6 +150,7 @@ size_t net_connect(
 static bool is_local(const char *host) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     CO_CLEANUP(freeaddrinfop) struct addrinfo *a = NULL;
+    /* no wait: a numeric address asks no resolver */
     if (getaddrinfo(host, "0", &hints, &a) != 0) {
         return false;
     }

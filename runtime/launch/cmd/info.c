@@ -38,12 +38,14 @@ static void begin(struct peer *p) {
     (void)snprintf(port, sizeof(port), "%u", hp.port);
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *a = NULL;
+    /* no deadline: the resolver has one of its own */
     int r = getaddrinfo(hp.host, port, &hints, &a);
     if (r) {
         (void)snprintf(p->state, sizeof(p->state), "not reachable: %s", gai_strerror(r));
         return;
     }
     p->fd = socket(a->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    /* no wait: the descriptor is non-blocking */
     if (p->fd < 0 || (connect(p->fd, a->ai_addr, a->ai_addrlen) < 0 && errno != EINPROGRESS)) {
         (void)snprintf(p->state, sizeof(p->state), "not reachable: %s", strerror(errno));
     }

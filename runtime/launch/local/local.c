@@ -80,6 +80,7 @@ static void finish_if_done(struct local *l) {
 /* False when there is nothing more now. */
 static bool read_some(struct member *m) {
     char buf[READ_BYTES];
+    /* no wait: the descriptor is non-blocking */
     ssize_t n = read(m->fd, buf, sizeof(buf));
     if (n > 0) {
         rl_tail_add(&m->tail, buf, (size_t)n);

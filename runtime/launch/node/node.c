@@ -104,6 +104,7 @@ static char *format_address(const struct sockaddr *a, socklen_t len) {
 static char *find_address_of_name(void) {
     char name[HOST_NAME_MAX + 1] = "";
     struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *a = NULL;
+    /* no deadline: the resolver has one of its own */
     if (gethostname(name, sizeof(name) - 1) || getaddrinfo(name, NULL, &hints, &a)) {
         return co_xstrdup("127.0.0.1");
     }
@@ -124,6 +125,7 @@ static char *find_address_towards(const char *others) {
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *a = NULL;
     char port[8];
     (void)snprintf(port, sizeof(port), "%u", hp.port);
+    /* no deadline: the resolver has one of its own */
     if (getaddrinfo(hp.host, port, &hints, &a)) {
         return NULL;
     }
@@ -131,6 +133,7 @@ static char *find_address_towards(const char *others) {
     struct sockaddr_storage own;
     socklen_t len = sizeof(own);
     char *text = NULL;
+    /* no wait: a datagram socket sends nothing to connect */
     if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0 &&
         getsockname(fd, (struct sockaddr *)&own, &len) == 0) {
         text = format_address((struct sockaddr *)&own, len);

@@ -89,6 +89,7 @@ static void end_pipe(struct rl_childlog *c) {
 
 static bool take_some(struct rl_childlog *c) {
     char buf[READ_BYTES];
+    /* no wait: the descriptor is non-blocking */
     ssize_t n = read(c->in, buf, sizeof(buf));
     if (n > 0) {
         write_log(c, buf, (size_t)n);

@@ -51,6 +51,7 @@ struct first {
 /* ---- stderr through our hands, for the termination log ---------------------------------- */
 
 static void stderr_fill(struct first *f) {
+    /* no wait: a poll has seen it */
     ssize_t n = read(f->stderr_in, f->held, sizeof(f->held));
     if (n > 0) {
         f->n_held = (size_t)n;
@@ -142,6 +143,7 @@ static void reap_children(struct first *f) {
 
 static void take_signals(struct first *f) {
     struct signalfd_siginfo info;
+    /* no wait: the descriptor is non-blocking */
     while (read(f->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         int signo = (int)info.ssi_signo;
         if (signo == SIGCHLD) {

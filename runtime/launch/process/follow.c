@@ -105,6 +105,7 @@ static void file_grown(void *arg, int events) {
     struct rl_follow *f = arg;
     char buf[4096];
     (void)events;
+    /* no wait: the descriptor is non-blocking */
     while (read(f->watch, buf, sizeof(buf)) > 0) {
     }
     look_at_file(f);

@@ -149,9 +149,11 @@ int rl_spawn(const struct rl_spawn *s, pid_t *ret_pid, struct co_err *err) {
     }
     ssize_t n;
     do {
+        /* no deadline: the child calls execve or ends, and waits for nobody before */
         n = read(from, &e, sizeof(e));
     } while (n < 0 && errno == EINTR);
     if (n == (ssize_t)sizeof(e)) {
+        /* no deadline: it has said why it ends */
         (void)waitpid(pid, NULL, 0);
         return set_start_error(s, e, err);
     }

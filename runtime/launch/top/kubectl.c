@@ -50,6 +50,7 @@ static int listen_to(
             return co_err_set(err, CO_TIMEOUT, "kubectl has not answered in %d s", WAIT_MS / 1000);
         }
         char some[4096];
+        /* no wait: a poll has seen it */
         ssize_t n = p.revents ? read(k->said, some, sizeof(some)) : -1;
         int rc = n > 0 ? co_buf_add(text, some, (size_t)n, err) : 0;
         if (rc < 0 || n == 0) {
@@ -60,7 +61,8 @@ static int listen_to(
 
 void rl_kubectl_done(struct rl_kubectl *k) {
     if (k->pid > 0) {
-        (void)kill(-k->pid, SIGTERM); /* and what helps it to log in */
+        (void)kill(-k->pid, SIGKILL); /* and what helps it to log in */
+        /* no deadline: a program cannot delay SIGKILL */
         (void)waitpid(k->pid, NULL, 0);
         (void)close(k->said);
     }
@@ -76,6 +78,7 @@ int rl_kubectl_space(char **ret, struct co_err *err) {
     rc = rc < 0 ? rc : listen_to(&k, NULL, &text, err);
     if (rc == 0) {
         /* It fails where there is no context, as in a pod. */
+        /* no deadline: it has closed its output, which is the last that it does */
         (void)waitpid(k.pid, &status, 0);
         (void)close(k.said);
         k.pid = 0;

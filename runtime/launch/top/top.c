@@ -345,6 +345,7 @@ static void on_key(void *arg, int events) {
     struct top *t = arg;
     char key[16];
     (void)events;
+    /* no wait: the loop has seen it */
     ssize_t n = read(STDIN_FILENO, key, sizeof(key));
     if (n == 0) {
         co_poll_set(t->keys, 0);

@@ -75,6 +75,7 @@ static const struct co_flag flags[] = {
  */
 static char *full_name(const char *host) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_CANONNAME}, *a = NULL;
+    /* no deadline: the resolver has one of its own */
     bool found = getaddrinfo(host, NULL, &hints, &a) == 0 && a;
     char *name = co_xstrdup(found && a->ai_canonname ? a->ai_canonname : host);
     if (found) {

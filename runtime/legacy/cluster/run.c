@@ -346,6 +346,7 @@ static void interrupted(void *arg, int signo) {
 static char *resolve(const char *name) {
     char text[NI_MAXHOST];
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *a = NULL;
+    /* no deadline: the resolver has one of its own */
     if (getaddrinfo(name, NULL, &hints, &a) || !a) {
         return co_xstrdup(name);
     }

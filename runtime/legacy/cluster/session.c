@@ -93,6 +93,7 @@ static void take_bytes(struct rl_ssh_session *s, const char *data, size_t len) {
 
 static bool read_out(struct rl_ssh_session *s) {
     char buf[8192];
+    /* no wait: the descriptor is non-blocking */
     ssize_t n = s->out.fd < 0 ? 0 : read(s->out.fd, buf, sizeof(buf));
     if (n > 0) {
         take_bytes(s, buf, (size_t)n);
@@ -104,6 +105,7 @@ static bool read_out(struct rl_ssh_session *s) {
 
 static bool read_err(struct rl_ssh_session *s) {
     char buf[4096];
+    /* no wait: the descriptor is non-blocking */
     ssize_t n = s->err.fd < 0 ? 0 : read(s->err.fd, buf, sizeof(buf));
     if (n > 0) {
         rl_tail_add(&s->complaint, buf, (size_t)n);

@@ -94,6 +94,7 @@ static int wait_all(struct instances *all, int signals, int *ret_signal, struct 
     fds[all->n] = (struct pollfd){.fd = signals, .events = POLLIN};
     int result = 0;
     while (all->running) {
+        /* no deadline: until the jobs are over, as their servers decide, or a signal */
         if (poll(fds, all->n + 1, -1) < 0) {
             if (errno == EINTR) {
                 continue; /* revents are left from the previous poll */
@@ -102,6 +103,7 @@ static int wait_all(struct instances *all, int signals, int *ret_signal, struct 
         }
         if (fds[all->n].revents) {
             struct signalfd_siginfo info = {0};
+            /* no wait: a poll has seen it */
             (void)!read(signals, &info, sizeof(info));
             *ret_signal = (int)info.ssi_signo;
             return co_err_set(err, CO_CANCELED, "ended by signal %d", *ret_signal);

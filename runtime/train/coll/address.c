@@ -100,6 +100,7 @@ static int ask(struct rt_group *g, const struct co_hostport *hp, int64_t end_ms,
 static bool read_numbers(const struct co_hostport *hp, struct rt_addresses *ret) {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST};
     struct addrinfo *list = NULL;
+    /* no wait: a numeric address asks no resolver */
     if (getaddrinfo(hp->host, NULL, &hints, &list) != 0) {
         return false;
     }

@@ -174,6 +174,7 @@ static struct guest *guest_seat(struct rt_hall *h, size_t i, const struct guest 
  * none, or no room. */
 static bool guest_enter(struct rt_hall *h) {
     size_t i = net_places_find(h->places, GUESTS);
+    /* no wait: the descriptor is non-blocking */
     int fd = i < GUESTS ? accept4(h->a->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK) : -1;
     if (fd < 0) {
         h->full = i < GUESTS && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED;
@@ -295,6 +296,7 @@ static void guest_hear(struct rt_hall *h, struct guest *g) {
 static void guests_take(struct rt_hall *h) {
     struct guest came;
     size_t i;
+    /* no wait: the descriptor is non-blocking */
     while ((i = net_places_find(h->places, GUESTS)) < GUESTS &&
            read(h->handed[0], &came, sizeof(came)) == (ssize_t)sizeof(came)) {
         guest_hello(h, guest_seat(h, i, &came));
@@ -341,6 +343,7 @@ static void hall_close(struct rt_hall *h) {
         }
     }
     pthread_mutex_unlock(&d->m);
+    /* no wait: the descriptor is non-blocking */
     while (read(h->handed[0], &late, sizeof(late)) == (ssize_t)sizeof(late)) {
         co_close(late.fd);
     }

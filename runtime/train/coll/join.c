@@ -38,6 +38,7 @@ void rt_wait_fd(const struct rt_group *g, int fd, short events, int64_t end_ms) 
 int rt_move_all(const struct rt_group *g, int fd, void *data, size_t n, bool out, int64_t end_ms) {
     unsigned char *p = data;
     while (n > 0) {
+        /* no wait: the descriptor is non-blocking */
         ssize_t m = out ? send(fd, p, n, MSG_NOSIGNAL) : recv(fd, p, n, 0);
         if (m > 0) {
             p += m;
@@ -57,6 +58,7 @@ int rt_move_all(const struct rt_group *g, int fd, void *data, size_t n, bool out
 
 static int connect_wait(
     const struct rt_group *g, int fd, const struct sockaddr *a, socklen_t len, int64_t end_ms) {
+    /* no wait: the descriptor is non-blocking */
     if (connect(fd, a, len) == 0) {
         return 0;
     }

@@ -188,6 +188,7 @@ static void *monitor_run(void *arg) {
     struct rt_group *g = arg;
     struct epoll_event events[EVENTS];
     for (;;) {
+        /* no deadline: until a peer says something, or rt_monitor_stop */
         int n = epoll_wait(g->epoll, events, EVENTS, -1);
         for (int i = 0; i < n; i++) {
             if (events[i].data.u32 == g->rank) { /* g->wake: rt_monitor_stop */
@@ -246,6 +247,7 @@ void rt_monitor_stop(struct rt_group *g) {
         rt_monitor_tell(g, RT_WORD_BYE, g->rank, 0, calls, bytes);
         pthread_mutex_unlock(&g->m);
         (void)eventfd_write(g->wake, 1);
+        /* no deadline: the thread reads and sends without blocking */
         pthread_join(g->monitor, NULL);
         g->monitored = false;
     }

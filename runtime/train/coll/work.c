@@ -162,6 +162,7 @@ static void pairs_wait(struct rt_queue *q, struct rt_group *g, uint32_t n, uint3
     q->fds[set.n_fds++] = (struct pollfd){.fd = q->more, .events = POLLIN};
     rt_flows_wait(g, &set, tries);
     eventfd_t none;
+    /* no wait: the descriptor is non-blocking */
     (void)eventfd_read(q->more, &none);
 }
 
@@ -207,6 +208,7 @@ static void gpu_pairs_make(struct rt_queue *q, struct rt_group *g) {
 static struct rt_work *queue_next(struct rt_queue *q) {
     pthread_mutex_lock(&q->m);
     while (!may_begin(q) && !q->stop) {
+        /* no deadline: until a call is started, or the queue ends */
         pthread_cond_wait(&q->changed, &q->m);
     }
     struct rt_work *w = q->first;
@@ -270,6 +272,7 @@ void rt_queue_stop(struct rt_group *g) {
         q->stop = true;
         pthread_cond_broadcast(&q->changed);
         pthread_mutex_unlock(&q->m);
+        /* no deadline: the calls in the queue have the group's time limit */
         pthread_join(q->thread, NULL);
         queue_free(q);
         g->queue = NULL;
@@ -322,6 +325,7 @@ int rt_work_wait(struct rt_work *work_own, struct co_err *err) {
     if (!rt_work_test(work_own)) {
         pthread_mutex_lock(&q->m);
         while (!atomic_load(&work_own->done)) {
+            /* no deadline: the calls in the queue have the group's time limit */
             pthread_cond_wait(&q->changed, &q->m);
         }
         pthread_mutex_unlock(&q->m);

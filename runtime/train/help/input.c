@@ -84,6 +84,7 @@ static int buffer_fill(struct rt_input *l, struct co_err *err) {
     l->used -= l->at;
     l->at = 0;
     do {
+        /* no deadline: a file; of a pipe, whoever writes to it decides */
         n = read(l->fd, l->buffer + l->used, BUFFER_SIZE - l->used);
     } while (n < 0 && errno == EINTR);
     if (n < 0) {

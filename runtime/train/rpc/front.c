@@ -77,6 +77,7 @@ static void take_place(struct rt_front *f, struct guest *g, int fd) {
 }
 
 static void receive_guest(struct rt_front *f) {
+    /* no wait: the descriptor is non-blocking */
     int fd = accept4(f->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -287,6 +288,7 @@ int rt_front_open(int fd_own, const struct rt_peer_auth *auth, int prove_ms,
 void rt_front_close(struct rt_front *f) {
     if (f) {
         (void)!write(f->stop_fd, &(uint64_t){1}, sizeof(uint64_t));
+        /* no deadline: the thread reads and sends without blocking */
         pthread_join(f->thread, NULL);
         free_front(f);
     }

@@ -196,6 +196,7 @@ static int read_clear(struct rt_lane *l, struct rt_lane_room *room, struct co_er
     struct iovec iov[2] = {{to, rest}, {room->bytes, behind}};
     ssize_t n = 0;
     do {
+        /* no wait: the descriptor is non-blocking */
         n = rest > 0 ? readv(l->fd, iov, 2) : recv(l->fd, room->bytes, sizeof(room->bytes), 0);
     } while (n < 0 && errno == EINTR);
     size_t got = 0;
@@ -224,6 +225,7 @@ static int read_sealed(struct rt_lane *l, struct rt_lane_room *room, struct co_e
     ssize_t n = 0;
     size_t got = 0;
     do {
+        /* no wait: the descriptor is non-blocking */
         n = recv(l->fd, room->sealed, sizeof(room->sealed), 0);
     } while (n < 0 && errno == EINTR);
     if (n == 0) {

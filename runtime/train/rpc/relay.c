@@ -254,12 +254,14 @@ static void *run_relay(void *arg) {
         if (stopping && (!r->wires || now >= end)) {
             return NULL;
         }
+        /* no deadline: until a wire has something, or wake_thread */
         int n = epoll_wait(r->epoll, events, EVENTS, r->ending || stopping ? LOOK_MS : -1);
         for (int i = 0; i < n; i++) {
             if (events[i].data.ptr) {
                 serve_wire(r, events[i].data.ptr);
             } else {
                 uint64_t count;
+                /* no wait: the descriptor is non-blocking */
                 (void)!read(r->wake, &count, sizeof(count));
             }
         }
@@ -288,6 +290,7 @@ void rt_relay_close(struct rt_relay *r) {
         r->stopping = true;
         pthread_mutex_unlock(&r->m);
         wake_thread(r);
+        /* no deadline: it stops within LINGER_MS */
         pthread_join(r->thread, NULL);
     }
     free_list(r->wires);

@@ -61,6 +61,7 @@ struct rt_saving {
 static void take_saving(struct rt_saving *sv) {
     pthread_mutex_lock(&sv->m);
     while (sv->busy) {
+        /* no deadline: whoever is busy waits for servers, at most PART_MS a call */
         pthread_cond_wait(&sv->changed, &sv->m);
     }
     sv->busy = true;
@@ -381,6 +382,7 @@ static void *await_checkpoint(void *arg) {
 
 static void join_thread(struct rt_saving *sv) {
     if (sv->threaded) {
+        /* no deadline: its calls end within PART_MS, or with the client */
         pthread_join(sv->thread, NULL);
         sv->threaded = false;
     }

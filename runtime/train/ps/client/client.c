@@ -134,6 +134,7 @@ static const struct rt_rpc_ops client_ops = {NULL, on_frame, on_close, on_tick};
 
 static void client_free(struct rt_client *c) {
     if (c->mending) {
+        /* no deadline: the client has failed, and an attempt to connect has its limits */
         pthread_join(c->mender, NULL);
     }
     rt_saving_close(c);

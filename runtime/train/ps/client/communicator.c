@@ -140,6 +140,7 @@ static void *run_sender(void *arg) {
     while (!m->stopping) {
         struct queue *q = find_work(m);
         if (!q) {
+            /* no deadline: until there is a push to send, or the communicator stops */
             pthread_cond_wait(&m->changed, &m->m);
             continue;
         }
@@ -185,6 +186,7 @@ int rt_communicator_push(struct rt_communicator *m, uint32_t table, const uint64
     struct queue *q = &m->queues[table];
     pthread_mutex_lock(&m->m);
     while (q->n >= m->c->options.queue_max && !m->err.code) {
+        /* no deadline: the call of a sender ends in time, or fails */
         pthread_cond_wait(&m->changed, &m->m);
     }
     int rc = read_error(m, err);
@@ -215,6 +217,7 @@ int rt_communicator_flush(struct rt_communicator *m, struct co_err *err) {
     m->flushing++;
     pthread_cond_broadcast(&m->changed);
     while (!is_idle(m) && !m->err.code) {
+        /* no deadline: the call of a sender ends in time, or fails */
         pthread_cond_wait(&m->changed, &m->m);
     }
     m->flushing--;
@@ -243,6 +246,7 @@ void rt_communicator_clear(struct rt_communicator *m) {
     m->clearing = true;
     pthread_cond_broadcast(&m->changed);
     while (is_sending(m)) {
+        /* no deadline: calls of a failed client end at once */
         pthread_cond_wait(&m->changed, &m->m);
     }
     for (uint32_t i = 0; i < m->c->n_tables; i++) {
@@ -306,6 +310,7 @@ void rt_communicator_stop(struct rt_communicator *m) {
     pthread_cond_broadcast(&m->changed);
     pthread_mutex_unlock(&m->m);
     for (uint32_t i = 0; i < m->n_threads; i++) {
+        /* no deadline: calls of a failed client end at once */
         pthread_join(m->threads[i], NULL);
     }
     for (uint32_t i = 0; i < m->c->n_tables; i++) {

@@ -181,6 +181,7 @@ static int wait_end(const struct rt_job *job, struct rt_server *s, const sigset_
     CO_AUTOCLOSE int fd = handle_signals ? signalfd(-1, signals, SFD_CLOEXEC) : -1;
     struct pollfd fds[] = {{.fd = rt_server_fd(s), .events = POLLIN},
         {.fd = job->end, .events = POLLIN}, {.fd = fd, .events = POLLIN}};
+    /* no deadline: until the job is over, as the server decides: trainers have leases */
     while (poll(fds, 3, -1) < 0 && errno == EINTR) {
     }
     if (fds[0].revents) {
@@ -190,6 +191,7 @@ static int wait_end(const struct rt_job *job, struct rt_server *s, const sigset_
         return co_err_set(err, CO_CANCELED, "the server was ended");
     }
     struct signalfd_siginfo info = {0};
+    /* no wait: a poll has seen it */
     (void)!read(fd, &info, sizeof(info));
     return co_err_set(err, CO_CANCELED, "the server was ended by signal %u", info.ssi_signo);
 }

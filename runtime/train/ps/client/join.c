@@ -642,6 +642,7 @@ int rt_client_rejoin(struct rt_client *c, struct co_err *err) {
     rt_calls_done(list);
     rt_communicator_clear(c->communicator);
     if (c->mending) {
+        /* no deadline: the client has failed, and an attempt to connect has its limits */
         pthread_join(c->mender, NULL);
         c->mending = false;
     }
@@ -664,6 +665,7 @@ static bool await_broken(struct rt_client *c, int64_t tried_ms) {
     bool in_time = true;
     pthread_mutex_lock(&c->m);
     while (c->away == 0 && !c->failed.code) {
+        /* no deadline: until a link is lost, or the client fails or closes */
         pthread_cond_wait(&c->broke, &c->m);
     }
     int64_t next = tried_ms + RETRY_MS;

@@ -223,6 +223,7 @@ static void read_lanes(struct rt_client *c, int64_t deadline_ms, bool own) {
     for (int i = 0; i < n; i++) {
         if (events[i].data.u64 == 0) {
             uint64_t count;
+            /* no wait: the descriptor is non-blocking */
             (void)!read(r->wake, &count, sizeof(count));
         } else {
             serve_lane(c, &events[i]);
@@ -293,6 +294,7 @@ static void *run_own(void *arg) {
         naps = wanted ? 0 : naps + 1;
         if (naps > NAPS_MAX) {
             r->idle = true;
+            /* no deadline: until rt_client_expects, or rt_reader_free */
             pthread_cond_wait(&r->called, &c->m);
             naps = 0;
         } else {
@@ -345,6 +347,7 @@ void rt_reader_free(struct rt_reader *r) {
         pthread_cond_signal(&r->called);
         wake_reader(r);
         pthread_mutex_unlock(&r->c->m);
+        /* no deadline: it is woken, and reads for LOOK_MS at most */
         pthread_join(r->thread, NULL);
     }
     if (r->epoll >= 0) {

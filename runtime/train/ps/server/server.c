@@ -112,6 +112,7 @@ int rt_server_fd(const struct rt_server *s) {
 
 int rt_server_wait(struct rt_server *s, struct co_err *err) {
     uint64_t one;
+    /* no deadline: until the job is over, as the server decides: trainers have leases */
     while (read(s->fd, &one, sizeof(one)) < 0) {
         if (errno != EINTR) {
             return co_err_errno(err, errno, "waiting for the job's end");

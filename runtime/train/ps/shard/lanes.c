@@ -260,12 +260,14 @@ static void serve_place(struct place *p, uint32_t events) {
  * call; there the wait is rounded up to milliseconds.  ns below 0: no limit. */
 static int wait_events(int epoll, struct epoll_event events[EVENTS], int64_t ns) {
     struct timespec time = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    /* no deadline: until a lane has something, or rt_shard_lanes_wake */
     long n = syscall(SYS_epoll_pwait2, epoll, events, EVENTS, ns < 0 ? NULL : &time, NULL, 0);
     int64_t ms = ns / 1000000 + (ns % 1000000 > 0);
 
     if (n >= 0 || errno != ENOSYS) {
         return (int)n;
     }
+    /* no deadline: as above */
     return epoll_wait(epoll, events, EVENTS, ns < 0 ? -1 : (int)(ms < INT_MAX ? ms : INT_MAX));
 }
 
@@ -279,6 +281,7 @@ bool rt_shard_lanes_turn(struct rt_shard_lanes *all, int64_t wait_ns) {
             any = true;
         } else {
             uint64_t count;
+            /* no wait: the descriptor is non-blocking */
             (void)!read(all->wake, &count, sizeof(count));
         }
     }

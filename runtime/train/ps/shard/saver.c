@@ -405,6 +405,7 @@ static void *run(void *arg) {
     pthread_mutex_lock(&sv->m);
     while (!sv->stopping) {
         if (!save_some(sv) && !do_job(sv) && !sv->stopping) {
+            /* no deadline: until there is something to write, or rt_saver_free */
             pthread_cond_wait(&sv->changed, &sv->m);
         }
     }
@@ -444,6 +445,7 @@ void rt_saver_free(struct rt_saver *sv) {
     pthread_cond_signal(&sv->changed);
     pthread_mutex_unlock(&sv->m);
     if (sv->running) {
+        /* no deadline: it writes to its disk, and waits for nobody */
         pthread_join(sv->thread, NULL);
     }
     drop_queue(sv);

@@ -498,6 +498,7 @@ void rt_shard_stop(struct rt_shard *s) {
     s->stopping = true;
     pthread_mutex_unlock(&s->m);
     rt_shard_lanes_wake(s->lanes);
+    /* no deadline: it ends what it does, perhaps a load, and waits for nobody */
     pthread_join(s->thread, NULL);
     shard_free(s);
 }
