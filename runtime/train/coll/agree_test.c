@@ -253,6 +253,51 @@ static void pairs_that_disagree_are_told(void **state) {
     assert_int_equal(bad, 0);
 }
 
+/* Rank 1 of two, connected to nobody, as far as questions go. */
+static void rank_init(struct rt_group *g, struct rt_peer peers[2], uint32_t rank) {
+    *g = (struct rt_group){.size = 2, .rank = rank, .failed_rank = 2, .peers = peers, .alarm = -1};
+    pthread_mutex_init(&g->m, NULL);
+    pthread_cond_init(&g->changed, NULL);
+    peers[0].control = peers[1].control = -1;
+}
+
+/* Rank 0 asked while its message was on its way.  When the question is heard, rank 1 is in a call
+ * of all ranks; it may have done its part of the message before. */
+static void what_is_on_its_way_is_no_difference(void **state) {
+    (void)state;
+    static const struct {
+        enum rt_kind kind;
+        uint64_t sent, received;         /* as rank 0 asks */
+        uint64_t its_sent, its_received; /* as rank 1 hears it */
+        int code;
+    } rows[] = {
+        {RT_SEND, 100, 0, 0, 100, CO_INVALID}, /* it has read all that came, and goes elsewhere */
+        {RT_SEND, 100, 0, 0, 40, CO_INVALID},
+        {RT_SEND, 100, 0, 0, 140, 0}, /* it has got the rest */
+        {RT_RECV, 0, 50, 50, 0, CO_INVALID},
+        {RT_RECV, 0, 50, 90, 0, 0}, /* it has sent the message */
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct rt_peer of0[2] = {{0}}, of1[2] = {{0}};
+        unsigned char question[RT_QUESTION_MAX];
+        struct rt_group g0, g1;
+        struct rt_coll pair = {.kind = rows[i].kind, .n = 5, .root = 1}, all = {.kind = RT_BARRIER};
+        rank_init(&g0, of0, 0);
+        rank_init(&g1, of1, 1);
+        of0[1].sent = rows[i].sent;
+        of0[1].received = rows[i].received;
+        of1[0].sent = rows[i].its_sent;
+        of1[0].received = rows[i].its_received;
+        rt_call_begin(&g1, &all);
+        rt_question_hear(&g1, 0, question, rt_question_write(&g0, &pair, 1, question));
+        assert_int_equal(rt_group_why(&g1, NULL), rows[i].code);
+        pthread_mutex_destroy(&g0.m);
+        pthread_mutex_destroy(&g1.m);
+        pthread_cond_destroy(&g0.changed);
+        pthread_cond_destroy(&g1.changed);
+    }
+}
+
 /* ---- ranks that wait for nobody ---- */
 
 /* Each takes itself for the root: none of these calls waits for another rank. */
@@ -376,6 +421,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_that_disagree_are_all_told),
         cmocka_unit_test(pairs_that_disagree_are_told),
+        cmocka_unit_test(what_is_on_its_way_is_no_difference),
         cmocka_unit_test(roots_that_nobody_else_names_are_told),
         cmocka_unit_test(a_goodbye_tells_what_the_last_calls_were),
         cmocka_unit_test(who_is_late_is_named_by_all),
