@@ -3,6 +3,7 @@ where they lie."""
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from collections.abc import Sequence
 from numbers import Integral
@@ -95,7 +96,12 @@ class Group(Owner):
     def __enter__(self) -> Group:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, *_: object) -> None:
+        """After an exception, a program that only ends excepted: the others are told, and what was started ends at once."""
+        ends = error is None or (isinstance(error, SystemExit) and not error.code)
+        if not ends and self._group and self.process == os.getpid():
+            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+            C.rt_group_abort(self._group, reason.encode(errors="replace"))
         self.close()
 
     def __del__(self) -> None:

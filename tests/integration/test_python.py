@@ -320,6 +320,32 @@ print([int(work.wait()[2]) for work in works])
     assert len(lines) == 5 and len(set(lines[:4])) == 1 and "rank 1 " in lines[0] and lines[4] == "[0, 1, 2, 3]", out
 
 
+@pytest.mark.parametrize("raised, says", [("ValueError('bad batch')", "ValueError: bad batch"), ("KeyboardInterrupt", "KeyboardInterrupt")])
+def test_an_exception_gives_a_group_up(python, raised, says):
+    """It leaves `with` at once, though a call waits that the other rank does not make; and that one hears why."""
+    endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    out = finish(*(python(f"""
+import time
+begun = time.monotonic()
+try:
+    with paddlert.Group(endpoints={endpoints}, rank={i}, call_timeout=100) as g:
+        g.barrier()
+        if {i}:
+            g.recv(np.zeros(3), 0)
+        work = g.all_reduce(np.ones(3), start=True)
+        raise {raised}
+except BaseException as e:
+    print(f"{{type(e).__name__}}: {{e}}", time.monotonic() - begun < 50)
+if not {i}:
+    try:
+        work.wait()
+    except paddlert.Canceled as e:
+        print(e)
+""") for i in range(2)))
+    assert out[0] == f"{says}{': ' if says == 'KeyboardInterrupt' else ''} True\nall_reduce: this rank has given the group up: {says}\n", out
+    assert out[1].startswith("PeerLost: recv: rank 0 (127.0.0.1:") and f"given the group up: {says}, as" in out[1], out
+
+
 def test_a_group_on_dlpack_arrays(python):
     """Of another kind than NumPy's: no copy, bfloat16 too, results of the same kind."""
     endpoints = [f"127.0.0.1:{free_port()}" for _ in range(2)]

@@ -85,6 +85,16 @@ struct rt_patience {
     int64_t left_ms;  /* when that was noticed, and nothing has moved since; 0: no such rank */
 };
 
+/* What a rank tells the others of a failure. */
+struct rt_telling {
+    enum rt_word word;
+    bool tell; /* now */
+    const unsigned char *more;
+    uint32_t bytes; /* of more; NULL: the message itself */
+    int code;       /* another code for the others, and the rank that they blame; 0: the same */
+    uint32_t rank;
+};
+
 struct rt_group {
     uint32_t rank, size;
     char **endpoints;   /* owned, by rank */
@@ -121,8 +131,7 @@ struct rt_group {
     pthread_mutex_t m;      /* guards sending on control connections, and from here to `agreed` */
     pthread_cond_t changed; /* the monitor wakes vote.c */
     struct co_err why;
-    enum rt_word told_word; /* of this failure, and what follows the word */
-    uint32_t told_bytes;
+    struct rt_telling telling; /* of this failure; more: `told` */
     unsigned char told[RT_WORD_MAX];
     uint32_t failed_rank;       /* size: no rank in particular */
     struct rt_group *child;     /* a group that is being formed from this one, or NULL */
@@ -201,14 +210,9 @@ int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const 
     CO_PRINTF(5, 6);
 /* The same, with what other ranks are told: now, or only when this rank closes the group.  It must
  * say so then, as its goodbye may come before the word of the rank that has noticed the failure. */
-struct rt_telling {
-    enum rt_word word;
-    bool tell; /* now */
-    const unsigned char *more;
-    uint32_t bytes; /* of more; NULL: the message itself */
-};
 int rt_group_fail_as(struct rt_group *g, int code, uint32_t rank, const struct rt_telling *t,
     const char *fmt, ...) CO_PRINTF(5, 6);
+void rt_group_tell(struct rt_group *g); /* what was or is to be told; call under g->m */
 int rt_group_why(struct rt_group *g, struct co_err *err); /* the code; fills *err if negative */
 /* Fail the group because a rank: has closed its group; */
 int rt_group_left(struct rt_group *g, uint32_t rank);

@@ -241,9 +241,7 @@ void rt_monitor_stop(struct rt_group *g) {
         unsigned char calls[RT_QUESTION_MAX];
         uint32_t bytes = rt_question_write(g, NULL, g->rank, calls);
         pthread_mutex_lock(&g->m);
-        if (g->why.code < 0) {
-            rt_monitor_tell(g, g->told_word, g->failed_rank, g->why.code, g->told, g->told_bytes);
-        }
+        rt_group_tell(g);
         rt_monitor_tell(g, RT_WORD_BYE, g->rank, 0, calls, bytes);
         pthread_mutex_unlock(&g->m);
         (void)eventfd_write(g->wake, 1);

@@ -77,6 +77,42 @@ static void started_calls_keep_their_order(void **state) {
     }
 }
 
+/* Rank 1 has started a call that the others do not make, and fails for reasons of its own. */
+static int gives_up(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static float v[N];
+    struct rt_work *work = NULL;
+    struct rt_coll c = {.kind = RT_ALL_REDUCE, .in = v, .out = v, .n = N};
+    struct co_err why = {0};
+    int64_t since = world_now();
+    int rc = rt_group_barrier(g, &why); /* others may still be in it when rank 1 gives up */
+    if (rc == 0 && rank == 1) {
+        rc = rt_coll_start(g, &c, &work, &why);
+        rt_group_abort(g, "ValueError: bad batch");
+        rc = rc < 0 ? rc : rt_work_wait(work, &why);
+    }
+    while (rc == 0 && rank != 1) {
+        rc = rt_group_check(g, &why);
+        (void)sched_yield();
+    }
+    bool right = rank == 1 ? rc == CO_CANCELED : rc == CO_PEERLOST;
+    right &= strstr(co_err_text(&why), "rank 1 (127.0.0.1:") != NULL || rank == 1;
+    right &= strstr(co_err_text(&why), " has given the group up: ValueError: bad batch") != NULL;
+    return right && world_now() - since < w->call_ms
+               ? 0
+               : co_err_set(err, CO_INTERNAL, "code %d: %s", rc, co_err_text(&why));
+}
+
+static void a_group_is_given_up_at_once(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {.n = 3,
+            .transport = world_places[p].transport,
+            .nodes = world_places[p].nodes,
+            .call_ms = 100000};
+        assert_int_equal(world_run(&w, gives_up), 0);
+    }
+}
+
 /* ---- sends and receives ---- */
 
 enum { MUCH = 3 << 20 /* more than sockets and rings hold */, BLOCK = 512 };
@@ -254,6 +290,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(groups_split),
         cmocka_unit_test(started_calls_keep_their_order),
+        cmocka_unit_test(a_group_is_given_up_at_once),
         cmocka_unit_test(ranks_may_send_before_they_receive),
         cmocka_unit_test(sends_keep_their_place_among_calls_of_all),
         cmocka_unit_test(groups_form_over_ipv6),

@@ -37,6 +37,13 @@ int64_t rt_now_ms(void) {
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+void rt_group_tell(struct rt_group *g) {
+    const struct rt_telling *t = &g->telling;
+    if (t->code < 0) {
+        rt_monitor_tell(g, t->word, t->rank, t->code, t->more, t->bytes);
+    }
+}
+
 /* more NULL: the message itself follows the word. */
 static int CO_PRINTF(5, 0) fail(struct rt_group *g, int code, uint32_t rank,
     const struct rt_telling *t, const char *fmt, va_list ap) {
@@ -46,11 +53,14 @@ static int CO_PRINTF(5, 0) fail(struct rt_group *g, int code, uint32_t rank,
         (void)co_err_setv(&g->why, code, fmt, ap);
         g->failed_rank = rank;
         size_t len = t->more ? t->bytes : strlen(g->why.msg);
-        g->told_word = t->word;
-        g->told_bytes = len < RT_WORD_MAX ? (uint32_t)len : RT_WORD_MAX;
-        memcpy(g->told, t->more ? (const void *)t->more : g->why.msg, g->told_bytes);
+        g->telling = (struct rt_telling){.word = t->word,
+            .more = g->told,
+            .bytes = len < RT_WORD_MAX ? (uint32_t)len : RT_WORD_MAX,
+            .code = t->code ? t->code : code,
+            .rank = t->code ? t->rank : rank};
+        memcpy(g->told, t->more ? (const void *)t->more : g->why.msg, g->telling.bytes);
         if (t->tell) {
-            rt_monitor_tell(g, t->word, rank, code, g->told, g->told_bytes);
+            rt_group_tell(g);
         }
         atomic_store(&g->failed, code);
         (void)eventfd_write(g->alarm, 1);
@@ -76,6 +86,20 @@ int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const 
     int rc = fail(g, code, rank, &t, fmt, ap);
     va_end(ap);
     return rc;
+}
+
+void rt_group_abort(struct rt_group *g, const char *why) {
+    char text[RT_WORD_MAX + 1];
+    int n = snprintf(text, sizeof(text), "rank %u (%.200s) has given the group up: %s", g->rank,
+        g->endpoints[g->rank], why ? why : "no reason was given");
+    struct rt_telling t = {.word = RT_WORD_LOST,
+        .tell = true,
+        .more = (const unsigned char *)text,
+        .bytes = n < RT_WORD_MAX ? (uint32_t)n : RT_WORD_MAX,
+        .code = CO_PEERLOST,
+        .rank = g->rank};
+    (void)rt_group_fail_as(g, CO_CANCELED, g->size, &t, "this rank has given the group up: %s",
+        why ? why : "no reason was given");
 }
 
 int rt_group_why(struct rt_group *g, struct co_err *err) {
