@@ -20,7 +20,9 @@
  * fallible function returns 0 or a negative enum co_code and describes the cause in *err
  * (common/err.h).  CO_INVALID: the environment or an argument must change (programs usually exit
  * with 2).  CO_TIMEOUT and CO_PEERLOST name the endpoint or the trainer.  Nothing here forks, exits
- * or installs signal handlers.  Fork before the first rt_server_run or rt_client_open, never after.
+ * or installs signal handlers.  A child that a program forks (a data loader's) cannot use clients
+ * and groups that its parent opened: each call is CO_INVALID, and closing them says no goodbye for
+ * the parent.  Fork before the first rt_server_run.
  *
  * Compiled programs keep working with every later libpaddlert.so.1: functions (runtime/exports),
  * the numbers of enums, and structs with their fields and sizes stay.  A later option takes the
@@ -589,9 +591,11 @@ CO_MUST_CHECK int rt_stat(
  * f16 and bf16 are computed in f32; they are rounded once where all ranks share memory, and once
  * per step between machines.  i32, i64 and u8 wrap.  max and min of a NaN are NaN.
  *
- * One thread at a time uses a group; different groups are independent.  Every call ends within the
- * group's call_timeout_ms, however slow the ranks are, or at most an eighth of it later where none
- * of them waits for another.  The time of a started call begins with its turn.
+ * One thread at a time uses a group; different groups are independent.  A call that comes while
+ * another thread is in one is CO_INVALID and breaks the group: no rank could tell any more which
+ * call is which.  Started calls may wait meanwhile, in any thread (rt_work_wait).  Every call ends
+ * within the group's call_timeout_ms, however slow the ranks are, or at most an eighth of it later
+ * where none of them waits for another.  The time of a started call begins with its turn.
  * CO_PEERLOST: a rank is gone (killed, stopped, its machine lost, or it closed its group).  The
  * message names the same rank on all ranks, within 50 ms of a process's end.
  * CO_TIMEOUT: a rank is alive but has not done its part of this call in time.  The message names

@@ -98,6 +98,9 @@ static struct piece *find(struct rt_arena *a, size_t bytes, size_t align) {
 }
 
 int rt_group_alloc(struct rt_group *g, size_t bytes, void **ret_memory, struct co_err *err) {
+    if (g->fork.forked) {
+        return co_fork_refuse("the group", err);
+    }
     if (g->gpu) {
         return rt_gpu_alloc(g, bytes, ret_memory, err);
     }
@@ -130,6 +133,9 @@ static void join_next(struct piece *p) {
 }
 
 void rt_group_free(struct rt_group *g, void *memory) {
+    if (g->fork.forked) {
+        return; /* the pages are the parent's, too */
+    }
     if (g->gpu) {
         rt_gpu_free(g, memory);
         return;

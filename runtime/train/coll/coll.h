@@ -16,6 +16,7 @@
  *     agree.c    whether all ranks make the same calls
  *
  * Threads: calls run in the caller's thread, or in that of work.c while started calls are pending.
+ * One thread at a time may call (rt_group_enter), and none in a forked child.
  * The monitor's thread reads the control connections.  They share only fields that are _Atomic or
  * guarded by `m`. */
 #pragma once
@@ -24,6 +25,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
+#include "common/fork.h"
 #include "common/mem.h"
 #include "runtime/rt.h"
 #include "runtime/train/coll/agree.h"
@@ -96,6 +98,8 @@ struct rt_telling {
 };
 
 struct rt_group {
+    struct co_fork fork;
+    _Atomic bool busy; /* a thread is in a call */
     uint32_t rank, size;
     char **endpoints;   /* owned, by rank */
     char *name, *token; /* owned */
@@ -151,6 +155,17 @@ CO_MUST_CHECK int rt_group_form(struct rt_group *g, int64_t deadline_ms, struct 
 CO_MUST_CHECK int rt_group_derive(struct rt_group *g, const uint32_t *ranks, uint32_t n,
     uint64_t id, int64_t deadline_ms, struct rt_group **ret, struct co_err *err);
 CO_DEFINE_CLEANUP(struct rt_group *, rt_group_close)
+/* Begins and ends what one thread at a time may do with a group.  CO_INVALID: another thread is in
+ * a call, which breaks the group on all ranks, as it is no longer known which call is which; or the
+ * process is a forked child of the one that opened the group. */
+int rt_group_refuse(struct rt_group *g, const char *what, struct co_err *err);
+static inline int rt_group_enter(struct rt_group *g, const char *what, struct co_err *err) {
+    bool refused = g->fork.forked || atomic_exchange_explicit(&g->busy, true, memory_order_acquire);
+    return __builtin_expect(refused, 0) ? rt_group_refuse(g, what, err) : 0;
+}
+static inline void rt_group_leave(struct rt_group *g) {
+    atomic_store_explicit(&g->busy, false, memory_order_release);
+}
 /* Like rt_group_open.  from: a group that the caller is in, or NULL.  The new group listens at the
  * door of `from`, and fails to form if one of the ranks of `from` dies meanwhile. */
 CO_MUST_CHECK int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
@@ -246,6 +261,11 @@ int rt_hier_make(struct rt_group *g, const struct rt_coll *c);
 /* work.c */
 bool rt_queue_busy(const struct rt_group *g);
 void rt_queue_stop(struct rt_group *g);
+/* In a forked child, where its thread is not: frees what it can. */
+void rt_queue_forget(struct rt_group *g);
+/* Like rt_coll_start, for a call that was checked, by a thread that has entered. */
+CO_MUST_CHECK int rt_queue_add(
+    struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err);
 /* run.c */
 CO_MUST_CHECK int rt_call_check(
     const struct rt_group *g, const struct rt_coll *c, struct co_err *err);

@@ -69,7 +69,9 @@ struct rt_door *rt_door_ref(struct rt_door *d) {
 
 void rt_door_unref(struct rt_door *d) {
     if (d && atomic_fetch_sub(&d->refs, 1) == 1) {
-        co_close(d->fd);
+        if (d->fd >= 0) { /* else this is a forked child */
+            co_close(d->fd);
+        }
         pthread_mutex_destroy(&d->m);
         free(d->endpoint);
         free(d);

@@ -381,6 +381,9 @@ void rt_gpu_free(struct rt_group *g, void *memory) {
 
 int rt_group_copy(
     struct rt_group *g, void *to, const void *from, size_t bytes, struct co_err *err) {
+    if (g->gpu && g->fork.forked) {
+        return co_fork_refuse("the group", err);
+    }
     if (g->gpu && bytes > 0) {
         return rt_cuda_copy(g->gpu->cuda, to, from, bytes, err);
     }

@@ -1,5 +1,6 @@
 /* Opens, derives and closes groups: resolves the options, names the machine, opens the door. */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -48,6 +49,43 @@ static void name_node(struct rt_group *g, const char *node) {
     memcpy(g->node, h, sizeof(g->node));
 }
 
+static void close_fd(int *fd) {
+    if (*fd >= 0) {
+        co_close(*fd);
+        *fd = -1;
+    }
+}
+
+static void close_connections(struct rt_group *g) {
+    for (uint32_t r = 0; r < g->size; r++) {
+        close_fd(&g->peers[r].control);
+        for (uint32_t k = 0; k < RT_LANES_MAX; k++) {
+            close_fd(&g->peers[r].lanes[k]);
+        }
+    }
+}
+
+/* In a forked child: the other ranks must see when the parent ends, and its endpoint be free. */
+static void let_go(struct co_fork *f) {
+    struct rt_group *g = (struct rt_group *)((char *)f - offsetof(struct rt_group, fork));
+    close_connections(g);
+    if (g->door) {
+        close_fd(&g->door->fd);
+    }
+}
+
+int rt_group_refuse(struct rt_group *g, const char *what, struct co_err *err) {
+    if (g->fork.forked) {
+        (void)co_fork_refuse("the group", err);
+        return co_err_wrap(err, "%s", what);
+    }
+    (void)rt_group_fail(g, CO_INVALID, g->size, true,
+        "%s, while another thread of rank %u is in a call: one thread at a time uses a group", what,
+        g->rank);
+    (void)rt_group_why(g, err);
+    return CO_INVALID;
+}
+
 static struct rt_group *group_new(uint32_t size, uint32_t rank) {
     struct rt_group *g = co_xcalloc(1, sizeof(*g));
     g->size = size;
@@ -70,29 +108,27 @@ static struct rt_group *group_new(uint32_t size, uint32_t rank) {
     pthread_condattr_setclock(&a, CLOCK_MONOTONIC);
     pthread_cond_init(&g->changed, &a);
     pthread_condattr_destroy(&a);
+    co_fork_watch(&g->fork, let_go);
     return g;
-}
-
-static void close_fd(int *fd) {
-    if (*fd >= 0) {
-        co_close(*fd);
-        *fd = -1;
-    }
 }
 
 void rt_group_close(struct rt_group *g) {
     if (!g) {
         return;
     }
-    rt_queue_stop(g);
-    rt_gpu_close(g);
-    rt_monitor_stop(g);
+    if (g->fork.forked) { /* what is the parent's stays: its threads, its GPU, its goodbye */
+        rt_queue_forget(g);
+    } else {
+        rt_queue_stop(g);
+        rt_gpu_close(g);
+        rt_monitor_stop(g);
+        pthread_mutex_destroy(&g->m);
+        pthread_cond_destroy(&g->changed);
+    }
+    co_fork_unwatch(&g->fork);
+    close_connections(g);
     for (uint32_t r = 0; r < g->size; r++) {
         struct rt_peer *p = &g->peers[r];
-        close_fd(&p->control);
-        for (uint32_t k = 0; k < RT_LANES_MAX; k++) {
-            close_fd(&p->lanes[k]);
-        }
         free(p->message);
         free(p->dead);
         free(p->goodbye);
@@ -114,8 +150,6 @@ void rt_group_close(struct rt_group *g) {
     free(g->share);
     free(g->scratch);
     free(g->agreed);
-    pthread_mutex_destroy(&g->m);
-    pthread_cond_destroy(&g->changed);
     free(g);
 }
 
@@ -349,5 +383,5 @@ uint32_t rt_group_local_size(const struct rt_group *g) {
 }
 
 int rt_group_check(struct rt_group *g, struct co_err *err) {
-    return rt_group_why(g, err);
+    return g->fork.forked ? co_fork_refuse("the group", err) : rt_group_why(g, err);
 }

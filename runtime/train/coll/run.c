@@ -181,12 +181,19 @@ int rt_coll_run(struct rt_group *g, const struct rt_coll *call, struct co_err *e
     if (rc < 0) {
         return rc;
     }
+    rc = rt_group_enter(g, rt_kinds[call->kind].name, err);
+    if (rc < 0) {
+        return rc;
+    }
     if (__builtin_expect(rt_queue_busy(g), 0)) {
         struct rt_work *w = NULL;
-        rc = rt_coll_start(g, call, &w, err);
-        return rc < 0 ? rc : rt_work_wait(w, err);
+        rc = rt_queue_add(g, call, &w, err);
+        rc = rc < 0 ? rc : rt_work_wait(w, err);
+        rt_group_leave(g);
+        return rc;
     }
     rc = rt_call_make(g, call);
+    rt_group_leave(g);
     if (__builtin_expect(rc < 0, 0)) {
         (void)rt_group_why(g, err);
         return co_err_wrap(err, "%s", rt_kinds[call->kind].name);

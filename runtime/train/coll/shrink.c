@@ -22,8 +22,13 @@ int rt_group_sub(struct rt_group *g, const uint32_t *ranks, uint32_t n, uint64_t
             g->rank);
     }
     uint64_t id = rt_hash_more(rt_hash_more(g->id, "sub", 3), &tag, sizeof(tag));
-    return rt_group_derive(g, ranks, n, rt_hash_more(id, ranks, n * sizeof(*ranks)),
-        rt_now_ms() + g->form_ms, ret_group, err);
+    int rc = rt_group_enter(g, "sub", err);
+    if (rc == 0) {
+        rc = rt_group_derive(g, ranks, n, rt_hash_more(id, ranks, n * sizeof(*ranks)),
+            rt_now_ms() + g->form_ms, ret_group, err);
+        rt_group_leave(g);
+    }
+    return rc;
 }
 
 struct choice {
@@ -60,8 +65,13 @@ int rt_group_split(struct rt_group *g, int32_t colour, int32_t key, struct rt_gr
         return 0;
     }
     uint32_t n = pick(all, g->size, colour, ranks);
-    return rt_group_derive(g, ranks, n, rt_hash_more(g->id, which, sizeof(which)),
-        rt_now_ms() + g->form_ms, ret_group, err);
+    rc = rt_group_enter(g, "split", err);
+    if (rc == 0) {
+        rc = rt_group_derive(g, ranks, n, rt_hash_more(g->id, which, sizeof(which)),
+            rt_now_ms() + g->form_ms, ret_group, err);
+        rt_group_leave(g);
+    }
+    return rc;
 }
 
 /* ---- of the survivors ---- */
@@ -112,13 +122,18 @@ int rt_group_shrink(
     CO_AUTOFREE unsigned char *dead = co_xcalloc(1, b.bytes), *told = co_xcalloc(1, b.bytes);
     b.dead = dead;
     b.told = told;
+    int rc = rt_group_enter(g, "shrink", err);
+    if (rc < 0) {
+        return rc;
+    }
     (void)rt_group_fail(
         g, CO_GONE, g->size, true, "rank %u makes a smaller group of this one", g->rank);
     rt_queue_stop(g);
-    int rc = shrink(g, &b, ret_group, err);
+    rc = shrink(g, &b, ret_group, err);
     pthread_mutex_lock(&g->m);
     g->votes = NULL;
     pthread_mutex_unlock(&g->m);
+    rt_group_leave(g);
     for (uint32_t r = 0; rc == 0 && ret_gone && r < g->size; r++) {
         ret_gone[r] = rt_vote_has(dead, r);
     }

@@ -245,6 +245,17 @@ static void queue_free(struct rt_queue *q) {
     free(q);
 }
 
+/* Its mutex and conditions may be in use by the thread that is not here. */
+void rt_queue_forget(struct rt_group *g) {
+    if (g->queue) {
+        co_close(g->queue->more);
+        free(g->queue->taken);
+        free(g->queue->fds);
+        free(g->queue->flows);
+        free(g->queue);
+    }
+}
+
 static int queue_start(struct rt_group *g, struct co_err *err) {
     int more = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (more < 0) {
@@ -279,12 +290,9 @@ void rt_queue_stop(struct rt_group *g) {
     }
 }
 
-int rt_coll_start(
+int rt_queue_add(
     struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
-    int rc = rt_call_check(g, call, err);
-    if (rc == 0 && !g->queue) {
-        rc = queue_start(g, err);
-    }
+    int rc = g->queue ? 0 : queue_start(g, err);
     if (rc < 0) {
         return rc;
     }
@@ -309,8 +317,28 @@ int rt_coll_start(
     return 0;
 }
 
+int rt_coll_start(
+    struct rt_group *g, const struct rt_coll *call, struct rt_work **ret_work, struct co_err *err) {
+    int rc = rt_call_check(g, call, err);
+    rc = rc < 0 ? rc : rt_group_enter(g, rt_kind_name(call->kind), err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = rt_queue_add(g, call, ret_work, err);
+    rt_group_leave(g);
+    return rc;
+}
+
+/* In a forked child the call never ends: the thread that makes it is the parent's. */
+static bool is_parents(const struct rt_work *w) {
+    return !atomic_load(&w->done) && w->g->fork.forked;
+}
+
 bool rt_work_test(const struct rt_work *work) {
     struct rt_queue *q = work->queue;
+    if (is_parents(work)) {
+        return true;
+    }
     if (!atomic_load(&work->done) && work->sort == GPU_PAIR) {
         pthread_mutex_lock(&q->m);
         q->pressed = q->started;
@@ -322,6 +350,10 @@ bool rt_work_test(const struct rt_work *work) {
 
 int rt_work_wait(struct rt_work *work_own, struct co_err *err) {
     struct rt_queue *q = work_own->queue;
+    if (is_parents(work_own)) {
+        free(work_own);
+        return co_fork_refuse("the started call", err);
+    }
     if (!rt_work_test(work_own)) {
         pthread_mutex_lock(&q->m);
         while (!atomic_load(&work_own->done)) {

@@ -341,6 +341,10 @@ static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o
 
 int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoint_options *options,
     struct rt_checkpoint *ret, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     struct rt_checkpoint_options o = options ? *options : (struct rt_checkpoint_options){0};
     struct rt_checkpoint made = {0};
     take_saving(c->saving);
@@ -479,6 +483,10 @@ static int restore_newest(
 
 int rt_restore(
     struct rt_client *c, const char *dir, struct rt_checkpoint *ret, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     struct rt_saving *sv = c->saving;
     if (rt_client_behind(c)) {
         return 0;

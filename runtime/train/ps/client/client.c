@@ -164,6 +164,7 @@ static void client_free(struct rt_client *c) {
     if (c->metered) {
         rt_meter_close();
     }
+    co_fork_unwatch(&c->fork);
     pthread_cond_destroy(&c->broke);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->m);
@@ -178,6 +179,7 @@ static void init_sync(struct rt_client *c) {
     pthread_cond_init(&c->broke, &attr);
     pthread_condattr_destroy(&attr);
     pthread_mutex_init(&c->m, NULL);
+    co_fork_watch(&c->fork, NULL);
 }
 
 static int copy_tables(
@@ -296,7 +298,8 @@ void rt_client_leave(struct rt_client *c, const char *why, bool returns) {
 }
 
 void rt_client_close(struct rt_client *c) {
-    if (!c) {
+    /* A forked child says no goodbye for its parent, and has none of the threads. */
+    if (!c || c->fork.forked) {
         return;
     }
     struct co_err err = {0};
@@ -314,12 +317,20 @@ void rt_client_close(struct rt_client *c) {
     client_free(c);
 }
 
+int rt_client_here(const struct rt_client *c, struct co_err *err) {
+    return c->fork.forked ? co_fork_refuse("the client of the servers", err) : 0;
+}
+
 enum rt_mode rt_client_mode(const struct rt_client *c) {
     return c->options.mode;
 }
 
 int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct rt_table **ret, struct co_err *err) {
+    int rc = rt_client_here(c, err);
+    if (rc < 0) {
+        return rc;
+    }
     if (table >= c->n_tables || c->tables[table].spec.kind != kind) {
         return co_err_set(err, CO_INVALID, "table %u is not a %s table of this client", table,
             kind == RT_DENSE ? "dense" : "sparse");

@@ -203,6 +203,10 @@ int rt_push_dense(struct rt_client *c, uint32_t table, const float *gradient, st
 }
 
 int rt_init_dense(struct rt_client *c, uint32_t table, float *values, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     if (c->trainer == 0 && !rt_client_behind(c) && !rt_client_restored(c)) {
         struct rt_call *call = NULL;
         int rc = rt_dense_call(c, "init", table, RT_FRAME_PUT_DENSE, values, &call, err);

@@ -7,6 +7,7 @@
  *                                             queue: parts that wait    sent: parts in flight */
 #pragma once
 
+#include "common/fork.h"
 #include "runtime/train/meter/meter.h"
 #include "runtime/train/ps/client/call.h"
 #include "runtime/train/ps/client/lanes.h"
@@ -83,6 +84,7 @@ struct rt_exchange {
 struct rt_saving;
 
 struct rt_client {
+    struct co_fork fork;
     struct rt_client_options options;
     uint32_t trainer, trainers, n_links;
     uint64_t incarnation; /* of this client; each client of each process has its own */
@@ -203,6 +205,8 @@ void rt_client_note_done(struct rt_client *c, const uint32_t *trainers, size_t n
 void rt_client_frame(struct rt_client *c, struct rt_link *l, struct rt_frame *f_own);
 /* client.c: what servers do with NaN and Inf; the strictest setting if they differ. */
 enum rt_nonfinite rt_client_nonfinite(struct rt_client *c);
+/* CO_INVALID in a forked child.  Each call begins with it. */
+CO_MUST_CHECK int rt_client_here(const struct rt_client *c, struct co_err *err);
 CO_MUST_CHECK int rt_client_table(struct rt_client *c, uint32_t table, enum rt_table_kind kind,
     const struct rt_table **ret, struct co_err *err);
 

@@ -189,6 +189,10 @@ int rt_save(struct rt_client *c, const char *dir, struct co_err *err) {
 }
 
 int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     int rc = rt_client_settle(c, err); /* what was refused is not part of the model */
     CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
     rc = rc < 0 ? rc : rt_ckpt_create(dir, &w, err);
@@ -295,6 +299,10 @@ static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt
 }
 
 int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     if (rt_client_behind(c)) {
         return 0;
     }

@@ -209,6 +209,10 @@ int rt_pull_sparse_start(struct rt_client *c, uint32_t table, const uint64_t *id
 }
 
 int rt_wait(struct rt_call *call, struct co_err *err) {
+    int rc = rt_client_here(call->c, err);
+    if (rc < 0) {
+        return rc; /* the call stays: it is the parent's */
+    }
     return call->geo ? rt_geo_pull_wait(call, err) : rt_pull_rows_wait(call, err);
 }
 

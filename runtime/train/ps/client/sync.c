@@ -161,6 +161,10 @@ static int step_sync(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_no_more(struct rt_client *c, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     int rc = rt_geo_end(c->geo, err);
     rc = rc < 0 ? rc : rt_flush(c, err);
     if (rc < 0 || c->no_more) {
@@ -180,6 +184,10 @@ int rt_no_more(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_step(struct rt_client *c, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     if (c->no_more) {
         return co_err_set(err, CO_INVALID, "step: this trainer has said that it has no more data");
     }
@@ -213,6 +221,10 @@ static bool anything_under_way(const struct rt_client *c) {
 }
 
 int rt_client_settle(struct rt_client *c, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     int rc = rt_geo_flush(c->geo, err);
     rc = rc < 0 || !c->communicator ? rc : rt_communicator_flush(c->communicator, err);
     if (rc < 0) {
@@ -313,6 +325,10 @@ static int settle(struct rt_client *c, struct co_err *err) {
 }
 
 int rt_finish(struct rt_client *c, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     int rc = settle(c, err);
     if (rc == 0) {
         Rt__Finish f = RT__FINISH__INIT;
@@ -349,6 +365,10 @@ static int to_keeper(struct rt_client *c, const char *what, uint8_t kind, uint64
 }
 
 int rt_keep(struct rt_client *c, const void *data, size_t bytes, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     if (bytes > RT_KEEP_MAX) {
         return co_err_set(err, CO_INVALID, "%zu bytes to be kept, at most %d", bytes, RT_KEEP_MAX);
     }
@@ -386,6 +406,10 @@ static int take_recall(
 
 int rt_resume(struct rt_client *c, void *ret_data, size_t size, struct rt_place *ret_place,
     struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     bool sync = c->options.mode == RT_SYNC;
     if (read_failure(c, NULL) == CO_GONE) {
         int joined = rt_client_rejoin(c, err);
@@ -437,6 +461,10 @@ static int take_stat(
 }
 
 int rt_stat(struct rt_client *c, uint32_t table, struct rt_table_stat *ret, struct co_err *err) {
+    int here = rt_client_here(c, err);
+    if (here < 0) {
+        return here;
+    }
     if (table >= c->n_tables) {
         return co_err_set(err, CO_INVALID, "there is no table %u", table);
     }
@@ -477,7 +505,10 @@ static int take_rate(
 }
 
 static int check_table(const struct rt_client *c, uint32_t table, struct co_err *err) {
-    return table < c->n_tables ? 0 : co_err_set(err, CO_INVALID, "there is no table %u", table);
+    int rc = rt_client_here(c, err);
+    return rc < 0                ? rc
+           : table < c->n_tables ? 0
+                                 : co_err_set(err, CO_INVALID, "there is no table %u", table);
 }
 
 /* All shards have the same rate, so only one is asked. */

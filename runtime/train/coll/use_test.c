@@ -1,0 +1,188 @@
+/* Who may use a group: one thread at a time, and only in the process that opened it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "runtime/train/coll/coll.h"
+#include "runtime/train/coll/testkit.h"
+
+enum { N = 1000, MARK = 7 };
+
+/* ---- forked children ---- */
+
+static bool is_refused(int rc, struct co_err *err) {
+    bool ok = rc == CO_INVALID && strstr(co_err_text(err), "forked");
+    if (!ok) {
+        printf("# %d: %s\n", rc, co_err_text(err));
+    }
+    *err = (struct co_err){0};
+    return ok;
+}
+
+/* In the child: every call is refused, at once. */
+static bool all_is_refused(struct rt_group *g, struct rt_work *work, void *memory) {
+    static float v[N];
+    uint32_t list[] = {0, 1};
+    struct rt_coll c = {.kind = RT_BROADCAST, .out = v, .n = N};
+    struct rt_group *other = NULL;
+    struct rt_work *more = NULL;
+    struct co_err err = {0};
+    void *m = NULL;
+    bool ok = true;
+    ok &= is_refused(rt_all_reduce(g, v, v, N, RT_F32, RT_SUM, &err), &err);
+    ok &= is_refused(rt_send(g, v, N, RT_F32, 1 - rt_group_rank(g), &err), &err);
+    ok &= is_refused(rt_coll_start(g, &c, &more, &err), &err);
+    ok &= rt_work_test(work) && is_refused(rt_work_wait(work, &err), &err);
+    ok &= is_refused(rt_group_barrier(g, &err), &err);
+    ok &= is_refused(rt_group_split(g, 0, 0, &other, &err), &err);
+    ok &= is_refused(rt_group_sub(g, list, 2, 0, &other, &err), &err);
+    ok &= is_refused(rt_group_shrink(g, NULL, &other, &err), &err);
+    ok &= is_refused(rt_group_grow(g, &(struct rt_group_options){0}, &other, &err), &err);
+    ok &= is_refused(rt_group_check(g, &err), &err);
+    ok &= is_refused(rt_group_alloc(g, 1, &m, &err), &err);
+    rt_group_free(g, memory);
+    rt_group_close(g); /* without a goodbye */
+    return ok;
+}
+
+/* All ranks fork while a call is started, and go on as if they had not. */
+static int forks(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static float v[N];
+    struct rt_coll c = {.kind = RT_BARRIER};
+    struct rt_work *work = NULL;
+    unsigned char *memory = NULL;
+    int status = 1, rc = rt_group_alloc(g, N, (void **)&memory, err);
+    (void)w;
+    rc = rc < 0 ? rc : rt_group_barrier(g, err);
+    if (rc < 0) {
+        return rc;
+    }
+    memset(memory, MARK, N);
+    /* Rank 0's call cannot end before its child has: rank 1 starts its own after that. */
+    rc = rank == 0 ? rt_coll_start(g, &c, &work, err) : 0;
+    (void)fflush(NULL);
+    pid_t pid = rank == 0 && rc == 0 ? fork() : -1;
+    if (pid == 0) {
+        _exit(all_is_refused(g, work, memory) ? 0 : 1);
+    }
+    if (pid > 0 && (waitpid(pid, &status, 0) != pid || status != 0)) {
+        return co_err_set(err, CO_INTERNAL, "the child: status %x", (unsigned)status);
+    }
+    atomic_fetch_add(&w->shared->ready, rank == 0);
+    while (rc == 0 && rank == 1 && atomic_load(&w->shared->ready) == 0) {
+        (void)sched_yield();
+    }
+    rc = rc < 0 || rank == 0 ? rc : rt_coll_start(g, &c, &work, err);
+    rc = rc < 0 ? rc : rt_work_wait(work, err);
+    for (int i = 0; i < 3 && rc == 0; i++) {
+        v[N - 1] = (float)(rank + 1);
+        rc = rt_all_reduce(g, v, v, N, RT_F32, RT_SUM, err);
+        rc = rc == 0 && v[N - 1] != 3 ? co_err_set(err, CO_INTERNAL, "a wrong sum") : rc;
+    }
+    return rc == 0 && memory[N - 1] != MARK ? co_err_set(err, CO_INTERNAL, "memory is gone") : rc;
+}
+
+static void a_forked_child_is_refused(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {
+            .n = 2, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        assert_int_equal(world_run(&w, forks), 0);
+    }
+}
+
+/* Rank 1 dies; a child of it lives on. */
+static int leaves_a_child(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    int rc = rt_group_barrier(g, err);
+    (void)w;
+    if (rc < 0 || rank == 0) {
+        return rc < 0 ? rc : rt_group_barrier(g, err);
+    }
+    if (fork() == 0) {
+        (void)pause(); /* until rank 0 has seen it, and the test kills it */
+        _exit(0);
+    }
+    kill(getpid(), SIGKILL);
+    return 0;
+}
+
+static void a_child_does_not_hide_the_end_of_its_parent(void **state) {
+    (void)state;
+    /* Children of the dead become this process's. */
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    struct world w = {.n = 2, .transport = RT_TRANSPORT_TCP};
+    world_start(&w, leaves_a_child);
+    (void)world_end(&w, 3);
+    assert_int_equal(w.shared->rank[0].code, CO_PEERLOST);
+    assert_non_null(strstr(w.shared->rank[0].text, "its process or machine has ended"));
+    world_done(&w);
+    /* Only the child is left. */
+    CO_AUTOFREE char *path = co_xasprintf("/proc/self/task/%d/children", (int)getpid());
+    FILE *f = fopen(path, "re");
+    int child = 0;
+    assert_true(f && fscanf(f, "%d", &child) == 1 && child > 1);
+    (void)fclose(f);
+    kill(child, SIGKILL);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* ---- threads ---- */
+
+struct other {
+    struct rt_group *g;
+    struct co_err err;
+    int rc;
+};
+
+static void *receive(void *arg) {
+    struct other *o = arg;
+    static float v[N];
+    o->rc = rt_recv(o->g, v, N, RT_F32, 1, &o->err);
+    return NULL;
+}
+
+/* Rank 0 is in two calls at a time, rank 1 in one that waits for a third. */
+static int two_threads(struct world *w, struct rt_group *g, uint32_t rank, struct co_err *err) {
+    static float v[N];
+    (void)w;
+    if (rank == 1) {
+        return rt_recv(g, v, N, RT_F32, 0, err);
+    }
+    struct other o = {.g = g};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, receive, &o) != 0) {
+        return co_err_set(err, CO_INTERNAL, "a thread");
+    }
+    while (!atomic_load(&g->busy)) {
+        (void)sched_yield();
+    }
+    int rc = rt_all_reduce(g, v, v, N, RT_F32, RT_SUM, err);
+    (void)pthread_join(thread, NULL);
+    return o.rc == CO_INVALID ? rc : co_err_set(err, CO_INTERNAL, "the first call: %d", o.rc);
+}
+
+static void two_threads_at_a_time_are_refused(void **state) {
+    (void)state;
+    for (size_t p = 0; p < CO_ARRAY_LEN(world_places); p++) {
+        struct world w = {
+            .n = 2, .transport = world_places[p].transport, .nodes = world_places[p].nodes};
+        world_start(&w, two_threads);
+        (void)world_end(&w, 3);
+        assert_int_equal(w.shared->rank[0].code, CO_INVALID);
+        assert_int_equal(w.shared->rank[1].code, CO_INVALID);
+        assert_non_null(strstr(w.shared->rank[0].text, "all_reduce, while another thread"));
+        world_done(&w);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(a_child_does_not_hide_the_end_of_its_parent),
+        cmocka_unit_test(two_threads_at_a_time_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
