@@ -43,6 +43,7 @@ static bool all_is_refused(struct rt_group *g, struct rt_work *work, void *memor
     ok &= is_refused(rt_group_grow(g, &(struct rt_group_options){0}, &other, &err), &err);
     ok &= is_refused(rt_group_check(g, &err), &err);
     ok &= is_refused(rt_group_alloc(g, 1, &m, &err), &err);
+    rt_group_abort(g, "the child's own error");
     rt_group_free(g, memory);
     rt_group_close(g); /* without a goodbye */
     return ok;

@@ -89,6 +89,9 @@ int rt_group_fail(struct rt_group *g, int code, uint32_t rank, bool tell, const 
 }
 
 void rt_group_abort(struct rt_group *g, const char *why) {
+    if (g->fork.forked) {
+        return; /* the group is the parent's, which goes on */
+    }
     char text[RT_WORD_MAX + 1];
     int n = snprintf(text, sizeof(text), "rank %u (%.200s) has given the group up: %s", g->rank,
         g->endpoints[g->rank], why ? why : "no reason was given");
