@@ -33,7 +33,8 @@ void co_conn_close(struct co_conn *c); /* NULL allowed; safe inside its callback
 
 /* Resolves a name: fn runs once, with CO_NOTFOUND or with a list that is valid until it returns.  A
  * numeric address needs no thread.  The thread of a name is never waited for, neither by
- * co_lookup_cancel nor at the end of the process. */
+ * co_lookup_cancel nor at the end of the process; while 256 of them wait for the resolver, no other
+ * name is found. */
 struct addrinfo;
 struct co_lookup;
 struct co_lookup *co_lookup_start(struct co_loop *l, const char *host, uint16_t port,

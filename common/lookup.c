@@ -1,12 +1,18 @@
 /* DNS lookups in threads, for connections on the loop. */
 #include "common/conn.h"
 
+#include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/eventfd.h>
+
+/* Threads that wait for the resolver at a time.  While it does not answer, each attempt of a caller
+ * that tries again leaves some behind. */
+enum { THREADS_MAX = 256 };
+static atomic_int threads;
 
 /* getaddrinfo cannot be interrupted, and takes half a minute if the resolver does not answer.  So
  * it runs in a thread of its own, which is not waited for.  The last owner frees the struct. */
@@ -44,6 +50,7 @@ static int ask_resolver(struct co_lookup *q, int flags) {
 static void *run_lookup(void *arg) {
     struct co_lookup *q = arg;
     q->status = ask_resolver(q, AI_ADDRCONFIG);
+    (void)atomic_fetch_sub(&threads, 1);
     (void)eventfd_write(q->done, 1);
     disown_lookup(q);
     return NULL;
@@ -54,6 +61,10 @@ static int start_thread(struct co_lookup *q) {
     pthread_attr_t detached;
     pthread_t id;
     sigset_t all, before;
+    if (atomic_fetch_add(&threads, 1) >= THREADS_MAX) {
+        (void)atomic_fetch_sub(&threads, 1);
+        return EAGAIN;
+    }
     sigfillset(&all);
     (void)pthread_attr_init(&detached);
     (void)pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
@@ -62,6 +73,7 @@ static int start_thread(struct co_lookup *q) {
     int r = pthread_create(&id, &detached, run_lookup, q);
     if (r) {
         atomic_store(&q->owners, 1);
+        (void)atomic_fetch_sub(&threads, 1);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     (void)pthread_attr_destroy(&detached);

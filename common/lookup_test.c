@@ -96,11 +96,38 @@ static void a_lookup_given_up_when_it_is_known_is_not_told(void **state) {
     assert_int_equal(t.n, 0);
 }
 
+/* Each of these has a thread. */
+static void so_many_wait_for_the_resolver_and_no_more(void **state) {
+    (void)state;
+    enum { MOST = 256 };
+    struct told t = {.n = 0}, late = {.n = 0};
+    struct co_lookup *all[MOST];
+    assert_int_equal(co_loop_new(&t.loop, NULL), 0);
+    late.loop = t.loop;
+    for (int i = 0; i < MOST; i++) {
+        all[i] = co_lookup_start(t.loop, "slow", 80, on_lookup, &t);
+    }
+    (void)co_lookup_start(t.loop, "slow", 80, on_lookup, &late);
+    co_loop_run(t.loop);
+    assert_int_equal(t.n, 0);
+    assert_int_equal(late.n, 1);
+    assert_non_null(strstr(late.err.msg, "Temporary failure"));
+    for (int i = 0; i < MOST; i++) {
+        co_lookup_cancel(all[i]);
+        assert_int_equal(sem_post(&let), 0);
+    }
+    for (int i = 0; i < MOST; i++) {
+        assert_int_equal(sem_wait(&freed), 0);
+    }
+    co_loop_free(t.loop);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_name_is_told_of_once),
         cmocka_unit_test(a_loop_that_ends_leaves_the_resolver_alone),
         cmocka_unit_test(a_lookup_given_up_when_it_is_known_is_not_told),
+        cmocka_unit_test(so_many_wait_for_the_resolver_and_no_more),
     };
     assert_int_equal(sem_init(&let, 0, 0) | sem_init(&freed, 0, 0), 0);
     return cmocka_run_group_tests(tests, NULL, NULL);

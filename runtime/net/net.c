@@ -14,6 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/conn.h"
 #include "common/mem.h"
 #include "common/parse.h"
 
@@ -42,7 +43,9 @@ static struct addrinfo *resolve_endpoint(const char *endpoint, int flags) {
     return getaddrinfo(hp.host, port, &hints, &found) == 0 ? found : NULL;
 }
 
-enum { ADDRESSES = 4 };
+/* NAMES_MS: a resolver that asks its second server, as the first one is dead, takes five seconds.
+ */
+enum { ADDRESSES = 4, NAMES_MS = 10000 };
 
 /* A connection attempt to one address. The attempts of an endpoint are neighbours in the array. */
 struct attempt {
@@ -72,22 +75,86 @@ static int begin_connect(const struct addrinfo *a) {
     return fd;
 }
 
-static size_t begin_all(
-    const char *const *endpoints, size_t n, struct pollfd *fds, struct attempt *attempts) {
-    size_t m = 0;
-    for (size_t i = 0; i < n; i++) {
-        CO_CLEANUP(freeaddrinfop) struct addrinfo *all = resolve_endpoint(endpoints[i], 0);
-        size_t k = 0;
-        for (struct addrinfo *a = all; a && k < ADDRESSES; a = a->ai_next, k++) {
-            int fd = begin_connect(a);
-            if (fd >= 0) {
-                attempts[m].endpoint = i;
-                address_text(a, attempts[m].address, sizeof(attempts[m].address));
-                fds[m++] = (struct pollfd){.fd = fd, .events = POLLOUT};
-            }
+/* What net_connect tries. */
+struct reach {
+    struct pollfd *fds; /* [m], with room for ADDRESSES of each endpoint */
+    struct attempt *attempts;
+    size_t m;
+    struct co_loop *loop; /* while names are looked up */
+    size_t asked;         /* names without an answer yet */
+};
+
+/* A name that is looked up. */
+struct name {
+    struct reach *r;
+    size_t endpoint;
+    struct co_lookup *lookup; /* NULL: it is known, or not asked for */
+};
+
+static void begin_addresses(struct reach *r, size_t endpoint, const struct addrinfo *all) {
+    size_t k = 0;
+    for (const struct addrinfo *a = all; a && k < ADDRESSES; a = a->ai_next, k++) {
+        int fd = begin_connect(a);
+        if (fd >= 0) {
+            struct attempt *t = &r->attempts[r->m];
+            t->endpoint = endpoint;
+            address_text(a, t->address, sizeof(t->address));
+            r->fds[r->m++] = (struct pollfd){.fd = fd, .events = POLLOUT};
         }
     }
-    return m;
+}
+
+static void on_found(void *arg, const struct addrinfo *list, const struct co_err *err) {
+    struct name *n = arg;
+    (void)err; /* a name that is not known is like an endpoint that nobody listens at */
+    n->lookup = NULL;
+    begin_addresses(n->r, n->endpoint, list);
+    if (--n->r->asked == 0) {
+        co_loop_stop(n->r->loop);
+    }
+}
+
+static void on_end(void *loop) {
+    co_loop_stop(loop);
+}
+
+/* Begins to connect to endpoints that are names, as they become known. */
+static void begin_names(
+    struct reach *r, const char *const *endpoints, struct name *names, size_t n) {
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    if (co_loop_new(&loop, NULL) < 0) {
+        return;
+    }
+    r->loop = loop;
+    r->asked = n;
+    for (size_t i = 0; i < n; i++) {
+        struct co_hostport hp;
+        (void)!co_parse_hostport("endpoint", endpoints[names[i].endpoint], &hp, NULL);
+        names[i].lookup = co_lookup_start(loop, hp.host, hp.port, on_found, &names[i]);
+    }
+    co_timer_start(co_timer_new(loop, on_end, loop), NAMES_MS);
+    co_loop_run(loop);
+    for (size_t i = 0; i < n; i++) {
+        co_lookup_cancel(names[i].lookup);
+    }
+}
+
+static void begin_all(struct reach *r, const char *const *endpoints, size_t n) {
+    CO_AUTOFREE struct name *names = co_xcalloc(n, sizeof(*names));
+    size_t n_names = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct co_hostport hp;
+        CO_CLEANUP(freeaddrinfop)
+        struct addrinfo *numeric = resolve_endpoint(endpoints[i], AI_NUMERICHOST);
+        if (numeric) {
+            begin_addresses(r, i, numeric);
+        } else if (co_parse_hostport("endpoint", endpoints[i], &hp, NULL) == 0) {
+            names[n_names++] = (struct name){.r = r, .endpoint = i};
+        }
+    }
+    if (n_names > 0) {
+        begin_names(r, endpoints, names, n_names);
+    }
 }
 
 /* To be called once per socket, because reading SO_ERROR clears it. */
@@ -119,8 +186,10 @@ size_t net_connect(
     for (size_t i = 0; i < n; i++) {
         ret[i] = (struct net_reached){.fd = -1};
     }
-    size_t m = begin_all(endpoints, n, fds, attempts), left = m, ok = 0;
+    struct reach r = {.fds = fds, .attempts = attempts};
+    begin_all(&r, endpoints, n);
     int64_t end = net_now() + timeout_ms;
+    size_t m = r.m, left = m, ok = 0;
     while (left > 0 && ok < n) {
         int64_t ms = end - net_now();
         int got = poll(fds, m, ms > 0 ? (int)ms : 0);

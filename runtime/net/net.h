@@ -1,5 +1,5 @@
 /* Small socket helpers: connecting to many endpoints, and choosing the address to listen on. They
- * know no protocol. Any thread. Name resolution blocks for as long as the resolver does. */
+ * know no protocol. Any thread. */
 #pragma once
 
 #include <stdbool.h>
@@ -16,8 +16,8 @@ struct net_reached {
 };
 
 /* Connects to all endpoints ("host:port") at the same time, each at up to four of its addresses.
- * ret[i] is the first address that accepts within timeout_ms. Returns how many endpoints accepted.
- */
+ * ret[i] is the first address that accepts within timeout_ms. Before that, names have ten seconds
+ * to become known, all at the same time. Returns how many endpoints accepted. */
 size_t net_connect(const char *const *endpoints, size_t n, int timeout_ms, struct net_reached *ret);
 
 /* The address to listen on for a server that others reach as `endpoint`: the same one if this

@@ -5,14 +5,29 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "common/mem.h"
 #include "runtime/net/net.h"
+
+/* This program's resolver does not answer for slow.test. */
+int getaddrinfo(const char *restrict host, const char *restrict port,
+    const struct addrinfo *restrict hints, struct addrinfo **restrict ret) {
+    int (*real)(const char *, const char *, const struct addrinfo *, struct addrinfo **);
+    *(void **)&real = dlsym(RTLD_NEXT, "getaddrinfo");
+    if (host && strcmp(host, "slow.test") == 0) {
+        (void)poll(NULL, 0, hints->ai_flags & AI_NUMERICHOST ? 0 : 30000);
+        return EAI_NONAME;
+    }
+    return real(host, port, hints, ret);
+}
 
 static int listener(char *ret_endpoint, size_t size) {
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -46,6 +61,21 @@ static void a_silent_endpoint_costs_no_more_than_the_timeout(void **state) {
     int64_t begin = net_now();
     assert_int_equal(0, net_connect(endpoints, 1, 200, ok));
     assert_true(net_now() - begin < 2000);
+}
+
+/* Ten seconds for all of them. */
+static void a_resolver_that_is_silent_is_waited_for_once(void **state) {
+    (void)state;
+    char up[32];
+    CO_AUTOCLOSE int fd = listener(up, sizeof(up));
+    assert_true(fd >= 0);
+    const char *endpoints[] = {"slow.test:80", up, "slow.test:81"};
+    struct net_reached ok[3];
+    int64_t begin = net_now();
+    assert_int_equal(1, net_connect(endpoints, 3, 300, ok));
+    assert_true(net_now() - begin < 25000);
+    assert_string_equal(up, ok[1].address);
+    co_close(ok[1].fd);
 }
 
 /* The name may have an address at which nobody listens. */
@@ -104,6 +134,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_listening_endpoints_are_reachable),
         cmocka_unit_test(a_silent_endpoint_costs_no_more_than_the_timeout),
+        cmocka_unit_test(a_resolver_that_is_silent_is_waited_for_once),
         cmocka_unit_test(a_name_is_reached_at_the_address_that_answers),
         cmocka_unit_test(silent_peers_wait_in_the_kernel),
         cmocka_unit_test(own_addresses_are_listened_on_and_others_replaced),

@@ -67,7 +67,8 @@ CO_MUST_CHECK int rt_rpc_listen(
  * reference. */
 CO_MUST_CHECK int rt_rpc_adopt(struct rt_rpc *r, int fd_own, struct co_tls *tls_own,
     const char *endpoint, void *user, struct rt_stream **ret_stream, struct co_err *err);
-/* Connects, proves the token and adopts the connection. Blocks for timeout_ms at most. */
+/* Connects, proves the token and adopts the connection. Blocks for timeout_ms at most, and until a
+ * name is known (net_connect). */
 CO_MUST_CHECK int rt_rpc_dial(struct rt_rpc *r, const char *endpoint, int timeout_ms, void *user,
     struct rt_stream **ret_stream, struct co_err *err);
 
