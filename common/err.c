@@ -24,6 +24,7 @@ static const struct {
     [-CO_NOTFOUND] = {"not found", CO_ANSWER},
     [-CO_EXISTS] = {"exists", CO_ANSWER},
     [-CO_CANCELED] = {"canceled", CO_ANSWER},
+    [-CO_DAMAGED] = {"damaged", CO_STOP},
 };
 
 static int is_known(int code) {

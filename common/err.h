@@ -35,6 +35,8 @@ enum co_code {
     CO_NOTFOUND = -12,
     CO_EXISTS = -13,
     CO_CANCELED = -14,
+    /* what was stored is damaged: an older copy may be whole */
+    CO_DAMAGED = -15,
 };
 
 enum co_remedy { CO_RETRY_NOW, CO_BACK_OFF, CO_REBUILD, CO_FIX_SPEC, CO_STOP, CO_ANSWER };

@@ -86,8 +86,9 @@ static void every_code_has_a_name_and_a_remedy(void **state) {
         {CO_UNSUPPORTED, CO_FIX_SPEC, "unsupported"}, {CO_INTERNAL, CO_STOP, "internal"},
         {CO_PERMISSION, CO_STOP, "permission"}, {CO_NOMEMORY, CO_STOP, "no memory"},
         {CO_NOTFOUND, CO_ANSWER, "not found"}, {CO_EXISTS, CO_ANSWER, "exists"},
-        {CO_CANCELED, CO_ANSWER, "canceled"}, {-15, CO_STOP, "unknown"}, {1, CO_STOP, "unknown"},
-        {INT_MIN, CO_STOP, "unknown"}, {INT_MAX, CO_STOP, "unknown"}};
+        {CO_CANCELED, CO_ANSWER, "canceled"}, {CO_DAMAGED, CO_STOP, "damaged"},
+        {-16, CO_STOP, "unknown"}, {1, CO_STOP, "unknown"}, {INT_MIN, CO_STOP, "unknown"},
+        {INT_MAX, CO_STOP, "unknown"}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(co_code_remedy(rows[i].code), rows[i].remedy);
         assert_string_equal(co_code_name(rows[i].code), rows[i].name);

@@ -450,8 +450,8 @@ CO_MUST_CHECK int rt_resume(struct rt_client *c, void *ret_data, size_t size,
 /* Writes all tables with their optimizer state below directory dir of the caller's machine; creates
  * dir.  One trainer calls it.  In async mode the others may continue (each row is then as it was at
  * some moment of the save); in sync mode they should wait in a barrier.  The new checkpoint
- * replaces an earlier one in dir only when it is complete; a kill at any moment leaves the earlier
- * one usable. */
+ * replaces an earlier one in dir only when it is complete and synced; a failure, or a kill at any
+ * moment, leaves the earlier one usable.  If one that is there cannot be read, the save fails. */
 CO_MUST_CHECK int rt_save(struct rt_client *c, const char *dir, struct co_err *err);
 
 /* Which rows of tables with evict "ctr:..." are saved; their counts are saved as they are after the
@@ -470,8 +470,10 @@ CO_MUST_CHECK int rt_save_as(
 
 /* Loads a checkpoint's values and optimizer state into the tables of the same names; the number of
  * servers may differ from when it was saved.  One trainer calls it, before or instead of
- * rt_init_dense by all, with a barrier after it.  CO_INVALID names the file that is truncated,
- * corrupt or does not fit the specs.  CO_NOTFOUND: no checkpoint in dir. */
+ * rt_init_dense by all, with a barrier after it.  CO_NOTFOUND: no checkpoint in dir.  CO_DAMAGED
+ * names a file that is truncated or corrupt, CO_INVALID the table that does not fit, and how.  Any
+ * other code: dir or a file in it could not be read, so nobody knows what it has; err says why.
+ * After these the tables are as before, unless a server was lost while it loaded. */
 CO_MUST_CHECK int rt_load(struct rt_client *c, const char *dir, struct co_err *err);
 
 /* Checkpoints that the servers write while training continues, below a directory that all of them
@@ -489,7 +491,9 @@ CO_MUST_CHECK int rt_load(struct rt_client *c, const char *dir, struct co_err *e
 struct rt_checkpoint_options {
     bool full;       /* no delta */
     uint32_t deltas; /* a full one after this many deltas; 0: 9 */
-    uint32_t keep;   /* full ones to keep, with their deltas; 0: 2, UINT32_MAX: all */
+    uint32_t keep; /* full ones of this job to keep, with their deltas; 0: 2, UINT32_MAX: all. Never
+                    * removed: what could not be read, has other tables, or is newer than what the
+                    * job began with and not its own */
     /* As in rt_save_as.  BASE and DELTA are for models that serve: a row that they leave out is in
      * no later delta either unless it changes again.  A directory holds either such checkpoints or
      * whole ones (CO_INVALID).  DELTA where a full one is needed is BASE; DAY is always full. */
@@ -512,14 +516,23 @@ CO_MUST_CHECK int rt_checkpoint(struct rt_client *c, const char *dir,
     const struct rt_checkpoint_options *options, struct rt_checkpoint *ret, struct co_err *err);
 
 /* Sets all tables to the newest complete checkpoint; the number of servers may have changed.  Each
- * server reads the files itself.  A truncated or damaged checkpoint is logged and skipped.  One
- * trainer calls it, as rt_load.  CO_NOTFOUND: there is none.  CO_INVALID: its tables are not these.
- */
+ * server reads the files itself: first all of them check, then all load.  One trainer calls it, as
+ * rt_load.  A damaged checkpoint is skipped, and the log says which older one is used in its place.
+ *
+ *     CO_NOTFOUND   nothing was ever completed there
+ *     CO_DAMAGED    all that was completed is damaged: a checksum is wrong, or a file is missing
+ *     CO_INVALID    the newest has other tables; err names the table and the difference
+ *     others        the newest could not be read (CO_PERMISSION, CO_INTERNAL, CO_NORESOURCE, ...),
+ * or a server does not see it (CO_UNAVAILABLE): an older one is no substitute
+ *
+ * After an error the tables are as before, or, if they could not be loaded after the check,
+ * requests on them are refused until an rt_restore succeeds. */
 CO_MUST_CHECK int rt_restore(
     struct rt_client *c, const char *dir, struct rt_checkpoint *ret, struct co_err *err);
 
 /* A saved model in this process, without servers: for prediction.  dir: a directory of
- * rt_checkpoint (the newest complete one is read) or of rt_save.  Any thread may read. */
+ * rt_checkpoint (the newest complete one is read) or of rt_save.  Any thread may read.
+ * rt_model_open has the codes of rt_restore. */
 struct rt_model;
 CO_MUST_CHECK int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *err);
 void rt_model_close(struct rt_model *m);

@@ -2,6 +2,7 @@
 #include "examples/resnet50/ckpt.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,12 +26,24 @@ static int newest_first(const void *a, const void *b) {
     return -strcmp(a, b);
 }
 
-/* All names have the same number of digits, so sorting by name sorts by step. */
-static struct names names_list(const char *dir) {
-    struct names list = {.names = co_xcalloc(NAMES_MAX, NAME_MAX_)};
-    DIR *d = opendir(dir);
+static void names_done(struct names *list) {
+    free(list->names);
+}
 
-    for (struct dirent *e = d ? readdir(d) : NULL; e && list.n < NAMES_MAX; e = readdir(d)) {
+/* All names have the same number of digits, so sorting by name sorts by step.  Only a directory
+ * that does not exist is empty: one that cannot be listed may have the newest checkpoint. */
+static int names_list(const char *dir, struct names *ret, struct co_err *err) {
+    CO_CLEANUP(names_done) struct names list = {.names = co_xcalloc(NAMES_MAX, NAME_MAX_)};
+    DIR *d = opendir(dir);
+    int failed = d || errno == ENOENT ? 0 : errno;
+
+    while (d && list.n < NAMES_MAX) {
+        errno = 0;
+        const struct dirent *e = readdir(d);
+        if (!e) {
+            failed = errno;
+            break;
+        }
         if (strncmp(e->d_name, PREFIX, strlen(PREFIX)) == 0 && strlen(e->d_name) < NAME_MAX_) {
             (void)snprintf(list.names[list.n++], NAME_MAX_, "%s", e->d_name);
         }
@@ -38,13 +51,22 @@ static struct names names_list(const char *dir) {
     if (d) {
         (void)closedir(d);
     }
+    if (failed) {
+        return co_err_errno(err, failed, "cannot list '%s'", dir);
+    }
     qsort(list.names, list.n, NAME_MAX_, newest_first);
-    return list;
+    *ret = list;
+    list.names = NULL;
+    return 0;
 }
 
+/* The manifest goes first: what a kill leaves behind is then no checkpoint. */
 static void directory_remove(const char *path) {
     DIR *d = opendir(path);
 
+    if (d) {
+        (void)unlinkat(dirfd(d), "MANIFEST", 0);
+    }
     for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
         if (e->d_name[0] != '.') {
             (void)unlinkat(dirfd(d), e->d_name, 0);
@@ -56,15 +78,29 @@ static void directory_remove(const char *path) {
     (void)rmdir(path);
 }
 
-static void old_remove(const char *dir) {
-    struct names list = names_list(dir);
+/* Of those up to the newest one, which was just saved, keeps KEEP.  What cannot be read or is
+ * damaged is not counted, and stays. */
+static void old_remove(const char *dir, const char *newest) {
+    CO_CLEANUP(names_done) struct names list = {NULL};
+    size_t kept = 0;
 
-    for (size_t i = KEEP; i < list.n; i++) {
-        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, list.names[i]);
-
-        directory_remove(path);
+    if (names_list(dir, &list, NULL) < 0) {
+        return; /* the next save tries again */
     }
-    free(list.names);
+    for (size_t i = 0; i < list.n; i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, list.names[i]);
+        CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *one = NULL;
+
+        if (strcmp(list.names[i], newest) > 0) {
+            continue;
+        }
+        int rc = rt_ckpt_open(path, &one, NULL);
+        if (rc == 0 && kept < KEEP) {
+            kept++;
+        } else if (rc == 0 || rc == CO_NOTFOUND) {
+            directory_remove(path);
+        }
+    }
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -120,7 +156,8 @@ static int tables_write(struct rt_ckpt_writer *w, const struct rn_ckpt *c,
 int rn_ckpt_save(const char *dir, const struct rn_ckpt *c, const struct rn_progress *progress,
     struct co_err *err) {
     CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = NULL;
-    CO_AUTOFREE char *path = co_xasprintf("%s/" PREFIX "%010" PRIu64, dir, progress->step);
+    CO_AUTOFREE char *name = co_xasprintf(PREFIX "%010" PRIu64, progress->step);
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
     int rc = rt_ckpt_create(path, &w, err);
 
     if (rc < 0 || !w) {
@@ -131,7 +168,7 @@ int rn_ckpt_save(const char *dir, const struct rn_ckpt *c, const struct rn_progr
         rc = rt_ckpt_commit(co_steal_ptr(w), err);
     }
     if (rc == 0) {
-        old_remove(dir);
+        old_remove(dir, name);
     }
     return rc;
 }
@@ -146,7 +183,7 @@ static int table_read(
     size_t at = 0;
 
     if (!table || table->sparse || table->size != n) {
-        return co_err_set(err, CO_INVALID, "%s: of another network", name);
+        return co_err_set(err, CO_INVALID, "it does not fit: %s is of another network", name);
     }
     int rc = rt_ckpt_file_open(from, (uint32_t)i, &file, err);
     while (rc == 0 && file) {
@@ -156,14 +193,17 @@ static int table_read(
 
         rc = rt_ckpt_next(file, &items, &data, &bytes, err);
         if (rc == 0 && at + items > n) {
-            rc = co_err_set(err, CO_INVALID, "%s: more values than it says", name);
+            rc = co_err_set(err, CO_DAMAGED, "%s: more values than it says", name);
         }
         if (rc == 0 && data) {
             memcpy(values + at, data, bytes);
             at += items;
         }
     }
-    return rc == CO_NOTFOUND && at == n ? 0 : rc;
+    if (rc == 1 && at < n) {
+        return co_err_set(err, CO_DAMAGED, "%s: fewer values than it says", name);
+    }
+    return rc < 0 ? rc : 0;
 }
 
 /* Holds what has been read, in the table's order, until the whole checkpoint is known to be good.
@@ -242,17 +282,29 @@ static int one_load(const char *path, const struct rn_ckpt *c, struct rn_progres
 
 int rn_ckpt_load(const char *dir, const struct rn_ckpt *c, struct rn_progress *ret_progress,
     struct co_err *err) {
-    struct names list = names_list(dir);
-    int rc = co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+    CO_CLEANUP(names_done) struct names list = {NULL};
+    struct co_err told = {0}; /* of the newest damaged one */
+    int rc = names_list(dir, &list, err);
 
-    for (size_t i = 0; rc < 0 && i < list.n; i++) {
+    if (rc < 0) {
+        return rc;
+    }
+    rc = co_err_set(&told, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+    for (size_t i = 0; (rc == CO_NOTFOUND || rc == CO_DAMAGED) && i < list.n; i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, list.names[i]);
+        struct co_err why = {0};
 
-        rc = one_load(path, c, ret_progress, err);
-        if (rc < 0) {
-            co_log_warn("checkpoint skipped", CO_S("checkpoint", path), CO_E(err));
+        rc = one_load(path, c, ret_progress, &why);
+        bool skipped = rc == CO_NOTFOUND || rc == CO_DAMAGED;
+        if (skipped) {
+            co_log_warn("checkpoint skipped", CO_S("checkpoint", path), CO_E(&why));
+        } else if (rc == 0 && told.code == CO_DAMAGED) {
+            co_log_warn("an older checkpoint is used instead of a damaged one",
+                CO_S("checkpoint", path), CO_S("damaged", told.msg));
+        }
+        if (rc < 0 && (!skipped || (rc == CO_DAMAGED && told.code == CO_NOTFOUND))) {
+            told = why;
         }
     }
-    free(list.names);
-    return rc;
+    return rc < 0 ? co_err_set(err, told.code, "%s", told.msg) : 0;
 }

@@ -27,6 +27,7 @@ CO_MUST_CHECK int rn_ckpt_save(const char *dir, const struct rn_ckpt *c,
     const struct rn_progress *progress, struct co_err *err);
 
 /* Loads the newest checkpoint that is complete; logs and skips damaged ones.  CO_NOTFOUND: there is
- * none at all.  If all are damaged, returns the last error.  On failure nothing is changed. */
+ * none at all.  CO_DAMAGED: all are damaged.  CO_INVALID: the newest is of another network. Others:
+ * one could not be read.  On failure nothing is changed. */
 CO_MUST_CHECK int rn_ckpt_load(
     const char *dir, const struct rn_ckpt *c, struct rn_progress *ret_progress, struct co_err *err);

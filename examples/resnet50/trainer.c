@@ -130,10 +130,14 @@ static int ckpt_load(struct trainer *t, struct co_err *err) {
  * Then all take over the state of the rank with the newest one, or rank 0's initial values. */
 static int start_together(struct trainer *t, struct co_err *err) {
     float place[sizeof(t->progress) / sizeof(float)];
+    struct co_err why = {0};
     int found = CO_NOTFOUND;
 
     if (t->options->checkpoint[0] != '\0') {
-        found = ckpt_load(t, err);
+        found = ckpt_load(t, &why);
+    }
+    if (found < 0 && found != CO_NOTFOUND && found != CO_DAMAGED) {
+        return co_err_set(err, found, "%s", why.msg); /* it may be newer than what others have */
     }
     uint64_t step = t->progress.step;
     memcpy(place, &t->progress, sizeof(place)); /* integers sent as they are, not converted */
@@ -143,8 +147,8 @@ static int start_together(struct trainer *t, struct co_err *err) {
         return rc;
     }
     memcpy(&t->progress, place, sizeof(place));
-    if (step == 0 && found < 0 && found != CO_NOTFOUND) {
-        return found; /* all checkpoints are damaged: do not start over and overwrite them */
+    if (step == 0 && found == CO_DAMAGED) {
+        return co_err_set(err, found, "%s", why.msg); /* do not start over and overwrite them */
     }
     if (step) {
         co_log_info(

@@ -62,7 +62,12 @@ class Canceled(Error):
     code = _abi.CO_CANCELED
 
 
-KINDS = {c.code: c for c in (Invalid, Unsupported, Timeout, Unavailable, PeerLost, Denied, NotFound, NoResource, Canceled)}
+class Damaged(Error):
+    """What was saved is damaged: an older copy may be whole."""
+    code = _abi.CO_DAMAGED
+
+
+KINDS = {c.code: c for c in (Invalid, Unsupported, Timeout, Unavailable, PeerLost, Denied, NotFound, NoResource, Canceled, Damaged)}
 
 
 def _load() -> ctypes.CDLL:

@@ -14,7 +14,9 @@
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/train/inspect/inspect.h"
 
-enum { DAMAGED = 1 }; /* exit code: a checkpoint is damaged, or two of them differ */
+/* Exit codes.  DAMAGED: a checkpoint is damaged or missing, or two of them differ.  UNREAD:
+ * something could not be read, so nobody knows. */
+enum { DAMAGED = 1, UNREAD = 3 };
 
 struct words {
     const char *path, *other; /* other: NULL when it was not given */
@@ -56,9 +58,19 @@ static const char *age_text(const char *path, char ret[32]) {
     return ret;
 }
 
+static int code_of(int rc) {
+    bool known = rc == CO_DAMAGED || rc == CO_NOTFOUND || rc == CO_INVALID;
+    return rc >= 0 ? 0 : known ? DAMAGED : UNREAD;
+}
+
+/* Of several, what nobody knows counts most. */
+static int worse(int a, int b) {
+    return a > b ? a : b;
+}
+
 static int fail(const char *command, const struct co_err *err) {
     (void)fprintf(stderr, "paddlerun ckpt %s: %s\n", command, co_err_text(err));
-    return DAMAGED;
+    return code_of(err->code);
 }
 
 static void say_skipped(void *arg, const struct co_err *why) {
@@ -71,6 +83,13 @@ static int open_view(
     if (rt_view_open(path, say_skipped, (void *)(uintptr_t)command, ret, &err) < 0) {
         return fail(command, &err);
     }
+    const struct rt_ckpt_chain *chain = (*ret)->chain;
+    if (chain && chain->damaged > 0) {
+        (void)fprintf(stderr,
+            "paddlerun ckpt %s: checkpoint %" PRIu64 " is damaged: checkpoint %" PRIu64
+            " is used in its place\n",
+            command, chain->damaged, rt_ckpt_chain_number(chain));
+    }
     (*ret)->memory = (size_t)w->memory_mb << 20;
     return 0;
 }
@@ -82,7 +101,7 @@ static void list_row(const char *name, const char *kind, const char *step, const
     (void)printf("%-18s %-6s %12s %11s %8s  %s\n", name, kind, step, size, age, state);
 }
 
-static bool list_saved(const char *dir) {
+static int list_saved(const char *dir) {
     CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
     CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", dir);
     char size[32] = "-", age[32];
@@ -90,27 +109,19 @@ static bool list_saved(const char *dir) {
     uint64_t bytes = 0;
     int rc = rt_ckpt_open(dir, &c, &err);
     if (rc == CO_NOTFOUND) {
-        return true;
+        return 0;
     }
     for (uint32_t i = 0; rc == 0 && i < rt_ckpt_tables(c); i++) {
-        CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, rt_ckpt_table(c, i)->file);
-        struct stat st;
-        uint64_t want = rt_ckpt_table(c, i)->bytes;
-        bool there = stat(path, &st) == 0;
-        if (!there || (uint64_t)st.st_size != want) {
-            rc = co_err_set(&err, CO_INVALID,
-                "checkpoint file '%s' has %lld bytes, expected %" PRIu64, path,
-                there ? (long long)st.st_size : 0LL, want);
-        }
-        bytes += want;
+        bytes += rt_ckpt_table(c, i)->bytes;
     }
+    rc = rc < 0 ? rc : rt_ckpt_check(c, &err);
     list_row("saved", "full", "-", bytes ? size_text(bytes, size) : size, age_text(manifest, age),
         rc < 0 ? err.msg : "whole");
-    return rc == 0;
+    return code_of(rc);
 }
 
 /* The newest checkpoint may still be being written: if it is incomplete, that is no damage. */
-static bool list_point(const char *dir, uint64_t number, bool newest) {
+static int list_point(const char *dir, uint64_t number, bool newest) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
     CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
     CO_AUTOFREE char *manifest = co_xasprintf("%s/MANIFEST", at);
@@ -134,28 +145,27 @@ static bool list_point(const char *dir, uint64_t number, bool newest) {
         begun    ? "not completed yet"
         : rc < 0 ? err.msg
                  : "whole");
-    return rc == 0 || begun;
+    return begun ? 0 : code_of(rc);
 }
 
 static int run_ls(const struct words *w) {
     struct rt_ckpt_numbers have;
     CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", w->path);
-    bool whole = true;
     struct co_err err = {0};
     if (rt_ckpt_numbers(w->path, &have, &err) < 0) {
         return fail("ls", &err);
     }
-    if (have.n == 0 && access(saved, F_OK) < 0) {
+    if (have.n == 0 && access(saved, F_OK) < 0 && errno == ENOENT) {
         co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", w->path);
         return fail("ls", &err);
     }
     list_row("checkpoint", "kind", "step", "size", "age", "state");
-    whole = list_saved(w->path);
+    int code = list_saved(w->path);
     for (size_t i = 0; i < have.n; i++) {
-        whole = list_point(w->path, have.all[i], i == 0) && whole;
+        code = worse(code, list_point(w->path, have.all[i], i == 0));
     }
     free(have.all);
-    return whole ? 0 : DAMAGED;
+    return code;
 }
 
 /* ---- show ---- */
@@ -254,87 +264,89 @@ static int run_show(const struct words *w) {
 
 /* ---- verify ---- */
 
-static bool verified(int rc, const struct co_err *err, const char *what) {
-    (void)printf(rc < 0 ? "damaged  %s\n" : "whole    %s\n", rc < 0 ? co_err_text(err) : what);
+static int verified(int rc, const struct co_err *err, const char *what) {
+    const int code = code_of(rc);
+    (void)printf("%-8s %s\n",
+        code == UNREAD ? "unread"
+        : code         ? "damaged"
+                       : "whole",
+        rc < 0 ? co_err_text(err) : what);
     (void)fflush(stdout); /* the next line may take long, as files are large */
-    return rc == 0;
+    return code;
 }
 
-static bool verify_saved(const char *dir) {
+static int verify_saved(const char *dir) {
     CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
     struct co_err err = {0};
     if (rt_ckpt_open(dir, &c, &err) < 0) {
-        return verified(-1, &err, NULL);
+        return verified(err.code, &err, NULL);
     }
-    bool whole = true;
+    int code = 0;
     for (uint32_t i = 0; i < rt_ckpt_tables(c); i++) {
         CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, rt_ckpt_table(c, i)->file);
         int rc = rt_view_table_check(rt_ckpt_table(c, i), &err);
         rc = rc < 0 ? co_err_wrap(&err, "'%s'", path) : rt_ckpt_verify_table(c, i, &err);
-        whole = verified(rc, &err, path) && whole;
+        code = worse(code, verified(rc, &err, path));
     }
-    return whole;
+    return code;
 }
 
 /* Verifies this checkpoint's own files, and that the earlier ones that it builds on exist. */
-static bool verify_point(const char *dir, uint64_t number, bool newest) {
+static int verify_point(const char *dir, uint64_t number, bool newest) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
     struct rt_ckpt_point p = {0};
     struct co_err err = {0};
     int rc = rt_ckpt_point_read(dir, number, &p, &err);
     if (rc == CO_NOTFOUND && newest) {
         (void)printf("begun    ckpt-%" PRIu64 " is not completed yet\n", number);
-        return true;
+        return 0;
     }
     if (rc < 0) {
-        return verified(-1, &err, NULL);
+        return verified(rc, &err, NULL);
     }
     struct rt_ckpt_chain one = {.dir = (char *)(uintptr_t)dir, .points = &p, .n = 1};
     CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
-    bool whole = true;
+    int code = 0;
     for (uint32_t i = 0; i < p.n_tables; i++) {
         if (rt_view_table_check(&p.tables[i], &err) < 0) {
-            whole = verified(co_err_wrap(&err, "'%s'", at), &err, at);
+            code = worse(code, verified(co_err_wrap(&err, "'%s'", at), &err, at));
         }
     }
     for (uint32_t i = 0; i < p.n_parts; i++) {
         CO_AUTOFREE char *path = rt_ckpt_point_part(dir, number, i);
-        whole = verified(rt_ckpt_chain_verify_part(&one, 0, i, &err), &err, path) && whole;
+        code = worse(code, verified(rt_ckpt_chain_verify_part(&one, 0, i, &err), &err, path));
     }
     rt_ckpt_point_done(&p);
-    if (whole && rt_ckpt_chain_open(dir, number, &chain, &err) < 0) {
-        return verified(-1, &err, NULL);
+    if (code == 0 && (rc = rt_ckpt_chain_open(dir, number, &chain, &err)) < 0) {
+        return verified(rc, &err, NULL);
     }
-    return whole;
+    return code;
 }
 
 static int run_verify(const struct words *w) {
     CO_AUTOFREE char *dir = NULL;
+    CO_AUTOFREE uint64_t *numbers = NULL;
     struct rt_ckpt_numbers have = {0};
     uint64_t only = rt_view_split(w->path, &dir);
     CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", dir);
-    bool whole = true, any = only > 0;
     struct co_err err = {0};
     if (only > 0) {
-        whole = verify_point(dir, only, false);
-    } else {
-        if (rt_ckpt_numbers(dir, &have, &err) < 0) {
-            return fail("verify", &err);
-        }
-        any = have.n > 0;
-        if (access(saved, F_OK) == 0) {
-            any = true;
-            whole = verify_saved(dir);
-        }
+        return verify_point(dir, only, false);
     }
+    if (rt_ckpt_numbers(dir, &have, &err) < 0) {
+        return fail("verify", &err);
+    }
+    numbers = have.all;
+    bool there = access(saved, F_OK) == 0 || errno != ENOENT;
+    if (have.n == 0 && !there) {
+        co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+        return fail("verify", &err);
+    }
+    int code = there ? verify_saved(dir) : 0;
     for (size_t i = 0; i < have.n; i++) {
-        whole = verify_point(dir, have.all[i], i == 0) && whole;
+        code = worse(code, verify_point(dir, have.all[i], i == 0));
     }
-    free(have.all);
-    if (!any) {
-        (void)fprintf(stderr, "paddlerun ckpt verify: no checkpoint in '%s'\n", dir);
-    }
-    return whole && any ? 0 : DAMAGED;
+    return code;
 }
 
 /* ---- diff ---- */

@@ -168,7 +168,7 @@ static int parse_text(const char *line, struct rl_wire_answer *a, struct co_err 
         return co_err_set(err, CO_INVALID, "the master says \"%.60s\"", line);
     }
     bool ends = a->kind == RL_WIRE_OVER || a->kind == RL_WIRE_REFUSED;
-    a->code = !ends ? 0 : number <= 0 && number >= CO_CANCELED ? number : CO_PEERLOST;
+    a->code = !ends ? 0 : number <= 0 && number >= CO_DAMAGED ? number : CO_PEERLOST;
     a->round = ends ? 0 : number;
     (void)snprintf(a->text, sizeof(a->text), "%s", line + used + 1);
     return 0;

@@ -81,19 +81,12 @@ int rt_ckpt_is_complete(const char *dir, uint64_t number, bool *ret, struct co_e
 /* ---- chains ---- */
 
 int rt_ckpt_point_check(const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
-    for (uint32_t i = 0; i < p->n_parts; i++) {
+    int rc = 0;
+    for (uint32_t i = 0; i < p->n_parts && rc == 0; i++) {
         CO_AUTOFREE char *path = rt_ckpt_point_part(dir, p->number, i);
-        struct stat st;
-        if (stat(path, &st) < 0) {
-            return co_err_set(err, CO_INVALID, "checkpoint file '%s': %s", path, strerror(errno));
-        }
-        if ((uint64_t)st.st_size != p->parts[i].bytes) {
-            return co_err_set(err, CO_INVALID,
-                "checkpoint file '%s' has %llu bytes, expected %" PRIu64, path,
-                (unsigned long long)st.st_size, p->parts[i].bytes);
-        }
+        rc = rt_disk_check(path, p->parts[i].bytes, err);
     }
-    return 0;
+    return rc;
 }
 
 static bool same_shape(const struct rt_ckpt_point *a, const struct rt_ckpt_point *b) {
@@ -114,13 +107,17 @@ static bool same_shape(const struct rt_ckpt_point *a, const struct rt_ckpt_point
 static int prepend(struct rt_ckpt_chain *c, uint64_t number, struct co_err *err) {
     struct rt_ckpt_point p = {0};
     int rc = rt_ckpt_point_read(c->dir, number, &p, err);
+    if (rc == CO_NOTFOUND && c->n > 0) {
+        return co_err_set(
+            err, CO_DAMAGED, "checkpoint %" PRIu64 ", which it builds on, is missing", number);
+    }
     rc = rc < 0 ? rc : rt_ckpt_point_check(c->dir, &p, err);
     if (rc == 0 && c->n > 0 && (p.base != c->points[0].base || !same_shape(&p, c->points))) {
-        rc = co_err_set(err, CO_INVALID, "checkpoint %" PRIu64 " cannot be the base of %" PRIu64,
+        rc = co_err_set(err, CO_DAMAGED, "checkpoint %" PRIu64 " cannot be the base of %" PRIu64,
             number, c->points[0].number);
     }
     if (rc == 0 && c->n > RT_CKPT_CHAIN_MAX) {
-        rc = co_err_set(err, CO_INVALID, "more than %d deltas", RT_CKPT_CHAIN_MAX);
+        rc = co_err_set(err, CO_DAMAGED, "more than %d deltas", RT_CKPT_CHAIN_MAX);
     }
     if (rc < 0) {
         rt_ckpt_point_done(&p);
@@ -161,25 +158,48 @@ void rt_ckpt_chain_close(struct rt_ckpt_chain *c) {
     }
 }
 
-int rt_ckpt_chain_newest(const char *dir, uint64_t most, rt_ckpt_skip_fn *skip, void *arg,
-    struct rt_ckpt_chain **ret, struct co_err *err) {
+static int try_one(const struct rt_ckpt_search *s, uint64_t number, struct rt_ckpt_chain **ret,
+    struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    int rc = rt_ckpt_chain_open(s->dir, number, &c, err);
+    rc = rc < 0 || !s->verify ? rc : rt_ckpt_chain_verify(c, err);
+    if (rc == 0) {
+        *ret = co_steal_ptr(c);
+    }
+    return rc;
+}
+
+int rt_ckpt_chain_newest(
+    const struct rt_ckpt_search *s, struct rt_ckpt_chain **ret, struct co_err *err) {
     struct rt_ckpt_numbers have;
-    int rc = rt_ckpt_numbers(dir, &have, err);
+    struct co_err told = {0}; /* what is told if there is none */
+    uint64_t damaged = 0;
+    int rc = rt_ckpt_numbers(s->dir, &have, err);
     if (rc < 0) {
         return rc;
     }
-    rc = CO_NOTFOUND;
-    for (size_t i = 0; i < have.n && rc < 0; i++) {
+    rc = co_err_set(&told, CO_NOTFOUND, "no checkpoint in '%s'", s->dir);
+    for (size_t i = 0; i < have.n && (rc == CO_NOTFOUND || rc == CO_DAMAGED); i++) {
         struct co_err why = {0};
-        if (have.all[i] <= most) {
-            rc = rt_ckpt_chain_open(dir, have.all[i], ret, &why);
-            if (rc < 0 && skip) {
-                skip(arg, &why);
-            }
+        if (have.all[i] > s->most) {
+            continue;
+        }
+        rc = try_one(s, have.all[i], ret, &why);
+        bool skipped = rc == CO_NOTFOUND || rc == CO_DAMAGED;
+        if ((rc == CO_DAMAGED && damaged == 0) || (rc < 0 && !skipped)) {
+            damaged = have.all[i];
+            told = why;
+        }
+        if (skipped && s->skip) {
+            s->skip(s->arg, &why);
         }
     }
     free(have.all);
-    return rc < 0 ? co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir) : 0;
+    if (rc < 0) {
+        return co_err_set(err, told.code, "%s", told.msg);
+    }
+    (*ret)->damaged = damaged;
+    return 0;
 }
 
 int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t part,
@@ -226,7 +246,11 @@ int rt_ckpt_chain_verify(const struct rt_ckpt_chain *c, struct co_err *err) {
 static int remove_point(const char *dir, uint64_t number, struct co_err *err) {
     CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
     int rc = rt_disk_remove(at, "MANIFEST", err);
+    rc = rc < 0 ? rc : rt_disk_sync_dir(at, err);
     DIR *d = rc < 0 ? NULL : opendir(at);
+    if (rc == 0 && !d) {
+        return rt_disk_unread(err, errno, at);
+    }
     for (struct dirent *e = d ? readdir(d) : NULL; e && rc == 0; e = readdir(d)) {
         if (strncmp(e->d_name, "part-", 5) == 0 || strncmp(e->d_name, "MANIFEST.", 9) == 0) {
             rc = rt_disk_remove(at, e->d_name, err);
@@ -238,43 +262,56 @@ static int remove_point(const char *dir, uint64_t number, struct co_err *err) {
     return rc < 0 ? rc : rt_disk_remove_dir(at, err);
 }
 
-/* What stays: everything from the oldest kept full checkpoint on, except checkpoints that were
- * begun before the newest one and never completed. */
-struct kept {
-    uint64_t oldest, newest;
-};
-
-static struct kept look_through(
-    const char *dir, const struct rt_ckpt_numbers *have, uint32_t keep) {
-    struct kept k = {0};
-    for (size_t i = 0; i < have->n && k.oldest == 0; i++) {
-        struct rt_ckpt_point p = {0};
-        if (rt_ckpt_point_read(dir, have->all[i], &p, NULL) == 0) {
-            k.newest = k.newest ? k.newest : p.number;
-            keep -= rt_ckpt_point_full(&p);
-            k.oldest = keep == 0 ? p.number : 0;
+/* Whether a load of `b` could be given to the tables of `a`, and has nothing more. Optimizers may
+ * differ: a job may change its own. */
+static bool same_tables(const struct rt_ckpt_point *a, const struct rt_ckpt_point *b) {
+    bool same = a->n_tables == b->n_tables;
+    for (uint32_t i = 0; i < a->n_tables && same; i++) {
+        const struct rt_ckpt_table *x = &a->tables[i];
+        bool found = false;
+        for (uint32_t k = 0; k < b->n_tables && !found; k++) {
+            const struct rt_ckpt_table *y = &b->tables[k];
+            found = strcmp(x->name, y->name) == 0 && x->sparse == y->sparse && x->size == y->size &&
+                    x->dim == y->dim;
         }
-        rt_ckpt_point_done(&p);
+        same = found;
     }
-    return k;
+    return same;
 }
 
-int rt_ckpt_prune(const char *dir, uint32_t keep, struct co_err *err) {
+/* What a checkpoint is to a past. */
+enum place { FOREIGN, BEGUN, DELTA, FULL };
+
+/* One that cannot be read, or is damaged, is foreign. */
+static enum place place_of(const char *dir, uint64_t number, const struct rt_ckpt_past *past) {
+    struct rt_ckpt_point p = {0};
+    bool ours = number <= past->restored || number >= past->first;
+    int rc =
+        number > past->newest->number ? CO_CANCELED : rt_ckpt_point_read(dir, number, &p, NULL);
+    enum place place = rc == CO_NOTFOUND                                   ? BEGUN
+                       : rc < 0 || !ours || !same_tables(past->newest, &p) ? FOREIGN
+                       : rt_ckpt_point_full(&p)                            ? FULL
+                                                                           : DELTA;
+    rt_ckpt_point_done(&p);
+    return place;
+}
+
+int rt_ckpt_prune(
+    const char *dir, uint32_t keep, const struct rt_ckpt_past *past, struct co_err *err) {
     struct rt_ckpt_numbers have;
     int rc = rt_ckpt_numbers(dir, &have, err);
     if (rc < 0) {
         return rc;
     }
-    struct kept k = look_through(dir, &have, keep > 0 ? keep : UINT32_MAX);
+    uint32_t fulls = 0;
     /* Newest first, so that a delta is removed before the checkpoint it builds on. */
-    for (size_t i = 0; i < have.n && rc == 0; i++) {
-        uint64_t number = have.all[i];
-        bool stays = number >= k.oldest;
-        if (stays && number < k.newest) {
-            rc = rt_ckpt_is_complete(dir, number, &stays, err);
-        }
-        if (rc == 0 && !stays) {
-            rc = remove_point(dir, number, err);
+    for (size_t i = 0; i < have.n; i++) {
+        enum place place = place_of(dir, have.all[i], past);
+        bool goes = place == BEGUN || (place != FOREIGN && fulls >= keep);
+        fulls += place == FULL;
+        if (goes) { /* the first error is told; the next checkpoint tries again */
+            int one = remove_point(dir, have.all[i], rc < 0 ? NULL : err);
+            rc = rc < 0 ? rc : one;
         }
     }
     free(have.all);

@@ -6,7 +6,7 @@
  *
  *     paddlert checkpoint 2
  *     checkpoint number=12 base=10 previous=11 step=1200 mode=sync
- *     table name=... kind=... size=... dim=... state=... seed=... optimizer=... init=...
+ *     table name=... kind=... size=... dim=... state=... seed=... optimizer=... init=... keeps=...
  *     part server=0 shards=2 bytes=... hash=...
  *     end hash=...
  *
@@ -65,16 +65,36 @@ char *rt_ckpt_point_part(const char *dir, uint64_t number, uint32_t server);
 /* Writes the manifest. From then on the checkpoint exists, so all its parts must be complete. */
 CO_MUST_CHECK int rt_ckpt_point_commit(
     const char *dir, const struct rt_ckpt_point *p, struct co_err *err);
-/* Checks that all parts are there in the size that the manifest says. CO_INVALID names the file. */
+/* Removes the manifest: the checkpoint does not exist any more. */
+void rt_ckpt_point_revoke(const char *dir, uint64_t number);
+/* Checks that all parts are there in the size that the manifest says. CO_DAMAGED names the file. */
 CO_MUST_CHECK int rt_ckpt_point_check(
     const char *dir, const struct rt_ckpt_point *p, struct co_err *err);
-/* Keeps the newest `keep` full checkpoints with their deltas, and everything newer than the newest
- * of them. Removes what is older, complete or not. */
-CO_MUST_CHECK int rt_ckpt_prune(const char *dir, uint32_t keep, struct co_err *err);
 
-/* ---- reading ---- */
+/* Which checkpoints may be removed: those of this job's past. */
+struct rt_ckpt_past {
+    const struct rt_ckpt_point *newest; /* the one that was completed last; its tables count */
+    uint64_t restored;                  /* the job began with that one; 0: with none */
+    uint64_t first;                     /* the first one that it wrote after that */
+};
+/* Keeps the newest `keep` (1 or more) full checkpoints of the past with their deltas, and removes
+ * older ones of it, and what was begun before `newest` and never completed.  The past has what was
+ * completed up to `restored`, and from `first` on to `newest`, if it can be read and has the same
+ * tables.  All others stay: they may be what somebody wants to go back to. */
+CO_MUST_CHECK int rt_ckpt_prune(
+    const char *dir, uint32_t keep, const struct rt_ckpt_past *past, struct co_err *err);
 
-/* CO_NOTFOUND: there is no manifest, so it was not completed. CO_INVALID names the manifest and the
+/* ---- reading ----
+ *
+ * Three things can be wrong with a checkpoint, and each has its code:
+ *
+ *     CO_DAMAGED   a checksum or a text is wrong, a file is missing: an older one may be whole
+ *     CO_INVALID   it does not fit the tables of the job (for those who know them)
+ *     others       it could not be read, so nobody knows what it has: an older one is no substitute
+ *
+ * CO_NOTFOUND means that there is none. */
+
+/* CO_NOTFOUND: there is no manifest, so it was not completed. CO_DAMAGED names the manifest and the
  * mistake in it. */
 CO_MUST_CHECK int rt_ckpt_point_read(
     const char *dir, uint64_t number, struct rt_ckpt_point *ret, struct co_err *err);
@@ -83,16 +103,29 @@ struct rt_ckpt_chain {
     char *dir;
     struct rt_ckpt_point *points; /* [n]: the full one, then its deltas in order */
     uint32_t n;
+    uint64_t damaged; /* the newest damaged one, in whose place the search took this; 0: none */
 };
 
 /* Called for each checkpoint that is skipped; why names it. */
 typedef void rt_ckpt_skip_fn(void *arg, const struct co_err *why);
 
-/* The newest chain that ends at a number of at most `most` and whose files are all there in the
- * right size. CO_NOTFOUND: none. Any other error: dir could not be listed, so nobody knows. */
-CO_MUST_CHECK int rt_ckpt_chain_newest(const char *dir, uint64_t most, rt_ckpt_skip_fn *skip,
-    void *arg, struct rt_ckpt_chain **ret, struct co_err *err);
-/* The chain that ends at the named checkpoint. CO_INVALID says what is wrong with it. */
+/* How to look for the newest checkpoint. */
+struct rt_ckpt_search {
+    const char *dir;
+    uint64_t most; /* of those with a number up to here */
+    bool verify;   /* all files are read, as by rt_ckpt_chain_verify; else only their sizes */
+    rt_ckpt_skip_fn *skip; /* NULL: not called */
+    void *arg;
+};
+/* The newest chain that is not damaged. CO_NOTFOUND: nothing was completed. CO_DAMAGED: what was
+ * completed is damaged. Any other error: one could not be read, and the search ended there. */
+CO_MUST_CHECK int rt_ckpt_chain_newest(
+    const struct rt_ckpt_search *search, struct rt_ckpt_chain **ret, struct co_err *err);
+/* The number at which a chain ends. */
+static inline uint64_t rt_ckpt_chain_number(const struct rt_ckpt_chain *c) {
+    return c->points[c->n - 1].number;
+}
+/* The chain that ends at the named checkpoint. CO_NOTFOUND: that one was not completed. */
 CO_MUST_CHECK int rt_ckpt_chain_open(
     const char *dir, uint64_t number, struct rt_ckpt_chain **ret, struct co_err *err);
 void rt_ckpt_chain_close(struct rt_ckpt_chain *c);
@@ -112,7 +145,7 @@ CO_MUST_CHECK int rt_ckpt_is_complete(
 
 CO_MUST_CHECK int rt_ckpt_chain_part(const struct rt_ckpt_chain *c, uint32_t point, uint32_t part,
     struct rt_ckpt_part_reader **ret, struct co_err *err);
-/* Reads a part to its end. CO_INVALID names the file and the offset of the fault. */
+/* Reads a part to its end. CO_DAMAGED names the file and the offset of the fault. */
 CO_MUST_CHECK int rt_ckpt_chain_verify_part(
     const struct rt_ckpt_chain *c, uint32_t point, uint32_t part, struct co_err *err);
 /* Reads the whole chain, as a load would. */

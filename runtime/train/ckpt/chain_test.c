@@ -140,24 +140,16 @@ static uint64_t last_number(const char *dir) {
 /* Of the newest whole one; 0: none. */
 static uint64_t newest(const char *dir, struct skipped *s) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    const struct rt_ckpt_search search = {
+        .dir = dir, .most = UINT64_MAX, .verify = true, .skip = s ? note_skipped : NULL, .arg = s};
     struct co_err err = {0};
-    uint64_t most = UINT64_MAX;
-    for (;;) {
-        int rc = rt_ckpt_chain_newest(dir, most, s ? note_skipped : NULL, s, &c, &err);
-        if (rc == CO_NOTFOUND) {
-            return 0;
-        }
-        assert_int_equal(0, rc);
-        uint64_t number = c->points[c->n - 1].number;
-        if (rt_ckpt_chain_verify(c, &err) == 0) {
-            return number;
-        }
-        if (s) {
-            note_skipped(s, &err);
-        }
-        rt_ckpt_chain_close(co_steal_ptr(c));
-        most = number - 1;
+    int rc = rt_ckpt_chain_newest(&search, &c, &err);
+    if (rc == CO_NOTFOUND || rc == CO_DAMAGED) {
+        return 0;
     }
+    assert_int_equal(0, rc);
+    assert_int_equal(0, err.code);
+    return rt_ckpt_chain_number(c);
 }
 
 static void a_chain_is_read_from_its_full_one_on(void **state) {
@@ -165,7 +157,8 @@ static void a_chain_is_read_from_its_full_one_on(void **state) {
     save_all(dir, 1, 1, 1);
     save_all(dir, 2, 4, 1);
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-    assert_int_equal(0, rt_ckpt_chain_newest(dir, UINT64_MAX, NULL, NULL, &c, NULL));
+    const struct rt_ckpt_search all = {.dir = dir, .most = UINT64_MAX};
+    assert_int_equal(0, rt_ckpt_chain_newest(&all, &c, NULL));
     assert_int_equal(4, c->n);
     for (uint32_t i = 0; i < c->n; i++) {
         assert_int_equal(i + 1, c->points[i].number);
@@ -238,6 +231,40 @@ static void damage_of_any_byte_is_named(void **state) {
     assert_int_equal(2, newest(dir, NULL));
 }
 
+/* As after checkpoint `number` of a job that began with `restored` and wrote that one first; 0: it
+ * wrote all. */
+static void prune(const char *dir, uint32_t keep, uint64_t number, uint64_t restored) {
+    struct rt_ckpt_point p = {0};
+    struct co_err err = {0};
+    assert_int_equal(0, rt_ckpt_point_read(dir, number, &p, &err));
+    const struct rt_ckpt_past past = {
+        .newest = &p, .restored = restored, .first = restored ? number : 1};
+    if (rt_ckpt_prune(dir, keep, &past, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    rt_ckpt_point_done(&p);
+}
+
+/* The numbers whose directories are there. */
+static const char *left(const char *dir) {
+    static char text[256];
+    text[0] = '\0';
+    for (uint64_t i = 1; i < 20; i++) {
+        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, i);
+        size_t n = strlen(text);
+        if (access(at, F_OK) == 0) {
+            (void)snprintf(text + n, sizeof(text) - n, "%llu ", (unsigned long long)i);
+        }
+    }
+    return text;
+}
+
+/* Nobody, not even root, can open it: what it had may still be there. */
+static void replace_by_loop(const char *path) {
+    assert_int_equal(0, unlink(path));
+    assert_int_equal(0, symlink(path, path));
+}
+
 static void the_newest_full_ones_are_kept_with_what_hangs_on_them(void **state) {
     const char *dir = *state;
     save_all(dir, 1, 1, 1);
@@ -249,21 +276,99 @@ static void the_newest_full_ones_are_kept_with_what_hangs_on_them(void **state) 
     save_all(dir, 7, 7, 7);
     CO_AUTOFREE char *begun = rt_ckpt_point_dir(dir, 8);
     assert_int_equal(0, mkdir(begun, 0700));
-    assert_int_equal(0, rt_ckpt_prune(dir, 3, NULL));
-    static const bool three[] = {true, true, true, true, true, false, true, true};
-    static const bool two[] = {false, false, false, true, true, false, true, true};
-    for (uint64_t i = 1; i <= 8; i++) {
-        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, i);
-        assert_int_equal(three[i - 1], access(at, F_OK) == 0);
-    }
-    assert_int_equal(0, rt_ckpt_prune(dir, 2, NULL));
-    for (uint64_t i = 1; i <= 8; i++) {
-        CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, i);
-        assert_int_equal(two[i - 1], access(at, F_OK) == 0);
-    }
+    prune(dir, 3, 7, 0);
+    assert_string_equal("1 2 3 4 5 7 8 ", left(dir));
+    prune(dir, 2, 7, 0);
+    assert_string_equal("4 5 7 8 ", left(dir));
     assert_int_equal(7, newest(dir, NULL));
-    assert_int_equal(0, rt_ckpt_prune(dir, 0, NULL)); /* all are kept */
-    assert_int_equal(7, newest(dir, NULL));
+}
+
+/* Seven full ones.  This job began with 3 and has made 6. */
+static void only_what_is_of_this_job_is_removed(void **state) {
+    const char *dir = *state;
+    for (uint64_t i = 1; i <= 7; i++) {
+        save_all(dir, i, i, i);
+    }
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, 1);
+    CO_AUTOFREE char *locked = co_xasprintf("%s/MANIFEST", at);
+    replace_by_loop(locked);
+    prune(dir, 1, 6, 3);
+    assert_string_equal(
+        "1 4 5 6 7 ", left(dir)); /* 7 is newer, 4 and 5 are others', 1 is not read */
+    assert_int_equal(0, unlink(locked));
+    assert_int_equal(0, co_file_write(locked, "paddlert\n", 9, 0600, NULL)); /* damaged */
+    prune(dir, 1, 6, 5); /* the next life began with 5 */
+    assert_string_equal("1 6 7 ", left(dir));
+}
+
+static void checkpoints_of_other_tables_stay(void **state) {
+    static const struct rt_ckpt_table others[] = {
+        {.name = "rows", .sparse = true, .dim = 9, .optimizer = "sgd", .init = "zero"},
+        {.name = "renamed", .sparse = true, .dim = DIM, .optimizer = "sgd", .init = "zero"},
+        {.name = "rows", .size = DIM, .optimizer = "sgd", .init = "zero"}};
+    const char *dir = *state;
+    const struct rt_ckpt_table mine = table;
+    save_all(dir, 1, 1, 1);
+    for (uint64_t i = 0; i < CO_ARRAY_LEN(others); i++) {
+        table = others[i];
+        save_all(dir, 2 + i, 2 + i, 2 + i);
+    }
+    table = mine;
+    (void)snprintf(
+        table.optimizer, sizeof(table.optimizer), "adam:lr=0.5"); /* a job may change it */
+    save_all(dir, 5, 6, 5);
+    save_all(dir, 7, 7, 7);
+    prune(dir, 1, 7, 7);
+    assert_string_equal("2 3 4 7 ", left(dir));
+    table = mine;
+}
+
+/* Each file of the newest one. A damaged one has an older one in its place, but what cannot be read
+ * may be whole. */
+static void what_cannot_be_read_ends_the_search(void **state) {
+    static const char *files[] = {"MANIFEST", "part-00000", "part-00001"};
+    const char *dir = *state;
+    save_all(dir, 1, 2, 1);
+    for (uint64_t number = 1; number <= 2; number++) { /* the full one, its delta */
+        for (size_t i = 0; i < CO_ARRAY_LEN(files); i++) {
+            CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+            CO_AUTOFREE char *path = co_xasprintf("%s/%s", at, files[i]);
+            CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
+            CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+            struct skipped s = {0};
+            struct co_err err = {0};
+            const struct rt_ckpt_search search = {
+                .dir = dir, .most = UINT64_MAX, .skip = note_skipped, .arg = &s};
+            assert_int_equal(0, rename(path, aside));
+            assert_int_equal(0, symlink(path, path));
+            assert_int_equal(CO_INTERNAL, rt_ckpt_chain_newest(&search, &c, &err));
+            assert_int_equal(0, s.n);
+            assert_non_null(strstr(err.msg, path));
+            assert_int_equal(0, rename(aside, path));
+        }
+    }
+    assert_int_equal(2, newest(dir, NULL));
+}
+
+static void a_search_says_what_it_found_instead_of_what(void **state) {
+    const char *dir = *state;
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX};
+    struct co_err err = {0};
+    for (uint64_t i = 1; i <= 3; i++) {
+        save_all(dir, i, i, i);
+    }
+    for (uint64_t i = 3; i > 0; i--) {
+        CO_AUTOFREE char *part = rt_ckpt_point_part(dir, i, 0);
+        assert_int_equal(0, rt_ckpt_chain_newest(&search, &c, &err));
+        assert_int_equal(i, rt_ckpt_chain_number(c));
+        assert_int_equal(i == 3 ? 0 : 3, c->damaged);
+        rt_ckpt_chain_close(co_steal_ptr(c));
+        assert_int_equal(0, truncate(part, 100));
+    }
+    assert_int_equal(0, err.code);
+    assert_int_equal(CO_DAMAGED, rt_ckpt_chain_newest(&search, &c, &err));
+    assert_non_null(strstr(err.msg, "ckpt-000000000003/part-00000"));
 }
 
 /* All that lists the directory fails with this code, and says which one it is. */
@@ -277,9 +382,12 @@ static void cannot_list(const char *dir, int code) {
     entries_left = left;
     assert_int_equal(code, rt_ckpt_last_number(dir, &last, &err[1]));
     entries_left = left;
-    assert_int_equal(code, rt_ckpt_chain_newest(dir, UINT64_MAX, NULL, NULL, &c, &err[2]));
+    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX};
+    assert_int_equal(code, rt_ckpt_chain_newest(&search, &c, &err[2]));
     entries_left = left;
-    assert_int_equal(code, rt_ckpt_prune(dir, 1, &err[3]));
+    const struct rt_ckpt_point p = {.number = 3};
+    const struct rt_ckpt_past past = {.newest = &p, .first = 1};
+    assert_int_equal(code, rt_ckpt_prune(dir, 1, &past, &err[3]));
     entries_left = -1;
     assert_true(!have.all && have.n == 0 && last == 77 && !c);
     for (size_t i = 0; i < CO_ARRAY_LEN(err); i++) {
@@ -319,13 +427,22 @@ static void kill_at_step(void) {
     }
 }
 
+static bool prune_all(const char *dir, uint64_t number) {
+    struct rt_ckpt_point p = {0};
+    bool ok = rt_ckpt_point_read(dir, number, &p, NULL) == 0;
+    const struct rt_ckpt_past past = {.newest = &p, .restored = number};
+    ok = ok && rt_ckpt_prune(dir, 1, &past, NULL) == 0;
+    rt_ckpt_point_done(&p);
+    return ok;
+}
+
 /* Two full ones and deltas, as a server would; each committed number is told. */
 static void save_and_tell(const char *dir, int fd) {
     uint64_t last = last_number(dir);
     for (uint64_t n = last + 1, base = n; n < last + 7; n++) {
         base = n - base == 3 ? n : base;
         if (save(dir, n, base, NULL) < 0 || write(fd, &n, sizeof(n)) != sizeof(n) ||
-            rt_ckpt_prune(dir, 1, NULL) < 0) {
+            !prune_all(dir, n)) {
             _exit(1);
         }
     }
@@ -370,6 +487,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(damage_of_any_byte_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(
             the_newest_full_ones_are_kept_with_what_hangs_on_them, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_what_is_of_this_job_is_removed, setup, teardown),
+        cmocka_unit_test_setup_teardown(checkpoints_of_other_tables_stay, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_cannot_be_read_ends_the_search, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_search_says_what_it_found_instead_of_what, setup, teardown),
         cmocka_unit_test_setup_teardown(
             a_directory_that_cannot_be_listed_is_not_empty, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kill_at_any_step_leaves_a_whole_one, setup, teardown),

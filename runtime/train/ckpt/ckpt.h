@@ -36,8 +36,11 @@ struct rt_ckpt_table {
     uint64_t seed;
     char optimizer[256]; /* no spaces */
     char init[128];      /* no spaces */
-    char lr[32];         /* the learning rate, if it was changed since; "": as in optimizer */
-    uint64_t steps;      /* steps that its learning-rate schedule has seen */
+    char keeps[16]; /* sparse: what the last floats of a row mean, which its evict policy keeps:
+                     * "seconds" or "steps" since it was pushed to, "pushes", "ctr"; "": there
+                     * are none, or an earlier version wrote it */
+    char lr[32];    /* the learning rate, if it was changed since; "": as in optimizer */
+    uint64_t steps; /* steps that its learning-rate schedule has seen */
     /* filled by the writer: */
     uint64_t items; /* rows (sparse), floats (dense) */
     uint64_t bytes; /* of the file */
@@ -54,7 +57,7 @@ uint64_t rt_ckpt_dense_bytes(const struct rt_ckpt_table *t, uint64_t n);
 
 struct rt_ckpt_writer;
 
-/* Creates dir if it is absent. */
+/* Creates dir if it is absent. Fails if what is there cannot be read: it may be a save. */
 CO_MUST_CHECK int rt_ckpt_create(const char *dir, struct rt_ckpt_writer **ret, struct co_err *err);
 CO_MUST_CHECK int rt_ckpt_begin(
     struct rt_ckpt_writer *w, const struct rt_ckpt_table *table, struct co_err *err);
@@ -62,7 +65,9 @@ CO_MUST_CHECK int rt_ckpt_begin(
 CO_MUST_CHECK int rt_ckpt_chunk(
     struct rt_ckpt_writer *w, uint32_t items, const void *data, size_t bytes, struct co_err *err);
 CO_MUST_CHECK int rt_ckpt_end(struct rt_ckpt_writer *w, struct co_err *err);
-/* Makes the new checkpoint the one in dir. Frees w, also on failure. */
+/* Makes the new checkpoint the one in dir, and then removes the old one. After an error the old one
+ * is still whole, and which of the two counts is not known if the error was one of the last sync.
+ * Frees w, also on failure. */
 CO_MUST_CHECK int rt_ckpt_commit(struct rt_ckpt_writer *w_own, struct co_err *err);
 void rt_ckpt_abort(struct rt_ckpt_writer *w); /* removes what was written; NULL allowed */
 CO_DEFINE_CLEANUP(struct rt_ckpt_writer *, rt_ckpt_abort)
@@ -72,7 +77,8 @@ CO_DEFINE_CLEANUP(struct rt_ckpt_writer *, rt_ckpt_abort)
 struct rt_ckpt;
 struct rt_ckpt_file;
 
-/* CO_NOTFOUND: no manifest in dir.  CO_INVALID: torn or corrupt, with file and place. */
+/* CO_NOTFOUND: no manifest in dir.  CO_DAMAGED: torn or corrupt, with file and place.  Others: it
+ * cannot be read. */
 CO_MUST_CHECK int rt_ckpt_open(const char *dir, struct rt_ckpt **ret, struct co_err *err);
 void rt_ckpt_close(struct rt_ckpt *c);
 CO_DEFINE_CLEANUP(struct rt_ckpt *, rt_ckpt_close)
@@ -80,6 +86,8 @@ uint32_t rt_ckpt_tables(const struct rt_ckpt *c);
 const struct rt_ckpt_table *rt_ckpt_table(const struct rt_ckpt *c, uint32_t i);
 /* -1: none of that name. */
 int rt_ckpt_find(const struct rt_ckpt *c, const char *name);
+/* Checks that all files are there in the size that the manifest says. CO_DAMAGED names the file. */
+CO_MUST_CHECK int rt_ckpt_check(const struct rt_ckpt *c, struct co_err *err);
 /* Reads the table's file to its end. */
 CO_MUST_CHECK int rt_ckpt_verify_table(const struct rt_ckpt *c, uint32_t table, struct co_err *err);
 /* Reads every file to its end, as a load would. */
@@ -89,8 +97,8 @@ CO_MUST_CHECK int rt_ckpt_file_open(
     const struct rt_ckpt *c, uint32_t table, struct rt_ckpt_file **ret, struct co_err *err);
 void rt_ckpt_file_close(struct rt_ckpt_file *f);
 CO_DEFINE_CLEANUP(struct rt_ckpt_file *, rt_ckpt_file_close)
-/* The next chunk, its hash checked; data is valid until the next call. CO_NOTFOUND: the end of the
- * file, whose tail was right. */
+/* The next chunk, its hash checked; data is valid until the next call. 1: the end of the file,
+ * whose tail was right. */
 CO_MUST_CHECK int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_data,
     size_t *ret_bytes, struct co_err *err);
 

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -85,7 +86,8 @@ static float first_value(const char *dir) {
     assert_int_equal(VALUES, items);
     float v;
     memcpy(&v, data, 4);
-    assert_int_equal(CO_NOTFOUND, rt_ckpt_next(f, &items, &data, &bytes, &err));
+    assert_int_equal(1, rt_ckpt_next(f, &items, &data, &bytes, &err));
+    assert_int_equal(0, err.code); /* the end is no error */
     return v;
 }
 
@@ -164,7 +166,7 @@ static void damage_is_refused_and_named(void **state) {
             struct co_err err = {0};
             int rc = rt_ckpt_open(dir, &c, &err);
             rc = rc < 0 ? rc : rt_ckpt_verify(c, &err);
-            if (rc != CO_INVALID || !strstr(err.msg, files[i])) {
+            if (rc != CO_DAMAGED || !strstr(err.msg, files[i])) {
                 fail_msg("%s, byte %zu of %zu: %d '%s'", files[i], at, good.len, rc, err.msg);
             }
         }
@@ -176,7 +178,7 @@ static void damage_is_refused_and_named(void **state) {
     CO_CLEANUP(rt_ckpt_closep) struct rt_ckpt *c = NULL;
     struct co_err err = {0};
     assert_int_equal(0, rt_ckpt_open(dir, &c, &err));
-    assert_int_equal(CO_INVALID, rt_ckpt_verify(c, &err));
+    assert_int_equal(CO_DAMAGED, rt_ckpt_verify(c, &err));
     assert_non_null(strstr(err.msg, files[1]));
 }
 
@@ -214,7 +216,128 @@ static void a_chunk_may_be_larger_than_the_one_before(void **state) {
         assert_int_equal(chunks[i] * 4, bytes);
         assert_memory_equal(values, data, bytes);
     }
-    assert_int_equal(CO_NOTFOUND, rt_ckpt_next(f, &items, &data, &bytes, NULL));
+    assert_int_equal(1, rt_ckpt_next(f, &items, &data, &bytes, NULL));
+}
+
+/* ---- syncs: each one fails once, and each is noted ---- */
+
+static long syncs, failing = -1; /* how many there were; which one fails */
+static ino_t synced[64];
+
+int fsync(int fd) {
+    struct stat st;
+    assert_int_equal(0, fstat(fd, &st));
+    synced[syncs % 64] = st.st_ino;
+    if (syncs++ == failing) {
+        errno = EIO;
+        return -1;
+    }
+    return 0;
+}
+
+static int try_save(const char *dir, float base) {
+    struct rt_ckpt_writer *w = NULL;
+    int rc = rt_ckpt_create(dir, &w, NULL);
+    if (rc == 0) {
+        rc = write_tables(w, base, NULL);
+        if (rc < 0) {
+            rt_ckpt_abort(w);
+        }
+    }
+    return rc < 0 ? rc : rt_ckpt_commit(w, NULL);
+}
+
+/* Nothing of the old save is removed before the new one is durable. */
+static void a_sync_that_fails_fails_the_save_and_leaves_one(void **state) {
+    const char *dir = *state;
+    bool failed = true;
+    save(dir, 1);
+    for (long at = 0; failed; at++) {
+        float before = first_value(dir);
+        syncs = 0;
+        failing = at;
+        failed = try_save(dir, before + 1) < 0;
+        assert_true(failed == (syncs > at)); /* no failure of a sync is passed over */
+        failing = -1;
+        float after = first_value(dir);
+        assert_true(after == before + 1 || (failed && after == before));
+    }
+    assert_true(syncs >= 4); /* two files, the directory, the manifest, the directory */
+    assert_int_equal(3, count_files(dir));
+}
+
+static bool was_synced(const char *path) {
+    struct stat st;
+    assert_int_equal(0, stat(path, &st));
+    for (size_t i = 0; i < CO_ARRAY_LEN(synced); i++) {
+        if (synced[i] == st.st_ino) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void the_names_of_new_directories_are_durable(void **state) {
+    CO_AUTOFREE char *deep = co_xasprintf("%s/a/b//c/", (char *)*state);
+    CO_AUTOFREE char *a = co_xasprintf("%s/a", (char *)*state);
+    CO_AUTOFREE char *b = co_xasprintf("%s/a/b", (char *)*state);
+    memset(synced, 0, sizeof(synced));
+    syncs = 0;
+    save(deep, 9);
+    assert_true(was_synced(*state) && was_synced(a) && was_synced(b) && was_synced(deep));
+    /* If one cannot be, the next attempt does it. */
+    CO_AUTOFREE char *other = co_xasprintf("%s/x/y", (char *)*state);
+    CO_AUTOFREE char *x = co_xasprintf("%s/x", (char *)*state);
+    for (failing = 0; failing < 2; failing++) {
+        syncs = 0;
+        assert_true(try_save(other, 3) < 0);
+    }
+    failing = -1;
+    memset(synced, 0, sizeof(synced));
+    syncs = 0;
+    save(other, 4);
+    assert_true(was_synced(x));
+}
+
+/* ---- what is there already ---- */
+
+/* A manifest that cannot be read may name a good save, so nothing is written beside it. */
+static void a_save_beside_one_that_cannot_be_read_is_refused(void **state) {
+    const char *dir = *state;
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
+    CO_AUTOFREE char *aside = co_xasprintf("%s/aside", dir);
+    struct rt_ckpt_writer *w = NULL;
+    struct rt_ckpt *c = NULL;
+    struct co_err err = {0};
+    save(dir, 5);
+    assert_int_equal(0, rename(path, aside));
+    assert_int_equal(0, symlink(path, path));
+    assert_int_equal(CO_INTERNAL, rt_ckpt_create(dir, &w, &err));
+    assert_non_null(strstr(err.msg, path));
+    assert_int_equal(CO_INTERNAL, rt_ckpt_open(dir, &c, &err));
+    assert_int_equal(0, rename(aside, path));
+    assert_true(first_value(dir) == 5);
+    assert_int_equal(3, count_files(dir));
+}
+
+/* Whatever the manifest says: the files that are there are not written over. */
+static void a_new_save_takes_names_that_no_file_has(void **state) {
+    const char *dir = *state;
+    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
+    CO_AUTOFREE char *old = co_xasprintf("%s/w.0000000000000001.rtt", dir);
+    struct rt_ckpt_writer *w = NULL;
+    struct stat before, after;
+    save(dir, 5);
+    assert_int_equal(0, stat(old, &before));
+    assert_int_equal(0, co_file_write(path, "torn", 4, 0600, NULL));
+    assert_int_equal(0, rt_ckpt_create(dir, &w, NULL));
+    assert_int_equal(0, write_tables(w, 6, NULL));
+    rt_ckpt_abort(w); /* as on a full disk */
+    assert_int_equal(0, stat(old, &after));
+    assert_true(before.st_ino == after.st_ino && before.st_size == after.st_size);
+    save(dir, 7);
+    assert_true(first_value(dir) == 7);
+    assert_int_equal(3, count_files(dir));
 }
 
 static void directories_are_made(void **state) {
@@ -237,6 +360,12 @@ int main(void) {
         cmocka_unit_test_setup_teardown(damage_is_refused_and_named, setup, teardown),
         cmocka_unit_test_setup_teardown(a_chunk_may_be_larger_than_the_one_before, setup, teardown),
         cmocka_unit_test_setup_teardown(directories_are_made, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_sync_that_fails_fails_the_save_and_leaves_one, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_names_of_new_directories_are_durable, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_save_beside_one_that_cannot_be_read_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_new_save_takes_names_that_no_file_has, setup, teardown),
     };
     return cmocka_run_group_tests_name("ckpt", tests, NULL, NULL);
 }

@@ -4,8 +4,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdint.h>
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -20,18 +21,36 @@ static void note_step(void) {
     }
 }
 
+static int sync_above(const char *dir, struct co_err *err) {
+    const char *slash = strrchr(dir, '/');
+    CO_AUTOFREE char *above = slash == dir ? co_xstrdup("/")
+                              : slash      ? co_xstrndup(dir, (size_t)(slash - dir))
+                                           : co_xstrdup(".");
+    return rt_disk_sync_dir(above, err);
+}
+
+/* A directory that could not be synced is removed, because the next attempt syncs only what it
+ * makes. */
 static int make_one(const char *dir, struct co_err *err) {
     note_step();
-    if (mkdir(dir, 0777) < 0 && errno != EEXIST) {
-        return co_err_errno(err, errno, "cannot make '%s'", dir);
+    if (mkdir(dir, 0777) < 0) {
+        return errno == EEXIST ? 0 : co_err_errno(err, errno, "cannot make '%s'", dir);
     }
-    return 0;
+    int rc = sync_above(dir, err);
+    if (rc < 0) {
+        (void)!rt_disk_remove_dir(dir, NULL);
+    }
+    return rc;
 }
 
 int rt_disk_mkdir(const char *dir, struct co_err *err) {
-    CO_AUTOFREE char *path = co_xstrdup(dir);
+    size_t len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/') {
+        len--;
+    }
+    CO_AUTOFREE char *path = co_xstrndup(dir, len);
     for (char *p = *path ? path + 1 : path; *p; p++) {
-        if (*p == '/') {
+        if (*p == '/' && p[-1] != '/') {
             *p = '\0';
             int rc = make_one(path, err);
             if (rc < 0) {
@@ -112,19 +131,27 @@ int rt_disk_sync_dir(const char *dir, struct co_err *err) {
     return 0;
 }
 
-int rt_disk_put(
+int rt_disk_prepare(
     const char *dir, const char *name, const void *data, size_t len, struct co_err *err) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
-    CO_AUTOFREE char *aside = co_xasprintf("%s.new", path);
+    CO_AUTOFREE char *aside = co_xasprintf("%s/%s.new", dir, name);
     CO_AUTOCLOSE int fd = -1;
     struct iovec piece = {(void *)(uintptr_t)data, len};
     bool direct;
     int rc = rt_disk_create(aside, false, &fd, &direct, err);
-    rc = rc < 0 ? rc : rt_disk_write(fd, aside, &piece, 1, err);
-    rc = rc < 0 ? rc : rt_disk_sync(fd, aside, err);
     if (rc < 0) {
         return rc;
     }
+    rc = rt_disk_write(fd, aside, &piece, 1, err);
+    rc = rc < 0 ? rc : rt_disk_sync(fd, aside, err);
+    if (rc < 0) {
+        (void)unlink(aside);
+    }
+    return rc;
+}
+
+int rt_disk_replace(const char *dir, const char *name, struct co_err *err) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    CO_AUTOFREE char *aside = co_xasprintf("%s.new", path);
     note_step();
     if (rename(aside, path) < 0) {
         return co_err_errno(err, errno, "cannot rename '%s'", aside);
@@ -147,4 +174,41 @@ int rt_disk_remove_dir(const char *dir, struct co_err *err) {
         return co_err_errno(err, errno, "cannot remove '%s'", dir);
     }
     return 0;
+}
+
+int rt_disk_unread(struct co_err *err, int errnum, const char *path) {
+    struct co_err why = {0};
+    if (errnum == ENOENT || errnum == ENOTDIR) {
+        return co_err_set(err, CO_DAMAGED, "checkpoint file '%s' is missing", path);
+    }
+    int code = co_err_errno(&why, errnum, "cannot read '%s'", path);
+    return co_err_set(err, code == CO_INVALID ? CO_INTERNAL : code, "%s", why.msg);
+}
+
+int rt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_err *err) {
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        return errno == ENOENT || errno == ENOTDIR
+                   ? co_err_set(err, CO_NOTFOUND, "there is no '%s'", path)
+                   : rt_disk_unread(err, errno, path);
+    }
+    if (S_ISREG(st.st_mode) && (uint64_t)st.st_size > max) {
+        return co_err_set(err, CO_DAMAGED, "'%s' has %lld bytes, at most %zu were expected", path,
+            (long long)st.st_size, max);
+    }
+    struct co_err why = {0};
+    int rc = co_file_read(path, max, ret, &why);
+    return rc < 0 ? co_err_set(err, rc == CO_INVALID ? CO_INTERNAL : rc, "%s", why.msg) : 0;
+}
+
+int rt_disk_check(const char *path, uint64_t bytes, struct co_err *err) {
+    struct stat st;
+    if (stat(path, &st) < 0) {
+        return rt_disk_unread(err, errno, path);
+    }
+    return (uint64_t)st.st_size == bytes
+               ? 0
+               : co_err_set(err, CO_DAMAGED,
+                     "checkpoint file '%s' has %lld bytes, expected %" PRIu64, path,
+                     (long long)st.st_size, bytes);
 }

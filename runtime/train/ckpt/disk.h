@@ -4,7 +4,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+#include "common/buf.h"
 #include "common/err.h"
 
 enum { RT_DISK_BLOCK = 4096 };
@@ -14,7 +16,8 @@ struct iovec;
 /* Runs before each step; NULL outside of tests. */
 extern void (*rt_disk_watch)(void);
 
-CO_MUST_CHECK int rt_disk_mkdir(const char *dir, struct co_err *err); /* with those above it */
+/* With those above it.  Each that it makes is durable in the one above it, or is removed again. */
+CO_MUST_CHECK int rt_disk_mkdir(const char *dir, struct co_err *err);
 /* Creates an empty file for writing. Direct: past the page cache if the file system can; memory
  * address, length and offset of each write must then be multiples of RT_DISK_BLOCK. */
 CO_MUST_CHECK int rt_disk_create(
@@ -26,9 +29,25 @@ CO_MUST_CHECK int rt_disk_write(
     int fd, const char *path, struct iovec *pieces, int n, struct co_err *err);
 CO_MUST_CHECK int rt_disk_sync(int fd, const char *path, struct co_err *err);
 CO_MUST_CHECK int rt_disk_sync_dir(const char *dir, struct co_err *err);
-/* Writes a file atomically and durably: under another name, synced, renamed, directory synced. */
-CO_MUST_CHECK int rt_disk_put(
+/* Writes a file atomically and durably, in two steps: as "name.new", synced; then that is renamed,
+ * and the directory synced.  After a failure of the first, name is as before and name.new is gone;
+ * after one of the second, name may be either file. */
+CO_MUST_CHECK int rt_disk_prepare(
     const char *dir, const char *name, const void *data, size_t len, struct co_err *err);
+CO_MUST_CHECK int rt_disk_replace(const char *dir, const char *name, struct co_err *err);
 /* A file that does not exist counts as removed. */
 CO_MUST_CHECK int rt_disk_remove(const char *dir, const char *name, struct co_err *err);
 CO_MUST_CHECK int rt_disk_remove_dir(const char *dir, struct co_err *err);
+
+/* ---- reading ----
+ *
+ * What cannot be read is neither missing nor damaged: nobody knows what is there.  These functions
+ * keep the three apart by their codes, so that callers need not look at errno. */
+
+/* Reads a whole file.  CO_NOTFOUND: it does not exist.  CO_DAMAGED: it is larger than max. */
+CO_MUST_CHECK int rt_disk_get(const char *path, size_t max, struct co_buf *ret, struct co_err *err);
+/* Checks that a file is there with so many bytes.  CO_DAMAGED: it is not. */
+CO_MUST_CHECK int rt_disk_check(const char *path, uint64_t bytes, struct co_err *err);
+/* The error of a file that should be there and could not be opened or read, for this errno.
+ * CO_DAMAGED: it is missing.  Else a code that says what to do, never CO_NOTFOUND or CO_INVALID. */
+int rt_disk_unread(struct co_err *err, int errnum, const char *path);

@@ -82,11 +82,11 @@ int rt_fields_parse(const struct rt_field *fields, size_t n, const char *text, s
         }
         if (!is_key(f, p, stop) ||
             !set_field(f, p + k + 1, (size_t)(stop - p) - k - 1, (char *)to + f->offset)) {
-            return co_err_set(err, CO_INVALID, "field '%s' is missing or wrong", f->key);
+            return co_err_set(err, CO_DAMAGED, "field '%s' is missing or wrong", f->key);
         }
         p = stop < end ? stop + 1 : end;
     }
-    return p == end ? 0 : co_err_set(err, CO_INVALID, "too many fields");
+    return p == end ? 0 : co_err_set(err, CO_DAMAGED, "too many fields");
 }
 
 static int print_field(
@@ -135,7 +135,7 @@ int rt_lines_next(struct rt_lines *l, const char **ret_line, size_t *ret_len, st
     const char *p = l->text + l->at;
     const char *nl = l->at < l->len ? memchr(p, '\n', l->len - l->at) : NULL;
     if (!nl) {
-        return co_err_set(err, CO_INVALID, "ends before its last line");
+        return co_err_set(err, CO_DAMAGED, "ends before its last line");
     }
     size_t n = (size_t)(nl - p), k = strlen(end_key);
     l->number++;
@@ -143,7 +143,7 @@ int rt_lines_next(struct rt_lines *l, const char **ret_line, size_t *ret_len, st
         uint64_t want;
         if (nl + 1 != l->text + l->len || !rt_field_number(p + k, n - k, 16, UINT64_MAX, &want) ||
             want != rt_ckpt_hash(l->text, l->at)) {
-            return co_err_set(err, CO_INVALID, "line %u: wrong checksum", l->number);
+            return co_err_set(err, CO_DAMAGED, "line %u: wrong checksum", l->number);
         }
         return 1;
     }

@@ -19,6 +19,7 @@ const struct rt_field rt_ckpt_fields[RT_CKPT_FIELDS] = {
     RT_FIELD(rt_ckpt_table, "seed", HEX, seed),
     RT_FIELD(rt_ckpt_table, "optimizer", TEXT, optimizer),
     RT_FIELD(rt_ckpt_table, "init", TEXT, init),
+    RT_FIELD_OPTIONAL(rt_ckpt_table, "keeps", TEXT, keeps),
     RT_FIELD_OPTIONAL(rt_ckpt_table, "lr", TEXT, lr),
     RT_FIELD_OPTIONAL(rt_ckpt_table, "steps", DECIMAL, steps),
     RT_FIELD(rt_ckpt_table, "items", DECIMAL, items),
@@ -31,15 +32,15 @@ int rt_ckpt_table_check(const struct rt_ckpt_table *t, struct co_err *err) {
     uint64_t values = t->sparse ? t->dim : t->size;
     uint64_t most = t->sparse ? RT_CKPT_DIM_MAX : RT_CKPT_SIZE_MAX;
     if (t->file[0] == '.') {
-        return co_err_set(err, CO_INVALID, "table '%s': file '%s' is hidden", t->name, t->file);
+        return co_err_set(err, CO_DAMAGED, "table '%s': file '%s' is hidden", t->name, t->file);
     }
     if (values < 1 || values > most) {
-        return co_err_set(err, CO_INVALID, "table '%s': %s %" PRIu64 ", expected 1 to %" PRIu64,
+        return co_err_set(err, CO_DAMAGED, "table '%s': %s %" PRIu64 ", expected 1 to %" PRIu64,
             t->name, t->sparse ? "dim" : "size", values, most);
     }
     most = co_size_mul(co_size_add(values, 1), RT_CKPT_STATE_MAX);
     if (t->state > most) {
-        return co_err_set(err, CO_INVALID,
+        return co_err_set(err, CO_DAMAGED,
             "table '%s': %" PRIu64 " floats of state for %" PRIu64 " values, at most %" PRIu64,
             t->name, t->state, values, most);
     }

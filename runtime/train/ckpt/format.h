@@ -14,11 +14,16 @@
 
 #define RT_CKPT_TAIL UINT32_MAX
 
-enum { RT_CKPT_VERSION = 1, RT_CKPT_HEAD = 48, RT_CKPT_CHUNK_HEAD = 24 };
+enum {
+    RT_CKPT_VERSION = 1,
+    RT_CKPT_HEAD = 48,
+    RT_CKPT_CHUNK_HEAD = 24,
+    RT_CKPT_SAVED_MAX = 1 << 20, /* bytes of the manifest of a save */
+};
 
 /* Fields of a table in a manifest: the first RT_CKPT_SPEC_FIELDS describe the table, the others its
  * file. */
-enum { RT_CKPT_SPEC_FIELDS = 10, RT_CKPT_FIELDS = 14 };
+enum { RT_CKPT_SPEC_FIELDS = 11, RT_CKPT_FIELDS = 15 };
 extern const struct rt_field rt_ckpt_fields[RT_CKPT_FIELDS];
 CO_MUST_CHECK int rt_ckpt_table_check(const struct rt_ckpt_table *t, struct co_err *err);
 

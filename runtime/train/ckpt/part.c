@@ -172,12 +172,12 @@ struct rt_ckpt_part_reader {
 
 static int refuse(const struct rt_ckpt_part_reader *r, const char *what, struct co_err *err) {
     return co_err_set(
-        err, CO_INVALID, "checkpoint file '%s': %s at byte %" PRIu64, r->name, what, r->have.bytes);
+        err, CO_DAMAGED, "checkpoint file '%s': %s at byte %" PRIu64, r->name, what, r->have.bytes);
 }
 
 static int read_bytes(struct rt_ckpt_part_reader *r, void *to, size_t len, struct co_err *err) {
     if (len > 0 && fread(to, len, 1, r->stream) != 1) {
-        return ferror(r->stream) ? co_err_errno(err, errno, "cannot read '%s'", r->name)
+        return ferror(r->stream) ? rt_disk_unread(err, errno, r->name)
                                  : refuse(r, "ends too early", err);
     }
     r->have.bytes += len;
@@ -199,7 +199,7 @@ int rt_ckpt_part_from(FILE *stream_own, const char *name, const struct rt_ckpt_p
     }
     rt_ckpt_part_head_put(place, want);
     if (memcmp(head, want, sizeof(head)) != 0) {
-        return co_err_set(err, CO_INVALID,
+        return co_err_set(err, CO_DAMAGED,
             "checkpoint file '%s': its head is corrupt or of another checkpoint", name);
     }
     *ret = co_steal_ptr(r);
@@ -210,9 +210,7 @@ int rt_ckpt_part_open(const char *path, const struct rt_ckpt_part_place *place,
     const struct rt_ckpt_part_sum *sum, struct rt_ckpt_part_reader **ret, struct co_err *err) {
     FILE *stream = fopen(path, "re");
     if (!stream) {
-        return co_err_set(err, CO_INVALID,
-            "checkpoint file '%s', which the manifest names, cannot be opened: %s", path,
-            strerror(errno));
+        return rt_disk_unread(err, errno, path);
     }
     return rt_ckpt_part_from(stream, path, place, sum, ret, err);
 }
@@ -232,7 +230,7 @@ static int pass_over(struct rt_ckpt_part_reader *r, struct co_err *err) {
     }
     r->pending = false;
     if (fseeko(r->stream, r->chunk.bytes, SEEK_CUR) < 0) {
-        return co_err_errno(err, errno, "cannot read '%s'", r->name);
+        return rt_disk_unread(err, errno, r->name);
     }
     r->have.bytes += r->chunk.bytes;
     return 0;
@@ -257,7 +255,7 @@ static int refuse_chunk(const struct rt_ckpt_part_reader *r, const char *table, 
     char expected[64];
     (void)snprintf(expected, sizeof(expected),
         least == most ? "%" PRIu64 : "%" PRIu64 " to %" PRIu64, least, most);
-    return co_err_set(err, CO_INVALID,
+    return co_err_set(err, CO_DAMAGED,
         "checkpoint file '%s': a chunk of %" PRIu32 " %s of table '%s' has %" PRIu32
         " bytes, expected %s, at byte %" PRIu64,
         r->name, r->chunk.items, what, table, r->chunk.bytes, expected, r->have.bytes);

@@ -83,7 +83,7 @@ CO_DEFINE_CLEANUP(struct rt_ckpt_part_writer *, rt_ckpt_part_close)
 
 struct rt_ckpt_part_reader;
 
-/* place and sum: as in the manifest. CO_INVALID names the file. */
+/* place and sum: as in the manifest. CO_DAMAGED names the file. */
 CO_MUST_CHECK int rt_ckpt_part_open(const char *path, const struct rt_ckpt_part_place *place,
     const struct rt_ckpt_part_sum *sum, struct rt_ckpt_part_reader **ret, struct co_err *err);
 CO_MUST_CHECK int rt_ckpt_part_from(FILE *stream_own, const char *name,

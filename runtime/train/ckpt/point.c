@@ -57,7 +57,7 @@ int rt_ckpt_point_print(const struct rt_ckpt_point *p, struct co_buf *to, struct
 
 static int parse_table(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err) {
     if (p->n_tables == RT_CKPT_TABLES_MAX || p->n_parts > 0) {
-        return co_err_set(err, CO_INVALID, "too many tables, or one behind the parts");
+        return co_err_set(err, CO_DAMAGED, "too many tables, or one behind the parts");
     }
     p->tables = co_xrealloc(p->tables, p->n_tables + 1, sizeof(*p->tables));
     struct rt_ckpt_table *t = &p->tables[p->n_tables++];
@@ -68,7 +68,7 @@ static int parse_table(struct rt_ckpt_point *p, const char *text, size_t len, st
 
 static int parse_part(struct rt_ckpt_point *p, const char *text, size_t len, struct co_err *err) {
     if (p->n_parts == RT_CKPT_SERVERS_MAX) {
-        return co_err_set(err, CO_INVALID, "too many parts");
+        return co_err_set(err, CO_DAMAGED, "too many parts");
     }
     if ((p->n_parts & (p->n_parts - 1)) == 0) {
         p->parts = co_xrealloc(p->parts, p->n_parts ? p->n_parts * 2UL : 1, sizeof(*p->parts));
@@ -76,7 +76,7 @@ static int parse_part(struct rt_ckpt_point *p, const char *text, size_t len, str
     struct rt_ckpt_part *part = &p->parts[p->n_parts];
     int rc = rt_fields_parse(part_fields, CO_ARRAY_LEN(part_fields), text, len, part, err);
     if (rc == 0 && (part->server != p->n_parts || part->shards < 1)) {
-        rc = co_err_set(err, CO_INVALID, "part %u stands in place %u", part->server, p->n_parts);
+        rc = co_err_set(err, CO_DAMAGED, "part %u stands in place %u", part->server, p->n_parts);
     }
     p->n_parts++;
     return rc;
@@ -90,13 +90,13 @@ static int parse_point(struct rt_ckpt_point *p, const char *text, size_t len, st
     bool full = p->base == p->number;
     if (p->number < 1 || p->base < 1 || (full ? p->previous != 0 : p->previous < p->base) ||
         p->previous >= p->number) {
-        return co_err_set(err, CO_INVALID,
+        return co_err_set(err, CO_DAMAGED,
             "number %" PRIu64 ", base %" PRIu64 ", previous %" PRIu64 " do not fit together",
             p->number, p->base, p->previous);
     }
     if (p->save >= RT_CKPT_SAVE_MODES) {
         return co_err_set(
-            err, CO_INVALID, "save=%u, there are modes 0 to %d", p->save, RT_CKPT_SAVE_MODES - 1);
+            err, CO_DAMAGED, "save=%u, there are modes 0 to %d", p->save, RT_CKPT_SAVE_MODES - 1);
     }
     return 0;
 }
@@ -110,13 +110,13 @@ static int parse_line(
     if (number == 1) {
         return len == strlen(first_line) && memcmp(line, first_line, len) == 0
                    ? 0
-                   : co_err_set(err, CO_INVALID, "not a checkpoint of version 2");
+                   : co_err_set(err, CO_DAMAGED, "not a checkpoint of version 2");
     }
     if (number == 2) {
         const char *word = "checkpoint ";
         return rt_field_begins(line, len, word)
                    ? parse_point(p, line + strlen(word), len - strlen(word), err)
-                   : co_err_set(err, CO_INVALID, "not a checkpoint");
+                   : co_err_set(err, CO_DAMAGED, "not a checkpoint");
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(words); i++) {
         size_t k = strlen(words[i].word);
@@ -124,7 +124,7 @@ static int parse_line(
             return words[i].parse(p, line + k, len - k, err);
         }
     }
-    return co_err_set(err, CO_INVALID, "neither a table nor a part");
+    return co_err_set(err, CO_DAMAGED, "neither a table nor a part");
 }
 
 int rt_ckpt_point_parse(
@@ -142,7 +142,7 @@ int rt_ckpt_point_parse(
         }
     }
     if (rc == 1 && p.n_parts == 0) {
-        rc = co_err_set(err, CO_INVALID, "it has no parts");
+        rc = co_err_set(err, CO_DAMAGED, "it has no parts");
     }
     if (rc < 0) {
         rt_ckpt_point_done(&p);
@@ -154,12 +154,29 @@ int rt_ckpt_point_parse(
 
 /* ---- file ---- */
 
+/* Whatever the manifest needs is durable before it appears: the parts, synced by their servers, and
+ * the directory's own name.  If nobody knows whether the manifest is durable, it is removed: a
+ * checkpoint that was reported as failed must not be what a restart takes. */
 int rt_ckpt_point_commit(const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
     CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, p->number);
     CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_MANIFEST_MAX);
     int rc = rt_ckpt_point_print(p, &text, err);
-    rc = rc < 0 ? rc : rt_disk_put(at, "MANIFEST", text.data, text.len, err);
-    return rc < 0 ? rc : rt_disk_sync_dir(dir, err);
+    rc = rc < 0 ? rc : rt_disk_sync_dir(dir, err);
+    rc = rc < 0 ? rc : rt_disk_prepare(at, "MANIFEST", text.data, text.len, err);
+    if (rc == 0) {
+        rc = rt_disk_replace(at, "MANIFEST", err);
+        if (rc < 0) {
+            rt_ckpt_point_revoke(dir, p->number);
+        }
+    }
+    return rc;
+}
+
+void rt_ckpt_point_revoke(const char *dir, uint64_t number) {
+    CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
+    (void)!rt_disk_remove(at, "MANIFEST", NULL);
+    (void)!rt_disk_remove(at, "MANIFEST.new", NULL);
+    (void)!rt_disk_sync_dir(at, NULL);
 }
 
 int rt_ckpt_point_read(
@@ -167,7 +184,7 @@ int rt_ckpt_point_read(
     CO_AUTOFREE char *at = rt_ckpt_point_dir(dir, number);
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", at);
     CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_MANIFEST_MAX);
-    int rc = co_file_read(path, RT_CKPT_MANIFEST_MAX, &text, err);
+    int rc = rt_disk_get(path, RT_CKPT_MANIFEST_MAX, &text, err);
     if (rc < 0) {
         return rc == CO_NOTFOUND
                    ? co_err_set(err, CO_NOTFOUND, "checkpoint '%s' was not completed", at)
@@ -179,7 +196,7 @@ int rt_ckpt_point_read(
         return co_err_wrap(err, "checkpoint '%s'", path);
     }
     if (p.number != number) {
-        rc = co_err_set(err, CO_INVALID, "checkpoint '%s' is number %" PRIu64, path, p.number);
+        rc = co_err_set(err, CO_DAMAGED, "checkpoint '%s' is number %" PRIu64, path, p.number);
         rt_ckpt_point_done(&p);
         return rc;
     }

@@ -7,6 +7,7 @@
 
 #include "common/buf.h"
 #include "common/size.h"
+#include "runtime/train/ckpt/disk.h"
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
@@ -35,7 +36,7 @@ static int parse_table(const char *line, size_t len, struct rt_ckpt_table *t, st
     rc = rc < 0 ? rc : rt_ckpt_table_check(t, err);
     uint64_t values = co_size_add(t->size, t->state);
     if (rc == 0 && !t->sparse && t->items != values) {
-        rc = co_err_set(err, CO_INVALID,
+        rc = co_err_set(err, CO_DAMAGED,
             "table '%s': %" PRIu64 " items, expected %" PRIu64 " values with their state", t->name,
             t->items, values);
     }
@@ -55,19 +56,19 @@ int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *r
             if (!rt_field_begins(p, l, first) ||
                 !rt_field_number(
                     p + strlen(first), l - strlen(first), 10, UINT64_MAX - 1, ret_generation)) {
-                return co_err_set(err, CO_INVALID, "line 1: not a checkpoint of version 1");
+                return co_err_set(err, CO_DAMAGED, "line 1: not a checkpoint of version 1");
             }
         } else if (rt_field_begins(p, l, "table ") && n < RT_CKPT_TABLES_MAX) {
             rc = parse_table(p, l, &ret_tables[n++], err);
         } else {
-            rc = co_err_set(err, CO_INVALID, "not a table");
+            rc = co_err_set(err, CO_DAMAGED, "not a table");
         }
         if (rc < 0) {
             return co_err_wrap(err, "line %u", lines.number);
         }
     }
     if (rc < 0 || lines.number < 2) {
-        return rc < 0 ? rc : co_err_set(err, CO_INVALID, "line 1: not a checkpoint of version 1");
+        return rc < 0 ? rc : co_err_set(err, CO_DAMAGED, "line 1: not a checkpoint of version 1");
     }
     *ret_n = n;
     return 0;
@@ -75,8 +76,8 @@ int rt_ckpt_manifest_parse(const char *text, size_t len, struct rt_ckpt_table *r
 
 int rt_ckpt_open(const char *dir, struct rt_ckpt **ret, struct co_err *err) {
     CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
-    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
-    int rc = co_file_read(path, 1 << 20, &text, err);
+    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_SAVED_MAX);
+    int rc = rt_disk_get(path, RT_CKPT_SAVED_MAX, &text, err);
     if (rc < 0) {
         return rc == CO_NOTFOUND ? co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir) : rc;
     }
@@ -120,12 +121,12 @@ int rt_ckpt_find(const struct rt_ckpt *c, const char *name) {
 
 static int refuse_torn(const struct rt_ckpt_file *f, const char *what, struct co_err *err) {
     return co_err_set(
-        err, CO_INVALID, "checkpoint file '%s': %s at byte %" PRIu64, f->name, what, f->bytes);
+        err, CO_DAMAGED, "checkpoint file '%s': %s at byte %" PRIu64, f->name, what, f->bytes);
 }
 
 static int read_bytes(struct rt_ckpt_file *f, void *to, size_t len, struct co_err *err) {
     if (len > 0 && fread(to, len, 1, f->stream) != 1) {
-        return ferror(f->stream) ? co_err_errno(err, errno, "cannot read '%s'", f->name)
+        return ferror(f->stream) ? rt_disk_unread(err, errno, f->name)
                                  : refuse_torn(f, "ends too early: read", err);
     }
     f->bytes += len;
@@ -146,7 +147,7 @@ int rt_ckpt_file_from(FILE *stream_own, const char *name, const struct rt_ckpt_t
     rt_ckpt_head(table, want);
     if (memcmp(head, want, sizeof(head)) != 0) {
         return co_err_set(
-            err, CO_INVALID, "checkpoint file '%s': its head is corrupt or of another table", name);
+            err, CO_DAMAGED, "checkpoint file '%s': its head is corrupt or of another table", name);
     }
     *ret = co_steal_ptr(f);
     return 0;
@@ -157,9 +158,7 @@ int rt_ckpt_file_open(
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[table].file);
     FILE *stream = fopen(path, "re");
     if (!stream) {
-        return co_err_set(err, CO_INVALID,
-            "checkpoint file '%s', which the manifest names, cannot be opened: %s", path,
-            strerror(errno));
+        return rt_disk_unread(err, errno, path);
     }
     return rt_ckpt_file_from(stream, path, &c->tables[table], ret, err);
 }
@@ -179,7 +178,7 @@ static int at_end(struct rt_ckpt_file *f, uint64_t hash, struct co_err *err) {
         fgetc(f->stream) != EOF) {
         return refuse_torn(f, "is not the file that the manifest names: end", err);
     }
-    return co_err_set(err, CO_NOTFOUND, "end of '%s'", f->name);
+    return 1;
 }
 
 static int reserve_room(struct rt_ckpt_file *f, size_t bytes, struct co_err *err) {
@@ -212,7 +211,7 @@ int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_d
         return at_end(f, hash, err);
     }
     if (bytes > RT_CKPT_CHUNK_MAX || bytes != rt_ckpt_data_bytes(&f->table, items)) {
-        return co_err_set(err, CO_INVALID,
+        return co_err_set(err, CO_DAMAGED,
             "checkpoint file '%s': a chunk of %" PRIu32 " items has %" PRIu32
             " bytes, expected %" PRIu64 ", at byte %" PRIu64,
             f->name, items, bytes, rt_ckpt_data_bytes(&f->table, items), f->bytes);
@@ -236,6 +235,15 @@ int rt_ckpt_next(struct rt_ckpt_file *f, uint32_t *ret_items, const void **ret_d
     return 0;
 }
 
+int rt_ckpt_check(const struct rt_ckpt *c, struct co_err *err) {
+    int rc = 0;
+    for (uint32_t i = 0; i < c->n && rc == 0; i++) {
+        CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[i].file);
+        rc = rt_disk_check(path, c->tables[i].bytes, err);
+    }
+    return rc;
+}
+
 int rt_ckpt_verify_table(const struct rt_ckpt *c, uint32_t table, struct co_err *err) {
     CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
     int rc = rt_ckpt_file_open(c, table, &f, err);
@@ -245,7 +253,7 @@ int rt_ckpt_verify_table(const struct rt_ckpt *c, uint32_t table, struct co_err 
         size_t bytes;
         rc = rt_ckpt_next(f, &items, &data, &bytes, err);
     }
-    return rc == CO_NOTFOUND && f ? 0 : rc;
+    return rc < 0 ? rc : 0;
 }
 
 int rt_ckpt_verify(const struct rt_ckpt *c, struct co_err *err) {

@@ -107,7 +107,7 @@ static void chunks_that_do_not_fit_their_tables_are_refused(void **state) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct co_err err = {0};
         int rc = verify(*state, tables, &rows[i].chunk, &err);
-        if (!rows[i].says ? rc < 0 : rc != CO_INVALID || !strstr(err.msg, rows[i].says)) {
+        if (!rows[i].says ? rc < 0 : rc != CO_DAMAGED || !strstr(err.msg, rows[i].says)) {
             fail_msg("row %zu: %d, %s", i, rc, err.msg);
         }
     }
@@ -133,7 +133,7 @@ static void tables_beyond_what_is_written_are_refused(void **state) {
         memcpy(tables[0].optimizer, "sgd", 4);
         memcpy(tables[0].init, "zero", 5);
         int rc = verify(*state, tables, &none, &err);
-        if (rc != CO_INVALID || !strstr(err.msg, rows[i].says)) {
+        if (rc != CO_DAMAGED || !strstr(err.msg, rows[i].says)) {
             fail_msg("row %zu: %d, %s", i, rc, err.msg);
         }
     }
@@ -204,7 +204,7 @@ static void saved_tables_that_do_not_fit_are_refused(void **state) {
         struct co_err err = {0};
         int rc =
             verify_saved(*state, rows[i].table, rows[i].items, rows[i].bytes, rows[i].total, &err);
-        if (!rows[i].says ? rc < 0 : rc != CO_INVALID || !strstr(err.msg, rows[i].says)) {
+        if (!rows[i].says ? rc < 0 : rc != CO_DAMAGED || !strstr(err.msg, rows[i].says)) {
             fail_msg("row %zu: %d, %s", i, rc, err.msg);
         }
     }

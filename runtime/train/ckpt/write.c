@@ -2,13 +2,12 @@
  * files are removed. */
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/buf.h"
+#include "runtime/train/ckpt/disk.h"
 #include "runtime/train/ckpt/fields.h"
 #include "runtime/train/ckpt/format.h"
 
@@ -25,50 +24,85 @@ static char *path_of(const struct rt_ckpt_writer *w, const char *file) {
     return co_xasprintf("%s/%s", w->dir, file);
 }
 
-/* Like mkdir -p. */
-static int make_dir(const char *dir, struct co_err *err) {
-    CO_AUTOFREE char *path = co_xstrdup(dir);
-    for (char *p = path + 1; *p; p++) {
-        if (*p == '/') {
-            *p = '\0';
-            if (mkdir(path, 0777) < 0 && errno != EEXIST) {
-                return co_err_errno(err, errno, "cannot make '%s'", path);
-            }
-            *p = '/';
+/* The generation in the name of a table's file; 0: it is not one. */
+static uint64_t generation_of(const char *name) {
+    enum { DIGITS = 16 };
+    size_t len = strlen(name), tail = 1 + DIGITS + strlen(".rtt");
+    uint64_t g = 0;
+    return len > tail && name[len - tail] == '.' && strcmp(name + len - 4, ".rtt") == 0 &&
+                   rt_field_number(name + len - tail + 1, DIGITS, 16, UINT64_MAX / 2, &g)
+               ? g
+               : 0;
+}
+
+/* Calls take for each file of a table in dir. */
+static int each_file(struct rt_ckpt_writer *w,
+    int (*take)(
+        struct rt_ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err),
+    struct co_err *err) {
+    DIR *d = opendir(w->dir);
+    if (!d) {
+        return co_err_errno(err, errno, "cannot list '%s'", w->dir);
+    }
+    int rc = 0;
+    for (struct dirent *e = NULL; rc == 0;) {
+        errno = 0;
+        e = readdir(d);
+        if (!e) {
+            rc = errno ? co_err_errno(err, errno, "cannot list '%s'", w->dir) : 0;
+            break;
         }
+        uint64_t generation = generation_of(e->d_name);
+        rc = generation ? take(w, e->d_name, generation, err) : 0;
     }
-    if (mkdir(path, 0777) < 0 && errno != EEXIST) {
-        return co_err_errno(err, errno, "cannot make '%s'", path);
-    }
+    (void)closedir(d);
+    return rc;
+}
+
+static int pass_generation(
+    struct rt_ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
+    (void)name;
+    (void)err;
+    w->generation = generation >= w->generation ? generation + 1 : w->generation;
     return 0;
 }
 
-/* A manifest that cannot be read is replaced like any other. */
-static uint64_t next_generation(const char *dir) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
-    CO_AUTOBUF struct co_buf text = CO_BUF(1 << 20);
+/* Chooses a generation that no file has, whether a manifest names it or not. A damaged manifest is
+ * replaced; one that cannot be read may name a good save. */
+static int next_generation(struct rt_ckpt_writer *w, struct co_err *err) {
+    CO_AUTOFREE char *path = path_of(w, "MANIFEST");
+    CO_AUTOBUF struct co_buf text = CO_BUF(RT_CKPT_SAVED_MAX);
     CO_AUTOFREE struct rt_ckpt_table *tables = co_xcalloc(RT_CKPT_TABLES_MAX, sizeof(*tables));
     uint32_t n = 0;
     uint64_t generation = 0;
-    if (co_file_read(path, 1 << 20, &text, NULL) == 0 &&
-        rt_ckpt_manifest_parse(text.data, text.len, tables, &n, &generation, NULL) == 0) {
-        return generation + 1;
+    struct co_err why = {0};
+    int rc = rt_disk_get(path, RT_CKPT_SAVED_MAX, &text, &why);
+    if (rc < 0 && rc != CO_NOTFOUND && rc != CO_DAMAGED) {
+        return co_err_set(err, rc, "%s", why.msg);
     }
-    return 1;
+    w->generation = 1;
+    if (rc == 0 &&
+        rt_ckpt_manifest_parse(text.data, text.len, tables, &n, &generation, NULL) == 0 &&
+        generation < UINT64_MAX / 2) {
+        w->generation = generation + 1;
+    }
+    return each_file(w, pass_generation, err);
 }
 
 int rt_ckpt_create(const char *dir, struct rt_ckpt_writer **ret, struct co_err *err) {
     if (!dir || !*dir) {
         return co_err_set(err, CO_INVALID, "checkpoint directory '' is empty");
     }
-    int rc = make_dir(dir, err);
+    CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = co_xcalloc(1, sizeof(*w));
+    w->dir = co_xstrdup(dir);
+    w->done = true; /* there is nothing to remove */
+    int rc = rt_disk_mkdir(dir, err);
+    rc = rc < 0 ? rc : next_generation(w, err);
     if (rc < 0) {
         return rc;
     }
-    struct rt_ckpt_writer *w = co_xcalloc(1, sizeof(*w));
-    w->dir = co_xstrdup(dir);
-    w->generation = next_generation(dir);
-    *ret = w;
+    w->done = false;
+    *ret = co_steal_ptr(w);
     return 0;
 }
 
@@ -141,48 +175,32 @@ static int manifest_text(const struct rt_ckpt_writer *w, struct co_buf *b, struc
     return rc < 0 ? rc : rt_lines_end(b, err);
 }
 
-static void sync_dir(const char *dir) {
-    CO_AUTOCLOSE int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) {
-        (void)fsync(fd);
-    }
+static int remove_other(
+    struct rt_ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
+    return generation == w->generation ? 0 : rt_disk_remove(w->dir, name, err);
 }
 
-/* Removes table files: those of other generations (the old checkpoint, a killed save), or `mine`.
- */
-static void remove_others(const struct rt_ckpt_writer *w, bool mine) {
-    DIR *d = opendir(w->dir);
-    if (!d) {
-        return;
-    }
-    char suffix[32];
-    (void)snprintf(suffix, sizeof(suffix), ".%016llx.rtt", (unsigned long long)w->generation);
-    size_t n = strlen(suffix);
-    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
-        size_t len = strlen(e->d_name);
-        bool table = len > n && strcmp(e->d_name + len - 4, ".rtt") == 0;
-        bool own = table && strcmp(e->d_name + len - n, suffix) == 0;
-        if (table && own == mine) {
-            (void)unlinkat(dirfd(d), e->d_name, 0);
-        }
-    }
-    (void)closedir(d);
+static int remove_mine(
+    struct rt_ckpt_writer *w, const char *name, uint64_t generation, struct co_err *err) {
+    return generation == w->generation ? rt_disk_remove(w->dir, name, err) : 0;
 }
 
+/* The new files, and their names, are durable before the manifest that names them is; that one is
+ * before the old files go: those of the old save, and of saves that were killed.  If these cannot
+ * be removed, the next save tries again. */
 int rt_ckpt_commit(struct rt_ckpt_writer *w_own, struct co_err *err) {
     CO_CLEANUP(rt_ckpt_abortp) struct rt_ckpt_writer *w = w_own;
-    CO_AUTOBUF struct co_buf b = CO_BUF(1 << 20);
+    CO_AUTOBUF struct co_buf b = CO_BUF(RT_CKPT_SAVED_MAX);
     int rc = manifest_text(w, &b, err);
+    rc = rc < 0 ? rc : rt_disk_sync_dir(w->dir, err);
+    rc = rc < 0 ? rc : rt_disk_prepare(w->dir, "MANIFEST", b.data, b.len, err);
     if (rc < 0) {
         return rc;
     }
-    sync_dir(w->dir);
-    CO_AUTOFREE char *path = path_of(w, "MANIFEST");
-    rc = co_file_write(path, b.data, b.len, 0666, err);
+    w->done = true; /* from now on the manifest may name the new files, even if this fails */
+    rc = rt_disk_replace(w->dir, "MANIFEST", err);
     if (rc == 0) {
-        w->done = true;
-        sync_dir(w->dir);
-        remove_others(w, false);
+        (void)!each_file(w, remove_other, NULL);
     }
     return rc;
 }
@@ -195,7 +213,7 @@ void rt_ckpt_abort(struct rt_ckpt_writer *w) {
         (void)fclose(w->file);
     }
     if (!w->done) {
-        remove_others(w, true);
+        (void)!each_file(w, remove_mine, NULL);
     }
     free(w->dir);
     free(w);

@@ -7,7 +7,8 @@
  * time; if they exceed the memory limit, the part is read several times. A dense table is one f32
  * vector: `size` values, then `state` floats of the optimizer's state.
  *
- * Everything that is read is checked; CO_INVALID names the file. One thread at a time. */
+ * Everything that is read is checked; CO_DAMAGED names the file, other codes are of files that
+ * could not be read (chain.h). One thread at a time. */
 #pragma once
 
 #include "common/bytes.h"

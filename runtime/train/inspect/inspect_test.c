@@ -304,7 +304,7 @@ static void damage_is_named(void **state) {
     struct seen s = {0};
     struct co_err err = {0};
     assert_int_equal(
-        rt_view_sparse(v, 0, (struct rt_view_share){0}, note_rows, &s, &err), CO_INVALID);
+        rt_view_sparse(v, 0, (struct rt_view_share){0}, note_rows, &s, &err), CO_DAMAGED);
     assert_non_null(strstr(err.msg, "ckpt-000000000002/part-00001"));
     struct rt_view *none = NULL;
     assert_int_equal(rt_view_open("/tmp/no/such", NULL, NULL, &none, &err), CO_NOTFOUND);

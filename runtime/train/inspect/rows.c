@@ -161,7 +161,7 @@ static int walk_saved(struct rows *w, uint32_t table, struct co_err *err) {
         const void *data;
         size_t bytes;
         rc = rt_ckpt_next(f, &items, &data, &bytes, err);
-        if (rc == CO_NOTFOUND) {
+        if (rc == 1) {
             return 0;
         }
         rc = rc < 0 ? rc : take_saved(w, items, data, err);

@@ -46,7 +46,7 @@ static int take_chunk(
     uint64_t size = w->table->size;
     uint64_t floats = co_size_add(co_size_mul(c->items, 1 + w->planes), w->scalars);
     if (c->bytes != co_size_mul(floats, sizeof(float))) { /* the rule is not that of the state */
-        return co_err_set(err, CO_INVALID,
+        return co_err_set(err, CO_DAMAGED,
             "'%s', table '%s': %u values of optimizer '%s' have %u bytes", w->view->path,
             w->table->name, c->items, w->table->optimizer, c->bytes);
     }
@@ -95,7 +95,7 @@ static int read_saved(const struct window *w, uint32_t table, struct co_err *err
             at += items;
         }
     }
-    return rc == CO_NOTFOUND && f ? 0 : rc;
+    return rc < 0 ? rc : 0;
 }
 
 int rt_view_dense(const struct rt_view *v, uint32_t table, uint64_t from, size_t n, float *ret,

@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "common/bytes.h"
 #include "common/parse.h"
@@ -35,10 +34,15 @@ uint64_t rt_view_split(const char *path, char **ret_dir) {
     return number;
 }
 
-static bool has_manifest(const char *dir) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/MANIFEST", dir);
-    struct stat st;
-    return stat(path, &st) == 0;
+static int open_newest(
+    const char *dir, rt_ckpt_skip_fn *skip, void *arg, struct rt_view *v, struct co_err *err) {
+    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX, .skip = skip, .arg = arg};
+    struct co_err why = {0};
+    int rc = rt_ckpt_open(dir, &v->saved, &why);
+    if (rc == CO_NOTFOUND) { /* then it is one of servers' checkpoints */
+        return rt_ckpt_chain_newest(&search, &v->chain, err);
+    }
+    return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }
 
 int rt_view_open(
@@ -48,9 +52,8 @@ int rt_view_open(
     uint64_t number = rt_view_split(path, &dir);
     v->path = co_xstrdup(path);
     v->memory = RT_VIEW_MEMORY;
-    int rc = number > 0          ? rt_ckpt_chain_open(dir, number, &v->chain, err)
-             : has_manifest(dir) ? rt_ckpt_open(dir, &v->saved, err)
-                                 : rt_ckpt_chain_newest(dir, UINT64_MAX, skip, arg, &v->chain, err);
+    int rc = number > 0 ? rt_ckpt_chain_open(dir, number, &v->chain, err)
+                        : open_newest(dir, skip, arg, v, err);
     if (rc < 0) {
         return rc;
     }

@@ -1,5 +1,5 @@
 /* Tables in checkpoints: how one is described there, whether a saved table fits a table of the job,
- * and how its rows are converted.  Pure functions, for servers and trainers. */
+ * and how its rows are converted.  For servers and trainers. */
 #pragma once
 
 #include "runtime/train/ckpt/ckpt.h"
@@ -12,11 +12,16 @@ struct rt_table_spec rt_table_spec_of(const struct rt_ckpt_table *saved);
 
 /* Whether both have the same optimizer rule.  If not, a load drops the saved state. */
 bool rt_fit_same_rule(const struct rt_table *t, const struct rt_ckpt_table *saved);
-/* Checks kind, shape and size of the state.  CO_INVALID names `where` and what differs. */
-CO_MUST_CHECK int rt_fit_check(const struct rt_table *t, const struct rt_ckpt_table *saved,
-    const char *where, struct co_err *err);
+/* Checks kind, shape, optimizer and size of the state.  CO_INVALID names the table and what
+ * differs. */
+CO_MUST_CHECK int rt_fit_check(
+    const struct rt_table *t, const struct rt_ckpt_table *saved, struct co_err *err);
+/* Whether the counts that the table's evict policy keeps of each row are taken from saved rows:
+ * they have the same meaning there. */
+bool rt_fit_keeps(const struct rt_table *t, const struct rt_ckpt_table *saved);
 /* Converts a saved row (little-endian, at any address) to the rt_table_row floats of the table.  If
- * the rules differ, the state is that of a new row.  The evict policy's counts are copied if they
- * have the size that the table's policy needs; otherwise they are 0. */
+ * the rules differ, the state is that of a new row; counts that are not taken are 0. */
 void rt_fit_row(
     const struct rt_table *t, const struct rt_ckpt_table *saved, const void *row, float *ret_row);
+/* Logs that counts are not taken, if so. */
+void rt_fit_say(const struct rt_table *t, const struct rt_ckpt_table *saved);

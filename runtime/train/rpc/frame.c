@@ -242,7 +242,7 @@ struct rt_frame *rt_frame_error(const struct rt_frame_head *request, int code, c
 
 int rt_frame_error_read(const struct rt_frame *f, struct co_err *err) {
     int64_t code = (int64_t)f->head.aux;
-    if (code > -1 || code < CO_CANCELED) {
+    if (code > -1 || code < CO_DAMAGED) {
         code = CO_INTERNAL;
     }
     int len = f->head.bytes < CO_ERR_MAX ? (int)f->head.bytes : CO_ERR_MAX - 1;

@@ -130,6 +130,14 @@ size_t rt_evict_words(const struct rt_policy *evict) {
     return evicts[evict->kind].words;
 }
 
+const char *rt_evict_keeps(const struct rt_policy *evict) {
+    static const char *const words[] = {[RT_EVICT_NONE] = "",
+        [RT_EVICT_TTL] = "seconds",
+        [RT_EVICT_LFU] = "pushes",
+        [RT_EVICT_CTR] = "ctr"};
+    return rt_evict_by_steps(evict) ? "steps" : words[evict->kind];
+}
+
 bool rt_evict_by_steps(const struct rt_policy *evict) {
     return evict->kind == RT_EVICT_TTL && evict->p[RT_EVICT_STEPS] > 0;
 }

@@ -71,6 +71,8 @@ bool rt_policy_equal(const struct rt_policy *a, const struct rt_policy *b);
 
 /* The words that the policy keeps with a row. */
 size_t rt_evict_words(const struct rt_policy *evict);
+/* What these words mean, in a word: policies with the same one read each other's.  "": no words. */
+const char *rt_evict_keeps(const struct rt_policy *evict);
 /* Whether `now` below is in steps; else it is in seconds. */
 bool rt_evict_by_steps(const struct rt_policy *evict);
 

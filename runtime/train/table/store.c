@@ -218,6 +218,19 @@ void rt_store_clear(struct rt_store *s) {
     rt_rows_clear(&s->rows);
 }
 
+void rt_store_empty(struct rt_store *s) {
+    const uint32_t stride = s->rows.stride;
+    struct rt_budget *budget = s->rows.budget;
+    bool clock = s->rows.marks > 0;
+    rt_index_done(&s->index);
+    rt_rows_done(&s->rows);
+    rt_rows_init(&s->rows, stride, budget);
+    rt_index_init(&s->index, budget);
+    if (clock) {
+        rt_rows_clock(&s->rows);
+    }
+}
+
 /* ---- a row ---- */
 
 uint64_t rt_store_id(const struct rt_store *s, uint32_t slot) {

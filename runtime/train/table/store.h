@@ -68,6 +68,8 @@ void rt_store_erase(struct rt_store *s, uint32_t slot);
 /* Erases all rows and keeps the memory.  The time depends on the rows that exist, not on how many
  * there ever were. */
 void rt_store_clear(struct rt_store *s);
+/* Erases all rows and gives their memory back to the budget. */
+void rt_store_empty(struct rt_store *s);
 
 /* ---- a row ---- */
 

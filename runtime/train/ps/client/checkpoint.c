@@ -85,16 +85,20 @@ static void give_saving(struct rt_saving *sv) {
 
 /* ---- messages ---- */
 
-/* A call with the same message to all shards of all servers, or to one: shard 0 of server 0. */
-static int to_shards(struct rt_client *c, const char *what, const Rt__Control *m, bool all,
+enum audience { SERVER_0, SERVERS, SHARDS }; /* shard 0 of server 0, of all servers; all shards */
+
+/* A call with the same message to all of them. */
+static int to_shards(struct rt_client *c, const char *what, const Rt__Control *m, enum audience who,
     struct rt_call **ret, struct co_err *err) {
-    struct rt_call *call = rt_call_new(c, what, NULL, all ? c->base[c->n_links] : 1);
+    const uint32_t servers = who == SERVER_0 ? 1 : c->n_links;
+    struct rt_call *call =
+        rt_call_new(c, what, NULL, who == SHARDS ? c->base[c->n_links] : servers);
     uint32_t at = 0;
     pthread_mutex_lock(&c->m);
     const uint64_t steps = c->steps;
     pthread_mutex_unlock(&c->m);
-    for (uint32_t s = 0; s < (all ? c->n_links : 1); s++) {
-        for (uint32_t g = c->base[s]; g < (all ? c->base[s + 1] : 1); g++) {
+    for (uint32_t s = 0; s < servers; s++) {
+        for (uint32_t g = c->base[s]; g < (who == SHARDS ? c->base[s + 1] : c->base[s] + 1); g++) {
             struct rt_frame *f = NULL;
             int rc = rt_control_pack(m, NULL, &f, err);
             if (rc < 0) {
@@ -127,16 +131,17 @@ static int take_found(
     return rc;
 }
 
-static int find(
-    struct rt_client *c, const char *dir, uint64_t most, Rt__CkptFound *ret, struct co_err *err) {
+static int find(struct rt_client *c, const char *dir, uint64_t most, bool restores,
+    Rt__CkptFound *ret, struct co_err *err) {
     Rt__CkptFind f = RT__CKPT_FIND__INIT;
     Rt__Control m = RT__CONTROL__INIT;
     f.dir = (char *)(uintptr_t)dir;
     f.most = most;
+    f.restores = restores;
     m.body_case = RT__CONTROL__BODY_CKPT_FIND;
     m.ckpt_find = &f;
     struct rt_call *call = NULL;
-    int rc = to_shards(c, "find a checkpoint", &m, false, &call, err);
+    int rc = to_shards(c, "find a checkpoint", &m, SERVER_0, &call, err);
     if (rc < 0) {
         return rc;
     }
@@ -195,7 +200,7 @@ static int commit(struct attempt *a, const char *dir, struct co_err *err) {
     m.body_case = RT__CONTROL__BODY_CKPT_COMMIT;
     m.ckpt_commit = &k;
     struct rt_call *call = NULL;
-    int rc = to_shards(a->c, "commit a checkpoint", &m, false, &call, err);
+    int rc = to_shards(a->c, "commit a checkpoint", &m, SERVER_0, &call, err);
     if (rc < 0) {
         return rc;
     }
@@ -218,7 +223,7 @@ static int learn(struct rt_client *c, const char *dir, struct co_err *err) {
         return 0;
     }
     Rt__CkptFound found = RT__CKPT_FOUND__INIT;
-    int rc = find(c, path, UINT64_MAX, &found, err);
+    int rc = find(c, path, UINT64_MAX, false, &found, err);
     if (rc < 0) {
         return rc;
     }
@@ -279,7 +284,7 @@ static int begin(struct rt_client *c, const struct rt_checkpoint_options *o, str
     fill_order(a, sv->dir, &order);
     m.body_case = RT__CONTROL__BODY_CKPT_ORDER;
     m.ckpt_order = &order;
-    int rc = to_shards(c, "checkpoint", &m, true, &a->call, err);
+    int rc = to_shards(c, "checkpoint", &m, SHARDS, &a->call, err);
     if (rc < 0) {
         return rc;
     }
@@ -329,14 +334,15 @@ static bool is_for_full(const struct attempt *a, int code) {
 static int checkpoint(struct rt_client *c, const struct rt_checkpoint_options *o,
     struct rt_checkpoint *ret, struct co_err *err) {
     CO_CLEANUP(attempt_freep) struct attempt *a = NULL;
-    int rc = begin(c, o, &a, err);
-    rc = rc < 0 ? rc : finish(a, ret, err);
+    struct co_err why = {0};
+    int rc = begin(c, o, &a, &why);
+    rc = rc < 0 ? rc : finish(a, ret, &why);
     if (rc < 0 && a && is_for_full(a, rc)) {
         struct rt_checkpoint_options full = *o;
         full.full = true;
         return checkpoint(c, &full, ret, err);
     }
-    return rc;
+    return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
 }
 
 int rt_checkpoint(struct rt_client *c, const char *dir, const struct rt_checkpoint_options *options,
@@ -449,15 +455,19 @@ void rt_saving_wait(struct rt_client *c) {
 
 /* ---- restore ---- */
 
-static int restore_one(struct rt_client *c, const char *dir, uint64_t number, struct co_err *err) {
+/* One round of control.proto's CkptRestore. */
+static int do_round(struct rt_client *c, const char *dir, uint64_t number,
+    Rt__CkptRestore__Round round, struct co_err *err) {
     Rt__CkptRestore r = RT__CKPT_RESTORE__INIT;
     Rt__Control m = RT__CONTROL__INIT;
     r.dir = (char *)(uintptr_t)dir;
     r.number = number;
+    r.round = round;
     m.body_case = RT__CONTROL__BODY_CKPT_RESTORE;
     m.ckpt_restore = &r;
     struct rt_call *call = NULL;
-    int rc = to_shards(c, "restore", &m, true, &call, err);
+    const enum audience who = round == RT__CKPT_RESTORE__ROUND__CHECK ? SERVERS : SHARDS;
+    int rc = to_shards(c, "restore", &m, who, &call, err);
     if (rc < 0) {
         return rc;
     }
@@ -465,20 +475,49 @@ static int restore_one(struct rt_client *c, const char *dir, uint64_t number, st
     return rt_call_wait(call, PART_MS, err);
 }
 
-/* Restores the newest checkpoint that all servers can read. */
-static int restore_newest(
-    struct rt_client *c, const char *dir, Rt__CkptFound *found, struct co_err *err) {
-    int rc = find(c, dir, UINT64_MAX, found, err);
-    while (rc == 0 && found->number > 0) {
-        struct co_err why = {0};
-        rc = restore_one(c, dir, found->number, &why);
-        if (rc != CO_INVALID) {
-            return rc < 0 ? co_err_set(err, rc, "%s", why.msg) : 0;
-        }
-        rt_say_warn("%s; skipped", co_err_text(&why));
-        rc = find(c, dir, found->number - 1, found, err);
+static int restore_one(struct rt_client *c, const char *dir, uint64_t number, struct co_err *err) {
+    static const Rt__CkptRestore__Round rounds[] = {RT__CKPT_RESTORE__ROUND__CHECK,
+        RT__CKPT_RESTORE__ROUND__CLEAR, RT__CKPT_RESTORE__ROUND__LOAD,
+        RT__CKPT_RESTORE__ROUND__OPEN};
+    int rc = 0;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rounds) && rc == 0; i++) {
+        rc = do_round(c, dir, number, rounds[i], err);
     }
-    return rc < 0 ? rc : co_err_set(err, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+    return rc;
+}
+
+/* Restores the newest checkpoint that is not damaged. */
+static int restore_newest(
+    struct rt_client *c, const char *dir, Rt__CkptFound *ret, struct co_err *err) {
+    struct co_err damage = {0}; /* of the newest damaged one: */
+    uint64_t damaged = 0;
+    for (uint64_t most = UINT64_MAX;;) {
+        Rt__CkptFound found = RT__CKPT_FOUND__INIT;
+        struct co_err why = {0};
+        int rc = find(c, dir, most, true, &found, &why);
+        if (rc == 0 && found.number == 0) {
+            rc = co_err_set(&why, CO_NOTFOUND, "no checkpoint in '%s'", dir);
+        } else if (rc == 0) {
+            damaged = damaged ? damaged : found.damaged;
+            rc = restore_one(c, dir, found.number, &why);
+        }
+        if (rc == CO_DAMAGED && found.number > 0) {
+            rt_say_warn("%s; skipped", co_err_text(&why));
+            most = found.number - 1;
+            damaged = damaged ? damaged : found.number;
+            damage = damage.code ? damage : why;
+            continue;
+        }
+        if (rc == 0 && damaged) {
+            rt_say_warn("checkpoint %" PRIu64 " in '%s' is damaged: checkpoint %" PRIu64
+                        " is used in its place",
+                damaged, dir, (uint64_t)found.number);
+        }
+        *ret = found;
+        bool all = damage.code && (rc == CO_NOTFOUND || rc == CO_DAMAGED);
+        return rc == 0 ? 0
+                       : co_err_set(err, all ? damage.code : rc, "%s", all ? damage.msg : why.msg);
+    }
 }
 
 int rt_restore(

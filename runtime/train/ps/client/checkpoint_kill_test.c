@@ -225,7 +225,8 @@ static void check(const char *dir, uint32_t servers, int round) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
     struct co_err err = {0};
     uint64_t committed = atomic_load(&shared->committed);
-    int rc = rt_ckpt_chain_newest(dir, UINT64_MAX, NULL, NULL, &c, &err);
+    const struct rt_ckpt_search search = {.dir = dir, .most = UINT64_MAX};
+    int rc = rt_ckpt_chain_newest(&search, &c, &err);
     if (rc == CO_NOTFOUND && committed == 0) {
         return;
     }

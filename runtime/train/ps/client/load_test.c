@@ -67,9 +67,9 @@ static void a_server_that_cannot_load_ends(void **state) {
     (void)!world_open(&w, 0, (struct rt_client_options){.mode = RT_SYNC}, NULL, &c, &err);
     struct pollfd over = {.fd = rt_server_fd(w.servers[0]), .events = POLLIN};
     assert_int_equal(1, poll(&over, 1, 15000));
-    assert_int_equal(CO_INVALID, rt_server_wait(w.servers[0], &err));
-    says(&err, CO_INVALID, "cannot load checkpoint 1: ");
-    says(&err, CO_INVALID, "part-00000");
+    assert_int_equal(CO_DAMAGED, rt_server_wait(w.servers[0], &err));
+    says(&err, CO_DAMAGED, "cannot load checkpoint 1: ");
+    says(&err, CO_DAMAGED, "part-00000");
     rt_client_close(c);
     rt_server_stop(w.servers[0]);
 }
@@ -129,7 +129,7 @@ static void a_shard_that_loads_at_last_serves(void **state) {
     struct rt_shard *s = NULL;
     flip(dir);
     must(rt_shard_start(&config, &s, &err));
-    assert_int_equal(CO_INVALID, await_load(&l, 1));
+    assert_int_equal(CO_DAMAGED, await_load(&l, 1));
     flip(dir);
     rt_shard_restore(s, dir, 1, 0);
     assert_int_equal(0, await_load(&l, 2));

@@ -284,10 +284,10 @@ static int read_saved(
         const void *data;
         size_t bytes;
         rc = rt_ckpt_next(f, &n, &data, &bytes, err);
-        rc = rc < 0 ? rc : read_saved_chunk(v, table, rt_ckpt_table(k, table), n, data, at, err);
-        at += rc < 0 ? 0 : n;
+        rc = rc != 0 ? rc : read_saved_chunk(v, table, rt_ckpt_table(k, table), n, data, at, err);
+        at += rc == 0 ? n : 0;
     }
-    return rc == CO_NOTFOUND && f ? 0 : rc;
+    return rc < 0 ? rc : 0;
 }
 
 static int open_saved(struct rt_model *m, struct co_err *err) {
@@ -311,18 +311,19 @@ static void say_skipped(void *arg, const struct co_err *why) {
     rt_say_warn("%s; skipped", co_err_text(why));
 }
 
+/* A model that has readers keeps its tables. */
 static int check_same(const struct rt_model *m, const struct rt_ckpt_point *p, struct co_err *err) {
-    int rc = p->n_tables == m->n ? 0 : CO_INVALID;
+    int rc = p->n_tables == m->n ? 0
+                                 : co_err_set(err, CO_INVALID,
+                                       "it has %u tables, this model has %u", p->n_tables, m->n);
     for (uint32_t i = 0; i < m->n && rc == 0; i++) {
-        const struct rt_table_spec *s = &m->tables[i].spec;
-        const struct rt_ckpt_table *t = &p->tables[i];
-        rc = strcmp(s->name, t->name) != 0 || (s->kind == RT_SPARSE) != t->sparse ||
-                     s->dim != t->dim || s->size != t->size
-                 ? CO_INVALID
-                 : 0;
+        const struct rt_ckpt_table *saved = &p->tables[i];
+        rc = strcmp(m->tables[i].name, saved->name) == 0
+                 ? rt_fit_check(&m->tables[i], saved, err)
+                 : co_err_set(err, CO_INVALID, "its table %u is '%s', this model's is '%s'", i,
+                       saved->name, m->tables[i].name);
     }
-    return rc < 0 ? co_err_set(err, CO_INVALID,
-                        "checkpoint %llu in '%s' has other tables than this model",
+    return rc < 0 ? co_err_wrap(err, "checkpoint %llu in '%s' does not fit",
                         (unsigned long long)p->number, m->dir)
                   : 0;
 }
@@ -338,49 +339,64 @@ static int begin_point(
     return rc < 0 ? rc : begin_version(m, ret, err);
 }
 
+static int read_chain(
+    struct rt_model *m, const struct rt_ckpt_chain *c, struct version **ret, struct co_err *err) {
+    const struct rt_ckpt_point *p = &c->points[c->n - 1];
+    CO_CLEANUP(version_dropp) struct version *v = NULL;
+    int rc = m->now ? check_same(m, p, err) : 0;
+    rc = rc < 0 ? rc : begin_point(m, p, &v, err);
+    rc = rc < 0 ? rc : read_points(m, v, c, 0, err);
+    if (rc == 0) {
+        m->number = p->number;
+        m->base = p->base;
+        *ret = co_steal_ptr(v);
+    }
+    return rc;
+}
+
 /* Reads the newest checkpoint that is not damaged into a version that shares nothing.  A refresh
- * also skips checkpoints with other tables. */
-static int read_newest(struct rt_model *m, struct rt_ckpt_chain *newest_own, struct version **ret,
-    struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = newest_own;
+ * takes only one that is newer than the model. */
+static int read_newest(struct rt_model *m, struct version **ret, struct co_err *err) {
+    struct rt_ckpt_search search = {.dir = m->dir, .most = UINT64_MAX, .skip = say_skipped};
+    struct co_err damage = {0}; /* of the newest one whose files are not what they should be: */
+    uint64_t damaged = 0;
     for (;;) {
-        CO_CLEANUP(version_dropp) struct version *v = NULL;
-        const struct rt_ckpt_point *p = &c->points[c->n - 1];
-        uint64_t number = p->number;
+        CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
         struct co_err why = {0};
-        int rc = m->now ? check_same(m, p, &why) : 0;
-        if (rc == 0) {
-            rc = begin_point(m, p, &v, err);
-            if (rc < 0) {
-                return rc;
-            }
-            rc = read_points(m, v, c, 0, &why);
+        int rc = rt_ckpt_chain_newest(&search, &c, &why);
+        if (rc == 0 && damage.code && rt_ckpt_chain_number(c) <= m->number) {
+            rc = CO_NOTFOUND;
+        } else if (rc == 0) {
+            damaged = damaged ? damaged : c->damaged;
+            rc = read_chain(m, c, ret, &why);
         }
-        if (rc == 0) {
-            m->number = number;
-            m->base = p->base;
-            *ret = co_steal_ptr(v);
-            return 0;
+        if (c && rc == CO_DAMAGED) {
+            say_skipped(NULL, &why);
+            search.most = rt_ckpt_chain_number(c) - 1;
+            damaged = damaged ? damaged : rt_ckpt_chain_number(c);
+            damage = damage.code ? damage : why;
+            continue;
         }
-        say_skipped(NULL, &why);
-        rt_ckpt_chain_close(co_steal_ptr(c));
-        rc = rt_ckpt_chain_newest(m->dir, number - 1, say_skipped, NULL, &c, err);
-        if (rc < 0 || c->points[c->n - 1].number <= m->number) {
-            return co_err_set(err, why.code, "%s", why.msg);
+        if (rc == 0 && damaged) {
+            rt_say_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
+                (unsigned long long)damaged, m->dir, (unsigned long long)m->number);
         }
+        bool all = damage.code && (rc == CO_NOTFOUND || rc == CO_DAMAGED);
+        return rc == 0 ? 0
+                       : co_err_set(err, all ? damage.code : rc, "%s", all ? damage.msg : why.msg);
     }
 }
 
 int rt_model_open(const char *dir, struct rt_model **ret_model, struct co_err *err) {
     struct rt_model *m = co_xcalloc(1, sizeof(*m));
-    struct rt_ckpt_chain *chain = NULL;
+    struct co_err why = {0};
     pthread_mutex_init(&m->m, NULL);
     m->dir = co_xstrdup(dir);
-    int rc = rt_ckpt_chain_newest(dir, UINT64_MAX, say_skipped, NULL, &chain, err);
-    rc = rc == CO_NOTFOUND ? open_saved(m, err) : rc < 0 ? rc : read_newest(m, chain, &m->now, err);
+    int rc = read_newest(m, &m->now, &why);
+    rc = rc == CO_NOTFOUND ? open_saved(m, &why) : rc;
     if (rc < 0) {
         rt_model_close(m);
-        return rc;
+        return co_err_set(err, rc, "%s", why.msg);
     }
     *ret_model = m;
     return 0;
@@ -412,10 +428,15 @@ static int place_of(const struct rt_model *m, const struct rt_ckpt_chain *c) {
 int rt_model_refresh(struct rt_model *m, bool *ret_new, struct co_err *err) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
     CO_CLEANUP(version_dropp) struct version *v = NULL;
+    const struct rt_ckpt_search search = {.dir = m->dir, .most = UINT64_MAX};
+    struct co_err why = {0};
     *ret_new = false;
-    int rc = rt_ckpt_chain_newest(m->dir, UINT64_MAX, NULL, NULL, &c, err);
-    if (rc < 0 || c->points[c->n - 1].number <= m->number) {
-        return rc == CO_NOTFOUND ? 0 : rc;
+    int rc = rt_ckpt_chain_newest(&search, &c, &why);
+    if (rc == CO_NOTFOUND || (rc == 0 && rt_ckpt_chain_number(c) <= m->number)) {
+        return 0;
+    }
+    if (rc < 0) {
+        return co_err_set(err, rc, "%s", why.msg);
     }
     const struct rt_ckpt_point *p = &c->points[c->n - 1];
     rc = check_same(m, p, err);
@@ -430,7 +451,7 @@ int rt_model_refresh(struct rt_model *m, bool *ret_new, struct co_err *err) {
             m->number = p->number;
         }
     } else {
-        rc = read_newest(m, co_steal_ptr(c), &v, err);
+        rc = read_newest(m, &v, err);
     }
     if (rc == 0) {
         publish(m, co_steal_ptr(v));

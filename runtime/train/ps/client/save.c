@@ -212,7 +212,7 @@ int rt_save_as(struct rt_client *c, const char *dir, enum rt_save_mode mode, str
 
 /* ---- load ---- */
 
-/* Reads the first `want` floats of the file's vector.  CO_INVALID: it has fewer. */
+/* Reads the first `want` floats of the file's vector.  CO_DAMAGED: it has fewer. */
 static int read_vector(
     const struct rt_ckpt *k, uint32_t index, float *to, size_t want, struct co_err *err) {
     CO_CLEANUP(rt_ckpt_file_closep) struct rt_ckpt_file *f = NULL;
@@ -230,11 +230,11 @@ static int read_vector(
             at += n;
         }
     }
-    if (rc == CO_NOTFOUND && at < want) {
-        return co_err_set(err, CO_INVALID, "'%s' has %zu values, expected %zu",
+    if (rc == 1 && at < want) {
+        return co_err_set(err, CO_DAMAGED, "'%s' has %zu values, expected %zu",
             rt_ckpt_table(k, index)->file, at, want);
     }
-    return rc == CO_NOTFOUND ? 0 : rc;
+    return rc < 0 ? rc : 0;
 }
 
 static void fill_restore(
@@ -283,7 +283,7 @@ static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt
         const void *data;
         size_t bytes, stride;
         rc = rt_ckpt_next(f, &n, &data, &bytes, err);
-        if (rc < 0) {
+        if (rc != 0) {
             break;
         }
         CO_AUTOFREE uint64_t *ids = co_xmalloc(n * sizeof(*ids));
@@ -294,7 +294,6 @@ static int load_sparse(struct rt_client *c, uint32_t table, const struct rt_ckpt
         CO_AUTOFREE float *fitted = refit_rows(t, rt_ckpt_table(k, index), n, rows, &stride);
         rc = rt_send_rows(c, table, RT_FRAME_RESTORE_SPARSE, ids, n, fitted, stride, err);
     }
-    rc = rc == CO_NOTFOUND ? 0 : rc;
     return rc < 0 ? rc : rt_flush(c, err);
 }
 
@@ -312,11 +311,14 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         int at = rt_ckpt_find(k, c->tables[i].name);
         if (at < 0) {
-            rc = co_err_set(
-                err, CO_INVALID, "checkpoint '%s' has no table '%s'", dir, c->tables[i].name);
+            rc = co_err_set(err, CO_INVALID, "checkpoint '%s' does not fit: it has no table '%s'",
+                dir, c->tables[i].name);
         } else {
             const struct rt_ckpt_table *saved = rt_ckpt_table(k, (uint32_t)at);
-            rc = rt_fit_check(&c->tables[i], saved, saved->file, err);
+            rc = rt_fit_check(&c->tables[i], saved, err);
+            if (rc < 0) {
+                co_err_wrap(err, "checkpoint '%s' does not fit", dir);
+            }
         }
     }
     if (rc == 0) {
@@ -324,6 +326,7 @@ int rt_load(struct rt_client *c, const char *dir, struct co_err *err) {
     }
     for (uint32_t i = 0; i < c->n_tables && rc == 0; i++) {
         uint32_t at = (uint32_t)rt_ckpt_find(k, c->tables[i].name);
+        rt_fit_say(&c->tables[i], rt_ckpt_table(k, at));
         /* First the steps: rows may count their age in them. */
         rc = load_rate(c, i, rt_ckpt_table(k, at), err);
         if (rc == 0) {

@@ -30,8 +30,8 @@ struct world {
     const char *endpoints[4];
 };
 
-static inline void world_start_with(
-    struct world *w, uint32_t servers, uint32_t trainers, enum rt_nonfinite nonfinite) {
+static inline void world_start_as(struct world *w, uint32_t servers, uint32_t trainers,
+    enum rt_nonfinite nonfinite, uint64_t memory) {
     memset(w, 0, sizeof(*w));
     w->n_servers = servers;
     w->n_trainers = trainers;
@@ -45,13 +45,23 @@ static inline void world_start_with(
             .lease_ms = 20000,
             .start_timeout_ms = 20000,
             .shards = 2,
-            .memory_max = 1 << 30,
+            .memory_max = memory,
             .nonfinite = nonfinite,
             .quiet = true};
         assert_int_equal(0, rt_server_start(&c, &w->servers[i], NULL));
         (void)snprintf(w->endpoint[i], 32, "127.0.0.1:%u", rt_server_port(w->servers[i]));
         w->endpoints[i] = w->endpoint[i];
     }
+}
+
+static inline void world_start_with(
+    struct world *w, uint32_t servers, uint32_t trainers, enum rt_nonfinite nonfinite) {
+    world_start_as(w, servers, trainers, nonfinite, 1 << 30);
+}
+
+static inline void world_start_memory(
+    struct world *w, uint32_t servers, uint32_t trainers, uint64_t memory) {
+    world_start_as(w, servers, trainers, RT_NONFINITE_UNSET, memory);
 }
 
 static inline void world_start(struct world *w, uint32_t servers, uint32_t trainers) {

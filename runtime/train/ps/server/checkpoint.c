@@ -13,6 +13,9 @@ void rt_server_make_saver(struct rt_server *s) {
         .quiet = s->config.quiet};
     s->saver = rt_saver_new(&config);
     rt_saver_describe(s->saver, s->tables, s->n_tables, s->mode == RT_SYNC);
+    if (s->at > 0) {
+        rt_saver_restored(s->saver, s->config.restore_dir, s->at);
+    }
 }
 
 static void say_skipped(void *arg, const struct co_err *why) {
@@ -23,25 +26,25 @@ static void say_skipped(void *arg, const struct co_err *why) {
 }
 
 int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err *err) {
-    uint64_t most = UINT64_MAX;
-    while (!s->restored) {
-        CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
-        struct co_err why = {0};
-        int rc = rt_ckpt_chain_newest(dir, most, say_skipped, s, &c, err);
-        if (rc < 0) {
-            return rc;
-        }
-        const struct rt_ckpt_point *p = &c->points[c->n - 1];
-        if (rt_ckpt_chain_verify(c, &why) < 0) {
-            say_skipped(s, &why);
-            most = p->number - 1;
-            continue;
-        }
-        rt_server_say(s, "tables begin as in checkpoint %llu (step %llu) in '%s'",
-            (unsigned long long)p->number, (unsigned long long)p->step, dir);
-        s->at = p->number;
-        s->restored = co_steal_ptr(c);
+    const struct rt_ckpt_search search = {
+        .dir = dir, .most = UINT64_MAX, .verify = true, .skip = say_skipped, .arg = s};
+    struct co_err why = {0};
+    int rc = rt_ckpt_chain_newest(&search, &s->restored, &why);
+    if (rc == CO_NOTFOUND) {
+        return 0;
     }
+    if (rc < 0) {
+        co_err_set(err, rc, "%s", why.msg);
+        return co_err_wrap(err, "looking for a checkpoint to start from");
+    }
+    const struct rt_ckpt_point *p = rt_server_restored(s);
+    rt_server_say(s, "tables begin as in checkpoint %llu (step %llu) in '%s'",
+        (unsigned long long)p->number, (unsigned long long)p->step, dir);
+    if (s->restored->damaged > 0 && !s->config.quiet) {
+        rt_say_warn("checkpoint %llu in '%s' is damaged: checkpoint %llu is used in its place",
+            (unsigned long long)s->restored->damaged, dir, (unsigned long long)p->number);
+    }
+    s->at = p->number;
     return 0;
 }
 
@@ -86,6 +89,8 @@ int rt_server_go_back(struct rt_server *s, uint64_t number, uint64_t step, struc
     co_err_set(&why, CO_GONE,
         "the job goes back to checkpoint %llu, step %llu, because a server was restarted",
         (unsigned long long)number, (unsigned long long)step);
+    rt_saver_go_back(s->saver, dir, number);
+    rt_saver_restored(s->saver, dir, number);
     for (uint32_t i = 0; i < s->config.shards; i++) {
         rt_shard_restore(s->shards[i], dir, number, step);
     }

@@ -97,8 +97,8 @@ int rt_server_on_lane(
 /* server.c: copies the list, config.servers entries. */
 void rt_server_set_list(struct rt_server *s, const char *const *list);
 
-/* checkpoint.c: sets s->restored to the newest checkpoint in dir that is complete and whose
- * files could all be read.  CO_NOTFOUND: there is none.  Other errors: dir cannot be listed. Called
+/* checkpoint.c: sets s->restored to the newest checkpoint in dir that is not damaged, or leaves it
+ * NULL if none was ever completed.  CO_DAMAGED: all are.  Other errors: one cannot be read.  Called
  * before other threads know s. */
 CO_MUST_CHECK int rt_server_find_restored(struct rt_server *s, const char *dir, struct co_err *err);
 /* Called once tables, index and mode are known. */

@@ -86,10 +86,6 @@ int rt_server_start(
     int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
     if (rc == 0 && config->restore_dir && *config->restore_dir) {
         rc = rt_server_find_restored(s, config->restore_dir, err);
-        rc = rc == CO_NOTFOUND ? 0 : rc; /* any other error: nobody knows what there is */
-        if (rc < 0) {
-            co_err_wrap(err, "looking for a checkpoint to start from");
-        }
     }
     rc = rc < 0 ? rc : rt_rpc_open(&rt_session_ops, s, &options, &s->rpc, err);
     rc = rc < 0 ? rc : open_cold(s, err);

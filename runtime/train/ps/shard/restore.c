@@ -91,16 +91,36 @@ static const struct rt_ckpt_point *newest_of(const struct rt_ckpt_chain *chain) 
     return &chain->points[chain->n - 1];
 }
 
-int rt_shard_tables_check(
-    const struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err) {
+int rt_restore_fits(const struct rt_table *tables, uint32_t n, const struct rt_ckpt_chain *chain,
+    struct co_err *err) {
     const struct rt_ckpt_point *p = newest_of(chain);
     int rc = 0;
-    for (uint32_t i = 0; i < t->config.n_tables && rc == 0; i++) {
-        const struct rt_table *table = t->tables[i].table;
-        int at = find_saved(p, table->name);
-        rc = at < 0 ? co_err_set(err, CO_INVALID, "checkpoint %llu in '%s' has no table '%s'",
-                          (unsigned long long)p->number, chain->dir, table->name)
-                    : rt_fit_check(table, &p->tables[at], chain->dir, err);
+    for (uint32_t i = 0; i < n && rc == 0; i++) {
+        int at = find_saved(p, tables[i].name);
+        rc = at < 0 ? co_err_set(err, CO_INVALID, "it has no table '%s'", tables[i].name)
+                    : rt_fit_check(&tables[i], &p->tables[at], err);
+    }
+    return rc < 0 ? co_err_wrap(err, "checkpoint %llu in '%s' does not fit",
+                        (unsigned long long)p->number, chain->dir)
+                  : 0;
+}
+
+/* As many servers and shards as wrote it: each shard reads its own chunks. */
+static bool is_alike(
+    const struct rt_ckpt_point *p, uint32_t server, uint32_t servers, uint32_t shards) {
+    return p->n_parts == servers && p->parts[server].shards == shards;
+}
+
+int rt_restore_verify(const struct rt_ckpt_chain *chain, uint32_t server, uint32_t servers,
+    uint32_t shards, struct co_err *err) {
+    const bool alike = is_alike(newest_of(chain), server, servers, shards);
+    int rc = 0;
+    for (uint32_t i = 0; i < chain->n; i++) {
+        for (uint32_t k = 0; k < chain->points[i].n_parts && rc == 0; k++) {
+            CO_CLEANUP(rt_ckpt_part_reader_closep) struct rt_ckpt_part_reader *r = NULL;
+            rc = alike && k != server ? rt_ckpt_chain_part(chain, i, k, &r, err)
+                                      : rt_ckpt_chain_verify_part(chain, i, k, err);
+        }
     }
     return rc;
 }
@@ -117,6 +137,9 @@ static int open_sources(struct load *l, const struct rt_ckpt_chain *chain, struc
         struct source *s = &l->sources[find_saved(p, st->table->name)];
         s->saved = &p->tables[s - l->sources];
         s->to = st;
+        if (l->tables->config.index == 0) {
+            rt_fit_say(st->table, s->saved);
+        }
         struct rt_table_spec spec = rt_table_spec_of(s->saved);
         int rc = rt_table_make(&spec, &s->was, err);
         if (rc < 0) {
@@ -252,7 +275,7 @@ static int take_dense(
     const struct rt_optim_rule *rule = s->was.optim.rule;
     uint64_t floats = co_size_add(co_size_mul(c->items, 1 + rule->planes), rule->scalars);
     if (c->bytes != co_size_mul(floats, sizeof(float))) { /* the rule is not that of the state */
-        return co_err_set(err, CO_INVALID,
+        return co_err_set(err, CO_DAMAGED,
             "'%s': table '%s': %u values of optimizer '%s' have %u bytes", l->dir, s->saved->name,
             c->items, s->saved->optimizer, c->bytes);
     }
@@ -289,7 +312,7 @@ static int take_rate(
 
 /* ---- all ---- */
 
-static void clear(struct rt_shard_tables *t) {
+void rt_shard_tables_clear(struct rt_shard_tables *t) {
     for (uint32_t i = 0; i < t->config.n_tables; i++) {
         struct rt_shard_table *st = &t->tables[i];
         rt_shard_rate_init(st);
@@ -302,13 +325,13 @@ static void clear(struct rt_shard_tables *t) {
             }
         }
         if (st->rows) {
-            rt_store_clear(st->rows);
+            rt_store_empty(st->rows);
         }
         if (st->cold) {
             rt_cold_clear(st->cold);
         }
         if (st->sums) {
-            rt_store_clear(st->sums);
+            rt_store_empty(st->sums);
         }
     }
 }
@@ -395,7 +418,7 @@ static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct 
     struct rt_restore_walk w = {.chain = chain, .arg = l, .server = c->server, .shard = c->index};
     struct rt_restore_walk rates = {
         .chain = chain, .arg = l, .only = true, .kind = RT_CKPT_PART_RATE, .take = take_rate};
-    w.only = p->n_parts == c->servers && p->parts[c->server].shards == c->shards;
+    w.only = is_alike(p, c->server, c->servers, c->shards);
     int rc = open_sources(l, chain, err);
     rc = rc < 0 ? rc : load_rows(l, &w, err);
     rc = rc < 0 ? rc : load_dense(l, &w, err);
@@ -404,16 +427,16 @@ static int load_chain(struct load *l, const struct rt_ckpt_chain *chain, struct 
 
 int rt_shard_tables_restore(
     struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err) {
-    int rc = rt_shard_tables_check(t, chain, err);
+    int rc = rt_restore_fits(t->config.tables, t->config.n_tables, chain, err);
     if (rc < 0) {
         return rc;
     }
     struct load l = {.dir = chain->dir, .tables = t};
-    clear(t);
+    rt_shard_tables_clear(t);
     rc = load_chain(&l, chain, err);
     close_sources(&l);
     if (rc < 0) {
-        clear(t);
+        rt_shard_tables_clear(t);
     }
     return rc;
 }

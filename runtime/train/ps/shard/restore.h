@@ -8,18 +8,24 @@
  * each for a part of the ids.  Dense tables are read in the order in which they were written, and
  * later values replace earlier ones.
  *
- * Runs on the shard's thread; rt_shard_tables_check also before that thread starts. */
+ * Runs on the shard's thread, where nothing else is said. */
 #pragma once
 
 #include "runtime/train/ckpt/chain.h"
 #include "runtime/train/ps/shard/tables.h"
 
-/* Checks that the checkpoint has all these tables with their shapes.  CO_INVALID: what differs. */
-CO_MUST_CHECK int rt_shard_tables_check(
-    const struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err);
-/* Replaces what is in the tables.  CO_INVALID: a file is damaged; the error names it.
- * CO_NORESOURCE: a table does not fit in memory; the error names it.  After either one the tables
- * are empty. */
+/* Checks that the checkpoint has these tables with their shapes.  CO_INVALID: which one differs,
+ * and how.  Any thread. */
+CO_MUST_CHECK int rt_restore_fits(const struct rt_table *tables, uint32_t n,
+    const struct rt_ckpt_chain *chain, struct co_err *err);
+/* Reads what the shards of that server would load, as rt_ckpt_chain_verify.  A part that only other
+ * servers load is opened and no more; they read it.  Any thread. */
+CO_MUST_CHECK int rt_restore_verify(const struct rt_ckpt_chain *chain, uint32_t server,
+    uint32_t servers, uint32_t shards, struct co_err *err);
+void rt_shard_tables_clear(struct rt_shard_tables *t);
+/* Replaces what is in the tables.  CO_INVALID: they do not fit, and are unchanged.  After any other
+ * error they are empty: CO_DAMAGED names a file; CO_NORESOURCE names a table that does not fit in
+ * memory; others: a file could not be read. */
 CO_MUST_CHECK int rt_shard_tables_restore(
     struct rt_shard_tables *t, const struct rt_ckpt_chain *chain, struct co_err *err);
 

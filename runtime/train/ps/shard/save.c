@@ -108,6 +108,9 @@ static int begin(struct rt_shard_save *v, uint32_t trainer, uint64_t step, const
     if (o->number < 1) {
         return co_err_set(err, CO_INVALID, "checkpoint 0");
     }
+    if (v->closed.code) {
+        return co_err_set(err, v->closed.code, "%s", v->closed.msg);
+    }
     if (o->mode >= RT_SAVE_MODES || (o->mode == RT_SAVE_DELTA && order.full) ||
         (o->mode == RT_SAVE_DAY && !order.full)) {
         return co_err_set(err, CO_INVALID, "%s checkpoint of save mode %u",
@@ -127,17 +130,84 @@ static int begin(struct rt_shard_save *v, uint32_t trainer, uint64_t step, const
     return rc;
 }
 
+/* Requests are refused from now on, until all shards of all servers have loaded the same. */
+static void clear(struct rt_shard_save *v, const Rt__CkptRestore *r) {
+    v->loads = r->number;
+    v->opened = 0;
+    co_err_set(&v->closed, CO_UNAVAILABLE,
+        "the restore of checkpoint %" PRIu64 " in '%.200s' has not ended on all servers: tables "
+        "cannot be used until rt_restore succeeds",
+        r->number, r->dir);
+    rt_snapshot_forget(&v->snapshot);
+    rt_shard_tables_clear(v->tables);
+}
+
+static int check_round(
+    const struct rt_shard_save *v, const Rt__CkptRestore *r, struct co_err *err) {
+    return v->loads == r->number ? 0
+                                 : co_err_set(err, CO_CONFLICT,
+                                       "this server was not told to clear its tables for "
+                                       "checkpoint %" PRIu64 ": was it restarted",
+                                       r->number);
+}
+
+/* If this fails, the files are not what the check found, or there is no memory for the tables. */
+static int load(struct rt_shard_save *v, const Rt__CkptRestore *r, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
+    int rc = check_round(v, r, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = rt_ckpt_chain_open(r->dir, r->number, &chain, err);
+    rc = rc == CO_NOTFOUND ? co_err_set(err, CO_UNAVAILABLE, "it is not there any more") : rc;
+    rc = rc < 0 ? rc : rt_shard_tables_restore(v->tables, chain, err);
+    if (rc < 0) {
+        v->loads = 0;
+        co_err_set(&v->closed, rc, "tables cannot be used until rt_restore succeeds: %s", err->msg);
+    }
+    return rc;
+}
+
+static int open_again(struct rt_shard_save *v, const Rt__CkptRestore *r, struct co_err *err) {
+    bool again = v->loads == 0 && v->opened == r->number; /* the answer was lost */
+    int rc = again ? 0 : check_round(v, r, err);
+    if (rc == 0) {
+        v->closed = (struct co_err){0};
+        v->opened = r->number;
+        v->loads = 0;
+        rt_saver_restored(v->saver, r->dir, r->number);
+    }
+    return rc;
+}
+
 static int restore(struct rt_shard_save *v, const struct rt_frame *f, const Rt__CkptRestore *r,
     struct co_err *err) {
-    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *chain = NULL;
-    int rc = rt_ckpt_chain_open(r->dir, r->number, &chain, err);
-    rc = rc < 0 ? rc : rt_shard_tables_check(v->tables, chain, err);
-    if (rc == 0) {
-        rt_snapshot_forget(&v->snapshot);
-        rc = rt_shard_tables_restore(v->tables, chain, err);
+    int rc = 0;
+    switch (r->round) {
+    case RT__CKPT_RESTORE__ROUND__CLEAR:
+        clear(v, r);
+        break;
+    case RT__CKPT_RESTORE__ROUND__LOAD:
+        rc = load(v, r, err);
+        break;
+    case RT__CKPT_RESTORE__ROUND__OPEN:
+        rc = open_again(v, r, err);
+        break;
+    default:
+        rc = co_err_set(err, CO_INVALID, "round %d of a restore", (int)r->round);
     }
     if (rc == 0) {
         answer(rt_frame_stream(f), &f->head, NULL);
+    }
+    return rc;
+}
+
+/* Has the saver's thread do it; the answer waits. */
+static int submit(struct rt_shard_save *v, uint32_t trainer, const struct rt_frame *f,
+    Rt__Control *c_own, struct co_err *err) {
+    int rc = rt_saver_submit(v->saver, c_own, err);
+    if (rc == 0) {
+        park(v, trainer, f, 0);
     }
     return rc;
 }
@@ -148,15 +218,12 @@ static int do_message(struct rt_shard_save *v, uint32_t trainer, uint64_t step,
     case RT__CONTROL__BODY_CKPT_ORDER:
         return begin(v, trainer, step, f, (*c)->ckpt_order, err);
     case RT__CONTROL__BODY_CKPT_RESTORE:
-        return restore(v, f, (*c)->ckpt_restore, err);
+        return (*c)->ckpt_restore->round == RT__CKPT_RESTORE__ROUND__CHECK
+                   ? submit(v, trainer, f, co_steal_ptr(*c), err)
+                   : restore(v, f, (*c)->ckpt_restore, err);
     case RT__CONTROL__BODY_CKPT_FIND:
-    case RT__CONTROL__BODY_CKPT_COMMIT: {
-        int rc = rt_saver_submit(v->saver, co_steal_ptr(*c), err);
-        if (rc == 0) {
-            park(v, trainer, f, 0);
-        }
-        return rc;
-    }
+    case RT__CONTROL__BODY_CKPT_COMMIT:
+        return submit(v, trainer, f, co_steal_ptr(*c), err);
     default:
         return co_err_set(
             err, CO_INVALID, "message %d is not about a checkpoint", (int)(*c)->body_case);

@@ -3,7 +3,7 @@
  *     order     write this shard's part of a new checkpoint
  *     find      look for a checkpoint; the server's saver does that
  *     commit    complete a checkpoint; likewise
- *     restore   load the tables from a checkpoint
+ *     restore   load the tables from a checkpoint, in rounds (control.proto)
  *
  * An order is answered when the server's whole part is on disk.  Until then the shard goes on with
  * other requests and writes a slice of its snapshot now and then.  While there are requests, a
@@ -20,6 +20,11 @@ struct rt_shard_save {
     struct rt_shard_tables *tables;
     struct rt_saver *saver; /* NULL: this server writes no checkpoints */
     struct rt_snapshot snapshot;
+    /* Why requests on tables are refused, and orders of checkpoints: the tables could not be
+     * loaded, or other shards have not loaded theirs yet.  Code 0: they are not. */
+    struct co_err closed;
+    uint64_t loads;  /* the checkpoint for which it is closed until the last round; 0: none */
+    uint64_t opened; /* the one that had its last round; 0: none */
     /* The request that waits for its answer; there is at most one. */
     struct rt_stream *stream; /* counted; NULL: none */
     uint32_t trainer;

@@ -14,6 +14,7 @@
 
 #include "runtime/train/ckpt/disk.h"
 #include "runtime/train/ps/fit.h"
+#include "runtime/train/ps/shard/restore.h"
 #include "runtime/train/ps/say.h"
 
 enum {
@@ -22,6 +23,7 @@ enum {
     DIR_MAX = 4096,
     COPIES_MAX = 256 << 20, /* when there is no budget */
     NICE = 10,              /* training comes first */
+    PASTS = 16,             /* directories of which it is remembered what this server wrote there */
 };
 
 /* Of the part, and of the other job. */
@@ -35,6 +37,12 @@ enum state {
 struct listener {
     void (*wake)(void *arg);
     void *arg;
+};
+
+/* What this job has in a directory (rt_ckpt_past). */
+struct past {
+    char *dir;
+    uint64_t restored, first; /* first 0: it has written none since */
 };
 
 /* The part that was finished last; whether its checkpoint became complete was not told. */
@@ -66,7 +74,10 @@ struct rt_saver {
     struct rt_ckpt_part result;
     struct co_err err;
 
-    /* the other job: a commit or a find */
+    struct past pasts[PASTS]; /* [n_pasts] */
+    size_t n_pasts;
+
+    /* the other job: a commit, a find or a check */
     enum state job_state;
     Rt__Control *job;
     Rt__CkptFound found;
@@ -146,6 +157,58 @@ static void fail(struct rt_saver *sv, uint64_t ticket, const struct co_err *err)
         wake_all(sv);
         pthread_cond_signal(&sv->changed); /* the thread removes the unfinished file */
     }
+}
+
+/* ---- what this job has written where ---- */
+
+static char *key_of(const char *dir) {
+    size_t len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/') {
+        len--;
+    }
+    return co_xstrndup(dir, len);
+}
+
+/* The lock is held.  If there are too many, the one that came first is forgotten, and then nothing
+ * that is there now is ever removed. */
+static struct past *past_of(struct rt_saver *sv, const char *dir) {
+    CO_AUTOFREE char *key = key_of(dir);
+    for (size_t i = 0; i < sv->n_pasts; i++) {
+        if (strcmp(sv->pasts[i].dir, key) == 0) {
+            return &sv->pasts[i];
+        }
+    }
+    if (sv->n_pasts == PASTS) {
+        free(sv->pasts[0].dir);
+        memmove(sv->pasts, sv->pasts + 1, (PASTS - 1) * sizeof(*sv->pasts));
+        sv->n_pasts--;
+    }
+    struct past *p = &sv->pasts[sv->n_pasts++];
+    *p = (struct past){.dir = co_steal_ptr(key)};
+    return p;
+}
+
+void rt_saver_restored(struct rt_saver *sv, const char *dir, uint64_t number) {
+    pthread_mutex_lock(&sv->m);
+    struct past *p = past_of(sv, dir);
+    p->restored = number;
+    p->first = 0;
+    pthread_mutex_unlock(&sv->m);
+}
+
+void rt_saver_go_back(struct rt_saver *sv, const char *dir, uint64_t number) {
+    pthread_mutex_lock(&sv->m);
+    bool same = number > 0 && sv->dir && strcmp(sv->dir, dir) == 0 && sv->number == number;
+    if ((sv->state == OPEN || sv->state == DONE) && !same) {
+        sv->state = FAILED;
+        co_err_set(&sv->err, CO_CANCELED,
+            "checkpoint %" PRIu64 " was begun before the job went back to an older one",
+            sv->number);
+        drop_queue(sv);
+        wake_all(sv);
+        pthread_cond_signal(&sv->changed);
+    }
+    pthread_mutex_unlock(&sv->m);
 }
 
 static void remove_part(const struct rt_saver *sv, const char *at) {
@@ -305,11 +368,21 @@ static void say_skipped(void *arg, const struct co_err *why) {
     }
 }
 
+/* A checkpoint that is to be made needs no older one: it is full if all are damaged. */
 static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) {
     CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    const struct rt_ckpt_search search = {
+        .dir = f->dir, .most = f->most, .skip = say_skipped, .arg = sv};
+    struct co_err why = {0};
     rt__ckpt_found__init(&sv->found);
+    if (f->restores) {
+        rt_saver_go_back(sv, f->dir, 0);
+    }
     int rc = rt_ckpt_last_number(f->dir, &sv->found.last, err);
-    rc = rc < 0 ? rc : rt_ckpt_chain_newest(f->dir, f->most, say_skipped, sv, &c, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = rt_ckpt_chain_newest(&search, &c, &why);
     if (rc == 0) {
         const struct rt_ckpt_point *p = &c->points[c->n - 1];
         sv->found.number = p->number;
@@ -317,16 +390,88 @@ static int find(struct rt_saver *sv, const Rt__CkptFind *f, struct co_err *err) 
         sv->found.step = p->step;
         sv->found.deltas = c->n - 1;
         sv->found.mode = p->save;
+        sv->found.damaged = c->damaged;
     }
-    return rc == CO_NOTFOUND ? 0 : rc;
+    bool none = rc == CO_NOTFOUND || (rc == CO_DAMAGED && !f->restores);
+    return rc == 0 || none ? 0 : co_err_set(err, rc, "%s", why.msg);
+}
+
+/* The first round of a restore: nothing changes before all servers know that they can load it. */
+static int check(struct rt_saver *sv, const Rt__CkptRestore *r, struct co_err *err) {
+    CO_CLEANUP(rt_ckpt_chain_closep) struct rt_ckpt_chain *c = NULL;
+    const struct rt_saver_config *k = &sv->config;
+    rt_saver_go_back(sv, r->dir, 0);
+    int rc = rt_ckpt_chain_open(r->dir, r->number, &c, err);
+    if (rc == CO_NOTFOUND) {
+        return co_err_set(err, CO_UNAVAILABLE,
+            "server %u does not see checkpoint %" PRIu64
+            " in '%s': is the directory shared by all servers",
+            k->server, r->number, r->dir);
+    }
+    rc = rc < 0 ? rc : rt_restore_fits(sv->tables, sv->n_tables, c, err);
+    return rc < 0 ? rc : rt_restore_verify(c, k->server, k->servers, k->shards, err);
 }
 
 static bool sees_parts(
     const struct rt_saver *sv, const char *dir, const struct rt_ckpt_point *p, struct co_err *err) {
-    int rc = rt_ckpt_point_check(dir, p, err);
-    return rc == 0 ||
-           !co_err_wrap(err, "not seen by server %u, is the directory shared by all servers",
-               sv->config.server);
+    struct co_err why = {0};
+    if (rt_ckpt_point_check(dir, p, &why) < 0) {
+        co_err_set(err, CO_INVALID,
+            "not seen by server %u, is the directory shared by all servers: %s", sv->config.server,
+            why.msg);
+        return false;
+    }
+    return true;
+}
+
+/* Whether this server has written its part since its tables were loaded. */
+static bool is_own(struct rt_saver *sv, const Rt__CkptOrder *o) {
+    pthread_mutex_lock(&sv->m);
+    bool own = sv->state == DONE && sv->number == o->number && strcmp(sv->dir, o->dir) == 0;
+    pthread_mutex_unlock(&sv->m);
+    return own;
+}
+
+/* Whether the commit was done already, and its answer was lost with the connection or the server.
+ */
+static bool is_done(const struct rt_ckpt_point *p, const char *dir) {
+    struct rt_ckpt_point is = {0};
+    bool done = rt_ckpt_point_read(dir, p->number, &is, NULL) == 0 && is.base == p->base &&
+                is.previous == p->previous && is.step == p->step && is.n_parts == p->n_parts;
+    for (uint32_t i = 0; i < p->n_parts && done; i++) {
+        done = is.parts[i].hash == p->parts[i].hash && is.parts[i].bytes == p->parts[i].bytes;
+    }
+    rt_ckpt_point_done(&is);
+    return done;
+}
+
+static int refuse_late(const Rt__CkptOrder *o, struct co_err *err) {
+    return co_err_set(err, CO_CANCELED,
+        "checkpoint %" PRIu64 " was begun before this server loaded its tables", o->number);
+}
+
+/* The job may go back while the manifest is being written.  Then it is removed again. */
+static int commit_own(struct rt_saver *sv, const Rt__CkptOrder *o, const struct rt_ckpt_point *p,
+    struct co_err *err) {
+    int rc = is_own(sv, o) ? rt_ckpt_point_commit(o->dir, p, err) : refuse_late(o, err);
+    if (rc == 0 && !is_own(sv, o)) {
+        rt_ckpt_point_revoke(o->dir, o->number);
+        rc = refuse_late(o, err);
+    }
+    return rc;
+}
+
+static void prune(
+    struct rt_saver *sv, const char *dir, const struct rt_ckpt_point *newest, uint32_t keep) {
+    struct co_err why = {0};
+    pthread_mutex_lock(&sv->m);
+    const struct past *p = past_of(sv, dir);
+    const struct rt_ckpt_past past = {
+        .newest = newest, .restored = p->restored, .first = p->first ? p->first : newest->number};
+    pthread_mutex_unlock(&sv->m);
+    if (keep > 0 && rt_ckpt_prune(dir, keep, &past, &why) < 0) {
+        say_skipped(sv, &why);
+    }
 }
 
 /* The checkpoint that a delta builds on may have been removed meanwhile. */
@@ -373,13 +518,26 @@ static int commit(struct rt_saver *sv, const Rt__CkptCommit *m, struct co_err *e
     if (rc < 0 || !sees_parts(sv, o->dir, &p, err)) {
         return err->code;
     }
+    if (is_done(&p, o->dir)) {
+        return 0;
+    }
     rc = check_previous(o, err);
-    rc = rc < 0 ? rc : rt_ckpt_point_commit(o->dir, &p, err);
-    struct co_err why = {0};
-    if (rc == 0 && m->keep > 0 && rt_ckpt_prune(o->dir, m->keep, &why) < 0) {
-        say_skipped(sv, &why);
+    rc = rc < 0 ? rc : commit_own(sv, o, &p, err);
+    if (rc == 0) {
+        prune(sv, o->dir, &p, m->keep);
     }
     return rc;
+}
+
+static int do_request(struct rt_saver *sv, const Rt__Control *job, struct co_err *err) {
+    switch (job->body_case) {
+    case RT__CONTROL__BODY_CKPT_FIND:
+        return find(sv, job->ckpt_find, err);
+    case RT__CONTROL__BODY_CKPT_RESTORE:
+        return check(sv, job->ckpt_restore, err);
+    default:
+        return commit(sv, job->ckpt_commit, err);
+    }
 }
 
 static bool do_job(struct rt_saver *sv) {
@@ -389,8 +547,7 @@ static bool do_job(struct rt_saver *sv) {
     Rt__Control *job = co_steal_ptr(sv->job);
     struct co_err err = {0};
     pthread_mutex_unlock(&sv->m);
-    int rc = job->body_case == RT__CONTROL__BODY_CKPT_FIND ? find(sv, job->ckpt_find, &err)
-                                                           : commit(sv, job->ckpt_commit, &err);
+    int rc = do_request(sv, job, &err);
     rt__control__free_unpacked(job, NULL);
     pthread_mutex_lock(&sv->m);
     sv->job_state = rc < 0 ? FAILED : DONE;
@@ -458,6 +615,9 @@ void rt_saver_free(struct rt_saver *sv) {
     free(sv->listeners);
     free(sv->dir);
     free(sv->finished.dir);
+    for (size_t i = 0; i < sv->n_pasts; i++) {
+        free(sv->pasts[i].dir);
+    }
     free(sv);
 }
 
@@ -537,6 +697,8 @@ int rt_saver_begin(struct rt_saver *sv, const char *dir, uint64_t number, uint64
         sv->begin_ms = net_now();
         sv->ended = 0;
         sv->err = (struct co_err){0};
+        struct past *past = past_of(sv, dir);
+        past->first = past->first ? past->first : number;
         wake_all(sv); /* shards that wait for the part before learn that it has ended */
     }
     *ret_ticket = sv->ticket;

@@ -9,8 +9,10 @@
  * have called rt_saver_end.  There is one part at a time: a shard that begins another one ends the
  * part under way.  Trainers begin another checkpoint only after they have given up the last one.
  *
- * The thread also does what would block a shard on a disk: it commits a checkpoint and looks for
- * the newest one.
+ * The thread also does what would block a shard on a disk: it commits a checkpoint, looks for the
+ * newest one, and reads the one that is to be restored.  It commits only what this server has
+ * written since its tables were loaded last: a commit that was on its way while the job went back
+ * to an older checkpoint must not make the abandoned one the newest.
  *
  * Any thread may call these functions, except for rt_saver_new and rt_saver_free. */
 #pragma once
@@ -73,9 +75,18 @@ void rt_saver_end(struct rt_saver *sv, uint64_t ticket);
 CO_MUST_CHECK int rt_saver_result(
     struct rt_saver *sv, uint64_t ticket, struct rt_ckpt_part *ret, struct co_err *err);
 
+/* The tables begin as in checkpoint `number` of dir; nothing that was begun before is this job's
+ * future any more.  Ends the part under way, unless it is of that checkpoint (CO_CANCELED), and
+ * refuses its commit.  number 0: only that; the checkpoint is not chosen yet. */
+void rt_saver_go_back(struct rt_saver *sv, const char *dir, uint64_t number);
+/* Checkpoint `number` of dir is in the tables: what was completed up to there is this job's past,
+ * which later commits may remove. */
+void rt_saver_restored(struct rt_saver *sv, const char *dir, uint64_t number);
+
 /* The tables [n] that a commit describes; they must outlive the saver.  Before rt_saver_submit. */
 void rt_saver_describe(struct rt_saver *sv, const struct rt_table *tables, uint32_t n, bool sync);
-/* Starts a commit or a find; one at a time (CO_CONFLICT).  Wakes all shards when it is done. */
+/* Starts a commit, a find or the check before a restore; one at a time (CO_CONFLICT).  Wakes all
+ * shards when it is done. */
 CO_MUST_CHECK int rt_saver_submit(
     struct rt_saver *sv, Rt__Control *request_own, struct co_err *err);
 /* 1: it is done; *ret is the result of a find.  0: not yet. */

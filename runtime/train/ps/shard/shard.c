@@ -31,8 +31,7 @@ struct item {
 
 struct rt_shard {
     struct rt_shard_tables tables; /* these four: the shard's thread only, after start */
-    struct rt_shard_save save;
-    struct co_err broken;  /* the last load failed: why requests on tables are refused */
+    struct rt_shard_save save;     /* save.closed: the last load failed, or was not the last one */
     struct co_err why;     /* of one request; here since clearing it costs as much as a row */
     atomic_bool dirty;     /* a request has changed something; read by any thread */
     struct rt_life *lives; /* by trainer: which requests were done */
@@ -187,14 +186,15 @@ static int restore_all(struct rt_shard *s, const struct item *it, struct co_err 
 static void say_loaded(const struct rt_shard *s) {
     const struct rt_shard_config *c = &s->tables.config;
     if (c->loaded) {
-        c->loaded(c->arg, &s->broken);
+        c->loaded(c->arg, &s->save.closed);
     }
 }
 
 static void do_restore(struct rt_shard *s, const struct item *it) {
     struct co_err over = {0};
-    s->broken = (struct co_err){0};
-    (void)!restore_all(s, it, &s->broken);
+    s->save.closed = (struct co_err){0};
+    s->save.loads = 0;
+    (void)!restore_all(s, it, &s->save.closed);
     say_loaded(s);
     co_err_set(&over, CO_GONE, "the job has gone back to checkpoint %llu, step %llu",
         (unsigned long long)it->number, (unsigned long long)it->step);
@@ -239,8 +239,8 @@ static void do_frame(void *arg, uint32_t trainer, struct rt_frame *f_own) {
     struct rt_frame_head head = f->head;
     size_t answer_bytes = 0;
     int64_t begin = rt_meter_clock();
-    if (s->broken.code) {
-        rt_shard_refuse(rt_frame_stream(f), &f->head, &s->broken);
+    if (s->save.closed.code) {
+        rt_shard_refuse(rt_frame_stream(f), &f->head, &s->save.closed);
         return;
     }
     struct rt_stream *stream =
@@ -351,8 +351,8 @@ static void *run_shard(void *arg) {
     struct rt_shard *s = arg;
     const struct rt_ckpt_chain *restore = s->tables.config.restore;
     if (restore) {
-        int rc = rt_shard_tables_restore(&s->tables, restore, &s->broken);
-        (void)!(rc < 0 ? rc : restore_kept(s, restore, &s->broken));
+        int rc = rt_shard_tables_restore(&s->tables, restore, &s->save.closed);
+        (void)!(rc < 0 ? rc : restore_kept(s, restore, &s->save.closed));
         say_loaded(s);
     }
     struct item *items = NULL;
@@ -471,7 +471,9 @@ int rt_shard_start(
     s->kept = co_xcalloc(config->trainers, sizeof(*s->kept));
     s->lives = co_xcalloc(config->trainers, sizeof(*s->lives));
     int rc = rt_shard_tables_init(&s->tables, config, err);
-    rc = rc < 0 || !config->restore ? rc : rt_shard_tables_check(&s->tables, config->restore, err);
+    rc = rc < 0 || !config->restore
+             ? rc
+             : rt_restore_fits(config->tables, config->n_tables, config->restore, err);
     rc = rc < 0 ? rc : rt_shard_lanes_new(config->index, &lanes_ops, s, &s->lanes, err);
     if (rc == 0) {
         s->steps = rt_steps_new(&s->tables, s->lives);

@@ -1,0 +1,207 @@
+/* What a server commits: its own part, of its present tables.  A saver without shards. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "runtime/train/ps/shard/saver.h"
+#include "runtime/train/ps/spec.h"
+
+enum { DEADLINE_MS = 20000 };
+
+struct world {
+    struct rt_saver *saver;
+    struct rt_table table;
+    int woken;
+    char dir[40];
+};
+
+static void wake(void *arg) {
+    uint64_t one = 1;
+    (void)!write(((struct world *)arg)->woken, &one, sizeof(one));
+}
+
+/* A server's life: a saver without memory of the ones before. */
+static void live(struct world *w) {
+    const struct rt_table_spec spec = {
+        .name = "w", .kind = RT_DENSE, .size = 10, .optimizer = "sgd:lr=1"};
+    assert_int_equal(0, rt_table_make(&spec, &w->table, NULL));
+    w->saver = rt_saver_new(&(struct rt_saver_config){.servers = 1, .shards = 1, .quiet = true});
+    rt_saver_listen(w->saver, 0, wake, w);
+    rt_saver_describe(w->saver, &w->table, 1, true);
+}
+
+static int setup(void **state) {
+    struct world *w = co_xcalloc(1, sizeof(*w));
+    (void)snprintf(w->dir, sizeof(w->dir), "/tmp/saver_test_XXXXXX");
+    w->woken = eventfd(0, EFD_CLOEXEC);
+    *state = w;
+    if (!mkdtemp(w->dir)) {
+        return -1;
+    }
+    live(w);
+    return 0;
+}
+
+static int teardown(void **state) {
+    struct world *w = *state;
+    CO_AUTOFREE char *cmd = co_xasprintf("rm -r %s", w->dir);
+    rt_saver_free(w->saver);
+    co_close(w->woken);
+    free(w);
+    return system(cmd);
+}
+
+static void await(const struct world *w) {
+    struct pollfd p = {w->woken, POLLIN, 0};
+    uint64_t n;
+    assert_int_equal(1, poll(&p, 1, DEADLINE_MS));
+    (void)!read(w->woken, &n, sizeof(n));
+}
+
+/* Writes the part of a full checkpoint, which is empty. */
+static struct rt_ckpt_part write_part(struct world *w, uint64_t number) {
+    struct rt_ckpt_part part = {0};
+    struct co_err err = {0};
+    uint64_t ticket = 0;
+    int rc = rt_saver_begin(w->saver, w->dir, number, 0, &ticket, &err);
+    assert_int_equal(0, rc);
+    rt_saver_end(w->saver, ticket);
+    while ((rc = rt_saver_result(w->saver, ticket, &part, &err)) == 0) {
+        await(w);
+    }
+    assert_int_equal(1, rc);
+    return part;
+}
+
+static int commit(struct world *w, uint64_t number, const struct rt_ckpt_part *part, uint32_t keep,
+    struct co_err *err) {
+    Rt__Control *m = co_xcalloc(1, sizeof(*m));
+    Rt__CkptCommit *k = co_xcalloc(1, sizeof(*k));
+    Rt__CkptPart *p = co_xcalloc(1, sizeof(*p));
+    Rt__CkptFound found;
+    rt__control__init(m);
+    rt__ckpt_commit__init(k);
+    rt__ckpt_part__init(p);
+    k->order = co_xcalloc(1, sizeof(*k->order));
+    rt__ckpt_order__init(k->order);
+    k->order->dir = co_xstrdup(w->dir);
+    k->order->number = k->order->root = number;
+    p->shards = part->shards;
+    p->bytes = part->bytes;
+    p->hash = part->hash;
+    k->parts = co_xcalloc(1, sizeof(*k->parts));
+    k->parts[0] = p;
+    k->n_parts = 1;
+    k->keep = keep;
+    m->body_case = RT__CONTROL__BODY_CKPT_COMMIT;
+    m->ckpt_commit = k;
+    int rc = rt_saver_submit(w->saver, m, err);
+    while (rc == 0 && (rc = rt_saver_answer(w->saver, &found, err)) == 0) {
+        await(w);
+    }
+    return rc < 0 ? rc : 0;
+}
+
+static bool is_complete(const struct world *w, uint64_t number) {
+    bool is = false;
+    assert_int_equal(0, rt_ckpt_is_complete(w->dir, number, &is, NULL));
+    return is;
+}
+
+static void save(struct world *w, uint64_t number, uint32_t keep) {
+    const struct rt_ckpt_part part = write_part(w, number);
+    struct co_err err = {0};
+    if (commit(w, number, &part, keep, &err) < 0) {
+        fail_msg("%s", err.msg);
+    }
+    assert_true(is_complete(w, number));
+}
+
+/* Its parts are whole, but the job went back to 1 while its commit was on the way. */
+static void a_late_commit_is_refused(void **state) {
+    struct world *w = *state;
+    struct co_err err = {0};
+    save(w, 1, 0);
+    const struct rt_ckpt_part late = write_part(w, 2);
+    rt_saver_go_back(w->saver, w->dir, 1);
+    assert_int_equal(CO_CANCELED, commit(w, 2, &late, 0, &err));
+    assert_false(is_complete(w, 2));
+    save(w, 3, 0);
+}
+
+static void a_restarted_server_refuses_what_it_did_not_write(void **state) {
+    struct world *w = *state;
+    struct co_err err = {0};
+    const struct rt_ckpt_part done = write_part(w, 1);
+    assert_int_equal(0, commit(w, 1, &done, 0, &err));
+    const struct rt_ckpt_part late = write_part(w, 2);
+    rt_saver_free(w->saver);
+    live(w);
+    assert_int_equal(CO_CANCELED, commit(w, 2, &late, 0, &err));
+    assert_false(is_complete(w, 2));
+    err = (struct co_err){0};
+    assert_int_equal(0, commit(w, 1, &done, 0, &err)); /* it is done; the answer was lost */
+    assert_int_equal(0, err.code);
+}
+
+/* Somebody has read it already, so it was complete. */
+static void the_one_that_the_job_goes_back_to_stays(void **state) {
+    struct world *w = *state;
+    struct co_err err = {0};
+    const struct rt_ckpt_part part = write_part(w, 1);
+    rt_saver_go_back(w->saver, w->dir, 1);
+    assert_int_equal(0, commit(w, 1, &part, 0, &err));
+    assert_true(is_complete(w, 1));
+}
+
+/* Numbers 1 and 2 are of a life before; which of them this one may remove depends on what it took.
+ */
+static void only_the_past_of_the_present_tables_is_removed(void **state) {
+    static const struct {
+        uint64_t restored;
+        bool left[2];
+    } rows[] = {{0, {true, true}}, {1, {false, true}}, {2, {false, false}}};
+    struct world *w = *state;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *cmd = co_xasprintf("rm -rf %s/ckpt-*", w->dir);
+        CO_AUTOFREE char *slash = co_xasprintf("%s/", w->dir);
+        assert_int_equal(0, system(cmd));
+        rt_saver_free(w->saver);
+        live(w);
+        save(w, 1, 0);
+        save(w, 2, 0);
+        rt_saver_free(w->saver);
+        live(w);
+        if (rows[i].restored) {
+            rt_saver_restored(w->saver, slash, rows[i].restored);
+        }
+        for (uint64_t n = 3; n <= 5; n++) {
+            save(w, n, 1);
+        }
+        for (uint64_t n = 1; n <= 5; n++) {
+            assert_int_equal(n <= 2 ? rows[i].left[n - 1] : n == 5, is_complete(w, n));
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_late_commit_is_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            a_restarted_server_refuses_what_it_did_not_write, setup, teardown),
+        cmocka_unit_test_setup_teardown(the_one_that_the_job_goes_back_to_stays, setup, teardown),
+        cmocka_unit_test_setup_teardown(
+            only_the_past_of_the_present_tables_is_removed, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
