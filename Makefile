@@ -145,6 +145,8 @@ objs    = $(patsubst %.c,$(BUILD)/obj/%.o,$(call srcs,$(1))) \
 pc      = $(if $(PC_$(1)),,$(eval PC_$(1) := $$(shell $(PKG_CONFIG) --libs $(1))))$(PC_$(1))
 libs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),$(p),$(call pc,$(p)))) -lm
 incs    = $(foreach p,$(sort $(foreach u,$(1),$(pkgs_$(u)))),$(if $(filter -l%,$(p)),,$(shell $(PKG_CONFIG) --cflags-only-I $(p))))
+# Tests are linked by the hundred: gold takes a quarter of the time.  Not with ASan, whose symbols it warns of.
+GOLD    := $(if $(findstring address,$(SANITIZER)),,$(if $(shell command -v ld.gold),-fuse-ld=gold))
 group   = -Wl,--start-group $(foreach u,$(1),$(call archive,$(u))) -Wl,--end-group
 
 define unit_rules
@@ -157,7 +159,7 @@ $(call archive,$(1)): $(call objs,$(1))
 $$(BUILD)/test/$(1)/%_test: $$(BUILD)/obj/$(1)/%_test.o $(foreach u,$(1) $(uses_$(1)),$(call archive,$(u)))
 	@mkdir -p $$(@D)
 	@echo "  LD    $$@"
-	@$$(CC) -o $$@ $$< $(call group,$(1) $(uses_$(1))) $$(LDFLAGS_ALL) $(call libs,$(1) $(uses_$(1))) -lcmocka
+	@$$(CC) -o $$@ $$< $(call group,$(1) $(uses_$(1))) $$(LDFLAGS_ALL) $$(GOLD) $(call libs,$(1) $(uses_$(1))) -lcmocka
 $$(BUILD)/fuzz/$(1)/%_fuzz: $$(BUILD)/obj/$(1)/%_fuzz.o $(foreach u,$(1) $(uses_$(1)),$(call archive,$(u)))
 	@mkdir -p $$(@D)
 	@echo "  LD    $$@"
