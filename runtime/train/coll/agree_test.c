@@ -145,7 +145,14 @@ static int one_case(struct world *w, struct rt_group *all, uint32_t rank, uint32
     /* A rank that is slow is told in an earlier call than the others. */
     rc = agree(w, g, h, (h >> 3) % LAYOUTS, &told);
     int64_t since = world_now();
-    rc = rc < 0 ? rc : make(g, rank == odd ? &b : &a, mix(h, 10, 10) & 1, &told);
+    if (rc == 0) {
+        struct drawn *own = rank == odd ? &b : &a;
+        rc = make(g, own, mix(h, 10, 10) & 1, &told);
+        bool counts = a.call.kind == RT_ALL_TO_ALLV && b.call.kind == RT_ALL_TO_ALLV;
+        if (rc == 0 && !rt_kinds[own->call.kind].rooted && !counts) { /* it waits for all others */
+            rc = co_err_set(&told, CO_INTERNAL, "no error");
+        }
+    }
     rc = rc < 0 ? rc : rt_group_barrier(g, &told);
     *ret_ms = world_now() - since;
     if (rc != CO_INVALID || !says_who(&a, &b, w->n, odd, rank, co_err_text(&told))) {

@@ -164,6 +164,9 @@ static int large_gather(struct rt_group *g, const struct rt_coll *c, size_t most
             }
         }
     }
+    if (most == 0 && rc == 0) {
+        return rt_shm_sync(g); /* without data, too, all make this call */
+    }
     rt_shm_raise(g);
     return rc;
 }
@@ -186,6 +189,9 @@ int rt_shm_reduce_scatter(struct rt_group *g, const struct rt_coll *c) {
     size_t size = rt_dtype_size(c->dtype), bytes = c->n * size;
     const unsigned char *in = c->in;
     int rc = rt_shm_large_begin(g);
+    if (bytes == 0 && rc == 0) {
+        return rt_shm_sync(g);
+    }
     for (size_t at = 0; at < bytes && rc == 0; at += s->slice) {
         size_t m = bytes - at < s->slice ? bytes - at : s->slice;
         const void *from[RT_SHM_RANKS_MAX];
