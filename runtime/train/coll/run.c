@@ -3,6 +3,7 @@
  * all ranks must make their calls in the same order. */
 #include <string.h>
 
+#include "common/size.h"
 #include "runtime/train/coll/coll.h"
 #include "runtime/train/coll/gpu.h"
 
@@ -84,9 +85,12 @@ static void extents(const struct rt_group *g, const struct rt_coll *c, size_t *r
 static int check_places(const struct rt_group *g, const struct rt_coll *c, struct co_err *err) {
     size_t size = rt_dtype_size(c->dtype), n_in, n_out, own;
     uintptr_t in = (uintptr_t)c->in, out = (uintptr_t)c->out;
+    if (in == out && !rt_kinds[c->kind].apart) {
+        return 0;
+    }
     extents(g, c, &n_in, &n_out, &own);
     bool apart = n_in == 0 || n_out == 0 || in + n_in * size <= out || out + n_out * size <= in;
-    if (apart || (in == out && !rt_kinds[c->kind].apart) || (own > 0 && in == out + own * size)) {
+    if (apart || (own > 0 && in == out + own * size)) {
         return 0;
     }
     const char *name = rt_kinds[c->kind].name;
@@ -118,7 +122,8 @@ int rt_call_check(const struct rt_group *g, const struct rt_coll *c, struct co_e
     if ((k->counts && !c->counts) || (k->out_counts && !c->out_counts)) {
         return co_err_set(err, CO_INVALID, "%s: counts are missing", name);
     }
-    if (c->n > PTRDIFF_MAX / rt_dtype_size(c->dtype) / g->size) {
+    /* A product, as two divisions would take longer than the rest of the check. */
+    if (co_size_mul(c->n, rt_dtype_size(c->dtype) * g->size) > PTRDIFF_MAX) {
         return co_err_set(err, CO_INVALID, "%s: %zu elements", name, c->n);
     }
     int rc = check_places(g, c, err);
