@@ -113,7 +113,9 @@ struct rt_server_options {
                             container (cgroup), 1 .. 16 */
     uint64_t memory_max; /* bytes of all tables together; three quarters of the machine's or the
                             container's memory.  A push that would exceed it fails with
-                            CO_NORESOURCE (rt_push_sparse says which part of it is kept) */
+                            CO_NORESOURCE (rt_push_sparse says which part of it is kept).  Requests
+                            and answers in flight over gRPC take up to an eighth of it, 64 MiB at
+                            most, besides */
     enum rt_nonfinite nonfinite;
     const char *checkpoint_dir; /* the server writes checkpoints only in and below this directory
                                    (PADDLE_PS_CHECKPOINT_DIR); NULL, "": wherever a trainer asks */

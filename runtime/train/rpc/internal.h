@@ -51,7 +51,7 @@ struct rt_rpc {
     int tick_ms;
     size_t max_streams;
     int idle_ms, prove_ms;
-    size_t backlog;
+    size_t backlog, window;
     int held_ms;
     struct rt_peer_auth auth; /* the token is owned */
     struct rt_relay *relay;   /* NULL: the job does not encrypt */
@@ -65,9 +65,9 @@ struct rt_rpc {
     bool closing;
     bool server_down;
     struct rt_call_stream *streams; /* doubly linked */
-    size_t n_streams;
-    size_t n_open; /* streams whose on_close has not returned yet */
-    bool orphan;   /* closed: the last stream that is freed frees this, too */
+    atomic_size_t n_streams;        /* changed under m */
+    size_t n_open;                  /* streams whose on_close has not returned yet */
+    bool orphan;                    /* closed: the last stream that is freed frees this, too */
     /* Addresses by descriptor: gRPC names the peer of an adopted connection only "fd:12". Owned. */
     struct net_peer *peers;
     size_t n_peers;
@@ -85,8 +85,10 @@ struct rt_rpc {
 };
 
 enum {
-    RT_STREAM_WINDOW = 64 << 20,    /* bytes delivered, not yet freed */
+    RT_STREAM_WINDOW = 64 << 20,    /* bytes delivered, not yet freed; an option can change it */
+    RT_STREAM_SHARE = 256 << 10,    /* what every accepted stream may have of it, however many */
     RT_STREAM_BACKLOG = 256 << 20,  /* bytes queued to the peer; an option can change it */
+    RT_STREAM_AHEAD = 512 << 10,    /* of an accepted stream, that gRPC reads before we do */
     RT_STREAM_COALESCE = 256 << 10, /* small frames share a message up to here */
     RT_STREAM_COALESCE_N = 32,
 };

@@ -296,6 +296,7 @@ int rt_rpc_open(const struct rt_rpc_ops *ops, void *arg, const struct rt_rpc_opt
     r->idle_ms = options && options->idle_ms > 0 ? options->idle_ms : 10000;
     r->prove_ms = options ? options->prove_ms : 0;
     r->backlog = options && options->backlog > 0 ? options->backlog : RT_STREAM_BACKLOG;
+    r->window = options && options->window > 0 ? options->window : RT_STREAM_WINDOW;
     r->held_ms = options && options->held_ms > 0 ? options->held_ms : HELD_MS;
     r->auth.token = co_xstrdup(options && options->token ? options->token : "");
     r->auth.encrypt = options && options->encrypt;
@@ -332,6 +333,9 @@ static void start_server(struct rt_rpc *r) {
         INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, 16),
         NO_COMPRESSION,
         INT_ARG(GRPC_ARG_MAX_CONNECTION_IDLE_MS, r->idle_ms),
+        /* By its own estimate gRPC would read megabytes ahead of us on each stream. */
+        INT_ARG(GRPC_ARG_HTTP2_BDP_PROBE, 0),
+        INT_ARG(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, RT_STREAM_AHEAD),
     };
     grpc_channel_args channel_args = {CO_ARRAY_LEN(args), args};
     sigset_t old;

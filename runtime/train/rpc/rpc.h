@@ -45,8 +45,11 @@ struct rt_rpc_options {
     int prove_ms;       /* a greeting, TLS included, may take so long; 0: 10000 */
     const char *token;  /* the job's, "" or NULL: none.  Copied */
     bool encrypt;       /* all connections (relay.h, lane.h) */
-    size_t backlog;     /* bytes queued to a peer that does not read; 0: 256 MiB */
-    int held_ms;        /* rt_rpc_close waits so long for holders of streams; 0: 10000 */
+    /* Bytes of frames that were delivered and not freed. All accepted streams share it: one that
+     * has its share, of those or of frames that wait to be sent, is not read. 0: 64 MiB */
+    size_t window;
+    size_t backlog; /* bytes queued to a peer that does not read; 0: 256 MiB */
+    int held_ms;    /* rt_rpc_close waits so long for holders of streams; 0: 10000 */
 };
 
 /* Blocks all signals in the threads that gRPC makes. */

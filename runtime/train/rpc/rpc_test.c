@@ -23,7 +23,7 @@
 #include "runtime/train/rpc/knock.h"
 #include "runtime/train/rpc/rpc.h"
 
-/* A server that answers every frame with the same, and a client that counts. */
+/* A server that answers every frame with the same, or with aux bytes, and a client that counts. */
 struct side {
     pthread_mutex_t m;
     pthread_cond_t changed;
@@ -32,7 +32,7 @@ struct side {
     uint64_t last_seq;
     int close_code;
     struct co_err why; /* of the last close */
-    bool hold;         /* keep frames instead of answering */
+    bool hold;         /* keep frames that have a payload instead of answering */
     struct rt_frame *held[512];
     unsigned n_held;
 };
@@ -54,20 +54,31 @@ static void server_open(void *arg, struct rt_stream *st) {
     unlock(s);
 }
 
+static void fill(struct rt_frame *f) {
+    for (size_t i = 0; i < f->head.bytes; i++) {
+        f->payload[i] = (unsigned char)(f->head.seq + i);
+    }
+}
+
 static void server_frame(void *arg, struct rt_stream *st, struct rt_frame *f) {
     struct side *s = arg;
     lock(s);
     s->frames++;
-    if (s->hold && s->n_held < 512) {
+    if (s->hold && f->head.bytes > 0 && s->n_held < 512) {
         s->held[s->n_held++] = f;
         unlock(s);
         return;
     }
     unlock(s);
     struct rt_frame *a = NULL;
-    assert_int_equal(0, rt_frame_new(f->head.kind | RT_FRAME_ANSWER, f->head.bytes, &a, NULL));
+    size_t bytes = f->head.aux > 0 ? f->head.aux : f->head.bytes;
+    assert_int_equal(0, rt_frame_new(f->head.kind | RT_FRAME_ANSWER, bytes, &a, NULL));
     a->head.seq = f->head.seq;
-    memcpy(a->payload, f->payload, f->head.bytes);
+    if (f->head.aux > 0) {
+        fill(a);
+    } else {
+        memcpy(a->payload, f->payload, bytes);
+    }
     rt_frame_free(f);
     (void)!rt_stream_send(st, a, NULL);
 }
@@ -176,9 +187,7 @@ static int push(struct pair *p, uint64_t seq, size_t bytes, struct co_err *err) 
     struct rt_frame *f = NULL;
     assert_int_equal(0, rt_frame_new(RT_FRAME_CONTROL | RT_FRAME_ANSWER, bytes, &f, NULL));
     f->head.seq = seq;
-    for (size_t i = 0; i < bytes; i++) {
-        f->payload[i] = (unsigned char)(seq + i);
-    }
+    fill(f);
     return rt_stream_send(p->stream, f, err);
 }
 
@@ -216,6 +225,78 @@ static void a_slow_reader_bounds_what_is_in_flight(void **state) {
         rt_frame_free(p->server.held[i]);
     }
     await(&p->server, &p->server.frames, n);
+}
+
+static int push_on(struct rt_stream *st, size_t bytes) {
+    struct rt_frame *f = NULL;
+    assert_int_equal(0, rt_frame_new(RT_FRAME_CONTROL | RT_FRAME_ANSWER, bytes, &f, NULL));
+    memset(f->payload, 0, bytes);
+    return rt_stream_send(st, f, NULL);
+}
+
+/* Gives the server's thread all the time that it wants: it answers another client, many times. */
+static void let_it_read(struct pair *p) {
+    struct side other;
+    struct rt_stream *st = NULL;
+    side_init(&other, &client_ops);
+    assert_int_equal(0, rt_rpc_dial(other.rpc, p->endpoint, 5000, NULL, &st, NULL));
+    for (unsigned i = 1; i <= 200; i++) {
+        assert_int_equal(0, push_on(st, 0));
+        await(&other, &other.frames, i);
+    }
+    rt_stream_unref(st);
+    assert_int_equal(0, rt_rpc_close(other.rpc, NULL));
+}
+
+/* Frames of many peers take no more memory than those of one. */
+static void streams_share_the_window(void **state) {
+    enum { STREAMS = 8, EACH = 20, MIB = 1 << 20 };
+    struct pair *p = *state;
+    struct rt_stream *all[STREAMS];
+    for (int i = 0; i < STREAMS; i++) {
+        assert_int_equal(0, rt_rpc_dial(p->client.rpc, p->endpoint, 5000, NULL, &all[i], NULL));
+    }
+    await(&p->server, &p->server.opened, STREAMS + 1);
+    lock(&p->server);
+    p->server.hold = true;
+    unlock(&p->server);
+    for (int k = 0; k < EACH * STREAMS; k++) {
+        assert_int_equal(0, push_on(all[k % STREAMS], MIB));
+    }
+    await(&p->server, &p->server.frames, 56); /* 9 streams: seven MiB are the share of each */
+    let_it_read(p);
+    lock(&p->server);
+    p->server.hold = false;
+    unsigned held = p->server.n_held;
+    p->server.n_held = 0;
+    unlock(&p->server);
+    assert_in_range(held, 56, 9 * STREAMS);
+    for (unsigned i = 0; i < held; i++) {
+        rt_frame_free(p->server.held[i]);
+    }
+    await(&p->server, &p->server.frames, EACH * STREAMS);
+    for (int i = 0; i < STREAMS; i++) {
+        rt_stream_unref(all[i]);
+    }
+}
+
+/* It asks for more than a server may queue for it, while its own thread is kept from reading.  The
+ * server takes no more of its requests before it has taken some answers. */
+static void who_does_not_read_is_not_read(void **state) {
+    enum { FRAMES = 300, MIB = 1 << 20 };
+    struct pair *p = *state;
+    lock(&p->client);
+    for (unsigned i = 1; i <= FRAMES; i++) {
+        struct rt_frame *f = NULL;
+        assert_int_equal(0, rt_frame_new(RT_FRAME_CONTROL | RT_FRAME_ANSWER, 0, &f, NULL));
+        f->head.seq = i;
+        f->head.aux = MIB;
+        assert_int_equal(0, rt_stream_send(p->stream, f, NULL));
+    }
+    let_it_read(p);
+    unlock(&p->client);
+    await(&p->client, &p->client.frames, FRAMES);
+    assert_int_equal(0, p->client.bad);
 }
 
 static void a_peer_that_closes_is_noticed(void **state) {
@@ -382,6 +463,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(frames_of_all_sizes_come_back_in_order, setup, teardown),
         cmocka_unit_test_setup_teardown(a_slow_reader_bounds_what_is_in_flight, setup, teardown),
+        cmocka_unit_test_setup_teardown(streams_share_the_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_does_not_read_is_not_read, setup, teardown),
         cmocka_unit_test_setup_teardown(a_peer_that_closes_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(nobody_listening_is_named, setup, teardown),
         cmocka_unit_test_setup_teardown(compressed_messages_are_refused, setup, teardown),

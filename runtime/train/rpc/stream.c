@@ -2,9 +2,9 @@
  *
  * Sending: frames wait in `queue`; one send is in progress at a time and takes as many frames as
  * fit one message. Receiving: one message is read at a time and cut into frames. Delivered frames
- * count until they are freed, on any thread; above RT_STREAM_WINDOW no message is read, so that a
- * peer cannot fill our memory. Ending: the close batch completes last. It holds the reference that
- * the stream was made with. */
+ * count until they are freed, on any thread. A stream that holds its window of them, or an accepted
+ * one that has as much to send, is not read, so that peers cannot fill our memory. Ending: the
+ * close batch completes last. It holds the reference that the stream was made with. */
 #include "runtime/train/rpc/internal.h"
 
 #include <stdio.h>
@@ -25,7 +25,8 @@ struct rt_call_stream {
     struct rt_frame *queue, **queue_end;
     size_t queued;     /* bytes in queue */
     size_t delivered;  /* bytes of frames not yet freed */
-    bool paused;       /* no receive is in progress: delivered has reached the window */
+    bool paused;       /* no receive is in progress: it holds too much */
+    bool took;         /* the peer has taken a message since is_paused was last asked */
     struct co_err why; /* we cancelled the call for this reason */
 
     /* used by the rpc's thread, and by gRPC while a batch is in progress */
@@ -100,6 +101,29 @@ static void receive_message(struct rt_call_stream *s) {
     start_held_batch(s, &op, 1, &s->recv_tag);
 }
 
+/* ---- how much a stream may hold; the lock is held ---- */
+
+/* A server's streams share its window, so that many trainers take no more memory than few. */
+static size_t window_of(const struct rt_call_stream *s) {
+    size_t n = s->channel ? 1 : atomic_load(&s->rpc->n_streams);
+    size_t share = s->rpc->window / (n > 0 ? n : 1);
+    return share > RT_STREAM_SHARE ? share : RT_STREAM_SHARE;
+}
+
+/* A stream that was dialled is read whatever waits to be sent: if both ends waited for each other
+ * to read, they would for ever. */
+static size_t weigh_stream(const struct rt_call_stream *s) {
+    return !s->channel && s->queued > s->delivered ? s->queued : s->delivered;
+}
+
+/* Reading resumes at half the window, so that a stream does not pause and resume with every frame.
+ * True: the caller reads, without the lock. */
+static bool must_resume(struct rt_call_stream *s) {
+    bool resume = s->paused && !s->closed && weigh_stream(s) < window_of(s) / 2;
+    s->paused = s->paused && !resume;
+    return resume;
+}
+
 /* ---- sending ---- */
 
 static void slice_sent(void *frame) {
@@ -164,11 +188,16 @@ static void on_sent(void *arg, bool ok) {
     }
     pthread_mutex_lock(&s->m);
     s->sending = false;
+    s->took = s->took || ok;
     if (!ok) {
         s->closed = true;
         drop_queue(s);
     }
+    bool resume = must_resume(s);
     pthread_mutex_unlock(&s->m);
+    if (resume) {
+        receive_message(s);
+    }
     pump_frames(s);
     rt_stream_unref(&s->base);
 }
@@ -235,16 +264,12 @@ static size_t weigh_frame(const struct rt_frame *f) {
     return sizeof(*f) + RT_FRAME_HEAD + f->head.bytes;
 }
 
-/* Runs on any thread when a delivered frame is freed. Reading resumes at half the window, so that a
- * stream does not pause and resume with every frame. */
+/* Runs on any thread when a delivered frame is freed. */
 static void on_released(struct rt_frame *f) {
     struct rt_call_stream *s = of(f->from);
     pthread_mutex_lock(&s->m);
     s->delivered -= weigh_frame(f);
-    bool resume = s->paused && !s->closed && s->delivered < RT_STREAM_WINDOW / 2;
-    if (resume) {
-        s->paused = false;
-    }
+    bool resume = must_resume(s);
     pthread_mutex_unlock(&s->m);
     if (resume) {
         receive_message(s);
@@ -252,10 +277,13 @@ static void on_released(struct rt_frame *f) {
     rt_stream_unref(&s->base);
 }
 
+/* A peer that takes none of what waits for it gives no sign of life: it is not read because of
+ * itself. */
 static bool is_paused(struct rt_stream *stream) {
     struct rt_call_stream *s = of(stream);
     pthread_mutex_lock(&s->m);
-    bool paused = s->paused;
+    bool paused = s->paused && (s->delivered > 0 || s->took);
+    s->took = false;
     pthread_mutex_unlock(&s->m);
     return paused;
 }
@@ -320,7 +348,7 @@ static void on_received(void *arg, bool ok) {
     }
     deliver_frames(s, first);
     pthread_mutex_lock(&s->m);
-    s->paused = s->delivered >= RT_STREAM_WINDOW;
+    s->paused = weigh_stream(s) >= window_of(s);
     bool more = !s->paused;
     pthread_mutex_unlock(&s->m);
     if (more) {

@@ -397,7 +397,7 @@ static int make_frame(struct rt_part *p, struct co_err *err) {
 /* Whether the window has room for a part.  A part that is sent again has kept its room.  An empty
  * window takes a part of any size. */
 static bool has_room(const struct rt_client *c, const struct rt_link *l, const struct rt_part *p) {
-    size_t under_way = line_of(c, p)->under_way, share = c->window / (l->shards ? l->shards : 1);
+    size_t under_way = line_of(c, p)->under_way, share = l->window / (l->shards ? l->shards : 1);
     return p->call->greets ||
            (rt_client_way_free(l, p) &&
                (p->state == RT_PART_AGAIN || under_way == 0 || under_way + weigh_part(p) <= share));

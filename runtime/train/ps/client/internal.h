@@ -48,6 +48,8 @@ struct rt_link {
     struct rt_stream *stream; /* counted; NULL when DOWN */
     struct rt_ways ways;
     uint32_t shards;
+    size_t
+        window; /* bytes of requests and answers in flight: c->window, or what the server allows */
     int64_t heard_ms, pinged_ms, lease_ms;
     struct co_err why;           /* DOWN: why the last attempt failed */
     uint64_t incarnation;        /* of the server; 0: never welcomed */

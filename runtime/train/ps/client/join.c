@@ -84,6 +84,8 @@ static int note_welcome(struct rt_link *l, const Rt__Welcome *w, struct co_err *
             rt_client_set_lines(l, w->shards);
         }
         l->ways.key = c->reader ? w->key : 0;
+        bool bounded = !l->ways.key && w->window > 0 && w->window < c->window;
+        l->window = bounded ? w->window : c->window;
         l->lease_ms = lease;
         l->replaced = l->replaced ||
                       (l->incarnation > 0 && c->former > 0 && w->incarnation != l->incarnation);

@@ -94,6 +94,9 @@ void rt_server_close_door(struct rt_server *s, uint32_t trainer, const struct rt
 int rt_server_on_lane(
     void *server, struct rt_lane *lane, const struct rt_pass *pass, struct co_err *err);
 
+/* server.c: bytes of requests and answers of all trainers that may be in memory at a time, where
+ * they use gRPC.  They are beside memory_max: at most an eighth of it. */
+size_t rt_server_window(const struct rt_server *s);
 /* server.c: copies the list, config.servers entries. */
 void rt_server_set_list(struct rt_server *s, const char *const *list);
 

@@ -15,7 +15,7 @@
 #include "runtime/train/ps/server/internal.h"
 #include "runtime/train/table/rocks.h"
 
-enum { TICK_MS = 50, HELLO_MS = 10000 };
+enum { TICK_MS = 50, HELLO_MS = 10000, WINDOW = 64 << 20 };
 
 static int listen_on(struct rt_server *s, struct co_err *err) {
     int rc = rt_rpc_listen(s->rpc, s->config.listen, &s->port, err);
@@ -31,6 +31,11 @@ static int listen_on(struct rt_server *s, struct co_err *err) {
         }
     }
     return rc;
+}
+
+size_t rt_server_window(const struct rt_server *s) {
+    uint64_t share = s->config.memory_max / 8;
+    return share > 0 && share < WINDOW ? share : WINDOW;
 }
 
 void rt_server_set_list(struct rt_server *s, const char *const *list) {
@@ -82,6 +87,7 @@ int rt_server_start(
         .prove_ms = (int)s->config.hello_ms,
         .token = s->config.token,
         .encrypt = s->config.encrypt,
+        .window = rt_server_window(s),
         .backlog = config->backlog};
     int rc = s->fd < 0 ? co_err_errno(err, errno, "eventfd") : 0;
     if (rc == 0 && config->restore_dir && *config->restore_dir) {

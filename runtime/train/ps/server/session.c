@@ -177,6 +177,7 @@ static int send_welcome(struct rt_session *se, const struct rt_frame *f, struct 
     w.fresh = !se->server->begun;
     w.dirty = is_dirty(se->server);
     enum rt_nonfinite nonfinite = se->server->config.nonfinite;
+    w.window = rt_server_window(se->server) / se->server->config.trainers;
     w.nonfinite = nonfinite == RT_NONFINITE_UNSET ? RT_NONFINITE_REFUSE : nonfinite;
     CO_AUTOFREE uint32_t *finished = list_finished(se->server, &w.n_finished);
     w.finished = finished;
