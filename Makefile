@@ -12,6 +12,7 @@
 # make python-test  paddlert with real PyTorch and Paddle (wheels from PyPI, once); TORCH_PYTHON, PADDLE_PYTHON: Pythons that have them
 # make python-pods  the same in pods of the local cluster: docs/python.md's job, examples/python (root)
 # make gpu-test   collective communication on the GPUs of this machine, where it has any
+# make qemu-test  loops on emulated processors, without AVX-512 and without all that x86-64 need not have
 # make nccl-test  against real NCCLs (two wheels from PyPI, 560 MB, once), as far as one goes without a GPU
 # make compat     the operator on API servers of Kubernetes 1.28, 1.31 and 1.35 (built once, minutes each): docs/install.md's table
 # make chaos      faults by moments; SECONDS, SEED, CELL=fault/moment narrow it
@@ -128,7 +129,7 @@ endif
 GIT_VERSION_FLAG := -DCO_VERSION='"$(VERSION)"'
 
 .PHONY: all builds programs tests threaded sanitized races objects warnings archives quick test nightly unit san tsan hunt replay fuzz fuzzers \
-        integration integration-plain memory compat e2e paddle-test tensorboard-test paddle-named paddle-pods python-test python-pods check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet bench-python tune-coll bench-gpu bench-ps bench-table bench-cold bench-checkpoint gpu-test nccl-test chaos soak soak-ps demo demo-down \
+        integration integration-plain memory compat e2e paddle-test tensorboard-test paddle-named paddle-pods python-test python-pods check check-all mutants bench bench-operator bench-launch bench-coll bench-resnet bench-python tune-coll bench-gpu bench-ps bench-table bench-cold bench-checkpoint gpu-test nccl-test qemu-test chaos soak soak-ps demo demo-down \
         image image-test release release-test wheel install packages clean manifests docs
 .SECONDARY:
 .SUFFIXES:
@@ -331,6 +332,14 @@ tensorboard-test: $(BUILD)/bin/wide_and_deep
 	@tests/run tensorboard
 gpu-test: $(GPU_TESTS)
 	@tests/run gpu $^
+# Loops, and what files and frames are made of: programs that start no other one and know no clock.
+QEMU_TESTS := $(patsubst %.c,$(BUILD)/test/%,$(wildcard common/crc_test.c common/utf8_test.c common/parse_test.c runtime/train/optim/*_test.c \
+    runtime/train/ckpt/ckpt_test.c runtime/train/ckpt/sizes_test.c runtime/train/table/narrow_test.c runtime/train/table/store_test.c runtime/train/coll/reduce_test.c \
+    runtime/train/dp/golden_test.c examples/nn/*_test.c examples/wide_and_deep/model_test.c examples/word2vec/ngram_test.c \
+    examples/recommendation/net_test.c examples/resnet50/lanes_test.c examples/resnet50/image_test.c examples/resnet50/loss_test.c))
+qemu-test: $(QEMU_TESTS)
+	@bash -c '. deploy/local/lib.sh && need_commands qemu-x86_64=qemu-user'
+	@tests/run qemu $^
 nccl-test: $(BUILD)/test/runtime/train/coll/gpu_test
 	@tests/run nccl $^
 check: all
@@ -360,7 +369,7 @@ nightly:
 	@$(SUBMAKE) -j$$(nproc) builds
 	@COLL_HUGE=1 RETURN_ALL=1 KILLS_ALL=1 SIM_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/,coll/calls_test \
 	    ps/client/return_test ps/client/checkpoint_kill_test) $(BUILD)/san/test/operator/plan/sim_test
-	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test python-pods tensorboard-test nccl-test gpu-test fuzz hunt chaos soak soak-ps mutants"
+	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test python-pods tensorboard-test nccl-test gpu-test qemu-test fuzz hunt chaos soak soak-ps mutants"
 
 # SECONDS: begins nothing after so many; SEED: the same again; CELL: one fault, or fault/moment.
 chaos: all

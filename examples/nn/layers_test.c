@@ -87,7 +87,9 @@ static void test_linear_values(void **state) {
     assert_memory_equal(y, plain, sizeof(y));
     l.relu = true;
     assert_int_equal(nn_linear_forward(e, &l, x, w, b, y, NULL), 0);
-    assert_memory_equal(y, relu, sizeof(y));
+    for (size_t i = 0; i < 6; i++) { /* -0 is 0, too, and what oneDNN writes without SSE4.1 */
+        assert_true(y[i] == relu[i]);
+    }
 }
 
 static void test_relu_lets_gradients_through_where_it_was_open(void **state) {
