@@ -1,6 +1,7 @@
 /* Finds the images of the Oxford flowers, their labels and their division into sets. */
 #include "examples/resnet50/flowers.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -161,8 +162,8 @@ int rn_flowers_open(const char *dir, const char *part, uint32_t classes,
     if (rc < 0) {
         return rc;
     }
-    rc = access(labels, F_OK) == 0 ? mats_open(dir, array, classes, &f, err)
-                                   : list_open(dir, part, classes, &f, err);
+    bool mats = access(labels, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+    rc = mats ? mats_open(dir, array, classes, &f, err) : list_open(dir, part, classes, &f, err);
     return rc == 0 && f ? flowers_give(f, dir, part, ret_flowers, err) : rc;
 }
 

@@ -180,6 +180,15 @@ static void test_another_network_is_refused(void **state) {
     assert_int_equal(rn_train(job, &f->options, NULL, &err), CO_INVALID);
     assert_non_null(strstr(err.msg, "of another network"));
     rt_done(job);
+
+    /* One that cannot be read may be whole: nobody starts over, or from an older one. */
+    CO_AUTOFREE char *manifest = newest(dir, "MANIFEST");
+    assert_int_equal(unlink(manifest), 0);
+    assert_int_equal(symlink(manifest, manifest), 0);
+    assert_int_equal(rt_init(&job, NULL), 0);
+    assert_int_equal(rn_train(job, &f->options, NULL, &err), CO_INTERNAL);
+    assert_non_null(strstr(err.msg, manifest));
+    rt_done(job);
 }
 
 /* ---- ranks ----------------------------------------------------------------------------------- */

@@ -50,11 +50,12 @@ static int read_file(const char *path, op_document_fn fn, void *arg, struct co_e
     r = r ? r : co_yaml_open(name, text.data, text.len, &y, err);
     while (!r) {
         CO_AUTOJSON json_t *obj = NULL;
-        r = co_yaml_next(y, &obj, err);
+        struct co_err why = {0};
+        r = co_yaml_next(y, &obj, &why);
         if (r == CO_NOTFOUND) {
             return 0;
         }
-        r = r ? r : fn(arg, name, y, obj, err);
+        r = r ? co_err_set(err, r, "%s", why.msg) : fn(arg, name, y, obj, err);
     }
     return r;
 }

@@ -57,10 +57,11 @@ int op_kube_config_set_add(struct op_kube_config_set *set, const char *path, con
     size_t len, struct co_err *err) {
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
     CO_AUTOJSON json_t *doc = NULL;
-    int rc = co_yaml_open(path, text, len, &y, err);
-    rc = rc ? rc : co_yaml_next(y, &doc, err);
-    if (rc && rc != CO_NOTFOUND) {
-        return rc;
+    struct co_err why = {0};
+    int rc = co_yaml_open(path, text, len, &y, &why);
+    rc = rc ? rc : co_yaml_next(y, &doc, &why);
+    if (rc && rc != CO_NOTFOUND) { /* an empty one has no entries */
+        return co_err_set(err, rc, "%s", why.msg);
     }
     if (doc && !json_is_object(doc)) {
         return co_err_set(err, CO_INVALID, "%s: not a kubeconfig", path);

@@ -4,6 +4,7 @@
 #include "operator/kube/config.h"
 #include "operator/kube/config_parts.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,8 +25,9 @@ static int add_file(struct op_kube_config_set *set, const char *path, struct co_
     return rc;
 }
 
+/* A file that cannot be looked at is not skipped: it may name another cluster than the next one. */
 static bool file_exists(const char *path) {
-    return access(path, F_OK) == 0;
+    return access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 static int load_one(

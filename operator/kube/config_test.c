@@ -346,6 +346,14 @@ static void test_a_file_asked_for_must_exist(void **state) {
     setenv("KUBECONFIG", path, 1);
     assert_int_equal(load(p, NULL, &cfg, &err), CO_NOTFOUND);
     assert_non_null(strstr(err.msg, "KUBECONFIG="));
+    /* The next file of the list may be of another cluster than one that cannot be read. */
+    CO_AUTOFREE char *loop = co_xasprintf("%s/loop", p->dir);
+    CO_AUTOFREE char *list = co_xasprintf("%s:%s", loop, path);
+    assert_int_equal(symlink(loop, loop), 0);
+    setenv("KUBECONFIG", list, 1);
+    assert_int_equal(load(p, NULL, &cfg, &err), CO_INTERNAL);
+    assert_non_null(strstr(err.msg, loop));
+    assert_int_equal(unlink(loop), 0);
 }
 
 int main(void) {

@@ -38,9 +38,10 @@ static bool is_kind(const json_t *obj, const char *kind) {
 static int read_documents(
     struct reader *rd, const char *name, const char *text, size_t len, struct co_err *err) {
     CO_CLEANUP(co_yaml_closep) struct co_yaml *y = NULL;
-    int r = co_yaml_open(name, text, len, &y, err);
+    struct co_err why = {0};
+    int r = co_yaml_open(name, text, len, &y, &why);
     json_t *doc = NULL;
-    while (!r && !(r = co_yaml_next(y, &doc, err))) {
+    while (!r && !(r = co_yaml_next(y, &doc, &why))) {
         bool job = is_kind(doc, "PaddleJob");
         json_t *items = is_kind(doc, "List") ? co_json_at(doc, "items") : NULL;
         if (items) {
@@ -60,7 +61,7 @@ static int read_documents(
                 err, CO_NORESOURCE, "%s has more than %d objects", name, (int)DOCUMENTS_MAX);
         }
     }
-    return r == CO_NOTFOUND ? 0 : r;
+    return r == 0 || r == CO_NOTFOUND ? 0 : co_err_set(err, r, "%s", why.msg);
 }
 
 static const json_t *find_object(const struct reader *rd, const char *kind, const char *name) {

@@ -1,4 +1,5 @@
 /* `paddlerun mpi`: one process of mpirun or srun becomes a node of a job of Paddle 0.8 to 0.12. */
+#include <errno.h>
 #include <limits.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -90,7 +91,7 @@ static int find_hosts(
     const char *name = getenv("SLURM_STEP_NODELIST") ? "SLURM_STEP_NODELIST" : "SLURM_JOB_NODELIST";
     const char *nodelist = getenv(name);
     bool pods = strcmp(rank->by, "an indexed Job") == 0 || strcmp(rank->by, "a StatefulSet") == 0;
-    if (access(machines, F_OK) == 0) {
+    if (access(machines, F_OK) == 0 || errno != ENOENT) {
         CO_AUTOBUF struct co_buf text = CO_BUF(FILE_MAX);
         int r = co_file_read(machines, FILE_MAX, &text, err);
         return r ? r : rl_machines_read(machines, text.data ? text.data : "", ret, err);
