@@ -180,6 +180,14 @@ $(STANDIN)/plain/libnccl.so.2: standin_flags := -DWITHOUT_ALL_TO_ALL
 $(STANDIN)/lacking/libnccl.so.2: standin_flags := -DWITHOUT_ABORT
 $(filter %/libnccl.so.2,$(STANDINS)): tests/nccl/nccl.c tests/nccl/standin.h runtime/train/nccl/nccl_abi.h $(STANDIN)/libcuda.so.1
 	$(standin) -Wl,-soname,libnccl.so.2 $(standin_flags) -o $@ $< -L$(STANDIN) -l:libcuda.so.1 -lm
+# A file system that fails, for LD_PRELOAD.  Without the sanitizers, whose libraries want to be the first.
+DISK_LAYER := $(BUILD)/test/disk/layer.so
+$(DISK_LAYER): $(wildcard tests/disk/*.[ch]) runtime/train/ckpt/disk_layer_testkit.h
+	@mkdir -p $(@D)
+	@echo "  LD    $@"
+	@$(CC) $(filter-out -fsanitize% -Wmissing-prototypes,$(CFLAGS_ALL)) -fPIC -shared -fvisibility=hidden -o $@ $(filter %.c,$^)
+$(BUILD)/test/runtime/train/ps/client/disk_test $(BUILD)/test/runtime/train/inspect/disk_test: $(DISK_LAYER)
+
 # Who runs on real GPUs, too; on the stand-ins alone.
 GPU_TESTS := $(addprefix $(BUILD)/test/runtime/train/,coll/gpu_calls_test coll/gpu_fault_test dp/gpu_reducer_test)
 $(GPU_TESTS) $(BUILD)/test/runtime/train/coll/gpu_test: $(STANDINS)
@@ -367,6 +375,7 @@ test:
 nightly:
 	@tools/packages all
 	@$(SUBMAKE) -j$$(nproc) builds
+	@UNIT_SECONDS=3600 DISK_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/,ps/client/disk_test inspect/disk_test)
 	@COLL_HUGE=1 RETURN_ALL=1 KILLS_ALL=1 SIM_ALL=1 tests/run unit $(addprefix $(BUILD)/test/runtime/train/,coll/calls_test \
 	    ps/client/return_test ps/client/checkpoint_kill_test) $(BUILD)/san/test/operator/plan/sim_test
 	@tests/run targets "unit check-all san tsan integration integration-plain e2e paddle-test paddle-pods python-test python-pods tensorboard-test nccl-test gpu-test qemu-test fuzz hunt chaos soak soak-ps mutants"

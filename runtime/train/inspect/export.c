@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/size.h"
 #include "common/bytes.h"
+#include "common/size.h"
+#include "runtime/train/ckpt/disk.h"
 #include "runtime/train/inspect/inspect.h"
 #include "runtime/train/inspect/npz.h"
 
@@ -311,11 +312,12 @@ static int export_text(
     if (!to) {
         return co_err_errno(err, errno, "cannot make '%s'", aside);
     }
-    int rc = rt_view_print(v, what, to, err);
-    bool closed = fclose(to) == 0;
-    if (rc == 0 && (!closed || rename(aside, file) < 0)) {
-        rc = co_err_errno(err, errno, "cannot write '%s'", file);
+    int rc = rt_view_print(v, what, to, err); /* which flushes it */
+    rc = rc < 0 ? rc : rt_disk_sync(fileno(to), aside, err);
+    if (fclose(to) != 0 && rc == 0) {
+        rc = co_err_errno(err, errno, "cannot write '%s'", aside);
     }
+    rc = rc < 0 ? rc : rt_npz_replace(file, err);
     if (rc < 0) {
         (void)remove(aside);
     }

@@ -14,6 +14,7 @@
 #include "common/bytes.h"
 #include "common/crc.h"
 #include "common/size.h"
+#include "runtime/train/ckpt/disk.h"
 
 enum {
     LOCAL = 30,
@@ -221,14 +222,21 @@ static int finish_archive(struct rt_npz *z, struct co_err *err) {
     return rc < 0 ? rc : put(z, end, b, sizeof(b), err);
 }
 
+int rt_npz_replace(const char *path, struct co_err *err) {
+    const char *slash = strrchr(path, '/');
+    CO_AUTOFREE char *dir = slash == path ? co_xstrdup("/")
+                            : slash       ? co_xstrndup(path, (size_t)(slash - path))
+                                          : co_xstrdup(".");
+    return rt_disk_replace(dir, slash ? slash + 1 : path, err);
+}
+
 int rt_npz_finish(struct rt_npz *z, struct co_err *err) {
     int rc = z->single ? 0 : finish_archive(z, err);
     if (rc == 0 && z->single && ftruncate(z->fd, (off_t)z->end) < 0) {
         rc = co_err_errno(err, errno, "cannot write '%s'", z->aside);
     }
-    if (rc == 0 && (fsync(z->fd) < 0 || rename(z->aside, z->path) < 0)) {
-        rc = co_err_errno(err, errno, "cannot write '%s'", z->path);
-    }
+    rc = rc < 0 ? rc : rt_disk_sync(z->fd, z->aside, err);
+    rc = rc < 0 ? rc : rt_npz_replace(z->path, err);
     z->done = rc == 0;
     return rc;
 }

@@ -26,7 +26,9 @@ CO_MUST_CHECK int rt_npz_add(struct rt_npz *z, const char *name, const char *des
 /* `at`: offset in bytes from the array's beginning. */
 CO_MUST_CHECK int rt_npz_write(struct rt_npz *z, uint32_t index, uint64_t at, const void *data,
     size_t len, struct co_err *err);
-/* Completes the file and renames it to its final name. */
+/* Gives path.new, which is synced, the name path, durably.  For other files, too. */
+CO_MUST_CHECK int rt_npz_replace(const char *path, struct co_err *err);
+/* Completes the file, syncs it and renames it to its final name. */
 CO_MUST_CHECK int rt_npz_finish(struct rt_npz *z, struct co_err *err);
 /* Removes an unfinished file; NULL is allowed. */
 void rt_npz_close(struct rt_npz *z);
