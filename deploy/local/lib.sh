@@ -3,7 +3,8 @@
 # Shared by the scripts of this folder; sourced, never run.
 set -euo pipefail
 
-KUBERNETES_VERSION=${KUBERNETES_VERSION:-v1.35.4}
+KUBERNETES_PINNED=v1.35.4
+KUBERNETES_VERSION=${KUBERNETES_VERSION:-$KUBERNETES_PINNED}
 APISERVER_VERSION=${APISERVER_VERSION:-$KUBERNETES_VERSION}   # an older one, to try what is installed there: make compat
 ETCD_VERSION=${ETCD_VERSION:-v3.6.16}
 COREDNS_VERSION=${COREDNS_VERSION:-v1.14.7}
