@@ -103,7 +103,7 @@ static int leaves_a_child(struct world *w, struct rt_group *g, uint32_t rank, st
         return rc < 0 ? rc : rt_group_barrier(g, err);
     }
     if (fork() == 0) {
-        (void)pause(); /* until rank 0 has seen it, and the test kills it */
+        (void)poll(NULL, 0, WORLD_MS); /* until rank 0 has seen it, and the test kills it */
         _exit(0);
     }
     kill(getpid(), SIGKILL);
