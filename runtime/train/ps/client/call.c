@@ -331,10 +331,6 @@ struct rt_call *rt_client_fail(struct rt_client *c, const struct co_err *err) {
     return list;
 }
 
-bool rt_client_is_refusal(const struct co_err *err) {
-    return err->code == CO_INVALID || err->code == CO_NORESOURCE;
-}
-
 void rt_client_refuse(struct rt_client *c, const struct co_err *err) {
     if (!c->refused.code) {
         c->refused = *err;
@@ -629,7 +625,8 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
 
     struct rt_call *call = p->call;
     struct co_err err = {0};
-    if (f->head.kind == RT_FRAME_ERROR) {
+    bool refused = f->head.kind == RT_FRAME_ERROR;
+    if (refused) {
         rt_frame_error_read(f, &err);
         co_err_wrap(&err, "server %u (%s)", l->index, l->endpoint);
     } else if (call->take && call->take(call, p, f, &err) < 0) {
@@ -645,7 +642,7 @@ void rt_client_answer(struct rt_client *c, struct rt_link *l, struct rt_frame *f
         call->err = err;
     }
     struct rt_call *list = NULL;
-    if (call->done && rt_client_is_refusal(&err)) {
+    if (call->done && refused && err.code != CO_GONE) {
         rt_client_refuse(c, &err);
     } else if (err.code && (call->done || err.code == CO_GONE)) {
         /* Nobody waits for the call, or the job went back to a checkpoint: the client fails. */

@@ -153,12 +153,6 @@ static void *run_sender(void *arg) {
         pthread_mutex_unlock(&m->m);
         struct co_err err = {0};
         int rc = send_pushes(m, (uint32_t)(q - m->queues), list, pushes, n, &err);
-        if (rt_client_is_refusal(&err)) {
-            pthread_mutex_lock(&m->c->m);
-            rt_client_refuse(m->c, &err);
-            pthread_mutex_unlock(&m->c->m);
-            rc = 0;
-        }
         pthread_mutex_lock(&m->m);
         q->busy = false;
         if (rc < 0 && !m->err.code) {

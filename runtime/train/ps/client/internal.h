@@ -156,11 +156,10 @@ int rt_client_left(const struct rt_client *c, int ms);
  * the list of detached calls whose `done` must run without the lock. */
 struct rt_call *rt_client_fail(struct rt_client *c, const struct co_err *err);
 void rt_calls_done(struct rt_call *list);
-/* Servers refuse a push with NaN, or one that they have no memory for.  Nothing else is lost by it,
- * so the client does not fail: one later push, step or flush returns the refusal, and the next ones
- * work again.  Any thread; c->m is not held. */
+/* Servers refuse a push: one with NaN, one that they have no memory for, any while tables are
+ * restored.  Nothing else is lost by it, so the client does not fail: one later push, step or flush
+ * returns the refusal, and the next ones work again.  Any thread; c->m is not held. */
 CO_MUST_CHECK int rt_client_refusal(struct rt_client *c, struct co_err *err);
-bool rt_client_is_refusal(const struct co_err *err);
 void rt_client_refuse(struct rt_client *c, const struct co_err *err); /* c->m is held */
 /* rt_flush without the refusal: all pushes are applied, or refused. */
 CO_MUST_CHECK int rt_client_settle(struct rt_client *c, struct co_err *err);

@@ -152,6 +152,9 @@ static void tables_that_could_not_be_loaded_refuse_all_requests(void **state) {
     assert_true(rt_pull_dense(c, 0, values, &why) < 0);
     assert_true(rt_checkpoint(c, large, NULL, NULL, &why) < 0); /* it would be of empty tables */
     assert_non_null(strstr(why.msg, "until rt_restore succeeds"));
+    (void)!rt_push_dense(c, 0, values, &why);
+    assert_true(rt_flush(c, &why) < 0); /* as a push: once, and the client goes on */
+    assert_non_null(strstr(why.msg, "until rt_restore succeeds"));
     OK(rt_restore(c, small, NULL, &err));
     check(c, 10, 1);
     leave(&w, c);
