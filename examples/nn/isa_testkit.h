@@ -1,7 +1,14 @@
 /* Runs tests once more for each instruction set that oneDNN knows, as primitives differ.  oneDNN
  * reads ONEDNN_MAX_CPU_ISA once, so each runs in a child.  Call before anything else uses oneDNN:
- * it starts threads, which do not outlive a fork.  Include after cmocka.h. */
+ * it starts threads, which do not outlive a fork. */
 #pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
 
 #include <dnnl.h>
 #include <stdio.h>
