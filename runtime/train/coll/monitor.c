@@ -219,6 +219,7 @@ int rt_monitor_start(struct rt_group *g, struct co_err *err) {
             int one = 1;
             (void)setsockopt(p->control, IPPROTO_TCP, TCP_USER_TIMEOUT, &silent, sizeof(silent));
             (void)setsockopt(p->control, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+            (void)setsockopt(p->control, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
             p->message = co_xcalloc(1, RT_WORD_HEAD + RT_WORD_MAX);
             p->dead = co_xcalloc(1, bits_bytes(g));
             atomic_store(&p->heard_ms, now);
@@ -236,6 +237,14 @@ int rt_monitor_start(struct rt_group *g, struct co_err *err) {
     return 0;
 }
 
+/* A socket that is closed with something unread is reset, and what it has still to send is dropped:
+ * the reason why the group failed, say. */
+static void read_the_rest(int fd) {
+    unsigned char rest[RT_WORD_HEAD + RT_WORD_MAX];
+    while (fd >= 0 && recv(fd, rest, sizeof(rest), MSG_DONTWAIT) > 0) {
+    }
+}
+
 void rt_monitor_stop(struct rt_group *g) {
     if (g->monitored) {
         unsigned char calls[RT_QUESTION_MAX];
@@ -247,6 +256,9 @@ void rt_monitor_stop(struct rt_group *g) {
         (void)eventfd_write(g->wake, 1);
         /* no deadline: the thread reads and sends without blocking */
         pthread_join(g->monitor, NULL);
+        for (uint32_t r = 0; r < g->size; r++) {
+            read_the_rest(g->peers[r].control);
+        }
         g->monitored = false;
     }
 }
