@@ -17,3 +17,4 @@
     })
 #define co_err_set(...) ANALYZER_NEGATIVE(co_err_set(__VA_ARGS__))
 #define co_err_errno(...) ANALYZER_NEGATIVE(co_err_errno(__VA_ARGS__))
+#define co_err_wrap(...) ANALYZER_NEGATIVE(co_err_wrap(__VA_ARGS__))

@@ -325,7 +325,6 @@ static int verify_point(const char *dir, uint64_t number, bool newest) {
 
 static int run_verify(const struct words *w) {
     CO_AUTOFREE char *dir = NULL;
-    CO_AUTOFREE uint64_t *numbers = NULL;
     struct rt_ckpt_numbers have = {0};
     uint64_t only = rt_view_split(w->path, &dir);
     CO_AUTOFREE char *saved = co_xasprintf("%s/MANIFEST", dir);
@@ -336,7 +335,7 @@ static int run_verify(const struct words *w) {
     if (rt_ckpt_numbers(dir, &have, &err) < 0) {
         return fail("verify", &err);
     }
-    numbers = have.all;
+    CO_AUTOFREE uint64_t *numbers = have.all;
     bool there = access(saved, F_OK) == 0 || errno != ENOENT;
     if (have.n == 0 && !there) {
         co_err_set(&err, CO_NOTFOUND, "no checkpoint in '%s'", dir);
@@ -344,7 +343,7 @@ static int run_verify(const struct words *w) {
     }
     int code = there ? verify_saved(dir) : 0;
     for (size_t i = 0; i < have.n; i++) {
-        code = worse(code, verify_point(dir, have.all[i], i == 0));
+        code = worse(code, verify_point(dir, numbers[i], i == 0));
     }
     return code;
 }

@@ -158,7 +158,8 @@ int rt_ckpt_file_open(
     CO_AUTOFREE char *path = co_xasprintf("%s/%s", c->dir, c->tables[table].file);
     FILE *stream = fopen(path, "re");
     if (!stream) {
-        return rt_disk_unread(err, errno, path);
+        int rc = rt_disk_unread(err, errno, path);
+        return rc < 0 ? rc : CO_INTERNAL; /* below 0, which analysers do not know of it */
     }
     return rt_ckpt_file_from(stream, path, &c->tables[table], ret, err);
 }

@@ -1,6 +1,7 @@
 /* Numbers and signs of calls; asks other ranks for theirs, and says which calls differ. */
 #include "runtime/train/coll/agree.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -98,7 +99,7 @@ const char *rt_call_text(const struct rt_said *s, char ret_text[RT_CALL_TEXT]) {
 
 /* A call of a rank. */
 struct claim {
-    uint32_t rank;
+    uint64_t rank; /* without a gap behind it, for gcc's analyzer */
     struct rt_said said;
 };
 
@@ -123,7 +124,8 @@ static void take_part(struct rt_group *g, struct claim claims[2]) {
         claims[0] = other;
     } else if (claims[1].rank != g->rank && claims[0].said.number == claims[1].said.number &&
                said_at(&g->calls, claims[0].said.number, &own)) {
-        claims[0] = own.sign != claims[0].said.sign ? claims[0] : claims[1];
+        const struct claim *other = &claims[own.sign == claims[0].said.sign];
+        claims[0] = (struct claim){.rank = other->rank, .said = other->said};
         claims[1] = (struct claim){.rank = g->rank, .said = own};
     }
 }
@@ -136,14 +138,14 @@ static int differ(struct rt_group *g, const struct claim given[2], bool tell) {
     take_part(g, claims);
     const struct rt_said *a = &claims[0].said, *b = &claims[1].said;
     if (claims[1].rank != g->rank) {
-        (void)snprintf(who, sizeof(who), "rank %u", claims[1].rank);
+        (void)snprintf(who, sizeof(who), "rank %" PRIu64, claims[1].rank);
     }
     bool same = a->what == b->what && a->n == b->n;
     bool counts = (a->what & 0xff) == RT_ALL_GATHERV;
     struct rt_telling t = {
         .word = RT_WORD_DIFFER, .tell = tell, .more = bytes, .bytes = sizeof(bytes)};
     return rt_group_fail_as(g, CO_INVALID, g->size, &t,
-        "ranks make different calls: rank %u: %s; %s: %s%s", claims[0].rank,
+        "ranks make different calls: rank %" PRIu64 ": %s; %s: %s%s", claims[0].rank,
         rt_call_text(a, text[0]), who, rt_call_text(b, text[1]),
         !same    ? ""
         : counts ? ", with other counts"

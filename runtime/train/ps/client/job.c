@@ -45,9 +45,7 @@ static int get_encrypt(
 static int load_job(rt_getenv_fn get, void *arg, struct rt_job **ret_job, struct co_err *err) {
     struct rt_topology *t = NULL;
     int rc = co_isa_check(err);
-    if (rc == 0) {
-        rc = rt_topology_load(get, arg, &t, err);
-    }
+    rc = rc < 0 ? rc : rt_topology_load(get, arg, &t, err);
     if (rc < 0) {
         return rc;
     }
