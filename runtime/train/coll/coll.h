@@ -77,6 +77,8 @@ struct rt_door {
  * runs from the first check. */
 struct rt_patience {
     const struct rt_coll *call; /* NULL in tests */
+    bool uncounted; /* a send or receive whose bytes nobody counts: whether it is in vain is unknown
+                     */
     int64_t begun_ms;
     int64_t asked_ms;   /* when all ranks were last asked for a sign of life; 0: not yet */
     int64_t checked_ms; /* the last check */

@@ -340,7 +340,8 @@ int rt_gpu_check(const struct rt_group *g, const struct rt_coll *c, struct co_er
 int rt_gpu_make(struct rt_group *g, const struct rt_coll *calls, uint32_t n) {
     struct rt_gpu *u = g->gpu;
     bool pairs = calls[0].kind == RT_SEND || calls[0].kind == RT_RECV;
-    struct watch w = {.patience.call = calls, .pairs = calls, .n = pairs ? n : 0};
+    struct watch w = {
+        .patience = {.call = calls, .uncounted = pairs}, .pairs = calls, .n = pairs ? n : 0};
     struct co_err why = {0};
     int rc = atomic_load_explicit(&g->failed, memory_order_acquire);
     if (rc < 0) {

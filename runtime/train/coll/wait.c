@@ -238,7 +238,7 @@ void rt_patience_turn(struct rt_group *g, struct rt_patience *p, uint32_t rank) 
     const struct rt_peer *other = &g->peers[rank];
     if (waited >= next && atomic_load(&other->heard_ms) >= atomic_load(&other->asked_ms)) {
         p->agree_ms = waited + (waited < AGREE_MAX_MS ? waited : AGREE_MAX_MS);
-        rt_monitor_ask(g, p->call, rank);
+        rt_monitor_ask(g, p->uncounted ? NULL : p->call, rank);
     }
     next = p->warn_ms ? p->warn_ms : WARN_MS;
     if (waited >= next && surveyed(g, p, p->checked_ms)) {
