@@ -260,8 +260,8 @@ static int check(struct rt_group *g, struct rt_patience *p, uint32_t rank, int64
     if (code < 0 || !surveyed(g, p, p->checked_ms)) {
         return code;
     }
-    code = rt_group_silent(g, p->survey_ms);
-    return code < 0 ? code : rt_group_late(g, p->call, rank);
+    /* Who has not answered the survey yet is busy, not lost: it answered since asked_ms. */
+    return rt_group_late(g, p->call, rank);
 }
 
 int rt_deadline_check(struct rt_group *g, struct rt_patience *p, uint32_t rank) {
