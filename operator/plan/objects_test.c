@@ -292,6 +292,19 @@ static void our_labels_are_read_back(void **state) {
 }
 
 /* Only who others outlive: what decides that the job is done ends by itself. */
+/* 100 bytes a value, and its text. */
+static void a_pods_memory_is_that_of_its_values_and_their_text(void **state) {
+    (void)state;
+    static const struct {
+        const char *tmpl;
+        size_t bytes;
+    } rows[] = {{"{}", 100}, {"[null,1]", 300}, {"['abc']", 203}, {"{'ab':['c','']}", 403}};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOJSON json_t *tmpl = tk_json(rows[i].tmpl);
+        assert_int_equal(op_object_pod_bytes(tmpl), rows[i].bytes);
+    }
+}
+
 static void a_server_learns_where_to_ask_for_the_end(void **state) {
     (void)state;
     static const struct {
@@ -322,6 +335,7 @@ static void a_server_learns_where_to_ask_for_the_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pods_memory_is_that_of_its_values_and_their_text),
         cmocka_unit_test(a_server_learns_where_to_ask_for_the_end),
         cmocka_unit_test(a_pod_in_pod_ip_mode),
         cmocka_unit_test(a_pod_in_service_mode),
