@@ -10,16 +10,20 @@
 #include <cmocka.h>
 
 #include "common/httpd.h"
+#include "runtime/launch/rendezvous/internal.h"
 #include "runtime/launch/rendezvous/wire.h"
 
-enum { TRACE = 2048, STEPS_TEXT = 512 };
+/* Of the time limits, the test has only those that must pass.  The others are far away or are
+ * reached by an event (`late`), so that a busy machine changes nothing. */
+enum { TRACE = 2048, STEPS_TEXT = 512, DEADLINE_MS = 60000, QUESTIONS = 4 };
 
 static struct {
     struct co_loop *loop;
     struct co_httpd *master;
     struct rl_rdzv *m;
     char trace[TRACE], steps[STEPS_TEXT], *rest;
-    int asked;
+    int64_t asked[QUESTIONS]; /* when the first ones came */
+    int n_asked;
     bool over;
 } world;
 
@@ -47,6 +51,15 @@ static void answer_met(struct co_http_req *r) {
     co_http_reply(r, 200, NULL, text.data, text.len);
 }
 
+/* The time to meet is over once the master has answered nothing, or once it was reported as not
+ * ready and asked again. */
+static void be_late(void) {
+    if (strstr(world.steps, "#late") &&
+        (world.steps[0] == '#' || strstr(world.trace, "note master not ready"))) {
+        co_timer_start(world.m->deadline, 0);
+    }
+}
+
 static void on_forgotten(void *arg, struct co_http_req *r) {
     (void)arg;
     (void)r;
@@ -60,12 +73,15 @@ static void on_request(void *arg, struct co_http_req *r) {
     size_t len = 0;
     int status = 0;
     (void)arg;
-    world.asked++;
+    if (world.n_asked < QUESTIONS) {
+        world.asked[world.n_asked++] = co_now_ms();
+    }
     (void)sscanf(hello ? hello : "", "1 %*s %15s", word);
     const char *why = co_http_body(r, &len);
     const bool leaves = strcmp(co_http_method(r), "DELETE") == 0;
     tell("%s%s%s%s%s", co_http_method(r), *word ? " " : "", word, leaves ? " " : "",
         leaves ? why : "");
+    be_late();
     const bool ever = world.rest && strchr(world.rest, '*') && !strchr(world.rest, '|');
     const char *step = ever ? world.rest : world.rest ? strsep(&world.rest, "|") : NULL;
     if (leaves && strcmp(word, "leave") == 0) {
@@ -86,16 +102,26 @@ static const struct co_http_route routes[] = {{NULL, "/*", on_request}};
 
 /* ---- the node ---------------------------------------------------------------------------- */
 
+/* A busy machine may be late with any answer, and the launcher says so. */
 static void on_note(void *arg, bool warn, const char *line) {
     (void)arg;
     (void)warn;
-    tell("note %s", line);
+    if (strncmp(line, "not heard of for a second", 25) != 0 &&
+        strcmp(line, "the master is heard of again") != 0) {
+        tell("note %s", line);
+    }
 }
 
 static void on_gone(void *arg) {
     (void)arg;
     tell("gone");
     world.over = true;
+}
+
+/* Only the master's answer ends its part: not that it took too long. */
+static void leave(int code, const char *why) {
+    rl_rdzv_leave(world.m, code, why, on_gone);
+    co_timer_stop(world.m->deadline);
 }
 
 static void on_met(void *arg, const struct rl_rdzv_roster *roster) {
@@ -109,7 +135,7 @@ static void on_met(void *arg, const struct rl_rdzv_roster *roster) {
     } else if (next && strcmp(next, "#restart") == 0) {
         rl_rdzv_restart(world.m, "oom");
     } else if (next && strcmp(next, "#leave") == 0) {
-        rl_rdzv_leave(world.m, 3, "worker 0", on_gone);
+        leave(3, "worker 0");
     } else if (next && strcmp(next, "#lost") == 0) {
         co_httpd_close(co_steal_ptr(world.master));
     }
@@ -125,7 +151,7 @@ static void on_all_done(void *arg) {
     (void)arg;
     tell("all done");
     if (strstr(world.steps, "#done, leave")) {
-        rl_rdzv_leave(world.m, 0, "", on_gone);
+        leave(0, "");
     } else {
         world.over = true;
     }
@@ -153,7 +179,7 @@ static void run(const char *steps, int max, int level) {
     char address[32];
     world.trace[0] = '\0';
     world.over = false;
-    world.asked = 0;
+    world.n_asked = 0;
     (void)snprintf(world.steps, sizeof(world.steps), "%s", steps);
     assert_int_equal(co_loop_new(&world.loop, NULL), 0);
     assert_int_equal(co_httpd_open(world.loop, "127.0.0.1:0", routes, CO_ARRAY_LEN(routes), NULL,
@@ -168,7 +194,7 @@ static void run(const char *steps, int max, int level) {
         .min_nodes = 2,
         .max_nodes = max,
         .level = level,
-        .deadline_ms = 900};
+        .deadline_ms = DEADLINE_MS};
     char answers[STEPS_TEXT];
     (void)snprintf(answers, sizeof(answers), "%.*s", (int)strcspn(steps, "#"), steps);
     world.rest = *answers ? answers : NULL;
@@ -219,17 +245,17 @@ static void a_node_does_as_the_master_says(void **state) {
         {2, 1, "met|500 no|changed 1 node a: oom#restart",
             "POST join; met 2; DELETE restart oom; changed node a: oom"},
         /* it is not there, or nobody's */
-        {2, -1, "",
-            "POST join; ended timeout: the job's nodes did not meet within 0.9 s: the "
+        {2, -1, "#late",
+            "POST join; ended timeout: the job's nodes did not meet within 60 s: the "
             "master at MASTER has not answered yet"},
-        {2, -1, "500 no*",
+        {2, -1, "500 no*#late",
             "POST join; note master not ready: MASTER answers 500, as no key-value service does; "
-            "POST join; ended timeout: the job's nodes did not meet within 0.9 s: the master at "
+            "POST join; ended timeout: the job's nodes did not meet within 60 s: the master at "
             "MASTER is not there: MASTER answers 500, as no key-value service does"},
-        {2, -1, "wait 1 b is missing|500 no*",
+        {2, -1, "wait 1 b is missing|500 no*#late",
             "POST join; note master not ready: b is missing; then the master was lost: MASTER "
             "answers 500, as no key-value service does; POST join; ended timeout: the job's nodes "
-            "did not meet within 0.9 s: b is missing; then the master was lost: MASTER answers "
+            "did not meet within 60 s: b is missing; then the master was lost: MASTER answers "
             "500, "
             "as no key-value service does"},
         {2, -1, "met#lost", "POST join; met 2; ended peer lost: the master at MASTER is gone: ..."},
@@ -249,10 +275,10 @@ static void a_node_does_as_the_master_says(void **state) {
             "POST join; " PADDLES "; GET; met 2 unwatched; ended peer lost: no other node would "
             "start again: nobody watches this job"},
         {2, -1, "200 |" LIST "#leave", "POST join; " PADDLES "; GET; met 2 unwatched; gone"},
-        {3, 0, "200 *",
+        {3, 0, "200 *#late",
             "POST join; note master not ready: MASTER answers 200, as no key-value service does "
             "that can serve an elastic job; POST join; ended timeout: the job's nodes did not meet "
-            "within 0.9 s: the master at MASTER is not there: MASTER answers 200, as no key-value "
+            "within 60 s: the master at MASTER is not there: MASTER answers 200, as no key-value "
             "service does that can serve an elastic job"},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
@@ -265,11 +291,14 @@ static void a_node_does_as_the_master_says(void **state) {
     }
 }
 
-/* Some web server has the port: 0.9 s of questions. */
+/* Some web server has the port: a question each 250 ms. */
 static void what_is_no_master_is_not_flooded(void **state) {
     (void)state;
-    run("500 no*", 2, -1);
-    assert_in_range(world.asked, 2, 4);
+    run("500 no*#late", 2, -1);
+    assert_true(world.n_asked > 1);
+    for (int i = 1; i < world.n_asked; i++) {
+        assert_true(world.asked[i] - world.asked[i - 1] > 200);
+    }
 }
 
 static void a_master_that_is_no_address_is_named(void **state) {
