@@ -34,6 +34,7 @@ enum co_var {
     CO_VAR_ELASTIC_TIMEOUT,
     CO_VAR_JOB_ENCRYPT,
     CO_VAR_TRAINING_END,
+    CO_VAR_STOP_TIMEOUT,
     /* through the job's ConfigMap */
     CO_VAR_PORTS_NUM,
     CO_VAR_PORT,
@@ -187,6 +188,7 @@ enum co_var_when {
     CO_WHEN_TOKEN,   /* spec.peerAuth is Token or Encrypted */
     CO_WHEN_ENCRYPTED,
     CO_WHEN_SERVES, /* a server, when others decide that the job is done, and there is a gate */
+    CO_WHEN_GRACE,  /* the role's template has terminationGracePeriodSeconds */
 };
 
 /* The form of a value; co_contract_check has the rules. */

@@ -96,6 +96,16 @@ const struct co_contract_row co_contract[CO_VAR_COUNT] = {
         .generations = CO_GEN_OPERATOR,
         .doc = "host:port,…/path at the operator's gate: `paddlerun` as a server's first process "
                "asks there whether training is over, and then ends the server."},
+    [CO_VAR_STOP_TIMEOUT] = {.name = "PADDLERUN_STOP_TIMEOUT",
+        .via = CO_VIA_ENV,
+        .when = CO_WHEN_GRACE,
+        .type = CO_TYPE_INT,
+        .roles = CO_FOR_ALL,
+        .generations = CO_GEN_OPERATOR,
+        .max = MANY,
+        .doc = "Seconds that a launcher gives the training between SIGTERM and SIGKILL when its "
+               "command has no --stop_timeout: terminationGracePeriodSeconds, less a sixth of it "
+               "and 5 s at most, in which the launcher itself ends."},
 
     [CO_VAR_PORTS_NUM] = {.name = "TRAINER_PORTS_NUM",
         .via = CO_VIA_CONFIGMAP,

@@ -147,7 +147,8 @@ static bool is_told(const struct op_job *job, enum co_var_when when) {
         return job->peer_auth >= OP_PEER_TOKEN;
     case CO_WHEN_ENCRYPTED:
         return job->peer_auth == OP_PEER_ENCRYPTED;
-    case CO_WHEN_SERVES: /* see serves */
+    case CO_WHEN_SERVES: /* see is_direct: these go by the role */
+    case CO_WHEN_GRACE:
     case CO_WHEN_NEVER:
     default:
         return false;
@@ -282,9 +283,23 @@ static char *elastic_np(const struct op_job *job) {
     return co_xasprintf("%" PRId32 ":%" PRId32, least, most > least ? most : least);
 }
 
+/* -1: Kubernetes' default. */
+static int64_t grace_of(const json_t *pod_spec) {
+    const json_t *grace = json_object_get(pod_spec, "terminationGracePeriodSeconds");
+    return json_is_integer(grace) ? json_integer_value(grace) : -1;
+}
+
+/* What a launcher may give the training of the pod's grace period: it needs the rest itself, to
+ * write down why it ends. */
+static int64_t stop_timeout(int64_t grace) {
+    enum { OWN_MAX = 5, OWN_PART = 6 /* 30 s, the default, leaves the launcher's default, 25 s */ };
+    int64_t own = grace / OWN_PART;
+    return grace - (own < OWN_MAX ? own : OWN_MAX);
+}
+
 /* {"name": …, "value": …}, or a reference to a field of the pod or of the ConfigMap. */
 static json_t *make_direct(const struct op_job *job, enum co_var var, enum op_role role,
-    int32_t index, const struct op_settings *settings) {
+    int32_t index, const struct op_settings *settings, const json_t *pod_spec) {
     json_t *e = json_object();
     co_json_set(e, "name", json_string(co_contract[var].name));
     CO_AUTOFREE char *value = NULL;
@@ -328,6 +343,9 @@ static json_t *make_direct(const struct op_job *job, enum co_var var, enum op_ro
         value =
             co_xasprintf("%s/end/v1/%s/%s/%s", settings->gate_addr, job->ns, job->name, job->uid);
         break;
+    case CO_VAR_STOP_TIMEOUT:
+        value = number_text(stop_timeout(grace_of(pod_spec)));
+        break;
     default:
         value = co_xstrdup("");
         break;
@@ -343,17 +361,19 @@ static bool serves(
 }
 
 static bool is_direct(const struct op_job *job, enum co_var var, enum op_role role,
-    const struct op_settings *settings) {
+    const struct op_settings *settings, const json_t *pod_spec) {
     const struct co_contract_row *row = &co_contract[var];
-    bool told = row->when == CO_WHEN_SERVES ? serves(job, role, settings) : is_told(job, row->when);
+    bool told = row->when == CO_WHEN_SERVES  ? serves(job, role, settings)
+                : row->when == CO_WHEN_GRACE ? grace_of(pod_spec) >= 0
+                                             : is_told(job, row->when);
     return row->via == CO_VIA_ENV && told;
 }
 
 void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
-    const struct op_settings *settings, json_t *env) {
+    const struct op_settings *settings, const json_t *pod_spec, json_t *env) {
     for (enum co_var var = 0; var < CO_VAR_COUNT; var++) {
-        if (is_direct(job, var, role, settings)) {
-            co_json_append(env, make_direct(job, var, role, index, settings));
+        if (is_direct(job, var, role, settings, pod_spec)) {
+            co_json_append(env, make_direct(job, var, role, index, settings, pod_spec));
         }
     }
 }
@@ -366,15 +386,16 @@ static bool tells_index(
 }
 
 void op_env_direct_again(const struct op_job *job, enum op_role role, int32_t index,
-    const struct op_settings *settings, json_t *env) {
+    const struct op_settings *settings, const json_t *pod_spec, json_t *env) {
     size_t at = json_array_size(env);
     for (enum co_var var = CO_VAR_COUNT; var-- > 0;) {
-        if (!is_direct(job, var, role, settings)) {
+        if (!is_direct(job, var, role, settings, pod_spec)) {
             continue;
         }
         at--;
         if (tells_index(job, var, settings)) {
-            (void)json_array_set_new(env, at, make_direct(job, var, role, index, settings));
+            (void)json_array_set_new(
+                env, at, make_direct(job, var, role, index, settings, pod_spec));
         }
     }
 }

@@ -15,10 +15,10 @@ bool op_env_published(const struct op_world *w, const json_t *env);
 bool op_env_addressed(const struct op_world *w);
 /* Appends a reference to the job's token, if the job has one and the list does not. */
 void op_env_token(const struct op_job *job, json_t *env);
-/* Appends the direct variables to a container's env list. */
+/* Appends the direct variables to a container's env list; some go by the pod's spec. */
 void op_env_direct(const struct op_job *job, enum op_role role, int32_t index,
-    const struct op_settings *settings, json_t *env);
+    const struct op_settings *settings, const json_t *pod_spec, json_t *env);
 /* The list ends with the direct variables of another pod of the role: replaces them by this pod's.
  */
 void op_env_direct_again(const struct op_job *job, enum op_role role, int32_t index,
-    const struct op_settings *settings, json_t *env);
+    const struct op_settings *settings, const json_t *pod_spec, json_t *env);

@@ -146,7 +146,7 @@ json_t *op_object_pod(const struct op_job *job, const json_t *tmpl, enum op_role
     json_t *first = json_array_get(json_object_get(spec, "containers"), 0);
     json_t *env = op_tree_need(first, "env", json_array);
     op_env_token(job, env); /* before the direct variables, see op_env_direct_again */
-    op_env_direct(job, role, index, settings, env);
+    op_env_direct(job, role, index, settings, spec, env);
     if (!job->elastic) {
         co_json_append(op_tree_need(first, "envFrom", json_array),
             json_pack("{s:{s:s}}", "configMapRef", "name", job->name));
@@ -185,7 +185,8 @@ json_t *op_object_pod_like(const json_t *like, const struct op_job *job, enum op
     if (job->intranet != OP_DNS) {
         op_tree_set_text(spec, "subdomain", name);
     }
-    op_env_direct_again(job, role, index, settings, own_member(json_array_get(list, 0), "env"));
+    op_env_direct_again(
+        job, role, index, settings, spec, own_member(json_array_get(list, 0), "env"));
     return pod;
 }
 

@@ -333,9 +333,41 @@ static void a_server_learns_where_to_ask_for_the_end(void **state) {
     }
 }
 
+/* A launcher's own default fits Kubernetes' default, so nothing is said where the template is
+ * silent.
+ */
+static void a_launcher_learns_the_grace_period(void **state) {
+    (void)state;
+    static const struct {
+        const char *grace, *told;
+    } rows[] = {
+        {"", NULL},
+        {"'terminationGracePeriodSeconds':null,", NULL},
+        {"'terminationGracePeriodSeconds':30,", "25"},
+        {"'terminationGracePeriodSeconds':120,", "115"},
+        {"'terminationGracePeriodSeconds':12,", "10"},
+        {"'terminationGracePeriodSeconds':1,", "1"},
+        {"'terminationGracePeriodSeconds':0,", "0"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *job =
+            co_xasprintf(TK_JOB("'worker':{'replicas':2,'template':{'spec':{%s'containers':"
+                                "[{'name':'main','image':'img'}]}}}"),
+                rows[i].grace);
+        for (int32_t index = 0; index < 2; index++) {
+            CO_AUTOJSON json_t *pod = pod_of(job, OP_WORKER, index, &no_gate);
+            const json_t *env = json_object_get(first_container(pod), "env");
+            CO_AUTOFREE char *want = co_xasprintf(
+                "{'name':'PADDLERUN_STOP_TIMEOUT','value':'%s'}", rows[i].told ? rows[i].told : "");
+            expect_json(json_array_get(env, 4), rows[i].told ? want : NULL);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pods_memory_is_that_of_its_values_and_their_text),
+        cmocka_unit_test(a_launcher_learns_the_grace_period),
         cmocka_unit_test(a_server_learns_where_to_ask_for_the_end),
         cmocka_unit_test(a_pod_in_pod_ip_mode),
         cmocka_unit_test(a_pod_in_service_mode),

@@ -203,14 +203,54 @@ def test_the_termination_log_names_the_cause(folder, words, code, message):
     assert re.fullmatch(message, why.read_text()), why.read_text()
 
 
-def test_a_launcher_that_was_told_to_stop_leaves_no_cause(folder):
+@pytest.mark.parametrize("words", [[], ["--log_dir="], ["--server_num=1", "--trainer_num=1"]])
+def test_a_launcher_that_was_told_to_stop_says_so(folder, words):
+    """And nothing that its children printed: kubelet would show the end of this process's log as the cause."""
     why = folder / "termination-log"
     why.touch()
-    p = start(f"--termination_log={why}", script("stay.sh", "#!/bin/sh\necho pid $$\nexec sleep 60\n"))
-    started(1)
+    p = start(f"--termination_log={why}", *words, script("stay.sh", "#!/bin/sh\necho pid $$ | tee pid.$$\nexec sleep 60\n"))
+    wait_for(lambda: glob.glob("pid.*"))
     p.terminate()
     p.communicate(timeout=60)
-    assert p.returncode == 15 and why.read_text() == ""
+    assert p.returncode == 143 and why.read_text() == "stopped by SIGTERM\n"
+
+
+SILENT_DNS = """import os, socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("127.0.0.1", 53))
+if os.fork() == 0:
+    s.recv(1)                                            # the question, which stays without an answer
+    open("asked", "w").close()
+    s.recv(1)
+    s.recv(1)
+    os._exit(0)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+
+
+def test_the_first_process_hears_a_signal_while_it_looks_names_up(folder):
+    """The kernel hands a pod's PID 1 only signals that it has handlers for."""
+    for name, text in {"resolv.conf": "nameserver 127.0.0.1\noptions timeout:20\n", "hosts": "127.0.0.1 localhost\n",
+                       "why": "", "dns.py": SILENT_DNS}.items():
+        (folder / name).write_text(text)
+    prepare = ("ip link set lo up; for f in resolv.conf hosts; do mount --bind $f /etc/$f; done; hostname nowhere.example; "
+               "exec unshare --pid --fork --kill-child \"$@\"")
+    p = subprocess.Popen(["unshare", "--net", "--uts", "--mount", "sh", "-ec", prepare, "sh", sys.executable, "dns.py", *LAUNCH,
+                          "--nnodes=2", "--master=x.example:1", "--termination_log=why", "train.py"])
+    wait_for(lambda: os.path.exists("asked"))
+    first = int(pathlib.Path(f"/proc/{p.pid}/task/{p.pid}/children").read_text().split()[0])
+    os.kill(first, signal.SIGTERM)
+    assert p.wait(15) == 143 and (folder / "why").read_text() == "stopped by SIGTERM\n"
+
+
+def test_a_pods_grace_period_is_the_trainings(folder):
+    """What an operator tells a launcher is the time that a program has to save."""
+    stays = script("stay.sh", "#!/bin/sh\ntrap '' TERM\necho pid $$\nwhile :; do sleep 0.05; done\n")
+    p = start(stays, env={"PADDLERUN_STOP_TIMEOUT": "1"})
+    pids = started(1)
+    p.terminate()
+    _, err = p.communicate(timeout=20)
+    assert p.returncode == 143 and "1 process did not end after SIGTERM: SIGKILL" in err and not any(alive(x) for x in pids), err
 
 
 def test_proxies_are_out_of_the_way():
@@ -265,7 +305,7 @@ def test_pods_of_a_job_with_servers(words):
     assert "PSERVER 0 at 127.0.0.1:36000" in out and "training is over" in err and server.returncode == 0, err
     alone.send_signal(signal.SIGTERM)                     # by an operator that nobody asks
     out, err = alone.communicate(timeout=60)
-    assert "PSERVER 0 at 127.0.0.1:36000" in out and alone.returncode == 15, err
+    assert "PSERVER 0 at 127.0.0.1:36000" in out and alone.returncode == 143, err
 
 
 def test_pods_of_a_collective_job():
@@ -467,14 +507,14 @@ def test_pods_of_an_elastic_job_follow_its_scale():
     gone = pods.pop()
     gone.terminate()
     _, err = gone.communicate(timeout=60)
-    assert gone.returncode == 15, err
+    assert gone.returncode == 143, err
     for i in range(2):
         runs(i, 2)
     assert "saved by 1" in log("workerlog.0", "n1") and "saved by 2" in log("workerlog.0", "n2")
     pathlib.Path("end").touch()
     done = finish(pods, 60)
     assert [d[0] for d in done] == [0, 0], done
-    assert "left: told to stop by SIGTERM" in done[0][2]
+    assert "left: stopped by SIGTERM" in done[0][2]
 
 
 def test_worker_0_of_an_elastic_job_is_replaced():
@@ -504,7 +544,7 @@ def test_worker_0_of_an_elastic_job_is_replaced():
     pods[0].communicate()
     pods[1].terminate()                  # does not wait for it
     _, err = pods[1].communicate(timeout=60)
-    assert pods[1].returncode == 15 and re.search(r"the master at \S+ is gone", err), err
+    assert pods[1].returncode == 143 and re.search(r"the master at \S+ is gone", err), err
     pods[2].terminate()
     pods[2].communicate(timeout=60)
     wire.close()
@@ -560,7 +600,7 @@ def test_told_to_stop(signo, code):
     pids = started(3)
     p.send_signal(signo)
     _, err = p.communicate(timeout=60)
-    assert p.returncode == code
+    assert p.returncode == 128 + code
     assert f"Terminating with signal {code}" in err and f"Exit with signal {code}" in err
     assert not any(alive(x) for x in pids)
 
@@ -619,7 +659,7 @@ def test_a_child_that_ignores_sigterm_has_a_bound():
     pids = started(2)
     p.terminate()
     _, err = p.communicate(timeout=60)
-    assert p.returncode == 15
+    assert p.returncode == 143
     assert "2 processes did not end after SIGTERM: SIGKILL" in err
     assert not any(alive(x) for x in pids)
 

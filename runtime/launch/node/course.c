@@ -286,9 +286,8 @@ static void told_to_stop(void *arg, int signo) {
     rl_say(c->say, RL_SAY_INFO, "Terminating with signal %d", signo);
     c->end.signo = c->state == OVER ? 0 : signo;
     char why[64];
-    const char *name = sigabbrev_np(signo);
-    (void)snprintf(why, sizeof(why), "told to stop by SIG%s", name ? name : "?");
-    end_course(c, signo, why);
+    rl_stopped_text(signo, why, sizeof(why));
+    end_course(c, 128 + signo, why);
 }
 
 static void forward_signal(void *arg, int signo) {
@@ -367,7 +366,9 @@ static int begin_course(struct course *c, struct co_err *err) {
 static void tell_end(struct course *c) {
     struct rl_course_end *end = &c->end;
     rl_round_show_failed(c->round);
-    end->len = rl_round_failed_tail(c->round, end->log, sizeof(end->log));
+    if (!end->signo) {
+        end->len = rl_round_failed_tail(c->round, end->log, sizeof(end->log));
+    }
     if (end->signo) {
         rl_say(c->say, RL_SAY_INFO, "Exit with signal %d", end->signo);
     } else {

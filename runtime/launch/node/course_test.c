@@ -181,10 +181,10 @@ static const struct {
         "no such program", 2},
     {"servers end with the workers", {"--server_num=1"}, "1:0 0:-15 empty",
         "start start stop(25000)", 0, 0, "", 0},
-    {"it is told to stop", {0}, "SIGTERM 0:0 empty", "start stop(25000)", 15, 15,
-        "told to stop by SIGTERM", 0},
+    {"it is told to stop", {0}, "SIGTERM 0:0 empty", "start stop(25000)", 143, 15,
+        "stopped by SIGTERM", 0},
     {"and again, and a third time", {0}, "SIGTERM SIGTERM SIGTERM 0:-9 empty",
-        "start stop(25000) stop(10000) stop(0)", 15, 15, "told to stop by SIGTERM", 0},
+        "start stop(25000) stop(10000) stop(0)", 143, 15, "stopped by SIGTERM", 0},
     {"it is told to stop when a process has failed", {"--nproc_per_node=2"},
         "0:3 SIGTERM 1:-15 empty", "start start stop(25000)", 3, 0, "worker 0: exit code 3", 0},
     {"other signals are for the processes", {0}, "SIGUSR1 0:0 empty", "start signal(10)", 0, 0, "",
@@ -215,12 +215,12 @@ static const struct {
         "node b is lost", 0},
     {"nodes never meet", {TWO}, "ended", "close", 1, 0, "node b is lost", 0},
     {"it is told to stop while nodes meet", {TWO}, "SIGTERM left",
-        "leave(-1 told to stop by SIGTERM) told close", 15, 15, "told to stop by SIGTERM", 0},
-    {"the master hangs, too", {TWO}, "SIGTERM SIGTERM", "leave(-1 told to stop by SIGTERM) close",
-        15, 15, "told to stop by SIGTERM", 0},
+        "leave(-1 stopped by SIGTERM) told close", 143, 15, "stopped by SIGTERM", 0},
+    {"the master hangs, too", {TWO}, "SIGTERM SIGTERM", "leave(-1 stopped by SIGTERM) close", 143,
+        15, "stopped by SIGTERM", 0},
     {"it is told to stop while processes run", {TWO}, "met SIGTERM left 0:-15 empty",
-        "start stop(9000) leave(-1 told to stop by SIGTERM) told close", 15, 15,
-        "told to stop by SIGTERM", 0},
+        "start stop(9000) leave(-1 stopped by SIGTERM) told close", 143, 15, "stopped by SIGTERM",
+        0},
     /* servers stay for the workers of all */
     {"servers stay until all are done", {PS}, "met_ps 1:0 all_done 0:-15 empty left",
         "start start tell_done stop(9000) leave(0 ) told close", 0, 0, "", 0},
@@ -250,9 +250,9 @@ static const struct {
     {"a failure while nodes regroup is no news", {LEVEL_1}, "met changed 0:3 empty ended",
         "start stop(9000) again close", 1, 0, "node b is lost", 0},
     {"it is told to stop while it waits for the others", {LEVEL_1}, "met 0:3 empty SIGTERM left",
-        "start stop(9000) restart(worker 0: exit code 3) leave(-1 told to stop by SIGTERM) told "
+        "start stop(9000) restart(worker 0: exit code 3) leave(-1 stopped by SIGTERM) told "
         "close",
-        15, 15, "told to stop by SIGTERM", 0},
+        143, 15, "stopped by SIGTERM", 0},
 };
 
 static void a_job_takes_its_course(void **state) {

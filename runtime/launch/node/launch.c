@@ -1,9 +1,12 @@
 /* Puts a launch together: options, machine, job, ports, then the course.  See launch.h. */
 #include "runtime/launch/node/launch.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/loop.h"
 #include "runtime/launch/job/plan.h"
 #include "runtime/launch/job/report.h"
 #include "runtime/launch/job/value.h"
@@ -13,6 +16,8 @@
 #include "runtime/launch/process/termination.h"
 
 enum { USAGE = 2, TEXT_MAX = 1 << 24 };
+
+static const char *early_log; /* the container's termination log, for a signal's handler */
 
 struct launch {
     const struct rl_options *options;
@@ -28,6 +33,31 @@ static const char *get_from_environ(void *arg, const char *name) {
     (void)arg;
     return getenv(name);
 }
+
+/* ---- signals before the course begins ---------------------------------------------------------
+ */
+
+/* Nothing is to be undone yet.  Only async-signal-safe calls. */
+static void stop_early(int signo) {
+    rl_termination_stopped(early_log, signo);
+    _exit(128 + signo);
+}
+
+/* A lookup of this machine's address may take a while, and the kernel hands PID 1 only signals that
+ * it has handlers for: without one, a container's launcher would not hear a SIGTERM of that time.
+ * The course takes the handlers over. */
+static void hear_signals(const char *log) {
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+    struct sigaction stop = {.sa_handler = stop_early};
+    early_log = log;
+    for (size_t i = 0; i < CO_ARRAY_LEN(signals); i++) {
+        if (!co_signal_ignored(signals[i])) {
+            (void)sigaction(signals[i], &stop, NULL);
+        }
+    }
+}
+
+/* ---- */
 
 static int hold_ports(struct launch *l, struct co_err *err) {
     struct rl_ports_range range;
@@ -115,6 +145,7 @@ int rl_launch_run(const struct rl_options *o, int argc, char *const argv[]) {
     struct launch l = {.options = o};
     struct rl_course_end end = {.code = 0};
     struct co_err err = {0};
+    hear_signals(o->text[RL_OPT_TERMINATION_LOG]);
     rl_files_raise();
     rl_say_open(o, &l.say);
     rl_say_out(&l.say, o->notes.data ? o->notes.data : "", o->notes.len);
@@ -129,7 +160,7 @@ int rl_launch_run(const struct rl_options *o, int argc, char *const argv[]) {
         end.code = usage || r == CO_INVALID ? USAGE : 1;
         (void)snprintf(end.why, sizeof(end.why), "%s", co_err_text(&err));
     }
-    if (end.code && !end.signo) {
+    if (end.code) {
         explain_end(o, &end);
     }
     rl_ports_done(&l.ports);

@@ -344,8 +344,10 @@ const struct rl_option_row rl_option_rows[RL_OPT_COUNT] = {
         .type = RL_OPTION_DURATION,
         .def = "25s",
         .verdict = RL_OURS,
-        .help = "time between SIGTERM and SIGKILL for children; the default is within "
-                "Kubernetes' 30 s"},
+        .help =
+            "time between SIGTERM and SIGKILL for children; by default 25s, which is within "
+            "Kubernetes' 30 s, or in a pod of paddle-operator what terminationGracePeriodSeconds "
+            "leaves (PADDLERUN_STOP_TIMEOUT)"},
     [RL_OPT_TERMINATION_LOG] = {.name = "termination_log",
         .def = "/dev/termination-log",
         .verdict = RL_OURS,

@@ -284,6 +284,12 @@ static int read_environment(
             value);
         r = r ? r : set_option(o, i, row->env, value, RL_FROM_ENVIRONMENT, err);
     }
+    /* The operator knows how long a pod may take to end; the command knows better. */
+    const char *grace = get(arg, co_contract[CO_VAR_STOP_TIMEOUT].name);
+    if (!r && grace && *grace && !rl_option_given(o, RL_OPT_STOP_TIMEOUT)) {
+        r = set_option(o, RL_OPT_STOP_TIMEOUT, co_contract[CO_VAR_STOP_TIMEOUT].name, grace,
+            RL_FROM_ENVIRONMENT, err);
+    }
     const char *id = get(arg, co_contract[CO_VAR_TRAINER_ID].name);
     if (!r && id && *id) {
         r = set_option(

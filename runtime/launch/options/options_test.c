@@ -56,6 +56,11 @@ static void values_and_where_they_come_from(void **state) {
         {{"--gpus=6,7", "t.py"}, {0}, RL_OPT_DEVICES, "6,7", -1, RL_FORMAT_3},
         {{"--xpus", "0", "t.py"}, {0}, RL_OPT_DEVICES, "0", -1, RL_FORMAT_3},
         {{"--log_dir=", "t.py"}, {0}, RL_OPT_LOG_DIR, "", -1, RL_FORMAT_3},
+        /* the operator's word on a pod's grace period is a default */
+        {{"t.py"}, {0}, RL_OPT_STOP_TIMEOUT, "25s", 25000, RL_FORMAT_3},
+        {{"t.py"}, {"PADDLERUN_STOP_TIMEOUT=115"}, RL_OPT_STOP_TIMEOUT, "115", 115000, RL_FORMAT_3},
+        {{"--stop_timeout=9", "t.py"}, {"PADDLERUN_STOP_TIMEOUT=115"}, RL_OPT_STOP_TIMEOUT, "9",
+            9000, RL_FORMAT_3},
         {{"--sort_ip", "yes", "t.py"}, {0}, RL_OPT_SORT_IP, "True", 1, RL_FORMAT_3},
         {{"--dry-run", "t.py"}, {0}, RL_OPT_DRY_RUN, "true", 1, RL_FORMAT_3},
         {{"--stop_timeout", "3", "t.py"}, {0}, RL_OPT_STOP_TIMEOUT, "3", 3000, RL_FORMAT_3},

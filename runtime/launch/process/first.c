@@ -34,6 +34,7 @@ struct first {
     bool alone;    /* no children left */
     bool terminal; /* its group was given ours */
     int status;    /* of the program, once it has ended */
+    int asked;     /* the signal by which this process was told to end; 0: none */
     int64_t grace_ms, deadline;
     enum { ALL_RUN, TERM_SENT, KILL_SENT } stage;
     int signals;          /* signalfd */
@@ -75,16 +76,29 @@ static void stderr_drain(struct first *f) {
     }
 }
 
+/* The program did what the signal asks for: its last lines are no reason. */
+static bool obeyed(const struct first *f) {
+    return f->asked && rl_exit_code(f->status) == 128 + f->asked;
+}
+
 static void explain_end(struct first *f, const char *path) {
     const char *lines = rl_tail_text(&f->tail);
-    char how[64], why[512];
+    char how[64], stopped[64] = "", why[512];
     rl_exit_text(f->status, how, sizeof(how));
     rl_tail_cause(&f->tail, why, sizeof(why));
-    bool how_counts = WIFSIGNALED(f->status) || !*lines;
+    if (f->asked) {
+        rl_stopped_text(f->asked, stopped, sizeof(stopped));
+    }
+    if (obeyed(f)) {
+        rl_termination_write(path, "", stopped);
+        return;
+    }
+    bool how_counts = WIFSIGNALED(f->status) || f->asked || !*lines;
     bool said_last = strcmp(why, rl_tail_last_line(&f->tail)) == 0;
-    CO_AUTOFREE char *cause = how_counts && *why ? co_xasprintf("%s: %s", how, why)
-                              : how_counts       ? co_xstrdup(how)
-                                                 : co_xstrdup(said_last ? "" : why);
+    CO_AUTOFREE char *cause = how_counts
+                                  ? co_xasprintf("%s%s%s%s%s", stopped, f->asked ? ", then " : "",
+                                        how, *why ? ": " : "", why)
+                                  : co_xstrdup(said_last ? "" : why);
     rl_termination_write(path, lines, cause);
 }
 
@@ -149,6 +163,8 @@ static void take_signals(struct first *f) {
         if (signo == SIGCHLD) {
             reap_children(f);
         } else if (signo != SIGPIPE) {
+            bool ends = signo == SIGTERM || signo == SIGINT || signo == SIGHUP || signo == SIGQUIT;
+            f->asked = ends && f->running && !f->asked ? signo : f->asked;
             kill_left(f, signo);
         }
     }

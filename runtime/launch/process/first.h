@@ -3,8 +3,9 @@
  * kills what is left, and exits with the program's code.
  *
  * When the program fails, the last lines of its stderr go into the container's termination log,
- * which Kubernetes shows in the pod's status.  A parameter server is ended when the operator
- * reports that training is over (told.h); that counts as success. */
+ * which Kubernetes shows in the pod's status; when it ended as a signal to this process asked, only
+ * which signal.  A parameter server is ended when the operator reports that training is over
+ * (told.h); that counts as success. */
 #pragma once
 
 #include <stdint.h>

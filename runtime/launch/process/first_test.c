@@ -307,6 +307,47 @@ static void signals_are_served_while_nobody_reads_stderr(void **state) {
     (void)unlink(path);
 }
 
+/* Who asked counts, and what the program said on its way only if it did something else. */
+static void a_program_that_was_told_to_stop_says_so(void **state) {
+    (void)state;
+    static const struct {
+        const char *script;
+        int signo;
+        const char *log;
+    } rows[] = {
+        {"echo ValueError: old >&2; echo $$ >&2; exec sleep 100", SIGTERM, "stopped by SIGTERM"},
+        {"trap 'exit 143' TERM; echo ERROR: x >&2; echo $$ >&2; while :; do sleep .01; done",
+            SIGTERM, "stopped by SIGTERM"},
+        {"trap 'echo OSError: full >&2; exit 3' INT; echo $$ >&2; while :; do sleep .01; done",
+            SIGINT, "OSError: full\nstopped by SIGINT, then exit code 3: OSError: full"},
+        {"trap 'kill -KILL $$' TERM; echo $$ >&2; while :; do sleep .01; done", SIGTERM,
+            "stopped by SIGTERM, then killed by SIGKILL: "},
+        {"trap 'exit 0' TERM; echo $$ >&2; while :; do sleep .01; done", SIGTERM, ""},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *path = make_log("");
+        struct rl_first_options options = {.termination_log = path};
+        CO_AUTOBUF struct co_buf rest = CO_BUF(1 << 16), log = CO_BUF(1 << 16);
+        int out = -1;
+        char line[64];
+        pid_t pid = start(rows[i].script, &options, &out);
+        do {
+            read_line(out, line, sizeof(line));
+        } while (line[0] < '0' || line[0] > '9'); /* the trap is set */
+        assert_int_equal(kill(pid, rows[i].signo), 0);
+        (void)finish(pid, out, &rest);
+        assert_int_equal(co_file_read(path, 1 << 16, &log, NULL), 0);
+        (void)unlink(path);
+        size_t len = strlen(rows[i].log);
+        const char *end = log.len > len ? log.data + log.len - len - 1 : log.data;
+        bool part = len && rows[i].log[len - 1] == ' '; /* behind it the program's process id */
+        if (part ? !strstr(log.data, rows[i].log) : strncmp(end, rows[i].log, len) != 0) {
+            fail_msg("%s: \"%s\"", rows[i].script, log.data);
+        }
+        assert_true(i > 1 || log.len == len + 1);
+    }
+}
+
 static void a_tail_keeps_whole_last_lines(void **state) {
     (void)state;
     struct rl_tail t = {0};
@@ -394,6 +435,7 @@ int main(void) {
         cmocka_unit_test(a_flood_on_stderr_loses_nothing),
         cmocka_unit_test(signals_are_served_while_nobody_reads_stderr),
         cmocka_unit_test(a_server_is_ended_when_training_is_over),
+        cmocka_unit_test(a_program_that_was_told_to_stop_says_so),
         cmocka_unit_test(a_tail_keeps_whole_last_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

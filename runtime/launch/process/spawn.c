@@ -179,6 +179,11 @@ void rl_exit_text(int status, char *ret_text, size_t size) {
     }
 }
 
+void rl_stopped_text(int signo, char *ret_text, size_t size) {
+    const char *name = sigabbrev_np(signo);
+    (void)snprintf(ret_text, size, "stopped by SIG%s", name ? name : "?");
+}
+
 size_t rl_children_kill(int signo) {
     char path[64];
     (void)snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)gettid());

@@ -42,6 +42,8 @@ int rl_spawn_exit_code(int code);
 int rl_exit_code(int status);
 /* "exit code 3", "killed by SIGKILL" */
 void rl_exit_text(int status, char *ret_text, size_t size);
+/* "stopped by SIGTERM": of a launcher that a signal told to end. */
+void rl_stopped_text(int signo, char *ret_text, size_t size);
 
 /* Sends a signal to every child of this process, including those that it adopted when their parents
  * ended (as a subreaper, or as PID 1).  Returns how many there were. */

@@ -2,7 +2,9 @@
 #include "runtime/launch/process/termination.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -28,5 +30,19 @@ void rl_termination_write(const char *path, const char *lines, const char *cause
     CO_AUTOCLOSE int fd = open_log(path);
     if (fd >= 0) {
         (void)dprintf(fd, "%s%s%s\n", lines, *lines && *cause ? "\n" : "", cause);
+    }
+}
+
+void rl_termination_stopped(const char *path, int signo) {
+    static const struct {
+        int signo;
+        const char *line;
+    } rows[] = {{SIGTERM, "stopped by SIGTERM\n"}, {SIGINT, "stopped by SIGINT\n"},
+        {SIGHUP, "stopped by SIGHUP\n"}, {SIGQUIT, "stopped by SIGQUIT\n"}};
+    CO_AUTOCLOSE int fd = open_log(path);
+    for (size_t i = 0; fd >= 0 && i < CO_ARRAY_LEN(rows); i++) {
+        if (rows[i].signo == signo) {
+            (void)!write(fd, rows[i].line, strlen(rows[i].line));
+        }
     }
 }

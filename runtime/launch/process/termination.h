@@ -12,3 +12,5 @@
 bool rl_termination_wanted(const char *path);
 /* Writes the log if it is wanted.  lines: the last output; cause: one line; each may be "". */
 void rl_termination_write(const char *path, const char *lines, const char *cause);
+/* Writes "stopped by SIGTERM", if the log is wanted.  Async-signal-safe. */
+void rl_termination_stopped(const char *path, int signo);
