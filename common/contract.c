@@ -257,7 +257,11 @@ int co_contract_markdown(struct co_buf *ret, struct co_err *err) {
         "# Environment variables\n\n"
         "What tells a process its role and its peers. Printed from the table in "
         "`common/contract_rows.c`, from which the operator and the launcher write and the "
-        "training library reads.\n",
+        "training library reads. Both cut blanks and newlines at the ends of a value, as a file or "
+        "a "
+        "Secret may have them, and take no value of the form `tcp://10.0.0.1:80` for one of a "
+        "variable that ends with `_PORT`: Kubernetes sets those for Services (a Service "
+        "paddle-gloo gives PADDLE_GLOO_PORT). They say so.\n",
         err);
     for (size_t s = 0; !r && s < CO_ARRAY_LEN(sections); s++) {
         bool user = sections[s].via == CO_VIA_USER;

@@ -245,6 +245,20 @@ int co_contract_find(const char *name);
  * not inherit it. */
 bool co_contract_of_job(const char *name);
 
+/* The value in the process's environment without blanks at its ends, valid as long as the process;
+ * NULL: it is not set, or is a Service's link.  All of a program that reads variables of the
+ * contract, or its own settings, reads them so. */
+const char *co_contract_getenv(enum co_var var);
+const char *co_contract_getenv_of(const char *name);
+/* Where the value begins behind blanks; *ret_len bytes without those at its end. */
+const char *co_contract_trim(const char *value, size_t *ret_len);
+/* For a Service x, Kubernetes sets X_PORT=tcp://ADDRESS:PORT in the pods of its namespace: no value
+ * of a variable of that name here. */
+bool co_contract_is_link(const char *name, const char *value);
+/* Calls each with every variable of "NAME=value"s that is one. */
+void co_contract_links(
+    char *const *envp, void (*each)(void *arg, const char *name, const char *value), void *arg);
+
 /* CO_INVALID naming the variable, the value and what was expected.  Non-blocking. */
 CO_MUST_CHECK int co_contract_check(enum co_var var, const char *value, struct co_err *err);
 

@@ -35,6 +35,48 @@ static void a_job_leaves_behind_what_belongs_to_it(void **state) {
     assert_false(co_contract_of_job("PATH"));
 }
 
+static void count_link(void *arg, const char *name, const char *value) {
+    assert_string_equal(name, "PADDLE_GLOO_PORT");
+    assert_string_equal(value, "tcp://10.0.0.1:80");
+    ++*(int *)arg;
+}
+
+/* Blanks from files and Secrets; and what Kubernetes says of a Service named paddle-gloo. */
+static void values_are_read_without_what_is_not_theirs(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *value, *read;
+        bool link;
+    } rows[] = {
+        {"PADDLE_NNODES", "2\n", "2", false}, {"PADDLE_NNODES", " \t2:3 \r\n", "2:3", false},
+        {"PADDLE_JOB_TOKEN", "a b\n\n", "a b", false}, {"PADDLE_NNODES", "\n", "", false},
+        {"PADDLE_GLOO_PORT", "tcp://10.0.0.1:80", NULL, true},
+        {"MASTER_PORT", "udp://[fd00::1]:53", NULL, true},
+        {"PADDLE_PORT", "\nsctp://10.0.0.1:1", NULL, true},
+        {"FLAGS_START_PORT", "tcp://x", NULL, true},
+        {"PADDLE_MASTER", "tcp://10.0.0.1:80", "tcp://10.0.0.1:80", false}, /* the user's, wrong */
+        {"PADDLE_PORT", "tcp", "tcp", false},
+        {"OTHER_PORT", "tcp://10.0.0.1:80", "tcp://10.0.0.1:80", false}, /* not ours to judge */
+    };
+    const char *first = NULL;
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        assert_int_equal(setenv(rows[i].name, rows[i].value, 1), 0);
+        const char *read = co_contract_getenv_of(rows[i].name);
+        assert_true(read ? rows[i].read && strcmp(read, rows[i].read) == 0 : !rows[i].read);
+        assert_int_equal(co_contract_is_link(rows[i].name, rows[i].value), rows[i].link);
+        first = i == 0 ? read : first;
+        assert_int_equal(unsetenv(rows[i].name), 0);
+    }
+    assert_string_equal(first, "2"); /* as long as the process */
+    assert_null(co_contract_getenv(CO_VAR_NNODES));
+    char *const env[] = {(char[]){"OTHER_PORT=tcp://1"},
+        (char[]){"PADDLE_GLOO_PORT=tcp://10.0.0.1:80"}, (char[]){"PADDLE_PORT=1"}, (char[]){"odd"},
+        NULL};
+    int n = 0;
+    co_contract_links(env, count_link, &n);
+    assert_int_equal(n, 1);
+}
+
 struct check_row {
     enum co_var var;
     const char *value;
@@ -123,6 +165,7 @@ static void the_reference_page_names_every_variable_once(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(values_are_read_without_what_is_not_theirs),
         cmocka_unit_test(every_row_is_filled_and_named_once),
         cmocka_unit_test(a_job_leaves_behind_what_belongs_to_it),
         cmocka_unit_test(values_are_judged_by_their_row),

@@ -22,7 +22,7 @@ const char *co_isa_name(enum co_isa isa) {
 
 /* NULL: not set, or empty. */
 static const char *variable(void) {
-    const char *text = getenv(co_contract[CO_VAR_MAX_CPU_ISA].name);
+    const char *text = co_contract_getenv(CO_VAR_MAX_CPU_ISA);
 
     return text && *text ? text : NULL;
 }

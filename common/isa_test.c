@@ -58,8 +58,8 @@ static void the_variable_takes_away_and_never_adds(void **state) {
 }
 
 static void other_words_are_refused(void **state) {
-    static const char *const good[] = {"plain", "avx2", "avx512", ""};
-    static const char *const bad[] = {"AVX2", "sse2", "avx512f", " "};
+    static const char *const good[] = {"plain", "avx2\n", " avx512", " "};
+    static const char *const bad[] = {"AVX2", "sse2", "avx512f", "avx2 512"};
     struct co_err err = {0};
 
     (void)state;

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/log.h"
 #include "examples/word2vec/learner.h"
 
@@ -30,7 +31,7 @@ static const char *const modes[] = {"", [RT_ASYNC] = "async", [RT_SYNC] = "sync"
 
 /* Chooses the mode: the flag's, else that of the environment's file, else the model's default. */
 static int mode_choose(const struct trainer *t, enum rt_mode *ret, struct co_err *err) {
-    const char *file = getenv("PADDLE_PS_STRATEGY");
+    const char *file = co_contract_getenv(CO_VAR_PS_STRATEGY);
 
     if (t->o->mode[0] == '\0') {
         *ret = file && file[0] != '\0' ? RT_MODE_UNSET : t->kind->mode;

@@ -789,6 +789,18 @@ def limited(limit, *words):
                           text=True, timeout=60)
 
 
+def test_variables_from_files_and_of_services():
+    """A Secret's last newline is no part of a value; nor is what Kubernetes says of a Service named paddle-gloo a port."""
+    show = script("env.sh", "#!/bin/sh\nenv\n")
+    r = launch(show, env={"PADDLE_NNODES": "1\n", "PADDLE_NPROC_PER_NODE": " 2\r\n", "PADDLE_GLOO_PORT": "tcp://10.0.0.1:6767",
+                          "MASTER_PORT": "tcp://10.0.0.2:1", "FLAGS_START_PORT": "udp://10.0.0.2:1", "PORT_RANGE": "30000:30999\n",
+                          "PADDLE_GLOO_SERVICE_HOST": "10.0.0.1"})
+    assert r.returncode == 0 and log("workerlog.1") and "replicas 2" in r.stderr, r.stderr
+    assert 'PADDLE_GLOO_PORT is "tcp://10.0.0.1:6767", as Kubernetes says it of a Service' in r.stdout
+    assert "tcp://" not in log("workerlog.0") and "PADDLE_GLOO_SERVICE_HOST=10.0.0.1" in log("workerlog.0")
+    assert re.search("PADDLE_CURRENT_ENDPOINT=.*:30[0-9]{3}$", log("workerlog.0"), re.M)
+
+
 @pytest.mark.parametrize("words,text", [
     (["--nnodes", "2", "--master", "nowhere", "t.sh"], "nowhere"),
     (["--devices", "3", "t.sh"], "Device not found 3"),

@@ -34,7 +34,8 @@ int rl_cmd_exec(int argc, char **argv) {
         return RL_USAGE;
     }
     const char *end = co_contract[CO_VAR_TRAINING_END].name;
-    CO_AUTOFREE char *where = getenv(end) ? co_xstrdup(getenv(end)) : NULL;
+    const char *told = co_contract_getenv(CO_VAR_TRAINING_END);
+    CO_AUTOFREE char *where = told ? co_xstrdup(told) : NULL;
     (void)unsetenv(end); /* one asks */
     options.training_end = where;
     struct co_err err = {0};

@@ -1,6 +1,8 @@
 /* `paddlerun launch`: parses the options and runs the launcher (runtime/launch/node/launch.h). */
 #include <stdio.h>
+#include <unistd.h>
 
+#include "common/contract.h"
 #include "common/mem.h"
 #include "runtime/launch/cmd/cmd.h"
 #include "runtime/launch/node/launch.h"
@@ -10,7 +12,16 @@ enum { HELP_MAX = 1 << 20 };
 
 static const char *from_environ(void *arg, const char *name) {
     (void)arg;
-    return getenv(name);
+    return co_contract_getenv_of(name);
+}
+
+static void note_link(void *arg, const char *name, const char *value) {
+    struct rl_options *o = arg;
+    (void)!co_buf_addf(&o->notes, NULL,
+        "LAUNCH WARNING %s is \"%.100s\", as Kubernetes says it of a Service by that name: it is "
+        "no "
+        "setting here, and children do not get it\n",
+        name, value);
 }
 
 int rl_cmd_launch(int argc, char **argv) {
@@ -28,6 +39,7 @@ int rl_cmd_launch(int argc, char **argv) {
         rl_termination_write(RL_TERMINATION_LOG, "", co_err_text(&err));
         return RL_USAGE;
     }
+    co_contract_links(environ, note_link, &o);
     int code = rl_launch_run(&o, argc, argv);
     rl_options_done(&o);
     return code;

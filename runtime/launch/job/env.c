@@ -61,15 +61,25 @@ void rl_env_remove(struct rl_env *e, const char *name) {
     }
 }
 
-static bool is_of_job(const char *text, size_t len) {
-    CO_AUTOFREE char *name = co_xstrndup(text, len);
-    return co_contract_of_job(name);
+/* As this process reads it: Paddle in a child would take a Service's link for a port. */
+static void inherit_setting(struct rl_env *e, const char *name, const char *value) {
+    size_t len = 0;
+    if (!co_contract_is_link(name, value)) {
+        value = co_contract_trim(value, &len);
+        append_own(e, co_xasprintf("%s=%.*s", name, (int)len, value));
+    }
 }
 
 void rl_env_inherit(struct rl_env *e, char *const *envp, bool contract) {
     for (; *envp; envp++) {
         size_t len = strcspn(*envp, "=");
-        if (len && (*envp)[len] && (contract || !is_of_job(*envp, len))) {
+        CO_AUTOFREE char *name = co_xstrndup(*envp, len);
+        if (!len || !(*envp)[len] || (!contract && co_contract_of_job(name))) {
+            continue;
+        }
+        if (co_contract_find(name) >= 0) {
+            inherit_setting(e, name, *envp + len + 1);
+        } else {
             append_own(e, co_xstrdup(*envp));
         }
     }

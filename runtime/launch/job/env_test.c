@@ -11,15 +11,15 @@
 static void an_environment_is_inherited_with_or_without_the_contracts(void **state) {
     (void)state;
     static const char *const from[] = {"HOME=/root", "EMPTY=", "no equals", "=no name",
-        "PADDLE_TRAINER_ID=3", "STAGE_ID=2", "CUDA_VISIBLE_DEVICES=0", "FLAGS_selected_mlus=1",
-        "X=a=b", NULL};
+        "PADDLE_TRAINER_ID=3", "PADDLE_NNODES= 2\n", "MASTER_PORT=tcp://10.0.0.1:80", "STAGE_ID=2",
+        "CUDA_VISIBLE_DEVICES=0", "FLAGS_selected_mlus=1", "X=a=b\n", NULL};
     static const struct {
         bool contract;
-        const char *text[8];
+        const char *text[9];
     } rows[] = {
-        {true, {"HOME=/root", "EMPTY=", "PADDLE_TRAINER_ID=3", "STAGE_ID=2",
-                   "CUDA_VISIBLE_DEVICES=0", "FLAGS_selected_mlus=1", "X=a=b"}},
-        {false, {"HOME=/root", "EMPTY=", "CUDA_VISIBLE_DEVICES=0", "X=a=b"}},
+        {true, {"HOME=/root", "EMPTY=", "PADDLE_TRAINER_ID=3", "PADDLE_NNODES=2", "STAGE_ID=2",
+                   "CUDA_VISIBLE_DEVICES=0", "FLAGS_selected_mlus=1", "X=a=b\n"}},
+        {false, {"HOME=/root", "EMPTY=", "CUDA_VISIBLE_DEVICES=0", "X=a=b\n"}},
     };
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         struct rl_env e = {0};

@@ -261,10 +261,10 @@ static int meet_others(struct course *c, struct co_err *err) {
         .deadline_ms = o->number[RL_OPT_JOIN_TIMEOUT],
         .silent_ms = o->number[RL_OPT_SILENT_TIMEOUT],
         .token = c->job->token,
-        .user = getenv(co_contract[CO_VAR_ETCD_USER].name),
-        .ca_file = getenv(co_contract[CO_VAR_ETCD_CA].name),
-        .cert_file = getenv(co_contract[CO_VAR_ETCD_CERT].name),
-        .key_file = getenv(co_contract[CO_VAR_ETCD_KEY].name)};
+        .user = co_contract_getenv(CO_VAR_ETCD_USER),
+        .ca_file = co_contract_getenv(CO_VAR_ETCD_CA),
+        .cert_file = co_contract_getenv(CO_VAR_ETCD_CERT),
+        .key_file = co_contract_getenv(CO_VAR_ETCD_KEY)};
     rl_say(c->say, RL_SAY_INFO, "Waiting peer start...");
     return rl_rdzv_open(c->loop, &options, &fns, c, &c->rdzv, err);
 }
@@ -333,8 +333,7 @@ static void training_over(void *arg) {
 
 static void hear_of_end(struct course *c) {
     struct co_err err = {0};
-    c->told =
-        rl_told_new(c->loop, getenv(co_contract[CO_VAR_TRAINING_END].name), training_over, c, &err);
+    c->told = rl_told_new(c->loop, co_contract_getenv(CO_VAR_TRAINING_END), training_over, c, &err);
     if (err.code) {
         rl_say(c->say, RL_SAY_WARNING, "cannot learn when training is over: %s", err.msg);
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/contract.h"
 #include "common/loop.h"
 #include "runtime/launch/job/plan.h"
 #include "runtime/launch/job/report.h"
@@ -31,7 +32,7 @@ struct launch {
 
 static const char *get_from_environ(void *arg, const char *name) {
     (void)arg;
-    return getenv(name);
+    return co_contract_getenv_of(name);
 }
 
 /* ---- signals before the course begins ---------------------------------------------------------

@@ -62,7 +62,7 @@ static void detect_devices(struct rl_node *n) {
 }
 
 static bool find_custom_device(struct rl_node *n) {
-    const char *name = getenv(co_contract[CO_VAR_XCCL_BACKEND].name);
+    const char *name = co_contract_getenv(CO_VAR_XCCL_BACKEND);
     if (!name || !*name) {
         return false;
     }
@@ -70,9 +70,10 @@ static bool find_custom_device(struct rl_node *n) {
     for (char *p = variable; *p; p++) {
         *p = (char)toupper((unsigned char)*p);
     }
+    const char *listed = co_contract_getenv_of(variable);
     n->device = RL_DEVICE_CUSTOM;
     n->device_name = name;
-    rl_list_split(&n->visible, getenv(variable) ? getenv(variable) : "");
+    rl_list_split(&n->visible, listed ? listed : "");
     return true;
 }
 
@@ -81,7 +82,7 @@ static void find_devices(struct rl_node *n) {
         return;
     }
     for (size_t i = 0; i < CO_ARRAY_LEN(visible); i++) {
-        const char *text = getenv(co_contract[visible[i].variable].name);
+        const char *text = co_contract_getenv(visible[i].variable);
         if (text && strcmp(text, "all") != 0) {
             rl_list_split(&n->visible, text);
             n->device = n->visible.n ? visible[i].device : RL_DEVICE_CPU;
@@ -170,7 +171,7 @@ static char *find_in_path(const char *program) {
 }
 
 static char *find_python(void) {
-    const char *named = getenv(co_contract[CO_VAR_PYTHON].name);
+    const char *named = co_contract_getenv(CO_VAR_PYTHON);
     if (named && *named) {
         return co_xstrdup(named);
     }

@@ -20,12 +20,12 @@ int rl_ports_range(struct rl_ports_range *ret, struct co_err *err) {
     int64_t fixed = 0;
     for (size_t i = 0; i < CO_ARRAY_LEN(names) && !fixed; i++) {
         const char *name = co_contract[names[i]].name;
-        const char *text = getenv(name);
+        const char *text = co_contract_getenv(names[i]);
         if (text && co_parse_i64(name, text, 1, 65535, &fixed, err)) {
             return CO_INVALID;
         }
     }
-    const char *text = getenv(co_contract[CO_VAR_PORT_RANGE].name);
+    const char *text = co_contract_getenv(CO_VAR_PORT_RANGE);
     text = text ? text : "35100:64000";
     const char *colon = strchr(text, ':');
     CO_AUTOFREE char *from = co_xstrndup(text, strcspn(text, ":"));

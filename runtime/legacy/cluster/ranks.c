@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/contract.h"
 #include "common/parse.h"
 
 /* Launchers in the order in which they are tried: the first that sets a rank counts. strict: the
@@ -28,7 +29,7 @@ static const struct {
 
 static const char *from_process(void *arg, const char *name) {
     (void)arg;
-    return getenv(name);
+    return co_contract_getenv_of(name);
 }
 
 /* Leaves *ret alone when it is not set. */

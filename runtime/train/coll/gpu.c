@@ -59,7 +59,8 @@ int rt_gpu_parse(const char *device, int *ret, struct co_err *err) {
  * as CUDA's do. */
 static int choose(const struct rt_group *g, uint32_t *ret, struct co_err *err) {
     int device = g->device;
-    const char *name = co_contract[CO_VAR_SELECTED_GPUS].name, *text = getenv(name);
+    const char *name = co_contract[CO_VAR_SELECTED_GPUS].name;
+    const char *text = co_contract_getenv(CO_VAR_SELECTED_GPUS);
     if (device == RT_DEVICE_ANY && text && *text) {
         CO_AUTOFREE char *first = co_xstrndup(text, strcspn(text, ","));
         if (parse_number(first, &device) < 0) {
@@ -196,7 +197,7 @@ static int prepare(struct rt_group *g, struct card *own, struct co_err *err) {
     int rc = choose(g, &ordinal, err);
     rc = rc < 0 ? rc : rt_cuda_open(ordinal, &u->cuda, err);
     rc = rc < 0 ? rc : rt_cuda_alloc(u->cuda, sizeof(float), &u->one, err);
-    rc = rc < 0 ? rc : rt_nccl_open(getenv(co_contract[CO_VAR_NCCL_DIR].name), &u->nccl, err);
+    rc = rc < 0 ? rc : rt_nccl_open(co_contract_getenv(CO_VAR_NCCL_DIR), &u->nccl, err);
     if (rc < 0) {
         return rc;
     }

@@ -200,7 +200,7 @@ static int resolve(const struct rt_job *job, struct rt_group_options *o, struct 
     }
     o->name = o->name ? o->name : job ? rt_job_name(job) : "";
     if (!o->token) {
-        const char *token = getenv(co_contract[CO_VAR_JOB_TOKEN].name);
+        const char *token = co_contract_getenv(CO_VAR_JOB_TOKEN);
         o->token = token ? token : "";
     }
     o->call_timeout_ms = o->call_timeout_ms > 0 ? o->call_timeout_ms : DEFAULT_MS;
@@ -322,7 +322,8 @@ int rt_group_open_from(struct rt_group *from, const struct rt_job *job,
 
 /* Warns a job that asks for encryption: collectives do not encrypt. */
 static void say_clear(const struct rt_group *g) {
-    const char *name = co_contract[CO_VAR_JOB_ENCRYPT].name, *text = getenv(name);
+    const char *name = co_contract[CO_VAR_JOB_ENCRYPT].name;
+    const char *text = co_contract_getenv(CO_VAR_JOB_ENCRYPT);
     bool asked = false;
     if (g->rank == 0 && g->n_local < g->size && text && *text &&
         co_parse_bool(name, text, &asked, NULL) == 0 && asked) {

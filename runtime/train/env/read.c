@@ -6,22 +6,13 @@
 
 #include "common/parse.h"
 
-static bool is_blank(char c) {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
-}
-
 char *rt_read_text(const struct rt_read *e, enum co_var var) {
     const char *s = e->get(e->arg, co_contract[var].name);
-    if (!s) {
+    size_t n = 0;
+    if (!s || co_contract_is_link(co_contract[var].name, s)) {
         return NULL;
     }
-    while (is_blank(*s)) {
-        s++;
-    }
-    size_t n = strlen(s);
-    while (n > 0 && is_blank(s[n - 1])) {
-        n--;
-    }
+    s = co_contract_trim(s, &n);
     return co_xstrndup(s, n);
 }
 
@@ -32,9 +23,9 @@ char *rt_read_list(const struct rt_read *e, enum co_var var) {
     }
     size_t to = 0;
     for (size_t i = 0; s[i]; i++) {
-        bool before = is_blank(s[i]) && (to == 0 || s[to - 1] == ',');
         size_t next = i + strspn(s + i, " \t\r\n");
-        if (!before && !(is_blank(s[i]) && s[next] == ',')) {
+        bool blank = next > i, before = blank && (to == 0 || s[to - 1] == ',');
+        if (!before && !(blank && s[next] == ',')) {
             s[to++] = s[i];
         }
     }

@@ -3,16 +3,33 @@
 #include "runtime/train/role/role.h"
 
 #include <arpa/inet.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
+#include "common/log.h"
 #include "common/parse.h"
 #include "runtime/legacy/init/v2.h"
 
 static const char *from_process(void *arg, const char *name) {
     (void)arg;
-    return getenv(name);
+    return co_contract_getenv_of(name);
+}
+
+static void warn_of_link(void *arg, const char *name, const char *value) {
+    (void)arg;
+    co_log_warn("ignored: this is what Kubernetes says of a Service by that name, and no setting",
+        CO_S("variable", name), CO_S("value", value));
+}
+
+/* Once: a program may read its role many times. */
+static void warn_of_links(void) {
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&warned)) {
+        co_contract_links(environ, warn_of_link, NULL);
+    }
 }
 
 /* ---- lists ----------------------------------------------------------------------------- */
@@ -297,6 +314,9 @@ int rt_topology_load(rt_getenv_fn get, void *arg, struct rt_topology **ret, stru
     CO_AUTOFREE char *word = rt_read_text(&e, CO_VAR_TRAINING_ROLE);
     enum rt_role role = word ? role_of(word) : RT_ROLE_WORKER;
     int r = 0;
+    if (!get) {
+        warn_of_links();
+    }
     if (role == RT_ROLE_SERVER && servers && !*servers) {
         r = co_contract_check(CO_VAR_PSERVERS, servers, err);
     }

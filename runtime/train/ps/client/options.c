@@ -26,7 +26,7 @@ static int read_positive(int64_t *ms, const char *name, const char *text, struct
 /* A duration ("30s", "1m30s"), unless the program gave one. */
 static int from_env(int64_t *ms, enum co_var var, int64_t def, struct co_err *err) {
     const char *name = co_contract[var].name;
-    const char *text = getenv(name);
+    const char *text = co_contract_getenv(var);
     if (*ms > 0) {
         return 0;
     }
@@ -41,7 +41,7 @@ static int from_env(int64_t *ms, enum co_var var, int64_t def, struct co_err *er
  * that is 0 means the default. */
 static int read_return(int64_t *ms, int64_t lease_ms, struct co_err *err) {
     const char *name = co_contract[CO_VAR_PS_RETURN].name;
-    const char *text = getenv(name);
+    const char *text = co_contract_getenv(CO_VAR_PS_RETURN);
     if (*ms != 0) {
         return 0;
     }
@@ -58,7 +58,7 @@ static int read_return(int64_t *ms, int64_t lease_ms, struct co_err *err) {
  * default. */
 static int read_word(unsigned *word, enum co_var var, struct co_err *err) {
     const struct co_contract_row *row = &co_contract[var];
-    const char *text = getenv(row->name);
+    const char *text = co_contract_getenv(var);
     char list[64] = "";
     if (*word != 0 || !text || !*text) {
         *word = *word ? *word : 1;
@@ -78,7 +78,7 @@ static int read_word(unsigned *word, enum co_var var, struct co_err *err) {
 /* A number, unless the program gave one. */
 static int number_from_env(uint64_t *n, enum co_var var, uint64_t def, struct co_err *err) {
     const struct co_contract_row *row = &co_contract[var];
-    const char *text = getenv(row->name);
+    const char *text = co_contract_getenv(var);
     int64_t v = 0;
     if (*n > 0) {
         return 0;
@@ -89,7 +89,7 @@ static int number_from_env(uint64_t *n, enum co_var var, uint64_t def, struct co
 }
 
 static const char *text_from_env(const char *said, enum co_var var) {
-    const char *text = getenv(co_contract[var].name);
+    const char *text = co_contract_getenv(var);
     return said ? said : text ? text : "";
 }
 
@@ -113,7 +113,7 @@ int rt_options_server(struct rt_server_options *o, struct co_err *err) {
     rc = rc < 0 ? rc : from_env(&o->lease_ms, CO_VAR_PS_LEASE, RT_LEASE_MS, err);
     rc = rc < 0 ? rc : read_return(&o->return_ms, o->lease_ms, err);
     rc = rc < 0 ? rc : from_env(&o->start_timeout_ms, CO_VAR_PS_START_TIMEOUT, RT_START_MS, err);
-    const char *shards = getenv(co_contract[CO_VAR_PS_SHARDS].name);
+    const char *shards = co_contract_getenv(CO_VAR_PS_SHARDS);
     if (rc == 0 && o->shards == 0 && shards && *shards) {
         int64_t n;
         rc = co_parse_i64(co_contract[CO_VAR_PS_SHARDS].name, shards, 1, SHARDS_MAX, &n, err);
@@ -136,10 +136,10 @@ int rt_options_server(struct rt_server_options *o, struct co_err *err) {
 
 int rt_options_client(struct rt_client_options *o, struct co_err *err) {
     /* Paddle's own variable, in milliseconds, is used if ours is not set. */
-    const char *deadline = getenv(co_contract[CO_VAR_RPC_DEADLINE].name);
+    const char *deadline = co_contract_getenv(CO_VAR_RPC_DEADLINE);
     int rc = CO_SPARE_CHECK(o, "rt_client_options", err);
     if (rc == 0 && o->call_timeout_ms <= 0 && deadline && *deadline &&
-        !getenv(co_contract[CO_VAR_PS_CALL_TIMEOUT].name)) {
+        !co_contract_getenv(CO_VAR_PS_CALL_TIMEOUT)) {
         rc = co_parse_i64(co_contract[CO_VAR_RPC_DEADLINE].name, deadline, 1, INT64_C(1) << 40,
             &o->call_timeout_ms, err);
     }
@@ -176,12 +176,12 @@ int rt_options_client(struct rt_client_options *o, struct co_err *err) {
 }
 
 const char *rt_options_token(void) {
-    const char *token = getenv(co_contract[CO_VAR_JOB_TOKEN].name);
+    const char *token = co_contract_getenv(CO_VAR_JOB_TOKEN);
     return token ? token : "";
 }
 
 const char *rt_options_encrypt_text(void) {
-    return getenv(co_contract[CO_VAR_JOB_ENCRYPT].name);
+    return co_contract_getenv(CO_VAR_JOB_ENCRYPT);
 }
 
 int rt_options_encrypt(

@@ -77,14 +77,14 @@ static void encryption_is_what_the_program_says_or_the_job(void **state) {
 
 static void the_environment_is_asked_for_what_the_program_leaves_open(void **state) {
     (void)state;
-    (void)setenv("PADDLE_PS_LEASE", "1m30s", 1);
+    (void)setenv("PADDLE_PS_LEASE", " 1m30s\n", 1);
     (void)setenv("PADDLE_PS_RETURN", "0s", 1); /* not at all */
     (void)setenv("PADDLE_PS_START_TIMEOUT", "2s", 1);
     (void)setenv("PADDLE_PS_CALL_TIMEOUT", "3s", 1);
     (void)setenv("PADDLE_PS_BARRIER_TIMEOUT", "4s", 1);
-    (void)setenv("PADDLE_PS_SHARDS", "64", 1);
-    (void)setenv("PADDLE_PS_NONFINITE", "skip", 1);
-    (void)setenv("PADDLE_JOB_TOKEN", "t", 1);
+    (void)setenv("PADDLE_PS_SHARDS", "64\n", 1);
+    (void)setenv("PADDLE_PS_NONFINITE", "skip\r\n", 1);
+    (void)setenv("PADDLE_JOB_TOKEN", "t\n", 1);
     struct rt_server_options s = {0};
     struct rt_client_options c = {0};
     assert_int_equal(0, rt_options_server(&s, NULL));

@@ -17,7 +17,7 @@ struct rt_reporter {
 };
 
 static const char *variable(enum co_var var) {
-    const char *text = getenv(co_contract[var].name);
+    const char *text = co_contract_getenv(var);
     return text ? text : "";
 }
 

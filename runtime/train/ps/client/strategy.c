@@ -215,7 +215,7 @@ static int read_environment(struct rt_client_options *o, struct co_err *err) {
     for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
         const struct row *r = &rows[i];
         const char *name = r->var == NO_VAR ? NULL : co_contract[r->var].name;
-        const char *text = name ? getenv(name) : NULL;
+        const char *text = name ? co_contract_getenv(r->var) : NULL;
         int64_t value = 0;
         if (!text || !*text) {
             continue;
@@ -267,7 +267,7 @@ static int read_file(const char *path, struct rt_client_options *o, struct co_er
 }
 
 int rt_strategy_fill(struct rt_client_options *o, struct co_err *err) {
-    const char *path = getenv(co_contract[CO_VAR_PS_STRATEGY].name);
+    const char *path = co_contract_getenv(CO_VAR_PS_STRATEGY);
     struct rt_client_options env = {0};
     int rc = read_environment(&env, err);
     if (rc < 0) {
