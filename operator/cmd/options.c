@@ -3,6 +3,7 @@
 
 #include "common/parse.h"
 #include "operator/api/quantity.h"
+#include "operator/api/resources.h"
 #include "operator/control/lease.h"
 #include "operator/plan/gang.h"
 
@@ -27,6 +28,9 @@ static const struct co_flag flags[] = {
     {"initImage", CO_FLAG_STR, &flag.o.settings.gate_image, "paddlejob/gate:dev",
         "image of the start gate, an init container that waits until all addresses of a job are "
         "known; empty: none, kubelet holds the containers and looks every 10 to 15 s"},
+    {"gate-resources", CO_FLAG_STR, &flag.o.settings.gate_resources, OP_GATE_RESOURCES,
+        "request and limit of the start gate; for cpu, memory and ephemeral-storage as much as the "
+        "first container requests if that is more; empty: only that"},
     {"leader-elect", CO_FLAG_BOOL, &flag.o.leader_elect, "false",
         "act only while holding the Lease " OP_LEASE_NAME},
     {"selector", CO_FLAG_STR, &flag.o.selector, "",
@@ -131,6 +135,12 @@ static int decide_memory(struct op_options *o, struct co_err *err) {
     return 0;
 }
 
+static int decide_gate(const struct op_options *o, struct co_err *err) {
+    CO_AUTOJSON json_t *list = NULL;
+    int r = op_resources_parse(o->settings.gate_resources, &list, err);
+    return r ? co_err_wrap(err, "flag \"--gate-resources\"") : 0;
+}
+
 static int decide(struct op_options *o, struct co_err *err) {
     if (!co_streq(flag.content_type, PROTO_TYPE) && !co_streq(flag.content_type, JSON_TYPE)) {
         return co_err_set(err, CO_INVALID,
@@ -155,6 +165,7 @@ static int decide(struct op_options *o, struct co_err *err) {
     o->settings.server_grace = flag.server_grace_ms / 1000;
     o->settings.restart_backoff = flag.restart_backoff_ms / 1000;
     int r = decide_memory(o, err);
+    r = r ? r : decide_gate(o, err);
     return r ? r : decide_log(o, err);
 }
 

@@ -69,7 +69,9 @@ static void settle_request(struct op_requests *q) {
 static void action_refused(struct op_requests *q, size_t i, int code, const char *said) {
     enum { MESSAGE_MAX = 1000 };
     const struct op_action *a = &q->opts.plan->actions[i];
-    CO_AUTOFREE char *message = co_xstrndup(said, MESSAGE_MAX);
+    const char *advice = op_plan_advice(a, said);
+    CO_AUTOFREE char *message =
+        co_xasprintf("%s%s%.*s", advice ? advice : "", advice ? ": " : "", MESSAGE_MAX, said);
     co_utf8_trim(message);
     int32_t count = op_failures_note(q->opts.failures, a, code, message);
     if (code == CO_EXISTS && count < OP_CREATE_GRACE) {

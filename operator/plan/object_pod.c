@@ -4,6 +4,7 @@
 #include "common/contract.h"
 #include "operator/plan/env.h"
 #include "operator/plan/gang.h"
+#include "operator/plan/object_gate.h"
 #include "operator/plan/objects.h"
 #include "operator/plan/tree.h"
 #include "operator/plan/world.h"
@@ -22,38 +23,6 @@ static json_t *template_metadata(const json_t *tmpl) {
         }
     }
     return meta;
-}
-
-static json_t *field_env(const char *name, const char *path) {
-    return json_pack("{s:s,s:{s:{s:s}}}", "name", name, "valueFrom", "fieldRef", "fieldPath", path);
-}
-
-/* The start gate, an init container that waits until the operator knows all addresses.  It has
- * resource limits and meets Pod Security "restricted", as some namespaces require. */
-static json_t *gate_container(const struct op_settings *settings) {
-    json_t *env = json_array();
-    json_t *addr = json_object();
-    op_tree_set_text(addr, "name", co_contract[CO_VAR_GATE_ADDR].name);
-    op_tree_set_text(addr, "value", settings->gate_addr);
-    co_json_append(env, addr);
-    co_json_append(env, field_env(co_contract[CO_VAR_POD_NAMESPACE].name, "metadata.namespace"));
-    co_json_append(env, field_env(co_contract[CO_VAR_POD_NAME].name, "metadata.name"));
-    co_json_append(env, field_env(co_contract[CO_VAR_POD_UID].name, "metadata.uid"));
-    co_json_append(env, field_env(co_contract[CO_VAR_POD_IPS].name, "status.podIPs"));
-    json_t *c = json_object();
-    op_tree_set_text(c, "name", OP_GATE_CONTAINER);
-    op_tree_set_text(c, "image", settings->gate_image);
-    op_tree_set_text(c, "imagePullPolicy", "IfNotPresent");
-    co_json_set(c, "command", json_pack("[s]", "/paddle-gate"));
-    co_json_set(c, "env", env);
-    co_json_set(c, "resources",
-        json_pack("{s:{s:s,s:s},s:{s:s,s:s}}", "requests", "cpu", "10m", "memory", "10Mi", "limits",
-            "cpu", "100m", "memory", "32Mi"));
-    co_json_set(c, "securityContext",
-        json_pack("{s:b,s:b,s:b,s:i,s:{s:[s]},s:{s:s}}", "allowPrivilegeEscalation", 0,
-            "readOnlyRootFilesystem", 1, "runAsNonRoot", 1, "runAsUser", 65532, "capabilities",
-            "drop", "ALL", "seccompProfile", "type", "RuntimeDefault"));
-    return c;
 }
 
 /* All processes of a job listen on the same port number, so in Host mode those that listen must not
@@ -107,6 +76,17 @@ static void apply_message_policy(json_t *spec) {
     }
 }
 
+/* kubelet gives a container some variables for each Service of the namespace.  With a thousand of
+ * them no program starts, "argument list too long"; and peers are told by the ConfigMap.  Only
+ * elastic pods without names need such variables: they tell where etcd is. */
+static void apply_service_links(const struct op_job *job, json_t *spec) {
+    const json_t *given = json_object_get(spec, "enableServiceLinks");
+    bool wanted = job->elastic && !op_job_named(job);
+    if (!wanted && (!given || json_is_null(given))) {
+        co_json_set(spec, "enableServiceLinks", json_false());
+    }
+}
+
 static void apply_restart_policy(const struct op_job *job, enum op_role role, json_t *spec) {
     const char *given = co_json_str(spec, "restartPolicy");
     if (job->elastic) {
@@ -153,10 +133,11 @@ json_t *op_object_pod(const struct op_job *job, const json_t *tmpl, enum op_role
     }
     apply_intranet(job, role, spec, first);
     apply_restart_policy(job, role, spec);
+    apply_service_links(job, spec);
     op_gang_mark(job, role, settings, meta, spec);
-    if (settings->gate_image && *settings->gate_image && settings->gate_addr &&
-        *settings->gate_addr) {
-        co_json_append(op_tree_need(spec, "initContainers", json_array), gate_container(settings));
+    if (op_gate_is_wanted(settings)) {
+        json_t *gate = op_gate_container(spec, settings);
+        co_json_append(op_tree_need(spec, "initContainers", json_array), gate);
     }
     apply_message_policy(spec);
     return pod;

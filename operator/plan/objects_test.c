@@ -2,7 +2,8 @@
 #include "operator/plan/testkit.h"
 
 static const struct op_settings no_gate = {.gate_image = ""};
-static const struct op_settings with_gate = {.gate_image = "reg/gate:1", .gate_addr = "gate:8090"};
+static const struct op_settings with_gate = {
+    .gate_image = "reg/gate:1", .gate_addr = "gate:8090", .gate_resources = "cpu=20m,memory=32Mi"};
 
 static json_t *pod_of(
     const char *job_text, enum op_role role, int32_t index, const struct op_settings *settings) {
@@ -47,7 +48,7 @@ static void a_pod_in_pod_ip_mode(void **state) {
         pod_of(TK_JOB(TK_ROLE("ps", 2) "," TK_ROLE("worker", 2)), OP_PS, 1, &no_gate);
     expect_json(pod,
         "{" META("x-ps-1", "ps",
-            "1") ",'spec':{'hostname':'x-ps-1','subdomain':'x-ps-1',"
+            "1") ",'spec':{'hostname':'x-ps-1','subdomain':'x-ps-1','enableServiceLinks':false,"
                  "'restartPolicy':'Never','containers':[{'name':'main','image':'img'," LAST_WORDS
                  ",'env':[" ENV(FROM_POD, "1", "PSERVER") "]," FROM_MAP "}]}}");
 }
@@ -59,7 +60,8 @@ static void a_pod_in_service_mode(void **state) {
     expect_json(pod,
         "{" META("x-worker-10", "worker",
             "10") ",'spec':{'hostname':'x-worker-10',"
-                  "'subdomain':'x-worker-10','restartPolicy':'OnFailure','containers':[{'name':'"
+                  "'subdomain':'x-worker-10','enableServiceLinks':false,'restartPolicy':'OnFailure'"
+                  ",'containers':[{'name':'"
                   "main',"
                   "'image':'img'," LAST_WORDS ",'env':[" ENV("'value':'x-worker-10'", "10",
                       "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
@@ -71,7 +73,8 @@ static void a_pod_in_dns_mode(void **state) {
         pod_of(TK_JOB(TK_ROLE("worker", 3) ",'intranet':'DNS'"), OP_WORKER, 2, &no_gate);
     expect_json(pod,
         "{" META("x-worker-2", "worker",
-            "2") ",'spec':{'hostname':'x-worker-2','subdomain':'x','restartPolicy':'OnFailure',"
+            "2") ",'spec':{'hostname':'x-worker-2','subdomain':'x','enableServiceLinks':false,'"
+                 "restartPolicy':'OnFailure',"
                  "'containers':[{'name':'main','image':'img'," LAST_WORDS
                  ",'env':[" ENV("'value':'x-worker-2.x'", "2",
                      "TRAINER") "]," FROM_MAP ",'ports':[{'containerPort':36000}]}]}}");
@@ -105,7 +108,8 @@ static void an_elastic_pod(void **state) {
             OP_WORKER, 0, &no_gate);
     expect_json(pod, "{" META("x-worker-0", "worker",
                          "0") ",'spec':{'hostname':'x-worker-0',"
-                              "'subdomain':'x-worker-0','restartPolicy':'OnFailure','containers':[{"
+                              "'subdomain':'x-worker-0','restartPolicy':"
+                              "'OnFailure','containers':[{"
                               "'name':'main'," LAST_WORDS ","
                               "'env':[" ENV(FROM_POD, "0",
                                   "TRAINER") ",{'name':'PADDLE_ELASTIC_JOB_ID','value':'ns-x'},"
@@ -204,16 +208,143 @@ static void the_start_gate_fits_quotas_and_restricted_namespaces(void **state) {
         "{'name':'POD_NAME','valueFrom':{'fieldRef':{'fieldPath':'metadata.name'}}},"
         "{'name':'POD_UID','valueFrom':{'fieldRef':{'fieldPath':'metadata.uid'}}},"
         "{'name':'POD_IPS','valueFrom':{'fieldRef':{'fieldPath':'status.podIPs'}}}],"
-        "'resources':{'requests':{'cpu':'10m','memory':'10Mi'},"
-        "'limits':{'cpu':'100m','memory':'32Mi'}},"
+        "'resources':{'requests':{'cpu':'20m','memory':'32Mi'},"
+        "'limits':{'cpu':'20m','memory':'32Mi'}},"
         "'securityContext':{'allowPrivilegeEscalation':false,'readOnlyRootFilesystem':true,"
-        "'runAsNonRoot':true,'runAsUser':65532,'capabilities':{'drop':['ALL']},"
+        "'runAsNonRoot':true,'capabilities':{'drop':['ALL']},"
         "'seccompProfile':{'type':'RuntimeDefault'}}}]");
     static const struct op_settings none[] = {
         {.gate_image = NULL, .gate_addr = "a:1"}, {.gate_image = "i", .gate_addr = ""}};
     for (size_t i = 0; i < CO_ARRAY_LEN(none); i++) {
         CO_AUTOJSON json_t *plain = pod_of(TK_JOB(TK_ROLE("worker", 1)), OP_WORKER, 0, &none[i]);
         assert_null(co_json_at(plain, "spec", "initContainers"));
+    }
+}
+
+static json_t *gate_of(const char *pod_spec, const struct op_settings *settings) {
+    CO_AUTOFREE char *job =
+        co_xasprintf(TK_JOB("'worker':{'replicas':1,'template':{'spec':{%s}}}"), pod_spec);
+    CO_AUTOJSON json_t *pod = pod_of(job, OP_WORKER, 0, settings);
+    const json_t *inits = co_json_at(pod, "spec", "initContainers");
+    return json_incref(json_array_get(inits, json_array_size(inits) - 1));
+}
+
+/* A rule for containers that the template's own pass, the gate passes, too. */
+static void the_start_gate_takes_as_much_as_the_training(void **state) {
+    (void)state;
+    static const struct {
+        const char *settings, *resources, *want;
+    } rows[] = {
+        {"cpu=20m,memory=32Mi", "", "{'cpu':'20m','memory':'32Mi'}"},
+        {"cpu=20m,memory=32Mi", "'requests':{'cpu':2,'memory':'1Gi'}",
+            "{'cpu':'2','memory':'1Gi'}"},
+        {"cpu=20m,memory=32Mi", "'requests':{'cpu':'10m'},'limits':{'cpu':4,'memory':'1Gi'}",
+            "{'cpu':'20m','memory':'1Gi'}"},
+        {"cpu=20m,memory=32Mi", "'limits':{'nvidia.com/gpu':1,'ephemeral-storage':'1Gi'}",
+            "{'cpu':'20m','memory':'32Mi','ephemeral-storage':'1Gi'}"},
+        {"cpu=100m,memory=64Mi", "'requests':{'cpu':'x'}", "{'cpu':'100m','memory':'64Mi'}"},
+        {"", "'requests':{'cpu':'50m'}", "{'cpu':'50m'}"},
+        {"", "", NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct op_settings settings = with_gate;
+        settings.gate_resources = rows[i].settings;
+        CO_AUTOFREE char *spec =
+            co_xasprintf("'containers':[{'name':'m','resources':{%s}}]", rows[i].resources);
+        CO_AUTOJSON json_t *gate = gate_of(spec, &settings);
+        expect_json(co_json_at(gate, "resources", "requests"), rows[i].want);
+        expect_json(co_json_at(gate, "resources", "limits"), rows[i].want);
+    }
+}
+
+/* So that a namespace may prescribe it. */
+static void the_start_gate_has_no_user_of_its_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *pod, *container, *user, *group;
+    } rows[] = {
+        {"", "", NULL, NULL},
+        {"'runAsUser':1000680000", "", NULL, NULL},
+        {"", "'runAsUser':1000680000,'runAsGroup':5", "1000680000", "5"},
+        {"", "'runAsUser':0", NULL, NULL},
+        {"'runAsUser':0", "", "65532", NULL},
+        {"'runAsUser':0", "'runAsUser':7", "7", NULL},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *spec = co_xasprintf(
+            "'securityContext':{%s},'containers':[{'name':'m','securityContext':{%s}}]",
+            rows[i].pod, rows[i].container);
+        CO_AUTOJSON json_t *gate = gate_of(spec, &with_gate);
+        const json_t *own = json_object_get(gate, "securityContext");
+        const json_t *user = json_object_get(own, "runAsUser");
+        const json_t *group = json_object_get(own, "runAsGroup");
+        expect_json(user, rows[i].user);
+        expect_json(group, rows[i].group);
+        assert_true(json_is_true(json_object_get(own, "runAsNonRoot")));
+    }
+}
+
+/* Words of a Kubernetes 1.35, and of a webhook. */
+static void a_rejection_because_of_the_start_gate_says_so(void **state) {
+    (void)state;
+    static const struct {
+        const char *message;
+        bool meant;
+    } rows[] = {
+        {"pods \"x-worker-0\" is forbidden: minimum cpu usage per Container is 100m, but request "
+         "is 20m",
+            true},
+        {"pods \"x-worker-0\" is forbidden: [maximum cpu usage per Container is 10m, but limit is "
+         "20m, maximum memory usage per Container is 16Mi, but limit is 32Mi]",
+            true},
+        {"minimum cpu usage per Container is 100m, but request is 20", false},
+        {"minimum cpu usage per Container is 1, but request is 200m", false},
+        {"minimum memory usage per Pod is 1Gi, but request is 32Mi", false},
+        {"exceeded quota: q, requested: requests.cpu=20m, used: requests.cpu=1", false},
+        {"failed quota: q: must specify limits.cpu for: coord-paddle", true},
+        {"spec.initContainers[1].securityContext.runAsUser: Invalid value: 65532", true},
+        {"spec.initContainers[0].securityContext.runAsUser: Invalid value: 65532", false},
+        {"image reg/gate:1 is not of this registry", true},
+        {"spec.containers[0].image: Required value", false},
+    };
+    CO_AUTOJSON json_t *body =
+        pod_of(TK_JOB("'worker':{'replicas':1,'template':{'spec':{'initContainers':[{'name':'i'}],"
+                      "'containers':[{'name':'m'}]}}}"),
+            OP_WORKER, 0, &with_gate);
+    struct op_action a = {.verb = OP_CREATE,
+        .kind = OP_KIND_POD,
+        .inits = co_json_at(body, "spec", "initContainers")};
+    const struct op_action bare = {.verb = OP_CREATE, .kind = OP_KIND_POD};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        const char *advice = op_plan_advice(&a, rows[i].message);
+        assert_int_equal(advice != NULL, rows[i].meant);
+        assert_true(!advice || strstr(advice, "--gate-resources"));
+        assert_null(op_plan_advice(&bare, rows[i].message));
+    }
+}
+
+/* Thousands of Services, and the program's arguments are too long. */
+static void services_are_no_variables_unless_the_template_says_so(void **state) {
+    (void)state;
+    static const struct {
+        const char *given, *spec;
+        const char *links;
+    } rows[] = {
+        {"", "", "false"},
+        {"'enableServiceLinks':null,", "", "false"},
+        {"'enableServiceLinks':true,", "", "true"},
+        {"'enableServiceLinks':false,", "", "false"},
+        {"", ",'elastic':1,'intranet':'Service'", "false"},
+        {"", ",'elastic':1", NULL}, /* PADDLE_ELASTIC_ETCD_SERVICE_HOST */
+        {"'enableServiceLinks':false,", ",'elastic':1", "false"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_AUTOFREE char *job =
+            co_xasprintf(TK_JOB("'worker':{'replicas':1,'template':{'spec':{%s'containers':["
+                                "{'name':'m'}]}}}%s"),
+                rows[i].given, rows[i].spec);
+        CO_AUTOJSON json_t *pod = pod_of(job, OP_WORKER, 0, &no_gate);
+        expect_json(co_json_at(pod, "spec", "enableServiceLinks"), rows[i].links);
     }
 }
 
@@ -378,6 +509,10 @@ int main(void) {
         cmocka_unit_test(what_the_user_wrote_is_kept),
         cmocka_unit_test(nulls_are_as_good_as_absent),
         cmocka_unit_test(the_start_gate_fits_quotas_and_restricted_namespaces),
+        cmocka_unit_test(the_start_gate_takes_as_much_as_the_training),
+        cmocka_unit_test(the_start_gate_has_no_user_of_its_own),
+        cmocka_unit_test(a_rejection_because_of_the_start_gate_says_so),
+        cmocka_unit_test(services_are_no_variables_unless_the_template_says_so),
         cmocka_unit_test(host_mode_keeps_those_that_listen_apart),
         cmocka_unit_test(the_restart_policy_goes_by_role_and_intranet),
         cmocka_unit_test(our_labels_are_read_back),

@@ -59,6 +59,7 @@ static void add_action(struct builder *b, enum op_verb verb, enum op_kind kind, 
         .name = co_xstrdup(name),
         .uid = co_xstrdup(uid),
         .body = body_own,
+        .inits = json_incref(co_json_at(body_own, "spec", "initContainers")),
         .why = why};
 }
 
@@ -451,6 +452,7 @@ void op_plan_done(struct op_plan *plan) {
         free(plan->actions[i].name);
         free(plan->actions[i].uid);
         json_decref(plan->actions[i].body);
+        json_decref(plan->actions[i].inits);
     }
     free(plan->actions);
     json_decref(plan->status);

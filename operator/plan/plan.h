@@ -38,12 +38,14 @@ struct op_gang;
 struct op_settings {
     const char *gate_image;     /* --initImage; "" or NULL: no start gate */
     const char *gate_addr;      /* host:port of the gate endpoint; "" or NULL: no start gate */
+    const char *gate_resources; /* request and limit of the gate (op_resources_parse); NULL: none */
     int prefer_family;          /* 0: the cluster's first; 4; 6 */
     bool services_all;          /* create a Service for every pod in every intranet mode */
     const struct op_gang *gang; /* operator/plan/gang.h; NULL: pods are placed one by one */
     int64_t server_grace;       /* seconds for servers to end after the workers; 0: at once */
     int64_t restart_backoff;    /* seconds before the first restart of a group */
 };
+#define OP_GATE_RESOURCES "cpu=20m,memory=32Mi"
 enum { OP_SERVER_GRACE_DEFAULT = 30, OP_RESTART_BACKOFF_DEFAULT = 10 };
 
 /* A create, delete or patch that was rejected.  control keeps it until it succeeds or is obsolete.
@@ -90,6 +92,7 @@ struct op_action {
     char *name;      /* owned */
     char *uid;       /* owned; precondition of OP_DELETE, else "" */
     json_t *body;    /* owned; NULL for OP_DELETE */
+    json_t *inits;   /* owned: init containers of a pod to be created, which outlive the body */
     bool at_once;    /* OP_DELETE of a pod: without waiting for its node */
     const char *why; /* static, for logs: "missing", "beyond replicas", "clean", … */
 };
@@ -147,6 +150,10 @@ void op_events_free(struct op_event *events, size_t n);
 CO_MUST_CHECK int op_events_markdown(struct co_buf *ret, struct co_err *err);
 /* The same for all values of status.reason that are not Kubernetes' own. */
 CO_MUST_CHECK int op_reasons_markdown(struct co_buf *ret, struct co_err *err);
+
+/* What to say before the API server's message about a request that it rejected, because the message
+ * is about something that the operator has added to the object; static.  NULL: nothing. */
+const char *op_plan_advice(const struct op_action *a, const char *message);
 
 /* The start gate's decision for a pod: true when its containers may start; false for a pod of
  * another job.  pod_uid NULL: the decision for all pods of the job, which costs the same.  *ret_why

@@ -17,7 +17,7 @@ NOT_HELMS = {"Namespace/paddle-system", "CustomResourceDefinition/paddlejobs.bat
              "ConfigMap/paddle-manager-config"}
 EVERY_VALUE = """
 image: {repository: registry.example/paddle/operator, tag: v9, pullPolicy: Always}
-gate: {enabled: true, image: {repository: registry.example/paddle/gate, tag: v9}}
+gate: {enabled: true, image: {repository: registry.example/paddle/gate, tag: v9}, resources: {cpu: 100m, memory: 64Mi}}
 imagePullSecrets: [{name: pull}]
 replicas: 3
 podDisruptionBudget: {maxUnavailable: 50%}
@@ -194,7 +194,7 @@ def test_every_value_arrives():
     want = yaml.safe_load(EVERY_VALUE)
     assert set(want) | {"scope", "leaderElection", "rbac", "shards"} == set(yaml.safe_load((CHART / "values.yaml").read_text()))
     assert container["image"] == "registry.example/paddle/operator:v9" and container["imagePullPolicy"] == "Always"
-    assert {"--initImage=registry.example/paddle/gate:v9", "--log-level=debug", "--log-format=json", "--prefer-family=6",
+    assert {"--initImage=registry.example/paddle/gate:v9", "--gate-resources=cpu=100m,memory=64Mi", "--log-level=debug", "--log-format=json", "--prefer-family=6",
              "--scheduling=volcano"
             } <= set(container["args"])
     assert container["resources"] == want["resources"]
@@ -240,11 +240,14 @@ def test_switches_of_the_chart():
     assert container["args"] == ["--initImage=", "--gate-bind-address=0", "--metrics-bind-address=0"]
     assert [p["name"] for p in container["ports"]] == ["probes"]
     assert off[f"Deployment/{DEPLOYMENT}"]["spec"]["strategy"] == {"type": "Recreate"}
+    assert not [a for a in manager(helm())["args"] if a.startswith("--gate-resources")]
+    bare = manager(helm(["gate.resources.cpu=null", "gate.resources.memory=null"]))
+    assert "--gate-resources=" in bare["args"]
 
 
 @pytest.mark.parametrize("value, word", [
     ("replica=2", "replica"), ("replicas=two", "replicas"), ("scope=galaxy", "scope"), ("image.pullPolicy=Sometimes", "pullPolicy"),
-    ("extraArgs={oops}", "extraArgs"), ("log.level=loud", "level"), ("image.tag=a b", "tag"), ("resources=none", "resources"),
+    ("extraArgs={oops}", "extraArgs"), ("gate.resources=none", "resources"), ("log.level=loud", "level"), ("image.tag=a b", "tag"), ("resources=none", "resources"),
     ("metrics.serviceMonitor.interval=soon", "interval"), ("leaderElection=false,replicas=2", "leaderElection"),
     ("networkPolicies.jobNamespaces={Team_A}", "jobNamespaces"), ("networkPolicies.apiServerPorts=null", "apiServerPorts"),
     ("shards=65", "shards"), ("shards=2,scope=namespace", "scope")])
