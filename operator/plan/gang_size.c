@@ -1,8 +1,9 @@
 /* Counts members and adds up resources of a gang. */
 #include "operator/plan/gang_size.h"
 
-#include "operator/api/quantity.h"
+#include "operator/api/resources.h"
 #include "operator/plan/gang.h"
+#include "operator/plan/object_gate.h"
 
 static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -36,31 +37,6 @@ int64_t op_gang_members(const struct op_world *w) {
     return ended ? smaller(json_integer_value(given), left) : json_integer_value(given);
 }
 
-/* Adds a container's requests, times replicas; without requests its limits count. */
-static void add_container(json_t *sums, const json_t *container, int64_t replicas) {
-    const json_t *resources = json_object_get(container, "resources");
-    json_t *list = json_object_get(resources, "requests");
-    list = json_is_object(list) ? list : json_object_get(resources, "limits");
-    const char *name;
-    json_t *j;
-    json_object_foreach(list, name, j) {
-        struct op_quantity q, sum = {.nano = 0};
-        char text[OP_QUANTITY_TEXT];
-        /* Skip invalid quantities: the API server will reject the pods because of them. */
-        if (op_quantity_decode(j, &q, NULL)) {
-            continue;
-        }
-        const char *had = co_json_str(sums, name);
-        if (had && op_quantity_parse(had, &sum, NULL)) {
-            continue;
-        }
-        op_quantity_add(&sum, &q, replicas);
-        op_quantity_format(&sum, text);
-        co_json_set(sums, name, json_string(text));
-    }
-}
-
-/* Like paddle-operator, counts containers but not init containers. */
 json_t *op_gang_resources(const struct op_world *w) {
     json_t *given = json_object_get(op_gang_policy(w->job), "minResources");
     if (json_is_object(given)) {
@@ -68,12 +44,10 @@ json_t *op_gang_resources(const struct op_world *w) {
     }
     json_t *sums = json_object();
     for (enum op_role r = OP_PS; r < OP_ROLES; r++) {
-        int64_t n = count_needed(w, r, w->counts[r].succeeded);
-        size_t i;
-        json_t *c;
-        json_array_foreach(co_json_at(w->job->role[r].tmpl, "spec", "containers"), i, c) {
-            add_container(sums, c, n);
-        }
+        const json_t *spec = json_object_get(op_world_template(w, r), "spec");
+        CO_AUTOJSON json_t *gate = op_gate_requests(spec, w->settings);
+        CO_AUTOJSON json_t *pod = op_resources_of_pod(spec, gate);
+        op_resources_add(sums, pod, count_needed(w, r, w->counts[r].succeeded));
     }
     return sums;
 }

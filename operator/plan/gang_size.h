@@ -10,7 +10,8 @@
 /* Number of pods to be placed together: those that have not succeeded, or fewer if schedulingPolicy
  * or the lower limit of elastic workers says so. */
 int64_t op_gang_members(const struct op_world *w);
-/* The sum of their resource requests, by name; an object that the caller owns. */
+/* The sum of what they request, as the API server counts it (operator/api/resources.h), with the
+ * start gate; an object that the caller owns. */
 json_t *op_gang_resources(const struct op_world *w);
 /* Some pod needs a place, so the group's size must be right.  Otherwise a group that is too large
  * does no harm, and updating it at each success would cost a request each. */

@@ -61,17 +61,18 @@ static void a_group_says_how_many_and_how_much(void **state) {
         {"volcano", TK_JOB(EXAMPLE ",'priorityClassName':'high'"),
             "{'minMember':4,'minResources':{'cpu':'1'},'priorityClassName':'high'}"},
         {"volcano", TK_JOB(TWO_TWO), "{'minMember':4}"},
-        /* empty requests are requests; what is no quantity is left to the API server */
+        /* a limit is a request where there is none; what is no quantity is left to the API server
+         */
         {"volcano",
             TK_JOB(CPU("worker", 3,
                 "'resources':{'requests':{},'limits':{'cpu':'1'}}},{'name':'b','image':'i',"
                 "'resources':{'requests':{'cpu':'much','memory':'1.5Gi','nvidia.com/gpu':2}}")),
-            "{'minMember':3,'minResources':{'memory':'4608Mi','nvidia.com/gpu':'6'}}"},
+            "{'minMember':3,'minResources':{'cpu':'3','memory':'4608Mi','nvidia.com/gpu':'6'}}"},
         {"volcano",
             TK_JOB("'worker':{'replicas':2,'template':{'spec':{'initContainers':[{'name':'i',"
                    "'resources':{'requests':{'cpu':'8'}}}],'containers':[{'name':'m','resources':"
                    "{'requests':{'cpu':'0.1'}}}]}}}"),
-            "{'minMember':2,'minResources':{'cpu':'200m'}}"},
+            "{'minMember':2,'minResources':{'cpu':'16'}}"},
         /* elastic workers: as many as they can begin with */
         {"volcano",
             TK_JOB("'elastic':1,'worker':{'replicas':4,'requests':2,'limits':8,'template':{'spec':"

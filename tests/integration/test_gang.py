@@ -3,12 +3,15 @@ import random
 
 import pytest
 import yaml
+from kubernetes.utils.quantity import parse_quantity
 
 from gang import QUEUE, SECOND, GangPlane
 from install import ACCOUNT, helm
 from rig import ROOT, Operator, account_kubeconfig, wait_for
 
 POD_GROUP = ("scheduling.volcano.sh", "v1beta1", "podgroups")
+NATIVE = ("scheduling.k8s.io", "v1alpha1", "workloads")
+COSCHEDULING = ("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 SECONDS = 40
 
 
@@ -39,7 +42,7 @@ def place(gangs, tmp_path):
     """A namespace with an operator for it alone, which has the rights of an installation for that scheduler."""
     started = []
 
-    def begin(scheduling, **labels):
+    def begin(scheduling, *flags, **labels):
         ns = gangs.namespace(f"{scheduling}-{random.SystemRandom().randrange(16 ** 4):04x}")
         if labels:
             gangs.core.patch_namespace(ns, {"metadata": {"labels": labels}})
@@ -47,7 +50,7 @@ def place(gangs, tmp_path):
                   if o["kind"] in ("ServiceAccount", "Role", "RoleBinding")]
         gangs.kubectl("-n", ns, "apply", "-f", "-", stdin=yaml.safe_dump_all(rights))
         account = account_kubeconfig(gangs, ns, ACCOUNT, tmp_path / ns)
-        started.append((ns, Operator(account, f"--namespace={ns}", f"--scheduling={scheduling}")))
+        started.append((ns, Operator(account, f"--namespace={ns}", f"--scheduling={scheduling}", *flags)))
         return ns
 
     yield begin
@@ -184,10 +187,82 @@ def test_volcanos_own_user_group_is_used(gangs, volcano, place):
     wait_for(lambda: not gangs.get(ns, *POD_GROUP, "first"), 40, "deleted at the end")
 
 
+# ---- how much ---------------------------------------------------------------------------------
+
+def wants(cpu, limits=None):
+    return {"resources": {"requests": {"cpu": cpu, "memory": "8Mi"}, "limits": limits or {}}}
+
+
+def template(cpu, *inits, **spec):
+    """A pod of one container; init containers (cpu, whether it runs on)."""
+    return {"containers": [{"name": "paddle", "image": "x", **wants(cpu)}], "initContainers": [
+        {"name": f"i{i}", "image": "x", **wants(n), **({"restartPolicy": "Always"} if stays else {})}
+        for i, (n, stays) in enumerate(inits)], **spec}
+
+
+GPU = {"nvidia.com/gpu": 1}
+COUNTED = {
+    "gpus": {"containers": [{"name": "paddle", "image": "x", **wants("1", {"cpu": "1", **GPU})}]},
+    "empty": {"containers": [{"name": "paddle", "image": "x", "resources": {
+        "requests": {}, "limits": {"cpu": "1", "memory": "1Gi", **GPU}}}]},
+    "inits": template("100m", ("300m", False), ("200m", False)),
+    "native": template("100m", ("200m", True)),
+    "later-init": template("100m", ("200m", True), ("300m", False)),
+    "earlier-init": template("100m", ("300m", False), ("200m", True)),
+    "overhead": template("100m", runtimeClassName="sandboxed", overhead={"cpu": "50m", "memory": "16Mi"}),
+    "pods": template("100m", resources={"requests": {"cpu": "700m"}, "limits": {"memory": "1Gi"}}),
+    "pods-limits": template("100m", resources={"limits": {"cpu": "2"}}),
+}
+RUNTIME = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "sandboxed"}, "handler": "x",
+           "overhead": {"podFixed": {"cpu": "50m", "memory": "16Mi"}}}
+GATE = ["--initImage=gate", "--gate-bind-address=127.0.0.1:0", "--gate-address=10.0.0.1:8082"]
+
+
+def amounts(resources):
+    """In thousandths, without what is 0."""
+    got = {k.removeprefix("requests."): int(parse_quantity(v) * 1000) for k, v in (resources or {}).items() if k != "pods"}
+    return {k: v for k, v in got.items() if v}
+
+
+@pytest.mark.parametrize("flags", [[], GATE], ids=["plain", "gate"])
+def test_a_group_asks_for_what_the_api_server_counts(gangs, coscheduling, place, flags):
+    gangs.kubectl("apply", "-f", "-", stdin=yaml.safe_dump(RUNTIME))
+    ns = place("coscheduling", *flags)
+    gangs.core.create_namespaced_resource_quota(ns, {"metadata": {"name": "q"}, "spec": {"hard": {
+        "pods": "9", "requests.cpu": "99", "requests.memory": "99Gi", "requests.nvidia.com/gpu": "99"}}})
+
+    def used():
+        return gangs.core.read_namespaced_resource_quota("q", ns).status.used or {}
+    wait_for(lambda: used().get("pods") == "0", 40, "quota in force")
+    for name, spec in COUNTED.items():
+        create(gangs, ns, name, {"replicas": 2, "template": {"spec": {**spec, "schedulerName": SECOND}}})
+        wait_for(lambda: used().get("pods") == "2", SECONDS, lambda: (name, gangs.job(ns, name).get("status")))
+        assert amounts(gangs.get(ns, *COSCHEDULING, name)["spec"]["minResources"]) == amounts(used()), name
+        gangs.delete(ns, name)
+        gangs.core.delete_collection_namespaced_pod(ns, grace_period_seconds=0)
+        wait_for(lambda: used().get("pods") == "0", 40, used)
+
+
+def test_a_queue_gives_what_a_group_asks_for(gangs, volcano, place):
+    """Volcano's own sums of the pods that it has placed."""
+    ns = place("volcano")
+    gangs.kubectl("apply", "-f", "-", stdin=yaml.safe_dump({**QUEUE, "metadata": {"name": ns}, "spec": {"weight": 1}}))
+
+    def allocated():
+        queue = gangs.custom.get_cluster_custom_object("scheduling.volcano.sh", "v1beta1", "queues", ns)
+        return {k: v for k, v in amounts(queue.get("status", {}).get("allocated")).items() if k in ("cpu", "memory")}
+    for name in ("inits", "native", "later-init", "earlier-init"):
+        create(gangs, ns, name, {"replicas": 2, "template": {"spec": COUNTED[name]}}, schedulingPolicy={"queue": ns})
+        gangs.wait_phase(ns, name, "Running", SECONDS)
+        asked = amounts(gangs.get(ns, *POD_GROUP, name)["spec"]["minResources"])
+        wait_for(lambda: allocated() == asked, SECONDS, lambda: (name, allocated(), asked))
+        gangs.delete(ns, name)
+        gangs.core.delete_collection_namespaced_pod(ns, grace_period_seconds=0)
+        wait_for(lambda: not allocated(), SECONDS, allocated)
+
+
 # ---- groups beside pods -----------------------------------------------------------------------
 
-NATIVE = ("scheduling.k8s.io", "v1alpha1", "workloads")
-COSCHEDULING = ("scheduling.x-k8s.io", "v1alpha1", "podgroups")
 
 
 def test_kube_scheduler_places_no_pod_where_one_of_two_fits(gangs, place):
