@@ -212,7 +212,7 @@ static_libs = $(patsubst -luv,-l:libuv_a.a,$(filter-out -lp11-kit,$(sort $(shell
 STATIC := $(BUILD)/bin/paddlerun-static
 # What it was linked from: whose licences the wheel has.
 STATIC_D := $(BUILD)/gen/paddlerun-static.d
-$(STATIC) $(STATIC_D) &: $(BUILD)/obj/runtime/launch/cmd/main.o tools/static/pkcs11.c $(foreach u,$(LAUNCHER),$(call archive,$(u)))
+$(STATIC) $(STATIC_D) &: $(BUILD)/obj/runtime/launch/cmd/main.o $(wildcard tools/static/*.c) $(foreach u,$(LAUNCHER),$(call archive,$(u)))
 	@mkdir -p $(BUILD)/bin $(BUILD)/gen
 	@echo "  LD    $(STATIC)"
 	@$(CC) $(CFLAGS_ALL) -static -s -o $(STATIC) $(filter %.o %.c,$^) -Wl,--no-warnings,--dependency-file=$(STATIC_D) $(LDFLAGS_ALL) \

@@ -64,6 +64,31 @@ def test_two_nodes_meet_in_roots_that_hold_nothing_else(tmp_path):
             n.kill()
 
 
+@pytest.mark.parametrize("words", [
+    ["launch", "./who.sh"],                                                  # its own host name
+    ["launch", "--nnodes=2", "--master=m.example:1", "--join_timeout=1ms", "./who.sh"],
+    ["launch", "--servers=m.example:1", "--trainers=127.0.0.1:1", "--dry_run", "./who.sh"],
+    ["info", "m.example:1"],
+    ["top", "--count=1", "m.example:1"],
+], ids=lambda w: " ".join(w[:3]))
+def test_no_module_of_the_images_c_library_is_loaded(tmp_path, words):
+    """Of another version it would end the program: images name myhostname, mdns4 or sss beside files and dns."""
+    module = "__attribute__((constructor)) static void f(void) { __builtin_trap(); }"
+    for lib in ("myhostname", "systemd"):
+        subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-o", tmp_path / f"libnss_{lib}.so.2", "-"], input=module, text=True, check=True)
+    (tmp_path / "nsswitch.conf").write_text("hosts: files myhostname dns\n" + "".join(
+        f"{name}: systemd files\n" for name in ("passwd", "group", "shadow", "services", "protocols", "networks")))
+    (tmp_path / "hosts").write_text("127.0.0.1 localhost\n")
+    (tmp_path / "resolv.conf").write_text("nameserver 127.0.0.1\n")       # where nobody answers
+    (tmp_path / "who.sh").write_text("#!/bin/sh\necho here\n")
+    (tmp_path / "who.sh").chmod(0o755)
+    prepare = ("ip link set lo up; for f in nsswitch.conf hosts resolv.conf; do mount --bind $f /etc/$f; done; hostname nowhere.example; "
+               "exec \"$@\"")
+    r = subprocess.run(["unshare", "--net", "--uts", "--mount", "sh", "-ec", prepare, "sh", STATIC, *words], capture_output=True, text=True,
+                       timeout=60, cwd=tmp_path, env={"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": str(tmp_path)})
+    assert r.returncode in (0, 1, 2) and ("here" in r.stdout or "m.example" in r.stdout + r.stderr), (r.returncode, r.stdout + r.stderr)
+
+
 @pytest.mark.memory
 @pytest.mark.parametrize("words,processes,most", [(["exec", "--"], 1, 3.5), (["launch", "--nproc_per_node=2", "--log_dir="], 2, 4)], ids=["exec", "launch"])
 def test_the_static_launcher_is_small(tmp_path, words, processes, most):
