@@ -129,6 +129,32 @@ static const struct state_row states[] = {
         false, false, 0, 4, "load", "Error", ""},
 };
 
+/* kubelet takes the last 2048 bytes of a log for a message that is missing: what is left of their
+ * first line is no cause. */
+static void the_rest_of_a_line_that_kubelet_cut_is_no_cause(void **state) {
+    (void)state;
+    static const struct {
+        const char *first;
+        int total;
+        const char *cause;
+    } rows[] = {
+        {"NFO 2026-11-26 LAUNCH auto_cluster_config: 0", 2048, ""},
+        {"rror: no such thing", 2048, ""},
+        {"NFO 2026-11-26 LAUNCH auto_cluster_config: 0", 2047,
+            "NFO 2026-11-26 LAUNCH auto_cluster_config: 0"},
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        int blanks = rows[i].total - (int)strlen(rows[i].first) - (int)strlen("\n\nINFO done");
+        CO_AUTOFREE char *text = co_xasprintf(
+            "{'metadata':{'name':'x-ps-0'},'status':{'phase':'Failed','containerStatuses':[{'name':"
+            "'main','state':{'terminated':{'exitCode':1,'message':'%s\\n%*s\\nINFO done'}}}]}}",
+            rows[i].first, blanks, "");
+        struct op_pod *pod = pod_of(text);
+        assert_string_equal(pod->cause->message, rows[i].cause);
+        free(pod);
+    }
+}
+
 static void container_states_become_one_cause(void **state) {
     (void)state;
     for (size_t i = 0; i < CO_ARRAY_LEN(states); i++) {
@@ -238,6 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_pod_is_known_by_its_labels),
         cmocka_unit_test(a_pod_of_upstream_is_known_by_annotation_and_owner),
+        cmocka_unit_test(the_rest_of_a_line_that_kubelet_cut_is_no_cause),
         cmocka_unit_test(container_states_become_one_cause),
         cmocka_unit_test(long_last_words_are_cut_at_a_character),
         cmocka_unit_test(a_usual_pod_takes_a_quarter_of_a_kibibyte),

@@ -5,7 +5,10 @@
 
 #include <string.h>
 
-enum { MESSAGE_MAX = 400 };
+enum {
+    MESSAGE_MAX = 400,
+    KUBELET_TAIL = 2048, /* bytes of a container's log that kubelet takes for a missing message */
+};
 
 void op_pack_put_n(struct op_packer *p, size_t offset, const char *text, size_t len) {
     p->ref[p->n].offset = offset;
@@ -27,9 +30,16 @@ static void put_bounded(struct op_packer *p, size_t offset, const char *text, si
     op_pack_put_n(p, offset, text, len);
 }
 
+/* The end of a log that kubelet has cut begins inside of a line, which would say something else. */
+static const char *skip_cut_line(const char *text) {
+    const char *newline = strlen(text) >= KUBELET_TAIL ? strchr(text, '\n') : NULL;
+    return newline ? newline + 1 : text;
+}
+
 void op_pack_put_cause(struct op_packer *p, size_t offset, const char *text) {
     size_t len = 0;
-    const char *line = text ? co_cause_line(text, strlen(text), &len) : "";
+    const char *whole = text ? skip_cut_line(text) : "";
+    const char *line = co_cause_line(whole, strlen(whole), &len);
     put_bounded(p, offset, line, len);
 }
 

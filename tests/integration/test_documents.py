@@ -70,7 +70,7 @@ def learned(texts, size):
 
 
 def workerlogs(home):
-    return [f.read_text() for f in home.rglob("workerlog.*")]
+    return [f.read_text() for f in home.rglob("workerlog.*") if not f.is_symlink()]
 
 
 def test_pserver_and_trainers_by_hand(shells):

@@ -184,7 +184,7 @@ def test_other_names(folder):
 @pytest.mark.parametrize("words, code, message", [
     (["ok.sh"], 0, ""),
     (["--nproc_per_node=2", "fail.sh"], 3, r"about to fail\nValueError: no such data\nworker 1: exit code 3: ValueError: no such data\n"),
-    (["--nproc_per_node=2", "--log_dir=", "fail.sh"], 3, r"worker 1: exit code 3\n"),
+    (["--nproc_per_node=2", "--log_dir=", "fail.sh"], 3, r"ValueError: no such data\nworker 1: exit code 3: ValueError: no such data\n"),
     (["killed.sh"], 137, r"worker 0: killed by SIGKILL\n"),
     (["/no/such/program"], 127, r'cannot start "/no/such/program": .*No such file or directory\n'),
     (["--master=192.0.2.1:9", "--nnodes=2", "--host=127.0.0.1", "--join_timeout=300ms", "ok.sh"], 1,
@@ -226,6 +226,41 @@ if os.fork() == 0:
     os._exit(0)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
+
+
+FAILS_AS_SAID = """#!/bin/sh
+echo "I am $PADDLE_TRAINER_ID"
+while [ ! -e go ]; do sleep 0.05; done
+[ $PADDLE_TRAINER_ID = 0 ] && exit 9
+until [ -e first ]; do sleep 0.05; done
+echo "ValueError: of worker 1" >&2
+exit 3
+"""
+
+
+@pytest.mark.parametrize("words,env", [
+    ([], lambda i: pod("TRAINER", i)),
+    (["--run_mode=collective"], lambda i: {"PADDLE_TRAINER_ID": str(i), "PADDLE_TRAINER_ENDPOINTS": "127.0.0.2:36000,127.0.0.3:36000",
+                                           "POD_IP": f"127.0.0.{i + 2}"}),
+    (["--ips=127.0.0.2,127.0.0.3"], lambda i: {"PADDLE_RANK": str(i)}),
+], ids=["servers", "endpoints", "ips"])
+def test_pods_share_a_folder_for_logs(folder, words, env):
+    """A claim that all pods mount: each echoes its own lines, cuts nobody's file, and names its own cause."""
+    fail = script("fail.sh", FAILS_AS_SAID)
+    for i in range(2):
+        (folder / f"why{i}").touch()
+    pods = [start("--log_dir=shared/log", "--log_overwrite=True", f"--termination_log=why{i}", *words, fail, env=env(i)) for i in range(2)]
+    wait_for(lambda: sum("I am" in pathlib.Path(f).read_text() for f in glob.glob("shared/log/*/workerlog.0")) == 2)
+    (folder / "go").touch()
+    out0 = pods[0].communicate(timeout=60)[0]
+    (folder / "first").touch()
+    out1 = pods[1].communicate(timeout=60)[0]
+    assert [p.returncode for p in pods] == [9, 3]
+    assert "I am 0" in out0 and "I am 1" not in out0 and "I am 1" in out1 and "I am 0" not in out1
+    assert (folder / "why0").read_text() == "I am 0\nworker 0: exit code 9: I am 0\n"
+    assert (folder / "why1").read_text() == "I am 1\nValueError: of worker 1\nworker 1: exit code 3: ValueError: of worker 1\n"
+    own = sorted(glob.glob("shared/log/*/workerlog.0"))
+    assert len(own) == 2 and os.readlink("shared/log/workerlog.0") == os.path.relpath(own[0], "shared/log")
 
 
 def test_the_first_process_hears_a_signal_while_it_looks_names_up(folder):

@@ -33,6 +33,8 @@ struct rl_node {
     char *pod;    /* this launcher's name in the job: six random letters */
     char *python; /* program for *.py */
     char *dir;    /* working directory */
+    char *host;   /* its host name; in a pod, the pod's; NULL: none */
+    bool in_pod;  /* of Kubernetes: its folders may be those of other pods, too */
     enum rl_device device;
     const char *device_name; /* of RL_DEVICE_CUSTOM */
     struct rl_list visible;  /* labels of the devices that processes may use */

@@ -71,6 +71,9 @@ static int from_lists(const struct rl_job *j, struct rl_plan *p, struct co_err *
     }
     p->stages = j->stages;
     p->n_nodes = j->hosts.n;
+    for (size_t h = 0; h < j->hosts.n; h++) {
+        p->node = strcmp(j->hosts.item[h], j->ip) == 0 ? h : p->node;
+    }
     return r;
 }
 
@@ -252,6 +255,34 @@ static int find_endpoints(const struct rl_job *j, const struct rl_offer *offers,
     return 0;
 }
 
+static bool ends_with(const char *text, const char *end) {
+    size_t n = strlen(text), e = strlen(end);
+    return n >= e && strcmp(text + n - e, end) == 0;
+}
+
+/* Tells apart the nodes of a job, also on one machine, and those of different jobs by their hosts.
+ * The names that paddle-operator gives to pods do so by themselves: "train-worker-1". */
+static char *own_folder(const struct rl_job *j, const struct rl_plan *p) {
+    static const char *const roles[RL_SEAT_COUNT] = {
+        [RL_SEAT_SERVER] = "ps-", [RL_SEAT_TRAINER] = "worker-", [RL_SEAT_HETER] = "heter-"};
+    const bool given = j->way == RL_WAY_GIVEN;
+    const char *host = j->node->host ? j->node->host : "node";
+    const size_t index = j->rank >= 0 ? (size_t)j->rank : p->node;
+    CO_AUTOFREE char *mark = co_xasprintf("-%s%zu", given ? roles[p->process[0].seat] : "", index);
+    bool marked = (j->node->in_pod && j->rank < 0 && !given) || ends_with(host, mark);
+    return co_xasprintf("%s%s", host, marked ? "" : mark);
+}
+
+static char *find_log_dir(const struct rl_job *j, const struct rl_plan *p) {
+    const char *dir = j->options->text[RL_OPT_LOG_DIR];
+    const bool several = j->way == RL_WAY_GIVEN || j->way == RL_WAY_MEET || p->n_nodes > 1;
+    if (!*dir || !(several || j->node->in_pod)) {
+        return co_xstrdup(dir);
+    }
+    CO_AUTOFREE char *own = own_folder(j, p);
+    return co_xasprintf("%s/%s", dir, own);
+}
+
 int rl_plan_make(const struct rl_job *j, const struct rl_offer *offers, size_t n, size_t self,
     const char *scratch, struct rl_plan *ret, struct co_err *err) {
     struct rl_plan p = {.n_nodes = 1, .node = j->rank > 0 ? (size_t)j->rank : 0};
@@ -268,6 +299,7 @@ int rl_plan_make(const struct rl_job *j, const struct rl_offer *offers, size_t n
         p.master = find_master(&p, offers, n);
     }
     add_command(j, &p.command);
+    p.log_dir = find_log_dir(j, &p);
     for (size_t i = 0; i < p.n; i++) {
         p.process[i].log = log_name(j, &p.process[i]);
         rl_plan_variables(j, &p, scratch, &p.process[i]);
@@ -288,5 +320,6 @@ void rl_plan_done(struct rl_plan *p) {
     }
     free(p->master);
     free(p->gloo);
+    free(p->log_dir);
     *p = (struct rl_plan){0};
 }

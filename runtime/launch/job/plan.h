@@ -9,7 +9,7 @@ struct rl_process {
     enum rl_seat seat;
     size_t local, index; /* number among this node's processes of its kind, and among the job's */
     struct rl_env set;   /* variables on top of this process's environment, in Paddle's order */
-    char *log;           /* file name in log_dir */
+    char *log;           /* file name in the plan's log_dir */
 };
 
 struct rl_plan {
@@ -20,6 +20,9 @@ struct rl_plan {
     struct rl_stages stages;                 /* of the whole job */
     char *master, *gloo;                     /* endpoints; NULL: none */
     size_t node, n_nodes;
+    /* Folder of this node's files: --log_dir; in a pod, or with other nodes, that may share it, a
+     * folder of its own in there.  "": no files. */
+    char *log_dir;
 };
 
 /* offers: those of all nodes by rank, of which `self` is this node.  RL_WAY_ALONE has only its own;

@@ -524,6 +524,61 @@ static void gloo_meets_where_server_0_is(void **state) {
     launch_done(&l);
 }
 
+/* Directories may be shared by all pods of a claim, and by all nodes of a job. */
+static void nodes_that_may_share_a_directory_have_folders_of_their_own(void **state) {
+    (void)state;
+#define GIVEN_POD "PADDLE_PSERVERS_IP_PORT_LIST=a:1", "PADDLE_TRAINER_ID=1", "POD_IP=1.1.1.1"
+    static const char offer[] = "{\"candidate\":\"o:1\",\"endpoints\":\"o:2\"}";
+    static const struct {
+        const char *words[4], *env[5], *host;
+        bool in_pod;
+        size_t self, n;
+        const char *dir;
+    } rows[] = {
+        {{0}, {0}, "h", false, 0, 0, "log"},
+        {{"--log_dir="}, {GIVEN_POD, "TRAINING_ROLE=TRAINER"}, "h", true, 0, 0, ""},
+        {{0}, {0}, "j-abc", true, 0, 0, "log/j-abc"},
+        {{"--log_dir=/c/"}, {"PADDLE_TRAINER_ID=0"}, "j-worker-0", true, 0, 0, "/c//j-worker-0"},
+        {{0}, {GIVEN_POD, "TRAINING_ROLE=TRAINER"}, "j-worker-1", true, 0, 0, "log/j-worker-1"},
+        {{0}, {GIVEN_POD, "TRAINING_ROLE=PSERVER"}, "j-ps-1", true, 0, 0, "log/j-ps-1"},
+        /* of a node's network, all pods have its name */
+        {{0}, {GIVEN_POD, "TRAINING_ROLE=PSERVER"}, "n7", true, 0, 0, "log/n7-ps-1"},
+        {{0}, {GIVEN_POD, "TRAINING_ROLE=TRAINER"}, "n7", true, 0, 0, "log/n7-worker-1"},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=1.1.1.1:1,1.1.1.2:1", "PADDLE_TRAINER_ID=1"}, "n7", false,
+            0, 0, "log/n7-1"},
+        {{0}, {"PADDLE_TRAINER_ENDPOINTS=1.1.1.1:1,1.1.1.2:1", "PADDLE_TRAINER_ID=1"}, "j-worker-1",
+            true, 0, 0, "log/j-worker-1"},
+        {{"--ips=1.1.1.2,10.0.0.1"}, {0}, "h", false, 0, 0, "log/h-1"},
+        {{"--servers=1.1.1.2:1", "--trainers=10.0.0.1:1"}, {0}, "h", false, 0, 0, "log/h-1"},
+        {{"--servers=10.0.0.1:1", "--trainers=10.0.0.1:2"}, {0}, "h", false, 0, 0, "log"},
+        {{"--nnodes=2", "--master=m:1"}, {0}, "h", false, 1, 2, "log/h-1"},
+        {{"--nnodes=2", "--master=m:1"}, {0}, NULL, false, 0, 2, "log/node-0"},
+        {{"--nnodes=2", "--master=m:1", "--rank=1"}, {0}, "h", false, 0, 2, "log/h-1"},
+        {{"--nnodes=2", "--master=m:1"}, {0}, "j-abc", true, 1, 2, "log/j-abc"},
+    };
+#undef GIVEN_POD
+    static const uint16_t ports[] = {1, 2, 3, 4, 5};
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        struct launch l;
+        struct co_err err = {0};
+        launch_init(&l, "10.0.0.1", "abcdef");
+        l.node.host = (char *)(uintptr_t)rows[i].host;
+        l.node.in_pod = rows[i].in_pod;
+        assert_int_equal(launch_job(&l, rows[i].words, rows[i].env, NULL, NULL), 0);
+        const char *values[] = {offer, offer, NULL};
+        if (rows[i].n) {
+            assert_int_equal(hear_values(&l, values, NULL), 0);
+        } else if (l.job.n_ports) {
+            offer_own(&l, ports);
+        }
+        if (make_plan(&l, rows[i].self, "", &err)) {
+            fail_msg("%zu: %s", i, err.msg);
+        }
+        assert_string_equal(l.plan.log_dir, rows[i].dir);
+        launch_done(&l);
+    }
+}
+
 static void logs_are_where_tools_look(void **state) {
     (void)state;
     static const struct {
@@ -629,6 +684,7 @@ int main(void) {
         cmocka_unit_test(what_cannot_be_is_said),
         cmocka_unit_test(stages_go_through_all_nodes),
         cmocka_unit_test(gloo_meets_where_server_0_is),
+        cmocka_unit_test(nodes_that_may_share_a_directory_have_folders_of_their_own),
         cmocka_unit_test(logs_are_where_tools_look),
         cmocka_unit_test(the_old_launchers_words),
         cmocka_unit_test(python_prints_lists_like_this),

@@ -111,7 +111,7 @@ static void start_round(struct course *c, const struct rl_offer *offers, const c
         return;
     }
     rl_story_run(c->say, c->job, &plan);
-    if (rl_logs_make_dir(c->job, &err)) {
+    if (rl_logs_make_dir(c->job, &plan, &err)) {
         rl_say(c->say, RL_SAY_WARNING, "%s", co_err_text(&err));
     }
     rl_story_files(c->say, c->job, &plan, values, n);

@@ -25,7 +25,7 @@ struct rl_course_end {
     int code;                  /* the exit code */
     int signo;                 /* the signal that stopped the job; 0: it ended otherwise */
     char why[CO_ERR_MAX];      /* set when code is not 0 */
-    char log[RL_TAIL_MAX + 1]; /* the last len bytes of the failed process's log, if one failed */
+    char log[RL_TAIL_MAX + 1]; /* the last whole lines of the failed process, if one failed */
     size_t len;
 };
 

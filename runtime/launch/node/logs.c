@@ -2,29 +2,30 @@
 #include "runtime/launch/node/logs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "runtime/launch/process/childlog.h"
+#include "runtime/launch/process/relay.h"
+#include "runtime/launch/process/termination.h"
 
 struct rl_logs {
     struct co_loop *loop;
     const struct rl_say *say;
     const struct rl_job *job;
     const struct rl_plan *plan;
-    struct rl_childlog **log; /* of plan->process[i]; NULL: it writes to this process's output */
+    /* Of plan->process[i]: a file, or a relay, or neither: it writes to this process's output. */
+    struct rl_childlog **log;
+    struct rl_relay **relay;
     bool anew, echoing;
     void (*echoed)(void *arg);
     void *arg;
 };
 
 /* ---- the folder -------------------------------------------------------------------------- */
-
-static const char *log_dir(const struct rl_job *j) {
-    return j->options->text[RL_OPT_LOG_DIR];
-}
 
 static int make_dirs(const char *path, struct co_err *err) {
     CO_AUTOFREE char *dir = co_xstrdup(path);
@@ -46,15 +47,15 @@ static int make_dirs(const char *path, struct co_err *err) {
 }
 
 /* A job's ID may have slashes and is part of file names, so it may need folders of its own. */
-int rl_logs_make_dir(const struct rl_job *j, struct co_err *err) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", log_dir(j), j->id);
+int rl_logs_make_dir(const struct rl_job *j, const struct rl_plan *p, struct co_err *err) {
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->log_dir, j->id);
     *strrchr(path, '/') = '\0';
-    return *log_dir(j) ? make_dirs(path, err) : 0;
+    return *p->log_dir ? make_dirs(path, err) : 0;
 }
 
 void rl_logs_say_if_full(const struct rl_logs *g) {
     struct statvfs v;
-    const char *dir = log_dir(g->job);
+    const char *dir = g->plan->log_dir;
     if (*dir && statvfs(dir, &v) == 0 && v.f_bavail == 0) {
         rl_say(g->say, RL_SAY_ERROR, "log_dir \"%s\": no space left on its disk, which may be why",
             dir);
@@ -80,12 +81,45 @@ static bool is_echoed(const struct rl_job *j, size_t i) {
     return i == 0 && !(j->format == RL_FORMAT_2_0 && j->mode == RL_MODE_PS);
 }
 
-int rl_logs_open(struct rl_logs *g, size_t i) {
-    const struct rl_options *o = g->job->options;
-    if (!*log_dir(g->job)) {
+/* A file in this node's own folder can be found in --log_dir, too, by the name that Paddle's
+ * launchers give it.  Where nodes share that folder it is the first node's; what is no link is left
+ * alone, and so are file systems without links. */
+static void link_name(const struct rl_logs *g, const char *name) {
+    const char *dir = g->job->options->text[RL_OPT_LOG_DIR];
+    const char *own = g->plan->log_dir + strlen(dir);
+    struct stat st;
+    if (!*own || strchr(name, '/')) {
+        return;
+    }
+    CO_AUTOFREE char *target = co_xasprintf("%s/%s", own + 1, name);
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", dir, name);
+    CO_AUTOFREE char *fresh = co_xasprintf("%s/.%s.%s", dir, name, g->job->node->pod);
+    if (symlink(target, path) == 0 || errno != EEXIST || g->plan->node > 0 || lstat(path, &st) ||
+        !S_ISLNK(st.st_mode)) {
+        return;
+    }
+    if (symlink(target, fresh) == 0 && rename(fresh, path)) {
+        (void)unlink(fresh);
+    }
+}
+
+/* Without a file, lines are kept only where the container's termination log wants them: behind a
+ * pipe a program may take its stderr for no terminal. */
+static int open_relay(struct rl_logs *g, size_t i) {
+    struct co_err err = {0};
+    if (!rl_termination_wanted(g->job->options->text[RL_OPT_TERMINATION_LOG])) {
         return -1;
     }
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", log_dir(g->job), g->plan->process[i].log);
+    if (rl_relay_new(g->loop, g->say->err, &g->relay[i], &err)) {
+        rl_say(g->say, RL_SAY_WARNING, "%s", co_err_text(&err));
+        return -1;
+    }
+    return rl_relay_fd(g->relay[i]);
+}
+
+static int open_file(struct rl_logs *g, size_t i) {
+    const struct rl_options *o = g->job->options;
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", g->plan->log_dir, g->plan->process[i].log);
     const struct rl_childlog_options options = {.path = path,
         .overwrite = g->anew && o->number[RL_OPT_LOG_OVERWRITE] == 1,
         .max_size = o->number[RL_OPT_LOG_MAX_SIZE],
@@ -99,18 +133,33 @@ int rl_logs_open(struct rl_logs *g, size_t i) {
     if (r) {
         rl_say(g->say, RL_SAY_WARNING, "%s", co_err_text(&err));
     }
+    if (g->log[i]) {
+        link_name(g, g->plan->process[i].log);
+    }
     return g->log[i] ? rl_childlog_fd(g->log[i]) : -1;
+}
+
+void rl_logs_open(struct rl_logs *g, size_t i, int *ret_out, int *ret_err) {
+    const bool file = *g->plan->log_dir;
+    *ret_err = file ? open_file(g, i) : open_relay(g, i);
+    *ret_out = file ? *ret_err : -1;
 }
 
 void rl_logs_started(struct rl_logs *g, size_t i) {
     if (g->log[i]) {
         rl_childlog_started(g->log[i]);
     }
+    if (g->relay[i]) {
+        rl_relay_started(g->relay[i]);
+    }
 }
 
 void rl_logs_finish(struct rl_logs *g, size_t i) {
     if (g->log[i] && rl_childlog_finish(g->log[i])) {
         g->echoing = true;
+    }
+    if (g->relay[i]) {
+        rl_relay_finish(g->relay[i]);
     }
 }
 
@@ -123,7 +172,13 @@ const char *rl_logs_path(const struct rl_logs *g, size_t i) {
 }
 
 size_t rl_logs_tail(const struct rl_logs *g, size_t i, char *ret, size_t size) {
-    return g->log[i] ? rl_childlog_tail(g->log[i], ret, size) : 0;
+    return g->log[i]     ? rl_childlog_tail(g->log[i], ret, size)
+           : g->relay[i] ? rl_tail_copy(rl_relay_tail(g->relay[i]), ret, size)
+                         : 0;
+}
+
+bool rl_logs_shown(const struct rl_logs *g, size_t i) {
+    return !g->log[i];
 }
 
 /* ---- all of them ------------------------------------------------------------------------- */
@@ -136,6 +191,7 @@ struct rl_logs *rl_logs_new(struct co_loop *l, const struct rl_say *say, const s
         .job = j,
         .plan = p,
         .log = co_xcalloc(p->n, sizeof(struct rl_childlog *)),
+        .relay = co_xcalloc(p->n, sizeof(struct rl_relay *)),
         .anew = anew,
         .echoed = echoed,
         .arg = arg};
@@ -148,7 +204,9 @@ void rl_logs_free(struct rl_logs *g) {
     }
     for (size_t i = 0; i < g->plan->n; i++) {
         rl_childlog_close(g->log[i]);
+        rl_relay_free(g->relay[i]);
     }
     free(g->log);
+    free(g->relay);
     free(g);
 }

@@ -1,5 +1,6 @@
-/* The logs of a round's processes: one file each in --log_dir, or this process's own output when
- * there is no --log_dir.  The first file is copied to stdout while it grows.  A file that cannot be
+/* The logs of a round's processes: one file each in the plan's folder, or this process's own output
+ * when there is no --log_dir; then the last lines are kept in memory, for the container's
+ * termination log.  The first file is copied to stdout while it grows.  A file that cannot be
  * written is only a warning.  Belongs to the loop's thread. */
 #pragma once
 
@@ -9,8 +10,9 @@
 
 struct rl_logs;
 
-/* Makes the folder of --log_dir, if one is given. */
-CO_MUST_CHECK int rl_logs_make_dir(const struct rl_job *j, struct co_err *err);
+/* Makes the plan's folder for files, if there is to be one. */
+CO_MUST_CHECK int rl_logs_make_dir(
+    const struct rl_job *j, const struct rl_plan *p, struct co_err *err);
 
 /* say, j and p must outlive the logs.  anew: this is the job's first round, whose files may be
  * truncated (--log_overwrite).  echoed(arg): the copy on stdout is complete. */
@@ -18,9 +20,9 @@ struct rl_logs *rl_logs_new(struct co_loop *l, const struct rl_say *say, const s
     const struct rl_plan *p, bool anew, void (*echoed)(void *arg), void *arg);
 void rl_logs_free(struct rl_logs *g); /* NULL allowed */
 
-/* The file descriptor for stdout and stderr of process i; owned here, and closed by
- * rl_logs_started.  -1: no file. */
-int rl_logs_open(struct rl_logs *g, size_t i);
+/* The file descriptors for stdout and stderr of process i; owned here, and closed by
+ * rl_logs_started.  -1: this process's own. */
+void rl_logs_open(struct rl_logs *g, size_t i, int *ret_out, int *ret_err);
 void rl_logs_started(struct rl_logs *g, size_t i);
 /* Process i has ended. */
 void rl_logs_finish(struct rl_logs *g, size_t i);
@@ -28,7 +30,9 @@ void rl_logs_finish(struct rl_logs *g, size_t i);
 /* The process whose log is copied has ended, but the copy is not complete. */
 bool rl_logs_echoing(const struct rl_logs *g);
 const char *rl_logs_path(const struct rl_logs *g, size_t i); /* "None": no file */
-/* Copies the last bytes of process i's log, at most size - 1; returns how many. */
+/* Its lines are on this process's output already. */
+bool rl_logs_shown(const struct rl_logs *g, size_t i);
+/* Copies the last whole lines of process i, at most size - 1 bytes; returns how many. */
 size_t rl_logs_tail(const struct rl_logs *g, size_t i, char *ret, size_t size);
 /* Logs an error when the disk of the logs is full: that may be why a process failed. */
 void rl_logs_say_if_full(const struct rl_logs *g);

@@ -200,6 +200,10 @@ void rl_node_look(const char *others, bool wants_address, struct rl_node *ret) {
     ret->pod = make_pod_name();
     ret->python = find_python();
     ret->dir = co_xstrdup(getcwd(dir, sizeof(dir)) ? dir : "");
+    char host[HOST_NAME_MAX + 1] = "";
+    bool named = gethostname(host, sizeof(host) - 1) == 0 && *host && !strchr(host, '/');
+    ret->host = named ? co_xstrdup(host) : NULL;
+    ret->in_pod = getenv("KUBERNETES_SERVICE_HOST") != NULL; /* kubelet sets it in every pod */
     find_devices(ret);
 }
 
@@ -208,6 +212,7 @@ void rl_node_done(struct rl_node *n) {
     free(n->pod);
     free(n->python);
     free(n->dir);
+    free(n->host);
     rl_list_done(&n->visible);
     *n = (struct rl_node){.device = RL_DEVICE_CPU};
 }

@@ -140,7 +140,8 @@ static void log_echoed(void *arg) {
 /* ---- the beginning ----------------------------------------------------------------------- */
 
 static int start_process(struct rl_round *r, size_t i, int null, struct co_err *err) {
-    const int fd = rl_logs_open(r->logs, i);
+    int out, errors;
+    rl_logs_open(r->logs, i, &out, &errors);
     struct rl_env env = {0};
     rl_child_env(&r->plan.process[i], environ, &env);
     cpu_set_t all, cores;
@@ -152,8 +153,8 @@ static int start_process(struct rl_round *r, size_t i, int null, struct co_err *
     const struct rl_spawn s = {.argv = r->plan.command.item,
         .envp = env.item,
         .in = null,
-        .out = fd,
-        .err = fd,
+        .out = out,
+        .err = errors,
         .cpus = spread ? &cores : NULL,
         .session = true};
     int e = rl_children_start(r->children, &s, err);
@@ -232,7 +233,7 @@ size_t rl_round_failed_tail(const struct rl_round *r, char *ret, size_t size) {
 
 void rl_round_show_failed(const struct rl_round *r) {
     char text[DETAIL_BYTES + 1];
-    if (r->failed < r->plan.n) {
+    if (r->failed < r->plan.n && !rl_logs_shown(r->logs, r->failed)) {
         rl_story_detail(r->say, text, rl_round_failed_tail(r, text, sizeof(text)));
     }
 }

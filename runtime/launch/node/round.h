@@ -44,8 +44,8 @@ bool rl_round_running(const struct rl_round *r); /* there are processes */
 bool rl_round_echoing(const struct rl_round *r); /* `echoed` is still to come */
 
 /* About the process that failed in this round, until the next round starts or rl_round_forget: logs
- * its last lines; copies its last bytes, at most size - 1, and returns how many.  Without a failed
- * process they do nothing. */
+ * its last lines; copies its last whole lines, at most size - 1 bytes, and returns how many.
+ * Without a failed process they do nothing. */
 void rl_round_show_failed(const struct rl_round *r);
 size_t rl_round_failed_tail(const struct rl_round *r, char *ret, size_t size);
 void rl_round_forget(struct rl_round *r); /* only when no process runs */

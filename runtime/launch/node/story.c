@@ -123,7 +123,7 @@ void rl_story_run(const struct rl_say *s, const struct rl_job *j, const struct r
 }
 
 void rl_story_running(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
-    const char *dir = j->options->text[RL_OPT_LOG_DIR];
+    const char *dir = p->log_dir;
     if (!is_old(s)) {
         rl_say(
             s, RL_SAY_INFO, "Watching Pod: %s, replicas %zu, status running", j->node->pod, p->n);
@@ -201,9 +201,9 @@ void rl_story_end(const struct rl_say *s, const struct rl_job *j, int code) {
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-static void write_file(const struct rl_say *s, const struct rl_job *j, const char *name,
+static void write_file(const struct rl_say *s, const struct rl_plan *p, const char *name,
     bool append, const char *text) {
-    CO_AUTOFREE char *path = co_xasprintf("%s/%s", j->options->text[RL_OPT_LOG_DIR], name);
+    CO_AUTOFREE char *path = co_xasprintf("%s/%s", p->log_dir, name);
     CO_AUTOCLOSE int fd =
         open(path, O_WRONLY | O_CREAT | O_CLOEXEC | (append ? O_APPEND : O_TRUNC), 0644);
     ssize_t n = fd < 0 ? -1 : write(fd, text, strlen(text));
@@ -218,49 +218,49 @@ static int by_text(const void *a, const void *b) {
 }
 
 static void write_env_file(
-    const struct rl_say *s, const struct rl_job *j, const struct rl_process *p, size_t i) {
-    CO_AUTOFREE char **sorted = co_xcalloc(p->set.n + 1, sizeof(*sorted));
-    memcpy(sorted, p->set.item, p->set.n * sizeof(*sorted));
-    qsort(sorted, p->set.n, sizeof(*sorted), by_text);
+    const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p, size_t i) {
+    const struct rl_env *set = &p->process[i].set;
+    CO_AUTOFREE char **sorted = co_xcalloc(set->n + 1, sizeof(*sorted));
+    memcpy(sorted, set->item, set->n * sizeof(*sorted));
+    qsort(sorted, set->n, sizeof(*sorted), by_text);
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
-    for (size_t k = 0; k < p->set.n; k++) {
+    for (size_t k = 0; k < set->n; k++) {
         (void)!co_buf_addf(&b, NULL, "%s\n", sorted[k]);
     }
     CO_AUTOFREE char *name = co_xasprintf("envlog.%zu", i);
-    write_file(s, j, name, j->options->number[RL_OPT_LOG_OVERWRITE] != 1, b.data ? b.data : "");
+    write_file(s, p, name, j->options->number[RL_OPT_LOG_OVERWRITE] != 1, b.data ? b.data : "");
 }
 
-static void write_endpoints_file(
-    const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p) {
+static void write_endpoints_file(const struct rl_say *s, const struct rl_plan *p) {
     CO_AUTOFREE char *lines = rl_list_join(&p->endpoints[RL_SEAT_TRAINER], "\n");
     CO_AUTOFREE char *text = co_xasprintf("PADDLE_TRAINER_ENDPOINTS: \n%s\n", lines);
-    write_file(s, j, "endpoints.log", false, text);
+    write_file(s, p, "endpoints.log", false, text);
 }
 
-static void write_pod_file(
-    const struct rl_say *s, const struct rl_job *j, const char *const *values, size_t n) {
+static void write_pod_file(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
+    const char *const *values, size_t n) {
     CO_AUTOBUF struct co_buf b = CO_BUF(TEXT_MAX);
     for (size_t i = 0; i < n; i++) {
         (void)!co_buf_addf(&b, NULL, "%s%s", i ? ", " : "[", values[i]);
     }
     (void)!co_buf_adds(&b, n ? "]\n" : "[]\n", NULL);
     CO_AUTOFREE char *name = co_xasprintf("%s.%s.log", j->id, j->node->pod);
-    write_file(s, j, name, true, b.data);
+    write_file(s, p, name, true, b.data);
 }
 
 void rl_story_files(const struct rl_say *s, const struct rl_job *j, const struct rl_plan *p,
     const char *const *values, size_t n) {
-    if (!*j->options->text[RL_OPT_LOG_DIR]) {
+    if (!*p->log_dir) {
         return;
     }
     if (is_old(s)) {
         if (j->mode == RL_MODE_COLLECTIVE) {
-            write_endpoints_file(s, j, p);
+            write_endpoints_file(s, p);
         }
         return;
     }
-    write_pod_file(s, j, values, n);
+    write_pod_file(s, j, p, values, n);
     for (size_t i = 0; s->format == RL_FORMAT_3 && i < p->n; i++) {
-        write_env_file(s, j, &p->process[i], i);
+        write_env_file(s, j, p, i);
     }
 }

@@ -23,6 +23,7 @@ struct rl_childlog {
     struct co_poll *poll;
     struct rl_follow *echo;
     bool lost;
+    struct rl_tail tail; /* of what went through the pipe: a rotated file may hold none of it */
 };
 
 static int open_file(const char *path, bool overwrite, struct co_err *err) {
@@ -92,6 +93,7 @@ static bool take_some(struct rl_childlog *c) {
     /* no wait: the descriptor is non-blocking */
     ssize_t n = read(c->in, buf, sizeof(buf));
     if (n > 0) {
+        rl_tail_add(&c->tail, buf, (size_t)n);
         write_log(c, buf, (size_t)n);
         rotate_log(c);
         return true;
@@ -196,6 +198,9 @@ bool rl_childlog_finish(struct rl_childlog *c) {
 }
 
 size_t rl_childlog_tail(const struct rl_childlog *c, char *ret, size_t size) {
+    if (c->options.max_size > 0) {
+        return rl_tail_copy(&c->tail, ret, size);
+    }
     CO_AUTOCLOSE int fd = open(c->path, O_RDONLY | O_CLOEXEC);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0) {
@@ -204,6 +209,12 @@ size_t rl_childlog_tail(const struct rl_childlog *c, char *ret, size_t size) {
     int64_t room = (int64_t)size - 1;
     int64_t from = st.st_size - room > c->start ? st.st_size - room : c->start;
     ssize_t n = S_ISREG(st.st_mode) ? pread(fd, ret, size - 1, from) : 0;
-    ret[n > 0 ? n : 0] = '\0';
-    return n > 0 ? (size_t)n : 0;
+    size_t len = n > 0 ? (size_t)n : 0;
+    const char *newline = from > c->start ? memchr(ret, '\n', len) : NULL;
+    if (newline) { /* what is before it has no beginning */
+        len -= (size_t)(newline + 1 - ret);
+        memmove(ret, newline + 1, len);
+    }
+    ret[len] = '\0';
+    return len;
 }

@@ -9,6 +9,7 @@
 
 #include "common/loop.h"
 #include "runtime/launch/process/follow.h"
+#include "runtime/launch/process/tail.h"
 
 struct rl_childlog;
 
@@ -38,5 +39,6 @@ CO_MUST_CHECK int rl_childlog_echo(
 /* The child has ended.  Returns false when there is no echo: done will not be called. */
 bool rl_childlog_finish(struct rl_childlog *c);
 
-/* Copies the last bytes that were written since open, at most size - 1; returns how many. */
+/* Copies the last whole lines that were written since open, at most size - 1 bytes, or the end of
+ * one longer line; returns how many. */
 size_t rl_childlog_tail(const struct rl_childlog *c, char *ret, size_t size);

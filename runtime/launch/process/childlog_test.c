@@ -56,8 +56,46 @@ static void what_a_child_left_in_the_pipe_is_kept(void **state) {
     }
 }
 
+/* Lines without their beginnings would say something else, and lines of before are another's. */
+static void the_end_of_a_log_is_whole_lines_of_ones_own(void **state) {
+    (void)state;
+    static const struct {
+        const char *before, *said, *tail;
+        size_t size;
+        int64_t max_size;
+    } rows[] = {
+        {"ERROR: old\n", "one\ntwo\n", "one\ntwo\n", 100, 0},
+        {"ERROR: old\n", "LAUNCH INFO one\ntwo\n", "two\n", 10, 0},
+        {"", "LAUNCH INFO one\ntwo\n", "two\n", 10, 0},
+        {"x", "a line that is longer", "longer", 7, 0}, {"ERROR: old\n", "", "", 100, 0},
+        {"", "one\ntwo\n", "one\ntwo", 100, 4}, /* rotated: the file is empty */
+    };
+    for (size_t i = 0; i < CO_ARRAY_LEN(rows); i++) {
+        CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+        CO_AUTOFREE char *path = path_of("tail"), *old = path_of("tail.1");
+        struct rl_childlog *c = NULL;
+        char text[128];
+        assert_int_equal(co_loop_new(&loop, NULL), 0);
+        assert_int_equal(
+            co_file_write(path, rows[i].before, strlen(rows[i].before), 0600, NULL), 0);
+        const struct rl_childlog_options o = {
+            .path = path, .max_size = rows[i].max_size, .lost = not_lost};
+        assert_int_equal(rl_childlog_open(loop, &o, &c, NULL), 0);
+        ssize_t n = (ssize_t)strlen(rows[i].said);
+        assert_int_equal(write(rl_childlog_fd(c), rows[i].said, (size_t)n), n);
+        rl_childlog_started(c);
+        assert_false(rl_childlog_finish(c));
+        assert_int_equal(rl_childlog_tail(c, text, rows[i].size), strlen(rows[i].tail));
+        assert_string_equal(text, rows[i].tail);
+        rl_childlog_close(c);
+        (void)unlink(old);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_of_a_log_is_whole_lines_of_ones_own),
         cmocka_unit_test(what_a_child_left_in_the_pipe_is_kept),
     };
     if (!mkdtemp(dir)) {

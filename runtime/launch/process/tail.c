@@ -39,6 +39,15 @@ const char *rl_tail_text(struct rl_tail *t) {
     return newline ? newline + 1 : t->data;
 }
 
+size_t rl_tail_copy(const struct rl_tail *t, char *ret, size_t size) {
+    struct rl_tail copy = *t;
+    const char *text = rl_tail_text(&copy);
+    size_t len = strlen(text), n = len < size ? len : size - 1;
+    memcpy(ret, text + len - n, n);
+    ret[n] = '\0';
+    return n;
+}
+
 const char *rl_tail_last_line(struct rl_tail *t) {
     const char *text = rl_tail_text(t);
     const char *newline = strrchr(text, '\n');

@@ -1,0 +1,25 @@
+/* Passes a child's stderr on to this process's own, and keeps its last lines: for children without
+ * a log file.  What the child prints waits in the pipe while nobody reads our stderr, as it would
+ * without the pipe.  Belongs to the loop's thread. */
+#pragma once
+
+#include "common/loop.h"
+#include "runtime/launch/process/tail.h"
+
+struct rl_relay;
+
+/* to: where it goes; stays the caller's. */
+CO_MUST_CHECK int rl_relay_new(
+    struct co_loop *l, int to, struct rl_relay **ret, struct co_err *err);
+void rl_relay_free(struct rl_relay *r); /* NULL allowed */
+
+/* The child's end of the pipe.  Stays this object's, which closes it in rl_relay_started, once the
+ * child has a copy. */
+int rl_relay_fd(const struct rl_relay *r);
+void rl_relay_started(struct rl_relay *r);
+/* The child has ended: passes on what is in the pipe.  Processes that it left behind may print
+ * more.  Waits for a reader of our stderr for a second at most. */
+void rl_relay_finish(struct rl_relay *r);
+
+/* What it printed last. */
+const struct rl_tail *rl_relay_tail(const struct rl_relay *r);

@@ -1,0 +1,103 @@
+#include "runtime/launch/process/relay.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { BIG = 200000 /* more than a pipe holds */ };
+
+static struct rl_relay *open_relay(struct co_loop *loop, int to) {
+    struct rl_relay *r = NULL;
+    assert_int_equal(rl_relay_new(loop, to, &r, NULL), 0);
+    return r;
+}
+
+static void say(struct rl_relay *r, const char *text) {
+    ssize_t n = (ssize_t)strlen(text);
+    assert_int_equal(write(rl_relay_fd(r), text, (size_t)n), n);
+}
+
+static void what_children_print_is_passed_on_and_its_end_kept(void **state) {
+    (void)state;
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    int to[2];
+    char text[128];
+    assert_int_equal(co_loop_new(&loop, NULL), 0);
+    assert_int_equal(pipe(to), 0);
+    struct rl_relay *a = open_relay(loop, to[1]), *b = open_relay(loop, to[1]);
+    say(a, "Traceback\nValueError: bad\n");
+    say(b, "well\n");
+    rl_relay_started(a);
+    rl_relay_started(b);
+    rl_relay_finish(a);
+    rl_relay_finish(b);
+    assert_int_equal(read(to[0], text, sizeof(text)), 31);
+    assert_memory_equal(text, "Traceback\nValueError: bad\nwell\n", 31);
+    assert_int_equal(rl_tail_copy(rl_relay_tail(a), text, sizeof(text)), 25);
+    assert_string_equal(text, "Traceback\nValueError: bad");
+    rl_relay_free(a);
+    rl_relay_free(b);
+    co_close(to[0]);
+    co_close(to[1]);
+}
+
+struct reader {
+    struct co_loop *loop;
+    int fd;
+    size_t n;
+};
+
+static void read_some(void *arg, int events) {
+    struct reader *r = arg;
+    char buf[65536];
+    (void)events;
+    ssize_t n = read(r->fd, buf, sizeof(buf));
+    r->n += n > 0 ? (size_t)n : 0;
+    if (r->n == BIG) {
+        co_loop_stop(r->loop);
+    }
+}
+
+/* A stream that takes no more holds nothing up but the child, and loses nothing. */
+static void a_slow_reader_gets_all(void **state) {
+    (void)state;
+    CO_CLEANUP(co_loop_freep) struct co_loop *loop = NULL;
+    int to[2];
+    assert_int_equal(co_loop_new(&loop, NULL), 0);
+    assert_int_equal(pipe(to), 0);
+    struct rl_relay *r = open_relay(loop, to[1]);
+    pid_t pid = fork();
+    if (pid == 0) {
+        static char text[BIG];
+        memset(text, '\n', sizeof(text));
+        for (size_t n = 0; n < sizeof(text);) {
+            ssize_t w = write(rl_relay_fd(r), text + n, sizeof(text) - n);
+            n += w > 0 ? (size_t)w : 0;
+        }
+        _exit(0);
+    }
+    rl_relay_started(r);
+    struct reader reader = {.loop = loop, .fd = to[0]};
+    struct co_poll *poll = NULL;
+    assert_int_equal(co_poll_new(loop, to[0], read_some, &reader, &poll, NULL), 0);
+    co_poll_set(poll, CO_POLL_IN);
+    co_loop_run(loop);
+    assert_int_equal(reader.n, BIG);
+    co_poll_free(poll);
+    rl_relay_free(r);
+    co_close(to[0]);
+    co_close(to[1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_children_print_is_passed_on_and_its_end_kept),
+        cmocka_unit_test(a_slow_reader_gets_all),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
